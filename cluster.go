@@ -1,0 +1,173 @@
+package cke
+
+import (
+	"net"
+	"path"
+	"slices"
+	"strconv"
+)
+
+// Defaults of a cluster file.
+const (
+	DefaultEtcdVersion = "3.6.16"
+	DefaultImage       = "gcr.io/etcd-development/etcd" // the tag is "v" + version
+	DefaultVolumeName  = "etcd-cke"
+	DefaultClientPort  = 2379
+	DefaultPeerPort    = 2380
+	DefaultSSHPort     = 22
+	DefaultSSHUser     = "root"
+
+	// MaxMembers is the largest supported number of voters. Source: etcd FAQ, "at most seven".
+	MaxMembers = 7
+)
+
+// Cluster is what a person wants: the content of one cluster.yml.
+// A Cluster that came out of ParseCluster or WithDefaults has every default filled in.
+type Cluster struct {
+	// Name identifies the cluster in the store, in labels and in certificates; 1–40 of [a-z0-9-].
+	Name     string   `yaml:"name" json:"name"`
+	Nodes    []Node   `yaml:"nodes" json:"nodes"`
+	Options  Options  `yaml:"options,omitempty" json:"options,omitzero"`
+	Policies Policies `yaml:"policies,omitempty" json:"policies,omitzero"`
+	// Backup is off in its zero value.
+	Backup Backup `yaml:"backup,omitempty" json:"backup,omitzero"`
+}
+
+// Node is a declared machine.
+type Node struct {
+	// Address is an IP address; other members and the management host reach the node by it. Unique in a cluster.
+	Address string `yaml:"address" json:"address"`
+	// Hostname is also the member's name in etcd; default: the address. Unique in a cluster.
+	Hostname string `yaml:"hostname,omitempty" json:"hostname,omitempty"`
+	User     string `yaml:"user,omitempty" json:"user,omitempty"`
+	// ControlPlane marks a node that should carry a member.
+	ControlPlane bool              `yaml:"control_plane,omitempty" json:"control_plane,omitempty"`
+	SSH          SSH               `yaml:"ssh,omitempty" json:"ssh,omitzero"`
+	Zone         string            `yaml:"zone,omitempty" json:"zone,omitempty"`
+	Labels       map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
+	Annotations  map[string]string `yaml:"annotations,omitempty" json:"annotations,omitempty"`
+}
+
+// SSH says how to reach a node.
+type SSH struct {
+	Port int `yaml:"port,omitempty" json:"port,omitempty"`
+	// HostKey is one line of an authorized_keys file ("ssh-ed25519 AAAA…"); empty: pinned at first sight.
+	HostKey string `yaml:"host_key,omitempty" json:"host_key,omitempty"`
+}
+
+// Options are the technical options of a cluster.
+type Options struct {
+	Etcd EtcdOptions `yaml:"etcd,omitempty" json:"etcd,omitzero"`
+}
+
+// EtcdOptions describe how every member runs.
+type EtcdOptions struct {
+	// Version without "v", as "3.6.16".
+	Version string `yaml:"version,omitempty" json:"version,omitempty"`
+	// Image is a full reference, a digest allowed; default: the official image of Version.
+	Image string `yaml:"image,omitempty" json:"image,omitempty"`
+	// VolumeName is a base name: each membership has its own volume, VolumeName + "." + join id.
+	VolumeName string `yaml:"volume_name,omitempty" json:"volume_name,omitempty"`
+	// VolumeRoot, when set, is an absolute directory on the nodes that holds the volumes as directories.
+	VolumeRoot string   `yaml:"volume_root,omitempty" json:"volume_root,omitempty"`
+	ClientPort int      `yaml:"client_port,omitempty" json:"client_port,omitempty"`
+	PeerPort   int      `yaml:"peer_port,omitempty" json:"peer_port,omitempty"`
+	ExtraArgs  []string `yaml:"extra_args,omitempty" json:"extra_args,omitempty"`
+
+	ExtraEnv   map[string]string `yaml:"extra_env,omitempty" json:"extra_env,omitempty"`
+	ExtraBinds []Bind            `yaml:"extra_binds,omitempty" json:"extra_binds,omitempty"`
+	Resources  Resources         `yaml:"resources,omitempty" json:"resources,omitzero"`
+}
+
+// Bind mounts a directory of the node into the etcd container. Both paths are absolute.
+type Bind struct {
+	Source      string `yaml:"source" json:"source"`
+	Destination string `yaml:"destination" json:"destination"`
+	ReadOnly    bool   `yaml:"read_only,omitempty" json:"read_only,omitempty"`
+}
+
+// Resources limit one etcd container; zero means no limit.
+type Resources struct {
+	CPUs   float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`
+	Memory Size    `yaml:"memory,omitempty" json:"memory,omitempty"`
+}
+
+// WithDefaults returns a copy of c with every default filled in. It is idempotent.
+func (c Cluster) WithDefaults() Cluster {
+	c.Nodes = slices.Clone(c.Nodes)
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		n.Hostname = or(n.Hostname, n.Address)
+		n.User = or(n.User, DefaultSSHUser)
+		n.SSH.Port = or(n.SSH.Port, DefaultSSHPort)
+	}
+	e := &c.Options.Etcd
+	e.Version = or(e.Version, DefaultEtcdVersion)
+	e.Image = or(e.Image, DefaultImage+":v"+e.Version)
+	e.VolumeName = or(e.VolumeName, DefaultVolumeName)
+	e.ClientPort = or(e.ClientPort, DefaultClientPort)
+	e.PeerPort = or(e.PeerPort, DefaultPeerPort)
+	c.Policies = c.Policies.withDefaults()
+	return c
+}
+
+// ControlPlane returns the declared control-plane nodes in the order of the file.
+func (c Cluster) ControlPlane() []Node {
+	var nodes []Node
+	for _, n := range c.Nodes {
+		if n.ControlPlane {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// Node returns the declared node with this hostname or address.
+func (c Cluster) Node(name string) (Node, bool) {
+	for _, n := range c.Nodes {
+		if n.Hostname == name || n.Address == name {
+			return n, true
+		}
+	}
+	return Node{}, false
+}
+
+// ClientURL is where clients reach the member on n.
+func (o EtcdOptions) ClientURL(n Node) string { return httpsURL(n.Address, o.ClientPort) }
+
+// PeerURL is where the other members reach the member on n.
+func (o EtcdOptions) PeerURL(n Node) string { return httpsURL(n.Address, o.PeerPort) }
+
+// Volume is the name of the volume, and of the container, of one join.
+func (o EtcdOptions) Volume(join JoinID) string { return o.VolumeName + "." + string(join) }
+
+// VolumeDir is the directory that backs the volume of one join, or "" where the engine chooses.
+func (o EtcdOptions) VolumeDir(join JoinID) string {
+	if o.VolumeRoot == "" {
+		return ""
+	}
+	return path.Join(o.VolumeRoot, o.Volume(join))
+}
+
+// Name is what people call the node: its hostname, or its address when it has none.
+func (n Node) Name() string { return or(n.Hostname, n.Address) }
+
+// SSHAddress is host:port of the node's sshd.
+func (n Node) SSHAddress() string {
+	return net.JoinHostPort(n.Address, strconv.Itoa(or(n.SSH.Port, DefaultSSHPort)))
+}
+
+// Quorum is the number of voters that must agree among n: ⌊n/2⌋+1.
+func Quorum(n int) int { return n/2 + 1 }
+
+func httpsURL(host string, port int) string {
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}

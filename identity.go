@@ -1,0 +1,92 @@
+package cke
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+)
+
+// JoinID names one node's one membership in an incarnation; never used twice. Twelve characters of [a-z0-9].
+type JoinID string
+
+// IncarnationState is how far a cluster's life has come.
+type IncarnationState string
+
+// Incarnation states. forming → formed; forming → abandoned when a bootstrap could not be finished
+// before any client was served.
+const (
+	Forming   IncarnationState = "forming"
+	Formed    IncarnationState = "formed"
+	Abandoned IncarnationState = "abandoned"
+)
+
+// Incarnation is one life of a cluster, from a bootstrap or a restore to its end.
+// It is written before anything touches a node; a cluster that has one is never bootstrapped again.
+type Incarnation struct {
+	// ID is fresh and random; it is a label on every volume and container of this life.
+	ID string `json:"id"`
+	// Token is etcd's initial-cluster-token: fresh and random, so that member and cluster ids differ from every other life's.
+	Token string           `json:"token"`
+	State IncarnationState `json:"state"`
+	// Founders are the first joins, sorted by peer URL. They never change.
+	Founders []Join `json:"founders"`
+	// ClusterID is etcd's cluster id in hex; set when State becomes Formed.
+	ClusterID string    `json:"clusterID,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	FormedAt  time.Time `json:"formedAt,omitzero"`
+}
+
+// Join is one node's one membership. It is stored before its first start.
+type Join struct {
+	ID          JoinID `json:"id"`
+	Incarnation string `json:"incarnation"`
+	// Node is the machine as it was declared when the join was made; address and SSH access stay known
+	// even after the node has left the cluster file.
+	Node Node `json:"node"`
+	// Member is the member's name in etcd.
+	Member string `json:"member"`
+	// Volume is the name of both the volume and the container.
+	Volume     string `json:"volume"`
+	ClientPort int    `json:"clientPort"`
+	PeerPort   int    `json:"peerPort"`
+	// MemberID is etcd's member id in hex, once known.
+	MemberID string `json:"memberID,omitempty"`
+	// StartedAt is set before the first start: from then on the volume must hold a WAL, or its data is gone.
+	StartedAt time.Time `json:"startedAt,omitzero"`
+}
+
+// PeerURL is where the other members reach this join.
+func (j Join) PeerURL() string { return httpsURL(j.Node.Address, j.PeerPort) }
+
+// ClientURL is where clients reach this join.
+func (j Join) ClientURL() string { return httpsURL(j.Node.Address, j.ClientPort) }
+
+// NewIncarnation makes a fresh identity for a bootstrap of c on its control-plane nodes. Nothing is stored.
+func NewIncarnation(c Cluster, now time.Time) Incarnation {
+	inc := Incarnation{ID: randomID(), Token: c.Name + "-" + randomHex(16), State: Forming, CreatedAt: now.UTC()}
+	for _, n := range c.ControlPlane() {
+		inc.Founders = append(inc.Founders, NewJoin(c, n, inc.ID))
+	}
+	slices.SortFunc(inc.Founders, func(a, b Join) int { return strings.Compare(a.PeerURL(), b.PeerURL()) })
+	return inc
+}
+
+// NewJoin makes a fresh membership of n in an incarnation. Nothing is stored.
+func NewJoin(c Cluster, n Node, incarnation string) Join {
+	id := JoinID(randomID())
+	o := c.Options.Etcd
+	return Join{
+		ID: id, Incarnation: incarnation, Node: n, Member: n.Name(),
+		Volume: o.Volume(id), ClientPort: o.ClientPort, PeerPort: o.PeerPort,
+	}
+}
+
+func randomID() string { return randomHex(6) }
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // never fails: crypto/rand, Go 1.24
+	return hex.EncodeToString(b)
+}

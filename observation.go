@@ -1,0 +1,214 @@
+package cke
+
+import "time"
+
+// Observation is what was seen of one cluster in one look. It is facts only: trouble is a value in it,
+// never an error that blanks the rest.
+type Observation struct {
+	ObservedAt time.Time `json:"observedAt"`
+	// Nodes holds every declared node in the order of the file, then the nodes of known joins that are
+	// declared no more.
+	Nodes []NodeStatus `json:"nodes"`
+	Etcd  EtcdStatus   `json:"etcd"`
+}
+
+// Node returns what was seen of the node with this name.
+func (o Observation) Node(name string) (NodeStatus, bool) {
+	for _, n := range o.Nodes {
+		if n.Node.Name() == name {
+			return n, true
+		}
+	}
+	return NodeStatus{}, false
+}
+
+// NodeStatus is what was seen of one machine.
+type NodeStatus struct {
+	Node Node `json:"node"`
+	// Problem is why the node did not answer in full; nil when it did. With a problem that makes the node
+	// unreachable, Containers and Volumes are what was last seen, at SeenAt: never a proof of anything now.
+	Problem *Problem `json:"problem,omitempty"`
+	// SeenAt is when the node last answered in full; zero: never in this term.
+	SeenAt time.Time `json:"seenAt,omitzero"`
+	// EngineVersion is the Docker engine's, as "20.10.24".
+	EngineVersion string `json:"engineVersion,omitempty"`
+	// Containers are those that carry etcd: with our labels, of an etcd image, or named as ours would be.
+	Containers []Container `json:"containers,omitempty"`
+	// Volumes are those with our labels or with a name that starts with the cluster's volume_name.
+	Volumes []Volume `json:"volumes,omitempty"`
+	// ClientPort and PeerPort tell whether something listens on the cluster's etcd ports of the node's address,
+	// seen from the management host. Asked only of nodes that carry no running container of the cluster.
+	ClientPort PortState `json:"clientPort,omitempty"`
+	PeerPort   PortState `json:"peerPort,omitempty"`
+}
+
+// Answered reports whether the node answered in full within this observation.
+func (s NodeStatus) Answered() bool { return s.Problem == nil }
+
+// Of returns the container of a join on this node.
+func (s NodeStatus) Of(join JoinID) (Container, bool) {
+	for _, c := range s.Containers {
+		if c.Join == join {
+			return c, true
+		}
+	}
+	return Container{}, false
+}
+
+// VolumeOf returns the volume of a join on this node.
+func (s NodeStatus) VolumeOf(join JoinID) (Volume, bool) {
+	for _, v := range s.Volumes {
+		if v.Join == join {
+			return v, true
+		}
+	}
+	return Volume{}, false
+}
+
+// PortState is what a TCP connect to a port said.
+type PortState string
+
+// Port states. Unknown (no answer in time, or not asked) never counts as closed.
+const (
+	PortUnknown PortState = ""
+	PortClosed  PortState = "closed"
+	PortOpen    PortState = "open"
+)
+
+// ContainerState is the Docker engine's word for it.
+type ContainerState string
+
+// Container states, as the Docker API names them.
+const (
+	ContainerCreated    ContainerState = "created"
+	ContainerRunning    ContainerState = "running"
+	ContainerPaused     ContainerState = "paused"
+	ContainerRestarting ContainerState = "restarting"
+	ContainerExited     ContainerState = "exited"
+	ContainerDead       ContainerState = "dead"
+)
+
+// DataState tells whether a join's volume holds a write-ahead log.
+type DataState string
+
+// Data states. Unknown is never taken for missing.
+const (
+	DataUnknown DataState = ""
+	DataPresent DataState = "present"
+	DataMissing DataState = "missing"
+)
+
+// Container is an etcd container on a node.
+type Container struct {
+	ID    string         `json:"id"`
+	Name  string         `json:"name"`
+	Image string         `json:"image"`
+	State ContainerState `json:"state"`
+	// Cluster, Incarnation and Join are our labels; empty on a foreign container.
+	Cluster     string `json:"cluster,omitempty"`
+	Incarnation string `json:"incarnation,omitempty"`
+	Join        JoinID `json:"join,omitempty"`
+	// Description is the label with the digest of the MemberSpec that the container was made from.
+	Description string    `json:"description,omitempty"`
+	StartedAt   time.Time `json:"startedAt,omitzero"`
+	FinishedAt  time.Time `json:"finishedAt,omitzero"`
+	ExitCode    int       `json:"exitCode,omitempty"`
+	// LastWords is the last error in the log of a container that exited, in one line.
+	LastWords string `json:"lastWords,omitempty"`
+	// Data is asked only of containers that do not run.
+	Data DataState `json:"data,omitempty"`
+}
+
+// Running reports whether the container's process is there; a paused one is.
+func (c Container) Running() bool {
+	return c.State == ContainerRunning || c.State == ContainerPaused
+}
+
+// Volume is a volume on a node that may hold etcd data.
+type Volume struct {
+	Name string `json:"name"`
+	// Cluster, Incarnation and Join are our labels; empty on a foreign volume.
+	Cluster     string    `json:"cluster,omitempty"`
+	Incarnation string    `json:"incarnation,omitempty"`
+	Join        JoinID    `json:"join,omitempty"`
+	CreatedAt   time.Time `json:"createdAt,omitzero"`
+}
+
+// EtcdStatus is what etcd itself answered. Every endpoint is asked on its own, with its own deadline.
+type EtcdStatus struct {
+	// Endpoints are those of known joins, one each.
+	Endpoints []EndpointStatus `json:"endpoints,omitempty"`
+	// Members is the member list; MembersSource tells how far it can be trusted.
+	Members       []Member      `json:"members,omitempty"`
+	MembersSource MembersSource `json:"membersSource,omitempty"`
+	// Quorate: a linearizable read succeeded through at least one endpoint.
+	Quorate bool    `json:"quorate"`
+	Alarms  []Alarm `json:"alarms,omitempty"`
+}
+
+// Endpoint returns what the member of a join answered.
+func (s EtcdStatus) Endpoint(join JoinID) (EndpointStatus, bool) {
+	for _, e := range s.Endpoints {
+		if e.Join == join {
+			return e, true
+		}
+	}
+	return EndpointStatus{}, false
+}
+
+// MembersSource tells where a member list came from.
+type MembersSource string
+
+// Sources of a member list. Only a linearizable one is a fact about the cluster.
+const (
+	MembersUnknown      MembersSource = ""
+	MembersLinearizable MembersSource = "linearizable"
+	MembersLocal        MembersSource = "local"
+)
+
+// Member is an entry of etcd's member list.
+type Member struct {
+	ID string `json:"id"` // hex
+	// Name is empty while the member has never started.
+	Name       string   `json:"name,omitempty"`
+	PeerURLs   []string `json:"peerURLs"`
+	ClientURLs []string `json:"clientURLs,omitempty"`
+	Learner    bool     `json:"learner,omitempty"`
+}
+
+// Alarm is an active etcd alarm: NOSPACE or CORRUPT. MemberID "0" means that etcd cannot tell who.
+type Alarm struct {
+	MemberID string `json:"memberID"`
+	Kind     string `json:"kind"`
+}
+
+// EndpointStatus is what one etcd member answered about itself.
+type EndpointStatus struct {
+	Join JoinID `json:"join,omitempty"`
+	URL  string `json:"url"`
+	// Problem is why it did not answer the local questions; empty when it did.
+	Problem string `json:"problem,omitempty"`
+	// Serializable and Linearizable tell which reads succeeded through this endpoint.
+	Serializable   bool     `json:"serializable"`
+	Linearizable   bool     `json:"linearizable"`
+	ClusterID      string   `json:"clusterID,omitempty"` // hex
+	MemberID       string   `json:"memberID,omitempty"`  // hex
+	LeaderID       string   `json:"leaderID,omitempty"`  // hex; empty: it knows no leader
+	Learner        bool     `json:"learner,omitempty"`
+	Version        string   `json:"version,omitempty"`
+	StorageVersion string   `json:"storageVersion,omitempty"`
+	Revision       int64    `json:"revision,omitempty"`
+	DBSize         int64    `json:"dbSize,omitempty"`      // bytes
+	DBSizeInUse    int64    `json:"dbSizeInUse,omitempty"` // bytes
+	RaftTerm       uint64   `json:"raftTerm,omitempty"`
+	RaftIndex      uint64   `json:"raftIndex,omitempty"`
+	RaftApplied    uint64   `json:"raftApplied,omitempty"`
+	Errors         []string `json:"errors,omitempty"`
+	// CertNotAfter is the expiry of the certificate that the member showed.
+	CertNotAfter time.Time `json:"certNotAfter,omitzero"`
+}
+
+// Healthy: it answers local reads and reports no error of its own. Source: etcd-operator #468.
+func (e EndpointStatus) Healthy() bool {
+	return e.Problem == "" && e.Serializable && len(e.Errors) == 0
+}

@@ -1,0 +1,121 @@
+package cke
+
+import "time"
+
+// ReconcileMode says when the daemon may change a running cluster.
+type ReconcileMode string
+
+// Reconcile modes. Observation, bootstrap, deletion and safety stops are never gated.
+const (
+	ReconcileAuto   ReconcileMode = "auto"
+	ReconcileManual ReconcileMode = "manual"
+	ReconcileWindow ReconcileMode = "window"
+)
+
+// ForeignPolicy says what happens to members that stand on no declared node and never were ours.
+type ForeignPolicy string
+
+// Foreign policies.
+const (
+	ForeignHold   ForeignPolicy = "hold"
+	ForeignRemove ForeignPolicy = "remove"
+)
+
+// ReplaceMode says whether a member whose data is provably gone is replaced without asking.
+type ReplaceMode string
+
+// Replace modes.
+const (
+	ReplaceAuto   ReplaceMode = "auto"
+	ReplaceManual ReplaceMode = "manual"
+)
+
+// VolumePolicy says what becomes of the volume of a membership that ended.
+type VolumePolicy string
+
+// Volume policies.
+const (
+	VolumeRetain  VolumePolicy = "retain"
+	VolumeArchive VolumePolicy = "archive"
+	VolumeDelete  VolumePolicy = "delete"
+)
+
+// Policies bound what the daemon does without asking.
+type Policies struct {
+	Reconcile ReconcileMode  `yaml:"reconcile,omitempty" json:"reconcile,omitempty" jsonschema:"enum=auto,enum=manual,enum=window"`
+	Window    Window         `yaml:"window,omitempty" json:"window,omitzero"`
+	Foreign   ForeignPolicy  `yaml:"foreign,omitempty" json:"foreign,omitempty" jsonschema:"enum=hold,enum=remove"`
+	Replace   ReplacePolicy  `yaml:"replace,omitempty" json:"replace,omitzero"`
+	Volumes   VolumePolicies `yaml:"volumes,omitempty" json:"volumes,omitzero"`
+}
+
+// Window is a recurring span of time in which changes are allowed; it needs reconcile: window.
+type Window struct {
+	Schedule string   `yaml:"schedule,omitempty" json:"schedule,omitempty"` // cron, five fields
+	Duration Duration `yaml:"duration,omitempty" json:"duration,omitempty"`
+	TimeZone string   `yaml:"time_zone,omitempty" json:"time_zone,omitempty"` // IANA name
+}
+
+// ReplacePolicy is about members whose data is provably gone.
+type ReplacePolicy struct {
+	Mode  ReplaceMode `yaml:"mode,omitempty" json:"mode,omitempty" jsonschema:"enum=auto,enum=manual"`
+	Grace Duration    `yaml:"grace,omitempty" json:"grace,omitempty"`
+}
+
+// VolumePolicies are about volumes of memberships that ended.
+type VolumePolicies struct {
+	OnRemoval VolumePolicy `yaml:"on_removal,omitempty" json:"on_removal,omitempty" jsonschema:"enum=retain,enum=archive,enum=delete"`
+	Keep      Duration     `yaml:"keep,omitempty" json:"keep,omitempty"`
+}
+
+// Backup says where backups go and how often they are taken. The zero value means no backups.
+type Backup struct {
+	Target     string           `yaml:"target,omitempty" json:"target,omitempty"`
+	Full       BackupSchedule   `yaml:"full,omitempty" json:"full,omitzero"`
+	Delta      BackupDelta      `yaml:"delta,omitempty" json:"delta,omitzero"`
+	Retention  Retention        `yaml:"retention,omitempty" json:"retention,omitzero"`
+	Compaction BackupCompaction `yaml:"compaction,omitempty" json:"compaction,omitzero"`
+	Verify     BackupSchedule   `yaml:"verify,omitempty" json:"verify,omitzero"`
+	Encryption Encryption       `yaml:"encryption,omitempty" json:"encryption,omitzero"`
+}
+
+// BackupSchedule is a cron schedule of five fields in a time zone (IANA name; default UTC).
+type BackupSchedule struct {
+	Schedule string `yaml:"schedule,omitempty" json:"schedule,omitempty"`
+	TimeZone string `yaml:"time_zone,omitempty" json:"time_zone,omitempty"`
+}
+
+// BackupDelta bounds what one delta object holds: whichever is reached first.
+type BackupDelta struct {
+	Period Duration `yaml:"period,omitempty" json:"period,omitempty"`
+	Size   Size     `yaml:"size,omitempty" json:"size,omitempty"`
+}
+
+// Retention counts the backups to keep of each kind.
+type Retention struct {
+	Last    int `yaml:"last,omitempty" json:"last,omitempty"`
+	Hourly  int `yaml:"hourly,omitempty" json:"hourly,omitempty"`
+	Daily   int `yaml:"daily,omitempty" json:"daily,omitempty"`
+	Weekly  int `yaml:"weekly,omitempty" json:"weekly,omitempty"`
+	Monthly int `yaml:"monthly,omitempty" json:"monthly,omitempty"`
+}
+
+// BackupCompaction merges a full and its deltas once there are this many events.
+type BackupCompaction struct {
+	Events int64 `yaml:"events,omitempty" json:"events,omitempty"`
+}
+
+// Encryption names the age recipients of backups; none means no encryption.
+type Encryption struct {
+	Recipients []string `yaml:"recipients,omitempty" json:"recipients,omitempty"`
+}
+
+func (p Policies) withDefaults() Policies {
+	p.Reconcile = or(p.Reconcile, ReconcileAuto)
+	p.Foreign = or(p.Foreign, ForeignHold)
+	p.Replace.Mode = or(p.Replace.Mode, ReplaceAuto)
+	p.Replace.Grace = or(p.Replace.Grace, Duration(10*time.Minute))
+	p.Volumes.OnRemoval = or(p.Volumes.OnRemoval, VolumeArchive)
+	p.Volumes.Keep = or(p.Volumes.Keep, Duration(168*time.Hour))
+	return p
+}

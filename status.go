@@ -1,0 +1,143 @@
+package cke
+
+import "time"
+
+// Health is a cluster's state in a word.
+type Health string
+
+// Healths, from best to worst.
+const (
+	HealthReady    Health = "READY"    // every declared member serves
+	HealthForming  Health = "FORMING"  // bootstrap is waiting or under way
+	HealthDegraded Health = "DEGRADED" // quorum held, something declared is not as it should be
+	HealthLost     Health = "LOST"     // no quorum
+	HealthFrozen   Health = "FROZEN"   // two clusters, or unequal data: nothing is changed until a person decides
+	HealthDeleting Health = "DELETING"
+)
+
+// Status is what the leader tells about a cluster; stored as one document.
+type Status struct {
+	Cluster string `json:"cluster"`
+	// Generation is the spec's revision that this status was made from.
+	Generation int64 `json:"generation"`
+	// ObservedGeneration is the last generation of which all is done; written last.
+	ObservedGeneration int64     `json:"observedGeneration"`
+	ObservedAt         time.Time `json:"observedAt"`
+	Health             Health    `json:"health"`
+	// Summary is one sentence, as "quorum held, can lose 0 more members".
+	Summary string `json:"summary"`
+	// Declared is the number of members wanted; Ready those of them that serve. Unknown never counts as ready.
+	Declared int `json:"declared"`
+	Ready    int `json:"ready"`
+	// Tolerance is how many more voters can be lost before quorum goes; -1: quorum is lost or there is none yet.
+	Tolerance   int              `json:"tolerance"`
+	Incarnation string           `json:"incarnation,omitempty"`
+	ClusterID   string           `json:"clusterID,omitempty"`
+	Conditions  []Condition      `json:"conditions"`
+	Members     []MemberStatus   `json:"members"`
+	Nodes       []NodeStatus     `json:"nodes,omitempty"`
+	Problems    []Problem        `json:"problems,omitempty"`
+	Operation   *OperationStatus `json:"operation,omitempty"`
+	// Reason says why there is no operation, or why the one under way was chosen. Never empty.
+	Reason        string           `json:"reason"`
+	LastOperation *OperationStatus `json:"lastOperation,omitempty"`
+	LastErrors    []LastError      `json:"lastErrors,omitempty"`
+	Leader        Leader           `json:"leader"`
+}
+
+// Condition returns the condition of this type.
+func (s Status) Condition(t ConditionType) (Condition, bool) {
+	for _, c := range s.Conditions {
+		if c.Type == t {
+			return c, true
+		}
+	}
+	return Condition{}, false
+}
+
+// ConditionType names a condition.
+type ConditionType string
+
+// Condition types.
+const (
+	CondReady             ConditionType = "Ready"
+	CondAllMembersReady   ConditionType = "AllMembersReady"
+	CondQuorate           ConditionType = "Quorate"
+	CondClusterIDMismatch ConditionType = "ClusterIDMismatch"
+	CondCertificatesValid ConditionType = "CertificatesValid"
+	CondDataVolumesReady  ConditionType = "DataVolumesReady"
+	CondProgressing       ConditionType = "Progressing"
+)
+
+// Truth is a condition's value; Unknown never counts as good.
+type Truth string
+
+// Truths.
+const (
+	True    Truth = "True"
+	False   Truth = "False"
+	Unknown Truth = "Unknown"
+)
+
+// Condition is one statement about the cluster, a pure function of spec, identity and observation.
+type Condition struct {
+	Type   ConditionType `json:"type"`
+	Status Truth         `json:"status"`
+	Reason string        `json:"reason"` // one CamelCase word
+	// Message is a sentence for a person.
+	Message string `json:"message"`
+	// Since is when Status last changed.
+	Since time.Time `json:"since"`
+}
+
+// MemberStatus is one declared or known member as a person sees it.
+type MemberStatus struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	ID      string `json:"id,omitempty"`
+	Join    JoinID `json:"join,omitempty"`
+	// Role is leader, follower, learner or "-".
+	Role string `json:"role"`
+	// State is healthy, unhealthy, unreachable, starting, stopped, missing, waiting or unknown; Reason says why.
+	State  string    `json:"state"`
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+	Ready  bool      `json:"ready"`
+	// Lag is how many raft entries its applied index is behind the leader's; -1: unknown.
+	Lag          int64     `json:"lag"`
+	DBSize       int64     `json:"dbSize"` // bytes
+	Version      string    `json:"version,omitempty"`
+	CertNotAfter time.Time `json:"certNotAfter,omitzero"`
+}
+
+// Problem is one thing that is wrong and what to do about it.
+type Problem struct {
+	Code    Code      `json:"code"`
+	Node    string    `json:"node,omitempty"`
+	Message string    `json:"message"`
+	Remedy  string    `json:"remedy,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// OperationStatus points to a record.
+type OperationStatus struct {
+	ID          int64       `json:"runID"`
+	Type        string      `json:"type"`
+	State       RecordState `json:"state"`
+	Description string      `json:"description"`
+	Time        time.Time   `json:"time"` // of its last change
+}
+
+// LastError is an error that the latest failed operations ended with.
+type LastError struct {
+	Code        Code      `json:"code"`
+	Description string    `json:"description"`
+	ObservedAt  time.Time `json:"observedAt"`
+}
+
+// Leader is the daemon that leads a cluster.
+type Leader struct {
+	Host  string    `json:"host"`
+	Term  int64     `json:"term"`
+	Since time.Time `json:"since"`
+}
