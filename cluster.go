@@ -1,6 +1,7 @@
 package cke
 
 import (
+	"maps"
 	"net"
 	"path"
 	"slices"
@@ -170,4 +171,11 @@ func or[T comparable](v, otherwise T) T {
 		return otherwise
 	}
 	return v
+}
+
+// Equal reports whether members described by o and p would run alike.
+func (o EtcdOptions) Equal(p EtcdOptions) bool {
+	return o.Version == p.Version && o.Image == p.Image && o.VolumeName == p.VolumeName && o.VolumeRoot == p.VolumeRoot &&
+		o.ClientPort == p.ClientPort && o.PeerPort == p.PeerPort && o.Resources == p.Resources &&
+		slices.Equal(o.ExtraArgs, p.ExtraArgs) && slices.Equal(o.ExtraBinds, p.ExtraBinds) && maps.Equal(o.ExtraEnv, p.ExtraEnv)
 }

@@ -32,6 +32,7 @@ const (
 	CodeSplitBrain Code = "CKE302"
 	CodeNoQuorum   Code = "CKE303"
 	CodeFounderGap Code = "CKE304"
+	CodeNotApplied Code = "CKE305"
 )
 
 // Explanation is what `ckecli help CODE` prints.
@@ -73,5 +74,6 @@ func Explain() []Explanation {
 		{CodeSplitBrain, "Cluster id mismatch", "Members answer with a cluster id other than the one on record: two clusters carry this name. Everything is frozen.", "Compare the members, stop the wrong ones, and keep both data directories until you know."},
 		{CodeNoQuorum, "Quorum lost", "Fewer members answer than quorum needs. Known members are started on their own data; nothing else is changed.", "Bring nodes back; what is missing is listed."},
 		{CodeFounderGap, "Bootstrap waits for a founder", "A bootstrap began and a founding node is not available now. It resumes with the same identity.", "Bring the node back, or take it out of the cluster file: the bootstrap is then abandoned and begun again, no client has been served."},
+		{CodeNotApplied, "Not as declared", "The running cluster differs from the cluster file in its members or options.", "`ckecli status` names each difference."},
 	}
 }

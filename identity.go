@@ -36,6 +36,17 @@ type Incarnation struct {
 	ClusterID string    `json:"clusterID,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	FormedAt  time.Time `json:"formedAt,omitzero"`
+	// Previous are the ids of abandoned lives of this cluster. None ever served a client, so what is left of
+	// them on nodes may be removed.
+	Previous []string `json:"previous,omitempty"`
+}
+
+// Life reports whether id names this incarnation.
+func (i *Incarnation) Life(id string) bool { return i != nil && i.ID == id }
+
+// WasAbandoned reports whether id names a life of this cluster that was abandoned before it served anybody.
+func (i *Incarnation) WasAbandoned(id string) bool {
+	return i != nil && (i.State == Abandoned && i.ID == id || slices.Contains(i.Previous, id))
 }
 
 // Join is one node's one membership. It is stored before its first start.
@@ -51,6 +62,8 @@ type Join struct {
 	Volume     string `json:"volume"`
 	ClientPort int    `json:"clientPort"`
 	PeerPort   int    `json:"peerPort"`
+	// Etcd is how its container is described: the options of the cluster file that were last applied to it.
+	Etcd EtcdOptions `json:"etcd"`
 	// MemberID is etcd's member id in hex, once known.
 	MemberID string `json:"memberID,omitempty"`
 	// StartedAt is set before the first start: from then on the volume must hold a WAL, or its data is gone.
@@ -64,8 +77,12 @@ func (j Join) PeerURL() string { return httpsURL(j.Node.Address, j.PeerPort) }
 func (j Join) ClientURL() string { return httpsURL(j.Node.Address, j.ClientPort) }
 
 // NewIncarnation makes a fresh identity for a bootstrap of c on its control-plane nodes. Nothing is stored.
-func NewIncarnation(c Cluster, now time.Time) Incarnation {
+// previous is the abandoned life that it follows, or nil.
+func NewIncarnation(c Cluster, previous *Incarnation, now time.Time) Incarnation {
 	inc := Incarnation{ID: randomID(), Token: c.Name + "-" + randomHex(16), State: Forming, CreatedAt: now.UTC()}
+	if previous != nil {
+		inc.Previous = append(slices.Clone(previous.Previous), previous.ID)
+	}
 	for _, n := range c.ControlPlane() {
 		inc.Founders = append(inc.Founders, NewJoin(c, n, inc.ID))
 	}
@@ -79,7 +96,7 @@ func NewJoin(c Cluster, n Node, incarnation string) Join {
 	o := c.Options.Etcd
 	return Join{
 		ID: id, Incarnation: incarnation, Node: n, Member: n.Name(),
-		Volume: o.Volume(id), ClientPort: o.ClientPort, PeerPort: o.PeerPort,
+		Volume: o.Volume(id), ClientPort: o.ClientPort, PeerPort: o.PeerPort, Etcd: o,
 	}
 }
 

@@ -23,10 +23,10 @@ const (
 // MemberSpec describes one member's container in full; etcdnode turns it into Docker's terms.
 type MemberSpec struct {
 	Cluster string
-	Join    Join
-	Etcd    EtcdOptions
-	Mode    StartMode
-	Token   string
+	// Join says which member on which node, and with Join.Etcd how it runs.
+	Join  Join
+	Mode  StartMode
+	Token string
 	// Peers are the members to start with, this one included, sorted by URL; ignored with StartOwnData.
 	Peers []Peer
 }
@@ -133,4 +133,6 @@ type Ledger interface {
 	UpdateIncarnation(ctx context.Context, inc Incarnation) error
 	// PutJoins stores joins of the present incarnation, all or none.
 	PutJoins(ctx context.Context, joins ...Join) error
+	// FinishDelete moves all that the store holds of the cluster to the archive of deleted clusters; the term ends.
+	FinishDelete(ctx context.Context) error
 }

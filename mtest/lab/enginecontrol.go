@@ -1,0 +1,45 @@
+package lab
+
+import (
+	"context"
+	"time"
+)
+
+// HangDocker stops a running node's engine with SIGSTOP: its socket accepts connections and nobody answers, while
+// containers go on. A hung engine stays hung until ResumeDocker, Reset or a power cycle.
+func (l *Lab) HangDocker(ctx context.Context, node string) error {
+	return l.signalEngine(ctx, node, "STOP")
+}
+
+// ResumeDocker lets a hung engine go on.
+func (l *Lab) ResumeDocker(ctx context.Context, node string) error {
+	return l.signalEngine(ctx, node, "CONT")
+}
+
+// RestartDocker restarts a running node's engine in good order, which stops its containers, and returns when it accepts
+// connections again. Containers whose restart policy says so come back by themselves.
+func (l *Lab) RestartDocker(ctx context.Context, node string) error {
+	return l.endEngine(ctx, node, "TERM")
+}
+
+// CrashDocker kills a running node's engine, and returns when it runs again and accepts connections.
+func (l *Lab) CrashDocker(ctx context.Context, node string) error {
+	return l.endEngine(ctx, node, "KILL")
+}
+
+func (l *Lab) endEngine(ctx context.Context, node, signal string) error {
+	n, err := l.node(node)
+	if err != nil {
+		return err
+	}
+	since := time.Now()
+	if err := l.signalEngine(ctx, n.Name, signal); err != nil {
+		return err
+	}
+	return l.waitReady(ctx, n.Name, since, engineReady)
+}
+
+func (l *Lab) signalEngine(ctx context.Context, node, signal string) error {
+	_, err := l.Exec(ctx, node, "sh", "-c", "kill -"+signal+" $(cat /run/docker.pid)")
+	return err
+}

@@ -1,0 +1,139 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cke"
+)
+
+// stopGrace is how long etcd may take to move its leadership away and end. Source: etcd, request timeout.
+const stopGrace = 30 * time.Second
+
+// stopLimit bounds a step that stops a container.
+const stopLimit = stopGrace + 15*time.Second
+
+// AbandonBootstrap ends a founding that cannot be finished. No client has been served: the incarnation is forming.
+//
+// It is recorded before anything is removed, and only once so many founders are known to be stopped that the rest
+// cannot have a quorum among themselves.
+type AbandonBootstrap struct {
+	// Reachable are the founders' joins whose nodes answer; they are stopped and removed.
+	Reachable []cke.Join
+	// Founders is the number of all founders.
+	Founders int
+}
+
+var _ Operation = AbandonBootstrap{}
+
+// Name implements Operation.
+func (AbandonBootstrap) Name() string { return "abandon-bootstrap" }
+
+// Targets implements Operation.
+func (a AbandonBootstrap) Targets() []string { return joinNames(a.Reachable) }
+
+// Stages implements Operation.
+func (a AbandonBootstrap) Stages() []Stage {
+	var stop, remove Stage
+	for _, j := range a.Reachable {
+		stop = append(stop, stopStep(j))
+		remove = append(remove, removeStep(j))
+	}
+	record := Step{Name: "record-abandoned", Run: a.recordAbandoned}
+	stages := []Stage{{record}}
+	if len(stop) > 0 {
+		stages = []Stage{stop, {record}, remove}
+	}
+	return stages
+}
+
+func (a AbandonBootstrap) recordAbandoned(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if id.Incarnation == nil || id.Incarnation.State != cke.Forming {
+		return fmt.Errorf("the cluster is not forming: %w", cke.ErrConflict)
+	}
+	started := 0
+	for _, j := range id.Joins {
+		if !j.StartedAt.IsZero() {
+			started++
+		}
+	}
+	if silent := len(id.Joins) - len(a.Reachable); started > 0 && silent >= cke.Quorum(len(id.Joins)) {
+		return fmt.Errorf("%d of %d founders do not answer and could have a quorum", silent, len(id.Joins))
+	}
+	inc := *id.Incarnation
+	inc.State = cke.Abandoned
+	return e.Ledger.UpdateIncarnation(ctx, inc)
+}
+
+// CleanUp removes what an abandoned founding left on a node: it never held a client's data.
+type CleanUp struct{ Left []cke.Join }
+
+var _ Operation = CleanUp{}
+
+// Name implements Operation.
+func (CleanUp) Name() string { return "clean-up" }
+
+// Targets implements Operation.
+func (c CleanUp) Targets() []string { return joinNames(c.Left) }
+
+// Stages implements Operation.
+func (c CleanUp) Stages() []Stage {
+	var stop, remove Stage
+	for _, j := range c.Left {
+		guarded := func(run func(context.Context, Env) error) func(context.Context, Env) error {
+			return func(ctx context.Context, e Env) error {
+				id, err := e.Ledger.Identity(ctx)
+				if err != nil {
+					return err
+				}
+				if !id.Incarnation.WasAbandoned(j.Incarnation) {
+					return fmt.Errorf("incarnation %s was not abandoned: %w", j.Incarnation, cke.ErrConflict)
+				}
+				return run(ctx, e)
+			}
+		}
+		s, r := stopStep(j), removeStep(j)
+		s.Run, r.Run = guarded(s.Run), guarded(r.Run)
+		stop, remove = append(stop, s), append(remove, r)
+	}
+	return []Stage{stop, remove}
+}
+
+// stopStep stops the join's container if there is one.
+func stopStep(j cke.Join) Step {
+	return Step{Name: "stop", Node: j.Node.Name(), Limit: stopLimit, Run: func(ctx context.Context, e Env) error {
+		err := e.Machines.Machine(j.Node).StopContainer(ctx, j, stopGrace)
+		if errors.Is(err, cke.ErrNotFound) {
+			return nil
+		}
+		return err
+	}}
+}
+
+// removeStep removes the join's container, then its volume.
+func removeStep(j cke.Join) Step {
+	return Step{Name: "remove", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error {
+		m := e.Machines.Machine(j.Node)
+		if err := m.RemoveContainer(ctx, j); err != nil && !errors.Is(err, cke.ErrNotFound) {
+			return err
+		}
+		if err := m.RemoveVolume(ctx, j); err != nil && !errors.Is(err, cke.ErrNotFound) {
+			return err
+		}
+		return nil
+	}}
+}
+
+func joinNames(joins []cke.Join) []string {
+	var out []string
+	for _, j := range joins {
+		out = append(out, j.Node.Name())
+	}
+	return out
+}

@@ -1,0 +1,247 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// Limits of the bootstrap's longer steps.
+const (
+	ImageLimit = 10 * time.Minute // pull or load over a slow line
+	ServeLimit = 30 * time.Second // from the last start to a linearizable read through every member
+)
+
+// Bootstrap founds the cluster on its control-plane nodes, or resumes a founding that a crash interrupted.
+//
+// Nothing on any node changes before the incarnation is stored. Everything is prepared on every node before
+// the first start. No client is served before the incarnation is formed.
+type Bootstrap struct {
+	// Spec is the wanted cluster, with defaults; its control-plane nodes are the founders of a new incarnation.
+	Spec cke.Cluster
+	// Founders are the nodes, sorted by peer URL: those of the incarnation when it exists.
+	Founders []cke.Node
+	// Resume tells that the incarnation exists already.
+	Resume bool
+}
+
+var _ Operation = Bootstrap{}
+
+// Name implements Operation.
+func (b Bootstrap) Name() string {
+	if b.Resume {
+		return "resume-bootstrap"
+	}
+	return "bootstrap"
+}
+
+// Targets implements Operation.
+func (b Bootstrap) Targets() []string { return names(b.Founders) }
+
+// Stages implements Operation.
+func (b Bootstrap) Stages() []Stage {
+	images := onEach(b.Founders, "image", ImageLimit, b.image)
+	prepare := onEach(b.Founders, "prepare", 0, b.prepare)
+	start := onEach(b.Founders, "start", 0, b.start)
+	stages := []Stage{
+		append(images, Step{Name: "certificate-authorities", Run: func(ctx context.Context, e Env) error {
+			return e.Authority.Ensure(ctx)
+		}}),
+		{{Name: "record-incarnation", Run: b.recordIncarnation}},
+		prepare,
+		{{Name: "record-start", Run: b.recordStart}},
+	}
+	// The lowest peer URL listens before the others start: etcd asks every peer in turn, with a second each, while
+	// they listen and do not serve.
+	stages = append(stages, start[:1])
+	if len(start) > 1 {
+		stages = append(stages, start[1:])
+	}
+	return append(stages,
+		onEach(b.Founders, "serve", ServeLimit, b.serve),
+		onEach(b.Founders, "keep-running", 0, b.keepRunning),
+		Stage{{Name: "record-formed", Run: b.recordFormed}},
+	)
+}
+
+func (b Bootstrap) image(ctx context.Context, e Env, n cke.Node) error {
+	return e.Machines.Machine(n).EnsureImage(ctx, b.Spec.Options.Etcd.Image, e.Progress)
+}
+
+// recordIncarnation stores who the cluster is going to be, before anything touches a node.
+func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if inc := id.Incarnation; inc != nil && inc.State != cke.Abandoned {
+		if b.Resume && inc.State == cke.Forming {
+			return nil
+		}
+		return fmt.Errorf("the cluster has incarnation %s (%s): %w", inc.ID, inc.State, cke.ErrConflict)
+	}
+	return e.Ledger.CreateIncarnation(ctx, cke.NewIncarnation(b.Spec, id.Incarnation, e.Now()))
+}
+
+// forming returns the incarnation and the join of the founder on n, and refuses unless the cluster is forming.
+func forming(ctx context.Context, e Env, n cke.Node) (cke.Incarnation, cke.Join, error) {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return cke.Incarnation{}, cke.Join{}, err
+	}
+	inc := id.Incarnation
+	if inc == nil || inc.State != cke.Forming {
+		return cke.Incarnation{}, cke.Join{}, fmt.Errorf("the cluster is not forming: %w", cke.ErrConflict)
+	}
+	for _, j := range id.Joins {
+		if j.Node.Address == n.Address {
+			return *inc, j, nil
+		}
+	}
+	return cke.Incarnation{}, cke.Join{}, fmt.Errorf("%s is no founder: %w", n.Name(), cke.ErrConflict)
+}
+
+func founding(cluster string, inc cke.Incarnation, j cke.Join) cke.MemberSpec {
+	s := cke.MemberSpec{Cluster: cluster, Join: j, Mode: cke.StartNew, Token: inc.Token}
+	for _, f := range inc.Founders {
+		s.Peers = append(s.Peers, cke.Peer{Name: f.Member, URL: f.PeerURL()})
+	}
+	return s
+}
+
+// prepare makes volume, container and certificates of one founder; nothing runs yet.
+func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
+	inc, j, err := forming(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	m := e.Machines.Machine(n)
+	if c, err := m.Container(ctx, j); err == nil && c.Running() {
+		return nil // resumed after the start
+	} else if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return err
+	}
+	spec := founding(e.Cluster, inc, j)
+	if err := m.EnsureVolume(ctx, spec); err != nil {
+		return err
+	}
+	if err := m.EnsureContainer(ctx, spec); err != nil {
+		return err
+	}
+	files, err := e.Authority.MemberFiles(ctx, j)
+	if err != nil {
+		return err
+	}
+	return m.PutFiles(ctx, j, files)
+}
+
+// recordStart stores that the founders are about to start, all in one transaction.
+func (b Bootstrap) recordStart(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	var joins []cke.Join
+	for _, j := range id.Joins {
+		if j.StartedAt.IsZero() {
+			j.StartedAt = e.Now().UTC()
+			joins = append(joins, j)
+		}
+	}
+	if len(joins) == 0 {
+		return nil
+	}
+	return e.Ledger.PutJoins(ctx, joins...)
+}
+
+func (b Bootstrap) start(ctx context.Context, e Env, n cke.Node) error {
+	_, j, err := forming(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	return e.Machines.Machine(n).StartContainer(ctx, j)
+}
+
+// serve waits until the member answers linearizable reads, then takes a proposal through it.
+func (b Bootstrap) serve(ctx context.Context, e Env, n cke.Node) error {
+	_, j, err := forming(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	if err := awaitServing(ctx, e, j); err != nil {
+		return err
+	}
+	if err := e.Etcd.ProveWrite(ctx, j.ClientURL()); err != nil {
+		return fmt.Errorf("write through %s: %w", j.ClientURL(), err)
+	}
+	return nil
+}
+
+func (b Bootstrap) keepRunning(ctx context.Context, e Env, n cke.Node) error {
+	_, j, err := forming(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	return e.Machines.Machine(n).KeepRunning(ctx, j)
+}
+
+// recordFormed checks that exactly the founders stand in the member list of one cluster, then ends the forming.
+func (b Bootstrap) recordFormed(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	inc := id.Incarnation
+	if inc == nil || inc.State != cke.Forming {
+		return fmt.Errorf("the cluster is not forming: %w", cke.ErrConflict)
+	}
+	joins := slices.Clone(id.Joins)
+	for i := range joins {
+		clusterID, members, err := e.Etcd.Members(ctx, joins[i].ClientURL())
+		if err != nil {
+			return fmt.Errorf("member list through %s: %w", joins[i].ClientURL(), err)
+		}
+		if inc.ClusterID == "" {
+			inc.ClusterID = clusterID
+		}
+		if inc.ClusterID != clusterID {
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the others with %s", joins[i].Node.Name(), clusterID, inc.ClusterID)}
+		}
+		if len(members) != len(joins) {
+			return fmt.Errorf("%s lists %d members, the founders are %d", joins[i].Node.Name(), len(members), len(joins))
+		}
+		k := slices.IndexFunc(members, func(m cke.Member) bool { return slices.Contains(m.PeerURLs, joins[i].PeerURL()) })
+		if k < 0 {
+			return fmt.Errorf("%s is not in its own member list", joins[i].Node.Name())
+		}
+		joins[i].MemberID = members[k].ID
+	}
+	if err := e.Ledger.PutJoins(ctx, joins...); err != nil {
+		return err
+	}
+	inc.State, inc.FormedAt = cke.Formed, e.Now().UTC()
+	return e.Ledger.UpdateIncarnation(ctx, *inc)
+}
+
+func names(nodes []cke.Node) []string {
+	var out []string
+	for _, n := range nodes {
+		out = append(out, n.Name())
+	}
+	return out
+}
+
+// onEach makes one step for each node.
+func onEach(nodes []cke.Node, name string, limit time.Duration, run func(context.Context, Env, cke.Node) error) Stage {
+	var stage Stage
+	for _, n := range nodes {
+		stage = append(stage, Step{Name: name, Node: n.Name(), Limit: limit, Run: func(ctx context.Context, e Env) error {
+			return run(ctx, e, n)
+		}})
+	}
+	return stage
+}

@@ -1,0 +1,55 @@
+// Package op holds the operations that change a cluster and the steps that they consist of.
+//
+// An Operation is data: Decide makes it, tests compare it. Its steps reach the world through the ports of
+// package cke only. Each step may be killed half-way and repeated; each re-reads what it depends on.
+package op
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"cke"
+)
+
+// Operation is one change to a cluster, chosen by Decide.
+type Operation interface {
+	// Name is the operation's name in records, as "bootstrap".
+	Name() string
+	// Targets are the names of the nodes that it is about.
+	Targets() []string
+	// Stages returns the steps: stages run one after the other, the steps of a stage side by side.
+	// A stage begins only when every step of the one before succeeded.
+	Stages() []Stage
+}
+
+// Stage is a set of steps that do not depend on each other.
+type Stage []Step
+
+// Step is one recorded part of an operation.
+type Step struct {
+	Name string
+	// Node is the name of the node that the step is about; empty when it is about the cluster.
+	Node string
+	// Limit bounds the step; zero means DefaultStepLimit.
+	Limit time.Duration
+	Run   func(ctx context.Context, e Env) error
+}
+
+// DefaultStepLimit bounds a step that names no limit of its own.
+const DefaultStepLimit = 30 * time.Second
+
+// Env is what steps work with. Collaborators are passed in; nothing is global.
+type Env struct {
+	Cluster   string
+	Machines  cke.Machines
+	Etcd      cke.Etcd
+	Authority cke.Authority
+	Ledger    cke.Ledger
+	Now       func() time.Time
+	// Pause waits between two looks at something that is about to happen; it returns early with ctx's error.
+	Pause func(ctx context.Context, d time.Duration) error
+	Log   *slog.Logger
+	// Progress tells how far a long step has come; set by Run for each step.
+	Progress func(text string)
+}

@@ -1,0 +1,194 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"cke"
+)
+
+// Journal keeps records. Its writes are fenced like the Ledger's.
+type Journal interface {
+	// AppendRecord stores a new record and returns it with its id.
+	AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error)
+	// PutRecord stores a changed record.
+	PutRecord(ctx context.Context, r cke.Record) error
+}
+
+// progressEvery bounds how often a step's progress is stored.
+const progressEvery = 500 * time.Millisecond
+
+// closeLimit bounds the last write of a record, which is made even when ctx has ended.
+const closeLimit = 2 * time.Second
+
+// Run runs an operation to its end and returns its record, with State completed, failed or interrupted.
+// about carries what the caller knows: reason, generation, host, term. A step is recorded before it runs.
+// The error is what ended the operation; the record says the same in words.
+func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (cke.Record, error) {
+	about.Operation, about.Targets, about.Cluster = o.Name(), o.Targets(), e.Cluster
+	about.State, about.StartedAt = cke.RecordRunning, e.Now().UTC()
+	stages := o.Stages()
+
+	r := &run{env: e, journal: j, record: about}
+	if len(stages) > 0 {
+		r.begin(stages[0])
+	}
+	rec, err := j.AppendRecord(ctx, r.record)
+	if err != nil {
+		return r.record, fmt.Errorf("record operation %s: %w", o.Name(), err)
+	}
+	r.record = rec
+	for i, stage := range stages {
+		if i > 0 {
+			r.begin(stage)
+			if err = r.store(ctx); err != nil {
+				break
+			}
+		}
+		if err = r.stage(ctx, stage); err != nil {
+			break
+		}
+	}
+	return r.close(ctx, err)
+}
+
+// run is one operation under way.
+type run struct {
+	env     Env
+	journal Journal
+
+	mu     sync.Mutex
+	record cke.Record
+	first  int // index of the present stage's first step in record.Steps
+}
+
+// begin adds the stage's steps to the record as started.
+func (r *run) begin(stage Stage) {
+	now := r.env.Now().UTC()
+	r.first = len(r.record.Steps)
+	for _, s := range stage {
+		r.record.Steps = append(r.record.Steps, cke.StepRecord{Name: s.Name, Node: s.Node, StartedAt: now})
+	}
+}
+
+// stage runs the steps side by side and waits for all of them; the error holds every step that failed.
+func (r *run) stage(ctx context.Context, stage Stage) error {
+	errs := make([]error, len(stage))
+	var wg sync.WaitGroup
+	for i, s := range stage {
+		wg.Go(func() { errs[i] = r.step(ctx, r.first+i, s) })
+	}
+	wg.Wait()
+	var failed StageError
+	for i, err := range errs {
+		if err != nil {
+			failed = append(failed, &StepError{Step: stage[i].Name, Node: stage[i].Node, Err: err})
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	return failed
+}
+
+func (r *run) step(ctx context.Context, index int, s Step) error {
+	ctx, cancel := context.WithTimeout(ctx, limitOf(s))
+	defer cancel()
+	env := r.env
+	var last time.Time
+	env.Progress = func(text string) {
+		now := r.env.Now()
+		r.mu.Lock()
+		r.record.Steps[index].Progress = text
+		due := now.Sub(last) >= progressEvery
+		r.mu.Unlock()
+		if due {
+			last = now
+			if err := r.store(ctx); err != nil {
+				r.env.Log.Debug("progress not stored", "error", err)
+			}
+		}
+	}
+	err := s.Run(ctx, env)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record.Steps[index].EndedAt = r.env.Now().UTC()
+	if err != nil {
+		r.record.Steps[index].Error = err.Error()
+	}
+	return err
+}
+
+// store writes a copy of the record as it is now.
+func (r *run) store(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.record
+	rec.Steps = append([]cke.StepRecord(nil), rec.Steps...)
+	return r.journal.PutRecord(ctx, rec)
+}
+
+func (r *run) close(ctx context.Context, err error) (cke.Record, error) {
+	r.record.EndedAt = r.env.Now().UTC()
+	switch {
+	case err == nil:
+		r.record.State = cke.RecordCompleted
+	case ctx.Err() != nil || errors.Is(err, cke.ErrDeposed):
+		r.record.State, r.record.Error = cke.RecordInterrupted, err.Error()
+	default:
+		r.record.State, r.record.Error, r.record.Code = cke.RecordFailed, err.Error(), cke.CodeOf(err)
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	if putErr := r.store(last); putErr != nil && err == nil {
+		err = fmt.Errorf("record the end of %s: %w", r.record.Operation, putErr)
+	}
+	return r.record, err
+}
+
+func limitOf(s Step) time.Duration {
+	if s.Limit > 0 {
+		return s.Limit
+	}
+	return DefaultStepLimit
+}
+
+// StepError is a step that failed.
+type StepError struct {
+	Step string
+	Node string // empty: not about one node
+	Err  error
+}
+
+func (e *StepError) Error() string {
+	if e.Node == "" {
+		return fmt.Sprintf("%s: %v", e.Step, e.Err)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.Node, e.Step, e.Err)
+}
+
+func (e *StepError) Unwrap() error { return e.Err }
+
+// StageError holds the steps of a stage that failed, in the order of the stage; never empty.
+type StageError []*StepError
+
+func (e StageError) Error() string {
+	var all []string
+	for _, s := range e {
+		all = append(all, s.Error())
+	}
+	return strings.Join(all, "; ")
+}
+
+// Unwrap lets errors.Is and errors.As look into every step.
+func (e StageError) Unwrap() []error {
+	var all []error
+	for _, s := range e {
+		all = append(all, s)
+	}
+	return all
+}

@@ -1,0 +1,77 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cke"
+)
+
+const (
+	// lookEvery is the pause between two looks at a member that is starting.
+	lookEvery = 10 * time.Millisecond
+	// containerEvery is how often the container is looked at meanwhile: an etcd that exited will not answer.
+	containerEvery = 250 * time.Millisecond
+)
+
+// awaitServing returns once the member answers a linearizable read, or when its process ended, or with ctx.
+func awaitServing(ctx context.Context, e Env, j cke.Join) error {
+	var last cke.EndpointStatus
+	looked := e.Now()
+	for {
+		last = e.Etcd.Endpoint(ctx, j.ClientURL())
+		if last.Healthy() && last.Linearizable {
+			return nil
+		}
+		if now := e.Now(); now.Sub(looked) >= containerEvery {
+			looked = now
+			if err := stillRunning(ctx, e, j); err != nil {
+				return err
+			}
+		}
+		if err := e.Pause(ctx, lookEvery); err != nil {
+			return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("the member on %s does not serve yet", j.Node.Name()), Facts: silence(last), Err: err}
+		}
+	}
+}
+
+func silence(e cke.EndpointStatus) []string {
+	if e.Problem != "" {
+		return []string{e.Problem}
+	}
+	return []string{"it answers, but no linearizable read succeeds: no leader or no quorum"}
+}
+
+// stillRunning fails with the last words of an etcd that exited.
+func stillRunning(ctx context.Context, e Env, j cke.Join) error {
+	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+	switch {
+	case errors.Is(err, cke.ErrNotFound):
+		return fmt.Errorf("the container of %s has gone: %w", j.Node.Name(), err)
+	case err != nil:
+		return nil // unknown: the endpoint decides
+	case c.State != cke.ContainerExited && c.State != cke.ContainerDead:
+		return nil
+	}
+	return Exited(j.Node.Name(), c)
+}
+
+// Exited turns a container that ended into an error with its last words and, where they tell, a better code.
+func Exited(node string, c cke.Container) *cke.Error {
+	code := cke.CodeEtcdExited
+	words := strings.ToLower(c.LastWords)
+	switch {
+	case strings.Contains(words, "no space left"):
+		code = cke.CodeDiskFull
+	case strings.Contains(words, "address already in use"):
+		code = cke.CodePortTaken
+	}
+	e := &cke.Error{Code: code, What: fmt.Sprintf("etcd on %s ended with exit code %d", node, c.ExitCode)}
+	if c.LastWords != "" {
+		e.Facts = []string{"its last words: " + c.LastWords}
+	}
+	return e
+}

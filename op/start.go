@@ -1,0 +1,92 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cke"
+)
+
+// RejoinLimit bounds the wait for a member that was started on its own data to serve again.
+const RejoinLimit = 20 * time.Second
+
+// StartMembers starts members on their own data, all at once.
+type StartMembers struct {
+	Joins []cke.Join
+	// AwaitServing tells to wait until each answers linearizable reads. Without a quorum there may be too few
+	// members for that: then local reads are enough.
+	AwaitServing bool
+}
+
+var _ Operation = StartMembers{}
+
+// Name implements Operation.
+func (StartMembers) Name() string { return "start-members" }
+
+// Targets implements Operation.
+func (s StartMembers) Targets() []string { return joinNames(s.Joins) }
+
+// Stages implements Operation.
+func (s StartMembers) Stages() []Stage {
+	var start, serve Stage
+	for _, j := range s.Joins {
+		start = append(start, Step{Name: "start", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+			return startOnOwnData(ctx, e, j.ID)
+		}})
+		if s.AwaitServing {
+			serve = append(serve, Step{Name: "serve", Node: j.Node.Name(), Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error {
+				return awaitServing(ctx, e, j)
+			}})
+		}
+	}
+	if serve == nil {
+		return []Stage{start}
+	}
+	return []Stage{start, serve}
+}
+
+// startOnOwnData starts the member of a join, and refuses unless its volume holds a write-ahead log. A container
+// that still carries the arguments of its first start is made anew with those of StartOwnData.
+func startOnOwnData(ctx context.Context, e Env, id cke.JoinID) error {
+	identity, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	j, ok := identity.Join(id)
+	if !ok || identity.Incarnation == nil || identity.Incarnation.State != cke.Formed {
+		return fmt.Errorf("join %s is no membership of a formed cluster: %w", id, cke.ErrConflict)
+	}
+	m := e.Machines.Machine(j.Node)
+	c, err := m.Container(ctx, j)
+	if err == nil && c.Running() {
+		return nil
+	}
+	if errors.Is(err, cke.ErrNotFound) {
+		err = m.EnsureImage(ctx, j.Etcd.Image, e.Progress)
+	}
+	if err != nil {
+		return err
+	}
+	spec := cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: identity.Incarnation.Token}
+	if err := m.EnsureContainer(ctx, spec); err != nil {
+		return dataGone(j, err)
+	}
+	data, err := m.Data(ctx, j)
+	if err != nil {
+		return fmt.Errorf("look for data: %w", err)
+	}
+	if data != cke.DataPresent {
+		return dataGone(j, cke.ErrDataMissing)
+	}
+	return m.StartContainer(ctx, j)
+}
+
+func dataGone(j cke.Join, err error) error {
+	if !errors.Is(err, cke.ErrDataMissing) {
+		return err
+	}
+	return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("volume %s on %s holds no data", j.Volume, j.Node.Name()),
+		Facts: []string{"a member is never started empty under its old id"}, Err: err}
+}

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cke"
+	"cke/op"
+)
+
+// bootstrapCluster: the cluster never had a life that served anybody, and every declared control-plane node has
+// proved that it holds nothing.
+func bootstrapCluster(in Input) (Decision, bool) {
+	inc := in.Identity.Incarnation
+	if inc != nil && inc.State != cke.Abandoned {
+		return Decision{}, false
+	}
+	if blockers := bootstrapGate(in); blockers != nil {
+		return Decision{Blockers: blockers, Reason: fmt.Sprintf("bootstrap waits for %s; nothing was changed", nodesOf(blockers))}, true
+	}
+	return Decision{Operation: op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec)},
+		Reason: "no member has ever been started and every control-plane node is free of data"}, true
+}
+
+// bootstrapGate returns what keeps the cluster from being founded, node by node. A node that does not answer may hold data.
+func bootstrapGate(in Input) []cke.Problem {
+	var blockers []cke.Problem
+	for _, n := range in.Spec.ControlPlane() {
+		s := in.node(n)
+		if !s.Answered() {
+			blockers = append(blockers, *s.Problem)
+			continue
+		}
+		blockers = append(blockers, leftovers(in, s)...)
+		blockers = append(blockers, takenPorts(in, s)...)
+	}
+	return blockers
+}
+
+// leftovers names volumes and containers that may hold etcd data of this cluster or of somebody else. What belongs
+// to another cluster of cke's is no obstacle; what an abandoned life left is cleaned up by another rule.
+func leftovers(in Input, s cke.NodeStatus) []cke.Problem {
+	name, base := s.Node.Name(), in.Spec.Options.Etcd.VolumeName
+	var found []cke.Problem
+	for _, c := range s.Containers {
+		switch {
+		case c.Cluster == "":
+			found = append(found, cke.Problem{Code: cke.CodeForeignEtcd, Node: name,
+				Message: fmt.Sprintf("container %s (%s, %s) was not made by cke", c.Name, c.Image, c.State),
+				Remedy:  fmt.Sprintf("on %s: docker rm -f %s, if nobody needs it", s.Node.Address, c.Name)})
+		case c.Cluster == in.Spec.Name:
+			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: name,
+				Message: fmt.Sprintf("container %s is left from another life of this cluster", c.Name),
+				Remedy:  fmt.Sprintf("on %s: docker rm -f %s, if nobody needs it", s.Node.Address, c.Name)})
+		}
+	}
+	for _, v := range s.Volumes {
+		ours := v.Cluster == in.Spec.Name
+		unlabelled := v.Cluster == "" && (v.Name == base || strings.HasPrefix(v.Name, base+"."))
+		if ours || unlabelled {
+			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: name,
+				Message: fmt.Sprintf("volume %s may hold data of this cluster", v.Name),
+				Remedy:  fmt.Sprintf("on %s: docker volume rm %s, if nobody needs the data", s.Node.Address, v.Name)})
+		}
+	}
+	return found
+}
+
+func takenPorts(in Input, s cke.NodeStatus) []cke.Problem {
+	o := in.Spec.Options.Etcd
+	var found []cke.Problem
+	taken := func(what string, port int) cke.Problem {
+		return cke.Problem{Code: cke.CodePortTaken, Node: s.Node.Name(),
+			Message: fmt.Sprintf("something listens on port %d, which etcd needs for %s", port, what),
+			Remedy:  fmt.Sprintf("on %s: ss -ltnp sport = :%d shows it; stop it or choose another port", s.Node.Address, port)}
+	}
+	if s.ClientPort == cke.PortOpen {
+		found = append(found, taken("clients", o.ClientPort))
+	}
+	if s.PeerPort == cke.PortOpen {
+		found = append(found, taken("its peers", o.PeerPort))
+	}
+	if s.ClientPort == cke.PortUnknown {
+		found = append(found, cke.Problem{Code: cke.CodeMemberSilent, Node: s.Node.Name(),
+			Message: fmt.Sprintf("no answer on port %d, neither refused nor accepted", o.ClientPort),
+			Remedy:  "let the management host reach the client port through the firewall"})
+	}
+	return found
+}
+
+// formingCluster: a founding began and did not end. It is resumed with the same identity, or abandoned where that
+// cannot lead to the founders' cluster any more. No client has been served, so nothing can be lost either way.
+func formingCluster(in Input) (Decision, bool) {
+	inc := in.Identity.Incarnation
+	if inc == nil || inc.State != cke.Forming {
+		return Decision{}, false
+	}
+	var reachable []cke.Join
+	var silent, gone []cke.Problem
+	started := false
+	for _, j := range in.Identity.Joins {
+		started = started || !j.StartedAt.IsZero()
+		n := in.node(j.Node)
+		if !n.Answered() {
+			silent = append(silent, *n.Problem)
+			continue
+		}
+		reachable = append(reachable, j)
+		if _, there := n.VolumeOf(j.ID); !there && !j.StartedAt.IsZero() {
+			gone = append(gone, cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: "its volume is gone"})
+		}
+	}
+	reason := ""
+	switch {
+	case !sameFounders(in):
+		reason = "the cluster file no longer matches the founding under way"
+	case gone != nil:
+		reason = "a founder lost its volume: " + list(gone)
+	case !started && silent != nil:
+		reason = "nothing was started yet and a founder does not answer: " + list(silent)
+	case !started && failedFounding(in):
+		reason = "nothing was started yet and the founding failed"
+	case silent != nil:
+		return Decision{Blockers: silent, Reason: "the founding resumes when every founder answers: " + list(silent)}, true
+	default:
+		return Decision{Operation: op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec), Resume: true},
+			Reason: "the founding did not end; it is resumed with the same identity"}, true
+	}
+	if total := len(in.Identity.Joins); started && len(silent) >= cke.Quorum(total) {
+		return Decision{Blockers: silent, Reason: fmt.Sprintf("%s, but %d of %d founders do not answer and could have a quorum", reason, len(silent), total)}, true
+	}
+	return Decision{Operation: op.AbandonBootstrap{Reachable: reachable, Founders: len(in.Identity.Joins)}, Reason: reason + "; no client was served"}, true
+}
+
+// sameFounders reports whether the founders are the declared control-plane nodes with the declared options.
+func sameFounders(in Input) bool {
+	declared := foundersOf(in.Spec)
+	joins := slices.Clone(in.Identity.Joins)
+	slices.SortFunc(joins, func(a, b cke.Join) int { return strings.Compare(a.PeerURL(), b.PeerURL()) })
+	return slices.EqualFunc(declared, joins, func(n cke.Node, j cke.Join) bool {
+		return n.Address == j.Node.Address && n.Name() == j.Member && in.Spec.Options.Etcd.Equal(j.Etcd)
+	})
+}
+
+func failedFounding(in Input) bool {
+	for _, resume := range []bool{false, true} {
+		if _, failed := in.Failures[FailureKey(op.Bootstrap{Founders: foundersOf(in.Spec), Resume: resume})]; failed {
+			return true
+		}
+	}
+	return false
+}
+
+// foundersOf returns the declared control-plane nodes, sorted by peer URL.
+func foundersOf(c cke.Cluster) []cke.Node {
+	nodes := c.ControlPlane()
+	slices.SortFunc(nodes, func(a, b cke.Node) int {
+		return strings.Compare(c.Options.Etcd.PeerURL(a), c.Options.Etcd.PeerURL(b))
+	})
+	return nodes
+}
+
+// nodesOf names the nodes of problems, each once.
+func nodesOf(problems []cke.Problem) string {
+	var all []string
+	for _, p := range problems {
+		if !slices.Contains(all, p.Node) {
+			all = append(all, p.Node)
+		}
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"cke"
+)
+
+// conditions are named statements, each a pure function of what Report was given.
+func conditions(in Input, d Decision, s cke.Status, prev []cke.Condition) []cke.Condition {
+	all := []cke.Condition{
+		ready(d, s), allMembersReady(s), quorate(in, s), clusterIDMismatch(in, d),
+		certificatesValid(in), dataVolumesReady(in), progressing(in, d),
+	}
+	for i := range all {
+		all[i].Since = in.Seen.ObservedAt
+		for _, p := range prev {
+			if p.Type == all[i].Type && p.Status == all[i].Status && !p.Since.IsZero() {
+				all[i].Since = p.Since
+			}
+		}
+	}
+	return all
+}
+
+func condition(t cke.ConditionType, status cke.Truth, reason, format string, args ...any) cke.Condition {
+	return cke.Condition{Type: t, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func ready(d Decision, s cke.Status) cke.Condition {
+	if s.Health == cke.HealthReady {
+		return condition(cke.CondReady, cke.True, "AllServing", "%s", s.Summary)
+	}
+	reason := map[cke.Health]string{
+		cke.HealthForming: "Forming", cke.HealthDegraded: "Degraded", cke.HealthLost: "QuorumLost",
+		cke.HealthFrozen: "Frozen", cke.HealthDeleting: "Deleting",
+	}[s.Health]
+	for _, p := range d.Blockers {
+		if p.Code == cke.CodeBlankNodes {
+			reason = "BlankNodes"
+		}
+	}
+	return condition(cke.CondReady, cke.False, reason, "%s", d.Reason)
+}
+
+func allMembersReady(s cke.Status) cke.Condition {
+	if s.Ready == s.Declared {
+		return condition(cke.CondAllMembersReady, cke.True, "AllServing", "%d of %d declared members serve", s.Ready, s.Declared)
+	}
+	return condition(cke.CondAllMembersReady, cke.False, "SomeNotServing", "%d of %d declared members serve", s.Ready, s.Declared)
+}
+
+func quorate(in Input, s cke.Status) cke.Condition {
+	switch inc := in.Identity.Incarnation; {
+	case in.Seen.Etcd.Quorate:
+		return condition(cke.CondQuorate, cke.True, "LinearizableRead", "a linearizable read succeeded; can lose %s", more(s.Tolerance))
+	case inc == nil || inc.State != cke.Formed:
+		return condition(cke.CondQuorate, cke.False, "NotFounded", "the cluster has not been founded")
+	}
+	return condition(cke.CondQuorate, cke.False, "QuorumLost", "no linearizable read succeeds")
+}
+
+func clusterIDMismatch(in Input, d Decision) cke.Condition {
+	if d.Frozen != nil {
+		return condition(cke.CondClusterIDMismatch, cke.True, "Frozen", "%s", d.Frozen.Message)
+	}
+	for _, e := range in.Seen.Etcd.Endpoints {
+		if e.ClusterID != "" {
+			return condition(cke.CondClusterIDMismatch, cke.False, "SameID", "every member that answers has the recorded cluster id")
+		}
+	}
+	return condition(cke.CondClusterIDMismatch, cke.Unknown, "NoAnswer", "no member answers")
+}
+
+func certificatesValid(in Input) cke.Condition {
+	now, unknown := in.Seen.ObservedAt, len(in.Identity.Joins) == 0
+	var first time.Time
+	for _, j := range in.Identity.Joins {
+		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		if e.CertNotAfter.IsZero() {
+			unknown = true
+			continue
+		}
+		if first.IsZero() || e.CertNotAfter.Before(first) {
+			first = e.CertNotAfter
+		}
+	}
+	switch {
+	case !first.IsZero() && first.Before(now.Add(certificateWarning)):
+		return condition(cke.CondCertificatesValid, cke.False, "Expiring", "a member's certificate ends at %s", first.Format(time.RFC3339))
+	case unknown:
+		return condition(cke.CondCertificatesValid, cke.Unknown, "NotSeen", "not every member showed its certificate")
+	}
+	return condition(cke.CondCertificatesValid, cke.True, "Valid", "the first one ends at %s", first.Format(time.RFC3339))
+}
+
+func dataVolumesReady(in Input) cke.Condition {
+	if len(in.Identity.Joins) == 0 {
+		return condition(cke.CondDataVolumesReady, cke.False, "NotFounded", "no member has a volume yet")
+	}
+	for _, j := range in.Identity.Joins {
+		if p := dataProblem(in, j); p != nil {
+			return condition(cke.CondDataVolumesReady, cke.False, "DataMissing", "%s: %s", p.Node, p.Message)
+		}
+	}
+	for _, j := range in.Identity.Joins {
+		if !in.node(j.Node).Answered() {
+			return condition(cke.CondDataVolumesReady, cke.Unknown, "NodeSilent", "%s does not answer", j.Node.Name())
+		}
+	}
+	return condition(cke.CondDataVolumesReady, cke.True, "AllThere", "every member's volume is there")
+}
+
+func progressing(in Input, d Decision) cke.Condition {
+	switch {
+	case d.Operation != nil:
+		return condition(cke.CondProgressing, cke.True, "Operation", "%s", d.Operation.Name())
+	case d.Frozen != nil:
+		return condition(cke.CondProgressing, cke.False, "Frozen", "%s", d.Reason)
+	case len(in.Failures) > 0:
+		return condition(cke.CondProgressing, cke.False, "Failing", "%s", d.Reason)
+	case len(d.Blockers) > 0:
+		return condition(cke.CondProgressing, cke.False, "Waiting", "%s", d.Reason)
+	}
+	return condition(cke.CondProgressing, cke.False, "Done", "%s", d.Reason)
+}

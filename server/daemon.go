@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// Store is what the daemon needs of the store, apart from terms.
+type Store interface {
+	// WatchClusters sends the names of all clusters, first at once, then whenever they change; closed with ctx.
+	WatchClusters(ctx context.Context) <-chan []string
+	// Campaign blocks until this daemon leads the cluster or ctx ends.
+	Campaign(ctx context.Context, cluster string) (Term, error)
+	// WatchCluster receives after anything that decisions need has changed; coalesced; closed with ctx.
+	WatchCluster(ctx context.Context, cluster string) <-chan struct{}
+}
+
+// Nodes is access to one cluster's nodes and members during one term.
+type Nodes interface {
+	cke.Machines
+	cke.Etcd
+	Observer
+	Close()
+}
+
+// Daemon leads as many clusters as it is elected for.
+type Daemon struct {
+	Store Store
+	// Connect gives access to a cluster's nodes for one term, with the authority that issues its certificates.
+	Connect func(cluster string, t Term) (Nodes, cke.Authority, error)
+	Probe   time.Duration
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// electionRetry is the pause after a campaign or a term that ended with an error.
+const electionRetry = time.Second
+
+// Run works until ctx ends; it returns once every loop has ended.
+func (d *Daemon) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	campaigns := map[string]context.CancelFunc{}
+	for names := range d.Store.WatchClusters(ctx) {
+		present := map[string]bool{}
+		for _, name := range names {
+			present[name] = true
+			if campaigns[name] != nil {
+				continue
+			}
+			clusterCtx, cancel := context.WithCancel(ctx)
+			campaigns[name] = cancel
+			wg.Go(func() { d.serve(clusterCtx, name) })
+		}
+		for name, cancel := range campaigns {
+			if !present[name] {
+				cancel()
+				delete(campaigns, name)
+			}
+		}
+		if len(names) == 0 {
+			d.Log.Info("no cluster is declared; waiting for `ckecli cluster set FILE`")
+		}
+	}
+	for _, cancel := range campaigns {
+		cancel()
+	}
+	return ctx.Err()
+}
+
+// serve campaigns for one cluster and leads it, again and again.
+func (d *Daemon) serve(ctx context.Context, cluster string) {
+	log := d.Log.With("cluster", cluster)
+	for ctx.Err() == nil {
+		err := d.term(ctx, cluster, log)
+		if ctx.Err() != nil || errors.Is(err, cke.ErrNotFound) {
+			return
+		}
+		log.Warn("term ended", "error", err)
+		if sleep(ctx, electionRetry) != nil {
+			return
+		}
+	}
+}
+
+// term is one campaign and the time as leader after it.
+func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (err error) {
+	t, err := d.Store.Campaign(ctx, cluster)
+	if err != nil {
+		return fmt.Errorf("campaign: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.Context(), cancel)()
+	log = log.With("term", t.Leader().Term)
+	log.Info("leading")
+	d.Metrics.leads(cluster, true)
+	defer d.Metrics.leads(cluster, false)
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("fault in cke: %v", p)
+			log.Error("the loop panicked; the cluster is left as it is", "panic", p)
+		}
+	}()
+	nodes, authority, err := d.Connect(cluster, t)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer nodes.Close()
+	loop := &Loop{
+		Term: t, Observer: nodes, SpecChanged: d.Store.WatchCluster(ctx, cluster),
+		Env:   op.Env{Cluster: cluster, Machines: nodes, Etcd: nodes, Authority: authority, Ledger: t, Now: d.Now, Pause: sleep, Log: log},
+		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics,
+	}
+	return loop.Run(ctx)
+}
+
+// sleep waits for d or returns ctx's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

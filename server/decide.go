@@ -1,0 +1,226 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// Input is all that Decide may know: what is wanted, who the cluster is, what was seen, what failed lately.
+type Input struct {
+	// Spec is the wanted cluster with defaults filled in, Generation its revision.
+	Spec       cke.Cluster
+	Generation int64
+	Deleting   bool
+	Identity   cke.Identity
+	Seen       cke.Observation
+	// Failures are the operations that failed since they last succeeded, keyed by FailureKey.
+	Failures map[string]Failure
+}
+
+// Decision is what to do now: one operation or none, and always why.
+type Decision struct {
+	// Operation is nil when there is nothing to do, or when something has to be waited for.
+	Operation op.Operation
+	// Reason is a sentence for a person; never empty.
+	Reason string
+	// Blockers are what is waited for, node by node.
+	Blockers []cke.Problem
+	// Frozen is why nothing may be changed until a person decides; nil otherwise.
+	Frozen *cke.Problem
+	// Converged: all that the spec wants is so.
+	Converged bool
+	// Again is how long to wait before looking again at the latest; zero: no need beyond the usual probe.
+	Again time.Duration
+}
+
+// Decide chooses exactly one operation, or none, by the first rule that matches. It is pure: no input but in, no
+// clock but in.Seen.ObservedAt, and it always gives a reason.
+func Decide(in Input) Decision {
+	for _, rule := range rules {
+		if d, matched := rule.decide(in); matched {
+			return backOff(in, d)
+		}
+	}
+	return Decision{Reason: "nothing to do", Converged: true}
+}
+
+// rule is one case of the strategy. Its condition and its choice stand in one function, which returns false when
+// the case is not given.
+type rule struct {
+	name   string
+	decide func(Input) (Decision, bool)
+}
+
+// rules in the order in which they are asked. Reasons for the order: docs/strategy.md.
+var rules = [...]rule{
+	{"delete", deleteCluster},
+	{"frozen", frozen},
+	{"clean up abandoned lives", cleanUp},
+	{"forming", formingCluster},
+	{"bootstrap", bootstrapCluster},
+	{"no quorum", withoutQuorum},
+	{"start stopped members", startStopped},
+	{"data missing", dataMissing},
+	{"not as declared", notAsDeclared},
+	{"wait for members", waitForMembers},
+}
+
+// deleteCluster: a person asked for it. It needs every member's node, since a member that goes on running would be
+// a cluster that nobody knows of.
+func deleteCluster(in Input) (Decision, bool) {
+	if !in.Deleting {
+		return Decision{}, false
+	}
+	var blockers []cke.Problem
+	for _, j := range in.Identity.Joins {
+		if n := in.node(j.Node); !n.Answered() {
+			blockers = append(blockers, *n.Problem)
+		}
+	}
+	if blockers != nil {
+		return Decision{Reason: "deletion waits: " + list(blockers), Blockers: blockers}, true
+	}
+	return Decision{Operation: op.DeleteCluster{Joins: in.Identity.Joins}, Reason: "deletion was asked for; volumes are kept"}, true
+}
+
+// frozen: two clusters under one name, or data that etcd itself calls corrupt.
+func frozen(in Input) (Decision, bool) {
+	inc := in.Identity.Incarnation
+	if inc == nil || inc.State != cke.Formed {
+		return Decision{}, false
+	}
+	for _, e := range in.Seen.Etcd.Endpoints {
+		if e.ClusterID == "" || e.ClusterID == inc.ClusterID {
+			continue
+		}
+		j, _ := in.Identity.Join(e.Join)
+		return freeze(cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
+			Message: fmt.Sprintf("the member at %s answers with cluster id %s, on record is %s", e.URL, e.ClusterID, inc.ClusterID),
+			Remedy:  "find out which data is right; keep both data directories"}), true
+	}
+	for _, a := range in.Seen.Etcd.Alarms {
+		if a.Kind == "CORRUPT" {
+			return freeze(cke.Problem{Code: cke.CodeSplitBrain,
+				Message: fmt.Sprintf("etcd raised the alarm CORRUPT for member %s", a.MemberID),
+				Remedy:  "compare the members' data before anything is changed"}), true
+		}
+	}
+	return Decision{}, false
+}
+
+func freeze(p cke.Problem) Decision {
+	return Decision{Frozen: &p, Blockers: []cke.Problem{p}, Reason: "frozen: " + p.Message}
+}
+
+// cleanUp: a node carries something of a life of this cluster that was abandoned before it served anybody.
+func cleanUp(in Input) (Decision, bool) {
+	inc := in.Identity.Incarnation
+	var left []cke.Join
+	for _, n := range in.Seen.Nodes {
+		if !n.Answered() {
+			continue
+		}
+		seen := map[cke.JoinID]bool{}
+		add := func(cluster, life, name string, id cke.JoinID) {
+			if cluster == in.Spec.Name && inc.WasAbandoned(life) && !seen[id] {
+				seen[id] = true
+				left = append(left, cke.Join{ID: id, Incarnation: life, Node: n.Node, Volume: name, Etcd: in.Spec.Options.Etcd})
+			}
+		}
+		for _, c := range n.Containers {
+			add(c.Cluster, c.Incarnation, c.Name, c.Join)
+		}
+		for _, v := range n.Volumes {
+			add(v.Cluster, v.Incarnation, v.Name, v.Join)
+		}
+	}
+	if left == nil {
+		return Decision{}, false
+	}
+	return Decision{Operation: op.CleanUp{Left: left}, Reason: "an abandoned founding left containers or volumes; it never served a client"}, true
+}
+
+// Failure is an operation that failed since it last succeeded.
+type Failure struct {
+	Count int
+	// At is when it last failed.
+	At       time.Time
+	Error    string
+	Problems []cke.Problem
+}
+
+// FailureKey tells operations apart for back-off: by name and targets.
+func FailureKey(o op.Operation) string { return o.Name() + " " + strings.Join(o.Targets(), ",") }
+
+// Bounds of the back-off after a failed operation.
+const (
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
+
+// backOff holds an operation back that failed a short time ago. The pause doubles with each failure up to lastRetry
+// and is spread by ±20 %, by cluster and count, so that many clusters do not retry at one moment.
+func backOff(in Input, d Decision) Decision {
+	if d.Operation == nil {
+		return d
+	}
+	f, failed := in.Failures[FailureKey(d.Operation)]
+	if !failed {
+		return d
+	}
+	wait := retryAfter(in.Spec.Name, f.Count) - in.Seen.ObservedAt.Sub(f.At)
+	if wait <= 0 {
+		return d
+	}
+	return Decision{
+		Reason:   fmt.Sprintf("%s failed %s and is tried again in %s: %s", d.Operation.Name(), times(f.Count), wait.Round(100*time.Millisecond), f.Error),
+		Blockers: f.Problems,
+		Again:    wait,
+	}
+}
+
+func retryAfter(cluster string, count int) time.Duration {
+	d := lastRetry
+	if count < 6 {
+		d = min(firstRetry<<(count-1), lastRetry)
+	}
+	spread := uint32(2166136261) // FNV-1a
+	for _, b := range []byte(fmt.Sprintf("%s/%d", cluster, count)) {
+		spread = (spread ^ uint32(b)) * 16777619
+	}
+	return d*4/5 + d*2/5*time.Duration(spread%1000)/1000
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times in a row", n)
+}
+
+// node returns what was seen of a machine; a machine that was not looked at is a problem of its own.
+func (in Input) node(n cke.Node) cke.NodeStatus {
+	for _, s := range in.Seen.Nodes {
+		if s.Node.Address == n.Address {
+			return s
+		}
+	}
+	return cke.NodeStatus{Node: n, Problem: &cke.Problem{Code: cke.CodeUnreachable, Node: n.Name(), Message: "not looked at yet"}}
+}
+
+// list joins the problems' messages, each behind its node.
+func list(problems []cke.Problem) string {
+	var all []string
+	for _, p := range problems {
+		if p.Node != "" {
+			all = append(all, p.Node+": "+p.Message)
+		} else {
+			all = append(all, p.Message)
+		}
+	}
+	return strings.Join(all, "; ")
+}

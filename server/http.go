@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"cke"
+)
+
+// Health says whether the daemon can do its work.
+type Health struct {
+	Status string `json:"status"` // "ok", or "waiting"
+	// Waiting says for what, when Status is "waiting".
+	Waiting string `json:"waiting,omitempty"`
+}
+
+// API serves /health, /version, /metrics and /status.
+type API struct {
+	Version string
+	Metrics prometheus.Gatherer
+	// Health must be quick.
+	Health func(ctx context.Context) Health
+	// Statuses returns the stored status of every cluster, whoever leads it.
+	Statuses func(ctx context.Context) ([]cke.Status, error)
+}
+
+// answerLimit bounds what one request may ask of the store.
+const answerLimit = 2 * time.Second
+
+// Handler returns the API as one handler. Only GET is served.
+func (a API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
+		h := a.Health(r.Context())
+		code := http.StatusOK
+		if h.Status != "ok" {
+			code = http.StatusServiceUnavailable
+		}
+		writeJSON(w, code, h)
+	})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"version": a.Version})
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
+		defer cancel()
+		all, err := a.Statuses(ctx)
+		if err != nil {
+			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, map[string]any{"clusters": all})
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // the reader has gone: nobody to tell
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"fmt"
+
+	"cke"
+	"cke/op"
+)
+
+// withoutQuorum: the cluster was formed and no linearizable read succeeds. Known members are started on their own
+// data, all at once, since one by one they would wait for each other. Nothing else is changed.
+func withoutQuorum(in Input) (Decision, bool) {
+	if in.Seen.Etcd.Quorate {
+		return Decision{}, false
+	}
+	n, running, stopped := len(in.Identity.Joins), 0, startable(in)
+	var blockers []cke.Problem
+	for _, j := range in.Identity.Joins {
+		if c, ok := in.node(j.Node).Of(j.ID); ok && in.node(j.Node).Answered() && c.Running() {
+			running++
+		}
+		if p := memberProblem(in, j); p != nil {
+			blockers = append(blockers, *p)
+		}
+	}
+	if len(stopped) > 0 {
+		return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: running+len(stopped) >= cke.Quorum(n)},
+			Reason:   fmt.Sprintf("quorum is lost (%d of %d members run, %d needed); stopped members are started on their own data", running, n, cke.Quorum(n)),
+			Blockers: blockers}, true
+	}
+	if p := allBlank(in); p != nil {
+		return Decision{Blockers: []cke.Problem{*p}, Reason: p.Message}, true
+	}
+	if blockers == nil {
+		return Decision{Reason: "members are electing a leader"}, true
+	}
+	return Decision{Blockers: blockers, Reason: fmt.Sprintf("no quorum: %d members run, %d of %d needed; waiting for %s", running, cke.Quorum(n), n, nodesOf(blockers))}, true
+}
+
+// allBlank: every member's node answers and none holds anything of the cluster.
+func allBlank(in Input) *cke.Problem {
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		_, volume := n.VolumeOf(j.ID)
+		_, container := n.Of(j.ID)
+		if !n.Answered() || volume || container {
+			return nil
+		}
+	}
+	return &cke.Problem{Code: cke.CodeBlankNodes,
+		Message: "the cluster was formed, but no node holds any of its data; a second cluster is never bootstrapped under its name",
+		Remedy:  "bring the disks back, or restore from a backup"}
+}
+
+// startStopped: quorum holds and a member's container is stopped or missing while its data is there.
+func startStopped(in Input) (Decision, bool) {
+	stopped := startable(in)
+	if len(stopped) == 0 {
+		return Decision{}, false
+	}
+	var names []string
+	for _, j := range stopped {
+		names = append(names, j.Node.Name())
+	}
+	return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: true}, Reason: fmt.Sprintf("%s stopped; its data is there", and(names))}, true
+}
+
+// startable returns the members whose node answers, whose container does not run, and whose volume is there and not
+// known to be empty.
+func startable(in Input) []cke.Join {
+	var joins []cke.Join
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		if !n.Answered() {
+			continue
+		}
+		_, volume := n.VolumeOf(j.ID)
+		c, there := n.Of(j.ID)
+		switch {
+		case !volume, c.Data == cke.DataMissing:
+		case there && (c.Running() || c.State == cke.ContainerRestarting): // the engine's own restart is not raced
+		default:
+			joins = append(joins, j)
+		}
+	}
+	return joins
+}
+
+// dataMissing: a member's data is provably gone. It is never started empty.
+func dataMissing(in Input) (Decision, bool) {
+	var gone []cke.Problem
+	for _, j := range in.Identity.Joins {
+		if p := dataProblem(in, j); p != nil {
+			gone = append(gone, *p)
+		}
+	}
+	if gone == nil {
+		return Decision{}, false
+	}
+	return Decision{Blockers: gone, Reason: "a member's data is gone, it is never started empty: " + list(gone)}, true
+}
+
+// dataProblem is set when the node answers and the member's volume is missing or holds no log.
+func dataProblem(in Input, j cke.Join) *cke.Problem {
+	n := in.node(j.Node)
+	if !n.Answered() {
+		return nil
+	}
+	c, there := n.Of(j.ID)
+	if there && c.Running() {
+		return nil
+	}
+	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Remedy: "bring the volume back; the other members hold the data"}
+	if _, volume := n.VolumeOf(j.ID); !volume {
+		p.Message = fmt.Sprintf("volume %s is gone", j.Volume)
+		return p
+	}
+	if c.Data == cke.DataMissing {
+		p.Message = fmt.Sprintf("volume %s holds no write-ahead log", j.Volume)
+		return p
+	}
+	return nil
+}
+
+// memberProblem is why a member does not serve, or nil when it does.
+func memberProblem(in Input, j cke.Join) *cke.Problem {
+	n := in.node(j.Node)
+	name := j.Node.Name()
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	switch c, there := n.Of(j.ID); {
+	case !n.Answered():
+		if e.Healthy() && e.Linearizable {
+			return nil // etcd serves; the node's own problem is told apart
+		}
+		return n.Problem
+	case dataProblem(in, j) != nil:
+		return dataProblem(in, j)
+	case !there:
+		return &cke.Problem{Code: cke.CodeEtcdExited, Node: name, Message: "its container is missing"}
+	case c.State == cke.ContainerPaused:
+		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "its container is paused by somebody", Remedy: fmt.Sprintf("on %s: docker unpause %s", j.Node.Address, c.Name)}
+	case !c.Running():
+		err := op.Exited(name, c)
+		message := fmt.Sprintf("etcd is %s", c.State)
+		if c.State == cke.ContainerExited {
+			message = fmt.Sprintf("etcd ended with exit code %d", c.ExitCode)
+		}
+		if c.LastWords != "" {
+			message += ": " + c.LastWords
+		}
+		return &cke.Problem{Code: err.Code, Node: name, Message: message}
+	case e.Problem != "":
+		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd runs and does not answer: " + e.Problem}
+	case len(e.Errors) > 0:
+		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd reports " + e.Errors[0]}
+	case !e.Serializable || !e.Linearizable:
+		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd answers, but reads through it fail"}
+	}
+	return nil
+}
+
+// notAsDeclared: the spec wants members or options that the running cluster does not have.
+func notAsDeclared(in Input) (Decision, bool) {
+	var blockers []cke.Problem
+	declared := map[string]bool{}
+	for _, n := range in.Spec.ControlPlane() {
+		declared[n.Address] = true
+	}
+	for _, j := range in.Identity.Joins {
+		if !declared[j.Node.Address] {
+			blockers = append(blockers, cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: "it carries a member and is no declared control-plane node"})
+		} else if !j.Etcd.Equal(in.Spec.Options.Etcd) {
+			blockers = append(blockers, cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: "its member runs with other options than declared"})
+		}
+		delete(declared, j.Node.Address)
+	}
+	for _, n := range in.Spec.ControlPlane() {
+		if declared[n.Address] {
+			blockers = append(blockers, cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: "it is a declared control-plane node and carries no member"})
+		}
+	}
+	if blockers == nil {
+		return Decision{}, false
+	}
+	return Decision{Blockers: blockers, Reason: "changes of members and options of a formed cluster are not applied by this version: " + list(blockers)}, true
+}
+
+// waitForMembers: nothing can be done about it, but not everything is well.
+func waitForMembers(in Input) (Decision, bool) {
+	var blockers []cke.Problem
+	for _, j := range in.Identity.Joins {
+		if p := memberProblem(in, j); p != nil {
+			blockers = append(blockers, *p)
+		} else if n := in.node(j.Node); !n.Answered() {
+			blockers = append(blockers, *n.Problem)
+		}
+	}
+	if blockers == nil {
+		return Decision{}, false
+	}
+	return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ": its data may be intact"}, true
+}
+
+func and(names []string) string {
+	switch n := len(names); n {
+	case 0:
+		return "nobody"
+	case 1:
+		return names[0]
+	default:
+		all := names[0]
+		for _, name := range names[1 : n-1] {
+			all += ", " + name
+		}
+		return all + " and " + names[n-1]
+	}
+}

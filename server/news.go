@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// lastRecord passes records on and remembers the latest one.
+type lastRecord struct {
+	op.Journal
+	mu   sync.Mutex
+	last cke.Record
+}
+
+// AppendRecord implements op.Journal.
+func (j *lastRecord) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
+	r, err := j.Journal.AppendRecord(ctx, r)
+	if err == nil {
+		j.remember(r)
+	}
+	return r, err
+}
+
+// PutRecord implements op.Journal.
+func (j *lastRecord) PutRecord(ctx context.Context, r cke.Record) error {
+	j.remember(r)
+	return j.Journal.PutRecord(ctx, r)
+}
+
+func (j *lastRecord) remember(r cke.Record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.last = r
+}
+
+func (j *lastRecord) record() cke.Record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last
+}
+
+// problemsOf turns the error of an operation into problems, one for each step that failed.
+func problemsOf(err error, at time.Time) []cke.Problem {
+	var failed op.StageError
+	if !errors.As(err, &failed) {
+		code := cke.CodeOf(err)
+		return []cke.Problem{{Code: code, Message: err.Error(), Remedy: remedy(code), Since: at}}
+	}
+	var all []cke.Problem
+	for _, s := range failed {
+		code := cke.CodeOf(s.Err)
+		all = append(all, cke.Problem{Code: code, Node: s.Node, Message: s.Step + ": " + s.Err.Error(), Remedy: remedy(code), Since: at})
+	}
+	return all
+}
+
+func remedy(code cke.Code) string {
+	for _, e := range cke.Explain() {
+		if e.Code == code && code != cke.CodeInternal {
+			return e.WayOut
+		}
+	}
+	return ""
+}
+
+// sameNews reports whether a tells nothing that b does not, apart from times and counters that move all the time.
+func sameNews(a, b cke.Status) bool { return reflect.DeepEqual(calm(a), calm(b)) }
+
+// calm returns s without what changes from look to look.
+func calm(s cke.Status) cke.Status {
+	s.ObservedAt = time.Time{}
+	s.Nodes = slices.Clone(s.Nodes)
+	for i := range s.Nodes {
+		s.Nodes[i].SeenAt = time.Time{}
+	}
+	s.Members = slices.Clone(s.Members)
+	for i := range s.Members {
+		m := &s.Members[i]
+		m.DBSize = m.DBSize >> 20 // MiB
+		if m.Lag >= 0 {
+			m.Lag = m.Lag / 1000
+		}
+	}
+	return s
+}

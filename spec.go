@@ -1,0 +1,21 @@
+package cke
+
+import "time"
+
+// Spec is one stored revision of what a person wants.
+type Spec struct {
+	// Cluster is as the person wrote it, without defaults.
+	Cluster Cluster `json:"cluster"`
+	// Source is the text of the file.
+	Source string `json:"source,omitempty"`
+	// Generation counts up from 1; a file with the same meaning makes no new one.
+	Generation int64     `json:"generation"`
+	SetAt      time.Time `json:"setAt"`
+	SetBy      string    `json:"setBy,omitempty"` // user@host
+	// DeleteRequestedAt is set once a person asked for the cluster to be deleted; it cannot be taken back.
+	DeleteRequestedAt time.Time `json:"deleteRequestedAt,omitzero"`
+	DeleteRequestedBy string    `json:"deleteRequestedBy,omitempty"`
+}
+
+// Deleting reports whether the cluster is to be deleted.
+func (s Spec) Deleting() bool { return !s.DeleteRequestedAt.IsZero() }
