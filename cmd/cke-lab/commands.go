@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 )
 
 // usageError is a command line that means nothing.
@@ -41,7 +42,7 @@ func newRootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&g.name, "name", lab.DefaultName, "name of the lab; several stand side by side")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
-		newUpCommand(g), newDownCommand(g), newListCommand(g), newSpecCommand(g), newResetCommand(g),
+		newUpCommand(g), newDownCommand(g), newListCommand(g), newLabsCommand(), newSpecCommand(g), newResetCommand(g), newPruneCommand(),
 		newNodesCommand(g, "kill", "Switch nodes off, as by pulling the plug", (*lab.Lab).Kill),
 		newNodesCommand(g, "start", "Switch nodes on", (*lab.Lab).Start),
 		newNodesCommand(g, "pause", "Freeze nodes: connections stay, nothing answers", (*lab.Lab).Pause),
@@ -70,7 +71,7 @@ func args(n cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// newNodesCommand does one thing to each of the nodes named.
+// newNodesCommand does one thing to each of the nodes named, side by side.
 func newNodesCommand(g *global, name, short string, do func(*lab.Lab, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " NODE…", Short: short, Args: args(cobra.MinimumNArgs(1)),
@@ -81,12 +82,11 @@ func newNodesCommand(g *global, name, short string, do func(*lab.Lab, context.Co
 				return err
 			}
 			defer l.Close()
+			each, ctx := errgroup.WithContext(cmd.Context())
 			for _, n := range nodes {
-				if err := do(l, cmd.Context(), n); err != nil {
-					return err
-				}
+				each.Go(func() error { return do(l, ctx, n) })
 			}
-			return nil
+			return each.Wait()
 		},
 	}
 }

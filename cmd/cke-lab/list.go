@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -155,4 +156,39 @@ func writeSpec(w io.Writer, cluster, version string, nodes []lab.Node) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
 	return e.Encode(spec)
+}
+
+func newLabsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "labs", Short: "List all labs of this machine", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			labs, err := lab.Labs(cmd.Context())
+			if err != nil {
+				return err
+			}
+			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(t, "NAME\tNODES\tDIR")
+			for _, l := range labs {
+				nodes := "state lost"
+				if n := len(l.Nodes()); n > 0 {
+					nodes = fmt.Sprint(n)
+				}
+				fmt.Fprintf(t, "%s\t%s\t%s\n", l.Name(), nodes, filepath.Dir(l.Dir()))
+			}
+			return t.Flush()
+		},
+	}
+}
+
+func newPruneCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "prune", Short: "Remove labs of test runs that were killed; prints their names", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			removed, err := lab.Prune(cmd.Context())
+			for _, name := range removed {
+				fmt.Fprintln(cmd.OutOrStdout(), name)
+			}
+			return err
+		},
+	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func newExecCommand(g *global) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "exec NODE -- COMMAND…", Short: "Run a command as root on a node, past its network", Args: args(cobra.MinimumNArgs(2)),
 		ValidArgsFunction: g.completeNodes,
 		RunE: func(cmd *cobra.Command, words []string) error {
@@ -25,6 +25,8 @@ func newExecCommand(g *global) *cobra.Command {
 			return l.Run(cmd.Context(), words[0], stdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), words[1:]...)
 		},
 	}
+	cmd.Flags().SetInterspersed(false) // flags after the node are the command's
+	return cmd
 }
 
 // stdin is what is piped into this process, or nil: a command on a node must not wait for a person's key strokes.
@@ -63,6 +65,7 @@ func newSSHCommand(g *global) *cobra.Command {
 			return syscall.Exec(program, line, os.Environ())
 		},
 	}
+	cmd.Flags().SetInterspersed(false)
 	cmd.Flags().BoolVar(&restricted, "restricted-key", false, "use the key that is good for the engine's socket only")
 	return cmd
 }

@@ -39,7 +39,12 @@ func (l *Lab) endEngine(ctx context.Context, node, signal string) error {
 	return l.waitReady(ctx, n.Name, since, engineReady)
 }
 
+// signalEngine sends a signal, and then CONT unless it is STOP: a hung engine takes others only once it goes on.
 func (l *Lab) signalEngine(ctx context.Context, node, signal string) error {
-	_, err := l.Exec(ctx, node, "sh", "-c", "kill -"+signal+" $(cat /run/docker.pid)")
+	script := "pid=$(cat /run/docker.pid) && kill -" + signal + " $pid"
+	if signal != "STOP" {
+		script += " && { kill -CONT $pid 2>/dev/null || :; }"
+	}
+	_, err := l.Exec(ctx, node, "sh", "-c", script)
 	return err
 }

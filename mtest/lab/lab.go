@@ -25,6 +25,7 @@ type Lab struct {
 
 	mu     sync.Mutex
 	docker *client.Client // connected at first use
+	owner  *os.File       // holds the lock that binds the lab to this process; nil: it is a person's
 }
 
 // Sentinel errors, to be asked for with errors.Is.
@@ -60,10 +61,17 @@ func Open(dir, name string) (*Lab, error) {
 // Name returns the lab's name.
 func (l *Lab) Name() string { return l.name }
 
+// Dir returns the directory that holds the lab's state.
+func (l *Lab) Dir() string { return l.dir }
+
 // Close drops the connection to Docker. Nodes are left as they are.
 func (l *Lab) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.owner != nil {
+		l.owner.Close()
+		l.owner = nil
+	}
 	if l.docker == nil {
 		return nil
 	}

@@ -44,10 +44,12 @@ func (l *Lab) Start(ctx context.Context, node string) error {
 		return err
 	}
 	state, err := l.stateOf(ctx, n.Name)
-	if err != nil || state == Running {
+	if err != nil {
 		return err
 	}
 	switch state {
+	case Running:
+		return l.waitBooted(ctx, n.Name)
 	case Paused:
 		return l.Unpause(ctx, n.Name)
 	case Missing:
@@ -63,6 +65,23 @@ func (l *Lab) powerOn(ctx context.Context, node string) error {
 	}
 	if err := docker.ContainerStart(ctx, node, container.StartOptions{}); err != nil {
 		return fmt.Errorf("start %s: %w", node, err)
+	}
+	return l.waitReady(ctx, node, time.Time{}, sshdReady, engineReady)
+}
+
+// waitBooted waits for a running node that someone else may have switched on a moment ago.
+func (l *Lab) waitBooted(ctx context.Context, node string) error {
+	docker, err := l.engine(ctx)
+	if err != nil {
+		return err
+	}
+	info, err := docker.ContainerInspect(ctx, node)
+	if err != nil {
+		return fmt.Errorf("ask for the state of %s: %w", node, err)
+	}
+	// Older ones are up; their log may no longer tell.
+	if started, err := time.Parse(time.RFC3339Nano, info.State.StartedAt); err != nil || time.Since(started) > readyLimit {
+		return nil
 	}
 	return l.waitReady(ctx, node, time.Time{}, sshdReady, engineReady)
 }

@@ -105,7 +105,7 @@ func (l *Lab) bringUp(ctx context.Context, s state, n nodeState) error {
 	case Stopped:
 		return l.powerOn(ctx, n.Name)
 	}
-	return nil
+	return l.waitBooted(ctx, n.Name)
 }
 
 // nodeCapabilities suffice for a Docker engine inside; a host may refuse more, such as --privileged.
@@ -163,7 +163,7 @@ func nodeHostConfig(networkName string) *container.HostConfig {
 		NetworkMode:  container.NetworkMode(networkName),
 		CapAdd:       nodeCapabilities,
 		CapDrop:      refusedOnHosts,
-		SecurityOpt:  []string{"seccomp=unconfined", "apparmor=unconfined"},
+		SecurityOpt:  []string{"seccomp=unconfined", "apparmor=unconfined", "label=disable"},
 		CgroupnsMode: container.CgroupnsModePrivate,
 		// Empty, not nil: nothing of /proc and /sys is masked (systempaths=unconfined on the command line).
 		MaskedPaths:   []string{},

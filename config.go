@@ -1,0 +1,136 @@
+package cke
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+)
+
+// DefaultConfigFile is where cke and ckecli look for their configuration.
+const DefaultConfigFile = "/etc/cke/config.yml"
+
+// Defaults of the configuration file.
+const (
+	DefaultStoreDir      = "/var/lib/cke/store"
+	DefaultStorePrefix   = "/cke/"
+	DefaultSecretKeyFile = "/etc/cke/secret.key"
+	DefaultListen        = "127.0.0.1:10180"
+	DefaultImageDir      = "/var/lib/cke/images"
+	DefaultSessionTTL    = Duration(10 * time.Second)
+	DefaultProbeInterval = Duration(5 * time.Second)
+)
+
+// Config is the content of /etc/cke/config.yml, used by cke and ckecli alike.
+type Config struct {
+	Store StoreConfig `yaml:"store,omitempty"`
+	// SecretKeyFile seals CA keys, SSH keys and credentials in the store; the same on every management host.
+	SecretKeyFile string       `yaml:"secret_key_file,omitempty"`
+	HTTP          HTTPConfig   `yaml:"http,omitempty"`
+	Images        ImagesConfig `yaml:"images,omitempty"`
+	// SessionTTL is how long a leader that went silent keeps its term.
+	SessionTTL Duration `yaml:"session_ttl,omitempty"`
+	// ProbeInterval is how often every node and member is asked, events aside.
+	ProbeInterval Duration `yaml:"probe_interval,omitempty"`
+}
+
+// StoreConfig says where the store is: embedded in the daemon, or in an etcd cluster of its own.
+type StoreConfig struct {
+	// Embedded is used when there are no Endpoints.
+	Embedded EmbeddedStore `yaml:"embedded,omitempty"`
+	// Endpoints are URLs of an existing etcd; empty: the embedded store.
+	Endpoints []string `yaml:"endpoints,omitempty"`
+	// Prefix stands before every key; begins and ends with a slash.
+	Prefix       string   `yaml:"prefix,omitempty"`
+	TLS          StoreTLS `yaml:"tls,omitempty"`
+	Username     string   `yaml:"username,omitempty"`
+	PasswordFile string   `yaml:"password_file,omitempty"`
+}
+
+// IsEmbedded reports whether the daemon carries the store itself.
+func (s StoreConfig) IsEmbedded() bool { return len(s.Endpoints) == 0 }
+
+// EmbeddedStore is the store in the daemon's own process.
+type EmbeddedStore struct {
+	DataDir string `yaml:"data_dir,omitempty"`
+}
+
+// StoreTLS is how to reach an external store; CertFile and KeyFile go together.
+type StoreTLS struct {
+	CAFile   string `yaml:"ca_file,omitempty"`
+	CertFile string `yaml:"cert_file,omitempty"`
+	KeyFile  string `yaml:"key_file,omitempty"`
+}
+
+// HTTPConfig is the daemon's status page, API and metrics.
+type HTTPConfig struct {
+	// Listen is an address and port. One that is not loopback needs TLS, and client certificates or BasicAuth.
+	Listen    string    `yaml:"listen,omitempty"`
+	TLS       HTTPTLS   `yaml:"tls,omitempty"`
+	BasicAuth BasicAuth `yaml:"basic_auth,omitempty"`
+}
+
+// HTTPTLS is the daemon's own certificate; with ClientCAFile it asks for client certificates of that CA.
+type HTTPTLS struct {
+	CertFile     string `yaml:"cert_file,omitempty"`
+	KeyFile      string `yaml:"key_file,omitempty"`
+	ClientCAFile string `yaml:"client_ca_file,omitempty"`
+}
+
+// BasicAuth asks for a user name and the password that is the first line of PasswordFile.
+type BasicAuth struct {
+	Username     string `yaml:"username,omitempty"`
+	PasswordFile string `yaml:"password_file,omitempty"`
+}
+
+// ImagesConfig is about etcd images for nodes that cannot pull.
+type ImagesConfig struct {
+	// ArchiveDir holds the output of `docker save`, one image or more in each file.
+	ArchiveDir string `yaml:"archive_dir,omitempty"`
+}
+
+// DefaultConfig is what holds without a file.
+func DefaultConfig() Config { return Config{}.WithDefaults() }
+
+// WithDefaults returns a copy of c with every default filled in. It is idempotent.
+func (c Config) WithDefaults() Config {
+	if c.Store.IsEmbedded() {
+		c.Store.Embedded.DataDir = or(c.Store.Embedded.DataDir, DefaultStoreDir)
+	}
+	c.Store.Prefix = or(c.Store.Prefix, DefaultStorePrefix)
+	c.SecretKeyFile = or(c.SecretKeyFile, DefaultSecretKeyFile)
+	c.HTTP.Listen = or(c.HTTP.Listen, DefaultListen)
+	c.Images.ArchiveDir = or(c.Images.ArchiveDir, DefaultImageDir)
+	c.SessionTTL = or(c.SessionTTL, DefaultSessionTTL)
+	c.ProbeInterval = or(c.ProbeInterval, DefaultProbeInterval)
+	return c
+}
+
+// Loopback reports whether only this machine can reach the listener.
+func (h HTTPConfig) Loopback() bool {
+	host, _, err := net.SplitHostPort(h.Listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+// LoadConfig reads the configuration file and fills in the defaults. A missing file is an error only when a
+// person named it (explicit); else the defaults hold. Errors have CodeConfig.
+func LoadConfig(path string, explicit bool) (Config, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !explicit {
+		return DefaultConfig(), nil
+	}
+	if err != nil {
+		return Config{}, &Error{Code: CodeConfig, What: fmt.Sprintf("configuration file %s cannot be read", path), Err: err}
+	}
+	return ParseConfig(path, data)
+}

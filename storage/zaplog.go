@@ -1,0 +1,76 @@
+package storage
+
+import (
+	"context"
+	"log/slog"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// zapToSlog makes etcd's logger speak through l. etcd is talkative: what it calls information is debugging here.
+func zapToSlog(l *slog.Logger, levels func(zapcore.Level) slog.Level) *zap.Logger {
+	return zap.New(slogCore{l: l.With("component", "etcd"), level: levels})
+}
+
+// serverLevel is for the embedded server: its warnings (slow disk, full quota) concern the operator.
+func serverLevel(l zapcore.Level) slog.Level {
+	switch {
+	case l >= zapcore.ErrorLevel:
+		return slog.LevelError
+	case l == zapcore.WarnLevel:
+		return slog.LevelWarn
+	default:
+		return slog.LevelDebug
+	}
+}
+
+// clientLevel is for the client: its failures come back as errors, and its retries concern nobody.
+func clientLevel(zapcore.Level) slog.Level { return slog.LevelDebug }
+
+type slogCore struct {
+	l     *slog.Logger
+	level func(zapcore.Level) slog.Level
+}
+
+var _ zapcore.Core = slogCore{}
+
+// Enabled implements zapcore.Core.
+func (c slogCore) Enabled(l zapcore.Level) bool {
+	return c.l.Enabled(context.Background(), c.level(l))
+}
+
+// With implements zapcore.Core.
+func (c slogCore) With(fields []zapcore.Field) zapcore.Core {
+	c.l = c.l.With(attrs(fields)...)
+	return c
+}
+
+// Check implements zapcore.Core.
+func (c slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(e.Level) || harmless(e.Message) {
+		return ce
+	}
+	return ce.AddCore(e, c)
+}
+
+// Write implements zapcore.Core.
+func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	c.l.Log(context.Background(), c.level(e.Level), e.Message, attrs(fields)...)
+	return nil
+}
+
+// Sync implements zapcore.Core.
+func (slogCore) Sync() error { return nil }
+
+func attrs(fields []zapcore.Field) []any {
+	enc := zapcore.NewMapObjectEncoder()
+	out := make([]any, 0, len(fields))
+	for _, f := range fields {
+		f.AddTo(enc)
+		if v, ok := enc.Fields[f.Key]; ok {
+			out = append(out, slog.Any(f.Key, v))
+		}
+	}
+	return out
+}
