@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,11 +23,23 @@ func newExecCommand(g *global) *cobra.Command {
 				return err
 			}
 			defer l.Close()
-			return l.Run(cmd.Context(), words[0], stdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), words[1:]...)
+			command := withoutDashes(words[1:])
+			if len(command) == 0 {
+				return usageError{errors.New("exec: name a command")}
+			}
+			return l.Run(cmd.Context(), words[0], stdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), command...)
 		},
 	}
 	cmd.Flags().SetInterspersed(false) // flags after the node are the command's
 	return cmd
+}
+
+// withoutDashes drops the "--" between a node and its command.
+func withoutDashes(words []string) []string {
+	if len(words) > 0 && words[0] == "--" {
+		return words[1:]
+	}
+	return words
 }
 
 // stdin is what is piped into this process, or nil: a command on a node must not wait for a person's key strokes.
@@ -61,7 +74,7 @@ func newSSHCommand(g *global) *cobra.Command {
 				key = n.RestrictedKeyFile
 			}
 			line := append([]string{"ssh", "-F", "none", "-i", key, "-o", "IdentitiesOnly=yes", "-o", "UserKnownHostsFile=" + l.KnownHosts(),
-				"-o", "StrictHostKeyChecking=yes", "-p", strconv.Itoa(n.Port), n.User + "@" + n.Address}, words[1:]...)
+				"-o", "StrictHostKeyChecking=yes", "-p", strconv.Itoa(n.Port), n.User + "@" + n.Address}, withoutDashes(words[1:])...)
 			return syscall.Exec(program, line, os.Environ())
 		},
 	}
