@@ -1,0 +1,81 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+// get reads the document at key and returns its mod revision. ErrNotFound, bare, when there is none.
+func (s *Store) get(ctx context.Context, key string, into any) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	resp, err := s.client.Get(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	if len(resp.Kvs) == 0 {
+		return 0, cke.ErrNotFound
+	}
+	return resp.Kvs[0].ModRevision, decode(key, resp.Kvs[0].Value, into)
+}
+
+// list reads all documents in r in the order that opts ask for.
+func list[T any](ctx context.Context, s *Store, r keyRange, opts ...clientv3.OpOption) ([]T, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	resp, err := s.client.Get(ctx, r.start, r.options(opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]T, len(resp.Kvs))
+	for i, kv := range resp.Kvs {
+		if err := decode(string(kv.Key), kv.Value, &out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// txn commits then if every condition holds; otherwise it does otherwise.
+func (s *Store) txn(ctx context.Context, conditions []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	return s.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+}
+
+func put(key string, v any, opts ...clientv3.OpOption) (clientv3.Op, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return clientv3.Op{}, fmt.Errorf("encode %s: %w", key, err)
+	}
+	return clientv3.OpPut(key, string(b), opts...), nil
+}
+
+func decode(key string, b []byte, into any) error {
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("decode %s: %w", key, err)
+	}
+	return nil
+}
+
+// Conditions of transactions.
+
+func absent(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
+func present(key string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), ">", 0)
+}
+
+// unchanged holds while key was not written since it had this mod revision; 0: it still does not exist.
+func unchanged(key string, mod int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(key), "=", mod)
+}
+
+// created holds while the key that was created at this revision is there.
+func created(key string, rev int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", rev)
+}

@@ -1,0 +1,178 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+// SetOptions bound what SetSpec may do.
+type SetOptions struct {
+	// IfGeneration is the generation that the caller changed; 0: there is no such cluster yet. Nil: any.
+	IfGeneration *int64
+}
+
+// Clusters returns the names of all clusters, sorted.
+func (s *Store) Clusters(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	r := under(s.keys.clusters())
+	resp, err := s.client.Get(ctx, r.start, r.options(clientv3.WithKeysOnly())...)
+	if err != nil {
+		return nil, s.fail("list clusters", err)
+	}
+	var names []string
+	for _, kv := range resp.Kvs {
+		if name, rest := clusterOf(string(kv.Key), s.keys.clusters()); rest == "spec" {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Spec returns what is wanted of the cluster. ErrNotFound: there is no such cluster.
+func (s *Store) Spec(ctx context.Context, cluster string) (cke.Spec, error) {
+	spec, _, err := s.spec(ctx, cluster)
+	return spec, err
+}
+
+func (s *Store) spec(ctx context.Context, cluster string) (spec cke.Spec, mod int64, err error) {
+	if err := checkName(cluster); err != nil {
+		return spec, 0, err
+	}
+	mod, err = s.get(ctx, s.keys.spec(cluster), &spec)
+	if errors.Is(err, cke.ErrNotFound) {
+		return spec, 0, noCluster(cluster)
+	}
+	return spec, mod, s.fail("read the spec of "+cluster, err)
+}
+
+func noCluster(cluster string) error {
+	return &cke.Error{Code: cke.CodeCluster, What: "there is no cluster " + cluster, Unchanged: true,
+		Try: "ckecli cluster list", Err: cke.ErrNotFound}
+}
+
+// SetSpec stores what is wanted of the cluster and returns it as stored. c is what the person wrote, without
+// defaults; source is its text; by is user@host.
+//
+// A c with the same meaning as the stored one makes no new generation; another text of it replaces the stored text.
+// ErrConflict: the generation is not the expected one, or the cluster is being deleted.
+func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts SetOptions) (cke.Spec, error) {
+	for {
+		now, mod, err := s.spec(ctx, cluster)
+		if err != nil && !errors.Is(err, cke.ErrNotFound) {
+			return cke.Spec{}, err
+		}
+		if err := settable(cluster, now, opts); err != nil {
+			return cke.Spec{}, err
+		}
+		next := cke.Spec{Cluster: c, Source: string(source), Generation: now.Generation + 1, SetAt: time.Now().UTC(), SetBy: by}
+		if now.Generation > 0 {
+			same, err := sameMeaning(now.Cluster, c)
+			if err != nil {
+				return cke.Spec{}, err
+			}
+			if same && now.Source == next.Source {
+				return now, nil
+			}
+			if same {
+				next.Generation = now.Generation
+			}
+		}
+		done, err := s.putSpec(ctx, cluster, next, mod, true)
+		if err != nil {
+			return cke.Spec{}, s.fail("store the spec of "+cluster, err)
+		}
+		if done {
+			return next, nil
+		}
+	}
+}
+
+func settable(cluster string, now cke.Spec, opts SetOptions) error {
+	if now.Deleting() {
+		return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("cluster %s is being deleted", cluster),
+			Facts:     []string{fmt.Sprintf("%s asked for it at %s", now.DeleteRequestedBy, now.DeleteRequestedAt.Format(time.RFC3339))},
+			Unchanged: true, Err: cke.ErrConflict}
+	}
+	if opts.IfGeneration == nil || *opts.IfGeneration == now.Generation {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeConflict, Unchanged: true, Try: "ckecli cluster get", Err: cke.ErrConflict,
+		What: fmt.Sprintf("cluster %s has revision %d, not %d", cluster, now.Generation, *opts.IfGeneration)}
+	if now.Generation > 0 {
+		e.Facts = []string{fmt.Sprintf("set by %s at %s", now.SetBy, now.SetAt.Format(time.RFC3339))}
+	}
+	return e
+}
+
+// sameMeaning compares with defaults filled in: writing a default down changes nothing today.
+func sameMeaning(a, b cke.Cluster) (bool, error) {
+	x, err := json.Marshal(a.WithDefaults())
+	if err != nil {
+		return false, err
+	}
+	y, err := json.Marshal(b.WithDefaults())
+	return string(x) == string(y), err
+}
+
+// putSpec stores spec unless somebody was faster. With logged it is the log's entry of its generation, too.
+func (s *Store) putSpec(ctx context.Context, cluster string, spec cke.Spec, mod int64, logged bool) (bool, error) {
+	current, err := put(s.keys.spec(cluster), spec)
+	if err != nil {
+		return false, err
+	}
+	ops := []clientv3.Op{current}
+	if logged {
+		entry, err := put(s.keys.specRevision(cluster, spec.Generation), spec)
+		if err != nil {
+			return false, err
+		}
+		ops = append(ops, entry)
+	}
+	resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(s.keys.spec(cluster), mod)}, ops)
+	if err != nil {
+		return false, err
+	}
+	return resp.Succeeded, nil
+}
+
+// SpecLog returns every revision of the spec, newest first. ErrNotFound: there is no such cluster.
+func (s *Store) SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error) {
+	if err := checkName(cluster); err != nil {
+		return nil, err
+	}
+	log, err := list[cke.Spec](ctx, s, under(s.keys.specLog(cluster)), newestFirst())
+	if err != nil {
+		return nil, s.fail("read the spec log of "+cluster, err)
+	}
+	if len(log) == 0 {
+		return nil, noCluster(cluster)
+	}
+	return log, nil
+}
+
+func newestFirst() clientv3.OpOption {
+	return clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend)
+}
+
+// RequestDelete asks for the cluster to be deleted; it cannot be taken back. Asking again changes nothing.
+func (s *Store) RequestDelete(ctx context.Context, cluster, by string) error {
+	for {
+		spec, mod, err := s.spec(ctx, cluster)
+		if err != nil || spec.Deleting() {
+			return err
+		}
+		spec.DeleteRequestedAt, spec.DeleteRequestedBy = time.Now().UTC(), by
+		done, err := s.putSpec(ctx, cluster, spec, mod, false)
+		if err != nil || done {
+			return s.fail("ask for the deletion of "+cluster, err)
+		}
+	}
+}

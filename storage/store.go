@@ -1,0 +1,192 @@
+package storage
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"cke"
+)
+
+// Limits of what waits for the store.
+const (
+	// openLimit is how long Open looks for a store that does not answer.
+	openLimit = 2 * time.Second
+	// requestLimit is how long one request may take.
+	requestLimit = 5 * time.Second
+	// keepAlive is how often a silent connection to an external etcd is tried, and how long it may stay silent
+	// then. etcd ends connections that are tried more often than every 5 s.
+	keepAlive, keepAliveLimit = 6 * time.Second, 4 * time.Second
+)
+
+// Store is a client of the store. It is safe for concurrent use.
+type Store struct {
+	client  *clientv3.Client
+	keys    schema
+	ttl     time.Duration
+	keyFile string
+	log     *slog.Logger
+	where   string // the store, for messages
+	remedy  string
+
+	// ctx ends with Close, and with it every goroutine in wg.
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	sessions sessions
+}
+
+// Open connects to the store that c names: an external etcd, or the socket of the daemon on this host. ctx bounds the
+// opening alone; a store that does not answer is told within 2 s, as *cke.Error with CodeStore.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	s := &Store{keys: schema{c.Prefix}, ttl: c.SessionTTL, keyFile: c.SecretKeyFile, log: c.Log, where: c.where()}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	cfg := clientv3.Config{
+		Context:            s.ctx,
+		DialTimeout:        openLimit,
+		BackoffWaitBetween: 100 * time.Millisecond,
+		Logger:             zapToSlog(c.Log, clientLevel),
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: openLimit,
+		})},
+	}
+	if c.IsEmbedded() {
+		s.remedy = "systemctl start cke"
+		err = embeddedClient(ctx, c, &cfg)
+	} else {
+		err = externalClient(c, &cfg)
+	}
+	if err == nil {
+		err = s.connect(ctx, cfg)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect makes the client and proves that the store answers.
+func (s *Store) connect(ctx context.Context, cfg clientv3.Config) (err error) {
+	// clientv3 logs in while it is made, bounded by DialTimeout only.
+	unhook := context.AfterFunc(ctx, s.stop)
+	s.client, err = clientv3.New(cfg)
+	if err == nil {
+		_, err = s.client.Get(ctx, s.keys.sealedWith())
+	}
+	if !unhook() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		return nil
+	}
+	if s.client == nil {
+		s.client = &clientv3.Client{Username: cfg.Username}
+		defer func() { s.client = nil }()
+	}
+	if ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
+	return s.fail("open the store", err)
+}
+
+// embeddedClient looks for the daemon on this host before any client is made, since "not there" is an answer.
+func embeddedClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
+	dir := c.Embedded.DataDir
+	conn, err := dialSocket(ctx, dir)
+	if err != nil {
+		e := &cke.Error{Code: cke.CodeStore, Try: "systemctl start cke", Err: err,
+			What: fmt.Sprintf("cke is not running on this host: nothing answers at %s/%s", dir, socketName)}
+		if errors.Is(err, fs.ErrPermission) {
+			e.What = fmt.Sprintf("not allowed to speak to cke on this host at %s/%s", dir, socketName)
+			e.Facts, e.Try = []string{"only the user that cke runs as, and root, may"}, ""
+		}
+		return e
+	}
+	conn.Close()
+	cfg.Endpoints = []string{"unix:cke"}
+	cfg.DialOptions = append(cfg.DialOptions, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return dialSocket(ctx, dir)
+	}))
+	return nil
+}
+
+func externalClient(c Config, cfg *clientv3.Config) error {
+	cfg.Endpoints = c.Endpoints
+	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = keepAlive, keepAliveLimit
+	cfg.Username = c.Username
+	if c.PasswordFile != "" {
+		b, err := os.ReadFile(c.PasswordFile)
+		if err != nil {
+			return &cke.Error{Code: cke.CodeConfig, What: "read password_file of the store", Err: err, Unchanged: true}
+		}
+		cfg.Password = strings.TrimRight(string(b), "\r\n")
+	}
+	var err error
+	cfg.TLS, err = c.TLS.config()
+	return err
+}
+
+// config is nil for the zero value: the system's authorities then decide about https endpoints.
+func (t TLS) config() (*tls.Config, error) {
+	if t == (TLS{}) {
+		return nil, nil
+	}
+	faulty := func(what string, err error) error {
+		return &cke.Error{Code: cke.CodeConfig, What: "store tls: " + what, Err: err, Unchanged: true}
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CAFile != "" {
+		b, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, faulty("read ca_file", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(b) {
+			return nil, faulty("no certificate in ca_file "+t.CAFile, nil)
+		}
+	}
+	if t.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, faulty("load cert_file and key_file", err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	return cfg, nil
+}
+
+// Close ends every watch, gives up every term at once, and disconnects.
+func (s *Store) Close() error {
+	s.sessions.close()
+	s.stop()
+	s.wg.Wait()
+	if s.client == nil {
+		return nil
+	}
+	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
