@@ -3,7 +3,6 @@ package cke
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -62,25 +61,4 @@ func (l *FaultList) Error() string {
 
 func comparePlaces(a, b Fault) int {
 	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-}
-
-// faultsError is nil without faults; else an *Error with CodeConfig that wraps a *FaultList.
-func faultsError(file string, faults []Fault) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	faults = slices.Clone(faults)
-	slices.SortStableFunc(faults, comparePlaces)
-	what := plural(len(faults), "fault")
-	if file != "" {
-		what += " in " + file
-	}
-	return &Error{Code: CodeConfig, What: what, Err: &FaultList{Faults: faults}}
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

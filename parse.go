@@ -1,20 +1,52 @@
 package cke
 
-import "gopkg.in/yaml.v3"
+import (
+	"bytes"
+	"fmt"
+	"reflect"
 
-// ParseCluster reads one cluster file.
+	"gopkg.in/yaml.v3"
+)
+
+// ParseCluster reads one cluster file and checks it in full. file is the name that faults are told with.
+// The Cluster is as the person wrote it: defaults are not filled in, see WithDefaults. Warnings come in the order
+// of the file. The error is an *Error with CodeConfig that wraps a *FaultList: everything that is wrong, at once.
 func ParseCluster(file string, data []byte) (Cluster, []Warning, error) {
 	var c Cluster
-	err := yaml.Unmarshal(data, &c)
-	return c, nil, err
+	f := newFindings(file)
+	parse(f, data, &c, unknownClusterKey, "`ckecli cluster init ADDRESS…` writes one to begin with.")
+	if f.parsed() {
+		checkCluster(f, c)
+	}
+	if err := f.err(); err != nil {
+		return Cluster{}, f.sortedWarnings(), err
+	}
+	return c, f.sortedWarnings(), nil
 }
 
-// ParseConfig reads one configuration file.
-func ParseConfig(file string, data []byte) (Config, error) {
-	var c Config
-	err := yaml.Unmarshal(data, &c)
-	return c.WithDefaults(), err
+// Validate checks a cluster that came from elsewhere than a file, as from an inventory, by the rules of
+// ParseCluster. Faults have paths and no lines.
+func (c Cluster) Validate() ([]Warning, error) {
+	f := newFindings("")
+	checkCluster(f, c)
+	return f.sortedWarnings(), f.err()
 }
 
-// MarshalCluster writes c as YAML.
-func MarshalCluster(c Cluster) ([]byte, error) { return yaml.Marshal(c) }
+// MarshalCluster writes c as YAML that ParseCluster reads back to the same; what is not set is left out.
+func MarshalCluster(c Cluster) ([]byte, error) {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(c); err != nil {
+		return nil, fmt.Errorf("write cluster %q as YAML: %w", c.Name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// parse reads one YAML file into the struct that to points to. remedy is for a file without content.
+func parse(f *findings, data []byte, to any, unknown unknownFunc, remedy string) {
+	if n := readYAML(f, data, remedy); n != nil {
+		f.places[""] = place{line: 0}
+		newDecoder(f, unknown).value(n, reflect.ValueOf(to).Elem(), "")
+	}
+}

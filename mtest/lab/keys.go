@@ -13,9 +13,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// RestrictedKeyOptions stand before a key in authorized_keys to leave it good for forwarding to unix sockets, such as
-// the Docker engine's, and nothing else: no shell, no command, no terminal, no agent, no TCP. See docs/lab.md.
-const RestrictedKeyOptions = `restrict,port-forwarding,permitopen="localhost:1",permitlisten="localhost:1",command="/bin/false"`
+// RestrictedKeyOptions stand before a key in authorized_keys to leave it good for the engine's socket and nothing else:
+// no shell, no command, no terminal, no agent, no TCP in either direction. OpenSSH matches permitopen against the path of
+// a unix socket when the path stands in brackets and the port is *. What the key can still do is make a unix socket of
+// its own on the node (ssh -R); sshd_config's "AllowStreamLocalForwarding local" takes that too. Checked with OpenSSH 9.2.
+const RestrictedKeyOptions = `restrict,port-forwarding,permitopen="[/var/run/docker.sock]:*",permitlisten="localhost:1",command="/bin/false"`
 
 // newKey returns a key pair: the private part as an OpenSSH file, the public part as "ssh-ed25519 AAAA…".
 func newKey(comment string) (private []byte, public string, err error) {

@@ -1,0 +1,142 @@
+package cke
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxFaults bounds what one file can make us print; the rest is counted.
+const maxFaults = 1000
+
+// findings collects what is wrong in one file, and where every value stands, so that a rule can name a value
+// by its path and still point at its line. Without places (a value that came from no file) faults have no line.
+type findings struct {
+	file     string
+	faults   []Fault
+	warnings []Warning
+	places   map[string]place
+	// faulty holds the paths that have a fault already: what follows from one fault is no second one.
+	faulty map[string]bool
+}
+
+// place is where the value of a path stands.
+type place struct {
+	line, column int
+	null         bool // "key:" without a value, which means: not given
+}
+
+func newFindings(file string) *findings {
+	return &findings{file: file, places: map[string]place{}, faulty: map[string]bool{}}
+}
+
+// given reports whether the file has a value at path, also one that equals the zero value.
+func (f *findings) given(path string) bool {
+	p, ok := f.places[path]
+	return ok && !p.null
+}
+
+// line is the line of a path, or 0.
+func (f *findings) line(path string) int { return f.nearest(path).line }
+
+// nearest is the place of path or, where that is missing, of the innermost value around it.
+func (f *findings) nearest(path string) place {
+	for {
+		if p, ok := f.places[path]; ok || path == "" {
+			return p
+		}
+		path = parentPath(path)
+	}
+}
+
+// fault adds a fault at path, unless the value or one around it has a fault already.
+func (f *findings) fault(path, message, remedy string) {
+	for p := path; ; p = parentPath(p) {
+		if f.faulty[p] {
+			return
+		}
+		if p == "" {
+			break
+		}
+	}
+	f.faultAt(f.nearest(path), path, message, remedy)
+}
+
+// faultAt adds a fault at a place of its own choosing.
+func (f *findings) faultAt(at place, path, message, remedy string) {
+	if path != "" {
+		f.faulty[path] = true
+	}
+	f.faults = append(f.faults, Fault{f.file, at.line, at.column, path, message, remedy})
+}
+
+// warn adds a warning at path, unless the value has a fault.
+func (f *findings) warn(path, message, remedy string) {
+	if f.faulty[path] {
+		return
+	}
+	at := f.nearest(path)
+	f.warnings = append(f.warnings, Warning{f.file, at.line, at.column, path, message, remedy})
+}
+
+// sortedWarnings are the warnings in the order of the file.
+func (f *findings) sortedWarnings() []Warning {
+	slices.SortStableFunc(f.warnings, func(a, b Warning) int { return comparePlaces(Fault(a), Fault(b)) })
+	return f.warnings
+}
+
+// err is nil without faults; else an *Error with CodeConfig that wraps a *FaultList.
+func (f *findings) err() error {
+	if len(f.faults) == 0 {
+		return nil
+	}
+	faults := slices.Clone(f.faults)
+	slices.SortStableFunc(faults, comparePlaces)
+	what := plural(len(faults), "fault")
+	if f.file != "" {
+		what += " in " + f.file
+	}
+	if more := len(faults) - maxFaults; more > 0 {
+		faults = append(faults[:maxFaults], Fault{File: f.file, Message: fmt.Sprintf("and %s", plural(more, "more fault"))})
+	}
+	return &Error{Code: CodeConfig, What: what, Err: &FaultList{Faults: faults}}
+}
+
+// childPath is the path of key within path. A key that is no plain word is quoted: labels["example.com/rack"].
+func childPath(path, key string) string {
+	switch {
+	case !isWord(key):
+		return fmt.Sprintf("%s[%q]", path, key)
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+// itemPath is the path of the item with this index, counted from 0.
+func itemPath(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+// parentPath undoes childPath and itemPath.
+func parentPath(path string) string {
+	at := strings.LastIndexAny(path, ".[")
+	if strings.HasSuffix(path, `"]`) {
+		at = strings.LastIndex(path, `["`)
+	}
+	return path[:max(at, 0)]
+}
+
+func isWord(s string) bool {
+	for _, r := range s {
+		if !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

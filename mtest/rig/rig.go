@@ -1,0 +1,191 @@
+// Package rig runs the real programs against the real nodes of a lab: a cke daemon (or two), ckecli, and etcd clients
+// that a person would have. It is what tests on real nodes and benchmarks share.
+package rig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"cke"
+	"cke/mtest/lab"
+)
+
+// EtcdVersion is what clusters of a rig run unless a test says otherwise.
+const EtcdVersion = cke.DefaultEtcdVersion
+
+// Rig is a management host with its nodes. Make it with New.
+type Rig struct {
+	// Dir holds configuration, store, logs and certificates.
+	Dir string
+	// Bin holds the programs.
+	Bin string
+	Lab *lab.Lab
+	// Cluster is the name of the cluster that the methods are about.
+	Cluster string
+	// Config is written to Dir/config.yml by New; change it with WriteConfig.
+	Config string
+}
+
+// New makes a management host in dir for a cluster of this name. No program is started.
+func New(dir, bin string, l *lab.Lab, cluster string) (*Rig, error) {
+	r := &Rig{Dir: dir, Bin: bin, Lab: l, Cluster: cluster}
+	return r, r.WriteConfig(map[string]any{})
+}
+
+// WriteConfig writes the configuration of cke and ckecli: an embedded store in Dir, changed by over (top-level keys).
+func (r *Rig) WriteConfig(over map[string]any) error {
+	config := map[string]any{
+		"store":           map[string]any{"embedded": map[string]any{"data_dir": filepath.Join(r.Dir, "store")}},
+		"secret_key_file": filepath.Join(r.Dir, "secret.key"),
+		"http":            map[string]any{"listen": "127.0.0.1:0"},
+		"images":          map[string]any{"archive_dir": filepath.Join(r.Dir, "images")},
+		"session_ttl":     "3s",
+	}
+	for k, v := range over {
+		config[k] = v
+	}
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(r.Dir, "images"), 0o700); err != nil {
+		return err
+	}
+	r.Config = filepath.Join(r.Dir, "config.yml")
+	return os.WriteFile(r.Config, data, 0o600)
+}
+
+// Build builds cke and ckecli from the module that the working directory is in, with extra arguments for go build.
+func Build(ctx context.Context, bin string, args ...string) error {
+	args = append([]string{"build", "-o", bin + "/"}, args...)
+	out, err := exec.CommandContext(ctx, "go", append(args, "cke/cmd/cke", "cke/cmd/ckecli")...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build cke and ckecli: %w: %s", err, out)
+	}
+	return nil
+}
+
+// Spec is a cluster file for the first n nodes of the lab, all control plane.
+func (r *Rig) Spec(n int) cke.Cluster {
+	c := cke.Cluster{Name: r.Cluster}
+	c.Options.Etcd.Version = EtcdVersion
+	for _, node := range r.Lab.Nodes()[:n] {
+		c.Nodes = append(c.Nodes, cke.Node{Address: node.Address, Hostname: node.Name, User: node.User, ControlPlane: true,
+			SSH: cke.SSH{Port: node.Port, HostKey: node.HostKey}})
+	}
+	return c
+}
+
+// WriteSpec writes a cluster file into Dir and returns its path.
+func (r *Rig) WriteSpec(c cke.Cluster) (string, error) {
+	data, err := yaml.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(r.Dir, "cluster.yml")
+	return path, os.WriteFile(path, data, 0o600)
+}
+
+// Result is what a run of ckecli left.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// CLI runs ckecli to its end. The error is set only when it could not be run or ctx ended; an exit code is no error.
+func (r *Rig) CLI(ctx context.Context, args ...string) (Result, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(r.Bin, "ckecli"), args...)
+	cmd.Env = append(os.Environ(), "CKECLI_CONFIG="+r.Config, "CKECLI_CLUSTER="+r.Cluster, "NO_COLOR=1", "HOME="+r.Dir)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	res := Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil {
+		err = nil
+	}
+	return res, err
+}
+
+// Do runs ckecli and fails unless it exits with 0.
+func (r *Rig) Do(ctx context.Context, args ...string) (string, error) {
+	res, err := r.CLI(ctx, args...)
+	if err == nil && res.Code != 0 {
+		err = fmt.Errorf("exit code %d: %s", res.Code, strings.TrimSpace(res.Stderr))
+	}
+	if err != nil {
+		return "", fmt.Errorf("ckecli %s: %w", strings.Join(args, " "), err)
+	}
+	return res.Stdout, nil
+}
+
+// SetSSHKey stores the key that the lab's nodes accept: the restricted one, good for the engine's socket alone.
+func (r *Rig) SetSSHKey(ctx context.Context) error {
+	_, err := r.Do(ctx, "ssh-key", "set", r.Lab.Nodes()[0].RestrictedKeyFile)
+	return err
+}
+
+// Status returns the stored status.
+func (r *Rig) Status(ctx context.Context) (cke.Status, error) {
+	var s cke.Status
+	res, err := r.CLI(ctx, "status", "-o", "json")
+	if err != nil {
+		return s, err
+	}
+	if res.Code != 0 {
+		return s, fmt.Errorf("ckecli status: exit code %d: %s", res.Code, res.Stderr)
+	}
+	return s, json.Unmarshal([]byte(res.Stdout), &s)
+}
+
+// Records returns the latest n records, newest first.
+func (r *Rig) Records(ctx context.Context, n int) ([]cke.Record, error) {
+	out, err := r.Do(ctx, "history", "-n", fmt.Sprint(n), "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var records []cke.Record
+	return records, json.Unmarshal([]byte(out), &records)
+}
+
+// lookEvery is the pause between two looks of Await.
+const lookEvery = 100 * time.Millisecond
+
+// Await looks at the status until ok, and returns the last one. It fails when ctx ends first, telling what was seen last.
+func (r *Rig) Await(ctx context.Context, what string, ok func(cke.Status) bool) (cke.Status, error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var last cke.Status
+	var lastErr error
+	for {
+		s, err := r.Status(ctx)
+		if err == nil {
+			last = s
+			if ok(s) {
+				return s, nil
+			}
+		} else if ctx.Err() == nil {
+			lastErr = err
+		}
+		select {
+		case <-ctx.Done():
+			return last, fmt.Errorf("waited for %s: last seen %s, %q, reason %q, problems %+v, error %v: %w", what, last.Health, last.Summary, last.Reason, last.Problems, lastErr, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Ready reports whether the cluster is ready and all of its present file is done.
+func Ready(s cke.Status) bool {
+	return s.Health == cke.HealthReady && s.ObservedGeneration == s.Generation
+}

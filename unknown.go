@@ -1,0 +1,139 @@
+package cke
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// unknownClusterKey tells of a key that cluster.yml does not have.
+func unknownClusterKey(d *decoder, at place, path, key string, t reflect.Type) {
+	if what, remedy, ok := keyOfCKE(t, key); ok {
+		d.faultAt(at, childPath(path, key), what, remedy)
+		return
+	}
+	unknownKey(d, at, path, key, t, reflect.TypeFor[Cluster]())
+}
+
+// unknownConfigKey tells of a key that the configuration file does not have.
+func unknownConfigKey(d *decoder, at place, path, key string, t reflect.Type) {
+	unknownKey(d, at, path, key, t, reflect.TypeFor[Config]())
+}
+
+// unknownKey tells of a key that t, somewhere in root, does not have, and which one is probably meant.
+func unknownKey(d *decoder, at place, path, key string, t, root reflect.Type) {
+	known := slices.Sorted(maps.Keys(yamlFields(t)))
+	message, remedy := "unknown key", "Known here: "+strings.Join(known, ", ")+"."
+	if near := nearestWord(key, known); near != "" {
+		message = fmt.Sprintf("unknown key, did you mean %s?", near)
+		d.faulty[childPath(path, near)] = true // what is missing is not missing, but misspelt
+	} else if elsewhere := pathsOf(root, "", key); len(elsewhere) > 0 {
+		remedy = fmt.Sprintf("It belongs to %s. ", strings.Join(elsewhere, " or ")) + remedy
+	}
+	d.faultAt(at, childPath(path, key), message, remedy)
+}
+
+// keyOfCKE tells of keys that CKE's cluster file has and ours does not: CKE runs Kubernetes as well.
+func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
+	const etcdOnly = "is about Kubernetes, and cke runs etcd only"
+	switch t {
+	case reflect.TypeFor[Cluster]():
+		switch key {
+		case "service_subnet", "pod_subnet", "dns_servers", "dns_service", "taint_control_plane", "control_plane_tolerations",
+			"reboot", "repair", "retire", "trusted_rest_mappings":
+			return etcdOnly, "Remove it with all that belongs to it.", true
+		case "etcd_backup":
+			return "is Kubernetes' way to back up etcd, cke does it itself", "Remove it and write a backup section.", true
+		case "sabakan":
+			return "is not part of the cluster file", "Remove it; the inventory is set with `ckecli sabakan`.", true
+		case "constraints", "control-plane-count", "minimum-workers", "maximum-workers", "minimum-workers-rate":
+			return "is a constraint, and cke has none: the nodes with control_plane: true are the members", "Remove it.", true
+		}
+	case reflect.TypeFor[Node]():
+		if key == "taints" {
+			return etcdOnly, "Remove it with all that belongs to it.", true
+		}
+	case reflect.TypeFor[Options]():
+		switch key {
+		case "etcd-rivers", "rivers":
+			return "is a proxy for Kubernetes, and cke runs etcd only", "Remove it with all that belongs to it.", true
+		case "kube-api", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet":
+			return etcdOnly, "Remove it with all that belongs to it.", true
+		}
+	case reflect.TypeFor[Bind]():
+		if key == "propagation" || key == "selinux_label" {
+			return "is not known to cke", "Remove it; a bind has source, destination and read_only.", true
+		}
+	}
+	return "", "", false
+}
+
+// pathsOf returns where in t a key is known.
+func pathsOf(t reflect.Type, path, key string) []string {
+	for t.Kind() == reflect.Slice {
+		t, path = t.Elem(), path+"[]"
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var found []string
+	fields := yamlFields(t)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name == key {
+			found = append(found, or(path, "the top level"))
+		}
+		p := name
+		if path != "" {
+			p = path + "." + name
+		}
+		found = append(found, pathsOf(t.Field(fields[name]).Type, p, key)...)
+	}
+	return found
+}
+
+// nearestWord returns the word that word is probably a misspelling of, or "".
+func nearestWord(word string, words []string) string {
+	best, distance := "", 1+min(2, len(word)/3)
+	for _, w := range words {
+		if plainWord(w) == plainWord(word) {
+			return w
+		}
+		if n := editDistance(word, w); n < distance {
+			best, distance = w, n
+		}
+	}
+	return best
+}
+
+// plainWord leaves out what differs between controlPlane, control-plane and control_plane.
+func plainWord(s string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s))
+}
+
+// editDistance counts the letters to insert, remove, change or swap with their neighbour to make a into b.
+func editDistance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return max(len(a), len(b))
+	}
+	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		now[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			now[j] = min(last[j]+1, now[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				now[j] = min(now[j], before[j-2]+1)
+			}
+		}
+		before, last, now = last, now, before
+	}
+	return last[len(b)]
+}
