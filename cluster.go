@@ -23,7 +23,7 @@ const (
 )
 
 // Cluster is what a person wants: the content of one cluster.yml.
-// A Cluster that came out of ParseCluster or WithDefaults has every default filled in.
+// ParseCluster leaves out what the file leaves out; WithDefaults fills it in.
 type Cluster struct {
 	// Name identifies the cluster in the store, in labels and in certificates; 1–40 of [a-z0-9-].
 	Name     string   `yaml:"name" json:"name"`

@@ -18,10 +18,13 @@ type decoder struct {
 	*findings
 	left    int // values that may still be visited
 	merging map[*yaml.Node]bool
-	unknown func(d *decoder, at place, path, key string, t reflect.Type)
+	unknown unknownFunc
 }
 
-func newDecoder(f *findings, unknown func(*decoder, place, string, string, reflect.Type)) *decoder {
+// unknownFunc tells of a key that t, which stands at path, does not have.
+type unknownFunc func(d *decoder, at place, path, key string, t reflect.Type)
+
+func newDecoder(f *findings, unknown unknownFunc) *decoder {
 	return &decoder{findings: f, left: maxValues, merging: map[*yaml.Node]bool{}, unknown: unknown}
 }
 
@@ -29,7 +32,7 @@ func newDecoder(f *findings, unknown func(*decoder, place, string, string, refle
 func (d *decoder) spend() bool {
 	d.left--
 	if d.left == 0 {
-		d.fault("", fmt.Sprintf("aliases make more than %d values of this file", maxValues), "Write the values out.")
+		d.fatal(place{}, fmt.Sprintf("aliases make more than %d values of this file", maxValues), "Write the values out.")
 	}
 	return d.left > 0
 }
@@ -252,7 +255,12 @@ func (d *decoder) remember(path string, key place, v *yaml.Node) {
 }
 
 func (d *decoder) wrongType(n *yaml.Node, path, want string) {
-	d.fault(path, fmt.Sprintf("is %s, wanted is %s", describe(n), want), "")
+	message := fmt.Sprintf("is %s, wanted is %s", describe(n), want)
+	if path == "" {
+		d.fatal(place{line: n.Line, column: n.Column}, message, "")
+		return
+	}
+	d.fault(path, message, "")
 }
 
 func describe(n *yaml.Node) string {

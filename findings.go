@@ -51,18 +51,12 @@ func (f *findings) nearest(path string) place {
 
 // fault adds a fault at path, unless the value or one around it has a fault already.
 func (f *findings) fault(path, message, remedy string) {
-	for p := path; ; p = parentPath(p) {
-		if f.faulty[p] {
-			return
-		}
-		if p == "" {
-			break
-		}
+	if !f.isFaulty(path) {
+		f.faultAt(f.nearest(path), path, message, remedy)
 	}
-	f.faultAt(f.nearest(path), path, message, remedy)
 }
 
-// faultAt adds a fault at a place of its own choosing.
+// faultAt adds a fault at a place of its own choosing. A fault of the whole file (no path) is not the last one.
 func (f *findings) faultAt(at place, path, message, remedy string) {
 	if path != "" {
 		f.faulty[path] = true
@@ -70,13 +64,31 @@ func (f *findings) faultAt(at place, path, message, remedy string) {
 	f.faults = append(f.faults, Fault{f.file, at.line, at.column, path, message, remedy})
 }
 
-// warn adds a warning at path, unless the value has a fault.
+// fatal adds a fault of the whole file, after which no other is told.
+func (f *findings) fatal(at place, message, remedy string) {
+	if !f.isFaulty("") {
+		f.faultAt(at, "", message, remedy)
+		f.faulty[""] = true
+	}
+}
+
+// warn adds a warning at path, unless the value or one around it has a fault.
 func (f *findings) warn(path, message, remedy string) {
-	if f.faulty[path] {
+	if f.isFaulty(path) {
 		return
 	}
 	at := f.nearest(path)
 	f.warnings = append(f.warnings, Warning{f.file, at.line, at.column, path, message, remedy})
+}
+
+// isFaulty reports whether the value at path, or one around it, has a fault.
+func (f *findings) isFaulty(path string) bool {
+	for ; path != ""; path = parentPath(path) {
+		if f.faulty[path] {
+			return true
+		}
+	}
+	return f.faulty[""]
 }
 
 // sortedWarnings are the warnings in the order of the file.

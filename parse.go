@@ -15,9 +15,7 @@ func ParseCluster(file string, data []byte) (Cluster, []Warning, error) {
 	var c Cluster
 	f := newFindings(file)
 	parse(f, data, &c, unknownClusterKey, "`ckecli cluster init ADDRESS…` writes one to begin with.")
-	if f.parsed() {
-		checkCluster(f, c)
-	}
+	checkCluster(f, c)
 	if err := f.err(); err != nil {
 		return Cluster{}, f.sortedWarnings(), err
 	}
@@ -46,7 +44,6 @@ func MarshalCluster(c Cluster) ([]byte, error) {
 // parse reads one YAML file into the struct that to points to. remedy is for a file without content.
 func parse(f *findings, data []byte, to any, unknown unknownFunc, remedy string) {
 	if n := readYAML(f, data, remedy); n != nil {
-		f.places[""] = place{line: 0}
 		newDecoder(f, unknown).value(n, reflect.ValueOf(to).Elem(), "")
 	}
 }

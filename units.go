@@ -3,6 +3,7 @@ package cke
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -40,6 +41,31 @@ func ParseDuration(s string) (Duration, error) {
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// short is String without parts that are zero: "168h", not "168h0m0s".
+func (d Duration) short() string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// exact is a whole number of GiB, MiB or KiB, or else of bytes; ParseSize reads it back to the same.
+func (s Size) exact() any {
+	for _, unit := range []struct {
+		bytes Size
+		name  string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if s > 0 && s%unit.bytes == 0 {
+			return fmt.Sprintf("%d%s", s/unit.bytes, unit.name)
+		}
+	}
+	return int64(s)
+}
+
 func (s Size) String() string { return units.BytesSize(float64(s)) }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -63,10 +89,10 @@ func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 }
 
 // MarshalYAML implements yaml.Marshaler.
-func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
+func (d Duration) MarshalYAML() (any, error) { return d.short(), nil }
 
 // MarshalYAML implements yaml.Marshaler.
-func (s Size) MarshalYAML() (any, error) { return int64(s), nil }
+func (s Size) MarshalYAML() (any, error) { return s.exact(), nil }
 
 // MarshalJSON implements json.Marshaler.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).Seconds()) }
@@ -77,6 +103,6 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &seconds); err != nil {
 		return err
 	}
-	*d = Duration(seconds * float64(time.Second))
+	*d = Duration(math.Round(seconds * float64(time.Second)))
 	return nil
 }

@@ -20,14 +20,14 @@ const maxFileSize = 1 << 20
 // remedy tells how to come by a file where there is none.
 func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
 	if len(data) > maxFileSize {
-		f.fault("", fmt.Sprintf("is %d bytes long, at most %d are read", len(data), maxFileSize), "")
+		f.fatal(place{}, fmt.Sprintf("is %d bytes long, at most %d are read", len(data), maxFileSize), "")
 		return nil
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		f.fault("", "is empty", remedy)
+		f.fatal(place{}, "is empty", remedy)
 		return nil
 	case err != nil:
 		syntaxFault(f, data, err)
@@ -36,7 +36,7 @@ func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
 	var second yaml.Node
 	switch err := d.Decode(&second); {
 	case err == nil:
-		f.faultAt(place{line: second.Line, column: second.Column}, "", "a second YAML document begins here, only one is read",
+		f.fatal(place{line: second.Line, column: second.Column}, "a second YAML document begins here, only one is read",
 			"Put it into a file of its own, or remove the line with ---.")
 		return nil
 	case !errors.Is(err, io.EOF):
@@ -44,7 +44,7 @@ func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
 		return nil
 	}
 	if len(doc.Content) != 1 || isNull(doc.Content[0]) {
-		f.fault("", "is empty", remedy)
+		f.fatal(place{}, "is empty", remedy)
 		return nil
 	}
 	return doc.Content[0]
@@ -71,13 +71,10 @@ func syntaxFault(f *findings, data []byte, err error) {
 		text = strings.TrimSuffix(lines[line-1], "\r")
 	}
 	message, remedy := syntaxWords(message, text)
-	if message == "" { // a tab is often met one line later than it stands
-		message, remedy = "no valid YAML", ""
-	}
 	if tab := tabbedLine(lines, line); tab > 0 {
 		line, message, remedy = tab, "a tab where YAML wants spaces", "Indent with spaces only."
 	}
-	f.faultAt(place{line: line}, "", message, remedy)
+	f.fatal(place{line: line}, message, remedy)
 }
 
 // syntaxWords says what the parser's message means for the line and what to do about it.

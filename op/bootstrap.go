@@ -120,14 +120,22 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 		return err
 	}
 	m := e.Machines.Machine(n)
-	if c, err := m.Container(ctx, j); err == nil && c.Running() {
-		return nil // resumed after the start
-	} else if err != nil && !errors.Is(err, cke.ErrNotFound) {
+	c, err := m.Container(ctx, j)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
 		return err
 	}
-	spec := founding(e.Cluster, inc, j)
-	if err := m.EnsureVolume(ctx, spec); err != nil {
-		return err
+	there, spec := err == nil, founding(e.Cluster, inc, j)
+	switch {
+	case there && (c.Running() || c.State == cke.ContainerRestarting):
+		return nil // resumed after the start
+	case !j.StartedAt.IsZero():
+		if err := foundAgain(ctx, m, j, c, there); err != nil {
+			return err
+		}
+	default:
+		if err := m.EnsureVolume(ctx, spec); err != nil {
+			return err
+		}
 	}
 	if err := m.EnsureContainer(ctx, spec); err != nil {
 		return err
@@ -137,6 +145,25 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 		return err
 	}
 	return m.PutFiles(ctx, j, files)
+}
+
+// foundAgain refuses to start a founder a second time unless what it wrote at the first is there. A founder that forgot
+// what it agreed to would take part under the same id, and nobody would notice. Its container tells whether it ran.
+func foundAgain(ctx context.Context, m cke.Machine, j cke.Join, c cke.Container, there bool) error {
+	if !there {
+		return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("container %s on %s is gone", j.Volume, j.Node.Name()), Err: cke.ErrDataMissing}
+	}
+	if c.StartedAt.IsZero() {
+		return nil
+	}
+	data, err := m.Data(ctx, j)
+	if err != nil {
+		return fmt.Errorf("look for data: %w", err)
+	}
+	if data != cke.DataPresent {
+		return dataGone(j, cke.ErrDataMissing)
+	}
+	return nil
 }
 
 // recordStart stores that the founders are about to start, all in one transaction.

@@ -107,8 +107,8 @@ func formingCluster(in Input) (Decision, bool) {
 			continue
 		}
 		reachable = append(reachable, j)
-		if _, there := n.VolumeOf(j.ID); !there && !j.StartedAt.IsZero() {
-			gone = append(gone, cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: "its volume is gone"})
+		if p := founderGone(n, j); p != nil {
+			gone = append(gone, *p)
 		}
 	}
 	reason := ""
@@ -116,7 +116,7 @@ func formingCluster(in Input) (Decision, bool) {
 	case !sameFounders(in):
 		reason = "the cluster file no longer matches the founding under way"
 	case gone != nil:
-		reason = "a founder lost its volume: " + list(gone)
+		reason = "a founder cannot be started again: " + list(gone)
 	case !started && silent != nil:
 		reason = "nothing was started yet and a founder does not answer: " + list(silent)
 	case !started && failedFounding(in):
@@ -131,6 +131,30 @@ func formingCluster(in Input) (Decision, bool) {
 		return Decision{Blockers: silent, Reason: fmt.Sprintf("%s, but %d of %d founders do not answer and could have a quorum", reason, len(silent), total)}, true
 	}
 	return Decision{Operation: op.AbandonBootstrap{Reachable: reachable, Founders: len(in.Identity.Joins)}, Reason: reason + "; no client was served"}, true
+}
+
+// founderGone is why a founder, whose start is on record, must not be started again under its id; nil when it may. A
+// container that ran and left nothing may have lost what its member agreed to.
+func founderGone(n cke.NodeStatus, j cke.Join) *cke.Problem {
+	if j.StartedAt.IsZero() {
+		return nil
+	}
+	gone := func(format string, args ...any) *cke.Problem {
+		return &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: fmt.Sprintf(format, args...)}
+	}
+	if _, there := n.VolumeOf(j.ID); !there {
+		return gone("its volume is gone")
+	}
+	c, there := n.Of(j.ID)
+	switch {
+	case !there:
+		return gone("its container is gone")
+	case c.Running(), c.State == cke.ContainerRestarting, c.StartedAt.IsZero(), c.Data != cke.DataMissing:
+		return nil
+	case c.LastWords != "":
+		return gone("etcd ended and left no data: %s", c.LastWords)
+	}
+	return gone("etcd ended and left no data")
 }
 
 // sameFounders reports whether the founders are the declared control-plane nodes with the declared options.

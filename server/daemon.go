@@ -18,8 +18,6 @@ type Store interface {
 	WatchClusters(ctx context.Context) <-chan []string
 	// Campaign blocks until this daemon leads the cluster or ctx ends.
 	Campaign(ctx context.Context, cluster string) (Term, error)
-	// WatchCluster receives after anything that decisions need has changed; coalesced; closed with ctx.
-	WatchCluster(ctx context.Context, cluster string) <-chan struct{}
 }
 
 // Nodes is access to one cluster's nodes and members during one term.
@@ -100,6 +98,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.Context(), cancel)()
+	defer resign(t, log)
 	log = log.With("term", t.Leader().Term)
 	log.Info("leading")
 	d.Metrics.leads(cluster, true)
@@ -116,11 +115,26 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}
 	defer nodes.Close()
 	loop := &Loop{
-		Term: t, Observer: nodes, SpecChanged: d.Store.WatchCluster(ctx, cluster),
+		Term: t, Observer: nodes,
 		Env:   op.Env{Cluster: cluster, Machines: nodes, Etcd: nodes, Authority: authority, Ledger: t, Now: d.Now, Pause: sleep, Log: log},
 		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics,
 	}
 	return loop.Run(ctx)
+}
+
+// resignLimit bounds the last word of a term.
+const resignLimit = time.Second
+
+// resign ends a term that has not ended by itself, so that the next candidate need not wait for the session to expire.
+func resign(t Term, log *slog.Logger) {
+	if t.Context().Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), resignLimit)
+	defer cancel()
+	if err := t.Resign(ctx); err != nil {
+		log.Warn("not resigned; the session will expire", "error", err)
+	}
 }
 
 // sleep waits for d or returns ctx's error.

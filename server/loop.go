@@ -26,7 +26,16 @@ type Term interface {
 	Context() context.Context
 	// Leader says who leads and since when.
 	Leader() cke.Leader
+	// Changed receives after anything that decisions need has changed in the store; coalesced.
+	Changed() <-chan struct{}
+	// ResignRequested reports whether a person asked this term to end.
+	ResignRequested() bool
+	// Resign ends the term and lets the next candidate lead; nothing may be under way in its name.
+	Resign(ctx context.Context) error
 }
+
+// errResigned ends a loop whose term a person asked to end.
+var errResigned = errors.New("asked to resign")
 
 // Observer looks at one cluster. Observe never fails and is never held up by one node.
 type Observer interface {
@@ -36,6 +45,8 @@ type Observer interface {
 	Observe(ctx context.Context) cke.Observation
 	// Changed receives after something may have changed; wake-ups are coalesced.
 	Changed() <-chan struct{}
+	// Retry connects at once to nodes that wait for their next try.
+	Retry()
 }
 
 // Bounds of the loop's rhythm.
@@ -53,8 +64,6 @@ type Loop struct {
 	Term     Term
 	Observer Observer
 	Env      op.Env
-	// SpecChanged receives after the spec, or anything else in the store that decisions need, has changed.
-	SpecChanged <-chan struct{}
 	// Probe is the longest time between two looks.
 	Probe   time.Duration
 	Now     func() time.Time
@@ -98,6 +107,8 @@ func (l *Loop) Run(ctx context.Context) error {
 			return err
 		case err != nil:
 			l.Log.Warn("round failed", "error", err)
+		case l.running == nil && l.Term.ResignRequested():
+			return errResigned
 		}
 		if err := l.wait(ctx, again); err != nil {
 			return err
@@ -198,10 +209,10 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	timer := time.NewTimer(again)
 	defer timer.Stop()
 	var done chan struct{}
-	changed := l.Observer.Changed()
+	changed, stored := l.Observer.Changed(), l.Term.Changed()
 	if l.running != nil {
 		done = l.running.done
-		changed = nil
+		changed, stored = nil, nil
 		timer.Reset(min(again, busyPause))
 	}
 	select {
@@ -210,7 +221,8 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	case <-done:
 		l.finish()
 	case <-changed:
-	case <-l.SpecChanged:
+	case <-stored:
+		l.Observer.Retry() // a key or a host key may be what a node waited for
 	case <-timer.C:
 	}
 	return nil

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -36,11 +38,13 @@ const (
 type Embedded struct {
 	etcd *embed.Etcd
 	grpc *grpc.Server
-	lock *os.File
+	dir  string
+	lock *os.File // held as long as the store runs
 	log  *slog.Logger
 
-	serving sync.WaitGroup
-	close   sync.Once
+	closing chan struct{}
+	once    sync.Once
+	wg      sync.WaitGroup
 	failed  chan error
 }
 
@@ -81,8 +85,8 @@ func startEmbedded(ctx context.Context, c Config, dir string) (*Embedded, error)
 		return nil, err
 	}
 	begun := time.Now()
-	e := &Embedded{lock: lock, log: c.Log, failed: make(chan error, 1)}
-	if err := e.start(ctx, embeddedConfig(dir, c.Log), dir); err != nil {
+	e := &Embedded{dir: dir, lock: lock, log: c.Log, closing: make(chan struct{}), failed: make(chan error, 2)}
+	if err := e.start(ctx, embeddedConfig(dir, c.Log)); err != nil {
 		e.Close()
 		return nil, err
 	}
@@ -124,7 +128,7 @@ func embeddedConfig(dir string, log *slog.Logger) *embed.Config {
 	return cfg
 }
 
-func (e *Embedded) start(ctx context.Context, cfg *embed.Config, dir string) (err error) {
+func (e *Embedded) start(ctx context.Context, cfg *embed.Config) (err error) {
 	if e.etcd, err = embed.StartEtcd(cfg); err != nil {
 		return err
 	}
@@ -138,19 +142,24 @@ func (e *Embedded) start(ctx context.Context, cfg *embed.Config, dir string) (er
 	if err := tidy(ctx, e.etcd.Server, e.log); err != nil {
 		return err
 	}
-	l, err := listenSocket(dir)
+	l, err := listenSocket(e.dir)
 	if err != nil {
 		return err
 	}
 	e.grpc = v3rpc.Server(e.etcd.Server, nil, nil)
-	e.serving.Go(func() { e.serve(l) })
+	e.wg.Go(func() {
+		if err := e.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			e.failed <- fmt.Errorf("serve the store: %w", err)
+		}
+	})
+	e.wg.Go(func() {
+		select {
+		case <-e.closing:
+		case <-e.etcd.Server.StopNotify():
+			e.failed <- errors.New("the embedded etcd stopped")
+		}
+	})
 	return nil
-}
-
-func (e *Embedded) serve(l net.Listener) {
-	if err := e.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		e.failed <- fmt.Errorf("serve the store: %w", err)
-	}
 }
 
 // tidy ends the sessions of former processes and gives a store that had run full another chance.
@@ -166,13 +175,30 @@ func tidy(ctx context.Context, server *etcdserver.EtcdServer, log *slog.Logger) 
 			return fmt.Errorf("end a former session: %w", err)
 		}
 	}
-	if len(server.Alarms()) == 0 || server.Backend().Size() > embeddedQuota*9/10 {
+	for _, a := range server.Alarms() {
+		if a.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			if err := makeRoom(ctx, c, server, log); err != nil {
+				return fmt.Errorf("make room in a store that ran full: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// makeRoom drops all history and gives the freed space back; with enough of it the store takes writes again.
+func makeRoom(ctx context.Context, c *clientv3.Client, server *etcdserver.EtcdServer, log *slog.Logger) error {
+	if _, err := c.Compact(ctx, server.KV().Rev(), clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return err
+	}
+	if err := server.Backend().Defrag(); err != nil {
+		return err
+	}
+	if size := server.Backend().Size(); size > embeddedQuota*9/10 {
+		log.Error("the store is full and takes no writes", "bytes", size, "quota", int64(embeddedQuota))
 		return nil
 	}
-	for _, a := range server.Alarms() {
-		log.Warn("the store had run full and has room again", "alarm", a.Alarm.String())
-	}
-	_, err = c.AlarmDisarm(ctx, noAlarm())
+	log.Warn("the store had run full and takes writes again")
+	_, err := c.AlarmDisarm(ctx, &clientv3.AlarmMember{Alarm: etcdserverpb.AlarmType_NOSPACE, MemberID: uint64(server.MemberID())})
 	return err
 }
 
@@ -181,15 +207,22 @@ func (e *Embedded) Failed() <-chan error { return e.failed }
 
 // Close ends the store. Clients lose their connections at once.
 func (e *Embedded) Close() error {
-	e.close.Do(func() {
+	var err error
+	e.once.Do(func() {
+		close(e.closing)
 		if e.grpc != nil {
 			e.grpc.Stop()
 		}
-		e.serving.Wait()
+		e.wg.Wait()
 		if e.etcd != nil {
 			e.etcd.Close()
 		}
-		e.lock.Close()
+		// While the lock is held, the socket is ours.
+		err = os.Remove(filepath.Join(e.dir, socketName))
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		err = errors.Join(err, e.lock.Close())
 	})
-	return nil
+	return err
 }

@@ -41,7 +41,7 @@ func (s *Store) fail(tried string, err error) error {
 		e.Try = s.remedy
 	case c == codes.Unauthenticated, c == codes.PermissionDenied, errors.Is(err, rpctypes.ErrAuthFailed),
 		errors.Is(err, rpctypes.ErrUserEmpty):
-		e.What = fmt.Sprintf("%s: the store (%s) refuses user %q", tried, s.where, s.client.Username)
+		e.What = fmt.Sprintf("%s: the store (%s) refuses user %q", tried, s.where, s.user)
 		e.Facts = []string{"check username and password_file, and that the user's role may read and write below " + s.keys.prefix}
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		e.What = fmt.Sprintf("%s: the store (%s) is full", tried, s.where)

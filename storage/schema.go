@@ -65,7 +65,8 @@ func (k schema) specRevision(name string, generation int64) string {
 	return k.specLog(name) + number(generation)
 }
 
-func (k schema) secrets(name string) string        { return k.prefix + "secrets/" + name + "/" }
+func (k schema) allSecrets() string                { return k.prefix + "secrets/" }
+func (k schema) secrets(name string) string        { return k.allSecrets() + name + "/" }
 func (k schema) secret(name, secret string) string { return k.secrets(name) + escape(secret) }
 
 func (k schema) status(name string) string { return k.prefix + "status/" + name }
@@ -118,3 +119,5 @@ func clusterOf(key, prefix string) (name, rest string) {
 	name, rest, _ = strings.Cut(strings.TrimPrefix(key, prefix), "/")
 	return name, rest
 }
+
+func below(key, prefix string) bool { return len(key) > len(prefix) && strings.HasPrefix(key, prefix) }

@@ -64,6 +64,10 @@ func noCluster(cluster string) error {
 // A c with the same meaning as the stored one makes no new generation; another text of it replaces the stored text.
 // ErrConflict: the generation is not the expected one, or the cluster is being deleted.
 func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts SetOptions) (cke.Spec, error) {
+	if c.Name != cluster {
+		return cke.Spec{}, &cke.Error{Code: cke.CodeConfig, Unchanged: true,
+			What: fmt.Sprintf("the file describes cluster %q, not %q", c.Name, cluster)}
+	}
 	for {
 		now, mod, err := s.spec(ctx, cluster)
 		if err != nil && !errors.Is(err, cke.ErrNotFound) {

@@ -39,13 +39,15 @@ type Store struct {
 	ttl     time.Duration
 	keyFile string
 	log     *slog.Logger
-	where   string // the store, for messages
-	remedy  string
+	// where, user and remedy are for messages.
+	where, user, remedy string
 
 	// ctx ends with Close, and with it every goroutine in wg.
-	ctx  context.Context
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	ctx    context.Context
+	stop   context.CancelCauseFunc
+	mu     sync.Mutex // guards closed, and wg against growing after it
+	closed bool
+	wg     sync.WaitGroup
 
 	sessions sessions
 }
@@ -59,10 +61,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
-	s := &Store{keys: schema{c.Prefix}, ttl: c.SessionTTL, keyFile: c.SecretKeyFile, log: c.Log, where: c.where()}
-	s.ctx, s.stop = context.WithCancel(context.Background())
+	s := &Store{keys: schema{c.Prefix}, ttl: c.SessionTTL, keyFile: c.SecretKeyFile, log: c.Log, where: c.where(), user: c.Username}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	cfg := clientv3.Config{
-		Context:            s.ctx,
 		DialTimeout:        openLimit,
 		BackoffWaitBetween: 100 * time.Millisecond,
 		Logger:             zapToSlog(c.Log, clientLevel),
@@ -90,7 +91,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // connect makes the client and proves that the store answers.
 func (s *Store) connect(ctx context.Context, cfg clientv3.Config) (err error) {
 	// clientv3 logs in while it is made, bounded by DialTimeout only.
-	unhook := context.AfterFunc(ctx, s.stop)
+	life, end := context.WithCancel(context.Background())
+	cfg.Context = life
+	unhook := context.AfterFunc(ctx, end)
 	s.client, err = clientv3.New(cfg)
 	if err == nil {
 		_, err = s.client.Get(ctx, s.keys.sealedWith())
@@ -100,10 +103,6 @@ func (s *Store) connect(ctx context.Context, cfg clientv3.Config) (err error) {
 	}
 	if err == nil {
 		return nil
-	}
-	if s.client == nil {
-		s.client = &clientv3.Client{Username: cfg.Username}
-		defer func() { s.client = nil }()
 	}
 	if ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)
@@ -177,16 +176,30 @@ func (t TLS) config() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Close ends every watch, gives up every term at once, and disconnects.
+// Close ends every watch and every term, lets others lead at once, and disconnects. What the caller does on nodes in
+// a term must have ended before.
 func (s *Store) Close() error {
-	s.sessions.close()
-	s.stop()
+	s.stop(fmt.Errorf("the store was closed: %w", cke.ErrDeposed))
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.wg.Wait()
 	if s.client == nil {
 		return nil
 	}
+	s.sessions.close()
 	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// spawn runs f, which ends when s.ctx does, and has Close wait for it. It does not when the store is closed.
+func (s *Store) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Go(f)
+	}
+	return !s.closed
 }

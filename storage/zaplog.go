@@ -74,3 +74,15 @@ func attrs(fields []zapcore.Field) []any {
 	}
 	return out
 }
+
+// harmless are complaints of etcd that do not apply to a store that listens on nothing but its socket, and those that
+// every first start makes before there is anything to know.
+func harmless(message string) bool {
+	switch message {
+	case "Running http and grpc server on single port. This is not recommended for production.",
+		"simple token is not cryptographically signed",
+		"Failed to detect schema version", "failed to update storage version":
+		return true
+	}
+	return false
+}

@@ -2,15 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"cke/mtest/lab"
 
-	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )
@@ -35,6 +30,9 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "cke-lab",
 		Short:         "Real nodes on one machine: sshd and a Docker engine each, with a disk, a cable and a power switch",
+		Version:       version,
+		Args:          args(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -101,79 +99,6 @@ func (g *global) completeNodes(*cobra.Command, []string, string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func newUpCommand(g *global) *cobra.Command {
-	var o lab.UpOptions
-	var disk, output string
-	cmd := &cobra.Command{
-		Use: "up", Short: "Make the lab, or grow it, and switch all nodes on", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if o.Disk, err = parseDisk(disk); err != nil {
-				return usageError{err}
-			}
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			if err := l.Up(cmd.Context(), o); err != nil {
-				return err
-			}
-			return runList(cmd.Context(), l, cmd.OutOrStdout(), output)
-		},
-	}
-	cmd.Flags().IntVar(&o.Nodes, "nodes", 1, "how many nodes there should be at least")
-	cmd.Flags().StringVar(&disk, "disk", units.BytesSize(float64(lab.DefaultDisk)), `size of each new node's disk; "none" leaves it to this machine's disk`)
-	cmd.Flags().StringSliceVar(&o.Etcd, "etcd", nil, "etcd versions whose images new nodes carry")
-	outputFlag(cmd, &output)
-	return cmd
-}
-
-func parseDisk(s string) (int64, error) {
-	if s == "none" {
-		return lab.Unbounded, nil
-	}
-	n, err := units.RAMInBytes(s)
-	if err != nil || n <= 0 {
-		return 0, fmt.Errorf("--disk %s: want a size such as 600MiB, or none", s)
-	}
-	return n, nil
-}
-
-func newDownCommand(g *global) *cobra.Command {
-	var images bool
-	cmd := &cobra.Command{
-		Use: "down", Short: "Remove the lab with its disks, network and state", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			if err := l.Down(cmd.Context()); err != nil || !images {
-				return err
-			}
-			return l.RemoveImages(cmd.Context())
-		},
-	}
-	cmd.Flags().BoolVar(&images, "images", false, "also remove the node images from the local engine")
-	return cmd
-}
-
-func newResetCommand(g *global) *cobra.Command {
-	return &cobra.Command{
-		Use: "reset", Short: "Bring all nodes back to how they came up, quickly", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			return l.Reset(cmd.Context())
-		},
-	}
-}
-
 func newCutCommand(g *global) *cobra.Command {
 	var c lab.Cut
 	cmd := &cobra.Command{
@@ -199,107 +124,6 @@ func newWipeCommand(g *global) *cobra.Command {
 		func(l *lab.Lab, ctx context.Context, node string) error { return l.Wipe(ctx, node, o) })
 	cmd.Flags().BoolVar(&o.KeepHostKey, "keep-host-key", false, "keep the host key, which is new otherwise")
 	return cmd
-}
-
-func newLoadImageCommand(g *global) *cobra.Command {
-	var version string
-	cmd := &cobra.Command{
-		Use: "load-image [NODE…] FILE | [NODE…] --etcd VERSION", Short: "Load a docker archive into nodes; none named means all",
-		RunE: func(cmd *cobra.Command, nodes []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			var archive string
-			switch {
-			case version != "":
-				img, err := lab.EtcdImage(cmd.Context(), version, cmd.ErrOrStderr())
-				if err != nil {
-					return err
-				}
-				archive = img.Archive
-			case len(nodes) == 0:
-				return usageError{errors.New("name a docker archive, or a version with --etcd")}
-			default:
-				archive, nodes = nodes[len(nodes)-1], nodes[:len(nodes)-1]
-			}
-			return l.LoadImage(cmd.Context(), archive, nodes...)
-		},
-	}
-	cmd.Flags().StringVar(&version, "etcd", "", "load the etcd image of this version, built if need be")
-	return cmd
-}
-
-func newEtcdImageCommand() *cobra.Command {
-	var out string
-	var load bool
-	cmd := &cobra.Command{
-		Use: "etcd-image VERSION…", Short: "Build etcd images as docker archives; prints their paths", Args: args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, versions []string) error {
-			if out != "" && len(versions) != 1 {
-				return usageError{errors.New("--out takes one version")}
-			}
-			for _, v := range versions {
-				img, err := lab.EtcdImage(cmd.Context(), v, cmd.ErrOrStderr())
-				if err != nil {
-					return err
-				}
-				if load {
-					if err := lab.LoadHere(cmd.Context(), img.Archive); err != nil {
-						return err
-					}
-				}
-				if out != "" {
-					if err := copyFile(img.Archive, out); err != nil {
-						return err
-					}
-					img.Archive = out
-				}
-				fmt.Fprintln(cmd.OutOrStdout(), img.Archive)
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&out, "out", "", "copy the archive to this file")
-	cmd.Flags().BoolVar(&load, "load", false, "also load it into this machine's engine")
-	return cmd
-}
-
-func newNodeImageCommand(g *global) *cobra.Command {
-	var versions []string
-	cmd := &cobra.Command{
-		Use: "node-image", Short: "Build the image of nodes ahead of time; prints its name", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			ref, err := l.NodeImage(cmd.Context(), versions...)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), ref)
-			return nil
-		},
-	}
-	cmd.Flags().StringSliceVar(&versions, "etcd", nil, "etcd versions whose images nodes carry")
-	return cmd
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 func outputFlag(cmd *cobra.Command, output *string) {

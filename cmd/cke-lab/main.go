@@ -12,6 +12,9 @@ import (
 	"cke/mtest/lab"
 )
 
+// version is set by the linker.
+var version = "dev"
+
 // Exit codes, as everywhere in this project.
 const (
 	exitFailed      = 1

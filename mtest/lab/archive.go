@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -157,4 +158,45 @@ func readArchive(path string) (Image, error) {
 		id := filepath.Base(m[0].Config)
 		return Image{Ref: m[0].RepoTags[0], Archive: path, ID: "sha256:" + id[:len(id)-len(filepath.Ext(id))]}, nil
 	}
+}
+
+// Binaries writes etcd, etcdctl and etcdutl, which are static and run on any Linux, into a directory.
+func (i Image) Binaries(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.Open(i.Archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	layer := tar.NewReader(f)
+	for {
+		h, err := layer.Next()
+		if err != nil {
+			return fmt.Errorf("read %s: no layer: %w", i.Archive, err)
+		}
+		if filepath.Base(h.Name) == "layer.tar" {
+			break
+		}
+	}
+	left := len(etcdBinaries)
+	for tr := tar.NewReader(layer); left > 0; {
+		h, err := tr.Next()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", i.Archive, err)
+		}
+		if h.Typeflag != tar.TypeReg || !slices.Contains(etcdBinaries, filepath.Base(h.Name)) {
+			continue
+		}
+		data, err := io.ReadAll(tr)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", i.Archive, err)
+		}
+		if err := writeFile(filepath.Join(dir, filepath.Base(h.Name)), data, 0o755); err != nil {
+			return err
+		}
+		left--
+	}
+	return nil
 }

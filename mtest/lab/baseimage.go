@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types/filters"
@@ -98,7 +99,8 @@ func (l *Lab) debootstrap(ctx context.Context, out string) error {
 	defer os.RemoveAll(scratch)
 	include := "--include=" + strings.ReplaceAll(nodePackages, " ", ",")
 	err = l.Progress.step("Make a Debian with debootstrap", func() error {
-		return command(ctx, "debootstrap", "--variant=minbase", include, suite, scratch)
+		// In a mount namespace of its own: what it mounts ends with it, also when it is interrupted.
+		return command(ctx, "unshare", "--mount", "debootstrap", "--variant=minbase", include, suite, scratch)
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoBase, err)
@@ -142,6 +144,8 @@ func (l *Lab) installDebootstrap(ctx context.Context) error {
 // command runs a program of this machine and returns the end of what it wrote with the error.
 func command(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

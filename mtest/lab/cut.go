@@ -3,10 +3,9 @@ package lab
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
-
-	"net/netip"
 )
 
 // Cut is a cut cable of a node. The zero value cuts it off from everything, both ways. Packets are dropped silently, as
@@ -40,8 +39,7 @@ func (c Cut) String() string {
 	return c.From + " " + string(c.Direction)
 }
 
-// Cut cuts a node's cable. Works on running, paused and stopped nodes; a paused one feels it once it runs again, which
-// makes no difference to its peers. Cutting what is cut changes nothing.
+// Cut cuts a node's cable. Works on running, paused and stopped nodes; a paused one feels it once it runs again. Cutting what is cut changes nothing.
 func (l *Lab) Cut(ctx context.Context, node string, c Cut) error {
 	if c.From == "" {
 		c.From = FromAll
@@ -88,9 +86,18 @@ func (l *Lab) Heal(ctx context.Context, node string) error {
 
 // changeCuts records a change of cuts and brings the nodes it concerns into line.
 func (l *Lab) changeCuts(ctx context.Context, change func(*state) error) error {
+	if _, err := l.load(); err != nil {
+		return err
+	}
+	// One change at a time, so that rules reach a node in the order in which they were recorded.
+	release, err := lockFile(ctx, l.path("cuts.lock"))
+	if err != nil {
+		return err
+	}
+	defer release()
 	var concerned []nodeState
 	var all state
-	err := l.update(ctx, func(s *state) error {
+	err = l.update(ctx, func(s *state) error {
 		before := make([][]Cut, len(s.Nodes))
 		for i, n := range s.Nodes {
 			before[i] = slices.Clone(n.Cuts)
@@ -123,12 +130,15 @@ func (l *Lab) applyCuts(ctx context.Context, s state, n nodeState) error {
 	if err != nil {
 		return err
 	}
+	state, err := l.stateOf(ctx, n.Name)
+	if err != nil || state == Missing { // gets them when it is made again
+		return err
+	}
 	if err := l.putFiles(ctx, n.Name, file{Name: "lab/cuts.rules", Mode: 0o644, Data: []byte(rules)}); err != nil {
 		return err
 	}
-	state, err := l.stateOf(ctx, n.Name)
-	if err != nil || state != Running {
-		return err
+	if state != Running {
+		return nil
 	}
 	_, err = l.exec(ctx, n.Name, "/lab/cuts")
 	return err

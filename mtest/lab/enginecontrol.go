@@ -22,7 +22,9 @@ func (l *Lab) RestartDocker(ctx context.Context, node string) error {
 	return l.endEngine(ctx, node, "TERM")
 }
 
-// CrashDocker kills a running node's engine, and returns when it runs again and accepts connections.
+// CrashDocker kills a running node's engine, and returns when it runs again and accepts connections. The engine of the
+// nodes (20.10) then ends the containers it finds running. Those with the restart policy "always" come back; those with
+// "unless-stopped" do not.
 func (l *Lab) CrashDocker(ctx context.Context, node string) error {
 	return l.endEngine(ctx, node, "KILL")
 }

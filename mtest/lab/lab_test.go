@@ -145,6 +145,13 @@ func TestWriteArchive_GivesTheSameBytesForTheSameBinaries(t *testing.T) {
 	if images[0].Ref != "gcr.io/etcd-development/etcd:v1.2.3" || len(images[0].ID) != len("sha256:")+64 || images[0].ID != images[1].ID {
 		t.Errorf("got %+v", images)
 	}
+	out := t.TempDir()
+	if err := images[0].Binaries(out); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(out, "etcdctl")); err != nil || string(data) != "etcdctl" {
+		t.Errorf("the archive gives back %q, %v", data, err)
+	}
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
 		t.Errorf("files are left over: %v", left)
 	}

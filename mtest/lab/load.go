@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/docker/docker/client"
 	"golang.org/x/sync/errgroup"
@@ -21,7 +22,7 @@ func (l *Lab) LoadImage(ctx context.Context, archive string, nodes ...string) er
 	if _, err := os.Stat(archive); err != nil {
 		return fmt.Errorf("load image: %w", err)
 	}
-	return l.Progress.step(fmt.Sprintf("Load %s into %d nodes", archive, len(nodes)), func() error {
+	return l.Progress.step(fmt.Sprintf("Load %s into %s", filepath.Base(archive), countNodes(len(nodes))), func() error {
 		g, ctx := errgroup.WithContext(ctx)
 		for _, n := range nodes {
 			g.Go(func() error { return l.loadInto(ctx, n, archive) })

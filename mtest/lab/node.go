@@ -14,13 +14,13 @@ type Node struct {
 	Address string `json:"address"` // IPv4, reachable from this machine and from the other nodes
 	User    string `json:"user"`    // member of the group docker
 	Port    int    `json:"port"`    // of sshd
-	KeyFile string `json:"key_file"`
+	KeyFile string `json:"keyFile"`
 	// RestrictedKeyFile is a second key of User that is good for the Docker engine's socket and nothing else.
-	RestrictedKeyFile string `json:"restricted_key_file"`
-	HostKey           string `json:"host_key"`  // as in cluster.yml: "ssh-ed25519 AAAA…"
-	State             State  `json:"state"`     // empty where it was not asked for (Nodes)
-	Cuts              []Cut  `json:"cuts"`      // cut cables
-	DiskSize          int64  `json:"disk_size"` // bytes; 0: without a bound of its own
+	RestrictedKeyFile string `json:"restrictedKeyFile"`
+	HostKey           string `json:"hostKey"`  // as in cluster.yml: "ssh-ed25519 AAAA…"
+	State             State  `json:"state"`    // empty where it was not asked for (Nodes)
+	Cuts              []Cut  `json:"cuts"`     // cut cables
+	DiskSize          int64  `json:"diskSize"` // bytes; 0: without a bound of its own
 }
 
 // State is the state of a node's power.
@@ -101,7 +101,7 @@ func (l *Lab) describe(n nodeState) Node {
 	return Node{
 		Name: n.Name, Address: n.Address, User: nodeUser, Port: nodePort,
 		KeyFile: l.path("key"), RestrictedKeyFile: l.path("restricted_key"),
-		HostKey: n.HostKey, Cuts: n.Cuts, DiskSize: n.Disk,
+		HostKey: n.HostKey, Cuts: append([]Cut{}, n.Cuts...), DiskSize: n.Disk,
 	}
 }
 

@@ -153,7 +153,7 @@ func (l *Lab) ensureOnce(ctx context.Context, cache, ref string, make func() err
 	if there, err := l.hasImage(ctx, ref); there || err != nil {
 		return err
 	}
-	release, err := lockFile(ctx, path.Join(cache, strings.ReplaceAll(ref, ":", "-")+".lock"))
+	release, err := lockFile(ctx, path.Join(cache, "locks", strings.ReplaceAll(ref, ":", "-")))
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,8 @@ func (l *Lab) Pause(ctx context.Context, node string) error {
 	return nil
 }
 
-// Unpause lets a frozen node go on. A running node is left alone.
+// Unpause lets a frozen node go on. A running node is left alone. Cables that were cut or mended meanwhile are so some
+// milliseconds later.
 func (l *Lab) Unpause(ctx context.Context, node string) error {
 	n, err := l.node(node)
 	if err != nil {
@@ -128,6 +129,9 @@ func (l *Lab) Unpause(ctx context.Context, node string) error {
 	}
 	if err := docker.ContainerUnpause(ctx, n.Name); err != nil {
 		return fmt.Errorf("unpause %s: %w", n.Name, err)
+	}
+	if _, err := l.exec(ctx, n.Name, "/lab/cuts"); err != nil { // changed while it was frozen, perhaps
+		return fmt.Errorf("bring the cables of %s into line: %w", n.Name, err)
 	}
 	return nil
 }

@@ -85,3 +85,10 @@ func (p *Progress) line(text string) {
 	}
 	fmt.Fprintln(p.w, text)
 }
+
+func countNodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}

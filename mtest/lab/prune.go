@@ -18,12 +18,18 @@ import (
 // ownerFile is locked by the process that a lab belongs to. Labs that a person made have none.
 const ownerFile = "owner.lock"
 
-// own binds the lab to this process: once the process is gone, however it ended, Prune removes the lab.
-func (l *Lab) own() error {
-	if err := os.MkdirAll(l.dir, 0o755); err != nil {
-		return err
+// own binds the lab to this process: once the process is gone, however it ended, Prune removes the lab. Unless it may
+// make the lock, it takes over only a lab that had an owner; one whose directory is missing counts as a person's, since
+// it may be a directory that this process cannot see.
+func (l *Lab) own(create bool) error {
+	flags := os.O_RDWR
+	if create {
+		flags |= os.O_CREATE
+		if err := os.MkdirAll(l.dir, 0o755); err != nil {
+			return err
+		}
 	}
-	f, err := os.OpenFile(l.path(ownerFile), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(l.path(ownerFile), flags, 0o600)
 	if err != nil {
 		return err
 	}
@@ -77,7 +83,7 @@ func Labs(ctx context.Context) ([]*Lab, error) {
 }
 
 // Prune removes the labs of processes that ended without removing them, such as test runs that were killed, and
-// returns their names.
+// returns their names. Several processes may prune at once.
 func Prune(ctx context.Context) ([]string, error) {
 	labs, err := Labs(ctx)
 	if err != nil {
@@ -85,7 +91,8 @@ func Prune(ctx context.Context) ([]string, error) {
 	}
 	var removed []string
 	for _, l := range labs {
-		if !l.orphaned() {
+		// An owner that lives holds the lock, and so does another process that prunes this lab.
+		if l.own(false) != nil {
 			continue
 		}
 		err := errors.Join(l.Down(ctx), l.Close())
@@ -95,15 +102,4 @@ func Prune(ctx context.Context) ([]string, error) {
 		removed = append(removed, l.name)
 	}
 	return removed, nil
-}
-
-// orphaned tells whether the lab belonged to a process that is gone. A missing directory is no proof: it may be one
-// that this process cannot see.
-func (l *Lab) orphaned() bool {
-	f, err := os.OpenFile(l.path(ownerFile), os.O_RDWR, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }

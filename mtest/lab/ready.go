@@ -50,7 +50,9 @@ func (l *Lab) waitReady(ctx context.Context, node string, since time.Time, marks
 	}()
 	defer pr.Close()
 	var last string
-	for lines := bufio.NewScanner(pr); lines.Scan(); {
+	lines := bufio.NewScanner(pr)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
 		last = lines.Text()
 		marks = without(marks, last)
 		if len(marks) == 0 {

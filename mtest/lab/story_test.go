@@ -63,7 +63,10 @@ func TestLab(t *testing.T) {
 		if _, err := l.Exec(s.Context(), n1.Name, "true"); !errors.Is(err, ErrNotRunning) {
 			s.Errorf("exec on a paused node: %v", err)
 		}
+		s.must(l.Cut(s.Context(), n1.Name, Cut{From: FromHost}))
 		s.must(l.Unpause(s.Context(), n1.Name))
+		s.wantSilent(n1) // what was cut meanwhile is cut
+		s.must(l.Heal(s.Context(), n1.Name))
 		s.wantEngine(n1, n1.KeyFile)
 	})
 	tell(t, l, "cables can be cut per peer and one way", func(s *story) {
@@ -172,7 +175,7 @@ func TestLab(t *testing.T) {
 	})
 }
 
-func TestPool_LendsTheSameNodesAgain(t *testing.T) {
+func TestLabPool_LendsTheSameNodesAgain(t *testing.T) {
 	p := NewPool(WithEtcd(etcdForTests))
 	defer p.Close()
 	var first Node

@@ -150,7 +150,7 @@ func newTestLab(t testing.TB, dir string) *Lab {
 	rand.Read(b)
 	l, err := Open(dir, "test-"+hex.EncodeToString(b))
 	if err == nil {
-		err = l.own()
+		err = l.own(true)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,110 @@
+package backup
+
+import (
+	"fmt"
+	"time"
+)
+
+// Chain is a full and the deltas that lead on from it: everything from its revision to Last can be restored.
+type Chain struct {
+	Full   Entry   `json:"full"`
+	Deltas []Entry `json:"deltas"`
+	// Last is the newest revision that the chain reaches, and End when it was received.
+	Last int64     `json:"last"`
+	End  time.Time `json:"end"`
+	// Damage tells that the chain could go on but for something missing or broken.
+	Damage *DamagedError `json:"-"`
+}
+
+// Chains returns the chain of every full, by revision. Several may share deltas.
+func (l *Lineage) Chains() []Chain {
+	chains := make([]Chain, len(l.Fulls))
+	for i, f := range l.Fulls {
+		chains[i] = l.chain(f)
+	}
+	return chains
+}
+
+func (l *Lineage) chain(f Entry) Chain {
+	c := Chain{Full: f, Last: f.Revision, End: f.Time}
+	for i := range l.Streams {
+		st := &l.Streams[i]
+		switch {
+		case st.First > f.Revision+1:
+		case st.Last > c.Last:
+			// Of several streams the one that goes furthest; they hold the same where they overlap.
+			c.Deltas, c.Damage, c.Last, c.End = st.after(f.Revision), st.Damage, st.Last, st.End
+		case st.Last <= f.Revision && st.Damage != nil && (st.until == 0 || f.Revision+1 < st.until) && c.Deltas == nil:
+			c.Damage = st.Damage
+		}
+	}
+	if c.Damage != nil {
+		c.Damage = &DamagedError{Object: c.Damage.Object, Err: c.Damage.Err, LastGood: c.Last}
+	}
+	return c
+}
+
+// after returns the deltas up to Last that hold changes after a revision.
+func (st *Stream) after(revision int64) []Entry {
+	from := 0
+	for i, d := range st.Deltas {
+		if d.Revision <= revision+1 {
+			from = i
+		}
+	}
+	to := from
+	for to < len(st.Deltas) && st.Deltas[to].Revision <= st.Last {
+		to++
+	}
+	return st.Deltas[from:to]
+}
+
+// upTo returns those deltas of the chain that are needed for a revision.
+func (c *Chain) upTo(revision int64) []Entry {
+	if revision <= c.Full.Revision {
+		return nil
+	}
+	for i, d := range c.Deltas {
+		if d.Revision > revision {
+			return c.Deltas[:i]
+		}
+	}
+	return c.Deltas
+}
+
+// choose returns the chains that lead to a revision, the best one (the newest full) first.
+func (l *Lineage) choose(revision int64) ([]Chain, error) {
+	var fits []Chain
+	var blocked *DamagedError
+	for _, c := range l.Chains() {
+		switch {
+		case c.Full.Revision > revision:
+		case c.Last >= revision:
+			fits = append([]Chain{c}, fits...)
+		case c.Damage != nil:
+			blocked = c.Damage
+		}
+	}
+	if len(fits) > 0 {
+		return fits, nil
+	}
+	if blocked != nil {
+		return nil, blocked
+	}
+	return nil, fmt.Errorf("%w: revision %d of lineage %s; %s", ErrNotCovered, revision, l.Name, l.coverage())
+}
+
+// coverage says in words what can be restored.
+func (l *Lineage) coverage() string {
+	s := ""
+	for _, c := range l.Chains() {
+		if s != "" {
+			s += ", "
+		}
+		s += fmt.Sprintf("%d to %d", c.Full.Revision, c.Last)
+	}
+	if s == "" {
+		return "nothing can be restored"
+	}
+	return "there are " + s
+}

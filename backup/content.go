@@ -1,0 +1,119 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Content is what an object is to hold. Size and digest are known beforehand and it can be read again and again, so
+// that an upload can be repeated and its result be checked.
+type Content struct {
+	// Head comes first and whole from memory. It holds its own digest or is all there is.
+	Head []byte
+	// Body follows; nil: none.
+	Body Body
+}
+
+// Body is the large part of an object.
+type Body interface {
+	Size() int64
+	// Sum is the SHA-256 of the body.
+	Sum() [sha256.Size]byte
+	Open(ctx context.Context) (io.ReadCloser, error)
+}
+
+// Size is the number of bytes of the object.
+func (c Content) Size() int64 {
+	n := int64(len(c.Head))
+	if c.Body != nil {
+		n += c.Body.Size()
+	}
+	return n
+}
+
+// Open reads the whole object.
+func (c Content) Open(ctx context.Context) (io.ReadCloser, error) {
+	if c.Body == nil {
+		return io.NopCloser(bytes.NewReader(c.Head)), nil
+	}
+	body, err := c.Body.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &readCloser{io.MultiReader(bytes.NewReader(c.Head), body), body.Close}, nil
+}
+
+// Check reads r to its end and compares it with c, size and digest.
+func (c Content) Check(r io.Reader) error {
+	head := make([]byte, len(c.Head))
+	if _, err := io.ReadFull(r, head); err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	if !bytes.Equal(head, c.Head) {
+		return damaged("read back another head than was written")
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	if c.Body == nil {
+		if n != 0 {
+			return damaged("read back %d bytes too many", n)
+		}
+		return nil
+	}
+	if sum := c.Body.Sum(); n != c.Body.Size() || !bytes.Equal(h.Sum(nil), sum[:]) {
+		return damaged("read back %d bytes instead of %d, or others than were written", n, c.Body.Size())
+	}
+	return nil
+}
+
+type readCloser struct {
+	io.Reader
+	close func() error
+}
+
+func (r *readCloser) Close() error { return r.close() }
+
+// memoryBody is a body in memory.
+type memoryBody struct {
+	data []byte
+	sum  [sha256.Size]byte
+}
+
+func (b *memoryBody) Size() int64            { return int64(len(b.data)) }
+func (b *memoryBody) Sum() [sha256.Size]byte { return b.sum }
+func (b *memoryBody) Open(context.Context) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(b.data)), nil
+}
+
+// fileBody is a body in a local file.
+type fileBody struct {
+	path string
+	size int64
+	sum  [sha256.Size]byte
+}
+
+func (b *fileBody) Size() int64                                 { return b.size }
+func (b *fileBody) Sum() [sha256.Size]byte                      { return b.sum }
+func (b *fileBody) Open(context.Context) (io.ReadCloser, error) { return os.Open(b.path) }
+
+// remoteBody is the body of an object in another bucket.
+type remoteBody struct {
+	bucket Bucket
+	name   string
+	offset int64
+	size   int64
+	sum    [sha256.Size]byte
+}
+
+func (b *remoteBody) Size() int64            { return b.size }
+func (b *remoteBody) Sum() [sha256.Size]byte { return b.sum }
+func (b *remoteBody) Open(ctx context.Context) (io.ReadCloser, error) {
+	return b.bucket.Open(ctx, b.name, b.offset, -1)
+}

@@ -1,0 +1,233 @@
+package backup
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// What etcd's database holds: buckets and the keys of bucket "meta" and "auth" that matter here.
+// Source: etcd server, storage/schema/bucket.go; unchanged from 3.4 to 3.7.
+var (
+	bucketKey   = []byte("key")
+	bucketMeta  = []byte("meta")
+	bucketLease = []byte("lease")
+	bucketAuth  = []byte("auth")
+
+	scheduledCompact = []byte("scheduledCompactRev")
+	finishedCompact  = []byte("finishedCompactRev")
+	authRevision     = []byte("authRevision")
+)
+
+// SnapshotInfo is what an etcd snapshot file says of itself.
+type SnapshotInfo struct {
+	// Revision is the store's revision, computed as etcd does when it starts on the file.
+	Revision int64
+	// Compacted is the revision to which a compaction was ordered; 0: never.
+	Compacted    int64
+	AuthRevision uint64
+	Leases       int64
+}
+
+const (
+	// dbTimeout bounds waiting for the lock of a database file; nobody else opens our files.
+	dbTimeout = 5 * time.Second
+	// snapshotBlock: etcd's database has whole blocks, and a snapshot file is one digest longer.
+	snapshotBlock = 512
+)
+
+// openDB opens an etcd database file without its trailing digest. Nothing is synced until Sync is called.
+func openDB(path string, readOnly bool, mmap int64) (db *bolt.DB, err error) {
+	defer catchCorrupt(&err)
+	return bolt.Open(path, 0o600, &bolt.Options{
+		Timeout: dbTimeout, ReadOnly: readOnly, NoSync: true, NoGrowSync: true, NoFreelistSync: true,
+		FreelistType: bolt.FreelistMapType, InitialMmapSize: int(mmap),
+	})
+}
+
+// catchCorrupt turns bbolt's way of reporting a broken file, a panic, into an error.
+func catchCorrupt(err *error) {
+	if p := recover(); p != nil {
+		*err = damaged("the database file is broken: %v", p)
+	}
+}
+
+// InspectSnapshot reads what an etcd snapshot or database file says of itself.
+func InspectSnapshot(path string) (info SnapshotInfo, err error) {
+	defer catchCorrupt(&err)
+	db, err := openDB(path, true, 0)
+	if err != nil {
+		return info, fmt.Errorf("open %s as a database: %w", path, err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		info, err = inspect(tx)
+		return err
+	})
+	return info, err
+}
+
+func inspect(tx *bolt.Tx) (SnapshotInfo, error) {
+	info := SnapshotInfo{Revision: 1}
+	if tx.Bucket(bucketKey) == nil || tx.Bucket(bucketMeta) == nil {
+		return info, damaged("no etcd database: it has no bucket %q or %q", bucketKey, bucketMeta)
+	}
+	if k, _ := tx.Bucket(bucketKey).Cursor().Last(); k != nil {
+		r, ok := parseRecordKey(k)
+		if !ok {
+			return info, damaged("unknown key %x in bucket %q", k, bucketKey)
+		}
+		info.Revision = max(info.Revision, r.Main)
+	}
+	for _, name := range [][]byte{scheduledCompact, finishedCompact} {
+		if r, ok := parseRecordKey(tx.Bucket(bucketMeta).Get(name)); ok {
+			info.Compacted = max(info.Compacted, r.Main)
+		}
+	}
+	info.Revision = max(info.Revision, info.Compacted)
+	if auth := tx.Bucket(bucketAuth); auth != nil {
+		if v := auth.Get(authRevision); len(v) == 8 {
+			info.AuthRevision = binary.BigEndian.Uint64(v)
+		}
+	}
+	if leases := tx.Bucket(bucketLease); leases != nil {
+		c := leases.Cursor()
+		for k, _ := c.First(); k != nil; k, _ = c.Next() {
+			info.Leases++
+		}
+	}
+	return info, nil
+}
+
+// readLeases returns the leases in a database: id → time granted in seconds.
+func readLeases(tx *bolt.Tx) (map[int64]int64, error) {
+	known := map[int64]int64{}
+	b := tx.Bucket(bucketLease)
+	if b == nil {
+		return known, nil
+	}
+	err := b.ForEach(func(k, v []byte) error {
+		if len(k) != 8 {
+			return damaged("unknown key %x in bucket %q", k, bucketLease)
+		}
+		known[int64(binary.BigEndian.Uint64(k))] = leaseTTL(v)
+		return nil
+	})
+	return known, err
+}
+
+// leaseTTL reads field 2 of leasepb.Lease.
+func leaseTTL(b []byte) int64 {
+	for len(b) > 0 {
+		tag, n := binary.Uvarint(b)
+		if n <= 0 {
+			return 0
+		}
+		v, m := binary.Uvarint(b[n:])
+		if m <= 0 {
+			return 0
+		}
+		if tag == 2<<3 {
+			return int64(v)
+		}
+		b = b[n+m:]
+	}
+	return 0
+}
+
+// writeLeases makes the lease bucket hold exactly these. What is there already with the same time stays as it is, with
+// the remaining time that etcd may have noted.
+func writeLeases(tx *bolt.Tx, leases map[int64]int64) error {
+	b, err := tx.CreateBucketIfNotExists(bucketLease)
+	if err != nil {
+		return err
+	}
+	var gone [][]byte
+	have := make(map[int64]bool, len(leases))
+	err = b.ForEach(func(k, v []byte) error {
+		id := int64(binary.BigEndian.Uint64(k))
+		if ttl, ok := leases[id]; ok && ttl == leaseTTL(v) {
+			have[id] = true
+		} else {
+			gone = append(gone, k)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range gone {
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	for id, ttl := range leases {
+		if have[id] {
+			continue
+		}
+		v := appendInt(appendInt(nil, 1<<3, id), 2<<3, ttl) // leasepb.Lease: ID = 1, TTL = 2
+		if err := b.Put(binary.BigEndian.AppendUint64(nil, uint64(id)), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setCompacted orders etcd to compact to a revision as soon as it starts; done: it has been done already.
+func setCompacted(tx *bolt.Tx, revision int64, done bool) error {
+	v := Record{Main: revision}.AppendKey(nil)
+	if err := tx.Bucket(bucketMeta).Put(scheduledCompact, v); err != nil || !done {
+		return err
+	}
+	return tx.Bucket(bucketMeta).Put(finishedCompact, v)
+}
+
+// trimDigest cuts the digest off that follows the database in a snapshot file.
+func trimDigest(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size()%snapshotBlock != sha256.Size {
+		return damaged("a snapshot of %d bytes has no digest at its end", info.Size())
+	}
+	return os.Truncate(path, info.Size()-sha256.Size)
+}
+
+// appendDigest completes a database file to a snapshot and syncs it. Hashing and writing back go on side by side.
+func appendDigest(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	synced := make(chan error, 1)
+	go func() { synced <- f.Sync() }()
+	h := sha256.New()
+	n, err := io.CopyBuffer(onlyWriter{h}, onlyReader{f}, make([]byte, 1<<20))
+	if err2 := <-synced; err != nil || err2 != nil {
+		return errors.Join(err, err2)
+	}
+	if n%snapshotBlock != 0 {
+		return fmt.Errorf("the database has %d bytes, which is no whole number of blocks", n)
+	}
+	if _, err := f.Write(h.Sum(nil)); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// onlyReader and onlyWriter hide ReadFrom and WriteTo, so that the buffer given is used.
+type (
+	onlyReader struct{ io.Reader }
+	onlyWriter struct{ io.Writer }
+)

@@ -1,0 +1,233 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is a bucket in a local directory, which need not be there yet. An object is written under a temporary name,
+// synced, moved into place without ever replacing another, and the directory synced: a crash or a loss of power at any
+// instant leaves the object whole or not there at all.
+type Dir string
+
+var _ Bucket = Dir("")
+
+// partial begins the base name of files that are being written; no object has such a name.
+const partial = ".partial-"
+
+func (d Dir) path(name string) (string, error) {
+	if !fs.ValidPath(name) || name == "." || strings.HasPrefix(path.Base(name), partial) {
+		return "", fmt.Errorf("%q cannot name an object", name)
+	}
+	return filepath.Join(string(d), filepath.FromSlash(name)), nil
+}
+
+// List implements Bucket.
+func (d Dir) List(ctx context.Context, prefix string) ([]Object, error) {
+	// Walk only the folder that all names with this prefix share.
+	root := string(d)
+	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
+		root = filepath.Join(root, filepath.FromSlash(prefix[:i]))
+	}
+	var objects []Object
+	err := filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), partial) {
+			return ignoreMissing(err)
+		}
+		rel, err := filepath.Rel(string(d), file)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(rel)
+		if !strings.HasPrefix(name, prefix) {
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		objects = append(objects, Object{Name: name, Size: info.Size(), ModTime: info.ModTime()})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", root, err)
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
+}
+
+// Open implements Bucket.
+func (d Dir) Open(_ context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	file, err := d.path(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", file, ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if length < 0 {
+		return f, nil
+	}
+	return &readCloser{io.LimitReader(f, length), f.Close}, nil
+}
+
+// Create implements Bucket. The digest is checked over the bytes that were handed to the kernel, the size on the file.
+func (d Dir) Create(ctx context.Context, name string, c Content) error {
+	file, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return fmt.Errorf("%s: %w", file, ErrExists)
+	}
+	if err := makeDirs(filepath.Dir(file)); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), partial)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	if err := writeContent(ctx, tmp, c); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return place(tmp.Name(), file)
+}
+
+func writeContent(ctx context.Context, f *os.File, c Content) error {
+	src, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if err := c.Check(io.TeeReader(&contextReader{ctx, src}, f)); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != c.Size() {
+		return damaged("%d bytes on disk instead of %d", info.Size(), c.Size())
+	}
+	return f.Close()
+}
+
+// place moves a complete file to its name unless that is taken, durably.
+func place(tmp, file string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, file, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		err = os.Link(tmp, file) // network file systems; the temporary name is removed by the caller
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s: %w", file, ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("move into place %s: %w", file, err)
+	}
+	return syncDir(filepath.Dir(file))
+}
+
+// Delete implements Bucket.
+func (d Dir) Delete(_ context.Context, name string) error {
+	file, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(file); err != nil {
+		return ignoreMissing(err)
+	}
+	return syncDir(filepath.Dir(file))
+}
+
+// Sweep removes what crashed writers left behind, if it is older than age.
+func (d Dir) Sweep(ctx context.Context, age time.Duration) error {
+	limit := time.Now().Add(-age)
+	return filepath.WalkDir(string(d), func(file string, e fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), partial) {
+			return ignoreMissing(err)
+		}
+		info, err := e.Info()
+		if err != nil || info.ModTime().After(limit) {
+			return ignoreMissing(err)
+		}
+		return ignoreMissing(os.Remove(file))
+	})
+}
+
+// makeDirs makes a directory and those above it, durably.
+func makeDirs(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDirs(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync directory %s: %w", dir, err)
+	}
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}

@@ -1,0 +1,54 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinel errors; ask with errors.Is.
+var (
+	// ErrExists: an object of that name is there already. Objects are never overwritten.
+	ErrExists = errors.New("the object is there already")
+	// ErrEmpty: the store answers and holds no full backup of what was asked for.
+	ErrEmpty = errors.New("no full backup")
+	// ErrNotCovered: backups are there, and none reaches the revision or the time asked for.
+	ErrNotCovered = errors.New("not covered by any backup")
+	// ErrKey: a backup is encrypted and no identity given opens it.
+	ErrKey = errors.New("none of the given identities opens this backup")
+	// ErrAmbiguousTime: the clock of the backup host jumped, and a time stands for more than one revision.
+	ErrAmbiguousTime = errors.New("the time stands for more than one revision: name a revision")
+	// ErrLimit: an object asks for more memory than a reader grants.
+	ErrLimit = errors.New("larger than any reader accepts")
+)
+
+// DamagedError tells that an object is missing, truncated, altered or at the wrong place, and how far the backup can be
+// trusted. Nothing was written when it is returned. Extract with AllowPartial goes as far as LastGood.
+type DamagedError struct {
+	// Object is the name of the damaged or missing object.
+	Object string
+	// LastGood is the newest revision that can be restored in spite of the damage; 0: none.
+	LastGood int64
+	Err      error
+}
+
+func (e *DamagedError) Error() string {
+	if e.LastGood == 0 {
+		return fmt.Sprintf("%s is damaged: %v; no revision can be restored from this backup", e.Object, e.Err)
+	}
+	return fmt.Sprintf("%s is damaged: %v; the last good revision is %d", e.Object, e.Err, e.LastGood)
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// errDamaged marks what a reader found wrong in an object, as opposed to a store that did not answer.
+var errDamaged = errors.New("damaged")
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
+}
+
+// IsDamage reports whether err speaks of the content of a backup rather than of the way to it.
+func IsDamage(err error) bool {
+	var d *DamagedError
+	return errors.As(err, &d) || errors.Is(err, errDamaged)
+}

@@ -1,0 +1,187 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	magic = "ckeback1"
+	// FormatVersion is the version of the format that this package writes. Readers refuse a higher one.
+	FormatVersion = 1
+	// maxHeaderJSON bounds the header; real ones have less than 1 KiB.
+	maxHeaderJSON = 64 << 10
+	// headRead is what one request for a header fetches.
+	headRead = 4 << 10
+)
+
+// Header stands in clear at the head of every object: what can be known without a key.
+type Header struct {
+	Format int   `json:"format"`
+	Place  Place `json:"place"`
+	// Last is the newest revision in the object; for a full its revision.
+	Last int64 `json:"last"`
+	// Begin and End are when the object's data was received, by the clock of the writer.
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end"`
+	// Records counts a delta's changes.
+	Records int64 `json:"records,omitempty"`
+	// Leases counts a full's leases.
+	Leases int64 `json:"leases,omitempty"`
+	// Compacted is the revision that a full was compacted to; 0: never.
+	Compacted int64 `json:"compacted,omitempty"`
+	// AuthRevision is etcd's revision of users and roles.
+	AuthRevision uint64 `json:"authRevision,omitempty"`
+	// Content is the size of what the body holds before compression.
+	Content int64 `json:"content"`
+	// Compression is "zstd"; Encryption "age" or empty. Data is compressed first.
+	Compression string `json:"compression"`
+	Encryption  string `json:"encryption,omitempty"`
+	// BodySize and BodySum (SHA-256, hex) are of the bytes after the header.
+	BodySize int64  `json:"bodySize"`
+	BodySum  string `json:"bodySum"`
+	// Hashes are etcd's own hashes of its data, for checking what is restored.
+	Hashes []Hash `json:"hashes,omitempty"`
+	// Writer and Term name who wrote the object.
+	Writer      string `json:"writer,omitempty"`
+	Term        int64  `json:"term,omitempty"`
+	EtcdVersion string `json:"etcdVersion,omitempty"`
+	// Merged tells that a full was made from an older one and deltas, not by etcd.
+	Merged bool `json:"merged,omitempty"`
+}
+
+// Hash is what etcd's HashKV returned.
+type Hash struct {
+	Revision  int64  `json:"revision"`
+	Compacted int64  `json:"compacted"` // -1: never
+	Hash      uint32 `json:"hash"`
+}
+
+// encode returns the head of an object: magic, length, JSON, SHA-256 of these three.
+func (h Header) encode() ([]byte, error) {
+	doc, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	if len(doc) > maxHeaderJSON {
+		return nil, fmt.Errorf("header of %d bytes: %w", len(doc), ErrLimit)
+	}
+	b := make([]byte, 0, len(magic)+4+len(doc)+sha256.Size)
+	b = append(b, magic...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(doc)))
+	b = append(b, doc...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...), nil
+}
+
+// readHeader reads and checks the head of an object and returns it with the header.
+func readHeader(r io.Reader) (Header, []byte, error) {
+	var h Header
+	fixed := make([]byte, len(magic)+4)
+	if _, err := io.ReadFull(r, fixed); err != nil {
+		return h, nil, short(err, "header")
+	}
+	if string(fixed[:len(magic)]) != magic {
+		return h, nil, damaged("not a backup object: it does not begin with %q", magic)
+	}
+	n := binary.BigEndian.Uint32(fixed[len(magic):])
+	if n > maxHeaderJSON {
+		return h, nil, damaged("header of %d bytes: %w", n, ErrLimit)
+	}
+	head := make([]byte, len(fixed)+int(n)+sha256.Size)
+	copy(head, fixed)
+	if _, err := io.ReadFull(r, head[len(fixed):]); err != nil {
+		return h, nil, short(err, "header")
+	}
+	signed := head[:len(head)-sha256.Size]
+	if sum := sha256.Sum256(signed); !bytes.Equal(sum[:], head[len(signed):]) {
+		return h, nil, damaged("header does not match its digest")
+	}
+	if err := json.Unmarshal(signed[len(fixed):], &h); err != nil {
+		return h, nil, damaged("header: %w", err)
+	}
+	if h.Format > FormatVersion {
+		return h, nil, fmt.Errorf("format %d is newer than this program knows (%d): use a newer one", h.Format, FormatVersion)
+	}
+	return h, head, h.check()
+}
+
+func (h Header) check() error {
+	sum, err := hex.DecodeString(h.BodySum)
+	switch {
+	case err != nil || len(sum) != sha256.Size:
+		return damaged("header: body digest %q", h.BodySum)
+	case h.Compression != "zstd":
+		return damaged("header: unknown compression %q", h.Compression)
+	case h.Encryption != "" && h.Encryption != "age":
+		return damaged("header: unknown encryption %q", h.Encryption)
+	case h.BodySize < 0 || h.Content < 0:
+		return damaged("header: negative size")
+	case h.Place.Revision < 1 || h.Last < h.Place.Revision:
+		return damaged("header: revisions %d to %d", h.Place.Revision, h.Last)
+	case h.Place.Kind == KindFull && h.Last != h.Place.Revision:
+		return damaged("header: a full of two revisions")
+	}
+	return nil
+}
+
+func (h Header) bodySum() (sum [sha256.Size]byte) {
+	b, _ := hex.DecodeString(h.BodySum)
+	copy(sum[:], b)
+	return sum
+}
+
+// short tells a stream that ended early from one that failed.
+func short(err error, what string) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return damaged("truncated in its %s", what)
+	}
+	return fmt.Errorf("read %s: %w", what, err)
+}
+
+// ReadHeader fetches and checks the header of the object at a place, and that the object is the one that belongs there.
+// It does not read the body.
+func ReadHeader(ctx context.Context, b Bucket, p Place) (Header, error) {
+	h, _, err := readHead(ctx, b, p)
+	return h, err
+}
+
+func readHead(ctx context.Context, b Bucket, p Place) (Header, []byte, error) {
+	r, err := b.Open(ctx, p.Name(), 0, headRead)
+	if err != nil {
+		return Header{}, nil, fmt.Errorf("open %s: %w", p.Name(), err)
+	}
+	h, head, err := readHeader(r)
+	r.Close()
+	if IsDamage(err) {
+		// A header longer than one request fetches looks truncated: read again without a limit.
+		if r, err = b.Open(ctx, p.Name(), 0, -1); err != nil {
+			return Header{}, nil, fmt.Errorf("open %s: %w", p.Name(), err)
+		}
+		h, head, err = readHeader(r)
+		r.Close()
+	}
+	if err == nil {
+		err = h.at(p)
+	}
+	if err != nil {
+		return Header{}, nil, fmt.Errorf("%s: %w", p.Name(), err)
+	}
+	return h, head, nil
+}
+
+// at refuses an object that lies under another object's name.
+func (h Header) at(p Place) error {
+	if h.Place.Name() != p.Name() {
+		return damaged("the object belongs at %s", h.Place.Name())
+	}
+	return nil
+}

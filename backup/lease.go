@@ -1,0 +1,163 @@
+package backup
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
+
+// SafeTTL is given to a lease that keys refer to and of which nothing else is known: it ended before it could be asked
+// for. Its keys were about to be deleted, so a short life is the right one; without a lease they would live for ever.
+const SafeTTL = 60 * time.Second
+
+// Lease is a lease of etcd.
+type Lease struct {
+	ID int64 `json:"id"`
+	// TTL is the time granted, in seconds.
+	TTL int64 `json:"ttl"`
+}
+
+// LeaseChange is what was seen of the leases while revisions went from Low to High: the list was asked for after Low
+// and had come before High.
+type LeaseChange struct {
+	Low, High int64
+	// Reset: Granted is the whole list, and leases that are not in it have ended.
+	Reset   bool
+	Granted []Lease
+	Gone    []int64
+}
+
+// A leases frame: low, high, flags (1: reset), number granted, each (id: 8 bytes, ttl: uvarint), number gone, ids.
+func (c LeaseChange) encode() []byte {
+	b := binary.AppendUvarint(nil, uint64(c.Low))
+	b = binary.AppendUvarint(b, uint64(c.High))
+	flags := byte(0)
+	if c.Reset {
+		flags = 1
+	}
+	b = append(b, flags)
+	b = binary.AppendUvarint(b, uint64(len(c.Granted)))
+	for _, l := range c.Granted {
+		b = binary.BigEndian.AppendUint64(b, uint64(l.ID))
+		b = binary.AppendUvarint(b, uint64(l.TTL))
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.Gone)))
+	for _, id := range c.Gone {
+		b = binary.BigEndian.AppendUint64(b, uint64(id))
+	}
+	return b
+}
+
+func decodeLeases(b []byte) (c LeaseChange, err error) {
+	bad := damaged("a leases frame is not one")
+	number := func() int64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || v > math.MaxInt64 {
+			b = nil
+			return -1
+		}
+		b = b[n:]
+		return int64(v)
+	}
+	c.Low, c.High = number(), number()
+	if c.Low < 0 || c.High < c.Low || len(b) == 0 {
+		return c, bad
+	}
+	c.Reset, b = b[0]&1 != 0, b[1:]
+	granted := number()
+	if granted < 0 || granted > int64(len(b))/9 {
+		return c, bad
+	}
+	for range granted {
+		if len(b) < 9 {
+			return c, bad
+		}
+		l := Lease{ID: int64(binary.BigEndian.Uint64(b))}
+		b = b[8:]
+		if l.TTL = number(); l.TTL < 0 {
+			return c, bad
+		}
+		c.Granted = append(c.Granted, l)
+	}
+	gone := number()
+	if gone < 0 || gone != int64(len(b))/8 || len(b)%8 != 0 {
+		return c, bad
+	}
+	for ; len(b) > 0; b = b[8:] {
+		c.Gone = append(c.Gone, int64(binary.BigEndian.Uint64(b)))
+	}
+	return c, nil
+}
+
+// leaseBook follows the leases up to one revision.
+type leaseBook struct {
+	at    int64 // the revision that is being restored
+	known map[int64]int64
+	// referred are leases that changes since the last list name and that no list had: id → newest revision that names it.
+	referred map[int64]int64
+	low      int64
+	changed  bool
+}
+
+func newLeaseBook(at int64, known map[int64]int64) *leaseBook {
+	return &leaseBook{at: at, known: known, referred: map[int64]int64{}}
+}
+
+// refer notes that a record of this revision names a lease.
+func (b *leaseBook) refer(lease, revision int64) {
+	if lease == 0 || revision <= b.low {
+		return
+	}
+	if _, ok := b.known[lease]; !ok {
+		b.referred[lease] = revision
+	}
+}
+
+// observe takes a list of leases in. base is the revision of the full: lists from before it are in its file already.
+func (b *leaseBook) observe(c LeaseChange, base int64) {
+	if c.High < base {
+		return
+	}
+	if c.High > b.at {
+		// Seen after the revision wanted: what has ended by then may be alive at it, what is new may not be there yet.
+		for _, l := range c.Granted {
+			if _, ok := b.referred[l.ID]; ok {
+				b.grant(l)
+			}
+		}
+		return
+	}
+	if c.Reset {
+		clear(b.known)
+		b.changed = true
+	}
+	for _, id := range c.Gone {
+		delete(b.known, id)
+		b.changed = true
+	}
+	for _, l := range c.Granted {
+		b.grant(l)
+	}
+	b.low = max(b.low, c.Low)
+	for id, rev := range b.referred {
+		if rev <= c.Low {
+			delete(b.referred, id) // not in the list: it had ended, and its keys with it
+		}
+	}
+}
+
+func (b *leaseBook) grant(l Lease) {
+	b.known[l.ID] = l.TTL
+	b.changed = true
+	delete(b.referred, l.ID)
+}
+
+// settle returns all leases at the revision.
+func (b *leaseBook) settle() map[int64]int64 {
+	for id := range b.referred {
+		b.known[id] = int64(SafeTTL / time.Second)
+		b.changed = true
+	}
+	clear(b.referred)
+	return b.known
+}

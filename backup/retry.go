@@ -1,0 +1,80 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// Retry bounds how a write to a bucket is tried again.
+type Retry struct {
+	// First is the pause after the first failure, doubled up to Longest; zero: 500 ms and 30 s.
+	First, Longest time.Duration
+	// For is how long to go on; zero: 10 minutes. The context may end it earlier.
+	For time.Duration
+}
+
+func (r Retry) withDefaults() Retry {
+	if r.First == 0 {
+		r.First = 500 * time.Millisecond
+	}
+	if r.Longest == 0 {
+		r.Longest = 30 * time.Second
+	}
+	if r.For == 0 {
+		r.For = 10 * time.Minute
+	}
+	return r
+}
+
+// Put writes an object and tries again when the bucket fails. An attempt of which the outcome is unknown is settled by
+// looking: if the object that is there is the very one, it was written. ErrExists means that another one is there.
+// guard, which may be nil, is asked before every attempt; its error ends the work.
+func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard func() error) error {
+	r = r.withDefaults()
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = r.First, r.Longest
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		if guard != nil {
+			if err := guard(); err != nil {
+				return struct{}{}, backoff.Permanent(err)
+			}
+		}
+		err := b.Create(ctx, name, c)
+		if errors.Is(err, ErrExists) {
+			err = sameObject(ctx, b, name, c)
+		}
+		if errors.Is(err, ErrExists) || IsDamage(err) {
+			return struct{}{}, backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(r.For))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// sameObject is nil if what is there begins with c's head, which holds the digest of the rest. ErrExists if not.
+func sameObject(ctx context.Context, b Bucket, name string, c Content) error {
+	r, err := b.Open(ctx, name, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	head := make([]byte, len(c.Head))
+	for n := 0; n < len(head); {
+		m, err := r.Read(head[n:])
+		if n += m; err != nil && n < len(head) {
+			break
+		}
+	}
+	if !bytes.Equal(head, c.Head) {
+		return ErrExists
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package backup
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// zstdWindow bounds what a reader has to remember.
+	zstdWindow    = 4 << 20
+	zstdMaxWindow = 8 << 20
+)
+
+// ParseRecipients reads age recipients, one per string. None: nil, and backups are not encrypted.
+func ParseRecipients(recipients []string) ([]age.Recipient, error) {
+	if len(recipients) == 0 {
+		return nil, nil
+	}
+	rs, err := age.ParseRecipients(strings.NewReader(strings.Join(recipients, "\n")))
+	if err != nil {
+		return nil, fmt.Errorf("read age recipients: %w", err)
+	}
+	return rs, nil
+}
+
+// ParseIdentities reads an age identity file.
+func ParseIdentities(file string) ([]age.Identity, error) {
+	ids, err := age.ParseIdentities(strings.NewReader(file))
+	if err != nil {
+		return nil, fmt.Errorf("read age identities: %w", err)
+	}
+	return ids, nil
+}
+
+// sealer compresses, encrypts and digests what is written to it. The bytes of a body leave through w.
+type sealer struct {
+	zstd    *zstd.Encoder
+	age     io.WriteCloser // nil: no encryption
+	out     *digestWriter
+	content int64
+}
+
+// newSealer begins a body. workers is how many cores compression may use.
+func newSealer(w io.Writer, recipients []age.Recipient, workers int) (*sealer, error) {
+	s := &sealer{out: &digestWriter{w: w, h: sha256.New()}}
+	var next io.Writer = s.out
+	if len(recipients) > 0 {
+		enc, err := age.Encrypt(s.out, recipients...)
+		if err != nil {
+			return nil, fmt.Errorf("begin encryption: %w", err)
+		}
+		s.age, next = enc, enc
+	}
+	z, err := zstd.NewWriter(next, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
+		zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, err
+	}
+	s.zstd = z
+	return s, nil
+}
+
+func (s *sealer) Write(p []byte) (int, error) {
+	n, err := s.zstd.Write(p)
+	s.content += int64(n)
+	return n, err
+}
+
+// Close completes the body; only then size and sum are valid.
+func (s *sealer) Close() error {
+	err := s.zstd.Close()
+	if s.age != nil {
+		err = errors.Join(err, s.age.Close())
+	}
+	return err
+}
+
+func (s *sealer) encryption() string {
+	if s.age != nil {
+		return "age"
+	}
+	return ""
+}
+
+// describe enters what the sealer knows of a body into its header.
+func (s *sealer) describe(h *Header) {
+	h.Format, h.Compression, h.Encryption = FormatVersion, "zstd", s.encryption()
+	h.Content, h.BodySize, h.BodySum = s.content, s.out.n, fmt.Sprintf("%x", s.out.h.Sum(nil))
+}
+
+// digestWriter counts and digests what passes.
+type digestWriter struct {
+	w io.Writer
+	h hash.Hash
+	n int64
+}
+
+func (d *digestWriter) Write(p []byte) (int, error) {
+	n, err := d.w.Write(p)
+	d.h.Write(p[:n])
+	d.n += int64(n)
+	return n, err
+}
+
+// opener reads the content of a body: it checks size and digest of what it reads, decrypts and decompresses.
+// Only Finish tells whether all of it was sound.
+type opener struct {
+	head   Header
+	digest *digestReader
+	zstd   *zstd.Decoder
+	read   int64
+}
+
+func newOpener(head Header, body io.Reader, identities []age.Identity) (*opener, error) {
+	o := &opener{head: head, digest: &digestReader{r: body, h: sha256.New(), left: head.BodySize}}
+	var plain io.Reader = bufio.NewReaderSize(o.digest, 256<<10)
+	if head.Encryption == "age" {
+		if len(identities) == 0 {
+			return nil, fmt.Errorf("%w: none was given, and it is encrypted", ErrKey)
+		}
+		var err error
+		if plain, err = age.Decrypt(plain, identities...); err != nil {
+			var none *age.NoIdentityMatchError
+			if errors.As(err, &none) {
+				return nil, ErrKey
+			}
+			return nil, o.judge(err)
+		}
+	}
+	z, err := zstd.NewReader(plain, zstd.WithDecoderMaxWindow(zstdMaxWindow), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(1<<62), zstd.WithDecoderConcurrency(2))
+	if err != nil {
+		return nil, o.judge(err)
+	}
+	o.zstd = z
+	return o, nil
+}
+
+// Read returns content. It never returns more than the header promises.
+func (o *opener) Read(p []byte) (int, error) {
+	n, err := o.zstd.Read(p)
+	o.read += int64(n)
+	if o.read > o.head.Content {
+		return 0, damaged("more content than the header says (%d bytes)", o.head.Content)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = o.judge(err)
+	}
+	return n, err
+}
+
+// Finish reads what is left and checks size and digest of everything.
+func (o *opener) Finish() error {
+	if _, err := io.Copy(io.Discard, o); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, o.digest); err != nil {
+		return err
+	}
+	if err := o.digest.check(o.head); err != nil {
+		return err
+	}
+	if o.read != o.head.Content {
+		return damaged("%d bytes of content instead of %d", o.read, o.head.Content)
+	}
+	return nil
+}
+
+// Close ends the decoder's workers.
+func (o *opener) Close() {
+	if o.zstd != nil {
+		o.zstd.Close()
+	}
+}
+
+// judge tells damage from a store that failed: the store's own errors pass through digestReader and are kept there.
+func (o *opener) judge(err error) error {
+	if o.digest.err != nil {
+		return o.digest.err
+	}
+	return damaged("%w", err)
+}
+
+// digestReader counts and digests, and stops after the size promised.
+type digestReader struct {
+	r    io.Reader
+	h    hash.Hash
+	left int64
+	err  error // of the store
+}
+
+func (d *digestReader) Read(p []byte) (int, error) {
+	if d.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > d.left {
+		p = p[:d.left]
+	}
+	n, err := d.r.Read(p)
+	d.h.Write(p[:n])
+	d.left -= int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		d.err = fmt.Errorf("read: %w", err)
+		return n, d.err
+	}
+	if err != nil && d.left > 0 {
+		d.err = damaged("truncated: %d bytes are missing", d.left)
+		return n, d.err
+	}
+	return n, nil
+}
+
+// check also sees that nothing follows.
+func (d *digestReader) check(head Header) error {
+	if sum := head.bodySum(); string(d.h.Sum(nil)) != string(sum[:]) {
+		return damaged("the body does not match its digest")
+	}
+	if n, _ := io.CopyN(io.Discard, d.r, 1); n != 0 {
+		return damaged("something follows the body")
+	}
+	return nil
+}

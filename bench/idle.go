@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"cke/mtest/rig"
+)
+
+// idleFor is how long the idle daemon is watched, after settleFor.
+const (
+	idleFor   = 60 * time.Second
+	settleFor = 10 * time.Second
+)
+
+// benchIdle measures what a daemon with one ready cluster of three nodes costs while nothing happens.
+func benchIdle(ctx context.Context, h *host) ([]figure, error) {
+	r, d, err := h.start(ctx, "idle")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Kill()
+	path, err := r.WriteSpec(r.Spec(3))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.Do(ctx, "cluster", "set", path); err != nil {
+		return nil, err
+	}
+	if _, err := r.Await(ctx, "a ready cluster", rig.Ready); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, settleFor); err != nil {
+		return nil, err
+	}
+	before, err := cpuTime(d.Pid())
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, idleFor); err != nil {
+		return nil, err
+	}
+	after, err := cpuTime(d.Pid())
+	if err != nil {
+		return nil, err
+	}
+	rss, err := residentMiB(d.Pid())
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{name: "idle daemon, 3 nodes: share of a core", value: 100 * (after - before).Seconds() / idleFor.Seconds(), unit: "%", target: 1},
+		{name: "idle daemon, 3 nodes: resident memory", value: rss, unit: "MiB", target: 80},
+	}, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// cpuTime is user plus system time of a process. Source: proc(5); a tick is 10 ms on every Linux port that Go has.
+func cpuTime(pid int) (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, data)
+	}
+	user, err1 := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	if err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, data)
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond, nil
+}
+
+// residentMiB is the resident memory of a process.
+func residentMiB(pid int) (float64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
+			return kib / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/status has no VmRSS", pid)
+}

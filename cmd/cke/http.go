@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cybozu-go/well"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"cke"
+	"cke/server"
+)
+
+// readLimit bounds how long a request's header may take.
+const readLimit = 10 * time.Second
+
+// serveHTTP serves the API. An address that is taken, or a certificate that cannot be read, is waited for.
+func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus.Gatherer) error {
+	api := server.API{Version: version, Metrics: g, Statuses: p.statuses,
+		Health: func(context.Context) server.Health { return p.waits.health() }}
+	handler := api.Handler()
+	var listener net.Listener
+	var why string
+	for listener == nil {
+		l, h, err := listenHTTP(config.HTTP, api.Handler())
+		if err == nil {
+			listener, handler = l, h
+			break
+		}
+		if why != err.Error() {
+			why = err.Error()
+			p.log.Error("HTTP is not served", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryEvery):
+		}
+	}
+	p.log.Info("HTTP is served", "address", listener.Addr().String())
+	s := &well.HTTPServer{Server: &http.Server{Handler: handler, ReadHeaderTimeout: readLimit}, ShutdownTimeout: time.Second}
+	if err := s.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		p.log.Error("HTTP ended", "error", err)
+	}
+	return nil
+}
+
+// listenHTTP opens the address, with TLS and a password where they are configured.
+func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, error) {
+	if c.BasicAuth.Username != "" {
+		password, err := os.ReadFile(c.BasicAuth.PasswordFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the password: %w", err)
+		}
+		first, _, _ := strings.Cut(string(password), "\n")
+		h = withPassword(h, c.BasicAuth.Username, strings.TrimRight(first, "\r"))
+	}
+	var tlsConfig *tls.Config
+	if c.TLS.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.TLS.CertFile, c.TLS.KeyFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("load the certificate: %w", err)
+		}
+		tlsConfig = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+		if c.TLS.ClientCAFile != "" {
+			pem, err := os.ReadFile(c.TLS.ClientCAFile)
+			if err != nil {
+				return nil, nil, fmt.Errorf("read the client CA: %w", err)
+			}
+			tlsConfig.ClientCAs, tlsConfig.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+			if !tlsConfig.ClientCAs.AppendCertsFromPEM(pem) {
+				return nil, nil, fmt.Errorf("%s holds no certificate", c.TLS.ClientCAFile)
+			}
+		}
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, nil, err
+	}
+	if tlsConfig != nil {
+		l = tls.NewListener(l, tlsConfig)
+	}
+	return l, h, nil
+}
+
+// withPassword asks for one user name and password; both are compared in constant time.
+func withPassword(h http.Handler, user, password string) http.Handler {
+	wantUser, wantPassword := sha256.Sum256([]byte(user)), sha256.Sum256([]byte(password))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u, p, _ := r.BasicAuth()
+		gotUser, gotPassword := sha256.Sum256([]byte(u)), sha256.Sum256([]byte(p))
+		if subtle.ConstantTimeCompare(gotUser[:], wantUser[:])&subtle.ConstantTimeCompare(gotPassword[:], wantPassword[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Basic realm="cke"`)
+			http.Error(w, "user name and password are needed", http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// statuses reads the stored status of every cluster; a cluster of which nothing was told yet is left out.
+func (p *process) statuses(ctx context.Context) ([]cke.Status, error) {
+	store := p.store.Load()
+	if store == nil {
+		return nil, errors.New("the store is not open: " + p.waits.health().Waiting)
+	}
+	names, err := store.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []cke.Status{}
+	for _, name := range names {
+		s, err := store.Status(ctx, name)
+		if errors.Is(err, cke.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

@@ -1,0 +1,116 @@
+// Command cke is the daemon: it leads etcd clusters and keeps them as they were declared.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	welllog "github.com/cybozu-go/log"
+	"github.com/spf13/cobra"
+
+	"cke"
+)
+
+var version = "dev" // set by the linker
+
+// options are the daemon's flags.
+type options struct {
+	config, dataDir, http string
+	logFormat, logLevel   string
+}
+
+func main() {
+	if err := newCommand().Execute(); err != nil {
+		os.Exit(exitCode(err))
+	}
+}
+
+func newCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:           "cke",
+		Short:         "Keep etcd clusters on bare-metal nodes as they were declared",
+		Long:          "cke leads etcd clusters: it bootstraps them on nodes over SSH and the Docker API and keeps them healthy.\nWithout a configuration file it carries its own store and serves HTTP on " + cke.DefaultListen + ".",
+		Version:       version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(o)
+			if err == nil {
+				err = run(o, cmd.Flags().Changed("config"), log)
+			}
+			if err != nil {
+				tell(err)
+				return err
+			}
+			return nil
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		fmt.Fprintf(os.Stderr, "error: %v\nTry: cke --help\n", err)
+		return errUsage
+	})
+	f := cmd.Flags()
+	f.StringVar(&o.config, "config", cke.DefaultConfigFile, "configuration file")
+	f.StringVar(&o.dataDir, "data-dir", "", "directory of the embedded store; overrides the file")
+	f.StringVar(&o.http, "http", "", "address and port of the HTTP API; overrides the file")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+var errUsage = errors.New("usage")
+
+// exitCode follows the command line's contract.
+func exitCode(err error) int {
+	switch {
+	case errors.Is(err, errUsage), cke.CodeOf(err) == cke.CodeConfig:
+		return 64
+	case cke.CodeOf(err) == cke.CodeStore:
+		return 8
+	}
+	return 1
+}
+
+// tell prints an error as ckecli would: what, the facts, the way out.
+func tell(err error) {
+	var e *cke.Error
+	if !errors.As(err, &e) {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return
+	}
+	cause := e.What
+	if e.Err != nil {
+		cause += ": " + e.Err.Error()
+	}
+	fmt.Fprintf(os.Stderr, "error[%s]: %s\n", e.Code, cause)
+	for _, f := range e.Facts {
+		fmt.Fprintln(os.Stderr, "  "+f)
+	}
+	if e.Try != "" {
+		fmt.Fprintln(os.Stderr, "Try: "+e.Try)
+	}
+}
+
+func newLogger(o options) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return nil, fmt.Errorf("--log-level %s: want debug, info, warn or error: %w", o.logLevel, errUsage)
+	}
+	var handler slog.Handler
+	switch o.logFormat {
+	case "text":
+		handler = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+	case "json":
+		handler = slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+	default:
+		return nil, fmt.Errorf("--log-format %s: want text or json: %w", o.logFormat, errUsage)
+	}
+	log := slog.New(handler)
+	slog.SetDefault(log)
+	welllog.DefaultLogger().SetFormatter(wellFormat{log})
+	return log, nil
+}

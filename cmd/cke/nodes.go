@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"cke"
+	"cke/etcdnode"
+	"cke/pki"
+	"cke/server"
+	"cke/storage"
+)
+
+// handshakes is how many SSH handshakes may go on at once: all nodes come back at one moment after a network loss.
+const handshakes = 32
+
+// connector returns what gives a term access to its cluster's nodes.
+func connector(store *storage.Store, config cke.Config, log *slog.Logger) func(string, server.Term) (server.Nodes, cke.Authority, error) {
+	archives := etcdnode.NewArchives(config.Images.ArchiveDir)
+	limit := semaphore.NewWeighted(handshakes)
+	return func(cluster string, t server.Term) (server.Nodes, cke.Authority, error) {
+		lead, ok := t.(*term)
+		if !ok {
+			return nil, nil, errors.New("a term of another store")
+		}
+		authority := pki.New(store.Secrets(cluster), cluster, time.Now)
+		fleet := etcdnode.New(etcdnode.Config{
+			Keys: func(ctx context.Context, n cke.Node) ([]byte, error) {
+				return store.SSHKey(ctx, cluster, n.Name())
+			},
+			AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
+			HostKeys:    hostKeys{lead, log},
+			Archives:    archives,
+			ClientTLS:   func(ctx context.Context) (*tls.Config, error) { return authority.ClientTLS(ctx) },
+			Guard:       lead.Check,
+			Probe:       time.Duration(config.ProbeInterval),
+			Handshakes:  limit,
+			Log:         log.With("cluster", cluster),
+		})
+		return fleet, authority, nil
+	}
+}
+
+// hostKeys keeps pinned host keys in the store, in the name of a term.
+type hostKeys struct {
+	term *term
+	log  *slog.Logger
+}
+
+var _ etcdnode.HostKeys = hostKeys{}
+
+// Pinned implements etcdnode.HostKeys.
+func (h hostKeys) Pinned(address string) (string, bool) {
+	line, ok := h.term.state.Load().HostKeys[address]
+	return line, ok
+}
+
+// Pin implements etcdnode.HostKeys.
+func (h hostKeys) Pin(ctx context.Context, address, line string) error {
+	return h.term.PinHostKey(ctx, address, line)
+}
+
+// Offered implements etcdnode.HostKeys.
+func (h hostKeys) Offered(ctx context.Context, address, line string) {
+	if err := h.term.OfferHostKey(ctx, address, line); err != nil {
+		h.log.Warn("an offered host key was not stored", "address", address, "error", err)
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"cke"
+	"cke/server"
+	"cke/storage"
+)
+
+// storeConfig turns the configuration file into the store's terms.
+func storeConfig(c cke.Config, log *slog.Logger) storage.Config {
+	s := storage.Config{
+		Endpoints: c.Store.Endpoints, Prefix: c.Store.Prefix,
+		TLS:      storage.TLS{CAFile: c.Store.TLS.CAFile, CertFile: c.Store.TLS.CertFile, KeyFile: c.Store.TLS.KeyFile},
+		Username: c.Store.Username, PasswordFile: c.Store.PasswordFile,
+		SecretKeyFile: c.SecretKeyFile, SessionTTL: time.Duration(c.SessionTTL), Log: log,
+	}
+	if c.Store.IsEmbedded() {
+		s.Embedded.DataDir = c.Store.Embedded.DataDir
+	}
+	return s
+}
+
+// daemonStore is the store as the daemon needs it.
+type daemonStore struct {
+	*storage.Store
+	host string
+}
+
+var _ server.Store = daemonStore{}
+
+// Campaign implements server.Store.
+func (s daemonStore) Campaign(ctx context.Context, cluster string) (server.Term, error) {
+	t, err := s.Store.Campaign(ctx, cluster, s.host)
+	if err != nil {
+		return nil, err
+	}
+	lead := &term{Term: t, store: s.Store, leader: cke.Leader{Host: s.host, Term: t.Number(), Since: time.Now().UTC()}, changed: make(chan struct{}, 1)}
+	states := s.Store.WatchCluster(t.Context(), cluster)
+	first := <-states // host keys are known before any node is dialled; the zero value when the term has ended already
+	lead.state.Store(&first)
+	go lead.follow(states)
+	return lead, nil
+}
+
+// term is a storage.Term with what the loop reads beside it.
+type term struct {
+	*storage.Term
+	store   *storage.Store
+	leader  cke.Leader
+	changed chan struct{}
+	// state is the latest that the store told; never nil.
+	state atomic.Pointer[storage.ClusterState]
+}
+
+var _ server.Term = (*term)(nil)
+
+// follow turns changes in the store into wake-ups until the term ends.
+func (t *term) follow(states <-chan storage.ClusterState) {
+	for state := range states {
+		t.state.Store(&state)
+		select {
+		case t.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Spec implements server.Term.
+func (t *term) Spec(ctx context.Context) (cke.Spec, error) { return t.store.Spec(ctx, t.Cluster()) }
+
+// Leader implements server.Term.
+func (t *term) Leader() cke.Leader { return t.leader }
+
+// Changed implements server.Term.
+func (t *term) Changed() <-chan struct{} { return t.changed }
+
+// ResignRequested implements server.Term.
+func (t *term) ResignRequested() bool { return t.state.Load().ResignRequested(t.Number()) }

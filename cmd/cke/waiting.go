@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+
+	"cke/server"
+)
+
+// waiting is what keeps the daemon from its work, told once in the log, to systemd, and at /health.
+type waiting struct {
+	log *slog.Logger
+
+	mu  sync.Mutex
+	why string
+}
+
+func newWaiting(log *slog.Logger) *waiting {
+	// The process is up and answers for itself from now on; what it waits for, if anything, is in STATUS.
+	notify(log, sd.SdNotifyReady)
+	return &waiting{log: log, why: "starting"}
+}
+
+// say notes what is waited for.
+func (w *waiting) say(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.why == err.Error() {
+		return
+	}
+	w.why = err.Error()
+	w.log.Error("waiting", "for", w.why)
+	notify(w.log, "STATUS=waiting: "+w.why)
+}
+
+// over notes that nothing is waited for.
+func (w *waiting) over() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.why = ""
+	notify(w.log, "STATUS=serving")
+}
+
+func (w *waiting) health() server.Health {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.why == "" {
+		return server.Health{Status: "ok"}
+	}
+	return server.Health{Status: "waiting", Waiting: w.why}
+}
+
+// watchdog tells systemd that the process lives, if the unit asks for it.
+func (w *waiting) watchdog(ctx context.Context) {
+	interval, err := sd.SdWatchdogEnabled(false)
+	if err != nil || interval == 0 {
+		return
+	}
+	tick := time.NewTicker(interval / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			notify(w.log, sd.SdNotifyWatchdog)
+		}
+	}
+}
+
+// notify is silent when systemd did not start this process.
+func notify(log *slog.Logger, state string) {
+	if _, err := sd.SdNotify(false, state); err != nil {
+		log.Debug("systemd not notified", "error", err)
+	}
+}

@@ -1,0 +1,10 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func newClusterCommand(a *app) *cobra.Command {
+	return newGroup("cluster", groupWant, "Declare clusters: what you want",
+		newClusterInitCommand(a), newClusterValidateCommand(a), newClusterSchemaCommand(a),
+		newClusterSetCommand(a), newClusterGetCommand(a), newClusterListCommand(a),
+		newClusterLogCommand(a), newClusterDeleteCommand(a))
+}

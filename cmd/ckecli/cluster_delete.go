@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// deleteOptions are the options of `cluster delete`.
+type deleteOptions struct {
+	confirm string
+	noWait  bool
+}
+
+func newClusterDeleteCommand(a *app) *cobra.Command {
+	var o deleteOptions
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Stop a cluster for good; its data stays on the nodes",
+		Long: `Stop every member of a cluster and take the cluster out of the store. Volumes stay on the nodes.
+
+It cannot be taken back, so it is confirmed by typing the cluster's name, or with --confirm NAME. It ends when every
+node that carries a member has answered.`,
+		Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: first(a.completeClusters()),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.chooseCluster(cmd, args); err != nil {
+				return err
+			}
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runDelete(cmd.Context(), a, s, args[0], o)
+		},
+	}
+	cmd.Flags().StringVar(&o.confirm, "confirm", "", "confirm with the cluster's `name`")
+	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return once it is asked for")
+	return cmd
+}
+
+func runDelete(ctx context.Context, a *app, s store, name string, o deleteOptions) error {
+	begun := a.now()
+	spec, err := s.Spec(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !spec.Deleting() {
+		fmt.Fprintln(a.stderr, a.wouldDelete(ctx, s, spec))
+		if err := a.confirmName(ctx, "deleting "+name, name, o.confirm, fmt.Sprintf("ckecli cluster delete %s --confirm %s", name, name)); err != nil {
+			return err
+		}
+	}
+	newest, err := newestRecord(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if err := s.RequestDelete(ctx, name, a.whoami()); err != nil {
+		return err
+	}
+	if o.noWait {
+		fmt.Fprintf(a.stderr, "The deletion of %s is asked for.\n", name)
+		return nil
+	}
+	knows := func(s cke.Status) bool { return s.Health == cke.HealthDeleting }
+	err = a.newFollower(s, name, newest, knows).untilGone(ctx, s)
+	if err != nil {
+		return detached(ctx, err, "the deletion of "+name+" is asked for, and cke goes on with it", "ckecli status "+name)
+	}
+	took := a.now().Sub(begun)
+	return a.show(view{data: deleted{name, true, took.Seconds()}, names: []string{name}, table: func(w io.Writer, _, _ bool) error {
+		_, err := fmt.Fprintf(w, "%s is deleted; its volumes stay on the nodes (took %s)\n", name, term.Took(took))
+		return err
+	}})
+}
+
+// deleted is what `cluster delete` writes for programs.
+type deleted struct {
+	Cluster string  `json:"cluster"`
+	Deleted bool    `json:"deleted"`
+	Took    float64 `json:"took"` // seconds
+}
+
+// wouldDelete says what a deletion means for this cluster.
+func (a *app) wouldDelete(ctx context.Context, s tellings, spec cke.Spec) string {
+	serving := "whether its members serve is not known"
+	if st, err := s.Status(ctx, spec.Cluster.Name); err == nil {
+		serving = fmt.Sprintf("%d of its %d members serve", st.Ready, st.Declared)
+	}
+	return fmt.Sprintf("Cluster %s (revision %d): %s. Deleting stops them all; volumes stay on the nodes.", spec.Cluster.Name, spec.Generation, serving)
+}
+
+// untilGone tells what happens until the cluster is no longer in the store.
+func (f *follower) untilGone(ctx context.Context, s specs) error {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gone := errors.New("gone")
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	clusters := s.WatchCluster(watching, f.cluster)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for c := range clusters {
+			if c.Spec.Generation == 0 {
+				end(gone)
+				return
+			}
+		}
+	}()
+	_, err := f.until(ctx, func(cke.Status) bool { return false })
+	cancel()
+	<-ended
+	if errors.Is(context.Cause(ctx), gone) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+)
+
+// getOptions are the options of `cluster get`.
+type getOptions struct {
+	revision int64 // 0: the present one
+	defaults bool
+}
+
+func newClusterGetCommand(a *app) *cobra.Command {
+	var o getOptions
+	cmd := &cobra.Command{
+		Use:   "get [NAME]",
+		Short: "Show the stored cluster file",
+		Long: `Show the stored cluster file as it was written, ready to be edited and set again.
+
+With -o json it comes with its revision, when it was set and by whom.`,
+		Args: usage(cobra.MaximumNArgs(1)), ValidArgsFunction: first(a.completeClusters()),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.chooseCluster(cmd, args); err != nil {
+				return err
+			}
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runGet(cmd.Context(), a, s, o)
+		},
+	}
+	cmd.Flags().Int64Var(&o.revision, "revision", 0, "show this `revision`, as in `ckecli cluster log`")
+	cmd.Flags().BoolVar(&o.defaults, "defaults", false, "fill in every default")
+	return cmd
+}
+
+// chooseCluster takes the cluster's name from an argument, which must not contradict --cluster.
+func (a *app) chooseCluster(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if a.clusterFlag != "" && a.clusterFlag != args[0] {
+		return usageError{fmt.Errorf("--cluster says %s, the argument says %s", a.clusterFlag, args[0]), cmd.CommandPath()}
+	}
+	a.cluster = args[0]
+	return nil
+}
+
+func runGet(ctx context.Context, a *app, s specs, o getOptions) error {
+	name, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	spec, err := specAt(ctx, s, name, o.revision)
+	if err != nil {
+		return err
+	}
+	text := []byte(spec.Source)
+	if o.defaults {
+		spec.Cluster = spec.Cluster.WithDefaults()
+		text = nil
+	}
+	if len(text) == 0 {
+		if text, err = cke.MarshalCluster(spec.Cluster); err != nil {
+			return err
+		}
+	}
+	if a.output == formatYAML {
+		_, err = a.stdout.Write(text)
+		return err
+	}
+	return a.show(view{data: spec, names: []string{name}, table: func(w io.Writer, _, _ bool) error {
+		_, err := w.Write(text)
+		return err
+	}})
+}
+
+func specAt(ctx context.Context, s specs, name string, revision int64) (cke.Spec, error) {
+	if revision == 0 {
+		return s.Spec(ctx, name)
+	}
+	log, err := s.SpecLog(ctx, name)
+	if err != nil {
+		return cke.Spec{}, err
+	}
+	for _, spec := range log {
+		if spec.Generation == revision {
+			return spec, nil
+		}
+	}
+	return cke.Spec{}, &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s has no revision %d", name, revision),
+		Unchanged: true, Try: "ckecli cluster log --cluster " + name}
+}

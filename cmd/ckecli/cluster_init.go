@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+)
+
+func newClusterInitCommand(a *app) *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:     "init [USER@]ADDRESS…",
+		Short:   "Write a cluster file to start from",
+		Long:    "Write a cluster file with these nodes as control-plane nodes, and comments on what else it can say, to stdout.",
+		Example: "  ckecli cluster init --name prod cke@10.0.0.11 cke@10.0.0.12 cke@10.0.0.13 > cluster.yml",
+		Args:    usage(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var faulty *cke.Error
+			err := runInit(a, name, args)
+			if err != nil && !errors.As(err, &faulty) {
+				return usageError{err, cmd.CommandPath()}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "prod", "name of the cluster")
+	return cmd
+}
+
+func runInit(a *app, name string, nodes []string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, initHead, name)
+	for i, arg := range nodes {
+		user, address, found := strings.Cut(arg, "@")
+		if !found {
+			user, address = "", arg
+		}
+		if _, err := netip.ParseAddr(address); err != nil {
+			return fmt.Errorf("%q is not an IP address; members reach each other by the addresses of this file", address)
+		}
+		if found && user == "" {
+			return fmt.Errorf("%q has an empty user", arg)
+		}
+		fmt.Fprintf(&b, "  - address: %s\n    hostname: cp%d\n", address, i+1)
+		if user != "" {
+			fmt.Fprintf(&b, "    user: %s\n", user)
+		}
+		b.WriteString("    control_plane: true\n")
+	}
+	fmt.Fprintf(&b, initTail, cke.DefaultSSHUser, cke.DefaultEtcdVersion)
+	if n := len(nodes); n%2 == 0 {
+		fmt.Fprintf(a.stderr, "warning: %d members bear the loss of %d, as %d would; an odd number is better\n", n, n-cke.Quorum(n), n-1)
+	}
+	if _, _, err := cke.ParseCluster("", []byte(b.String())); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+const initHead = `# A cluster of etcd. Check it with: ckecli cluster validate FILE
+# Store it, and watch it come up, with: ckecli cluster set FILE
+name: %s
+
+# The machines. A node with control_plane: true carries a member; three or five of them are usual.
+nodes:
+`
+
+const initTail = `
+# More that a node can say:
+#    user: cke                       # who logs in by SSH; default: %s
+#    ssh: {port: 22, host_key: "ssh-ed25519 AAAA…"}   # default: the key is pinned at first sight
+#    zone: rack1
+
+options:
+  etcd:
+    version: %s
+#    image: registry.example/etcd@sha256:…   # default: the official image of the version
+#    volume_root: /mnt/nvme/etcd             # default: the engine's own place
+#    client_port: 2379
+#    peer_port: 2380
+#    extra_args: ["--quota-backend-bytes=8589934592"]
+#    resources: {cpus: 2, memory: 8GiB}
+
+# policies:
+#  replace: {mode: auto, grace: 10m}   # a member whose data is provably gone
+#  volumes: {on_removal: archive, keep: 168h}
+`

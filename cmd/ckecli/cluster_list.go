@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// listed is one cluster in `cluster list`.
+type listed struct {
+	Name     string     `json:"name"`
+	Health   cke.Health `json:"health,omitempty"`
+	Declared int        `json:"declared"`
+	Ready    int        `json:"ready"`
+	// Tolerance is missing while there is no status.
+	Tolerance          *int      `json:"tolerance,omitempty"`
+	Revision           int64     `json:"revision"`
+	ObservedGeneration int64     `json:"observedGeneration"`
+	ObservedAt         time.Time `json:"observedAt,omitzero"`
+	Version            string    `json:"version"`
+	Leader             string    `json:"leader,omitempty"`
+	Summary            string    `json:"summary"`
+}
+
+func newClusterListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List all clusters", Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runList(cmd.Context(), a, s)
+		},
+	}
+}
+
+func runList(ctx context.Context, a *app, s interface {
+	specs
+	tellings
+}) error {
+	names, err := s.Clusters(ctx)
+	if err != nil {
+		return err
+	}
+	all := []listed{}
+	for _, name := range names {
+		l, err := listCluster(ctx, s, name)
+		if errors.Is(err, cke.ErrNotFound) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, l)
+	}
+	return a.show(view{data: all, names: names, table: func(w io.Writer, colour, wide bool) error {
+		if len(all) == 0 {
+			fmt.Fprintln(a.stderr, "There is no cluster yet. Declare one with: ckecli cluster set FILE")
+			return nil
+		}
+		header := []string{"CLUSTER", "HEALTH", "MEMBERS", "CAN LOSE", "REVISION", "SEEN"}
+		if wide {
+			header = append(header, "VERSION", "LEADER", "SUMMARY")
+		}
+		t := term.NewTable(header...)
+		for _, l := range all {
+			t.Add(a.listRow(l)...)
+		}
+		return t.Write(w, colour)
+	}})
+}
+
+func listCluster(ctx context.Context, s interface {
+	specs
+	tellings
+}, name string) (listed, error) {
+	spec, err := s.Spec(ctx, name)
+	if err != nil {
+		return listed{}, err
+	}
+	l := listed{Name: name, Declared: len(spec.Cluster.ControlPlane()), Revision: spec.Generation,
+		Version: spec.Cluster.WithDefaults().Options.Etcd.Version, Summary: "no status yet"}
+	st, err := s.Status(ctx, name)
+	if errors.Is(err, cke.ErrNotFound) {
+		return l, nil
+	}
+	if err != nil {
+		return listed{}, err
+	}
+	l.Health, l.Ready, l.Tolerance = st.Health, st.Ready, &st.Tolerance
+	l.ObservedGeneration, l.ObservedAt, l.Leader, l.Summary = st.ObservedGeneration, st.ObservedAt, st.Leader.Host, st.Summary
+	return l, nil
+}
+
+func (a *app) listRow(l listed) []term.Cell {
+	lose := "-"
+	if l.Tolerance != nil && *l.Tolerance >= 0 {
+		lose = fmt.Sprint(*l.Tolerance)
+	}
+	seen := term.Text("never")
+	if !l.ObservedAt.IsZero() {
+		seen = term.Text(a.ago(l.ObservedAt) + " ago")
+		if a.now().Sub(l.ObservedAt) > staleAfter {
+			seen.Style = term.Red
+		}
+	}
+	revision := fmt.Sprint(l.Revision)
+	if l.ObservedGeneration < l.Revision {
+		revision += " (not done yet)"
+	}
+	health := string(l.Health)
+	if health == "" {
+		health = "UNKNOWN"
+	}
+	return []term.Cell{term.Text(l.Name), term.Styled(healthStyle(cke.Health(health)), health),
+		term.Textf("%d/%d", l.Ready, l.Declared), term.Text(lose), term.Text(revision), seen,
+		term.Text(l.Version), term.Text(l.Leader), term.Text(l.Summary)}
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+	"cke/storage"
+)
+
+// setOptions are the options of `cluster set`.
+type setOptions struct {
+	dryRun     bool
+	noWait     bool
+	ifRevision *int64
+}
+
+func newClusterSetCommand(a *app) *cobra.Command {
+	var o setOptions
+	var revision int64
+	cmd := &cobra.Command{
+		Use:   "set FILE|-",
+		Short: "Store a cluster file, and follow the work until the cluster is ready",
+		Long: `Check a cluster file, store it as a new revision, and follow the work until the cluster is ready.
+
+Every fault in the file is told at once, and nothing is stored then. A file that means the same as the stored one
+makes no new revision. Ctrl-C stops following; the work goes on.`,
+		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml",
+		Args:    usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("if-revision") {
+				o.ifRevision = &revision
+			}
+			return runSet(cmd.Context(), a, args[0], o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.dryRun, "dry-run", false, "check and compare, store nothing")
+	f.BoolVar(&o.noWait, "no-wait", false, "return once the file is stored")
+	f.Int64Var(&revision, "if-revision", 0, "store only if this `revision` is the stored one; 0: only if there is none")
+	return cmd
+}
+
+// runSet stores a cluster file and follows the work that it leads to.
+func runSet(ctx context.Context, a *app, file string, o setOptions) error {
+	begun := a.now()
+	c, data, err := a.readCluster(file)
+	if err != nil {
+		return err
+	}
+	if a.cluster != "" && a.cluster != c.Name {
+		return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("%s describes cluster %s, and %s was chosen", fileName(file), c.Name, a.cluster),
+			Unchanged: true, Try: "leave out --cluster and CKECLI_CLUSTER, or correct `name:` in the file"}
+	}
+	s, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return runSetDry(ctx, a, s, c, data, o)
+	}
+	before, err := s.Spec(ctx, c.Name)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return err
+	}
+	newest, err := newestRecord(ctx, s, c.Name)
+	if err != nil {
+		return err
+	}
+	spec, err := s.SetSpec(ctx, c.Name, c, data, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision})
+	if err != nil {
+		return detached(ctx, err, "it is not known whether the file was stored", a.again(c.Name, "cluster log"))
+	}
+	stored := setResult{Cluster: c.Name, Revision: spec.Generation, Changed: spec.Generation != before.Generation}
+	if stored.Changed {
+		fmt.Fprintf(a.stderr, "%s: stored as revision %d\n", c.Name, spec.Generation)
+	} else {
+		fmt.Fprintf(a.stderr, "%s: revision %d says the same already\n", c.Name, spec.Generation)
+	}
+	if o.noWait {
+		return a.showSet(stored, fmt.Sprintf("%d", spec.Generation))
+	}
+	knows := func(s cke.Status) bool { return s.Generation >= spec.Generation }
+	st, err := a.newFollower(s, c.Name, newest, knows).until(ctx, func(s cke.Status) bool {
+		return s.ObservedGeneration >= spec.Generation && s.Health == cke.HealthReady
+	})
+	if err != nil {
+		return detached(ctx, err, fmt.Sprintf("revision %d of %s is stored, and cke goes on working on it", spec.Generation, c.Name), a.again(c.Name, "history -f"))
+	}
+	stored.Health, stored.Ready, stored.Tolerance = st.Health, st.Ready, &st.Tolerance
+	stored.Took = a.now().Sub(begun).Seconds()
+	return a.showSet(stored, readyLine(st, a.now().Sub(begun)))
+}
+
+// setResult is what `cluster set` writes for programs.
+type setResult struct {
+	Cluster   string     `json:"cluster"`
+	Revision  int64      `json:"revision"`
+	Changed   bool       `json:"changed"`
+	Health    cke.Health `json:"health,omitempty"`
+	Ready     int        `json:"ready,omitempty"`
+	Tolerance *int       `json:"tolerance,omitempty"`
+	Took      float64    `json:"took,omitempty"` // seconds
+}
+
+func (a *app) showSet(r setResult, line string) error {
+	return a.show(view{data: r, names: []string{r.Cluster}, table: func(w io.Writer, _, _ bool) error {
+		_, err := fmt.Fprintln(w, line)
+		return err
+	}})
+}
+
+// readyLine is the one line at the end of a success.
+func readyLine(s cke.Status, took time.Duration) string {
+	serve := "members serve"
+	if s.Ready == 1 {
+		serve = "member serves"
+	}
+	return fmt.Sprintf("%s is ready: %d %s, can lose %d (took %s)", s.Cluster, s.Ready, serve, max(s.Tolerance, 0), term.Took(took))
+}
+
+// readCluster reads and checks a cluster file; "-" is standard input. Warnings are told.
+func (a *app) readCluster(file string) (cke.Cluster, []byte, error) {
+	data, err := a.readFile(file)
+	if err != nil {
+		return cke.Cluster{}, nil, err
+	}
+	c, warnings, err := cke.ParseCluster(fileName(file), data)
+	for _, w := range warnings {
+		fmt.Fprintf(a.stderr, "warning: %s\n", w)
+	}
+	var coded *cke.Error
+	if errors.As(err, &coded) {
+		coded.Unchanged = true
+	}
+	return c, data, err
+}
+
+func fileName(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
+// maxFile bounds what is read from a file or standard input, in bytes.
+const maxFile = 1 << 20
+
+func (a *app) readFile(file string) ([]byte, error) {
+	in := a.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, &cke.Error{Code: cke.CodeConfig, What: "cannot read " + file, Unchanged: true, Err: plainError(err)}
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, &cke.Error{Code: cke.CodeConfig, What: "cannot read " + fileName(file), Unchanged: true, Err: plainError(err)}
+	case len(data) > maxFile:
+		return nil, &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("%s is larger than %d bytes", fileName(file), maxFile), Unchanged: true}
+	}
+	return data, nil
+}
+
+// plainError is err without the operation and the path that the message has already.
+func plainError(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// again is a command line of ckecli for this cluster.
+func (a *app) again(cluster, command string) string {
+	if a.cluster == "" {
+		return "ckecli " + command
+	}
+	return "ckecli " + command + " --cluster " + cluster
+}

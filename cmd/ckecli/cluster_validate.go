@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+)
+
+func newClusterValidateCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE|-",
+		Short: "Check a cluster file; needs no store and changes nothing",
+		Args:  usage(cobra.ExactArgs(1)),
+		RunE:  func(_ *cobra.Command, args []string) error { return runValidate(a, args[0]) },
+	}
+}
+
+// validated is what `cluster validate` writes for programs when nothing is wrong.
+type validated struct {
+	Cluster string `json:"cluster"`
+	Members int    `json:"members"`
+	Nodes   int    `json:"nodes"`
+	Version string `json:"version"`
+}
+
+func runValidate(a *app, file string) error {
+	c, _, err := a.readCluster(file)
+	if err != nil {
+		return err
+	}
+	c = c.WithDefaults()
+	v := validated{c.Name, len(c.ControlPlane()), len(c.Nodes), c.Options.Etcd.Version}
+	return a.show(view{data: v, names: []string{c.Name}, table: func(w io.Writer, _, _ bool) error {
+		_, err := fmt.Fprintf(w, "%s is in order: cluster %s, %s of etcd %s\n", fileName(file), v.Cluster, count(v.Members, "member"), v.Version)
+		return err
+	}})
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func newClusterSchemaCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Write the JSON schema of cluster files, for editors", Args: usage(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(a.stdout, "%s\n", cke.ClusterSchema())
+			return err
+		},
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// identities is who clusters are, and what is sealed of them.
+type identities interface {
+	Identity(ctx context.Context, cluster string) (cke.Identity, error)
+	Secrets(cluster string) cke.Secrets
+}
+
+func newEtcdCommand(a *app) *cobra.Command {
+	return newGroup("etcd", groupEtcd, "Reach etcd: members, endpoints, certificates",
+		newMembersCommand(a), newEndpointsCommand(a), newEnvCommand(a), newIssueCommand(a))
+}
+
+func newMembersCommand(a *app) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use: "members", Short: "List the members and how each stands", Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runMembers(cmd.Context(), a, s, watch)
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again whenever it changes")
+	return cmd
+}
+
+// listedMember is a member as `etcd members` writes it for programs.
+type listedMember struct {
+	cke.MemberStatus
+	ClientURL string `json:"clientURL"`
+	PeerURL   string `json:"peerURL"`
+}
+
+func runMembers(ctx context.Context, a *app, s store, watch bool) error {
+	name, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	id, err := s.Identity(ctx, name)
+	if err != nil {
+		return err
+	}
+	if watch {
+		return a.watchStatus(ctx, s, name, func(sc screen) view { return a.membersView(id, sc.status) })
+	}
+	sc, err := readScreen(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if warning := a.staleness(sc); warning != "" {
+		fmt.Fprintln(a.stderr, warning)
+	}
+	return a.show(a.membersView(id, sc.status))
+}
+
+func (a *app) membersView(id cke.Identity, st cke.Status) view {
+	all, names := []listedMember{}, []string{}
+	for _, m := range st.Members {
+		l := listedMember{MemberStatus: m}
+		if j, ok := id.Join(m.Join); ok {
+			l.ClientURL, l.PeerURL = j.ClientURL(), j.PeerURL()
+		}
+		all, names = append(all, l), append(names, m.Name)
+	}
+	return view{data: all, names: names, table: func(w io.Writer, colour, wide bool) error {
+		header := []string{"MEMBER", "ID", "ROLE", "HEALTH", "LAG", "DB", "VERSION", "CLIENT URL", "PEER URL"}
+		if wide {
+			header = append(header, "JOIN", "CERT", "SINCE", "REASON")
+		}
+		t := term.NewTable(header...)
+		for _, m := range all {
+			t.Add(term.Text(m.Name), term.Text(m.ID), term.Text(m.Role), term.Styled(stateStyle(m.MemberStatus), m.State),
+				term.Text(lag(m.MemberStatus)), term.Text(dbSize(m.DBSize)), term.Text(m.Version), term.Text(m.ClientURL), term.Text(m.PeerURL),
+				term.Text(string(m.Join)), a.certificate(m.CertNotAfter), term.Text(a.ago(m.Since)), term.Text(m.Reason))
+		}
+		return t.Write(w, colour)
+	}}
+}
+
+func newEndpointsCommand(a *app) *cobra.Command {
+	var join bool
+	cmd := &cobra.Command{
+		Use: "endpoints", Short: "List the URLs for clients", Args: usage(cobra.NoArgs),
+		Long: "List the URLs at which clients reach the members. Before the cluster is formed they are those of the declared members.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runEndpoints(cmd.Context(), a, s, join)
+		},
+	}
+	cmd.Flags().BoolVar(&join, "join", false, "on one line, with commas, as etcdctl takes them")
+	return cmd
+}
+
+func runEndpoints(ctx context.Context, a *app, s store, join bool) error {
+	name, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	urls, formed, err := endpoints(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if !formed {
+		fmt.Fprintf(a.stderr, "%s is not formed yet; these will answer once it is.\n", name)
+	}
+	return a.show(view{data: urls, names: urls, table: func(w io.Writer, _, _ bool) error {
+		if join {
+			_, err := fmt.Fprintln(w, strings.Join(urls, ","))
+			return err
+		}
+		_, err := io.WriteString(w, lines(urls))
+		return err
+	}})
+}
+
+// endpoints returns the client URLs of the cluster's members, learners left out, or of those that it is to have.
+func endpoints(ctx context.Context, s store, name string) (urls []string, formed bool, err error) {
+	spec, err := s.Spec(ctx, name)
+	if err != nil {
+		return nil, false, err
+	}
+	id, err := s.Identity(ctx, name)
+	if err != nil {
+		return nil, false, err
+	}
+	if isFormed(id) {
+		learners, err := learners(ctx, s, name)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, j := range id.Joins {
+			if !learners[j.ID] {
+				urls = append(urls, j.ClientURL())
+			}
+		}
+		return urls, true, nil
+	}
+	c := spec.Cluster.WithDefaults()
+	for _, n := range c.ControlPlane() {
+		urls = append(urls, c.Options.Etcd.ClientURL(n))
+	}
+	return urls, false, nil
+}
+
+// learners do not serve linearizable reads, so clients do not want them.
+func learners(ctx context.Context, s tellings, name string) (map[cke.JoinID]bool, error) {
+	st, err := s.Status(ctx, name)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return nil, err
+	}
+	all := map[cke.JoinID]bool{}
+	for _, m := range st.Members {
+		all[m.Join] = m.Role == "learner"
+	}
+	return all, nil
+}
+
+func isFormed(id cke.Identity) bool {
+	return id.Incarnation != nil && id.Incarnation.State == cke.Formed
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/pki"
+)
+
+// Certificates that `etcd env` keeps for a person.
+const (
+	envTTL = 30 * 24 * time.Hour
+	// envRenew is how much validity must be left.
+	envRenew = 7 * 24 * time.Hour
+	envName  = "client"
+)
+
+func newEnvCommand(a *app) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "env",
+		Short: "Write the variables with which etcdctl reaches the cluster",
+		Long: `Write the variables with which etcdctl reaches the cluster, for a shell:
+
+  eval "$(ckecli etcd env)"
+  etcdctl endpoint status
+
+A client certificate is kept in a directory of yours (default: ckecli/CLUSTER in $XDG_CONFIG_HOME or ~/.config), and
+issued again when it is missing, ends within 7 days, or is not of the cluster's certificate authority.`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runEnv(cmd.Context(), a, s, dir)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "`directory` of the certificate")
+	must(cmd.MarkFlagDirname("dir"))
+	return cmd
+}
+
+// etcdctlEnv is what `etcd env` writes for programs.
+type etcdctlEnv struct {
+	Endpoints string `json:"ETCDCTL_ENDPOINTS"`
+	CACert    string `json:"ETCDCTL_CACERT"`
+	Cert      string `json:"ETCDCTL_CERT"`
+	Key       string `json:"ETCDCTL_KEY"`
+}
+
+func runEnv(ctx context.Context, a *app, s store, dir string) error {
+	cluster, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	urls, _, err := endpoints(ctx, s, cluster)
+	if err != nil {
+		return err
+	}
+	if dir == "" {
+		if dir, err = a.userDir(cluster); err != nil {
+			return err
+		}
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	b := bundle(dir, envName)
+	usable, err := a.usable(ctx, s, cluster, b)
+	if err != nil {
+		return err
+	}
+	if !usable {
+		if err := a.issue(ctx, s, cluster, &b, envTTL); err != nil {
+			return err
+		}
+	}
+	env := etcdctlEnv{strings.Join(urls, ","), b.CAFile, b.CertFile, b.KeyFile}
+	all := []string{"ETCDCTL_ENDPOINTS=" + shellQuote(env.Endpoints), "ETCDCTL_CACERT=" + shellQuote(env.CACert),
+		"ETCDCTL_CERT=" + shellQuote(env.Cert), "ETCDCTL_KEY=" + shellQuote(env.Key)}
+	return a.show(view{data: env, names: all, table: func(w io.Writer, _, _ bool) error {
+		for _, line := range all {
+			if _, err := fmt.Fprintln(w, "export "+line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}
+
+// userDir is where a person's certificate for a cluster is kept.
+func (a *app) userDir(cluster string) (string, error) {
+	base := a.getenv("XDG_CONFIG_HOME")
+	if base == "" {
+		home := a.getenv("HOME")
+		if home == "" {
+			return "", refused(&cke.Error{What: "neither XDG_CONFIG_HOME nor HOME says where your files are", Unchanged: true, Try: "ckecli etcd env --dir DIR"})
+		}
+		base = filepath.Join(home, ".config")
+	}
+	return filepath.Join(base, "ckecli", cluster), nil
+}
+
+// usable reports whether the certificate that is there will do.
+func (a *app) usable(ctx context.Context, s identities, cluster string, b issued) (bool, error) {
+	pair, err := tls.LoadX509KeyPair(b.CertFile, b.KeyFile)
+	if err != nil || pair.Leaf.NotAfter.Sub(a.now()) < envRenew {
+		return false, nil
+	}
+	ca, err := os.ReadFile(b.CAFile)
+	if err != nil {
+		return false, nil
+	}
+	now, err := pki.New(s.Secrets(cluster), cluster, a.now).ServerCA(ctx)
+	switch {
+	case cke.CodeOf(err) == cke.CodeSecret:
+		return true, nil // without the key file no other can be issued either
+	case errors.Is(err, cke.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return bytes.Equal(ca, now), nil
+}
+
+var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
+
+// shellQuote returns s as one word of a POSIX shell.
+func shellQuote(s string) string {
+	if shellSafe.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+	"cke/pki"
+)
+
+// issueOptions are the options of `etcd issue`.
+type issueOptions struct {
+	ttl       time.Duration
+	out       string
+	overwrite bool
+}
+
+// defaultClientTTL is how long an issued client certificate is valid.
+const defaultClientTTL = 365 * 24 * time.Hour
+
+func newIssueCommand(a *app) *cobra.Command {
+	var o issueOptions
+	cmd := &cobra.Command{
+		Use:   "issue NAME",
+		Short: "Issue a client certificate",
+		Long: `Issue a client certificate for NAME, and write NAME.crt, NAME.key and ca.crt. Members take NAME for the user
+where etcd's authentication is on. It needs the secret key file of the management host.`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !clientName.MatchString(args[0]) || args[0] == "ca" {
+				return usageError{fmt.Errorf("%q is no name for a client: letters, digits and . _ @ - up to 64, and not \"ca\"", args[0]), cmd.CommandPath()}
+			}
+			if o.ttl <= 0 {
+				return usageError{errors.New("--ttl must be greater than zero"), cmd.CommandPath()}
+			}
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runIssue(cmd.Context(), a, s, args[0], o)
+		},
+	}
+	cmd.Flags().DurationVar(&o.ttl, "ttl", defaultClientTTL, "how long it is valid")
+	cmd.Flags().StringVar(&o.out, "out", ".", "`directory` to write to")
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace files that are there")
+	must(cmd.MarkFlagDirname("out"))
+	return cmd
+}
+
+// clientName is what a client may be called; it is part of file names.
+var clientName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}$`)
+
+// issued is a client certificate as commands write it for programs.
+type issued struct {
+	Name     string    `json:"name"`
+	CertFile string    `json:"certFile"`
+	KeyFile  string    `json:"keyFile"`
+	CAFile   string    `json:"caFile"`
+	NotAfter time.Time `json:"notAfter"`
+}
+
+// bundle names the files of one client in a directory.
+func bundle(dir, name string) issued {
+	return issued{Name: name, CertFile: filepath.Join(dir, name+".crt"), KeyFile: filepath.Join(dir, name+".key"), CAFile: filepath.Join(dir, "ca.crt")}
+}
+
+func runIssue(ctx context.Context, a *app, s store, name string, o issueOptions) error {
+	cluster, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	b := bundle(o.out, name)
+	for _, file := range []string{b.CertFile, b.KeyFile} {
+		if _, err := os.Lstat(file); err == nil && !o.overwrite {
+			return &cke.Error{Code: cke.CodeConfirm, What: file + " is there already", Unchanged: true, Try: fmt.Sprintf("ckecli etcd issue %s --overwrite", name)}
+		}
+	}
+	if err := a.issue(ctx, s, cluster, &b, o.ttl); err != nil {
+		return err
+	}
+	return a.show(view{data: b, names: []string{b.CertFile, b.KeyFile, b.CAFile}, table: func(w io.Writer, _, _ bool) error {
+		fmt.Fprintf(a.stderr, "Issued for %s, valid for %s:\n", name, term.Age(b.NotAfter.Sub(a.now())))
+		_, err := io.WriteString(w, lines([]string{b.CertFile, b.KeyFile, b.CAFile}))
+		return err
+	}})
+}
+
+// issue issues a client certificate of a formed cluster into the files that b names.
+func (a *app) issue(ctx context.Context, s identities, cluster string, b *issued, ttl time.Duration) error {
+	id, err := s.Identity(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if !isFormed(id) {
+		return refused(&cke.Error{What: cluster + " is not formed yet: no member would know the certificate", Unchanged: true,
+			Try: a.again(cluster, "status --watch")})
+	}
+	cert, key, ca, notAfter, err := pki.New(s.Secrets(cluster), cluster, a.now).IssueClient(ctx, b.Name, ttl)
+	if err != nil {
+		return err
+	}
+	b.NotAfter = notAfter
+	if err := os.MkdirAll(filepath.Dir(b.KeyFile), 0o700); err != nil {
+		return fmt.Errorf("make the directory for the certificate: %w", err)
+	}
+	for _, f := range []struct {
+		name string
+		mode os.FileMode
+		data []byte
+	}{{b.KeyFile, 0o600, key}, {b.CertFile, 0o644, cert}, {b.CAFile, 0o644, ca}} {
+		if err := writeFile(f.name, f.mode, f.data); err != nil {
+			return fmt.Errorf("write %s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// writeFile puts data in place of whatever has that name; nobody sees half of it.
+func writeFile(name string, mode os.FileMode, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".ckecli-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails when all went well
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// Rhythm of following.
+const (
+	// leaderPatience is how long a command waits before it says that no daemon leads the cluster.
+	leaderPatience = 2 * time.Second
+	// silencePatience is how long nothing may be told before it is asked why: leaders tell at least every 10 s.
+	silencePatience = 15 * time.Second
+	// liveEvery is how often the running time of steps is redrawn on a terminal.
+	liveEvery = 100 * time.Millisecond
+	// stillEvery is how often running steps are told where nothing can be redrawn.
+	stillEvery = 10 * time.Second
+)
+
+// follower follows the work on one cluster and tells it.
+type follower struct {
+	store interface {
+		tellings
+		leadership
+	}
+	cluster string
+	tell    *narrator
+	// after is the newest record that was there before; those above it are told, and older ones that still run.
+	after int64
+	// about tells whether a status knows already of what was asked for; what older ones say is left out.
+	about func(cke.Status) bool
+}
+
+// until tells what happens until done says that the work is done, or ctx ends.
+func (f *follower) until(ctx context.Context, done func(cke.Status) bool) (cke.Status, error) {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	statuses := f.store.WatchStatus(watching, f.cluster)
+	records := f.store.WatchRecords(watching, f.cluster, f.after)
+	tick := time.NewTicker(f.tell.every())
+	defer tick.Stop()
+	patience := time.NewTimer(leaderPatience)
+	defer patience.Stop()
+	defer f.tell.end()
+	// What is stored already is no sign of life, so the first question is asked in any case.
+	asked, fresh := false, false
+	for {
+		select {
+		case <-ctx.Done():
+			return cke.Status{}, ctx.Err()
+		case <-tick.C:
+			f.tell.tick()
+			continue
+		case <-patience.C:
+			f.tellSilence(ctx)
+			asked = true
+		case r, open := <-records:
+			if !open {
+				return cke.Status{}, watchEnded(ctx)
+			}
+			f.tell.record(r)
+		case s, open := <-statuses:
+			if !open {
+				return cke.Status{}, watchEnded(ctx)
+			}
+			// The first one may have been left by a daemon that is no more; every later one is news, whatever the clocks.
+			fresh = fresh || f.tell.now().Sub(s.ObservedAt) <= staleAfter
+			if fresh && done(s) {
+				f.catchUp(ctx, s)
+				return s, nil
+			}
+			if fresh && f.about(s) {
+				f.tell.status(s)
+			}
+			fresh = true
+		}
+		if asked {
+			patience.Reset(silencePatience)
+		}
+	}
+}
+
+// catchUp tells the records that led to s and have not arrived by their own watch yet.
+func (f *follower) catchUp(ctx context.Context, s cke.Status) {
+	if s.LastOperation == nil || s.LastOperation.ID <= f.after {
+		return
+	}
+	for id := f.tell.unfinished(f.after + 1); id <= s.LastOperation.ID; id++ {
+		if r, err := f.store.Record(ctx, f.cluster, id); err == nil {
+			f.tell.record(r)
+		}
+	}
+}
+
+// tellSilence says so when no daemon leads the cluster, or the store does not answer; the waiting goes on.
+func (f *follower) tellSilence(ctx context.Context) {
+	switch _, err := f.store.Leader(ctx, f.cluster); {
+	case errors.Is(err, cke.ErrNotFound):
+		f.tell.noLeader(f.cluster)
+	case err != nil && ctx.Err() == nil:
+		f.tell.noStore(err)
+	}
+}
+
+// watchEnded is why a watch closed although its context goes on.
+func watchEnded(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &cke.Error{Code: cke.CodeStore, What: "the store ended the watch"}
+}
+
+// detached turns the end of ctx while following into what is said about the work that goes on.
+func detached(ctx context.Context, err error, state, how string) error {
+	if err != nil && ctx.Err() != nil {
+		return detachedError{state: state, how: how}
+	}
+	return err
+}
+
+func (a *app) newFollower(s store, cluster string, after int64, about func(cke.Status) bool) *follower {
+	live := term.NewLive(a.stderr, a.size(a.stderr))
+	return &follower{store: s, cluster: cluster, after: after, about: about,
+		tell: newNarrator(live, a.colour(a.stderr), a.now)}
+}
+
+// newestRecord returns the id of the newest record, 0 when there is none.
+func newestRecord(ctx context.Context, s tellings, cluster string) (int64, error) {
+	records, err := s.Records(ctx, cluster, 1)
+	if err != nil {
+		return 0, fmt.Errorf("read the newest record: %w", err)
+	}
+	if len(records) == 0 {
+		return 0, nil
+	}
+	if r := records[0]; r.State == cke.RecordRunning {
+		return r.ID - 1, nil
+	}
+	return records[0].ID, nil
+}
+
+// records tells records, and with only > 0 that one until it ends.
+func (f *follower) records(ctx context.Context, only int64) error {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	records := f.store.WatchRecords(watching, f.cluster, f.after)
+	tick := time.NewTicker(f.tell.every())
+	defer tick.Stop()
+	defer f.tell.end()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			f.tell.tick()
+		case r, open := <-records:
+			if !open {
+				return watchEnded(ctx)
+			}
+			if only > 0 && r.ID != only {
+				continue
+			}
+			f.tell.record(r)
+			if only > 0 && !r.EndedAt.IsZero() {
+				return nil
+			}
+		}
+	}
+}

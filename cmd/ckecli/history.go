@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// historyOptions are the options of `history`.
+type historyOptions struct {
+	id     int64 // 0: all
+	n      int
+	follow bool
+	// past tells that a person asked for n older ones when following.
+	past bool
+}
+
+func newHistoryCommand(a *app) *cobra.Command {
+	var o historyOptions
+	cmd := &cobra.Command{
+		Use: "history [ID]", GroupID: groupSee,
+		Short: "Show what was done and why, with every step",
+		Long: `Show the operations on a cluster, newest first: what was done, on which nodes, how long it took and why.
+With an ID its steps are shown. With -f steps are told as they happen, until Ctrl-C; with an ID, until it ends.
+Following begins with what is under way, or with the last N operations if -n is given.`,
+		Args: usage(cobra.MaximumNArgs(1)), ValidArgsFunction: first(a.completeRecords()),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				id, err := strconv.ParseInt(strings.TrimPrefix(args[0], "#"), 10, 64)
+				if err != nil || id < 1 {
+					return usageError{fmt.Errorf("%q is no id of a record; they are numbers from 1", args[0]), cmd.CommandPath()}
+				}
+				o.id = id
+			}
+			o.past = cmd.Flags().Changed("number")
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runHistory(cmd.Context(), a, s, o)
+		},
+	}
+	cmd.Flags().IntVarP(&o.n, "number", "n", 20, "how many to show; 0: all")
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on telling what happens")
+	return cmd
+}
+
+func runHistory(ctx context.Context, a *app, s store, o historyOptions) error {
+	name, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	if o.id > 0 {
+		r, err := s.Record(ctx, name, o.id)
+		if errors.Is(err, cke.ErrNotFound) {
+			return &cke.Error{What: fmt.Sprintf("%s has no record %d", name, o.id), Try: a.again(name, "history")}
+		}
+		if err != nil {
+			return err
+		}
+		if o.follow {
+			return followHistory(ctx, a, s, name, o)
+		}
+		return a.show(view{data: r, names: []string{fmt.Sprint(r.ID)}, table: func(w io.Writer, colour, _ bool) error {
+			return a.renderRecord(w, r, colour)
+		}})
+	}
+	if _, err := s.Spec(ctx, name); err != nil {
+		return err
+	}
+	if o.follow {
+		return followHistory(ctx, a, s, name, o)
+	}
+	records, err := s.Records(ctx, name, o.n)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for _, r := range records {
+		names = append(names, fmt.Sprint(r.ID))
+	}
+	return a.show(view{data: append([]cke.Record{}, records...), names: names, table: func(w io.Writer, colour, wide bool) error {
+		if len(records) == 0 {
+			fmt.Fprintf(a.stderr, "Nothing was done on %s yet.\n", name)
+			return nil
+		}
+		return a.recordTable(records, wide).Write(w, colour)
+	}})
+}
+
+func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
+	header := []string{"ID", "STATE", "OPERATION", "TARGETS", "STARTED", "TOOK", "REASON"}
+	if wide {
+		header = []string{"ID", "STATE", "OPERATION", "TARGETS", "STARTED", "TOOK", "REVISION", "BY", "REASON", "ERROR"}
+	}
+	t := term.NewTable(header...)
+	for _, r := range records {
+		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(recordStyle(r.State), string(r.State)), term.Text(r.Operation),
+			term.Text(strings.Join(r.Targets, ",")), term.Text(a.ago(r.StartedAt) + " ago"), term.Text(term.Took(r.Took(a.now())))}
+		if wide {
+			cells = append(cells, term.Textf("%d", r.Generation), term.Textf("%s, term %d", r.Host, r.Term))
+		}
+		t.Add(append(cells, term.Text(r.Reason), term.Text(r.Error))...)
+	}
+	return t
+}
+
+// renderRecord writes one record with its steps.
+func (a *app) renderRecord(w io.Writer, r cke.Record, colour bool) error {
+	l := &term.Labels{}
+	l.Add("Operation", term.Text(heading(r)))
+	l.Add("State", term.Styled(recordStyle(r.State), string(r.State)))
+	l.Add("Reason", term.Text(r.Reason))
+	l.Add("Started", term.Textf("%s, %s ago", r.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), a.ago(r.StartedAt)))
+	l.Add("Took", term.Text(term.Took(r.Took(a.now()))))
+	l.Add("Revision", term.Textf("%d", r.Generation))
+	l.Add("By", term.Textf("%s, term %d", r.Host, r.Term))
+	if r.Error != "" {
+		text := r.Error
+		if r.Code != "" && r.Code != cke.CodeInternal {
+			text += " [" + string(r.Code) + "]"
+		}
+		l.Add("Error", term.Styled(term.Red, text))
+	}
+	if err := l.Write(w, colour); err != nil || len(r.Steps) == 0 {
+		return err
+	}
+	t := term.NewTable("STEP", "NODE", "AFTER", "TOOK", "RESULT")
+	for _, s := range r.Steps {
+		t.Add(a.stepRow(r, s)...)
+	}
+	fmt.Fprintln(w)
+	return t.Write(w, colour)
+}
+
+func (a *app) stepRow(r cke.Record, s cke.StepRecord) []term.Cell {
+	end, result := s.EndedAt, term.Styled(term.Green, "done")
+	switch {
+	case s.Error != "":
+		result = term.Styled(term.Red, "failed: "+s.Error)
+	case s.EndedAt.IsZero() && r.EndedAt.IsZero():
+		end, result = a.now(), term.Styled(term.Yellow, "under way")
+		if s.Progress != "" {
+			result.Text += ", " + s.Progress
+		}
+	case s.EndedAt.IsZero():
+		end, result = r.EndedAt, term.Styled(term.Yellow, "not finished")
+	}
+	return []term.Cell{term.Text(s.Name), term.Text(s.Node), term.Text(term.Took(s.StartedAt.Sub(r.StartedAt))),
+		term.Text(term.Took(end.Sub(s.StartedAt))), result}
+}
+
+func recordStyle(s cke.RecordState) term.Style {
+	switch s {
+	case cke.RecordCompleted:
+		return term.Green
+	case cke.RecordFailed:
+		return term.Red
+	}
+	return term.Yellow
+}
+
+// followHistory tells steps as they happen. What is told is the output here, so it goes to stdout.
+func followHistory(ctx context.Context, a *app, s store, name string, o historyOptions) error {
+	after := o.id - 1
+	if o.id == 0 {
+		var err error
+		if after, err = followFrom(ctx, s, name, o); err != nil {
+			return err
+		}
+	}
+	if a.structured() || a.output == formatName {
+		return a.streamRecords(ctx, s, name, after, o.id)
+	}
+	f := &follower{store: s, cluster: name, after: after,
+		tell: newNarrator(term.NewLive(a.stdout, a.size(a.stdout)), a.colour(a.stdout), a.now)}
+	err := f.records(ctx, o.id)
+	return detached(ctx, err, "what is under way goes on", "")
+}
+
+// followFrom returns the id after which records are told.
+func followFrom(ctx context.Context, s tellings, name string, o historyOptions) (int64, error) {
+	if !o.past {
+		return newestRecord(ctx, s, name)
+	}
+	records, err := s.Records(ctx, name, o.n)
+	if err != nil || len(records) == 0 {
+		return 0, err
+	}
+	return records[len(records)-1].ID - 1, nil
+}
+
+// streamRecords writes every state of every record from one on, one JSON document on a line or YAML documents.
+func (a *app) streamRecords(ctx context.Context, s tellings, name string, after, only int64) error {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for r := range s.WatchRecords(watching, name, after) {
+		if only > 0 && r.ID != only {
+			continue
+		}
+		var err error
+		switch a.output {
+		case formatJSON:
+			err = json.NewEncoder(a.stdout).Encode(r)
+		case formatYAML:
+			fmt.Fprintln(a.stdout, "---")
+			err = writeYAML(a.stdout, r)
+		default:
+			_, err = fmt.Fprintln(a.stdout, r.ID)
+		}
+		if err != nil || only > 0 && !r.EndedAt.IsZero() {
+			return err
+		}
+	}
+	return detached(ctx, watchEnded(ctx), "what is under way goes on", "")
+}

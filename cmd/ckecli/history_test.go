@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// records are a failed, an interrupted and a running bootstrap, newest first.
+func records() []cke.Record {
+	at := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
+	targets := []string{"cp1", "cp2", "cp3"}
+	return []cke.Record{
+		{ID: 3, Cluster: "prod", Operation: "resume-bootstrap", Targets: targets, Reason: "the founding was interrupted", State: cke.RecordRunning,
+			StartedAt: at(-12), Generation: 2, Host: "boot-2", Term: 13, Steps: []cke.StepRecord{
+				{Name: "image", Node: "cp1", StartedAt: at(-12), EndedAt: at(-11.9)},
+				{Name: "image", Node: "cp2", StartedAt: at(-12), Progress: "42 of 63 MB"},
+				{Name: "certificate-authorities", StartedAt: at(-12), EndedAt: at(-11.95)}}},
+		{ID: 2, Cluster: "prod", Operation: "bootstrap", Targets: targets, Reason: "no member has data", State: cke.RecordInterrupted, Error: "context canceled",
+			StartedAt: at(-60), EndedAt: at(-58), Generation: 2, Host: "boot-1", Term: 12, Steps: []cke.StepRecord{
+				{Name: "image", Node: "cp1", StartedAt: at(-60)}}},
+		{ID: 1, Cluster: "prod", Operation: "bootstrap", Targets: targets, Reason: "no member has data", State: cke.RecordFailed,
+			Error: "cp3: image: no space left on device", Code: cke.CodeDiskFull, StartedAt: at(-3600), EndedAt: at(-3592.5), Generation: 1, Host: "boot-1", Term: 12,
+			Steps: []cke.StepRecord{
+				{Name: "image", Node: "cp1", StartedAt: at(-3600), EndedAt: at(-3598)},
+				{Name: "image", Node: "cp3", StartedAt: at(-3600), EndedAt: at(-3592.5), Error: "no space left on device"}}},
+	}
+}
+
+func TestHistory_RendersRecordsAndSteps(t *testing.T) {
+	a := renderer()
+	var b bytes.Buffer
+	for _, wide := range []bool{false, true} {
+		if err := a.recordTable(records(), wide).Write(&b, false); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteByte('\n')
+	}
+	golden(t, "history/table.txt", b.String())
+	b.Reset()
+	for _, r := range records() {
+		if err := a.renderRecord(&b, r, false); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteByte('\n')
+	}
+	golden(t, "history/records.txt", b.String())
+}
+
+func TestNarrator_TellsEachThingOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		size func() (int, int)
+	}{{"plain", nil}, {"terminal", func() (int, int) { return 100, 30 }}} {
+		t.Run(tc.name, func(t *testing.T) {
+			var b strings.Builder
+			now := noon
+			n := newNarrator(term.NewLive(&b, tc.size), false, func() time.Time { return now })
+			n.noLeader("prod")
+			n.noLeader("prod")
+			waiting := cke.Status{Reason: "bootstrap failed once and is tried again in 1s", Health: cke.HealthForming, Problems: []cke.Problem{
+				{Code: cke.CodeDiskFull, Node: "cp3", Message: "image: no space left on device", Remedy: "Free space."},
+				{Code: cke.CodeUnreachable, Node: "cp2", Message: "dial: connection refused"}}}
+			n.status(waiting)
+			n.status(waiting)
+			waiting.Reason = "bootstrap failed once and is tried again in 0.5s"
+			waiting.Problems = waiting.Problems[:1]
+			n.status(waiting)
+
+			all := records()
+			n.record(all[2])
+			n.record(all[2])
+			r := all[0]
+			r.Steps = append([]cke.StepRecord{}, r.Steps...)
+			n.record(r)
+			n.status(cke.Status{Operation: &cke.OperationStatus{ID: 3, State: cke.RecordRunning}, Reason: r.Reason})
+			now = now.Add(11 * time.Second)
+			n.tick()
+			r.Steps[1].EndedAt = now
+			r.State, r.EndedAt = cke.RecordCompleted, now
+			n.record(r)
+			n.status(cke.Status{Reason: "members are electing a leader"})
+			n.end()
+			golden(t, "history/narrator-"+tc.name+".txt", strings.ReplaceAll(b.String(), "\x1b", "^["))
+		})
+	}
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cke"
+	"cke/storage"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// limit is how long a test waits for what must happen.
+const limit = 20 * time.Second
+
+// house is a management host: a store, a configuration file, and the part of the daemon that tests play.
+type house struct {
+	t      testing.TB
+	dir    string
+	config string
+	env    map[string]string
+	now    func() time.Time
+	store  *storage.Store
+}
+
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	dir := t.TempDir()
+	h := &house{t: t, dir: dir, config: filepath.Join(dir, "config.yml"), env: map[string]string{"HOME": dir}, now: time.Now}
+	h.write("config.yml", fmt.Sprintf("store:\n  embedded: {data_dir: %[1]s/store}\nsecret_key_file: %[1]s/secret.key\nimages: {archive_dir: %[1]s/images}\n", dir))
+	c, err := cke.LoadConfig(h.config, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	embedded, err := storage.StartEmbedded(h.ctx(), storeConfig(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { embedded.Close() })
+	if h.store, err = storage.Open(h.ctx(), storeConfig(c)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.store.Close() })
+	if err := h.store.OpenSecrets(h.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *house) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	h.t.Cleanup(cancel)
+	return ctx
+}
+
+// write puts a file into the house and returns its path.
+func (h *house) write(name, text string) string {
+	h.t.Helper()
+	path := filepath.Join(h.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	return path
+}
+
+// command is a ckecli under way in this process.
+type command struct {
+	t              testing.TB
+	stdout, stderr *screenText
+	cancel         context.CancelFunc
+	ended          chan struct{}
+	code           int
+}
+
+// start runs ckecli with this house's configuration.
+func (h *house) start(args ...string) *command { return h.startWith("", args...) }
+
+func (h *house) startWith(stdin string, args ...string) *command {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &command{t: h.t, stdout: newScreenText(), stderr: newScreenText(), cancel: cancel, ended: make(chan struct{})}
+	a := newApp(strings.NewReader(stdin), c.stdout, c.stderr, func(name string) string { return h.env[name] }, h.now, openStore)
+	go func() {
+		defer close(c.ended)
+		c.code = a.run(ctx, append([]string{"--config", h.config}, args...))
+	}()
+	h.t.Cleanup(func() { cancel(); <-c.ended })
+	return c
+}
+
+// wait returns the exit code.
+func (c *command) wait() int {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(limit):
+		c.t.Fatalf("ckecli did not end; it wrote\n%s%s", c.stdout.String(), c.stderr.String())
+	}
+	return c.code
+}
+
+// must ends the test unless the command ends with this exit code.
+func (c *command) must(code int) *command {
+	c.t.Helper()
+	if got := c.wait(); got != code {
+		c.t.Fatalf("exit code %d, want %d; it wrote\n%s%s", got, code, c.stdout.String(), c.stderr.String())
+	}
+	return c
+}
+
+// run runs ckecli to its end, which must have this exit code.
+func (h *house) run(code int, args ...string) (stdout, stderr string) {
+	h.t.Helper()
+	c := h.start(args...).must(code)
+	return c.stdout.String(), c.stderr.String()
+}
+
+// screenText is what a command wrote; readers can wait for a text.
+type screenText struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{}
+}
+
+func newScreenText() *screenText { return &screenText{changed: make(chan struct{})} }
+
+func (s *screenText) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(b)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return len(b), nil
+}
+
+func (s *screenText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// await waits until text was written.
+func (s *screenText) await(t testing.TB, text string) {
+	t.Helper()
+	end := time.After(limit)
+	for {
+		s.mu.Lock()
+		found, changed := strings.Contains(s.text.String(), text), s.changed
+		s.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-changed:
+		case <-end:
+			t.Fatalf("%q was not written, but\n%s", text, s.String())
+		}
+	}
+}
+
+// leader is the daemon's part in a test.
+type leader struct {
+	t    testing.TB
+	term *storage.Term
+	self cke.Leader
+}
+
+// lead makes the test the leader of a stored cluster.
+func (h *house) lead(cluster string) *leader {
+	h.t.Helper()
+	term, err := h.store.Campaign(h.ctx(), cluster, "boot-1")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	self, err := h.store.Leader(h.ctx(), cluster)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return &leader{h.t, term, self}
+}
+
+func (l *leader) status(s cke.Status) {
+	l.t.Helper()
+	s.Cluster, s.Leader = l.term.Cluster(), l.self
+	if s.ObservedAt.IsZero() {
+		s.ObservedAt = time.Now()
+	}
+	if err := l.term.PutStatus(l.t.Context(), s); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *leader) begin(r cke.Record) cke.Record {
+	l.t.Helper()
+	r.State, r.Host, r.StartedAt = cke.RecordRunning, "boot-1", time.Now().UTC()
+	for i := range r.Steps {
+		r.Steps[i].StartedAt = r.StartedAt
+	}
+	r, err := l.term.AppendRecord(l.t.Context(), r)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return r
+}
+
+func (l *leader) put(r cke.Record) {
+	l.t.Helper()
+	if err := l.term.PutRecord(l.t.Context(), r); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// end ends every step of a record, and the record.
+func (l *leader) end(r cke.Record) cke.Record {
+	l.t.Helper()
+	r.State, r.EndedAt = cke.RecordCompleted, r.StartedAt.Add(900*time.Millisecond)
+	for i := range r.Steps {
+		if r.Steps[i].EndedAt.IsZero() {
+			r.Steps[i].EndedAt = r.Steps[i].StartedAt.Add(300 * time.Millisecond)
+		}
+	}
+	l.put(r)
+	return r
+}
+
+const clusterFile = `name: prod
+nodes:
+  - {address: 10.0.0.11, hostname: cp1, user: cke, control_plane: true}
+  - {address: 10.0.0.12, hostname: cp2, user: cke, control_plane: true}
+  - {address: 10.0.0.13, hostname: cp3, user: cke, control_plane: true}
+`
+
+// golden compares with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s differs (-want +got):\n%s", path, d)
+	}
+}

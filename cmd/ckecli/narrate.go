@@ -1,0 +1,287 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// narrator tells people what the leader does, each thing once.
+type narrator struct {
+	out    *term.Live
+	colour bool
+	now    func() time.Time
+
+	records  map[int64]cke.Record
+	told     map[stepKey]bool
+	reason   string
+	blockers map[string]cke.Problem
+	still    time.Time // when running steps were last told
+	alone    bool      // it was told that nobody leads
+}
+
+// stepKey is a step of a record.
+type stepKey struct {
+	record int64
+	step   int
+}
+
+func newNarrator(out *term.Live, colour bool, now func() time.Time) *narrator {
+	return &narrator{out: out, colour: colour, now: now, records: map[int64]cke.Record{}, told: map[stepKey]bool{},
+		blockers: map[string]cke.Problem{}, still: now()}
+}
+
+// every is how often tick wants to be called.
+func (n *narrator) every() time.Duration {
+	if n.out.Terminal() {
+		return liveEvery
+	}
+	return stillEvery
+}
+
+func (n *narrator) paint(s term.Style, text string) string { return term.Paint(n.colour, s, text) }
+
+// record tells what is new in a record. Records may come more than once and out of date.
+func (n *narrator) record(r cke.Record) {
+	before, known := n.records[r.ID]
+	if known && !before.EndedAt.IsZero() {
+		return
+	}
+	n.records[r.ID] = r
+	if !known {
+		n.reason, n.alone = "", false // what is waited for is told again once the operation has ended
+		clear(n.blockers)
+		n.out.Print(n.paint(term.Bold, heading(r)) + term.Clean(": "+r.Reason))
+	}
+	var ended []int
+	for i, s := range r.Steps {
+		if !s.EndedAt.IsZero() && !n.told[stepKey{r.ID, i}] {
+			n.told[stepKey{r.ID, i}] = true
+			ended = append(ended, i)
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b int) int { return r.Steps[a].EndedAt.Compare(r.Steps[b].EndedAt) })
+	for _, i := range ended {
+		n.out.Print(n.step(r, r.Steps[i]))
+	}
+	if !r.EndedAt.IsZero() {
+		n.ending(r)
+	}
+	n.redraw()
+}
+
+// heading names an operation: "#12 bootstrap cp1, cp2, cp3".
+func heading(r cke.Record) string {
+	return term.Clean(strings.TrimSpace(fmt.Sprintf("#%d %s %s", r.ID, r.Operation, strings.Join(r.Targets, ", "))))
+}
+
+// step is one line for a step that ended.
+func (n *narrator) step(r cke.Record, s cke.StepRecord) string {
+	line := stepLine(r, s) + term.Took(s.EndedAt.Sub(s.StartedAt))
+	if s.Error != "" {
+		line += "  " + n.paint(term.Red, "failed: "+term.Clean(s.Error))
+	}
+	return line
+}
+
+// stepLine is a step's name and node in columns that suit the record.
+func stepLine(r cke.Record, s cke.StepRecord) string {
+	name, node := 24, 0
+	for _, t := range r.Targets {
+		node = max(node, term.Width(t))
+	}
+	for _, other := range r.Steps {
+		name, node = max(name, term.Width(other.Name)), max(node, term.Width(other.Node))
+	}
+	line := "  " + term.Pad(term.Clean(s.Name), name) + "  "
+	if node > 0 {
+		line += term.Pad(term.Clean(s.Node), node) + "  "
+	}
+	return line
+}
+
+func (n *narrator) ending(r cke.Record) {
+	took := term.Took(r.Took(n.now()))
+	switch r.State {
+	case cke.RecordCompleted:
+		n.out.Print(fmt.Sprintf("#%d %s after %s", r.ID, n.paint(term.Green, "completed"), took))
+	case cke.RecordInterrupted:
+		n.out.Print(fmt.Sprintf("#%d %s after %s; the next leader looks again", r.ID, n.paint(term.Yellow, "interrupted"), took))
+	default:
+		line := fmt.Sprintf("#%d %s after %s", r.ID, n.paint(term.Red, string(r.State)), took)
+		if !stepTold(r) && r.Error != "" {
+			line += ": " + term.Clean(r.Error)
+		}
+		n.out.Print(line)
+	}
+}
+
+// stepTold reports whether a failed step has told the error of the record.
+func stepTold(r cke.Record) bool {
+	return slices.ContainsFunc(r.Steps, func(s cke.StepRecord) bool { return s.Error != "" })
+}
+
+// status tells what is waited for while nothing is under way, once for every change.
+func (n *narrator) status(s cke.Status) {
+	n.alone = false
+	if s.Operation != nil && s.Operation.State == cke.RecordRunning {
+		return
+	}
+	if reason := steady(s.Reason); s.Reason != "" && reason != n.reason && len(n.running()) == 0 {
+		n.reason = reason
+		n.out.Print(n.paint(term.Yellow, "waiting:") + " " + term.Clean(s.Reason))
+	}
+	n.problems(s.Problems)
+	n.redraw()
+}
+
+// problems tells new problems with their remedies, and those that are gone.
+func (n *narrator) problems(now []cke.Problem) {
+	present := map[string]cke.Problem{}
+	for _, p := range now {
+		key := string(p.Code) + " " + p.Node
+		if _, told := present[key]; told {
+			continue
+		}
+		present[key] = p
+		if before, told := n.blockers[key]; !told || steady(before.Message) != steady(p.Message) {
+			n.out.Print("  " + n.paint(term.Yellow, problemText(p)))
+			if p.Remedy != "" {
+				n.out.Print("    " + term.Clean(p.Remedy))
+			}
+		}
+	}
+	var gone []cke.Problem
+	for key, p := range n.blockers {
+		if _, still := present[key]; !still {
+			gone = append(gone, p)
+		}
+	}
+	slices.SortFunc(gone, func(a, b cke.Problem) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Code, b.Code))
+	})
+	for _, p := range gone {
+		n.out.Print("  " + n.paint(term.Green, "no longer: "+problemText(p)))
+	}
+	n.blockers = present
+}
+
+// problemText is a problem in one line: code, node, message.
+func problemText(p cke.Problem) string {
+	text := p.Message
+	if p.Node != "" && !strings.HasPrefix(text, p.Node+":") {
+		text = p.Node + ": " + text
+	}
+	if p.Code != "" && p.Code != cke.CodeInternal {
+		text += " [" + string(p.Code) + "]"
+	}
+	return term.Clean(text)
+}
+
+// steady is text without figures, so that a count of seconds makes no news.
+func steady(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+func (n *narrator) noLeader(cluster string) {
+	if n.alone || len(n.running()) > 0 {
+		return
+	}
+	n.alone = true
+	n.out.Print(n.paint(term.Yellow, "waiting:")+" no daemon leads "+term.Clean(cluster)+" [CKE108]",
+		"    Start cke on a management host; the work begins then.")
+}
+
+// noStore says that the store is silent. The watches go on once it answers.
+func (n *narrator) noStore(err error) {
+	n.out.Print(n.paint(term.Yellow, "waiting:") + " " + term.Clean(err.Error()))
+}
+
+// running are the records under way, oldest first.
+func (n *narrator) running() []cke.Record {
+	var all []cke.Record
+	for _, r := range n.records {
+		if r.EndedAt.IsZero() {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b cke.Record) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// unfinished is the lowest id from first on of a record whose end has not been told.
+func (n *narrator) unfinished(first int64) int64 {
+	for {
+		r, known := n.records[first]
+		if !known || r.EndedAt.IsZero() {
+			return first
+		}
+		first++
+	}
+}
+
+// tick redraws how long running steps have taken; without a terminal it tells those that take long.
+func (n *narrator) tick() {
+	n.redraw()
+	if n.out.Terminal() || n.now().Sub(n.still) < stillEvery {
+		return
+	}
+	n.still = n.now()
+	for _, line := range n.liveLines() {
+		n.out.Print(line)
+	}
+}
+
+func (n *narrator) redraw() {
+	if n.out.Terminal() {
+		n.out.Show(n.liveLines()...)
+	}
+}
+
+// liveLines are the steps under way: those of one name in one line.
+func (n *narrator) liveLines() []string {
+	var all []string
+	for _, r := range n.running() {
+		var names []string
+		nodes, since, progress := map[string][]string{}, map[string]time.Time{}, map[string]string{}
+		for _, s := range r.Steps {
+			if !s.EndedAt.IsZero() {
+				continue
+			}
+			if since[s.Name].IsZero() {
+				names = append(names, s.Name)
+				since[s.Name] = s.StartedAt
+			}
+			if s.Node != "" {
+				nodes[s.Name] = append(nodes[s.Name], s.Node)
+			}
+			if s.Progress != "" {
+				progress[s.Name] = s.Progress
+			}
+		}
+		for _, name := range names {
+			line := "  " + term.Pad(term.Clean(name), 24) + "  " + term.Took(n.now().Sub(since[name]))
+			if len(nodes[name]) > 0 {
+				line += "  " + term.Clean(strings.Join(nodes[name], ", "))
+			}
+			if progress[name] != "" {
+				line += "  " + term.Clean(progress[name])
+			}
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// end takes the changing lines off the screen.
+func (n *narrator) end() { n.out.Show() }

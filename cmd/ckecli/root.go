@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cke"
+)
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:                        "ckecli",
+		Short:                      "Tell cke what you want, and see what it does",
+		Long:                       "ckecli tells cke which etcd clusters you want, and shows what cke sees, what it does and why.",
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		Args:                       cobra.ArbitraryArgs,
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
+		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return a.begin(cmd) },
+		RunE:                       groupRun,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.config, "config", cke.DefaultConfigFile, "configuration `file`")
+	f.StringVar(&a.cluster, "cluster", "", "`name` of the cluster; needed only where there are several")
+	f.StringVarP(&a.output, "output", "o", formatTable, "output `format`: "+strings.Join(formats, ", "))
+	f.DurationVar(&a.timeout, "timeout", 0, "longest time to wait, as 90s or 10m; what was begun goes on (default: no limit)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{err, cmd.CommandPath()} })
+	root.AddGroup(
+		&cobra.Group{ID: groupWant, Title: "What you want:"},
+		&cobra.Group{ID: groupSee, Title: "What is so, and what is done:"},
+		&cobra.Group{ID: groupEtcd, Title: "Reaching nodes and etcd:"},
+		&cobra.Group{ID: groupSelf, Title: "About ckecli:"},
+	)
+	root.AddCommand(
+		newClusterCommand(a),
+		newStatusCommand(a), newHistoryCommand(a), newLeaderCommand(a),
+		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newImagesCommand(a),
+		newVersionCommand(a), newCompletionCommand(a), newManCommand(a),
+	)
+	root.SetHelpCommand(newHelpCommand(a))
+	root.SetHelpCommandGroupID(groupSelf)
+	completeGlobals(a, root)
+	return root
+}
+
+// Groups of commands in the help.
+const (
+	groupWant = "want"
+	groupSee  = "see"
+	groupEtcd = "etcd"
+	groupSelf = "self"
+)
+
+// variables are the environment variables of global flags. A flag on the command line goes before its variable.
+var variables = map[string]string{
+	"config": "CKECLI_CONFIG", "cluster": "CKECLI_CLUSTER", "output": "CKECLI_OUTPUT", "timeout": "CKECLI_TIMEOUT",
+}
+
+// begin fills in what the environment says and starts the clock of --timeout.
+func (a *app) begin(cmd *cobra.Command) error {
+	a.clusterFlag = a.cluster
+	var fault error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		name := variables[f.Name]
+		value := a.getenv(name)
+		if name == "" || value == "" || f.Changed {
+			return
+		}
+		if err := cmd.Flags().Set(f.Name, value); err != nil {
+			fault = usageError{fmt.Errorf("variable %s: %w", name, err), cmd.CommandPath()}
+		}
+	})
+	if fault != nil {
+		return fault
+	}
+	a.configGiven = cmd.Flags().Changed("config")
+	if !slices.Contains(formats, a.output) {
+		return usageError{fmt.Errorf("output format %q is unknown; there are %s", a.output, strings.Join(formats, ", ")), cmd.CommandPath()}
+	}
+	if a.timeout < 0 {
+		return usageError{fmt.Errorf("--timeout %s is negative", a.timeout), cmd.CommandPath()}
+	}
+	if a.timeout > 0 {
+		ctx, cancel := context.WithTimeoutCause(cmd.Context(), a.timeout, errTimedOut)
+		a.cancel = cancel
+		cmd.SetContext(ctx)
+	}
+	return nil
+}
+
+// groupRun is what a command does that only holds others.
+func groupRun(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if close := cmd.SuggestionsFor(args[0]); len(close) > 0 {
+			err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(close, " or "))
+		}
+		return usageError{err, cmd.CommandPath()}
+	}
+	if !cmd.HasParent() {
+		return cmd.Help()
+	}
+	var all []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			all = append(all, c.Name())
+		}
+	}
+	return usageError{fmt.Errorf("%s needs a command: %s", cmd.CommandPath(), strings.Join(all, ", ")), cmd.CommandPath()}
+}
+
+// newGroup makes a command that only holds others.
+func newGroup(use, group, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, GroupID: group, Short: short, Args: cobra.ArbitraryArgs, RunE: groupRun, SuggestionsMinimumDistance: 2}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// usage makes a wrong number of arguments a usage error.
+func usage(n cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := n(cmd, args); err != nil {
+			return usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine()), cmd.CommandPath()}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+	"cke/storage"
+)
+
+// sshKeys are the keys that cke logs in to nodes with.
+type sshKeys interface {
+	SetSSHKey(ctx context.Context, cluster, node string, pem []byte) error
+	SSHKeys(ctx context.Context) ([]storage.SSHKeyInfo, error)
+	DeleteSSHKey(ctx context.Context, cluster, node string) error
+}
+
+func newSSHKeyCommand(a *app) *cobra.Command {
+	return newGroup("ssh-key", groupEtcd, "Give cke the keys to log in to nodes with",
+		newSSHKeySetCommand(a), newSSHKeyListCommand(a), newSSHKeyDeleteCommand(a))
+}
+
+const sshKeyScope = `Without --cluster the key is for all clusters; with it, for that cluster; with --node, for that node alone.
+The narrowest key is used. CKECLI_CLUSTER does not narrow a key.`
+
+func newSSHKeySetCommand(a *app) *cobra.Command {
+	var node string
+	cmd := &cobra.Command{
+		Use:   "set FILE|-",
+		Short: "Seal a private key in the store",
+		Long:  "Seal a private key in the store, in place of the one that was there. It must have no passphrase.\n\n" + sshKeyScope,
+		Args:  usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runSSHKeySet(cmd.Context(), a, s, args[0], node)
+		},
+	}
+	cmd.Flags().StringVar(&node, "node", "", "only for this node, by `name` or address")
+	must(cmd.RegisterFlagCompletionFunc("node", a.completeNodes()))
+	return cmd
+}
+
+// keyScope returns the cluster and the node's name that a key is for.
+func (a *app) keyScope(ctx context.Context, s specs, node string) (cluster, name string, err error) {
+	if node == "" {
+		return a.clusterFlag, "", nil
+	}
+	if cluster, err = a.theCluster(ctx, s); err != nil {
+		return "", "", err
+	}
+	spec, err := s.Spec(ctx, cluster)
+	if err != nil {
+		return "", "", err
+	}
+	n, err := declaredNode(spec, node)
+	return cluster, n.Name(), err
+}
+
+// declaredNode returns the node of this name or address.
+func declaredNode(spec cke.Spec, name string) (cke.Node, error) {
+	c := spec.Cluster.WithDefaults()
+	if n, ok := c.Node(name); ok {
+		return n, nil
+	}
+	return cke.Node{}, &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s declares no node %s", c.Name, name),
+		Facts: []string{"declared: " + commaList(c.Nodes, cke.Node.Name)}, Unchanged: true, Try: "ckecli node list"}
+}
+
+func commaList[T any](all []T, name func(T) string) string {
+	text := ""
+	for i, v := range all {
+		if i > 0 {
+			text += ", "
+		}
+		text += name(v)
+	}
+	return text
+}
+
+func runSSHKeySet(ctx context.Context, a *app, s interface {
+	sshKeys
+	specs
+}, file, node string) error {
+	pem, err := a.readFile(file)
+	if err != nil {
+		return err
+	}
+	cluster, name, err := a.keyScope(ctx, s, node)
+	if err != nil {
+		return err
+	}
+	if err := s.SetSSHKey(ctx, cluster, name, pem); err != nil {
+		return err
+	}
+	infos, err := s.SSHKeys(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range infos {
+		if i.Cluster == cluster && i.Node == name {
+			fmt.Fprintf(a.stderr, "Sealed for %s. Its line for authorized_keys on the nodes:\n", keyFor(i))
+			return a.show(view{data: i, names: []string{i.Fingerprint}, table: func(w io.Writer, _, _ bool) error {
+				_, err := fmt.Fprintln(w, i.PublicKey)
+				return err
+			}})
+		}
+	}
+	return nil
+}
+
+func keyFor(i storage.SSHKeyInfo) string {
+	switch {
+	case i.Cluster == "":
+		return "all clusters"
+	case i.Node == "":
+		return "cluster " + i.Cluster
+	}
+	return "node " + i.Node + " of " + i.Cluster
+}
+
+func newSSHKeyListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the keys, without what is secret", Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runSSHKeyList(cmd.Context(), a, s)
+		},
+	}
+}
+
+func runSSHKeyList(ctx context.Context, a *app, s sshKeys) error {
+	infos, err := s.SSHKeys(ctx)
+	if err != nil {
+		return err
+	}
+	all, names := []storage.SSHKeyInfo{}, []string{}
+	for _, i := range infos {
+		if a.clusterFlag == "" || i.Cluster == "" || i.Cluster == a.clusterFlag {
+			all, names = append(all, i), append(names, i.Fingerprint)
+		}
+	}
+	return a.show(view{data: all, names: names, table: func(w io.Writer, colour, wide bool) error {
+		if len(all) == 0 {
+			fmt.Fprintln(a.stderr, "There is no SSH key yet. Set one with: ckecli ssh-key set FILE")
+			return nil
+		}
+		header := []string{"CLUSTER", "NODE", "FINGERPRINT", "SET"}
+		if wide {
+			header = append(header, "PUBLIC KEY")
+		}
+		t := term.NewTable(header...)
+		for _, i := range all {
+			t.Add(term.Text(orAll(i.Cluster)), term.Text(orAll(i.Node)), term.Text(i.Fingerprint),
+				term.Text(a.ago(i.SetAt)+" ago"), term.Text(i.PublicKey))
+		}
+		return t.Write(w, colour)
+	}})
+}
+
+func orAll(s string) string {
+	if s == "" {
+		return "all"
+	}
+	return s
+}
+
+func newSSHKeyDeleteCommand(a *app) *cobra.Command {
+	var node string
+	cmd := &cobra.Command{
+		Use:   "delete",
+		Short: "Delete a key that is not in use",
+		Long:  "Delete a key. A key without which a declared node could not be reached is in use and stays.\n\n" + sshKeyScope,
+		Args:  usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runSSHKeyDelete(cmd.Context(), a, s, node)
+		},
+	}
+	cmd.Flags().StringVar(&node, "node", "", "the key of this node, by `name` or address")
+	must(cmd.RegisterFlagCompletionFunc("node", a.completeNodes()))
+	return cmd
+}
+
+func runSSHKeyDelete(ctx context.Context, a *app, s interface {
+	sshKeys
+	specs
+}, node string) error {
+	cluster, name := a.clusterFlag, node
+	if node != "" {
+		var err error
+		if cluster, err = a.theCluster(ctx, s); err != nil {
+			return err
+		}
+		if spec, err := s.Spec(ctx, cluster); err == nil {
+			if n, ok := spec.Cluster.Node(node); ok {
+				name = n.Name()
+			}
+		}
+	}
+	which := keyFor(storage.SSHKeyInfo{Cluster: cluster, Node: name})
+	err := s.DeleteSSHKey(ctx, cluster, name)
+	if errors.Is(err, cke.ErrNotFound) {
+		return &cke.Error{Code: cke.CodeNoSSHKey, What: "there is no SSH key for " + which, Unchanged: true, Try: "ckecli ssh-key list"}
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "The SSH key for %s is deleted.\n", which)
+	return nil
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// staleAfter is the age from which a status is no longer taken for the present: leaders store one at least every 10 s.
+const staleAfter = 30 * time.Second
+
+// redrawEvery is how often a watched screen is drawn again while nothing changes, so that ages are right.
+const redrawEvery = time.Second
+
+// statusOptions are the options of `status`.
+type statusOptions struct {
+	watch bool
+	check bool
+}
+
+func newStatusCommand(a *app) *cobra.Command {
+	var o statusOptions
+	cmd := &cobra.Command{
+		Use: "status [NAME]", GroupID: groupSee,
+		Short: "Show a cluster on one screen",
+		Long: `Show a cluster on one screen: its health and how many more members it can lose, its members, what is wrong
+and what to do about it, the operation under way or why there is none, and who leads.
+
+With --check the exit code tells: 0 ready, 3 degraded, 4 no leader or no status yet, 5 quorum lost.`,
+		Args: usage(cobra.MaximumNArgs(1)), ValidArgsFunction: first(a.completeClusters()),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.check && o.watch {
+				return usageError{errors.New("--check and --watch exclude each other"), cmd.CommandPath()}
+			}
+			if err := a.chooseCluster(cmd, args); err != nil {
+				return err
+			}
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runStatus(cmd.Context(), a, s, o)
+		},
+	}
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it changes")
+	cmd.Flags().BoolVar(&o.check, "check", false, "tell the health by the exit code")
+	return cmd
+}
+
+// screen is what `status` shows.
+type screen struct {
+	status cke.Status
+	// revision is the stored one, which the status may not know yet; 0: not known.
+	revision int64
+	// led tells whether a daemon leads the cluster now.
+	led bool
+}
+
+func runStatus(ctx context.Context, a *app, s store, o statusOptions) error {
+	name, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	if o.watch {
+		return a.watchStatus(ctx, s, name, func(sc screen) view { return a.statusView(sc) })
+	}
+	sc, err := readScreen(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if err := a.show(a.statusView(sc)); err != nil {
+		return err
+	}
+	if o.check {
+		return a.check(sc)
+	}
+	return nil
+}
+
+func readScreen(ctx context.Context, s store, name string) (screen, error) {
+	spec, err := s.Spec(ctx, name)
+	if err != nil {
+		return screen{}, err
+	}
+	st, err := s.Status(ctx, name)
+	if errors.Is(err, cke.ErrNotFound) {
+		return screen{}, noStatus(ctx, s, name)
+	}
+	if err != nil {
+		return screen{}, err
+	}
+	led, err := isLed(ctx, s, name)
+	return screen{status: st, revision: spec.Generation, led: led}, err
+}
+
+func isLed(ctx context.Context, s leadership, name string) (bool, error) {
+	_, err := s.Leader(ctx, name)
+	if errors.Is(err, cke.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func noStatus(ctx context.Context, s leadership, name string) error {
+	if led, err := isLed(ctx, s, name); err == nil && led {
+		return &cke.Error{Code: cke.CodeNoLeader, What: "the leader of " + name + " has told no status yet", Try: "ckecli status --watch"}
+	}
+	return &cke.Error{Code: cke.CodeNoLeader, What: name + " has no status yet: no daemon leads it", Try: "systemctl start cke"}
+}
+
+// check is the exit code that tells the health.
+func (a *app) check(sc screen) error {
+	quorate, known := sc.status.Condition(cke.CondQuorate)
+	switch {
+	case !sc.led, a.age(sc.status) > staleAfter:
+		return exitError(exitNoStatus)
+	case sc.status.Health == cke.HealthReady && sc.status.ObservedGeneration >= sc.revision:
+		return nil
+	case sc.status.Health == cke.HealthLost:
+		return exitError(exitQuorumLost)
+	case sc.status.Health == cke.HealthFrozen && known && quorate.Status == cke.False:
+		return exitError(exitQuorumLost)
+	}
+	return exitError(exitDegraded)
+}
+
+func (a *app) age(s cke.Status) time.Duration { return a.now().Sub(s.ObservedAt) }
+
+// watchStatus shows the status whenever it changes, until ctx ends.
+func (a *app) watchStatus(ctx context.Context, s store, name string, show func(screen) view) error {
+	if _, err := s.Spec(ctx, name); err != nil {
+		return err
+	}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	size := a.size(a.stdout)
+	if a.structured() || a.output == formatName {
+		size = nil
+	}
+	drawn := term.NewScreen(a.stdout, size)
+	var tick <-chan time.Time
+	if size != nil {
+		ticker := time.NewTicker(redrawEvery)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	patience := time.NewTimer(leaderPatience)
+	defer patience.Stop()
+	clusters := s.WatchCluster(watching, name)
+	statuses := s.WatchStatus(watching, name)
+	sc := screen{led: true}
+	for {
+		select {
+		case <-ctx.Done():
+			return detached(ctx, ctx.Err(), "nothing was waited for", "")
+		case <-patience.C:
+			if sc.status.Cluster == "" {
+				fmt.Fprintln(a.stderr, noStatus(ctx, s, name))
+			}
+			continue
+		case c, open := <-clusters:
+			if !open {
+				return watchEnded(ctx)
+			}
+			if c.Spec.Generation == 0 {
+				return &cke.Error{Code: cke.CodeCluster, What: "cluster " + name + " has been deleted"}
+			}
+			if sc.revision == c.Spec.Generation {
+				continue
+			}
+			sc.revision = c.Spec.Generation
+		case st, open := <-statuses:
+			if !open {
+				return watchEnded(ctx)
+			}
+			sc.status = st
+		case <-tick:
+		}
+		if sc.status.Cluster == "" {
+			continue
+		}
+		if a.age(sc.status) > staleAfter {
+			sc.led, _ = isLed(ctx, s, name)
+		} else {
+			sc.led = true
+		}
+		var b bytes.Buffer
+		if err := a.showOn(&b, show(sc), size != nil && a.colour(a.stdout)); err != nil {
+			return err
+		}
+		if err := drawn.Draw(b.String()); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"cke"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// renderer is an app that only renders, at noon.
+func renderer() *app {
+	return newApp(nil, nil, nil, func(string) string { return "" }, func() time.Time { return noon }, nil)
+}
+
+// degraded is the status of three members, the third of which is unreachable.
+func degraded() cke.Status {
+	expiry := noon.Add(312*24*time.Hour + time.Hour)
+	member := func(name, address, role string, lag int64) cke.MemberStatus {
+		return cke.MemberStatus{Name: name, Address: address, ID: "8e9e05c52164694d", Join: "0123456789ab", Role: role, State: "healthy", Ready: true, Lag: lag,
+			DBSize: 84_000_000, Version: "3.6.16", CertNotAfter: expiry, Since: noon.Add(-6 * 24 * time.Hour)}
+	}
+	dead := cke.MemberStatus{Name: "cp3", Address: "10.0.0.13", Join: "ba9876543210", Role: "-", State: "unreachable", Reason: "its node does not answer",
+		Lag: -1, CertNotAfter: expiry, Since: noon.Add(-4 * time.Minute)}
+	return cke.Status{
+		Cluster: "prod", Generation: 41, ObservedGeneration: 41, ObservedAt: noon.Add(-3 * time.Second), Health: cke.HealthDegraded,
+		Summary: "quorum held, can lose 0 more members", Declared: 3, Ready: 2,
+		ClusterID: "cdf818194e3a8c32", Incarnation: "aaaabbbbcccc",
+		Members: []cke.MemberStatus{member("cp1", "10.0.0.11", "leader", 0), member("cp2", "10.0.0.12", "follower", 2), dead},
+		Conditions: []cke.Condition{
+			{Type: cke.CondReady, Status: cke.False, Reason: "Degraded", Message: "waiting for cp3: its data may be intact", Since: noon.Add(-4 * time.Minute)},
+			{Type: cke.CondQuorate, Status: cke.True, Reason: "LinearizableRead", Message: "a linearizable read succeeded", Since: noon.Add(-6 * 24 * time.Hour)}},
+		Problems: []cke.Problem{{Code: cke.CodeUnreachable, Node: "cp3", Message: "ssh 10.0.0.13:22: no route to host",
+			Remedy: "Check power, network and sshd of the node; cke goes on by itself once it answers.", Since: noon.Add(-4 * time.Minute)}},
+		Reason:        "cp3 has 10m before replacement is considered, its data may be intact",
+		LastOperation: &cke.OperationStatus{ID: 7, Type: "start-members", State: cke.RecordCompleted, Time: noon.Add(-2 * time.Hour)},
+		Leader:        cke.Leader{Host: "boot-1", Term: 12, Since: noon.Add(-6 * 24 * time.Hour)},
+	}
+}
+
+func TestStatus_Renders(t *testing.T) {
+	working := degraded()
+	working.Operation = &cke.OperationStatus{ID: 8, Type: "bootstrap", State: cke.RecordRunning, Time: noon.Add(-2 * time.Second)}
+	working.Reason, working.Problems, working.Members, working.Health, working.Summary = "no member has data", nil, nil, cke.HealthForming, "bootstrap is under way"
+	working.ObservedGeneration = 40
+	failed := degraded()
+	failed.LastOperation = &cke.OperationStatus{ID: 9, Type: "bootstrap", State: cke.RecordFailed, Description: "cp3: start: exit code 1\x1b[2J", Time: noon.Add(-time.Minute)}
+	failed.LastErrors = []cke.LastError{{Code: cke.CodeEtcdExited, Description: "cp3: start: exit code 1", ObservedAt: noon.Add(-time.Minute)}}
+	old := degraded()
+	old.ObservedAt = noon.Add(-25 * time.Minute)
+	expiring := degraded()
+	expiring.Members[0].CertNotAfter, expiring.Members[1].CertNotAfter = noon.Add(5*24*time.Hour), noon.Add(-time.Second)
+	for _, tc := range []struct {
+		name   string
+		screen screen
+		colour bool
+		wide   bool
+	}{
+		{"degraded", screen{degraded(), 41, true}, false, false},
+		{"degraded-wide", screen{degraded(), 41, true}, false, true},
+		{"degraded-colour", screen{degraded(), 41, true}, true, false},
+		{"bootstrapping", screen{working, 41, true}, false, false},
+		{"failed", screen{failed, 42, true}, false, false},
+		{"silent-leader", screen{old, 41, true}, false, false},
+		{"no-leader", screen{old, 41, false}, false, false},
+		{"expiring", screen{expiring, 41, true}, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := renderer().renderStatus(&b, tc.screen, tc.colour, tc.wide); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "status/"+tc.name+".txt", b.String())
+		})
+	}
+}
+
+func TestStatus_CheckTellsTheHealthByTheExitCode(t *testing.T) {
+	with := func(change func(*screen)) screen {
+		sc := screen{degraded(), 41, true}
+		change(&sc)
+		return sc
+	}
+	for name, tc := range map[string]struct {
+		screen screen
+		want   error
+	}{
+		"ready":             {with(func(s *screen) { s.status.Health = cke.HealthReady }), nil},
+		"ready of older":    {with(func(s *screen) { s.status.Health = cke.HealthReady; s.revision = 42 }), exitError(3)},
+		"degraded":          {with(func(*screen) {}), exitError(3)},
+		"forming":           {with(func(s *screen) { s.status.Health = cke.HealthForming; s.status.Tolerance = -1 }), exitError(3)},
+		"lost":              {with(func(s *screen) { s.status.Health = cke.HealthLost }), exitError(5)},
+		"frozen, quorate":   {with(func(s *screen) { s.status.Health = cke.HealthFrozen }), exitError(3)},
+		"frozen, no quorum": {with(func(s *screen) { s.status.Health = cke.HealthFrozen; s.status.Conditions[1].Status = cke.False }), exitError(5)},
+		"no leader":         {with(func(s *screen) { s.led = false }), exitError(4)},
+		"stale":             {with(func(s *screen) { s.status.ObservedAt = noon.Add(-time.Hour) }), exitError(4)},
+	} {
+		if got := renderer().check(tc.screen); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+
+	"cke"
+	"cke/storage"
+)
+
+// store is what ckecli needs of the store. Its contract is that of storage.Store.
+type store interface {
+	specs
+	tellings
+	leadership
+	sshKeys
+	hostKeys
+	identities
+	Close() error
+}
+
+// specs is what people want.
+type specs interface {
+	Clusters(ctx context.Context) ([]string, error)
+	Spec(ctx context.Context, cluster string) (cke.Spec, error)
+	SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error)
+	SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts storage.SetOptions) (cke.Spec, error)
+	RequestDelete(ctx context.Context, cluster, by string) error
+	WatchCluster(ctx context.Context, cluster string) <-chan storage.ClusterState
+}
+
+// tellings are what leaders tell.
+type tellings interface {
+	Status(ctx context.Context, cluster string) (cke.Status, error)
+	WatchStatus(ctx context.Context, cluster string) <-chan cke.Status
+	Records(ctx context.Context, cluster string, n int) ([]cke.Record, error)
+	Record(ctx context.Context, cluster string, id int64) (cke.Record, error)
+	WatchRecords(ctx context.Context, cluster string, after int64) <-chan cke.Record
+}
+
+// openStore connects to the store that the configuration names.
+func openStore(ctx context.Context, c cke.Config) (store, error) {
+	return storage.Open(ctx, storeConfig(c))
+}
+
+func storeConfig(c cke.Config) storage.Config {
+	return storage.Config{
+		Endpoints:     c.Store.Endpoints,
+		Prefix:        c.Store.Prefix,
+		TLS:           storage.TLS(c.Store.TLS),
+		Username:      c.Store.Username,
+		PasswordFile:  c.Store.PasswordFile,
+		Embedded:      storage.EmbeddedConfig{DataDir: c.Store.Embedded.DataDir},
+		SecretKeyFile: c.SecretKeyFile,
+	}
+}

@@ -1,0 +1,204 @@
+package etcdnode
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cke"
+)
+
+// Labels of our containers and volumes.
+const (
+	LabelCluster     = "cke.cluster"
+	LabelIncarnation = "cke.incarnation"
+	LabelJoin        = "cke.join"
+	// LabelDescription is the digest of the Description that a container was made from.
+	LabelDescription = "cke.description"
+	// LabelHelper marks a container that is never started and removed at once.
+	LabelHelper = "cke.helper"
+)
+
+// Where things are in an etcd container. The volume is mounted at DataPath.
+const (
+	DataPath = "/var/lib/etcd"
+	dataDir  = "data"
+	pkiDir   = "pki"
+)
+
+// Files in the volume that the authority issues, relative to DataPath.
+const (
+	PeerCAFile     = pkiDir + "/peer-ca.crt"
+	PeerCertFile   = pkiDir + "/peer.crt"
+	PeerKeyFile    = pkiDir + "/peer.key"
+	ClientCAFile   = pkiDir + "/client-ca.crt"
+	ServerCAFile   = pkiDir + "/server-ca.crt"
+	ServerCertFile = pkiDir + "/server.crt"
+	ServerKeyFile  = pkiDir + "/server.key"
+)
+
+// Bounds of every etcd container.
+const (
+	stopSeconds = 30 // etcd moves its leadership away first; source: etcd, request timeout
+	openFiles   = 65536
+	logSize     = "10m"
+	logFiles    = "3"
+)
+
+// restartPolicy is Docker's word for who starts a container again.
+type restartPolicy string
+
+const (
+	restartNever  restartPolicy = "no"
+	restartAlways restartPolicy = "unless-stopped"
+)
+
+// Description is all that an etcd container is made from, in Docker's terms. The rest is the same for all: the host's
+// network, a read-only root file system, no privilege, the volume at DataPath, the user that the image names.
+type Description struct {
+	Name         string // of the container
+	Image        string
+	Entrypoint   []string
+	Args         []string
+	Env          []string // sorted
+	Volume       string
+	Binds        []cke.Bind `json:",omitempty"`
+	Labels       map[string]string
+	NanoCPUs     int64 `json:",omitempty"` // 10⁻⁹ CPUs; 0: no limit
+	Memory       int64 `json:",omitempty"` // bytes; 0: no limit
+	Capabilities []string
+	OpenFiles    int64
+	StopSeconds  int
+	LogOptions   map[string]string
+	// Restart is no part of the digest: KeepRunning changes it later.
+	Restart restartPolicy `json:"-"`
+}
+
+// Digest is the same for descriptions that make the same container, restart policy aside.
+func (d Description) Digest() string {
+	b, err := json.Marshal(d)
+	if err != nil {
+		panic(err) // strings, numbers and lists only
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Describe describes the container of a member in full. It is a pure function of its argument.
+//
+// The engine may restart a member by itself only with StartOwnData: etcd with these arguments refuses to start on an
+// empty volume.
+func Describe(s cke.MemberSpec) Description {
+	j := s.Join
+	d := Description{
+		Name: j.Volume, Image: j.Etcd.Image, Entrypoint: []string{"etcd"}, Args: arguments(s), Env: environment(j.Etcd.ExtraEnv),
+		Volume: j.Volume, Binds: j.Etcd.ExtraBinds, Labels: labels(s),
+		NanoCPUs: int64(j.Etcd.Resources.CPUs * 1e9), Memory: int64(j.Etcd.Resources.Memory),
+		// The volume's directory may belong to another user than root.
+		Capabilities: []string{"DAC_OVERRIDE"},
+		OpenFiles:    openFiles, StopSeconds: stopSeconds,
+		LogOptions: map[string]string{"max-size": logSize, "max-file": logFiles},
+		Restart:    restartNever,
+	}
+	if min(j.ClientPort, j.PeerPort) < 1024 {
+		d.Capabilities = append(d.Capabilities, "NET_BIND_SERVICE")
+	}
+	if s.Mode == cke.StartOwnData {
+		d.Restart = restartAlways
+	}
+	return d
+}
+
+func labels(s cke.MemberSpec) map[string]string {
+	return map[string]string{LabelCluster: s.Cluster, LabelIncarnation: s.Join.Incarnation, LabelJoin: string(s.Join.ID)}
+}
+
+func environment(extra map[string]string) []string {
+	var env []string
+	for _, k := range slices.Sorted(maps.Keys(extra)) {
+		env = append(env, k+"="+extra[k])
+	}
+	return env
+}
+
+// arguments are etcd's. The user's extra ones come last: etcd takes the last of a flag that stands twice.
+func arguments(s cke.MemberSpec) []string {
+	j := s.Join
+	args := []string{
+		"--name=" + j.Member,
+		"--data-dir=" + DataPath + "/" + dataDir,
+		"--listen-client-urls=" + strings.Join(listenURLs(j), ","),
+		"--advertise-client-urls=" + j.ClientURL(),
+		"--listen-peer-urls=" + j.PeerURL(),
+		"--initial-advertise-peer-urls=" + j.PeerURL(),
+		"--client-cert-auth=true",
+		"--trusted-ca-file=" + DataPath + "/" + ClientCAFile,
+		"--cert-file=" + DataPath + "/" + ServerCertFile,
+		"--key-file=" + DataPath + "/" + ServerKeyFile,
+		"--peer-client-cert-auth=true",
+		"--peer-trusted-ca-file=" + DataPath + "/" + PeerCAFile,
+		"--peer-cert-file=" + DataPath + "/" + PeerCertFile,
+		"--peer-key-file=" + DataPath + "/" + PeerKeyFile,
+		"--pre-vote=true",
+		"--logger=zap",
+		"--log-level=info",
+	}
+	args = append(args, corruptionChecks(j.Etcd.Version)...)
+	args = append(args, initialCluster(s)...)
+	return append(args, j.Etcd.ExtraArgs...)
+}
+
+// listenURLs are the node's address and the loopback one, for etcdctl on the node.
+func listenURLs(j cke.Join) []string {
+	urls := []string{j.ClientURL()}
+	if loopback := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(j.ClientPort)); loopback != urls[0] {
+		urls = append(urls, loopback)
+	}
+	return urls
+}
+
+// corruptionChecks turns on the cheap checks, under the names that the minor version knows. Unknown versions count as
+// new ones: 3.7 does not start with an --experimental flag. Source: etcd, upgrade guides to 3.6 and 3.7.
+func corruptionChecks(version string) []string {
+	if strings.HasPrefix(version, "3.5.") {
+		return []string{"--experimental-initial-corrupt-check=true", "--experimental-compact-hash-check-enabled=true"}
+	}
+	return []string{"--feature-gates=InitialCorruptCheck=true,CompactHashCheck=true"}
+}
+
+// initialCluster says with whom to start. A member that has its data ignores it, and one that should have refuses to
+// start without: it is alone in its list, in a cluster that exists.
+func initialCluster(s cke.MemberSpec) []string {
+	state, peers := "existing", s.Peers
+	switch s.Mode {
+	case cke.StartNew:
+		state = "new"
+	case cke.StartOwnData:
+		peers = []cke.Peer{{Name: s.Join.Member, URL: s.Join.PeerURL()}}
+	}
+	peers = slices.SortedFunc(slices.Values(peers), func(a, b cke.Peer) int { return cmp.Compare(a.URL, b.URL) })
+	var list []string
+	for _, p := range peers {
+		list = append(list, p.Name+"="+p.URL)
+	}
+	return []string{
+		"--initial-cluster=" + strings.Join(list, ","),
+		"--initial-cluster-token=" + s.Token,
+		"--initial-cluster-state=" + state,
+	}
+}
+
+// ours returns cke.ErrConflict unless the container is the join's.
+func ours(c cke.Container, j cke.Join) error {
+	if c.Join == j.ID && c.Incarnation == j.Incarnation {
+		return nil
+	}
+	return fmt.Errorf("%s on %s carries the labels of another membership (%q): %w", c.Name, j.Node.Name(), c.Join, cke.ErrConflict)
+}

@@ -1,0 +1,387 @@
+package etcdnode
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/docker/go-units"
+
+	"cke"
+)
+
+// docker speaks with one node's Docker engine. All use of the Docker client library stands in this file. Errors are
+// the library's, wrapped in cke.ErrNotFound or cke.ErrConflict where they mean that; session.explain does the rest.
+type docker struct {
+	api       *client.Client
+	transport *http.Transport
+	version   atomic.Pointer[string] // as the engine's Server header tells it
+}
+
+// engineContainer is a container with what only we need to know of it.
+type engineContainer struct {
+	cke.Container
+	Restart restartPolicy
+}
+
+// newDocker returns a client that opens its streams with dial. The API version is negotiated at the first call.
+func newDocker(dial func(context.Context) (net.Conn, error)) (*docker, error) {
+	d := &docker{transport: &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		MaxIdleConnsPerHost: 2,
+		DisableCompression:  true,
+	}}
+	// No WithHost: after WithHTTPClient it would replace the dialer.
+	api, err := client.NewClientWithOpts(
+		client.WithHTTPClient(&http.Client{Transport: roundTripper(d.roundTrip), CheckRedirect: client.CheckRedirect}),
+		client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, fmt.Errorf("make a Docker client: %w", err)
+	}
+	d.api = api
+	return d, nil
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// roundTrip reads the engine's version from the answer ("Docker/20.10.24 (linux)"), which saves a call for it.
+func (d *docker) roundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := d.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if v, ok := strings.CutPrefix(resp.Header.Get("Server"), "Docker/"); ok {
+		v, _, _ = strings.Cut(v, " ")
+		if old := d.version.Load(); old == nil || *old != v {
+			d.version.Store(&v)
+		}
+	}
+	return resp, nil
+}
+
+// close drops idle streams; those in use end with the session.
+func (d *docker) close() { d.transport.CloseIdleConnections() }
+
+// engineVersion is empty until the first answer.
+func (d *docker) engineVersion() string {
+	if v := d.version.Load(); v != nil {
+		return *v
+	}
+	return ""
+}
+
+func (d *docker) ping(ctx context.Context) error {
+	_, err := d.api.Ping(ctx)
+	return err
+}
+
+// containers lists all containers of the engine; dates and exit codes are left out.
+func (d *docker) containers(ctx context.Context) ([]cke.Container, error) {
+	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true})
+	if err != nil {
+		return nil, meaning(err)
+	}
+	out := make([]cke.Container, 0, len(list))
+	for _, c := range list {
+		name := ""
+		if len(c.Names) > 0 {
+			name = c.Names[0]
+		}
+		out = append(out, containerOf(c.ID, name, c.Image, string(c.State), c.Labels))
+	}
+	return out, nil
+}
+
+func containerOf(id, name, image, state string, labels map[string]string) cke.Container {
+	return cke.Container{
+		ID: id, Name: strings.TrimPrefix(name, "/"), Image: image, State: cke.ContainerState(state),
+		Cluster: labels[LabelCluster], Incarnation: labels[LabelIncarnation], Join: cke.JoinID(labels[LabelJoin]),
+		Description: labels[LabelDescription],
+	}
+}
+
+// container looks at one container, by name or id. cke.ErrNotFound: there is none.
+func (d *docker) container(ctx context.Context, name string) (engineContainer, error) {
+	c, err := d.api.ContainerInspect(ctx, name)
+	if err != nil {
+		return engineContainer{}, meaning(err)
+	}
+	if c.ContainerJSONBase == nil || c.State == nil || c.Config == nil || c.HostConfig == nil {
+		return engineContainer{}, errors.New("the engine's answer lacks the container's state")
+	}
+	out := engineContainer{
+		Container: containerOf(c.ID, c.Name, c.Config.Image, string(c.State.Status), c.Config.Labels),
+		Restart:   restartPolicy(c.HostConfig.RestartPolicy.Name),
+	}
+	out.StartedAt, out.FinishedAt = moment(c.State.StartedAt), moment(c.State.FinishedAt)
+	if !out.Running() {
+		out.ExitCode = c.State.ExitCode
+		out.LastWords = c.State.Error // what kept it from starting, as told by the engine
+	}
+	return out, nil
+}
+
+// moment reads a time of the engine's; never is "0001-01-01T00:00:00Z" there.
+func moment(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() < 1970 {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// lastLog returns the last lines of a container's log.
+func (d *docker) lastLog(ctx context.Context, id string, lines int) ([]byte, error) {
+	r, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: fmt.Sprint(lines)})
+	if err != nil {
+		return nil, meaning(err)
+	}
+	defer r.Close()
+	var log bytes.Buffer
+	_, err = stdcopy.StdCopy(&log, &log, io.LimitReader(r, 1<<20))
+	return log.Bytes(), err
+}
+
+// create makes a container, not started. cke.ErrConflict: one of that name is there.
+func (d *docker) create(ctx context.Context, c Description) error {
+	mounts := []mount.Mount{{Type: mount.TypeVolume, Source: c.Volume, Target: DataPath, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}
+	for _, b := range c.Binds {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: b.Source, Target: b.Destination, ReadOnly: b.ReadOnly})
+	}
+	labels := map[string]string{LabelDescription: c.Digest()}
+	for k, v := range c.Labels {
+		labels[k] = v
+	}
+	grace := c.StopSeconds
+	_, err := d.api.ContainerCreate(ctx,
+		&container.Config{
+			Image: c.Image, Entrypoint: c.Entrypoint, Cmd: c.Args, Env: c.Env, Labels: labels,
+			StopSignal: "SIGTERM", StopTimeout: &grace,
+		},
+		&container.HostConfig{
+			NetworkMode: container.NetworkMode("host"), Mounts: mounts, ReadonlyRootfs: true,
+			CapDrop: []string{"ALL"}, CapAdd: c.Capabilities, SecurityOpt: []string{"no-new-privileges"},
+			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(c.Restart)},
+			LogConfig:     container.LogConfig{Type: "json-file", Config: c.LogOptions},
+			Resources: container.Resources{
+				NanoCPUs: c.NanoCPUs, Memory: c.Memory,
+				Ulimits: []*container.Ulimit{{Name: "nofile", Soft: c.OpenFiles, Hard: c.OpenFiles}},
+			},
+		}, nil, nil, c.Name)
+	return meaning(err)
+}
+
+// createHelper makes a container that is never started: it only gives access to a directory or volume, mounted at
+// target, through the archive API.
+func (d *docker) createHelper(ctx context.Context, name, image, source, target string) error {
+	_, err := d.api.ContainerCreate(ctx,
+		&container.Config{Image: image, Entrypoint: []string{"none"}, Labels: map[string]string{LabelHelper: "true"}},
+		// Binds, not Mounts: for these alone every engine makes a directory that is missing.
+		&container.HostConfig{NetworkMode: container.NetworkMode("none"), Binds: []string{source + ":" + target}}, nil, nil, name)
+	return meaning(err)
+}
+
+func (d *docker) start(ctx context.Context, id string) error {
+	return meaning(d.api.ContainerStart(ctx, id, container.StartOptions{}))
+}
+
+func (d *docker) stop(ctx context.Context, id string, grace time.Duration) error {
+	seconds := int((grace + time.Second - 1) / time.Second)
+	return meaning(d.api.ContainerStop(ctx, id, container.StopOptions{Timeout: &seconds}))
+}
+
+func (d *docker) remove(ctx context.Context, id string) error {
+	return meaning(d.api.ContainerRemove(ctx, id, container.RemoveOptions{}))
+}
+
+func (d *docker) setRestart(ctx context.Context, id string, p restartPolicy) error {
+	_, err := d.api.ContainerUpdate(ctx, id, container.UpdateConfig{RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(p)}})
+	return meaning(err)
+}
+
+// putTar unpacks a tar archive into a directory of a container, which need not run. What it holds goes before what is
+// there, also a file before a directory.
+func (d *docker) putTar(ctx context.Context, id, dir string, tar io.Reader) error {
+	return meaning(d.api.CopyToContainer(ctx, id, dir, tar, container.CopyToContainerOptions{AllowOverwriteDirWithFile: true}))
+}
+
+// getTar streams a path of a container, which need not run, as a tar archive. cke.ErrNotFound: it is not there.
+func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, error) {
+	r, _, err := d.api.CopyFromContainer(ctx, id, path)
+	return r, meaning(err)
+}
+
+// stat returns the size of a file of a container, which need not run. cke.ErrNotFound: it is not there.
+func (d *docker) stat(ctx context.Context, id, path string) (size int64, err error) {
+	s, err := d.api.ContainerStatPath(ctx, id, path)
+	return s.Size, meaning(err)
+}
+
+// engineVolume is a volume with the directory that backs it, where one was named.
+type engineVolume struct {
+	cke.Volume
+	Device string
+}
+
+func (d *docker) volumes(ctx context.Context) ([]cke.Volume, error) {
+	list, err := d.api.VolumeList(ctx, volume.ListOptions{})
+	if err != nil {
+		return nil, meaning(err)
+	}
+	out := make([]cke.Volume, 0, len(list.Volumes))
+	for _, v := range list.Volumes {
+		out = append(out, volumeOf(*v).Volume)
+	}
+	return out, nil
+}
+
+func volumeOf(v volume.Volume) engineVolume {
+	return engineVolume{Device: v.Options["device"], Volume: cke.Volume{
+		Name: v.Name, Cluster: v.Labels[LabelCluster], Incarnation: v.Labels[LabelIncarnation],
+		Join: cke.JoinID(v.Labels[LabelJoin]), CreatedAt: moment(v.CreatedAt),
+	}}
+}
+
+func (d *docker) volume(ctx context.Context, name string) (engineVolume, error) {
+	v, err := d.api.VolumeInspect(ctx, name)
+	return volumeOf(v), meaning(err)
+}
+
+// createVolume makes a volume, or returns the one that is there, with whatever labels it has.
+func (d *docker) createVolume(ctx context.Context, name string, labels map[string]string, device string) (engineVolume, error) {
+	o := volume.CreateOptions{Name: name, Driver: "local", Labels: labels}
+	if device != "" {
+		o.DriverOpts = map[string]string{"type": "none", "o": "bind", "device": device}
+	}
+	v, err := d.api.VolumeCreate(ctx, o)
+	return volumeOf(v), meaning(err)
+}
+
+func (d *docker) removeVolume(ctx context.Context, name string) error {
+	return meaning(d.api.VolumeRemove(ctx, name, false))
+}
+
+func (d *docker) hasImage(ctx context.Context, ref string) (bool, error) {
+	_, err := d.api.ImageInspect(ctx, ref)
+	if cerrdefs.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// loadImage sends the content of a docker archive.
+func (d *docker) loadImage(ctx context.Context, archive io.Reader) error {
+	resp, err := d.api.ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
+	if err != nil {
+		return meaning(err)
+	}
+	defer resp.Body.Close()
+	return followStream(resp.Body, nil)
+}
+
+func (d *docker) pullImage(ctx context.Context, ref string, progress func(string)) error {
+	r, err := d.api.ImagePull(ctx, ref, image.PullOptions{})
+	if err != nil {
+		return meaning(err)
+	}
+	defer r.Close()
+	return followStream(r, progress)
+}
+
+// followStream reads the engine's account of a load or pull to its end; errors stand in it.
+func followStream(r io.Reader, progress func(string)) error {
+	type line struct {
+		ID             string `json:"id"`
+		Status         string `json:"status"`
+		ProgressDetail struct{ Current, Total int64 }
+		Error          string `json:"error"`
+	}
+	layers := map[string]line{}
+	for d := json.NewDecoder(r); ; {
+		var l line
+		if err := d.Decode(&l); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read the engine's account: %w", err)
+		}
+		if l.Error != "" {
+			return errors.New(l.Error)
+		}
+		if progress == nil || l.Status != "Downloading" || l.ProgressDetail.Total <= 0 {
+			continue
+		}
+		layers[l.ID] = l
+		var current, total int64
+		for _, l := range layers {
+			current, total = current+l.ProgressDetail.Current, total+l.ProgressDetail.Total
+		}
+		progress(progressText(current, total))
+	}
+}
+
+// progressText is "42 of 63 MB".
+func progressText(current, total int64) string {
+	return fmt.Sprintf("%d of %d MB", current/units.MB, max(total, current)/units.MB)
+}
+
+// watched are the events that can change what an observation says.
+func watched() filters.Args {
+	f := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("type", "volume"))
+	for _, action := range []string{"create", "start", "die", "stop", "pause", "unpause", "rename", "destroy"} {
+		f.Add("event", action)
+	}
+	return f
+}
+
+// events calls heard for every event of a container or volume until ctx ends or the stream breaks; opened is called
+// once it is certain that no event is missed any more.
+func (d *docker) events(ctx context.Context, opened func(), heard func(cke.Container)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	messages, failed := d.api.Events(ctx, events.ListOptions{Filters: watched()})
+	opened()
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case m := <-messages:
+			name := m.Actor.Attributes["name"]
+			if m.Type == events.VolumeEventType {
+				name = m.Actor.ID
+			}
+			heard(containerOf(m.Actor.ID, name, m.Actor.Attributes["image"], "", m.Actor.Attributes))
+		}
+	}
+}
+
+// meaning adds the sentinel that an engine's answer stands for.
+func meaning(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case cerrdefs.IsNotFound(err):
+		return fmt.Errorf("%w: %w", cke.ErrNotFound, err)
+	case cerrdefs.IsConflict(err):
+		return fmt.Errorf("%w: %w", cke.ErrConflict, err)
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"cke"
+)
+
+// noAnswer is the problem of a member that lets EndpointLimit pass.
+const noAnswer = "no answer in 1s"
+
+// hedge is when the local question is asked, while the one that needs a quorum has not been answered.
+const hedge = 50 * time.Millisecond
+
+// endpointFacts is what a look at a member found.
+type endpointFacts struct {
+	status  cke.EndpointStatus
+	silent  bool // it let the limit pass
+	members []cke.Member
+	source  cke.MembersSource
+	alarms  []cke.Alarm
+}
+
+// sameNews reports whether n tells nothing that f did not tell; revisions and sizes are no news.
+func (f endpointFacts) sameNews(n endpointFacts) bool {
+	for _, s := range []*cke.EndpointStatus{&f.status, &n.status} {
+		s.Revision, s.DBSize, s.DBSizeInUse, s.RaftIndex, s.RaftApplied = 0, 0, 0, 0, 0
+	}
+	return reflect.DeepEqual(f, n)
+}
+
+// look is ask for the watch.
+func (e *endpoint) look(ctx context.Context) endpointFacts { return e.ask(ctx, true) }
+
+// ask asks the member about itself and, if all is wanted, about its cluster, within EndpointLimit.
+func (e *endpoint) ask(ctx context.Context, all bool) endpointFacts {
+	ctx, cancel := context.WithTimeout(ctx, EndpointLimit)
+	defer cancel()
+	f := endpointFacts{status: cke.EndpointStatus{URL: e.url}}
+	conn, err := e.dial()
+	if err != nil {
+		f.status.Problem = err.Error()
+		return f
+	}
+	resp, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
+	if err != nil {
+		f.fail(e, conn, err)
+		return f
+	}
+	f.status = statusOf(e.url, resp)
+	f.status.CertNotAfter = e.certNotAfter()
+	e.read(ctx, conn, &f)
+	if f.status.Problem == "" && all {
+		f.askCluster(ctx, conn)
+	}
+	return f
+}
+
+// fail notes why the member did not answer. The connection to one that is silent is given up: a new one tells sooner
+// when it is back.
+func (f *endpointFacts) fail(e *endpoint, conn *grpc.ClientConn, err error) {
+	f.status.Problem = said(err)
+	if status.Code(err) == codes.DeadlineExceeded {
+		f.silent = true
+		e.drop(conn)
+	}
+}
+
+func statusOf(url string, r *pb.StatusResponse) cke.EndpointStatus {
+	return cke.EndpointStatus{
+		URL: url, ClusterID: hexID(r.GetHeader().GetClusterId()), MemberID: hexID(r.GetHeader().GetMemberId()),
+		LeaderID: hexID(r.Leader), Learner: r.IsLearner, Version: r.Version, StorageVersion: r.StorageVersion,
+		Revision: r.GetHeader().GetRevision(), DBSize: r.DbSize, DBSizeInUse: r.DbSizeInUse,
+		RaftTerm: r.RaftTerm, RaftIndex: r.RaftIndex, RaftApplied: r.RaftAppliedIndex, Errors: r.Errors,
+	}
+}
+
+// read finds out which reads succeed. A member that knows no leader, and a learner, are asked for the local one only:
+// the other could not succeed.
+func (e *endpoint) read(ctx context.Context, conn *grpc.ClientConn, f *endpointFacts) {
+	s := &f.status
+	local := func() {
+		err := get(ctx, conn, true)
+		if s.Serializable = err == nil; err != nil {
+			f.fail(e, conn, err)
+		}
+	}
+	if s.LeaderID == "" || s.Learner {
+		local()
+		return
+	}
+	quorum := make(chan error, 1)
+	go func() { quorum <- get(ctx, conn, false) }() // ends with ctx
+	timer := time.NewTimer(hedge)
+	defer timer.Stop()
+	asked := false
+	for {
+		select {
+		case <-timer.C:
+			asked = true
+			local()
+			continue
+		case err := <-quorum:
+			s.Linearizable = err == nil
+		}
+		break
+	}
+	switch {
+	case s.Linearizable:
+		s.Serializable, s.Problem, f.silent = true, "", false
+	case !asked:
+		local()
+	}
+}
+
+// get reads a key that need not exist. An answer that permission is denied proves the read as well: it is given after
+// the leader was asked.
+func get(ctx context.Context, conn *grpc.ClientConn, serializable bool) error {
+	_, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte("health"), Serializable: serializable})
+	if status.Code(err) == codes.PermissionDenied {
+		return nil
+	}
+	return err
+}
+
+// askCluster asks for the member list, and for alarms if the member speaks of any: asking goes through raft.
+func (f *endpointFacts) askCluster(ctx context.Context, conn *grpc.ClientConn) {
+	if f.status.Learner {
+		f.alarms = alarmsIn(f.status.Errors)
+		return // learners answer no such question
+	}
+	resp, err := pb.NewClusterClient(conn).MemberList(ctx, &pb.MemberListRequest{Linearizable: f.status.Linearizable})
+	if err == nil {
+		f.members, f.source = membersOf(resp.Members), cke.MembersLocal
+		if f.status.Linearizable {
+			f.source = cke.MembersLinearizable
+		}
+	}
+	if f.alarms = alarmsIn(f.status.Errors); f.alarms == nil {
+		return
+	}
+	if alarms, err := pb.NewMaintenanceClient(conn).Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET}); err == nil {
+		f.alarms = nil
+		for _, a := range alarms.Alarms {
+			f.alarms = append(f.alarms, cke.Alarm{MemberID: strconv.FormatUint(a.MemberID, 16), Kind: a.Alarm.String()})
+		}
+	}
+}
+
+func membersOf(list []*pb.Member) []cke.Member {
+	var out []cke.Member
+	for _, m := range list {
+		out = append(out, cke.Member{ID: hexID(m.ID), Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+	}
+	return out
+}
+
+// alarmsIn reads the alarms out of a member's errors, where Status has them as text: "memberID:1234 alarm:NOSPACE". No
+// member ID is written when etcd does not know whose alarm it is.
+func alarmsIn(errs []string) []cke.Alarm {
+	var alarms []cke.Alarm
+	for _, text := range errs {
+		kind := regexp.MustCompile(`alarm:\s*([A-Z]+)`).FindStringSubmatch(text)
+		if kind == nil {
+			continue
+		}
+		a := cke.Alarm{MemberID: "0", Kind: kind[1]}
+		if id := regexp.MustCompile(`memberID:\s*([0-9]+)`).FindStringSubmatch(text); id != nil {
+			if n, err := strconv.ParseUint(id[1], 10, 64); err == nil {
+				a.MemberID = strconv.FormatUint(n, 16)
+			}
+		}
+		alarms = append(alarms, a)
+	}
+	return alarms
+}
+
+// said is what an error of gRPC tells a person.
+func said(err error) string {
+	st, ok := status.FromError(err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) || ok && st.Code() == codes.DeadlineExceeded:
+		return noAnswer
+	case !ok:
+		return err.Error()
+	case st.Code() == codes.Unavailable:
+		text := st.Message()
+		for _, prefix := range []string{"connection error: desc = ", "Error while dialing: ", "authentication handshake failed: "} {
+			if i := strings.LastIndex(text, prefix); i >= 0 {
+				text = text[i+len(prefix):]
+			}
+		}
+		return strings.Trim(text, `"`)
+	}
+	return st.Message()
+}

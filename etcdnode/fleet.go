@@ -1,0 +1,228 @@
+package etcdnode
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"cke"
+)
+
+// Config is what a Fleet works with. Collaborators are passed in.
+type Config struct {
+	// Keys returns the private key (PEM) to log in to a node with. cke.ErrNotFound: there is none.
+	Keys func(ctx context.Context, n cke.Node) ([]byte, error)
+	// AgentSocket is where an ssh-agent listens (usually $SSH_AUTH_SOCK); its keys are tried after that of Keys. Empty: none.
+	AgentSocket string
+	// HostKeys remembers host keys. nil: only nodes with a host key in the cluster file can be reached.
+	HostKeys HostKeys
+	// Archives holds images that nodes lack; it may be shared by fleets. nil: there are none.
+	Archives *Archives
+	// ClientTLS is what we show to members; asked at each handshake. nil as result: the certificate authority is not there yet.
+	ClientTLS func(ctx context.Context) (*tls.Config, error)
+	// Guard is asked before every change on a node or through a member. It returns cke.ErrDeposed when the term is over.
+	// nil: everything is allowed.
+	Guard func() error
+	// Probe is how often each node and member is looked at by itself; default ProbeEvery.
+	Probe time.Duration
+	// Handshakes bounds how many SSH handshakes go on at once in all fleets that share it: a handshake costs 3 ms of
+	// CPU here, and thousands at once would all run into their deadlines. nil: no bound.
+	Handshakes *semaphore.Weighted
+	Log        *slog.Logger // nil: silent
+}
+
+// Fleet is access to the nodes and members of one cluster. It dials a node when that is first asked for or declared
+// with Update, and keeps the connection until the node is neither declared nor carries a membership.
+type Fleet struct {
+	config  Config
+	log     *slog.Logger
+	changed chan struct{} // cap 1
+
+	segments segments
+	mu       sync.Mutex
+	closed   bool
+	scope    scope
+	nodes    map[string]*nodeAccess // by address
+	members  map[string]*endpoint   // by client URL
+	everSeen bool                   // an observation has been made
+}
+
+var (
+	_ cke.Machines = (*Fleet)(nil)
+	_ cke.Etcd     = (*Fleet)(nil)
+)
+
+// scope is what the fleet looks at, as Update told it.
+type scope struct {
+	cluster    string
+	volumeName string
+	image      string
+	clientPort int
+	peerPort   int
+	nodes      []cke.Node // declared, then those of joins that are declared no more
+	joins      []cke.Join
+}
+
+// New returns a Fleet that knows no node yet. Close ends everything that it began.
+func New(c Config) *Fleet {
+	if c.Probe <= 0 {
+		c.Probe = ProbeEvery
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Fleet{config: c, log: c.Log, changed: make(chan struct{}, 1), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
+}
+
+// Machine implements cke.Machines.
+func (f *Fleet) Machine(n cke.Node) cke.Machine { return machine{f, n} }
+
+// Update tells what to look at; it may be called at any time. Nodes that are new are dialled at once, those that are
+// gone are left.
+func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
+	spec = spec.WithDefaults()
+	o := spec.Options.Etcd
+	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
+		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins)}
+	for _, j := range identity.Joins {
+		if !slices.ContainsFunc(sc.nodes, func(n cke.Node) bool { return n.Address == j.Node.Address }) {
+			sc.nodes = append(sc.nodes, j.Node)
+		}
+	}
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return
+	}
+	f.scope = sc
+	var gone []func()
+	for address, a := range f.nodes {
+		i := slices.IndexFunc(sc.nodes, func(n cke.Node) bool { return n.Address == address })
+		if i < 0 || !sameAccess(a.node, sc.nodes[i]) {
+			delete(f.nodes, address)
+			gone = append(gone, a.close)
+		}
+	}
+	for _, n := range sc.nodes {
+		f.access(n).observe()
+	}
+	for url, e := range f.members {
+		if !slices.ContainsFunc(sc.joins, func(j cke.Join) bool { return j.ClientURL() == url }) && e.idle() {
+			delete(f.members, url)
+			gone = append(gone, e.close)
+		}
+	}
+	for _, j := range sc.joins {
+		f.endpoint(j.ClientURL()).observe()
+	}
+	f.mu.Unlock()
+	for _, close := range gone {
+		close()
+	}
+}
+
+// sameAccess reports whether both are reached the same way.
+func sameAccess(a, b cke.Node) bool {
+	return a.Address == b.Address && a.User == b.User && a.SSHAddress() == b.SSHAddress() && a.SSH.HostKey == b.SSH.HostKey
+}
+
+// access returns the access to a node, as it is declared now if it is. f.mu is held.
+func (f *Fleet) access(n cke.Node) *nodeAccess {
+	if i := slices.IndexFunc(f.scope.nodes, func(d cke.Node) bool { return d.Address == n.Address }); i >= 0 {
+		n = f.scope.nodes[i]
+	}
+	a, ok := f.nodes[n.Address]
+	if !ok {
+		a = newNodeAccess(f, n)
+		f.nodes[n.Address] = a
+	}
+	return a
+}
+
+// session returns the connection to a node, dialling if need be.
+func (f *Fleet) session(ctx context.Context, n cke.Node) (*session, error) {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return nil, errClosed
+	}
+	a := f.access(n)
+	f.mu.Unlock()
+	return a.link.get(ctx)
+}
+
+// guard returns an error when nothing may be changed any more.
+func (f *Fleet) guard() error {
+	if f.config.Guard == nil {
+		return nil
+	}
+	return f.config.Guard()
+}
+
+// Changed receives after something may have changed; wake-ups are coalesced.
+func (f *Fleet) Changed() <-chan struct{} { return f.changed }
+
+func (f *Fleet) wake() {
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends all connections and returns when nothing of them is left. Calls under way fail.
+func (f *Fleet) Close() {
+	f.mu.Lock()
+	f.closed = true
+	var wg sync.WaitGroup
+	for _, a := range f.nodes {
+		wg.Go(a.close)
+	}
+	for _, e := range f.members {
+		wg.Go(e.close)
+	}
+	f.nodes, f.members = map[string]*nodeAccess{}, map[string]*endpoint{}
+	f.mu.Unlock()
+	wg.Wait()
+}
+
+func (f *Fleet) acquireHandshake(ctx context.Context) error {
+	if f.config.Handshakes == nil {
+		return nil
+	}
+	return f.config.Handshakes.Acquire(ctx, 1)
+}
+
+func (f *Fleet) releaseHandshake() {
+	if f.config.Handshakes != nil {
+		f.config.Handshakes.Release(1)
+	}
+}
+
+// segments remembers a write-ahead log segment for each container, by name.
+type segments struct {
+	mu   sync.Mutex
+	last map[string]string
+}
+
+func (s *segments) of(container string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[container]
+}
+
+func (s *segments) keep(container, segment string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[string]string{}
+	}
+	s.last[container] = segment
+}
+
+var errNoTLS = errors.New("the cluster has no certificate authority yet")

@@ -1,0 +1,118 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cke"
+)
+
+// progressEvery bounds how often the progress of a load is told.
+const progressEvery = 200 * time.Millisecond
+
+// EnsureImage implements cke.Machine. An archive goes before a registry: the management host is the faster and the
+// surer source.
+func (m machine) EnsureImage(ctx context.Context, ref string, progress func(string)) error {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	present := false
+	err := m.read(ctx, EngineLimit, "look for image "+ref, func(ctx context.Context, s *session) (err error) {
+		present, err = s.engine.hasImage(ctx, ref)
+		return err
+	})
+	if err != nil || present {
+		return err
+	}
+	tried := []string{"it is not on the node"}
+	archive, looked, findErr := m.fleet.config.Archives.Find(ctx, ref)
+	if archive != "" {
+		err := m.loadArchive(ctx, archive, ref, progress)
+		if err == nil {
+			return nil
+		}
+		if code := cke.CodeOf(err); code != cke.CodeInternal || errors.Is(err, cke.ErrDeposed) || ctx.Err() != nil {
+			return err
+		}
+		tried = append(tried, err.Error())
+	} else {
+		tried = append(tried, m.notArchived(looked, findErr))
+	}
+	err = m.write(ctx, ImageLimit, "pull "+ref, func(ctx context.Context, s *session) error {
+		progress("pulling")
+		return s.engine.pullImage(ctx, ref, progress)
+	})
+	if code := cke.CodeOf(err); err == nil || code != cke.CodeInternal || errors.Is(err, cke.ErrDeposed) || ctx.Err() != nil {
+		return err
+	}
+	return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not available on %s", ref, m.node.Name()), Facts: append(tried, err.Error())}
+}
+
+// notArchived tells why no archive was loaded.
+func (m machine) notArchived(looked int, err error) string {
+	a := m.fleet.config.Archives
+	switch {
+	case a == nil || a.Dir == "":
+		return "no directory of image archives is configured (images.archive_dir)"
+	case err != nil:
+		return fmt.Sprintf("no archive in %s holds it (%d looked at; %v)", a.Dir, looked, err)
+	}
+	return fmt.Sprintf("no archive in %s holds it (%d looked at)", a.Dir, looked)
+}
+
+// loadArchive sends an archive through the SSH connection. Engines before 23 know gzip, but not zstd, so that is taken
+// off here.
+func (m machine) loadArchive(ctx context.Context, file, ref string, progress func(string)) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	counted := &countingReader{Reader: f, total: info.Size(), tell: progress}
+	var content io.Reader = counted
+	if strings.HasSuffix(file, ".zst") {
+		if content, err = decompress(file, counted); err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+		defer content.(io.Closer).Close()
+	}
+	what := "load " + filepath.Base(file)
+	return m.write(ctx, ImageLimit, what, func(ctx context.Context, s *session) error {
+		if err := s.engine.loadImage(ctx, content); err != nil {
+			return err
+		}
+		present, err := s.engine.hasImage(ctx, ref)
+		if err == nil && !present {
+			err = fmt.Errorf("the archive was loaded, but image %s is not there", ref)
+		}
+		return err
+	})
+}
+
+// countingReader tells how far the reading has come, not too often.
+type countingReader struct {
+	io.Reader
+	read, total int64
+	told        time.Time
+	tell        func(string)
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.read += int64(n)
+	if now := time.Now(); now.Sub(r.told) >= progressEvery || r.read == r.total {
+		r.told = now
+		r.tell(progressText(r.read, r.total))
+	}
+	return n, err
+}

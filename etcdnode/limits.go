@@ -1,0 +1,50 @@
+package etcdnode
+
+import "time"
+
+// Limits of every wait. A caller's context may end one earlier.
+const (
+	// DialLimit bounds one attempt to connect: TCP, handshake and login.
+	DialLimit = 3 * time.Second
+	// KeepAliveEvery is how long a connection may be silent before it is asked for a sign of life, and
+	// KeepAliveLimit how long the answer may take: a frozen node is noticed within the sum of both.
+	KeepAliveEvery = 2 * time.Second
+	KeepAliveLimit = 2 * time.Second
+	// ReconnectMax is the longest pause between two attempts to connect.
+	ReconnectMax = 5 * time.Second
+
+	// ProbeEvery is how often every node and member is looked at while nothing else gives a reason to.
+	ProbeEvery = 5 * time.Second
+	// AnswerWait is how long an observation waits for nodes and members that answered before, and for the engine
+	// to answer a ping once it kept a call waiting.
+	AnswerWait = time.Second
+	// LookLimit bounds one look at a node's engine.
+	LookLimit = 3 * time.Second
+	// PortLimit bounds the TCP connect that tells whether something listens.
+	PortLimit = 300 * time.Millisecond
+
+	// EngineLimit bounds one ordinary request to an engine, CopyLimit one that moves files or looks into a volume.
+	EngineLimit = 15 * time.Second
+	CopyLimit   = 30 * time.Second
+	// ImageLimit bounds a load or pull of an image over a slow line.
+	ImageLimit = 15 * time.Minute
+	// StopSlack is what a stop may take beyond the grace that etcd is given.
+	StopSlack = 15 * time.Second
+
+	// EndpointLimit bounds all questions of one look at a member.
+	EndpointLimit = time.Second
+	// ProposalLimit bounds what goes through raft.
+	ProposalLimit = 5 * time.Second
+)
+
+// Bounds of the pauses between attempts.
+const (
+	reconnectMin = 100 * time.Millisecond
+	redialMin    = 5 * time.Millisecond // etcd: a member that is starting is reached within this
+	redialMax    = time.Second
+	// endpointIdle is how long a connection to a member that no join names any more is kept.
+	endpointIdle = time.Minute
+	// endpointAge is when a connection to a member is made anew, so that a certificate that was replaced behind our
+	// back is seen.
+	endpointAge = time.Hour
+)

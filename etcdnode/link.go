@@ -1,0 +1,137 @@
+package etcdnode
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"cke"
+)
+
+// link keeps the SSH connection to one node up. There is one attempt to connect at a time.
+type link struct {
+	node    cke.Node
+	connect func(context.Context) (*session, error)
+	// moved is called, from the link's goroutine, after the connection came up, was lost, or an attempt failed.
+	moved func()
+
+	cancel context.CancelFunc
+	ended  chan struct{}
+	poked  chan struct{} // cap 1: try again at once
+
+	mu       sync.Mutex
+	session  *session      // nil while down
+	err      error         // why it is down; nil before the first attempt has ended
+	attempts int           // that have ended
+	turn     chan struct{} // closed and replaced whenever the above changes
+}
+
+func newLink(n cke.Node, connect func(context.Context) (*session, error), moved func()) *link {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &link{node: n, connect: connect, moved: moved, cancel: cancel, ended: make(chan struct{}), poked: make(chan struct{}, 1), turn: make(chan struct{})}
+	go l.run(ctx)
+	return l
+}
+
+// close ends the connection and returns when nothing of it is left.
+func (l *link) close() {
+	l.cancel()
+	<-l.ended
+}
+
+func (l *link) run(ctx context.Context) {
+	defer close(l.ended)
+	pause := &backoff.ExponentialBackOff{InitialInterval: reconnectMin, MaxInterval: ReconnectMax, Multiplier: 2, RandomizationFactor: 0.5}
+	pause.Reset()
+	for {
+		s, err := l.connect(ctx)
+		if ctx.Err() != nil {
+			if s != nil {
+				s.close()
+			}
+			l.set(nil, errClosed, true)
+			return
+		}
+		l.set(s, err, true)
+		wait := min(pause.NextBackOff(), ReconnectMax)
+		if err == nil {
+			pause.Reset()
+			select {
+			case <-ctx.Done():
+			case <-s.ctx.Done():
+			}
+			why := s.ended()
+			s.close()
+			l.set(nil, unreachable(l.node, why), false)
+			// Many nodes lose their connection in the same moment; they do not all come back in the same moment.
+			wait = rand.N(reconnectMin)
+		}
+		select {
+		case <-ctx.Done():
+			l.set(nil, errClosed, true)
+			return
+		case <-l.poked:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// set takes note of a change and tells everybody.
+func (l *link) set(s *session, err error, attempted bool) {
+	l.mu.Lock()
+	l.session, l.err = s, err
+	if attempted {
+		l.attempts++
+	}
+	close(l.turn)
+	l.turn = make(chan struct{})
+	l.mu.Unlock()
+	l.moved()
+}
+
+// poke makes a link that is down try at once instead of pausing.
+func (l *link) poke() {
+	select {
+	case l.poked <- struct{}{}:
+	default:
+	}
+}
+
+// now returns the session, or why there is none. tried is false while the very first attempt goes on.
+func (l *link) now() (s *session, err error, tried bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session, l.err, l.attempts > 0
+}
+
+// get returns the session; while there is none it makes the link try at once, and waits for that attempt to end.
+func (l *link) get(ctx context.Context) (*session, error) {
+	first := -1
+	for {
+		l.mu.Lock()
+		s, err, attempts, turn := l.session, l.err, l.attempts, l.turn
+		l.mu.Unlock()
+		if s != nil && s.ctx.Err() == nil {
+			return s, nil
+		}
+		if first < 0 {
+			first = attempts
+			if s == nil {
+				l.poke()
+			}
+		} else if attempts > first {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			if err == nil {
+				err = ctx.Err()
+			}
+			return nil, unreachable(l.node, err)
+		case <-turn:
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package etcdnode
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cke"
+)
+
+// machine is one node as operations change it.
+type machine struct {
+	fleet *Fleet
+	node  cke.Node
+}
+
+var _ cke.Machine = machine{}
+
+// read runs a call that changes nothing; write asks the guard first.
+func (m machine) read(ctx context.Context, limit time.Duration, what string, call func(context.Context, *session) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s, err := m.fleet.session(ctx, m.node)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if since, hangs := s.hangs(); hangs {
+		return fmt.Errorf("%s: %w", what, engineHangs(s.node, since))
+	}
+	return s.explain(ctx, what, call(ctx, s))
+}
+
+func (m machine) write(ctx context.Context, limit time.Duration, what string, call func(context.Context, *session) error) error {
+	if err := m.fleet.guard(); err != nil {
+		return fmt.Errorf("%s on %s: %w", what, m.node.Name(), err)
+	}
+	return m.read(ctx, limit, what, call)
+}
+
+// own looks at the join's container and refuses one of that name that is not the join's. cke.ErrNotFound: none.
+func own(ctx context.Context, s *session, j cke.Join) (engineContainer, error) {
+	c, err := s.engine.container(ctx, j.Volume)
+	if err != nil {
+		return c, err
+	}
+	return c, ours(c.Container, j)
+}
+
+// EnsureContainer implements cke.Machine.
+func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error {
+	d := Describe(spec)
+	return m.write(ctx, EngineLimit, "make container "+d.Name, func(ctx context.Context, s *session) error {
+		// The engine would make a volume that is missing, without labels.
+		if err := m.needVolume(ctx, s, spec.Join); err != nil {
+			return err
+		}
+		c, err := own(ctx, s, spec.Join)
+		switch {
+		case errors.Is(err, cke.ErrNotFound):
+		case err != nil:
+			return err
+		case c.Description == d.Digest():
+			if c.Restart == d.Restart {
+				return nil
+			}
+			return s.engine.setRestart(ctx, c.ID, d.Restart)
+		case c.Running() || c.State == cke.ContainerRestarting:
+			return fmt.Errorf("it runs with another description: %w", cke.ErrConflict)
+		default:
+			if err := s.engine.remove(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+		if err := m.fleet.guard(); err != nil {
+			return err
+		}
+		err = s.engine.create(ctx, d)
+		if errors.Is(err, cke.ErrNotFound) {
+			return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not on %s", d.Image, m.node.Name()), Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		if err := m.needVolume(ctx, s, spec.Join); err != nil {
+			return errors.Join(err, s.engine.remove(ctx, d.Name))
+		}
+		return nil
+	})
+}
+
+// needVolume returns cke.ErrDataMissing unless the join's volume is there.
+func (m machine) needVolume(ctx context.Context, s *session, j cke.Join) error {
+	v, err := s.engine.volume(ctx, j.Volume)
+	if errors.Is(err, cke.ErrNotFound) {
+		return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("volume %s is not on %s", j.Volume, m.node.Name()), Err: cke.ErrDataMissing}
+	}
+	if err != nil {
+		return err
+	}
+	return ownVolume(v.Volume, j)
+}
+
+// PutFiles implements cke.Machine. The member's connection is made anew afterwards, so that new certificates are seen.
+func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) error {
+	archive, err := archiveOf(files)
+	if err != nil {
+		return fmt.Errorf("put files into %s: %w", j.Volume, err)
+	}
+	return m.write(ctx, CopyLimit, "put files into "+j.Volume, func(ctx context.Context, s *session) error {
+		c, err := own(ctx, s, j)
+		if err != nil {
+			return err
+		}
+		defer m.fleet.redial(j.ClientURL())
+		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(archive))
+	})
+}
+
+// archiveOf packs files with the directories that they need.
+func archiveOf(files []cke.File) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	made := map[string]bool{}
+	now := time.Now()
+	for _, f := range files {
+		if !localPath(f.Path) {
+			return nil, fmt.Errorf("%q is no path below the volume", f.Path)
+		}
+		for _, dir := range parents(f.Path) {
+			if made[dir] {
+				continue
+			}
+			made[dir] = true
+			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o700, ModTime: now}); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: f.Mode, Size: int64(len(f.Data)), ModTime: now}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.Data); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+func localPath(p string) bool {
+	return p != "" && p == path.Clean(p) && !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../") && p != "."
+}
+
+// parents returns "a", "a/b" for "a/b/c".
+func parents(p string) []string {
+	var dirs []string
+	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
+		dirs = append(dirs, dir)
+	}
+	slices.Reverse(dirs)
+	return dirs
+}
+
+// StartContainer implements cke.Machine.
+func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
+	return m.write(ctx, EngineLimit, "start container "+j.Volume, func(ctx context.Context, s *session) error {
+		c, err := own(ctx, s, j)
+		if err != nil || c.State == cke.ContainerRunning {
+			return err
+		}
+		return s.engine.start(ctx, c.ID)
+	})
+}
+
+// KeepRunning implements cke.Machine.
+func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
+	return m.write(ctx, EngineLimit, "keep container "+j.Volume+" running", func(ctx context.Context, s *session) error {
+		c, err := own(ctx, s, j)
+		if err != nil || c.Restart == restartAlways {
+			return err
+		}
+		return s.engine.setRestart(ctx, c.ID, restartAlways)
+	})
+}
+
+// StopContainer implements cke.Machine. A container that is not there is stopped.
+func (m machine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
+	return m.write(ctx, grace+StopSlack, "stop container "+j.Volume, func(ctx context.Context, s *session) error {
+		c, err := own(ctx, s, j)
+		if errors.Is(err, cke.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if c.Restart != restartNever {
+			if err := s.engine.setRestart(ctx, c.ID, restartNever); err != nil {
+				return err
+			}
+		}
+		if !c.Running() && c.State != cke.ContainerRestarting {
+			return nil
+		}
+		return s.engine.stop(ctx, c.ID, grace)
+	})
+}
+
+// RemoveContainer implements cke.Machine.
+func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
+	return m.write(ctx, EngineLimit, "remove container "+j.Volume, func(ctx context.Context, s *session) error {
+		c, err := own(ctx, s, j)
+		if errors.Is(err, cke.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return s.engine.remove(ctx, c.ID)
+	})
+}
+
+// Container implements cke.Machine.
+func (m machine) Container(ctx context.Context, j cke.Join) (found cke.Container, err error) {
+	err = m.read(ctx, EngineLimit, "look at container "+j.Volume, func(ctx context.Context, s *session) error {
+		c, err := own(ctx, s, j)
+		if err != nil {
+			return err
+		}
+		found, err = m.fleet.complete(ctx, s, c.Container, nil)
+		return err
+	})
+	return found, err
+}

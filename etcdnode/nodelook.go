@@ -1,0 +1,197 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"cke"
+)
+
+// nodeFacts is what a look at a node found. With a problem, the rest is what was last seen.
+type nodeFacts struct {
+	status cke.NodeStatus
+	words  map[string]string // last words by container and end, so that a log is read once
+}
+
+// sameNews reports whether n tells nothing that f did not tell.
+func (f nodeFacts) sameNews(n nodeFacts) bool {
+	a, b := f.status, n.status
+	a.SeenAt, b.SeenAt = time.Time{}, time.Time{}
+	if a.Problem != nil && b.Problem != nil {
+		p := *b.Problem
+		p.Message = a.Problem.Message
+		b.Problem = &p
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// failed is what is known of a node after a look that failed.
+func (f nodeFacts) failed(n cke.Node, err error) nodeFacts {
+	since := time.Now().UTC()
+	if p := f.status.Problem; p != nil && p.Code == cke.CodeOf(err) {
+		since = p.Since
+	}
+	f.status.Node, f.status.Problem = n, problemOf(n, err, since)
+	f.status.ClientPort, f.status.PeerPort = cke.PortUnknown, cke.PortUnknown
+	return f
+}
+
+// look looks at the node once. It does not wait for a node that is known to be down, nor for an engine that is known
+// to hang: link and ping tell when that ends.
+func (a *nodeAccess) look(ctx context.Context) nodeFacts {
+	old, _, _ := a.watch.last()
+	s, err, tried := a.link.now()
+	if !tried {
+		s, err = a.link.get(ctx)
+	}
+	if s == nil {
+		if a.keyAccepted() {
+			a.link.poke()
+		}
+		return old.failed(a.node, err)
+	}
+	if since, hangs := s.hangs(); hangs {
+		return old.failed(a.node, engineHangs(a.node, since))
+	}
+	ctx, cancel := context.WithTimeout(ctx, LookLimit)
+	defer cancel()
+	facts, err := a.survey(ctx, s, old)
+	if err != nil {
+		return old.failed(a.node, s.explain(ctx, "look at containers and volumes", err))
+	}
+	return facts
+}
+
+// survey asks the engine what concerns etcd on the node.
+func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nodeFacts, error) {
+	sc := a.fleet.currentScope()
+	facts := nodeFacts{status: cke.NodeStatus{Node: a.node}, words: map[string]string{}}
+	all, err := s.engine.containers(ctx)
+	if err != nil {
+		return facts, err
+	}
+	running := false
+	for _, c := range all {
+		if !sc.carriesEtcd(c) {
+			continue
+		}
+		if c.Cluster == sc.cluster {
+			c, err = a.fleet.complete(ctx, s, c, old.words)
+			if errors.Is(err, cke.ErrNotFound) {
+				continue // gone meanwhile
+			}
+			if err != nil {
+				return facts, err
+			}
+			if !c.FinishedAt.IsZero() {
+				facts.words[wordsKey(c)] = c.LastWords
+			}
+			running = running || c.Running()
+		}
+		facts.status.Containers = append(facts.status.Containers, c)
+	}
+	volumes, err := s.engine.volumes(ctx)
+	if err != nil {
+		return facts, err
+	}
+	facts.status.Volumes = slices.DeleteFunc(volumes, func(v cke.Volume) bool { return !sc.holdsEtcd(v) })
+	slices.SortFunc(facts.status.Containers, func(a, b cke.Container) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(facts.status.Volumes, func(a, b cke.Volume) int { return strings.Compare(a.Name, b.Name) })
+	if !running {
+		facts.status.ClientPort, facts.status.PeerPort = portsOf(ctx, a.node.Address, sc.clientPort, sc.peerPort)
+	}
+	facts.status.EngineVersion = s.engine.engineVersion()
+	facts.status.SeenAt = time.Now().UTC()
+	return facts, nil
+}
+
+func wordsKey(c cke.Container) string { return c.ID + c.FinishedAt.String() }
+
+// complete looks closer at a container of ours: dates, and, unless it runs, its exit code, last words and data. known
+// holds last words read before.
+func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known map[string]string) (cke.Container, error) {
+	e, err := s.engine.container(ctx, c.ID)
+	if err != nil {
+		return c, err
+	}
+	c = e.Container
+	if c.Running() || c.State == cke.ContainerRestarting && c.FinishedAt.IsZero() {
+		return c, nil
+	}
+	if !c.FinishedAt.IsZero() {
+		words, ok := known[wordsKey(c)]
+		if !ok {
+			log, err := s.engine.lastLog(ctx, c.ID, lastWordsLines)
+			if err != nil && ctx.Err() != nil {
+				return c, err
+			}
+			words = lastWords(log)
+		}
+		if c.LastWords == "" {
+			c.LastWords = words
+		}
+	}
+	if c.State == cke.ContainerRestarting {
+		return c, nil
+	}
+	if c.Data, err = f.data(ctx, s, c); err != nil && ctx.Err() != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// carriesEtcd reports whether a container belongs into an observation: ours of any cluster, one of an etcd image, or
+// one named as ours would be.
+func (sc scope) carriesEtcd(c cke.Container) bool {
+	return c.Cluster != "" || sc.ourName(c.Name) || etcdImage(c.Image, sc.image)
+}
+
+func (sc scope) holdsEtcd(v cke.Volume) bool { return v.Cluster != "" || sc.ourName(v.Name) }
+
+func (sc scope) ourName(name string) bool {
+	return sc.volumeName != "" && strings.HasPrefix(name, sc.volumeName)
+}
+
+// etcdImage reports whether an image is the cluster's, or one whose repository is called etcd.
+func etcdImage(image, clusters string) bool {
+	repository := func(ref string) string {
+		ref, _, _ = strings.Cut(ref, "@")
+		if i := strings.LastIndex(ref, ":"); i > strings.LastIndex(ref, "/") {
+			ref = ref[:i]
+		}
+		return ref
+	}
+	r := repository(image)
+	return r != "" && (r == repository(clusters) || r[strings.LastIndex(r, "/")+1:] == "etcd")
+}
+
+// portsOf tells whether something listens on the two ports.
+func portsOf(ctx context.Context, address string, client, peer int) (c, p cke.PortState) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c = portState(ctx, address, client) })
+	wg.Go(func() { p = portState(ctx, address, peer) })
+	wg.Wait()
+	return c, p
+}
+
+func portState(ctx context.Context, address string, port int) cke.PortState {
+	ctx, cancel := context.WithTimeout(ctx, PortLimit)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	switch {
+	case err == nil:
+		conn.Close()
+		return cke.PortOpen
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return cke.PortClosed
+	}
+	return cke.PortUnknown
+}

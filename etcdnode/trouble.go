@@ -1,0 +1,159 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"cke"
+)
+
+// explainHandshake turns a failed attempt to connect into a problem with a code.
+func explainHandshake(ctx context.Context, n cke.Node, check *hostKeyCheck, err error) error {
+	var noAlgorithm *ssh.AlgorithmNegotiationError
+	var network *net.OpError
+	switch {
+	case check.pinned != nil && (errors.Is(err, errHostKey) || errors.As(err, &noAlgorithm) && noAlgorithm.What == "host key"):
+		if check.shown == nil {
+			lookAtHostKey(ctx, n, check)
+		}
+		return check.mismatch()
+	case check.shown != nil && strings.Contains(err.Error(), "unable to authenticate"): // x/crypto/ssh has no value for it
+		return &cke.Error{Code: cke.CodeSSHAuth, What: fmt.Sprintf("%s refused the SSH login of user %s", n.Name(), n.User)}
+	case errors.Is(err, context.DeadlineExceeded):
+		return unreachable(n, fmt.Errorf("no answer in %s", DialLimit))
+	case errors.As(err, &network):
+		return unreachable(n, network.Err)
+	case errors.Is(err, io.EOF):
+		return unreachable(n, errors.New("sshd closed the connection"))
+	}
+	return unreachable(n, err)
+}
+
+// lookAtHostKey learns which key a host shows that no longer has one of the pinned kind. It never logs in.
+func lookAtHostKey(ctx context.Context, n cke.Node, check *hostKeyCheck) {
+	firstSight := hostKeyCheck{node: n}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", n.SSHAddress())
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	_, _, _, _ = ssh.NewClientConn(conn, n.SSHAddress(), &ssh.ClientConfig{
+		User: n.User, HostKeyAlgorithms: firstSight.algorithms(), ClientVersion: clientVersion,
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			check.shown = key
+			return errHostKey
+		},
+	})
+}
+
+// unreachable is the problem of a node whose sshd does not answer. errors.Is: cke.ErrUnreachable.
+func unreachable(n cke.Node, err error) *cke.Error {
+	return &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%s (%s) cannot be reached by SSH", n.Name(), n.SSHAddress()),
+		Err: fmt.Errorf("%w: %w", cke.ErrUnreachable, err)}
+}
+
+// explain turns an error of a call on the node's engine into one with a code, and finds out who did not answer:
+// the caller's patience, the engine, or the node.
+func (s *session) explain(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded *cke.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	name := s.node.Name()
+	var refused *ssh.OpenChannelError
+	switch {
+	case errors.Is(err, cke.ErrNotFound), errors.Is(err, cke.ErrConflict):
+		return fmt.Errorf("%s on %s: %w", what, name, err)
+	case errors.As(err, &refused):
+		return forwardRefused(s.node, refused)
+	case errors.Is(err, context.DeadlineExceeded):
+		return s.explainSilence(what, err)
+	case s.ended() != nil:
+		return unreachable(s.node, fmt.Errorf("%s: %w", what, s.ended()))
+	case errors.Is(err, context.Canceled) || ctx.Err() != nil:
+		return fmt.Errorf("%s on %s: %w", what, name, err)
+	case noSpace(err):
+		return &cke.Error{Code: cke.CodeDiskFull, What: fmt.Sprintf("no room on the disk of %s: %s failed", name, what), Err: err}
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s closed the connection (%s)", name, what), Err: err}
+	}
+	return fmt.Errorf("%s on %s: %w", what, name, err)
+}
+
+// explainSilence tells a frozen node from an engine that hangs, and both from a call that merely took too long.
+func (s *session) explainSilence(what string, err error) error {
+	alive := make(chan bool, 1)
+	s.spawn(func() { alive <- s.alive(AnswerWait) })
+	since, hangs := s.suspect(AnswerWait)
+	if !hangs && s.ended() == nil {
+		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("%s on %s took too long", what, s.node.Name()),
+			Facts: []string{"the Docker engine answers, but slowly"}, Err: err}
+	}
+	select {
+	case ok := <-alive:
+		if ok {
+			return engineHangs(s.node, since)
+		}
+	case <-s.ctx.Done():
+	}
+	return unreachable(s.node, fmt.Errorf("%s: %w", what, errSilent))
+}
+
+func engineHangs(n cke.Node, since time.Time) *cke.Error {
+	return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s does not answer", n.Name()),
+		Facts: []string{"SSH works", "silent since " + since.UTC().Format(time.RFC3339)}}
+}
+
+func forwardRefused(n cke.Node, refused *ssh.OpenChannelError) *cke.Error {
+	return &cke.Error{Code: cke.CodeForward, What: fmt.Sprintf("sshd on %s did not open %s", n.Name(), engineSocket), Err: refused}
+}
+
+// noSpace recognises a full disk. The engine tells it in words only.
+func noSpace(err error) bool { return strings.Contains(err.Error(), "no space left on device") }
+
+// remedy is the way out of a node's problem, in one line.
+func remedy(code cke.Code, n cke.Node) string {
+	switch code {
+	case cke.CodeUnreachable:
+		return fmt.Sprintf("check power, network and sshd of %s; cke goes on by itself once it answers", n.Name())
+	case cke.CodeSSHAuth:
+		return fmt.Sprintf("put cke's public key into the authorized_keys of %s on %s, or set the right key with `ckecli ssh-key set`", n.User, n.Name())
+	case cke.CodeHostKey:
+		return fmt.Sprintf("if the change is intended: `ckecli node accept-key %s`", n.Name())
+	case cke.CodeEngine:
+		return fmt.Sprintf("on %s: `systemctl status docker`; restart it if it hangs", n.Name())
+	case cke.CodeForward:
+		return fmt.Sprintf("on %s: see that Docker runs (`systemctl status docker`), that user %s may open %s, and that its key's line allows port forwarding", n.Name(), n.User, engineSocket)
+	}
+	for _, e := range cke.Explain() {
+		if e.Code == code {
+			return e.WayOut
+		}
+	}
+	return ""
+}
+
+// problemOf makes a problem of an error, as nodes show it.
+func problemOf(n cke.Node, err error, since time.Time) *cke.Problem {
+	code := cke.CodeOf(err)
+	return &cke.Problem{Code: code, Node: n.Name(), Message: err.Error(), Remedy: remedy(code, n), Since: since}
+}
+
+// shorten cuts text to n bytes for a message.
+func shorten(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}

@@ -1,0 +1,119 @@
+package etcdnode
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"cke"
+)
+
+// helperMount is where a helper container has the directory or volume that it gives access to.
+const helperMount = "/cke"
+
+// EnsureVolume implements cke.Machine.
+func (m machine) EnsureVolume(ctx context.Context, spec cke.MemberSpec) error {
+	j := spec.Join
+	return m.write(ctx, CopyLimit, "make volume "+j.Volume, func(ctx context.Context, s *session) error {
+		device := ""
+		if j.Etcd.VolumeRoot != "" {
+			device = path.Join(j.Etcd.VolumeRoot, j.Volume)
+			if _, err := s.engine.volume(ctx, j.Volume); errors.Is(err, cke.ErrNotFound) {
+				if err := m.makeDirectory(ctx, s, j, device); err != nil {
+					return fmt.Errorf("make directory %s: %w", device, err)
+				}
+			}
+		}
+		v, err := s.engine.createVolume(ctx, j.Volume, labels(spec), device)
+		if err != nil {
+			return err
+		}
+		if v.Device != device {
+			return fmt.Errorf("it is there, in %q instead of %q: %w", v.Device, device, cke.ErrConflict)
+		}
+		if v.Cluster != spec.Cluster {
+			return fmt.Errorf("it is there and belongs to cluster %q: %w", v.Cluster, cke.ErrConflict)
+		}
+		return ownVolume(v.Volume, j)
+	})
+}
+
+func ownVolume(v cke.Volume, j cke.Join) error {
+	if v.Join == j.ID && v.Incarnation == j.Incarnation {
+		return nil
+	}
+	return fmt.Errorf("volume %s carries the labels of another membership (%q): %w", v.Name, v.Join, cke.ErrConflict)
+}
+
+// makeDirectory makes a directory on the node by mounting it into a helper container that is never started: the
+// engine makes the source of a bind when something first looks into the container. No shell, no root on the node.
+func (m machine) makeDirectory(ctx context.Context, s *session, j cke.Join, dir string) error {
+	return m.withHelper(ctx, s, j, dir, func(id string) error {
+		_, err := s.engine.stat(ctx, id, helperMount)
+		return err
+	})
+}
+
+// emptyDirectory replaces what etcd and we put into a volume by empty files: removing a volume that a directory of the
+// node backs would leave them. Docker's untar removes a directory that a file is to replace.
+func (m machine) emptyDirectory(ctx context.Context, s *session, j cke.Join) error {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range []string{dataDir, pkiDir} {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Now()}); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return m.withHelper(ctx, s, j, j.Volume, func(id string) error { return s.engine.putTar(ctx, id, helperMount, &b) })
+}
+
+// withHelper runs work with a container that has source at helperMount and is never started. One that a crash left is
+// taken away first.
+func (m machine) withHelper(ctx context.Context, s *session, j cke.Join, source string, work func(id string) error) error {
+	name := j.Volume + ".helper"
+	if c, err := s.engine.container(ctx, name); err == nil {
+		if err := s.engine.remove(ctx, c.ID); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, cke.ErrNotFound) {
+		return err
+	}
+	err := s.engine.createHelper(ctx, name, j.Etcd.Image, source, helperMount)
+	if errors.Is(err, cke.ErrNotFound) {
+		return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not on %s", j.Etcd.Image, m.node.Name()), Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	err = work(name)
+	return errors.Join(err, s.engine.remove(ctx, name))
+}
+
+// RemoveVolume implements cke.Machine.
+func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
+	return m.write(ctx, CopyLimit, "remove volume "+j.Volume, func(ctx context.Context, s *session) error {
+		v, err := s.engine.volume(ctx, j.Volume)
+		if errors.Is(err, cke.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := ownVolume(v.Volume, j); err != nil {
+			return err
+		}
+		if v.Device != "" {
+			if err := m.emptyDirectory(ctx, s, j); err != nil {
+				return fmt.Errorf("empty %s: %w", v.Device, err)
+			}
+		}
+		return s.engine.removeVolume(ctx, v.Name)
+	})
+}

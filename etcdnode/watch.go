@@ -1,0 +1,111 @@
+package etcdnode
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// watch looks at one thing again and again in a goroutine of its own: when somebody wants a fresh look, and now and
+// then by itself. Whoever wants one waits for it only as long as he likes.
+type watch[T any] struct {
+	look  func(context.Context) T // has limits of its own
+	every time.Duration
+	// looked is called, from the watch's goroutine, after each look.
+	looked func(old, new T)
+
+	cancel context.CancelFunc
+	ended  chan struct{}
+	wanted chan struct{} // cap 1
+
+	mu       sync.Mutex
+	started  uint64    // number of the last look begun
+	finished uint64    // number of the last look ended
+	begun    time.Time // of the look under way; zero: none
+	value    T         // of the last look ended
+	turn     chan struct{}
+}
+
+func newWatch[T any](every time.Duration, look func(context.Context) T, looked func(old, new T)) *watch[T] {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &watch[T]{look: look, every: every, looked: looked, cancel: cancel,
+		ended: make(chan struct{}), wanted: make(chan struct{}, 1), turn: make(chan struct{})}
+	go w.run(ctx)
+	return w
+}
+
+// close ends the watch and returns when its goroutine has ended.
+func (w *watch[T]) close() {
+	w.cancel()
+	<-w.ended
+}
+
+func (w *watch[T]) run(ctx context.Context) {
+	defer close(w.ended)
+	timer := time.NewTimer(w.every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wanted:
+		case <-timer.C:
+		}
+		w.mu.Lock()
+		w.started++
+		w.begun = time.Now()
+		w.mu.Unlock()
+		value := w.look(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		w.mu.Lock()
+		old := w.value
+		w.value, w.finished, w.begun = value, w.started, time.Time{}
+		close(w.turn)
+		w.turn = make(chan struct{})
+		w.mu.Unlock()
+		w.looked(old, value)
+		// Not all in the same moment.
+		timer.Reset(w.every - w.every/10 + rand.N(w.every/5+1))
+	}
+}
+
+// want asks for a look that begins after this call and returns its number.
+func (w *watch[T]) want() uint64 {
+	w.mu.Lock()
+	ticket := w.started + 1
+	w.mu.Unlock()
+	select {
+	case w.wanted <- struct{}{}:
+	default:
+	}
+	return ticket
+}
+
+// last returns the result of the last look, how many there were, and since when one is under way (zero: none is).
+func (w *watch[T]) last() (value T, looks uint64, begun time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.value, w.finished, w.begun
+}
+
+// wait returns true once the look with this number has ended, false if deadline comes first.
+func (w *watch[T]) wait(deadline <-chan struct{}, ticket uint64) bool {
+	for {
+		w.mu.Lock()
+		finished, turn := w.finished, w.turn
+		w.mu.Unlock()
+		if finished >= ticket {
+			return true
+		}
+		select {
+		case <-turn:
+		case <-deadline:
+			return false
+		case <-w.ended:
+			return false
+		}
+	}
+}

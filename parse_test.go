@@ -1,0 +1,194 @@
+package cke_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cke"
+)
+
+const minimal = `name: prod
+nodes:
+  - address: 10.0.0.11
+    control_plane: true
+`
+
+// TestParseCluster_Stories reads every file of testdata/cluster and compares what is told, word for word.
+func TestParseCluster_Stories(t *testing.T) {
+	files, err := filepath.Glob("testdata/cluster/*.yml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("stories: %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, strings.TrimSuffix(file, ".yml")+".txt", []byte(told(data)))
+		})
+	}
+}
+
+// told is all that a person is told about a cluster file.
+func told(data []byte) string {
+	var b strings.Builder
+	c, warnings, err := cke.ParseCluster("cluster.yml", data)
+	for _, w := range warnings {
+		fmt.Fprintf(&b, "warning: %s\n", w)
+	}
+	var coded *cke.Error
+	var list *cke.FaultList
+	switch {
+	case err == nil:
+		fmt.Fprintf(&b, "%s is good: %d of %d nodes carry members\n", c.Name, len(c.ControlPlane()), len(c.Nodes))
+	case errors.As(err, &coded) && errors.As(err, &list):
+		fmt.Fprintf(&b, "error[%s]: %s\n%s\n", coded.Code, coded.What, list)
+	default:
+		fmt.Fprintf(&b, "error without code: %v\n", err)
+	}
+	return b.String()
+}
+
+func TestParseCluster_FillsInNoDefaults(t *testing.T) {
+	c, warnings, err := cke.ParseCluster("cluster.yml", []byte(minimal))
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(warnings, err)
+	}
+	want := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "10.0.0.11", ControlPlane: true}}}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseCluster_ReadsEverything(t *testing.T) {
+	data, err := os.ReadFile("testdata/cluster/full.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := cke.ParseCluster("full.yml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, c.WithDefaults()); diff != "" {
+		t.Errorf("the full example leaves something to defaults:\n%s", diff)
+	}
+	if c.Options.Etcd.Resources.Memory != 8<<30 || c.Backup.Retention.Hourly != 24 || c.Nodes[0].Labels["example.com/serial"] != "4711" {
+		t.Errorf("read %+v", c)
+	}
+}
+
+func TestParseCluster_NullMeansNotGiven(t *testing.T) {
+	c, _, err := cke.ParseCluster("", []byte(minimal+"options:\npolicies: ~\nbackup: {target: , full: {schedule: }}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(cke.Policies{}, c.Policies); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseCluster_AnchorsAndMergeKeysWork(t *testing.T) {
+	c, _, err := cke.ParseCluster("", []byte(`name: prod
+nodes:
+  - &first
+    address: 10.0.0.11
+    user: cke
+    control_plane: true
+    labels: &labels {rack: one, row: a}
+  - <<: *first
+    address: 10.0.0.12
+    labels:
+      <<: *labels
+      rack: two
+  - address: 10.0.0.13
+    <<: [*first, {zone: z1}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []cke.Node{
+		{Address: "10.0.0.11", User: "cke", ControlPlane: true, Labels: map[string]string{"rack": "one", "row": "a"}},
+		{Address: "10.0.0.12", User: "cke", ControlPlane: true, Labels: map[string]string{"rack": "two", "row": "a"}},
+		{Address: "10.0.0.13", User: "cke", ControlPlane: true, Labels: map[string]string{"rack": "one", "row": "a"}, Zone: "z1"},
+	}
+	if diff := cmp.Diff(want, c.Nodes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseCluster_MergedValueThatIsOverriddenKeepsItsOwnLine(t *testing.T) {
+	_, _, err := cke.ParseCluster("f", []byte("name: prod\nnodes:\n  - &a {address: 10.0.0.11, control_plane: true}\n  - <<: *a\n    address: bad!\n"))
+	if got := faults(t, err); len(got) != 1 || got[0].Line != 5 || got[0].Path != "nodes[1].address" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestParseCluster_AliasBombsEnd(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("name: prod\nnodes: []\nx0: &x0 {a: b, c: d}\n")
+	for i := range 12 {
+		fmt.Fprintf(&b, "x%d: &x%d {<<: [%s]}\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d, ", i), 12), ", "))
+	}
+	b.WriteString("options: *x12\n<<: *x12\n")
+	_, _, err := cke.ParseCluster("bomb.yml", []byte(b.String()))
+	if err == nil || !strings.Contains(err.Error(), "aliases make more than") {
+		t.Errorf("got %.300v", err)
+	}
+	if _, _, err := cke.ParseCluster("", []byte("a: &a\n  <<: *a\nname: &n [*n]\n")); err == nil {
+		t.Error("a file that contains itself was read")
+	}
+}
+
+func TestParseCluster_FaultsAreInTheOrderOfTheFile(t *testing.T) {
+	data, err := os.ReadFile("testdata/cluster/everything-wrong.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = cke.ParseCluster("cluster.yml", data)
+	line := 0
+	for _, f := range faults(t, err) {
+		if f.Line < line || f.Line == 0 {
+			t.Errorf("out of order: %v", f)
+		}
+		line = f.Line
+	}
+}
+
+func TestParseCluster_ManyFaultsAreCounted(t *testing.T) {
+	_, _, err := cke.ParseCluster("f", []byte("name: prod\nnodes:\n"+strings.Repeat("  - address: x\n", 1500)))
+	got := faults(t, err)
+	if len(got) != 1001 || got[1000].Message != "and 501 more faults" {
+		t.Errorf("%d faults, the last is %v", len(got), got[len(got)-1])
+	}
+}
+
+func TestCluster_ValidateKnowsTheSameRulesWithoutAFile(t *testing.T) {
+	c := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "nowhere.example.com", ControlPlane: true}}}
+	_, err := c.Validate()
+	if got := faults(t, err); len(got) != 1 || got[0].Line != 0 || got[0].Path != "nodes[0].address" {
+		t.Errorf("got %v", got)
+	}
+	c.Nodes[0].Address = "10.0.0.11"
+	if warnings, err := c.WithDefaults().Validate(); err != nil || len(warnings) > 0 {
+		t.Errorf("with defaults: %v, %v", warnings, err)
+	}
+}
+
+func faults(t *testing.T, err error) []cke.Fault {
+	t.Helper()
+	var list *cke.FaultList
+	if !errors.As(err, &list) {
+		t.Fatalf("no fault list: %v", err)
+	}
+	if cke.CodeOf(err) != cke.CodeConfig {
+		t.Errorf("code %s", cke.CodeOf(err))
+	}
+	return list.Faults
+}

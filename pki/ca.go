@@ -1,0 +1,160 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// Names of the CAs.
+const (
+	peerCA   = "peer"
+	serverCA = "server"
+	clientCA = "client"
+)
+
+const (
+	certBlock = "CERTIFICATE"
+	keyBlock  = "PRIVATE KEY" // PKCS #8
+)
+
+// secretName is the secret that holds a CA, certificate and key together: there is never one without the other.
+func secretName(ca string) string { return "pki/" + ca + "-ca" }
+
+// ca is a certificate authority. It does not change.
+type ca struct {
+	name string
+	cert *x509.Certificate
+	pem  []byte // the certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newCA(name, cluster string, now time.Time) (*ca, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("generate key: %w", err)
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: commonName(cluster + " etcd " + name + " CA"), Organization: []string{"cke"}},
+		NotBefore:    now.Add(-skew), NotAfter: now.Add(caLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLen: 0, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("read what was signed: %w", err)
+	}
+	return &ca{name: name, cert: cert, pem: encodePEM(certBlock, der), key: key}, nil
+}
+
+// encode returns the certificate and the key, in PEM, as they are stored.
+func (c *ca) encode() ([]byte, error) {
+	key, err := encodeKey(c.key)
+	if err != nil {
+		return nil, err
+	}
+	return append(bytes.Clone(c.pem), key...), nil
+}
+
+// parseCA undoes encode and is content with nothing less. Its errors never quote the value.
+func parseCA(name string, value []byte) (*ca, error) {
+	c := &ca{name: name}
+	for rest := value; ; {
+		block, next := pem.Decode(rest)
+		if block == nil {
+			if len(bytes.TrimSpace(rest)) > 0 {
+				return nil, errors.New("there is more than PEM in it, or a part of it is cut off")
+			}
+			break
+		}
+		rest = next
+		switch {
+		case block.Type == certBlock && c.cert == nil:
+			cert, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil, errors.New("the certificate cannot be read")
+			}
+			c.cert, c.pem = cert, encodePEM(certBlock, block.Bytes)
+		case block.Type == keyBlock && c.key == nil:
+			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+			if err != nil {
+				return nil, errors.New("the key cannot be read")
+			}
+			var ok bool
+			if c.key, ok = key.(*ecdsa.PrivateKey); !ok {
+				return nil, fmt.Errorf("the key is a %T, not an ECDSA key", key)
+			}
+		default:
+			return nil, fmt.Errorf("a second or strange part %q is in it", block.Type)
+		}
+	}
+	switch {
+	case c.cert == nil:
+		return nil, errors.New("the certificate is missing")
+	case c.key == nil:
+		return nil, errors.New("the key is missing")
+	case !c.cert.IsCA:
+		return nil, errors.New("the certificate is no CA's")
+	case !c.key.PublicKey.Equal(c.cert.PublicKey):
+		return nil, errors.New("the key is not the certificate's")
+	}
+	return c, nil
+}
+
+// same reports whether two CAs are one.
+func (c *ca) same(other *ca) bool { return bytes.Equal(c.cert.Raw, other.cert.Raw) }
+
+// fingerprint is the SHA-256 of the certificate, in hex.
+func (c *ca) fingerprint() string {
+	sum := sha256.Sum256(c.cert.Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func (c *ca) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(c.cert)
+	return pool
+}
+
+// newSerial is random and positive, of 128 bits.
+func newSerial() (*big.Int, error) {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	return n.Add(n, big.NewInt(1)), nil
+}
+
+// commonName cuts a name to the 64 characters that X.509 allows.
+func commonName(s string) string { return s[:min(len(s), 64)] }
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return encodePEM(keyBlock, der), nil
+}
+
+func encodePEM(block string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: block, Bytes: der})
+}

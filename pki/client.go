@@ -1,0 +1,92 @@
+package pki
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const (
+	// ownName is the common name that cke itself shows to members; nobody else is given it.
+	ownName = "cke"
+	// ownLife is short, since the certificate is in memory only. It is renewed once half of it is over.
+	ownLife = 24 * time.Hour
+)
+
+// ownCert is the certificate that cke itself shows, with the CA that signed it.
+type ownCert struct {
+	cert tls.Certificate
+	ca   *ca
+}
+
+// ClientTLS implements cke.Authority. Members are trusted by the server CA alone. The caller may change the
+// configuration. It can be kept for as long as the CAs hold: the certificate in it renews itself.
+func (a *Authority) ClientTLS(ctx context.Context) (*tls.Config, error) {
+	cas, err := a.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.ownCert(cas.client); err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		RootCAs:    cas.server.pool(),
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return a.ownCert(cas.client)
+		},
+	}, nil
+}
+
+// ownCert returns the certificate of cke itself under a client CA, a fresh one when the last is half over.
+func (a *Authority) ownCert(c *ca) (*tls.Certificate, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if o := a.own; o != nil && o.ca.same(c) {
+		left := o.cert.Leaf.NotAfter.Sub(a.now())
+		if begun := !a.now().Before(o.cert.Leaf.NotBefore); begun && left > ownLife/2 {
+			return &o.cert, nil
+		}
+	}
+	l, err := a.issue(c, request{commonName: ownName, life: ownLife, usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return nil, err
+	}
+	a.own = &ownCert{cert: tls.Certificate{Certificate: [][]byte{l.cert.Raw}, PrivateKey: l.key, Leaf: l.cert}, ca: c}
+	return &a.own.cert, nil
+}
+
+// IssueClient issues a client certificate for a person or program. name becomes the common name, which is the
+// user's name when authentication is on in etcd. It holds for ttl, or to the end of the client CA if that comes
+// first: notAfter tells. caPEM is the CA to trust members by. All three are PEM; the key is nowhere else.
+func (a *Authority) IssueClient(ctx context.Context, name string, ttl time.Duration) (certPEM, keyPEM, caPEM []byte, notAfter time.Time, err error) {
+	if err := checkClient(name, ttl); err != nil {
+		return nil, nil, nil, time.Time{}, fmt.Errorf("issue a client certificate of %s: %w", a.cluster, err)
+	}
+	cas, err := a.get(ctx)
+	if err != nil {
+		return nil, nil, nil, time.Time{}, err
+	}
+	l, err := a.issue(cas.client, request{commonName: name, life: ttl, usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return nil, nil, nil, time.Time{}, err
+	}
+	return l.certPEM, l.keyPEM, bytes.Clone(cas.server.pem), l.cert.NotAfter, nil
+}
+
+func checkClient(name string, ttl time.Duration) error {
+	switch {
+	case name == "" || len(name) > 64 || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("%q is no name for it: write 1 to 64 characters", name)
+	case name == ownName:
+		return fmt.Errorf("the name %q is cke's own", name)
+	case ttl < time.Second:
+		return fmt.Errorf("a life of %s is too short", ttl)
+	}
+	return nil
+}

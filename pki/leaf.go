@@ -1,0 +1,85 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"net"
+	"time"
+)
+
+// leaf is a certificate with its key.
+type leaf struct {
+	cert    *x509.Certificate
+	key     *ecdsa.PrivateKey
+	certPEM []byte
+	keyPEM  []byte
+}
+
+// request says what a leaf is for.
+type request struct {
+	commonName string
+	life       time.Duration
+	usage      []x509.ExtKeyUsage
+	dnsNames   []string
+	addresses  []net.IP
+}
+
+// issue signs a fresh key. The certificate ends no later than the CA does.
+func (a *Authority) issue(c *ca, r request) (*leaf, error) {
+	now := a.now()
+	switch {
+	case now.Before(c.cert.NotBefore):
+		return nil, a.unusable(c.name, fmt.Sprintf("holds from %s on only: check the clock of this host, which says %s", stamp(c.cert.NotBefore), stamp(now)), nil)
+	case !now.Before(c.cert.NotAfter):
+		return nil, a.unusable(c.name, fmt.Sprintf("ended at %s; this host's clock says %s", stamp(c.cert.NotAfter), stamp(now)), nil)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("generate key: %w", err)
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: commonName(r.commonName), Organization: []string{a.cluster}},
+		NotBefore:    later(now.Add(-skew), c.cert.NotBefore),
+		NotAfter:     earlier(now.Add(r.life), c.cert.NotAfter),
+		KeyUsage:     x509.KeyUsageDigitalSignature, ExtKeyUsage: r.usage, BasicConstraintsValid: true,
+		DNSNames: r.dnsNames, IPAddresses: r.addresses,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, c.cert, key.Public(), c.key)
+	if err != nil {
+		return nil, fmt.Errorf("sign with the %s CA of %s: %w", c.name, a.cluster, err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("read what the %s CA of %s signed: %w", c.name, a.cluster, err)
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return &leaf{cert: cert, key: key, certPEM: encodePEM(certBlock, der), keyPEM: keyPEM}, nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+)
+
+// checker watches what must never happen. Source: invariants of etcd's own robustness tests and of docs/strategy.md.
+type checker struct {
+	world   *World
+	cluster string
+	// born holds every member id that ever had a log, with the container that made it.
+	born map[uint64]string
+	// committed is what each cluster id ever committed; no two members may differ in it.
+	committed    map[uint64][]entry
+	acknowledged []string
+	formed       *cke.Incarnation
+	violations   []string
+}
+
+// Violations are the invariants that were broken, first one first.
+func (w *World) Violations() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.violations)
+}
+
+func (c *checker) violated(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(c.violations, text) {
+		c.violations = append(c.violations, text)
+		c.world.log("VIOLATED: %s", text)
+	}
+}
+
+// check looks at who serves now.
+func (c *checker) check() {
+	var leaders []*member
+	for _, g := range c.world.groups {
+		if g.leader != nil {
+			leaders = append(leaders, g.leader)
+		}
+	}
+	if len(leaders) > 1 {
+		c.violated("two clusters serve under one name")
+	}
+	for _, l := range leaders {
+		if c.world.store.deleted {
+			c.violated("a deleted cluster serves")
+		}
+		if c.formed != nil && hexID(l.cluster) != c.formed.ClusterID {
+			c.violated("another cluster serves under the name of the one that was formed")
+		}
+		for _, value := range c.acknowledged {
+			if !slices.ContainsFunc(l.log, func(e entry) bool { return e.kind == entryPut && e.value == value }) {
+				c.violated("the acknowledged write %s is lost", value)
+			}
+		}
+	}
+}
+
+// wasBorn notes that a member made a log where there was none.
+func (c *checker) wasBorn(by *container, m *member) {
+	if _, before := c.born[m.id]; before {
+		c.violated("a member of %s starts empty under the id that it had before", by.node.name)
+	}
+	if c.formed != nil && by.spec.Mode == cke.StartNew {
+		c.violated("a founder on %s starts anew though the cluster is formed", by.node.name)
+	}
+	c.born[m.id] = by.Name
+}
+
+func (c *checker) wasAcknowledged(value string) { c.acknowledged = append(c.acknowledged, value) }
+
+// wereCommitted compares what a leader committed with all that its cluster ever committed.
+func (c *checker) wereCommitted(l *member) {
+	known := c.committed[l.cluster]
+	for i, e := range l.log[:l.commit] {
+		if i == len(known) {
+			known = append(known, e)
+		}
+		if known[i] != e {
+			c.violated("two members committed different entries at index %d", i+1)
+		}
+	}
+	c.committed[l.cluster] = known
+}
+
+// wasStored looks at a change of the cluster's identity in the store.
+func (c *checker) wasStored(before, after *cke.Incarnation) {
+	switch {
+	case after == nil: // deleted
+		c.formed, c.acknowledged = nil, nil
+	case c.formed != nil && (after.ID != c.formed.ID || after.State != cke.Formed || after.ClusterID != c.formed.ClusterID):
+		c.violated("the formed incarnation is replaced")
+	case after.State == cke.Formed && c.formed == nil:
+		inc := *after
+		c.formed = &inc
+	case before != nil && before.ID != after.ID && before.State != cke.Abandoned:
+		c.violated("a founding is replaced that was not abandoned")
+	}
+}
+
+// isRemoved looks at a volume before it goes.
+func (c *checker) isRemoved(n *Node, v *volume) {
+	if v == nil {
+		return
+	}
+	if inc := c.world.store.identity.Incarnation; v.cluster == c.cluster && !inc.WasAbandoned(v.incarnation) {
+		c.violated("a volume on %s is removed whose life was not abandoned", n.name)
+	}
+	if v.cluster == "" {
+		c.violated("a volume on %s is removed that cke did not make", n.name)
+	}
+}

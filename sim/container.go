@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// readyAfter is when a member that finds no leader serves local reads at the latest. Source: etcd, wait-cluster-ready-timeout.
+const readyAfter = 5 * time.Second
+
+// container is a Docker container with an etcd in it.
+type container struct {
+	cke.Container
+	node    *Node
+	spec    cke.MemberSpec
+	foreign bool
+	// keep is the restart policy unless-stopped; stoppedByHand overrides it until the next start.
+	keep, stoppedByHand bool
+	restarts            int
+}
+
+func newContainer(n *Node, s cke.MemberSpec) *container {
+	c := &container{node: n, spec: s}
+	c.ID = fmt.Sprintf("%s/%s", n.name, s.Join.Volume)
+	c.Name, c.Image, c.State = s.Join.Volume, s.Join.Etcd.Image, cke.ContainerCreated
+	c.Cluster, c.Incarnation, c.Join = s.Cluster, s.Join.Incarnation, s.Join.ID
+	c.Description = describe(s)
+	return c
+}
+
+// describe is the digest of all that a container is made from.
+func describe(s cke.MemberSpec) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %v %s %d %d %v", s.Cluster, s.Mode, s.Token, s.Peers, s.Join.ID, s.Join.ClientPort, s.Join.PeerPort, s.Join.Etcd))
+	return hex.EncodeToString(sum[:6])
+}
+
+func (c *container) volume() *volume { return c.node.volumes[c.spec.Join.Volume] }
+
+// member returns the member whose process runs in c; nil when none does.
+func (c *container) member() *member {
+	if c.State != cke.ContainerRunning || c.foreign {
+		return nil
+	}
+	return c.volume().wal
+}
+
+// ready reports whether the member's process serves clients.
+func (c *container) ready() bool {
+	m := c.member()
+	return m != nil && (m.published() || c.node.world.now().Sub(c.StartedAt) >= readyAfter)
+}
+
+// run starts the process: what etcd does with its arguments and its data directory at start.
+func (c *container) run() {
+	w := c.node.world
+	c.State, c.StartedAt, c.stoppedByHand = cke.ContainerRunning, w.now(), false
+	w.unquiet = true
+	c.FinishedAt, c.ExitCode, c.LastWords = time.Time{}, 0, ""
+	if words := c.boot(); words != "" {
+		c.crash(1, words)
+		return
+	}
+	w.log("%s: etcd of %s runs", c.node.name, c.Name)
+}
+
+// boot returns why etcd ends at once, or "".
+func (c *container) boot() string {
+	v := c.volume()
+	if v == nil {
+		return "error mounting volume: no such file or directory"
+	}
+	for _, path := range certificates {
+		if !v.files[path] {
+			return "open " + path + ": no such file or directory"
+		}
+	}
+	for _, port := range []int{c.spec.Join.ClientPort, c.spec.Join.PeerPort} {
+		if c.node.taken[port] || c.othersListen(port) {
+			return fmt.Sprintf("listen tcp %s:%d: bind: address already in use", c.node.address, port)
+		}
+	}
+	if c.node.full {
+		return "write /var/lib/etcd/member/wal/0.tmp: no space left on device"
+	}
+	if v.wal != nil {
+		if v.wal.removed {
+			return "the member has been permanently removed from the cluster"
+		}
+		return ""
+	}
+	var m *member
+	var words string
+	switch c.spec.Mode {
+	case cke.StartNew:
+		m, words = c.node.world.found(c)
+	case cke.StartJoin:
+		m, words = c.node.world.join(c)
+	default:
+		words = "cannot fetch cluster info from peer urls: could not retrieve cluster information from the given URLs"
+	}
+	if words == "" {
+		v.wal = m
+		c.node.world.wasBorn(c, m)
+	}
+	return words
+}
+
+func (c *container) othersListen(port int) bool {
+	for _, other := range c.node.containers {
+		if other != c && !other.foreign && other.Running() && (other.spec.Join.ClientPort == port || other.spec.Join.PeerPort == port) {
+			return true
+		}
+	}
+	return false
+}
+
+// ends notes that the process is gone and stays so.
+func (c *container) ends(code int, words string) {
+	if c.State == cke.ContainerCreated || c.State == cke.ContainerExited {
+		return
+	}
+	c.node.world.unquiet = true
+	c.State, c.ExitCode, c.LastWords, c.FinishedAt = cke.ContainerExited, code, words, c.node.world.now()
+	c.node.world.log("%s: etcd of %s ends with %d %s", c.node.name, c.Name, code, words)
+}
+
+// crash notes that the process ended by itself: the engine starts it again when it is to keep running.
+func (c *container) crash(code int, words string) {
+	c.ends(code, words)
+	if !c.keep || c.stoppedByHand {
+		return
+	}
+	c.State = cke.ContainerRestarting
+	c.restarts++
+	pause := min(100*time.Millisecond<<min(c.restarts, 9), time.Minute)
+	c.node.world.after(pause, func() {
+		if c.State == cke.ContainerRestarting && c.node.on && c.node.containers[c.Name] == c {
+			c.run()
+		}
+	})
+}
+
+// seen is the container as the engine shows it.
+func (c *container) seen() cke.Container {
+	s := c.Container
+	if !s.Running() && !c.foreign {
+		s.Data = c.data()
+	}
+	return s
+}
+
+func (c *container) data() cke.DataState {
+	v := c.volume()
+	switch {
+	case c.node.liesOfData, v != nil && v.wal != nil:
+		return cke.DataPresent
+	case v == nil:
+		return cke.DataUnknown
+	}
+	return cke.DataMissing
+}
+
+// look is the node as the engine shows it for one cluster.
+func (n *Node) look(o cke.EtcdOptions, cluster string, s *cke.NodeStatus) {
+	w := n.world
+	s.EngineVersion, s.SeenAt = "20.10.24", w.now()
+	s.Containers, s.Volumes, s.ClientPort, s.PeerPort = nil, nil, cke.PortUnknown, cke.PortUnknown
+	ours := false
+	for _, c := range n.sorted() {
+		s.Containers = append(s.Containers, c.seen())
+		ours = ours || c.Cluster == cluster && c.State == cke.ContainerRunning
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.volumes)) {
+		v := n.volumes[name]
+		s.Volumes = append(s.Volumes, cke.Volume{Name: v.name, Cluster: v.cluster, Incarnation: v.incarnation, Join: v.join, CreatedAt: v.createdAt})
+	}
+	if !ours {
+		s.ClientPort, s.PeerPort = n.port(o.ClientPort), n.port(o.PeerPort)
+		if n.filtered {
+			s.ClientPort = cke.PortUnknown
+		}
+	}
+}
+
+func (n *Node) port(p int) cke.PortState {
+	if n.taken[p] || (&container{node: n}).othersListen(p) {
+		return cke.PortOpen
+	}
+	return cke.PortClosed
+}

@@ -1,0 +1,124 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"cke/sim"
+)
+
+// convergence is how long after the last fault the world may take until all is as wanted.
+const convergence = 5 * time.Minute
+
+// callsOf counts the calls of an undisturbed bootstrap of n nodes.
+func callsOf(t *testing.T, n int) (calls int) {
+	play(t, n, func(s *stage) {
+		s.daemon()
+		if !s.until(convergence, s.settled) {
+			t.Fatal("an undisturbed bootstrap does not end")
+		}
+		calls = s.Calls()
+	})
+	return calls
+}
+
+// blows are what happens at which calls; the daemon is succeeded by a new one each time it dies or freezes.
+type blows map[int]sim.Verdict
+
+func (b blows) String() string { return strings.TrimPrefix(fmt.Sprint(map[int]sim.Verdict(b)), "map") }
+
+// endsAsOneCluster plays a bootstrap with blows, in an order of calls by seed. Calls that land late do so, and frozen
+// daemons wake, another late calls afterwards.
+func endsAsOneCluster(t *testing.T, nodes int, b blows, late int, seed uint64) {
+	t.Helper()
+	scene := func(s *stage) []string {
+		due := 0 // the call at which late ones land
+		s.Judge = func(n int, c sim.Call) sim.Verdict {
+			if due > 0 && n >= due {
+				due = 0
+				s.Land()
+				for _, d := range s.drivers {
+					d.Wake()
+				}
+			}
+			v := b[n]
+			if v == sim.KillLate || v == sim.Freeze {
+				due = n + late
+			}
+			return v
+		}
+		if seed > 0 {
+			r := rand.New(rand.NewPCG(seed, 0))
+			s.Pick = r.IntN
+		}
+		s.daemon()
+		ok := s.until(convergence, func() bool {
+			if d := s.latest(); d.Dead() || d.Frozen() {
+				s.daemon()
+			}
+			return s.settled() && due == 0
+		})
+		if !ok {
+			dec, _ := s.latest().now()
+			return append(s.Violations(), "does not converge: "+describeDecision(s.latest().Number(), dec))
+		}
+		return s.faults(s.everyNode()...)
+	}
+	var faults []string
+	play(t, nodes, func(s *stage) { faults = scene(s) })
+	if faults == nil {
+		return
+	}
+	play(t, nodes, func(s *stage) {
+		s.tell = t.Logf
+		s.OnTrace(t.Logf)
+		scene(s)
+		t.Logf("\n%s", s.World)
+	})
+	t.Fatalf("%d nodes, blows at calls %v, late by %d, order %d:\n%s", nodes, b, late, seed, strings.Join(faults, "\n"))
+}
+
+func TestBootstrap_EndsAsOneClusterFromEveryCrashPoint(t *testing.T) {
+	for _, nodes := range []int{1, 3, 5} {
+
+		calls := callsOf(t, nodes)
+		runs := 0
+		for k := 1; k <= calls; k++ {
+			for _, v := range []sim.Verdict{sim.KillBefore, sim.KillHalfway, sim.KillAfter} {
+				endsAsOneCluster(t, nodes, blows{k: v}, 0, 0)
+				endsAsOneCluster(t, nodes, blows{k: v}, 0, uint64(k))
+				runs += 2
+			}
+			for _, v := range []sim.Verdict{sim.KillLate, sim.Freeze} {
+				for _, late := range []int{3, 17, 60, 200} {
+					endsAsOneCluster(t, nodes, blows{k: v}, late, uint64(k))
+					runs++
+				}
+			}
+		}
+		t.Logf("%d nodes: %d crash points, %d runs", nodes, calls, runs)
+	}
+}
+
+func TestBootstrap_SurvivesCallsWithoutAnswer(t *testing.T) {
+	calls := callsOf(t, 3)
+	for k := 1; k <= calls; k++ {
+		endsAsOneCluster(t, 3, blows{k: sim.Refuse}, 0, uint64(k))
+		endsAsOneCluster(t, 3, blows{k: sim.LoseAnswer}, 0, uint64(k))
+	}
+}
+
+func TestBootstrap_EndsAsOneClusterAfterSeveralCrashes(t *testing.T) {
+	calls := callsOf(t, 3)
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		b := blows{}
+		for range 2 + r.IntN(3) {
+			b[1+r.IntN(2*calls)] = sim.Refuse + sim.Verdict(r.IntN(7))
+		}
+		endsAsOneCluster(t, 3, b, 1+r.IntN(calls), r.Uint64())
+	}
+}

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cke"
+)
+
+// Daemon is one cke with a term as leader. Everything that it does goes through its ports.
+type Daemon struct {
+	world  *World
+	number int
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	term   *Term
+	look   *Observer
+
+	dead, frozen bool // guarded by the world's lock
+}
+
+var errDead = errors.New("the daemon is dead")
+
+// NewDaemon starts a daemon, which is elected at once: the term before has ended, and its daemon, if it is awake, knows.
+func (w *World) NewDaemon() *Daemon {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.store.term++
+	d := &Daemon{world: w, number: int(w.store.term)}
+	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	d.term = &Term{d: d, number: w.store.term, since: w.now()}
+	d.look = newObserver(d)
+	for _, before := range w.daemons {
+		if !before.frozen {
+			before.cancel(cke.ErrDeposed)
+		}
+	}
+	w.daemons = append(w.daemons, d)
+	w.log("daemon %d leads", d.number)
+	return d
+}
+
+// Number counts daemons from 1.
+func (d *Daemon) Number() int { return d.number }
+
+// Context ends with the daemon or its term.
+func (d *Daemon) Context() context.Context { return d.ctx }
+
+// Term is the daemon's way to the store.
+func (d *Daemon) Term() *Term { return d.term }
+
+// Observer is the daemon's look at the world.
+func (d *Daemon) Observer() *Observer { return d.look }
+
+// Machines is the daemon's way to nodes.
+func (d *Daemon) Machines() cke.Machines { return machines{d} }
+
+// Etcd is the daemon's way to members.
+func (d *Daemon) Etcd() cke.Etcd { return etcdPort{d} }
+
+// Authority is the daemon's certificate authority.
+func (d *Daemon) Authority() cke.Authority { return authority{d} }
+
+func (d *Daemon) end(cause error) { d.cancel(cause) }
+
+// Kill ends the daemon: no further call of it has any effect. Calls in flight are forgotten.
+func (d *Daemon) Kill() {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	d.kill()
+}
+
+func (d *Daemon) kill() {
+	if d.dead {
+		return
+	}
+	d.dead, d.frozen = true, false
+	d.world.log("daemon %d is killed", d.number)
+	d.cancel(errDead)
+	if s := d.world.sched; s != nil {
+		s.forget(d)
+	}
+}
+
+// Freeze stops the daemon where it is, with its calls in flight.
+func (d *Daemon) Freeze() {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	d.freeze()
+}
+
+func (d *Daemon) freeze() {
+	if !d.dead && !d.frozen {
+		d.frozen = true
+		d.world.log("daemon %d is frozen", d.number)
+	}
+}
+
+// Wake lets a frozen daemon go on. If its term has ended meanwhile its context ends now, but what it had in flight lands.
+func (d *Daemon) Wake() {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	if !d.frozen {
+		return
+	}
+	d.frozen = false
+	d.world.log("daemon %d wakes", d.number)
+	if d.world.store.term != d.number64() {
+		d.cancel(cke.ErrDeposed)
+	}
+}
+
+func (d *Daemon) number64() int64 { return int64(d.number) }
+
+// Frozen reports whether the daemon is frozen.
+func (d *Daemon) Frozen() bool {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	return d.frozen
+}
+
+// call takes one call through a port. n is the node that it needs, or nil. do is its effect, run with the world's lock held.
+func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, do func(half bool) error) error {
+	w := d.world
+	c.Daemon, c.Actor = d.number, actorOf(ctx)
+	w.mu.Lock()
+	switch {
+	case d.dead:
+		w.mu.Unlock()
+		return errDead
+	case ctx.Err() != nil:
+		w.mu.Unlock()
+		return context.Cause(ctx)
+	case c.Writes && c.Port == "node" && d.ctx.Err() != nil:
+		w.violated("daemon %d changes %s after its term", d.number, n.name)
+	}
+	t := &turn{call: c, daemon: d, node: n, declared: declared, do: do, done: make(chan struct{})}
+	if w.sched == nil {
+		t.land(w, false)
+		w.mu.Unlock()
+	} else {
+		w.sched.enter(t)
+		w.mu.Unlock()
+		<-t.done
+	}
+	return t.answer(ctx)
+}
+
+// turn is one call on its way.
+type turn struct {
+	call     Call
+	daemon   *Daemon
+	node     *Node
+	declared cke.Node
+	do       func(half bool) error
+	done     chan struct{}
+
+	err   error
+	hangs bool
+	delay time.Duration
+}
+
+// land lets the call have its effect.
+func (t *turn) land(w *World, half bool) {
+	w.tick()
+	if n := t.node; n != nil {
+		if trouble := n.trouble(t.declared); trouble != nil {
+			t.err = trouble
+			return
+		}
+		if n.hung {
+			t.hangs = true
+			if t.call.Writes {
+				n.backlog = append(n.backlog, func() { _ = t.do(half) })
+			}
+			return
+		}
+		t.delay = n.slow
+	}
+	t.err = t.do(half)
+	if t.call.Writes {
+		w.settle()
+		w.poke()
+	}
+}
+
+// answer is what the caller gets, and when.
+func (t *turn) answer(ctx context.Context) error {
+	switch {
+	case t.hangs:
+		<-ctx.Done()
+		return &cke.Error{Code: cke.CodeEngine, What: t.node.name + ": the Docker engine does not answer", Err: ctx.Err()}
+	case t.delay > 0:
+		timer := time.NewTimer(t.delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return t.err
+}
+
+type actorKey struct{}
+
+// WithActor names who makes calls with this context, so that a Scheduler can tell parallel callers apart.
+func WithActor(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, actorKey{}, name)
+}
+
+func actorOf(ctx context.Context) string {
+	name, _ := ctx.Value(actorKey{}).(string)
+	return name
+}
+
+// Dead reports whether the daemon was killed.
+func (d *Daemon) Dead() bool {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	return d.dead
+}

@@ -1,0 +1,290 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+	"cke/sim"
+)
+
+const clusterName = "demo"
+
+// probe is the longest time between two looks, as in the daemon.
+const probe = 5 * time.Second
+
+// stage is one world with daemons that reconcile a cluster in it.
+type stage struct {
+	*sim.World
+	*sim.Scheduler
+	t       testing.TB
+	drivers []*driver
+	// tell is called with what a daemon decides and does; nil: silence.
+	tell func(format string, args ...any)
+	// blind changes what Decide is given: for mutations.
+	blind func(*server.Input)
+	// wrap changes what operations work with: for mutations.
+	wrap func(op.Env) op.Env
+	wg   sync.WaitGroup
+}
+
+// play runs a scene in a bubble of virtual time, with a cluster of n declared nodes n1…
+func play(t *testing.T, nodes int, scene func(s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nodes)
+		defer s.stop()
+		scene(s)
+	})
+}
+
+func newStage(t testing.TB, nodes int) *stage {
+	s := &stage{World: sim.New(clusterName, time.Now), t: t}
+	s.Scheduler = s.Schedule(&sim.Scheduler{Settle: synctest.Wait})
+	for i := 1; i <= nodes; i++ {
+		s.AddNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i))
+	}
+	s.declare(s.Nodes()...)
+	return s
+}
+
+// declare sets the spec to a cluster of these nodes.
+func (s *stage) declare(nodes ...*sim.Node) { s.Store().SetSpec(s.cluster(nodes)) }
+
+func (s *stage) cluster(nodes []*sim.Node) cke.Cluster {
+	c := cke.Cluster{Name: clusterName}
+	for _, n := range nodes {
+		c.Nodes = append(c.Nodes, n.Declared())
+	}
+	return c
+}
+
+func (s *stage) stop() {
+	s.End()
+	s.wg.Wait()
+}
+
+// driver is what the daemon's loop does, one thing after the other.
+type driver struct {
+	*sim.Daemon
+	stage    *stage
+	failures map[string]server.Failure
+	mu       sync.Mutex
+	decision server.Decision
+	status   cke.Status
+	input    server.Input
+	rounds   int
+}
+
+// daemon starts a daemon.
+func (s *stage) daemon() *driver {
+	d := &driver{Daemon: s.NewDaemon(), stage: s, failures: map[string]server.Failure{}}
+	s.drivers = append(s.drivers, d)
+	s.wg.Go(d.run)
+	return d
+}
+
+// latest is the daemon that leads.
+func (s *stage) latest() *driver { return s.drivers[len(s.drivers)-1] }
+
+func (s *stage) say(format string, args ...any) {
+	if s.tell != nil {
+		s.tell(format, args...)
+	}
+}
+
+func (d *driver) run() {
+	ctx := d.Context()
+	if err := d.Term().InterruptRunning(ctx); err != nil {
+		d.stage.say("daemon %d: %v", d.Number(), err)
+	}
+	for ctx.Err() == nil {
+		pause, err := d.round(ctx)
+		if err != nil {
+			pause = time.Second
+		}
+		if pause > 0 {
+			_ = sleep(ctx, pause)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// round is one look, one decision and at most one operation.
+func (d *driver) round(ctx context.Context) (time.Duration, error) {
+	spec, err := d.Term().Spec(ctx)
+	if err != nil {
+		return 0, err
+	}
+	identity, err := d.Term().Identity(ctx)
+	if err != nil {
+		return 0, err
+	}
+	wanted := spec.Cluster.WithDefaults()
+	d.Observer().Update(wanted, identity)
+	seen := d.Observer().Observe(ctx)
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	in := server.Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Failures: d.failures}
+	if d.stage.blind != nil {
+		d.stage.blind(&in)
+	}
+	dec := server.Decide(in)
+	if dec.Converged {
+		clear(d.failures)
+	}
+	d.note(in, dec)
+	if dec.Operation != nil {
+		d.operate(ctx, dec)
+		return 0, nil
+	}
+	pause := probe
+	if dec.Again > 0 {
+		pause = min(pause, dec.Again)
+	}
+	if inc := identity.Incarnation; inc != nil && inc.State == cke.Formed && !seen.Etcd.Quorate {
+		pause = min(pause, 100*time.Millisecond)
+	}
+	return pause, nil
+}
+
+func (d *driver) note(in server.Input, dec server.Decision) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	news := dec.Reason != d.decision.Reason || dec.Operation != nil
+	d.decision, d.input, d.rounds = dec, in, d.rounds+1
+	d.status = server.Report(in, dec, d.status)
+	if news {
+		d.stage.say("%s", describeDecision(d.Number(), dec))
+	}
+}
+
+// now is the daemon's last decision and status.
+func (d *driver) now() (server.Decision, cke.Status) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.decision, d.status
+}
+
+func (d *driver) operate(ctx context.Context, dec server.Decision) {
+	e := op.Env{
+		Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),
+		Now: time.Now, Pause: sleep, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	if d.stage.wrap != nil {
+		e = d.stage.wrap(e)
+	}
+	leader := d.Term().Leader()
+	about := cke.Record{Reason: dec.Reason, Host: leader.Host, Term: leader.Term}
+	rec, err := op.Run(ctx, e, d.Term(), about, told{dec.Operation})
+	key := server.FailureKey(dec.Operation)
+	switch rec.State {
+	case cke.RecordCompleted:
+		delete(d.failures, key)
+	case cke.RecordFailed:
+		d.failures[key] = server.Failure{Count: d.failures[key].Count + 1, At: time.Now(), Error: err.Error(), Problems: problems(err)}
+	}
+	for _, s := range rec.Steps {
+		line := "  " + s.Name
+		if s.Node != "" {
+			line += " " + s.Node
+		}
+		if s.Error != "" {
+			line += ": " + s.Error
+		}
+		d.stage.say("%s", line)
+	}
+	d.stage.say("  → %s", rec.State)
+}
+
+func problems(err error) []cke.Problem {
+	var failed op.StageError
+	if !errors.As(err, &failed) {
+		return []cke.Problem{{Code: cke.CodeOf(err), Message: err.Error()}}
+	}
+	var all []cke.Problem
+	for _, s := range failed {
+		p := cke.Problem{Code: cke.CodeOf(s.Err), Node: s.Node, Message: s.Step + ": " + s.Err.Error()}
+		for _, e := range cke.Explain() {
+			if e.Code == p.Code && e.Code != cke.CodeInternal {
+				p.Remedy = e.WayOut
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// told is an operation whose steps tell the scheduler who calls.
+type told struct{ op.Operation }
+
+// Stages implements op.Operation.
+func (o told) Stages() []op.Stage {
+	stages := o.Operation.Stages()
+	for _, stage := range stages {
+		for i, s := range stage {
+			stage[i].Run = func(ctx context.Context, e op.Env) error {
+				return s.Run(sim.WithActor(ctx, fmt.Sprintf("%02d %s", i, s.Node)), e)
+			}
+		}
+	}
+	return stages
+}
+
+func describeDecision(daemon int, dec server.Decision) string {
+	var b strings.Builder
+	what := "nothing"
+	if dec.Operation != nil {
+		what = dec.Operation.Name() + " " + strings.Join(dec.Operation.Targets(), " ")
+	}
+	fmt.Fprintf(&b, "daemon %d: %s: %s", daemon, what, dec.Reason)
+	for _, p := range dec.Blockers {
+		fmt.Fprintf(&b, "\n  %s %s: %s", p.Code, p.Node, p.Message)
+		if p.Remedy != "" {
+			fmt.Fprintf(&b, " → %s", p.Remedy)
+		}
+	}
+	return b.String()
+}
+
+// settled reports whether the leading daemon says that all is as wanted.
+func (s *stage) settled() bool {
+	d := s.latest()
+	dec, _ := d.now()
+	return dec.Converged && dec.Operation == nil
+}
+
+// until runs the world until done, at most for limit of its time. It reports whether done came true.
+func (s *stage) until(limit time.Duration, done func() bool) bool {
+	end := time.Now().Add(limit)
+	ok := false
+	s.Run(func() bool {
+		ok = done()
+		return ok || time.Now().After(end) || len(s.Violations()) > 0
+	})
+	return ok
+}
+
+// pass lets some time of the world pass.
+func (s *stage) pass(d time.Duration) { s.until(d, func() bool { return false }) }

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"cke"
+)
+
+// etcdPort is a daemon's way to the members.
+type etcdPort struct{ d *Daemon }
+
+var _ cke.Etcd = etcdPort{}
+
+// serving returns the container whose member listens at a client URL.
+func (w *World) serving(from, url string) (*container, string) {
+	for _, n := range w.nodes {
+		if !strings.Contains(url, "//"+n.address+":") {
+			continue
+		}
+		if !w.connected(from, n.name) || n.filtered && from == Management {
+			return nil, "context deadline exceeded"
+		}
+		for _, c := range n.sorted() {
+			if c.foreign || c.spec.Join.ClientURL() != url {
+				continue
+			}
+			switch {
+			case c.State == cke.ContainerPaused:
+				return nil, "context deadline exceeded"
+			case c.member() == nil:
+				continue
+			case !c.ready():
+				return nil, "context deadline exceeded"
+			}
+			return c, ""
+		}
+		return nil, "connection refused"
+	}
+	return nil, "no route to host"
+}
+
+// leads returns the leader of c's member, the group and its processes, if c reaches the leader.
+func (w *World) leads(c *container) (process, *group, []process, bool) {
+	m := c.member()
+	g, running := w.groups[m.cluster], w.processes()[m.cluster]
+	for _, p := range running {
+		if g != nil && p.member == g.leader && w.reach(process{m, c}, p) {
+			return p, g, running, true
+		}
+	}
+	return process{}, nil, nil, false
+}
+
+// endpoint is what a member answers about itself.
+func (w *World) endpoint(url string) cke.EndpointStatus {
+	s := cke.EndpointStatus{URL: url}
+	c, problem := w.serving(Management, url)
+	if problem != "" {
+		s.Problem = problem
+		return s
+	}
+	m := c.member()
+	s.Serializable = true
+	s.ClusterID, s.MemberID, s.Version, s.StorageVersion = hexID(m.cluster), hexID(m.id), "3.6.16", "3.6.0"
+	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, uint64(len(m.log)), uint64(m.commit), int64(m.commit)
+	s.DBSize, s.DBSizeInUse = 20480, 20480
+	for _, l := range m.members() {
+		if l.id == m.id {
+			s.Learner = l.learner
+		}
+	}
+	s.CertNotAfter = c.StartedAt.AddDate(1, 0, 0)
+	if l, _, _, ok := w.leads(c); ok {
+		s.LeaderID = hexID(l.id)
+		s.Linearizable = !s.Learner
+	} else {
+		s.Errors = []string{"etcdserver: no leader"}
+	}
+	return s
+}
+
+func (e etcdPort) call(ctx context.Context, url, name string, writes bool, do func() error) error {
+	node := url
+	for _, n := range e.d.world.nodes {
+		if strings.Contains(url, "//"+n.address+":") {
+			node = n.name
+		}
+	}
+	return e.d.call(ctx, Call{Port: "etcd", Node: node, Name: name, Writes: writes}, nil, cke.Node{}, func(bool) error { return do() })
+}
+
+// Endpoint implements cke.Etcd.
+func (e etcdPort) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	s := cke.EndpointStatus{URL: url}
+	err := e.call(ctx, url, "Endpoint", false, func() error { s = e.d.world.endpoint(url); return nil })
+	if err != nil {
+		return cke.EndpointStatus{URL: url, Problem: err.Error()}
+	}
+	return s
+}
+
+// Members implements cke.Etcd.
+func (e etcdPort) Members(ctx context.Context, url string) (id string, members []cke.Member, err error) {
+	err = e.call(ctx, url, "Members", false, func() (err error) { id, members, err = e.d.world.list(url); return err })
+	return id, members, err
+}
+
+// list is the linearizable member list through one endpoint.
+func (w *World) list(url string) (string, []cke.Member, error) {
+	c, problem := w.serving(Management, url)
+	if problem != "" {
+		return "", nil, fmt.Errorf("%s: %s", url, problem)
+	}
+	l, _, _, ok := w.leads(c)
+	if !ok {
+		return "", nil, fmt.Errorf("%s: etcdserver: no leader", url)
+	}
+	var members []cke.Member
+	for _, m := range l.present() {
+		out := cke.Member{ID: hexID(m.id), Name: m.name, PeerURLs: []string{m.peer}, Learner: m.learner}
+		if m.client != "" {
+			out.ClientURLs = []string{m.client}
+		}
+		members = append(members, out)
+	}
+	return hexID(l.cluster), members, nil
+}
+
+// ProveWrite implements cke.Etcd.
+func (e etcdPort) ProveWrite(ctx context.Context, url string) error {
+	return e.call(ctx, url, "ProveWrite", true, func() error { return e.d.world.propose(Management, url, entry{}) })
+}
+
+// propose takes an entry through raft by way of one endpoint.
+func (w *World) propose(from, url string, x entry) error {
+	c, problem := w.serving(from, url)
+	if problem != "" {
+		return fmt.Errorf("%s: %s", url, problem)
+	}
+	l, g, running, ok := w.leads(c)
+	if !ok {
+		return fmt.Errorf("%s: etcdserver: no leader", url)
+	}
+	if !g.propose(w, l, running, x) {
+		return fmt.Errorf("%s: etcdserver: request timed out", url)
+	}
+	return nil
+}
+
+// Write is a client's write through one member of the cluster; nobody has a client's certificate before the cluster is
+// formed. It reports whether it was acknowledged; what was, may never be lost.
+func (w *World) Write(node, value string) bool {
+	ok := false
+	w.change("a client writes "+value+" through "+node, func() {
+		if w.formed == nil {
+			return
+		}
+		for _, j := range w.store.identity.Joins {
+			if j.Node.Name() == node && w.propose(Clients, j.ClientURL(), entry{kind: entryPut, value: value}) == nil {
+				w.wasAcknowledged(value)
+				ok = true
+			}
+		}
+	})
+	return ok
+}

@@ -1,0 +1,215 @@
+package sim
+
+import (
+	"cmp"
+	"crypto/sha1"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cke"
+)
+
+// entryKind tells what a log entry does once committed.
+type entryKind string
+
+const (
+	entryNone    entryKind = ""        // a leader's first, or a proposal that leaves nothing behind
+	entryPut     entryKind = "put"     // a client's write; Value names it
+	entryAdd     entryKind = "add"     // Member joins as voter or learner
+	entryRemove  entryKind = "remove"  // Member leaves for ever
+	entryPromote entryKind = "promote" // Member, a learner, becomes a voter
+	entryPublish entryKind = "publish" // Member tells its name and client URL
+)
+
+// entry is one log entry; its index is its position plus one.
+type entry struct {
+	term    uint64
+	kind    entryKind
+	value   string
+	id      uint64
+	peer    string
+	client  string
+	learner bool
+}
+
+// member is a member's write-ahead log: all that survives its process.
+type member struct {
+	id, cluster uint64
+	name        string
+	term        uint64
+	log         []entry
+	commit      int // entries known to be committed
+	// removed: it learned that it was removed, and never runs again.
+	removed bool
+	// peers are where it looks for others while its log is empty.
+	peers []string
+
+	known   []listed // members, as of the entry knownAt
+	knownAt int
+}
+
+// listed is a member as the committed log tells of it.
+type listed struct {
+	id            uint64
+	name          string // empty: never started
+	peer, client  string
+	learner, gone bool
+}
+
+// members returns the committed membership, in the order of joining, with those that left marked gone.
+func (m *member) members() []listed {
+	all := m.known
+	for _, e := range m.log[m.knownAt:m.commit] {
+		i := slices.IndexFunc(all, func(l listed) bool { return l.id == e.id })
+		switch {
+		case e.kind == entryAdd:
+			all = append(all, listed{id: e.id, peer: e.peer, learner: e.learner})
+		case i < 0:
+		case e.kind == entryRemove:
+			all[i].gone = true
+		case e.kind == entryPromote:
+			all[i].learner = false
+		case e.kind == entryPublish:
+			all[i].name, all[i].client = e.value, e.client
+		}
+	}
+	m.known, m.knownAt = all, m.commit
+	return all
+}
+
+func (m *member) present() []listed {
+	return slices.DeleteFunc(slices.Clone(m.members()), func(l listed) bool { return l.gone })
+}
+
+func (m *member) voters() []uint64 {
+	var ids []uint64
+	for _, l := range m.members() {
+		if !l.gone && !l.learner {
+			ids = append(ids, l.id)
+		}
+	}
+	return ids
+}
+
+// published reports whether the member found the cluster and told its name.
+func (m *member) published() bool {
+	return slices.ContainsFunc(m.members(), func(l listed) bool { return l.id == m.id && l.name != "" })
+}
+
+func (m *member) lastTerm() uint64 {
+	if len(m.log) == 0 {
+		return 0
+	}
+	return m.log[len(m.log)-1].term
+}
+
+// newer reports whether m's log is at least as far as other's: Raft's rule for a vote.
+func (m *member) newer(other *member) bool {
+	return cmp.Or(cmp.Compare(m.lastTerm(), other.lastTerm()), cmp.Compare(len(m.log), len(other.log))) >= 0
+}
+
+// memberID is computed from the peer URL and the token, and from the time for members that join later.
+// Source: etcd, membership.NewMember.
+func memberID(peerURL, token string, at *time.Time) uint64 {
+	seed := peerURL + token
+	if at != nil {
+		seed += strconv.FormatInt(at.Unix(), 10)
+	}
+	sum := sha1.Sum([]byte(seed))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// clusterID is computed from the founders' member ids.
+func clusterID(ids []uint64) uint64 {
+	ids = slices.Sorted(slices.Values(ids))
+	b := make([]byte, 8*len(ids))
+	for i, id := range ids {
+		binary.BigEndian.PutUint64(b[8*i:], id)
+	}
+	sum := sha1.Sum(b)
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+func hexID(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return strconv.FormatUint(id, 16)
+}
+
+// found is the first start with --initial-cluster-state=new.
+func (w *World) found(c *container) (*member, string) {
+	m := &member{name: c.spec.Join.Member, term: 1}
+	var ids []uint64
+	for _, p := range c.spec.Peers {
+		id := memberID(p.URL, c.spec.Token, nil)
+		ids = append(ids, id)
+		m.log = append(m.log, entry{term: 1, kind: entryAdd, id: id, peer: p.URL})
+		m.peers = append(m.peers, p.URL)
+		if p.URL == c.spec.Join.PeerURL() {
+			m.id = id
+		}
+	}
+	if m.id == 0 {
+		return nil, fmt.Sprintf("couldn't find local name %q in the initial cluster configuration", m.name)
+	}
+	m.commit, m.cluster = len(m.log), clusterID(ids)
+	for _, peer := range m.peers {
+		other, listens := w.peer(c.node, peer)
+		if !listens || other.id == m.id {
+			continue
+		}
+		for _, l := range other.members() {
+			if l.id == m.id && l.name != "" {
+				return nil, fmt.Sprintf("member %s has already been bootstrapped", hexID(m.id))
+			}
+		}
+	}
+	return m, ""
+}
+
+// join is the first start of a member that was added, with --initial-cluster-state=existing.
+func (w *World) join(c *container) (*member, string) {
+	for _, p := range c.spec.Peers {
+		other, listens := w.peer(c.node, p.URL)
+		if p.URL == c.spec.Join.PeerURL() || !listens {
+			continue
+		}
+		present := other.present()
+		if len(present) != len(c.spec.Peers) {
+			return nil, "error validating peerURLs: member count is unequal"
+		}
+		for _, l := range present {
+			if !slices.ContainsFunc(c.spec.Peers, func(p cke.Peer) bool { return p.URL == l.peer }) {
+				return nil, "error validating peerURLs: unmatched member while checking PeerURLs"
+			}
+			if l.peer == c.spec.Join.PeerURL() {
+				m := &member{id: l.id, cluster: other.cluster, name: c.spec.Join.Member}
+				for _, p := range present {
+					m.peers = append(m.peers, p.peer)
+				}
+				return m, ""
+			}
+		}
+	}
+	return nil, "cannot fetch cluster info from peer urls: could not retrieve cluster information from the given URLs"
+}
+
+// peer returns the member that listens at a peer URL, as seen from a node.
+func (w *World) peer(from *Node, url string) (*member, bool) {
+	for _, n := range w.nodes {
+		if !strings.Contains(url, "//"+n.address+":") || !w.connected(from.name, n.name) {
+			continue
+		}
+		for _, c := range n.sorted() {
+			if m := c.member(); m != nil && c.spec.Join.PeerURL() == url {
+				return m, true
+			}
+		}
+	}
+	return nil, false
+}

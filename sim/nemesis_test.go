@@ -1,0 +1,169 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// nemesis does what can go wrong, by chance, while calls are counted up to its budget.
+type nemesis struct {
+	*rand.Rand
+	s      *stage
+	rate   float64 // of a fault at a call
+	budget int     // calls after which all is healed
+	writes int
+	over   bool
+	freeze int // the call at which a frozen daemon wakes and late calls land
+}
+
+// judge is asked before every call.
+func (n *nemesis) judge(call int, c sim.Call) sim.Verdict {
+	if n.over {
+		return sim.Proceed
+	}
+	if n.freeze > 0 && call >= n.freeze {
+		n.land()
+	}
+	if n.Float64() > n.rate {
+		return sim.Proceed
+	}
+	if n.IntN(3) == 0 {
+		v := sim.Refuse + sim.Verdict(n.IntN(7))
+		if v == sim.KillLate || v == sim.Freeze {
+			n.freeze = call + 1 + n.IntN(120)
+		}
+		return v
+	}
+	n.strike()
+	return sim.Proceed
+}
+
+func (n *nemesis) land() {
+	n.freeze = 0
+	n.s.Land()
+	for _, d := range n.s.drivers {
+		d.Wake()
+	}
+}
+
+// strike does one thing to the world.
+func (n *nemesis) strike() {
+	nodes := n.s.Nodes()
+	node := nodes[n.IntN(len(nodes))]
+	places := append(n.s.everyNode(), sim.Management)
+	other := places[n.IntN(len(places))]
+	switch n.IntN(30) {
+	case 0:
+		node.PowerOff()
+	case 1, 2:
+		node.PowerOn()
+	case 3:
+		node.Reboot()
+	case 4:
+		node.Freeze()
+	case 5, 6:
+		node.Thaw()
+	case 7:
+		node.Hang()
+	case 8, 9:
+		node.Unhang()
+	case 10:
+		n.s.Isolate(node.Name())
+	case 11:
+		n.s.Rejoin(node.Name())
+	case 12:
+		n.s.Cut(node.Name(), other)
+	case 13:
+		n.s.HealNetwork()
+	case 14:
+		node.FillDisk()
+	case 15:
+		node.FreeDisk()
+	case 16:
+		node.TakePort(cke.DefaultClientPort + n.IntN(2))
+	case 17:
+		node.ReleasePort(cke.DefaultClientPort)
+		node.ReleasePort(cke.DefaultPeerPort)
+	case 18:
+		node.KillEtcd()
+	case 19:
+		node.PauseContainers(n.IntN(2) == 0)
+	case 20:
+		node.SlowDown(time.Duration(n.IntN(40)) * time.Second)
+	case 21:
+		node.SlowDown(0)
+	case 22:
+		n.s.Store().SetDown(true)
+	case 23:
+		n.s.Store().SetDown(false)
+	case 24:
+		n.lose(node)
+	case 25:
+		n.edit()
+	case 26:
+		node.ChangeHostKey()
+	default:
+		n.write()
+	}
+}
+
+// lose takes data away; once in a while from every node.
+func (n *nemesis) lose(node *sim.Node) {
+	nodes := []*sim.Node{node}
+	if n.IntN(4) == 0 {
+		nodes = n.s.Nodes()
+	}
+	how := n.IntN(3)
+	for _, node := range nodes {
+		switch how {
+		case 0:
+			node.Blank()
+		case 1:
+			node.RemoveVolumes()
+		case 2:
+			node.EmptyVolumes()
+		}
+	}
+}
+
+// edit changes the spec while the cluster is not formed.
+func (n *nemesis) edit() {
+	if inc := n.s.Store().Identity().Incarnation; inc != nil && inc.State == cke.Formed {
+		return
+	}
+	nodes := n.s.Nodes()
+	n.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	n.s.declare(nodes[:1+n.IntN(len(nodes))]...)
+}
+
+// write lets a client write through some node.
+func (n *nemesis) write() {
+	nodes := n.s.everyNode()
+	n.writes++
+	n.s.Write(nodes[n.IntN(len(nodes))], fmt.Sprintf("w%d", n.writes))
+}
+
+// heal ends every fault, as persons would; data that was lost stays lost.
+func (n *nemesis) heal() {
+	n.over = true
+	n.land()
+	n.s.Store().SetDown(false)
+	n.s.HealNetwork()
+	for _, node := range n.s.Nodes() {
+		node.PowerOn()
+		node.Thaw()
+		node.Unhang()
+		node.FreeDisk()
+		node.ReleasePort(cke.DefaultClientPort)
+		node.ReleasePort(cke.DefaultPeerPort)
+		node.PauseContainers(false)
+		node.SlowDown(0)
+		node.AcceptHostKey()
+		node.RefuseKey(false)
+		node.FilterClientPort(false)
+	}
+}

@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// electionTime is how long members that could have a leader are without one.
+const electionTime = 50 * time.Millisecond
+
+// group is the raft group of one cluster id.
+type group struct {
+	leader *member
+	since  time.Time // a quorum could elect since then; zero: it cannot
+	// match is what the leader knows of each follower's log; it begins anew with each leader.
+	match map[uint64]int
+}
+
+// process is a running member.
+type process struct {
+	*member
+	c *container
+}
+
+// processes returns the running members of every cluster id, by node; members of frozen nodes are not among them.
+func (w *World) processes() map[uint64][]process {
+	all := map[uint64][]process{}
+	for _, n := range w.nodes {
+		if !n.awake() {
+			continue
+		}
+		for _, c := range n.sorted() {
+			if m := c.member(); m != nil {
+				all[m.cluster] = append(all[m.cluster], process{m, c})
+			}
+		}
+	}
+	return all
+}
+
+// settleGroups lets every raft group do what follows at once from who runs and who reaches whom.
+func (w *World) settleGroups() {
+	all := w.processes()
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if w.groups[id] == nil {
+			w.groups[id] = &group{}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.groups)) {
+		w.groups[id].settle(w, all[id])
+	}
+}
+
+func (g *group) settle(w *World, running []process) {
+	if g.leader != nil {
+		i := slices.IndexFunc(running, func(p process) bool { return p.member == g.leader })
+		if i < 0 || !w.hasQuorum(running[i], running) {
+			g.leader = nil
+		}
+	}
+	if g.leader == nil {
+		g.elect(w, running)
+	}
+	if g.leader == nil {
+		return
+	}
+	l := running[slices.IndexFunc(running, func(p process) bool { return p.member == g.leader })]
+	g.replicate(w, l, running)
+	for _, p := range running { // a member tells its name once it finds the leader
+		if !p.published() && slices.ContainsFunc(l.members(), func(m listed) bool { return m.id == p.id && !m.gone }) && w.reach(l, p) {
+			g.propose(w, l, running, entry{kind: entryPublish, id: p.id, value: p.name, client: p.c.spec.Join.ClientURL()})
+		}
+	}
+}
+
+func (w *World) reach(a, b process) bool {
+	return a.c.node == b.c.node || w.connected(a.c.node.name, b.c.node.name)
+}
+
+// hasQuorum reports whether p reaches a quorum of its voters.
+func (w *World) hasQuorum(p process, running []process) bool {
+	voters, n := p.voters(), 0
+	for _, o := range running {
+		if slices.Contains(voters, o.id) && w.reach(p, o) {
+			n++
+		}
+	}
+	return slices.Contains(voters, p.id) && n >= cke.Quorum(len(voters))
+}
+
+// elect makes the candidate with the furthest log leader, after the time that an election takes.
+func (g *group) elect(w *World, running []process) {
+	candidates := slices.Clone(running)
+	slices.SortStableFunc(candidates, func(a, b process) int {
+		return cmp.Or(cmp.Compare(b.lastTerm(), a.lastTerm()), cmp.Compare(len(b.log), len(a.log)))
+	})
+	for _, c := range candidates {
+		voters, granted, term := c.voters(), 0, c.term
+		for _, v := range running {
+			if slices.Contains(voters, v.id) && w.reach(c, v) && c.newer(v.member) {
+				granted++
+				term = max(term, v.term)
+			}
+		}
+		if !slices.Contains(voters, c.id) || granted < cke.Quorum(len(voters)) {
+			continue
+		}
+		now := w.now()
+		if g.since.IsZero() {
+			g.since = now
+			w.after(electionTime, func() {})
+		}
+		if now.Sub(g.since) < electionTime {
+			return
+		}
+		g.leader, g.since, g.match = c.member, time.Time{}, map[uint64]int{}
+		c.term = term + 1
+		c.log = append(c.log, entry{term: c.term})
+		w.log("%s is elected leader of term %d", c.c.node.name, c.term)
+		return
+	}
+	g.since = time.Time{}
+}
+
+// replicate brings every member that the leader reaches to the leader's log, then commits what a quorum has.
+func (g *group) replicate(w *World, l process, running []process) {
+	voters, have := l.voters(), []int{}
+	for _, p := range running {
+		known := slices.ContainsFunc(l.members(), func(m listed) bool { return m.id == p.id })
+		if !known || !w.reach(l, p) {
+			continue
+		}
+		if p.member != l.member {
+			if words := g.send(l.member, p.member); words != "" {
+				p.c.crash(2, words)
+				continue
+			}
+		}
+		if slices.Contains(voters, p.id) {
+			have = append(have, len(p.log))
+		}
+	}
+	if len(have) < cke.Quorum(len(voters)) {
+		return
+	}
+	slices.Sort(have)
+	if n := have[len(have)-cke.Quorum(len(voters))]; n > l.commit && l.log[n-1].term == l.term {
+		l.commit = n
+	}
+	w.wereCommitted(l.member)
+	for _, p := range running {
+		if p.member == l.member || !w.reach(l, p) || len(p.log) != len(l.log) {
+			continue
+		}
+		p.commit = max(p.commit, min(l.commit, len(p.log)))
+		if slices.ContainsFunc(p.members(), func(m listed) bool { return m.id == p.id && m.gone }) {
+			p.removed = true
+			p.c.crash(0, "the member has been permanently removed from the cluster")
+		}
+	}
+}
+
+// send makes a follower's log the leader's. Like Raft it takes entries of one index and term for the same: where they
+// are not, because a member forgot what it had agreed to, nobody notices but the checker. It returns the last words of a follower that cannot bear it.
+func (g *group) send(l, f *member) string {
+	if matched := g.match[f.id]; matched > len(f.log) {
+		return "panic: tocommit is out of range: was the raft log corrupted, truncated, or lost?"
+	}
+	same := 0
+	for same < len(l.log) && same < len(f.log) && l.log[same].term == f.log[same].term {
+		same++
+	}
+	if same < f.commit && same < len(l.log) {
+		return "panic: entry conflicts with a committed entry"
+	}
+	if same < len(l.log) || len(f.log) > len(l.log) {
+		f.log = append(slices.Clone(f.log[:same]), l.log[same:]...)
+	}
+	f.term = max(f.term, l.term)
+	g.match[f.id] = len(f.log)
+	return ""
+}
+
+// propose appends an entry to the leader's log and reports whether it was committed.
+func (g *group) propose(w *World, l process, running []process, e entry) bool {
+	e.term = l.term
+	l.log = append(l.log, e)
+	n := len(l.log)
+	g.replicate(w, l, running)
+	return l.commit >= n
+}

@@ -1,0 +1,248 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// Store holds the state of one cluster. Writes of daemons are fenced by the term; those of persons are not.
+type Store struct {
+	world    *World
+	cluster  string
+	spec     cke.Spec
+	identity cke.Identity
+	status   cke.Status
+	records  []cke.Record
+	deleted  bool
+	term     int64
+	down     bool
+	unfenced bool
+}
+
+// errStoreDown is what calls end with while the store is down.
+var errStoreDown = &cke.Error{Code: cke.CodeStore, What: "the store does not answer"}
+
+// SetSpec stores what a person wants, as a new generation.
+func (s *Store) SetSpec(c cke.Cluster) {
+	s.world.change("a person sets the spec", func() {
+		s.spec = cke.Spec{Cluster: c, Generation: s.spec.Generation + 1, SetAt: s.world.now(), DeleteRequestedAt: s.spec.DeleteRequestedAt}
+	})
+}
+
+// RequestDelete is a person's wish to delete the cluster.
+func (s *Store) RequestDelete() {
+	s.world.change("a person deletes the cluster", func() { s.spec.DeleteRequestedAt = s.world.now() })
+}
+
+// SetDown lets the store answer nobody, or answer again.
+func (s *Store) SetDown(down bool) {
+	s.world.change(fmt.Sprintf("store down: %v", down), func() { s.down = down })
+}
+
+// Unfence lets deposed daemons write: a fault of the store that the checker must notice.
+func (s *Store) Unfence() { s.world.change("store without fencing", func() { s.unfenced = true }) }
+
+// Identity is who the cluster is.
+func (s *Store) Identity() cke.Identity {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return cloneIdentity(s.identity)
+}
+
+// Spec is what is wanted.
+func (s *Store) Spec() cke.Spec {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.spec
+}
+
+// Status is what the leader told last.
+func (s *Store) Status() cke.Status {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.status
+}
+
+// Records are the operations so far.
+func (s *Store) Records() []cke.Record {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return slices.Clone(s.records)
+}
+
+// Deleted reports whether the cluster was moved out of the store.
+func (s *Store) Deleted() bool {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.deleted
+}
+
+func cloneIdentity(id cke.Identity) cke.Identity {
+	if id.Incarnation != nil {
+		inc := *id.Incarnation
+		inc.Founders, inc.Previous = slices.Clone(inc.Founders), slices.Clone(inc.Previous)
+		id.Incarnation = &inc
+	}
+	id.Joins = slices.Clone(id.Joins)
+	return id
+}
+
+// Term is one daemon's time as leader. Its methods are those of a real term of the store.
+type Term struct {
+	d      *Daemon
+	number int64
+	since  time.Time
+}
+
+var _ cke.Ledger = (*Term)(nil)
+
+// Context ends with the term.
+func (t *Term) Context() context.Context { return t.d.ctx }
+
+// Leader says who leads and since when.
+func (t *Term) Leader() cke.Leader {
+	return cke.Leader{Host: fmt.Sprintf("host%d", t.number), Term: t.number, Since: t.since}
+}
+
+func (t *Term) read(ctx context.Context, name string, do func(s *Store) error) error {
+	return t.d.call(ctx, Call{Port: "store", Name: name}, nil, cke.Node{}, func(bool) error {
+		s := t.d.world.store
+		if s.down {
+			return errStoreDown
+		}
+		return do(s)
+	})
+}
+
+func (t *Term) write(ctx context.Context, name string, do func(s *Store) error) error {
+	return t.d.call(ctx, Call{Port: "store", Name: name, Writes: true}, nil, cke.Node{}, func(bool) error {
+		s := t.d.world.store
+		switch {
+		case s.down:
+			return errStoreDown
+		case s.term != t.number && !s.unfenced:
+			return cke.ErrDeposed
+		case s.deleted:
+			return cke.ErrNotFound
+		}
+		before := s.identity.Incarnation
+		err := do(s)
+		if err == nil {
+			t.d.world.wasStored(before, s.identity.Incarnation)
+		}
+		return err
+	})
+}
+
+// Spec returns the present spec. ErrNotFound once the cluster is gone.
+func (t *Term) Spec(ctx context.Context) (spec cke.Spec, err error) {
+	err = t.read(ctx, "Spec", func(s *Store) error {
+		spec = s.spec
+		if s.deleted {
+			return cke.ErrNotFound
+		}
+		return nil
+	})
+	return spec, err
+}
+
+// Identity implements cke.Ledger.
+func (t *Term) Identity(ctx context.Context) (id cke.Identity, err error) {
+	err = t.read(ctx, "Identity", func(s *Store) error { id = cloneIdentity(s.identity); return nil })
+	return id, err
+}
+
+// CreateIncarnation implements cke.Ledger.
+func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error {
+	return t.write(ctx, "CreateIncarnation", func(s *Store) error {
+		if now := s.identity.Incarnation; now != nil && now.State != cke.Abandoned {
+			return cke.ErrConflict
+		}
+		s.identity = cloneIdentity(cke.Identity{Incarnation: &inc, Joins: inc.Founders})
+		return nil
+	})
+}
+
+// UpdateIncarnation implements cke.Ledger.
+func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error {
+	return t.write(ctx, "UpdateIncarnation", func(s *Store) error {
+		if now := s.identity.Incarnation; now == nil || now.ID != inc.ID {
+			return cke.ErrConflict
+		}
+		s.identity = cloneIdentity(cke.Identity{Incarnation: &inc, Joins: s.identity.Joins})
+		return nil
+	})
+}
+
+// PutJoins implements cke.Ledger.
+func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
+	return t.write(ctx, "PutJoins", func(s *Store) error {
+		next := cloneIdentity(s.identity)
+		for _, j := range joins {
+			if next.Incarnation == nil || j.Incarnation != next.Incarnation.ID {
+				return cke.ErrConflict
+			}
+			if i := slices.IndexFunc(next.Joins, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
+				next.Joins[i] = j
+			} else {
+				next.Joins = append(next.Joins, j)
+			}
+		}
+		s.identity = next
+		return nil
+	})
+}
+
+// FinishDelete implements cke.Ledger.
+func (t *Term) FinishDelete(ctx context.Context) error {
+	err := t.write(ctx, "FinishDelete", func(s *Store) error {
+		s.deleted, s.identity = true, cke.Identity{}
+		return nil
+	})
+	if err == nil {
+		t.d.end(cke.ErrNotFound)
+	}
+	return err
+}
+
+// AppendRecord implements op.Journal.
+func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
+	err := t.write(ctx, "AppendRecord", func(s *Store) error {
+		r.ID = int64(len(s.records) + 1)
+		s.records = append(s.records, r)
+		return nil
+	})
+	return r, err
+}
+
+// PutRecord implements op.Journal.
+func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
+	return t.write(ctx, "PutRecord", func(s *Store) error {
+		if r.ID < 1 || int(r.ID) > len(s.records) {
+			return cke.ErrNotFound
+		}
+		s.records[r.ID-1] = r
+		return nil
+	})
+}
+
+// PutStatus stores what the leader tells.
+func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
+	return t.write(ctx, "PutStatus", func(s *Store) error { s.status = status; return nil })
+}
+
+// InterruptRunning marks records that earlier terms left running.
+func (t *Term) InterruptRunning(ctx context.Context) error {
+	return t.write(ctx, "InterruptRunning", func(s *Store) error {
+		for i := range s.records {
+			if s.records[i].State == cke.RecordRunning {
+				s.records[i].State, s.records[i].EndedAt = cke.RecordInterrupted, s.world.now()
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// World is everything outside the daemons. All its parts share one lock.
+type World struct {
+	mu    sync.Mutex
+	now   func() time.Time
+	nodes []*Node // by name
+	store *Store
+	cuts  map[link]bool
+	// groups are the raft groups that ever had a leader or looked for one, by cluster id.
+	groups  map[uint64]*group
+	timers  []timer
+	daemons []*Daemon
+	sched   *Scheduler
+	log     func(format string, args ...any)
+	unquiet bool // something changed since the world was last settled
+
+	checker
+}
+
+// timer is something that the world does by itself.
+type timer struct {
+	at time.Time
+	do func()
+}
+
+// New makes a world without nodes. now is its clock; every wait in it is measured with it.
+func New(cluster string, now func() time.Time) *World {
+	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, log: func(string, ...any) {}}
+	w.store = &Store{world: w, cluster: cluster}
+	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, committed: map[uint64][]entry{}}
+	return w
+}
+
+// OnTrace gives the world somewhere to tell of what happens in it. It is called with the world's lock held.
+func (w *World) OnTrace(log func(format string, args ...any)) { w.log = log }
+
+// Store is the store, as a person's commands see it.
+func (w *World) Store() *Store { return w.store }
+
+// AddNode puts a machine with power, network and an empty engine into the world.
+func (w *World) AddNode(name, address string) *Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := &Node{world: w, name: name, address: address, sshPort: 22, on: true}
+	n.wipe()
+	w.nodes = append(w.nodes, n)
+	slices.SortFunc(w.nodes, func(a, b *Node) int { return cmp.Compare(a.name, b.name) })
+	return n
+}
+
+// Node returns the machine of this name; nil when there is none.
+func (w *World) Node(name string) *Node {
+	for _, n := range w.nodes {
+		if n.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Nodes returns all machines, by name.
+func (w *World) Nodes() []*Node { return slices.Clone(w.nodes) }
+
+func (w *World) at(address string) *Node {
+	for _, n := range w.nodes {
+		if n.address == address {
+			return n
+		}
+	}
+	return nil
+}
+
+// change does something to the world from outside: a fault, a repair, a person's command.
+func (w *World) change(what string, do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tick()
+	w.log("%s", what)
+	do()
+	w.settle()
+	w.poke()
+}
+
+// after lets the world do something by itself later on.
+func (w *World) after(d time.Duration, do func()) {
+	w.timers = append(w.timers, timer{w.now().Add(d), do})
+	slices.SortStableFunc(w.timers, func(a, b timer) int { return a.at.Compare(b.at) })
+}
+
+// tick does what was due by now.
+func (w *World) tick() {
+	for len(w.timers) > 0 && !w.timers[0].at.After(w.now()) {
+		t := w.timers[0]
+		w.timers = w.timers[1:]
+		t.do()
+		w.settle()
+	}
+	if w.unquiet {
+		w.settle()
+	}
+}
+
+// settle brings everything that happens at once in the world to its end, then checks the invariants.
+func (w *World) settle() {
+	w.unquiet = false
+	w.settleGroups()
+	w.check()
+}
+
+func (w *World) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tick()
+	s := ""
+	for _, n := range w.nodes {
+		s += n.describe()
+	}
+	return s
+}
+
+// Tell returns what stands on one node, in a line for each thing.
+func (w *World) Tell(node string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.Node(node); n != nil {
+		return n.describe()
+	}
+	return fmt.Sprintf("%s: no such node\n", node)
+}

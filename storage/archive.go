@@ -1,0 +1,111 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+// Archive is what remains of a deleted cluster: enough to know what it was, and to open its backups.
+type Archive struct {
+	Cluster   string            `json:"cluster"`
+	DeletedAt time.Time         `json:"deletedAt"`
+	Spec      cke.Spec          `json:"spec"`
+	Identity  cke.Identity      `json:"identity"`
+	HostKeys  map[string]string `json:"hostKeys,omitempty"`
+
+	// Sealed are the cluster's secrets, sealed as they were.
+	Sealed []sealed `json:"sealed,omitempty"`
+}
+
+// archiveTime names archives in the order of time.
+const archiveTime = "20060102T150405.000000000Z"
+
+// Deleted returns the archives of all deleted clusters, in order of names and then of time.
+func (s *Store) Deleted(ctx context.Context) ([]Archive, error) {
+	archives, err := list[Archive](ctx, s, under(s.keys.deleted()))
+	return archives, s.fail("read the archives of deleted clusters", err)
+}
+
+// FinishDelete implements cke.Ledger. SSH keys, records and the spec's log go with the cluster. ErrConflict: nobody
+// asked for the deletion.
+func (t *Term) FinishDelete(ctx context.Context) error {
+	err := t.retry(ctx, t.finishDelete)
+	if err == nil {
+		t.depose("the cluster was deleted")
+	}
+	return err
+}
+
+func (t *Term) finishDelete(ctx context.Context) error {
+	tried := "archive " + t.cluster
+	k, name := t.s.keys, t.cluster
+	kept := []keyRange{under(k.cluster(name)), under(k.secrets(name))}
+	var reads []clientv3.Op
+	for _, r := range kept {
+		reads = append(reads, clientv3.OpGet(r.start, r.options()...))
+	}
+	resp, err := t.transact(ctx, tried, nil, reads...)
+	if err != nil {
+		return err
+	}
+	a, err := t.s.archive(name, resp)
+	if err != nil {
+		return fmt.Errorf("%s: %w", tried, err)
+	}
+	op, err := put(k.archive(name, a.DeletedAt.Format(archiveTime)), a)
+	if err != nil {
+		return err
+	}
+	ops := []clientv3.Op{op, clientv3.OpDelete(k.status(name)), clientv3.OpDelete(k.term(name))}
+	for _, prefix := range []string{k.cluster(name), k.specLog(name), k.secrets(name), k.records(name), k.candidates(name)} {
+		r := under(prefix)
+		ops = append(ops, clientv3.OpDelete(r.start, r.options()...))
+	}
+	var asRead []clientv3.Cmp
+	for _, r := range kept {
+		asRead = append(asRead, clientv3.Compare(clientv3.ModRevision(r.start).WithRange(r.end), "<", resp.Header.Revision+1))
+	}
+	return t.write(ctx, tried, asRead, ops...)
+}
+
+// archive makes the archive out of what was read of a cluster at one revision.
+func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, error) {
+	a := Archive{Cluster: cluster, DeletedAt: time.Now().UTC(), HostKeys: map[string]string{}}
+	var identity []*mvccpb.KeyValue
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		key := string(kv.Key)
+		var pinned hostKey
+		var err error
+		switch {
+		case key == s.keys.spec(cluster):
+			err = decode(key, kv.Value, &a.Spec)
+		case below(key, s.keys.identity(cluster)):
+			identity = append(identity, kv)
+		case below(key, s.keys.hostKeys(cluster)):
+			err = decode(key, kv.Value, &pinned)
+			a.HostKeys[pinned.Address] = pinned.Line
+		}
+		if err != nil {
+			return a, err
+		}
+	}
+	if !a.Spec.Deleting() {
+		return a, fmt.Errorf("nobody asked for its deletion: %w", cke.ErrConflict)
+	}
+	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+		var secret sealed
+		if err := decode(string(kv.Key), kv.Value, &secret); err != nil {
+			return a, err
+		}
+		a.Sealed = append(a.Sealed, secret)
+	}
+	var err error
+	a.Identity, _, err = s.decodeIdentity(cluster, identity)
+	return a, err
+}

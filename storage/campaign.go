@@ -1,0 +1,181 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+// candidacy is the document of one key in a cluster's queue. Term is 0 until it is elected.
+type candidacy struct{ cke.Leader }
+
+// campaignPause is how long a campaign waits after the store failed it.
+const campaignPause = 500 * time.Millisecond
+
+// errLost tells a campaign to begin again: its key, or its session, is gone.
+var errLost = errors.New("candidacy lost")
+
+// Campaign blocks until this process leads the cluster or ctx ends; a store that does not answer is waited for.
+// Candidates are elected in the order in which they came. The term does not end with ctx.
+//
+// ErrNotFound: there is no such cluster. ErrConflict: this Store campaigns for it, or leads it, already.
+func (s *Store) Campaign(ctx context.Context, cluster, host string) (*Term, error) {
+	if err := checkName(cluster); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !s.sessions.enter(cluster, ctx.Done()) {
+		return nil, fmt.Errorf("campaign for %s twice: %w", cluster, cke.ErrConflict)
+	}
+	defer context.AfterFunc(s.ctx, cancel)()
+	for told := false; ; {
+		t, err := s.campaign(ctx, cluster, host)
+		if err == nil {
+			s.log.Info("elected", "cluster", cluster, "term", t.number)
+			return t, nil
+		}
+		if ctx.Err() != nil || errors.Is(err, cke.ErrNotFound) {
+			return nil, s.fail("campaign for "+cluster, err)
+		}
+		if errors.Is(err, errLost) {
+			continue
+		}
+		if !told {
+			told = true
+			s.log.Warn("cannot campaign, trying on", "cluster", cluster, "error", s.fail("campaign for "+cluster, err))
+		}
+		select {
+		case <-time.After(campaignPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// campaign queues up once.
+func (s *Store) campaign(ctx context.Context, cluster, host string) (*Term, error) {
+	ses, queues, err := s.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := s.keys.candidate(cluster, strconv.FormatInt(int64(ses.lease), 16))
+	rev, err := s.queueUp(ctx, ses, cluster, key, host)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.await(ctx, ses, queues, cluster, key, rev, host)
+	if err != nil && !errors.Is(err, errLost) {
+		s.stepDown(key, rev)
+	}
+	return t, err
+}
+
+// queueUp creates the candidate's key and returns its create revision.
+func (s *Store) queueUp(ctx context.Context, ses *session, cluster, key, host string) (int64, error) {
+	op, err := put(key, candidacy{cke.Leader{Host: host}}, clientv3.WithLease(ses.lease))
+	if err != nil {
+		return 0, err
+	}
+	resp, err := s.txn(ctx, []clientv3.Cmp{present(s.keys.spec(cluster)), absent(key)}, []clientv3.Op{op},
+		clientv3.OpGet(s.keys.spec(cluster), clientv3.WithCountOnly()))
+	if err != nil {
+		return 0, sessionLost(ses, err)
+	}
+	if !resp.Succeeded {
+		if resp.Responses[0].GetResponseRange().Count == 0 {
+			return 0, noCluster(cluster)
+		}
+		// It was left by a request whose answer was lost, or by a resignation that did not get through; nobody goes
+		// by it. In its place comes a fresh one, with another create revision.
+		if _, err := s.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(key)}); err != nil {
+			return 0, err
+		}
+		return 0, errLost
+	}
+	return resp.Header.Revision, nil
+}
+
+// await waits until the candidate is the eldest and elects it.
+func (s *Store) await(ctx context.Context, ses *session, queues *queues, cluster, key string, rev int64, host string) (*Term, error) {
+	for {
+		place, changed := queues.look(cluster, key, rev)
+		switch place {
+		case gone:
+			return nil, errLost
+		case first:
+			number, err := s.elect(ctx, ses, cluster, key, rev, host)
+			if err != nil {
+				return nil, sessionLost(ses, err)
+			}
+			if number > 0 {
+				return s.newTerm(ses, queues, cluster, key, rev, number), nil
+			}
+		}
+		select {
+		case <-changed:
+		case <-ses.ctx.Done():
+			return nil, errLost
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// elect makes the eldest candidate the leader, with the next term's number. 0: it is not the eldest.
+func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, rev int64, host string) (int64, error) {
+	for {
+		var last cke.Leader
+		mod, err := s.get(ctx, s.keys.term(cluster), &last)
+		if err != nil && !errors.Is(err, cke.ErrNotFound) {
+			return 0, err
+		}
+		now := cke.Leader{Host: host, Term: last.Term + 1, Since: time.Now().UTC()}
+		term, err := put(s.keys.term(cluster), now)
+		if err != nil {
+			return 0, err
+		}
+		lead, err := put(key, candidacy{now}, clientv3.WithLease(ses.lease))
+		if err != nil {
+			return 0, err
+		}
+		queue := under(s.keys.candidates(cluster))
+		eldest := clientv3.Compare(clientv3.CreateRevision(queue.start).WithRange(queue.end), ">", rev-1)
+		resp, err := s.txn(ctx,
+			[]clientv3.Cmp{created(key, rev), eldest, unchanged(s.keys.term(cluster), mod), present(s.keys.spec(cluster))},
+			[]clientv3.Op{term, lead, clientv3.OpDelete(s.keys.request(cluster, requestResign))},
+			clientv3.OpGet(s.keys.term(cluster), clientv3.WithKeysOnly()))
+		if err != nil {
+			return 0, err
+		}
+		if resp.Succeeded {
+			return now.Term, nil
+		}
+		if kvs := resp.Responses[0].GetResponseRange().Kvs; mod == 0 && len(kvs) == 0 || len(kvs) == 1 && kvs[0].ModRevision == mod {
+			return 0, nil // not the term's number: the queue is another one than we saw
+		}
+	}
+}
+
+// stepDown leaves the queue; if the store cannot be told, the session's end does.
+func (s *Store) stepDown(key string, rev int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), revokeLimit)
+	defer cancel()
+	if _, err := s.txn(ctx, []clientv3.Cmp{created(key, rev)}, []clientv3.Op{clientv3.OpDelete(key)}); err != nil {
+		s.log.Debug("candidacy not taken back, it ends with the session", "error", err)
+	}
+}
+
+// sessionLost turns a failure that comes from the session's end into errLost.
+func sessionLost(ses *session, err error) error {
+	if ses.ctx.Err() != nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return errLost
+	}
+	return err
+}

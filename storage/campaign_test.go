@@ -1,0 +1,362 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"cke"
+)
+
+// twoStores returns clients of two daemons on one store with the cluster prod.
+func twoStores(t testing.TB) (a, b *Store) {
+	c := testConfig(t)
+	startEmbeddedStore(t, c)
+	a, b = openStore(t, c), openStore(t, c)
+	setCluster(t, a, "prod")
+	return a, b
+}
+
+// campaigning starts a campaign and returns once it stands in the queue as the nth.
+func campaigning(t testing.TB, s *Store, cluster, host string, nth int64) <-chan *Term {
+	t.Helper()
+	elected := make(chan *Term, 1)
+	go func() {
+		term, err := s.Campaign(testContext(t), cluster, host)
+		if err != nil {
+			t.Errorf("campaign of %s: %v", host, err)
+		}
+		elected <- term
+	}()
+	r := under(s.keys.candidates(cluster))
+	for queue := s.client.Watch(testContext(t), r.start, r.options()...); ; {
+		all, err := s.client.Get(testContext(t), r.start, r.options()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all.Count >= nth {
+			return elected
+		}
+		<-queue
+	}
+}
+
+func awaitTerm(t testing.TB, elected <-chan *Term) *Term {
+	t.Helper()
+	return await(t, elected, func(*Term) bool { return true })
+}
+
+func TestCampaign_ElectsOneAtATimeInOrder(t *testing.T) {
+	a, b := twoStores(t)
+	ctx := testContext(t)
+	first := campaign(t, a, "prod", "a")
+	second := campaigning(t, b, "prod", "b", 2)
+
+	leader, err := b.Leader(ctx, "prod")
+	if err != nil || leader.Host != "a" || leader.Term != 1 || leader.Since.IsZero() {
+		t.Errorf("got %+v, %v", leader, err)
+	}
+	if _, err := a.Campaign(ctx, "prod", "a"); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("a campaigns while it leads: %v", err)
+	}
+	if err := first.PutStatus(ctx, cke.Status{Summary: "first"}); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-second:
+		t.Fatal("two leaders")
+	default:
+	}
+	if err := first.Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	again := campaigning(t, a, "prod", "a", 2) // at the end of the queue
+	term := awaitTerm(t, second)
+	if term.Number() != 2 {
+		t.Errorf("term %d after term 1", term.Number())
+	}
+	if err := first.PutStatus(ctx, cke.Status{Summary: "late"}); !errors.Is(err, cke.ErrDeposed) {
+		t.Errorf("got %v", err)
+	}
+	if err := term.Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if term := awaitTerm(t, again); term.Number() != 3 {
+		t.Errorf("term %d after term 2", term.Number())
+	}
+}
+
+func TestCampaign_LeavesTheQueueWithItsContext(t *testing.T) {
+	a, b := twoStores(t)
+	campaign(t, a, "prod", "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Campaign(ctx, "prod", "b"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.Campaign(ctx, "prod", "b")
+		done <- err
+	}()
+	awaitQueue(t, a, 2)
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	awaitQueue(t, a, 1)
+}
+
+// awaitQueue waits until the queue of prod has n candidates.
+func awaitQueue(t testing.TB, s *Store, n int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := under(s.keys.candidates("prod"))
+	queue := s.client.Watch(ctx, r.start, r.options()...)
+	for {
+		all, err := s.client.Get(ctx, r.start, r.options()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all.Count == n {
+			return
+		}
+		<-queue
+	}
+}
+
+func TestCampaign_ManyClustersShareOneSession(t *testing.T) {
+	a, b := twoStores(t)
+	ctx := testContext(t)
+	const clusters = 20
+	var terms []*Term
+	for i := range clusters {
+		name := "c" + strconv.Itoa(i)
+		setCluster(t, a, name)
+		terms = append(terms, campaign(t, a, name, "a"))
+	}
+	leases, err := a.client.Leases(ctx)
+	if err != nil || len(leases.Leases) != 1 {
+		t.Errorf("%d sessions, %v", len(leases.Leases), err)
+	}
+	if err := terms[3].Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	campaign(t, b, "c3", "b")
+	for i, term := range terms {
+		if err := term.PutStatus(ctx, cke.Status{}); errors.Is(err, cke.ErrDeposed) != (i == 3) {
+			t.Errorf("c%d: got %v", i, err)
+		}
+	}
+	a.Close() // leads nothing more, at once
+	for i, term := range terms {
+		awaitDone(t, term.Done(), limit)
+		if !errors.Is(context.Cause(term.Context()), cke.ErrDeposed) || !errors.Is(term.Check(), cke.ErrDeposed) {
+			t.Errorf("c%d: ended by %v", i, context.Cause(term.Context()))
+		}
+	}
+	if _, err := b.Leader(ctx, "c0"); !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("still led: %v", err)
+	}
+}
+
+func TestRequestResign_IsForTheLeaderOfThatTermOnly(t *testing.T) {
+	a, b := twoStores(t)
+	ctx := testContext(t)
+	term := campaign(t, a, "prod", "a")
+	states := a.WatchCluster(ctx, "prod")
+	next := campaigning(t, b, "prod", "b", 2)
+	if err := b.RequestResign(ctx, "prod"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, states, func(s ClusterState) bool { return s.ResignRequested(term.Number()) })
+	if err := term.Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	second := awaitTerm(t, next)
+	state := await(t, states, func(s ClusterState) bool { return len(s.Requests) == 0 })
+	if state.ResignRequested(second.Number()) {
+		t.Error("the next leader feels asked")
+	}
+}
+
+func TestRequests_AreFinishedUnlessAskedAgain(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	term := campaign(t, s, "prod", "here")
+	states := s.WatchCluster(ctx, "prod")
+	ask := func(arg string) Request {
+		t.Helper()
+		if err := s.PutRequest(ctx, "prod", "defrag", "me@here", arg); err != nil {
+			t.Fatal(err)
+		}
+		return await(t, states, func(s ClusterState) bool { return string(s.Requests["defrag"].Args) == `"`+arg+`"` }).Requests["defrag"]
+	}
+	old, fresh := ask("cp1"), ask("cp2")
+	if err := term.FinishRequest(ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := term.FinishRequest(ctx, fresh); err != nil {
+		t.Fatal(err)
+	}
+	await(t, states, func(s ClusterState) bool { return len(s.Requests) == 0 })
+	if fresh.By != "me@here" || fresh.At.IsZero() {
+		t.Errorf("got %+v", fresh)
+	}
+}
+
+func TestTerm_EndsWhenItsKeyIsGone(t *testing.T) {
+	a, b := twoStores(t)
+	term := campaign(t, a, "prod", "a")
+	if _, err := b.client.Delete(testContext(t), term.key); err != nil {
+		t.Fatal(err)
+	}
+	awaitDone(t, term.Done(), limit)
+	campaign(t, a, "prod", "a") // and may be had again
+}
+
+func TestTerm_EndsWhenTheStoreEndsItsSession(t *testing.T) {
+	a, b := twoStores(t)
+	term := campaign(t, a, "prod", "a")
+	if _, err := b.client.Revoke(testContext(t), term.ses.lease); err != nil {
+		t.Fatal(err)
+	}
+	awaitDone(t, term.Done(), limit)
+	if next := campaign(t, a, "prod", "a"); next.ses.lease == term.ses.lease {
+		t.Error("the session came back")
+	}
+}
+
+func TestCampaign_TakesOverFromAKilledDaemonWithinTheTTL(t *testing.T) {
+	c := startExternal(t)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	p := startProcess(t, helperTask{Where: whereOf(c), Lead: "prod", Host: "killed"})
+	p.says("elected 1")
+	elected := campaigning(t, s, "prod", "next", 2)
+	p.signal(9)
+	begun := time.Now()
+	term := awaitTerm(t, elected)
+	took := time.Since(begun)
+	t.Logf("took over after %v, session TTL %v", took, c.SessionTTL)
+	// etcd looks for leases that ran out twice a second.
+	if took > c.SessionTTL+time.Second {
+		t.Errorf("took %v", took)
+	}
+	if err := term.InterruptRunning(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTerm_OfAFrozenDaemonWritesNothingWhenThawed(t *testing.T) {
+	for name, blind := range map[string]bool{"StoppedByItsClock": false, "StoppedByTheStore": true} {
+		t.Run(name, func(t *testing.T) {
+			c := startExternal(t)
+			s := openStore(t, c)
+			ctx := testContext(t)
+			setCluster(t, s, "prod")
+			p := startProcess(t, helperTask{Where: whereOf(c), Lead: "prod", Host: "frozen", Blind: blind})
+			p.says("elected 1")
+			elected := campaigning(t, s, "prod", "next", 2)
+			statuses := s.WatchStatus(ctx, "prod")
+			await(t, statuses, func(st cke.Status) bool { return st.Summary == "frozen" })
+			p.signal(19) // SIGSTOP
+			term := awaitTerm(t, elected)
+			if err := term.PutStatus(ctx, cke.Status{Cluster: "prod", Summary: "next"}); err != nil {
+				t.Fatal(err)
+			}
+			before := revision(t, s)
+			p.signal(18) // SIGCONT
+			line := p.says("stopped")
+			if line != "stopped deposed: true context ended: true" {
+				t.Error(line)
+			}
+			status, err := s.Status(ctx, "prod")
+			if err != nil || status.Summary != "next" {
+				t.Errorf("status of %q, %v", status.Summary, err)
+			}
+			// Its new session's lease and key are not its old term's writes; here it ended, so nothing was written.
+			if after := revision(t, s); after != before {
+				t.Errorf("revision went from %d to %d", before, after)
+			}
+		})
+	}
+}
+
+func TestTerm_EndsWithinTheTTLWhenTheStoreIsCutOff(t *testing.T) {
+	external := startExternal(t)
+	w, c := newWire(t, external)
+	s := openStore(t, c)
+	setCluster(t, s, "prod")
+	term := campaign(t, s, "prod", "cut-off")
+	w.stop()
+	begun := time.Now()
+	awaitDone(t, term.Done(), limit)
+	took := time.Since(begun)
+	t.Logf("ended after %v, session TTL %v", took, c.SessionTTL)
+	if took > c.SessionTTL {
+		t.Errorf("took %v", took)
+	}
+	if err := term.Check(); !errors.Is(err, cke.ErrDeposed) {
+		t.Errorf("got %v", err)
+	}
+	// Another one leads; and the cut-off one again, once it can be heard.
+	campaign(t, openStore(t, external), "prod", "other").Resign(testContext(t))
+	w.resume()
+	campaign(t, s, "prod", "cut-off")
+}
+
+func TestTerm_LastsWhileTheStoreAnswersNowAndThen(t *testing.T) {
+	w, c := newWire(t, startExternal(t))
+	s := openStore(t, c)
+	setCluster(t, s, "prod")
+	term := campaign(t, s, "prod", "here")
+	for range 3 {
+		w.stop()
+		renewed := term.ses.lastRenewal()
+		outage := time.NewTimer(c.SessionTTL * 2 / 5)
+		select {
+		case <-outage.C:
+		case <-term.Done():
+			t.Fatalf("ended %v after the last renewal", time.Since(renewed))
+		}
+		w.resume()
+		if err := term.PutStatus(testContext(t), cke.Status{}); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(limit); !term.ses.lastRenewal().After(renewed); {
+			if time.Now().After(deadline) {
+				t.Fatal("not renewed")
+			}
+			if err := term.PutStatus(testContext(t), cke.Status{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func (ses *session) lastRenewal() time.Time {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	return ses.renewed
+}
+
+func TestSession_GoesByTheClockThatWentFurther(t *testing.T) {
+	now := time.Now()
+	asleep := now.Add(time.Hour).Round(0) // the machine slept: wall clock only
+	if got := elapsed(now, asleep); got != time.Hour {
+		t.Errorf("asleep: got %v", got)
+	}
+	ctx, end := context.WithCancelCause(t.Context())
+	ses := &session{limit: time.Minute, renewed: now.Add(-time.Hour), ctx: ctx, end: end}
+	ses.confirm(now)
+	if err := ses.check(); !errors.Is(err, cke.ErrDeposed) || !ses.lastRenewal().Before(now) {
+		t.Errorf("a session that ran out came back: %v", err)
+	}
+}

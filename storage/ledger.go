@@ -1,0 +1,168 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+// sortJoins orders by peer URL, as founders are.
+func sortJoins(joins []cke.Join) {
+	slices.SortFunc(joins, func(a, b cke.Join) int {
+		return cmp.Or(cmp.Compare(a.PeerURL(), b.PeerURL()), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// Identity returns who the cluster is. Joins are ordered by peer URL.
+func (s *Store) Identity(ctx context.Context, cluster string) (cke.Identity, error) {
+	if err := checkName(cluster); err != nil {
+		return cke.Identity{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	r := under(s.keys.identity(cluster))
+	resp, err := s.client.Get(ctx, r.start, r.options()...)
+	if err != nil {
+		return cke.Identity{}, s.fail("read the identity of "+cluster, err)
+	}
+	id, _, err := s.decodeIdentity(cluster, resp.Kvs)
+	return id, err
+}
+
+// Identity implements cke.Ledger. ErrDeposed once the term has ended: a former leader must not act on what it reads.
+func (t *Term) Identity(ctx context.Context) (cke.Identity, error) {
+	id, _, err := t.identity(ctx)
+	return id, err
+}
+
+func (t *Term) identity(ctx context.Context) (cke.Identity, int64, error) {
+	r := under(t.s.keys.identity(t.cluster))
+	resp, err := t.transact(ctx, "read the identity of "+t.cluster, nil, clientv3.OpGet(r.start, r.options()...))
+	if err != nil {
+		return cke.Identity{}, 0, err
+	}
+	return t.s.decodeIdentity(t.cluster, resp.Responses[0].GetResponseRange().Kvs)
+}
+
+// decodeIdentity also returns the mod revision of the incarnation, 0 without one. Unlike a mirror it leaves nothing
+// out: decisions on half an identity would be wrong ones.
+func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.Identity, mod int64, err error) {
+	for _, kv := range kvs {
+		if key := string(kv.Key); key == s.keys.incarnation(cluster) {
+			id.Incarnation, mod = new(cke.Incarnation), kv.ModRevision
+			err = decode(key, kv.Value, id.Incarnation)
+		} else {
+			var j cke.Join
+			err = decode(key, kv.Value, &j)
+			id.Joins = append(id.Joins, j)
+		}
+		if err != nil {
+			return cke.Identity{}, 0, err
+		}
+	}
+	sortJoins(id.Joins)
+	return id, mod, nil
+}
+
+// CreateIncarnation implements cke.Ledger.
+func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error {
+	tried := "create an incarnation of " + t.cluster
+	id, mod, err := t.identity(ctx)
+	if err != nil {
+		return err
+	}
+	if now := id.Incarnation; now != nil {
+		if now.ID == inc.ID {
+			return nil // a former attempt, whose answer was lost
+		}
+		if now.State != cke.Abandoned {
+			return fmt.Errorf("%s: it has %s (%s): %w", tried, now.ID, now.State, cke.ErrConflict)
+		}
+	}
+	key := t.s.keys.incarnation(t.cluster)
+	op, err := put(key, inc)
+	if err != nil {
+		return err
+	}
+	ops := []clientv3.Op{op}
+	for _, j := range inc.Founders {
+		if op, err = put(t.s.keys.join(t.cluster, string(j.ID)), j); err != nil {
+			return err
+		}
+		ops = append(ops, op)
+	}
+	for _, old := range id.Joins {
+		ops = append(ops, clientv3.OpDelete(t.s.keys.join(t.cluster, string(old.ID))))
+	}
+	err = t.write(ctx, tried, []clientv3.Cmp{unchanged(key, mod)}, ops...)
+	if errors.Is(err, errChanged) {
+		return fmt.Errorf("%s: another one was created meanwhile: %w", tried, cke.ErrConflict)
+	}
+	return err
+}
+
+// UpdateIncarnation implements cke.Ledger. ErrConflict: inc is not the present incarnation, or its state cannot follow
+// the present one.
+func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error {
+	tried := "update the incarnation of " + t.cluster
+	return t.retry(ctx, func(ctx context.Context) error {
+		id, mod, err := t.identity(ctx)
+		if err != nil {
+			return err
+		}
+		now := id.Incarnation
+		if now == nil || now.ID != inc.ID {
+			return fmt.Errorf("%s: %s is not the present one: %w", tried, inc.ID, cke.ErrConflict)
+		}
+		if now.State != cke.Forming && now.State != inc.State {
+			return fmt.Errorf("%s: %s cannot become %s: %w", tried, now.State, inc.State, cke.ErrConflict)
+		}
+		next := *now
+		next.State, next.ClusterID, next.FormedAt = inc.State, inc.ClusterID, inc.FormedAt
+		key := t.s.keys.incarnation(t.cluster)
+		op, err := put(key, next)
+		if err != nil {
+			return err
+		}
+		return t.write(ctx, tried, []clientv3.Cmp{unchanged(key, mod)}, op)
+	})
+}
+
+// PutJoins implements cke.Ledger. ErrConflict: one of them is not of the present incarnation.
+func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
+	tried := "store memberships of " + t.cluster
+	return t.retry(ctx, func(ctx context.Context) error {
+		id, mod, err := t.identity(ctx)
+		if err != nil {
+			return err
+		}
+		var ops []clientv3.Op
+		for _, j := range joins {
+			if !id.Incarnation.Life(j.Incarnation) {
+				return fmt.Errorf("%s: %s is of incarnation %s: %w", tried, j.ID, j.Incarnation, cke.ErrConflict)
+			}
+			op, err := put(t.s.keys.join(t.cluster, string(j.ID)), j)
+			if err != nil {
+				return err
+			}
+			ops = append(ops, op)
+		}
+		return t.write(ctx, tried, []clientv3.Cmp{unchanged(t.s.keys.incarnation(t.cluster), mod)}, ops...)
+	})
+}
+
+// retry runs what reads and then writes until nothing changed in between.
+func (t *Term) retry(ctx context.Context, f func(context.Context) error) error {
+	for {
+		if err := f(ctx); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+}

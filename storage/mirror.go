@@ -1,0 +1,184 @@
+package storage
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// relistPause is how long a mirror waits after the store failed it.
+const relistPause = 200 * time.Millisecond
+
+// mirror follows key ranges without a gap: it lists them at one revision and watches from the next. It lists again
+// when the watch ends, be it that the store went away, a member lost its quorum, or compaction went past us.
+type mirror struct {
+	s        *Store
+	ranges   []keyRange
+	keysOnly bool // values are not wanted
+	// changed is told of everything after a list (keys is nil), and of the keys of each change after it; kvs is as of
+	// revision rev.
+	changed func(kvs map[string]*mvccpb.KeyValue, keys []string, rev int64)
+}
+
+// run mirrors until ctx ends.
+func (m mirror) run(ctx context.Context) {
+	for told := false; ctx.Err() == nil; {
+		kvs, rev, err := m.list(ctx)
+		if err == nil {
+			told = false
+			m.changed(kvs, nil, rev)
+			err = m.follow(ctx, kvs, rev+1)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !told {
+			m.s.log.Debug("watch of the store ended, listing again", "key", m.ranges[0].start, "error", err)
+			told = true
+		}
+		select {
+		case <-time.After(relistPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (m mirror) list(ctx context.Context) (map[string]*mvccpb.KeyValue, int64, error) {
+	var gets []clientv3.Op
+	for _, r := range m.ranges {
+		opts := r.options()
+		if m.keysOnly {
+			opts = append(opts, clientv3.WithKeysOnly())
+		}
+		gets = append(gets, clientv3.OpGet(r.start, opts...))
+	}
+	resp, err := m.s.txn(ctx, nil, gets)
+	if err != nil {
+		return nil, 0, err
+	}
+	kvs := map[string]*mvccpb.KeyValue{}
+	for _, r := range resp.Responses {
+		for _, kv := range r.GetResponseRange().Kvs {
+			kvs[string(kv.Key)] = kv
+		}
+	}
+	return kvs, resp.Header.Revision, nil
+}
+
+// follow applies changes from rev on to kvs until the watch ends.
+func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev int64) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	merged := make(chan clientv3.WatchResponse)
+	for _, r := range m.ranges {
+		watch := m.s.client.Watch(ctx, r.start, r.options(clientv3.WithRev(rev))...)
+		wg.Go(func() {
+			for resp := range watch {
+				select {
+				case merged <- resp:
+				case <-ctx.Done():
+				}
+			}
+			select {
+			case merged <- clientv3.WatchResponse{Canceled: true}:
+			case <-ctx.Done():
+			}
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case resp := <-merged:
+			if err := resp.Err(); err != nil {
+				return err
+			}
+			if n := len(resp.Events); n > 0 {
+				m.changed(kvs, m.apply(kvs, resp.Events), resp.Events[n-1].Kv.ModRevision)
+			}
+		}
+	}
+}
+
+func (m mirror) apply(kvs map[string]*mvccpb.KeyValue, events []*clientv3.Event) (keys []string) {
+	for _, e := range events {
+		key := string(e.Kv.Key)
+		if e.Type == clientv3.EventTypeDelete {
+			delete(kvs, key)
+		} else {
+			if m.keysOnly {
+				e.Kv.Value = nil
+			}
+			kvs[key] = e.Kv
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// latest runs produce and delivers the newest value it emitted; values that nobody took in time are dropped. The
+// channel closes when ctx or the store ends.
+func latest[T any](ctx context.Context, s *Store, produce func(ctx context.Context, emit func(T))) <-chan T {
+	queue := func(pending []T, v T) []T { return append(pending[:0], v) }
+	return deliver(ctx, s, queue, produce)
+}
+
+// deliver runs produce and delivers what it emits. queue adds a value to those not taken yet.
+func deliver[T any](ctx context.Context, s *Store, queue func(pending []T, v T) []T, produce func(ctx context.Context, emit func(T))) <-chan T {
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(s.ctx, cancel)
+	emitted, out := make(chan T), make(chan T)
+	s.spawn(func() {
+		produce(ctx, func(v T) {
+			select {
+			case emitted <- v:
+			case <-ctx.Done():
+			}
+		})
+	})
+	delivering := s.spawn(func() {
+		defer unhook()
+		defer cancel()
+		defer close(out)
+		var pending []T
+		for {
+			var ready chan T
+			var next T
+			if len(pending) > 0 {
+				ready, next = out, pending[0]
+			}
+			select {
+			case v := <-emitted:
+				pending = queue(pending, v)
+			case ready <- next:
+				pending = pending[1:]
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	if !delivering {
+		cancel()
+		close(out)
+	}
+	return out
+}
+
+// sortedKeys returns the keys of kvs below prefix.
+func sortedKeys(kvs map[string]*mvccpb.KeyValue, prefix string) []string {
+	var keys []string
+	for key := range maps.Keys(kvs) {
+		if below(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

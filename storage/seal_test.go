@@ -1,0 +1,423 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"filippo.io/age"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/crypto/ssh"
+
+	"cke"
+)
+
+const marker = "no-eye-may-see-this-in-the-store"
+
+func newSSHKey(t testing.TB, passphrase string) []byte {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var block *pem.Block
+	if passphrase == "" {
+		block, err = ssh.MarshalPrivateKey(key, "")
+	} else {
+		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(passphrase))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(block)
+}
+
+func TestSecrets_ComeBackAndAreNeverOverwritten(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c := s.Secrets("prod")
+	if _, err := c.Secret(ctx, "ca"); !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if err := c.CreateSecret(ctx, "ca", []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CreateSecret(ctx, "ca", []byte("second")); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+	if got, err := c.Secret(ctx, "ca"); err != nil || string(got) != "first" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestSecrets_AreNowhereOnDiskInPlain(t *testing.T) {
+	c := testConfig(t)
+	e := startEmbeddedStore(t, c)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	key := newSSHKey(t, "")
+	if err := s.Secrets("prod").CreateSecret(ctx, "ca", []byte(marker)); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []string{"", "cp1"} {
+		if err := s.SetSSHKey(ctx, "prod", node, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	e.Close()
+	plain := [][]byte{[]byte(marker), bytes.Split(key, []byte("\n"))[2], []byte("PRIVATE KEY")}
+	for _, p := range plain[:3] {
+		plain = append(plain, []byte(base64.StdEncoding.EncodeToString(p))[:len(p)/3*4])
+	}
+	sealedThere := false
+	filepath.WalkDir(c.Embedded.DataDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range plain {
+			if bytes.Contains(b, p) {
+				t.Errorf("%s holds %q", path, p)
+			}
+		}
+		sealedThere = sealedThere || bytes.Contains(b, []byte(`"age":"`))
+		return nil
+	})
+	if !sealedThere {
+		t.Error("the search finds nothing at all")
+	}
+}
+
+func TestSecrets_DoNotOpenInAnotherPlace(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	setCluster(t, s, "test")
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Secrets("prod").CreateSecret(ctx, "ca", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := s.client.Get(ctx, s.keys.secret("prod", "ca"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.Put(ctx, s.keys.secret("test", "ca"), string(stored.Kvs[0].Value)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Secrets("test").Secret(ctx, "ca"); cke.CodeOf(err) != cke.CodeSecret {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpenSecrets_RefusesAnyOtherKeyThanTheStores(t *testing.T) {
+	c := testConfig(t)
+	startEmbeddedStore(t, c)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Secrets("prod").CreateSecret(ctx, "ca", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.marker(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, err := os.ReadFile(c.SecretKeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		spoil func() error
+		says  []string
+	}{
+		"Missing":    {func() error { return os.Remove(c.SecretKeyFile) }, []string{"is missing", c.SecretKeyFile, m.Recipient, "copy"}},
+		"Wrong":      {func() error { return os.WriteFile(c.SecretKeyFile, []byte(other.String()), 0o600) }, []string{"another key", c.SecretKeyFile, m.Recipient, other.Recipient().String()}},
+		"Readable":   {func() error { return os.Chmod(c.SecretKeyFile, 0o640) }, []string{"mode 0640", c.SecretKeyFile, "chmod 600"}},
+		"NoKeyInIt":  {func() error { return os.WriteFile(c.SecretKeyFile, []byte("AGE-SECRET-KEY-1OOPS"), 0o600) }, []string{"no age identity", m.Recipient}},
+		"Empty":      {func() error { return os.WriteFile(c.SecretKeyFile, nil, 0o600) }, []string{c.SecretKeyFile, m.Recipient}},
+		"TwoKeys":    {func() error { return os.WriteFile(c.SecretKeyFile, append(right, []byte(other.String())...), 0o600) }, []string{"one X25519 identity"}},
+		"IsDirector": {func() error { os.Remove(c.SecretKeyFile); return os.Mkdir(c.SecretKeyFile, 0o700) }, []string{c.SecretKeyFile}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := test.spoil(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				os.RemoveAll(c.SecretKeyFile)
+				writeFile(t, c.SecretKeyFile, string(right))
+			})
+			before, _ := os.ReadFile(c.SecretKeyFile)
+			err := s.OpenSecrets(ctx)
+			if cke.CodeOf(err) != cke.CodeSecret {
+				t.Fatalf("got %v", err)
+			}
+			for _, part := range test.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+			if strings.Contains(err.Error(), "AGE-SECRET-KEY") {
+				t.Errorf("%q tells the key", err)
+			}
+			if _, err := s.Secrets("prod").Secret(ctx, "ca"); cke.CodeOf(err) != cke.CodeSecret {
+				t.Errorf("unsealed all the same: %v", err)
+			}
+			if after, _ := os.ReadFile(c.SecretKeyFile); !bytes.Equal(before, after) {
+				t.Error("the file was changed")
+			}
+			if now, err := s.marker(ctx); err != nil || now.Recipient != m.Recipient {
+				t.Errorf("the store is sealed with %v, %v", now, err)
+			}
+		})
+	}
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Errorf("with the right key again: %v", err)
+	}
+}
+
+func TestOpenSecrets_NeverMakesAKeyOverSecrets(t *testing.T) {
+	c := testConfig(t)
+	startEmbeddedStore(t, c)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Secrets("prod").CreateSecret(ctx, "ca", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.Delete(ctx, s.keys.sealedWith()); err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(c.SecretKeyFile)
+	if err := s.OpenSecrets(ctx); cke.CodeOf(err) != cke.CodeSecret {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(c.SecretKeyFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a key was made: %v", err)
+	}
+}
+
+func TestOpenSecrets_OfTwoFirstDaemonsOneWins(t *testing.T) {
+	const daemons = 5
+	c := testConfig(t)
+	startEmbeddedStore(t, c)
+	var mu sync.Mutex
+	var won []string
+	var wg sync.WaitGroup
+	for range daemons {
+		mine := c
+		mine.SecretKeyFile = filepath.Join(t.TempDir(), "secret.key")
+		s := openStore(t, mine)
+		wg.Go(func() {
+			err := s.OpenSecrets(testContext(t))
+			_, there := os.Stat(mine.SecretKeyFile)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && there == nil:
+				won = append(won, mine.SecretKeyFile)
+			case cke.CodeOf(err) == cke.CodeSecret && errors.Is(there, fs.ErrNotExist):
+			default:
+				t.Errorf("got %v, and of the file %v", err, there)
+			}
+		})
+	}
+	wg.Wait()
+	if len(won) != 1 {
+		t.Fatalf("won: %v", won)
+	}
+	// The others start once they were given the winner's file.
+	c.SecretKeyFile = won[0]
+	if err := openStore(t, c).OpenSecrets(testContext(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSSHKey_IsTheNodesThenTheClustersThenThatOfAll(t *testing.T) {
+	c := testConfig(t)
+	startEmbeddedStore(t, c)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	setCluster(t, s, "test")
+	all, cluster, node := newSSHKey(t, ""), newSSHKey(t, ""), newSSHKey(t, "")
+
+	if err := s.SetSSHKey(ctx, "", "", all); cke.CodeOf(err) != cke.CodeSecret {
+		t.Errorf("sealed before there is a key: %v", err)
+	}
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.SSHKey(ctx, "prod", "cp1")
+	if cke.CodeOf(err) != cke.CodeNoSSHKey || !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	noKey := c
+	noKey.SecretKeyFile = filepath.Join(t.TempDir(), "none") // sealing needs no private key
+	setter := openStore(t, noKey)
+	for _, k := range []struct {
+		cluster, node string
+		pem           []byte
+	}{{"", "", all}, {"prod", "", cluster}, {"prod", "cp1", node}} {
+		if err := setter.SetSSHKey(ctx, k.cluster, k.node, k.pem); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []struct {
+		cluster, node string
+		pem           []byte
+	}{{"prod", "cp1", node}, {"prod", "cp2", cluster}, {"prod", "", cluster}, {"test", "cp1", all}} {
+		if got, err := s.SSHKey(ctx, want.cluster, want.node); err != nil || !bytes.Equal(got, want.pem) {
+			t.Errorf("%s/%s: got another key, %v", want.cluster, want.node, err)
+		}
+	}
+	infos, err := s.SSHKeys(ctx)
+	if err != nil || len(infos) != 3 {
+		t.Fatalf("got %v, %v", infos, err)
+	}
+	signer, err := ssh.ParsePrivateKey(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := infos[0]; got.Cluster != "" || got.Fingerprint != ssh.FingerprintSHA256(signer.PublicKey()) || !strings.HasPrefix(got.PublicKey, "ssh-ed25519 AAAA") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDeleteSSHKey_RefusesToLeaveANodeWithout(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	set := func(cluster, node string) {
+		t.Helper()
+		if err := s.SetSSHKey(ctx, cluster, node, newSSHKey(t, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.DeleteSSHKey(ctx, "prod", ""); !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	set("", "")
+	if err := s.DeleteSSHKey(ctx, "", ""); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("the only key of all: got %v", err)
+	}
+	set("prod", "cp1")
+	if err := s.DeleteSSHKey(ctx, "", ""); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("cp2 needs it: got %v", err)
+	}
+	set("prod", "")
+	for _, k := range [][2]string{{"", ""}, {"prod", "cp1"}} {
+		if err := s.DeleteSSHKey(ctx, k[0], k[1]); err != nil {
+			t.Errorf("%v: %v", k, err)
+		}
+	}
+	if err := s.DeleteSSHKey(ctx, "prod", ""); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("the last: got %v", err)
+	}
+}
+
+func TestSetSSHKey_RefusesWhatCannotBeUsed(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string][]byte{"Passphrase": newSSHKey(t, "secret"), "NoKey": []byte("x"), "Nothing": nil} {
+		if err := s.SetSSHKey(ctx, "prod", "", key); cke.CodeOf(err) != cke.CodeSSHKey {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestHostKeys(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	const first, second, third = "ssh-ed25519 AAAAfirst", "ssh-ed25519 AAAAsecond", "ssh-ed25519 AAAAthird"
+	const node, v6 = "10.0.0.11", "fd00::11"
+	term := campaign(t, s, "prod", "here")
+
+	must := func(what string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	must("first sight", term.PinHostKey(ctx, node, first+" root@cp1"), nil)
+	must("again", s.PinHostKey(ctx, "prod", node, first), nil)
+	must("another", term.PinHostKey(ctx, node, second), cke.ErrConflict)
+	must("another, not led", s.PinHostKey(ctx, "prod", node, second), cke.ErrConflict)
+	must("IPv6", s.PinHostKey(ctx, "prod", v6, third), nil)
+	if err := s.PinHostKey(ctx, "prod", node, "rubbish"); cke.CodeOf(err) != cke.CodeHostKey {
+		t.Errorf("got %v", err)
+	}
+
+	must("offer", term.OfferHostKey(ctx, node, second), nil)
+	before := revision(t, s)
+	must("offer again", term.OfferHostKey(ctx, node, second), nil)
+	if revision(t, s) != before {
+		t.Error("offering the same again was a write")
+	}
+	offered, err := s.OfferedHostKey(ctx, "prod", node)
+	if err != nil || offered.Line != second {
+		t.Errorf("got %+v, %v", offered, err)
+	}
+	must("accept", s.AcceptHostKey(ctx, "prod", node, offered.Line), nil)
+	if _, err := s.OfferedHostKey(ctx, "prod", node); !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("still offered: %v", err)
+	}
+	keys, err := s.HostKeys(ctx, "prod")
+	if err != nil || len(keys) != 2 || keys[node] != second || keys[v6] != third {
+		t.Errorf("got %v, %v", keys, err)
+	}
+}
+
+// revision is the store's: unchanged when nothing was written.
+func revision(t interface {
+	Helper()
+	Fatal(...any)
+}, s *Store) int64 {
+	t.Helper()
+	resp, err := s.client.Get(context.Background(), "x", clientv3.WithCountOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Header.Revision
+}

@@ -1,0 +1,246 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+// session is this process's lease on all that it leads. It ends when the lease might have run out in the store, and
+// never comes back; the next campaign makes a new one.
+type session struct {
+	s     *Store
+	lease clientv3.LeaseID
+	// limit is how long the session lasts after a renewal was sent: shorter than the lease, so that effects have
+	// stopped when another daemon may begin.
+	limit time.Duration
+
+	ctx context.Context
+	end context.CancelCauseFunc
+
+	mu sync.Mutex
+	// renewed is when the last renewal that the store confirmed was sent.
+	renewed time.Time
+}
+
+// elapsed is how much time has certainly not been less since then. The monotonic clock stands still while the machine
+// sleeps; the wall clock can be set back. Neither stands still while the process is stopped.
+func elapsed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
+// newSession asks for a lease and keeps it alive until the session ends.
+func (s *Store) newSession(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	sent := time.Now()
+	lease, err := s.client.Grant(ctx, int64(math.Ceil(s.ttl.Seconds())))
+	if err != nil {
+		return nil, err
+	}
+	ses := &session{s: s, lease: lease.ID, limit: s.ttl * 9 / 10, renewed: sent}
+	ses.ctx, ses.end = context.WithCancelCause(s.ctx)
+	s.spawn(ses.watchClock)
+	s.spawn(ses.keepAlive)
+	return ses, nil
+}
+
+// check returns ErrDeposed once the lease might have run out. It asks the clock, so that it tells the truth in a
+// process that was stopped and goes on, before any timer has fired.
+func (ses *session) check() error {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	return ses.checkLocked(time.Now())
+}
+
+func (ses *session) checkLocked(now time.Time) error {
+	if ses.ctx.Err() == nil && elapsed(ses.renewed, now) >= ses.limit {
+		ses.end(fmt.Errorf("no renewal confirmed for %v: %w", elapsed(ses.renewed, now).Round(time.Millisecond), cke.ErrDeposed))
+	}
+	if ses.ctx.Err() != nil {
+		return deposed(ses.ctx)
+	}
+	return nil
+}
+
+// confirm counts a renewal that was sent then, unless the session has ended already.
+func (ses *session) confirm(sent time.Time) {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.checkLocked(time.Now()) == nil {
+		ses.renewed = sent
+	}
+}
+
+// watchClock ends the session in time.
+func (ses *session) watchClock() {
+	for {
+		ses.mu.Lock()
+		err := ses.checkLocked(time.Now())
+		left := ses.limit - elapsed(ses.renewed, time.Now())
+		ses.mu.Unlock()
+		if err != nil {
+			return
+		}
+		select {
+		case <-time.After(left):
+		case <-ses.ctx.Done():
+		}
+	}
+}
+
+// keepAlive renews the lease every fifth of its time to live; what fails is tried again soon.
+func (ses *session) keepAlive() {
+	period, pause := ses.s.ttl/5, ses.s.ttl/50
+	var line renewals
+	defer line.hangUp()
+	for wait := period; ; {
+		select {
+		case <-time.After(wait):
+		case <-ses.ctx.Done():
+			return
+		}
+		sent := time.Now()
+		err := line.renew(ses, period)
+		switch {
+		case err == nil:
+			ses.confirm(sent)
+			wait = period
+		case errors.Is(err, rpctypes.ErrLeaseNotFound):
+			ses.end(fmt.Errorf("the store ended the session: %w", cke.ErrDeposed))
+		default:
+			ses.s.log.Debug("session not renewed", "error", err)
+			wait = pause
+		}
+	}
+}
+
+// renewals is the stream that a session renews its lease on. clientv3's own ways do not tell when a renewal that was
+// confirmed had been sent, or ask a store that is not there without a pause.
+type renewals struct {
+	stream etcdserverpb.Lease_LeaseKeepAliveClient
+	hang   context.CancelFunc
+}
+
+// renew asks once, within limit. After a failure the next one asks on a new stream, perhaps of another endpoint.
+func (r *renewals) renew(ses *session, limit time.Duration) (err error) {
+	var ctx context.Context
+	if r.hang == nil {
+		ctx, r.hang = context.WithCancel(clientv3.WithRequireLeader(ses.ctx))
+	}
+	late := time.AfterFunc(limit, r.hang)
+	defer func() {
+		if late.Stop(); err != nil {
+			r.hangUp()
+		}
+	}()
+	if r.stream == nil {
+		if r.stream, err = etcdserverpb.NewLeaseClient(ses.s.client.ActiveConnection()).LeaseKeepAlive(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(ses.lease)}); err != nil {
+		return err
+	}
+	resp, err := r.stream.Recv()
+	if err != nil {
+		return err
+	}
+	if resp.TTL <= 0 {
+		return rpctypes.ErrLeaseNotFound
+	}
+	return nil
+}
+
+func (r *renewals) hangUp() {
+	if r.hang != nil {
+		r.hang()
+	}
+	*r = renewals{}
+}
+
+// revoke lets others lead at once, as far as the store can be reached. The session has ended.
+func (ses *session) revoke() {
+	ctx, cancel := context.WithTimeout(context.Background(), revokeLimit)
+	defer cancel()
+	if _, err := ses.s.client.Revoke(ctx, ses.lease); err != nil {
+		ses.s.log.Debug("session not revoked, it runs out", "error", err)
+	}
+}
+
+// revokeLimit is how long Close tells the store that a session is over; else it runs out by itself.
+const revokeLimit = time.Second
+
+// deposed is why a session or a term ended; it always is ErrDeposed.
+func deposed(ctx context.Context) error { return context.Cause(ctx) }
+
+// sessions holds what all campaigns of one Store share: the session, the view of the queues, and who is in them.
+type sessions struct {
+	mu      sync.Mutex
+	current *session
+	queues  *queues
+	// running has an entry for each cluster with a campaign or a term in this process, until the channel closes.
+	running map[string]<-chan struct{}
+}
+
+// session returns the present session, or a new one.
+func (s *Store) session(ctx context.Context) (*session, *queues, error) {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	if s.sessions.queues == nil {
+		s.sessions.queues = s.watchQueues()
+	}
+	if cur := s.sessions.current; cur != nil && cur.check() == nil {
+		return cur, s.sessions.queues, nil
+	}
+	fresh, err := s.newSession(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.sessions.current = fresh
+	return fresh, s.sessions.queues, nil
+}
+
+// close revokes the last session. Nothing runs in it any more.
+func (ss *sessions) close() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.current != nil {
+		ss.current.revoke()
+	}
+}
+
+// enter claims the cluster for one campaign, until done closes.
+func (ss *sessions) enter(cluster string, done <-chan struct{}) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if running := ss.running[cluster]; running != nil {
+		select {
+		case <-running:
+		default:
+			return false
+		}
+	}
+	if ss.running == nil {
+		ss.running = map[string]<-chan struct{}{}
+	}
+	ss.running[cluster] = done
+	return true
+}
+
+// lead hands the claim over from the campaign to the term that came of it.
+func (ss *sessions) lead(cluster string, done <-chan struct{}) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.running[cluster] = done
+}

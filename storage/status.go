@@ -1,0 +1,85 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+// Status returns what the leader last told. ErrNotFound: no leader has told anything yet.
+func (s *Store) Status(ctx context.Context, cluster string) (cke.Status, error) {
+	var status cke.Status
+	if err := checkName(cluster); err != nil {
+		return status, err
+	}
+	_, err := s.get(ctx, s.keys.status(cluster), &status)
+	return status, s.fail("read the status of "+cluster, err)
+}
+
+// WatchStatus delivers the status at once, if there is one, and then whenever the leader has told another. A slow
+// reader misses what lies between, never the newest. The channel closes when ctx or the store ends.
+func (s *Store) WatchStatus(ctx context.Context, cluster string) <-chan cke.Status {
+	return latest(ctx, s, func(ctx context.Context, emit func(cke.Status)) {
+		key := s.keys.status(cluster)
+		mirror{s: s, ranges: []keyRange{one(key)}, changed: func(kvs map[string]*mvccpb.KeyValue, _ []string, _ int64) {
+			var status cke.Status
+			if s.read(kvs, key, &status) {
+				emit(status)
+			}
+		}}.run(ctx)
+	})
+}
+
+// Records returns the n newest records, newest first; n ≤ 0: all.
+func (s *Store) Records(ctx context.Context, cluster string, n int) ([]cke.Record, error) {
+	if err := checkName(cluster); err != nil {
+		return nil, err
+	}
+	records, err := list[cke.Record](ctx, s, under(s.keys.records(cluster)), newestFirst(), clientv3.WithLimit(int64(max(n, 0))))
+	return records, s.fail("read the records of "+cluster, err)
+}
+
+// Record returns one record. ErrNotFound: there is none of that id, or no longer.
+func (s *Store) Record(ctx context.Context, cluster string, id int64) (cke.Record, error) {
+	var r cke.Record
+	if err := checkName(cluster); err != nil {
+		return r, err
+	}
+	_, err := s.get(ctx, s.keys.record(cluster, id), &r)
+	return r, s.fail(fmt.Sprintf("read record %d of %s", id, cluster), err)
+}
+
+// WatchRecords delivers every record with a greater id than after: as it stands now, in order of ids, and then again
+// whenever it has changed. A slow reader misses what lies between two states of one record, never its newest, and
+// never a record. The channel closes when ctx or the store ends.
+func (s *Store) WatchRecords(ctx context.Context, cluster string, after int64) <-chan cke.Record {
+	queue := func(pending []cke.Record, r cke.Record) []cke.Record {
+		if i := slices.IndexFunc(pending, func(p cke.Record) bool { return p.ID == r.ID }); i >= 0 {
+			pending[i] = r
+			return pending
+		}
+		return append(pending, r)
+	}
+	return deliver(ctx, s, queue, func(ctx context.Context, emit func(cke.Record)) {
+		prefix := s.keys.records(cluster)
+		seen := map[string]int64{} // mod revisions, for lists after the first
+		mirror{s: s, ranges: []keyRange{from(s.keys.record(cluster, after+1), prefix)},
+			changed: func(kvs map[string]*mvccpb.KeyValue, keys []string, _ int64) {
+				if keys == nil {
+					keys = sortedKeys(kvs, prefix)
+				}
+				for _, key := range keys {
+					var r cke.Record
+					if kv := kvs[key]; kv != nil && kv.ModRevision > seen[key] && s.read(kvs, key, &r) {
+						seen[key] = kv.ModRevision
+						emit(r)
+					}
+				}
+			}}.run(ctx)
+	})
+}

@@ -1,0 +1,137 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"cke"
+)
+
+// ClusterState is what a cluster's loop runs on, as it stood at one moment.
+type ClusterState struct {
+	// Spec has generation 0 when there is no such cluster, or no longer.
+	Spec     cke.Spec
+	Identity cke.Identity
+	// HostKeys are the pinned host keys by node address; OfferedKeys those that nodes showed instead.
+	HostKeys    map[string]string
+	OfferedKeys map[string]OfferedKey
+	// SSHKeyRevision is another one whenever an SSH key that may concern the cluster was set or deleted.
+	SSHKeyRevision int64
+	// Requests are what people asked for, by kind.
+	Requests map[string]Request
+}
+
+// ResignRequested reports whether a person asked the leader of this term to resign.
+func (s ClusterState) ResignRequested(term int64) bool {
+	var asked resignRequest
+	r, ok := s.Requests[requestResign]
+	return ok && json.Unmarshal(r.Args, &asked) == nil && asked.Term == term
+}
+
+// WatchClusters delivers the sorted names of all clusters: at once, and whenever the set has changed. A slow reader
+// misses what lies between, never the newest. The channel closes when ctx or the store ends.
+func (s *Store) WatchClusters(ctx context.Context) <-chan []string {
+	return latest(ctx, s, func(ctx context.Context, emit func([]string)) {
+		var last []string
+		mirror{s: s, ranges: []keyRange{under(s.keys.clusters())}, keysOnly: true,
+			changed: func(kvs map[string]*mvccpb.KeyValue, _ []string, _ int64) {
+				names := []string{}
+				for key := range kvs {
+					if name, rest := clusterOf(key, s.keys.clusters()); rest == "spec" {
+						names = append(names, name)
+					}
+				}
+				slices.Sort(names)
+				if last == nil || !slices.Equal(names, last) {
+					last = names
+					emit(slices.Clone(names))
+				}
+			}}.run(ctx)
+	})
+}
+
+// WatchCluster delivers the cluster's state: at once, and after every change to any of it. A slow reader misses what
+// lies between, never the newest. The channel closes when ctx or the store ends.
+func (s *Store) WatchCluster(ctx context.Context, cluster string) <-chan ClusterState {
+	return latest(ctx, s, func(ctx context.Context, emit func(ClusterState)) {
+		mirror{s: s, ranges: []keyRange{under(s.keys.cluster(cluster)), one(s.keys.globalSSHKey())},
+			changed: func(kvs map[string]*mvccpb.KeyValue, _ []string, _ int64) {
+				emit(s.clusterState(cluster, kvs))
+			}}.run(ctx)
+	})
+}
+
+// clusterState reads the state out of a mirror. What cannot be read is logged and left out.
+func (s *Store) clusterState(cluster string, kvs map[string]*mvccpb.KeyValue) ClusterState {
+	state := ClusterState{HostKeys: map[string]string{}, OfferedKeys: map[string]OfferedKey{}, Requests: map[string]Request{}}
+	s.read(kvs, s.keys.spec(cluster), &state.Spec)
+	state.Identity = s.identityOf(cluster, kvs)
+	for _, key := range sortedKeys(kvs, s.keys.hostKeys(cluster)) {
+		var k hostKey
+		if s.read(kvs, key, &k) {
+			state.HostKeys[k.Address] = k.Line
+		}
+	}
+	for _, key := range sortedKeys(kvs, s.keys.offeredKeys(cluster)) {
+		var k OfferedKey
+		if s.read(kvs, key, &k) {
+			state.OfferedKeys[k.Address] = k
+		}
+	}
+	for _, key := range sortedKeys(kvs, s.keys.requests(cluster)) {
+		var r Request
+		if s.read(kvs, key, &r) {
+			r.revision = kvs[key].ModRevision
+			state.Requests[r.Kind] = r
+		}
+	}
+	state.SSHKeyRevision = s.sshKeyRevision(cluster, kvs)
+	return state
+}
+
+// sshKeyRevision is a digest, since a deleted key leaves no revision behind.
+func (s *Store) sshKeyRevision(cluster string, kvs map[string]*mvccpb.KeyValue) int64 {
+	keys := sortedKeys(kvs, s.keys.sshKeys(cluster))
+	if global := s.keys.globalSSHKey(); kvs[global] != nil {
+		keys = append(keys, global)
+	}
+	digest := fnv.New64a()
+	for _, key := range keys {
+		fmt.Fprintf(digest, "%s %d\n", key, kvs[key].ModRevision)
+	}
+	return int64(digest.Sum64())
+}
+
+func (s *Store) identityOf(cluster string, kvs map[string]*mvccpb.KeyValue) cke.Identity {
+	var id cke.Identity
+	var inc cke.Incarnation
+	if s.read(kvs, s.keys.incarnation(cluster), &inc) {
+		id.Incarnation = &inc
+	}
+	for _, key := range sortedKeys(kvs, s.keys.joins(cluster)) {
+		var j cke.Join
+		if s.read(kvs, key, &j) {
+			id.Joins = append(id.Joins, j)
+		}
+	}
+	sortJoins(id.Joins)
+	return id
+}
+
+// read decodes the document at key into v and reports whether it could.
+func (s *Store) read(kvs map[string]*mvccpb.KeyValue, key string, v any) bool {
+	kv := kvs[key]
+	if kv == nil {
+		return false
+	}
+	if err := decode(key, kv.Value, v); err != nil {
+		s.log.Error("unreadable document in the store", "error", err)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,199 @@
+package cke
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// checkCluster puts everything that is wrong with c into f.
+func checkCluster(f *findings, c Cluster) {
+	checkName(f, c.Name)
+	checkNodes(f, c)
+	checkEtcd(f, "options.etcd", c)
+	checkPolicies(f, "policies", c.Policies)
+	checkBackup(f, "backup", c.Backup)
+}
+
+func checkName(f *findings, name string) {
+	const path = "name"
+	switch {
+	case name == "":
+		f.fault(path, "is missing", "Give the cluster a name, as in name: prod.")
+	case !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`).MatchString(name):
+		f.fault(path, fmt.Sprintf("%q is no cluster name", shorten(name)),
+			"Write 1 to 40 lower-case letters, digits and hyphens, no hyphen at either end.")
+	}
+}
+
+// checkNodes checks every node by itself, then against the others.
+func checkNodes(f *findings, c Cluster) {
+	const path = "nodes"
+	if len(c.Nodes) == 0 {
+		f.fault(path, "is missing: a cluster needs at least one node", "Declare a node with its address, as in - address: 10.0.0.11.")
+		return
+	}
+	names := map[string]string{}     // every name and address of a node to the path that has it
+	addresses := map[string]string{} // canonical
+	keys := map[string]string{}
+	etcd := c.Options.Etcd
+	for i, n := range c.Nodes {
+		p := itemPath(path, i)
+		address := checkAddress(f, p+".address", n.Address)
+		checkHostname(f, p+".hostname", n.Hostname)
+		checkUser(f, p+".user", n.User)
+		checkPort(f, p+".ssh.port", n.SSH.Port)
+		key := checkHostKey(f, p+".ssh.host_key", n.SSH.HostKey)
+		checkLabels(f, p+".labels", n.Labels)
+		checkLabels(f, p+".annotations", n.Annotations)
+		if n.ControlPlane {
+			checkSSHPortFree(f, p, or(n.SSH.Port, DefaultSSHPort), etcd)
+		}
+		twice(f, addresses, p+".address", address, "address", "Every node has its own address.")
+		if n.Hostname != "" && n.Hostname != n.Address {
+			twice(f, names, p+".hostname", n.Hostname, "name", "Every node has its own name.")
+		}
+		if first, ok := keys[key]; ok && key != "" {
+			f.warn(p+".ssh.host_key", fmt.Sprintf("is the same host key as %s", at(f, first)), "Two machines with one key are clones, or one machine is declared twice.")
+		}
+		keys[key] = p + ".ssh.host_key"
+	}
+	for i, n := range c.Nodes { // a name that is another node's address
+		if first, ok := addresses[n.Hostname]; ok && n.Hostname != n.Address {
+			f.fault(itemPath(path, i)+".hostname", fmt.Sprintf("is the address of another node, %s", at(f, first)), "Give the node a name of its own.")
+		}
+	}
+	checkControlPlane(f, path, len(c.ControlPlane()))
+}
+
+// checkControlPlane checks the number of members that are to be.
+func checkControlPlane(f *findings, path string, n int) {
+	for p := range f.faulty { // then the count is not what the person meant
+		if strings.HasPrefix(p, path+"[") && (strings.HasSuffix(p, "]") || strings.HasSuffix(p, ".control_plane")) {
+			return
+		}
+	}
+	switch {
+	case n == 0:
+		f.fault(path, "no node is a control-plane node: there would be no member", fmt.Sprintf("Mark 1 to %d nodes with control_plane: true; three or five are usual.", MaxMembers))
+	case n > MaxMembers:
+		f.fault(path, fmt.Sprintf("%d nodes are control-plane nodes: etcd supports at most %d members", n, MaxMembers), "Take control_plane: true away from some; three or five are usual.")
+	case n%2 == 0:
+		f.warn(path, fmt.Sprintf("%d control-plane nodes can lose %d, no more than %d could: quorum of %d is %d, of %d it is %d",
+			n, n-Quorum(n), n-1, n, Quorum(n), n-1, Quorum(n-1)),
+			fmt.Sprintf("Declare %d or %d.", n-1, n+1))
+	}
+}
+
+// checkAddress returns the address in its canonical form, or "" when it is none.
+func checkAddress(f *findings, path, s string) string {
+	a, err := netip.ParseAddr(s)
+	switch {
+	case s == "":
+		f.fault(path, "is missing", "Give the node's IP address, as in address: 10.0.0.11.")
+	case err != nil && looksLikeHost(s):
+		f.fault(path, fmt.Sprintf("%q is a host name, an IP address is wanted", shorten(s)), "Write the node's IP address here and the name as hostname:. Members must find each other without DNS.")
+	case err != nil:
+		f.fault(path, fmt.Sprintf("%q is no IP address", shorten(s)), "Write it without port and without network mask, as 10.0.0.11 or 2001:db8::11.")
+	case a.Zone() != "":
+		f.fault(path, fmt.Sprintf("%q has a zone, which holds on one machine only", s), "Write an address that all nodes can reach.")
+	case a.IsUnspecified(), a.IsMulticast(), a.Unmap() == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		f.fault(path, fmt.Sprintf("%s is the address of no machine", s), "Write the address by which the other nodes reach this one.")
+	case a.Unmap().String() != s:
+		f.fault(path, fmt.Sprintf("%q is not the usual way to write this address", s), fmt.Sprintf("Write %s: addresses are compared as text.", a.Unmap()))
+	case a.IsLoopback():
+		f.warn(path, fmt.Sprintf("%s is a loopback address: every machine reaches only itself by it", s), "Write the address by which the other nodes reach this one.")
+		return s
+	default:
+		return s
+	}
+	return ""
+}
+
+func looksLikeHost(s string) bool {
+	return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`).MatchString(s) && strings.ContainsFunc(s, unicode.IsLetter)
+}
+
+func checkHostname(f *findings, path, s string) {
+	if s != "" && !regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?$`).MatchString(s) {
+		f.fault(path, fmt.Sprintf("%q is no host name", shorten(s)), "Write letters, digits, hyphens and dots; it is also the member's name in etcd.")
+	}
+}
+
+func checkUser(f *findings, path, s string) {
+	if s != "" && !regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\$?$`).MatchString(s) {
+		f.fault(path, fmt.Sprintf("%q is no user name", shorten(s)), "Write the name of the user that cke logs in as.")
+	}
+}
+
+// checkPort accepts 0 only where it was left out.
+func checkPort(f *findings, path string, port int) {
+	if port < 0 || port > 65535 || port == 0 && f.given(path) {
+		f.fault(path, fmt.Sprintf("%d is no port", port), "Write a number from 1 to 65535.")
+	}
+}
+
+func checkSSHPortFree(f *findings, node string, sshPort int, o EtcdOptions) {
+	if sshPort == or(o.ClientPort, DefaultClientPort) || sshPort == or(o.PeerPort, DefaultPeerPort) {
+		f.fault(node+".ssh.port", fmt.Sprintf("port %d is also a port of etcd", sshPort), "Choose another client_port or peer_port in options.etcd.")
+	}
+}
+
+// checkHostKey returns the key in the wire format, or "".
+func checkHostKey(f *findings, path, s string) string {
+	if s == "" {
+		return ""
+	}
+	const remedy = "Write the type and the key, as ssh-keyscan prints them after the host: \"ssh-ed25519 AAAA…\"."
+	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(s))
+	switch {
+	case strings.Contains(s, "PRIVATE KEY"):
+		f.fault(path, "is a private key, the public host key is wanted", remedy+" Take the private key out of this file, and make a new one if others could read it.")
+	case err != nil:
+		f.fault(path, "is no public host key", remedy)
+	case len(bytes.TrimSpace(rest)) > 0:
+		f.fault(path, "is more than one key", "Write the one key that cke is to expect; an ed25519 key is best.")
+	case len(options) > 0:
+		f.fault(path, fmt.Sprintf("has %q before the key", shorten(options[0])), remedy)
+	case strings.Contains(key.Type(), "-cert-"):
+		f.fault(path, "is a certificate, a plain key is wanted", remedy)
+	default:
+		return string(key.Marshal())
+	}
+	return ""
+}
+
+func checkLabels(f *findings, path string, labels map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if key == "" || strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+			f.fault(childPath(path, key), "a label's key has no spaces in it and is not empty", "")
+		}
+	}
+}
+
+// twice tells of a value that stands at two paths.
+func twice(f *findings, seen map[string]string, path, value, what, remedy string) {
+	if value == "" {
+		return
+	}
+	if first, ok := seen[value]; ok {
+		f.fault(path, fmt.Sprintf("%s %s is given twice, first at %s", what, value, at(f, first)), remedy)
+		return
+	}
+	seen[value] = path
+}
+
+// at names a path, and its line where there is one.
+func at(f *findings, path string) string {
+	if line := f.line(path); line > 0 {
+		return fmt.Sprintf("%s in line %d", path, line)
+	}
+	return path
+}

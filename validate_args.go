@@ -1,0 +1,213 @@
+package cke
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxQuota is the largest database that etcd suggests. Source: etcd, server/storage/quota.go.
+const maxQuota = 8 << 30
+
+// checkArgs checks further arguments of etcd: one that etcd does not take keeps a member from starting, and one
+// that cke sets itself could take a member's identity away.
+func checkArgs(f *findings, p string, o EtcdOptions) {
+	v, ok := parseVersion(or(o.Version, DefaultEtcdVersion))
+	if !ok || v.minor > newestMinor {
+		v.minor = newestMinor
+	}
+	first := map[string]string{}
+	values := map[string]string{}
+	for i, arg := range o.ExtraArgs {
+		at := itemPath(p, i)
+		name, value, hasValue := splitArg(arg)
+		if !checkArgForm(f, at, arg, o.ExtraArgs[:i]) || !checkArgName(f, at, name, v.minor) {
+			continue
+		}
+		if flag := lookupFlag(name); flag != nil && !hasValue && !flag.boolean {
+			f.fault(at, fmt.Sprintf("--%s needs a value", name), fmt.Sprintf("Write --%s=VALUE.", name))
+			continue
+		}
+		remedy := "Remove one of them: only the last would hold."
+		if name == "feature-gates" {
+			remedy = "Write all gates into one, with commas between them."
+		}
+		twice(f, first, at, "--"+name, "argument", remedy)
+		values[name] = value
+		checkArgValue(f, at, name, value)
+	}
+	checkBothNames(f, first, values)
+	checkGates(f, first["--feature-gates"], values["feature-gates"], v.minor)
+	checkTimers(f, p, first, values)
+}
+
+// splitArg takes "--name=value" apart.
+func splitArg(arg string) (name, value string, hasValue bool) {
+	return strings.Cut(strings.TrimLeft(arg, "-"), "=")
+}
+
+func checkArgForm(f *findings, at, arg string, before []string) bool {
+	name, _, _ := splitArg(arg)
+	switch {
+	case strings.TrimSpace(arg) == "" || name == "":
+		f.fault(at, "is no argument", "Write --NAME=VALUE.")
+	case !strings.HasPrefix(arg, "-") && lookupFlag(name) == nil && len(before) > 0 && !strings.Contains(before[len(before)-1], "="):
+		f.fault(at, fmt.Sprintf("%q has no -- before it", shorten(arg)), fmt.Sprintf("If it is the value of the argument before: write %s=%s as one item.", before[len(before)-1], shorten(arg)))
+	case !strings.HasPrefix(arg, "--"):
+		f.fault(at, fmt.Sprintf("%q has no -- before it", shorten(arg)), fmt.Sprintf("Write --%s.", shorten(strings.TrimLeft(arg, "-"))))
+	case strings.ContainsAny(name, " \t\n\r"):
+		f.fault(at, fmt.Sprintf("%q is not one argument", shorten(arg)), fmt.Sprintf("Write %s, each argument as an item of its own.", shorten(strings.Join(strings.Fields(arg), "="))))
+	default:
+		return true
+	}
+	return false
+}
+
+// checkArgName reports whether cke lets etcd 3.minor have this argument.
+func checkArgName(f *findings, at, name string, minor int) bool {
+	if why := reserved(name); why != "" {
+		f.fault(at, fmt.Sprintf("--%s %s", name, why), reservedRemedy(name))
+		return false
+	}
+	flag := lookupFlag(name)
+	switch {
+	case flag == nil:
+		remedy := ""
+		if near := nearestWord(name, flagNames(minor)); near != "" {
+			remedy = fmt.Sprintf("Did you mean --%s?", near)
+		}
+		f.warn(at, fmt.Sprintf("etcd 3.%d is not known to have --%s; a member does not start with an argument that it does not know", minor, name), remedy)
+	case minor > flag.last:
+		f.fault(at, fmt.Sprintf("etcd 3.%d does not have --%s any more and would not start", minor, name), replaceWith(flag.instead))
+		return false
+	case minor < flag.first:
+		f.fault(at, fmt.Sprintf("--%s came with etcd 3.%d; etcd 3.%d would not start", name, flag.first, minor), replaceWith(olderName(name, minor)))
+		return false
+	case flag.last < newestMinor && flag.instead != "" && minor >= 6:
+		f.warn(at, fmt.Sprintf("etcd 3.%d does not have --%s any more", flag.last+1, name), replaceWith(flag.instead))
+	}
+	return true
+}
+
+func replaceWith(instead string) string {
+	if instead == "" {
+		return "Remove it."
+	}
+	return fmt.Sprintf("Write %s instead.", instead)
+}
+
+func checkArgValue(f *findings, at, name, value string) {
+	switch name {
+	case "quota-backend-bytes":
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case err != nil:
+			f.fault(at, fmt.Sprintf("%q is no number of bytes", shorten(value)), fmt.Sprintf("Write a plain number, as --%s=%d.", name, int64(maxQuota)))
+		case n < 0:
+			f.warn(at, "a database without quota grows until the disk is full", fmt.Sprintf("Write --%s=%d or less.", name, int64(maxQuota)))
+		case n > maxQuota:
+			f.warn(at, fmt.Sprintf("%s is more than the 8GiB that etcd suggests: starts and new members take long", Size(n)), "")
+		}
+	case "auto-compaction-mode":
+		oneOf(f, at, value, "periodic", "revision")
+	case "log-level":
+		oneOf(f, at, value, "debug", "info", "warn", "error", "panic", "fatal")
+	case "peer-skip-client-san-verification":
+		if value != "false" {
+			f.warn(at, "lets a stolen peer certificate be used from any address", "")
+		}
+	}
+}
+
+// checkTimers checks what etcd itself refuses to start with. Source: etcd, embed.Config.Validate.
+func checkTimers(f *findings, p string, at, values map[string]string) {
+	timer := func(name string, otherwise int) int {
+		s, ok := values[name]
+		if !ok {
+			return otherwise
+		}
+		ms, err := strconv.Atoi(s)
+		if err != nil || ms <= 0 {
+			f.fault(at["--"+name], fmt.Sprintf("%q is no number of milliseconds", shorten(s)), fmt.Sprintf("Write a plain number, as --%s=%d.", name, otherwise))
+			return 0
+		}
+		return ms
+	}
+	heartbeat, election := timer("heartbeat-interval", 100), timer("election-timeout", 1000)
+	where := or(at["--election-timeout"], or(at["--heartbeat-interval"], p))
+	switch {
+	case heartbeat == 0 || election == 0:
+	case election > 50000:
+		f.fault(where, fmt.Sprintf("an election timeout of %d ms is more than the 50000 ms that etcd allows", election), "Ten times the round trip between the nodes is enough, at least 1000.")
+	case election < 5*heartbeat:
+		f.fault(where, fmt.Sprintf("an election timeout of %d ms is less than five heartbeats of %d ms, and etcd would not start", election, heartbeat),
+			fmt.Sprintf("Set --election-timeout=%d or more.", 10*heartbeat))
+	}
+}
+
+// reserved says why an argument is not for extra_args, or "" when it is.
+func reserved(name string) string {
+	const ours = "is set by cke itself"
+	switch name {
+	case "name", "data-dir", "auto-tls", "peer-auto-tls", "peer-cert-allowed-cn", "peer-cert-allowed-hostname", "client-cert-allowed-hostname",
+		"initial-cluster", "initial-cluster-state", "initial-cluster-token":
+		return ours
+	case "wal-dir":
+		return "would take the log out of the member's own volume, where cke looks for it before every start"
+	case "force-new-cluster":
+		return "drops members and writes; cke uses it in `recover` only, on a copy"
+	case "config-file":
+		return "makes etcd ignore all other arguments"
+	case "unsafe-no-fsync":
+		return "loses acknowledged writes when a node loses power"
+	case "experimental-initial-corrupt-check", "experimental-compact-hash-check-enabled":
+		return "is turned on by cke itself, under the name that the version knows"
+	case "strict-reconfig-check":
+		return "keeps quorum safe while members change; it stays on"
+	case "version":
+		return "makes etcd print its version and end"
+	}
+	for _, prefix := range []string{"listen-", "advertise-", "initial-advertise-"} {
+		if strings.HasPrefix(name, prefix) {
+			return ours
+		}
+	}
+	if strings.HasPrefix(name, "discovery") {
+		return "would let something else than the cluster file decide who is a member"
+	}
+	for _, suffix := range []string{"cert-file", "key-file", "trusted-ca-file", "client-cert-auth"} {
+		if strings.HasSuffix(name, suffix) {
+			return ours
+		}
+	}
+	return ""
+}
+
+func reservedRemedy(name string) string {
+	switch name {
+	case "name":
+		return "Remove it; the member's name is the node's hostname."
+	case "data-dir", "wal-dir":
+		return "Remove it; volume_root puts the volumes on a disk of your choice."
+	case "listen-client-urls", "advertise-client-urls":
+		return "Remove it; the port is client_port."
+	case "listen-peer-urls", "initial-advertise-peer-urls":
+		return "Remove it; the port is peer_port."
+	case "config-file":
+		return "Remove it and write its settings as extra_args."
+	}
+	return "Remove it."
+}
+
+// oneOf checks a value that must be one of a few words.
+func oneOf(f *findings, at, value string, words ...string) {
+	if slices.Contains(words, value) {
+		return
+	}
+	message := fmt.Sprintf("%q is not known", shorten(value))
+	if near := nearestWord(value, words); near != "" {
+		message += fmt.Sprintf(", did you mean %s?", near)
+	}
+	f.fault(at, message, "Write one of: "+strings.Join(words, ", ")+".")
+}

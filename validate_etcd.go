@@ -1,0 +1,202 @@
+package cke
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// dataDir is where a member's volume stands in its container.
+const dataDir = "/var/lib/etcd"
+
+// minMemory is the least that the Docker engine accepts as a limit.
+const minMemory = 6 << 20
+
+// checkEtcd checks how the members of c are to run.
+func checkEtcd(f *findings, p string, c Cluster) {
+	o := c.Options.Etcd
+	checkVersion(f, p+".version", o.Version)
+	checkImage(f, p, o)
+	checkVolume(f, p, o)
+	checkPort(f, p+".client_port", o.ClientPort)
+	checkPort(f, p+".peer_port", o.PeerPort)
+	if port := or(o.ClientPort, DefaultClientPort); port == or(o.PeerPort, DefaultPeerPort) {
+		at := p + ".peer_port"
+		if !f.given(at) {
+			at = p + ".client_port"
+		}
+		f.fault(at, fmt.Sprintf("clients and peers cannot share port %d", port), "Give client_port and peer_port different numbers.")
+	}
+	checkArgs(f, p+".extra_args", o)
+	checkEnv(f, p+".extra_env", o.ExtraEnv)
+	checkBinds(f, p+".extra_binds", o.ExtraBinds)
+	if o.Resources.CPUs < 0 {
+		f.fault(p+".resources.cpus", fmt.Sprintf("%v is less than none", o.Resources.CPUs), "Write how many processors a member may use, as 2 or 0.5, or leave it out.")
+	}
+	if m := o.Resources.Memory; m != 0 && m < minMemory {
+		f.fault(p+".resources.memory", fmt.Sprintf("%s is less than the 6MiB that the Docker engine asks for", m), "Write a limit that etcd can live with, as 2GiB.")
+	}
+}
+
+// checkVersion refuses what cke cannot or must not run. Source: etcd README and changelogs.
+func checkVersion(f *findings, p, s string) {
+	if s == "" {
+		return
+	}
+	v, ok := parseVersion(s)
+	switch {
+	case !ok && strings.HasPrefix(s, "v"):
+		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write it without the v, as "+DefaultEtcdVersion+".")
+	case !ok:
+		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write all three numbers, as "+DefaultEtcdVersion+"; a build of your own is named by image.")
+	case v.major != 3 || v.minor < 5:
+		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+DefaultEtcdVersion+"; bring an older cluster to 3.5 first.")
+	case v.minor == 5 && v.patch <= 2:
+		f.fault(p, fmt.Sprintf("etcd %s corrupts data when it is killed under load", s), fmt.Sprintf("Choose 3.5.%d or newer.", oldestGoodPatch(5)))
+	case v.minor > newestMinor:
+		f.warn(p, fmt.Sprintf("cke does not know etcd 3.%d yet: its arguments and its way to upgrade are not checked", v.minor), "")
+	case v.patch < oldestGoodPatch(v.minor):
+		f.warn(p, fmt.Sprintf("etcd %s has faults in security or consistency that later releases repair", s), fmt.Sprintf("Choose 3.%d.%d or newer.", v.minor, oldestGoodPatch(v.minor)))
+	}
+}
+
+// newestMinor is the newest 3.x that cke knows.
+const newestMinor = 7
+
+// oldestGoodPatch is the first patch release of a minor with all known repairs of TLS and watch permissions.
+// Source: etcd changelogs.
+func oldestGoodPatch(minor int) int {
+	switch minor {
+	case 5:
+		return 33
+	case 6:
+		return 14
+	case 7:
+		return 1
+	}
+	return 0
+}
+
+// version is x.y.z.
+type version struct{ major, minor, patch int }
+
+func parseVersion(s string) (version, bool) {
+	m := regexp.MustCompile(`^(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})$`).FindStringSubmatch(s)
+	if m == nil {
+		return version{}, false
+	}
+	var v version
+	for i, n := range []*int{&v.major, &v.minor, &v.patch} {
+		*n, _ = strconv.Atoi(m[i+1])
+	}
+	return v, true
+}
+
+func checkImage(f *findings, p string, o EtcdOptions) {
+	if o.Image == "" {
+		return
+	}
+	at := p + ".image"
+	ref, err := reference.ParseNormalizedNamed(o.Image)
+	if err != nil {
+		f.fault(at, fmt.Sprintf("%q is no image reference", shorten(o.Image)), "Write REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST, lower case, without https://.")
+		return
+	}
+	_, pinned := ref.(reference.Digested)
+	tag := ""
+	if t, ok := ref.(reference.Tagged); ok {
+		tag = t.Tag()
+	}
+	if !pinned && (tag == "" || tag == "latest") {
+		f.warn(at, "names no certain image: nodes can come to run different ones", "Give it a tag or a digest.")
+	}
+	// The version decides on arguments and on the order of upgrades: it must be the image's own.
+	wanted := or(o.Version, DefaultEtcdVersion)
+	if m := regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\b`).FindStringSubmatch(tag); m != nil && m[1] != wanted {
+		given := "the version is " + wanted
+		if o.Version == "" {
+			given = "without version: it is taken for " + wanted
+		}
+		f.fault(at, fmt.Sprintf("has the tag %s, but %s", tag, given), fmt.Sprintf("Set version: %s, or choose another image.", m[1]))
+	}
+}
+
+func checkVolume(f *findings, p string, o EtcdOptions) {
+	if n := o.VolumeName; n != "" && !regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$`).MatchString(n) {
+		f.fault(p+".volume_name", fmt.Sprintf("%q is no volume name", shorten(n)), "Write letters, digits, hyphens, underscores and dots, a letter or digit first; for a directory use volume_root.")
+	}
+	if o.VolumeRoot == "" || !checkPath(f, p+".volume_root", o.VolumeRoot) {
+		return
+	}
+	for _, no := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
+		if within(o.VolumeRoot, no) {
+			f.fault(p+".volume_root", fmt.Sprintf("what is in %s does not outlive a restart of the node", no), "Name a directory on a disk, as /mnt/nvme/etcd.")
+		}
+	}
+	if within(o.VolumeRoot, "/tmp") {
+		f.warn(p+".volume_root", "many systems empty /tmp when they start", "Name a directory on a disk, as /mnt/nvme/etcd.")
+	}
+}
+
+func checkBinds(f *findings, p string, binds []Bind) {
+	destinations := map[string]string{}
+	for i, b := range binds {
+		at := itemPath(p, i)
+		checkPath(f, at+".source", b.Source)
+		if !checkPath(f, at+".destination", b.Destination) {
+			continue
+		}
+		if within(b.Destination, dataDir) || within(dataDir, b.Destination) {
+			f.fault(at+".destination", fmt.Sprintf("%s clashes with %s, where the member's own volume is", b.Destination, dataDir), "Choose another place in the container; to put the data on a disk of its own, use volume_root.")
+		}
+		twice(f, destinations, at+".destination", b.Destination, "destination", "Every bind has its own place in the container.")
+	}
+}
+
+// checkPath reports whether s is an absolute path below the root, written plainly.
+func checkPath(f *findings, p, s string) bool {
+	switch {
+	case s == "":
+		f.fault(p, "is missing", "Write an absolute path, as /mnt/fast.")
+	case strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }):
+		f.fault(p, "has a control character in it", "Write an absolute path, as /mnt/fast.")
+	case !path.IsAbs(s):
+		f.fault(p, fmt.Sprintf("%q is a relative path", shorten(s)), "Write an absolute path, as /mnt/fast.")
+	case path.Clean(s) == "/":
+		f.fault(p, "is the root of the file system", "Write a directory below it, as /mnt/fast.")
+	case path.Clean(s) != s:
+		f.fault(p, fmt.Sprintf("%q is not written plainly", shorten(s)), fmt.Sprintf("Write %s.", path.Clean(s)))
+	default:
+		return true
+	}
+	return false
+}
+
+// within reports whether the path p is dir or lies in it.
+func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+func checkEnv(f *findings, p string, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value := env[name]
+		at := childPath(p, name)
+		switch {
+		case !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name):
+			f.fault(at, "is no name of an environment variable", "Write letters, digits and underscores, no digit first.")
+		case strings.HasPrefix(name, "ETCD_"):
+			arg := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "ETCD_")), "_", "-")
+			remedy := fmt.Sprintf("Write --%s=%s in extra_args, where it is checked.", arg, shorten(value))
+			if reserved(arg) != "" {
+				remedy = reservedRemedy(arg)
+			}
+			f.fault(at, fmt.Sprintf("etcd takes this variable for the argument --%s", arg), remedy)
+		case strings.ContainsRune(value, 0):
+			f.fault(at, "has a null character in it", "")
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package cke
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+)
+
+func checkPolicies(f *findings, p string, s Policies) {
+	enum(f, p+".reconcile", s.Reconcile, ReconcileAuto, ReconcileManual, ReconcileWindow)
+	enum(f, p+".foreign", s.Foreign, ForeignHold, ForeignRemove)
+	enum(f, p+".replace.mode", s.Replace.Mode, ReplaceAuto, ReplaceManual)
+	enum(f, p+".volumes.on_removal", s.Volumes.OnRemoval, VolumeRetain, VolumeArchive, VolumeDelete)
+	checkWindow(f, p, s)
+	notZero(f, p+".replace.grace", s.Replace.Grace, "which means 10m", "Write 1s to replace at once.")
+	notZero(f, p+".volumes.keep", s.Volumes.Keep, "which means 168h", "To keep nothing, write on_removal: delete.")
+}
+
+// checkWindow checks that a window is whole, and that it is used.
+func checkWindow(f *findings, p string, s Policies) {
+	w, at := s.Window, p+".window"
+	if s.Reconcile != ReconcileWindow {
+		if w != (Window{}) && !f.isFaulty(p+".reconcile") {
+			f.fault(at, "has no effect without reconcile: window", "Set reconcile: window in policies, or remove the window.")
+		}
+		return
+	}
+	if w.Schedule == "" {
+		f.fault(at+".schedule", "is missing: nothing would ever be changed", "Say when the window opens, as schedule: \"0 2 * * 6\".")
+	}
+	switch {
+	case w.Duration == 0:
+		f.fault(at+".duration", "is missing or zero: nothing would ever be changed", "Say how long the window stays open, as duration: 2h.")
+	case w.Duration < Duration(time.Minute):
+		f.fault(at+".duration", fmt.Sprintf("%s is too short for one change", w.Duration), "Write at least 1m.")
+	}
+	checkSchedule(f, at, w.Schedule, w.TimeZone)
+}
+
+func checkBackup(f *findings, p string, b Backup) {
+	if b.Target == "" {
+		for _, part := range []struct {
+			key string
+			set bool
+		}{
+			{"full", b.Full != BackupSchedule{}}, {"delta", b.Delta != BackupDelta{}}, {"retention", b.Retention != Retention{}},
+			{"compaction", b.Compaction != BackupCompaction{}}, {"verify", b.Verify != BackupSchedule{}}, {"encryption", len(b.Encryption.Recipients) > 0},
+		} {
+			if part.set {
+				f.fault(p+".target", fmt.Sprintf("is missing: there is %s, but nowhere to put a backup", part.key), "Say where backups go, as target: s3://bucket/prefix, or remove the backup section.")
+				break
+			}
+		}
+	} else {
+		checkTarget(f, p+".target", b.Target)
+		if b.Full.Schedule == "" {
+			f.warn(p, "without full.schedule nothing is backed up unless `ckecli backup now` is called", "Add full: {schedule: \"0 * * * *\"}.")
+		}
+	}
+	checkSchedule(f, p+".full", b.Full.Schedule, b.Full.TimeZone)
+	checkSchedule(f, p+".verify", b.Verify.Schedule, b.Verify.TimeZone)
+	zoneNeedsSchedule(f, p+".full", b.Full)
+	zoneNeedsSchedule(f, p+".verify", b.Verify)
+	notZero(f, p+".delta.period", b.Delta.Period, "which means the default", "Write a duration, as 10s.")
+	notZero(f, p+".delta.size", b.Delta.Size, "which means the default", "Write a size, as 10MiB.")
+	r := b.Retention
+	for _, n := range []struct {
+		key   string
+		value int64
+	}{
+		{"retention.last", int64(r.Last)}, {"retention.hourly", int64(r.Hourly)}, {"retention.daily", int64(r.Daily)},
+		{"retention.weekly", int64(r.Weekly)}, {"retention.monthly", int64(r.Monthly)}, {"compaction.events", b.Compaction.Events},
+	} {
+		if n.value < 0 {
+			f.fault(p+"."+n.key, fmt.Sprintf("%d is less than none", n.value), "Write a number that is not negative.")
+		}
+	}
+	for i, s := range b.Encryption.Recipients {
+		checkRecipient(f, itemPath(p+".encryption.recipients", i), s)
+	}
+}
+
+func zoneNeedsSchedule(f *findings, at string, s BackupSchedule) {
+	if s.TimeZone != "" && s.Schedule == "" {
+		f.fault(at+".schedule", "is missing: a time zone alone says nothing", "Write schedule: \"0 * * * *\", or remove the time zone.")
+	}
+}
+
+// checkTarget checks the URL of a backup target without asking anybody.
+func checkTarget(f *findings, at, s string) {
+	u, err := url.Parse(s)
+	const remedy = "Write file:///DIR, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or azblob://CONTAINER/PREFIX."
+	switch {
+	case err != nil: // the error is not told: it could hold a password
+		f.fault(at, "is no URL", remedy)
+	case u.User != nil:
+		f.fault(at, "has a user name or password in it", "Leave it out; credentials are never part of the cluster file.")
+	case u.Scheme == "file":
+		if u.Host != "" || !path.IsAbs(u.Path) || path.Clean(u.Path) == "/" {
+			f.fault(at, fmt.Sprintf("%q names no directory", shorten(s)), "Write file:/// and the rest of an absolute path, as file:///var/backups/etcd.")
+		}
+	case u.Scheme == "s3", u.Scheme == "gs", u.Scheme == "azblob":
+		if u.Host == "" {
+			f.fault(at, "names no bucket", remedy)
+		}
+	case u.Scheme == "":
+		f.fault(at, fmt.Sprintf("%q has no scheme", shorten(s)), remedy)
+	default:
+		f.fault(at, fmt.Sprintf("%s:// is no place for backups that cke knows", shorten(u.Scheme)), remedy)
+	}
+}
+
+func checkRecipient(f *findings, at, s string) {
+	const remedy = "Write the public key, as age-keygen prints it: age1…"
+	if strings.Contains(strings.ToUpper(s), "AGE-SECRET-KEY") {
+		f.fault(at, "is a private key, the public one is wanted", remedy+" Whoever has read this file can read the backups: make a new key.")
+		return
+	}
+	recipients, err := age.ParseRecipients(strings.NewReader(s))
+	if err != nil || len(recipients) != 1 || strings.TrimSpace(s) != s {
+		f.fault(at, fmt.Sprintf("%q is no age recipient", shorten(s)), remedy)
+	}
+}
+
+// enum checks a word that may be left out.
+func enum[T ~string](f *findings, at string, value T, words ...T) {
+	if value == "" {
+		return
+	}
+	var list []string
+	for _, w := range words {
+		list = append(list, string(w))
+	}
+	oneOf(f, at, string(value), list...)
+}
+
+// notZero refuses a zero that was written down, because it could not be told from a value that was left out.
+func notZero[T ~int64](f *findings, at string, value T, meaning, remedy string) {
+	if value == 0 && f.given(at) {
+		f.fault(at, "zero cannot be told from a value that is left out, "+meaning, remedy)
+	}
+}
