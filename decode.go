@@ -131,7 +131,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	switch v.Kind() {
 	case reflect.String:
 		switch tag {
-		case "!!str", "!!int", "!!float", "!!bool", "!!timestamp":
+		case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
 			v.SetString(n.Value)
 			return
 		}

@@ -44,6 +44,7 @@ func MarshalCluster(c Cluster) ([]byte, error) {
 // parse reads one YAML file into the struct that to points to. remedy is for a file without content.
 func parse(f *findings, data []byte, to any, unknown unknownFunc, remedy string) {
 	if n := readYAML(f, data, remedy); n != nil {
+		f.places[""] = place{line: n.Line, column: n.Column}
 		newDecoder(f, unknown).value(n, reflect.ValueOf(to).Elem(), "")
 	}
 }

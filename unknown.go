@@ -49,7 +49,7 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 		case "sabakan":
 			return "is not part of the cluster file", "Remove it; the inventory is set with `ckecli sabakan`.", true
 		case "constraints", "control-plane-count", "minimum-workers", "maximum-workers", "minimum-workers-rate":
-			return "is a constraint, and cke has none: the nodes with control_plane: true are the members", "Remove it.", true
+			return "cke has no constraints: the nodes with control_plane: true are the members", "Remove it.", true
 		}
 	case reflect.TypeFor[Node]():
 		if key == "taints" {

@@ -172,8 +172,8 @@ func checkHostKey(f *findings, path, s string) string {
 
 func checkLabels(f *findings, path string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if key == "" || strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-			f.fault(childPath(path, key), "a label's key has no spaces in it and is not empty", "")
+		if key == "" || key == "<<" || strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+			f.fault(childPath(path, key), "is no key for a label", "Write a word without spaces.")
 		}
 	}
 }

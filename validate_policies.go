@@ -29,6 +29,9 @@ func checkWindow(f *findings, p string, s Policies) {
 		}
 		return
 	}
+	if w.Schedule == "" && w.Duration == 0 {
+		f.fault(at, "is missing: nothing would ever be changed", "Say when changes are allowed, as window: {schedule: \"0 2 * * 6\", duration: 2h}.")
+	}
 	if w.Schedule == "" {
 		f.fault(at+".schedule", "is missing: nothing would ever be changed", "Say when the window opens, as schedule: \"0 2 * * 6\".")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -66,6 +67,9 @@ func syntaxFault(f *findings, data []byte, err error) {
 	if line == 0 {
 		line = lineWith(lines, func(s string) bool { return !printable(s) })
 	}
+	if strings.HasPrefix(message, "did not find expected") {
+		line = or(lineOfError(lines, err), line)
+	}
 	text := ""
 	if line >= 1 && line <= len(lines) {
 		text = strings.TrimSuffix(lines[line-1], "\r")
@@ -103,6 +107,21 @@ func syntaxWords(message, text string) (what, remedy string) {
 		return what, "Indent with spaces only."
 	}
 	return what, ""
+}
+
+// lineOfError finds the line at which err comes up. The parser names the line where the block around it begins,
+// which can be far above: the first lines up to the one in question are the fewest with which it fails like this.
+func lineOfError(lines []string, err error) int {
+	fails := func(n int) bool {
+		var doc yaml.Node
+		e := yaml.NewDecoder(strings.NewReader(strings.Join(lines[:n], "\n"))).Decode(&doc)
+		return e != nil && e.Error() == err.Error()
+	}
+	n := sort.Search(len(lines), func(i int) bool { return fails(i + 1) }) + 1
+	if n > len(lines) || !fails(n) {
+		return 0
+	}
+	return n
 }
 
 // tabbedLine is the number of a line close before line that has a tab in its indentation, or 0.

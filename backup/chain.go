@@ -30,7 +30,7 @@ func (l *Lineage) chain(f Entry) Chain {
 	for i := range l.Streams {
 		st := &l.Streams[i]
 		switch {
-		case st.First > f.Revision+1:
+		case st.First > f.Revision+1 || st.First < 1:
 		case st.Last > c.Last:
 			// Of several streams the one that goes furthest; they hold the same where they overlap.
 			c.Deltas, c.Damage, c.Last, c.End = st.after(f.Revision), st.Damage, st.Last, st.End

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -67,11 +68,8 @@ func sameObject(ctx context.Context, b Bucket, name string, c Content) error {
 	}
 	defer r.Close()
 	head := make([]byte, len(c.Head))
-	for n := 0; n < len(head); {
-		m, err := r.Read(head[n:])
-		if n += m; err != nil && n < len(head) {
-			break
-		}
+	if _, err := io.ReadFull(r, head); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return err
 	}
 	if !bytes.Equal(head, c.Head) {
 		return ErrExists

@@ -47,7 +47,6 @@ const (
 // Bounds of every etcd container.
 const (
 	stopSeconds = 30 // etcd moves its leadership away first; source: etcd, request timeout
-	openFiles   = 65536
 	logSize     = "10m"
 	logFiles    = "3"
 )
@@ -61,7 +60,9 @@ const (
 )
 
 // Description is all that an etcd container is made from, in Docker's terms. The rest is the same for all: the host's
-// network, a read-only root file system, no privilege, the volume at DataPath, the user that the image names.
+// network, a read-only root file system, no privilege, the volume at DataPath, the user that the image names. There is
+// no limit of open files: etcd raises its own to the engine's bound, as every Go program does, and an engine without
+// CAP_SYS_RESOURCE could not set another.
 type Description struct {
 	Name         string // of the container
 	Image        string
@@ -74,7 +75,6 @@ type Description struct {
 	NanoCPUs     int64 `json:",omitempty"` // 10⁻⁹ CPUs; 0: no limit
 	Memory       int64 `json:",omitempty"` // bytes; 0: no limit
 	Capabilities []string
-	OpenFiles    int64
 	StopSeconds  int
 	LogOptions   map[string]string
 	// Restart is no part of the digest: KeepRunning changes it later.
@@ -103,9 +103,9 @@ func Describe(s cke.MemberSpec) Description {
 		NanoCPUs: int64(j.Etcd.Resources.CPUs * 1e9), Memory: int64(j.Etcd.Resources.Memory),
 		// The volume's directory may belong to another user than root.
 		Capabilities: []string{"DAC_OVERRIDE"},
-		OpenFiles:    openFiles, StopSeconds: stopSeconds,
-		LogOptions: map[string]string{"max-size": logSize, "max-file": logFiles},
-		Restart:    restartNever,
+		StopSeconds:  stopSeconds,
+		LogOptions:   map[string]string{"max-size": logSize, "max-file": logFiles},
+		Restart:      restartNever,
 	}
 	if min(j.ClientPort, j.PeerPort) < 1024 {
 		d.Capabilities = append(d.Capabilities, "NET_BIND_SERVICE")

@@ -182,10 +182,7 @@ func (d *docker) create(ctx context.Context, c Description) error {
 			CapDrop: []string{"ALL"}, CapAdd: c.Capabilities, SecurityOpt: []string{"no-new-privileges"},
 			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(c.Restart)},
 			LogConfig:     container.LogConfig{Type: "json-file", Config: c.LogOptions},
-			Resources: container.Resources{
-				NanoCPUs: c.NanoCPUs, Memory: c.Memory,
-				Ulimits: []*container.Ulimit{{Name: "nofile", Soft: c.OpenFiles, Hard: c.OpenFiles}},
-			},
+			Resources:     container.Resources{NanoCPUs: c.NanoCPUs, Memory: c.Memory},
 		}, nil, nil, c.Name)
 	return meaning(err)
 }

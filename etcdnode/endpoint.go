@@ -3,6 +3,7 @@ package etcdnode
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -241,7 +242,7 @@ func (f *Fleet) call(ctx context.Context, url, what string, ask func(context.Con
 	if status.Code(err) == codes.DeadlineExceeded {
 		e.drop(conn)
 	}
-	return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s through %s failed: %s", what, url, said(err)), Err: err}
+	return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s through %s failed", what, url), Err: errors.New(said(err))}
 }
 
 // memberTLS asks for our certificate at each handshake, so that one that was renewed is shown, and takes note of the

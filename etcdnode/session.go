@@ -35,8 +35,8 @@ type session struct {
 	mu     sync.Mutex
 	err    error         // why it ended
 	closed bool          // no goroutine begins any more
-	hung *time.Time    // since when the engine keeps a ping waiting; nil: it does not
-	pong chan struct{} // closed when the engine answers that ping, or the session ends
+	hung   *time.Time    // since when the engine keeps a ping waiting; nil: it does not
+	pong   chan struct{} // closed when the engine answers that ping, or the session ends
 }
 
 // connect makes a session within DialLimit: TCP, handshake, login. A host key seen for the first time is stored before

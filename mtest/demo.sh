@@ -90,7 +90,7 @@ To go on by hand:
   ckecli status
   etcdctl get hello
   etcdctl endpoint status -w table
-  cke-lab --dir .demo/lab --name cke-demo kill n2     # and: ckecli status --watch
+  cke-lab --dir .demo/lab --name cke-demo kill cke-demo-n2     # and: ckecli status --watch
 The cluster file is .demo/cluster.yml, the daemon's log .demo/cke.log; \`make demo-down\` removes all of it.
 EOF
 }

@@ -149,7 +149,7 @@ func founderGone(n cke.NodeStatus, j cke.Join) *cke.Problem {
 	switch {
 	case !there:
 		return gone("its container is gone")
-	case c.Running(), c.State == cke.ContainerRestarting, c.StartedAt.IsZero(), c.Data != cke.DataMissing:
+	case c.Running(), c.StartedAt.IsZero(), c.Data != cke.DataMissing:
 		return nil
 	case c.LastWords != "":
 		return gone("etcd ended and left no data: %s", c.LastWords)

@@ -66,7 +66,7 @@ func (c *checker) wasBorn(by *container, m *member) {
 	if _, before := c.born[m.id]; before {
 		c.violated("a member of %s starts empty under the id that it had before", by.node.name)
 	}
-	if c.formed != nil && by.spec.Mode == cke.StartNew {
+	if c.formed != nil && by.spec.Mode == cke.StartNew && by.Incarnation == c.formed.ID {
 		c.violated("a founder on %s starts anew though the cluster is formed", by.node.name)
 	}
 	c.born[m.id] = by.Name

@@ -22,7 +22,7 @@ const handshakes = 32
 
 // connector returns what gives a term access to its cluster's nodes.
 func connector(store *storage.Store, config cke.Config, log *slog.Logger) func(string, server.Term) (server.Nodes, cke.Authority, error) {
-	archives := etcdnode.NewArchives(config.Images.ArchiveDir)
+	archives := &etcdnode.Archives{Dir: config.Images.ArchiveDir}
 	limit := semaphore.NewWeighted(handshakes)
 	return func(cluster string, t server.Term) (server.Nodes, cke.Authority, error) {
 		lead, ok := t.(*term)

@@ -88,11 +88,16 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 		return a.showSet(stored, fmt.Sprintf("%d", spec.Generation))
 	}
 	knows := func(s cke.Status) bool { return s.Generation >= spec.Generation }
-	st, err := a.newFollower(s, c.Name, newest, knows).until(ctx, func(s cke.Status) bool {
+	f := a.newFollower(s, c.Name, newest, knows)
+	st, err := f.until(ctx, func(s cke.Status) bool {
 		return s.ObservedGeneration >= spec.Generation && s.Health == cke.HealthReady
 	})
 	if err != nil {
-		return detached(ctx, err, fmt.Sprintf("revision %d of %s is stored, and cke goes on working on it", spec.Generation, c.Name), a.again(c.Name, "history -f"))
+		goesOn := "cke goes on working on it"
+		if f.tell.alone {
+			goesOn = "the work begins once a daemon leads the cluster"
+		}
+		return detached(ctx, err, fmt.Sprintf("revision %d of %s is stored, and %s", spec.Generation, c.Name, goesOn), a.again(c.Name, "history -f"))
 	}
 	stored.Health, stored.Ready, stored.Tolerance = st.Health, st.Ready, &st.Tolerance
 	stored.Took = a.now().Sub(begun).Seconds()

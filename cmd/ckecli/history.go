@@ -104,12 +104,16 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 	}
 	t := term.NewTable(header...)
 	for _, r := range records {
+		reason := r.Reason
+		if r.Error != "" && !wide {
+			reason += "; " + string(r.State) + ": " + r.Error
+		}
 		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(recordStyle(r.State), string(r.State)), term.Text(r.Operation),
 			term.Text(strings.Join(r.Targets, ",")), term.Text(a.ago(r.StartedAt) + " ago"), term.Text(term.Took(r.Took(a.now())))}
 		if wide {
 			cells = append(cells, term.Textf("%d", r.Generation), term.Textf("%s, term %d", r.Host, r.Term))
 		}
-		t.Add(append(cells, term.Text(r.Reason), term.Text(r.Error))...)
+		t.Add(append(cells, term.Text(reason), term.Text(r.Error))...)
 	}
 	return t
 }

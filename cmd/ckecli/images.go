@@ -2,17 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"cke/cmd/ckecli/internal/archive"
+	"cke"
 	"cke/cmd/ckecli/internal/term"
+	"cke/etcdnode"
 )
 
 func newImagesCommand(a *app) *cobra.Command {
@@ -20,7 +21,7 @@ func newImagesCommand(a *app) *cobra.Command {
 		Use: "images", GroupID: groupEtcd, Args: usage(cobra.NoArgs),
 		Short: "List the images that clusters need, and the archives that hold them",
 		Long: `List the images that clusters need, and the archives on this host that hold them, for nodes that cannot pull.
-An archive is the output of "docker save", compressed with gzip or not, in images.archive_dir.`,
+An archive is the output of "docker save", compressed or not, in images.archive_dir of the configuration file.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.loadConfig()
 			if err != nil {
@@ -30,55 +31,43 @@ An archive is the output of "docker save", compressed with gzip or not, in image
 			if err != nil {
 				return err
 			}
-			return runImages(cmd.Context(), a, s, c.Images.ArchiveDir)
+			return runImages(cmd.Context(), a, s, &etcdnode.Archives{Dir: c.Images.ArchiveDir})
 		},
 	}
 }
 
-// image is one image, needed or archived.
+// image is one image that clusters need.
 type image struct {
 	Ref      string   `json:"ref"`
 	Clusters []string `json:"clusters"`
-	Archives []string `json:"archives"`
+	// Archive is the file that cke would load it from; empty: none holds it.
+	Archive string `json:"archive,omitempty"`
 }
 
-func runImages(ctx context.Context, a *app, s specs, dir string) error {
+func runImages(ctx context.Context, a *app, s specs, archives *etcdnode.Archives) error {
 	all, err := neededImages(ctx, s)
 	if err != nil {
 		return err
 	}
-	files, err := archiveFiles(dir)
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		refs, err := archive.Refs(file)
-		if err != nil {
-			fmt.Fprintf(a.stderr, "warning: %s: %s\n", file, term.Clean(err.Error()))
-		}
-		for _, ref := range refs {
-			i := slices.IndexFunc(all, func(i image) bool { return archive.Same(i.Ref, ref) })
-			if i < 0 {
-				all = append(all, image{Ref: ref, Clusters: []string{}, Archives: []string{}})
-				i = len(all) - 1
-			}
-			all[i].Archives = append(all[i].Archives, file)
-		}
-	}
 	names := []string{}
-	for _, i := range all {
-		names = append(names, i.Ref)
+	for i := range all {
+		names = append(names, all[i].Ref)
+		file, _, err := archives.Find(ctx, all[i].Ref)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(a.stderr, "warning: %s: %s\n", all[i].Ref, term.Clean(err.Error()))
+		}
+		all[i].Archive = file
 	}
 	return a.show(view{data: all, names: names, table: func(w io.Writer, colour, _ bool) error {
 		if len(all) == 0 {
-			fmt.Fprintf(a.stderr, "No cluster needs an image yet, and %s holds none.\n", dir)
+			fmt.Fprintln(a.stderr, "There is no cluster yet, so no image is needed.")
 			return nil
 		}
 		t := term.NewTable("IMAGE", "NEEDED BY", "ARCHIVE")
 		for _, i := range all {
-			held := term.Styled(term.Yellow, "none: nodes must have it, or pull it")
-			if len(i.Archives) > 0 || len(i.Clusters) == 0 {
-				held = term.Text(strings.Join(i.Archives, ", "))
+			held := term.Text(i.Archive)
+			if i.Archive == "" {
+				held = term.Styled(term.Yellow, "none in "+archives.Dir+": nodes must have it, or pull it")
 			}
 			t.Add(term.Text(i.Ref), term.Text(strings.Join(i.Clusters, ", ")), held)
 		}
@@ -95,31 +84,19 @@ func neededImages(ctx context.Context, s specs) ([]image, error) {
 	all := []image{}
 	for _, name := range names {
 		spec, err := s.Spec(ctx, name)
+		if errors.Is(err, cke.ErrNotFound) {
+			continue // deleted meanwhile
+		}
 		if err != nil {
 			return nil, err
 		}
 		ref := spec.Cluster.WithDefaults().Options.Etcd.Image
-		i := slices.IndexFunc(all, func(i image) bool { return archive.Same(i.Ref, ref) })
+		i := slices.IndexFunc(all, func(i image) bool { return i.Ref == ref })
 		if i < 0 {
-			all = append(all, image{Ref: ref, Archives: []string{}})
+			all = append(all, image{Ref: ref})
 			i = len(all) - 1
 		}
 		all[i].Clusters = append(all[i].Clusters, name)
-	}
-	return all, nil
-}
-
-// archiveFiles are the archives in dir, sorted; a directory that is not there holds none.
-func archiveFiles(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("look for archives: %w", err)
-	}
-	var all []string
-	for _, e := range entries {
-		if !e.IsDir() && archive.Is(e.Name()) {
-			all = append(all, filepath.Join(dir, e.Name()))
-		}
 	}
 	return all, nil
 }

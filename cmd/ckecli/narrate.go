@@ -270,10 +270,7 @@ func (n *narrator) liveLines() []string {
 			}
 		}
 		for _, name := range names {
-			line := "  " + term.Pad(term.Clean(name), 24) + "  " + term.Took(n.now().Sub(since[name]))
-			if len(nodes[name]) > 0 {
-				line += "  " + term.Clean(strings.Join(nodes[name], ", "))
-			}
+			line := stepLine(r, cke.StepRecord{Name: name, Node: strings.Join(nodes[name], ", ")}) + term.Took(n.now().Sub(since[name])) + " …"
 			if progress[name] != "" {
 				line += "  " + term.Clean(progress[name])
 			}

@@ -102,6 +102,9 @@ func (a *app) facts(s cke.Status, wide bool) *term.Labels {
 		l.Add("Last", term.Styled(style, text))
 	}
 	for _, e := range s.LastErrors {
+		if s.LastOperation != nil && s.LastOperation.Description == e.Description {
+			continue // told with the last operation
+		}
 		l.Add("Error", term.Styled(term.Red, fmt.Sprintf("%s (%s ago)", e.Description, a.ago(e.ObservedAt))))
 	}
 	l.Add("Leader", term.Textf("%s, term %d, %s", s.Leader.Host, s.Leader.Term, a.ago(s.Leader.Since)))

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -25,7 +24,7 @@ func (l *Lab) FillDisk(ctx context.Context, node string) error {
 		return err
 	}
 	if n.Disk == 0 {
-		return fmt.Errorf("%w: %s: make labs with a disk to fill it", ErrUnbounded, n.Name)
+		return fmt.Errorf("%w: %s was made with --disk none", ErrUnbounded, n.Name)
 	}
 	_, err = l.Exec(ctx, n.Name, "bash", "-c", fillScript)
 	return err
@@ -35,13 +34,4 @@ func (l *Lab) FillDisk(ctx context.Context, node string) error {
 func (l *Lab) FreeDisk(ctx context.Context, node string) error {
 	_, err := l.Exec(ctx, node, "sh", "-c", freeScript)
 	return err
-}
-
-// IsExit tells whether err is a command's own status, and which.
-func IsExit(err error) (code int, ok bool) {
-	var e *ExitError
-	if errors.As(err, &e) {
-		return e.Code, true
-	}
-	return 0, false
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNoDocker is returned by everything that needs the local Docker engine while it does not answer.
-var ErrNoDocker = errors.New("Docker does not answer")
+var ErrNoDocker = errors.New("the Docker engine does not answer")
 
 // pingLimit bounds how long the local engine may take to answer at all.
 const pingLimit = 10 * time.Second

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -26,6 +27,15 @@ func (e *ExitError) Error() string {
 		text += ": " + e.Stderr
 	}
 	return text
+}
+
+// IsExit tells whether err is a command's own status, and which.
+func IsExit(err error) (code int, ok bool) {
+	var e *ExitError
+	if errors.As(err, &e) {
+		return e.Code, true
+	}
+	return 0, false
 }
 
 // Exec runs a command as root on a running node, past its network, and returns what it wrote to stdout, unaltered.

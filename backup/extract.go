@@ -1,0 +1,217 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// ExtractOptions change how a backup is extracted.
+type ExtractOptions struct {
+	// AllowPartial accepts the last good revision when the one wanted cannot be had because objects are damaged or
+	// missing. That is a person's decision, never a default.
+	AllowPartial bool
+	// CheckHash compares the result with a hash that etcd gave when the backup was taken, if there is one for the
+	// revision. It reads the whole database once more.
+	CheckHash bool
+}
+
+// Extracted tells what Extract wrote.
+type Extracted struct {
+	Lineage  string    `json:"lineage"`
+	Revision int64     `json:"revision"`
+	Full     string    `json:"full"` // its ID
+	Deltas   int       `json:"deltas"`
+	Records  int64     `json:"records"` // changes applied on top of the full
+	Size     int64     `json:"size"`    // of the file, in bytes
+	End      time.Time `json:"end"`     // when the newest change had been received
+	// Hash is what etcd's HashKV was for the revision; nil: not recorded. HashChecked: compared, and equal.
+	Hash        *Hash `json:"hash,omitempty"`
+	HashChecked bool  `json:"hashChecked"`
+	// Damage is what made the result end before what was asked for. Only with AllowPartial.
+	Damage *DamagedError `json:"-"`
+	// Notes are things that a person should know, as that a damaged full was passed over.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Extract writes the state of the cluster at a revision to a file, which must not be there yet: a snapshot such as etcd
+// itself makes, ready for etcdutl. Revisions, versions, leases and hashes are those of the cluster at that revision.
+//
+// All that is needed is read and checked before out appears. If something is damaged, out does not appear and the error
+// is a *DamagedError that names the last good revision. If the newest full is damaged and an older one leads to the same
+// revision, that one is used, and Notes tell.
+func (s *Store) Extract(ctx context.Context, at At, out string, o ExtractOptions) (Extracted, error) {
+	if _, err := os.Lstat(out); err == nil {
+		return Extracted{}, fmt.Errorf("%s is there already: name a new file", out)
+	}
+	stage, err := os.MkdirTemp(filepath.Dir(out), partial)
+	if err != nil {
+		return Extracted{}, fmt.Errorf("make a place beside %s: %w", out, err)
+	}
+	defer os.RemoveAll(stage)
+	file := filepath.Join(stage, "db")
+	x, err := s.extract(ctx, at, file, o)
+	if err != nil {
+		return Extracted{}, err
+	}
+	if err := place(file, out); err != nil {
+		return Extracted{}, err
+	}
+	return x, nil
+}
+
+func (s *Store) extract(ctx context.Context, at At, file string, o ExtractOptions) (Extracted, error) {
+	t, err := s.resolve(ctx, at, o.AllowPartial)
+	if err != nil {
+		return Extracted{}, err
+	}
+	x, err := s.tryChains(ctx, t, file)
+	var d *DamagedError
+	if errors.As(err, &d) && o.AllowPartial && d.LastGood > 0 {
+		t.damage, t.revision = d, d.LastGood
+		if t.chains, err = t.lineage.choose(d.LastGood); err != nil {
+			return Extracted{}, err
+		}
+		x, err = s.tryChains(ctx, t, file)
+	}
+	if err != nil {
+		return Extracted{}, err
+	}
+	x.Damage = t.damage
+	if o.CheckHash && x.Hash != nil {
+		if err := checkHash(file, *x.Hash); err != nil {
+			return Extracted{}, err
+		}
+		x.HashChecked = true
+	}
+	return x, nil
+}
+
+func checkHash(file string, want Hash) error {
+	got, err := HashSnapshot(file, want.Revision, want.Compacted)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return damaged("the data at revision %d has hash %d; in the cluster it was %d when the backup was taken",
+			want.Revision, got.Hash, want.Hash)
+	}
+	return nil
+}
+
+// tryChains restores along the best chain that is sound. The error is that of the chain that got furthest.
+func (s *Store) tryChains(ctx context.Context, t target, file string) (Extracted, error) {
+	var worst *DamagedError
+	var notes []string
+	for _, c := range t.chains {
+		x, err := s.restore(ctx, c, t.revision, file)
+		if err == nil {
+			x.Lineage, x.Notes = t.lineage.Name, notes
+			return x, nil
+		}
+		var d *DamagedError
+		if !errors.As(err, &d) {
+			return Extracted{}, err
+		}
+		if worst == nil || d.LastGood > worst.LastGood {
+			worst = d
+		}
+		notes = append(notes, fmt.Sprintf("full %s was passed over: %v", c.Full.ID(), d.Err))
+	}
+	if worst == nil {
+		return Extracted{}, fmt.Errorf("%w: revision %d", ErrNotCovered, t.revision)
+	}
+	return Extracted{}, s.lastGood(ctx, t, worst)
+}
+
+// lastGood corrects the last good revision of damage in a full: older chains may still lead somewhere.
+func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError) error {
+	if d.LastGood > 0 {
+		return d
+	}
+	for _, c := range t.lineage.Chains() {
+		if c.Full.Revision < t.revision && c.Full.Name() != d.Object {
+			if _, err := ReadHeader(ctx, s.Bucket, c.Full.Place); err == nil {
+				d.LastGood = max(d.LastGood, min(c.Last, t.revision))
+			}
+		}
+	}
+	return d
+}
+
+// restore writes a full and the deltas after it to file.
+func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string) (Extracted, error) {
+	deltas := c.upTo(revision)
+	h, err := s.fetchFull(ctx, c.Full.Place, file)
+	if err != nil {
+		if IsDamage(err) {
+			err = &DamagedError{Object: c.Full.Name(), Err: err}
+		}
+		return Extracted{}, err
+	}
+	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), End: h.End, Hash: hashAt(h, revision, nil)}
+	if len(deltas) > 0 {
+		if err := s.applyDeltas(ctx, h, deltas, revision, file, &x); err != nil {
+			return Extracted{}, err
+		}
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return Extracted{}, err
+	}
+	x.Size = info.Size()
+	return x, nil
+}
+
+// hashAt returns the hash that a header has for a revision, or else the one there was.
+func hashAt(h Header, revision int64, or *Hash) *Hash {
+	for _, x := range h.Hashes {
+		if x.Revision == revision {
+			return &x
+		}
+	}
+	return or
+}
+
+// fetchFull writes the snapshot in a full to a file, checked and synced.
+func (s *Store) fetchFull(ctx context.Context, p Place, file string) (Header, error) {
+	body, err := s.Bucket.Open(ctx, p.Name(), 0, -1)
+	if errors.Is(err, ErrNotFound) {
+		return Header{}, damaged("it is missing")
+	}
+	if err != nil {
+		return Header{}, fmt.Errorf("open %s: %w", p.Name(), err)
+	}
+	defer body.Close()
+	h, _, err := readHeader(body)
+	if err == nil {
+		err = h.at(p)
+	}
+	if err != nil {
+		return h, err
+	}
+	o, err := newOpener(h, body, s.Identities)
+	if err != nil {
+		return h, err
+	}
+	defer o.Close()
+	f, err := os.Create(file)
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	if _, err := io.CopyBuffer(onlyWriter{f}, &contextReader{ctx, o}, make([]byte, 1<<20)); err != nil {
+		return h, fmt.Errorf("write %s: %w", file, err)
+	}
+	if err := o.Finish(); err != nil {
+		return h, err
+	}
+	if h.Content%snapshotBlock != 32 {
+		return h, damaged("a snapshot of %d bytes has no digest at its end", h.Content)
+	}
+	return h, f.Close()
+}

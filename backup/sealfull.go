@@ -1,0 +1,153 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"runtime"
+
+	"filippo.io/age"
+)
+
+// FullWriter receives an etcd snapshot as it streams in, and keeps two copies in local files: the snapshot itself, to
+// read its revision from, and the compressed and encrypted body to be uploaded. Memory does not depend on its size.
+type FullWriter struct {
+	raw, body *os.File
+	seal      *sealer
+	check     *digestGuard
+	failed    error
+}
+
+// NewFullWriter makes the two files; raw == "": the snapshot is in a file already.
+func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter, err error) {
+	w = &FullWriter{check: newDigestGuard()}
+	if raw != "" {
+		if w.raw, err = os.OpenFile(raw, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	if w.body, err = os.OpenFile(body, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	if w.seal, err = newSealer(w.body, recipients, runtime.GOMAXPROCS(0)); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+func (w *FullWriter) Write(p []byte) (int, error) {
+	if w.raw != nil {
+		if n, err := w.raw.Write(p); err != nil {
+			return n, err
+		}
+	}
+	w.check.Write(p)
+	return w.seal.Write(p)
+}
+
+// Seal completes the full. It refuses a snapshot that does not end with its own digest: one that was cut short anywhere.
+// h brings place and writer; Place.Revision 0 is filled in from the snapshot.
+func (w *FullWriter) Seal(h Header) (Content, Header, error) {
+	if err := w.check.done(); err != nil {
+		return Content{}, h, err
+	}
+	if err := w.seal.Close(); err != nil {
+		return Content{}, h, err
+	}
+	info, err := InspectSnapshot(w.raw.Name())
+	if err != nil {
+		return Content{}, h, err
+	}
+	return w.describe(h, info)
+}
+
+func (w *FullWriter) describe(h Header, info SnapshotInfo) (Content, Header, error) {
+	if h.Place.Revision == 0 {
+		h.Place.Revision = info.Revision
+	}
+	h.Last, h.Leases, h.Compacted, h.AuthRevision = h.Place.Revision, info.Leases, info.Compacted, info.AuthRevision
+	w.seal.describe(&h)
+	head, err := h.encode()
+	if err != nil {
+		return Content{}, h, err
+	}
+	return Content{Head: head, Body: &fileBody{path: w.body.Name(), size: h.BodySize, sum: h.bodySum()}}, h, nil
+}
+
+// Close lets go of the files; the content given out by Seal stays readable until they are removed.
+func (w *FullWriter) Close() error {
+	var err error
+	for _, f := range []*os.File{w.raw, w.body} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}
+
+// SealFull makes a full of a snapshot file; body is the file to keep the result in.
+func SealFull(ctx context.Context, snapshot, body string, h Header, recipients []age.Recipient) (Content, Header, error) {
+	info, err := InspectSnapshot(snapshot)
+	if err != nil {
+		return Content{}, h, err
+	}
+	src, err := os.Open(snapshot)
+	if err != nil {
+		return Content{}, h, err
+	}
+	defer src.Close()
+	w, err := NewFullWriter("", body, recipients)
+	if err != nil {
+		return Content{}, h, err
+	}
+	defer w.Close()
+	if _, err := io.CopyBuffer(onlyWriter{w}, &contextReader{ctx, src}, make([]byte, 256<<10)); err != nil {
+		return Content{}, h, fmt.Errorf("read %s: %w", snapshot, err)
+	}
+	if err := w.check.done(); err != nil {
+		return Content{}, h, err
+	}
+	if err := w.seal.Close(); err != nil {
+		return Content{}, h, err
+	}
+	return w.describe(h, info)
+}
+
+// digestGuard checks that a stream ends with the SHA-256 of all that precedes it.
+type digestGuard struct {
+	h    hash.Hash
+	tail []byte // the newest bytes, not yet hashed
+	size int64
+}
+
+func newDigestGuard() *digestGuard { return &digestGuard{h: sha256.New()} }
+
+func (g *digestGuard) Write(p []byte) {
+	g.size += int64(len(p))
+	if len(p) >= sha256.Size {
+		g.h.Write(g.tail)
+		g.h.Write(p[:len(p)-sha256.Size])
+		g.tail = append(g.tail[:0], p[len(p)-sha256.Size:]...)
+		return
+	}
+	g.tail = append(g.tail, p...)
+	if over := len(g.tail) - sha256.Size; over > 0 {
+		g.h.Write(g.tail[:over])
+		g.tail = append(g.tail[:0], g.tail[over:]...)
+	}
+}
+
+func (g *digestGuard) done() error {
+	if g.size%snapshotBlock != sha256.Size {
+		return damaged("the snapshot was cut short: %d bytes", g.size)
+	}
+	if !bytes.Equal(g.h.Sum(nil), g.tail) {
+		return damaged("the snapshot does not match the digest at its end")
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package cke_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"cke"
+)
+
+// one is a cluster file with one thing in it that is wrong.
+type one struct {
+	file string // added to name and one node, unless it begins with name:
+	path string
+	says string // in the message or in the remedy
+}
+
+func (o one) text() string {
+	if strings.HasPrefix(o.file, "name:") {
+		return o.file
+	}
+	if node, ok := strings.CutPrefix(o.file, "node:"); ok {
+		return minimal + "    " + strings.TrimSpace(node) + "\n"
+	}
+	if etcd, ok := strings.CutPrefix(o.file, "etcd:"); ok {
+		return minimal + "options:\n  etcd: {" + strings.TrimSpace(etcd) + "}\n"
+	}
+	return minimal + o.file + "\n"
+}
+
+func nodes(addresses ...string) string {
+	s := "name: prod\nnodes:\n"
+	for _, a := range addresses {
+		s += fmt.Sprintf("  - {address: %q, control_plane: true}\n", a)
+	}
+	return s
+}
+
+func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
+	for _, c := range []one{
+		{"name: [a]\nnodes: [{address: 10.0.0.1, control_plane: true}]", "name", "is a list"},
+		{"name: -a\nnodes: [{address: 10.0.0.1, control_plane: true}]", "name", "lower-case"},
+		{"name: " + strings.Repeat("a", 41) + "\nnodes: [{address: 10.0.0.1, control_plane: true}]", "name", "1 to 40"},
+		{"name: ok", "nodes", "is missing"},
+		{"name: ok\nnodes: {}", "nodes", "wanted is a list"},
+		{"name: ok\nnodes: []", "nodes", "at least one"},
+		{"name: ok\nnodes: [~]", "nodes[0]", "is empty"},
+		{"name: ok\nnodes: [{address: 10.0.0.1}]", "nodes", "no node is a control-plane node"},
+		{nodes("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8"), "nodes", "at most 7"},
+		{nodes(""), "nodes[0].address", "is missing"},
+		{nodes("10.0.0.1:22"), "nodes[0].address", "without port"},
+		{nodes("10.0.0.0/24"), "nodes[0].address", "no IP address"},
+		{nodes("10.0.0.01"), "nodes[0].address", "no IP address"},
+		{nodes("0.0.0.0"), "nodes[0].address", "no machine"},
+		{nodes("224.0.0.1"), "nodes[0].address", "no machine"},
+		{nodes("fe80::1%eth0"), "nodes[0].address", "zone"},
+		{nodes("2001:DB8::1"), "nodes[0].address", "Write 2001:db8::1"},
+		{nodes("::ffff:10.0.0.1"), "nodes[0].address", "Write 10.0.0.1"},
+		{nodes("10.0.0.1", "10.0.0.1", "10.0.0.3"), "nodes[1].address", "line 3"},
+		{"name: ok\nnodes: [{address: 10.0.0.1, control_plane: true}, {address: 10.0.0.2, hostname: 10.0.0.1}]", "nodes[1].hostname", "address of another node"},
+		{"name: ok\nnodes: [{address: 10.0.0.1, hostname: a, control_plane: true}, {address: 10.0.0.2, hostname: a}]", "nodes[1].hostname", "name a is given twice"},
+		{"node: hostname: a=b", "nodes[0].hostname", "member's name"},
+		{"node: user: root admin", "nodes[0].user", "no user name"},
+		{"node: ssh: {port: 0}", "nodes[0].ssh.port", "1 to 65535"},
+		{"node: ssh: {port: \"22\"}", "nodes[0].ssh.port", "without quotes"},
+		{"node: ssh: {port: 2380}", "nodes[0].ssh.port", "also a port of etcd"},
+		{"node: ssh: {host_key: ssh-ed25519}", "nodes[0].ssh.host_key", "no public host key"},
+		{"node: ssh: {host_key: -----BEGIN OPENSSH PRIVATE KEY-----}", "nodes[0].ssh.host_key", "is a private key"},
+		{"node: labels: {a b: c}", `nodes[0].labels["a b"]`, "without spaces"},
+		{"node: labels: {a: [b]}", "nodes[0].labels.a", "wanted is text"},
+		{"node: prot: 22", "nodes[0].prot", "unknown key"},
+		{"node: port: 22", "nodes[0].port", "It belongs to nodes[].ssh"},
+		{"node: Hostname: a", "nodes[0].Hostname", "did you mean hostname?"},
+		{"etcd: version: v3.6.16", "options.etcd.version", "without the v"},
+		{"etcd: version: 3.6", "options.etcd.version", "all three numbers"},
+		{"etcd: version: 3.7.0-rc.1", "options.etcd.version", "not a version"},
+		{"etcd: version: 3.4.30", "options.etcd.version", "3.5 and newer"},
+		{"etcd: version: 2.3.8", "options.etcd.version", "3.5 and newer"},
+		{"etcd: version: 3.5.2", "options.etcd.version", "corrupts data"},
+		{"etcd: image: r.example.com/Etcd:v1", "options.etcd.image", "no image reference"},
+		{"etcd: image: 'r.example.com/etcd:v3.5.35'", "options.etcd.image", "Set version: 3.5.35"},
+		{"etcd: version: 3.6.15, image: 'r.example.com/etcd:3.6.14'", "options.etcd.image", "but the version is 3.6.15"},
+		{"etcd: volume_name: a/b", "options.etcd.volume_name", "no volume name"},
+		{"etcd: volume_root: var/etcd", "options.etcd.volume_root", "relative path"},
+		{"etcd: volume_root: /mnt/../etc", "options.etcd.volume_root", "Write /etc"},
+		{"etcd: volume_root: /", "options.etcd.volume_root", "root of the file system"},
+		{"etcd: volume_root: /run/etcd", "options.etcd.volume_root", "does not outlive"},
+		{"etcd: client_port: 70000", "options.etcd.client_port", "no port"},
+		{"etcd: client_port: 1.5", "options.etcd.client_port", "whole number"},
+		{"etcd: peer_port: 2379", "options.etcd.peer_port", "cannot share"},
+		{"etcd: extra_args: [--name=x]", "options.etcd.extra_args[0]", "member's name is the node's hostname"},
+		{"etcd: extra_args: [--auto-compaction-mode=hourly]", "options.etcd.extra_args[0]", "periodic, revision"},
+		{"etcd: extra_args: ['']", "options.etcd.extra_args[0]", "no argument"},
+		{"etcd: extra_args: [--]", "options.etcd.extra_args[0]", "no argument"},
+		{"etcd: extra_args: [--heartbeat-interval=100ms]", "options.etcd.extra_args[0]", "milliseconds"},
+		{"etcd: extra_args: [--election-timeout=60000]", "options.etcd.extra_args[0]", "50000"},
+		{"etcd: extra_args: [--memory-mlock, --experimental-memory-mlock]", "options.etcd.extra_args[1]", "does not start with both"},
+		{"etcd: extra_args: [--feature-gates=LeaseCheckpointPersist=true]", "options.etcd.extra_args[0]", "needs LeaseCheckpoint"},
+		{"etcd: extra_args: [--feature-gates=LeaseCheckpoint]", "options.etcd.extra_args[0]", "sets no feature gate"},
+		{"etcd: extra_env: {ETCD_DATA_DIR: /x}", "options.etcd.extra_env.ETCD_DATA_DIR", "volume_root"},
+		{"etcd: extra_env: {ETCD_MAX_WALS: 5}", "options.etcd.extra_env.ETCD_MAX_WALS", "Write --max-wals=5 in extra_args"},
+		{"etcd: extra_env: {a-b: 1}", "options.etcd.extra_env.a-b", "no name of an environment variable"},
+		{"etcd: extra_binds: [{source: /a}]", "options.etcd.extra_binds[0].destination", "is missing"},
+		{"etcd: extra_binds: [{source: /a, destination: b}]", "options.etcd.extra_binds[0].destination", "relative path"},
+		{"etcd: extra_binds: [{source: /a, destination: /var/lib/etcd/wal}]", "options.etcd.extra_binds[0].destination", "clashes"},
+		{"etcd: extra_binds: [{source: /a, destination: /b}, {source: /c, destination: /b}]", "options.etcd.extra_binds[1].destination", "given twice"},
+		{"etcd: resources: {cpus: -1}", "options.etcd.resources.cpus", "less than none"},
+		{"etcd: resources: {cpus: .inf}", "options.etcd.resources.cpus", "a number"},
+		{"etcd: resources: {cpus: 500m}", "options.etcd.resources.cpus", "a number"},
+		{"etcd: resources: {memory: 8Gi}", "options.etcd.resources.memory", "GiB"},
+		{"etcd: resources: {memory: 1MiB}", "options.etcd.resources.memory", "6MiB"},
+		{"etcd: resources: {memory: -1}", "options.etcd.resources.memory", "is not a size"},
+		{"policies: {reconcile: Auto}", "policies.reconcile", "did you mean auto?"},
+		{"policies: {foreign: keep}", "policies.foreign", "hold, remove"},
+		{"policies: {reconcile: window}", "policies.window", "is missing"},
+		{"policies: {reconcile: window, window: {schedule: 0 2 * * 6}}", "policies.window.duration", "is missing"},
+		{"policies: {reconcile: window, window: {duration: 2h}}", "policies.window.schedule", "is missing"},
+		{"policies: {window: {schedule: 0 2 * * 6, duration: 2h}}", "policies.window", "no effect"},
+		{"policies: {replace: {grace: 0s}}", "policies.replace.grace", "1s"},
+		{"policies: {replace: {grace: 10}}", "policies.replace.grace", "is not a duration"},
+		{"policies: {replace: {grace: -1m}}", "policies.replace.grace", "is not a duration"},
+		{"policies: {volumes: {keep: 0s}}", "policies.volumes.keep", "on_removal: delete"},
+		{"backup: {delta: {period: 10s}}", "backup.target", "there is delta"},
+		{"backup: {target: /var/backups}", "backup.target", "has no scheme"},
+		{"backup: {target: 'ftp://x/y'}", "backup.target", "no place for backups"},
+		{"backup: {target: 'file://var/backups'}", "backup.target", "names no directory"},
+		{"backup: {target: 's3:///prefix'}", "backup.target", "names no bucket"},
+		{"backup: {target: 's3://key:secret@bucket/'}", "backup.target", "credentials"},
+		{"backup: {target: 'file:///b', full: {schedule: '0 * * *'}}", "backup.full.schedule", "has 4 fields"},
+		{"backup: {target: 'file:///b', full: {schedule: 'TZ=UTC 0 * * * *'}}", "backup.full.schedule", "time_zone"},
+		{"backup: {target: 'file:///b', full: {time_zone: UTC}}", "backup.full.schedule", "is missing"},
+		{"backup: {target: 'file:///b', full: {schedule: 0 * * * *, time_zone: Local}}", "backup.full.time_zone", "IANA"},
+		{"backup: {target: 'file:///b', full: {schedule: 0 * * * *}, retention: {daily: -1}}", "backup.retention.daily", "less than none"},
+		{"backup: {target: 'file:///b', full: {schedule: 0 * * * *}, delta: {size: 0}}", "backup.delta.size", "zero"},
+		{"backup: {target: 'file:///b', full: {schedule: 0 * * * *}, encryption: {recipients: [me]}}", "backup.encryption.recipients[0]", "age-keygen"},
+	} {
+		t.Run(c.path+" "+c.says, func(t *testing.T) {
+			_, _, err := cke.ParseCluster("cluster.yml", []byte(c.text()))
+			if err == nil {
+				t.Fatalf("accepted:\n%s", c.text())
+			}
+			got := faults(t, err)
+			if len(got) != 1 {
+				t.Errorf("want one fault, got\n%v", err)
+			}
+			if got[0].Path != c.path || !strings.Contains(got[0].Message+" "+got[0].Remedy, c.says) {
+				t.Errorf("want %s: … %s …, got\n%v", c.path, c.says, got[0])
+			}
+			if got[0].Line == 0 {
+				t.Errorf("no line in %v", got[0])
+			}
+		})
+	}
+}
+
+func TestParseCluster_NeverTellsSecrets(t *testing.T) {
+	for _, file := range []string{
+		"backup: {target: 's3://key:hunter2@bucket/'}",
+		"backup: {target: 's3://key:hunter2%zz@bucket/'}",
+		"backup: {target: 'file:///b', encryption: {recipients: [AGE-SECRET-KEY-1HUNTER2]}}",
+		"backup: {target: 'file:///b', encryption: {recipients: [\"age1 hunter2\"]}}",
+	} {
+		_, _, err := cke.ParseCluster("f", []byte(minimal+file))
+		if err == nil {
+			t.Errorf("%s was accepted", file)
+		} else if strings.Contains(strings.ToLower(err.Error()), "hunter2") && !strings.Contains(file, "age1 ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestParseCluster_AcceptsWhatIsRight(t *testing.T) {
+	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEoAoUNCQXAfSLJsYTqLFSnaXqFHH5jwDc3OHqHRFbsR"
+	for _, c := range []one{
+		{file: nodes("2001:db8::1")},
+		{file: nodes("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7")},
+		{file: "node: ssh: {host_key: " + key + " root@cp1}"},
+		{file: "node: hostname: 10.0.0.11"},
+		{file: "node: hostname: cp1.example.com"},
+		{file: "node: labels: {example.com/rack: 7, on: true, date: 2024-01-01}"},
+		{file: "etcd: version: 3.7.3"},
+		{file: "etcd: version: 3.5.35, image: 'quay.io/x/etcd:3.5.35.1'"},
+		{file: "etcd: image: 'quay.io/x/etcd@sha256:" + strings.Repeat("ab", 32) + "'"},
+		{file: "etcd: client_port: 12379, peer_port: 2379"},
+		{file: "etcd: extra_args: [--pre-vote=false, --enable-pprof, --snapshot-count=10000, --initial-election-tick-advance=false]"},
+		{file: "etcd: extra_args: ['--feature-gates=LeaseCheckpoint=true,LeaseCheckpointPersist=true']"},
+		{file: "etcd: version: 3.5.35, extra_args: [--experimental-memory-mlock]"},
+		{file: "etcd: resources: {cpus: 0.5, memory: 536870912}"},
+		{file: "etcd: extra_binds: [{source: /var/lib/etcd, destination: /var/lib/etcd-old}]"},
+		{file: "policies: {reconcile: window, window: {schedule: '*/5 0-6,22 1 jan-mar *', duration: 90m, time_zone: Europe/Berlin}}"},
+		{file: "backup: {target: 'azblob://container/prefix', full: {schedule: 30 3 * * MON}}"},
+		{file: "backup: {target: 's3://b/p?region=eu-central-1&prefix=a', full: {schedule: 30 3 29 2 *}}"},
+		{file: "backup:"},
+		{file: "backup: {}"},
+	} {
+		_, warnings, err := cke.ParseCluster("cluster.yml", []byte(c.text()))
+		if err != nil || len(warnings) > 0 {
+			t.Errorf("%s: %v %v", c.text(), warnings, err)
+		}
+	}
+}
+
+func TestParseCluster_Warns(t *testing.T) {
+	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEoAoUNCQXAfSLJsYTqLFSnaXqFHH5jwDc3OHqHRFbsR"
+	for _, c := range []one{
+		{nodes("10.0.0.1", "10.0.0.2"), "nodes", "quorum of 2 is 2, of 1 it is 1"},
+		{nodes("127.0.0.1"), "nodes[0].address", "loopback"},
+		{"node: {}\n  - {address: 10.0.0.12, ssh: {host_key: " + key + "}}\n  - {address: 10.0.0.13, ssh: {host_key: " + key + "}}", "nodes[2].ssh.host_key", "same host key"},
+		{"etcd: version: 3.8.0", "options.etcd.version", "does not know etcd 3.8"},
+		{"etcd: version: 3.7.0", "options.etcd.version", "3.7.1 or newer"},
+		{"etcd: image: etcd:latest", "options.etcd.image", "tag or a digest"},
+		{"etcd: extra_args: [--strange=1]", "options.etcd.extra_args[0]", "not known to have"},
+		{"etcd: extra_args: [--quota-backend-bytes=-1]", "options.etcd.extra_args[0]", "until the disk is full"},
+		{"etcd: volume_root: /tmp/etcd", "options.etcd.volume_root", "empty /tmp"},
+		{"backup: {target: 'file:///b'}", "backup", "full.schedule"},
+		{"backup: {target: 'file:///b', full: {schedule: 0 0 1 * 1}}", "backup.full.schedule", "differently"},
+	} {
+		text := strings.Replace(c.text(), "    {}\n", "", 1)
+		_, warnings, err := cke.ParseCluster("cluster.yml", []byte(text))
+		if err != nil || len(warnings) != 1 {
+			t.Errorf("%s\nwarnings %v, error %v", text, warnings, err)
+			continue
+		}
+		w := warnings[0]
+		if w.Path != c.path || !strings.Contains(w.Message+" "+w.Remedy, c.says) || w.Line == 0 {
+			t.Errorf("want %s: … %s …, got %v", c.path, c.says, w)
+		}
+	}
+}
