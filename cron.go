@@ -120,8 +120,8 @@ func (c cronField) parse(s string) (uint64, error) {
 		step := 1
 		if stepped {
 			n, err := strconv.Atoi(stepText)
-			if err != nil || n < 1 || n > c.max {
-				return 0, fmt.Errorf("%q is no step", stepText)
+			if err != nil || n < 1 || n > 1 && n > high-low {
+				return 0, fmt.Errorf("%q is no step within %d–%d", stepText, low, high)
 			}
 			step = n
 		}

@@ -99,7 +99,7 @@ func checkAddress(f *findings, path, s string) string {
 	case s == "":
 		f.fault(path, "is missing", "Give the node's IP address, as in address: 10.0.0.11.")
 	case err != nil && looksLikeHost(s):
-		f.fault(path, fmt.Sprintf("%q is a host name, an IP address is wanted", shorten(s)), "Write the node's IP address here and the name as hostname:. Members must find each other without DNS.")
+		f.fault(path, fmt.Sprintf("%q is a host name, an IP address is wanted", shorten(s)), "Write the node's IP address here and the name in hostname. Members must find each other without DNS.")
 	case err != nil:
 		f.fault(path, fmt.Sprintf("%q is no IP address", shorten(s)), "Write it without port and without network mask, as 10.0.0.11 or 2001:db8::11.")
 	case a.Zone() != "":

@@ -68,8 +68,11 @@ func checkBackup(f *findings, p string, b Backup) {
 	checkSchedule(f, p+".verify", b.Verify.Schedule, b.Verify.TimeZone)
 	zoneNeedsSchedule(f, p+".full", b.Full)
 	zoneNeedsSchedule(f, p+".verify", b.Verify)
-	notZero(f, p+".delta.period", b.Delta.Period, "which means the default", "Write a duration, as 10s.")
-	notZero(f, p+".delta.size", b.Delta.Size, "which means the default", "Write a size, as 10MiB.")
+	notZero(f, p+".delta.period", b.Delta.Period, "which means 10s", "Write a duration, as 10s.")
+	notZero(f, p+".delta.size", b.Delta.Size, "which means 10MiB", "Write a size, as 10MiB.")
+	if d := b.Delta.Period; d > 0 && d < Duration(time.Second) {
+		f.fault(p+".delta.period", fmt.Sprintf("%s is too short: each delta is an object of its own", d), "Write 1s or more; 10s is usual.")
+	}
 	r := b.Retention
 	for _, n := range []struct {
 		key   string
@@ -119,7 +122,7 @@ func checkTarget(f *findings, at, s string) {
 
 func checkRecipient(f *findings, at, s string) {
 	const remedy = "Write the public key, as age-keygen prints it: age1…"
-	if strings.Contains(strings.ToUpper(s), "AGE-SECRET-KEY") {
+	if strings.Contains(strings.ToUpper(s), "AGE-") {
 		f.fault(at, "is a private key, the public one is wanted", remedy+" Whoever has read this file can read the backups: make a new key.")
 		return
 	}

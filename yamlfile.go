@@ -67,7 +67,7 @@ func syntaxFault(f *findings, data []byte, err error) {
 	if line == 0 {
 		line = lineWith(lines, func(s string) bool { return !printable(s) })
 	}
-	if strings.HasPrefix(message, "did not find expected") {
+	if line == 0 || strings.HasPrefix(message, "did not find expected") {
 		line = or(lineOfError(lines, err), line)
 	}
 	text := ""
@@ -97,7 +97,7 @@ func syntaxWords(message, text string) (what, remedy string) {
 		return what, "A quote that was opened is not closed."
 	case strings.Contains(message, "UTF-8"), strings.Contains(message, "control characters"), strings.Contains(message, "UTF-16"), strings.Contains(message, "surrogate"):
 		return what, "Save the file as plain UTF-8 text."
-	case strings.Contains(message, "expected ',' or"):
+	case strings.Contains(message, "expected ',' or"), strings.Contains(message, "node content"):
 		return what, "A bracket or brace that was opened is not closed, or a comma is missing."
 	case strings.Contains(message, "could not find expected ':'"):
 		return what, "A key needs a colon and a space after it."

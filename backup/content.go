@@ -117,3 +117,9 @@ func (b *remoteBody) Sum() [sha256.Size]byte { return b.sum }
 func (b *remoteBody) Open(ctx context.Context) (io.ReadCloser, error) {
 	return b.bucket.Open(ctx, b.name, b.offset, -1)
 }
+
+// WithHeader returns the same content under another header.
+func (c Content) WithHeader(h Header) (Content, error) {
+	head, err := h.encode()
+	return Content{Head: head, Body: c.Body}, err
+}

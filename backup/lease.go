@@ -22,7 +22,8 @@ type Lease struct {
 type LeaseChange struct {
 	Low, High int64
 	// Reset: Granted is the whole list, and leases that are not in it have ended.
-	Reset   bool
+	Reset bool
+	// Granted are leases not told of before; Gone have ended. A lease that came and went in between is in both.
 	Granted []Lease
 	Gone    []int64
 }
@@ -131,12 +132,12 @@ func (b *leaseBook) observe(c LeaseChange, base int64) {
 		clear(b.known)
 		b.changed = true
 	}
-	for _, id := range c.Gone {
-		delete(b.known, id)
-		b.changed = true
-	}
 	for _, l := range c.Granted {
 		b.grant(l)
+	}
+	for _, id := range c.Gone { // a lease in both lists came and went
+		delete(b.known, id)
+		b.changed = true
 	}
 	b.low = max(b.low, c.Low)
 	for id, rev := range b.referred {

@@ -43,7 +43,7 @@ func benchBootstrap(ctx context.Context, h *host) ([]figure, error) {
 	return []figure{
 		{name: "bootstrap, 3 members, TLS: median", value: median(ours).Seconds(), unit: "s", target: 1.2},
 		{name: "bootstrap, 3 members, TLS: slowest", value: ours[len(ours)-1].Seconds(), unit: "s", target: 3},
-		{name: "bootstrap, by hand without TLS: median", value: median(hand).Seconds(), unit: "s", target: 99},
+		{name: "bootstrap, by hand without TLS: median", value: median(hand).Seconds(), unit: "s"},
 		{name: "bootstrap, cke / by hand", value: median(ours).Seconds() / median(hand).Seconds(), unit: "ratio", target: 1.5},
 	}, nil
 }

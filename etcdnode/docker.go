@@ -33,6 +33,8 @@ type docker struct {
 	api       *client.Client
 	transport *http.Transport
 	version   atomic.Pointer[string] // as the engine's Server header tells it
+	agreed    bool                   // on an API version; guarded by agreeing
+	agreeing  chan struct{}          // cap 1: a lock that gives way to a context
 }
 
 // engineContainer is a container with what only we need to know of it.
@@ -41,17 +43,16 @@ type engineContainer struct {
 	Restart restartPolicy
 }
 
-// newDocker returns a client that opens its streams with dial. The API version is negotiated at the first call.
+// newDocker returns a client that opens its streams with dial. Call agree before the first call.
 func newDocker(dial func(context.Context) (net.Conn, error)) (*docker, error) {
-	d := &docker{transport: &http.Transport{
+	d := &docker{agreeing: make(chan struct{}, 1), transport: &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		MaxIdleConnsPerHost: 2,
 		DisableCompression:  true,
 	}}
 	// No WithHost: after WithHTTPClient it would replace the dialer.
 	api, err := client.NewClientWithOpts(
-		client.WithHTTPClient(&http.Client{Transport: roundTripper(d.roundTrip), CheckRedirect: client.CheckRedirect}),
-		client.WithAPIVersionNegotiation())
+		client.WithHTTPClient(&http.Client{Transport: roundTripper(d.roundTrip), CheckRedirect: client.CheckRedirect}))
 	if err != nil {
 		return nil, fmt.Errorf("make a Docker client: %w", err)
 	}
@@ -87,6 +88,27 @@ func (d *docker) engineVersion() string {
 		return *v
 	}
 	return ""
+}
+
+// agree finds out, once, which API version both sides speak. The library could do it by itself, but reads the version
+// without a lock for an event stream.
+func (d *docker) agree(ctx context.Context) error {
+	select {
+	case d.agreeing <- struct{}{}:
+		defer func() { <-d.agreeing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if d.agreed {
+		return nil
+	}
+	p, err := d.api.Ping(ctx)
+	if err != nil {
+		return err
+	}
+	d.api.NegotiateAPIVersionPing(p)
+	d.agreed = true
+	return nil
 }
 
 func (d *docker) ping(ctx context.Context) error {
@@ -352,6 +374,9 @@ func watched() filters.Args {
 // events calls heard for every event of a container or volume until ctx ends or the stream breaks; opened is called
 // once it is certain that no event is missed any more.
 func (d *docker) events(ctx context.Context, opened func(), heard func(cke.Container)) error {
+	if err := d.agree(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	messages, failed := d.api.Events(ctx, events.ListOptions{Filters: watched()})

@@ -2,7 +2,11 @@ package etcdnode
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
+
+	"cke"
 )
 
 // suspect is called when the engine keeps a call waiting. It sends a ping, unless one is under way, waits AnswerWait for
@@ -48,29 +52,66 @@ func (s *session) hangs() (since time.Time, hangs bool) {
 	return s.pinged, !s.pinged.IsZero() && time.Since(s.pinged) >= AnswerWait
 }
 
+// diagnose finds out why a call on the engine gets no answer: the node is frozen, or its engine hangs. nil: neither, the
+// call merely takes its time.
+func (s *session) diagnose(what string) error {
+	alive := make(chan bool, 1)
+	s.spawn(func() { alive <- s.alive(AnswerWait) })
+	since, hangs := s.suspect()
+	if !hangs && s.ended() == nil {
+		return nil
+	}
+	select {
+	case ok := <-alive:
+		if ok {
+			return engineHangs(s.node, what, since)
+		}
+	case <-s.ctx.Done():
+	}
+	return unreachable(s.node, wrap(what, s.ended()))
+}
+
 // call runs one call on the engine within limit and explains its error. A call that lasts is cut short when the engine
 // turns out to hang; one that is long by nature, as a load or a stop, goes on while the engine answers pings.
 func (s *session) call(ctx context.Context, limit time.Duration, what string, do func(context.Context) error) error {
 	if since, hangs := s.hangs(); hangs {
 		return engineHangs(s.node, what, since)
 	}
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	done := make(chan error, 1)
-	s.spawn(func() { done <- do(ctx) })
-	timer := time.NewTimer(CallPatience)
-	defer timer.Stop()
-	for {
-		select {
-		case err := <-done:
-			return s.explain(what, err)
-		case <-s.ctx.Done():
-			return unreachable(s.node, wrap(what, s.ended()))
-		case <-timer.C:
+	defer s.whileItLasts(ctx, func() {
+		if trouble := s.diagnose(what); trouble != nil {
+			cut(trouble)
 		}
-		if since, hangs := s.suspect(); hangs {
-			return engineHangs(s.node, what, since)
-		}
-		timer.Reset(CallPatience)
+	})()
+	err := s.engine.agree(ctx)
+	if err == nil {
+		err = do(ctx)
 	}
+	var trouble *cke.Error
+	if err != nil && errors.As(context.Cause(ctx), &trouble) {
+		return trouble
+	}
+	return s.explain(what, err)
+}
+
+// whileItLasts calls check every CallPatience until stop is called or ctx ends.
+func (s *session) whileItLasts(ctx context.Context, check func()) (stop func()) {
+	var timer *time.Timer
+	var mu sync.Mutex
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(CallPatience, func() {
+		s.spawn(func() {
+			check()
+			mu.Lock()
+			defer mu.Unlock()
+			if ctx.Err() == nil {
+				timer.Reset(CallPatience)
+			}
+		})
+	})
+	return func() { timer.Stop() }
 }

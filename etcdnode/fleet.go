@@ -191,6 +191,18 @@ func (f *Fleet) Close() {
 	wg.Wait()
 }
 
+// Retry makes every node that is not connected try at once instead of pausing: a key or a host key that it waited for
+// may be there now.
+func (f *Fleet) Retry() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.nodes {
+		if a.link.now() == nil {
+			a.link.poke()
+		}
+	}
+}
+
 func (f *Fleet) acquireHandshake(ctx context.Context) error {
 	if f.config.Handshakes == nil {
 		return nil

@@ -15,9 +15,11 @@ const (
 
 	// ProbeEvery is how often every node and member is looked at while nothing else gives a reason to.
 	ProbeEvery = 5 * time.Second
-	// AnswerWait is how long an observation waits for nodes and members that answered before, and for the engine
-	// to answer a ping once it kept a call waiting.
+	// AnswerWait is how long an observation waits for nodes and members that answered before, and how long an engine
+	// may take to answer a ping before it counts as hanging.
 	AnswerWait = time.Second
+	// CallPatience is how long a call on an engine may last before the engine is pinged, again and again.
+	CallPatience = 2 * time.Second
 	// LookLimit bounds one look at a node's engine.
 	LookLimit = 3 * time.Second
 	// PortLimit bounds the TCP connect that tells whether something listens.

@@ -25,7 +25,8 @@ type link struct {
 	mu       sync.Mutex
 	session  *session      // nil while down
 	err      error         // why it is down; nil before the first attempt has ended
-	attempts int           // that have ended
+	begun    int           // attempts to connect that have begun
+	attempts int           // and that have ended
 	turn     chan struct{} // closed and replaced whenever the above changes
 }
 
@@ -47,6 +48,9 @@ func (l *link) run(ctx context.Context) {
 	pause := &backoff.ExponentialBackOff{InitialInterval: reconnectMin, MaxInterval: ReconnectMax, Multiplier: 2, RandomizationFactor: 0.5}
 	pause.Reset()
 	for {
+		l.mu.Lock()
+		l.begun++
+		l.mu.Unlock()
 		s, err := l.connect(ctx)
 		if ctx.Err() != nil {
 			if s != nil {
@@ -100,37 +104,52 @@ func (l *link) poke() {
 	}
 }
 
-// now returns the session, or why there is none. tried is false while the very first attempt goes on.
-func (l *link) now() (s *session, err error, tried bool) {
+// now returns the session, or nil.
+func (l *link) now() *session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.session, l.err, l.attempts > 0
+	return l.session
 }
 
-// get returns the session; while there is none it makes the link try at once, and waits for that attempt to end.
+// get returns the session; while there is none it makes the link try at once, and waits for an attempt that begins
+// after the call to end. One that is under way will do if it succeeds.
 func (l *link) get(ctx context.Context) (*session, error) {
-	first := -1
+	enough := 0
+	return l.await(ctx, func() bool {
+		if enough == 0 {
+			enough = l.begun + 1
+			l.poke()
+		}
+		return l.attempts >= enough
+	})
+}
+
+// first returns the session, or why there is none; it waits only while the very first attempt goes on.
+func (l *link) first(ctx context.Context) (*session, error) {
+	return l.await(ctx, func() bool { return l.attempts > 0 })
+}
+
+// await waits for a session until there was enough of it; enough is called with l.mu held, and not while there is a
+// session.
+func (l *link) await(ctx context.Context, enough func() bool) (*session, error) {
 	for {
 		l.mu.Lock()
-		s, err, attempts, turn := l.session, l.err, l.attempts, l.turn
+		s, err, turn := l.session, l.err, l.turn
+		up := s != nil && s.ctx.Err() == nil
+		give := !up && enough()
 		l.mu.Unlock()
-		if s != nil && s.ctx.Err() == nil {
+		if up {
 			return s, nil
 		}
-		if first < 0 {
-			first = attempts
-			if s == nil {
-				l.poke()
-			}
-		} else if attempts > first {
+		if give && err != nil {
 			return nil, err
 		}
 		select {
 		case <-ctx.Done():
 			if err == nil {
-				err = ctx.Err()
+				err = unreachable(l.node, ctx.Err())
 			}
-			return nil, unreachable(l.node, err)
+			return nil, err
 		case <-turn:
 		}
 	}

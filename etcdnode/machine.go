@@ -24,16 +24,11 @@ var _ cke.Machine = machine{}
 
 // read runs a call that changes nothing; write asks the guard first.
 func (m machine) read(ctx context.Context, limit time.Duration, what string, call func(context.Context, *session) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	s, err := m.fleet.session(ctx, m.node)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if since, hangs := s.hangs(); hangs {
-		return fmt.Errorf("%s: %w", what, engineHangs(s.node, since))
-	}
-	return s.explain(ctx, what, call(ctx, s))
+	return s.call(ctx, limit, what, func(ctx context.Context) error { return call(ctx, s) })
 }
 
 func (m machine) write(ctx context.Context, limit time.Duration, what string, call func(context.Context, *session) error) error {

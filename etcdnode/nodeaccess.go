@@ -125,7 +125,7 @@ func (a *nodeAccess) listen(w *watch[nodeFacts]) {
 			continue
 		case <-retry.C:
 		}
-		s, _, _ := a.link.now()
+		s := a.link.now()
 		if s == nil || s == following || broke != nil {
 			continue
 		}

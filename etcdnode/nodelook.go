@@ -48,24 +48,20 @@ func (f nodeFacts) failed(n cke.Node, err error) nodeFacts {
 // to hang: link and ping tell when that ends.
 func (a *nodeAccess) look(ctx context.Context) nodeFacts {
 	old, _, _ := a.watch.last()
-	s, err, tried := a.link.now()
-	if !tried {
-		s, err = a.link.get(ctx)
-	}
-	if s == nil {
+	s, err := a.link.first(ctx)
+	if err != nil {
 		if a.keyAccepted() {
 			a.link.poke()
 		}
 		return old.failed(a.node, err)
 	}
-	if since, hangs := s.hangs(); hangs {
-		return old.failed(a.node, engineHangs(a.node, since))
-	}
-	ctx, cancel := context.WithTimeout(ctx, LookLimit)
-	defer cancel()
-	facts, err := a.survey(ctx, s, old)
+	var facts nodeFacts
+	err = s.call(ctx, LookLimit, "look at containers and volumes", func(ctx context.Context) (err error) {
+		facts, err = a.survey(ctx, s, old)
+		return err
+	})
 	if err != nil {
-		return old.failed(a.node, s.explain(ctx, "look at containers and volumes", err))
+		return old.failed(a.node, err)
 	}
 	return facts
 }

@@ -106,10 +106,8 @@ func (f *Fleet) lateProblem(n cke.Node, begun time.Time) *cke.Problem {
 	a := f.nodes[n.Address]
 	f.mu.Unlock()
 	waited := time.Since(begun).Round(100 * time.Millisecond)
-	if a != nil {
-		if s, _, _ := a.link.now(); s != nil {
-			return problemOf(n, &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s has not answered for %s", n.Name(), waited)}, begun)
-		}
+	if a != nil && a.link.now() != nil {
+		return problemOf(n, &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s has not answered for %s", n.Name(), waited)}, begun)
 	}
 	return problemOf(n, unreachable(n, fmt.Errorf("not connected yet, after %s", waited)), begun)
 }

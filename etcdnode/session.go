@@ -33,9 +33,10 @@ type session struct {
 	end    context.CancelFunc
 	wg     sync.WaitGroup
 	mu     sync.Mutex
-	err    error         // why it ended
-	closed bool          // no goroutine begins any more
-	hung   *time.Time    // since when the engine keeps a ping waiting; nil: it does not
+	err    error // why it ended
+	closed bool  // no goroutine begins any more
+
+	pinged time.Time     // since when the engine keeps a ping waiting; zero: it does not
 	pong   chan struct{} // closed when the engine answers that ping, or the session ends
 }
 

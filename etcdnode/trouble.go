@@ -57,12 +57,18 @@ func lookAtHostKey(ctx context.Context, n cke.Node, check *hostKeyCheck) {
 // unreachable is the problem of a node whose sshd does not answer. errors.Is: cke.ErrUnreachable.
 func unreachable(n cke.Node, err error) *cke.Error {
 	return &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%s (%s) cannot be reached by SSH", n.Name(), n.SSHAddress()),
-		Err: fmt.Errorf("%w: %w", cke.ErrUnreachable, err)}
+		Err: noAnswerError{err}}
 }
 
-// explain turns an error of a call on the node's engine into one with a code, and finds out who did not answer:
-// the caller's patience, the engine, or the node.
-func (s *session) explain(ctx context.Context, what string, err error) error {
+// noAnswerError is a cke.ErrUnreachable that does not say so twice.
+type noAnswerError struct{ error }
+
+func (e noAnswerError) Is(target error) bool { return target == cke.ErrUnreachable }
+func (e noAnswerError) Unwrap() error        { return e.error }
+
+// explain turns an error of a call on the node's engine into one with a code, and finds out who did not answer: the
+// engine, or the node.
+func (s *session) explain(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -70,48 +76,32 @@ func (s *session) explain(ctx context.Context, what string, err error) error {
 	if errors.As(err, &coded) {
 		return err
 	}
-	name := s.node.Name()
 	var refused *ssh.OpenChannelError
 	switch {
-	case errors.Is(err, cke.ErrNotFound), errors.Is(err, cke.ErrConflict):
-		return fmt.Errorf("%s on %s: %w", what, name, err)
+	case errors.Is(err, cke.ErrNotFound), errors.Is(err, cke.ErrConflict), errors.Is(err, cke.ErrDataMissing), errors.Is(err, cke.ErrDeposed):
 	case errors.As(err, &refused):
 		return forwardRefused(s.node, refused)
 	case errors.Is(err, context.DeadlineExceeded):
-		return s.explainSilence(what, err)
-	case s.ended() != nil:
-		return unreachable(s.node, fmt.Errorf("%s: %w", what, s.ended()))
-	case errors.Is(err, context.Canceled) || ctx.Err() != nil:
-		return fmt.Errorf("%s on %s: %w", what, name, err)
-	case noSpace(err):
-		return &cke.Error{Code: cke.CodeDiskFull, What: fmt.Sprintf("no room on the disk of %s: %s failed", name, what), Err: err}
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s closed the connection (%s)", name, what), Err: err}
-	}
-	return fmt.Errorf("%s on %s: %w", what, name, err)
-}
-
-// explainSilence tells a frozen node from an engine that hangs, and both from a call that merely took too long.
-func (s *session) explainSilence(what string, err error) error {
-	alive := make(chan bool, 1)
-	s.spawn(func() { alive <- s.alive(AnswerWait) })
-	since, hangs := s.suspect(AnswerWait)
-	if !hangs && s.ended() == nil {
+		if trouble := s.diagnose(what); trouble != nil {
+			return trouble
+		}
 		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("%s on %s took too long", what, s.node.Name()),
 			Facts: []string{"the Docker engine answers, but slowly"}, Err: err}
+	case s.ended() != nil:
+		return unreachable(s.node, wrap(what, s.ended()))
+	case errors.Is(err, context.Canceled):
+	case noSpace(err):
+		return &cke.Error{Code: cke.CodeDiskFull, What: fmt.Sprintf("no room on the disk of %s: %s failed", s.node.Name(), what), Err: err}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s closed the connection (%s)", s.node.Name(), what), Err: err}
 	}
-	select {
-	case ok := <-alive:
-		if ok {
-			return engineHangs(s.node, since)
-		}
-	case <-s.ctx.Done():
-	}
-	return unreachable(s.node, fmt.Errorf("%s: %w", what, errSilent))
+	return fmt.Errorf("%s on %s: %w", what, s.node.Name(), err)
 }
 
-func engineHangs(n cke.Node, since time.Time) *cke.Error {
-	return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s does not answer", n.Name()),
+func wrap(what string, err error) error { return fmt.Errorf("%s: %w", what, err) }
+
+func engineHangs(n cke.Node, what string, since time.Time) *cke.Error {
+	return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s does not answer (%s)", n.Name(), what),
 		Facts: []string{"SSH works", "silent since " + since.UTC().Format(time.RFC3339)}}
 }
 

@@ -2,7 +2,6 @@ package etcdnode_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -165,19 +164,21 @@ func TestMachine_FullDiskIsTold(t *testing.T) {
 	must(t, r.lab.FreeDisk(t.Context(), node))
 }
 
-func TestObserver_TellsAnEngineThatIsNotThere(t *testing.T) {
+func TestObserver_TellsAnEngineThatIsOutOfReach(t *testing.T) {
 	r := newRig(t, 1, nil)
-	r.update()
 	node := r.cluster.Nodes[0].Hostname
 	for name, do := range map[string][2]string{
-		"missing socket":    {"mv /run/docker.sock /run/docker.away", "mv /run/docker.away /run/docker.sock"},
-		"unreadable socket": {"chmod 0600 /run/docker.sock", "chmod 0660 /run/docker.sock"},
+		"missing socket":        {"mv /run/docker.sock /run/docker.away", "mv /run/docker.away /run/docker.sock"},
+		"forbidden for the key": {"sed -i s/,port-forwarding/,no-port-forwarding/ /home/cke/.ssh/authorized_keys", "sed -i s/,no-port-forwarding/,port-forwarding/ /home/cke/.ssh/authorized_keys"},
+		"unreadable socket":     {"chmod 0600 /run/docker.sock", "chmod 0660 /run/docker.sock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := r.lab.Exec(t.Context(), node, "sh", "-c", do[0]); err != nil {
 				t.Fatal(err)
 			}
-			fleet := etcdnode.New(etcdnode.Config{HostKeys: r.keys, Keys: func(context.Context, cke.Node) ([]byte, error) { return os.ReadFile(r.lab.Nodes()[0].KeyFile) }})
+			fleet := etcdnode.New(etcdnode.Config{HostKeys: r.keys, Keys: func(context.Context, cke.Node) ([]byte, error) {
+				return os.ReadFile(r.lab.Nodes()[0].RestrictedKeyFile)
+			}})
 			defer fleet.Close()
 			fleet.Update(r.cluster, cke.Identity{})
 			o := fleet.Observe(t.Context())
@@ -191,5 +192,3 @@ func TestObserver_TellsAnEngineThatIsNotThere(t *testing.T) {
 		})
 	}
 }
-
-var _ = errors.Is

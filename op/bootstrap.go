@@ -126,10 +126,10 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 	}
 	there, spec := err == nil, founding(e.Cluster, inc, j)
 	switch {
-	case there && (c.Running() || c.State == cke.ContainerRestarting):
+	case there && c.Running():
 		return nil // resumed after the start
 	case !j.StartedAt.IsZero():
-		if err := foundAgain(ctx, m, j, c, there); err != nil {
+		if err := foundAgain(ctx, m, j, c, there); err != nil || c.State == cke.ContainerRestarting {
 			return err
 		}
 	default:

@@ -39,7 +39,10 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 	}
 	rec, err := j.AppendRecord(ctx, r.record)
 	if err != nil {
-		return r.record, fmt.Errorf("record operation %s: %w", o.Name(), err)
+		err = fmt.Errorf("record operation %s: %w", o.Name(), err)
+		r.record.Steps = nil // none ran
+		r.end(ctx, err)
+		return r.record, err
 	}
 	r.record = rec
 	for i, stage := range stages {
@@ -132,7 +135,8 @@ func (r *run) store(ctx context.Context) error {
 	return r.journal.PutRecord(ctx, rec)
 }
 
-func (r *run) close(ctx context.Context, err error) (cke.Record, error) {
+// end notes in the record how the operation ended.
+func (r *run) end(ctx context.Context, err error) {
 	r.record.EndedAt = r.env.Now().UTC()
 	switch {
 	case err == nil:
@@ -142,6 +146,11 @@ func (r *run) close(ctx context.Context, err error) (cke.Record, error) {
 	default:
 		r.record.State, r.record.Error, r.record.Code = cke.RecordFailed, err.Error(), cke.CodeOf(err)
 	}
+}
+
+// close ends the record and stores it.
+func (r *run) close(ctx context.Context, err error) (cke.Record, error) {
+	r.end(ctx, err)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
 	if putErr := r.store(last); putErr != nil && err == nil {

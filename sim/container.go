@@ -26,7 +26,7 @@ type container struct {
 }
 
 func newContainer(n *Node, s cke.MemberSpec) *container {
-	c := &container{node: n, spec: s}
+	c := &container{node: n, spec: s, keep: s.Mode == cke.StartOwnData}
 	c.ID = fmt.Sprintf("%s/%s", n.name, s.Join.Volume)
 	c.Name, c.Image, c.State = s.Join.Volume, s.Join.Etcd.Image, cke.ContainerCreated
 	c.Cluster, c.Incarnation, c.Join = s.Cluster, s.Join.Incarnation, s.Join.ID
@@ -133,7 +133,7 @@ func (c *container) ends(code int, words string) {
 // crash notes that the process ended by itself: the engine starts it again when it is to keep running.
 func (c *container) crash(code int, words string) {
 	c.ends(code, words)
-	if !c.keep || c.stoppedByHand {
+	if c.State != cke.ContainerExited || !c.keep || c.stoppedByHand {
 		return
 	}
 	c.State = cke.ContainerRestarting
@@ -174,7 +174,7 @@ func (n *Node) look(o cke.EtcdOptions, cluster string, s *cke.NodeStatus) {
 	ours := false
 	for _, c := range n.sorted() {
 		s.Containers = append(s.Containers, c.seen())
-		ours = ours || c.Cluster == cluster && c.State == cke.ContainerRunning
+		ours = ours || c.Cluster == cluster && c.Running()
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.volumes)) {
 		v := n.volumes[name]

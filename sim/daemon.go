@@ -138,6 +138,7 @@ func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, d
 	t := &turn{call: c, daemon: d, node: n, declared: declared, do: do, done: make(chan struct{})}
 	if w.sched == nil {
 		t.land(w, false)
+		w.log("%s%s", t.call, outcome(t))
 		w.mu.Unlock()
 	} else {
 		w.sched.enter(t)
@@ -187,21 +188,25 @@ func (t *turn) land(w *World, half bool) {
 
 // answer is what the caller gets, and when.
 func (t *turn) answer(ctx context.Context) error {
-	switch {
-	case t.hangs:
-		<-ctx.Done()
-		return &cke.Error{Code: cke.CodeEngine, What: t.node.name + ": the Docker engine does not answer", Err: ctx.Err()}
-	case t.delay > 0:
-		timer := time.NewTimer(t.delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	err, wait := t.err, t.delay
+	if t.hangs {
+		err, wait = &cke.Error{Code: cke.CodeEngine, What: t.node.name + ": the Docker engine does not answer", Err: context.DeadlineExceeded}, hangPatience
 	}
-	return t.err
+	if wait == 0 {
+		return err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
+
+// hangPatience is how long a call waits for an engine that does not answer a ping meanwhile.
+const hangPatience = 3 * time.Second
 
 type actorKey struct{}
 

@@ -83,8 +83,11 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 		switch {
 		case n.volumes[s.Join.Volume] == nil:
 			return fmt.Errorf("volume %s on %s: %w", s.Join.Volume, n.name, cke.ErrDataMissing)
-		case c != nil && (c.Running() || c.State == cke.ContainerRestarting || c.Description == describe(s)):
+		case c != nil && c.Description == describe(s):
+			c.keep = s.Mode == cke.StartOwnData
 			return nil
+		case c != nil && (c.Running() || c.State == cke.ContainerRestarting):
+			return fmt.Errorf("container %s on %s runs with another description: %w", c.Name, n.name, cke.ErrConflict)
 		case !n.images[s.Join.Etcd.Image]:
 			return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("%s: no image %s", n.name, s.Join.Etcd.Image)}
 		case n.full:
@@ -157,7 +160,11 @@ func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 
 // StopContainer implements cke.Machine. Half done, the engine's own restarts are off and etcd still runs.
 func (m machine) StopContainer(ctx context.Context, j cke.Join, _ time.Duration) error {
-	return m.of(ctx, j, "StopContainer", true, func(_ *Node, c *container, half bool) error {
+	return m.call(ctx, "StopContainer", true, func(n *Node, half bool) error {
+		c := n.containers[j.Volume]
+		if c == nil {
+			return nil
+		}
 		c.keep = false
 		if half {
 			return nil
@@ -170,7 +177,11 @@ func (m machine) StopContainer(ctx context.Context, j cke.Join, _ time.Duration)
 
 // RemoveContainer implements cke.Machine.
 func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
-	return m.of(ctx, j, "RemoveContainer", true, func(n *Node, c *container, _ bool) error {
+	return m.call(ctx, "RemoveContainer", true, func(n *Node, _ bool) error {
+		c := n.containers[j.Volume]
+		if c == nil {
+			return nil
+		}
 		if c.Running() || c.State == cke.ContainerRestarting {
 			return fmt.Errorf("container %s on %s runs: %w", c.Name, n.name, cke.ErrConflict)
 		}

@@ -83,6 +83,7 @@ func (o *Observer) node(ctx context.Context, declared cke.Node) cke.NodeStatus {
 		}
 		if trouble != nil {
 			s.Problem = &cke.Problem{Code: trouble.Code, Node: declared.Name(), Message: trouble.What, Remedy: wayOut(trouble.Code)}
+			s.ClientPort, s.PeerPort = cke.PortUnknown, cke.PortUnknown
 			return nil
 		}
 		n.look(o.spec.Options.Etcd, o.spec.Name, &s)

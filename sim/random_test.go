@@ -15,7 +15,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay the random schedule of this seed and tell its story")
-	schedules = flag.Int("schedules", 2000, "how many random schedules to play")
+	schedules = flag.Int("schedules", 3000, "how many random schedules to play")
 )
 
 // TestCluster_KeepsItsPromisesInRandomSchedules plays faults of every kind by chance, then heals the world. What must

@@ -18,6 +18,7 @@ var version = "dev" // set by the linker
 // options are the daemon's flags.
 type options struct {
 	config, dataDir, http string
+	hostName              string
 	logFormat, logLevel   string
 }
 
@@ -57,6 +58,7 @@ func newCommand() *cobra.Command {
 	f.StringVar(&o.config, "config", cke.DefaultConfigFile, "configuration file")
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the embedded store; overrides the file")
 	f.StringVar(&o.http, "http", "", "address and port of the HTTP API; overrides the file")
+	f.StringVar(&o.hostName, "host-name", "", "what this host is called in leadership and records (default: the system's host name)")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd

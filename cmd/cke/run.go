@@ -40,7 +40,7 @@ func run(o options, explicit bool, log *slog.Logger) error {
 		p.metrics = server.NewMetrics(registry)
 		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry) })
 		for ctx.Err() == nil {
-			p.until(ctx, func() error { return p.serve(ctx, config) })
+			p.until(ctx, func() error { return p.serve(ctx, config, o) })
 		}
 		return nil
 	})
@@ -66,6 +66,18 @@ func loadConfig(o options, explicit bool) (cke.Config, error) {
 		config.HTTP.Listen = o.http
 	}
 	return config, nil
+}
+
+// hostName is what people know this host by.
+func hostName(o options) (string, error) {
+	if o.hostName != "" {
+		return o.hostName, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("read this host's name: %w", err)
+	}
+	return host, nil
 }
 
 // process is the running daemon.
@@ -94,7 +106,7 @@ func (p *process) until(ctx context.Context, try func() error) {
 }
 
 // serve opens the store and leads clusters until ctx ends or the store fails.
-func (p *process) serve(ctx context.Context, config cke.Config) error {
+func (p *process) serve(ctx context.Context, config cke.Config, o options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sc := storeConfig(config, p.log)
@@ -134,9 +146,9 @@ func (p *process) serve(ctx context.Context, config cke.Config) error {
 	}
 	p.store.Store(store)
 	p.waits.over()
-	host, err := os.Hostname()
+	host, err := hostName(o)
 	if err != nil {
-		return fmt.Errorf("read this host's name: %w", err)
+		return err
 	}
 	d := &server.Daemon{
 		Store: daemonStore{store, host}, Connect: connector(store, config, p.log),

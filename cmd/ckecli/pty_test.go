@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// lastWords end what a terminal shows.
+const lastWords = "\x04end"
 
 // terminal is a pseudo-terminal with a person before it.
 type terminal struct {
@@ -29,19 +33,20 @@ func (h *house) onTerminal(args ...string) *terminal {
 		b := make([]byte, 4096)
 		for {
 			n, err := master.Read(b)
-			if err != nil {
-				return // the last of the terminal's users has closed it
+			text, last := bytes.CutSuffix(b[:n], []byte(lastWords))
+			c.stdout.Write(text)
+			if last || err != nil {
+				return
 			}
-			c.stdout.Write(b[:n])
 		}
 	}()
 	go func() {
 		defer close(c.ended)
 		c.code = a.run(ctx, append([]string{"--config", h.config}, args...))
-		slave.Close()
+		slave.WriteString(lastWords) // a close would wait for a read of the keyboard that is under way
 		<-read
 	}()
-	h.t.Cleanup(func() { cancel(); <-c.ended; master.Close() })
+	h.t.Cleanup(func() { cancel(); <-c.ended; master.Close(); slave.Close() })
 	return &terminal{c, master}
 }
 

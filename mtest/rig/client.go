@@ -14,6 +14,9 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"cke"
+	"cke/mtest/lab"
 )
 
 // ClientTLS asks ckecli for a client certificate, as a person would, and returns what a client needs.
@@ -22,7 +25,7 @@ func (r *Rig) ClientTLS(ctx context.Context) (*tls.Config, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if _, err := r.Do(ctx, "etcd", "issue", "tester", "--out", dir); err != nil {
+	if _, err := r.Do(ctx, "etcd", "issue", "tester", "--overwrite", "--out", dir); err != nil {
 		return nil, err
 	}
 	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "tester.crt"), filepath.Join(dir, "tester.key"))
@@ -67,4 +70,9 @@ func PutThrough(ctx context.Context, c *clientv3.Client, key, value string) erro
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// URL is where clients reach the member on a node.
+func URL(n lab.Node) string {
+	return cke.EtcdOptions{ClientPort: cke.DefaultClientPort}.ClientURL(cke.Node{Address: n.Address})
 }

@@ -2,29 +2,37 @@ package rig
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"cke"
 )
 
 // Daemon is a cke process.
 type Daemon struct {
 	Log string // path of its log
-	cmd *exec.Cmd
-	end chan struct{}
-	err error
+	// HTTP is the address that it serves once its configuration is read.
+	HTTP string
+	cmd  *exec.Cmd
+	end  chan struct{}
+	err  error
 }
 
 // startLimit bounds the wait for a daemon to serve.
 const startLimit = 20 * time.Second
 
 // StartDaemon starts cke and returns once ckecli can reach the store. name tells daemons of one rig apart.
-func (r *Rig) StartDaemon(ctx context.Context, name string) (*Daemon, error) {
-	d, err := r.Launch(name)
+func (r *Rig) StartDaemon(ctx context.Context, name string, args ...string) (*Daemon, error) {
+	d, err := r.Launch(name, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -45,15 +53,20 @@ func (r *Rig) StartDaemon(ctx context.Context, name string) (*Daemon, error) {
 	}
 }
 
-// Launch starts cke and returns at once.
-func (r *Rig) Launch(name string) (*Daemon, error) {
-	d := &Daemon{Log: filepath.Join(r.Dir, name+".log"), end: make(chan struct{})}
+// Launch starts cke with further arguments and returns at once. In records it goes by name, as if it ran on a host of
+// that name.
+func (r *Rig) Launch(name string, args ...string) (*Daemon, error) {
+	d := &Daemon{Log: filepath.Join(r.Dir, name+".log"), HTTP: r.HTTP, end: make(chan struct{})}
+	if i := slices.Index(args, "--http"); i >= 0 {
+		d.HTTP = args[i+1]
+	}
 	log, err := os.OpenFile(d.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	d.cmd = exec.Command(filepath.Join(r.Bin, "cke"), "--config", r.Config, "--log-level", "debug")
+	args = append([]string{"--config", r.Config, "--log-level", "debug", "--host-name", name}, args...)
+	d.cmd = exec.Command(filepath.Join(r.Bin, "cke"), args...)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	d.cmd.Env = append(os.Environ(), "HOME="+r.Dir, "SSH_AUTH_SOCK=")
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -100,6 +113,72 @@ func (d *Daemon) Stop(limit time.Duration) (time.Duration, error) {
 
 // Ended is closed when the process has ended.
 func (d *Daemon) Ended() <-chan struct{} { return d.end }
+
+// Health is what the daemon says at /health.
+type Health struct {
+	Status  string   `json:"status"`
+	Waiting string   `json:"waiting"`
+	Code    cke.Code `json:"code"`
+}
+
+// AwaitHealth asks /health until ok, and returns the last answer. It fails when ctx or the process ends first.
+func (d *Daemon) AwaitHealth(ctx context.Context, what string, ok func(Health) bool) (Health, error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var last Health
+	var lastErr error
+	for {
+		h, err := d.health(ctx)
+		if err == nil && ok(h) {
+			return h, nil
+		}
+		if err == nil {
+			last = h
+		} else if ctx.Err() == nil {
+			lastErr = err
+		}
+		select {
+		case <-d.end:
+			return last, fmt.Errorf("waited for %s: cke ended: %w; its log: %s", what, d.err, d.LogText())
+		case <-ctx.Done():
+			return last, fmt.Errorf("waited for %s: last health %+v, error %v: %w", what, last, lastErr, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func (d *Daemon) health(ctx context.Context) (Health, error) {
+	var h Health
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.HTTP+"/health", nil)
+	if err != nil {
+		return h, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return h, err
+	}
+	defer resp.Body.Close()
+	return h, json.NewDecoder(resp.Body).Decode(&h)
+}
+
+// AwaitLog waits until the log holds text. It fails when ctx ends first.
+func (d *Daemon) AwaitLog(ctx context.Context, text string) error {
+	tick := time.NewTicker(lookEvery / 4)
+	defer tick.Stop()
+	for {
+		data, err := os.ReadFile(d.Log)
+		if err != nil || strings.Contains(string(data), text) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cke does not log %q: %w; its log: %s", text, ctx.Err(), d.LogText())
+		case <-tick.C:
+		}
+	}
+}
 
 // LogText is the end of the log.
 func (d *Daemon) LogText() string {

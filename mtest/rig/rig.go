@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,8 @@ type Rig struct {
 	Cluster string
 	// Config is written to Dir/config.yml by New; change it with WriteConfig.
 	Config string
+	// HTTP is the address that the daemon serves; chosen by New.
+	HTTP string
 }
 
 // New makes a management host in dir for a cluster of this name. No program is started.
@@ -44,10 +47,18 @@ func New(dir, bin string, l *lab.Lab, cluster string) (*Rig, error) {
 
 // WriteConfig writes the configuration of cke and ckecli: an embedded store in Dir, changed by over (top-level keys).
 func (r *Rig) WriteConfig(over map[string]any) error {
+	if r.HTTP == "" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		r.HTTP = l.Addr().String()
+		l.Close()
+	}
 	config := map[string]any{
 		"store":           map[string]any{"embedded": map[string]any{"data_dir": filepath.Join(r.Dir, "store")}},
 		"secret_key_file": filepath.Join(r.Dir, "secret.key"),
-		"http":            map[string]any{"listen": "127.0.0.1:0"},
+		"http":            map[string]any{"listen": r.HTTP},
 		"images":          map[string]any{"archive_dir": filepath.Join(r.Dir, "images")},
 		"session_ttl":     "3s",
 	}
@@ -104,8 +115,7 @@ type Result struct {
 
 // CLI runs ckecli to its end. The error is set only when it could not be run or ctx ended; an exit code is no error.
 func (r *Rig) CLI(ctx context.Context, args ...string) (Result, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(r.Bin, "ckecli"), args...)
-	cmd.Env = append(os.Environ(), "CKECLI_CONFIG="+r.Config, "CKECLI_CLUSTER="+r.Cluster, "NO_COLOR=1", "HOME="+r.Dir)
+	cmd := r.command(ctx, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -115,6 +125,13 @@ func (r *Rig) CLI(ctx context.Context, args ...string) (Result, error) {
 		err = nil
 	}
 	return res, err
+}
+
+// command is ckecli as a person on this management host would run it.
+func (r *Rig) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(r.Bin, "ckecli"), args...)
+	cmd.Env = append(os.Environ(), "CKECLI_CONFIG="+r.Config, "CKECLI_CLUSTER="+r.Cluster, "NO_COLOR=1", "HOME="+r.Dir)
+	return cmd
 }
 
 // Do runs ckecli and fails unless it exits with 0.

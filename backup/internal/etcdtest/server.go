@@ -1,0 +1,105 @@
+// Package etcdtest runs real etcd servers and opens restored databases with etcd's own storage engine, in tests.
+package etcdtest
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// Server is an etcd of one member in this process, on loopback.
+type Server struct {
+	Endpoint string
+	Client   *clientv3.Client
+	Etcd     *embed.Etcd
+}
+
+// Options change how a Server starts.
+type Options struct {
+	// Dir is the data directory; empty: a fresh one.
+	Dir string
+	// Quota of the database in bytes; 0: 4 GiB.
+	Quota int64
+	// Token is the initial cluster token.
+	Token string
+	// Existing: the data directory was restored for the address 127.0.0.1:1.
+	Existing bool
+}
+
+// PeerURL is what restored data directories carry. Nothing listens there: the only member has no peers.
+const PeerURL = "http://127.0.0.1:1"
+
+// Start runs a server until the test ends.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	cfg := embed.NewConfig()
+	cfg.Name = "test"
+	cfg.Dir = o.Dir
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	client := url.URL{Scheme: "http", Host: freeAddress(t)}
+	peer, err := url.Parse(PeerURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, []url.URL{*peer}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	cfg.InitialCluster = cfg.Name + "=" + PeerURL
+	cfg.EnableGRPCGateway = false
+	cfg.TickMs, cfg.ElectionMs = 10, 50
+	cfg.QuotaBackendBytes = 4 << 30
+	if o.Quota > 0 {
+		cfg.QuotaBackendBytes = o.Quota
+	}
+	cfg.MaxTxnOps = 20_000
+	cfg.MaxRequestBytes = 8 << 20
+	cfg.UnsafeNoFsync = true
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	select {
+	case <-e.Server.ReadyNotify():
+	case <-time.After(30 * time.Second):
+		t.Fatal("etcd does not get ready")
+	}
+	s := &Server{Endpoint: client.String(), Etcd: e}
+	t.Cleanup(s.Stop)
+	s.Client, err = clientv3.New(clientv3.Config{
+		Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: 10 * time.Second,
+		MaxCallSendMsgSize: 64 << 20, MaxCallRecvMsgSize: 1 << 30,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Client.Close() })
+	return s
+}
+
+// Stop ends the server. It may be called twice.
+func (s *Server) Stop() { s.Etcd.Close() }
+
+// Context ends with the test or after two minutes.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func freeAddress(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

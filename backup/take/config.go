@@ -1,0 +1,120 @@
+// Package take makes the backups of a running etcd cluster: full snapshots, and deltas from one unbroken watch.
+package take
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"filippo.io/age"
+
+	"cke"
+	"cke/backup"
+)
+
+// Sentinel errors; ask with errors.Is.
+var (
+	// ErrDiverged: the cluster's revision is lower than what the lineage's backups hold. It is another history than the
+	// one that was backed up; a restored cluster needs a lineage of its own.
+	ErrDiverged = errors.New("the cluster is behind its own backups: its history is another one")
+	// ErrStopped: the Taker does not run, or stopped before the work was done.
+	ErrStopped = errors.New("backups are not being taken")
+)
+
+// Defaults of a Config.
+const (
+	DefaultPeriod = 10 * time.Second
+	DefaultSize   = 10 << 20
+	DefaultBuffer = 64 << 20
+
+	// What bounds single requests to etcd, and how long a shutdown may take to store the last delta.
+	requestTimeout  = 10 * time.Second
+	hashTimeout     = 2 * time.Minute
+	shutdownTimeout = 20 * time.Second
+
+	// maxLag is how many raft entries behind the newest member a snapshot's source may be.
+	maxLag = 1000
+	// HashKV reads the whole database. Unless it takes no longer than hashCheap, it may take one part in hashShare of a
+	// member's time.
+	hashCheap = 50 * time.Millisecond
+	hashShare = 50
+)
+
+// Schedule says when something is due.
+type Schedule interface {
+	// Next is the first time after t; zero: never.
+	Next(t time.Time) time.Time
+}
+
+// Config is all that a Taker needs. Bucket, Cluster, Lineage and Endpoints must be set.
+type Config struct {
+	Bucket  backup.Bucket
+	Cluster string
+	// Lineage is one life of the cluster, its incarnation: never used again after a restore.
+	Lineage string
+
+	// Endpoints are the client URLs of all members. The user, or the certificate's, needs the role root.
+	Endpoints []string
+	TLS       *tls.Config
+	Username  string
+	Password  string
+
+	// Delta bounds what one delta holds; zero fields: DefaultPeriod and DefaultSize (bytes of keys and values).
+	Delta cke.BackupDelta
+	// Fulls says when fulls are due; nil: only when one is needed or asked for.
+	Fulls      Schedule
+	Recipients []age.Recipient
+
+	// Buffer bounds the memory that deltas may take while the target is slow or away; zero: DefaultBuffer.
+	Buffer int64
+	// Scratch is a directory with room for one snapshot and its compressed copy; empty: the system's temporary directory.
+	Scratch string
+
+	// Guard is asked before every write; its error ends Run. It is the term's way to stop a deposed daemon. nil: none.
+	Guard  func() error
+	Writer string // who writes, for people
+	Term   int64
+
+	Retry backup.Retry
+	// Notify is told what happens, in order, and must not block. nil: nobody.
+	Notify func(Event)
+	Now    func() time.Time // nil: time.Now
+	Log    *slog.Logger     // nil: none
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Bucket == nil || len(c.Endpoints) == 0 {
+		return c, errors.New("take backups: bucket or endpoints are missing")
+	}
+	if err := backup.CheckNames(c.Cluster, c.Lineage); err != nil {
+		return c, err
+	}
+	if c.Delta.Period == 0 {
+		c.Delta.Period = cke.Duration(DefaultPeriod)
+	}
+	if c.Delta.Size == 0 {
+		c.Delta.Size = DefaultSize
+	}
+	if c.Buffer == 0 {
+		c.Buffer = DefaultBuffer
+	}
+	if c.Scratch == "" {
+		c.Scratch = os.TempDir()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Notify == nil {
+		c.Notify = func(Event) {}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+func (c *Config) store() *backup.Store {
+	return &backup.Store{Bucket: c.Bucket, Cluster: c.Cluster, Scratch: c.Scratch, Retry: c.Retry, Now: c.Now}
+}

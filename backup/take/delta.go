@@ -1,0 +1,168 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cke/backup"
+)
+
+// send hands the delta that was filled so far over to the target and begins the next one. Nothing may be on its way.
+func (s *session) send() error {
+	d, at := s.builder, s.at
+	s.sentSize = d.Size()
+	sent := make(chan sentDelta, 1)
+	s.sent = sent
+	go func() { sent <- s.store(d, at) }()
+	s.at.sequence++
+	s.at.next = d.Last() + 1
+	s.due = false
+	s.age.Stop()
+	return s.begin()
+}
+
+// store completes a delta with what etcd says of its leases and data, and writes it. It goes on trying until the
+// session ends: what it holds is nowhere else.
+func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
+	c := &s.t.c
+	h := backup.Header{
+		Place:  backup.DeltaPlace(c.Cluster, c.Lineage, at.stream, at.sequence, at.next),
+		Writer: c.Writer, Term: c.Term,
+	}
+	var err error
+	if r.leases, err = s.o.leases(s.ctx, d.Last()); err != nil {
+		// The next list has it all; until then leases of these changes get a short life when they are restored.
+		c.Log.Warn("leases of a delta are unknown", "error", err)
+	} else if err := d.AddLeases(r.leases); err != nil {
+		return sentDelta{err: err}
+	} else {
+		s.o.told(r.leases)
+	}
+	if h.Hashes, err = s.o.hash(s.ctx, d.Last(), false); err != nil {
+		c.Log.Warn("no hash for a delta", "revision", d.Last(), "error", err)
+	}
+	if r.auth, err = s.o.authRevision(s.ctx); err == nil {
+		r.authOK, h.AuthRevision = true, r.auth
+	}
+	content, h, err := d.Seal(h)
+	if err != nil {
+		return sentDelta{err: err}
+	}
+	r.header = h
+	r.err = s.put(h.Place.Name(), content)
+	return r
+}
+
+// put writes until it succeeds, the session ends, the guard refuses or another object has the name.
+func (s *session) put(name string, content backup.Content) error {
+	c := &s.t.c
+	failed := false
+	attempt := c.Retry
+	for {
+		// One attempt at a time, so that trouble is told at once.
+		attempt.For = time.Nanosecond
+		err := attempt.Put(s.ctx, c.Bucket, name, content, s.t.guard)
+		var stop *stopError
+		switch {
+		case err == nil:
+			if failed {
+				s.t.tell(Event{Type: TargetBack})
+			}
+			return nil
+		case errors.As(err, &stop):
+			return stop
+		case errors.Is(err, backup.ErrExists):
+			return fmt.Errorf("%w: %w", errTaken, err)
+		case s.ctx.Err() != nil:
+			return err
+		}
+		if !failed {
+			s.t.tell(Event{Type: TargetFailed, Err: err})
+			failed = true
+		}
+		if err := sleep(s.ctx, retryPause(c.Retry)); err != nil {
+			return err
+		}
+	}
+}
+
+func retryPause(r backup.Retry) time.Duration {
+	if r.First > 0 {
+		return r.First
+	}
+	return time.Second
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// deltaDone takes in that a delta is stored, or why not.
+func (s *session) deltaDone(r sentDelta) error {
+	s.sent, s.sentSize = nil, 0
+	if r.err != nil {
+		if errors.Is(r.err, errTaken) {
+			s.t.tell(Event{Type: Contended, Err: r.err})
+		}
+		return r.err
+	}
+	s.t.tell(Event{Type: DeltaStored, Header: r.header})
+	s.t.setSeen(s.builder.Last(), s.buffered())
+	s.stored = r.header.Last
+	if r.authOK {
+		s.authSeen(r.auth)
+	}
+	return nil
+}
+
+// authSeen asks for a full when users or roles are no longer those of the newest one: no delta carries them.
+func (s *session) authSeen(revision uint64) {
+	if s.at.authOK && s.at.auth == revision || s.full != nil {
+		return
+	}
+	s.t.tell(Event{Type: AuthChanged})
+	s.startFull()
+}
+
+// drain stores all there is. It takes at most shutdownTimeout.
+func (s *session) drain() error {
+	timer := time.NewTimer(shutdownTimeout)
+	defer timer.Stop()
+	for {
+		if s.sent == nil {
+			if s.builder.Empty() {
+				return s.step() // answers flushes
+			}
+			if err := s.send(); err != nil {
+				return err
+			}
+		}
+		select {
+		case r := <-s.sent:
+			if err := s.deltaDone(r); err != nil {
+				return err
+			}
+		case <-timer.C:
+			return fmt.Errorf("the target did not take the last delta within %s", shutdownTimeout)
+		}
+	}
+}
+
+// shutdown stores what was received before the end.
+func (s *session) shutdown() error {
+	err := s.drain()
+	var stop *stopError
+	if err != nil && !errors.As(err, &stop) {
+		s.t.tell(Event{Type: TargetFailed, Err: err})
+	}
+	return err
+}

@@ -1,0 +1,61 @@
+package take
+
+import (
+	"time"
+
+	"cke/backup"
+)
+
+// EventType is what an Event tells of.
+type EventType string
+
+// Event types.
+const (
+	FullStored  EventType = "full stored"
+	DeltaStored EventType = "delta stored"
+	// FullFailed: a full could not be taken or stored; it is tried again.
+	FullFailed EventType = "full failed"
+	// Gap: changes From to To are in no delta; a full follows.
+	Gap EventType = "gap"
+	// Overflow: the target was too slow for the buffer. What was buffered is dropped, and a full follows.
+	Overflow EventType = "overflow"
+	// TargetFailed and TargetBack tell of the target's troubles.
+	TargetFailed EventType = "target failed"
+	TargetBack   EventType = "target back"
+	// Contended: another writer has extended the stream; it is taken up from there.
+	Contended EventType = "another writer"
+	// ClusterFailed: etcd could not be asked or watched.
+	ClusterFailed EventType = "cluster failed"
+	// AuthChanged: users or roles changed; a full follows.
+	AuthChanged EventType = "auth changed"
+)
+
+// Event is something that happened to the backups of a cluster.
+type Event struct {
+	Type EventType
+	At   time.Time
+	// Header is of the object stored.
+	Header backup.Header
+	// From and To are revisions, of a gap.
+	From, To int64
+	Err      error
+}
+
+// Status is how the backups of a cluster stand.
+type Status struct {
+	// FullRevision and FullTime are of the newest full in the target; zero: none.
+	FullRevision int64     `json:"fullRevision"`
+	FullTime     time.Time `json:"fullTime,omitzero"`
+	// Revision is the newest one that can be restored, as far as is known, and Time when it was received.
+	Revision int64     `json:"revision"`
+	Time     time.Time `json:"time,omitzero"`
+	// Seen is the newest revision received from etcd.
+	Seen int64 `json:"seen"`
+	// Buffered is the number of bytes that wait for the target.
+	Buffered int64 `json:"buffered"`
+	// Connected: a full and an unbroken run of deltas lead to Revision.
+	Connected bool `json:"connected"`
+	// Problem is what is wrong now; empty: nothing.
+	Problem      string    `json:"problem,omitempty"`
+	ProblemSince time.Time `json:"problemSince,omitzero"`
+}

@@ -1,0 +1,89 @@
+package take
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"cke/backup"
+)
+
+// Full takes one full and stores it, without deltas and without a Taker that runs.
+func Full(ctx context.Context, c Config) (backup.Header, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return backup.Header{}, err
+	}
+	k, err := dial(&c)
+	if err != nil {
+		return backup.Header{}, err
+	}
+	defer k.Close()
+	return takeFull(ctx, &c, k, newObserver(k, &c), 0)
+}
+
+// takeFull stores a snapshot whose revision is at least the one given. The revision is read from the snapshot itself:
+// what a member answers before or after says nothing about what the file holds.
+func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision int64) (backup.Header, error) {
+	dir, err := os.MkdirTemp(c.Scratch, "cke-full-")
+	if err != nil {
+		return backup.Header{}, err
+	}
+	defer os.RemoveAll(dir)
+	content, h, err := snapshot(ctx, c, k, dir, revision)
+	if err != nil {
+		return h, err
+	}
+	// The snapshot itself is of no more use, its compressed copy is what goes away.
+	if err := os.Remove(filepath.Join(dir, "snapshot")); err != nil {
+		return h, err
+	}
+	if h.Hashes, err = o.hash(ctx, h.Last, true); err != nil {
+		c.Log.Warn("no hash for a full backup", "revision", h.Last, "error", err)
+	} else if content, err = content.WithHeader(h); err != nil {
+		return h, err
+	}
+	return h, c.Retry.Put(ctx, c.Bucket, h.Place.Name(), content, c.Guard)
+}
+
+func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision int64) (backup.Content, backup.Header, error) {
+	src, err := k.source(ctx, revision)
+	if err != nil {
+		return backup.Content{}, backup.Header{}, err
+	}
+	cli, err := k.member(src.endpoint)
+	if err != nil {
+		return backup.Content{}, backup.Header{}, err
+	}
+	begin := c.Now()
+	h := backup.Header{
+		Place: backup.FullPlace(c.Cluster, c.Lineage, 0, begin), Begin: begin.UTC(),
+		Writer: c.Writer, Term: c.Term, EtcdVersion: src.status.Version,
+	}
+	w, err := backup.NewFullWriter(filepath.Join(dir, "snapshot"), filepath.Join(dir, "body"), c.Recipients)
+	if err != nil {
+		return backup.Content{}, h, err
+	}
+	defer w.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
+	stream, err := cli.SnapshotWithVersion(ctx)
+	if err != nil {
+		return backup.Content{}, h, fmt.Errorf("ask %s for a snapshot: %w", src.endpoint, err)
+	}
+	defer stream.Snapshot.Close()
+	if _, err := io.CopyBuffer(w, stream.Snapshot, make([]byte, 256<<10)); err != nil {
+		return backup.Content{}, h, fmt.Errorf("receive a snapshot from %s: %w", src.endpoint, err)
+	}
+	h.End = c.Now().UTC()
+	content, h, err := w.Seal(h)
+	if err != nil {
+		return content, h, fmt.Errorf("snapshot from %s: %w", src.endpoint, err)
+	}
+	if h.Last < revision {
+		return content, h, fmt.Errorf("the snapshot from %s has revision %d, %d or later was wanted", src.endpoint, h.Last, revision)
+	}
+	return content, h, nil
+}

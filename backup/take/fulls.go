@@ -1,0 +1,116 @@
+package take
+
+import (
+	"errors"
+	"time"
+)
+
+// fullCheck is how often the clock is looked at for the next full, whatever it was put to; a full that failed is tried
+// again after fullRetry, doubled up to fullRetryMax.
+const (
+	fullCheck    = time.Minute
+	fullRetry    = time.Second
+	fullRetryMax = 5 * time.Minute
+)
+
+// planFull starts a full if one is needed, or waits for the time of the next.
+func (s *session) planFull() {
+	if s.full != nil {
+		return
+	}
+	if s.at.full {
+		s.startFull()
+		return
+	}
+	next := due(s.t.c.Fulls, s.at.lastFull, s.t.c.Now())
+	if next.IsZero() {
+		return
+	}
+	s.fullTry.Reset(min(fullCheck, max(0, next.Sub(s.t.c.Now()))))
+}
+
+// fullDue is called when it may be time for a full.
+func (s *session) fullDue() {
+	next := due(s.t.c.Fulls, s.at.lastFull, s.t.c.Now())
+	if s.at.full || !next.IsZero() && !next.After(s.t.c.Now()) {
+		s.startFull()
+		return
+	}
+	s.planFull()
+}
+
+// startFull takes a full beside the deltas, which go on meanwhile.
+func (s *session) startFull() {
+	if s.full != nil {
+		return
+	}
+	done := make(chan result, 1)
+	s.full = done
+	// It must reach the first revision of the stream, or changes would be missing between them.
+	revision := s.at.stream - 1
+	c := s.t.c
+	c.Guard = s.t.guard
+	go func() {
+		h, err := takeFull(s.ctx, &c, s.k, s.o, revision)
+		done <- result{h, err}
+	}()
+}
+
+func (s *session) fullDone(r result) error {
+	s.full = nil
+	waiting := s.fulls
+	s.fulls, s.after = s.after, nil
+	s.answer(&waiting, r)
+	var stop *stopError
+	if errors.As(r.err, &stop) {
+		return stop
+	}
+	if r.err != nil {
+		s.t.tell(Event{Type: FullFailed, Err: r.err})
+		s.at.full = true
+		s.retry = min(max(fullRetry, 2*s.retry), fullRetryMax)
+		s.fullTry.Reset(s.retry)
+	} else {
+		s.retry = 0
+		s.at.full, s.at.lastFull = false, r.header.Place.Time
+		s.at.auth, s.at.authOK = r.header.AuthRevision, true
+		s.t.setConnected(true, 0)
+		s.t.tell(Event{Type: FullStored, Header: r.header})
+		s.planFull()
+	}
+	if len(s.fulls) > 0 {
+		s.startFull()
+	}
+	return nil
+}
+
+// request takes in what was asked for.
+func (s *session) request(r request) {
+	switch {
+	case !r.full:
+		// What was changed before the call is in the watch's way: wait for the revision that etcd has by now.
+		go func() {
+			revision, err := s.k.revision(s.ctx)
+			select {
+			case s.marks <- flush{request: r, revision: revision, err: err}:
+			case <-s.ctx.Done():
+				r.done <- result{err: ErrStopped}
+			}
+		}()
+	case s.full == nil:
+		s.fulls = append(s.fulls, r)
+		s.startFull()
+	default:
+		// The one on its way began before it was asked for.
+		s.after = append(s.after, r)
+	}
+}
+
+// flushFrom takes in a flush of which the revision is known.
+func (s *session) flushFrom(f flush) {
+	if f.err != nil {
+		f.done <- result{err: f.err}
+		return
+	}
+	s.flushes = append(s.flushes, f)
+}

@@ -1,0 +1,222 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+
+	"cke/backup"
+)
+
+// leaseQueue bounds leases that wait to be asked about; leaseAsks how many are asked about at once.
+const (
+	leaseQueue = 4096
+	leaseAsks  = 16
+)
+
+// observer asks etcd for what no watch tells: leases, hashes, the revision of users and roles.
+type observer struct {
+	k *cluster
+	c *Config
+
+	queue chan int64
+	mu    sync.Mutex
+	seen  map[int64]int64 // leases met in changes since the last list, and the time they were granted
+
+	// What follows is used by one flush at a time.
+	known    map[int64]int64 // what the stream has been told of; nil: nothing, tell all
+	hashed   time.Time
+	hashTook time.Duration
+}
+
+func newObserver(k *cluster, c *Config) *observer {
+	return &observer{k: k, c: c, queue: make(chan int64, leaseQueue), seen: map[int64]int64{}}
+}
+
+// run asks about leases as soon as changes name them: some live for a moment only.
+func (o *observer) run(ctx context.Context) {
+	var g errgroup.Group
+	g.SetLimit(leaseAsks)
+	defer g.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-o.queue:
+			g.Go(func() error {
+				if ttl, err := o.ttl(ctx, o.k.all, id); err == nil && ttl > 0 {
+					o.mu.Lock()
+					o.seen[id] = ttl
+					o.mu.Unlock()
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// notice takes leases that changes name. It never blocks: what does not fit is asked about with the next list.
+func (o *observer) notice(changes []backup.Change) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range changes {
+		id := changes[i].Lease
+		if id == 0 {
+			continue
+		}
+		if _, ok := o.seen[id]; ok {
+			continue
+		}
+		select {
+		case o.queue <- id:
+			o.seen[id] = 0
+		default:
+		}
+	}
+}
+
+func (o *observer) ttl(ctx context.Context, cli *clientv3.Client, id int64) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r, err := cli.TimeToLive(ctx, clientv3.LeaseID(id))
+	if err != nil {
+		return 0, err
+	}
+	return r.GrantedTTL, nil
+}
+
+// leases lists the leases once the member asked has reached a revision, and says what changed since the last list.
+func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChange, error) {
+	src, err := o.k.source(ctx, revision)
+	if err != nil {
+		return backup.LeaseChange{}, err
+	}
+	cli, err := o.k.member(src.endpoint)
+	if err != nil {
+		return backup.LeaseChange{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := cli.Leases(ctx)
+	if err != nil {
+		return backup.LeaseChange{}, fmt.Errorf("list leases: %w", err)
+	}
+	c := backup.LeaseChange{Low: src.status.Header.Revision, High: list.ResponseHeader.GetRevision(), Reset: o.known == nil}
+	c.High = max(c.High, c.Low)
+	o.mu.Lock()
+	seen := o.seen
+	o.seen = map[int64]int64{}
+	o.mu.Unlock()
+	alive := make(map[int64]bool, len(list.Leases))
+	var ask []int64
+	for _, l := range list.Leases {
+		id := int64(l.ID)
+		alive[id] = true
+		if _, ok := o.known[id]; ok {
+			continue
+		}
+		if ttl := seen[id]; ttl > 0 {
+			c.Granted = append(c.Granted, backup.Lease{ID: id, TTL: ttl})
+		} else {
+			ask = append(ask, id)
+		}
+	}
+	for id, ttl := range seen {
+		if _, ok := o.known[id]; !ok && !alive[id] && ttl > 0 {
+			c.Granted = append(c.Granted, backup.Lease{ID: id, TTL: ttl})
+			c.Gone = append(c.Gone, id)
+		}
+	}
+	granted, err := o.askAll(ctx, ask)
+	if err != nil {
+		return c, err
+	}
+	c.Granted = append(c.Granted, granted...)
+	for id := range o.known {
+		if !alive[id] {
+			c.Gone = append(c.Gone, id)
+		}
+	}
+	return c, nil
+}
+
+// askAll asks for the time granted of leases that were just listed. One that ended since is given a short time: at the
+// revision of the list it lived.
+func (o *observer) askAll(ctx context.Context, ids []int64) (granted []backup.Lease, err error) {
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(leaseAsks)
+	for _, id := range ids {
+		g.Go(func() error {
+			ttl, err := o.ttl(ctx, o.k.all, id)
+			if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+				return fmt.Errorf("ask for lease %x: %w", id, err)
+			}
+			if ttl <= 0 {
+				ttl = int64(backup.SafeTTL / time.Second)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			granted = append(granted, backup.Lease{ID: id, TTL: ttl})
+			return nil
+		})
+	}
+	return granted, g.Wait()
+}
+
+// told notes that a list is part of a delta.
+func (o *observer) told(c backup.LeaseChange) {
+	if o.known == nil {
+		o.known = map[int64]int64{}
+	}
+	for _, l := range c.Granted {
+		o.known[l.ID] = l.TTL
+	}
+	for _, id := range c.Gone {
+		delete(o.known, id)
+	}
+}
+
+// hash asks a member for the hash of its data at a revision, unless that would take too much of its time.
+func (o *observer) hash(ctx context.Context, revision int64, always bool) ([]backup.Hash, error) {
+	if !always && o.hashTook > hashCheap && time.Since(o.hashed) < hashShare*o.hashTook {
+		return nil, nil
+	}
+	src, err := o.k.source(ctx, revision)
+	if err != nil {
+		return nil, err
+	}
+	cli, err := o.k.member(src.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, hashTimeout)
+	defer cancel()
+	begun := time.Now()
+	r, err := cli.HashKV(ctx, src.endpoint, revision)
+	o.hashed, o.hashTook = time.Now(), time.Since(begun)
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		return nil, nil // compacted past it meanwhile; there is nothing to compare with
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for the hash of revision %d: %w", revision, err)
+	}
+	return []backup.Hash{{Revision: revision, Compacted: r.CompactRevision, Hash: r.Hash}}, nil
+}
+
+// authRevision is the revision of users and roles.
+func (o *observer) authRevision(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r, err := o.k.all.AuthStatus(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the revision of users and roles: %w", err)
+	}
+	return r.AuthRevision, nil
+}

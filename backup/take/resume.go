@@ -1,0 +1,87 @@
+package take
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cke/backup"
+)
+
+// position is where the deltas of a lineage go on.
+type position struct {
+	stream   int64 // name of the stream
+	sequence int64 // of the next delta
+	next     int64 // its first revision
+	// full is needed before anything can be restored to next-1.
+	full bool
+	// last are time and revision of users and roles of the newest full.
+	lastFull time.Time
+	auth     uint64
+	authOK   bool
+}
+
+// resume reads from the target where to go on. What cannot be gone on with is told as a gap. With anew it does not try
+// to go on with the deltas that are there.
+func (t *Taker) resume(ctx context.Context, k *cluster, anew bool) (position, error) {
+	l, err := t.c.store().Lineage(ctx, t.c.Lineage)
+	if err != nil {
+		return position{}, fmt.Errorf("read the target: %w", err)
+	}
+	now, err := k.revision(ctx)
+	if err != nil {
+		return position{}, err
+	}
+	p := fresh(now)
+	if n := len(l.Fulls); n > 0 {
+		newest := l.Fulls[n-1]
+		if newest.Revision > now {
+			return p, &stopError{fmt.Errorf("%w: it is at revision %d, a full of lineage %s has %d", ErrDiverged, now, l.Name, newest.Revision)}
+		}
+		p.lastFull = newest.Time
+		if h, err := backup.ReadHeader(ctx, t.c.Bucket, newest.Place); err == nil {
+			p.auth, p.authOK = h.AuthRevision, true
+		} else if !backup.IsDamage(err) {
+			return p, err
+		}
+	}
+	last := tail(&l)
+	if last == nil {
+		return p, nil
+	}
+	if last.Last > now {
+		return p, &stopError{fmt.Errorf("%w: it is at revision %d, the deltas of lineage %s go to %d", ErrDiverged, now, l.Name, last.Last)}
+	}
+	if anew {
+		return p, nil
+	}
+	if last.Damage != nil {
+		t.tell(Event{Type: Gap, From: last.Last + 1, To: now, Err: last.Damage})
+		return p, nil
+	}
+	newest := last.Deltas[len(last.Deltas)-1]
+	p.stream, p.sequence, p.next = newest.Stream, newest.Sequence+1, last.Last+1
+	p.full = true
+	for _, c := range l.Chains() {
+		if c.Last >= last.Last && c.Damage == nil {
+			p.full = false
+		}
+	}
+	return p, nil
+}
+
+// fresh begins a new stream after a revision.
+func fresh(revision int64) position {
+	return position{stream: revision + 1, next: revision + 1, full: true}
+}
+
+// tail is the run of deltas that goes furthest.
+func tail(l *backup.Lineage) *backup.Stream {
+	var best *backup.Stream
+	for i := range l.Streams {
+		if st := &l.Streams[i]; best == nil || st.Last >= best.Last {
+			best = st
+		}
+	}
+	return best
+}

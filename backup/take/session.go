@@ -1,0 +1,247 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke/backup"
+)
+
+// session is one unbroken stretch of work: a watch, the delta being filled, at most one delta on its way to the target,
+// at most one full on its way. Only its loop touches it.
+type session struct {
+	t   *Taker
+	k   *cluster
+	o   *observer
+	ctx context.Context
+
+	at       position
+	endWatch context.CancelFunc
+	builder  *backup.DeltaWriter
+	changes  []backup.Change // scratch
+	age      *time.Timer     // fires when the builder has waited long enough
+	due      bool
+
+	sent     chan sentDelta // nil: nothing on its way
+	sentSize int64
+	full     chan result // nil: no full on its way
+	fullTry  *time.Timer // fires when a full is due
+	retry    time.Duration
+
+	stored  int64 // everything up to this revision is in the target
+	flushes []flush
+	marks   chan flush // flushes of which the revision is known by now
+	fulls   []request  // wait for the full on its way
+	after   []request  // wait for the one after it: asked for when one was on its way already
+}
+
+// flush waits until everything up to a revision is stored.
+type flush struct {
+	request
+	revision int64
+	err      error
+}
+
+// sentDelta is the outcome of one delta.
+type sentDelta struct {
+	header backup.Header
+	leases backup.LeaseChange
+	auth   uint64
+	authOK bool
+	err    error
+}
+
+// session works until ctx ends or something breaks the stream.
+func (t *Taker) session(parent context.Context, k *cluster, after error) error {
+	at, err := t.resume(parent, k, errors.Is(after, errGap))
+	if err != nil {
+		if parent.Err() == nil {
+			t.tell(Event{Type: ClusterFailed, Err: err})
+		}
+		return err
+	}
+	// What is under way outlives parent for a moment, so that the last delta can be stored.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	defer cancel()
+	s := &session{t: t, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(),
+		stored: at.next - 1, marks: make(chan flush)}
+	s.at.full = s.at.full || errors.Is(after, errOverflow)
+	leasesDone := make(chan struct{})
+	go func() { defer close(leasesDone); s.o.run(ctx) }()
+	defer func() { cancel(); <-leasesDone; s.settle() }()
+	if err := s.begin(); err != nil {
+		return err
+	}
+	t.setConnected(!s.at.full, s.at.next-1)
+	s.planFull()
+	return s.loop(parent)
+}
+
+func stopped() *time.Timer {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}
+
+func (s *session) begin() (err error) {
+	s.builder, err = backup.NewDeltaWriter(s.at.next, s.t.c.Recipients)
+	return err
+}
+
+func (s *session) loop(parent context.Context) error {
+	watch := s.watch()
+	defer func() { s.endWatch() }()
+	for {
+		var err error
+		select {
+		case <-parent.Done():
+			return s.shutdown()
+		case w, ok := <-watch:
+			if err = s.take(w, ok); errors.Is(err, errWatchAgain) {
+				s.endWatch()
+				s.pause(parent)
+				watch, err = s.watch(), nil
+			}
+		case <-s.age.C:
+			s.due = true
+		case <-s.fullTry.C:
+			s.fullDue()
+		case r := <-s.sent:
+			err = s.deltaDone(r)
+		case r := <-s.full:
+			err = s.fullDone(r)
+		case r := <-s.t.asked:
+			s.request(r)
+		case f := <-s.marks:
+			s.flushFrom(f)
+		}
+		if err == nil {
+			err = s.step()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// errWatchAgain: the watch ended for a reason that passes.
+var errWatchAgain = errors.New("watch again")
+
+func (s *session) watch() clientv3.WatchChan {
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.endWatch = cancel
+	return s.k.all.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
+		clientv3.WithRev(s.builder.Last()+1), clientv3.WithFragment(), clientv3.WithProgressNotify())
+}
+
+// pause waits a moment before the next watch.
+func (s *session) pause(parent context.Context) {
+	timer := time.NewTimer(200 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-parent.Done():
+	}
+}
+
+// take takes in what the watch says.
+func (s *session) take(w clientv3.WatchResponse, ok bool) error {
+	if !ok {
+		return errWatchAgain
+	}
+	if w.CompactRevision > s.builder.Last()+1 || errors.Is(w.Err(), rpctypes.ErrCompacted) {
+		return s.gap(fmt.Errorf("etcd compacted to revision %d before its changes were backed up", w.CompactRevision))
+	}
+	if err := w.Err(); err != nil {
+		s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("watch: %w", err)})
+		return errWatchAgain
+	}
+	if len(w.Events) == 0 {
+		return nil
+	}
+	s.changes = s.changes[:0]
+	for _, e := range w.Events {
+		s.changes = append(s.changes, backup.Change{
+			Key: e.Kv.Key, Value: e.Kv.Value, CreateRevision: e.Kv.CreateRevision, ModRevision: e.Kv.ModRevision,
+			Version: e.Kv.Version, Lease: e.Kv.Lease, Delete: e.Type == mvccpb.Event_DELETE,
+		})
+	}
+	empty := s.builder.Empty()
+	if err := s.builder.Add(s.changes, s.t.c.Now()); err != nil {
+		if errors.Is(err, backup.ErrGap) {
+			return s.gap(err)
+		}
+		return err
+	}
+	s.o.notice(s.changes)
+	clear(s.changes)
+	if empty && !s.builder.Empty() {
+		s.age.Reset(time.Duration(s.t.c.Delta.Period))
+	}
+	s.t.setSeen(s.builder.Last(), s.buffered())
+	return nil
+}
+
+// gap ends the stream after what there is of it is stored: a new one begins at the present revision, with a full.
+func (s *session) gap(cause error) error {
+	from, to := s.builder.Last()+1, int64(0)
+	if now, err := s.k.revision(s.ctx); err == nil {
+		to = now
+	}
+	s.t.tell(Event{Type: Gap, From: from, To: to, Err: cause})
+	if err := s.drain(); err != nil {
+		s.t.tell(Event{Type: TargetFailed, Err: fmt.Errorf("changes up to the gap are lost: %w", err)})
+	}
+	return errGap
+}
+
+func (s *session) buffered() int64 { return s.builder.Size() + s.sentSize }
+
+// step sends a delta if it is time, answers flushes, and sees that the buffer does not grow too large.
+func (s *session) step() error {
+	due := s.due || s.builder.Payload() >= int64(s.t.c.Delta.Size)
+	waiting := s.flushes[:0]
+	for _, f := range s.flushes {
+		if f.revision <= s.stored {
+			f.done <- result{}
+			continue
+		}
+		waiting = append(waiting, f)
+		due = due || f.revision <= s.builder.Last()
+	}
+	s.flushes = waiting
+	if due && s.sent == nil && !s.builder.Empty() {
+		if err := s.send(); err != nil {
+			return err
+		}
+	}
+	if s.buffered() > s.t.c.Buffer {
+		s.t.tell(Event{Type: Overflow, Err: errOverflow})
+		return errOverflow
+	}
+	return nil
+}
+
+func (s *session) answer(rs *[]request, r result) {
+	for _, q := range *rs {
+		q.done <- r
+	}
+	*rs = nil
+}
+
+// settle answers all who still wait when the session ends.
+func (s *session) settle() {
+	for _, f := range s.flushes {
+		f.done <- result{err: ErrStopped}
+	}
+	s.flushes = nil
+	for _, rs := range []*[]request{&s.fulls, &s.after} {
+		s.answer(rs, result{err: ErrStopped})
+	}
+}

@@ -1,0 +1,218 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"cke/backup"
+)
+
+// Taker takes the backups of one cluster while Run runs. Full, Flush and Status may be called from anywhere.
+type Taker struct {
+	c     Config
+	asked chan request
+
+	mu      sync.Mutex
+	status  Status
+	problem EventType // what Status.Problem comes from
+	running bool
+}
+
+// request asks the loop for a full or a flush.
+type request struct {
+	full bool
+	done chan result
+}
+
+type result struct {
+	header backup.Header
+	err    error
+}
+
+// New checks a Config; nothing is asked or written before Run.
+func New(c Config) (*Taker, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Taker{c: c, asked: make(chan request)}, nil
+}
+
+// Status tells how the backups stand.
+func (t *Taker) Status() Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status
+}
+
+// Full takes a full that begins after the call and returns once it is stored.
+func (t *Taker) Full(ctx context.Context) (backup.Header, error) { return t.ask(ctx, true) }
+
+// Flush stores all changes made in the cluster before the call and returns once they are stored.
+func (t *Taker) Flush(ctx context.Context) error {
+	_, err := t.ask(ctx, false)
+	return err
+}
+
+func (t *Taker) ask(ctx context.Context, full bool) (backup.Header, error) {
+	r := request{full: full, done: make(chan result, 1)}
+	select {
+	case t.asked <- r:
+	case <-ctx.Done():
+		return backup.Header{}, ctx.Err()
+	}
+	select {
+	case res := <-r.done:
+		return res.header, res.err
+	case <-ctx.Done():
+		return backup.Header{}, ctx.Err()
+	}
+}
+
+// Run takes backups until ctx ends, stores what it has then, and returns nil. It returns earlier only when Guard
+// refuses or with ErrDiverged. Trouble with etcd or the target is told and waited out.
+//
+// It takes up where the backups in the target end, whoever wrote them. At most one Run at a time should work on a
+// lineage; if two do, each delta is still written once and none overlaps another.
+func (t *Taker) Run(ctx context.Context) error {
+	t.mu.Lock()
+	if t.running {
+		t.mu.Unlock()
+		return errors.New("this Taker runs already")
+	}
+	t.running = true
+	t.mu.Unlock()
+	defer t.refuse(ctx)
+
+	k, err := dial(&t.c)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 200*time.Millisecond, 30*time.Second
+	for {
+		begun := time.Now()
+		err = t.session(ctx, k, err)
+		var stop *stopError
+		if ctx.Err() != nil && !errors.As(err, &stop) {
+			return nil
+		}
+		if stop != nil {
+			return stop.err
+		}
+		if time.Since(begun) > time.Minute {
+			pause.Reset()
+		}
+		if errors.Is(err, errGap) || errors.Is(err, errTaken) {
+			continue
+		}
+		t.wait(ctx, pause.NextBackOff())
+	}
+}
+
+// wait lets time pass, and tells those who ask meanwhile that nothing can be done now.
+func (t *Taker) wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		case r := <-t.asked:
+			r.done <- result{err: fmt.Errorf("%w: %s", ErrStopped, t.Status().Problem)}
+		}
+	}
+}
+
+// refuse answers what was asked too late.
+func (t *Taker) refuse(context.Context) {
+	t.mu.Lock()
+	t.running = false
+	t.mu.Unlock()
+	for {
+		select {
+		case r := <-t.asked:
+			r.done <- result{err: ErrStopped}
+		default:
+			return
+		}
+	}
+}
+
+// stopError ends Run.
+type stopError struct{ err error }
+
+func (e *stopError) Error() string { return e.err.Error() }
+func (e *stopError) Unwrap() error { return e.err }
+
+var (
+	errOverflow = errors.New("the target is too slow for the buffer: what was buffered is dropped, and a full follows")
+	errGap      = errors.New("changes are missing")
+	errTaken    = errors.New("another writer has extended the stream")
+)
+
+// guard wraps Config.Guard so that its refusal is told from other failures.
+func (t *Taker) guard() error {
+	if t.c.Guard == nil {
+		return nil
+	}
+	if err := t.c.Guard(); err != nil {
+		return &stopError{err}
+	}
+	return nil
+}
+
+// setSeen notes what was received and is not stored yet.
+func (t *Taker) setSeen(revision, buffered int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Seen, t.status.Buffered = revision, buffered
+}
+
+// setConnected notes whether a full leads to the stream's end; stored is the newest revision in the target.
+func (t *Taker) setConnected(connected bool, stored int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Connected = connected
+	if connected {
+		t.status.Revision = max(t.status.Revision, stored)
+	}
+}
+
+func (t *Taker) tell(e Event) {
+	e.At = t.c.Now()
+	t.mu.Lock()
+	s := &t.status
+	switch e.Type {
+	case FullStored:
+		s.FullRevision, s.FullTime = e.Header.Last, e.Header.Place.Time
+		if !s.Connected || e.Header.Last > s.Revision {
+			s.Revision, s.Time = e.Header.Last, e.Header.End
+		}
+	case DeltaStored:
+		s.Revision, s.Time = e.Header.Last, e.Header.End
+	}
+	if e.Err != nil {
+		if s.Problem == "" {
+			s.ProblemSince = e.At
+		}
+		s.Problem, t.problem = fmt.Sprintf("%s: %v", e.Type, e.Err), e.Type
+	} else if e.Type == FullStored || e.Type == DeltaStored && t.problem != Gap && t.problem != Overflow && t.problem != FullFailed {
+		s.Problem, s.ProblemSince = "", time.Time{}
+	}
+	t.mu.Unlock()
+	if e.Err != nil {
+		t.c.Log.Warn("backup", "cluster", t.c.Cluster, "event", string(e.Type), "error", e.Err)
+	} else {
+		t.c.Log.Debug("backup", "cluster", t.c.Cluster, "event", string(e.Type), "revision", e.Header.Last)
+	}
+	t.c.Notify(e)
+}

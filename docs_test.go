@@ -1,0 +1,99 @@
+package cke_test
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"cke"
+)
+
+func TestDocs_ClusterFileNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
+	text := read(t, "docs/cluster.md")
+	for path := range schemaPaths(t) {
+		if !strings.Contains(text, "\n| `"+path+"` |") {
+			t.Errorf("docs/cluster.md does not tell of %s", path)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.\\[\\]]+)` \\|.*\\|.*\\|$").FindAllStringSubmatch(text, -1) {
+		if !schemaPaths(t)[m[1]] && m[1] != "etcd_backup" && m[1] != "sabakan" {
+			t.Errorf("docs/cluster.md tells of %s, which there is not", m[1])
+		}
+	}
+	blocks := yamlBlocks(text)
+	if len(blocks) != 3 {
+		t.Fatalf("%d examples", len(blocks))
+	}
+	for _, block := range blocks[:2] {
+		if _, warnings, err := cke.ParseCluster("docs/cluster.md", []byte(block)); err != nil || len(warnings) > 0 {
+			t.Errorf("%v %v in\n%s", warnings, err, block)
+		}
+	}
+	if blocks[1] != read(t, "testdata/cluster/full.yml") {
+		t.Error("the example with everything in docs/cluster.md is not testdata/cluster/full.yml")
+	}
+	indented := ""
+	for line := range strings.Lines(told([]byte(blocks[2]))) {
+		if !strings.HasPrefix(line, "error") {
+			line = "  " + line
+		}
+		indented += "    " + line
+	}
+	if !strings.Contains(text, indented) {
+		t.Errorf("docs/cluster.md shows other faults than\n%s", indented)
+	}
+}
+
+func TestDocs_ConfigurationNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
+	text := read(t, "docs/configuration.md")
+	for _, path := range configPaths(reflect.TypeFor[cke.Config](), "") {
+		if !strings.Contains(text, "\n| `"+path+"` |") {
+			t.Errorf("docs/configuration.md does not tell of %s", path)
+		}
+	}
+	blocks := yamlBlocks(text)
+	if len(blocks) != 3 {
+		t.Fatalf("%d examples", len(blocks))
+	}
+	for i, block := range blocks {
+		c, err := cke.ParseConfig("docs/configuration.md", []byte(block))
+		if err != nil {
+			t.Errorf("%v in\n%s", err, block)
+		}
+		if i == 0 && !reflect.DeepEqual(c, cke.DefaultConfig()) {
+			t.Errorf("the first example is not what holds without a file: %+v", c)
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func yamlBlocks(text string) []string {
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+func configPaths(t reflect.Type, path string) []string {
+	var paths []string
+	for i := range t.NumField() {
+		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		at := strings.TrimPrefix(path+"."+key, ".")
+		paths = append(paths, at)
+		if f := t.Field(i).Type; f.Kind() == reflect.Struct {
+			paths = append(paths, configPaths(f, at)...)
+		}
+	}
+	return paths
+}

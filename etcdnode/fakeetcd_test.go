@@ -1,0 +1,187 @@
+package etcdnode
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+)
+
+// fakeEtcd is one member that answers what a look asks. It misbehaves when told to.
+type fakeEtcd struct {
+	pb.UnimplementedMaintenanceServer
+	pb.UnimplementedKVServer
+	pb.UnimplementedClusterServer
+	pb.UnimplementedLeaseServer
+
+	t       testing.TB
+	address string
+	server  *grpc.Server
+	done    chan struct{}
+
+	mu        sync.Mutex
+	tls       *tls.Config
+	status    *pb.StatusResponse
+	members   []*pb.Member
+	alarms    []*pb.AlarmMember
+	noQuorum  bool  // linearizable questions wait for ever
+	silent    bool  // every question does
+	denied    bool  // reads are refused after the fact
+	localFail error // of serializable reads
+	asked     map[string]int
+	leases    map[int64]bool
+}
+
+func newFakeEtcd(t testing.TB, c *tls.Config) *fakeEtcd {
+	t.Helper()
+	f := &fakeEtcd{t: t, tls: c, asked: map[string]int{}, leases: map[int64]bool{},
+		status: &pb.StatusResponse{
+			Header: &pb.ResponseHeader{ClusterId: 0xc1, MemberId: 0xa1, Revision: 7}, Leader: 0xa1, Version: "3.6.16",
+			StorageVersion: "3.6.0", DbSize: 20480, DbSizeInUse: 16384, RaftTerm: 2, RaftIndex: 9, RaftAppliedIndex: 9,
+		},
+		members: []*pb.Member{{ID: 0xa1, Name: "n1", PeerURLs: []string{"https://127.0.0.1:2380"}}},
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.address = l.Addr().String()
+	f.serve(l)
+	t.Cleanup(f.stop)
+	return f
+}
+
+func (f *fakeEtcd) url() string { return "https://" + f.address }
+
+func (f *fakeEtcd) serve(l net.Listener) {
+	c := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		c := f.tls.Clone()
+		c.ClientAuth, c.NextProtos = tls.RequireAndVerifyClientCert, []string{"h2"}
+		return c, nil
+	}}
+	f.server, f.done = grpc.NewServer(grpc.Creds(credentials.NewTLS(c))), make(chan struct{})
+	pb.RegisterMaintenanceServer(f.server, f)
+	pb.RegisterKVServer(f.server, f)
+	pb.RegisterClusterServer(f.server, f)
+	pb.RegisterLeaseServer(f.server, f)
+	go func(s *grpc.Server, done chan struct{}) {
+		defer close(done)
+		s.Serve(l)
+	}(f.server, f.done)
+}
+
+func (f *fakeEtcd) stop() {
+	f.server.Stop()
+	<-f.done
+}
+
+func (f *fakeEtcd) restart() {
+	f.t.Helper()
+	l, err := net.Listen("tcp", f.address)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.serve(l)
+}
+
+func (f *fakeEtcd) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fakeEtcd) count(question string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[question]
+}
+
+// heard counts a question and lets it wait if the member is silent to it.
+func (f *fakeEtcd) heard(ctx context.Context, question string, needsQuorum bool) error {
+	f.mu.Lock()
+	f.asked[question]++
+	wait := f.silent || needsQuorum && f.noQuorum
+	f.mu.Unlock()
+	if wait {
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return nil
+}
+
+func (f *fakeEtcd) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
+	if err := f.heard(ctx, "status", false); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status, nil
+}
+
+func (f *fakeEtcd) Alarm(ctx context.Context, _ *pb.AlarmRequest) (*pb.AlarmResponse, error) {
+	if err := f.heard(ctx, "alarm", true); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &pb.AlarmResponse{Alarms: f.alarms}, nil
+}
+
+func (f *fakeEtcd) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	question := "linearizable"
+	if r.Serializable {
+		question = "serializable"
+	}
+	if err := f.heard(ctx, question, !r.Serializable); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.denied:
+		return nil, status.Error(codes.PermissionDenied, "etcdserver: permission denied")
+	case r.Serializable && f.localFail != nil:
+		return nil, f.localFail
+	case !r.Serializable && f.status.IsLearner:
+		return nil, status.Error(codes.Unavailable, "etcdserver: rpc not supported for learner")
+	}
+	return &pb.RangeResponse{Header: f.status.Header}, nil
+}
+
+func (f *fakeEtcd) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	if err := f.heard(ctx, "members", r.Linearizable); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &pb.MemberListResponse{Header: f.status.Header, Members: f.members}, nil
+}
+
+func (f *fakeEtcd) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	if err := f.heard(ctx, "grant", true); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leases[17] = true
+	return &pb.LeaseGrantResponse{ID: 17, TTL: r.TTL}, nil
+}
+
+func (f *fakeEtcd) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
+	if err := f.heard(ctx, "revoke", true); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.leases, r.ID)
+	return &pb.LeaseRevokeResponse{}, nil
+}

@@ -1,0 +1,89 @@
+package mtest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"cke"
+	"cke/mtest/lab"
+)
+
+func TestLabData_BlankMachinesAreNoReasonForASecondBootstrap(t *testing.T) {
+	s := newStory(t, 3)
+	s.daemon("cke1")
+	before := s.found()
+	did := len(s.records())
+	for _, n := range s.nodes {
+		s.must(s.Lab.Wipe(s.ctx, n.Name, lab.WipeOptions{KeepHostKey: true}))
+	}
+	st := s.await("the blank nodes to be told", seenLimit, func(st cke.Status) bool {
+		_, told := problemOf(st, "", cke.CodeBlankNodes)
+		return told
+	})
+	c, _ := st.Condition(cke.CondReady)
+	p, _ := problemOf(st, "", cke.CodeBlankNodes)
+	if c.Status != cke.False || c.Reason != "BlankNodes" || st.Health != cke.HealthLost || !strings.Contains(p.Remedy, "restore") {
+		t.Errorf("condition %+v, health %s, problem %+v", c, st.Health, p)
+	}
+	if st.Incarnation != before.Incarnation || st.ClusterID != before.ClusterID {
+		t.Errorf("the cluster is no longer known: %+v", st)
+	}
+	// It stays so, also for a daemon that comes fresh to it.
+	s.do("leader", "--resign")
+	s.await("the next term to say the same", seenLimit, func(now cke.Status) bool {
+		_, told := problemOf(now, "", cke.CodeBlankNodes)
+		return told && now.Leader.Term > st.Leader.Term
+	})
+	for name, has := range s.carriedBy(s.nodes) {
+		if has != "" {
+			t.Errorf("%s carries\n%s", name, has)
+		}
+	}
+	for _, r := range s.records()[:len(s.records())-did] {
+		t.Errorf("something was done: %+v", r)
+	}
+}
+
+func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lose string // a shell script; $V is the name of container and volume
+	}{
+		{"the volume was removed", `until docker rm -f $V; docker volume rm $V; do :; done`},
+		{"the volume was emptied", `docker kill $V; rm -rf /var/lib/docker/volumes/$V/_data/data`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStory(t, 3)
+			d := s.daemon("cke1")
+			before := s.found()
+			tls, err := s.ClientTLS(s.ctx)
+			s.must(err)
+			w := s.writer(tls)
+			victim := s.nodes[1]
+			volume := strings.TrimPrefix(lines(s.carried(victim), "volume ")[0], "volume ")
+
+			s.must(d.Freeze()) // it has no part in what happens behind its back
+			s.on(victim, fmt.Sprintf("V=%s; %s", volume, tt.lose))
+			s.must(d.Thaw())
+			p := s.awaitProblem(victim.Name, cke.CodeDataMissing)
+			if !strings.Contains(p.Message, volume) || !strings.Contains(p.Remedy, "bring the volume back") {
+				t.Errorf("problem %+v", p)
+			}
+			st, err := s.Status(s.ctx)
+			s.must(err)
+			if st.Health != cke.HealthDegraded || st.Ready != 2 || st.Tolerance != 0 || st.ClusterID != before.ClusterID {
+				t.Errorf("the others: %s, %d ready, tolerance %d", st.Health, st.Ready, st.Tolerance)
+			}
+			s.must(w.Await(s.within(seenLimit), 20)) // they serve
+			if has := s.carried(victim); strings.Contains(has, "running") {
+				t.Errorf("something runs on %s:\n%s", victim.Name, has)
+			}
+			if wal := s.on(victim, "find /var/lib/docker/volumes -name '*.wal'"); wal != "" {
+				t.Errorf("etcd has begun a new log: %s", wal)
+			}
+			w.Stop()
+			s.must(w.Check(s.ctx, []string{s.urls()[0], s.urls()[2]}, tls))
+		})
+	}
+}

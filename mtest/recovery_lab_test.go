@@ -1,0 +1,87 @@
+package mtest_test
+
+import (
+	"crypto/tls"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"cke"
+	"cke/mtest/lab"
+	"cke/mtest/rig"
+)
+
+// writer writes to the cluster until the test ends.
+func (s *story) writer(tls *tls.Config) *rig.Writer {
+	s.Helper()
+	w, err := rig.StartWriter(s.urls(), tls, "w/")
+	s.must(err)
+	s.Cleanup(w.Stop)
+	return w
+}
+
+// onAll does something on all nodes at once.
+func (s *story) onAll(do func(lab.Node) error) {
+	s.Helper()
+	var g errgroup.Group
+	for _, n := range s.nodes {
+		g.Go(func() error { return do(n) })
+	}
+	s.must(g.Wait())
+}
+
+func TestLabRecovery_MembersComeBackOnTheirOwnDataAndNoWriteIsLost(t *testing.T) {
+	s := newStory(t, 3)
+	s.daemon("cke1")
+	before := s.found()
+	tls, err := s.ClientTLS(s.ctx)
+	s.must(err)
+	w := s.writer(tls)
+	exec := func(script string) func(lab.Node) error {
+		return func(n lab.Node) error {
+			_, err := s.Lab.Exec(s.ctx, n.Name, "sh", "-c", script)
+			return err
+		}
+	}
+	for _, disaster := range []struct {
+		name   string
+		strike func()
+	}{
+		{"one etcd is killed and its engine restarts it", func() { s.must(exec("pkill -KILL -x etcd")(s.nodes[0])) }},
+		{"one container is killed", func() { s.must(exec("docker kill $(docker ps -q)")(s.nodes[1])) }},
+		{"one container is removed", func() { s.must(exec("docker rm -f $(docker ps -q)")(s.nodes[2])) }},
+		{"all containers are killed", func() { s.onAll(exec("docker kill $(docker ps -q)")) }},
+		{"a node loses power and comes back", func() {
+			s.must(s.Lab.Kill(s.ctx, s.nodes[1].Name))
+			s.must(s.Lab.Start(s.ctx, s.nodes[1].Name))
+		}},
+		{"all nodes lose power at once and come back", func() {
+			s.onAll(func(n lab.Node) error { return s.Lab.Kill(s.ctx, n.Name) })
+			s.onAll(func(n lab.Node) error { return s.Lab.Start(s.ctx, n.Name) })
+		}},
+		{"a Docker engine is restarted", func() { s.must(s.Lab.RestartDocker(s.ctx, s.nodes[2].Name)) }},
+		{"a Docker engine crashes", func() { s.must(s.Lab.CrashDocker(s.ctx, s.nodes[0].Name)) }},
+	} {
+		s.part(disaster.name, func(p *story) {
+			s.must(w.Await(s.within(seenLimit), 30))
+			w.TakeGap()
+			disaster.strike()
+			began := time.Now()
+			p.await("a look after it", seenLimit, func(st cke.Status) bool { return st.ObservedAt.After(began) })
+			p.sameMembers(before)
+			s.must(w.Await(s.within(seenLimit), 30))
+			p.Logf("the longest time without an acknowledged write: %s", w.TakeGap().Round(time.Millisecond))
+			s.must(w.Check(s.within(seenLimit), s.urls(), tls))
+		})
+	}
+	w.Stop()
+	s.must(w.Check(s.ctx, s.urls(), tls))
+	s.oneCluster()
+	t.Logf("%d acknowledged writes, none lost", w.Acked())
+	for _, r := range s.records() {
+		if r.Operation != "bootstrap" && r.Operation != "start-members" {
+			t.Errorf("operation %+v", r)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package rig
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Writer writes keys through all members in turn and remembers which writes were acknowledged: those must never be lost.
+// A write whose outcome is not known is never repeated under the same key.
+type Writer struct {
+	clients []*clientv3.Client
+	prefix  string
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	count   atomic.Int64
+
+	mu    sync.Mutex
+	acked map[string]string
+	gap   time.Duration // the longest time without an acknowledged write
+	last  time.Time
+}
+
+// Bounds of a writer's rhythm.
+const (
+	writeEvery = 20 * time.Millisecond
+	writeLimit = time.Second
+)
+
+// StartWriter writes below prefix until Stop.
+func StartWriter(urls []string, tls *tls.Config, prefix string) (*Writer, error) {
+	w := &Writer{prefix: prefix, acked: map[string]string{}, last: time.Now()}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	for _, url := range urls {
+		c, err := Client(url, tls)
+		if err != nil {
+			w.Stop()
+			return nil, err
+		}
+		w.clients = append(w.clients, c)
+	}
+	for _, c := range w.clients {
+		w.wg.Go(func() { w.write(ctx, c) })
+	}
+	return w, nil
+}
+
+func (w *Writer) write(ctx context.Context, c *clientv3.Client) {
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		n := w.count.Add(1)
+		key, value := fmt.Sprintf("%s%08d", w.prefix, n), fmt.Sprint(n)
+		try, cancel := context.WithTimeout(ctx, writeLimit)
+		_, err := c.Put(try, key, value)
+		cancel()
+		if err == nil {
+			w.acknowledge(key, value)
+		}
+	}
+}
+
+func (w *Writer) acknowledge(key, value string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.acked[key] = value
+	w.gap, w.last = max(w.gap, now.Sub(w.last)), now
+}
+
+// Acked is how many writes were acknowledged so far.
+func (w *Writer) Acked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acked)
+}
+
+// TakeGap returns the longest time without an acknowledged write since the last call, the present one included.
+func (w *Writer) TakeGap() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	gap := max(w.gap, time.Since(w.last))
+	w.gap = 0
+	return gap
+}
+
+// Await waits until n more writes are acknowledged.
+func (w *Writer) Await(ctx context.Context, n int) error {
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	for goal := w.Acked() + n; w.Acked() < goal; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d writes acknowledged: %w", w.Acked(), goal, ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Stop ends the writing.
+func (w *Writer) Stop() {
+	w.stop()
+	w.wg.Wait()
+	for _, c := range w.clients {
+		c.Close()
+	}
+	w.clients = nil
+}
+
+// Check reads everything back through each of the members, by linearizable reads, and fails if an acknowledged write
+// is missing or another value stands in its place.
+func (w *Writer) Check(ctx context.Context, urls []string, tls *tls.Config) error {
+	for _, url := range urls {
+		if err := w.check(ctx, url, tls); err != nil {
+			return fmt.Errorf("read back through %s: %w", url, err)
+		}
+	}
+	return nil
+}
+
+func (w *Writer) check(ctx context.Context, url string, tls *tls.Config) error {
+	c, err := Client(url, tls)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	resp, err := c.Get(ctx, w.prefix, clientv3.WithPrefix())
+	if err != nil {
+		return err
+	}
+	found := map[string]string{}
+	for _, kv := range resp.Kvs {
+		found[string(kv.Key)] = string(kv.Value)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var lost []error
+	for key, value := range w.acked {
+		if got, there := found[key]; !there || got != value {
+			lost = append(lost, fmt.Errorf("%s was acknowledged with %q, and is %q", key, value, got))
+		}
+	}
+	if len(lost) > 10 {
+		lost = append(lost[:10], fmt.Errorf("and %d more", len(lost)-10))
+	}
+	return errors.Join(lost...)
+}

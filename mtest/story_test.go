@@ -1,0 +1,313 @@
+package mtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/mtest/lab"
+	"cke/mtest/rig"
+)
+
+// Limits of waits. They are far above what is usual, so that a busy machine fails no test; tests log what it took.
+const (
+	storyLimit = 4 * time.Minute
+	seenLimit  = 45 * time.Second // until something is in the status
+	readyLimit = 90 * time.Second // until the cluster is ready
+	stopLimit  = 5 * time.Second  // of a daemon that was asked to stop; this one is promised
+)
+
+// story is a management host and its nodes, with the questions that tests ask. What fails ends the test.
+type story struct {
+	*testing.T
+	*rig.Rig
+	ctx   context.Context // ends after storyLimit
+	nodes []lab.Node
+}
+
+// newStory borrows n nodes and makes a management host for a cluster on them. Nothing is started.
+func newStory(t *testing.T, n int) *story {
+	t.Helper()
+	return storyOn(t, pool.Lab(t, n), n)
+}
+
+func storyOn(t *testing.T, l *lab.Lab, n int) *story {
+	t.Helper()
+	return hostOn(t, l, n, "prod")
+}
+
+// hostOn makes a management host for a cluster of this name on the first n nodes of a lab.
+func hostOn(t *testing.T, l *lab.Lab, n int, cluster string) *story {
+	t.Helper()
+	r, err := rig.New(t.TempDir(), bin, l, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), storyLimit)
+	t.Cleanup(cancel)
+	return &story{T: t, Rig: r, ctx: ctx, nodes: l.Nodes()[:n]}
+}
+
+// part runs a part of a story; the rest makes no sense once one has failed.
+func (s *story) part(name string, f func(*story)) {
+	s.Helper()
+	ok := s.Run(name, func(t *testing.T) {
+		began := time.Now()
+		f(&story{T: t, Rig: s.Rig, ctx: s.ctx, nodes: s.nodes})
+		t.Logf("took %s", since(began))
+	})
+	if !ok {
+		s.FailNow()
+	}
+}
+
+func (s *story) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
+
+// within returns a context that ends after limit.
+func (s *story) within(limit time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(s.ctx, limit)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+// daemon starts cke; the process ends with the test, and its log is shown if that failed.
+func (s *story) daemon(name string, args ...string) *rig.Daemon {
+	s.Helper()
+	d, err := s.StartDaemon(s.ctx, name, args...)
+	s.must(err)
+	s.watch(name, d)
+	return d
+}
+
+// launch starts cke and does not wait for anything.
+func (s *story) launch(name string, args ...string) *rig.Daemon {
+	s.Helper()
+	d, err := s.Launch(name, args...)
+	s.must(err)
+	s.watch(name, d)
+	return d
+}
+
+func (s *story) watch(name string, d *rig.Daemon) {
+	s.Cleanup(func() {
+		d.Kill()
+		if s.Failed() {
+			s.Logf("the log of %s:\n%s", name, d.LogText())
+		}
+	})
+}
+
+// do runs ckecli, which has to succeed, and returns its stdout.
+func (s *story) do(args ...string) string {
+	s.Helper()
+	out, err := s.Do(s.ctx, args...)
+	s.must(err)
+	return out
+}
+
+// refused runs ckecli, which has to end with this exit code and say each of the words on stderr.
+func (s *story) refused(code int, words []string, args ...string) {
+	s.Helper()
+	res, err := s.CLI(s.ctx, args...)
+	s.must(err)
+	if res.Code != code {
+		s.Errorf("ckecli %s: exit code %d, want %d: %s", strings.Join(args, " "), res.Code, code, res.Stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(res.Stderr, w) {
+			s.Errorf("ckecli %s does not say %q: %s", strings.Join(args, " "), w, res.Stderr)
+		}
+	}
+}
+
+// spec is a cluster file for all nodes of the story.
+func (s *story) spec() cke.Cluster { return s.Spec(len(s.nodes)) }
+
+// set stores a cluster file and does not follow the work.
+func (s *story) set(c cke.Cluster) {
+	s.Helper()
+	path, err := s.WriteSpec(c)
+	s.must(err)
+	s.do("cluster", "set", "--no-wait", path)
+}
+
+// setKey stores the SSH key that the nodes accept.
+func (s *story) setKey() {
+	s.Helper()
+	s.must(s.SetSSHKey(s.ctx))
+}
+
+// found brings the cluster up, from nothing to ready, and returns its status.
+func (s *story) found() cke.Status {
+	s.Helper()
+	s.setKey()
+	s.set(s.spec())
+	return s.ready()
+}
+
+// ready waits until the cluster is ready.
+func (s *story) ready() cke.Status {
+	s.Helper()
+	return s.await("the cluster to be ready", readyLimit, rig.Ready)
+}
+
+// await waits until the status is as wanted, and logs how long that took.
+func (s *story) await(what string, limit time.Duration, ok func(cke.Status) bool) cke.Status {
+	s.Helper()
+	began := time.Now()
+	st, err := s.Await(s.within(limit), what, ok)
+	s.must(err)
+	s.Logf("%s: after %s", what, since(began))
+	return st
+}
+
+// awaitProblem waits until the status names a problem of this code at the node ("" for none), and returns it.
+func (s *story) awaitProblem(node string, code cke.Code) cke.Problem {
+	s.Helper()
+	st := s.await(fmt.Sprintf("%s of %q to be told", code, node), seenLimit, func(st cke.Status) bool {
+		_, told := problemOf(st, node, code)
+		return told
+	})
+	p, _ := problemOf(st, node, code)
+	return p
+}
+
+func problemOf(st cke.Status, node string, code cke.Code) (cke.Problem, bool) {
+	for _, p := range st.Problems {
+		if p.Node == node && p.Code == code {
+			return p, true
+		}
+	}
+	return cke.Problem{}, false
+}
+
+// awaitStep waits until a step of this name has begun in a running operation.
+func (s *story) awaitStep(step string) {
+	s.Helper()
+	s.must(s.Follow(s.within(seenLimit), rig.StepBegun(step)))
+}
+
+// records returns all that was done, newest first.
+func (s *story) records() []cke.Record {
+	s.Helper()
+	all, err := s.Records(s.ctx, 0)
+	s.must(err)
+	return all
+}
+
+// on runs a shell command as root on a node and returns what it wrote.
+func (s *story) on(node lab.Node, script string) string {
+	s.Helper()
+	out, err := s.Lab.Exec(s.ctx, node.Name, "sh", "-c", script)
+	s.must(err)
+	return out
+}
+
+// try runs a shell command on a node that may fail.
+func (s *story) try(node lab.Node, script string) {
+	s.Helper()
+	if _, err := s.Lab.Exec(s.ctx, node.Name, "sh", "-c", script); err != nil {
+		if _, exited := lab.IsExit(err); !exited {
+			s.Fatal(err)
+		}
+	}
+}
+
+// cleanly runs end when the test ends, whatever the story's own context says.
+func (s *story) cleanly(end func(context.Context) error) {
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := end(ctx); err != nil && !errors.Is(err, lab.ErrNotRunning) {
+			s.Logf("tidying up: %v", err)
+		}
+	})
+}
+
+// carried is what the engine of one node carries: containers with their state, and volumes, one a line.
+func (s *story) carried(node lab.Node) string {
+	s.Helper()
+	return s.on(node, `docker ps -a --no-trunc --format 'container {{.Names}} {{.ID}} {{.State}}' | sort; docker volume ls -q | sort | sed 's/^/volume /'`)
+}
+
+// carriedBy asks several nodes.
+func (s *story) carriedBy(nodes []lab.Node) map[string]string {
+	s.Helper()
+	all := map[string]string{}
+	for _, n := range nodes {
+		all[n.Name] = s.carried(n)
+	}
+	return all
+}
+
+// lines returns the lines of text that begin with prefix.
+func lines(text, prefix string) []string {
+	var found []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// oneCluster checks that there is exactly one cluster of all nodes: one cluster id, a member with a certificate of its
+// own on each node, and on each node one container and one volume, those of its member.
+func (s *story) oneCluster() cke.Status {
+	s.Helper()
+	st, err := s.Status(s.ctx)
+	s.must(err)
+	if !rig.Ready(st) || st.ClusterID == "" || st.Ready != len(s.nodes) || len(st.Members) != len(s.nodes) {
+		s.Fatalf("not one ready cluster of %d members: %+v", len(s.nodes), st)
+	}
+	if c, _ := st.Condition(cke.CondClusterIDMismatch); c.Status != cke.False {
+		s.Errorf("condition %+v", c)
+	}
+	ids := map[string]bool{}
+	for _, m := range st.Members {
+		ids[m.ID] = true
+		if m.CertNotAfter.Before(time.Now()) || m.State != "healthy" {
+			s.Errorf("member %s: %+v", m.Name, m)
+		}
+	}
+	if len(ids) != len(s.nodes) {
+		s.Errorf("%d member ids: %+v", len(ids), st.Members)
+	}
+	for _, n := range s.nodes {
+		has := s.carried(n)
+		containers, volumes := lines(has, "container "), lines(has, "volume ")
+		if len(containers) != 1 || len(volumes) != 1 || !strings.HasSuffix(containers[0], " running") {
+			s.Errorf("%s carries more or less than one member:\n%s", n.Name, has)
+			continue
+		}
+		if name := strings.TrimPrefix(volumes[0], "volume "); !strings.HasPrefix(containers[0], "container "+name+" ") {
+			s.Errorf("%s: container and volume differ:\n%s", n.Name, has)
+		}
+	}
+	tls, err := s.ClientTLS(s.ctx)
+	s.must(err)
+	for _, n := range s.nodes {
+		s.must(s.oneOf(n, st, rig.URL(n), tls))
+	}
+	return st
+}
+
+// keyFile writes text into the management host's directory and returns the path.
+func (s *story) file(name, text string) string {
+	s.Helper()
+	path := s.Dir + "/" + name
+	s.must(os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
