@@ -13,6 +13,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
+var (
+	clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	hostLike    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	memberName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
+	userName    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\$?$`)
+)
+
 // checkCluster puts everything that is wrong with c into f.
 func checkCluster(f *findings, c Cluster) {
 	checkName(f, c.Name)
@@ -27,7 +34,7 @@ func checkName(f *findings, name string) {
 	switch {
 	case name == "":
 		f.fault(path, "is missing", "Give the cluster a name, as in name: prod.")
-	case !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`).MatchString(name):
+	case !clusterName.MatchString(name):
 		f.fault(path, fmt.Sprintf("%q is no cluster name", shorten(name)),
 			"Write 1 to 40 lower-case letters, digits and hyphens, no hyphen at either end.")
 	}
@@ -47,7 +54,7 @@ func checkNodes(f *findings, c Cluster) {
 	for i, n := range c.Nodes {
 		p := itemPath(path, i)
 		address := checkAddress(f, p+".address", n.Address)
-		checkHostname(f, p+".hostname", n.Hostname)
+		checkHostname(f, p+".hostname", n)
 		checkUser(f, p+".user", n.User)
 		checkPort(f, p+".ssh.port", n.SSH.Port)
 		key := checkHostKey(f, p+".ssh.host_key", n.SSH.HostKey)
@@ -64,11 +71,6 @@ func checkNodes(f *findings, c Cluster) {
 			f.warn(p+".ssh.host_key", fmt.Sprintf("is the same host key as %s", at(f, first)), "Two machines with one key are clones, or one machine is declared twice.")
 		}
 		keys[key] = p + ".ssh.host_key"
-	}
-	for i, n := range c.Nodes { // a name that is another node's address
-		if first, ok := addresses[n.Hostname]; ok && n.Hostname != n.Address {
-			f.fault(itemPath(path, i)+".hostname", fmt.Sprintf("is the address of another node, %s", at(f, first)), "Give the node a name of its own.")
-		}
 	}
 	checkControlPlane(f, path, len(c.ControlPlane()))
 }
@@ -118,17 +120,22 @@ func checkAddress(f *findings, path, s string) string {
 }
 
 func looksLikeHost(s string) bool {
-	return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`).MatchString(s) && strings.ContainsFunc(s, unicode.IsLetter)
+	return hostLike.MatchString(s) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-func checkHostname(f *findings, path, s string) {
-	if s != "" && !regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?$`).MatchString(s) {
-		f.fault(path, fmt.Sprintf("%q is no host name", shorten(s)), "Write letters, digits, hyphens and dots; it is also the member's name in etcd.")
+func checkHostname(f *findings, path string, n Node) {
+	if n.Hostname == "" || n.Hostname == n.Address {
+		return
+	}
+	if _, err := netip.ParseAddr(n.Hostname); err == nil {
+		f.fault(path, fmt.Sprintf("%s is an IP address other than the node's own", n.Hostname), "Give the node a name of its own, or leave it out.")
+	} else if !memberName.MatchString(n.Hostname) {
+		f.fault(path, fmt.Sprintf("%q is no host name", shorten(n.Hostname)), "Write letters, digits, hyphens and dots; it is also the member's name in etcd.")
 	}
 }
 
 func checkUser(f *findings, path, s string) {
-	if s != "" && !regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\$?$`).MatchString(s) {
+	if s != "" && !userName.MatchString(s) {
 		f.fault(path, fmt.Sprintf("%q is no user name", shorten(s)), "Write the name of the user that cke logs in as.")
 	}
 }

@@ -12,6 +12,13 @@ import (
 	"github.com/distribution/reference"
 )
 
+var (
+	threeNumbers = regexp.MustCompile(`^(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})$`)
+	versionTag   = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\b`)
+	volumeName   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$`)
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
 // dataDir is where a member's volume stands in its container.
 const dataDir = "/var/lib/etcd"
 
@@ -87,7 +94,7 @@ func oldestGoodPatch(minor int) int {
 type version struct{ major, minor, patch int }
 
 func parseVersion(s string) (version, bool) {
-	m := regexp.MustCompile(`^(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})$`).FindStringSubmatch(s)
+	m := threeNumbers.FindStringSubmatch(s)
 	if m == nil {
 		return version{}, false
 	}
@@ -118,7 +125,7 @@ func checkImage(f *findings, p string, o EtcdOptions) {
 	}
 	// The version decides on arguments and on the order of upgrades: it must be the image's own.
 	wanted := or(o.Version, DefaultEtcdVersion)
-	if m := regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\b`).FindStringSubmatch(tag); m != nil && m[1] != wanted {
+	if m := versionTag.FindStringSubmatch(tag); m != nil && m[1] != wanted {
 		given := "the version is " + wanted
 		if o.Version == "" {
 			given = "without version: it is taken for " + wanted
@@ -128,7 +135,7 @@ func checkImage(f *findings, p string, o EtcdOptions) {
 }
 
 func checkVolume(f *findings, p string, o EtcdOptions) {
-	if n := o.VolumeName; n != "" && !regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$`).MatchString(n) {
+	if n := o.VolumeName; n != "" && !volumeName.MatchString(n) {
 		f.fault(p+".volume_name", fmt.Sprintf("%q is no volume name", shorten(n)), "Write letters, digits, hyphens, underscores and dots, a letter or digit first; for a directory use volume_root.")
 	}
 	if o.VolumeRoot == "" || !checkPath(f, p+".volume_root", o.VolumeRoot) {
@@ -186,7 +193,7 @@ func checkEnv(f *findings, p string, env map[string]string) {
 		value := env[name]
 		at := childPath(p, name)
 		switch {
-		case !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name):
+		case !variableName.MatchString(name):
 			f.fault(at, "is no name of an environment variable", "Write letters, digits and underscores, no digit first.")
 		case strings.HasPrefix(name, "ETCD_"):
 			arg := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "ETCD_")), "_", "-")

@@ -57,7 +57,7 @@ func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
 		{nodes("2001:DB8::1"), "nodes[0].address", "Write 2001:db8::1"},
 		{nodes("::ffff:10.0.0.1"), "nodes[0].address", "Write 10.0.0.1"},
 		{nodes("10.0.0.1", "10.0.0.1", "10.0.0.3"), "nodes[1].address", "line 3"},
-		{"name: ok\nnodes: [{address: 10.0.0.1, control_plane: true}, {address: 10.0.0.2, hostname: 10.0.0.1}]", "nodes[1].hostname", "address of another node"},
+		{"name: ok\nnodes: [{address: 10.0.0.1, control_plane: true}, {address: 10.0.0.2, hostname: 10.0.0.1}]", "nodes[1].hostname", "other than the node's own"},
 		{"name: ok\nnodes: [{address: 10.0.0.1, hostname: a, control_plane: true}, {address: 10.0.0.2, hostname: a}]", "nodes[1].hostname", "name a is given twice"},
 		{"node: hostname: a=b", "nodes[0].hostname", "member's name"},
 		{"node: user: root admin", "nodes[0].user", "no user name"},

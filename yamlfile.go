@@ -14,6 +14,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+var (
+	parserError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
+)
+
 // maxFileSize bounds a configuration file; 1 MiB holds some five thousand nodes.
 const maxFileSize = 1 << 20
 
@@ -55,7 +59,7 @@ func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
 func syntaxFault(f *findings, data []byte, err error) {
 	message := err.Error()
 	line := 0
-	if m := regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`).FindStringSubmatch(message); m != nil {
+	if m := parserError.FindStringSubmatch(message); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		message = m[2]
 	}

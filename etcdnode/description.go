@@ -55,8 +55,9 @@ const (
 type restartPolicy string
 
 const (
-	restartNever  restartPolicy = "no"
-	restartAlways restartPolicy = "unless-stopped"
+	restartNever restartPolicy = "no"
+	// With "unless-stopped" containers stay down after an engine crashed. StopContainer takes this away before it stops.
+	restartAlways restartPolicy = "always"
 )
 
 // Description is all that an etcd container is made from, in Docker's terms. The rest is the same for all: the host's

@@ -101,7 +101,11 @@ func (e *endpoint) read(ctx context.Context, conn *grpc.ClientConn, f *endpointF
 		return
 	}
 	quorum := make(chan error, 1)
-	go func() { quorum <- get(ctx, conn, false) }() // ends with ctx
+	go func() { // ends with ctx
+		ctx, cancel := context.WithTimeout(ctx, QuorumLimit)
+		defer cancel()
+		quorum <- get(ctx, conn, false)
+	}()
 	timer := time.NewTimer(hedge)
 	defer timer.Stop()
 	asked := false

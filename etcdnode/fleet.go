@@ -51,6 +51,7 @@ type Fleet struct {
 	nodes    map[string]*nodeAccess // by address
 	members  map[string]*endpoint   // by client URL
 	everSeen bool                   // an observation has been made
+	stopped  map[cke.JoinID]bool    // members whose container the last observation saw stopped
 }
 
 var (

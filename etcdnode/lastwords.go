@@ -5,18 +5,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"time"
 )
 
 const (
 	// lastWordsLines is how much of a log is looked at, lastWordsLength how much of it is told, in bytes.
 	lastWordsLines  = 100
 	lastWordsLength = 300
+	// lastWordsSpan is how long before the end an error still belongs to it.
+	lastWordsSpan = 2 * time.Second
 )
 
-// lastWords returns what an etcd process said last about its end, in one line: its last fatal message, else its last
-// error, else its last line. A Go panic goes before all.
+// lastWords returns what an etcd process said last about its end, in one line: its last fatal message, else a Go panic,
+// else an error if it came with the end, else its last line. An error that it lived on with is not its last word.
 func lastWords(log []byte) string {
-	var fatal, failed, last, panicked string
+	var fatal, panicked, last string
+	var failed logLine
+	var ended time.Time
 	lines := bufio.NewScanner(bytes.NewReader(log))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -24,23 +29,29 @@ func lastWords(log []byte) string {
 		if text == "" {
 			continue
 		}
-		level, words := readLogLine(text)
-		switch level {
+		l := readLogLine(text)
+		switch l.Level {
 		case "fatal", "panic", "dpanic":
-			fatal = words
+			fatal = l.words()
 		case "error":
-			failed = words
+			failed = l
 		case "":
 			if strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") {
-				panicked = words
+				panicked = text
 			}
 			if strings.HasPrefix(text, "goroutine ") || panicked != "" {
 				continue // a stack trace
 			}
 		}
-		last = words
+		last = l.words()
+		if t := l.time(); !t.IsZero() {
+			ended = t
+		}
 	}
-	for _, words := range []string{fatal, panicked, failed, last} {
+	if ended.Sub(failed.time()) > lastWordsSpan {
+		failed = logLine{}
+	}
+	for _, words := range []string{fatal, panicked, failed.words(), last} {
 		if words != "" {
 			return shorten(strings.Join(strings.Fields(words), " "), lastWordsLength)
 		}
@@ -48,14 +59,26 @@ func lastWords(log []byte) string {
 	return ""
 }
 
-// readLogLine reads a line of etcd's JSON log; a line that is none has no level.
-func readLogLine(text string) (level, words string) {
-	var l struct{ Level, Msg, Error string }
+// logLine is a line of etcd's JSON log; one that is not JSON has no level.
+type logLine struct{ Level, Msg, Error, TS string }
+
+func readLogLine(text string) logLine {
+	var l logLine
 	if json.Unmarshal([]byte(text), &l) != nil || l.Msg == "" {
-		return "", text
+		return logLine{Msg: text}
 	}
+	return l
+}
+
+// time is zero where the line does not tell it. Source: etcd, logutil.DefaultZapLoggerConfig.
+func (l logLine) time() time.Time {
+	t, _ := time.Parse("2006-01-02T15:04:05.000000Z0700", l.TS)
+	return t
+}
+
+func (l logLine) words() string {
 	if l.Error == "" || strings.Contains(l.Msg, l.Error) {
-		return l.Level, l.Msg
+		return l.Msg
 	}
-	return l.Level, l.Msg + ": " + l.Error
+	return l.Msg + ": " + l.Error
 }

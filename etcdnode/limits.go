@@ -20,6 +20,8 @@ const (
 	AnswerWait = time.Second
 	// CallPatience is how long a call on an engine may last before the engine is pinged, again and again.
 	CallPatience = 2 * time.Second
+	// StoppedWait is how long an observation waits for members when it has just seen a member's container stopped.
+	StoppedWait = 30 * time.Millisecond
 	// LookLimit bounds one look at a node's engine.
 	LookLimit = 3 * time.Second
 	// PortLimit bounds the TCP connect that tells whether something listens.
@@ -33,8 +35,10 @@ const (
 	// StopSlack is what a stop may take beyond the grace that etcd is given.
 	StopSlack = 15 * time.Second
 
-	// EndpointLimit bounds all questions of one look at a member.
+	// EndpointLimit bounds all questions of one look at a member, QuorumLimit those of them that need a quorum: without
+	// one there is still time for the local ones.
 	EndpointLimit = time.Second
+	QuorumLimit   = 800 * time.Millisecond
 	// ProposalLimit bounds what goes through raft.
 	ProposalLimit = 5 * time.Second
 )

@@ -54,6 +54,11 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	for i, n := range sc.nodes {
 		o.Nodes = append(o.Nodes, f.nodeStatus(ctx, n, nodes[i], nodeTickets[i]))
 	}
+	if f.newlyStopped(sc.joins, o.Nodes) {
+		// What is to be done about it does not depend on what the others say, and without their leader they say it late.
+		ctx, cancel = context.WithTimeout(ctx, StoppedWait)
+		defer cancel()
+	}
 	var looks []endpointFacts
 	for i, j := range sc.joins {
 		facts := memberFacts(ctx, members[i], memberTickets[i])
@@ -63,6 +68,30 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	o.Etcd = etcdStatus(looks)
 	o.ObservedAt = time.Now().UTC()
 	return o
+}
+
+// newlyStopped reports whether a member's container is seen stopped that was not in the observation before.
+func (f *Fleet) newlyStopped(joins []cke.Join, nodes []cke.NodeStatus) bool {
+	stopped := map[cke.JoinID]bool{}
+	for _, j := range joins {
+		i := slices.IndexFunc(nodes, func(n cke.NodeStatus) bool { return n.Node.Address == j.Node.Address })
+		if i < 0 || !nodes[i].Answered() {
+			continue
+		}
+		if c, there := nodes[i].Of(j.ID); !there || !c.Running() {
+			stopped[j.ID] = true
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.stopped
+	f.stopped = stopped
+	for id := range stopped {
+		if !before[id] {
+			return true
+		}
+	}
+	return false
 }
 
 func wantAll[T any](watches []*watch[T]) []uint64 {

@@ -57,8 +57,7 @@ func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
 			s := newStory(t, 3)
 			d := s.daemon("cke1")
 			before := s.found()
-			tls, err := s.ClientTLS(s.ctx)
-			s.must(err)
+			tls := s.clientTLS()
 			w := s.writer(tls)
 			victim := s.nodes[1]
 			volume := strings.TrimPrefix(lines(s.carried(victim), "volume ")[0], "volume ")

@@ -57,6 +57,14 @@ func (s *story) sameMembers(before cke.Status) {
 	}
 }
 
+// clientTLS is what a client with a certificate of the cluster needs.
+func (s *story) clientTLS() *tls.Config {
+	s.Helper()
+	config, err := s.ClientTLS(s.ctx)
+	s.must(err)
+	return config
+}
+
 // urls are where clients reach the members.
 func (s *story) urls() []string {
 	var all []string

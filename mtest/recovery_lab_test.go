@@ -31,47 +31,53 @@ func (s *story) onAll(do func(lab.Node) error) {
 	s.must(g.Wait())
 }
 
+// Scripts for a node that carries one member.
+const (
+	killEtcd        = "pkill -KILL -x etcd"
+	killContainer   = "docker kill $(docker ps -q)"
+	removeContainer = "docker rm -f $(docker ps -q)"
+)
+
+var disasters = []struct {
+	name   string
+	strike func(*story)
+}{
+	{"one etcd is killed and its engine restarts it", func(s *story) { s.on(s.nodes[0], killEtcd) }},
+	{"one container is killed", func(s *story) { s.on(s.nodes[1], killContainer) }},
+	{"one container is removed", func(s *story) { s.on(s.nodes[2], removeContainer) }},
+	{"all containers are killed", func(s *story) {
+		s.onAll(func(n lab.Node) error {
+			_, err := s.Lab.Exec(s.ctx, n.Name, "sh", "-c", killContainer)
+			return err
+		})
+	}},
+	{"a node loses power and comes back", func(s *story) {
+		s.must(s.Lab.Kill(s.ctx, s.nodes[1].Name))
+		s.must(s.Lab.Start(s.ctx, s.nodes[1].Name))
+	}},
+	{"all nodes lose power at once and come back", func(s *story) {
+		s.onAll(func(n lab.Node) error { return s.Lab.Kill(s.ctx, n.Name) })
+		s.onAll(func(n lab.Node) error { return s.Lab.Start(s.ctx, n.Name) })
+	}},
+	{"a Docker engine is restarted", func(s *story) { s.must(s.Lab.RestartDocker(s.ctx, s.nodes[2].Name)) }},
+	{"a Docker engine crashes", func(s *story) { s.must(s.Lab.CrashDocker(s.ctx, s.nodes[0].Name)) }},
+}
+
 func TestLabRecovery_MembersComeBackOnTheirOwnDataAndNoWriteIsLost(t *testing.T) {
 	s := newStory(t, 3)
 	s.daemon("cke1")
 	before := s.found()
-	tls, err := s.ClientTLS(s.ctx)
-	s.must(err)
+	tls := s.clientTLS()
 	w := s.writer(tls)
-	exec := func(script string) func(lab.Node) error {
-		return func(n lab.Node) error {
-			_, err := s.Lab.Exec(s.ctx, n.Name, "sh", "-c", script)
-			return err
-		}
-	}
-	for _, disaster := range []struct {
-		name   string
-		strike func()
-	}{
-		{"one etcd is killed and its engine restarts it", func() { s.must(exec("pkill -KILL -x etcd")(s.nodes[0])) }},
-		{"one container is killed", func() { s.must(exec("docker kill $(docker ps -q)")(s.nodes[1])) }},
-		{"one container is removed", func() { s.must(exec("docker rm -f $(docker ps -q)")(s.nodes[2])) }},
-		{"all containers are killed", func() { s.onAll(exec("docker kill $(docker ps -q)")) }},
-		{"a node loses power and comes back", func() {
-			s.must(s.Lab.Kill(s.ctx, s.nodes[1].Name))
-			s.must(s.Lab.Start(s.ctx, s.nodes[1].Name))
-		}},
-		{"all nodes lose power at once and come back", func() {
-			s.onAll(func(n lab.Node) error { return s.Lab.Kill(s.ctx, n.Name) })
-			s.onAll(func(n lab.Node) error { return s.Lab.Start(s.ctx, n.Name) })
-		}},
-		{"a Docker engine is restarted", func() { s.must(s.Lab.RestartDocker(s.ctx, s.nodes[2].Name)) }},
-		{"a Docker engine crashes", func() { s.must(s.Lab.CrashDocker(s.ctx, s.nodes[0].Name)) }},
-	} {
-		s.part(disaster.name, func(p *story) {
+	for _, d := range disasters {
+		s.part(d.name, func(s *story) {
 			s.must(w.Await(s.within(seenLimit), 30))
 			w.TakeGap()
-			disaster.strike()
-			began := time.Now()
-			p.await("a look after it", seenLimit, func(st cke.Status) bool { return st.ObservedAt.After(began) })
-			p.sameMembers(before)
+			d.strike(s)
+			s.lookedAfter(time.Now())
+			s.sameMembers(before)
 			s.must(w.Await(s.within(seenLimit), 30))
-			p.Logf("the longest time without an acknowledged write: %s", w.TakeGap().Round(time.Millisecond))
+			s.Logf("the longest time without an acknowledged write: %s", w.TakeGap().Round(time.Millisecond))
 			s.must(w.Check(s.within(seenLimit), s.urls(), tls))
 		})
 	}
@@ -84,4 +90,10 @@ func TestLabRecovery_MembersComeBackOnTheirOwnDataAndNoWriteIsLost(t *testing.T)
 			t.Errorf("operation %+v", r)
 		}
 	}
+}
+
+// lookedAfter waits for a look at the cluster that began after then.
+func (s *story) lookedAfter(then time.Time) {
+	s.Helper()
+	s.await("a look after it", seenLimit, func(st cke.Status) bool { return st.ObservedAt.After(then) })
 }

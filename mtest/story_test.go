@@ -296,8 +296,7 @@ func (s *story) oneCluster() cke.Status {
 			s.Errorf("%s: container and volume differ:\n%s", n.Name, has)
 		}
 	}
-	tls, err := s.ClientTLS(s.ctx)
-	s.must(err)
+	tls := s.clientTLS()
 	for _, n := range s.nodes {
 		s.must(s.oneOf(n, st, rig.URL(n), tls))
 	}

@@ -38,7 +38,7 @@ func (a AbandonBootstrap) Targets() []string { return joinNames(a.Reachable) }
 func (a AbandonBootstrap) Stages() []Stage {
 	var stop, remove Stage
 	for _, j := range a.Reachable {
-		stop = append(stop, stopStep(j))
+		stop = append(stop, only(isForming, stopStep(j)))
 		remove = append(remove, removeStep(j))
 	}
 	record := Step{Name: "record-abandoned", Run: a.recordAbandoned}
@@ -54,8 +54,8 @@ func (a AbandonBootstrap) recordAbandoned(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	if id.Incarnation == nil || id.Incarnation.State != cke.Forming {
-		return fmt.Errorf("the cluster is not forming: %w", cke.ErrConflict)
+	if err := isForming(id); err != nil {
+		return err
 	}
 	started := 0
 	for _, j := range id.Joins {
@@ -82,27 +82,52 @@ func (CleanUp) Name() string { return "clean-up" }
 // Targets implements Operation.
 func (c CleanUp) Targets() []string { return joinNames(c.Left) }
 
-// Stages implements Operation.
+// Stages implements Operation. One node that fails does not keep the others from being cleaned: each has one step.
 func (c CleanUp) Stages() []Stage {
-	var stop, remove Stage
+	var clean Stage
 	for _, j := range c.Left {
-		guarded := func(run func(context.Context, Env) error) func(context.Context, Env) error {
-			return func(ctx context.Context, e Env) error {
-				id, err := e.Ledger.Identity(ctx)
-				if err != nil {
+		stop, remove := stopStep(j), removeStep(j)
+		clean = append(clean, only(wasAbandoned(j), Step{Name: "clean", Node: j.Node.Name(), Limit: stopLimit + DefaultStepLimit,
+			Run: func(ctx context.Context, e Env) error {
+				if err := stop.Run(ctx, e); err != nil {
 					return err
 				}
-				if !id.Incarnation.WasAbandoned(j.Incarnation) {
-					return fmt.Errorf("incarnation %s was not abandoned: %w", j.Incarnation, cke.ErrConflict)
-				}
-				return run(ctx, e)
-			}
-		}
-		s, r := stopStep(j), removeStep(j)
-		s.Run, r.Run = guarded(s.Run), guarded(r.Run)
-		stop, remove = append(stop, s), append(remove, r)
+				return remove.Run(ctx, e)
+			}}))
 	}
-	return []Stage{stop, remove}
+	return []Stage{clean}
+}
+
+// only lets a step run while the cluster's identity is as it must be, which is read anew.
+func only(allowed func(cke.Identity) error, s Step) Step {
+	run := s.Run
+	s.Run = func(ctx context.Context, e Env) error {
+		id, err := e.Ledger.Identity(ctx)
+		if err != nil {
+			return err
+		}
+		if err := allowed(id); err != nil {
+			return err
+		}
+		return run(ctx, e)
+	}
+	return s
+}
+
+func isForming(id cke.Identity) error {
+	if id.Incarnation == nil || id.Incarnation.State != cke.Forming {
+		return fmt.Errorf("the cluster is not forming: %w", cke.ErrConflict)
+	}
+	return nil
+}
+
+func wasAbandoned(j cke.Join) func(cke.Identity) error {
+	return func(id cke.Identity) error {
+		if !id.Incarnation.WasAbandoned(j.Incarnation) {
+			return fmt.Errorf("incarnation %s was not abandoned: %w", j.Incarnation, cke.ErrConflict)
+		}
+		return nil
+	}
 }
 
 // stopStep stops the join's container if there is one.
@@ -119,15 +144,24 @@ func stopStep(j cke.Join) Step {
 // removeStep removes the join's container, then its volume.
 func removeStep(j cke.Join) Step {
 	return Step{Name: "remove", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error {
-		m := e.Machines.Machine(j.Node)
-		if err := m.RemoveContainer(ctx, j); err != nil && !errors.Is(err, cke.ErrNotFound) {
+		if err := removeContainer(ctx, e, j); err != nil {
 			return err
 		}
-		if err := m.RemoveVolume(ctx, j); err != nil && !errors.Is(err, cke.ErrNotFound) {
-			return err
+		err := e.Machines.Machine(j.Node).RemoveVolume(ctx, j)
+		if errors.Is(err, cke.ErrNotFound) {
+			return nil
 		}
-		return nil
+		return err
 	}}
+}
+
+// removeContainer removes the join's container if there is one; its volume stays.
+func removeContainer(ctx context.Context, e Env, j cke.Join) error {
+	err := e.Machines.Machine(j.Node).RemoveContainer(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 func joinNames(joins []cke.Join) []string {

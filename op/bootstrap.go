@@ -93,13 +93,12 @@ func forming(ctx context.Context, e Env, n cke.Node) (cke.Incarnation, cke.Join,
 	if err != nil {
 		return cke.Incarnation{}, cke.Join{}, err
 	}
-	inc := id.Incarnation
-	if inc == nil || inc.State != cke.Forming {
-		return cke.Incarnation{}, cke.Join{}, fmt.Errorf("the cluster is not forming: %w", cke.ErrConflict)
+	if err := isForming(id); err != nil {
+		return cke.Incarnation{}, cke.Join{}, err
 	}
 	for _, j := range id.Joins {
 		if j.Node.Address == n.Address {
-			return *inc, j, nil
+			return *id.Incarnation, j, nil
 		}
 	}
 	return cke.Incarnation{}, cke.Join{}, fmt.Errorf("%s is no founder: %w", n.Name(), cke.ErrConflict)
@@ -222,10 +221,10 @@ func (b Bootstrap) recordFormed(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	inc := id.Incarnation
-	if inc == nil || inc.State != cke.Forming {
-		return fmt.Errorf("the cluster is not forming: %w", cke.ErrConflict)
+	if err := isForming(id); err != nil {
+		return err
 	}
+	inc := id.Incarnation
 	joins := slices.Clone(id.Joins)
 	for i := range joins {
 		clusterID, members, err := e.Etcd.Members(ctx, joins[i].ClientURL())

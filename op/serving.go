@@ -20,6 +20,7 @@ const (
 // awaitServing returns once the member answers a linearizable read, or when its process ended, or with ctx.
 func awaitServing(ctx context.Context, e Env, j cke.Join) error {
 	var last cke.EndpointStatus
+	var ended *cke.Error // why etcd ended last, while the engine starts it again and again
 	looked := e.Now()
 	for {
 		last = e.Etcd.Endpoint(ctx, j.ClientURL())
@@ -28,11 +29,16 @@ func awaitServing(ctx context.Context, e Env, j cke.Join) error {
 		}
 		if now := e.Now(); now.Sub(looked) >= containerEvery {
 			looked = now
-			if err := stillRunning(ctx, e, j); err != nil {
+			var err error
+			if ended, err = stillRunning(ctx, e, j, ended); err != nil {
 				return err
 			}
 		}
 		if err := e.Pause(ctx, lookEvery); err != nil {
+			if ended != nil {
+				ended.Err = err
+				return ended
+			}
 			return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("the member on %s does not serve yet", j.Node.Name()), Facts: silence(last), Err: err}
 		}
 	}
@@ -45,18 +51,21 @@ func silence(e cke.EndpointStatus) []string {
 	return []string{"it answers, but no linearizable read succeeds: no leader or no quorum"}
 }
 
-// stillRunning fails with the last words of an etcd that exited.
-func stillRunning(ctx context.Context, e Env, j cke.Join) error {
+// stillRunning fails with the last words of an etcd that exited. Of one that the engine starts again it returns them,
+// and else what was known before: between two starts it runs for a moment.
+func stillRunning(ctx context.Context, e Env, j cke.Join, before *cke.Error) (*cke.Error, error) {
 	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
 	switch {
 	case errors.Is(err, cke.ErrNotFound):
-		return fmt.Errorf("the container of %s has gone: %w", j.Node.Name(), err)
+		return nil, fmt.Errorf("the container of %s has gone: %w", j.Node.Name(), err)
 	case err != nil:
-		return nil // unknown: the endpoint decides
-	case c.State != cke.ContainerExited && c.State != cke.ContainerDead:
-		return nil
+		return before, nil // unknown: the endpoint decides
+	case c.State == cke.ContainerRestarting:
+		return Exited(j.Node.Name(), c), nil
+	case c.State == cke.ContainerExited, c.State == cke.ContainerDead:
+		return nil, Exited(j.Node.Name(), c)
 	}
-	return Exited(j.Node.Name(), c)
+	return before, nil
 }
 
 // Exited turns a container that ended into an error with its last words and, where they tell, a better code.

@@ -14,6 +14,7 @@ const RejoinLimit = 20 * time.Second
 
 // StartMembers starts members on their own data, all at once.
 type StartMembers struct {
+	// Joins say where each node is reached now, in Join.Node; all else is read from the ledger.
 	Joins []cke.Join
 	// AwaitServing tells to wait until each answers linearizable reads. Without a quorum there may be too few
 	// members for that: then local reads are enough.
@@ -33,7 +34,7 @@ func (s StartMembers) Stages() []Stage {
 	var start, serve Stage
 	for _, j := range s.Joins {
 		start = append(start, Step{Name: "start", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
-			return startOnOwnData(ctx, e, j.ID)
+			return startOnOwnData(ctx, e, j)
 		}})
 		if s.AwaitServing {
 			serve = append(serve, Step{Name: "serve", Node: j.Node.Name(), Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error {
@@ -49,15 +50,16 @@ func (s StartMembers) Stages() []Stage {
 
 // startOnOwnData starts the member of a join, and refuses unless its volume holds a write-ahead log. A container
 // that still carries the arguments of its first start is made anew with those of StartOwnData.
-func startOnOwnData(ctx context.Context, e Env, id cke.JoinID) error {
+func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 	identity, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
 	}
-	j, ok := identity.Join(id)
+	j, ok := identity.Join(wanted.ID)
 	if !ok || identity.Incarnation == nil || identity.Incarnation.State != cke.Formed {
-		return fmt.Errorf("join %s is no membership of a formed cluster: %w", id, cke.ErrConflict)
+		return fmt.Errorf("join %s is no membership of a formed cluster: %w", wanted.ID, cke.ErrConflict)
 	}
+	j.Node = wanted.Node
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
 	if err == nil && c.Running() {

@@ -12,6 +12,10 @@ import (
 	"cke"
 )
 
+var (
+	dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+)
+
 // Paths within a member's volume of what MemberFiles returns.
 const (
 	PeerCAFile   = "pki/peer-ca.crt"
@@ -91,5 +95,5 @@ func isDNSName(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil || len(s) > 253 {
 		return false
 	}
-	return regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`).MatchString(s)
+	return dnsName.MatchString(s)
 }

@@ -7,34 +7,58 @@ import (
 	"cke/op"
 )
 
-// withoutQuorum: the cluster was formed and no linearizable read succeeds. Known members are started on their own
-// data, all at once, since one by one they would wait for each other. Nothing else is changed.
+// startStopped: a member's container is stopped or missing while its node answers and its volume is there. Starting
+// members on their own data is right with a quorum and without one, so nothing is waited for; all are started at once,
+// since after the loss of a quorum they would wait for each other.
+func startStopped(in Input) (Decision, bool) {
+	stopped := startable(in)
+	if len(stopped) == 0 {
+		return Decision{}, false
+	}
+	var names []string
+	for _, j := range stopped {
+		names = append(names, j.Node.Name())
+	}
+	running, need := runningMembers(in), cke.Quorum(len(in.Identity.Joins))
+	reason := and(names) + " stopped; the data is there"
+	if running < need {
+		reason = fmt.Sprintf("quorum is lost, %d of %d members run and %d are needed: %s", running, len(in.Identity.Joins), need, reason)
+	}
+	return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: running+len(stopped) >= need}, Reason: reason}, true
+}
+
+// runningMembers counts members whose container is seen running.
+func runningMembers(in Input) int {
+	running := 0
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		if c, there := n.Of(j.ID); there && n.Answered() && c.Running() {
+			running++
+		}
+	}
+	return running
+}
+
+// withoutQuorum: the cluster was formed, no linearizable read succeeds, and no member can be started. Nothing is
+// changed: a second cluster would be the worst outcome.
 func withoutQuorum(in Input) (Decision, bool) {
 	if in.Seen.Etcd.Quorate {
 		return Decision{}, false
 	}
-	n, running, stopped := len(in.Identity.Joins), 0, startable(in)
+	if p := allBlank(in); p != nil {
+		return Decision{Blockers: []cke.Problem{*p}, Reason: p.Message}, true
+	}
 	var blockers []cke.Problem
 	for _, j := range in.Identity.Joins {
-		if c, ok := in.node(j.Node).Of(j.ID); ok && in.node(j.Node).Answered() && c.Running() {
-			running++
-		}
 		if p := memberProblem(in, j); p != nil {
 			blockers = append(blockers, *p)
 		}
 	}
-	if len(stopped) > 0 {
-		return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: running+len(stopped) >= cke.Quorum(n)},
-			Reason:   fmt.Sprintf("quorum is lost (%d of %d members run, %d needed); stopped members are started on their own data", running, n, cke.Quorum(n)),
-			Blockers: blockers}, true
-	}
-	if p := allBlank(in); p != nil {
-		return Decision{Blockers: []cke.Problem{*p}, Reason: p.Message}, true
-	}
 	if blockers == nil {
 		return Decision{Reason: "members are electing a leader"}, true
 	}
-	return Decision{Blockers: blockers, Reason: fmt.Sprintf("no quorum: %d members run, %d of %d needed; waiting for %s", running, cke.Quorum(n), n, nodesOf(blockers))}, true
+	n := len(in.Identity.Joins)
+	return Decision{Blockers: blockers, Reason: fmt.Sprintf("no quorum: %d of %d members run, %d are needed; waiting for %s", runningMembers(in), n, cke.Quorum(n), nodesOf(blockers))}, true
 }
 
 // allBlank: every member's node answers and none holds anything of the cluster.
@@ -50,19 +74,6 @@ func allBlank(in Input) *cke.Problem {
 	return &cke.Problem{Code: cke.CodeBlankNodes,
 		Message: "the cluster was formed, but no node holds any of its data; a second cluster is never bootstrapped under its name",
 		Remedy:  "bring the disks back, or restore from a backup"}
-}
-
-// startStopped: quorum holds and a member's container is stopped or missing while its data is there.
-func startStopped(in Input) (Decision, bool) {
-	stopped := startable(in)
-	if len(stopped) == 0 {
-		return Decision{}, false
-	}
-	var names []string
-	for _, j := range stopped {
-		names = append(names, j.Node.Name())
-	}
-	return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: true}, Reason: fmt.Sprintf("%s stopped; its data is there", and(names))}, true
 }
 
 // startable returns the members whose node answers, whose container does not run, and whose volume is there and not

@@ -87,6 +87,10 @@ func members(in Input, prev []cke.MemberStatus) []cke.MemberStatus {
 			if p.Name == all[i].Name && p.State == all[i].State && !p.Since.IsZero() {
 				all[i].Since = p.Since
 			}
+			// A certificate does not change while nobody can look at it.
+			if p.Join == all[i].Join && all[i].CertNotAfter.IsZero() {
+				all[i].CertNotAfter = p.CertNotAfter
+			}
 		}
 	}
 	return all

@@ -20,7 +20,7 @@ type container struct {
 	node    *Node
 	spec    cke.MemberSpec
 	foreign bool
-	// keep is the restart policy unless-stopped; stoppedByHand overrides it until the next start.
+	// keep is the restart policy always; stoppedByHand overrides it until the next start.
 	keep, stoppedByHand bool
 	restarts            int
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"cke"
 )
 
@@ -30,17 +32,8 @@ func campaigning(t testing.TB, s *Store, cluster, host string, nth int64) <-chan
 		}
 		elected <- term
 	}()
-	r := under(s.keys.candidates(cluster))
-	for queue := s.client.Watch(testContext(t), r.start, r.options()...); ; {
-		all, err := s.client.Get(testContext(t), r.start, r.options()...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all.Count >= nth {
-			return elected
-		}
-		<-queue
-	}
+	awaitQueue(t, s, cluster, nth)
+	return elected
 }
 
 func awaitTerm(t testing.TB, elected <-chan *Term) *Term {
@@ -102,21 +95,20 @@ func TestCampaign_LeavesTheQueueWithItsContext(t *testing.T) {
 		_, err := b.Campaign(ctx, "prod", "b")
 		done <- err
 	}()
-	awaitQueue(t, a, 2)
+	awaitQueue(t, a, "prod", 2)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	awaitQueue(t, a, 1)
+	awaitQueue(t, a, "prod", 1)
 }
 
-// awaitQueue waits until the queue of prod has n candidates.
-func awaitQueue(t testing.TB, s *Store, n int64) {
+// awaitQueue waits until the cluster's queue has n candidates.
+func awaitQueue(t testing.TB, s *Store, cluster string, n int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	r := under(s.keys.candidates("prod"))
-	queue := s.client.Watch(ctx, r.start, r.options()...)
+	r := under(s.keys.candidates(cluster))
 	for {
 		all, err := s.client.Get(ctx, r.start, r.options()...)
 		if err != nil {
@@ -125,7 +117,9 @@ func awaitQueue(t testing.TB, s *Store, n int64) {
 		if all.Count == n {
 			return
 		}
-		<-queue
+		watched, unwatch := context.WithCancel(ctx)
+		<-s.client.Watch(watched, r.start, r.options(clientv3.WithRev(all.Header.Revision+1))...)
+		unwatch()
 	}
 }
 

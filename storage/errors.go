@@ -69,7 +69,7 @@ func codeOf(err error) codes.Code {
 // unknownOutcome reports whether a write that failed with err may have happened all the same.
 func unknownOutcome(err error) bool {
 	switch codeOf(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Unknown:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Canceled:
 		return true
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)

@@ -20,6 +20,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"golang.org/x/crypto/bcrypt"
 )
 
 // startExternal runs an etcd as an operator would have it: on TCP, with TLS, users, and a role below the prefix only.
@@ -42,6 +43,7 @@ func startExternal(t testing.TB) Config {
 	cfg.ListenClientUrls = []url.URL{{Scheme: "https", Host: "127.0.0.1:0"}}
 	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
 	cfg.InitialCluster = "external=" + peer.String()
+	cfg.BcryptCost = uint(bcrypt.MinCost)
 	cfg.TickMs, cfg.ElectionMs = embeddedTickMs, embeddedElectionMs
 	cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = c.TLS.CAFile, filepath.Join(dir, "server.key")
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapToSlog(slog.New(slog.DiscardHandler), serverLevel))

@@ -95,7 +95,7 @@ func TestFinishDelete_LeavesTheArchiveAndNothingElse(t *testing.T) {
 		_, err := other.Campaign(context.Background(), "prod", "next")
 		next <- err
 	}()
-	awaitQueue(t, s, 2)
+	awaitQueue(t, s, "prod", 2)
 	inc := cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now())
 	for what, err := range map[string]error{
 		"incarnation": term.CreateIncarnation(ctx, inc),

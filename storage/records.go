@@ -23,8 +23,8 @@ func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
 	return t.write(ctx, "store the status of "+t.cluster, nil, op)
 }
 
-// AppendRecord stores a new record and returns it with its id, and with cluster, and term filled in. The oldest
-// records go when there are more than 500.
+// AppendRecord stores a new record and returns it with its id, cluster and term filled in. The oldest records go when
+// there are more than 500. When the store stops answering in the middle, the record may be there all the same.
 func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
 	tried := "record an operation on " + t.cluster
 	r.Cluster, r.Term = t.cluster, t.number

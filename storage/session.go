@@ -99,9 +99,10 @@ func (ses *session) watchClock() {
 	}
 }
 
-// keepAlive renews the lease every fifth of its time to live; what fails is tried again soon.
+// keepAlive renews the lease every fifth of its time to live. An attempt has a third of it: a new stream may need a
+// login first, and two attempts fit in after one that failed.
 func (ses *session) keepAlive() {
-	period, pause := ses.s.ttl/5, ses.s.ttl/50
+	period, patience, pause := ses.s.ttl/5, ses.s.ttl/3, ses.s.ttl/50
 	var line renewals
 	defer line.hangUp()
 	for wait := period; ; {
@@ -111,7 +112,7 @@ func (ses *session) keepAlive() {
 			return
 		}
 		sent := time.Now()
-		err := line.renew(ses, period)
+		err := line.renew(ses, patience)
 		switch {
 		case err == nil:
 			ses.confirm(sent)

@@ -105,7 +105,7 @@ func (s *Store) connect(ctx context.Context, cfg clientv3.Config) (err error) {
 		return nil
 	}
 	if ctx.Err() != nil {
-		err = errors.Join(ctx.Err(), err)
+		err = fmt.Errorf("%w (%v)", ctx.Err(), err) // err may well be the end of life
 	}
 	return s.fail("open the store", err)
 }

@@ -14,12 +14,13 @@ import (
 	"cke/backup"
 	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
 	"cke/backup/take"
 )
 
 // history drives a cluster at random and remembers what it held at every revision.
 type history struct {
-	*rig
+	*taketest.Rig
 	rt        *rapid.T
 	bucket    *backuptest.Memory
 	config    take.Config
@@ -36,7 +37,7 @@ func (h *history) key() string {
 }
 
 func (h *history) value() string {
-	switch rapid.IntRange(0, 20).Draw(h.rt, "size") {
+	switch rapid.IntRange(0, 60).Draw(h.rt, "size") {
 	case 0:
 		return ""
 	case 1:
@@ -57,13 +58,13 @@ func random(n int) string {
 
 // note remembers the present state.
 func (h *history) note() {
-	st := h.server.State(h.t, 0)
+	st := h.Server.State(h.T, 0)
 	h.states[st.Revision] = st
 }
 
 func (h *history) do() {
-	ctx := etcdtest.Context(h.t)
-	cli := h.server.Client
+	ctx := etcdtest.Context(h.T)
+	cli := h.Server.Client
 	var err error
 	switch rapid.IntRange(0, 15).Draw(h.rt, "op") {
 	case 0, 1, 2, 3, 4:
@@ -103,71 +104,71 @@ func (h *history) do() {
 	case 12:
 		h.compact()
 	case 13:
-		h.flush()
+		h.Flush()
 	case 14:
 		if rapid.Bool().Draw(h.rt, "full") {
-			_, err = h.taker.Full(ctx)
+			_, err = h.Taker.Full(ctx)
 		} else {
 			h.roles++
 			_, err = cli.RoleAdd(ctx, fmt.Sprint("role", h.roles))
 		}
 	case 15:
-		if err = h.stop(); err == nil {
+		if err = h.Stop(); err == nil {
 			h.begin()
 		}
 	}
 	if err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	h.note()
 }
 
 // compact compacts to what was backed up already, as a cluster does of which the backups keep up.
 func (h *history) compact() {
-	h.flush()
-	now := h.server.State(h.t, 0).Revision
+	h.Flush()
+	now := h.Server.State(h.T, 0).Revision
 	if h.compacted+1 >= now {
 		return
 	}
 	rev := rapid.Int64Range(h.compacted+1, now-1).Draw(h.rt, "compact")
-	if _, err := h.server.Client.Compact(etcdtest.Context(h.t), rev, clientv3.WithCompactPhysical()); err != nil {
-		h.t.Fatal(err)
+	if _, err := h.Server.Client.Compact(etcdtest.Context(h.T), rev, clientv3.WithCompactPhysical()); err != nil {
+		h.T.Fatal(err)
 	}
 	h.compacted = rev
 }
 
 func (h *history) begin() {
-	h.rig = start(h.t, h.server, h.config)
+	h.Rig = taketest.Start(h.T, h.Server, h.config)
 }
 
 // check extracts a revision and compares it with what was remembered.
 func (h *history) check(revision int64) {
-	got, x := extract(h.t, h.store(), backup.At{Revision: revision})
+	got, x := taketest.Extract(h.T, h.Store(), backup.At{Revision: revision})
 	if x.Revision != revision {
-		h.t.Fatalf("extracted %d instead of %d", x.Revision, revision)
+		h.T.Fatalf("extracted %d instead of %d", x.Revision, revision)
 	}
 	if want, ok := h.states[revision]; ok {
-		sameState(h.t, want, got.State(h.t, 0))
+		taketest.SameState(h.T, want, got.State(h.T, 0))
 		for _, kv := range want.KVs {
 			if kv.Lease != 0 && got.LeaseOf(kv.Key) != kv.Lease {
-				h.t.Errorf("revision %d: key %s has lost its lease", revision, kv.Key)
+				h.T.Errorf("revision %d: key %s has lost its lease", revision, kv.Key)
 			}
 		}
 	}
 	if revision <= h.compacted {
 		return
 	}
-	want := h.server.Hash(h.t, revision)
-	if have := got.Hash(h.t, revision); have.CompactRevision < want.CompactRevision {
-		got.Compact(h.t, want.CompactRevision)
+	want := h.Server.Hash(h.T, revision)
+	if have := got.Hash(h.T, revision); have.CompactRevision < want.CompactRevision {
+		got.Compact(h.T, want.CompactRevision)
 	}
-	if have := got.Hash(h.t, revision); have != want {
-		h.t.Errorf("revision %d: hash %+v, in the cluster %+v", revision, have, want)
+	if have := got.Hash(h.T, revision); have != want {
+		h.T.Errorf("revision %d: hash %+v, in the cluster %+v", revision, have, want)
 	}
 }
 
 func TestProperty_AnyHistoryIsRestoredExactlyAtAnyRevision(t *testing.T) {
-	checks := "12"
+	checks := "25"
 	if testing.Short() {
 		checks = "10" // rapid divides by five
 	}
@@ -180,27 +181,27 @@ func TestProperty_AnyHistoryIsRestoredExactlyAtAnyRevision(t *testing.T) {
 		t.Run("history", func(t *testing.T) {
 			s := etcdtest.Start(t, etcdtest.Options{})
 			h := &history{rt: rt, bucket: backuptest.NewMemory(), states: map[int64]etcdtest.State{}}
-			h.config = config(s, h.bucket)
-			h.rig = &rig{t: t, server: s}
-			h.put("k00", "first")
+			h.config = taketest.Config(s, h.bucket)
+			h.Rig = &taketest.Rig{T: t, Server: s}
+			h.Put("k00", "first")
 			h.note()
 			h.begin()
-			full := h.await(take.FullStored).Header
+			full := h.Await(take.FullStored).Header
 			h.covered = full.Last
 			for range 40 {
 				h.do()
 			}
-			h.flush()
+			h.Flush()
 			last := s.State(t, 0)
 			h.check(last.Revision)
 			for range 6 {
 				h.check(rapid.Int64Range(h.covered, last.Revision).Draw(rt, "revision"))
 			}
-			got, _ := extract(t, h.store(), backup.At{})
+			got, _ := taketest.Extract(t, h.Store(), backup.At{})
 			if d := cmp.Diff(last.Leases, got.State(t, 0).Leases); d != "" {
 				t.Errorf("leases differ: %s", d)
 			}
-			if err := h.stop(); err != nil {
+			if err := h.Stop(); err != nil {
 				t.Fatal(err)
 			}
 			if t.Failed() {

@@ -21,9 +21,17 @@ type position struct {
 	authOK   bool
 }
 
-// resume reads from the target where to go on. What cannot be gone on with is told as a gap. With anew it does not try
-// to go on with the deltas that are there.
-func (t *Taker) resume(ctx context.Context, k *cluster, anew bool) (position, error) {
+// mode says how hard a session tries to go on with what is there.
+type mode int
+
+const (
+	fromTail mode = iota // go on where the deltas end
+	fromFull             // changes after them are gone from etcd: go on after the newest full, if that is newer
+	fromNow              // begin anew
+)
+
+// resume reads from the target where to go on.
+func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error) {
 	l, err := t.c.store().Lineage(ctx, t.c.Lineage)
 	if err != nil {
 		return position{}, fmt.Errorf("read the target: %w", err)
@@ -38,12 +46,15 @@ func (t *Taker) resume(ctx context.Context, k *cluster, anew bool) (position, er
 		if newest.Revision > now {
 			return p, &stopError{fmt.Errorf("%w: it is at revision %d, a full of lineage %s has %d", ErrDiverged, now, l.Name, newest.Revision)}
 		}
-		p.lastFull = newest.Time
-		if h, err := backup.ReadHeader(ctx, t.c.Bucket, newest.Place); err == nil {
-			p.auth, p.authOK = h.AuthRevision, true
-		} else if !backup.IsDamage(err) {
+		h, err := backup.ReadHeader(ctx, t.c.Bucket, newest.Place)
+		if err != nil && !backup.IsDamage(err) {
 			return p, err
 		}
+		if err == nil && m != fromNow {
+			p = fresh(newest.Revision)
+			p.full = false
+		}
+		p.lastFull, p.auth, p.authOK = newest.Time, h.AuthRevision, err == nil
 	}
 	last := tail(&l)
 	if last == nil {
@@ -52,11 +63,15 @@ func (t *Taker) resume(ctx context.Context, k *cluster, anew bool) (position, er
 	if last.Last > now {
 		return p, &stopError{fmt.Errorf("%w: it is at revision %d, the deltas of lineage %s go to %d", ErrDiverged, now, l.Name, last.Last)}
 	}
-	if anew {
-		return p, nil
-	}
-	if last.Damage != nil {
-		t.tell(Event{Type: Gap, From: last.Last + 1, To: now, Err: last.Damage})
+	if m != fromTail || last.Damage != nil {
+		if p.next <= last.Last+1 { // the full is no newer than what is lost
+			auth := p
+			p = fresh(now)
+			p.lastFull, p.auth, p.authOK = auth.lastFull, auth.auth, auth.authOK
+		}
+		if m == fromTail {
+			t.tell(Event{Type: Gap, From: last.Last + 1, To: p.next - 1, Err: last.Damage})
+		}
 		return p, nil
 	}
 	newest := last.Deltas[len(last.Deltas)-1]

@@ -21,6 +21,8 @@ type session struct {
 	o   *observer
 	ctx context.Context
 
+	mode     mode
+	received bool // something came by the watch
 	at       position
 	endWatch context.CancelFunc
 	builder  *backup.DeltaWriter
@@ -59,7 +61,12 @@ type sentDelta struct {
 
 // session works until ctx ends or something breaks the stream.
 func (t *Taker) session(parent context.Context, k *cluster, after error) error {
-	at, err := t.resume(parent, k, errors.Is(after, errGap))
+	var g *gapError
+	m := fromTail
+	if errors.As(after, &g) {
+		m = g.next
+	}
+	at, err := t.resume(parent, k, m)
 	if err != nil {
 		if parent.Err() == nil {
 			t.tell(Event{Type: ClusterFailed, Err: err})
@@ -69,7 +76,7 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 	// What is under way outlives parent for a moment, so that the last delta can be stored.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	defer cancel()
-	s := &session{t: t, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(),
+	s := &session{t: t, mode: m, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(),
 		stored: at.next - 1, marks: make(chan flush)}
 	s.at.full = s.at.full || errors.Is(after, errOverflow)
 	leasesDone := make(chan struct{})
@@ -172,6 +179,7 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 			Version: e.Kv.Version, Lease: e.Kv.Lease, Delete: e.Type == mvccpb.Event_DELETE,
 		})
 	}
+	s.received = true
 	empty := s.builder.Empty()
 	if err := s.builder.Add(s.changes, s.t.c.Now()); err != nil {
 		if errors.Is(err, backup.ErrGap) {
@@ -198,7 +206,10 @@ func (s *session) gap(cause error) error {
 	if err := s.drain(); err != nil {
 		s.t.tell(Event{Type: TargetFailed, Err: fmt.Errorf("changes up to the gap are lost: %w", err)})
 	}
-	return errGap
+	if s.received {
+		return &gapError{fromFull}
+	}
+	return &gapError{min(s.mode+1, fromNow)}
 }
 
 func (s *session) buffered() int64 { return s.builder.Size() + s.sentSize }

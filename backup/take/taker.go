@@ -109,7 +109,8 @@ func (t *Taker) Run(ctx context.Context) error {
 		if time.Since(begun) > time.Minute {
 			pause.Reset()
 		}
-		if errors.Is(err, errGap) || errors.Is(err, errTaken) {
+		var gap *gapError
+		if errors.As(err, &gap) || errors.Is(err, errTaken) {
 			continue
 		}
 		t.wait(ctx, pause.NextBackOff())
@@ -153,9 +154,13 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
+// gapError ends a stream: changes are missing. next is how the next session begins.
+type gapError struct{ next mode }
+
+func (e *gapError) Error() string { return "changes are missing" }
+
 var (
 	errOverflow = errors.New("the target is too slow for the buffer: what was buffered is dropped, and a full follows")
-	errGap      = errors.New("changes are missing")
 	errTaken    = errors.New("another writer has extended the stream")
 )
 

@@ -27,7 +27,7 @@ func newClusterDeleteCommand(a *app) *cobra.Command {
 
 It cannot be taken back, so it is confirmed by typing the cluster's name, or with --confirm NAME. It ends when every
 node that carries a member has answered.`,
-		Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: first(a.completeClusters()),
+		Args: arguments(1, 1), ValidArgsFunction: first(a.completeClusters()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.chooseCluster(cmd, args); err != nil {
 				return err

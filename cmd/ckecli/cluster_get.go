@@ -24,7 +24,7 @@ func newClusterGetCommand(a *app) *cobra.Command {
 		Long: `Show the stored cluster file as it was written, ready to be edited and set again.
 
 With -o json it comes with its revision, when it was set and by whom.`,
-		Args: usage(cobra.MaximumNArgs(1)), ValidArgsFunction: first(a.completeClusters()),
+		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.chooseCluster(cmd, args); err != nil {
 				return err

@@ -18,7 +18,7 @@ func newClusterInitCommand(a *app) *cobra.Command {
 		Short:   "Write a cluster file to start from",
 		Long:    "Write a cluster file with these nodes as control-plane nodes, and comments on what else it can say, to stdout.",
 		Example: "  ckecli cluster init --name prod cke@10.0.0.11 cke@10.0.0.12 cke@10.0.0.13 > cluster.yml",
-		Args:    usage(cobra.MinimumNArgs(1)),
+		Args:    arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var faulty *cke.Error
 			err := runInit(a, name, args)

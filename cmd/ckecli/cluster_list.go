@@ -31,7 +31,7 @@ type listed struct {
 
 func newClusterListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List all clusters", Args: usage(cobra.NoArgs),
+		Use: "list", Aliases: []string{"ls"}, Short: "List all clusters", Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect(cmd.Context())
 			if err != nil {

@@ -15,7 +15,7 @@ func newClusterLogCommand(a *app) *cobra.Command {
 	var n int
 	cmd := &cobra.Command{
 		Use: "log [NAME]", Short: "Show the revisions of a cluster file, newest first",
-		Args: usage(cobra.MaximumNArgs(1)), ValidArgsFunction: first(a.completeClusters()),
+		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.chooseCluster(cmd, args); err != nil {
 				return err

@@ -33,7 +33,7 @@ func newClusterSetCommand(a *app) *cobra.Command {
 Every fault in the file is told at once, and nothing is stored then. A file that means the same as the stored one
 makes no new revision. Ctrl-C stops following; the work goes on.`,
 		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml",
-		Args:    usage(cobra.ExactArgs(1)),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("if-revision") {
 				o.ifRevision = &revision

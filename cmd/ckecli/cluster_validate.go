@@ -13,7 +13,7 @@ func newClusterValidateCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE|-",
 		Short: "Check a cluster file; needs no store and changes nothing",
-		Args:  usage(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE:  func(_ *cobra.Command, args []string) error { return runValidate(a, args[0]) },
 	}
 }
@@ -48,7 +48,7 @@ func count(n int, noun string) string {
 
 func newClusterSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Write the JSON schema of cluster files, for editors", Args: usage(cobra.NoArgs),
+		Use: "schema", Short: "Write the JSON schema of cluster files, for editors", Args: arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(a.stdout, "%s\n", cke.ClusterSchema())
 			return err

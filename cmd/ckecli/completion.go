@@ -9,7 +9,7 @@ import (
 )
 
 // completionLimit bounds what pressing Tab waits for.
-const completionLimit = time.Second
+const completionLimit = 2 * time.Second
 
 func newCompletionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -20,7 +20,7 @@ func newCompletionCommand(a *app) *cobra.Command {
   bash:  ckecli completion bash > /etc/bash_completion.d/ckecli
   zsh:   ckecli completion zsh > "${fpath[1]}/_ckecli"
   fish:  ckecli completion fish > ~/.config/fish/completions/ckecli.fish`,
-		Args: usage(cobra.ExactArgs(1)), ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		Args: arguments(1, 1), ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {

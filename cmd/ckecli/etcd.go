@@ -27,7 +27,7 @@ func newEtcdCommand(a *app) *cobra.Command {
 func newMembersCommand(a *app) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "members", Short: "List the members and how each stands", Args: usage(cobra.NoArgs),
+		Use: "members", Short: "List the members and how each stands", Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect(cmd.Context())
 			if err != nil {
@@ -96,7 +96,7 @@ func (a *app) membersView(id cke.Identity, st cke.Status) view {
 func newEndpointsCommand(a *app) *cobra.Command {
 	var join bool
 	cmd := &cobra.Command{
-		Use: "endpoints", Short: "List the URLs for clients", Args: usage(cobra.NoArgs),
+		Use: "endpoints", Short: "List the URLs for clients", Args: arguments(0, 0),
 		Long: "List the URLs at which clients reach the members. Before the cluster is formed they are those of the declared members.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect(cmd.Context())

@@ -34,7 +34,7 @@ func newIssueCommand(a *app) *cobra.Command {
 		Short: "Issue a client certificate",
 		Long: `Issue a client certificate for NAME, and write NAME.crt, NAME.key and ca.crt. Members take NAME for the user
 where etcd's authentication is on. It needs the secret key file of the management host.`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !clientName.MatchString(args[0]) || args[0] == "ca" {
 				return usageError{fmt.Errorf("%q is no name for a client: letters, digits and . _ @ - up to 64, and not \"ca\"", args[0]), cmd.CommandPath()}

@@ -32,7 +32,7 @@ func newHistoryCommand(a *app) *cobra.Command {
 		Long: `Show the operations on a cluster, newest first: what was done, on which nodes, how long it took and why.
 With an ID its steps are shown. With -f steps are told as they happen, until Ctrl-C; with an ID, until it ends.
 Following begins with what is under way, or with the last N operations if -n is given.`,
-		Args: usage(cobra.MaximumNArgs(1)), ValidArgsFunction: first(a.completeRecords()),
+		Args: arguments(0, 1), ValidArgsFunction: first(a.completeRecords()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				id, err := strconv.ParseInt(strings.TrimPrefix(args[0], "#"), 10, 64)

@@ -18,7 +18,7 @@ import (
 
 func newImagesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "images", GroupID: groupEtcd, Args: usage(cobra.NoArgs),
+		Use: "images", GroupID: groupEtcd, Args: arguments(0, 0),
 		Short: "List the images that clusters need, and the archives that hold them",
 		Long: `List the images that clusters need, and the archives on this host that hold them, for nodes that cannot pull.
 An archive is the output of "docker save", compressed or not, in images.archive_dir of the configuration file.`,

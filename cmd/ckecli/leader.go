@@ -21,7 +21,7 @@ type leadership interface {
 func newLeaderCommand(a *app) *cobra.Command {
 	var resign, noWait bool
 	cmd := &cobra.Command{
-		Use: "leader", GroupID: groupSee, Args: usage(cobra.NoArgs),
+		Use: "leader", GroupID: groupSee, Args: arguments(0, 0),
 		Short: "Show which daemon leads a cluster, or ask it to resign",
 		Long: `Show which daemon leads a cluster, and since when.
 

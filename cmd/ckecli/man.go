@@ -11,7 +11,7 @@ import (
 // newManCommand is hidden: it is for those who make packages.
 func newManCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Hidden: true, Args: usage(cobra.ExactArgs(1)),
+		Use: "man DIR", Hidden: true, Args: arguments(1, 1),
 		Short: "Write the manual pages into a directory",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {

@@ -20,7 +20,7 @@ func newNodeCommand(a *app) *cobra.Command {
 func newNodeListCommand(a *app) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes and what is known of them", Args: usage(cobra.NoArgs),
+		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes and what is known of them", Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect(cmd.Context())
 			if err != nil {

@@ -34,7 +34,7 @@ func newNodeAcceptKeyCommand(a *app) *cobra.Command {
 to it until a person has accepted the new key. Compare the fingerprint with the one on the node:
 
   ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub`,
-		Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: first(a.completeNodes()),
+		Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect(cmd.Context())
 			if err != nil {

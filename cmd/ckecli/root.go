@@ -122,11 +122,16 @@ func newGroup(use, group, short string, commands ...*cobra.Command) *cobra.Comma
 	return cmd
 }
 
-// usage makes a wrong number of arguments a usage error.
-func usage(n cobra.PositionalArgs) cobra.PositionalArgs {
+// arguments makes a wrong number of arguments a usage error; most < 0: there may be any number.
+func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := n(cmd, args); err != nil {
-			return usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine()), cmd.CommandPath()}
+		switch {
+		case len(args) < least:
+			return usageError{fmt.Errorf("an argument is missing; usage: %s", cmd.UseLine()), cmd.CommandPath()}
+		case most == 0 && len(args) > 0:
+			return usageError{fmt.Errorf("%s takes no argument, but %q is given", cmd.CommandPath(), args[0]), cmd.CommandPath()}
+		case most > 0 && len(args) > most:
+			return usageError{fmt.Errorf("%q is one argument too many; usage: %s", args[most], cmd.UseLine()), cmd.CommandPath()}
 		}
 		return nil
 	}

@@ -34,7 +34,7 @@ func newSSHKeySetCommand(a *app) *cobra.Command {
 		Use:   "set FILE|-",
 		Short: "Seal a private key in the store",
 		Long:  "Seal a private key in the store, in place of the one that was there. It must have no passphrase.\n\n" + sshKeyScope,
-		Args:  usage(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.connect(cmd.Context())
 			if err != nil {
@@ -128,7 +128,7 @@ func keyFor(i storage.SSHKeyInfo) string {
 
 func newSSHKeyListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the keys, without what is secret", Args: usage(cobra.NoArgs),
+		Use: "list", Aliases: []string{"ls"}, Short: "List the keys, without what is secret", Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect(cmd.Context())
 			if err != nil {
@@ -181,7 +181,7 @@ func newSSHKeyDeleteCommand(a *app) *cobra.Command {
 		Use:   "delete",
 		Short: "Delete a key that is not in use",
 		Long:  "Delete a key. A key without which a declared node could not be reached is in use and stays.\n\n" + sshKeyScope,
-		Args:  usage(cobra.NoArgs),
+		Args:  arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.connect(cmd.Context())
 			if err != nil {

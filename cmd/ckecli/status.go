@@ -34,7 +34,7 @@ func newStatusCommand(a *app) *cobra.Command {
 and what to do about it, the operation under way or why there is none, and who leads.
 
 With --check the exit code tells: 0 ready, 3 degraded, 4 no leader or no status yet, 5 quorum lost.`,
-		Args: usage(cobra.MaximumNArgs(1)), ValidArgsFunction: first(a.completeClusters()),
+		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.check && o.watch {
 				return usageError{errors.New("--check and --watch exclude each other"), cmd.CommandPath()}

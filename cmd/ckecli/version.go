@@ -22,7 +22,7 @@ type versionInfo struct {
 
 func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", GroupID: groupSelf, Args: usage(cobra.NoArgs),
+		Use: "version", GroupID: groupSelf, Args: arguments(0, 0),
 		Short: "Show the version of ckecli",
 		RunE:  func(*cobra.Command, []string) error { return runVersion(a) },
 	}

@@ -65,7 +65,7 @@ func (r *Rig) Launch(name string, args ...string) (*Daemon, error) {
 		return nil, err
 	}
 	defer log.Close()
-	args = append([]string{"--config", r.Config, "--log-level", "debug", "--host-name", name}, args...)
+	args = append([]string{"--config", r.Config, "--host-name", name}, args...)
 	d.cmd = exec.Command(filepath.Join(r.Bin, "cke"), args...)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	d.cmd.Env = append(os.Environ(), "HOME="+r.Dir, "SSH_AUTH_SOCK=")

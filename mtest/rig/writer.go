@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,6 +138,7 @@ func (w *Writer) check(ctx context.Context, url string, tls *tls.Config) error {
 		return err
 	}
 	defer c.Close()
+	expected := w.acknowledged() // before the read: the writing may go on
 	resp, err := c.Get(ctx, w.prefix, clientv3.WithPrefix())
 	if err != nil {
 		return err
@@ -145,16 +147,20 @@ func (w *Writer) check(ctx context.Context, url string, tls *tls.Config) error {
 	for _, kv := range resp.Kvs {
 		found[string(kv.Key)] = string(kv.Value)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var lost []error
-	for key, value := range w.acked {
+	for key, value := range expected {
 		if got, there := found[key]; !there || got != value {
 			lost = append(lost, fmt.Errorf("%s was acknowledged with %q, and is %q", key, value, got))
 		}
 	}
-	if len(lost) > 10 {
-		lost = append(lost[:10], fmt.Errorf("and %d more", len(lost)-10))
+	if more := len(lost) - 10; more > 0 {
+		lost = append(lost[:10], fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(lost...)
+}
+
+func (w *Writer) acknowledged() map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.acked)
 }

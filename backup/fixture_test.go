@@ -1,0 +1,128 @@
+package backup_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+	"cke/backup/take"
+)
+
+// fixture is the backups of a real cluster and what it held: full, three deltas, full, three deltas, encrypted or not.
+type fixture struct {
+	bucket   *backuptest.Memory
+	identity *age.X25519Identity
+	states   map[int64]etcdtest.State
+	fulls    [2]int64
+	last     int64
+}
+
+// makeFixture runs a cluster for a moment. It is fast enough for every test to have its own.
+func makeFixture(t testing.TB, encrypted bool) *fixture {
+	t.Helper()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	f := &fixture{bucket: backuptest.NewMemory(), states: map[int64]etcdtest.State{}}
+	c := taketest.Config(s, f.bucket)
+	if encrypted {
+		id, err := age.GenerateX25519Identity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.identity, c.Recipients = id, []age.Recipient{id.Recipient()}
+	}
+	first := &taketest.Rig{T: t, Server: s}
+	first.Put("a", "1")
+	r := taketest.Start(t, s, c)
+	f.fulls[0] = r.Await(take.FullStored).Header.Last
+	note := func() {
+		st := s.State(t, 0)
+		f.states[st.Revision], f.last = st, st.Revision
+	}
+	note()
+	for i := range 6 {
+		lease, err := s.Client.Grant(etcdtest.Context(t), 3600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range 4 {
+			r.Put(fmt.Sprint("k", (3*i+j)%7), strings.Repeat(fmt.Sprint(i), 50*j))
+			note()
+		}
+		r.Put(fmt.Sprint("leased", i), "x", clientv3.WithLease(lease.ID))
+		note()
+		if _, err := s.Client.Delete(etcdtest.Context(t), fmt.Sprint("k", i)); err != nil {
+			t.Fatal(err)
+		}
+		note()
+		r.Flush()
+		if i == 2 {
+			h, err := r.Taker.Full(etcdtest.Context(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.fulls[1] = h.Last
+		}
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) store(t testing.TB, b backup.Bucket) *backup.Store {
+	s := &backup.Store{Bucket: b, Cluster: "prod", Scratch: t.TempDir(), Retry: backup.Retry{
+		First: time.Millisecond, Longest: time.Millisecond, For: time.Nanosecond,
+	}}
+	if f.identity != nil {
+		s.Identities = []age.Identity{f.identity}
+	}
+	return s
+}
+
+// names returns the objects of a bucket, sorted.
+func names(t testing.TB, b backup.Bucket) []string {
+	t.Helper()
+	objects, err := b.List(etcdtest.Context(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]string, len(objects))
+	for i, o := range objects {
+		list[i] = o.Name
+	}
+	return list
+}
+
+// extractOK checks that a revision comes out exactly.
+func (f *fixture) extractOK(t testing.TB, b backup.Bucket, at backup.At) backup.Extracted {
+	t.Helper()
+	got, x := taketest.Extract(t, f.store(t, b), at)
+	taketest.SameState(t, f.states[x.Revision], got.State(t, 0))
+	return x
+}
+
+// extractBad checks that nothing is written, and returns the damage told.
+func (f *fixture) extractBad(t testing.TB, b backup.Bucket, at backup.At) *backup.DamagedError {
+	t.Helper()
+	dir := t.TempDir()
+	_, err := f.store(t, b).Extract(etcdtest.Context(t), at, filepath.Join(dir, "out"), backup.ExtractOptions{})
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Fatalf("%s was left behind (%v)", left[0].Name(), err)
+	}
+	var d *backup.DamagedError
+	if !errors.As(err, &d) {
+		t.Fatalf("error %v, want a DamagedError", err)
+	}
+	return d
+}

@@ -1,0 +1,113 @@
+package op_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"cke"
+	"cke/op"
+)
+
+func (w *world) empty() bool {
+	for _, n := range w.Nodes() {
+		if c, v := n.Look(); len(c)+len(v) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func TestAbandonBootstrap_StopsThenRecordsThenRemoves(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.runUntil(w.bootstrap(false), "serve")
+		w.mustRun(op.AbandonBootstrap{Reachable: w.joins(), Founders: 3})
+		recorded := w.happened("store.UpdateIncarnation")
+		if w.last("node.StopContainer") > recorded || w.happened("node.RemoveContainer") < recorded {
+			t.Error("not recorded between stop and removal")
+		}
+		if w.Store().Identity().Incarnation.State != cke.Abandoned || !w.empty() || len(w.Violations()) > 0 {
+			t.Errorf("%s %v", w.states(), w.Violations())
+		}
+	})
+}
+
+func TestAbandonBootstrap_RefusesWhereTheSilentCouldHaveAQuorum(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.runUntil(w.bootstrap(false), "serve")
+		_, err := w.run(op.AbandonBootstrap{Reachable: w.joins()[:1], Founders: 3})
+		if err == nil || !strings.Contains(err.Error(), "2 of 3 founders do not answer and could have a quorum") {
+			t.Error(err)
+		}
+		if w.Store().Identity().Incarnation.State != cke.Forming {
+			t.Error("abandoned")
+		}
+		w.mustRun(op.AbandonBootstrap{Reachable: w.joins()[:2], Founders: 3})
+	})
+}
+
+func TestAbandonBootstrap_RefusesAFormedCluster(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		if _, err := w.run(op.AbandonBootstrap{Reachable: nil, Founders: 1}); !errors.Is(err, cke.ErrConflict) {
+			t.Error(err)
+		}
+		if len(w.Violations()) > 0 {
+			t.Error(w.Violations())
+		}
+	})
+}
+
+// A formed cluster's members must not even be stopped, whatever the caller believed.
+func TestAbandonBootstrap_StopsNothingOfAFormedCluster(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		if _, err := w.run(op.AbandonBootstrap{Reachable: w.joins(), Founders: 3}); !errors.Is(err, cke.ErrConflict) {
+			t.Error(err)
+		}
+		if got := w.states(); got != "n1 running, n2 running, n3 running" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestCleanUp_RemovesWhatAnAbandonedLifeLeft(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.runUntil(w.bootstrap(false), "serve")
+		joins := w.joins()
+		w.mustRun(op.AbandonBootstrap{Reachable: joins[:2], Founders: 3})
+		w.mustRun(op.CleanUp{Left: joins[2:]})
+		w.mustRun(op.CleanUp{Left: joins[2:]})
+		if !w.empty() || len(w.Violations()) > 0 {
+			t.Errorf("%s %v", w.states(), w.Violations())
+		}
+	})
+}
+
+func TestCleanUp_TouchesNothingOfALifeThatWasNotAbandoned(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		if _, err := w.run(op.CleanUp{Left: w.joins()}); !errors.Is(err, cke.ErrConflict) {
+			t.Error(err)
+		}
+		if got := w.states(); got != "n1 running, n2 running, n3 running" || len(w.Violations()) > 0 {
+			t.Error(got, w.Violations())
+		}
+	})
+}
+
+// One node that fails does not keep the others from being cleaned.
+func TestCleanUp_GoesOnWhereOneNodeFails(t *testing.T) {
+	inWorld(t, 5, func(w *world) {
+		w.runUntil(w.bootstrap(false), "serve")
+		joins := w.joins()
+		w.mustRun(op.AbandonBootstrap{Reachable: joins[:3], Founders: 5})
+		w.Node("n4").Hang()
+		if _, err := w.run(op.CleanUp{Left: joins[3:]}); cke.CodeOf(err) != cke.CodeEngine {
+			t.Error(err)
+		}
+		if got := w.states(); got != "n4 running" {
+			t.Error(got)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+)
+
+// rule is one row of a table: what Decide must say of a scene.
+type row struct {
+	name  string
+	scene *scene
+	// want is the operation; nil: none.
+	want op.Operation
+	// reason must stand in the reason.
+	reason string
+	// blockers are "CODE node" of each, in order.
+	blockers []string
+}
+
+func check(t *testing.T, rows []row) {
+	t.Helper()
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			d := server.Decide(r.scene.Input)
+			if diff := cmp.Diff(r.want, d.Operation); diff != "" {
+				t.Errorf("operation (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(d.Reason, r.reason) || d.Reason == "" {
+				t.Errorf("reason %q, want %q in it", d.Reason, r.reason)
+			}
+			var got []string
+			for _, b := range d.Blockers {
+				got = append(got, strings.TrimSpace(string(b.Code)+" "+b.Node))
+				if b.Message == "" {
+					t.Errorf("a blocker without message: %+v", b)
+				}
+			}
+			if diff := cmp.Diff(r.blockers, got); diff != "" {
+				t.Errorf("blockers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDecide_DoesNothingWhereAllIsAsDeclared(t *testing.T) {
+	for _, n := range []int{1, 3, 5} {
+		d := server.Decide(formed(n).Input)
+		if d.Operation != nil || !d.Converged || d.Reason != "nothing to do" || d.Blockers != nil || d.Again != 0 {
+			t.Errorf("%d members: %+v", n, d)
+		}
+	}
+}
+
+// Requirement D7: deletion is orderly; a member that goes on running would be a cluster that nobody knows of.
+func TestDecide_Deletes(t *testing.T) {
+	deleting := func(s *scene) *scene { s.Deleting = true; return s }
+	check(t, []row{
+		{"all answer", deleting(formed(3)), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
+		{"one is silent", deleting(formed(3).silent(2)), nil, "deletion waits: n2: no answer", []string{"CKE201 n2"}},
+		{"never founded", deleting(blank(3).silent(1)), op.DeleteCluster{}, "deletion was asked for", nil},
+		{"forming", deleting(forming(3, true)), op.DeleteCluster{Joins: forming(3, true).Identity.Joins}, "deletion was asked for", nil},
+		{"frozen", deleting(formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" })), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
+		{"without quorum", deleting(formed(3).stopped(1, 2).lost()), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
+		{"an abandoned life needs no silent node", deleting(abandoned(3).silent(3)), op.DeleteCluster{Joins: abandoned(3).Identity.Joins[:2]}, "deletion was asked for", nil},
+	})
+}
+
+// abandoned is a founding that was given up, with what it made still there.
+func abandoned(n int) *scene {
+	s := forming(n, true)
+	s.Identity.Incarnation.State = cke.Abandoned
+	return s
+}
+
+// Requirements A4 and D14: two cluster ids under one name freeze everything.
+func TestDecide_Freezes(t *testing.T) {
+	check(t, []row{
+		{"another cluster id", formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), nil, "frozen: the member at https://10.0.0.2:2379 answers with cluster id c2, on record is c1", []string{"CKE302 n2"}},
+		{"and a member is stopped", formed(3).stopped(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), nil, "frozen", []string{"CKE302 n2"}},
+		{"and no quorum", formed(3).stopped(1, 3).lost().with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), nil, "frozen", []string{"CKE302 n2"}},
+		{"data that etcd calls corrupt", formed(3).with(func(s *scene) {
+			s.Seen.Etcd.Alarms = []cke.Alarm{{MemberID: "0", Kind: "CORRUPT"}}
+		}), nil, "CORRUPT", []string{"CKE302"}},
+		{"the alarm NOSPACE does not", formed(3).with(func(s *scene) {
+			s.Seen.Etcd.Alarms = []cke.Alarm{{MemberID: "m1", Kind: "NOSPACE"}}
+		}), nil, "nothing to do", nil},
+	})
+	if d := server.Decide(formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }).Input); d.Frozen == nil || d.Converged {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestDecide_CleansUpAbandonedLives(t *testing.T) {
+	// left puts remains of another life on a node.
+	left := func(s *scene, i int, life string) *scene {
+		n := s.node(i)
+		n.Containers = append(n.Containers, cke.Container{Name: "etcd-cke.old", Cluster: "demo", Incarnation: life, Join: "old", State: cke.ContainerExited})
+		n.Volumes = append(n.Volumes, cke.Volume{Name: "etcd-cke.old", Cluster: "demo", Incarnation: life, Join: "old"})
+		return s
+	}
+	after := func(s *scene) *scene { s.Identity.Incarnation.Previous = []string{"past"}; return s }
+	clean := func(s *scene, nodes ...int) op.CleanUp {
+		var o op.CleanUp
+		for _, i := range nodes {
+			o.Left = append(o.Left, cke.Join{ID: "old", Incarnation: "past", Node: s.node(i).Node, Volume: "etcd-cke.old", Etcd: s.Spec.Options.Etcd})
+		}
+		return o
+	}
+	f := blank(3)
+	check(t, []row{
+		{"of a formed cluster", left(after(formed(3)), 2, "past"), clean(f, 2), "it never served a client", nil},
+		{"of one that forms", left(left(after(forming(3, true)), 1, "past"), 3, "past"), clean(f, 1, 3), "it never served a client", nil},
+		{"not of a node that does not answer", left(after(formed(3)), 2, "past").silent(2), nil, "waiting for n2", []string{"CKE201 n2"}},
+		{"not of a life that nobody knows", left(after(formed(3)), 2, "unknown"), nil, "nothing to do", nil},
+		{"not of another cluster", left(after(formed(3)), 2, "past").with(func(s *scene) {
+			s.node(2).Containers[1].Cluster, s.node(2).Volumes[1].Cluster = "other", "other"
+		}), nil, "nothing to do", nil},
+		{"before the next founding", abandoned(1), op.CleanUp{Left: []cke.Join{{ID: "join1", Incarnation: "life", Node: f.node(1).Node, Volume: "etcd-cke.join1", Etcd: f.Spec.Options.Etcd}}}, "it never served a client", nil},
+		// What cannot be cleaned must not keep the cluster from being served.
+		{"held back, members are started", left(after(formed(3).stopped(1)), 2, "past").failed(clean(f, 2), 3, 0), op.StartMembers{Joins: formed(3).Identity.Joins[:1], AwaitServing: true}, "n1 stopped", nil},
+		{"held back, it is told", left(after(formed(3)), 2, "past").failed(clean(f, 2), 3, 0), nil, "clean-up failed 3 times in a row", []string{"CKE207 n1"}},
+	})
+}
+
+// Requirement A20: an operation that failed is tried again, after a pause.
+func TestDecide_HoldsBackWhatFailedAShortTimeAgo(t *testing.T) {
+	again := func(count int, before time.Duration) server.Decision {
+		s := formed(3).stopped(2)
+		return server.Decide(s.failed(op.StartMembers{Joins: []cke.Join{s.join(2)}}, count, before).Input)
+	}
+	d := again(2, time.Second)
+	if d.Operation != nil || !strings.HasPrefix(d.Reason, "start-members failed 2 times in a row and is tried again in ") || !strings.HasSuffix(d.Reason, ": it broke") {
+		t.Errorf("%+v", d)
+	}
+	if len(d.Blockers) != 1 || d.Blockers[0].Code != cke.CodeDiskFull || d.Again <= 0 {
+		t.Errorf("%+v", d)
+	}
+	if d := again(2, time.Minute); d.Operation == nil {
+		t.Errorf("after a minute: %+v", d)
+	}
+	pauses := map[int]time.Duration{}
+	for count := 1; count <= 40; count++ {
+		pauses[count] = again(count, 0).Again
+		base := min(time.Second<<min(count-1, 10), 30*time.Second)
+		if p := pauses[count]; p < base*4/5 || p > base*6/5 {
+			t.Errorf("pause after %d failures: %v", count, p)
+		}
+		if again(count, 0).Again != pauses[count] {
+			t.Errorf("pause after %d failures is not always the same", count)
+		}
+	}
+	other := formed(3).stopped(2)
+	other.Spec.Name = "other"
+	if d := server.Decide(other.failed(op.StartMembers{Joins: []cke.Join{other.join(2)}}, 6, 0).Input); d.Again == pauses[6] {
+		t.Error("two clusters retry at one moment")
+	}
+}
+
+// A clock that was set back must not hold an operation back for longer than the pause.
+func TestDecide_RetriesAlthoughTheClockWasSetBack(t *testing.T) {
+	s := formed(3).stopped(2)
+	d := server.Decide(s.failed(op.StartMembers{Joins: []cke.Join{s.join(2)}}, 1, -time.Hour).Input)
+	if d.Again > 2*time.Second {
+		t.Errorf("held back for %v", d.Again)
+	}
+}
+
+func TestDecide_HoldsNothingBackThatSucceeded(t *testing.T) {
+	s := formed(3).stopped(2, 3)
+	if d := server.Decide(s.failed(op.StartMembers{Joins: []cke.Join{s.join(2)}}, 9, 0).Input); d.Operation == nil {
+		t.Errorf("another set of members is held back: %+v", d)
+	}
+}
