@@ -17,6 +17,15 @@ type Retry struct {
 	First, Longest time.Duration
 	// For is how long to go on; zero: 10 minutes. The context may end it earlier.
 	For time.Duration
+	// Attempt bounds one attempt, so that a target that hangs is given up; zero: a minute, and a second for each MiB.
+	Attempt time.Duration
+}
+
+func (r Retry) attempt(size int64) time.Duration {
+	if r.Attempt > 0 {
+		return r.Attempt
+	}
+	return time.Minute + time.Duration(size>>20)*time.Second
 }
 
 func (r Retry) withDefaults() Retry {
@@ -45,6 +54,8 @@ func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard 
 				return struct{}{}, backoff.Permanent(err)
 			}
 		}
+		ctx, cancel := context.WithTimeout(ctx, r.attempt(c.Size()))
+		defer cancel()
 		err := b.Create(ctx, name, c)
 		if errors.Is(err, ErrExists) {
 			err = sameObject(ctx, b, name, c)

@@ -13,11 +13,11 @@ import (
 func BenchmarkColdProbeOfThreeNodes(b *testing.B) {
 	r := newRig(b, 3, nil)
 	r.bootstrapBench(b)
-	ident, cluster := r.ident, r.cluster
+	cluster := r.cluster
 	for b.Loop() {
 		b.StopTimer()
 		fresh := rigOn(b, r.lab, 3, nil)
-		fresh.ca, fresh.ident, fresh.cluster = r.ca, cke.Identity{}, cluster
+		fresh.ca, fresh.ident, fresh.cluster = r.ca, cke.Identity{}, cluster // nodes alone, as before a bootstrap
 		b.StartTimer()
 		fresh.update()
 		o := fresh.Observe(b.Context())
@@ -30,10 +30,22 @@ func BenchmarkColdProbeOfThreeNodes(b *testing.B) {
 		fresh.Close()
 		b.StartTimer()
 	}
-	r.ident = ident
 }
 
 func BenchmarkWarmProbeOfThreeNodes(b *testing.B) {
+	r := newRig(b, 3, nil)
+	r.bootstrapBench(b)
+	r.ident = cke.Identity{}
+	r.update()
+	r.Observe(b.Context())
+	for b.Loop() {
+		if o := r.Observe(b.Context()); o.Nodes[2].Problem != nil {
+			b.Fatal(o.Nodes[2].Problem)
+		}
+	}
+}
+
+func BenchmarkWarmProbeOfThreeNodesAndMembers(b *testing.B) {
 	r := newRig(b, 3, nil)
 	r.bootstrapBench(b)
 	r.Observe(b.Context())
@@ -101,13 +113,13 @@ func BenchmarkPutFiles(b *testing.B) {
 func BenchmarkMemoryOfAConnection(b *testing.B) {
 	r := newRig(b, 3, nil)
 	r.bootstrapBench(b)
-	const fleets = 10
+	const fleets = 20
 	before, goroutines := memory(), runtime.NumGoroutine()
 	for b.Loop() {
 		var all []*rig
 		for range fleets {
 			f := rigOn(b, r.lab, 3, nil)
-			f.cluster, f.ident = r.cluster, r.ident
+			f.ca, f.cluster, f.ident = r.ca, r.cluster, r.ident
 			f.update()
 			all = append(all, f)
 		}
@@ -131,7 +143,7 @@ func memory() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapInuse + m.StackInuse
+	return m.HeapAlloc + m.StackInuse
 }
 
 // bootstrapBench gives the certificate authority of the rig to its members.

@@ -49,6 +49,8 @@ func newDocker(dial func(context.Context) (net.Conn, error)) (*docker, error) {
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		MaxIdleConnsPerHost: 2,
 		DisableCompression:  true,
+		ReadBufferSize:      2 << 10,
+		WriteBufferSize:     2 << 10,
 	}}
 	// No WithHost: after WithHTTPClient it would replace the dialer.
 	api, err := client.NewClientWithOpts(
@@ -109,6 +111,13 @@ func (d *docker) agree(ctx context.Context) error {
 	d.api.NegotiateAPIVersionPing(p)
 	d.agreed = true
 	return nil
+}
+
+// disagree makes the next call agree anew: another engine may have taken the place of this one.
+func (d *docker) disagree() {
+	d.agreeing <- struct{}{}
+	defer func() { <-d.agreeing }()
+	d.agreed = false
 }
 
 func (d *docker) ping(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -29,7 +30,7 @@ type endpoint struct {
 	clientTLS func(context.Context) (*tls.Config, error)
 	every     time.Duration
 	wake      func()
-	watch     *watch[endpointFacts] // nil until the member is observed; guarded by Fleet.mu
+	watch     atomic.Pointer[watch[endpointFacts]] // nil until the member is observed
 
 	mu       sync.Mutex
 	closed   bool
@@ -72,13 +73,14 @@ func (f *Fleet) redial(url string) {
 
 // observe begins to look at the member, if that has not begun. Fleet.mu is held.
 func (e *endpoint) observe() {
-	if e.watch == nil {
-		e.watch = newWatch(e.every, e.look, func(old, new endpointFacts) {
-			if !old.sameNews(new) {
-				e.wake()
-			}
-		})
+	if e.watch.Load() != nil {
+		return
 	}
+	e.watch.Store(newWatch(e.every, e.look, func(old, new endpointFacts) {
+		if !old.sameNews(new) {
+			e.wake()
+		}
+	}))
 }
 
 // idle reports whether nobody has asked for a while, apart from the watch.
@@ -94,8 +96,8 @@ func (e *endpoint) close() {
 	e.closed = true
 	e.mu.Unlock()
 	e.drop(nil)
-	if e.watch != nil {
-		e.watch.close()
+	if w := e.watch.Load(); w != nil {
+		w.close()
 	}
 	e.wg.Wait()
 }
@@ -151,13 +153,15 @@ func (e *endpoint) dial() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// follow asks for a look when the connection breaks: a member that ends is noticed at once.
+// follow asks for a look when the connection breaks or is there again: a member that ends is noticed at once.
 func (e *endpoint) follow(conn *grpc.ClientConn) {
-	for state := conn.GetState(); state != connectivity.Shutdown; state = conn.GetState() {
+	for state := conn.GetState(); state != connectivity.Shutdown; {
 		conn.WaitForStateChange(context.Background(), state) // ends with Shutdown
-		if state == connectivity.Ready && conn.GetState() != connectivity.Shutdown && e.watch != nil {
-			e.watch.want()
+		next := conn.GetState()
+		if w := e.watch.Load(); w != nil && next != connectivity.Shutdown && (state == connectivity.Ready || next == connectivity.Ready) {
+			w.want()
 		}
+		state = next
 	}
 }
 
@@ -236,13 +240,19 @@ func (f *Fleet) call(ctx context.Context, url, what string, ask func(context.Con
 	if err == nil {
 		err = ask(ctx, conn)
 	}
+	if status.Code(err) == codes.Canceled && ctx.Err() == nil {
+		// A look gave the connection up meanwhile. Whatever is asked here may be asked twice.
+		if conn, err = e.dial(); err == nil {
+			err = ask(ctx, conn)
+		}
+	}
 	if err == nil {
 		return nil
 	}
 	if status.Code(err) == codes.DeadlineExceeded {
 		e.drop(conn)
 	}
-	return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s through %s failed", what, url), Err: errors.New(said(err))}
+	return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s through %s failed", what, url), Err: errors.New(said(err, ProposalLimit))}
 }
 
 // memberTLS asks for our certificate at each handshake, so that one that was renewed is shown, and takes note of the

@@ -55,7 +55,7 @@ func TestEndpoint_TellsWhatDoesNotWork(t *testing.T) {
 		want   func(cke.EndpointStatus) bool
 		within time.Duration
 	}{
-		"silent":            {func(m *fakeEtcd) { m.silent = true }, func(e cke.EndpointStatus) bool { return e.Problem == noAnswer && !e.Healthy() }, 1500 * time.Millisecond},
+		"silent":            {func(m *fakeEtcd) { m.silent = true }, func(e cke.EndpointStatus) bool { return e.Problem == "no answer in 1s" && !e.Healthy() }, 1500 * time.Millisecond},
 		"no leader":         {func(m *fakeEtcd) { m.status.Leader = 0; m.noQuorum = true }, func(e cke.EndpointStatus) bool { return e.Serializable && !e.Linearizable && e.LeaderID == "" }, 500 * time.Millisecond},
 		"no quorum":         {func(m *fakeEtcd) { m.noQuorum = true }, func(e cke.EndpointStatus) bool { return e.Serializable && !e.Linearizable && e.Healthy() }, 1500 * time.Millisecond},
 		"learner":           {func(m *fakeEtcd) { m.status.IsLearner = true }, func(e cke.EndpointStatus) bool { return e.Serializable && !e.Linearizable && e.Learner }, 500 * time.Millisecond},
@@ -159,7 +159,7 @@ func TestEndpoint_SilentMemberIsReachedAgain(t *testing.T) {
 	m, f := newFakeEtcd(t, ca.TLS("server", "127.0.0.1")), etcdFleet(t, ca)
 	f.Endpoint(t.Context(), m.url())
 	m.set(func() { m.silent = true })
-	if e := f.Endpoint(t.Context(), m.url()); e.Problem != noAnswer {
+	if e := f.Endpoint(t.Context(), m.url()); e.Problem != "no answer in 1s" {
 		t.Fatalf("%+v", e)
 	}
 	if err := f.ProveWrite(t.Context(), m.url()); cke.CodeOf(err) != cke.CodeMemberSilent {
@@ -217,7 +217,7 @@ func TestObserve_EtcdStatusOfSeveralMembers(t *testing.T) {
 	if d := cmp.Diff([]cke.Alarm{{MemberID: "a1", Kind: "NOSPACE"}}, o.Alarms); d != "" {
 		t.Error(d)
 	}
-	if e, _ := o.Endpoint("c"); e.Problem != noAnswer || e.URL != c.url() {
+	if e, _ := o.Endpoint("c"); e.Problem != "no answer in 1s" || e.URL != c.url() {
 		t.Errorf("%+v", e)
 	}
 	if a.count("alarm") != 0 {

@@ -3,6 +3,7 @@ package etcdnode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -16,9 +17,6 @@ import (
 
 	"cke"
 )
-
-// noAnswer is the problem of a member that lets EndpointLimit pass.
-const noAnswer = "no answer in 1s"
 
 // hedge is when the local question is asked, while the one that needs a quorum has not been answered.
 const hedge = 50 * time.Millisecond
@@ -41,7 +39,7 @@ func (f endpointFacts) sameNews(n endpointFacts) bool {
 }
 
 // look is ask for the watch.
-func (e *endpoint) look(ctx context.Context) endpointFacts { return e.ask(ctx, true) }
+func (e *endpoint) look(ctx context.Context, _ endpointFacts) endpointFacts { return e.ask(ctx, true) }
 
 // ask asks the member about itself and, if all is wanted, about its cluster, within EndpointLimit.
 func (e *endpoint) ask(ctx context.Context, all bool) endpointFacts {
@@ -70,7 +68,7 @@ func (e *endpoint) ask(ctx context.Context, all bool) endpointFacts {
 // fail notes why the member did not answer. The connection to one that is silent is given up: a new one tells sooner
 // when it is back.
 func (f *endpointFacts) fail(e *endpoint, conn *grpc.ClientConn, err error) {
-	f.status.Problem = said(err)
+	f.status.Problem = said(err, EndpointLimit)
 	if status.Code(err) == codes.DeadlineExceeded {
 		f.silent = true
 		e.drop(conn)
@@ -138,7 +136,8 @@ func get(ctx context.Context, conn *grpc.ClientConn, serializable bool) error {
 	return err
 }
 
-// askCluster asks for the member list, and for alarms if the member speaks of any: asking goes through raft.
+// askCluster asks for the member list, and for alarms if the member speaks of any: asking goes through raft, and needs
+// a quorum.
 func (f *endpointFacts) askCluster(ctx context.Context, conn *grpc.ClientConn) {
 	if f.status.Learner {
 		f.alarms = alarmsIn(f.status.Errors)
@@ -151,7 +150,7 @@ func (f *endpointFacts) askCluster(ctx context.Context, conn *grpc.ClientConn) {
 			f.source = cke.MembersLinearizable
 		}
 	}
-	if f.alarms = alarmsIn(f.status.Errors); f.alarms == nil {
+	if f.alarms = alarmsIn(f.status.Errors); f.alarms == nil || !f.status.Linearizable {
 		return
 	}
 	if alarms, err := pb.NewMaintenanceClient(conn).Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET}); err == nil {
@@ -190,12 +189,12 @@ func alarmsIn(errs []string) []cke.Alarm {
 	return alarms
 }
 
-// said is what an error of gRPC tells a person.
-func said(err error) string {
+// said is what an error of gRPC tells a person about a question that was given so long.
+func said(err error, limit time.Duration) string {
 	st, ok := status.FromError(err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) || ok && st.Code() == codes.DeadlineExceeded:
-		return noAnswer
+		return fmt.Sprintf("no answer in %s", limit)
 	case !ok:
 		return err.Error()
 	case st.Code() == codes.Unavailable:

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"cke"
 	"cke/etcdnode"
 	"cke/mtest/lab"
@@ -30,6 +32,12 @@ func TestMain(m *testing.M) {
 	if err := pool.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	os.Exit(code)
 }
 
@@ -41,6 +49,15 @@ type rig struct {
 	keys    *hostKeys
 	cluster cke.Cluster
 	ident   cke.Identity
+
+	once sync.Once
+	tls  *tls.Config
+}
+
+// client is what the fleet shows to members; ca may be set before it is first asked for.
+func (r *rig) client() *tls.Config {
+	r.once.Do(func() { r.tls = r.ca.TLS("cke") })
+	return r.tls
 }
 
 // hostKeys keeps host keys in memory.
@@ -85,11 +102,10 @@ func newRig(t testing.TB, n int, change func(*etcdnode.Config)) *rig {
 func rigOn(t testing.TB, l *lab.Lab, n int, change func(*etcdnode.Config)) *rig {
 	t.Helper()
 	r := &rig{lab: l, ca: etcdnode.NewTestCA(t), keys: &hostKeys{pinned: map[string]string{}, offered: map[string]string{}}}
-	client := r.ca.TLS("cke")
 	c := etcdnode.Config{
 		Keys:      func(context.Context, cke.Node) ([]byte, error) { return os.ReadFile(l.Nodes()[0].KeyFile) },
 		HostKeys:  r.keys,
-		ClientTLS: func(context.Context) (*tls.Config, error) { return client, nil },
+		ClientTLS: func(context.Context) (*tls.Config, error) { return r.client(), nil },
 		Archives:  &etcdnode.Archives{Dir: archiveDir(t)},
 	}
 	if testing.Verbose() {

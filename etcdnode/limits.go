@@ -47,7 +47,7 @@ const (
 const (
 	reconnectMin = 100 * time.Millisecond
 	redialMin    = 5 * time.Millisecond // etcd: a member that is starting is reached within this
-	redialMax    = time.Second
+	redialMax    = 5 * time.Second      // a question makes it try at once
 	// endpointIdle is how long a connection to a member that no join names any more is kept.
 	endpointIdle = time.Minute
 	// endpointAge is when a connection to a member is made anew, so that a certificate that was replaced behind our

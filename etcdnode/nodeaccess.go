@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cke"
@@ -14,12 +15,7 @@ type nodeAccess struct {
 	fleet *Fleet
 	node  cke.Node
 	link  *link
-	watch *watch[nodeFacts] // nil until the node is observed; guarded by Fleet.mu
-
-	ctx    context.Context // ends with the access
-	cancel context.CancelFunc
-	done   chan struct{} // closed when listen has ended; nil until the node is observed
-	want   chan struct{} // cap 1: the link or the engine moved
+	watch atomic.Pointer[watch[nodeFacts]] // nil until the node is observed
 
 	mu      sync.Mutex
 	refused string // the pinned host key that the node did not show; empty: it did
@@ -27,10 +23,16 @@ type nodeAccess struct {
 }
 
 func newNodeAccess(f *Fleet, n cke.Node) *nodeAccess {
-	a := &nodeAccess{fleet: f, node: n, want: make(chan struct{}, 1)}
-	a.ctx, a.cancel = context.WithCancel(context.Background())
+	a := &nodeAccess{fleet: f, node: n}
 	a.link = newLink(n, a.connect, a.moved)
 	return a
+}
+
+// moved asks for a fresh look, if the node is observed.
+func (a *nodeAccess) moved() {
+	if w := a.watch.Load(); w != nil {
+		w.want()
+	}
 }
 
 // connect is one attempt of the link's.
@@ -52,7 +54,12 @@ func (a *nodeAccess) connect(ctx context.Context) (*session, error) {
 		}
 	}
 	a.mu.Unlock()
+	if err == nil {
+		s.spawn(func() { a.follow(s) })
+	}
 	if offer != "" && a.fleet.config.HostKeys != nil {
+		ctx, cancel := context.WithTimeout(ctx, DialLimit)
+		defer cancel()
 		a.fleet.config.HostKeys.Offered(ctx, a.node.Address, offer)
 	}
 	return s, err
@@ -65,87 +72,47 @@ func (a *nodeAccess) keyAccepted() bool {
 	return a.refused != "" && a.refused != a.fleet.pinnedKey(a.node)
 }
 
-// moved asks for a fresh look.
-func (a *nodeAccess) moved() {
-	select {
-	case a.want <- struct{}{}:
-	default:
-	}
-}
-
 // observe begins to look at the node, if that has not begun. Fleet.mu is held.
 func (a *nodeAccess) observe() {
-	if a.watch != nil {
+	if a.watch.Load() != nil {
 		return
 	}
-	a.done = make(chan struct{})
-	a.watch = newWatch(a.fleet.config.Probe, a.look, func(old, new nodeFacts) {
+	a.watch.Store(newWatch(a.fleet.config.Probe, a.look, func(old, new nodeFacts) {
 		if !old.sameNews(new) {
 			a.fleet.wake()
 		}
-	})
-	go func(w *watch[nodeFacts]) {
-		defer close(a.done)
-		a.listen(w)
-	}(a.watch)
+	}))
 }
 
 // close ends the access and returns when nothing of it is left.
 func (a *nodeAccess) close() {
-	a.cancel()
 	a.link.close()
-	if a.watch != nil {
-		a.watch.close()
-		<-a.done
+	if w := a.watch.Load(); w != nil {
+		w.close()
 	}
 }
 
-// eventsRetry is the pause before the event stream of an engine that ended is opened again.
+// eventsRetry is the pause before an event stream that broke is opened again, half to one and a half of it.
 const eventsRetry = 500 * time.Millisecond
 
-// listen turns the engine's events and the link's moves into looks and wake-ups until the access ends.
-func (a *nodeAccess) listen(w *watch[nodeFacts]) {
-	var following *session
-	var broke chan struct{}
-	retry := time.NewTimer(0)
-	defer retry.Stop()
-	for {
-		select {
-		case <-a.ctx.Done():
-			if broke != nil {
-				<-broke
+// follow turns the engine's events into looks and wake-ups until the session ends.
+func (a *nodeAccess) follow(s *session) {
+	for s.ctx.Err() == nil {
+		err := s.engine.events(s.ctx, a.moved, func(c cke.Container) {
+			if c.Name == "" || a.fleet.currentScope().carriesEtcd(c) {
+				a.fleet.wake()
+				a.moved()
 			}
+		})
+		if s.ctx.Err() != nil {
 			return
-		case <-a.want:
-			w.want()
-		case <-broke:
-			broke, following = nil, nil
-			w.want()
-			retry.Reset(eventsRetry/2 + rand.N(eventsRetry))
-			continue
-		case <-retry.C:
 		}
-		s := a.link.now()
-		if s == nil || s == following || broke != nil {
-			continue
-		}
-		following, broke = s, make(chan struct{})
-		go func(done chan struct{}) {
-			defer close(done)
-			a.follow(s, w)
-		}(broke)
-	}
-}
-
-// follow reads one event stream to its end, which comes with the session at the latest.
-func (a *nodeAccess) follow(s *session, w *watch[nodeFacts]) {
-	err := s.engine.events(s.ctx, func() { w.want() }, func(c cke.Container) {
-		if c.Name == "" || a.fleet.currentScope().carriesEtcd(c) {
-			a.fleet.wake()
-			w.want()
-		}
-	})
-	if s.ctx.Err() == nil {
 		a.fleet.log.Debug("event stream ended", "node", a.node.Name(), "error", err)
+		s.engine.disagree()
+		a.moved()
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(eventsRetry/2 + rand.N(eventsRetry)):
+		}
 	}
 }

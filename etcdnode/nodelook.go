@@ -46,8 +46,7 @@ func (f nodeFacts) failed(n cke.Node, err error) nodeFacts {
 
 // look looks at the node once. It does not wait for a node that is known to be down, nor for an engine that is known
 // to hang: link and ping tell when that ends.
-func (a *nodeAccess) look(ctx context.Context) nodeFacts {
-	old, _, _ := a.watch.last()
+func (a *nodeAccess) look(ctx context.Context, old nodeFacts) nodeFacts {
 	s, err := a.link.first(ctx)
 	if err != nil {
 		if a.keyAccepted() {

@@ -36,23 +36,26 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	nodes := make([]*watch[nodeFacts], len(sc.nodes))
 	for i, n := range sc.nodes {
 		if a := f.nodes[n.Address]; a != nil {
-			nodes[i] = a.watch
+			nodes[i] = a.watch.Load()
 		}
 	}
 	members := make([]*watch[endpointFacts], len(sc.joins))
 	for i, j := range sc.joins {
 		if e := f.members[j.ClientURL()]; e != nil {
-			members[i] = e.watch
+			members[i] = e.watch.Load()
 		}
 	}
 	f.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	forNodes, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	// A look at a member ends with EndpointLimit at the latest, and then tells more than "no answer".
+	forMembers, cancel := context.WithTimeout(ctx, EndpointLimit+EndpointLimit/4)
 	defer cancel()
 	nodeTickets, memberTickets := wantAll(nodes), wantAll(members)
 	var o cke.Observation
 	for i, n := range sc.nodes {
-		o.Nodes = append(o.Nodes, f.nodeStatus(ctx, n, nodes[i], nodeTickets[i]))
+		o.Nodes = append(o.Nodes, f.nodeStatus(forNodes, n, nodes[i], nodeTickets[i]))
 	}
 	if f.newlyStopped(sc.joins, o.Nodes) {
 		// What is to be done about it does not depend on what the others say, and without their leader they say it late.
@@ -61,7 +64,7 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	}
 	var looks []endpointFacts
 	for i, j := range sc.joins {
-		facts := memberFacts(ctx, members[i], memberTickets[i])
+		facts := memberFacts(forMembers, members[i], memberTickets[i])
 		facts.status.Join, facts.status.URL = j.ID, j.ClientURL()
 		looks = append(looks, facts)
 	}
@@ -155,7 +158,7 @@ func memberFacts(ctx context.Context, w *watch[endpointFacts], ticket uint64) en
 		return facts
 	}
 	if looks == 0 || facts.status.Problem == "" {
-		return endpointFacts{status: cke.EndpointStatus{Problem: noAnswer}}
+		return endpointFacts{status: cke.EndpointStatus{Problem: said(context.DeadlineExceeded, EndpointLimit)}}
 	}
 	return facts
 }

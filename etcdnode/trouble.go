@@ -24,7 +24,7 @@ func explainHandshake(ctx context.Context, n cke.Node, check *hostKeyCheck, err 
 			lookAtHostKey(ctx, n, check)
 		}
 		return check.mismatch()
-	case check.shown != nil && strings.Contains(err.Error(), "unable to authenticate"): // x/crypto/ssh has no value for it
+	case check.shown != nil && loginRefused(err):
 		return &cke.Error{Code: cke.CodeSSHAuth, What: fmt.Sprintf("%s refused the SSH login of user %s", n.Name(), n.User)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return unreachable(n, fmt.Errorf("no answer in %s", DialLimit))
@@ -34,6 +34,13 @@ func explainHandshake(ctx context.Context, n cke.Node, check *hostKeyCheck, err 
 		return unreachable(n, errors.New("sshd closed the connection"))
 	}
 	return unreachable(n, err)
+}
+
+// loginRefused recognises a login that was refused, also of an agent with more keys than sshd hears. x/crypto/ssh and
+// OpenSSH tell it in words only.
+func loginRefused(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "unable to authenticate") || strings.Contains(text, "Too many authentication failures")
 }
 
 // lookAtHostKey learns which key a host shows that no longer has one of the pinned kind. It never logs in.
@@ -120,6 +127,9 @@ func remedy(code cke.Code, n cke.Node) string {
 	case cke.CodeSSHAuth:
 		return fmt.Sprintf("put cke's public key into the authorized_keys of %s on %s, or set the right key with `ckecli ssh-key set`", n.User, n.Name())
 	case cke.CodeHostKey:
+		if n.SSH.HostKey != "" {
+			return fmt.Sprintf("if the change is intended: write the new key as ssh.host_key of %s into the cluster file, and `ckecli cluster set FILE`; `ckecli node accept-key %s` shows the key", n.Name(), n.Name())
+		}
 		return fmt.Sprintf("if the change is intended: `ckecli node accept-key %s`", n.Name())
 	case cke.CodeEngine:
 		return fmt.Sprintf("on %s: `systemctl status docker`; restart it if it hangs", n.Name())

@@ -256,3 +256,42 @@ func newSSHKey(s *story, passphrase string) string {
 	s.must(err)
 	return string(pem.EncodeToMemory(block))
 }
+
+func TestLabBootstrap_LeavesNothingBehindWhereADiskIsFull(t *testing.T) {
+	s := newStory(t, 3)
+	s.daemon("cke1")
+	s.setKey()
+	full := s.nodes[1]
+	before := s.carriedBy(s.nodes)
+	s.must(s.Lab.FillDisk(s.ctx, full.Name))
+	s.set(s.spec())
+	p := s.awaitProblem(full.Name, cke.CodeDiskFull)
+	if !strings.Contains(p.Remedy, "Free space") {
+		t.Errorf("problem %+v", p)
+	}
+	// It is tried again from time to time; between two tries nothing is left.
+	s.eventually("nothing to be left on any node", func() bool { return maps.Equal(s.carriedBy(s.nodes), before) })
+	st, err := s.Status(s.ctx)
+	s.must(err)
+	if c, _ := st.Condition(cke.CondReady); st.Health != cke.HealthForming || c.Status != cke.False {
+		t.Errorf("%s, %+v", st.Health, c)
+	}
+	s.must(s.Lab.FreeDisk(s.ctx, full.Name))
+	s.ready()
+	s.oneCluster()
+}
+
+// eventually asks until something is so.
+func (s *story) eventually(what string, ok func() bool) {
+	s.Helper()
+	ctx := s.within(seenLimit)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			s.Fatalf("waited in vain for %s", what)
+		case <-tick.C:
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strconv"
+	"time"
 
 	"cke"
 	"cke/mtest/lab"
@@ -43,10 +44,12 @@ func (s *story) oneOf(n lab.Node, st cke.Status, url string, tls *tls.Config) er
 	return nil
 }
 
-// sameMembers checks that the cluster and its members are still those of before.
+// sameMembers waits until the cluster is ready, as a look after this call tells, and checks that it and its members are
+// still those of before.
 func (s *story) sameMembers(before cke.Status) {
 	s.Helper()
-	now := s.ready()
+	asked := time.Now()
+	now := s.await("the members to be back", readyLimit, func(st cke.Status) bool { return st.ObservedAt.After(asked) && rig.Ready(st) })
 	if now.ClusterID != before.ClusterID || now.Incarnation != before.Incarnation {
 		s.Errorf("another cluster: %s of %s, before %s of %s", now.ClusterID, now.Incarnation, before.ClusterID, before.Incarnation)
 	}

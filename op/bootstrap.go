@@ -57,9 +57,10 @@ func (b Bootstrap) Stages() []Stage {
 	}
 	// The lowest peer URL listens before the others start: etcd asks every peer in turn, with a second each, while
 	// they listen and do not serve.
-	stages = append(stages, start[:1])
-	if len(start) > 1 {
-		stages = append(stages, start[1:])
+	first := min(1, len(start))
+	stages = append(stages, start[:first])
+	if first < len(start) {
+		stages = append(stages, start[first:])
 	}
 	return append(stages,
 		onEach(b.Founders, "serve", ServeLimit, b.serve),
@@ -127,10 +128,11 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 	switch {
 	case there && c.Running():
 		return nil // resumed after the start
-	case !j.StartedAt.IsZero():
-		if err := foundAgain(ctx, m, j, c, there); err != nil || c.State == cke.ContainerRestarting {
-			return err
-		}
+	case there && !c.StartedAt.IsZero():
+		return foundAgain(ctx, m, j)
+	case !j.StartedAt.IsZero() && !there:
+		return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("container %s on %s is gone", j.Volume, j.Node.Name()), Err: cke.ErrDataMissing}
+	case !j.StartedAt.IsZero(): // its volume is there, since its container is
 	default:
 		if err := m.EnsureVolume(ctx, spec); err != nil {
 			return err
@@ -146,15 +148,10 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 	return m.PutFiles(ctx, j, files)
 }
 
-// foundAgain refuses to start a founder a second time unless what it wrote at the first is there. A founder that forgot
-// what it agreed to would take part under the same id, and nobody would notice. Its container tells whether it ran.
-func foundAgain(ctx context.Context, m cke.Machine, j cke.Join, c cke.Container, there bool) error {
-	if !there {
-		return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("container %s on %s is gone", j.Volume, j.Node.Name()), Err: cke.ErrDataMissing}
-	}
-	if c.StartedAt.IsZero() {
-		return nil
-	}
+// foundAgain refuses to start a founder that ran a second time, unless what it wrote is there. A founder that forgot what
+// it agreed to would take part under the same id, and nobody would notice. It is left as it is: certificates put back
+// into a volume that is emptied this very moment would let it start.
+func foundAgain(ctx context.Context, m cke.Machine, j cke.Join) error {
 	data, err := m.Data(ctx, j)
 	if err != nil {
 		return fmt.Errorf("look for data: %w", err)

@@ -143,6 +143,9 @@ func (r *run) end(ctx context.Context, err error) {
 		r.record.State = cke.RecordCompleted
 	case ctx.Err() != nil || errors.Is(err, cke.ErrDeposed):
 		r.record.State, r.record.Error = cke.RecordInterrupted, err.Error()
+		if why := context.Cause(ctx); why != nil && !errors.Is(why, ctx.Err()) {
+			r.record.Error = why.Error() + ": " + r.record.Error
+		}
 	default:
 		r.record.State, r.record.Error, r.record.Code = cke.RecordFailed, err.Error(), cke.CodeOf(err)
 	}

@@ -12,9 +12,12 @@ import (
 // bootstrapCluster: the cluster never had a life that served anybody, and every declared control-plane node has
 // proved that it holds nothing.
 func bootstrapCluster(in Input) (Decision, bool) {
-	inc := in.Identity.Incarnation
-	if inc != nil && inc.State != cke.Abandoned {
+	if inc := in.Identity.Incarnation; inc != nil && inc.State != cke.Abandoned {
 		return Decision{}, false
+	}
+	if len(in.Spec.ControlPlane()) == 0 {
+		p := cke.Problem{Code: cke.CodeConfig, Message: "no control-plane node is declared", Remedy: "mark at least one node of the cluster file with control_plane: true"}
+		return Decision{Blockers: []cke.Problem{p}, Reason: p.Message}, true
 	}
 	if blockers := bootstrapGate(in); blockers != nil {
 		return Decision{Blockers: blockers, Reason: fmt.Sprintf("bootstrap waits for %s; nothing was changed", nodesOf(blockers))}, true
@@ -106,7 +109,7 @@ func formingCluster(in Input) (Decision, bool) {
 			silent = append(silent, *n.Problem)
 			continue
 		}
-		reachable = append(reachable, j)
+		reachable = append(reachable, in.reached(j))
 		if p := founderGone(n, j); p != nil {
 			gone = append(gone, *p)
 		}
@@ -122,7 +125,11 @@ func formingCluster(in Input) (Decision, bool) {
 	case !started && failedFounding(in):
 		reason = "nothing was started yet and the founding failed"
 	case silent != nil:
-		return Decision{Blockers: silent, Reason: "the founding resumes when every founder answers: " + list(silent)}, true
+		wayOut := ""
+		if len(silent) < cke.Quorum(len(in.Identity.Joins)) {
+			wayOut = ", or begins anew once those that do not are taken out of the cluster file"
+		}
+		return Decision{Blockers: silent, Reason: "the founding resumes when every founder answers" + wayOut + ": " + list(silent)}, true
 	default:
 		return Decision{Operation: op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec), Resume: true},
 			Reason: "the founding did not end; it is resumed with the same identity"}, true

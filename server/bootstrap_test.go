@@ -100,7 +100,7 @@ func TestDecide_ResumesOrAbandonsAFounding(t *testing.T) {
 		{"nothing started, most nodes fall silent", forming(3, false).silent(1, 2), abandon(before, 3), "nothing was started yet", nil},
 		{"nothing started, and it failed", forming(3, false).failed(before.bootstrap(false), 1, 0), abandon(before, 1, 2, 3), "nothing was started yet and the founding failed", nil},
 		{"nothing started, and resuming failed", forming(3, false).failed(before.bootstrap(true), 1, time.Hour), abandon(before, 1, 2, 3), "the founding failed", nil},
-		{"started, a node falls silent", forming(3, true).silent(2), nil, "the founding resumes when every founder answers: n2: no answer", []string{"CKE201 n2"}},
+		{"started, a node falls silent", forming(3, true).silent(2), nil, "the founding resumes when every founder answers, or begins anew once those that do not are taken out of the cluster file: n2: no answer", []string{"CKE201 n2"}},
 
 		{"volume gone", forming(3, true).wiped(2), abandon(begun, 1, 2, 3), "a founder cannot be started again: n2: its volume is gone; no client was served", nil},
 		{"container gone", forming(3, true).with(func(s *scene) { s.node(2).Containers = nil }), abandon(begun, 1, 2, 3), "n2: its container is gone", nil},

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,12 +41,38 @@ type Decision struct {
 // Decide chooses exactly one operation, or none, by the first rule that matches. It is pure: no input but in, no
 // clock but in.Seen.ObservedAt, and it always gives a reason.
 func Decide(in Input) Decision {
+	var held *Decision
 	for _, rule := range rules {
-		if d, matched := rule.decide(in); matched {
-			return backOff(in, d)
+		d, matched := rule.decide(in)
+		if !matched {
+			continue
 		}
+		wanted := d.Operation != nil
+		d = backOff(in, d)
+		if wanted && d.Operation == nil && rule.yields {
+			d = d.beside(held)
+			held = &d
+			continue
+		}
+		return d.beside(held)
 	}
-	return Decision{Reason: "nothing to do", Converged: true}
+	return Decision{Reason: "nothing to do", Converged: true}.beside(held)
+}
+
+// beside puts an operation that is held back before a decision that was made in spite of it.
+func (d Decision) beside(held *Decision) Decision {
+	switch {
+	case held == nil || d.Operation != nil:
+		return d
+	case d.Converged:
+		return *held
+	}
+	d.Reason = held.Reason + "; " + d.Reason
+	d.Blockers = append(slices.Clone(held.Blockers), d.Blockers...)
+	if d.Again == 0 || held.Again < d.Again {
+		d.Again = held.Again
+	}
+	return d
 }
 
 // rule is one case of the strategy. Its condition and its choice stand in one function, which returns false when
@@ -53,46 +80,53 @@ func Decide(in Input) Decision {
 type rule struct {
 	name   string
 	decide func(Input) (Decision, bool)
+	// yields: the rules below are asked while the operation is held back, since it is not what they depend on.
+	yields bool
 }
 
 // rules in the order in which they are asked. Reasons for the order: docs/strategy.md.
 var rules = [...]rule{
-	{"delete", deleteCluster},
-	{"frozen", frozen},
-	{"clean up abandoned lives", cleanUp},
-	{"forming", formingCluster},
-	{"bootstrap", bootstrapCluster},
-	{"start stopped members", startStopped},
-	{"no quorum", withoutQuorum},
-	{"data missing", dataMissing},
-	{"not as declared", notAsDeclared},
-	{"wait for members", waitForMembers},
+	{name: "delete", decide: deleteCluster},
+	{name: "frozen", decide: frozen},
+	{name: "forming", decide: formingCluster},
+	{name: "start stopped members", decide: startStopped, yields: true},
+	{name: "no quorum", decide: withoutQuorum},
+	{name: "clean up abandoned lives", decide: cleanUp, yields: true},
+	{name: "bootstrap", decide: bootstrapCluster},
+	{name: "data missing", decide: dataMissing},
+	{name: "not as declared", decide: notAsDeclared},
+	{name: "wait for members", decide: waitForMembers},
 }
 
 // deleteCluster: a person asked for it. It needs every member's node, since a member that goes on running would be
-// a cluster that nobody knows of.
+// a cluster that nobody knows of. An abandoned life is none: too few of its founders are left to have a quorum.
 func deleteCluster(in Input) (Decision, bool) {
 	if !in.Deleting {
 		return Decision{}, false
 	}
+	inc := in.Identity.Incarnation
+	var joins []cke.Join
 	var blockers []cke.Problem
 	for _, j := range in.Identity.Joins {
-		if n := in.node(j.Node); !n.Answered() {
+		switch n := in.node(j.Node); {
+		case n.Answered():
+			joins = append(joins, in.reached(j))
+		case inc == nil || inc.State != cke.Abandoned:
 			blockers = append(blockers, *n.Problem)
 		}
 	}
 	if blockers != nil {
 		return Decision{Reason: "deletion waits: " + list(blockers), Blockers: blockers}, true
 	}
-	return Decision{Operation: op.DeleteCluster{Joins: in.Identity.Joins}, Reason: "deletion was asked for; volumes are kept"}, true
+	return Decision{Operation: op.DeleteCluster{Joins: joins}, Reason: "deletion was asked for; volumes are kept"}, true
 }
 
 // frozen: two clusters under one name, or data that etcd itself calls corrupt.
 func frozen(in Input) (Decision, bool) {
-	inc := in.Identity.Incarnation
-	if inc == nil || inc.State != cke.Formed {
+	if !in.formed() {
 		return Decision{}, false
 	}
+	inc := in.Identity.Incarnation
 	for _, e := range in.Seen.Etcd.Endpoints {
 		if e.ClusterID == "" || e.ClusterID == inc.ClusterID {
 			continue
@@ -172,7 +206,8 @@ func backOff(in Input, d Decision) Decision {
 	if !failed {
 		return d
 	}
-	wait := retryAfter(in.Spec.Name, f.Count) - in.Seen.ObservedAt.Sub(f.At)
+	pause := retryAfter(in.Spec.Name, f.Count)
+	wait := min(pause, pause-in.Seen.ObservedAt.Sub(f.At)) // a clock may be set back
 	if wait <= 0 {
 		return d
 	}
@@ -184,10 +219,7 @@ func backOff(in Input, d Decision) Decision {
 }
 
 func retryAfter(cluster string, count int) time.Duration {
-	d := lastRetry
-	if count < 6 {
-		d = min(firstRetry<<(count-1), lastRetry)
-	}
+	d := min(firstRetry<<min(max(count-1, 0), 10), lastRetry)
 	spread := uint32(2166136261) // FNV-1a
 	for _, b := range []byte(fmt.Sprintf("%s/%d", cluster, count)) {
 		spread = (spread ^ uint32(b)) * 16777619
@@ -210,6 +242,18 @@ func (in Input) node(n cke.Node) cke.NodeStatus {
 		}
 	}
 	return cke.NodeStatus{Node: n, Problem: &cke.Problem{Code: cke.CodeUnreachable, Node: n.Name(), Message: "not looked at yet"}}
+}
+
+// reached is a join whose node is reached as it is declared now: SSH access may have changed since it was made.
+func (in Input) reached(j cke.Join) cke.Join {
+	j.Node = in.node(j.Node).Node
+	return j
+}
+
+// formed reports whether the cluster has served, or may have.
+func (in Input) formed() bool {
+	inc := in.Identity.Incarnation
+	return inc != nil && inc.State == cke.Formed
 }
 
 // list joins the problems' messages, each behind its node.

@@ -15,8 +15,9 @@ import (
 // Health says whether the daemon can do its work.
 type Health struct {
 	Status string `json:"status"` // "ok", or "waiting"
-	// Waiting says for what, when Status is "waiting".
-	Waiting string `json:"waiting,omitempty"`
+	// Waiting says for what, when Status is "waiting"; Code is its code, where it has one.
+	Waiting string   `json:"waiting,omitempty"`
+	Code    cke.Code `json:"code,omitempty"`
 }
 
 // API serves /health, /version, /metrics and /status.

@@ -82,6 +82,7 @@ type runningOperation struct {
 	operation op.Operation
 	reason    string
 	journal   *lastRecord
+	end       context.CancelCauseFunc // interrupts it
 	done      chan struct{}
 	record    cke.Record
 	err       error
@@ -162,6 +163,9 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 // decide returns the operation under way while there is one: at most one change is in flight.
 func (l *Loop) decide(in Input) Decision {
 	if r := l.running; r != nil {
+		if why := superseded(r.operation, Decide(in).Operation); why != nil {
+			r.end(why)
+		}
 		return Decision{Operation: r.operation, Reason: r.reason}
 	}
 	d := Decide(in)
@@ -172,13 +176,15 @@ func (l *Loop) decide(in Input) Decision {
 }
 
 func (l *Loop) start(ctx context.Context, d Decision, generation int64) {
-	r := &runningOperation{operation: d.Operation, reason: d.Reason, done: make(chan struct{}), journal: &lastRecord{Journal: l.Term}}
+	ctx, end := context.WithCancelCause(ctx)
+	r := &runningOperation{operation: d.Operation, reason: d.Reason, end: end, done: make(chan struct{}), journal: &lastRecord{Journal: l.Term}}
 	l.running = r
 	leader := l.Term.Leader()
 	about := cke.Record{Reason: d.Reason, Generation: generation, Host: leader.Host, Term: leader.Term}
 	l.Log.Info("operation begins", "operation", d.Operation.Name(), "targets", d.Operation.Targets(), "reason", d.Reason)
 	go func() {
 		defer close(r.done)
+		defer end(nil)
 		r.record, r.err = op.Run(ctx, l.Env, r.journal, about, d.Operation)
 	}()
 }

@@ -12,7 +12,7 @@ import (
 // since after the loss of a quorum they would wait for each other.
 func startStopped(in Input) (Decision, bool) {
 	stopped := startable(in)
-	if len(stopped) == 0 {
+	if !in.formed() || len(stopped) == 0 {
 		return Decision{}, false
 	}
 	var names []string
@@ -42,7 +42,7 @@ func runningMembers(in Input) int {
 // withoutQuorum: the cluster was formed, no linearizable read succeeds, and no member can be started. Nothing is
 // changed: a second cluster would be the worst outcome.
 func withoutQuorum(in Input) (Decision, bool) {
-	if in.Seen.Etcd.Quorate {
+	if !in.formed() || in.Seen.Etcd.Quorate {
 		return Decision{}, false
 	}
 	if p := allBlank(in); p != nil {
@@ -91,7 +91,7 @@ func startable(in Input) []cke.Join {
 		case !volume, c.Data == cke.DataMissing:
 		case there && (c.Running() || c.State == cke.ContainerRestarting): // the engine's own restart is not raced
 		default:
-			joins = append(joins, j)
+			joins = append(joins, in.reached(j))
 		}
 	}
 	return joins

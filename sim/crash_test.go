@@ -45,7 +45,7 @@ func endsAsOneCluster(t *testing.T, nodes int, b blows, late int, seed uint64) {
 				}
 			}
 			v := b[n]
-			if v == sim.KillLate || v == sim.Freeze {
+			if v == sim.KillLate || v == sim.Linger || v == sim.Freeze {
 				due = n + late
 			}
 			return v
@@ -59,7 +59,7 @@ func endsAsOneCluster(t *testing.T, nodes int, b blows, late int, seed uint64) {
 			if d := s.latest(); d.Dead() || d.Frozen() {
 				s.daemon()
 			}
-			return s.settled() && due == 0
+			return s.settled() && due == 0 && s.faults(s.everyNode()...) == nil
 		})
 		if !ok {
 			dec, _ := s.latest().now()
@@ -92,7 +92,7 @@ func TestBootstrap_EndsAsOneClusterFromEveryCrashPoint(t *testing.T) {
 				endsAsOneCluster(t, nodes, blows{k: v}, 0, uint64(k))
 				runs += 2
 			}
-			for _, v := range []sim.Verdict{sim.KillLate, sim.Freeze} {
+			for _, v := range []sim.Verdict{sim.KillLate, sim.Linger, sim.Freeze} {
 				for _, late := range []int{3, 17, 60, 200} {
 					endsAsOneCluster(t, nodes, blows{k: v}, late, uint64(k))
 					runs++
@@ -117,7 +117,7 @@ func TestBootstrap_EndsAsOneClusterAfterSeveralCrashes(t *testing.T) {
 	for range 1000 {
 		b := blows{}
 		for range 2 + r.IntN(3) {
-			b[1+r.IntN(2*calls)] = sim.Refuse + sim.Verdict(r.IntN(7))
+			b[1+r.IntN(2*calls)] = sim.Refuse + sim.Verdict(r.IntN(8))
 		}
 		endsAsOneCluster(t, 3, b, 1+r.IntN(calls), r.Uint64())
 	}

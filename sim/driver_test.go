@@ -187,6 +187,13 @@ func (d *driver) now() (server.Decision, cke.Status) {
 	return d.decision, d.status
 }
 
+// count is how many decisions the daemon has made.
+func (d *driver) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rounds
+}
+
 func (d *driver) operate(ctx context.Context, dec server.Decision) {
 	e := op.Env{
 		Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),

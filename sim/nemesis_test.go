@@ -32,8 +32,8 @@ func (n *nemesis) judge(call int, c sim.Call) sim.Verdict {
 		return sim.Proceed
 	}
 	if n.IntN(3) == 0 {
-		v := sim.Refuse + sim.Verdict(n.IntN(7))
-		if v == sim.KillLate || v == sim.Freeze {
+		v := sim.Refuse + sim.Verdict(n.IntN(8))
+		if v == sim.KillLate || v == sim.Linger || v == sim.Freeze {
 			n.freeze = call + 1 + n.IntN(120)
 		}
 		return v

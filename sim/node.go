@@ -45,6 +45,9 @@ type volume struct {
 // Name is the node's host name.
 func (n *Node) Name() string { return n.name }
 
+// World is the world that the node is in.
+func (n *Node) World() *World { return n.world }
+
 // Declared is the node as a cluster file names it.
 func (n *Node) Declared() cke.Node {
 	return cke.Node{Address: n.address, Hostname: n.name, ControlPlane: true, SSH: cke.SSH{Port: n.sshPort}}
@@ -218,6 +221,26 @@ func (n *Node) RemoveVolumes() {
 			c.ends(137, "")
 		}
 		n.volumes, n.containers = map[string]*volume{}, map[string]*container{}
+	})
+}
+
+// StopByHand ends every container as `docker stop` does: the engine does not start them again.
+func (n *Node) StopByHand() {
+	n.change("a person stops the containers", func() {
+		for _, c := range n.sorted() {
+			c.stoppedByHand = true
+			c.ends(0, "")
+		}
+	})
+}
+
+// RemoveContainers takes every container away, and leaves the volumes.
+func (n *Node) RemoveContainers() {
+	n.change("a person removes the containers", func() {
+		for _, c := range n.sorted() {
+			c.ends(137, "")
+		}
+		n.containers = map[string]*container{}
 	})
 }
 

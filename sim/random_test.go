@@ -2,10 +2,12 @@ package sim_test
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,26 +17,31 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay the random schedule of this seed and tell its story")
-	schedules = flag.Int("schedules", 3000, "how many random schedules to play")
+	schedules = flag.Uint64("schedules", 4000, "how many random schedules to play")
+	firstSeed = flag.Uint64("first", 1, "seed of the first of them")
 )
 
 // TestCluster_KeepsItsPromisesInRandomSchedules plays faults of every kind by chance, then heals the world. What must
 // never happen is checked at every call; afterwards the world must come to where it can come.
 func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 	if *seedFlag != 0 {
-		faults := random(t, *seedFlag, t.Logf)
-		t.Logf("faults: %q", faults)
-		if faults != nil {
-			t.Fail()
+		if faults := random(t, *seedFlag, t.Logf); faults != nil {
+			t.Error(strings.Join(faults, "\n"))
 		}
 		return
 	}
-	failed := 0
-	for seed := uint64(1); seed <= uint64(*schedules) && failed < 5; seed++ {
-		if faults := random(t, seed, nil); faults != nil {
-			failed++
-			t.Errorf("seed %d:\n%s\nreplay: go test ./sim -run RandomSchedules -v -seed=%d", seed, strings.Join(faults, "\n"), seed)
-		}
+	const workers = 2
+	var failed atomic.Bool
+	for worker := range uint64(workers) {
+		t.Run(fmt.Sprint(worker), func(t *testing.T) {
+			t.Parallel()
+			for seed := *firstSeed + worker; seed < *firstSeed+*schedules && !failed.Load(); seed += workers {
+				if faults := random(t, seed, nil); faults != nil {
+					failed.Store(true)
+					t.Errorf("seed %d:\n%s\nreplay: go test ./sim -run RandomSchedules -v -seed=%d", seed, strings.Join(faults, "\n"), seed)
+				}
+			}
+		})
 	}
 }
 
@@ -66,12 +73,12 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			s.daemon()
 		}
 		s.until(time.Hour, func() bool {
-			s.succeed(n)
+			s.succeed()
 			return s.Calls() >= n.budget
 		})
 		n.heal()
 		ok := s.until(2*convergence, func() bool {
-			s.succeed(n)
+			s.succeed()
 			s.declareFormed()
 			return s.arrived()
 		})
@@ -88,7 +95,7 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 }
 
 // succeed starts a daemon where the last one died, or is frozen.
-func (s *stage) succeed(n *nemesis) {
+func (s *stage) succeed() {
 	if d := s.latest(); d.Dead() || d.Frozen() {
 		s.daemon()
 	}

@@ -38,12 +38,13 @@ const (
 	KillBefore          // the daemon dies before it happens
 	KillHalfway         // the daemon dies after the first half of it
 	KillAfter           // the daemon dies after it happened, before the answer
-	KillLate            // the daemon dies, and it happens later, when Land is called
+	KillLate            // the daemon dies; it, and what else it had on its way, happens when Land is called
+	Linger              // the caller gets an error, and it happens when Land is called
 	Freeze              // the daemon is frozen with the call on its way
 )
 
 func (v Verdict) String() string {
-	return [...]string{"proceed", "refuse", "lose-answer", "kill-before", "kill-halfway", "kill-after", "kill-late", "freeze"}[v]
+	return [...]string{"proceed", "refuse", "lose-answer", "kill-before", "kill-halfway", "kill-after", "kill-late", "linger", "freeze"}[v]
 }
 
 // errLost is the answer to a call whose outcome is unknown.
@@ -160,10 +161,18 @@ func (s *Scheduler) let(t *turn) {
 	switch verdict {
 	case Refuse:
 		t.err = errLost
-	case KillBefore, KillLate:
+	case KillBefore:
 		t.err = errDead
-		if verdict == KillLate {
-			s.late = append(s.late, t)
+	case Linger:
+		t.err = errLost
+		s.late = append(s.late, t.again())
+	case KillLate:
+		t.err = errDead
+		s.late = append(s.late, t.again())
+		for _, o := range s.waiting {
+			if o.daemon == t.daemon {
+				s.late = append(s.late, o.again())
+			}
 		}
 	case Freeze:
 		w.log("%s is on its way", t.call)
@@ -188,6 +197,13 @@ func (s *Scheduler) let(t *turn) {
 	close(t.done)
 }
 
+// again is the same call, whose answer nobody waits for.
+func (t *turn) again() *turn {
+	o := *t
+	o.err = nil
+	return &o
+}
+
 func outcome(t *turn) string {
 	switch {
 	case t.hangs:
@@ -198,7 +214,7 @@ func outcome(t *turn) string {
 	return ""
 }
 
-// Land lets the calls of daemons that died have their effect now. It returns how many there were.
+// Land lets the calls that nobody waits for any more have their effect now. It returns how many there were.
 func (s *Scheduler) Land() int {
 	w := s.world
 	w.mu.Lock()

@@ -19,8 +19,10 @@ type Store struct {
 	records  []cke.Record
 	deleted  bool
 	term     int64
+	version  int // counts changes of the identity
 	down     bool
-	unfenced bool
+	// Faults of the store itself, which the checker must notice.
+	unfenced, unguarded bool
 }
 
 // errStoreDown is what calls end with while the store is down.
@@ -43,8 +45,11 @@ func (s *Store) SetDown(down bool) {
 	s.world.change(fmt.Sprintf("store down: %v", down), func() { s.down = down })
 }
 
-// Unfence lets deposed daemons write: a fault of the store that the checker must notice.
+// Unfence lets deposed daemons write.
 func (s *Store) Unfence() { s.world.change("store without fencing", func() { s.unfenced = true }) }
+
+// Unguard lets a life be followed by another one that was not abandoned.
+func (s *Store) Unguard() { s.world.change("store without guard", func() { s.unguarded = true }) }
 
 // Identity is who the cluster is.
 func (s *Store) Identity() cke.Identity {
@@ -118,6 +123,7 @@ func (t *Term) read(ctx context.Context, name string, do func(s *Store) error) e
 	})
 }
 
+// write makes one transaction, guarded by the term.
 func (t *Term) write(ctx context.Context, name string, do func(s *Store) error) error {
 	return t.d.call(ctx, Call{Port: "store", Name: name, Writes: true}, nil, cke.Node{}, func(bool) error {
 		s := t.d.world.store
@@ -129,12 +135,32 @@ func (t *Term) write(ctx context.Context, name string, do func(s *Store) error) 
 		case s.deleted:
 			return cke.ErrNotFound
 		}
-		before := s.identity.Incarnation
-		err := do(s)
-		if err == nil {
-			t.d.world.wasStored(before, s.identity.Incarnation)
+		if s.term != t.number {
+			t.d.world.violated("daemon %d writes %s after its term", t.number, name)
 		}
-		return err
+		return do(s)
+	})
+}
+
+// change writes the identity. The transaction is guarded by what it was made from, too: one that arrives late, after
+// its caller has given it up and something else was written, changes nothing.
+func (t *Term) change(ctx context.Context, name string, do func(id *cke.Identity) error) error {
+	t.d.world.mu.Lock()
+	read := t.d.world.store.version
+	t.d.world.mu.Unlock()
+	return t.write(ctx, name, func(s *Store) error {
+		next := cloneIdentity(s.identity)
+		if err := do(&next); err != nil {
+			return err
+		}
+		if s.version != read && !s.unfenced {
+			return fmt.Errorf("%s: %w", name, cke.ErrConflict)
+		}
+		before := s.identity.Incarnation
+		s.identity = next
+		s.version++
+		t.d.world.wasStored(before, next.Incarnation)
+		return nil
 	})
 }
 
@@ -158,41 +184,40 @@ func (t *Term) Identity(ctx context.Context) (id cke.Identity, err error) {
 
 // CreateIncarnation implements cke.Ledger.
 func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error {
-	return t.write(ctx, "CreateIncarnation", func(s *Store) error {
-		if now := s.identity.Incarnation; now != nil && now.State != cke.Abandoned {
+	return t.change(ctx, "CreateIncarnation", func(id *cke.Identity) error {
+		if now := id.Incarnation; now != nil && now.State != cke.Abandoned && !t.d.world.store.unguarded {
 			return cke.ErrConflict
 		}
-		s.identity = cloneIdentity(cke.Identity{Incarnation: &inc, Joins: inc.Founders})
+		*id = cloneIdentity(cke.Identity{Incarnation: &inc, Joins: inc.Founders})
 		return nil
 	})
 }
 
 // UpdateIncarnation implements cke.Ledger.
 func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error {
-	return t.write(ctx, "UpdateIncarnation", func(s *Store) error {
-		if now := s.identity.Incarnation; now == nil || now.ID != inc.ID {
+	return t.change(ctx, "UpdateIncarnation", func(id *cke.Identity) error {
+		now := id.Incarnation
+		if now == nil || now.ID != inc.ID || now.State != cke.Forming && now.State != inc.State {
 			return cke.ErrConflict
 		}
-		s.identity = cloneIdentity(cke.Identity{Incarnation: &inc, Joins: s.identity.Joins})
+		now.State, now.ClusterID, now.FormedAt = inc.State, inc.ClusterID, inc.FormedAt
 		return nil
 	})
 }
 
 // PutJoins implements cke.Ledger.
 func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
-	return t.write(ctx, "PutJoins", func(s *Store) error {
-		next := cloneIdentity(s.identity)
+	return t.change(ctx, "PutJoins", func(id *cke.Identity) error {
 		for _, j := range joins {
-			if next.Incarnation == nil || j.Incarnation != next.Incarnation.ID {
+			if id.Incarnation == nil || j.Incarnation != id.Incarnation.ID {
 				return cke.ErrConflict
 			}
-			if i := slices.IndexFunc(next.Joins, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
-				next.Joins[i] = j
+			if i := slices.IndexFunc(id.Joins, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
+				id.Joins[i] = j
 			} else {
-				next.Joins = append(next.Joins, j)
+				id.Joins = append(id.Joins, j)
 			}
 		}
-		s.identity = next
 		return nil
 	})
 }
@@ -201,6 +226,8 @@ func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 func (t *Term) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "FinishDelete", func(s *Store) error {
 		s.deleted, s.identity = true, cke.Identity{}
+		s.version++
+		t.d.world.wasStored(nil, nil)
 		return nil
 	})
 	if err == nil {

@@ -16,8 +16,11 @@ import (
 // candidacy is the document of one key in a cluster's queue. Term is 0 until it is elected.
 type candidacy struct{ cke.Leader }
 
-// campaignPause is how long a campaign waits after the store failed it.
-const campaignPause = 500 * time.Millisecond
+// What a campaign waits before it begins again: after the store failed it, and after its candidacy was lost.
+const (
+	campaignPause = 500 * time.Millisecond
+	lostPause     = 20 * time.Millisecond
+)
 
 // errLost tells a campaign to begin again: its key, or its session, is gone.
 var errLost = errors.New("candidacy lost")
@@ -45,15 +48,16 @@ func (s *Store) Campaign(ctx context.Context, cluster, host string) (*Term, erro
 		if ctx.Err() != nil || errors.Is(err, cke.ErrNotFound) {
 			return nil, s.fail("campaign for "+cluster, err)
 		}
-		if errors.Is(err, errLost) {
-			continue
-		}
-		if !told {
-			told = true
-			s.log.Warn("cannot campaign, trying on", "cluster", cluster, "error", s.fail("campaign for "+cluster, err))
+		pause := lostPause
+		if !errors.Is(err, errLost) {
+			pause = campaignPause
+			if !told {
+				told = true
+				s.log.Warn("cannot campaign, trying on", "cluster", cluster, "error", s.fail("campaign for "+cluster, err))
+			}
 		}
 		select {
-		case <-time.After(campaignPause):
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
@@ -174,7 +178,10 @@ func (s *Store) stepDown(key string, rev int64) {
 
 // sessionLost turns a failure that comes from the session's end into errLost.
 func sessionLost(ses *session, err error) error {
-	if ses.ctx.Err() != nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		ses.lost()
+	}
+	if ses.ctx.Err() != nil {
 		return errLost
 	}
 	return err

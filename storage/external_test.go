@@ -60,15 +60,7 @@ func startExternal(t testing.TB) Config {
 
 func addUser(t testing.TB, c Config) {
 	t.Helper()
-	tlsConfig, err := c.TLS.config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints, TLS: tlsConfig, Logger: zapToSlog(c.Log, clientLevel)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
+	admin := adminClient(t, c, "")
 	ctx := testContext(t)
 	r := under(c.Prefix)
 	do := func(_ any, err error) {
@@ -84,6 +76,22 @@ func addUser(t testing.TB, c Config) {
 	do(admin.UserAdd(ctx, "cke", "hunter2"))
 	do(admin.UserGrantRole(ctx, "cke", "cke"))
 	do(admin.AuthEnable(ctx))
+}
+
+// adminClient may do everything; password is empty while there are no users.
+func adminClient(t testing.TB, c Config, password string) *clientv3.Client {
+	t.Helper()
+	cfg := clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: password, Logger: zapToSlog(c.Log, clientLevel)}
+	var err error
+	if cfg.TLS, err = c.TLS.config(); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := clientv3.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { admin.Close() })
+	return admin
 }
 
 func writeServerCert(t testing.TB, certFile, keyFile string) {

@@ -85,6 +85,11 @@ func (f *fencing) end(t *rapid.T) {
 		t.Fatal(err)
 	}
 	f.leading = -1
+	select {
+	case <-term.Done():
+	case <-ctx.Done():
+		t.Fatal("the term does not end")
+	}
 }
 
 func (f *fencing) write(t *rapid.T) {

@@ -415,7 +415,7 @@ func revision(t interface {
 	Fatal(...any)
 }, s *Store) int64 {
 	t.Helper()
-	resp, err := s.client.Get(context.Background(), "x", clientv3.WithCountOnly())
+	resp, err := s.client.Get(context.Background(), s.keys.prefix, clientv3.WithCountOnly())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,13 +118,16 @@ func (ses *session) keepAlive() {
 			ses.confirm(sent)
 			wait = period
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
-			ses.end(fmt.Errorf("the store ended the session: %w", cke.ErrDeposed))
+			ses.lost()
 		default:
 			ses.s.log.Debug("session not renewed", "error", err)
 			wait = pause
 		}
 	}
 }
+
+// lost ends a session that the store does not know any more.
+func (ses *session) lost() { ses.end(fmt.Errorf("the store ended the session: %w", cke.ErrDeposed)) }
 
 // renewals is the stream that a session renews its lease on. clientv3's own ways do not tell when a renewal that was
 // confirmed had been sent, or ask a store that is not there without a pause.

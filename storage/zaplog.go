@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"log/slog"
+	"strings"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -84,5 +85,6 @@ func harmless(message string) bool {
 		"Failed to detect schema version", "failed to update storage version":
 		return true
 	}
-	return false
+	// The only member, asked to elect itself before it has read its own membership, does so in the next tick.
+	return strings.Contains(message, "cannot campaign at term")
 }

@@ -28,11 +28,12 @@ const (
 	DefaultPeriod = 10 * time.Second
 	DefaultSize   = 10 << 20
 	DefaultBuffer = 64 << 20
+	// DefaultShutdown is less than what service managers grant.
+	DefaultShutdown = 20 * time.Second
 
-	// What bounds single requests to etcd, and how long a shutdown may take to store the last delta.
-	requestTimeout  = 10 * time.Second
-	hashTimeout     = 2 * time.Minute
-	shutdownTimeout = 20 * time.Second
+	// What bounds single requests to etcd.
+	requestTimeout = 10 * time.Second
+	hashTimeout    = 2 * time.Minute
 
 	// maxLag is how many raft entries behind the newest member a snapshot's source may be.
 	maxLag = 1000
@@ -67,8 +68,11 @@ type Config struct {
 	Fulls      Schedule
 	Recipients []age.Recipient
 
-	// Buffer bounds the memory that deltas may take while the target is slow or away; zero: DefaultBuffer.
+	// Buffer bounds the memory that deltas may take while the target is slow or away; zero: DefaultBuffer. One batch of
+	// etcd's watch may come on top. When it is full, the watch is ended and begun again once there is room.
 	Buffer int64
+	// Shutdown bounds storing the last delta when Run is to end; zero: DefaultShutdown.
+	Shutdown time.Duration
 	// Scratch is a directory with room for one snapshot and its compressed copy; empty: the system's temporary directory.
 	Scratch string
 
@@ -99,6 +103,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Buffer == 0 {
 		c.Buffer = DefaultBuffer
+	}
+	if c.Shutdown == 0 {
+		c.Shutdown = DefaultShutdown
 	}
 	if c.Scratch == "" {
 		c.Scratch = os.TempDir()

@@ -133,9 +133,9 @@ func (s *session) authSeen(revision uint64) {
 	s.startFull()
 }
 
-// drain stores all there is. It takes at most shutdownTimeout.
+// drain stores all there is. It takes at most Config.Shutdown.
 func (s *session) drain() error {
-	timer := time.NewTimer(shutdownTimeout)
+	timer := time.NewTimer(s.t.c.Shutdown)
 	defer timer.Stop()
 	for {
 		if s.sent == nil {
@@ -152,7 +152,7 @@ func (s *session) drain() error {
 				return err
 			}
 		case <-timer.C:
-			return fmt.Errorf("the target did not take the last delta within %s", shutdownTimeout)
+			return fmt.Errorf("the target did not take the last delta within %s", s.t.c.Shutdown)
 		}
 	}
 }

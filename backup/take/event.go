@@ -17,7 +17,8 @@ const (
 	FullFailed EventType = "full failed"
 	// Gap: changes From to To are in no delta; a full follows.
 	Gap EventType = "gap"
-	// Overflow: the target was too slow for the buffer. What was buffered is dropped, and a full follows.
+	// Overflow: the target has taken nothing since the buffer filled up. Watching is suspended until it does; then a
+	// full follows.
 	Overflow EventType = "overflow"
 	// TargetFailed and TargetBack tell of the target's troubles.
 	TargetFailed EventType = "target failed"

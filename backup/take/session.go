@@ -24,11 +24,15 @@ type session struct {
 	mode     mode
 	received bool // something came by the watch
 	at       position
+	events   clientv3.WatchChan // nil: suspended
 	endWatch context.CancelFunc
-	builder  *backup.DeltaWriter
-	changes  []backup.Change // scratch
-	age      *time.Timer     // fires when the builder has waited long enough
-	due      bool
+	// slow fires when the target took nothing for a while after the buffer had filled up; overflowed: that was told.
+	slow       *time.Timer
+	overflowed bool
+	builder    *backup.DeltaWriter
+	changes    []backup.Change // scratch
+	age        *time.Timer     // fires when the builder has waited long enough
+	due        bool
 
 	sent     chan sentDelta // nil: nothing on its way
 	sentSize int64
@@ -76,9 +80,8 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 	// What is under way outlives parent for a moment, so that the last delta can be stored.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	defer cancel()
-	s := &session{t: t, mode: m, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(),
+	s := &session{t: t, mode: m, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(), slow: stopped(),
 		stored: at.next - 1, marks: make(chan flush)}
-	s.at.full = s.at.full || errors.Is(after, errOverflow)
 	leasesDone := make(chan struct{})
 	go func() { defer close(leasesDone); s.o.run(ctx) }()
 	defer func() { cancel(); <-leasesDone; s.settle() }()
@@ -102,19 +105,23 @@ func (s *session) begin() (err error) {
 }
 
 func (s *session) loop(parent context.Context) error {
-	watch := s.watch()
+	s.watch()
 	defer func() { s.endWatch() }()
 	for {
 		var err error
 		select {
 		case <-parent.Done():
 			return s.shutdown()
-		case w, ok := <-watch:
+		case w, ok := <-s.events:
 			if err = s.take(w, ok); errors.Is(err, errWatchAgain) {
 				s.endWatch()
 				s.pause(parent)
-				watch, err = s.watch(), nil
+				s.watch()
+				err = nil
 			}
+		case <-s.slow.C:
+			s.overflowed = true
+			s.t.tell(Event{Type: Overflow, Err: errOverflow})
 		case <-s.age.C:
 			s.due = true
 		case <-s.fullTry.C:
@@ -140,10 +147,11 @@ func (s *session) loop(parent context.Context) error {
 // errWatchAgain: the watch ended for a reason that passes.
 var errWatchAgain = errors.New("watch again")
 
-func (s *session) watch() clientv3.WatchChan {
+// watch begins after what the builder holds.
+func (s *session) watch() {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.endWatch = cancel
-	return s.k.all.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
+	s.events = s.k.all.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
 		clientv3.WithRev(s.builder.Last()+1), clientv3.WithFragment(), clientv3.WithProgressNotify())
 }
 
@@ -232,9 +240,28 @@ func (s *session) step() error {
 			return err
 		}
 	}
-	if s.buffered() > s.t.c.Buffer {
-		s.t.tell(Event{Type: Overflow, Err: errOverflow})
-		return errOverflow
+	return s.bound()
+}
+
+// bound sees that no more is received than the buffer holds. A full buffer ends the watch: etcd keeps the history, and
+// a watch that nobody reads would burden it or us. It begins again where it ended as soon as there is room; if etcd
+// has compacted by then, that is a gap like any other.
+func (s *session) bound() error {
+	switch {
+	case s.events != nil && s.buffered() > s.t.c.Buffer:
+		s.endWatch()
+		s.events = nil
+		s.slow.Reset(time.Duration(s.t.c.Delta.Period))
+	case s.events == nil && s.buffered() <= s.t.c.Buffer/2:
+		s.slow.Stop()
+		s.watch()
+		if s.overflowed {
+			s.overflowed = false
+			s.startFull()
+		}
+	}
+	if s.events == nil && s.sent == nil && !s.builder.Empty() {
+		return s.send()
 	}
 	return nil
 }

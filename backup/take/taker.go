@@ -100,11 +100,11 @@ func (t *Taker) Run(ctx context.Context) error {
 		begun := time.Now()
 		err = t.session(ctx, k, err)
 		var stop *stopError
-		if ctx.Err() != nil && !errors.As(err, &stop) {
-			return nil
-		}
-		if stop != nil {
+		if errors.As(err, &stop) {
 			return stop.err
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 		if time.Since(begun) > time.Minute {
 			pause.Reset()
@@ -160,7 +160,7 @@ type gapError struct{ next mode }
 func (e *gapError) Error() string { return "changes are missing" }
 
 var (
-	errOverflow = errors.New("the target is too slow for the buffer: what was buffered is dropped, and a full follows")
+	errOverflow = errors.New("the target does not take what is buffered: watching is suspended, and a full follows")
 	errTaken    = errors.New("another writer has extended the stream")
 )
 
@@ -210,7 +210,7 @@ func (t *Taker) tell(e Event) {
 			s.ProblemSince = e.At
 		}
 		s.Problem, t.problem = fmt.Sprintf("%s: %v", e.Type, e.Err), e.Type
-	} else if e.Type == FullStored || e.Type == DeltaStored && t.problem != Gap && t.problem != Overflow && t.problem != FullFailed {
+	} else if e.Type == FullStored || e.Type == DeltaStored && t.problem != Gap && t.problem != FullFailed {
 		s.Problem, s.ProblemSince = "", time.Time{}
 	}
 	t.mu.Unlock()

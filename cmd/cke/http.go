@@ -55,6 +55,32 @@ func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus
 	return nil
 }
 
+// serveHealth serves /health until the returned function is called, at the address of --http or the default one: while
+// the configuration cannot be read, nobody knows the one that it names.
+func (p *process) serveHealth(o options) (end func()) {
+	address := o.http
+	if address == "" {
+		address = cke.DefaultListen
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		p.log.Error("HTTP is not served", "error", err)
+		return func() {}
+	}
+	api := server.API{Version: version, Metrics: prometheus.NewRegistry(), Statuses: p.statuses,
+		Health: func(context.Context) server.Health { return p.waits.health() }}
+	s := &http.Server{Handler: api.Handler(), ReadHeaderTimeout: readLimit}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l) // ends with Close
+	}()
+	return func() {
+		s.Close()
+		<-done
+	}
+}
+
 // listenHTTP opens the address, with TLS and a password where they are configured.
 func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, error) {
 	if c.BasicAuth.Username != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	_ "time/tzdata" // schedules name time zones, and a host may have none
 
 	welllog "github.com/cybozu-go/log"
 	"github.com/spf13/cobra"

@@ -27,11 +27,7 @@ func run(o options, explicit bool, log *slog.Logger) error {
 	well.Go(func(ctx context.Context) error {
 		p := &process{log: log, waits: newWaiting(log)}
 		go p.waits.watchdog(ctx)
-		var config cke.Config
-		p.until(ctx, func() (err error) {
-			config, err = loadConfig(o, explicit)
-			return err
-		})
+		config := p.configured(ctx, o, explicit)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -40,7 +36,13 @@ func run(o options, explicit bool, log *slog.Logger) error {
 		p.metrics = server.NewMetrics(registry)
 		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry) })
 		for ctx.Err() == nil {
-			p.until(ctx, func() error { return p.serve(ctx, config, o) })
+			p.until(ctx, func() error {
+				config, err := loadConfig(o, explicit) // anew: what was in the way may be what it says
+				if err != nil {
+					return err
+				}
+				return p.serve(ctx, config, o)
+			})
 		}
 		return nil
 	})
@@ -49,6 +51,21 @@ func run(o options, explicit bool, log *slog.Logger) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// configured waits for a configuration that can be used.
+func (p *process) configured(ctx context.Context, o options, explicit bool) cke.Config {
+	config, err := loadConfig(o, explicit)
+	if err == nil {
+		return config
+	}
+	p.waits.say(err)
+	defer p.serveHealth(o)()
+	p.until(ctx, func() (err error) {
+		config, err = loadConfig(o, explicit)
+		return err
+	})
+	return config
 }
 
 func loadConfig(o options, explicit bool) (cke.Config, error) {
@@ -65,7 +82,7 @@ func loadConfig(o options, explicit bool) (cke.Config, error) {
 	if o.http != "" {
 		config.HTTP.Listen = o.http
 	}
-	return config, nil
+	return config, config.Validate()
 }
 
 // hostName is what people know this host by.

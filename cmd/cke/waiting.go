@@ -8,6 +8,7 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
+	"cke"
 	"cke/server"
 )
 
@@ -15,8 +16,9 @@ import (
 type waiting struct {
 	log *slog.Logger
 
-	mu  sync.Mutex
-	why string
+	mu   sync.Mutex
+	why  string
+	code cke.Code // empty: why has none
 }
 
 func newWaiting(log *slog.Logger) *waiting {
@@ -32,8 +34,13 @@ func (w *waiting) say(err error) {
 	if w.why == err.Error() {
 		return
 	}
-	w.why = err.Error()
-	w.log.Error("waiting", "for", w.why)
+	w.why, w.code = err.Error(), ""
+	attrs := []any{"for", w.why}
+	if code := cke.CodeOf(err); code != cke.CodeInternal {
+		w.code = code
+		attrs = append(attrs, "code", code)
+	}
+	w.log.Error("waiting", attrs...)
 	notify(w.log, "STATUS=waiting: "+w.why)
 }
 
@@ -41,7 +48,7 @@ func (w *waiting) say(err error) {
 func (w *waiting) over() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.why = ""
+	w.why, w.code = "", ""
 	notify(w.log, "STATUS=serving")
 }
 
@@ -51,7 +58,7 @@ func (w *waiting) health() server.Health {
 	if w.why == "" {
 		return server.Health{Status: "ok"}
 	}
-	return server.Health{Status: "waiting", Waiting: w.why}
+	return server.Health{Status: "waiting", Waiting: w.why, Code: w.code}
 }
 
 // watchdog tells systemd that the process lives, if the unit asks for it.

@@ -24,6 +24,9 @@ type app struct {
 	// open connects to the store; it may return before the store has answered.
 	open func(ctx context.Context, c cke.Config) (store, error)
 
+	// silence is how long nothing may be told while following before it is asked why.
+	silence time.Duration
+
 	global
 	store  store // nil until a command asked for it
 	loaded *cke.Config
@@ -44,7 +47,7 @@ type global struct {
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string, now func() time.Time,
 	open func(context.Context, cke.Config) (store, error)) *app {
-	return &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, now: now, open: open, cancel: func() {}}
+	return &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, now: now, open: open, silence: silencePatience, cancel: func() {}}
 }
 
 // run executes one command line and returns the exit code.

@@ -65,16 +65,30 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	}
 	if o.noWait {
 		fmt.Fprintf(a.stderr, "The deletion of %s is asked for.\n", name)
+		return a.showDeleted(deleted{Cluster: name}, "")
+	}
+	f := a.newFollower(s, name, newest)
+	f.about = func(s cke.Status) bool { return s.Health == cke.HealthDeleting }
+	f.declared = func(now cke.Spec) error {
+		if now.Generation == 0 {
+			return errGone
+		}
 		return nil
 	}
-	knows := func(s cke.Status) bool { return s.Health == cke.HealthDeleting }
-	err = a.newFollower(s, name, newest, knows).untilGone(ctx, s)
-	if err != nil {
+	_, err = f.until(ctx, func(cke.Status) bool { return false })
+	if !errors.Is(err, errGone) {
 		return detached(ctx, err, "the deletion of "+name+" is asked for, and cke goes on with it", "ckecli status "+name)
 	}
 	took := a.now().Sub(begun)
-	return a.show(view{data: deleted{name, true, took.Seconds()}, names: []string{name}, table: func(w io.Writer, _, _ bool) error {
-		_, err := fmt.Fprintf(w, "%s is deleted; its volumes stay on the nodes (took %s)\n", name, term.Took(took))
+	return a.showDeleted(deleted{name, true, took.Seconds()}, fmt.Sprintf("%s is deleted; its volumes stay on the nodes (took %s)\n", name, term.Took(took)))
+}
+
+// errGone ends the following of a deletion that is done.
+var errGone = errors.New("the cluster is gone")
+
+func (a *app) showDeleted(d deleted, line string) error {
+	return a.show(view{data: d, names: []string{d.Cluster}, table: func(w io.Writer, _, _ bool) error {
+		_, err := io.WriteString(w, line)
 		return err
 	}})
 }
@@ -93,31 +107,4 @@ func (a *app) wouldDelete(ctx context.Context, s tellings, spec cke.Spec) string
 		serving = fmt.Sprintf("%d of its %d members serve", st.Ready, st.Declared)
 	}
 	return fmt.Sprintf("Cluster %s (revision %d): %s. Deleting stops them all; volumes stay on the nodes.", spec.Cluster.Name, spec.Generation, serving)
-}
-
-// untilGone tells what happens until the cluster is no longer in the store.
-func (f *follower) untilGone(ctx context.Context, s specs) error {
-	watching, cancel := context.WithCancel(ctx)
-	defer cancel()
-	gone := errors.New("gone")
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	clusters := s.WatchCluster(watching, f.cluster)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for c := range clusters {
-			if c.Spec.Generation == 0 {
-				end(gone)
-				return
-			}
-		}
-	}()
-	_, err := f.until(ctx, func(cke.Status) bool { return false })
-	cancel()
-	<-ended
-	if errors.Is(context.Cause(ctx), gone) {
-		return nil
-	}
-	return err
 }

@@ -87,8 +87,9 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	if o.noWait {
 		return a.showSet(stored, fmt.Sprintf("%d", spec.Generation))
 	}
-	knows := func(s cke.Status) bool { return s.Generation >= spec.Generation }
-	f := a.newFollower(s, c.Name, newest, knows)
+	f := a.newFollower(s, c.Name, newest)
+	f.about = func(s cke.Status) bool { return s.Generation >= spec.Generation }
+	f.declared = f.sameSpec(spec)
 	st, err := f.until(ctx, func(s cke.Status) bool {
 		return s.ObservedGeneration >= spec.Generation && s.Health == cke.HealthReady
 	})
@@ -102,6 +103,23 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	stored.Health, stored.Ready, stored.Tolerance = st.Health, st.Ready, &st.Tolerance
 	stored.Took = a.now().Sub(begun).Seconds()
 	return a.showSet(stored, readyLine(st, a.now().Sub(begun)))
+}
+
+// sameSpec ends the following once the cluster is to be deleted, and says so when another revision is set meanwhile.
+func (f *follower) sameSpec(ours cke.Spec) func(cke.Spec) error {
+	newest := ours.Generation
+	return func(now cke.Spec) error {
+		switch {
+		case now.Generation == 0:
+			return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s was deleted meanwhile", f.cluster)}
+		case now.Deleting():
+			return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("%s asked meanwhile for cluster %s to be deleted", now.DeleteRequestedBy, f.cluster)}
+		case now.Generation > newest:
+			newest = now.Generation
+			f.tell.out.Print(term.Clean(fmt.Sprintf("%s set revision %d meanwhile; cke works on that one", now.SetBy, newest)))
+		}
+		return nil
+	}
 }
 
 // setResult is what `cluster set` writes for programs.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,6 +110,16 @@ func completeGlobals(a *app, root *cobra.Command) {
 	must(root.RegisterFlagCompletionFunc("cluster", a.completeClusters()))
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	must(root.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions))
+}
+
+// completeNoFiles offers files only where a file is wanted.
+func completeNoFiles(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && !strings.Contains(cmd.Use, "FILE") && !strings.Contains(cmd.Use, "DIR") {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, c := range cmd.Commands() {
+		completeNoFiles(c)
+	}
 }
 
 // must is for what can only fail by a fault in this program.

@@ -38,6 +38,9 @@ var exitOf = map[cke.Code]int{
 	cke.CodeNoLeader: exitNoStatus,
 }
 
+// sentinels tell programs, and say nothing that the message does not.
+var sentinels = []error{cke.ErrNotFound, cke.ErrConflict, cke.ErrDeposed}
+
 // usageError is a command line that means nothing.
 type usageError struct {
 	error
@@ -131,6 +134,7 @@ func codedFailure(e *cke.Error, err error) failure {
 		for _, fault := range faults.Faults {
 			f.facts = append(f.facts, fault.String())
 		}
+	case slices.Contains(sentinels, e.Err):
 	case e.Err != nil:
 		f.facts = append(f.facts, e.Err.Error())
 	}

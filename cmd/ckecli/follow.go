@@ -25,6 +25,7 @@ const (
 // follower follows the work on one cluster and tells it.
 type follower struct {
 	store interface {
+		specs
 		tellings
 		leadership
 	}
@@ -34,6 +35,10 @@ type follower struct {
 	after int64
 	// about tells whether a status knows already of what was asked for; what older ones say is left out.
 	about func(cke.Status) bool
+	// declared is called with the spec whenever it may have changed, with generation 0 once the cluster is gone; its
+	// error ends the following.
+	declared func(cke.Spec) error
+	silence  time.Duration
 }
 
 // until tells what happens until done says that the work is done, or ctx ends.
@@ -42,6 +47,7 @@ func (f *follower) until(ctx context.Context, done func(cke.Status) bool) (cke.S
 	defer cancel()
 	statuses := f.store.WatchStatus(watching, f.cluster)
 	records := f.store.WatchRecords(watching, f.cluster, f.after)
+	clusters := f.store.WatchCluster(watching, f.cluster)
 	tick := time.NewTicker(f.tell.every())
 	defer tick.Stop()
 	patience := time.NewTimer(leaderPatience)
@@ -59,6 +65,14 @@ func (f *follower) until(ctx context.Context, done func(cke.Status) bool) (cke.S
 		case <-patience.C:
 			f.tellSilence(ctx)
 			asked = true
+		case c, open := <-clusters:
+			if !open {
+				return cke.Status{}, watchEnded(ctx)
+			}
+			if err := f.declared(c.Spec); err != nil {
+				return cke.Status{}, err
+			}
+			continue // it is no sign of a leader
 		case r, open := <-records:
 			if !open {
 				return cke.Status{}, watchEnded(ctx)
@@ -80,7 +94,7 @@ func (f *follower) until(ctx context.Context, done func(cke.Status) bool) (cke.S
 			fresh = true
 		}
 		if asked {
-			patience.Reset(silencePatience)
+			patience.Reset(f.silence)
 		}
 	}
 }
@@ -99,7 +113,9 @@ func (f *follower) catchUp(ctx context.Context, s cke.Status) {
 
 // tellSilence says so when no daemon leads the cluster, or the store does not answer; the waiting goes on.
 func (f *follower) tellSilence(ctx context.Context) {
-	switch _, err := f.store.Leader(ctx, f.cluster); {
+	short, cancel := context.WithTimeout(ctx, leaderPatience)
+	defer cancel()
+	switch _, err := f.store.Leader(short, f.cluster); {
 	case errors.Is(err, cke.ErrNotFound):
 		f.tell.noLeader(f.cluster)
 	case err != nil && ctx.Err() == nil:
@@ -123,10 +139,20 @@ func detached(ctx context.Context, err error, state, how string) error {
 	return err
 }
 
-func (a *app) newFollower(s store, cluster string, after int64, about func(cke.Status) bool) *follower {
+// watched is how a command ends that only shows: leaving it is its usual end, and needs no words.
+func watched(ctx context.Context, err error) error {
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case errors.Is(context.Cause(ctx), errTimedOut):
+		return exitError(exitTimedOut)
+	}
+	return exitError(exitInterrupted)
+}
+
+func (a *app) newFollower(s store, cluster string, after int64) *follower {
 	live := term.NewLive(a.stderr, a.size(a.stderr))
-	return &follower{store: s, cluster: cluster, after: after, about: about,
-		tell: newNarrator(live, a.colour(a.stderr), a.now)}
+	return &follower{store: s, cluster: cluster, after: after, silence: a.silence, tell: newNarrator(live, a.colour(a.stderr), a.now)}
 }
 
 // newestRecord returns the id of the newest record, 0 when there is none.

@@ -187,8 +187,7 @@ func followHistory(ctx context.Context, a *app, s store, name string, o historyO
 	}
 	f := &follower{store: s, cluster: name, after: after,
 		tell: newNarrator(term.NewLive(a.stdout, a.size(a.stdout)), a.colour(a.stdout), a.now)}
-	err := f.records(ctx, o.id)
-	return detached(ctx, err, "what is under way goes on", "")
+	return watched(ctx, f.records(ctx, o.id))
 }
 
 // followFrom returns the id after which records are told.
@@ -225,5 +224,5 @@ func (a *app) streamRecords(ctx context.Context, s tellings, name string, after,
 			return err
 		}
 	}
-	return detached(ctx, watchEnded(ctx), "what is under way goes on", "")
+	return watched(ctx, watchEnded(ctx))
 }

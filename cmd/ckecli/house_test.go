@@ -31,6 +31,9 @@ type house struct {
 	env    map[string]string
 	now    func() time.Time
 	store  *storage.Store
+	// silence, if set, is the patience of commands that follow.
+	silence  time.Duration
+	embedded *storage.Embedded
 }
 
 func newHouse(t testing.TB) *house {
@@ -42,11 +45,8 @@ func newHouse(t testing.TB) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	embedded, err := storage.StartEmbedded(h.ctx(), storeConfig(c))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { embedded.Close() })
+	h.startStore(c)
+	t.Cleanup(func() { h.embedded.Close() })
 	if h.store, err = storage.Open(h.ctx(), storeConfig(c)); err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,15 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	return h
+}
+
+func (h *house) startStore(c cke.Config) {
+	h.t.Helper()
+	embedded, err := storage.StartEmbedded(h.ctx(), storeConfig(c))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.embedded = embedded
 }
 
 func (h *house) ctx() context.Context {
@@ -92,6 +101,9 @@ func (h *house) startWith(stdin string, args ...string) *command {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &command{t: h.t, stdout: newScreenText(), stderr: newScreenText(), cancel: cancel, ended: make(chan struct{})}
 	a := newApp(strings.NewReader(stdin), c.stdout, c.stderr, func(name string) string { return h.env[name] }, h.now, openStore)
+	if h.silence > 0 {
+		a.silence = h.silence
+	}
 	go func() {
 		defer close(c.ended)
 		c.code = a.run(ctx, append([]string{"--config", h.config}, args...))

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+	_ "time/tzdata" // schedules name time zones, and a host may have none
 )
 
 func main() { os.Exit(run()) }

@@ -142,23 +142,23 @@ func (n *narrator) status(s cke.Status) {
 
 // problems tells new problems with their remedies, and those that are gone.
 func (n *narrator) problems(now []cke.Problem) {
-	present := map[string]cke.Problem{}
+	present, kinds := map[string]cke.Problem{}, map[string]bool{}
+	kind := func(p cke.Problem) string { return string(p.Code) + " " + p.Node }
 	for _, p := range now {
-		key := string(p.Code) + " " + p.Node
-		if _, told := present[key]; told {
+		key := kind(p) + " " + steady(p.Message)
+		present[key], kinds[kind(p)] = p, true
+		if _, told := n.blockers[key]; told {
 			continue
 		}
-		present[key] = p
-		if before, told := n.blockers[key]; !told || steady(before.Message) != steady(p.Message) {
-			n.out.Print("  " + n.paint(term.Yellow, problemText(p)))
-			if p.Remedy != "" {
-				n.out.Print("    " + term.Clean(p.Remedy))
-			}
+		n.blockers[key] = p
+		n.out.Print("  " + n.paint(term.Yellow, problemText(p)))
+		if p.Remedy != "" {
+			n.out.Print("    → " + term.Clean(p.Remedy))
 		}
 	}
 	var gone []cke.Problem
 	for key, p := range n.blockers {
-		if _, still := present[key]; !still {
+		if _, still := present[key]; !still && !kinds[kind(p)] {
 			gone = append(gone, p)
 		}
 	}
@@ -174,7 +174,7 @@ func (n *narrator) problems(now []cke.Problem) {
 // problemText is a problem in one line: code, node, message.
 func problemText(p cke.Problem) string {
 	text := p.Message
-	if p.Node != "" && !strings.HasPrefix(text, p.Node+":") {
+	if p.Node != "" && !strings.HasPrefix(text, p.Node) {
 		text = p.Node + ": " + text
 	}
 	if p.Code != "" && p.Code != cke.CodeInternal {
@@ -199,7 +199,7 @@ func (n *narrator) noLeader(cluster string) {
 	}
 	n.alone = true
 	n.out.Print(n.paint(term.Yellow, "waiting:")+" no daemon leads "+term.Clean(cluster)+" [CKE108]",
-		"    Start cke on a management host; the work begins then.")
+		"    → Start cke on a management host; the work begins then.")
 }
 
 // noStore says that the store is silent. The watches go on once it answers.

@@ -15,6 +15,7 @@ import (
 func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:                        "ckecli",
+		Version:                    buildVersion().Version,
 		Short:                      "Tell cke what you want, and see what it does",
 		Long:                       "ckecli tells cke which etcd clusters you want, and shows what cke sees, what it does and why.",
 		SilenceErrors:              true,
@@ -46,6 +47,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetHelpCommand(newHelpCommand(a))
 	root.SetHelpCommandGroupID(groupSelf)
 	completeGlobals(a, root)
+	completeNoFiles(root)
 	return root
 }
 

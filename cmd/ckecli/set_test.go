@@ -1,8 +1,10 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 )
@@ -20,7 +22,7 @@ func TestSet_TellsEveryStepAndReturnsWhenTheClusterIsReady(t *testing.T) {
 	l.status(cke.Status{Generation: 1, Health: cke.HealthForming, Tolerance: -1, Declared: 3, Reason: "bootstrap waits for cp3",
 		Problems: []cke.Problem{{Code: cke.CodeUnreachable, Node: "cp3", Message: "dial: connection refused", Remedy: "Check power, network and sshd of the node."}}})
 	set.stderr.await(t, "waiting: bootstrap waits for cp3")
-	set.stderr.await(t, "cp3: dial: connection refused [CKE201]\n    Check power")
+	set.stderr.await(t, "cp3: dial: connection refused [CKE201]\n    → Check power")
 
 	r := l.begin(cke.Record{Operation: "bootstrap", Targets: []string{"cp1", "cp2", "cp3"}, Reason: "no member has data", Generation: 1,
 		Steps: []cke.StepRecord{{Name: "image", Node: "cp1"}, {Name: "image", Node: "cp2"}, {Name: "certificate-authorities"}}})
@@ -38,18 +40,51 @@ func TestSet_TellsEveryStepAndReturnsWhenTheClusterIsReady(t *testing.T) {
 	}
 }
 
-func TestSet_TellsStepsThatArriveAfterTheStatus(t *testing.T) {
+func TestSet_LeavesNoStepUntoldWhenTheStatusIsFaster(t *testing.T) {
 	h := newHouse(t)
-	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile))
+	set := h.start("cluster", "set", h.write("cluster.yml", clusterFile))
+	set.stderr.await(t, "stored as revision 1")
 	l := h.lead("prod")
 	r := l.end(l.begin(cke.Record{Operation: "bootstrap", Reason: "no member has data", Generation: 1, Steps: []cke.StepRecord{{Name: "image"}}}))
 	s := ready(1)
 	s.LastOperation = &cke.OperationStatus{ID: r.ID, Type: "bootstrap", State: cke.RecordCompleted}
 	l.status(s)
-	_, stderr := h.run(exitDone, "history", "-f", "1")
-	_ = stderr
-	stdout, stderr := h.run(exitDone, "cluster", "set", h.write("cluster.yml", clusterFile))
-	if !strings.Contains(stderr, "revision 1 says the same already") || !strings.HasPrefix(stdout, "prod is ready") {
-		t.Errorf("%s%s", stdout, stderr)
+	set.must(exitDone)
+	contains(t, set.stderr.String(), "#1 bootstrap: no member has data\n", "  image  ", "#1 completed after 0.9s\n")
+
+	stdout, stderr := h.run(exitDone, "cluster", "set", filepath.Join(h.dir, "cluster.yml"))
+	contains(t, stderr, "revision 1 says the same already")
+	contains(t, stdout, "prod is ready")
+	if strings.Contains(stderr, "#1") {
+		t.Errorf("what was long over is told: %s", stderr)
+	}
+}
+
+func TestSet_GoesOnWhenTheStoreWasAway(t *testing.T) {
+	h := newHouse(t)
+	h.silence = 300 * time.Millisecond
+	set := h.start("cluster", "set", h.write("cluster.yml", clusterFile))
+	set.stderr.await(t, "waiting: no daemon leads prod")
+	h.embedded.Close()
+	set.stderr.await(t, "does not answer")
+	c, err := cke.LoadConfig(h.config, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.startStore(c)
+	h.lead("prod").status(ready(1))
+	set.must(exitDone)
+}
+
+func TestSet_SaysWhatOthersDoMeanwhile(t *testing.T) {
+	h := newHouse(t)
+	first := h.start("cluster", "set", h.write("cluster.yml", clusterFile))
+	first.stderr.await(t, "stored as revision 1")
+	second := h.start("cluster", "set", h.write("second.yml", clusterFile+"options: {etcd: {version: 3.6.15}}\n"))
+	first.stderr.await(t, "set revision 2 meanwhile; cke works on that one\n")
+	h.run(exitDone, "cluster", "delete", "prod", "--confirm", "prod", "--no-wait")
+	for _, c := range []*command{first, second} {
+		c.must(exitRefused)
+		contains(t, c.stderr.String(), "error[CKE103]: ", "asked meanwhile for cluster prod to be deleted\n")
 	}
 }

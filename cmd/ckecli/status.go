@@ -159,7 +159,7 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 	for {
 		select {
 		case <-ctx.Done():
-			return detached(ctx, ctx.Err(), "nothing was waited for", "")
+			return watched(ctx, ctx.Err())
 		case <-patience.C:
 			if sc.status.Cluster == "" {
 				fmt.Fprintln(a.stderr, noStatus(ctx, s, name))
@@ -192,6 +192,9 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 			sc.led = true
 		}
 		var b bytes.Buffer
+		if a.output == formatYAML {
+			b.WriteString("---\n")
+		}
 		if err := a.showOn(&b, show(sc), size != nil && a.colour(a.stdout)); err != nil {
 			return err
 		}

@@ -13,8 +13,19 @@ import (
 // certificateSoon is how long before its expiry a certificate is shown in yellow.
 const certificateSoon = 14 * 24 * time.Hour
 
+// toldStatus is a status as `status` writes it for programs.
+type toldStatus struct {
+	cke.Status
+	// Revision is the stored one; the status may be of an earlier one.
+	Revision int64 `json:"revision"`
+	// Led tells whether a daemon leads the cluster now.
+	Led bool    `json:"led"`
+	Age float64 `json:"age"` // of the status, in seconds
+}
+
 func (a *app) statusView(sc screen) view {
-	return view{data: sc.status, names: []string{sc.status.Cluster}, table: func(w io.Writer, colour, wide bool) error {
+	told := toldStatus{sc.status, sc.revision, sc.led, max(a.age(sc.status).Seconds(), 0)}
+	return view{data: told, names: []string{sc.status.Cluster}, table: func(w io.Writer, colour, wide bool) error {
 		return a.renderStatus(w, sc, colour, wide)
 	}}
 }

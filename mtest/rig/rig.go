@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,12 +47,11 @@ func New(dir, bin string, l *lab.Lab, cluster string) (*Rig, error) {
 // WriteConfig writes the configuration of cke and ckecli: an embedded store in Dir, changed by over (top-level keys).
 func (r *Rig) WriteConfig(over map[string]any) error {
 	if r.HTTP == "" {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		free, err := FreeAddress()
 		if err != nil {
 			return err
 		}
-		r.HTTP = l.Addr().String()
-		l.Close()
+		r.HTTP = free
 	}
 	config := map[string]any{
 		"store":           map[string]any{"embedded": map[string]any{"data_dir": filepath.Join(r.Dir, "store")}},

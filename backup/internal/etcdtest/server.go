@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +18,12 @@ import (
 // Server is an etcd of one member in this process, on loopback.
 type Server struct {
 	Endpoint string
+	Address  string
+	Dir      string
 	Client   *clientv3.Client
 	Etcd     *embed.Etcd
+
+	once sync.Once
 }
 
 // Options change how a Server starts.
@@ -27,10 +32,8 @@ type Options struct {
 	Dir string
 	// Quota of the database in bytes; 0: 4 GiB.
 	Quota int64
-	// Token is the initial cluster token.
-	Token string
-	// Existing: the data directory was restored for the address 127.0.0.1:1.
-	Existing bool
+	// Address is host and port of the client listener; empty: a free one on loopback.
+	Address string
 }
 
 // PeerURL is what restored data directories carry. Nothing listens there: the only member has no peers.
@@ -45,7 +48,10 @@ func Start(t testing.TB, o Options) *Server {
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
-	client := url.URL{Scheme: "http", Host: freeAddress(t)}
+	if o.Address == "" {
+		o.Address = freeAddress(t)
+	}
+	client := url.URL{Scheme: "http", Host: o.Address}
 	peer, err := url.Parse(PeerURL)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +78,7 @@ func Start(t testing.TB, o Options) *Server {
 	case <-time.After(30 * time.Second):
 		t.Fatal("etcd does not get ready")
 	}
-	s := &Server{Endpoint: client.String(), Etcd: e}
+	s := &Server{Endpoint: client.String(), Address: o.Address, Dir: cfg.Dir, Etcd: e}
 	t.Cleanup(s.Stop)
 	s.Client, err = clientv3.New(clientv3.Config{
 		Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: 10 * time.Second,
@@ -86,7 +92,7 @@ func Start(t testing.TB, o Options) *Server {
 }
 
 // Stop ends the server. It may be called twice.
-func (s *Server) Stop() { s.Etcd.Close() }
+func (s *Server) Stop() { s.once.Do(s.Etcd.Close) }
 
 // Context ends with the test or after two minutes.
 func Context(t testing.TB) context.Context {

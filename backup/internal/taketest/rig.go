@@ -67,6 +67,9 @@ func Start(t testing.TB, s *etcdtest.Server, c take.Config) *Rig {
 	return r
 }
 
+// Abandon stops the Taker and ignores how it ends, as for one that was killed.
+func (r *Rig) Abandon() { _ = r.Stop() }
+
 // Await returns the next event of a type.
 func (r *Rig) Await(want take.EventType) take.Event {
 	r.T.Helper()

@@ -1,0 +1,235 @@
+package backup_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+)
+
+// Killed between any two changes to the store, prune leaves what it keeps restorable, and can be run again.
+func TestPrune_CrashAtAnyStepLeavesWhatIsKept(t *testing.T) {
+	f := makeFixture(t, false)
+	keep := cke.Retention{Last: 1}
+	want := f.bucket.Clone()
+	if _, err := f.store(t, want).Prune(etcdtest.Context(t), keep, false); err != nil {
+		t.Fatal(err)
+	}
+	if len(names(t, want)) != 4 { // the newest full and three deltas
+		t.Fatalf("left are %q", names(t, want))
+	}
+	for n := 0; ; n++ {
+		b := f.bucket.Clone()
+		_, err := f.store(t, backuptest.CrashAt(b, n)).Prune(etcdtest.Context(t), keep, false)
+		if err != nil && !errors.Is(err, backuptest.ErrCrash) {
+			t.Fatal(err)
+		}
+		for _, rev := range []int64{f.fulls[1], f.fulls[1] + 1, f.last} {
+			f.extractOK(t, b, backup.At{Revision: rev})
+		}
+		if _, err := f.store(t, b).Prune(etcdtest.Context(t), keep, false); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(names(t, want), names(t, b)); d != "" {
+			t.Fatalf("after a crash at step %d: %s", n, d)
+		}
+		if err == nil {
+			break
+		}
+	}
+}
+
+func TestPrune_DryRunDeletesNothing(t *testing.T) {
+	f := makeFixture(t, false)
+	before := names(t, f.bucket)
+	plan, err := f.store(t, f.bucket).Prune(etcdtest.Context(t), cke.Retention{Last: 1}, true)
+	if err != nil || len(plan.Delete) != 4 {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	if d := cmp.Diff(before, names(t, f.bucket)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPrune_KeepsWhatWasVerified(t *testing.T) {
+	f := makeFixture(t, false)
+	s := f.store(t, f.bucket)
+	rev := f.fulls[0] + 3
+	x, err := s.Drill(etcdtest.Context(t), backup.At{Revision: rev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.LastVerified(etcdtest.Context(t), x.Lineage)
+	if err != nil || v == nil || v.Revision != rev || v.Full != x.Full {
+		t.Fatalf("mark %+v, %v", v, err)
+	}
+	if _, err := s.Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false); err != nil {
+		t.Fatal(err)
+	}
+	f.extractOK(t, f.bucket, backup.At{Revision: rev})
+	f.extractOK(t, f.bucket, backup.At{})
+}
+
+func TestCopy_CrashAtAnyStepCanBeGoneOnWith(t *testing.T) {
+	f := makeFixture(t, true)
+	for n := 0; ; n++ {
+		dst := backuptest.NewMemory()
+		_, err := f.store(t, f.bucket).Copy(etcdtest.Context(t), backuptest.CrashAt(dst, n), backup.CopyFilter{})
+		if err != nil && !errors.Is(err, backuptest.ErrCrash) {
+			t.Fatal(err)
+		}
+		again, err2 := f.store(t, f.bucket).Copy(etcdtest.Context(t), dst, backup.CopyFilter{})
+		if err2 != nil {
+			t.Fatal(err2)
+		}
+		if d := cmp.Diff(names(t, f.bucket), names(t, dst)); d != "" {
+			t.Fatal(d)
+		}
+		if int(again.Objects+again.Present) != len(names(t, dst)) {
+			t.Errorf("counted %+v", again)
+		}
+		if err == nil {
+			if again.Objects != 0 {
+				t.Errorf("copied again: %+v", again)
+			}
+			f.extractOK(t, dst, backup.At{})
+			break
+		}
+	}
+}
+
+func TestCopy_RefusesDamageAndConflicts(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	b := f.bucket.Clone()
+	b.Set(deltas[2], flip(b.Get(deltas[2]), len(b.Get(deltas[2]))-5))
+	dst := backuptest.NewMemory()
+	if _, err := f.store(t, b).Copy(etcdtest.Context(t), dst, backup.CopyFilter{}); !backup.IsDamage(err) {
+		t.Errorf("copy of damage: %v", err)
+	}
+	if dst.Get(deltas[2]) != nil {
+		t.Error("damage was copied")
+	}
+	dst = backuptest.NewMemory()
+	dst.Set(deltas[0], []byte("something else"))
+	if _, err := f.store(t, f.bucket).Copy(etcdtest.Context(t), dst, backup.CopyFilter{}); !errors.Is(err, backup.ErrExists) {
+		t.Errorf("conflict: %v", err)
+	}
+	if len(names(t, dst)) != len(names(t, f.bucket)) {
+		t.Error("the rest was not copied")
+	}
+}
+
+func TestCompact_IsTheSameStateInOneFull(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		f := makeFixture(t, encrypted)
+		for n := 0; ; n++ {
+			b := f.bucket.Clone()
+			p, err := f.store(t, backuptest.CrashAt(b, n)).Compact(etcdtest.Context(t), backup.At{}, backup.CompactOptions{})
+			f.extractOK(t, b, backup.At{})
+			if errors.Is(err, backuptest.ErrCrash) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := f.extractOK(t, b, backup.At{})
+			if x.Deltas != 0 || x.Revision != f.last || !x.HashChecked || x.Full != p.ID() {
+				t.Errorf("after compacting: %+v", x)
+			}
+			before := len(names(t, b))
+			if again, err := f.store(t, b).Compact(etcdtest.Context(t), backup.At{}, backup.CompactOptions{}); err != nil || again != p {
+				t.Errorf("again: %v, %v", again, err)
+			}
+			if len(names(t, b)) != before {
+				t.Error("compacting again wrote something")
+			}
+			break
+		}
+	}
+}
+
+func TestDelete_OnlyFullIsRefused(t *testing.T) {
+	f := makeFixture(t, false)
+	s := f.store(t, f.bucket)
+	l, err := s.Lineage(etcdtest.Context(t), "a1b2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(etcdtest.Context(t), l.Fulls[0].ID(), false); err != nil {
+		t.Fatal(err)
+	}
+	f.extractOK(t, f.bucket, backup.At{})
+	f.extractOK(t, f.bucket, backup.At{Revision: f.fulls[1]})
+	if _, err := s.Delete(etcdtest.Context(t), l.Fulls[1].ID(), false); err == nil {
+		t.Fatal("the only full was deleted")
+	}
+	f.extractOK(t, f.bucket, backup.At{})
+	if _, err := s.Delete(etcdtest.Context(t), l.Fulls[1].ID(), true); err != nil || len(names(t, f.bucket)) != 0 {
+		t.Errorf("%v, left %q", err, names(t, f.bucket))
+	}
+}
+
+func TestFiles_AreStoredOnceAndFoundAgain(t *testing.T) {
+	b := backuptest.NewMemory()
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	s := &backup.Store{Bucket: b, Cluster: "prod", Now: func() time.Time { return now }}
+	if _, err := s.File(t.Context(), "l1", backup.FileSpec); !errors.Is(err, backup.ErrNotFound) {
+		t.Fatal(err)
+	}
+	for i, text := range []string{"a", "a", "b", "a"} {
+		now = now.Add(time.Minute)
+		if err := s.PutFile(t.Context(), "l1", backup.FileSpec, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.File(t.Context(), "l1", backup.FileSpec)
+		if err != nil || string(got) != text {
+			t.Errorf("%d: %q, %v", i, got, err)
+		}
+	}
+	list := names(t, b)
+	if len(list) != 3 {
+		t.Errorf("%q", list)
+	}
+	b.Set(list[2], []byte("altered"))
+	if _, err := s.File(t.Context(), "l1", backup.FileSpec); !backup.IsDamage(err) {
+		t.Errorf("altered file: %v", err)
+	}
+}
+
+func TestExtract_ByTime(t *testing.T) {
+	f := makeFixture(t, false)
+	s := f.store(t, f.bucket)
+	l, err := s.Lineage(etcdtest.Context(t), "a1b2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(when time.Time) (backup.Extracted, error) {
+		return s.Extract(etcdtest.Context(t), backup.At{Time: when}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{})
+	}
+	if _, err := at(l.Fulls[0].Time.Add(-time.Second)); !errors.Is(err, backup.ErrNotCovered) {
+		t.Errorf("before the first full: %v", err)
+	}
+	if _, err := at(time.Now().Add(time.Hour)); !errors.Is(err, backup.ErrNotCovered) {
+		t.Errorf("in the future: %v", err)
+	}
+	for _, st := range l.Streams {
+		for i, d := range st.Deltas {
+			h, err := backup.ReadHeader(etcdtest.Context(t), f.bucket, d.Place)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := at(h.End)
+			if err != nil || x.Revision != h.Last {
+				t.Errorf("delta %d: revision %d, want %d: %v", i, x.Revision, h.Last, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package mtest_test
+
+import (
+	"testing"
+
+	"cke"
+	"cke/mtest/rig"
+)
+
+func TestLabCrash_OfTheDaemonInTheMiddleOfABootstrapEndsInOneCluster(t *testing.T) {
+	for _, tt := range []struct {
+		step string
+		// replaced: another daemon waits to take over; else the same is started again.
+		replaced bool
+	}{
+		{"image", false},
+		{"record-incarnation", true},
+		{"prepare", false},
+		{"record-start", true},
+		{"start", false},
+		{"serve", true},
+		{"keep-running", false},
+		{"record-formed", true},
+	} {
+		t.Run(tt.step, func(t *testing.T) {
+			s := newStory(t, 3)
+			d := s.daemon("cke1")
+			if tt.replaced {
+				s.heir("cke2")
+			}
+			s.set(s.spec())
+			s.awaitProblem(s.nodes[0].Name, cke.CodeNoSSHKey) // nothing can begin yet
+			died := s.killAt(d, tt.step)
+			s.setKey()
+			s.must(<-died)
+			if !tt.replaced {
+				s.daemon("cke1")
+			}
+			s.ready()
+			s.oneCluster()
+			for _, r := range s.records() {
+				if r.State == cke.RecordRunning || r.State == cke.RecordFailed {
+					t.Errorf("operation %+v", r)
+				}
+				t.Logf("%d %s by %s in term %d: %s", r.ID, r.Operation, r.Host, r.Term, r.State)
+			}
+		})
+	}
+}
+
+// killAt kills the daemon as soon as a step has begun, and tells when it is dead.
+func (s *story) killAt(d *rig.Daemon, step string) <-chan error {
+	died := make(chan error, 1)
+	begun := rig.StepBegun(step)
+	go func() {
+		died <- s.Follow(s.within(seenLimit), func(r cke.Record) bool {
+			if begun(r) {
+				d.Kill()
+				return true
+			}
+			return false
+		})
+	}()
+	return died
+}
+
+// heir starts a second daemon on the same embedded store and waits until it says what it waits for.
+func (s *story) heir(name string) *rig.Daemon {
+	s.Helper()
+	free, err := rig.FreeAddress()
+	s.must(err)
+	d := s.launch(name, "--http", free)
+	s.must(d.AwaitLog(s.within(seenLimit), "takes over when it ends"))
+	return d
+}
+
+func TestLabCrash_OfAFounderInTheMiddleOfABootstrapIsWaitedFor(t *testing.T) {
+	for _, step := range []string{"prepare", "start", "serve"} {
+		t.Run(step, func(t *testing.T) {
+			s := newStory(t, 3)
+			s.daemon("cke1")
+			s.set(s.spec())
+			s.awaitProblem(s.nodes[0].Name, cke.CodeNoSSHKey)
+			founder := s.nodes[2]
+			died := make(chan error, 1)
+			go func() {
+				err := s.Follow(s.within(seenLimit), rig.StepBegun(step))
+				if err == nil {
+					err = s.Lab.Kill(s.ctx, founder.Name)
+				}
+				died <- err
+			}()
+			s.setKey()
+			s.must(<-died)
+			s.awaitProblem(founder.Name, cke.CodeUnreachable)
+			s.must(s.Lab.Start(s.ctx, founder.Name))
+			s.ready()
+			s.oneCluster()
+		})
+	}
+}

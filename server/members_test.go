@@ -1,0 +1,85 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+)
+
+// Requirements A5, I16, I17: without a quorum known members are started on their own data, all at once, and nothing
+// else is done; above all no peer is added and nothing is founded.
+func TestDecide_StartsKnownMembersAndNothingElseWithoutAQuorum(t *testing.T) {
+	start := func(await bool, nodes ...int) op.StartMembers {
+		o := op.StartMembers{AwaitServing: await}
+		for _, i := range nodes {
+			o.Joins = append(o.Joins, formed(5).join(i))
+		}
+		return o
+	}
+	restarting := func(s *scene) { s.container(1).State = cke.ContainerRestarting }
+	check(t, []row{
+		{"all stopped", formed(3).stopped(1, 2, 3).lost(), start(true, 1, 2, 3), "quorum is lost, 0 of 3 members run and 2 are needed: n1, n2 and n3 stopped", nil},
+		{"two stopped", formed(3).stopped(1, 3).lost(), start(true, 1, 3), "quorum is lost, 1 of 3", nil},
+		{"one stopped, one silent", formed(3).stopped(1).silent(3).lost(), start(true, 1), "quorum is lost, 1 of 3", nil},
+		{"one stopped, the others silent: too few to wait for", formed(3).stopped(1).silent(2, 3).lost(), start(false, 1), "quorum is lost, 0 of 3", nil},
+		{"container gone, volume there", formed(3).stopped(1, 2).lost().with(func(s *scene) { s.node(1).Containers = nil }), start(true, 1, 2), "n1 and n2 stopped", nil},
+		{"two silent", formed(3).silent(1, 3).lost(), nil, "no quorum: 1 of 3 members run, 2 are needed; waiting for n1, n2, n3", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
+		{"two lost their data", formed(3).emptied(1, 2).lost(), nil, "no quorum", []string{"CKE213 n1", "CKE213 n2", "CKE215 n3"}},
+		{"one lost its volume, one is stopped", formed(3).wiped(1).stopped(2).lost(), start(true, 2), "quorum is lost", nil},
+		{"the engine restarts one", formed(3).stopped(1, 2).lost().with(restarting), start(true, 2), "n2 stopped", nil},
+		{"one is paused", formed(3).stopped(2).lost().with(func(s *scene) { s.container(1).State = cke.ContainerPaused; s.quiet(1) }), start(true, 2), "n2 stopped", nil},
+		{"all run and elect", formed(3).lost(), nil, "", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
+		{"nodes other than declared are not founded", formed(3).silent(1, 2, 3).lost().with(func(s *scene) { s.Spec.Nodes = spec(5).Nodes[3:] }), nil, "no quorum", []string{"CKE201 n1", "CKE201 n2", "CKE201 n3"}},
+	})
+}
+
+// A formed cluster whose nodes are all blank is never founded again.
+func TestDecide_NeverFoundsASecondCluster(t *testing.T) {
+	check(t, []row{
+		{"all blank", formed(3).wiped(1, 2, 3).lost(), nil, "a second cluster is never bootstrapped under its name", []string{"CKE301"}},
+		{"the only one blank", formed(1).wiped(1).lost(), nil, "a second cluster is never bootstrapped", []string{"CKE301"}},
+		{"two blank, one silent", formed(3).wiped(1, 2).silent(3).lost(), nil, "no quorum", []string{"CKE213 n1", "CKE213 n2", "CKE201 n3"}},
+	})
+	if d := server.Decide(formed(3).wiped(1, 2, 3).lost().Input); !strings.Contains(d.Blockers[0].Remedy, "restore from a backup") {
+		t.Errorf("%+v", d.Blockers)
+	}
+}
+
+// Requirements A10 and C9: what stopped is started on its own data; what cannot be helped is named.
+func TestDecide_BringsMembersBackWithAQuorum(t *testing.T) {
+	start := func(i int) op.StartMembers {
+		return op.StartMembers{Joins: []cke.Join{formed(3).join(i)}, AwaitServing: true}
+	}
+	check(t, []row{
+		{"stopped", formed(3).stopped(2), start(2), "n2 stopped; the data is there", nil},
+		{"container gone", formed(3).with(func(s *scene) { s.node(2).Containers = nil; s.quiet(2) }), start(2), "n2 stopped", nil},
+		{"created and never started", formed(3).stopped(2).with(func(s *scene) { s.container(2).State = cke.ContainerCreated }), start(2), "n2 stopped", nil},
+		{"data not known", formed(3).stopped(2).with(func(s *scene) { s.container(2).Data = cke.DataUnknown }), start(2), "n2 stopped", nil},
+		{"volume gone", formed(3).wiped(2), nil, "it is never started empty: n2: volume etcd-cke.join2 is gone", []string{"CKE213 n2"}},
+		{"volume empty", formed(3).emptied(2), nil, "n2: volume etcd-cke.join2 holds no write-ahead log", []string{"CKE213 n2"}},
+		{"restarting", formed(3).stopped(2).with(func(s *scene) { s.container(2).State = cke.ContainerRestarting }), nil, "waiting for n2", []string{"CKE212 n2"}},
+		{"paused", formed(3).with(func(s *scene) { s.container(2).State = cke.ContainerPaused; s.quiet(2) }), nil, "waiting for n2", []string{"CKE215 n2"}},
+		{"silent", formed(3).silent(2), nil, "waiting for n2: its data may be intact", []string{"CKE201 n2"}},
+		{"runs and does not answer", formed(3).with(func(s *scene) { s.quiet(2) }), nil, "waiting for n2", []string{"CKE215 n2"}},
+		{"answers, without a leader", formed(3).with(func(s *scene) { s.endpoint(2).Linearizable = false }), nil, "waiting for n2", []string{"CKE215 n2"}},
+		{"its node is silent, it serves", formed(3).with(func(s *scene) {
+			s.node(2).Problem = &cke.Problem{Code: cke.CodeEngine, Node: "n2", Message: "the engine hangs"}
+		}), nil, "waiting for n2", []string{"CKE204 n2"}},
+		{"no room on its disk", formed(3).stopped(2).with(func(s *scene) {
+			s.container(2).State, s.container(2).LastWords = cke.ContainerRestarting, "no space left on device"
+		}), nil, "waiting for n2", []string{"CKE207 n2"}},
+	})
+}
+
+// Requirement I12: what the file says is intent; a running cluster that differs from it is told, not forced.
+func TestDecide_TellsWhatIsNotAsDeclared(t *testing.T) {
+	check(t, []row{
+		{"a node more", formed(3).with(func(s *scene) { s.Spec = spec(4) }), nil, "n4: it is a declared control-plane node and carries no member", []string{"CKE305 n4"}},
+		{"a node less", formed(3).with(func(s *scene) { s.Spec = spec(2) }), nil, "n3: it carries a member and is no declared control-plane node", []string{"CKE305 n3"}},
+		{"other options", formed(1).with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), nil, "n1: its member runs with other options than declared", []string{"CKE305 n1"}},
+		{"a stopped member goes first", formed(3).stopped(1).with(func(s *scene) { s.Spec = spec(4) }), op.StartMembers{Joins: []cke.Join{formed(3).join(1)}, AwaitServing: true}, "n1 stopped", nil},
+	})
+}

@@ -1,0 +1,200 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+)
+
+// anyInput draws a scene and then spoils it: every list may lack entries, every field may have any of its values.
+func anyInput(t *rapid.T) server.Input {
+	n := rapid.IntRange(0, 5).Draw(t, "nodes")
+	var s *scene
+	switch rapid.IntRange(0, 4).Draw(t, "state") {
+	case 0:
+		s = blank(n)
+	case 1:
+		s = forming(n, false)
+	case 2:
+		s = forming(n, true)
+	case 3:
+		s = abandoned(n)
+	default:
+		s = formed(n)
+	}
+	flip := func(name string) bool { return rapid.IntRange(0, 3).Draw(t, name) == 0 }
+	for i := range s.Seen.Nodes {
+		anyNode(t, s, i, flip)
+	}
+	if flip("unseen") && n > 0 {
+		s.Seen.Nodes = s.Seen.Nodes[:n-1]
+	}
+	if flip("undeclared") && n > 0 {
+		s.Spec.Nodes = s.Spec.Nodes[1:]
+	}
+	for i := range s.Spec.Nodes {
+		s.Spec.Nodes[i].ControlPlane = !flip("no control plane")
+	}
+	if flip("options") {
+		s.Spec.Options.Etcd.ExtraArgs = []string{"--x"}
+	}
+	s.Deleting = flip("deleting") && flip("really deleting")
+	if flip("no quorum") {
+		s.lost()
+	}
+	for i := range s.Seen.Etcd.Endpoints {
+		if flip("other cluster") && flip("really other") {
+			s.Seen.Etcd.Endpoints[i].ClusterID = "c2"
+		}
+	}
+	s.Failures = map[string]server.Failure{}
+	if o := server.Decide(s.Input).Operation; o != nil && flip("failed") {
+		s.failed(o, rapid.IntRange(-1, 100).Draw(t, "count"), time.Duration(rapid.IntRange(-100, 100).Draw(t, "before"))*time.Second)
+	}
+	return s.Input
+}
+
+func anyNode(t *rapid.T, s *scene, i int, flip func(string) bool) {
+	n := &s.Seen.Nodes[i]
+	if flip("silent") {
+		s.silent(i + 1)
+	}
+	n.ClientPort = rapid.SampledFrom([]cke.PortState{cke.PortClosed, cke.PortClosed, cke.PortOpen, cke.PortUnknown}).Draw(t, "port")
+	if flip("no containers") {
+		n.Containers = nil
+	}
+	if flip("no volumes") {
+		n.Volumes = nil
+	}
+	for k := range n.Containers {
+		c := &n.Containers[k]
+		c.State = rapid.SampledFrom([]cke.ContainerState{cke.ContainerRunning, cke.ContainerRunning, cke.ContainerCreated, cke.ContainerPaused, cke.ContainerRestarting, cke.ContainerExited, cke.ContainerDead, "odd"}).Draw(t, "container")
+		c.Data = rapid.SampledFrom([]cke.DataState{cke.DataPresent, cke.DataMissing, cke.DataUnknown}).Draw(t, "data")
+		if flip("never ran") {
+			c.StartedAt = time.Time{}
+		}
+		if flip("foreign") && flip("really foreign") {
+			c.Cluster, c.Join = "", ""
+		}
+	}
+	if flip("old life") {
+		n.Volumes = append(n.Volumes, cke.Volume{Name: "etcd-cke.old", Cluster: "demo", Incarnation: "past", Join: "old"})
+		if s.Identity.Incarnation != nil && flip("known") {
+			s.Identity.Incarnation.Previous = []string{"past"}
+		}
+	}
+}
+
+func written(t *rapid.T, in server.Input) string {
+	b, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestDecide_AlwaysGivesAReasonAndIsPure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput(t)
+		before := written(t, in)
+		d := server.Decide(in)
+		if d.Reason == "" {
+			t.Fatalf("no reason: %+v", d)
+		}
+		if after := written(t, in); after != before {
+			t.Fatalf("the input was changed:\n%s", cmp.Diff(before, after))
+		}
+		if again := server.Decide(in); !cmp.Equal(d, again) {
+			t.Fatalf("decided otherwise the second time:\n%s", cmp.Diff(d, again))
+		}
+		if d.Operation != nil && (d.Converged || d.Frozen != nil) {
+			t.Fatalf("an operation, and yet %+v", d)
+		}
+		if d.Converged && len(d.Blockers) > 0 {
+			t.Fatalf("converged, and yet %+v", d.Blockers)
+		}
+		if d.Again < 0 || d.Again > 40*time.Second {
+			t.Fatalf("again in %v", d.Again)
+		}
+		server.Report(in, d, cke.Status{})
+		if d.Operation != nil {
+			d.Operation.Stages()
+			server.FailureKey(d.Operation)
+		}
+	})
+}
+
+// TestDecide_NeverDoesTheWorst states what must hold whatever is seen.
+func TestDecide_NeverDoesTheWorst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput(t)
+		d := server.Decide(in)
+		if err := worst(in, d); err != nil {
+			t.Fatalf("%v\n%s: %s", err, d.Operation.Name(), d.Reason)
+		}
+	})
+}
+
+func worst(in server.Input, d server.Decision) error {
+	inc := in.Identity.Incarnation
+	answers := func(n cke.Node) cke.NodeStatus {
+		for _, s := range in.Seen.Nodes {
+			if s.Node.Address == n.Address && s.Answered() {
+				return s
+			}
+		}
+		return cke.NodeStatus{Problem: &cke.Problem{}}
+	}
+	switch o := d.Operation.(type) {
+	case op.Bootstrap:
+		if inc != nil && inc.State == cke.Formed {
+			return fmt.Errorf("a formed cluster is founded again")
+		}
+		if o.Resume != (inc != nil && inc.State == cke.Forming) {
+			return fmt.Errorf("resume is %v", o.Resume)
+		}
+		for _, n := range o.Founders {
+			s := answers(n)
+			if !s.Answered() {
+				return fmt.Errorf("a founder does not answer")
+			}
+			if !o.Resume && (s.ClientPort != cke.PortClosed || len(s.Volumes)+len(s.Containers) > 0) {
+				return fmt.Errorf("%s holds something", n.Name())
+			}
+		}
+	case op.StartMembers:
+		if inc == nil || inc.State != cke.Formed {
+			return fmt.Errorf("members of no formed cluster are started")
+		}
+		for _, j := range o.Joins {
+			s := answers(j.Node)
+			c, _ := s.Of(j.ID)
+			if _, there := s.VolumeOf(j.ID); !there || c.Running() || c.Data == cke.DataMissing {
+				return fmt.Errorf("%s is started: %+v", j.Node.Name(), s)
+			}
+		}
+	case op.AbandonBootstrap:
+		if inc == nil || inc.State != cke.Forming {
+			return fmt.Errorf("what is not forming is abandoned")
+		}
+	case op.CleanUp:
+		for _, j := range o.Left {
+			if !inc.WasAbandoned(j.Incarnation) {
+				return fmt.Errorf("a life that was not abandoned is cleaned up")
+			}
+		}
+	case op.DeleteCluster:
+		if !in.Deleting {
+			return fmt.Errorf("nobody asked for deletion")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// superseded is why an operation under way must end for the one that Decide would choose now; nil: it goes on. While
+// stopped members are started and waited for, others can stop too: the wait could last in vain, since without them
+// there may be no quorum, and nobody would start them meanwhile.
+func superseded(running, next op.Operation) error {
+	now, ok := running.(op.StartMembers)
+	if !ok {
+		return nil
+	}
+	then, ok := next.(op.StartMembers)
+	if !ok {
+		return nil
+	}
+	var more []string
+	for _, j := range then.Joins {
+		if !slices.ContainsFunc(now.Joins, func(k cke.Join) bool { return k.ID == j.ID }) {
+			more = append(more, j.Node.Name())
+		}
+	}
+	if more == nil {
+		return nil
+	}
+	return fmt.Errorf("%s stopped meanwhile", and(more))
+}

@@ -1,0 +1,215 @@
+package sim_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+	"cke/sim"
+)
+
+// These tests take a safeguard away and expect the checker to notice. A proof that cannot fail proves nothing.
+
+// mustViolate fails unless an invariant was broken whose text contains one of these.
+func (s *stage) mustViolate(t *testing.T, texts ...string) {
+	t.Helper()
+	if !slices.ContainsFunc(s.Violations(), func(v string) bool {
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(v, text) })
+	}) {
+		t.Errorf("not noticed: %q", s.Violations())
+	}
+}
+
+// forgetful is a ledger that does not know a certain life.
+type forgetful struct {
+	cke.Ledger
+	life string
+}
+
+func (f forgetful) Identity(ctx context.Context) (cke.Identity, error) {
+	id, err := f.Ledger.Identity(ctx)
+	if id.Incarnation.Life(f.life) {
+		return cke.Identity{}, err
+	}
+	return id, err
+}
+
+// Without the rule that a cluster with an incarnation is never bootstrapped, blank nodes get a second cluster.
+func TestChecker_NoticesASecondBootstrap(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		if !s.until(convergence, s.settled) || !s.Write("n1", "precious") {
+			t.Fatal("does not form")
+		}
+		life := s.Store().Identity().Incarnation.ID
+		s.Store().Unguard()
+		s.blind = func(in *server.Input) {
+			if in.Identity.Incarnation.Life(life) {
+				in.Identity = cke.Identity{}
+			}
+		}
+		s.wrap = func(e op.Env) op.Env {
+			e.Ledger = forgetful{e.Ledger, life}
+			return e
+		}
+		for _, n := range s.Nodes() {
+			n.Blank()
+		}
+		s.pass(convergence)
+		s.mustViolate(t, "the formed incarnation is replaced", "another cluster serves", "is lost")
+	})
+}
+
+// careless machines make what is missing and do not look for data, as `docker run -v` would.
+type careless struct{ cke.Machines }
+
+func (c careless) Machine(n cke.Node) cke.Machine { return carelessMachine{c.Machines.Machine(n)} }
+
+type carelessMachine struct{ cke.Machine }
+
+func (m carelessMachine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
+	if err := m.EnsureVolume(ctx, s); err != nil {
+		return err
+	}
+	s.Mode, s.Peers = cke.StartNew, []cke.Peer{{Name: s.Join.Member, URL: s.Join.PeerURL()}}
+	for _, other := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
+		if other != s.Join.Node.Address {
+			s.Peers = append(s.Peers, cke.Peer{Name: other, URL: "https://" + other + ":2380"})
+		}
+	}
+	slices.SortFunc(s.Peers, func(a, b cke.Peer) int { return strings.Compare(a.URL, b.URL) })
+	if err := m.Machine.EnsureContainer(ctx, s); err != nil {
+		return err
+	}
+	return m.PutFiles(ctx, s.Join, []cke.File{{Path: "certs/peer.crt"}, {Path: "certs/peer.key"}, {Path: "certs/server.crt"}, {Path: "certs/server.key"}})
+}
+
+func (carelessMachine) Data(context.Context, cke.Join) (cke.DataState, error) {
+	return cke.DataPresent, nil
+}
+
+func (m carelessMachine) Container(ctx context.Context, j cke.Join) (cke.Container, error) {
+	c, err := m.Machine.Container(ctx, j)
+	c.StartedAt = time.Time{}
+	return c, err
+}
+
+// noDataCheck lets Decide believe that every member's volume is there and holds its data.
+func noDataCheck(in *server.Input) {
+	for _, j := range in.Identity.Joins {
+		for i := range in.Seen.Nodes {
+			n := &in.Seen.Nodes[i]
+			if n.Node.Address != j.Node.Address {
+				continue
+			}
+			if _, there := n.VolumeOf(j.ID); !there {
+				n.Volumes = append(n.Volumes, cke.Volume{Name: j.Volume, Cluster: in.Spec.Name, Incarnation: j.Incarnation, Join: j.ID})
+			}
+			for k := range n.Containers {
+				n.Containers[k].Data = cke.DataPresent
+			}
+		}
+	}
+}
+
+// Without the looks for data, two wiped members of three found the cluster anew under the same ids.
+func TestChecker_NoticesAMemberThatStartsEmpty(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		if !s.until(convergence, s.settled) || !s.Write("n1", "precious") {
+			t.Fatal("does not form")
+		}
+		s.blind = noDataCheck
+		s.wrap = func(e op.Env) op.Env { e.Machines = careless{e.Machines}; return e }
+		s.Node("n3").PowerOff()
+		s.Node("n1").Blank()
+		s.Node("n2").Blank()
+		s.pass(convergence)
+		s.mustViolate(t, "starts empty under the id that it had before")
+	})
+}
+
+func TestChecker_NoticesAFounderThatForgot(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.blind = noDataCheck
+		s.wrap = func(e op.Env) op.Env { e.Machines = careless{e.Machines}; return e }
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if c.Name == "ProveWrite" {
+				s.Judge = nil
+				for _, n := range s.Nodes()[:2] {
+					n.EmptyVolumes()
+				}
+				return sim.KillBefore
+			}
+			return sim.Proceed
+		}
+		s.daemon()
+		s.until(convergence, func() bool {
+			if s.latest().Dead() {
+				s.daemon()
+			}
+			return false
+		})
+		s.mustViolate(t, "starts empty under the id that it had before")
+	})
+}
+
+// Without fencing a daemon that was frozen writes after another one has taken over.
+func TestChecker_NoticesADeposedLeaderThatWrites(t *testing.T) {
+	noticed := 0
+	for k := 1; k <= callsOf(t, 3); k++ {
+		play(t, 3, func(s *stage) {
+			s.Store().Unfence()
+			written := false
+			s.Judge = func(n int, c sim.Call) sim.Verdict {
+				if n == k && c.Port == "store" && c.Writes {
+					written = true
+					return sim.Freeze
+				}
+				return sim.Proceed
+			}
+			first := s.daemon()
+			s.until(time.Minute, func() bool { return first.Frozen() || s.settled() })
+			if !written {
+				return
+			}
+			s.daemon()
+			s.until(convergence, s.settled)
+			first.Wake()
+			s.pass(time.Minute)
+			s.mustViolate(t, "after its term")
+			noticed++
+		})
+	}
+	if noticed < 5 {
+		t.Errorf("only %d writes were tried", noticed)
+	}
+}
+
+// The random schedules find a missing look for data by themselves.
+func TestChecker_NoticesAMissingLookForDataInRandomSchedules(t *testing.T) {
+	for seed := uint64(1); seed <= 2000; seed++ {
+		noticed := false
+		play(t, 3, func(s *stage) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			n := &nemesis{Rand: r, s: s, rate: 0.1}
+			s.blind = noDataCheck
+			s.wrap = func(e op.Env) op.Env { e.Machines = careless{e.Machines}; return e }
+			s.Pick, s.Judge = r.IntN, n.judge
+			s.daemon()
+			s.until(time.Hour, func() bool { s.succeed(); return s.Calls() > 400 })
+			noticed = slices.ContainsFunc(s.Violations(), func(v string) bool { return strings.Contains(v, "starts empty") })
+		})
+		if noticed {
+			t.Logf("noticed by schedule %d", seed)
+			return
+		}
+	}
+	t.Error("not noticed")
+}
