@@ -41,6 +41,8 @@ const (
 	QuorumLimit   = 800 * time.Millisecond
 	// ProposalLimit bounds what goes through raft.
 	ProposalLimit = 5 * time.Second
+	// MembershipLimit bounds a change of the member list. etcd itself gives up after 7 s, or later while an election is on.
+	MembershipLimit = 12 * time.Second
 )
 
 // Bounds of the pauses between attempts.

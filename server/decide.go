@@ -17,6 +17,8 @@ type Input struct {
 	Deleting   bool
 	Identity   cke.Identity
 	Seen       cke.Observation
+	// Before is the status that was told last; times of transition are read from it.
+	Before cke.Status
 	// Failures are the operations that failed since they last succeeded, keyed by FailureKey.
 	Failures map[string]Failure
 }
@@ -64,8 +66,17 @@ var rules = [...]rule{
 	{"bootstrap", bootstrapCluster},
 	{"start stopped members", startStopped},
 	{"no quorum", withoutQuorum},
-	{"data missing", dataMissing},
-	{"not as declared", notAsDeclared},
+	{"member list unknown", listUnknown},
+	{"ended membership", endedMembership},
+	{"remove strangers", strangers},
+	{"remove unhealthy members of undeclared nodes", removeUnhealthy},
+	{"promote", promote},
+	{"replace lost data", replaceLost},
+	{"stop strays", strays},
+	{"drift", drift},
+	{"add members", addMember},
+	{"remove healthy members of undeclared nodes", removeHealthy},
+	{"catching up", catchingUp},
 	{"wait for members", waitForMembers},
 }
 

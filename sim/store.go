@@ -87,7 +87,7 @@ func cloneIdentity(id cke.Identity) cke.Identity {
 		inc.Founders, inc.Previous = slices.Clone(inc.Founders), slices.Clone(inc.Previous)
 		id.Incarnation = &inc
 	}
-	id.Joins = slices.Clone(id.Joins)
+	id.Joins, id.Ended = slices.Clone(id.Joins), slices.Clone(id.Ended)
 	return id
 }
 
@@ -182,17 +182,18 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 	return t.write(ctx, "PutJoins", func(s *Store) error {
 		next := cloneIdentity(s.identity)
+		all := slices.Concat(next.Joins, next.Ended)
 		for _, j := range joins {
 			if next.Incarnation == nil || j.Incarnation != next.Incarnation.ID {
 				return cke.ErrConflict
 			}
-			if i := slices.IndexFunc(next.Joins, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
-				next.Joins[i] = j
+			if i := slices.IndexFunc(all, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
+				all[i] = j
 			} else {
-				next.Joins = append(next.Joins, j)
+				all = append(all, j)
 			}
 		}
-		s.identity = next
+		s.identity = cke.NewIdentity(next.Incarnation, all)
 		return nil
 	})
 }
