@@ -13,6 +13,8 @@ import (
 
 // Limits of the steps of AddMember.
 const (
+	// ChangeLimit bounds a change of the member list, with the time that etcd may need to be ready for it.
+	ChangeLimit = 20 * time.Second
 	// CatchUpLimit bounds the wait for a learner to receive the database; then the next round looks again.
 	CatchUpLimit = 5 * time.Minute
 	// publishPatience is how long a learner that holds the database may stay silent before it is started anew. etcd
@@ -46,7 +48,9 @@ func (a AddMember) Stages() []Stage {
 			return e.Machines.Machine(a.Node).EnsureImage(ctx, a.Etcd.Image, e.Progress)
 		}}},
 		{{Name: "record-join", Node: n, Run: a.recordJoin}},
-		{{Name: "add-learner", Node: n, Run: a.addLearner}},
+		{{Name: "add-learner", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+			return whenReady(ctx, e, func() error { return a.addLearner(ctx, e) })
+		}}},
 		{{Name: "prepare", Node: n, Run: a.prepare}},
 		{{Name: "start", Node: n, Run: a.start}},
 		{{Name: "receive-data", Node: n, Limit: CatchUpLimit, Run: a.receive}},

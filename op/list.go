@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"cke"
 )
@@ -91,6 +92,20 @@ func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without st
 			Facts: []string{fmt.Sprintf("after  %d voters, %d healthy; %d needed", voters, healthy, need)}}
 	}
 	return nil
+}
+
+// readyEvery is the pause between two tries of a change that etcd does not accept yet: its members must have been
+// connected for five seconds, and have started.
+const readyEvery = 100 * time.Millisecond
+
+// whenReady tries again while etcd says that it is not ready, until ctx ends. try reads what it depends on anew.
+func whenReady(ctx context.Context, e Env, try func() error) error {
+	for {
+		err := try()
+		if !errors.Is(err, cke.ErrNotReady) || e.Pause(ctx, readyEvery) != nil {
+			return err
+		}
+	}
 }
 
 // putJoin stores a changed join.

@@ -2,7 +2,6 @@ package op
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -35,7 +34,9 @@ func (p PromoteMember) Stages() []Stage {
 	n := p.Join.Node.Name()
 	return []Stage{
 		{{Name: "caught-up", Node: n, Run: p.caughtUp}},
-		{{Name: "promote", Node: n, Run: p.promote}},
+		{{Name: "promote", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+			return whenReady(ctx, e, func() error { return p.promote(ctx, e) })
+		}}},
 		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error {
 			return awaitServing(ctx, e, p.Join)
 		}}},
@@ -86,29 +87,17 @@ func leaderOf(ctx context.Context, e Env, id cke.Identity) (cke.EndpointStatus, 
 	return cke.EndpointStatus{}, fmt.Errorf("no member says that it leads: %w", cke.ErrNotReady)
 }
 
-// promote asks until etcd agrees: it wants its peers to have been connected for some seconds.
 func (p PromoteMember) promote(ctx context.Context, e Env) error {
-	for {
-		list, _, err := readList(ctx, e)
-		if err != nil {
-			return err
-		}
-		m, there := list.of(p.Join)
-		switch {
-		case !there:
-			return fmt.Errorf("%s is not in the member list: %w", p.Join.Node.Name(), cke.ErrConflict)
-		case !m.Learner:
-			return nil
-		}
-		err = e.Etcd.Promote(ctx, list.via, m.ID)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, cke.ErrNotReady) {
-			return err
-		}
-		if paused := e.Pause(ctx, steadyEvery); paused != nil {
-			return err
-		}
+	list, _, err := readList(ctx, e)
+	if err != nil {
+		return err
 	}
+	m, there := list.of(p.Join)
+	switch {
+	case !there:
+		return fmt.Errorf("%s is not in the member list: %w", p.Join.Node.Name(), cke.ErrConflict)
+	case !m.Learner:
+		return nil
+	}
+	return e.Etcd.Promote(ctx, list.via, m.ID)
 }
