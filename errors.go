@@ -13,6 +13,7 @@ var (
 	ErrDeposed     = errors.New("this daemon no longer leads the cluster")
 	ErrDataMissing = errors.New("the member's data is not there")
 	ErrUnreachable = errors.New("unreachable")
+	ErrNotReady    = errors.New("not ready yet")
 )
 
 // Code is a stable name of a refusal or a problem, as "CKE104"; explained by `ckecli help CODE`.

@@ -68,6 +68,8 @@ type Join struct {
 	MemberID string `json:"memberID,omitempty"`
 	// StartedAt is set before the first start: from then on the volume must hold a WAL, or its data is gone.
 	StartedAt time.Time `json:"startedAt,omitzero"`
+	// EndedAt is set once its member has left the member list for good; the volume may still be there.
+	EndedAt time.Time `json:"endedAt,omitzero"`
 }
 
 // PeerURL is where the other members reach this join.

@@ -73,6 +73,8 @@ type Machine interface {
 	RemoveContainer(ctx context.Context, j Join) error
 	// RemoveVolume removes the join's volume and all data in it.
 	RemoveVolume(ctx context.Context, j Join) error
+	// DataSize is the size in bytes of the database in the volume of the join's container; 0 while there is none.
+	DataSize(ctx context.Context, j Join) (int64, error)
 	// Container looks at the join's container now. ErrNotFound when there is none.
 	Container(ctx context.Context, j Join) (Container, error)
 }
@@ -83,6 +85,15 @@ type Etcd interface {
 	Endpoint(ctx context.Context, url string) EndpointStatus
 	// Members returns a linearizable member list and the cluster id in hex, through one endpoint.
 	Members(ctx context.Context, url string) (clusterID string, members []Member, err error)
+	// AddLearner adds a learner with this peer URL and returns its id in hex. ErrConflict: a member has that URL.
+	// A time-out means unknown, here and below: read the list again before anything else.
+	AddLearner(ctx context.Context, url, peerURL string) (id string, err error)
+	// Promote makes a learner a voter. ErrNotReady: etcd says that it has not caught up.
+	Promote(ctx context.Context, url, id string) error
+	// RemoveMember removes a member from the list. ErrNotFound: it is not in it.
+	RemoveMember(ctx context.Context, url, id string) error
+	// MoveLeader moves leadership to a voter; url is the present leader's.
+	MoveLeader(ctx context.Context, url, id string) error
 	// ProveWrite takes one proposal through raft by way of this endpoint, leaving no key and no revision behind.
 	ProveWrite(ctx context.Context, url string) error
 }
@@ -110,6 +121,21 @@ type Identity struct {
 	Incarnation *Incarnation `json:"incarnation,omitempty"` // nil: never bootstrapped
 	// Joins are all memberships of the incarnation that have not ended, founders included.
 	Joins []Join `json:"joins,omitempty"`
+	// Ended are the memberships of the incarnation that have.
+	Ended []Join `json:"ended,omitempty"`
+}
+
+// NewIdentity sorts memberships into those that last and those that ended, each in the given order.
+func NewIdentity(inc *Incarnation, joins []Join) Identity {
+	id := Identity{Incarnation: inc}
+	for _, j := range joins {
+		if j.EndedAt.IsZero() {
+			id.Joins = append(id.Joins, j)
+		} else {
+			id.Ended = append(id.Ended, j)
+		}
+	}
+	return id
 }
 
 // Join returns the membership with this id.

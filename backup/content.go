@@ -123,3 +123,8 @@ func (c Content) WithHeader(h Header) (Content, error) {
 	head, err := h.encode()
 	return Content{Head: head, Body: c.Body}, err
 }
+
+// BodyContent is a content that is in memory as a whole.
+func BodyContent(head, body []byte) Content {
+	return Content{Head: head, Body: &memoryBody{data: body, sum: sha256.Sum256(body)}}
+}

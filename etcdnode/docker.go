@@ -48,7 +48,6 @@ func newDocker(dial func(context.Context) (net.Conn, error)) (*docker, error) {
 	d := &docker{agreeing: make(chan struct{}, 1), transport: &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		MaxIdleConnsPerHost: 2,
-		DisableCompression:  true,
 		ReadBufferSize:      2 << 10,
 		WriteBufferSize:     2 << 10,
 	}}

@@ -229,7 +229,11 @@ func (f *Fleet) ProveWrite(ctx context.Context, url string) error {
 
 // call asks one member for something that goes through raft.
 func (f *Fleet) call(ctx context.Context, url, what string, ask func(context.Context, *grpc.ClientConn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, ProposalLimit)
+	return f.callWithin(ctx, ProposalLimit, url, what, ask)
+}
+
+func (f *Fleet) callWithin(ctx context.Context, limit time.Duration, url, what string, ask func(context.Context, *grpc.ClientConn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	e, err := f.member(url)
 	if err != nil {

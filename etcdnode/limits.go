@@ -22,8 +22,9 @@ const (
 	CallPatience = 2 * time.Second
 	// StoppedWait is how long an observation waits for members when it has just seen a member's container stopped.
 	StoppedWait = 30 * time.Millisecond
-	// LookLimit bounds one look at a node's engine.
-	LookLimit = 3 * time.Second
+	// LookLimit bounds one look at a node's engine, DataLookLimit the part of it that looks for a member's data.
+	LookLimit     = 3 * time.Second
+	DataLookLimit = 2 * time.Second
 	// PortLimit bounds the TCP connect that tells whether something listens.
 	PortLimit = 300 * time.Millisecond
 
@@ -41,6 +42,8 @@ const (
 	QuorumLimit   = 800 * time.Millisecond
 	// ProposalLimit bounds what goes through raft.
 	ProposalLimit = 5 * time.Second
+	// MembershipLimit bounds a change of the member list. etcd itself gives up after 7 s, or later while an election is on.
+	MembershipLimit = 12 * time.Second
 )
 
 // Bounds of the pauses between attempts.

@@ -137,10 +137,12 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 	if c.State == cke.ContainerRestarting {
 		return c, nil
 	}
-	if c.Data, err = f.data(ctx, s, c); err != nil && ctx.Err() != nil {
+	brief, cancel := context.WithTimeout(ctx, DataLookLimit)
+	defer cancel()
+	if c.Data, err = f.data(brief, s, c); err != nil && ctx.Err() != nil {
 		return c, err
 	}
-	return c, nil
+	return c, nil // data that could not be looked for in time is unknown, which is no reason to doubt the node
 }
 
 // carriesEtcd reports whether a container belongs into an observation: ours of any cluster, one of an etcd image, or

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,10 @@ const progressEvery = 500 * time.Millisecond
 // closeLimit bounds the last write of a record, which is made even when ctx has ended.
 const closeLimit = 2 * time.Second
 
+// appendPatience is how long the answer to the first write of a record is waited for after ctx has ended. A lost answer
+// may leave a record that nobody knows of and that says "running".
+const appendPatience = 500 * time.Millisecond
+
 // Run runs an operation to its end and returns its record, with State completed, failed or interrupted.
 // about carries what the caller knows: reason, generation, host, term. A step is recorded before it runs.
 // The error is what ended the operation; the record says the same in words.
@@ -37,7 +42,9 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 	if len(stages) > 0 {
 		r.begin(stages[0])
 	}
-	rec, err := j.AppendRecord(ctx, r.record)
+	late, cancel := patiently(ctx, appendPatience)
+	rec, err := j.AppendRecord(late, r.record)
+	cancel()
 	if err != nil {
 		err = fmt.Errorf("record operation %s: %w", o.Name(), err)
 		r.record.Steps = nil // none ran
@@ -46,6 +53,9 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 	}
 	r.record = rec
 	for i, stage := range stages {
+		if err = ctx.Err(); err != nil {
+			break
+		}
 		if i > 0 {
 			r.begin(stage)
 			if err = r.store(ctx); err != nil {
@@ -116,7 +126,7 @@ func (r *run) step(ctx context.Context, index int, s Step) error {
 			}
 		}
 	}
-	err := s.Run(ctx, env)
+	err := attempt(ctx, env, s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.record.Steps[index].EndedAt = r.env.Now().UTC()
@@ -124,6 +134,27 @@ func (r *run) step(ctx context.Context, index int, s Step) error {
 		r.record.Steps[index].Error = err.Error()
 	}
 	return err
+}
+
+// attempt runs a step. A panic fails the step and nothing else: the daemon leads other clusters as well.
+func attempt(ctx context.Context, e Env, s Step) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.Log.Error("a step panicked", "step", s.Name, "node", s.Node, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("fault in cke: %v", p)
+		}
+	}()
+	return s.Run(ctx, e)
+}
+
+// patiently returns a context that ends a time after ctx.
+func patiently(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, func() { time.AfterFunc(after, cancel) })
+	return late, func() {
+		unhook()
+		cancel()
+	}
 }
 
 // store writes a copy of the record as it is now.

@@ -175,3 +175,69 @@ func TestStageError_NamesNodeAndStep(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestRun_APanicInAStepFailsTheStepAndNothingElse(t *testing.T) {
+	var j journal
+	ran := false
+	r, err := runScript(t.Context(), &j, script{
+		{step("one", func(context.Context, op.Env) error { panic("no such index") }), step("two", func(context.Context, op.Env) error {
+			ran = true
+			return nil
+		})},
+		{step("never", nil)},
+	})
+	if err == nil || r.State != cke.RecordFailed || r.Code != cke.CodeInternal || !strings.Contains(r.Error, "one: fault in cke: no such index") || !ran {
+		t.Errorf("%v %+v, the other step ran: %v", err, r, ran)
+	}
+	if last := j.last(); last.State != cke.RecordFailed || last.Steps[0].Error == "" || last.Steps[0].EndedAt.IsZero() {
+		t.Errorf("on record %+v", last)
+	}
+}
+
+// slowJournal answers the first write only when it is told to, and not after its context has ended.
+type slowJournal struct {
+	journal
+	asked, answer chan struct{}
+}
+
+func (j *slowJournal) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
+	close(j.asked)
+	select {
+	case <-j.answer:
+		return j.journal.AppendRecord(ctx, r)
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+}
+
+func TestRun_TheFirstWriteIsWaitedForAWhileWhenTheTermEndsInIt(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			j := &slowJournal{asked: make(chan struct{}), answer: make(chan struct{})}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-j.asked
+				cancel()
+				if answers {
+					synctest.Wait()
+					close(j.answer)
+				}
+			}()
+			began := time.Now()
+			e := op.Env{Cluster: "demo", Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
+			r, err := op.Run(ctx, e, j, cke.Record{}, script{{step("one", func(context.Context, op.Env) error {
+				t.Error("a step ran after the term")
+				return nil
+			})}})
+			if !errors.Is(err, context.Canceled) || r.State != cke.RecordInterrupted {
+				t.Errorf("%v %+v", err, r)
+			}
+			if answers && (len(j.versions) != 2 || j.last().State != cke.RecordInterrupted) {
+				t.Errorf("on record %+v", j.versions)
+			}
+			if took := time.Since(began); !answers && (len(j.versions) != 0 || took == 0 || took > time.Second) {
+				t.Errorf("gave up after %s, on record %+v", took, j.versions)
+			}
+		})
+	}
+}

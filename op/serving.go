@@ -19,12 +19,17 @@ const (
 
 // awaitServing returns once the member answers a linearizable read, or when its process ended, or with ctx.
 func awaitServing(ctx context.Context, e Env, j cke.Join) error {
+	return await(ctx, e, j, func(s cke.EndpointStatus) bool { return s.Healthy() && s.Linearizable })
+}
+
+// await returns once the member's answer is enough, or when its process ended, or with ctx.
+func await(ctx context.Context, e Env, j cke.Join, enough func(cke.EndpointStatus) bool) error {
 	var last cke.EndpointStatus
 	var ended *cke.Error // why etcd ended last, while the engine starts it again and again
 	looked := e.Now()
 	for {
 		last = e.Etcd.Endpoint(ctx, j.ClientURL())
-		if last.Healthy() && last.Linearizable {
+		if enough(last) {
 			return nil
 		}
 		if now := e.Now(); now.Sub(looked) >= containerEvery {

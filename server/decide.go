@@ -18,6 +18,8 @@ type Input struct {
 	Deleting   bool
 	Identity   cke.Identity
 	Seen       cke.Observation
+	// Before is the status that was told last; times of transition are read from it.
+	Before cke.Status
 	// Failures are the operations that failed since they last succeeded, keyed by FailureKey.
 	Failures map[string]Failure
 }
@@ -93,8 +95,17 @@ var rules = [...]rule{
 	{name: "no quorum", decide: withoutQuorum},
 	{name: "clean up abandoned lives", decide: cleanUp, yields: true},
 	{name: "bootstrap", decide: bootstrapCluster},
-	{name: "data missing", decide: dataMissing},
-	{name: "not as declared", decide: notAsDeclared},
+	{name: "member list unknown", decide: listUnknown},
+	{name: "ended membership", decide: endedMembership},
+	{name: "remove strangers", decide: strangers},
+	{name: "remove unhealthy members of undeclared nodes", decide: removeUnhealthy},
+	{name: "promote", decide: promote},
+	{name: "replace lost data", decide: replaceLost},
+	{name: "stop strays", decide: strays, yields: true},
+	{name: "drift", decide: drift},
+	{name: "add members", decide: addMember},
+	{name: "remove healthy members of undeclared nodes", decide: removeHealthy},
+	{name: "catching up", decide: catchingUp},
 	{name: "wait for members", decide: waitForMembers},
 }
 

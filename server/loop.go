@@ -157,7 +157,7 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 	if ctx.Err() != nil {
 		return Input{}, ctx.Err()
 	}
-	return Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Failures: l.failures}, nil
+	return Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Before: l.status, Failures: l.failures}, nil
 }
 
 // decide returns the operation under way while there is one: at most one change is in flight.

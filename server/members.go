@@ -87,7 +87,10 @@ func startable(in Input) []cke.Join {
 		}
 		_, volume := n.VolumeOf(j.ID)
 		c, there := n.Of(j.ID)
+		_, listed := in.listed(j)
 		switch {
+		case j.StartedAt.IsZero(): // adding it goes on
+		case in.Seen.Etcd.MembersSource == cke.MembersLinearizable && !listed: // no member any more
 		case !volume, c.Data == cke.DataMissing:
 		case there && (c.Running() || c.State == cke.ContainerRestarting): // the engine's own restart is not raced
 		default:
@@ -97,24 +100,10 @@ func startable(in Input) []cke.Join {
 	return joins
 }
 
-// dataMissing: a member's data is provably gone. It is never started empty.
-func dataMissing(in Input) (Decision, bool) {
-	var gone []cke.Problem
-	for _, j := range in.Identity.Joins {
-		if p := dataProblem(in, j); p != nil {
-			gone = append(gone, *p)
-		}
-	}
-	if gone == nil {
-		return Decision{}, false
-	}
-	return Decision{Blockers: gone, Reason: "a member's data is gone, it is never started empty: " + list(gone)}, true
-}
-
 // dataProblem is set when the node answers and the member's volume is missing or holds no log.
 func dataProblem(in Input, j cke.Join) *cke.Problem {
 	n := in.node(j.Node)
-	if !n.Answered() {
+	if !n.Answered() || j.StartedAt.IsZero() {
 		return nil
 	}
 	c, there := n.Of(j.ID)
@@ -164,36 +153,10 @@ func memberProblem(in Input, j cke.Join) *cke.Problem {
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd runs and does not answer: " + e.Problem}
 	case len(e.Errors) > 0:
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd reports " + e.Errors[0]}
-	case !e.Serializable || !e.Linearizable:
+	case !e.Serializable || !e.Linearizable && !e.Learner:
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd answers, but reads through it fail"}
 	}
 	return nil
-}
-
-// notAsDeclared: the spec wants members or options that the running cluster does not have.
-func notAsDeclared(in Input) (Decision, bool) {
-	var blockers []cke.Problem
-	declared := map[string]bool{}
-	for _, n := range in.Spec.ControlPlane() {
-		declared[n.Address] = true
-	}
-	for _, j := range in.Identity.Joins {
-		if !declared[j.Node.Address] {
-			blockers = append(blockers, cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: "it carries a member and is no declared control-plane node"})
-		} else if !j.Etcd.Equal(in.Spec.Options.Etcd) {
-			blockers = append(blockers, cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: "its member runs with other options than declared"})
-		}
-		delete(declared, j.Node.Address)
-	}
-	for _, n := range in.Spec.ControlPlane() {
-		if declared[n.Address] {
-			blockers = append(blockers, cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: "it is a declared control-plane node and carries no member"})
-		}
-	}
-	if blockers == nil {
-		return Decision{}, false
-	}
-	return Decision{Blockers: blockers, Reason: "changes of members and options of a formed cluster are not applied by this version: " + list(blockers)}, true
 }
 
 // waitForMembers: nothing can be done about it, but not everything is well.

@@ -106,7 +106,7 @@ func member(in Input, j cke.Join) cke.MemberStatus {
 	}
 	m.CertNotAfter = e.CertNotAfter
 	p := memberProblem(in, j)
-	if inc := in.Identity.Incarnation; p != nil && inc != nil && inc.State == cke.Forming {
+	if inc := in.Identity.Incarnation; p != nil && inc != nil && (inc.State == cke.Forming || j.StartedAt.IsZero()) {
 		m.State, m.Reason = "starting", p.Message
 		return m
 	}

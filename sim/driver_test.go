@@ -146,7 +146,7 @@ func (d *driver) round(ctx context.Context) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	in := server.Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Failures: d.failures}
+	in := server.Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Before: d.before(), Failures: d.failures}
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}
@@ -295,3 +295,9 @@ func (s *stage) until(limit time.Duration, done func() bool) bool {
 
 // pass lets some time of the world pass.
 func (s *stage) pass(d time.Duration) { s.until(d, func() bool { return false }) }
+
+func (d *driver) before() cke.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.status
+}

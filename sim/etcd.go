@@ -8,6 +8,9 @@ import (
 	"cke"
 )
 
+// databaseSize is that of every member, in bytes.
+const databaseSize = 20480
+
 // etcdPort is a daemon's way to the members.
 type etcdPort struct{ d *Daemon }
 
@@ -65,7 +68,7 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	s.Serializable = true
 	s.ClusterID, s.MemberID, s.Version, s.StorageVersion = hexID(m.cluster), hexID(m.id), "3.6.16", "3.6.0"
 	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, uint64(len(m.log)), uint64(m.commit), int64(m.commit)
-	s.DBSize, s.DBSizeInUse = 20480, 20480
+	s.DBSize, s.DBSizeInUse = databaseSize, databaseSize
 	for _, l := range m.members() {
 		if l.id == m.id {
 			s.Learner = l.learner

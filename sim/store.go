@@ -92,7 +92,7 @@ func cloneIdentity(id cke.Identity) cke.Identity {
 		inc.Founders, inc.Previous = slices.Clone(inc.Founders), slices.Clone(inc.Previous)
 		id.Incarnation = &inc
 	}
-	id.Joins = slices.Clone(id.Joins)
+	id.Joins, id.Ended = slices.Clone(id.Joins), slices.Clone(id.Ended)
 	return id
 }
 
@@ -208,16 +208,18 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 // PutJoins implements cke.Ledger.
 func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 	return t.change(ctx, "PutJoins", func(id *cke.Identity) error {
+		all := slices.Concat(id.Joins, id.Ended)
 		for _, j := range joins {
 			if id.Incarnation == nil || j.Incarnation != id.Incarnation.ID {
 				return cke.ErrConflict
 			}
-			if i := slices.IndexFunc(id.Joins, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
-				id.Joins[i] = j
+			if i := slices.IndexFunc(all, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
+				all[i] = j
 			} else {
-				id.Joins = append(id.Joins, j)
+				all = append(all, j)
 			}
 		}
+		*id = cke.NewIdentity(id.Incarnation, all)
 		return nil
 	})
 }

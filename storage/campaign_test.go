@@ -103,6 +103,27 @@ func TestCampaign_LeavesTheQueueWithItsContext(t *testing.T) {
 	awaitQueue(t, a, "prod", 1)
 }
 
+func TestElect_RefusesAllButTheEldest(t *testing.T) {
+	a, b := twoStores(t)
+	ctx := testContext(t)
+	campaign(t, a, "prod", "a")
+	ses, _, err := b.session(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := b.keys.candidate("prod", "b")
+	rev, err := b.queueUp(ctx, ses, "prod", key, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if number, err := b.elect(ctx, ses, "prod", key, rev, "b"); err != nil || number != 0 {
+		t.Errorf("the second in the queue was elected for term %d, %v", number, err)
+	}
+	if leader, err := a.Leader(ctx, "prod"); err != nil || leader.Host != "a" {
+		t.Errorf("got %+v, %v", leader, err)
+	}
+}
+
 // awaitQueue waits until the cluster's queue has n candidates.
 func awaitQueue(t testing.TB, s *Store, cluster string, n int64) {
 	t.Helper()

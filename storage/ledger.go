@@ -68,7 +68,7 @@ func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.I
 		}
 	}
 	sortJoins(id.Joins)
-	return id, mod, nil
+	return cke.NewIdentity(id.Incarnation, id.Joins), mod, nil
 }
 
 // CreateIncarnation implements cke.Ledger.
@@ -98,7 +98,7 @@ func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		}
 		ops = append(ops, op)
 	}
-	for _, old := range id.Joins {
+	for _, old := range slices.Concat(id.Joins, id.Ended) {
 		ops = append(ops, clientv3.OpDelete(t.s.keys.join(t.cluster, string(old.ID))))
 	}
 	err = t.write(ctx, tried, []clientv3.Cmp{unchanged(key, mod)}, ops...)

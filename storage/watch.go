@@ -120,7 +120,7 @@ func (s *Store) identityOf(cluster string, kvs map[string]*mvccpb.KeyValue) cke.
 		}
 	}
 	sortJoins(id.Joins)
-	return id
+	return cke.NewIdentity(id.Incarnation, id.Joins)
 }
 
 // read decodes the document at key into v and reports whether it could.

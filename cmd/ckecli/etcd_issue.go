@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
 	"cke/pki"
 )
 
@@ -88,7 +87,7 @@ func runIssue(ctx context.Context, a *app, s store, name string, o issueOptions)
 		return err
 	}
 	return a.show(view{data: b, names: []string{b.CertFile, b.KeyFile, b.CAFile}, table: func(w io.Writer, _, _ bool) error {
-		fmt.Fprintf(a.stderr, "Issued for %s, valid for %s:\n", name, term.Age(b.NotAfter.Sub(a.now())))
+		fmt.Fprintf(a.stderr, "Issued for %s, valid until %s:\n", name, b.NotAfter.UTC().Format("2006-01-02 15:04Z"))
 		_, err := io.WriteString(w, lines([]string{b.CertFile, b.KeyFile, b.CAFile}))
 		return err
 	}})

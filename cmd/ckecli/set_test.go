@@ -88,3 +88,73 @@ func TestSet_SaysWhatOthersDoMeanwhile(t *testing.T) {
 		contains(t, c.stderr.String(), "error[CKE103]: ", "asked meanwhile for cluster prod to be deleted\n")
 	}
 }
+
+func TestSet_KeepsRevisionsAndRefusesAStaleOne(t *testing.T) {
+	h := declared(t)
+	file := h.write("cluster.yml", clusterFile+"options: {etcd: {version: 3.6.15}}\n")
+	stdout, _ := h.run(exitDone, "cluster", "set", "--dry-run", file)
+	contains(t, stdout, "-    version: 3.6.16\n", "+    version: 3.6.15\n", "prod: would be stored as revision 2; nothing was stored\n")
+	_, stderr := h.run(exitRefused, "cluster", "set", "--no-wait", "--if-revision", "7", file)
+	contains(t, stderr, "error[CKE103]: cluster prod has revision 1, not 7\n", "Nothing was changed.\nTry: ckecli cluster get\n")
+	stdout, stderr = h.run(exitDone, "cluster", "set", "--no-wait", "--if-revision", "1", file)
+	contains(t, stderr, "prod: stored as revision 2\n")
+	if stdout != "2\n" {
+		t.Errorf("stdout is %q", stdout)
+	}
+	if stdout, _ = h.run(exitDone, "cluster", "get"); stdout != clusterFile+"options: {etcd: {version: 3.6.15}}\n" {
+		t.Errorf("the file came back as %q", stdout)
+	}
+	if stdout, _ = h.run(exitDone, "cluster", "get", "--revision", "1", "-o", "yaml"); stdout != clusterFile {
+		t.Errorf("the file came back as %q", stdout)
+	}
+	stdout, _ = h.run(exitDone, "cluster", "get", "-o", "json")
+	var spec cke.Spec
+	if err := json.Unmarshal([]byte(stdout), &spec); err != nil || spec.Generation != 2 || !strings.Contains(spec.SetBy, "@") {
+		t.Errorf("%v %s", err, stdout)
+	}
+	stdout, _ = h.run(exitDone, "cluster", "log", "-o", "name")
+	if stdout != "2\n1\n" {
+		t.Errorf("the log is %q", stdout)
+	}
+	_, stderr = h.run(exitFailed, "cluster", "get", "--revision", "9")
+	contains(t, stderr, "cluster prod has no revision 9")
+	stdout, _ = h.run(exitDone, "cluster", "list")
+	contains(t, stdout, "CLUSTER  HEALTH   MEMBERS  CAN LOSE  REVISION          SEEN\n", "prod     UNKNOWN  0/3      -         2 (not done yet)  never\n")
+}
+
+func TestSet_SaysThatNobodyLeadsAndGoesOnWaiting(t *testing.T) {
+	h := newHouse(t)
+	set := h.start("cluster", "set", h.write("cluster.yml", clusterFile))
+	set.stderr.await(t, "waiting: no daemon leads prod [CKE108]\n")
+	h.lead("prod").status(ready(1))
+	set.must(exitDone)
+}
+
+func TestSet_TakesNoOldStatusForThePresent(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	old := ready(1)
+	old.ObservedAt = time.Now().Add(-time.Hour)
+	l.status(old)
+	set := h.start("cluster", "set", filepath.Join(h.dir, "cluster.yml"))
+	set.stderr.await(t, "revision 1 says the same already")
+	select {
+	case <-set.ended:
+		t.Fatalf("it took a status of an hour ago for the present: %s", set.stdout)
+	case <-time.After(300 * time.Millisecond):
+	}
+	l.status(old) // the leader tells it again: its clock is wrong, and it is alive
+	set.must(exitDone)
+}
+
+func TestSet_DetachesAtCtrlCAndAtTheTimeout(t *testing.T) {
+	h := newHouse(t)
+	file := h.write("cluster.yml", clusterFile)
+	set := h.start("cluster", "set", file)
+	set.stderr.await(t, "stored as revision 1")
+	set.cancel()
+	set.must(exitInterrupted)
+	contains(t, set.stderr.String(), "Detached: revision 1 of prod is stored, and cke goes on working on it\nTry: ckecli history -f\n")
+	_, stderr := h.run(exitTimedOut, "cluster", "set", "--timeout", "50ms", file)
+	contains(t, stderr, "error: waiting timed out: revision 1 of prod is stored")
+}

@@ -33,20 +33,6 @@ func onlyCluster(names []string) (string, error) {
 		Facts: []string{strings.Join(names, ", ")}, Unchanged: true, Try: "name one with --cluster, or in CKECLI_CLUSTER"}
 }
 
-// clusterSpec returns the spec of the cluster that a command is about.
-func (a *app) clusterSpec(ctx context.Context) (store, cke.Spec, error) {
-	s, err := a.connect(ctx)
-	if err != nil {
-		return nil, cke.Spec{}, err
-	}
-	name, err := a.theCluster(ctx, s)
-	if err != nil {
-		return nil, cke.Spec{}, err
-	}
-	spec, err := s.Spec(ctx, name)
-	return s, spec, err
-}
-
 // whoami is the person at the keyboard, as user@host. With sudo it is the one who called it.
 func (a *app) whoami() string {
 	name := a.getenv("SUDO_USER")

@@ -141,7 +141,7 @@ func TestUnits_AreShort(t *testing.T) {
 			t.Errorf("Age(%s) = %s, want %s", d, got, want)
 		}
 	}
-	tooks := map[time.Duration]string{0: "0.0s", 940 * time.Millisecond: "0.9s", 12 * time.Second: "12s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m"}
+	tooks := map[time.Duration]string{0: "0ms", 41 * time.Millisecond: "41ms", 940 * time.Millisecond: "0.9s", 12 * time.Second: "12s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m"}
 	for d, want := range tooks {
 		if got := Took(d); got != want {
 			t.Errorf("Took(%s) = %s, want %s", d, got, want)

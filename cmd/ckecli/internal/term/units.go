@@ -18,9 +18,11 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// Took tells how long something took: 0.9s, 12s, 3m12s, 2h5m.
+// Took tells how long something took: 41ms, 0.9s, 12s, 3m12s, 2h5m.
 func Took(d time.Duration) string {
 	switch d = max(d, 0); {
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Truncate(time.Millisecond).Seconds())
 	case d < time.Minute:

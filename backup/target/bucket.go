@@ -1,0 +1,124 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"cke/backup"
+)
+
+// Large objects go in parts of partSize, uploadParts at once: memory is their product.
+const (
+	partSize    = 8 << 20
+	uploadParts = 3
+)
+
+// bucket is an object store.
+type bucket struct{ b *blob.Bucket }
+
+var _ backup.Bucket = (*bucket)(nil)
+
+// List implements backup.Bucket.
+func (b *bucket) List(ctx context.Context, prefix string) ([]backup.Object, error) {
+	var list []backup.Object
+	it := b.b.List(&blob.ListOptions{Prefix: prefix})
+	for {
+		o, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %q: %w", prefix, err)
+		}
+		if !o.IsDir {
+			list = append(list, backup.Object{Name: o.Key, Size: o.Size, ModTime: o.ModTime})
+		}
+	}
+	slices.SortFunc(list, func(a, b backup.Object) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Open implements backup.Bucket.
+func (b *bucket) Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	r, err := b.b.NewRangeReader(ctx, name, offset, length, nil)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil, fmt.Errorf("%s: %w", name, backup.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	return r, nil
+}
+
+// Create implements backup.Bucket. The object is read back: what providers say of digests differs and, for objects
+// uploaded in parts, is no digest of the whole.
+func (b *bucket) Create(ctx context.Context, name string, c backup.Content) error {
+	if err := b.upload(ctx, name, c); err != nil {
+		return err
+	}
+	r, err := b.Open(ctx, name, 0, -1)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	defer r.Close()
+	if err := c.Check(r); err != nil {
+		if !backup.IsDamage(err) {
+			return err
+		}
+		// It is ours: the upload succeeded under the condition that nothing was there.
+		return errors.Join(fmt.Errorf("what was uploaded to %s came back altered: %v", name, err), b.Delete(ctx, name))
+	}
+	return nil
+}
+
+func (b *bucket) upload(ctx context.Context, name string, c backup.Content) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	src, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	w, err := b.b.NewWriter(ctx, name, &blob.WriterOptions{
+		IfNotExist: true, BufferSize: partSize, MaxConcurrency: uploadParts, ContentType: "application/octet-stream",
+	})
+	if err != nil {
+		return fmt.Errorf("upload %s: %w", name, err)
+	}
+	// What is uploaded is checked on its way, so that a source that changed or ended early completes nothing.
+	if err = c.Check(io.TeeReader(src, w)); err != nil {
+		cancel() // before Close: that abandons the upload
+	}
+	err = errors.Join(err, w.Close())
+	switch {
+	case err == nil:
+		return nil
+	case gcerrors.Code(err) == gcerrors.FailedPrecondition || gcerrors.Code(errors.Unwrap(err)) == gcerrors.FailedPrecondition || taken(err):
+		return fmt.Errorf("%s: %w", name, backup.ErrExists)
+	}
+	return fmt.Errorf("upload %s: %w", name, err)
+}
+
+// taken looks for the refusal in a joined error.
+func taken(err error) bool {
+	var many interface{ Unwrap() []error }
+	if !errors.As(err, &many) {
+		return false
+	}
+	return slices.ContainsFunc(many.Unwrap(), func(e error) bool { return gcerrors.Code(e) == gcerrors.FailedPrecondition })
+}
+
+// Delete implements backup.Bucket.
+func (b *bucket) Delete(ctx context.Context, name string) error {
+	if err := b.b.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	return nil
+}

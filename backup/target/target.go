@@ -1,0 +1,71 @@
+// Package target opens the places where backups are kept, by URL. It is the only package of backups that links the
+// object stores' client libraries.
+package target
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/azureblob" // azblob://
+	_ "gocloud.dev/blob/gcsblob"   // gs://
+
+	"cke/backup"
+)
+
+// Credentials are for a target; empty fields: from the environment and the usual files of the provider, as
+// AWS_ACCESS_KEY_ID and ~/.aws, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY.
+type Credentials struct {
+	// For s3.
+	AccessKey    string
+	SecretKey    string
+	SessionToken string
+	// File is a shared credentials file of AWS' format; Profile a profile in it.
+	File    string
+	Profile string
+}
+
+// Target is an open bucket.
+type Target struct {
+	backup.Bucket
+	close func() error
+}
+
+// Close lets go of connections.
+func (t *Target) Close() error { return t.close() }
+
+// Open opens a target. Nothing is asked of it yet.
+//
+//	file:///var/backups/etcd
+//	s3://bucket/prefix?region=eu-west-1&endpoint=https://s3.example.com&path_style=true
+//	gs://bucket/prefix
+//	azblob://container/prefix
+func Open(ctx context.Context, rawURL string, c Credentials) (*Target, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("backup target: %w", err)
+	}
+	none := func() error { return nil }
+	switch u.Scheme {
+	case "file":
+		if u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
+			return nil, fmt.Errorf("backup target %s: write file:// and an absolute path, as file:///var/backups/etcd", u.Redacted())
+		}
+		return &Target{Bucket: backup.Dir(filepath.Clean(u.Path)), close: none}, nil
+	case "s3":
+		return openS3(ctx, u, c)
+	case "gs", "azblob":
+		prefix := strings.Trim(u.Path, "/")
+		bare := *u
+		bare.Path = ""
+		b, err := blob.OpenBucket(ctx, bare.String())
+		if err != nil {
+			return nil, fmt.Errorf("backup target %s: %w", u.Redacted(), err)
+		}
+		return &Target{Bucket: backup.Within(&bucket{b: b}, prefix), close: b.Close}, nil
+	}
+	return nil, fmt.Errorf("backup target %s: use file://, s3://, gs:// or azblob://", u.Redacted())
+}

@@ -1,0 +1,272 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cke"
+)
+
+// Limits of the steps of AddMember.
+const (
+	// ChangeLimit bounds a change of the member list, with the time that etcd may need to be ready for it.
+	ChangeLimit = 20 * time.Second
+	// CatchUpLimit bounds the wait for a learner to receive the database; then the next round looks again.
+	CatchUpLimit = 5 * time.Minute
+	// publishPatience is how long a learner that holds the database may stay silent before it is started anew. etcd
+	// loses a learner's announcement of itself when it arrives with the snapshot, and repeats it only after 7 s.
+	publishPatience = 150 * time.Millisecond
+)
+
+// AddMember adds a member on a node as a learner: record the join, add the learner, prepare, start, wait until it has
+// the database. Another operation promotes it.
+type AddMember struct {
+	Node cke.Node
+	// Etcd is how the member is to run.
+	Etcd cke.EtcdOptions
+	// Resume is the membership that was begun before on this node; empty: a new one is begun.
+	Resume cke.JoinID
+}
+
+var _ Operation = AddMember{}
+
+// Name implements Operation.
+func (AddMember) Name() string { return "add-member" }
+
+// Targets implements Operation.
+func (a AddMember) Targets() []string { return []string{a.Node.Name()} }
+
+// Stages implements Operation.
+func (a AddMember) Stages() []Stage {
+	n := a.Node.Name()
+	return []Stage{
+		{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+			return e.Machines.Machine(a.Node).EnsureImage(ctx, a.Etcd.Image, e.Progress)
+		}}},
+		{{Name: "record-join", Node: n, Run: a.recordJoin}},
+		{{Name: "add-learner", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+			return whenReady(ctx, e, func() error { return a.addLearner(ctx, e) })
+		}}},
+		{{Name: "prepare", Node: n, Run: a.prepare}},
+		{{Name: "start", Node: n, Run: a.start}},
+		{{Name: "receive-data", Node: n, Limit: CatchUpLimit, Run: a.receive}},
+		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: a.serve}},
+	}
+}
+
+// join returns the membership under way on the node.
+func (a AddMember) join(ctx context.Context, e Env) (cke.Join, cke.Identity, error) {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return cke.Join{}, id, err
+	}
+	if id.Incarnation == nil || id.Incarnation.State != cke.Formed {
+		return cke.Join{}, id, fmt.Errorf("the cluster is not formed: %w", cke.ErrConflict)
+	}
+	for _, j := range id.Joins {
+		if j.Node.Address == a.Node.Address {
+			j.Node = a.Node
+			return j, id, nil
+		}
+	}
+	return cke.Join{}, id, fmt.Errorf("no membership is recorded on %s: %w", a.Node.Name(), cke.ErrNotFound)
+}
+
+// recordJoin stores the membership before anything else is done for it.
+func (a AddMember) recordJoin(ctx context.Context, e Env) error {
+	j, id, err := a.join(ctx, e)
+	switch {
+	case err == nil && j.ID == a.Resume:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s has membership %s: %w", a.Node.Name(), j.ID, cke.ErrConflict)
+	case !errors.Is(err, cke.ErrNotFound) || a.Resume != "":
+		return err
+	}
+	return e.Ledger.PutJoins(ctx, cke.NewJoin(cke.Cluster{Options: cke.Options{Etcd: a.Etcd}}, a.Node, id.Incarnation.ID))
+}
+
+// addLearner adds the learner unless the list has it: an answer may have been lost.
+func (a AddMember) addLearner(ctx context.Context, e Env) error {
+	j, _, err := a.join(ctx, e)
+	if err != nil {
+		return err
+	}
+	list, id, err := readList(ctx, e)
+	if err != nil {
+		return err
+	}
+	m, there := list.of(j)
+	if !there {
+		if !j.StartedAt.IsZero() {
+			return fmt.Errorf("the member of %s was removed by somebody: %w", a.Node.Name(), cke.ErrConflict)
+		}
+		for _, m := range list.members {
+			if m.Learner || m.Name == "" {
+				return fmt.Errorf("member %s was added and has not caught up yet: %w", m.ID, cke.ErrNotReady)
+			}
+		}
+		if err := list.gate(ctx, e, id, "", list.voters()); err != nil {
+			return err
+		}
+		if m.ID, err = e.Etcd.AddLearner(ctx, list.via, j.PeerURL()); err != nil {
+			return err
+		}
+	}
+	if j.MemberID == m.ID {
+		return nil
+	}
+	return putJoin(ctx, e, j.ID, func(j *cke.Join) { j.MemberID = m.ID })
+}
+
+// spec describes the container of the first start, from a fresh member list: etcd wants exactly the present members.
+func (a AddMember) spec(ctx context.Context, e Env, j cke.Join) (cke.MemberSpec, error) {
+	list, id, err := readList(ctx, e)
+	if err != nil {
+		return cke.MemberSpec{}, err
+	}
+	if _, there := list.of(j); !there {
+		return cke.MemberSpec{}, fmt.Errorf("%s is not in the member list: %w", a.Node.Name(), cke.ErrConflict)
+	}
+	s := cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartJoin, Token: id.Incarnation.Token}
+	for _, m := range list.members {
+		name := m.Name
+		if Is(m, j) {
+			name = j.Member
+		}
+		for _, url := range m.PeerURLs {
+			s.Peers = append(s.Peers, cke.Peer{Name: name, URL: url})
+		}
+	}
+	slices.SortFunc(s.Peers, func(a, b cke.Peer) int { return strings.Compare(a.URL, b.URL) })
+	return s, nil
+}
+
+func (a AddMember) prepare(ctx context.Context, e Env) error {
+	j, _, err := a.join(ctx, e)
+	if err != nil {
+		return err
+	}
+	m := e.Machines.Machine(a.Node)
+	c, err := m.Container(ctx, j)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return err
+	}
+	if err == nil && (c.Running() || !c.StartedAt.IsZero()) {
+		return nil // it was started before; the next step decides how
+	}
+	spec, err := a.spec(ctx, e, j)
+	if err != nil {
+		return err
+	}
+	if err := m.EnsureVolume(ctx, spec); err != nil {
+		return err
+	}
+	if err := m.EnsureContainer(ctx, spec); err != nil {
+		return err
+	}
+	files, err := e.Authority.MemberFiles(ctx, j)
+	if err != nil {
+		return err
+	}
+	return m.PutFiles(ctx, j, files)
+}
+
+// start starts the learner for the first time, or again on what it wrote.
+func (a AddMember) start(ctx context.Context, e Env) error {
+	j, _, err := a.join(ctx, e)
+	if err != nil {
+		return err
+	}
+	m := e.Machines.Machine(a.Node)
+	c, err := m.Container(ctx, j)
+	if err != nil {
+		return err
+	}
+	if c.Running() {
+		return nil
+	}
+	if !c.StartedAt.IsZero() {
+		return startOnOwnData(ctx, e, j)
+	}
+	if j.StartedAt.IsZero() {
+		if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { j.StartedAt = e.Now().UTC() }); err != nil {
+			return err
+		}
+	}
+	return m.StartContainer(ctx, j)
+}
+
+// receive waits until the learner holds the database, then makes its container anew with the arguments of
+// StartOwnData, which also makes it announce itself at once.
+func (a AddMember) receive(ctx context.Context, e Env) error {
+	j, id, err := a.join(ctx, e)
+	if err != nil {
+		return err
+	}
+	m := e.Machines.Machine(a.Node)
+	var enough time.Time // since when it holds the database
+	for {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() {
+			break
+		}
+		if _, err := stillRunning(ctx, e, j, nil); err != nil {
+			return err
+		}
+		has, err := a.hasDatabase(ctx, e, m, j)
+		if err != nil {
+			return err
+		}
+		if !has {
+			enough = time.Time{}
+		} else if enough.IsZero() {
+			enough = e.Now()
+		} else if e.Now().Sub(enough) >= publishPatience {
+			break
+		}
+		if err := e.Pause(ctx, 5*lookEvery); err != nil {
+			return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("the learner on %s has not received the database", a.Node.Name()), Err: err}
+		}
+	}
+	err = m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token})
+	if !errors.Is(err, cke.ErrConflict) {
+		return err // nil: it runs as it should already
+	}
+	if err := m.StopContainer(ctx, j, stopGrace); err != nil {
+		return err
+	}
+	return startOnOwnData(ctx, e, j)
+}
+
+// hasDatabase compares the learner's file with what the cluster's database holds.
+func (a AddMember) hasDatabase(ctx context.Context, e Env, m cke.Machine, j cke.Join) (bool, error) {
+	data, err := m.Data(ctx, j)
+	if err != nil || data != cke.DataPresent {
+		return false, err
+	}
+	list, _, err := readList(ctx, e)
+	if err != nil {
+		return false, err
+	}
+	if member, there := list.of(j); !there || member.Name == "" {
+		return false, nil // it has not spoken to the leader yet
+	}
+	size, err := m.DataSize(ctx, j)
+	if err != nil {
+		return false, err
+	}
+	source := e.Etcd.Endpoint(ctx, list.via)
+	return source.Healthy() && size >= source.DBSizeInUse*9/10, nil
+}
+
+func (a AddMember) serve(ctx context.Context, e Env) error {
+	j, _, err := a.join(ctx, e)
+	if err != nil {
+		return err
+	}
+	return await(ctx, e, j, cke.EndpointStatus.Healthy)
+}

@@ -1,0 +1,123 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// memberList is a linearizable member list with the URL of the member that it was read through.
+type memberList struct {
+	via     string
+	members []cke.Member
+}
+
+// readList reads the member list through the first member that answers, and refuses one of another cluster.
+func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return memberList{}, id, err
+	}
+	if id.Incarnation == nil || id.Incarnation.State != cke.Formed {
+		return memberList{}, id, fmt.Errorf("the cluster is not formed: %w", cke.ErrConflict)
+	}
+	var failed []error
+	for _, j := range id.Joins {
+		if j.MemberID == "" {
+			continue
+		}
+		clusterID, members, err := e.Etcd.Members(ctx, j.ClientURL())
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if clusterID != id.Incarnation.ClusterID {
+			return memberList{}, id, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, on record is %s", j.Node.Name(), clusterID, id.Incarnation.ClusterID)}
+		}
+		return memberList{via: j.ClientURL(), members: members}, id, nil
+	}
+	return memberList{}, id, fmt.Errorf("no member gives a member list: %w", errors.Join(failed...))
+}
+
+// of returns the entry of a join.
+func (l memberList) of(j cke.Join) (cke.Member, bool) {
+	i := slices.IndexFunc(l.members, func(m cke.Member) bool { return Is(m, j) })
+	if i < 0 {
+		return cke.Member{}, false
+	}
+	return l.members[i], true
+}
+
+// Is reports whether a member is that of a join: by its id, or by its peer URL as long as the id is not known.
+func Is(m cke.Member, j cke.Join) bool {
+	if j.MemberID != "" {
+		return m.ID == j.MemberID
+	}
+	return slices.Contains(m.PeerURLs, j.PeerURL())
+}
+
+// voters counts the entries that vote.
+func (l memberList) voters() int {
+	n := 0
+	for _, m := range l.members {
+		if !m.Learner {
+			n++
+		}
+	}
+	return n
+}
+
+// gate asks for the arithmetic again, on a fresh list and with fresh health: the healthy voters apart from one must be
+// at least the quorum of the voters there will be.
+func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without string, voters int) error {
+	healthy := 0
+	for _, m := range l.members {
+		if m.Learner || m.ID == without {
+			continue
+		}
+		i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.MemberID == m.ID })
+		if i < 0 {
+			continue
+		}
+		if s := e.Etcd.Endpoint(ctx, id.Joins[i].ClientURL()); s.Healthy() && s.Linearizable {
+			healthy++
+		}
+	}
+	if need := cke.Quorum(voters); healthy < need {
+		return &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true,
+			Facts: []string{fmt.Sprintf("after  %d voters, %d healthy; %d needed", voters, healthy, need)}}
+	}
+	return nil
+}
+
+// readyEvery is the pause between two tries of a change that etcd does not accept yet: its members must have been
+// connected for five seconds, and have started.
+const readyEvery = 100 * time.Millisecond
+
+// whenReady tries again while etcd says that it is not ready, until ctx ends. try reads what it depends on anew.
+func whenReady(ctx context.Context, e Env, try func() error) error {
+	for {
+		err := try()
+		if !errors.Is(err, cke.ErrNotReady) || e.Pause(ctx, readyEvery) != nil {
+			return err
+		}
+	}
+}
+
+// putJoin stores a changed join.
+func putJoin(ctx context.Context, e Env, id cke.JoinID, change func(*cke.Join)) error {
+	identity, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	j, ok := identity.Join(id)
+	if !ok {
+		return fmt.Errorf("membership %s has ended: %w", id, cke.ErrConflict)
+	}
+	change(&j)
+	return e.Ledger.PutJoins(ctx, j)
+}

@@ -1,0 +1,103 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cke"
+)
+
+// MaxLag is how many raft entries a learner may be behind to be promoted. etcd's own test lets a learner pass that has
+// nine tenths of the absolute index. Source: etcd, isLearnerReady.
+const MaxLag = 1000
+
+// steadyLooks is how often in a row the lag must be small.
+const (
+	steadyLooks = 3
+	steadyEvery = 30 * time.Millisecond
+)
+
+// PromoteMember makes a learner that has caught up a voter.
+type PromoteMember struct{ Join cke.Join }
+
+var _ Operation = PromoteMember{}
+
+// Name implements Operation.
+func (PromoteMember) Name() string { return "promote-member" }
+
+// Targets implements Operation.
+func (p PromoteMember) Targets() []string { return []string{p.Join.Node.Name()} }
+
+// Stages implements Operation.
+func (p PromoteMember) Stages() []Stage {
+	n := p.Join.Node.Name()
+	return []Stage{
+		{{Name: "caught-up", Node: n, Run: p.caughtUp}},
+		{{Name: "promote", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+			return whenReady(ctx, e, func() error { return p.promote(ctx, e) })
+		}}},
+		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error {
+			return awaitServing(ctx, e, p.Join)
+		}}},
+	}
+}
+
+// Lag is how many entries a member is behind the leader, both as they said themselves.
+func Lag(member, leader cke.EndpointStatus) int64 {
+	return max(0, int64(leader.RaftIndex)-int64(member.RaftApplied))
+}
+
+func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
+	for good := 0; good < steadyLooks; {
+		list, id, err := readList(ctx, e)
+		if err != nil {
+			return err
+		}
+		m, there := list.of(p.Join)
+		if !there {
+			return fmt.Errorf("%s is not in the member list: %w", p.Join.Node.Name(), cke.ErrConflict)
+		}
+		if !m.Learner {
+			return nil
+		}
+		leader, err := leaderOf(ctx, e, id)
+		if err != nil {
+			return err
+		}
+		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && Lag(s, leader) < MaxLag {
+			good++
+		} else {
+			good = 0
+		}
+		if err := e.Pause(ctx, steadyEvery); err != nil {
+			return fmt.Errorf("the learner does not keep up: %w", err)
+		}
+	}
+	return nil
+}
+
+// leaderOf asks the members who leads, and returns what the leader says of itself.
+func leaderOf(ctx context.Context, e Env, id cke.Identity) (cke.EndpointStatus, error) {
+	for _, j := range id.Joins {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && s.LeaderID != "" && s.LeaderID == s.MemberID {
+			return s, nil
+		}
+	}
+	return cke.EndpointStatus{}, fmt.Errorf("no member says that it leads: %w", cke.ErrNotReady)
+}
+
+func (p PromoteMember) promote(ctx context.Context, e Env) error {
+	list, _, err := readList(ctx, e)
+	if err != nil {
+		return err
+	}
+	m, there := list.of(p.Join)
+	switch {
+	case !there:
+		return fmt.Errorf("%s is not in the member list: %w", p.Join.Node.Name(), cke.ErrConflict)
+	case !m.Learner:
+		return nil
+	}
+	return e.Etcd.Promote(ctx, list.via, m.ID)
+}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// tally counts voters as the quorum gate needs them, on a linearizable member list.
+type tally struct {
+	voters, healthy int
+	// pending are learners and members that never started: a change in flight.
+	pending int
+}
+
+func tallyOf(in Input) tally {
+	var t tally
+	for _, m := range in.Seen.Etcd.Members {
+		if m.Learner || m.Name == "" {
+			t.pending++
+		}
+		if m.Learner {
+			continue
+		}
+		t.voters++
+		if healthyMember(in, m) {
+			t.healthy++
+		}
+	}
+	return t
+}
+
+// healthyMember: the member answers local reads, a voter also linearizable ones, and reports no error.
+func healthyMember(in Input, m cke.Member) bool {
+	return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
+		return e.MemberID == m.ID && e.Healthy() && (m.Learner || e.Linearizable)
+	})
+}
+
+// gate is the answer of the quorum gate: pass, or the arithmetic of the refusal.
+type gate string
+
+const pass gate = ""
+
+// mayRemove asks whether the member may leave the list: the healthy voters left must be at least the quorum of the list
+// after it. A healthy voter also waits until everything else is well.
+func mayRemove(in Input, m cke.Member) gate {
+	if m.Learner {
+		return pass
+	}
+	t := tallyOf(in)
+	left := t.healthy
+	if healthyMember(in, m) {
+		left--
+		if g := allWell(t, 0); g != pass {
+			return g
+		}
+	}
+	if need := cke.Quorum(t.voters - 1); t.voters == 1 || left < need {
+		return gate(fmt.Sprintf("now %d voters, %d healthy; after %d voters, %d healthy, %d needed", t.voters, t.healthy, t.voters-1, left, need))
+	}
+	return pass
+}
+
+// mayRestart asks whether a voter may stop for a moment. One or two voters cannot be restarted without a gap, which is
+// allowed while all are healthy.
+func mayRestart(in Input, m cke.Member) gate {
+	t := tallyOf(in)
+	if g := allWell(t, 0); g != pass {
+		return g
+	}
+	if t.voters <= 2 || m.Learner {
+		return pass
+	}
+	if need := cke.Quorum(t.voters); t.healthy-1 < need {
+		return gate(fmt.Sprintf("now %d voters, %d healthy; meanwhile %d healthy, %d needed", t.voters, t.healthy, t.healthy-1, need))
+	}
+	return pass
+}
+
+// mayAdd asks whether a learner may be added. etcd itself wants so many healthy voters as the list with one more needs.
+// pending is how many changes in flight are the caller's own.
+func mayAdd(in Input, pending int) gate {
+	t := tallyOf(in)
+	if t.pending > pending {
+		return "a member was added and has not caught up yet"
+	}
+	if need := min(t.voters, cke.Quorum(t.voters+1)); t.healthy < need {
+		return gate(fmt.Sprintf("now %d voters, %d healthy; etcd wants %d healthy before one is added", t.voters, t.healthy, need))
+	}
+	if t.voters >= cke.MaxMembers {
+		return gate(fmt.Sprintf("%d voters are the most that etcd bears well", cke.MaxMembers))
+	}
+	return pass
+}
+
+func allWell(t tally, pending int) gate {
+	switch {
+	case t.pending > pending:
+		return "a member was added and has not caught up yet"
+	case t.healthy < t.voters:
+		return gate(fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.healthy, t.voters))
+	}
+	return pass
+}
+
+// listed returns the entry of a membership in the member list.
+func (in Input) listed(j cke.Join) (cke.Member, bool) {
+	for _, m := range in.Seen.Etcd.Members {
+		if op.Is(m, j) {
+			return m, true
+		}
+	}
+	return cke.Member{}, false
+}
+
+// joinOf returns the membership of an entry; nil for a stranger.
+func (in Input) joinOf(m cke.Member) *cke.Join {
+	for _, j := range in.Identity.Joins {
+		if op.Is(m, j) {
+			return &j
+		}
+	}
+	return nil
+}
+
+// declared returns the control-plane node that a membership stands on, as it is declared now.
+func (in Input) declared(j cke.Join) (cke.Node, bool) {
+	for _, n := range in.Spec.ControlPlane() {
+		if n.Address == j.Node.Address {
+			return n, true
+		}
+	}
+	return cke.Node{}, false
+}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"cke"
+)
+
+// proposal is a change of the member list on its way: what etcd's own checks look at before it is proposed.
+type proposal struct {
+	world   *World
+	group   *group
+	leader  process
+	running []process
+}
+
+// reconfigure asks the leader, by way of one endpoint, for a change of the member list.
+func (e etcdPort) reconfigure(ctx context.Context, url, name string, change func(proposal) error) error {
+	return e.call(ctx, url, name, true, func() error {
+		w := e.d.world
+		c, problem := w.serving(Management, url)
+		if problem != "" {
+			return fmt.Errorf("%s: %s", url, problem)
+		}
+		if m := c.member(); slices.ContainsFunc(m.members(), func(l listed) bool { return l.id == m.id && l.learner }) {
+			return fmt.Errorf("%s: etcdserver: rpc not supported for learner", url)
+		}
+		l, g, running, ok := w.leads(c)
+		if !ok {
+			return fmt.Errorf("%s: etcdserver: no leader", url)
+		}
+		return change(proposal{w, g, l, running})
+	})
+}
+
+func (p proposal) commit(x entry) error {
+	if !p.group.propose(p.world, p.leader, p.running, x) {
+		return fmt.Errorf("etcdserver: request timed out")
+	}
+	return nil
+}
+
+// find returns the entry of a member id in hex.
+func (p proposal) find(id string) (listed, error) {
+	for _, l := range p.leader.present() {
+		if hexID(l.id) == id {
+			return l, nil
+		}
+	}
+	return listed{}, fmt.Errorf("etcdserver: member not found: %w", cke.ErrNotFound)
+}
+
+// active counts voters that the leader reaches.
+func (p proposal) active() int {
+	n := 0
+	for _, v := range p.leader.voters() {
+		if slices.ContainsFunc(p.running, func(r process) bool { return r.id == v && p.world.reach(p.leader, r) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// AddLearner implements cke.Etcd. Source of the checks: etcd, mayAddMember and --max-learners.
+func (e etcdPort) AddLearner(ctx context.Context, url, peerURL string) (id string, err error) {
+	err = e.reconfigure(ctx, url, "AddLearner", func(p proposal) error {
+		present := p.leader.present()
+		for _, l := range present {
+			if l.peer == peerURL {
+				return fmt.Errorf("etcdserver: Peer URLs already exists: %w", cke.ErrConflict)
+			}
+			if l.learner {
+				return fmt.Errorf("etcdserver: too many learner members in cluster: %w", cke.ErrNotReady)
+			}
+		}
+		voters := len(p.leader.voters())
+		if voters > 1 && p.active() < cke.Quorum(voters+1) {
+			return fmt.Errorf("etcdserver: re-configuration failed due to not enough started members: %w", cke.ErrNotReady)
+		}
+		now := e.d.world.now()
+		x := entry{kind: entryAdd, id: memberID(peerURL, strconv.Itoa(len(p.leader.log)), &now), peer: peerURL, learner: true}
+		if err := p.commit(x); err != nil {
+			return err
+		}
+		id = hexID(x.id)
+		return nil
+	})
+	return id, err
+}
+
+// Promote implements cke.Etcd. Source of the check: etcd, isLearnerReady.
+func (e etcdPort) Promote(ctx context.Context, url, id string) error {
+	return e.reconfigure(ctx, url, "Promote", func(p proposal) error {
+		l, err := p.find(id)
+		if err != nil {
+			return err
+		}
+		if !l.learner {
+			return fmt.Errorf("etcdserver: can only promote a learner member: %w", cke.ErrConflict)
+		}
+		if p.group.match[l.id]*10 < len(p.leader.log)*9 {
+			return fmt.Errorf("etcdserver: can only promote a learner member which is in sync with leader: %w", cke.ErrNotReady)
+		}
+		return p.commit(entry{kind: entryPromote, id: l.id})
+	})
+}
+
+// RemoveMember implements cke.Etcd. Source of the check: etcd, mayRemoveMember.
+func (e etcdPort) RemoveMember(ctx context.Context, url, id string) error {
+	return e.reconfigure(ctx, url, "RemoveMember", func(p proposal) error {
+		l, err := p.find(id)
+		if err != nil {
+			return err
+		}
+		voters, active := len(p.leader.voters()), p.active()
+		runs := slices.ContainsFunc(p.running, func(r process) bool { return r.id == l.id && p.world.reach(p.leader, r) })
+		if !l.learner && runs && active-1 < 1+(voters-1)/2 && voters > 2 {
+			return fmt.Errorf("etcdserver: re-configuration failed due to not enough started members: %w", cke.ErrNotReady)
+		}
+		return p.commit(entry{kind: entryRemove, id: l.id})
+	})
+}
+
+// MoveLeader implements cke.Etcd.
+func (e etcdPort) MoveLeader(ctx context.Context, url, id string) error {
+	return e.reconfigure(ctx, url, "MoveLeader", func(p proposal) error {
+		if p.leader.c.spec.Join.ClientURL() != url {
+			return fmt.Errorf("etcdserver: not leader")
+		}
+		l, err := p.find(id)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(p.running, func(r process) bool { return r.id == l.id && p.world.reach(p.leader, r) })
+		if l.learner || i < 0 || len(p.running[i].log) < len(p.leader.log) {
+			return fmt.Errorf("etcdserver: bad leader transferee")
+		}
+		to := p.running[i]
+		p.group.leader, p.group.match = to.member, map[uint64]int{}
+		to.term = max(to.term, p.leader.term) + 1
+		to.log = append(to.log, entry{term: to.term})
+		p.world.log("%s leads, moved from %s", to.c.node.name, p.leader.c.node.name)
+		return nil
+	})
+}
+
+// DataSize implements cke.Machine: simulated databases are all of one size.
+func (m machine) DataSize(ctx context.Context, j cke.Join) (size int64, err error) {
+	err = m.of(ctx, j, "DataSize", false, func(_ *Node, c *container, _ bool) error {
+		if c.data() == cke.DataPresent {
+			size = databaseSize
+		}
+		return nil
+	})
+	return size, err
+}
