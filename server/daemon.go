@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -79,10 +80,15 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 	log := d.Log.With("cluster", cluster)
 	for ctx.Err() == nil {
 		err := d.term(ctx, cluster, log)
-		if ctx.Err() != nil || errors.Is(err, cke.ErrNotFound) {
+		switch {
+		case ctx.Err() != nil:
 			return
+		case errors.Is(err, cke.ErrNotFound), errors.Is(err, errResigned):
+			log.Info("term ended", "reason", err)
+		default:
+			log.Warn("term ended", "error", err)
 		}
-		log.Warn("term ended", "error", err)
+		// A cluster that is gone ends ctx. One that was deleted and declared again between two looks does not.
 		if sleep(ctx, electionRetry) != nil {
 			return
 		}
@@ -95,9 +101,9 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	if err != nil {
 		return fmt.Errorf("campaign: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(t.Context(), cancel)()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.Context(), func() { cancel(context.Cause(t.Context())) })()
 	defer resign(t, log)
 	log = log.With("term", t.Leader().Term)
 	log.Info("leading")
@@ -106,7 +112,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("fault in cke: %v", p)
-			log.Error("the loop panicked; the cluster is left as it is", "panic", p)
+			log.Error("the loop panicked; the cluster is left as it is", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	nodes, authority, err := d.Connect(cluster, t)

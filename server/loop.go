@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"cke"
@@ -19,6 +20,8 @@ type Term interface {
 	op.Journal
 	// Spec returns the present spec. ErrNotFound once the cluster is gone.
 	Spec(ctx context.Context) (cke.Spec, error)
+	// Status returns what was stored last, by this term or one before. ErrNotFound: nothing was.
+	Status(ctx context.Context) (cke.Status, error)
 	PutStatus(ctx context.Context, s cke.Status) error
 	// InterruptRunning marks records that earlier terms left running.
 	InterruptRunning(ctx context.Context) error
@@ -55,8 +58,12 @@ const (
 	busyPause = 500 * time.Millisecond
 	// statusEvery is how old a stored status may get while nothing changes.
 	statusEvery = 10 * time.Second
-	// electionPause is when to look again while members elect a leader.
+	// electionPause is when to look again while members may be electing a leader, which is for electionLimit after the
+	// quorum went or a member came or went.
 	electionPause = 100 * time.Millisecond
+	electionLimit = 5 * time.Second
+	// lastWordLimit bounds the status that tells how an operation ended with the loop.
+	lastWordLimit = 500 * time.Millisecond
 )
 
 // Loop observes, decides, runs one operation and looks again, for one cluster during one term.
@@ -71,10 +78,20 @@ type Loop struct {
 	Metrics *Metrics
 
 	failures map[string]Failure
+	seen     Input      // last looked at
 	status   cke.Status // last made
 	stored   cke.Status // last stored
 	storedAt time.Time
 	running  *runningOperation
+	unsaved  []cke.Record // ended, and not yet so in the store
+	quorum   quorum
+	quorumAt time.Time // since when it is so
+}
+
+// quorum is what an election depends on.
+type quorum struct {
+	there   bool
+	running int // members
 }
 
 // runningOperation is an operation in its own goroutine.
@@ -90,16 +107,16 @@ type runningOperation struct {
 
 // Run works until the term ends, ctx ends, or the cluster is gone. It returns once no operation runs any more.
 func (l *Loop) Run(ctx context.Context) error {
-	if err := l.Term.InterruptRunning(ctx); err != nil {
-		return fmt.Errorf("close records of earlier terms: %w", err)
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.end(ctx, cancel)
 	l.failures = map[string]Failure{}
-	defer func() {
-		if l.running != nil {
-			<-l.running.done
-		}
-	}()
+	if err := l.takeOver(ctx); err != nil {
+		return err
+	}
 	for {
+		if l.running == nil && l.Term.ResignRequested() {
+			return errResigned
+		}
 		again, err := l.round(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -108,8 +125,6 @@ func (l *Loop) Run(ctx context.Context) error {
 			return err
 		case err != nil:
 			l.Log.Warn("round failed", "error", err)
-		case l.running == nil && l.Term.ResignRequested():
-			return errResigned
 		}
 		if err := l.wait(ctx, again); err != nil {
 			return err
@@ -117,26 +132,70 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
+// takeOver closes what earlier terms left open, and goes on from what they told: since when things are as they are, and
+// which generation was reached, can be observed no more.
+func (l *Loop) takeOver(ctx context.Context) error {
+	if err := l.Term.InterruptRunning(ctx); err != nil {
+		return fmt.Errorf("close records of earlier terms: %w", err)
+	}
+	last, err := l.Term.Status(ctx)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return fmt.Errorf("read the last status: %w", err)
+	}
+	if left := last.Operation; left != nil {
+		left.State, left.Description = cke.RecordInterrupted, fmt.Sprintf("%s stopped leading while this ran", last.Leader.Host)
+		last.Operation, last.LastOperation = nil, left
+	}
+	l.status = last
+	return nil
+}
+
+// end ends what is under way, waits for it, and tells how it ended: the last status still says that it runs.
+func (l *Loop) end(ctx context.Context, cancel context.CancelFunc) {
+	cancel()
+	if l.running == nil {
+		return
+	}
+	<-l.running.done
+	last := l.running.record
+	l.finish()
+	if l.Term.Context().Err() != nil || len(l.unsaved) > 0 || l.storedAt.IsZero() {
+		return // nobody may, the store does not answer, or there is nothing to correct
+	}
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWordLimit)
+	defer cancel()
+	l.publish(ctx, l.seen, Decision{Reason: fmt.Sprintf("%s no longer leads; %s ended as %s", l.Term.Leader().Host, last.Operation, last.State)})
+}
+
 // round is one look, one decision, and the start of at most one operation.
 func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
+	again = min(l.Probe, statusEvery)
 	in, err := l.look(ctx)
 	if err != nil {
-		return l.Probe, err
+		return again, err
 	}
+	l.seen = in
+	l.save(ctx)
 	d := l.decide(in)
 	if d.Operation != nil && l.running == nil {
-		l.start(ctx, d, in.Generation) // its record tells of it at once; the status follows with the next look
-		return busyPause, nil
+		l.start(ctx, d, in.Generation)
 	}
 	l.publish(ctx, in, d)
-	again = l.Probe
 	if d.Again > 0 {
 		again = min(again, d.Again)
 	}
-	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Formed && !in.Seen.Etcd.Quorate {
+	if l.electing(in) {
 		again = min(again, electionPause)
 	}
 	return again, nil
+}
+
+// electing reports whether a leader may be elected any moment. A quorum that stays away is not looked for all the time.
+func (l *Loop) electing(in Input) bool {
+	if now := (quorum{in.Seen.Etcd.Quorate, runningMembers(in)}); now != l.quorum || l.quorumAt.IsZero() {
+		l.quorum, l.quorumAt = now, l.Now()
+	}
+	return in.formed() && !l.quorum.there && l.Now().Sub(l.quorumAt) < electionLimit
 }
 
 // look gathers what Decide needs.
@@ -163,10 +222,11 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 // decide returns the operation under way while there is one: at most one change is in flight.
 func (l *Loop) decide(in Input) Decision {
 	if r := l.running; r != nil {
-		if why := superseded(r.operation, Decide(in).Operation); why != nil {
+		next := Decide(in)
+		if why := superseded(r.operation, next.Operation); why != nil {
 			r.end(why)
 		}
-		return Decision{Operation: r.operation, Reason: r.reason}
+		return Decision{Operation: r.operation, Reason: r.reason, Frozen: next.Frozen}
 	}
 	d := Decide(in)
 	if d.Converged {
@@ -175,9 +235,11 @@ func (l *Loop) decide(in Input) Decision {
 	return d
 }
 
+// start begins an operation and returns once it is on record, or has ended.
 func (l *Loop) start(ctx context.Context, d Decision, generation int64) {
 	ctx, end := context.WithCancelCause(ctx)
-	r := &runningOperation{operation: d.Operation, reason: d.Reason, end: end, done: make(chan struct{}), journal: &lastRecord{Journal: l.Term}}
+	r := &runningOperation{operation: d.Operation, reason: d.Reason, end: end, done: make(chan struct{}),
+		journal: &lastRecord{Journal: l.Term, begun: make(chan struct{})}}
 	l.running = r
 	leader := l.Term.Leader()
 	about := cke.Record{Reason: d.Reason, Generation: generation, Host: leader.Host, Term: leader.Term}
@@ -185,14 +247,38 @@ func (l *Loop) start(ctx context.Context, d Decision, generation int64) {
 	go func() {
 		defer close(r.done)
 		defer end(nil)
-		r.record, r.err = op.Run(ctx, l.Env, r.journal, about, d.Operation)
+		r.record, r.err = l.operate(ctx, r.journal, about, d.Operation)
 	}()
+	select {
+	case <-r.journal.begun:
+	case <-r.done:
+	}
+}
+
+// operate runs an operation. A panic is a failure of the operation and of nothing else.
+func (l *Loop) operate(ctx context.Context, j *lastRecord, about cke.Record, o op.Operation) (r cke.Record, err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		l.Log.Error("an operation panicked", "panic", p, "stack", string(debug.Stack()))
+		if r, err = j.record(), fmt.Errorf("fault in cke: %v", p); r.ID == 0 {
+			r = about
+			r.Cluster, r.Operation, r.Targets, r.StartedAt = l.Env.Cluster, o.Name(), o.Targets(), l.Now().UTC()
+		}
+		r.State, r.Error, r.Code, r.EndedAt = cke.RecordFailed, err.Error(), cke.CodeInternal, l.Now().UTC()
+	}()
+	return op.Run(ctx, l.Env, j, about, o)
 }
 
 // finish takes note of how the operation ended.
 func (l *Loop) finish() {
 	r := l.running
 	l.running = nil
+	if r.record.ID > 0 && !r.journal.saved(r.record.State) {
+		l.unsaved = append(l.unsaved, r.record)
+	}
 	took := r.record.Took(l.Now())
 	l.Metrics.operated(l.Env.Cluster, r.record)
 	l.status.Operation, l.status.LastOperation = nil, operationStatus(r.record)
@@ -207,6 +293,17 @@ func (l *Loop) finish() {
 		l.Log.Warn("operation failed", "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
 	default:
 		l.Log.Warn("operation interrupted", "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
+	}
+}
+
+// save stores how operations ended that the store did not take note of when they did.
+func (l *Loop) save(ctx context.Context) {
+	for len(l.unsaved) > 0 {
+		if err := l.Term.PutRecord(ctx, l.unsaved[0]); err != nil {
+			l.Log.Warn("the end of an operation is not on record yet", "record", l.unsaved[0].ID, "error", err)
+			return
+		}
+		l.unsaved = l.unsaved[1:]
 	}
 }
 
@@ -240,7 +337,9 @@ func (l *Loop) publish(ctx context.Context, in Input, d Decision) {
 	s.Leader = l.Term.Leader()
 	s.Operation = nil
 	if l.running != nil {
-		s.Operation = operationStatus(l.running.journal.record())
+		if r := l.running.journal.record(); r.State == cke.RecordRunning {
+			s.Operation = operationStatus(r)
+		}
 	}
 	l.status = s
 	l.Metrics.status(s)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -108,6 +109,13 @@ func promote(in Input) (Decision, bool) {
 // replaceLost: a member's data is provably gone for longer than the grace. Its entry is removed; the node then gets a
 // new membership with a volume of its own.
 func replaceLost(in Input) (Decision, bool) {
+	type loss struct {
+		join   cke.Join
+		member cke.Member
+		wait   time.Duration
+	}
+	var lost []loss
+	var gone []cke.Problem
 	for _, j := range in.Identity.Joins {
 		m, there := in.listed(j)
 		p := dataProblem(in, j)
@@ -116,19 +124,25 @@ func replaceLost(in Input) (Decision, bool) {
 		}
 		if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
 			p.Remedy = "bring the volume back, or take the node out of the cluster file and put it in again"
-			return Decision{Blockers: []cke.Problem{*p}, Reason: fmt.Sprintf("the data of %s is gone; it is replaced when a person says so (replace: manual)", j.Node.Name())}, true
 		}
-		grace := time.Duration(in.Spec.Policies.Replace.Grace)
-		if wait := grace - in.missingFor(j); wait > 0 {
-			return Decision{Blockers: []cke.Problem{*p}, Again: wait,
-				Reason: fmt.Sprintf("the data of %s is gone; it is replaced in %s, unless it comes back", j.Node.Name(), wait.Round(time.Second))}, true
-		}
-		if g := mayRemove(in, m); g != pass {
-			return refused(fmt.Sprintf("the data of %s is gone, and replacing it waits: %s", j.Node.Name(), g), *p), true
-		}
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &j}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", j.Node.Name())}, true
+		gone = append(gone, *p)
+		lost = append(lost, loss{j, m, time.Duration(in.Spec.Policies.Replace.Grace) - in.missingFor(j)})
 	}
-	return Decision{}, false
+	if lost == nil {
+		return Decision{}, false
+	}
+	told := "a member's data is gone, it is never started empty: " + list(gone)
+	if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
+		return Decision{Blockers: gone, Reason: told + "; it is replaced when a person says so (replace: manual)"}, true
+	}
+	first := slices.MinFunc(lost, func(a, b loss) int { return cmp.Compare(a.wait, b.wait) })
+	if first.wait > 0 {
+		return Decision{Blockers: gone, Again: min(first.wait, lastRetry), Reason: fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second))}, true
+	}
+	if g := mayRemove(in, first.member); g != pass {
+		return refused(fmt.Sprintf("%s; replacing %s waits: %s", told, first.join.Node.Name(), g), gone...), true
+	}
+	return Decision{Operation: op.RemoveMember{Member: first.member, Join: &first.join}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", first.join.Node.Name())}, true
 }
 
 // missingFor is how long the last status has told that the member's data is missing.

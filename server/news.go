@@ -15,8 +15,11 @@ import (
 // lastRecord passes records on and remembers the latest one.
 type lastRecord struct {
 	op.Journal
-	mu   sync.Mutex
-	last cke.Record
+	begun chan struct{} // closed once there is a record
+
+	mu     sync.Mutex
+	last   cke.Record
+	stored cke.RecordState // what the store is known to say
 }
 
 // AppendRecord implements op.Journal.
@@ -24,6 +27,8 @@ func (j *lastRecord) AppendRecord(ctx context.Context, r cke.Record) (cke.Record
 	r, err := j.Journal.AppendRecord(ctx, r)
 	if err == nil {
 		j.remember(r)
+		j.store(r)
+		close(j.begun)
 	}
 	return r, err
 }
@@ -31,13 +36,30 @@ func (j *lastRecord) AppendRecord(ctx context.Context, r cke.Record) (cke.Record
 // PutRecord implements op.Journal.
 func (j *lastRecord) PutRecord(ctx context.Context, r cke.Record) error {
 	j.remember(r)
-	return j.Journal.PutRecord(ctx, r)
+	err := j.Journal.PutRecord(ctx, r)
+	if err == nil {
+		j.store(r)
+	}
+	return err
 }
 
 func (j *lastRecord) remember(r cke.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.last = r
+}
+
+func (j *lastRecord) store(r cke.Record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stored = r.State
+}
+
+// saved reports whether the record is in the store with this state.
+func (j *lastRecord) saved(state cke.RecordState) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stored == state
 }
 
 func (j *lastRecord) record() cke.Record {

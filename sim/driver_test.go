@@ -29,6 +29,8 @@ type stage struct {
 	*sim.Scheduler
 	t       testing.TB
 	drivers []*driver
+	// replace is the policy of the specs that declare makes; manual in a new stage.
+	replace cke.ReplaceMode
 	// tell is called with what a daemon decides and does; nil: silence.
 	tell func(format string, args ...any)
 	// blind changes what Decide is given: for mutations.
@@ -49,7 +51,7 @@ func play(t *testing.T, nodes int, scene func(s *stage)) {
 }
 
 func newStage(t testing.TB, nodes int) *stage {
-	s := &stage{World: sim.New(clusterName, time.Now), t: t}
+	s := &stage{World: sim.New(clusterName, time.Now), t: t, replace: cke.ReplaceManual}
 	s.Scheduler = s.Schedule(&sim.Scheduler{Settle: synctest.Wait})
 	for i := 1; i <= nodes; i++ {
 		s.AddNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i))
@@ -63,6 +65,7 @@ func (s *stage) declare(nodes ...*sim.Node) { s.Store().SetSpec(s.cluster(nodes)
 
 func (s *stage) cluster(nodes []*sim.Node) cke.Cluster {
 	c := cke.Cluster{Name: clusterName}
+	c.Policies.Replace.Mode = s.replace
 	for _, n := range nodes {
 		c.Nodes = append(c.Nodes, n.Declared())
 	}

@@ -181,9 +181,13 @@ func (t TLS) config() (*tls.Config, error) {
 func (s *Store) Close() error {
 	s.stop(fmt.Errorf("the store was closed: %w", cke.ErrDeposed))
 	s.mu.Lock()
+	again := s.closed
 	s.closed = true
 	s.mu.Unlock()
 	s.wg.Wait()
+	if again {
+		return nil
+	}
 	if s.client == nil {
 		return nil
 	}

@@ -71,6 +71,9 @@ func (m *Memory) Create(ctx context.Context, name string, c backup.Content) erro
 	if err := c.Check(io.TeeReader(r, &data)); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.objects[name]; ok {

@@ -10,7 +10,12 @@ import (
 	"time"
 )
 
-const gatewayVersion = "v1.8.0"
+const (
+	gatewayVersion = "v1.8.0"
+
+	accessKey = "test"
+	secretKey = "testsecret"
+)
 
 // gateway runs a real S3 server, versitygw, over a local directory with one bucket, and returns its address.
 func gateway(t *testing.T, bucket string) string {
@@ -26,11 +31,8 @@ func gateway(t *testing.T, bucket string) string {
 	}
 	address := l.Addr().String()
 	l.Close()
-	cmd := exec.Command(binary, "--access", "test", "--secret", "testsecret", "--port", address, "--region", "us-east-1", "--quiet",
-		"posix", "--nometa", "--sidecar", t.TempDir(), root)
-	if out, err := exec.Command(binary, "posix", "--help").CombinedOutput(); err == nil && !contains(string(out), "--nometa") {
-		cmd.Args = append(cmd.Args[:len(cmd.Args)-4], "--sidecar", t.TempDir(), root)
-	}
+	cmd := exec.Command(binary, "--access", accessKey, "--secret", secretKey, "--port", address, "--region", "us-east-1",
+		"posix", "--sidecar", t.TempDir(), root)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -58,17 +60,6 @@ func gateway(t *testing.T, bucket string) string {
 	}
 	t.Fatal("the S3 server does not answer")
 	return ""
-}
-
-func contains(s, part string) bool { return len(s) > 0 && len(part) > 0 && (func() bool { return indexOf(s, part) >= 0 })() }
-
-func indexOf(s, part string) int {
-	for i := 0; i+len(part) <= len(s); i++ {
-		if s[i:i+len(part)] == part {
-			return i
-		}
-	}
-	return -1
 }
 
 // gatewayBinary builds the server once and keeps it in the cache directory.
