@@ -2,6 +2,7 @@ package etcdnode_test
 
 import (
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,6 +56,26 @@ func BenchmarkWarmProbeOfThreeNodesAndMembers(b *testing.B) {
 			b.Fatalf("%+v", o.Etcd)
 		}
 	}
+}
+
+// BenchmarkCPUOfAProbe tells what a look at one node and one member costs this process.
+func BenchmarkCPUOfAProbe(b *testing.B) {
+	r := newRig(b, 3, nil)
+	r.bootstrapBench(b)
+	r.Observe(b.Context())
+	began := cpu(b)
+	for b.Loop() {
+		r.Observe(b.Context())
+	}
+	b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(b.N)/3, "cpu-µs/node")
+}
+
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func BenchmarkEndpoint(b *testing.B) {
@@ -123,12 +144,10 @@ func BenchmarkMemoryOfAConnection(b *testing.B) {
 			f.update()
 			all = append(all, f)
 		}
-		for range 3 {
-			for _, f := range all {
-				if o := f.Observe(b.Context()); o.Nodes[0].Problem != nil {
-					b.Fatal(o.Nodes[0].Problem)
-				}
-			}
+		for _, f := range all {
+			f.awaitObserved(b, time.Minute, "all is well", func(o cke.Observation) bool {
+				return problem(o, 0)+problem(o, 1)+problem(o, 2) == "" && o.Etcd.Quorate
+			})
 		}
 		b.ReportMetric(float64(memory()-before)/1024/fleets/3, "KiB/connection")
 		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/fleets/3, "goroutines/connection")

@@ -46,33 +46,37 @@ func (e *endpoint) ask(ctx context.Context, all bool) endpointFacts {
 	ctx, cancel := context.WithTimeout(ctx, EndpointLimit)
 	defer cancel()
 	f := endpointFacts{status: cke.EndpointStatus{URL: e.url}}
-	conn, err := e.dial()
+	member, err := e.acquire()
 	if err != nil {
 		f.status.Problem = err.Error()
 		return f
 	}
+	defer e.release(member)
+	conn := member.ClientConn
 	resp, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
 	if err != nil {
-		f.fail(e, conn, err)
+		if f.fail(err) {
+			e.drop(member)
+		}
 		return f
 	}
 	f.status = statusOf(e.url, resp)
 	f.status.CertNotAfter = e.certNotAfter()
-	e.read(ctx, conn, &f)
+	if f.read(ctx, conn); f.silent {
+		e.drop(member)
+	}
 	if f.status.Problem == "" && all {
 		f.askCluster(ctx, conn)
 	}
 	return f
 }
 
-// fail notes why the member did not answer. The connection to one that is silent is given up: a new one tells sooner
-// when it is back.
-func (f *endpointFacts) fail(e *endpoint, conn *grpc.ClientConn, err error) {
+// fail notes why the member did not answer, and returns whether it was silent. The connection to a silent one is to be
+// given up: a new one tells sooner when it is back.
+func (f *endpointFacts) fail(err error) (silent bool) {
 	f.status.Problem = said(err, EndpointLimit)
-	if status.Code(err) == codes.DeadlineExceeded {
-		f.silent = true
-		e.drop(conn)
-	}
+	f.silent = status.Code(err) == codes.DeadlineExceeded
+	return f.silent
 }
 
 func statusOf(url string, r *pb.StatusResponse) cke.EndpointStatus {
@@ -86,12 +90,12 @@ func statusOf(url string, r *pb.StatusResponse) cke.EndpointStatus {
 
 // read finds out which reads succeed. A member that knows no leader, and a learner, are asked for the local one only:
 // the other could not succeed.
-func (e *endpoint) read(ctx context.Context, conn *grpc.ClientConn, f *endpointFacts) {
+func (f *endpointFacts) read(ctx context.Context, conn *grpc.ClientConn) {
 	s := &f.status
 	local := func() {
 		err := get(ctx, conn, true)
 		if s.Serializable = err == nil; err != nil {
-			f.fail(e, conn, err)
+			f.fail(err)
 		}
 	}
 	if s.LeaderID == "" || s.Learner {

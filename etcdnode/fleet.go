@@ -3,7 +3,6 @@ package etcdnode
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -237,5 +236,3 @@ func (s *segments) keep(container, segment string) {
 	}
 	s.last[container] = segment
 }
-
-var errNoTLS = errors.New("the cluster has no certificate authority yet")

@@ -69,7 +69,7 @@ func (f *Fleet) MoveLeader(ctx context.Context, url, id string) error {
 	if err := f.guard(); err != nil {
 		return err
 	}
-	return f.call(ctx, url, "move leader to "+id, func(ctx context.Context, conn *grpc.ClientConn) error {
+	return f.callWithin(ctx, MembershipLimit, url, "move leader to "+id, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := pb.NewMaintenanceClient(conn).MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: target})
 		return err
 	})

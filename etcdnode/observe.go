@@ -59,7 +59,7 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	}
 	if f.newlyStopped(sc.joins, o.Nodes) {
 		// What is to be done about it does not depend on what the others say, and without their leader they say it late.
-		ctx, cancel = context.WithTimeout(ctx, StoppedWait)
+		forMembers, cancel = context.WithTimeout(forMembers, StoppedWait)
 		defer cancel()
 	}
 	var looks []endpointFacts

@@ -49,7 +49,14 @@ func (s *story) oneOf(n lab.Node, st cke.Status, url string, tls *tls.Config) er
 func (s *story) sameMembers(before cke.Status) {
 	s.Helper()
 	asked := time.Now()
-	now := s.await("the members to be back", readyLimit, func(st cke.Status) bool { return st.ObservedAt.After(asked) && rig.Ready(st) })
+	s.await("the members to be back", readyLimit, func(st cke.Status) bool { return st.ObservedAt.After(asked) && rig.Ready(st) })
+	s.stillMembers(before)
+}
+
+// stillMembers checks that the cluster is ready, and that it and its members are those of before.
+func (s *story) stillMembers(before cke.Status) {
+	s.Helper()
+	now := s.ready()
 	if now.ClusterID != before.ClusterID || now.Incarnation != before.Incarnation {
 		s.Errorf("another cluster: %s of %s, before %s of %s", now.ClusterID, now.Incarnation, before.ClusterID, before.Incarnation)
 	}

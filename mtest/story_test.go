@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,12 +136,25 @@ func (s *story) refused(code int, words []string, args ...string) {
 // spec is a cluster file for all nodes of the story.
 func (s *story) spec() cke.Cluster { return s.Spec(len(s.nodes)) }
 
-// set stores a cluster file and does not follow the work.
-func (s *story) set(c cke.Cluster) {
+// set stores a cluster file, does not follow the work, and returns the revision.
+func (s *story) set(c cke.Cluster) int64 {
 	s.Helper()
 	path, err := s.WriteSpec(c)
 	s.must(err)
-	s.do("cluster", "set", "--no-wait", path)
+	revision, err := strconv.ParseInt(strings.TrimSpace(s.do("cluster", "set", "--no-wait", path)), 10, 64)
+	s.must(err)
+	return revision
+}
+
+// nudge stores the present file with another label, which changes nothing, and waits until the leader has taken note:
+// what the status says then is fresh.
+func (s *story) nudge() cke.Status {
+	s.Helper()
+	c, _, err := cke.ParseCluster("cluster.yml", []byte(s.do("cluster", "get")))
+	s.must(err)
+	c.Nodes[0].Labels = map[string]string{"nudged": fmt.Sprint(time.Now().UnixNano())}
+	revision := s.set(c)
+	return s.await("the leader to take note of a nudge", seenLimit, func(st cke.Status) bool { return st.Generation >= revision })
 }
 
 // setKey stores the SSH key that the nodes accept.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -10,8 +11,8 @@ import (
 // conditions are named statements, each a pure function of what Report was given.
 func conditions(in Input, d Decision, s cke.Status, prev []cke.Condition) []cke.Condition {
 	all := []cke.Condition{
-		ready(d, s), allMembersReady(s), quorate(in, s), clusterIDMismatch(in, d),
-		certificatesValid(in), dataVolumesReady(in), progressing(in, d),
+		ready(d, s), allMembersReady(s), quorate(in, s), clusterIDMismatch(in),
+		certificatesValid(in, s), dataVolumesReady(in), progressing(in, d),
 	}
 	for i := range all {
 		all[i].Since = in.Seen.ObservedAt
@@ -61,9 +62,12 @@ func quorate(in Input, s cke.Status) cke.Condition {
 	return condition(cke.CondQuorate, cke.False, "QuorumLost", "no linearizable read succeeds")
 }
 
-func clusterIDMismatch(in Input, d Decision) cke.Condition {
-	if d.Frozen != nil {
+func clusterIDMismatch(in Input) cke.Condition {
+	if d, is := frozen(in); is {
 		return condition(cke.CondClusterIDMismatch, cke.True, "Frozen", "%s", d.Frozen.Message)
+	}
+	if inc := in.Identity.Incarnation; inc == nil || inc.ClusterID == "" {
+		return condition(cke.CondClusterIDMismatch, cke.Unknown, "NotFounded", "no cluster id is on record yet")
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
 		if e.ClusterID != "" {
@@ -73,31 +77,31 @@ func clusterIDMismatch(in Input, d Decision) cke.Condition {
 	return condition(cke.CondClusterIDMismatch, cke.Unknown, "NoAnswer", "no member answers")
 }
 
-func certificatesValid(in Input) cke.Condition {
-	now, unknown := in.Seen.ObservedAt, len(in.Identity.Joins) == 0
-	var first time.Time
-	for _, j := range in.Identity.Joins {
-		e, _ := in.Seen.Etcd.Endpoint(j.ID)
-		if e.CertNotAfter.IsZero() {
+func certificatesValid(in Input, s cke.Status) cke.Condition {
+	unknown := len(memberships(in)) == 0
+	var first cke.MemberStatus
+	for _, m := range s.Members {
+		switch {
+		case m.Join == "":
+		case m.CertNotAfter.IsZero():
 			unknown = true
-			continue
-		}
-		if first.IsZero() || e.CertNotAfter.Before(first) {
-			first = e.CertNotAfter
+		case first.Join == "" || m.CertNotAfter.Before(first.CertNotAfter):
+			first = m
 		}
 	}
+	end := first.CertNotAfter.Format(time.RFC3339)
 	switch {
-	case !first.IsZero() && first.Before(now.Add(certificateWarning)):
-		return condition(cke.CondCertificatesValid, cke.False, "Expiring", "a member's certificate ends at %s", first.Format(time.RFC3339))
+	case first.Join != "" && first.CertNotAfter.Before(in.Seen.ObservedAt.Add(certificateWarning)):
+		return condition(cke.CondCertificatesValid, cke.False, "Expiring", "the certificate of %s ends at %s", first.Name, end)
 	case unknown:
 		return condition(cke.CondCertificatesValid, cke.Unknown, "NotSeen", "not every member showed its certificate")
 	}
-	return condition(cke.CondCertificatesValid, cke.True, "Valid", "the first one ends at %s", first.Format(time.RFC3339))
+	return condition(cke.CondCertificatesValid, cke.True, "Valid", "the first one ends at %s, that of %s", end, first.Name)
 }
 
 func dataVolumesReady(in Input) cke.Condition {
-	if len(in.Identity.Joins) == 0 {
-		return condition(cke.CondDataVolumesReady, cke.False, "NotFounded", "no member has a volume yet")
+	if !in.formed() || len(in.Identity.Joins) == 0 {
+		return condition(cke.CondDataVolumesReady, cke.False, "NotFounded", "the cluster has no data yet")
 	}
 	for _, j := range in.Identity.Joins {
 		if p := dataProblem(in, j); p != nil {
@@ -118,10 +122,20 @@ func progressing(in Input, d Decision) cke.Condition {
 		return condition(cke.CondProgressing, cke.True, "Operation", "%s", d.Operation.Name())
 	case d.Frozen != nil:
 		return condition(cke.CondProgressing, cke.False, "Frozen", "%s", d.Reason)
-	case len(in.Failures) > 0:
+	case heldBack(in, d):
 		return condition(cke.CondProgressing, cke.False, "Failing", "%s", d.Reason)
 	case len(d.Blockers) > 0:
 		return condition(cke.CondProgressing, cke.False, "Waiting", "%s", d.Reason)
 	}
 	return condition(cke.CondProgressing, cke.False, "Done", "%s", d.Reason)
+}
+
+// heldBack reports whether an operation that failed waits for its next try.
+func heldBack(in Input, d Decision) bool {
+	for _, f := range in.Failures {
+		if len(f.Problems) > 0 && slices.Contains(d.Blockers, f.Problems[0]) {
+			return true
+		}
+	}
+	return false
 }

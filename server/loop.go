@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -62,6 +63,8 @@ const (
 	// quorum went or a member came or went.
 	electionPause = 100 * time.Millisecond
 	electionLimit = 5 * time.Second
+	// forgetAfter is when a failure no longer counts whose operation was not wanted again.
+	forgetAfter = time.Hour
 	// lastWordLimit bounds the status that tells how an operation ended with the loop.
 	lastWordLimit = 500 * time.Millisecond
 )
@@ -223,11 +226,12 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 func (l *Loop) decide(in Input) Decision {
 	if r := l.running; r != nil {
 		next := Decide(in)
-		if why := superseded(r.operation, next.Operation); why != nil {
+		if why := superseded(r.operation, next.Operation, in.Failures); why != nil {
 			r.end(why)
 		}
 		return Decision{Operation: r.operation, Reason: r.reason, Frozen: next.Frozen}
 	}
+	maps.DeleteFunc(l.failures, func(_ string, f Failure) bool { return l.Now().Sub(f.At) > forgetAfter })
 	d := Decide(in)
 	if d.Converged {
 		clear(l.failures)

@@ -175,44 +175,55 @@ func strays(in Input) (Decision, bool) {
 	return Decision{}, false
 }
 
-// addMember: a declared control-plane node carries no member, or one that was begun and is not there yet.
+// addMember: a declared control-plane node carries no member, or one that was begun and is not there yet. What was begun
+// goes first: nothing else can be added before it has ended.
 func addMember(in Input) (Decision, bool) {
+	var fresh []cke.Node
 	for _, n := range in.Spec.ControlPlane() {
-		add := op.AddMember{Node: n, Etcd: in.Spec.Options.Etcd}
-		pending := 0
-		if i := slices.IndexFunc(in.Identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address }); i >= 0 {
-			j := in.Identity.Joins[i]
-			m, there := in.listed(j)
-			if there && (!m.Learner || m.Name != "" && healthyMember(in, m)) {
-				continue
-			}
-			add.Resume, add.Etcd = j.ID, j.Etcd
-			if there {
-				pending = 1
-			}
-			if there && in.Failures[FailureKey(add)].Count >= withdrawAfter {
-				return Decision{Operation: op.RemoveMember{Member: m, Join: &j}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
-			}
+		i := slices.IndexFunc(in.Identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address })
+		if i < 0 {
+			fresh = append(fresh, n)
+		} else if d, matched := resumeAdding(in, n, in.Identity.Joins[i]); matched {
+			return d, true
 		}
+	}
+	for _, n := range fresh {
 		s := in.node(n)
 		if !s.Answered() {
 			continue // it may hold data; another node may be added meanwhile
 		}
-		if add.Resume == "" {
-			if found := slices.Concat(foreign(in, s), takenPorts(in, s)); len(found) > 0 {
-				return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
-			}
+		if found := slices.Concat(foreign(in, s), takenPorts(in, s)); len(found) > 0 {
+			return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
 		}
-		if g := mayAdd(in, pending); g != pass {
+		if g := mayAdd(in, 0); g != pass {
 			return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
 		}
-		reason := fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())
-		if add.Resume != "" {
-			reason = fmt.Sprintf("adding the member on %s did not end", n.Name())
-		}
-		return Decision{Operation: add, Reason: reason}, true
+		return Decision{Operation: op.AddMember{Node: n, Etcd: in.Spec.Options.Etcd}, Reason: fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())}, true
 	}
 	return Decision{}, false
+}
+
+// resumeAdding: a membership was begun on a declared node, and its member is not there yet.
+func resumeAdding(in Input, n cke.Node, j cke.Join) (Decision, bool) {
+	m, there := in.listed(j)
+	if there && (!m.Learner || m.Name != "" && healthyMember(in, m)) {
+		return Decision{}, false
+	}
+	add := op.AddMember{Node: n, Etcd: j.Etcd, Resume: j.ID}
+	pending := 0
+	if there {
+		pending = 1
+	}
+	if there && in.Failures[FailureKey(add)].Count >= withdrawAfter {
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &j}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
+	}
+	if !in.node(n).Answered() {
+		return Decision{}, false
+	}
+	if g := mayAdd(in, pending); g != pass {
+		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
+	}
+	return Decision{Operation: add, Reason: fmt.Sprintf("adding the member on %s did not end", n.Name())}, true
 }
 
 // foreign are etcd containers on the node that cke did not make. Our own old volumes and containers are no obstacle:

@@ -18,7 +18,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	now := in.Seen.ObservedAt
 	s := cke.Status{
 		Cluster: in.Spec.Name, Generation: in.Generation, ObservedGeneration: prev.ObservedGeneration,
-		ObservedAt: now, Nodes: in.Seen.Nodes, Problems: d.Blockers, Reason: d.Reason,
+		ObservedAt: now, Nodes: in.Seen.Nodes, Problems: problems(in, d, prev.Problems), Reason: d.Reason,
 		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(in),
 		Operation: prev.Operation, LastOperation: prev.LastOperation, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 	}
@@ -26,12 +26,11 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		s.Incarnation, s.ClusterID = inc.ID, inc.ClusterID
 	}
 	s.Members = members(in, prev.Members)
-	for _, m := range s.Members {
-		if _, declared := in.Spec.Node(m.Name); declared && m.Ready {
+	for _, m := range s.Members[:s.Declared] {
+		if m.Ready {
 			s.Ready++
 		}
 	}
-	s.Problems = withNodeProblems(s.Problems, in.Seen.Nodes)
 	s.Health, s.Summary = health(in, d, s)
 	s.Conditions = conditions(in, d, s, prev.Conditions)
 	if s.Health == cke.HealthReady && d.Converged && d.Operation == nil {
@@ -60,12 +59,21 @@ func tolerance(in Input) int {
 	return max(0, healthy-cke.Quorum(voters))
 }
 
+// memberships are those of the present life. What an abandoned one left is cleaned up and no member.
+func memberships(in Input) []cke.Join {
+	if inc := in.Identity.Incarnation; inc == nil || inc.State == cke.Abandoned {
+		return nil
+	}
+	return in.Identity.Joins
+}
+
+// members returns the members of the declared control-plane nodes, in their order, then all others.
 func members(in Input, prev []cke.MemberStatus) []cke.MemberStatus {
 	var all []cke.MemberStatus
 	listed := map[cke.JoinID]bool{}
 	for _, n := range in.Spec.ControlPlane() {
 		m := cke.MemberStatus{Name: n.Name(), Address: n.Address, Role: "-", State: "waiting", Reason: "no member yet", Lag: -1}
-		for _, j := range in.Identity.Joins {
+		for _, j := range memberships(in) {
 			if j.Node.Address == n.Address {
 				m = member(in, j)
 				listed[j.ID] = true
@@ -76,20 +84,24 @@ func members(in Input, prev []cke.MemberStatus) []cke.MemberStatus {
 		}
 		all = append(all, m)
 	}
-	for _, j := range in.Identity.Joins {
+	for _, j := range memberships(in) {
 		if !listed[j.ID] {
 			all = append(all, member(in, j))
 		}
 	}
 	for i := range all {
-		all[i].Since = in.Seen.ObservedAt
+		m := &all[i]
+		m.Since = in.Seen.ObservedAt
 		for _, p := range prev {
-			if p.Name == all[i].Name && p.State == all[i].State && !p.Since.IsZero() {
-				all[i].Since = p.Since
+			if p.Name != m.Name || p.Join != m.Join {
+				continue
+			}
+			if p.State == m.State && !p.Since.IsZero() {
+				m.Since = p.Since
 			}
 			// A certificate does not change while nobody can look at it.
-			if p.Join == all[i].Join && all[i].CertNotAfter.IsZero() {
-				all[i].CertNotAfter = p.CertNotAfter
+			if m.CertNotAfter.IsZero() {
+				m.CertNotAfter = p.CertNotAfter
 			}
 		}
 	}
@@ -138,18 +150,19 @@ func role(e cke.EndpointStatus) string {
 	return "follower"
 }
 
-// lag is how far e's applied index is behind the largest known raft index; -1 if e told none.
+// lag is how far e's applied index is behind the leader's index; -1 if either is not known.
 func lag(s cke.EtcdStatus, e cke.EndpointStatus) int64 {
-	if e.RaftIndex == 0 {
-		return -1
-	}
-	newest := e.RaftApplied
+	var leader cke.EndpointStatus
 	for _, other := range s.Endpoints {
-		if other.LeaderID != "" && other.LeaderID == other.MemberID {
-			newest = max(newest, other.RaftIndex)
+		leads := other.Problem == "" && other.LeaderID != "" && other.LeaderID == other.MemberID
+		if leads && other.RaftTerm >= leader.RaftTerm { // one that was cut off may still take itself for the leader
+			leader = other
 		}
 	}
-	return int64(newest - e.RaftApplied)
+	if e.RaftIndex == 0 || leader.RaftIndex == 0 {
+		return -1
+	}
+	return int64(max(leader.RaftIndex, e.RaftApplied) - e.RaftApplied) // they were not asked in the same moment
 }
 
 func health(in Input, d Decision, s cke.Status) (cke.Health, string) {
@@ -160,10 +173,13 @@ func health(in Input, d Decision, s cke.Status) (cke.Health, string) {
 	case d.Frozen != nil:
 		return cke.HealthFrozen, d.Frozen.Message
 	case inc == nil || inc.State != cke.Formed:
-		if len(d.Blockers) > 0 {
-			return cke.HealthForming, "not founded yet, waiting for " + nodesOf(d.Blockers)
+		if d.Operation != nil {
+			return cke.HealthForming, "being founded"
 		}
-		return cke.HealthForming, "being founded"
+		if nodes := nodesOf(d.Blockers); nodes != "" {
+			return cke.HealthForming, "not founded yet, waiting for " + nodes
+		}
+		return cke.HealthForming, "not founded yet: " + d.Reason
 	case !in.Seen.Etcd.Quorate:
 		n := len(in.Identity.Joins)
 		return cke.HealthLost, fmt.Sprintf("no quorum: %d of %d members serve, %d needed", serving(in), n, cke.Quorum(n))
@@ -197,20 +213,36 @@ func serving(in Input) int {
 	return n
 }
 
-// withNodeProblems adds problems of nodes that the decision does not name already.
-func withNodeProblems(problems []cke.Problem, nodes []cke.NodeStatus) []cke.Problem {
-	problems = slices.Clone(problems)
-	for _, n := range nodes {
-		if n.Problem == nil {
-			continue
-		}
-		same := func(p cke.Problem) bool { return p.Node == n.Problem.Node && p.Code == n.Problem.Code }
-		if !slices.ContainsFunc(problems, same) {
-			problems = append(problems, *n.Problem)
+// problems are what the decision waits for, then why members do not serve and nodes do not answer. A decision that does
+// something waits for nothing, but what is wrong elsewhere still is.
+func problems(in Input, d Decision, prev []cke.Problem) []cke.Problem {
+	all := slices.Clone(d.Blockers)
+	add := func(p *cke.Problem) {
+		if p != nil && !slices.ContainsFunc(all, func(q cke.Problem) bool { return sameProblem(*p, q) }) {
+			all = append(all, *p)
 		}
 	}
-	return problems
+	add(d.Frozen)
+	for _, j := range in.Identity.Joins {
+		if in.formed() && !j.StartedAt.IsZero() {
+			add(memberProblem(in, j))
+		}
+	}
+	for _, n := range in.Seen.Nodes {
+		add(n.Problem)
+	}
+	for i := range all {
+		if p := &all[i]; p.Since.IsZero() {
+			p.Since = in.Seen.ObservedAt
+			if k := slices.IndexFunc(prev, func(q cke.Problem) bool { return sameProblem(*p, q) }); k >= 0 {
+				p.Since = prev[k].Since
+			}
+		}
+	}
+	return all
 }
+
+func sameProblem(a, b cke.Problem) bool { return a.Node == b.Node && a.Code == b.Code }
 
 func lastErrors(failures map[string]Failure) []cke.LastError {
 	var all []cke.LastError

@@ -10,14 +10,15 @@ import (
 
 // superseded is why an operation under way must end for the one that Decide would choose now; nil: it goes on. While
 // stopped members are started and waited for, others can stop too: the wait could last in vain, since without them
-// there may be no quorum, and nobody would start them meanwhile.
-func superseded(running, next op.Operation) error {
+// there may be no quorum, and nobody would start them meanwhile. What has failed lately supersedes nothing, so that a
+// member that stops again and again does not keep the others down.
+func superseded(running, next op.Operation, failures map[string]Failure) error {
 	now, ok := running.(op.StartMembers)
 	if !ok {
 		return nil
 	}
 	then, ok := next.(op.StartMembers)
-	if !ok {
+	if !ok || failures[FailureKey(next)].Count > 0 {
 		return nil
 	}
 	var more []string

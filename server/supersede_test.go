@@ -18,19 +18,26 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		running, next op.Operation
+		failed        op.Operation
 		want          string
 	}{
-		{"the same member is still down", starting("n1"), starting("n1"), ""},
-		{"one of two came up", starting("n1", "n2"), starting("n2"), ""},
-		{"nothing to do", starting("n1"), nil, ""},
-		{"another one stopped", starting("n1"), starting("n2"), "n2 stopped meanwhile"},
-		{"all others stopped", starting("n1"), starting("n1", "n2", "n3"), "n2 and n3 stopped meanwhile"},
-		{"a bootstrap goes on", op.Bootstrap{}, starting("n1"), ""},
-		{"a deletion waits its turn", starting("n1"), op.DeleteCluster{}, ""},
+		{"the same member is still down", starting("n1"), starting("n1"), nil, ""},
+		{"one of two came up", starting("n1", "n2"), starting("n2"), nil, ""},
+		{"nothing to do", starting("n1"), nil, nil, ""},
+		{"another one stopped", starting("n1"), starting("n2"), nil, "n2 stopped meanwhile"},
+		{"all others stopped", starting("n1"), starting("n1", "n2", "n3"), nil, "n2 and n3 stopped meanwhile"},
+		{"another one stopped, and starting it failed", starting("n1"), starting("n2"), starting("n2"), ""},
+		{"another one stopped, and something else failed", starting("n1"), starting("n2"), starting("n1"), "n2 stopped meanwhile"},
+		{"a bootstrap goes on", op.Bootstrap{}, starting("n1"), nil, ""},
+		{"a deletion waits its turn", starting("n1"), op.DeleteCluster{}, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			failures := map[string]Failure{}
+			if tt.failed != nil {
+				failures[FailureKey(tt.failed)] = Failure{Count: 1}
+			}
 			got := ""
-			if err := superseded(tt.running, tt.next); err != nil {
+			if err := superseded(tt.running, tt.next, failures); err != nil {
 				got = err.Error()
 			}
 			if got != tt.want {

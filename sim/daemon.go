@@ -190,7 +190,7 @@ func (t *turn) land(w *World, half bool) {
 func (t *turn) answer(ctx context.Context) error {
 	err, wait := t.err, t.delay
 	if t.hangs {
-		err, wait = &cke.Error{Code: cke.CodeEngine, What: t.node.name + ": the Docker engine does not answer", Err: context.DeadlineExceeded}, hangPatience
+		err, wait = &cke.Error{Code: cke.CodeEngine, What: "the Docker engine does not answer", Err: context.DeadlineExceeded}, hangPatience
 	}
 	if wait == 0 {
 		return err

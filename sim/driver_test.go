@@ -215,17 +215,29 @@ func (d *driver) operate(ctx context.Context, dec server.Decision) {
 	case cke.RecordFailed:
 		d.failures[key] = server.Failure{Count: d.failures[key].Count + 1, At: time.Now(), Error: err.Error(), Problems: problems(err)}
 	}
-	for _, s := range rec.Steps {
-		line := "  " + s.Name
-		if s.Node != "" {
-			line += " " + s.Node
-		}
-		if s.Error != "" {
-			line += ": " + s.Error
-		}
-		d.stage.say("%s", line)
+	for _, line := range describeSteps(rec.Steps) {
+		d.stage.say("  %s", line)
 	}
 	d.stage.say("  → %s", rec.State)
+}
+
+// describeSteps tells of steps, those of one name that succeeded on several nodes in one line.
+func describeSteps(steps []cke.StepRecord) []string {
+	var lines []string
+	last := ""
+	for _, s := range steps {
+		switch {
+		case s.Error != "":
+			lines = append(lines, strings.TrimSpace(s.Name+" "+s.Node)+": "+s.Error)
+			last = ""
+		case s.Name == last:
+			lines[len(lines)-1] += " " + s.Node
+		default:
+			lines = append(lines, strings.TrimSpace(s.Name+" "+s.Node))
+			last = s.Name
+		}
+	}
+	return lines
 }
 
 func problems(err error) []cke.Problem {

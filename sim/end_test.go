@@ -7,7 +7,9 @@ import (
 	"cke"
 )
 
-// faults returns what keeps the world from being one formed cluster on exactly the nodes given, with nothing left over.
+// faults returns what keeps the world from being one formed cluster with members on exactly the nodes given: a running
+// container and its volume on each, no other container of a lasting life running anywhere, and nothing of a life that was
+// abandoned. What memberships that ended left is kept.
 func (s *stage) faults(nodes ...string) []string {
 	all := s.Violations()
 	wrong := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -17,26 +19,46 @@ func (s *stage) faults(nodes ...string) []string {
 		wrong("the incarnation is not formed: %+v", inc)
 		return all
 	}
-	if len(id.Joins) != len(nodes) || len(inc.Founders) != len(nodes) {
-		wrong("%d joins and %d founders, not %d", len(id.Joins), len(inc.Founders), len(nodes))
+	if len(id.Joins) != len(nodes) {
+		wrong("%d joins, not %d", len(id.Joins), len(nodes))
 	}
+	current := map[cke.JoinID]string{}
 	for _, j := range id.Joins {
+		current[j.ID] = j.Node.Name()
 		if !slices.Contains(nodes, j.Node.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
 			wrong("join %+v", j)
 		}
 	}
+	ended := map[cke.JoinID]bool{}
+	for _, j := range id.Ended {
+		ended[j.ID] = true
+	}
 	for _, n := range s.Nodes() {
+		serving := 0
 		containers, volumes := n.Look()
+		for _, c := range containers {
+			switch {
+			case current[c.Join] == n.Name() && c.State == cke.ContainerRunning:
+				serving++
+			case !ended[c.Join] || c.Running() || c.State == cke.ContainerRestarting:
+				wrong("%s carries container %s of life %s, %s", n.Name(), c.Name, c.Incarnation, c.State)
+			}
+		}
+		kept := 0
+		for _, v := range volumes {
+			switch {
+			case current[v.Join] == n.Name():
+				kept++
+			case !ended[v.Join]:
+				wrong("%s carries volume %s of life %s", n.Name(), v.Name, v.Incarnation)
+			}
+		}
 		want := 0
 		if slices.Contains(nodes, n.Name()) {
 			want = 1
 		}
-		if len(containers) != want || len(volumes) != want {
-			wrong("%s carries %d containers and %d volumes, not %d", n.Name(), len(containers), len(volumes), want)
-			continue
-		}
-		if want == 1 && (containers[0].State != cke.ContainerRunning || containers[0].Incarnation != inc.ID || volumes[0].Incarnation != inc.ID) {
-			wrong("%s carries %+v and %+v", n.Name(), containers[0], volumes[0])
+		if serving != want || kept != want {
+			wrong("%s: %d members run and %d volumes are theirs, not %d", n.Name(), serving, kept, want)
 		}
 	}
 	return all

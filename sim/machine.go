@@ -29,7 +29,7 @@ type machine struct {
 func (m machine) call(ctx context.Context, name string, writes bool, do effect) error {
 	n := m.d.world.at(m.declared.Address)
 	if n == nil {
-		return &cke.Error{Code: cke.CodeUnreachable, What: m.declared.Name() + ": no such machine", Err: cke.ErrUnreachable}
+		return &cke.Error{Code: cke.CodeUnreachable, What: "no such machine", Err: cke.ErrUnreachable}
 	}
 	return m.d.call(ctx, Call{Port: "node", Node: n.name, Name: name, Writes: writes}, n, m.declared, func(half bool) error { return do(n, half) })
 }
@@ -41,7 +41,7 @@ func noRoom(n *Node) error {
 	if !n.full {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeDiskFull, What: n.name + ": no space left on device"}
+	return &cke.Error{Code: cke.CodeDiskFull, What: "no space left on device"}
 }
 
 // EnsureImage implements cke.Machine.
@@ -89,7 +89,7 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 		case c != nil && (c.Running() || c.State == cke.ContainerRestarting):
 			return fmt.Errorf("container %s on %s runs with another description: %w", c.Name, n.name, cke.ErrConflict)
 		case !n.images[s.Join.Etcd.Image]:
-			return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("%s: no image %s", n.name, s.Join.Etcd.Image)}
+			return &cke.Error{Code: cke.CodeImage, What: "no image " + s.Join.Etcd.Image}
 		case n.full:
 			return noRoom(n)
 		}

@@ -16,8 +16,10 @@ type nemesis struct {
 	rate   float64 // of a fault at a call
 	budget int     // calls after which all is healed
 	writes int
-	over   bool
-	freeze int // the call at which a frozen daemon wakes and late calls land
+	// replace says whether members whose data is gone are replaced.
+	replace cke.ReplaceMode
+	over    bool
+	freeze  int // the call at which a frozen daemon wakes and late calls land
 }
 
 // judge is asked before every call.
@@ -130,14 +132,19 @@ func (n *nemesis) lose(node *sim.Node) {
 	}
 }
 
-// edit changes the spec while the cluster is not formed.
+// edit changes the spec: which nodes are to carry members, and now and then how they run. Nodes without a member are
+// declared, too, so that what is on them is seen.
 func (n *nemesis) edit() {
-	if inc := n.s.Store().Identity().Incarnation; inc != nil && inc.State == cke.Formed {
-		return
-	}
 	nodes := n.s.Nodes()
 	n.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-	n.s.declare(nodes[:1+n.IntN(len(nodes))]...)
+	c := n.s.cluster(nodes)
+	members := 1 + n.IntN(len(nodes))
+	for i := range c.Nodes {
+		c.Nodes[i].ControlPlane = i < members
+	}
+	c.Options.Etcd.ExtraArgs = [][]string{nil, nil, nil, {"--quota-backend-bytes=1"}}[n.IntN(4)]
+	c.Policies.Replace.Mode = n.replace
+	n.s.Store().SetSpec(c)
 }
 
 // write lets a client write through some node.

@@ -293,7 +293,7 @@ func (n *Node) Look() (containers []cke.Container, volumes []cke.Volume) {
 // trouble is why a connection to the node's sshd cannot be had, or nil.
 func (n *Node) trouble(declared cke.Node) *cke.Error {
 	fail := func(code cke.Code, what string, cause error) *cke.Error {
-		return &cke.Error{Code: code, What: n.name + ": " + what, Err: cause}
+		return &cke.Error{Code: code, What: what, Err: cause}
 	}
 	switch {
 	case !n.world.connected(Management, n.name):

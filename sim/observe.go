@@ -79,7 +79,7 @@ func (o *Observer) node(ctx context.Context, declared cke.Node) cke.NodeStatus {
 		case n.trouble(declared) != nil:
 			trouble = n.trouble(declared)
 		case n.hung:
-			trouble = &cke.Error{Code: cke.CodeEngine, What: n.name + ": the Docker engine does not answer"}
+			trouble = &cke.Error{Code: cke.CodeEngine, What: "the Docker engine does not answer"}
 		}
 		if trouble != nil {
 			s.Problem = &cke.Problem{Code: trouble.Code, Node: declared.Name(), Message: trouble.What, Remedy: wayOut(trouble.Code)}

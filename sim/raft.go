@@ -193,3 +193,34 @@ func (g *group) propose(w *World, l process, running []process, e entry) bool {
 	g.replicate(w, l, running)
 	return l.commit >= n
 }
+
+// Recoverable reports whether the data that is left suffices for a quorum of the formed cluster, by the member list of
+// the furthest log.
+func (w *World) Recoverable() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var left []*member
+	var furthest *member
+	for _, n := range w.nodes {
+		for _, v := range n.volumes {
+			m := v.wal
+			if m == nil || m.removed || w.formed == nil || hexID(m.cluster) != w.formed.ClusterID {
+				continue
+			}
+			left = append(left, m)
+			if furthest == nil || m.newer(furthest) && m.commit >= furthest.commit {
+				furthest = m
+			}
+		}
+	}
+	if furthest == nil {
+		return false
+	}
+	voters, n := furthest.voters(), 0
+	for _, m := range left {
+		if slices.Contains(voters, m.id) {
+			n++
+		}
+	}
+	return n >= cke.Quorum(len(voters))
+}

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"cke"
-	"cke/sim"
 )
 
 var (
@@ -52,10 +50,8 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 		if tell != nil {
 			s.OnTrace(tell)
 		}
-		n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.03, 0.1, 0.3}[r.IntN(4)], budget: 20 + r.IntN(400)}
-		if len(s.Nodes()) > 3 && r.IntN(2) == 0 {
-			s.declare(s.Nodes()[:3]...)
-		}
+		n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.03, 0.1, 0.3}[r.IntN(4)], replace: []cke.ReplaceMode{cke.ReplaceAuto, cke.ReplaceManual}[r.IntN(2)]}
+		n.edit()
 		s.Pick, s.Judge = r.IntN, n.judge
 		if r.IntN(2) == 0 { // the faults come once the cluster is formed
 			s.Judge = nil
@@ -65,26 +61,22 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 				return
 			}
 			s.Judge = n.judge
-			n.budget += s.Calls()
 			for range 3 {
 				n.write()
 			}
 		} else {
 			s.daemon()
 		}
+		last := s.Calls() + 20 + r.IntN(600)
 		s.until(time.Hour, func() bool {
 			s.succeed()
-			return s.Calls() >= n.budget
+			return s.Calls() >= last
 		})
 		n.heal()
-		ok := s.until(2*convergence, func() bool {
-			s.succeed()
-			s.declareFormed()
-			return s.arrived()
-		})
-		if !ok {
+		if !s.until(time.Hour, func() bool { s.succeed(); return s.arrived() }) {
 			dec, _ := s.latest().now()
 			faults = append(faults, "does not converge: "+describeDecision(s.latest().Number(), dec))
+			faults = append(faults, s.faults(s.declared()...)...)
 		}
 		faults = append(faults, s.Violations()...)
 		if tell != nil {
@@ -101,78 +93,55 @@ func (s *stage) succeed() {
 	}
 }
 
-// arrived reports whether the world is where it can come by itself: one cluster on all declared nodes, or, where data
-// of a formed cluster was lost, all the rest of it running and what is lost told.
+// arrived reports whether the world is where it can come by itself: one cluster with members on exactly the declared
+// nodes; or, where data is lost that cannot be replaced, all the rest of it running, and the loss told.
 func (s *stage) arrived() bool {
-	d := s.latest()
-	dec, status := d.now()
+	dec, status := s.latest().now()
 	id := s.Store().Identity()
 	inc := id.Incarnation
-	if inc == nil || inc.State != cke.Formed || dec.Operation != nil || dec.Reason == "" {
+	if inc == nil || inc.State != cke.Formed || dec.Operation != nil {
 		return false
 	}
 	lost := s.lost(id)
-	if len(lost) == 0 {
-		return dec.Converged && s.faults(joined(id)...) == nil
+	replaced := s.Store().Spec().Cluster.Policies.Replace.Mode != cke.ReplaceManual
+	quorate := s.Recoverable()
+	switch {
+	case quorate && (lost == nil || replaced):
+		return dec.Converged && s.faults(s.declared()...) == nil
+	case quorate:
+		return tells(dec.Blockers, lost) && status.Tolerance >= 0
+	case len(dec.Blockers) == 1 && dec.Blockers[0].Code == cke.CodeBlankNodes:
+		return true
 	}
-	if len(lost) == len(id.Joins) {
-		return len(dec.Blockers) == 1 && dec.Blockers[0].Code == cke.CodeBlankNodes || told2(dec.Blockers, lost)
-	}
-	quorate := len(id.Joins)-len(lost) >= cke.Quorum(len(id.Joins))
-	c, _ := status.Condition(cke.CondQuorate)
-	return told2(dec.Blockers, lost) && quorate == (c.Status == cke.True)
+	return tells(dec.Blockers, lost) && status.Health == cke.HealthLost
 }
 
-func told2(blockers []cke.Problem, lost []string) bool {
-	var named []string
-	for _, p := range blockers {
-		if p.Code == cke.CodeDataMissing {
-			named = append(named, p.Node)
+// tells reports whether problems name all nodes whose data is lost.
+func tells(blockers []cke.Problem, lost []string) bool {
+	for _, name := range lost {
+		if !slices.ContainsFunc(blockers, func(p cke.Problem) bool { return p.Node == name && p.Code == cke.CodeDataMissing }) {
+			return false
 		}
 	}
-	slices.Sort(named)
-	return slices.Equal(named, lost)
+	return true
 }
 
-// lost names the nodes of joins whose data is really gone, sorted.
+// lost names the nodes of memberships whose data is really gone.
 func (s *stage) lost(id cke.Identity) []string {
 	var names []string
 	for _, j := range id.Joins {
-		if !s.Node(j.Node.Name()).Holds(j.Volume) {
+		if !j.StartedAt.IsZero() && !s.Node(j.Node.Name()).Holds(j.Volume) {
 			names = append(names, j.Node.Name())
 		}
 	}
-	slices.Sort(names)
 	return names
 }
 
-func joined(id cke.Identity) []string {
+// declared names the nodes that are to carry members.
+func (s *stage) declared() []string {
 	var names []string
-	for _, j := range id.Joins {
-		names = append(names, j.Node.Name())
+	for _, n := range s.Store().Spec().Cluster.ControlPlane() {
+		names = append(names, n.Name())
 	}
 	return names
-}
-
-// declareFormed takes back an edit of the spec that came too late: changes of a formed cluster are of a later version.
-func (s *stage) declareFormed() {
-	id := s.Store().Identity()
-	if id.Incarnation == nil || id.Incarnation.State != cke.Formed {
-		return
-	}
-	var founders []*sim.Node
-	for _, name := range joined(id) {
-		founders = append(founders, s.Node(name))
-	}
-	want := s.cluster(founders)
-	for _, n := range s.Nodes() {
-		if !slices.Contains(founders, n) { // so that what an abandoned founding left there is seen
-			spare := n.Declared()
-			spare.ControlPlane = false
-			want.Nodes = append(want.Nodes, spare)
-		}
-	}
-	if !reflect.DeepEqual(want, s.Store().Spec().Cluster) {
-		s.Store().SetSpec(want)
-	}
 }

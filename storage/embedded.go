@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	embeddedHistory = "1m"
 	// embeddedDefragMiB is how much free space in the database is worth a defragmentation at start.
 	embeddedDefragMiB = 64
+	// embeddedCatchUp is how many log entries stay in memory for other members; there are none.
+	embeddedCatchUp = 100
 	// The only member need not wait for others: it elects itself within 100 ms.
 	embeddedTickMs, embeddedElectionMs = 20, 100
 )
@@ -94,14 +97,19 @@ func startEmbedded(ctx context.Context, c Config, dir string) (*Embedded, error)
 	return e, nil
 }
 
-// ownDir makes dir and shuts others out of it: it holds the socket that everything can be asked through.
+// ownDir makes dir and shuts others out of it: it holds the socket that everything can be asked through. A directory
+// that holds anything else than a store, as the data of another etcd, is left alone.
 func ownDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	info, err := os.Stat(dir)
-	if err != nil || info.Mode().Perm() == 0o700 {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
 		return err
+	}
+	ours := func(e os.DirEntry) bool { return e.Name() == lockName }
+	if len(entries) > 0 && !slices.ContainsFunc(entries, ours) {
+		return fmt.Errorf("the directory is not empty and was not made by cke: give another one, or, if it does hold cke's store, make an empty file %s in it", lockName)
 	}
 	return os.Chmod(dir, 0o700)
 }
@@ -120,6 +128,7 @@ func embeddedConfig(dir string, log *slog.Logger) *embed.Config {
 	cfg.InitialCluster = cfg.Name + "=" + peer.String()
 	cfg.EnableGRPCGateway = false
 	cfg.TickMs, cfg.ElectionMs = embeddedTickMs, embeddedElectionMs
+	cfg.SnapshotCatchUpEntries = embeddedCatchUp
 	cfg.QuotaBackendBytes = embeddedQuota
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
 	cfg.AutoCompactionRetention = embeddedHistory

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"cke"
 )
 
@@ -66,7 +68,8 @@ func TestStartEmbedded_ServesFromALongPath(t *testing.T) {
 
 func TestStartEmbedded_ShutsOthersOut(t *testing.T) {
 	c := testConfig(t)
-	if err := os.MkdirAll(c.Embedded.DataDir, 0o755); err != nil {
+	startEmbeddedStore(t, c).Close()
+	if err := os.Chmod(c.Embedded.DataDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	startEmbeddedStore(t, c)
@@ -79,6 +82,48 @@ func TestStartEmbedded_ShutsOthersOut(t *testing.T) {
 			t.Errorf("%s has mode %o, not %o", path, got, want)
 		}
 	}
+}
+
+func TestStartEmbedded_LeavesForeignDirectoriesAlone(t *testing.T) {
+	c := testConfig(t)
+	member := filepath.Join(c.Embedded.DataDir, "member", "snap")
+	if err := os.MkdirAll(member, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(c.Embedded.DataDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := StartEmbedded(t.Context(), c)
+	if cke.CodeOf(err) != cke.CodeStore || !strings.Contains(err.Error(), "not made by cke") {
+		t.Errorf("got %v", err)
+	}
+	if info, err := os.Stat(c.Embedded.DataDir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the directory was changed: %v, %v", info, err)
+	}
+	if entries, err := os.ReadDir(c.Embedded.DataDir); err != nil || len(entries) != 1 {
+		t.Errorf("got %v, %v", entries, err)
+	}
+}
+
+func TestStartEmbedded_MakesRoomInAStoreThatRanFull(t *testing.T) {
+	c := testConfig(t)
+	e := startEmbeddedStore(t, c)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE,
+		MemberID: uint64(e.etcd.Server.MemberID())}
+	if _, err := e.etcd.Server.Alarm(ctx, full); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.SetSpec(ctx, "test", testCluster("test"), nil, "me", SetOptions{})
+	if cke.CodeOf(err) != cke.CodeStore || !strings.Contains(err.Error(), "is full") {
+		t.Errorf("got %v", err)
+	}
+	s.Close()
+	e.Close()
+	startEmbeddedStore(t, c)
+	setCluster(t, openStore(t, c), "test")
 }
 
 func TestStartEmbedded_FollowsAKilledProcess(t *testing.T) {

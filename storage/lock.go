@@ -12,13 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// lockName is the file in the data directory that its holder has locked. It also tells that the directory is cke's.
+const lockName = "cke.lock"
+
 // lockPoll is how often a held data directory is tried again.
 const lockPoll = 50 * time.Millisecond
 
 // lockDir makes dir this process's own until the file is closed or the process ends, however it ends.
 // It waits for another holder until ctx ends; waiting is told who that is, once.
 func lockDir(ctx context.Context, dir string, waiting func(holder string)) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -30,8 +30,8 @@ func TestOpen_AnExternalStoreThatRefusesOrIsNotThere(t *testing.T) {
 		code  cke.Code
 		says  string
 	}{
-		"NobodyThere":   {func(c *Config) { c.Endpoints = []string{refusing} }, cke.CodeStore, "does not answer"},
-		"NoAnswer":      {func(c *Config) { c.Endpoints = []string{"https://" + deaf.Addr().String()} }, cke.CodeStore, "does not answer"},
+		"NobodyThere":   {func(c *Config) { c.Endpoints = []string{refusing} }, cke.CodeStore, "connection refused"},
+		"NoAnswer":      {func(c *Config) { c.Endpoints = []string{"https://" + deaf.Addr().String()} }, cke.CodeStore, "deadline"},
 		"WrongPassword": {func(c *Config) { writeFile(t, filepath.Join(dir, "p"), "x"); c.PasswordFile = filepath.Join(dir, "p") }, cke.CodeStore, `refuses user "cke"`},
 		"NoUser":        {func(c *Config) { c.Username, c.PasswordFile = "", "" }, cke.CodeStore, `refuses user ""`},
 		"OtherPrefix":   {func(c *Config) { c.Prefix = "/elsewhere/" }, cke.CodeStore, "read and write below /elsewhere/"},

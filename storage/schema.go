@@ -60,6 +60,7 @@ func (k schema) sshKey(name, node string) string {
 func (k schema) requests(name string) string      { return k.cluster(name) + "requests/" }
 func (k schema) request(name, kind string) string { return k.requests(name) + escape(kind) }
 
+// specLog holds the revisions of the spec that were replaced.
 func (k schema) specLog(name string) string { return k.prefix + "spec-log/" + name + "/" }
 func (k schema) specRevision(name string, generation int64) string {
 	return k.specLog(name) + number(generation)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -129,50 +128,6 @@ func (ses *session) keepAlive() {
 // lost ends a session that the store does not know any more.
 func (ses *session) lost() { ses.end(fmt.Errorf("the store ended the session: %w", cke.ErrDeposed)) }
 
-// renewals is the stream that a session renews its lease on. clientv3's own ways do not tell when a renewal that was
-// confirmed had been sent, or ask a store that is not there without a pause.
-type renewals struct {
-	stream etcdserverpb.Lease_LeaseKeepAliveClient
-	hang   context.CancelFunc
-}
-
-// renew asks once, within limit. After a failure the next one asks on a new stream, perhaps of another endpoint.
-func (r *renewals) renew(ses *session, limit time.Duration) (err error) {
-	var ctx context.Context
-	if r.hang == nil {
-		ctx, r.hang = context.WithCancel(clientv3.WithRequireLeader(ses.ctx))
-	}
-	late := time.AfterFunc(limit, r.hang)
-	defer func() {
-		if late.Stop(); err != nil {
-			r.hangUp()
-		}
-	}()
-	if r.stream == nil {
-		if r.stream, err = etcdserverpb.NewLeaseClient(ses.s.client.ActiveConnection()).LeaseKeepAlive(ctx); err != nil {
-			return err
-		}
-	}
-	if err := r.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(ses.lease)}); err != nil {
-		return err
-	}
-	resp, err := r.stream.Recv()
-	if err != nil {
-		return err
-	}
-	if resp.TTL <= 0 {
-		return rpctypes.ErrLeaseNotFound
-	}
-	return nil
-}
-
-func (r *renewals) hangUp() {
-	if r.hang != nil {
-		r.hang()
-	}
-	*r = renewals{}
-}
-
 // revoke lets others lead at once, as far as the store can be reached. The session has ended.
 func (ses *session) revoke() {
 	ctx, cancel := context.WithTimeout(context.Background(), revokeLimit)
@@ -187,64 +142,3 @@ const revokeLimit = time.Second
 
 // deposed is why a session or a term ended; it always is ErrDeposed.
 func deposed(ctx context.Context) error { return context.Cause(ctx) }
-
-// sessions holds what all campaigns of one Store share: the session, the view of the queues, and who is in them.
-type sessions struct {
-	mu      sync.Mutex
-	current *session
-	queues  *queues
-	// running has an entry for each cluster with a campaign or a term in this process, until the channel closes.
-	running map[string]<-chan struct{}
-}
-
-// session returns the present session, or a new one.
-func (s *Store) session(ctx context.Context) (*session, *queues, error) {
-	s.sessions.mu.Lock()
-	defer s.sessions.mu.Unlock()
-	if s.sessions.queues == nil {
-		s.sessions.queues = s.watchQueues()
-	}
-	if cur := s.sessions.current; cur != nil && cur.check() == nil {
-		return cur, s.sessions.queues, nil
-	}
-	fresh, err := s.newSession(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.sessions.current = fresh
-	return fresh, s.sessions.queues, nil
-}
-
-// close revokes the last session. Nothing runs in it any more.
-func (ss *sessions) close() {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if ss.current != nil {
-		ss.current.revoke()
-	}
-}
-
-// enter claims the cluster for one campaign, until done closes.
-func (ss *sessions) enter(cluster string, done <-chan struct{}) bool {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if running := ss.running[cluster]; running != nil {
-		select {
-		case <-running:
-		default:
-			return false
-		}
-	}
-	if ss.running == nil {
-		ss.running = map[string]<-chan struct{}{}
-	}
-	ss.running[cluster] = done
-	return true
-}
-
-// lead hands the claim over from the campaign to the term that came of it.
-func (ss *sessions) lead(cluster string, done <-chan struct{}) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	ss.running[cluster] = done
-}

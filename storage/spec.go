@@ -12,6 +12,9 @@ import (
 	"cke"
 )
 
+// maxSpec leaves room for what an archive holds beside the spec, below etcd's limit of 1.5 MiB for a request.
+const maxSpec = 1 << 20 // bytes
+
 // SetOptions bound what SetSpec may do.
 type SetOptions struct {
 	// IfGeneration is the generation that the caller changed; 0: there is no such cluster yet. Nil: any.
@@ -89,7 +92,7 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 				next.Generation = now.Generation
 			}
 		}
-		done, err := s.putSpec(ctx, cluster, next, mod, true)
+		done, err := s.putSpec(ctx, cluster, now, next, mod)
 		if err != nil {
 			return cke.Spec{}, s.fail("store the spec of "+cluster, err)
 		}
@@ -126,21 +129,30 @@ func sameMeaning(a, b cke.Cluster) (bool, error) {
 	return string(x) == string(y), err
 }
 
-// putSpec stores spec unless somebody was faster. With logged it is the log's entry of its generation, too.
-func (s *Store) putSpec(ctx context.Context, cluster string, spec cke.Spec, mod int64, logged bool) (bool, error) {
-	current, err := put(s.keys.spec(cluster), spec)
+// putSpec stores next in place of now, which has this mod revision, unless somebody was faster. A revision that is
+// about to be replaced goes into the log first: whatever happens in between, none is missing, and each request carries
+// one document.
+func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec, mod int64) (bool, error) {
+	key := s.keys.spec(cluster)
+	current, err := put(key, next)
 	if err != nil {
 		return false, err
 	}
-	ops := []clientv3.Op{current}
-	if logged {
-		entry, err := put(s.keys.specRevision(cluster, spec.Generation), spec)
+	if size := len(current.ValueBytes()); size > maxSpec && !next.Deleting() {
+		return false, &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("the file of cluster %s is too large for the store", cluster),
+			Facts: []string{fmt.Sprintf("stored, with its text, it takes %d KiB; %d are allowed", size>>10, maxSpec>>10)}, Unchanged: true}
+	}
+	if 0 < now.Generation && now.Generation < next.Generation {
+		entry, err := put(s.keys.specRevision(cluster, now.Generation), now)
 		if err != nil {
 			return false, err
 		}
-		ops = append(ops, entry)
+		resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, []clientv3.Op{entry})
+		if err != nil || !resp.Succeeded {
+			return false, err
+		}
 	}
-	resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(s.keys.spec(cluster), mod)}, ops)
+	resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, []clientv3.Op{current})
 	if err != nil {
 		return false, err
 	}
@@ -149,17 +161,18 @@ func (s *Store) putSpec(ctx context.Context, cluster string, spec cke.Spec, mod 
 
 // SpecLog returns every revision of the spec, newest first. ErrNotFound: there is no such cluster.
 func (s *Store) SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error) {
-	if err := checkName(cluster); err != nil {
+	tried := "read the spec log of " + cluster
+	now, _, err := s.spec(ctx, cluster)
+	if err != nil {
 		return nil, err
 	}
-	log, err := list[cke.Spec](ctx, s, under(s.keys.specLog(cluster)), newestFirst())
+	// What was replaced since, and the copy of a revision that was about to be, are not older than what we saw.
+	older := keyRange{s.keys.specRevision(cluster, 0), s.keys.specRevision(cluster, now.Generation)}
+	log, err := list[cke.Spec](ctx, s, older, newestFirst())
 	if err != nil {
-		return nil, s.fail("read the spec log of "+cluster, err)
+		return nil, s.fail(tried, err)
 	}
-	if len(log) == 0 {
-		return nil, noCluster(cluster)
-	}
-	return log, nil
+	return append([]cke.Spec{now}, log...), nil
 }
 
 func newestFirst() clientv3.OpOption {
@@ -173,8 +186,9 @@ func (s *Store) RequestDelete(ctx context.Context, cluster, by string) error {
 		if err != nil || spec.Deleting() {
 			return err
 		}
-		spec.DeleteRequestedAt, spec.DeleteRequestedBy = time.Now().UTC(), by
-		done, err := s.putSpec(ctx, cluster, spec, mod, false)
+		asked := spec
+		asked.DeleteRequestedAt, asked.DeleteRequestedBy = time.Now().UTC(), by
+		done, err := s.putSpec(ctx, cluster, spec, asked, mod)
 		if err != nil || done {
 			return s.fail("ask for the deletion of "+cluster, err)
 		}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -63,6 +64,23 @@ func TestSetSpec_MakesAGenerationOnlyForAnotherMeaning(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"3 by back", "2 by another port", "1 by default written down"}, told); d != "" {
 		t.Errorf("log:\n%s", d)
+	}
+}
+
+func TestSetSpec_RefusesWhatAnArchiveCouldNotHold(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	for _, size := range []int{maxSpec - 4096, maxSpec + 1} {
+		_, err := s.SetSpec(ctx, "prod", testCluster("prod"), bytes.Repeat([]byte("x"), size), "me", SetOptions{})
+		if refused := cke.CodeOf(err) == cke.CodeConfig; refused != (size > maxSpec) || err != nil && !refused {
+			t.Errorf("%d bytes: got %v", size, err)
+		}
+	}
+	if err := s.RequestDelete(ctx, "prod", "me"); err != nil {
+		t.Fatal(err)
+	}
+	if err := campaign(t, s, "prod", "here").FinishDelete(ctx); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,15 +2,9 @@ package storage
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -76,7 +70,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		s.remedy = "systemctl start cke"
 		err = embeddedClient(ctx, c, &cfg)
 	} else {
-		err = externalClient(c, &cfg)
+		err = externalClient(ctx, c, &cfg)
 	}
 	if err == nil {
 		err = s.connect(ctx, cfg)
@@ -108,72 +102,6 @@ func (s *Store) connect(ctx context.Context, cfg clientv3.Config) (err error) {
 		err = fmt.Errorf("%w (%v)", ctx.Err(), err) // err may well be the end of life
 	}
 	return s.fail("open the store", err)
-}
-
-// embeddedClient looks for the daemon on this host before any client is made, since "not there" is an answer.
-func embeddedClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
-	dir := c.Embedded.DataDir
-	conn, err := dialSocket(ctx, dir)
-	if err != nil {
-		e := &cke.Error{Code: cke.CodeStore, Try: "systemctl start cke", Err: err,
-			What: fmt.Sprintf("cke is not running on this host: nothing answers at %s/%s", dir, socketName)}
-		if errors.Is(err, fs.ErrPermission) {
-			e.What = fmt.Sprintf("not allowed to speak to cke on this host at %s/%s", dir, socketName)
-			e.Facts, e.Try = []string{"only the user that cke runs as, and root, may"}, ""
-		}
-		return e
-	}
-	conn.Close()
-	cfg.Endpoints = []string{"unix:cke"}
-	cfg.DialOptions = append(cfg.DialOptions, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return dialSocket(ctx, dir)
-	}))
-	return nil
-}
-
-func externalClient(c Config, cfg *clientv3.Config) error {
-	cfg.Endpoints = c.Endpoints
-	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = keepAlive, keepAliveLimit
-	cfg.Username = c.Username
-	if c.PasswordFile != "" {
-		b, err := os.ReadFile(c.PasswordFile)
-		if err != nil {
-			return &cke.Error{Code: cke.CodeConfig, What: "read password_file of the store", Err: err, Unchanged: true}
-		}
-		cfg.Password = strings.TrimRight(string(b), "\r\n")
-	}
-	var err error
-	cfg.TLS, err = c.TLS.config()
-	return err
-}
-
-// config is nil for the zero value: the system's authorities then decide about https endpoints.
-func (t TLS) config() (*tls.Config, error) {
-	if t == (TLS{}) {
-		return nil, nil
-	}
-	faulty := func(what string, err error) error {
-		return &cke.Error{Code: cke.CodeConfig, What: "store tls: " + what, Err: err, Unchanged: true}
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		b, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, faulty("read ca_file", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(b) {
-			return nil, faulty("no certificate in ca_file "+t.CAFile, nil)
-		}
-	}
-	if t.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, faulty("load cert_file and key_file", err)
-		}
-		cfg.Certificates = []tls.Certificate{cert}
-	}
-	return cfg, nil
 }
 
 // Close ends every watch and every term, lets others lead at once, and disconnects. What the caller does on nodes in

@@ -79,6 +79,10 @@ func (b *bucket) Create(ctx context.Context, name string, c backup.Content) erro
 }
 
 func (b *bucket) upload(ctx context.Context, name string, c backup.Content) error {
+	// The condition on the upload is what counts; asking first spares an upload in vain.
+	if there, err := b.b.Exists(ctx, name); err == nil && there {
+		return fmt.Errorf("%s: %w", name, backup.ErrExists)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	src, err := c.Open(ctx)
@@ -100,7 +104,7 @@ func (b *bucket) upload(ctx context.Context, name string, c backup.Content) erro
 	switch {
 	case err == nil:
 		return nil
-	case gcerrors.Code(err) == gcerrors.FailedPrecondition || gcerrors.Code(errors.Unwrap(err)) == gcerrors.FailedPrecondition || taken(err):
+	case taken(err):
 		return fmt.Errorf("%s: %w", name, backup.ErrExists)
 	}
 	return fmt.Errorf("upload %s: %w", name, err)

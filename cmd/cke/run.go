@@ -24,6 +24,9 @@ const retryEvery = time.Second
 // run works until a signal ends it. Nothing in the configuration, the store or the key file makes it end: it waits and
 // says for what.
 func run(o options, explicit bool, log *slog.Logger) error {
+	if err := stopAtOnce(); err != nil {
+		return err
+	}
 	well.Go(func(ctx context.Context) error {
 		p := &process{log: log, waits: newWaiting(log)}
 		go p.waits.watchdog(ctx)
@@ -51,6 +54,15 @@ func run(o options, explicit bool, log *slog.Logger) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// stopAtOnce makes well act on a signal without the five seconds that it leaves servers behind a load balancer.
+func stopAtOnce() error {
+	const delay = "CANCELLATION_DELAY_SECONDS"
+	if _, set := os.LookupEnv(delay); set {
+		return nil
+	}
+	return os.Setenv(delay, "0")
 }
 
 // configured waits for a configuration that can be used.

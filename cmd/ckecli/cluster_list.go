@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"cke"
 	"cke/cmd/ckecli/internal/term"
@@ -42,6 +44,9 @@ func newClusterListCommand(a *app) *cobra.Command {
 	}
 }
 
+// readersAtOnce is how many clusters are read side by side.
+const readersAtOnce = 16
+
 func runList(ctx context.Context, a *app, s interface {
 	specs
 	tellings
@@ -50,17 +55,21 @@ func runList(ctx context.Context, a *app, s interface {
 	if err != nil {
 		return err
 	}
-	all := []listed{}
-	for _, name := range names {
-		l, err := listCluster(ctx, s, name)
-		if errors.Is(err, cke.ErrNotFound) {
-			continue // deleted meanwhile
-		}
-		if err != nil {
+	all := make([]listed, len(names))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(readersAtOnce)
+	for i, name := range names {
+		g.Go(func() (err error) {
+			if all[i], err = listCluster(gctx, s, name); errors.Is(err, cke.ErrNotFound) {
+				return nil // deleted meanwhile
+			}
 			return err
-		}
-		all = append(all, l)
+		})
 	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(l listed) bool { return l.Name == "" })
 	return a.show(view{data: all, names: names, table: func(w io.Writer, colour, wide bool) error {
 		if len(all) == 0 {
 			fmt.Fprintln(a.stderr, "There is no cluster yet. Declare one with: ckecli cluster set FILE")

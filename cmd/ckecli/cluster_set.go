@@ -51,7 +51,7 @@ makes no new revision. Ctrl-C stops following; the work goes on.`,
 // runSet stores a cluster file and follows the work that it leads to.
 func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	begun := a.now()
-	c, data, err := a.readCluster(file)
+	c, data, err := a.readCluster(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -150,8 +150,8 @@ func readyLine(s cke.Status, took time.Duration) string {
 }
 
 // readCluster reads and checks a cluster file; "-" is standard input. Warnings are told.
-func (a *app) readCluster(file string) (cke.Cluster, []byte, error) {
-	data, err := a.readFile(file)
+func (a *app) readCluster(ctx context.Context, file string) (cke.Cluster, []byte, error) {
+	data, err := a.readFile(ctx, file)
 	if err != nil {
 		return cke.Cluster{}, nil, err
 	}
@@ -176,7 +176,8 @@ func fileName(file string) string {
 // maxFile bounds what is read from a file or standard input, in bytes.
 const maxFile = 1 << 20
 
-func (a *app) readFile(file string) ([]byte, error) {
+// readFile reads a file, or standard input for "-". Reading what a person types ends with ctx, too.
+func (a *app) readFile(ctx context.Context, file string) ([]byte, error) {
 	in := a.stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -186,7 +187,18 @@ func (a *app) readFile(file string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	var data []byte
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		data, err = io.ReadAll(io.LimitReader(in, maxFile+1))
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	switch {
 	case err != nil:
 		return nil, &cke.Error{Code: cke.CodeConfig, What: "cannot read " + fileName(file), Unchanged: true, Err: plainError(err)}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -14,7 +15,7 @@ func newClusterValidateCommand(a *app) *cobra.Command {
 		Use:   "validate FILE|-",
 		Short: "Check a cluster file; needs no store and changes nothing",
 		Args:  arguments(1, 1),
-		RunE:  func(_ *cobra.Command, args []string) error { return runValidate(a, args[0]) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return runValidate(cmd.Context(), a, args[0]) },
 	}
 }
 
@@ -26,8 +27,8 @@ type validated struct {
 	Version string `json:"version"`
 }
 
-func runValidate(a *app, file string) error {
-	c, _, err := a.readCluster(file)
+func runValidate(ctx context.Context, a *app, file string) error {
+	c, _, err := a.readCluster(ctx, file)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func failureOf(ctx context.Context, err error) failure {
 		return failure{exit: exitInterrupted, code: "interrupted", message: "Detached: " + detached.state, try: detached.how, note: true}
 	case timedOut:
 		return failure{exit: exitTimedOut, code: "timeout", message: "no answer within the time that --timeout allows"}
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case ctx.Err() != nil && (!errors.As(err, &coded) || coded.Code == cke.CodeStore):
 		return failure{exit: exitInterrupted, code: "interrupted", message: "Interrupted.", note: true}
 	case errors.As(err, &coded):
 		f := codedFailure(coded, err)

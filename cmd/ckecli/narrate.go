@@ -237,25 +237,25 @@ func (n *narrator) tick() {
 		return
 	}
 	n.still = n.now()
-	for _, line := range n.liveLines() {
+	for _, line := range n.liveLines(stillEvery / 2) {
 		n.out.Print(line)
 	}
 }
 
 func (n *narrator) redraw() {
 	if n.out.Terminal() {
-		n.out.Show(n.liveLines()...)
+		n.out.Show(n.liveLines(0)...)
 	}
 }
 
-// liveLines are the steps under way: those of one name in one line.
-func (n *narrator) liveLines() []string {
+// liveLines are the steps that have been under way for so long: those of one name in one line.
+func (n *narrator) liveLines(least time.Duration) []string {
 	var all []string
 	for _, r := range n.running() {
 		var names []string
 		nodes, since, progress := map[string][]string{}, map[string]time.Time{}, map[string]string{}
 		for _, s := range r.Steps {
-			if !s.EndedAt.IsZero() {
+			if !s.EndedAt.IsZero() || n.now().Sub(s.StartedAt) < least {
 				continue
 			}
 			if since[s.Name].IsZero() {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 )
@@ -82,37 +85,80 @@ func writeJSON(w io.Writer, data any) error {
 	return enc.Encode(data)
 }
 
-// writeYAML writes data as writeJSON does, in block style: names, order and units are those of the JSON.
+// writeYAML writes data as writeJSON does: names, order and units are those of the JSON.
 func writeYAML(w io.Writer, data any) error {
 	b, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil { // JSON is YAML in flow style
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	doc, err := yamlNode(d)
+	if err != nil {
 		return fmt.Errorf("write YAML: %w", err)
 	}
-	blockStyle(&doc)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
-	if err := enc.Encode(&doc); err != nil {
+	if err := enc.Encode(doc); err != nil {
 		return err
 	}
 	return enc.Close()
 }
 
-func blockStyle(n *yaml.Node) {
-	if n.Kind != yaml.ScalarNode {
-		n.Style = 0
-	} else if n.Tag == "!!str" {
-		n.Style = 0 // quoted by the encoder where it must be
+// yamlNode reads one JSON value. Through a map the order of fields would be lost; as YAML, which JSON almost is, some
+// characters could not be read.
+func yamlNode(d *json.Decoder) (*yaml.Node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range n.Content {
-		blockStyle(c)
+	scalar := func(tag, value string) (*yaml.Node, error) {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}, nil
 	}
-	if len(n.Content) == 0 && n.Kind != yaml.ScalarNode {
-		n.Style = yaml.FlowStyle
+	switch t := token.(type) {
+	case json.Delim:
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		if t == '[' {
+			n.Kind = yaml.SequenceNode
+		}
+		for d.More() {
+			child, err := yamlNode(d) // of an object: its name, then its value
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, child)
+		}
+		if len(n.Content) == 0 {
+			n.Style = yaml.FlowStyle
+		}
+		_, err := d.Token()
+		return n, err
+	case string:
+		n, err := scalar("!!str", t)
+		if !plainBlock(t) {
+			n.Style = yaml.DoubleQuotedStyle
+		}
+		return n, err
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: t.String()}, nil
+	case bool:
+		return scalar("!!bool", strconv.FormatBool(t))
 	}
+	return scalar("!!null", "null")
+}
+
+// plainBlock reports whether the encoder may choose the style. As a block it loses line ends at the beginning of a text, and
+// it does not quote "<<", which means something in YAML.
+func plainBlock(s string) bool {
+	switch {
+	case s == "<<":
+		return false
+	case !strings.Contains(s, "\n"):
+		return true
+	case strings.ContainsAny(s[:1], " \t\n"):
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) })
 }
 
 func lines(all []string) string {

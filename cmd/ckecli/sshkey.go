@@ -89,7 +89,7 @@ func runSSHKeySet(ctx context.Context, a *app, s interface {
 	sshKeys
 	specs
 }, file, node string) error {
-	pem, err := a.readFile(file)
+	pem, err := a.readFile(ctx, file)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,151 @@
+package backup
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"cke"
+)
+
+// hourly makes a lineage with a full every hour up to now, ten revisions apart, and a delta after each.
+func hourly(n int, now time.Time) Lineage {
+	l := Lineage{Name: "l"}
+	st := Stream{Stream: 11, First: 11}
+	for i := range n {
+		at := now.Add(time.Duration(i-n+1) * time.Hour)
+		l.Fulls = append(l.Fulls, Entry{Place: FullPlace("c", "l", int64(10*i+10), at)})
+		st.Deltas = append(st.Deltas, Entry{Place: DeltaPlace("c", "l", 11, int64(i), int64(10*i+11))})
+	}
+	st.Last = int64(10*n + 10)
+	l.Streams = []Stream{st}
+	return l
+}
+
+func kept(p PrunePlan) (fulls []string) {
+	for _, k := range p.Keep {
+		fulls = append(fulls, fmt.Sprintf("%s (%s)", k.Full.Time.Format("02 15h"), strings.Join(k.Reasons, ", ")))
+	}
+	return fulls
+}
+
+func TestPlanPrune_Rules(t *testing.T) {
+	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
+	l := hourly(24*60, now)
+	plan := PlanPrune([]Lineage{l}, nil, cke.Retention{Last: 3, Hourly: 6, Daily: 3, Weekly: 2, Monthly: 2}, now)
+	want := []string{
+		"31 23h (monthly 2026-10)",
+		"08 23h (daily 2026-11-08, weekly 2026 week 45)",
+		"09 23h (daily 2026-11-09)",
+		"10 00h (hourly 2026-11-10 00)",
+		"10 01h (hourly 2026-11-10 01)",
+		"10 02h (hourly 2026-11-10 02)",
+		"10 03h (last, hourly 2026-11-10 03)",
+		"10 04h (last, hourly 2026-11-10 04)",
+		"10 05h (last, hourly 2026-11-10 05, daily 2026-11-10, weekly 2026 week 46, monthly 2026-11, newest of its lineage)",
+	}
+	if got := kept(plan); !slices.Equal(got, want) {
+		t.Errorf("kept\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	deltas := 0
+	for _, d := range plan.Delete {
+		if strings.Contains(d.Name, "/delta/") {
+			deltas++
+		}
+	}
+	if deltas != len(l.Fulls)-3 {
+		t.Errorf("%d of %d deltas are deleted", deltas, len(l.Fulls))
+	}
+}
+
+func TestPlanPrune_ZeroRetentionDeletesNothing(t *testing.T) {
+	now := time.Now()
+	if plan := PlanPrune([]Lineage{hourly(50, now)}, nil, cke.Retention{}, now); len(plan.Delete) != 0 {
+		t.Errorf("%d objects", len(plan.Delete))
+	}
+}
+
+func TestPlanPrune_ClockInTheFutureDoesNotPushRealBackupsOut(t *testing.T) {
+	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
+	l := hourly(10, now)
+	for i := range 3 {
+		l.Fulls = append(l.Fulls, Entry{Place: FullPlace("c", "l", int64(200+i), now.AddDate(10, 0, i))})
+	}
+	plan := PlanPrune([]Lineage{l}, nil, cke.Retention{Last: 2}, now)
+	if got := kept(plan); len(got) != 5 {
+		t.Errorf("%q", got)
+	}
+}
+
+// Whatever the policy: what stays can be restored, the newest stays, and pruning again deletes nothing more.
+func TestPlanPrune_NeverBreaksWhatItKeeps(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
+		r := cke.Retention{
+			Last: rapid.IntRange(0, 5).Draw(rt, "last"), Hourly: rapid.IntRange(0, 30).Draw(rt, "hourly"),
+			Daily: rapid.IntRange(0, 9).Draw(rt, "daily"), Weekly: rapid.IntRange(0, 4).Draw(rt, "weekly"), Monthly: rapid.IntRange(0, 3).Draw(rt, "monthly"),
+		}
+		l := hourly(rapid.IntRange(1, 200).Draw(rt, "fulls"), now)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		l.Fulls = slices.DeleteFunc(l.Fulls, func(e Entry) bool { return e.Revision > 10 && rng.IntN(3) == 0 })
+		v := &Verified{Full: l.Fulls[rng.IntN(len(l.Fulls))].ID()}
+		for _, f := range l.Fulls {
+			if f.ID() == v.Full {
+				v.Revision = f.Revision + rng.Int64N(30)
+			}
+		}
+		v.Revision = min(v.Revision, l.Streams[0].Last)
+		plan := PlanPrune([]Lineage{l}, map[string]*Verified{"l": v}, r, now)
+		gone := map[string]bool{}
+		for _, d := range plan.Delete {
+			gone[d.Name] = true
+		}
+		after := Lineage{Name: "l"}
+		for _, f := range l.Fulls {
+			if !gone[f.Name()] {
+				after.Fulls = append(after.Fulls, f)
+			}
+		}
+		var left []Entry
+		for _, d := range l.Streams[0].Deltas {
+			if !gone[d.Name()] {
+				left = append(left, d)
+			}
+		}
+		if len(left) > 0 {
+			after.Streams = runs(left)
+			for i := range after.Streams {
+				st := &after.Streams[i]
+				st.Last = st.Deltas[len(st.Deltas)-1].Revision + 9
+			}
+			after.Streams[len(after.Streams)-1].Last = l.Streams[0].Last
+		}
+		reach := func(full string) int64 {
+			for _, c := range after.Chains() {
+				if c.Full.ID() == full {
+					return c.Last
+				}
+			}
+			return 0
+		}
+		if got := reach(v.Full); got < v.Revision {
+			rt.Errorf("what was verified reaches %d, needs %d", got, v.Revision)
+		}
+		for _, k := range plan.Keep {
+			if got := reach(k.Full.ID()); k.PointInTime && got != l.Streams[0].Last {
+				rt.Errorf("%s reaches %d, needs %d", k.Full.ID(), got, l.Streams[0].Last)
+			}
+		}
+		if newest := l.Fulls[len(l.Fulls)-1]; gone[newest.Name()] {
+			rt.Errorf("the newest full is deleted")
+		}
+		if again := PlanPrune([]Lineage{after}, map[string]*Verified{"l": v}, r, now); len(again.Delete) > 0 {
+			rt.Errorf("pruning again deletes %v", again.Delete)
+		}
+	})
+}

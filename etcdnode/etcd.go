@@ -1,0 +1,91 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"cke"
+)
+
+// Endpoint implements cke.Etcd.
+func (f *Fleet) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	e, err := f.member(url)
+	if err != nil {
+		return cke.EndpointStatus{URL: url, Problem: err.Error()}
+	}
+	e.touch()
+	return e.ask(ctx, false).status
+}
+
+// Members implements cke.Etcd.
+func (f *Fleet) Members(ctx context.Context, url string) (clusterID string, members []cke.Member, err error) {
+	err = f.call(ctx, url, "member list", func(ctx context.Context, conn *grpc.ClientConn) error {
+		resp, err := pb.NewClusterClient(conn).MemberList(ctx, &pb.MemberListRequest{Linearizable: true})
+		if err != nil {
+			return err
+		}
+		clusterID, members = hexID(resp.GetHeader().GetClusterId()), membersOf(resp.Members)
+		return nil
+	})
+	return clusterID, members, err
+}
+
+// ProveWrite implements cke.Etcd: a lease that is granted and revoked goes through raft twice and touches no key.
+func (f *Fleet) ProveWrite(ctx context.Context, url string) error {
+	if err := f.guard(); err != nil {
+		return err
+	}
+	return f.call(ctx, url, "lease", func(ctx context.Context, conn *grpc.ClientConn) error {
+		leases := pb.NewLeaseClient(conn)
+		granted, err := leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(2 * ProposalLimit / time.Second)})
+		if err != nil {
+			return err
+		}
+		_, err = leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: granted.ID})
+		return err
+	})
+}
+
+// call asks one member for something that goes through raft.
+func (f *Fleet) call(ctx context.Context, url, what string, ask func(context.Context, *grpc.ClientConn) error) error {
+	return f.callWithin(ctx, ProposalLimit, url, what, ask)
+}
+
+// callWithin asks once: what a time-out means is the caller's to find out.
+func (f *Fleet) callWithin(ctx context.Context, limit time.Duration, url, what string, ask func(context.Context, *grpc.ClientConn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	e, err := f.member(url)
+	if err != nil {
+		return err
+	}
+	e.touch()
+	conn, err := e.acquire()
+	if err == nil {
+		defer e.release(conn)
+		err = ask(ctx, conn.ClientConn)
+	}
+	if err == nil {
+		return nil
+	}
+	if status.Code(err) == codes.DeadlineExceeded {
+		e.drop(conn)
+	}
+	return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s through %s failed", what, url), Err: errors.New(said(err, limit))}
+}
+
+// hexID writes an id as etcdctl does; "" for none.
+func hexID(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return strconv.FormatUint(id, 16)
+}

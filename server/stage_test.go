@@ -1,0 +1,469 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+)
+
+// stage is one cluster with a store and nodes that behave as told, in virtual time. What is seen on it is a scene, which
+// operations change.
+type stage struct {
+	t  *testing.T
+	mu sync.Mutex // guards all below
+
+	scene  *scene
+	gone   bool // the cluster is no longer in the store
+	number int64
+	// leading is the present term; what other terms write is refused.
+	leading  *stageTerm
+	records  []cke.Record
+	statuses []cke.Status // every one that was stored, as it was
+	looks    []time.Time  // when the cluster was looked at
+	calls    []string     // on nodes, as "start n1"
+	retries  int
+	open     int // connections to nodes that were not closed
+
+	// do is asked before a call on a node has its effect; nil: all succeeds.
+	do func(ctx context.Context, call, node string) error
+	// storeDo is asked before a call to the store is answered; nil: all succeeds.
+	storeDo func(ctx context.Context, call string) error
+	// look is asked before each look.
+	look func()
+}
+
+// onStage runs a test in virtual time.
+func onStage(t *testing.T, s *scene, f func(g *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(&stage{t: t, scene: s}) })
+}
+
+// hang waits for the end of ctx.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// change changes something on the stage under its lock.
+func (g *stage) change(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
+// pass lets time pass and everything settle.
+func (g *stage) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// status is what was stored last.
+func (g *stage) status() cke.Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.statuses) == 0 {
+		return cke.Status{}
+	}
+	return g.statuses[len(g.statuses)-1]
+}
+
+// told is the history in a line for each record: "1 start-members completed".
+func (g *stage) told() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []string
+	for _, r := range g.records {
+		all = append(all, fmt.Sprintf("%d %s %s", r.ID, r.Operation, r.State))
+	}
+	return all
+}
+
+func (g *stage) called() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.calls)
+}
+
+func (g *stage) looked() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.looks)
+}
+
+func (g *stage) stored() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.statuses)
+}
+
+// condition is "Status Reason" of a stored condition.
+func condition(s cke.Status, t cke.ConditionType) string {
+	c, _ := s.Condition(t)
+	return fmt.Sprintf("%s %s", c.Status, c.Reason)
+}
+
+// stageTerm is a term of the stage's store.
+type stageTerm struct {
+	*stage
+	cke.Ledger // what operations of these tests do not ask for
+	number     int64
+	ctx        context.Context
+	end        context.CancelCauseFunc
+	changed    chan struct{}
+	since      time.Time
+
+	resign, resigned bool
+}
+
+var _ server.Term = (*stageTerm)(nil)
+
+// elect begins a term; the one before has ended.
+func (g *stage) elect() *stageTerm {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.number++
+	t := &stageTerm{stage: g, number: g.number, changed: make(chan struct{}, 1), since: time.Now().UTC()}
+	t.ctx, t.end = context.WithCancelCause(context.Background())
+	if g.leading != nil {
+		g.leading.end(cke.ErrDeposed)
+	}
+	g.leading = t
+	return t
+}
+
+func (t *stageTerm) ask(ctx context.Context, call string) error {
+	t.mu.Lock()
+	do := t.storeDo
+	t.mu.Unlock()
+	if do != nil {
+		if err := do(ctx, call); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// write is a fenced transaction.
+func (t *stageTerm) write(ctx context.Context, call string, f func()) error {
+	if err := t.ask(ctx, call); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leading != t || t.ctx.Err() != nil {
+		return cke.ErrDeposed
+	}
+	f()
+	return nil
+}
+
+func (t *stageTerm) Spec(ctx context.Context) (cke.Spec, error) {
+	if err := t.ask(ctx, "spec"); err != nil {
+		return cke.Spec{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.gone {
+		return cke.Spec{}, cke.ErrNotFound
+	}
+	s := cke.Spec{Cluster: t.scene.Spec, Generation: t.scene.Generation}
+	s.Cluster.Nodes = slices.Clone(s.Cluster.Nodes)
+	if t.scene.Deleting {
+		s.DeleteRequestedAt = noon
+	}
+	return s, nil
+}
+
+func (t *stageTerm) Identity(ctx context.Context) (cke.Identity, error) {
+	var id cke.Identity
+	err := t.write(ctx, "identity", func() {
+		id = t.scene.Identity
+		id.Joins = slices.Clone(id.Joins)
+	})
+	return id, err
+}
+
+func (t *stageTerm) FinishDelete(ctx context.Context) error {
+	err := t.write(ctx, "finish-delete", func() { t.gone, t.statuses, t.records = true, nil, nil })
+	if err == nil {
+		t.end(fmt.Errorf("the cluster was deleted: %w", cke.ErrDeposed))
+	}
+	return err
+}
+
+func (t *stageTerm) Status(ctx context.Context) (cke.Status, error) {
+	if err := t.ask(ctx, "status"); err != nil {
+		return cke.Status{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.statuses) == 0 {
+		return cke.Status{}, cke.ErrNotFound
+	}
+	return t.statuses[len(t.statuses)-1], nil
+}
+
+func (t *stageTerm) PutStatus(ctx context.Context, s cke.Status) error {
+	return t.write(ctx, "put-status", func() { t.statuses = append(t.statuses, s) })
+}
+
+func (t *stageTerm) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
+	err := t.write(ctx, "append-record", func() {
+		r.ID = int64(len(t.records) + 1)
+		t.records = append(t.records, r)
+	})
+	return r, err
+}
+
+func (t *stageTerm) PutRecord(ctx context.Context, r cke.Record) error {
+	return t.write(ctx, "put-record "+string(r.State), func() { t.records[r.ID-1] = r })
+}
+
+func (t *stageTerm) InterruptRunning(ctx context.Context) error {
+	return t.write(ctx, "interrupt-running", func() {
+		for i := range t.records {
+			if r := &t.records[i]; r.State == cke.RecordRunning && r.Term < t.number {
+				r.State = cke.RecordInterrupted
+			}
+		}
+	})
+}
+
+func (t *stageTerm) Context() context.Context { return t.ctx }
+
+func (t *stageTerm) Leader() cke.Leader {
+	return cke.Leader{Host: fmt.Sprintf("boot-%d", t.number), Term: t.number, Since: t.since}
+}
+
+func (t *stageTerm) Changed() <-chan struct{} { return t.changed }
+
+// wake is what the store does after a change.
+func (t *stageTerm) wake() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (t *stageTerm) ResignRequested() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resign
+}
+
+func (t *stageTerm) Resign(ctx context.Context) error {
+	t.end(fmt.Errorf("resigned: %w", cke.ErrDeposed))
+	t.change(func() { t.resigned = true })
+	return t.ask(ctx, "resign")
+}
+
+// stageNodes is access to the stage's nodes.
+type stageNodes struct {
+	*stage
+	cke.Etcd
+	changed chan struct{}
+	closed  bool
+}
+
+var _ server.Nodes = (*stageNodes)(nil)
+
+func (g *stage) connect() *stageNodes {
+	g.change(func() { g.open++ })
+	return &stageNodes{stage: g, changed: make(chan struct{}, 1)}
+}
+
+func (n *stageNodes) Close() {
+	n.change(func() {
+		if !n.closed {
+			n.closed = true
+			n.open--
+		}
+	})
+}
+
+func (n *stageNodes) Update(cke.Cluster, cke.Identity) {}
+
+func (n *stageNodes) Observe(context.Context) cke.Observation {
+	n.mu.Lock()
+	look := n.look
+	n.mu.Unlock()
+	if look != nil {
+		look()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.looks = append(n.looks, time.Now())
+	o := n.scene.Seen
+	o.ObservedAt = time.Now().UTC()
+	o.Nodes = slices.Clone(o.Nodes)
+	for i := range o.Nodes {
+		o.Nodes[i].Containers = slices.Clone(o.Nodes[i].Containers)
+		o.Nodes[i].Volumes = slices.Clone(o.Nodes[i].Volumes)
+	}
+	o.Etcd.Endpoints, o.Etcd.Members = slices.Clone(o.Etcd.Endpoints), slices.Clone(o.Etcd.Members)
+	return o
+}
+
+func (n *stageNodes) Changed() <-chan struct{} { return n.changed }
+
+// wake is what a node does after an event.
+func (n *stageNodes) wake() {
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (n *stageNodes) Retry() { n.change(func() { n.retries++ }) }
+
+func (n *stageNodes) Endpoint(_ context.Context, url string) cke.EndpointStatus {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.scene.Seen.Etcd.Endpoints {
+		if e.URL == url {
+			return e
+		}
+	}
+	return cke.EndpointStatus{URL: url, Problem: "nobody there"}
+}
+
+func (n *stageNodes) Machine(node cke.Node) cke.Machine {
+	return stageMachine{stage: n.stage, name: node.Name()}
+}
+
+// stageMachine is a node of the stage.
+type stageMachine struct {
+	*stage
+	cke.Machine
+	name string
+}
+
+// call has an effect on the node, unless the stage says otherwise.
+func (m stageMachine) call(ctx context.Context, call string, effect func(i int)) error {
+	m.mu.Lock()
+	do := m.do
+	m.calls = append(m.calls, call+" "+m.name)
+	m.mu.Unlock()
+	if do != nil {
+		if err := do(ctx, call, m.name); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	effect(slices.IndexFunc(m.scene.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Node.Name() == m.name }) + 1)
+	return nil
+}
+
+func (m stageMachine) Container(_ context.Context, j cke.Join) (cke.Container, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.scene.Seen.Nodes {
+		if c, there := n.Of(j.ID); there {
+			return c, nil
+		}
+	}
+	return cke.Container{}, cke.ErrNotFound
+}
+
+func (m stageMachine) EnsureContainer(context.Context, cke.MemberSpec) error { return nil }
+
+func (m stageMachine) Data(context.Context, cke.Join) (cke.DataState, error) {
+	return cke.DataPresent, nil
+}
+
+func (m stageMachine) StartContainer(ctx context.Context, _ cke.Join) error {
+	return m.call(ctx, "start", func(i int) { m.scene.started(i) })
+}
+
+func (m stageMachine) StopContainer(ctx context.Context, _ cke.Join, _ time.Duration) error {
+	return m.call(ctx, "stop", func(i int) { m.scene.stopped(i) })
+}
+
+func (m stageMachine) RemoveContainer(ctx context.Context, _ cke.Join) error {
+	return m.call(ctx, "remove", func(i int) { m.scene.node(i).Containers = nil })
+}
+
+// started lets a member run and serve.
+func (s *scene) started(i int) {
+	c := s.container(i)
+	c.State, c.Data = cke.ContainerRunning, cke.DataUnknown
+	j := s.join(i)
+	*s.endpoint(i) = cke.EndpointStatus{Join: j.ID, URL: j.ClientURL(), Serializable: true, Linearizable: true, ClusterID: "c1", MemberID: j.MemberID, LeaderID: "m1"}
+}
+
+// performance is a loop that runs on a stage.
+type performance struct {
+	*stage
+	term  *stageTerm
+	nodes *stageNodes
+	stop  context.CancelFunc // what a signal does
+	ended chan struct{}
+	err   error
+}
+
+// probe is the longest time between two looks, as in the daemon.
+const probe = 5 * time.Second
+
+// perform starts a loop in a new term.
+func (g *stage) perform() *performance { return g.performEvery(probe) }
+
+func (g *stage) performEvery(probe time.Duration) *performance {
+	p := &performance{stage: g, term: g.elect(), nodes: g.connect(), ended: make(chan struct{})}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	p.stop = func() { cancel(context.Canceled) }
+	context.AfterFunc(p.term.ctx, func() { cancel(context.Cause(p.term.ctx)) })
+	log := slog.New(slog.NewTextHandler(g.t.Output(), nil))
+	loop := &server.Loop{
+		Term: p.term, Observer: p.nodes, Probe: probe, Now: time.Now, Log: log,
+		Env: op.Env{Cluster: "demo", Machines: p.nodes, Etcd: p.nodes, Ledger: p.term, Now: time.Now, Pause: pause, Log: log},
+	}
+	go func() {
+		defer close(p.ended)
+		p.err = loop.Run(ctx)
+		p.nodes.Close()
+	}()
+	synctest.Wait()
+	return p
+}
+
+// over ends the loop, if it runs, and returns what it ended with.
+func (p *performance) over() error {
+	p.stop()
+	<-p.ended
+	return p.err
+}
+
+// runs reports whether the loop has not ended.
+func (p *performance) runs() bool {
+	synctest.Wait()
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
