@@ -20,7 +20,7 @@ type FullWriter struct {
 	raw, body *os.File
 	seal      *sealer
 	check     *digestGuard
-	failed    error
+	fan       *fanout
 }
 
 // NewFullWriter makes the two files; raw == "": the snapshot is in a file already.
@@ -37,26 +37,32 @@ func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter,
 	if w.seal, err = newSealer(w.body, recipients, runtime.GOMAXPROCS(0)); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
+	to := []io.Writer{w.check, w.seal}
+	if w.raw != nil {
+		to[0] = io.MultiWriter(w.raw, w.check)
+	}
+	w.fan = newFanout(to...)
 	return w, nil
 }
 
-func (w *FullWriter) Write(p []byte) (int, error) {
-	if w.raw != nil {
-		if n, err := w.raw.Write(p); err != nil {
-			return n, err
-		}
+// Write takes the next bytes of the snapshot.
+func (w *FullWriter) Write(p []byte) (int, error) { return w.fan.Write(p) }
+
+// end completes the stream and checks that it was whole.
+func (w *FullWriter) end() error {
+	if err := w.fan.Close(); err != nil {
+		return err
 	}
-	w.check.Write(p)
-	return w.seal.Write(p)
+	if err := w.check.done(); err != nil {
+		return err
+	}
+	return w.seal.Close()
 }
 
 // Seal completes the full. It refuses a snapshot that does not end with its own digest: one that was cut short anywhere.
 // h brings place and writer; Place.Revision 0 is filled in from the snapshot.
 func (w *FullWriter) Seal(h Header) (Content, Header, error) {
-	if err := w.check.done(); err != nil {
-		return Content{}, h, err
-	}
-	if err := w.seal.Close(); err != nil {
+	if err := w.end(); err != nil {
 		return Content{}, h, err
 	}
 	info, err := InspectSnapshot(w.raw.Name())
@@ -82,6 +88,9 @@ func (w *FullWriter) describe(h Header, info SnapshotInfo) (Content, Header, err
 // Close lets go of the files; the content given out by Seal stays readable until they are removed.
 func (w *FullWriter) Close() error {
 	var err error
+	if w.fan != nil {
+		err = w.fan.Close()
+	}
 	for _, f := range []*os.File{w.raw, w.body} {
 		if f != nil {
 			err = errors.Join(err, f.Close())
@@ -109,10 +118,7 @@ func SealFull(ctx context.Context, snapshot, body string, h Header, recipients [
 	if _, err := io.CopyBuffer(onlyWriter{w}, &contextReader{ctx, src}, make([]byte, 256<<10)); err != nil {
 		return Content{}, h, fmt.Errorf("read %s: %w", snapshot, err)
 	}
-	if err := w.check.done(); err != nil {
-		return Content{}, h, err
-	}
-	if err := w.seal.Close(); err != nil {
+	if err := w.end(); err != nil {
 		return Content{}, h, err
 	}
 	return w.describe(h, info)
@@ -127,19 +133,20 @@ type digestGuard struct {
 
 func newDigestGuard() *digestGuard { return &digestGuard{h: sha256.New()} }
 
-func (g *digestGuard) Write(p []byte) {
+func (g *digestGuard) Write(p []byte) (int, error) {
 	g.size += int64(len(p))
 	if len(p) >= sha256.Size {
 		g.h.Write(g.tail)
 		g.h.Write(p[:len(p)-sha256.Size])
 		g.tail = append(g.tail[:0], p[len(p)-sha256.Size:]...)
-		return
+		return len(p), nil
 	}
 	g.tail = append(g.tail, p...)
 	if over := len(g.tail) - sha256.Size; over > 0 {
 		g.h.Write(g.tail[:over])
 		g.tail = append(g.tail[:0], g.tail[over:]...)
 	}
+	return len(p), nil
 }
 
 func (g *digestGuard) done() error {

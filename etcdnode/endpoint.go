@@ -99,66 +99,79 @@ func (e *endpoint) touch() {
 // close ends all connections, used or not, and returns when nothing of them is left.
 func (e *endpoint) close() {
 	e.mu.Lock()
-	e.closed = true
-	for c := range e.open {
-		e.closeConn(c)
-	}
+	e.closed, e.conn = true, nil
+	open := e.open
+	e.open = nil
 	e.mu.Unlock()
+	for c := range open {
+		c.end()
+	}
 	if w := e.watch.Load(); w != nil {
 		w.close()
 	}
 	e.wg.Wait()
 }
 
-// closeConn closes a connection. e.mu is held.
-func (e *endpoint) closeConn(c *memberConn) {
-	delete(e.open, c)
+// end closes a connection; nil: none is to be closed. It is never called with endpoint.mu held: a handshake under way
+// takes that.
+func (c *memberConn) end() {
+	if c != nil {
+		c.Close()
+	}
+}
+
+// retire gives a connection up, and returns it if it is to be closed now. e.mu is held.
+func (e *endpoint) retire(c *memberConn) *memberConn {
 	if e.conn == c {
 		e.conn = nil
 	}
-	c.Close()
+	if c == nil || c.users > 0 || !e.open[c] {
+		return nil
+	}
+	delete(e.open, c)
+	return c
 }
 
 // drop gives a connection up; nil: whichever there is.
 func (e *endpoint) drop(c *memberConn) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	if c == nil {
 		c = e.conn
 	}
-	if c == nil {
-		return
-	}
-	if e.conn == c {
-		e.conn = nil
-	}
-	if c.users == 0 && e.open[c] {
-		e.closeConn(c)
-	}
+	c = e.retire(c)
+	e.mu.Unlock()
+	c.end()
 }
 
 // release ends a use.
 func (e *endpoint) release(c *memberConn) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	c.users--
-	if c.users == 0 && c != e.conn && e.open[c] {
-		e.closeConn(c)
+	if c == e.conn {
+		c = nil
 	}
+	c = e.retire(c)
+	e.mu.Unlock()
+	c.end()
 }
 
 // acquire returns the kept connection, or makes one; release it after use. It does not wait: the first question does.
 func (e *endpoint) acquire() (*memberConn, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	var old *memberConn
+	if c := e.conn; c != nil && time.Since(c.made) > endpointAge {
+		old = e.retire(c)
+	}
+	c, err := e.take()
+	e.mu.Unlock()
+	old.end()
+	return c, err
+}
+
+// take is acquire with e.mu held.
+func (e *endpoint) take() (*memberConn, error) {
 	if e.closed {
 		return nil, errClosed
-	}
-	if c := e.conn; c != nil && time.Since(c.made) > endpointAge {
-		e.conn = nil
-		if c.users == 0 {
-			e.closeConn(c)
-		}
 	}
 	if e.conn == nil {
 		conn, err := e.dial()

@@ -275,3 +275,26 @@ func TestAlarmsIn(t *testing.T) {
 		}
 	}
 }
+
+func TestEndpoint_WhatIsUnderWayOutlivesALookThatLosesPatience(t *testing.T) {
+	t.Parallel()
+	ca := NewTestCA(t)
+	m, f := newFakeEtcd(t, ca.TLS("server", "127.0.0.1")), etcdFleet(t, ca)
+	m.set(func() { m.noQuorum = true })
+	done := make(chan error, 1)
+	go func() { done <- f.ProveWrite(t.Context(), m.url()) }()
+	m.await("grant")
+	m.set(func() { m.silent = true })
+	if e := f.Endpoint(t.Context(), m.url()); e.Problem != "no answer in 1s" {
+		t.Fatalf("%+v", e)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("cut off: %v", err)
+	default:
+	}
+	f.Close() // ends it all the same
+	if err := <-done; err == nil {
+		t.Error("it succeeded without a quorum")
+	}
+}

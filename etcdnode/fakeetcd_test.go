@@ -27,6 +27,7 @@ type fakeEtcd struct {
 	done    chan struct{}
 
 	mu        sync.Mutex
+	news      *sync.Cond // of asked
 	tls       *tls.Config
 	status    *pb.StatusResponse
 	members   []*pb.Member
@@ -35,6 +36,7 @@ type fakeEtcd struct {
 	silent    bool  // every question does
 	denied    bool  // reads are refused after the fact
 	localFail error // of serializable reads
+	refusal   error // of changes of the member list
 	asked     map[string]int
 	leases    map[int64]bool
 }
@@ -48,6 +50,7 @@ func newFakeEtcd(t testing.TB, c *tls.Config) *fakeEtcd {
 		},
 		members: []*pb.Member{{ID: 0xa1, Name: "n1", PeerURLs: []string{"https://127.0.0.1:2380"}}},
 	}
+	f.news = sync.NewCond(&f.mu)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +102,15 @@ func (f *fakeEtcd) set(change func()) {
 	change()
 }
 
+// await returns once the question has been asked.
+func (f *fakeEtcd) await(question string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.asked[question] == 0 {
+		f.news.Wait()
+	}
+}
+
 func (f *fakeEtcd) count(question string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,6 +121,7 @@ func (f *fakeEtcd) count(question string) int {
 func (f *fakeEtcd) heard(ctx context.Context, question string, needsQuorum bool) error {
 	f.mu.Lock()
 	f.asked[question]++
+	f.news.Broadcast()
 	wait := f.silent || needsQuorum && f.noQuorum
 	f.mu.Unlock()
 	if wait {
@@ -184,4 +197,33 @@ func (f *fakeEtcd) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*
 	defer f.mu.Unlock()
 	delete(f.leases, r.ID)
 	return &pb.LeaseRevokeResponse{}, nil
+}
+
+// changed counts a change of the member list and refuses it if told to.
+func (f *fakeEtcd) changed(ctx context.Context, what string) error {
+	if err := f.heard(ctx, what, true); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refusal
+}
+
+func (f *fakeEtcd) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
+	if err := f.changed(ctx, "add"); err != nil {
+		return nil, err
+	}
+	return &pb.MemberAddResponse{Member: &pb.Member{ID: 0xb2, PeerURLs: r.PeerURLs, IsLearner: r.IsLearner}}, nil
+}
+
+func (f *fakeEtcd) MemberPromote(ctx context.Context, _ *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
+	return &pb.MemberPromoteResponse{}, f.changed(ctx, "promote")
+}
+
+func (f *fakeEtcd) MemberRemove(ctx context.Context, _ *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
+	return &pb.MemberRemoveResponse{}, f.changed(ctx, "remove")
+}
+
+func (f *fakeEtcd) MoveLeader(ctx context.Context, _ *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
+	return &pb.MoveLeaderResponse{}, f.changed(ctx, "move")
 }

@@ -225,6 +225,33 @@ func (r *rig) awaitObserved(t testing.TB, limit time.Duration, what string, done
 	}
 }
 
+func TestMachine_EveryMinorVersionStartsAndStartsAgain(t *testing.T) {
+	r := newRig(t, 1, nil)
+	for _, version := range []string{"3.5.35", testVersion, "3.7.3"} {
+		t.Run(version, func(t *testing.T) {
+			image, err := lab.EtcdImage(t.Context(), version, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			must(t, r.lab.LoadImage(t.Context(), image.Archive))
+			r.cluster.Options.Etcd.Version, r.cluster.Options.Etcd.Image = version, image.Ref
+			inc := r.bootstrap(t)
+			j := inc.Founders[0]
+			m := r.Machine(j.Node)
+			if e := r.Endpoint(t.Context(), j.ClientURL()); e.Version != version {
+				t.Errorf("%+v", e)
+			}
+			must(t, m.StopContainer(t.Context(), j, 10*time.Second))
+			must(t, m.EnsureContainer(t.Context(), r.spec(inc, j, cke.StartOwnData)))
+			must(t, m.StartContainer(t.Context(), j))
+			r.awaitServing(t, j)
+			must(t, m.StopContainer(t.Context(), j, 10*time.Second))
+			must(t, m.RemoveContainer(t.Context(), j))
+			must(t, m.RemoveVolume(t.Context(), j))
+		})
+	}
+}
+
 func TestMachine_LifeOfAMember(t *testing.T) {
 	r := newRig(t, 1, nil)
 	inc := r.found()

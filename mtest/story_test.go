@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -134,7 +135,13 @@ func (s *story) refused(code int, words []string, args ...string) {
 }
 
 // spec is a cluster file for all nodes of the story.
-func (s *story) spec() cke.Cluster { return s.Spec(len(s.nodes)) }
+func (s *story) spec() cke.Cluster {
+	c := s.Spec(len(s.Lab.Nodes()))
+	c.Nodes = slices.DeleteFunc(c.Nodes, func(n cke.Node) bool {
+		return !slices.ContainsFunc(s.nodes, func(mine lab.Node) bool { return mine.Address == n.Address })
+	})
+	return c
+}
 
 // set stores a cluster file, does not follow the work, and returns the revision.
 func (s *story) set(c cke.Cluster) int64 {

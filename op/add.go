@@ -151,14 +151,10 @@ func (a AddMember) prepare(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
+	if !j.StartedAt.IsZero() {
+		return nil // from then on it is started on what it wrote, or not at all
+	}
 	m := e.Machines.Machine(a.Node)
-	c, err := m.Container(ctx, j)
-	if err != nil && !errors.Is(err, cke.ErrNotFound) {
-		return err
-	}
-	if err == nil && (c.Running() || !c.StartedAt.IsZero()) {
-		return nil // it was started before; the next step decides how
-	}
 	spec, err := a.spec(ctx, e, j)
 	if err != nil {
 		return err
@@ -176,29 +172,20 @@ func (a AddMember) prepare(ctx context.Context, e Env) error {
 	return m.PutFiles(ctx, j, files)
 }
 
-// start starts the learner for the first time, or again on what it wrote.
+// start starts the learner for the first time, or again on what it wrote: one that forgot what it had received would
+// take part under the same id.
 func (a AddMember) start(ctx context.Context, e Env) error {
 	j, _, err := a.join(ctx, e)
 	if err != nil {
 		return err
 	}
-	m := e.Machines.Machine(a.Node)
-	c, err := m.Container(ctx, j)
-	if err != nil {
-		return err
-	}
-	if c.Running() {
-		return nil
-	}
-	if !c.StartedAt.IsZero() {
+	if !j.StartedAt.IsZero() {
 		return startOnOwnData(ctx, e, j)
 	}
-	if j.StartedAt.IsZero() {
-		if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { j.StartedAt = e.Now().UTC() }); err != nil {
-			return err
-		}
+	if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { j.StartedAt = e.Now().UTC() }); err != nil {
+		return err
 	}
-	return m.StartContainer(ctx, j)
+	return e.Machines.Machine(a.Node).StartContainer(ctx, j)
 }
 
 // receive waits until the learner holds the database, then makes its container anew with the arguments of

@@ -20,8 +20,11 @@ type Journal interface {
 	PutRecord(ctx context.Context, r cke.Record) error
 }
 
-// progressEvery bounds how often a step's progress is stored.
-const progressEvery = 500 * time.Millisecond
+// progressEvery bounds how often a step's progress is stored, stepEvery how often the end of a step beside others.
+const (
+	progressEvery = 500 * time.Millisecond
+	stepEvery     = 100 * time.Millisecond
+)
 
 // closeLimit bounds the last write of a record, which is made even when ctx has ended.
 const closeLimit = 2 * time.Second
@@ -77,12 +80,14 @@ type run struct {
 	mu     sync.Mutex
 	record cke.Record
 	first  int // index of the present stage's first step in record.Steps
+	left   int // steps of the present stage that have not ended
+	stored time.Time
 }
 
 // begin adds the stage's steps to the record as started.
 func (r *run) begin(stage Stage) {
 	now := r.env.Now().UTC()
-	r.first = len(r.record.Steps)
+	r.first, r.left = len(r.record.Steps), len(stage)
 	for _, s := range stage {
 		r.record.Steps = append(r.record.Steps, cke.StepRecord{Name: s.Name, Node: s.Node, StartedAt: now})
 	}
@@ -128,10 +133,19 @@ func (r *run) step(ctx context.Context, index int, s Step) error {
 	}
 	err := attempt(ctx, env, s)
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.record.Steps[index].EndedAt = r.env.Now().UTC()
+	now := r.env.Now()
+	r.record.Steps[index].EndedAt = now.UTC()
 	if err != nil {
 		r.record.Steps[index].Error = err.Error()
+	}
+	r.left--
+	// The end of the last step is stored with what follows; that of another one is told while the rest go on.
+	due := r.left > 0 && now.Sub(r.stored) >= stepEvery
+	r.mu.Unlock()
+	if due {
+		if err := r.store(ctx); err != nil {
+			r.env.Log.Debug("the end of a step not stored", "error", err)
+		}
 	}
 	return err
 }
@@ -163,6 +177,7 @@ func (r *run) store(ctx context.Context) error {
 	defer r.mu.Unlock()
 	rec := r.record
 	rec.Steps = append([]cke.StepRecord(nil), rec.Steps...)
+	r.stored = r.env.Now()
 	return r.journal.PutRecord(ctx, rec)
 }
 

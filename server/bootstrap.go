@@ -143,6 +143,17 @@ func formingCluster(in Input) (Decision, bool) {
 // founderGone is why a founder, whose start is on record, must not be started again under its id; nil when it may. A
 // container that ran and left nothing may have lost what its member agreed to.
 func founderGone(n cke.NodeStatus, j cke.Join) *cke.Problem {
+	if c, there := n.Of(j.ID); there && c.StartedAt.IsZero() {
+		if _, there := n.VolumeOf(j.ID); there {
+			return nil // it never ran
+		}
+	}
+	return forgotten(n, j)
+}
+
+// forgotten is why a founder or a learner, whose first start is on record, has nothing to be started on; nil when it
+// may have.
+func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 	if j.StartedAt.IsZero() {
 		return nil
 	}
@@ -156,7 +167,7 @@ func founderGone(n cke.NodeStatus, j cke.Join) *cke.Problem {
 	switch {
 	case !there:
 		return gone("its container is gone")
-	case c.Running(), c.StartedAt.IsZero(), c.Data != cke.DataMissing:
+	case c.Running(), c.Data != cke.DataMissing:
 		return nil
 	case c.LastWords != "":
 		return gone("etcd ended and left no data: %s", c.LastWords)

@@ -102,6 +102,7 @@ var rules = [...]rule{
 	{name: "promote", decide: promote},
 	{name: "replace lost data", decide: replaceLost},
 	{name: "stop strays", decide: strays, yields: true},
+	{name: "finish adding", decide: finishAdding},
 	{name: "drift", decide: drift},
 	{name: "add members", decide: addMember},
 	{name: "remove healthy members of undeclared nodes", decide: removeHealthy},

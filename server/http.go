@@ -24,7 +24,7 @@ type Health struct {
 type API struct {
 	Version string
 	Metrics prometheus.Gatherer
-	// Health must be quick.
+	// Health says how the daemon is, by itself and by the store that it needs.
 	Health func(ctx context.Context) Health
 	// Statuses returns the stored status of every cluster, whoever leads it.
 	Statuses func(ctx context.Context) ([]cke.Status, error)
@@ -37,7 +37,9 @@ const answerLimit = 2 * time.Second
 func (a API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
-		h := a.Health(r.Context())
+		ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
+		defer cancel()
+		h := a.Health(ctx)
 		code := http.StatusOK
 		if h.Status != "ok" {
 			code = http.StatusServiceUnavailable

@@ -65,7 +65,7 @@ const (
 	electionLimit = 5 * time.Second
 	// forgetAfter is when a failure no longer counts whose operation was not wanted again.
 	forgetAfter = time.Hour
-	// lastWordLimit bounds the status that tells how an operation ended with the loop.
+	// lastWordLimit bounds a write about how an operation ended, when another one had failed or the loop ends.
 	lastWordLimit = 500 * time.Millisecond
 )
 
@@ -302,6 +302,8 @@ func (l *Loop) finish() {
 
 // save stores how operations ended that the store did not take note of when they did.
 func (l *Loop) save(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastWordLimit)
+	defer cancel()
 	for len(l.unsaved) > 0 {
 		if err := l.Term.PutRecord(ctx, l.unsaved[0]); err != nil {
 			l.Log.Warn("the end of an operation is not on record yet", "record", l.unsaved[0].ID, "error", err)

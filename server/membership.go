@@ -119,7 +119,7 @@ func replaceLost(in Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
 		m, there := in.listed(j)
 		p := dataProblem(in, j)
-		if !there || p == nil || m.Name == "" && m.Learner {
+		if !there || p == nil || m.Learner { // a learner holds nothing that others do not
 			continue
 		}
 		if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
@@ -175,19 +175,28 @@ func strays(in Input) (Decision, bool) {
 	return Decision{}, false
 }
 
-// addMember: a declared control-plane node carries no member, or one that was begun and is not there yet. What was begun
-// goes first: nothing else can be added before it has ended.
-func addMember(in Input) (Decision, bool) {
-	var fresh []cke.Node
+// finishAdding: a membership was begun on a declared node, and its member is not there yet. It goes before everything
+// that a change in flight keeps waiting.
+func finishAdding(in Input) (Decision, bool) {
 	for _, n := range in.Spec.ControlPlane() {
-		i := slices.IndexFunc(in.Identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address })
-		if i < 0 {
-			fresh = append(fresh, n)
-		} else if d, matched := resumeAdding(in, n, in.Identity.Joins[i]); matched {
-			return d, true
+		for _, j := range in.Identity.Joins {
+			if j.Node.Address != n.Address {
+				continue
+			}
+			if d, matched := resumeAdding(in, n, j); matched {
+				return d, true
+			}
 		}
 	}
-	for _, n := range fresh {
+	return Decision{}, false
+}
+
+// addMember: a declared control-plane node carries no member.
+func addMember(in Input) (Decision, bool) {
+	for _, n := range in.Spec.ControlPlane() {
+		if slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address }) {
+			continue
+		}
 		s := in.node(n)
 		if !s.Answered() {
 			continue // it may hold data; another node may be added meanwhile
@@ -203,7 +212,6 @@ func addMember(in Input) (Decision, bool) {
 	return Decision{}, false
 }
 
-// resumeAdding: a membership was begun on a declared node, and its member is not there yet.
 func resumeAdding(in Input, n cke.Node, j cke.Join) (Decision, bool) {
 	m, there := in.listed(j)
 	if there && (!m.Learner || m.Name != "" && healthyMember(in, m)) {
@@ -217,8 +225,12 @@ func resumeAdding(in Input, n cke.Node, j cke.Join) (Decision, bool) {
 	if there && in.Failures[FailureKey(add)].Count >= withdrawAfter {
 		return Decision{Operation: op.RemoveMember{Member: m, Join: &j}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
 	}
-	if !in.node(n).Answered() {
+	s := in.node(n)
+	if !s.Answered() {
 		return Decision{}, false
+	}
+	if p := forgotten(s, j); there && p != nil {
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &j}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
 	}
 	if g := mayAdd(in, pending); g != pass {
 		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true

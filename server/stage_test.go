@@ -105,6 +105,19 @@ func (g *stage) stored() int {
 	return len(g.statuses)
 }
 
+// led is the last term; nil before the first.
+func (g *stage) led() *stageTerm {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.leading
+}
+
+func (g *stage) connections() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open
+}
+
 // condition is "Status Reason" of a stored condition.
 func condition(s cke.Status, t cke.ConditionType) string {
 	c, _ := s.Condition(t)

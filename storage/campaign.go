@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -69,14 +68,15 @@ func (s *Store) campaign(ctx context.Context, cluster, host string) (*Term, erro
 	if err != nil {
 		return nil, err
 	}
-	key := s.keys.candidate(cluster, strconv.FormatInt(int64(ses.lease), 16))
+	key := s.claim(ses, cluster)
 	rev, err := s.queueUp(ctx, ses, cluster, key, host)
 	if err != nil {
+		s.stepDown(key)
 		return nil, err
 	}
 	t, err := s.await(ctx, ses, queues, cluster, key, rev, host)
-	if err != nil && !errors.Is(err, errLost) {
-		s.stepDown(key, rev)
+	if err != nil {
+		s.stepDown(key)
 	}
 	return t, err
 }
@@ -87,21 +87,12 @@ func (s *Store) queueUp(ctx context.Context, ses *session, cluster, key, host st
 	if err != nil {
 		return 0, err
 	}
-	resp, err := s.txn(ctx, []clientv3.Cmp{present(s.keys.spec(cluster)), absent(key)}, []clientv3.Op{op},
-		clientv3.OpGet(s.keys.spec(cluster), clientv3.WithCountOnly()))
+	resp, err := s.txn(ctx, []clientv3.Cmp{present(s.keys.spec(cluster))}, []clientv3.Op{op})
 	if err != nil {
 		return 0, sessionLost(ses, err)
 	}
 	if !resp.Succeeded {
-		if resp.Responses[0].GetResponseRange().Count == 0 {
-			return 0, noCluster(cluster)
-		}
-		// It was left by a request whose answer was lost, or by a resignation that did not get through; nobody goes
-		// by it. In its place comes a fresh one, with another create revision.
-		if _, err := s.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(key)}); err != nil {
-			return 0, err
-		}
-		return 0, errLost
+		return 0, noCluster(cluster)
 	}
 	return resp.Header.Revision, nil
 }
@@ -167,12 +158,13 @@ func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, re
 	}
 }
 
-// stepDown leaves the queue; if the store cannot be told, the session's end does.
-func (s *Store) stepDown(key string, rev int64) {
+// stepDown leaves the queue at once if the store answers; if not, the next sweep or the session's end does.
+func (s *Store) stepDown(key string) {
+	s.sessions.disclaim(key)
 	ctx, cancel := context.WithTimeout(context.Background(), revokeLimit)
 	defer cancel()
-	if _, err := s.txn(ctx, []clientv3.Cmp{created(key, rev)}, []clientv3.Op{clientv3.OpDelete(key)}); err != nil {
-		s.log.Debug("candidacy not taken back, it ends with the session", "error", err)
+	if _, err := s.client.Delete(ctx, key); err != nil {
+		s.log.Debug("candidacy not taken back yet", "error", err)
 	}
 }
 

@@ -123,6 +123,25 @@ func TestElect_RefusesAllButTheEldest(t *testing.T) {
 	}
 }
 
+func TestCampaign_IsNotHeldUpByALostAnswer(t *testing.T) {
+	a, b := twoStores(t)
+	ctx := testContext(t)
+	setCluster(t, a, "test")
+	campaign(t, a, "test", "a")
+	ses, _, err := a.session(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The store has put a into the queue, and a never learned it.
+	if _, err := a.queueUp(ctx, ses, "prod", a.keys.candidate("prod", sessionName(ses)+"-lost"), "a"); err != nil {
+		t.Fatal(err)
+	}
+	campaign(t, b, "prod", "b")
+	if err := a.sessions.current.check(); err != nil {
+		t.Errorf("the session had to end: %v", err)
+	}
+}
+
 // awaitQueue waits until the cluster's queue has n candidates.
 func awaitQueue(t testing.TB, s *Store, cluster string, n int64) {
 	t.Helper()

@@ -28,7 +28,7 @@ type Config struct {
 	Prefix string
 	// TLS is for Endpoints.
 	TLS TLS
-	// Username and PasswordFile log in to Endpoints; the file's trailing line end does not count.
+	// Username and PasswordFile log in to Endpoints; the file's first line is the password.
 	Username     string
 	PasswordFile string
 	// Embedded describes the store inside the daemon; unused with Endpoints.

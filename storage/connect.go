@@ -52,7 +52,8 @@ func externalClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 		if err != nil {
 			return &cke.Error{Code: cke.CodeConfig, What: "read password_file of the store", Err: err, Unchanged: true}
 		}
-		cfg.Password = strings.TrimRight(string(b), "\r\n")
+		line, _, _ := strings.Cut(string(b), "\n")
+		cfg.Password = strings.TrimSuffix(line, "\r")
 	}
 	var err error
 	if cfg.TLS, err = c.TLS.config(); err != nil {

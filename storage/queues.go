@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"strings"
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -60,6 +61,21 @@ func (q *queues) update(prefix string, kvs map[string]*mvccpb.KeyValue, keys []s
 			delete(q.changed, cluster)
 		}
 	}
+}
+
+// of returns the keys of all candidates that contain part.
+func (q *queues) of(part string) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var keys []string
+	for _, candidates := range q.candidates {
+		for key := range candidates {
+			if strings.Contains(key, part) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
 }
 
 // place is where a candidate stands in its cluster's queue.

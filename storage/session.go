@@ -115,6 +115,7 @@ func (ses *session) keepAlive() {
 		switch {
 		case err == nil:
 			ses.confirm(sent)
+			ses.s.sweep(ses)
 			wait = period
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			ses.lost()

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"strconv"
 	"sync"
 )
 
@@ -12,6 +13,10 @@ type sessions struct {
 	queues  *queues
 	// running has an entry for each cluster with a campaign or a term in this process, until the channel closes.
 	running map[string]<-chan struct{}
+	// claimed are the candidates' keys that a campaign or a term goes by. A key of the session that nobody goes by is
+	// swept: the answer to its creation was lost, or a resignation did not get through.
+	claimed map[string]bool
+	made    int // number of keys ever claimed
 }
 
 // session returns the present session, or a new one.
@@ -41,7 +46,7 @@ func (ss *sessions) close() {
 	}
 }
 
-// enter claims the cluster for one campaign, until done closes.
+// enter takes the cluster for one campaign, until done closes.
 func (ss *sessions) enter(cluster string, done <-chan struct{}) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -59,7 +64,48 @@ func (ss *sessions) enter(cluster string, done <-chan struct{}) bool {
 	return true
 }
 
-// lead hands the claim over from the campaign to the term that came of it.
+// claim names a key for one candidacy in ses. No two ever have the same one.
+func (s *Store) claim(ses *session, cluster string) string {
+	ss := &s.sessions
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.made++
+	key := s.keys.candidate(cluster, sessionName(ses)+"-"+strconv.Itoa(ss.made))
+	if ss.claimed == nil {
+		ss.claimed = map[string]bool{}
+	}
+	ss.claimed[key] = true
+	return key
+}
+
+// disclaim tells that nobody goes by key any more.
+func (ss *sessions) disclaim(key string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.claimed, key)
+}
+
+func sessionName(ses *session) string { return strconv.FormatInt(int64(ses.lease), 16) }
+
+// sweep removes the session's keys that nobody goes by: each would lead, once it is the eldest, and do nothing.
+func (s *Store) sweep(ses *session) {
+	s.sessions.mu.Lock()
+	var stray []string
+	for _, key := range s.sessions.queues.of("/" + sessionName(ses) + "-") {
+		if !s.sessions.claimed[key] {
+			stray = append(stray, key)
+		}
+	}
+	s.sessions.mu.Unlock()
+	for _, key := range stray {
+		ctx, cancel := context.WithTimeout(ses.ctx, revokeLimit)
+		_, err := s.client.Delete(ctx, key)
+		cancel()
+		s.log.Debug("removed a candidacy that nobody goes by", "key", key, "error", err)
+	}
+}
+
+// lead hands the cluster over from the campaign to the term that came of it.
 func (ss *sessions) lead(cluster string, done <-chan struct{}) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

@@ -41,6 +41,7 @@ func (s *Store) newTerm(ses *session, q *queues, cluster, key string, rev, numbe
 
 // watch ends the term when its key is gone.
 func (t *Term) watch(q *queues) {
+	defer t.s.sessions.disclaim(t.key)
 	for {
 		place, changed := q.look(t.cluster, t.key, t.rev)
 		if place == gone {
@@ -81,7 +82,8 @@ func (t *Term) Check() error {
 	return nil
 }
 
-// Resign ends the term and lets the next candidate lead. What is done on nodes in the term's name must have ended.
+// Resign ends the term and lets the next candidate lead: at once, or, if it returns an error, once the store answers
+// again. What is done on nodes in the term's name must have ended.
 func (t *Term) Resign(ctx context.Context) error {
 	t.depose("resigned")
 	_, err := t.s.txn(ctx, []clientv3.Cmp{created(t.key, t.rev)}, []clientv3.Op{clientv3.OpDelete(t.key)})

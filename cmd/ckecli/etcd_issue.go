@@ -100,7 +100,7 @@ func (a *app) issue(ctx context.Context, s identities, cluster string, b *issued
 		return err
 	}
 	if !isFormed(id) {
-		return refused(&cke.Error{What: cluster + " is not formed yet: no member would know the certificate", Unchanged: true,
+		return refused(&cke.Error{Code: cke.CodeUnformed, What: cluster + " is not formed yet: no member would know the certificate", Unchanged: true,
 			Try: a.again(cluster, "status --watch")})
 	}
 	cert, key, ca, notAfter, err := pki.New(s.Secrets(cluster), cluster, a.now).IssueClient(ctx, b.Name, ttl)

@@ -17,7 +17,7 @@ func newRootCommand(a *app) *cobra.Command {
 		Use:                        "ckecli",
 		Version:                    buildVersion().Version,
 		Short:                      "Tell cke what you want, and see what it does",
-		Long:                       "ckecli tells cke which etcd clusters you want, and shows what cke sees, what it does and why.",
+		Long:                       rootLong,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
@@ -26,6 +26,7 @@ func newRootCommand(a *app) *cobra.Command {
 		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return a.begin(cmd) },
 		RunE:                       groupRun,
 	}
+	root.SetVersionTemplate("ckecli {{.Version}}\n")
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", cke.DefaultConfigFile, "configuration `file`")
 	f.StringVar(&a.cluster, "cluster", "", "`name` of the cluster; needed only where there are several")
@@ -50,6 +51,14 @@ func newRootCommand(a *app) *cobra.Command {
 	completeNoFiles(root)
 	return root
 }
+
+const rootLong = `ckecli tells cke which etcd clusters you want, and shows what cke sees, what it does and why.
+
+Flags can be given as variables, too: CKECLI_CONFIG, CKECLI_CLUSTER, CKECLI_OUTPUT, CKECLI_TIMEOUT. NO_COLOR switches
+colours off.
+
+Exit codes: 0 done, 1 failed, 3 degraded (status --check), 4 no leader or no status yet, 5 quorum lost (status --check),
+6 refused or not confirmed, 7 waiting timed out and the work goes on, 8 store unreachable, 64 usage, 130 interrupted.`
 
 // Groups of commands in the help.
 const (

@@ -1,0 +1,98 @@
+package backup
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// fanPart is what is handed over at once, fanDepth how many such parts wait for each receiver at most.
+	fanPart  = 1 << 20
+	fanDepth = 4
+)
+
+// fanout hands a stream to several receivers, each with a goroutine of its own: receiving, writing, digesting and
+// compressing a snapshot go on side by side. Memory is a few parts, whatever the stream's length.
+type fanout struct {
+	to     []chan *part
+	errs   []error
+	wg     sync.WaitGroup
+	filled *part
+	pool   sync.Pool
+	failed atomic.Bool
+}
+
+type part struct {
+	data []byte
+	left atomic.Int32 // receivers that have not read it yet
+}
+
+func newFanout(to ...io.Writer) *fanout {
+	f := &fanout{errs: make([]error, len(to))}
+	f.pool.New = func() any { return &part{data: make([]byte, 0, fanPart)} }
+	for i, w := range to {
+		parts := make(chan *part, fanDepth)
+		f.to = append(f.to, parts)
+		f.wg.Go(func() {
+			for p := range parts {
+				if f.errs[i] == nil {
+					if _, f.errs[i] = w.Write(p.data); f.errs[i] != nil {
+						f.failed.Store(true)
+					}
+				}
+				if p.left.Add(-1) == 0 {
+					p.data = p.data[:0]
+					f.pool.Put(p)
+				}
+			}
+		})
+	}
+	return f
+}
+
+// Write takes p over. An error of a receiver may be told by a later Write, or by Close.
+func (f *fanout) Write(p []byte) (int, error) {
+	if f.failed.Load() {
+		return 0, errors.New("a receiver of the stream failed")
+	}
+	n := len(p)
+	for len(p) > 0 {
+		if f.filled == nil {
+			f.filled = f.pool.Get().(*part)
+		}
+		room := f.filled.data[len(f.filled.data):cap(f.filled.data)]
+		m := copy(room, p)
+		f.filled.data = f.filled.data[:len(f.filled.data)+m]
+		p = p[m:]
+		if len(f.filled.data) == cap(f.filled.data) {
+			f.flush()
+		}
+	}
+	return n, nil
+}
+
+func (f *fanout) flush() {
+	p := f.filled
+	f.filled = nil
+	p.left.Store(int32(len(f.to)))
+	for _, c := range f.to {
+		c <- p
+	}
+}
+
+// Close waits until every receiver has had all, and returns what went wrong. It may be called twice.
+func (f *fanout) Close() error {
+	if f.to != nil {
+		if f.filled != nil {
+			f.flush()
+		}
+		for _, c := range f.to {
+			close(c)
+		}
+		f.to = nil
+	}
+	f.wg.Wait()
+	return errors.Join(f.errs...)
+}

@@ -1,0 +1,569 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cke"
+	"cke/server"
+)
+
+// gate lets a call on a node wait until it is opened, or until ctx ends.
+func gate(call string) (do func(ctx context.Context, call, node string) error, open func()) {
+	opened := make(chan struct{})
+	return func(ctx context.Context, c, _ string) error {
+		if c != call {
+			return nil
+		}
+		select {
+		case <-opened:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}, func() { close(opened) }
+}
+
+func TestLoop_RunsOneOperationAtATime(t *testing.T) {
+	onStage(t, formed(3).stopped(1), func(g *stage) {
+		var open func()
+		g.do, open = gate("start")
+		p := g.perform()
+		// It is on record and told before anything else happens.
+		s := g.status()
+		if s.Operation == nil || s.Operation.ID != 1 || s.Operation.Type != "start-members" || s.Operation.State != cke.RecordRunning || s.LastOperation != nil {
+			t.Errorf("operation in the status: %+v", s.Operation)
+		}
+		if c := condition(s, cke.CondProgressing); c != "True Operation" || s.Reason == "" || s.Leader.Term != 1 {
+			t.Errorf("progressing %s, %q, leader %+v", c, s.Reason, s.Leader)
+		}
+		for range 20 {
+			p.nodes.wake()
+			p.term.wake()
+			g.pass(700 * time.Millisecond)
+		}
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members running"}) {
+			t.Errorf("history %v", got)
+		}
+		open()
+		synctest.Wait()
+		s = g.status()
+		if s.Operation != nil || s.LastOperation == nil || s.LastOperation.ID != 1 || s.LastOperation.State != cke.RecordCompleted {
+			t.Errorf("operation %+v, last operation %+v", s.Operation, s.LastOperation)
+		}
+		if s.Health != cke.HealthReady || s.ObservedGeneration != 1 {
+			t.Errorf("%s, generation %d", s.Health, s.ObservedGeneration)
+		}
+		if got, calls := g.told(), g.called(); !cmp.Equal(got, []string{"1 start-members completed"}) || !cmp.Equal(calls, []string{"start n1"}) {
+			t.Errorf("history %v, calls %v", got, calls)
+		}
+		if err := p.over(); !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func TestLoop_RetriesAFailedOperationWithGrowingPauses(t *testing.T) {
+	onStage(t, formed(3).stopped(1), func(g *stage) {
+		var tries []time.Time
+		full := &cke.Error{Code: cke.CodeDiskFull, What: "no room"}
+		g.do = func(context.Context, string, string) error {
+			tries = append(tries, time.Now())
+			return full
+		}
+		p := g.perform()
+		g.pass(0)
+		s := g.status()
+		if s.Operation != nil || s.LastOperation == nil || s.LastOperation.State != cke.RecordFailed || !strings.Contains(s.LastOperation.Description, "no room") {
+			t.Errorf("last operation %+v", s.LastOperation)
+		}
+		if len(s.LastErrors) != 1 || s.LastErrors[0].Code != cke.CodeDiskFull || !strings.Contains(s.Reason, "failed once and is tried again in") {
+			t.Errorf("last errors %+v, reason %q", s.LastErrors, s.Reason)
+		}
+		if c := condition(s, cke.CondProgressing); c != "False Failing" || s.Problems[0].Code != cke.CodeDiskFull || s.Problems[0].Node != "n1" || s.Problems[0].Remedy == "" {
+			t.Errorf("progressing %s, problems %+v", c, s.Problems)
+		}
+		g.pass(10 * time.Minute)
+		synctest.Wait()
+		var before time.Duration
+		for i := 1; i < len(tries); i++ {
+			pause := tries[i].Sub(tries[i-1])
+			if pause < 800*time.Millisecond || pause > 37*time.Second || i < 5 && pause <= before {
+				t.Errorf("pause %d is %s, after %s", i, pause, before)
+			}
+			before = pause
+		}
+		if n := len(tries); n < 15 || n > 35 {
+			t.Errorf("%d tries in ten minutes", n)
+		}
+		if got := g.told(); len(got) != len(tries) {
+			t.Errorf("%d records of %d tries", len(got), len(tries))
+		}
+		g.change(func() { g.do = nil })
+		g.pass(time.Minute)
+		if s := g.status(); s.Health != cke.HealthReady || s.LastErrors != nil || s.LastOperation.State != cke.RecordCompleted {
+			t.Errorf("%s, last errors %+v, last operation %+v", s.Health, s.LastErrors, s.LastOperation)
+		}
+		// The next failure is a first one again.
+		g.change(func() {
+			g.scene.stopped(1)
+			g.do = func(context.Context, string, string) error { return full }
+		})
+		p.nodes.wake()
+		g.pass(0)
+		if s := g.status(); !strings.Contains(s.Reason, "failed once and") {
+			t.Errorf("reason %q", s.Reason)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_ForgetsAFailureThatIsLongPast(t *testing.T) {
+	onStage(t, formed(3).stopped(1).silent(2), func(g *stage) {
+		g.do = func(context.Context, string, string) error { return errors.New("not now") }
+		p := g.perform()
+		g.change(func() { g.scene.started(1) }) // by the engine; n2 stays silent, so that not all is well
+		g.pass(time.Minute)
+		if s := g.status(); len(s.LastErrors) != 1 || condition(s, cke.CondProgressing) != "False Waiting" {
+			t.Errorf("last errors %+v, progressing %s", s.LastErrors, condition(s, cke.CondProgressing))
+		}
+		g.pass(time.Hour)
+		if s := g.status(); len(s.LastErrors) != 0 {
+			t.Errorf("last errors %+v", s.LastErrors)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_ADeposedLeaderDoesNothingMore(t *testing.T) {
+	onStage(t, formed(3).stopped(1), func(g *stage) {
+		g.do = func(ctx context.Context, _, _ string) error { return hang(ctx) }
+		p := g.perform()
+		g.pass(time.Minute)
+		stored := g.stored()
+		p.term.end(cke.ErrDeposed)
+		if p.runs() || !errors.Is(p.err, cke.ErrDeposed) {
+			t.Fatalf("runs on, or ended with %v", p.err)
+		}
+		g.pass(time.Minute)
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members running"}) || g.stored() != stored {
+			t.Errorf("history %v, %d statuses after the term", got, g.stored()-stored)
+		}
+		if calls := g.called(); len(calls) != 1 || g.open != 0 {
+			t.Errorf("calls %v, %d connections", calls, g.open)
+		}
+		if s := g.status(); s.Operation == nil {
+			t.Fatal("the old status does not tell of the operation")
+		}
+
+		// The next leader closes the record and does not tell of it as if it ran.
+		g.change(func() { g.do = nil })
+		p = g.perform()
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members interrupted", "2 start-members completed"}) {
+			t.Errorf("history %v", got)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_GoesOnFromWhatTheTermBeforeTold(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		g.perform().over()
+		ready := g.status()
+		g.pass(time.Hour)
+		g.change(func() {
+			g.scene.Generation = 2
+			g.scene.silent(3)
+			ready.Operation = &cke.OperationStatus{ID: 7, Type: "drain", State: cke.RecordRunning, Description: "it was asked for"}
+			g.statuses = append(g.statuses, ready)
+		})
+		p := g.perform()
+		s := g.status()
+		if s.ObservedGeneration != 1 || s.Generation != 2 || s.Leader.Term != 2 {
+			t.Errorf("generation %d, reached %d, leader %+v", s.Generation, s.ObservedGeneration, s.Leader)
+		}
+		before, _ := ready.Condition(cke.CondQuorate)
+		if now, _ := s.Condition(cke.CondQuorate); !now.Since.Equal(before.Since) || !s.Members[0].Since.Equal(ready.Members[0].Since) {
+			t.Errorf("times were lost: %+v, %+v", now, s.Members[0])
+		}
+		if !s.Members[2].Since.After(ready.Members[2].Since) {
+			t.Errorf("the silent member: %+v", s.Members[2])
+		}
+		last := s.LastOperation
+		if s.Operation != nil || last == nil || last.ID != 7 || last.State != cke.RecordInterrupted || last.Description != "boot-1 stopped leading while this ran" {
+			t.Errorf("operation %+v, last %+v", s.Operation, last)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_WakesOnAChangeInTheStore(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		g.pass(time.Second)
+		g.change(func() { g.scene.Generation = 2 })
+		p.term.wake()
+		synctest.Wait()
+		if s := g.status(); s.Generation != 2 || s.ObservedGeneration != 2 || g.retries != 1 {
+			t.Errorf("generation %d, reached %d, %d retries", s.Generation, s.ObservedGeneration, g.retries)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_WakesOnAChangeOnANode(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		g.pass(time.Second)
+		began := time.Now()
+		g.change(func() { g.scene.stopped(2) })
+		p.nodes.wake()
+		synctest.Wait()
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members completed"}) || time.Since(began) > busyPause {
+			t.Errorf("history %v after %s", got, time.Since(began))
+		}
+		p.over()
+	})
+}
+
+// busyPause is the least pause between two looks while an operation runs.
+const busyPause = 500 * time.Millisecond
+
+func TestLoop_WakeUpsDuringALookMakeOneMore(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		before := g.looked()
+		hold := make(chan struct{})
+		var once sync.Once
+		g.change(func() { g.look = func() { once.Do(func() { <-hold }) } })
+		p.nodes.wake()
+		synctest.Wait()
+		for range 100 {
+			p.nodes.wake()
+			p.term.wake()
+		}
+		close(hold)
+		g.pass(0)
+		if n := g.looked() - before; n < 2 || n > 3 {
+			t.Errorf("%d looks", n)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_StoresTheStatusWhenItTellsSomethingNewOrGrowsOld(t *testing.T) {
+	for _, tt := range []struct {
+		every time.Duration
+		looks int
+	}{{probe, 12}, {time.Hour, 6}} {
+		onStage(t, formed(3), func(g *stage) {
+			p := g.performEvery(tt.every)
+			looks, stored := g.looked(), g.stored()
+			g.pass(time.Minute)
+			if l, s := g.looked()-looks, g.stored()-stored; l != tt.looks || s != 6 {
+				t.Errorf("%d looks and %d writes in a minute with a probe every %s", l, s, tt.every)
+			}
+			// Counters that move all the time are no news.
+			stored = g.stored()
+			for range 5 {
+				g.change(func() {
+					e := g.scene.endpoint(1)
+					e.RaftIndex, e.RaftApplied, e.DBSize, e.Revision = e.RaftIndex+9, e.RaftApplied+9, e.DBSize+4096, e.Revision+9
+				})
+				p.nodes.wake()
+				g.pass(0)
+			}
+			if n := g.stored() - stored; n > 1 { // the first ones tell the lag
+				t.Errorf("%d writes of counters", n)
+			}
+			p.over()
+		})
+	}
+}
+
+func TestLoop_StoresTheStatusAgainWhenTheStoreDidNotTakeIt(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		down := true
+		g.storeDo = func(_ context.Context, call string) error {
+			if call == "put-status" && down {
+				return errors.New("not now")
+			}
+			return nil
+		}
+		p := g.perform()
+		g.pass(probe)
+		g.change(func() { down = false })
+		g.pass(probe)
+		if g.stored() != 1 {
+			t.Errorf("%d statuses", g.stored())
+		}
+		p.over()
+	})
+}
+
+func TestLoop_ResignsBetweenOperationsOnly(t *testing.T) {
+	onStage(t, formed(5).stopped(1), func(g *stage) {
+		var open func()
+		g.do, open = gate("start")
+		p := g.perform()
+		g.change(func() { p.term.resign = true })
+		p.term.wake()
+		g.pass(2 * time.Second)
+		if !p.runs() {
+			t.Fatal("it resigned while an operation ran")
+		}
+		g.change(func() { // so that there is something to do next
+			g.scene.node(2).Containers[0].Cluster, g.scene.node(2).Containers[0].Join = "demo", "other"
+		})
+		open()
+		if p.runs() || !errors.Is(p.err, server.ErrResigned) {
+			t.Fatalf("runs on, or ended with %v", p.err)
+		}
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members completed"}) {
+			t.Errorf("history %v", got)
+		}
+	})
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		g.change(func() { p.term.resign = true })
+		p.term.wake()
+		if p.runs() || !errors.Is(p.err, server.ErrResigned) {
+			t.Errorf("runs on, or ended with %v", p.err)
+		}
+	})
+}
+
+func TestLoop_EndsWithTheCluster(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		g.change(func() { g.scene.Deleting = true })
+		p.term.wake()
+		if p.runs() || !errors.Is(p.err, cke.ErrDeposed) && !errors.Is(p.err, cke.ErrNotFound) {
+			t.Fatalf("runs on, or ended with %v", p.err)
+		}
+		calls := g.called()
+		slices.Sort(calls)
+		if !cmp.Equal(calls, []string{"remove n1", "remove n2", "remove n3", "stop n1", "stop n2", "stop n3"}) || g.stored() != 0 {
+			t.Errorf("calls %v, %d statuses afterwards", calls, g.stored())
+		}
+	})
+	onStage(t, formed(3), func(g *stage) { // whoever did it
+		p := g.perform()
+		g.change(func() { g.gone = true })
+		p.term.wake()
+		if p.runs() || !errors.Is(p.err, cke.ErrNotFound) {
+			t.Errorf("runs on, or ended with %v", p.err)
+		}
+	})
+}
+
+func TestLoop_APanicInAnOperationIsAFailureOfIt(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		panic func(g *stage, on *bool)
+		want  []string
+	}{
+		{"in a step", func(g *stage, on *bool) {
+			g.do = func(context.Context, string, string) error {
+				if *on {
+					panic("no such node")
+				}
+				return nil
+			}
+		}, []string{"1 start-members failed", "2 start-members completed"}},
+		{"before it is on record", func(g *stage, on *bool) {
+			g.storeDo = func(_ context.Context, call string) error {
+				if *on && call == "append-record" {
+					panic("no such record")
+				}
+				return nil
+			}
+		}, []string{"1 start-members completed"}},
+		{"when it was on record", func(g *stage, on *bool) {
+			g.storeDo = func(_ context.Context, call string) error {
+				if *on && call == "put-record running" {
+					panic("no such record")
+				}
+				return nil
+			}
+		}, []string{"1 start-members failed"}}, // n1 had been started
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onStage(t, formed(3).stopped(1), func(g *stage) {
+				on := true
+				tt.panic(g, &on)
+				p := g.perform()
+				s := g.status()
+				if len(s.LastErrors) == 0 && s.Health != cke.HealthReady || s.LastOperation == nil || !strings.Contains(s.LastOperation.Description, "fault in cke: no such") {
+					t.Errorf("last operation %+v, last errors %+v", s.LastOperation, s.LastErrors)
+				}
+				g.change(func() { on = false })
+				g.pass(time.Minute)
+				if got := g.told(); !cmp.Equal(got, tt.want) || !p.runs() {
+					t.Errorf("history %v", got)
+				}
+				p.over()
+			})
+		})
+	}
+}
+
+func TestLoop_LeavesNoRecordRunningWhenItEnds(t *testing.T) {
+	onStage(t, formed(3).stopped(1), func(g *stage) {
+		g.do = func(ctx context.Context, _, _ string) error { return hang(ctx) }
+		p := g.perform()
+		g.pass(3 * time.Second)
+		began := time.Now()
+		p.over()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("took %s", took)
+		}
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members interrupted"}) {
+			t.Errorf("history %v", got)
+		}
+		s := g.status()
+		if s.Operation != nil || s.LastOperation.State != cke.RecordInterrupted || s.Reason != "boot-1 no longer leads; start-members ended as interrupted" {
+			t.Errorf("operation %+v, last operation %+v, reason %q", s.Operation, s.LastOperation, s.Reason)
+		}
+	})
+}
+
+func TestLoop_EndsInTimeWhenTheStoreHangs(t *testing.T) {
+	for _, when := range []string{"spec", "identity", "interrupt-running", "status", "put-status", "append-record", "put-record running", "put-record interrupted"} {
+		t.Run(when, func(t *testing.T) {
+			onStage(t, formed(3).stopped(1), func(g *stage) {
+				var hangs atomic.Bool
+				g.storeDo = func(ctx context.Context, call string) error {
+					if call == when {
+						hangs.Store(true)
+					}
+					if hangs.Load() {
+						return hang(ctx)
+					}
+					return nil
+				}
+				g.do = func(ctx context.Context, _, _ string) error {
+					if when == "put-record running" {
+						return nil // a step later it is stored
+					}
+					return hang(ctx)
+				}
+				p := g.perform()
+				g.pass(3 * time.Second)
+				began := time.Now()
+				p.over()
+				if took := time.Since(began); took > 2500*time.Millisecond {
+					t.Errorf("took %s", took)
+				}
+			})
+		})
+	}
+}
+
+// The end of an operation that the store did not take note of is stored later, in the same term.
+func TestLoop_StoresHowAnOperationEndedOnceTheStoreAnswers(t *testing.T) {
+	onStage(t, formed(3).stopped(1), func(g *stage) {
+		down := true
+		g.storeDo = func(ctx context.Context, call string) error {
+			if down && call == "put-record completed" {
+				return hang(ctx)
+			}
+			return nil
+		}
+		p := g.perform()
+		g.pass(4 * time.Second)
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members running"}) {
+			t.Fatalf("history %v", got)
+		}
+		if s := g.status(); s.Operation != nil || s.LastOperation.State != cke.RecordCompleted {
+			t.Errorf("operation %+v, last operation %+v", s.Operation, s.LastOperation)
+		}
+		g.change(func() { down = false })
+		g.pass(probe)
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members completed"}) {
+			t.Errorf("history %v", got)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_GoesOnWhenTheStoreAnswersAgain(t *testing.T) {
+	for _, call := range []string{"spec", "identity", "append-record", "put-status"} {
+		onStage(t, formed(3).stopped(1), func(g *stage) {
+			down := true
+			g.storeDo = func(_ context.Context, c string) error {
+				if down && c == call {
+					return &cke.Error{Code: cke.CodeStore, What: "the store does not answer"}
+				}
+				return nil
+			}
+			p := g.perform()
+			g.pass(20 * time.Second)
+			if !p.runs() {
+				t.Fatalf("%s: ended with %v", call, p.err)
+			}
+			g.change(func() { down = false })
+			g.pass(40 * time.Second)
+			if s := g.status(); s.Health != cke.HealthReady {
+				t.Errorf("%s: %s, %s", call, s.Health, s.Reason)
+			}
+			p.over()
+		})
+	}
+}
+
+func TestLoop_LooksOftenOnlyWhileALeaderMayBeElected(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		g.change(func() { g.scene.silent(2, 3).lost() })
+		p.nodes.wake()
+		g.pass(2 * time.Second)
+		before := g.looked()
+		g.change(func() { // n2 is back and votes
+			g.scene.node(2).Problem = nil
+		})
+		p.nodes.wake()
+		g.pass(time.Second)
+		if n := g.looked() - before; n < 10 {
+			t.Errorf("%d looks in a second after a member came back", n)
+		}
+		g.pass(10 * time.Second)
+		before = g.looked()
+		g.pass(10 * time.Minute)
+		if n := g.looked() - before; n > 121 {
+			t.Errorf("%d looks in ten minutes without a quorum", n)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_AnOperationThatIsSupersededMakesRoom(t *testing.T) {
+	onStage(t, formed(5).stopped(1), func(g *stage) {
+		var once atomic.Bool
+		g.do = func(ctx context.Context, _, _ string) error {
+			if once.CompareAndSwap(false, true) {
+				return hang(ctx)
+			}
+			return nil
+		}
+		p := g.perform()
+		g.change(func() { g.scene.stopped(2) })
+		g.pass(busyPause)
+		if got := g.told(); !cmp.Equal(got, []string{"1 start-members interrupted", "2 start-members completed"}) {
+			t.Errorf("history %v", got)
+		}
+		if g.records[0].Error == "" || !strings.Contains(g.records[0].Error, "n2 stopped meanwhile") {
+			t.Errorf("error %q", g.records[0].Error)
+		}
+		p.over()
+	})
+}
