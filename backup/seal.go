@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// zstdWindow bounds what a reader has to remember.
-	zstdWindow    = 4 << 20
+	// zstdWindow bounds what a reader has to remember; a writer takes twice as much.
+	zstdWindow    = 1 << 20
 	zstdMaxWindow = 8 << 20
 )
 
@@ -60,7 +60,7 @@ func newSealer(w io.Writer, recipients []age.Recipient, workers int) (*sealer, e
 		s.age, next = enc, enc
 	}
 	z, err := zstd.NewWriter(next, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
-		zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
+		zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(true))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"cke"
 )
 
-// suspect is called when the engine keeps a call waiting. It sends a ping, unless one is under way, waits AnswerWait for
+// suspect is called when the engine keeps a call waiting. It sends a ping, unless one is under way, waits HangAfter for
 // the answer, and tells whether the engine hangs, and since when.
 //
 // The ping is left waiting as long as the session lasts: an engine that goes on answers it at once, and no further
@@ -20,7 +20,7 @@ func (s *session) suspect() (since time.Time, hangs bool) {
 		s.pinged, s.pong = time.Now(), make(chan struct{})
 		s.wg.Go(s.ping)
 	}
-	pong, wait := s.pong, AnswerWait-time.Since(s.pinged)
+	pong, wait := s.pong, HangAfter-time.Since(s.pinged)
 	s.mu.Unlock()
 
 	timer := time.NewTimer(wait)
@@ -49,14 +49,14 @@ func (s *session) ping() {
 func (s *session) hangs() (since time.Time, hangs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pinged, !s.pinged.IsZero() && time.Since(s.pinged) >= AnswerWait
+	return s.pinged, !s.pinged.IsZero() && time.Since(s.pinged) >= HangAfter
 }
 
 // diagnose finds out why a call on the engine gets no answer: the node is frozen, or its engine hangs. nil: neither, the
 // call merely takes its time.
 func (s *session) diagnose(what string) error {
 	alive := make(chan bool, 1)
-	s.spawn(func() { alive <- s.alive(AnswerWait) })
+	s.spawn(func() { alive <- s.alive(KeepAliveLimit) })
 	since, hangs := s.suspect()
 	if !hangs && s.ended() == nil {
 		return nil
@@ -105,6 +105,9 @@ func (s *session) whileItLasts(ctx context.Context, check func()) (stop func()) 
 	defer mu.Unlock()
 	timer = time.AfterFunc(CallPatience, func() {
 		s.spawn(func() {
+			if ctx.Err() != nil {
+				return
+			}
 			check()
 			mu.Lock()
 			defer mu.Unlock()

@@ -15,11 +15,12 @@ const (
 
 	// ProbeEvery is how often every node and member is looked at while nothing else gives a reason to.
 	ProbeEvery = 5 * time.Second
-	// AnswerWait is how long an observation waits for nodes and members that answered before, and how long an engine
-	// may take to answer a ping before it counts as hanging.
+	// AnswerWait is how long an observation waits for nodes and members that answered before.
 	AnswerWait = time.Second
-	// CallPatience is how long a call on an engine may last before the engine is pinged, again and again.
+	// CallPatience is how long a call on an engine may last before the engine is pinged, again and again. An engine that
+	// lets HangAfter pass then counts as hanging: calls on it are cut short. A mere shortage of CPU must not look so.
 	CallPatience = 2 * time.Second
+	HangAfter    = 3 * time.Second
 	// StoppedWait is how long an observation waits for members when it has just seen a member's container stopped.
 	StoppedWait = 30 * time.Millisecond
 	// LookLimit bounds one look at a node's engine, DataLookLimit the part of it that looks for a member's data.

@@ -67,9 +67,8 @@ func (l *link) run(ctx context.Context) {
 			case <-ctx.Done():
 			case <-s.ctx.Done():
 			}
-			why := s.ended()
 			s.close()
-			l.set(nil, unreachable(l.node, why), false)
+			l.set(nil, unreachable(l.node, s.ended()), false)
 			// Many nodes lose their connection in the same moment; they do not all come back in the same moment.
 			wait = rand.N(reconnectMin)
 		}

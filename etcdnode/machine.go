@@ -183,6 +183,12 @@ func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 	})
 }
 
+// How often, and after which pause, the engine is asked to leave a container down.
+const (
+	restartTries = 5
+	restartPause = 50 * time.Millisecond
+)
+
 // StopContainer implements cke.Machine. A container that is not there is stopped.
 func (m machine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
 	return m.write(ctx, grace+StopSlack, "stop container "+j.Volume, func(ctx context.Context, s *session) error {
@@ -193,8 +199,21 @@ func (m machine) StopContainer(ctx context.Context, j cke.Join, grace time.Durat
 		if err != nil {
 			return err
 		}
-		if c.Restart != restartNever {
-			if err := s.engine.setRestart(ctx, c.ID, restartNever); err != nil {
+		for tries := 1; c.Restart != restartNever; tries++ {
+			err := s.engine.setRestart(ctx, c.ID, restartNever)
+			if err == nil {
+				break
+			}
+			if tries == restartTries {
+				return err
+			}
+			// An engine refuses while the container is ending by itself.
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(restartPause):
+			}
+			if c, err = own(ctx, s, j); err != nil {
 				return err
 			}
 		}

@@ -33,9 +33,8 @@ func (f nodeFacts) sameNews(n nodeFacts) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// failed is what is known of a node after a look that failed.
-func (f nodeFacts) failed(n cke.Node, err error) nodeFacts {
-	since := time.Now().UTC()
+// failed is what is known of a node after a look that failed. A problem of the same kind lasts since it began.
+func (f nodeFacts) failed(n cke.Node, err error, since time.Time) nodeFacts {
 	if p := f.status.Problem; p != nil && p.Code == cke.CodeOf(err) {
 		since = p.Since
 	}
@@ -46,13 +45,13 @@ func (f nodeFacts) failed(n cke.Node, err error) nodeFacts {
 
 // look looks at the node once. It does not wait for a node that is known to be down, nor for an engine that is known
 // to hang: link and ping tell when that ends.
-func (a *nodeAccess) look(ctx context.Context, old nodeFacts) nodeFacts {
+func (a *nodeAccess) look(ctx context.Context, old nodeFacts, begun time.Time) nodeFacts {
 	s, err := a.link.first(ctx)
 	if err != nil {
 		if a.keyAccepted() {
 			a.link.poke()
 		}
-		return old.failed(a.node, err)
+		return old.failed(a.node, err, begun)
 	}
 	var facts nodeFacts
 	err = s.call(ctx, LookLimit, "look at containers and volumes", func(ctx context.Context) (err error) {
@@ -60,7 +59,7 @@ func (a *nodeAccess) look(ctx context.Context, old nodeFacts) nodeFacts {
 		return err
 	})
 	if err != nil {
-		return old.failed(a.node, err)
+		return old.failed(a.node, err, begun)
 	}
 	return facts
 }

@@ -124,9 +124,9 @@ func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts],
 	status.Node = n
 	if status.Problem == nil {
 		if begun.IsZero() {
-			begun = time.Now()
+			begun = time.Now().UTC()
 		}
-		status.Problem = f.lateProblem(n, begun.UTC())
+		status.Problem = f.lateProblem(n, begun)
 		status.ClientPort, status.PeerPort = cke.PortUnknown, cke.PortUnknown
 	}
 	return status

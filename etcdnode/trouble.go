@@ -63,7 +63,7 @@ func lookAtHostKey(ctx context.Context, n cke.Node, check *hostKeyCheck) {
 
 // unreachable is the problem of a node whose sshd does not answer. errors.Is: cke.ErrUnreachable.
 func unreachable(n cke.Node, err error) *cke.Error {
-	return &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%s (%s) cannot be reached by SSH", n.Name(), n.SSHAddress()),
+	return &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("sshd at %s cannot be reached", n.SSHAddress()),
 		Err: noAnswerError{err}}
 }
 

@@ -10,7 +10,7 @@ import (
 // watch looks at one thing again and again in a goroutine of its own: when somebody wants a fresh look, and now and
 // then by itself. Whoever wants one waits for it only as long as he likes.
 type watch[T any] struct {
-	look  func(ctx context.Context, old T) T // has limits of its own
+	look  func(ctx context.Context, old T, begun time.Time) T // has limits of its own
 	every time.Duration
 	// looked is called, from the watch's goroutine, after each look.
 	looked func(old, new T)
@@ -27,7 +27,7 @@ type watch[T any] struct {
 	turn     chan struct{}
 }
 
-func newWatch[T any](every time.Duration, look func(ctx context.Context, old T) T, looked func(old, new T)) *watch[T] {
+func newWatch[T any](every time.Duration, look func(ctx context.Context, old T, begun time.Time) T, looked func(old, new T)) *watch[T] {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch[T]{look: look, every: every, looked: looked, cancel: cancel,
 		ended: make(chan struct{}), wanted: make(chan struct{}, 1), turn: make(chan struct{})}
@@ -54,10 +54,11 @@ func (w *watch[T]) run(ctx context.Context) {
 		}
 		w.mu.Lock()
 		w.started++
-		w.begun = time.Now()
+		begun := time.Now().UTC()
+		w.begun = begun
 		old := w.value
 		w.mu.Unlock()
-		value := w.look(ctx, old)
+		value := w.look(ctx, old, begun)
 		if ctx.Err() != nil {
 			return
 		}

@@ -102,6 +102,20 @@ func TestCampaign_LeavesTheQueueWithItsContext(t *testing.T) {
 	awaitQueue(t, a, "prod", 1)
 }
 
+func TestClose_GivesTheSessionBack(t *testing.T) {
+	c := startExternal(t)
+	s := openStore(t, c)
+	setCluster(t, s, "prod")
+	campaign(t, s, "prod", "here")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := adminClient(t, c, "root").Leases(testContext(t))
+	if err != nil || len(left.Leases) != 0 {
+		t.Errorf("left: %v, %v", left.Leases, err)
+	}
+}
+
 func TestElect_RefusesAllButTheEldest(t *testing.T) {
 	a, b := twoStores(t)
 	ctx := testContext(t)
