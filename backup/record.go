@@ -48,11 +48,11 @@ type Change struct {
 // Field numbers of mvccpb.KeyValue, shifted and tagged with their wire types.
 const (
 	tagKey            = 1<<3 | 2
-	tagCreateRevision = 2<<3 | 0
-	tagModRevision    = 3<<3 | 0
-	tagVersion        = 4<<3 | 0
+	tagCreateRevision = 2 << 3
+	tagModRevision    = 3 << 3
+	tagVersion        = 4 << 3
 	tagValue          = 5<<3 | 2
-	tagLease          = 6<<3 | 0
+	tagLease          = 6 << 3
 )
 
 // appendKeyValue appends the change as etcd itself encodes it: fields in order, empty ones left out. A tombstone has

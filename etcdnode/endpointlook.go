@@ -39,7 +39,9 @@ func (f endpointFacts) sameNews(n endpointFacts) bool {
 }
 
 // look is ask for the watch.
-func (e *endpoint) look(ctx context.Context, _ endpointFacts, _ time.Time) endpointFacts { return e.ask(ctx, true) }
+func (e *endpoint) look(ctx context.Context, _ endpointFacts, _ time.Time) endpointFacts {
+	return e.ask(ctx, true)
+}
 
 // ask asks the member about itself and, if all is wanted, about its cluster, within EndpointLimit.
 func (e *endpoint) ask(ctx context.Context, all bool) endpointFacts {

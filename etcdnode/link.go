@@ -111,13 +111,16 @@ func (l *link) now() *session {
 }
 
 // get returns the session; while there is none it makes the link try at once, and waits for an attempt that begins
-// after the call to end. One that is under way will do if it succeeds.
+// after the call to end. One that is under way will do if it succeeds, or if it is the first.
 func (l *link) get(ctx context.Context) (*session, error) {
 	enough := 0
 	return l.await(ctx, func() bool {
 		if enough == 0 {
-			enough = l.begun + 1
-			l.poke()
+			enough = 1
+			if l.attempts > 0 {
+				enough = l.begun + 1
+				l.poke()
+			}
 		}
 		return l.attempts >= enough
 	})

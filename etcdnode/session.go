@@ -141,6 +141,10 @@ func (s *session) dialEngine(ctx context.Context) (net.Conn, error) {
 	})
 	select {
 	case r := <-opened:
+		var refused *ssh.OpenChannelError
+		if r.err != nil && !errors.As(r.err, &refused) && s.isEnding() {
+			return nil, s.ended()
+		}
 		return r.conn, r.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -204,6 +208,19 @@ func (s *session) close() {
 	s.fail(errClosed)
 	s.wg.Wait()
 }
+
+// isEnding reports whether the session has ended, or does so at once: its streams tell first.
+func (s *session) isEnding() bool {
+	select {
+	case <-s.ctx.Done():
+		return true
+	case <-time.After(streamsFirst):
+		return false
+	}
+}
+
+// streamsFirst is how long after its streams a connection may be known to have ended.
+const streamsFirst = 50 * time.Millisecond
 
 // ended tells why the session ended; nil while it lasts.
 func (s *session) ended() error {

@@ -94,16 +94,19 @@ func (s *session) explain(what string, err error) error {
 		}
 		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("%s on %s took too long", what, s.node.Name()),
 			Facts: []string{"the Docker engine answers, but slowly"}, Err: err}
-	case s.ended() != nil:
+	case hungUp(err) && s.isEnding(), s.ended() != nil:
 		return unreachable(s.node, wrap(what, s.ended()))
 	case errors.Is(err, context.Canceled):
 	case noSpace(err):
 		return &cke.Error{Code: cke.CodeDiskFull, What: fmt.Sprintf("no room on the disk of %s: %s failed", s.node.Name(), what), Err: err}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case hungUp(err):
 		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s closed the connection (%s)", s.node.Name(), what), Err: err}
 	}
 	return fmt.Errorf("%s on %s: %w", what, s.node.Name(), err)
 }
+
+// hungUp recognises a stream that the other side closed.
+func hungUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 func wrap(what string, err error) error { return fmt.Errorf("%s: %w", what, err) }
 

@@ -25,7 +25,6 @@ type history struct {
 	bucket    *backuptest.Memory
 	config    take.Config
 	states    map[int64]etcdtest.State
-	hashes    map[int64]uint32 // with nothing compacted, as long as nothing is
 	compacted int64
 	covered   int64 // first revision that backups cover
 	leases    []clientv3.LeaseID
