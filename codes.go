@@ -2,16 +2,17 @@ package cke
 
 // Codes. A code never changes its meaning and is never used again; docs/codes.md is generated from Explain.
 const (
-	CodeInternal Code = "CKE100"
-	CodeConfig   Code = "CKE101"
-	CodeStore    Code = "CKE102"
-	CodeConflict Code = "CKE103"
-	CodeQuorum   Code = "CKE104"
-	CodeSecret   Code = "CKE105"
-	CodeCluster  Code = "CKE106"
-	CodeConfirm  Code = "CKE107"
-	CodeNoLeader Code = "CKE108"
-	CodeUnformed Code = "CKE109"
+	CodeInternal  Code = "CKE100"
+	CodeConfig    Code = "CKE101"
+	CodeStore     Code = "CKE102"
+	CodeConflict  Code = "CKE103"
+	CodeQuorum    Code = "CKE104"
+	CodeSecret    Code = "CKE105"
+	CodeCluster   Code = "CKE106"
+	CodeConfirm   Code = "CKE107"
+	CodeNoLeader  Code = "CKE108"
+	CodeUnformed  Code = "CKE109"
+	CodeNotPaused Code = "CKE110"
 
 	CodeUnreachable  Code = "CKE201"
 	CodeSSHAuth      Code = "CKE202"
@@ -57,6 +58,7 @@ func Explain() []Explanation {
 		{CodeConfirm, "Not confirmed", "The command destroys or replaces something and was not confirmed.", "Confirm on the terminal, or with --confirm NAME."},
 		{CodeNoLeader, "No daemon leads the cluster", "No cke daemon holds the leadership of this cluster, or none has told its status yet.", "Start cke on a management host and read its log."},
 		{CodeUnformed, "Not formed yet", "The cluster has not been founded, or its founding has not ended. No client is served before that.", "Wait until `ckecli status` says READY; it names what the founding waits for."},
+		{CodeNotPaused, "Not paused", "There is no pause to end: nobody asked for one, it has ended by itself, or somebody has resumed already.", "Nothing is to be done; `ckecli status` says when a cluster is paused, and by whom."},
 		{CodeUnreachable, "Node unreachable", "The node's sshd did not answer in time. An unreachable node may hold data: nothing is decided against it.", "Check power, network and sshd of the node; cke goes on by itself once it answers."},
 		{CodeSSHAuth, "SSH login refused", "The node's sshd refused the key.", "Put cke's public key into the user's authorized_keys on the node, or set the right key with `ckecli ssh-key set`."},
 		{CodeHostKey, "Host key changed", "The node shows another host key than the pinned one: another machine, a reinstalled one, or an attack.", "If the change is intended: `ckecli node accept-key NODE`."},

@@ -43,9 +43,11 @@ func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, re
 }
 
 func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Extracted) error {
+	b := fetchAhead(ctx, s.Bucket, deltas)
+	defer b.Close()
 	for _, d := range deltas {
 		good := max(a.base, a.last)
-		h, err := s.applyDelta(ctx, a, d)
+		h, err := s.applyDelta(ctx, b, a, d)
 		if err != nil {
 			if errors.Is(err, ErrNotFound) {
 				err = damaged("it is missing")
@@ -69,11 +71,11 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 	return nil
 }
 
-func (s *Store) applyDelta(ctx context.Context, a *applier, e Entry) (Header, error) {
+func (s *Store) applyDelta(ctx context.Context, b Bucket, a *applier, e Entry) (Header, error) {
 	if e.Revision > max(a.last, a.base)+1 {
 		return Header{}, damaged("it begins at revision %d, after %d: changes are missing between them", e.Revision, max(a.last, a.base))
 	}
-	return readDelta(ctx, s.Bucket, e.Place, s.Identities, deltaVisitor{
+	return readDelta(ctx, b, e.Place, s.Identities, deltaVisitor{
 		record: a.record,
 		leases: func(c LeaseChange) error { a.leases.observe(c, a.base); return nil },
 	})

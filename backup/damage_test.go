@@ -29,6 +29,15 @@ func TestExtract_EveryRevisionIsExact(t *testing.T) {
 		if x.Revision != f.last || !x.HashChecked {
 			t.Errorf("latest is %+v, want revision %d", x, f.last)
 		}
+		l, err := f.store(t, f.bucket).Lineage(etcdtest.Context(t), "a1b2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, full := range l.Fulls {
+			if x := f.extractOK(t, f.bucket, backup.At{Full: full.ID()}); x.Revision != full.Revision || x.Deltas != 0 {
+				t.Errorf("%s by its name: %+v", full.ID(), x)
+			}
+		}
 		if x.Deltas != 3 {
 			t.Errorf("%d deltas were applied: the newest full was not used", x.Deltas)
 		}

@@ -75,6 +75,41 @@ func TestPrune_KeepsWhatWasVerified(t *testing.T) {
 	}
 	f.extractOK(t, f.bucket, backup.At{Revision: rev})
 	f.extractOK(t, f.bucket, backup.At{})
+	if x, err := s.Drill(etcdtest.Context(t), backup.At{}); err != nil || !x.HashChecked || x.Revision != f.last {
+		t.Errorf("drill of the newest: %+v, %v", x, err)
+	}
+}
+
+// A chain of which the frames are sound and the data is not what etcd had is found out by the hash.
+func TestDrill_DataThatIsNotWhatEtcdHadIsFoundOut(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	p := place(t, deltas[5])
+	h, err := backup.ReadHeader(etcdtest.Context(t), f.bucket, p)
+	if err != nil || len(h.Hashes) != 1 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	w, err := backup.NewDeltaWriter(p.Revision, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rev := p.Revision; rev <= h.Last; rev++ {
+		c := backup.Change{Key: []byte("forged"), ModRevision: rev, CreateRevision: p.Revision, Version: rev - p.Revision + 1}
+		if err := w.Add([]backup.Change{c}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, _, err := w.Seal(backup.Header{Place: p, Hashes: h.Hashes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.bucket.Delete(t.Context(), deltas[5])
+	if err := f.bucket.Create(t.Context(), deltas[5], c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store(t, f.bucket).Drill(etcdtest.Context(t), backup.At{}); !backup.IsDamage(err) {
+		t.Errorf("drill: %v", err)
+	}
 }
 
 func TestCopy_CrashAtAnyStepCanBeGoneOnWith(t *testing.T) {

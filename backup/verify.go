@@ -172,18 +172,43 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 }
 
 // Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, and leaves a mark of
-// the success in the store. The zero At drills the newest state that has such a hash.
+// the success in the store. The zero At drills the newest state that has such a hash, or just the newest if none has.
 func (s *Store) Drill(ctx context.Context, at At) (Extracted, error) {
 	dir, err := os.MkdirTemp(s.Scratch, "cke-drill-")
 	if err != nil {
 		return Extracted{}, err
 	}
 	defer os.RemoveAll(dir)
+	if at == (At{Lineage: at.Lineage}) {
+		if at.Revision, err = s.newestHashed(ctx, at); err != nil {
+			return Extracted{}, err
+		}
+	}
 	x, err := s.extract(ctx, at, filepath.Join(dir, "db"), ExtractOptions{CheckHash: true})
 	if err != nil {
 		return x, err
 	}
 	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.HashChecked})
+}
+
+// newestHashed looks back along the newest chain for a revision that a hash was recorded for; 0: there is none.
+func (s *Store) newestHashed(ctx context.Context, at At) (int64, error) {
+	t, err := s.resolve(ctx, at, false)
+	if err != nil {
+		return 0, err
+	}
+	entries := append([]Entry{t.chains[0].Full}, t.chains[0].upTo(t.revision)...)
+	for len(entries) > 0 {
+		cut := max(0, len(entries)-parallel)
+		hs, errs := s.headers(ctx, entries[cut:])
+		for i := len(hs) - 1; i >= 0; i-- {
+			if errs[i] == nil && len(hs[i].Hashes) > 0 {
+				return hs[i].Hashes[0].Revision, nil
+			}
+		}
+		entries = entries[:cut]
+	}
+	return 0, nil
 }
 
 func ignoreMissingObject(err error) error {

@@ -37,6 +37,34 @@ func TestLabDaemon_StopsAtOnceInTheMiddleOfAnOperation(t *testing.T) {
 	s.oneCluster()
 }
 
+func TestLabDaemon_StopsAtOnceWhile(t *testing.T) {
+	stops := func(s *story, d *rig.Daemon) {
+		s.Helper()
+		took, err := d.Stop(stopLimit)
+		s.must(err)
+		s.Logf("stopped in %s", took.Round(time.Millisecond))
+	}
+	t.Run("its store does not answer", func(t *testing.T) {
+		h := newHosts(t, pool.Lab(t, 1), 1)
+		d := h.one.daemon("boot-1")
+		h.one.found()
+		h.wire.Cut()
+		stops(h.one, d)
+	})
+	t.Run("another daemon has the store", func(t *testing.T) {
+		s := newStory(t, 1)
+		s.daemon("boot-1")
+		stops(s, s.heir("boot-2"))
+	})
+	t.Run("a node is silent", func(t *testing.T) {
+		s := newStory(t, 1)
+		d := s.daemon("boot-1")
+		s.found()
+		s.must(s.Lab.Pause(s.ctx, s.nodes[0].Name))
+		stops(s, d)
+	})
+}
+
 // apart cuts the cables between nodes; the management host still reaches all of them.
 func (s *story) apart(nodes ...lab.Node) {
 	s.Helper()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/mtest/lab"
@@ -45,25 +46,35 @@ func TestLabData_BlankMachinesAreNoReasonForASecondBootstrap(t *testing.T) {
 	}
 }
 
+// losses take away the data of one member: that of the container and volume of this name on a node.
+var losses = []struct {
+	name string
+	lose func(s *story, n lab.Node, volume string)
+}{
+	{"the volume was removed", func(s *story, n lab.Node, volume string) {
+		s.on(n, fmt.Sprintf("docker rm -f %s && docker volume rm %s", volume, volume))
+	}},
+	{"the volume was emptied", func(s *story, n lab.Node, volume string) {
+		s.on(n, fmt.Sprintf("docker kill %s && rm -rf /var/lib/docker/volumes/%s/_data/data", volume, volume))
+	}},
+	{"the machine was replaced by a blank one", func(s *story, n lab.Node, _ string) {
+		s.must(s.Lab.Wipe(s.ctx, n.Name, lab.WipeOptions{KeepHostKey: true}))
+	}},
+}
+
 func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		lose string // a shell script; $V is the name of container and volume
-	}{
-		{"the volume was removed", `until docker rm -f $V; docker volume rm $V; do :; done`},
-		{"the volume was emptied", `docker kill $V; rm -rf /var/lib/docker/volumes/$V/_data/data`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, loss := range losses {
+		t.Run(loss.name, func(t *testing.T) {
 			s := newStory(t, 3)
 			d := s.daemon("cke1")
 			before := s.found()
 			tls := s.clientTLS()
 			w := s.writer(tls)
 			victim := s.nodes[1]
-			volume := strings.TrimPrefix(lines(s.carried(victim), "volume ")[0], "volume ")
+			volume := s.volumeOn(victim)
 
 			s.must(d.Freeze()) // it has no part in what happens behind its back
-			s.on(victim, fmt.Sprintf("V=%s; %s", volume, tt.lose))
+			loss.lose(s, victim, volume)
 			s.must(d.Thaw())
 			p := s.awaitProblem(victim.Name, cke.CodeDataMissing)
 			if !strings.Contains(p.Message, volume) || !strings.Contains(p.Remedy, "bring the volume back") {
@@ -85,4 +96,41 @@ func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
 			s.must(w.Check(s.ctx, []string{s.urls()[0], s.urls()[2]}, tls))
 		})
 	}
+}
+
+func TestLabData_AMemberWhoseDataIsGoneIsReplacedByANewOneAfterItsGrace(t *testing.T) {
+	s := newStory(t, 3)
+	s.daemon("cke1")
+	s.setKey()
+	c := s.spec()
+	c.Policies.Replace.Grace = cke.Duration(2 * time.Second)
+	s.set(c)
+	before := s.ready()
+	tls := s.clientTLS()
+	w := s.writer(tls)
+	s.must(s.Lab.Wipe(s.ctx, s.nodes[1].Name, lab.WipeOptions{KeepHostKey: true}))
+	s.awaitProblem(s.nodes[1].Name, cke.CodeDataMissing)
+	s.ready()
+	s.must(w.Await(s.within(seenLimit), 20))
+	w.Stop()
+	s.must(w.Check(s.within(seenLimit), s.urls(), tls))
+	after := s.oneCluster()
+	if after.ClusterID != before.ClusterID || after.Incarnation != before.Incarnation {
+		t.Errorf("another cluster: %s of %s, before %s of %s", after.ClusterID, after.Incarnation, before.ClusterID, before.Incarnation)
+	}
+	for i, m := range after.Members {
+		if same := m.ID == before.Members[i].ID && m.Join == before.Members[i].Join; same == (i == 1) {
+			t.Errorf("member %+v, before %+v", m, before.Members[i])
+		}
+	}
+}
+
+// volumeOn is the name of the only volume on a node, and of its container.
+func (s *story) volumeOn(n lab.Node) string {
+	s.Helper()
+	volumes := lines(s.carried(n), "volume ")
+	if len(volumes) != 1 {
+		s.Fatalf("volumes on %s: %v", n.Name, volumes)
+	}
+	return strings.TrimPrefix(volumes[0], "volume ")
 }

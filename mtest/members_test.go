@@ -44,12 +44,12 @@ func (s *story) oneOf(n lab.Node, st cke.Status, url string, tls *tls.Config) er
 	return nil
 }
 
-// sameMembers waits until the cluster is ready, as a look after this call tells, and checks that it and its members are
-// still those of before.
-func (s *story) sameMembers(before cke.Status) {
+// sameMembers waits until the cluster is ready after something that happened since then, and checks that it and its
+// members are those of before.
+func (s *story) sameMembers(before cke.Status, since time.Time) {
 	s.Helper()
-	asked := time.Now()
-	s.await("the members to be back", readyLimit, func(st cke.Status) bool { return st.ObservedAt.After(asked) && rig.Ready(st) })
+	s.await("the members to be back", readyLimit, func(st cke.Status) bool { return st.ObservedAt.After(since) && rig.Ready(st) })
+	s.nudge() // what was told may be older than what happened
 	s.stillMembers(before)
 }
 

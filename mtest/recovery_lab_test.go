@@ -73,8 +73,9 @@ func TestLabRecovery_MembersComeBackOnTheirOwnDataAndNoWriteIsLost(t *testing.T)
 		s.part(d.name, func(s *story) {
 			s.must(w.Await(s.within(seenLimit), 30))
 			w.TakeGap()
+			began := time.Now()
 			d.strike(s)
-			s.sameMembers(before)
+			s.sameMembers(before, began)
 			s.must(w.Await(s.within(seenLimit), 30))
 			s.Logf("the longest time without an acknowledged write: %s", w.TakeGap().Round(time.Millisecond))
 			s.must(w.Check(s.within(seenLimit), s.urls(), tls))
@@ -96,11 +97,12 @@ func TestLabRecovery_StartsMembersThatStopWhileAnotherIsWaitedFor(t *testing.T) 
 	s.daemon("cke1")
 	before := s.found()
 	did := s.records()[0].ID
+	began := time.Now()
 	for _, n := range s.nodes {
 		s.on(n, killContainer)
 		s.must(s.Follow(s.within(seenLimit), func(r cke.Record) bool { return r.ID > did }))
 	}
-	s.sameMembers(before)
+	s.sameMembers(before, began)
 	for _, r := range s.records() {
 		if r.State == cke.RecordFailed {
 			t.Errorf("operation %+v", r)

@@ -239,7 +239,7 @@ func TestDaemon_CampaignsAgainWhenATermEnds(t *testing.T) {
 			t.Errorf("terms: %s, status of term %d", got, g.status().Leader.Term)
 		}
 		// A person asks.
-		g.change(func() { g.led().resign = true })
+		g.led().askToResign()
 		g.led().wake()
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -18,6 +18,10 @@ type Input struct {
 	Deleting   bool
 	Identity   cke.Identity
 	Seen       cke.Observation
+	// Hold is a person's wish that nothing be changed; nil: there is none.
+	Hold *cke.Hold
+	// Applied is the revision that a person released for reconcile: manual or outside the window.
+	Applied int64
 	// Before is the status that was told last; times of transition are read from it.
 	Before cke.Status
 	// Failures are the operations that failed since they last succeeded, keyed by FailureKey.
@@ -50,8 +54,11 @@ func Decide(in Input) Decision {
 			continue
 		}
 		wanted := d.Operation != nil
+		if rule.voluntary {
+			d = withConsent(in, d)
+		}
 		d = backOff(in, d)
-		if wanted && d.Operation == nil && rule.yields {
+		if wanted && d.Operation == nil && (rule.yields || rule.voluntary) {
 			d = d.beside(held)
 			held = &d
 			continue
@@ -84,12 +91,15 @@ type rule struct {
 	decide func(Input) (Decision, bool)
 	// yields: the rules below are asked while the operation is held back, since it is not what they depend on.
 	yields bool
+	// voluntary: the cluster serves as well without the change; the file's policy says when it may be made.
+	voluntary bool
 }
 
 // rules in the order in which they are asked. Reasons for the order: docs/strategy.md.
 var rules = [...]rule{
 	{name: "delete", decide: deleteCluster},
 	{name: "frozen", decide: frozen},
+	{name: "paused", decide: paused},
 	{name: "forming", decide: formingCluster},
 	{name: "start stopped members", decide: startStopped, yields: true},
 	{name: "no quorum", decide: withoutQuorum},
@@ -97,15 +107,15 @@ var rules = [...]rule{
 	{name: "bootstrap", decide: bootstrapCluster},
 	{name: "member list unknown", decide: listUnknown},
 	{name: "ended membership", decide: endedMembership},
-	{name: "remove strangers", decide: strangers},
-	{name: "remove unhealthy members of undeclared nodes", decide: removeUnhealthy},
+	{name: "remove strangers", decide: strangers, voluntary: true},
+	{name: "remove unhealthy members of undeclared nodes", decide: removeUnhealthy, voluntary: true},
 	{name: "promote", decide: promote},
 	{name: "replace lost data", decide: replaceLost},
 	{name: "stop strays", decide: strays, yields: true},
 	{name: "finish adding", decide: finishAdding},
-	{name: "drift", decide: drift},
-	{name: "add members", decide: addMember},
-	{name: "remove healthy members of undeclared nodes", decide: removeHealthy},
+	{name: "drift", decide: drift, voluntary: true},
+	{name: "add members", decide: addMember, voluntary: true},
+	{name: "remove healthy members of undeclared nodes", decide: removeHealthy, voluntary: true},
 	{name: "catching up", decide: catchingUp},
 	{name: "wait for members", decide: waitForMembers},
 }

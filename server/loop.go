@@ -32,6 +32,9 @@ type Term interface {
 	Leader() cke.Leader
 	// Changed receives after anything that decisions need has changed in the store; coalesced.
 	Changed() <-chan struct{}
+	// Hold is a person's wish that nothing be changed, or nil; Applied the revision that a person released, or 0.
+	Hold() *cke.Hold
+	Applied() int64
 	// ResignRequested reports whether a person asked this term to end.
 	ResignRequested() bool
 	// Resign ends the term and lets the next candidate lead; nothing may be under way in its name.
@@ -219,7 +222,7 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 	if ctx.Err() != nil {
 		return Input{}, ctx.Err()
 	}
-	return Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Before: l.status, Failures: l.failures}, nil
+	return Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Hold: l.Term.Hold(), Applied: l.Term.Applied(), Before: l.status, Failures: l.failures}, nil
 }
 
 // decide returns the operation under way while there is one: at most one change is in flight.

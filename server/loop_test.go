@@ -315,7 +315,7 @@ func TestLoop_ResignsBetweenOperationsOnly(t *testing.T) {
 		var open func()
 		g.do, open = gate("start")
 		p := g.perform()
-		g.change(func() { p.term.resign = true })
+		p.term.askToResign()
 		p.term.wake()
 		g.pass(2 * time.Second)
 		if !p.runs() {
@@ -334,7 +334,7 @@ func TestLoop_ResignsBetweenOperationsOnly(t *testing.T) {
 	})
 	onStage(t, formed(3), func(g *stage) {
 		p := g.perform()
-		g.change(func() { p.term.resign = true })
+		p.term.askToResign()
 		p.term.wake()
 		if p.runs() || !errors.Is(p.err, server.ErrResigned) {
 			t.Errorf("runs on, or ended with %v", p.err)

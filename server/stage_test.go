@@ -267,11 +267,18 @@ func (t *stageTerm) wake() {
 	}
 }
 
+func (t *stageTerm) Hold() *cke.Hold { return nil }
+
+func (t *stageTerm) Applied() int64 { return 0 }
+
 func (t *stageTerm) ResignRequested() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.resign
 }
+
+// askToResign is what a person does.
+func (t *stageTerm) askToResign() { t.change(func() { t.resign = true }) }
 
 func (t *stageTerm) Resign(ctx context.Context) error {
 	t.end(fmt.Errorf("resigned: %w", cke.ErrDeposed))

@@ -31,6 +31,9 @@ const (
 	embeddedHistory = "1m"
 	// embeddedDefragMiB is how much free space in the database is worth a defragmentation at start.
 	embeddedDefragMiB = 64
+	// embeddedSnapshot is after how many writes the log before them may go; embeddedLogs of its files, 64 MB each, stay
+	// all the same.
+	embeddedSnapshot, embeddedLogs = 2500, 2
 	// embeddedCatchUp is how many log entries stay in memory for other members; there are none.
 	embeddedCatchUp = 100
 	// The only member need not wait for others: it elects itself within 100 ms.
@@ -128,6 +131,7 @@ func embeddedConfig(dir string, log *slog.Logger) *embed.Config {
 	cfg.InitialCluster = cfg.Name + "=" + peer.String()
 	cfg.EnableGRPCGateway = false
 	cfg.TickMs, cfg.ElectionMs = embeddedTickMs, embeddedElectionMs
+	cfg.SnapshotCount, cfg.MaxWalFiles = embeddedSnapshot, embeddedLogs
 	cfg.SnapshotCatchUpEntries = embeddedCatchUp
 	cfg.QuotaBackendBytes = embeddedQuota
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic

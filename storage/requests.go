@@ -12,12 +12,24 @@ import (
 	"cke"
 )
 
-// requestResign asks a leader to give up its term; Args are a resignRequest.
-const requestResign = "resign"
+// Kinds of requests.
+const (
+	// requestResign asks a leader to give up its term; Args are a resignRequest.
+	requestResign = "resign"
+	// requestApply releases a generation that the reconcile policy holds back; Args are an applyRequest.
+	requestApply = "apply"
+	// requestHold asks to change nothing; Args are a cke.Hold. It stays until a person ends it.
+	requestHold = "hold"
+)
 
 type resignRequest struct {
 	// Term is the one to end; a later leader does not feel asked.
 	Term int64 `json:"term"`
+}
+
+type applyRequest struct {
+	// Generation is the one to apply; those before and after are not released by it.
+	Generation int64 `json:"generation"`
 }
 
 // Request is what a person asks of a cluster's leader. There is one of a kind at a time; asking again replaces it.
@@ -60,6 +72,71 @@ func (s *Store) RequestResign(ctx context.Context, cluster string) error {
 		return err
 	}
 	return s.PutRequest(ctx, cluster, requestResign, "", resignRequest{Term: leader.Term})
+}
+
+// RequestApply releases the present generation of the cluster's spec, whatever its reconcile policy, and returns it.
+// ErrNotFound: there is no such cluster. ErrConflict: it is being deleted.
+func (s *Store) RequestApply(ctx context.Context, cluster, by string) (generation int64, err error) {
+	spec, err := s.Spec(ctx, cluster)
+	if err == nil {
+		err = settable(cluster, spec, SetOptions{})
+	}
+	if err == nil {
+		err = s.PutRequest(ctx, cluster, requestApply, by, applyRequest{Generation: spec.Generation})
+	}
+	if err != nil {
+		return 0, err
+	}
+	return spec.Generation, nil
+}
+
+// SetHold asks the cluster's leader to change nothing. It replaces a hold that is there. ErrNotFound: there is no such
+// cluster.
+func (s *Store) SetHold(ctx context.Context, cluster string, h cke.Hold) error {
+	return s.PutRequest(ctx, cluster, requestHold, h.By, h)
+}
+
+// EndHold removes the cluster's hold, also one whose time is over. ErrNotFound: there is none, or no such cluster.
+func (s *Store) EndHold(ctx context.Context, cluster string) error {
+	if err := checkName(cluster); err != nil {
+		return err
+	}
+	spec, key := s.keys.spec(cluster), s.keys.request(cluster, requestHold)
+	resp, err := s.txn(ctx, []clientv3.Cmp{present(key)}, []clientv3.Op{clientv3.OpDelete(key)}, clientv3.OpGet(spec, clientv3.WithKeysOnly()))
+	switch {
+	case err != nil:
+		return s.fail("end the hold of "+cluster, err)
+	case resp.Succeeded:
+		return nil
+	case len(resp.Responses[0].GetResponseRange().Kvs) == 0:
+		return noCluster(cluster)
+	}
+	return &cke.Error{Code: cke.CodeNotPaused, What: "cluster " + cluster + " is not paused", Unchanged: true, Err: cke.ErrNotFound}
+}
+
+// HoldOf returns the cluster's hold, nil if there is none. One whose time is over is returned, too.
+func (s *Store) HoldOf(ctx context.Context, cluster string) (*cke.Hold, error) {
+	if err := checkName(cluster); err != nil {
+		return nil, err
+	}
+	var r Request
+	_, err := s.get(ctx, s.keys.request(cluster, requestHold), &r)
+	if errors.Is(err, cke.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.fail("read the hold of "+cluster, err)
+	}
+	return r.hold(), nil
+}
+
+// hold reads a request to hold. One that cannot be read holds all the same: somebody did ask.
+func (r Request) hold() *cke.Hold {
+	var h cke.Hold
+	if err := json.Unmarshal(r.Args, &h); err != nil {
+		return &cke.Hold{Reason: "the request cannot be read: " + err.Error(), By: r.By, Since: r.At}
+	}
+	return &h
 }
 
 // Leader returns who leads the cluster. ErrNotFound: nobody does now.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"filippo.io/age"
 	"golang.org/x/crypto/ssh"
@@ -59,6 +60,25 @@ func TestSecrets_ComeBackAndAreNeverOverwritten(t *testing.T) {
 	}
 	if got, err := c.Secret(ctx, "ca"); err != nil || string(got) != "first" {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A daemon that has just started serves the store a moment before it has its key.
+func TestSecrets_WaitForTheKeyOfADaemonThatHasJustStarted(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	set := make(chan error, 1)
+	go func() { set <- s.SetSSHKey(ctx, "", "", newSSHKey(t, "")) }()
+	select {
+	case err := <-set:
+		t.Fatalf("without a key: %v", err)
+	case <-time.After(keyPatience / 10):
+	}
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-set; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"filippo.io/age"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,9 +28,31 @@ type envelope struct {
 	Value []byte `json:"value"`
 }
 
+// keyPatience is how long a daemon that has just begun to serve the store may take to make its key.
+const keyPatience = 2 * time.Second
+
+// markerSoon is marker, and waits for a daemon that has just started. ErrNotFound: none has made a key.
+func (s *Store) markerSoon(ctx context.Context) (sealedWith, error) {
+	patience := time.NewTimer(keyPatience)
+	defer patience.Stop()
+	for {
+		m, err := s.marker(ctx)
+		if !errors.Is(err, cke.ErrNotFound) {
+			return m, err
+		}
+		select {
+		case <-time.After(keyPatience / 40):
+		case <-patience.C:
+			return m, err
+		case <-ctx.Done():
+			return m, ctx.Err()
+		}
+	}
+}
+
 // seal needs no private key: what the store is sealed with is written in it.
 func (s *Store) seal(ctx context.Context, key string, value []byte) ([]byte, error) {
-	m, err := s.marker(ctx)
+	m, err := s.markerSoon(ctx)
 	if errors.Is(err, cke.ErrNotFound) {
 		return nil, &cke.Error{Code: cke.CodeSecret, What: "the store has no key to seal secrets with yet", Unchanged: true,
 			Facts: []string{"the first start of a cke daemon makes it"}, Try: "systemctl start cke"}

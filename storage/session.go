@@ -98,10 +98,10 @@ func (ses *session) watchClock() {
 	}
 }
 
-// keepAlive renews the lease every fifth of its time to live. An attempt has a third of it: a new stream may need a
-// login first, and two attempts fit in after one that failed.
+// keepAlive renews the lease every fifth of its time to live. An attempt has a quarter of it, since a new stream may
+// need a login first; two may hang before time runs out.
 func (ses *session) keepAlive() {
-	period, patience, pause := ses.s.ttl/5, ses.s.ttl/3, ses.s.ttl/50
+	period, patience, pause := ses.s.ttl/5, ses.s.ttl/4, ses.s.ttl/50
 	var line renewals
 	defer line.hangUp()
 	for wait := period; ; {
@@ -115,7 +115,7 @@ func (ses *session) keepAlive() {
 		switch {
 		case err == nil:
 			ses.confirm(sent)
-			ses.s.sweep(ses)
+			ses.s.sweep(ses, period)
 			wait = period
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			ses.lost()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // sessions holds what all campaigns of one Store share: the session, the view of the queues, and who is in them.
@@ -88,7 +89,8 @@ func (ss *sessions) disclaim(key string) {
 func sessionName(ses *session) string { return strconv.FormatInt(int64(ses.lease), 16) }
 
 // sweep removes the session's keys that nobody goes by: each would lead, once it is the eldest, and do nothing.
-func (s *Store) sweep(ses *session) {
+// What limit leaves over is for the next time.
+func (s *Store) sweep(ses *session, limit time.Duration) {
 	s.sessions.mu.Lock()
 	var stray []string
 	for _, key := range s.sessions.queues.of("/" + sessionName(ses) + "-") {
@@ -97,10 +99,10 @@ func (s *Store) sweep(ses *session) {
 		}
 	}
 	s.sessions.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ses.ctx, limit)
+	defer cancel()
 	for _, key := range stray {
-		ctx, cancel := context.WithTimeout(ses.ctx, revokeLimit)
 		_, err := s.client.Delete(ctx, key)
-		cancel()
 		s.log.Debug("removed a candidacy that nobody goes by", "key", key, "error", err)
 	}
 }

@@ -33,6 +33,25 @@ func (s ClusterState) ResignRequested(term int64) bool {
 	return ok && json.Unmarshal(r.Args, &asked) == nil && asked.Term == term
 }
 
+// Applied is the generation that a person released last; 0: none ever was. It may be another one than the spec's.
+func (s ClusterState) Applied() int64 {
+	var asked applyRequest
+	r, ok := s.Requests[requestApply]
+	if !ok || json.Unmarshal(r.Args, &asked) != nil {
+		return 0
+	}
+	return asked.Generation
+}
+
+// Hold is the pause that a person asked for, nil if nobody did. Its time may be over.
+func (s ClusterState) Hold() *cke.Hold {
+	r, ok := s.Requests[requestHold]
+	if !ok {
+		return nil
+	}
+	return r.hold()
+}
+
 // WatchClusters delivers the sorted names of all clusters: at once, and whenever the set has changed. A slow reader
 // misses what lies between, never the newest. The channel closes when ctx or the store ends.
 func (s *Store) WatchClusters(ctx context.Context) <-chan []string {

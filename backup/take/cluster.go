@@ -115,12 +115,22 @@ func (k *cluster) source(ctx context.Context, revision int64) (candidate, error)
 	}
 	var all []candidate
 	var failed error
+	var enough <-chan time.Time
+collect:
 	for range k.c.Endpoints {
-		switch r := (<-results).(type) {
-		case candidate:
-			all = append(all, r)
-		case error:
-			failed = errors.Join(failed, r)
+		select {
+		case r := <-results:
+			switch r := r.(type) {
+			case candidate:
+				all = append(all, r)
+				if enough == nil {
+					enough = time.After(patience)
+				}
+			case error:
+				failed = errors.Join(failed, r)
+			}
+		case <-enough:
+			break collect // a dead member says nothing for as long as it is asked
 		}
 	}
 	newest := uint64(0)

@@ -31,6 +31,9 @@ const (
 	// DefaultShutdown is less than what service managers grant.
 	DefaultShutdown = 20 * time.Second
 
+	// patience is how long the other members have to tell their status once one has.
+	patience = 300 * time.Millisecond
+
 	// What bounds single requests to etcd.
 	requestTimeout = 10 * time.Second
 	hashTimeout    = 2 * time.Minute

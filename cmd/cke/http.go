@@ -26,15 +26,12 @@ const readLimit = 10 * time.Second
 
 // serveHTTP serves the API. An address that is taken, or a certificate that cannot be read, is waited for.
 func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus.Gatherer) error {
-	api := server.API{Version: version, Metrics: g, Statuses: p.statuses,
-		Health: func(context.Context) server.Health { return p.waits.health() }}
-	handler := api.Handler()
+	api := server.API{Version: version, Metrics: g, Statuses: p.statuses, Health: p.health}
 	var listener net.Listener
-	var why string
-	for listener == nil {
-		l, h, err := listenHTTP(config.HTTP, api.Handler())
-		if err == nil {
-			listener, handler = l, h
+	var handler http.Handler
+	for why := ""; ; {
+		var err error
+		if listener, handler, err = listenHTTP(config.HTTP, api.Handler()); err == nil {
 			break
 		}
 		if why != err.Error() {
@@ -49,26 +46,22 @@ func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus
 	}
 	p.log.Info("HTTP is served", "address", listener.Addr().String())
 	s := &well.HTTPServer{Server: &http.Server{Handler: handler, ReadHeaderTimeout: readLimit}, ShutdownTimeout: time.Second}
-	if err := s.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		p.log.Error("HTTP ended", "error", err)
-	}
-	return nil
+	return s.Serve(listener) // which goes on by itself
 }
 
 // serveHealth serves /health until the returned function is called, at the address of --http or the default one: while
-// the configuration cannot be read, nobody knows the one that it names.
+// the configuration cannot be read, nobody knows the one that it names. Nor who may ask: only this machine may.
 func (p *process) serveHealth(o options) (end func()) {
-	address := o.http
-	if address == "" {
-		address = cke.DefaultListen
+	address := cke.DefaultListen
+	if (cke.HTTPConfig{Listen: o.http}).Loopback() {
+		address = o.http
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		p.log.Error("HTTP is not served", "error", err)
 		return func() {}
 	}
-	api := server.API{Version: version, Metrics: prometheus.NewRegistry(), Statuses: p.statuses,
-		Health: func(context.Context) server.Health { return p.waits.health() }}
+	api := server.API{Version: version, Metrics: prometheus.NewRegistry(), Statuses: p.statuses, Health: p.health}
 	s := &http.Server{Handler: api.Handler(), ReadHeaderTimeout: readLimit}
 	done := make(chan struct{})
 	go func() {
@@ -89,7 +82,10 @@ func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, e
 			return nil, nil, fmt.Errorf("read the password: %w", err)
 		}
 		first, _, _ := strings.Cut(string(password), "\n")
-		h = withPassword(h, c.BasicAuth.Username, strings.TrimRight(first, "\r"))
+		if first = strings.TrimRight(first, "\r"); first == "" {
+			return nil, nil, fmt.Errorf("%s holds no password", c.BasicAuth.PasswordFile)
+		}
+		h = withPassword(h, c.BasicAuth.Username, first)
 	}
 	var tlsConfig *tls.Config
 	if c.TLS.CertFile != "" {
@@ -132,6 +128,19 @@ func withPassword(h http.Handler, user, password string) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// health says what this daemon waits for. One whose store does not answer can do nothing, though it had begun to.
+func (p *process) health(ctx context.Context) server.Health {
+	h := p.waits.health()
+	store := p.store.Load()
+	if h.Status != "ok" || store == nil {
+		return h
+	}
+	if _, err := store.Clusters(ctx); err != nil {
+		return server.Health{Status: "waiting", Waiting: err.Error(), Code: cke.CodeOf(err)}
+	}
+	return h
 }
 
 // statuses reads the stored status of every cluster; a cluster of which nothing was told yet is left out.

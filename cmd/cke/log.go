@@ -22,6 +22,8 @@ func (wellFormat) String() string { return "slog" }
 func (f wellFormat) Format(buf []byte, _ *welllog.Logger, _ time.Time, severity int, msg string, fields map[string]any) ([]byte, error) {
 	level := slog.LevelInfo
 	switch {
+	case fields[welllog.FnType] == "access":
+		level = slog.LevelDebug // probes and scrapes come every few seconds
 	case severity <= welllog.LvError:
 		level = slog.LevelError
 	case severity <= welllog.LvWarn:

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"path/filepath"
 	_ "time/tzdata" // schedules name time zones, and a host may have none
 
 	welllog "github.com/cybozu-go/log"
@@ -32,29 +34,34 @@ func main() {
 func newCommand() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:           "cke",
-		Short:         "Keep etcd clusters on bare-metal nodes as they were declared",
-		Long:          "cke leads etcd clusters: it bootstraps them on nodes over SSH and the Docker API and keeps them healthy.\nWithout a configuration file it carries its own store and serves HTTP on " + cke.DefaultListen + ".",
-		Version:       version,
-		Args:          cobra.NoArgs,
+		Use:     "cke",
+		Short:   "Keep etcd clusters on bare-metal nodes as they were declared",
+		Long:    "cke leads etcd clusters: it bootstraps them on nodes over SSH and the Docker API and keeps them healthy.\nWithout a configuration file it carries its own store and serves HTTP on " + cke.DefaultListen + ".",
+		Version: version,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return misused(fmt.Errorf("%q is no flag, and cke takes no arguments", args[0]))
+			}
+			return nil
+		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(o)
 			if err == nil {
-				err = run(o, cmd.Flags().Changed("config"), log)
+				err = o.complete()
 			}
 			if err != nil {
+				return misused(err)
+			}
+			if err := run(o, cmd.Flags().Changed("config"), log); err != nil {
 				tell(err)
 				return err
 			}
 			return nil
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		fmt.Fprintf(os.Stderr, "error: %v\nTry: cke --help\n", err)
-		return errUsage
-	})
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misused(err) })
 	f := cmd.Flags()
 	f.StringVar(&o.config, "config", cke.DefaultConfigFile, "configuration file")
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the embedded store; overrides the file")
@@ -66,6 +73,23 @@ func newCommand() *cobra.Command {
 }
 
 var errUsage = errors.New("usage")
+
+// misused tells of a wrong flag or argument.
+func misused(err error) error {
+	fmt.Fprintf(os.Stderr, "error: %v\nTry: cke --help\n", err)
+	return errUsage
+}
+
+// complete refuses flags that no configuration file could make right, and makes paths absolute.
+func (o *options) complete() (err error) {
+	if _, _, err := net.SplitHostPort(o.http); o.http != "" && err != nil {
+		return fmt.Errorf("--http %s: want HOST:PORT, as %s", o.http, cke.DefaultListen)
+	}
+	if o.dataDir != "" {
+		o.dataDir, err = filepath.Abs(o.dataDir)
+	}
+	return err
+}
 
 // exitCode follows the command line's contract.
 func exitCode(err error) int {
@@ -101,7 +125,7 @@ func tell(err error) {
 func newLogger(o options) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level %s: want debug, info, warn or error: %w", o.logLevel, errUsage)
+		return nil, fmt.Errorf("--log-level %s: want debug, info, warn or error", o.logLevel)
 	}
 	var handler slog.Handler
 	switch o.logFormat {
@@ -110,7 +134,7 @@ func newLogger(o options) (*slog.Logger, error) {
 	case "json":
 		handler = slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
 	default:
-		return nil, fmt.Errorf("--log-format %s: want text or json: %w", o.logFormat, errUsage)
+		return nil, fmt.Errorf("--log-format %s: want text or json", o.logFormat)
 	}
 	log := slog.New(handler)
 	slog.SetDefault(log)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"time"
 
+	sd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/cybozu-go/well"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -28,9 +30,10 @@ func run(o options, explicit bool, log *slog.Logger) error {
 		return err
 	}
 	well.Go(func(ctx context.Context) error {
-		p := &process{log: log, waits: newWaiting(log)}
+		p := &process{log: log, waits: newWaiting(log), load: func() (cke.Config, error) { return loadConfig(o, explicit) }}
 		go p.waits.watchdog(ctx)
-		config := p.configured(ctx, o, explicit)
+		defer context.AfterFunc(ctx, func() { stopInTime(log) })()
+		config := p.configured(ctx, o)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -40,7 +43,7 @@ func run(o options, explicit bool, log *slog.Logger) error {
 		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry) })
 		for ctx.Err() == nil {
 			p.until(ctx, func() error {
-				config, err := loadConfig(o, explicit) // anew: what was in the way may be what it says
+				config, err := p.load() // anew: what was in the way may be what it says
 				if err != nil {
 					return err
 				}
@@ -65,16 +68,28 @@ func stopAtOnce() error {
 	return os.Setenv(delay, "0")
 }
 
+// stopLimit is when the process ends after a signal at the latest. All waits on the way out are bounded; this is for what
+// nobody thought of. To be killed at any moment is nothing new to cke.
+const stopLimit = 4800 * time.Millisecond
+
+func stopInTime(log *slog.Logger) {
+	notify(log, sd.SdNotifyStopping)
+	time.AfterFunc(stopLimit, func() {
+		log.Error("something does not end; cke ends without it")
+		os.Exit(1)
+	})
+}
+
 // configured waits for a configuration that can be used.
-func (p *process) configured(ctx context.Context, o options, explicit bool) cke.Config {
-	config, err := loadConfig(o, explicit)
+func (p *process) configured(ctx context.Context, o options) cke.Config {
+	config, err := p.load()
 	if err == nil {
 		return config
 	}
 	p.waits.say(err)
 	defer p.serveHealth(o)()
 	p.until(ctx, func() (err error) {
-		config, err = loadConfig(o, explicit)
+		config, err = p.load()
 		return err
 	})
 	return config
@@ -114,6 +129,8 @@ type process struct {
 	log     *slog.Logger
 	waits   *waiting
 	metrics *server.Metrics
+	// load reads the configuration as it is now.
+	load func() (cke.Config, error)
 	// store is set while the store can be used.
 	store atomic.Pointer[storage.Store]
 }
@@ -138,6 +155,10 @@ func (p *process) until(ctx context.Context, try func() error) {
 func (p *process) serve(ctx context.Context, config cke.Config, o options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	host, err := hostName(o)
+	if err != nil {
+		return err
+	}
 	sc := storeConfig(config, p.log)
 	if config.Store.IsEmbedded() {
 		sc.Embedded.Waiting = func(holder string) {
@@ -170,15 +191,11 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 			p.log.Warn("store not closed well", "error", err)
 		}
 	}()
-	if err := store.OpenSecrets(ctx); err != nil {
-		return err
-	}
 	p.store.Store(store)
-	p.waits.over()
-	host, err := hostName(o)
-	if err != nil {
+	if err := p.openSecrets(ctx, store, config); err != nil {
 		return err
 	}
+	p.waits.over()
 	d := &server.Daemon{
 		Store: daemonStore{store, host}, Connect: connector(store, config, p.log),
 		Probe: time.Duration(config.ProbeInterval), Now: time.Now, Log: p.log, Metrics: p.metrics,
@@ -187,4 +204,27 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// errReconfigured sends serve back to its beginning.
+var errReconfigured = errors.New("the configuration has changed, it is read anew")
+
+// openSecrets waits for the key file. The store stays open meanwhile: ckecli needs no key for most of what it does.
+func (p *process) openSecrets(ctx context.Context, store *storage.Store, config cke.Config) error {
+	var changed error
+	p.until(ctx, func() error {
+		err := store.OpenSecrets(ctx)
+		if err == nil {
+			return nil
+		}
+		if now, loadErr := p.load(); loadErr == nil && !reflect.DeepEqual(now, config) {
+			changed = errReconfigured
+			return nil
+		}
+		return err
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return changed
 }

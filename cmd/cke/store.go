@@ -41,7 +41,11 @@ func (s daemonStore) Campaign(ctx context.Context, cluster string) (server.Term,
 	}
 	lead := &term{Term: t, store: s.Store, leader: cke.Leader{Host: s.host, Term: t.Number(), Since: time.Now().UTC()}, changed: make(chan struct{}, 1)}
 	states := s.Store.WatchCluster(t.Context(), cluster)
-	first := <-states // host keys are known before any node is dialled; the zero value when the term has ended already
+	var first storage.ClusterState
+	select {
+	case first = <-states: // host keys are known before any node is dialled; the zero value when the term has ended already
+	case <-ctx.Done(): // the term has no time to begin
+	}
 	lead.state.Store(&first)
 	go lead.follow(states)
 	return lead, nil
@@ -83,6 +87,12 @@ func (t *term) Leader() cke.Leader { return t.leader }
 
 // Changed implements server.Term.
 func (t *term) Changed() <-chan struct{} { return t.changed }
+
+// Hold implements server.Term.
+func (t *term) Hold() *cke.Hold { return t.state.Load().Hold() }
+
+// Applied implements server.Term.
+func (t *term) Applied() int64 { return t.state.Load().Applied() }
 
 // ResignRequested implements server.Term.
 func (t *term) ResignRequested() bool { return t.state.Load().ResignRequested(t.Number()) }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func (w *waiting) say(err error) {
 		attrs = append(attrs, "code", code)
 	}
 	w.log.Error("waiting", attrs...)
-	notify(w.log, "STATUS=waiting: "+w.why)
+	notify(w.log, "STATUS=waiting: "+strings.ReplaceAll(w.why, "\n", "; ")) // a line is an assignment
 }
 
 // over notes that nothing is waited for.
