@@ -17,8 +17,8 @@ const (
 	fillPercent = 0.9
 )
 
-// applyDeltas brings a snapshot file forward to a revision. The file is complete and synced when it returns nil.
-func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, revision int64, file string, x *Extracted) (err error) {
+// applyDeltas brings a snapshot file forward to a revision.
+func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, revision int64, file string, durable bool, x *Extracted) (err error) {
 	defer catchCorrupt(&err)
 	if err := trimDigest(file); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, re
 		return err
 	}
 	x.Records = a.records
-	return appendDigest(file)
+	return appendDigest(file, durable)
 }
 
 func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Extracted) error {

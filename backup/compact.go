@@ -31,7 +31,7 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	}
 	defer os.RemoveAll(dir)
 	merged, small := filepath.Join(dir, "merged"), filepath.Join(dir, "small")
-	x, err := s.extract(ctx, at, merged, ExtractOptions{})
+	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true})
 	if err != nil {
 		return Place{}, err
 	}
@@ -39,15 +39,18 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		p, _ := s.placeOf(ctx, x)
 		return p, nil
 	}
-	if err := rewrite(merged, small); err != nil {
+	if superseded, err := hasSuperseded(merged); err != nil {
 		return Place{}, fmt.Errorf("merge backups: %w", err)
+	} else if !superseded {
+		small = merged
+	} else if err := rewrite(merged, small); err != nil {
+		return Place{}, fmt.Errorf("merge backups: %w", err)
+	} else if err := os.Remove(merged); err != nil {
+		return Place{}, err
 	}
 	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End, Writer: o.Writer, Term: o.Term}
 	if x.Hash != nil {
 		h.Hashes = []Hash{*x.Hash}
-	}
-	if err := os.Remove(merged); err != nil {
-		return Place{}, err
 	}
 	c, h, err := SealFull(ctx, small, filepath.Join(dir, "body"), h, o.Recipients)
 	if err != nil {
@@ -68,6 +71,23 @@ func (s *Store) placeOf(ctx context.Context, x Extracted) (Place, error) {
 		}
 	}
 	return Place{}, err
+}
+
+// hasSuperseded tells whether a compaction is ordered in a database that was not done.
+func hasSuperseded(file string) (yes bool, err error) {
+	defer catchCorrupt(&err)
+	db, err := openDB(file, true, 0)
+	if err != nil {
+		return false, err
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		ordered, _ := parseRecordKey(tx.Bucket(bucketMeta).Get(scheduledCompact))
+		done, _ := parseRecordKey(tx.Bucket(bucketMeta).Get(finishedCompact))
+		yes = ordered.Main > done.Main
+		return nil
+	})
+	return yes, err
 }
 
 // rewrite copies a snapshot without what its ordered compaction leaves out, and without free pages.
@@ -93,7 +113,7 @@ func rewrite(from, to string) (err error) {
 	if err = errors.Join(err, dst.Close()); err != nil {
 		return err
 	}
-	return appendDigest(to)
+	return appendDigest(to, false)
 }
 
 func copyBuckets(tx *bolt.Tx, dst *bolt.DB) error {

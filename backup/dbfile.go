@@ -200,15 +200,20 @@ func trimDigest(path string) error {
 	return os.Truncate(path, info.Size()-sha256.Size)
 }
 
-// appendDigest completes a database file to a snapshot and syncs it. Hashing and writing back go on side by side.
-func appendDigest(path string) error {
+// appendDigest completes a database file to a snapshot. With durable it also syncs it: hashing and writing back go on
+// side by side.
+func appendDigest(path string, durable bool) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	sync := func() error { return nil }
+	if durable {
+		sync = f.Sync
+	}
 	synced := make(chan error, 1)
-	go func() { synced <- f.Sync() }()
+	go func() { synced <- sync() }()
 	h := sha256.New()
 	n, err := io.CopyBuffer(onlyWriter{h}, onlyReader{f}, make([]byte, 1<<20))
 	if err2 := <-synced; err != nil || err2 != nil {
@@ -220,7 +225,7 @@ func appendDigest(path string) error {
 	if _, err := f.Write(h.Sum(nil)); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
+	if err := sync(); err != nil {
 		return err
 	}
 	return f.Close()

@@ -18,6 +18,8 @@ type ExtractOptions struct {
 	// CheckHash compares the result with a hash that etcd gave when the backup was taken, if there is one for the
 	// revision. It reads the whole database once more.
 	CheckHash bool
+	// scratch: the result is thrown away soon and need not outlive a loss of power.
+	scratch bool
 }
 
 // Extracted tells what Extract wrote.
@@ -69,14 +71,14 @@ func (s *Store) extract(ctx context.Context, at At, file string, o ExtractOption
 	if err != nil {
 		return Extracted{}, err
 	}
-	x, err := s.tryChains(ctx, t, file)
+	x, err := s.tryChains(ctx, t, file, !o.scratch)
 	var d *DamagedError
 	if errors.As(err, &d) && o.AllowPartial && d.LastGood > 0 {
 		t.damage, t.revision = d, d.LastGood
 		if t.chains, err = t.lineage.choose(d.LastGood); err != nil {
 			return Extracted{}, err
 		}
-		x, err = s.tryChains(ctx, t, file)
+		x, err = s.tryChains(ctx, t, file, !o.scratch)
 	}
 	if err != nil {
 		return Extracted{}, err
@@ -104,11 +106,11 @@ func checkHash(file string, want Hash) error {
 }
 
 // tryChains restores along the best chain that is sound. The error is that of the chain that got furthest.
-func (s *Store) tryChains(ctx context.Context, t target, file string) (Extracted, error) {
+func (s *Store) tryChains(ctx context.Context, t target, file string, durable bool) (Extracted, error) {
 	var worst *DamagedError
 	var notes []string
 	for _, c := range t.chains {
-		x, err := s.restore(ctx, c, t.revision, file)
+		x, err := s.restore(ctx, c, t.revision, file, durable)
 		if err == nil {
 			x.Lineage, x.Notes = t.lineage.Name, notes
 			return x, nil
@@ -144,7 +146,7 @@ func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError) error {
 }
 
 // restore writes a full and the deltas after it to file.
-func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string) (Extracted, error) {
+func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string, durable bool) (Extracted, error) {
 	deltas := c.upTo(revision)
 	h, err := s.fetchFull(ctx, c.Full.Place, file)
 	if err != nil {
@@ -155,9 +157,12 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, file strin
 	}
 	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), End: h.End, Hash: hashAt(h, revision, nil)}
 	if len(deltas) > 0 {
-		if err := s.applyDeltas(ctx, h, deltas, revision, file, &x); err != nil {
-			return Extracted{}, err
-		}
+		err = s.applyDeltas(ctx, h, deltas, revision, file, durable, &x)
+	} else if durable {
+		err = syncFile(file)
+	}
+	if err != nil {
+		return Extracted{}, err
 	}
 	info, err := os.Stat(file)
 	if err != nil {
@@ -177,7 +182,7 @@ func hashAt(h Header, revision int64, or *Hash) *Hash {
 	return or
 }
 
-// fetchFull writes the snapshot in a full to a file, checked and synced.
+// fetchFull writes the snapshot in a full to a file, checked.
 func (s *Store) fetchFull(ctx context.Context, p Place, file string) (Header, error) {
 	body, err := s.Bucket.Open(ctx, p.Name(), 0, -1)
 	if errors.Is(err, ErrNotFound) {
@@ -214,4 +219,16 @@ func (s *Store) fetchFull(ctx context.Context, p Place, file string) (Header, er
 		return h, damaged("a snapshot of %d bytes has no digest at its end", h.Content)
 	}
 	return h, f.Close()
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	return f.Close()
 }

@@ -184,7 +184,7 @@ func (s *Store) Drill(ctx context.Context, at At) (Extracted, error) {
 			return Extracted{}, err
 		}
 	}
-	x, err := s.extract(ctx, at, filepath.Join(dir, "db"), ExtractOptions{CheckHash: true})
+	x, err := s.extract(ctx, at, filepath.Join(dir, "db"), ExtractOptions{CheckHash: true, scratch: true})
 	if err != nil {
 		return x, err
 	}

@@ -15,6 +15,9 @@ type RemoveMember struct {
 	Member cke.Member
 	// Join is its membership; nil for a member that cke did not make, or no longer knows.
 	Join *cke.Join
+	// Silent tells that the node does not answer: its container is not stopped. etcd there ends by itself once it
+	// hears that it was removed.
+	Silent bool
 }
 
 var _ Operation = RemoveMember{}
@@ -45,7 +48,7 @@ func (r RemoveMember) Stages() []Stage {
 	if r.Join == nil {
 		return stages
 	}
-	return append(stages, EndMembership{Join: *r.Join}.Stages()...)
+	return append(stages, EndMembership{Join: *r.Join, Silent: r.Silent}.Stages()...)
 }
 
 // moveLeader moves leadership away from the member if it leads.
@@ -118,7 +121,11 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 }
 
 // EndMembership ends a membership whose member is no longer in the list, and stops its container. The volume is kept.
-type EndMembership struct{ Join cke.Join }
+type EndMembership struct {
+	Join cke.Join
+	// Silent is as in RemoveMember.
+	Silent bool
+}
 
 var _ Operation = EndMembership{}
 
@@ -130,16 +137,11 @@ func (m EndMembership) Targets() []string { return []string{m.Join.Node.Name()} 
 
 // Stages implements Operation.
 func (m EndMembership) Stages() []Stage {
-	stop := stopStep(m.Join)
-	run := stop.Run
-	stop.Run = func(ctx context.Context, e Env) error {
-		err := run(ctx, e)
-		if errors.Is(err, cke.ErrUnreachable) {
-			return nil // etcd there ends by itself once it hears that it was removed; what is left is stopped later
-		}
-		return err
+	record := Stage{{Name: "record-end", Node: m.Join.Node.Name(), Run: m.record}}
+	if m.Silent {
+		return []Stage{record}
 	}
-	return []Stage{{{Name: "record-end", Node: m.Join.Node.Name(), Run: m.record}}, {stop}}
+	return []Stage{record, {stopStep(m.Join)}}
 }
 
 func (m EndMembership) record(ctx context.Context, e Env) error {

@@ -41,7 +41,7 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 	about.State, about.StartedAt = cke.RecordRunning, e.Now().UTC()
 	stages := o.Stages()
 
-	r := &run{env: e, journal: j, record: about}
+	r := &run{env: e, journal: j, writing: make(chan struct{}, 1), record: about}
 	if len(stages) > 0 {
 		r.begin(stages[0])
 	}
@@ -76,6 +76,7 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 type run struct {
 	env     Env
 	journal Journal
+	writing chan struct{} // holds one while the record is being written
 
 	mu     sync.Mutex
 	record cke.Record
@@ -171,13 +172,20 @@ func patiently(ctx context.Context, after time.Duration) (context.Context, conte
 	}
 }
 
-// store writes a copy of the record as it is now.
+// store writes a copy of the record as it is now, after the one that is being written. The steps go on meanwhile: a
+// store that is slow must not hold up their ends.
 func (r *run) store(ctx context.Context) error {
+	select {
+	case r.writing <- struct{}{}:
+		defer func() { <-r.writing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	rec := r.record
 	rec.Steps = append([]cke.StepRecord(nil), rec.Steps...)
 	r.stored = r.env.Now()
+	r.mu.Unlock()
 	return r.journal.PutRecord(ctx, rec)
 }
 

@@ -241,3 +241,30 @@ func TestRun_TheFirstWriteIsWaitedForAWhileWhenTheTermEndsInIt(t *testing.T) {
 		})
 	}
 }
+
+// slowJournal takes as long as its callers let it.
+type slowJournal struct{ journal }
+
+func (j *slowJournal) PutRecord(ctx context.Context, r cke.Record) error {
+	if r.State == cke.RecordRunning {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return j.journal.PutRecord(ctx, r)
+}
+
+func TestRun_AStoreThatHangsHoldsUpNoStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j slowJournal
+		e := op.Env{Cluster: "demo", Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
+		tells := step("tells", func(_ context.Context, e op.Env) error { e.Progress("something"); return nil })
+		works := step("works", func(ctx context.Context, e op.Env) error { return e.Pause(ctx, time.Second) })
+		r, err := op.Run(t.Context(), e, &j, cke.Record{}, script{{tells, works}})
+		if err != nil || r.State != cke.RecordCompleted {
+			t.Fatalf("%v %+v", err, r)
+		}
+		if took := r.Steps[1].EndedAt.Sub(r.Steps[1].StartedAt); took > 2*time.Second {
+			t.Errorf("a step that needs a second ended after %v", took)
+		}
+	})
+}

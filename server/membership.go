@@ -33,7 +33,7 @@ func endedMembership(in Input) (Decision, bool) {
 		if _, there := in.listed(j); there || j.StartedAt.IsZero() && declaredFree(in, j) {
 			continue
 		}
-		return Decision{Operation: op.EndMembership{Join: j}, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
+		return Decision{Operation: op.EndMembership{Join: j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
 	}
 	return Decision{}, false
 }
@@ -84,7 +84,7 @@ func removeUndeclared(in Input, healthy bool) (Decision, bool) {
 			return refused(fmt.Sprintf("%s is no control-plane node any more, and removing its member waits: %s", j.Node.Name(), g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
 		}
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &j}, Reason: fmt.Sprintf("%s is no control-plane node any more", j.Node.Name())}, true
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &j, Silent: in.silent(j)}, Reason: fmt.Sprintf("%s is no control-plane node any more", j.Node.Name())}, true
 	}
 	return Decision{}, false
 }
@@ -142,7 +142,7 @@ func replaceLost(in Input) (Decision, bool) {
 	if g := mayRemove(in, first.member); g != pass {
 		return refused(fmt.Sprintf("%s; replacing %s waits: %s", told, first.join.Node.Name(), g), gone...), true
 	}
-	return Decision{Operation: op.RemoveMember{Member: first.member, Join: &first.join}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", first.join.Node.Name())}, true
+	return Decision{Operation: op.RemoveMember{Member: first.member, Join: &first.join, Silent: in.silent(first.join)}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", first.join.Node.Name())}, true
 }
 
 // missingFor is how long the last status has told that the member's data is missing.
@@ -223,14 +223,14 @@ func resumeAdding(in Input, n cke.Node, j cke.Join) (Decision, bool) {
 		pending = 1
 	}
 	if there && in.Failures[FailureKey(add)].Count >= withdrawAfter {
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &j}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
 	}
 	s := in.node(n)
 	if !s.Answered() {
 		return Decision{}, false
 	}
 	if p := forgotten(s, j); there && p != nil {
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &j}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
 	}
 	if g := mayAdd(in, pending); g != pass {
 		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
@@ -267,6 +267,12 @@ func leads(in Input, j cke.Join) int {
 		return 1
 	}
 	return 0
+}
+
+// silent reports whether the node of a membership does not answer.
+func (in Input) silent(j cke.Join) bool {
+	n := in.node(j.Node)
+	return !n.Answered()
 }
 
 func refused(reason string, blockers ...cke.Problem) Decision {

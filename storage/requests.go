@@ -28,7 +28,7 @@ type resignRequest struct {
 }
 
 type applyRequest struct {
-	// Generation is the one to apply; those before and after are not released by it.
+	// Generation is the one to apply; later ones are not released by it.
 	Generation int64 `json:"generation"`
 }
 

@@ -5,6 +5,6 @@ import "github.com/spf13/cobra"
 func newClusterCommand(a *app) *cobra.Command {
 	return newGroup("cluster", groupWant, "Declare clusters: what you want",
 		newClusterInitCommand(a), newClusterValidateCommand(a), newClusterSchemaCommand(a),
-		newClusterSetCommand(a), newClusterGetCommand(a), newClusterListCommand(a),
+		newClusterSetCommand(a), newClusterApplyCommand(a), newClusterGetCommand(a), newClusterListCommand(a),
 		newClusterLogCommand(a), newClusterDeleteCommand(a))
 }

@@ -87,27 +87,65 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	if o.noWait {
 		return a.showSet(stored, fmt.Sprintf("%d", spec.Generation))
 	}
-	f := a.newFollower(s, c.Name, newest)
-	f.about = func(s cke.Status) bool { return s.Generation >= spec.Generation }
-	f.declared = f.sameSpec(spec)
+	var line string
+	stored.outcome, line, err = a.followReady(ctx, s, goal{cluster: c.Name, revision: spec.Generation, is: "stored", newest: newest, begun: begun})
+	if err != nil {
+		return err
+	}
+	return a.showSet(stored, line)
+}
+
+// goal is a revision of a cluster that is to be reached.
+type goal struct {
+	cluster  string
+	revision int64
+	// is tells what is done to it already, as "stored".
+	is string
+	// newest is the newest record that was there when the command was begun.
+	newest int64
+	begun  time.Time
+	// void, if set, is asked about each spec that is stored meanwhile; its error ends the following.
+	void func(cke.Spec) error
+}
+
+// outcome is how followed work ended, for programs; the zero value when it was not followed.
+type outcome struct {
+	Health    cke.Health `json:"health,omitempty"`
+	Ready     int        `json:"ready,omitempty"`
+	Tolerance *int       `json:"tolerance,omitempty"`
+	Took      float64    `json:"took,omitempty"` // seconds
+}
+
+// followReady follows the work until the cluster is ready for the revision, and returns the line that says so.
+func (a *app) followReady(ctx context.Context, s store, g goal) (outcome, string, error) {
+	f := a.newFollower(s, g.cluster, g.newest)
+	f.about = func(s cke.Status) bool { return s.Generation >= g.revision }
+	same := f.sameSpec(g.revision)
+	f.declared = func(now cke.Spec) error {
+		if g.void != nil {
+			if err := g.void(now); err != nil {
+				return err
+			}
+		}
+		return same(now)
+	}
 	st, err := f.until(ctx, func(s cke.Status) bool {
-		return s.ObservedGeneration >= spec.Generation && s.Health == cke.HealthReady
+		return s.ObservedGeneration >= g.revision && s.Health == cke.HealthReady
 	})
 	if err != nil {
 		goesOn := "cke goes on working on it"
 		if f.tell.alone {
 			goesOn = "the work begins once a daemon leads the cluster"
 		}
-		return detached(ctx, err, fmt.Sprintf("revision %d of %s is stored, and %s", spec.Generation, c.Name, goesOn), a.again(c.Name, "history -f"))
+		state := fmt.Sprintf("revision %d of %s is %s, and %s", g.revision, g.cluster, g.is, goesOn)
+		return outcome{}, "", detached(ctx, err, state, a.again(g.cluster, "history -f"))
 	}
-	stored.Health, stored.Ready, stored.Tolerance = st.Health, st.Ready, &st.Tolerance
-	stored.Took = a.now().Sub(begun).Seconds()
-	return a.showSet(stored, readyLine(st, a.now().Sub(begun)))
+	took := a.now().Sub(g.begun)
+	return outcome{st.Health, st.Ready, &st.Tolerance, took.Seconds()}, readyLine(st, took), nil
 }
 
 // sameSpec ends the following once the cluster is to be deleted, and says so when another revision is set meanwhile.
-func (f *follower) sameSpec(ours cke.Spec) func(cke.Spec) error {
-	newest := ours.Generation
+func (f *follower) sameSpec(newest int64) func(cke.Spec) error {
 	return func(now cke.Spec) error {
 		switch {
 		case now.Generation == 0:
@@ -124,13 +162,10 @@ func (f *follower) sameSpec(ours cke.Spec) func(cke.Spec) error {
 
 // setResult is what `cluster set` writes for programs.
 type setResult struct {
-	Cluster   string     `json:"cluster"`
-	Revision  int64      `json:"revision"`
-	Changed   bool       `json:"changed"`
-	Health    cke.Health `json:"health,omitempty"`
-	Ready     int        `json:"ready,omitempty"`
-	Tolerance *int       `json:"tolerance,omitempty"`
-	Took      float64    `json:"took,omitempty"` // seconds
+	Cluster  string `json:"cluster"`
+	Revision int64  `json:"revision"`
+	Changed  bool   `json:"changed"`
+	outcome
 }
 
 func (a *app) showSet(r setResult, line string) error {

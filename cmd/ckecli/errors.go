@@ -29,13 +29,14 @@ const (
 
 // exitOf is the exit code of a coded error; all others are exitFailed.
 var exitOf = map[cke.Code]int{
-	cke.CodeConfig:   exitRefused,
-	cke.CodeConflict: exitRefused,
-	cke.CodeQuorum:   exitRefused,
-	cke.CodeConfirm:  exitRefused,
-	cke.CodeSSHKey:   exitRefused,
-	cke.CodeStore:    exitStore,
-	cke.CodeNoLeader: exitNoStatus,
+	cke.CodeConfig:    exitRefused,
+	cke.CodeConflict:  exitRefused,
+	cke.CodeQuorum:    exitRefused,
+	cke.CodeConfirm:   exitRefused,
+	cke.CodeNotPaused: exitRefused,
+	cke.CodeSSHKey:    exitRefused,
+	cke.CodeStore:     exitStore,
+	cke.CodeNoLeader:  exitNoStatus,
 }
 
 // sentinels tell programs, and say nothing that the message does not.

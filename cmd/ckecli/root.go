@@ -40,7 +40,7 @@ func newRootCommand(a *app) *cobra.Command {
 		&cobra.Group{ID: groupSelf, Title: "About ckecli:"},
 	)
 	root.AddCommand(
-		newClusterCommand(a),
+		newClusterCommand(a), newPauseCommand(a), newResumeCommand(a),
 		newStatusCommand(a), newHistoryCommand(a), newLeaderCommand(a),
 		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newImagesCommand(a),
 		newVersionCommand(a), newCompletionCommand(a), newManCommand(a),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,8 +31,8 @@ func newStatusCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status [NAME]", GroupID: groupSee,
 		Short: "Show a cluster on one screen",
-		Long: `Show a cluster on one screen: its health and how many more members it can lose, its members, what is wrong
-and what to do about it, the operation under way or why there is none, and who leads.
+		Long: `Show a cluster on one screen: its health and how many more members it can lose, its members, who paused it and
+why, what is wrong and what to do about it, the operation under way or why there is none, and who leads.
 
 With --check the exit code tells: 0 ready, 3 degraded, 4 no leader or no status yet, 5 quorum lost.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
@@ -61,6 +62,8 @@ type screen struct {
 	revision int64
 	// led tells whether a daemon leads the cluster now.
 	led bool
+	// hold is the pause that is asked for, nil if none is; its time may be over.
+	hold *cke.Hold
 }
 
 func runStatus(ctx context.Context, a *app, s store, o statusOptions) error {
@@ -96,8 +99,12 @@ func readScreen(ctx context.Context, s store, name string) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
+	hold, err := s.HoldOf(ctx, name)
+	if err != nil {
+		return screen{}, err
+	}
 	led, err := isLed(ctx, s, name)
-	return screen{status: st, revision: spec.Generation, led: led}, err
+	return screen{status: st, revision: spec.Generation, led: led, hold: hold}, err
 }
 
 func isLed(ctx context.Context, s leadership, name string) (bool, error) {
@@ -172,10 +179,11 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 			if c.Spec.Generation == 0 {
 				return &cke.Error{Code: cke.CodeCluster, What: "cluster " + name + " has been deleted"}
 			}
-			if sc.revision == c.Spec.Generation {
+			before := sc
+			sc.revision, sc.hold = c.Spec.Generation, c.Hold()
+			if sc.revision == before.revision && reflect.DeepEqual(sc.hold, before.hold) {
 				continue
 			}
-			sc.revision = c.Spec.Generation
 		case st, open := <-statuses:
 			if !open {
 				return watchEnded(ctx)

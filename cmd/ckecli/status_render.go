@@ -21,10 +21,15 @@ type toldStatus struct {
 	// Led tells whether a daemon leads the cluster now.
 	Led bool    `json:"led"`
 	Age float64 `json:"age"` // of the status, in seconds
+	// Hold is there while the cluster is paused.
+	Hold *cke.Hold `json:"hold,omitempty"`
 }
 
 func (a *app) statusView(sc screen) view {
-	told := toldStatus{sc.status, sc.revision, sc.led, max(a.age(sc.status).Seconds(), 0)}
+	if !sc.hold.Active(a.now()) {
+		sc.hold = nil
+	}
+	told := toldStatus{sc.status, sc.revision, sc.led, max(a.age(sc.status).Seconds(), 0), sc.hold}
 	return view{data: told, names: []string{sc.status.Cluster}, table: func(w io.Writer, colour, wide bool) error {
 		return a.renderStatus(w, sc, colour, wide)
 	}}
@@ -45,7 +50,7 @@ func (a *app) renderStatus(w io.Writer, sc screen, colour, wide bool) error {
 		}
 		fmt.Fprintln(w)
 	}
-	return a.facts(s, wide).Write(w, colour)
+	return a.facts(sc, wide).Write(w, colour)
 }
 
 // staleness says so when the status is not of the present.
@@ -86,8 +91,11 @@ func (a *app) memberTable(s cke.Status, wide bool) *term.Table {
 }
 
 // facts are the labelled lines below the members.
-func (a *app) facts(s cke.Status, wide bool) *term.Labels {
-	l := &term.Labels{}
+func (a *app) facts(sc screen, wide bool) *term.Labels {
+	s, l := sc.status, &term.Labels{}
+	if sc.hold.Active(a.now()) {
+		l.Add("Paused", term.Styled(term.Yellow, holdText(*sc.hold)))
+	}
 	label := "Problem"
 	for _, p := range s.Problems {
 		text := problemText(p)

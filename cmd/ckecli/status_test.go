@@ -52,20 +52,30 @@ func TestStatus_Renders(t *testing.T) {
 	old.ObservedAt = noon.Add(-25 * time.Minute)
 	expiring := degraded()
 	expiring.Members[0].CertNotAfter, expiring.Members[1].CertNotAfter = noon.Add(5*24*time.Hour), noon.Add(-time.Second)
+	hold := func(left time.Duration) *cke.Hold {
+		h := &cke.Hold{Reason: "new switch\x1b[2J in rack 2", By: "ann@boot-1", Since: noon.Add(-time.Hour)}
+		if left != 0 {
+			h.Until = noon.Add(left)
+		}
+		return h
+	}
 	for _, tc := range []struct {
 		name   string
 		screen screen
 		colour bool
 		wide   bool
 	}{
-		{"degraded", screen{degraded(), 41, true}, false, false},
-		{"degraded-wide", screen{degraded(), 41, true}, false, true},
-		{"degraded-colour", screen{degraded(), 41, true}, true, false},
-		{"bootstrapping", screen{working, 41, true}, false, false},
-		{"failed", screen{failed, 42, true}, false, false},
-		{"silent-leader", screen{old, 41, true}, false, false},
-		{"no-leader", screen{old, 41, false}, false, false},
-		{"expiring", screen{expiring, 41, true}, true, false},
+		{"degraded", screen{degraded(), 41, true, nil}, false, false},
+		{"degraded-wide", screen{degraded(), 41, true, nil}, false, true},
+		{"degraded-colour", screen{degraded(), 41, true, nil}, true, false},
+		{"bootstrapping", screen{working, 41, true, nil}, false, false},
+		{"failed", screen{failed, 42, true, nil}, false, false},
+		{"silent-leader", screen{old, 41, true, nil}, false, false},
+		{"no-leader", screen{old, 41, false, nil}, false, false},
+		{"paused", screen{degraded(), 41, true, hold(time.Hour)}, false, false},
+		{"paused-colour", screen{degraded(), 41, true, hold(0)}, true, false},
+		{"degraded", screen{degraded(), 41, true, hold(-time.Second)}, false, false},
+		{"expiring", screen{expiring, 41, true, nil}, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var b bytes.Buffer
@@ -79,7 +89,7 @@ func TestStatus_Renders(t *testing.T) {
 
 func TestStatus_CheckTellsTheHealthByTheExitCode(t *testing.T) {
 	with := func(change func(*screen)) screen {
-		sc := screen{degraded(), 41, true}
+		sc := screen{degraded(), 41, true, nil}
 		change(&sc)
 		return sc
 	}

@@ -12,6 +12,7 @@ type store interface {
 	specs
 	tellings
 	leadership
+	pauses
 	sshKeys
 	hostKeys
 	identities
@@ -25,6 +26,7 @@ type specs interface {
 	SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error)
 	SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts storage.SetOptions) (cke.Spec, error)
 	RequestDelete(ctx context.Context, cluster, by string) error
+	RequestApply(ctx context.Context, cluster, by string) (generation int64, err error)
 	WatchCluster(ctx context.Context, cluster string) <-chan storage.ClusterState
 }
 

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// pauses are what people ask leaders to leave alone.
+type pauses interface {
+	SetHold(ctx context.Context, cluster string, h cke.Hold) error
+	EndHold(ctx context.Context, cluster string) error
+	HoldOf(ctx context.Context, cluster string) (*cke.Hold, error)
+}
+
+// pauseOptions are the options of `pause`.
+type pauseOptions struct {
+	reason string
+	// limit is how long the pause lasts; 0: until it is ended.
+	limit time.Duration
+}
+
+func newPauseCommand(a *app) *cobra.Command {
+	var o pauseOptions
+	cmd := &cobra.Command{
+		Use: "pause --reason TEXT", GroupID: groupWant, Args: arguments(0, 0),
+		Short: "Have a cluster observed and backed up, and nothing changed",
+		Long: `Pause a cluster: cke goes on observing it and backing it up, and changes nothing. It does not even start members
+that have stopped, so a paused cluster heals from nothing. Members that run go on serving.
+
+The reason is shown to everybody who looks at the cluster. A pause lasts until ` + "`ckecli resume`" + `, or with --for until its time
+is over. Pausing again replaces the reason and the time.`,
+		Example: "  ckecli pause --reason 'new switch in rack 2' --for 2h",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.reason = strings.TrimSpace(o.reason)
+			switch {
+			case o.reason == "":
+				return usageError{errors.New("--reason is missing: say why, for others who wonder"), cmd.CommandPath()}
+			case cmd.Flags().Changed("for") && o.limit <= 0:
+				return usageError{fmt.Errorf("--for %s is no time to pause", o.limit), cmd.CommandPath()}
+			}
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runPause(cmd.Context(), a, s, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.reason, "reason", "", "`text` that says why; needed")
+	f.DurationVar(&o.limit, "for", 0, "how long, as 30m or 2h (default: until resumed)")
+	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("for", cobra.NoFileCompletions))
+	return cmd
+}
+
+func newResumeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "resume", GroupID: groupWant, Args: arguments(0, 0),
+		Short: "End the pause of a cluster",
+		Long:  "End the pause of a cluster. cke goes on with what is to be done, from what it sees now. It is refused when the cluster is not paused.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return runResume(cmd.Context(), a, s)
+		},
+	}
+}
+
+// runPause asks for a pause in place of the one that is there.
+func runPause(ctx context.Context, a *app, s interface {
+	specs
+	pauses
+}, o pauseOptions) error {
+	cluster, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	before, err := s.HoldOf(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	now := a.now().UTC()
+	h := cke.Hold{Reason: o.reason, By: a.whoami(), Since: now}
+	if o.limit > 0 {
+		h.Until = now.Add(o.limit)
+	}
+	if err := s.SetHold(ctx, cluster, h); err != nil {
+		return err
+	}
+	if before.Active(now) {
+		fmt.Fprintf(a.stderr, "It replaces the pause: %s\n", holdText(*before))
+	}
+	return a.showPaused(paused{cluster, true, &h}, fmt.Sprintf("%s is paused: %s", cluster, holdText(h)))
+}
+
+// runResume ends a pause. One whose time is over is none.
+func runResume(ctx context.Context, a *app, s interface {
+	specs
+	pauses
+}) error {
+	cluster, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	h, err := s.HoldOf(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if h != nil && !h.Active(a.now()) {
+		return &cke.Error{Code: cke.CodeNotPaused, What: "cluster " + cluster + " is not paused", Facts: []string{"its pause ended by itself at " + moment(h.Until)}, Unchanged: true}
+	}
+	if err := s.EndHold(ctx, cluster); err != nil {
+		return err
+	}
+	return a.showPaused(paused{cluster, false, h}, cluster+" is no longer paused")
+}
+
+// paused is what `pause` and `resume` write for programs.
+type paused struct {
+	Cluster string `json:"cluster"`
+	Paused  bool   `json:"paused"`
+	// Hold is the pause that was asked for, or that was ended.
+	Hold *cke.Hold `json:"hold,omitempty"`
+}
+
+func (a *app) showPaused(p paused, line string) error {
+	return a.show(view{data: p, names: []string{p.Cluster}, table: func(w io.Writer, _, _ bool) error {
+		_, err := fmt.Fprintln(w, line)
+		return err
+	}})
+}
+
+// holdText is a pause in a line: why, by whom, since when and until when.
+func holdText(h cke.Hold) string {
+	until := "resumed"
+	if !h.Until.IsZero() {
+		until = moment(h.Until)
+	}
+	return term.Clean(fmt.Sprintf("%s by %s since %s (until %s)", h.Reason, h.By, moment(h.Since), until))
+}
+
+// moment is a time that others can compare with their clocks.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
