@@ -67,6 +67,7 @@ const (
 	CondCertificatesValid ConditionType = "CertificatesValid"
 	CondDataVolumesReady  ConditionType = "DataVolumesReady"
 	CondProgressing       ConditionType = "Progressing"
+	CondPaused            ConditionType = "Paused"
 )
 
 // Truth is a condition's value; Unknown never counts as good.

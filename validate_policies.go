@@ -15,6 +15,9 @@ func checkPolicies(f *findings, p string, s Policies) {
 	enum(f, p+".foreign", s.Foreign, ForeignHold, ForeignRemove)
 	enum(f, p+".replace.mode", s.Replace.Mode, ReplaceAuto, ReplaceManual)
 	enum(f, p+".volumes.on_removal", s.Volumes.OnRemoval, VolumeRetain, VolumeArchive, VolumeDelete)
+	if s.Volumes.OnRemoval == VolumeDelete {
+		f.warn(p+".volumes.on_removal", "volumes of former members are kept: this version of cke does not delete them yet", "Remove them on the node with docker volume rm, once nobody needs the data.")
+	}
 	checkWindow(f, p, s)
 	notZero(f, p+".replace.grace", s.Replace.Grace, "which means 10m", "Write 1s to replace at once.")
 	notZero(f, p+".volumes.keep", s.Volumes.Keep, "which means 168h", "To keep nothing, write on_removal: delete.")
@@ -60,9 +63,7 @@ func checkBackup(f *findings, p string, b Backup) {
 		}
 	} else {
 		checkTarget(f, p+".target", b.Target)
-		if b.Full.Schedule == "" {
-			f.warn(p, "without full.schedule nothing is backed up unless `ckecli backup now` is called", "Add full: {schedule: \"0 * * * *\"}.")
-		}
+		f.warn(p, "no backups are taken: this version of cke checks the section and does not act on it yet", "Back up by other means, as etcdctl snapshot save with `ckecli etcd env`.")
 	}
 	checkSchedule(f, p+".full", b.Full.Schedule, b.Full.TimeZone)
 	checkSchedule(f, p+".verify", b.Verify.Schedule, b.Verify.TimeZone)

@@ -242,10 +242,10 @@ func TestRun_TheFirstWriteIsWaitedForAWhileWhenTheTermEndsInIt(t *testing.T) {
 	}
 }
 
-// slowJournal takes as long as its callers let it.
-type slowJournal struct{ journal }
+// stuckJournal takes as long as its callers let it.
+type stuckJournal struct{ journal }
 
-func (j *slowJournal) PutRecord(ctx context.Context, r cke.Record) error {
+func (j *stuckJournal) PutRecord(ctx context.Context, r cke.Record) error {
 	if r.State == cke.RecordRunning {
 		<-ctx.Done()
 		return ctx.Err()
@@ -255,7 +255,7 @@ func (j *slowJournal) PutRecord(ctx context.Context, r cke.Record) error {
 
 func TestRun_AStoreThatHangsHoldsUpNoStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var j slowJournal
+		var j stuckJournal
 		e := op.Env{Cluster: "demo", Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
 		tells := step("tells", func(_ context.Context, e op.Env) error { e.Progress("something"); return nil })
 		works := step("works", func(ctx context.Context, e op.Env) error { return e.Pause(ctx, time.Second) })

@@ -12,7 +12,7 @@ import (
 func conditions(in Input, d Decision, s cke.Status, prev []cke.Condition) []cke.Condition {
 	all := []cke.Condition{
 		ready(d, s), allMembersReady(s), quorate(in, s), clusterIDMismatch(in),
-		certificatesValid(in, s), dataVolumesReady(in), progressing(in, d),
+		certificatesValid(in, s), dataVolumesReady(in), progressing(in, d), held(in),
 	}
 	for i := range all {
 		all[i].Since = in.Seen.ObservedAt
@@ -124,10 +124,19 @@ func progressing(in Input, d Decision) cke.Condition {
 		return condition(cke.CondProgressing, cke.False, "Frozen", "%s", d.Reason)
 	case heldBack(in, d):
 		return condition(cke.CondProgressing, cke.False, "Failing", "%s", d.Reason)
-	case len(d.Blockers) > 0:
-		return condition(cke.CondProgressing, cke.False, "Waiting", "%s", d.Reason)
+	case in.Hold.Active(in.Seen.ObservedAt):
+		return condition(cke.CondProgressing, cke.False, "Paused", "%s", d.Reason)
+	case d.Converged:
+		return condition(cke.CondProgressing, cke.False, "Done", "%s", d.Reason)
 	}
-	return condition(cke.CondProgressing, cke.False, "Done", "%s", d.Reason)
+	return condition(cke.CondProgressing, cke.False, "Waiting", "%s", d.Reason)
+}
+
+func held(in Input) cke.Condition {
+	if d, is := paused(in); is {
+		return condition(cke.CondPaused, cke.True, "Asked", "%s", d.Reason)
+	}
+	return condition(cke.CondPaused, cke.False, "NotAsked", "nobody asked for a pause")
 }
 
 // heldBack reports whether an operation that failed waits for its next try.

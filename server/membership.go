@@ -176,11 +176,12 @@ func strays(in Input) (Decision, bool) {
 }
 
 // finishAdding: a membership was begun on a declared node, and its member is not there yet. It goes before everything
-// that a change in flight keeps waiting.
+// that a change in flight keeps waiting; what the member list holds already goes before what was only recorded.
 func finishAdding(in Input) (Decision, bool) {
-	for _, n := range in.Spec.ControlPlane() {
+	for _, inList := range []bool{true, false} {
 		for _, j := range in.Identity.Joins {
-			if j.Node.Address != n.Address {
+			n, wanted := in.declared(j)
+			if _, there := in.listed(j); !wanted || there != inList {
 				continue
 			}
 			if d, matched := resumeAdding(in, n, j); matched {

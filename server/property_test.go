@@ -50,6 +50,7 @@ func anyInput(t *rapid.T) server.Input {
 	if flip("no quorum") {
 		s.lost()
 	}
+	anyMembers(t, s, flip)
 	for i := range s.Seen.Etcd.Endpoints {
 		if flip("other cluster") && flip("really other") {
 			s.Seen.Etcd.Endpoints[i].ClusterID = "c2"
@@ -90,6 +91,44 @@ func anyNode(t *rapid.T, s *scene, i int, flip func(string) bool) {
 		if s.Identity.Incarnation != nil && flip("known") {
 			s.Identity.Incarnation.Previous = []string{"past"}
 		}
+	}
+}
+
+// anyMembers spoils what etcd told.
+func anyMembers(t *rapid.T, s *scene, flip func(string) bool) {
+	s.Spec.Policies.Replace.Mode = rapid.SampledFrom([]cke.ReplaceMode{cke.ReplaceAuto, cke.ReplaceManual}).Draw(t, "replace")
+	s.Spec.Policies.Foreign = rapid.SampledFrom([]cke.ForeignPolicy{cke.ForeignHold, cke.ForeignRemove}).Draw(t, "foreign")
+	if flip("versions") {
+		s.running()
+	}
+	for i := range s.Seen.Etcd.Endpoints {
+		e := &s.Seen.Etcd.Endpoints[i]
+		if flip("unhealthy") {
+			e.Problem = "no answer"
+		}
+		e.RaftApplied = e.RaftIndex - min(e.RaftIndex, uint64(rapid.IntRange(0, 3000).Draw(t, "behind")))
+	}
+	for i := range s.Seen.Etcd.Members {
+		m := &s.Seen.Etcd.Members[i]
+		m.Learner = flip("learner")
+		if m.Learner && flip("unstarted") {
+			m.Name = ""
+		}
+	}
+	if n := len(s.Seen.Etcd.Members); n > 0 && flip("left the list") {
+		s.Seen.Etcd.Members = s.Seen.Etcd.Members[:n-1]
+	}
+	if flip("stranger") {
+		s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, cke.Member{ID: "s1", Name: "stranger", PeerURLs: []string{"https://10.9.9.9:2380"}})
+	}
+	if n := len(s.Identity.Joins); n > 0 && flip("only recorded") {
+		s.Identity.Joins[n-1].StartedAt, s.Identity.Joins[n-1].MemberID = time.Time{}, ""
+	}
+	if n := len(s.Identity.Joins); n > 0 && flip("missing") {
+		s.Before.Members = []cke.MemberStatus{{Join: s.Identity.Joins[0].ID, State: "missing", Since: noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(t, "since")) * time.Second)}}
+	}
+	if flip("list unknown") && flip("really unknown") {
+		s.Seen.Etcd.MembersSource = cke.MembersLocal
 	}
 }
 
@@ -194,6 +233,72 @@ func worst(in server.Input, d server.Decision) error {
 	case op.DeleteCluster:
 		if !in.Deleting {
 			return fmt.Errorf("nobody asked for deletion")
+		}
+	case op.AddMember, op.PromoteMember, op.RemoveMember, op.RestartMember, op.EndMembership:
+		return worstChange(in, d.Operation)
+	}
+	return nil
+}
+
+// worstChange states the quorum arithmetic for changes of the member list.
+func worstChange(in server.Input, o op.Operation) error {
+	if in.Seen.Etcd.MembersSource != cke.MembersLinearizable || !in.Seen.Etcd.Quorate {
+		return fmt.Errorf("the member list was not read through a quorum")
+	}
+	healthy := func(m cke.Member) bool {
+		for _, e := range in.Seen.Etcd.Endpoints {
+			if e.MemberID == m.ID {
+				return e.Healthy() && (m.Learner || e.Linearizable)
+			}
+		}
+		return false
+	}
+	voters, well, pending := 0, 0, 0
+	for _, m := range in.Seen.Etcd.Members {
+		if m.Learner || m.Name == "" {
+			pending++
+		}
+		if !m.Learner {
+			voters++
+			if healthy(m) {
+				well++
+			}
+		}
+	}
+	switch o := o.(type) {
+	case op.AddMember:
+		listed := false
+		for _, j := range in.Identity.Joins {
+			for _, m := range in.Seen.Etcd.Members {
+				listed = listed || j.ID == o.Resume && op.Is(m, j)
+			}
+		}
+		if pending > 1 || pending == 1 && !listed {
+			return fmt.Errorf("a second change while one is in flight")
+		}
+	case op.RemoveMember:
+		if o.Member.Learner {
+			return nil
+		}
+		left := well
+		if healthy(o.Member) {
+			left--
+			if pending > 0 || well < voters {
+				return fmt.Errorf("a healthy voter is taken away while not all is well")
+			}
+		}
+		if left < cke.Quorum(voters-1) || voters == 1 {
+			return fmt.Errorf("%d of %d voters are left", left, voters-1)
+		}
+	case op.RestartMember:
+		if well < voters || pending > 0 {
+			return fmt.Errorf("a voter is restarted while not all is well")
+		}
+	case op.PromoteMember:
+		for _, m := range in.Seen.Etcd.Members {
+			if op.Is(m, o.Join) && (!m.Learner || !healthy(m)) {
+				return fmt.Errorf("%+v is promoted", m)
+			}
 		}
 	}
 	return nil

@@ -33,10 +33,19 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	}
 	s.Health, s.Summary = health(in, d, s)
 	s.Conditions = conditions(in, d, s, prev.Conditions)
-	if s.Health == cke.HealthReady && d.Converged && d.Operation == nil {
+	if s.Health == cke.HealthReady {
 		s.ObservedGeneration = in.Generation
 	}
 	return s
+}
+
+// converged: all that the spec wants is so. A pause keeps nothing from being so.
+func converged(in Input, d Decision) bool {
+	if d.Operation == nil && in.Hold.Active(in.Seen.ObservedAt) {
+		in.Hold = nil
+		d = Decide(in)
+	}
+	return d.Operation == nil && d.Converged
 }
 
 // tolerance is how many more voters can be lost; -1 without a quorum.
@@ -183,7 +192,7 @@ func health(in Input, d Decision, s cke.Status) (cke.Health, string) {
 	case !in.Seen.Etcd.Quorate:
 		n := len(in.Identity.Joins)
 		return cke.HealthLost, fmt.Sprintf("no quorum: %d of %d members serve, %d needed", serving(in), n, cke.Quorum(n))
-	case s.Ready == s.Declared && d.Converged && d.Operation == nil:
+	case s.Ready == s.Declared && converged(in, d):
 		return cke.HealthReady, fmt.Sprintf("%s, can lose %s", allServe(s.Declared), more(s.Tolerance))
 	}
 	return cke.HealthDegraded, "quorum held, can lose " + more(s.Tolerance)

@@ -26,6 +26,12 @@ func (s *scene) later(d time.Duration) *scene {
 	return s
 }
 
+// held lets a person have asked for a pause of half an hour.
+func (s *scene) held() *scene {
+	s.Hold = &cke.Hold{Reason: "new switch", By: "ann@desk", Since: noon, Until: noon.Add(30 * time.Minute)}
+	return s
+}
+
 // abandonedLife lets the founding of the scene have been abandoned.
 func (s *scene) abandonedLife() *scene {
 	s.Identity.Incarnation.State = cke.Abandoned
@@ -80,6 +86,9 @@ func TestReport_HealthAndSummary(t *testing.T) {
 		{"under way", forming(3, true), cke.HealthForming, "being founded", 0, -1},
 		{"abandoned", forming(3, true).abandonedLife(), cke.HealthForming, "being founded", 0, -1},
 		{"another cluster answers", formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), cke.HealthFrozen, "the member at https://10.0.0.2:2379 answers with cluster id c2, on record is c1", 3, 1},
+		{"paused, as it should be", formed(3).held(), cke.HealthReady, "all 3 members serve, can lose 1 more member", 3, 1},
+		{"paused, with a change to come", formed(3).held().with(func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x=1"} }),
+			cke.HealthDegraded, "quorum held, can lose 1 more member", 3, 1},
 		{"to be deleted", formed(3).with(func(s *scene) { s.Deleting = true }), cke.HealthDeleting, "being deleted; volumes are kept", 3, 1},
 		{"nothing was looked at", formed(3).with(func(s *scene) { s.Seen.Nodes, s.Seen.Etcd = nil, cke.EtcdStatus{} }), cke.HealthLost, "no quorum: 0 of 3 members serve, 2 needed", 0, -1},
 	} {
@@ -201,8 +210,8 @@ func TestReport_LagIsUnknownWithoutALeaderToCompareWith(t *testing.T) {
 }
 
 func TestReport_Conditions(t *testing.T) {
-	const ready, all, quorum, id, certs, volumes, progress = cke.CondReady, cke.CondAllMembersReady, cke.CondQuorate,
-		cke.CondClusterIDMismatch, cke.CondCertificatesValid, cke.CondDataVolumesReady, cke.CondProgressing
+	const ready, all, quorum, id, certs, volumes, progress, pause = cke.CondReady, cke.CondAllMembersReady, cke.CondQuorate,
+		cke.CondClusterIDMismatch, cke.CondCertificatesValid, cke.CondDataVolumesReady, cke.CondProgressing, cke.CondPaused
 	type conds map[cke.ConditionType]string // "Status Reason"
 	for _, tt := range []struct {
 		name  string
@@ -210,7 +219,7 @@ func TestReport_Conditions(t *testing.T) {
 		want  conds
 	}{
 		{"all is well", formed(3).certified(300, 200, 300), conds{ready: "True AllServing", all: "True AllServing", quorum: "True LinearizableRead",
-			id: "False SameID", certs: "True Valid", volumes: "True AllThere", progress: "False Done"}},
+			id: "False SameID", certs: "True Valid", volumes: "True AllThere", progress: "False Done", pause: "False NotAsked"}},
 		{"never founded", blank(3), conds{ready: "False Forming", all: "False SomeNotServing", quorum: "False NotFounded",
 			id: "Unknown NotFounded", certs: "Unknown NotSeen", volumes: "False NotFounded", progress: "True Operation"}},
 		{"being founded", forming(3, true), conds{volumes: "False NotFounded", id: "Unknown NotFounded", progress: "True Operation"}},
@@ -224,6 +233,12 @@ func TestReport_Conditions(t *testing.T) {
 		{"blank nodes", formed(3).wiped(1, 2, 3).lost(), conds{ready: "False BlankNodes", quorum: "False QuorumLost", id: "Unknown NoAnswer"}},
 		{"two clusters", formed(3).with(func(s *scene) { s.endpoint(3).ClusterID = "c2" }), conds{ready: "False Frozen", id: "True Frozen", progress: "False Frozen"}},
 		{"two clusters, being deleted", formed(3).with(func(s *scene) { s.endpoint(3).ClusterID, s.Deleting = "c2", true }), conds{ready: "False Deleting", id: "True Frozen"}},
+		{"paused", formed(3).held(), conds{ready: "True AllServing", progress: "False Paused", pause: "True Asked"}},
+		{"paused, and a member stopped", formed(3).stopped(1).held(), conds{ready: "False Degraded", progress: "False Paused", pause: "True Asked"}},
+		{"a pause that is over", formed(3).held().later(time.Hour), conds{progress: "False Done", pause: "False NotAsked"}},
+		{"a change waits for consent", formed(3).with(func(s *scene) {
+			s.Spec.Policies.Reconcile, s.Spec.Options.Etcd.ExtraArgs = cke.ReconcileManual, []string{"--x=1"}
+		}), conds{ready: "False Degraded", progress: "False Waiting"}},
 		{"a certificate ends soon", formed(3).certified(300, 13, 300), conds{certs: "False Expiring", ready: "True AllServing"}},
 		{"a certificate has ended", formed(3).certified(300, -1, 300), conds{certs: "False Expiring"}},
 		{"one ends soon, one was not shown", formed(3).certified(300, 13), conds{certs: "False Expiring"}},
@@ -242,7 +257,7 @@ func TestReport_Conditions(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
-			if len(s.Conditions) != 7 {
+			if len(s.Conditions) != 8 {
 				t.Errorf("%d conditions", len(s.Conditions))
 			}
 		})
@@ -333,6 +348,8 @@ func TestReport_GenerationIsReachedLastAndOnlyWhenAllIsDone(t *testing.T) {
 	}{
 		{"all is done", at(5, formed(3)), 4, 5},
 		{"a member is silent", at(5, formed(3).silent(1)), 4, 4},
+		{"all is done before a pause", at(5, formed(3).held()), 4, 5},
+		{"something is to be done after a pause", at(5, formed(3).stopped(1).held()), 4, 4},
 		{"something is to be done", at(5, formed(3).stopped(1)), 4, 4},
 		{"a member is not as declared", at(5, formed(3).with(func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x=1"} })), 4, 4},
 		{"reached once, degraded now", at(5, formed(3).silent(1)), 5, 5},
@@ -375,6 +392,7 @@ func TestReport_NamesEveryProblemOnce(t *testing.T) {
 			s.Spec.Nodes = append(s.Spec.Nodes, w)
 			s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: w, Problem: &cke.Problem{Code: cke.CodeSSHAuth, Node: "w1", Message: "refused"}})
 		}), []string{"CKE202 w1"}},
+		{"a stopped member during a pause", formed(3).stopped(2).held(), []string{"CKE212 n2"}},
 		{"members that are starting are none", forming(3, true), nil},
 		{"a split brain", formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), []string{"CKE302 n2"}},
 		// n1 is started, and n2 is told all the same.

@@ -98,10 +98,10 @@ func TestBootstrap_WaitsForABadNodeThenGoesOnByItself(t *testing.T) {
 // The same causes, each of them appearing at every call of a bootstrap and going away a while later.
 func TestBootstrap_EndsAsOneClusterWheneverANodeTurnsBad(t *testing.T) {
 	calls := callsOf(t, 3)
-	for _, b := range badNodes {
+	for i, b := range badNodes {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			for k := 1; k <= calls; k++ {
+			for k := range points(calls, 6, i) {
 				var faults []string
 				scene := func(s *stage) {
 					n2 := s.Node("n2")
@@ -112,7 +112,7 @@ func TestBootstrap_EndsAsOneClusterWheneverANodeTurnsBad(t *testing.T) {
 						return sim.Proceed
 					}
 					s.daemon()
-					s.pass(3 * time.Minute)
+					s.pass(time.Minute)
 					b.undo(n2)
 					if !s.until(2*convergence, func() bool { return s.settled() && s.faults(s.everyNode()...) == nil }) {
 						dec, _ := s.latest().now()

@@ -100,12 +100,14 @@ func callsOfChange(t *testing.T, c change) (calls int) {
 }
 
 func TestChange_EndsAsDeclaredFromEveryCrashPoint(t *testing.T) {
-	for _, c := range changes {
+	verdicts := []sim.Verdict{sim.KillBefore, sim.KillHalfway, sim.KillAfter, sim.KillLate, sim.Linger, sim.LoseAnswer, sim.Freeze}
+	for i, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			calls := callsOfChange(t, c)
-			for k := 1; k <= calls; k++ {
-				for _, v := range []sim.Verdict{sim.KillBefore, sim.KillHalfway, sim.KillAfter, sim.KillLate, sim.Linger, sim.LoseAnswer, sim.Freeze} {
+			for k := range points(calls, 2, i) {
+				for i := range points(len(verdicts), len(verdicts), k) {
+					v := verdicts[i-1]
 					faults := disturbed(t, c, uint64(k), func(s *stage, n int, _ sim.Call) sim.Verdict {
 						if n == k+25 {
 							s.Land()
@@ -144,7 +146,7 @@ func TestChange_EndsAsDeclaredWheneverANodeFails(t *testing.T) {
 			t.Parallel()
 			calls := callsOfChange(t, c)
 			for name, strike := range strikes {
-				for k := 1; k <= calls; k++ {
+				for k := range points(calls, 10, len(name)) {
 					var lost bool
 					faults := disturbed(t, c, 0, func(s *stage, n int, _ sim.Call) sim.Verdict {
 						if n == k {

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -81,40 +82,65 @@ func endsAsOneCluster(t *testing.T, nodes int, b blows, late int, seed uint64) {
 	t.Fatalf("%d nodes, blows at calls %v, late by %d, order %d:\n%s", nodes, b, late, seed, strings.Join(faults, "\n"))
 }
 
-func TestBootstrap_EndsAsOneClusterFromEveryCrashPoint(t *testing.T) {
-	for _, nodes := range []int{1, 3, 5} {
-
-		calls := callsOf(t, nodes)
-		runs := 0
-		for k := 1; k <= calls; k++ {
-			for _, v := range []sim.Verdict{sim.KillBefore, sim.KillHalfway, sim.KillAfter} {
-				endsAsOneCluster(t, nodes, blows{k: v}, 0, 0)
-				endsAsOneCluster(t, nodes, blows{k: v}, 0, uint64(k))
-				runs += 2
+// points are the calls from 1 to n; with -short every stride-th of them, beginning at another one for each test.
+func points(n, stride, begin int) iter.Seq[int] {
+	if !testing.Short() {
+		stride = 1
+	}
+	return func(yield func(int) bool) {
+		for k := 1 + begin%stride; k <= n; k += stride {
+			if !yield(k) {
+				return
 			}
-			for _, v := range []sim.Verdict{sim.KillLate, sim.Linger, sim.Freeze} {
-				for _, late := range []int{3, 17, 60, 200} {
-					endsAsOneCluster(t, nodes, blows{k: v}, late, uint64(k))
+		}
+	}
+}
+
+// some is a number of random tries; with -short a few of them.
+func some(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
+func TestBootstrap_EndsAsOneClusterFromEveryCrashPoint(t *testing.T) {
+	for nodes, stride := range map[int]int{1: 1, 3: 1, 5: 5} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			t.Parallel()
+			calls, runs := callsOf(t, nodes), 0
+			for k := range points(calls, stride, 0) {
+				for _, v := range []sim.Verdict{sim.KillBefore, sim.KillHalfway, sim.KillAfter} {
+					endsAsOneCluster(t, nodes, blows{k: v}, 0, uint64(k))
 					runs++
 				}
 			}
-		}
-		t.Logf("%d nodes: %d crash points, %d runs", nodes, calls, runs)
+			for k := range points(calls, 2*stride, 1) {
+				for i, v := range []sim.Verdict{sim.KillLate, sim.Linger, sim.Freeze} {
+					for late := range points(4, 4, k+i) { // when what is late lands, and the frozen daemon wakes
+						endsAsOneCluster(t, nodes, blows{k: v}, []int{3, 17, 60, 200}[late-1], uint64(k))
+						runs++
+					}
+				}
+			}
+			t.Logf("%d nodes: %d calls, %d runs", nodes, calls, runs)
+		})
 	}
 }
 
 func TestBootstrap_SurvivesCallsWithoutAnswer(t *testing.T) {
-	calls := callsOf(t, 3)
-	for k := 1; k <= calls; k++ {
+	t.Parallel()
+	for k := range points(callsOf(t, 3), 3, 0) {
 		endsAsOneCluster(t, 3, blows{k: sim.Refuse}, 0, uint64(k))
 		endsAsOneCluster(t, 3, blows{k: sim.LoseAnswer}, 0, uint64(k))
 	}
 }
 
 func TestBootstrap_EndsAsOneClusterAfterSeveralCrashes(t *testing.T) {
+	t.Parallel()
 	calls := callsOf(t, 3)
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 1000 {
+	for range some(2000) {
 		b := blows{}
 		for range 2 + r.IntN(3) {
 			b[1+r.IntN(2*calls)] = sim.Refuse + sim.Verdict(r.IntN(8))

@@ -55,10 +55,10 @@ func TestFormed_IsNeverFoundedAgainOnBlankNodes(t *testing.T) {
 			for _, n := range s.Nodes() {
 				n.Blank()
 			}
-			s.pass(time.Hour)
+			s.pass(5 * time.Minute)
 			s.latest().Kill()
 			s.daemon()
-			s.pass(time.Hour)
+			s.pass(5 * time.Minute)
 			dec, status := s.latest().now()
 			if dec.Operation != nil || len(dec.Blockers) != 1 || dec.Blockers[0].Code != cke.CodeBlankNodes || !strings.Contains(dec.Reason, "a second cluster is never bootstrapped") {
 				t.Error(describeDecision(2, dec))
@@ -87,7 +87,7 @@ func TestFormed_NeverStartsAMemberWhoseVolumeWasTakenAway(t *testing.T) {
 	} {
 		inFormed(t, 3, func(s *stage) {
 			lose(s.Node("n2"))
-			s.pass(time.Hour)
+			s.pass(5 * time.Minute)
 			dec, status := s.latest().now()
 			if dec.Operation != nil || !named(dec.Blockers, "n2", cke.CodeDataMissing) {
 				t.Errorf("%s: %s", name, describeDecision(1, dec))
@@ -174,7 +174,8 @@ func TestFormed_IsDeletedOnlyWhenEveryMemberIsKnownToBeStopped(t *testing.T) {
 }
 
 func TestFormed_IsDeletedFromEveryCrashPoint(t *testing.T) {
-	for k := 1; k <= 40; k++ {
+	t.Parallel()
+	for k := range points(40, 4, 1) {
 		for _, v := range []sim.Verdict{sim.KillBefore, sim.KillHalfway, sim.KillAfter, sim.KillLate, sim.Linger, sim.LoseAnswer, sim.Freeze} {
 			inFormed(t, 3, func(s *stage) {
 				s.Store().RequestDelete()

@@ -15,7 +15,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay the random schedule of this seed and tell its story")
-	schedules = flag.Uint64("schedules", 4000, "how many random schedules to play")
+	schedules = flag.Uint64("schedules", 0, "how many random schedules to play; 0: 12000, or 1200 with -short")
 	firstSeed = flag.Uint64("first", 1, "seed of the first of them")
 )
 
@@ -29,11 +29,15 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 		return
 	}
 	const workers = 2
+	n := *schedules
+	if n == 0 {
+		n = uint64(some(12000))
+	}
 	var failed atomic.Bool
 	for worker := range uint64(workers) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
-			for seed := *firstSeed + worker; seed < *firstSeed+*schedules && !failed.Load(); seed += workers {
+			for seed := *firstSeed + worker; seed < *firstSeed+n && !failed.Load(); seed += workers {
 				if faults := random(t, seed, nil); faults != nil {
 					failed.Store(true)
 					t.Errorf("seed %d:\n%s\nreplay: go test ./sim -run RandomSchedules -v -seed=%d", seed, strings.Join(faults, "\n"), seed)

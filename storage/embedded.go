@@ -36,8 +36,8 @@ const (
 	embeddedSnapshot, embeddedLogs = 2500, 2
 	// embeddedCatchUp is how many log entries stay in memory for other members; there are none.
 	embeddedCatchUp = 100
-	// The only member need not wait for others: it elects itself within 100 ms.
-	embeddedTickMs, embeddedElectionMs = 20, 100
+	// The only member need not wait for others: it elects itself within 250 ms. Shorter ticks would cost an idle daemon more.
+	embeddedTickMs, embeddedElectionMs = 50, 250
 )
 
 // Embedded is an etcd inside this process. It listens on a unix socket in its data directory and on nothing else.
