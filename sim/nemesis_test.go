@@ -9,12 +9,11 @@ import (
 	"cke/sim"
 )
 
-// nemesis does what can go wrong, by chance, while calls are counted up to its budget.
+// nemesis does what can go wrong, by chance, until it is over.
 type nemesis struct {
 	*rand.Rand
 	s      *stage
 	rate   float64 // of a fault at a call
-	budget int     // calls after which all is healed
 	writes int
 	// replace says whether members whose data is gone are replaced.
 	replace cke.ReplaceMode
