@@ -26,7 +26,8 @@ func TestExtract_EveryRevisionIsExact(t *testing.T) {
 			}
 		}
 		x := f.extractOK(t, f.bucket, backup.At{})
-		if x.Revision != f.last || !x.HashChecked {
+		// A busy machine may be spared the hash when the last delta is taken; one that was recorded is checked.
+		if x.Revision != f.last || x.Hash != nil && !x.HashChecked {
 			t.Errorf("latest is %+v, want revision %d", x, f.last)
 		}
 		l, err := f.store(t, f.bucket).Lineage(etcdtest.Context(t), "a1b2")

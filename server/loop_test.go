@@ -567,3 +567,33 @@ func TestLoop_AnOperationThatIsSupersededMakesRoom(t *testing.T) {
 		p.over()
 	})
 }
+
+func TestLoop_ASuccessClearsItsFailureAlsoWhereNotAllIsWell(t *testing.T) {
+	onStage(t, formed(3).stopped(1).silent(2), func(g *stage) {
+		g.do = func(context.Context, string, string) error { return errors.New("not now") }
+		p := g.perform()
+		g.pass(0)
+		if s := g.status(); len(s.LastErrors) != 1 {
+			t.Errorf("last errors %+v", s.LastErrors)
+		}
+		g.change(func() { g.do = nil })
+		g.pass(time.Minute)
+		if s := g.status(); len(s.LastErrors) != 0 || s.Health != cke.HealthDegraded {
+			t.Errorf("%s, last errors %+v", s.Health, s.LastErrors)
+		}
+		p.over()
+	})
+}
+
+func TestLoop_TellsOfASplitBrainWhileAnOperationIsUnderWay(t *testing.T) {
+	onStage(t, formed(5).stopped(1), func(g *stage) {
+		g.do = func(ctx context.Context, _, _ string) error { return hang(ctx) }
+		p := g.perform()
+		g.change(func() { g.scene.endpoint(2).ClusterID = "c2" })
+		g.pass(busyPause)
+		if s := g.status(); s.Health != cke.HealthFrozen || s.Operation == nil || condition(s, cke.CondClusterIDMismatch) != "True Frozen" {
+			t.Errorf("%s, operation %+v", s.Health, s.Operation)
+		}
+		p.over()
+	})
+}

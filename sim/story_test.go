@@ -229,7 +229,8 @@ func (p *storyteller) status() {
 	_, s := p.latest().now()
 	p.line(fmt.Sprintf("%s: %s", s.Health, s.Summary))
 	var conditions []string
-	for _, c := range s.Conditions {
+	for _, t := range []cke.ConditionType{cke.CondReady, cke.CondAllMembersReady, cke.CondQuorate, cke.CondDataVolumesReady} {
+		c, _ := s.Condition(t)
 		conditions = append(conditions, fmt.Sprintf("%s=%s (%s)", c.Type, c.Status, c.Reason))
 	}
 	p.line("  " + strings.Join(conditions, ", "))

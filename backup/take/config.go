@@ -42,7 +42,7 @@ const (
 	maxLag = 1000
 	// HashKV reads the whole database. Unless it takes no longer than hashCheap, it may take one part in hashShare of a
 	// member's time.
-	hashCheap = 50 * time.Millisecond
+	hashCheap = 200 * time.Millisecond
 	hashShare = 50
 )
 

@@ -12,6 +12,7 @@ import (
 
 	welllog "github.com/cybozu-go/log"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cke"
 )
@@ -32,6 +33,8 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
+	// cobra takes over what libraries declared, which here is well's flags for a log of its own.
+	pflag.CommandLine = pflag.NewFlagSet("cke", pflag.ContinueOnError)
 	var o options
 	cmd := &cobra.Command{
 		Use:     "cke",

@@ -281,6 +281,9 @@ func TestCke_TellsItsVersionAndItsFlags(t *testing.T) {
 			t.Errorf("%v, no %s in\n%s", err, flag, out)
 		}
 	}
+	if strings.Contains(string(out), "--logfile") {
+		t.Errorf("flags of a library in\n%s", out)
+	}
 }
 
 func TestCke_RefusesWhatItDoesNotUnderstand(t *testing.T) {
@@ -289,6 +292,7 @@ func TestCke_RefusesWhatItDoesNotUnderstand(t *testing.T) {
 		says string
 	}{
 		{[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
+		{[]string{"--loglevel", "info"}, "unknown flag: --loglevel"},
 		{[]string{"serve"}, `"serve" is no flag`},
 		{[]string{"--log-level", "loud"}, "--log-level loud: want debug, info, warn or error"},
 		{[]string{"--log-format", "xml"}, "--log-format xml: want text or json"},
