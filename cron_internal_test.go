@@ -35,7 +35,7 @@ func TestSchedule_WhatIsAcceptedIsDueOneDay(t *testing.T) {
 			t.Fatalf("%q is never due", s)
 		}
 	})
-	if accepted == 0 {
+	if accepted == 0 && !testing.Short() { // rapid draws few under -short
 		t.Error("nothing was accepted")
 	}
 }

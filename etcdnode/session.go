@@ -124,7 +124,10 @@ func (s *session) dialEngine(ctx context.Context) (net.Conn, error) {
 		err  error
 	}
 	opened := make(chan result)
-	s.spawn(func() { // OpenChannel has no deadline; it ends with the session
+	// OpenChannel has no deadline and ends with the session, but for one case: a channel that is opened in the moment in
+	// which the connection ends is forgotten, and never answered. So nobody waits for this goroutine.
+	// Source: x/crypto/ssh, mux.loop drops its channels before it closes the connection.
+	go func() {
 		ch, requests, err := s.ssh.OpenChannel("direct-streamlocal@openssh.com", ask)
 		r := result{err: err}
 		if err == nil {
@@ -138,7 +141,7 @@ func (s *session) dialEngine(ctx context.Context) (net.Conn, error) {
 			}
 		case <-s.ctx.Done():
 		}
-	})
+	}()
 	select {
 	case r := <-opened:
 		var refused *ssh.OpenChannelError

@@ -107,7 +107,7 @@ func TestLabDaemon_WaitsForAConfigurationAndSaysWhatIsWrongWithIt(t *testing.T) 
 }
 
 func TestLabDaemon_TakesUpACorrectedSettingOfAStoreThatItCouldNotOpen(t *testing.T) {
-	s := hostOn(t, pool.Lab(t, 1), 1, "prod")
+	s := storyOn(t, pool.Lab(t, 1), 1)
 	store, err := rig.StartStore(t.Context(), t.TempDir())
 	s.must(err)
 	t.Cleanup(store.Stop)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"cke"
 	"cke/mtest/lab"
@@ -95,33 +94,6 @@ func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
 			w.Stop()
 			s.must(w.Check(s.ctx, []string{s.urls()[0], s.urls()[2]}, tls))
 		})
-	}
-}
-
-func TestLabData_AMemberWhoseDataIsGoneIsReplacedByANewOneAfterItsGrace(t *testing.T) {
-	s := newStory(t, 3)
-	s.daemon("cke1")
-	s.setKey()
-	c := s.spec()
-	c.Policies.Replace.Grace = cke.Duration(2 * time.Second)
-	s.set(c)
-	before := s.ready()
-	tls := s.clientTLS()
-	w := s.writer(tls)
-	s.must(s.Lab.Wipe(s.ctx, s.nodes[1].Name, lab.WipeOptions{KeepHostKey: true}))
-	s.awaitProblem(s.nodes[1].Name, cke.CodeDataMissing)
-	s.ready()
-	s.must(w.Await(s.within(seenLimit), 20))
-	w.Stop()
-	s.must(w.Check(s.within(seenLimit), s.urls(), tls))
-	after := s.oneCluster()
-	if after.ClusterID != before.ClusterID || after.Incarnation != before.Incarnation {
-		t.Errorf("another cluster: %s of %s, before %s of %s", after.ClusterID, after.Incarnation, before.ClusterID, before.Incarnation)
-	}
-	for i, m := range after.Members {
-		if same := m.ID == before.Members[i].ID && m.Join == before.Members[i].Join; same == (i == 1) {
-			t.Errorf("member %+v, before %+v", m, before.Members[i])
-		}
 	}
 }
 

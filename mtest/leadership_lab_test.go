@@ -24,7 +24,7 @@ type hosts struct {
 
 func newHosts(t *testing.T, l *lab.Lab, n int) hosts {
 	t.Helper()
-	h := hosts{one: hostOn(t, l, n, "prod"), two: hostOn(t, l, n, "prod")}
+	h := hosts{one: storyOn(t, l, n), two: storyOn(t, l, n)}
 	store, err := rig.StartStore(t.Context(), t.TempDir())
 	h.one.must(err)
 	t.Cleanup(store.Stop)

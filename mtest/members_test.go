@@ -4,12 +4,52 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"cke"
 	"cke/mtest/lab"
 	"cke/mtest/rig"
 )
+
+// oneCluster checks that there is exactly one cluster of all nodes: one cluster id, a member with a certificate of its
+// own on each node, and on each node one container and one volume, those of its member.
+func (s *story) oneCluster() cke.Status {
+	s.Helper()
+	st := s.ready()
+	if st.ClusterID == "" || st.Ready != len(s.nodes) || len(st.Members) != len(s.nodes) {
+		s.Fatalf("not one ready cluster of %d members: %+v", len(s.nodes), st)
+	}
+	if c, _ := st.Condition(cke.CondClusterIDMismatch); c.Status != cke.False {
+		s.Errorf("condition %+v", c)
+	}
+	ids := map[string]bool{}
+	for _, m := range st.Members {
+		ids[m.ID] = true
+		if m.CertNotAfter.Before(time.Now()) || m.State != "healthy" {
+			s.Errorf("member %s: %+v", m.Name, m)
+		}
+	}
+	if len(ids) != len(s.nodes) {
+		s.Errorf("%d member ids: %+v", len(ids), st.Members)
+	}
+	for _, n := range s.nodes {
+		has := s.carried(n)
+		containers, volumes := lines(has, "container "), lines(has, "volume ")
+		if len(containers) != 1 || len(volumes) != 1 || !strings.HasSuffix(containers[0], " running") {
+			s.Errorf("%s carries more or less than one member:\n%s", n.Name, has)
+			continue
+		}
+		if name := strings.TrimPrefix(volumes[0], "volume "); !strings.HasPrefix(containers[0], "container "+name+" ") {
+			s.Errorf("%s: container and volume differ:\n%s", n.Name, has)
+		}
+	}
+	tls := s.clientTLS()
+	for _, n := range s.nodes {
+		s.must(s.oneOf(n, st, rig.URL(n), tls))
+	}
+	return st
+}
 
 // oneOf asks a member itself: it must be in the cluster of the status, know the same members, and take a write.
 func (s *story) oneOf(n lab.Node, st cke.Status, url string, tls *tls.Config) error {

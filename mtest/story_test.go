@@ -38,15 +38,10 @@ func newStory(t *testing.T, n int) *story {
 	return storyOn(t, pool.Lab(t, n), n)
 }
 
+// storyOn makes a management host for a cluster on the first n nodes of a lab.
 func storyOn(t *testing.T, l *lab.Lab, n int) *story {
 	t.Helper()
-	return hostOn(t, l, n, "prod")
-}
-
-// hostOn makes a management host for a cluster of this name on the first n nodes of a lab.
-func hostOn(t *testing.T, l *lab.Lab, n int, cluster string) *story {
-	t.Helper()
-	r, err := rig.New(t.TempDir(), bin, l, cluster)
+	r, err := rig.New(t.TempDir(), bin, l, "prod")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,24 +223,6 @@ func (s *story) records() []cke.Record {
 	return all
 }
 
-// on runs a shell command as root on a node and returns what it wrote.
-func (s *story) on(node lab.Node, script string) string {
-	s.Helper()
-	out, err := s.Lab.Exec(s.ctx, node.Name, "sh", "-c", script)
-	s.must(err)
-	return out
-}
-
-// try runs a shell command on a node that may fail.
-func (s *story) try(node lab.Node, script string) {
-	s.Helper()
-	if _, err := s.Lab.Exec(s.ctx, node.Name, "sh", "-c", script); err != nil {
-		if _, exited := lab.IsExit(err); !exited {
-			s.Fatal(err)
-		}
-	}
-}
-
 // cleanly runs end when the test ends, whatever the story's own context says.
 func (s *story) cleanly(end func(context.Context) error) {
 	s.Cleanup(func() {
@@ -257,74 +234,7 @@ func (s *story) cleanly(end func(context.Context) error) {
 	})
 }
 
-// carried is what the engine of one node carries: containers with their state, and volumes, one a line.
-func (s *story) carried(node lab.Node) string {
-	s.Helper()
-	return s.on(node, `docker ps -a --no-trunc --format 'container {{.Names}} {{.ID}} {{.State}}' | sort; docker volume ls -q | sort | sed 's/^/volume /'`)
-}
-
-// carriedBy asks several nodes.
-func (s *story) carriedBy(nodes []lab.Node) map[string]string {
-	s.Helper()
-	all := map[string]string{}
-	for _, n := range nodes {
-		all[n.Name] = s.carried(n)
-	}
-	return all
-}
-
-// lines returns the lines of text that begin with prefix.
-func lines(text, prefix string) []string {
-	var found []string
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, prefix) {
-			found = append(found, strings.TrimSpace(line))
-		}
-	}
-	return found
-}
-
-// oneCluster checks that there is exactly one cluster of all nodes: one cluster id, a member with a certificate of its
-// own on each node, and on each node one container and one volume, those of its member.
-func (s *story) oneCluster() cke.Status {
-	s.Helper()
-	st, err := s.Status(s.ctx)
-	s.must(err)
-	if !rig.Ready(st) || st.ClusterID == "" || st.Ready != len(s.nodes) || len(st.Members) != len(s.nodes) {
-		s.Fatalf("not one ready cluster of %d members: %+v", len(s.nodes), st)
-	}
-	if c, _ := st.Condition(cke.CondClusterIDMismatch); c.Status != cke.False {
-		s.Errorf("condition %+v", c)
-	}
-	ids := map[string]bool{}
-	for _, m := range st.Members {
-		ids[m.ID] = true
-		if m.CertNotAfter.Before(time.Now()) || m.State != "healthy" {
-			s.Errorf("member %s: %+v", m.Name, m)
-		}
-	}
-	if len(ids) != len(s.nodes) {
-		s.Errorf("%d member ids: %+v", len(ids), st.Members)
-	}
-	for _, n := range s.nodes {
-		has := s.carried(n)
-		containers, volumes := lines(has, "container "), lines(has, "volume ")
-		if len(containers) != 1 || len(volumes) != 1 || !strings.HasSuffix(containers[0], " running") {
-			s.Errorf("%s carries more or less than one member:\n%s", n.Name, has)
-			continue
-		}
-		if name := strings.TrimPrefix(volumes[0], "volume "); !strings.HasPrefix(containers[0], "container "+name+" ") {
-			s.Errorf("%s: container and volume differ:\n%s", n.Name, has)
-		}
-	}
-	tls := s.clientTLS()
-	for _, n := range s.nodes {
-		s.must(s.oneOf(n, st, rig.URL(n), tls))
-	}
-	return st
-}
-
-// keyFile writes text into the management host's directory and returns the path.
+// file writes text into the management host's directory and returns the path.
 func (s *story) file(name, text string) string {
 	s.Helper()
 	path := s.Dir + "/" + name

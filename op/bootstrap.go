@@ -16,6 +16,10 @@ const (
 	ServeLimit = 30 * time.Second // from the last start to a linearizable read through every member
 )
 
+// keepPrevious is how many abandoned lives are remembered. A founding that fails for ever is abandoned about twice a
+// minute; what an older one left somewhere is told as a leftover.
+const keepPrevious = 1000
+
 // Bootstrap founds the cluster on its control-plane nodes, or resumes a founding that a crash interrupted.
 //
 // Nothing on any node changes before the incarnation is stored. Everything is prepared on every node before
@@ -85,7 +89,9 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 		}
 		return fmt.Errorf("the cluster has incarnation %s (%s): %w", inc.ID, inc.State, cke.ErrConflict)
 	}
-	return e.Ledger.CreateIncarnation(ctx, cke.NewIncarnation(b.Spec, id.Incarnation, e.Now()))
+	inc := cke.NewIncarnation(b.Spec, id.Incarnation, e.Now())
+	inc.Previous = inc.Previous[max(0, len(inc.Previous)-keepPrevious):]
+	return e.Ledger.CreateIncarnation(ctx, inc)
 }
 
 // forming returns the incarnation and the join of the founder on n, and refuses unless the cluster is forming.
@@ -129,7 +135,7 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 	case there && c.Running():
 		return nil // resumed after the start
 	case there && !c.StartedAt.IsZero():
-		return foundAgain(ctx, m, j)
+		return foundAgain(ctx, m, j, c)
 	case !j.StartedAt.IsZero() && !there:
 		return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("container %s on %s is gone", j.Volume, j.Node.Name()), Err: cke.ErrDataMissing}
 	case !j.StartedAt.IsZero(): // its volume is there, since its container is
@@ -151,15 +157,20 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 // foundAgain refuses to start a founder that ran a second time, unless what it wrote is there. A founder that forgot what
 // it agreed to would take part under the same id, and nobody would notice. It is left as it is: certificates put back
 // into a volume that is emptied this very moment would let it start.
-func foundAgain(ctx context.Context, m cke.Machine, j cke.Join) error {
+func foundAgain(ctx context.Context, m cke.Machine, j cke.Join, c cke.Container) error {
 	data, err := m.Data(ctx, j)
 	if err != nil {
 		return fmt.Errorf("look for data: %w", err)
 	}
-	if data != cke.DataPresent {
-		return dataGone(j, cke.ErrDataMissing)
+	if data == cke.DataPresent {
+		return nil
 	}
-	return nil
+	if c.State == cke.ContainerRestarting { // so that what is wrong with it can be seen
+		if err := m.StopContainer(ctx, j, stopGrace); err != nil {
+			return err
+		}
+	}
+	return dataGone(j, cke.ErrDataMissing)
 }
 
 // recordStart stores that the founders are about to start, all in one transaction.

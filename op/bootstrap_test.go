@@ -2,6 +2,7 @@ package op_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -118,6 +119,9 @@ func TestBootstrap_RefusesToStartAFounderThatForgot(t *testing.T) {
 			if len(w.Violations()) > 0 || w.Store().Identity().Incarnation.State != cke.Forming {
 				t.Errorf("%s: %v", name, w.Violations())
 			}
+			if strings.Contains(w.states(), "n2 restarting") {
+				t.Errorf("%s: the engine goes on starting it", name)
+			}
 		})
 	}
 }
@@ -142,6 +146,24 @@ func TestBootstrap_FailsWithTheLastWordsOfAnEtcdThatEnded(t *testing.T) {
 		_, err := w.run(w.bootstrap(false))
 		if cke.CodeOf(err) != cke.CodePortTaken || !strings.Contains(err.Error(), "address already in use") {
 			t.Error(err)
+		}
+	})
+}
+
+func TestBootstrap_RemembersABoundedNumberOfAbandonedLives(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		ledger := w.daemon.Term()
+		life := cke.Incarnation{ID: "last", State: cke.Abandoned}
+		for i := range 1500 {
+			life.Previous = append(life.Previous, fmt.Sprint("life", i))
+		}
+		if err := ledger.CreateIncarnation(w.daemon.Context(), life); err != nil {
+			t.Fatal(err)
+		}
+		w.mustRun(w.bootstrap(false))
+		kept := w.Store().Identity().Incarnation.Previous
+		if len(kept) != 1000 || kept[len(kept)-1] != "last" {
+			t.Errorf("%d lives, the last one %s", len(kept), kept[len(kept)-1])
 		}
 	})
 }

@@ -73,7 +73,7 @@ func TestStartMembers_IsSafeFromANodeThatLies(t *testing.T) {
 		j := w.joins()[1]
 		stop(w, j)
 		w.Node("n2").EmptyVolumes()
-		w.Node("n2").LieOfData()
+		w.Node("n2").LieOfData(true)
 		if _, err := w.run(op.StartMembers{Joins: []cke.Join{j}, AwaitServing: true}); cke.CodeOf(err) != cke.CodeEtcdExited {
 			t.Error(err)
 		}

@@ -57,7 +57,7 @@ func (n *nemesis) strike() {
 	node := nodes[n.IntN(len(nodes))]
 	places := append(n.s.everyNode(), sim.Management)
 	other := places[n.IntN(len(places))]
-	switch n.IntN(30) {
+	switch n.IntN(34) {
 	case 0:
 		node.PowerOff()
 	case 1, 2:
@@ -107,6 +107,14 @@ func (n *nemesis) strike() {
 		n.edit()
 	case 26:
 		node.ChangeHostKey()
+	case 27:
+		node.LieOfData(n.IntN(2) == 0)
+	case 28:
+		node.AddForeignEtcd("etcd", cke.DefaultClientPort)
+	case 29:
+		node.AddVolume(cke.Volume{Name: "etcd-cke"})
+	case 30:
+		node.StopByHand()
 	default:
 		n.write()
 	}
@@ -170,6 +178,9 @@ func (n *nemesis) heal() {
 		node.SlowDown(0)
 		node.AcceptHostKey()
 		node.RefuseKey(false)
+		node.LieOfData(false)
+		node.Remove("etcd")
+		node.Remove("etcd-cke")
 		node.FilterClientPort(false)
 	}
 }

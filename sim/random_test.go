@@ -82,11 +82,49 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			faults = append(faults, "does not converge: "+describeDecision(s.latest().Number(), dec))
 			faults = append(faults, s.faults(s.declared()...)...)
 		}
+		if faults == nil && r.IntN(4) == 0 {
+			faults = s.deleted(n)
+		}
 		faults = append(faults, s.Violations()...)
 		if tell != nil {
 			tell("\n%s", s.World)
 		}
 	})
+	return faults
+}
+
+// deleted lets a person delete the cluster while faults go on, then heals the world. No member may run afterwards.
+func (s *stage) deleted(n *nemesis) (faults []string) {
+	joins := s.Store().Identity().Joins
+	n.over = false
+	s.Store().RequestDelete()
+	last := s.Calls() + 20 + n.IntN(100)
+	s.until(time.Hour, func() bool {
+		if s.Store().Deleted() {
+			return true
+		}
+		s.succeed()
+		return s.Calls() >= last
+	})
+	n.heal()
+	if !s.until(time.Hour, func() bool {
+		if !s.Store().Deleted() {
+			s.succeed()
+		}
+		return s.Store().Deleted()
+	}) {
+		dec, _ := s.latest().now()
+		faults = append(faults, "is not deleted: "+describeDecision(s.latest().Number(), dec))
+	}
+	s.pass(time.Minute)
+	for _, j := range joins {
+		containers, _ := s.Node(j.Node.Name()).Look()
+		for _, c := range containers {
+			if c.Join == j.ID {
+				faults = append(faults, fmt.Sprintf("%s carries a container of the deleted cluster, %s", j.Node.Name(), c.State))
+			}
+		}
+	}
 	return faults
 }
 

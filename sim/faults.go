@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"cke"
+)
+
+// PowerOff ends everything on the node at once; disks stay.
+func (n *Node) PowerOff() { n.change("power off", n.powerOff) }
+
+func (n *Node) powerOff() {
+	n.on, n.frozen, n.backlog = false, false, nil
+	for _, c := range n.sorted() {
+		if c.State == cke.ContainerRunning || c.State == cke.ContainerPaused || c.State == cke.ContainerRestarting {
+			c.ends(137, "")
+		}
+	}
+}
+
+// PowerOn boots the node; its engine starts what it is to keep running.
+func (n *Node) PowerOn() {
+	n.change("power on", func() {
+		if n.on {
+			return
+		}
+		n.on, n.hung = true, false
+		for _, c := range n.sorted() {
+			if c.keep && !c.stoppedByHand {
+				c.run()
+			}
+		}
+	})
+}
+
+// Reboot is a short loss of power.
+func (n *Node) Reboot() { n.PowerOff(); n.PowerOn() }
+
+// Blank replaces the node by a new machine at the same address, with an empty disk.
+func (n *Node) Blank() {
+	n.change("replaced by a blank machine", func() {
+		n.powerOff()
+		n.wipe()
+		n.on, n.hung = true, false
+	})
+}
+
+// Freeze stops the whole machine where it is; Thaw lets it go on.
+func (n *Node) Freeze() { n.change("frozen", func() { n.frozen = true }) }
+
+// Thaw ends a Freeze.
+func (n *Node) Thaw() { n.change("thawed", func() { n.frozen = false }) }
+
+// Hang stops the Docker engine from answering; containers go on. What it is asked meanwhile it does on Unhang.
+func (n *Node) Hang() { n.change("engine hangs", func() { n.hung = true }) }
+
+// Unhang lets the engine do what it was asked.
+func (n *Node) Unhang() {
+	n.change("engine answers again", func() {
+		n.hung = false
+		backlog := n.backlog
+		n.backlog = nil
+		for _, do := range backlog {
+			do()
+			n.world.settle()
+		}
+	})
+}
+
+// FillDisk leaves no room; FreeDisk makes room again.
+func (n *Node) FillDisk() { n.change("disk full", func() { n.full = true }) }
+
+// FreeDisk ends a FillDisk.
+func (n *Node) FreeDisk() { n.change("disk has room", func() { n.full = false }) }
+
+// TakePort lets something else listen on a port; ReleasePort ends it.
+func (n *Node) TakePort(port int) {
+	n.change(fmt.Sprintf("port %d taken", port), func() { n.taken[port] = true })
+}
+
+// ReleasePort ends a TakePort.
+func (n *Node) ReleasePort(port int) {
+	n.change(fmt.Sprintf("port %d free", port), func() { delete(n.taken, port) })
+}
+
+// ChangeHostKey lets sshd show another key than the pinned one; AcceptHostKey is a person's consent.
+func (n *Node) ChangeHostKey() { n.change("host key changed", func() { n.hostKey++ }) }
+
+// AcceptHostKey pins the key that is shown now.
+func (n *Node) AcceptHostKey() { n.change("host key accepted", func() { n.pinned = n.hostKey }) }
+
+// RefuseKey lets sshd refuse the login or, with false, accept it again.
+func (n *Node) RefuseKey(refuse bool) {
+	n.change(fmt.Sprintf("refuses the login: %v", refuse), func() { n.refusesKey = refuse })
+}
+
+// FilterClientPort lets a firewall drop what the management host sends to the client port, or ends that.
+func (n *Node) FilterClientPort(on bool) {
+	n.change(fmt.Sprintf("client port filtered: %v", on), func() { n.filtered = on })
+}
+
+// LieOfData lets the engine call every volume's data present; with false it tells the truth again.
+func (n *Node) LieOfData(lie bool) {
+	n.change(fmt.Sprintf("lies of data: %v", lie), func() { n.liesOfData = lie })
+}
+
+// MoveSSH lets sshd listen on another port.
+func (n *Node) MoveSSH(port int) {
+	n.change(fmt.Sprintf("sshd on port %d", port), func() { n.sshPort = port })
+}
+
+// SlowDown lets every call to the node take this long.
+func (n *Node) SlowDown(d time.Duration) {
+	n.change(fmt.Sprintf("slow: %v", d), func() { n.slow = d })
+}
+
+// AddForeignEtcd runs an etcd container that cke did not make, which listens on the ports given.
+func (n *Node) AddForeignEtcd(name string, ports ...int) {
+	n.change("foreign etcd "+name, func() {
+		c := &container{node: n, foreign: true}
+		c.Name, c.Image, c.State = name, "quay.io/coreos/etcd:v3.5.9", cke.ContainerRunning
+		n.containers[name] = c
+		for _, p := range ports {
+			n.taken[p] = true
+		}
+	})
+}
+
+// AddVolume puts a volume on the node that a person or another life left.
+func (n *Node) AddVolume(v cke.Volume) {
+	n.change("volume "+v.Name, func() {
+		n.volumes[v.Name] = &volume{name: v.Name, cluster: v.Cluster, incarnation: v.Incarnation, join: v.Join, createdAt: n.world.now(),
+			files: map[string]bool{"something": true}}
+	})
+}
+
+// Remove takes a container or volume away by a person's hand, whatever runs in it.
+func (n *Node) Remove(name string) {
+	n.change("a person removes "+name, func() {
+		if c := n.containers[name]; c != nil {
+			if c.foreign {
+				clear(n.taken)
+			}
+			c.ends(137, "")
+			delete(n.containers, name)
+		}
+		delete(n.volumes, name)
+	})
+}
+
+// EmptyVolumes deletes the content of every volume behind the engine's back, and ends what ran on them.
+func (n *Node) EmptyVolumes() {
+	n.change("volumes emptied", func() {
+		for _, v := range n.volumes {
+			v.files, v.wal = map[string]bool{}, nil
+		}
+		n.crashAll(1, "open member/snap/db: no such file or directory")
+	})
+}
+
+// RemoveVolumes takes the containers and the volumes of the cluster away behind our back.
+func (n *Node) RemoveVolumes() {
+	n.change("containers and volumes removed", func() {
+		for _, c := range n.sorted() {
+			c.ends(137, "")
+		}
+		n.volumes, n.containers = map[string]*volume{}, map[string]*container{}
+	})
+}
+
+// StopByHand ends every container as `docker stop` does: the engine does not start them again.
+func (n *Node) StopByHand() {
+	n.change("a person stops the containers", func() {
+		for _, c := range n.sorted() {
+			c.stoppedByHand = true
+			c.ends(0, "")
+		}
+	})
+}
+
+// RemoveContainers takes every container away, and leaves the volumes.
+func (n *Node) RemoveContainers() {
+	n.change("a person removes the containers", func() {
+		for _, c := range n.sorted() {
+			c.ends(137, "")
+		}
+		n.containers = map[string]*container{}
+	})
+}
+
+// KillEtcd ends every etcd process on the node; the engine's restart policy decides what follows.
+func (n *Node) KillEtcd() {
+	n.change("etcd killed", func() { n.crashAll(137, "") })
+}
+
+func (n *Node) crashAll(code int, words string) {
+	for _, c := range n.sorted() {
+		if c.Running() && !c.foreign {
+			c.crash(code, words)
+		}
+	}
+}
+
+// PauseContainers pauses every etcd container, as `docker pause` does; with false they go on.
+func (n *Node) PauseContainers(pause bool) {
+	n.change(fmt.Sprintf("containers paused: %v", pause), func() {
+		for _, c := range n.sorted() {
+			switch {
+			case pause && c.State == cke.ContainerRunning:
+				c.State = cke.ContainerPaused
+			case !pause && c.State == cke.ContainerPaused:
+				c.State = cke.ContainerRunning
+			}
+		}
+	})
+}

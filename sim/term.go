@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// Term is one daemon's time as leader. Its methods are those of a real term of the store.
+type Term struct {
+	d      *Daemon
+	number int64
+	since  time.Time
+}
+
+var _ cke.Ledger = (*Term)(nil)
+
+// Context ends with the term.
+func (t *Term) Context() context.Context { return t.d.ctx }
+
+// Leader says who leads and since when.
+func (t *Term) Leader() cke.Leader {
+	return cke.Leader{Host: fmt.Sprintf("host%d", t.number), Term: t.number, Since: t.since}
+}
+
+func (t *Term) read(ctx context.Context, name string, do func(s *Store) error) error {
+	return t.d.call(ctx, Call{Port: "store", Name: name}, nil, cke.Node{}, func(bool) error {
+		s := t.d.world.store
+		if s.down {
+			return errStoreDown
+		}
+		return do(s)
+	})
+}
+
+// write makes one transaction, guarded by the term.
+func (t *Term) write(ctx context.Context, name string, do func(s *Store) error) error {
+	return t.d.call(ctx, Call{Port: "store", Name: name, Writes: true}, nil, cke.Node{}, func(bool) error {
+		s := t.d.world.store
+		switch {
+		case s.down:
+			return errStoreDown
+		case s.term != t.number && !s.unfenced:
+			return cke.ErrDeposed
+		case s.deleted:
+			return cke.ErrNotFound
+		}
+		if s.term != t.number {
+			t.d.world.violated("daemon %d writes %s after its term", t.number, name)
+		}
+		return do(s)
+	})
+}
+
+// change writes the identity. The transaction is guarded by what it was made from, too: one that arrives late, after
+// its caller has given it up and something else was written, changes nothing.
+func (t *Term) change(ctx context.Context, name string, do func(id *cke.Identity) error) error {
+	t.d.world.mu.Lock()
+	read := t.d.world.store.version
+	t.d.world.mu.Unlock()
+	return t.write(ctx, name, func(s *Store) error {
+		next := cloneIdentity(s.identity)
+		if err := do(&next); err != nil {
+			return err
+		}
+		if s.version != read && !s.unfenced {
+			return fmt.Errorf("%s: %w", name, cke.ErrConflict)
+		}
+		before := s.identity.Incarnation
+		s.identity = next
+		s.version++
+		t.d.world.wasStored(before, next.Incarnation)
+		return nil
+	})
+}
+
+// Spec returns the present spec. ErrNotFound once the cluster is gone.
+func (t *Term) Spec(ctx context.Context) (spec cke.Spec, err error) {
+	err = t.read(ctx, "Spec", func(s *Store) error {
+		spec = s.spec
+		if s.deleted {
+			return cke.ErrNotFound
+		}
+		return nil
+	})
+	return spec, err
+}
+
+// Identity implements cke.Ledger.
+func (t *Term) Identity(ctx context.Context) (id cke.Identity, err error) {
+	err = t.read(ctx, "Identity", func(s *Store) error { id = cloneIdentity(s.identity); return nil })
+	return id, err
+}
+
+// CreateIncarnation implements cke.Ledger.
+func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error {
+	return t.change(ctx, "CreateIncarnation", func(id *cke.Identity) error {
+		if now := id.Incarnation; now != nil && now.State != cke.Abandoned && !t.d.world.store.unguarded {
+			return cke.ErrConflict
+		}
+		*id = cloneIdentity(cke.Identity{Incarnation: &inc, Joins: inc.Founders})
+		return nil
+	})
+}
+
+// UpdateIncarnation implements cke.Ledger.
+func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error {
+	return t.change(ctx, "UpdateIncarnation", func(id *cke.Identity) error {
+		now := id.Incarnation
+		if now == nil || now.ID != inc.ID || now.State != cke.Forming && now.State != inc.State {
+			return cke.ErrConflict
+		}
+		now.State, now.ClusterID, now.FormedAt = inc.State, inc.ClusterID, inc.FormedAt
+		return nil
+	})
+}
+
+// PutJoins implements cke.Ledger.
+func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
+	return t.change(ctx, "PutJoins", func(id *cke.Identity) error {
+		all := slices.Concat(id.Joins, id.Ended)
+		for _, j := range joins {
+			if id.Incarnation == nil || j.Incarnation != id.Incarnation.ID {
+				return cke.ErrConflict
+			}
+			if i := slices.IndexFunc(all, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
+				all[i] = j
+			} else {
+				all = append(all, j)
+			}
+		}
+		*id = cke.NewIdentity(id.Incarnation, all)
+		return nil
+	})
+}
+
+// FinishDelete implements cke.Ledger.
+func (t *Term) FinishDelete(ctx context.Context) error {
+	err := t.write(ctx, "FinishDelete", func(s *Store) error {
+		s.deleted, s.identity = true, cke.Identity{}
+		s.version++
+		t.d.world.wasStored(nil, nil)
+		return nil
+	})
+	if err == nil {
+		t.d.end(cke.ErrNotFound)
+	}
+	return err
+}
+
+// AppendRecord implements op.Journal.
+func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
+	err := t.write(ctx, "AppendRecord", func(s *Store) error {
+		r.ID = int64(len(s.records) + 1)
+		s.records = append(s.records, r)
+		return nil
+	})
+	return r, err
+}
+
+// PutRecord implements op.Journal.
+func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
+	return t.write(ctx, "PutRecord", func(s *Store) error {
+		if r.ID < 1 || int(r.ID) > len(s.records) {
+			return cke.ErrNotFound
+		}
+		s.records[r.ID-1] = r
+		return nil
+	})
+}
+
+// PutStatus stores what the leader tells.
+func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
+	return t.write(ctx, "PutStatus", func(s *Store) error { s.status = status; return nil })
+}
+
+// InterruptRunning marks records that earlier terms left running.
+func (t *Term) InterruptRunning(ctx context.Context) error {
+	return t.write(ctx, "InterruptRunning", func(s *Store) error {
+		for i := range s.records {
+			if s.records[i].State == cke.RecordRunning {
+				s.records[i].State, s.records[i].EndedAt = cke.RecordInterrupted, s.world.now()
+			}
+		}
+		return nil
+	})
+}
