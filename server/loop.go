@@ -66,6 +66,8 @@ const (
 	// quorum went or a member came or went.
 	electionPause = 100 * time.Millisecond
 	electionLimit = 5 * time.Second
+	// sameAgain is the least pause before an operation that has just completed is begun anew: it had no lasting effect.
+	sameAgain = time.Second
 	// forgetAfter is when a failure no longer counts whose operation was not wanted again.
 	forgetAfter = time.Hour
 	// lastWordLimit bounds a write about how an operation ended, when another one had failed or the loop ends.
@@ -90,8 +92,12 @@ type Loop struct {
 	storedAt time.Time
 	running  *runningOperation
 	unsaved  []cke.Record // ended, and not yet so in the store
+	closed   bool         // nothing of earlier terms is left running
 	quorum   quorum
 	quorumAt time.Time // since when it is so
+
+	completed   string // FailureKey of the operation that completed last
+	completedAt time.Time
 }
 
 // quorum is what an election depends on.
@@ -116,9 +122,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.end(ctx, cancel)
 	l.failures = map[string]Failure{}
-	if err := l.takeOver(ctx); err != nil {
-		return err
-	}
+	l.takeOver(ctx)
 	for {
 		if l.running == nil && l.Term.ResignRequested() {
 			return errResigned
@@ -138,22 +142,18 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// takeOver closes what earlier terms left open, and goes on from what they told: since when things are as they are, and
-// which generation was reached, can be observed no more.
-func (l *Loop) takeOver(ctx context.Context) error {
-	if err := l.Term.InterruptRunning(ctx); err != nil {
-		return fmt.Errorf("close records of earlier terms: %w", err)
-	}
+// takeOver goes on from what earlier terms told: since when things are as they are, and which generation was reached, can
+// be observed no more.
+func (l *Loop) takeOver(ctx context.Context) {
 	last, err := l.Term.Status(ctx)
 	if err != nil && !errors.Is(err, cke.ErrNotFound) {
-		return fmt.Errorf("read the last status: %w", err)
+		l.Log.Warn("what was told before is not known", "error", err)
 	}
 	if left := last.Operation; left != nil {
 		left.State, left.Description = cke.RecordInterrupted, fmt.Sprintf("%s stopped leading while this ran", last.Leader.Host)
 		last.Operation, last.LastOperation = nil, left
 	}
 	l.status = last
-	return nil
 }
 
 // end ends what is under way, waits for it, and tells how it ended: the last status still says that it runs.
@@ -181,6 +181,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 		return again, err
 	}
 	l.seen = in
+	l.closeRecords(ctx)
 	l.save(ctx)
 	d := l.decide(in)
 	if d.Operation != nil && l.running == nil {
@@ -239,6 +240,11 @@ func (l *Loop) decide(in Input) Decision {
 	if d.Converged {
 		clear(l.failures)
 	}
+	if d.Operation != nil && FailureKey(d.Operation) == l.completed {
+		if wait := sameAgain - l.Now().Sub(l.completedAt); wait > 0 {
+			return Decision{Reason: fmt.Sprintf("%s; %s has just completed", d.Reason, d.Operation.Name()), Again: wait}
+		}
+	}
 	return d
 }
 
@@ -294,6 +300,7 @@ func (l *Loop) finish() {
 	case cke.RecordCompleted:
 		l.Log.Info("operation completed", "operation", r.record.Operation, "record", r.record.ID, "took", took)
 		delete(l.failures, key)
+		l.completed, l.completedAt = key, l.Now()
 	case cke.RecordFailed:
 		f := l.failures[key]
 		l.failures[key] = Failure{Count: f.Count + 1, At: l.Now(), Error: r.err.Error(), Problems: problemsOf(r.err, l.Now())}
@@ -301,6 +308,18 @@ func (l *Loop) finish() {
 	default:
 		l.Log.Warn("operation interrupted", "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
 	}
+}
+
+// closeRecords closes, once, what earlier terms left running.
+func (l *Loop) closeRecords(ctx context.Context) {
+	if l.closed {
+		return
+	}
+	if err := l.Term.InterruptRunning(ctx); err != nil {
+		l.Log.Warn("records of earlier terms are not closed yet", "error", err)
+		return
+	}
+	l.closed = true
 }
 
 // save stores how operations ended that the store did not take note of when they did.
@@ -346,9 +365,11 @@ func (l *Loop) publish(ctx context.Context, in Input, d Decision) {
 	s.Leader = l.Term.Leader()
 	s.Operation = nil
 	if l.running != nil {
-		if r := l.running.journal.record(); r.State == cke.RecordRunning {
-			s.Operation = operationStatus(r)
+		r := l.running.journal.record()
+		if r.State != cke.RecordRunning {
+			return // it has just ended; the next look is told
 		}
+		s.Operation = operationStatus(r)
 	}
 	l.status = s
 	l.Metrics.status(s)

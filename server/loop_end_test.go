@@ -263,7 +263,7 @@ func TestLoop_StoresHowAnOperationEndedOnceTheStoreAnswers(t *testing.T) {
 }
 
 func TestLoop_GoesOnWhenTheStoreAnswersAgain(t *testing.T) {
-	for _, call := range []string{"spec", "identity", "append-record", "put-status"} {
+	for _, call := range []string{"spec", "identity", "append-record", "put-status", "status", "interrupt-running"} {
 		onStage(t, formed(3).stopped(1), func(g *stage) {
 			down := true
 			g.storeDo = func(_ context.Context, c string) error {
@@ -279,6 +279,26 @@ func TestLoop_GoesOnWhenTheStoreAnswersAgain(t *testing.T) {
 			}
 			g.change(func() { down = false })
 			g.pass(40 * time.Second)
+			if s := g.status(); s.Health != cke.HealthReady {
+				t.Errorf("%s: %s, %s", call, s.Health, s.Reason)
+			}
+			p.over()
+		})
+	}
+}
+
+// What was told and done before is worth much, and not the leadership.
+func TestLoop_LeadsAlsoWhereTheWordsOfEarlierTermsCannotBeRead(t *testing.T) {
+	for _, call := range []string{"status", "interrupt-running"} {
+		onStage(t, formed(3).stopped(1), func(g *stage) {
+			g.storeDo = func(_ context.Context, c string) error {
+				if c == call {
+					return errors.New("decode /cke/records/demo/7: unexpected end of JSON input")
+				}
+				return nil
+			}
+			p := g.perform()
+			g.pass(time.Second)
 			if s := g.status(); s.Health != cke.HealthReady {
 				t.Errorf("%s: %s, %s", call, s.Health, s.Reason)
 			}

@@ -125,6 +125,27 @@ func TestLoop_RetriesAFailedOperationWithGrowingPauses(t *testing.T) {
 	})
 }
 
+func TestLoop_AnOperationWithoutALastingEffectIsNotRepeatedAtOnce(t *testing.T) {
+	onStage(t, formed(3).stopped(1), func(g *stage) {
+		g.storeDo = func(_ context.Context, call string) error {
+			if call == "put-record completed" {
+				g.change(func() { g.scene.stopped(1) })
+			}
+			return nil
+		}
+		p := g.perform()
+		s := g.status()
+		if s.Operation != nil || !strings.HasSuffix(s.Reason, "start-members has just completed") || s.Health != cke.HealthDegraded {
+			t.Errorf("%s, %q", s.Health, s.Reason)
+		}
+		g.pass(10 * time.Second)
+		if n := len(g.told()); n < 10 || n > 11 {
+			t.Errorf("%d operations in ten seconds", n)
+		}
+		p.over()
+	})
+}
+
 func TestLoop_ForgetsAFailureThatIsLongPast(t *testing.T) {
 	onStage(t, formed(3).stopped(1).silent(2), func(g *stage) {
 		g.do = func(context.Context, string, string) error { return errors.New("not now") }

@@ -29,7 +29,7 @@ func (w *World) NewDaemon() *Daemon {
 	w.store.term++
 	d := &Daemon{world: w, number: int(w.store.term)}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
-	d.term = &Term{d: d, number: w.store.term, since: w.now()}
+	d.term = &Term{d: d, number: w.store.term, since: w.now(), changed: make(chan struct{}, 1)}
 	d.look = newObserver(d)
 	for _, before := range w.daemons {
 		if !before.frozen {

@@ -28,6 +28,9 @@ func (s *stage) faults(nodes ...string) []string {
 		if !slices.Contains(nodes, j.Node.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
 			wrong("join %+v", j)
 		}
+		if declared := s.Store().Spec().Cluster.Options.Etcd.ExtraArgs; !slices.Equal(j.Etcd.ExtraArgs, declared) {
+			wrong("%s runs with %v, not %v", j.Node.Name(), j.Etcd.ExtraArgs, declared)
+		}
 	}
 	ended := map[cke.JoinID]bool{}
 	for _, j := range id.Ended {

@@ -16,9 +16,10 @@ type nemesis struct {
 	rate   float64 // of a fault at a call
 	writes int
 	// replace says whether members whose data is gone are replaced.
-	replace cke.ReplaceMode
-	over    bool
-	freeze  int // the call at which a frozen daemon wakes and late calls land
+	replace   cke.ReplaceMode
+	keepsData bool // takes no data away
+	over      bool
+	freeze    int // the call at which a frozen daemon wakes and late calls land
 }
 
 // judge is asked before every call.
@@ -122,6 +123,9 @@ func (n *nemesis) strike() {
 
 // lose takes data away; once in a while from every node.
 func (n *nemesis) lose(node *sim.Node) {
+	if n.keepsData {
+		return
+	}
 	nodes := []*sim.Node{node}
 	if n.IntN(4) == 0 {
 		nodes = n.s.Nodes()

@@ -29,12 +29,17 @@ func (o *Observer) Update(spec cke.Cluster, identity cke.Identity) {
 // Changed receives after something in the world has changed.
 func (o *Observer) Changed() <-chan struct{} { return o.changed }
 
-// poke tells observers that something has changed.
+// Retry does nothing: simulated nodes are connected to at once.
+func (o *Observer) Retry() {}
+
+// poke tells daemons that something has changed.
 func (w *World) poke() {
 	for _, d := range w.daemons {
-		select {
-		case d.look.changed <- struct{}{}:
-		default:
+		for _, c := range []chan struct{}{d.look.changed, d.term.changed} {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
 		}
 	}
 }

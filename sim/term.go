@@ -14,12 +14,32 @@ type Term struct {
 	d      *Daemon
 	number int64
 	since  time.Time
+	// changed receives after the spec has changed.
+	changed chan struct{}
 }
 
 var _ cke.Ledger = (*Term)(nil)
 
 // Context ends with the term.
 func (t *Term) Context() context.Context { return t.d.ctx }
+
+// Changed receives after the spec has changed.
+func (t *Term) Changed() <-chan struct{} { return t.changed }
+
+// Hold is nil: nobody pauses a simulated cluster.
+func (t *Term) Hold() *cke.Hold { return nil }
+
+// Applied is 0: nobody releases changes.
+func (t *Term) Applied() int64 { return 0 }
+
+// ResignRequested is false: nobody asks a simulated daemon to go.
+func (t *Term) ResignRequested() bool { return false }
+
+// Resign ends the term.
+func (t *Term) Resign(context.Context) error {
+	t.d.end(cke.ErrDeposed)
+	return nil
+}
 
 // Leader says who leads and since when.
 func (t *Term) Leader() cke.Leader {
@@ -170,6 +190,17 @@ func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
 		s.records[r.ID-1] = r
 		return nil
 	})
+}
+
+// Status returns what the leader told last. ErrNotFound: nothing.
+func (t *Term) Status(ctx context.Context) (status cke.Status, err error) {
+	err = t.read(ctx, "Status", func(s *Store) error {
+		if status = s.status; status.Cluster == "" {
+			return cke.ErrNotFound
+		}
+		return nil
+	})
+	return status, err
 }
 
 // PutStatus stores what the leader tells.

@@ -70,6 +70,13 @@ func (w *World) Node(name string) *Node {
 // Nodes returns all machines, by name.
 func (w *World) Nodes() []*Node { return slices.Clone(w.nodes) }
 
+// Daemons returns all daemons that ever led, in order.
+func (w *World) Daemons() []*Daemon {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.daemons)
+}
+
 func (w *World) at(address string) *Node {
 	for _, n := range w.nodes {
 		if n.address == address {
