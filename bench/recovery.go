@@ -72,6 +72,10 @@ func (h *host) killMember(ctx context.Context, r *rig.Rig, tls *tls.Config, role
 	if err != nil {
 		return 0, 0, err
 	}
+	// An operation that has just completed is not begun anew at once; deaths are farther apart than that.
+	if err := pause(ctx, 1200*time.Millisecond); err != nil {
+		return 0, 0, err
+	}
 	i := slices.IndexFunc(s.Members, func(m cke.MemberStatus) bool { return m.Role == role })
 	if i < 0 {
 		return 0, 0, fmt.Errorf("there is no %s in %+v", role, s.Members)
