@@ -112,13 +112,22 @@ func (c Cluster) WithDefaults() Cluster {
 	return c
 }
 
-// ControlPlane returns the declared control-plane nodes in the order of the file.
+// ControlPlane returns the declared control-plane nodes in the order of the file. The slice may be part of c: it is not
+// to be changed.
 func (c Cluster) ControlPlane() []Node {
-	var nodes []Node
-	for _, n := range c.Nodes {
-		if n.ControlPlane {
-			nodes = append(nodes, n)
+	count, first := 0, 0
+	for i := range c.Nodes {
+		if c.Nodes[i].ControlPlane {
+			if count == 0 {
+				first = i
+			}
+			count++
 		}
+	}
+	end := first + count
+	nodes := c.Nodes[first:end:end]
+	if slices.ContainsFunc(nodes, func(n Node) bool { return !n.ControlPlane }) { // others stand between them
+		nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return !n.ControlPlane })
 	}
 	return nodes
 }

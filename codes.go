@@ -13,6 +13,8 @@ const (
 	CodeNoLeader  Code = "CKE108"
 	CodeUnformed  Code = "CKE109"
 	CodeNotPaused Code = "CKE110"
+	CodeCannot    Code = "CKE111"
+	CodeDrain     Code = "CKE112"
 
 	CodeUnreachable  Code = "CKE201"
 	CodeSSHAuth      Code = "CKE202"
@@ -29,12 +31,33 @@ const (
 	CodeDataMissing  Code = "CKE213"
 	CodeNoSSHKey     Code = "CKE214"
 	CodeMemberSilent Code = "CKE215"
+	CodeCertificates Code = "CKE216"
+	CodeClock        Code = "CKE217"
+	CodeSlowLearner  Code = "CKE218"
 
 	CodeBlankNodes Code = "CKE301"
 	CodeSplitBrain Code = "CKE302"
 	CodeNoQuorum   Code = "CKE303"
 	CodeFounderGap Code = "CKE304"
 	CodeNotApplied Code = "CKE305"
+
+	CodeUnequalData Code = "CKE306"
+	CodeStranger    Code = "CKE307"
+	CodeNoSpace     Code = "CKE308"
+	CodeFrozen      Code = "CKE309"
+	CodeVolume      Code = "CKE310"
+	CodeFence       Code = "CKE313"
+	CodeAwaiting    Code = "CKE314"
+
+	CodeBackupDamaged Code = "CKE401"
+	CodeNotCovered    Code = "CKE402"
+	CodeBackupKey     Code = "CKE403"
+	CodeBackupEmpty   Code = "CKE404"
+	CodeTarget        Code = "CKE405"
+	CodeBackupRefused Code = "CKE406"
+	CodeNoBackup      Code = "CKE407"
+	CodeNotBackedUp   Code = "CKE408"
+	CodeStaleBackup   Code = "CKE409"
 )
 
 // Explanation is what `ckecli help CODE` prints.
@@ -59,6 +82,8 @@ func Explain() []Explanation {
 		{CodeNoLeader, "No daemon leads the cluster", "No cke daemon holds the leadership of this cluster, or none has told its status yet.", "Start cke on a management host and read its log."},
 		{CodeUnformed, "Not formed yet", "The cluster has not been founded, or its founding has not ended. No client is served before that.", "Wait until `ckecli status` says READY; it names what the founding waits for."},
 		{CodeNotPaused, "Not paused", "There is no pause to end: nobody asked for one, it has ended by itself, or somebody has resumed already.", "Nothing is to be done; `ckecli status` says when a cluster is paused, and by whom."},
+		{CodeCannot, "Not possible as the cluster is", "What was asked for needs something that is not so: a node that the cluster does not know, a member that is not there, or a state that excludes it. Nothing was changed.", "The message says what is missing; `ckecli status` shows the members and their nodes."},
+		{CodeDrain, "Another maintenance lease", "At most one node of a cluster is drained at a time, so that two reboots never meet.", "Wait until the other lease ends, or end it with `ckecli node undrain NODE`."},
 		{CodeUnreachable, "Node unreachable", "The node's sshd did not answer in time. An unreachable node may hold data: nothing is decided against it.", "Check power, network and sshd of the node; cke goes on by itself once it answers."},
 		{CodeSSHAuth, "SSH login refused", "The node's sshd refused the key.", "Put cke's public key into the user's authorized_keys on the node, or set the right key with `ckecli ssh-key set`."},
 		{CodeHostKey, "Host key changed", "The node shows another host key than the pinned one: another machine, a reinstalled one, or an attack.", "If the change is intended: `ckecli node accept-key NODE`."},
@@ -67,17 +92,36 @@ func Explain() []Explanation {
 		{CodeSSHKey, "Unusable SSH key", "The SSH private key cannot be used, for example because a passphrase protects it.", "Set a key without passphrase: `ckecli ssh-key set FILE`."},
 		{CodeDiskFull, "No room on the node's disk", "The engine could not write: no space left on device.", "Free space under the engine's data directory (`docker system df`), cke goes on by itself."},
 		{CodePortTaken, "etcd port taken", "Something listens on the client or peer port that etcd is to use, and it is no container of this cluster.", "Find it on the node with `ss -ltnp`, stop it, or choose other ports in the cluster file."},
-		{CodeForeignEtcd, "Foreign etcd on the node", "An etcd container that cke did not make is on the node.", "Remove it, or take the node out of the cluster file. cke never touches what it did not make."},
+		{CodeForeignEtcd, "Foreign etcd on the node", "An etcd container that cke did not make is on the node: it runs, its engine may start it, or nothing was founded yet and it may hold data.", "Remove it, or take the node out of the cluster file. cke stops what it did not make only for `ckecli etcd adopt`."},
 		{CodeLeftover, "Leftover data of this cluster", "The node has a volume or container of a cluster of this name, from another life. It may hold data that somebody wants.", "If it is not needed: remove the container and the volume on the node with docker; else bring it back with a restore."},
 		{CodeImage, "Image not available", "The etcd image is not on the node, in no archive on the management host, and could not be pulled.", "Put `docker save` output of the image into images.archive_dir, or make the registry reachable from the node."},
 		{CodeEtcdExited, "etcd stopped", "The etcd process of a member ended; its last words are quoted.", "cke starts it again on its own data; if it keeps ending, the quoted words say why."},
 		{CodeDataMissing, "A member's data is gone", "The node and its engine answer, and the member's volume is missing or holds no write-ahead log. A member is never started empty under its old id.", "Bring the volume back, or replace the member."},
 		{CodeNoSSHKey, "No SSH key", "cke has no key to log in to the node with.", "`ckecli ssh-key set FILE`"},
 		{CodeMemberSilent, "Member does not answer", "The container runs, but etcd does not answer its client port.", "Read the container's log; check the firewall between the management host and the client port."},
+		{CodeCertificates, "Certificates do not hold", "The certificate files of a member have ended, begin later, or are damaged: it can prove to nobody who it is. cke writes new ones, whether the member runs or not.", "Nothing is to be done unless the error says so; the last errors say what keeps them from being renewed."},
+		{CodeClock, "Clocks differ", "The clock of the daemon's host, or that of a node, differs from the others by more than ten minutes. While it is the daemon's, nothing is done that depends on the time: no certificate is issued, no volume removed, no data given up after a grace, no maintenance window opened.", "Set the clock of the host named right, and see that it stays so (chronyc tracking, timedatectl); cke goes on by itself."},
+		{CodeSlowLearner, "Learner does not catch up", "A new member receives what the others write, and has not caught up with them for an hour. It is waited for as long as it comes further, and every other change waits with it.", "Look for a slow disk or a slow line of its node, or for clients that write more than it can take. `ckecli replace NODE` tries another one; taking the node out of the cluster file gives it up."},
 		{CodeBlankNodes, "All nodes are blank", "The cluster was formed, but no node holds any of its data any more. A second cluster is never bootstrapped under the same name.", "Bring the nodes or their disks back, or restore from a backup."},
 		{CodeSplitBrain, "Cluster id mismatch", "Members answer with a cluster id other than the one on record: two clusters carry this name. Everything is frozen.", "Compare the members, stop the wrong ones, and keep both data directories until you know."},
 		{CodeNoQuorum, "Quorum lost", "Fewer members answer than quorum needs. Known members are started on their own data; nothing else is changed.", "Bring nodes back; what is missing is listed."},
 		{CodeFounderGap, "Bootstrap waits for a founder", "A bootstrap began and a founding node is not available now. It resumes with the same identity.", "Bring the node back, or take it out of the cluster file: the bootstrap is then abandoned and begun again, no client has been served."},
 		{CodeNotApplied, "Not as declared", "The running cluster differs from the cluster file in its members or options.", "`ckecli status` names each difference."},
+		{CodeUnequalData, "Members hold different data", "Members differ in the hash of their data at one revision, or etcd itself raised the alarm CORRUPT. Everything is frozen: what is done to the wrong member destroys the right data.", "`ckecli cluster evidence` shows which members differ. Take a backup, find the member that is wrong, keep its volume; then `ckecli cluster unfreeze NAME --reason TEXT` and `ckecli replace NODE`."},
+		{CodeStranger, "Member that cke does not know", "The member list holds a member that cke never added. It counts in the quorum, so it is told, and left alone while policies.foreign is hold.", "On a declared control-plane node `ckecli etcd adopt NODE` puts a member of cke's in its place. Else remove it with etcdctl, or set policies.foreign: remove."},
+		{CodeNoSpace, "Database is full", "A member's database has reached its quota. etcd raised the alarm NOSPACE: the cluster reads and deletes, and takes no other write.", "Where defragmenting frees room cke does it and takes the alarm back. Else delete keys and compact, or raise --quota-backend-bytes in options.etcd.extra_args."},
+		{CodeFrozen, "Cluster is frozen", "Something was found that only a person can judge: two cluster ids, the alarm CORRUPT, or members with different data. Nothing is changed until it is lifted.", "`ckecli cluster evidence` shows what was found; `ckecli cluster unfreeze NAME --reason TEXT` lifts it."},
+		{CodeVolume, "Volume is not removed", "The volume belongs to a present member, to somebody else, or the cluster is not well enough to do without it.", "`ckecli volume list` says what each volume belongs to; `ckecli status` what the cluster lacks."},
+		{CodeFence, "Cannot be fenced", "A restore replaces a cluster, whose members must not run any more then. A node that does not answer may go on running one; enough of them could go on serving the cluster as it was, beside the restored one.", "Bring the nodes named back. A node that does not answer can be left out with --without NODE as long as those left out could have no quorum; a machine that is switched off or wiped for good is named with --destroyed NODE."},
+		{CodeAwaiting, "Waits to be restored", "The cluster was declared to be restored from backups, and nothing was restored yet. An empty cluster is never bootstrapped in its place.", "`ckecli restore --from TARGET`; or `ckecli cluster delete NAME`, to give it up."},
+		{CodeBackupDamaged, "Backup damaged", "An object of a backup is missing, cut short, altered or under another object's name. Nothing was written from it; the error names the object and the last revision that can be restored in spite of it.", "Restore from another copy of the backups if there is one. Else `ckecli backup extract OUT --allow-partial` goes as far as the last good revision. Take a new full backup soon."},
+		{CodeNotCovered, "Not covered by any backup", "Backups are there, and none reaches the revision or the time asked for, or the time stands for more than one revision.", "`ckecli backup list` shows what can be restored; ask for a revision or a time in these ranges."},
+		{CodeBackupKey, "No key opens the backup", "The backup is encrypted, and no age identity was given, or none that opens it.", "Give the file with the private key that belongs to one of the recipients: --key FILE, several times if need be."},
+		{CodeBackupEmpty, "No full backup", "The target answers, and holds no full backup of what was asked for. Deltas alone cannot be restored.", "Check the target's URL and the cluster's name; `ckecli backup list --target URL` shows all that is there."},
+		{CodeTarget, "Backup target does not answer", "The place where backups are kept cannot be opened, listed, read or written. The cause says why.", "Check the URL, the network, and the credentials: those of the environment, of --credentials, or those in the store (`ckecli backup credentials list`)."},
+		{CodeBackupRefused, "Not done to backups", "What was asked for would leave nothing to restore from, replace something, or make encrypted data readable; or there is no rule that says what to delete.", "The facts say what is missing. Deleting the only full backup of a lineage needs --force."},
+		{CodeNoBackup, "No such backup", "The target has no full backup of this id.", "`ckecli backup list -o name` lists the ids."},
+		{CodeNotBackedUp, "No backups are taken", "The cluster file declares no backup target, or the cluster is in no state to be backed up: not formed, frozen, hibernated or being deleted.", "Declare `backup: {target: …}` in the cluster file (`ckecli cluster edit`), or end what the message names."},
+		{CodeStaleBackup, "No fresh backup", "The target holds no unbroken way to what the cluster held a short time ago: it takes nothing, changes are missing, there is no full yet, or the cluster's history is another one than that of its backups. A change that ought to be preceded by a backup waits.", "`ckecli status` says what is wrong with the backups; correct that. If the change cannot wait, take the backup section out of the cluster file meanwhile."},
 	}
 }

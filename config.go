@@ -20,6 +20,7 @@ const (
 	DefaultSecretKeyFile = "/etc/cke/secret.key"
 	DefaultListen        = "127.0.0.1:10180"
 	DefaultImageDir      = "/var/lib/cke/images"
+	DefaultScratchDir    = "/var/lib/cke/scratch"
 	DefaultSessionTTL    = Duration(10 * time.Second)
 	DefaultProbeInterval = Duration(5 * time.Second)
 )
@@ -31,6 +32,7 @@ type Config struct {
 	SecretKeyFile string       `yaml:"secret_key_file,omitempty"`
 	HTTP          HTTPConfig   `yaml:"http,omitempty"`
 	Images        ImagesConfig `yaml:"images,omitempty"`
+	Backup        BackupConfig `yaml:"backup,omitempty"`
 	// SessionTTL is how long a leader that went silent keeps its term.
 	SessionTTL Duration `yaml:"session_ttl,omitempty"`
 	// ProbeInterval is how often every node and member is asked, events aside.
@@ -92,6 +94,12 @@ type ImagesConfig struct {
 	ArchiveDir string `yaml:"archive_dir,omitempty"`
 }
 
+// BackupConfig is about how the daemon works on backups; where they go is part of each cluster file.
+type BackupConfig struct {
+	// ScratchDir has room for one snapshot and its compressed copy of each cluster, and for two databases more.
+	ScratchDir string `yaml:"scratch_dir,omitempty"`
+}
+
 // DefaultConfig is what holds without a file.
 func DefaultConfig() Config { return Config{}.WithDefaults() }
 
@@ -104,6 +112,7 @@ func (c Config) WithDefaults() Config {
 	c.SecretKeyFile = or(c.SecretKeyFile, DefaultSecretKeyFile)
 	c.HTTP.Listen = or(c.HTTP.Listen, DefaultListen)
 	c.Images.ArchiveDir = or(c.Images.ArchiveDir, DefaultImageDir)
+	c.Backup.ScratchDir = or(c.Backup.ScratchDir, DefaultScratchDir)
 	c.SessionTTL = or(c.SessionTTL, DefaultSessionTTL)
 	c.ProbeInterval = or(c.ProbeInterval, DefaultProbeInterval)
 	return c

@@ -20,6 +20,7 @@ func TestParseConfig_EverythingHasADefault(t *testing.T) {
 		SecretKeyFile: "/etc/cke/secret.key",
 		HTTP:          cke.HTTPConfig{Listen: "127.0.0.1:10180"},
 		Images:        cke.ImagesConfig{ArchiveDir: "/var/lib/cke/images"},
+		Backup:        cke.BackupConfig{ScratchDir: "/var/lib/cke/scratch"},
 		SessionTTL:    cke.Duration(10 * time.Second),
 		ProbeInterval: cke.Duration(5 * time.Second),
 	}
@@ -51,6 +52,7 @@ http:
   tls: {cert_file: /etc/cke/http.crt, key_file: /etc/cke/http.key}
   basic_auth: {username: ops, password_file: /etc/cke/http.password}
 images: {archive_dir: /srv/images}
+backup: {scratch_dir: /srv/scratch}
 session_ttl: 30s
 probe_interval: 500ms
 `))
@@ -69,6 +71,7 @@ probe_interval: 500ms
 			BasicAuth: cke.BasicAuth{Username: "ops", PasswordFile: "/etc/cke/http.password"},
 		},
 		Images:     cke.ImagesConfig{ArchiveDir: "/srv/images"},
+		Backup:     cke.BackupConfig{ScratchDir: "/srv/scratch"},
 		SessionTTL: cke.Duration(30 * time.Second), ProbeInterval: cke.Duration(500 * time.Millisecond),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -112,6 +115,7 @@ func TestParseConfig_TellsTheOneThingThatIsWrong(t *testing.T) {
 		{"session_ttl: 10", "session_ttl", "is not a duration"},
 		{"probe_interval: 0s", "probe_interval", "100ms"},
 		{"images: {archive_dir: ~/images}", "images.archive_dir", "relative"},
+		{"backup: {scratch_dir: scratch}", "backup.scratch_dir", "relative"},
 		{"images: {}\nimages: {}", "images", "second time"},
 		{"images: {}\n---\nimages: {}", "", "second YAML document"},
 	} {

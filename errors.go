@@ -14,7 +14,11 @@ var (
 	ErrDataMissing = errors.New("the member's data is not there")
 	ErrUnreachable = errors.New("unreachable")
 	ErrNotReady    = errors.New("not ready yet")
+	ErrCompacted   = errors.New("compacted already")
 )
+
+// sentinels tell programs, and say nothing to people that a message around them does not.
+var sentinels = []error{ErrNotFound, ErrConflict, ErrDeposed, ErrDataMissing, ErrUnreachable, ErrNotReady, ErrCompacted}
 
 // Code is a stable name of a refusal or a problem, as "CKE104"; explained by `ckecli help CODE`.
 type Code string

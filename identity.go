@@ -20,6 +20,10 @@ const (
 	Forming   IncarnationState = "forming"
 	Formed    IncarnationState = "formed"
 	Abandoned IncarnationState = "abandoned"
+	// Restoring: the cluster goes on from a snapshot; restoring → formed once its members serve what was restored.
+	Restoring IncarnationState = "restoring"
+	// Awaiting: the cluster was declared to be restored and is never bootstrapped; awaiting → restoring.
+	Awaiting IncarnationState = "awaiting-restore"
 )
 
 // Incarnation is one life of a cluster, from a bootstrap or a restore to its end.
@@ -39,6 +43,10 @@ type Incarnation struct {
 	// Previous are the ids of abandoned lives of this cluster. None ever served a client, so what is left of
 	// them on nodes may be removed.
 	Previous []string `json:"previous,omitempty"`
+	// Replaced are the ids of lives that a restore took the place of. What they left on nodes is kept.
+	Replaced []string `json:"replaced,omitempty"`
+	// Restore tells what this life was restored from; nil: it was bootstrapped.
+	Restore *Restoration `json:"restore,omitempty"`
 }
 
 // Life reports whether id names this incarnation.
@@ -47,6 +55,11 @@ func (i *Incarnation) Life(id string) bool { return i != nil && i.ID == id }
 // WasAbandoned reports whether id names a life of this cluster that was abandoned before it served anybody.
 func (i *Incarnation) WasAbandoned(id string) bool {
 	return i != nil && (i.State == Abandoned && i.ID == id || slices.Contains(i.Previous, id))
+}
+
+// Keeps reports whether a membership is one of this incarnation, or one that ended in a life before it and left a volume.
+func (i *Incarnation) Keeps(j Join) bool {
+	return i.Life(j.Incarnation) || i != nil && !j.EndedAt.IsZero() && slices.Contains(i.Replaced, j.Incarnation)
 }
 
 // Join is one node's one membership. It is stored before its first start.
@@ -70,6 +83,24 @@ type Join struct {
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	// EndedAt is set once its member has left the member list for good; the volume may still be there.
 	EndedAt time.Time `json:"endedAt,omitzero"`
+	// KeepUntil is when an archived volume may be removed; zero: it is kept until a person purges it.
+	KeepUntil time.Time `json:"keepUntil,omitzero"`
+	// PurgedAt is set before the volume of an ended membership is removed.
+	PurgedAt time.Time `json:"purgedAt,omitzero"`
+	// RemovedAt is set once that volume is known to be gone.
+	RemovedAt time.Time `json:"removedAt,omitzero"`
+}
+
+// Expired reports whether the volume of an ended membership is to be removed now: its time is over, or its removal was
+// begun.
+func (j Join) Expired(now time.Time) bool {
+	switch {
+	case j.EndedAt.IsZero() || !j.RemovedAt.IsZero():
+		return false
+	case !j.PurgedAt.IsZero():
+		return true
+	}
+	return !j.KeepUntil.IsZero() && !now.Before(j.KeepUntil)
 }
 
 // PeerURL is where the other members reach this join.

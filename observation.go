@@ -10,6 +10,9 @@ type Observation struct {
 	// declared no more.
 	Nodes []NodeStatus `json:"nodes"`
 	Etcd  EtcdStatus   `json:"etcd"`
+	// Partial: a member's container has just stopped, and members that did not answer at once were not waited for. What
+	// it says of silent members is no proof: it is good for starting stopped ones, and must not be told.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // Node returns what was seen of the node with this name.
@@ -30,6 +33,8 @@ type NodeStatus struct {
 	Problem *Problem `json:"problem,omitempty"`
 	// SeenAt is when the node last answered in full; zero: never in this term.
 	SeenAt time.Time `json:"seenAt,omitzero"`
+	// Clock is the node's own time at SeenAt, to the second; zero: it was not told.
+	Clock time.Time `json:"clock,omitzero"`
 	// EngineVersion is the Docker engine's, as "20.10.24".
 	EngineVersion string `json:"engineVersion,omitempty"`
 	// Containers are those that carry etcd: with our labels, of an etcd image, or named as ours would be.
@@ -108,6 +113,11 @@ type Container struct {
 	Cluster     string `json:"cluster,omitempty"`
 	Incarnation string `json:"incarnation,omitempty"`
 	Join        JoinID `json:"join,omitempty"`
+	// ImageID is the content address of the image that it was made from, as "sha256:…"; asked of this cluster's only.
+	ImageID string `json:"imageID,omitempty"`
+	// CPUs and Memory are its limits, in CPUs and bytes; 0: none, or not asked.
+	CPUs   float64 `json:"cpus,omitempty"`
+	Memory int64   `json:"memory,omitempty"`
 	// Description is the label with the digest of the MemberSpec that the container was made from.
 	Description string    `json:"description,omitempty"`
 	StartedAt   time.Time `json:"startedAt,omitzero"`
@@ -117,6 +127,16 @@ type Container struct {
 	LastWords string `json:"lastWords,omitempty"`
 	// Data is asked only of containers that do not run.
 	Data DataState `json:"data,omitempty"`
+	// Certificates is what the member's certificate files are worth, of this cluster's only; nil: not known.
+	Certificates *CertificateFiles `json:"certificates,omitempty"`
+	// The rest is asked of foreign containers only. PeerURLs are those that its settings give its etcd as its own, Mounts
+	// the names of its volumes and the directories of the node that it uses.
+	PeerURLs []string `json:"peerURLs,omitempty"`
+	Mounts   []string `json:"mounts,omitempty"`
+	// KeptDown: its engine does not start it by itself, neither after a crash nor after a reboot.
+	KeptDown bool `json:"keptDown,omitempty"`
+	// AutoRemove: its engine removes it, with its volumes that have no name, once it stops.
+	AutoRemove bool `json:"autoRemove,omitempty"`
 }
 
 // Running reports whether the container's process is there; a paused one is.
@@ -204,8 +224,9 @@ type EndpointStatus struct {
 	RaftIndex      uint64   `json:"raftIndex,omitempty"`
 	RaftApplied    uint64   `json:"raftApplied,omitempty"`
 	Errors         []string `json:"errors,omitempty"`
-	// CertNotAfter is the expiry of the certificate that the member showed.
-	CertNotAfter time.Time `json:"certNotAfter,omitzero"`
+	// CertNotBefore and CertNotAfter bound the life of the certificate that the member showed.
+	CertNotBefore time.Time `json:"certNotBefore,omitzero"`
+	CertNotAfter  time.Time `json:"certNotAfter,omitzero"`
 }
 
 // Healthy: it answers local reads and reports no error of its own. Source: etcd-operator #468.

@@ -68,6 +68,18 @@ type VolumePolicies struct {
 	Keep      Duration     `yaml:"keep,omitempty" json:"keep,omitempty"`
 }
 
+// KeepUntil is when the volume of a membership that ends at a time may be removed; zero: it is kept until a person
+// purges it.
+func (p VolumePolicies) KeepUntil(ended time.Time) time.Time {
+	switch p.OnRemoval {
+	case VolumeArchive:
+		return ended.Add(time.Duration(p.Keep))
+	case VolumeDelete:
+		return ended
+	}
+	return time.Time{}
+}
+
 // Backup says where backups go and how often they are taken. The zero value means no backups.
 type Backup struct {
 	Target     string           `yaml:"target,omitempty" json:"target,omitempty"`

@@ -3,6 +3,7 @@ package cke
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"time"
 )
 
@@ -18,6 +19,9 @@ const (
 	// etcd ignores both once a WAL exists and refuses to start without one, so an empty volume cannot be started
 	// even by the engine's own restart.
 	StartOwnData StartMode = "own-data"
+	// StartRestored starts a member for the first time on data that was restored: described as with StartOwnData, and the
+	// engine does not yet start it by itself.
+	StartRestored StartMode = "restored"
 )
 
 // MemberSpec describes one member's container in full; etcdnode turns it into Docker's terms.
@@ -59,8 +63,11 @@ type Machine interface {
 	// EnsureContainer creates the join's container, not started, and replaces one that is not running and was made
 	// from another description. It never creates a volume: ErrDataMissing when the join's volume is not there.
 	EnsureContainer(ctx context.Context, s MemberSpec) error
-	// PutFiles writes files into the volume of the join's container, which need not run.
+	// PutFiles writes files into the volume of the join's container, which need not run. A file that is there already is
+	// replaced, and is not there for a moment.
 	PutFiles(ctx context.Context, j Join, files []File) error
+	// Certificates reads the files in the CertificateDir of the volume of the join's container, which need not run.
+	Certificates(ctx context.Context, j Join) ([]File, error)
 	// Data looks for a write-ahead log in the volume of the join's container, without starting anything.
 	Data(ctx context.Context, j Join) (DataState, error)
 	// StartContainer starts the join's container.
@@ -75,8 +82,23 @@ type Machine interface {
 	RemoveVolume(ctx context.Context, j Join) error
 	// DataSize is the size in bytes of the database in the volume of the join's container; 0 while there is none.
 	DataSize(ctx context.Context, j Join) (int64, error)
+	// Clock is the node's own time, to the second.
+	Clock(ctx context.Context) (time.Time, error)
 	// Container looks at the join's container now. ErrNotFound when there is none.
 	Container(ctx context.Context, j Join) (Container, error)
+	// Foreign looks at a container that cke did not make, by the engine's id of it. ErrNotFound: there is none.
+	Foreign(ctx context.Context, id string) (Container, error)
+	// StopForeign switches off the restarts by the engine of a container that cke did not make and whose settings give
+	// its etcd one of these peer URLs, and stops it as StopContainer does. It and its volumes are kept. ErrConflict, with
+	// nothing done: it is another one, or would not be kept. One that is not there is stopped.
+	StopForeign(ctx context.Context, id string, peerURLs []string, grace time.Duration) error
+	// RestoreData makes the member's data out of a snapshot, with the tool of the member's own etcd image, in place of all
+	// data in the volume of the join's container, which must never have been started. Data that was made from the same
+	// snapshot before is kept. open is called when the snapshot has to be sent; it is streamed.
+	RestoreData(ctx context.Context, s RestoreSpec, open func(context.Context) (io.ReadCloser, error), progress func(string)) error
+	// SaveData writes the database in the volume of the join's container, which must not run, to w, as a snapshot with its
+	// digest. What only stands in the write-ahead log is not in it. ErrDataMissing: there is none.
+	SaveData(ctx context.Context, j Join, w io.Writer) error
 }
 
 // Etcd speaks with the members of one cluster, each by its own URL.
@@ -94,6 +116,19 @@ type Etcd interface {
 	RemoveMember(ctx context.Context, url, id string) error
 	// MoveLeader moves leadership to a voter; url is the present leader's.
 	MoveLeader(ctx context.Context, url, id string) error
+	// UpdateMember changes the peer URL of a member. ErrNotFound: it is not in the list. ErrConflict: another member has
+	// that URL.
+	UpdateMember(ctx context.Context, url, id, peerURL string) error
+	// HashKV hashes the member's data up to a revision; 0: its newest. ErrNotReady: the member has not reached it.
+	// ErrCompacted: it no longer has it.
+	HashKV(ctx context.Context, url string, revision int64) (HashKV, error)
+	// Compact lets all members drop what was overwritten or deleted before a revision, and waits until the member asked
+	// has done so. A revision that is compacted already is no error.
+	Compact(ctx context.Context, url string, revision int64) error
+	// Defragment gives the member's free database pages back to the disk. The member answers nobody meanwhile.
+	Defragment(ctx context.Context, url string) error
+	// Disarm takes one alarm back.
+	Disarm(ctx context.Context, url string, a Alarm) error
 	// ProveWrite takes one proposal through raft by way of this endpoint, leaving no key and no revision behind.
 	ProveWrite(ctx context.Context, url string) error
 }
@@ -104,6 +139,9 @@ type Authority interface {
 	Ensure(ctx context.Context) error
 	// MemberFiles issues fresh peer and server certificates for a join and returns all that its volume needs.
 	MemberFiles(ctx context.Context, j Join) ([]File, error)
+	// RenewMember issues certificates for the keys that a member has, and returns what differs from the files that it has.
+	// Only for a key that cannot be used there is another one, with the certificate for it.
+	RenewMember(ctx context.Context, j Join, have []File) ([]File, error)
 	// ClientTLS is what cke itself shows to members.
 	ClientTLS(ctx context.Context) (*tls.Config, error)
 }
@@ -123,6 +161,10 @@ type Identity struct {
 	Joins []Join `json:"joins,omitempty"`
 	// Ended are the memberships of the incarnation that have.
 	Ended []Join `json:"ended,omitempty"`
+	// Freeze is the last finding that stopped every change; it may have been lifted. nil: there never was one.
+	Freeze *Freeze `json:"freeze,omitempty"`
+	// Compared is the last comparison of the members' data; nil: there was none.
+	Compared *Comparison `json:"compared,omitempty"`
 }
 
 // NewIdentity sorts memberships into those that last and those that ended, each in the given order.
@@ -148,6 +190,52 @@ func (i Identity) Join(id JoinID) (Join, bool) {
 	return Join{}, false
 }
 
+// On returns the membership of a node.
+func (i Identity) On(n Node) (Join, bool) {
+	for _, j := range i.Joins {
+		if j.Node.Address == n.Address {
+			return j, true
+		}
+	}
+	return Join{}, false
+}
+
+// Started reports whether a start of any membership that lasts is on record.
+func (i Identity) Started() bool {
+	for _, j := range i.Joins {
+		if !j.StartedAt.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// Expired returns the ended memberships whose volumes are to be removed now. Their nodes may have left the cluster file.
+func (i Identity) Expired(now time.Time) []Join {
+	var all []Join
+	for _, j := range i.Ended {
+		if j.Expired(now) {
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+// leavingFor is how long the node of a membership that ended is still looked at: its container is being stopped.
+const leavingFor = time.Minute
+
+// Leaving returns the ended memberships whose nodes are still to be looked at, though they may have left the cluster
+// file: the membership has only just ended, or its volume is to be removed now.
+func (i Identity) Leaving(now time.Time) []Join {
+	var all []Join
+	for _, j := range i.Ended {
+		if j.Expired(now) || j.RemovedAt.IsZero() && now.Sub(j.EndedAt) < leavingFor {
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
 // Ledger keeps a cluster's identity. Every write is one transaction guarded by the leader key:
 // ErrDeposed, with nothing written, once the term has ended.
 type Ledger interface {
@@ -155,10 +243,26 @@ type Ledger interface {
 	// CreateIncarnation stores a first or, after an abandoned one, a new life with its founders' joins.
 	// ErrConflict when the cluster has an incarnation already.
 	CreateIncarnation(ctx context.Context, inc Incarnation) error
+	// BeginRestore stores an incarnation that is restoring, with its founders' joins, in place of the one that it names as
+	// the one before, whose memberships end at the new one's CreatedAt and are kept. ErrConflict: that is not the present
+	// one any more.
+	BeginRestore(ctx context.Context, inc Incarnation) error
+	// CancelRestore puts the life before a restore back, with its memberships, and takes the restored one for abandoned.
+	// ErrConflict: inc is not the present one, it is not restoring, or a member of it may have been started.
+	CancelRestore(ctx context.Context, inc Incarnation) error
 	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the present incarnation.
 	UpdateIncarnation(ctx context.Context, inc Incarnation) error
 	// PutJoins stores joins of the present incarnation, all or none.
 	PutJoins(ctx context.Context, joins ...Join) error
+	// PutFreeze stores a finding, or that it was lifted. ErrConflict: another one is active.
+	PutFreeze(ctx context.Context, f Freeze) error
+	// PutComparison stores the last comparison of the members' data.
+	PutComparison(ctx context.Context, c Comparison) error
+	// PutDrain stores a maintenance lease in place of the one that the node has. ErrConflict: another node has one that
+	// lasts at d.Since.
+	PutDrain(ctx context.Context, d Drain) error
+	// EndDrain removes the node's lease. None is no error.
+	EndDrain(ctx context.Context, node string) error
 	// FinishDelete moves all that the store holds of the cluster to the archive of deleted clusters; the term ends.
 	FinishDelete(ctx context.Context) error
 }

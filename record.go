@@ -1,6 +1,10 @@
 package cke
 
-import "time"
+import (
+	"errors"
+	"slices"
+	"time"
+)
 
 // RecordState is how an operation stands.
 type RecordState string
@@ -22,18 +26,47 @@ type Record struct {
 	Targets   []string `json:"targets,omitempty"` // node names
 	Reason    string   `json:"reason"`
 
-	State     RecordState  `json:"state"`
-	StartedAt time.Time    `json:"startedAt"`
-	EndedAt   time.Time    `json:"endedAt,omitzero"`
-	Error     string       `json:"error,omitempty"`
-	Code      Code         `json:"code,omitempty"`
-	Steps     []StepRecord `json:"steps,omitempty"`
+	State     RecordState `json:"state"`
+	StartedAt time.Time   `json:"startedAt"`
+	EndedAt   time.Time   `json:"endedAt,omitzero"`
+	Error     string      `json:"error,omitempty"`
+	Code      Code        `json:"code,omitempty"`
+	// Refusal is the error for a person, where it has a code.
+	Refusal *Refusal     `json:"refusal,omitempty"`
+	Steps   []StepRecord `json:"steps,omitempty"`
 
+	// Backup is what the operation stored in the backup target; nil: nothing.
+	Backup *StoredBackup `json:"backup,omitempty"`
+	// Task is the id of the task that a person asked for; empty: nobody asked.
+	Task string `json:"task,omitempty"`
+	// Part: the task goes on after this record, however it ends.
+	Part bool `json:"part,omitempty"`
 	// Generation is the revision of the spec that led to the operation.
 	Generation int64 `json:"generation"`
 	// Host and Term name the daemon that ran it.
 	Host string `json:"host"`
 	Term int64  `json:"term"`
+}
+
+// Refusal is an Error as it is stored.
+type Refusal struct {
+	What      string   `json:"what"`
+	Facts     []string `json:"facts,omitempty"`
+	Unchanged bool     `json:"unchanged,omitempty"`
+	Try       string   `json:"try,omitempty"`
+}
+
+// RefusalOf returns the coded error in err's chain as it is stored; nil when there is none.
+func RefusalOf(err error) *Refusal {
+	var e *Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	r := &Refusal{What: e.What, Facts: slices.Clone(e.Facts), Unchanged: e.Unchanged, Try: e.Try}
+	if e.Err != nil && !slices.Contains(sentinels, e.Err) {
+		r.Facts = append(r.Facts, e.Err.Error())
+	}
+	return r
 }
 
 // Took is how long the operation ran, or has run by now.

@@ -13,6 +13,11 @@ const (
 	HealthLost     Health = "LOST"     // no quorum
 	HealthFrozen   Health = "FROZEN"   // two clusters, or unequal data: nothing is changed until a person decides
 	HealthDeleting Health = "DELETING"
+
+	// HealthHibernated: no member runs because a person asked for that; all data is kept.
+	HealthHibernated Health = "HIBERNATED"
+	// HealthRestoring: the cluster is being put back to an earlier state; it serves again once that is done.
+	HealthRestoring Health = "RESTORING"
 )
 
 // Status is what the leader tells about a cluster; stored as one document.
@@ -36,13 +41,22 @@ type Status struct {
 	Conditions  []Condition      `json:"conditions"`
 	Members     []MemberStatus   `json:"members"`
 	Nodes       []NodeStatus     `json:"nodes,omitempty"`
+	Etcd        EtcdStatus       `json:"etcd,omitzero"`
 	Problems    []Problem        `json:"problems,omitempty"`
 	Operation   *OperationStatus `json:"operation,omitempty"`
 	// Reason says why there is no operation, or why the one under way was chosen. Never empty.
 	Reason        string           `json:"reason"`
 	LastOperation *OperationStatus `json:"lastOperation,omitempty"`
 	LastErrors    []LastError      `json:"lastErrors,omitempty"`
-	Leader        Leader           `json:"leader"`
+	// Drains are the maintenance leases that last.
+	Drains []Drain `json:"drains,omitempty"`
+	// Hibernation is the wish that no member run; nil: there is none.
+	Hibernation *Hibernation `json:"hibernation,omitempty"`
+	// Compared is the last comparison of the members' data; nil: there was none.
+	Compared *Comparison `json:"compared,omitempty"`
+	Leader   Leader      `json:"leader"`
+	// Backup is how the backups stand; nil: the cluster file declares no target, or nothing is known yet.
+	Backup *BackupStatus `json:"backup,omitempty"`
 }
 
 // Condition returns the condition of this type.
@@ -68,6 +82,11 @@ const (
 	CondDataVolumesReady  ConditionType = "DataVolumesReady"
 	CondProgressing       ConditionType = "Progressing"
 	CondPaused            ConditionType = "Paused"
+	CondBackupReady       ConditionType = "BackupReady"
+	CondHibernated        ConditionType = "Hibernated"
+	CondDrained           ConditionType = "Drained"
+	CondDataConsistent    ConditionType = "DataConsistent"
+	CondClocksAgree       ConditionType = "ClocksAgree"
 )
 
 // Truth is a condition's value; Unknown never counts as good.
@@ -95,20 +114,51 @@ type Condition struct {
 type MemberStatus struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	ID      string `json:"id,omitempty"`
-	Join    JoinID `json:"join,omitempty"`
+	// ClientURL and PeerURL are where clients and the other members reach it; empty: there is no member yet.
+	ClientURL string `json:"clientURL"`
+	PeerURL   string `json:"peerURL"`
+	ID        string `json:"id,omitempty"`
+	Join      JoinID `json:"join,omitempty"`
 	// Role is leader, follower, learner or "-".
 	Role string `json:"role"`
-	// State is healthy, unhealthy, unreachable, starting, stopped, missing, waiting or unknown; Reason says why.
+	// State is healthy, unhealthy, unreachable, starting, stopped, drained, hibernated, missing, waiting or unknown;
+	// Reason says why.
 	State  string    `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"`
 	Ready  bool      `json:"ready"`
 	// Lag is how many raft entries its applied index is behind the leader's; -1: unknown.
 	Lag          int64     `json:"lag"`
-	DBSize       int64     `json:"dbSize"` // bytes
+	DBSize       int64     `json:"dbSize"`                // bytes
+	DBSizeInUse  int64     `json:"dbSizeInUse,omitempty"` // bytes
+	Revision     int64     `json:"revision,omitempty"`    // the newest that it holds
 	Version      string    `json:"version,omitempty"`
 	CertNotAfter time.Time `json:"certNotAfter,omitzero"`
+	// Applied is how many raft entries a learner has applied, ProgressAt when that last grew.
+	Applied    uint64    `json:"applied,omitempty"`
+	ProgressAt time.Time `json:"progressAt,omitzero"`
+	// Watched is for how long looks have told the same: the state, and of a learner how far it is. Time in which nobody
+	// looked does not count.
+	Watched Duration `json:"watched,omitempty"`
+	// CanStop reports whether the node may go down now and the cluster serves on; CannotStopBecause is the arithmetic
+	// where it may not.
+	CanStop           bool   `json:"canStop"`
+	CannotStopBecause string `json:"cannotStopBecause,omitempty"`
+	// Container is what carries it, as last seen; nil: none was seen.
+	Container *MemberContainer `json:"container,omitempty"`
+}
+
+// MemberContainer is the container that carries a member.
+type MemberContainer struct {
+	Name  string         `json:"name"`
+	State ContainerState `json:"state"`
+	Image string         `json:"image"`
+	// ImageID is the image's content address.
+	ImageID string `json:"imageID,omitempty"`
+	// Description is the digest of all that it was made from: image, arguments, environment, mounts and limits.
+	Description string  `json:"description,omitempty"`
+	CPUs        float64 `json:"cpus"`   // its limit; 0: none
+	Memory      int64   `json:"memory"` // its limit in bytes; 0: none
 }
 
 // Problem is one thing that is wrong and what to do about it.

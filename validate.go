@@ -27,6 +27,7 @@ func checkCluster(f *findings, c Cluster) {
 	checkEtcd(f, "options.etcd", c)
 	checkPolicies(f, "policies", c.Policies)
 	checkBackup(f, "backup", c.Backup)
+	checkRemoval(f, c)
 }
 
 func checkName(f *findings, name string) {

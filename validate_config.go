@@ -48,6 +48,7 @@ func checkConfig(f *findings, c Config) {
 	checkFile(f, "secret_key_file", c.SecretKeyFile)
 	checkHTTP(f, "http", c.HTTP)
 	checkFile(f, "images.archive_dir", c.Images.ArchiveDir)
+	checkFile(f, "backup.scratch_dir", c.Backup.ScratchDir)
 	if d := time.Duration(c.SessionTTL); f.given("session_ttl") || d != 0 {
 		if d < 2*time.Second || d > time.Hour || d%time.Second != 0 {
 			f.fault("session_ttl", fmt.Sprintf("%s is no time to wait for a silent leader", c.SessionTTL), "Write whole seconds, from 2s to 1h; 10s is usual.")

@@ -2,8 +2,11 @@ package cke
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,12 +18,16 @@ func checkPolicies(f *findings, p string, s Policies) {
 	enum(f, p+".foreign", s.Foreign, ForeignHold, ForeignRemove)
 	enum(f, p+".replace.mode", s.Replace.Mode, ReplaceAuto, ReplaceManual)
 	enum(f, p+".volumes.on_removal", s.Volumes.OnRemoval, VolumeRetain, VolumeArchive, VolumeDelete)
-	if s.Volumes.OnRemoval == VolumeDelete {
-		f.warn(p+".volumes.on_removal", "volumes of former members are kept: this version of cke does not delete them yet", "Remove them on the node with docker volume rm, once nobody needs the data.")
-	}
 	checkWindow(f, p, s)
 	notZero(f, p+".replace.grace", s.Replace.Grace, "which means 10m", "Write 1s to replace at once.")
 	notZero(f, p+".volumes.keep", s.Volumes.Keep, "which means 168h", "To keep nothing, write on_removal: delete.")
+}
+
+// checkRemoval warns where data of former members would go with nothing to bring it back from.
+func checkRemoval(f *findings, c Cluster) {
+	if c.Policies.Volumes.OnRemoval == VolumeDelete && c.Backup.Target == "" {
+		f.warn("policies.volumes.on_removal", "a former member's volume is removed as soon as the others serve, and no backups are declared to bring anything back from", "Write archive, which keeps volumes for a time, or declare a backup target: then a volume is removed once a fresh backup is verified.")
+	}
 }
 
 // checkWindow checks that a window is whole, and that it is used.
@@ -63,7 +70,6 @@ func checkBackup(f *findings, p string, b Backup) {
 		}
 	} else {
 		checkTarget(f, p+".target", b.Target)
-		f.warn(p, "no backups are taken: this version of cke checks the section and does not act on it yet", "Back up by other means, as etcdctl snapshot save with `ckecli etcd env`.")
 	}
 	checkSchedule(f, p+".full", b.Full.Schedule, b.Full.TimeZone)
 	checkSchedule(f, p+".verify", b.Verify.Schedule, b.Verify.TimeZone)
@@ -107,10 +113,15 @@ func checkTarget(f *findings, at, s string) {
 	case u.User != nil:
 		f.fault(at, "has a user name or password in it", "Leave it out; credentials are never part of the cluster file.")
 	case u.Scheme == "file":
-		if u.Host != "" || !path.IsAbs(u.Path) || path.Clean(u.Path) == "/" {
+		if u.Host != "" || !path.IsAbs(u.Path) || path.Clean(u.Path) == "/" || u.RawQuery != "" {
 			f.fault(at, fmt.Sprintf("%q names no directory", shorten(s)), "Write file:/// and the rest of an absolute path, as file:///var/backups/etcd.")
 		}
-	case u.Scheme == "s3", u.Scheme == "gs", u.Scheme == "azblob":
+	case u.Scheme == "s3":
+		if u.Host == "" {
+			f.fault(at, "names no bucket", remedy)
+		}
+		checkS3(f, at, u)
+	case u.Scheme == "gs", u.Scheme == "azblob":
 		if u.Host == "" {
 			f.fault(at, "names no bucket", remedy)
 		}
@@ -118,6 +129,29 @@ func checkTarget(f *findings, at, s string) {
 		f.fault(at, fmt.Sprintf("%q has no scheme", shorten(s)), remedy)
 	default:
 		f.fault(at, fmt.Sprintf("%s:// is no place for backups that cke knows", shorten(u.Scheme)), remedy)
+	}
+}
+
+// checkS3 checks the options of an S3 target.
+func checkS3(f *findings, at string, u *url.URL) {
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		f.fault(at, "has options that cannot be read", "Write ?region=…&endpoint=https://…&path_style=true.")
+	}
+	for _, k := range slices.Sorted(maps.Keys(q)) {
+		switch v := q.Get(k); {
+		case k == "region":
+		case k == "endpoint":
+			if e, err := url.Parse(v); err != nil || e.Host == "" || e.Scheme != "https" && e.Scheme != "http" {
+				f.fault(at, "has an endpoint that is no URL", "Write endpoint=https://HOST:PORT.")
+			}
+		case k == "path_style":
+			if _, err := strconv.ParseBool(v); err != nil {
+				f.fault(at, fmt.Sprintf("path_style=%s is neither true nor false", shorten(v)), "Write path_style=true.")
+			}
+		default:
+			f.fault(at, fmt.Sprintf("has the unknown option %s", shorten(k)), "Known are region, endpoint and path_style.")
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 // applyDeltas brings a snapshot file forward to a revision.
-func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, revision int64, file string, durable bool, x *Extracted) (err error) {
+func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, revision int64, file string, o ExtractOptions, x *Extracted) (err error) {
 	defer catchCorrupt(&err)
 	if err := trimDigest(file); err != nil {
 		return err
@@ -39,7 +39,10 @@ func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, re
 		return err
 	}
 	x.Records = a.records
-	return appendDigest(file, durable)
+	if o.bare {
+		return nil
+	}
+	return appendDigest(file, !o.scratch)
 }
 
 func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Extracted) error {

@@ -24,6 +24,12 @@ type Bucket interface {
 	Delete(ctx context.Context, name string) error
 }
 
+// Sweeper is a bucket in which writers that crashed may leave half-written files behind, as Dir.
+type Sweeper interface {
+	// Sweep removes those that are older than age.
+	Sweep(ctx context.Context, age time.Duration) error
+}
+
 // Object is one entry of a listing.
 type Object struct {
 	Name    string

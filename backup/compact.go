@@ -31,7 +31,7 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	}
 	defer os.RemoveAll(dir)
 	merged, small := filepath.Join(dir, "merged"), filepath.Join(dir, "small")
-	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true})
+	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true, bare: true})
 	if err != nil {
 		return Place{}, err
 	}
@@ -90,12 +90,9 @@ func hasSuperseded(file string) (yes bool, err error) {
 	return yes, err
 }
 
-// rewrite copies a snapshot without what its ordered compaction leaves out, and without free pages.
+// rewrite copies a database without what its ordered compaction leaves out, and without free pages.
 func rewrite(from, to string) (err error) {
 	defer catchCorrupt(&err)
-	if err := trimDigest(from); err != nil {
-		return err
-	}
 	src, err := openDB(from, true, 0)
 	if err != nil {
 		return err
@@ -110,10 +107,7 @@ func rewrite(from, to string) (err error) {
 		return err
 	}
 	err = src.View(func(tx *bolt.Tx) error { return copyBuckets(tx, dst) })
-	if err = errors.Join(err, dst.Close()); err != nil {
-		return err
-	}
-	return appendDigest(to, false)
+	return errors.Join(err, dst.Close())
 }
 
 func copyBuckets(tx *bolt.Tx, dst *bolt.DB) error {

@@ -37,7 +37,7 @@ type DeltaWriter struct {
 func NewDeltaWriter(first int64, recipients []age.Recipient) (*DeltaWriter, error) {
 	w := &DeltaWriter{first: first, last: Record{Main: first - 1, Sub: -1}}
 	var err error
-	if w.seal, err = newSealer(&w.body, recipients, 1); err != nil {
+	if w.seal, err = newSealer(&w.body, recipients, false); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -154,7 +154,7 @@ func (w *DeltaWriter) Seal(h Header) (Content, Header, error) {
 	}
 	h.Last, h.Records, h.Begin, h.End = w.last.Main, w.records, w.begin.UTC(), w.end.UTC()
 	w.seal.describe(&h)
-	head, err := h.encode()
+	head, err := h.encode(0)
 	if err != nil {
 		return Content{}, h, err
 	}

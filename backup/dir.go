@@ -21,7 +21,10 @@ import (
 // instant leaves the object whole or not there at all.
 type Dir string
 
-var _ Bucket = Dir("")
+var (
+	_ Bucket  = Dir("")
+	_ Sweeper = Dir("")
+)
 
 // partial begins the base name of files that are being written; no object has such a name.
 const partial = ".partial-"
@@ -93,7 +96,8 @@ func (d Dir) Open(_ context.Context, name string, offset, length int64) (io.Read
 	return &readCloser{io.LimitReader(f, length), f.Close}, nil
 }
 
-// Create implements Bucket. The digest is checked over the bytes that were handed to the kernel, the size on the file.
+// Create implements Bucket. The digest is checked over the bytes that were handed to the kernel, the size on the file. A
+// full that was sealed on the same file system is not copied.
 func (d Dir) Create(ctx context.Context, name string, c Content) error {
 	file, err := d.path(name)
 	if err != nil {
@@ -103,6 +107,12 @@ func (d Dir) Create(ctx context.Context, name string, c Content) error {
 		return fmt.Errorf("%s: %w", file, ErrExists)
 	}
 	if err := makeDirs(filepath.Dir(file)); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := adopt(file, c); !errors.Is(err, errNoLink) {
 		return err
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(file), partial)
@@ -126,6 +136,11 @@ func writeContent(ctx context.Context, f *os.File, c Content) error {
 	if err := c.Check(io.TeeReader(&contextReader{ctx, src}, f)); err != nil {
 		return err
 	}
+	return finish(f, c)
+}
+
+// finish completes a file that holds an object.
+func finish(f *os.File, c Content) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ var (
 	ErrEmpty = errors.New("no full backup")
 	// ErrNotCovered: backups are there, and none reaches the revision or the time asked for.
 	ErrNotCovered = errors.New("not covered by any backup")
+	// ErrOnlyFull: without this full nothing of its lineage could be restored.
+	ErrOnlyFull = errors.New("the only full of its lineage: nothing of it could be restored without")
 	// ErrKey: a backup is encrypted and no identity given opens it.
 	ErrKey = errors.New("none of the given identities opens this backup")
 	// ErrAmbiguousTime: the clock of the backup host jumped, and a time stands for more than one revision.

@@ -18,8 +18,8 @@ type ExtractOptions struct {
 	// CheckHash compares the result with a hash that etcd gave when the backup was taken, if there is one for the
 	// revision. It reads the whole database once more.
 	CheckHash bool
-	// scratch: the result is thrown away soon and need not outlive a loss of power.
-	scratch bool
+	// scratch: the result is thrown away soon and need not outlive a loss of power. bare: it may lack the digest at its end.
+	scratch, bare bool
 }
 
 // Extracted tells what Extract wrote.
@@ -34,6 +34,8 @@ type Extracted struct {
 	// Hash is what etcd's HashKV was for the revision; nil: not recorded. HashChecked: compared, and equal.
 	Hash        *Hash `json:"hash,omitempty"`
 	HashChecked bool  `json:"hashChecked"`
+	// Booted is the version of an etcd that started on it and answered. Only of Drill.
+	Booted string `json:"booted,omitempty"`
 	// Damage is what made the result end before what was asked for. Only with AllowPartial.
 	Damage *DamagedError `json:"-"`
 	// Notes are things that a person should know, as that a damaged full was passed over.
@@ -71,14 +73,14 @@ func (s *Store) extract(ctx context.Context, at At, file string, o ExtractOption
 	if err != nil {
 		return Extracted{}, err
 	}
-	x, err := s.tryChains(ctx, t, file, !o.scratch)
+	x, err := s.tryChains(ctx, t, file, o)
 	var d *DamagedError
 	if errors.As(err, &d) && o.AllowPartial && d.LastGood > 0 {
 		t.damage, t.revision = d, d.LastGood
 		if t.chains, err = t.lineage.choose(d.LastGood); err != nil {
 			return Extracted{}, err
 		}
-		x, err = s.tryChains(ctx, t, file, !o.scratch)
+		x, err = s.tryChains(ctx, t, file, o)
 	}
 	if err != nil {
 		return Extracted{}, err
@@ -106,11 +108,11 @@ func checkHash(file string, want Hash) error {
 }
 
 // tryChains restores along the best chain that is sound. The error is that of the chain that got furthest.
-func (s *Store) tryChains(ctx context.Context, t target, file string, durable bool) (Extracted, error) {
+func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractOptions) (Extracted, error) {
 	var worst *DamagedError
 	var notes []string
 	for _, c := range t.chains {
-		x, err := s.restore(ctx, c, t.revision, file, durable)
+		x, err := s.restore(ctx, c, t.revision, file, o)
 		if err == nil {
 			x.Lineage, x.Notes = t.lineage.Name, notes
 			return x, nil
@@ -146,7 +148,7 @@ func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError) error {
 }
 
 // restore writes a full and the deltas after it to file.
-func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string, durable bool) (Extracted, error) {
+func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string, o ExtractOptions) (Extracted, error) {
 	deltas := c.upTo(revision)
 	h, err := s.fetchFull(ctx, c.Full.Place, file)
 	if err != nil {
@@ -157,8 +159,8 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, file strin
 	}
 	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), End: h.End, Hash: hashAt(h, revision, nil)}
 	if len(deltas) > 0 {
-		err = s.applyDeltas(ctx, h, deltas, revision, file, durable, &x)
-	} else if durable {
+		err = s.applyDeltas(ctx, h, deltas, revision, file, o, &x)
+	} else if !o.scratch {
 		err = syncFile(file)
 	}
 	if err != nil {

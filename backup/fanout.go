@@ -21,7 +21,7 @@ type fanout struct {
 	wg     sync.WaitGroup
 	filled *part
 	pool   sync.Pool
-	failed atomic.Bool
+	failed atomic.Pointer[error] // the first one
 }
 
 type part struct {
@@ -39,7 +39,7 @@ func newFanout(to ...io.Writer) *fanout {
 			for p := range parts {
 				if f.errs[i] == nil {
 					if _, f.errs[i] = w.Write(p.data); f.errs[i] != nil {
-						f.failed.Store(true)
+						f.failed.CompareAndSwap(nil, &f.errs[i])
 					}
 				}
 				if p.left.Add(-1) == 0 {
@@ -54,8 +54,8 @@ func newFanout(to ...io.Writer) *fanout {
 
 // Write takes p over. An error of a receiver may be told by a later Write, or by Close.
 func (f *fanout) Write(p []byte) (int, error) {
-	if f.failed.Load() {
-		return 0, errors.New("a receiver of the stream failed")
+	if err := f.failed.Load(); err != nil {
+		return 0, *err
 	}
 	n := len(p)
 	for len(p) > 0 {

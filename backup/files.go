@@ -93,6 +93,8 @@ type Verified struct {
 	At       time.Time `json:"at"`
 	// HashChecked: also etcd's own hash was equal.
 	HashChecked bool `json:"hashChecked"`
+	// Booted is the version of an etcd that started on it and answered; empty: none did.
+	Booted string `json:"booted,omitempty"`
 }
 
 func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) error {

@@ -65,11 +65,15 @@ type Hash struct {
 	Hash      uint32 `json:"hash"`
 }
 
-// encode returns the head of an object: magic, length, JSON, SHA-256 of these three.
-func (h Header) encode() ([]byte, error) {
+// encode returns the head of an object: magic, length, JSON, SHA-256 of these three. It is at least room bytes long: white
+// space after the JSON fills it up.
+func (h Header) encode(room int) ([]byte, error) {
 	doc, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
+	}
+	if short := room - (len(magic) + 4 + len(doc) + sha256.Size); short > 0 {
+		doc = append(doc, bytes.Repeat([]byte{' '}, short)...)
 	}
 	if len(doc) > maxHeaderJSON {
 		return nil, fmt.Errorf("header of %d bytes: %w", len(doc), ErrLimit)

@@ -33,9 +33,7 @@ func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PruneP
 			return plan, fmt.Errorf("delete %s: %w", d.Name, err)
 		}
 	}
-	if b, ok := s.Bucket.(interface {
-		Sweep(ctx context.Context, age time.Duration) error
-	}); ok {
+	if b, ok := s.Bucket.(Sweeper); ok {
 		if err := b.Sweep(ctx, sweepAge); err != nil {
 			return plan, fmt.Errorf("sweep half-written files: %w", err)
 		}
@@ -44,8 +42,22 @@ func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PruneP
 }
 
 // Delete removes one full, named by its ID, and the deltas that no other full needs. It refuses to remove the only
-// full of a lineage unless force is set; then all of the lineage's deltas go too.
+// full of a lineage, with ErrOnlyFull, unless force is set; then all of the lineage's deltas go too.
 func (s *Store) Delete(ctx context.Context, id string, force bool) ([]Removal, error) {
+	gone, err := s.PlanDelete(ctx, id, force)
+	if err != nil {
+		return nil, err
+	}
+	for i, g := range gone {
+		if err := s.Bucket.Delete(ctx, g.Name); err != nil {
+			return gone[:i], fmt.Errorf("delete %s: %w", g.Name, err)
+		}
+	}
+	return gone, nil
+}
+
+// PlanDelete tells what Delete would remove.
+func (s *Store) PlanDelete(ctx context.Context, id string, force bool) ([]Removal, error) {
 	lineages, err := s.Lineages(ctx)
 	if err != nil {
 		return nil, err
@@ -54,16 +66,16 @@ func (s *Store) Delete(ctx context.Context, id string, force bool) ([]Removal, e
 		l := &lineages[i]
 		for j, f := range l.Fulls {
 			if f.ID() == id {
-				return s.deleteFull(ctx, l, j, force)
+				return l.planDelete(j, force)
 			}
 		}
 	}
 	return nil, fmt.Errorf("full backup %s: %w", id, ErrNotFound)
 }
 
-func (s *Store) deleteFull(ctx context.Context, l *Lineage, i int, force bool) ([]Removal, error) {
+func (l *Lineage) planDelete(i int, force bool) ([]Removal, error) {
 	if len(l.Fulls) == 1 && !force {
-		return nil, fmt.Errorf("%s is the only full of its lineage: nothing of it could be restored without", l.Fulls[i].ID())
+		return nil, fmt.Errorf("%s is %w", l.Fulls[i].ID(), ErrOnlyFull)
 	}
 	gone := []Removal{{l.Fulls[i].Name(), l.Fulls[i].Size, "asked for"}}
 	rest := append(append([]Entry(nil), l.Fulls[:i]...), l.Fulls[i+1:]...)
@@ -77,11 +89,6 @@ func (s *Store) deleteFull(ctx context.Context, l *Lineage, i int, force bool) (
 			if len(rest) == 0 || last >= d.Revision && last <= rest[0].Revision {
 				gone = append(gone, Removal{d.Name(), d.Size, "no full is left that needs it"})
 			}
-		}
-	}
-	for k, g := range gone {
-		if err := s.Bucket.Delete(ctx, g.Name); err != nil {
-			return gone[:k], fmt.Errorf("delete %s: %w", g.Name, err)
 		}
 	}
 	return gone, nil

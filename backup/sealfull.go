@@ -9,15 +9,15 @@ import (
 	"hash"
 	"io"
 	"os"
-	"runtime"
 
 	"filippo.io/age"
 )
 
-// FullWriter receives an etcd snapshot as it streams in, and keeps two copies in local files: the snapshot itself, to
-// read its revision from, and the compressed and encrypted body to be uploaded. Memory does not depend on its size.
+// FullWriter receives an etcd snapshot as it streams in, and keeps two local files: what is needed of the snapshot to read
+// its revision from, and the compressed and encrypted body to be uploaded. Memory does not depend on its size.
 type FullWriter struct {
 	raw, body *os.File
+	pages     *sieve
 	seal      *sealer
 	check     *digestGuard
 	fan       *fanout
@@ -34,16 +34,23 @@ func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter,
 	if w.body, err = os.OpenFile(body, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	if w.seal, err = newSealer(w.body, recipients, runtime.GOMAXPROCS(0)); err != nil {
+	if _, err = w.body.Seek(headRoom, io.SeekStart); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	if w.seal, err = newSealer(w.body, recipients, true); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	to := []io.Writer{w.check, w.seal}
 	if w.raw != nil {
-		to[0] = io.MultiWriter(w.raw, w.check)
+		w.pages = &sieve{f: w.raw}
+		to[0] = io.MultiWriter(w.pages, w.check)
 	}
 	w.fan = newFanout(to...)
 	return w, nil
 }
+
+// KeepWhole makes the first file a copy of the whole snapshot. Call it before anything is written.
+func (w *FullWriter) KeepWhole() { w.pages.whole = true }
 
 // Write takes the next bytes of the snapshot.
 func (w *FullWriter) Write(p []byte) (int, error) { return w.fan.Write(p) }
@@ -59,13 +66,29 @@ func (w *FullWriter) end() error {
 	return w.seal.Close()
 }
 
+// complete gives a database the digest that a snapshot ends with.
+func (w *FullWriter) complete() error {
+	if err := w.fan.Close(); err != nil {
+		return err
+	}
+	sum := w.check.sum()
+	_, err := io.MultiWriter(w.check, w.seal).Write(sum)
+	return err
+}
+
 // Seal completes the full. It refuses a snapshot that does not end with its own digest: one that was cut short anywhere.
-// h brings place and writer; Place.Revision 0 is filled in from the snapshot.
+// h brings place and writer; Place.Revision 0 is filled in from the snapshot. ErrNeedsWhole: take it again.
 func (w *FullWriter) Seal(h Header) (Content, Header, error) {
 	if err := w.end(); err != nil {
 		return Content{}, h, err
 	}
+	if err := w.pages.done(); err != nil {
+		return Content{}, h, err
+	}
 	info, err := InspectSnapshot(w.raw.Name())
+	if err != nil && !w.pages.whole {
+		err = fmt.Errorf("%w: %w", ErrNeedsWhole, err)
+	}
 	if err != nil {
 		return Content{}, h, err
 	}
@@ -78,11 +101,8 @@ func (w *FullWriter) describe(h Header, info SnapshotInfo) (Content, Header, err
 	}
 	h.Last, h.Leases, h.Compacted, h.AuthRevision = h.Place.Revision, info.Leases, info.Compacted, info.AuthRevision
 	w.seal.describe(&h)
-	head, err := h.encode()
-	if err != nil {
-		return Content{}, h, err
-	}
-	return Content{Head: head, Body: &fileBody{path: w.body.Name(), size: h.BodySize, sum: h.bodySum()}}, h, nil
+	c, err := Content{Body: &fileBody{path: w.body.Name(), size: h.BodySize, sum: h.bodySum()}}.WithHeader(h)
+	return c, h, err
 }
 
 // Close lets go of the files; the content given out by Seal stays readable until they are removed.
@@ -99,7 +119,8 @@ func (w *FullWriter) Close() error {
 	return err
 }
 
-// SealFull makes a full of a snapshot file; body is the file to keep the result in.
+// SealFull makes a full of a snapshot file, or of a database file, which has no digest at its end yet; body is the file to
+// keep the result in.
 func SealFull(ctx context.Context, snapshot, body string, h Header, recipients []age.Recipient) (Content, Header, error) {
 	info, err := InspectSnapshot(snapshot)
 	if err != nil {
@@ -115,10 +136,14 @@ func SealFull(ctx context.Context, snapshot, body string, h Header, recipients [
 		return Content{}, h, err
 	}
 	defer w.Close()
-	if _, err := io.CopyBuffer(onlyWriter{w}, &contextReader{ctx, src}, make([]byte, 256<<10)); err != nil {
+	n, err := io.CopyBuffer(onlyWriter{w}, &contextReader{ctx, src}, make([]byte, 256<<10))
+	if err != nil {
 		return Content{}, h, fmt.Errorf("read %s: %w", snapshot, err)
 	}
-	if err := w.end(); err != nil {
+	if n%snapshotBlock == 0 {
+		err = w.complete()
+	}
+	if err = errors.Join(err, w.end()); err != nil {
 		return Content{}, h, err
 	}
 	return w.describe(h, info)
@@ -147,6 +172,13 @@ func (g *digestGuard) Write(p []byte) (int, error) {
 		g.tail = append(g.tail[:0], g.tail[over:]...)
 	}
 	return len(p), nil
+}
+
+// sum takes the tail to be data.
+func (g *digestGuard) sum() []byte {
+	g.h.Write(g.tail)
+	g.tail = g.tail[:0]
+	return g.h.Sum(nil)
 }
 
 func (g *digestGuard) done() error {

@@ -62,7 +62,7 @@ func TestPrune_KeepsWhatWasVerified(t *testing.T) {
 	f := makeFixture(t, false)
 	s := f.store(t, f.bucket)
 	rev := f.fulls[0] + 3
-	x, err := s.Drill(etcdtest.Context(t), backup.At{Revision: rev})
+	x, err := s.Drill(etcdtest.Context(t), backup.At{Revision: rev}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestPrune_KeepsWhatWasVerified(t *testing.T) {
 	}
 	f.extractOK(t, f.bucket, backup.At{Revision: rev})
 	f.extractOK(t, f.bucket, backup.At{})
-	if x, err := s.Drill(etcdtest.Context(t), backup.At{}); err != nil || !x.HashChecked || x.Revision != f.last {
+	if x, err := s.Drill(etcdtest.Context(t), backup.At{}, nil); err != nil || !x.HashChecked || x.Revision != f.last {
 		t.Errorf("drill of the newest: %+v, %v", x, err)
 	}
 }
@@ -107,11 +107,12 @@ func TestDrill_DataThatIsNotWhatEtcdHadIsFoundOut(t *testing.T) {
 	if err := f.bucket.Create(t.Context(), deltas[5], c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store(t, f.bucket).Drill(etcdtest.Context(t), backup.At{}); !backup.IsDamage(err) {
+	if _, err := f.store(t, f.bucket).Drill(etcdtest.Context(t), backup.At{}, nil); !backup.IsDamage(err) {
 		t.Errorf("drill: %v", err)
 	}
 }
 
+// Requirement D3: copied, checked, and gone on with.
 func TestCopy_CrashAtAnyStepCanBeGoneOnWith(t *testing.T) {
 	f := makeFixture(t, true)
 	for n := 0; ; n++ {
@@ -162,6 +163,7 @@ func TestCopy_RefusesDamageAndConflicts(t *testing.T) {
 	}
 }
 
+// Requirements D2, D16: full and deltas merged offline, without a change of what they hold.
 func TestCompact_IsTheSameStateInOneFull(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		f := makeFixture(t, encrypted)

@@ -171,9 +171,14 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 	return parts
 }
 
-// Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, and leaves a mark of
-// the success in the store. The zero At drills the newest state that has such a hash, or just the newest if none has.
-func (s *Store) Drill(ctx context.Context, at At) (Extracted, error) {
+// Boot starts an etcd on a copy of a restored snapshot and asks it for what was restored. It returns the version of that
+// etcd, "" if none could be started here.
+type Boot func(ctx context.Context, snapshot string, x Extracted) (version string, err error)
+
+// Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, has boot, which may be nil,
+// start an etcd on it, and leaves a mark of the success in the store. The zero At drills the newest state that has such a
+// hash, or just the newest if none has.
+func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) {
 	dir, err := os.MkdirTemp(s.Scratch, "cke-drill-")
 	if err != nil {
 		return Extracted{}, err
@@ -188,7 +193,12 @@ func (s *Store) Drill(ctx context.Context, at At) (Extracted, error) {
 	if err != nil {
 		return x, err
 	}
-	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.HashChecked})
+	if boot != nil {
+		if x.Booted, err = boot(ctx, filepath.Join(dir, "db"), x); err != nil {
+			return x, fmt.Errorf("start etcd on revision %d: %w", x.Revision, err)
+		}
+	}
+	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.HashChecked, Booted: x.Booted})
 }
 
 // newestHashed looks back along the newest chain for a revision that a hash was recorded for; 0: there is none.

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 
+	"cke/mtest/lab"
 	"cke/mtest/rig"
 )
 
@@ -90,10 +91,6 @@ func (h *host) byCke(ctx context.Context, i int) (time.Duration, error) {
 // byHand starts three members with three parallel ssh commands.
 func (h *host) byHand(ctx context.Context) (time.Duration, error) {
 	nodes := h.lab.Nodes()[:3]
-	var initial []string
-	for _, n := range nodes {
-		initial = append(initial, fmt.Sprintf("%s=http://%s:2380", n.Name, n.Address))
-	}
 	var clients []*clientv3.Client
 	for _, n := range nodes {
 		c, err := rig.Client("http://"+n.Address+":2379", nil)
@@ -106,19 +103,7 @@ func (h *host) byHand(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range nodes {
-		g.Go(func() error {
-			run := fmt.Sprintf("docker run -d --name etcd --network host -v etcd:/var/lib/etcd gcr.io/etcd-development/etcd:v%s etcd --name %s --data-dir /var/lib/etcd"+
-				" --listen-client-urls http://%[3]s:2379,http://127.0.0.1:2379 --advertise-client-urls http://%[3]s:2379"+
-				" --listen-peer-urls http://%[3]s:2380 --initial-advertise-peer-urls http://%[3]s:2380"+
-				" --initial-cluster %[4]s --initial-cluster-token bench --initial-cluster-state new",
-				rig.EtcdVersion, n.Name, n.Address, strings.Join(initial, ","))
-			out, err := exec.CommandContext(gctx, "ssh", "-i", n.KeyFile, "-p", fmt.Sprint(n.Port), "-o", "BatchMode=yes",
-				"-o", "UserKnownHostsFile="+h.lab.KnownHosts(), "-o", "StrictHostKeyChecking=yes", n.User+"@"+n.Address, run).CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("ssh %s: %w: %s", n.Name, err, out)
-			}
-			return nil
-		})
+		g.Go(func() error { return h.runByHand(gctx, n, "new") })
 	}
 	if err := g.Wait(); err != nil {
 		return 0, err
@@ -127,6 +112,25 @@ func (h *host) byHand(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	return time.Since(began), nil
+}
+
+// runByHand starts the member of a node, of a cluster that is new or existing, without TLS.
+func (h *host) runByHand(ctx context.Context, n lab.Node, state string) error {
+	var initial []string
+	for _, n := range h.lab.Nodes()[:3] {
+		initial = append(initial, fmt.Sprintf("%s=http://%s:2380", n.Name, n.Address))
+	}
+	run := fmt.Sprintf("docker run -d --name etcd --network host -v etcd:/var/lib/etcd gcr.io/etcd-development/etcd:v%s etcd --name %s --data-dir /var/lib/etcd"+
+		" --listen-client-urls http://%[3]s:2379,http://127.0.0.1:2379 --advertise-client-urls http://%[3]s:2379"+
+		" --listen-peer-urls http://%[3]s:2380 --initial-advertise-peer-urls http://%[3]s:2380"+
+		" --initial-cluster %[4]s --initial-cluster-token bench --initial-cluster-state %[5]s",
+		rig.EtcdVersion, n.Name, n.Address, strings.Join(initial, ","), state)
+	out, err := exec.CommandContext(ctx, "ssh", "-i", n.KeyFile, "-p", fmt.Sprint(n.Port), "-o", "BatchMode=yes",
+		"-o", "UserKnownHostsFile="+h.lab.KnownHosts(), "-o", "StrictHostKeyChecking=yes", n.User+"@"+n.Address, run).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ssh %s: %w: %s", n.Name, err, out)
+	}
+	return nil
 }
 
 // putThroughAll writes through every member at once and returns when all have acknowledged.

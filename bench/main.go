@@ -28,7 +28,7 @@ type figure struct {
 
 func (f figure) String() string {
 	if f.target == 0 {
-		return fmt.Sprintf("%-44s %10.3f %-6s %s %-8s %s", f.name, f.value, f.unit, "  ", "-", "peer")
+		return fmt.Sprintf("%-50s %10.3f %-6s %s %-8s %s", f.name, f.value, f.unit, "  ", "-", "peer")
 	}
 	verdict, sign := "pass", "<="
 	if f.more {
@@ -37,13 +37,15 @@ func (f figure) String() string {
 	if f.more && f.value < f.target || !f.more && f.value > f.target {
 		verdict = "short"
 	}
-	return fmt.Sprintf("%-44s %10.3f %-6s %s %-8g %s", f.name, f.value, f.unit, sign, f.target, verdict)
+	return fmt.Sprintf("%-50s %10.3f %-6s %s %-8g %s", f.name, f.value, f.unit, sign, f.target, verdict)
 }
 
 // bench is one measurement; it returns its figures.
 type bench struct {
 	name string
-	run  func(ctx context.Context, h *host) ([]figure, error)
+	// nodes: it needs them and the programs.
+	nodes bool
+	run   func(ctx context.Context, h *host) ([]figure, error)
 }
 
 // host is what measurements share: three nodes and the programs.
@@ -73,33 +75,23 @@ func measure(ctx context.Context, runs int, only string) error {
 	}
 	defer os.RemoveAll(dir)
 	h := &host{dir: dir, bin: filepath.Join(dir, "bin"), runs: runs}
-	fmt.Fprintln(os.Stderr, "Build the programs")
-	if err := rig.Build(ctx, h.bin, "-trimpath", "-ldflags=-s -w"); err != nil {
-		return err
-	}
-	h.lab, err = lab.Open(dir, "bench-"+fmt.Sprint(os.Getpid()))
-	if err != nil {
-		return err
-	}
-	defer h.lab.Close()
 	defer func() {
-		if err := h.lab.Down(context.WithoutCancel(ctx)); err != nil {
+		if err := h.down(context.WithoutCancel(ctx)); err != nil {
 			fmt.Fprintln(os.Stderr, "remove the lab:", err)
 		}
 	}()
-	h.lab.Progress = lab.NewProgress(os.Stderr)
-	if err := h.lab.Up(ctx, lab.UpOptions{Nodes: 3, Etcd: []string{rig.EtcdVersion}}); err != nil {
-		return err
-	}
-	h.lab.Progress = nil
-	for _, b := range []bench{{"bootstrap", benchBootstrap}, {"recovery", benchRecovery}, {"idle", benchIdle}} {
+	for _, b := range []bench{
+		{"bootstrap", true, benchBootstrap}, {"recovery", true, benchRecovery}, {"planned changes", true, benchPlanned}, {"replacement", true, benchReplacement}, {"idle", true, benchIdle}, {"backup", false, benchBackup},
+		{"scale", false, benchScale}, {"proof", false, benchProof},
+		{"backup of four times as much", false, benchBackup4}, {"backup of many events", false, benchManyDeltas},
+	} {
 		if !strings.Contains(b.name, only) {
 			continue
 		}
-		fmt.Fprintln(os.Stderr, "Measure", b.name)
-		if err := h.lab.Reset(ctx); err != nil {
+		if err := h.prepare(ctx, b); err != nil {
 			return err
 		}
+		fmt.Fprintln(os.Stderr, "Measure", b.name)
 		figures, err := b.run(ctx, h)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
@@ -109,6 +101,35 @@ func measure(ctx context.Context, runs int, only string) error {
 		}
 	}
 	return nil
+}
+
+// prepare gives a measurement fresh nodes if it needs them; programs and lab are made for the first that does.
+func (h *host) prepare(ctx context.Context, b bench) error {
+	if !b.nodes {
+		return nil
+	}
+	if h.lab != nil {
+		return h.lab.Reset(ctx)
+	}
+	fmt.Fprintln(os.Stderr, "Build the programs")
+	if err := rig.Build(ctx, h.bin, "-trimpath", "-ldflags=-s -w"); err != nil {
+		return err
+	}
+	var err error
+	if h.lab, err = lab.Open(h.dir, "bench-"+fmt.Sprint(os.Getpid())); err != nil {
+		return err
+	}
+	h.lab.Progress = lab.NewProgress(os.Stderr)
+	defer func() { h.lab.Progress = nil }()
+	return h.lab.Up(ctx, lab.UpOptions{Nodes: 3, Etcd: []string{rig.EtcdVersion}})
+}
+
+func (h *host) down(ctx context.Context) error {
+	if h.lab == nil {
+		return nil
+	}
+	defer h.lab.Close()
+	return h.lab.Down(ctx)
 }
 
 // start makes a management host with a running daemon that can log in to the nodes.

@@ -22,7 +22,7 @@ const (
 	LabelJoin        = "cke.join"
 	// LabelDescription is the digest of the Description that a container was made from.
 	LabelDescription = "cke.description"
-	// LabelHelper marks a container that is never started and removed at once.
+	// LabelHelper marks a container that is no member: one that is never started, or runs one command, and is removed.
 	LabelHelper = "cke.helper"
 )
 
@@ -30,18 +30,18 @@ const (
 const (
 	DataPath = "/var/lib/etcd"
 	dataDir  = "data"
-	pkiDir   = "pki"
+	pkiDir   = cke.CertificateDir
 )
 
 // Files in the volume that the authority issues, relative to DataPath.
 const (
-	PeerCAFile     = pkiDir + "/peer-ca.crt"
-	PeerCertFile   = pkiDir + "/peer.crt"
-	PeerKeyFile    = pkiDir + "/peer.key"
-	ClientCAFile   = pkiDir + "/client-ca.crt"
-	ServerCAFile   = pkiDir + "/server-ca.crt"
-	ServerCertFile = pkiDir + "/server.crt"
-	ServerKeyFile  = pkiDir + "/server.key"
+	PeerCAFile     = cke.PeerCAFile
+	PeerCertFile   = cke.PeerCertFile
+	PeerKeyFile    = cke.PeerKeyFile
+	ClientCAFile   = cke.ClientCAFile
+	ServerCAFile   = cke.ServerCAFile
+	ServerCertFile = cke.ServerCertFile
+	ServerKeyFile  = cke.ServerKeyFile
 )
 
 // Bounds of every etcd container.
@@ -181,7 +181,7 @@ func initialCluster(s cke.MemberSpec) []string {
 	switch s.Mode {
 	case cke.StartNew:
 		state = "new"
-	case cke.StartOwnData:
+	case cke.StartOwnData, cke.StartRestored:
 		peers = []cke.Peer{{Name: s.Join.Member, URL: s.Join.PeerURL()}}
 	}
 	peers = slices.SortedFunc(slices.Values(peers), func(a, b cke.Peer) int { return cmp.Compare(a.URL, b.URL) })

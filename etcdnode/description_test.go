@@ -135,3 +135,16 @@ func TestDigest_TellsWhatMakesAnotherContainer(t *testing.T) {
 		}
 	}
 }
+
+// Requirement A3: no member is ever started with force-new-cluster, and one that starts on data of its own could form no
+// cluster either.
+func TestDescribe_NeverForcesANewCluster(t *testing.T) {
+	for _, mode := range []cke.StartMode{cke.StartNew, cke.StartJoin, cke.StartOwnData, cke.StartRestored} {
+		for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
+			args := strings.Join(Describe(testSpec(version, mode)).Args, " ")
+			if strings.Contains(args, "force-new-cluster") || mode != cke.StartNew && strings.Contains(args, "--initial-cluster-state=new") {
+				t.Errorf("%s %s: %s", version, mode, args)
+			}
+		}
+	}
+}

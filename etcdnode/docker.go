@@ -2,6 +2,7 @@ package etcdnode
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,12 +29,14 @@ import (
 	"cke"
 )
 
-// docker speaks with one node's Docker engine. All use of the Docker client library stands in this file. Errors are
-// the library's, wrapped in cke.ErrNotFound or cke.ErrConflict where they mean that; session.explain does the rest.
+// docker speaks with one node's Docker engine. All use of the Docker client library stands in this file and in
+// dockeronce.go. Errors are the library's, wrapped in cke.ErrNotFound or cke.ErrConflict where they mean that;
+// session.explain does the rest.
 type docker struct {
 	api       *client.Client
 	transport *http.Transport
 	version   atomic.Pointer[string] // as the engine's Server header tells it
+	clock     atomic.Int64           // seconds since 1970, as the last answer's Date header tells them; 0: none did
 	agreed    bool                   // on an API version; guarded by agreeing
 	agreeing  chan struct{}          // cap 1: a lock that gives way to a context
 }
@@ -65,7 +69,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// roundTrip reads the engine's version from the answer ("Docker/20.10.24 (linux)"), which saves a call for it.
+// roundTrip reads the engine's version ("Docker/20.10.24 (linux)") and time from the answer, which saves a call for them.
 func (d *docker) roundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := d.transport.RoundTrip(r)
 	if err != nil {
@@ -76,6 +80,9 @@ func (d *docker) roundTrip(r *http.Request) (*http.Response, error) {
 		if old := d.version.Load(); old == nil || *old != v {
 			d.version.Store(&v)
 		}
+	}
+	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		d.clock.Store(t.Unix())
 	}
 	return resp, nil
 }
@@ -89,6 +96,14 @@ func (d *docker) engineVersion() string {
 		return *v
 	}
 	return ""
+}
+
+// time is the node's, as its engine's last answer told it; zero: none did.
+func (d *docker) time() time.Time {
+	if s := d.clock.Load(); s != 0 {
+		return time.Unix(s, 0).UTC()
+	}
+	return time.Time{}
 }
 
 // agree finds out, once, which API version both sides speak. The library could do it by itself, but reads the version
@@ -163,9 +178,18 @@ func (d *docker) container(ctx context.Context, name string) (engineContainer, e
 		Restart:   restartPolicy(c.HostConfig.RestartPolicy.Name),
 	}
 	out.StartedAt, out.FinishedAt = moment(c.State.StartedAt), moment(c.State.FinishedAt)
+	out.ImageID, out.CPUs, out.Memory = c.Image, float64(c.HostConfig.NanoCPUs)/1e9, c.HostConfig.Memory
 	if !out.Running() {
 		out.ExitCode = c.State.ExitCode
 		out.LastWords = c.State.Error // what kept it from starting, as told by the engine
+	}
+	if out.Cluster == "" {
+		out.PeerURLs = ownPeerURLs(slices.Concat(c.Config.Entrypoint, c.Config.Cmd), c.Config.Env)
+		out.KeptDown, out.AutoRemove = out.Restart == restartNever || out.Restart == "", c.HostConfig.AutoRemove
+		for _, m := range c.Mounts {
+			out.Mounts = append(out.Mounts, cmp.Or(m.Name, m.Source))
+		}
+		slices.Sort(out.Mounts) // the engine keeps them in no order
 	}
 	return out, nil
 }

@@ -23,13 +23,13 @@ type endpoint struct {
 	wake      func()
 	watch     atomic.Pointer[watch[endpointFacts]] // nil until the member is observed
 
-	mu       sync.Mutex
-	closed   bool
-	conn     *memberConn          // nil: dialled at the next question
-	open     map[*memberConn]bool // conn, and those given up that are still in use
-	used     time.Time            // when an operation last asked
-	notAfter time.Time            // expiry of the certificate that the member showed
-	wg       sync.WaitGroup
+	mu     sync.Mutex
+	closed bool
+	conn   *memberConn          // nil: dialled at the next question
+	open   map[*memberConn]bool // conn, and those given up that are still in use
+	used   time.Time            // when an operation last asked
+	life   [2]time.Time         // beginning and end of the certificate that the member showed
+	wg     sync.WaitGroup
 }
 
 // memberConn is a connection with those who use it. One that is given up is closed by the last of them: what is under
@@ -75,8 +75,8 @@ func (e *endpoint) observe() {
 	if e.watch.Load() != nil {
 		return
 	}
-	e.watch.Store(newWatch(e.every, e.look, func(old, new endpointFacts) {
-		if !old.sameNews(new) {
+	e.watch.Store(newWatch(e.every, e.look, func(old, new endpointFacts, late bool) {
+		if !old.sameNews(new) || late && new.status.Problem == "" {
 			e.wake()
 		}
 	}))
@@ -224,11 +224,13 @@ func (e *endpoint) shown(s tls.ConnectionState) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.notAfter = s.PeerCertificates[0].NotAfter.UTC()
+	c := s.PeerCertificates[0]
+	e.life = [2]time.Time{c.NotBefore.UTC(), c.NotAfter.UTC()}
 }
 
-func (e *endpoint) certNotAfter() time.Time {
+// certificate is the life of the one that the member showed last.
+func (e *endpoint) certificate() (notBefore, notAfter time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.notAfter
+	return e.life[0], e.life[1]
 }

@@ -34,7 +34,7 @@ func TestEndpoint_TellsAllOfAHealthyMember(t *testing.T) {
 	want := cke.EndpointStatus{
 		URL: m.url(), Serializable: true, Linearizable: true, ClusterID: "c1", MemberID: "a1", LeaderID: "a1", Version: "3.6.16",
 		StorageVersion: "3.6.0", Revision: 7, DBSize: 20480, DBSizeInUse: 16384, RaftTerm: 2, RaftIndex: 9, RaftApplied: 9,
-		CertNotAfter: server.Certificates[0].Leaf.NotAfter,
+		CertNotBefore: server.Certificates[0].Leaf.NotBefore, CertNotAfter: server.Certificates[0].Leaf.NotAfter,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -48,6 +48,7 @@ func TestEndpoint_TellsAllOfAHealthyMember(t *testing.T) {
 	}
 }
 
+// Requirement C5: reached, no error of its own, and reads succeed through it.
 func TestEndpoint_TellsWhatDoesNotWork(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -200,6 +201,7 @@ func joinOn(m *fakeEtcd, id cke.JoinID) cke.Join {
 	return cke.Join{ID: id, Node: cke.Node{Address: "127.0.0.1"}, ClientPort: port, PeerPort: 1}
 }
 
+// Requirements A2, I13, N7, D8: every endpoint is asked on its own, and one that is silent holds up no other.
 func TestObserve_EtcdStatusOfSeveralMembers(t *testing.T) {
 	t.Parallel()
 	ca := NewTestCA(t)

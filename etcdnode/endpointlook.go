@@ -28,6 +28,7 @@ type endpointFacts struct {
 	members []cke.Member
 	source  cke.MembersSource
 	alarms  []cke.Alarm
+	raised  []cke.Alarm // as the member itself speaks of them
 }
 
 // sameNews reports whether n tells nothing that f did not tell; revisions and sizes are no news.
@@ -63,7 +64,8 @@ func (e *endpoint) ask(ctx context.Context, all bool) endpointFacts {
 		return f
 	}
 	f.status = statusOf(e.url, resp)
-	f.status.CertNotAfter = e.certNotAfter()
+	f.raised = alarmsIn(resp.Errors)
+	f.status.CertNotBefore, f.status.CertNotAfter = e.certificate()
 	if f.read(ctx, conn); f.silent {
 		e.drop(member)
 	}
@@ -86,8 +88,20 @@ func statusOf(url string, r *pb.StatusResponse) cke.EndpointStatus {
 		URL: url, ClusterID: hexID(r.GetHeader().GetClusterId()), MemberID: hexID(r.GetHeader().GetMemberId()),
 		LeaderID: hexID(r.Leader), Learner: r.IsLearner, Version: r.Version, StorageVersion: r.StorageVersion,
 		Revision: r.GetHeader().GetRevision(), DBSize: r.DbSize, DBSizeInUse: r.DbSizeInUse,
-		RaftTerm: r.RaftTerm, RaftIndex: r.RaftIndex, RaftApplied: r.RaftAppliedIndex, Errors: r.Errors,
+		RaftTerm: r.RaftTerm, RaftIndex: r.RaftIndex, RaftApplied: r.RaftAppliedIndex, Errors: ownErrors(r.Errors),
 	}
+}
+
+// ownErrors leaves out the alarm NOSPACE, of which every member speaks: a member serves in spite of it, and it is told as
+// an alarm.
+func ownErrors(errs []string) []string {
+	var own []string
+	for _, text := range errs {
+		if a := alarmsIn([]string{text}); a == nil || a[0].Kind != "NOSPACE" {
+			own = append(own, text)
+		}
+	}
+	return own
 }
 
 // read finds out which reads succeed. A member that knows no leader, and a learner, are asked for the local one only:
@@ -146,7 +160,7 @@ func get(ctx context.Context, conn *grpc.ClientConn, serializable bool) error {
 // a quorum.
 func (f *endpointFacts) askCluster(ctx context.Context, conn *grpc.ClientConn) {
 	if f.status.Learner {
-		f.alarms = alarmsIn(f.status.Errors)
+		f.alarms = f.raised
 		return // learners answer no such question
 	}
 	resp, err := pb.NewClusterClient(conn).MemberList(ctx, &pb.MemberListRequest{Linearizable: f.status.Linearizable})
@@ -156,7 +170,7 @@ func (f *endpointFacts) askCluster(ctx context.Context, conn *grpc.ClientConn) {
 			f.source = cke.MembersLinearizable
 		}
 	}
-	if f.alarms = alarmsIn(f.status.Errors); f.alarms == nil || !f.status.Linearizable {
+	if f.alarms = f.raised; f.alarms == nil || !f.status.Linearizable {
 		return
 	}
 	if alarms, err := pb.NewMaintenanceClient(conn).Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET}); err == nil {

@@ -32,11 +32,12 @@ type fakeEtcd struct {
 	status    *pb.StatusResponse
 	members   []*pb.Member
 	alarms    []*pb.AlarmMember
-	noQuorum  bool  // linearizable questions wait for ever
-	silent    bool  // every question does
-	denied    bool  // reads are refused after the fact
-	localFail error // of serializable reads
-	refusal   error // of changes of the member list
+	noQuorum  bool          // linearizable questions wait for ever
+	silent    bool          // every question does
+	held      chan struct{} // linearizable questions wait until it is closed; nil: they do not
+	denied    bool          // reads are refused after the fact
+	localFail error         // of serializable reads
+	refusal   error         // of changes of the member list
 	asked     map[string]int
 	leases    map[int64]bool
 }
@@ -103,10 +104,13 @@ func (f *fakeEtcd) set(change func()) {
 }
 
 // await returns once the question has been asked.
-func (f *fakeEtcd) await(question string) {
+func (f *fakeEtcd) await(question string) { f.awaitMore(question, 0) }
+
+// awaitMore returns once the question has been asked more often than that.
+func (f *fakeEtcd) awaitMore(question string, than int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for f.asked[question] == 0 {
+	for f.asked[question] <= than {
 		f.news.Wait()
 	}
 }
@@ -122,8 +126,14 @@ func (f *fakeEtcd) heard(ctx context.Context, question string, needsQuorum bool)
 	f.mu.Lock()
 	f.asked[question]++
 	f.news.Broadcast()
-	wait := f.silent || needsQuorum && f.noQuorum
+	wait, held := f.silent || needsQuorum && f.noQuorum, f.held
 	f.mu.Unlock()
+	if needsQuorum && held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+		}
+	}
 	if wait {
 		<-ctx.Done()
 		return status.FromContextError(ctx.Err()).Err()

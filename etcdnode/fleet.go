@@ -44,6 +44,7 @@ type Fleet struct {
 	changed chan struct{} // cap 1
 
 	segments segments
+	looks    certificateLooks
 	mu       sync.Mutex
 	closed   bool
 	scope    scope
@@ -51,6 +52,7 @@ type Fleet struct {
 	members  map[string]*endpoint   // by client URL
 	everSeen bool                   // an observation has been made
 	stopped  map[cke.JoinID]bool    // members whose container the last observation saw stopped
+	news     chan struct{}          // closed, and made anew, when a look at a node has told something new
 }
 
 var (
@@ -67,6 +69,7 @@ type scope struct {
 	peerPort   int
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
+	clusterID  string // on record; empty: not known yet
 }
 
 // New returns a Fleet that knows no node yet. Close ends everything that it began.
@@ -77,7 +80,7 @@ func New(c Config) *Fleet {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Fleet{config: c, log: c.Log, changed: make(chan struct{}, 1), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
+	return &Fleet{config: c, log: c.Log, changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
 }
 
 // Machine implements cke.Machines.
@@ -90,7 +93,11 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	o := spec.Options.Etcd
 	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
 		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins)}
-	for _, j := range identity.Joins {
+	if inc := identity.Incarnation; inc != nil {
+		sc.clusterID = inc.ClusterID
+	}
+	// Nodes of ended memberships are looked at only while something on them is to be done.
+	for _, j := range slices.Concat(identity.MayRun(), identity.Leaving(time.Now())) {
 		if !slices.ContainsFunc(sc.nodes, func(n cke.Node) bool { return n.Address == j.Node.Address }) {
 			sc.nodes = append(sc.nodes, j.Node)
 		}
@@ -173,6 +180,14 @@ func (f *Fleet) wake() {
 	case f.changed <- struct{}{}:
 	default:
 	}
+}
+
+// tell ends the waits for news of nodes.
+func (f *Fleet) tell() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.news)
+	f.news = make(chan struct{})
 }
 
 // Close ends all connections and returns when nothing of them is left. Calls under way fail.

@@ -256,6 +256,7 @@ func TestMachine_LifeOfAMember(t *testing.T) {
 	r := newRig(t, 1, nil)
 	inc := r.found()
 	j := inc.Founders[0]
+	j.Etcd.Resources = cke.Resources{CPUs: 1.5, Memory: 1 << 30}
 	m := r.Machine(j.Node)
 	ctx := t.Context()
 	spec := r.spec(inc, j, cke.StartNew)
@@ -304,7 +305,8 @@ func TestMachine_LifeOfAMember(t *testing.T) {
 	if n.Problem != nil || n.EngineVersion == "" || len(n.Volumes) != 1 || n.Volumes[0].Join != j.ID {
 		t.Fatalf("observed: %+v", n)
 	}
-	if c, ok := n.Of(j.ID); !ok || c.State != cke.ContainerRunning || c.StartedAt.IsZero() || c.Cluster != "demo" {
+	if c, ok := n.Of(j.ID); !ok || c.State != cke.ContainerRunning || c.StartedAt.IsZero() || c.Cluster != "demo" || !strings.HasPrefix(c.ImageID, "sha256:") ||
+		c.CPUs != 1.5 || c.Memory != 1<<30 {
 		t.Fatalf("observed container: %+v", c)
 	}
 	e, _ := o.Etcd.Endpoint(j.ID)

@@ -21,7 +21,8 @@ const (
 	// lets HangAfter pass then counts as hanging: calls on it are cut short. A mere shortage of CPU must not look so.
 	CallPatience = 2 * time.Second
 	HangAfter    = 3 * time.Second
-	// StoppedWait is how long an observation waits for members when it has just seen a member's container stopped.
+	// StoppedWait is how long an observation waits for members when it sees a member's container stopped that was not
+	// before.
 	StoppedWait = 30 * time.Millisecond
 	// LookLimit bounds one look at a node's engine, DataLookLimit the part of it that looks for a member's data.
 	LookLimit     = 3 * time.Second

@@ -413,6 +413,9 @@ func TestObserve_ContainerOfInterestWakesAndOthersDoNot(t *testing.T) {
 		{"Id":"2","Names":["/old"],"Image":"quay.io/coreos/etcd:v3.5.0","State":"exited"},
 		{"Id":"3","Names":["/etcd-cke.abc"],"Image":"sha256:1234","State":"created"},
 		{"Id":"4","Names":["/x"],"Image":"y","State":"running","Labels":{"cke.cluster":"other"}}]`)
+	for _, id := range []string{"2", "3"} {
+		node.engine.answer("GET /containers/"+id+"/json", `{"Id":"`+id+`","State":{"Status":"exited"},"HostConfig":{},"Config":{}}`)
+	}
 	node.engine.answer("GET /volumes", `{"Volumes":[{"Name":"web"},{"Name":"etcd-cke.old"},{"Name":"z","Labels":{"cke.cluster":"other","cke.join":"j"}}]}`)
 	for _, event := range []string{
 		`{"Type":"container","Action":"die","Actor":{"ID":"1","Attributes":{"name":"web","image":"nginx:1"}}}`,

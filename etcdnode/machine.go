@@ -47,6 +47,16 @@ func own(ctx context.Context, s *session, j cke.Join) (engineContainer, error) {
 	return c, ours(c.Container, j)
 }
 
+// mayChange is own for what is about to be changed. The guard is asked again: this process may have been stopped while
+// the engine answered.
+func (m machine) mayChange(ctx context.Context, s *session, j cke.Join) (engineContainer, error) {
+	c, err := own(ctx, s, j)
+	if err != nil {
+		return c, err
+	}
+	return c, m.fleet.guard()
+}
+
 // EnsureContainer implements cke.Machine.
 func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error {
 	d := Describe(spec)
@@ -64,10 +74,16 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 			if c.Restart == d.Restart {
 				return nil
 			}
+			if err := m.fleet.guard(); err != nil {
+				return err
+			}
 			return s.engine.setRestart(ctx, c.ID, d.Restart)
 		case c.Running() || c.State == cke.ContainerRestarting:
 			return fmt.Errorf("it runs with another description: %w", cke.ErrConflict)
 		default:
+			if err := m.fleet.guard(); err != nil {
+				return err
+			}
 			if err := s.engine.remove(ctx, c.ID); err != nil {
 				return err
 			}
@@ -108,11 +124,13 @@ func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) err
 		return fmt.Errorf("put files into %s: %w", j.Volume, err)
 	}
 	return m.write(ctx, CopyLimit, "put files into "+j.Volume, func(ctx context.Context, s *session) error {
-		c, err := own(ctx, s, j)
+		c, err := m.mayChange(ctx, s, j)
 		if err != nil {
 			return err
 		}
+		m.fleet.looks.forget(c.Name)
 		defer m.fleet.redial(j.ClientURL())
+		defer m.fleet.looks.forget(c.Name)
 		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(archive))
 	})
 }
@@ -161,10 +179,24 @@ func parents(p string) []string {
 	return dirs
 }
 
+// Clock implements cke.Machine.
+func (m machine) Clock(ctx context.Context) (now time.Time, err error) {
+	err = m.read(ctx, EngineLimit, "ask for the time", func(ctx context.Context, s *session) error {
+		if err := s.engine.ping(ctx); err != nil {
+			return err
+		}
+		if now = s.engine.time(); now.IsZero() {
+			return errors.New("the engine does not tell the time")
+		}
+		return nil
+	})
+	return now, err
+}
+
 // StartContainer implements cke.Machine.
 func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, EngineLimit, "start container "+j.Volume, func(ctx context.Context, s *session) error {
-		c, err := own(ctx, s, j)
+		c, err := m.mayChange(ctx, s, j)
 		if err != nil || c.State == cke.ContainerRunning {
 			return err
 		}
@@ -175,7 +207,7 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 // KeepRunning implements cke.Machine.
 func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, EngineLimit, "keep container "+j.Volume+" running", func(ctx context.Context, s *session) error {
-		c, err := own(ctx, s, j)
+		c, err := m.mayChange(ctx, s, j)
 		if err != nil || c.Restart == restartAlways {
 			return err
 		}
@@ -192,42 +224,14 @@ const (
 // StopContainer implements cke.Machine. A container that is not there is stopped.
 func (m machine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
 	return m.write(ctx, grace+StopSlack, "stop container "+j.Volume, func(ctx context.Context, s *session) error {
-		c, err := own(ctx, s, j)
-		if errors.Is(err, cke.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for tries := 1; c.Restart != restartNever; tries++ {
-			err := s.engine.setRestart(ctx, c.ID, restartNever)
-			if err == nil {
-				break
-			}
-			if tries == restartTries {
-				return err
-			}
-			// An engine refuses while the container is ending by itself.
-			select {
-			case <-ctx.Done():
-				return err
-			case <-time.After(restartPause):
-			}
-			if c, err = own(ctx, s, j); err != nil {
-				return err
-			}
-		}
-		if !c.Running() && c.State != cke.ContainerRestarting {
-			return nil
-		}
-		return s.engine.stop(ctx, c.ID, grace)
+		return stopForGood(ctx, s, grace, func() (engineContainer, error) { return m.mayChange(ctx, s, j) })
 	})
 }
 
 // RemoveContainer implements cke.Machine.
 func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, EngineLimit, "remove container "+j.Volume, func(ctx context.Context, s *session) error {
-		c, err := own(ctx, s, j)
+		c, err := m.mayChange(ctx, s, j)
 		if errors.Is(err, cke.ErrNotFound) {
 			return nil
 		}

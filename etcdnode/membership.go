@@ -75,6 +75,14 @@ func (f *Fleet) MoveLeader(ctx context.Context, url, id string) error {
 	})
 }
 
+// UpdateMember implements cke.Etcd.
+func (f *Fleet) UpdateMember(ctx context.Context, url, id, peerURL string) error {
+	return f.changeMember(ctx, url, "member update", id, func(ctx context.Context, c pb.ClusterClient, id uint64) error {
+		_, err := c.MemberUpdate(ctx, &pb.MemberUpdateRequest{ID: id, PeerURLs: []string{peerURL}})
+		return err
+	})
+}
+
 func (f *Fleet) changeMember(ctx context.Context, url, what, id string, ask func(context.Context, pb.ClusterClient, uint64) error) error {
 	n, err := strconv.ParseUint(id, 16, 64)
 	if err != nil {

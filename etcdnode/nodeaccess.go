@@ -77,9 +77,13 @@ func (a *nodeAccess) observe() {
 	if a.watch.Load() != nil {
 		return
 	}
-	a.watch.Store(newWatch(a.fleet.config.Probe, a.look, func(old, new nodeFacts) {
-		if !old.sameNews(new) {
+	a.watch.Store(newWatch(a.fleet.config.Probe, a.look, func(old, new nodeFacts, late bool) {
+		news := !old.sameNews(new)
+		if news || late && new.status.Problem == nil {
 			a.fleet.wake()
+		}
+		if news {
+			a.fleet.tell()
 		}
 	}))
 }

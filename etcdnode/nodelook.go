@@ -24,13 +24,27 @@ type nodeFacts struct {
 // sameNews reports whether n tells nothing that f did not tell.
 func (f nodeFacts) sameNews(n nodeFacts) bool {
 	a, b := f.status, n.status
-	a.SeenAt, b.SeenAt = time.Time{}, time.Time{}
+	if jump := ahead(a) - ahead(b); jump.Abs() > clockNews {
+		return false
+	}
+	a.SeenAt, b.SeenAt, a.Clock, b.Clock = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	if a.Problem != nil && b.Problem != nil {
 		p := *b.Problem
 		p.Message = a.Problem.Message
 		b.Problem = &p
 	}
 	return reflect.DeepEqual(a, b)
+}
+
+// clockNews is by how much a node's clock may wander before it is told at once.
+const clockNews = time.Minute
+
+// ahead is how far a node's clock was ahead of ours; 0: nobody knows.
+func ahead(s cke.NodeStatus) time.Duration {
+	if s.Clock.IsZero() {
+		return 0
+	}
+	return s.Clock.Sub(s.SeenAt)
 }
 
 // failed is what is known of a node after a look that failed. A problem of the same kind lasts since it began.
@@ -90,6 +104,15 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 			}
 			running = running || c.Running()
 		}
+		if c.Cluster == "" {
+			c, err = inspectForeign(ctx, s, c)
+			if errors.Is(err, cke.ErrNotFound) {
+				continue // gone meanwhile
+			}
+			if err != nil && ctx.Err() != nil {
+				return facts, err
+			} // else what it is configured as stays unknown, which is no reason to doubt the node
+		}
 		facts.status.Containers = append(facts.status.Containers, c)
 	}
 	volumes, err := s.engine.volumes(ctx)
@@ -103,20 +126,21 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 		facts.status.ClientPort, facts.status.PeerPort = portsOf(ctx, a.node.Address, sc.clientPort, sc.peerPort)
 	}
 	facts.status.EngineVersion = s.engine.engineVersion()
-	facts.status.SeenAt = time.Now().UTC()
+	facts.status.SeenAt, facts.status.Clock = time.Now().UTC(), s.engine.time()
 	return facts, nil
 }
 
 func wordsKey(c cke.Container) string { return c.ID + c.FinishedAt.String() }
 
-// complete looks closer at a container of ours: dates, and, unless it runs, its exit code, last words and data. known
-// holds last words read before.
+// complete looks closer at a container of ours: dates, certificates, and, unless it runs, its exit code, last words and
+// data. known holds last words read before.
 func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known map[string]string) (cke.Container, error) {
 	e, err := s.engine.container(ctx, c.ID)
 	if err != nil {
 		return c, err
 	}
 	c = e.Container
+	c.Certificates = f.certificates(ctx, s, c)
 	if c.Running() || c.State == cke.ContainerRestarting && c.FinishedAt.IsZero() {
 		return c, nil
 	}
@@ -147,6 +171,9 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 // carriesEtcd reports whether a container belongs into an observation: ours of any cluster, one of an etcd image, or
 // one named as ours would be.
 func (sc scope) carriesEtcd(c cke.Container) bool {
+	if c.Cluster == "" && sc.ourName(c.Name) && strings.HasSuffix(c.Name, onceSuffix) {
+		return false // it runs etcd's tool, not etcd
+	}
 	return c.Cluster != "" || sc.ourName(c.Name) || etcdImage(c.Image, sc.image)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"cke"
@@ -47,54 +48,109 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	}
 	f.mu.Unlock()
 
+	asked := time.Now()
+	l := looks{scope: sc, nodes: nodes, tickets: wantAll(nodes)}
+	memberTickets := wantAll(members)
 	forNodes, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	for i, n := range sc.nodes {
+		l.statuses = append(l.statuses, f.nodeStatus(forNodes, n, nodes[i], l.tickets[i]))
+	}
 	// A look at a member ends with EndpointLimit at the latest, and then tells more than "no answer".
 	forMembers, cancel := context.WithTimeout(ctx, EndpointLimit+EndpointLimit/4)
-	defer cancel()
-	nodeTickets, memberTickets := wantAll(nodes), wantAll(members)
-	var o cke.Observation
-	for i, n := range sc.nodes {
-		o.Nodes = append(o.Nodes, f.nodeStatus(forNodes, n, nodes[i], nodeTickets[i]))
-	}
-	if f.newlyStopped(sc.joins, o.Nodes) {
-		// What is to be done about it does not depend on what the others say, and without their leader they say it late.
-		forMembers, cancel = context.WithTimeout(forMembers, StoppedWait)
+	var wg sync.WaitGroup
+	cut := false
+	wg.Go(func() {
 		defer cancel()
-	}
-	var looks []endpointFacts
+		cut = f.patience(forMembers, l, asked)
+	})
+	var facts []endpointFacts
+	inVain := false
 	for i, j := range sc.joins {
-		facts := memberFacts(forMembers, members[i], memberTickets[i])
-		facts.status.Join, facts.status.URL = j.ID, j.ClientURL()
-		looks = append(looks, facts)
+		m, answered := memberFacts(forMembers, members[i], memberTickets[i], asked)
+		m.status.Join, m.status.URL = j.ID, j.ClientURL()
+		facts = append(facts, m)
+		inVain = inVain || !answered
 	}
-	o.Etcd = etcdStatus(looks)
-	o.ObservedAt = time.Now().UTC()
+	cancel()
+	wg.Wait()
+	etcd := etcdStatus(facts, sc.clusterID)
+	etcd.Endpoints = append(etcd.Endpoints, f.strangers(ctx, etcd.Members, sc.joins)...)
+	o := cke.Observation{Nodes: l.now(), Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}
+	f.mu.Lock()
+	f.stopped = stoppedMembers(sc.joins, o.Nodes)
+	f.mu.Unlock()
 	return o
 }
 
-// newlyStopped reports whether a member's container is seen stopped that was not in the observation before.
-func (f *Fleet) newlyStopped(joins []cke.Join, nodes []cke.NodeStatus) bool {
+// looks are those at nodes in one observation.
+type looks struct {
+	scope    scope
+	nodes    []*watch[nodeFacts] // as scope.nodes; nil: there is none
+	tickets  []uint64            // of the looks that were asked for
+	statuses []cke.NodeStatus    // what they told, as far as they were waited for
+}
+
+// now returns what has been told by now, also by looks that began or ended later.
+func (l looks) now() []cke.NodeStatus {
+	all := slices.Clone(l.statuses)
+	for i, w := range l.nodes {
+		if w == nil {
+			continue
+		}
+		if facts, ended, _ := w.last(); ended >= l.tickets[i] {
+			all[i] = facts.status
+			all[i].Node = l.scope.nodes[i]
+		}
+	}
+	return all
+}
+
+// patience returns true when members need not be waited for any more: StoppedWait after they were asked, once a member's
+// container is seen stopped that was not in the observation before; false when ctx ends. What is to be done about that does not depend on
+// what the others say, and without their leader they say it late. The connection of a member that dies breaks before
+// its engine tells, so what the engines tell during the wait counts as well.
+func (f *Fleet) patience(ctx context.Context, l looks, asked time.Time) bool {
+	for {
+		f.mu.Lock()
+		news, before := f.news, f.stopped
+		f.mu.Unlock()
+		for id := range stoppedMembers(l.scope.joins, l.now()) {
+			if !before[id] {
+				return slept(ctx, StoppedWait-time.Since(asked))
+			}
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// slept returns true after d, false when ctx ends first.
+func slept(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// stoppedMembers are those whose container is seen stopped or missing, unless the engine itself restarts it.
+func stoppedMembers(joins []cke.Join, nodes []cke.NodeStatus) map[cke.JoinID]bool {
 	stopped := map[cke.JoinID]bool{}
 	for _, j := range joins {
 		i := slices.IndexFunc(nodes, func(n cke.NodeStatus) bool { return n.Node.Address == j.Node.Address })
 		if i < 0 || !nodes[i].Answered() {
 			continue
 		}
-		if c, there := nodes[i].Of(j.ID); !there || !c.Running() {
+		if c, there := nodes[i].Of(j.ID); !there || !c.Running() && c.State != cke.ContainerRestarting {
 			stopped[j.ID] = true
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before := f.stopped
-	f.stopped = stopped
-	for id := range stopped {
-		if !before[id] {
-			return true
-		}
-	}
-	return false
+	return stopped
 }
 
 func wantAll[T any](watches []*watch[T]) []uint64 {
@@ -113,7 +169,9 @@ func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts],
 		return cke.NodeStatus{Node: n, Problem: problemOf(n, unreachable(n, errClosed), time.Now().UTC())}
 	}
 	facts, _, begun := w.last()
-	if late := !begun.IsZero() && time.Since(begun) > AnswerWait; !late && w.wait(ctx.Done(), ticket) {
+	if late := !begun.IsZero() && time.Since(begun) > AnswerWait; late {
+		w.miss(ticket)
+	} else if w.wait(ctx.Done(), ticket) {
 		facts, _, _ = w.last()
 		facts.status.Node = n
 		return facts.status
@@ -144,31 +202,36 @@ func (f *Fleet) lateProblem(n cke.Node, begun time.Time) *cke.Problem {
 	return problemOf(n, unreachable(n, fmt.Errorf("not connected yet, after %s", waited)), begun)
 }
 
-// memberFacts waits for a look at a member as long as ctx lasts, and not at all for one that is known to be silent.
-func memberFacts(ctx context.Context, w *watch[endpointFacts], ticket uint64) endpointFacts {
+// memberFacts waits for a look at a member as long as ctx lasts, and not at all for one that is known to be silent. It
+// returns false when it waited in vain.
+func memberFacts(ctx context.Context, w *watch[endpointFacts], ticket uint64, asked time.Time) (facts endpointFacts, answered bool) {
 	if w == nil {
-		return endpointFacts{status: cke.EndpointStatus{Problem: errClosed.Error()}}
+		return endpointFacts{status: cke.EndpointStatus{Problem: errClosed.Error()}}, true
 	}
 	facts, looks, _ := w.last()
 	if facts.silent {
-		return facts
+		return facts, true
 	}
 	if w.wait(ctx.Done(), ticket) {
 		facts, _, _ = w.last()
-		return facts
+		return facts, true
 	}
 	if looks == 0 || facts.status.Problem == "" {
-		return endpointFacts{status: cke.EndpointStatus{Problem: said(context.DeadlineExceeded, EndpointLimit)}}
+		return endpointFacts{status: cke.EndpointStatus{Problem: said(context.DeadlineExceeded, time.Since(asked).Round(10*time.Millisecond))}}, false
 	}
-	return facts
+	return facts, false
 }
 
-// etcdStatus puts together what the members said, each for itself.
-func etcdStatus(looks []endpointFacts) cke.EtcdStatus {
+// etcdStatus puts together what the members said, each for itself. What one of another cluster says tells nothing about
+// this one. clusterID is empty while it is not known.
+func etcdStatus(looks []endpointFacts, clusterID string) cke.EtcdStatus {
 	var s cke.EtcdStatus
 	alarms := map[cke.Alarm]bool{}
 	for _, l := range looks {
 		s.Endpoints = append(s.Endpoints, l.status)
+		if clusterID != "" && l.status.ClusterID != "" && l.status.ClusterID != clusterID {
+			continue
+		}
 		s.Quorate = s.Quorate || l.status.Linearizable
 		if better(l.source, s.MembersSource) {
 			s.Members, s.MembersSource = l.members, l.source

@@ -106,13 +106,19 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 		if err != nil {
 			return err
 		}
-		if err := ownVolume(v.Volume, j); err != nil {
-			return err
+		// An engine that dies while it makes a volume may forget its labels; the name is of this membership alone.
+		if forgotten := v.Cluster == "" && v.Incarnation == "" && v.Join == ""; !forgotten {
+			if err := ownVolume(v.Volume, j); err != nil {
+				return err
+			}
 		}
 		if v.Device != "" {
 			if err := m.emptyDirectory(ctx, s, j); err != nil {
 				return fmt.Errorf("empty %s: %w", v.Device, err)
 			}
+		}
+		if err := m.fleet.guard(); err != nil {
+			return err
 		}
 		return s.engine.removeVolume(ctx, v.Name)
 	})

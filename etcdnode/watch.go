@@ -12,8 +12,9 @@ import (
 type watch[T any] struct {
 	look  func(ctx context.Context, old T, begun time.Time) T // has limits of its own
 	every time.Duration
-	// looked is called, from the watch's goroutine, after each look.
-	looked func(old, new T)
+	// looked is called, from the watch's goroutine, after each look. late: somebody waited for it in vain, and took the
+	// thing for silent.
+	looked func(old, new T, late bool)
 
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -24,10 +25,11 @@ type watch[T any] struct {
 	finished uint64    // number of the last look ended
 	begun    time.Time // of the look under way; zero: none
 	value    T         // of the last look ended
+	missed   uint64    // number of a look that somebody waited for in vain; 0: there is none
 	turn     chan struct{}
 }
 
-func newWatch[T any](every time.Duration, look func(ctx context.Context, old T, begun time.Time) T, looked func(old, new T)) *watch[T] {
+func newWatch[T any](every time.Duration, look func(ctx context.Context, old T, begun time.Time) T, looked func(old, new T, late bool)) *watch[T] {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch[T]{look: look, every: every, looked: looked, cancel: cancel,
 		ended: make(chan struct{}), wanted: make(chan struct{}, 1), turn: make(chan struct{})}
@@ -64,10 +66,14 @@ func (w *watch[T]) run(ctx context.Context) {
 		}
 		w.mu.Lock()
 		w.value, w.finished, w.begun = value, w.started, time.Time{}
+		late := w.missed > 0 && w.missed <= w.started
+		if late {
+			w.missed = 0
+		}
 		close(w.turn)
 		w.turn = make(chan struct{})
 		w.mu.Unlock()
-		w.looked(old, value)
+		w.looked(old, value, late)
 		// Not all in the same moment.
 		timer.Reset(w.every - w.every/10 + rand.N(w.every/5+1))
 	}
@@ -104,9 +110,19 @@ func (w *watch[T]) wait(deadline <-chan struct{}, ticket uint64) bool {
 		select {
 		case <-turn:
 		case <-deadline:
+			w.miss(ticket)
 			return false
 		case <-w.ended:
 			return false
 		}
+	}
+}
+
+// miss notes that the look with this number is not waited for.
+func (w *watch[T]) miss(ticket uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.finished < ticket {
+		w.missed = ticket
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestLabDaemon_StopsAtOnceInTheMiddleOfAnOperation(t *testing.T) {
-	h := newHosts(t, pool.Lab(t, 3), 3) // the store outlives the daemon and tells what it left
+	h := newHosts(t, borrow(t, 3), 3) // the store outlives the daemon and tells what it left
 	s := h.two
 	d := s.daemon("boot-1")
 	s.setKey()
@@ -45,7 +45,7 @@ func TestLabDaemon_StopsAtOnceWhile(t *testing.T) {
 		s.Logf("stopped in %s", took.Round(time.Millisecond))
 	}
 	t.Run("its store does not answer", func(t *testing.T) {
-		h := newHosts(t, pool.Lab(t, 1), 1)
+		h := newHosts(t, borrow(t, 1), 1)
 		d := h.one.daemon("boot-1")
 		h.one.found()
 		h.wire.Cut()
@@ -107,7 +107,7 @@ func TestLabDaemon_WaitsForAConfigurationAndSaysWhatIsWrongWithIt(t *testing.T) 
 }
 
 func TestLabDaemon_TakesUpACorrectedSettingOfAStoreThatItCouldNotOpen(t *testing.T) {
-	s := storyOn(t, pool.Lab(t, 1), 1)
+	s := storyOn(t, borrow(t, 1), 1)
 	store, err := rig.StartStore(t.Context(), t.TempDir())
 	s.must(err)
 	t.Cleanup(store.Stop)

@@ -45,7 +45,7 @@ func (s *story) led(host string, then time.Time) cke.Status {
 }
 
 func TestLabLeadership_PassesOnWhenALeaderFails(t *testing.T) {
-	h := newHosts(t, pool.Lab(t, 1), 1)
+	h := newHosts(t, borrow(t, 1), 1)
 	one, two := h.one, h.two
 	first := one.daemon("boot-1")
 	before := one.found()
@@ -120,7 +120,7 @@ func (s *story) keepsLeading(leader cke.Leader) {
 func TestLabLeadership_ADaemonFrozenInTheMiddleOfABootstrapDoesNoHarmWhenItGoesOn(t *testing.T) {
 	for _, step := range []string{"prepare", "start", "record-formed"} {
 		t.Run(step, func(t *testing.T) {
-			h := newHosts(t, pool.Lab(t, 3), 3)
+			h := newHosts(t, borrow(t, 3), 3)
 			one, two := h.one, h.two
 			first := one.daemon("boot-1")
 			one.set(one.spec())

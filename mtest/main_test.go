@@ -29,11 +29,12 @@ func run(m *testing.M) int {
 	if testing.Short() {
 		return m.Run()
 	}
+	os.Setenv("AWS_EC2_METADATA_DISABLED", "true") // it is not on this machine
 	dir, err := os.MkdirTemp("", "cke-mtest-")
 	if err == nil {
 		bin = dir
 		defer os.RemoveAll(dir)
-		err = rig.Build(context.Background(), dir)
+		err = rig.Build(context.Background(), dir, rig.BuildArgs()...)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -35,7 +35,14 @@ type story struct {
 // newStory borrows n nodes and makes a management host for a cluster on them. Nothing is started.
 func newStory(t *testing.T, n int) *story {
 	t.Helper()
-	return storyOn(t, pool.Lab(t, n), n)
+	return storyOn(t, borrow(t, n), n)
+}
+
+// borrow borrows nodes for a story that is told beside others: most of the time each of them waits for something.
+func borrow(t *testing.T, n int) *lab.Lab {
+	t.Helper()
+	t.Parallel()
+	return pool.Lab(t, n)
 }
 
 // storyOn makes a management host for a cluster on the first n nodes of a lab.
@@ -100,6 +107,9 @@ func (s *story) launch(name string, args ...string) *rig.Daemon {
 func (s *story) watch(name string, d *rig.Daemon) {
 	s.Cleanup(func() {
 		d.Kill()
+		if err := d.Races(); err != nil {
+			s.Error(err)
+		}
 		if s.Failed() {
 			s.Logf("the log of %s:\n%s", name, d.LogText())
 		}

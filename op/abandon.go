@@ -121,6 +121,13 @@ func isForming(id cke.Identity) error {
 	return nil
 }
 
+func isFormed(id cke.Identity) error {
+	if id.Incarnation == nil || id.Incarnation.State != cke.Formed {
+		return fmt.Errorf("the cluster is not formed: %w", cke.ErrConflict)
+	}
+	return nil
+}
+
 func wasAbandoned(j cke.Join) func(cke.Identity) error {
 	return func(id cke.Identity) error {
 		if !id.Incarnation.WasAbandoned(j.Incarnation) {

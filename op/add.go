@@ -17,9 +17,9 @@ const (
 	ChangeLimit = 20 * time.Second
 	// CatchUpLimit bounds the wait for a learner to receive the database; then the next round looks again.
 	CatchUpLimit = 5 * time.Minute
-	// publishPatience is how long a learner that holds the database may stay silent before it is started anew. etcd
-	// loses a learner's announcement of itself when it arrives with the snapshot, and repeats it only after 7 s.
-	publishPatience = 150 * time.Millisecond
+	// telling is the size in bytes from which a database file shows by itself that the learner has received it: an
+	// empty one has some tens of kilobytes.
+	telling = 1 << 20
 )
 
 // AddMember adds a member on a node as a learner: record the join, add the learner, prepare, start, wait until it has
@@ -67,11 +67,9 @@ func (a AddMember) join(ctx context.Context, e Env) (cke.Join, cke.Identity, err
 	if id.Incarnation == nil || id.Incarnation.State != cke.Formed {
 		return cke.Join{}, id, fmt.Errorf("the cluster is not formed: %w", cke.ErrConflict)
 	}
-	for _, j := range id.Joins {
-		if j.Node.Address == a.Node.Address {
-			j.Node = a.Node
-			return j, id, nil
-		}
+	if j, there := id.On(a.Node); there {
+		j.Node = a.Node
+		return j, id, nil
 	}
 	return cke.Join{}, id, fmt.Errorf("no membership is recorded on %s: %w", a.Node.Name(), cke.ErrNotFound)
 }
@@ -85,6 +83,9 @@ func (a AddMember) recordJoin(ctx context.Context, e Env) error {
 	case err == nil:
 		return fmt.Errorf("%s has membership %s: %w", a.Node.Name(), j.ID, cke.ErrConflict)
 	case !errors.Is(err, cke.ErrNotFound) || a.Resume != "":
+		return err
+	}
+	if err := rightClock(ctx, e, a.Node); err != nil { // prepare would refuse
 		return err
 	}
 	return e.Ledger.PutJoins(ctx, cke.NewJoin(cke.Cluster{Options: cke.Options{Etcd: a.Etcd}}, a.Node, id.Incarnation.ID))
@@ -101,6 +102,11 @@ func (a AddMember) addLearner(ctx context.Context, e Env) error {
 		return err
 	}
 	m, there := list.of(j)
+	if there && j.MemberID == "" && (!m.Learner || m.Name != "") {
+		// What was added for this membership is a learner that was never started. Started empty under the id of another
+		// one it would take part without what that one agreed to.
+		return fmt.Errorf("member %s at %s is not that of membership %s: %w", m.ID, j.PeerURL(), j.ID, cke.ErrConflict)
+	}
 	if !there {
 		if !j.StartedAt.IsZero() {
 			return fmt.Errorf("the member of %s was removed by somebody: %w", a.Node.Name(), cke.ErrConflict)
@@ -154,22 +160,11 @@ func (a AddMember) prepare(ctx context.Context, e Env) error {
 	if !j.StartedAt.IsZero() {
 		return nil // from then on it is started on what it wrote, or not at all
 	}
-	m := e.Machines.Machine(a.Node)
 	spec, err := a.spec(ctx, e, j)
 	if err != nil {
 		return err
 	}
-	if err := m.EnsureVolume(ctx, spec); err != nil {
-		return err
-	}
-	if err := m.EnsureContainer(ctx, spec); err != nil {
-		return err
-	}
-	files, err := e.Authority.MemberFiles(ctx, j)
-	if err != nil {
-		return err
-	}
-	return m.PutFiles(ctx, j, files)
+	return prepareMember(ctx, e, spec)
 }
 
 // start starts the learner for the first time, or again on what it wrote: one that forgot what it had received would
@@ -179,24 +174,33 @@ func (a AddMember) start(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	if !j.StartedAt.IsZero() {
-		return startOnOwnData(ctx, e, j)
+	ran := !j.StartedAt.IsZero()
+	if !ran {
+		list, _, err := readList(ctx, e)
+		if err != nil {
+			return err
+		}
+		m, _ := list.of(j)
+		ran = m.Name != "" // somebody else has started it
+		if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { j.StartedAt = e.Now().UTC() }); err != nil {
+			return err
+		}
 	}
-	if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { j.StartedAt = e.Now().UTC() }); err != nil {
-		return err
+	if ran {
+		return startOnOwnData(ctx, e, j)
 	}
 	return e.Machines.Machine(a.Node).StartContainer(ctx, j)
 }
 
 // receive waits until the learner holds the database, then makes its container anew with the arguments of
-// StartOwnData, which also makes it announce itself at once.
+// StartOwnData. That also makes it announce itself at once: etcd loses a learner's announcement of itself when it arrives
+// with the snapshot, and repeats it only after 7 s.
 func (a AddMember) receive(ctx context.Context, e Env) error {
 	j, id, err := a.join(ctx, e)
 	if err != nil {
 		return err
 	}
 	m := e.Machines.Machine(a.Node)
-	var enough time.Time // since when it holds the database
 	for {
 		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() {
 			break
@@ -208,11 +212,7 @@ func (a AddMember) receive(ctx context.Context, e Env) error {
 		if err != nil {
 			return err
 		}
-		if !has {
-			enough = time.Time{}
-		} else if enough.IsZero() {
-			enough = e.Now()
-		} else if e.Now().Sub(enough) >= publishPatience {
+		if has {
 			break
 		}
 		if err := e.Pause(ctx, 5*lookEvery); err != nil {
@@ -239,12 +239,16 @@ func (a AddMember) hasDatabase(ctx context.Context, e Env, m cke.Machine, j cke.
 	if err != nil {
 		return false, err
 	}
-	if member, there := list.of(j); !there || member.Name == "" {
-		return false, nil // it has not spoken to the leader yet
+	member, there := list.of(j)
+	if !there {
+		return false, nil
 	}
 	size, err := m.DataSize(ctx, j)
 	if err != nil {
 		return false, err
+	}
+	if member.Name == "" && size < telling {
+		return false, nil // it has not spoken to the leader yet, and any database is as large
 	}
 	source := e.Etcd.Endpoint(ctx, list.via)
 	return source.Healthy() && size >= source.DBSizeInUse*9/10, nil

@@ -20,10 +20,12 @@ const (
 // minute; what an older one left somewhere is told as a leftover.
 const keepPrevious = 1000
 
-// Bootstrap founds the cluster on its control-plane nodes, or resumes a founding that a crash interrupted.
+// Bootstrap founds the cluster on its control-plane nodes, or resumes a founding that a crash interrupted after its start
+// was recorded.
 //
 // Nothing on any node changes before the incarnation is stored. Everything is prepared on every node before
-// the first start. No client is served before the incarnation is formed.
+// the first start, by one daemon that had every call answered: so nothing that makes a founder able to start can land
+// after that, and one that lost its disk stays without certificates. No client is served before the incarnation is formed.
 type Bootstrap struct {
 	// Spec is the wanted cluster, with defaults; its control-plane nodes are the founders of a new incarnation.
 	Spec cke.Cluster
@@ -52,20 +54,12 @@ func (b Bootstrap) Stages() []Stage {
 	prepare := onEach(b.Founders, "prepare", 0, b.prepare)
 	start := onEach(b.Founders, "start", 0, b.start)
 	stages := []Stage{
-		append(images, Step{Name: "certificate-authorities", Run: func(ctx context.Context, e Env) error {
-			return e.Authority.Ensure(ctx)
-		}}),
+		append(images, authorities()),
 		{{Name: "record-incarnation", Run: b.recordIncarnation}},
 		prepare,
 		{{Name: "record-start", Run: b.recordStart}},
 	}
-	// The lowest peer URL listens before the others start: etcd asks every peer in turn, with a second each, while
-	// they listen and do not serve.
-	first := min(1, len(start))
-	stages = append(stages, start[:first])
-	if first < len(start) {
-		stages = append(stages, start[first:])
-	}
+	stages = append(stages, lowestFirst(start)...)
 	return append(stages,
 		onEach(b.Founders, "serve", ServeLimit, b.serve),
 		onEach(b.Founders, "keep-running", 0, b.keepRunning),
@@ -84,7 +78,7 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 		return err
 	}
 	if inc := id.Incarnation; inc != nil && inc.State != cke.Abandoned {
-		if b.Resume && inc.State == cke.Forming {
+		if b.Resume && inc.State == cke.Forming && id.Started() {
 			return nil
 		}
 		return fmt.Errorf("the cluster has incarnation %s (%s): %w", inc.ID, inc.State, cke.ErrConflict)
@@ -103,10 +97,8 @@ func forming(ctx context.Context, e Env, n cke.Node) (cke.Incarnation, cke.Join,
 	if err := isForming(id); err != nil {
 		return cke.Incarnation{}, cke.Join{}, err
 	}
-	for _, j := range id.Joins {
-		if j.Node.Address == n.Address {
-			return *id.Incarnation, j, nil
-		}
+	if j, there := id.On(n); there {
+		return *id.Incarnation, j, nil
 	}
 	return cke.Incarnation{}, cke.Join{}, fmt.Errorf("%s is no founder: %w", n.Name(), cke.ErrConflict)
 }
@@ -138,20 +130,10 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 		return foundAgain(ctx, m, j, c)
 	case !j.StartedAt.IsZero() && !there:
 		return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("container %s on %s is gone", j.Volume, j.Node.Name()), Err: cke.ErrDataMissing}
-	case !j.StartedAt.IsZero(): // its volume is there, since its container is
-	default:
-		if err := m.EnsureVolume(ctx, spec); err != nil {
-			return err
-		}
+	case !j.StartedAt.IsZero(): // all was prepared before that was recorded
+		return nil
 	}
-	if err := m.EnsureContainer(ctx, spec); err != nil {
-		return err
-	}
-	files, err := e.Authority.MemberFiles(ctx, j)
-	if err != nil {
-		return err
-	}
-	return m.PutFiles(ctx, j, files)
+	return prepareMember(ctx, e, spec)
 }
 
 // foundAgain refuses to start a founder that ran a second time, unless what it wrote is there. A founder that forgot what

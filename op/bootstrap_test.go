@@ -36,6 +36,7 @@ func TestBootstrap_FoundsOneCluster(t *testing.T) {
 	})
 }
 
+// Requirements A1, N2, N15: all is prepared before anything starts.
 func TestBootstrap_RecordsWhoTheClusterIsBeforeItTouchesANode(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
@@ -79,7 +80,7 @@ func TestBootstrap_RefusesASecondLife(t *testing.T) {
 }
 
 func TestBootstrap_ResumesWithTheSameIdentity(t *testing.T) {
-	for _, step := range []string{"prepare", "record-start", "start", "serve", "keep-running", "record-formed"} {
+	for _, step := range []string{"start", "serve", "keep-running", "record-formed"} {
 		inWorld(t, 3, func(w *world) {
 			w.runUntil(w.bootstrap(false), step)
 			before := w.Store().Identity().Incarnation
@@ -90,6 +91,33 @@ func TestBootstrap_ResumesWithTheSameIdentity(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What another daemon asked of a node before the start was recorded may still land. Nothing that it made is ever started.
+func TestBootstrap_IsNotResumedBeforeItsStart(t *testing.T) {
+	for _, step := range []string{"prepare", "record-start"} {
+		inWorld(t, 3, func(w *world) {
+			w.runUntil(w.bootstrap(false), step)
+			if _, err := w.run(w.bootstrap(true)); !errors.Is(err, cke.ErrConflict) {
+				t.Errorf("cut at %s: %v", step, err)
+			}
+			if id := w.Store().Identity(); id.Started() || id.Incarnation.State != cke.Forming {
+				t.Errorf("cut at %s: %+v", step, id)
+			}
+		})
+	}
+}
+
+// Once the start is recorded nothing is made and nothing uploaded for it any more.
+func TestBootstrap_PreparesNothingAfterItsStart(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.runUntil(w.bootstrap(false), "start")
+		before := w.calls("node.PutFiles") + w.calls("node.EnsureContainer")
+		w.mustRun(w.bootstrap(true))
+		if after := w.calls("node.PutFiles") + w.calls("node.EnsureContainer"); before == 0 || after != before {
+			t.Errorf("%d, then %d", before, after)
+		}
+	})
 }
 
 // A founder that ran and lost its log would take part under the same id without what it agreed to, and nobody would

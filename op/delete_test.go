@@ -12,6 +12,7 @@ import (
 func TestDeleteCluster_StopsAllAndKeepsVolumes(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
+		w.Store().RequestDelete()
 		if r, err := w.run(op.DeleteCluster{Joins: w.joins()}); r.State != cke.RecordCompleted || err != nil && !errors.Is(err, cke.ErrNotFound) {
 			t.Fatalf("%v %+v", err, r) // its own record has gone to the archive
 		}

@@ -16,7 +16,13 @@ type memberList struct {
 	members []cke.Member
 }
 
-// readList reads the member list through the first member that answers, and refuses one of another cluster.
+// OtherID names the finding that a member answers with another cluster id than the one on record.
+func OtherID(j cke.Join, clusterID string) string {
+	return fmt.Sprintf("%s %s %s", cke.FreezeClusterID, j.ID, clusterID)
+}
+
+// readList reads the member list through the first member that answers, and refuses one of another cluster. One that a
+// person knows to be of another cluster is passed over.
 func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
@@ -33,6 +39,10 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 		clusterID, members, err := e.Etcd.Members(ctx, j.ClientURL())
 		if err != nil {
 			failed = append(failed, err)
+			continue
+		}
+		if clusterID != id.Incarnation.ClusterID && slices.Contains(id.Freeze.Tolerated(), OtherID(j, clusterID)) {
+			failed = append(failed, fmt.Errorf("%s answers with cluster id %s", j.Node.Name(), clusterID))
 			continue
 		}
 		if clusterID != id.Incarnation.ClusterID {
@@ -71,23 +81,33 @@ func (l memberList) voters() int {
 	return n
 }
 
-// gate asks for the arithmetic again, on a fresh list and with fresh health: the healthy voters apart from one must be
-// at least the quorum of the voters there will be.
-func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without string, voters int) error {
+// healthy counts the voters apart from one that serve, with fresh looks.
+func (l memberList) healthy(ctx context.Context, e Env, id cke.Identity, without string) int {
 	healthy := 0
 	for _, m := range l.members {
 		if m.Learner || m.ID == without {
 			continue
 		}
-		i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.MemberID == m.ID })
-		if i < 0 {
+		url, known := "", false
+		if i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.MemberID == m.ID }); i >= 0 {
+			url, known = id.Joins[i].ClientURL(), true
+		} else if m.Name != "" {
+			url, known = cke.StrangerURL(m, id.Joins)
+		}
+		if !known {
 			continue
 		}
-		if s := e.Etcd.Endpoint(ctx, id.Joins[i].ClientURL()); s.Healthy() && s.Linearizable {
+		if s := e.Etcd.Endpoint(ctx, url); s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID {
 			healthy++
 		}
 	}
-	if need := cke.Quorum(voters); healthy < need {
+	return healthy
+}
+
+// gate asks for the arithmetic again, on a fresh list and with fresh health: the healthy voters apart from one must be
+// at least the quorum of the voters there will be.
+func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without string, voters int) error {
+	if healthy, need := l.healthy(ctx, e, id, without), cke.Quorum(voters); healthy < need {
 		return &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true,
 			Facts: []string{fmt.Sprintf("after  %d voters, %d healthy; %d needed", voters, healthy, need)}}
 	}

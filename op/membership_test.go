@@ -1,9 +1,12 @@
 package op_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -56,6 +59,7 @@ func (w *world) members() []cke.Member {
 	return members
 }
 
+// Requirements A7, A12, A13, C10: added first, started then, promoted last.
 func TestAddMember_AddsALearnerAndPromotionMakesItAVoter(t *testing.T) {
 	inGrowing(t, 3, func(w *world, last cke.Node) {
 		w.mustRun(w.add(last))
@@ -72,6 +76,68 @@ func TestAddMember_AddsALearnerAndPromotionMakesItAVoter(t *testing.T) {
 	})
 }
 
+// Requirements A8, I9, N3, N4: the arguments fit the present member list, or etcd ends.
+// A learner whose announcement was lost with the snapshot repeats it after 7 s; its database tells sooner that it is there.
+func TestAddMember_StartsALearnerAnewWhoseAnnouncementWasLost(t *testing.T) {
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		began := time.Now()
+		_, err := op.Run(w.daemon.Context(), op.Env{
+			Cluster: "demo", Machines: bulky{w.daemon.Machines()}, Etcd: unheard{w.daemon.Etcd(), w}, Authority: w.daemon.Authority(),
+			Ledger: w.daemon.Term(), Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler),
+		}, w.daemon.Term(), cke.Record{}, w.add(last))
+		if took := time.Since(began); err != nil || took > 2*time.Second {
+			t.Errorf("added after %s: %v", took, err)
+		}
+	})
+}
+
+// bulk is the size of databases in bytes.
+const bulk = 200 << 20
+
+// bulky are machines with large databases.
+type bulky struct{ cke.Machines }
+
+func (b bulky) Machine(n cke.Node) cke.Machine { return bulkyMachine{b.Machines.Machine(n)} }
+
+type bulkyMachine struct{ cke.Machine }
+
+func (bulkyMachine) DataSize(context.Context, cke.Join) (int64, error) { return bulk, nil }
+
+// unheard is an etcd of which the learner's announcement is lost until it is started for the second time.
+type unheard struct {
+	cke.Etcd
+	w *world
+}
+
+func (u unheard) lost() bool {
+	starts := 0
+	for _, s := range u.w.trace {
+		if strings.Contains(s, "StartContainer on n4") {
+			starts++
+		}
+	}
+	return starts < 2
+}
+
+func (u unheard) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	s := u.Etcd.Endpoint(ctx, url)
+	if s.DBSizeInUse = bulk; s.Learner && u.lost() {
+		return cke.EndpointStatus{URL: url, Problem: "connection refused"}
+	}
+	return s
+}
+
+func (u unheard) Members(ctx context.Context, url string) (string, []cke.Member, error) {
+	id, members, err := u.Etcd.Members(ctx, url)
+	for i := range members {
+		if members[i].Learner && u.lost() {
+			members[i].Name = ""
+		}
+	}
+	return id, members, err
+}
+
+// Requirements A8, I9, N3, N4: the arguments fit the present member list, or etcd ends.
 func TestAddMember_ResumesFromEveryStep(t *testing.T) {
 	for _, step := range []string{"record-join", "add-learner", "prepare", "start", "receive-data", "serve"} {
 		inGrowing(t, 3, func(w *world, last cke.Node) {
@@ -103,6 +169,7 @@ func TestAddMember_RefusesALearnerThatForgot(t *testing.T) {
 	}
 }
 
+// Requirements C7, C8: quorum arithmetic right before the effect.
 func TestRemoveMember_AsksForTheArithmeticAgain(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
@@ -119,6 +186,7 @@ func TestRemoveMember_AsksForTheArithmeticAgain(t *testing.T) {
 	})
 }
 
+// Requirements A9, A14, I6, I19, N12, C12: member removed, then stopped; its storage is kept.
 func TestRemoveMember_EndsTheMembershipAndKeepsTheVolume(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
@@ -128,7 +196,7 @@ func TestRemoveMember_EndsTheMembershipAndKeepsTheVolume(t *testing.T) {
 		if id := w.Store().Identity(); len(id.Joins) != 2 || len(id.Ended) != 1 || id.Ended[0].EndedAt.IsZero() {
 			t.Errorf("%+v", id)
 		}
-		if c, v := w.Node("n1").Look(); len(v) != 1 || len(c) > 0 && c[0].Running() {
+		if c, v := w.Node("n1").Look(); len(v) != 1 || len(c) != 0 { // nothing is left that could be started
 			t.Errorf("%v %v", c, v)
 		}
 		if !w.Write("n2", "more") {
@@ -156,4 +224,71 @@ func TestRestartMember_AsksForTheArithmeticAgain(t *testing.T) {
 			t.Errorf("recorded: %v", got)
 		}
 	})
+}
+
+// etcd 3.7 cannot read what members of 3.5 wrote into the log about themselves: a snapshot has to stand behind that.
+func TestRestartMember_MakesTheMemberWriteASnapshotBeforeAMinorThatCannotReadOldLogs(t *testing.T) {
+	const plain = "image n3, move-leader n3, stop n3, start n3, serve n3"
+	const twice = "image n3, move-leader n3, stop n3, snapshot n3, serve n3, move-leader n3, stop n3, start n3, serve n3"
+	for _, tt := range []struct{ from, to, steps string }{
+		{"3.5.35", "3.6.16", plain},
+		{"3.6.15", "3.6.16", plain},
+		{"3.6.16", "3.7.3", twice},
+		{"3.7.2", "3.7.3", plain},
+	} {
+		inWorld(t, 3, func(w *world) {
+			founding := w.bootstrap(false)
+			founding.Spec.Options.Etcd.Version = tt.from
+			founding.Spec.Options.Etcd.ExtraArgs = []string{"--snapshot-count=5000"}
+			w.mustRun(founding)
+			next := w.joins()[2].Etcd
+			next.Version = tt.to
+			o := op.RestartMember{Join: w.joins()[2], Etcd: next}
+			if tt.steps == twice { // also when the daemon dies between
+				w.runUntil(o, "serve")
+				if got := w.joins()[2].Etcd; got.Version != tt.from {
+					t.Errorf("it is on record as %s before it runs that", got.Version)
+				}
+			}
+			if got := steps(w.mustRun(o)); got != tt.steps {
+				t.Errorf("from %s to %s: %s", tt.from, tt.to, got)
+			}
+			if got := w.joins()[2].Etcd; got.Version != tt.to || len(got.ExtraArgs) != 1 {
+				t.Errorf("on record: %+v", got)
+			}
+		})
+	}
+}
+
+// What a life before left is kept, with its container, where it holds data; one that holds none could join as whoever is
+// added at its address.
+func TestStopStray_RemovesWhatCouldStartWithoutData(t *testing.T) {
+	for _, empty := range []bool{false, true} {
+		inWorld(t, 1, func(w *world) {
+			w.mustRun(w.bootstrap(false))
+			former := w.joins()[0]
+			former.ID, former.Incarnation, former.Volume, former.ClientPort, former.PeerPort = "former", "before", "etcd-cke.former", 12379, 12380
+			m := w.daemon.Machines().Machine(former.Node)
+			spec := cke.MemberSpec{Cluster: "demo", Join: former, Mode: cke.StartNew, Token: "another", Peers: []cke.Peer{{Name: former.Member, URL: former.PeerURL()}}}
+			ctx := w.daemon.Context()
+			files, err := w.daemon.Authority().MemberFiles(ctx, former)
+			if err := errors.Join(err, m.EnsureVolume(ctx, spec), m.EnsureContainer(ctx, spec), m.PutFiles(ctx, former, files)); err != nil {
+				t.Fatal(err)
+			}
+			if !empty {
+				if err := m.StartContainer(ctx, former); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.mustRun(op.StopStray{Join: former})
+			containers, volumes := w.Node("n1").Look()
+			want := 2
+			if empty {
+				want = 1
+			}
+			if len(containers) != want || len(volumes) != 2 {
+				t.Errorf("empty %v: %+v\n%+v", empty, containers, volumes)
+			}
+		})
+	}
 }

@@ -46,10 +46,18 @@ type Env struct {
 	Etcd      cke.Etcd
 	Authority cke.Authority
 	Ledger    cke.Ledger
-	Now       func() time.Time
+	// Backups are those of the cluster; nil: none are taken.
+	Backups cke.Backups
+	// Snapshots are what restores go on from; nil: nothing can be restored.
+	Snapshots cke.Snapshots
+	// Leader is in whose name the steps run.
+	Leader cke.Leader
+	Now    func() time.Time
 	// Pause waits between two looks at something that is about to happen; it returns early with ctx's error.
 	Pause func(ctx context.Context, d time.Duration) error
 	Log   *slog.Logger
 	// Progress tells how far a long step has come; set by Run for each step.
 	Progress func(text string)
+	// Stored puts a backup that a step has made into the record; set by Run for each step.
+	Stored func(cke.StoredBackup)
 }

@@ -62,8 +62,10 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 			return nil
 		}
 		leader, err := leaderOf(ctx, e, id)
-		if err != nil {
-			return err
+		if err != nil { // a stranger may lead: then what the member says that the list was read through
+			if leader = e.Etcd.Endpoint(ctx, list.via); !leader.Linearizable {
+				return err
+			}
 		}
 		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && Lag(s, leader) < MaxLag {
 			good++
@@ -88,7 +90,7 @@ func leaderOf(ctx context.Context, e Env, id cke.Identity) (cke.EndpointStatus, 
 }
 
 func (p PromoteMember) promote(ctx context.Context, e Env) error {
-	list, _, err := readList(ctx, e)
+	list, id, err := readList(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,11 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 		return fmt.Errorf("%s is not in the member list: %w", p.Join.Node.Name(), cke.ErrConflict)
 	case !m.Learner:
 		return nil
+	}
+	if j, _ := id.Join(p.Join.ID); j.StartedAt.IsZero() { // somebody else has started it; from now on its data counts
+		if err := putJoin(ctx, e, p.Join.ID, func(j *cke.Join) { j.StartedAt = e.Now().UTC() }); err != nil {
+			return err
+		}
 	}
 	return e.Etcd.Promote(ctx, list.via, m.ID)
 }

@@ -8,7 +8,7 @@ import (
 	"cke"
 )
 
-// RemoveMember takes a member out of the list, ends its membership, and stops its container where the node answers.
+// RemoveMember takes a member out of the list, ends its membership, and removes its container where the node answers.
 // Its volume is kept. It works when the member's machine is gone.
 type RemoveMember struct {
 	// Member is the entry to remove.
@@ -18,6 +18,8 @@ type RemoveMember struct {
 	// Silent tells that the node does not answer: its container is not stopped. etcd there ends by itself once it
 	// hears that it was removed.
 	Silent bool
+	// Volumes says how long the volume is kept.
+	Volumes cke.VolumePolicies
 }
 
 var _ Operation = RemoveMember{}
@@ -48,7 +50,7 @@ func (r RemoveMember) Stages() []Stage {
 	if r.Join == nil {
 		return stages
 	}
-	return append(stages, EndMembership{Join: *r.Join, Silent: r.Silent}.Stages()...)
+	return append(stages, EndMembership{Join: *r.Join, Silent: r.Silent, Volumes: r.Volumes}.Stages()...)
 }
 
 // moveLeader moves leadership away from the member if it leads.
@@ -56,12 +58,23 @@ func (r RemoveMember) moveLeader(ctx context.Context, e Env) error {
 	if r.Join == nil {
 		return nil
 	}
+	if r.Silent {
+		return moveLeaderOf(ctx, e, *r.Join, e.Etcd.Endpoint(ctx, r.Join.ClientURL()))
+	}
 	return moveLeaderFrom(ctx, e, *r.Join)
 }
 
 // moveLeaderFrom makes another healthy voter lead if the join's member does.
 func moveLeaderFrom(ctx context.Context, e Env, j cke.Join) error {
 	s := e.Etcd.Endpoint(ctx, j.ClientURL())
+	if s.Problem != "" && e.Pause(ctx, lookEvery) == nil {
+		s = e.Etcd.Endpoint(ctx, j.ClientURL()) // one answer that is lost does not make a leader stop with its leadership
+	}
+	return moveLeaderOf(ctx, e, j, s)
+}
+
+// moveLeaderOf is moveLeaderFrom for a member that has said how it stands.
+func moveLeaderOf(ctx context.Context, e Env, j cke.Join, s cke.EndpointStatus) error {
 	if !s.Healthy() || s.LeaderID == "" || s.LeaderID != s.MemberID {
 		return nil
 	}
@@ -69,20 +82,41 @@ func moveLeaderFrom(ctx context.Context, e Env, j cke.Join) error {
 	if err != nil {
 		return err
 	}
-	var best cke.EndpointStatus
-	for _, other := range id.Joins {
-		if other.ID == j.ID {
+	best := successor(ctx, e, id, j.ID)
+	if best == "" {
+		return nobodyElse(ctx, e, id, j)
+	}
+	return e.Etcd.MoveLeader(ctx, j.ClientURL(), best)
+}
+
+// nobodyElse fails unless every other member says that it cannot lead. A leader of several voters has some that follow
+// it: where none answers, answers were lost, and without its move its stop would cost an election.
+func nobodyElse(ctx context.Context, e Env, id cke.Identity, leader cke.Join) error {
+	for _, j := range id.Joins {
+		if j.ID == leader.ID || j.StartedAt.IsZero() {
 			continue
 		}
-		o := e.Etcd.Endpoint(ctx, other.ClientURL())
-		if o.Healthy() && o.Linearizable && !o.Learner && o.RaftApplied >= best.RaftApplied {
-			best = o
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Problem != "" || s.Linearizable && !s.Learner {
+			return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s leads, and no member answers that could lead instead", leader.Node.Name()),
+				Facts: []string{j.Node.Name() + ": " + s.Problem}, Unchanged: true, Err: cke.ErrNotReady}
 		}
 	}
-	if best.MemberID == "" {
-		return nil // the only voter, or the only healthy one: there is nobody to move it to
+	return nil
+}
+
+// successor is the member id of the healthy voter that has come furthest, of all memberships but one; empty: none.
+func successor(ctx context.Context, e Env, id cke.Identity, except cke.JoinID) string {
+	var best cke.EndpointStatus
+	for _, j := range id.Joins {
+		if j.ID == except {
+			continue
+		}
+		s := e.Etcd.Endpoint(ctx, j.ClientURL())
+		if s.Healthy() && s.Linearizable && !s.Learner && s.RaftApplied >= best.RaftApplied {
+			best = s
+		}
 	}
-	return e.Etcd.MoveLeader(ctx, j.ClientURL(), best.MemberID)
+	return best.MemberID
 }
 
 // remove asks for the arithmetic once more and removes the entry, unless it is gone already.
@@ -120,11 +154,12 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 	return nil
 }
 
-// EndMembership ends a membership whose member is no longer in the list, and stops its container. The volume is kept.
+// EndMembership ends a membership whose member is no longer in the list, and removes its container. The volume is kept.
 type EndMembership struct {
 	Join cke.Join
-	// Silent is as in RemoveMember.
-	Silent bool
+	// Silent and Volumes are as in RemoveMember.
+	Silent  bool
+	Volumes cke.VolumePolicies
 }
 
 var _ Operation = EndMembership{}
@@ -141,7 +176,7 @@ func (m EndMembership) Stages() []Stage {
 	if m.Silent {
 		return []Stage{record}
 	}
-	return []Stage{record, {stopStep(m.Join)}}
+	return []Stage{record, {retireStep(m.Join)}}
 }
 
 func (m EndMembership) record(ctx context.Context, e Env) error {
@@ -157,10 +192,12 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 		return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 	}
 	j.EndedAt = e.Now().UTC()
+	j.KeepUntil = m.Volumes.KeepUntil(j.EndedAt)
 	return e.Ledger.PutJoins(ctx, j)
 }
 
-// StopStray stops a container of this cluster that is no member. Its volume and the container are kept.
+// StopStray stops a container of this cluster that is no member, and removes it, unless it is of another life and holds
+// data. Its volume is kept.
 type StopStray struct{ Join cke.Join }
 
 var _ Operation = StopStray{}
@@ -173,7 +210,7 @@ func (s StopStray) Targets() []string { return []string{s.Join.Node.Name()} }
 
 // Stages implements Operation.
 func (s StopStray) Stages() []Stage {
-	stop := stopStep(s.Join)
+	stop := retireStep(s.Join)
 	run := stop.Run
 	stop.Run = func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)

@@ -14,7 +14,7 @@ import (
 
 // Journal keeps records. Its writes are fenced like the Ledger's.
 type Journal interface {
-	// AppendRecord stores a new record and returns it with its id.
+	// AppendRecord stores a new record and returns it with its id. ErrConflict: it names a task that was taken back.
 	AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error)
 	// PutRecord stores a changed record.
 	PutRecord(ctx context.Context, r cke.Record) error
@@ -132,6 +132,11 @@ func (r *run) step(ctx context.Context, index int, s Step) error {
 			}
 		}
 	}
+	env.Stored = func(b cke.StoredBackup) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.record.Backup = &b
+	}
 	err := attempt(ctx, env, s)
 	r.mu.Lock()
 	now := r.env.Now()
@@ -201,7 +206,7 @@ func (r *run) end(ctx context.Context, err error) {
 			r.record.Error = why.Error() + ": " + r.record.Error
 		}
 	default:
-		r.record.State, r.record.Error, r.record.Code = cke.RecordFailed, err.Error(), cke.CodeOf(err)
+		r.record.State, r.record.Error, r.record.Code, r.record.Refusal = cke.RecordFailed, err.Error(), cke.CodeOf(err), cke.RefusalOf(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -49,8 +50,9 @@ func (s StartMembers) Stages() []Stage {
 }
 
 // startOnOwnData starts the member of a join, and refuses unless its volume holds a write-ahead log. A container
-// that still carries the arguments of its first start is made anew with those of StartOwnData.
-func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
+// that still carries the arguments of its first start is made anew with those of StartOwnData. Further arguments go before
+// those on record, and hold until the member is started again.
+func startOnOwnData(ctx context.Context, e Env, wanted cke.Join, args ...string) error {
 	identity, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
@@ -60,6 +62,7 @@ func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 		return fmt.Errorf("join %s is no membership of a formed cluster: %w", wanted.ID, cke.ErrConflict)
 	}
 	j.Node = wanted.Node
+	j.Etcd.ExtraArgs = slices.Concat(j.Etcd.ExtraArgs, args) // of an argument that is given twice etcd takes the last
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
 	if err == nil && c.Running() {
@@ -75,6 +78,17 @@ func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 	if err := m.EnsureContainer(ctx, spec); err != nil {
 		return dataGone(j, err)
 	}
+	if err := needData(ctx, m, j); err != nil {
+		return err
+	}
+	if err := m.KeepRunning(ctx, j); err != nil { // stopping it ended the engine's own restarts
+		return err
+	}
+	return m.StartContainer(ctx, j)
+}
+
+// needData refuses unless the volume of the join's container holds a write-ahead log.
+func needData(ctx context.Context, m cke.Machine, j cke.Join) error {
 	data, err := m.Data(ctx, j)
 	if err != nil {
 		return fmt.Errorf("look for data: %w", err)
@@ -82,7 +96,7 @@ func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 	if data != cke.DataPresent {
 		return dataGone(j, cke.ErrDataMissing)
 	}
-	return m.StartContainer(ctx, j)
+	return nil
 }
 
 func dataGone(j cke.Join, err error) error {

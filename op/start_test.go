@@ -17,8 +17,8 @@ func TestStartMembers_StartsAllOnTheirOwnData(t *testing.T) {
 			t.Fatal("not written")
 		}
 		before := w.Store().Identity()
-		for _, j := range w.joins() {
-			stop(w, j)
+		for _, n := range w.Nodes() {
+			n.StopByHand()
 		}
 		if got := w.states(); got != "n1 exited, n2 exited, n3 exited" {
 			t.Fatal(got)

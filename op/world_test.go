@@ -139,6 +139,16 @@ func (w *world) happened(text string) int {
 	return i
 }
 
+// calls is how often something with this text in it happened.
+func (w *world) calls(text string) (n int) {
+	for _, s := range w.trace {
+		if strings.Contains(s, text) {
+			n++
+		}
+	}
+	return n
+}
+
 func (w *world) last(text string) int {
 	last := -1
 	for i, s := range w.trace {

@@ -72,6 +72,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// Requirement N15: cke reaches etcd with certificates of the same authorities.
 func TestEtcd_ServesCkeWithItsCertificates(t *testing.T) {
 	a, _, _ := newAuthority()
 	endpoint := startEtcd(t, a)

@@ -89,6 +89,7 @@ func person(t *testing.T, a *pki.Authority) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool}
 }
 
+// Requirements N15, D13: peers, clients and cke itself show certificates.
 func TestHandshake_WhoIsLetIn(t *testing.T) {
 	a, _, _ := newAuthority()
 	other := pki.New(newMemory(), "prod", newClock().Now) // another cluster of the same name

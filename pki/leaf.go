@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,7 +12,7 @@ import (
 	"time"
 )
 
-// leaf is a certificate with its key.
+// leaf is a certificate with its key; that is nil where it was made before.
 type leaf struct {
 	cert    *x509.Certificate
 	key     *ecdsa.PrivateKey
@@ -26,9 +27,11 @@ type request struct {
 	usage      []x509.ExtKeyUsage
 	dnsNames   []string
 	addresses  []net.IP
+	// key is signed instead of a fresh one; nil: a fresh one.
+	key crypto.PublicKey
 }
 
-// issue signs a fresh key. The certificate ends no later than the CA does.
+// issue signs a fresh key, or the one given. The certificate ends no later than the CA does.
 func (a *Authority) issue(c *ca, r request) (*leaf, error) {
 	now := a.now()
 	switch {
@@ -37,9 +40,16 @@ func (a *Authority) issue(c *ca, r request) (*leaf, error) {
 	case !now.Before(c.cert.NotAfter):
 		return nil, a.unusable(c.name, fmt.Sprintf("ended at %s; this host's clock says %s", stamp(c.cert.NotAfter), stamp(now)), nil)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("generate key: %w", err)
+	l := &leaf{}
+	if r.key == nil {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("generate key: %w", err)
+		}
+		if l.keyPEM, err = encodeKey(key); err != nil {
+			return nil, err
+		}
+		l.key, r.key = key, key.Public()
 	}
 	serial, err := newSerial()
 	if err != nil {
@@ -53,19 +63,15 @@ func (a *Authority) issue(c *ca, r request) (*leaf, error) {
 		KeyUsage:     x509.KeyUsageDigitalSignature, ExtKeyUsage: r.usage, BasicConstraintsValid: true,
 		DNSNames: r.dnsNames, IPAddresses: r.addresses,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, c.cert, key.Public(), c.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, c.cert, r.key, c.key)
 	if err != nil {
 		return nil, fmt.Errorf("sign with the %s CA of %s: %w", c.name, a.cluster, err)
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
+	if l.cert, err = x509.ParseCertificate(der); err != nil {
 		return nil, fmt.Errorf("read what the %s CA of %s signed: %w", c.name, a.cluster, err)
 	}
-	keyPEM, err := encodeKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return &leaf{cert: cert, key: key, certPEM: encodePEM(certBlock, der), keyPEM: keyPEM}, nil
+	l.certPEM = encodePEM(certBlock, der)
+	return l, nil
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,8 +1,13 @@
 package pki
 
 import (
+	"bytes"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/netip"
@@ -18,20 +23,33 @@ var (
 
 // Paths within a member's volume of what MemberFiles returns.
 const (
-	PeerCAFile   = "pki/peer-ca.crt"
-	PeerCertFile = "pki/peer.crt"
-	PeerKeyFile  = "pki/peer.key"
-
-	// ClientCAFile holds every CA that the client port trusts.
-	ClientCAFile = "pki/client-ca.crt"
-
-	ServerCertFile = "pki/server.crt"
-	ServerKeyFile  = "pki/server.key"
-	ServerCAFile   = "pki/server-ca.crt"
+	PeerCAFile     = cke.PeerCAFile
+	PeerCertFile   = cke.PeerCertFile
+	PeerKeyFile    = cke.PeerKeyFile
+	ClientCAFile   = cke.ClientCAFile
+	ServerCertFile = cke.ServerCertFile
+	ServerKeyFile  = cke.ServerKeyFile
+	ServerCAFile   = cke.ServerCAFile
 )
 
 // MemberFiles implements cke.Authority. Keys are fresh with every call and have mode 0600, certificates 0644.
 func (a *Authority) MemberFiles(ctx context.Context, j cke.Join) ([]cke.File, error) {
+	return a.memberFiles(ctx, j, nil)
+}
+
+// RenewMember implements cke.Authority. What is the same already is left out.
+func (a *Authority) RenewMember(ctx context.Context, j cke.Join, have []cke.File) ([]cke.File, error) {
+	byPath := map[string][]byte{}
+	for _, f := range have {
+		byPath[f.Path] = f.Data
+	}
+	files, err := a.memberFiles(ctx, j, byPath)
+	return slices.DeleteFunc(files, func(f cke.File) bool { return f.Data == nil || bytes.Equal(byPath[f.Path], f.Data) }), err
+}
+
+// memberFiles issues certificates for the keys in have, and for fresh ones where it has none that can be read. A key
+// that is kept has no data.
+func (a *Authority) memberFiles(ctx context.Context, j cke.Join, have map[string][]byte) ([]cke.File, error) {
 	names, addresses, err := altNames(j)
 	if err != nil {
 		return nil, fmt.Errorf("issue certificates for %s of %s: %w", j.Node.Name(), a.cluster, err)
@@ -40,17 +58,20 @@ func (a *Authority) MemberFiles(ctx context.Context, j cke.Join) ([]cke.File, er
 	if err != nil {
 		return nil, err
 	}
-	r := request{
-		commonName: a.cluster + " " + j.Node.Name(), life: leafLife, dnsNames: names, addresses: addresses,
-		// A member is server and client to its peers. It is its own client too: the gateway for HTTP and JSON dials the
-		// member itself with the server's certificate. Source: etcd-io/etcd #9785.
-		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	issue := func(c *ca, key string) (*leaf, error) {
+		return a.issue(c, request{
+			commonName: a.cluster + " " + j.Node.Name(), life: leafLife, dnsNames: names, addresses: addresses,
+			// A member is server and client to its peers. It is its own client too: the gateway for HTTP and JSON dials the
+			// member itself with the server's certificate. Source: etcd-io/etcd #9785.
+			usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+			key:   publicKey(have[key]),
+		})
 	}
-	peer, err := a.issue(cas.peer, r)
+	peer, err := issue(cas.peer, PeerKeyFile)
 	if err != nil {
 		return nil, err
 	}
-	server, err := a.issue(cas.server, r)
+	server, err := issue(cas.server, ServerKeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +87,22 @@ func (a *Authority) MemberFiles(ctx context.Context, j cke.Join) ([]cke.File, er
 		{Path: ServerKeyFile, Mode: 0o600, Data: server.keyPEM},
 		{Path: ServerCAFile, Mode: 0o644, Data: cas.server.pem},
 	}, nil
+}
+
+// publicKey is that of a member's key; nil: it is none of those that are issued here.
+func publicKey(keyPEM []byte) crypto.PublicKey {
+	block, rest := pem.Decode(keyPEM)
+	if block == nil || block.Type != keyBlock || len(bytes.TrimSpace(rest)) > 0 {
+		return nil
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	if key, ok := parsed.(*ecdsa.PrivateKey); ok && key.Curve == elliptic.P256() {
+		return key.Public()
+	}
+	return nil
 }
 
 // altNames are the names and addresses that a member is reached by. Other members check that its connections come

@@ -11,7 +11,7 @@ import (
 
 // bootstrapCluster: the cluster never had a life that served anybody, and every declared control-plane node has
 // proved that it holds nothing.
-func bootstrapCluster(in Input) (Decision, bool) {
+func bootstrapCluster(in *Input) (Decision, bool) {
 	if inc := in.Identity.Incarnation; inc != nil && inc.State != cke.Abandoned {
 		return Decision{}, false
 	}
@@ -27,7 +27,7 @@ func bootstrapCluster(in Input) (Decision, bool) {
 }
 
 // bootstrapGate returns what keeps the cluster from being founded, node by node. A node that does not answer may hold data.
-func bootstrapGate(in Input) []cke.Problem {
+func bootstrapGate(in *Input) []cke.Problem {
 	var blockers []cke.Problem
 	for _, n := range in.Spec.ControlPlane() {
 		s := in.node(n)
@@ -43,7 +43,7 @@ func bootstrapGate(in Input) []cke.Problem {
 
 // leftovers names volumes and containers that may hold etcd data of this cluster or of somebody else. What belongs
 // to another cluster of cke's is no obstacle; what an abandoned life left is cleaned up by another rule.
-func leftovers(in Input, s cke.NodeStatus) []cke.Problem {
+func leftovers(in *Input, s cke.NodeStatus) []cke.Problem {
 	name, base := s.Node.Name(), in.Spec.Options.Etcd.VolumeName
 	var found []cke.Problem
 	for _, c := range s.Containers {
@@ -70,7 +70,7 @@ func leftovers(in Input, s cke.NodeStatus) []cke.Problem {
 	return found
 }
 
-func takenPorts(in Input, s cke.NodeStatus) []cke.Problem {
+func takenPorts(in *Input, s cke.NodeStatus) []cke.Problem {
 	o := in.Spec.Options.Etcd
 	var found []cke.Problem
 	taken := func(what string, port int) cke.Problem {
@@ -92,18 +92,18 @@ func takenPorts(in Input, s cke.NodeStatus) []cke.Problem {
 	return found
 }
 
-// formingCluster: a founding began and did not end. It is resumed with the same identity, or abandoned where that
-// cannot lead to the founders' cluster any more. No client has been served, so nothing can be lost either way.
-func formingCluster(in Input) (Decision, bool) {
+// formingCluster: a founding began and did not end. Once its start is on record it is resumed with the same identity, or
+// abandoned where that cannot lead to the founders' cluster any more; before, it is begun anew. No client has been served,
+// so nothing can be lost either way.
+func formingCluster(in *Input) (Decision, bool) {
 	inc := in.Identity.Incarnation
 	if inc == nil || inc.State != cke.Forming {
 		return Decision{}, false
 	}
 	var reachable []cke.Join
 	var silent, gone []cke.Problem
-	started := false
+	started := in.Identity.Started()
 	for _, j := range in.Identity.Joins {
-		started = started || !j.StartedAt.IsZero()
 		n := in.node(j.Node)
 		if !n.Answered() {
 			silent = append(silent, *n.Problem)
@@ -124,6 +124,8 @@ func formingCluster(in Input) (Decision, bool) {
 		reason = "nothing was started yet and a founder does not answer: " + list(silent)
 	case !started && failedFounding(in):
 		reason = "nothing was started yet and the founding failed"
+	case !started: // what its daemon asked of the nodes may still land, and make a founder able to start
+		reason = "nothing was started yet and the founding was cut off"
 	case silent != nil:
 		wayOut := ""
 		if len(silent) < cke.Quorum(len(in.Identity.Joins)) {
@@ -176,7 +178,7 @@ func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 }
 
 // sameFounders reports whether the founders are the declared control-plane nodes with the declared options.
-func sameFounders(in Input) bool {
+func sameFounders(in *Input) bool {
 	declared := foundersOf(in.Spec)
 	joins := slices.Clone(in.Identity.Joins)
 	slices.SortFunc(joins, func(a, b cke.Join) int { return strings.Compare(a.PeerURL(), b.PeerURL()) })
@@ -185,7 +187,7 @@ func sameFounders(in Input) bool {
 	})
 }
 
-func failedFounding(in Input) bool {
+func failedFounding(in *Input) bool {
 	for _, resume := range []bool{false, true} {
 		if _, failed := in.Failures[FailureKey(op.Bootstrap{Founders: foundersOf(in.Spec), Resume: resume})]; failed {
 			return true
@@ -196,7 +198,7 @@ func failedFounding(in Input) bool {
 
 // foundersOf returns the declared control-plane nodes, sorted by peer URL.
 func foundersOf(c cke.Cluster) []cke.Node {
-	nodes := c.ControlPlane()
+	nodes := slices.Clone(c.ControlPlane())
 	slices.SortFunc(nodes, func(a, b cke.Node) int {
 		return strings.Compare(c.Options.Etcd.PeerURL(a), c.Options.Etcd.PeerURL(b))
 	})

@@ -86,8 +86,8 @@ func TestDecide_ResumesOrAbandonsAFounding(t *testing.T) {
 	edited := func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=1"} }
 	before, begun := forming(3, false), forming(3, true)
 	check(t, []row{
-		{"nothing started", forming(3, false), before.bootstrap(true), "resumed with the same identity", nil},
-		{"nothing made yet", forming(3, false).wiped(1, 2, 3), before.bootstrap(true), "resumed", nil},
+		{"nothing started", forming(3, false), abandon(before, 1, 2, 3), "nothing was started yet and the founding was cut off", nil},
+		{"nothing made yet", forming(3, false).wiped(1, 2, 3), abandon(before, 1, 2, 3), "nothing was started yet and the founding was cut off", nil},
 		{"all started", forming(3, true), begun.bootstrap(true), "resumed", nil},
 		{"one ended with its data", forming(3, true).stopped(2), begun.bootstrap(true), "resumed", nil},
 		{"one never ran", forming(3, true).with(func(s *scene) {

@@ -11,23 +11,23 @@ import (
 )
 
 // paused: a person asked that nothing be changed. Observation goes on.
-func paused(in Input) (Decision, bool) {
-	if !in.Hold.Active(in.Seen.ObservedAt) {
+func paused(in *Input) (Decision, bool) {
+	if !in.Requests.Hold.Active(in.Seen.ObservedAt) {
 		return Decision{}, false
 	}
-	d := Decision{Reason: "paused: " + in.Hold.Reason}
-	if in.Hold.By != "" {
-		d.Reason = fmt.Sprintf("paused by %s: %s", in.Hold.By, in.Hold.Reason)
+	d := Decision{Reason: "paused: " + in.Requests.Hold.Reason}
+	if in.Requests.Hold.By != "" {
+		d.Reason = fmt.Sprintf("paused by %s: %s", in.Requests.Hold.By, in.Requests.Hold.Reason)
 	}
-	if !in.Hold.Until.IsZero() {
-		d.Again = in.Hold.Until.Sub(in.Seen.ObservedAt)
+	if !in.Requests.Hold.Until.IsZero() {
+		d.Again = in.Requests.Hold.Until.Sub(in.Seen.ObservedAt)
 	}
 	return d, true
 }
 
 // withConsent holds an operation back that the file's policy does not allow now. What was begun is finished: a learner
 // that is half added would keep every other change waiting.
-func withConsent(in Input, d Decision) Decision {
+func withConsent(in *Input, d Decision) Decision {
 	if d.Operation == nil {
 		return d
 	}
@@ -42,12 +42,15 @@ func withConsent(in Input, d Decision) Decision {
 }
 
 // noConsent is why changes wait, and for how long at the least; "" when they need not.
-func noConsent(in Input) (why string, again time.Duration) {
-	released := in.Applied >= in.Generation && in.Generation > 0
+func noConsent(in *Input) (why string, again time.Duration) {
+	released := in.Requests.Applied >= in.Generation && in.Generation > 0
 	switch p := in.Spec.Policies; {
 	case p.Reconcile == cke.ReconcileManual && !released:
 		return fmt.Sprintf("revision %d is applied when a person says `ckecli cluster apply` (reconcile: manual)", in.Generation), 0
 	case p.Reconcile == cke.ReconcileWindow && !released:
+		if why := clocksIn(in.Seen).why(); why != "" {
+			return "whether a maintenance window is open is not known: " + why, 0
+		}
 		open, next := windowAt(p.Window, in.Seen.ObservedAt)
 		if open {
 			return "", 0

@@ -21,6 +21,7 @@ func grown(change func(*scene)) *scene {
 	})
 }
 
+// Requirement D6: applied when told, in a window, or at once.
 func TestDecide_ChangesAsThePolicyAllows(t *testing.T) {
 	window := cke.Window{Schedule: "30 11 * * *", Duration: cke.Duration(time.Hour), TimeZone: "UTC"}
 	for name, row := range map[string]struct {
@@ -30,16 +31,16 @@ func TestDecide_ChangesAsThePolicyAllows(t *testing.T) {
 	}{
 		"auto":                        {func(s *scene) {}, true, "n4 is a control-plane node"},
 		"manual":                      {func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }, false, "ckecli cluster apply"},
-		"manual, another one applied": {func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual; s.Applied = 6 }, false, "revision 7"},
-		"manual, applied":             {func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual; s.Applied = 7 }, true, "n4"},
+		"manual, another one applied": {func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual; s.Requests.Applied = 6 }, false, "revision 7"},
+		"manual, applied":             {func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual; s.Requests.Applied = 7 }, true, "n4"},
 		"in the window":               {func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileWindow; s.Spec.Policies.Window = window }, true, "n4"},
 		"before the window": {func(s *scene) {
 			s.Spec.Policies.Reconcile, s.Spec.Policies.Window = cke.ReconcileWindow, window
-			s.Seen.ObservedAt = noon.Add(-31 * time.Minute)
+			s.at(-31 * time.Minute)
 		}, false, "begins at 2026-05-01T11:30:00Z"},
 		"after the window": {func(s *scene) {
 			s.Spec.Policies.Reconcile, s.Spec.Policies.Window = cke.ReconcileWindow, window
-			s.Seen.ObservedAt = noon.Add(31 * time.Minute)
+			s.at(31 * time.Minute)
 		}, false, "begins at 2026-05-02T11:30:00Z"},
 		"a window elsewhere": {func(s *scene) {
 			s.Spec.Policies.Reconcile, s.Spec.Policies.Window = cke.ReconcileWindow, window
@@ -49,8 +50,8 @@ func TestDecide_ChangesAsThePolicyAllows(t *testing.T) {
 			s.Spec.Policies.Reconcile, s.Spec.Policies.Window = cke.ReconcileWindow, window
 			s.Spec.Policies.Window.TimeZone = "Mars/Base"
 		}, false, "not understood"},
-		"paused":      {func(s *scene) { s.Hold = &cke.Hold{Reason: "disk swap", By: "ann@boot-1"} }, false, "paused by ann@boot-1: disk swap"},
-		"pause ended": {func(s *scene) { s.Hold = &cke.Hold{Reason: "x", Until: noon.Add(-time.Second)} }, true, "n4"},
+		"paused":      {func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "disk swap", By: "ann@boot-1"} }, false, "paused by ann@boot-1: disk swap"},
+		"pause ended": {func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "x", Until: noon.Add(-time.Second)} }, true, "n4"},
 	} {
 		d := server.Decide(grown(row.change).Input)
 		if (d.Operation != nil) != row.acts || !strings.Contains(d.Reason, row.reason) || d.Converged {
@@ -65,7 +66,7 @@ func TestDecide_StartsStoppedMembersWhateverThePolicy(t *testing.T) {
 	if d := server.Decide(s.Input); d.Operation == nil || d.Operation.Name() != (op.StartMembers{}).Name() {
 		t.Errorf("%v %s", d.Operation, d.Reason)
 	}
-	s.Hold = &cke.Hold{Reason: "hands off"}
+	s.Requests.Hold = &cke.Hold{Reason: "hands off"}
 	if d := server.Decide(s.Input); d.Operation != nil {
 		t.Errorf("paused, and yet %v", d.Operation)
 	}

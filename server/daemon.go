@@ -34,10 +34,14 @@ type Daemon struct {
 	Store Store
 	// Connect gives access to a cluster's nodes for one term, with the authority that issues its certificates.
 	Connect func(cluster string, t Term) (Nodes, cke.Authority, error)
-	Probe   time.Duration
-	Now     func() time.Time
-	Log     *slog.Logger
-	Metrics *Metrics
+	// Backups takes the backups of a cluster for one term, with the authority that lets it in; nil: none are taken.
+	Backups func(cluster string, t Term, a cke.Authority) (Backups, error)
+	// Snapshots are what restores of a cluster go on from, for one term; nil: nothing can be restored.
+	Snapshots func(cluster string, t Term, nodes Nodes) (cke.Snapshots, error)
+	Probe     time.Duration
+	Now       func() time.Time
+	Log       *slog.Logger
+	Metrics   *Metrics
 }
 
 // electionRetry is the pause after a campaign or a term that ended with an error.
@@ -122,8 +126,21 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	defer nodes.Close()
 	loop := &Loop{
 		Term: t, Observer: nodes,
-		Env:   op.Env{Cluster: cluster, Machines: nodes, Etcd: nodes, Authority: authority, Ledger: t, Now: d.Now, Pause: sleep, Log: log},
+		Env:   op.Env{Cluster: cluster, Machines: nodes, Etcd: nodes, Authority: authority, Ledger: t, Leader: t.Leader(), Now: d.Now, Pause: sleep, Log: log},
 		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics,
+	}
+	if d.Backups != nil {
+		b, err := d.Backups(cluster, t, authority)
+		if err != nil {
+			return fmt.Errorf("backups: %w", err)
+		}
+		defer d.keep(ctx, b)()
+		loop.Backups, loop.Env.Backups = b, b
+	}
+	if d.Snapshots != nil {
+		if loop.Env.Snapshots, err = d.Snapshots(cluster, t, nodes); err != nil {
+			return fmt.Errorf("snapshots: %w", err)
+		}
 	}
 	return loop.Run(ctx)
 }

@@ -38,6 +38,12 @@ type country struct {
 // govern starts a daemon for clusters that all serve.
 func govern(t *testing.T, f func(c *country), clusters ...string) {
 	t.Helper()
+	governWith(t, func(*server.Daemon) {}, f, clusters...)
+}
+
+// governWith is govern with a daemon that was changed before it starts.
+func governWith(t *testing.T, change func(*server.Daemon), f func(c *country), clusters ...string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &country{t: t, names: make(chan []string), stages: map[string]*stage{}, registry: prometheus.NewRegistry(), ended: make(chan struct{})}
 		for _, name := range clusters {
@@ -47,6 +53,7 @@ func govern(t *testing.T, f func(c *country), clusters ...string) {
 		c.stop = cancel
 		d := &server.Daemon{Store: c, Connect: c.reach, Probe: probe, Now: time.Now, Metrics: server.NewMetrics(c.registry),
 			Log: slog.New(slog.NewTextHandler(c, nil))}
+		change(d)
 		go func() {
 			defer close(c.ended)
 			if err := d.Run(ctx); !errors.Is(err, context.Canceled) && err != nil {
@@ -164,6 +171,7 @@ func (c *country) terms(names ...string) string {
 	return strings.Join(all, ", ")
 }
 
+// Requirements I2, D15: many clusters, one loop each.
 func TestDaemon_LeadsEveryClusterThatIsDeclared(t *testing.T) {
 	govern(t, func(c *country) {
 		for _, name := range []string{"one", "two"} {

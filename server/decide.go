@@ -18,14 +18,17 @@ type Input struct {
 	Deleting   bool
 	Identity   cke.Identity
 	Seen       cke.Observation
-	// Hold is a person's wish that nothing be changed; nil: there is none.
-	Hold *cke.Hold
-	// Applied is the revision that a person released for reconcile: manual or outside the window.
-	Applied int64
+	// Requests is what people ask for.
+	Requests cke.Requests
+	// Backup is how the backups stand; nil: none are taken, or nothing is known yet.
+	Backup *cke.BackupStatus
 	// Before is the status that was told last; times of transition are read from it.
 	Before cke.Status
 	// Failures are the operations that failed since they last succeeded, keyed by FailureKey.
 	Failures map[string]Failure
+
+	// ignoreCertificates: none is renewed.
+	ignoreCertificates bool
 }
 
 // Decision is what to do now: one operation or none, and always why.
@@ -38,29 +41,37 @@ type Decision struct {
 	Blockers []cke.Problem
 	// Frozen is why nothing may be changed until a person decides; nil otherwise.
 	Frozen *cke.Problem
-	// Converged: all that the spec wants is so.
+	// Converged: all that the spec wants is so. An operation may look after it all the same.
 	Converged bool
+	// Task is the id of the task that the operation is for; empty: nobody asked.
+	Task string
+	// Part: the task goes on after the operation, however that ends.
+	Part bool
 	// Again is how long to wait before looking again at the latest; zero: no need beyond the usual probe.
 	Again time.Duration
 }
 
 // Decide chooses exactly one operation, or none, by the first rule that matches. It is pure: no input but in, no
 // clock but in.Seen.ObservedAt, and it always gives a reason.
-func Decide(in Input) Decision {
+func Decide(in Input) Decision { return untilLeasesEnd(&in, withBackup(&in, decide(&in))) }
+
+func decide(in *Input) Decision {
 	var held *Decision
 	for _, rule := range rules {
 		d, matched := rule.decide(in)
 		if !matched {
 			continue
 		}
+		d.Operation = pinVolumes(in, d.Operation)
 		wanted := d.Operation != nil
+		d = withClock(in, d)
 		if rule.voluntary {
 			d = withConsent(in, d)
 		}
-		d = backOff(in, d)
+		d = backOff(in, d, rule.patience)
 		if wanted && d.Operation == nil && (rule.yields || rule.voluntary) {
-			d = d.beside(held)
-			held = &d
+			before := d.beside(held) // a variable of its own: d stays off the heap
+			held = &before
 			continue
 		}
 		return d.beside(held)
@@ -88,48 +99,65 @@ func (d Decision) beside(held *Decision) Decision {
 // the case is not given.
 type rule struct {
 	name   string
-	decide func(Input) (Decision, bool)
+	decide func(*Input) (Decision, bool)
 	// yields: the rules below are asked while the operation is held back, since it is not what they depend on.
 	yields bool
 	// voluntary: the cluster serves as well without the change; the file's policy says when it may be made.
 	voluntary bool
+	// patience is the least pause after a failure; zero: that of every operation.
+	patience time.Duration
 }
 
 // rules in the order in which they are asked. Reasons for the order: docs/strategy.md.
 var rules = [...]rule{
 	{name: "delete", decide: deleteCluster},
+	{name: "restore asked", decide: restoreAsked},
 	{name: "frozen", decide: frozen},
 	{name: "paused", decide: paused},
+	{name: "restoring", decide: restoring},
 	{name: "forming", decide: formingCluster},
+	{name: "hibernated", decide: hibernated},
+	{name: "renew certificates that do not hold", decide: brokenCertificates, yields: true},
 	{name: "start stopped members", decide: startStopped, yields: true},
+	{name: "look in full", decide: lookInFull},
 	{name: "no quorum", decide: withoutQuorum},
 	{name: "clean up abandoned lives", decide: cleanUp, yields: true},
 	{name: "bootstrap", decide: bootstrapCluster},
 	{name: "member list unknown", decide: listUnknown},
+	{name: "asked", decide: asked, yields: true},
 	{name: "ended membership", decide: endedMembership},
-	{name: "remove strangers", decide: strangers, voluntary: true},
+	{name: "remove unhealthy strangers", decide: unhealthyStrangers, voluntary: true},
+	{name: "change of address", decide: changeAddress, voluntary: true},
 	{name: "remove unhealthy members of undeclared nodes", decide: removeUnhealthy, voluntary: true},
 	{name: "promote", decide: promote},
 	{name: "replace lost data", decide: replaceLost},
 	{name: "stop strays", decide: strays, yields: true},
+	{name: "renew certificates", decide: renewCertificates, yields: true, patience: renewAgain},
+	{name: "withdraw stuck learners", decide: stuckLearner},
 	{name: "finish adding", decide: finishAdding},
 	{name: "drift", decide: drift, voluntary: true},
+	{name: "database full", decide: fullDatabase, yields: true},
 	{name: "add members", decide: addMember, voluntary: true},
+	{name: "remove healthy strangers", decide: healthyStrangers, voluntary: true},
 	{name: "remove healthy members of undeclared nodes", decide: removeHealthy, voluntary: true},
 	{name: "catching up", decide: catchingUp},
 	{name: "wait for members", decide: waitForMembers},
+	{name: "finding is over", decide: findingOver, yields: true},
+	{name: "compare data", decide: compareDue, yields: true, patience: compareAgain},
+	{name: "defragment", decide: fragmented, voluntary: true, patience: defragmentAgain},
+	{name: "remove old volumes", decide: expiredVolumes, yields: true, patience: purgeAgain},
 }
 
 // deleteCluster: a person asked for it. It needs every member's node, since a member that goes on running would be
 // a cluster that nobody knows of. An abandoned life is none: too few of its founders are left to have a quorum.
-func deleteCluster(in Input) (Decision, bool) {
+func deleteCluster(in *Input) (Decision, bool) {
 	if !in.Deleting {
 		return Decision{}, false
 	}
 	inc := in.Identity.Incarnation
 	var joins []cke.Join
 	var blockers []cke.Problem
-	for _, j := range in.Identity.Joins {
+	for _, j := range in.Identity.MayRun() {
 		switch n := in.node(j.Node); {
 		case n.Answered():
 			joins = append(joins, in.reached(j))
@@ -143,37 +171,8 @@ func deleteCluster(in Input) (Decision, bool) {
 	return Decision{Operation: op.DeleteCluster{Joins: joins}, Reason: "deletion was asked for; volumes are kept"}, true
 }
 
-// frozen: two clusters under one name, or data that etcd itself calls corrupt.
-func frozen(in Input) (Decision, bool) {
-	if !in.formed() {
-		return Decision{}, false
-	}
-	inc := in.Identity.Incarnation
-	for _, e := range in.Seen.Etcd.Endpoints {
-		if e.ClusterID == "" || e.ClusterID == inc.ClusterID {
-			continue
-		}
-		j, _ := in.Identity.Join(e.Join)
-		return freeze(cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
-			Message: fmt.Sprintf("the member at %s answers with cluster id %s, on record is %s", e.URL, e.ClusterID, inc.ClusterID),
-			Remedy:  "find out which data is right; keep both data directories"}), true
-	}
-	for _, a := range in.Seen.Etcd.Alarms {
-		if a.Kind == "CORRUPT" {
-			return freeze(cke.Problem{Code: cke.CodeSplitBrain,
-				Message: fmt.Sprintf("etcd raised the alarm CORRUPT for member %s", a.MemberID),
-				Remedy:  "compare the members' data before anything is changed"}), true
-		}
-	}
-	return Decision{}, false
-}
-
-func freeze(p cke.Problem) Decision {
-	return Decision{Frozen: &p, Blockers: []cke.Problem{p}, Reason: "frozen: " + p.Message}
-}
-
 // cleanUp: a node carries something of a life of this cluster that was abandoned before it served anybody.
-func cleanUp(in Input) (Decision, bool) {
+func cleanUp(in *Input) (Decision, bool) {
 	inc := in.Identity.Incarnation
 	var left []cke.Join
 	for _, n := range in.Seen.Nodes {
@@ -192,6 +191,12 @@ func cleanUp(in Input) (Decision, bool) {
 		}
 		for _, v := range n.Volumes {
 			add(v.Cluster, v.Incarnation, v.Name, v.Join)
+			for _, j := range in.Identity.Joins {
+				// An engine that dies while it makes a volume may forget its labels. The name is of this founder alone.
+				if v.Cluster == "" && v.Name == j.Volume && n.Node.Address == j.Node.Address {
+					add(in.Spec.Name, j.Incarnation, v.Name, j.ID)
+				}
+			}
 		}
 	}
 	if left == nil {
@@ -220,16 +225,11 @@ const (
 
 // backOff holds an operation back that failed a short time ago. The pause doubles with each failure up to lastRetry
 // and is spread by ±20 %, by cluster and count, so that many clusters do not retry at one moment.
-func backOff(in Input, d Decision) Decision {
+func backOff(in *Input, d Decision, patience time.Duration) Decision {
 	if d.Operation == nil {
 		return d
 	}
-	f, failed := in.Failures[FailureKey(d.Operation)]
-	if !failed {
-		return d
-	}
-	pause := retryAfter(in.Spec.Name, f.Count)
-	wait := min(pause, pause-in.Seen.ObservedAt.Sub(f.At)) // a clock may be set back
+	f, wait := holdBack(in, d.Operation, patience)
 	if wait <= 0 {
 		return d
 	}
@@ -237,7 +237,22 @@ func backOff(in Input, d Decision) Decision {
 		Reason:   fmt.Sprintf("%s failed %s and is tried again in %s: %s", d.Operation.Name(), times(f.Count), wait.Round(100*time.Millisecond), f.Error),
 		Blockers: f.Problems,
 		Again:    wait,
+		Frozen:   d.Frozen, Converged: d.Converged,
 	}
+}
+
+// holdBack is how long an operation waits after it failed.
+func holdBack(in *Input, o op.Operation, patience time.Duration) (Failure, time.Duration) {
+	f, failed := in.Failures[FailureKey(o)]
+	if !failed {
+		return f, 0
+	}
+	pause := max(retryAfter(in.Spec.Name, f.Count), patience)
+	since := in.Seen.ObservedAt.Sub(f.At)
+	if wasSetBack(since) { // it would be held back for as long as that
+		return f, 0
+	}
+	return f, min(pause, pause-since)
 }
 
 func retryAfter(cluster string, count int) time.Duration {
@@ -257,7 +272,7 @@ func times(n int) string {
 }
 
 // node returns what was seen of a machine; a machine that was not looked at is a problem of its own.
-func (in Input) node(n cke.Node) cke.NodeStatus {
+func (in *Input) node(n cke.Node) cke.NodeStatus {
 	for _, s := range in.Seen.Nodes {
 		if s.Node.Address == n.Address {
 			return s
@@ -267,13 +282,13 @@ func (in Input) node(n cke.Node) cke.NodeStatus {
 }
 
 // reached is a join whose node is reached as it is declared now: SSH access may have changed since it was made.
-func (in Input) reached(j cke.Join) cke.Join {
+func (in *Input) reached(j cke.Join) cke.Join {
 	j.Node = in.node(j.Node).Node
 	return j
 }
 
 // formed reports whether the cluster has served, or may have.
-func (in Input) formed() bool {
+func (in *Input) formed() bool {
 	inc := in.Identity.Incarnation
 	return inc != nil && inc.State == cke.Formed
 }

@@ -11,11 +11,11 @@ import (
 
 // drift: a member runs with other options than declared. One is restarted at a time, followers first, the leader last;
 // the next waits until all voters are healthy again.
-func drift(in Input) (Decision, bool) {
-	for _, j := range followersFirst(in) {
+func drift(in *Input) (Decision, bool) {
+	for j := range inTurn(in) {
 		m, there := in.listed(j)
-		if _, wanted := in.declared(j); !wanted || !there {
-			continue
+		if _, wanted := in.declared(j); !wanted || !there || in.silent(j) {
+			continue // a machine that does not answer cannot restart what runs on it; others may be seen to
 		}
 		next := in.Spec.Options.Etcd
 		// A membership keeps its volume and its ports; new memberships get the declared ones.
@@ -27,11 +27,16 @@ func drift(in Input) (Decision, bool) {
 		if why := mayRun(in, next.Version); why != "" {
 			return refused(fmt.Sprintf("%s is not applied: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
 		}
+		first := firstOf(in, next.Version)
+		if err := noFreshBackup(in); first && err != nil {
+			return refused(fmt.Sprintf("%s is not applied: before another version there is to be a fresh backup, and %v", what, err),
+				cke.Problem{Code: cke.CodeStaleBackup, Message: err.Error(), Remedy: remedy(cke.CodeStaleBackup)}), true
+		}
 		if g := mayRestart(in, m); g != pass {
 			return refused(fmt.Sprintf("%s runs with other %s than declared, and restarting it waits: %s", j.Node.Name(), what, g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
 		}
-		return Decision{Operation: op.RestartMember{Join: j, Etcd: next}, Reason: fmt.Sprintf("%s runs with other %s than declared", j.Node.Name(), what)}, true
+		return Decision{Operation: op.RestartMember{Join: j, Etcd: next, Backup: first}, Reason: fmt.Sprintf("%s runs with other %s than declared", j.Node.Name(), what)}, true
 	}
 	return Decision{}, false
 }
@@ -58,7 +63,7 @@ func difference(a, b cke.EtcdOptions) string {
 
 // mayRun says why no member may run a version now; "" when one may. etcd bears one minor step up, from the floor of the
 // minor before, with every member on the same minor. Source: etcd docs, upgrade guides 3.6 and 3.7.
-func mayRun(in Input, version string) string {
+func mayRun(in *Input, version string) string {
 	want, ok := parseVersion(version)
 	if !ok {
 		return fmt.Sprintf("%q is no version", version)

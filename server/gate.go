@@ -15,7 +15,7 @@ type tally struct {
 	pending int
 }
 
-func tallyOf(in Input) tally {
+func tallyOf(in *Input) tally {
 	var t tally
 	for _, m := range in.Seen.Etcd.Members {
 		if m.Learner || m.Name == "" {
@@ -32,10 +32,17 @@ func tallyOf(in Input) tally {
 	return t
 }
 
+// ofAnother reports whether an answer comes from another cluster: it tells nothing about this one. A member that was
+// founded anew by hand may have its old id.
+func (in *Input) ofAnother(e cke.EndpointStatus) bool {
+	inc := in.Identity.Incarnation
+	return inc != nil && inc.ClusterID != "" && e.ClusterID != "" && e.ClusterID != inc.ClusterID
+}
+
 // healthyMember: the member answers local reads, a voter also linearizable ones, and reports no error.
-func healthyMember(in Input, m cke.Member) bool {
+func healthyMember(in *Input, m cke.Member) bool {
 	return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
-		return e.MemberID == m.ID && e.Healthy() && (m.Learner || e.Linearizable)
+		return e.MemberID == m.ID && e.Healthy() && (m.Learner || e.Linearizable) && !in.ofAnother(e)
 	})
 }
 
@@ -46,17 +53,14 @@ const pass gate = ""
 
 // mayRemove asks whether the member may leave the list: the healthy voters left must be at least the quorum of the list
 // after it. A healthy voter also waits until everything else is well.
-func mayRemove(in Input, m cke.Member) gate {
+func mayRemove(in *Input, m cke.Member) gate {
 	if m.Learner {
 		return pass
 	}
 	t := tallyOf(in)
-	left := t.healthy
-	if healthyMember(in, m) {
-		left--
-		if g := allWell(t, 0); g != pass {
-			return g
-		}
+	left, g := without(in, t, m)
+	if g != pass {
+		return g
 	}
 	if need := cke.Quorum(t.voters - 1); t.voters == 1 || left < need {
 		return gate(fmt.Sprintf("now %d voters, %d healthy; after %d voters, %d healthy, %d needed", t.voters, t.healthy, t.voters-1, left, need))
@@ -64,10 +68,25 @@ func mayRemove(in Input, m cke.Member) gate {
 	return pass
 }
 
+// without is how many healthy voters are left without this one. A healthy one is let go only while everything else is
+// well and no lease lasts.
+func without(in *Input, t tally, m cke.Member) (left int, g gate) {
+	if !healthyMember(in, m) {
+		return t.healthy, pass
+	}
+	if g := leaseGate(in, m); g != pass {
+		return 0, g
+	}
+	return t.healthy - 1, allWell(t, 0)
+}
+
 // mayRestart asks whether a voter may stop for a moment. One or two voters cannot be restarted without a gap, which is
 // allowed while all are healthy.
-func mayRestart(in Input, m cke.Member) gate {
+func mayRestart(in *Input, m cke.Member) gate {
 	t := tallyOf(in)
+	if g := leaseGate(in, m); g != pass {
+		return g
+	}
 	if g := allWell(t, 0); g != pass {
 		return g
 	}
@@ -82,7 +101,7 @@ func mayRestart(in Input, m cke.Member) gate {
 
 // mayAdd asks whether a learner may be added. etcd itself wants so many healthy voters as the list with one more needs.
 // pending is how many changes in flight are the caller's own.
-func mayAdd(in Input, pending int) gate {
+func mayAdd(in *Input, pending int) gate {
 	t := tallyOf(in)
 	if t.pending > pending {
 		return "a member was added and has not caught up yet"
@@ -107,7 +126,7 @@ func allWell(t tally, pending int) gate {
 }
 
 // listed returns the entry of a membership in the member list.
-func (in Input) listed(j cke.Join) (cke.Member, bool) {
+func (in *Input) listed(j cke.Join) (cke.Member, bool) {
 	for _, m := range in.Seen.Etcd.Members {
 		if op.Is(m, j) {
 			return m, true
@@ -117,17 +136,17 @@ func (in Input) listed(j cke.Join) (cke.Member, bool) {
 }
 
 // joinOf returns the membership of an entry; nil for a stranger.
-func (in Input) joinOf(m cke.Member) *cke.Join {
-	for _, j := range in.Identity.Joins {
-		if op.Is(m, j) {
-			return &j
+func (in *Input) joinOf(m cke.Member) *cke.Join {
+	for i := range in.Identity.Joins {
+		if j := &in.Identity.Joins[i]; op.Is(m, *j) {
+			return j
 		}
 	}
 	return nil
 }
 
 // declared returns the control-plane node that a membership stands on, as it is declared now.
-func (in Input) declared(j cke.Join) (cke.Node, bool) {
+func (in *Input) declared(j cke.Join) (cke.Node, bool) {
 	for _, n := range in.Spec.ControlPlane() {
 		if n.Address == j.Node.Address {
 			return n, true

@@ -19,7 +19,7 @@ func blank(n int) *scene {
 	s := &scene{server.Input{Spec: spec(n), Generation: 1}}
 	s.Seen.ObservedAt = noon
 	for _, node := range s.Spec.Nodes {
-		s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: node, SeenAt: noon, ClientPort: cke.PortClosed, PeerPort: cke.PortClosed})
+		s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: node, SeenAt: noon, Clock: noon, ClientPort: cke.PortClosed, PeerPort: cke.PortClosed})
 	}
 	return s
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"runtime/debug"
 	"time"
 
 	"cke"
@@ -32,9 +31,10 @@ type Term interface {
 	Leader() cke.Leader
 	// Changed receives after anything that decisions need has changed in the store; coalesced.
 	Changed() <-chan struct{}
-	// Hold is a person's wish that nothing be changed, or nil; Applied the revision that a person released, or 0.
-	Hold() *cke.Hold
-	Applied() int64
+	// Requests is what people ask for, as far as it is known now.
+	Requests() cke.Requests
+	// FinishTask removes a task that was done or refused; one that is gone already is no error.
+	FinishTask(ctx context.Context, id string) error
 	// ResignRequested reports whether a person asked this term to end.
 	ResignRequested() bool
 	// Resign ends the term and lets the next candidate lead; nothing may be under way in its name.
@@ -84,6 +84,8 @@ type Loop struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *Metrics
+	// Backups are told what is wanted, and asked how they stand; nil: none are taken.
+	Backups Backups
 
 	failures map[string]Failure
 	seen     Input      // last looked at
@@ -92,6 +94,7 @@ type Loop struct {
 	storedAt time.Time
 	running  *runningOperation
 	unsaved  []cke.Record // ended, and not yet so in the store
+	over     []string     // tasks that are over, and not yet so in the store
 	closed   bool         // nothing of earlier terms is left running
 	quorum   quorum
 	quorumAt time.Time // since when it is so
@@ -104,17 +107,6 @@ type Loop struct {
 type quorum struct {
 	there   bool
 	running int // members
-}
-
-// runningOperation is an operation in its own goroutine.
-type runningOperation struct {
-	operation op.Operation
-	reason    string
-	journal   *lastRecord
-	end       context.CancelCauseFunc // interrupts it
-	done      chan struct{}
-	record    cke.Record
-	err       error
 }
 
 // Run works until the term ends, ctx ends, or the cluster is gone. It returns once no operation runs any more.
@@ -180,12 +172,18 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	if err != nil {
 		return again, err
 	}
-	l.seen = in
+	if !in.Seen.Partial {
+		l.seen = in
+	}
 	l.closeRecords(ctx)
 	l.save(ctx)
+	l.finishTasks(ctx)
 	d := l.decide(in)
 	if d.Operation != nil && l.running == nil {
 		l.start(ctx, d, in.Generation)
+	}
+	if in.Seen.Partial { // it is acted on, and not told: who was not waited for looks silent
+		return lookAtOnce, nil
 	}
 	l.publish(ctx, in, d)
 	if d.Again > 0 {
@@ -199,7 +197,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 
 // electing reports whether a leader may be elected any moment. A quorum that stays away is not looked for all the time.
 func (l *Loop) electing(in Input) bool {
-	if now := (quorum{in.Seen.Etcd.Quorate, runningMembers(in)}); now != l.quorum || l.quorumAt.IsZero() {
+	if now := (quorum{in.Seen.Etcd.Quorate, runningMembers(&in)}); now != l.quorum || l.quorumAt.IsZero() {
 		l.quorum, l.quorumAt = now, l.Now()
 	}
 	return in.formed() && !l.quorum.there && l.Now().Sub(l.quorumAt) < electionLimit
@@ -223,7 +221,12 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 	if ctx.Err() != nil {
 		return Input{}, ctx.Err()
 	}
-	return Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Hold: l.Term.Hold(), Applied: l.Term.Applied(), Before: l.status, Failures: l.failures}, nil
+	in := Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Requests: l.requests(), Before: l.status, Failures: l.failures}
+	if l.Backups != nil {
+		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: identity, Idle: noBackups(&in)})
+		in.Backup = l.Backups.Status()
+	}
+	return in, nil
 }
 
 // decide returns the operation under way while there is one: at most one change is in flight.
@@ -233,106 +236,22 @@ func (l *Loop) decide(in Input) Decision {
 		if why := superseded(r.operation, next.Operation, in.Failures); why != nil {
 			r.end(why)
 		}
-		return Decision{Operation: r.operation, Reason: r.reason, Frozen: next.Frozen}
+		if why := outrun(r.operation, &in); why != nil {
+			r.end(why)
+		}
+		return Decision{Operation: r.operation, Reason: r.reason, Frozen: next.Frozen, Converged: next.Converged}
 	}
 	maps.DeleteFunc(l.failures, func(_ string, f Failure) bool { return l.Now().Sub(f.At) > forgetAfter })
 	d := Decide(in)
-	if d.Converged {
+	if d.Converged && d.Operation == nil && d.Blockers == nil {
 		clear(l.failures)
 	}
-	if d.Operation != nil && FailureKey(d.Operation) == l.completed {
+	if d.Operation != nil && d.Task == "" && FailureKey(d.Operation) == l.completed {
 		if wait := sameAgain - l.Now().Sub(l.completedAt); wait > 0 {
 			return Decision{Reason: fmt.Sprintf("%s; %s has just completed", d.Reason, d.Operation.Name()), Again: wait}
 		}
 	}
 	return d
-}
-
-// start begins an operation and returns once it is on record, or has ended.
-func (l *Loop) start(ctx context.Context, d Decision, generation int64) {
-	ctx, end := context.WithCancelCause(ctx)
-	r := &runningOperation{operation: d.Operation, reason: d.Reason, end: end, done: make(chan struct{}),
-		journal: &lastRecord{Journal: l.Term, begun: make(chan struct{})}}
-	l.running = r
-	leader := l.Term.Leader()
-	about := cke.Record{Reason: d.Reason, Generation: generation, Host: leader.Host, Term: leader.Term}
-	l.Log.Info("operation begins", "operation", d.Operation.Name(), "targets", d.Operation.Targets(), "reason", d.Reason)
-	go func() {
-		defer close(r.done)
-		defer end(nil)
-		r.record, r.err = l.operate(ctx, r.journal, about, d.Operation)
-	}()
-	select {
-	case <-r.journal.begun:
-	case <-r.done:
-	}
-}
-
-// operate runs an operation. A panic is a failure of the operation and of nothing else.
-func (l *Loop) operate(ctx context.Context, j *lastRecord, about cke.Record, o op.Operation) (r cke.Record, err error) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		l.Log.Error("an operation panicked", "panic", p, "stack", string(debug.Stack()))
-		if r, err = j.record(), fmt.Errorf("fault in cke: %v", p); r.ID == 0 {
-			r = about
-			r.Cluster, r.Operation, r.Targets, r.StartedAt = l.Env.Cluster, o.Name(), o.Targets(), l.Now().UTC()
-		}
-		r.State, r.Error, r.Code, r.EndedAt = cke.RecordFailed, err.Error(), cke.CodeInternal, l.Now().UTC()
-	}()
-	return op.Run(ctx, l.Env, j, about, o)
-}
-
-// finish takes note of how the operation ended.
-func (l *Loop) finish() {
-	r := l.running
-	l.running = nil
-	if r.record.ID > 0 && !r.journal.saved(r.record.State) {
-		l.unsaved = append(l.unsaved, r.record)
-	}
-	took := r.record.Took(l.Now())
-	l.Metrics.operated(l.Env.Cluster, r.record)
-	l.status.Operation, l.status.LastOperation = nil, operationStatus(r.record)
-	key := FailureKey(r.operation)
-	switch r.record.State {
-	case cke.RecordCompleted:
-		l.Log.Info("operation completed", "operation", r.record.Operation, "record", r.record.ID, "took", took)
-		delete(l.failures, key)
-		l.completed, l.completedAt = key, l.Now()
-	case cke.RecordFailed:
-		f := l.failures[key]
-		l.failures[key] = Failure{Count: f.Count + 1, At: l.Now(), Error: r.err.Error(), Problems: problemsOf(r.err, l.Now())}
-		l.Log.Warn("operation failed", "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
-	default:
-		l.Log.Warn("operation interrupted", "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
-	}
-}
-
-// closeRecords closes, once, what earlier terms left running.
-func (l *Loop) closeRecords(ctx context.Context) {
-	if l.closed {
-		return
-	}
-	if err := l.Term.InterruptRunning(ctx); err != nil {
-		l.Log.Warn("records of earlier terms are not closed yet", "error", err)
-		return
-	}
-	l.closed = true
-}
-
-// save stores how operations ended that the store did not take note of when they did.
-func (l *Loop) save(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastWordLimit)
-	defer cancel()
-	for len(l.unsaved) > 0 {
-		if err := l.Term.PutRecord(ctx, l.unsaved[0]); err != nil {
-			l.Log.Warn("the end of an operation is not on record yet", "record", l.unsaved[0].ID, "error", err)
-			return
-		}
-		l.unsaved = l.unsaved[1:]
-	}
 }
 
 // wait returns when there is a reason to look again.
@@ -341,9 +260,13 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	defer timer.Stop()
 	var done chan struct{}
 	changed, stored := l.Observer.Changed(), l.Term.Changed()
+	var backups <-chan struct{}
+	if l.Backups != nil {
+		backups = l.Backups.Changed()
+	}
 	if l.running != nil {
 		done = l.running.done
-		changed, stored = nil, nil
+		changed, stored, backups = nil, nil, nil
 		timer.Reset(min(again, busyPause))
 	}
 	select {
@@ -352,47 +275,10 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	case <-done:
 		l.finish()
 	case <-changed:
+	case <-backups:
 	case <-stored:
 		l.Observer.Retry() // a key or a host key may be what a node waited for
 	case <-timer.C:
 	}
 	return nil
-}
-
-// publish stores the status when it tells something new, or when the stored one grows old.
-func (l *Loop) publish(ctx context.Context, in Input, d Decision) {
-	s := Report(in, d, l.status)
-	s.Leader = l.Term.Leader()
-	s.Operation = nil
-	if l.running != nil {
-		r := l.running.journal.record()
-		if r.State != cke.RecordRunning {
-			return // it has just ended; the next look is told
-		}
-		s.Operation = operationStatus(r)
-	}
-	l.status = s
-	l.Metrics.status(s)
-	if sameNews(s, l.stored) && l.Now().Sub(l.storedAt) < statusEvery {
-		return
-	}
-	if err := l.Term.PutStatus(ctx, s); err != nil {
-		l.Log.Warn("status not stored", "error", err)
-		return
-	}
-	l.stored, l.storedAt = s, l.Now()
-}
-
-func operationStatus(r cke.Record) *cke.OperationStatus {
-	if r.Operation == "" {
-		return nil
-	}
-	s := &cke.OperationStatus{ID: r.ID, Type: r.Operation, State: r.State, Description: r.Reason, Time: r.StartedAt}
-	if !r.EndedAt.IsZero() {
-		s.Time = r.EndedAt
-	}
-	if r.Error != "" {
-		s.Description = r.Error
-	}
-	return s
 }

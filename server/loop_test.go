@@ -31,6 +31,7 @@ func gate(call string) (do func(ctx context.Context, call, node string) error, o
 	}, func() { close(opened) }
 }
 
+// Requirements N13, C13, D9: one change, then a look.
 func TestLoop_RunsOneOperationAtATime(t *testing.T) {
 	onStage(t, formed(3).stopped(1), func(g *stage) {
 		var open func()
@@ -163,6 +164,7 @@ func TestLoop_ForgetsAFailureThatIsLongPast(t *testing.T) {
 	})
 }
 
+// Requirement N13: a change is not waited for until the next probe.
 func TestLoop_WakesOnAChangeInTheStore(t *testing.T) {
 	onStage(t, formed(3), func(g *stage) {
 		p := g.perform()
@@ -177,6 +179,7 @@ func TestLoop_WakesOnAChangeInTheStore(t *testing.T) {
 	})
 }
 
+// Requirements N13, C13: an event on a node is not waited for until the next probe.
 func TestLoop_WakesOnAChangeOnANode(t *testing.T) {
 	onStage(t, formed(3), func(g *stage) {
 		p := g.perform()
@@ -217,6 +220,7 @@ func TestLoop_WakeUpsDuringALookMakeOneMore(t *testing.T) {
 	})
 }
 
+// Requirements A2, N7, D8: looked at periodically, and told with the time of the look.
 func TestLoop_StoresTheStatusWhenItTellsSomethingNewOrGrowsOld(t *testing.T) {
 	for _, tt := range []struct {
 		every time.Duration
@@ -332,14 +336,18 @@ func TestLoop_ASuccessClearsItsFailureAlsoWhereNotAllIsWell(t *testing.T) {
 	})
 }
 
-func TestLoop_TellsOfASplitBrainWhileAnOperationIsUnderWay(t *testing.T) {
+// Requirement A4: what is under way ends at once, and the finding is recorded.
+func TestLoop_EndsWhatIsUnderWayWhenASplitBrainIsSeen(t *testing.T) {
 	onStage(t, formed(5).stopped(1), func(g *stage) {
 		g.do = func(ctx context.Context, _, _ string) error { return hang(ctx) }
 		p := g.perform()
 		g.change(func() { g.scene.endpoint(2).ClusterID = "c2" })
 		g.pass(busyPause)
-		if s := g.status(); s.Health != cke.HealthFrozen || s.Operation == nil || condition(s, cke.CondClusterIDMismatch) != "True Frozen" {
+		if s := g.status(); s.Health != cke.HealthFrozen || s.Operation != nil || condition(s, cke.CondClusterIDMismatch) != "True Frozen" {
 			t.Errorf("%s, operation %+v", s.Health, s.Operation)
+		}
+		if f := g.scene.Identity.Freeze; !f.Active() {
+			t.Errorf("%+v", f)
 		}
 		p.over()
 	})

@@ -10,7 +10,7 @@ import (
 // startStopped: a member's container is stopped or missing while its node answers and its volume is there. Starting
 // members on their own data is right with a quorum and without one, so nothing is waited for; all are started at once,
 // since after the loss of a quorum they would wait for each other.
-func startStopped(in Input) (Decision, bool) {
+func startStopped(in *Input) (Decision, bool) {
 	stopped := startable(in)
 	if !in.formed() || len(stopped) == 0 {
 		return Decision{}, false
@@ -28,7 +28,7 @@ func startStopped(in Input) (Decision, bool) {
 }
 
 // runningMembers counts members whose container is seen running.
-func runningMembers(in Input) int {
+func runningMembers(in *Input) int {
 	running := 0
 	for _, j := range in.Identity.Joins {
 		n := in.node(j.Node)
@@ -41,7 +41,7 @@ func runningMembers(in Input) int {
 
 // withoutQuorum: the cluster was formed, no linearizable read succeeds, and no member can be started. Nothing is
 // changed: a second cluster would be the worst outcome.
-func withoutQuorum(in Input) (Decision, bool) {
+func withoutQuorum(in *Input) (Decision, bool) {
 	if !in.formed() || in.Seen.Etcd.Quorate {
 		return Decision{}, false
 	}
@@ -62,7 +62,7 @@ func withoutQuorum(in Input) (Decision, bool) {
 }
 
 // allBlank: every member's node answers and none holds anything of the cluster.
-func allBlank(in Input) *cke.Problem {
+func allBlank(in *Input) *cke.Problem {
 	for _, j := range in.Identity.Joins {
 		n := in.node(j.Node)
 		_, volume := n.VolumeOf(j.ID)
@@ -78,7 +78,7 @@ func allBlank(in Input) *cke.Problem {
 
 // startable returns the members whose node answers, whose container does not run, and whose volume is there and not
 // known to be empty.
-func startable(in Input) []cke.Join {
+func startable(in *Input) []cke.Join {
 	var joins []cke.Join
 	for _, j := range in.Identity.Joins {
 		n := in.node(j.Node)
@@ -90,6 +90,7 @@ func startable(in Input) []cke.Join {
 		_, listed := in.listed(j)
 		switch {
 		case j.StartedAt.IsZero(): // adding it goes on
+		case in.drained(j.Node) != nil:
 		case in.Seen.Etcd.MembersSource == cke.MembersLinearizable && !listed: // no member any more
 		case !volume, c.Data == cke.DataMissing:
 		case there && (c.Running() || c.State == cke.ContainerRestarting): // the engine's own restart is not raced
@@ -101,7 +102,7 @@ func startable(in Input) []cke.Join {
 }
 
 // dataProblem is set when the node answers and the member's volume is missing or holds no log.
-func dataProblem(in Input, j cke.Join) *cke.Problem {
+func dataProblem(in *Input, j cke.Join) *cke.Problem {
 	n := in.node(j.Node)
 	if !n.Answered() || j.StartedAt.IsZero() {
 		return nil
@@ -123,13 +124,15 @@ func dataProblem(in Input, j cke.Join) *cke.Problem {
 }
 
 // memberProblem is why a member does not serve, or nil when it does.
-func memberProblem(in Input, j cke.Join) *cke.Problem {
+func memberProblem(in *Input, j cke.Join) *cke.Problem {
 	n := in.node(j.Node)
 	name := j.Node.Name()
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	switch c, there := n.Of(j.ID); {
+	case drainProblem(in, j) != nil:
+		return drainProblem(in, j)
 	case !n.Answered():
-		if e.Healthy() && e.Linearizable {
+		if e.Healthy() && e.Linearizable && !in.ofAnother(e) {
 			return nil // etcd serves; the node's own problem is told apart
 		}
 		return n.Problem
@@ -139,6 +142,8 @@ func memberProblem(in Input, j cke.Join) *cke.Problem {
 		return &cke.Problem{Code: cke.CodeEtcdExited, Node: name, Message: "its container is missing"}
 	case c.State == cke.ContainerPaused:
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "its container is paused by somebody", Remedy: fmt.Sprintf("on %s: docker unpause %s", j.Node.Address, c.Name)}
+	case certificateProblem(in, j) != nil && (!c.Running() || e.Problem != ""):
+		return certificateProblem(in, j)
 	case !c.Running():
 		err := op.Exited(name, c)
 		message := fmt.Sprintf("etcd is %s", c.State)
@@ -151,6 +156,8 @@ func memberProblem(in Input, j cke.Join) *cke.Problem {
 		return &cke.Problem{Code: err.Code, Node: name, Message: message}
 	case e.Problem != "":
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd runs and does not answer: " + e.Problem}
+	case in.formed() && e.ClusterID != "" && e.ClusterID != in.Identity.Incarnation.ClusterID:
+		return &cke.Problem{Code: cke.CodeSplitBrain, Node: name, Message: fmt.Sprintf("it answers with cluster id %s, on record is %s", e.ClusterID, in.Identity.Incarnation.ClusterID)}
 	case len(e.Errors) > 0:
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd reports " + e.Errors[0]}
 	case !e.Serializable || !e.Linearizable && !e.Learner:
@@ -160,7 +167,7 @@ func memberProblem(in Input, j cke.Join) *cke.Problem {
 }
 
 // waitForMembers: nothing can be done about it, but not everything is well.
-func waitForMembers(in Input) (Decision, bool) {
+func waitForMembers(in *Input) (Decision, bool) {
 	var blockers []cke.Problem
 	for _, j := range in.Identity.Joins {
 		if p := memberProblem(in, j); p != nil {
@@ -169,10 +176,19 @@ func waitForMembers(in Input) (Decision, bool) {
 			blockers = append(blockers, *n.Problem)
 		}
 	}
-	if blockers == nil {
-		return Decision{}, false
+	if blockers != nil {
+		return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ": its data may be intact"}, true
 	}
-	return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ": its data may be intact"}, true
+	for _, n := range in.Spec.ControlPlane() {
+		_, carries := in.Identity.On(n)
+		if s := in.node(n); !carries && !s.Answered() {
+			blockers = append(blockers, *s.Problem)
+		}
+	}
+	if blockers != nil {
+		return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ", which is to carry a member"}, true
+	}
+	return Decision{}, false
 }
 
 func and(names []string) string {

@@ -11,6 +11,7 @@ import (
 
 // Requirements A5, I16, I17: without a quorum known members are started on their own data, all at once, and nothing
 // else is done; above all no peer is added and nothing is founded.
+// Requirement N5: unreachable and too few: no peer is added.
 func TestDecide_StartsKnownMembersAndNothingElseWithoutAQuorum(t *testing.T) {
 	start := func(await bool, nodes ...int) op.StartMembers {
 		o := op.StartMembers{AwaitServing: await}

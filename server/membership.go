@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -14,12 +15,10 @@ import (
 const (
 	// withdrawAfter is how often adding a member may fail before its learner is taken back and a new one is tried.
 	withdrawAfter = 5
-	// catchUpAgain is how soon a learner that is catching up is looked at again.
-	catchUpAgain = 200 * time.Millisecond
 )
 
 // listUnknown: what follows needs a member list that was read through a quorum.
-func listUnknown(in Input) (Decision, bool) {
+func listUnknown(in *Input) (Decision, bool) {
 	if in.Seen.Etcd.MembersSource == cke.MembersLinearizable {
 		return Decision{}, false
 	}
@@ -28,7 +27,7 @@ func listUnknown(in Input) (Decision, bool) {
 
 // endedMembership: a member was started and has left the member list. Either cke removed it and was interrupted, or
 // somebody else did; its data no longer counts.
-func endedMembership(in Input) (Decision, bool) {
+func endedMembership(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
 		if _, there := in.listed(j); there || j.StartedAt.IsZero() && declaredFree(in, j) {
 			continue
@@ -39,76 +38,62 @@ func endedMembership(in Input) (Decision, bool) {
 }
 
 // declaredFree: the membership was recorded and its node is still wanted, so that adding it goes on.
-func declaredFree(in Input, j cke.Join) bool {
+func declaredFree(in *Input, j cke.Join) bool {
 	_, wanted := in.declared(j)
 	return wanted
 }
 
-// strangers: members on no node that cke knows. Those that once were ours are removed; others as the policy says.
-func strangers(in Input) (Decision, bool) {
-	for _, m := range in.Seen.Etcd.Members {
-		if in.joinOf(m) != nil {
-			continue
-		}
-		once := slices.ContainsFunc(in.Identity.Ended, func(j cke.Join) bool {
-			return op.Is(m, j) || slices.Contains(m.PeerURLs, j.PeerURL())
-		})
-		name := m.Name
-		if name == "" {
-			name = m.ID
-		}
-		if !once && in.Spec.Policies.Foreign == cke.ForeignHold {
-			continue
-		}
-		if g := mayRemove(in, m); g != pass {
-			return refused(fmt.Sprintf("stranger %s cannot be removed: %s", name, g), cke.Problem{Code: cke.CodeQuorum, Message: string(g)}), true
-		}
-		return Decision{Operation: op.RemoveMember{Member: m}, Reason: fmt.Sprintf("member %s stands on no declared node", name)}, true
-	}
-	return Decision{}, false
-}
-
 // removeUnhealthy: an unhealthy member on a node that is no declared control plane.
-func removeUnhealthy(in Input) (Decision, bool) { return removeUndeclared(in, false) }
+func removeUnhealthy(in *Input) (Decision, bool) { return removeUndeclared(in, false) }
 
 // removeHealthy: a healthy one; leadership is moved away first.
-func removeHealthy(in Input) (Decision, bool) { return removeUndeclared(in, true) }
+func removeHealthy(in *Input) (Decision, bool) { return removeUndeclared(in, true) }
 
-func removeUndeclared(in Input, healthy bool) (Decision, bool) {
-	for _, j := range followersFirst(in) {
+func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
+	for j := range inTurn(in) {
 		m, there := in.listed(j)
 		if _, wanted := in.declared(j); wanted || !there || healthyMember(in, m) != healthy {
 			continue
+		}
+		if _, moving := in.moving(j); moving && !m.Learner {
+			continue // its data may be on its machine, at another address
 		}
 		if g := mayRemove(in, m); g != pass {
 			return refused(fmt.Sprintf("%s is no control-plane node any more, and removing its member waits: %s", j.Node.Name(), g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
 		}
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &j, Silent: in.silent(j)}, Reason: fmt.Sprintf("%s is no control-plane node any more", j.Node.Name())}, true
+		gone := j
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, Reason: fmt.Sprintf("%s is no control-plane node any more", j.Node.Name())}, true
 	}
 	return Decision{}, false
 }
 
 // promote: a learner of ours answers and has caught up. It comes before repairs: one dead voter must not keep a good
 // one from voting.
-func promote(in Input) (Decision, bool) {
+func promote(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
-		m, there := in.listed(j)
-		e, _ := in.Seen.Etcd.Endpoint(j.ID)
-		if !there || !m.Learner || !e.Healthy() {
-			continue
+		if d, matched := promoteOf(in, j); matched {
+			return d, true
 		}
-		if behind := lag(in.Seen.Etcd, e); behind < 0 || behind >= op.MaxLag {
-			continue
-		}
-		return Decision{Operation: op.PromoteMember{Join: j}, Reason: fmt.Sprintf("the learner on %s has caught up", j.Node.Name())}, true
 	}
 	return Decision{}, false
 }
 
+func promoteOf(in *Input, j cke.Join) (Decision, bool) {
+	m, there := in.listed(j)
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	if !there || !m.Learner || !e.Healthy() {
+		return Decision{}, false
+	}
+	if behind := lag(in.Seen.Etcd, e); behind < 0 || behind >= op.MaxLag {
+		return Decision{}, false
+	}
+	return Decision{Operation: op.PromoteMember{Join: j}, Reason: fmt.Sprintf("the learner on %s has caught up", j.Node.Name())}, true
+}
+
 // replaceLost: a member's data is provably gone for longer than the grace. Its entry is removed; the node then gets a
 // new membership with a volume of its own.
-func replaceLost(in Input) (Decision, bool) {
+func replaceLost(in *Input) (Decision, bool) {
 	type loss struct {
 		join   cke.Join
 		member cke.Member
@@ -123,7 +108,7 @@ func replaceLost(in Input) (Decision, bool) {
 			continue
 		}
 		if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
-			p.Remedy = "bring the volume back, or take the node out of the cluster file and put it in again"
+			p.Remedy = "bring the volume back, or give it up: ckecli replace " + j.Node.Name()
 		}
 		gone = append(gone, *p)
 		lost = append(lost, loss{j, m, time.Duration(in.Spec.Policies.Replace.Grace) - in.missingFor(j)})
@@ -135,6 +120,9 @@ func replaceLost(in Input) (Decision, bool) {
 	if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
 		return Decision{Blockers: gone, Reason: told + "; it is replaced when a person says so (replace: manual)"}, true
 	}
+	if why := clocksIn(in.Seen).why(); why != "" {
+		return refused(told+"; for how long is not known: "+why, gone...), true
+	}
 	first := slices.MinFunc(lost, func(a, b loss) int { return cmp.Compare(a.wait, b.wait) })
 	if first.wait > 0 {
 		return Decision{Blockers: gone, Again: min(first.wait, lastRetry), Reason: fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second))}, true
@@ -145,27 +133,25 @@ func replaceLost(in Input) (Decision, bool) {
 	return Decision{Operation: op.RemoveMember{Member: first.member, Join: &first.join, Silent: in.silent(first.join)}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", first.join.Node.Name())}, true
 }
 
-// missingFor is how long the last status has told that the member's data is missing.
-func (in Input) missingFor(j cke.Join) time.Duration {
+// missingFor is for how long looks have told that the member's data is missing.
+func (in *Input) missingFor(j cke.Join) time.Duration {
 	for _, m := range in.Before.Members {
 		if m.Join == j.ID && m.State == "missing" {
-			return in.Seen.ObservedAt.Sub(m.Since)
+			return in.watched(m)
 		}
 	}
 	return 0
 }
 
-// strays: a running container of this cluster that belongs to no membership. It is stopped; its data is kept.
-func strays(in Input) (Decision, bool) {
+// strays: a container of this cluster that belongs to no membership and runs, or could be started without data. It is
+// stopped and removed; its data is kept.
+func strays(in *Input) (Decision, bool) {
 	for _, n := range in.Seen.Nodes {
 		if !n.Answered() {
 			continue
 		}
 		for _, c := range n.Containers {
-			if c.Cluster != in.Spec.Name || !c.Running() && c.State != cke.ContainerRestarting {
-				continue
-			}
-			if _, lasts := in.Identity.Join(c.Join); lasts {
+			if !isStray(in, c) {
 				continue
 			}
 			j := cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name}
@@ -175,9 +161,32 @@ func strays(in Input) (Decision, bool) {
 	return Decision{}, false
 }
 
+// isStray reports whether a container is to be stopped or removed. What a life that is not on record left, with its data,
+// stays as it is once it is stopped.
+func isStray(in *Input, c cke.Container) bool {
+	if _, lasts := in.Identity.Join(c.Join); lasts || c.Cluster != in.Spec.Name {
+		return false
+	}
+	ended := slices.ContainsFunc(in.Identity.Ended, func(j cke.Join) bool { return j.ID == c.Join })
+	return ended || c.Running() || c.State == cke.ContainerRestarting || c.Data == cke.DataMissing
+}
+
+// straysOn are the containers on a node that have to go before a member is added there: started late, one of them would
+// be taken for it.
+func straysOn(in *Input, s cke.NodeStatus) []cke.Problem {
+	var found []cke.Problem
+	for _, c := range s.Containers {
+		if isStray(in, c) {
+			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: s.Node.Name(), Message: fmt.Sprintf("container %s is of a membership that ended, and is not removed yet", c.Name),
+				Remedy: fmt.Sprintf("on %s: docker rm -f %s", s.Node.Address, c.Name)})
+		}
+	}
+	return found
+}
+
 // finishAdding: a membership was begun on a declared node, and its member is not there yet. It goes before everything
 // that a change in flight keeps waiting; what the member list holds already goes before what was only recorded.
-func finishAdding(in Input) (Decision, bool) {
+func finishAdding(in *Input) (Decision, bool) {
 	for _, inList := range []bool{true, false} {
 		for _, j := range in.Identity.Joins {
 			n, wanted := in.declared(j)
@@ -192,28 +201,51 @@ func finishAdding(in Input) (Decision, bool) {
 	return Decision{}, false
 }
 
-// addMember: a declared control-plane node carries no member.
-func addMember(in Input) (Decision, bool) {
+// addMember: a declared control-plane node carries no member. One that cannot take a member does not keep others
+// waiting.
+func addMember(in *Input) (Decision, bool) {
+	var refusal *Decision
 	for _, n := range in.Spec.ControlPlane() {
-		if slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address }) {
+		if _, carries := in.Identity.On(n); carries || in.awaits(n) || strangerGoes(in, n) {
 			continue
 		}
-		s := in.node(n)
-		if !s.Answered() {
-			continue // it may hold data; another node may be added meanwhile
+		d, matched := addOn(in, n)
+		if matched && d.Operation != nil {
+			return d, true
 		}
-		if found := slices.Concat(foreign(in, s), takenPorts(in, s)); len(found) > 0 {
-			return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
+		if matched && refusal == nil {
+			refusal = &d
 		}
-		if g := mayAdd(in, 0); g != pass {
-			return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
-		}
-		return Decision{Operation: op.AddMember{Node: n, Etcd: in.Spec.Options.Etcd}, Reason: fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())}, true
 	}
-	return Decision{}, false
+	if refusal == nil {
+		return Decision{}, false
+	}
+	return *refusal, true
 }
 
-func resumeAdding(in Input, n cke.Node, j cke.Join) (Decision, bool) {
+// strangerGoes reports whether a node carries a stranger that is to be removed: it takes no member before.
+func strangerGoes(in *Input, n cke.Node) bool {
+	return slices.ContainsFunc(in.strangers(), func(m cke.Member) bool {
+		return hostOf(m) == n.Address && (in.Spec.Policies.Foreign == cke.ForeignRemove || in.onceOurs(m))
+	})
+}
+
+// addOn adds a member on a control-plane node that carries none.
+func addOn(in *Input, n cke.Node) (Decision, bool) {
+	s := in.node(n)
+	if !s.Answered() || in.drained(n) != nil {
+		return Decision{}, false // it may hold data, or go down; another node may be added meanwhile
+	}
+	if found := slices.Concat(strangersOn(in, n), straysOn(in, s), foreign(s, ""), takenPorts(in, s)); len(found) > 0 {
+		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
+	}
+	if g := mayAdd(in, 0); g != pass {
+		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
+	}
+	return Decision{Operation: op.AddMember{Node: n, Etcd: in.Spec.Options.Etcd}, Reason: fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())}, true
+}
+
+func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {
 	m, there := in.listed(j)
 	if there && (!m.Learner || m.Name != "" && healthyMember(in, m)) {
 		return Decision{}, false
@@ -224,14 +256,19 @@ func resumeAdding(in Input, n cke.Node, j cke.Join) (Decision, bool) {
 		pending = 1
 	}
 	if there && in.Failures[FailureKey(add)].Count >= withdrawAfter {
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
+		gone := j
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
 	}
 	s := in.node(n)
-	if !s.Answered() {
+	if !s.Answered() || in.drained(n) != nil {
 		return Decision{}, false
 	}
 	if p := forgotten(s, j); there && p != nil {
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
+		gone := j
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
+	}
+	if found := straysOn(in, s); found != nil && j.StartedAt.IsZero() {
+		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
 	}
 	if g := mayAdd(in, pending); g != pass {
 		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
@@ -239,31 +276,53 @@ func resumeAdding(in Input, n cke.Node, j cke.Join) (Decision, bool) {
 	return Decision{Operation: add, Reason: fmt.Sprintf("adding the member on %s did not end", n.Name())}, true
 }
 
-// foreign are etcd containers on the node that cke did not make. Our own old volumes and containers are no obstacle:
-// every membership has its own.
-func foreign(in Input, s cke.NodeStatus) []cke.Problem {
-	return slices.DeleteFunc(leftovers(in, s), func(p cke.Problem) bool { return p.Code != cke.CodeForeignEtcd })
+// foreign are etcd containers on the node that cke did not make, apart from one, and that run or may be started by
+// their engine. One that is down for good is no obstacle, nor are our own old volumes and containers: every membership
+// has its own.
+func foreign(s cke.NodeStatus, except string) []cke.Problem {
+	var found []cke.Problem
+	for _, c := range s.Containers {
+		if c.Cluster != "" || c.Down() || except != "" && c.ID == except {
+			continue
+		}
+		p := cke.Problem{Code: cke.CodeForeignEtcd, Node: s.Node.Name(), Message: fmt.Sprintf("container %s (%s, %s) was not made by cke", c.Name, c.Image, c.State),
+			Remedy: fmt.Sprintf("on %s: docker rm -f %s, if nobody needs it", s.Node.Address, c.Name)}
+		if !c.Running() && c.State != cke.ContainerRestarting {
+			p.Message += ", and its engine may start it again"
+			p.Remedy = fmt.Sprintf("on %s: docker update --restart=no %s, or docker rm %s, if nobody needs it", s.Node.Address, c.Name, c.Name)
+		}
+		found = append(found, p)
+	}
+	return found
 }
 
-// catchingUp: a learner is on its way.
-func catchingUp(in Input) (Decision, bool) {
-	for _, j := range in.Identity.Joins {
-		m, there := in.listed(j)
-		if e, _ := in.Seen.Etcd.Endpoint(j.ID); there && m.Learner && e.Healthy() {
-			return Decision{Again: catchUpAgain, Reason: fmt.Sprintf("the learner on %s is catching up, %d entries behind", j.Node.Name(), lag(in.Seen.Etcd, e))}, true
+// strangersOn are the members on a node that cke does not know and leaves alone. Two members on one node would share
+// its ports, and one of ours at the same peer URL would be taken for the stranger, without its data.
+func strangersOn(in *Input, n cke.Node) []cke.Problem {
+	var found []cke.Problem
+	for _, m := range in.strangers() {
+		if hostOf(m) == n.Address {
+			found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("member %s stands there, which cke does not know", nameOf(m)),
+				Remedy: "ckecli etcd adopt " + n.Name()})
 		}
 	}
-	return Decision{}, false
+	return found
 }
 
-// followersFirst returns the memberships with the leader's last.
-func followersFirst(in Input) []cke.Join {
-	joins := slices.Clone(in.Identity.Joins)
-	slices.SortStableFunc(joins, func(a, b cke.Join) int { return leads(in, a) - leads(in, b) })
-	return joins
+// inTurn yields the memberships with the leader's last.
+func inTurn(in *Input) iter.Seq[cke.Join] {
+	return func(yield func(cke.Join) bool) {
+		for turn := range 2 {
+			for i := range in.Identity.Joins {
+				if leads(in, in.Identity.Joins[i]) == turn && !yield(in.Identity.Joins[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
-func leads(in Input, j cke.Join) int {
+func leads(in *Input, j cke.Join) int {
 	if e, ok := in.Seen.Etcd.Endpoint(j.ID); ok && e.LeaderID != "" && e.LeaderID == e.MemberID {
 		return 1
 	}
@@ -271,7 +330,7 @@ func leads(in Input, j cke.Join) int {
 }
 
 // silent reports whether the node of a membership does not answer.
-func (in Input) silent(j cke.Join) bool {
+func (in *Input) silent(j cke.Join) bool {
 	n := in.node(j.Node)
 	return !n.Answered()
 }

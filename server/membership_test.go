@@ -63,6 +63,7 @@ func silently(r op.RemoveMember) op.RemoveMember {
 }
 
 // Requirements A7, A9, C10: one at a time, as a learner first, then promoted.
+// Requirements A12, I14, I19, N11: up by one, added before it is started.
 func TestDecide_AddsOneMemberAtATime(t *testing.T) {
 	add := func(s *scene, i int) op.AddMember {
 		return op.AddMember{Node: s.Spec.Nodes[i-1], Etcd: s.Spec.Options.Etcd}
@@ -88,11 +89,15 @@ func TestDecide_AddsOneMemberAtATime(t *testing.T) {
 		{"far behind", formed(4).running().learner(4, true).with(func(s *scene) { s.endpoint(4).RaftApplied = 10 }), nil, "the learner on n4 is catching up, 4990 entries behind", nil},
 		{"caught up, though a voter is down", formed(4).running().learner(4, true).silent(2), op.PromoteMember{Join: f.join(4)}, "caught up", nil},
 		{"too few voters healthy to add one", formed(4).running().unjoined(4).silent(3), nil, "now 3 voters, 2 healthy; etcd wants 3 healthy before one is added", []string{"CKE104 n4"}},
+		{"its node has never answered", formed(4).running().unjoined(4).with(func(s *scene) {
+			s.Seen.Nodes[3].Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: "n4", Message: "no answer"}
+		}), nil, "waiting for n4, which is to carry a member", []string{"CKE201 n4"}},
 		{"its port is taken", formed(4).running().unjoined(4).with(func(s *scene) { s.Seen.Nodes[3].PeerPort = cke.PortOpen }), nil, "n4 cannot take a member", []string{"CKE208 n4"}},
 	})
 }
 
 // Requirements C7, C8, C11, C12, A6: the arithmetic first.
+// Requirements A9, N12, D13: the file decides who goes.
 func TestDecide_RemovesWhatIsNoLongerDeclared(t *testing.T) {
 	stranger := cke.Member{ID: "s1", Name: "stranger", PeerURLs: []string{"https://10.9.9.9:2380"}}
 	strange := func(s *scene) { s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, stranger) }
@@ -116,10 +121,11 @@ func TestDecide_RemovesWhatIsNoLongerDeclared(t *testing.T) {
 }
 
 // Requirements N9, A10: replaced only when its data is provably gone for a while, and the others keep the quorum.
+// Requirements N10, N14: a member that does not run is not doomed.
 func TestDecide_ReplacesWhatIsProvablyGone(t *testing.T) {
 	missing := func(ago time.Duration) func(*scene) {
 		return func(s *scene) {
-			s.Before.Members = []cke.MemberStatus{{Name: "n3", Join: s.join(3).ID, State: "missing", Since: noon.Add(-ago)}}
+			s.Before.Members = []cke.MemberStatus{{Name: "n3", Join: s.join(3).ID, State: "missing", Watched: cke.Duration(ago)}}
 			s.Spec.Policies.Replace.Mode = cke.ReplaceAuto
 		}
 	}
@@ -149,6 +155,9 @@ func TestDecide_RestartsOneMemberAtATimeForOtherOptions(t *testing.T) {
 			}
 		}), restart(1), "n1 runs with other arguments", nil},
 		{"not while one is away", formed(3).running().with(edited).with(func(s *scene) { s.endpoint(3).Linearizable = false }), nil, "restarting it waits: 2 of 3 voters are healthy", []string{"CKE104 n2"}},
+		{"one whose machine does not answer is passed over", formed(3).running().with(edited).with(func(s *scene) {
+			s.node(2).Problem = &cke.Problem{Code: cke.CodeSSHAuth, Node: "n2", Message: "refused"}
+		}), restart(3), "n3 runs with other arguments", nil},
 		{"not two minor versions at once", formed(3).running().with(version("3.8.0")), nil, "upgrades go one minor version at a time", []string{"CKE305 n2"}},
 		{"not back", formed(3).running().with(version("3.5.35")), nil, "going back a minor version is not done by a restart", []string{"CKE305 n2"}},
 	})

@@ -13,6 +13,7 @@ type Metrics struct {
 	ready, declared, tolerance *prometheus.GaugeVec
 	leader                     *prometheus.GaugeVec
 	observation                *prometheus.HistogramVec
+	backups                    backupMetrics
 	operations                 *prometheus.CounterVec
 	operationSeconds           *prometheus.HistogramVec
 }
@@ -29,6 +30,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		declared:  gauge("members_declared", "Members that the cluster file declares."),
 		tolerance: gauge("tolerance", "How many more voters can be lost before quorum goes; -1 without quorum."),
 		leader:    gauge("leader", "1 while this daemon leads the cluster."),
+		backups:   newBackupMetrics(gauge),
 		observation: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "cke", Name: "observation_seconds",
 			Help: "Time of one look at a cluster.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 12)}, []string{"cluster"}),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cke", Name: "operations_total",
@@ -58,6 +60,7 @@ func (m *Metrics) status(s cke.Status) {
 		m.ready.WithLabelValues(s.Cluster).Set(float64(s.Ready))
 		m.declared.WithLabelValues(s.Cluster).Set(float64(s.Declared))
 		m.tolerance.WithLabelValues(s.Cluster).Set(float64(s.Tolerance))
+		m.backups.status(s)
 	}
 }
 
@@ -73,4 +76,5 @@ func (m *Metrics) leads(cluster string, is bool) {
 	for _, g := range []*prometheus.GaugeVec{m.ready, m.declared, m.tolerance, m.leader} {
 		g.DeleteLabelValues(cluster)
 	}
+	m.backups.forget(cluster)
 }

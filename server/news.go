@@ -100,12 +100,24 @@ func calm(s cke.Status) cke.Status {
 	s.ObservedAt = time.Time{}
 	s.Nodes = slices.Clone(s.Nodes)
 	for i := range s.Nodes {
-		s.Nodes[i].SeenAt = time.Time{}
+		s.Nodes[i].SeenAt, s.Nodes[i].Clock = time.Time{}, time.Time{}
+	}
+	s.Etcd.Endpoints = slices.Clone(s.Etcd.Endpoints)
+	for i := range s.Etcd.Endpoints {
+		e := &s.Etcd.Endpoints[i]
+		e.Revision, e.DBSize, e.DBSizeInUse, e.RaftIndex, e.RaftApplied = 0, 0, 0, 0, 0
+	}
+	if s.Backup != nil {
+		b := *s.Backup
+		b.Revision, b.Time, b.LagRevisions, b.Lag, b.Buffered = 0, time.Time{}, 0, 0, 0
+		s.Backup = &b
 	}
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {
 		m := &s.Members[i]
 		m.DBSize = m.DBSize >> 20 // MiB
+		m.DBSizeInUse, m.Revision = 0, 0
+		m.Applied, m.ProgressAt, m.Watched = 0, time.Time{}, 0
 		if m.Lag >= 0 {
 			m.Lag = m.Lag / 1000
 		}

@@ -127,6 +127,8 @@ func (m stageMachine) Data(context.Context, cke.Join) (cke.DataState, error) {
 	return cke.DataPresent, nil
 }
 
+func (m stageMachine) KeepRunning(context.Context, cke.Join) error { return nil }
+
 func (m stageMachine) StartContainer(ctx context.Context, _ cke.Join) error {
 	return m.call(ctx, "start", func(i int) { m.scene.started(i) })
 }

@@ -39,6 +39,8 @@ type stage struct {
 	storeDo func(ctx context.Context, call string) error
 	// look is asked before each look.
 	look func()
+	// backups are those of the cluster; nil: none are taken.
+	backups server.Backups
 }
 
 // onStage runs a test in virtual time.
@@ -135,6 +137,7 @@ type stageTerm struct {
 	since      time.Time
 
 	resign, resigned bool
+	requests         cke.Requests
 }
 
 var _ server.Term = (*stageTerm)(nil)
@@ -205,6 +208,10 @@ func (t *stageTerm) Identity(ctx context.Context) (cke.Identity, error) {
 	return id, err
 }
 
+func (t *stageTerm) PutFreeze(ctx context.Context, f cke.Freeze) error {
+	return t.write(ctx, "put-freeze", func() { t.scene.Identity.Freeze = &f })
+}
+
 func (t *stageTerm) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "finish-delete", func() { t.gone, t.statuses, t.records = true, nil, nil })
 	if err == nil {
@@ -267,9 +274,17 @@ func (t *stageTerm) wake() {
 	}
 }
 
-func (t *stageTerm) Hold() *cke.Hold { return nil }
+func (t *stageTerm) Requests() cke.Requests {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.requests
+}
 
-func (t *stageTerm) Applied() int64 { return 0 }
+func (t *stageTerm) FinishTask(ctx context.Context, id string) error {
+	return t.write(ctx, "finish-task", func() {
+		t.requests.Tasks = slices.DeleteFunc(slices.Clone(t.requests.Tasks), func(task cke.Task) bool { return task.ID == id })
+	})
+}
 
 func (t *stageTerm) ResignRequested() bool {
 	t.mu.Lock()
@@ -311,6 +326,9 @@ func (g *stage) performEvery(probe time.Duration) *performance {
 	loop := &server.Loop{
 		Term: p.term, Observer: p.nodes, Probe: probe, Now: time.Now, Log: log,
 		Env: op.Env{Cluster: "demo", Machines: p.nodes, Etcd: p.nodes, Ledger: p.term, Now: time.Now, Pause: pause, Log: log},
+	}
+	if g.backups != nil {
+		loop.Backups, loop.Env.Backups = g.backups, g.backups
 	}
 	go func() {
 		defer close(p.ended)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/op"
 )
 
 // certificateWarning is how long before its expiry a certificate is no longer called valid.
@@ -18,21 +19,28 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	now := in.Seen.ObservedAt
 	s := cke.Status{
 		Cluster: in.Spec.Name, Generation: in.Generation, ObservedGeneration: prev.ObservedGeneration,
-		ObservedAt: now, Nodes: in.Seen.Nodes, Problems: problems(in, d, prev.Problems), Reason: d.Reason,
-		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(in),
+		ObservedAt: now, Nodes: in.Seen.Nodes, Etcd: in.Seen.Etcd, Problems: problems(&in, d, prev.Problems), Reason: d.Reason,
+		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in),
 		Operation: prev.Operation, LastOperation: prev.LastOperation, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
+		Backup:   in.Backup,
+		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
 	}
 	if inc := in.Identity.Incarnation; inc != nil {
 		s.Incarnation, s.ClusterID = inc.ID, inc.ClusterID
 	}
-	s.Members = members(in, prev.Members)
+	s.Members = members(&in, prev.Members)
+	for i := range s.Members {
+		m := &s.Members[i]
+		why := canStop(&in, d, m.Join)
+		m.CanStop, m.CannotStopBecause = why == pass, string(why)
+	}
 	for _, m := range s.Members[:s.Declared] {
 		if m.Ready {
 			s.Ready++
 		}
 	}
-	s.Health, s.Summary = health(in, d, s)
-	s.Conditions = conditions(in, d, s, prev.Conditions)
+	s.Health, s.Summary = health(&in, d, s)
+	s.Conditions = conditions(&in, d, s, prev.Conditions)
 	if s.Health == cke.HealthReady {
 		s.ObservedGeneration = in.Generation
 	}
@@ -40,36 +48,30 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 }
 
 // converged: all that the spec wants is so. A pause keeps nothing from being so.
-func converged(in Input, d Decision) bool {
-	if d.Operation == nil && in.Hold.Active(in.Seen.ObservedAt) {
-		in.Hold = nil
+func converged(was *Input, d Decision) bool {
+	in := *was
+	if _, renews := d.Operation.(op.RenewCertificates); renews { // it disturbs nothing
+		in = withoutCertificates(in)
 		d = Decide(in)
 	}
-	return d.Operation == nil && d.Converged
+	if _, backup := d.Operation.(op.Backup); (backup || d.Operation == nil) && in.Requests.Hold.Active(in.Seen.ObservedAt) {
+		in.Requests.Hold = nil
+		d = Decide(withoutBackups(&in))
+	}
+	return d.Converged
 }
 
 // tolerance is how many more voters can be lost; -1 without a quorum.
-func tolerance(in Input) int {
+func tolerance(in *Input) int {
 	if !in.Seen.Etcd.Quorate {
 		return -1
 	}
-	voters, healthy := 0, 0
-	for _, m := range in.Seen.Etcd.Members {
-		if m.Learner {
-			continue
-		}
-		voters++
-		if slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
-			return e.MemberID == m.ID && e.Healthy() && e.Linearizable
-		}) {
-			healthy++
-		}
-	}
-	return max(0, healthy-cke.Quorum(voters))
+	t := tallyOf(in)
+	return max(0, t.healthy-cke.Quorum(t.voters))
 }
 
 // memberships are those of the present life. What an abandoned one left is cleaned up and no member.
-func memberships(in Input) []cke.Join {
+func memberships(in *Input) []cke.Join {
 	if inc := in.Identity.Incarnation; inc == nil || inc.State == cke.Abandoned {
 		return nil
 	}
@@ -77,13 +79,14 @@ func memberships(in Input) []cke.Join {
 }
 
 // members returns the members of the declared control-plane nodes, in their order, then all others.
-func members(in Input, prev []cke.MemberStatus) []cke.MemberStatus {
+func members(in *Input, prev []cke.MemberStatus) []cke.MemberStatus {
 	var all []cke.MemberStatus
 	listed := map[cke.JoinID]bool{}
 	for _, n := range in.Spec.ControlPlane() {
 		m := cke.MemberStatus{Name: n.Name(), Address: n.Address, Role: "-", State: "waiting", Reason: "no member yet", Lag: -1}
 		for _, j := range memberships(in) {
-			if j.Node.Address == n.Address {
+			to, moving := in.moving(j)
+			if j.Node.Address == n.Address || moving && to.Address == n.Address {
 				m = member(in, j)
 				listed[j.ID] = true
 			}
@@ -98,6 +101,9 @@ func members(in Input, prev []cke.MemberStatus) []cke.MemberStatus {
 			all = append(all, member(in, j))
 		}
 	}
+	for _, m := range in.strangers() {
+		all = append(all, strangerStatus(in, m))
+	}
 	for i := range all {
 		m := &all[i]
 		m.Since = in.Seen.ObservedAt
@@ -108,6 +114,15 @@ func members(in Input, prev []cke.MemberStatus) []cke.MemberStatus {
 			if p.State == m.State && !p.Since.IsZero() {
 				m.Since = p.Since
 			}
+			if m.Applied == 0 { // it does not answer
+				m.Applied, m.ProgressAt = p.Applied, p.ProgressAt
+			}
+			if m.Applied > 0 && m.Applied == p.Applied && !p.ProgressAt.IsZero() {
+				m.ProgressAt = p.ProgressAt
+			}
+			if m.State == p.State && m.Applied <= p.Applied {
+				m.Watched = p.Watched + cke.Duration(lookedOn(in))
+			}
 			// A certificate does not change while nobody can look at it.
 			if m.CertNotAfter.IsZero() {
 				m.CertNotAfter = p.CertNotAfter
@@ -117,17 +132,42 @@ func members(in Input, prev []cke.MemberStatus) []cke.MemberStatus {
 	return all
 }
 
+// lookGap is the longest time between two looks in which nothing can have come and gone.
+const lookGap = time.Minute
+
+// lookedOn is the time since the last status, if that is no longer than looks are apart: else nobody looked meanwhile, or
+// the clock was set.
+func lookedOn(in *Input) time.Duration {
+	since := in.Seen.ObservedAt.Sub(in.Before.ObservedAt)
+	if since < 0 || since > lookGap {
+		return 0
+	}
+	return since
+}
+
+// watched is for how long looks, this one included, have told the same of a member whose state is the same still.
+func (in *Input) watched(before cke.MemberStatus) time.Duration {
+	return time.Duration(before.Watched) + lookedOn(in)
+}
+
 // member tells of one membership.
-func member(in Input, j cke.Join) cke.MemberStatus {
-	m := cke.MemberStatus{Name: j.Node.Name(), Address: j.Node.Address, ID: j.MemberID, Join: j.ID, Role: "-", State: "healthy", Lag: -1}
+func member(in *Input, j cke.Join) cke.MemberStatus {
+	m := cke.MemberStatus{Name: j.Node.Name(), Address: j.Node.Address, ClientURL: j.ClientURL(), PeerURL: j.PeerURL(), ID: j.MemberID, Join: j.ID,
+		Role: "-", State: "healthy", Lag: -1, Container: memberContainer(in, j)}
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	if e.Problem == "" && e.MemberID != "" {
 		m.ID, m.DBSize, m.Version, m.Role = e.MemberID, e.DBSize, e.Version, role(e)
-		m.Lag = lag(in.Seen.Etcd, e)
+		m.Lag, m.DBSizeInUse, m.Revision = lag(in.Seen.Etcd, e), e.DBSizeInUse, e.Revision
 	}
 	m.CertNotAfter = e.CertNotAfter
+	if worth, ok := in.certificates(j); ok && !worth.NotAfter.IsZero() {
+		m.CertNotAfter = worth.NotAfter
+	}
+	if e.Learner {
+		m.Applied, m.ProgressAt = e.RaftApplied, in.Seen.ObservedAt
+	}
 	p := memberProblem(in, j)
-	if inc := in.Identity.Incarnation; p != nil && inc != nil && (inc.State == cke.Forming || j.StartedAt.IsZero()) {
+	if inc := in.Identity.Incarnation; p != nil && inc != nil && (inc.State != cke.Formed || j.StartedAt.IsZero()) {
 		m.State, m.Reason = "starting", p.Message
 		return m
 	}
@@ -137,6 +177,10 @@ func member(in Input, j cke.Join) cke.MemberStatus {
 	}
 	m.Reason = p.Message
 	switch c, there := in.node(j.Node).Of(j.ID); {
+	case in.hibernates() && !in.silent(j) && p.Code != cke.CodeDataMissing && !runs(in, j):
+		m.State, m.Reason = "hibernated", ""
+	case p.Code == cke.CodeDrain:
+		m.State = "drained"
 	case !in.node(j.Node).Answered():
 		m.State = "unreachable"
 	case p.Code == cke.CodeDataMissing, !there:
@@ -147,6 +191,15 @@ func member(in Input, j cke.Join) cke.MemberStatus {
 		m.State = "unhealthy"
 	}
 	return m
+}
+
+// memberContainer is what carries a member; nil: none was seen.
+func memberContainer(in *Input, j cke.Join) *cke.MemberContainer {
+	c, there := in.node(j.Node).Of(j.ID)
+	if !there {
+		return nil
+	}
+	return &cke.MemberContainer{Name: c.Name, State: c.State, Image: c.Image, ImageID: c.ImageID, Description: c.Description, CPUs: c.CPUs, Memory: c.Memory}
 }
 
 func role(e cke.EndpointStatus) string {
@@ -174,13 +227,20 @@ func lag(s cke.EtcdStatus, e cke.EndpointStatus) int64 {
 	return int64(max(leader.RaftIndex, e.RaftApplied) - e.RaftApplied) // they were not asked in the same moment
 }
 
-func health(in Input, d Decision, s cke.Status) (cke.Health, string) {
+func health(in *Input, d Decision, s cke.Status) (cke.Health, string) {
 	inc := in.Identity.Incarnation
 	switch {
 	case in.Deleting:
 		return cke.HealthDeleting, "being deleted; volumes are kept"
 	case d.Frozen != nil:
 		return cke.HealthFrozen, d.Frozen.Message
+	case in.hibernates():
+		return cke.HealthHibernated, hibernation(in)
+	case inc != nil && inc.State == cke.Restoring:
+		if d.Operation != nil {
+			return cke.HealthRestoring, fmt.Sprintf("being restored to revision %d", inc.Restore.Snapshot.Revision)
+		}
+		return cke.HealthRestoring, "not restored yet: " + d.Reason
 	case inc == nil || inc.State != cke.Formed:
 		if d.Operation != nil {
 			return cke.HealthForming, "being founded"
@@ -212,10 +272,10 @@ func more(n int) string {
 	return fmt.Sprintf("%d more members", n)
 }
 
-func serving(in Input) int {
+func serving(in *Input) int {
 	n := 0
 	for _, j := range in.Identity.Joins {
-		if e, ok := in.Seen.Etcd.Endpoint(j.ID); ok && e.Healthy() && e.Linearizable {
+		if e, ok := in.Seen.Etcd.Endpoint(j.ID); ok && e.Healthy() && e.Linearizable && !in.ofAnother(e) {
 			n++
 		}
 	}
@@ -224,7 +284,7 @@ func serving(in Input) int {
 
 // problems are what the decision waits for, then why members do not serve and nodes do not answer. A decision that does
 // something waits for nothing, but what is wrong elsewhere still is.
-func problems(in Input, d Decision, prev []cke.Problem) []cke.Problem {
+func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 	all := slices.Clone(d.Blockers)
 	add := func(p *cke.Problem) {
 		if p != nil && !slices.ContainsFunc(all, func(q cke.Problem) bool { return sameProblem(*p, q) }) {
@@ -233,12 +293,30 @@ func problems(in Input, d Decision, prev []cke.Problem) []cke.Problem {
 	}
 	add(d.Frozen)
 	for _, j := range in.Identity.Joins {
-		if in.formed() && !j.StartedAt.IsZero() {
-			add(memberProblem(in, j))
+		if p := memberProblem(in, j); in.formed() && !j.StartedAt.IsZero() && (!in.hibernates() || p != nil && p.Code == cke.CodeDataMissing) {
+			add(p)
 		}
+	}
+	for _, j := range memberships(in) {
+		if !in.hibernates() {
+			add(certificateProblem(in, j))
+		}
+	}
+	for _, p := range clocksIn(in.Seen).problems() {
+		add(&p)
+	}
+	if noSpace(in) != nil {
+		p := noSpaceProblem(in)
+		add(&p)
+	}
+	for _, p := range strangerProblems(in) {
+		add(&p)
 	}
 	for _, n := range in.Seen.Nodes {
 		add(n.Problem)
+	}
+	for _, p := range backupProblems(in) {
+		add(&p)
 	}
 	for i := range all {
 		if p := &all[i]; p.Since.IsZero() {

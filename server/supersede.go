@@ -12,7 +12,17 @@ import (
 // stopped members are started and waited for, others can stop too: the wait could last in vain, since without them
 // there may be no quorum, and nobody would start them meanwhile. What has failed lately supersedes nothing, so that a
 // member that stops again and again does not keep the others down.
+//
+// What was found that only a person can judge ends everything: it is recorded at once.
+//
+// A comparison of the members' data changes nothing and may take long: whatever else is to be done goes first.
 func superseded(running, next op.Operation, failures map[string]Failure) error {
+	if f, found := next.(op.Freeze); found {
+		return fmt.Errorf("the cluster is frozen: %s", f.Problem.Message)
+	}
+	if _, comparing := running.(op.CompareData); comparing && next != nil && next.Name() != running.Name() {
+		return fmt.Errorf("%s goes first", next.Name())
+	}
 	now, ok := running.(op.StartMembers)
 	if !ok {
 		return nil

@@ -29,6 +29,10 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 		{"another one stopped, and starting it failed", starting("n1"), starting("n2"), starting("n2"), ""},
 		{"another one stopped, and something else failed", starting("n1"), starting("n2"), starting("n1"), "n2 stopped meanwhile"},
 		{"a bootstrap goes on", op.Bootstrap{}, starting("n1"), nil, ""},
+		{"a finding freezes the cluster", op.RestartMember{}, op.Freeze{Problem: cke.Problem{Message: "two clusters"}}, nil, "the cluster is frozen: two clusters"},
+		{"a comparison gives way", op.CompareData{}, starting("n1"), nil, "start-members goes first"},
+		{"a comparison goes on", op.CompareData{}, op.CompareData{}, nil, ""},
+		{"a comparison with nothing else to do", op.CompareData{}, nil, nil, ""},
 		{"a deletion waits its turn", starting("n1"), op.DeleteCluster{}, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,7 +17,14 @@ type checker struct {
 	committed    map[uint64][]entry
 	acknowledged []string
 	formed       *cke.Incarnation
-	violations   []string
+	// replaced is the life that a restore under way is about to replace, lost what was acknowledged in it.
+	replaced   *cke.Incarnation
+	lost       []string
+	violations []string
+	// stopped are the voters that a daemon stopped and that do not run again yet, had what members had when they ended last.
+	stopped map[uint64]bool
+	had     map[uint64]int
+	ordered map[string]bool // restores that persons asked for, by task
 }
 
 // Violations are the invariants that were broken, first one first.
@@ -37,12 +44,8 @@ func (c *checker) violated(format string, args ...any) {
 
 // check looks at who serves now.
 func (c *checker) check() {
-	var leaders []*member
-	for _, g := range c.world.groups {
-		if g.leader != nil {
-			leaders = append(leaders, g.leader)
-		}
-	}
+	leaders := c.leaders()
+	c.checkFence()
 	if len(leaders) > 1 {
 		c.violated("two clusters serve under one name")
 	}
@@ -59,6 +62,17 @@ func (c *checker) check() {
 			}
 		}
 	}
+}
+
+// leaders are the members that lead now, of whatever cluster.
+func (c *checker) leaders() []*member {
+	var leaders []*member
+	for _, g := range c.world.groups {
+		if g.leader != nil {
+			leaders = append(leaders, g.leader)
+		}
+	}
+	return leaders
 }
 
 // wasBorn notes that a member made a log where there was none.
@@ -93,6 +107,10 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 	switch {
 	case after == nil: // deleted
 		c.formed, c.acknowledged = nil, nil
+	case after.State == cke.Restoring && (before == nil || before.ID != after.ID):
+		c.beginsRestore(after)
+	case before != nil && before.State == cke.Restoring && before.ID != after.ID:
+		c.cancelsRestore(after)
 	case c.formed != nil && (after.ID != c.formed.ID || after.State != cke.Formed || after.ClusterID != c.formed.ClusterID):
 		c.violated("the formed incarnation is replaced")
 	case after.State == cke.Formed && c.formed == nil:
@@ -103,15 +121,39 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 	}
 }
 
+// wereJoined looks at a change of memberships in the store: archived data is given up only once its time is over, by the
+// clock of the daemon's host as it was while the daemon was about it, or for a person.
+func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
+	for _, j := range after.Ended {
+		i := slices.IndexFunc(before.Ended, func(o cke.Join) bool { return o.ID == j.ID })
+		if j.PurgedAt.IsZero() || i >= 0 && !before.Ended[i].PurgedAt.IsZero() {
+			continue
+		}
+		asked := slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskPurge && t.Subject == j.Volume })
+		keep := j.KeepUntil
+		if i >= 0 {
+			keep = before.Ended[i].KeepUntil
+		}
+		if !asked && (keep.IsZero() || by.clock.Before(keep)) {
+			c.violated("the volume of %s is given up before its time", j.Node.Name())
+		}
+	}
+}
+
 // isRemoved looks at a volume before it goes.
 func (c *checker) isRemoved(n *Node, v *volume) {
 	if v == nil {
 		return
 	}
-	if inc := c.world.store.identity.Incarnation; v.cluster == c.cluster && !inc.WasAbandoned(v.incarnation) {
-		c.violated("a volume on %s is removed whose life was not abandoned", n.name)
-	}
-	if v.cluster == "" {
+	id := c.world.store.identity
+	i := slices.IndexFunc(id.Ended, func(j cke.Join) bool { return j.ID == v.join })
+	switch {
+	case v.cluster == "":
 		c.violated("a volume on %s is removed that cke did not make", n.name)
+	case id.Incarnation.WasAbandoned(v.incarnation):
+	case i >= 0 && id.Ended[i].PurgedAt.IsZero():
+		c.violated("a volume on %s is removed before that is on record", n.name)
+	case i < 0 && v.cluster == c.cluster:
+		c.violated("a volume on %s is removed whose life was not abandoned", n.name)
 	}
 }

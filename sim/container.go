@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -23,6 +24,8 @@ type container struct {
 	// keep is the restart policy always; stoppedByHand overrides it until the next start.
 	keep, stoppedByHand bool
 	restarts            int
+	// hangs: the process runs, answers nobody and takes no part, until it is started anew.
+	hangs bool
 }
 
 func newContainer(n *Node, s cke.MemberSpec) *container {
@@ -31,12 +34,18 @@ func newContainer(n *Node, s cke.MemberSpec) *container {
 	c.Name, c.Image, c.State = s.Join.Volume, s.Join.Etcd.Image, cke.ContainerCreated
 	c.Cluster, c.Incarnation, c.Join = s.Cluster, s.Join.Incarnation, s.Join.ID
 	c.Description = describe(s)
+	sum := sha256.Sum256([]byte(c.Image))
+	c.ImageID = "sha256:" + hex.EncodeToString(sum[:])
+	c.CPUs, c.Memory = s.Join.Etcd.Resources.CPUs, int64(s.Join.Etcd.Resources.Memory)
 	return c
 }
 
 // describe is the digest of all that a container is made from.
 func describe(s cke.MemberSpec) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %v %s %d %d %v", s.Cluster, s.Mode, s.Token, s.Peers, s.Join.ID, s.Join.ClientPort, s.Join.PeerPort, s.Join.Etcd))
+	if s.Mode == cke.StartRestored { // what follows from it is the same
+		s.Mode = cke.StartOwnData
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %v %s %s %d %d %v", s.Cluster, s.Mode, s.Token, s.Peers, s.Join.ID, s.Join.Node.Address, s.Join.ClientPort, s.Join.PeerPort, s.Join.Etcd))
 	return hex.EncodeToString(sum[:6])
 }
 
@@ -44,7 +53,7 @@ func (c *container) volume() *volume { return c.node.volumes[c.spec.Join.Volume]
 
 // member returns the member whose process runs in c; nil when none does.
 func (c *container) member() *member {
-	if c.State != cke.ContainerRunning || c.foreign {
+	if c.State != cke.ContainerRunning || c.foreign || c.hangs {
 		return nil
 	}
 	return c.volume().wal
@@ -59,7 +68,7 @@ func (c *container) ready() bool {
 // run starts the process: what etcd does with its arguments and its data directory at start.
 func (c *container) run() {
 	w := c.node.world
-	c.State, c.StartedAt, c.stoppedByHand = cke.ContainerRunning, w.now(), false
+	c.State, c.StartedAt, c.stoppedByHand, c.hangs = cke.ContainerRunning, w.now(), false, false
 	w.unquiet = true
 	c.FinishedAt, c.ExitCode, c.LastWords = time.Time{}, 0, ""
 	if words := c.boot(); words != "" {
@@ -75,10 +84,11 @@ func (c *container) boot() string {
 	if v == nil {
 		return "error mounting volume: no such file or directory"
 	}
-	for _, path := range certificates {
-		if !v.files[path] {
-			return "open " + path + ": no such file or directory"
-		}
+	if damage := v.certificates(0).Damage; damage != "" && c.Cluster != "" {
+		return damage
+	}
+	if at := c.spec.Join.Node.Address; at != c.node.address {
+		return fmt.Sprintf("listen tcp %s:%d: bind: cannot assign requested address", at, c.spec.Join.PeerPort)
 	}
 	for _, port := range []int{c.spec.Join.ClientPort, c.spec.Join.PeerPort} {
 		if c.node.taken[port] || c.othersListen(port) {
@@ -92,6 +102,11 @@ func (c *container) boot() string {
 		if v.wal.removed {
 			return "the member has been permanently removed from the cluster"
 		}
+		if v.unborn {
+			v.unborn = false
+			c.node.world.wasBorn(c, v.wal)
+		}
+		c.node.world.beginsWith(c, v.wal)
 		return ""
 	}
 	var m *member
@@ -125,6 +140,9 @@ func (c *container) ends(code int, words string) {
 	if c.State == cke.ContainerCreated || c.State == cke.ContainerExited {
 		return
 	}
+	if m := c.member(); m != nil {
+		c.node.world.endsWith(m)
+	}
 	c.node.world.unquiet = true
 	c.State, c.ExitCode, c.LastWords, c.FinishedAt = cke.ContainerExited, code, words, c.node.world.now()
 	c.node.world.log("%s: etcd of %s ends with %d %s", c.node.name, c.Name, code, words)
@@ -152,6 +170,13 @@ func (c *container) seen() cke.Container {
 	if !s.Running() && !c.foreign {
 		s.Data = c.data()
 	}
+	if v := c.volume(); v != nil && c.Cluster != "" {
+		worth := v.certificates(c.node.world.certificateLife())
+		s.Certificates = &worth
+	}
+	if !c.foreign && c.Cluster == "" { // a person runs it
+		s.PeerURLs, s.Mounts, s.KeptDown = []string{c.spec.Join.PeerURL()}, []string{c.spec.Join.Volume}, !c.keep
+	}
 	return s
 }
 
@@ -169,7 +194,7 @@ func (c *container) data() cke.DataState {
 // look is the node as the engine shows it for one cluster.
 func (n *Node) look(o cke.EtcdOptions, cluster string, s *cke.NodeStatus) {
 	w := n.world
-	s.EngineVersion, s.SeenAt = "20.10.24", w.now()
+	s.EngineVersion, s.SeenAt, s.Clock = "20.10.24", w.now(), n.clock()
 	s.Containers, s.Volumes, s.ClientPort, s.PeerPort = nil, nil, cke.PortUnknown, cke.PortUnknown
 	ours := false
 	for _, c := range n.sorted() {
@@ -193,4 +218,17 @@ func (n *Node) port(p int) cke.PortState {
 		return cke.PortOpen
 	}
 	return cke.PortClosed
+}
+
+// versions are those of the process and of its database, which etcd tells from 3.6 on.
+func (c *container) versions() (etcd, storage string) {
+	etcd = c.spec.Join.Etcd.Version
+	if etcd == "" {
+		etcd = cke.DefaultEtcdVersion
+	}
+	parts := strings.SplitN(etcd, ".", 3)
+	if len(parts) == 3 && parts[1] != "5" {
+		storage = parts[0] + "." + parts[1] + ".0"
+	}
+	return etcd, storage
 }

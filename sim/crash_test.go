@@ -82,10 +82,14 @@ func endsAsOneCluster(t *testing.T, nodes int, b blows, late int, seed uint64) {
 	t.Fatalf("%d nodes, blows at calls %v, late by %d, order %d:\n%s", nodes, b, late, seed, strings.Join(faults, "\n"))
 }
 
-// points are the calls from 1 to n; with -short every stride-th of them, beginning at another one for each test.
+// points are the calls from 1 to n; with -short every stride-th of them, beginning at another one for each test, and with
+// the race detector, which makes everything slow, fewer.
 func points(n, stride, begin int) iter.Seq[int] {
-	if !testing.Short() {
+	switch {
+	case !testing.Short():
 		stride = 1
+	case race:
+		stride *= 3
 	}
 	return func(yield func(int) bool) {
 		for k := 1 + begin%stride; k <= n; k += stride {
@@ -96,12 +100,16 @@ func points(n, stride, begin int) iter.Seq[int] {
 	}
 }
 
-// some is a number of random tries; with -short a few of them.
+// some is a number of random tries; with -short a few of them, and with the race detector, which makes everything slow,
+// still fewer.
 func some(n int) int {
-	if testing.Short() {
-		return n / 10
+	switch {
+	case !testing.Short():
+		return n
+	case race:
+		return n / 40
 	}
-	return n
+	return n / 10
 }
 
 func TestBootstrap_EndsAsOneClusterFromEveryCrashPoint(t *testing.T) {

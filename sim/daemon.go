@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"cke"
@@ -18,6 +19,13 @@ type Daemon struct {
 	look   *Observer
 
 	dead, frozen bool // guarded by the world's lock
+	// What the daemon did, and what had happened apart from that when it looked; see happened.
+	own, observed, decided int
+	listed                 map[string]int // by actor
+	clock                  time.Time      // the furthest that its host's clock was since it began what it does
+	lookEnded              bool
+
+	fetched map[string][]string // snapshots on the daemon's host, by restore; guarded by the world's lock
 }
 
 var errDead = errors.New("the daemon is dead")
@@ -31,6 +39,7 @@ func (w *World) NewDaemon() *Daemon {
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.term = &Term{d: d, number: w.store.term, since: w.now(), changed: make(chan struct{}, 1)}
 	d.look = newObserver(d)
+	d.observed, d.decided = d.happened(), d.happened()
 	for _, before := range w.daemons {
 		if !before.frozen {
 			before.cancel(cke.ErrDeposed)
@@ -132,8 +141,8 @@ func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, d
 	case ctx.Err() != nil:
 		w.mu.Unlock()
 		return context.Cause(ctx)
-	case c.Writes && c.Port == "node" && d.ctx.Err() != nil:
-		w.violated("daemon %d changes %s after its term", d.number, n.name)
+	case c.touches() && d.ctx.Err() != nil:
+		w.violated("daemon %d changes %s after its term", d.number, c.Node)
 	}
 	t := &turn{call: c, daemon: d, node: n, declared: declared, do: do, done: make(chan struct{})}
 	if w.sched == nil {
@@ -160,7 +169,11 @@ type turn struct {
 	err   error
 	hangs bool
 	delay time.Duration
+	late  bool // its caller has given it up
 }
+
+// stale reports whether the call lands when nobody waits for it any more, or for another term than that it was made in.
+func (t *turn) stale() bool { return t.late || t.daemon.world.store.term != t.daemon.number64() }
 
 // land lets the call have its effect.
 func (t *turn) land(w *World, half bool) {
@@ -173,17 +186,39 @@ func (t *turn) land(w *World, half bool) {
 		if n.hung {
 			t.hangs = true
 			if t.call.Writes {
-				n.backlog = append(n.backlog, func() { _ = t.do(half) })
+				n.backlog = append(n.backlog, func() { t.late = true; t.effect(w, half) })
 			}
 			return
 		}
 		t.delay = n.slow
 	}
-	t.err = t.do(half)
+	t.err = t.effect(w, half)
 	if t.call.Writes {
 		w.settle()
 		w.poke()
 	}
+}
+
+// effect does what the call is about, under the eyes of the checker.
+func (t *turn) effect(w *World, half bool) error {
+	t.daemon.looks(t.call)
+	if !t.call.Writes {
+		return t.do(half)
+	}
+	w.events++
+	if !t.stale() {
+		t.daemon.own++
+	}
+	if !t.call.touches() {
+		return t.do(half)
+	}
+	if b := t.call.of; b != nil && t.stale() && !b.holds() {
+		return fmt.Errorf("container %s on %s: %w", b.name, b.node.name, cke.ErrNotFound)
+	}
+	before := w.standing()
+	err := t.do(half)
+	w.wasDone(t, before)
+	return err
 }
 
 // answer is what the caller gets, and when.

@@ -38,6 +38,8 @@ type stage struct {
 	// wrap changes what operations work with: for mutations.
 	wrap func(op.Env) op.Env
 	wg   sync.WaitGroup
+	// heard is the last decision that was looked at.
+	heard int
 }
 
 // play runs a scene in a bubble of virtual time, with a cluster of n declared nodes n1…
@@ -100,6 +102,15 @@ func (s *stage) daemon() *driver {
 // latest is the daemon that leads.
 func (s *stage) latest() *driver { return s.drivers[len(s.drivers)-1] }
 
+// told is what people see of the cluster.
+func (s *stage) told() cke.Status {
+	if len(s.drivers) == 0 { // real loops lead; they store it
+		return s.Store().Status()
+	}
+	_, status := s.latest().now()
+	return status
+}
+
 func (s *stage) say(format string, args ...any) {
 	if s.tell != nil {
 		s.tell(format, args...)
@@ -149,12 +160,12 @@ func (d *driver) round(ctx context.Context) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	in := server.Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Before: d.before(), Failures: d.failures}
+	in := server.Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Requests: d.Term().Requests(), Before: d.before(), Failures: d.failures}
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}
 	dec := server.Decide(in)
-	if dec.Converged {
+	if dec.Converged && dec.Operation == nil && dec.Blockers == nil {
 		clear(d.failures)
 	}
 	d.note(in, dec)
@@ -200,25 +211,39 @@ func (d *driver) count() int {
 func (d *driver) operate(ctx context.Context, dec server.Decision) {
 	e := op.Env{
 		Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),
-		Now: time.Now, Pause: sleep, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Snapshots: d.Snapshots(),
+		Leader:    d.Term().Leader(), Now: d.stage.Now, Pause: sleep, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if d.stage.wrap != nil {
 		e = d.stage.wrap(e)
 	}
 	leader := d.Term().Leader()
-	about := cke.Record{Reason: dec.Reason, Host: leader.Host, Term: leader.Term}
+	about := cke.Record{Reason: dec.Reason, Task: dec.Task, Host: leader.Host, Term: leader.Term}
 	rec, err := op.Run(ctx, e, d.Term(), about, told{dec.Operation})
 	key := server.FailureKey(dec.Operation)
 	switch rec.State {
 	case cke.RecordCompleted:
 		delete(d.failures, key)
 	case cke.RecordFailed:
-		d.failures[key] = server.Failure{Count: d.failures[key].Count + 1, At: time.Now(), Error: err.Error(), Problems: problems(err)}
+		d.failures[key] = server.Failure{Count: d.failures[key].Count + 1, At: d.stage.Now(), Error: err.Error(), Problems: problems(err)}
 	}
+	d.ended(ctx, dec, rec)
 	for _, line := range describeSteps(rec.Steps) {
 		d.stage.say("  %s", line)
 	}
 	d.stage.say("  → %s", rec.State)
+}
+
+// ended takes note of how an operation ended: in the status, and in the store where a person had asked for it.
+func (d *driver) ended(ctx context.Context, dec server.Decision, rec cke.Record) {
+	d.mu.Lock()
+	d.status.LastOperation = &cke.OperationStatus{ID: rec.ID, Type: rec.Operation, State: rec.State, Time: rec.EndedAt}
+	d.mu.Unlock()
+	if dec.Task != "" && !dec.Part && rec.ID > 0 && rec.State != cke.RecordInterrupted {
+		if err := d.Term().FinishTask(ctx, dec.Task); err != nil {
+			d.stage.say("daemon %d: %v", d.Number(), err)
+		}
+	}
 }
 
 // describeSteps tells of steps, those of one name that succeeded on several nodes in one line.

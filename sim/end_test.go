@@ -31,6 +31,9 @@ func (s *stage) faults(nodes ...string) []string {
 		if declared := s.Store().Spec().Cluster.Options.Etcd.ExtraArgs; !slices.Equal(j.Etcd.ExtraArgs, declared) {
 			wrong("%s runs with %v, not %v", j.Node.Name(), j.Etcd.ExtraArgs, declared)
 		}
+		if declared := s.Store().Spec().Cluster.WithDefaults().Options.Etcd.Version; j.Etcd.Version != declared {
+			wrong("%s runs %s, not %s", j.Node.Name(), j.Etcd.Version, declared)
+		}
 	}
 	ended := map[cke.JoinID]bool{}
 	for _, j := range id.Ended {

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cke"
@@ -10,6 +11,13 @@ import (
 
 // databaseSize is that of every member, in bytes.
 const databaseSize = 20480
+
+const (
+	// longLife is how many entries every log has had and compacted.
+	longLife = 100_000
+	// farBehind is how many entries a member is behind to which little comes through.
+	farBehind = 5000
+)
 
 // etcdPort is a daemon's way to the members.
 type etcdPort struct{ d *Daemon }
@@ -36,6 +44,8 @@ func (w *World) serving(from, url string) (*container, string) {
 				continue
 			case !c.ready():
 				return nil, "context deadline exceeded"
+			case !c.trusted():
+				return nil, "tls: bad certificate"
 			}
 			return c, ""
 		}
@@ -44,12 +54,27 @@ func (w *World) serving(from, url string) (*container, string) {
 	return nil, "no route to host"
 }
 
-// leads returns the leader of c's member, the group and its processes, if c reaches the leader.
+// voting returns the container whose member listens at a client URL, unless it is a learner: those answer status and
+// serializable reads only. Source: etcd, isRPCSupportedForLearner.
+func (w *World) voting(url string) (*container, error) {
+	c, problem := w.serving(Management, url)
+	if problem != "" {
+		return nil, fmt.Errorf("%s: %s", url, problem)
+	}
+	m := c.member()
+	if slices.ContainsFunc(m.members(), func(l listed) bool { return l.id == m.id && l.learner && !l.gone }) {
+		return nil, fmt.Errorf("%s: etcdserver: rpc not supported for learner", url)
+	}
+	return c, nil
+}
+
+// leads returns the leader of c's member, the group and its processes, if c reaches the leader and it has committed
+// something in its term: before that no linearizable read succeeds.
 func (w *World) leads(c *container) (process, *group, []process, bool) {
 	m := c.member()
 	g, running := w.groups[m.cluster], w.processes()[m.cluster]
 	for _, p := range running {
-		if g != nil && p.member == g.leader && w.reach(process{m, c}, p) {
+		if g != nil && p.member == g.leader && w.reach(process{m, c}, p) && p.commit > 0 && p.log[p.commit-1].term == p.term {
 			return p, g, running, true
 		}
 	}
@@ -66,15 +91,20 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	}
 	m := c.member()
 	s.Serializable = true
-	s.ClusterID, s.MemberID, s.Version, s.StorageVersion = hexID(m.cluster), hexID(m.id), "3.6.16", "3.6.0"
-	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, uint64(len(m.log)), uint64(m.commit), int64(m.commit)
+	s.ClusterID, s.MemberID = hexID(m.cluster), hexID(m.id)
+	s.Version, s.StorageVersion = c.versions()
+	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, longLife+uint64(len(m.log)), longLife+uint64(m.commit), int64(m.commit)
+	if c.node.trickles {
+		s.RaftApplied -= farBehind
+	}
 	s.DBSize, s.DBSizeInUse = databaseSize, databaseSize
 	for _, l := range m.members() {
 		if l.id == m.id {
 			s.Learner = l.learner
 		}
 	}
-	s.CertNotAfter = c.StartedAt.AddDate(1, 0, 0)
+	worth := c.volume().certificates(w.certificateLife())
+	s.CertNotBefore, s.CertNotAfter = worth.NotBefore, worth.NotAfter
 	if l, _, _, ok := w.leads(c); ok {
 		s.LeaderID = hexID(l.id)
 		s.Linearizable = !s.Learner
@@ -112,9 +142,9 @@ func (e etcdPort) Members(ctx context.Context, url string) (id string, members [
 
 // list is the linearizable member list through one endpoint.
 func (w *World) list(url string) (string, []cke.Member, error) {
-	c, problem := w.serving(Management, url)
-	if problem != "" {
-		return "", nil, fmt.Errorf("%s: %s", url, problem)
+	c, err := w.voting(url)
+	if err != nil {
+		return "", nil, err
 	}
 	l, _, _, ok := w.leads(c)
 	if !ok {
@@ -157,6 +187,7 @@ func (w *World) propose(from, url string, x entry) error {
 func (w *World) Write(node, value string) bool {
 	ok := false
 	w.change("a client writes "+value+" through "+node, func() {
+		w.events-- // nothing that anybody could have to know of
 		if w.formed == nil {
 			return
 		}

@@ -105,6 +105,21 @@ func (n *Node) LieOfData(lie bool) {
 	n.change(fmt.Sprintf("lies of data: %v", lie), func() { n.liesOfData = lie })
 }
 
+// Trickle lets members on the node fall behind, as a slow disk or a slow link does; learners there never catch up.
+func (n *Node) Trickle(on bool) {
+	n.change(fmt.Sprintf("members fall behind: %v", on), func() { n.trickles = on })
+}
+
+// JumpClock sets the node's clock forward, or back.
+func (n *Node) JumpClock(d time.Duration) {
+	n.change(fmt.Sprintf("clock jumps by %v", d), func() { n.skew += d })
+}
+
+// SetClock sets the node's clock right.
+func (n *Node) SetClock() { n.change("clock set right", func() { n.skew = 0 }) }
+
+func (n *Node) clock() time.Time { return n.world.now().Add(n.skew) }
+
 // MoveSSH lets sshd listen on another port.
 func (n *Node) MoveSSH(port int) {
 	n.change(fmt.Sprintf("sshd on port %d", port), func() { n.sshPort = port })
@@ -119,7 +134,7 @@ func (n *Node) SlowDown(d time.Duration) {
 func (n *Node) AddForeignEtcd(name string, ports ...int) {
 	n.change("foreign etcd "+name, func() {
 		c := &container{node: n, foreign: true}
-		c.Name, c.Image, c.State = name, "quay.io/coreos/etcd:v3.5.9", cke.ContainerRunning
+		c.ID, c.Name, c.Image, c.State = n.name+"/"+name, name, "quay.io/coreos/etcd:v3.5.9", cke.ContainerRunning
 		n.containers[name] = c
 		for _, p := range ports {
 			n.taken[p] = true

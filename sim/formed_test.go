@@ -48,6 +48,7 @@ func (s *stage) comesBack(t *testing.T, before cke.Identity) {
 }
 
 // A manager that looks at nodes alone would found a second, empty cluster here.
+// Requirements A17, C2, I16: nothing reachable is no reason to found another one.
 func TestFormed_IsNeverFoundedAgainOnBlankNodes(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5} {
 		inFormed(t, nodes, func(s *stage) {

@@ -23,10 +23,10 @@ var (
 func (s *stage) loop() *sim.Daemon {
 	d := s.NewDaemon()
 	l := &server.Loop{
-		Term: d.Term(), Observer: d.Observer(), Probe: probe, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Term: d.Term(), Observer: d.Observer(), Probe: probe, Now: s.Now, Log: slog.New(slog.DiscardHandler),
 		Env: op.Env{
 			Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),
-			Now: time.Now, Pause: sleep, Log: slog.New(slog.DiscardHandler),
+			Now: s.Now, Pause: sleep, Log: slog.New(slog.DiscardHandler),
 		},
 	}
 	s.wg.Go(func() { _ = l.Run(d.Context()) })
@@ -42,9 +42,11 @@ func TestLoop_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 		play(t, 1+seed%5, func(s *stage) {
 			r := rand.New(rand.NewPCG(uint64(seed), 3))
 			n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.05, 0.2}[r.IntN(3)], keepsData: true}
+			n.choose(disasters) // nobody stands by who would undo what people do
 			n.edit()
 			s.Pick, s.Judge = r.IntN, n.judge
 			d := s.loop()
+			n.elect = func() { d = s.loop() }
 			succeed := func() {
 				if d.Dead() || d.Frozen() {
 					d = s.loop()

@@ -27,11 +27,20 @@ type machine struct {
 
 // call goes to the node's engine; do sees an engine that answers.
 func (m machine) call(ctx context.Context, name string, writes bool, do effect) error {
+	return m.callOn(ctx, "", name, writes, do)
+}
+
+// callOn is call for what is done to one container, or by one; empty: to none.
+func (m machine) callOn(ctx context.Context, container, name string, writes bool, do effect) error {
 	n := m.d.world.at(m.declared.Address)
 	if n == nil {
 		return &cke.Error{Code: cke.CodeUnreachable, What: "no such machine", Err: cke.ErrUnreachable}
 	}
-	return m.d.call(ctx, Call{Port: "node", Node: n.name, Name: name, Writes: writes}, n, m.declared, func(half bool) error { return do(n, half) })
+	c := Call{Port: "node", Node: n.name, Name: name, Writes: writes}
+	if writes && container != "" {
+		c.of = n.bind(container)
+	}
+	return m.d.call(ctx, c, n, m.declared, func(half bool) error { return do(n, half) })
 }
 
 // effect does one thing on a node. With half set it does only the first of the two things that it consists of.
@@ -78,7 +87,7 @@ func (m machine) EnsureVolume(ctx context.Context, s cke.MemberSpec) error {
 
 // EnsureContainer implements cke.Machine. Half done, the one before is removed and the new one not made.
 func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
-	return m.call(ctx, "EnsureContainer", true, func(n *Node, half bool) error {
+	return m.callOn(ctx, s.Join.Volume, "EnsureContainer", true, func(n *Node, half bool) error {
 		c := n.containers[s.Join.Volume]
 		switch {
 		case n.volumes[s.Join.Volume] == nil:
@@ -103,7 +112,7 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 
 // of runs do with the join's container.
 func (m machine) of(ctx context.Context, j cke.Join, name string, writes bool, do func(n *Node, c *container, half bool) error) error {
-	return m.call(ctx, name, writes, func(n *Node, half bool) error {
+	return m.callOn(ctx, j.Volume, name, writes, func(n *Node, half bool) error {
 		c := n.containers[j.Volume]
 		if c == nil {
 			return fmt.Errorf("container %s on %s: %w", j.Volume, n.name, cke.ErrNotFound)
@@ -112,19 +121,24 @@ func (m machine) of(ctx context.Context, j cke.Join, name string, writes bool, d
 	})
 }
 
-// PutFiles implements cke.Machine. Half done, only the first file is there.
+// PutFiles implements cke.Machine. Half done, the first file is there and the second one cut off.
 func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) error {
 	return m.of(ctx, j, "PutFiles", true, func(n *Node, c *container, half bool) error {
 		if err := noRoom(n); err != nil {
 			return err
 		}
-		for i, f := range files {
-			if !half || i == 0 {
-				c.volume().files[f.Path] = true
-			}
-		}
+		c.volume().putFiles(files, half)
 		return nil
 	})
+}
+
+// Clock implements cke.Machine.
+func (m machine) Clock(ctx context.Context) (now time.Time, err error) {
+	err = m.call(ctx, "Clock", false, func(n *Node, _ bool) error {
+		now = n.clock()
+		return nil
+	})
+	return now, err
 }
 
 // Data implements cke.Machine.
@@ -160,7 +174,7 @@ func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 
 // StopContainer implements cke.Machine. Half done, the engine's own restarts are off and etcd still runs.
 func (m machine) StopContainer(ctx context.Context, j cke.Join, _ time.Duration) error {
-	return m.call(ctx, "StopContainer", true, func(n *Node, half bool) error {
+	return m.callOn(ctx, j.Volume, "StopContainer", true, func(n *Node, half bool) error {
 		c := n.containers[j.Volume]
 		if c == nil {
 			return nil
@@ -177,7 +191,7 @@ func (m machine) StopContainer(ctx context.Context, j cke.Join, _ time.Duration)
 
 // RemoveContainer implements cke.Machine.
 func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
-	return m.call(ctx, "RemoveContainer", true, func(n *Node, _ bool) error {
+	return m.callOn(ctx, j.Volume, "RemoveContainer", true, func(n *Node, _ bool) error {
 		c := n.containers[j.Volume]
 		if c == nil {
 			return nil

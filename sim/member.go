@@ -23,6 +23,7 @@ const (
 	entryRemove  entryKind = "remove"  // Member leaves for ever
 	entryPromote entryKind = "promote" // Member, a learner, becomes a voter
 	entryPublish entryKind = "publish" // Member tells its name and client URL
+	entryUpdate  entryKind = "update"  // Member is reached at another peer URL
 )
 
 // entry is one log entry; its index is its position plus one.
@@ -45,6 +46,8 @@ type member struct {
 	commit      int // entries known to be committed
 	// removed: it learned that it was removed, and never runs again.
 	removed bool
+	// corrupt: its database is not what its log says.
+	corrupt bool
 	// peers are where it looks for others while its log is empty.
 	peers []string
 
@@ -75,6 +78,8 @@ func (m *member) members() []listed {
 			all[i].learner = false
 		case e.kind == entryPublish:
 			all[i].name, all[i].client = e.value, e.client
+		case e.kind == entryUpdate:
+			all[i].peer = e.peer
 		}
 	}
 	m.known, m.knownAt = all, m.commit
@@ -98,6 +103,13 @@ func (m *member) voters() []uint64 {
 // published reports whether the member found the cluster and told its name.
 func (m *member) published() bool {
 	return slices.ContainsFunc(m.members(), func(l listed) bool { return l.id == m.id && l.name != "" })
+}
+
+// announced reports whether the process told the others its name, and where clients reach it now.
+func (p process) announced() bool {
+	return slices.ContainsFunc(p.members(), func(l listed) bool {
+		return l.id == p.id && l.name != "" && l.client == p.c.spec.Join.ClientURL()
+	})
 }
 
 func (m *member) lastTerm() uint64 {

@@ -21,12 +21,9 @@ type proposal struct {
 func (e etcdPort) reconfigure(ctx context.Context, url, name string, change func(proposal) error) error {
 	return e.call(ctx, url, name, true, func() error {
 		w := e.d.world
-		c, problem := w.serving(Management, url)
-		if problem != "" {
-			return fmt.Errorf("%s: %s", url, problem)
-		}
-		if m := c.member(); slices.ContainsFunc(m.members(), func(l listed) bool { return l.id == m.id && l.learner }) {
-			return fmt.Errorf("%s: etcdserver: rpc not supported for learner", url)
+		c, err := w.voting(url)
+		if err != nil {
+			return err
 		}
 		l, g, running, ok := w.leads(c)
 		if !ok {
@@ -101,7 +98,7 @@ func (e etcdPort) Promote(ctx context.Context, url, id string) error {
 		if !l.learner {
 			return fmt.Errorf("etcdserver: can only promote a learner member: %w", cke.ErrConflict)
 		}
-		if p.group.match[l.id]*10 < len(p.leader.log)*9 {
+		if (longLife+p.group.match[l.id])*10 < (longLife+len(p.leader.log))*9 { // of the absolute index: it hardly ever refuses
 			return fmt.Errorf("etcdserver: can only promote a learner member which is in sync with leader: %w", cke.ErrNotReady)
 		}
 		return p.commit(entry{kind: entryPromote, id: l.id})

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,13 +68,43 @@ func TestChecker_NoticesASecondBootstrap(t *testing.T) {
 }
 
 // careless machines make what is missing and do not look for data, as `docker run -v` would.
-type careless struct{ cke.Machines }
+type careless struct {
+	cke.Machines
+	authority cke.Authority
+	made      map[cke.JoinID]cke.MemberSpec // what containers were made from; guarded by mu
+	mu        *sync.Mutex
+}
 
-func (c careless) Machine(n cke.Node) cke.Machine { return carelessMachine{c.Machines.Machine(n)} }
+// carelessly lets operations work with careless machines.
+func carelessly() func(op.Env) op.Env {
+	made, mu := map[cke.JoinID]cke.MemberSpec{}, &sync.Mutex{}
+	return func(e op.Env) op.Env { e.Machines = careless{e.Machines, e.Authority, made, mu}; return e }
+}
 
-type carelessMachine struct{ cke.Machine }
+func (c careless) Machine(n cke.Node) cke.Machine { return carelessMachine{c.Machines.Machine(n), c} }
+
+type carelessMachine struct {
+	cke.Machine
+	careless
+}
+
+// StartContainer makes the container anew where it does not run, with certificates.
+func (m carelessMachine) StartContainer(ctx context.Context, j cke.Join) error {
+	m.mu.Lock()
+	spec, made := m.made[j.ID]
+	m.mu.Unlock()
+	if made && m.RemoveContainer(ctx, j) == nil {
+		if err := m.EnsureContainer(ctx, spec); err != nil {
+			return err
+		}
+	}
+	return m.Machine.StartContainer(ctx, j)
+}
 
 func (m carelessMachine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
+	m.mu.Lock()
+	m.made[s.Join.ID] = s
+	m.mu.Unlock()
 	if err := m.EnsureVolume(ctx, s); err != nil {
 		return err
 	}
@@ -87,7 +118,7 @@ func (m carelessMachine) EnsureContainer(ctx context.Context, s cke.MemberSpec) 
 	if err := m.Machine.EnsureContainer(ctx, s); err != nil {
 		return err
 	}
-	return m.PutFiles(ctx, s.Join, []cke.File{{Path: "certs/peer.crt"}, {Path: "certs/peer.key"}, {Path: "certs/server.crt"}, {Path: "certs/server.key"}})
+	return m.PutFiles(ctx, s.Join, sim.CertificatesOf(time.Now()))
 }
 
 func (carelessMachine) Data(context.Context, cke.Join) (cke.DataState, error) {
@@ -126,7 +157,7 @@ func TestChecker_NoticesAMemberThatStartsEmpty(t *testing.T) {
 			t.Fatal("does not form")
 		}
 		s.blind = noDataCheck
-		s.wrap = func(e op.Env) op.Env { e.Machines = careless{e.Machines}; return e }
+		s.wrap = carelessly()
 		s.Node("n3").PowerOff()
 		s.Node("n1").Blank()
 		s.Node("n2").Blank()
@@ -138,7 +169,7 @@ func TestChecker_NoticesAMemberThatStartsEmpty(t *testing.T) {
 func TestChecker_NoticesAFounderThatForgot(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.blind = noDataCheck
-		s.wrap = func(e op.Env) op.Env { e.Machines = careless{e.Machines}; return e }
+		s.wrap = carelessly()
 		s.Judge = func(_ int, c sim.Call) sim.Verdict {
 			if c.Name == "ProveWrite" {
 				s.Judge = nil
@@ -201,7 +232,7 @@ func TestChecker_NoticesAMissingLookForDataInRandomSchedules(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			n := &nemesis{Rand: r, s: s, rate: 0.1}
 			s.blind = noDataCheck
-			s.wrap = func(e op.Env) op.Env { e.Machines = careless{e.Machines}; return e }
+			s.wrap = carelessly()
 			s.Pick, s.Judge = r.IntN, n.judge
 			s.daemon()
 			s.until(time.Hour, func() bool { s.succeed(); return s.Calls() > 400 })

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"cke"
@@ -20,6 +21,18 @@ type nemesis struct {
 	keepsData bool // takes no data away
 	over      bool
 	freeze    int // the call at which a frozen daemon wakes and late calls land
+	// about are the kinds of events in this schedule.
+	about []func(*nemesis, *sim.Node)
+	// upgraded: the file has asked for the next minor version, from which there is no way back.
+	upgraded bool
+	// moved are the machines that got another address; back: those on record were given back.
+	moved map[string]bool
+	back  bool
+	hand  bool // a member was added by hand
+	// elect lets a daemon with the real loop lead; nil: one with a driver.
+	elect func()
+	// healed is when the last fault ended.
+	healed time.Time
 }
 
 // judge is asked before every call.
@@ -52,72 +65,119 @@ func (n *nemesis) land() {
 	}
 }
 
-// strike does one thing to the world.
+// strike does one thing to the world: something of what this schedule is about.
 func (n *nemesis) strike() {
+	if n.about == nil {
+		n.choose(slices.Concat(disasters, persons))
+	}
 	nodes := n.s.Nodes()
-	node := nodes[n.IntN(len(nodes))]
-	places := append(n.s.everyNode(), sim.Management)
-	other := places[n.IntN(len(places))]
-	switch n.IntN(34) {
+	n.about[n.IntN(len(n.about))](n, nodes[n.IntN(len(nodes))])
+}
+
+// choose lets a schedule be about some kinds of events only: several of one kind find more than one of each.
+func (n *nemesis) choose(from []event) {
+	for _, e := range from {
+		if e.always || n.IntN(2) == 0 {
+			for range e.weight {
+				n.about = append(n.about, e.do)
+			}
+		}
+	}
+}
+
+// event is something that may happen, and how often.
+type event struct {
+	weight int
+	always bool
+	do     func(n *nemesis, node *sim.Node)
+}
+
+// disasters are faults and their ends, writes, and changes of the file; persons are what people ask for beside that.
+var disasters = []event{
+	{weight: 4, always: true, do: func(n *nemesis, _ *sim.Node) { n.write() }},
+	{weight: 2, always: true, do: func(n *nemesis, _ *sim.Node) { n.edit() }},
+	{weight: 2, do: flip((*sim.Node).PowerOff, (*sim.Node).PowerOn)},
+	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.Reboot() }},
+	{weight: 2, do: flip((*sim.Node).Freeze, (*sim.Node).Thaw)},
+	{weight: 2, do: flip((*sim.Node).Hang, (*sim.Node).Unhang)},
+	{weight: 2, do: func(n *nemesis, node *sim.Node) {
+		if n.IntN(2) == 0 {
+			n.s.Isolate(node.Name())
+		} else {
+			n.s.Rejoin(node.Name())
+		}
+	}},
+	{weight: 2, do: func(n *nemesis, node *sim.Node) {
+		if places := append(n.s.everyNode(), sim.Management); n.IntN(2) == 0 {
+			n.s.Cut(node.Name(), places[n.IntN(len(places))])
+		} else {
+			n.s.HealNetwork()
+		}
+	}},
+	{weight: 2, do: flip((*sim.Node).FillDisk, (*sim.Node).FreeDisk)},
+	{weight: 2, do: func(n *nemesis, node *sim.Node) {
+		if n.IntN(2) == 0 {
+			node.TakePort(cke.DefaultClientPort + n.IntN(2))
+		} else {
+			node.ReleasePort(cke.DefaultClientPort)
+			node.ReleasePort(cke.DefaultPeerPort)
+		}
+	}},
+	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.KillEtcd() }},
+	{weight: 1, do: func(n *nemesis, node *sim.Node) { node.PauseContainers(n.IntN(2) == 0) }},
+	{weight: 2, do: func(n *nemesis, node *sim.Node) { node.SlowDown(time.Duration(n.IntN(2)*n.IntN(40)) * time.Second) }},
+	{weight: 2, do: func(n *nemesis, node *sim.Node) { node.Trickle(n.IntN(2) == 0) }},
+	{weight: 2, do: func(n *nemesis, _ *sim.Node) { n.s.Store().SetDown(n.IntN(2) == 0) }},
+	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.lose(node) }},
+	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.ChangeHostKey() }},
+	{weight: 1, do: func(n *nemesis, node *sim.Node) { node.LieOfData(n.IntN(2) == 0) }},
+	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddForeignEtcd("etcd", cke.DefaultClientPort) }},
+	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddVolume(cke.Volume{Name: "etcd-cke"}) }},
+	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.StopByHand() }},
+	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.RemoveContainers() }},
+	{weight: 1, do: func(n *nemesis, node *sim.Node) {
+		if inc := n.s.Store().Identity().Incarnation; inc == nil || inc.Replaced == nil { // else it may be what a restore replaced: a second cluster by hand
+			node.StartByHand()
+		}
+	}},
+	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.jump(node) }},
+	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.depose() }},
+}
+
+// jump sets a clock: that of the management hosts or of a node, by up to an hour or a year, or right again.
+func (n *nemesis) jump(node *sim.Node) {
+	by := time.Duration(n.IntN(7200)-3600) * time.Second
+	switch n.IntN(6) {
 	case 0:
-		node.PowerOff()
-	case 1, 2:
-		node.PowerOn()
+		n.s.SetClock()
+	case 1:
+		node.JumpClock(by)
+	case 2:
+		node.SetClock()
 	case 3:
-		node.Reboot()
-	case 4:
-		node.Freeze()
-	case 5, 6:
-		node.Thaw()
-	case 7:
-		node.Hang()
-	case 8, 9:
-		node.Unhang()
-	case 10:
-		n.s.Isolate(node.Name())
-	case 11:
-		n.s.Rejoin(node.Name())
-	case 12:
-		n.s.Cut(node.Name(), other)
-	case 13:
-		n.s.HealNetwork()
-	case 14:
-		node.FillDisk()
-	case 15:
-		node.FreeDisk()
-	case 16:
-		node.TakePort(cke.DefaultClientPort + n.IntN(2))
-	case 17:
-		node.ReleasePort(cke.DefaultClientPort)
-		node.ReleasePort(cke.DefaultPeerPort)
-	case 18:
-		node.KillEtcd()
-	case 19:
-		node.PauseContainers(n.IntN(2) == 0)
-	case 20:
-		node.SlowDown(time.Duration(n.IntN(40)) * time.Second)
-	case 21:
-		node.SlowDown(0)
-	case 22:
-		n.s.Store().SetDown(true)
-	case 23:
-		n.s.Store().SetDown(false)
-	case 24:
-		n.lose(node)
-	case 25:
-		n.edit()
-	case 26:
-		node.ChangeHostKey()
-	case 27:
-		node.LieOfData(n.IntN(2) == 0)
-	case 28:
-		node.AddForeignEtcd("etcd", cke.DefaultClientPort)
-	case 29:
-		node.AddVolume(cke.Volume{Name: "etcd-cke"})
-	case 30:
-		node.StopByHand()
+		n.s.JumpClock(by * 24 * 365)
 	default:
-		n.write()
+		n.s.JumpClock(by)
+	}
+}
+
+// depose lets another daemon lead.
+func (n *nemesis) depose() {
+	if n.elect != nil {
+		n.elect()
+		return
+	}
+	n.s.daemon()
+}
+
+// flip begins a fault or ends it.
+func flip(begin, end func(*sim.Node)) func(*nemesis, *sim.Node) {
+	return func(n *nemesis, node *sim.Node) {
+		if n.IntN(2) == 0 {
+			begin(node)
+		} else {
+			end(node)
+		}
 	}
 }
 
@@ -143,18 +203,31 @@ func (n *nemesis) lose(node *sim.Node) {
 	}
 }
 
-// edit changes the spec: which nodes are to carry members, and now and then how they run. Nodes without a member are
-// declared, too, so that what is on them is seen.
+// edit changes the spec: which nodes are to carry members, and now and then how they run, and what cke may do by
+// itself. Nodes without a member are declared, too, so that what is on them is seen.
 func (n *nemesis) edit() {
 	nodes := n.s.Nodes()
 	n.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	c := n.s.cluster(nodes)
 	members := 1 + n.IntN(len(nodes))
+	if members%2 == 0 && n.IntN(2) == 0 { // even sizes are worth less
+		members--
+	}
 	for i := range c.Nodes {
 		c.Nodes[i].ControlPlane = i < members
 	}
 	c.Options.Etcd.ExtraArgs = [][]string{nil, nil, nil, {"--quota-backend-bytes=1"}}[n.IntN(4)]
-	c.Policies.Replace.Mode = n.replace
+	n.upgraded = n.upgraded || n.IntN(8) == 0
+	if n.upgraded {
+		c.Options.Etcd.Version = []string{"3.7.2", "3.7.3", "3.7.3"}[n.IntN(3)]
+	} else {
+		c.Options.Etcd.Version = []string{"3.6.15", "", "", ""}[n.IntN(4)]
+	}
+	c.Policies.Replace.Mode, c.Policies.Replace.Grace = n.replace, cke.Duration(time.Duration(n.IntN(60))*time.Second)
+	c.Policies.Foreign = []cke.ForeignPolicy{cke.ForeignHold, cke.ForeignRemove}[n.IntN(2)]
+	c.Policies.Reconcile = []cke.ReconcileMode{cke.ReconcileAuto, cke.ReconcileAuto, cke.ReconcileAuto, cke.ReconcileManual}[n.IntN(4)]
+	c.Policies.Volumes.OnRemoval = []cke.VolumePolicy{cke.VolumeRetain, cke.VolumeArchive, cke.VolumeDelete}[n.IntN(3)]
+	c.Policies.Volumes.Keep = cke.Duration(n.IntN(3600)) * cke.Duration(time.Second)
 	n.s.Store().SetSpec(c)
 }
 
@@ -167,10 +240,11 @@ func (n *nemesis) write() {
 
 // heal ends every fault, as persons would; data that was lost stays lost.
 func (n *nemesis) heal() {
-	n.over = true
+	n.over, n.healed = true, time.Now()
 	n.land()
 	n.s.Store().SetDown(false)
 	n.s.HealNetwork()
+	n.s.SetClock()
 	for _, node := range n.s.Nodes() {
 		node.PowerOn()
 		node.Thaw()
@@ -186,5 +260,8 @@ func (n *nemesis) heal() {
 		node.Remove("etcd")
 		node.Remove("etcd-cke")
 		node.FilterClientPort(false)
+		node.Trickle(false)
+		node.SetClock()
 	}
+	n.content()
 }

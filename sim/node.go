@@ -24,8 +24,10 @@ type Node struct {
 	full       bool
 	filtered   bool // the client port does not answer the management host
 	liesOfData bool
+	trickles   bool         // members on it receive nothing that is new
 	taken      map[int]bool // ports with a foreign listener
 	slow       time.Duration
+	skew       time.Duration // of the node's clock
 
 	images     map[string]bool
 	volumes    map[string]*volume
@@ -39,7 +41,11 @@ type volume struct {
 	join                       cke.JoinID
 	createdAt                  time.Time
 	files                      map[string]bool
-	wal                        *member // nil: no write-ahead log
+	damage                     string            // of what is in them, as it was seen where the world was made from
+	tls                        map[string][]byte // what is in those of files that are certificates
+	wal                        *member           // nil: no write-ahead log
+	restored                   string            // digest of the snapshot that it was made from
+	unborn                     bool              // it was restored, and no process ran on it yet
 }
 
 // Name is the node's host name.

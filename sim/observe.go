@@ -49,7 +49,7 @@ func (o *Observer) Observe(ctx context.Context) cke.Observation {
 	w := o.d.world
 	seen := cke.Observation{}
 	declared := slices.Clone(o.spec.Nodes)
-	for _, j := range o.identity.Joins {
+	for _, j := range slices.Concat(o.identity.MayRun(), o.identity.Leaving(w.Now())) {
 		if !slices.ContainsFunc(declared, func(n cke.Node) bool { return n.Address == j.Node.Address }) {
 			declared = append(declared, j.Node)
 		}
@@ -58,12 +58,12 @@ func (o *Observer) Observe(ctx context.Context) cke.Observation {
 		seen.Nodes = append(seen.Nodes, o.node(ctx, n))
 	}
 	err := o.d.call(ctx, Call{Port: "look", Name: "Etcd"}, nil, cke.Node{}, func(bool) error {
-		seen.Etcd = w.members(o.identity.Joins)
-		seen.ObservedAt = w.now()
+		seen.Etcd = w.members(o.identity.Joins, clusterIDOf(o.identity))
+		seen.ObservedAt = w.host()
 		return nil
 	})
 	if err != nil {
-		seen.ObservedAt = w.now()
+		seen.ObservedAt = w.Now()
 	}
 	return seen
 }
@@ -110,20 +110,38 @@ func wayOut(code cke.Code) string {
 	return ""
 }
 
-// members is what etcd answers through the endpoints of joins.
-func (w *World) members(joins []cke.Join) cke.EtcdStatus {
+// members is what etcd answers through the endpoints of joins, and what strangers answer.
+func (w *World) members(joins []cke.Join, clusterID string) cke.EtcdStatus {
 	w.tick()
 	var s cke.EtcdStatus
 	for _, j := range joins {
 		e := w.endpoint(j.ClientURL())
 		e.Join = j.ID
 		s.Endpoints = append(s.Endpoints, e)
-		if !e.Linearizable {
+		if !e.Linearizable || clusterID != "" && e.ClusterID != clusterID {
 			continue
 		}
 		if _, list, err := w.list(e.URL); err == nil {
 			s.Quorate, s.Members, s.MembersSource = true, list, cke.MembersLinearizable
 		}
 	}
+	for _, m := range s.Members {
+		if m.Name == "" || slices.ContainsFunc(joins, func(j cke.Join) bool { return j.MemberID == m.ID || slices.Contains(m.PeerURLs, j.PeerURL()) }) {
+			continue
+		}
+		if url, ok := cke.StrangerURL(m, joins); ok {
+			if e := w.endpoint(url); e.Problem != "" || e.MemberID == m.ID {
+				s.Endpoints = append(s.Endpoints, e)
+			}
+		}
+	}
 	return s
+}
+
+// clusterIDOf is the one on record; empty: none is yet.
+func clusterIDOf(id cke.Identity) string {
+	if id.Incarnation == nil {
+		return ""
+	}
+	return id.Incarnation.ClusterID
 }

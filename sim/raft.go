@@ -71,14 +71,14 @@ func (g *group) settle(w *World, running []process) {
 	l := running[slices.IndexFunc(running, func(p process) bool { return p.member == g.leader })]
 	g.replicate(w, l, running)
 	for _, p := range running { // a member tells its name once it finds the leader
-		if !p.published() && slices.ContainsFunc(l.members(), func(m listed) bool { return m.id == p.id && !m.gone }) && w.reach(l, p) {
+		if !p.announced() && slices.ContainsFunc(l.members(), func(m listed) bool { return m.id == p.id && !m.gone }) && w.reach(l, p) {
 			g.propose(w, l, running, entry{kind: entryPublish, id: p.id, value: p.name, client: p.c.spec.Join.ClientURL()})
 		}
 	}
 }
 
 func (w *World) reach(a, b process) bool {
-	return a.c.node == b.c.node || w.connected(a.c.node.name, b.c.node.name)
+	return a.c.node == b.c.node || w.connected(a.c.node.name, b.c.node.name) && a.c.trusted() && b.c.trusted()
 }
 
 // hasQuorum reports whether p reaches a quorum of its voters.
@@ -112,7 +112,7 @@ func (g *group) elect(w *World, running []process) {
 		now := w.now()
 		if g.since.IsZero() {
 			g.since = now
-			w.after(electionTime, func() {})
+			w.after(electionTime, nil)
 		}
 		if now.Sub(g.since) < electionTime {
 			return
@@ -131,7 +131,7 @@ func (g *group) replicate(w *World, l process, running []process) {
 	voters, have := l.voters(), []int{}
 	for _, p := range running {
 		known := slices.ContainsFunc(l.members(), func(m listed) bool { return m.id == p.id })
-		if !known || !w.reach(l, p) {
+		if !known || !w.reach(l, p) || p.c.node.trickles && p.member != l.member && len(p.log) > 0 {
 			continue
 		}
 		if p.member != l.member {

@@ -20,6 +20,7 @@ func (s *stage) ready(nodes ...*sim.Node) func() bool {
 	}
 }
 
+// Requirements A9, A12, A13, A14, I14, I19, N11, N12, C10, C12: up and down, one at a time.
 func TestScale_FollowsTheFileUpAndDown(t *testing.T) {
 	play(t, 5, func(s *stage) {
 		s.tell = t.Logf
@@ -42,6 +43,7 @@ func TestScale_FollowsTheFileUpAndDown(t *testing.T) {
 	})
 }
 
+// Requirements C4, C8: the dead one is removed before the new one is added, and its machine may be gone.
 func TestReplace_TakesADeadNodeOutAndANewOneIn(t *testing.T) {
 	play(t, 4, func(s *stage) {
 		s.tell = t.Logf

@@ -17,6 +17,8 @@ type Call struct {
 	Node   string
 	Name   string
 	Writes bool
+
+	of *binding
 }
 
 func (c Call) String() string {
@@ -200,7 +202,7 @@ func (s *Scheduler) let(t *turn) {
 // again is the same call, whose answer nobody waits for.
 func (t *turn) again() *turn {
 	o := *t
-	o.err = nil
+	o.err, o.late = nil, true
 	return &o
 }
 

@@ -13,6 +13,7 @@ type Store struct {
 	cluster  string
 	spec     cke.Spec
 	identity cke.Identity
+	requests cke.Requests
 	status   cke.Status
 	records  []cke.Record
 	deleted  bool
@@ -36,6 +37,14 @@ func (s *Store) SetSpec(c cke.Cluster) {
 // RequestDelete is a person's wish to delete the cluster.
 func (s *Store) RequestDelete() {
 	s.world.change("a person deletes the cluster", func() { s.spec.DeleteRequestedAt = s.world.now() })
+}
+
+// Ask changes what people ask for.
+func (s *Store) Ask(what string, do func(r *cke.Requests)) {
+	s.world.change("a person asks: "+what, func() {
+		do(&s.requests)
+		s.world.wereAsked(s.requests.Tasks)
+	})
 }
 
 // SetDown lets the store answer nobody, or answer again.
@@ -91,5 +100,9 @@ func cloneIdentity(id cke.Identity) cke.Identity {
 		id.Incarnation = &inc
 	}
 	id.Joins, id.Ended = slices.Clone(id.Joins), slices.Clone(id.Ended)
+	if id.Freeze != nil {
+		f := *id.Freeze
+		id.Freeze = &f
+	}
 	return id
 }

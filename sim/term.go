@@ -26,11 +26,23 @@ func (t *Term) Context() context.Context { return t.d.ctx }
 // Changed receives after the spec has changed.
 func (t *Term) Changed() <-chan struct{} { return t.changed }
 
-// Hold is nil: nobody pauses a simulated cluster.
-func (t *Term) Hold() *cke.Hold { return nil }
+// Requests is what people asked for.
+func (t *Term) Requests() cke.Requests {
+	w := t.d.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.store.requests
+	r.Drains, r.Tasks = slices.Clone(r.Drains), slices.Clone(r.Tasks)
+	return r
+}
 
-// Applied is 0: nobody releases changes.
-func (t *Term) Applied() int64 { return 0 }
+// FinishTask removes a task that is over.
+func (t *Term) FinishTask(ctx context.Context, id string) error {
+	return t.write(ctx, "FinishTask", func(s *Store) error {
+		s.requests.Tasks = slices.DeleteFunc(slices.Clone(s.requests.Tasks), func(task cke.Task) bool { return task.ID == id })
+		return nil
+	})
+}
 
 // ResignRequested is false: nobody asks a simulated daemon to go.
 func (t *Term) ResignRequested() bool { return false }
@@ -130,7 +142,7 @@ func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error
 func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error {
 	return t.change(ctx, "UpdateIncarnation", func(id *cke.Identity) error {
 		now := id.Incarnation
-		if now == nil || now.ID != inc.ID || now.State != cke.Forming && now.State != inc.State {
+		if now == nil || now.ID != inc.ID || now.State != cke.Forming && now.State != inc.State && (now.State != cke.Restoring || inc.State != cke.Formed) {
 			return cke.ErrConflict
 		}
 		now.State, now.ClusterID, now.FormedAt = inc.State, inc.ClusterID, inc.FormedAt
@@ -143,7 +155,7 @@ func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 	return t.change(ctx, "PutJoins", func(id *cke.Identity) error {
 		all := slices.Concat(id.Joins, id.Ended)
 		for _, j := range joins {
-			if id.Incarnation == nil || j.Incarnation != id.Incarnation.ID {
+			if !id.Incarnation.Keeps(j) {
 				return cke.ErrConflict
 			}
 			if i := slices.IndexFunc(all, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
@@ -152,7 +164,47 @@ func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 				all = append(all, j)
 			}
 		}
-		*id = cke.NewIdentity(id.Incarnation, all)
+		next := cke.NewIdentity(id.Incarnation, all)
+		next.Freeze, next.Compared = id.Freeze, id.Compared
+		t.d.world.wereJoined(t.d, *id, next)
+		*id = next
+		return nil
+	})
+}
+
+// PutFreeze implements cke.Ledger.
+func (t *Term) PutFreeze(ctx context.Context, f cke.Freeze) error {
+	return t.change(ctx, "PutFreeze", func(id *cke.Identity) error {
+		if id.Freeze.Active() && id.Freeze.ID != f.ID {
+			return cke.ErrConflict
+		}
+		id.Freeze = &f
+		return nil
+	})
+}
+
+// PutComparison implements cke.Ledger.
+func (t *Term) PutComparison(ctx context.Context, c cke.Comparison) error {
+	return t.change(ctx, "PutComparison", func(id *cke.Identity) error { id.Compared = &c; return nil })
+}
+
+// PutDrain implements cke.Ledger.
+func (t *Term) PutDrain(ctx context.Context, d cke.Drain) error {
+	return t.write(ctx, "PutDrain", func(s *Store) error {
+		for _, other := range s.requests.Drains {
+			if other.Node != d.Node && other.Active(d.Since) {
+				return cke.OtherDrain(d.Node, other)
+			}
+		}
+		s.requests.Drains = []cke.Drain{d}
+		return nil
+	})
+}
+
+// EndDrain implements cke.Ledger.
+func (t *Term) EndDrain(ctx context.Context, node string) error {
+	return t.write(ctx, "EndDrain", func(s *Store) error {
+		s.requests.Drains = slices.DeleteFunc(slices.Clone(s.requests.Drains), func(d cke.Drain) bool { return d.Node == node })
 		return nil
 	})
 }
@@ -174,6 +226,9 @@ func (t *Term) FinishDelete(ctx context.Context) error {
 // AppendRecord implements op.Journal.
 func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
 	err := t.write(ctx, "AppendRecord", func(s *Store) error {
+		if r.Task != "" && !slices.ContainsFunc(s.requests.Tasks, func(k cke.Task) bool { return k.ID == r.Task }) {
+			return cke.ErrConflict // it was taken back
+		}
 		r.ID = int64(len(s.records) + 1)
 		s.records = append(s.records, r)
 		return nil

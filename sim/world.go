@@ -21,12 +21,23 @@ type World struct {
 	daemons []*Daemon
 	sched   *Scheduler
 	log     func(format string, args ...any)
-	unquiet bool // something changed since the world was last settled
+	unquiet bool          // something changed since the world was last settled
+	skew    time.Duration // of the management hosts' clock
+	events  int           // counts what happened, by whomever
+	watch   func(tolerance int)
+	// certificates is how long they last; zero: a year. keys counts those of certificates.
+	certificates time.Duration
+	keys         int
+
+	// backup is what the target holds; noBackup: it is damaged. states are what snapshots hold, by digest.
+	backup   []string
+	noBackup bool
+	states   map[string][]string
 
 	checker
 }
 
-// timer is something that the world does by itself.
+// timer is something that the world does by itself; do is nil where time alone makes the difference.
 type timer struct {
 	at time.Time
 	do func()
@@ -34,7 +45,7 @@ type timer struct {
 
 // New makes a world without nodes. now is its clock; every wait in it is measured with it.
 func New(cluster string, now func() time.Time) *World {
-	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, log: func(string, ...any) {}}
+	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, log: func(string, ...any) {}}
 	w.store = &Store{world: w, cluster: cluster}
 	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, committed: map[uint64][]entry{}}
 	return w
@@ -86,12 +97,32 @@ func (w *World) at(address string) *Node {
 	return nil
 }
 
+// Now is the time by the management hosts' clock.
+func (w *World) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.host()
+}
+
+func (w *World) host() time.Time { return w.now().Add(w.skew) }
+
+// JumpClock sets the management hosts' clock forward, or back.
+func (w *World) JumpClock(d time.Duration) {
+	w.change(fmt.Sprintf("clock of the management hosts jumps by %v", d), func() { w.skew += d })
+}
+
+// SetClock sets the management hosts' clock right.
+func (w *World) SetClock() {
+	w.change("clock of the management hosts is set right", func() { w.skew = 0 })
+}
+
 // change does something to the world from outside: a fault, a repair, a person's command.
 func (w *World) change(what string, do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tick()
 	w.log("%s", what)
+	w.events++
 	do()
 	w.settle()
 	w.poke()
@@ -108,7 +139,10 @@ func (w *World) tick() {
 	for len(w.timers) > 0 && !w.timers[0].at.After(w.now()) {
 		t := w.timers[0]
 		w.timers = w.timers[1:]
-		t.do()
+		if t.do != nil {
+			w.events++
+			t.do()
+		}
 		w.settle()
 	}
 	if w.unquiet {
@@ -121,6 +155,9 @@ func (w *World) settle() {
 	w.unquiet = false
 	w.settleGroups()
 	w.check()
+	if w.watch != nil {
+		w.watch(w.tolerance())
+	}
 }
 
 func (w *World) String() string {

@@ -176,6 +176,7 @@ func awaitQueue(t testing.TB, s *Store, cluster string, n int64) {
 	}
 }
 
+// Requirements I2, D15: many clusters, a leader each.
 func TestCampaign_ManyClustersShareOneSession(t *testing.T) {
 	a, b := twoStores(t)
 	ctx := testContext(t)
@@ -228,31 +229,5 @@ func TestRequestResign_IsForTheLeaderOfThatTermOnly(t *testing.T) {
 	state := await(t, states, func(s ClusterState) bool { return len(s.Requests) == 0 })
 	if state.ResignRequested(second.Number()) {
 		t.Error("the next leader feels asked")
-	}
-}
-
-func TestRequests_AreFinishedUnlessAskedAgain(t *testing.T) {
-	s := newStore(t)
-	ctx := testContext(t)
-	setCluster(t, s, "prod")
-	term := campaign(t, s, "prod", "here")
-	states := s.WatchCluster(ctx, "prod")
-	ask := func(arg string) Request {
-		t.Helper()
-		if err := s.PutRequest(ctx, "prod", "defrag", "me@here", arg); err != nil {
-			t.Fatal(err)
-		}
-		return await(t, states, func(s ClusterState) bool { return string(s.Requests["defrag"].Args) == `"`+arg+`"` }).Requests["defrag"]
-	}
-	old, fresh := ask("cp1"), ask("cp2")
-	if err := term.FinishRequest(ctx, old); err != nil {
-		t.Fatal(err)
-	}
-	if err := term.FinishRequest(ctx, fresh); err != nil {
-		t.Fatal(err)
-	}
-	await(t, states, func(s ClusterState) bool { return len(s.Requests) == 0 })
-	if fresh.By != "me@here" || fresh.At.IsZero() {
-		t.Errorf("got %+v", fresh)
 	}
 }

@@ -302,6 +302,7 @@ func TestConfig_RefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
+// Requirements I2, D15: all state is scoped by cluster.
 func TestSchema_KeysOfOneClusterAreNoOthers(t *testing.T) {
 	k := schema{"/cke/"}
 	keys := []string{

@@ -128,7 +128,7 @@ func (f *fencing) writes(ctx context.Context, term *Term) map[string]func() erro
 		"update": func() error { return term.UpdateIncarnation(ctx, inc) },
 		"joins":  func() error { return term.PutJoins(ctx, inc.Founders...) },
 		"read":   func() error { _, err := term.Identity(ctx); return err },
-		"finish": func() error { return term.FinishRequest(ctx, Request{Kind: "x"}) },
+		"finish": func() error { return term.FinishTask(ctx, "0001") },
 	}
 }
 

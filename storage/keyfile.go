@@ -59,7 +59,7 @@ func (s *Store) mark(ctx context.Context, id *age.X25519Identity, made bool) err
 	}
 	secrets := under(s.keys.allSecrets())
 	none := clientv3.Compare(clientv3.CreateRevision(secrets.start).WithRange(secrets.end), "=", 0)
-	resp, err := s.txn(ctx, []clientv3.Cmp{absent(key), absent(s.keys.globalSSHKey()), none}, []clientv3.Op{op})
+	resp, err := s.txn(ctx, []clientv3.Cmp{absent(key), absent(s.keys.globalSSHKey()), absent(s.keys.globalBackupCredentials()), none}, []clientv3.Op{op})
 	if err != nil {
 		return s.fail("store what secrets are sealed with", err)
 	}

@@ -55,10 +55,17 @@ func (t *Term) identity(ctx context.Context) (cke.Identity, int64, error) {
 // out: decisions on half an identity would be wrong ones.
 func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.Identity, mod int64, err error) {
 	for _, kv := range kvs {
-		if key := string(kv.Key); key == s.keys.incarnation(cluster) {
+		switch key := string(kv.Key); {
+		case key == s.keys.incarnation(cluster):
 			id.Incarnation, mod = new(cke.Incarnation), kv.ModRevision
 			err = decode(key, kv.Value, id.Incarnation)
-		} else {
+		case key == s.keys.freeze(cluster):
+			id.Freeze = new(cke.Freeze)
+			err = decode(key, kv.Value, id.Freeze)
+		case key == s.keys.compared(cluster):
+			id.Compared = new(cke.Comparison)
+			err = decode(key, kv.Value, id.Compared)
+		case below(key, s.keys.joins(cluster)):
 			var j cke.Join
 			err = decode(key, kv.Value, &j)
 			id.Joins = append(id.Joins, j)
@@ -68,7 +75,9 @@ func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.I
 		}
 	}
 	sortJoins(id.Joins)
-	return cke.NewIdentity(id.Incarnation, id.Joins), mod, nil
+	sorted := cke.NewIdentity(id.Incarnation, id.Joins)
+	sorted.Freeze, sorted.Compared = id.Freeze, id.Compared
+	return sorted, mod, nil
 }
 
 // CreateIncarnation implements cke.Ledger.
@@ -98,6 +107,7 @@ func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		}
 		ops = append(ops, op)
 	}
+	ops = append(ops, clientv3.OpDelete(t.s.keys.freeze(t.cluster)), clientv3.OpDelete(t.s.keys.compared(t.cluster)))
 	for _, old := range slices.Concat(id.Joins, id.Ended) {
 		ops = append(ops, clientv3.OpDelete(t.s.keys.join(t.cluster, string(old.ID))))
 	}
@@ -121,7 +131,7 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		if now == nil || now.ID != inc.ID {
 			return fmt.Errorf("%s: %s is not the present one: %w", tried, inc.ID, cke.ErrConflict)
 		}
-		if now.State != cke.Forming && now.State != inc.State {
+		if now.State != cke.Forming && now.State != inc.State && (now.State != cke.Restoring || inc.State != cke.Formed) {
 			return fmt.Errorf("%s: %s cannot become %s: %w", tried, now.State, inc.State, cke.ErrConflict)
 		}
 		next := *now
@@ -145,7 +155,7 @@ func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 		}
 		var ops []clientv3.Op
 		for _, j := range joins {
-			if !id.Incarnation.Life(j.Incarnation) {
+			if !id.Incarnation.Keeps(j) {
 				return fmt.Errorf("%s: %s is of incarnation %s: %w", tried, j.ID, j.Incarnation, cke.ErrConflict)
 			}
 			op, err := put(t.s.keys.join(t.cluster, string(j.ID)), j)
@@ -156,6 +166,34 @@ func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 		}
 		return t.write(ctx, tried, []clientv3.Cmp{unchanged(t.s.keys.incarnation(t.cluster), mod)}, ops...)
 	})
+}
+
+// PutFreeze implements cke.Ledger.
+func (t *Term) PutFreeze(ctx context.Context, f cke.Freeze) error {
+	tried := "record a freeze of " + t.cluster
+	return t.retry(ctx, func(ctx context.Context) error {
+		id, mod, err := t.identity(ctx)
+		if err != nil {
+			return err
+		}
+		if id.Freeze.Active() && id.Freeze.ID != f.ID {
+			return fmt.Errorf("%s: %s is active: %w", tried, id.Freeze.ID, cke.ErrConflict)
+		}
+		op, err := put(t.s.keys.freeze(t.cluster), f)
+		if err != nil {
+			return err
+		}
+		return t.write(ctx, tried, []clientv3.Cmp{unchanged(t.s.keys.incarnation(t.cluster), mod)}, op)
+	})
+}
+
+// PutComparison implements cke.Ledger.
+func (t *Term) PutComparison(ctx context.Context, c cke.Comparison) error {
+	op, err := put(t.s.keys.compared(t.cluster), c)
+	if err != nil {
+		return err
+	}
+	return t.write(ctx, "record a comparison of "+t.cluster, nil, op)
 }
 
 // retry runs what reads and then writes until nothing changed in between.

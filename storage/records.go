@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -25,6 +26,7 @@ func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
 
 // AppendRecord stores a new record and returns it with its id, cluster and term filled in. The oldest records go when
 // there are more than 500. When the store stops answering in the middle, the record may be there all the same.
+// ErrConflict: it is of a task that is not asked for any more, and nothing is stored; see WithdrawTask.
 func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
 	tried := "record an operation on " + t.cluster
 	r.Cluster, r.Term = t.cluster, t.number
@@ -46,11 +48,21 @@ func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, erro
 		if err != nil {
 			return err
 		}
+		conditions := []clientv3.Cmp{absent(key)}
+		if r.Task != "" {
+			task := t.s.keys.request(t.cluster, taskOf(r.Task))
+			if _, err := t.s.get(ctx, task, new(Request)); errors.Is(err, cke.ErrNotFound) {
+				return fmt.Errorf("%s: task %s was taken back: %w", tried, r.Task, cke.ErrConflict)
+			} else if err != nil {
+				return t.s.fail(tried, err)
+			}
+			conditions = append(conditions, present(task))
+		}
 		ops := []clientv3.Op{op}
 		if oldest := r.ID - keptRecords; oldest > 0 {
 			ops = append(ops, clientv3.OpDelete(t.s.keys.record(t.cluster, 0), clientv3.WithRange(t.s.keys.record(t.cluster, oldest+1))))
 		}
-		err = t.write(ctx, tried, []clientv3.Cmp{absent(key)}, ops...)
+		err = t.write(ctx, tried, conditions, ops...)
 		if unknownOutcome(err) && ctx.Err() == nil && t.Check() == nil {
 			unsure = true
 			return errChanged

@@ -20,7 +20,15 @@ const (
 	requestApply = "apply"
 	// requestHold asks to change nothing; Args are a cke.Hold. It stays until a person ends it.
 	requestHold = "hold"
+	// requestHibernate asks that no member run; it stays until a person ends it.
+	requestHibernate = "hibernate"
+	// requestDrain, a space and a node's name is a maintenance lease, which the leader grants; Args are a cke.Drain.
+	requestDrain = "drain"
+	// requestTask, a space and an id is something to do once; Args are a cke.Task.
+	requestTask = "task"
 )
+
+func drainOf(node string) string { return requestDrain + " " + node }
 
 type resignRequest struct {
 	// Term is the one to end; a later leader does not feel asked.
@@ -38,8 +46,6 @@ type Request struct {
 	Args json.RawMessage `json:"args,omitempty"`
 	At   time.Time       `json:"at"`
 	By   string          `json:"by,omitempty"`
-
-	revision int64
 }
 
 // PutRequest asks the cluster's leader for something. ErrNotFound: there is no such cluster.
@@ -55,14 +61,7 @@ func (s *Store) PutRequest(ctx context.Context, cluster, kind, by string, args a
 	if err != nil {
 		return err
 	}
-	resp, err := s.txn(ctx, []clientv3.Cmp{present(s.keys.spec(cluster))}, []clientv3.Op{op})
-	if err != nil {
-		return s.fail(fmt.Sprintf("ask the leader of %s to %s", cluster, kind), err)
-	}
-	if !resp.Succeeded {
-		return noCluster(cluster)
-	}
-	return nil
+	return s.putOf(ctx, cluster, fmt.Sprintf("ask the leader of %s to %s", cluster, kind), op)
 }
 
 // RequestResign asks the present leader of the cluster to give up its term. ErrNotFound: nobody leads it.
@@ -98,20 +97,8 @@ func (s *Store) SetHold(ctx context.Context, cluster string, h cke.Hold) error {
 
 // EndHold removes the cluster's hold, also one whose time is over. ErrNotFound: there is none, or no such cluster.
 func (s *Store) EndHold(ctx context.Context, cluster string) error {
-	if err := checkName(cluster); err != nil {
-		return err
-	}
-	spec, key := s.keys.spec(cluster), s.keys.request(cluster, requestHold)
-	resp, err := s.txn(ctx, []clientv3.Cmp{present(key)}, []clientv3.Op{clientv3.OpDelete(key)}, clientv3.OpGet(spec, clientv3.WithKeysOnly()))
-	switch {
-	case err != nil:
-		return s.fail("end the hold of "+cluster, err)
-	case resp.Succeeded:
-		return nil
-	case len(resp.Responses[0].GetResponseRange().Kvs) == 0:
-		return noCluster(cluster)
-	}
-	return &cke.Error{Code: cke.CodeNotPaused, What: "cluster " + cluster + " is not paused", Unchanged: true, Err: cke.ErrNotFound}
+	return s.endRequest(ctx, cluster, requestHold, "end the hold of "+cluster,
+		&cke.Error{Code: cke.CodeNotPaused, What: "cluster " + cluster + " is not paused", Unchanged: true, Err: cke.ErrNotFound})
 }
 
 // HoldOf returns the cluster's hold, nil if there is none. One whose time is over is returned, too.
@@ -156,12 +143,21 @@ func (s *Store) Leader(ctx context.Context, cluster string) (cke.Leader, error) 
 	return eldest[0].Leader, nil
 }
 
-// FinishRequest removes a request that was dealt with, unless it was replaced meanwhile.
-func (t *Term) FinishRequest(ctx context.Context, r Request) error {
-	key := t.s.keys.request(t.cluster, r.Kind)
-	err := t.write(ctx, "finish request "+r.Kind, []clientv3.Cmp{unchanged(key, r.revision)}, clientv3.OpDelete(key))
-	if errors.Is(err, errChanged) {
-		return nil
+// RequestsOf returns what people ask of the cluster's leader. ErrNotFound: there is no such cluster.
+func (s *Store) RequestsOf(ctx context.Context, cluster string) (cke.Requests, error) {
+	if err := checkName(cluster); err != nil {
+		return cke.Requests{}, err
 	}
-	return err
+	if _, err := s.Spec(ctx, cluster); err != nil {
+		return cke.Requests{}, err
+	}
+	all, err := list[Request](ctx, s, under(s.keys.requests(cluster)))
+	if err != nil {
+		return cke.Requests{}, s.fail("read the requests of "+cluster, err)
+	}
+	state := ClusterState{Requests: map[string]Request{}}
+	for _, r := range all {
+		state.Requests[r.Kind] = r
+	}
+	return state.Asked(), nil
 }

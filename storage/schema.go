@@ -20,6 +20,17 @@ func (k schema) sealedWith() string { return k.prefix + "sealed-with" }
 // globalSSHKey holds the sealed SSH key for all clusters.
 func (k schema) globalSSHKey() string { return k.prefix + "ssh-keys/default" }
 
+// globalBackupCredentials holds the sealed credentials for the backup targets of all clusters.
+func (k schema) globalBackupCredentials() string { return k.prefix + "backup-credentials/default" }
+
+// backupCredentials are those of a cluster, or of all ("").
+func (k schema) backupCredentials(name string) string {
+	if name == "" {
+		return k.globalBackupCredentials()
+	}
+	return k.cluster(name) + "backup-credentials"
+}
+
 func (k schema) clusters() string { return k.prefix + "clusters/" }
 
 // cluster is the prefix of what WatchCluster delivers.
@@ -30,6 +41,8 @@ func (k schema) identity(name string) string { return k.cluster(name) + "identit
 func (k schema) incarnation(name string) string {
 	return k.identity(name) + "incarnation"
 }
+func (k schema) freeze(name string) string   { return k.identity(name) + "freeze" }
+func (k schema) compared(name string) string { return k.identity(name) + "compared" }
 func (k schema) joins(name string) string    { return k.identity(name) + "joins/" }
 func (k schema) join(name, id string) string { return k.joins(name) + escape(id) }
 
@@ -59,6 +72,9 @@ func (k schema) sshKey(name, node string) string {
 
 func (k schema) requests(name string) string      { return k.cluster(name) + "requests/" }
 func (k schema) request(name, kind string) string { return k.requests(name) + escape(kind) }
+
+// drains is the prefix of the requests that are maintenance leases.
+func (k schema) drains(name string) string { return k.requests(name) + escape(drainOf("")) }
 
 // specLog holds the revisions of the spec that were replaced.
 func (k schema) specLog(name string) string { return k.prefix + "spec-log/" + name + "/" }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"filippo.io/age"
@@ -89,25 +88,7 @@ func (s *Store) unseal(ctx context.Context, key string, b []byte) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	broken := func(err error) ([]byte, error) {
-		return nil, &cke.Error{Code: cke.CodeSecret, What: "unseal " + key, Err: err, Unchanged: true}
-	}
-	r, err := age.Decrypt(bytes.NewReader(b), id)
-	if err != nil {
-		return broken(err)
-	}
-	plain, err := io.ReadAll(r)
-	if err != nil {
-		return broken(err)
-	}
-	var e envelope
-	if err := json.Unmarshal(plain, &e); err != nil {
-		return broken(errors.New("it does not hold a secret")) // the cause could quote it
-	}
-	if e.Key != key {
-		return broken(fmt.Errorf("it was sealed as %s and moved here", e.Key))
-	}
-	return e.Value, nil
+	return openEnvelope(id, key, b)
 }
 
 // Secrets returns the sealed values of one cluster. Reading needs the key file, creating does not.

@@ -61,6 +61,22 @@ func noCluster(cluster string) error {
 		Try: "ckecli cluster list", Err: cke.ErrNotFound}
 }
 
+// putOf commits a write of what is of a cluster, or of all clusters (""). ErrNotFound: there is no such cluster.
+func (s *Store) putOf(ctx context.Context, cluster, tried string, op clientv3.Op) error {
+	var there []clientv3.Cmp
+	if cluster != "" {
+		there = append(there, present(s.keys.spec(cluster)))
+	}
+	resp, err := s.txn(ctx, there, []clientv3.Op{op})
+	if err != nil {
+		return s.fail(tried, err)
+	}
+	if !resp.Succeeded {
+		return noCluster(cluster)
+	}
+	return nil
+}
+
 // SetSpec stores what is wanted of the cluster and returns it as stored. c is what the person wrote, without
 // defaults; source is its text; by is user@host.
 //

@@ -12,6 +12,7 @@ import (
 	"cke"
 )
 
+// Requirements C1, D1: a generation for each meaning of the file.
 func TestSetSpec_MakesAGenerationOnlyForAnotherMeaning(t *testing.T) {
 	s := newStore(t)
 	ctx := testContext(t)

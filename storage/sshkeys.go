@@ -59,18 +59,7 @@ func (s *Store) SetSSHKey(ctx context.Context, cluster, node string, pem []byte)
 	if err != nil {
 		return err
 	}
-	var there []clientv3.Cmp
-	if cluster != "" {
-		there = append(there, present(s.keys.spec(cluster)))
-	}
-	resp, err := s.txn(ctx, there, []clientv3.Op{op})
-	if err != nil {
-		return s.fail(tried, err)
-	}
-	if !resp.Succeeded {
-		return noCluster(cluster)
-	}
-	return nil
+	return s.putOf(ctx, cluster, tried, op)
 }
 
 // SSHKey returns the private key to log in to a node with: its own, else the cluster's, else that of all clusters.

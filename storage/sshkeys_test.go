@@ -63,6 +63,7 @@ func TestSSHKey_IsTheNodesThenTheClustersThenThatOfAll(t *testing.T) {
 	}
 }
 
+// Requirement D4: a key in use stays.
 func TestDeleteSSHKey_RefusesToLeaveANodeWithout(t *testing.T) {
 	s := newStore(t)
 	ctx := testContext(t)

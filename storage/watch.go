@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -22,6 +24,8 @@ type ClusterState struct {
 	OfferedKeys map[string]OfferedKey
 	// SSHKeyRevision is another one whenever an SSH key that may concern the cluster was set or deleted.
 	SSHKeyRevision int64
+	// BackupCredentialsRevision is another one whenever credentials for the cluster's backup target were set or deleted.
+	BackupCredentialsRevision int64
 	// Requests are what people asked for, by kind.
 	Requests map[string]Request
 }
@@ -52,6 +56,31 @@ func (s ClusterState) Hold() *cke.Hold {
 	return r.hold()
 }
 
+// Asked is what people ask for, without what cannot be read.
+func (s ClusterState) Asked() cke.Requests {
+	asked := cke.Requests{Hold: s.Hold(), Applied: s.Applied()}
+	for _, kind := range slices.Sorted(maps.Keys(s.Requests)) {
+		r := s.Requests[kind]
+		of, _, _ := strings.Cut(kind, " ")
+		switch of {
+		case requestHibernate:
+			asked.Hibernation = &cke.Hibernation{By: r.By, Since: r.At}
+		case requestDrain:
+			var d cke.Drain
+			if json.Unmarshal(r.Args, &d) == nil {
+				asked.Drains = append(asked.Drains, d)
+			}
+		case requestTask:
+			var t cke.Task
+			if json.Unmarshal(r.Args, &t) == nil {
+				asked.Tasks = append(asked.Tasks, t)
+			}
+		}
+	}
+	slices.SortStableFunc(asked.Tasks, func(a, b cke.Task) int { return a.At.Compare(b.At) })
+	return asked
+}
+
 // WatchClusters delivers the sorted names of all clusters: at once, and whenever the set has changed. A slow reader
 // misses what lies between, never the newest. The channel closes when ctx or the store ends.
 func (s *Store) WatchClusters(ctx context.Context) <-chan []string {
@@ -78,7 +107,7 @@ func (s *Store) WatchClusters(ctx context.Context) <-chan []string {
 // lies between, never the newest. The channel closes when ctx or the store ends.
 func (s *Store) WatchCluster(ctx context.Context, cluster string) <-chan ClusterState {
 	return latest(ctx, s, func(ctx context.Context, emit func(ClusterState)) {
-		mirror{s: s, ranges: []keyRange{under(s.keys.cluster(cluster)), one(s.keys.globalSSHKey())},
+		mirror{s: s, ranges: []keyRange{under(s.keys.cluster(cluster)), one(s.keys.globalSSHKey()), one(s.keys.globalBackupCredentials())},
 			changed: func(kvs map[string]*mvccpb.KeyValue, _ []string, _ int64) {
 				emit(s.clusterState(cluster, kvs))
 			}}.run(ctx)
@@ -105,23 +134,26 @@ func (s *Store) clusterState(cluster string, kvs map[string]*mvccpb.KeyValue) Cl
 	for _, key := range sortedKeys(kvs, s.keys.requests(cluster)) {
 		var r Request
 		if s.read(kvs, key, &r) {
-			r.revision = kvs[key].ModRevision
 			state.Requests[r.Kind] = r
 		}
 	}
 	state.SSHKeyRevision = s.sshKeyRevision(cluster, kvs)
+	state.BackupCredentialsRevision = revisionOf(kvs, s.keys.globalBackupCredentials(), s.keys.backupCredentials(cluster))
 	return state
 }
 
 // sshKeyRevision is a digest, since a deleted key leaves no revision behind.
 func (s *Store) sshKeyRevision(cluster string, kvs map[string]*mvccpb.KeyValue) int64 {
-	keys := sortedKeys(kvs, s.keys.sshKeys(cluster))
-	if global := s.keys.globalSSHKey(); kvs[global] != nil {
-		keys = append(keys, global)
-	}
+	return revisionOf(kvs, append(sortedKeys(kvs, s.keys.sshKeys(cluster)), s.keys.globalSSHKey())...)
+}
+
+// revisionOf is another one whenever one of the keys was set or deleted.
+func revisionOf(kvs map[string]*mvccpb.KeyValue, keys ...string) int64 {
 	digest := fnv.New64a()
 	for _, key := range keys {
-		fmt.Fprintf(digest, "%s %d\n", key, kvs[key].ModRevision)
+		if kv := kvs[key]; kv != nil {
+			fmt.Fprintf(digest, "%s %d\n", key, kv.ModRevision)
+		}
 	}
 	return int64(digest.Sum64())
 }
@@ -139,7 +171,16 @@ func (s *Store) identityOf(cluster string, kvs map[string]*mvccpb.KeyValue) cke.
 		}
 	}
 	sortJoins(id.Joins)
-	return cke.NewIdentity(id.Incarnation, id.Joins)
+	sorted := cke.NewIdentity(id.Incarnation, id.Joins)
+	var freeze cke.Freeze
+	if s.read(kvs, s.keys.freeze(cluster), &freeze) {
+		sorted.Freeze = &freeze
+	}
+	var compared cke.Comparison
+	if s.read(kvs, s.keys.compared(cluster), &compared) {
+		sorted.Compared = &compared
+	}
+	return sorted
 }
 
 // read decodes the document at key into v and reports whether it could.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -32,10 +33,14 @@ func dial(c *Config) (*cluster, error) {
 }
 
 func connect(c *Config, endpoints ...string) (*clientv3.Client, error) {
+	var options []grpc.DialOption
+	if c.ClusterID != "" {
+		options = sameCluster(c.ClusterID)
+	}
 	cli, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, TLS: c.TLS, Username: c.Username, Password: c.Password,
 		DialTimeout: requestTimeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-		Logger: zap.NewNop(),
+		Logger: zap.NewNop(), DialOptions: options,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd: %w", err)

@@ -61,6 +61,8 @@ type Config struct {
 
 	// Endpoints are the client URLs of all members. The user, or the certificate's, needs the role root.
 	Endpoints []string
+	// ClusterID is etcd's, in hex: what answers with another one is not backed up. Empty: it is not known.
+	ClusterID string
 	TLS       *tls.Config
 	Username  string
 	Password  string

@@ -2,8 +2,8 @@ package take
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -32,15 +32,18 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision 
 		return backup.Header{}, err
 	}
 	defer os.RemoveAll(dir)
-	content, h, err := snapshot(ctx, c, k, dir, revision)
+	content, h, err := snapshot(ctx, c, k, dir, revision, false)
+	if errors.Is(err, backup.ErrNeedsWhole) {
+		c.Log.Debug("a snapshot is taken again", "because", err)
+		content, h, err = snapshot(ctx, c, k, dir, revision, true)
+	}
 	if err != nil {
 		return h, err
 	}
-	// The snapshot itself is of no more use, its compressed copy is what goes away.
-	if err := os.Remove(filepath.Join(dir, "snapshot")); err != nil {
-		return h, err
-	}
-	if h.Hashes, err = o.hash(ctx, h.Last, true); err != nil {
+	written := content.FlushAhead(c.Bucket)
+	h.Hashes, err = o.hash(ctx, h.Last, true)
+	written()
+	if err != nil {
 		c.Log.Warn("no hash for a full backup", "revision", h.Last, "error", err)
 	} else if content, err = content.WithHeader(h); err != nil {
 		return h, err
@@ -48,7 +51,12 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision 
 	return h, c.Retry.Put(ctx, c.Bucket, h.Place.Name(), content, c.Guard)
 }
 
-func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision int64) (backup.Content, backup.Header, error) {
+// snapshot fills dir with a snapshot's body, and with the pages, or all, of the snapshot itself.
+func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision int64, whole bool) (backup.Content, backup.Header, error) {
+	pages, body := filepath.Join(dir, "pages"), filepath.Join(dir, "body")
+	if err := errors.Join(os.RemoveAll(pages), os.RemoveAll(body)); err != nil {
+		return backup.Content{}, backup.Header{}, err
+	}
 	src, err := k.source(ctx, revision)
 	if err != nil {
 		return backup.Content{}, backup.Header{}, err
@@ -62,19 +70,17 @@ func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision i
 		Place: backup.FullPlace(c.Cluster, c.Lineage, 0, begin), Begin: begin.UTC(),
 		Writer: c.Writer, Term: c.Term, EtcdVersion: src.status.Version,
 	}
-	w, err := backup.NewFullWriter(filepath.Join(dir, "snapshot"), filepath.Join(dir, "body"), c.Recipients)
+	w, err := backup.NewFullWriter(pages, body, c.Recipients)
 	if err != nil {
 		return backup.Content{}, h, err
 	}
 	defer w.Close()
+	if whole {
+		w.KeepWhole()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
-	stream, err := cli.SnapshotWithVersion(ctx)
-	if err != nil {
-		return backup.Content{}, h, fmt.Errorf("ask %s for a snapshot: %w", src.endpoint, err)
-	}
-	defer stream.Snapshot.Close()
-	if _, err := io.CopyBuffer(w, stream.Snapshot, make([]byte, 256<<10)); err != nil {
+	if err := receive(ctx, cli, w); err != nil {
 		return backup.Content{}, h, fmt.Errorf("receive a snapshot from %s: %w", src.endpoint, err)
 	}
 	h.End = c.Now().UTC()

@@ -90,17 +90,25 @@ func (b *bucket) upload(ctx context.Context, name string, c backup.Content) erro
 		return err
 	}
 	defer src.Close()
-	w, err := b.b.NewWriter(ctx, name, &blob.WriterOptions{
+	// What is uploaded is checked on its way, so that a source that changed or ended early completes nothing.
+	r, w := io.Pipe()
+	checked := make(chan error, 1)
+	go func() {
+		err := c.Check(io.TeeReader(src, w))
+		if err != nil {
+			cancel() // before the end is seen: that abandons the upload
+		}
+		w.CloseWithError(err)
+		checked <- err
+	}()
+	// Not NewWriter: the library's writer for Azure panics in Close when the service refuses the object.
+	err = b.b.Upload(ctx, name, r, &blob.WriterOptions{
 		IfNotExist: true, BufferSize: partSize, MaxConcurrency: uploadParts, ContentType: "application/octet-stream",
 	})
-	if err != nil {
-		return fmt.Errorf("upload %s: %w", name, err)
+	r.CloseWithError(errNotRead)
+	if wrong := <-checked; err == nil || !errors.Is(wrong, errNotRead) {
+		err = errors.Join(err, wrong)
 	}
-	// What is uploaded is checked on its way, so that a source that changed or ended early completes nothing.
-	if err = c.Check(io.TeeReader(src, w)); err != nil {
-		cancel() // before Close: that abandons the upload
-	}
-	err = errors.Join(err, w.Close())
 	switch {
 	case err == nil:
 		return nil
@@ -110,11 +118,14 @@ func (b *bucket) upload(ctx context.Context, name string, c backup.Content) erro
 	return fmt.Errorf("upload %s: %w", name, err)
 }
 
-// taken looks for the refusal in a joined error.
+// errNotRead ends reading a source of which an upload that failed wants no more.
+var errNotRead = errors.New("the upload ended")
+
+// taken looks for the refusal, also in a joined error.
 func taken(err error) bool {
 	var many interface{ Unwrap() []error }
 	if !errors.As(err, &many) {
-		return false
+		return gcerrors.Code(err) == gcerrors.FailedPrecondition
 	}
 	return slices.ContainsFunc(many.Unwrap(), func(e error) bool { return gcerrors.Code(e) == gcerrors.FailedPrecondition })
 }

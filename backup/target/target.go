@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob" // azblob://
@@ -36,6 +37,19 @@ type Target struct {
 
 // Close lets go of connections.
 func (t *Target) Close() error { return t.close() }
+
+// Unwrap returns the bucket itself.
+func (t *Target) Unwrap() backup.Bucket { return t.Bucket }
+
+var _ backup.Sweeper = (*Target)(nil)
+
+// Sweep implements backup.Sweeper. Object stores have their own rules for uploads that were broken off.
+func (t *Target) Sweep(ctx context.Context, age time.Duration) error {
+	if s, ok := t.Bucket.(backup.Sweeper); ok {
+		return s.Sweep(ctx, age)
+	}
+	return nil
+}
 
 // Open opens a target. Nothing is asked of it yet.
 //

@@ -88,11 +88,8 @@ func (t *term) Leader() cke.Leader { return t.leader }
 // Changed implements server.Term.
 func (t *term) Changed() <-chan struct{} { return t.changed }
 
-// Hold implements server.Term.
-func (t *term) Hold() *cke.Hold { return t.state.Load().Hold() }
-
-// Applied implements server.Term.
-func (t *term) Applied() int64 { return t.state.Load().Applied() }
+// Requests implements server.Term.
+func (t *term) Requests() cke.Requests { return t.state.Load().Asked() }
 
 // ResignRequested implements server.Term.
 func (t *term) ResignRequested() bool { return t.state.Load().ResignRequested(t.Number()) }

@@ -6,5 +6,6 @@ func newClusterCommand(a *app) *cobra.Command {
 	return newGroup("cluster", groupWant, "Declare clusters: what you want",
 		newClusterInitCommand(a), newClusterValidateCommand(a), newClusterSchemaCommand(a),
 		newClusterSetCommand(a), newClusterApplyCommand(a), newClusterGetCommand(a), newClusterListCommand(a),
-		newClusterLogCommand(a), newClusterDeleteCommand(a))
+		newClusterLogCommand(a), newClusterHibernateCommand(a), newClusterResumeCommand(a), newClusterDeleteCommand(a),
+		newClusterEvidenceCommand(a), newClusterUnfreezeCommand(a))
 }

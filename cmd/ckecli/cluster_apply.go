@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -21,16 +20,9 @@ follow the work until the cluster is ready.
 The release is for this revision alone: one that is set later waits again. A paused cluster stays as it is until it is
 resumed. Ctrl-C stops following; the work goes on.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.chooseCluster(cmd, args); err != nil {
-				return err
-			}
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runApply(cmd.Context(), a, s, noWait)
-		},
+		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
+			return runApply(ctx, a, s, noWait)
+		}),
 	}
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the revision is released")
 	return cmd
@@ -50,13 +42,13 @@ func runApply(ctx context.Context, a *app, s store, noWait bool) error {
 	if err != nil {
 		return err
 	}
-	newest, err := newestRecord(ctx, s, cluster)
+	var revision int64
+	newest, err := a.change(ctx, s, cluster, "the revision was released", "cluster apply", func() (err error) {
+		revision, err = s.RequestApply(ctx, cluster, a.whoami())
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	revision, err := s.RequestApply(ctx, cluster, a.whoami())
-	if err != nil {
-		return detached(ctx, err, "it is not known whether the revision was released", a.again(cluster, "cluster apply"))
 	}
 	fmt.Fprintf(a.stderr, "%s: revision %d is released\n", cluster, revision)
 	done, line := applied{Cluster: cluster, Revision: revision}, fmt.Sprint(revision)
@@ -66,10 +58,7 @@ func runApply(ctx context.Context, a *app, s store, noWait bool) error {
 			return err
 		}
 	}
-	return a.show(view{data: done, names: []string{cluster}, table: func(w io.Writer, _, _ bool) error {
-		_, err := fmt.Fprintln(w, line)
-		return err
-	}})
+	return a.showLine(done, cluster, line)
 }
 
 // onlyReleased ends the following when a later revision is set that has to be released itself.

@@ -28,16 +28,9 @@ func newClusterDeleteCommand(a *app) *cobra.Command {
 It cannot be taken back, so it is confirmed by typing the cluster's name, or with --confirm NAME. It ends when every
 node that carries a member has answered.`,
 		Args: arguments(1, 1), ValidArgsFunction: first(a.completeClusters()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.chooseCluster(cmd, args); err != nil {
-				return err
-			}
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runDelete(cmd.Context(), a, s, args[0], o)
-		},
+		RunE: a.onCluster(func(ctx context.Context, s store, args []string) error {
+			return runDelete(ctx, a, s, args[0], o)
+		}),
 	}
 	cmd.Flags().StringVar(&o.confirm, "confirm", "", "confirm with the cluster's `name`")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return once it is asked for")

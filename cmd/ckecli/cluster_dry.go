@@ -18,10 +18,12 @@ type dryResult struct {
 	Revision int64    `json:"revision"`
 	Changed  bool     `json:"changed"`
 	Diff     []string `json:"diff"`
+	// Plan is what would be done; nil: nobody has looked at the cluster yet.
+	Plan *planned `json:"plan,omitempty"`
 }
 
 // runSetDry tells what `cluster set` would store, and stores nothing.
-func runSetDry(ctx context.Context, a *app, s specs, c cke.Cluster, data []byte, o setOptions) error {
+func runSetDry(ctx context.Context, a *app, s planStore, c cke.Cluster, file string, o setOptions) error {
 	now, err := s.Spec(ctx, c.Name)
 	if err != nil && !errors.Is(err, cke.ErrNotFound) {
 		return err
@@ -48,7 +50,19 @@ func runSetDry(ctx context.Context, a *app, s specs, c cke.Cluster, data []byte,
 		r.Revision, r.Changed = now.Generation+1, true
 		r.Diff = diff(split(old), split(wanted))
 	}
-	return a.show(view{data: r, names: []string{r.Cluster}, table: func(w io.Writer, colour, _ bool) error {
+	var refusal error
+	if r.Plan, refusal = a.checkPlan(ctx, s, c, file, &o); r.Plan == nil && refusal != nil {
+		return refusal
+	}
+	if err := a.showDry(r); err != nil {
+		return err
+	}
+	return refusal
+}
+
+// showDry writes what would be stored and done.
+func (a *app) showDry(r dryResult) error {
+	return a.show(view{data: r, names: []string{r.Cluster}, table: func(w io.Writer, colour, wide bool) error {
 		if !r.Changed {
 			_, err := fmt.Fprintf(w, "%s: revision %d says the same already\n", r.Cluster, r.Revision)
 			return err
@@ -64,7 +78,11 @@ func runSetDry(ctx context.Context, a *app, s specs, c cke.Cluster, data []byte,
 			fmt.Fprintln(w, term.Paint(colour, style, line))
 		}
 		_, err := fmt.Fprintf(w, "%s: would be stored as revision %d; nothing was stored\n", r.Cluster, r.Revision)
-		return err
+		if r.Plan == nil || err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+		return renderPlan(w, *r.Plan, colour, wide)
 	}})
 }
 

@@ -25,32 +25,13 @@ func newClusterGetCommand(a *app) *cobra.Command {
 
 With -o json it comes with its revision, when it was set and by whom.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.chooseCluster(cmd, args); err != nil {
-				return err
-			}
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runGet(cmd.Context(), a, s, o)
-		},
+		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
+			return runGet(ctx, a, s, o)
+		}),
 	}
 	cmd.Flags().Int64Var(&o.revision, "revision", 0, "show this `revision`, as in `ckecli cluster log`")
 	cmd.Flags().BoolVar(&o.defaults, "defaults", false, "fill in every default")
 	return cmd
-}
-
-// chooseCluster takes the cluster's name from an argument, which must not contradict --cluster.
-func (a *app) chooseCluster(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if a.clusterFlag != "" && a.clusterFlag != args[0] {
-		return usageError{fmt.Errorf("--cluster says %s, the argument says %s", a.clusterFlag, args[0]), cmd.CommandPath()}
-	}
-	a.cluster = args[0]
-	return nil
 }
 
 func runGet(ctx context.Context, a *app, s specs, o getOptions) error {

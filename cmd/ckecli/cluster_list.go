@@ -34,13 +34,9 @@ type listed struct {
 func newClusterListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List all clusters", Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runList(cmd.Context(), a, s)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runList(ctx, a, s)
+		}),
 	}
 }
 

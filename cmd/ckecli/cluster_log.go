@@ -16,16 +16,9 @@ func newClusterLogCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log [NAME]", Short: "Show the revisions of a cluster file, newest first",
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.chooseCluster(cmd, args); err != nil {
-				return err
-			}
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runLog(cmd.Context(), a, s, n)
-		},
+		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
+			return runLog(ctx, a, s, n)
+		}),
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", 20, "how many to show; 0: all")
 	return cmd

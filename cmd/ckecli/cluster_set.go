@@ -20,6 +20,8 @@ type setOptions struct {
 	dryRun     bool
 	noWait     bool
 	ifRevision *int64
+	// plan is the hash of the only plan that is to be carried out; empty: any.
+	plan string
 }
 
 func newClusterSetCommand(a *app) *cobra.Command {
@@ -31,8 +33,9 @@ func newClusterSetCommand(a *app) *cobra.Command {
 		Long: `Check a cluster file, store it as a new revision, and follow the work until the cluster is ready.
 
 Every fault in the file is told at once, and nothing is stored then. A file that means the same as the stored one
-makes no new revision. Ctrl-C stops following; the work goes on.`,
-		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml",
+makes no new revision. A file that takes away a member without which quorum would be lost is refused. Ctrl-C stops
+following; the work goes on.`,
+		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml\n  ckecli cluster set cluster.yml --plan 5f0c7a12b3d4e6f8",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("if-revision") {
@@ -43,6 +46,7 @@ makes no new revision. Ctrl-C stops following; the work goes on.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.dryRun, "dry-run", false, "check and compare, store nothing")
+	f.StringVar(&o.plan, "plan", "", "store only if the plan still has this `hash`, which ckecli plan tells")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the file is stored")
 	f.Int64Var(&revision, "if-revision", 0, "store only if this `revision` is the stored one; 0: only if there is none")
 	return cmd
@@ -55,28 +59,30 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	if err != nil {
 		return err
 	}
-	if a.cluster != "" && a.cluster != c.Name {
-		return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("%s describes cluster %s, and %s was chosen", fileName(file), c.Name, a.cluster),
-			Unchanged: true, Try: "leave out --cluster and CKECLI_CLUSTER, or correct `name:` in the file"}
+	if err := a.sameCluster(file, c); err != nil {
+		return err
 	}
 	s, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
 	if o.dryRun {
-		return runSetDry(ctx, a, s, c, data, o)
+		return runSetDry(ctx, a, s, c, file, o)
+	}
+	if _, err := a.checkPlan(ctx, s, c, file, &o); err != nil {
+		return err
 	}
 	before, err := s.Spec(ctx, c.Name)
 	if err != nil && !errors.Is(err, cke.ErrNotFound) {
 		return err
 	}
-	newest, err := newestRecord(ctx, s, c.Name)
+	var spec cke.Spec
+	newest, err := a.change(ctx, s, c.Name, "the file was stored", "cluster log", func() (err error) {
+		spec, err = s.SetSpec(ctx, c.Name, c, data, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision})
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	spec, err := s.SetSpec(ctx, c.Name, c, data, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision})
-	if err != nil {
-		return detached(ctx, err, "it is not known whether the file was stored", a.again(c.Name, "cluster log"))
 	}
 	stored := setResult{Cluster: c.Name, Revision: spec.Generation, Changed: spec.Generation != before.Generation}
 	if stored.Changed {
@@ -169,10 +175,7 @@ type setResult struct {
 }
 
 func (a *app) showSet(r setResult, line string) error {
-	return a.show(view{data: r, names: []string{r.Cluster}, table: func(w io.Writer, _, _ bool) error {
-		_, err := fmt.Fprintln(w, line)
-		return err
-	}})
+	return a.showLine(r, r.Cluster, line)
 }
 
 // readyLine is the one line at the end of a success.

@@ -105,6 +105,37 @@ func (a *app) completeRecords() completion {
 	})
 }
 
+// completeBackups offers the ids in the target that the command line names.
+func (a *app) completeBackups(o *backupOptions) completion {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if err := a.begin(cmd); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
+		defer cancel()
+		b, err := a.openBackups(ctx, *o)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer b.Close()
+		s, err := b.store(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		lineages, err := s.Lineages(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var all []cobra.Completion
+		for _, l := range lineages {
+			for _, f := range l.Fulls {
+				all = append(all, cobra.CompletionWithDesc(f.ID(), "taken "+a.ago(f.Time)+" ago"))
+			}
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
 // completeGlobals completes the values of global flags.
 func completeGlobals(a *app, root *cobra.Command) {
 	must(root.RegisterFlagCompletionFunc("cluster", a.completeClusters()))

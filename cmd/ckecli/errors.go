@@ -17,12 +17,14 @@ import (
 const (
 	exitDone        = 0
 	exitFailed      = 1
+	exitChanges     = 2
 	exitDegraded    = 3
 	exitNoStatus    = 4
 	exitQuorumLost  = 5
 	exitRefused     = 6
 	exitTimedOut    = 7
 	exitStore       = 8
+	exitDamaged     = 9
 	exitUsage       = 64
 	exitInterrupted = 130
 )
@@ -34,9 +36,17 @@ var exitOf = map[cke.Code]int{
 	cke.CodeQuorum:    exitRefused,
 	cke.CodeConfirm:   exitRefused,
 	cke.CodeNotPaused: exitRefused,
+	cke.CodeCannot:    exitRefused,
+	cke.CodeDrain:     exitRefused,
+	cke.CodeFrozen:    exitRefused,
+	cke.CodeVolume:    exitRefused,
 	cke.CodeSSHKey:    exitRefused,
 	cke.CodeStore:     exitStore,
 	cke.CodeNoLeader:  exitNoStatus,
+
+	cke.CodeBackupDamaged: exitDamaged,
+	cke.CodeBackupEmpty:   exitDamaged,
+	cke.CodeBackupRefused: exitRefused,
 }
 
 // sentinels tell programs, and say nothing that the message does not.

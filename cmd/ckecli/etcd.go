@@ -20,31 +20,21 @@ type identities interface {
 }
 
 func newEtcdCommand(a *app) *cobra.Command {
-	return newGroup("etcd", groupEtcd, "Reach etcd: members, endpoints, certificates",
-		newMembersCommand(a), newEndpointsCommand(a), newEnvCommand(a), newIssueCommand(a))
+	return newGroup("etcd", groupEtcd, "Reach etcd and look after it",
+		newMembersCommand(a), newEndpointsCommand(a), newEnvCommand(a), newIssueCommand(a),
+		newCanStopCommand(a), newMoveLeaderCommand(a), newDefragCommand(a), newAlarmCommand(a), newCompareCommand(a), newAdoptCommand(a))
 }
 
 func newMembersCommand(a *app) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use: "members", Short: "List the members and how each stands", Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runMembers(cmd.Context(), a, s, watch)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runMembers(ctx, a, s, watch)
+		}),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again whenever it changes")
 	return cmd
-}
-
-// listedMember is a member as `etcd members` writes it for programs.
-type listedMember struct {
-	cke.MemberStatus
-	ClientURL string `json:"clientURL"`
-	PeerURL   string `json:"peerURL"`
 }
 
 func runMembers(ctx context.Context, a *app, s store, watch bool) error {
@@ -70,13 +60,12 @@ func runMembers(ctx context.Context, a *app, s store, watch bool) error {
 }
 
 func (a *app) membersView(id cke.Identity, st cke.Status) view {
-	all, names := []listedMember{}, []string{}
+	all, names := []cke.MemberStatus{}, []string{}
 	for _, m := range st.Members {
-		l := listedMember{MemberStatus: m}
-		if j, ok := id.Join(m.Join); ok {
-			l.ClientURL, l.PeerURL = j.ClientURL(), j.PeerURL()
+		if j, ok := id.Join(m.Join); ok { // the record knows of a change of address first
+			m.ClientURL, m.PeerURL = j.ClientURL(), j.PeerURL()
 		}
-		all, names = append(all, l), append(names, m.Name)
+		all, names = append(all, m), append(names, m.Name)
 	}
 	return view{data: all, names: names, table: func(w io.Writer, colour, wide bool) error {
 		header := []string{"MEMBER", "ID", "ROLE", "HEALTH", "LAG", "DB", "VERSION", "CLIENT URL", "PEER URL"}
@@ -85,8 +74,8 @@ func (a *app) membersView(id cke.Identity, st cke.Status) view {
 		}
 		t := term.NewTable(header...)
 		for _, m := range all {
-			t.Add(term.Text(m.Name), term.Text(m.ID), term.Text(m.Role), term.Styled(stateStyle(m.MemberStatus), m.State),
-				term.Text(lag(m.MemberStatus)), term.Text(dbSize(m.DBSize)), term.Text(m.Version), term.Text(m.ClientURL), term.Text(m.PeerURL),
+			t.Add(term.Text(m.Name), term.Text(m.ID), term.Text(m.Role), term.Styled(stateStyle(m), m.State),
+				term.Text(lag(m)), term.Text(dbSize(m.DBSize)), term.Text(m.Version), term.Text(m.ClientURL), term.Text(m.PeerURL),
 				term.Text(string(m.Join)), a.certificate(m.CertNotAfter), term.Text(a.ago(m.Since)), term.Text(m.Reason))
 		}
 		return t.Write(w, colour)
@@ -98,13 +87,9 @@ func newEndpointsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "endpoints", Short: "List the URLs for clients", Args: arguments(0, 0),
 		Long: "List the URLs at which clients reach the members. Before the cluster is formed they are those of the declared members.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runEndpoints(cmd.Context(), a, s, join)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runEndpoints(ctx, a, s, join)
+		}),
 	}
 	cmd.Flags().BoolVar(&join, "join", false, "on one line, with commas, as etcdctl takes them")
 	return cmd

@@ -40,13 +40,9 @@ func newEnvCommand(a *app) *cobra.Command {
 A client certificate is kept in a directory of yours (default: ckecli/CLUSTER in $XDG_CONFIG_HOME or ~/.config), and
 issued again when it is missing, ends within 7 days, or is not of the cluster's certificate authority.`,
 		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runEnv(cmd.Context(), a, s, dir)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runEnv(ctx, a, s, dir)
+		}),
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`directory` of the certificate")
 	must(cmd.MarkFlagDirname("dir"))

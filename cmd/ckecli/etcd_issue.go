@@ -34,19 +34,18 @@ func newIssueCommand(a *app) *cobra.Command {
 		Long: `Issue a client certificate for NAME, and write NAME.crt, NAME.key and ca.crt. Members take NAME for the user
 where etcd's authentication is on. It needs the secret key file of the management host.`,
 		Args: arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if !clientName.MatchString(args[0]) || args[0] == "ca" {
 				return usageError{fmt.Errorf("%q is no name for a client: letters, digits and . _ @ - up to 64, and not \"ca\"", args[0]), cmd.CommandPath()}
 			}
 			if o.ttl <= 0 {
 				return usageError{errors.New("--ttl must be greater than zero"), cmd.CommandPath()}
 			}
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runIssue(cmd.Context(), a, s, args[0], o)
+			return nil
 		},
+		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
+			return runIssue(ctx, a, s, args[0], o)
+		}),
 	}
 	cmd.Flags().DurationVar(&o.ttl, "ttl", defaultClientTTL, "how long it is valid")
 	cmd.Flags().StringVar(&o.out, "out", ".", "`directory` to write to")

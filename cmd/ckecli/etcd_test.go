@@ -38,6 +38,7 @@ func (h *house) form(l *leader) cke.Identity {
 	return id
 }
 
+// Requirements A1, A22, I11, N2: the endpoints are there before the members.
 func TestEtcd_EndpointsAreKnownBeforeTheClusterIs(t *testing.T) {
 	h := declared(t)
 	stdout, stderr := h.run(exitDone, "etcd", "endpoints", "--join")

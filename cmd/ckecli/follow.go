@@ -38,7 +38,13 @@ type follower struct {
 	// declared is called with the spec whenever it may have changed, with generation 0 once the cluster is gone; its
 	// error ends the following.
 	declared func(cke.Spec) error
-	silence  time.Duration
+	// recorded, if set, is called with every record that is told; true ends the following.
+	recorded func(cke.Record) bool
+	// asked, if set, is called with what people ask for whenever it may have changed; its error ends the following.
+	asked func(cke.Requests) error
+	// alone, if set, is called when nobody leads the cluster; its error ends the following.
+	alone   func(context.Context) error
+	silence time.Duration
 }
 
 // until tells what happens until done says that the work is done, or ctx ends.
@@ -63,7 +69,9 @@ func (f *follower) until(ctx context.Context, done func(cke.Status) bool) (cke.S
 			f.tell.tick()
 			continue
 		case <-patience.C:
-			f.tellSilence(ctx)
+			if err := f.tellSilence(ctx); err != nil {
+				return cke.Status{}, err
+			}
 			asked = true
 		case c, open := <-clusters:
 			if !open {
@@ -72,12 +80,20 @@ func (f *follower) until(ctx context.Context, done func(cke.Status) bool) (cke.S
 			if err := f.declared(c.Spec); err != nil {
 				return cke.Status{}, err
 			}
+			if f.asked != nil {
+				if err := f.asked(c.Asked()); err != nil {
+					return cke.Status{}, err
+				}
+			}
 			continue // it is no sign of a leader
 		case r, open := <-records:
 			if !open {
 				return cke.Status{}, watchEnded(ctx)
 			}
 			f.tell.record(r)
+			if f.recorded != nil && f.recorded(r) {
+				return cke.Status{}, nil
+			}
 		case s, open := <-statuses:
 			if !open {
 				return cke.Status{}, watchEnded(ctx)
@@ -112,15 +128,18 @@ func (f *follower) catchUp(ctx context.Context, s cke.Status) {
 }
 
 // tellSilence says so when no daemon leads the cluster, or the store does not answer; the waiting goes on.
-func (f *follower) tellSilence(ctx context.Context) {
+func (f *follower) tellSilence(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, leaderPatience)
 	defer cancel()
 	switch _, err := f.store.Leader(short, f.cluster); {
+	case errors.Is(err, cke.ErrNotFound) && f.alone != nil:
+		return f.alone(ctx)
 	case errors.Is(err, cke.ErrNotFound):
 		f.tell.noLeader(f.cluster)
 	case err != nil && ctx.Err() == nil:
 		f.tell.noStore(err)
 	}
+	return nil
 }
 
 // watchEnded is why a watch closed although its context goes on.
@@ -153,6 +172,15 @@ func watched(ctx context.Context, err error) error {
 func (a *app) newFollower(s store, cluster string, after int64) *follower {
 	live := term.NewLive(a.stderr, a.size(a.stderr))
 	return &follower{store: s, cluster: cluster, after: after, silence: a.silence, tell: newNarrator(live, a.colour(a.stderr), a.now)}
+}
+
+// change stores what a person wants of a cluster, and returns the newest record that was there before: the work that it
+// leads to has later ones. When ctx ends meanwhile nobody knows whether done is so; the command how tells.
+func (a *app) change(ctx context.Context, s tellings, cluster, done, how string, store func() error) (newest int64, err error) {
+	if newest, err = newestRecord(ctx, s, cluster); err != nil {
+		return 0, err
+	}
+	return newest, detached(ctx, store(), "it is not known whether "+done, a.again(cluster, how))
 }
 
 // newestRecord returns the id of the newest record, 0 when there is none.

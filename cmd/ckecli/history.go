@@ -33,7 +33,7 @@ func newHistoryCommand(a *app) *cobra.Command {
 With an ID its steps are shown. With -f steps are told as they happen, until Ctrl-C; with an ID, until it ends.
 Following begins with what is under way, or with the last N operations if -n is given.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeRecords()),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				id, err := strconv.ParseInt(strings.TrimPrefix(args[0], "#"), 10, 64)
 				if err != nil || id < 1 {
@@ -42,12 +42,11 @@ Following begins with what is under way, or with the last N operations if -n is 
 				o.id = id
 			}
 			o.past = cmd.Flags().Changed("number")
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runHistory(cmd.Context(), a, s, o)
+			return nil
 		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runHistory(ctx, a, s, o)
+		}),
 	}
 	cmd.Flags().IntVarP(&o.n, "number", "n", 20, "how many to show; 0: all")
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on telling what happens")

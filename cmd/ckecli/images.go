@@ -22,17 +22,13 @@ func newImagesCommand(a *app) *cobra.Command {
 		Short: "List the images that clusters need, and the archives that hold them",
 		Long: `List the images that clusters need, and the archives on this host that hold them, for nodes that cannot pull.
 An archive is the output of "docker save", compressed or not, in images.archive_dir of the configuration file.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			c, err := a.loadConfig()
 			if err != nil {
 				return err
 			}
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runImages(cmd.Context(), a, s, &etcdnode.Archives{Dir: c.Images.ArchiveDir})
-		},
+			return runImages(ctx, a, s, &etcdnode.Archives{Dir: c.Images.ArchiveDir})
+		}),
 	}
 }
 

@@ -27,20 +27,16 @@ func newLeaderCommand(a *app) *cobra.Command {
 
 With --resign the leader is asked to give up its term; another daemon, or the same one again, leads then.
 Members are not touched.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			cluster, err := a.theCluster(cmd.Context(), s)
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			cluster, err := a.theCluster(ctx, s)
 			if err != nil {
 				return err
 			}
 			if resign {
-				return runResign(cmd.Context(), a, s, cluster, noWait)
+				return runResign(ctx, a, s, cluster, noWait)
 			}
-			return runLeader(cmd.Context(), a, s, cluster)
-		},
+			return runLeader(ctx, a, s, cluster)
+		}),
 	}
 	cmd.Flags().BoolVar(&resign, "resign", false, "ask the leader to resign, and wait for the next one")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "with --resign: do not wait")

@@ -14,20 +14,17 @@ import (
 )
 
 func newNodeCommand(a *app) *cobra.Command {
-	return newGroup("node", groupEtcd, "Show nodes, and accept changed host keys", newNodeListCommand(a), newNodeAcceptKeyCommand(a))
+	return newGroup("node", groupEtcd, "Show nodes, take them down, and accept changed host keys",
+		newNodeListCommand(a), newNodeDrainCommand(a), newNodeUndrainCommand(a), newNodeAcceptKeyCommand(a))
 }
 
 func newNodeListCommand(a *app) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes and what is known of them", Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runNodeList(cmd.Context(), a, s, watch)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runNodeList(ctx, a, s, watch)
+		}),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again whenever it changes")
 	return cmd

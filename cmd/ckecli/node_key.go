@@ -35,13 +35,9 @@ to it until a person has accepted the new key. Compare the fingerprint with the 
 
   ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub`,
 		Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runAcceptKey(cmd.Context(), a, s, args[0], o)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
+			return runAcceptKey(ctx, a, s, args[0], o)
+		}),
 	}
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().StringVar(&o.fingerprint, "fingerprint", "", "do not ask; accept only a key with this fingerprint, as `SHA256:…`")

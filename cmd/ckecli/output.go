@@ -49,6 +49,14 @@ func (a *app) showOn(w io.Writer, v view, colour bool) error {
 	return v.table(w, colour, a.output == formatWide)
 }
 
+// showLine shows what is one thing to programs and one line to people.
+func (a *app) showLine(data any, name, line string) error {
+	return a.show(view{data: data, names: []string{name}, table: func(w io.Writer, _, _ bool) error {
+		_, err := fmt.Fprintln(w, line)
+		return err
+	}})
+}
+
 // structured reports whether the output is for a program.
 func (a *app) structured() bool { return a.output == formatJSON || a.output == formatYAML }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -39,7 +38,7 @@ that have stopped, so a paused cluster heals from nothing. Members that run go o
 The reason is shown to everybody who looks at the cluster. A pause lasts until ` + "`ckecli resume`" + `, or with --for until its time
 is over. Pausing again replaces the reason and the time.`,
 		Example: "  ckecli pause --reason 'new switch in rack 2' --for 2h",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.reason = strings.TrimSpace(o.reason)
 			switch {
 			case o.reason == "":
@@ -47,12 +46,11 @@ is over. Pausing again replaces the reason and the time.`,
 			case cmd.Flags().Changed("for") && o.limit <= 0:
 				return usageError{fmt.Errorf("--for %s is no time to pause", o.limit), cmd.CommandPath()}
 			}
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runPause(cmd.Context(), a, s, o)
+			return nil
 		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runPause(ctx, a, s, o)
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.reason, "reason", "", "`text` that says why; needed")
@@ -67,13 +65,9 @@ func newResumeCommand(a *app) *cobra.Command {
 		Use: "resume", GroupID: groupWant, Args: arguments(0, 0),
 		Short: "End the pause of a cluster",
 		Long:  "End the pause of a cluster. cke goes on with what is to be done, from what it sees now. It is refused when the cluster is not paused.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runResume(cmd.Context(), a, s)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runResume(ctx, a, s)
+		}),
 	}
 }
 
@@ -135,10 +129,7 @@ type paused struct {
 }
 
 func (a *app) showPaused(p paused, line string) error {
-	return a.show(view{data: p, names: []string{p.Cluster}, table: func(w io.Writer, _, _ bool) error {
-		_, err := fmt.Fprintln(w, line)
-		return err
-	}})
+	return a.showLine(p, p.Cluster, line)
 }
 
 // holdText is a pause in a line: why, by whom, since when and until when.

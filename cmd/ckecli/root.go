@@ -36,13 +36,15 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupWant, Title: "What you want:"},
 		&cobra.Group{ID: groupSee, Title: "What is so, and what is done:"},
+		&cobra.Group{ID: groupBackup, Title: "Backups:"},
 		&cobra.Group{ID: groupEtcd, Title: "Reaching nodes and etcd:"},
 		&cobra.Group{ID: groupSelf, Title: "About ckecli:"},
 	)
 	root.AddCommand(
-		newClusterCommand(a), newPauseCommand(a), newResumeCommand(a),
-		newStatusCommand(a), newHistoryCommand(a), newLeaderCommand(a),
-		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newImagesCommand(a),
+		newClusterCommand(a), newReplaceCommand(a), newTaskCommand(a), newPauseCommand(a), newResumeCommand(a),
+		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a),
+		newBackupCommand(a), newRestoreCommand(a), newRecoverCommand(a),
+		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newVolumeCommand(a), newImagesCommand(a),
 		newVersionCommand(a), newCompletionCommand(a), newManCommand(a),
 	)
 	root.SetHelpCommand(newHelpCommand(a))
@@ -57,15 +59,17 @@ const rootLong = `ckecli tells cke which etcd clusters you want, and shows what 
 Flags can be given as variables, too: CKECLI_CONFIG, CKECLI_CLUSTER, CKECLI_OUTPUT, CKECLI_TIMEOUT. NO_COLOR switches
 colours off.
 
-Exit codes: 0 done, 1 failed, 3 degraded (status --check), 4 no leader or no status yet, 5 quorum lost (status --check),
-6 refused or not confirmed, 7 waiting timed out and the work goes on, 8 store unreachable, 64 usage, 130 interrupted.`
+Exit codes: 0 done, 1 failed, 2 something to do (plan --detailed-exitcode), 3 degraded (status --check), 4 no leader or
+no status yet, 5 quorum lost (status --check), 6 refused or not confirmed, 7 waiting timed out and the work goes on,
+8 store unreachable, 9 backup damaged, incomplete or missing, 64 usage, 130 interrupted.`
 
 // Groups of commands in the help.
 const (
-	groupWant = "want"
-	groupSee  = "see"
-	groupEtcd = "etcd"
-	groupSelf = "self"
+	groupWant   = "want"
+	groupSee    = "see"
+	groupBackup = "backup"
+	groupEtcd   = "etcd"
+	groupSelf   = "self"
 )
 
 // variables are the environment variables of global flags. A flag on the command line goes before its variable.

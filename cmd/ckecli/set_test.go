@@ -15,6 +15,7 @@ func ready(generation int64) cke.Status {
 		Declared: 3, Ready: 3, Tolerance: 1, Reason: "nothing to do"}
 }
 
+// Requirement C1: the file decides.
 func TestSet_TellsEveryStepAndReturnsWhenTheClusterIsReady(t *testing.T) {
 	h := newHouse(t)
 	set := h.start("cluster", "set", h.write("cluster.yml", clusterFile))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -35,13 +34,9 @@ func newSSHKeySetCommand(a *app) *cobra.Command {
 		Short: "Seal a private key in the store",
 		Long:  "Seal a private key in the store, in place of the one that was there. It must have no passphrase.\n\n" + sshKeyScope,
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runSSHKeySet(cmd.Context(), a, s, args[0], node)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
+			return runSSHKeySet(ctx, a, s, args[0], node)
+		}),
 	}
 	cmd.Flags().StringVar(&node, "node", "", "only for this node, by `name` or address")
 	must(cmd.RegisterFlagCompletionFunc("node", a.completeNodes()))
@@ -107,10 +102,7 @@ func runSSHKeySet(ctx context.Context, a *app, s interface {
 	for _, i := range infos {
 		if i.Cluster == cluster && i.Node == name {
 			fmt.Fprintf(a.stderr, "Sealed for %s. Its line for authorized_keys on the nodes:\n", keyFor(i))
-			return a.show(view{data: i, names: []string{i.Fingerprint}, table: func(w io.Writer, _, _ bool) error {
-				_, err := fmt.Fprintln(w, i.PublicKey)
-				return err
-			}})
+			return a.showLine(i, i.Fingerprint, i.PublicKey)
 		}
 	}
 	return nil
@@ -129,13 +121,9 @@ func keyFor(i storage.SSHKeyInfo) string {
 func newSSHKeyListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the keys, without what is secret", Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runSSHKeyList(cmd.Context(), a, s)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runSSHKeyList(ctx, a, s)
+		}),
 	}
 }
 
@@ -144,12 +132,7 @@ func runSSHKeyList(ctx context.Context, a *app, s sshKeys) error {
 	if err != nil {
 		return err
 	}
-	all, names := []storage.SSHKeyInfo{}, []string{}
-	for _, i := range infos {
-		if a.clusterFlag == "" || i.Cluster == "" || i.Cluster == a.clusterFlag {
-			all, names = append(all, i), append(names, i.Fingerprint)
-		}
-	}
+	all, names := inScope(a, infos, func(i storage.SSHKeyInfo) (string, string) { return i.Cluster, i.Fingerprint })
 	return a.show(view{data: all, names: names, table: func(w io.Writer, colour, wide bool) error {
 		if len(all) == 0 {
 			fmt.Fprintln(a.stderr, "There is no SSH key yet. Set one with: ckecli ssh-key set FILE")
@@ -182,13 +165,9 @@ func newSSHKeyDeleteCommand(a *app) *cobra.Command {
 		Short: "Delete a key that is not in use",
 		Long:  "Delete a key. A key without which a declared node could not be reached is in use and stays.\n\n" + sshKeyScope,
 		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runSSHKeyDelete(cmd.Context(), a, s, node)
-		},
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runSSHKeyDelete(ctx, a, s, node)
+		}),
 	}
 	cmd.Flags().StringVar(&node, "node", "", "the key of this node, by `name` or address")
 	must(cmd.RegisterFlagCompletionFunc("node", a.completeNodes()))
@@ -212,13 +191,6 @@ func runSSHKeyDelete(ctx context.Context, a *app, s interface {
 		}
 	}
 	which := keyFor(storage.SSHKeyInfo{Cluster: cluster, Node: name})
-	err := s.DeleteSSHKey(ctx, cluster, name)
-	if errors.Is(err, cke.ErrNotFound) {
-		return &cke.Error{Code: cke.CodeNoSSHKey, What: "there is no SSH key for " + which, Unchanged: true, Try: "ckecli ssh-key list"}
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.stderr, "The SSH key for %s is deleted.\n", which)
-	return nil
+	none := &cke.Error{Code: cke.CodeNoSSHKey, What: "there is no SSH key for " + which, Unchanged: true, Try: "ckecli ssh-key list"}
+	return a.deletedSecret(s.DeleteSSHKey(ctx, cluster, name), none, fmt.Sprintf("The SSH key for %s is deleted.", which))
 }

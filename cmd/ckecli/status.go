@@ -34,21 +34,17 @@ func newStatusCommand(a *app) *cobra.Command {
 		Long: `Show a cluster on one screen: its health and how many more members it can lose, its members, who paused it and
 why, what is wrong and what to do about it, the operation under way or why there is none, and who leads.
 
-With --check the exit code tells: 0 ready, 3 degraded, 4 no leader or no status yet, 5 quorum lost.`,
+With --check the exit code tells: 0 ready, 3 degraded or hibernated, 4 no leader or no status yet, 5 quorum lost.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.check && o.watch {
 				return usageError{errors.New("--check and --watch exclude each other"), cmd.CommandPath()}
 			}
-			if err := a.chooseCluster(cmd, args); err != nil {
-				return err
-			}
-			s, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return runStatus(cmd.Context(), a, s, o)
+			return nil
 		},
+		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
+			return runStatus(ctx, a, s, o)
+		}),
 	}
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it changes")
 	cmd.Flags().BoolVar(&o.check, "check", false, "tell the health by the exit code")

@@ -50,6 +50,12 @@ func (a *app) renderStatus(w io.Writer, sc screen, colour, wide bool) error {
 		}
 		fmt.Fprintln(w)
 	}
+	if containers := containerTable(s); wide && containers != nil {
+		if err := containers.Write(w, colour); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
 	return a.facts(sc, wide).Write(w, colour)
 }
 
@@ -96,6 +102,12 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	if sc.hold.Active(a.now()) {
 		l.Add("Paused", term.Styled(term.Yellow, holdText(*sc.hold)))
 	}
+	for _, d := range s.Drains {
+		l.Add("Drained", term.Styled(term.Yellow, fmt.Sprintf("%s, for %s more", d.Text(), a.in(d.Until))))
+	}
+	if h := s.Hibernation; h != nil {
+		l.Add("Hibernated", term.Styled(term.Yellow, fmt.Sprintf("by %s since %s (until `ckecli cluster resume %s`)", h.By, moment(h.Since), s.Cluster)))
+	}
 	label := "Problem"
 	for _, p := range s.Problems {
 		text := problemText(p)
@@ -125,6 +137,14 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 			continue // told with the last operation
 		}
 		l.Add("Error", term.Styled(term.Red, fmt.Sprintf("%s (%s ago)", e.Description, a.ago(e.ObservedAt))))
+	}
+	a.backupFacts(l, s)
+	if c := s.Compared; c != nil {
+		cell := term.Textf("equal on %d members at revision %d, %s ago", len(c.Hashes), c.Revision, a.ago(c.At))
+		if !c.Equal() {
+			cell = term.Styled(term.Alarm, fmt.Sprintf("unequal at revision %d, %s ago: %s", c.Revision, a.ago(c.At), c.Difference()))
+		}
+		l.Add("Data", cell)
 	}
 	l.Add("Leader", term.Textf("%s, term %d, %s", s.Leader.Host, s.Leader.Term, a.ago(s.Leader.Since)))
 	if wide {

@@ -20,10 +20,13 @@ func degraded() cke.Status {
 	expiry := noon.Add(312*24*time.Hour + time.Hour)
 	member := func(name, address, role string, lag int64) cke.MemberStatus {
 		return cke.MemberStatus{Name: name, Address: address, ID: "8e9e05c52164694d", Join: "0123456789ab", Role: role, State: "healthy", Ready: true, Lag: lag,
-			DBSize: 84_000_000, Version: "3.6.16", CertNotAfter: expiry, Since: noon.Add(-6 * 24 * time.Hour)}
+			DBSize: 84_000_000, Version: "3.6.16", CertNotAfter: expiry, Since: noon.Add(-6 * 24 * time.Hour),
+			ClientURL: "https://" + address + ":2379", PeerURL: "https://" + address + ":2380",
+			Container: &cke.MemberContainer{Name: "etcd-cke.0123456789ab", State: cke.ContainerRunning, Image: "gcr.io/etcd-development/etcd:v3.6.16",
+				ImageID: "sha256:5c7f2e0a9d41b6388e1f", Description: "00112233445566778899aabbccddeeff", CPUs: 1.5}}
 	}
 	dead := cke.MemberStatus{Name: "cp3", Address: "10.0.0.13", Join: "ba9876543210", Role: "-", State: "unreachable", Reason: "its node does not answer",
-		Lag: -1, CertNotAfter: expiry, Since: noon.Add(-4 * time.Minute)}
+		Lag: -1, CertNotAfter: expiry, Since: noon.Add(-4 * time.Minute), ClientURL: "https://10.0.0.13:2379", PeerURL: "https://10.0.0.13:2380"}
 	return cke.Status{
 		Cluster: "prod", Generation: 41, ObservedGeneration: 41, ObservedAt: noon.Add(-3 * time.Second), Health: cke.HealthDegraded,
 		Summary: "quorum held, can lose 0 more members", Declared: 3, Ready: 2,
@@ -40,6 +43,7 @@ func degraded() cke.Status {
 	}
 }
 
+// Requirements D8, D9, D10: a status that is old says how old it is, and none of it is left out.
 func TestStatus_Renders(t *testing.T) {
 	working := degraded()
 	working.Operation = &cke.OperationStatus{ID: 8, Type: "bootstrap", State: cke.RecordRunning, Time: noon.Add(-2 * time.Second)}

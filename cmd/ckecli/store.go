@@ -16,6 +16,10 @@ type store interface {
 	sshKeys
 	hostKeys
 	identities
+	backupSecrets
+	restores
+	tasks
+	rests
 	Close() error
 }
 

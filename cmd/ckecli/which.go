@@ -7,6 +7,8 @@ import (
 	"os/user"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"cke"
 )
 
@@ -31,6 +33,76 @@ func onlyCluster(names []string) (string, error) {
 	}
 	return "", &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("there are %d clusters and none was chosen", len(names)),
 		Facts: []string{strings.Join(names, ", ")}, Unchanged: true, Try: "name one with --cluster, or in CKECLI_CLUSTER"}
+}
+
+// onStore is the RunE of a command that works on the store.
+func (a *app) onStore(run func(ctx context.Context, s store, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := a.connect(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), s, args)
+	}
+}
+
+// onCluster is onStore for a command whose first argument, if there is one, names the cluster.
+func (a *app) onCluster(run func(ctx context.Context, s store, args []string) error) func(*cobra.Command, []string) error {
+	work := a.onStore(run)
+	return func(cmd *cobra.Command, args []string) error {
+		if err := a.chooseCluster(cmd, args); err != nil {
+			return err
+		}
+		return work(cmd, args)
+	}
+}
+
+// chooseCluster takes the cluster's name from an argument, which must not contradict --cluster.
+func (a *app) chooseCluster(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if a.clusterFlag != "" && a.clusterFlag != args[0] {
+		return usageError{fmt.Errorf("--cluster says %s, the argument says %s", a.clusterFlag, args[0]), cmd.CommandPath()}
+	}
+	a.cluster = args[0]
+	return nil
+}
+
+// theNode returns the declared node with this name or address, in the cluster that a command is about.
+func (a *app) theNode(ctx context.Context, s specs, node string) (cluster string, n cke.Node, err error) {
+	if cluster, err = a.theCluster(ctx, s); err != nil {
+		return "", n, err
+	}
+	spec, err := s.Spec(ctx, cluster)
+	if err != nil {
+		return "", n, err
+	}
+	n, known := spec.Cluster.WithDefaults().Node(node)
+	if !known {
+		return "", n, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s declares no node %s", cluster, node), Unchanged: true, Try: a.again(cluster, "node list")}
+	}
+	return cluster, n, nil
+}
+
+// seenNode returns a declared node with the last status of its cluster, however old that is.
+func (a *app) seenNode(ctx context.Context, s store, node string) (cluster string, n cke.Node, sc screen, err error) {
+	if cluster, n, err = a.theNode(ctx, s, node); err == nil {
+		sc, err = readScreen(ctx, s, cluster)
+	}
+	return cluster, n, sc, err
+}
+
+// nodeNow is seenNode for what only the present tells; unknown says, of the node's name, what nobody knows otherwise.
+func (a *app) nodeNow(ctx context.Context, s store, node, unknown string) (cluster string, n cke.Node, sc screen, err error) {
+	cluster, n, sc, err = a.seenNode(ctx, s, node)
+	if err != nil {
+		return cluster, n, sc, err
+	}
+	if warning := a.staleness(sc); warning != "" {
+		err = &cke.Error{Code: cke.CodeNoLeader, What: fmt.Sprintf(unknown, n.Name()), Facts: []string{warning}, Unchanged: true, Try: a.again(cluster, "status")}
+	}
+	return cluster, n, sc, err
 }
 
 // whoami is the person at the keyboard, as user@host. With sudo it is the one who called it.

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,6 +179,18 @@ func (d *Daemon) AwaitLog(ctx context.Context, text string) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// Races returns an error with what the race detector found, if it did (RaceVariable).
+func (d *Daemon) Races() error {
+	data, err := os.ReadFile(d.Log)
+	if err != nil {
+		return err
+	}
+	if i := bytes.Index(data, []byte(raceFound)); i >= 0 {
+		return fmt.Errorf("cke: %s", data[i:])
+	}
+	return nil
 }
 
 // LogText is the end of the log.

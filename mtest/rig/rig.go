@@ -58,6 +58,7 @@ func (r *Rig) WriteConfig(over map[string]any) error {
 		"secret_key_file": filepath.Join(r.Dir, "secret.key"),
 		"http":            map[string]any{"listen": r.HTTP},
 		"images":          map[string]any{"archive_dir": filepath.Join(r.Dir, "images")},
+		"backup":          map[string]any{"scratch_dir": filepath.Join(r.Dir, "scratch")},
 		"session_ttl":     "3s",
 	}
 	for k, v := range over {
@@ -83,6 +84,21 @@ func Build(ctx context.Context, bin string, args ...string) error {
 	}
 	return nil
 }
+
+// RaceVariable names the environment variable that, set to anything, makes tests build the programs with Go's race
+// detector: they are several times slower then, and a data race in one of them fails the test.
+const RaceVariable = "CKE_RACE"
+
+// BuildArgs are the arguments for Build that the environment asks for.
+func BuildArgs() []string {
+	if os.Getenv(RaceVariable) == "" {
+		return nil
+	}
+	return []string{"-race"}
+}
+
+// raceFound is how the race detector begins to tell.
+const raceFound = "WARNING: DATA RACE"
 
 // Spec is a cluster file for the first n nodes of the lab, all control plane.
 func (r *Rig) Spec(n int) cke.Cluster {
@@ -111,7 +127,8 @@ type Result struct {
 	Code           int
 }
 
-// CLI runs ckecli to its end. The error is set only when it could not be run or ctx ended; an exit code is no error.
+// CLI runs ckecli to its end. The error is set only when it could not be run, ctx ended, or the race detector found
+// something; an exit code is no error.
 func (r *Rig) CLI(ctx context.Context, args ...string) (Result, error) {
 	cmd := r.command(ctx, args...)
 	var stdout, stderr bytes.Buffer
@@ -121,6 +138,9 @@ func (r *Rig) CLI(ctx context.Context, args ...string) (Result, error) {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
 		err = nil
+	}
+	if i := strings.Index(res.Stderr, raceFound); i >= 0 {
+		err = errors.New("ckecli: " + res.Stderr[i:])
 	}
 	return res, err
 }

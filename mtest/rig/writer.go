@@ -32,6 +32,8 @@ type Writer struct {
 const (
 	writeEvery = 20 * time.Millisecond
 	writeLimit = time.Second
+	// writesAtOnce bounds the writes through one member that were not answered yet.
+	writesAtOnce = 50
 )
 
 // StartWriter writes below prefix until Stop.
@@ -53,7 +55,10 @@ func StartWriter(urls []string, tls *tls.Config, prefix string) (*Writer, error)
 	return w, nil
 }
 
+// write begins a write at every tick, whether the last one was answered or not: as with many clients, one answer that
+// is lost does not hold up the others.
 func (w *Writer) write(ctx context.Context, c *clientv3.Client) {
+	free := make(chan struct{}, writesAtOnce)
 	tick := time.NewTicker(writeEvery)
 	defer tick.Stop()
 	for {
@@ -62,14 +67,24 @@ func (w *Writer) write(ctx context.Context, c *clientv3.Client) {
 			return
 		case <-tick.C:
 		}
-		n := w.count.Add(1)
-		key, value := fmt.Sprintf("%s%08d", w.prefix, n), fmt.Sprint(n)
-		try, cancel := context.WithTimeout(ctx, writeLimit)
-		_, err := c.Put(try, key, value)
-		cancel()
-		if err == nil {
-			w.acknowledge(key, value)
+		select {
+		case free <- struct{}{}:
+			w.wg.Go(func() {
+				w.put(ctx, c)
+				<-free
+			})
+		default: // nothing was answered for a time
 		}
+	}
+}
+
+func (w *Writer) put(ctx context.Context, c *clientv3.Client) {
+	n := w.count.Add(1)
+	key, value := fmt.Sprintf("%s%08d", w.prefix, n), fmt.Sprint(n)
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	if _, err := c.Put(ctx, key, value); err == nil {
+		w.acknowledge(key, value)
 	}
 }
 

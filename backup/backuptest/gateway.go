@@ -1,4 +1,4 @@
-package target_test
+package backuptest
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-const (
-	gatewayVersion = "v1.8.0"
+const gatewayVersion = "v1.8.0"
 
-	accessKey = "test"
-	secretKey = "testsecret"
+// What the S3 server lets in.
+const (
+	AccessKey = "test"
+	SecretKey = "testsecret"
 )
 
-// gateway runs a real S3 server, versitygw, over a local directory with one bucket, and returns its address.
-func gateway(t *testing.T, bucket string) string {
+// Gateway runs a real S3 server, versitygw, over a local directory with one bucket, and returns its address.
+func Gateway(t testing.TB, bucket string) string {
 	t.Helper()
 	binary := gatewayBinary(t)
 	root := t.TempDir()
@@ -31,7 +32,7 @@ func gateway(t *testing.T, bucket string) string {
 	}
 	address := l.Addr().String()
 	l.Close()
-	cmd := exec.Command(binary, "--access", accessKey, "--secret", secretKey, "--port", address, "--region", "us-east-1",
+	cmd := exec.Command(binary, "--access", AccessKey, "--secret", SecretKey, "--port", address, "--region", "us-east-1",
 		"posix", "--sidecar", t.TempDir(), root)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -63,7 +64,7 @@ func gateway(t *testing.T, bucket string) string {
 }
 
 // gatewayBinary builds the server once and keeps it in the cache directory.
-func gatewayBinary(t *testing.T) string {
+func gatewayBinary(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a built S3 server")

@@ -1,0 +1,37 @@
+package cke
+
+import "slices"
+
+// Adoption is what a task of that kind names: a member that no membership names, and what carries it.
+type Adoption struct {
+	// Member is its entry in the member list as it was when the task was asked for.
+	Member Member `json:"member"`
+	// Container is the engine's id of the foreign container that carries it; empty: none is known to.
+	Container string `json:"container,omitempty"`
+}
+
+// Carriers returns the foreign containers on the node whose own settings give their etcd one of these peer URLs; of
+// these only the ones that run, if any does.
+func (s NodeStatus) Carriers(peerURLs []string) []Container {
+	var all []Container
+	for _, c := range s.Containers {
+		if c.Carries(peerURLs) {
+			all = append(all, c)
+		}
+	}
+	if slices.ContainsFunc(all, Container.active) {
+		all = slices.DeleteFunc(all, func(c Container) bool { return !c.active() })
+	}
+	return all
+}
+
+// Carries reports whether cke did not make the container, and its settings give its etcd one of these peer URLs.
+func (c Container) Carries(peerURLs []string) bool {
+	return c.Cluster == "" && slices.ContainsFunc(c.PeerURLs, func(url string) bool { return slices.Contains(peerURLs, url) })
+}
+
+// Down reports whether a foreign container is known not to run, and not to be started by its engine.
+func (c Container) Down() bool { return !c.active() && c.KeptDown }
+
+// active reports whether the container runs, or is about to.
+func (c Container) active() bool { return c.Running() || c.State == ContainerRestarting }

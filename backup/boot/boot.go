@@ -1,0 +1,178 @@
+// Package boot starts an etcd on a backup that was restored to scratch, and asks it for what was restored: with the programs
+// etcd and etcdutl in PATH, or with an image that the Docker engine of this host has. Nothing is pulled, and no network is
+// used.
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"cke"
+	"cke/backup"
+)
+
+// ErrNotServed: an etcd was started on a restored backup and does not serve what was restored.
+var ErrNotServed = errors.New("etcd does not serve what was restored")
+
+// errNotTried: etcd could not even be started, which says nothing about the backup.
+var errNotTried = errors.New("etcd could not be started")
+
+// errEnded: the etcd that was started has ended.
+var errEnded = errors.New("it ended")
+
+const (
+	// bootLimit bounds how long an etcd may take to answer on a restored backup.
+	bootLimit = 2 * time.Minute
+	bootPause = 200 * time.Millisecond
+)
+
+// Trial starts an etcd of the minor version that a backup came from, if this host has one.
+type Trial struct {
+	// Image is for the Docker engine, before the official one of the backup's version; may be empty.
+	Image string
+	// Scratch is a directory for a copy of the data.
+	Scratch string
+	// Cluster and Bucket are those of the backup.
+	Cluster string
+	Bucket  backup.Bucket
+	// From says after Start which programs were started; Why says why none were.
+	From, Why string
+}
+
+// etcdRunner is a place in which etcd's programs run.
+type etcdRunner interface {
+	// String names the programs.
+	String() string
+	// version of etcd, as "3.6.16".
+	version(ctx context.Context) (string, error)
+	// restore makes a data directory of a snapshot file, and run starts etcd on it.
+	restore(ctx context.Context, snapshot string) error
+	run(ctx context.Context) error
+	// ask fails while etcd is starting, with errEnded once it has ended.
+	ask(ctx context.Context) (bootAnswer, error)
+	// remove leaves nothing behind, and returns the last words of etcd.
+	remove() string
+}
+
+// bootAnswer is what an etcd says of its data.
+type bootAnswer struct {
+	revision  int64
+	hash      uint32
+	compacted int64
+}
+
+// Start implements backup.Boot.
+func (t *Trial) Start(ctx context.Context, snapshot string, x backup.Extracted) (string, error) {
+	wanted, err := t.versionOf(ctx, x)
+	if err != nil {
+		return "", err
+	}
+	var tried []string
+	for _, r := range t.runners(wanted, &tried) {
+		version, err := r.version(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case err != nil:
+			tried = append(tried, err.Error())
+			continue
+		case minorOf(version) != minorOf(wanted):
+			tried = append(tried, fmt.Sprintf("there is etcd %s, and the backup is of %s", version, wanted))
+			continue
+		}
+		if err = serve(ctx, r, snapshot, x); errors.Is(err, errNotTried) {
+			tried = append(tried, err.Error())
+			continue
+		}
+		t.From = r.String()
+		return version, err
+	}
+	t.Why = strings.Join(tried, "; ")
+	return "", nil
+}
+
+// versionOf is the version of the etcd that a full came from.
+func (t *Trial) versionOf(ctx context.Context, x backup.Extracted) (string, error) {
+	p, _ := backup.ParsePlace(t.Cluster + "/" + x.Lineage + "/full/" + path.Base(x.Full) + ".cke")
+	h, err := backup.ReadHeader(ctx, t.Bucket, p)
+	return strings.TrimPrefix(h.EtcdVersion, "v"), err
+}
+
+func (t *Trial) runners(version string, tried *[]string) []etcdRunner {
+	if version == "" {
+		*tried = append(*tried, "the backup does not tell which version of etcd it came from")
+		return nil
+	}
+	c := cke.Cluster{}
+	c.Options.Etcd.Version = version
+	official := c.WithDefaults().Options.Etcd.Image
+	all := []etcdRunner{&localEtcd{scratch: t.Scratch}}
+	if t.Image != "" && t.Image != official {
+		all = append(all, &dockerEtcd{image: t.Image})
+	}
+	return append(all, &dockerEtcd{image: official})
+}
+
+// serve starts etcd on a snapshot and compares what it answers.
+func serve(ctx context.Context, r etcdRunner, snapshot string, x backup.Extracted) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, bootLimit, fmt.Errorf("no answer within %s", bootLimit))
+	defer cancel()
+	answer, err := answerOf(ctx, r, snapshot)
+	words := r.remove()
+	switch {
+	case errors.Is(err, errNotTried):
+		return err
+	case err != nil && words != "":
+		return fmt.Errorf("%w: %w; its last words: %s", ErrNotServed, err, words)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrNotServed, err)
+	case answer.revision != x.Revision:
+		return fmt.Errorf("%w: it has revision %d", ErrNotServed, answer.revision)
+	case x.Hash != nil && answer.compacted == x.Hash.Compacted && answer.hash != x.Hash.Hash:
+		return fmt.Errorf("%w: its HashKV is %d, and in the cluster it was %d", ErrNotServed, answer.hash, x.Hash.Hash)
+	}
+	return nil
+}
+
+func answerOf(ctx context.Context, r etcdRunner, snapshot string) (bootAnswer, error) {
+	if err := r.restore(ctx, snapshot); err != nil {
+		return bootAnswer{}, err
+	}
+	if err := r.run(ctx); err != nil {
+		return bootAnswer{}, err
+	}
+	for {
+		answer, err := r.ask(ctx)
+		if err == nil || errors.Is(err, errEnded) {
+			return answer, err
+		}
+		select {
+		case <-time.After(bootPause):
+		case <-ctx.Done():
+			return bootAnswer{}, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// minorOf is "3.6" of "3.6.16".
+func minorOf(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return version
+	}
+	return parts[0] + "." + parts[1]
+}
+
+// versionIn finds the version in what `etcd --version` writes.
+func versionIn(text string) (string, error) {
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "etcd Version: "); ok {
+			return v, nil
+		}
+	}
+	return "", errors.New("etcd --version does not tell its version")
+}

@@ -1,0 +1,130 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// nobody is a URL for an etcd that is alone and is asked by nobody else; nothing listens there. Before 3.7 etcd advertises
+// no socket.
+const nobody = "http://127.0.0.1:1"
+
+// localEtcd runs the programs etcd and etcdutl in PATH. Its etcd is reached by a unix socket only.
+type localEtcd struct {
+	scratch string
+
+	dir    string
+	talk   string // a directory of its own for the socket, whose path must be short
+	cmd    *exec.Cmd
+	log    bytes.Buffer
+	ended  chan struct{}
+	client *clientv3.Client
+}
+
+var _ etcdRunner = (*localEtcd)(nil)
+
+func (l *localEtcd) String() string { return "the programs in PATH" }
+
+func (l *localEtcd) version(ctx context.Context) (string, error) {
+	for _, name := range []string{"etcd", "etcdutl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return "", errors.New("there is no " + name + " in PATH")
+		}
+	}
+	out, err := exec.CommandContext(ctx, "etcd", "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("etcd --version: %w", err)
+	}
+	return versionIn(string(out))
+}
+
+func (l *localEtcd) restore(ctx context.Context, snapshot string) (err error) {
+	if l.dir, err = os.MkdirTemp(l.scratch, "cke-boot-"); err != nil {
+		return fmt.Errorf("%w: %w", errNotTried, err)
+	}
+	if l.talk, err = os.MkdirTemp("", "cke-boot-"); err != nil {
+		return fmt.Errorf("%w: %w", errNotTried, err)
+	}
+	return programRun(ctx, "etcdutl", "snapshot", "restore", snapshot, "--data-dir", filepath.Join(l.dir, "data"), "--name", "drill",
+		"--initial-cluster", "drill="+nobody, "--initial-advertise-peer-urls", nobody)
+}
+
+// programRun runs a program to its end; its last words are in the error.
+func programRun(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, lastLine(string(out)))
+	}
+	return nil
+}
+
+func (l *localEtcd) socket() string { return "unix://" + filepath.Join(l.talk, "etcd") }
+
+func (l *localEtcd) run(ctx context.Context) error {
+	l.cmd = exec.CommandContext(ctx, "etcd", "--data-dir", filepath.Join(l.dir, "data"), "--name", "drill", "--log-level", "warn",
+		"--listen-client-urls", l.socket(), "--advertise-client-urls", nobody, "--listen-peer-urls", "http://127.0.0.1:0",
+		"--initial-cluster", "drill="+nobody, "--initial-advertise-peer-urls", nobody)
+	l.cmd.Dir, l.cmd.Stdout, l.cmd.Stderr = l.dir, &l.log, &l.log
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := l.cmd.Start(); err != nil {
+		return err
+	}
+	l.ended = make(chan struct{})
+	go func() {
+		defer close(l.ended)
+		l.cmd.Wait() // how it ended is in its log
+	}()
+	var err error
+	l.client, err = clientv3.New(clientv3.Config{Endpoints: []string{l.socket()}, Logger: zap.NewNop()})
+	return err
+}
+
+func (l *localEtcd) ask(ctx context.Context) (bootAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*bootPause)
+	defer cancel()
+	select {
+	case <-l.ended:
+		return bootAnswer{}, errEnded
+	default:
+	}
+	status, err := l.client.Status(ctx, l.socket())
+	if err != nil {
+		return bootAnswer{}, err
+	}
+	hash, err := l.client.HashKV(ctx, l.socket(), 0)
+	if err != nil {
+		return bootAnswer{}, err
+	}
+	return bootAnswer{status.Header.Revision, hash.Hash, hash.CompactRevision}, nil
+}
+
+func (l *localEtcd) remove() string {
+	if l.client != nil {
+		l.client.Close()
+	}
+	if l.ended != nil {
+		l.cmd.Process.Kill()
+		<-l.ended
+	}
+	for _, dir := range []string{l.dir, l.talk} {
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
+	}
+	return lastLine(l.log.String())
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

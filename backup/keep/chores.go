@@ -1,0 +1,370 @@
+package keep
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"filippo.io/age"
+	"gopkg.in/yaml.v3"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/boot"
+	"cke/backup/take"
+)
+
+// Bounds of the work beside taking.
+const (
+	// lookEvery is how often the clock is looked at, whatever it was put to.
+	lookEvery = time.Minute
+	// besideEvery is how often what lies beside the backups is compared though nothing is known to have changed: secrets
+	// may have.
+	besideEvery = time.Hour
+	// A chore that failed is tried again after choreRetry, or heavyRetry, doubled up to choreRetryMax.
+	choreRetry    = 30 * time.Second
+	heavyRetry    = 10 * time.Minute
+	choreRetryMax = time.Hour
+	// checkEvery is how often a problem is looked at that no event tells the end of, checkLimit bounds one look.
+	checkEvery = 5 * time.Second
+	checkLimit = 10 * time.Second
+)
+
+// chores does the work beside taking, one thing at a time.
+type chores struct {
+	l     *line
+	store *backup.Store
+	taker *take.Taker
+	all   []*chore
+
+	stored   digest // what is known to lie beside the backups
+	storedAt time.Time
+	checked  time.Time // whether a problem has passed
+}
+
+// chore is one kind of work.
+type chore struct {
+	name string
+	due  func(now time.Time) bool
+	do   func(ctx context.Context) error
+	// heavy: it needs room on the disk for the whole database, and much of a core.
+	heavy bool
+
+	failures int
+	failedAt time.Time
+}
+
+func newChores(l *line, store *backup.Store, taker *take.Taker) *chores {
+	w := &chores{l: l, store: store, taker: taker}
+	w.all = []*chore{
+		{name: "beside", due: w.besideDue, do: w.putBeside},
+		{name: "compact", due: w.compactDue, do: w.compact, heavy: true},
+		{name: "prune", due: w.pruneDue, do: w.prune},
+		{name: "verify", due: w.verifyDue, do: w.verify, heavy: true},
+	}
+	return w
+}
+
+// run works until ctx ends.
+func (w *chores) run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		again := w.check(ctx)
+		for _, c := range w.all {
+			if wait := w.attempt(ctx, c); wait > 0 && (again == 0 || wait < again) {
+				again = wait
+			}
+		}
+		var retry <-chan time.Time
+		if again > 0 {
+			retry = time.After(again)
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.l.wake:
+		case <-tick.C:
+		case <-retry:
+		}
+	}
+}
+
+// attempt does a chore if it is due; wait is when to try it again after it failed.
+func (w *chores) attempt(ctx context.Context, c *chore) (wait time.Duration) {
+	now := w.l.c.Now()
+	if ctx.Err() != nil || !c.due(now) {
+		return 0
+	}
+	if c.failures > 0 {
+		if pause := c.pause(); min(pause, pause-now.Sub(c.failedAt)) > 0 { // a clock may be put back
+			return min(pause, pause-now.Sub(c.failedAt))
+		}
+	}
+	err := w.do(ctx, c)
+	switch {
+	case ctx.Err() != nil:
+		return 0
+	case err == nil:
+		c.failures = 0
+		w.l.settle(c.name)
+		return 0
+	}
+	c.failures++
+	c.failedAt = w.l.c.Now()
+	w.l.c.Log.Warn("backups: "+c.name+" failed", "cluster", w.l.c.Cluster, "error", err)
+	w.l.suffer(c.name, err)
+	return c.pause()
+}
+
+// pause is how long a chore that failed rests.
+func (c *chore) pause() time.Duration {
+	first := choreRetry
+	if c.heavy {
+		first = heavyRetry
+	}
+	return min(first<<min(c.failures-1, 10), choreRetryMax)
+}
+
+// do waits for a heavy chore's turn: those of all clusters share it.
+func (w *chores) do(ctx context.Context, c *chore) error {
+	if c.heavy && w.l.c.Turn != nil {
+		if err := w.l.c.Turn.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		defer w.l.c.Turn.Release(1)
+	}
+	if err := w.l.c.Guard(); err != nil {
+		return err
+	}
+	return c.do(ctx)
+}
+
+// check finds out whether trouble with etcd, or with opening the target, is over: the Taker tells of it when it comes, and
+// of its end only with the next change of the data. It returns when to check again.
+func (w *chores) check(ctx context.Context) time.Duration {
+	w.l.mu.Lock()
+	troubled := w.l.problem != nil && (w.l.from == take.ClusterFailed || w.l.from == "")
+	w.l.mu.Unlock()
+	if !troubled {
+		return 0
+	}
+	if wait := checkEvery - time.Since(w.checked); wait > 0 {
+		return wait
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	err := w.taker.Flush(ctx)
+	w.checked = time.Now()
+	if err != nil {
+		return checkEvery
+	}
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	w.l.well(take.ClusterFailed, "")
+	return 0
+}
+
+// suffer notes the trouble of a chore, settle that it is over.
+func (l *line) suffer(work string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.trouble(work, cke.CodeTarget, err)
+	if before, was := l.troubles[work]; was {
+		t.Since = before.Since
+	} else {
+		l.news()
+	}
+	l.troubles[work] = t
+}
+
+func (l *line) settle(work string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, was := l.troubles[work]; was {
+		delete(l.troubles, work)
+		l.news()
+	}
+}
+
+// digest tells contents apart.
+type digest [sha256.Size]byte
+
+// note takes in what ought to lie beside the backups.
+func (l *line) note(w cke.BackupWanted) {
+	id := w.Identity
+	id.Freeze, id.Compared = nil, nil
+	text, err := json.Marshal([]any{w.Spec, id})
+	if err != nil {
+		panic(err) // these are plain values
+	}
+	d := digest(sha256.Sum256(text))
+	l.mu.Lock()
+	changed := l.beside != d
+	l.beside, l.spec = d, w.Spec
+	l.mu.Unlock()
+	if changed {
+		l.rouse()
+	}
+}
+
+func (l *line) noted() (digest, cke.Spec) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.beside, l.spec
+}
+
+func (w *chores) besideDue(now time.Time) bool {
+	d, _ := w.l.noted()
+	return d != w.stored || now.Sub(w.storedAt).Abs() >= besideEvery
+}
+
+// putBeside stores the cluster file and the sealed identity beside the backups, unless the newest ones are the same.
+func (w *chores) putBeside(ctx context.Context) error {
+	d, spec := w.l.noted()
+	e, err := w.l.c.Escrow(ctx)
+	if err != nil {
+		return err
+	}
+	identity, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	text := []byte(spec.Source)
+	if len(text) == 0 {
+		if text, err = yaml.Marshal(spec.Cluster); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		kind backup.FileKind
+		data []byte
+	}{{backup.FileSpec, text}, {backup.FileIdentity, append(identity, '\n')}} {
+		if err := w.store.PutFile(ctx, w.l.lineage, f.kind, f.data); err != nil {
+			return fmt.Errorf("store the %s beside the backups: %w", f.kind, err)
+		}
+	}
+	w.stored, w.storedAt = d, w.l.c.Now()
+	return nil
+}
+
+func (w *chores) pruneDue(time.Time) bool {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.l.pruneDue
+}
+
+// prune deletes what the retention does not keep.
+func (w *chores) prune(ctx context.Context) error {
+	w.l.mu.Lock()
+	w.l.pruneDue = false
+	w.l.mu.Unlock()
+	plan, err := w.store.Prune(ctx, w.l.backup.Retention, false)
+	if err != nil {
+		w.l.mu.Lock()
+		w.l.pruneDue = true
+		w.l.mu.Unlock()
+		return err
+	}
+	if n := len(plan.Delete); n > 0 {
+		w.l.c.Log.Info("backups pruned", "cluster", w.l.c.Cluster, "deleted", n, "fulls kept", len(plan.Keep))
+	}
+	return nil
+}
+
+func (w *chores) compactDue(time.Time) bool {
+	limit := w.l.backup.Compaction.Events
+	if limit == 0 {
+		limit = cke.DefaultCompactionEvents
+	}
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.l.events >= limit && w.l.newest.Revision > 0
+}
+
+// compact merges the newest chain into a full. Where no key opens it, the cluster is asked for a full instead.
+func (w *chores) compact(ctx context.Context) error {
+	recipients, err := recipientsOf(w.l.backup.Encryption)
+	if err != nil {
+		return err
+	}
+	if err := w.unlock(ctx, len(recipients) > 0); err != nil {
+		return err
+	}
+	before := w.events()
+	place, err := w.store.Compact(ctx, backup.At{Lineage: w.l.lineage},
+		backup.CompactOptions{Recipients: recipients, Guard: w.l.c.Guard, Writer: w.l.c.Writer, Term: w.l.c.Term})
+	if errors.Is(err, backup.ErrKey) {
+		_, err = w.taker.Full(ctx) // counts anew when it is stored
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	w.l.c.Log.Info("full backup and its deltas merged", "cluster", w.l.c.Cluster, "id", place.ID(), "revision", place.Revision, "events", before)
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	w.l.events = max(0, w.l.events-before)
+	w.l.pruneDue = w.l.backup.Retention != cke.Retention{}
+	return nil
+}
+
+func (w *chores) events() int64 {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.l.events
+}
+
+// unlock gives the store the key file's key, which opens backups that name it as a recipient.
+func (w *chores) unlock(ctx context.Context, encrypted bool) error {
+	if !encrypted || w.l.c.Identity == nil {
+		return nil
+	}
+	id, err := w.l.c.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	w.store.Identities = []age.Identity{id}
+	return nil
+}
+
+// verifyDue: counted from the last success; before the first one from when this line began.
+func (w *chores) verifyDue(now time.Time) bool {
+	if w.l.drills == nil {
+		return false
+	}
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	if w.l.newest.Revision == 0 {
+		return false
+	}
+	next := after(w.l.drills, w.l.verifiedAt(), now)
+	return !next.IsZero() && !next.After(now)
+}
+
+// verify restores the newest state that a hash was recorded for to scratch, compares it, and starts an etcd on it if this
+// host has one.
+func (w *chores) verify(ctx context.Context) error {
+	if err := w.unlock(ctx, len(w.l.backup.Encryption.Recipients) > 0); err != nil {
+		return err
+	}
+	begun := time.Now()
+	_, spec := w.l.noted()
+	trial := boot.Trial{Image: spec.Cluster.Options.Etcd.Image, Scratch: w.store.Scratch, Cluster: w.l.c.Cluster, Bucket: w.store.Bucket}
+	x, err := w.store.Drill(ctx, backup.At{Lineage: w.l.lineage}, trial.Start)
+	if errors.Is(err, backup.ErrKey) {
+		return fmt.Errorf("%w: name the public key of secret_key_file among backup.encryption.recipients, or verify elsewhere with `ckecli backup verify --restore --key FILE`", err)
+	}
+	if err != nil {
+		return err
+	}
+	w.l.c.Log.Info("backup restored to scratch and verified", "cluster", w.l.c.Cluster, "revision", x.Revision, "hash", x.HashChecked, "etcd", cmp.Or(x.Booted, "not started: "+trial.Why), "took", time.Since(begun))
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	defer w.l.news()
+	w.l.verified = &cke.VerifiedBackup{Revision: x.Revision, At: w.l.c.Now().UTC(), HashChecked: x.HashChecked, Booted: x.Booted, NotBooted: trial.Why}
+	return nil
+}

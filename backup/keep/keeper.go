@@ -1,0 +1,218 @@
+// Package keep has the backups of one cluster taken and tended while a daemon leads it: a Taker for its lineage, and
+// beside it, one thing at a time, pruning, merging, restoring to scratch, and what lies beside the backups.
+package keep
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+	"golang.org/x/sync/semaphore"
+
+	"cke"
+	"cke/backup"
+)
+
+// Target is an open bucket.
+type Target interface {
+	backup.Bucket
+	Close() error
+}
+
+// Config is what a Keeper works with. Open, TLS, Escrow and Scratch must be set.
+type Config struct {
+	Cluster string
+	// Open opens the target at a URL, with the credentials that hold now.
+	Open func(ctx context.Context, url string) (Target, error)
+	// Credentials is another number whenever the credentials have changed; nil: they never do.
+	Credentials func() int64
+	// Endpoint is where a member is reached; nil: cke.Join.ClientURL.
+	Endpoint func(cke.Join) string
+	// TLS is what is shown to the members.
+	TLS func(ctx context.Context) (*tls.Config, error)
+	// Escrow reads what lies beside the backups.
+	Escrow func(ctx context.Context) (cke.Escrow, error)
+	// Identity opens encrypted backups that name it as a recipient; nil: nothing does.
+	Identity func(ctx context.Context) (age.Identity, error)
+	// Guard is asked before every write; its error means that this daemon no longer leads.
+	Guard  func() error
+	Writer string
+	Term   int64
+	// Scratch is a directory for working copies, made when needed.
+	Scratch string
+	// Turn lets one heavy chore of all clusters work at a time; nil: each cluster has its own.
+	Turn *semaphore.Weighted
+	// Shutdown bounds storing the last delta.
+	Shutdown time.Duration
+	Retry    backup.Retry
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Keeper takes and tends the backups of one cluster while Run runs. Its other methods may be called from anywhere.
+type Keeper struct {
+	c       Config
+	updated chan struct{} // receives after Update
+	changed chan struct{}
+
+	mu      sync.Mutex
+	wanted  cke.BackupWanted
+	known   bool // Update was called
+	present *line
+}
+
+var _ cke.Backups = (*Keeper)(nil)
+
+// New makes a Keeper; nothing is asked or written before Run.
+func New(c Config) *Keeper {
+	return &Keeper{c: c, updated: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+}
+
+// Changed receives after something has begun or ended that people ought to know of: a full, a drill, trouble.
+func (k *Keeper) Changed() <-chan struct{} { return k.changed }
+
+// news wakes who waits for a change.
+func (k *Keeper) news() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Update tells what is wanted now. It never waits.
+func (k *Keeper) Update(w cke.BackupWanted) {
+	k.mu.Lock()
+	k.wanted, k.known = w, true
+	line := k.present
+	k.mu.Unlock()
+	if line != nil {
+		line.note(w)
+	}
+	select {
+	case k.updated <- struct{}{}:
+	default:
+	}
+}
+
+// leaveAfter is how long a line that has stored its last delta, or could not, is waited for. One whose target hangs in
+// the operating system is left behind: two that write do no harm, since objects are never overwritten.
+const leaveAfter = 5 * time.Second
+
+// Run works until ctx ends, and stores what it has then.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		next := k.next()
+		if now := k.line(); next.key() != now.key() {
+			k.end(now)
+			k.begin(ctx, next)
+		}
+		select {
+		case <-ctx.Done():
+			k.end(k.line())
+			return
+		case <-k.updated:
+		}
+	}
+}
+
+// next is the line that is wanted now; nil: none.
+func (k *Keeper) next() *line {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.known || k.wanted.Idle != "" || k.wanted.Identity.Incarnation == nil || k.wanted.Spec.Cluster.Backup.Target == "" {
+		return nil
+	}
+	return newLine(&k.c, k.wanted, k.news)
+}
+
+func (k *Keeper) line() *line {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.present
+}
+
+func (k *Keeper) begin(ctx context.Context, l *line) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.present = l
+	if l == nil {
+		return
+	}
+	l.note(k.wanted) // before it runs: it must never store what it was not told yet
+	var work context.Context
+	work, l.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(l.ended)
+		l.run(work)
+	}()
+}
+
+// end ends a line and waits until its last delta is stored, or cannot be.
+func (k *Keeper) end(l *line) {
+	if l == nil {
+		return
+	}
+	l.cancel()
+	timer := time.NewTimer(k.c.Shutdown + leaveAfter)
+	defer timer.Stop()
+	select {
+	case <-l.ended:
+	case <-timer.C:
+		k.c.Log.Warn("backups: the target does not answer, and is left behind", "cluster", k.c.Cluster)
+	}
+}
+
+// Status implements cke.Backups.
+func (k *Keeper) Status() *cke.BackupStatus {
+	k.mu.Lock()
+	wanted, l := k.wanted, k.present
+	k.mu.Unlock()
+	if wanted.Spec.Cluster.Backup.Target == "" {
+		return nil
+	}
+	s := cke.BackupStatus{Target: wanted.Spec.Cluster.Backup.Target, Idle: wanted.Idle}
+	if l != nil {
+		l.status(&s)
+	}
+	return &s
+}
+
+// Full implements cke.Backups.
+func (k *Keeper) Full(ctx context.Context) (cke.StoredBackup, error) {
+	l, err := k.taking()
+	if err != nil {
+		return cke.StoredBackup{}, err
+	}
+	return l.full(ctx)
+}
+
+// Flush implements cke.Backups.
+func (k *Keeper) Flush(ctx context.Context) (cke.StoredBackup, error) {
+	l, err := k.taking()
+	if err != nil {
+		return cke.StoredBackup{}, err
+	}
+	return l.flush(ctx)
+}
+
+// taking returns the present line, or says why there is none.
+func (k *Keeper) taking() (*line, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.present != nil {
+		return k.present, nil
+	}
+	e := &cke.Error{Code: cke.CodeNotBackedUp, What: "no backups are taken of " + k.c.Cluster, Unchanged: true}
+	switch {
+	case !k.known:
+		e.Facts = []string{"the daemon has just begun to lead it"}
+	case k.wanted.Spec.Cluster.Backup.Target == "":
+		e.Facts, e.Try, e.Err = []string{"its file declares no backup target"}, "ckecli cluster edit", cke.ErrNotFound
+	default:
+		e.Facts = []string{k.wanted.Idle}
+	}
+	return nil, e
+}

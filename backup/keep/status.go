@@ -1,0 +1,190 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/take"
+)
+
+// notify takes in what the Taker tells. It must not block.
+func (l *line) notify(e take.Event) {
+	switch e.Type {
+	case take.FullStored:
+		full := storedOf(e.Header)
+		l.c.Log.Info("full backup stored", "cluster", l.c.Cluster, "id", full.ID, "revision", full.Revision, "size", full.Size)
+		l.mu.Lock()
+		l.newest, l.events, l.pruneDue = full, 0, l.backup.Retention != cke.Retention{}
+		l.problem, l.gap = nil, false
+		l.mu.Unlock()
+		l.news()
+		l.rouse()
+	case take.DeltaStored:
+		l.mu.Lock()
+		l.delta = storedOf(e.Header)
+		l.events += e.Header.Records
+		l.well("", take.TargetFailed, take.ClusterFailed, take.Overflow)
+		l.mu.Unlock()
+		l.rouse()
+	case take.FullFailed, take.Overflow, take.TargetFailed:
+		l.fail(e.Type, cke.CodeTarget, e.Err)
+	case take.ClusterFailed:
+		l.fail(e.Type, cke.CodeMemberSilent, e.Err)
+		l.rouse()
+	case take.Gap:
+		l.c.Log.Warn("backups: changes are missing, a full follows", "cluster", l.c.Cluster, "from", e.From, "to", e.To)
+		l.fail(e.Type, cke.CodeStaleBackup, errors.Join(fmt.Errorf("changes %d to %d are in no delta", e.From, e.To), e.Err))
+	case take.TargetBack, take.Contended, take.AuthChanged:
+		l.c.Log.Info("backups: "+string(e.Type), "cluster", l.c.Cluster)
+	}
+}
+
+func storedOf(h backup.Header) cke.StoredBackup {
+	s := cke.StoredBackup{Kind: string(h.Place.Kind), ID: h.Place.ID(), Revision: h.Last, Size: h.BodySize, At: h.End}
+	if h.Place.Kind == backup.KindDelta {
+		s.ID = h.Place.Name()
+	} else {
+		s.At = h.Place.Time
+	}
+	return s
+}
+
+// status fills in how the line stands.
+func (l *line) status(s *cke.BackupStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.c.Now()
+	s.Lineage, s.Known, s.Full = l.lineage, l.known, l.newest
+	s.Revision, s.Time, s.Connected = l.reached, l.reachedAt, l.newest.Revision > 0 && !l.gap
+	if v := l.verified; v != nil {
+		copied := *v
+		s.Verified = &copied
+	}
+	s.NextFull = after(l.fulls, l.newest.At, now)
+	s.NextVerify = after(l.drills, l.verifiedAt(), now)
+	if l.taker != nil {
+		l.taken(s, now)
+	}
+	s.Problem = clone(l.problem)
+	for _, work := range slices.Sorted(maps.Keys(l.troubles)) {
+		s.Troubles = append(s.Troubles, l.troubles[work])
+	}
+}
+
+// taken adds what the Taker knows. The caller holds the lock.
+func (l *line) taken(s *cke.BackupStatus, now time.Time) {
+	t := l.taker.Status()
+	if t.Revision >= l.reached && t.Revision > 0 {
+		s.Connected = s.Connected && t.Connected
+		s.Revision = t.Revision
+		if !t.Time.IsZero() {
+			s.Time = t.Time
+		}
+	}
+	s.Buffered = t.Buffered
+	s.LagRevisions = max(0, t.Seen-s.Revision)
+	// The oldest change that waits is at least as old as the first sight of a revision that is not stored yet.
+	if l.behind > 0 && s.Revision >= l.behind {
+		l.behind = 0
+	}
+	if l.behind == 0 && s.LagRevisions > 0 {
+		l.behind, l.behindSince = t.Seen, now
+	}
+	if l.behind > 0 {
+		s.Lag = max(0, now.Sub(l.behindSince).Seconds())
+	}
+}
+
+// after is the next time after the last one. A last one in the future means that a clock was put back: it counts as now.
+func after(s take.Schedule, last, now time.Time) time.Time {
+	if s == nil || last.IsZero() {
+		return time.Time{}
+	}
+	if last.After(now) {
+		last = now
+	}
+	return s.Next(last).UTC()
+}
+
+// verifiedAt is what the next drill counts from. The caller holds the lock.
+func (l *line) verifiedAt() time.Time {
+	if l.verified == nil {
+		return l.begun
+	}
+	return l.verified.At
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// full takes a full now.
+func (l *line) full(ctx context.Context) (cke.StoredBackup, error) {
+	t, err := l.taking()
+	if err != nil {
+		return cke.StoredBackup{}, err
+	}
+	h, err := t.Full(ctx)
+	if err != nil {
+		return cke.StoredBackup{}, l.failed("the full backup was not stored", err)
+	}
+	return storedOf(h), nil
+}
+
+// flush stores what has changed by now.
+func (l *line) flush(ctx context.Context) (cke.StoredBackup, error) {
+	t, err := l.taking()
+	if err != nil {
+		return cke.StoredBackup{}, err
+	}
+	before := l.last().ID
+	if err := t.Flush(ctx); err != nil {
+		return cke.StoredBackup{}, l.failed("the last changes were not stored", err)
+	}
+	d := l.last()
+	if d.ID == before {
+		return cke.StoredBackup{Kind: string(backup.KindDelta), Revision: t.Status().Revision, At: l.c.Now().UTC()}, nil
+	}
+	return d, nil
+}
+
+func (l *line) last() cke.StoredBackup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.delta
+}
+
+// taking returns the Taker, or why there is none.
+func (l *line) taking() (*take.Taker, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taker != nil {
+		return l.taker, nil
+	}
+	e := &cke.Error{Code: cke.CodeTarget, What: "the backup target is not open", Unchanged: true}
+	if l.problem != nil {
+		e.Code, e.Facts = l.problem.Code, []string{l.problem.Message}
+	}
+	return nil, e
+}
+
+// failed tells why something asked for was not done, with the trouble that is known.
+func (l *line) failed(what string, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &cke.Error{Code: l.trouble("take", cke.CodeTarget, err).Code, What: what, Err: err}
+	if l.problem != nil {
+		e.Code, e.Facts = l.problem.Code, []string{l.problem.Message}
+	}
+	return e
+}

@@ -1,0 +1,187 @@
+package keep_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+)
+
+func TestKeeper_PutsFileAndIdentityBesideTheBackupsWheneverTheyChange(t *testing.T) {
+	h := newHouse(t)
+	h.run()
+	h.await("both files", func(*cke.BackupStatus) bool { return len(h.lineage("life1").Files) == 2 })
+	read := func(kind backup.FileKind) string {
+		data, err := h.store().File(etcdtest.Context(t), "life1", kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	var e cke.Escrow
+	if err := json.Unmarshal([]byte(read(backup.FileIdentity)), &e); err != nil || e.Format != 1 || e.Cluster != "prod" || e.SealedWith != "age1x" {
+		t.Errorf("%+v %v", e, err)
+	}
+	if text := read(backup.FileSpec); text != "name: prod\n" {
+		t.Errorf("spec %q", text)
+	}
+	h.keeper.Update(h.wanted) // nothing has changed
+	h.wanted.Spec.Source, h.wanted.Spec.Generation = "name: prod # changed\n", 2
+	h.keeper.Update(h.wanted)
+	h.await("the third file", func(*cke.BackupStatus) bool { return len(h.lineage("life1").Files) == 3 })
+	if text := read(backup.FileSpec); !strings.Contains(text, "changed") {
+		t.Errorf("spec %q", text)
+	}
+}
+
+func TestKeeper_PrunesAfterEachFull(t *testing.T) {
+	h := newHouse(t)
+	h.wanted.Spec.Cluster.Backup.Retention.Last = 1
+	h.run().await("a full", hasFull)
+	for range 2 {
+		h.put("a")
+		if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.await("one full to be left", func(*cke.BackupStatus) bool { return len(h.lineage("life1").Fulls) == 1 })
+}
+
+// Requirements D2, D16: merged past a number of events.
+func TestKeeper_MergesPastSoManyChanges(t *testing.T) {
+	for name, encrypted := range map[string]bool{"plain": false, "with no key that opens them": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			if encrypted {
+				h.wanted.Spec.Cluster.Backup.Encryption.Recipients = []string{newKey(t).Recipient().String()}
+			}
+			h.wanted.Spec.Cluster.Backup.Compaction.Events = 5
+			h.run().await("a full", hasFull)
+			last := h.put("a", "b", "c", "d", "e", "f")
+			h.await("another full", func(*cke.BackupStatus) bool {
+				l := h.lineage("life1")
+				return len(l.Fulls) == 2 && l.Fulls[1].Revision >= last-1
+			})
+			l := h.lineage("life1")
+			header, err := backup.ReadHeader(etcdtest.Context(t), h.memory, l.Fulls[1].Place)
+			if err != nil || header.Merged == encrypted {
+				t.Errorf("%+v %v", header, err)
+			}
+		})
+	}
+}
+
+func newKey(t *testing.T) *age.X25519Identity {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestKeeper_VerifiesOnSchedule(t *testing.T) {
+	for name, encrypted := range map[string]bool{"plain": false, "encrypted to the key file as well": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.wanted.Spec.Cluster.Backup.Verify = cke.BackupSchedule{Schedule: "0 0 * * *"}
+			if encrypted {
+				id := newKey(t)
+				h.config.Identity = func(context.Context) (age.Identity, error) { return id, nil }
+				h.wanted.Spec.Cluster.Backup.Encryption.Recipients = []string{newKey(t).Recipient().String(), id.Recipient().String()}
+			}
+			s := h.run().await("a full", hasFull)
+			if s.Verified != nil || s.NextVerify.Sub(h.config.Now()) > 24*time.Hour {
+				t.Errorf("%+v", s)
+			}
+			h.ahead.Store(int64(24 * time.Hour))
+			h.put("a")
+			s = h.await("the drill", func(s *cke.BackupStatus) bool { return s.Verified != nil })
+			if !s.Verified.HashChecked || s.Verified.Revision == 0 || !s.NextVerify.After(h.config.Now()) {
+				t.Errorf("%+v, next %s", s.Verified, s.NextVerify)
+			}
+		})
+	}
+}
+
+// A drill starts an etcd of the backup's version if the management host has one, and says why not if it has none.
+func TestKeeper_StartsAnEtcdOnWhatADrillRestored(t *testing.T) {
+	for name, tc := range map[string]struct {
+		etcd    string
+		ok      bool
+		mention string
+	}{
+		"of another version":  {"echo etcd Version: 3.4.9", true, "there is etcd 3.4.9, and the backup is of 3.7"},
+		"that does not start": {`case $1 in --version) echo etcd Version: 3.7.0;; *) echo "panic: page 7" >&2; exit 2;; esac`, false, "panic: page 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backuptest.Programs(t, map[string]string{"etcd": tc.etcd, "etcdutl": "", "docker": "exit 1"})
+			h := newHouse(t)
+			h.wanted.Spec.Cluster.Backup.Verify = cke.BackupSchedule{Schedule: "0 0 * * *"}
+			h.run().await("a full", hasFull)
+			h.ahead.Store(int64(24 * time.Hour))
+			h.put("a")
+			if !tc.ok {
+				s := h.await("the trouble", func(s *cke.BackupStatus) bool { return s.Trouble("verify") != nil })
+				if tr := s.Trouble("verify"); tr.Code != cke.CodeBackupDamaged || !strings.Contains(tr.Message, tc.mention) || s.Verified != nil {
+					t.Errorf("%+v, %+v", tr, s.Verified)
+				}
+				return
+			}
+			s := h.await("the drill", func(s *cke.BackupStatus) bool { return s.Verified != nil })
+			if v := s.Verified; v.Booted != "" || !strings.Contains(v.NotBooted, tc.mention) {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
+func TestKeeper_TellsOfADrillThatFails(t *testing.T) {
+	h := newHouse(t)
+	h.wanted.Spec.Cluster.Backup.Verify = cke.BackupSchedule{Schedule: "0 0 * * *"}
+	h.wanted.Spec.Cluster.Backup.Encryption.Recipients = []string{newKey(t).Recipient().String()}
+	h.run().await("a full", hasFull)
+	h.ahead.Store(int64(24 * time.Hour))
+	h.put("a")
+	s := h.await("the trouble", func(s *cke.BackupStatus) bool { return s.Trouble("verify") != nil })
+	if tr := s.Trouble("verify"); tr.Code != cke.CodeBackupKey || !strings.Contains(tr.Message, "secret_key_file") {
+		t.Errorf("%+v", tr)
+	}
+	if s.Problem != nil {
+		t.Errorf("taking goes on: %+v", s.Problem)
+	}
+}
+
+func TestKeeper_RemovesWhatAKilledDaemonLeftInItsScratchDirectory(t *testing.T) {
+	h := newHouse(t)
+	left := filepath.Join(h.config.Scratch, "prod", "cke-full-123")
+	foreign := filepath.Join(h.config.Scratch, "prod", "mine")
+	mkdir(t, left)
+	mkdir(t, foreign)
+	h.run().await("a full", hasFull)
+	if exists(left) || !exists(foreign) {
+		t.Errorf("left over %t, foreign %t", exists(left), exists(foreign))
+	}
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

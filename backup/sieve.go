@@ -1,0 +1,186 @@
+package backup
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+)
+
+// ErrNeedsWhole: what was kept of a snapshot does not tell its revision. Take it again with KeepWhole.
+var ErrNeedsWhole = errors.New("the snapshot has to be kept whole to be read")
+
+// sieve keeps, of a snapshot that streams by, the pages that InspectSnapshot looks at, each at its place in a file with
+// holes: everything but the leaves of the bucket "key", of which it keeps the last. So gigabytes need not be written and
+// thrown away to learn a few numbers.
+//
+// It decides nothing but what to keep. bbolt reads the file, follows the pointers from page to page, and panics at a hole: a
+// page dropped in error is noticed. That happens when free pages hold newer changes than the pages in use, as after a
+// compaction that took the very last change away.
+//
+// Source of the layout: bbolt, internal/common/page.go and meta.go; unchanged since etcd 3.0.
+type sieve struct {
+	f     *os.File
+	whole bool
+	size  int   // of a page; 0: not known yet
+	next  int64 // number of the next page
+	// follow counts the pages after the newest kept one that are its continuation.
+	follow int64
+	newest []byte // greatest last key of a leaf of "key" so far
+	leaf   []byte // the page that has it, not written yet; nil: none
+	leafAt int64
+	hold   []byte // memory for leaf between two calls
+	rest   []byte // the beginning of a page
+}
+
+const (
+	pageHeader  = 16
+	pageElement = 16
+	branchPage  = 1
+	leafPage    = 2
+	dbMagic     = 0xED0CDAED
+	maxPageSize = 64 << 10
+)
+
+// Write takes the next bytes. It is quick if they begin and end with pages.
+func (s *sieve) Write(p []byte) (int, error) {
+	n := len(p)
+	if s.size == 0 && !s.whole {
+		s.rest = append(s.rest, p...)
+		if len(s.rest) < 2*pageHeader {
+			return n, nil
+		}
+		p, s.rest = s.rest, nil
+		s.size = pageSize(p)
+		s.whole = s.size == 0
+	}
+	if s.whole {
+		_, err := s.f.Write(p)
+		return n, err
+	}
+	if len(s.rest) > 0 {
+		m := min(s.size-len(s.rest), len(p))
+		s.rest, p = append(s.rest, p[:m]...), p[m:]
+		if len(s.rest) < s.size {
+			return n, nil
+		}
+		if err := s.page(s.rest); err != nil {
+			return 0, err
+		}
+		s.release()
+		s.rest = s.rest[:0]
+	}
+	for ; len(p) >= s.size; p = p[s.size:] {
+		if err := s.page(p[:s.size]); err != nil {
+			return 0, err
+		}
+	}
+	s.release()
+	s.rest = append(s.rest, p...)
+	return n, nil
+}
+
+// pageSize reads the size of pages from the first one; 0: this is no database.
+func pageSize(p []byte) int {
+	size := int(binary.LittleEndian.Uint32(p[pageHeader+8:]))
+	if binary.LittleEndian.Uint32(p[pageHeader:]) != dbMagic || size < 512 || size > maxPageSize || size&(size-1) != 0 {
+		return 0
+	}
+	return size
+}
+
+// release copies the leaf out of the caller's memory.
+func (s *sieve) release() {
+	if s.leaf != nil {
+		s.hold = append(s.hold[:0], s.leaf...)
+		s.leaf = s.hold
+	}
+}
+
+// done completes the file. The digest at the end of the snapshot is not in it.
+func (s *sieve) done() error {
+	if s.whole {
+		return nil
+	}
+	if err := s.keepLeaf(); err != nil {
+		return err
+	}
+	return s.f.Truncate(s.next * int64(s.size))
+}
+
+func (s *sieve) page(p []byte) error {
+	at := s.next
+	s.next++
+	if at < 2 { // meta pages
+		return s.keep(at, p)
+	}
+	if s.follow > 0 {
+		s.follow--
+		return s.keep(at, p)
+	}
+	if binary.LittleEndian.Uint64(p) != uint64(at) {
+		return nil // no page begins here
+	}
+	more := int64(binary.LittleEndian.Uint32(p[12:]))
+	switch binary.LittleEndian.Uint16(p[8:]) {
+	case branchPage:
+	case leafPage:
+		if count := int(binary.LittleEndian.Uint16(p[10:])); isRecordKey(elementKey(p, 0)) {
+			last := elementKey(p, count-1)
+			if last != nil && bytes.Compare(last, s.newest) < 0 {
+				return nil
+			}
+			if isRecordKey(last) && more == 0 {
+				return s.better(at, p, last)
+			}
+		}
+	default:
+		return nil
+	}
+	s.follow = more
+	return s.keep(at, p)
+}
+
+// better takes a leaf in place of the one before, unless both end with the same key: either may be the one in use.
+func (s *sieve) better(at int64, p, last []byte) error {
+	if bytes.Equal(last, s.newest) {
+		if err := s.keepLeaf(); err != nil {
+			return err
+		}
+	}
+	s.newest = append(s.newest[:0], last...)
+	s.leaf, s.leafAt = p, at
+	return nil
+}
+
+func (s *sieve) keepLeaf() error {
+	if s.leaf == nil {
+		return nil
+	}
+	return s.keep(s.leafAt, s.leaf)
+}
+
+func (s *sieve) keep(at int64, p []byte) error {
+	_, err := s.f.WriteAt(p, at*int64(s.size))
+	return err
+}
+
+// elementKey returns the key of the i-th element of a leaf; nil if it is not in this page, or names a bucket.
+func elementKey(p []byte, i int) []byte {
+	at := pageHeader + i*pageElement
+	if i < 0 || at+pageElement > len(p) {
+		return nil
+	}
+	e := p[at:]
+	const nested = 1
+	pos, size := uint64(binary.LittleEndian.Uint32(e[4:])), uint64(binary.LittleEndian.Uint32(e[8:]))
+	if binary.LittleEndian.Uint32(e)&nested != 0 || pos+size > uint64(len(e)) {
+		return nil
+	}
+	return e[pos : pos+size]
+}
+
+func isRecordKey(k []byte) bool {
+	_, ok := parseRecordKey(k)
+	return ok
+}

@@ -1,0 +1,41 @@
+package take_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+	"cke/backup/take"
+)
+
+// What a member of another cluster holds is not backed up, whatever its URL.
+func TestTaker_AMemberOfAnotherClusterIsNotBackedUp(t *testing.T) {
+	right, wrong := etcdtest.Start(t, etcdtest.Options{}), etcdtest.StartCluster(t, 1)[0]
+	id := strconv.FormatUint(uint64(right.Etcd.Server.Cluster().ID()), 16)
+	c := taketest.Config(wrong, backuptest.NewMemory())
+	c.ClusterID = id
+	if _, err := take.Full(etcdtest.Context(t), c); err == nil || !strings.Contains(err.Error(), "cluster id") {
+		t.Errorf("%v", err)
+	}
+	b := backuptest.NewMemory()
+	c = taketest.Config(right, b)
+	c.ClusterID = id
+	c.Endpoints = append([]string{wrong.Endpoint}, c.Endpoints...)
+	r := taketest.Start(t, right, c)
+	r.Await(take.FullStored)
+	for range 20 {
+		if _, err := right.Client.Put(etcdtest.Context(t), "mine", time.Now().String()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wrong.Client.Put(etcdtest.Context(t), "foreign", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r.Taker.Flush(etcdtest.Context(t)) != nil {
+	}
+	same(t, r, b)
+}

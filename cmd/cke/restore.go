@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"filippo.io/age"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/target"
+	"cke/server"
+	"cke/storage"
+)
+
+// snapshotsOf returns what restores of a cluster go on from.
+func snapshotsOf(store *storage.Store, config cke.Config) func(string, server.Term, server.Nodes) (cke.Snapshots, error) {
+	return func(cluster string, t server.Term, nodes server.Nodes) (cke.Snapshots, error) {
+		lead, ok := t.(*term)
+		if !ok {
+			return nil, errors.New("a term of another store")
+		}
+		return &snapshots{
+			store: store, term: lead, nodes: nodes, cluster: cluster,
+			dir: filepath.Join(config.Backup.ScratchDir, "restore", cluster), scratch: config.Backup.ScratchDir,
+		}, nil
+	}
+}
+
+// snapshots keeps the snapshot of one restore as a file on this host, with what is known of it beside.
+type snapshots struct {
+	store        *storage.Store
+	term         *term
+	nodes        cke.Machines
+	cluster      string
+	dir, scratch string
+}
+
+var _ cke.Snapshots = (*snapshots)(nil)
+
+// file and about are where the snapshot of a restore is. about is written last: without it the file is not whole.
+func (s *snapshots) file(id string) string  { return filepath.Join(s.dir, id+".db") }
+func (s *snapshots) about(id string) string { return filepath.Join(s.dir, id+".json") }
+
+// Fetch implements cke.Snapshots.
+func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join, progress func(string)) (cke.Snapshot, error) {
+	if known, err := s.known(id); err == nil {
+		return known, nil
+	}
+	if err := s.tidy(); err != nil {
+		return cke.Snapshot{}, err
+	}
+	snapshot, err := cke.Snapshot{}, error(nil)
+	if o.Survivor != "" {
+		err = s.copyOf(ctx, id, o, survivor)
+	} else {
+		snapshot, err = s.extract(ctx, id, o, progress)
+	}
+	if err != nil {
+		return cke.Snapshot{}, err
+	}
+	if err := s.measure(ctx, id, &snapshot); err != nil {
+		return snapshot, err
+	}
+	data, err := json.Marshal(snapshot)
+	if err != nil {
+		return snapshot, err
+	}
+	return snapshot, os.WriteFile(s.about(id), data, 0o600)
+}
+
+// known is a snapshot that was fetched before.
+func (s *snapshots) known(id string) (cke.Snapshot, error) {
+	var known cke.Snapshot
+	data, err := os.ReadFile(s.about(id))
+	if err == nil {
+		err = json.Unmarshal(data, &known)
+	}
+	if err != nil {
+		return known, err
+	}
+	info, err := os.Stat(s.file(id))
+	if err == nil && info.Size() != known.Size {
+		err = errors.New("another size")
+	}
+	return known, err
+}
+
+// tidy removes what other restores of the cluster left, and what was not whole.
+func (s *snapshots) tidy() error {
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("make room for a snapshot: %w", err)
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("make room for a snapshot: %w", err)
+	}
+	return nil
+}
+
+// copyOf reads the data of a survivor, which is stopped.
+func (s *snapshots) copyOf(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join) error {
+	if survivor == nil {
+		return fmt.Errorf("no member is left on %s: %w", o.Survivor, cke.ErrNotFound)
+	}
+	f, err := os.OpenFile(s.file(id), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := s.nodes.Machine(survivor.Node).SaveData(ctx, *survivor, f); err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// extract reads, checks and applies all that the state needs.
+func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, progress func(string)) (cke.Snapshot, error) {
+	credentials, err := targetCredentials(ctx, s.store, s.cluster, o.Target)
+	if err != nil {
+		return cke.Snapshot{}, err
+	}
+	t, err := target.Open(ctx, o.Target, credentials)
+	if err != nil {
+		return cke.Snapshot{}, &cke.Error{Code: cke.CodeTarget, What: "the backup target cannot be opened", Err: err, Unchanged: true}
+	}
+	defer t.Close()
+	from := &backup.Store{Bucket: t, Cluster: o.Source, Scratch: s.scratch}
+	if from.Identities, err = s.identities(ctx); err != nil {
+		return cke.Snapshot{}, err
+	}
+	progress("reading and checking " + o.Describe())
+	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true})
+	if err != nil {
+		return cke.Snapshot{}, cannotExtract(ctx, o, err)
+	}
+	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End}, nil
+}
+
+// identities open encrypted backups: those that a person lent for the restore, and the key of this host.
+func (s *snapshots) identities(ctx context.Context) ([]age.Identity, error) {
+	var ids []age.Identity
+	lent, err := s.store.RestoreKey(ctx, s.cluster)
+	switch {
+	case errors.Is(err, cke.ErrNotFound):
+	case err != nil:
+		return nil, err
+	default:
+		if ids, err = backup.ParseIdentities(string(lent)); err != nil {
+			return nil, &cke.Error{Code: cke.CodeBackupKey, What: "what was lent for the restore holds no age identity", Unchanged: true}
+		}
+	}
+	own, err := s.store.KeyIdentity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(ids, own), nil
+}
+
+// cannotExtract is what a person can do about a failure of package backup.
+func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	e := &cke.Error{Code: cke.CodeTarget, What: "cannot restore from " + o.Describe(), Facts: []string{err.Error()}, Unchanged: true}
+	damaged := &backup.DamagedError{}
+	switch {
+	case errors.As(err, &damaged) && damaged.LastGood > 0:
+		e.Code, e.Try = cke.CodeBackupDamaged, fmt.Sprintf("ckecli restore --lineage LINEAGE --revision %d", damaged.LastGood)
+	case backup.IsDamage(err):
+		e.Code = cke.CodeBackupDamaged
+	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):
+		e.Code, e.Try = cke.CodeNotCovered, "ckecli backup list"
+	case errors.Is(err, backup.ErrKey):
+		e.Code = cke.CodeBackupKey
+		e.Facts = append(e.Facts, "lend the private part of one of the recipients with --key FILE")
+	case errors.Is(err, backup.ErrEmpty):
+		e.Code = cke.CodeBackupEmpty
+	}
+	return e
+}
+
+// measure enters what the file itself tells.
+func (s *snapshots) measure(ctx context.Context, id string, snapshot *cke.Snapshot) error {
+	info, err := backup.InspectSnapshot(s.file(id))
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(s.file(id))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, readerOf(ctx, f))
+	if err != nil {
+		return err
+	}
+	if snapshot.Revision == 0 {
+		snapshot.Revision = info.Revision
+	}
+	snapshot.Size, snapshot.Digest = n, hex.EncodeToString(sum.Sum(nil))
+	return nil
+}
+
+// readerOf reads until ctx ends.
+func readerOf(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
+
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// Hash implements cke.Snapshots.
+func (s *snapshots) Hash(_ context.Context, id string, bump int64) (cke.HashKV, error) {
+	h, err := backup.HashRestored(s.file(id), bump)
+	return cke.HashKV{Hash: h.Hash, Revision: h.Revision, Compacted: h.Compacted}, err
+}
+
+// Open implements cke.Snapshots.
+func (s *snapshots) Open(_ context.Context, id string) (io.ReadCloser, error) {
+	f, err := os.Open(s.file(id))
+	if err != nil {
+		return nil, fmt.Errorf("open the snapshot: %w", err)
+	}
+	return f, nil
+}
+
+// Forget implements cke.Snapshots.
+func (s *snapshots) Forget(ctx context.Context, id string) error {
+	if strings.ContainsAny(id, "/\\") {
+		return fmt.Errorf("%q is no restore", id)
+	}
+	return errors.Join(os.RemoveAll(s.dir), s.term.FinishRestore(ctx))
+}

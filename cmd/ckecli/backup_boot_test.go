@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"cke/backup/backuptest"
+)
+
+func TestServe_AnEngineThatFailsSaysNothingAboutTheBackup(t *testing.T) {
+	backuptest.Programs(t, map[string]string{"docker": `case $1 in run) echo etcd Version: 3.7.0;; create) echo "no space left" >&2; exit 1;; esac`})
+	h := newBackedUpHouse(t)
+	stdout, _ := h.run(exitDone, "backup", "verify", "--restore", "--target", h.url)
+	if !strings.Contains(stdout, "not started") || !strings.Contains(stdout, "no space left") {
+		t.Errorf("got %s", stdout)
+	}
+}
+
+func TestVerify_SaysWhyNoEtcdWasStarted(t *testing.T) {
+	h := newBackedUpHouse(t)
+	verify := []string{"backup", "verify", "--restore", "--target", h.url}
+	backuptest.Programs(t, map[string]string{"etcd": "echo etcd Version: 3.5.9\n", "etcdutl": "", "docker": "exit 1\n"})
+	stdout, _ := h.run(exitDone, verify...)
+	if !strings.Contains(stdout, "there is etcd 3.5.9, and the backup is of 3.7") || !strings.Contains(stdout, "does not have the image gcr.io/etcd-development/etcd:v3.7") {
+		t.Errorf("got %s", stdout)
+	}
+	backuptest.Programs(t, map[string]string{"etcdutl": "", "etcd": `case $1 in --version) echo etcd Version: 3.7.0;; *) echo "panic: page 7" >&2; exit 2;; esac`})
+	_, stderr := h.run(exitDamaged, verify...)
+	if !strings.Contains(stderr, "CKE401") || !strings.Contains(stderr, "panic: page 7") {
+		t.Errorf("got %s", stderr)
+	}
+	if n := len(h.objects("verified")); n != 1 {
+		t.Errorf("%d marks were left", n)
+	}
+}
+
+func TestVerify_StartsTheEtcdInPATH(t *testing.T) {
+	for _, name := range []string{"etcd", "etcdutl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip(err)
+		}
+	}
+	h := newBackedUpHouse(t)
+	stdout, _ := h.run(exitDone, "backup", "verify", "--restore", "--target", h.url)
+	if !strings.Contains(stdout, "started on it and holds revision 22") && !strings.Contains(stdout, "and the backup is of") {
+		t.Errorf("got %s", stdout)
+	}
+}

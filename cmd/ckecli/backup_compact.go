@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"filippo.io/age"
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/backup"
+	"cke/cmd/ckecli/internal/term"
+)
+
+func newBackupCompactCommand(a *app) *cobra.Command {
+	var o backupOptions
+	var point pointOptions
+	var at backup.At
+	var recipients []string
+	cmd := &cobra.Command{
+		Use: "compact", Short: "Merge a full and its deltas into a new full", Args: arguments(0, 0),
+		Long: `Merge a full and the deltas up to a revision, a time, or the newest state, into a new full. No etcd runs for it. What it was made
+from stays until "backup prune" takes it, so nothing can be lost, and nothing is asked. Repeating it makes nothing new.
+
+The new full is encrypted for the recipients of the cluster in the store, or those of --recipient.`,
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			at, err = point.at(cmd, a.now())
+			return err
+		},
+		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, _ []string) error {
+			return runBackupCompact(ctx, a, b, at, recipients)
+		}),
+	}
+	o.addTarget(cmd)
+	o.addKeys(cmd)
+	o.addScratch(cmd)
+	point.addFlags(cmd)
+	cmd.Flags().StringArrayVar(&recipients, "recipient", nil, "age recipient, `age1…`, that the new full is encrypted for; may be repeated")
+	must(cmd.RegisterFlagCompletionFunc("recipient", cobra.NoFileCompletions))
+	return cmd
+}
+
+// compacted is what `backup compact` writes for programs.
+type compacted struct {
+	Cluster  string `json:"cluster"`
+	ID       string `json:"id"`
+	Revision int64  `json:"revision"`
+	// New: it was made now; else it was there already.
+	New bool `json:"new"`
+}
+
+func runBackupCompact(ctx context.Context, a *app, b *backups, at backup.At, recipients []string) error {
+	s, lineages, err := b.lineages(ctx)
+	if err != nil {
+		return err
+	}
+	to, err := b.recipients(recipients)
+	if err != nil {
+		return err
+	}
+	if encrypted, err := anyEncrypted(ctx, s, lineages); err != nil {
+		return b.fail(ctx, "compact "+s.Cluster, err)
+	} else if encrypted && len(to) == 0 {
+		return &cke.Error{Code: cke.CodeBackupRefused, What: "the backups of " + s.Cluster + " are encrypted, and the new one would not be", Unchanged: true,
+			Facts: []string{"name who shall be able to read it with --recipient age1…"}}
+	}
+	done := a.telling("Merging", b.bucket)
+	p, err := s.Compact(ctx, at, backup.CompactOptions{Recipients: to, Writer: a.whoami()})
+	done()
+	if err != nil {
+		return b.fail(ctx, "compact "+s.Cluster, err)
+	}
+	out := compacted{Cluster: s.Cluster, ID: p.ID(), Revision: p.Revision, New: true}
+	if _, _, err := b.findFull(lineages, p.ID()); err == nil {
+		out.New = false
+	}
+	return a.show(view{data: out, names: []string{out.ID}, table: func(w io.Writer, _, _ bool) error { return renderCompacted(w, out) }})
+}
+
+func renderCompacted(w io.Writer, c compacted) error {
+	text := "%s holds revision %d already: there is nothing to merge\n"
+	if c.New {
+		text = "%s holds revision %d, merged from the full before it and its deltas\n"
+	}
+	_, err := fmt.Fprintf(w, text, term.Clean(c.ID), c.Revision)
+	return err
+}
+
+// recipients are those of the flags, else of the cluster file.
+func (b *backups) recipients(given []string) ([]age.Recipient, error) {
+	if len(given) == 0 {
+		given = b.spec.Backup.Encryption.Recipients
+	}
+	to, err := backup.ParseRecipients(given)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--recipient: %w", err), "ckecli backup compact"}
+	}
+	return to, nil
+}
+
+// anyEncrypted reports whether a full of the cluster is encrypted.
+func anyEncrypted(ctx context.Context, s *backup.Store, lineages []backup.Lineage) (bool, error) {
+	for _, l := range lineages {
+		for _, f := range l.Fulls {
+			h, err := backup.ReadHeader(ctx, s.Bucket, f.Place)
+			if err != nil && !backup.IsDamage(err) && !errors.Is(err, backup.ErrNotFound) {
+				return false, err
+			}
+			if h.Encryption != "" {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

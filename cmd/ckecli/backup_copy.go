@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke/backup"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// copyOptions are the options of `backup copy`.
+type copyOptions struct {
+	to        backupOptions
+	newerThan string
+	last      int
+	since     time.Time
+	lineage   string
+}
+
+func newBackupCopyCommand(a *app) *cobra.Command {
+	var o backupOptions
+	var c copyOptions
+	cmd := &cobra.Command{
+		Use: "copy [SRC] DST", Short: "Copy backups to another target", Args: arguments(1, 2),
+		Long: `Copy backups from one target to another, as they are stored: no key is needed. SRC and DST are URLs; without SRC it is the target
+of --target, or of the cluster in the store. Each object is checked on its way and read back. What is in DST already is left
+alone, so a copy that was broken off goes on where it ended. Other content under the same name is refused (exit code 6).
+
+Without --cluster and --backup-cluster, all clusters in SRC are copied.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.read(cmd, a.now()); err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				if o.target != "" {
+					return usageError{errors.New("the source is given twice, by --target and as an argument"), cmd.CommandPath()}
+				}
+				o.target = args[0]
+			}
+			c.to.target = args[len(args)-1]
+			return runBackupCopy(cmd.Context(), a, o, c)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.addTarget(cmd)
+	f := cmd.Flags()
+	f.StringVar(&c.to.credentials, "to-credentials", "", "credentials `file` for DST, if it is in S3")
+	f.StringVar(&c.to.profile, "to-profile", "", "`section` of the credentials file for DST (default: default)")
+	f.StringVar(&c.newerThan, "newer-than", "", "only fulls begun after this `time`, and what follows them: RFC 3339, or so long ago, as 12h or 7d")
+	f.IntVar(&c.last, "last", 0, "only the newest `N` fulls of each cluster, and what follows them")
+	f.StringVar(&c.lineage, "lineage", "", "only this life of the cluster, by `name`")
+	for _, name := range []string{"to-profile", "newer-than", "last", "lineage"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	return cmd
+}
+
+// read checks the options that are more than text.
+func (c *copyOptions) read(cmd *cobra.Command, now time.Time) (err error) {
+	if c.last < 0 || c.last == 0 && cmd.Flags().Changed("last") {
+		return usageError{fmt.Errorf("--last %d: at least one full is to be copied", c.last), cmd.CommandPath()}
+	}
+	if c.newerThan == "" {
+		return nil
+	}
+	if c.since, err = parseWhen(c.newerThan, now); err != nil {
+		return usageError{fmt.Errorf("--newer-than: %w", err), cmd.CommandPath()}
+	}
+	return nil
+}
+
+// copied is what `backup copy` writes for programs, of one cluster.
+type copied struct {
+	Cluster string `json:"cluster"`
+	backup.Copied
+}
+
+func runBackupCopy(ctx context.Context, a *app, o backupOptions, c copyOptions) error {
+	src, err := a.openBackups(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst := &backups{}
+	credentials, err := a.givenCredentials(ctx, c.to)
+	if err != nil {
+		return err
+	}
+	if err := dst.open(ctx, c.to.target, credentials); err != nil {
+		return err
+	}
+	defer dst.Close()
+	names, err := src.clusters(ctx)
+	if err != nil {
+		return err
+	}
+	all := []copied{}
+	done := a.telling("Copying to "+dst.where, dst.bucket)
+	for _, name := range names {
+		n, err := copyCluster(ctx, src, dst, name, c)
+		if err != nil {
+			done()
+			if n.Objects > 0 {
+				fmt.Fprintf(a.stderr, "%d objects of %s were copied; the same command goes on from there.\n", n.Objects, name)
+			}
+			return err
+		}
+		all = append(all, copied{name, n})
+	}
+	done()
+	return a.show(view{data: all, names: names, table: func(w io.Writer, colour, _ bool) error {
+		t := term.NewTable("CLUSTER", "COPIED", "SIZE", "THERE ALREADY")
+		for _, c := range all {
+			t.Add(term.Text(c.Cluster), term.Textf("%d", c.Objects), sizeCell(c.Bytes), term.Textf("%d", c.Present))
+		}
+		return t.Write(w, colour)
+	}})
+}
+
+func copyCluster(ctx context.Context, src, dst *backups, name string, c copyOptions) (backup.Copied, error) {
+	s := src.of(name)
+	lineages, err := s.Lineages(ctx)
+	if err != nil {
+		return backup.Copied{}, src.fail(ctx, "list the backups of "+name, err)
+	}
+	since, err := c.begin(lineages, name)
+	if err != nil {
+		return backup.Copied{}, src.fail(ctx, "copy "+name, err)
+	}
+	n, err := s.Copy(ctx, dst.bucket, backup.CopyFilter{Lineage: c.lineage, Since: since})
+	if backup.IsDamage(err) || errors.Is(err, backup.ErrNotFound) {
+		return n, src.fail(ctx, "copy "+name, err)
+	}
+	return n, dst.fail(ctx, "copy "+name, err)
+}
+
+// begin is the time of the oldest full to copy; ErrEmpty if the filters leave none.
+func (c copyOptions) begin(lineages []backup.Lineage, name string) (time.Time, error) {
+	var times []time.Time
+	for _, l := range lineages {
+		for _, f := range l.Fulls {
+			if (c.lineage == "" || l.Name == c.lineage) && !f.Time.Before(c.since) {
+				times = append(times, f.Time)
+			}
+		}
+	}
+	if len(times) == 0 {
+		what := fmt.Errorf("%w of cluster %s", backup.ErrEmpty, name)
+		if c.lineage != "" {
+			what = fmt.Errorf("%w, lineage %s", what, c.lineage)
+		}
+		if !c.since.IsZero() {
+			what = fmt.Errorf("%w, newer than %s", what, c.since.UTC().Format(time.RFC3339))
+		}
+		return time.Time{}, what
+	}
+	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
+	if c.last > 0 && c.last < len(times) {
+		return times[c.last-1], nil
+	}
+	return c.since, nil
+}

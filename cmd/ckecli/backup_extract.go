@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/backup"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// pointOptions say which state of a cluster is wanted; none of them: the newest.
+type pointOptions struct {
+	revision int64
+	time     string
+	lineage  string
+}
+
+func (o *pointOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Int64Var(&o.revision, "revision", 0, "the state at this revision (default: the newest)")
+	f.StringVar(&o.time, "time", "", "the state at this `time`: RFC 3339, or so long ago, as 10m or 3d")
+	f.StringVar(&o.lineage, "lineage", "", "`name` of the life of the cluster that is meant (default: the newest)")
+	for _, name := range []string{"revision", "time", "lineage"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+}
+
+// at reads the options.
+func (o pointOptions) at(cmd *cobra.Command, now time.Time) (backup.At, error) {
+	at := backup.At{Lineage: o.lineage, Revision: o.revision}
+	byRevision := cmd.Flags().Changed("revision")
+	switch {
+	case byRevision && o.time != "":
+		return at, usageError{errors.New("--revision and --time exclude each other"), cmd.CommandPath()}
+	case byRevision && o.revision <= 0:
+		return at, usageError{fmt.Errorf("--revision %d: revisions begin at 1", o.revision), cmd.CommandPath()}
+	case o.time == "":
+		return at, nil
+	}
+	t, err := parseWhen(o.time, now)
+	if err != nil {
+		return at, usageError{fmt.Errorf("--time: %w", err), cmd.CommandPath()}
+	}
+	at.Time = t
+	return at, nil
+}
+
+// parseWhen reads a time, or a span of time before now, as 90s, 10m, 12h, 3d.
+func parseWhen(s string, now time.Time) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	var days int
+	var rest string
+	if n, _ := fmt.Sscanf(s, "%dd%s", &days, &rest); n == 1 && s == fmt.Sprintf("%dd", days) && days >= 0 {
+		return now.AddDate(0, 0, -days), nil
+	}
+	d, err := cke.ParseDuration(s)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is neither a time, as %s, nor a span of time, as 10m or 3d", s, now.UTC().Format(time.RFC3339))
+	}
+	return now.Add(-time.Duration(d)), nil
+}
+
+func newBackupExtractCommand(a *app) *cobra.Command {
+	var o backupOptions
+	var point pointOptions
+	var at backup.At
+	var partial bool
+	cmd := &cobra.Command{
+		Use: "extract FILE", Short: "Write the state at a revision or time to a snapshot file", Args: arguments(1, 1),
+		Long: `Write the state of a cluster at a revision, at a time, or the newest one, to FILE, which must not be there yet: a snapshot as etcd
+itself makes it, for "etcdutl snapshot restore". Everything is read and checked before FILE appears. If something is
+damaged or missing, FILE does not appear and the last good revision is told (exit code 9); --allow-partial accepts it.`,
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			at, err = point.at(cmd, a.now())
+			return err
+		},
+		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, args []string) error {
+			return runBackupExtract(ctx, a, b, at, args[0], partial)
+		}),
+	}
+	o.addTarget(cmd)
+	o.addKeys(cmd)
+	point.addFlags(cmd)
+	cmd.Flags().BoolVar(&partial, "allow-partial", false, "where objects are damaged or missing, accept the last good revision")
+	return cmd
+}
+
+// extracted is what `backup extract` writes for programs.
+type extracted struct {
+	Cluster string `json:"cluster"`
+	File    string `json:"file"`
+	backup.Extracted
+	// Damage is what made the result end before what was asked for.
+	Damage string `json:"damage,omitempty"`
+}
+
+func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, file string, partial bool) error {
+	if _, err := os.Lstat(file); err == nil {
+		return &cke.Error{Code: cke.CodeBackupRefused, What: file + " is there already", Unchanged: true, Facts: []string{"name a new file: nothing is overwritten"}}
+	}
+	s, err := b.store(ctx)
+	if err != nil {
+		return err
+	}
+	done := a.telling("Extracting", b.bucket)
+	x, err := s.Extract(ctx, at, file, backup.ExtractOptions{AllowPartial: partial, CheckHash: true})
+	done()
+	if err != nil {
+		return b.failExtract(ctx, s.Cluster, file, err)
+	}
+	out := extracted{Cluster: s.Cluster, File: file, Extracted: x}
+	if x.Damage != nil {
+		out.Damage = fmt.Sprintf("%s: %s; %s", x.Damage.Object, damageText(x.Damage), lastGood(x.Damage.LastGood))
+		fmt.Fprintf(a.stderr, "warning: %s; what was asked for is later than the revision that was written\n", term.Clean(out.Damage))
+	}
+	for _, note := range x.Notes {
+		fmt.Fprintf(a.stderr, "note: %s\n", term.Clean(note))
+	}
+	fmt.Fprintf(a.stderr, "To restore it, on each node: %s\n", restoreHint(file))
+	return a.show(view{data: out, names: []string{file}, table: func(w io.Writer, colour, _ bool) error {
+		return renderExtracted(w, out, colour)
+	}})
+}
+
+// failExtract adds to damage how to accept less, and tells a full disk from a target that fails.
+func (b *backups) failExtract(ctx context.Context, cluster, file string, err error) error {
+	var here *os.PathError
+	if errors.As(err, &here) && strings.HasPrefix(filepath.Clean(here.Path), filepath.Dir(file)+"/") && ctx.Err() == nil {
+		return &cke.Error{Code: cke.CodeInternal, What: "cannot write beside " + file, Err: plainError(err), Unchanged: true}
+	}
+	var damage *backup.DamagedError
+	var coded *cke.Error
+	partly := errors.As(err, &damage) && damage.LastGood > 0
+	err = b.fail(ctx, "extract "+cluster, err)
+	if partly && errors.As(err, &coded) {
+		coded.Try = b.command("extract " + shellQuote(file) + " --allow-partial")
+	}
+	return err
+}
+
+// restoreHint is how etcd's own tool makes a data directory of the file. Clients must see that history went back.
+func restoreHint(file string) string {
+	return "etcdutl snapshot restore " + shellQuote(file) + " --data-dir DIR --bump-revision 1000000000 --mark-compacted …"
+}
+
+func renderExtracted(w io.Writer, x extracted, colour bool) error {
+	var l term.Labels
+	l.Add("File", term.Text(fmt.Sprintf("%s (%s)", x.File, term.Size(x.Size))))
+	l.Add("Cluster", term.Text(x.Cluster+", lineage "+x.Lineage))
+	l.Add("Revision", term.Textf("%d", x.Revision))
+	l.Add("Received", term.Text(x.End.UTC().Format(time.RFC3339)))
+	l.Add("Made of", term.Text(fmt.Sprintf("full %s and %d deltas with %d changes", x.Full, x.Deltas, x.Records)))
+	l.Add("HashKV", term.Text(hashText(x.Extracted)))
+	if x.Damage != "" {
+		l.Add("Damage", term.Styled(term.Red, x.Damage))
+	}
+	return l.Write(w, colour)
+}
+
+// hashText tells whether a state was compared with etcd's own hash of it.
+func hashText(x backup.Extracted) string {
+	if x.HashChecked {
+		return fmt.Sprintf("%d, equal to the cluster's at this revision", x.Hash.Hash)
+	}
+	return "none was recorded for this revision"
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/backup"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// pruneOptions are the options of `backup prune`.
+type pruneOptions struct {
+	keep    cke.Retention
+	dryRun  bool
+	confirm string
+}
+
+func newBackupPruneCommand(a *app) *cobra.Command {
+	var o backupOptions
+	var p pruneOptions
+	cmd := &cobra.Command{
+		Use: "prune", Short: "Delete the backups that the retention does not keep", Args: arguments(0, 0),
+		Long: `Delete what the retention does not keep: that of the flags, if any is given, else that of the cluster in the store. A full stays
+if it is one of the last, or the newest of one of the last hours, days, weeks or months (UTC) that have any. From the oldest
+of the last on every delta stays. The newest full of every lineage, and what was last verified, always stay.
+
+The plan is shown first. Deleting is confirmed by typing the cluster's name, or with --confirm NAME.`,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			for _, f := range p.rules() {
+				if *f.count < 0 {
+					return usageError{fmt.Errorf("--%s %d is negative", f.flag, *f.count), cmd.CommandPath()}
+				}
+			}
+			return nil
+		},
+		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, _ []string) error {
+			return runBackupPrune(ctx, a, b, p)
+		}),
+	}
+	o.addTarget(cmd)
+	f := cmd.Flags()
+	for _, r := range p.rules() {
+		f.IntVar(r.count, r.flag, 0, r.help)
+		must(cmd.RegisterFlagCompletionFunc(r.flag, cobra.NoFileCompletions))
+	}
+	f.BoolVar(&p.dryRun, "dry-run", false, "show the plan; delete nothing")
+	f.StringVar(&p.confirm, "confirm", "", "confirm with the cluster's `name`")
+	return cmd
+}
+
+type keepRule struct {
+	flag, help string
+	count      *int
+}
+
+func (p *pruneOptions) rules() []keepRule {
+	return []keepRule{
+		{"keep-last", "keep the newest `N` fulls, and all deltas from the oldest of them on", &p.keep.Last},
+		{"keep-hourly", "keep the newest full of each of the last `N` hours that have any", &p.keep.Hourly},
+		{"keep-daily", "keep the newest full of each of the last `N` days", &p.keep.Daily},
+		{"keep-weekly", "keep the newest full of each of the last `N` weeks", &p.keep.Weekly},
+		{"keep-monthly", "keep the newest full of each of the last `N` months", &p.keep.Monthly},
+	}
+}
+
+// pruned is what `backup prune` writes for programs.
+type pruned struct {
+	Cluster string `json:"cluster"`
+	// Deleted: the plan was carried out.
+	Deleted bool `json:"deleted"`
+	backup.PrunePlan
+}
+
+func runBackupPrune(ctx context.Context, a *app, b *backups, p pruneOptions) error {
+	keep := p.keep
+	if keep == (cke.Retention{}) {
+		keep = b.spec.Backup.Retention
+	}
+	if keep == (cke.Retention{}) {
+		return &cke.Error{Code: cke.CodeBackupRefused, What: "there is no retention: nothing says what to delete", Unchanged: true,
+			Facts: []string{"give --keep-last, --keep-hourly, --keep-daily, --keep-weekly or --keep-monthly, or backup.retention in the cluster file"}}
+	}
+	s, err := b.store(ctx)
+	if err != nil {
+		return err
+	}
+	tried := "prune " + s.Cluster
+	plan, err := s.Prune(ctx, keep, true)
+	if err == nil && len(plan.Keep) == 0 {
+		err = fmt.Errorf("%w of cluster %s", backup.ErrEmpty, s.Cluster)
+	}
+	if err != nil {
+		return b.fail(ctx, tried, err)
+	}
+	out := pruned{Cluster: s.Cluster, PrunePlan: plan}
+	if p.dryRun || len(plan.Delete) == 0 {
+		return a.showPruned(out)
+	}
+	if err := a.confirmPrune(ctx, b, out, p); err != nil {
+		return err
+	}
+	done := a.telling("Deleting", b.bucket)
+	out.PrunePlan, err = s.Prune(ctx, keep, false)
+	done()
+	if err != nil {
+		return b.fail(ctx, tried, err)
+	}
+	out.Deleted = true
+	return a.showPruned(out)
+}
+
+// confirmPrune shows the plan to the person who is asked.
+func (a *app) confirmPrune(ctx context.Context, b *backups, p pruned, o pruneOptions) error {
+	if o.confirm == "" {
+		if err := a.planTable(p).Write(a.stderr, a.colour(a.stderr)); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stderr, "%d objects of %s in %s would be deleted, %s.\n", len(p.Delete), p.Cluster, b.where, removed(p.Delete))
+	}
+	return a.confirmName(ctx, "deleting backups of "+p.Cluster, p.Cluster, o.confirm, "the same command with --confirm "+p.Cluster)
+}
+
+func (a *app) showPruned(p pruned) error {
+	names := []string{}
+	for _, r := range p.Delete {
+		names = append(names, r.Name)
+	}
+	err := a.show(view{data: p, names: names, table: func(w io.Writer, colour, wide bool) error {
+		t := a.planTable(p)
+		if wide {
+			for _, r := range p.Delete {
+				t.Add(term.Text(r.Name), term.Cell{}, sizeCell(r.Size), term.Styled(term.Yellow, "delete"), term.Text(r.Reason))
+			}
+		}
+		return t.Write(w, colour)
+	}})
+	switch {
+	case err != nil:
+	case len(p.Delete) == 0:
+		fmt.Fprintln(a.stderr, "There is nothing to delete.")
+	case p.Deleted:
+		fmt.Fprintf(a.stderr, "%d objects were deleted, %s.\n", len(p.Delete), removed(p.Delete))
+	default:
+		fmt.Fprintf(a.stderr, "%d objects would be deleted, %s; nothing was deleted.\n", len(p.Delete), removed(p.Delete))
+	}
+	return err
+}
+
+// planTable has a row for every full, in order of their ids, and one for the deltas that go.
+func (a *app) planTable(p pruned) *term.Table {
+	type row struct {
+		full backup.Place
+		size int64
+		plan term.Cell
+		why  string
+	}
+	var rows []row
+	for _, k := range p.Keep {
+		why := strings.Join(k.Reasons, ", ")
+		if k.PointInTime {
+			why += "; with its deltas"
+		}
+		rows = append(rows, row{k.Full.Place, k.Full.Size, term.Text("keep"), why})
+	}
+	deltas, size := 0, int64(0)
+	for _, r := range p.Delete {
+		place, _ := backup.ParsePlace(r.Name)
+		if place.Kind == backup.KindDelta {
+			deltas, size = deltas+1, size+r.Size
+			continue
+		}
+		rows = append(rows, row{place, r.Size, term.Styled(term.Yellow, "delete"), r.Reason})
+	}
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.full.ID(), b.full.ID()) })
+	t := term.NewTable("BACKUP", "TAKEN", "SIZE", "PLAN", "WHY")
+	for _, r := range rows {
+		t.Add(term.Text(r.full.ID()), a.whenCell(r.full.Time), sizeCell(r.size), r.plan, term.Text(r.why))
+	}
+	if deltas > 0 {
+		t.Add(term.Textf("%d deltas", deltas), term.Cell{}, sizeCell(size), term.Styled(term.Yellow, "delete"), term.Text("no full that is kept needs them"))
+	}
+	return t
+}
+
+func removed(all []backup.Removal) string {
+	size := int64(0)
+	for _, r := range all {
+		size += r.Size
+	}
+	return term.Size(size)
+}

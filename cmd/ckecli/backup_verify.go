@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/boot"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// verifyOptions are the options of `backup verify`.
+type verifyOptions struct {
+	restore bool
+	lineage string
+	image   string
+}
+
+func newBackupVerifyCommand(a *app) *cobra.Command {
+	var o backupOptions
+	var v verifyOptions
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Read every backup and check it; with --restore, restore it to scratch", Args: arguments(0, 0),
+		Long: `Read every object of a cluster's backups whole and check names, digests, contents, and that nothing is missing between them. The
+inside of encrypted objects is checked with --key. The exit code is 9 if anything is damaged or missing.
+
+With --restore the newest state is also restored to scratch and compared with the HashKV that etcd gave when it was taken,
+and an etcd of the same minor version is started on it: from the programs etcd and etcdutl in PATH, or else from its image
+in the Docker engine of this host. What was done, and what could not be, is told. A success leaves a mark beside the
+backups, which 'backup list' shows and 'backup prune' heeds.`,
+		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, _ []string) error {
+			return runBackupVerify(ctx, a, b, v)
+		}),
+	}
+	o.addTarget(cmd)
+	o.addKeys(cmd)
+	o.addScratch(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&v.restore, "restore", false, "restore the newest state to scratch, too, and start etcd on it")
+	f.StringVar(&v.lineage, "lineage", "", "`name` of one life of the cluster (default: all are checked, and the newest is restored)")
+	f.StringVar(&v.image, "image", "", "etcd `image` for --restore (default: the cluster's, or the official one of the backup's version)")
+	must(cmd.RegisterFlagCompletionFunc("lineage", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("image", cobra.NoFileCompletions))
+	return cmd
+}
+
+// verified is what `backup verify` writes for programs.
+type verified struct {
+	Cluster string          `json:"cluster"`
+	Sound   bool            `json:"sound"`
+	Checks  []backup.Report `json:"checks"`
+	Restore *drilled        `json:"restore,omitempty"`
+}
+
+// drilled is what was restored to scratch.
+type drilled struct {
+	backup.Extracted
+	// BootedFrom names the programs of the etcd that was started on it; NotBooted says why none was.
+	BootedFrom string `json:"bootedFrom,omitempty"`
+	NotBooted  string `json:"notBooted,omitempty"`
+}
+
+func runBackupVerify(ctx context.Context, a *app, b *backups, v verifyOptions) error {
+	s, err := b.store(ctx)
+	if err != nil {
+		return err
+	}
+	out := verified{Cluster: s.Cluster}
+	if out.Checks, err = checkLineages(ctx, a, b, s, v.lineage); err != nil {
+		return err
+	}
+	bad := out.damage(b.where)
+	if v.restore && bad == nil {
+		if out.Restore, err = b.drill(ctx, a, s, v); err != nil {
+			return err
+		}
+	}
+	out.Sound = bad == nil
+	err = a.show(view{data: out, names: nil, table: func(w io.Writer, colour, _ bool) error { return renderVerified(w, out, colour) }})
+	if bad != nil {
+		return bad
+	}
+	return err
+}
+
+// checkLineages checks one lineage, or all.
+func checkLineages(ctx context.Context, a *app, b *backups, s *backup.Store, lineage string) ([]backup.Report, error) {
+	defer a.telling("Checking", b.bucket)()
+	names := []string{lineage}
+	if lineage == "" {
+		lineages, err := s.Lineages(ctx)
+		if err != nil {
+			return nil, b.fail(ctx, "verify "+s.Cluster, err)
+		}
+		if names = names[:0]; len(lineages) == 0 {
+			names = append(names, "") // Check says what is missing
+		}
+		for _, l := range lineages {
+			if len(l.Fulls)+len(l.Streams) > 0 {
+				names = append(names, l.Name)
+			}
+		}
+	}
+	var reports []backup.Report
+	for _, name := range names {
+		r, err := s.Check(ctx, name)
+		if errors.Is(err, backup.ErrEmpty) && len(names) > 1 {
+			r, err = backup.Report{Lineage: name, Findings: []backup.Finding{{Object: s.Cluster + "/" + name, Problem: err.Error()}}}, nil
+		}
+		if err != nil {
+			return nil, b.fail(ctx, "verify "+s.Cluster, err)
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// damage is the error that tells of findings; nil without any.
+func (v verified) damage(where string) error {
+	e := &cke.Error{Code: cke.CodeBackupDamaged, Unchanged: true, Facts: []string{"target " + where}}
+	n := 0
+	for _, r := range v.Checks {
+		if n += len(r.Findings); len(r.Findings) > 0 {
+			e.Facts = append(e.Facts, "lineage "+r.Lineage+": "+lastGood(r.LastGood))
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	e.What = fmt.Sprintf("%d objects in the backups of %s are damaged or missing", n, v.Cluster)
+	if n == 1 {
+		e.What = "an object in the backups of " + v.Cluster + " is damaged or missing"
+	}
+	return e
+}
+
+// drill restores to scratch. What it learns about etcd's start is told even if nothing could be started.
+func (b *backups) drill(ctx context.Context, a *app, s *backup.Store, v verifyOptions) (*drilled, error) {
+	defer a.telling("Restoring to scratch", b.bucket)()
+	trial := &boot.Trial{Image: v.image, Scratch: b.scratch, Cluster: s.Cluster, Bucket: b.bucket}
+	if trial.Image == "" {
+		trial.Image = b.spec.Options.Etcd.Image
+	}
+	x, err := s.Drill(ctx, backup.At{Lineage: v.lineage}, trial.Start)
+	if err != nil {
+		return nil, b.fail(ctx, "restore "+s.Cluster+" to scratch", err)
+	}
+	return &drilled{x, trial.From, trial.Why}, nil
+}
+
+func renderVerified(w io.Writer, v verified, colour bool) error {
+	t := term.NewTable("LINEAGE", "OBJECTS", "SIZE", "CHECKED", "RESTORABLE TO", "RESULT")
+	findings := term.NewTable("OBJECT", "LAST GOOD", "PROBLEM")
+	bad := 0
+	for _, r := range v.Checks {
+		depth, result := "whole", term.Styled(term.Green, "sound")
+		if !r.Opened {
+			depth = "digests only: encrypted, no --key"
+		}
+		if n := len(r.Findings); n > 0 {
+			result = term.Styled(term.Red, fmt.Sprintf("%d damaged or missing", n))
+		}
+		for _, f := range r.Findings {
+			findings.Add(term.Text(f.Object), term.Textf("%d", f.LastGood), term.Styled(term.Red, f.Problem))
+			bad++
+		}
+		t.Add(term.Text(r.Lineage), term.Textf("%d", r.Objects), sizeCell(r.Bytes), term.Text(depth), term.Textf("%d", r.LastGood), result)
+	}
+	if err := t.Write(w, colour); err != nil {
+		return err
+	}
+	if bad > 0 {
+		fmt.Fprintln(w)
+		return findings.Write(w, colour)
+	}
+	if v.Restore == nil {
+		return nil
+	}
+	fmt.Fprintln(w)
+	var l term.Labels
+	l.Add("Restored", term.Text(fmt.Sprintf("revision %d of lineage %s to scratch, from full %s and %d deltas", v.Restore.Revision, v.Restore.Lineage, v.Restore.Full, v.Restore.Deltas)))
+	l.Add("HashKV", term.Text(hashText(v.Restore.Extracted)))
+	if v.Restore.Booted != "" {
+		l.Add("etcd", term.Text(fmt.Sprintf("%s, from %s, started on it and holds revision %d", v.Restore.Booted, v.Restore.BootedFrom, v.Restore.Revision)))
+	} else {
+		l.Add("etcd", term.Styled(term.Yellow, "not started: "+v.Restore.NotBooted))
+	}
+	return l.Write(w, colour)
+}

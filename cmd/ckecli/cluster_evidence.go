@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+func newClusterEvidenceCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "evidence [NAME]", Short: "Show why a cluster was frozen: what was found, and what each member said",
+		Long: `Show the record of the last finding that froze a cluster, lifted or not: what was found, when, what each member answered
+then, and the members' hashes where their data was compared. With -o json or -o yaml the record is complete.`,
+		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
+		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
+			return runEvidence(ctx, a, s)
+		}),
+	}
+}
+
+// evidence is what `cluster evidence` writes for programs.
+type evidence struct {
+	Cluster string `json:"cluster"`
+	Frozen  bool   `json:"frozen"`
+	// Freeze is the last finding; not there: there never was one.
+	Freeze *cke.Freeze `json:"freeze,omitempty"`
+}
+
+func runEvidence(ctx context.Context, a *app, s store) error {
+	cluster, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	id, err := s.Identity(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	if id.Freeze != nil {
+		names = append(names, id.Freeze.ID)
+	}
+	e := evidence{Cluster: cluster, Frozen: id.Freeze.Active(), Freeze: id.Freeze}
+	return a.show(view{data: e, names: names, table: func(w io.Writer, colour, _ bool) error {
+		if id.Freeze == nil {
+			_, err := fmt.Fprintf(w, "%s was never frozen.\n", cluster)
+			return err
+		}
+		return a.writeEvidence(w, cluster, id, colour)
+	}})
+}
+
+// writeEvidence tells of a finding for people.
+func (a *app) writeEvidence(w io.Writer, cluster string, id cke.Identity, colour bool) error {
+	f, l := id.Freeze, &term.Labels{}
+	state := term.Styled(term.Alarm, "frozen")
+	if !f.Active() {
+		state = term.Textf("lifted by %s at %s: %s", f.LiftedBy, moment(f.LiftedAt), f.LiftReason)
+	}
+	l.Add("Cluster", term.Text(cluster))
+	l.Add("State", state)
+	l.Add("Found", term.Text(problemText(f.Problem)))
+	l.Add("Kind", term.Text(string(f.Kind)))
+	l.Add("At", term.Textf("%s, by %s, term %d", moment(f.At), f.Leader.Host, f.Leader.Term))
+	l.Add("Record", term.Text(f.ID))
+	if f.Active() {
+		l.Add("Lift it", term.Textf("ckecli cluster unfreeze %s --reason TEXT", cluster))
+	}
+	if err := l.Write(w, colour); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t := term.NewTable("MEMBER", "MEMBER ID", "CLUSTER ID", "REVISION", "RAFT INDEX", "HASH", "COMPACTED", "PROBLEM")
+	for _, e := range f.Etcd.Endpoints {
+		hash, compacted := "", ""
+		if f.Compared != nil {
+			if i := slices.IndexFunc(f.Compared.Hashes, func(h cke.MemberHash) bool { return h.Join == e.Join }); i >= 0 {
+				hash, compacted = fmt.Sprintf("%08x", f.Compared.Hashes[i].Hash), fmt.Sprint(f.Compared.Hashes[i].Compacted)
+			}
+		}
+		t.Add(term.Text(memberName(id, e)), term.Text(e.MemberID), term.Text(e.ClusterID), term.Textf("%d", e.Revision), term.Textf("%d", e.RaftIndex),
+			term.Text(hash), term.Text(compacted), term.Text(e.Problem))
+	}
+	return t.Write(w, colour)
+}
+
+// memberName is the node of an endpoint's membership, or its URL.
+func memberName(id cke.Identity, e cke.EndpointStatus) string {
+	for _, j := range slices.Concat(id.Joins, id.Ended) {
+		if j.ID == e.Join {
+			return j.Node.Name()
+		}
+	}
+	return e.URL
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+func newCanStopCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "can-stop NODE", Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
+		Short: "Tell by the exit code whether a node may go down now",
+		Long: fmt.Sprintf(`Tell by the exit code whether the cluster serves on if a node goes down now: 0 yes, 6 no, with the arithmetic, 4 when
+nobody knows: no daemon leads the cluster, or its status is older than %s.
+
+It is one read of the store and reserves nothing: a moment later another node may have gone down. What takes nodes down by
+itself leases them instead: `+"`ckecli node drain`"+`.`, staleAfter),
+		Example: "  ckecli etcd can-stop cp2 && ssh cp2 reboot",
+		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
+			return runCanStop(ctx, a, s, args[0])
+		}),
+	}
+}
+
+// canStop is what `etcd can-stop` writes for programs.
+type canStop struct {
+	Cluster    string    `json:"cluster"`
+	Node       string    `json:"node"`
+	CanStop    bool      `json:"canStop"`
+	Because    string    `json:"because,omitempty"`
+	ObservedAt time.Time `json:"observedAt"`
+}
+
+func runCanStop(ctx context.Context, a *app, s store, node string) error {
+	cluster, n, sc, err := a.nodeNow(ctx, s, node, "whether %s may go down is not known")
+	if err != nil {
+		return err
+	}
+	c := canStop{Cluster: cluster, Node: n.Name(), CanStop: true, ObservedAt: sc.status.ObservedAt}
+	carries := "carries no member"
+	if i := slices.IndexFunc(sc.status.Members, func(m cke.MemberStatus) bool { return m.Address == n.Address }); i >= 0 {
+		m := sc.status.Members[i]
+		c.CanStop, c.Because = m.CanStop, m.CannotStopBecause
+		carries = "its member is " + m.State
+	}
+	if c.CanStop || a.structured() {
+		err := a.showLine(c, c.Node, term.Clean(fmt.Sprintf("%s may go down: %s, and %s can be lost now", c.Node, carries, membersLost(sc.status.Tolerance))))
+		if err != nil || c.CanStop {
+			return err
+		}
+		return exitError(exitRefused)
+	}
+	return &cke.Error{Code: cke.CodeQuorum, What: c.Node + " must not go down now", Facts: strings.Split(c.Because, "; "), Unchanged: true, Try: a.again(cluster, "status")}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// rests are what people take back that leaders keep from running.
+type rests interface {
+	EndDrain(ctx context.Context, cluster, node string) error
+	SetHibernation(ctx context.Context, cluster, by string) error
+	EndHibernation(ctx context.Context, cluster string) error
+}
+
+// defaultLease is how long a node is leased when nobody says.
+const defaultLease = time.Hour
+
+// drainOptions are the options of `node drain`.
+type drainOptions struct {
+	limit       time.Duration
+	reason      string
+	yes, noWait bool
+}
+
+func newNodeDrainCommand(a *app) *cobra.Command {
+	var o drainOptions
+	cmd := &cobra.Command{
+		Use: "drain NODE", Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
+		Short: "Stop a node's member so that the node may be taken down",
+		Long: `Lease a node for maintenance: leadership is moved away, its member is stopped cleanly, and it stays stopped until
+` + "`ckecli node undrain`" + ` or until the time is over, whichever comes first. Meanwhile no other member that serves is taken away.
+
+It ends once the member has stopped: the node may then be taken down. It is refused, with the arithmetic and with nothing
+changed, when quorum would be lost, and while another node of the cluster is leased. A cluster of one or two members does
+not serve meanwhile; that is confirmed, or asked for with --yes.
+
+A node that is leased already gets a new lease in place of the old one.`,
+		Example: "  ckecli node drain cp2 --for 30m --reason 'new kernel'",
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if o.limit <= 0 {
+				return usageError{fmt.Errorf("--for %s is no time to work", o.limit), cmd.CommandPath()}
+			}
+			return nil
+		},
+		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
+			return runDrain(ctx, a, s, args[0], o)
+		}),
+	}
+	f := cmd.Flags()
+	f.DurationVar(&o.limit, "for", defaultLease, "how long at the most, as 30m or 2h")
+	f.StringVar(&o.reason, "reason", "", "`text` for others who wonder")
+	f.BoolVarP(&o.yes, "yes", "y", false, "confirm")
+	f.BoolVar(&o.noWait, "no-wait", false, "return once it is asked for")
+	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("for", cobra.NoFileCompletions))
+	return cmd
+}
+
+func runDrain(ctx context.Context, a *app, s store, node string, o drainOptions) error {
+	cluster, n, sc, err := a.seenNode(ctx, s, node)
+	if err != nil {
+		return err
+	}
+	t := a.newTask(cke.TaskDrain, n.Name(), "")
+	t.Reason, t.For = o.reason, cke.Duration(o.limit)
+	_, none := memberOf(sc.status, n.Name())
+	if v := voters(sc.status); none == nil && v > 0 && v <= 2 {
+		question := fmt.Sprintf("%s has %d voters, and %d are needed: it does not serve while %s is down. Drain it?", cluster, v, cke.Quorum(v), n.Name())
+		if !o.yes {
+			if err := a.confirmYes(ctx, "draining "+n.Name(), question, "ckecli node drain "+n.Name()+" --yes"); err != nil {
+				return err
+			}
+		}
+		t.Accepted = true
+	}
+	return a.runTask(ctx, s, taskRun{cluster: cluster, task: t, noWait: o.noWait, done: func(_ cke.Record, took string) string {
+		return fmt.Sprintf("%s may be taken down; its lease ends in %s at the latest (took %s)", n.Name(), o.limit, took)
+	}})
+}
+
+func newNodeUndrainCommand(a *app) *cobra.Command {
+	var noWait bool
+	cmd := &cobra.Command{
+		Use: "undrain NODE", Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
+		Short: "End a node's lease, and wait until its member serves again",
+		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
+			return runUndrain(ctx, a, s, args[0], noWait)
+		}),
+	}
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the lease is ended")
+	return cmd
+}
+
+func runUndrain(ctx context.Context, a *app, s store, node string, noWait bool) error {
+	begun := a.now()
+	cluster, n, err := a.theNode(ctx, s, node)
+	if err != nil {
+		return err
+	}
+	newest, err := a.change(ctx, s, cluster, "the lease was ended", "status", func() error { return s.EndDrain(ctx, cluster, n.Name()) })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "%s: the lease of %s is ended\n", cluster, n.Name())
+	if noWait {
+		return a.showTask(taskDone{Cluster: cluster}, n.Name())
+	}
+	f := a.newFollower(s, cluster, newest)
+	f.declared = declaredStill(cluster)
+	f.about = func(st cke.Status) bool { return !isDrained(st, n) }
+	_, err = f.until(ctx, func(st cke.Status) bool {
+		i := slices.IndexFunc(st.Members, func(m cke.MemberStatus) bool { return m.Address == n.Address })
+		return !isDrained(st, n) && (i < 0 || st.Members[i].State == "healthy")
+	})
+	if err != nil {
+		return detached(ctx, err, "the lease of "+n.Name()+" is ended, and its member is started once the node answers", a.again(cluster, "history -f"))
+	}
+	took := a.now().Sub(begun)
+	return a.showTask(taskDone{Cluster: cluster, Took: took.Seconds()}, fmt.Sprintf("%s serves again (took %s)", n.Name(), term.Took(took)))
+}
+
+func isDrained(st cke.Status, n cke.Node) bool {
+	return slices.ContainsFunc(st.Drains, func(d cke.Drain) bool { return d.Node == n.Name() })
+}

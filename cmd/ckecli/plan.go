@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/plan"
+	"cke/server"
+)
+
+// planOptions are the options of `plan`.
+type planOptions struct {
+	detailedExitCode bool
+}
+
+func newPlanCommand(a *app) *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{
+		Use: "plan [FILE|-]", GroupID: groupSee,
+		Short: "Show what the daemon will do, or would do with a file, step by step",
+		Long: `Show what the daemon will do next, or would do if FILE were stored, in order, each with its reason and with how many
+members can be lost before, during and after it. Nothing is changed, and no node is asked: the last status is where the
+plan begins, and the operations run on a simulated copy of the cluster.
+
+With --detailed-exitcode the exit code tells: 0 nothing to do, 2 there is something to do. A file that takes away a member
+without which quorum would be lost is refused with the arithmetic (exit code 6).`,
+		Example: "  ckecli plan\n  ckecli plan cluster.yml\n  ckecli cluster set cluster.yml --plan $(ckecli plan cluster.yml -o name)",
+		Args:    arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return runPlan(cmd.Context(), a, file, o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.detailedExitCode, "detailed-exitcode", false, "exit with 2 when there is something to do")
+	return cmd
+}
+
+// planStore is what a plan is made from.
+type planStore interface {
+	specs
+	tellings
+	leadership
+	Identity(ctx context.Context, cluster string) (cke.Identity, error)
+	RequestsOf(ctx context.Context, cluster string) (cke.Requests, error)
+}
+
+// planned is a plan with where it came from, as it is written for programs.
+type planned struct {
+	plan.Plan
+	// StoredRevision is that of the stored file; 0: there is none.
+	StoredRevision int64 `json:"storedRevision"`
+	// Age is how long ago the cluster was seen, in seconds; Led tells whether a daemon leads it now.
+	Age float64 `json:"age"`
+	Led bool    `json:"led"`
+	// Changes are what a given file changes.
+	Changes []string `json:"changes,omitempty"`
+
+	seen bool // by a daemon, ever
+}
+
+func runPlan(ctx context.Context, a *app, file string, o planOptions) error {
+	var wanted *cke.Cluster
+	if file != "" {
+		c, _, err := a.readCluster(ctx, file)
+		if err != nil {
+			return err
+		}
+		if err := a.sameCluster(file, c); err != nil {
+			return err
+		}
+		wanted = &c
+	}
+	s, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := a.makePlan(ctx, s, wanted)
+	if err != nil {
+		return err
+	}
+	if err := a.show(a.planView(p)); err != nil {
+		return err
+	}
+	switch {
+	case p.Quorum != nil:
+		return p.Quorum.Error()
+	case o.detailedExitCode && p.Operations > 0:
+		return exitError(exitChanges)
+	}
+	return nil
+}
+
+// sameCluster refuses a file of another cluster than the chosen one.
+func (a *app) sameCluster(file string, c cke.Cluster) error {
+	if a.cluster == "" || a.cluster == c.Name {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("%s describes cluster %s, and %s was chosen", fileName(file), c.Name, a.cluster),
+		Unchanged: true, Try: "leave out --cluster and CKECLI_CLUSTER, or correct `name:` in the file"}
+}
+
+// makePlan plans from what the leader told last; wanted is the file that is asked about, or nil for the stored one.
+func (a *app) makePlan(ctx context.Context, s planStore, wanted *cke.Cluster) (planned, error) {
+	var name string
+	var err error
+	if wanted != nil {
+		name = wanted.Name
+	} else if name, err = a.theCluster(ctx, s); err != nil {
+		return planned{}, err
+	}
+	stored, err := s.Spec(ctx, name)
+	switch {
+	case errors.Is(err, cke.ErrNotFound) && wanted != nil:
+		p := planned{Plan: plan.Make(ctx, server.Input{Spec: wanted.WithDefaults(), Generation: 1, Seen: cke.Observation{ObservedAt: a.now().UTC()}})}
+		return p, nil
+	case err != nil:
+		return planned{}, err
+	}
+	in, err := a.planInput(ctx, s, name, stored, wanted)
+	if err != nil {
+		return planned{}, err
+	}
+	p := planned{Plan: plan.Make(ctx, in), StoredRevision: stored.Generation, seen: true}
+	if wanted != nil {
+		p.Changes = changed(stored.Cluster, *wanted)
+	}
+	p.Age = max(a.now().Sub(in.Seen.ObservedAt), 0).Seconds()
+	p.Led, err = isLed(ctx, s, name)
+	return p, err
+}
+
+// planInput gathers what Decide knows.
+func (a *app) planInput(ctx context.Context, s planStore, name string, stored cke.Spec, wanted *cke.Cluster) (server.Input, error) {
+	in := server.Input{Spec: stored.Cluster.WithDefaults(), Generation: stored.Generation, Deleting: stored.Deleting()}
+	if wanted != nil {
+		if stored.Deleting() {
+			return in, &cke.Error{Code: cke.CodeConflict, What: "cluster " + name + " is being deleted", Unchanged: true}
+		}
+		if in.Spec = wanted.WithDefaults(); len(changed(stored.Cluster, *wanted)) > 0 {
+			in.Generation++
+		}
+	}
+	status, err := s.Status(ctx, name)
+	if errors.Is(err, cke.ErrNotFound) {
+		return in, noStatus(ctx, s, name)
+	}
+	if err != nil {
+		return in, err
+	}
+	in.Before = status
+	in.Seen = cke.Observation{ObservedAt: status.ObservedAt, Nodes: status.Nodes, Etcd: status.Etcd}
+	if in.Identity, err = s.Identity(ctx, name); err != nil {
+		return in, err
+	}
+	in.Requests, err = s.RequestsOf(ctx, name)
+	return in, err
+}
+
+// stale reports whether the plan begins with a past that may be over.
+func (p planned) stale() bool { return p.seen && (!p.Led || p.age() > staleAfter) }
+
+func (p planned) age() time.Duration { return time.Duration(p.Age * float64(time.Second)) }
+
+// checkPlan refuses a file whose plan is not the expected one, or would lose quorum as far as is known now. It returns the
+// plan unless nobody has looked at the cluster yet, and lets nothing come between it and the storing.
+func (a *app) checkPlan(ctx context.Context, s planStore, c cke.Cluster, file string, o *setOptions) (*planned, error) {
+	p, err := a.makePlan(ctx, s, &c)
+	var coded *cke.Error
+	switch {
+	case err != nil && o.plan == "" && errors.As(err, &coded) && coded.Code == cke.CodeNoLeader:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case o.plan != "" && p.Hash != o.plan:
+		return &p, &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("the plan of %s is %s now, not %s", fileName(file), p.Hash, o.plan),
+			Facts: []string{"the cluster, its stored file or what would be done has changed since"}, Unchanged: true, Try: a.again(c.Name, "plan "+file)}
+	case o.plan != "" && o.ifRevision == nil:
+		o.ifRevision = &p.StoredRevision
+	}
+	if p.Quorum != nil && len(p.Changes) > 0 && !p.stale() {
+		return &p, p.Quorum.Error()
+	}
+	return &p, nil
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"cke/cmd/ckecli/internal/term"
+	"cke/plan"
+)
+
+func (a *app) planView(p planned) view {
+	return view{data: p, names: []string{p.Hash}, table: func(w io.Writer, colour, wide bool) error {
+		return renderPlan(w, p, colour, wide)
+	}}
+}
+
+// renderPlan writes a plan for people: the sum first, then each step, then how it ends.
+func renderPlan(w io.Writer, p planned, colour, wide bool) error {
+	if p.stale() {
+		why := "the leader has told nothing since"
+		if !p.Led {
+			why = "no daemon leads it now"
+		}
+		fmt.Fprintf(w, "%s\n\n", term.Paint(colour, term.Alarm, term.Clean(fmt.Sprintf("This begins with how %s was %s ago: %s.", p.Cluster, term.Age(p.age()), why))))
+	}
+	style, text := planSummary(p.Plan)
+	fmt.Fprintf(w, "%s  %s     %s\n\n", term.Paint(colour, term.Bold, term.Clean(p.Cluster)), term.Paint(colour, style, term.Clean(text)), planSource(p))
+	if len(p.Steps) > 0 {
+		if err := stepTable(p.Plan, wide).Write(w, colour); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	return planFacts(p, wide).Write(w, colour)
+}
+
+// planSummary is the plan in a line.
+func planSummary(p plan.Plan) (term.Style, string) {
+	if p.Operations == 0 {
+		switch p.Outcome {
+		case plan.Converged:
+			return term.Green, "nothing to do"
+		case plan.Blocked:
+			return term.Yellow, "nothing can be done now"
+		}
+	}
+	text, style := count(p.Operations, "operation"), term.Plain
+	switch least := p.LeastTolerance; {
+	case p.Outcome == plan.Deleted:
+		text, style = text+", then the cluster is gone; volumes are kept", term.Red
+	case least == nil:
+	case *least < 0:
+		text, style = text+", with a gap: nobody is served while a member of a cluster of one or two is away", term.Yellow
+	default:
+		text += fmt.Sprintf(", tolerance never below %d", *least)
+	}
+	switch p.Outcome {
+	case plan.Blocked:
+		return term.Yellow, text + ", then it waits"
+	case plan.Endless:
+		return term.Yellow, text + ", and no end in sight"
+	}
+	return style, text
+}
+
+// planSource tells what the plan leads to, and from when on.
+func planSource(p planned) string {
+	text := fmt.Sprintf("revision %d", p.Revision)
+	switch {
+	case p.StoredRevision == 0:
+		return text + ", not stored yet"
+	case p.StoredRevision != p.Revision:
+		text = fmt.Sprintf("revision %d after %d", p.Revision, p.StoredRevision)
+	}
+	return fmt.Sprintf("%s, seen %s ago", text, term.Age(p.age()))
+}
+
+// stepTable has a row for every operation and every wait.
+func stepTable(p plan.Plan, wide bool) *term.Table {
+	header := []string{"#", "OPERATION", "NODES", "TOLERANCE", "REASON"}
+	if wide {
+		header = append(header, "HELD", "TASK")
+	}
+	t := term.NewTable(header...)
+	for _, s := range p.Steps {
+		held := ""
+		if s.Held {
+			held = "held"
+		}
+		if s.Kind == plan.KindWait {
+			after := "after " + term.Took(time.Duration(s.Seconds*float64(time.Second)))
+			t.Add(term.Text(""), term.Text(strings.TrimSuffix(after, "0s")), term.Text(""), term.Text(""), term.Text(s.Reason), term.Text(held))
+			continue
+		}
+		style, reason := term.Plain, s.Reason
+		if s.Error != "" {
+			style, reason = term.Red, fmt.Sprintf("%s; it fails: %s [%s]", s.Reason, s.Error, s.Code)
+		}
+		t.Add(term.Textf("%d", s.Number), term.Text(s.Operation), term.Text(strings.Join(s.Targets, ", ")), toleranceCell(*s.Tolerance),
+			term.Styled(style, reason), term.Text(held), term.Text(s.Task))
+	}
+	return t
+}
+
+// toleranceCell is the tolerance before, during and after an operation.
+func toleranceCell(t plan.Tolerance) term.Cell {
+	number := func(n int, none string) string {
+		if n < 0 {
+			return none
+		}
+		return fmt.Sprint(n)
+	}
+	during, style := number(t.During, "none"), term.Plain
+	if t.Gap() {
+		during, style = "gap", term.Yellow
+	}
+	return term.Styled(style, fmt.Sprintf("%s → %s → %s", number(t.Before, "none"), during, number(t.After, "none")))
+}
+
+// planFacts are the labelled lines below the steps.
+func planFacts(p planned, wide bool) *term.Labels {
+	l := &term.Labels{}
+	label := "Changes"
+	for _, c := range p.Changes {
+		l.Add(label, term.Text(c))
+		label = ""
+	}
+	if len(p.Assumed) > 0 {
+		l.Add("Assumed", term.Text(strings.Join(p.Assumed, ", ")+": never seen; taken to answer and to be blank"))
+	}
+	if p.Held != "" {
+		l.Add("Held", term.Styled(term.Yellow, fmt.Sprintf("from #%d on: waits for %s", firstHeld(p.Plan), p.Held)))
+	}
+	end := term.Text(p.End.Summary)
+	switch p.Outcome {
+	case plan.Converged:
+		end = term.Styled(term.Green, p.End.Summary)
+	case plan.Blocked, plan.Endless:
+		l.Add("Waits", term.Styled(term.Yellow, p.Reason))
+		for _, b := range p.Blockers {
+			if b.Remedy != "" {
+				l.Add("", term.Text("→ "+b.Remedy))
+			}
+		}
+	}
+	l.Add("In the end", end)
+	if wide && p.Afterwards != "" {
+		l.Add("Afterwards", term.Text(p.Afterwards))
+	}
+	l.Add("Plan", term.Text(p.Hash))
+	return l
+}
+
+func firstHeld(p plan.Plan) int {
+	for _, s := range p.Steps {
+		if s.Held && s.Kind == plan.KindOperation {
+			return s.Number
+		}
+	}
+	return 0
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+	"cke/storage"
+)
+
+// restores are orders to restore.
+type restores interface {
+	AskRestore(ctx context.Context, cluster string, t cke.Task, asked storage.RestoreAsked) error
+	WithdrawRestore(ctx context.Context, cluster, task string) error
+}
+
+// restoreOptions are the options of `restore`.
+type restoreOptions struct {
+	backups backupOptions
+	point   pointOptions
+	// file describes a cluster that is not in the store; empty: the one in the store, or the one beside the backups.
+	file string
+	orderOptions
+	cancel bool
+}
+
+// orderOptions are those of every order to restore.
+type orderOptions struct {
+	without, destroyed []string
+	plan               bool
+	confirm            string
+	noWait             bool
+}
+
+func (o *orderOptions) addFlags(a *app, cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.without, "without", nil, "leave out a `node` that does not answer; may be repeated")
+	f.StringArrayVar(&o.destroyed, "destroyed", nil, "leave out a `node` that is switched off or wiped for good; may be repeated")
+	f.BoolVar(&o.plan, "plan", false, "show what would be done, change nothing")
+	f.StringVar(&o.confirm, "confirm", "", "confirm with the cluster's `name`")
+	f.BoolVar(&o.noWait, "no-wait", false, "return once it is asked for")
+	for _, name := range []string{"without", "destroyed"} {
+		must(cmd.RegisterFlagCompletionFunc(name, a.completeNodes()))
+	}
+}
+
+func newRestoreCommand(a *app) *cobra.Command {
+	var o restoreOptions
+	cmd := &cobra.Command{
+		Use: "restore", GroupID: groupBackup, Short: "Put a cluster back to a state in its backups", Args: arguments(0, 0),
+		Long: `Put a cluster back to the state in backups at a revision, at a time, or the newest one, on its declared control-plane nodes.
+Everything that is needed is read and checked first. Then data for every member is made beside what is there, all present
+members are stopped, and new ones start: another life of the cluster, with the same certificate authorities. The volumes of
+the members before are kept.
+
+What was written after that state is lost, so the cluster's name has to be typed, or given with --confirm. --plan shows what
+would be done, node by node. A restore goes on when ckecli, cke, or a node ends in the middle of it; while no restored
+member was started, --cancel goes back to the cluster as it was.
+
+A cluster that is not in the store is brought back from the file that lies beside its backups, with the key file that it was
+sealed with (secret_key_file, or --key); --file describes one of another name, or on other nodes. It is never bootstrapped
+empty, even if the restore fails.`,
+		Example: `  ckecli restore --plan
+  ckecli restore --revision 48211
+  ckecli restore --from file:///mnt/copy --time 2026-11-20T08:00:00Z
+  ckecli restore --from s3://backups/etcd?region=eu-west-1 --source-cluster prod --file rehearsal.yml`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runRestore(cmd, a, o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.backups.target, "from", "", "`URL` of the backups (default: the target of the cluster in the store)")
+	f.StringVar(&o.backups.cluster, "source-cluster", "", "`name` of the cluster in the target, if it is another one")
+	f.StringVarP(&o.file, "file", "f", "", "cluster `file` of a cluster that is not in the store yet")
+	f.BoolVar(&o.cancel, "cancel", false, "call a restore off of which no member was started")
+	must(cmd.RegisterFlagCompletionFunc("from", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("source-cluster", cobra.NoFileCompletions))
+	o.backups.addCredentials(cmd)
+	o.backups.addKeys(cmd)
+	o.point.addFlags(cmd)
+	o.addFlags(a, cmd)
+	return cmd
+}
+
+func runRestore(cmd *cobra.Command, a *app, o restoreOptions) error {
+	ctx := cmd.Context()
+	at, err := o.point.at(cmd, a.now())
+	if err != nil {
+		return err
+	}
+	if o.cancel && o.plan {
+		return usageError{errors.New("--cancel and --plan exclude each other"), cmd.CommandPath()}
+	}
+	s, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if o.cancel {
+		return runCancelRestore(ctx, a, s)
+	}
+	r := restoring{app: a, store: s, options: o.orderOptions}
+	if err := r.choose(ctx, o); err != nil {
+		return err
+	}
+	r.order.Lineage, r.order.Revision, r.order.Time = at.Lineage, at.Revision, at.Time
+	if err := r.look(ctx, o.backups, at); err != nil {
+		return err
+	}
+	for _, file := range o.backups.keys {
+		text, err := a.readFile(ctx, file)
+		if err != nil {
+			return err
+		}
+		r.asked.Key = append(append(r.asked.Key, text...), '\n')
+	}
+	return r.run(ctx, fmt.Sprintf("restoring %s", r.cluster))
+}
+
+func runCancelRestore(ctx context.Context, a *app, s store) error {
+	cluster, err := a.theCluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	return a.runTask(ctx, s, taskRun{cluster: cluster, task: a.newTask(cke.TaskCancelRestore, "", ""), done: func(_ cke.Record, took string) string {
+		return fmt.Sprintf("%s goes on as it was (took %s)", cluster, took)
+	}})
+}
+
+// restoring is an order in the making.
+type restoring struct {
+	app     *app
+	store   store
+	options orderOptions
+	cluster string
+	spec    cke.Cluster // wanted, with defaults
+	order   cke.RestoreOrder
+	asked   storage.RestoreAsked
+	// sshKeys are keys of nodes that lay beside the backups, by node; "" for all.
+	sshKeys map[string][]byte
+	plan    restorePlan
+}
+
+// choose finds the cluster that is meant: one in the store, or one that is to be declared.
+func (r *restoring) choose(ctx context.Context, o restoreOptions) error {
+	var err error
+	if o.file != "" {
+		return r.declareFile(ctx, o)
+	}
+	r.cluster = r.app.cluster
+	if names, listErr := r.store.Clusters(ctx); listErr != nil {
+		return listErr
+	} else if r.cluster == "" && len(names) == 0 && o.backups.target != "" {
+		r.cluster = o.backups.cluster // of a blank store: the one whose backups they are
+	} else if r.cluster == "" {
+		if r.cluster, err = onlyCluster(names); err != nil {
+			return err
+		}
+	}
+	spec, err := r.store.Spec(ctx, r.cluster)
+	if r.cluster == "" || errors.Is(err, cke.ErrNotFound) && o.backups.target != "" {
+		return r.declareEscrow(ctx, o)
+	}
+	if err != nil {
+		return err
+	}
+	r.spec = spec.Cluster.WithDefaults()
+	r.from(o.backups)
+	if r.order.Target == "" {
+		return refused(&cke.Error{Code: cke.CodeTarget, What: "cluster " + r.cluster + " has no backup target", Unchanged: true,
+			Facts: []string{"name one with --from URL"}})
+	}
+	return nil
+}
+
+// from says whose backups are meant.
+func (r *restoring) from(o backupOptions) {
+	r.order.Target, r.order.Source = o.target, o.cluster
+	if r.order.Target == "" {
+		r.order.Target = r.spec.Backup.Target
+	}
+	if r.order.Source == "" {
+		r.order.Source = r.cluster
+	}
+}
+
+// run shows the plan, asks for the person's word, hands the order over and follows the work.
+func (r *restoring) run(ctx context.Context, what string) error {
+	a := r.app
+	r.order.Without, r.order.Destroyed = r.options.without, r.options.destroyed
+	r.planNodes(ctx)
+	if r.options.plan {
+		return a.show(r.plan.view())
+	}
+	if err := r.plan.write(a.stderr, a.colour(a.stderr)); err != nil {
+		return err
+	}
+	if err := a.confirmName(ctx, what, r.cluster, r.options.confirm, "add --confirm "+r.cluster); err != nil {
+		return err
+	}
+	begun := a.now()
+	t := a.newTask(cke.TaskRestore, "", "")
+	t.Restore = &r.order
+	newest, err := newestRecord(ctx, r.store, r.cluster)
+	if err != nil {
+		return err
+	}
+	if err := r.ask(ctx, t); err != nil {
+		return err
+	}
+	if r.options.noWait {
+		return a.showTask(taskDone{Cluster: r.cluster, Task: t.ID}, t.ID)
+	}
+	tell, err := r.follow(ctx, t, newest)
+	if err != nil {
+		return err
+	}
+	st, err := r.followOpen(ctx, t, newest, tell)
+	if err != nil {
+		return err
+	}
+	took := a.now().Sub(begun)
+	line := fmt.Sprintf("%s is restored: %s (took %s)", r.cluster, st.Summary, term.Took(took))
+	return a.showTask(taskDone{Cluster: r.cluster, Task: t.ID, Took: took.Seconds()}, line)
+}
+
+// ask hands the order over. A cluster in the store needs a leader, so that nothing happens long after it was meant.
+func (r *restoring) ask(ctx context.Context, t cke.Task) error {
+	if r.asked.Declare == nil {
+		if _, err := r.store.Leader(ctx, r.cluster); errors.Is(err, cke.ErrNotFound) {
+			return nobodyTakes(r.cluster)
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := r.store.AskRestore(ctx, r.cluster, t, r.asked); err != nil {
+		return detached(ctx, err, "it is not known whether the leader was asked", r.app.again(r.cluster, "history"))
+	}
+	for node, key := range r.sshKeys {
+		if err := r.store.SetSSHKey(ctx, r.cluster, node, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow follows the order until it is on record, or was refused.
+func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*narrator, error) {
+	w := &taskWatch{app: r.app, store: r.store, cluster: r.cluster, task: t.ID, after: newest}
+	f := r.app.newFollower(r.store, r.cluster, newest)
+	f.about, f.declared = w.about(), declaredStill(r.cluster)
+	f.asked = func(q cke.Requests) error { return w.asked(ctx, q) }
+	f.recorded = w.recorded
+	_, err := f.until(ctx, func(cke.Status) bool { return false })
+	if err != nil && !over(w.last) {
+		return nil, detached(ctx, err, "the restore of "+r.cluster+" is asked for, and cke goes on with it", r.app.again(r.cluster, "history -f"))
+	}
+	f.tell.record(w.last)
+	if w.last.State == cke.RecordCompleted {
+		return f.tell, nil
+	}
+	if id, again := r.store.Identity(ctx, r.cluster); again == nil && id.Incarnation != nil && id.Incarnation.Restore != nil && id.Incarnation.Restore.ID == t.ID {
+		return f.tell, nil // it failed after it was on record, and goes on
+	}
+	failed := taskFailure(w.last)
+	if err := r.store.WithdrawRestore(ctx, r.cluster, t.ID); err != nil {
+		fmt.Fprintf(r.app.stderr, "warning: the key that was lent is still in the store, sealed: %v\n", err)
+	}
+	return nil, failed
+}
+
+// followOpen follows the work until the restored members serve. What was told before is not told again.
+func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, tell *narrator) (cke.Status, error) {
+	f := r.app.newFollower(r.store, r.cluster, newest)
+	f.tell = tell
+	f.about = func(s cke.Status) bool { return s.Health == cke.HealthRestoring }
+	f.declared = declaredStill(r.cluster)
+	restored := ""
+	st, err := f.until(ctx, func(s cke.Status) bool {
+		if restored == "" {
+			id, err := r.store.Identity(ctx, r.cluster)
+			if err == nil && id.Incarnation != nil && id.Incarnation.Restore != nil && id.Incarnation.Restore.ID == t.ID && id.Incarnation.State == cke.Formed {
+				restored = id.Incarnation.ID
+			}
+		}
+		return restored != "" && s.Incarnation == restored && slices.Contains([]cke.Health{cke.HealthReady, cke.HealthDegraded}, s.Health)
+	})
+	return st, detached(ctx, err, "the restore of "+r.cluster+" is under way, and cke goes on with it", r.app.again(r.cluster, "history -f"))
+}
+
+// lostText tells how far back a restore goes.
+func lostText(present, restored int64, at time.Time) string {
+	switch {
+	case restored > 0 && present > restored:
+		return fmt.Sprintf("%d revisions after it are lost", present-restored)
+	case restored > 0 && present > 0:
+		return "nothing that is known of is lost"
+	case !at.IsZero():
+		return "what was written later is lost"
+	}
+	return "what was written later is lost; how much that is, nobody can tell now"
+}
+
+func (p restorePlan) view() view {
+	return view{data: p, names: p.nodeNames(), table: func(w io.Writer, colour, _ bool) error { return p.write(w, colour) }}
+}

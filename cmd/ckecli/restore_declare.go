@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"cke"
+	"cke/backup"
+	"cke/storage"
+)
+
+// declareFile takes a cluster from a file of the person's.
+func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
+	c, data, err := r.app.readCluster(ctx, o.file)
+	if err != nil {
+		return err
+	}
+	if r.app.cluster != "" && r.app.cluster != c.Name {
+		return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("%s describes cluster %s, and %s was chosen", fileName(o.file), c.Name, r.app.cluster), Unchanged: true}
+	}
+	r.cluster, r.spec = c.Name, c.WithDefaults()
+	if _, err := r.store.Spec(ctx, c.Name); !errors.Is(err, cke.ErrNotFound) {
+		if err == nil {
+			err = &cke.Error{Code: cke.CodeConflict, What: "cluster " + c.Name + " is in the store already", Unchanged: true,
+				Facts: []string{"its file is changed with `ckecli cluster set`, then it is restored"}, Try: "ckecli restore --cluster " + c.Name}
+		}
+		return err
+	}
+	r.from(o.backups)
+	r.asked.Declare = &storage.Declared{Cluster: c, Source: data}
+	if r.order.Source != c.Name {
+		return nil // another cluster has certificate authorities of its own
+	}
+	e, _, err := r.readEscrow(ctx, o)
+	if err == nil {
+		err = r.adopt(ctx, e, o)
+	}
+	if errors.Is(err, backup.ErrNotFound) || errors.Is(err, backup.ErrEmpty) {
+		return nil
+	}
+	return err
+}
+
+// declareEscrow brings back a cluster of which nothing is left but its backups.
+func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
+	r.from(o.backups)
+	e, spec, err := r.readEscrow(ctx, o)
+	if err != nil {
+		return err
+	}
+	c, _, err := cke.ParseCluster("the cluster file beside the backups", spec)
+	if err != nil {
+		return err
+	}
+	r.cluster, r.spec = c.Name, c.WithDefaults()
+	r.order.Source = e.Cluster
+	r.asked.Declare = &storage.Declared{Cluster: c, Source: spec}
+	return r.adopt(ctx, e, o)
+}
+
+// readEscrow reads what lies beside the newest backups of the cluster, or of the lineage that was chosen.
+func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (e cke.Escrow, spec []byte, err error) {
+	chosen := o.backups
+	chosen.target, chosen.cluster = r.order.Target, r.order.Source
+	b, err := r.app.openBackups(ctx, chosen)
+	if err != nil {
+		return e, nil, err
+	}
+	defer b.Close()
+	s, err := b.store(ctx)
+	if err != nil {
+		return e, nil, err
+	}
+	fail := func(err error) error { return b.fail(ctx, "read what lies beside the backups of "+s.Cluster, err) }
+	lineages, err := s.Lineages(ctx)
+	if err != nil {
+		return e, nil, fail(err)
+	}
+	for i := len(lineages) - 1; i >= 0; i-- {
+		l := lineages[i]
+		if o.point.lineage != "" && l.Name != o.point.lineage || len(l.Fulls) == 0 {
+			continue
+		}
+		data, err := s.File(ctx, l.Name, backup.FileIdentity)
+		if err == nil {
+			spec, err = s.File(ctx, l.Name, backup.FileSpec)
+		}
+		if err != nil {
+			return e, nil, fail(err)
+		}
+		if err := json.Unmarshal(data, &e); err != nil || e.Format > cke.EscrowFormat {
+			return e, nil, &cke.Error{Code: cke.CodeCannot, What: "what lies beside the backups is of a format that this ckecli does not know", Unchanged: true, Err: err}
+		}
+		return e, spec, nil
+	}
+	return e, nil, fail(fmt.Errorf("%w of cluster %s", backup.ErrEmpty, s.Cluster))
+}
+
+// adopt opens the secrets of an escrow, with the first key file that is the right one.
+func (r *restoring) adopt(ctx context.Context, e cke.Escrow, o restoreOptions) error {
+	config, err := r.app.loadConfig()
+	if err != nil {
+		return err
+	}
+	d := r.asked.Declare
+	d.HostKeys, d.Secrets, r.sshKeys = e.HostKeys, map[string][]byte{}, map[string][]byte{}
+	var why error
+	for _, file := range append([]string{config.SecretKeyFile}, o.backups.keys...) {
+		if why = r.open(file, e); why == nil {
+			return nil
+		}
+	}
+	var coded *cke.Error
+	if errors.As(why, &coded) {
+		coded.Facts = append(coded.Facts, "the certificate authorities and SSH keys beside the backups are sealed with it",
+			"put the key file of the former management host in place, or name it with --key FILE")
+		coded.Unchanged = true
+	}
+	return why
+}
+
+func (r *restoring) open(file string, e cke.Escrow) error {
+	for _, secret := range e.Secrets {
+		node, ssh := strings.CutPrefix(secret.Name, "ssh-key")
+		if !ssh && !strings.HasPrefix(secret.Name, "pki/") {
+			continue
+		}
+		value, err := storage.OpenSealed(file, e, secret)
+		if err != nil {
+			return err
+		}
+		if ssh {
+			r.sshKeys[strings.TrimPrefix(node, "/")] = value
+		} else {
+			r.asked.Declare.Secrets[secret.Name] = value
+		}
+	}
+	return nil
+}

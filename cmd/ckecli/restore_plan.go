@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/backup"
+	"cke/cmd/ckecli/internal/term"
+)
+
+// restorePlan is what a restore would do, as `restore --plan` writes it for programs.
+type restorePlan struct {
+	Cluster string `json:"cluster"`
+	// Declared: the cluster is not in the store yet.
+	Declared bool   `json:"declared,omitempty"`
+	Target   string `json:"target,omitempty"`
+	Source   string `json:"source,omitempty"`
+	Survivor string `json:"survivor,omitempty"`
+	Lineage  string `json:"lineage,omitempty"`
+	// Revision is the one that is restored; 0: the leader finds out.
+	Revision int64     `json:"revision,omitempty"`
+	Time     time.Time `json:"time,omitzero"`
+	// Present is the newest revision that a member told; 0: none did.
+	Present int64         `json:"present,omitempty"`
+	Notes   []string      `json:"notes,omitempty"`
+	Nodes   []restoreNode `json:"nodes"`
+}
+
+// restoreNode is what happens on one node.
+type restoreNode struct {
+	Node    string `json:"node"`
+	Address string `json:"address"`
+	Now     string `json:"now"`
+	Then    string `json:"then"`
+}
+
+func (p restorePlan) nodeNames() []string {
+	var names []string
+	for _, n := range p.Nodes {
+		names = append(names, n.Node)
+	}
+	return names
+}
+
+// look reads from the target what can be restored. The leader reads it again, all of it, before it changes anything; so
+// a target that cannot be reached from here is no obstacle.
+func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) error {
+	r.plan.Target, r.plan.Source, r.plan.Lineage, r.plan.Revision, r.plan.Time = shownURL(r.order.Target), r.order.Source, at.Lineage, at.Revision, at.Time
+	o.target, o.cluster = r.order.Target, r.order.Source
+	note := func(err error) error {
+		if ctx.Err() != nil {
+			return err
+		}
+		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("the target cannot be read from here, so only the leader knows what is in it: %v", err))
+		return nil
+	}
+	b, err := r.app.openBackups(ctx, o)
+	if err != nil {
+		return note(err)
+	}
+	defer b.Close()
+	lineages, err := b.of(r.order.Source).Lineages(ctx)
+	if err != nil {
+		return note(err)
+	}
+	i := len(lineages) - 1
+	for ; i >= 0 && (at.Lineage != "" && lineages[i].Name != at.Lineage || len(lineages[i].Fulls) == 0); i-- {
+	}
+	if i < 0 {
+		return b.fail(ctx, "restore "+r.order.Source, fmt.Errorf("%w of cluster %s", backup.ErrEmpty, r.order.Source))
+	}
+	l := lineages[i]
+	r.plan.Lineage = l.Name
+	if at.Revision > 0 || !at.Time.IsZero() {
+		return nil
+	}
+	for _, c := range l.Chains() {
+		r.plan.Revision = max(r.plan.Revision, c.Last)
+		if c.Last == r.plan.Revision {
+			r.plan.Time = c.End
+		}
+	}
+	return nil
+}
+
+// planNodes tells what happens on each node.
+func (r *restoring) planNodes(ctx context.Context) {
+	p := &r.plan
+	p.Cluster, p.Declared, p.Survivor = r.cluster, r.asked.Declare != nil, r.order.Survivor
+	st, err := r.store.Status(ctx, r.cluster)
+	if err != nil {
+		st = cke.Status{}
+	}
+	id, err := r.store.Identity(ctx, r.cluster)
+	if err != nil {
+		id = cke.Identity{}
+	}
+	for _, e := range st.Etcd.Endpoints {
+		p.Present = max(p.Present, e.Revision)
+	}
+	for _, n := range r.spec.ControlPlane() {
+		p.Nodes = append(p.Nodes, r.planNode(n, st, id, true))
+	}
+	for _, j := range id.MayRun() {
+		if !slices.Contains(p.nodeNames(), j.Node.Name()) {
+			p.Nodes = append(p.Nodes, r.planNode(j.Node, st, id, false))
+		}
+	}
+}
+
+func (r *restoring) planNode(n cke.Node, st cke.Status, id cke.Identity, founder bool) restoreNode {
+	row := restoreNode{Node: n.Name(), Address: n.Address, Now: "no member"}
+	has, reached := "", "answers"
+	for _, j := range id.MayRun() {
+		if j.Node.Address == n.Address {
+			has = j.Volume
+		}
+	}
+	for _, m := range st.Members {
+		if m.Address == n.Address && m.Join != "" {
+			row.Now = "member " + m.State
+		}
+	}
+	if has != "" && row.Now == "no member" {
+		row.Now = "member"
+	}
+	for _, s := range st.Nodes {
+		if s.Node.Address == n.Address && !s.Answered() {
+			reached = "does not answer"
+			row.Now = "does not answer"
+		}
+	}
+	switch {
+	case r.order.Excuses(n.Name()):
+		row.Then = "left out; its member is stopped when it answers again"
+	case reached != "answers":
+		row.Then = "REFUSED: it has to answer, or be left out with --without"
+	case has == "" && founder:
+		row.Then = "new member from the snapshot"
+	case founder:
+		row.Then = "stop the member, keep " + has + ", new member from the snapshot"
+	default:
+		row.Then = "stop the member, keep " + has
+	}
+	return row
+}
+
+// write shows the plan to a person.
+func (p restorePlan) write(w io.Writer, colour bool) error {
+	from := "the data of " + p.Survivor
+	if p.Survivor == "" {
+		from = fmt.Sprintf("the backups of %s in %s", p.Source, p.Target)
+	}
+	state := ""
+	switch {
+	case p.Survivor != "":
+	case p.Revision > 0:
+		state = fmt.Sprintf(", revision %d", p.Revision)
+		if !p.Time.IsZero() {
+			state += " of " + p.Time.UTC().Format(time.RFC3339)
+		}
+	case !p.Time.IsZero():
+		state = ", as of " + p.Time.UTC().Format(time.RFC3339)
+	default:
+		state = ", the newest state"
+	}
+	fmt.Fprintln(w, term.Clean(fmt.Sprintf("%s goes on from %s%s", p.Cluster, from, state)))
+	if p.Declared {
+		fmt.Fprintln(w, term.Clean(fmt.Sprintf("%s is not in the store yet and is declared", p.Cluster)))
+	}
+	if p.Survivor == "" {
+		text := lostText(p.Present, p.Revision, p.Time)
+		if p.Present > 0 {
+			text = fmt.Sprintf("The cluster is at revision %d; %s", p.Present, text)
+		}
+		fmt.Fprintln(w, text)
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintln(w, term.Clean("Note: "+n))
+	}
+	fmt.Fprintln(w)
+	t := term.NewTable("NODE", "ADDRESS", "NOW", "THEN")
+	for _, n := range p.Nodes {
+		t.Add(term.Text(n.Node), term.Text(n.Address), term.Text(n.Now), term.Text(n.Then))
+	}
+	return t.Write(w, colour)
+}

@@ -1,0 +1,150 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cke"
+)
+
+// inspectForeign completes a container that cke did not make with what it is configured as.
+func inspectForeign(ctx context.Context, s *session, c cke.Container) (cke.Container, error) {
+	e, err := s.engine.container(ctx, c.ID)
+	c.PeerURLs, c.Mounts, c.KeptDown, c.AutoRemove = e.PeerURLs, e.Mounts, e.KeptDown, e.AutoRemove
+	return c, err
+}
+
+// Foreign implements cke.Machine.
+func (m machine) Foreign(ctx context.Context, id string) (found cke.Container, err error) {
+	err = m.read(ctx, EngineLimit, "look at container "+id, func(ctx context.Context, s *session) error {
+		c, err := s.engine.container(ctx, id)
+		found = c.Container
+		return err
+	})
+	return found, err
+}
+
+// StopForeign implements cke.Machine.
+func (m machine) StopForeign(ctx context.Context, id string, peerURLs []string, grace time.Duration) error {
+	return m.write(ctx, grace+StopSlack, "stop container "+id, func(ctx context.Context, s *session) error {
+		return stopForGood(ctx, s, grace, func() (engineContainer, error) {
+			c, err := s.engine.container(ctx, id)
+			switch {
+			case err != nil:
+			case c.ID != id || !c.Carries(peerURLs):
+				err = fmt.Errorf("%s on %s is no foreign etcd container of %s: %w", c.Name, m.node.Name(), strings.Join(peerURLs, ", "), cke.ErrConflict)
+			case c.AutoRemove:
+				err = fmt.Errorf("%s on %s would be removed once it stops: %w", c.Name, m.node.Name(), cke.ErrConflict)
+			}
+			return c, err
+		})
+	})
+}
+
+// stopForGood ends the engine's own restarts of a container and stops it. look returns the container, or why it must
+// not be stopped. One that is not there is stopped.
+func stopForGood(ctx context.Context, s *session, grace time.Duration, look func() (engineContainer, error)) error {
+	c, err := look()
+	if errors.Is(err, cke.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for tries := 1; c.Restart != restartNever; tries++ {
+		err := s.engine.setRestart(ctx, c.ID, restartNever)
+		if err == nil {
+			break
+		}
+		if tries == restartTries {
+			return err
+		}
+		// An engine refuses while the container is ending by itself.
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(restartPause):
+		}
+		if c, err = look(); err != nil {
+			return err
+		}
+	}
+	if !c.Running() && c.State != cke.ContainerRestarting {
+		return nil
+	}
+	return s.engine.stop(ctx, c.ID, grace)
+}
+
+// Settings of etcd that tell which peer URL is its own, as flags without dashes.
+const (
+	flagName       = "name"
+	flagAdvertise  = "initial-advertise-peer-urls"
+	flagListen     = "listen-peer-urls"
+	flagCluster    = "initial-cluster"
+	flagConfigFile = "config-file"
+)
+
+// ownPeerURLs returns the peer URLs that etcd takes for its own when it is run with these words and this environment:
+// those that it tells others, else those at which it listens. None: they do not say, as when they name a file of
+// settings, beside which etcd heeds nothing else. Source: etcd, configuration options.
+func ownPeerURLs(words, env []string) []string {
+	set := etcdSettings(words, env)
+	if set[flagConfigFile] != "" {
+		return nil
+	}
+	if urls := urlsIn(set[flagAdvertise]); urls != nil {
+		return urls
+	}
+	var own []string
+	for _, entry := range strings.Split(set[flagCluster], ",") {
+		if name, url, ok := strings.Cut(entry, "="); ok && set[flagName] != "" && strings.TrimSpace(name) == set[flagName] {
+			own = append(own, urlsIn(url)...)
+		}
+	}
+	if own != nil {
+		return own
+	}
+	return urlsIn(set[flagListen])
+}
+
+// etcdSettings reads settings from the environment and from flags, which go before it. A shell's line is read as words.
+func etcdSettings(words, env []string) map[string]string {
+	set := map[string]string{}
+	for _, name := range []string{flagName, flagAdvertise, flagListen, flagCluster, flagConfigFile} {
+		variable := "ETCD_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "="
+		for _, e := range env {
+			if value, is := strings.CutPrefix(e, variable); is {
+				set[name] = value
+			}
+		}
+	}
+	all := strings.Fields(strings.Join(words, " "))
+	for i, word := range all {
+		flag := strings.TrimPrefix(strings.TrimPrefix(word, "-"), "-")
+		if flag == word {
+			continue
+		}
+		name, value, given := strings.Cut(flag, "=")
+		if !given && i+1 < len(all) {
+			value = all[i+1]
+		}
+		switch name {
+		case flagName, flagAdvertise, flagListen, flagCluster, flagConfigFile:
+			set[name] = strings.Trim(value, `'"`)
+		}
+	}
+	return set
+}
+
+func urlsIn(list string) []string {
+	var urls []string
+	for _, url := range strings.Split(list, ",") {
+		if url = strings.TrimRight(strings.TrimSpace(url), "/"); url != "" {
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}

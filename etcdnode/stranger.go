@@ -1,0 +1,67 @@
+package etcdnode
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"cke"
+)
+
+// strangers asks the members that no membership names about themselves, at the addresses that the member list has.
+func (f *Fleet) strangers(ctx context.Context, members []cke.Member, joins []cke.Join) []cke.EndpointStatus {
+	ctx, cancel := context.WithTimeout(ctx, EndpointLimit+EndpointLimit/4)
+	defer cancel()
+	asked := time.Now()
+	var found []cke.EndpointStatus
+	var asking []cke.Member
+	for _, m := range members {
+		url, ok := cke.StrangerURL(m, joins)
+		if ok && m.Name != "" && len(found) < cke.MaxStrangers && !slices.ContainsFunc(joins, func(j cke.Join) bool { return isMember(m, j) }) {
+			found, asking = append(found, cke.EndpointStatus{URL: url}), append(asking, m)
+		}
+	}
+	var wg sync.WaitGroup
+	for i, m := range asking {
+		wg.Go(func() { found[i] = f.stranger(ctx, m, found[i].URL, asked) })
+	}
+	wg.Wait()
+	return found
+}
+
+// stranger asks one of them. Another member may answer at its address.
+func (f *Fleet) stranger(ctx context.Context, m cke.Member, url string, asked time.Time) cke.EndpointStatus {
+	w := f.watchStranger(url)
+	if w == nil {
+		return cke.EndpointStatus{URL: url, Problem: errClosed.Error()}
+	}
+	facts, _ := memberFacts(ctx, w, w.want(), asked)
+	s := facts.status
+	s.URL = url
+	if s.Problem == "" && s.MemberID != m.ID {
+		return cke.EndpointStatus{URL: url, Problem: "member " + s.MemberID + " answers there, not " + m.ID}
+	}
+	return s
+}
+
+// watchStranger begins to look at a member, if that has not begun; it ends once the member is not asked for any more.
+func (f *Fleet) watchStranger(url string) *watch[endpointFacts] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil
+	}
+	e := f.endpoint(url)
+	e.touch()
+	e.observe()
+	return e.watch.Load()
+}
+
+// isMember reports whether an entry of the member list is that of a join.
+func isMember(m cke.Member, j cke.Join) bool {
+	if j.MemberID != "" {
+		return m.ID == j.MemberID
+	}
+	return slices.Contains(m.PeerURLs, j.PeerURL())
+}

@@ -1,0 +1,247 @@
+package mtest_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"gopkg.in/yaml.v3"
+
+	"cke"
+	"cke/mtest/lab"
+	"cke/mtest/rig"
+)
+
+// restoreLimit bounds a restore of a small cluster; storyTime stories that restore several times.
+const restoreLimit = 2 * time.Minute
+
+// backedUpOn begins a story with a running cluster and a target.
+func backedUpOn(t *testing.T, n int) (backedUp, *rig.Daemon) {
+	t.Helper()
+	b := backedUp{newStory(t, n), filepath.Join(t.TempDir(), "backups")}
+	d := b.daemon("boot-1")
+	b.setKey()
+	b.set(b.spec())
+	b.ready()
+	b.awaitBackups("True UpToDate")
+	return b, d
+}
+
+// content is what all members hold: key to value and the revision of its last change.
+func (b backedUp) content(config *tls.Config) map[string]string {
+	b.Helper()
+	var all map[string]string
+	for _, url := range b.urls() {
+		c, err := rig.Client(url, config)
+		b.must(err)
+		resp, err := c.Get(b.within(seenLimit), "\x00", clientv3.WithFromKey())
+		c.Close()
+		b.must(err)
+		has := map[string]string{}
+		for _, kv := range resp.Kvs {
+			has[string(kv.Key)] = fmt.Sprintf("%s@%d/%d#%d", kv.Value, kv.CreateRevision, kv.ModRevision, kv.Version)
+		}
+		if all != nil && !maps.Equal(all, has) {
+			b.Errorf("members differ: %d and %d keys", len(all), len(has))
+		}
+		all = has
+	}
+	return all
+}
+
+// holds fails unless the members hold exactly this.
+func (b backedUp) holds(want map[string]string, config *tls.Config) {
+	b.Helper()
+	if got := b.content(config); !maps.Equal(got, want) {
+		b.Errorf("holds %d keys, %v, not %d, %v", len(got), got, len(want), want)
+	}
+}
+
+// isRestored checks what a restore leaves: one ready cluster of another life, at a revision that was never seen.
+func (b backedUp) isRestored(before cke.Status) cke.Status {
+	b.Helper()
+	st := b.ready()
+	if st.Ready != len(b.nodes) || len(st.Members) != len(b.nodes) {
+		b.Errorf("not one cluster of %d members: %+v", len(b.nodes), st.Members)
+	}
+	if st.Incarnation == before.Incarnation || st.ClusterID == before.ClusterID {
+		b.Errorf("it is the cluster that it was: %s %s", st.Incarnation, st.ClusterID)
+	}
+	for _, e := range st.Etcd.Endpoints {
+		if e.ClusterID != st.ClusterID || e.Revision < cke.RevisionBump {
+			b.Errorf("%s: cluster %s at revision %d", e.URL, e.ClusterID, e.Revision)
+		}
+	}
+	for _, n := range b.nodes {
+		if running := b.on(n, "docker ps -q | wc -l"); strings.TrimSpace(running) != "1" {
+			b.Errorf("%s runs %s containers: %s", n.Name, running, b.carried(n))
+		}
+	}
+	return st
+}
+
+// restores runs `ckecli restore` with the person's word, and shows what it tells.
+func (s *story) restores(args ...string) {
+	s.Helper()
+	res, err := s.CLI(s.within(restoreLimit), append([]string{"restore", "--confirm", s.Cluster}, args...)...)
+	s.Logf("\n%s%s", res.Stderr, res.Stdout)
+	s.must(err)
+	if res.Code != 0 {
+		s.Fatalf("exit code %d", res.Code)
+	}
+}
+
+func TestLabRestore_StoryOfACluster(t *testing.T) {
+	b, _ := backedUpOn(t, 3)
+	client := b.clientTLS()
+	b.put("kept/1", 10)
+	b.put("kept/2", 20)
+	revision := b.put("kept/1", 30) // its second version
+	want := b.content(client)
+	b.put("late", 10)
+	latest := b.put("kept/2", 5)
+	wantLatest := b.content(client)
+	b.awaitRevision(latest)
+
+	b.part("refused without the cluster's name", func(s *story) {
+		s.refused(6, []string{"CKE107", "--confirm prod"}, "restore", "--revision", fmt.Sprint(revision))
+		s.refused(6, []string{"CKE402"}, "restore", "--revision", "99999", "--confirm", "prod")
+		before := s.ready()
+		plan := s.do("restore", "--plan", "--revision", fmt.Sprint(revision))
+		s.Logf("\n%s", plan)
+		if after := s.ready(); after.Incarnation != before.Incarnation {
+			s.Error("a plan changed the cluster")
+		}
+	})
+	b.part("to a revision, while it serves", func(s *story) {
+		before := s.ready()
+		s.restores("--revision", fmt.Sprint(revision))
+		b.in(s).isRestored(before)
+		b.in(s).holds(want, client) // with a certificate of the life before
+		s.Logf("\n%s%s", s.do("history"), s.do("volume", "list"))
+		b.in(s).awaitBackups("True UpToDate") // a lineage of its own
+	})
+	b.part("to the newest state of the life before, after all nodes were wiped", func(s *story) {
+		before := s.ready()
+		for _, n := range s.nodes {
+			s.must(s.Lab.Wipe(s.ctx, n.Name, lab.WipeOptions{KeepHostKey: true}))
+		}
+		s.awaitProblem("", cke.CodeBlankNodes)
+		lineages := lines(s.do("backup", "list", "-o", "name"), "")
+		lineage, _, _ := strings.Cut(lineages[len(lineages)-1], "/")
+		for _, l := range lineages {
+			if name, _, _ := strings.Cut(l, "/"); name != before.Incarnation {
+				lineage = name
+			}
+		}
+		s.restores("--lineage", lineage)
+		b.in(s).isRestored(before)
+		b.in(s).holds(wantLatest, client)
+	})
+}
+
+func TestLabRestore_EndsInOneClusterWhenTheDaemonIsKilledAtAnyStep(t *testing.T) {
+	b, d := backedUpOn(t, 3)
+	client := b.clientTLS()
+	revision := b.put("kept", 10)
+	want := b.content(client)
+	b.awaitRevision(b.put("late", 10))
+	lineage := b.ready().Incarnation
+	steps := []string{"fetch", "record-restoring", "prepare", "restore-data", "fence", "record-start", "start", "verify", "keep-running", "record-formed"}
+	for _, step := range steps {
+		b.part(step, func(s *story) {
+			s.ctx = s.within(restoreLimit)
+			before := s.ready()
+			newest := s.records()[0].ID
+			died := make(chan error, 1)
+			go func() {
+				died <- s.Follow(s.ctx, func(r cke.Record) bool {
+					if r.ID > newest && rig.StepBegun(step)(r) {
+						d.Kill()
+						return true
+					}
+					return false
+				})
+			}()
+			s.do("restore", "--no-wait", "--lineage", lineage, "--revision", fmt.Sprint(revision), "--confirm", "prod")
+			s.must(<-died)
+			d = b.daemon("boot-1") // it outlives the part
+			s.await("the restore to end", restoreLimit, func(st cke.Status) bool {
+				return st.Incarnation != before.Incarnation && st.Health == cke.HealthReady
+			})
+			b.in(s).isRestored(before)
+			b.in(s).holds(want, client)
+			if left, _ := filepath.Glob(filepath.Join(s.Dir, "scratch", "restore", "*", "*")); len(left) > 0 {
+				s.Errorf("left behind: %q", left)
+			}
+			for _, r := range s.records() {
+				if r.ID > newest && r.State == cke.RecordFailed {
+					s.Errorf("operation %+v", r)
+				}
+			}
+		})
+	}
+}
+
+func TestLabRestore_IntoAnotherClusterAndFromABlankManagementHost(t *testing.T) {
+	b, d := backedUpOn(t, 3)
+	client := b.clientTLS()
+	b.awaitRevision(b.put("kept", 10))
+	want := b.content(client)
+	before := b.ready()
+
+	b.part("the management host burns down", func(s *story) {
+		d.Kill()
+		r, err := rig.New(b.TempDir(), bin, s.Lab, "prod") // what follows works with it
+		s.must(err)
+		again := &story{T: b.T, Rig: r, ctx: s.ctx, nodes: s.nodes}
+		key, err := os.ReadFile(filepath.Join(s.Dir, "secret.key"))
+		s.must(err)
+		s.must(os.WriteFile(filepath.Join(r.Dir, "secret.key"), key, 0o600))
+		d = again.daemon("boot-1")
+		again.restores("--from", b.url())
+		b.in(again).isRestored(before)
+		b.in(again).holds(want, client)
+		b.Rig = r
+	})
+	b.part("into a cluster of another name", func(s *story) {
+		s.do("cluster", "delete", "prod", "--confirm", "prod")
+		c := s.spec()
+		c.Name = "rehearsal"
+		data, err := yaml.Marshal(c)
+		s.must(err)
+		s.Rig.Cluster = "rehearsal"
+		s.refused(9, []string{"CKE404"}, "restore", "--from", b.url(), "--source-cluster", "other", "--file", s.file("new.yml", string(data)), "--confirm", "rehearsal")
+		s.do("restore", "--confirm", "rehearsal", "--no-wait", "--from", b.url(), "--source-cluster", "prod", "--lineage", before.Incarnation, "--file", s.file("new.yml", string(data)))
+		s.setKey()
+		b.in(s).isRestored(before)
+		b.in(s).holds(want, s.clientTLS())
+	})
+	d.Kill()
+}
+
+func TestLabRecover_GoesOnFromTheOnlyMemberThatIsLeft(t *testing.T) {
+	b, _ := backedUpOn(t, 3)
+	client := b.clientTLS()
+	b.put("kept", 10)
+	want := b.content(client)
+	before := b.ready()
+	b.refused(6, []string{"CKE111", "quorum"}, "recover", "--confirm", "prod")
+	b.must(b.Lab.Wipe(b.ctx, b.nodes[0].Name, lab.WipeOptions{KeepHostKey: true}))
+	b.must(b.Lab.Kill(b.ctx, b.nodes[1].Name))
+	b.awaitProblem(b.nodes[1].Name, cke.CodeUnreachable)
+	b.await("the quorum to be lost", seenLimit, func(st cke.Status) bool { return st.Health == cke.HealthLost })
+	b.refused(6, []string{"CKE313", b.nodes[1].Name}, "recover", "--confirm", "prod")
+	t.Logf("\n%s", b.do("recover", "--plan", "--destroyed", b.nodes[1].Name))
+	t.Logf("\n%s", b.do("recover", "--destroyed", b.nodes[1].Name, "--confirm", "prod"))
+	// The machine comes back after all, with its old member.
+	b.must(b.Lab.Start(b.ctx, b.nodes[1].Name))
+	b.isRestored(before)
+	b.holds(want, client)
+}

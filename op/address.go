@@ -1,0 +1,187 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cke"
+)
+
+// ChangeAddress lets a member be reached elsewhere: its machine has another address, or the cluster other ports. The
+// member keeps its id and its data. etcd is told the new peer URL first, then the member runs there, with certificates
+// for the new address. Source: etcd docs, runtime reconfiguration, "update advertise peer URLs".
+type ChangeAddress struct {
+	// Join is the membership as it is on record.
+	Join cke.Join
+	// Node is its machine as it is declared now.
+	Node                 cke.Node
+	ClientPort, PeerPort int
+}
+
+var _ Disruptive = ChangeAddress{}
+
+// Name implements Operation.
+func (ChangeAddress) Name() string { return "change-address" }
+
+// Targets implements Operation.
+func (c ChangeAddress) Targets() []string { return []string{c.Node.Name()} }
+
+// Disrupts implements Disruptive.
+func (c ChangeAddress) Disrupts() []cke.JoinID { return []cke.JoinID{c.Join.ID} }
+
+// Stages implements Operation. The record changes only while the member is stopped: whoever finds it stopped starts it
+// as the record says, before or after.
+func (c ChangeAddress) Stages() []Stage {
+	n := c.Node.Name()
+	return []Stage{
+		{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+			return e.Machines.Machine(c.Node).EnsureImage(ctx, c.Join.Etcd.Image, e.Progress)
+		}}},
+		{{Name: "same-machine", Node: n, Run: c.prove}},
+		{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, c.Join) }}},
+		{{Name: "update-member", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+			return whenReady(ctx, e, func() error { return c.update(ctx, e) })
+		}}},
+		{{Name: "stop", Node: n, Limit: stopLimit, Run: c.stop}},
+		{{Name: "certificates", Node: n, Run: c.certify}},
+		{{Name: "record-address", Node: n, Run: func(ctx context.Context, e Env) error {
+			return putJoin(ctx, e, c.Join.ID, func(j *cke.Join) { *j = c.moved(*j) })
+		}}},
+		{{Name: "start", Node: n, Limit: stopLimit + DefaultStepLimit, Run: c.start}},
+		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, c.moved(c.Join)) }}},
+	}
+}
+
+// moved is a join at the new address.
+func (c ChangeAddress) moved(j cke.Join) cke.Join {
+	j.Node, j.ClientPort, j.PeerPort = c.Node, c.ClientPort, c.PeerPort
+	j.Etcd.ClientPort, j.Etcd.PeerPort = c.ClientPort, c.PeerPort
+	return j
+}
+
+// prove refuses unless the volume of this very membership is on the machine, with its data: a machine of the same name
+// may be another one.
+func (c ChangeAddress) prove(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	j, lasts := id.Join(c.Join.ID)
+	if !lasts || id.Incarnation == nil || id.Incarnation.State != cke.Formed {
+		return fmt.Errorf("join %s is no membership of a formed cluster: %w", c.Join.ID, cke.ErrConflict)
+	}
+	if err := rightClock(ctx, e, c.Node); err != nil { // certify would refuse, with the member stopped
+		return err
+	}
+	m := e.Machines.Machine(c.Node)
+	found, err := m.Container(ctx, j)
+	if err == nil && !found.Running() || errors.Is(err, cke.ErrNotFound) {
+		if err := c.noDouble(ctx, e, j); err != nil {
+			return err
+		}
+	}
+	if errors.Is(err, cke.ErrNotFound) {
+		err = m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token})
+	}
+	if err != nil {
+		return dataGone(j, err)
+	}
+	return needData(ctx, m, j)
+}
+
+// noDouble refuses while the member answers where it was although it does not run on the machine: that has a copy of its
+// disk, and both together would vote twice.
+func (c ChangeAddress) noDouble(ctx context.Context, e Env, j cke.Join) error {
+	s := e.Etcd.Endpoint(ctx, j.ClientURL())
+	if j.ClientURL() == c.moved(j).ClientURL() || s.Problem != "" || s.MemberID != j.MemberID {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("volume %s is on %s, and its member runs elsewhere", j.Volume, c.Node.Name()),
+		Facts: []string{"it answers at " + j.ClientURL(), "a copy of a member's disk is no member: remove the volume there, or stop the member where it runs"}, Unchanged: true, Err: cke.ErrConflict}
+}
+
+// gate asks for the arithmetic unless the member is away anyway. One or two voters cannot be moved without a gap.
+func (c ChangeAddress) gate(ctx context.Context, e Env, list memberList, id cke.Identity, m cke.Member) error {
+	if list.voters() <= 2 || m.Learner {
+		return nil
+	}
+	return list.gate(ctx, e, id, m.ID, list.voters())
+}
+
+func (c ChangeAddress) update(ctx context.Context, e Env) error {
+	list, id, err := readList(ctx, e)
+	if err != nil {
+		return err
+	}
+	m, there := list.of(c.Join)
+	if !there {
+		return fmt.Errorf("%s is not in the member list: %w", c.Node.Name(), cke.ErrConflict)
+	}
+	if err := c.gate(ctx, e, list, id, m); err != nil {
+		return err
+	}
+	wanted := c.moved(c.Join).PeerURL()
+	if slices.Equal(m.PeerURLs, []string{wanted}) {
+		return nil
+	}
+	return e.Etcd.UpdateMember(ctx, list.via, m.ID, wanted)
+}
+
+// stop asks for the arithmetic once more. A member that has stopped meanwhile, or the only one, may give no list.
+func (c ChangeAddress) stop(ctx context.Context, e Env) error {
+	m := e.Machines.Machine(c.Node)
+	found, err := m.Container(ctx, c.Join)
+	if err != nil {
+		return err
+	}
+	if found.Running() {
+		list, id, err := readList(ctx, e)
+		if err != nil {
+			return err
+		}
+		member, there := list.of(c.Join)
+		if !there {
+			return fmt.Errorf("%s is not in the member list: %w", c.Node.Name(), cke.ErrConflict)
+		}
+		if err := c.gate(ctx, e, list, id, member); err != nil {
+			return err
+		}
+	}
+	return m.StopContainer(ctx, c.Join, stopGrace)
+}
+
+func (c ChangeAddress) certify(ctx context.Context, e Env) error {
+	j := c.moved(c.Join)
+	if err := rightClock(ctx, e, c.Node); err != nil {
+		return err
+	}
+	files, err := e.Authority.MemberFiles(ctx, j)
+	if err != nil {
+		return err
+	}
+	return e.Machines.Machine(c.Node).PutFiles(ctx, j, files)
+}
+
+// start makes the container anew. One that somebody has started meanwhile still has the old address.
+func (c ChangeAddress) start(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	j, lasts := id.Join(c.Join.ID)
+	if !lasts || id.Incarnation == nil {
+		return fmt.Errorf("membership %s has ended: %w", c.Join.ID, cke.ErrConflict)
+	}
+	j = c.moved(j)
+	m := e.Machines.Machine(c.Node)
+	err = m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token})
+	if errors.Is(err, cke.ErrConflict) {
+		err = m.StopContainer(ctx, j, stopGrace)
+	}
+	if err != nil {
+		return dataGone(j, err)
+	}
+	return startOnOwnData(ctx, e, j)
+}

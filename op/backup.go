@@ -1,0 +1,100 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cke"
+)
+
+// backupLimit bounds a backup that is asked for; lastBackupLimit the one before a change, which holds the change up.
+const (
+	backupLimit     = time.Hour
+	lastBackupLimit = 30 * time.Second
+)
+
+// Backup stores a full, or all changes made so far.
+type Backup struct {
+	// Delta: only the changes.
+	Delta bool
+}
+
+var _ Operation = Backup{}
+
+// Name implements Operation.
+func (Backup) Name() string { return "backup" }
+
+// Targets implements Operation.
+func (Backup) Targets() []string { return nil }
+
+// Stages implements Operation.
+func (b Backup) Stages() []Stage {
+	name := "full"
+	if b.Delta {
+		name = "delta"
+	}
+	return []Stage{{{Name: name, Limit: backupLimit, Run: b.take}}}
+}
+
+func (b Backup) take(ctx context.Context, e Env) error {
+	if e.Backups == nil {
+		return &cke.Error{Code: cke.CodeNotBackedUp, What: "no backups are taken of " + e.Cluster, Unchanged: true}
+	}
+	store := e.Backups.Full
+	if b.Delta {
+		store = e.Backups.Flush
+	}
+	stored, err := store(ctx)
+	if err != nil {
+		return err
+	}
+	e.Stored(stored)
+	return nil
+}
+
+// LastBackup is the stage with which an operation begins that could cost data if it went wrong: all that the cluster
+// holds is stored in its backup target. It changes nothing.
+//
+// A target that cannot be reached holds the operation up for lastBackupLimit and no longer: if what is in the target is
+// fresh (cke.BackupStatus.Stale), the operation goes on and the record says so; else it ends with CodeStaleBackup. A
+// cluster without a target has no last backup.
+func LastBackup() Stage {
+	return Stage{{Name: "last-backup", Limit: lastBackupLimit + DefaultStepLimit, Run: lastBackup}}
+}
+
+func lastBackup(ctx context.Context, e Env) error {
+	if e.Backups == nil {
+		e.Progress("no backups are taken of this cluster")
+		return nil
+	}
+	try, cancel := context.WithTimeout(ctx, lastBackupLimit)
+	defer cancel()
+	stored, err := e.Backups.Flush(try)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, cke.ErrNotFound):
+		e.Progress("the cluster file declares no backup target")
+		return nil
+	}
+	stale := "how the backups stand is not known"
+	s := e.Backups.Status()
+	if s != nil {
+		stale = s.Stale(e.Now())
+	}
+	switch {
+	case stale != "":
+		facts := []string{stale}
+		if err != nil {
+			facts = append(facts, err.Error())
+		}
+		return &cke.Error{Code: cke.CodeStaleBackup, What: "there is no fresh backup to fall back on", Facts: facts, Unchanged: true, Try: "ckecli status"}
+	case err != nil:
+		e.Progress(fmt.Sprintf("not stored: %v; what is there is fresh, up to revision %d", err, s.Revision))
+	default:
+		e.Progress(fmt.Sprintf("all is stored, up to revision %d", stored.Revision))
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package op_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// fakeBackups answer as they are told.
+type fakeBackups struct {
+	stored cke.StoredBackup
+	err    error
+	status *cke.BackupStatus
+	hang   bool
+	calls  []string
+}
+
+var _ cke.Backups = (*fakeBackups)(nil)
+
+func (b *fakeBackups) Full(ctx context.Context) (cke.StoredBackup, error) { return b.call(ctx, "full") }
+func (b *fakeBackups) Flush(ctx context.Context) (cke.StoredBackup, error) {
+	return b.call(ctx, "flush")
+}
+func (b *fakeBackups) Status() *cke.BackupStatus { return b.status }
+
+func (b *fakeBackups) call(ctx context.Context, what string) (cke.StoredBackup, error) {
+	b.calls = append(b.calls, what)
+	if b.hang {
+		<-ctx.Done()
+		return cke.StoredBackup{}, ctx.Err()
+	}
+	return b.stored, b.err
+}
+
+// sound are backups that are as they should be.
+func sound() *cke.BackupStatus {
+	return &cke.BackupStatus{Known: true, Connected: true, Revision: 12, Full: cke.StoredBackup{Revision: 10}}
+}
+
+// runWith runs an operation with backups, in virtual time.
+func runWith(t *testing.T, b cke.Backups, o op.Operation, check func(r cke.Record, took time.Duration, err error)) {
+	t.Helper()
+	inWorld(t, 1, func(w *world) {
+		e := op.Env{Cluster: "demo", Backups: b, Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
+		begun := time.Now()
+		r, err := op.Run(w.daemon.Context(), e, w.daemon.Term(), cke.Record{Reason: "a test"}, o)
+		check(r, time.Since(begun), err)
+	})
+}
+
+func TestBackup_TakesWhatWasAskedForAndPutsItIntoTheRecord(t *testing.T) {
+	for call, o := range map[string]op.Backup{"full": {}, "flush": {Delta: true}} {
+		b := &fakeBackups{stored: cke.StoredBackup{ID: "life/1", Revision: 7, Size: 10}}
+		runWith(t, b, o, func(r cke.Record, _ time.Duration, err error) {
+			if err != nil || len(b.calls) != 1 || b.calls[0] != call || r.Backup == nil || *r.Backup != b.stored {
+				t.Errorf("%s: %v, calls %q, record %+v", call, err, b.calls, r)
+			}
+		})
+	}
+}
+
+func TestBackup_SaysWhyThereIsNone(t *testing.T) {
+	for name, row := range map[string]struct {
+		backups cke.Backups
+		code    cke.Code
+	}{
+		"a daemon without backups": {nil, cke.CodeNotBackedUp},
+		"the target is full":       {&fakeBackups{err: &cke.Error{Code: cke.CodeTarget, What: "no room"}}, cke.CodeTarget},
+	} {
+		runWith(t, row.backups, op.Backup{}, func(r cke.Record, _ time.Duration, err error) {
+			if r.State != cke.RecordFailed || r.Code != row.code || r.Backup != nil {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+		})
+	}
+}
+
+// dangerous is an operation that begins with a last backup.
+type dangerous struct{ done *bool }
+
+func (dangerous) Name() string      { return "dangerous" }
+func (dangerous) Targets() []string { return nil }
+func (d dangerous) Stages() []op.Stage {
+	return []op.Stage{op.LastBackup(), {{Name: "do", Run: func(context.Context, op.Env) error { *d.done = true; return nil }}}}
+}
+
+func TestLastBackup_HoldsUpForABoundedTimeAndNotWithoutNeed(t *testing.T) {
+	gone := &cke.Error{Code: cke.CodeTarget, What: "the target is gone"}
+	stale := sound()
+	stale.Lag = 3600
+	cut := sound()
+	cut.Connected = false
+	for name, row := range map[string]struct {
+		backups cke.Backups
+		done    bool
+		note    string
+	}{
+		"no backups":                  {nil, true, "no backups are taken"},
+		"no target":                   {&fakeBackups{err: &cke.Error{Code: cke.CodeNotBackedUp, Err: cke.ErrNotFound}}, true, "declares no backup target"},
+		"stored":                      {&fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: sound()}, true, "all is stored, up to revision 12"},
+		"not stored, and fresh":       {&fakeBackups{err: gone, status: sound()}, true, "the target is gone; what is there is fresh, up to revision 12"},
+		"the target hangs, and fresh": {&fakeBackups{hang: true, status: sound()}, true, "deadline"},
+		"not stored, and old":         {&fakeBackups{err: gone, status: stale}, false, ""},
+		"stored behind a gap":         {&fakeBackups{status: cut}, false, ""},
+		"nothing known":               {&fakeBackups{err: gone}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			done := false
+			runWith(t, row.backups, dangerous{&done}, func(r cke.Record, took time.Duration, err error) {
+				if done != row.done || !strings.Contains(r.Steps[0].Progress, row.note) {
+					t.Errorf("done %t, record %+v, %v", done, r, err)
+				}
+				if took > 31*time.Second {
+					t.Errorf("took %s", took)
+				}
+				var e *cke.Error
+				if !done && (!errors.As(err, &e) || e.Code != cke.CodeStaleBackup || !e.Unchanged || len(e.Facts) == 0) {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cke"
+)
+
+// DrainNode leases a node for maintenance: leadership away, the lease on record, the member stopped. A lease that was
+// refused, or whose member could not be stopped, is not left behind.
+type DrainNode struct {
+	Node cke.Node
+	// Join is the membership on the node; nil: it carries none, and only the lease is recorded.
+	Join *cke.Join
+	// Reason and By are of the lease, For is how long it lasts from when it is recorded.
+	Reason, By string
+	For        time.Duration
+	// Accepted: the person knows that a cluster of one or two voters does not serve meanwhile.
+	Accepted bool
+}
+
+var _ Operation = DrainNode{}
+
+// Name implements Operation.
+func (DrainNode) Name() string { return "drain-node" }
+
+// Targets implements Operation.
+func (d DrainNode) Targets() []string { return []string{d.Node.Name()} }
+
+// Stages implements Operation.
+func (d DrainNode) Stages() []Stage {
+	n := d.Node.Name()
+	lease := Stage{{Name: "lease", Node: n, Run: d.lease}}
+	if d.Join == nil {
+		return []Stage{lease}
+	}
+	return []Stage{
+		{{Name: "check", Node: n, Run: d.check}},
+		{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, *d.Join) }}},
+		lease,
+		{{Name: "stop", Node: n, Limit: stopLimit, Run: d.stop}},
+	}
+}
+
+func (d DrainNode) check(ctx context.Context, e Env) error {
+	if d.stopped(ctx, e) {
+		return nil
+	}
+	return mayStop(ctx, e, *d.Join, d.Accepted)
+}
+
+// stopped reports whether the member is known not to run: one or two voters have no quorum then that could be asked.
+func (d DrainNode) stopped(ctx context.Context, e Env) bool {
+	c, err := e.Machines.Machine(d.Node).Container(ctx, *d.Join)
+	return err == nil && !c.Running() && c.State != cke.ContainerRestarting
+}
+
+func (d DrainNode) lease(ctx context.Context, e Env) error {
+	now := e.Now().UTC()
+	return e.Ledger.PutDrain(ctx, cke.Drain{Node: d.Node.Name(), Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For)})
+}
+
+// stop asks for the arithmetic once more, and ends the lease unless the member is stopped.
+func (d DrainNode) stop(ctx context.Context, e Env) error {
+	err := d.check(ctx, e)
+	if err == nil {
+		j := *d.Join
+		j.Node = d.Node
+		err = e.Machines.Machine(d.Node).StopContainer(ctx, j, stopGrace)
+	}
+	if err == nil {
+		return nil
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	if endErr := e.Ledger.EndDrain(late, d.Node.Name()); endErr != nil {
+		return fmt.Errorf("%w; and its lease is left until its time is over: %w", err, endErr)
+	}
+	return err
+}

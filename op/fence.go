@@ -1,0 +1,76 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"cke"
+)
+
+// fenceStages stop containers for good, restarts by their engines first, and then see that none of them runs. They stop one
+// after the other: a leader that is stopped together with those it could hand over to waits for them in vain. Each asks
+// first whether the cluster is still what it must be.
+func fenceStages(joins []cke.Join, allowed func(cke.Identity) error) []Stage {
+	var stages []Stage
+	var check Stage
+	for _, j := range joins {
+		s := stopStep(j)
+		s.Name = "fence"
+		stages = append(stages, Stage{only(allowed, s)})
+		check = append(check, Step{Name: "check-fence", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return isFenced(ctx, e, j) }})
+	}
+	if stages == nil {
+		return nil
+	}
+	return append(stages, check)
+}
+
+func isFenced(ctx context.Context, e Env, j cke.Join) error {
+	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if c.Running() || c.State == cke.ContainerRestarting {
+		return fmt.Errorf("container %s on %s is %s: %w", c.Name, j.Node.Name(), c.State, cke.ErrConflict)
+	}
+	return nil
+}
+
+// opener opens the snapshot of a restore.
+func opener(e Env, id string) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) { return e.Snapshots.Open(ctx, id) }
+}
+
+// CancelRestore goes back to the life that a restore was about to replace, while none of the restored members was started.
+type CancelRestore struct {
+	Task        cke.Task
+	Incarnation string
+}
+
+var _ Operation = CancelRestore{}
+
+// Name implements Operation.
+func (CancelRestore) Name() string { return "cancel-restore" }
+
+// Targets implements Operation.
+func (CancelRestore) Targets() []string { return nil }
+
+// Stages implements Operation.
+func (c CancelRestore) Stages() []Stage {
+	return []Stage{{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
+		id, err := e.Ledger.Identity(ctx)
+		if err != nil || !id.Incarnation.Life(c.Incarnation) {
+			return err
+		}
+		restore := id.Incarnation.Restore
+		if err := e.Ledger.CancelRestore(ctx, *id.Incarnation); err != nil || e.Snapshots == nil {
+			return err
+		}
+		return e.Snapshots.Forget(ctx, restore.ID)
+	}}}}
+}

@@ -1,0 +1,116 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"cke"
+)
+
+// Freeze records a finding that stops every change until a person lifts it, with what was seen.
+type Freeze struct {
+	Kind    cke.FreezeKind
+	Finding string
+	Problem cke.Problem
+	Seen    cke.EtcdStatus
+}
+
+var _ Operation = Freeze{}
+
+// Name implements Operation.
+func (Freeze) Name() string { return "freeze" }
+
+// Targets implements Operation.
+func (f Freeze) Targets() []string {
+	if f.Problem.Node == "" {
+		return nil
+	}
+	return []string{f.Problem.Node}
+}
+
+// Stages implements Operation.
+func (f Freeze) Stages() []Stage {
+	return []Stage{{{Name: "record-finding", Run: func(ctx context.Context, e Env) error {
+		return freeze(ctx, e, cke.NewFreeze(f.Kind, f.Finding, f.Problem, f.Seen))
+	}}}}
+}
+
+// freeze stores a finding unless the cluster is frozen already: whatever froze it has to be judged first.
+func freeze(ctx context.Context, e Env, f cke.Freeze) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if id.Freeze.Active() || slices.Contains(id.Freeze.Tolerated(), f.Finding) {
+		return nil
+	}
+	f.At, f.Leader, f.Accepted = e.Now().UTC(), e.Leader, id.Freeze.Tolerated()
+	return e.Ledger.PutFreeze(ctx, f)
+}
+
+// Unfreeze lifts a freeze: a person has judged what was found.
+type Unfreeze struct {
+	ID string
+	// Reason is the person's words.
+	Reason string
+	By     string // user@host
+}
+
+var _ Operation = Unfreeze{}
+
+// Name implements Operation.
+func (Unfreeze) Name() string { return "unfreeze" }
+
+// Targets implements Operation.
+func (Unfreeze) Targets() []string { return nil }
+
+// Stages implements Operation.
+func (u Unfreeze) Stages() []Stage {
+	return []Stage{{{Name: "record-lift", Run: u.lift}}}
+}
+
+func (u Unfreeze) lift(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	f := id.Freeze
+	if f == nil || f.ID != u.ID {
+		return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("freeze %s is not the present one", u.ID), Unchanged: true, Try: "ckecli cluster evidence"}
+	}
+	if !f.Active() {
+		return nil
+	}
+	f.LiftedAt, f.LiftedBy, f.LiftReason = e.Now().UTC(), u.By, u.Reason
+	return e.Ledger.PutFreeze(ctx, *f)
+}
+
+// EndFinding notes that findings that a person lifted are no longer seen: found again they freeze the cluster again.
+type EndFinding struct{ Findings []string }
+
+var _ Operation = EndFinding{}
+
+// Name implements Operation.
+func (EndFinding) Name() string { return "end-finding" }
+
+// Targets implements Operation.
+func (EndFinding) Targets() []string { return nil }
+
+// Stages implements Operation.
+func (o EndFinding) Stages() []Stage {
+	return []Stage{{{Name: "record-end", Run: o.end}}}
+}
+
+func (o EndFinding) end(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil || id.Freeze == nil || id.Freeze.Active() {
+		return err
+	}
+	f := *id.Freeze
+	if slices.Contains(o.Findings, f.Finding) && f.OverAt.IsZero() {
+		f.OverAt = e.Now().UTC()
+	}
+	f.Accepted = slices.DeleteFunc(slices.Clone(f.Accepted), func(s string) bool { return slices.Contains(o.Findings, s) })
+	return e.Ledger.PutFreeze(ctx, f)
+}

@@ -1,0 +1,299 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// Limits of a restore's longer steps.
+const (
+	// SnapshotLimit bounds fetching a snapshot, and bringing it to a node and making data of it.
+	SnapshotLimit = 2 * time.Hour
+	// finalLimit bounds the last backup of what a restore replaces. Its volumes are kept in any case.
+	finalLimit = time.Minute
+)
+
+// errNoSnapshots is what a restore ends with where nothing can be fetched.
+var errNoSnapshots = &cke.Error{Code: cke.CodeCannot, What: "this program cannot fetch snapshots", Unchanged: true}
+
+// Restore makes every founder's data from the snapshot, fences what is replaced, and starts the founders. It may be
+// resumed at any point.
+type Restore struct {
+	// Incarnation is the one that is restoring.
+	Incarnation string
+	// Founders are its memberships, sorted by peer URL.
+	Founders []cke.Join
+	// Fence are memberships and containers that must not run any more before a founder is started.
+	Fence []cke.Join
+	// Started: the founders may have been started; their data is not touched any more.
+	Started bool
+}
+
+var _ Operation = Restore{}
+
+// Name implements Operation.
+func (r Restore) Name() string {
+	if r.Started {
+		return "finish-restore"
+	}
+	return "restore"
+}
+
+// Targets implements Operation.
+func (r Restore) Targets() []string { return joinNames(r.Founders) }
+
+// Stages implements Operation.
+func (r Restore) Stages() []Stage {
+	var stages []Stage
+	if !r.Started {
+		stages = append(stages,
+			append(r.each("image", ImageLimit, r.image), Step{Name: "fetch", Limit: SnapshotLimit, Run: r.fetch}, authorities()),
+			r.each("prepare", 0, r.prepare),
+			r.each("restore-data", SnapshotLimit, r.restoreData))
+	}
+	stages = append(stages, fenceStages(r.Fence, r.isRestoring)...)
+	if len(r.Fence) > 0 {
+		var empty Stage
+		for _, j := range r.Fence {
+			empty = append(empty, only(r.isRestoring, Step{Name: "remove-empty", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return removeEmpty(ctx, e, j) }}))
+		}
+		stages = append(stages, empty)
+	}
+	if !r.Started {
+		stages = append(stages, Stage{{Name: "record-start", Run: r.recordStart}})
+	}
+	stages = append(stages, lowestFirst(r.each("start", 0, r.start))...)
+	return append(stages,
+		r.each("serve", ServeLimit, r.serve),
+		r.each("verify", SnapshotLimit, r.verify),
+		r.each("keep-running", 0, r.keepRunning),
+		Stage{{Name: "forget-snapshot", Run: r.forget}},
+		Stage{{Name: "record-formed", Run: r.recordFormed}},
+	)
+}
+
+// each makes one step for each founder. It is run while the incarnation is restoring, with the founder's membership as it
+// stands in the ledger, on its node as it is declared now.
+func (r Restore) each(name string, limit time.Duration, run func(context.Context, Env, cke.Incarnation, cke.Join) error) Stage {
+	var stage Stage
+	for _, f := range r.Founders {
+		stage = append(stage, Step{Name: name, Node: f.Node.Name(), Limit: limit, Run: func(ctx context.Context, e Env) error {
+			id, err := r.restoring(ctx, e)
+			if err != nil {
+				return err
+			}
+			j, ok := id.Join(f.ID)
+			if !ok {
+				return fmt.Errorf("%s is no founder: %w", f.Node.Name(), cke.ErrConflict)
+			}
+			j.Node = f.Node
+			return run(ctx, e, *id.Incarnation, j)
+		}})
+	}
+	return stage
+}
+
+// restoring returns the identity, and refuses unless the incarnation is still restoring.
+func (r Restore) restoring(ctx context.Context, e Env) (cke.Identity, error) {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return id, err
+	}
+	return id, r.isRestoring(id)
+}
+
+func (r Restore) isRestoring(id cke.Identity) error {
+	if !id.Incarnation.Life(r.Incarnation) || id.Incarnation.State != cke.Restoring {
+		return fmt.Errorf("incarnation %s is not being restored any more: %w", r.Incarnation, cke.ErrConflict)
+	}
+	return nil
+}
+
+func (r Restore) image(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join) error {
+	return e.Machines.Machine(j.Node).EnsureImage(ctx, j.Etcd.Image, e.Progress)
+}
+
+// fetch has the snapshot on this host: another daemon may have begun the restore.
+func (r Restore) fetch(ctx context.Context, e Env) error {
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
+	_, err = r.snapshot(ctx, e, id)
+	return err
+}
+
+func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snapshot, error) {
+	if e.Snapshots == nil {
+		return cke.Snapshot{}, errNoSnapshots
+	}
+	rest := id.Incarnation.Restore
+	var survivor *cke.Join
+	for _, j := range id.Superseded() {
+		if j.Node.Name() == rest.Order.Survivor {
+			survivor = &j
+			for _, f := range r.Fence {
+				if f.ID == j.ID {
+					survivor = &f
+				}
+			}
+		}
+	}
+	s, err := e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
+	if err != nil {
+		return s, err
+	}
+	// The file may differ where a backup was compacted meanwhile; what etcd makes of it may not.
+	data, err := e.Snapshots.Hash(ctx, rest.ID, rest.Bump)
+	if err == nil && data != rest.Data {
+		err = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("the snapshot of revision %d is not the one that the restore began with", s.Revision),
+			Facts: []string{fmt.Sprintf("its hash is %d, and was %d", data.Hash, rest.Data.Hash)}, Try: "ckecli restore"}
+	}
+	return s, err
+}
+
+// founder describes a founder's container.
+func founder(cluster string, inc cke.Incarnation, j cke.Join) cke.MemberSpec {
+	s := founding(cluster, inc, j)
+	s.Mode = cke.StartRestored
+	return s
+}
+
+// prepare makes volume, container and certificates of one founder; nothing runs yet.
+func (r Restore) prepare(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
+	if err := unstarted(j); err != nil {
+		return err
+	}
+	return prepareMember(ctx, e, founder(e.Cluster, inc, j))
+}
+
+// unstarted refuses to touch the data of a founder that may have been started.
+func unstarted(j cke.Join) error {
+	if j.StartedAt.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("the member on %s may have been started: %w", j.Node.Name(), cke.ErrConflict)
+}
+
+// restoreData makes a founder's data, and looks for the log that etcd then starts from.
+func (r Restore) restoreData(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
+	if err := unstarted(j); err != nil {
+		return err
+	}
+	s, err := e.Snapshots.Fetch(ctx, inc.Restore.ID, inc.Restore.Order, nil, func(string) {})
+	if err != nil {
+		return err
+	}
+	m := e.Machines.Machine(j.Node)
+	spec := cke.RestoreSpec{Member: founder(e.Cluster, inc, j), Snapshot: s, Bump: inc.Restore.Bump}
+	if err := m.RestoreData(ctx, spec, opener(e, inc.Restore.ID), e.Progress); err != nil {
+		return err
+	}
+	return needData(ctx, m, j)
+}
+
+// recordStart stores that the founders are about to start, all in one transaction: from then on their data is not touched.
+func (r Restore) recordStart(ctx context.Context, e Env) error {
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
+	joins := slices.Clone(id.Joins)
+	for i := range joins {
+		joins[i].StartedAt = e.Now().UTC()
+	}
+	return e.Ledger.PutJoins(ctx, joins...)
+}
+
+func (r Restore) start(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join) error {
+	if j.StartedAt.IsZero() {
+		return fmt.Errorf("the start of %s is not on record: %w", j.Node.Name(), cke.ErrConflict)
+	}
+	m := e.Machines.Machine(j.Node)
+	if err := needData(ctx, m, j); err != nil {
+		return err
+	}
+	return m.StartContainer(ctx, j)
+}
+
+func (r Restore) serve(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join) error {
+	return awaitServing(ctx, e, j)
+}
+
+// verify sees that the member is one of the cluster that was computed, and holds what was restored.
+func (r Restore) verify(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
+	if _, err := entryOf(ctx, e, inc, j); err != nil {
+		return err
+	}
+	want := inc.Restore.Data
+	got, err := e.Etcd.HashKV(ctx, j.ClientURL(), want.Revision)
+	if errors.Is(err, cke.ErrCompacted) {
+		return nil // a client of the restored cluster was faster: what it compacts can no longer be compared
+	}
+	if err != nil {
+		return err
+	}
+	if got.Compacted == want.Compacted && got.Hash != want.Hash {
+		return &cke.Error{Code: cke.CodeUnequalData, What: fmt.Sprintf("the member on %s does not hold what was restored", j.Node.Name()),
+			Facts: []string{fmt.Sprintf("its hash at revision %d is %d instead of %d", want.Revision, got.Hash, want.Hash)}, Try: "ckecli restore"}
+	}
+	return nil
+}
+
+// entryOf returns the member's entry in its own list, which must hold the founders and nobody else.
+func entryOf(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) (cke.Member, error) {
+	id, members, err := e.Etcd.Members(ctx, j.ClientURL())
+	if err != nil {
+		return cke.Member{}, fmt.Errorf("member list through %s: %w", j.ClientURL(), err)
+	}
+	if id != inc.ClusterID {
+		return cke.Member{}, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the restored one is %s", j.Node.Name(), id, inc.ClusterID)}
+	}
+	if len(members) != len(inc.Founders) {
+		return cke.Member{}, fmt.Errorf("%s lists %d members, the founders are %d", j.Node.Name(), len(members), len(inc.Founders))
+	}
+	k := slices.IndexFunc(members, func(m cke.Member) bool { return slices.Contains(m.PeerURLs, j.PeerURL()) })
+	if k < 0 {
+		return cke.Member{}, fmt.Errorf("%s is not in its own member list", j.Node.Name())
+	}
+	return members[k], nil
+}
+
+func (r Restore) keepRunning(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join) error {
+	return e.Machines.Machine(j.Node).KeepRunning(ctx, j)
+}
+
+func (r Restore) forget(ctx context.Context, e Env) error {
+	id, err := r.restoring(ctx, e)
+	if err != nil || e.Snapshots == nil {
+		return err
+	}
+	return e.Snapshots.Forget(ctx, id.Incarnation.Restore.ID)
+}
+
+// recordFormed stores the members' ids, then that the cluster is open.
+func (r Restore) recordFormed(ctx context.Context, e Env) error {
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
+	joins := slices.Clone(id.Joins)
+	for i := range joins {
+		m, err := entryOf(ctx, e, *id.Incarnation, joins[i])
+		if err != nil {
+			return err
+		}
+		joins[i].MemberID = m.ID
+	}
+	if err := e.Ledger.PutJoins(ctx, joins...); err != nil {
+		return err
+	}
+	inc := *id.Incarnation
+	inc.State, inc.FormedAt = cke.Formed, e.Now().UTC()
+	return e.Ledger.UpdateIncarnation(ctx, inc)
+}

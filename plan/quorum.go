@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+)
+
+// Arithmetic is why a member must not be taken away.
+type Arithmetic struct {
+	// Node is whose member would be removed.
+	Node string `json:"node"`
+	// Now and After count voters and those of them that are healthy.
+	Now   Count `json:"now"`
+	After Count `json:"after"`
+	// Needed is the quorum after it.
+	Needed int `json:"needed"`
+	// Unhealthy tells of those that are not, as "cp3 unreachable for 4m"; Replace names the first of their nodes that is
+	// still declared, or is empty.
+	Unhealthy []string `json:"unhealthy,omitempty"`
+	Replace   string   `json:"replace,omitempty"`
+}
+
+// Count counts voters.
+type Count struct {
+	Members int `json:"members"`
+	Healthy int `json:"healthy"`
+}
+
+// Error is the refusal with its arithmetic.
+func (a Arithmetic) Error() *cke.Error {
+	now := fmt.Sprintf("now    %s, %d healthy", members(a.Now.Members), a.Now.Healthy)
+	if len(a.Unhealthy) > 0 {
+		now += " (" + strings.Join(a.Unhealthy, ", ") + ")"
+	}
+	e := &cke.Error{Code: cke.CodeQuorum, What: fmt.Sprintf("removing %s would lose quorum", a.Node), Unchanged: true,
+		Facts: []string{now, fmt.Sprintf("after  %s, %d healthy; %d needed", members(a.After.Members), a.After.Healthy, a.Needed)}}
+	if a.Replace != "" {
+		e.Try = "ckecli replace " + a.Replace
+	}
+	return e
+}
+
+func members(n int) string {
+	if n == 1 {
+		return "1 member"
+	}
+	return fmt.Sprintf("%d members", n)
+}
+
+// stranded returns the arithmetic when the decision waits because a member that the spec no longer wants cannot leave
+// without the quorum; nil when it waits for anything else, or for no more than that all be well first.
+func stranded(in server.Input, d server.Decision) *Arithmetic {
+	for _, b := range d.Blockers {
+		if n, declared := in.Spec.Node(b.Node); b.Code != cke.CodeQuorum || b.Node == "" || declared && n.ControlPlane {
+			continue
+		}
+		a := Arithmetic{Node: b.Node}
+		victim := false
+		for _, m := range in.Seen.Etcd.Members {
+			if m.Learner {
+				continue
+			}
+			j := joinOf(in, m)
+			a.Now.Members++
+			switch healthy := serves(in, m); {
+			case healthy:
+				a.Now.Healthy++
+				victim = victim || j.Node.Name() == b.Node
+			default:
+				a.unhealthy(in, m, j)
+			}
+		}
+		a.After = Count{a.Now.Members - 1, a.Now.Healthy}
+		if victim {
+			a.After.Healthy--
+		}
+		a.Needed = cke.Quorum(a.After.Members)
+		if a.After.Healthy < a.Needed {
+			return &a
+		}
+	}
+	return nil
+}
+
+// unhealthy notes a voter that is not well.
+func (a *Arithmetic) unhealthy(in server.Input, m cke.Member, j cke.Join) {
+	if j.ID == "" {
+		a.Unhealthy = append(a.Unhealthy, m.Name+" not ours")
+		return
+	}
+	name := j.Node.Name()
+	if n, declared := in.Spec.Node(name); declared && n.ControlPlane && a.Replace == "" {
+		a.Replace = name
+	}
+	for _, s := range in.Before.Members {
+		if s.Join == j.ID {
+			name = fmt.Sprintf("%s %s for %s", name, s.State, short(in.Seen.ObservedAt.Sub(s.Since)))
+		}
+	}
+	a.Unhealthy = append(a.Unhealthy, name)
+}
+
+// short is a duration in its largest unit, as people say it.
+func short(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%ds", int(d.Seconds()))
+}
+
+func joinOf(in server.Input, m cke.Member) cke.Join {
+	for _, j := range in.Identity.Joins {
+		if op.Is(m, j) {
+			return j
+		}
+	}
+	return cke.Join{}
+}
+
+// serves reports whether a voter counts as healthy for the quorum gate.
+func serves(in server.Input, m cke.Member) bool {
+	return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
+		return e.MemberID == m.ID && e.Healthy() && e.Linearizable
+	})
+}
+
+// disturbed is the tolerance while a member that the operation names does not serve, although it does not stop.
+func disturbed(in server.Input, o op.Operation) int {
+	least := cke.MaxMembers
+	d, names := o.(op.Disruptive)
+	if !names {
+		return least
+	}
+	voters, healthy := 0, map[cke.JoinID]bool{}
+	for _, m := range in.Seen.Etcd.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if serves(in, m) {
+			healthy[joinOf(in, m).ID] = true
+		}
+	}
+	for _, id := range d.Disrupts() {
+		left := len(healthy) - cke.Quorum(voters)
+		if healthy[id] {
+			left--
+		}
+		least = min(least, max(left, -1))
+	}
+	return least
+}

@@ -1,0 +1,248 @@
+package cke
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RevisionBump is how far a restored cluster's revision is moved at the least, so that none is ever used again that a
+// client may have seen: about a week at 1500 writes a second. Source: etcd docs, disaster recovery.
+const RevisionBump = 1_000_000_000
+
+// RestoreOrder says which state a cluster is to go on from, and which nodes cannot take part.
+type RestoreOrder struct {
+	// Target is the URL of the backups; empty: Survivor is set.
+	Target string `json:"target,omitempty"`
+	// Source is the cluster whose backups they are.
+	Source string `json:"source,omitempty"`
+	// Lineage, Revision and Time choose the state; empty: the newest lineage, its newest revision.
+	Lineage  string    `json:"lineage,omitempty"`
+	Revision int64     `json:"revision,omitempty"`
+	Time     time.Time `json:"time,omitzero"`
+	// Survivor is the node whose member's own data the cluster is to go on from, in place of a backup.
+	Survivor string `json:"survivor,omitempty"`
+	// Without are nodes that do not answer and get no member now. Together they could have no quorum of the cluster as it
+	// was, so that nothing is served by them.
+	Without []string `json:"without,omitempty"`
+	// Destroyed are nodes of which a person says that they are gone for good: switched off or wiped.
+	Destroyed []string `json:"destroyed,omitempty"`
+}
+
+// Excuses reports whether a node that does not answer is not waited for.
+func (o RestoreOrder) Excuses(node string) bool {
+	return slices.Contains(o.Without, node) || slices.Contains(o.Destroyed, node)
+}
+
+// Snapshot is the state that a cluster is restored to, as one file on a management host.
+type Snapshot struct {
+	// Revision is the cluster's at that state, Lineage and Full where it was taken from; both are empty for the data of a
+	// member.
+	Revision int64  `json:"revision"`
+	Lineage  string `json:"lineage,omitempty"`
+	Full     string `json:"full,omitempty"`
+	// At is when the newest change in it was received; zero: unknown.
+	At time.Time `json:"at,omitzero"`
+	// Size is in bytes; Digest is the SHA-256 of the file, in hex.
+	Size   int64  `json:"size"`
+	Digest string `json:"digest"`
+}
+
+// Snapshots holds the snapshot of one restore on the management host. id is the restore's.
+type Snapshots interface {
+	// Fetch makes the snapshot that an order means, whole and verified, and tells what it is. One that was made before under
+	// this id is kept. A survivor's data is read from the member of that join, which must not run.
+	Fetch(ctx context.Context, id string, o RestoreOrder, survivor *Join, progress func(string)) (Snapshot, error)
+	// Hash is what etcd answers about its data right after the snapshot was restored with its revision moved by bump.
+	Hash(ctx context.Context, id string, bump int64) (HashKV, error)
+	// Open opens the file of a snapshot that was fetched.
+	Open(ctx context.Context, id string) (io.ReadCloser, error)
+	// Forget removes what was fetched, and the key of the backups that was lent.
+	Forget(ctx context.Context, id string) error
+}
+
+// Restoration is how an incarnation came out of a snapshot.
+type Restoration struct {
+	// ID is that of the task which asked for it.
+	ID    string       `json:"id"`
+	By    string       `json:"by,omitempty"` // user@host
+	Order RestoreOrder `json:"order"`
+	// Snapshot is the state that was restored. Its digest may be another one when it had to be fetched again.
+	Snapshot Snapshot `json:"snapshot"`
+	// Bump is how far the revision was moved, Data what etcd answers about its data right after that.
+	Bump int64  `json:"bump"`
+	Data HashKV `json:"data"`
+	// Before is the life that this one takes the place of; nil: there was none.
+	Before *Incarnation `json:"before,omitempty"`
+	// Freeze is what had been found about that life: if the restore is called off it is as frozen as before.
+	Freeze *Freeze `json:"freeze,omitempty"`
+	// Fence are the memberships that must not run any more before one of this life is started.
+	Fence []JoinID `json:"fence,omitempty"`
+}
+
+// Floor is the lowest revision that no client of the restored cluster can have seen.
+func (r *Restoration) Floor() int64 {
+	if r == nil {
+		return 0
+	}
+	return r.Snapshot.Revision + r.Bump
+}
+
+// RestoreSpec says what a member's data is to be made from.
+type RestoreSpec struct {
+	// Member is the member in a cluster of Peers, whose token is fresh.
+	Member   MemberSpec
+	Snapshot Snapshot
+	Bump     int64
+}
+
+// NewRestoration makes a fresh identity for a cluster that goes on from a snapshot, on the control-plane nodes that the
+// order does not leave out, in place of what it was. Its cluster id is known from the beginning. Nothing is stored.
+func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incarnation {
+	left := c
+	left.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return r.Order.Excuses(n.Name()) })
+	inc := NewIncarnation(left, nil, now)
+	r.Freeze = was.Freeze
+	inc.State, inc.Restore = Restoring, &r
+	for _, j := range was.MayRun() {
+		inc.Restore.Fence = append(inc.Restore.Fence, j.ID)
+	}
+	if b := was.Incarnation; b != nil {
+		inc.Previous, inc.Replaced = b.Previous, b.Replaced
+		if b.State == Abandoned {
+			inc.Previous = append(slices.Clone(inc.Previous), b.ID)
+		} else if b.State != Awaiting {
+			inc.Replaced = append(slices.Clone(inc.Replaced), b.ID)
+		}
+		old := *b
+		if old.Restore != nil && old.State != Restoring {
+			end := *old.Restore
+			end.Before, end.Freeze = nil, nil // what was before a restore that ended is told by its records
+			old.Restore = &end
+		}
+		inc.Restore.Before = &old
+	}
+	inc.ClusterID = clusterIDOf(inc)
+	return inc
+}
+
+// NewAwaiting makes the identity of a cluster that was declared to be restored. Nothing is stored.
+func NewAwaiting(now time.Time) Incarnation {
+	return Incarnation{ID: randomID(), State: Awaiting, CreatedAt: now.UTC()}
+}
+
+// clusterIDOf computes the id, in hex, that etcd gives a cluster of the founders with the token.
+// Source: etcd server, api/membership: computeMemberId and genID.
+func clusterIDOf(inc Incarnation) string {
+	var ids []uint64
+	for _, f := range inc.Founders {
+		sum := sha1.Sum([]byte(f.PeerURL() + inc.Token))
+		ids = append(ids, binary.BigEndian.Uint64(sum[:8]))
+	}
+	slices.Sort(ids)
+	var all []byte
+	for _, id := range ids {
+		all = binary.BigEndian.AppendUint64(all, id)
+	}
+	sum := sha1.Sum(all)
+	return fmt.Sprintf("%x", binary.BigEndian.Uint64(sum[:8]))
+}
+
+// Superseded returns the memberships that the present restore takes the place of: none of them may run any more.
+func (i Identity) Superseded() []Join {
+	if i.Incarnation == nil || i.Incarnation.Restore == nil {
+		return nil
+	}
+	var joins []Join
+	for _, j := range i.Ended {
+		if slices.Contains(i.Incarnation.Restore.Fence, j.ID) {
+			joins = append(joins, j)
+		}
+	}
+	return joins
+}
+
+// MayRun returns the memberships that may run now: those that last, and those that a restore under way has not fenced.
+func (i Identity) MayRun() []Join {
+	joins := slices.Clone(i.Joins)
+	if i.Incarnation != nil && i.Incarnation.State == Restoring {
+		joins = append(joins, i.Superseded()...)
+	}
+	return joins
+}
+
+// Restoring returns the identity once inc has begun to take the place of what the cluster is. ErrConflict: the cluster is
+// no longer what inc is to replace.
+func (i Identity) Restoring(inc Incarnation) (Identity, error) {
+	if inc.State != Restoring || inc.Restore == nil {
+		return i, fmt.Errorf("incarnation %s is %s: %w", inc.ID, inc.State, ErrConflict)
+	}
+	if !sameLife(i.Incarnation, inc.Restore.Before) {
+		return i, fmt.Errorf("the cluster is no longer the one that %s is to replace: %w", inc.ID, ErrConflict)
+	}
+	all := slices.Clone(inc.Founders)
+	for _, j := range slices.Concat(i.Joins, i.Ended) {
+		if j.EndedAt.IsZero() {
+			j.EndedAt = inc.CreatedAt
+		}
+		all = append(all, j)
+	}
+	return NewIdentity(&inc, all), nil
+}
+
+// RestoreCancelled returns the identity as it was before inc, which is taken for abandoned. ErrConflict: inc is not the
+// present incarnation, or it has come too far.
+func (i Identity) RestoreCancelled(inc Incarnation) (Identity, error) {
+	now := i.Incarnation
+	if !now.Life(inc.ID) || now.State != Restoring {
+		return i, fmt.Errorf("incarnation %s is not being restored: %w", inc.ID, ErrConflict)
+	}
+	back := NewAwaiting(now.CreatedAt)
+	if now.Restore.Before != nil {
+		back = *now.Restore.Before
+	}
+	back.Previous = append(slices.Clone(back.Previous), inc.ID)
+	var all []Join
+	for _, j := range i.Joins {
+		if !j.StartedAt.IsZero() {
+			return i, fmt.Errorf("the restored member on %s may have been started: %w", j.Node.Name(), ErrConflict)
+		}
+	}
+	for _, j := range i.Ended {
+		if j.EndedAt.Equal(inc.CreatedAt) {
+			j.EndedAt = time.Time{}
+		}
+		all = append(all, j)
+	}
+	was := NewIdentity(&back, all)
+	was.Freeze = now.Restore.Freeze
+	return was, nil
+}
+
+func sameLife(a, b *Incarnation) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID && a.State == b.State
+}
+
+// Describe is the order in words for people.
+func (o RestoreOrder) Describe() string {
+	if o.Survivor != "" {
+		return "the data of " + o.Survivor
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "the backups of %s", o.Source)
+	switch {
+	case o.Revision > 0:
+		fmt.Fprintf(&b, " at revision %d", o.Revision)
+	case !o.Time.IsZero():
+		b.WriteString(" at " + o.Time.UTC().Format(time.RFC3339))
+	}
+	return b.String()
+}

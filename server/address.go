@@ -1,0 +1,136 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// changeAddress: a member's machine was declared with another address, or the cluster with other ports. It is the same
+// machine only if the volume of this very membership is on it; else the node is a new one, as any other.
+func changeAddress(in *Input) (Decision, bool) {
+	for j := range inTurn(in) {
+		m, there := in.listed(j)
+		if !there || m.Learner {
+			continue
+		}
+		to, what := in.addressed(j)
+		if what == "" || ownPending(in) || in.drained(to) != nil {
+			continue
+		}
+		if g := mayMove(in, m); g != pass {
+			return refused(fmt.Sprintf("%s is declared with %s, and moving its member there waits: %s", to.Name(), what, g),
+				cke.Problem{Code: cke.CodeQuorum, Node: to.Name(), Message: string(g)}), true
+		}
+		o := in.Spec.Options.Etcd
+		return Decision{Operation: op.ChangeAddress{Join: j, Node: to, ClientPort: o.ClientPort, PeerPort: o.PeerPort},
+			Reason: fmt.Sprintf("%s is declared with %s; its data is there", to.Name(), what)}, true
+	}
+	return Decision{}, false
+}
+
+// addressed is where a member is to be reached, and what of that is new; empty: nothing is, or it is not known to be
+// the same machine.
+func (in *Input) addressed(j cke.Join) (to cke.Node, what string) {
+	if n, moved := in.moved(j); moved {
+		if in.holds(n, j) == yes {
+			return n, fmt.Sprintf("address %s instead of %s", n.Address, j.Node.Address)
+		}
+		return n, ""
+	}
+	n, wanted := in.declared(j)
+	o := in.Spec.Options.Etcd
+	if wanted && in.holds(n, j) == yes && (j.ClientPort != o.ClientPort || j.PeerPort != o.PeerPort) {
+		return n, fmt.Sprintf("ports %d and %d instead of %d and %d", o.ClientPort, o.PeerPort, j.ClientPort, j.PeerPort)
+	}
+	if wanted && in.holds(n, j) == yes && in.ranElsewhere(j) {
+		return n, "URL " + j.ClientURL() + ", and its member still runs elsewhere"
+	}
+	return n, ""
+}
+
+// ranElsewhere reports whether a member runs, does not answer, and told the others another client URL than the one on
+// record when it started: a start with the old address arrived late.
+func (in *Input) ranElsewhere(j cke.Join) bool {
+	m, there := in.listed(j)
+	s := in.node(j.Node)
+	c, _ := s.Of(j.ID)
+	return there && len(m.ClientURLs) > 0 && !slices.Contains(m.ClientURLs, j.ClientURL()) && c.State == cke.ContainerRunning && !healthyMember(in, m)
+}
+
+// moved returns the declared control-plane node that has a membership's name and another address, where no declared node
+// has the old one.
+func (in *Input) moved(j cke.Join) (cke.Node, bool) {
+	to := -1
+	for i, n := range in.Spec.Nodes {
+		if n.Address == j.Node.Address {
+			return cke.Node{}, false
+		}
+		if n.ControlPlane && n.Name() == j.Node.Name() {
+			to = i
+		}
+	}
+	if to < 0 {
+		return cke.Node{}, false
+	}
+	return in.Spec.Nodes[to], true
+}
+
+// answer is what a look at a node says.
+type answer int
+
+const (
+	unknown answer = iota
+	yes
+	no
+)
+
+// holds tells whether the volume of a membership is on a node.
+func (in *Input) holds(n cke.Node, j cke.Join) answer {
+	s := in.node(n)
+	if !s.Answered() {
+		return unknown
+	}
+	if _, there := s.VolumeOf(j.ID); there {
+		return yes
+	}
+	return no
+}
+
+// moving reports whether a membership's machine has, or may have, another address now. A node that does not answer may
+// be that machine.
+func (in *Input) moving(j cke.Join) (cke.Node, bool) {
+	n, moved := in.moved(j)
+	return n, moved && in.holds(n, j) != no
+}
+
+// awaits reports whether a node has, or may have, the data of a membership that is on record elsewhere.
+func (in *Input) awaits(n cke.Node) bool {
+	for _, j := range in.Identity.Joins {
+		if to, moving := in.moving(j); moving && to.Address == n.Address {
+			return true
+		}
+	}
+	return false
+}
+
+// ownPending reports whether a member of ours was added and does not vote yet. It goes first: it is on its way, and
+// keeps everything else waiting.
+func ownPending(in *Input) bool {
+	return slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool {
+		return (m.Learner || m.Name == "") && in.joinOf(m) != nil
+	})
+}
+
+// mayMove asks whether a member may stop for a moment. One that is away anyway costs nothing.
+func mayMove(in *Input, m cke.Member) gate {
+	if healthyMember(in, m) {
+		return mayRestart(in, m)
+	}
+	if tallyOf(in).pending > 0 {
+		return "a member was added and has not caught up yet"
+	}
+	return pass
+}

@@ -1,0 +1,394 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+)
+
+// backed is a formed cluster of three whose backups are as they should be.
+func backed(change func(s *scene, b *cke.BackupStatus)) *scene {
+	return formed(3).running().with(func(s *scene) {
+		s.Spec.Backup.Target = "file:///b"
+		s.Backup = soundBackups()
+		change(s, s.Backup)
+	})
+}
+
+func soundBackups() *cke.BackupStatus {
+	return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: true, Connected: true, Revision: 120, Time: noon.Add(-time.Second),
+		Full: cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 100, At: noon.Add(-time.Hour)}}
+}
+
+func asked(kind cke.TaskKind, subject string) cke.Task {
+	return cke.Task{ID: "t1", Kind: kind, Subject: subject, By: "ops@boot-1", At: noon}
+}
+
+// Requirement D14: ready while all that the cluster held a moment ago can be restored.
+func TestReport_BackupReady(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		want  string // "Status Reason"
+		says  string
+	}{
+		"sound": {backed(func(*scene, *cke.BackupStatus) {}), "True UpToDate", "no restore has been tried"},
+		"sound and verified": {backed(func(_ *scene, b *cke.BackupStatus) {
+			b.Verified = &cke.VerifiedBackup{Revision: 90, At: noon.Add(-time.Minute), HashChecked: true}
+		}), "True UpToDate", "last verified at 2026-05-01T11:59:00Z"},
+		"no target":        {formed(3), "False NotConfigured", "no backup target"},
+		"not looked yet":   {backed(func(s *scene, _ *cke.BackupStatus) { s.Backup = nil }), "Unknown NotSeen", "not been read"},
+		"not read yet":     {backed(func(_ *scene, b *cke.BackupStatus) { *b = cke.BackupStatus{Target: b.Target} }), "Unknown NotSeen", "not been read"},
+		"no full yet":      {backed(func(_ *scene, b *cke.BackupStatus) { b.Full = cke.StoredBackup{} }), "False NoFull", "no full"},
+		"a gap":            {backed(func(_ *scene, b *cke.BackupStatus) { b.Connected = false }), "False Gap", "missing"},
+		"idle":             {backed(func(_ *scene, b *cke.BackupStatus) { b.Idle = "frozen: two clusters" }), "False Suspended", "two clusters"},
+		"target fails":     {backed(failing(cke.CodeTarget)), "False Failing", "no space left"},
+		"changes are gone": {backed(failing(cke.CodeStaleBackup)), "False Gap", "no space left"},
+		"target unread": {backed(func(s *scene, b *cke.BackupStatus) {
+			b.Known = false
+			failing(cke.CodeTarget)(s, b)
+		}), "False Failing", "no space left"},
+		"a little late": {backed(func(_ *scene, b *cke.BackupStatus) { b.Lag = 59 }), "True UpToDate", ""},
+		"too late":      {backed(func(_ *scene, b *cke.BackupStatus) { b.Lag = 61 }), "False Lagging", "more than 1m0s"},
+		"long period": {backed(func(s *scene, b *cke.BackupStatus) {
+			b.Lag = 61
+			s.Spec.Backup.Delta.Period = cke.Duration(time.Minute)
+		}), "True UpToDate", ""},
+		"drill failed":   {backed(trouble("verify", cke.CodeBackupDamaged)), "False NotVerified", "hash differs"},
+		"prune failed":   {backed(trouble("prune", cke.CodeTarget)), "True UpToDate", ""},
+		"members silent": {backed(func(s *scene, _ *cke.BackupStatus) { s.silent(3) }), "True UpToDate", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := row.scene.Input
+			s := server.Report(in, server.Decide(in), cke.Status{})
+			c, _ := s.Condition(cke.CondBackupReady)
+			if got := condition(s, cke.CondBackupReady); got != row.want || !strings.Contains(c.Message, row.says) {
+				t.Errorf("%s: %s", got, c.Message)
+			}
+		})
+	}
+}
+
+func failing(code cke.Code) func(*scene, *cke.BackupStatus) {
+	return func(_ *scene, b *cke.BackupStatus) {
+		b.Problem = &cke.BackupTrouble{Work: "take", Code: code, Message: "no space left on device", Since: noon.Add(-time.Minute)}
+	}
+}
+
+func trouble(work string, code cke.Code) func(*scene, *cke.BackupStatus) {
+	return func(_ *scene, b *cke.BackupStatus) {
+		b.Troubles = []cke.BackupTrouble{{Work: work, Code: code, Message: "hash differs", Since: noon.Add(-time.Minute)}}
+	}
+}
+
+func TestReport_NamesWhatIsWrongWithBackupsAndKeepsTheClusterReady(t *testing.T) {
+	in := backed(failing(cke.CodeTarget)).Input
+	s := server.Report(in, server.Decide(in), cke.Status{})
+	if s.Health != cke.HealthReady {
+		t.Errorf("health %s", s.Health)
+	}
+	if len(s.Problems) != 1 || s.Problems[0].Code != cke.CodeTarget || s.Problems[0].Remedy == "" || !s.Problems[0].Since.Equal(noon.Add(-time.Minute)) {
+		t.Errorf("%+v", s.Problems)
+	}
+}
+
+func TestDecide_TakesABackupThatWasAskedForWhenNothingElseIsToBeDone(t *testing.T) {
+	ask := func(s *scene) { s.Requests.Tasks = []cke.Task{asked(cke.TaskBackup, "")} }
+	for name, row := range map[string]struct {
+		scene *scene
+		want  op.Operation
+	}{
+		"all is well":         {formed(3).running().with(ask), op.Backup{}},
+		"a delta":             {formed(3).running().with(func(s *scene) { s.Requests.Tasks = []cke.Task{asked(cke.TaskBackup, "delta")} }), op.Backup{Delta: true}},
+		"paused":              {formed(3).running().with(ask).with(func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "switch"} }), op.Backup{}},
+		"a node is silent":    {formed(3).running().silent(3).with(ask), op.Backup{}},
+		"no quorum":           {formed(3).running().silent(2, 3).lost().with(ask), op.Backup{}},
+		"a member is stopped": {formed(3).running().stopped(3).with(ask), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := server.Decide(row.scene.Input)
+			if row.want == nil {
+				if _, is := d.Operation.(op.Backup); is || d.Operation == nil || d.Task != "" {
+					t.Errorf("%+v", d)
+				}
+				return
+			}
+			if d.Operation != row.want || d.Task != "t1" || !strings.Contains(d.Reason, "ops@boot-1") {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+func TestDecide_AnotherVersionNeedsAFreshBackup(t *testing.T) {
+	upgrade := func(change func(s *scene, b *cke.BackupStatus)) *scene {
+		return backed(func(s *scene, b *cke.BackupStatus) {
+			s.Spec.Options.Etcd.Version, s.Spec.Options.Etcd.Image = "3.6.99", "etcd:3.6.99"
+			change(s, b)
+		})
+	}
+	for name, row := range map[string]struct {
+		scene  *scene
+		acts   bool
+		backup bool
+	}{
+		"fresh":                {upgrade(func(*scene, *cke.BackupStatus) {}), true, true},
+		"fails since a minute": {upgrade(failing(cke.CodeTarget)), true, true},
+		"fails for long": {upgrade(func(_ *scene, b *cke.BackupStatus) {
+			b.Problem = &cke.BackupTrouble{Code: cke.CodeTarget, Since: noon.Add(-time.Hour)}
+		}), false, false},
+		"late":         {upgrade(func(_ *scene, b *cke.BackupStatus) { b.Lag = 3600 }), false, false},
+		"no full":      {upgrade(func(_ *scene, b *cke.BackupStatus) { b.Full = cke.StoredBackup{} }), false, false},
+		"not seen yet": {upgrade(func(s *scene, _ *cke.BackupStatus) { s.Backup = nil }), false, false},
+		"no target":    {upgrade(func(s *scene, _ *cke.BackupStatus) { s.Spec.Backup.Target, s.Backup = "", nil }), true, true},
+		"halfway": {upgrade(func(s *scene, b *cke.BackupStatus) {
+			b.Connected = false
+			s.Identity.Joins[1].Etcd.Version, s.Identity.Joins[1].Etcd.Image = "3.6.99", "etcd:3.6.99"
+		}), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := server.Decide(row.scene.Input)
+			r, acts := d.Operation.(op.RestartMember)
+			if acts != row.acts || r.Backup != row.backup {
+				t.Fatalf("%+v", d)
+			}
+			if !acts && (!strings.Contains(d.Reason, "fresh backup") || d.Blockers[0].Code != cke.CodeStaleBackup) {
+				t.Errorf("%s %+v", d.Reason, d.Blockers)
+			}
+		})
+	}
+}
+
+// stageBackups are backups that do as they are told.
+type stageBackups struct {
+	mu      sync.Mutex
+	wanted  []cke.BackupWanted
+	full    func(ctx context.Context) (cke.StoredBackup, error)
+	asked   int
+	ran     int
+	ended   bool
+	slowEnd time.Duration
+	changed chan struct{}
+}
+
+var _ server.Backups = (*stageBackups)(nil)
+
+func (b *stageBackups) Update(w cke.BackupWanted) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wanted = append(b.wanted, w)
+}
+
+func (b *stageBackups) last() cke.BackupWanted {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.wanted[len(b.wanted)-1]
+}
+
+func (b *stageBackups) Run(ctx context.Context) {
+	b.mu.Lock()
+	b.ran++
+	b.mu.Unlock()
+	<-ctx.Done()
+	time.Sleep(b.slowEnd)
+	b.mu.Lock()
+	b.ended = true
+	b.mu.Unlock()
+}
+
+func (b *stageBackups) Changed() <-chan struct{} { return b.changed }
+
+func (b *stageBackups) Status() *cke.BackupStatus { return soundBackups() }
+
+func (b *stageBackups) Full(ctx context.Context) (cke.StoredBackup, error) {
+	b.mu.Lock()
+	b.asked++
+	b.mu.Unlock()
+	return b.full(ctx)
+}
+
+func (b *stageBackups) Flush(ctx context.Context) (cke.StoredBackup, error) { return b.full(ctx) }
+
+func TestLoop_ABackupWaitsForItsTargetAndHoldsNothingUp(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		b := &stageBackups{full: func(ctx context.Context) (cke.StoredBackup, error) {
+			return cke.StoredBackup{}, hang(ctx)
+		}}
+		g.backups = b
+		p := g.perform()
+		g.change(func() { p.term.requests.Tasks = []cke.Task{asked(cke.TaskBackup, "")} })
+		p.term.wake()
+		g.pass(10 * time.Second)
+		if s := g.status(); s.Operation == nil || s.Operation.Type != "backup" || s.Health != cke.HealthReady {
+			t.Fatalf("%s, operation %+v", s.Health, s.Operation)
+		}
+		g.change(func() { g.scene.stopped(3) })
+		g.pass(20 * time.Second)
+		if told := strings.Join(g.told(), "; "); !strings.Contains(told, "1 backup interrupted; 2 start-members completed; 3 backup running") {
+			t.Errorf("records: %s", told)
+		}
+		b.mu.Lock()
+		b.full = func(context.Context) (cke.StoredBackup, error) {
+			return cke.StoredBackup{ID: "life/1", Revision: 7}, nil
+		}
+		b.mu.Unlock()
+		p.over()
+	})
+}
+
+func TestLoop_PutsTheBackupIntoTheRecordAndEndsTheTask(t *testing.T) {
+	for name, row := range map[string]struct {
+		err   error
+		state cke.RecordState
+		code  cke.Code
+	}{
+		"stored": {nil, cke.RecordCompleted, ""},
+		"failed": {&cke.Error{Code: cke.CodeTarget, What: "no room"}, cke.RecordFailed, cke.CodeTarget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, formed(3), func(g *stage) {
+				g.backups = &stageBackups{full: func(context.Context) (cke.StoredBackup, error) {
+					return cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 7, Size: 10}, row.err
+				}}
+				p := g.perform()
+				g.change(func() { p.term.requests.Tasks = []cke.Task{asked(cke.TaskBackup, "")} })
+				p.term.wake()
+				g.pass(time.Minute)
+				if len(g.told()) != 1 || len(p.term.Requests().Tasks) != 0 {
+					t.Fatalf("records %q, tasks %+v", g.told(), p.term.Requests().Tasks)
+				}
+				r := g.records[0]
+				if r.State != row.state || r.Code != row.code || r.Task != "t1" || (row.err == nil) != (r.Backup != nil && r.Backup.Revision == 7) {
+					t.Errorf("%+v", r)
+				}
+				if s := g.status(); s.Health != cke.HealthReady {
+					t.Errorf("%s: %s", s.Health, s.Reason)
+				}
+				p.over()
+			})
+		})
+	}
+}
+
+func TestLoop_TellsBackupsWhatIsWantedAndWhenTheyRest(t *testing.T) {
+	hibernated := func(s *scene) { s.lost() }
+	for name, row := range map[string]struct {
+		scene    *scene
+		requests cke.Requests
+		idle     string
+	}{
+		"formed":           {formed(3), cke.Requests{}, ""},
+		"paused":           {formed(3), cke.Requests{Hold: &cke.Hold{Reason: "switch"}}, ""},
+		"no quorum":        {formed(3).stopped(1, 2, 3).lost(), cke.Requests{Hold: &cke.Hold{Reason: "switch"}}, ""},
+		"to be hibernated": {formed(3), cke.Requests{Hibernation: &cke.Hibernation{}, Hold: &cke.Hold{Reason: "wait"}}, ""},
+		"hibernated":       {formed(3).with(hibernated), cke.Requests{Hibernation: &cke.Hibernation{}, Hold: &cke.Hold{Reason: "wait"}}, "hibernated"},
+		"forming":          {forming(3, true), cke.Requests{}, "founded"},
+		"another id":       {formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), cke.Requests{}, "frozen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, row.scene, func(g *stage) {
+				b := &stageBackups{}
+				g.backups = b
+				g.storeDo = func(_ context.Context, call string) error {
+					if strings.HasPrefix(call, "append") {
+						return errors.New("nothing is to be done") // what is seen stays as it is
+					}
+					return nil
+				}
+				p := g.performAsking(row.requests)
+				w := b.last()
+				if (w.Idle == "") != (row.idle == "") || !strings.Contains(w.Idle, row.idle) || w.Identity.Incarnation == nil || w.Spec.Cluster.Name != "demo" {
+					t.Errorf("idle %q", w.Idle)
+				}
+				p.over()
+			})
+		})
+	}
+}
+
+// performAsking starts a loop in whose term people ask for something from the beginning.
+func (g *stage) performAsking(r cke.Requests) *performance {
+	p := g.perform()
+	g.change(func() { p.term.requests = r })
+	p.term.wake()
+	g.pass(time.Second)
+	return p
+}
+
+func TestDaemon_BackupsEndWithTheTermAndHoldItUpForABoundedTime(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"at once": 0, "too slowly": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			b := &stageBackups{slowEnd: slow}
+			governWith(t, func(d *server.Daemon) {
+				d.Backups = func(string, server.Term, cke.Authority) (server.Backups, error) { return b, nil }
+			}, func(c *country) {
+				one := c.stage("one")
+				c.stage("one").pass(time.Second)
+				if b.ran != 1 || len(b.wanted) == 0 {
+					t.Fatalf("ran %d times, told %d times", b.ran, len(b.wanted))
+				}
+				one.led().askToResign()
+				one.led().wake()
+				c.stage("one").pass(4 * time.Second)
+				if one.led().number != 2 && slow == 0 {
+					t.Errorf("term %d goes on", one.led().number)
+				}
+				if slow > 0 && c.logged("the last changes may not be in the backup target") != 1 {
+					t.Error("nothing was said of a target that does not answer")
+				}
+				b.mu.Lock()
+				b.slowEnd = 0
+				b.mu.Unlock()
+				one.pass(2 * time.Minute) // what was left behind ends
+			}, "one")
+		})
+	}
+}
+
+func TestMetrics_OfBackupsAreThereWhileThereIsATarget(t *testing.T) {
+	b := &stageBackups{}
+	var registry *prometheus.Registry
+	governWith(t, func(d *server.Daemon) {
+		d.Backups = func(string, server.Term, cke.Authority) (server.Backups, error) { return b, nil }
+	}, func(c *country) {
+		registry = c.registry
+		c.stage("one").pass(time.Second)
+		for name, want := range map[string]float64{
+			"cke_backup_full_timestamp_seconds": float64(noon.Add(-time.Hour).Unix()), "cke_backup_revision": 120, "cke_backup_ready": 0,
+			"cke_backup_verified_timestamp_seconds": 0, "cke_backup_lag_seconds": 0, "cke_backup_lag_revisions": 0, "cke_backup_buffered_bytes": 0,
+		} {
+			if got := gathered(t, registry, name); len(got) != 1 || got[0] != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+		}
+	}, "one")
+	if got := gathered(t, registry, "cke_backup_revision"); len(got) != 0 {
+		t.Errorf("after the term: %v", got)
+	}
+}
+
+// gathered are the values of a figure.
+func gathered(t *testing.T, r *prometheus.Registry, name string) []float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []float64
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				values = append(values, m.GetGauge().GetValue())
+			}
+		}
+	}
+	return values
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// brokenCertificates: what a member has to prove who it is does not hold. It is judged by the files on its node, not by
+// whether it answers: members whose certificates have ended answer nobody, and if all have, there is no quorum. Writing
+// new files stops nobody, so it goes before everything that needs a member that serves, and before members are started.
+func brokenCertificates(in *Input) (Decision, bool) {
+	if !in.formed() {
+		return Decision{}, false
+	}
+	return in.renewal(0, func(j cke.Join) string {
+		if p := certificateProblem(in, j); p != nil {
+			return p.Node + ": " + p.Message
+		}
+		return ""
+	})
+}
+
+// renewCertificates: less than a third of a member's certificates' life is left. It is done in spite of members that are
+// away: they may stay away for longer than certificates last.
+func renewCertificates(in *Input) (Decision, bool) {
+	return in.renewal(renewAgain, func(j cke.Join) string {
+		worth, ok := in.certificates(j)
+		if _, listed := in.listed(j); !ok || !listed || !worth.Hold(in.Seen.ObservedAt) || !worth.EndSoon(in.Seen.ObservedAt) {
+			return ""
+		}
+		return fmt.Sprintf("the certificate of %s ends at %s", j.Node.Name(), worth.NotAfter.Format(time.RFC3339))
+	})
+}
+
+// renewal renews the certificates of the first member, the leader last, for which there is a reason; of one for which
+// it has just failed only if there is no other.
+func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) (d Decision, found bool) {
+	if in.ignoreCertificates {
+		return Decision{}, false
+	}
+	for j := range inTurn(in) {
+		reason := ""
+		if in.writable(j) {
+			reason = why(j)
+		}
+		if reason == "" {
+			continue
+		}
+		next := Decision{Operation: op.RenewCertificates{Join: in.reached(j)}, Reason: reason}
+		if _, wait := holdBack(in, next.Operation, patience); wait <= 0 {
+			return next, true
+		}
+		if !found {
+			d, found = next, true
+		}
+	}
+	return d, found
+}
+
+// writable reports whether files can be put into the volume of a member that was started: its node answers, and its
+// container and its data are there. Nothing is done to one that was stopped for maintenance of its node.
+func (in *Input) writable(j cke.Join) bool {
+	n := in.node(j.Node)
+	_, there := n.Of(j.ID)
+	return n.Answered() && there && !j.StartedAt.IsZero() && in.drained(j.Node) == nil && dataProblem(in, j) == nil
+}
+
+// certificates is what those of a member are worth: by its files, or, where nobody has looked at them, by what it showed.
+func (in *Input) certificates(j cke.Join) (cke.CertificateFiles, bool) {
+	n := in.node(j.Node)
+	if c, there := n.Of(j.ID); there && c.Certificates != nil {
+		return *c.Certificates, true
+	}
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	return cke.CertificateFiles{NotBefore: e.CertNotBefore, NotAfter: e.CertNotAfter}, !e.CertNotBefore.IsZero() && !e.CertNotAfter.IsZero()
+}
+
+// certificateProblem is set when a member has nothing that proves who it is.
+func certificateProblem(in *Input, j cke.Join) *cke.Problem {
+	n := in.node(j.Node)
+	worth, ok := in.certificates(j)
+	if !ok || !n.Answered() || j.StartedAt.IsZero() || !in.formed() || dataProblem(in, j) != nil {
+		return nil
+	}
+	trouble := worth.Trouble(in.Seen.ObservedAt)
+	if trouble == "" {
+		return nil
+	}
+	return &cke.Problem{Code: cke.CodeCertificates, Node: j.Node.Name(), Message: trouble, Remedy: "cke renews them as soon as it can"}
+}
+
+// certificatesValid tells of the certificates that end first, or of such as do not hold.
+func certificatesValid(in *Input, s cke.Status) cke.Condition {
+	for _, j := range memberships(in) {
+		p := certificateProblem(in, j)
+		if p == nil {
+			continue
+		}
+		reason := "NotYet"
+		switch worth, _ := in.certificates(j); {
+		case worth.Damage != "":
+			reason = "Damaged"
+		case !in.Seen.ObservedAt.Before(worth.NotAfter):
+			reason = "Ended"
+		}
+		return condition(cke.CondCertificatesValid, cke.False, reason, "%s: %s", p.Node, p.Message)
+	}
+	unknown := len(memberships(in)) == 0
+	var first cke.MemberStatus
+	for _, m := range s.Members {
+		switch {
+		case m.Join == "":
+		case m.CertNotAfter.IsZero():
+			unknown = true
+		case first.Join == "" || m.CertNotAfter.Before(first.CertNotAfter):
+			first = m
+		}
+	}
+	end := first.CertNotAfter.Format(time.RFC3339)
+	switch {
+	case first.Join != "" && first.CertNotAfter.Before(in.Seen.ObservedAt.Add(certificateWarning)):
+		return condition(cke.CondCertificatesValid, cke.False, "Expiring", "the certificate of %s ends at %s", first.Name, end)
+	case unknown:
+		return condition(cke.CondCertificatesValid, cke.Unknown, "NotSeen", "not every member showed its certificate")
+	}
+	return condition(cke.CondCertificatesValid, cke.True, "Valid", "the first one ends at %s, that of %s", end, first.Name)
+}
+
+// withoutCertificates is the input of a decision that does not care about certificates that end soon: renewing them
+// disturbs nothing. Those that do not hold are no such thing.
+func withoutCertificates(in Input) Input {
+	if _, broken := brokenCertificates(&in); !broken {
+		in.ignoreCertificates = true
+	}
+	return in
+}

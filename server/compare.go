@@ -1,0 +1,75 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// Rhythm of comparisons of the members' data.
+const (
+	// compareEvery is how often members are compared while nothing gives another reason to. Hashing reads all data.
+	compareEvery = time.Hour
+	// compareAgain is the pause after a comparison without a verdict.
+	compareAgain = 10 * time.Minute
+)
+
+// risky are operations after which members are compared: they start members, or let members take data from others.
+var risky = []string{
+	op.StartMembers{}.Name(), op.RestartMember{}.Name(), op.AddMember{}.Name(), op.PromoteMember{}.Name(), op.ChangeAddress{}.Name(),
+}
+
+// compareDue: nothing else is to be done, and the members were not compared for a while, or not since something was done
+// to them that could have left them with different data.
+func compareDue(in *Input) (Decision, bool) {
+	inc := in.Identity.Incarnation
+	if !in.formed() || len(in.Identity.Joins) < 2 {
+		return Decision{}, false
+	}
+	last := inc.FormedAt
+	if c := in.Identity.Compared; c != nil && c.At.After(last) && !wasSetBack(in.Seen.ObservedAt.Sub(c.At)) {
+		last = c.At
+	}
+	why := ""
+	if before := in.Before.LastOperation; before != nil && before.Time.After(last) && slices.Contains(risky, before.Type) {
+		why = fmt.Sprintf("members are compared after %s", before.Type)
+	} else if age := in.Seen.ObservedAt.Sub(last); age >= compareEvery {
+		why = fmt.Sprintf("members were not compared for %s", age.Round(time.Minute))
+	}
+	if why == "" || !oursServe(in) {
+		return Decision{}, false
+	}
+	return Decision{Operation: op.CompareData{Joins: slices.Collect(inTurn(in))}, Reason: why, Converged: true}, true
+}
+
+// compareAsked compares because a person asked for it.
+func compareAsked(in *Input, t cke.Task) Decision {
+	if !in.Seen.Etcd.Quorate {
+		return refuse(t, &cke.Error{Code: cke.CodeNoQuorum, What: "members cannot be compared without a quorum", Unchanged: true, Try: "ckecli status"})
+	}
+	return Decision{Operation: op.CompareData{Joins: slices.Collect(inTurn(in))}, Reason: askedFor(t, "members are compared")}
+}
+
+// dataConsistent tells of the last comparison, and of what etcd itself found.
+func dataConsistent(in *Input) cke.Condition {
+	if f := in.Identity.Freeze; f.Active() && f.Kind != cke.FreezeClusterID {
+		reason := map[cke.FreezeKind]string{cke.FreezeCorrupt: "CorruptAlarm", cke.FreezeUnequalData: "UnequalHashes"}[f.Kind]
+		return condition(cke.CondDataConsistent, cke.False, reason, "%s", f.Problem.Message)
+	}
+	for _, f := range findings(in) {
+		if f.kind == cke.FreezeCorrupt {
+			return condition(cke.CondDataConsistent, cke.False, "CorruptAlarm", "%s", f.problem.Message)
+		}
+	}
+	switch c := in.Identity.Compared; {
+	case c == nil:
+		return condition(cke.CondDataConsistent, cke.Unknown, "NotCompared", "the members were not compared yet")
+	case !c.Equal():
+		return condition(cke.CondDataConsistent, cke.False, "UnequalHashes", "at revision %d %s", c.Revision, c.Difference())
+	default:
+		return condition(cke.CondDataConsistent, cke.True, "EqualHashes", "%d members had the same data at revision %d", len(c.Hashes), c.Revision)
+	}
+}

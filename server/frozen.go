@@ -1,0 +1,160 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cke"
+	"cke/op"
+)
+
+// finding is something that only a person can judge.
+type finding struct {
+	kind    cke.FreezeKind
+	text    string
+	problem cke.Problem
+}
+
+// findings are those that are seen now. Unequal data is found by comparing, not by looking; a comparison that was made
+// while something else froze the cluster still counts.
+func findings(in *Input) []finding {
+	inc := in.Identity.Incarnation
+	if !in.formed() {
+		return nil
+	}
+	var all []finding
+	for _, e := range in.Seen.Etcd.Endpoints {
+		j, ours := in.Identity.Join(e.Join)
+		if !ours || e.ClusterID == "" || e.ClusterID == inc.ClusterID {
+			continue
+		}
+		all = append(all, finding{cke.FreezeClusterID, op.OtherID(j, e.ClusterID), cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
+			Message: fmt.Sprintf("the member at %s answers with cluster id %s, on record is %s", e.URL, e.ClusterID, inc.ClusterID),
+			Remedy:  "find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen"}})
+	}
+	for _, a := range in.Seen.Etcd.Alarms {
+		if a.Kind == "CORRUPT" {
+			all = append(all, finding{cke.FreezeCorrupt, fmt.Sprintf("%s %s", cke.FreezeCorrupt, a.MemberID), cke.Problem{Code: cke.CodeUnequalData,
+				Message: fmt.Sprintf("etcd raised the alarm CORRUPT for member %s", a.MemberID),
+				Remedy:  "compare the members' data before anything is changed: `ckecli etcd compare`"}})
+		}
+	}
+	if c := in.Identity.Compared; c != nil && !c.Equal() && in.allLast(*c) {
+		all = append(all, finding{cke.FreezeUnequalData, op.Finding(*c), op.Unequal(*c)})
+	}
+	return all
+}
+
+// allLast reports whether every member that was compared is one still.
+func (in *Input) allLast(c cke.Comparison) bool {
+	return !slices.ContainsFunc(c.Hashes, func(h cke.MemberHash) bool {
+		_, lasts := in.Identity.Join(h.Join)
+		return !lasts
+	})
+}
+
+// frozen: two clusters under one name, data that etcd itself calls corrupt, or members that were found to differ. What
+// is found is recorded first, and from then on the cluster stays frozen until a person lifts it.
+func frozen(in *Input) (Decision, bool) {
+	if !in.formed() {
+		return Decision{}, false
+	}
+	if f := in.Identity.Freeze; f.Active() {
+		d := freeze(f.Problem)
+		if o, t := whileFrozen(in, f); o != nil {
+			d.Operation, d.Task, d.Reason = o, t.ID, askedFor(t, "frozen: "+f.Problem.Message)
+		}
+		return d, true
+	}
+	tolerated := in.Identity.Freeze.Tolerated()
+	for _, f := range findings(in) {
+		if !slices.Contains(tolerated, f.text) {
+			d := freeze(f.problem)
+			d.Operation = op.Freeze{Kind: f.kind, Finding: f.text, Problem: f.problem, Seen: in.Seen.Etcd}
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+func freeze(p cke.Problem) Decision {
+	return Decision{Frozen: &p, Blockers: []cke.Problem{p}, Reason: "frozen: " + p.Message}
+}
+
+// whileFrozen is what is done for persons meanwhile: lifting the freeze, comparing, backing up. All else is refused.
+func whileFrozen(in *Input, f *cke.Freeze) (op.Operation, cke.Task) {
+	for _, t := range in.Requests.Tasks {
+		if t.Kind == cke.TaskUnfreeze {
+			return op.Unfreeze{ID: t.Subject, Reason: t.Reason, By: t.By}, t
+		}
+	}
+	if len(in.Requests.Tasks) == 0 {
+		return nil, cke.Task{}
+	}
+	t := in.Requests.Tasks[0]
+	if t.Kind == cke.TaskCompare || t.Kind == cke.TaskBackup {
+		return ask(in, t).Operation, t
+	}
+	return refuse(t, &cke.Error{Code: cke.CodeFrozen, What: fmt.Sprintf("cluster %s is frozen", in.Spec.Name), Facts: []string{f.Problem.Message}, Unchanged: true,
+		Try: "ckecli cluster evidence"}).Operation, t
+}
+
+// unfreezeAsked answers a person who lifts a freeze of a cluster that is not frozen.
+func unfreezeAsked(in *Input, t cke.Task) Decision {
+	if f := in.Identity.Freeze; f != nil && f.ID == t.Subject {
+		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, "the freeze was lifted already")}
+	}
+	return refuse(t, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is not frozen", in.Spec.Name), Unchanged: true})
+}
+
+// findingOver: what a person lifted is no longer seen although everything that could show it answers. Found again it is
+// to freeze the cluster again.
+func findingOver(in *Input) (Decision, bool) {
+	f := in.Identity.Freeze
+	if f == nil || f.Active() || !oursServe(in) {
+		return Decision{}, false
+	}
+	seen := map[string]bool{}
+	for _, s := range findings(in) {
+		seen[s.text] = true
+	}
+	c := in.Identity.Compared
+	compared := c != nil && c.At.After(f.LiftedAt)
+	if c != nil {
+		seen[op.Finding(*c)] = true
+	}
+	var over []string
+	for _, t := range f.Tolerated() {
+		if !seen[t] && (compared || !isUnequal(t)) {
+			over = append(over, t)
+		}
+	}
+	if over == nil {
+		return Decision{}, false
+	}
+	return Decision{Operation: op.EndFinding{Findings: over}, Reason: "what a person lifted is no longer seen", Converged: true}, true
+}
+
+func isUnequal(finding string) bool { return strings.HasPrefix(finding, string(cke.FreezeUnequalData)) }
+
+// oursServe reports whether every declared node carries a member that serves, and so does every other member of ours.
+func oursServe(in *Input) bool {
+	if !in.Seen.Etcd.Quorate {
+		return false
+	}
+	for _, j := range in.Identity.Joins {
+		if m, there := in.listed(j); !there || m.Learner || memberProblem(in, j) != nil {
+			return false
+		}
+	}
+	for _, n := range in.Spec.ControlPlane() {
+		if _, carries := in.Identity.On(n); !carries {
+			return false
+		}
+	}
+	return true
+}
+
+// everyoneServes reports whether strangers serve, too, and no change of the member list is under way.
+func everyoneServes(in *Input) bool { return oursServe(in) && allWell(tallyOf(in), 0) == pass }

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// Bounds of what a learner may take.
+const (
+	// learnerPatience is how long a learner may come no further, while somebody looks, before it is taken back and a new
+	// one is tried.
+	learnerPatience = 10 * time.Minute
+	// catchUpLimit is how long a learner may come further without catching up before people are told.
+	catchUpLimit = time.Hour
+	// catchUpAgain is how soon a learner that is catching up is looked at again.
+	catchUpAgain = 200 * time.Millisecond
+)
+
+// stuckLearner: a learner has not come further for a while, in which it was looked at. It keeps every other change
+// waiting, and holds nothing that others do not: it is taken back, and another one is tried with a volume of its own.
+func stuckLearner(in *Input) (Decision, bool) {
+	for _, j := range in.Identity.Joins {
+		m, there := in.listed(j)
+		if !there || !m.Learner {
+			continue
+		}
+		i := slices.IndexFunc(in.Before.Members, func(b cke.MemberStatus) bool { return b.Join == j.ID })
+		if i < 0 {
+			continue
+		}
+		before := in.Before.Members[i]
+		stuck := in.watched(before)
+		if e, _ := in.Seen.Etcd.Endpoint(j.ID); stuck < learnerPatience || e.Learner && e.RaftApplied > before.Applied {
+			continue
+		}
+		gone := j
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)},
+			Reason: fmt.Sprintf("the learner on %s has not come further for %s; a new one is tried", j.Node.Name(), stuck.Round(time.Second))}, true
+	}
+	return Decision{}, false
+}
+
+// catchingUp: a learner is on its way.
+func catchingUp(in *Input) (Decision, bool) {
+	for _, j := range in.Identity.Joins {
+		m, there := in.listed(j)
+		if e, _ := in.Seen.Etcd.Endpoint(j.ID); there && m.Learner && e.Healthy() {
+			d := Decision{Again: catchUpAgain, Reason: fmt.Sprintf("the learner on %s is catching up, %d entries behind", j.Node.Name(), lag(in.Seen.Etcd, e))}
+			if p := slowLearner(in, j); p != nil {
+				d.Blockers = []cke.Problem{*p}
+			}
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+// slowLearner is set when a learner comes further and further and does not catch up. It is not withdrawn: another one
+// would be no faster.
+func slowLearner(in *Input, j cke.Join) *cke.Problem {
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	took := in.Seen.ObservedAt.Sub(j.StartedAt)
+	if !e.Learner || !e.Healthy() || j.StartedAt.IsZero() || took < catchUpLimit || clocksIn(in.Seen).wrong() {
+		return nil
+	}
+	return &cke.Problem{Code: cke.CodeSlowLearner, Node: j.Node.Name(),
+		Message: fmt.Sprintf("its learner has been catching up for %s and is %d entries behind; every other change waits for it", took.Round(time.Minute), lag(in.Seen.Etcd, e)),
+		Remedy:  fmt.Sprintf("look at the disk and the line of %s; `ckecli replace %s` tries another one", j.Node.Name(), j.Node.Name())}
+}

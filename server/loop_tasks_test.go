@@ -1,0 +1,74 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cke"
+)
+
+// wish lets a person ask for a task.
+func (p *performance) wish(kind cke.TaskKind, node string) cke.Task {
+	t := cke.NewTask(kind, node, "", "ann@boot-1", time.Now())
+	p.stage.mu.Lock()
+	p.term.requests.Tasks = append(p.term.requests.Tasks, t)
+	p.stage.mu.Unlock()
+	p.term.wake()
+	synctest.Wait()
+	return t
+}
+
+// What was asked for is answered once: the record carries the task, and neither a refusal nor another wish like it waits.
+func TestLoop_AnswersATaskOnce(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		for range 2 {
+			task := p.wish(cke.TaskMoveLeader, "n9")
+			g.pass(10 * time.Millisecond)
+			r := g.records[len(g.records)-1]
+			if r.Task != task.ID || r.State != cke.RecordFailed || r.Refusal == nil || len(p.term.Requests().Tasks) != 0 {
+				t.Errorf("%+v, left are %v", r, p.term.Requests().Tasks)
+			}
+		}
+		if got := g.told(); !cmp.Equal(got, []string{"1 move-leader failed", "2 move-leader failed"}) {
+			t.Errorf("history %v", got)
+		}
+		if s := g.status(); len(s.LastErrors) > 0 || s.Health != cke.HealthReady {
+			t.Errorf("a refused wish is told as a fault: %s %v", s.Health, s.LastErrors)
+		}
+		_ = p.over()
+	})
+}
+
+// One that could not be recorded was not begun, and is not forgotten.
+func TestLoop_DoesNotForgetATaskThatWasNotRecorded(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		g.mu.Lock()
+		g.storeDo = func(_ context.Context, call string) error {
+			if call == "append-record" {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		g.mu.Unlock()
+		p.wish(cke.TaskMoveLeader, "n9")
+		g.pass(time.Minute)
+		if len(p.term.Requests().Tasks) != 1 {
+			t.Error("the task is gone")
+		}
+		g.mu.Lock()
+		g.storeDo = nil
+		g.mu.Unlock()
+		g.pass(time.Minute)
+		if got := g.told(); !cmp.Equal(got, []string{"1 move-leader failed"}) || len(p.term.Requests().Tasks) != 0 {
+			t.Errorf("history %v", got)
+		}
+		_ = p.over()
+	})
+}

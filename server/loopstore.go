@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"cke"
+)
+
+// closeRecords closes, once, what earlier terms left running.
+func (l *Loop) closeRecords(ctx context.Context) {
+	if l.closed {
+		return
+	}
+	if err := l.Term.InterruptRunning(ctx); err != nil {
+		l.Log.Warn("records of earlier terms are not closed yet", "error", err)
+		return
+	}
+	l.closed = true
+}
+
+// save stores how operations ended that the store did not take note of when they did.
+func (l *Loop) save(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastWordLimit)
+	defer cancel()
+	for len(l.unsaved) > 0 {
+		if err := l.Term.PutRecord(ctx, l.unsaved[0]); err != nil {
+			l.Log.Warn("the end of an operation is not on record yet", "record", l.unsaved[0].ID, "error", err)
+			return
+		}
+		l.unsaved = l.unsaved[1:]
+	}
+}
+
+// requests is what people ask for, without tasks that are over: the store may not know yet.
+func (l *Loop) requests() cke.Requests {
+	r := l.Term.Requests()
+	r.Tasks = slices.DeleteFunc(slices.Clone(r.Tasks), func(t cke.Task) bool { return slices.Contains(l.over, t.ID) })
+	return r
+}
+
+// finishTasks removes tasks that are over from the store. They are remembered until the store tells that they are gone.
+func (l *Loop) finishTasks(ctx context.Context) {
+	if len(l.over) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastWordLimit)
+	defer cancel()
+	there := l.Term.Requests().Tasks
+	l.over = slices.DeleteFunc(l.over, func(id string) bool {
+		return !slices.ContainsFunc(there, func(t cke.Task) bool { return t.ID == id })
+	})
+	for _, id := range l.over {
+		if err := l.Term.FinishTask(ctx, id); err != nil {
+			l.Log.Warn("a task that is over is not yet so in the store", "task", id, "error", err)
+			return
+		}
+	}
+}
+
+// publish stores the status when it tells something new, or when the stored one grows old.
+func (l *Loop) publish(ctx context.Context, in Input, d Decision) {
+	s := Report(in, d, l.status)
+	s.Leader = l.Term.Leader()
+	s.Operation = nil
+	if l.running != nil {
+		r := l.running.journal.record()
+		if r.State != cke.RecordRunning {
+			return // it has just ended; the next look is told
+		}
+		s.Operation = operationStatus(r)
+	}
+	l.status = s
+	l.Metrics.status(s)
+	if sameNews(s, l.stored) && l.Now().Sub(l.storedAt) < statusEvery {
+		return
+	}
+	if err := l.Term.PutStatus(ctx, s); err != nil {
+		l.Log.Warn("status not stored", "error", err)
+		return
+	}
+	l.stored, l.storedAt = s, l.Now()
+}
+
+func operationStatus(r cke.Record) *cke.OperationStatus {
+	if r.Operation == "" {
+		return nil
+	}
+	s := &cke.OperationStatus{ID: r.ID, Type: r.Operation, State: r.State, Description: r.Reason, Time: r.StartedAt}
+	if !r.EndedAt.IsZero() {
+		s.Time = r.EndedAt
+	}
+	if r.Error != "" {
+		s.Description = r.Error
+	}
+	return s
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// Bounds of maintenance.
+const (
+	// renewAgain is the pause after a renewal of certificates that failed.
+	renewAgain = time.Hour
+	// defaultQuota is etcd's, in bytes. Source: etcd, server/storage/quota.go.
+	defaultQuota = 2 << 30
+	// defragmentFrom is the size of a database, in bytes, from which it is defragmented when less than half is in use.
+	defragmentFrom = 256 << 20
+	// defragmentAgain is the pause after a defragmentation that failed.
+	defragmentAgain = time.Hour
+)
+
+// fullDatabase: etcd raised NOSPACE. What is free inside the databases is given back to their quota, one member after
+// the other, then the alarm is taken back. History is never compacted for it: it belongs to the clients.
+func fullDatabase(in *Input) (Decision, bool) {
+	alarms := noSpace(in)
+	if alarms == nil {
+		return Decision{}, false
+	}
+	p := noSpaceProblem(in)
+	if !oursServe(in) {
+		return refused("etcd is out of space, and nothing is done about it while a member is away: "+p.Message, p), true
+	}
+	below := true
+	for j := range inTurn(in) {
+		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		quota := quotaOf(j.Etcd) // a larger one that is declared may wait for consent
+		switch {
+		case e.DBSize == 0:
+			return refused(p.Message+"; the sizes of the databases are not known", p), true
+		case e.DBSize*10 < quota*9:
+		case e.DBSizeInUse*5 < e.DBSize*4:
+			return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: fmt.Sprintf("etcd is out of space, and of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(e.DBSizeInUse))}, true
+		default:
+			below = false
+		}
+	}
+	if below {
+		return Decision{Operation: op.Disarm{Alarms: alarms}, Reason: fmt.Sprintf("every database is below its quota of %s again", mebibytes(leastQuota(in)))}, true
+	}
+	return refused(p.Message+"; what is in use does not fit into the quota", p), true
+}
+
+// noSpace are the alarms of that kind.
+func noSpace(in *Input) []cke.Alarm {
+	var all []cke.Alarm
+	for _, a := range in.Seen.Etcd.Alarms {
+		if a.Kind == "NOSPACE" {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+func noSpaceProblem(in *Input) cke.Problem {
+	return cke.Problem{Code: cke.CodeNoSpace, Message: fmt.Sprintf("etcd is out of space: it reads and deletes, and takes no other write; the quota is %s", mebibytes(leastQuota(in))),
+		Remedy: "delete keys and compact (etcdctl compact REVISION), cke then defragments and disarms; or raise --quota-backend-bytes in options.etcd.extra_args"}
+}
+
+// leastQuota is the smallest one that a member runs with.
+func leastQuota(in *Input) int64 {
+	least := int64(0)
+	for _, j := range in.Identity.Joins {
+		if q := quotaOf(j.Etcd); least == 0 || q < least {
+			least = q
+		}
+	}
+	return least
+}
+
+// quotaOf is the size at which a member's database is full, in bytes.
+func quotaOf(o cke.EtcdOptions) int64 {
+	quota := int64(defaultQuota)
+	for _, arg := range o.ExtraArgs {
+		text, is := strings.CutPrefix(strings.TrimLeft(arg, "-"), "quota-backend-bytes=")
+		if n, err := strconv.ParseInt(text, 10, 64); is && err == nil && n > 0 {
+			quota = n
+		}
+	}
+	return quota
+}
+
+// fragmented: a database is large, and less than half of it is in use. It blocks its member for a while, so it waits for
+// consent as every voluntary change, and for all to be well.
+func fragmented(in *Input) (Decision, bool) {
+	if !in.formed() || !slices.ContainsFunc(in.Seen.Etcd.Endpoints, halfEmpty) || !everyoneServes(in) {
+		return Decision{}, false
+	}
+	for j := range inTurn(in) {
+		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		m, there := in.listed(j)
+		if !there || !halfEmpty(e) || mayRestart(in, m) != pass || defragmented(in, j) {
+			continue
+		}
+		return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Converged: true,
+			Reason: fmt.Sprintf("of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(e.DBSizeInUse))}, true
+	}
+	return Decision{}, false
+}
+
+// halfEmpty reports whether a database is large and less than half of it is in use, both as they are known.
+func halfEmpty(e cke.EndpointStatus) bool {
+	return e.DBSize >= defragmentFrom && e.DBSizeInUse > 0 && e.DBSizeInUse*2 < e.DBSize
+}
+
+// defragmented reports whether that was the last thing done: what did not help is not repeated at once.
+func defragmented(in *Input, j cke.Join) bool {
+	last := in.Before.LastOperation
+	return last != nil && last.Type == op.Defragment{}.Name() && in.Seen.ObservedAt.Sub(last.Time).Abs() < defragmentAgain && strings.Contains(last.Description, j.Node.Name())
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

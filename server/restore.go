@@ -1,0 +1,260 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// restoreAsked: a person wants the cluster put back to another state, or a restore called off. It was confirmed, so it
+// goes before all that would keep the cluster as it is, but for a pause.
+func restoreAsked(in *Input) (Decision, bool) {
+	if in.Requests.Hold.Active(in.Seen.ObservedAt) {
+		return Decision{}, false
+	}
+	for _, t := range in.Requests.Tasks {
+		var d Decision
+		switch {
+		case t.Kind == cke.TaskCancelRestore:
+			d = cancelRestore(in, t)
+		case t.Kind == cke.TaskRestore && t.Restore != nil:
+			d = beginRestore(in, t)
+		default:
+			continue
+		}
+		if in.Seen.Partial {
+			return lookInFull(in) // whether the cluster serves, and at which revision, is known to members only
+		}
+		d.Task = t.ID
+		return d, true
+	}
+	return Decision{}, false
+}
+
+// fencePatience is how long an order waits for nodes that do not answer before it is refused: an engine may be busy for a
+// moment, and the nodes of a cluster that was just declared have not been looked at.
+const fencePatience = 30 * time.Second
+
+func beginRestore(in *Input, t cke.Task) Decision {
+	if inc := in.Identity.Incarnation; inc != nil && inc.Restore != nil && inc.Restore.ID == t.ID {
+		return Decision{Operation: op.Settled{Task: t}, Reason: "the restore is on record"}
+	}
+	o := *t.Restore
+	founders := slices.DeleteFunc(foundersOf(in.Spec), func(n cke.Node) bool { return o.Excuses(n.Name()) })
+	since := in.Seen.ObservedAt.Sub(t.At) // by the clock of the host that it was asked on, which may be another one
+	if why := unfenceable(in, o); why != nil && !wasSetBack(since) && since < fencePatience {
+		return Decision{Reason: fmt.Sprintf("%s; %s", why.What, why.Facts[0]), Again: time.Second}
+	}
+	for _, why := range []*cke.Error{wrongClock(in), unknownNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o)} {
+		if why != nil {
+			why.Unchanged = true
+			return refuse(t, why)
+		}
+	}
+	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Serving: in.Seen.Etcd.Quorate}
+	if o.Survivor != "" {
+		b.Fence = toFence(in, nil)
+	}
+	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to go on from "+o.Describe())}
+}
+
+// wrongClock: certificates would be issued for another time than they are needed. An order that waited for somebody to set
+// a clock would keep everything else waiting.
+func wrongClock(in *Input) *cke.Error {
+	c := clocksIn(in.Seen)
+	if !c.wrong() {
+		return nil
+	}
+	p := c.problems()[0]
+	return &cke.Error{Code: cke.CodeClock, What: "cannot restore: " + c.why(), Facts: []string{p.Remedy}}
+}
+
+// unknownNodes: an order that names nodes which nobody knows is not understood.
+func unknownNodes(in *Input, o cke.RestoreOrder) *cke.Error {
+	for _, name := range slices.Concat(o.Without, o.Destroyed) {
+		_, declared := in.Spec.Node(name)
+		stranger := slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return nameOf(m) == name })
+		if !declared && !stranger && !slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.Node.Name() == name }) {
+			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("cluster %s has no node %s", in.Spec.Name, name), Try: "ckecli node list"}
+		}
+	}
+	return nil
+}
+
+func noFounders(in *Input, founders []cke.Node) *cke.Error {
+	if len(founders) > 0 {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeConfig, What: "no control-plane node is left to restore to",
+		Facts: []string{fmt.Sprintf("%d are declared", len(in.Spec.ControlPlane()))}, Try: "ckecli cluster edit"}
+}
+
+// unfenceable: a node that does not answer may go on running the cluster as it was.
+func unfenceable(in *Input, o cke.RestoreOrder) *cke.Error {
+	var silent []string
+	e := &cke.Error{Code: cke.CodeFence}
+	look := func(n cke.Node, what string) {
+		s := in.node(n)
+		if s.Answered() || o.Excuses(n.Name()) || slices.Contains(silent, n.Name()) {
+			return
+		}
+		silent = append(silent, n.Name())
+		e.Facts = append(e.Facts, fmt.Sprintf("%s: %s; %s", n.Name(), s.Problem.Message, what))
+	}
+	for _, j := range in.Identity.MayRun() {
+		look(j.Node, "it may run a member of the cluster as it was")
+	}
+	for _, n := range in.Spec.ControlPlane() {
+		look(n, "it is to get a member")
+	}
+	if silent == nil {
+		return nil
+	}
+	e.What = "cannot restore: " + and(silent) + " cannot be reached"
+	e.Facts = append(e.Facts, "bring it back, or leave it out with --without NODE; --destroyed NODE if the machine is gone for good")
+	return e
+}
+
+// notFree: a founder's node carries an etcd that cke did not make, or its ports are taken.
+func notFree(in *Input, founders []cke.Node) *cke.Error {
+	var found []cke.Problem
+	for _, n := range founders {
+		s := in.node(n)
+		found = append(found, foreign(s, "")...)
+		ours := slices.ContainsFunc(s.Containers, func(c cke.Container) bool { return c.Cluster == in.Spec.Name && c.Running() })
+		if !ours {
+			found = append(found, takenPorts(in, s)...)
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	e := &cke.Error{Code: found[0].Code, What: "cannot restore to " + nodesOf(found)}
+	for _, p := range found {
+		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
+	}
+	return e
+}
+
+// noSurvivor: a recovery goes on from the data of a member, and only once the quorum is lost.
+func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
+	switch {
+	case o.Survivor == "" && o.Target == "":
+		return &cke.Error{Code: cke.CodeConfig, What: "the order to restore names neither backups nor a survivor"}
+	case o.Survivor == "":
+		return nil
+	case !in.formed():
+		return &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name)}
+	case in.Seen.Etcd.Quorate:
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", in.Spec.Name), Try: "ckecli status"}
+	}
+	for _, j := range in.Identity.Joins {
+		if j.Node.Name() != o.Survivor {
+			continue
+		}
+		if p := dataProblem(in, j); p != nil {
+			return &cke.Error{Code: p.Code, What: "cannot recover from " + o.Survivor, Facts: []string{p.Message}}
+		}
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("no member of %s is on %q", in.Spec.Name, o.Survivor), Try: "ckecli etcd members"}
+}
+
+// knownRevision is the highest one that any member told, now or when it was last seen.
+func knownRevision(in *Input) int64 {
+	known := int64(0)
+	for _, e := range slices.Concat(in.Seen.Etcd.Endpoints, in.Before.Etcd.Endpoints) {
+		known = max(known, e.Revision)
+	}
+	return known
+}
+
+// toFence returns the memberships that may run and every other container of the cluster that is seen on a node that
+// answers, apart from those of the founders.
+func toFence(in *Input, founders []cke.Join) []cke.Join {
+	var joins []cke.Join
+	has := func(joins []cke.Join, id cke.JoinID) bool {
+		return slices.ContainsFunc(joins, func(j cke.Join) bool { return j.ID == id })
+	}
+	add := func(j cke.Join) {
+		if !in.silent(j) && !has(founders, j.ID) && !has(joins, j.ID) {
+			joins = append(joins, in.reached(j))
+		}
+	}
+	for _, j := range in.Identity.MayRun() {
+		add(j)
+	}
+	for _, n := range in.Seen.Nodes {
+		for _, c := range n.Containers {
+			if c.Cluster == in.Spec.Name {
+				add(cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name})
+			}
+		}
+	}
+	return joins
+}
+
+func cancelRestore(in *Input, t cke.Task) Decision {
+	inc := in.Identity.Incarnation
+	switch {
+	case inc == nil || inc.State != cke.Restoring:
+		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "no restore of " + in.Spec.Name + " is under way", Unchanged: true, Try: "ckecli history"})
+	case in.Identity.Started():
+		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
+			Facts: []string{"clients may have written to them", "another restore can take the place of this one"}, Try: "ckecli history -f"})
+	}
+	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
+}
+
+// restoring: a restore was begun and is resumed until the restored members serve. A cluster that was declared to be
+// restored waits for a person: it is never bootstrapped.
+func restoring(in *Input) (Decision, bool) {
+	inc := in.Identity.Incarnation
+	switch {
+	case inc == nil:
+		return Decision{}, false
+	case inc.State == cke.Awaiting:
+		p := cke.Problem{Code: cke.CodeAwaiting, Message: "the cluster was declared to be restored, and nothing was restored yet", Remedy: "ckecli restore --from TARGET, or ckecli cluster delete"}
+		return Decision{Blockers: []cke.Problem{p}, Reason: p.Message}, true
+	case inc.State != cke.Restoring:
+		return Decision{}, false
+	}
+	started := in.Identity.Started()
+	var founders []cke.Join
+	var blockers []cke.Problem
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		founders = append(founders, in.reached(j))
+		if !n.Answered() {
+			blockers = append(blockers, *n.Problem)
+		} else if p := forgotten(n, j); p != nil && founderGone(n, j) != nil {
+			p.Remedy = "restore again: ckecli restore"
+			blockers = append(blockers, *p)
+		}
+	}
+	if !started {
+		blockers = append(blockers, silentBefore(in)...)
+	}
+	if blockers != nil {
+		return Decision{Blockers: blockers, Reason: "the restore waits: " + list(blockers)}, true
+	}
+	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: toFence(in, founders), Started: started},
+		Reason: "the cluster goes on from " + inc.Restore.Order.Describe()}, true
+}
+
+// silentBefore are nodes that may run a member of the life before, and do not answer.
+func silentBefore(in *Input) []cke.Problem {
+	var silent []cke.Problem
+	for _, j := range in.Identity.Superseded() {
+		n := in.node(j.Node)
+		if n.Answered() || in.Identity.Incarnation.Restore.Order.Excuses(j.Node.Name()) ||
+			slices.ContainsFunc(silent, func(p cke.Problem) bool { return p.Node == n.Problem.Node }) {
+			continue
+		}
+		silent = append(silent, *n.Problem)
+	}
+	return silent
+}

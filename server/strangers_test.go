@@ -1,0 +1,68 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"cke"
+	"cke/op"
+)
+
+// joinedBy puts a member into the list that cke does not know; a healthy one answers.
+func (s *scene) joinedBy(healthy bool) *scene {
+	m := stranger()
+	s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, m)
+	e := cke.EndpointStatus{URL: "https://10.9.9.9:2379", Problem: "no answer in 1s"}
+	if healthy {
+		e = cke.EndpointStatus{URL: e.URL, Serializable: true, Linearizable: true, ClusterID: "c1", MemberID: m.ID, LeaderID: "m1", Version: "3.6.16", RaftIndex: 5000, RaftApplied: 5000}
+	}
+	s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, e)
+	return s
+}
+
+func stranger() cke.Member {
+	return cke.Member{ID: "s1", Name: "stranger", PeerURLs: []string{"https://10.9.9.9:2380"}, ClientURLs: []string{"https://10.9.9.9:2379"}}
+}
+
+func removing(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }
+
+// Requirements A6, I15, C7, C11: unhealthy strangers go before anything is added, healthy ones after it.
+// Requirement N8: members that cke does not know, by policy.
+func TestDecide_RemovesStrangersInTheOrderOfTheirHealth(t *testing.T) {
+	gone := op.RemoveMember{Member: stranger()}
+	add := op.AddMember{Node: formed(4).Spec.Nodes[3], Etcd: formed(4).Spec.Options.Etcd}
+	once := func(s *scene) { s.Identity.Ended = []cke.Join{{ID: "old", MemberID: "s1", EndedAt: noon}} }
+	lacking := func(healthy bool) *scene { return formed(4).running().unjoined(4).joinedBy(healthy) }
+	check(t, []row{
+		{"held by default, healthy", formed(3).running().joinedBy(true), nil, "nothing to do", nil},
+		{"held by default, unhealthy", formed(3).running().joinedBy(false), nil, "nothing to do", nil},
+		{"unhealthy, by policy", formed(3).running().joinedBy(false).with(removing), gone, "member stranger stands on no declared node", nil},
+		{"unhealthy, before one is added", lacking(false).with(removing), gone, "stands on no declared node", nil},
+		{"healthy, after one is added", lacking(true).with(removing), add, "n4 is a control-plane node", nil},
+		{"healthy, by policy", formed(3).running().joinedBy(true).with(removing), gone, "stands on no declared node", nil},
+		{"healthy, not while one of ours is away", formed(3).running().joinedBy(true).with(removing).silent(3), nil, "stranger stranger cannot be removed: 3 of 4 voters are healthy", []string{"CKE104"}},
+		{"once ours, whatever the policy", formed(3).running().joinedBy(true).with(once), gone, "stands on no declared node", nil},
+		{"a healthy one counts as healthy: another may be removed", formed(3).running().joinedBy(true).undeclared(3), remove(formed(3).running(), 3), "n3 is no control-plane node any more", nil},
+		{"an unhealthy one does not", formed(3).running().joinedBy(false).undeclared(3), nil, "3 of 4 voters are healthy", []string{"CKE104 n3"}},
+	})
+}
+
+// Requirement A6: a held stranger is told.
+func TestReport_TellsOfStrangers(t *testing.T) {
+	s := formed(3).running().joinedBy(true).report()
+	if s.Health != cke.HealthReady || s.Tolerance != 1 {
+		t.Errorf("%s, tolerance %d", s.Health, s.Tolerance)
+	}
+	m := s.Members[len(s.Members)-1]
+	if m.State != "stranger" || m.Name != "stranger" || m.Address != "10.9.9.9" || m.Role != "follower" || m.Ready || m.Join != "" {
+		t.Errorf("%+v", m)
+	}
+	p := s.Problems[len(s.Problems)-1]
+	if p.Code != cke.CodeStranger || !strings.Contains(p.Message, "at 10.9.9.9, serves") {
+		t.Errorf("%+v", p)
+	}
+	s = formed(3).running().joinedBy(false).report()
+	if s.Tolerance != 0 || !strings.Contains(s.Problems[0].Message, "does not serve, and counts in the quorum") {
+		t.Errorf("tolerance %d %+v", s.Tolerance, s.Problems)
+	}
+}

@@ -1,0 +1,116 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// moveTo gives n2 another address, and declares that.
+func (s *stage) moveTo(address string) {
+	s.Node("n2").Readdress(address)
+	s.declare(s.Nodes()...)
+}
+
+// movedTo reports whether n2's member serves at an address, with its id and its volume.
+func (s *stage) movedTo(address string, before cke.Join) bool {
+	id := s.Store().Identity()
+	for _, j := range id.Joins {
+		if j.ID == before.ID && j.MemberID == before.MemberID && j.Volume == before.Volume && j.Node.Address == address && j.ClientPort == s.ports() {
+			return s.settled() && s.Write("n2", fmt.Sprintf("at %s %v", address, time.Now().UnixNano()))
+		}
+	}
+	return false
+}
+
+func (s *stage) ports() int { return s.Store().Spec().Cluster.WithDefaults().Options.Etcd.ClientPort }
+
+func TestAddress_AMachineThatMovedKeepsItsMember(t *testing.T) {
+	for _, nodes := range []int{1, 2, 3, 5} {
+		inFormed(t, nodes, func(s *stage) {
+			if nodes < 3 {
+				return // without it there is no quorum, so nobody can be told the new address
+			}
+			before := s.Store().Identity().Joins[1]
+			s.moveTo("10.0.7.2")
+			if !s.until(convergence, func() bool { return s.movedTo("10.0.7.2", before) }) {
+				dec, _ := s.latest().now()
+				t.Fatal(describeDecision(1, dec))
+			}
+			if id := s.Store().Identity(); len(id.Joins) != nodes || len(id.Ended) != 0 {
+				t.Errorf("%+v", id)
+			}
+		})
+	}
+}
+
+func TestAddress_AnotherMachineOfTheSameNameIsANewNode(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		before := s.Store().Identity().Joins[1]
+		s.Node("n2").Blank()
+		s.moveTo("10.0.7.2")
+		if !s.until(convergence, func() bool { return s.settled() && len(s.Store().Identity().Ended) == 1 }) {
+			dec, _ := s.latest().now()
+			t.Fatal(describeDecision(1, dec))
+		}
+		if id := s.Store().Identity(); id.Ended[0].ID != before.ID || len(id.Joins) != 3 {
+			t.Errorf("%+v", id)
+		}
+	})
+}
+
+// portsOf declares other ports.
+func (s *stage) portsOf(client, peer int) {
+	c := s.cluster(s.Nodes())
+	c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = client, peer
+	s.Store().SetSpec(c)
+}
+
+func TestAddress_MovesFromEveryCrashPoint(t *testing.T) {
+	verdicts := []sim.Verdict{sim.KillBefore, sim.KillHalfway, sim.KillAfter, sim.KillLate, sim.Linger, sim.LoseAnswer, sim.Freeze}
+	for name, change := range map[string]struct {
+		do      func(s *stage)
+		address string
+		calls   int
+	}{
+		"another address": {func(s *stage) { s.moveTo("10.0.7.2") }, "10.0.7.2", 90},
+		"other ports":     {func(s *stage) { s.portsOf(3379, 3380) }, "10.0.0.2", 220},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for k := range points(change.calls, 3, len(name)) {
+				for i := range points(len(verdicts), len(verdicts), k) {
+					v := verdicts[i-1]
+					inFormed(t, 3, func(s *stage) {
+						before := s.Store().Identity().Joins[1]
+						change.do(s)
+						begin := s.Calls()
+						s.Pick = rand.New(rand.NewPCG(uint64(k), 0)).IntN
+						s.Judge = func(n int, _ sim.Call) sim.Verdict {
+							if n == begin+k+25 {
+								s.Land()
+							}
+							if n == begin+k {
+								return v
+							}
+							return sim.Proceed
+						}
+						ok := s.until(4*convergence, func() bool { s.succeed(); return s.movedTo(change.address, before) })
+						s.Land()
+						for _, d := range s.drivers {
+							d.Wake()
+						}
+						if !ok || !s.until(convergence, func() bool { return s.movedTo(change.address, before) }) {
+							dec, _ := s.latest().now()
+							t.Fatalf("%v at call %d: %s\n%s", v, k, describeDecision(s.latest().Number(), dec), s.World)
+						}
+					})
+				}
+			}
+		})
+	}
+}

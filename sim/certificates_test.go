@@ -1,0 +1,70 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// Requirement N15: a cluster whose certificates have all ended has no quorum, and comes back without a person and with
+// all of its data.
+func TestCertificates_ThatHaveAllEndedAreRenewedWithoutAQuorum(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		befall func(s *stage)
+	}{
+		{"while members run", func(*stage) {}},
+		{"and members have stopped", func(s *stage) { s.eachNode((*sim.Node).StopByHand) }},
+		{"and their nodes come back from a loss of power", func(s *stage) { s.eachNode((*sim.Node).Reboot) }},
+		{"and their keys are damaged", func(s *stage) {
+			s.eachNode(func(n *sim.Node) { n.DamageCertificate(1); n.KillEtcd() })
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inFormed(t, 3, func(s *stage) {
+				if !s.Write("n1", "before") {
+					t.Fatal("does not serve")
+				}
+				s.latest().Kill()
+				s.EndCertificates()
+				row.befall(s)
+				s.daemon()
+				if !s.until(convergence, s.settled) {
+					dec, _ := s.latest().now()
+					t.Fatal(describeDecision(s.latest().Number(), dec))
+				}
+				if !s.Write("n2", "after") {
+					t.Error("does not serve")
+				}
+				for _, f := range s.faults("n1", "n2", "n3") { // among them: every acknowledged write is there
+					t.Error(f)
+				}
+			})
+		})
+	}
+}
+
+// A write that a crash of the engine cut off is seen on its node and mended, though the member serves.
+func TestCertificates_ThatAreHalfWrittenAreWrittenAgain(t *testing.T) {
+	for file := range 4 {
+		inFormed(t, 3, func(s *stage) {
+			s.Node("n2").DamageCertificate(file)
+			if file%2 == 1 { // a key: a founder gets another one once it has stopped
+				s.pass(time.Minute)
+				if _, st := s.latest().now(); st.Health == cke.HealthReady {
+					t.Errorf("%s: %s", st.Health, st.Summary)
+				}
+				s.Node("n2").KillEtcd()
+			}
+			if !s.until(convergence, s.settled) {
+				dec, _ := s.latest().now()
+				t.Fatal(describeDecision(s.latest().Number(), dec))
+			}
+			for _, f := range s.faults("n1", "n2", "n3") {
+				t.Error(f)
+			}
+		})
+	}
+}

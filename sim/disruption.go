@@ -1,0 +1,241 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// Disruptions: what a daemon may do to a formed cluster's members. A call is judged by what was so before it and after
+// it, against what its daemon could know: where something else has happened since the daemon looked, and where a call
+// lands after its caller gave it up or lost its term, nobody could have known better.
+
+// standing is how the formed cluster stands at one moment.
+type standing struct {
+	formed  bool
+	quorate bool // some running member reaches a quorum of its voters
+	list    []listed
+	voters  []uint64
+	running []process
+	leader  *member
+}
+
+func (w *World) standing() (s standing) {
+	if w.formed == nil {
+		return s
+	}
+	s.formed = true
+	id := number(w.formed.ClusterID)
+	s.running = w.processes()[id]
+	var best *member
+	for _, p := range s.running {
+		if w.hasQuorum(p, s.running) && (best == nil || p.newer(best) && p.commit >= best.commit) {
+			best = p.member
+		}
+	}
+	if g := w.groups[id]; g != nil && g.leader != nil {
+		s.leader, best = g.leader, g.leader
+	}
+	if best != nil {
+		s.quorate, s.list, s.voters = true, best.present(), best.voters()
+	}
+	return s
+}
+
+func (s standing) runs(id uint64) bool {
+	return slices.ContainsFunc(s.running, func(p process) bool { return p.id == id })
+}
+
+// pending counts learners and members that never started, apart from one.
+func (s standing) pending(without uint64) int {
+	n := 0
+	for _, l := range s.list {
+		if l.id != without && (l.learner || l.name == "") {
+			n++
+		}
+	}
+	return n
+}
+
+// unwell counts voters that do not run, apart from one.
+func (s standing) unwell(without uint64) int {
+	n := 0
+	for _, id := range s.voters {
+		if id != without && !s.runs(id) {
+			n++
+		}
+	}
+	return n
+}
+
+// happened counts what happened in the world apart from what this daemon did.
+func (d *Daemon) happened() int { return d.world.events - d.own }
+
+// looks takes note of a read from which a daemon knows how things stand.
+func (d *Daemon) looks(c Call) {
+	if c.Port == "store" && c.Name == "AppendRecord" {
+		d.clock = time.Time{}
+	}
+	if now := d.world.host(); now.After(d.clock) {
+		d.clock = now
+	}
+	switch {
+	case c.Port == "store" && c.Name == "Spec", c.Port == "look" && c.Name == "Node" && d.lookEnded:
+		d.observed, d.lookEnded = d.happened(), false
+	case c.Port == "look" && c.Name == "Etcd":
+		d.lookEnded = true
+	case c.Port == "store" && c.Name == "AppendRecord":
+		d.decided = d.observed
+	case c.Port == "etcd" && c.Name == "Members":
+		if d.listed == nil {
+			d.listed = map[string]int{}
+		}
+		d.listed[c.Actor] = d.happened()
+	}
+}
+
+// surprised reports whether something has happened since the daemon decided what it does now.
+func (d *Daemon) surprised() bool { return d.decided < d.happened() }
+
+// surprisedLately reports whether something has happened since the same step read the member list.
+func (d *Daemon) surprisedLately(actor string) bool {
+	return max(d.decided, d.listed[actor]) < d.happened()
+}
+
+// touches reports whether a call may change which members run or are listed.
+func (c Call) touches() bool { return c.Writes && (c.Port == "node" || c.Port == "etcd") }
+
+// wasDone judges a call that has just had its effect.
+func (c *checker) wasDone(t *turn, before standing) {
+	if !before.formed || !before.quorate {
+		return
+	}
+	after := c.world.standing()
+	if t.stale() || c.asked() {
+		return
+	}
+	gone := slices.DeleteFunc(slices.Clone(before.voters), func(id uint64) bool {
+		return !before.runs(id) || after.runs(id)
+	})
+	if !after.quorate && !t.daemon.surprisedLately(t.call.Actor) && (len(before.voters) > 2 || gone == nil) {
+		c.violated("%s takes the quorum away", t.call)
+	}
+	if after.quorate && t.call.Port == "etcd" {
+		c.wasListed(t, before, after)
+	}
+	if t.daemon.surprised() {
+		return
+	}
+	for _, id := range gone {
+		c.wasStopped(t, before, id)
+	}
+}
+
+// asked reports whether a person wants that members do not serve.
+func (c *checker) asked() bool {
+	s := c.world.store
+	return s.spec.Deleting() || s.requests.Hibernation != nil || slices.ContainsFunc(s.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskRestore })
+}
+
+// wasStopped judges the stop of a voter that ran.
+func (c *checker) wasStopped(t *turn, before standing, id uint64) {
+	c.mayTake(t, before, id)
+	if l := before.leader; l != nil && l.id == id {
+		for _, p := range before.running {
+			if p.member != l && slices.Contains(before.voters, p.id) && len(p.log) == len(l.log) && c.world.hasQuorum(p, before.running) {
+				c.violated("%s stops the leader though %s could lead", t.call, p.c.node.name)
+				break
+			}
+		}
+	}
+	if c.stopped == nil {
+		c.stopped = map[uint64]bool{}
+	}
+	c.stopped[id] = true
+}
+
+// mayTake judges that a healthy voter is taken away, whether stopped or removed.
+func (c *checker) mayTake(t *turn, before standing, id uint64) {
+	for other := range c.stopped {
+		if before.runs(other) || !slices.Contains(before.voters, other) {
+			delete(c.stopped, other)
+		} else if other != id {
+			c.violated("%s takes a second voter away while another one is stopped", t.call)
+			return
+		}
+	}
+	switch {
+	case before.pending(id) > 0:
+		c.violated("%s takes a healthy voter away while a change of the member list is under way", t.call)
+	case before.unwell(id) > 0:
+		c.violated("%s takes a healthy voter away while another one does not run", t.call)
+	}
+}
+
+// wasListed judges a change of the member list.
+func (c *checker) wasListed(t *turn, before, after standing) {
+	for _, l := range before.list {
+		if !slices.ContainsFunc(after.list, func(o listed) bool { return o.id == l.id }) && !t.daemon.surprised() {
+			c.wasTakenOut(t, before, l)
+		}
+	}
+	for _, l := range after.list {
+		was := slices.ContainsFunc(before.list, func(o listed) bool { return o.id == l.id && o.learner })
+		for _, p := range after.running {
+			if was && !l.learner && p.id == l.id && p.c.node.trickles && !t.daemon.surprised() {
+				c.violated("%s lets a learner vote that is far behind", t.call)
+			}
+		}
+	}
+	added := slices.ContainsFunc(after.list, func(l listed) bool {
+		return !slices.ContainsFunc(before.list, func(o listed) bool { return o.id == l.id })
+	})
+	if added && before.pending(0) > 0 && !t.daemon.surprised() {
+		c.violated("%s adds a member while a change of the member list is under way", t.call)
+	}
+}
+
+// wasTakenOut judges the removal of an entry. One that may serve again is removed only when the file or a person wants it.
+func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
+	if slices.Contains(before.voters, l.id) && before.runs(l.id) && c.world.endpoint(l.client).Linearizable { // as the daemon sees it
+		c.mayTake(t, before, l.id)
+	}
+	s := c.world.store
+	is := func(j cke.Join) bool { return j.MemberID == hexID(l.id) || j.PeerURL() == l.peer }
+	i := slices.IndexFunc(s.identity.Joins, is)
+	if i < 0 {
+		if s.spec.Cluster.WithDefaults().Policies.Foreign == cke.ForeignHold && !slices.ContainsFunc(s.identity.Ended, is) && !c.adopted(hexID(l.id), "") {
+			c.violated("%s removes a stranger that is to be held", t.call)
+		}
+		return
+	}
+	j := s.identity.Joins[i]
+	asked := slices.ContainsFunc(s.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
+	if l.learner || asked {
+		return
+	}
+	for _, n := range s.spec.Cluster.ControlPlane() {
+		at := c.world.at(n.Address)
+		if at == nil {
+			continue
+		}
+		if v := at.volumes[j.Volume]; v != nil && v.wal != nil && v.join == j.ID {
+			c.violated("%s removes the member of %s, whose data is there", t.call, n.Name())
+		}
+	}
+}
+
+// endsWith notes what a member had when its process ended, beginsWith that it has it when one starts again.
+func (c *checker) endsWith(m *member) {
+	if c.had == nil {
+		c.had = map[uint64]int{}
+	}
+	c.had[m.id] = m.commit
+}
+
+func (c *checker) beginsWith(by *container, m *member) {
+	if m.commit < c.had[m.id] {
+		c.violated("a member of %s starts on older data than it had", by.node.name)
+	}
+}

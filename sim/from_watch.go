@@ -1,0 +1,44 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+
+	"cke"
+)
+
+// Watch lets look be told, after everything that happens, how many more voters could be lost in that moment; -1: too
+// few of them run for a quorum, or there is no cluster. An election counts as no loss. look is called with the world's lock held.
+func (w *World) Watch(look func(tolerance int)) { w.watch = look }
+
+// tolerance counts voters that run, and of them those that answer.
+func (w *World) tolerance() int {
+	all := w.processes()
+	best := -1
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if w.formed != nil && hexID(id) != w.formed.ClusterID {
+			continue
+		}
+		running := all[id]
+		furthest := slices.MaxFunc(running, func(a, b process) int {
+			if a.newer(b.member) {
+				return 1
+			}
+			return -1
+		})
+		voters, run, answer := furthest.voters(), 0, 0
+		for _, p := range running {
+			if !slices.Contains(voters, p.id) || !w.hasQuorum(p, running) {
+				continue
+			}
+			run++
+			if _, problem := w.serving(Management, p.c.spec.Join.ClientURL()); problem == "" {
+				answer++
+			}
+		}
+		if need := cke.Quorum(len(voters)); run >= need {
+			best = max(best, max(0, answer-need))
+		}
+	}
+	return best
+}

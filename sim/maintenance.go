@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+
+	"cke"
+)
+
+// UpdateMember implements cke.Etcd.
+func (e etcdPort) UpdateMember(ctx context.Context, url, id, peerURL string) error {
+	return e.reconfigure(ctx, url, "UpdateMember", func(p proposal) error {
+		l, err := p.find(id)
+		if err != nil {
+			return err
+		}
+		for _, other := range p.leader.present() {
+			if other.id != l.id && other.peer == peerURL {
+				return fmt.Errorf("etcdserver: Peer URLs already exists: %w", cke.ErrConflict)
+			}
+		}
+		return p.commit(entry{kind: entryUpdate, id: l.id, peer: peerURL})
+	})
+}
+
+// HashKV implements cke.Etcd: a digest of what clients wrote up to a revision, as this member has it.
+func (e etcdPort) HashKV(ctx context.Context, url string, revision int64) (h cke.HashKV, err error) {
+	err = e.call(ctx, url, "HashKV", false, func() error {
+		c, err := e.d.world.voting(url)
+		if err != nil {
+			return err
+		}
+		m := c.member()
+		h.Revision = int64(m.commit)
+		if revision == 0 {
+			revision = h.Revision
+		}
+		if revision > h.Revision {
+			return fmt.Errorf("etcdserver: mvcc: required revision is a future revision: %w", cke.ErrNotReady)
+		}
+		sum := crc32.NewIEEE()
+		for _, x := range m.log[:revision] {
+			if x.kind == entryPut {
+				fmt.Fprintln(sum, x.value)
+			}
+		}
+		if m.corrupt {
+			fmt.Fprintln(sum, "what nobody wrote")
+		}
+		h.Hash = sum.Sum32()
+		return nil
+	})
+	return h, err
+}
+
+// Compact implements cke.Etcd: simulated members keep everything.
+func (e etcdPort) Compact(ctx context.Context, url string, _ int64) error {
+	return e.maintain(ctx, url, "Compact")
+}
+
+// Defragment implements cke.Etcd: simulated databases are all of one size.
+func (e etcdPort) Defragment(ctx context.Context, url string) error {
+	return e.maintain(ctx, url, "Defragment")
+}
+
+// Disarm implements cke.Etcd: simulated members raise no alarms.
+func (e etcdPort) Disarm(ctx context.Context, url string, _ cke.Alarm) error {
+	return e.maintain(ctx, url, "Disarm")
+}
+
+func (e etcdPort) maintain(ctx context.Context, url, name string) error {
+	return e.call(ctx, url, name, true, func() error {
+		_, err := e.d.world.voting(url)
+		return err
+	})
+}

@@ -1,0 +1,154 @@
+package sim_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+)
+
+// mutation takes one safeguard away: from what Decide is given, and from what operations see.
+type mutation struct {
+	name  string
+	blind func(*server.Input)
+	wrap  func(s *stage, e op.Env) op.Env
+	store func(s *stage)
+	// wants are violations of which one must be noticed.
+	wants []string
+}
+
+var mutations = []mutation{
+	{name: "quorum gate", blind: func(in *server.Input) { flatter(in, func(m cke.Member) bool { return !m.Learner && m.Name != "" }) },
+		wrap:  func(s *stage, e op.Env) op.Env { e.Etcd = flattering{e.Etcd, s}; return e },
+		wants: []string{"takes the quorum away", "takes a healthy voter away while another one does not run", "takes a second voter away"}},
+	{name: "one change in flight", blind: func(in *server.Input) {
+		flatter(in, func(m cke.Member) bool { return m.Learner || m.Name == "" })
+		in.Seen.Etcd.Members = grown(in.Seen.Etcd.Members)
+	}, wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = growing{e.Etcd}; return e },
+		wants: []string{"while a change of the member list is under way"}},
+	{name: "leader's move", wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = unmoving{e.Etcd}; return e },
+		wants: []string{"stops the leader though"}},
+	{name: "fencing", store: func(s *stage) { s.Store().Unfence() }, wants: []string{"after its term"}},
+	{name: "learner's lag", blind: func(in *server.Input) {
+		for i := range in.Seen.Etcd.Endpoints {
+			in.Seen.Etcd.Endpoints[i].RaftApplied = 1 << 40
+		}
+	}, wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = hurrying{e.Etcd}; return e }, wants: []string{"lets a learner vote that is far behind"}},
+}
+
+// flatter makes members look healthy.
+func flatter(in *server.Input, which func(cke.Member) bool) {
+	seen := &in.Seen.Etcd
+	seen.Endpoints = slices.Clone(seen.Endpoints)
+	for _, m := range seen.Members {
+		for _, j := range in.Identity.Joins {
+			for i := range seen.Endpoints {
+				if e := &seen.Endpoints[i]; which(m) && e.Join == j.ID && op.Is(m, j) {
+					e.Problem, e.Errors, e.Serializable, e.Linearizable, e.MemberID = "", nil, true, true, m.ID
+				}
+			}
+		}
+	}
+}
+
+// flattering is an etcd all of whose members answer.
+type flattering struct {
+	cke.Etcd
+	s *stage
+}
+
+func (f flattering) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	e := f.Etcd.Endpoint(ctx, url)
+	for _, j := range f.s.Store().Identity().Joins {
+		if j.ClientURL() == url && !e.Learner {
+			e.Problem, e.Errors, e.Serializable, e.Linearizable, e.MemberID = "", nil, true, true, j.MemberID
+		}
+	}
+	return e
+}
+
+// grown are members none of which is new.
+func grown(members []cke.Member) []cke.Member {
+	members = slices.Clone(members)
+	for i := range members {
+		members[i].Learner = false
+		if members[i].Name == "" {
+			members[i].Name = "grown"
+		}
+	}
+	return members
+}
+
+type growing struct{ cke.Etcd }
+
+func (g growing) Members(ctx context.Context, url string) (string, []cke.Member, error) {
+	id, members, err := g.Etcd.Members(ctx, url)
+	return id, grown(members), err
+}
+
+// unmoving is an etcd that takes the wish for another leader and does nothing.
+type unmoving struct{ cke.Etcd }
+
+func (unmoving) MoveLeader(context.Context, string, string) error { return nil }
+
+// hurrying is an etcd all of whose members have applied everything.
+type hurrying struct{ cke.Etcd }
+
+func (h hurrying) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	e := h.Etcd.Endpoint(ctx, url)
+	e.RaftApplied = 1 << 40
+	return e
+}
+
+// mutant plays one random schedule of a formed cluster without a safeguard, and returns what was noticed.
+func mutant(t *testing.T, m mutation, seed uint64) (violations []string) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	play(t, 3+int(seed%3), func(s *stage) {
+		n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.03, 0.1}[r.IntN(3)]}
+		n.edit()
+		s.daemon()
+		if !s.until(convergence, s.settled) {
+			return
+		}
+		s.blind = m.blind
+		if m.wrap != nil {
+			s.wrap = func(e op.Env) op.Env { return m.wrap(s, e) }
+		}
+		if m.store != nil {
+			m.store(s)
+		}
+		s.Pick, s.Judge = r.IntN, n.judge
+		last := s.Calls() + 800
+		s.until(time.Hour, func() bool { s.succeed(); return s.Calls() > last })
+		violations = s.Violations()
+	})
+	return violations
+}
+
+// Without any one of its safeguards the proof fails, within a bounded number of schedules.
+func TestProof_FailsWithoutEachSafeguard(t *testing.T) {
+	if race && testing.Short() {
+		t.Skip("too slow with the race detector")
+	}
+	const limit = 2000
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed <= limit; seed++ {
+				for _, v := range mutant(t, m, seed) {
+					if slices.ContainsFunc(m.wants, func(want string) bool { return strings.Contains(v, want) }) {
+						t.Logf("noticed by schedule %d: %s", seed, v)
+						return
+					}
+				}
+			}
+			t.Error("not noticed")
+		})
+	}
+}

@@ -1,0 +1,332 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/sim"
+)
+
+// restoreCase is a cluster that is restored.
+type restoreCase struct {
+	name string
+	// before happens to the formed cluster, whose backup holds "kept" and which also holds "late".
+	before func(s *stage)
+	order  cke.RestoreOrder
+	// after happens once the restore is done.
+	after func(s *stage)
+	// want is what the cluster holds in the end.
+	want []string
+}
+
+var fromBackup = cke.RestoreOrder{Target: "file:///backups", Source: clusterName}
+
+var restoreCases = []restoreCase{
+	{name: "while it serves", order: fromBackup, want: []string{"kept"}},
+	{name: "all nodes are blank", order: fromBackup, want: []string{"kept"},
+		before: func(s *stage) { s.eachNode((*sim.Node).Blank) }},
+	{name: "a node is away and comes back with its old member", want: []string{"kept"},
+		order:  cke.RestoreOrder{Target: "file:///backups", Source: clusterName, Without: []string{"n3"}},
+		before: func(s *stage) { s.Node("n3").PowerOff() },
+		after:  func(s *stage) { s.pass(time.Hour); s.Node("n3").PowerOn() }},
+	{name: "recovery from the only node that kept its data", want: []string{"kept", "late"},
+		order:  cke.RestoreOrder{Survivor: "n2"},
+		before: func(s *stage) { s.Node("n1").Blank(); s.Node("n3").Blank() }},
+}
+
+func (s *stage) eachNode(do func(*sim.Node)) {
+	for _, n := range s.Nodes() {
+		do(n)
+	}
+}
+
+// order is a person's confirmed order.
+func (s *stage) order(o cke.RestoreOrder) {
+	t := cke.NewTask(cke.TaskRestore, "", "", "person@host", time.Now())
+	t.Restore = &o
+	s.Store().Ask("restore", func(r *cke.Requests) { r.Tasks = append(r.Tasks, t) })
+}
+
+func (s *stage) restored() bool {
+	inc := s.Store().Identity().Incarnation
+	return inc != nil && inc.Restore != nil && inc.State == cke.Formed
+}
+
+// restores plays a case with blows at calls counted from the order on, and returns what is wrong in the end.
+func (c restoreCase) restores(s *stage, b blows, late int, seed uint64) (faults []string, calls int) {
+	s.daemon()
+	if !s.until(convergence, s.settled) || !s.Write("n1", "kept") {
+		return []string{"no cluster to restore"}, 0
+	}
+	s.TakeBackup()
+	s.Write("n1", "late")
+	if c.before != nil {
+		c.before(s)
+		s.pass(time.Minute)
+	}
+	base, due := s.Calls(), 0
+	s.Judge = func(n int, _ sim.Call) sim.Verdict {
+		if due > 0 && n >= due {
+			due = 0
+			s.Land()
+			for _, d := range s.drivers {
+				d.Wake()
+			}
+		}
+		v := b[n-base]
+		if v == sim.KillLate || v == sim.Linger || v == sim.Freeze {
+			due = n + late
+		}
+		return v
+	}
+	if seed > 0 {
+		r := rand.New(rand.NewPCG(seed, 0))
+		s.Pick = r.IntN
+	}
+	s.order(c.order)
+	done := s.until(convergence, func() bool {
+		s.succeed()
+		if inc := s.Store().Identity().Incarnation; due == 0 && inc.Restore == nil && len(s.asked()) == 0 {
+			s.order(c.order) // the order failed, and the person gives it again
+		}
+		return s.restored() && due == 0
+	})
+	calls = s.Calls() - base
+	if done && c.after != nil {
+		c.after(s)
+	}
+	if !done || !s.until(convergence, func() bool { s.succeed(); return s.settled() && s.faults(s.everyNode()...) == nil }) {
+		dec, _ := s.latest().now()
+		return append(s.faults(s.everyNode()...), "does not converge: "+describeDecision(s.latest().Number(), dec)), calls
+	}
+	faults = s.faults(s.everyNode()...)
+	if got := s.Written(); !slices.Equal(got, c.want) {
+		faults = append(faults, fmt.Sprintf("holds %v, not %v", got, c.want))
+	}
+	return faults, calls
+}
+
+func (s *stage) asked() []cke.Task { return s.latest().Term().Requests().Tasks }
+
+func (c restoreCase) mustRestore(t *testing.T, b blows, late int, seed uint64) (calls int) {
+	t.Helper()
+	var faults []string
+	play(t, 3, func(s *stage) { faults, calls = c.restores(s, b, late, seed) })
+	if faults == nil {
+		return calls
+	}
+	play(t, 3, func(s *stage) {
+		s.tell = t.Logf
+		s.OnTrace(t.Logf)
+		c.restores(s, b, late, seed)
+		t.Logf("\n%s", s.World)
+	})
+	t.Fatalf("blows at calls %v, late by %d, order %d:\n%s", b, late, seed, strings.Join(faults, "\n"))
+	return 0
+}
+
+func TestRestore_EndsAsOneClusterFromEveryCrashPoint(t *testing.T) {
+	for _, c := range restoreCases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			calls := c.mustRestore(t, nil, 0, 0)
+			for k := range points(calls, 9, 0) {
+				for _, v := range []sim.Verdict{sim.KillBefore, sim.KillHalfway, sim.KillAfter, sim.Refuse, sim.LoseAnswer} {
+					c.mustRestore(t, blows{k: v}, 0, uint64(k))
+				}
+			}
+			for k := range points(calls, 17, 1) {
+				for _, v := range []sim.Verdict{sim.KillLate, sim.Linger, sim.Freeze} {
+					c.mustRestore(t, blows{k: v}, []int{3, 17, 60, 200}[k%4], uint64(k))
+				}
+			}
+			t.Logf("%d calls", calls)
+		})
+	}
+}
+
+func TestRestore_EndsAsOneClusterAfterTwoCrashes(t *testing.T) {
+	for _, c := range restoreCases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			calls := c.mustRestore(t, nil, 0, 0)
+			r := rand.New(rand.NewPCG(7, 2))
+			for range some(300) {
+				b := blows{}
+				for range 2 {
+					b[1+r.IntN(2*calls)] = sim.Refuse + sim.Verdict(r.IntN(8))
+				}
+				c.mustRestore(t, b, 1+r.IntN(calls), r.Uint64())
+			}
+		})
+	}
+}
+
+func TestRestore_ChangesNothingWhenItCannotBeDone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before func(s *stage)
+		order  cke.RestoreOrder
+		code   cke.Code
+		says   string
+	}{
+		"the backup is damaged":         {func(s *stage) { s.LoseBackup() }, fromBackup, cke.CodeBackupDamaged, "damaged"},
+		"a node does not answer":        {func(s *stage) { s.Node("n2").PowerOff() }, fromBackup, cke.CodeFence, "n2"},
+		"the rest could have a quorum":  {func(s *stage) { s.Node("n2").PowerOff(); s.Node("n3").PowerOff() }, without("n2", "n3"), cke.CodeFence, "2 of its 3 members"},
+		"no such node":                  {nil, without("n9"), cke.CodeConfig, "n9"},
+		"a quorum needs no recovery":    {nil, cke.RestoreOrder{Survivor: "n1"}, cke.CodeCannot, "quorum"},
+		"the survivor holds no data":    {func(s *stage) { s.Node("n1").Blank(); s.Node("n2").Blank() }, cke.RestoreOrder{Survivor: "n1"}, cke.CodeDataMissing, "n1"},
+		"neither backups nor survivors": {nil, cke.RestoreOrder{}, cke.CodeConfig, "neither"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				s.daemon()
+				s.until(convergence, s.settled)
+				if tt.before != nil {
+					tt.before(s)
+					s.pass(time.Minute)
+				}
+				was := s.Store().Identity().Incarnation.ID
+				s.order(tt.order)
+				s.until(convergence, func() bool { return len(s.asked()) == 0 })
+				last := cke.Record{}
+				for _, r := range s.Store().Records() {
+					if r.Task != "" {
+						last = r
+					}
+				}
+				if last.State != cke.RecordFailed || last.Code != tt.code || !strings.Contains(last.Error, tt.says) {
+					t.Errorf("%+v", last)
+				}
+				if last.Refusal == nil || !last.Refusal.Unchanged {
+					t.Errorf("refusal %+v", last.Refusal)
+				}
+				if now := s.Store().Identity().Incarnation; now.ID != was || now.State != cke.Formed {
+					t.Errorf("incarnation %+v", now)
+				}
+				if v := s.Violations(); v != nil {
+					t.Error(v)
+				}
+			})
+		})
+	}
+}
+
+func without(nodes ...string) cke.RestoreOrder {
+	o := fromBackup
+	o.Without = nodes
+	return o
+}
+
+func TestRestore_WithNodesDestroyedForGood(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		s.until(convergence, s.settled)
+		s.Write("n1", "kept")
+		s.Node("n2").PowerOff()
+		s.Node("n3").PowerOff()
+		s.pass(time.Minute)
+		s.order(cke.RestoreOrder{Survivor: "n1", Destroyed: []string{"n2", "n3"}})
+		if !s.until(convergence, s.restored) {
+			t.Fatal("not restored")
+		}
+		if got := s.Written(); !slices.Equal(got, []string{"kept"}) {
+			t.Errorf("holds %v", got)
+		}
+		s.Node("n2").Blank()
+		s.Node("n2").PowerOn()
+		s.Node("n3").Blank()
+		s.Node("n3").PowerOn()
+		if !s.until(convergence, func() bool { return s.settled() && s.faults(s.everyNode()...) == nil }) {
+			t.Error(s.faults(s.everyNode()...))
+		}
+	})
+}
+
+func TestRestore_IsCalledOffWhileNothingWasStarted(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		s.until(convergence, s.settled)
+		s.Write("n1", "kept")
+		s.TakeBackup()
+		s.Write("n1", "late")
+		was := s.Store().Identity().Incarnation.ID
+		s.Node("n2").FillDisk()
+		s.order(fromBackup)
+		s.until(convergence, func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
+		s.pass(10 * time.Minute)
+		s.Store().Ask("cancel the restore", func(r *cke.Requests) {
+			r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", time.Now()))
+		})
+		s.Node("n2").FreeDisk()
+		if !s.until(convergence, func() bool { return s.settled() && s.faults(s.everyNode()...) == nil }) {
+			t.Fatal(s.faults(s.everyNode()...))
+		}
+		if now := s.Store().Identity().Incarnation; now.ID != was || now.Restore != nil {
+			t.Errorf("%+v", now)
+		}
+		if got := s.Written(); !slices.Equal(got, []string{"kept", "late"}) {
+			t.Errorf("holds %v", got)
+		}
+	})
+}
+
+func TestRestore_TakesThePlaceOfOneThatDoesNotEnd(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		s.until(convergence, s.settled)
+		s.Write("n1", "kept")
+		s.TakeBackup()
+		s.order(fromBackup)
+		s.until(convergence, func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
+		s.Node("n3").PowerOff()
+		s.pass(10 * time.Minute)
+		s.order(without("n3"))
+		if !s.until(convergence, s.restored) {
+			dec, _ := s.latest().now()
+			t.Fatal(describeDecision(1, dec))
+		}
+		s.Node("n3").PowerOn()
+		if !s.until(convergence, func() bool { return s.settled() && s.faults(s.everyNode()...) == nil }) {
+			t.Error(s.faults(s.everyNode()...))
+		}
+	})
+}
+
+// unfenced machines say that they stopped a container, and do not.
+type unfenced struct{ cke.Machines }
+
+func (u unfenced) Machine(n cke.Node) cke.Machine { return unfencedMachine{u.Machines.Machine(n)} }
+
+type unfencedMachine struct{ cke.Machine }
+
+func (m unfencedMachine) StopContainer(context.Context, cke.Join, time.Duration) error { return nil }
+
+func (m unfencedMachine) Container(ctx context.Context, j cke.Join) (cke.Container, error) {
+	c, err := m.Machine.Container(ctx, j)
+	c.State = cke.ContainerExited
+	return c, err
+}
+
+// Without fencing, members of two lives run at the same time as soon as their ports do not keep them apart.
+func TestChecker_NoticesARestoreWithoutFence(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		s.until(convergence, s.settled)
+		s.Write("n1", "kept")
+		s.TakeBackup()
+		other := s.cluster(s.Nodes())
+		other.Options.Etcd.ClientPort, other.Options.Etcd.PeerPort = 12379, 12380
+		s.wrap = func(e op.Env) op.Env { e.Machines = unfenced{e.Machines}; return e }
+		s.order(fromBackup)
+		s.Store().SetSpec(other)
+		s.pass(convergence)
+		s.mustViolate(t, "two clusters serve", "while a member of the one before runs")
+	})
+}

@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+)
+
+// CorruptData lets the database of every member on the node differ from what its log says, as a fault of the disk or of
+// etcd does. Nobody notices who does not compare.
+func (n *Node) CorruptData() {
+	n.change("data corrupted", func() {
+		for _, v := range n.volumes {
+			if v.wal != nil {
+				v.wal.corrupt = true
+			}
+		}
+	})
+}
+
+// Readdress gives the machine another address: what listened at the old one ends.
+func (n *Node) Readdress(address string) {
+	n.change("address "+address, func() {
+		n.address = address
+		n.crashAll(1, "listen tcp: bind: cannot assign requested address")
+	})
+}
+
+// Join lets a person add a member by hand on a node, as etcdctl and docker do: cke knows nothing of it. It is a voter,
+// and with run it runs. It reports whether etcd took it.
+func (n *Node) Join(name string, run bool) bool {
+	w, joined := n.world, false
+	n.change("a person adds member "+name, func() {
+		for _, j := range w.store.identity.Joins {
+			c, problem := w.serving(Management, j.ClientURL())
+			if problem != "" {
+				continue
+			}
+			l, g, running, ok := w.leads(c)
+			if !ok {
+				continue
+			}
+			hand := cke.Join{Node: n.Declared(), Member: name, Volume: name, ClientPort: cke.DefaultClientPort, PeerPort: cke.DefaultPeerPort}
+			now := w.now()
+			id := memberID(hand.PeerURL(), fmt.Sprint(len(l.log)), &now)
+			if joined = g.propose(w, l, running, entry{kind: entryAdd, id: id, peer: hand.PeerURL()}); joined && run {
+				n.runByHand(hand, l.member)
+			}
+			return
+		}
+	})
+	return joined
+}
+
+// runByHand starts a member with its own volume, without cke's labels.
+func (n *Node) runByHand(j cke.Join, l *member) {
+	s := cke.MemberSpec{Join: j, Mode: cke.StartJoin}
+	for _, m := range l.present() {
+		s.Peers = append(s.Peers, cke.Peer{Name: m.name, URL: m.peer})
+	}
+	v := &volume{name: j.Volume, createdAt: n.world.now(), files: map[string]bool{}}
+	n.volumes[j.Volume] = v
+	c := newContainer(n, s)
+	c.Image = "quay.io/coreos/etcd:v3.6.16"
+	n.containers[j.Volume] = c
+	c.run()
+}
+
+// RollBack puts the machine's disk back to an earlier state, and reboots it: members have forgotten their last entry.
+func (n *Node) RollBack() {
+	n.change("disk put back to an earlier state", func() {
+		n.powerOff()
+		for _, v := range n.volumes {
+			if v.wal != nil && len(v.wal.log) > 0 {
+				m := *v.wal
+				m.log = slices.Clone(m.log[:len(m.log)-1])
+				m.commit = min(m.commit, len(m.log))
+				m.known, m.knownAt = nil, 0
+				v.wal = &m
+			}
+		}
+	})
+	n.PowerOn()
+}
+
+// Expel lets a person take a member out of the list that cke does not know of, as etcdctl does.
+func (w *World) Expel() {
+	w.change("a person removes a stranger", func() {
+		s := w.standing()
+		strangers := w.strangersOf(s)
+		if s.leader == nil || strangers == nil {
+			return
+		}
+		l := s.running[slices.IndexFunc(s.running, func(p process) bool { return p.member == s.leader })]
+		w.groups[l.cluster].propose(w, l, s.running, entry{kind: entryRemove, id: strangers[0]})
+	})
+}
+
+// Forget lets a person take the member of a node out of the list, as etcdctl does.
+func (w *World) Forget(node string) {
+	w.change("a person removes the member of "+node, func() {
+		s := w.standing()
+		for _, j := range w.store.identity.Joins {
+			if j.Node.Name() == node && s.leader != nil {
+				l := s.running[slices.IndexFunc(s.running, func(p process) bool { return p.member == s.leader })]
+				w.groups[l.cluster].propose(w, l, s.running, entry{kind: entryRemove, id: number(j.MemberID)})
+			}
+		}
+	})
+}
+
+// Strangers counts the listed members that cke does not know of; -1: there is no leader who could tell.
+func (w *World) Strangers() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tick()
+	s := w.standing()
+	if s.leader == nil {
+		return -1
+	}
+	return len(w.strangersOf(s))
+}
+
+func (w *World) strangersOf(s standing) []uint64 {
+	var ids []uint64
+	for _, m := range s.list {
+		if !slices.ContainsFunc(w.store.identity.Joins, func(j cke.Join) bool { return j.MemberID == hexID(m.id) || j.PeerURL() == m.peer }) {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
+}
+
+// RepairData ends a CorruptData.
+func (n *Node) RepairData() {
+	n.change("data repaired", func() {
+		for _, v := range n.volumes {
+			if v.wal != nil {
+				v.wal.corrupt = false
+			}
+		}
+	})
+}
+
+// Serving is how many voters of the formed cluster run and reach a quorum; 0: there is none.
+func (w *World) Serving() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tick()
+	s := w.standing()
+	if !s.quorate || s.unwell(0) > 0 || s.pending(0) > 0 {
+		return 0
+	}
+	return len(s.voters)
+}

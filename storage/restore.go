@@ -1,0 +1,233 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+// secretRestoreKey is the age identity that was lent for a restore from encrypted backups.
+const secretRestoreKey = "restore-key"
+
+// BeginRestore implements cke.Ledger.
+func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
+	tried := "record the restore of " + t.cluster
+	if inc.Restore == nil {
+		return fmt.Errorf("%s: nobody asked for it: %w", tried, cke.ErrConflict)
+	}
+	// The request is removed once a person was told that it failed: a transaction that lands after that changes nothing.
+	asked := t.s.keys.request(t.cluster, taskOf(inc.Restore.ID))
+	return t.changeIdentity(ctx, tried, asked, func(id cke.Identity) (cke.Identity, error) {
+		if id.Incarnation.Life(inc.ID) {
+			return id, nil // a former attempt, whose answer was lost
+		}
+		return id.Restoring(inc)
+	})
+}
+
+// CancelRestore implements cke.Ledger. The order goes with it: one that was done and is still in the store would be begun
+// again.
+func (t *Term) CancelRestore(ctx context.Context, inc cke.Incarnation) error {
+	tried := "cancel the restore of " + t.cluster
+	var order []clientv3.Op
+	if inc.Restore != nil {
+		order = append(order, clientv3.OpDelete(t.s.keys.request(t.cluster, taskOf(inc.Restore.ID))))
+	}
+	return t.changeIdentity(ctx, tried, "", func(id cke.Identity) (cke.Identity, error) {
+		if id.Incarnation.WasAbandoned(inc.ID) {
+			return id, nil // a former attempt, whose answer was lost
+		}
+		return id.RestoreCancelled(inc)
+	}, order...)
+}
+
+// changeIdentity puts another identity in the place of the present one, in one transaction that fails if that changed
+// meanwhile, or if the request at the key asked is gone (""; it depends on none), with further writes. Comparisons of the
+// members of the one before are dropped.
+func (t *Term) changeIdentity(ctx context.Context, tried, asked string, change func(cke.Identity) (cke.Identity, error), more ...clientv3.Op) error {
+	r := under(t.s.keys.identity(t.cluster))
+	reads := []clientv3.Op{clientv3.OpGet(r.start, r.options()...)}
+	if asked != "" {
+		reads = append(reads, clientv3.OpGet(asked, clientv3.WithKeysOnly()))
+	}
+	return t.retry(ctx, func(ctx context.Context) error {
+		resp, err := t.transact(ctx, tried, nil, reads...)
+		if err != nil {
+			return err
+		}
+		id, _, err := t.s.decodeIdentity(t.cluster, resp.Responses[0].GetResponseRange().Kvs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", tried, err)
+		}
+		next, err := change(id)
+		if err != nil {
+			return fmt.Errorf("%s: %w", tried, err)
+		}
+		ops, err := t.identityChanges(id, next)
+		if err != nil || len(ops) == 0 {
+			return err
+		}
+		conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(r.start).WithRange(r.end), "<", resp.Header.Revision+1)}
+		if asked != "" {
+			if len(resp.Responses[1].GetResponseRange().Kvs) == 0 {
+				return fmt.Errorf("%s: the request was taken back: %w", tried, cke.ErrConflict)
+			}
+			conditions = append(conditions, present(asked))
+		}
+		return t.write(ctx, tried, conditions, append(ops, more...)...)
+	})
+}
+
+// identityChanges are the writes that turn an identity into another one; none when they are of one life.
+func (t *Term) identityChanges(id, next cke.Identity) ([]clientv3.Op, error) {
+	if next.Incarnation == id.Incarnation {
+		return nil, nil
+	}
+	k := t.s.keys
+	op, err := put(k.incarnation(t.cluster), next.Incarnation)
+	if err != nil {
+		return nil, err
+	}
+	ops := []clientv3.Op{op, clientv3.OpDelete(k.compared(t.cluster))}
+	frozen := clientv3.OpDelete(k.freeze(t.cluster))
+	if next.Freeze != nil {
+		if frozen, err = put(k.freeze(t.cluster), next.Freeze); err != nil {
+			return nil, err
+		}
+	}
+	ops = append(ops, frozen)
+	before := map[cke.JoinID]cke.Join{}
+	for _, j := range slices.Concat(id.Joins, id.Ended) {
+		before[j.ID] = j
+	}
+	for _, j := range slices.Concat(next.Joins, next.Ended) {
+		old, there := before[j.ID]
+		delete(before, j.ID)
+		if there && reflect.DeepEqual(old, j) {
+			continue
+		}
+		if op, err = put(k.join(t.cluster, string(j.ID)), j); err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	for join := range before {
+		ops = append(ops, clientv3.OpDelete(k.join(t.cluster, string(join))))
+	}
+	return ops, nil
+}
+
+// FinishRestore removes the key that was lent for a restore; it is no error if there is none.
+func (t *Term) FinishRestore(ctx context.Context) error {
+	return t.write(ctx, "remove the key lent for a restore", nil, clientv3.OpDelete(t.s.keys.secret(t.cluster, secretRestoreKey)))
+}
+
+// RestoreKey returns the age identities that were lent for a restore of the cluster. ErrNotFound: none were.
+func (s *Store) RestoreKey(ctx context.Context, cluster string) ([]byte, error) {
+	return s.Secrets(cluster).Secret(ctx, secretRestoreKey)
+}
+
+// RestoreAsked is what a person hands over with an order to restore.
+type RestoreAsked struct {
+	// Key are age identities that open the backups, as in a file; empty: they are not encrypted.
+	Key []byte
+	// Declare is a cluster that is not in the store yet: it is declared in the same transaction, so that nothing is ever
+	// bootstrapped in its place. Nil: the cluster is there.
+	Declare *Declared
+}
+
+// Declared is a cluster that is brought back.
+type Declared struct {
+	Cluster cke.Cluster
+	Source  []byte // text of its file
+	// Secrets and HostKeys are those that it had, by name and by node address.
+	Secrets  map[string][]byte
+	HostKeys map[string]string
+}
+
+// AskRestore asks the cluster's leader for a restore. ErrNotFound: there is no such cluster. ErrConflict: it was to be
+// declared and is there already.
+func (s *Store) AskRestore(ctx context.Context, cluster string, t cke.Task, asked RestoreAsked) error {
+	if err := checkName(cluster); err != nil {
+		return err
+	}
+	tried := "ask for a restore of " + cluster
+	ops, err := s.restoreOps(ctx, cluster, t, asked)
+	if err != nil {
+		return s.fail(tried, err)
+	}
+	guard := present(s.keys.spec(cluster))
+	if asked.Declare != nil {
+		guard = absent(s.keys.spec(cluster))
+	}
+	resp, err := s.txn(ctx, []clientv3.Cmp{guard}, ops)
+	switch {
+	case err != nil:
+		return s.fail(tried, err)
+	case resp.Succeeded:
+		return nil
+	case asked.Declare == nil:
+		return noCluster(cluster)
+	}
+	return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("cluster %s is declared already", cluster), Unchanged: true, Err: cke.ErrConflict,
+		Try: "ckecli restore without --file"}
+}
+
+func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, asked RestoreAsked) ([]clientv3.Op, error) {
+	var ops []clientv3.Op
+	add := func(key string, value any) error {
+		op, err := put(key, value)
+		ops = append(ops, op)
+		return err
+	}
+	secret := func(name string, value []byte) error {
+		key := s.keys.secret(cluster, name)
+		b, err := s.seal(ctx, key, value)
+		if err != nil {
+			return err
+		}
+		return add(key, sealed{Name: name, Age: b})
+	}
+	args, err := json.Marshal(t)
+	if err == nil {
+		err = add(s.keys.request(cluster, taskOf(t.ID)), Request{Kind: taskOf(t.ID), Args: args, At: t.At, By: t.By})
+	}
+	if err == nil && len(asked.Key) > 0 {
+		err = secret(secretRestoreKey, asked.Key)
+	}
+	d := asked.Declare
+	if err != nil || d == nil {
+		return ops, err
+	}
+	err = add(s.keys.spec(cluster), cke.Spec{Cluster: d.Cluster, Source: string(d.Source), Generation: 1, SetAt: t.At, SetBy: t.By})
+	if err == nil {
+		err = add(s.keys.incarnation(cluster), cke.NewAwaiting(t.At))
+	}
+	for name, value := range d.Secrets {
+		if err == nil {
+			err = secret(name, value)
+		}
+	}
+	for address, line := range d.HostKeys {
+		if err == nil {
+			err = add(s.keys.hostKey(cluster, address), hostKey{Address: address, Line: line, PinnedAt: t.At})
+		}
+	}
+	return ops, err
+}
+
+// WithdrawRestore takes an order back that nobody has begun, with the key that was lent for it.
+func (s *Store) WithdrawRestore(ctx context.Context, cluster, task string) error {
+	if err := checkName(cluster); err != nil {
+		return err
+	}
+	_, err := s.txn(ctx, nil, []clientv3.Op{
+		clientv3.OpDelete(s.keys.request(cluster, taskOf(task))), clientv3.OpDelete(s.keys.secret(cluster, secretRestoreKey))})
+	return s.fail("take back the restore of "+cluster, err)
+}

@@ -1,0 +1,154 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"cke"
+)
+
+func TestLedger_ARestoreTakesThePlaceOfALifeAndKeepsItsMemberships(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	spec := setCluster(t, s, "prod").Cluster.WithDefaults()
+	term := campaign(t, s, "prod", "here")
+	must := func(what string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Fatalf("%s: got %v", what, err)
+		}
+	}
+	identity := func() cke.Identity {
+		t.Helper()
+		id, err := term.Identity(ctx)
+		must("read", err, nil)
+		return id
+	}
+	first := cke.NewIncarnation(spec, nil, time.Now())
+	must("create", term.CreateIncarnation(ctx, first), nil)
+	first.State, first.ClusterID = cke.Formed, "abc"
+	must("form", term.UpdateIncarnation(ctx, first), nil)
+	must("freeze", term.PutFreeze(ctx, cke.NewFreeze(cke.FreezeClusterID, "found", cke.Problem{Code: cke.CodeSplitBrain}, cke.EtcdStatus{})), nil)
+	was := identity()
+
+	restore := func(id string) cke.Incarnation {
+		must("ask", s.AddTask(ctx, term.Cluster(), cke.Task{ID: id, Kind: cke.TaskRestore}), nil)
+		return cke.NewRestoration(spec, identity(), cke.Restoration{ID: id, Snapshot: cke.Snapshot{Revision: 9}, Bump: 10}, time.Now())
+	}
+	// Whoever was told that a restore failed must not see it begin later on.
+	gone := restore("gone")
+	must("finish", term.FinishTask(ctx, "gone"), nil)
+	must("begin what nobody asks for any more", term.BeginRestore(ctx, gone), cke.ErrConflict)
+
+	one, other := restore("one"), restore("other")
+	must("begin", term.BeginRestore(ctx, one), nil)
+	must("begin again", term.BeginRestore(ctx, one), nil)
+	must("another beside it", term.BeginRestore(ctx, other), cke.ErrConflict)
+	must("finish", term.FinishTask(ctx, "other"), nil)
+	id := identity()
+	if len(id.Joins) != 3 || len(id.Ended) != 3 || id.Freeze != nil || !id.Incarnation.Life(one.ID) || id.Incarnation.ClusterID == "" || len(id.Superseded()) != 3 || len(id.MayRun()) != 6 {
+		t.Fatalf("%+v", id)
+	}
+	must("bootstrap", term.CreateIncarnation(ctx, cke.NewIncarnation(spec, nil, time.Now())), cke.ErrConflict)
+	old := id.Ended[0]
+	old.KeepUntil = time.Now().UTC()
+	must("an archived membership", term.PutJoins(ctx, old), nil)
+	old.KeepUntil = time.Time{}
+	must("an archived membership", term.PutJoins(ctx, old), nil)
+
+	must("cancel", term.CancelRestore(ctx, one), nil)
+	must("cancel again", term.CancelRestore(ctx, one), nil)
+	was.Incarnation.Previous = []string{one.ID} // and it is as frozen as before
+	if r, err := s.RequestsOf(ctx, "prod"); err != nil || len(r.Tasks) != 0 {
+		t.Fatalf("the order would be begun again: %+v %v", r.Tasks, err)
+	}
+	if d := gocmp.Diff(was, identity()); d != "" {
+		t.Fatalf("after the restore was called off:\n%s", d)
+	}
+
+	two := restore("two")
+	must("begin", term.BeginRestore(ctx, two), nil)
+	started := identity().Joins
+	started[0].StartedAt = time.Now().UTC()
+	must("start", term.PutJoins(ctx, started...), nil)
+	must("cancel what was started", term.CancelRestore(ctx, two), cke.ErrConflict)
+	three := restore("three")
+	must("restore again", term.BeginRestore(ctx, three), nil)
+	id = identity()
+	if got := len(id.Superseded()); got != 6 {
+		t.Errorf("%d memberships are to be fenced, not those of both lives before", got)
+	}
+	three.State = cke.Formed
+	must("form", term.UpdateIncarnation(ctx, three), nil)
+	if id = identity(); len(id.MayRun()) != 3 || len(id.Incarnation.Replaced) != 2 || id.Incarnation.Restore.Floor() != 19 {
+		t.Errorf("%+v", id.Incarnation)
+	}
+}
+
+func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
+	c := testConfig(t)
+	startEmbeddedStore(t, c)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
+	task.Restore = &cke.RestoreOrder{Target: "file:///b", Source: "prod", Revision: 7}
+	if err := s.AskRestore(ctx, "prod", task, RestoreAsked{}); !errors.Is(err, cke.ErrNotFound) {
+		t.Fatalf("without a cluster: %v", err)
+	}
+	asked := RestoreAsked{Key: []byte("AGE"), Declare: &Declared{
+		Cluster: testCluster("prod"), Source: []byte("name: prod"),
+		Secrets: map[string][]byte{"pki/peer-ca": []byte("CA")}, HostKeys: map[string]string{"10.0.0.11": "ssh-ed25519 AAAA"},
+	}}
+	if err := s.AskRestore(ctx, "prod", task, asked); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AskRestore(ctx, "prod", task, asked); !errors.Is(err, cke.ErrConflict) {
+		t.Fatalf("declared twice: %v", err)
+	}
+	state := <-s.WatchCluster(ctx, "prod")
+	if inc := state.Identity.Incarnation; inc == nil || inc.State != cke.Awaiting || state.Spec.Generation != 1 || state.HostKeys["10.0.0.11"] == "" {
+		t.Fatalf("%+v", state)
+	}
+	if d := gocmp.Diff([]cke.Task{task}, state.Asked().Tasks); d != "" {
+		t.Fatal(d)
+	}
+	key, err := s.RestoreKey(ctx, "prod")
+	ca, caErr := s.Secrets("prod").Secret(ctx, "pki/peer-ca")
+	if err != nil || caErr != nil || string(key) != "AGE" || string(ca) != "CA" {
+		t.Fatalf("%q, %v; %q, %v", key, err, ca, caErr)
+	}
+	// Nothing is ever bootstrapped in its place.
+	term := campaign(t, s, "prod", "here")
+	if err := term.CreateIncarnation(ctx, cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now())); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("a bootstrap: %v", err)
+	}
+	if err := term.FinishRestore(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RestoreKey(ctx, "prod"); !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("the key that was lent is still there: %v", err)
+	}
+	if err := s.WithdrawRestore(ctx, "prod", task.ID); err != nil {
+		t.Fatal(err)
+	}
+	if left := (<-s.WatchCluster(ctx, "prod")).Asked().Tasks; len(left) != 0 {
+		t.Errorf("%+v", left)
+	}
+	raw, err := s.client.Get(ctx, s.keys.prefix, under(s.keys.prefix).options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range raw.Kvs {
+		if bytes.Contains(kv.Value, []byte("AGE")) && bytes.Contains(kv.Key, []byte("restore-key")) {
+			t.Errorf("%s", fmt.Sprintf("%s is not sealed", kv.Key))
+		}
+	}
+}
