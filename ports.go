@@ -66,8 +66,9 @@ type Machine interface {
 	// PutFiles writes files into the volume of the join's container, which need not run. A file that is there already is
 	// replaced, and is not there for a moment.
 	PutFiles(ctx context.Context, j Join, files []File) error
-	// Certificates reads the files in the CertificateDir of the volume of the join's container, which need not run.
-	Certificates(ctx context.Context, j Join) ([]File, error)
+	// Certificates reads the files in the CertificateDir of the volume of the join's container, which need not run, and tells
+	// what they are worth.
+	Certificates(ctx context.Context, j Join) ([]File, CertificateFiles, error)
 	// Data looks for a write-ahead log in the volume of the join's container, without starting anything.
 	Data(ctx context.Context, j Join) (DataState, error)
 	// StartContainer starts the join's container.

@@ -17,18 +17,19 @@ import (
 // Bounds of a look at certificate files.
 const (
 	// certificatesEvery is how old may be what is known of the files of a member that answers; certificatesAgain, of one
-	// that does not.
+	// that does not, or whose files could not be read.
 	certificatesEvery = 10 * time.Minute
 	certificatesAgain = 5 * time.Second
-	// certificateLookLimit bounds reading them within a look at a node, which is waited for for a second.
-	certificateLookLimit = 500 * time.Millisecond
+	// certificatePatience is how long a look at a node, which is waited for for a second, waits for them to be read. They
+	// are read to the end all the same, and a later look has them.
+	certificatePatience = 250 * time.Millisecond
 	// largestFile and mostFiles are far more than what is issued.
 	largestFile = 64 << 10
 	mostFiles   = 64
 )
 
 // Certificates implements cke.Machine.
-func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File, err error) {
+func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File, worth cke.CertificateFiles, err error) {
 	err = m.read(ctx, CopyLimit, "read the certificates in "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
@@ -37,7 +38,7 @@ func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File
 		files, err = certificateFiles(ctx, s, c.ID)
 		return err
 	})
-	return files, err
+	return files, cke.ReadCertificates(files), err
 }
 
 // certificateFiles reads the files that a container, which need not run, has for TLS.
@@ -90,6 +91,10 @@ type certificateLooks struct {
 type certificateLook struct {
 	at    time.Time
 	found *cke.CertificateFiles
+	// failed: what was found is from an earlier look.
+	failed bool
+	// reading is closed when the look that is under way ends; nil: none is.
+	reading chan struct{}
 	// writes counts how often files were written: what was read meanwhile tells nothing.
 	writes int
 }
@@ -100,16 +105,37 @@ func (l *certificateLooks) get(container string) certificateLook {
 	return l.known[container]
 }
 
-// put stores what a look found that began when old was known.
-func (l *certificateLooks) put(container string, old certificateLook, found *cke.CertificateFiles) {
+// begin notes that a look begins; false: one is under way.
+func (l *certificateLooks) begin(container string) (certificateLook, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
 		l.known = map[string]certificateLook{}
 	}
-	if l.known[container].writes == old.writes {
-		l.known[container] = certificateLook{at: time.Now(), found: found, writes: old.writes}
+	now := l.known[container]
+	if now.reading != nil {
+		return now, false
 	}
+	now.reading = make(chan struct{})
+	l.known[container] = now
+	return now, true
+}
+
+// end stores what the look that began found; nil: the files could not be read.
+func (l *certificateLooks) end(container string, began certificateLook, found *cke.CertificateFiles) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.known[container]
+	switch {
+	case now.writes != began.writes:
+	case found == nil:
+		now.at, now.failed = time.Now(), true
+	default:
+		now.at, now.failed, now.found = time.Now(), false, found
+	}
+	now.reading = nil
+	l.known[container] = now
+	close(began.reading)
 }
 
 // forget makes the next look read the files.
@@ -119,11 +145,12 @@ func (l *certificateLooks) forget(container string) {
 	if l.known == nil {
 		l.known = map[string]certificateLook{}
 	}
-	l.known[container] = certificateLook{writes: l.known[container].writes + 1}
+	now := l.known[container]
+	l.known[container] = certificateLook{writes: now.writes + 1, reading: now.reading}
 }
 
-// certificates tells what the certificate files of a container of ours are worth. Where they cannot be read now, what was
-// known before stays; nil: nothing was. A look at a node does not fail for it.
+// certificates tells what the certificate files of a container of ours are worth. Where they cannot be read at once, what
+// was known before stays; nil: nothing was. A look at a node does not fail for it, and is late for it only once.
 func (f *Fleet) certificates(ctx context.Context, s *session, c cke.Container) *cke.CertificateFiles {
 	lasts, answers := f.memberOf(c.Join)
 	if !lasts {
@@ -131,22 +158,39 @@ func (f *Fleet) certificates(ctx context.Context, s *session, c cke.Container) *
 	}
 	old := f.looks.get(c.Name)
 	every := certificatesEvery
-	if c.State != cke.ContainerRunning || !answers {
+	if c.State != cke.ContainerRunning || !answers || old.failed {
 		every = certificatesAgain
 	}
 	if !old.at.IsZero() && time.Since(old.at) < every {
 		return old.found
 	}
-	brief, cancel := context.WithTimeout(ctx, certificateLookLimit)
-	defer cancel()
-	files, err := certificateFiles(brief, s, c.ID)
-	if err != nil {
-		f.looks.put(c.Name, old, old.found) // a volume that hangs must not make every look at its node late
-		return old.found
+	began, first := f.looks.begin(c.Name)
+	if !first {
+		return began.found
 	}
-	found := cke.ReadCertificates(files)
-	f.looks.put(c.Name, old, &found)
-	return &found
+	if !s.spawn(func() { f.readCertificates(s, c, began) }) {
+		f.looks.end(c.Name, began, nil)
+	}
+	patience := time.NewTimer(certificatePatience)
+	defer patience.Stop()
+	select {
+	case <-began.reading:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	return f.looks.get(c.Name).found
+}
+
+// readCertificates does one look at the files of a container, which ends with the session at the latest.
+func (f *Fleet) readCertificates(s *session, c cke.Container, began certificateLook) {
+	ctx, cancel := context.WithTimeout(s.ctx, CopyLimit)
+	defer cancel()
+	var found *cke.CertificateFiles
+	if files, err := certificateFiles(ctx, s, c.ID); err == nil {
+		worth := cke.ReadCertificates(files)
+		found = &worth
+	}
+	f.looks.end(c.Name, began, found)
 }
 
 // memberOf reports whether a membership lasts, and whether its member answered when it was looked at last.

@@ -8,6 +8,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -283,6 +284,7 @@ type fakeEngine struct {
 
 	mu       sync.Mutex
 	hang     chan struct{} // not nil: requests wait until it is closed
+	hangOn   string        // those alone that contain it
 	opened   int           // connections
 	requests []string
 	events   chan string // lines for whoever listens to events
@@ -316,10 +318,13 @@ func newFakeEngine(t testing.TB) *fakeEngine {
 	return e
 }
 
-func (e *fakeEngine) pause() {
+func (e *fakeEngine) pause() { e.pauseOn("") }
+
+// pauseOn lets requests wait that contain a text.
+func (e *fakeEngine) pauseOn(text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.hang = make(chan struct{})
+	e.hang, e.hangOn = make(chan struct{}), text
 }
 
 func (e *fakeEngine) resume() {
@@ -364,6 +369,9 @@ func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	e.requests = append(e.requests, request)
 	hang := e.hang
+	if !strings.Contains(request, e.hangOn) {
+		hang = nil
+	}
 	body, known := e.answers[request]
 	e.mu.Unlock()
 	if hang != nil {
@@ -397,6 +405,9 @@ func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprintf(w, `{"message":%q}`, body[4:])
 	default:
+		if strings.HasSuffix(path, "/archive") {
+			w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString([]byte("{}")))
+		}
 		io.WriteString(w, body)
 	}
 }

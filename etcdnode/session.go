@@ -156,13 +156,15 @@ func (s *session) dialEngine(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// spawn starts a goroutine that close waits for; it must end with s.ctx. It does nothing once the session is closed.
-func (s *session) spawn(work func()) {
+// spawn starts a goroutine that close waits for; it must end with s.ctx. It does nothing, and returns false, once the
+// session is closed.
+func (s *session) spawn(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.wg.Go(work)
 	}
+	return !s.closed
 }
 
 // serve refuses what the node asks of us, and ends s.ctx when the connection ends, for whatever reason.

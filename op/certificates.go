@@ -54,7 +54,7 @@ func (r RenewCertificates) renew(ctx context.Context, e Env) error {
 	if err := rightClock(ctx, e, j.Node); err != nil {
 		return err
 	}
-	have, err := m.Certificates(ctx, j)
+	have, old, err := m.Certificates(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -65,34 +65,38 @@ func (r RenewCertificates) renew(ctx context.Context, e Env) error {
 	answered := before.Running() && e.Etcd.Endpoint(ctx, j.ClientURL()).Problem == ""
 	if slices.ContainsFunc(files, func(f cke.File) bool { return strings.HasSuffix(f.Path, ".key") }) {
 		spec := cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token}
-		if err := bearsKeys(ctx, m, spec, before); err != nil {
+		if err := bearsKeys(ctx, m, spec); err != nil {
 			return err
 		}
 	}
 	if err := m.PutFiles(ctx, j, files); err != nil {
 		return err
 	}
-	after, err := m.Container(ctx, j)
+	_, written, err := m.Certificates(ctx, j)
 	if err != nil {
 		return err
 	}
-	if err := better(j, before.Certificates, after.Certificates, e.Now()); err != nil || !answered {
+	if err := better(j, old, written, e.Now()); err != nil || !answered {
 		return err
 	}
-	return r.shown(ctx, e, j, after.Certificates.NotAfter)
+	return r.shown(ctx, e, j, written.NotAfter)
 }
 
 // bearsKeys makes sure that the container may be given whole pairs: it is described so that etcd refuses to start
 // without its data, and the data is there. One that the engine starts again and again is stopped for it, and one that
 // runs with the arguments of a founding is left alone.
-func bearsKeys(ctx context.Context, m cke.Machine, spec cke.MemberSpec, c cke.Container) error {
+func bearsKeys(ctx context.Context, m cke.Machine, spec cke.MemberSpec) error {
 	j := spec.Join
+	c, err := m.Container(ctx, j)
+	if err != nil {
+		return err
+	}
 	if c.State == cke.ContainerRestarting {
 		if err := m.StopContainer(ctx, j, stopGrace); err != nil {
 			return err
 		}
 	}
-	err := m.EnsureContainer(ctx, spec)
+	err = m.EnsureContainer(ctx, spec)
 	if errors.Is(err, cke.ErrConflict) {
 		return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("a key of the member on %s cannot be used, and its container has to be made anew before it gets another one", j.Node.Name()),
 			Facts: []string{"cke stops no member for it; one that has stopped gets its keys and is started"}, Unchanged: true,
@@ -105,16 +109,14 @@ func bearsKeys(ctx context.Context, m cke.Machine, spec cke.MemberSpec, c cke.Co
 }
 
 // better refuses what was written unless it holds, and for longer than what was there.
-func better(j cke.Join, before, after *cke.CertificateFiles, now time.Time) error {
+func better(j cke.Join, before, after cke.CertificateFiles, now time.Time) error {
 	fail := func(what string, facts ...string) error {
 		return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the certificates of the member on %s were renewed, and %s", j.Node.Name(), what), Facts: facts}
 	}
 	switch {
-	case after == nil:
-		return fail("could not be read again")
 	case !after.Hold(now):
 		return fail(after.Trouble(now))
-	case before != nil && before.Hold(now) && !after.NotAfter.After(before.NotAfter):
+	case before.Hold(now) && !after.NotAfter.After(before.NotAfter):
 		return fail("do not end later than "+before.NotAfter.Format(time.RFC3339),
 			"a member's certificate never outlives the authority that signs it: `ckecli status -o wide` and `openssl x509` tell when that ends")
 	}

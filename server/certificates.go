@@ -35,12 +35,15 @@ func renewCertificates(in *Input) (Decision, bool) {
 	})
 }
 
-// renewal renews the certificates of the first member, the leader last, for which there is a reason; of one for which
-// it has just failed only if there is no other.
-func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) (d Decision, found bool) {
+// renewal renews the certificates of the first member, the leader last, for which there is a reason and for which it has
+// not failed. Those for which it failed come after them, the one first that has waited longest, and one at a time: while
+// the last failure is held back, so are all, and the rules below have their turn.
+func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) (Decision, bool) {
 	if in.ignoreCertificates {
 		return Decision{}, false
 	}
+	var first, last Decision
+	var firstAt, lastAt time.Time
 	for j := range inTurn(in) {
 		reason := ""
 		if in.writable(j) {
@@ -50,14 +53,24 @@ func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) (d D
 			continue
 		}
 		next := Decision{Operation: op.RenewCertificates{Join: in.reached(j)}, Reason: reason}
-		if _, wait := holdBack(in, next.Operation, patience); wait <= 0 {
+		f, failed := in.Failures[FailureKey(next.Operation)]
+		if !failed {
 			return next, true
 		}
-		if !found {
-			d, found = next, true
+		if first.Operation == nil || f.At.Before(firstAt) {
+			first, firstAt = next, f.At
+		}
+		if last.Operation == nil || f.At.After(lastAt) {
+			last, lastAt = next, f.At
 		}
 	}
-	return d, found
+	if last.Operation == nil {
+		return Decision{}, false
+	}
+	if _, wait := holdBack(in, last.Operation, patience); wait > 0 {
+		return last, true
+	}
+	return first, true
 }
 
 // writable reports whether files can be put into the volume of a member that was started: its node answers, and its

@@ -76,8 +76,11 @@ func (a authority) issue(ctx context.Context, name string, have []cke.File) (fil
 }
 
 // Certificates implements cke.Machine.
-func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File, err error) {
-	err = m.of(ctx, j, "Certificates", false, func(_ *Node, c *container, _ bool) error {
+func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File, worth cke.CertificateFiles, err error) {
+	err = m.of(ctx, j, "Certificates", false, func(n *Node, c *container, _ bool) error {
+		if v := c.volume(); v != nil {
+			worth = v.certificates(n.world.certificateLife())
+		}
 		for _, path := range certificates {
 			if v := c.volume(); v != nil && v.files[path] {
 				files = append(files, cke.File{Path: path, Data: v.tls[path]})
@@ -85,7 +88,7 @@ func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File
 		}
 		return nil
 	})
-	return files, err
+	return files, worth, err
 }
 
 // putFiles writes files. Half done, the first one is there, and the second one begun.

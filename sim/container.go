@@ -167,10 +167,10 @@ func (c *container) crash(code int, words string) {
 // seen is the container as the engine shows it.
 func (c *container) seen() cke.Container {
 	s := c.Container
-	if !s.Running() && !c.foreign {
+	if !s.Running() && !c.foreign && !c.node.slowVolume {
 		s.Data = c.data()
 	}
-	if v := c.volume(); v != nil && c.Cluster != "" {
+	if v := c.volume(); v != nil && c.Cluster != "" && !c.node.slowVolume {
 		worth := v.certificates(c.node.world.certificateLife())
 		s.Certificates = &worth
 	}

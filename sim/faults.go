@@ -105,6 +105,11 @@ func (n *Node) LieOfData(lie bool) {
 	n.change(fmt.Sprintf("lies of data: %v", lie), func() { n.liesOfData = lie })
 }
 
+// SlowVolumes lets no look into a volume on the node end in time: what is in it stays unknown unless it is waited for.
+func (n *Node) SlowVolumes(on bool) {
+	n.change(fmt.Sprintf("looks into volumes are slow: %v", on), func() { n.slowVolume = on })
+}
+
 // Trickle lets members on the node fall behind, as a slow disk or a slow link does; learners there never catch up.
 func (n *Node) Trickle(on bool) {
 	n.change(fmt.Sprintf("members fall behind: %v", on), func() { n.trickles = on })

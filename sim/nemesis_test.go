@@ -131,6 +131,7 @@ var disasters = []event{
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.lose(node) }},
 	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.ChangeHostKey() }},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { node.LieOfData(n.IntN(2) == 0) }},
+	{weight: 1, do: func(n *nemesis, node *sim.Node) { node.SlowVolumes(n.IntN(2) == 0) }},
 	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddForeignEtcd("etcd", cke.DefaultClientPort) }},
 	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddVolume(cke.Volume{Name: "etcd-cke"}) }},
 	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.StopByHand() }},
@@ -257,6 +258,7 @@ func (n *nemesis) heal() {
 		node.AcceptHostKey()
 		node.RefuseKey(false)
 		node.LieOfData(false)
+		node.SlowVolumes(false)
 		node.Remove("etcd")
 		node.Remove("etcd-cke")
 		node.FilterClientPort(false)
