@@ -24,7 +24,7 @@ type Node struct {
 	full       bool
 	filtered   bool // the client port does not answer the management host
 	liesOfData bool
-	slowVolume bool // looks into a volume do not end in time
+	slowVolume bool         // looks into a volume do not end in time
 	trickles   bool         // members on it receive nothing that is new
 	taken      map[int]bool // ports with a foreign listener
 	slow       time.Duration
