@@ -64,7 +64,7 @@ func drainAsked(in *Input, t cke.Task) Decision {
 			return refuse(t, cke.OtherDrain(n.Name(), d))
 		}
 	}
-	o := op.DrainNode{Node: n, Reason: t.Reason, By: t.By, For: time.Duration(t.For), Accepted: t.Accepted}
+	o := op.DrainNode{Node: n, Reason: t.Reason, By: t.By, For: time.Duration(t.For) + in.behind(), Accepted: t.Accepted}
 	j, carries := in.Identity.On(n)
 	if !carries {
 		return Decision{Operation: o, Reason: askedFor(t, n.Name()+" is to be taken down; it carries no member")}

@@ -98,6 +98,29 @@ func (c clocks) problems() []cke.Problem {
 // has just ended may be a moment later than the look.
 func wasSetBack(since time.Duration) bool { return since < -time.Minute }
 
+// untilNow is the time by which leases and pauses end: the nodes', where the daemon's clock is ahead of it. Where that is
+// behind they last for longer, which nobody is hurt by.
+func (in *Input) untilNow() time.Time {
+	if c := clocksIn(in.Seen); c.wrong() && c.ahead > 0 {
+		return in.Seen.ObservedAt.Add(-c.ahead)
+	}
+	return in.Seen.ObservedAt
+}
+
+// behind is how much longer than asked for something has to last that begins by the daemon's clock: that may be behind.
+func (in *Input) behind() time.Duration {
+	if c := clocksIn(in.Seen); c.wrong() && c.ahead < 0 {
+		return -c.ahead
+	}
+	return 0
+}
+
+// held reports whether a person's pause lasts.
+func (in *Input) held() bool {
+	h := in.Requests.Hold
+	return h != nil && h.Active(in.untilNow())
+}
+
 // needsClock reports whether an operation writes something down that lasts until a time, as certificates do. What brings
 // members back does not.
 func needsClock(o op.Operation) bool {

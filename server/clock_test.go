@@ -106,6 +106,12 @@ func TestDecide_WaitsWithWhatDependsOnAClockThatIsWrong(t *testing.T) {
 			s.Spec.Options.Etcd.ExtraArgs = []string{"--x"}
 		})
 	}
+	leased := func(left time.Duration) *scene {
+		return formed(3).leased(2).with(func(s *scene) { s.Requests.Drains[0].Until = noon.Add(left) })
+	}
+	pausedUntil := func(left time.Duration) *scene {
+		return formed(3).stopped(2).with(func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "tests", Until: noon.Add(left)} })
+	}
 	restart := op.RestartMember{Join: formed(3).join(2), Etcd: window().Spec.Options.Etcd}
 	withdraw := func(s *scene) { s.Spec.Nodes = s.Spec.Nodes[:2] }
 	removal := remove(formed(3), 3)
@@ -129,11 +135,20 @@ func TestDecide_WaitsWithWhatDependsOnAClockThatIsWrong(t *testing.T) {
 		{"but nobody knows", old().with(ahead), nil, "nothing to do", nil},
 		{"nor while too few told theirs", old().with(func(s *scene) { s.clocks(0, 0, 0); s.node(2).Clock, s.node(3).Clock = time.Time{}, time.Time{} }), nil, "nothing to do", nil},
 		{"one node's own clock keeps nothing waiting", old().clocks(0, 0, 600), purge, "its time is over", nil},
+		{"a lease is over", leased(-time.Minute), op.StartMembers{Joins: []cke.Join{formed(3).join(2)}, AwaitServing: true}, "", nil},
+		{"not by the nodes' clocks", leased(-time.Minute).with(ahead), nil, "", []string{"CKE112 n2"}},
+		{"nor by a clock that is behind", leased(time.Minute).with(behind), nil, "", []string{"CKE112 n2"}},
+		{"a pause is over", pausedUntil(-time.Minute), op.StartMembers{Joins: []cke.Join{formed(3).join(2)}, AwaitServing: true}, "", nil},
+		{"not by the nodes' clocks either", pausedUntil(-time.Minute).with(ahead), nil, "paused: tests", nil},
 		{"a volume is archived for an hour", formed(3).quietMembers(3).with(withdraw).with(archive), kept, "", nil},
 	})
 	d := server.Decide(formed(3).quietMembers(3).with(withdraw).with(archive).with(behind).Input)
 	if diff := cmp.Diff(op.Operation(longer), d.Operation); diff != "" {
 		t.Errorf("by a clock that is behind, a volume is archived for as long more (-want +got):\n%s", diff)
+	}
+	drain := server.Decide(formed(3).asked(cke.TaskDrain, "n2", "").with(behind).Input).Operation.(op.DrainNode).For
+	if usual := server.Decide(formed(3).asked(cke.TaskDrain, "n2", "").Input).Operation.(op.DrainNode).For; drain != usual+time.Hour {
+		t.Errorf("by a clock that is an hour behind, a node is leased for %s instead of %s", drain, usual)
 	}
 }
 

@@ -136,7 +136,7 @@ func progressing(in *Input, d Decision) cke.Condition {
 		return condition(cke.CondProgressing, cke.False, "Failing", "%s", d.Reason)
 	case in.hibernates():
 		return condition(cke.CondProgressing, cke.False, "Hibernated", "%s", d.Reason)
-	case in.Requests.Hold.Active(in.Seen.ObservedAt):
+	case in.held():
 		return condition(cke.CondProgressing, cke.False, "Paused", "%s", d.Reason)
 	case d.Converged:
 		return condition(cke.CondProgressing, cke.False, "Done", "%s", d.Reason)

@@ -12,7 +12,7 @@ import (
 
 // paused: a person asked that nothing be changed. Observation goes on.
 func paused(in *Input) (Decision, bool) {
-	if !in.Requests.Hold.Active(in.Seen.ObservedAt) {
+	if !in.held() {
 		return Decision{}, false
 	}
 	d := Decision{Reason: "paused: " + in.Requests.Hold.Reason}
@@ -20,7 +20,7 @@ func paused(in *Input) (Decision, bool) {
 		d.Reason = fmt.Sprintf("paused by %s: %s", in.Requests.Hold.By, in.Requests.Hold.Reason)
 	}
 	if !in.Requests.Hold.Until.IsZero() {
-		d.Again = in.Requests.Hold.Until.Sub(in.Seen.ObservedAt)
+		d.Again = in.Requests.Hold.Until.Sub(in.untilNow())
 	}
 	return d, true
 }

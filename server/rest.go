@@ -9,9 +9,13 @@ import (
 
 // leases are the maintenance leases that last.
 func (in *Input) leases() []cke.Drain {
+	if len(in.Requests.Drains) == 0 {
+		return nil
+	}
 	var all []cke.Drain
+	now := in.untilNow()
 	for _, d := range in.Requests.Drains {
-		if d.Active(in.Seen.ObservedAt) {
+		if d.Active(now) {
 			all = append(all, d)
 		}
 	}
@@ -21,7 +25,7 @@ func (in *Input) leases() []cke.Drain {
 // untilLeasesEnd looks again when a maintenance lease runs out: nothing else wakes the loop then.
 func untilLeasesEnd(in *Input, d Decision) Decision {
 	for _, l := range in.leases() {
-		if left := l.Until.Sub(in.Seen.ObservedAt); d.Operation == nil && (d.Again == 0 || left < d.Again) {
+		if left := l.Until.Sub(in.untilNow()); d.Operation == nil && (d.Again == 0 || left < d.Again) {
 			d.Again = left
 		}
 	}
@@ -31,7 +35,10 @@ func untilLeasesEnd(in *Input, d Decision) Decision {
 // drained returns the lease that lasts for a node; nil: there is none. A lease has the name that the node has now: a
 // membership may remember another one.
 func (in *Input) drained(n cke.Node) *cke.Drain {
-	return in.Requests.Drained(in.node(n).Node.Name(), in.Seen.ObservedAt)
+	if len(in.Requests.Drains) == 0 {
+		return nil
+	}
+	return in.Requests.Drained(in.node(n).Node.Name(), in.untilNow())
 }
 
 // drainProblem says that a member does not run because its node is leased; nil when that is not why.

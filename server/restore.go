@@ -12,7 +12,7 @@ import (
 // restoreAsked: a person wants the cluster put back to another state, or a restore called off. It was confirmed, so it
 // goes before all that would keep the cluster as it is, but for a pause.
 func restoreAsked(in *Input) (Decision, bool) {
-	if in.Requests.Hold.Active(in.Seen.ObservedAt) {
+	if in.held() {
 		return Decision{}, false
 	}
 	for _, t := range in.Requests.Tasks {

@@ -54,7 +54,7 @@ func converged(was *Input, d Decision) bool {
 		in = withoutCertificates(in)
 		d = Decide(in)
 	}
-	if _, backup := d.Operation.(op.Backup); (backup || d.Operation == nil) && in.Requests.Hold.Active(in.Seen.ObservedAt) {
+	if _, backup := d.Operation.(op.Backup); (backup || d.Operation == nil) && in.held() {
 		in.Requests.Hold = nil
 		d = Decide(withoutBackups(&in))
 	}

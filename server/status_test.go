@@ -23,6 +23,11 @@ func (s *scene) reportAfter(prev cke.Status) cke.Status {
 // later is the same scene, seen a time later.
 func (s *scene) later(d time.Duration) *scene {
 	s.Seen.ObservedAt = s.Seen.ObservedAt.Add(d)
+	for i := range s.Seen.Nodes {
+		if c := &s.Seen.Nodes[i].Clock; !c.IsZero() {
+			*c = c.Add(d)
+		}
+	}
 	return s
 }
 

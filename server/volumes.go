@@ -33,8 +33,8 @@ func pinVolumes(in *Input, o op.Operation) op.Operation {
 // keeps is the policy of volumes for a membership that ends now. A clock that is behind would date its end too early.
 func (in *Input) keeps() cke.VolumePolicies {
 	p := in.Spec.Policies.Volumes
-	if c := clocksIn(in.Seen); c.wrong() && c.ahead < 0 && p.OnRemoval == cke.VolumeArchive {
-		p.Keep += cke.Duration(-c.ahead)
+	if p.OnRemoval == cke.VolumeArchive {
+		p.Keep += cke.Duration(in.behind())
 	}
 	return p
 }
