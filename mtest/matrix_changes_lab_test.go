@@ -2,6 +2,8 @@ package mtest_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -76,6 +78,36 @@ var changes = []chapter{
 				m.apply()
 			})
 		}
+	}},
+	{name: "what does not work is taken back", nodes: 3, members: 3, quick: true, tell: func(m *loaded) {
+		sound := m.file
+		m.archive(nextVersion)
+		m.measured("an argument that etcd does not know, with a version", func() {
+			m.file.Options.Etcd.ExtraArgs, m.file.Options.Etcd.Version = []string{"--no-such-flag"}, nextVersion
+			m.set(m.file)
+			m.await("a member to be down", readyLimit, func(st cke.Status) bool {
+				return slices.ContainsFunc(st.Problems, func(p cke.Problem) bool { return strings.Contains(p.Message, "no-such-flag") })
+			})
+		})
+		m.measured("taken back", func() {
+			m.file = sound
+			m.apply()
+		})
+		m.measured("a minor version, until one member runs it", func() {
+			m.file.Options.Etcd.Version = nextVersion
+			m.set(m.file)
+			m.await("one member to run it", readyLimit, func(st cke.Status) bool {
+				return slices.ContainsFunc(st.Members, func(b cke.MemberStatus) bool { return b.Version == nextVersion })
+			})
+		})
+		m.measured("that is taken back, too", func() {
+			m.file = sound
+			for _, member := range m.apply().Members {
+				if member.Version != "3.6.16" {
+					m.Errorf("%s runs %s", member.Name, member.Version)
+				}
+			}
+		})
 	}},
 	{name: "a patch version up", nodes: 3, members: 3, version: formerPatch, tell: func(m *loaded) { m.upgrade("3.6.16") }},
 	{name: "one minor version after the other", nodes: 3, members: 3, version: formerMinor, tell: func(m *loaded) {

@@ -120,6 +120,8 @@ var rules = [...]rule{
 	{name: "renew certificates that do not hold", decide: brokenCertificates, yields: true},
 	{name: "start stopped members", decide: startStopped, yields: true},
 	{name: "look in full", decide: lookInFull},
+	{name: "start the cluster with other options", decide: startChangedLost, yields: true},
+	{name: "start members with other options", decide: startChanged, yields: true, voluntary: true},
 	{name: "no quorum", decide: withoutQuorum},
 	{name: "clean up abandoned lives", decide: cleanUp, yields: true},
 	{name: "bootstrap", decide: bootstrapCluster},

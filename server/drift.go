@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,9 +18,7 @@ func drift(in *Input) (Decision, bool) {
 		if _, wanted := in.declared(j); !wanted || !there || in.silent(j) {
 			continue // a machine that does not answer cannot restart what runs on it; others may be seen to
 		}
-		next := in.Spec.Options.Etcd
-		// A membership keeps its volume and its ports; new memberships get the declared ones.
-		next.VolumeName, next.VolumeRoot, next.ClientPort, next.PeerPort = j.Etcd.VolumeName, j.Etcd.VolumeRoot, j.Etcd.ClientPort, j.Etcd.PeerPort
+		next := in.optionsOf(j)
 		if next.Equal(j.Etcd) {
 			continue
 		}
@@ -39,6 +38,87 @@ func drift(in *Input) (Decision, bool) {
 		return Decision{Operation: op.RestartMember{Join: j, Etcd: next, Backup: first}, Reason: fmt.Sprintf("%s runs with other %s than declared", j.Node.Name(), what)}, true
 	}
 	return Decision{}, false
+}
+
+// optionsOf is how a member is to run: as declared, but for its volume and its ports, which a membership keeps.
+func (in *Input) optionsOf(j cke.Join) cke.EtcdOptions {
+	o := in.Spec.Options.Etcd
+	o.VolumeName, o.VolumeRoot, o.ClientPort, o.PeerPort = j.Etcd.VolumeName, j.Etcd.VolumeRoot, j.Etcd.ClientPort, j.Etcd.PeerPort
+	return o
+}
+
+// startChanged: a member does not come up, and the file wants it to run with other options. They may be what cures it: a
+// person has taken back what did not work. Quorum or not, nobody is hurt by starting who does not run.
+func startChanged(in *Input) (Decision, bool) {
+	if !in.formed() {
+		return Decision{}, false
+	}
+	for j := range inTurn(in) {
+		if _, wanted := in.declared(j); !wanted && in.Seen.Etcd.Quorate || !in.down(j) {
+			continue // without a quorum it is needed for its own removal
+		}
+		next := in.optionsOf(j)
+		if !mayRunInstead(in, j.Etcd.Version, next.Version) {
+			next.Version, next.Image = j.Etcd.Version, j.Etcd.Image // all else may cure it
+		}
+		if next.Equal(j.Etcd) {
+			continue
+		}
+		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, AwaitServing: runningMembers(in)+1 >= cke.Quorum(len(in.Identity.Joins))},
+			Reason: fmt.Sprintf("%s does not come up, and other %s are declared", j.Node.Name(), difference(j.Etcd, next))}, true
+	}
+	return Decision{}, false
+}
+
+// startChangedLost is startChanged without a quorum: nothing serves that a policy could protect.
+func startChangedLost(in *Input) (Decision, bool) {
+	if in.Seen.Etcd.Quorate {
+		return Decision{}, false
+	}
+	return startChanged(in)
+}
+
+// down reports whether a member was started, does not come up although its node answers and its data may be there, and may
+// be started. Its container is missing where the engine refused to make the one that was asked for.
+func (in *Input) down(j cke.Join) bool {
+	n := in.node(j.Node)
+	if !n.Answered() || j.StartedAt.IsZero() || in.drained(j.Node) != nil || dataProblem(in, j) != nil {
+		return false
+	}
+	c, there := n.Of(j.ID)
+	return there && c.State == cke.ContainerRestarting || !(there && c.Running()) && in.failedToStart(j)
+}
+
+// failedToStart reports whether starting the member as it is on record has failed since it last succeeded.
+func (in *Input) failedToStart(j cke.Join) bool {
+	for key := range in.Failures {
+		name, targets, _ := strings.Cut(key, " ")
+		if (name == op.StartMembers{}.Name() || name == op.RestartMember{}.Name() || name == op.StartChanged{}.Name()) && slices.Contains(strings.Split(targets, ","), j.Node.Name()) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayRunInstead reports whether a member that does not come up with one version may be started with another. While a
+// member that serves is of a minor, the cluster has not left it, and all can run it. Without any, what wrote the data
+// is not known but for being one minor version away at most: etcd refuses to start on data that is too new for it, and
+// leaves it as it is.
+func mayRunInstead(in *Input, recorded, version string) bool {
+	is, ok := parseVersion(recorded)
+	want, valid := parseVersion(version)
+	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 {
+		return false
+	}
+	served := false
+	for _, e := range in.Seen.Etcd.Endpoints {
+		has, ok := parseVersion(e.Version)
+		if ok && has[1] == want[1] {
+			return true
+		}
+		served = served || ok
+	}
+	return !served || want == is
 }
 
 // difference names what differs between two descriptions of a member.
@@ -62,7 +142,8 @@ func difference(a, b cke.EtcdOptions) string {
 }
 
 // mayRun says why no member may run a version now; "" when one may. etcd bears one minor step up, from the floor of the
-// minor before, with every member on the same minor. Source: etcd docs, upgrade guides 3.6 and 3.7.
+// minor before, with every member on the same minor, and the step back while one of them has not taken it: until then the
+// cluster's version stays. Source: etcd docs, upgrade guides 3.6 and 3.7, "Rollback".
 func mayRun(in *Input, version string) string {
 	want, ok := parseVersion(version)
 	if !ok {
@@ -73,9 +154,13 @@ func mayRun(in *Input, version string) string {
 		switch {
 		case !ok:
 			return "a member has not told its version"
+		case has[1] == want[1]+1 && slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(other cke.EndpointStatus) bool {
+			v, ok := parseVersion(other.Version)
+			return ok && v[1] == want[1]
+		}):
+			// not all have taken the step up
 		case has[1] > want[1]:
-			// A member that was upgraded already, while others follow, is the same step seen from the other side.
-			return fmt.Sprintf("a member runs %s; going back a minor version is not done by a restart", e.Version)
+			return fmt.Sprintf("a member runs %s, and none runs 3.%d any more; there is no way back by a restart", e.Version, want[1])
 		case want[1] > has[1]+1:
 			return fmt.Sprintf("a member runs %s; upgrades go one minor version at a time", e.Version)
 		case want[1] == has[1]+1 && has[2] < upgradeFloor(has[1]):
@@ -83,6 +168,26 @@ func mayRun(in *Input, version string) string {
 		}
 	}
 	return ""
+}
+
+// mayJoin says why a new member may not run a version; "" when it may. etcd lets nobody join who is older than the cluster,
+// or more than a minor version ahead of it. Source: etcd, etcdserver.isCompatibleWithCluster.
+func mayJoin(in *Input, version string) string {
+	want, ok := parseVersion(version)
+	oldest := ""
+	least := want
+	for _, e := range in.Seen.Etcd.Endpoints {
+		if has, told := parseVersion(e.Version); told && (oldest == "" || has[1] < least[1]) {
+			oldest, least = e.Version, has
+		}
+	}
+	switch {
+	case !ok || oldest == "" || want[1] == least[1] || want[1] == least[1]+1:
+		return ""
+	case want[1] < least[1]:
+		return fmt.Sprintf("%s is declared, and the members run %s and newer", version, oldest)
+	}
+	return fmt.Sprintf("%s is declared, and a member runs %s; upgrades go one minor version at a time", version, oldest)
 }
 
 // upgradeFloor is the patch level of a minor from which the next minor may be reached.

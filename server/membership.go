@@ -239,6 +239,9 @@ func addOn(in *Input, n cke.Node) (Decision, bool) {
 	if found := slices.Concat(strangersOn(in, n), straysOn(in, s), foreign(s, ""), takenPorts(in, s)); len(found) > 0 {
 		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
 	}
+	if why := mayJoin(in, in.Spec.Options.Etcd.Version); why != "" {
+		return refused(fmt.Sprintf("no member is added on %s: %s", n.Name(), why), cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: why}), true
+	}
 	if g := mayAdd(in, 0); g != pass {
 		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
 	}

@@ -159,7 +159,7 @@ func TestDecide_RestartsOneMemberAtATimeForOtherOptions(t *testing.T) {
 			s.node(2).Problem = &cke.Problem{Code: cke.CodeSSHAuth, Node: "n2", Message: "refused"}
 		}), restart(3), "n3 runs with other arguments", nil},
 		{"not two minor versions at once", formed(3).running().with(version("3.8.0")), nil, "upgrades go one minor version at a time", []string{"CKE305 n2"}},
-		{"not back", formed(3).running().with(version("3.5.35")), nil, "going back a minor version is not done by a restart", []string{"CKE305 n2"}},
+		{"not back", formed(3).running().with(version("3.5.35")), nil, "a member runs 3.6.16, and none runs 3.5 any more; there is no way back", []string{"CKE305 n2"}},
 	})
 	if d := server.Decide(formed(1).running().with(edited).Input); d.Operation == nil {
 		t.Errorf("a single member cannot be restarted: %s", d.Reason)

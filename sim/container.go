@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,6 +79,9 @@ func (c *container) run() {
 	w.log("%s: etcd of %s runs", c.node.name, c.Name)
 }
 
+// WrongArgument is one that etcd does not know: it ends at once.
+const WrongArgument = "--no-such-flag"
+
 // boot returns why etcd ends at once, or "".
 func (c *container) boot() string {
 	v := c.volume()
@@ -98,7 +102,13 @@ func (c *container) boot() string {
 	if c.node.full {
 		return "write /var/lib/etcd/member/wal/0.tmp: no space left on device"
 	}
+	if slices.Contains(c.spec.Join.Etcd.ExtraArgs, WrongArgument) {
+		return "flag provided but not defined: " + WrongArgument
+	}
 	if v.wal != nil {
+		if has := v.wal.minor(); has > c.minor() {
+			return fmt.Sprintf("panic: cluster cannot be downgraded: 3.%d is lower than the cluster's 3.%d", c.minor(), has)
+		}
 		if v.wal.removed {
 			return "the member has been permanently removed from the cluster"
 		}
@@ -218,6 +228,15 @@ func (n *Node) port(p int) cke.PortState {
 		return cke.PortOpen
 	}
 	return cke.PortClosed
+}
+
+// minor is the y of the version 3.y.z that the process is.
+func (c *container) minor() (y int) {
+	version, _ := c.versions()
+	if parts := strings.Split(version, "."); len(parts) == 3 {
+		y, _ = strconv.Atoi(parts[1])
+	}
+	return y
 }
 
 // versions are those of the process and of its database, which etcd tells from 3.6 on.

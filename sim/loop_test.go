@@ -59,6 +59,7 @@ func TestLoop_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 				d.Wake()
 			}
 			ready := func() bool {
+				n.correct()
 				status := s.Store().Status()
 				return status.Health == cke.HealthReady && status.ObservedGeneration == s.Store().Spec().Generation && s.faults(s.declared()...) == nil
 			}

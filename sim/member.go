@@ -24,6 +24,7 @@ const (
 	entryPromote entryKind = "promote" // Member, a learner, becomes a voter
 	entryPublish entryKind = "publish" // Member tells its name and client URL
 	entryUpdate  entryKind = "update"  // Member is reached at another peer URL
+	entryVersion entryKind = "version" // all members run this minor version, or a later one
 )
 
 // entry is one log entry; its index is its position plus one.
@@ -35,6 +36,7 @@ type entry struct {
 	peer    string
 	client  string
 	learner bool
+	minor   int
 }
 
 // member is a member's write-ahead log: all that survives its process.
@@ -98,6 +100,15 @@ func (m *member) voters() []uint64 {
 		}
 	}
 	return ids
+}
+
+// minor is the minor version of the cluster: that of the member behind all others, once all have told theirs. It never
+// goes back. Source: etcd, server.monitorVersions.
+func (m *member) minor() (minor int) {
+	for _, e := range m.log[:m.commit] {
+		minor = max(minor, e.minor)
+	}
+	return minor
 }
 
 // published reports whether the member found the cluster and told its name.

@@ -23,7 +23,7 @@ type nemesis struct {
 	freeze    int // the call at which a frozen daemon wakes and late calls land
 	// about are the kinds of events in this schedule.
 	about []func(*nemesis, *sim.Node)
-	// upgraded: the file has asked for the next minor version, from which there is no way back.
+	// upgraded: the file asks for the next minor version, from which there is no way back once all run it.
 	upgraded bool
 	// moved are the machines that got another address; back: those on record were given back.
 	moved map[string]bool
@@ -217,8 +217,8 @@ func (n *nemesis) edit() {
 	for i := range c.Nodes {
 		c.Nodes[i].ControlPlane = i < members
 	}
-	c.Options.Etcd.ExtraArgs = [][]string{nil, nil, nil, {"--quota-backend-bytes=1"}}[n.IntN(4)]
-	n.upgraded = n.upgraded || n.IntN(8) == 0
+	c.Options.Etcd.ExtraArgs = [][]string{nil, nil, nil, nil, nil, nil, {"--quota-backend-bytes=1"}, {sim.WrongArgument}}[n.IntN(8)]
+	n.upgraded = n.upgraded != (n.IntN(8) == 0) // also back, which may be too late
 	if n.upgraded {
 		c.Options.Etcd.Version = []string{"3.7.2", "3.7.3", "3.7.3"}[n.IntN(3)]
 	} else {

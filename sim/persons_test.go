@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -144,11 +145,28 @@ func (n *nemesis) content() {
 			node.StartByHand() // its voter may be needed
 		}
 	}
+	n.correct()
+	n.apply()
+}
+
+// correct takes out of the file what cannot work: an argument that etcd does not know, a version that is too old.
+func (n *nemesis) correct() {
+	c := n.s.Store().Spec().Cluster
+	args := slices.DeleteFunc(slices.Clone(c.Options.Etcd.ExtraArgs), func(a string) bool { return a == sim.WrongArgument })
+	old := n.s.Minor() == 7 && !strings.HasPrefix(c.Options.Etcd.Version, "3.7.")
+	if len(args) == len(c.Options.Etcd.ExtraArgs) && !old {
+		return
+	}
+	if c.Options.Etcd.ExtraArgs = args; old {
+		c.Options.Etcd.Version = "3.7.3"
+	}
+	n.s.Store().SetSpec(c)
 	n.apply()
 }
 
 // attend is what a person does who stands by until the world has come where it can come, at each look.
 func (n *nemesis) attend() {
+	n.correct()
 	if f := n.s.freeze(); f.Active() && len(n.s.asked()) == 0 {
 		n.unfreeze()
 	}

@@ -75,6 +75,23 @@ func (g *group) settle(w *World, running []process) {
 			g.propose(w, l, running, entry{kind: entryPublish, id: p.id, value: p.name, client: p.c.spec.Join.ClientURL()})
 		}
 	}
+	if minor, told := w.oldest(l, running); told && minor > l.minor() {
+		g.propose(w, l, running, entry{kind: entryVersion, minor: minor})
+	}
+}
+
+// oldest is the lowest minor version that a member runs; false: not all of them tell the leader.
+func (w *World) oldest(l process, running []process) (minor int, told bool) {
+	for _, m := range l.present() {
+		i := slices.IndexFunc(running, func(p process) bool { return p.id == m.id && w.reach(l, p) })
+		if i < 0 {
+			return 0, false
+		}
+		if v := running[i].c.minor(); minor == 0 || v < minor {
+			minor = v
+		}
+	}
+	return minor, true
 }
 
 func (w *World) reach(a, b process) bool {
@@ -192,6 +209,20 @@ func (g *group) propose(w *World, l process, running []process, e entry) bool {
 	n := len(l.log)
 	g.replicate(w, l, running)
 	return l.commit >= n
+}
+
+// Minor is the minor version of the formed cluster, below which none of its members starts; 0: there is none.
+func (w *World) Minor() (minor int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.nodes {
+		for _, v := range n.volumes {
+			if m := v.wal; m != nil && w.formed != nil && hexID(m.cluster) == w.formed.ClusterID {
+				minor = max(minor, m.minor())
+			}
+		}
+	}
+	return minor
 }
 
 // Recoverable reports whether the data that is left suffices for a quorum of the formed cluster, by the member list of

@@ -63,6 +63,7 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 		s.Pick, s.Judge = r.IntN, n.judge
 		if r.IntN(3) > 0 { // the faults come once the cluster is formed
 			s.Judge = nil
+			n.correct()
 			s.daemon()
 			if !s.until(convergence, s.settled) {
 				faults = append(s.Violations(), "does not form")

@@ -1,0 +1,60 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cke"
+)
+
+// StartChanged starts a member that does not run with other options than it was started with last: with those it did not
+// come up, or ended. Nobody is stopped for it, so no quorum is asked for.
+type StartChanged struct {
+	Join cke.Join
+	// Etcd is how the member is to run from now on.
+	Etcd cke.EtcdOptions
+	// AwaitServing is as in StartMembers.
+	AwaitServing bool
+}
+
+var _ Operation = StartChanged{}
+
+// Name implements Operation.
+func (StartChanged) Name() string { return "start-changed" }
+
+// Targets implements Operation.
+func (s StartChanged) Targets() []string { return []string{s.Join.Node.Name()} }
+
+// Stages implements Operation.
+func (s StartChanged) Stages() []Stage {
+	n := s.Join.Node.Name()
+	stages := []Stage{
+		{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+			return e.Machines.Machine(s.Join.Node).EnsureImage(ctx, s.Etcd.Image, e.Progress)
+		}}},
+		{{Name: "end-restarts", Node: n, Limit: stopLimit, Run: s.endRestarts}},
+		{{Name: "start", Node: n, Run: RestartMember{Join: s.Join, Etcd: s.Etcd}.start}},
+	}
+	if s.AwaitServing {
+		stages = append(stages, Stage{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, s.Join) }}})
+	}
+	return stages
+}
+
+// endRestarts stops a container that its engine starts again and again. One that has come up meanwhile is left alone.
+func (s StartChanged) endRestarts(ctx context.Context, e Env) error {
+	m := e.Machines.Machine(s.Join.Node)
+	c, err := m.Container(ctx, s.Join)
+	switch {
+	case errors.Is(err, cke.ErrNotFound): // the engine refused to make the one that was asked for last
+		return nil
+	case err != nil:
+		return err
+	case c.State == cke.ContainerRestarting:
+		return m.StopContainer(ctx, s.Join, stopGrace)
+	case c.State == cke.ContainerExited, c.State == cke.ContainerCreated, c.State == cke.ContainerDead:
+		return nil
+	}
+	return fmt.Errorf("the container on %s is %s: %w", s.Join.Node.Name(), c.State, cke.ErrConflict)
+}

@@ -1,0 +1,84 @@
+package sim_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// Whoever declares what does not work takes it back, and the cluster is as before, of whatever size: also with one
+// member, which has no quorum meanwhile.
+func TestOptions_ThatDoNotWorkCanBeTakenBack(t *testing.T) {
+	for nodes := 1; nodes <= 3; nodes++ {
+		for name, tries := range map[string]func(*cke.EtcdOptions){
+			"an argument": func(e *cke.EtcdOptions) { e.ExtraArgs = []string{sim.WrongArgument} },
+			"an argument with a minor version": func(e *cke.EtcdOptions) {
+				e.ExtraArgs, e.Version = []string{sim.WrongArgument}, "3.7.3"
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, %d members", name, nodes), func(t *testing.T) {
+				inFormed(t, nodes, func(s *stage) {
+					before := s.Store().Spec().Cluster
+					wrong := before
+					tries(&wrong.Options.Etcd)
+					s.Store().SetSpec(wrong)
+					s.pass(10 * time.Minute)
+					if s.settled() {
+						t.Fatal("an argument that etcd does not know works")
+					}
+					s.Store().SetSpec(before)
+					if !s.until(convergence, s.settled) {
+						dec, _ := s.latest().now()
+						t.Error(describeDecision(1, dec))
+					}
+					if v := s.Violations(); v != nil {
+						t.Error(v)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A minor version can be taken back while a member does not run it; afterwards the cluster has left the old one.
+func TestMinorVersion_CanBeTakenBackHalfWay(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		before := s.Store().Spec().Cluster
+		up := before
+		up.Options.Etcd.Version = "3.7.3"
+		s.Store().SetSpec(up)
+		upgraded := func() (n int) {
+			_, status := s.latest().now()
+			for _, m := range status.Members {
+				if m.Version == "3.7.3" {
+					n++
+				}
+			}
+			return n
+		}
+		if !s.until(convergence, func() bool { return upgraded() == 1 }) {
+			t.Fatal("no member is upgraded")
+		}
+		s.Store().SetSpec(before)
+		if !s.until(convergence, func() bool { return s.settled() && upgraded() == 0 }) || s.Minor() != 6 {
+			dec, _ := s.latest().now()
+			t.Fatalf("%d upgraded, 3.%d: %s", upgraded(), s.Minor(), describeDecision(1, dec))
+		}
+		s.Store().SetSpec(up)
+		if !s.until(convergence, func() bool { return s.settled() && upgraded() == 3 && s.Minor() == 7 }) {
+			t.Fatalf("%d are upgraded: 3.%d", upgraded(), s.Minor())
+		}
+		s.Store().SetSpec(before)
+		s.pass(time.Hour)
+		dec, _ := s.latest().now()
+		if dec.Operation != nil || upgraded() != 3 || len(dec.Blockers) == 0 || dec.Blockers[0].Code != cke.CodeNotApplied {
+			t.Errorf("back from there: %d upgraded: %s", upgraded(), describeDecision(1, dec))
+		}
+		if v := s.Violations(); v != nil {
+			t.Error(v)
+		}
+	})
+}
