@@ -50,18 +50,7 @@ func TestLabCrash_OfTheDaemonInTheMiddleOfABootstrapEndsInOneCluster(t *testing.
 
 // killAt kills the daemon as soon as a step has begun, and tells when it is dead.
 func (s *story) killAt(d *rig.Daemon, step string) <-chan error {
-	died := make(chan error, 1)
-	begun := rig.StepBegun(step)
-	go func() {
-		died <- s.Follow(s.within(seenLimit), func(r cke.Record) bool {
-			if begun(r) {
-				d.Kill()
-				return true
-			}
-			return false
-		})
-	}()
-	return died
+	return s.when(s.within(seenLimit), rig.StepBegun(step), func() error { d.Kill(); return nil })
 }
 
 // heir starts a second daemon on the same embedded store and waits until it says what it waits for.
@@ -82,14 +71,7 @@ func TestLabCrash_OfAFounderInTheMiddleOfABootstrapIsWaitedFor(t *testing.T) {
 			s.set(s.spec())
 			s.awaitProblem(s.nodes[0].Name, cke.CodeNoSSHKey)
 			founder := s.nodes[2]
-			died := make(chan error, 1)
-			go func() {
-				err := s.Follow(s.within(seenLimit), rig.StepBegun(step))
-				if err == nil {
-					err = s.Lab.Kill(s.ctx, founder.Name)
-				}
-				died <- err
-			}()
+			died := s.when(s.within(seenLimit), rig.StepBegun(step), func() error { return s.Lab.Kill(s.ctx, founder.Name) })
 			s.setKey()
 			s.must(<-died)
 			s.awaitProblem(founder.Name, cke.CodeUnreachable)

@@ -126,21 +126,7 @@ func TestLabLeadership_ADaemonFrozenInTheMiddleOfABootstrapDoesNoHarmWhenItGoesO
 			one.set(one.spec())
 			one.awaitProblem(one.nodes[0].Name, cke.CodeNoSSHKey)
 			two.daemon("boot-2")
-			frozen := make(chan error, 1)
-			begun := rig.StepBegun(step)
-			go func() {
-				var err error
-				if f := one.Follow(one.within(seenLimit), func(r cke.Record) bool {
-					if begun(r) {
-						err = first.Freeze()
-						return true
-					}
-					return false
-				}); f != nil {
-					err = f
-				}
-				frozen <- err
-			}()
+			frozen := one.when(one.within(seenLimit), rig.StepBegun(step), first.Freeze)
 			one.setKey()
 			one.must(<-frozen)
 			two.await("the other daemon to found the cluster", readyLimit, func(st cke.Status) bool { return rig.Ready(st) && st.Leader.Host == "boot-2" })

@@ -75,18 +75,8 @@ func (m *loaded) dies(at moment) {
 
 // killIn kills the daemon as soon as a moment has come, and tells when it is dead.
 func (m *loaded) killIn(at moment) <-chan error {
-	d, begun := m.daemon, at.begun()
-	died := make(chan error, 1)
-	go func() {
-		died <- m.Follow(m.within(readyLimit), func(r cke.Record) bool {
-			if begun(r) {
-				d.Kill()
-				return true
-			}
-			return false
-		})
-	}()
-	return died
+	d := m.daemon
+	return m.when(m.within(readyLimit), at.begun(), func() error { d.Kill(); return nil })
 }
 
 // TestLabMatrix_TwoDaemons tells of a leader that is frozen in the middle of an operation, while the other daemon goes
@@ -114,21 +104,7 @@ func TestLabMatrix_TwoDaemons(t *testing.T) {
 			m.under(h.one, func(m *loaded) {
 				h.two.daemon("boot-2")
 				m.story = h.two // the first host's is told by a daemon that freezes
-				frozen := make(chan error, 1)
-				begun := tt.at.begun()
-				go func() {
-					var err error
-					if f := m.Follow(m.within(readyLimit), func(r cke.Record) bool {
-						if begun(r) {
-							err = first.Freeze()
-							return true
-						}
-						return false
-					}); f != nil {
-						err = f
-					}
-					frozen <- err
-				}()
+				frozen := m.when(m.within(readyLimit), tt.at.begun(), first.Freeze)
 				tt.change(m)
 				m.set(m.file)
 				m.must(<-frozen)

@@ -159,16 +159,7 @@ func TestLabRestore_EndsInOneClusterWhenTheDaemonIsKilledAtAnyStep(t *testing.T)
 			s.ctx = s.within(restoreLimit)
 			before := s.ready()
 			newest := s.records()[0].ID
-			died := make(chan error, 1)
-			go func() {
-				died <- s.Follow(s.ctx, func(r cke.Record) bool {
-					if r.ID > newest && rig.StepBegun(step)(r) {
-						d.Kill()
-						return true
-					}
-					return false
-				})
-			}()
+			died := s.when(s.ctx, rig.StepBegun(step), func() error { d.Kill(); return nil })
 			s.do("restore", "--no-wait", "--lineage", lineage, "--revision", fmt.Sprint(revision), "--confirm", "prod")
 			s.must(<-died)
 			d = b.daemon("boot-1") // it outlives the part

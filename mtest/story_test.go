@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -223,6 +224,39 @@ func problemOf(st cke.Status, node string, code cke.Code) (cke.Problem, bool) {
 func (s *story) awaitStep(step string) {
 	s.Helper()
 	s.must(s.Follow(s.within(seenLimit), rig.StepBegun(step)))
+}
+
+// when does something as soon as a record that is still to come is in a state, and tells when it is done. It returns once
+// the history is followed, if there is any.
+func (s *story) when(ctx context.Context, begun func(cke.Record) bool, do func() error) <-chan error {
+	s.Helper()
+	newest := int64(0)
+	if all := s.records(); len(all) > 0 {
+		newest = all[0].ID
+	}
+	follows, done := make(chan struct{}), make(chan error, 1)
+	begins := sync.OnceFunc(func() { close(follows) })
+	go func() {
+		defer begins()
+		var err error
+		if f := s.Follow(ctx, func(r cke.Record) bool {
+			if r.ID == newest {
+				begins()
+			}
+			if r.ID <= newest || !begun(r) {
+				return false
+			}
+			err = do()
+			return true
+		}); f != nil {
+			err = f
+		}
+		done <- err
+	}()
+	if newest > 0 {
+		<-follows
+	}
+	return done
 }
 
 // records returns all that was done, newest first.

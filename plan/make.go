@@ -106,14 +106,17 @@ func (m *maker) converged(d server.Decision, s cke.Status) {
 // decide is what the daemon would decide; where it waits for a person's consent, what it would with it.
 func (m *maker) decide(in server.Input) server.Decision {
 	d := server.Decide(in)
-	if d.Operation != nil && !d.Converged {
+	if d.Operation != nil && !d.Upkeep {
 		return d
 	}
 	released := in
 	released.Requests.Hold = nil
 	released.Requests.Applied = max(released.Requests.Applied, in.Generation)
 	next := server.Decide(released)
-	if next.Operation == nil || next.Converged {
+	if next.Operation != nil && next.Upkeep && !next.Converged {
+		next = server.DecideChange(released)
+	}
+	if next.Operation == nil || next.Upkeep {
 		return next
 	}
 	if m.plan.Held == "" {

@@ -11,6 +11,7 @@ import (
 // changeAddress: a member's machine was declared with another address, or the cluster with other ports. It is the same
 // machine only if the volume of this very membership is on it; else the node is a new one, as any other.
 func changeAddress(in *Input) (Decision, bool) {
+	var waits *Decision
 	for j := range inTurn(in) {
 		m, there := in.listed(j)
 		if !there || m.Learner {
@@ -21,12 +22,19 @@ func changeAddress(in *Input) (Decision, bool) {
 			continue
 		}
 		if g := mayMove(in, m); g != pass {
-			return refused(fmt.Sprintf("%s is declared with %s, and moving its member there waits: %s", to.Name(), what, g),
-				cke.Problem{Code: cke.CodeQuorum, Node: to.Name(), Message: string(g)}), true
+			if waits == nil {
+				d := refused(fmt.Sprintf("%s is declared with %s, and moving its member there waits: %s", to.Name(), what, g),
+					cke.Problem{Code: cke.CodeQuorum, Node: to.Name(), Message: string(g)})
+				waits = &d
+			}
+			continue // one that is away may be what the others wait for
 		}
 		o := in.Spec.Options.Etcd
 		return Decision{Operation: op.ChangeAddress{Join: j, Node: to, ClientPort: o.ClientPort, PeerPort: o.PeerPort},
 			Reason: fmt.Sprintf("%s is declared with %s; its data is there", to.Name(), what)}, true
+	}
+	if waits != nil {
+		return *waits, true
 	}
 	return Decision{}, false
 }

@@ -42,7 +42,7 @@ func compareDue(in *Input) (Decision, bool) {
 	if why == "" || !oursServe(in) {
 		return Decision{}, false
 	}
-	return Decision{Operation: op.CompareData{Joins: slices.Collect(inTurn(in))}, Reason: why, Converged: true}, true
+	return Decision{Operation: op.CompareData{Joins: slices.Collect(inTurn(in))}, Reason: why, Converged: true, Upkeep: true}, true
 }
 
 // compareAsked compares because a person asked for it.

@@ -27,8 +27,8 @@ type Input struct {
 	// Failures are the operations that failed since they last succeeded, keyed by FailureKey.
 	Failures map[string]Failure
 
-	// ignoreCertificates: none is renewed.
-	ignoreCertificates bool
+	// ignoreCertificates: none is renewed; ignoreUpkeep: no operation of upkeep is chosen.
+	ignoreCertificates, ignoreUpkeep bool
 }
 
 // Decision is what to do now: one operation or none, and always why.
@@ -43,6 +43,8 @@ type Decision struct {
 	Frozen *cke.Problem
 	// Converged: all that the spec wants is so. An operation may look after it all the same.
 	Converged bool
+	// Upkeep: the operation looks after what is there, and is no step to what the spec wants.
+	Upkeep bool
 	// Task is the id of the task that the operation is for; empty: nobody asked.
 	Task string
 	// Part: the task goes on after the operation, however that ends.
@@ -55,11 +57,18 @@ type Decision struct {
 // clock but in.Seen.ObservedAt, and it always gives a reason.
 func Decide(in Input) Decision { return untilLeasesEnd(&in, withBackup(&in, decide(&in))) }
 
+// DecideChange is Decide, but for operations of upkeep: what it returns is the next step to what the spec wants, or why
+// there is none.
+func DecideChange(in Input) Decision {
+	in.ignoreUpkeep = true
+	return Decide(in)
+}
+
 func decide(in *Input) Decision {
 	var held *Decision
 	for _, rule := range rules {
 		d, matched := rule.decide(in)
-		if !matched {
+		if !matched || in.ignoreUpkeep && d.Upkeep {
 			continue
 		}
 		d.Operation = pinVolumes(in, d.Operation)
@@ -69,7 +78,7 @@ func decide(in *Input) Decision {
 			d = withConsent(in, d)
 		}
 		d = backOff(in, d, rule.patience)
-		if wanted && d.Operation == nil && (rule.yields || rule.voluntary) {
+		if d.Operation == nil && (rule.waits || wanted && (rule.yields || rule.voluntary)) {
 			before := d.beside(held) // a variable of its own: d stays off the heap
 			held = &before
 			continue
@@ -82,13 +91,26 @@ func decide(in *Input) Decision {
 // beside puts an operation that is held back before a decision that was made in spite of it.
 func (d Decision) beside(held *Decision) Decision {
 	switch {
-	case held == nil || d.Operation != nil:
+	case held == nil:
+		return d
+	case d.Operation != nil:
+		d.Converged = d.Converged && held.Converged
 		return d
 	case d.Converged:
 		return *held
 	}
-	d.Reason = held.Reason + "; " + d.Reason
-	d.Blockers = append(slices.Clone(held.Blockers), d.Blockers...)
+	blockers := slices.Clone(held.Blockers)
+	for _, b := range d.Blockers {
+		if !slices.ContainsFunc(held.Blockers, func(h cke.Problem) bool { return h.Code == b.Code && h.Node == b.Node }) {
+			blockers = append(blockers, b)
+		}
+	}
+	if len(d.Blockers) == 0 || len(blockers) > len(held.Blockers) {
+		d.Reason = held.Reason + "; " + d.Reason
+	} else { // it says nothing new
+		d.Reason = held.Reason
+	}
+	d.Blockers = blockers
 	if d.Again == 0 || held.Again < d.Again {
 		d.Again = held.Again
 	}
@@ -102,6 +124,8 @@ type rule struct {
 	decide func(*Input) (Decision, bool)
 	// yields: the rules below are asked while the operation is held back, since it is not what they depend on.
 	yields bool
+	// waits: the rules below are asked also while the rule itself wants nothing done yet: what it waits for may be theirs to do.
+	waits bool
 	// voluntary: the cluster serves as well without the change; the file's policy says when it may be made.
 	voluntary bool
 	// patience is the least pause after a failure; zero: that of every operation.
@@ -129,16 +153,16 @@ var rules = [...]rule{
 	{name: "asked", decide: asked, yields: true},
 	{name: "ended membership", decide: endedMembership},
 	{name: "remove unhealthy strangers", decide: unhealthyStrangers, voluntary: true},
-	{name: "change of address", decide: changeAddress, voluntary: true},
+	{name: "change of address", decide: changeAddress, voluntary: true, waits: true},
 	{name: "remove unhealthy members of undeclared nodes", decide: removeUnhealthy, voluntary: true},
 	{name: "promote", decide: promote},
-	{name: "replace lost data", decide: replaceLost},
+	{name: "replace lost data", decide: replaceLost, waits: true},
 	{name: "stop strays", decide: strays, yields: true},
 	{name: "renew certificates", decide: renewCertificates, yields: true, patience: renewAgain},
 	{name: "withdraw stuck learners", decide: stuckLearner},
 	{name: "finish adding", decide: finishAdding},
-	{name: "drift", decide: drift, voluntary: true},
-	{name: "database full", decide: fullDatabase, yields: true},
+	{name: "drift", decide: drift, voluntary: true, waits: true},
+	{name: "database full", decide: fullDatabase, yields: true, waits: true},
 	{name: "add members", decide: addMember, voluntary: true},
 	{name: "remove healthy strangers", decide: healthyStrangers, voluntary: true},
 	{name: "remove healthy members of undeclared nodes", decide: removeHealthy, voluntary: true},

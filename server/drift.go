@@ -35,6 +35,9 @@ func drift(in *Input) (Decision, bool) {
 			return refused(fmt.Sprintf("%s runs with other %s than declared, and restarting it waits: %s", j.Node.Name(), what, g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
 		}
+		if tallyOf(in).voters <= 2 && roomForMore(in) {
+			return Decision{}, false // with another voter it goes without a gap
+		}
 		return Decision{Operation: op.RestartMember{Join: j, Etcd: next, Backup: first}, Reason: fmt.Sprintf("%s runs with other %s than declared", j.Node.Name(), what)}, true
 	}
 	return Decision{}, false
@@ -45,6 +48,33 @@ func (in *Input) optionsOf(j cke.Join) cke.EtcdOptions {
 	o := in.Spec.Options.Etcd
 	o.VolumeName, o.VolumeRoot, o.ClientPort, o.PeerPort = j.Etcd.VolumeName, j.Etcd.VolumeRoot, j.Etcd.ClientPort, j.Etcd.PeerPort
 	return o
+}
+
+// newOptions is how a new member is to run: as declared, once all members do that are to stay. Until then it runs as the
+// leader does, lest it be the first with what waits for consent or for a backup, or may not run beside the others.
+func (in *Input) newOptions() cke.EtcdOptions {
+	declared := in.Spec.Options.Etcd
+	differs := false
+	now := declared
+	for j := range inTurn(in) {
+		_, wanted := in.declared(j)
+		if m, there := in.listed(j); !wanted || !there || m.Learner {
+			continue
+		}
+		differs = differs || !in.optionsOf(j).Equal(j.Etcd)
+		now = j.Etcd // the leader's comes last
+	}
+	if !differs {
+		return declared
+	}
+	now.VolumeName, now.VolumeRoot, now.ClientPort, now.PeerPort = declared.VolumeName, declared.VolumeRoot, declared.ClientPort, declared.PeerPort
+	return now
+}
+
+// roomForMore reports whether a declared node can take a member now.
+func roomForMore(in *Input) bool {
+	d, _ := addMember(in)
+	return d.Operation != nil
 }
 
 // startChanged: a member does not come up, and the file wants it to run with other options. They may be what cures it: a

@@ -133,7 +133,7 @@ func findingOver(in *Input) (Decision, bool) {
 	if over == nil {
 		return Decision{}, false
 	}
-	return Decision{Operation: op.EndFinding{Findings: over}, Reason: "what a person lifted is no longer seen", Converged: true}, true
+	return Decision{Operation: op.EndFinding{Findings: over}, Reason: "what a person lifted is no longer seen", Converged: true, Upkeep: true}, true
 }
 
 func isUnequal(finding string) bool { return strings.HasPrefix(finding, string(cke.FreezeUnequalData)) }

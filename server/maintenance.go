@@ -105,7 +105,7 @@ func fragmented(in *Input) (Decision, bool) {
 		if !there || !halfEmpty(e) || mayRestart(in, m) != pass || defragmented(in, j) {
 			continue
 		}
-		return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Converged: true,
+		return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Converged: true, Upkeep: true,
 			Reason: fmt.Sprintf("of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(e.DBSizeInUse))}, true
 	}
 	return Decision{}, false

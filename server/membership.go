@@ -239,13 +239,14 @@ func addOn(in *Input, n cke.Node) (Decision, bool) {
 	if found := slices.Concat(strangersOn(in, n), straysOn(in, s), foreign(s, ""), takenPorts(in, s)); len(found) > 0 {
 		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
 	}
-	if why := mayJoin(in, in.Spec.Options.Etcd.Version); why != "" {
+	etcd := in.newOptions()
+	if why := mayJoin(in, etcd.Version); why != "" {
 		return refused(fmt.Sprintf("no member is added on %s: %s", n.Name(), why), cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: why}), true
 	}
 	if g := mayAdd(in, 0); g != pass {
 		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
 	}
-	return Decision{Operation: op.AddMember{Node: n, Etcd: in.Spec.Options.Etcd}, Reason: fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())}, true
+	return Decision{Operation: op.AddMember{Node: n, Etcd: etcd}, Reason: fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())}, true
 }
 
 func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {

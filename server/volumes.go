@@ -51,7 +51,7 @@ func expiredVolumes(in *Input) (Decision, bool) {
 		if n := in.node(j.Node); !n.Answered() || !backedUp(in, j) || !sure && j.PurgedAt.IsZero() {
 			continue
 		}
-		return Decision{Operation: op.PurgeVolume{Join: in.reached(j)}, Converged: true,
+		return Decision{Operation: op.PurgeVolume{Join: in.reached(j)}, Converged: true, Upkeep: true,
 			Reason: fmt.Sprintf("volume %s on %s is of a membership that ended, and its time is over", j.Volume, j.Node.Name())}, true
 	}
 	return Decision{}, false
