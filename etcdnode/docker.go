@@ -183,9 +183,10 @@ func (d *docker) container(ctx context.Context, name string) (engineContainer, e
 		out.ExitCode = c.State.ExitCode
 		out.LastWords = c.State.Error // what kept it from starting, as told by the engine
 	}
+	out.KeptDown = out.Restart == restartNever || out.Restart == ""
 	if out.Cluster == "" {
 		out.PeerURLs = ownPeerURLs(slices.Concat(c.Config.Entrypoint, c.Config.Cmd), c.Config.Env)
-		out.KeptDown, out.AutoRemove = out.Restart == restartNever || out.Restart == "", c.HostConfig.AutoRemove
+		out.AutoRemove = c.HostConfig.AutoRemove
 		for _, m := range c.Mounts {
 			out.Mounts = append(out.Mounts, cmp.Or(m.Name, m.Source))
 		}

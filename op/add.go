@@ -17,6 +17,11 @@ const (
 	ChangeLimit = 20 * time.Second
 	// CatchUpLimit bounds the wait for a learner to receive the database; then the next round looks again.
 	CatchUpLimit = 5 * time.Minute
+	// ReceiveRate is how many bytes of the database a learner receives each second at least, over a slow line; it is given
+	// that time beyond CatchUpLimit.
+	ReceiveRate = 1 << 20
+	// receiveLimit bounds it all: etcd's databases are of 8 GB at most.
+	receiveLimit = CatchUpLimit + 8<<30/ReceiveRate*time.Second
 	// telling is the size in bytes from which a database file shows by itself that the learner has received it: an
 	// empty one has some tens of kilobytes.
 	telling = 1 << 20
@@ -53,7 +58,7 @@ func (a AddMember) Stages() []Stage {
 		}}},
 		{{Name: "prepare", Node: n, Run: a.prepare}},
 		{{Name: "start", Node: n, Run: a.start}},
-		{{Name: "receive-data", Node: n, Limit: CatchUpLimit, Run: a.receive}},
+		{{Name: "receive-data", Node: n, Limit: receiveLimit, Run: a.receive}},
 		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: a.serve}},
 	}
 }
@@ -201,6 +206,8 @@ func (a AddMember) receive(ctx context.Context, e Env) error {
 		return err
 	}
 	m := e.Machines.Machine(a.Node)
+	wait, cancel := context.WithTimeout(ctx, a.patience(ctx, e))
+	defer cancel()
 	for {
 		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() {
 			break
@@ -215,11 +222,27 @@ func (a AddMember) receive(ctx context.Context, e Env) error {
 		if has {
 			break
 		}
-		if err := e.Pause(ctx, 5*lookEvery); err != nil {
+		if err := e.Pause(wait, 5*lookEvery); err != nil {
 			return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("the learner on %s has not received the database", a.Node.Name()), Err: err}
 		}
 	}
-	err = m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token})
+	return runOnOwnData(ctx, e, j, id.Incarnation.Token)
+}
+
+// patience is how long the learner may take to receive the database, by how large it is.
+func (a AddMember) patience(ctx context.Context, e Env) time.Duration {
+	list, _, err := readList(ctx, e)
+	if err != nil {
+		return CatchUpLimit
+	}
+	return CatchUpLimit + time.Duration(e.Etcd.Endpoint(ctx, list.via).DBSize/ReceiveRate)*time.Second
+}
+
+// runOnOwnData makes the container of a learner anew with the arguments of StartOwnData, unless it has them: with those of
+// its first start its engine does not start it by itself.
+func runOnOwnData(ctx context.Context, e Env, j cke.Join, token string) error {
+	m := e.Machines.Machine(j.Node)
+	err := m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: token})
 	if !errors.Is(err, cke.ErrConflict) {
 		return err // nil: it runs as it should already
 	}

@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,6 +34,7 @@ func (p PromoteMember) Targets() []string { return []string{p.Join.Node.Name()} 
 func (p PromoteMember) Stages() []Stage {
 	n := p.Join.Node.Name()
 	return []Stage{
+		{{Name: "own-data", Node: n, Limit: stopLimit, Run: p.ownData}},
 		{{Name: "caught-up", Node: n, Run: p.caughtUp}},
 		{{Name: "promote", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return p.promote(ctx, e) })
@@ -41,6 +43,29 @@ func (p PromoteMember) Stages() []Stage {
 			return awaitServing(ctx, e, p.Join)
 		}}},
 	}
+}
+
+// ownData lets nobody become a voter in the container of its first start, where a daemon that died left it: its engine
+// would not start it again. A learner may stop for it.
+func (p PromoteMember) ownData(ctx context.Context, e Env) error {
+	list, id, err := readList(ctx, e)
+	if err != nil {
+		return err
+	}
+	j, lasts := id.Join(p.Join.ID)
+	m, there := list.of(p.Join)
+	if !lasts || id.Incarnation == nil || !there || !m.Learner {
+		return nil // promote says why, or has been done
+	}
+	j.Node = p.Join.Node
+	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) || err == nil && !c.Running() {
+		return nil // it is not ours that answers; caughtUp finds out
+	}
+	if err != nil {
+		return err
+	}
+	return runOnOwnData(ctx, e, j, id.Incarnation.Token)
 }
 
 // Lag is how many entries a member is behind the leader, both as they said themselves.

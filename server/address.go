@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"cke"
 	"cke/op"
@@ -52,6 +53,9 @@ func (in *Input) addressed(j cke.Join) (to cke.Node, what string) {
 	o := in.Spec.Options.Etcd
 	if wanted && in.holds(n, j) == yes && (j.ClientPort != o.ClientPort || j.PeerPort != o.PeerPort) {
 		return n, fmt.Sprintf("ports %d and %d instead of %d and %d", o.ClientPort, o.PeerPort, j.ClientPort, j.PeerPort)
+	}
+	if m, there := in.listed(j); wanted && there && in.holds(n, j) == yes && len(m.PeerURLs) > 0 && !slices.Equal(m.PeerURLs, []string{j.PeerURL()}) {
+		return n, fmt.Sprintf("peer URL %s, and etcd's list has %s", j.PeerURL(), strings.Join(m.PeerURLs, " "))
 	}
 	if wanted && in.holds(n, j) == yes && in.ranElsewhere(j) {
 		return n, "URL " + j.ClientURL() + ", and its member still runs elsewhere"

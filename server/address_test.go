@@ -74,6 +74,7 @@ func TestDecide_MovesMembersToOtherPortsOneByOne(t *testing.T) {
 			for _, i := range nodes {
 				s.Identity.Joins[i-1].ClientPort, s.Identity.Joins[i-1].PeerPort = 3379, 3380
 				s.Identity.Joins[i-1].Etcd.ClientPort, s.Identity.Joins[i-1].Etcd.PeerPort = 3379, 3380
+				s.Seen.Etcd.Members[i-1].PeerURLs = []string{s.join(i).PeerURL()}
 			}
 		}
 	}
@@ -84,6 +85,8 @@ func TestDecide_MovesMembersToOtherPortsOneByOne(t *testing.T) {
 		{"not while one is away that stays", formed(3).running().with(done(3)).with(func(s *scene) { s.endpoint(3).Linearizable = false }), nil, "moving its member there waits: 2 of 3 voters are healthy", []string{"CKE104 n2", "CKE215 n3"}},
 		{"waits for consent", formed(3).running().with(ports).with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }), nil, "change-address waits", nil},
 		{"all done", formed(3).running().with(done(1, 2, 3)), nil, "nothing to do", nil},
+		{"a move that was cut off, and taken back in the file", formed(3).running().with(func(s *scene) { s.Seen.Etcd.Members[1].PeerURLs = []string{"https://10.0.0.2:3380"} }),
+			op.ChangeAddress{Join: formed(3).running().join(2), Node: formed(3).Spec.Nodes[1], ClientPort: 2379, PeerPort: 2380}, "n2 is declared with peer URL https://10.0.0.2:2380, and etcd's list has https://10.0.0.2:3380", nil},
 		{"one that was started late with the old ports", formed(3).running().with(done(1, 2, 3)).with(func(s *scene) {
 			s.Seen.Etcd.Members[1].ClientURLs = []string{"https://10.0.0.2:2379"}
 			s.quiet(2)

@@ -143,6 +143,7 @@ var rules = [...]rule{
 	{name: "hibernated", decide: hibernated},
 	{name: "renew certificates that do not hold", decide: brokenCertificates, yields: true},
 	{name: "start stopped members", decide: startStopped, yields: true},
+	{name: "let engines start members", decide: keptDown, yields: true},
 	{name: "look in full", decide: lookInFull},
 	{name: "start the cluster with other options", decide: startChangedLost, yields: true},
 	{name: "start members with other options", decide: startChanged, yields: true, voluntary: true},

@@ -14,6 +14,9 @@ const (
 	// learnerPatience is how long a learner may come no further, while somebody looks, before it is taken back and a new
 	// one is tried.
 	learnerPatience = 10 * time.Minute
+	// receiveRate is at least so many bytes of the database each second that a learner receives. While it does it answers
+	// nobody, and does not tell how far it has come.
+	receiveRate = op.ReceiveRate
 	// catchUpLimit is how long a learner may come further without catching up before people are told.
 	catchUpLimit = time.Hour
 	// catchUpAgain is how soon a learner that is catching up is looked at again.
@@ -34,7 +37,7 @@ func stuckLearner(in *Input) (Decision, bool) {
 		}
 		before := in.Before.Members[i]
 		stuck := in.watched(before)
-		if e, _ := in.Seen.Etcd.Endpoint(j.ID); stuck < learnerPatience || e.Learner && e.RaftApplied > before.Applied {
+		if e, _ := in.Seen.Etcd.Endpoint(j.ID); stuck < in.patienceFor(e) || e.Learner && e.RaftApplied > before.Applied {
 			continue
 		}
 		gone := j
@@ -42,6 +45,19 @@ func stuckLearner(in *Input) (Decision, bool) {
 			Reason: fmt.Sprintf("the learner on %s has not come further for %s; a new one is tried", j.Node.Name(), stuck.Round(time.Second))}, true
 	}
 	return Decision{}, false
+}
+
+// patienceFor is how long a learner may come no further: longer for one that has not answered yet, the more there is to be
+// received.
+func (in *Input) patienceFor(e cke.EndpointStatus) time.Duration {
+	if e.RaftApplied > 0 {
+		return learnerPatience
+	}
+	largest := int64(0)
+	for _, other := range in.Seen.Etcd.Endpoints {
+		largest = max(largest, other.DBSize)
+	}
+	return learnerPatience + time.Duration(largest/receiveRate)*time.Second
 }
 
 // catchingUp: a learner is on its way.

@@ -115,3 +115,38 @@ func TestReport_TellsOfALearnerThatDoesNotCatchUp(t *testing.T) {
 		}
 	}
 }
+
+// While etcd receives a database it serves nobody, and does not tell how far it has come.
+func TestDecide_GivesALearnerTheTimeThatItsDatabaseTakes(t *testing.T) {
+	silent := func(size int64, watched time.Duration) *scene {
+		s := formed(4).running().learner(4, true)
+		s.quiet(4)
+		for i := 1; i <= 3; i++ {
+			s.endpoint(i).DBSize = size
+		}
+		s.Before.ObservedAt = noon.Add(-time.Second)
+		s.Before.Members = []cke.MemberStatus{{Name: "n4", Join: s.join(4).ID, State: "unhealthy", Watched: cke.Duration(watched)}}
+		return s
+	}
+	for _, row := range []struct {
+		name  string
+		scene *scene
+		taken bool // back
+	}{
+		{"a small one, after ten minutes", silent(20<<20, 11*time.Minute), true},
+		{"8 GB, after ten minutes", silent(8<<30, 11*time.Minute), false},
+		{"8 GB, after three hours", silent(8<<30, 3*time.Hour), true},
+	} {
+		_, taken := server.Decide(row.scene.Input).Operation.(op.RemoveMember)
+		if taken != row.taken {
+			t.Errorf("%s: taken back: %v", row.name, taken)
+		}
+	}
+}
+
+// The management host cannot reach the leader; the others can, and name it their leader.
+func TestDecide_PromotesByWhatTheOthersHeardOfTheLeader(t *testing.T) {
+	check(t, []row{
+		{"caught up", formed(4).running().learner(4, true).silent(1), op.PromoteMember{Join: formed(4).join(4)}, "the learner on n4 has caught up", nil},
+	})
+}

@@ -15,16 +15,41 @@ func startStopped(in *Input) (Decision, bool) {
 	if !in.formed() || len(stopped) == 0 {
 		return Decision{}, false
 	}
-	var names []string
-	for _, j := range stopped {
-		names = append(names, j.Node.Name())
-	}
 	running, need := runningMembers(in), cke.Quorum(len(in.Identity.Joins))
-	reason := and(names) + " stopped; the data is there"
+	reason := namesOf(stopped) + " stopped; the data is there"
 	if running < need {
 		reason = fmt.Sprintf("quorum is lost, %d of %d members run and %d are needed: %s", running, len(in.Identity.Joins), need, reason)
 	}
 	return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: running+len(stopped) >= need}, Reason: reason}, true
+}
+
+// keptDown: a voter runs, and its engine would not start it after a crash or a reboot. A stop of cke's that was not
+// finished leaves it so, and nobody would notice before the power fails.
+func keptDown(in *Input) (Decision, bool) {
+	if !in.formed() {
+		return Decision{}, false
+	}
+	var joins []cke.Join
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		c, there := n.Of(j.ID)
+		m, listed := in.listed(j)
+		if n.Answered() && there && c.Running() && c.KeptDown && listed && !m.Learner && in.drained(j.Node) == nil {
+			joins = append(joins, in.reached(j))
+		}
+	}
+	if joins == nil {
+		return Decision{}, false
+	}
+	return Decision{Operation: op.KeepRunning{Joins: joins}, Reason: namesOf(joins) + " would stay down after a crash: the engine's own restarts are off"}, true
+}
+
+func namesOf(joins []cke.Join) string {
+	var names []string
+	for _, j := range joins {
+		names = append(names, j.Node.Name())
+	}
+	return and(names)
 }
 
 // runningMembers counts members whose container is seen running.

@@ -81,3 +81,16 @@ func TestDecide_StartsStoppedMembersBeforeItChangesTheList(t *testing.T) {
 		{"a node more", formed(3).stopped(1).with(func(s *scene) { s.Spec = spec(4) }), op.StartMembers{Joins: []cke.Join{formed(3).join(1)}, AwaitServing: true}, "n1 stopped", nil},
 	})
 }
+
+// Nobody would notice before the power fails.
+func TestDecide_LetsEnginesStartMembers(t *testing.T) {
+	down := func(i int) func(*scene) { return func(s *scene) { s.container(i).KeptDown = true } }
+	keep := func(i int) op.KeepRunning { return op.KeepRunning{Joins: []cke.Join{formed(3).join(i)}} }
+	check(t, []row{
+		{"a stop that was not finished", formed(3).with(down(2)), keep(2), "n2 would stay down after a crash", nil},
+		{"while another one is away", formed(3).silent(3).with(down(2)), keep(2), "n2 would stay down", nil},
+		{"not of a learner, whose first start it is", formed(4).running().learner(4, true).with(down(4)), op.PromoteMember{Join: formed(4).join(4)}, "", nil},
+		{"not on a node that is drained", formed(3).with(down(2)).drained(2), nil, "waiting for n2", []string{"CKE112 n2"}},
+		{"not while it is founded", forming(3, true).with(down(2)), forming(3, true).bootstrap(true), "", nil},
+	})
+}

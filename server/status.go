@@ -221,10 +221,18 @@ func lag(s cke.EtcdStatus, e cke.EndpointStatus) int64 {
 			leader = other
 		}
 	}
-	if e.RaftIndex == 0 || leader.RaftIndex == 0 {
+	index := leader.RaftIndex
+	if index == 0 {
+		for _, other := range s.Endpoints { // the leader answers others, who asked it for its index to read linearizably
+			if other.Linearizable && !other.Learner {
+				index = max(index, other.RaftIndex)
+			}
+		}
+	}
+	if e.RaftIndex == 0 || index == 0 {
 		return -1
 	}
-	return int64(max(leader.RaftIndex, e.RaftApplied) - e.RaftApplied) // they were not asked in the same moment
+	return int64(max(index, e.RaftApplied) - e.RaftApplied) // they were not asked in the same moment
 }
 
 func health(in *Input, d Decision, s cke.Status) (cke.Health, string) {

@@ -185,7 +185,10 @@ func (c *container) seen() cke.Container {
 		s.Certificates = &worth
 	}
 	if !c.foreign && c.Cluster == "" { // a person runs it
-		s.PeerURLs, s.Mounts, s.KeptDown = []string{c.spec.Join.PeerURL()}, []string{c.spec.Join.Volume}, !c.keep
+		s.PeerURLs, s.Mounts = []string{c.spec.Join.PeerURL()}, []string{c.spec.Join.Volume}
+	}
+	if !c.foreign {
+		s.KeptDown = !c.keep
 	}
 	return s
 }

@@ -23,7 +23,11 @@ func (s *stage) faults(nodes ...string) []string {
 		wrong("%d joins, not %d", len(id.Joins), len(nodes))
 	}
 	current := map[cke.JoinID]string{}
+	peers := s.Peers()
 	for _, j := range id.Joins {
+		if peers[j.MemberID] != j.PeerURL() {
+			wrong("etcd lists %s at %q, not %s", j.Node.Name(), peers[j.MemberID], j.PeerURL())
+		}
 		current[j.ID] = j.Node.Name()
 		if !slices.Contains(nodes, j.Node.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
 			wrong("join %+v", j)

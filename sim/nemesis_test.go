@@ -25,6 +25,8 @@ type nemesis struct {
 	about []func(*nemesis, *sim.Node)
 	// upgraded: the file asks for the next minor version, from which there is no way back once all run it.
 	upgraded bool
+	// ported: the file asks for other ports than etcd's usual ones.
+	ported bool
 	// moved are the machines that got another address; back: those on record were given back.
 	moved map[string]bool
 	back  bool
@@ -218,6 +220,12 @@ func (n *nemesis) edit() {
 		c.Nodes[i].ControlPlane = i < members
 	}
 	c.Options.Etcd.ExtraArgs = [][]string{nil, nil, nil, nil, nil, nil, {"--quota-backend-bytes=1"}, {sim.WrongArgument}}[n.IntN(8)]
+	if n.IntN(12) == 0 {
+		n.ported = !n.ported
+	}
+	if n.ported {
+		c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = 3379, 3380
+	}
 	n.upgraded = n.upgraded != (n.IntN(8) == 0) // also back, which may be too late
 	if n.upgraded {
 		c.Options.Etcd.Version = []string{"3.7.2", "3.7.3", "3.7.3"}[n.IntN(3)]

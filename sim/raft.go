@@ -225,6 +225,27 @@ func (w *World) Minor() (minor int) {
 	return minor
 }
 
+// Peers are the peer URLs of the formed cluster's members by their id in hex, in the furthest log.
+func (w *World) Peers() map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var furthest *member
+	for _, n := range w.nodes {
+		for _, v := range n.volumes {
+			if m := v.wal; m != nil && w.formed != nil && hexID(m.cluster) == w.formed.ClusterID && (furthest == nil || m.newer(furthest) && m.commit >= furthest.commit) {
+				furthest = m
+			}
+		}
+	}
+	all := map[string]string{}
+	if furthest != nil {
+		for _, l := range furthest.present() {
+			all[hexID(l.id)] = l.peer
+		}
+	}
+	return all
+}
+
 // Recoverable reports whether the data that is left suffices for a quorum of the formed cluster, by the member list of
 // the furthest log.
 func (w *World) Recoverable() bool {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/sim"
 )
 
 var (
@@ -95,6 +96,10 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			faults = append(faults, s.faults(s.declared()...)...)
 		}
 		if faults == nil && r.IntN(4) == 0 {
+			faults = s.powerFails()
+		}
+		if faults == nil && r.IntN(4) == 0 {
+			s.succeed()
 			faults = s.deleted(n)
 		}
 		faults = append(faults, s.Violations()...)
@@ -102,6 +107,26 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			tell("\n%s", s.World)
 		}
 	})
+	return faults
+}
+
+// powerFails takes the power of all machines and of the daemon. All members that served come back without it: that their
+// engines start them is what the last daemon has to have left behind.
+func (s *stage) powerFails() (faults []string) {
+	serving := s.Serving()
+	s.latest().Kill()
+	s.eachNode((*sim.Node).PowerOff)
+	s.eachNode((*sim.Node).PowerOn)
+	s.pass(5 * time.Minute)
+	if now := s.Serving(); now < serving {
+		for _, n := range s.Nodes() {
+			containers, _ := n.Look()
+			for _, c := range containers {
+				faults = append(faults, fmt.Sprintf("%s: %s is %s: %s", n.Name(), c.Name, c.State, c.LastWords))
+			}
+		}
+		faults = append(faults, fmt.Sprintf("%d members serve after power failed, %d before", now, serving))
+	}
 	return faults
 }
 
