@@ -121,7 +121,7 @@ func (f *from) node(s cke.NodeStatus) {
 	for _, c := range s.Containers {
 		ours = ours || c.Cluster == f.spec.Name && c.Running()
 		n.images[c.Image] = true
-		n.containers[c.Name] = &container{Container: c, node: n, foreign: true, stoppedByHand: !c.Running()}
+		n.containers[c.Name] = &container{Container: c, node: n, foreign: true, keep: !c.KeptDown, stoppedByHand: !c.Running()}
 		if v := n.volumes[c.Name]; v != nil {
 			v.certify(f.now(), c.Certificates)
 		}
