@@ -2,6 +2,7 @@ package cke
 
 import (
 	"maps"
+	"math"
 	"net"
 	"path"
 	"slices"
@@ -91,6 +92,12 @@ type Bind struct {
 type Resources struct {
 	CPUs   float64 `yaml:"cpus,omitempty" json:"cpus,omitempty"`
 	Memory Size    `yaml:"memory,omitempty" json:"memory,omitempty"`
+}
+
+// Of reports whether they are the limits of a container: whoever runs `docker update` gives it others.
+func (r Resources) Of(c Container) bool {
+	const grain = 1e-6 // engines count billionths of a CPU
+	return math.Abs(r.CPUs-c.CPUs) < grain && int64(r.Memory) == c.Memory
 }
 
 // WithDefaults returns a copy of c with every default filled in. It is idempotent.

@@ -140,6 +140,8 @@ type MemberStatus struct {
 	// Watched is for how long looks have told the same: the state, and of a learner how far it is. Time in which nobody
 	// looked does not count.
 	Watched Duration `json:"watched,omitempty"`
+	// Drift is how it does not run as declared, or was changed by hand: "version: 3.6.15, declared 3.6.16".
+	Drift []string `json:"drift,omitempty"`
 	// CanStop reports whether the node may go down now and the cluster serves on; CannotStopBecause is the arithmetic
 	// where it may not.
 	CanStop           bool   `json:"canStop"`

@@ -24,9 +24,17 @@ func lastWords(log []byte) string {
 	var ended time.Time
 	lines := bufio.NewScanner(bytes.NewReader(log))
 	lines.Buffer(nil, 1<<20)
+	usage := false
 	for lines.Scan() {
 		text := strings.TrimSpace(lines.Text())
 		if text == "" {
+			continue
+		}
+		// After a flag that it does not know etcd explains those that it does, indented but for "Usage:".
+		if text == "Usage:" {
+			usage = true
+		}
+		if usage = usage && (text == "Usage:" || strings.HasPrefix(lines.Text(), " ")); usage {
 			continue
 		}
 		l := readLogLine(text)

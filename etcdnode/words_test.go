@@ -39,6 +39,8 @@ go.etcd.io/raft/v3.(*raftLog).commitTo(0x1)`, "panic: tocommit(58) is out of ran
 panic: failed to recover v3 backend from snapshot
 goroutine 1 [running]:`, "failed to recover v3 backend from snapshot: missing"},
 		{"unknown flag", "flag provided but not defined: -bad-flag\n", "flag provided but not defined: -bad-flag"},
+		{"unknown flag with etcd's usage, again and again", strings.Repeat("flag provided but not defined: -bad-flag\nUsage:\n\n  etcd [flags]\n    Start an etcd server.\n\n  etcd grpc-proxy\n    Run the stateless etcd v3 gRPC L7 reverse proxy.\n\n", 3), "flag provided but not defined: -bad-flag"},
+		{"what comes after the usage", "Usage:\n  etcd [flags]\n{\"level\":\"fatal\",\"msg\":\"lost\"}", "lost"},
 		{"one line", "a\tb  c", "a b c"},
 	} {
 		if got := lastWords([]byte(test.log)); got != test.want {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,10 +20,14 @@ func drift(in *Input) (Decision, bool) {
 			continue // a machine that does not answer cannot restart what runs on it; others may be seen to
 		}
 		next := in.optionsOf(j)
-		if next.Equal(j.Etcd) {
+		byHand := limitsByHand(in, j)
+		if next.Equal(j.Etcd) && byHand == "" {
 			continue
 		}
 		what := difference(j.Etcd, next)
+		if next.Equal(j.Etcd) {
+			what = "limits"
+		}
 		if why := mayRun(in, next.Version); why != "" {
 			return refused(fmt.Sprintf("%s is not applied: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
 		}
@@ -31,7 +36,11 @@ func drift(in *Input) (Decision, bool) {
 			return refused(fmt.Sprintf("%s is not applied: before another version there is to be a fresh backup, and %v", what, err),
 				cke.Problem{Code: cke.CodeStaleBackup, Message: err.Error(), Remedy: remedy(cke.CodeStaleBackup)}), true
 		}
-		if g := mayRestart(in, m); g != pass {
+		if next.Version != j.Etcd.Version && noSpace(in) != nil {
+			p := noSpaceProblem(in)
+			return refused(what+" is not applied while etcd is out of space", p), true
+		}
+		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != pass {
 			return refused(fmt.Sprintf("%s runs with other %s than declared, and restarting it waits: %s", j.Node.Name(), what, g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
 		}

@@ -125,6 +125,18 @@ func allWell(t tally, pending int) gate {
 	return pass
 }
 
+// noneLags asks whether every voter is level with the leader: while one restarts, the others are to commit without a gap.
+func noneLags(in *Input) gate {
+	for _, j := range in.Identity.Joins {
+		m, there := in.listed(j)
+		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		if behind := lag(in.Seen.Etcd, e); there && !m.Learner && behind >= op.MaxLag {
+			return gate(fmt.Sprintf("%s is %d entries behind the leader", j.Node.Name(), behind))
+		}
+	}
+	return pass
+}
+
 // listed returns the entry of a membership in the member list.
 func (in *Input) listed(j cke.Join) (cke.Member, bool) {
 	for _, m := range in.Seen.Etcd.Members {

@@ -17,6 +17,8 @@ func TestReport_TellsWhatCarriesEachMember(t *testing.T) {
 	s := formed(3).running().with(func(s *scene) {
 		c := s.container(2)
 		c.ImageID, c.Description, c.CPUs, c.Memory = "sha256:0123", "4567", 1.5, 8<<30
+		limits := cke.Resources{CPUs: 1.5, Memory: 8 << 30}
+		s.Spec.Options.Etcd.Resources, s.Identity.Joins[1].Etcd.Resources = limits, limits
 		e := s.endpoint(2)
 		e.Revision, e.DBSize, e.DBSizeInUse = 41, 2000, 1000
 	}).silent(3).report()

@@ -166,6 +166,7 @@ func member(in *Input, j cke.Join) cke.MemberStatus {
 	if e.Learner {
 		m.Applied, m.ProgressAt = e.RaftApplied, in.Seen.ObservedAt
 	}
+	m.Drift = driftOf(in, j)
 	p := memberProblem(in, j)
 	if inc := in.Identity.Incarnation; p != nil && inc != nil && (inc.State != cke.Formed || j.StartedAt.IsZero()) {
 		m.State, m.Reason = "starting", p.Message
@@ -308,6 +309,11 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 	for _, j := range memberships(in) {
 		if !in.hibernates() {
 			add(certificateProblem(in, j))
+		}
+	}
+	for _, j := range in.Identity.Joins {
+		if in.formed() {
+			add(byHandProblem(in, j))
 		}
 	}
 	for _, p := range clocksIn(in.Seen).problems() {

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+
+	"cke"
+)
+
+// driftOf names each way in which a member does not run as declared, or not as is on record, from what to what.
+func driftOf(in *Input, j cke.Join) []string {
+	var all []string
+	add := func(what, from, to string) {
+		if from != to {
+			all = append(all, fmt.Sprintf("%s: %s, declared %s", what, from, to))
+		}
+	}
+	if _, wanted := in.declared(j); wanted && in.formed() {
+		is, want := j.Etcd, in.optionsOf(j)
+		add("version", is.Version, want.Version)
+		if is.Version == want.Version {
+			add("image", is.Image, want.Image)
+		}
+		add("arguments", fmt.Sprint(is.ExtraArgs), fmt.Sprint(want.ExtraArgs))
+		add("limits", limits(is.Resources), limits(want.Resources))
+		is.Version, is.Image, is.ExtraArgs, is.Resources = want.Version, want.Image, want.ExtraArgs, want.Resources
+		if !is.Equal(want) {
+			all = append(all, "environment or binds are not those declared")
+		}
+	}
+	for _, byHand := range []string{limitsByHand(in, j), versionByHand(in, j)} {
+		if byHand != "" {
+			all = append(all, byHand)
+		}
+	}
+	return all
+}
+
+func limits(r cke.Resources) string {
+	var all []string
+	if r.CPUs != 0 {
+		all = append(all, fmt.Sprintf("%g CPUs", r.CPUs))
+	}
+	if r.Memory != 0 {
+		all = append(all, r.Memory.String())
+	}
+	if all == nil {
+		return "none"
+	}
+	return strings.Join(all, " and ")
+}
+
+// limitsByHand tells that somebody gave a member's container other limits than it was made with; empty: nobody did.
+func limitsByHand(in *Input, j cke.Join) string {
+	c, there := in.node(j.Node).Of(j.ID)
+	if !there || !c.Running() || j.Etcd.Resources.Of(c) {
+		return ""
+	}
+	return fmt.Sprintf("limits: its container was given %s by hand, and was made with %s", limits(cke.Resources{CPUs: c.CPUs, Memory: cke.Size(c.Memory)}), limits(j.Etcd.Resources))
+}
+
+// versionByHand tells that a member runs another version than its image is declared to hold; empty: it does not, or has not
+// told. A restart would not change it.
+func versionByHand(in *Input, j cke.Join) string {
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	c, there := in.node(j.Node).Of(j.ID)
+	if e.Version == "" || e.Version == j.Etcd.Version || !there || c.Image != j.Etcd.Image || in.ofAnother(e) {
+		return ""
+	}
+	return fmt.Sprintf("version: etcd says %s, and %s is declared to be %s", e.Version, j.Etcd.Image, j.Etcd.Version)
+}
+
+// byHandProblem tells of what somebody changed behind cke's back; nil: nothing.
+func byHandProblem(in *Input, j cke.Join) *cke.Problem {
+	p := &cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name()}
+	if p.Message = limitsByHand(in, j); p.Message != "" {
+		p.Remedy = "cke restarts it with those on record, as for any other change; declare other ones in options.etcd.resources"
+		return p
+	}
+	if p.Message = versionByHand(in, j); p.Message != "" {
+		p.Remedy = "give options.etcd.image and version that belong together"
+		return p
+	}
+	return nil
+}

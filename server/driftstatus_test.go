@@ -1,0 +1,75 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cke"
+	"cke/op"
+)
+
+// updated lets somebody have given a member's container other limits with `docker update`.
+func (s *scene) updated(i int, memory cke.Size) *scene {
+	s.container(i).Memory = int64(memory)
+	return s
+}
+
+// Requirement A18: what drifts is told for each member, from what to what; what was changed by hand is put right.
+func TestReport_NamesEachDifference(t *testing.T) {
+	with := func(s *scene, change func(*cke.EtcdOptions)) *scene { change(&s.Spec.Options.Etcd); return s }
+	for _, row := range []struct {
+		name  string
+		scene *scene
+		want  []string // of n2
+	}{
+		{"none", formed(3).running(), nil},
+		{"a version", with(formed(3).running(), func(e *cke.EtcdOptions) { e.Version, e.Image = "3.6.17", "etcd:v3.6.17" }), []string{"version: 3.6.16, declared 3.6.17"}},
+		{"arguments and limits", with(formed(3).running(), func(e *cke.EtcdOptions) {
+			e.ExtraArgs, e.Resources = []string{"--x=1"}, cke.Resources{CPUs: 0.5, Memory: 1 << 30}
+		}), []string{"arguments: [], declared [--x=1]", "limits: none, declared 0.5 CPUs and 1GiB"}},
+		{"environment", with(formed(3).running(), func(e *cke.EtcdOptions) { e.ExtraEnv = map[string]string{"A": "b"} }), []string{"environment or binds are not those declared"}},
+		{"limits by hand", formed(3).running().updated(2, 512<<20), []string{"limits: its container was given 512MiB by hand, and was made with none"}},
+		{"another version than its image is declared to hold", formed(3).running().runs(2, "3.6.9"), []string{"version: etcd says 3.6.9, and gcr.io/etcd-development/etcd:v3.6.16 is declared to be 3.6.16"}},
+		{"of a node that is to carry none", with(formed(3).running().undeclared(2), func(e *cke.EtcdOptions) { e.ExtraArgs = []string{"--x"} }), nil},
+	} {
+		for _, m := range row.scene.report().Members {
+			if diff := cmp.Diff(row.want, m.Drift); m.Name == "n2" && diff != "" {
+				t.Errorf("%s (-want +got):\n%s", row.name, diff)
+			}
+		}
+	}
+}
+
+func TestDecide_PutsRightWhatWasChangedByHand(t *testing.T) {
+	scene := formed(3).running().updated(2, 512<<20)
+	check(t, []row{
+		{"limits", scene, op.RestartMember{Join: scene.join(2), Etcd: scene.Spec.Options.Etcd}, "n2 runs with other limits than declared", nil},
+		{"a version that its image is not: no restart would help", formed(3).running().runs(2, "3.6.9"), nil, "nothing to do", nil},
+	})
+	told := false
+	for _, p := range formed(3).running().runs(2, "3.6.9").report().Problems {
+		told = told || p.Code == cke.CodeNotApplied && p.Node == "n2" && p.Remedy != ""
+	}
+	if !told {
+		t.Error("a member that runs another version is not told")
+	}
+}
+
+// Source: etcd docs, upgrade guides: the cluster has to be healthy, without alarms, and its members level.
+func TestDecide_RestartsNobodyWhileOthersLagOrEtcdIsOutOfSpace(t *testing.T) {
+	newer := func(s *scene) { s.Spec.Options.Etcd.Version = "3.6.17" }
+	args := func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x"} }
+	lags := func(s *scene) { s.endpoint(3).RaftApplied = 10 }
+	full := func(s *scene) {
+		s.Seen.Etcd.Alarms = []cke.Alarm{{MemberID: "m1", Kind: "NOSPACE"}}
+		for i := 1; i <= 3; i++ {
+			s.endpoint(i).DBSize, s.endpoint(i).DBSizeInUse = 2<<30, 2<<30
+		}
+	}
+	check(t, []row{
+		{"one lags", formed(3).running().with(args).with(lags), nil, "n3 is 4990 entries behind the leader", []string{"CKE104 n2"}},
+		{"no other version without room", formed(3).running().with(newer).with(full), nil, "version is not applied while etcd is out of space", []string{"CKE308"}},
+		{"a larger quota is what it needs", formed(3).running().with(full).with(args), op.RestartMember{Join: formed(3).running().join(2), Etcd: formed(3).with(args).Spec.Options.Etcd}, "other arguments", nil},
+	})
+}
