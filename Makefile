@@ -40,7 +40,7 @@ unit:
 
 # Tests on real nodes: containers with their own sshd and Docker engine. Backups with etcd of every minor, etcdutl, a real S3 server.
 nodes:
-	$(GO) test -timeout 40m -count=1 ./etcdnode ./backup/... ./mtest/...
+	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./etcdnode ./backup/... ./mtest/...
 
 # Every change, fault and crash on real nodes under a load whose history is checked; `make nodes` has a few of them.
 matrix:

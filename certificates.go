@@ -1,10 +1,13 @@
 package cke
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -32,6 +35,33 @@ type CertificateFiles struct {
 	NotAfter  time.Time `json:"notAfter,omitzero"`
 	// Damage is what is wrong with them at any time, as "pki/peer.key is not there"; empty: nothing.
 	Damage string `json:"damage,omitempty"`
+	// PeerCAs and ClientCAs are the fingerprints of the authorities that the files let a member trust on its two ports once
+	// it is started; PeerSigner and ServerSigner those of the authorities that signed its certificates. Empty where they are
+	// damaged, or where only the certificate was seen.
+	PeerCAs      []string `json:"peerCAs,omitempty"`
+	ClientCAs    []string `json:"clientCAs,omitempty"`
+	PeerSigner   string   `json:"peerSigner,omitempty"`
+	ServerSigner string   `json:"serverSigner,omitempty"`
+}
+
+// Bundle names what the files let a member trust, see BundleOf; empty: that is not known.
+func (c CertificateFiles) Bundle() string {
+	if c.PeerCAs == nil || c.ClientCAs == nil {
+		return ""
+	}
+	return BundleOf(c.PeerCAs, c.ClientCAs)
+}
+
+// SignedBy is the fingerprint of the authority that signed the certificate that a member shows for an authority's sake;
+// empty: that is not known, or it shows none.
+func (c CertificateFiles) SignedBy(name AuthorityName) string {
+	switch name {
+	case PeerAuthority:
+		return c.PeerSigner
+	case ServerAuthority:
+		return c.ServerSigner
+	}
+	return ""
 }
 
 // Hold reports whether a member can prove who it is at a time.
@@ -71,8 +101,8 @@ func ReadCertificates(files []File) CertificateFiles {
 				return damaged(path, "is not there")
 			}
 		}
-		ca := x509.NewCertPool()
-		if !ca.AppendCertsFromPEM(byPath[p[0]]) {
+		cas := authoritiesIn(byPath[p[0]])
+		if cas == nil {
 			return damaged(p[0], "holds no certificate")
 		}
 		pair, err := tls.X509KeyPair(byPath[p[1]], byPath[p[2]])
@@ -80,9 +110,14 @@ func ReadCertificates(files []File) CertificateFiles {
 			return whichIsDamaged(p[1], p[2], byPath)
 		}
 		leaf := pair.Leaf
-		usages := []x509.ExtKeyUsage{x509.ExtKeyUsageAny}
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: ca, CurrentTime: leaf.NotBefore, KeyUsages: usages}); err != nil {
+		signer := signerOf(leaf, cas)
+		if signer == nil {
 			return damaged(p[1], "was not signed by the authority in "+p[0])
+		}
+		if p[0] == PeerCAFile {
+			all.PeerCAs, all.PeerSigner = fingerprints(cas), Fingerprint(signer)
+		} else {
+			all.ServerSigner = Fingerprint(signer)
 		}
 		if all.NotBefore.Before(leaf.NotBefore) {
 			all.NotBefore = leaf.NotBefore.UTC()
@@ -91,10 +126,54 @@ func ReadCertificates(files []File) CertificateFiles {
 			all.NotAfter = leaf.NotAfter.UTC()
 		}
 	}
-	if !x509.NewCertPool().AppendCertsFromPEM(byPath[ClientCAFile]) {
+	clients := authoritiesIn(byPath[ClientCAFile])
+	if clients == nil {
 		return damaged(ClientCAFile, "holds no certificate")
 	}
+	all.ClientCAs = fingerprints(clients)
 	return all
+}
+
+// authoritiesIn returns the certificates in a file; like etcd it passes over what is none.
+func authoritiesIn(data []byte) []*x509.Certificate {
+	var all []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			return all
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {
+			all = append(all, cert)
+		}
+	}
+}
+
+// signerOf is the authority that signed a certificate; nil: it is none of these.
+func signerOf(leaf *x509.Certificate, cas []*x509.Certificate) *x509.Certificate {
+	for _, ca := range cas {
+		roots := x509.NewCertPool()
+		roots.AddCert(ca)
+		usages := []x509.ExtKeyUsage{x509.ExtKeyUsageAny}
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: leaf.NotBefore, KeyUsages: usages}); err == nil {
+			return ca
+		}
+	}
+	return nil
+}
+
+func fingerprints(cas []*x509.Certificate) []string {
+	var all []string
+	for _, ca := range cas {
+		all = append(all, Fingerprint(ca))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Fingerprint is the SHA-256 of a certificate, in hex.
+func Fingerprint(cert *x509.Certificate) string {
+	sum := sha256.Sum256(cert.Raw)
+	return hex.EncodeToString(sum[:])
 }
 
 // whichIsDamaged tells why a certificate and a key are no pair. Errors of the standard library are not quoted: they may

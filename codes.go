@@ -58,6 +58,7 @@ const (
 	CodeNoBackup      Code = "CKE407"
 	CodeNotBackedUp   Code = "CKE408"
 	CodeStaleBackup   Code = "CKE409"
+	CodeNotBooted     Code = "CKE410"
 )
 
 // Explanation is what `ckecli help CODE` prints.
@@ -78,7 +79,7 @@ func Explain() []Explanation {
 		{CodeQuorum, "Quorum would be lost", "The operation would leave fewer healthy voters than the quorum of the member list after it.", "Bring members back first, or replace the dead one."},
 		{CodeSecret, "Secret key missing or wrong", "The key file that unseals CA keys and SSH keys is missing, unreadable, or not the one the store was sealed with. A new key is never made over old data.", "Put the right key file back (`secret_key_file`), readable by cke only."},
 		{CodeCluster, "No such cluster, or more than one", "The command needs one cluster and could not tell which.", "List them with `ckecli cluster list` and name one with --cluster."},
-		{CodeConfirm, "Not confirmed", "The command destroys or replaces something and was not confirmed.", "Confirm on the terminal, or with --confirm NAME."},
+		{CodeConfirm, "Not confirmed", "The command destroys or replaces something, or lets fewer members be lost than before, and was not confirmed.", "Confirm on the terminal, or with --confirm NAME or --yes as the message says."},
 		{CodeNoLeader, "No daemon leads the cluster", "No cke daemon holds the leadership of this cluster, or none has told its status yet.", "Start cke on a management host and read its log."},
 		{CodeUnformed, "Not formed yet", "The cluster has not been founded, or its founding has not ended. No client is served before that.", "Wait until `ckecli status` says READY; it names what the founding waits for."},
 		{CodeNotPaused, "Not paused", "There is no pause to end: nobody asked for one, it has ended by itself, or somebody has resumed already.", "Nothing is to be done; `ckecli status` says when a cluster is paused, and by whom."},
@@ -104,7 +105,7 @@ func Explain() []Explanation {
 		{CodeSlowLearner, "Learner does not catch up", "A new member receives what the others write, and has not caught up with them for an hour. It is waited for as long as it comes further, and every other change waits with it.", "Look for a slow disk or a slow line of its node, or for clients that write more than it can take. `ckecli replace NODE` tries another one; taking the node out of the cluster file gives it up."},
 		{CodeBlankNodes, "All nodes are blank", "The cluster was formed, but no node holds any of its data any more. A second cluster is never bootstrapped under the same name.", "Bring the nodes or their disks back, or restore from a backup."},
 		{CodeSplitBrain, "Cluster id mismatch", "Members answer with a cluster id other than the one on record: two clusters carry this name. Everything is frozen.", "Compare the members, stop the wrong ones, and keep both data directories until you know."},
-		{CodeNoQuorum, "Quorum lost", "Fewer members answer than quorum needs. Known members are started on their own data; nothing else is changed.", "Bring nodes back; what is missing is listed."},
+		{CodeNoQuorum, "Quorum lost", "Fewer members answer than quorum needs. Known members are started on their own data; nothing else is changed.", "Bring nodes back; what is missing is listed. Only if so many members are gone for good that there can never be a quorum again, as 2 of 3 or 3 of 5: `ckecli recover` goes on from one that is left."},
 		{CodeFounderGap, "Bootstrap waits for a founder", "A bootstrap began and a founding node is not available now. It resumes with the same identity.", "Bring the node back, or take it out of the cluster file: the bootstrap is then abandoned and begun again, no client has been served."},
 		{CodeNotApplied, "Not as declared", "The running cluster differs from the cluster file in its members or options.", "`ckecli status` names each difference."},
 		{CodeUnequalData, "Members hold different data", "Members differ in the hash of their data at one revision, or etcd itself raised the alarm CORRUPT. Everything is frozen: what is done to the wrong member destroys the right data.", "`ckecli cluster evidence` shows which members differ. Take a backup, find the member that is wrong, keep its volume; then `ckecli cluster unfreeze NAME --reason TEXT` and `ckecli replace NODE`."},
@@ -123,5 +124,6 @@ func Explain() []Explanation {
 		{CodeNoBackup, "No such backup", "The target has no full backup of this id.", "`ckecli backup list -o name` lists the ids."},
 		{CodeNotBackedUp, "No backups are taken", "The cluster file declares no backup target, or the cluster is in no state to be backed up: not formed, frozen, hibernated or being deleted.", "Declare `backup: {target: …}` in the cluster file (`ckecli cluster edit`), or end what the message names."},
 		{CodeStaleBackup, "No fresh backup", "The target holds no unbroken way to what the cluster held a short time ago: it takes nothing, changes are missing, there is no full yet, or the cluster's history is another one than that of its backups. A change that ought to be preceded by a backup waits.", "`ckecli status` says what is wrong with the backups; correct that. If the change cannot wait, take the backup section out of the cluster file meanwhile."},
+		{CodeNotBooted, "No etcd started on the restored backup", "A backup was restored to scratch and its data compared, and the etcd that was to be started on it could not be: this host has it and it did not start, the image that was named is not there or of another version, or the backup does not tell its version. That says nothing against the backup, and it does not count as verified.", "The message says what is in the way. Name an image that the Docker engine of this host has, `ckecli backup verify --restore --image IMAGE`, or verify on another host."},
 	}
 }

@@ -77,10 +77,16 @@ type Join struct {
 	PeerPort   int    `json:"peerPort"`
 	// Etcd is how its container is described: the options of the cluster file that were last applied to it.
 	Etcd EtcdOptions `json:"etcd"`
+	// Bundle names the authorities that the member was started with last, see Authorities.Bundle: etcd reads them when it
+	// starts. Empty: those that the cluster was founded with.
+	Bundle string `json:"bundle,omitempty"`
 	// MemberID is etcd's member id in hex, once known.
 	MemberID string `json:"memberID,omitempty"`
 	// StartedAt is set before the first start: from then on the volume must hold a WAL, or its data is gone.
 	StartedAt time.Time `json:"startedAt,omitzero"`
+	// Repair is set before its member is removed for lost data, or as a learner that did not come up: nobody asked for one
+	// member fewer, so whatever takes its place waits for nobody's consent.
+	Repair bool `json:"repair,omitempty"`
 	// EndedAt is set once its member has left the member list for good; the volume may still be there.
 	EndedAt time.Time `json:"endedAt,omitzero"`
 	// KeepUntil is when an archived volume may be removed; zero: it is kept until a person purges it.

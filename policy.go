@@ -103,19 +103,30 @@ type BackupDelta struct {
 	Size   Size     `yaml:"size,omitempty" json:"size,omitempty"`
 }
 
-// Retention counts the backups to keep of each kind.
+// Retention says which backups to keep, by count and by age.
 type Retention struct {
 	Last    int `yaml:"last,omitempty" json:"last,omitempty"`
 	Hourly  int `yaml:"hourly,omitempty" json:"hourly,omitempty"`
 	Daily   int `yaml:"daily,omitempty" json:"daily,omitempty"`
 	Weekly  int `yaml:"weekly,omitempty" json:"weekly,omitempty"`
 	Monthly int `yaml:"monthly,omitempty" json:"monthly,omitempty"`
+	// Within keeps all that is needed to restore any revision of the time before now that it is long.
+	Within Duration `yaml:"within,omitempty" json:"within,omitempty"`
+	// MaxAge ends what the other rules keep; alone it is the only rule: everything younger stays.
+	MaxAge Duration `yaml:"max_age,omitempty" json:"max_age,omitempty"`
 }
 
-// BackupCompaction merges a full and its deltas once there are this many events.
+// BackupCompaction merges a full and its deltas once these hold so many events, or bytes in the target, or when the
+// schedule (cron, in a time zone, default UTC) says so: whichever is first.
 type BackupCompaction struct {
-	Events int64 `yaml:"events,omitempty" json:"events,omitempty"`
+	Events   int64  `yaml:"events,omitempty" json:"events,omitempty"`
+	Size     Size   `yaml:"size,omitempty" json:"size,omitempty"`
+	Schedule string `yaml:"schedule,omitempty" json:"schedule,omitempty"`
+	TimeZone string `yaml:"time_zone,omitempty" json:"time_zone,omitempty"`
 }
+
+// When is its schedule.
+func (c BackupCompaction) When() BackupSchedule { return BackupSchedule{c.Schedule, c.TimeZone} }
 
 // Encryption names the age recipients of backups; none means no encryption.
 type Encryption struct {

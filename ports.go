@@ -134,17 +134,24 @@ type Etcd interface {
 	ProveWrite(ctx context.Context, url string) error
 }
 
-// Authority issues the certificates of one cluster.
+// Authority issues the certificates of one cluster. Which generation of each CA signs, and which are trusted, is as on
+// record, in Authorities.
 type Authority interface {
 	// Ensure makes the cluster's CAs on first need and returns once they are stored.
-	Ensure(ctx context.Context) error
+	Ensure(ctx context.Context, a Authorities) error
 	// MemberFiles issues fresh peer and server certificates for a join and returns all that its volume needs.
-	MemberFiles(ctx context.Context, j Join) ([]File, error)
+	MemberFiles(ctx context.Context, j Join, a Authorities) ([]File, error)
 	// RenewMember issues certificates for the keys that a member has, and returns what differs from the files that it has.
 	// Only for a key that cannot be used there is another one, with the certificate for it.
-	RenewMember(ctx context.Context, j Join, have []File) ([]File, error)
+	RenewMember(ctx context.Context, j Join, a Authorities, have []File) ([]File, error)
+	// Bundles are the files that tell a member whom to trust.
+	Bundles(ctx context.Context, a Authorities) ([]File, error)
+	// CA tells of a generation of an authority. ErrNotFound: there is none.
+	CA(ctx context.Context, name AuthorityName, generation int) (CA, error)
+	// CreateCA makes a generation of an authority and returns once it is stored; one that is there is kept.
+	CreateCA(ctx context.Context, name AuthorityName, generation int) (CA, error)
 	// ClientTLS is what cke itself shows to members.
-	ClientTLS(ctx context.Context) (*tls.Config, error)
+	ClientTLS(ctx context.Context, a Authorities) (*tls.Config, error)
 }
 
 // Secrets holds sealed values of one cluster.
@@ -166,6 +173,8 @@ type Identity struct {
 	Freeze *Freeze `json:"freeze,omitempty"`
 	// Compared is the last comparison of the members' data; nil: there was none.
 	Compared *Comparison `json:"compared,omitempty"`
+	// Authorities are the cluster's certificate authorities. They outlast its incarnations.
+	Authorities Authorities `json:"authorities,omitzero"`
 }
 
 // NewIdentity sorts memberships into those that last and those that ended, each in the given order.
@@ -259,6 +268,9 @@ type Ledger interface {
 	PutFreeze(ctx context.Context, f Freeze) error
 	// PutComparison stores the last comparison of the members' data.
 	PutComparison(ctx context.Context, c Comparison) error
+	// PutAuthorities stores the authorities in place of those before, and removes the keys that no record names any more.
+	// ErrConflict: others are on record.
+	PutAuthorities(ctx context.Context, before, after Authorities) error
 	// PutDrain stores a maintenance lease in place of the one that the node has. ErrConflict: another node has one that
 	// lasts at d.Since.
 	PutDrain(ctx context.Context, d Drain) error

@@ -105,6 +105,11 @@ const (
 	TaskPurge TaskKind = "purge"
 	// TaskUndelete takes the archived volume whose name is Subject out of the trash: it is kept until it is purged.
 	TaskUndelete TaskKind = "undelete"
+	// TaskRotate replaces the certificate authority whose name is Subject.
+	TaskRotate TaskKind = "rotate-authority"
+	// TaskFinish says that clients are ready for the next phase of an authority's replacement; Subject is the authority's name
+	// and the phase that is over, as "server introduce".
+	TaskFinish TaskKind = "finish-authority"
 	// TaskBackup takes a full backup, or stores a delta when Subject is "delta".
 	TaskBackup TaskKind = "backup"
 	// TaskRestore puts the state that Restore means in the place of what there is.

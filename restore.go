@@ -192,7 +192,9 @@ func (i Identity) Restoring(inc Incarnation) (Identity, error) {
 		}
 		all = append(all, j)
 	}
-	return NewIdentity(&inc, all), nil
+	next := NewIdentity(&inc, all)
+	next.Authorities = i.Authorities
+	return next, nil
 }
 
 // RestoreCancelled returns the identity as it was before inc, which is taken for abandoned. ErrConflict: inc is not the
@@ -220,7 +222,7 @@ func (i Identity) RestoreCancelled(inc Incarnation) (Identity, error) {
 		all = append(all, j)
 	}
 	was := NewIdentity(&back, all)
-	was.Freeze = now.Restore.Freeze
+	was.Freeze, was.Authorities = now.Restore.Freeze, i.Authorities
 	return was, nil
 }
 

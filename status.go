@@ -48,13 +48,18 @@ type Status struct {
 	Reason        string           `json:"reason"`
 	LastOperation *OperationStatus `json:"lastOperation,omitempty"`
 	LastErrors    []LastError      `json:"lastErrors,omitempty"`
+	// TouchedAt is when the last operation ended that started members or let one take data from others, and after which
+	// they are to be compared; zero: they were compared since.
+	TouchedAt time.Time `json:"touchedAt,omitzero"`
 	// Drains are the maintenance leases that last.
 	Drains []Drain `json:"drains,omitempty"`
 	// Hibernation is the wish that no member run; nil: there is none.
 	Hibernation *Hibernation `json:"hibernation,omitempty"`
 	// Compared is the last comparison of the members' data; nil: there was none.
 	Compared *Comparison `json:"compared,omitempty"`
-	Leader   Leader      `json:"leader"`
+	// Authorities are the certificate authorities that are being replaced.
+	Authorities []AuthorityStatus `json:"authorities,omitempty"`
+	Leader      Leader            `json:"leader"`
 	// Backup is how the backups stand; nil: the cluster file declares no target, or nothing is known yet.
 	Backup *BackupStatus `json:"backup,omitempty"`
 }
@@ -67,6 +72,19 @@ func (s Status) Condition(t ConditionType) (Condition, bool) {
 		}
 	}
 	return Condition{}, false
+}
+
+// AuthorityStatus tells of an authority that is being replaced.
+type AuthorityStatus struct {
+	Name  AuthorityName  `json:"name"`
+	Phase AuthorityPhase `json:"phase"`
+	// Since is when the phase began.
+	Since time.Time `json:"since"`
+	By    string    `json:"by,omitempty"`
+	// Waits is what keeps the phase from being over, as "cp3 does not answer".
+	Waits []string `json:"waits,omitempty"`
+	// Person: it waits for nothing but a person's word.
+	Person bool `json:"person,omitempty"`
 }
 
 // ConditionType names a condition.

@@ -74,7 +74,9 @@ func checkBackup(f *findings, p string, b Backup) {
 	checkSchedule(f, p+".full", b.Full.Schedule, b.Full.TimeZone)
 	checkSchedule(f, p+".verify", b.Verify.Schedule, b.Verify.TimeZone)
 	zoneNeedsSchedule(f, p+".full", b.Full)
+	checkSchedule(f, p+".compaction", b.Compaction.Schedule, b.Compaction.TimeZone)
 	zoneNeedsSchedule(f, p+".verify", b.Verify)
+	zoneNeedsSchedule(f, p+".compaction", b.Compaction.When())
 	notZero(f, p+".delta.period", b.Delta.Period, "which means 10s", "Write a duration, as 10s.")
 	notZero(f, p+".delta.size", b.Delta.Size, "which means 10MiB", "Write a size, as 10MiB.")
 	if d := b.Delta.Period; d > 0 && d < Duration(time.Second) {
@@ -92,8 +94,22 @@ func checkBackup(f *findings, p string, b Backup) {
 			f.fault(p+"."+n.key, fmt.Sprintf("%d is less than none", n.value), "Write a number that is not negative.")
 		}
 	}
+	checkAges(f, p+".retention", r)
+	notZero(f, p+".compaction.size", b.Compaction.Size, "which means no limit", "Write a size, as 1GiB.")
 	for i, s := range b.Encryption.Recipients {
 		checkRecipient(f, itemPath(p+".encryption.recipients", i), s)
+	}
+}
+
+// checkAges checks the rules of a retention that go by age.
+func checkAges(f *findings, at string, r Retention) {
+	notZero(f, at+".within", r.Within, "which means no such rule", "Write a duration, as 72h.")
+	notZero(f, at+".max_age", r.MaxAge, "which means no limit", "Write a duration, as 2160h.")
+	if r.MaxAge > 0 && r.MaxAge < Duration(time.Hour) {
+		f.fault(at+".max_age", fmt.Sprintf("%s is too short: a mistake would be in every backup before it is noticed", r.MaxAge.short()), "Write 1h or more; weeks are usual.")
+	}
+	if r.MaxAge > 0 && r.Within > r.MaxAge {
+		f.fault(at+".within", fmt.Sprintf("%s is longer than max_age, %s, which would delete what it keeps", r.Within.short(), r.MaxAge.short()), "Write a shorter one, or raise max_age.")
 	}
 }
 

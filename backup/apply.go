@@ -19,11 +19,11 @@ const (
 
 // applyDeltas brings a snapshot file forward to a revision.
 func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, revision int64, file string, o ExtractOptions, x *Extracted) (err error) {
-	defer catchCorrupt(&err)
+	defer guard(&err)()
 	if err := trimDigest(file); err != nil {
 		return err
 	}
-	a, err := newApplier(file, full.Last, revision)
+	a, err := newApplier(ctx, file, full.Last, revision)
 	if err == nil {
 		err = s.applyAll(ctx, a, deltas, x)
 		err = errors.Join(err, a.close(err == nil))
@@ -42,21 +42,29 @@ func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, re
 	if o.bare {
 		return nil
 	}
-	return appendDigest(file, !o.scratch)
+	// Each reads the whole database.
+	ended := make(chan error, 1)
+	go func() { ended <- appendDigest(file, !o.scratch) }()
+	if o.CheckHash && x.Hash != nil {
+		x.compare(ctx, file)
+	}
+	return <-ended
 }
 
 func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Extracted) error {
 	b := fetchAhead(ctx, s.Bucket, deltas)
 	defer b.Close()
-	for _, d := range deltas {
+	d := s.decodeAhead(ctx, b, deltas)
+	defer d.Close()
+	for _, e := range deltas {
 		good := max(a.base, a.last)
-		h, err := s.applyDelta(ctx, b, a, d)
+		h, err := a.apply(d, e)
 		if err != nil {
 			if errors.Is(err, ErrNotFound) {
 				err = damaged("it is missing")
 			}
 			if IsDamage(err) {
-				err = &DamagedError{Object: d.Name(), LastGood: good, Err: err}
+				err = &DamagedError{Object: e.Name(), LastGood: good, Err: err}
 			}
 			return err
 		}
@@ -74,14 +82,25 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 	return nil
 }
 
-func (s *Store) applyDelta(ctx context.Context, b Bucket, a *applier, e Entry) (Header, error) {
+// apply takes in the next delta.
+func (a *applier) apply(d *decodeAhead, e Entry) (Header, error) {
 	if e.Revision > max(a.last, a.base)+1 {
 		return Header{}, damaged("it begins at revision %d, after %d: changes are missing between them", e.Revision, max(a.last, a.base))
 	}
-	return readDelta(ctx, b, e.Place, s.Identities, deltaVisitor{
-		record: a.record,
-		leases: func(c LeaseChange) error { a.leases.observe(c, a.base); return nil },
-	})
+	for p := range d.parts {
+		if p.leases != nil {
+			a.leases.observe(*p.leases, a.base)
+		}
+		for _, r := range p.records {
+			if err := a.record(r); err != nil {
+				return Header{}, err
+			}
+		}
+		if p.last {
+			return p.header, p.err
+		}
+	}
+	return Header{}, errNoMore // the decoding was ended: ctx has
 }
 
 // applier writes changes into an etcd database file, offline: no etcd runs, so no request is too large, no lease
@@ -103,7 +122,11 @@ type applier struct {
 	key     []byte
 }
 
-func newApplier(file string, base, revision int64) (*applier, error) {
+func newApplier(ctx context.Context, file string, base, revision int64) (_ *applier, err error) {
+	defer guard(&err)()
+	if err := checkTree(ctx, file, allPages); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -197,6 +220,9 @@ func (a *applier) finish(tx *bolt.Tx) error {
 		if err := writeLeases(tx, leases); err != nil {
 			return err
 		}
+	}
+	if err := dropAlarms(tx); err != nil {
+		return err
 	}
 	// A compaction that etcd did after the full: order it again, so that etcd does it as soon as it starts on the file.
 	// HashKV counts by what is ordered, so it is right at once.

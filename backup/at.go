@@ -27,6 +27,7 @@ type target struct {
 	chains   []Chain
 	// damage says why the newest cannot be had, when the target is less than what was asked for.
 	damage *DamagedError
+	notes  []string
 }
 
 // resolve finds out what is wanted. With partial, damage that lies in the way lowers the target.
@@ -43,11 +44,11 @@ func (s *Store) resolve(ctx context.Context, at At, partial bool) (target, error
 		t.chains, err = l.choose(at.Revision)
 		return t.orPartial(err, partial)
 	case !at.Time.IsZero():
-		revision, err := s.revisionAt(ctx, &l, at.Time)
+		revision, note, err := s.revisionAt(ctx, &l, at.Time)
 		if err != nil {
 			return target{}, err
 		}
-		t := target{lineage: l, revision: revision}
+		t := target{lineage: l, revision: revision, notes: note}
 		t.chains, err = l.choose(revision)
 		return t.orPartial(err, partial)
 	}
@@ -128,7 +129,10 @@ func (t target) orPartial(err error, partial bool) (target, error) {
 
 // revisionAt finds the newest revision that had been received at a time. It refuses with ErrAmbiguousTime when the
 // clock that gave the times went backwards across it.
-func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (int64, error) {
+//
+// A quiet cluster writes nothing, so nothing in a store tells how long its newest state lasted. A time after it and not in the
+// future stands for it; the note says what is known.
+func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revision int64, note []string, err error) {
 	var base *Chain
 	chains := l.Chains()
 	for i := range chains {
@@ -136,26 +140,39 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (int64,
 			continue
 		}
 		if base == nil && i > 0 || base != nil && base != &chains[i-1] {
-			return 0, fmt.Errorf("%w: fulls of later revisions carry earlier times than %s", ErrAmbiguousTime, chains[i-1].Full.ID())
+			return 0, nil, fmt.Errorf("%w: fulls of later revisions carry earlier times than %s", ErrAmbiguousTime, chains[i-1].Full.ID())
 		}
 		base = &chains[i]
 	}
 	if base == nil {
-		return 0, fmt.Errorf("%w: %s is before the first full of lineage %s, taken %s",
+		return 0, nil, fmt.Errorf("%w: %s is before the first full of lineage %s, taken %s",
 			ErrNotCovered, t.Format(time.RFC3339), l.Name, chains[0].Full.Time.Format(time.RFC3339))
 	}
 	revision, covered, err := s.lastBefore(ctx, base, t)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if next := base.before(chains); !covered && next != nil && base.Last < next.Full.Revision {
-		return 0, fmt.Errorf("%w: the changes between %s and %s (revisions %d to %d) are missing in lineage %s", ErrNotCovered,
+		return 0, nil, fmt.Errorf("%w: the changes between %s and %s (revisions %d to %d) are missing in lineage %s", ErrNotCovered,
 			base.End.UTC().Format(time.RFC3339), next.Full.Time.Format(time.RFC3339), base.Last+1, next.Full.Revision, l.Name)
 	} else if !covered && next == nil {
-		return 0, fmt.Errorf("%w: the newest change in lineage %s was received %s; ask for the latest instead",
-			ErrNotCovered, l.Name, base.End.UTC().Format(time.RFC3339))
+		return s.newestAt(l, base, revision, t)
 	}
-	return revision, nil
+	return revision, nil, nil
+}
+
+// newestAt is for a time after all that the backups of a lineage tell of.
+func (s *Store) newestAt(l *Lineage, newest *Chain, revision int64, t time.Time) (int64, []string, error) {
+	known := newest.End.UTC().Format(time.RFC3339)
+	switch {
+	case newest.Damage != nil:
+		return 0, nil, newest.Damage
+	case t.After(s.now()):
+		return 0, nil, fmt.Errorf("%w: %s is in the future, and the newest change in lineage %s was received %s; ask for the latest instead",
+			ErrNotCovered, t.UTC().Format(time.RFC3339), l.Name, known)
+	}
+	return revision, []string{fmt.Sprintf("the backups tell of no change between %s, when revision %d was received, and %s: what a cluster changed without being backed up is not in them",
+		known, revision, t.UTC().Format(time.RFC3339))}, nil
 }
 
 // before returns the chain that follows c.

@@ -48,7 +48,8 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	} else if err := os.Remove(merged); err != nil {
 		return Place{}, err
 	}
-	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End, Writer: o.Writer, Term: o.Term}
+	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End,
+		Writer: o.Writer, Term: o.Term, EtcdVersion: x.EtcdVersion}
 	if x.Hash != nil {
 		h.Hashes = []Hash{*x.Hash}
 	}

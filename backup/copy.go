@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,23 +22,45 @@ type CopyFilter struct {
 	Since time.Time
 }
 
-// Copied counts what Copy did.
+// Copied tells what Copy did.
 type Copied struct {
 	Objects int64 `json:"objects"`
 	Bytes   int64 `json:"bytes"`
 	// Present were there already, with the same content.
 	Present int64 `json:"present"`
+	// Problems are the objects that were not copied, because one of the two is damaged or they differ.
+	Problems []CopyProblem `json:"problems,omitempty"`
+}
+
+// CopyProblem is why one object was not copied.
+type CopyProblem struct {
+	Object string `json:"object"`
+	// There: what is wrong lies in the destination; else in the source.
+	There   bool   `json:"there"`
+	Problem string `json:"problem"`
+	err     error
 }
 
 // Copy copies backups to another store, checked on the way. What is there already is left alone, so that it can be
-// broken off and begun again; something else under the same name is ErrExists, and everything else is copied first.
+// broken off and begun again, and nothing is ever overwritten. An object that is damaged here or there, or has another content
+// there, is passed over and told: the error is damage if any of them is, else ErrExists, and comes once all else is copied.
+//
+// What is there already is compared by size and header, and small objects by their digest; Check reads all.
 func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, error) {
 	lineages, err := s.names(ctx)
 	if err != nil {
 		return Copied{}, err
 	}
-	var done struct{ objects, bytes, present atomic.Int64 }
-	var conflict atomic.Pointer[error]
+	there := map[string]Object{}
+	objects, err := dst.List(ctx, s.Cluster+"/")
+	if err != nil {
+		return Copied{}, &CopyError{There: true, Err: fmt.Errorf("list what is there: %w", err)}
+	}
+	for _, o := range objects {
+		there[o.Name] = o
+	}
+	var mu sync.Mutex
+	var done Copied
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, l := range lineages {
@@ -45,28 +69,64 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 		}
 		for _, name := range l.selected(f.Since) {
 			g.Go(func() error {
-				n, err := s.copyObject(ctx, dst, name)
-				switch {
-				case errors.Is(err, ErrExists):
-					conflict.CompareAndSwap(nil, &err)
-					return nil
-				case err != nil:
-					return err
-				case n == 0:
-					done.present.Add(1)
-				default:
-					done.objects.Add(1)
-					done.bytes.Add(n)
-				}
-				return nil
+				o, present := there[name]
+				n, err := s.copyObject(ctx, dst, name, o, present)
+				mu.Lock()
+				defer mu.Unlock()
+				return done.count(name, n, present, err)
 			})
 		}
 	}
 	err = g.Wait()
-	if c := conflict.Load(); err == nil && c != nil {
-		err = *c
+	slices.SortFunc(done.Problems, func(a, b CopyProblem) int { return strings.Compare(a.Object, b.Object) })
+	if err == nil {
+		err = done.problem()
 	}
-	return Copied{done.objects.Load(), done.bytes.Load(), done.present.Load()}, err
+	return done, err
+}
+
+// CopyError tells on which side a copy failed.
+type CopyError struct {
+	There bool // in the destination
+	Err   error
+}
+
+func (e *CopyError) Error() string { return e.Err.Error() }
+func (e *CopyError) Unwrap() error { return e.Err }
+
+// count enters what became of one object; what it returns ends the copy.
+func (c *Copied) count(name string, bytes int64, present bool, err error) error {
+	switch {
+	case err == nil && present:
+		c.Present++
+	case err == nil:
+		c.Objects++
+		c.Bytes += bytes
+	case errors.Is(err, errGone):
+	case IsDamage(err), errors.Is(err, ErrExists):
+		var side *CopyError
+		text := strings.TrimPrefix(err.Error(), name+": ")
+		if errors.Is(err, ErrExists) {
+			text = "another content under this name: " + ErrExists.Error()
+		}
+		c.Problems = append(c.Problems, CopyProblem{name, errors.As(err, &side) && side.There, text, err})
+	default:
+		return err
+	}
+	return nil
+}
+
+// problem is the error that tells of what was passed over.
+func (c *Copied) problem() error {
+	for _, p := range c.Problems {
+		if IsDamage(p.err) {
+			return &CopyError{There: p.There, Err: p.err}
+		}
+	}
+	for _, p := range c.Problems {
+		return &CopyError{There: p.There, Err: p.err}
+	}
+	return nil
 }
 
 // selected returns the names to copy: fulls first, then deltas in order, so that a copy broken off can be restored from.
@@ -98,21 +158,90 @@ func (l *Lineage) selected(since time.Time) (names []string) {
 	return names
 }
 
-// copyObject copies one object; 0 bytes if it was there already.
-func (s *Store) copyObject(ctx context.Context, dst Bucket, name string) (int64, error) {
+// copyObject copies one object, unless it is there already.
+func (s *Store) copyObject(ctx context.Context, dst Bucket, name string, there Object, present bool) (int64, error) {
 	c, err := s.content(ctx, name)
-	if err != nil {
-		return 0, err
+	if errors.Is(err, ErrNotFound) {
+		return 0, errGone
 	}
-	err = sameObject(ctx, dst, name, c)
-	if err == nil {
+	if err != nil {
+		return 0, &CopyError{Err: err}
+	}
+	if present {
+		if err := samePresent(ctx, dst, there, c); err != nil {
+			return 0, &CopyError{There: true, Err: err}
+		}
 		return 0, nil
 	}
-	if !errors.Is(err, ErrNotFound) {
-		return 0, fmt.Errorf("%s in the destination: %w", name, err)
+	watched := &watchedBody{Body: c.Body}
+	if c.Body != nil {
+		c.Body = watched
 	}
-	return c.Size(), s.Retry.Put(ctx, dst, name, c, nil)
+	err = s.Retry.Put(ctx, dst, name, c, nil)
+	switch {
+	case err == nil:
+		return c.Size(), nil
+	case IsDamage(err) && !errors.Is(err, ErrExists):
+		return 0, &CopyError{Err: damaged("the body does not match its digest, or is cut short")}
+	}
+	return 0, &CopyError{There: !watched.failed.Load(), Err: err}
 }
+
+// errGone: an object was pruned while the others were copied.
+var errGone = errors.New("it is gone")
+
+// watchedBody notes whether it could not be read.
+type watchedBody struct {
+	Body
+	failed atomic.Bool
+}
+
+func (b *watchedBody) Open(ctx context.Context) (io.ReadCloser, error) {
+	r, err := b.Body.Open(ctx)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, damaged("it was deleted meanwhile")
+	case err != nil:
+		b.failed.Store(true)
+		return nil, err
+	}
+	return &readCloser{watchedReader{r, b}, r.Close}, nil
+}
+
+type watchedReader struct {
+	io.Reader
+	b *watchedBody
+}
+
+func (r watchedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.b.failed.Store(true)
+	}
+	return n, err
+}
+
+// samePresent compares what is there already with what would be copied.
+func samePresent(ctx context.Context, dst Bucket, there Object, c Content) error {
+	if there.Size == c.Size() && there.Size <= compareWhole {
+		return sameObject(ctx, dst, there.Name, c)
+	}
+	r, err := dst.Open(ctx, there.Name, 0, int64(len(c.Head)))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := sameHead(r, c); err != nil {
+		return err
+	}
+	if there.Size != c.Size() {
+		return damaged("what is there has %d bytes instead of %d", there.Size, c.Size())
+	}
+	return nil
+}
+
+// compareWhole is up to which size what is there already is read whole.
+const compareWhole = 4 << 20
 
 // content makes an object of this store ready to be written elsewhere.
 func (s *Store) content(ctx context.Context, name string) (Content, error) {

@@ -1,12 +1,14 @@
 package backup
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -44,11 +46,23 @@ const (
 
 // openDB opens an etcd database file without its trailing digest. Nothing is synced until Sync is called.
 func openDB(path string, readOnly bool, mmap int64) (db *bolt.DB, err error) {
-	defer catchCorrupt(&err)
+	defer guard(&err)()
 	return bolt.Open(path, 0o600, &bolt.Options{
 		Timeout: dbTimeout, ReadOnly: readOnly, NoSync: true, NoGrowSync: true, NoFreelistSync: true,
 		FreelistType: bolt.FreelistMapType, InitialMmapSize: int(mmap),
 	})
+}
+
+// guard turns what a broken file or a bad disk does to a reader into an error: a panic of bbolt, or a fault in memory that
+// a file is mapped to. For the goroutine that reads: defer guard(&err)()
+func guard(err *error) func() {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		if p := recover(); p != nil {
+			*err = damaged("the database file is broken: %v", p)
+		}
+	}
 }
 
 // catchCorrupt turns bbolt's way of reporting a broken file, a panic, into an error.
@@ -60,7 +74,10 @@ func catchCorrupt(err *error) {
 
 // InspectSnapshot reads what an etcd snapshot or database file says of itself.
 func InspectSnapshot(path string) (info SnapshotInfo, err error) {
-	defer catchCorrupt(&err)
+	defer guard(&err)()
+	if err := checkTree(context.Background(), path, theEdge); err != nil {
+		return info, err
+	}
 	db, err := openDB(path, true, 0)
 	if err != nil {
 		return info, fmt.Errorf("open %s as a database: %w", path, err)
@@ -151,6 +168,9 @@ func writeLeases(tx *bolt.Tx, leases map[int64]int64) error {
 	var gone [][]byte
 	have := make(map[int64]bool, len(leases))
 	err = b.ForEach(func(k, v []byte) error {
+		if len(k) != 8 {
+			return damaged("unknown key %x in bucket %q", k, bucketLease)
+		}
 		id := int64(binary.BigEndian.Uint64(k))
 		if ttl, ok := leases[id]; ok && ttl == leaseTTL(v) {
 			have[id] = true

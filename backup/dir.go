@@ -175,10 +175,21 @@ func (d Dir) Delete(_ context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(file); err != nil {
+	err = os.Remove(file)
+	if errors.Is(err, unix.EPERM) && (immutable(file) || immutable(filepath.Dir(file))) {
+		return fmt.Errorf("%w: %s is immutable", ErrProtected, file)
+	}
+	if err != nil {
 		return ignoreMissing(err)
 	}
 	return syncDir(filepath.Dir(file))
+}
+
+// immutable reports whether chattr was told that nothing may be taken away there.
+func immutable(file string) bool {
+	var s unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, file, unix.AT_SYMLINK_NOFOLLOW, 0, &s)
+	return err == nil && s.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0
 }
 
 // Sweep removes what crashed writers left behind, if it is older than age.

@@ -3,6 +3,7 @@ package backup
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Sentinel errors; ask with errors.Is.
@@ -15,6 +16,8 @@ var (
 	ErrNotCovered = errors.New("not covered by any backup")
 	// ErrOnlyFull: without this full nothing of its lineage could be restored.
 	ErrOnlyFull = errors.New("the only full of its lineage: nothing of it could be restored without")
+	// ErrProtected: the target keeps the object from being deleted: it is immutable, or locked for a time.
+	ErrProtected = errors.New("the target protects it from being deleted")
 	// ErrKey: a backup is encrypted and no identity given opens it.
 	ErrKey = errors.New("none of the given identities opens this backup")
 	// ErrAmbiguousTime: the clock of the backup host jumped, and a time stands for more than one revision.
@@ -41,6 +44,24 @@ func (e *DamagedError) Error() string {
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Lineage is the lineage that the object is of; empty: it tells none.
+func (e *DamagedError) Lineage() string {
+	if parts := strings.Split(e.Object, "/"); len(parts) > 2 {
+		return parts[1]
+	}
+	return ""
+}
+
+// LocalError tells that a file of this host could not be written: nothing is wrong with the store.
+type LocalError struct {
+	Path string
+	Err  error
+}
+
+func (e *LocalError) Error() string { return fmt.Sprintf("write %s: %v", e.Path, e.Err) }
+
+func (e *LocalError) Unwrap() error { return e.Err }
 
 // errDamaged marks what a reader found wrong in an object, as opposed to a store that did not answer.
 var errDamaged = errors.New("damaged")

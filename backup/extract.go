@@ -34,12 +34,17 @@ type Extracted struct {
 	// Hash is what etcd's HashKV was for the revision; nil: not recorded. HashChecked: compared, and equal.
 	Hash        *Hash `json:"hash,omitempty"`
 	HashChecked bool  `json:"hashChecked"`
+	// EtcdVersion is that of the etcd that the data is of; empty: not recorded.
+	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// Booted is the version of an etcd that started on it and answered. Only of Drill.
 	Booted string `json:"booted,omitempty"`
 	// Damage is what made the result end before what was asked for. Only with AllowPartial.
 	Damage *DamagedError `json:"-"`
 	// Notes are things that a person should know, as that a damaged full was passed over.
 	Notes []string `json:"notes,omitempty"`
+
+	// unequal is what comparing it with Hash found.
+	unequal error
 }
 
 // Extract writes the state of the cluster at a revision to a file, which must not be there yet: a snapshot such as etcd
@@ -54,16 +59,19 @@ func (s *Store) Extract(ctx context.Context, at At, out string, o ExtractOptions
 	}
 	stage, err := os.MkdirTemp(filepath.Dir(out), partial)
 	if err != nil {
-		return Extracted{}, fmt.Errorf("make a place beside %s: %w", out, err)
+		return Extracted{}, &LocalError{Path: out, Err: err}
 	}
 	defer os.RemoveAll(stage)
 	file := filepath.Join(stage, "db")
 	x, err := s.extract(ctx, at, file, o)
+	if here := new(os.PathError); errors.As(err, &here) && here.Path == file {
+		return Extracted{}, &LocalError{Path: out, Err: err}
+	}
 	if err != nil {
 		return Extracted{}, err
 	}
 	if err := place(file, out); err != nil {
-		return Extracted{}, err
+		return Extracted{}, &LocalError{Path: out, Err: err}
 	}
 	return x, nil
 }
@@ -85,18 +93,24 @@ func (s *Store) extract(ctx context.Context, at At, file string, o ExtractOption
 	if err != nil {
 		return Extracted{}, err
 	}
-	x.Damage = t.damage
-	if o.CheckHash && x.Hash != nil {
-		if err := checkHash(file, *x.Hash); err != nil {
-			return Extracted{}, err
-		}
-		x.HashChecked = true
+	x.Damage, x.Notes = t.damage, append(t.notes, x.Notes...)
+	if o.CheckHash && x.Hash != nil && !x.HashChecked && x.unequal == nil {
+		x.compare(ctx, file)
+	}
+	if x.unequal != nil {
+		return Extracted{}, x.unequal
 	}
 	return x, nil
 }
 
-func checkHash(file string, want Hash) error {
-	got, err := HashSnapshot(file, want.Revision, want.Compacted)
+// compare compares a database file with etcd's hash of it. What that finds is no fault of one chain: it ends the work.
+func (x *Extracted) compare(ctx context.Context, file string) {
+	x.unequal = checkHash(ctx, file, *x.Hash)
+	x.HashChecked = x.unequal == nil
+}
+
+func checkHash(ctx context.Context, file string, want Hash) error {
+	got, err := HashSnapshot(ctx, file, want.Revision, want.Compacted)
 	if err != nil {
 		return err
 	}
@@ -157,11 +171,11 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, file strin
 		}
 		return Extracted{}, err
 	}
-	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), End: h.End, Hash: hashAt(h, revision, nil)}
+	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), End: h.End, Hash: hashAt(h, revision, nil), EtcdVersion: h.EtcdVersion}
 	if len(deltas) > 0 {
 		err = s.applyDeltas(ctx, h, deltas, revision, file, o, &x)
-	} else if !o.scratch {
-		err = syncFile(file)
+	} else {
+		err = s.finishFull(ctx, h, file, o)
 	}
 	if err != nil {
 		return Extracted{}, err
@@ -172,6 +186,18 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, file strin
 	}
 	x.Size = info.Size()
 	return x, nil
+}
+
+// finishFull makes a full ready that no delta is applied to.
+func (s *Store) finishFull(ctx context.Context, h Header, file string, o ExtractOptions) error {
+	err := forgetAlarms(ctx, file, !o.scratch)
+	if IsDamage(err) {
+		return &DamagedError{Object: h.Place.Name(), Err: err}
+	}
+	if err != nil || o.scratch {
+		return err
+	}
+	return syncFile(file)
 }
 
 // hashAt returns the hash that a header has for a revision, or else the one there was.

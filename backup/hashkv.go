@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"hash/crc32"
@@ -12,8 +13,11 @@ import (
 // HashSnapshot computes what etcd's HashKV returns for a revision once everything up to compacted is compacted, from a
 // snapshot or database file. compacted < 1 means never. Memory: 32 bytes for each key.
 // Source: etcd server, storage/mvcc/hash.go.
-func HashSnapshot(path string, revision, compacted int64) (hash Hash, err error) {
-	defer catchCorrupt(&err)
+func HashSnapshot(ctx context.Context, path string, revision, compacted int64) (hash Hash, err error) {
+	defer guard(&err)()
+	if err := checkTree(ctx, path, theTree); err != nil {
+		return Hash{}, err
+	}
 	db, err := openDB(path, true, 0)
 	if err != nil {
 		return Hash{}, fmt.Errorf("open %s as a database: %w", path, err)
@@ -25,27 +29,31 @@ func HashSnapshot(path string, revision, compacted int64) (hash Hash, err error)
 		if b == nil {
 			return damaged("no etcd database")
 		}
-		hash.Hash, err = hashKV(b, revision, compacted)
+		hash.Hash, err = hashKV(ctx, b, revision, compacted)
 		return err
 	})
 	return hash, err
 }
 
-func hashKV(b *bolt.Bucket, revision, compacted int64) (uint32, error) {
-	keep, live, err := survivors(b, revision, compacted)
+func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (uint32, error) {
+	keep, live, err := survivorsUntil(ctx, b, revision, compacted)
 	if err != nil {
 		return 0, err
 	}
 	if live == 0 {
 		// Nothing lives at the revision: etcd then hashes all that a compaction left in the file.
-		if keep, _, err = survivors(b, compacted, compacted); err != nil {
+		if keep, _, err = survivorsUntil(ctx, b, compacted, compacted); err != nil {
 			return 0, err
 		}
 	}
 	h := crc32.Update(0, castagnoli, bucketKey)
 	c := b.Cursor()
 	i := 0
+	p := pulse{ctx: ctx}
 	for k, v := c.First(); k != nil; k, v = c.Next() {
+		if err := p.check(); err != nil {
+			return 0, err
+		}
 		r, _ := parseRecordKey(k) // survivors has read them all
 		if r.Main > revision {
 			break
@@ -65,11 +73,20 @@ func hashKV(b *bolt.Bucket, revision, compacted int64) (uint32, error) {
 // survivors marks, among the records up to compacted, those that are the newest of their key at a revision and no
 // tombstones; bit i is for the i-th record. live counts all keys that live at the revision.
 func survivors(b *bolt.Bucket, revision, compacted int64) (keep bitmap, live int64, err error) {
+	return survivorsUntil(context.Background(), b, revision, compacted)
+}
+
+// survivorsUntil ends with the context.
+func survivorsUntil(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (keep bitmap, live int64, err error) {
+	p := pulse{ctx: ctx}
 	total := 0 // records up to compacted
 	c := b.Cursor()
 	var k, v []byte
 	if compacted > 0 {
 		for k, _ = c.First(); k != nil; k, _ = c.Next() {
+			if err := p.check(); err != nil {
+				return nil, 0, err
+			}
 			r, ok := parseRecordKey(k)
 			if !ok {
 				return nil, 0, damaged("unknown key %x in bucket %q", k, bucketKey)
@@ -90,6 +107,9 @@ func survivors(b *bolt.Bucket, revision, compacted int64) (keep bitmap, live int
 	for ; k != nil && bytes.Compare(k, end) >= 0; k, v = c.Prev() {
 	}
 	for i := total; k != nil; k, v = c.Prev() {
+		if err := p.check(); err != nil {
+			return nil, 0, err
+		}
 		r, ok := parseRecordKey(k)
 		if !ok {
 			return nil, 0, damaged("unknown key %x in bucket %q", k, bucketKey)
@@ -110,6 +130,19 @@ func survivors(b *bolt.Bucket, revision, compacted int64) (keep bitmap, live int
 		}
 	}
 	return keep, live, nil
+}
+
+// pulse looks at a context now and then.
+type pulse struct {
+	ctx context.Context
+	n   int
+}
+
+func (p *pulse) check() error {
+	if p.n++; p.n%4096 != 0 {
+		return nil
+	}
+	return p.ctx.Err()
 }
 
 type bitmap []uint64

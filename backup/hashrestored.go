@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"fmt"
 	"hash/crc32"
 
@@ -12,8 +13,11 @@ import (
 //
 // The tool writes an empty record at that revision, which etcd takes for a key without a name that lives.
 // Source: etcdutl, snapshot/v3_snapshot.go, modifyLatestRevision.
-func HashRestored(path string, bump int64) (hash Hash, err error) {
-	defer catchCorrupt(&err)
+func HashRestored(ctx context.Context, path string, bump int64) (hash Hash, err error) {
+	defer guard(&err)()
+	if err := checkTree(ctx, path, theTree); err != nil {
+		return Hash{}, err
+	}
 	db, err := openDB(path, true, 0)
 	if err != nil {
 		return Hash{}, fmt.Errorf("open %s as a database: %w", path, err)
@@ -30,21 +34,25 @@ func HashRestored(path string, bump int64) (hash Hash, err error) {
 		}
 		hash.Revision = last.Main + bump
 		hash.Compacted = hash.Revision
-		hash.Hash, err = hashRestored(b, hash.Revision)
+		hash.Hash, err = hashRestored(ctx, b, hash.Revision)
 		return err
 	})
 	return hash, err
 }
 
-func hashRestored(b *bolt.Bucket, revision int64) (uint32, error) {
-	keep, _, err := survivors(b, revision, revision)
+func hashRestored(ctx context.Context, b *bolt.Bucket, revision int64) (uint32, error) {
+	keep, _, err := survivorsUntil(ctx, b, revision, revision)
 	if err != nil {
 		return 0, err
 	}
 	h := crc32.Update(0, castagnoli, bucketKey)
 	c := b.Cursor()
 	i := 0
+	p := pulse{ctx: ctx}
 	for k, v := c.First(); k != nil; k, v = c.Next() {
+		if err := p.check(); err != nil {
+			return 0, err
+		}
 		if i++; keep.has(i - 1) {
 			h = crc32.Update(crc32.Update(h, castagnoli, k), castagnoli, v)
 		}

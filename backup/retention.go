@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -11,8 +12,13 @@ import (
 
 // PrunePlan says what a retention keeps and what it deletes. Nothing in it depends on the store's state later on.
 type PrunePlan struct {
-	Keep   []Kept    `json:"keep"`
+	Keep []Kept `json:"keep"`
+	// Delete is what is to go; from Prune what went.
 	Delete []Removal `json:"delete"`
+	// Held is what was to go and stays, because the target protects it, or because something that stays needs it.
+	Held []Removal `json:"held,omitempty"`
+	// Failed is what could not be deleted, and why.
+	Failed []Removal `json:"failed,omitempty"`
 }
 
 // Kept is a full that stays, and why.
@@ -33,33 +39,56 @@ type Removal struct {
 // PlanPrune decides what a retention deletes. It is pure: the same store, policy and time give the same plan.
 //
 // A full stays if it is one of the last ones, or the newest of one of the last hours, days, weeks (from Monday) or
-// months (UTC) that have any. From the oldest of the last ones on, all deltas stay: any revision can be restored there.
+// months (UTC) that have any. From the oldest of the last ones on, all deltas stay: any revision can be restored there. So
+// they do from the newest full on that was begun before the time Within. Nothing of this keeps what is older than MaxAge; if
+// there is no other rule, all that is younger stays.
 // The newest full of every lineage that has any, and the one that was last verified, stay with all that their chains
-// need. The zero Retention deletes nothing. now only keeps what is dated in the future from pushing real backups out.
+// need, whatever their age. The zero Retention deletes nothing. now also keeps what is dated in the future from pushing real
+// backups out.
 func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retention, now time.Time) PrunePlan {
 	var plan PrunePlan
-	if r == (cke.Retention{}) {
+	switch r {
+	case cke.Retention{}:
 		r.Last = 1 << 30
+	case cke.Retention{MaxAge: r.MaxAge}:
+		r.Within = r.MaxAge
 	}
 	r.Last = max(r.Last, 1)
 	reasons := keepReasons(lineages, r, now)
 	for i := range lineages {
 		l := &lineages[i]
-		l.pruneInto(&plan, reasons, verified[l.Name])
+		l.pruneInto(&plan, reasons, verified[l.Name], r, now)
 	}
 	return plan
 }
 
+// keeping is why a full is kept.
+type keeping struct {
+	why []string
+	pit bool // with the deltas after it
+}
+
+func (k *keeping) add(why string, pit bool) { k.why, k.pit = append(k.why, why), k.pit || pit }
+
 // keepReasons returns why each full of all lineages is kept, by name.
-func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string][]string {
+func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]*keeping {
+	reasons := map[string]*keeping{}
 	var fulls []Entry
 	for _, l := range lineages {
-		fulls = append(fulls, l.Fulls...)
+		for _, f := range l.Fulls {
+			reasons[f.Name()] = &keeping{}
+			switch {
+			case f.Time.After(now.Add(time.Hour)):
+				// Written by a clock that was wrong: it stays without using up a place.
+				reasons[f.Name()].add("dated in the future", true)
+			case !older(f, r.MaxAge, now):
+				fulls = append(fulls, f)
+			}
+		}
 	}
 	slices.SortFunc(fulls, func(a, b Entry) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(b.Revision, a.Revision), cmp.Compare(b.Name(), a.Name()))
 	})
-	reasons := map[string][]string{}
 	rules := []struct {
 		what  string
 		count int
@@ -77,11 +106,6 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 			if left == 0 {
 				break
 			}
-			// A full from the future, written by a clock that was wrong, stays without using up a place.
-			if f.Time.After(now.Add(time.Hour)) {
-				reasons[f.Name()] = []string{"dated in the future"}
-				continue
-			}
 			name := f.Name()
 			if rule.slot != nil {
 				if name = rule.slot(f.Time.UTC()); name == slot {
@@ -94,45 +118,79 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 			if rule.slot != nil {
 				why += " " + slot
 			}
-			reasons[f.Name()] = append(reasons[f.Name()], why)
+			reasons[f.Name()].add(why, rule.slot == nil)
 		}
+	}
+	if r.Within > 0 {
+		keepWithin(reasons, fulls, r.Within, now)
 	}
 	return reasons
 }
 
+// keepWithin keeps the fulls, newest first, that were begun within a time, and of each lineage the one before these: the
+// revisions of that time from before the first of them are restored from it.
+func keepWithin(reasons map[string]*keeping, fulls []Entry, within cke.Duration, now time.Time) {
+	based := map[string]bool{}
+	for _, f := range fulls {
+		switch {
+		case !older(f, within, now):
+			reasons[f.Name()].add("within "+spanText(within), true)
+		case !based[f.Lineage]:
+			based[f.Lineage] = true
+			reasons[f.Name()].add("base of what is within "+spanText(within), true)
+		}
+	}
+}
+
+// older reports whether a full was begun longer ago than an age; zero is no age.
+func older(f Entry, age cke.Duration, now time.Time) bool {
+	return age > 0 && f.Time.Before(now.Add(-time.Duration(age)))
+}
+
+// spanText is a span of time in hours and what is left, as people write it in the cluster file.
+func spanText(d cke.Duration) string {
+	text := d.String()
+	for _, none := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
 // pruneInto enters one lineage into a plan.
-func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string][]string, v *Verified) {
+func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Verified, r cke.Retention, now time.Time) {
 	// Revisions of which the deltas are needed, from a full's up to another's.
 	type span struct{ from, to int64 }
 	var spans []span
 	for i, f := range l.Fulls {
-		why := slices.Clone(reasons[f.Name()])
-		pit := slices.Contains(why, "last") || slices.Contains(why, "dated in the future")
+		k := reasons[f.Name()]
 		if i == len(l.Fulls)-1 {
-			why, pit = append(why, "newest of its lineage"), true
+			k.add("newest of its lineage", true)
 		}
 		if v != nil && v.Full == f.ID() {
-			why = append(why, "verified "+v.At.UTC().Format(time.RFC3339))
+			k.add("verified "+v.At.UTC().Format(time.RFC3339), false)
 			spans = append(spans, span{f.Revision, v.Revision})
 		}
-		if len(why) == 0 {
-			plan.Delete = append(plan.Delete, Removal{f.Name(), f.Size, "no rule keeps it"})
+		if len(k.why) == 0 {
+			why := "no rule keeps it"
+			if older(f, r.MaxAge, now) {
+				why = "older than " + spanText(r.MaxAge)
+			}
+			plan.Delete = append(plan.Delete, Removal{f.Name(), f.Size, why})
 			continue
 		}
-		if pit {
+		if k.pit {
 			spans = append(spans, span{f.Revision, 1<<63 - 1})
 		}
-		plan.Keep = append(plan.Keep, Kept{f, why, pit})
+		plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
 	}
 	if len(l.Fulls) == 0 {
 		return // the full of these deltas may still be on its way
 	}
 	for _, st := range l.Streams {
 		for i, d := range st.Deltas {
-			last := st.Last
-			if i+1 < len(st.Deltas) {
-				last = st.Deltas[i+1].Revision - 1
-			}
+			last := st.lastOf(i)
 			needed := slices.ContainsFunc(spans, func(s span) bool { return last > s.from && d.Revision <= s.to })
 			// Unreadable, or on its way: judged by its first revision alone, and kept when in doubt.
 			if !needed && last < d.Revision {
@@ -143,4 +201,41 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string][]string, v *Ver
 			}
 		}
 	}
+}
+
+// lastOf is the newest revision in one of the run's deltas, as a listing tells it.
+func (st *Stream) lastOf(i int) int64 {
+	if i+1 < len(st.Deltas) {
+		return st.Deltas[i+1].Revision - 1
+	}
+	return st.Last
+}
+
+// bases returns what is needed to restore from a delta: the full that it leads on from, and the deltas between them.
+func (l *Lineage) bases(delta string) []string {
+	for _, st := range l.Streams {
+		i := slices.IndexFunc(st.Deltas, func(d Entry) bool { return d.Name() == delta })
+		if i < 0 {
+			continue
+		}
+		base := -1
+		for j, f := range l.Fulls {
+			// The newest full before it; else, for the first delta of a stream, the first full that its changes lead on from.
+			before := f.Revision < st.Deltas[i].Revision
+			if before && f.Revision+1 >= st.First || !before && base < 0 && f.Revision < st.lastOf(i) {
+				base = j
+			}
+		}
+		if base < 0 {
+			return nil // it is in no chain
+		}
+		names := []string{l.Fulls[base].Name()}
+		for j := range i {
+			if st.lastOf(j) > l.Fulls[base].Revision {
+				names = append(names, st.Deltas[j].Name())
+			}
+		}
+		return names
+	}
+	return nil
 }

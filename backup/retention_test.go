@@ -82,6 +82,67 @@ func TestPlanPrune_ClockInTheFutureDoesNotPushRealBackupsOut(t *testing.T) {
 	}
 }
 
+// Requirement of retention by age: each rule by itself and together with counts.
+func TestPlanPrune_ByAge(t *testing.T) {
+	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
+	hours := func(n int) cke.Duration { return cke.Duration(time.Duration(n) * time.Hour) }
+	for name, tc := range map[string]struct {
+		rule   cke.Retention
+		fulls  int // hourly ones, up to now
+		want   []string
+		deltas int // that stay
+	}{
+		"AgeAlone": {cke.Retention{MaxAge: hours(2)}, 48, []string{
+			"10 03h (within 2h)", "10 04h (within 2h)", "10 05h (last, within 2h, newest of its lineage)"}, 3},
+		"WithinKeepsItsBase": {cke.Retention{Within: cke.Duration(90 * time.Minute)}, 48, []string{
+			"10 03h (base of what is within 1h30m)", "10 04h (within 1h30m)", "10 05h (last, within 1h30m, newest of its lineage)"}, 3},
+		"WithinAddsToCounts": {cke.Retention{Last: 1, Daily: 2, Within: hours(1)}, 48, []string{
+			"09 23h (daily 2026-11-09)", "10 03h (base of what is within 1h)", "10 04h (within 1h)",
+			"10 05h (last, daily 2026-11-10, within 1h, newest of its lineage)"}, 3},
+		"AgeEndsCounts": {cke.Retention{Last: 1, Daily: 7, MaxAge: hours(48)}, 24 * 5, []string{
+			"08 23h (daily 2026-11-08)", "09 23h (daily 2026-11-09)", "10 05h (last, daily 2026-11-10, newest of its lineage)"}, 1},
+		"AgeEndsLast": {cke.Retention{Last: 10, MaxAge: hours(1)}, 24, []string{
+			"10 04h (last)", "10 05h (last, newest of its lineage)"}, 2},
+		"AllYounger": {cke.Retention{MaxAge: hours(1000)}, 3, []string{
+			"10 03h (within 1000h)", "10 04h (within 1000h)", "10 05h (last, within 1000h, newest of its lineage)"}, 3},
+	} {
+		l := hourly(tc.fulls, now)
+		plan := PlanPrune([]Lineage{l}, nil, tc.rule, now)
+		if got := kept(plan); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: kept\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+		}
+		gone := 0
+		for _, d := range plan.Delete {
+			if strings.Contains(d.Name, "/delta/") {
+				gone++
+			}
+		}
+		if left := tc.fulls - gone; left != tc.deltas {
+			t.Errorf("%s: %d deltas stay, want %d", name, left, tc.deltas)
+		}
+	}
+}
+
+// However old: the newest of a lineage and what was last verified stay, and what goes for its age is said to.
+func TestPlanPrune_AgeNeverTakesTheLastOnes(t *testing.T) {
+	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
+	l := hourly(4, now.AddDate(-1, 0, 0))
+	v := &Verified{Full: l.Fulls[1].ID(), Revision: l.Fulls[1].Revision + 5, At: now}
+	plan := PlanPrune([]Lineage{l}, map[string]*Verified{"l": v}, cke.Retention{Last: 3, MaxAge: cke.Duration(24 * time.Hour)}, now)
+	want := []string{"10 03h (verified 2026-11-10T05:00:00Z)", "10 05h (newest of its lineage)"}
+	if got := kept(plan); !slices.Equal(got, want) {
+		t.Errorf("kept %q, want %q", got, want)
+	}
+	for _, d := range plan.Delete {
+		if strings.Contains(d.Name, "/full/") && d.Reason != "older than 24h" {
+			t.Errorf("%+v", d)
+		}
+	}
+	if len(plan.Delete) != 4 { // two fulls, and the deltas that neither of the others needs
+		t.Errorf("%+v", plan.Delete)
+	}
+}
+
 // Whatever the policy: what stays can be restored, the newest stays, and pruning again deletes nothing more.
 func TestPlanPrune_NeverBreaksWhatItKeeps(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -89,6 +150,8 @@ func TestPlanPrune_NeverBreaksWhatItKeeps(t *testing.T) {
 		r := cke.Retention{
 			Last: rapid.IntRange(0, 5).Draw(rt, "last"), Hourly: rapid.IntRange(0, 30).Draw(rt, "hourly"),
 			Daily: rapid.IntRange(0, 9).Draw(rt, "daily"), Weekly: rapid.IntRange(0, 4).Draw(rt, "weekly"), Monthly: rapid.IntRange(0, 3).Draw(rt, "monthly"),
+			Within: cke.Duration(rapid.Int64Range(0, 90).Draw(rt, "within")) * cke.Duration(time.Hour),
+			MaxAge: cke.Duration(rapid.Int64Range(0, 180).Draw(rt, "max age")) * cke.Duration(time.Hour),
 		}
 		l := hourly(rapid.IntRange(1, 200).Draw(rt, "fulls"), now)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))

@@ -71,19 +71,36 @@ func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard 
 	return nil
 }
 
-// sameObject is nil if what is there begins with c's head, which holds the digest of the rest. ErrExists if not.
+// sameObject is nil if what is there is c, from its first byte to its last. ErrExists if it is something else; damage if it
+// is c cut short or altered.
 func sameObject(ctx context.Context, b Bucket, name string, c Content) error {
 	r, err := b.Open(ctx, name, 0, -1)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	head := make([]byte, len(c.Head))
-	if _, err := io.ReadFull(r, head); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	if err := sameHead(r, c); err != nil {
 		return err
 	}
-	if !bytes.Equal(head, c.Head) {
-		return ErrExists
+	rest := Content{Body: c.Body}
+	err = rest.Check(&contextReader{ctx, r})
+	if IsDamage(err) {
+		return damaged("what is there was altered behind its header")
 	}
-	return nil
+	return err
+}
+
+// sameHead reads c's head.
+func sameHead(r io.Reader, c Content) error {
+	head := make([]byte, len(c.Head))
+	n, err := io.ReadFull(r, head)
+	switch {
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF):
+		return err
+	case bytes.Equal(head, c.Head):
+		return nil
+	case bytes.HasPrefix(c.Head, head[:n]):
+		return damaged("what is there is cut short: %d bytes instead of %d", n, c.Size())
+	}
+	return ErrExists
 }

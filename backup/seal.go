@@ -42,15 +42,14 @@ func ParseIdentities(file string) ([]age.Identity, error) {
 
 // sealer compresses, encrypts and digests what is written to it. The bytes of a body leave through w.
 type sealer struct {
-	zstd    *zstd.Encoder
-	beside  *fanout        // nil: everything in the caller's goroutine
+	zstd    io.WriteCloser
 	age     io.WriteCloser // nil: no encryption
 	out     *digestWriter
 	content int64
 }
 
-// newSealer begins a body. With beside, what is compressed is encrypted, digested and written in a goroutine of its own. The
-// encoder has one core: it needs half as much time again if it spreads its own steps over two.
+// newSealer begins a body. With beside, it is compressed on several cores, and encrypted, digested and written in a goroutine
+// of its own.
 func newSealer(w io.Writer, recipients []age.Recipient, beside bool) (*sealer, error) {
 	s := &sealer{out: &digestWriter{w: w, h: sha256.New()}}
 	var next io.Writer = s.out
@@ -61,16 +60,17 @@ func newSealer(w io.Writer, recipients []age.Recipient, beside bool) (*sealer, e
 		}
 		s.age, next = enc, enc
 	}
+	var err error
 	if beside {
-		s.beside = newFanout(next)
-		next = s.beside
+		s.zstd, err = newFrames(next)
+	} else {
+		// One core: it needs half as much time again if it spreads its own steps over two.
+		s.zstd, err = zstd.NewWriter(next, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(true))
 	}
-	z, err := zstd.NewWriter(next, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(true))
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, err
 	}
-	s.zstd = z
 	return s, nil
 }
 
@@ -82,17 +82,18 @@ func (s *sealer) Write(p []byte) (int, error) {
 
 // Close completes the body; only then size and sum are valid.
 func (s *sealer) Close() error {
-	var err error
-	if s.zstd != nil {
-		err = s.zstd.Close()
-	}
-	if s.beside != nil {
-		err = errors.Join(err, s.beside.Close())
-	}
+	err := s.zstd.Close()
 	if s.age != nil {
 		err = errors.Join(err, s.age.Close())
 	}
 	return err
+}
+
+// abandon ends what goes on beside. After Close it does nothing.
+func (s *sealer) abandon() {
+	if f, ok := s.zstd.(*frames); ok {
+		f.Close() // what could not be written is of no use any more
+	}
 }
 
 func (s *sealer) encryption() string {
@@ -127,24 +128,45 @@ func (d *digestWriter) Write(p []byte) (int, error) {
 type opener struct {
 	head   Header
 	digest *digestReader
+	source *readAhead // of digest; nil: it is short, and read as it is wanted
 	zstd   *zstd.Decoder
 	read   int64
 }
 
 func newOpener(head Header, body io.Reader, identities []age.Identity) (*opener, error) {
 	o := &opener{head: head, digest: &digestReader{r: body, h: sha256.New(), left: head.BodySize}}
-	var plain io.Reader = bufio.NewReaderSize(o.digest, 256<<10)
-	if head.Encryption == "age" {
+	z, err := o.begin(identities)
+	if err != nil {
+		o.Close()
+		return nil, err
+	}
+	o.zstd = z
+	return o, nil
+}
+
+func (o *opener) begin(identities []age.Identity) (*zstd.Decoder, error) {
+	var plain io.Reader
+	if o.head.BodySize > aheadPart {
+		o.source = newReadAhead(o.digest)
+		plain = o.source
+	} else {
+		plain = bufio.NewReaderSize(o.digest, aheadPart)
+	}
+	if o.head.Encryption == "age" {
 		if len(identities) == 0 {
 			return nil, fmt.Errorf("%w: none was given, and it is encrypted", ErrKey)
 		}
 		var err error
 		if plain, err = age.Decrypt(plain, identities...); err != nil {
 			var none *age.NoIdentityMatchError
-			if errors.As(err, &none) {
-				return nil, ErrKey
+			if !errors.As(err, &none) {
+				return nil, o.judge(err)
 			}
-			return nil, o.judge(err)
+			// A body that is damaged where it names its recipients looks as if it were for others.
+			if err := o.rest(); err != nil {
+				return nil, err
+			}
+			return nil, ErrKey
 		}
 	}
 	z, err := zstd.NewReader(plain, zstd.WithDecoderMaxWindow(zstdMaxWindow), zstd.WithDecoderLowmem(true),
@@ -152,8 +174,7 @@ func newOpener(head Header, body io.Reader, identities []age.Identity) (*opener,
 	if err != nil {
 		return nil, o.judge(err)
 	}
-	o.zstd = z
-	return o, nil
+	return z, nil
 }
 
 // Read returns content. It never returns more than the header promises.
@@ -174,10 +195,7 @@ func (o *opener) Finish() error {
 	if _, err := io.Copy(io.Discard, o); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.Discard, o.digest); err != nil {
-		return err
-	}
-	if err := o.digest.check(o.head); err != nil {
+	if err := o.rest(); err != nil {
 		return err
 	}
 	if o.read != o.head.Content {
@@ -186,8 +204,23 @@ func (o *opener) Finish() error {
 	return nil
 }
 
+// rest reads what is left of the body and checks all of it.
+func (o *opener) rest() error {
+	var left io.Reader = o.digest
+	if o.source != nil {
+		left = o.source
+	}
+	if _, err := io.Copy(io.Discard, left); err != nil {
+		return err
+	}
+	return o.digest.check(o.head)
+}
+
 // Close ends the decoder's workers.
 func (o *opener) Close() {
+	if o.source != nil {
+		o.source.Close()
+	}
 	if o.zstd != nil {
 		o.zstd.Close()
 	}
@@ -195,7 +228,11 @@ func (o *opener) Close() {
 
 // judge tells damage from a store that failed: the store's own errors pass through digestReader and are kept there.
 func (o *opener) judge(err error) error {
-	if o.digest.err != nil {
+	if o.source != nil {
+		if told := o.source.told.Load(); told != nil {
+			return *told
+		}
+	} else if o.digest.err != nil {
 		return o.digest.err
 	}
 	return damaged("%w", err)

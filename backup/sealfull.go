@@ -111,6 +111,9 @@ func (w *FullWriter) Close() error {
 	if w.fan != nil {
 		err = w.fan.Close()
 	}
+	if w.seal != nil {
+		w.seal.abandon()
+	}
 	for _, f := range []*os.File{w.raw, w.body} {
 		if f != nil {
 			err = errors.Join(err, f.Close())

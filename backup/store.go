@@ -3,6 +3,7 @@ package backup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -100,6 +101,19 @@ func Clusters(ctx context.Context, b Bucket) ([]string, error) {
 // Lineages returns everything that the store holds of the cluster, the newest lineage last. It lists names, and reads
 // one header for each stream.
 func (s *Store) Lineages(ctx context.Context) ([]Lineage, error) {
+	for range lookAgain {
+		// What somebody prunes meanwhile is in the listing and no longer in the store.
+		if lineages, err := s.look(ctx); !errors.Is(err, ErrNotFound) {
+			return lineages, err
+		}
+	}
+	return s.look(ctx)
+}
+
+// lookAgain is how often a listing is repeated that was outdated before it was read.
+const lookAgain = 4
+
+func (s *Store) look(ctx context.Context) ([]Lineage, error) {
 	lineages, err := s.names(ctx)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,12 @@
 package backup_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,25 +145,51 @@ func TestCopy_CrashAtAnyStepCanBeGoneOnWith(t *testing.T) {
 	}
 }
 
-func TestCopy_RefusesDamageAndConflicts(t *testing.T) {
+// All that is sound is copied, nothing is overwritten, and what is wrong is named, on the side where it is.
+func TestCopy_CopiesAllThatIsSound(t *testing.T) {
 	f := makeFixture(t, false)
-	_, deltas := f.objects(t)
-	b := f.bucket.Clone()
-	b.Set(deltas[2], flip(b.Get(deltas[2]), len(b.Get(deltas[2]))-5))
-	dst := backuptest.NewMemory()
-	if _, err := f.store(t, b).Copy(etcdtest.Context(t), dst, backup.CopyFilter{}); !backup.IsDamage(err) {
-		t.Errorf("copy of damage: %v", err)
-	}
-	if dst.Get(deltas[2]) != nil {
-		t.Error("damage was copied")
-	}
-	dst = backuptest.NewMemory()
-	dst.Set(deltas[0], []byte("something else"))
-	if _, err := f.store(t, f.bucket).Copy(etcdtest.Context(t), dst, backup.CopyFilter{}); !errors.Is(err, backup.ErrExists) {
-		t.Errorf("conflict: %v", err)
-	}
-	if len(names(t, dst)) != len(names(t, f.bucket)) {
-		t.Error("the rest was not copied")
+	fulls, deltas := f.objects(t)
+	cut := func(b []byte, n int) []byte { return b[:len(b)-n] }
+	for name, tc := range map[string]struct {
+		here, there map[string][]byte
+		object      string
+		side        bool // what is wrong lies there
+		damage      bool
+		words       string
+	}{
+		"delta altered":         {here: map[string][]byte{deltas[2]: flip(f.bucket.Get(deltas[2]), len(f.bucket.Get(deltas[2]))-5)}, object: deltas[2], damage: true, words: "digest"},
+		"delta cut":             {here: map[string][]byte{deltas[2]: cut(f.bucket.Get(deltas[2]), 10)}, object: deltas[2], damage: true, words: "cut short"},
+		"header altered":        {here: map[string][]byte{deltas[4]: flip(f.bucket.Get(deltas[4]), 30)}, object: deltas[4], damage: true, words: "header"},
+		"full altered":          {here: map[string][]byte{fulls[0]: flip(f.bucket.Get(fulls[0]), len(f.bucket.Get(fulls[0]))-5)}, object: fulls[0], damage: true, words: "digest"},
+		"cut there":             {there: map[string][]byte{fulls[1]: cut(f.bucket.Get(fulls[1]), 100)}, object: fulls[1], side: true, damage: true, words: "bytes instead of"},
+		"cut there in its head": {there: map[string][]byte{fulls[1]: f.bucket.Get(fulls[1])[:50]}, object: fulls[1], side: true, damage: true, words: "cut short"},
+		"altered there":         {there: map[string][]byte{deltas[1]: flip(f.bucket.Get(deltas[1]), len(f.bucket.Get(deltas[1]))-5)}, object: deltas[1], side: true, damage: true, words: "altered"},
+		"longer there":          {there: map[string][]byte{deltas[1]: append(f.bucket.Get(deltas[1]), 0)}, object: deltas[1], side: true, damage: true, words: "bytes instead of"},
+		"another there":         {there: map[string][]byte{deltas[0]: []byte("something else")}, object: deltas[0], side: true, words: backup.ErrExists.Error()},
+	} {
+		src, dst := f.bucket.Clone(), backuptest.NewMemory()
+		for n, data := range tc.here {
+			src.Set(n, data)
+		}
+		for n, data := range tc.there {
+			dst.Set(n, data)
+		}
+		c, err := f.store(t, src).Copy(etcdtest.Context(t), dst, backup.CopyFilter{})
+		if backup.IsDamage(err) != tc.damage || errors.Is(err, backup.ErrExists) == tc.damage {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(c.Problems) != 1 || c.Problems[0].Object != tc.object || c.Problems[0].There != tc.side || !strings.Contains(c.Problems[0].Problem, tc.words) {
+			t.Errorf("%s: %+v", name, c)
+		}
+		if c.Objects != 7 {
+			t.Errorf("%s: %d objects were copied, not all the others", name, c.Objects)
+		}
+		if was := tc.there[tc.object]; !bytes.Equal(dst.Get(tc.object), was) {
+			t.Errorf("%s: it was written", name)
+		}
+		if !tc.side && strings.Contains(tc.object, "/delta/") { // the whole prefix of the chain can be restored from the copy
+			f.extractOK(t, dst, backup.At{Revision: place(t, tc.object).Revision - 1})
+		}
 	}
 }
 
@@ -176,6 +206,9 @@ func TestCompact_IsTheSameStateInOneFull(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if h, err := backup.ReadHeader(etcdtest.Context(t), b, p); err != nil || !strings.HasPrefix(h.EtcdVersion, "3.") {
+				t.Errorf("its header: %+v, %v", h, err)
 			}
 			x := f.extractOK(t, b, backup.At{})
 			if x.Deltas != 0 || x.Revision != f.last || !x.HashChecked || x.Full != p.ID() {
@@ -254,8 +287,12 @@ func TestExtract_ByTime(t *testing.T) {
 	if _, err := at(l.Fulls[0].Time.Add(-time.Second)); !errors.Is(err, backup.ErrNotCovered) {
 		t.Errorf("before the first full: %v", err)
 	}
-	if _, err := at(time.Now().Add(time.Hour)); !errors.Is(err, backup.ErrNotCovered) {
+	if _, err := at(time.Now().Add(time.Hour)); !errors.Is(err, backup.ErrNotCovered) || !strings.Contains(err.Error(), "in the future") {
 		t.Errorf("in the future: %v", err)
+	}
+	// Nothing has changed since the last delta: the newest state still holds, and it is said what is known of it.
+	if x, err := at(time.Now()); err != nil || x.Revision != f.last || len(x.Notes) != 1 || !strings.Contains(x.Notes[0], fmt.Sprintf("revision %d was received", f.last)) {
+		t.Errorf("now: %+v, %v", x, err)
 	}
 	for _, st := range l.Streams {
 		for i, d := range st.Deltas {
@@ -268,5 +305,27 @@ func TestExtract_ByTime(t *testing.T) {
 				t.Errorf("delta %d: revision %d, want %d: %v", i, x.Revision, h.Last, err)
 			}
 		}
+	}
+}
+
+// What is missing after the last good revision may have changed before the time that was asked for.
+func TestExtract_ByTimeAfterDamageIsRefused(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	b := f.bucket.Clone()
+	b.Set(deltas[5], b.Get(deltas[5])[:50])
+	_, err := f.store(t, b).Extract(etcdtest.Context(t), backup.At{Time: time.Now()}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{})
+	if !backup.IsDamage(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExtract_TellsALocalFileThatCannotBeWrittenFromTheStore(t *testing.T) {
+	f := makeFixture(t, false)
+	out := filepath.Join(t.TempDir(), "missing", "out")
+	_, err := f.store(t, f.bucket).Extract(etcdtest.Context(t), backup.At{}, out, backup.ExtractOptions{})
+	var here *backup.LocalError
+	if !errors.As(err, &here) || here.Path != out || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
 	}
 }

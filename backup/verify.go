@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -193,12 +195,33 @@ func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 	if err != nil {
 		return x, err
 	}
+	if x.EtcdVersion == "" {
+		if x.EtcdVersion, err = s.versionNear(ctx, x); err != nil {
+			return x, err
+		}
+	}
 	if boot != nil {
 		if x.Booted, err = boot(ctx, filepath.Join(dir, "db"), x); err != nil {
 			return x, fmt.Errorf("start etcd on revision %d: %w", x.Revision, err)
 		}
 	}
 	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.HashChecked, Booted: x.Booted})
+}
+
+// versionNear is the version of etcd that the nearest other full of a lineage tells: fulls merged by early releases tell none.
+func (s *Store) versionNear(ctx context.Context, x Extracted) (string, error) {
+	l, err := s.Lineage(ctx, x.Lineage)
+	if err != nil {
+		return "", err
+	}
+	near := func(e Entry) int64 { return max(e.Revision-x.Revision, x.Revision-e.Revision) }
+	slices.SortStableFunc(l.Fulls, func(a, b Entry) int { return cmp.Compare(near(a), near(b)) })
+	for _, f := range l.Fulls {
+		if h, err := ReadHeader(ctx, s.Bucket, f.Place); err == nil && h.EtcdVersion != "" {
+			return h.EtcdVersion, nil
+		}
+	}
+	return "", nil
 }
 
 // newestHashed looks back along the newest chain for a revision that a hash was recorded for; 0: there is none.

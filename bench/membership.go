@@ -44,7 +44,7 @@ func (f founded) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Do(ctx, "cluster", "set", path); err != nil {
+	if _, err := f.Do(ctx, "cluster", "set", "--yes", path); err != nil {
 		return fmt.Errorf("%w; log: %s", err, f.daemon.LogText())
 	}
 	return nil

@@ -193,7 +193,7 @@ func (r *rig) isRestored(t testing.TB, inc cke.Incarnation, file string) {
 	if err != nil || id != inc.ClusterID || len(members) != 1 {
 		t.Errorf("cluster %s with %d members, %v; computed: %s", id, len(members), err, inc.ClusterID)
 	}
-	want, err := backup.HashRestored(file, inc.Restore.Bump)
+	want, err := backup.HashRestored(t.Context(), file, inc.Restore.Bump)
 	must(t, err)
 	got, err := r.HashKV(t.Context(), j.ClientURL(), want.Revision)
 	if err != nil || got.Hash != want.Hash || got.Compacted != want.Compacted {

@@ -47,7 +47,7 @@ func TestLabPlan_IsWhatThenHappens(t *testing.T) {
 			s.Logf("planned: %s", strings.Join(planned, ", "))
 
 			before := s.records()
-			s.do("cluster", "set", file, "--plan", p.Hash)
+			s.do("cluster", "set", file, "--plan", p.Hash, "--yes")
 			var done []string
 			for _, r := range s.records() {
 				known := slices.ContainsFunc(before, func(b cke.Record) bool { return b.ID == r.ID })

@@ -48,12 +48,12 @@ func TestLabRequests_AreDoneWhileClientsWrite(t *testing.T) {
 	})
 	asked("a node is drained, rebooted and undrained", true, func(s *story) {
 		s.do("etcd", "can-stop", name(2))
-		s.do("node", "drain", name(2), "--for", "10m", "--reason", "new kernel")
+		s.do("node", "drain", name(2), "--for", "10m", "--reason", "new kernel", "--yes")
 		if running(2) {
 			s.Errorf("%s may not be taken down: its member runs", name(2))
 		}
 		s.await("the lease to be told", seenLimit, func(st cke.Status) bool { return len(st.Drains) == 1 && st.Members[2].State == "drained" })
-		s.refused(6, []string{"CKE112", name(2) + " is drained"}, "node", "drain", name(1))
+		s.refused(6, []string{"CKE112", name(2) + " is drained"}, "node", "drain", name(1), "--yes")
 		s.refused(6, []string{"CKE104", "is drained"}, "etcd", "can-stop", name(1))
 		s.refused(6, []string{"CKE104"}, "etcd", "defrag", name(0))
 		s.must(s.Lab.Kill(s.ctx, name(2)))

@@ -154,7 +154,7 @@ func (s *story) set(c cke.Cluster) int64 {
 	s.Helper()
 	path, err := s.WriteSpec(c)
 	s.must(err)
-	revision, err := strconv.ParseInt(strings.TrimSpace(s.do("cluster", "set", "--no-wait", path)), 10, 64)
+	revision, err := strconv.ParseInt(strings.TrimSpace(s.do("cluster", "set", "--no-wait", "--yes", path)), 10, 64)
 	s.must(err)
 	return revision
 }

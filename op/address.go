@@ -157,11 +157,7 @@ func (c ChangeAddress) certify(ctx context.Context, e Env) error {
 	if err := rightClock(ctx, e, c.Node); err != nil {
 		return err
 	}
-	files, err := e.Authority.MemberFiles(ctx, j)
-	if err != nil {
-		return err
-	}
-	return e.Machines.Machine(c.Node).PutFiles(ctx, j, files)
+	return certify(ctx, e, j)
 }
 
 // start makes the container anew. One that somebody has started meanwhile still has the old address.

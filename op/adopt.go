@@ -30,7 +30,7 @@ func (a AdoptMember) Targets() []string { return []string{a.Node.Name()} }
 func (a AdoptMember) Stages() []Stage {
 	n := a.Node.Name()
 	stages := []Stage{
-		{{Name: "move-leader", Node: n, Run: a.moveLeader}},
+		{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFromStranger(ctx, e, a.Member.ID) }}},
 		{{Name: "remove", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return RemoveMember{Member: a.Member}.remove(ctx, e) })
 		}}},
@@ -42,20 +42,9 @@ func (a AdoptMember) Stages() []Stage {
 	return append(append([]Stage{find}, stages...), Stage{{Name: "stop-container", Node: n, Limit: stopLimit, Run: a.stop}})
 }
 
-// listed looks for the member in the list.
-func (a AdoptMember) listed(ctx context.Context, e Env) (m cke.Member, id cke.Identity, there bool, err error) {
-	list, id, err := readList(ctx, e)
-	for _, m := range list.members {
-		if m.ID == a.Member.ID {
-			return m, id, true, err
-		}
-	}
-	return m, id, false, err
-}
-
 // find makes sure, while the member is in the list, that the container is what carries it.
 func (a AdoptMember) find(ctx context.Context, e Env) error {
-	m, id, there, err := a.listed(ctx, e)
+	m, id, there, err := listedMember(ctx, e, a.Member.ID)
 	if err != nil || !there {
 		return err
 	}
@@ -74,46 +63,9 @@ func (a AdoptMember) find(ctx context.Context, e Env) error {
 	return nil
 }
 
-// moveLeader moves leadership away from the member if it leads. etcd takes that from the leader alone.
-func (a AdoptMember) moveLeader(ctx context.Context, e Env) error {
-	m, id, there, err := a.listed(ctx, e)
-	if err != nil || !there || !leads(ctx, e, id, m.ID) {
-		return err
-	}
-	best := successor(ctx, e, id, "")
-	if best == "" {
-		return nil // the gate will not let it pass
-	}
-	url, known := cke.StrangerURL(m, id.Joins)
-	if !known {
-		return LeadsAlone(m, nil)
-	}
-	if err := e.Etcd.MoveLeader(ctx, url, best); err != nil && leads(ctx, e, id, m.ID) {
-		return LeadsAlone(m, err)
-	}
-	return nil
-}
-
-// LeadsAlone is the refusal to take a member away that leads and does not let cke move its leadership.
-func LeadsAlone(m cke.Member, err error) *cke.Error {
-	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("member %s leads, and its leadership cannot be moved away by cke", m.ID), Unchanged: true, Err: err,
-		Facts: []string{"etcd takes that order from the leader alone, which has to trust cke's client certificate"},
-		Try:   "etcdctl --endpoints=" + strings.Join(m.ClientURLs, ",") + " move-leader ID"}
-}
-
-// leads reports whether the members of memberships that answer say that this one leads.
-func leads(ctx context.Context, e Env, id cke.Identity, member string) bool {
-	for _, j := range id.Joins {
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && s.LeaderID != "" {
-			return s.LeaderID == member
-		}
-	}
-	return false
-}
-
 // stop stops the container, unless the member is in the list again.
 func (a AdoptMember) stop(ctx context.Context, e Env) error {
-	m, _, there, err := a.listed(ctx, e)
+	m, _, there, err := listedMember(ctx, e, a.Member.ID)
 	if err != nil {
 		return err
 	}

@@ -91,20 +91,46 @@ func TestAdoptMember_ResumesFromEveryStep(t *testing.T) {
 
 func TestAdoptMember_MovesTheLeadershipAway(t *testing.T) {
 	inStrange(t, func(w *world, o op.AdoptMember) {
-		at := w.joins()[0].ClientURL()
-		if err := w.daemon.Etcd().MoveLeader(w.daemon.Context(), w.daemon.Etcd().Endpoint(w.daemon.Context(), at).URL, o.Member.ID); err != nil {
-			for _, j := range w.joins() { // only the leader takes it
-				if w.daemon.Etcd().MoveLeader(w.daemon.Context(), j.ClientURL(), o.Member.ID) == nil {
-					break
-				}
-			}
-		}
-		time.Sleep(time.Second)
-		if s := w.daemon.Etcd().Endpoint(w.daemon.Context(), at); s.LeaderID != o.Member.ID {
-			t.Fatalf("%+v", s)
-		}
+		w.lead(o.Member.ID)
 		w.mustRun(o)
 		if w.happened("moved from n4") > w.happened("etcd.RemoveMember") {
+			t.Error("removed while it led")
+		}
+	})
+}
+
+// lead lets a voter lead.
+func (w *world) lead(member string) {
+	w.t.Helper()
+	for _, j := range w.joins() { // only the leader takes it
+		if w.daemon.Etcd().MoveLeader(w.daemon.Context(), j.ClientURL(), member) == nil {
+			break
+		}
+	}
+	if s := w.daemon.Etcd().Endpoint(w.daemon.Context(), w.joins()[0].ClientURL()); s.LeaderID != member {
+		w.t.Fatalf("%+v", s)
+	}
+}
+
+// Requirement C12: also one that cke does not know.
+func TestRemoveMember_MovesTheLeadershipOfAStrangerAway(t *testing.T) {
+	inStrange(t, func(w *world, o op.AdoptMember) {
+		w.lead(o.Member.ID)
+		w.mustRun(op.RemoveMember{Member: o.Member})
+		if w.happened("moved from n4") > w.happened("etcd.RemoveMember") {
+			t.Error("removed while it led")
+		}
+		if m := w.members(); len(m) != 3 {
+			t.Errorf("%+v", m)
+		}
+	})
+	inStrange(t, func(w *world, o op.AdoptMember) { // etcd takes that order from the leader alone
+		w.lead(o.Member.ID)
+		w.unheard = o.Member.ClientURLs[0]
+		if _, err := w.run(op.RemoveMember{Member: o.Member}); cke.CodeOf(err) != cke.CodeCannot || !strings.Contains(err.Error(), "leads") {
+			t.Error(err)
+		}
+		if w.unheard = ""; len(w.members()) != 4 {
 			t.Error("removed while it led")
 		}
 	})

@@ -127,3 +127,47 @@ func TestLastBackup_HoldsUpForABoundedTimeAndNotWithoutNeed(t *testing.T) {
 		})
 	}
 }
+
+// What stops members first sees to it that all they hold is stored, and leaves them alone if it is not.
+func TestLastBackup_ComesBeforeAnyMemberIsStopped(t *testing.T) {
+	stale := sound()
+	stale.Lag = 3600
+	for name, operation := range map[string]func(w *world) op.Operation{
+		"hibernate": func(w *world) op.Operation {
+			w.Store().Ask("hibernate", func(r *cke.Requests) { r.Hibernation = &cke.Hibernation{Since: time.Now()} })
+			return op.Hibernate{Joins: w.joins(), Leader: w.joins()[0].ID, Backup: true}
+		},
+		"restart-member": func(w *world) op.Operation {
+			next := w.cluster().Options.Etcd
+			next.Version, next.Image = "3.6.99", "etcd:3.6.99"
+			return op.RestartMember{Join: w.joins()[2], Etcd: next, Backup: true}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				run := func(b *fakeBackups) (cke.Record, error) {
+					e := op.Env{Cluster: "demo", Machines: w.daemon.Machines(), Etcd: w.daemon.Etcd(), Authority: w.daemon.Authority(), Ledger: w.daemon.Term(),
+						Backups: b, Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
+					return op.Run(w.daemon.Context(), e, w.daemon.Term(), cke.Record{Reason: "a test"}, operation(w))
+				}
+				running := w.states()
+				w.trace = nil
+				_, err := run(&fakeBackups{err: &cke.Error{Code: cke.CodeTarget, What: "the target is gone"}, status: stale})
+				if cke.CodeOf(err) != cke.CodeStaleBackup {
+					t.Errorf("%v", err)
+				}
+				if now := w.states(); now != running || w.calls("StopContainer") > 0 {
+					t.Errorf("a member was stopped: %s\n%s", now, strings.Join(w.trace, "\n"))
+				}
+				fresh := &fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: sound()}
+				if r, err := run(fresh); err != nil || len(fresh.calls) != 1 || !strings.Contains(steps(r), "last-backup") {
+					t.Errorf("with a fresh backup: %s, %v", steps(r), err)
+				}
+				if w.calls("StopContainer") == 0 {
+					t.Errorf("no member was stopped:\n%s", strings.Join(w.trace, "\n"))
+				}
+			})
+		})
+	}
+}

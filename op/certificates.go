@@ -58,7 +58,7 @@ func (r RenewCertificates) renew(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	files, err := e.Authority.RenewMember(ctx, j, have)
+	files, err := e.Authority.RenewMember(ctx, j, id.Authorities, have)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func bearsKeys(ctx context.Context, m cke.Machine, spec cke.MemberSpec) error {
 	return needData(ctx, m, j)
 }
 
-// better refuses what was written unless it holds, and for longer than what was there.
+// better refuses what was written unless it holds, and is of another authority than what was there, or holds for longer.
 func better(j cke.Join, before, after cke.CertificateFiles, now time.Time) error {
 	fail := func(what string, facts ...string) error {
 		return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the certificates of the member on %s were renewed, and %s", j.Node.Name(), what), Facts: facts}
@@ -116,7 +116,7 @@ func better(j cke.Join, before, after cke.CertificateFiles, now time.Time) error
 	switch {
 	case !after.Hold(now):
 		return fail(after.Trouble(now))
-	case before.Hold(now) && !after.NotAfter.After(before.NotAfter):
+	case before.Hold(now) && !after.NotAfter.After(before.NotAfter) && after.PeerSigner == before.PeerSigner && after.ServerSigner == before.ServerSigner:
 		return fail("do not end later than "+before.NotAfter.Format(time.RFC3339),
 			"a member's certificate never outlives the authority that signs it: `ckecli status -o wide` and `openssl x509` tell when that ends")
 	}

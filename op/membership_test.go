@@ -73,10 +73,12 @@ func TestAddMember_AddsALearnerAndPromotionMakesItAVoter(t *testing.T) {
 		if w.happened("store.PutJoins") > w.happened("etcd.AddLearner") {
 			t.Error("the learner is added before its membership is recorded")
 		}
+		if added, started := w.happened("etcd.AddLearner"), w.happened("StartContainer on n4"); added > started || started > w.happened("etcd.Promote") {
+			t.Error("it is to be added, then started, then promoted")
+		}
 	})
 }
 
-// Requirements A8, I9, N3, N4: the arguments fit the present member list, or etcd ends.
 // A learner whose announcement was lost with the snapshot repeats it after 7 s; its database tells sooner that it is there.
 func TestAddMember_StartsALearnerAnewWhoseAnnouncementWasLost(t *testing.T) {
 	inGrowing(t, 3, func(w *world, last cke.Node) {
@@ -148,6 +150,87 @@ func TestAddMember_ResumesFromEveryStep(t *testing.T) {
 			}
 		})
 	}
+	for _, step := range []string{"prepare", "start"} { // what was prepared fits no longer
+		inGrowing(t, 3, func(w *world, last cke.Node) {
+			w.runUntil(w.add(last), step)
+			w.Forget("n3")
+			from := len(w.trace)
+			w.mustRun(w.resume(last))
+			m := w.members()
+			if len(m) != 3 || m[2].ID != w.joinOn(last).MemberID || m[2].Name != last.Name() {
+				t.Errorf("cut at %s: %+v", step, m)
+			}
+			if w.trace = w.trace[from:]; w.happened("etcd.Members") > w.happened("StartContainer on n4") {
+				t.Errorf("cut at %s: started on the list of before", step)
+			}
+		})
+	}
+}
+
+// Requirement N14: an id never runs on another one's data, nor on none.
+func TestAddMember_GivesAFreshMembershipAVolumeOfItsOwn(t *testing.T) {
+	for name, lose := range map[string]func(w *world){
+		"emptied":       func(w *world) { w.Node("n3").EmptyVolumes() },
+		"gone":          func(w *world) { w.Node("n3").RemoveVolumes() },
+		"blank machine": func(w *world) { w.Node("n3").Blank() },
+	} {
+		inWorld(t, 3, func(w *world) {
+			w.mustRun(w.bootstrap(false))
+			node, was, listed := w.cluster().Nodes[2], w.joins()[2], w.members()[2]
+			lose(w)
+			w.mustRun(op.RemoveMember{Member: listed, Join: &was, Repair: true})
+			if ended := w.Store().Identity().Ended; len(ended) != 1 || !ended[0].Repair {
+				t.Errorf("%s: on record: %+v", name, ended)
+			}
+			_, before := w.Node("n3").Look()
+			w.mustRun(w.add(node))
+			w.mustRun(op.PromoteMember{Join: w.joinOn(node)})
+			is := w.joinOn(node)
+			if is.ID == was.ID || is.Volume == was.Volume || is.MemberID == was.MemberID || is.Repair {
+				t.Errorf("%s: %+v after %+v", name, is, was)
+			}
+			containers, volumes := w.Node("n3").Look()
+			if len(containers) != 1 || containers[0].Join != is.ID || len(volumes) != len(before)+1 {
+				t.Errorf("%s: %+v %+v after %+v", name, containers, volumes, before)
+			}
+			if !w.Node("n3").Holds(is.Volume) || w.Node("n3").Holds(was.Volume) {
+				t.Errorf("%s: the data is not where it belongs", name)
+			}
+			if v := w.Violations(); v != nil {
+				t.Error(strings.Join(v, "\n"))
+			}
+		})
+	}
+}
+
+// What a member is removed for is on record before it is gone: whoever goes on after a crash cannot see it any more.
+func TestRemoveMember_RecordsWhatForBeforeTheEffect(t *testing.T) {
+	for _, step := range []string{"record-end", "stop"} {
+		inWorld(t, 3, func(w *world) {
+			w.mustRun(w.bootstrap(false))
+			m, j := w.members(), w.joins()
+			w.runUntil(op.RemoveMember{Member: m[2], Join: &j[2], Repair: true}, step)
+			if step == "record-end" {
+				w.mustRun(op.EndMembership{Join: j[2]}) // what the next daemon does
+			}
+			if ended := w.Store().Identity().Ended; len(ended) != 1 || !ended[0].Repair {
+				t.Errorf("cut at %s: %+v", step, ended)
+			}
+		})
+	}
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		m, j := w.members(), w.joins()
+		w.Node("n2").PowerOff()
+		if _, err := w.run(op.RemoveMember{Member: m[2], Join: &j[2], Repair: true}); cke.CodeOf(err) != cke.CodeQuorum {
+			t.Error(err)
+		}
+		w.Node("n2").PowerOn()
+		w.mustRun(op.RemoveMember{Member: m[2], Join: &j[2]}) // later, because a person wants it
+		if ended := w.Store().Identity().Ended; len(ended) != 1 || ended[0].Repair {
+			t.Errorf("%+v", ended)
+		}
+	})
 }
 
 // From its first start on a learner is started on what it wrote, or not at all.
@@ -193,14 +276,31 @@ func TestRemoveMember_EndsTheMembershipAndKeepsTheVolume(t *testing.T) {
 		m, j := w.members(), w.joins()
 		o := op.RemoveMember{Member: m[0], Join: &j[0]}
 		w.mustRun(o)
-		if id := w.Store().Identity(); len(id.Joins) != 2 || len(id.Ended) != 1 || id.Ended[0].EndedAt.IsZero() {
+		if id := w.Store().Identity(); len(id.Joins) != 2 || len(id.Ended) != 1 || id.Ended[0].EndedAt.IsZero() || id.Ended[0].Repair {
 			t.Errorf("%+v", id)
+		}
+		if removed, stopped := w.happened("etcd.RemoveMember"), w.happened("StopContainer on n1"); removed > stopped || stopped > w.happened("RemoveContainer on n1") {
+			t.Error("it is to be removed, then stopped")
 		}
 		if c, v := w.Node("n1").Look(); len(v) != 1 || len(c) != 0 { // nothing is left that could be started
 			t.Errorf("%v %v", c, v)
 		}
 		if !w.Write("n2", "more") {
 			t.Error("the others take no write")
+		}
+	})
+}
+
+// Requirements A14, C12, I19: whoever leads hands the leadership over first, then its member leaves the list, then it stops.
+func TestRemoveMember_MovesTheLeadershipAwayFirst(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		m, j := w.members(), w.joins()
+		w.lead(m[1].ID)
+		w.mustRun(op.RemoveMember{Member: m[1], Join: &j[1]})
+		moved, removed, stopped := w.happened("moved from n2"), w.happened("etcd.RemoveMember"), w.happened("StopContainer on n2")
+		if moved > removed || removed > stopped {
+			t.Errorf("moved at %d, removed at %d, stopped at %d", moved, removed, stopped)
 		}
 	})
 }
@@ -271,7 +371,7 @@ func TestStopStray_RemovesWhatCouldStartWithoutData(t *testing.T) {
 			m := w.daemon.Machines().Machine(former.Node)
 			spec := cke.MemberSpec{Cluster: "demo", Join: former, Mode: cke.StartNew, Token: "another", Peers: []cke.Peer{{Name: former.Member, URL: former.PeerURL()}}}
 			ctx := w.daemon.Context()
-			files, err := w.daemon.Authority().MemberFiles(ctx, former)
+			files, err := w.daemon.Authority().MemberFiles(ctx, former, cke.Authorities{})
 			if err := errors.Join(err, m.EnsureVolume(ctx, spec), m.EnsureContainer(ctx, spec), m.PutFiles(ctx, former, files)); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,13 @@ import (
 
 // authorities makes the cluster's certificate authorities on first need.
 func authorities() Step {
-	return Step{Name: "certificate-authorities", Run: func(ctx context.Context, e Env) error { return e.Authority.Ensure(ctx) }}
+	return Step{Name: "certificate-authorities", Run: func(ctx context.Context, e Env) error {
+		id, err := e.Ledger.Identity(ctx)
+		if err != nil {
+			return err
+		}
+		return e.Authority.Ensure(ctx, id.Authorities)
+	}}
 }
 
 // lowestFirst splits the starts of founders, which are sorted by peer URL: the first one listens before the others start.
@@ -32,9 +38,24 @@ func prepareMember(ctx context.Context, e Env, spec cke.MemberSpec) error {
 	if err := rightClock(ctx, e, spec.Join.Node); err != nil {
 		return err
 	}
-	files, err := e.Authority.MemberFiles(ctx, spec.Join)
+	return certify(ctx, e, spec.Join)
+}
+
+// certify gives a member that does not run all files that it needs, and puts on record whom it will trust.
+func certify(ctx context.Context, e Env, j cke.Join) error {
+	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
 	}
-	return m.PutFiles(ctx, spec.Join, files)
+	files, err := e.Authority.MemberFiles(ctx, j, id.Authorities)
+	if err != nil {
+		return err
+	}
+	if err := e.Machines.Machine(j.Node).PutFiles(ctx, j, files); err != nil {
+		return err
+	}
+	if bundle := id.Authorities.Bundle(); bundle != j.Bundle {
+		return putJoin(ctx, e, j.ID, func(j *cke.Join) { j.Bundle = bundle })
+	}
+	return nil
 }

@@ -18,6 +18,8 @@ type RemoveMember struct {
 	// Silent tells that the node does not answer: its container is not stopped. etcd there ends by itself once it
 	// hears that it was removed.
 	Silent bool
+	// Repair is recorded with the end of the membership; see cke.Join.
+	Repair bool
 	// Volumes says how long the volume is kept.
 	Volumes cke.VolumePolicies
 }
@@ -56,7 +58,7 @@ func (r RemoveMember) Stages() []Stage {
 // moveLeader moves leadership away from the member if it leads.
 func (r RemoveMember) moveLeader(ctx context.Context, e Env) error {
 	if r.Join == nil {
-		return nil
+		return moveLeaderFromStranger(ctx, e, r.Member.ID)
 	}
 	if r.Silent {
 		return moveLeaderOf(ctx, e, *r.Join, e.Etcd.Endpoint(ctx, r.Join.ClientURL()))
@@ -139,6 +141,9 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 	if !there {
 		return nil
 	}
+	if err := r.recordWhy(ctx, e, id); err != nil {
+		return err
+	}
 	via := list.via
 	if r.Join != nil && via == r.Join.ClientURL() {
 		// A member that is removed may not live to answer.
@@ -152,6 +157,17 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 		return err
 	}
 	return nil
+}
+
+// recordWhy records what the member is removed for, before it is: whoever goes on after a crash sees only that it is gone.
+func (r RemoveMember) recordWhy(ctx context.Context, e Env, id cke.Identity) error {
+	if r.Join == nil {
+		return nil
+	}
+	if j, lasts := id.Join(r.Join.ID); !lasts || j.Repair == r.Repair {
+		return nil
+	}
+	return putJoin(ctx, e, r.Join.ID, func(j *cke.Join) { j.Repair = r.Repair })
 }
 
 // EndMembership ends a membership whose member is no longer in the list, and removes its container. The volume is kept.

@@ -1,8 +1,10 @@
 package op
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"cke"
 )
@@ -16,6 +18,8 @@ type RestartMember struct {
 	Etcd cke.EtcdOptions
 	// Backup: there is to be a fresh backup before the member stops.
 	Backup bool
+	// Bundle names the authorities that the member is to trust, see cke.Join; empty: those of which it has the files.
+	Bundle string
 }
 
 var _ Operation = RestartMember{}
@@ -35,6 +39,9 @@ func (r RestartMember) Stages() []Stage {
 	stages := []Stage{{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
 		return e.Machines.Machine(r.Join.Node).EnsureImage(ctx, r.Etcd.Image, e.Progress)
 	}}}}
+	if r.Bundle != "" { // while it runs: it reads them when it starts, and goes on where they cannot be written
+		stages = append(stages, Stage{{Name: "authorities", Node: n, Run: r.authorities}})
+	}
 	if r.Backup {
 		stages = append(stages, LastBackup())
 	}
@@ -88,9 +95,65 @@ func (r RestartMember) snapshot(ctx context.Context, e Env) error {
 	return startOnOwnData(ctx, e, r.Join, "--snapshot-count=1")
 }
 
-// start records the options only now: a member that is found stopped is started as it ran before.
+// authorities writes whom the member is to trust from its next start on.
+func (r RestartMember) authorities(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if is := id.Authorities.Bundle(); is != r.Bundle {
+		return fmt.Errorf("members are to trust %s by now, not %s: %w", is, r.Bundle, cke.ErrConflict)
+	}
+	m := e.Machines.Machine(r.Join.Node)
+	files, err := e.Authority.Bundles(ctx, id.Authorities)
+	if err != nil {
+		return err
+	}
+	have, _, err := m.Certificates(ctx, r.Join)
+	if err != nil {
+		return err
+	}
+	for _, f := range have {
+		files = slices.DeleteFunc(files, func(o cke.File) bool { return o.Path == f.Path && bytes.Equal(o.Data, f.Data) })
+	}
+	if len(files) > 0 {
+		if err := m.PutFiles(ctx, r.Join, files); err != nil {
+			return err
+		}
+	}
+	return r.trusts(ctx, e)
+}
+
+// trusts looks whether the member has the files that it is to be started with.
+func (r RestartMember) trusts(ctx context.Context, e Env) error {
+	_, worth, err := e.Machines.Machine(r.Join.Node).Certificates(ctx, r.Join)
+	if err == nil && worth.Bundle() != r.Bundle {
+		err = &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the member on %s does not have the authorities that it is to trust", r.Join.Node.Name()), Facts: facts(worth.Damage)}
+	}
+	return err
+}
+
+func facts(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+// start records options and authorities only now: a member that is found stopped is started as it ran before, and whom it
+// trusts is on record once it has stopped and its files say so.
 func (r RestartMember) start(ctx context.Context, e Env) error {
-	if err := putJoin(ctx, e, r.Join.ID, func(j *cke.Join) { j.Etcd = r.Etcd }); err != nil {
+	if r.Bundle != "" {
+		if err := r.trusts(ctx, e); err != nil {
+			return err
+		}
+	}
+	err := putJoin(ctx, e, r.Join.ID, func(j *cke.Join) {
+		if j.Etcd = r.Etcd; r.Bundle != "" {
+			j.Bundle = r.Bundle
+		}
+	})
+	if err != nil {
 		return err
 	}
 	return startOnOwnData(ctx, e, r.Join)

@@ -2,6 +2,7 @@ package op_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -21,6 +22,22 @@ type world struct {
 	t      *testing.T
 	daemon *sim.Daemon
 	trace  []string
+	// unheard is the URL of a member that takes no order to move its leadership; empty: all take it.
+	unheard string
+}
+
+// stubborn is an etcd with a member that takes no order to move its leadership.
+type stubborn struct {
+	cke.Etcd
+	w *world
+}
+
+// MoveLeader implements cke.Etcd.
+func (s stubborn) MoveLeader(ctx context.Context, url, member string) error {
+	if url == s.w.unheard {
+		return errors.New("tls: bad certificate")
+	}
+	return s.Etcd.MoveLeader(ctx, url, member)
 }
 
 // inWorld runs a test in virtual time, in a world of n declared nodes.
@@ -54,7 +71,7 @@ func (w *world) bootstrap(resume bool) op.Bootstrap {
 // run runs an operation in the daemon's name.
 func (w *world) run(o op.Operation) (cke.Record, error) {
 	e := op.Env{
-		Cluster: "demo", Machines: w.daemon.Machines(), Etcd: w.daemon.Etcd(), Authority: w.daemon.Authority(), Ledger: w.daemon.Term(),
+		Cluster: "demo", Machines: w.daemon.Machines(), Etcd: stubborn{w.daemon.Etcd(), w}, Authority: w.daemon.Authority(), Ledger: w.daemon.Term(),
 		Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler),
 	}
 	return op.Run(w.daemon.Context(), e, w.daemon.Term(), cke.Record{Reason: "a test"}, o)

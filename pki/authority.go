@@ -33,9 +33,8 @@ type Authority struct {
 	cluster string
 	now     func() time.Time
 
-	lock   chan struct{} // holds one token; guards what follows, and gives up waiting when a context ends
-	cas    *authorities  // as last read, or nil
-	readAt time.Time
+	lock  chan struct{}    // holds one token; guards what follows, and gives up waiting when a context ends
+	known map[string]known // by the name of the secret
 
 	mu  sync.Mutex
 	own *ownCert // what cke last showed to members, or nil
@@ -43,70 +42,121 @@ type Authority struct {
 
 var _ cke.Authority = (*Authority)(nil)
 
-// authorities are the CAs of one cluster.
-type authorities struct{ peer, server, client *ca }
+// known is a CA as it was read last. A generation of one never changes.
+type known struct {
+	ca *ca
+	at time.Time
+}
+
+// authorities are the CAs of one cluster, as it is on record which of them sign and are trusted.
+type authorities struct{ peer, server, client issuer }
+
+// issuer is one authority.
+type issuer struct {
+	signs   *ca
+	trusted []*ca
+}
 
 // New returns the authority of one cluster. It reads and writes nothing yet.
 func New(secrets cke.Secrets, cluster string, now func() time.Time) *Authority {
-	return &Authority{secrets: secrets, cluster: cluster, now: now, lock: make(chan struct{}, 1)}
+	return &Authority{secrets: secrets, cluster: cluster, now: now, lock: make(chan struct{}, 1), known: map[string]known{}}
 }
 
 // Ensure implements cke.Authority.
-func (a *Authority) Ensure(ctx context.Context) error {
+func (a *Authority) Ensure(ctx context.Context, rec cke.Authorities) error {
 	if err := a.acquire(ctx); err != nil {
 		return err
 	}
 	defer a.release()
-	_, err := a.read(ctx, true)
+	clear(a.known)
+	_, err := a.read(ctx, rec)
 	return err
 }
 
 // get returns the CAs, made on first need. Once they were there, they are not made again: whoever deleted them
 // meant it.
-func (a *Authority) get(ctx context.Context) (*authorities, error) {
+func (a *Authority) get(ctx context.Context, rec cke.Authorities) (*authorities, error) {
 	if err := a.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer a.release()
-	if a.cas != nil && a.now().Sub(a.readAt).Abs() < fresh {
-		return a.cas, nil
-	}
-	if a.cas == nil {
-		return a.read(ctx, true)
-	}
-	again, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	cas, err := a.read(again, false)
-	if cke.CodeOf(err) == cke.CodeStore || errors.Is(err, context.DeadlineExceeded) {
-		a.readAt = a.now() // the store is out of reach for now: what was read still holds
-		return a.cas, nil
-	}
-	return cas, err
+	return a.read(ctx, rec)
 }
 
-// read reads the CAs, all at once; with create it makes those that are missing. The caller holds the lock.
-func (a *Authority) read(ctx context.Context, create bool) (*authorities, error) {
-	var cas authorities
+// read reads the CAs of which a record tells, all at once, apart from those that are known. The caller holds the lock.
+func (a *Authority) read(ctx context.Context, rec cke.Authorities) (*authorities, error) {
+	type wanted struct {
+		name cke.AuthorityName
+		is   cke.CA
+		ca   *ca
+		at   time.Time
+	}
+	all := map[string]*wanted{} // by the name of the secret
+	for _, name := range cke.AuthorityNames() {
+		for _, is := range append(rec.Of(name).Trusted(), rec.Of(name).Signs()) {
+			all[cke.AuthoritySecret(name, is.Generation)] = &wanted{name: name, is: is}
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
-	for name, to := range map[string]**ca{peerCA: &cas.peer, serverCA: &cas.server, clientCA: &cas.client} {
-		g.Go(func() error {
-			c, err := a.readCA(ctx, name)
-			if create && errors.Is(err, cke.ErrNotFound) {
-				c, err = a.createCA(ctx, name)
-			}
-			*to = c
+	for secret, w := range all {
+		before := a.known[secret]
+		g.Go(func() (err error) {
+			w.ca, w.at, err = a.one(ctx, w.name, w.is, before)
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
+	err := g.Wait()
+	for secret, w := range all {
+		if w.ca != nil {
+			a.known[secret] = known{w.ca, w.at}
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
-	a.cas, a.readAt = &cas, a.now()
-	return a.cas, nil
+	of := func(name cke.AuthorityName) issuer {
+		r := rec.Of(name)
+		i := issuer{signs: all[cke.AuthoritySecret(name, r.Signs().Generation)].ca}
+		for _, c := range r.Trusted() {
+			i.trusted = append(i.trusted, all[cke.AuthoritySecret(name, c.Generation)].ca)
+		}
+		return i
+	}
+	return &authorities{peer: of(cke.PeerAuthority), server: of(cke.ServerAuthority), client: of(cke.ClientAuthority)}, nil
 }
 
-func (a *Authority) readCA(ctx context.Context, name string) (*ca, error) {
-	value, err := a.secrets.Secret(ctx, secretName(name))
+// one returns a CA and when it was read. Only the first generation is made on need, and only while none is on record.
+func (a *Authority) one(ctx context.Context, name cke.AuthorityName, is cke.CA, before known) (*ca, time.Time, error) {
+	now := a.now()
+	if before.ca != nil {
+		if now.Sub(before.at).Abs() < fresh {
+			return before.ca, before.at, nil
+		}
+		again, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		c, err := a.readCA(again, name, is.Generation)
+		if cke.CodeOf(err) == cke.CodeStore || errors.Is(err, context.DeadlineExceeded) {
+			return before.ca, now, nil // the store is out of reach for now: what was read still holds
+		}
+		return a.recorded(name, is, c, now, err)
+	}
+	c, err := a.readCA(ctx, name, is.Generation)
+	if errors.Is(err, cke.ErrNotFound) && is.Generation == 0 && is.Fingerprint == "" {
+		c, err = a.createCA(ctx, name, 0)
+	}
+	return a.recorded(name, is, c, now, err)
+}
+
+// recorded refuses a CA that is another one than that on record: members would not trust what it signs.
+func (a *Authority) recorded(name cke.AuthorityName, is cke.CA, c *ca, at time.Time, err error) (*ca, time.Time, error) {
+	if err == nil && is.Fingerprint != "" && is.Fingerprint != c.fingerprint() {
+		return nil, at, a.unusable(name, "is not the one that is on record", nil)
+	}
+	return c, at, err
+}
+
+func (a *Authority) readCA(ctx context.Context, name cke.AuthorityName, generation int) (*ca, error) {
+	value, err := a.secrets.Secret(ctx, cke.AuthoritySecret(name, generation))
 	if err != nil {
 		return nil, fmt.Errorf("read the %s CA of %s: %w", name, a.cluster, err)
 	}
@@ -118,8 +168,8 @@ func (a *Authority) readCA(ctx context.Context, name string) (*ca, error) {
 }
 
 // createCA makes a CA and stores it, or returns the one that somebody else has stored first.
-func (a *Authority) createCA(ctx context.Context, name string) (*ca, error) {
-	c, err := newCA(name, a.cluster, a.now())
+func (a *Authority) createCA(ctx context.Context, name cke.AuthorityName, generation int) (*ca, error) {
+	c, err := newCA(name, a.cluster, generation, a.now())
 	if err != nil {
 		return nil, fmt.Errorf("make the %s CA of %s: %w", name, a.cluster, err)
 	}
@@ -127,9 +177,9 @@ func (a *Authority) createCA(ctx context.Context, name string) (*ca, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the %s CA of %s: %w", name, a.cluster, err)
 	}
-	err = a.secrets.CreateSecret(ctx, secretName(name), value)
+	err = a.secrets.CreateSecret(ctx, cke.AuthoritySecret(name, generation), value)
 	if errors.Is(err, cke.ErrConflict) {
-		return a.readCA(ctx, name)
+		return a.readCA(ctx, name, generation)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("store the %s CA of %s: %w", name, a.cluster, err)
@@ -137,9 +187,30 @@ func (a *Authority) createCA(ctx context.Context, name string) (*ca, error) {
 	return c, nil
 }
 
+// CA implements cke.Authority.
+func (a *Authority) CA(ctx context.Context, name cke.AuthorityName, generation int) (cke.CA, error) {
+	c, err := a.readCA(ctx, name, generation)
+	if err != nil {
+		return cke.CA{}, err
+	}
+	return c.record(generation), nil
+}
+
+// CreateCA implements cke.Authority.
+func (a *Authority) CreateCA(ctx context.Context, name cke.AuthorityName, generation int) (cke.CA, error) {
+	c, err := a.readCA(ctx, name, generation)
+	if errors.Is(err, cke.ErrNotFound) {
+		c, err = a.createCA(ctx, name, generation)
+	}
+	if err != nil {
+		return cke.CA{}, err
+	}
+	return c.record(generation), nil
+}
+
 // unusable tells of a CA that is there and of no use. It is never replaced on its own account: every member and
 // client that trusts it would be cut off.
-func (a *Authority) unusable(name, what string, err error) error {
+func (a *Authority) unusable(name cke.AuthorityName, what string, err error) error {
 	return &cke.Error{
 		Code: cke.CodeInternal, What: fmt.Sprintf("the %s CA of %s %s", name, a.cluster, what), Unchanged: true, Err: err,
 		Facts: []string{"it is never made anew by itself, since members and clients trust it"},

@@ -5,22 +5,15 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/big"
 	"time"
-)
 
-// Names of the CAs.
-const (
-	peerCA   = "peer"
-	serverCA = "server"
-	clientCA = "client"
+	"cke"
 )
 
 const (
@@ -28,18 +21,15 @@ const (
 	keyBlock  = "PRIVATE KEY" // PKCS #8
 )
 
-// secretName is the secret that holds a CA, certificate and key together: there is never one without the other.
-func secretName(ca string) string { return "pki/" + ca + "-ca" }
-
 // ca is a certificate authority. It does not change.
 type ca struct {
-	name string
+	name cke.AuthorityName
 	cert *x509.Certificate
 	pem  []byte // the certificate
 	key  *ecdsa.PrivateKey
 }
 
-func newCA(name, cluster string, now time.Time) (*ca, error) {
+func newCA(name cke.AuthorityName, cluster string, generation int, now time.Time) (*ca, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("generate key: %w", err)
@@ -48,9 +38,13 @@ func newCA(name, cluster string, now time.Time) (*ca, error) {
 	if err != nil {
 		return nil, err
 	}
+	subject := cluster + " etcd " + string(name) + " CA"
+	if generation > 0 {
+		subject += fmt.Sprintf(" %d", generation+1)
+	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: commonName(cluster + " etcd " + name + " CA"), Organization: []string{"cke"}},
+		Subject:      pkix.Name{CommonName: commonName(subject), Organization: []string{"cke"}},
 		NotBefore:    now.Add(-skew), NotAfter: now.Add(caLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLen: 0, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
@@ -76,7 +70,7 @@ func (c *ca) encode() ([]byte, error) {
 }
 
 // parseCA undoes encode and is content with nothing less. Its errors never quote the value.
-func parseCA(name string, value []byte) (*ca, error) {
+func parseCA(name cke.AuthorityName, value []byte) (*ca, error) {
 	c := &ca{name: name}
 	for rest := value; ; {
 		block, next := pem.Decode(rest)
@@ -124,15 +118,29 @@ func parseCA(name string, value []byte) (*ca, error) {
 func (c *ca) same(other *ca) bool { return bytes.Equal(c.cert.Raw, other.cert.Raw) }
 
 // fingerprint is the SHA-256 of the certificate, in hex.
-func (c *ca) fingerprint() string {
-	sum := sha256.Sum256(c.cert.Raw)
-	return hex.EncodeToString(sum[:])
+func (c *ca) fingerprint() string { return cke.Fingerprint(c.cert) }
+
+// record is what is put on record of it.
+func (c *ca) record(generation int) cke.CA {
+	return cke.CA{Generation: generation, Fingerprint: c.fingerprint(), NotAfter: c.cert.NotAfter}
 }
 
-func (c *ca) pool() *x509.CertPool {
+// pool holds all that are trusted.
+func (i issuer) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(c.cert)
+	for _, c := range i.trusted {
+		pool.AddCert(c.cert)
+	}
 	return pool
+}
+
+// bundle is the certificates of all that are trusted.
+func (i issuer) bundle() []byte {
+	var all []byte
+	for _, c := range i.trusted {
+		all = append(all, c.pem...)
+	}
+	return all
 }
 
 // newSerial is random and positive, of 128 bits.

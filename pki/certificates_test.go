@@ -13,12 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"cke"
 	"cke/pki"
 )
 
 func TestMemberFiles_AreTheSevenWithTheirModes(t *testing.T) {
 	a, _, _ := newAuthority()
-	files, err := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1"))
+	files, err := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1"), cke.Authorities{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestMemberFiles_NamesFollowTheNode(t *testing.T) {
 			t.Errorf("%s %s: %s", c.address, c.hostname, diff)
 		}
 	}
-	if _, err := a.MemberFiles(t.Context(), join("cp1.example.com", "cp1")); err == nil {
+	if _, err := a.MemberFiles(t.Context(), join("cp1.example.com", "cp1"), cke.Authorities{}); err == nil {
 		t.Error("a node without IP address was given certificates")
 	}
 }
@@ -125,7 +126,7 @@ func TestMemberFiles_AreFreshEveryTime(t *testing.T) {
 
 func TestIssueClient_IsForClientsOnly(t *testing.T) {
 	a, _, c := newAuthority()
-	certPEM, keyPEM, caPEM, notAfter, err := a.IssueClient(t.Context(), "alice", time.Hour)
+	certPEM, keyPEM, caPEM, notAfter, err := a.IssueClient(t.Context(), cke.Authorities{}, "alice", time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,18 +157,18 @@ func TestIssueClient_IsForClientsOnly(t *testing.T) {
 func TestIssueClient_RefusesNamesThatMislead(t *testing.T) {
 	a, _, _ := newAuthority()
 	for _, name := range []string{"", "cke", " alice", "ali\nce", strings.Repeat("a", 65)} {
-		if _, _, _, _, err := a.IssueClient(t.Context(), name, time.Hour); err == nil {
+		if _, _, _, _, err := a.IssueClient(t.Context(), cke.Authorities{}, name, time.Hour); err == nil {
 			t.Errorf("%q was given a certificate", name)
 		}
 	}
-	if _, _, _, _, err := a.IssueClient(t.Context(), "alice", 0); err == nil {
+	if _, _, _, _, err := a.IssueClient(t.Context(), cke.Authorities{}, "alice", 0); err == nil {
 		t.Error("a certificate without life was issued")
 	}
 }
 
 func TestIssue_LeavesNeverOutliveTheirCA(t *testing.T) {
 	a, _, c := newAuthority()
-	if err := a.Ensure(t.Context()); err != nil {
+	if err := a.Ensure(t.Context(), cke.Authorities{}); err != nil {
 		t.Fatal(err)
 	}
 	c.Move((10*365 - 30) * 24 * time.Hour)
@@ -180,11 +181,11 @@ func TestIssue_LeavesNeverOutliveTheirCA(t *testing.T) {
 func TestIssue_RefusesOutsideTheCAsLife(t *testing.T) {
 	for name, move := range map[string]time.Duration{"ended": 11 * 365 * 24 * time.Hour, "check the clock": -48 * time.Hour} {
 		a, _, c := newAuthority()
-		if err := a.Ensure(t.Context()); err != nil {
+		if err := a.Ensure(t.Context(), cke.Authorities{}); err != nil {
 			t.Fatal(err)
 		}
 		c.Move(move)
-		if _, err := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1")); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1"), cke.Authorities{}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("clock moved by %v: %v", move, err)
 		}
 	}
@@ -192,7 +193,7 @@ func TestIssue_RefusesOutsideTheCAsLife(t *testing.T) {
 
 func TestClientTLS_RenewsItsCertificateBeforeItEnds(t *testing.T) {
 	a, _, c := newAuthority()
-	config, err := a.ClientTLS(t.Context())
+	config, err := a.ClientTLS(t.Context(), cke.Authorities{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"cke"
 )
 
 const (
@@ -24,21 +25,21 @@ type ownCert struct {
 	ca   *ca
 }
 
-// ClientTLS implements cke.Authority. Members are trusted by the server CA alone. The caller may change the
+// ClientTLS implements cke.Authority. Members are trusted by the server CAs alone. The caller may change the
 // configuration. It can be kept for as long as the CAs hold: the certificate in it renews itself.
-func (a *Authority) ClientTLS(ctx context.Context) (*tls.Config, error) {
-	cas, err := a.get(ctx)
+func (a *Authority) ClientTLS(ctx context.Context, rec cke.Authorities) (*tls.Config, error) {
+	cas, err := a.get(ctx, rec)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := a.ownCert(cas.client); err != nil {
+	if _, err := a.ownCert(cas.client.signs); err != nil {
 		return nil, err
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		RootCAs:    cas.server.pool(),
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return a.ownCert(cas.client)
+			return a.ownCert(cas.client.signs)
 		},
 	}, nil
 }
@@ -63,20 +64,20 @@ func (a *Authority) ownCert(c *ca) (*tls.Certificate, error) {
 
 // IssueClient issues a client certificate for a person or program. name becomes the common name, which is the
 // user's name when authentication is on in etcd. It holds for ttl, or to the end of the client CA if that comes
-// first: notAfter tells. caPEM is the CA to trust members by. All three are PEM; the key is nowhere else.
-func (a *Authority) IssueClient(ctx context.Context, name string, ttl time.Duration) (certPEM, keyPEM, caPEM []byte, notAfter time.Time, err error) {
+// first: notAfter tells. caPEM are the CAs to trust members by. All three are PEM; the key is nowhere else.
+func (a *Authority) IssueClient(ctx context.Context, rec cke.Authorities, name string, ttl time.Duration) (certPEM, keyPEM, caPEM []byte, notAfter time.Time, err error) {
 	if err := checkClient(name, ttl); err != nil {
 		return nil, nil, nil, time.Time{}, fmt.Errorf("issue a client certificate of %s: %w", a.cluster, err)
 	}
-	cas, err := a.get(ctx)
+	cas, err := a.get(ctx, rec)
 	if err != nil {
 		return nil, nil, nil, time.Time{}, err
 	}
-	l, err := a.issue(cas.client, request{commonName: name, life: ttl, usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	l, err := a.issue(cas.client.signs, request{commonName: name, life: ttl, usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return nil, nil, nil, time.Time{}, err
 	}
-	return l.certPEM, l.keyPEM, bytes.Clone(cas.server.pem), l.cert.NotAfter, nil
+	return l.certPEM, l.keyPEM, cas.server.bundle(), l.cert.NotAfter, nil
 }
 
 func checkClient(name string, ttl time.Duration) error {

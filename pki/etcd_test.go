@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"cke"
 	"cke/pki"
 )
 
@@ -76,7 +77,7 @@ func freeAddress(t *testing.T) string {
 func TestEtcd_ServesCkeWithItsCertificates(t *testing.T) {
 	a, _, _ := newAuthority()
 	endpoint := startEtcd(t, a)
-	config, err := a.ClientTLS(t.Context())
+	config, err := a.ClientTLS(t.Context(), cke.Authorities{})
 	if err != nil {
 		t.Fatal(err)
 	}

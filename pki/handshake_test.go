@@ -76,7 +76,7 @@ func handshake(t *testing.T, server, client *tls.Config) error {
 
 func person(t *testing.T, a *pki.Authority) *tls.Config {
 	t.Helper()
-	cert, key, ca, _, err := a.IssueClient(t.Context(), "alice", time.Hour)
+	cert, key, ca, _, err := a.IssueClient(t.Context(), cke.Authorities{}, "alice", time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +94,11 @@ func TestHandshake_WhoIsLetIn(t *testing.T) {
 	a, _, _ := newAuthority()
 	other := pki.New(newMemory(), "prod", newClock().Now) // another cluster of the same name
 	m, stranger := newMember(t, a), newMember(t, other)
-	own, err := a.ClientTLS(t.Context())
+	own, err := a.ClientTLS(t.Context(), cke.Authorities{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ownOfOther, err := other.ClientTLS(t.Context())
+	ownOfOther, err := other.ClientTLS(t.Context(), cke.Authorities{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 package pki
 
 import (
-	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"slices"
 	"time"
@@ -15,43 +15,68 @@ import (
 // CAInfo tells of one CA.
 type CAInfo struct {
 	// Name is peer, server or client.
-	Name     string    `json:"name"`
+	Name       cke.AuthorityName `json:"name"`
+	Generation int               `json:"generation"`
+	// Signs: certificates are issued by it. Trusted: members are to trust it.
+	Signs    bool      `json:"signs"`
+	Trusted  bool      `json:"trusted"`
 	NotAfter time.Time `json:"notAfter"`
 	// Fingerprint is the SHA-256 of the certificate, in hex.
 	Fingerprint string `json:"fingerprint"`
+	// PEM is the certificate.
+	PEM string `json:"-"`
 }
 
-// CAs tells of the CAs that the store holds now: peer, server, client. It makes none; a cluster that was never
-// bootstrapped has none.
-func (a *Authority) CAs(ctx context.Context) ([]CAInfo, error) {
-	names := []string{peerCA, serverCA, clientCA}
-	infos := make([]CAInfo, len(names))
+// CAs tells of the CAs of a record: peer, server, client, and behind each the one that takes its place. It makes none; a
+// cluster that was never bootstrapped has none.
+func (a *Authority) CAs(ctx context.Context, rec cke.Authorities) ([]CAInfo, error) {
+	var infos []CAInfo
+	for _, name := range cke.AuthorityNames() {
+		r := rec.Of(name)
+		for _, is := range r.Kept() {
+			trusted := slices.ContainsFunc(r.Trusted(), func(c cke.CA) bool { return c.Generation == is.Generation })
+			infos = append(infos, CAInfo{Name: name, Generation: is.Generation, Signs: r.Signs().Generation == is.Generation, Trusted: trusted})
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
-	for i, name := range names {
+	for i := range infos {
 		g.Go(func() error {
-			c, err := a.readCA(ctx, name)
+			c, err := a.readCA(ctx, infos[i].Name, infos[i].Generation)
 			if errors.Is(err, cke.ErrNotFound) {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			infos[i] = CAInfo{Name: name, NotAfter: c.cert.NotAfter, Fingerprint: c.fingerprint()}
+			infos[i].NotAfter, infos[i].Fingerprint, infos[i].PEM = c.cert.NotAfter, c.fingerprint(), string(c.pem)
 			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(infos, func(i CAInfo) bool { return i.Name == "" }), nil
+	return slices.DeleteFunc(infos, func(i CAInfo) bool { return i.Fingerprint == "" }), nil
 }
 
-// ServerCA returns the certificate, in PEM, by which clients trust the members. It makes none: ErrNotFound when
+// ServerCA returns the certificates, in PEM, by which clients trust the members. It makes none: ErrNotFound when
 // the cluster was never bootstrapped.
-func (a *Authority) ServerCA(ctx context.Context) ([]byte, error) {
-	c, err := a.readCA(ctx, serverCA)
-	if err != nil {
-		return nil, err
+func (a *Authority) ServerCA(ctx context.Context, rec cke.Authorities) ([]byte, error) {
+	var i issuer
+	for _, is := range rec.Server.Trusted() {
+		c, err := a.readCA(ctx, cke.ServerAuthority, is.Generation)
+		if err != nil {
+			return nil, err
+		}
+		i.trusted = append(i.trusted, c)
 	}
-	return bytes.Clone(c.pem), nil
+	return i.bundle(), nil
+}
+
+// SignsClient reports whether a client's certificate is of the CA that signs them now.
+func (a *Authority) SignsClient(ctx context.Context, rec cke.Authorities, leaf *x509.Certificate) (bool, error) {
+	c, err := a.readCA(ctx, cke.ClientAuthority, rec.Client.Signs().Generation)
+	if err != nil {
+		return false, err
+	}
+	return leaf.CheckSignatureFrom(c.cert) == nil, nil
 }

@@ -33,28 +33,28 @@ const (
 )
 
 // MemberFiles implements cke.Authority. Keys are fresh with every call and have mode 0600, certificates 0644.
-func (a *Authority) MemberFiles(ctx context.Context, j cke.Join) ([]cke.File, error) {
-	return a.memberFiles(ctx, j, nil)
+func (a *Authority) MemberFiles(ctx context.Context, j cke.Join, rec cke.Authorities) ([]cke.File, error) {
+	return a.memberFiles(ctx, j, rec, nil)
 }
 
 // RenewMember implements cke.Authority. What is the same already is left out.
-func (a *Authority) RenewMember(ctx context.Context, j cke.Join, have []cke.File) ([]cke.File, error) {
+func (a *Authority) RenewMember(ctx context.Context, j cke.Join, rec cke.Authorities, have []cke.File) ([]cke.File, error) {
 	byPath := map[string][]byte{}
 	for _, f := range have {
 		byPath[f.Path] = f.Data
 	}
-	files, err := a.memberFiles(ctx, j, byPath)
+	files, err := a.memberFiles(ctx, j, rec, byPath)
 	return slices.DeleteFunc(files, func(f cke.File) bool { return f.Data == nil || bytes.Equal(byPath[f.Path], f.Data) }), err
 }
 
 // memberFiles issues certificates for the keys in have, and for fresh ones where it has none that can be read. A key
 // that is kept has no data.
-func (a *Authority) memberFiles(ctx context.Context, j cke.Join, have map[string][]byte) ([]cke.File, error) {
+func (a *Authority) memberFiles(ctx context.Context, j cke.Join, rec cke.Authorities, have map[string][]byte) ([]cke.File, error) {
 	names, addresses, err := altNames(j)
 	if err != nil {
 		return nil, fmt.Errorf("issue certificates for %s of %s: %w", j.Node.Name(), a.cluster, err)
 	}
-	cas, err := a.get(ctx)
+	cas, err := a.get(ctx, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -67,26 +67,45 @@ func (a *Authority) memberFiles(ctx context.Context, j cke.Join, have map[string
 			key:   publicKey(have[key]),
 		})
 	}
-	peer, err := issue(cas.peer, PeerKeyFile)
+	peer, err := issue(cas.peer.signs, PeerKeyFile)
 	if err != nil {
 		return nil, err
 	}
-	server, err := issue(cas.server, ServerKeyFile)
+	server, err := issue(cas.server.signs, ServerKeyFile)
 	if err != nil {
 		return nil, err
 	}
-	// The gateway shows the server's certificate to the client port, which must trust it as well. A server's key opens
-	// nothing that its member, which writes by way of its peers, could not do anyway.
-	clients := slices.Concat(cas.client.pem, cas.server.pem)
+	files := cas.bundles()
 	return []cke.File{
-		{Path: PeerCAFile, Mode: 0o644, Data: cas.peer.pem},
+		files[0],
 		{Path: PeerCertFile, Mode: 0o644, Data: peer.certPEM},
 		{Path: PeerKeyFile, Mode: 0o600, Data: peer.keyPEM},
-		{Path: ClientCAFile, Mode: 0o644, Data: clients},
+		files[1],
 		{Path: ServerCertFile, Mode: 0o644, Data: server.certPEM},
 		{Path: ServerKeyFile, Mode: 0o600, Data: server.keyPEM},
-		{Path: ServerCAFile, Mode: 0o644, Data: cas.server.pem},
+		files[2],
 	}, nil
+}
+
+// Bundles implements cke.Authority.
+func (a *Authority) Bundles(ctx context.Context, rec cke.Authorities) ([]cke.File, error) {
+	cas, err := a.get(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	return cas.bundles(), nil
+}
+
+// bundles are the files that tell whom to trust: of peers, of clients, and for clients of the member.
+//
+// The gateway shows the server's certificate to the client port, which must trust it as well. A server's key opens
+// nothing that its member, which writes by way of its peers, could not do anyway.
+func (c *authorities) bundles() []cke.File {
+	return []cke.File{
+		{Path: PeerCAFile, Mode: 0o644, Data: c.peer.bundle()},
+		{Path: ClientCAFile, Mode: 0o644, Data: append(c.client.bundle(), c.server.bundle()...)},
+		{Path: ServerCAFile, Mode: 0o644, Data: c.server.bundle()},
+	}
 }
 
 // publicKey is that of a member's key; nil: it is none of those that are issued here.

@@ -55,7 +55,7 @@ func data(files []cke.File, path string) []byte {
 func TestRenewMember_WritesNothingThatCouldBeSeenHalf(t *testing.T) {
 	a, _, c := newAuthority()
 	j := join("10.0.0.11", "cp1")
-	have, err := a.MemberFiles(t.Context(), j)
+	have, err := a.MemberFiles(t.Context(), j, cke.Authorities{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestRenewMember_WritesNothingThatCouldBeSeenHalf(t *testing.T) {
 	if cke.ReadCertificates(have).Hold(c.Now()) {
 		t.Fatal("they did not end")
 	}
-	files, err := a.RenewMember(t.Context(), j, have)
+	files, err := a.RenewMember(t.Context(), j, cke.Authorities{}, have)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +88,12 @@ func TestRenewMember_MendsWhatIsDamaged(t *testing.T) {
 	a, _, c := newAuthority()
 	other, _, _ := newAuthority()
 	j := join("10.0.0.11", "cp1")
-	good, err := a.MemberFiles(t.Context(), j)
+	good, err := a.MemberFiles(t.Context(), j, cke.Authorities{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := a.MemberFiles(t.Context(), j)
-	foreign, _ := other.MemberFiles(t.Context(), j)
+	again, _ := a.MemberFiles(t.Context(), j, cke.Authorities{})
+	foreign, _ := other.MemberFiles(t.Context(), j, cke.Authorities{})
 	for _, row := range []struct {
 		name   string
 		have   []cke.File
@@ -117,7 +117,7 @@ func TestRenewMember_MendsWhatIsDamaged(t *testing.T) {
 			if before.Damage != row.damage {
 				t.Errorf("damage %q, want %q", before.Damage, row.damage)
 			}
-			files, err := a.RenewMember(t.Context(), j, row.have)
+			files, err := a.RenewMember(t.Context(), j, cke.Authorities{}, row.have)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestRenewMember_MendsWhatIsDamaged(t *testing.T) {
 
 func TestReadCertificates_QuotesNoKey(t *testing.T) {
 	a, _, _ := newAuthority()
-	files, _ := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1"))
+	files, _ := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1"), cke.Authorities{})
 	key := data(files, pki.PeerKeyFile)
 	got := cke.ReadCertificates(damage(files, pki.PeerKeyFile, bytes.Replace(key, []byte("PRIVATE"), []byte("STRANGE"), 2)))
 	if got.Damage != "pki/peer.key is not the key of pki/peer.crt" {

@@ -56,11 +56,8 @@ func members(n int) string {
 // stranded returns the arithmetic when the decision waits because a member that the spec no longer wants cannot leave
 // without the quorum; nil when it waits for anything else, or for no more than that all be well first.
 func stranded(in server.Input, d server.Decision) *Arithmetic {
-	for _, b := range d.Blockers {
-		if n, declared := in.Spec.Node(b.Node); b.Code != cke.CodeQuorum || b.Node == "" || declared && n.ControlPlane {
-			continue
-		}
-		a := Arithmetic{Node: b.Node}
+	for _, node := range leaving(in, d) {
+		a := Arithmetic{Node: node}
 		victim := false
 		for _, m := range in.Seen.Etcd.Members {
 			if m.Learner {
@@ -71,7 +68,7 @@ func stranded(in server.Input, d server.Decision) *Arithmetic {
 			switch healthy := serves(in, m); {
 			case healthy:
 				a.Now.Healthy++
-				victim = victim || j.Node.Name() == b.Node
+				victim = victim || j.Node.Name() == node
 			default:
 				a.unhealthy(in, m, j)
 			}
@@ -81,11 +78,43 @@ func stranded(in server.Input, d server.Decision) *Arithmetic {
 			a.After.Healthy--
 		}
 		a.Needed = cke.Quorum(a.After.Members)
-		if a.After.Healthy < a.Needed {
+		if a.After.Healthy < a.Needed && a.After.Members > 0 {
 			return &a
 		}
 	}
 	return nil
+}
+
+// leaving are the nodes whose members cannot leave for the quorum gate, or because the gate lets nobody take their place
+// before.
+func leaving(in server.Input, d server.Decision) []string {
+	var nodes []string
+	adds := false
+	for _, b := range d.Blockers {
+		if b.Code != cke.CodeQuorum || b.Node == "" {
+			continue
+		}
+		if wanted(in, b.Node) {
+			adds = true
+		} else {
+			nodes = append(nodes, b.Node)
+		}
+	}
+	if !adds {
+		return nodes
+	}
+	for _, m := range in.Seen.Etcd.Members {
+		if j := joinOf(in, m); j.ID != "" && !m.Learner && !wanted(in, j.Node.Name()) && !slices.Contains(nodes, j.Node.Name()) {
+			nodes = append(nodes, j.Node.Name())
+		}
+	}
+	return nodes
+}
+
+// wanted reports whether a node is declared to carry a member.
+func wanted(in server.Input, name string) bool {
+	n, declared := in.Spec.Node(name)
+	return declared && n.ControlPlane
 }
 
 // unhealthy notes a voter that is not well.

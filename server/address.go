@@ -19,6 +19,10 @@ func changeAddress(in *Input) (Decision, bool) {
 			continue
 		}
 		to, what := in.addressed(j)
+		if what == "" && in.misplaced(j, m) {
+			return Decision{Operation: op.ChangeAddress{Join: j, Node: in.reached(j).Node, ClientPort: j.ClientPort, PeerPort: j.PeerPort},
+				Reason: fmt.Sprintf("etcd's list has %s as %s, where nobody reaches it, and it cannot be removed yet", strings.Join(m.PeerURLs, " "), j.Node.Name())}, true
+		}
 		if what == "" || ownPending(in) || in.drained(to) != nil {
 			continue
 		}
@@ -61,6 +65,15 @@ func (in *Input) addressed(j cke.Join) (to cke.Node, what string) {
 		return n, "URL " + j.ClientURL() + ", and its member still runs elsewhere"
 	}
 	return n, ""
+}
+
+// misplaced reports whether the list has a member that is to go, and cannot, at another URL than its own: its move was cut
+// off, and the file wants it no more. Whoever is to take its place would ask for the cluster there.
+func (in *Input) misplaced(j cke.Join, m cke.Member) bool {
+	_, wanted := in.declared(j)
+	_, moved := in.moved(j)
+	return !wanted && !moved && in.holds(j.Node, j) == yes && len(m.PeerURLs) > 0 && !slices.Equal(m.PeerURLs, []string{j.PeerURL()}) &&
+		!ownPending(in) && mayRemove(in, m) != pass && mayMove(in, m) == pass
 }
 
 // ranElsewhere reports whether a member runs, does not answer, and told the others another client URL than the one on

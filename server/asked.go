@@ -26,6 +26,8 @@ var askings = map[cke.TaskKind]asking{
 	cke.TaskCompare:    compareAsked,
 	cke.TaskPurge:      purgeAsked,
 	cke.TaskUndelete:   undeleteAsked,
+	cke.TaskRotate:     rotateAsked,
+	cke.TaskFinish:     finishAsked,
 }
 
 // asked: a person wants something done once. The oldest task goes first.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"cke"
@@ -64,6 +65,9 @@ func drainAsked(in *Input, t cke.Task) Decision {
 			return refuse(t, cke.OtherDrain(n.Name(), d))
 		}
 	}
+	if strange := in.strangersAt(n.Address); len(strange) > 0 {
+		return refuse(t, strangerStands(in, n, strange[0]))
+	}
 	o := op.DrainNode{Node: n, Reason: t.Reason, By: t.By, For: time.Duration(t.For) + in.behind(), Accepted: t.Accepted}
 	j, carries := in.Identity.On(n)
 	if !carries {
@@ -81,6 +85,22 @@ func drainAsked(in *Input, t cke.Task) Decision {
 		}
 	}
 	return Decision{Operation: o, Reason: askedFor(t, n.Name()+" is to be taken down")}
+}
+
+// strangerStands is why a node cannot be drained: a member runs on there that cke does not know and does not stop.
+func strangerStands(in *Input, n cke.Node, m cke.Member) *cke.Error {
+	why := &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("%s cannot be drained: member %s stands there, which cke does not know and does not stop", n.Name(), nameOf(m)), Unchanged: true}
+	if g := mayStop(in, m); g != pass {
+		why.Facts = strings.Split(string(g), "; ")
+	}
+	if _, carries := in.Identity.On(n); n.ControlPlane && !carries {
+		why.Facts = append(why.Facts, "adopted, it gives its place to a member of cke's; or remove it, if nobody needs it")
+		why.Try = "ckecli etcd adopt " + n.Name()
+		return why
+	}
+	why.Facts = append(why.Facts, "remove it, if nobody needs it; policies.foreign: remove does that, too")
+	why.Try = "etcdctl member remove " + m.ID
+	return why
 }
 
 // memberOn returns the membership on a node with its entry in the member list, or why there is none.

@@ -3,6 +3,8 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -177,6 +179,7 @@ type stageBackups struct {
 	ended   bool
 	slowEnd time.Duration
 	changed chan struct{}
+	status  *cke.BackupStatus // nil: as it should be
 }
 
 var _ server.Backups = (*stageBackups)(nil)
@@ -206,7 +209,14 @@ func (b *stageBackups) Run(ctx context.Context) {
 
 func (b *stageBackups) Changed() <-chan struct{} { return b.changed }
 
-func (b *stageBackups) Status() *cke.BackupStatus { return soundBackups() }
+func (b *stageBackups) Status() *cke.BackupStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.status != nil {
+		return b.status
+	}
+	return soundBackups()
+}
 
 func (b *stageBackups) Full(ctx context.Context) (cke.StoredBackup, error) {
 	b.mu.Lock()
@@ -373,6 +383,75 @@ func TestMetrics_OfBackupsAreThereWhileThereIsATarget(t *testing.T) {
 	if got := gathered(t, registry, "cke_backup_revision"); len(got) != 0 {
 		t.Errorf("after the term: %v", got)
 	}
+}
+
+// Whatever a target answers, it gets into no label, and figures do not become more with every new answer.
+func TestMetrics_OfATargetThatFailsHaveBoundedLabels(t *testing.T) {
+	answers := []string{"", "no space left on device", "line\nbreak \"quoted\" {le=\"1\"}", "\xff\xfe not UTF-8", strings.Repeat("long ", 10_000),
+		"request id 0A1B2C3D", "request id 4E5F6071", "кончилось место"}
+	b := &stageBackups{}
+	b.full = func(context.Context) (cke.StoredBackup, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return cke.StoredBackup{}, errors.New(b.status.Problem.Message)
+	}
+	governWith(t, func(d *server.Daemon) {
+		d.Backups = func(string, server.Term, cke.Authority) (server.Backups, error) { return b, nil }
+	}, func(c *country) {
+		one := c.stage("one")
+		one.pass(time.Second)
+		count := 0
+		for i, text := range answers {
+			failing := soundBackups()
+			failing.Problem = &cke.BackupTrouble{Work: "take", Code: cke.CodeTarget, Message: text, Since: noon}
+			failing.Troubles = []cke.BackupTrouble{{Work: text, Code: cke.CodeTarget, Message: text, Since: noon}}
+			failing.Target, failing.Lineage, failing.Full.ID = text, text, text
+			b.mu.Lock()
+			b.status = failing
+			b.mu.Unlock()
+			task := asked(cke.TaskBackup, "")
+			task.ID = fmt.Sprint("t", i)
+			led := one.led()
+			one.change(func() { led.requests.Tasks = []cke.Task{task} })
+			led.wake()
+			one.pass(time.Minute)
+			if got := gathered(t, c.registry, "cke_backup_ready"); len(got) != 1 || got[0] != 0 {
+				t.Errorf("%q: ready is %v", text, got)
+			}
+			series := boundedLabels(t, c.registry)
+			if i > 0 && series != count {
+				t.Errorf("%q: %d series after %d", text, series, count)
+			}
+			count = series
+		}
+	}, "one")
+	if b.asked < len(answers) {
+		t.Errorf("of %d backups %d failed", len(answers), b.asked)
+	}
+}
+
+// boundedLabels counts the series of a registry, and sees that their labels are names of clusters, operations and states.
+func boundedLabels(t *testing.T, r *prometheus.Registry) (series int) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string]*regexp.Regexp{
+		"cluster": regexp.MustCompile("^one$"), "operation": regexp.MustCompile("^[a-z-]+$"),
+		"state": regexp.MustCompile(fmt.Sprintf("^(%s|%s|%s)$", cke.RecordCompleted, cke.RecordFailed, cke.RecordInterrupted)),
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			series++
+			for _, l := range m.GetLabel() {
+				if is := allowed[l.GetName()]; is == nil || !is.MatchString(l.GetValue()) {
+					t.Errorf("%s has the label %s=%.50q", f.GetName(), l.GetName(), l.GetValue())
+				}
+			}
+		}
+	}
+	return series
 }
 
 // gathered are the values of a figure.

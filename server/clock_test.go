@@ -127,7 +127,7 @@ func TestDecide_WaitsWithWhatDependsOnAClockThatIsWrong(t *testing.T) {
 		{"also if none would hold", formed(3).allCertified(-1).with(behind), nil, "renew-certificates waits: the clock of the daemon's host is 1h0m0s behind", []string{"CKE217"}},
 		{"members that stopped are started", formed(3).allCertified(-1).stopped(3).with(ahead), op.StartMembers{Joins: []cke.Join{formed(3).join(3)}, AwaitServing: true}, "", nil},
 		{"a founding", blank(3).with(ahead), nil, "bootstrap waits: the clock", []string{"CKE217"}},
-		{"the grace of lost data is over", gone(), remove(gone(), 2), "the data of n2 is gone", nil},
+		{"the grace of lost data is over", gone(), repairing(remove(gone(), 2)), "the data of n2 is gone", nil},
 		{"but nobody knows", gone().with(ahead), nil, "for how long is not known: the clock of the daemon's host", []string{"CKE213 n2"}},
 		{"the window is open", window(), restart, "", nil},
 		{"but nobody knows", window().with(behind), nil, "whether a maintenance window is open is not known: the clock", nil},

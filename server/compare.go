@@ -19,7 +19,20 @@ const (
 
 // risky are operations after which members are compared: they start members, or let members take data from others.
 var risky = []string{
-	op.StartMembers{}.Name(), op.RestartMember{}.Name(), op.AddMember{}.Name(), op.PromoteMember{}.Name(), op.ChangeAddress{}.Name(),
+	op.StartMembers{}.Name(), op.StartChanged{}.Name(), op.RestartMember{}.Name(), op.AddMember{}.Name(), op.PromoteMember{}.Name(), op.ChangeAddress{}.Name(),
+}
+
+// touchedAt is when the last risky operation ended that no comparison came after, by what was told before and by the
+// operation that has ended since.
+func touchedAt(s cke.Status) time.Time {
+	switch last := s.LastOperation; {
+	case last == nil:
+	case slices.Contains(risky, last.Type) && last.Time.After(s.TouchedAt):
+		return last.Time
+	case last.Type == op.CompareData{}.Name() && last.State == cke.RecordCompleted:
+		return time.Time{}
+	}
+	return s.TouchedAt
 }
 
 // compareDue: nothing else is to be done, and the members were not compared for a while, or not since something was done
@@ -34,8 +47,11 @@ func compareDue(in *Input) (Decision, bool) {
 		last = c.At
 	}
 	why := ""
-	if before := in.Before.LastOperation; before != nil && before.Time.After(last) && slices.Contains(risky, before.Type) {
-		why = fmt.Sprintf("members are compared after %s", before.Type)
+	if touched := touchedAt(in.Before); touched.After(last) && !wasSetBack(in.Seen.ObservedAt.Sub(touched)) {
+		why = "members are compared: some were started, restarted, added, promoted or moved since the last time"
+		if before := in.Before.LastOperation; before != nil && slices.Contains(risky, before.Type) {
+			why = fmt.Sprintf("members are compared after %s", before.Type)
+		}
 	} else if age := in.Seen.ObservedAt.Sub(last); age >= compareEvery {
 		why = fmt.Sprintf("members were not compared for %s", age.Round(time.Minute))
 	}

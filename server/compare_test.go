@@ -25,6 +25,12 @@ func (s *scene) after(name string, ago time.Duration) *scene {
 	return s
 }
 
+// then lets another operation have ended after that, with a status told between.
+func (s *scene) then(name string, ago time.Duration) *scene {
+	s.Before = s.reportAfter(s.Before)
+	return s.after(name, ago)
+}
+
 // compareAll asks the leader, n1, last.
 func compareAll(s *scene) op.CompareData {
 	j := s.Identity.Joins
@@ -46,6 +52,12 @@ func TestDecide_ComparesTheMembersWhenNothingElseIsToBeDone(t *testing.T) {
 		{"after a restart", formed(3).with(formedBefore).compared(-time.Minute, 1, 1, 1).after("restart-member", time.Second), all, "after restart-member", nil},
 		{"after a start", formed(3).with(formedBefore).after("start-members", time.Second), all, "after start-members", nil},
 		{"after a promotion", formed(3).with(formedBefore).after("promote-member", time.Second), all, "after promote-member", nil},
+		{"promote, then remove", formed(3).with(formedBefore).compared(-time.Minute, 1, 1, 1).after("promote-member", 2*time.Second).then("remove-member", time.Second), all, "some were started, restarted, added, promoted or moved", nil},
+		{"promote, remove, compare", formed(3).with(formedBefore).compared(-3*time.Second, 1, 1, 1).after("promote-member", 2*time.Second).then("remove-member", time.Second).then("compare-data", 0).then("defragment", 0), nil, "nothing to do", nil},
+		{"promote, remove, and no verdict", formed(3).with(formedBefore).compared(-time.Minute, 1, 1, 1).after("promote-member", 2*time.Second).then("remove-member", time.Second).with(func(s *scene) {
+			s.then("compare-data", 0).Before.LastOperation.State = cke.RecordFailed
+		}), all, "some were started", nil},
+		{"by a clock that was a day ahead", formed(3).with(formedBefore).compared(-time.Minute, 1, 1, 1).after("promote-member", -24*time.Hour).then("remove-member", time.Second), nil, "nothing to do", nil},
 		{"not after what moved no data", formed(3).after("compare-data", 0), nil, "nothing to do", nil},
 		{"not twice after a restart", formed(3).with(formedBefore).compared(0, 1, 1, 1).after("restart-member", time.Second), nil, "nothing to do", nil},
 		{"the rest of a rolling restart goes first", formed(3).running().with(edited).after("restart-member", 0), restart, "other arguments", nil},

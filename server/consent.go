@@ -26,13 +26,16 @@ func paused(in *Input) (Decision, bool) {
 }
 
 // withConsent holds an operation back that the file's policy does not allow now. What was begun is finished: a learner
-// that is half added would keep every other change waiting.
+// that is half added would keep every other change waiting. And what was lost is put back: no person asked for one member
+// fewer.
 func withConsent(in *Input, d Decision) Decision {
 	if d.Operation == nil {
 		return d
 	}
-	if a, ok := d.Operation.(op.AddMember); ok && a.Resume != "" {
-		return d
+	if a, ok := d.Operation.(op.AddMember); ok {
+		if _, repairs := in.repaired(a.Node); repairs || a.Resume != "" {
+			return d
+		}
 	}
 	why, again := noConsent(in)
 	if why == "" {

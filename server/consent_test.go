@@ -71,3 +71,57 @@ func TestDecide_StartsStoppedMembersWhateverThePolicy(t *testing.T) {
 		t.Errorf("paused, and yet %v", d.Operation)
 	}
 }
+
+// lostMember lets the ith member have been removed for lost data: its node is blank, and what it had has ended on record.
+func (s *scene) lostMember(i int) *scene {
+	was := s.join(i)
+	s.unjoined(i)
+	was.EndedAt, was.Repair = noon.Add(-time.Second), true
+	s.Identity.Ended = append(s.Identity.Ended, was)
+	return s
+}
+
+// Requirement D6: nobody asked for a member fewer, so nobody has to be asked before it is there again.
+func TestDecide_PutsBackWhatWasLostWhateverThePolicy(t *testing.T) {
+	shut := func(s *scene) {
+		s.Spec.Policies.Reconcile = cke.ReconcileWindow
+		s.Spec.Policies.Window = cke.Window{Schedule: "0 2 * * 6", Duration: cke.Duration(time.Hour), TimeZone: "UTC"}
+	}
+	manual := func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }
+	applied := func(s *scene) { manual(s); s.Requests.Applied = s.Generation }
+	edited := func(s *scene) { s.Spec.Options.Etcd.ExtraArgs, s.Spec.Options.Etcd.ClientPort = []string{"--x"}, 12379 }
+	// asked lets a person have taken the node out of the file later, and in again.
+	asked := func(s *scene) {
+		again := s.Identity.Ended[0]
+		again.ID, again.EndedAt, again.Repair = "later", noon, false
+		s.Identity.Ended = append([]cke.Join{again}, s.Identity.Ended...)
+	}
+	before := func(s *scene) { s.Identity.Ended[0].Incarnation = "before" }
+	more := func(s *scene) {
+		s.Spec.Nodes = append(s.Spec.Nodes, spec(4).Nodes[3])
+		s.Seen.Nodes = append(s.Seen.Nodes, blank(4).Seen.Nodes[3])
+	}
+	add := func(s *scene) op.AddMember { return op.AddMember{Node: s.Spec.Nodes[2], Etcd: s.Spec.Options.Etcd} }
+	f := formed(3)
+	for policy, set := range map[string]func(*scene){"window": shut, "manual": manual} {
+		check(t, []row{
+			{policy, formed(3).running().lostMember(3).with(set), add(f), "n3 is a control-plane node and carries no member", nil},
+			{policy + ": as the others run, until the rest is agreed to", formed(3).running().lostMember(3).with(set).with(edited), add(f), "n3 is a control-plane", nil},
+			{policy + ": also where all the others are to go", formed(3).running().lostMember(3).with(set).with(edited).with(func(s *scene) {
+				s.Spec.Nodes[0].ControlPlane, s.Spec.Nodes[1].ControlPlane = false, false
+			}), add(f), "n3 is a control-plane", nil},
+			{policy + ": not what a person took away and declares anew", formed(3).running().lostMember(3).with(asked).with(set), nil, "add-member waits", nil},
+			{policy + ": nor of a life before", formed(3).running().lostMember(3).with(before).with(set), nil, "add-member waits", nil},
+			{policy + ": what was lost goes first, what is new waits", formed(3).running().with(more).lostMember(3).with(set), add(f), "n3 is a control-plane", nil},
+			{policy + ": what is new waits", formed(3).running().with(more).with(set), nil, "add-member waits", nil},
+		})
+	}
+	check(t, []row{
+		{"applied, as declared", formed(3).running().with(more).lostMember(3).with(applied), add(f), "n3 is a control-plane", nil},
+	})
+	auto := formed(3).running().lostMember(3).with(func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x"} })
+	for i := range auto.Identity.Joins {
+		auto.Identity.Joins[i].Etcd = auto.Spec.Options.Etcd
+	}
+	check(t, []row{{"auto, as declared", auto, add(auto), "n3 is a control-plane", nil}})
+}

@@ -19,16 +19,18 @@ func drift(in *Input) (Decision, bool) {
 		if _, wanted := in.declared(j); !wanted || !there || in.silent(j) {
 			continue // a machine that does not answer cannot restart what runs on it; others may be seen to
 		}
-		next := in.optionsOf(j)
-		byHand := limitsByHand(in, j)
-		if next.Equal(j.Etcd) && byHand == "" {
+		next, stale, byHand := in.optionsOf(j), in.staleTrust(j), limitsByHand(in, j)
+		if next.Equal(j.Etcd) && !stale && byHand == "" {
 			continue
 		}
 		what := difference(j.Etcd, next)
-		if next.Equal(j.Etcd) {
+		if next.Equal(j.Etcd) && byHand != "" {
 			what = "limits"
 		}
-		if why := mayRun(in, next.Version); why != "" {
+		if stale {
+			what = strings.TrimPrefix(what+", certificate authorities", ", ")
+		}
+		if why := mayRun(in, next.Version); why != "" && !next.Equal(j.Etcd) {
 			return refused(fmt.Sprintf("%s is not applied: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
 		}
 		first := firstOf(in, next.Version)
@@ -47,7 +49,7 @@ func drift(in *Input) (Decision, bool) {
 		if tallyOf(in).voters <= 2 && roomForMore(in) {
 			return Decision{}, false // with another voter it goes without a gap
 		}
-		return Decision{Operation: op.RestartMember{Join: j, Etcd: next, Backup: first}, Reason: fmt.Sprintf("%s runs with other %s than declared", j.Node.Name(), what)}, true
+		return Decision{Operation: op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle()}, Reason: fmt.Sprintf("%s runs with other %s than declared", j.Node.Name(), what)}, true
 	}
 	return Decision{}, false
 }

@@ -41,7 +41,7 @@ func stuckLearner(in *Input) (Decision, bool) {
 			continue
 		}
 		gone := j
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)},
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: declaredFree(in, j)},
 			Reason: fmt.Sprintf("the learner on %s has not come further for %s; a new one is tried", j.Node.Name(), stuck.Round(time.Second))}, true
 	}
 	return Decision{}, false

@@ -22,7 +22,7 @@ func learning(watched time.Duration, state string) *scene {
 
 // Requirement A7: a learner that comes no further is taken back.
 func TestDecide_WithdrawsALearnerThatIsStuck(t *testing.T) {
-	gone := remove(learning(0, "healthy"), 4)
+	gone := repairing(remove(learning(0, "healthy"), 4))
 	unseen := func(s *scene) { s.Before.ObservedAt = noon.Add(-24 * time.Hour) }
 	further := func(s *scene) { s.endpoint(4).RaftApplied = 11 }
 	check(t, []row{

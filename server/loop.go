@@ -143,6 +143,7 @@ func (l *Loop) takeOver(ctx context.Context) {
 	}
 	if left := last.Operation; left != nil {
 		left.State, left.Description = cke.RecordInterrupted, fmt.Sprintf("%s stopped leading while this ran", last.Leader.Host)
+		last.TouchedAt = touchedAt(last)
 		last.Operation, last.LastOperation = nil, left
 	}
 	l.status = last

@@ -83,7 +83,31 @@ func withoutQuorum(in *Input) (Decision, bool) {
 		return Decision{Reason: "members are electing a leader"}, true
 	}
 	n := len(in.Identity.Joins)
-	return Decision{Blockers: blockers, Reason: fmt.Sprintf("no quorum: %d of %d members run, %d are needed; waiting for %s", runningMembers(in), n, cke.Quorum(n), nodesOf(blockers))}, true
+	reason := fmt.Sprintf("no quorum: %d of %d members run, %d are needed; waiting for %s", runningMembers(in), n, cke.Quorum(n), nodesOf(blockers))
+	if p := quorumProblem(in); p != nil {
+		reason += "; " + p.Remedy
+	}
+	return Decision{Blockers: blockers, Reason: reason}, true
+}
+
+// quorumProblem tells, where fewer members run than a quorum and none can be started, what a person can do. A recovery
+// goes on from one member, so it is right only where a quorum never comes back.
+func quorumProblem(in *Input) *cke.Problem {
+	n, running := len(in.Identity.Joins), runningMembers(in)
+	need := cke.Quorum(n)
+	if !in.formed() || in.Seen.Etcd.Quorate || running >= need || len(startable(in)) > 0 || allBlank(in) != nil {
+		return nil
+	}
+	p := &cke.Problem{Code: cke.CodeNoQuorum, Message: fmt.Sprintf("no quorum: %d of %d members run, %d are needed", running, n, need)}
+	switch gone := n - need + 1; {
+	case n == 1:
+		p.Remedy = "bring it back; if it is gone for good: ckecli restore"
+	case gone == 1:
+		p.Remedy = fmt.Sprintf("bring members back; only if at least 1 of the %d is gone for good: ckecli recover", n)
+	default:
+		p.Remedy = fmt.Sprintf("bring members back; only if at least %d of the %d are gone for good: ckecli recover", gone, n)
+	}
+	return p
 }
 
 // allBlank: every member's node answers and none holds anything of the cluster.

@@ -3,6 +3,7 @@ package server_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -28,6 +29,10 @@ func TestDecide_StartsKnownMembersAndNothingElseWithoutAQuorum(t *testing.T) {
 		{"one stopped, the others silent: too few to wait for", formed(3).stopped(1).silent(2, 3).lost(), start(false, 1), "quorum is lost, 0 of 3", nil},
 		{"container gone, volume there", formed(3).stopped(1, 2).lost().with(func(s *scene) { s.node(1).Containers = nil }), start(true, 1, 2), "n1 and n2 stopped", nil},
 		{"two silent", formed(3).silent(1, 3).lost(), nil, "no quorum: 1 of 3 members run, 2 are needed; waiting for n1, n2, n3", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
+		{"it says what a person can do, and when", formed(3).silent(1, 3).lost(), nil, "; bring members back; only if at least 2 of the 3 are gone for good: ckecli recover", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
+		{"of five", formed(5).silent(1, 3, 4).lost(), nil, "only if at least 3 of the 5 are gone for good: ckecli recover", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3", "CKE201 n4", "CKE215 n5"}},
+		{"of two", formed(2).silent(1).lost(), nil, "only if at least 1 of the 2 is gone for good: ckecli recover", []string{"CKE201 n1", "CKE215 n2"}},
+		{"the only one: nothing is left to recover from", formed(1).silent(1).lost(), nil, "bring it back; if it is gone for good: ckecli restore", []string{"CKE201 n1"}},
 		{"two lost their data", formed(3).emptied(1, 2).lost(), nil, "no quorum", []string{"CKE213 n1", "CKE213 n2", "CKE215 n3"}},
 		{"one lost its volume, one is stopped", formed(3).wiped(1).stopped(2).lost(), start(true, 2), "quorum is lost", nil},
 		{"the engine restarts one", formed(3).stopped(1, 2).lost().with(restarting), start(true, 2), "n2 stopped", nil},
@@ -75,11 +80,52 @@ func TestDecide_BringsMembersBackWithAQuorum(t *testing.T) {
 	})
 }
 
+// unlisted lets reads through the quorum succeed, and no member list have come through one.
+func (s *scene) unlisted() *scene {
+	s.Seen.Etcd.MembersSource = cke.MembersUnknown
+	return s
+}
+
 // Requirement I12: what the file says is intent; a running cluster that differs from it is told, not forced.
 func TestDecide_StartsStoppedMembersBeforeItChangesTheList(t *testing.T) {
 	check(t, []row{
+		{"the list is not known: nothing is said of members", formed(3).running().unlisted().with(func(s *scene) { s.Spec = spec(4) }), nil, "no member list could be read through a quorum yet", nil},
+		{"nor is anybody removed", formed(3).running().unlisted().undeclared(3), nil, "no member list could be read through a quorum yet", nil},
+		{"nor is a membership ended", formed(3).running().unlisted().with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:2] }), nil, "no member list could be read through a quorum yet", nil},
+		{"nor lost data replaced", formed(3).running().unlisted().wiped(3).with(func(s *scene) {
+			s.Before.Members = []cke.MemberStatus{{Name: "n3", Join: s.join(3).ID, State: "missing", Watched: cke.Duration(time.Hour)}}
+		}), nil, "no member list could be read through a quorum yet", nil},
+		{"it is what a member alone believes", formed(3).running().unlisted().with(func(s *scene) { s.Seen.Etcd.MembersSource = cke.MembersLocal }).undeclared(3), nil, "no member list could be read through a quorum yet", nil},
+		{"what stopped is started all the same", formed(3).running().unlisted().stopped(2), op.StartMembers{Joins: []cke.Join{formed(3).join(2)}, AwaitServing: true}, "n2 stopped", nil},
 		{"a node more", formed(3).stopped(1).with(func(s *scene) { s.Spec = spec(4) }), op.StartMembers{Joins: []cke.Join{formed(3).join(1)}, AwaitServing: true}, "n1 stopped", nil},
 	})
+}
+
+// Without a quorum nothing is decided for a person, but told: what recovering is, and when it is right.
+func TestReport_NamesTheWayOutOfALostQuorum(t *testing.T) {
+	for name, row := range map[string]struct {
+		scene *scene
+		says  string // "": nothing of it
+	}{
+		"two of three are silent":        {formed(3).silent(1, 2).lost(), "bring members back; only if at least 2 of the 3 are gone for good: ckecli recover"},
+		"also while it is paused":        {formed(3).silent(1, 2).lost().held(), "ckecli recover"},
+		"not while all run and elect":    {formed(3).lost(), ""},
+		"not while one can be started":   {formed(3).stopped(1).silent(2).lost(), ""},
+		"not where nothing is left":      {formed(3).wiped(1, 2, 3).lost(), ""},
+		"not in a hibernated cluster":    {formed(3).stopped(1, 2, 3).lost().hibernated(), ""},
+		"not in one that is deleted":     {formed(3).silent(1, 2).lost().with(func(s *scene) { s.Deleting = true }), ""},
+		"not in one that has its quorum": {formed(3).silent(1), ""},
+	} {
+		says := ""
+		for _, p := range row.scene.report().Problems {
+			if p.Code == cke.CodeNoQuorum {
+				says = p.Remedy
+			}
+		}
+		if !strings.Contains(says, row.says) || row.says == "" && says != "" {
+			t.Errorf("%s: %q", name, says)
+		}
+	}
 }
 
 // Nobody would notice before the power fails.

@@ -130,7 +130,7 @@ func replaceLost(in *Input) (Decision, bool) {
 	if g := mayRemove(in, first.member); g != pass {
 		return refused(fmt.Sprintf("%s; replacing %s waits: %s", told, first.join.Node.Name(), g), gone...), true
 	}
-	return Decision{Operation: op.RemoveMember{Member: first.member, Join: &first.join, Silent: in.silent(first.join)}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", first.join.Node.Name())}, true
+	return Decision{Operation: op.RemoveMember{Member: first.member, Join: &first.join, Silent: in.silent(first.join), Repair: declaredFree(in, first.join)}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", first.join.Node.Name())}, true
 }
 
 // missingFor is for how long looks have told that the member's data is missing.
@@ -211,6 +211,7 @@ func addMember(in *Input) (Decision, bool) {
 		}
 		d, matched := addOn(in, n)
 		if matched && d.Operation != nil {
+			d.Operation = asOthersRun(in, d.Operation)
 			return d, true
 		}
 		if matched && refusal == nil {
@@ -223,10 +224,40 @@ func addMember(in *Input) (Decision, bool) {
 	return *refusal, true
 }
 
+// repaired returns the last membership that ended on a node, if it was removed for lost data or did not come up: the
+// member that takes its place is no change that anybody asked for.
+func (in *Input) repaired(n cke.Node) (cke.Join, bool) {
+	var last cke.Join
+	for _, j := range in.Identity.Ended {
+		if j.Node.Address == n.Address && in.Identity.Incarnation.Life(j.Incarnation) && !j.EndedAt.Before(last.EndedAt) {
+			last = j
+		}
+	}
+	return last, last.Repair
+}
+
+// asOthersRun lets a member that takes the place of a lost one run as the leader's does while the file waits for consent:
+// what the file declares is not agreed to yet. Its volume and its ports are as they were.
+func asOthersRun(in *Input, o op.Operation) op.Operation {
+	add, is := o.(op.AddMember)
+	if !is {
+		return o
+	}
+	lost, repairs := in.repaired(add.Node)
+	if why, _ := noConsent(in); !repairs || why == "" {
+		return o
+	}
+	for j := range inTurn(in) { // the leader's is the last one
+		add.Etcd = j.Etcd
+	}
+	add.Etcd.VolumeName, add.Etcd.VolumeRoot, add.Etcd.ClientPort, add.Etcd.PeerPort = lost.Etcd.VolumeName, lost.Etcd.VolumeRoot, lost.Etcd.ClientPort, lost.Etcd.PeerPort
+	return add
+}
+
 // strangerGoes reports whether a node carries a stranger that is to be removed: it takes no member before.
 func strangerGoes(in *Input, n cke.Node) bool {
-	return slices.ContainsFunc(in.strangers(), func(m cke.Member) bool {
-		return hostOf(m) == n.Address && (in.Spec.Policies.Foreign == cke.ForeignRemove || in.onceOurs(m))
+	return slices.ContainsFunc(in.strangersAt(n.Address), func(m cke.Member) bool {
+		return in.Spec.Policies.Foreign == cke.ForeignRemove || in.onceOurs(m)
 	})
 }
 
@@ -261,7 +292,7 @@ func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {
 	}
 	if there && in.Failures[FailureKey(add)].Count >= withdrawAfter {
 		gone := j
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
 	}
 	s := in.node(n)
 	if !s.Answered() || in.drained(n) != nil {
@@ -269,7 +300,7 @@ func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {
 	}
 	if p := forgotten(s, j); there && p != nil {
 		gone := j
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
 	}
 	if found := straysOn(in, s); found != nil && j.StartedAt.IsZero() {
 		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
@@ -304,11 +335,9 @@ func foreign(s cke.NodeStatus, except string) []cke.Problem {
 // its ports, and one of ours at the same peer URL would be taken for the stranger, without its data.
 func strangersOn(in *Input, n cke.Node) []cke.Problem {
 	var found []cke.Problem
-	for _, m := range in.strangers() {
-		if hostOf(m) == n.Address {
-			found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("member %s stands there, which cke does not know", nameOf(m)),
-				Remedy: "ckecli etcd adopt " + n.Name()})
-		}
+	for _, m := range in.strangersAt(n.Address) {
+		found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("member %s stands there, which cke does not know", nameOf(m)),
+			Remedy: "ckecli etcd adopt " + n.Name()})
 	}
 	return found
 }

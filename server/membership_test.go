@@ -62,6 +62,12 @@ func silently(r op.RemoveMember) op.RemoveMember {
 	return r
 }
 
+// repairing is a removal that nobody asked for.
+func repairing(r op.RemoveMember) op.RemoveMember {
+	r.Repair = true
+	return r
+}
+
 // Requirements A7, A9, C10: one at a time, as a learner first, then promoted.
 // Requirements A12, I14, I19, N11: up by one, added before it is started.
 func TestDecide_AddsOneMemberAtATime(t *testing.T) {
@@ -83,8 +89,8 @@ func TestDecide_AddsOneMemberAtATime(t *testing.T) {
 			s.Spec.Options.Etcd.ExtraArgs = []string{"--x"}
 		}), resume(f, 4), "adding the member on n4 did not end", nil},
 		{"started, and stopped with its data", formed(4).running().learner(4, true).stopped(4), op.StartMembers{Joins: f.Identity.Joins[3:], AwaitServing: true}, "n4 stopped", nil},
-		{"started, and its disk is gone", formed(4).running().learner(4, true).wiped(4), remove(formed(4).running().learner(4, true), 4), "the learner on n4 lost what it had: its volume is gone", nil},
-		{"started, and its volume is empty", formed(4).running().learner(4, true).emptied(4), remove(formed(4).running().learner(4, true), 4), "the learner on n4 lost what it had", nil},
+		{"started, and its disk is gone", formed(4).running().learner(4, true).wiped(4), repairing(remove(formed(4).running().learner(4, true), 4)), "the learner on n4 lost what it had: its volume is gone", nil},
+		{"started, and its volume is empty", formed(4).running().learner(4, true).emptied(4), repairing(remove(formed(4).running().learner(4, true), 4)), "the learner on n4 lost what it had", nil},
 		{"caught up", formed(4).running().learner(4, true), op.PromoteMember{Join: f.join(4)}, "the learner on n4 has caught up", nil},
 		{"far behind", formed(4).running().learner(4, true).with(func(s *scene) { s.endpoint(4).RaftApplied = 10 }), nil, "the learner on n4 is catching up, 4990 entries behind", nil},
 		{"caught up, though a voter is down", formed(4).running().learner(4, true).silent(2), op.PromoteMember{Join: f.join(4)}, "caught up", nil},
@@ -132,7 +138,7 @@ func TestDecide_ReplacesWhatIsProvablyGone(t *testing.T) {
 	f := formed(3).running()
 	check(t, []row{
 		{"for a moment", formed(3).running().wiped(3).with(missing(time.Minute)), nil, "n3 is replaced in 9m0s unless its data comes back", []string{"CKE213 n3"}},
-		{"for longer than the grace", formed(3).running().wiped(3).with(missing(time.Hour)), remove(f, 3), "the data of n3 is gone; a new member takes its place", nil},
+		{"for longer than the grace", formed(3).running().wiped(3).with(missing(time.Hour)), repairing(remove(f, 3)), "the data of n3 is gone; a new member takes its place", nil},
 		{"without the others", formed(3).running().wiped(3).silent(2).with(missing(time.Hour)), nil, "replacing n3 waits: now 3 voters, 1 healthy; after 2 voters, 1 healthy, 2 needed", []string{"CKE213 n3", "CKE201 n2"}},
 		{"not when a person is to say so", formed(3).running().wiped(3).with(missing(time.Hour)).with(func(s *scene) { s.Spec.Policies.Replace.Mode = cke.ReplaceManual }), nil, "replace: manual", []string{"CKE213 n3"}},
 		{"silence is no proof", formed(3).running().wiped(3).silent(3).with(missing(time.Hour)), nil, "waiting for n3", []string{"CKE201 n3"}},

@@ -195,7 +195,7 @@ func TestDecide_LeavesADrainedNodeAlone(t *testing.T) {
 		{"provably lost data is replaced", formed(5).running().drained(2).wiped(3).with(func(s *scene) {
 			s.Spec.Policies.Replace.Mode = cke.ReplaceAuto
 			s.Before.Members = []cke.MemberStatus{{Name: "n3", Join: s.join(3).ID, State: "missing", Watched: cke.Duration(time.Hour)}}
-		}), remove(f, 3), "the data of n3 is gone", nil},
+		}), repairing(remove(f, 3)), "the data of n3 is gone", nil},
 		{"no member is added there", formed(4).running().unjoined(3).with(func(s *scene) {
 			s.Requests.Drains = []cke.Drain{{Node: "n3", Until: noon.Add(time.Hour)}}
 		}), nil, "nothing to do", nil},

@@ -142,27 +142,33 @@ func asleep(in *Input, silent int) string {
 	return fmt.Sprintf("all %d members are stopped, all data is kept", n)
 }
 
-// mayStop asks whether the cluster serves on while a member does not.
-func mayStop(in *Input, m cke.Member) gate {
-	if m.Learner {
-		return pass
-	}
+// mayStop asks whether the cluster serves on while members do not that stop together.
+func mayStop(in *Input, together ...cke.Member) gate {
 	t := tallyOf(in)
-	left, g := without(in, t, m)
-	if g != pass {
-		return g
+	left, vote := t.healthy, false
+	for _, m := range together {
+		if m.Learner {
+			continue
+		}
+		vote = true
+		others, g := without(in, t, m)
+		if g != pass {
+			return g
+		}
+		left -= t.healthy - others
 	}
-	if need := cke.Quorum(t.voters); left < need {
+	if need := cke.Quorum(t.voters); vote && left < need {
 		return gate(fmt.Sprintf("now %d voters, %d healthy; meanwhile %d healthy, %d needed", t.voters, t.healthy, left, need))
 	}
 	return pass
 }
 
-// canStop is why the node of a member may not go down now; pass when it may.
-func canStop(in *Input, d Decision, id cke.JoinID) gate {
-	j, member := in.Identity.Join(id)
+// canStop is why the node of a row of the status may not go down now; pass when it may. Whatever member stands there goes
+// down with it, also one that cke does not know.
+func canStop(in *Input, d Decision, row cke.MemberStatus) gate {
+	j, member := in.Identity.Join(row.Join)
 	switch {
-	case in.hibernates() && member && !in.silent(j) && !runs(in, j):
+	case in.hibernates() && (!member || !in.silent(j) && !runs(in, j)):
 		return pass
 	case d.Frozen != nil:
 		return gate("the cluster is frozen: " + d.Frozen.Message)
@@ -170,16 +176,16 @@ func canStop(in *Input, d Decision, id cke.JoinID) gate {
 		return gate(d.Operation.Name() + " is under way")
 	case !in.formed():
 		return "the cluster is not formed"
-	case !member:
-		return pass
 	case !in.Seen.Etcd.Quorate || in.Seen.Etcd.MembersSource != cke.MembersLinearizable:
 		return "no member list could be read through a quorum"
 	}
-	m, there := in.listed(j)
-	if !there {
-		return pass
+	together := in.strangersAt(row.Address)
+	for _, j := range in.Identity.Joins {
+		if m, there := in.listed(j); there && (j.ID == row.Join || j.Node.Address == row.Address) {
+			together = append(together, m)
+		}
 	}
-	return mayStop(in, m)
+	return mayStop(in, together...)
 }
 
 // changes reports whether an operation changes anything that a node may not go down beside.

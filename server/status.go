@@ -21,9 +21,10 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		Cluster: in.Spec.Name, Generation: in.Generation, ObservedGeneration: prev.ObservedGeneration,
 		ObservedAt: now, Nodes: in.Seen.Nodes, Etcd: in.Seen.Etcd, Problems: problems(&in, d, prev.Problems), Reason: d.Reason,
 		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in),
-		Operation: prev.Operation, LastOperation: prev.LastOperation, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
+		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: touchedAt(prev), LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 		Backup:   in.Backup,
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
+		Authorities: replacements(&in),
 	}
 	if inc := in.Identity.Incarnation; inc != nil {
 		s.Incarnation, s.ClusterID = inc.ID, inc.ClusterID
@@ -31,7 +32,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	s.Members = members(&in, prev.Members)
 	for i := range s.Members {
 		m := &s.Members[i]
-		why := canStop(&in, d, m.Join)
+		why := canStop(&in, d, *m)
 		m.CanStop, m.CannotStopBecause = why == pass, string(why)
 	}
 	for _, m := range s.Members[:s.Declared] {
@@ -315,6 +316,9 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 		if in.formed() {
 			add(byHandProblem(in, j))
 		}
+	}
+	if !in.hibernates() && !in.Deleting && d.Operation == nil {
+		add(quorumProblem(in))
 	}
 	for _, p := range clocksIn(in.Seen).problems() {
 		add(&p)

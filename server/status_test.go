@@ -398,7 +398,7 @@ func TestReport_NamesEveryProblemOnce(t *testing.T) {
 	}{
 		{"none", formed(3), nil},
 		{"a silent node", formed(3).silent(2), []string{"CKE201 n2"}},
-		{"two silent nodes, no quorum", formed(3).silent(2, 3).lost(), []string{"CKE215 n1", "CKE201 n2", "CKE201 n3"}},
+		{"two silent nodes, no quorum", formed(3).silent(2, 3).lost(), []string{"CKE215 n1", "CKE201 n2", "CKE201 n3", "CKE303"}},
 		{"a silent node that carries no member", formed(3).with(func(s *scene) {
 			w := cke.Node{Hostname: "w1", Address: "10.0.0.9"}
 			s.Spec.Nodes = append(s.Spec.Nodes, w)

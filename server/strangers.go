@@ -43,6 +43,17 @@ func (in *Input) strangers() []cke.Member {
 	return all
 }
 
+// strangersAt are the strangers that stand at an address.
+func (in *Input) strangersAt(address string) []cke.Member {
+	var all []cke.Member
+	for _, m := range in.strangers() {
+		if hostOf(m) == address {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
 // onceOurs reports whether a stranger is what is left of a membership that ended.
 func (in *Input) onceOurs(m cke.Member) bool {
 	return slices.ContainsFunc(in.Identity.Ended, func(j cke.Join) bool {

@@ -42,8 +42,8 @@ func TestDecide_RulesDoNotWaitForEachOther(t *testing.T) {
 	third := op.AddMember{Node: formed(3).Spec.Nodes[2], Etcd: formed(3).Spec.Options.Etcd}
 	soon := op.RenewCertificates{Join: formed(3).join(1)}
 	check(t, []row{
-		{"lost data and a move of another member", lost().readdressed(2, sameMachine).answers(2), removed(lost(), 3, false), "the data of n3 is gone", nil},
-		{"lost data and other ports", lost().with(ports), removed(lost(), 3, false), "the data of n3 is gone", nil},
+		{"lost data and a move of another member", lost().readdressed(2, sameMachine).answers(2), repairing(removed(lost(), 3, false)), "the data of n3 is gone", nil},
+		{"lost data and other ports", lost().with(ports), repairing(removed(lost(), 3, false)), "the data of n3 is gone", nil},
 		{"a dead member that is to go, and other ports", formed(3).running().silent(3).undeclared(3).with(ports), removed(formed(3).silent(3), 3, true), "n3 is no control-plane node", nil},
 		{"certificates that end soon, and a move that waits", formed(3).running().renewable(100, 300, 300).silent(3).readdressed(2, sameMachine).answers(2), soon, "the certificate of n1", nil},
 		{"certificates that end soon, and lost data for which a person is waited for", formed(3).running().renewable(100, 300, 300).gone(3, cke.ReplaceManual), soon, "the certificate of n1", nil},

@@ -3,6 +3,11 @@ package sim
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"cke"
 )
@@ -13,11 +18,181 @@ type authority struct{ d *Daemon }
 var _ cke.Authority = authority{}
 
 // Ensure implements cke.Authority.
-func (a authority) Ensure(ctx context.Context) error {
-	return a.d.call(ctx, Call{Port: "ca", Name: "Ensure", Writes: true}, nil, cke.Node{}, func(bool) error { return nil })
+func (a authority) Ensure(ctx context.Context, _ cke.Authorities) error {
+	return a.d.call(ctx, Call{Port: "ca", Name: "Ensure", Writes: true}, nil, cke.Node{}, func(bool) error {
+		w := a.d.world
+		for _, name := range cke.AuthorityNames() {
+			w.makeCA(name, w.store.identity.Authorities.Of(name).Current.Generation)
+		}
+		return nil
+	})
 }
 
 // ClientTLS implements cke.Authority.
-func (a authority) ClientTLS(context.Context) (*tls.Config, error) {
+func (a authority) ClientTLS(context.Context, cke.Authorities) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+}
+
+// CA implements cke.Authority.
+func (a authority) CA(ctx context.Context, name cke.AuthorityName, generation int) (ca cke.CA, err error) {
+	err = a.d.call(ctx, Call{Port: "ca", Name: "CA"}, nil, cke.Node{}, func(bool) error {
+		var there bool
+		if ca, there = a.d.world.cas[cke.AuthoritySecret(name, generation)]; !there {
+			return cke.ErrNotFound
+		}
+		return nil
+	})
+	return ca, err
+}
+
+// CreateCA implements cke.Authority.
+func (a authority) CreateCA(ctx context.Context, name cke.AuthorityName, generation int) (ca cke.CA, err error) {
+	err = a.d.call(ctx, Call{Port: "ca", Name: "CreateCA", Writes: true}, nil, cke.Node{}, func(bool) error {
+		ca = a.d.world.makeCA(name, generation)
+		return nil
+	})
+	return ca, err
+}
+
+// Bundles implements cke.Authority.
+func (a authority) Bundles(ctx context.Context, all cke.Authorities) (files []cke.File, err error) {
+	err = a.d.call(ctx, Call{Port: "ca", Name: "Bundles"}, nil, cke.Node{}, func(bool) error {
+		files = bundles(all)
+		return nil
+	})
+	return files, err
+}
+
+// makeCA makes a generation of an authority, if there is none.
+func (w *World) makeCA(name cke.AuthorityName, generation int) cke.CA {
+	secret := cke.AuthoritySecret(name, generation)
+	ca, there := w.cas[secret]
+	if !there {
+		ca = cke.CA{Generation: generation, Fingerprint: fingerprintOf(name, generation), NotAfter: w.host().Add(10 * 365 * 24 * time.Hour).UTC()}
+		w.cas[secret] = ca
+	}
+	return ca
+}
+
+// fingerprintOf is what names a simulated authority.
+func fingerprintOf(name cke.AuthorityName, generation int) string {
+	return fmt.Sprintf("%s-%d", name, generation)
+}
+
+// recorded is the fingerprint of one on record; those that never were have that of their generation.
+func recorded(name cke.AuthorityName, c cke.CA) string {
+	if c.Fingerprint != "" {
+		return c.Fingerprint
+	}
+	return fingerprintOf(name, c.Generation)
+}
+
+func trusted(all cke.Authorities, names ...cke.AuthorityName) []string {
+	var prints []string
+	for _, name := range names {
+		for _, c := range all.Of(name).Trusted() {
+			prints = append(prints, recorded(name, c))
+		}
+	}
+	return prints
+}
+
+// Files that tell a simulated member whom to trust: fingerprints.
+const (
+	peerBundle   = "certs/peer-ca.crt"
+	clientBundle = "certs/client-ca.crt"
+)
+
+func bundles(all cke.Authorities) []cke.File {
+	return []cke.File{bundleFile(peerBundle, trusted(all, cke.PeerAuthority)), bundleFile(clientBundle, trusted(all, cke.ClientAuthority, cke.ServerAuthority))}
+}
+
+func bundleFile(path string, prints []string) cke.File {
+	return cke.File{Path: path, Mode: 0o644, Data: []byte(strings.Join(prints, " "))}
+}
+
+// person is what the clients of people have: a certificate, and authorities that they know members by.
+type person struct {
+	signer string
+	trust  []string
+}
+
+// ClientsRenew gives clients certificates as they are issued now, and the authorities to trust.
+func (w *World) ClientsRenew() {
+	w.change("clients get new certificates", func() { w.clients = clientsOf(w.store.identity.Authorities) })
+}
+
+func clientsOf(all cke.Authorities) person {
+	return person{signer: recorded(cke.ClientAuthority, all.Client.Signs()), trust: trusted(all, cke.ServerAuthority)}
+}
+
+// takes reports whether a member and a client take each other's certificate.
+func (c *container) takes(p person) bool {
+	server := readCertificate(c.volume().tls[certificates[2]])
+	return slices.Contains(c.clientCAs, p.signer) && slices.Contains(p.trust, server.signer)
+}
+
+// knows reports whether two members take each other's certificates. What a person runs has some that all take.
+func (c *container) knows(other *container) bool {
+	if c.Cluster == "" || other.Cluster == "" {
+		return true
+	}
+	shows := func(c *container) string { return readCertificate(c.volume().tls[certificates[0]]).signer }
+	return slices.Contains(c.peerCAs, shows(other)) && slices.Contains(other.peerCAs, shows(c))
+}
+
+// checkTrust looks whether members whose certificates hold take those of each other, of clients and of daemons. Where a
+// call that nobody waited for any more has put older files into a volume, nothing is claimed.
+func (c *checker) checkTrust() {
+	w := c.world
+	if c.formed == nil {
+		return
+	}
+	var running []*container
+	for _, p := range w.processes()[number(c.formed.ClusterID)] {
+		v := p.c.volume()
+		lasts := slices.ContainsFunc(w.store.identity.Joins, func(j cke.Join) bool { return j.ID == p.c.Join })
+		if lasts && !v.late && p.c.trusted() {
+			running = append(running, p.c)
+		}
+	}
+	daemon := clientsOf(w.store.identity.Authorities)
+	for i, one := range running {
+		for _, other := range running[i+1:] {
+			if !one.knows(other) {
+				c.violated("the members on %s and %s distrust each other", one.node.name, other.node.name)
+			}
+		}
+		if !one.takes(daemon) {
+			c.violated("the member on %s and cke distrust each other", one.node.name)
+		}
+		if !one.takes(w.clients) {
+			c.violated("the member on %s and clients distrust each other", one.node.name)
+		}
+	}
+}
+
+// CAs are the names of the authorities whose keys are in the store.
+func (w *World) CAs() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.cas))
+}
+
+// Hasten puts on record that the replacement of an authority has come to a phase, whatever members run with.
+func (w *World) Hasten(name cke.AuthorityName, phase cke.AuthorityPhase) {
+	w.change(fmt.Sprintf("the %s authority is at phase %s", name, phase), func() {
+		all := w.store.identity.Authorities
+		for _, n := range cke.AuthorityNames() {
+			r := all.Of(n)
+			r.Current = w.makeCA(n, 0)
+			if n == name {
+				next := w.makeCA(n, 1)
+				r.Next, r.Phase = &next, phase
+			}
+			all = all.With(n, r)
+		}
+		w.store.identity.Authorities = all
+		w.store.version++
+	})
 }

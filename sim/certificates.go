@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // certificates are the files without which etcd does not start: each certificate with its key. What is in them is the
-// number of the key, and in a certificate when it was issued.
+// number of the key, and in a certificate when it was issued and by whom.
 var certificates = []string{"certs/peer.crt", "certs/peer.key", "certs/server.crt", "certs/server.key"}
 
 // issuedBefore is how long before it is issued a certificate begins to hold.
@@ -22,17 +23,19 @@ const defaultLife = 365 * 24 * time.Hour
 
 // certificate is a certificate of a simulated member, or, without a time, a key.
 type certificate struct {
-	key int
-	at  time.Time
+	key    int
+	at     time.Time
+	signer string
 }
 
 func (c certificate) file(path string) cke.File {
-	return cke.File{Path: path, Mode: 0o600, Data: fmt.Appendf(nil, "%d %d", c.key, c.at.UnixNano())}
+	return cke.File{Path: path, Mode: 0o600, Data: fmt.Appendf(nil, "%d %d %s", c.key, c.at.UnixNano(), c.signer)}
 }
 
 // readCertificate returns what a file holds; nothing that is of use has the key 0.
 func readCertificate(data []byte) certificate {
 	key, at, _ := strings.Cut(string(data), " ") // by hand: it is read wherever two members speak
+	at, signer, _ := strings.Cut(at, " ")
 	k, err := strconv.Atoi(key)
 	if err != nil {
 		return certificate{}
@@ -41,20 +44,20 @@ func readCertificate(data []byte) certificate {
 	if err != nil {
 		return certificate{}
 	}
-	return certificate{key: k, at: time.Unix(0, nanos).UTC()}
+	return certificate{key: k, at: time.Unix(0, nanos).UTC(), signer: signer}
 }
 
 // MemberFiles implements cke.Authority.
-func (a authority) MemberFiles(ctx context.Context, j cke.Join) (files []cke.File, err error) {
-	return a.issue(ctx, "MemberFiles", nil)
+func (a authority) MemberFiles(ctx context.Context, _ cke.Join, all cke.Authorities) (files []cke.File, err error) {
+	return a.issue(ctx, "MemberFiles", all, nil)
 }
 
 // RenewMember implements cke.Authority.
-func (a authority) RenewMember(ctx context.Context, _ cke.Join, have []cke.File) ([]cke.File, error) {
-	return a.issue(ctx, "RenewMember", have)
+func (a authority) RenewMember(ctx context.Context, _ cke.Join, all cke.Authorities, have []cke.File) ([]cke.File, error) {
+	return a.issue(ctx, "RenewMember", all, have)
 }
 
-func (a authority) issue(ctx context.Context, name string, have []cke.File) (files []cke.File, err error) {
+func (a authority) issue(ctx context.Context, name string, all cke.Authorities, have []cke.File) (files []cke.File, err error) {
 	keys := map[string]int{}
 	for _, f := range have {
 		keys[f.Path] = readCertificate(f.Data).key
@@ -68,11 +71,24 @@ func (a authority) issue(ctx context.Context, name string, have []cke.File) (fil
 				key = w.keys
 				files = append(files, certificate{key: key}.file(certificates[i+1]))
 			}
-			files = append(files, certificate{key: key, at: w.host()}.file(certificates[i]))
+			files = append(files, certificate{key: key, at: w.host(), signer: signerOf(i, all)}.file(certificates[i]))
+		}
+		for _, f := range bundles(all) {
+			if !slices.ContainsFunc(have, func(o cke.File) bool { return o.Path == f.Path && string(o.Data) == string(f.Data) }) {
+				files = append(files, f)
+			}
 		}
 		return nil
 	})
 	return files, err
+}
+
+// signerOf is who signs the certificate of this index.
+func signerOf(i int, all cke.Authorities) string {
+	if i == 0 {
+		return recorded(cke.PeerAuthority, all.Peer.Signs())
+	}
+	return recorded(cke.ServerAuthority, all.Server.Signs())
 }
 
 // Certificates implements cke.Machine.
@@ -81,7 +97,7 @@ func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File
 		if v := c.volume(); v != nil {
 			worth = v.certificates(n.world.certificateLife())
 		}
-		for _, path := range certificates {
+		for _, path := range append(slices.Clone(certificates), peerBundle, clientBundle) {
 			if v := c.volume(); v != nil && v.files[path] {
 				files = append(files, cke.File{Path: path, Data: v.tls[path]})
 			}
@@ -114,6 +130,12 @@ func (v *volume) certificates(life time.Duration) cke.CertificateFiles {
 		return cke.CertificateFiles{Damage: v.damage}
 	}
 	var all cke.CertificateFiles
+	for _, path := range []string{peerBundle, clientBundle} {
+		if len(v.tls[path]) == 0 || !v.files[path] {
+			return cke.CertificateFiles{Damage: path + " is not there"}
+		}
+	}
+	all.PeerCAs, all.ClientCAs = strings.Fields(string(v.tls[peerBundle])), strings.Fields(string(v.tls[clientBundle]))
 	for i := 0; i < len(certificates); i += 2 {
 		for _, path := range certificates[i : i+2] {
 			if !v.files[path] {
@@ -123,6 +145,13 @@ func (v *volume) certificates(life time.Duration) cke.CertificateFiles {
 		cert, key := readCertificate(v.tls[certificates[i]]), readCertificate(v.tls[certificates[i+1]])
 		if cert.key == 0 || cert.key != key.key {
 			return cke.CertificateFiles{Damage: fmt.Sprintf("%s is not the key of %s", certificates[i+1], certificates[i])}
+		}
+		if bundle := [][]string{all.PeerCAs, all.ClientCAs}[i/2]; !slices.Contains(bundle, cert.signer) {
+			return cke.CertificateFiles{Damage: certificates[i] + " was not signed by an authority that the member trusts"}
+		} else if i == 0 {
+			all.PeerSigner = cert.signer
+		} else {
+			all.ServerSigner = cert.signer
 		}
 		if from := cert.at.Add(-issuedBefore); all.NotBefore.Before(from) {
 			all.NotBefore = from
@@ -135,12 +164,14 @@ func (v *volume) certificates(life time.Duration) cke.CertificateFiles {
 }
 
 // CertificatesOf are files that a member starts with, as they are issued at a time.
-func CertificatesOf(now time.Time) []cke.File {
-	var files []cke.File
+func CertificatesOf(now time.Time) []cke.File { return filesOf(now, cke.Authorities{}) }
+
+func filesOf(now time.Time, all cke.Authorities) []cke.File {
+	files := bundles(all)
 	for i, path := range certificates {
 		c := certificate{key: 1}
 		if i%2 == 0 {
-			c.at = now
+			c.at, c.signer = now, signerOf(i, all)
 		}
 		files = append(files, c.file(path))
 	}
@@ -148,15 +179,21 @@ func CertificatesOf(now time.Time) []cke.File {
 }
 
 // certify gives a volume certificates that are worth what was seen; nil: fresh ones.
-func (v *volume) certify(now time.Time, seen *cke.CertificateFiles) {
+func (v *volume) certify(now time.Time, all cke.Authorities, seen *cke.CertificateFiles) {
 	if seen != nil && !seen.NotAfter.IsZero() {
 		now = seen.NotAfter.Add(-defaultLife)
 	}
 	v.files, v.tls = map[string]bool{}, nil
-	v.putFiles(CertificatesOf(now), false)
-	if seen != nil {
-		v.damage = seen.Damage
+	v.putFiles(filesOf(now, all), false)
+	if seen == nil {
+		return
 	}
+	v.damage = seen.Damage
+	if seen.Bundle() == "" || !all.Recorded() {
+		return
+	}
+	v.putFiles([]cke.File{bundleFile(peerBundle, seen.PeerCAs), bundleFile(clientBundle, seen.ClientCAs),
+		certificate{key: 1, at: now, signer: seen.PeerSigner}.file(certificates[0]), certificate{key: 1, at: now, signer: seen.ServerSigner}.file(certificates[2])}, false)
 }
 
 // trusted reports whether others accept the member in a container: its certificates hold. Nodes have the right time. What

@@ -46,6 +46,7 @@ func (c *checker) violated(format string, args ...any) {
 func (c *checker) check() {
 	leaders := c.leaders()
 	c.checkFence()
+	c.checkTrust()
 	if len(leaders) > 1 {
 		c.violated("two clusters serve under one name")
 	}

@@ -25,6 +25,8 @@ type container struct {
 	// keep is the restart policy always; stoppedByHand overrides it until the next start.
 	keep, stoppedByHand bool
 	restarts            int
+	// peerCAs and clientCAs are whom the process trusts: it has read them when it was started.
+	peerCAs, clientCAs []string
 	// hangs: the process runs, answers nobody and takes no part, until it is started anew.
 	hangs bool
 }
@@ -88,9 +90,11 @@ func (c *container) boot() string {
 	if v == nil {
 		return "error mounting volume: no such file or directory"
 	}
-	if damage := v.certificates(0).Damage; damage != "" && c.Cluster != "" {
-		return damage
+	worth := v.certificates(0)
+	if worth.Damage != "" && c.Cluster != "" {
+		return worth.Damage
 	}
+	c.peerCAs, c.clientCAs = worth.PeerCAs, worth.ClientCAs
 	if at := c.spec.Join.Node.Address; at != c.node.address {
 		return fmt.Sprintf("listen tcp %s:%d: bind: cannot assign requested address", at, c.spec.Join.PeerPort)
 	}

@@ -216,6 +216,7 @@ func (t *turn) effect(w *World, half bool) error {
 		return fmt.Errorf("container %s on %s: %w", b.name, b.node.name, cke.ErrNotFound)
 	}
 	before := w.standing()
+	w.stale = t.stale()
 	err := t.do(half)
 	w.wasDone(t, before)
 	return err

@@ -44,7 +44,7 @@ func (w *World) serving(from, url string) (*container, string) {
 				continue
 			case !c.ready():
 				return nil, "context deadline exceeded"
-			case !c.trusted():
+			case !c.trusted() || c.Cluster != "" && !c.takes(w.personAt(from)):
 				return nil, "tls: bad certificate"
 			}
 			return c, ""
@@ -52,6 +52,14 @@ func (w *World) serving(from, url string) (*container, string) {
 		return nil, "connection refused"
 	}
 	return nil, "no route to host"
+}
+
+// personAt is who asks from somewhere: cke, or people's clients.
+func (w *World) personAt(from string) person {
+	if from == Clients {
+		return w.clients
+	}
+	return clientsOf(w.store.identity.Authorities)
 }
 
 // voting returns the container whose member listens at a client URL, unless it is a learner: those answer status and

@@ -23,6 +23,13 @@ import (
 func FromObservation(now func() time.Time, spec cke.Spec, identity cke.Identity, requests cke.Requests, seen cke.Observation) (w *World, assumed []string) {
 	w = New(spec.Cluster.Name, now)
 	w.store.spec, w.store.identity, w.store.requests = spec, cloneIdentity(identity), requests
+	w.clients = clientsOf(identity.Authorities)
+	for _, name := range cke.AuthorityNames() {
+		for _, c := range identity.Authorities.Of(name).Kept() {
+			c.Fingerprint = recorded(name, c)
+			w.cas[cke.AuthoritySecret(name, c.Generation)] = c
+		}
+	}
 	f := from{World: w, spec: spec.Cluster, identity: identity, seen: seen, hidden: hidesVoters(seen.Etcd)}
 	for _, s := range seen.Nodes {
 		f.node(s)
@@ -115,7 +122,7 @@ func (f *from) node(s cke.NodeStatus) {
 	}
 	for _, v := range s.Volumes {
 		n.volumes[v.Name] = &volume{name: v.Name, cluster: v.Cluster, incarnation: v.Incarnation, join: v.Join, createdAt: v.CreatedAt}
-		n.volumes[v.Name].certify(f.now(), nil)
+		n.volumes[v.Name].certify(f.now(), f.identity.Authorities, nil)
 	}
 	ours := false
 	for _, c := range s.Containers {
@@ -123,7 +130,7 @@ func (f *from) node(s cke.NodeStatus) {
 		n.images[c.Image] = true
 		n.containers[c.Name] = &container{Container: c, node: n, foreign: true, keep: !c.KeptDown, stoppedByHand: !c.Running()}
 		if v := n.volumes[c.Name]; v != nil {
-			v.certify(f.now(), c.Certificates)
+			v.certify(f.now(), f.identity.Authorities, c.Certificates)
 		}
 	}
 	if !ours { // else the ports were not asked for
@@ -152,7 +159,7 @@ func (f *from) member(j cke.Join) {
 		}
 		n.on, n.refusesKey, n.filtered = true, true, e.Problem != "" // etcd serves, or must
 		n.volumes[j.Volume] = &volume{name: j.Volume, cluster: f.spec.Name, incarnation: j.Incarnation, join: j.ID, createdAt: j.StartedAt}
-		n.volumes[j.Volume].certify(f.now(), nil)
+		n.volumes[j.Volume].certify(f.now(), f.identity.Authorities, nil)
 		n.containers[j.Volume] = &container{node: n, keep: true, Container: cke.Container{ID: j.Volume, Name: j.Volume, Image: j.Etcd.Image, State: cke.ContainerRunning,
 			Cluster: f.spec.Name, Incarnation: j.Incarnation, Join: j.ID, StartedAt: j.StartedAt}}
 	}
@@ -164,6 +171,7 @@ func (f *from) member(j cke.Join) {
 	if c != nil {
 		c.foreign, c.spec = false, f.describe(j, e)
 		c.Description = describe(c.spec)
+		c.peerCAs, c.clientCAs = f.kept(cke.PeerAuthority), f.kept(cke.ClientAuthority, cke.ServerAuthority)
 		data = data && (c.Running() || c.Data != cke.DataMissing)
 	}
 	if !data {
@@ -178,6 +186,17 @@ func (f *from) member(j cke.Join) {
 		n.filtered = n.filtered || e.Problem != ""
 		f.joins = append(f.joins, c)
 	}
+}
+
+// kept are all that are on record: what a process was started with is taken for enough.
+func (f *from) kept(names ...cke.AuthorityName) []string {
+	var all []string
+	for _, name := range names {
+		for _, c := range f.identity.Authorities.Of(name).Kept() {
+			all = append(all, recorded(name, c))
+		}
+	}
+	return all
 }
 
 // hangs reports whether a running member is to take no part.

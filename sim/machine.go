@@ -127,7 +127,9 @@ func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) err
 		if err := noRoom(n); err != nil {
 			return err
 		}
-		c.volume().putFiles(files, half)
+		v := c.volume()
+		v.putFiles(files, half)
+		v.late = n.world.stale
 		return nil
 	})
 }

@@ -46,6 +46,7 @@ type volume struct {
 	tls                        map[string][]byte // what is in those of files that are certificates
 	wal                        *member           // nil: no write-ahead log
 	restored                   string            // digest of the snapshot that it was made from
+	late                       bool              // files were put into it by a call that nobody waited for any more
 	unborn                     bool              // it was restored, and no process ran on it yet
 }
 

@@ -31,6 +31,17 @@ var persons = []event{
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.corrupt(node) }},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.move(node) }},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.restore(node) }},
+	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.rotate() }},
+}
+
+// rotate asks for an authority to be replaced, or says that clients are ready once they are.
+func (n *nemesis) rotate() {
+	name := cke.AuthorityNames()[n.IntN(3)]
+	if r := n.s.Store().Identity().Authorities; r.WaitsForPerson(name) {
+		n.s.clientsAreReady(name)
+		return
+	}
+	n.s.ask(cke.TaskRotate, "", string(name), "")
 }
 
 func (n *nemesis) drain(node string) {

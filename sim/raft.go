@@ -95,7 +95,7 @@ func (w *World) oldest(l process, running []process) (minor int, told bool) {
 }
 
 func (w *World) reach(a, b process) bool {
-	return a.c.node == b.c.node || w.connected(a.c.node.name, b.c.node.name) && a.c.trusted() && b.c.trusted()
+	return a.c.node == b.c.node || w.connected(a.c.node.name, b.c.node.name) && a.c.trusted() && b.c.trusted() && a.c.knows(b.c)
 }
 
 // hasQuorum reports whether p reaches a quorum of its voters.

@@ -34,6 +34,7 @@ var repairs = []repair{
 		c.Options.Etcd.Version = "3.7.3"
 		s.Store().SetSpec(c)
 	}},
+	{"advance-authority", func(s *stage) { s.ask(cke.TaskRotate, "", "peer", "") }},
 	{"unfreeze", func(s *stage) {
 		s.Node("n1").CorruptData()
 		s.ask(cke.TaskCompare, "", "", "")
@@ -58,7 +59,7 @@ func repaired(t *testing.T, r repair, seed uint64, judge judge) (calls int, faul
 		cured := func() bool {
 			s.succeed()
 			done := slices.ContainsFunc(s.Store().Records(), func(o cke.Record) bool { return o.Operation == r.operation })
-			return done && s.changed() && !s.freeze().Active()
+			return done && s.changed() && !s.freeze().Active() && !s.Store().Identity().Authorities.Replacing()
 		}
 		ok := s.until(4*convergence, cured)
 		calls = s.Calls() - begin
@@ -93,7 +94,7 @@ func TestRepair_EndsFromEveryCrashPoint(t *testing.T) {
 			t.Parallel()
 			fromEveryCrashPoint(t, 4, i, func(seed uint64, j judge) (int, []string) {
 				calls, faults := repaired(t, r, seed, j)
-				return min(calls, 300), faults
+				return min(calls, 400), faults
 			})
 		})
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -133,7 +134,7 @@ func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		if now := id.Incarnation; now != nil && now.State != cke.Abandoned && !t.d.world.store.unguarded {
 			return cke.ErrConflict
 		}
-		*id = cloneIdentity(cke.Identity{Incarnation: &inc, Joins: inc.Founders})
+		*id = cloneIdentity(cke.Identity{Incarnation: &inc, Joins: inc.Founders, Authorities: id.Authorities})
 		return nil
 	})
 }
@@ -165,7 +166,7 @@ func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 			}
 		}
 		next := cke.NewIdentity(id.Incarnation, all)
-		next.Freeze, next.Compared = id.Freeze, id.Compared
+		next.Freeze, next.Compared, next.Authorities = id.Freeze, id.Compared, id.Authorities
 		t.d.world.wereJoined(t.d, *id, next)
 		*id = next
 		return nil
@@ -186,6 +187,27 @@ func (t *Term) PutFreeze(ctx context.Context, f cke.Freeze) error {
 // PutComparison implements cke.Ledger.
 func (t *Term) PutComparison(ctx context.Context, c cke.Comparison) error {
 	return t.change(ctx, "PutComparison", func(id *cke.Identity) error { id.Compared = &c; return nil })
+}
+
+// PutAuthorities implements cke.Ledger.
+func (t *Term) PutAuthorities(ctx context.Context, before, after cke.Authorities) error {
+	return t.change(ctx, "PutAuthorities", func(id *cke.Identity) error {
+		switch {
+		case reflect.DeepEqual(id.Authorities, after):
+			return nil
+		case !reflect.DeepEqual(id.Authorities, before):
+			return cke.ErrConflict
+		}
+		id.Authorities = after
+		for _, name := range cke.AuthorityNames() {
+			for _, old := range before.Of(name).Kept() {
+				if !slices.ContainsFunc(after.Of(name).Kept(), func(c cke.CA) bool { return c.Generation == old.Generation }) {
+					delete(t.d.world.cas, cke.AuthoritySecret(name, old.Generation))
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // PutDrain implements cke.Ledger.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"cke"
 )
 
 // World is everything outside the daemons. All its parts share one lock.
@@ -21,6 +23,7 @@ type World struct {
 	daemons []*Daemon
 	sched   *Scheduler
 	log     func(format string, args ...any)
+	stale   bool          // what is done to a node now is a call that nobody waits for any more
 	unquiet bool          // something changed since the world was last settled
 	skew    time.Duration // of the management hosts' clock
 	events  int           // counts what happened, by whomever
@@ -28,6 +31,9 @@ type World struct {
 	// certificates is how long they last; zero: a year. keys counts those of certificates.
 	certificates time.Duration
 	keys         int
+	// cas are the authorities whose keys are in the store, by secret; clients are those of people.
+	cas     map[string]cke.CA
+	clients person
 
 	// backup is what the target holds; noBackup: it is damaged. states are what snapshots hold, by digest.
 	backup   []string
@@ -45,7 +51,7 @@ type timer struct {
 
 // New makes a world without nodes. now is its clock; every wait in it is measured with it.
 func New(cluster string, now func() time.Time) *World {
-	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, log: func(string, ...any) {}}
+	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, cas: map[string]cke.CA{}, clients: clientsOf(cke.Authorities{}), log: func(string, ...any) {}}
 	w.store = &Store{world: w, cluster: cluster}
 	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, committed: map[uint64][]entry{}}
 	return w

@@ -65,6 +65,8 @@ func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.I
 		case key == s.keys.compared(cluster):
 			id.Compared = new(cke.Comparison)
 			err = decode(key, kv.Value, id.Compared)
+		case key == s.keys.authorities(cluster):
+			err = decode(key, kv.Value, &id.Authorities)
 		case below(key, s.keys.joins(cluster)):
 			var j cke.Join
 			err = decode(key, kv.Value, &j)
@@ -76,7 +78,7 @@ func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.I
 	}
 	sortJoins(id.Joins)
 	sorted := cke.NewIdentity(id.Incarnation, id.Joins)
-	sorted.Freeze, sorted.Compared = id.Freeze, id.Compared
+	sorted.Freeze, sorted.Compared, sorted.Authorities = id.Freeze, id.Compared, id.Authorities
 	return sorted, mod, nil
 }
 

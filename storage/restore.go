@@ -149,6 +149,8 @@ type Declared struct {
 	// Secrets and HostKeys are those that it had, by name and by node address.
 	Secrets  map[string][]byte
 	HostKeys map[string]string
+	// Authorities says which of the secrets are the certificate authorities.
+	Authorities cke.Authorities
 }
 
 // AskRestore asks the cluster's leader for a restore. ErrNotFound: there is no such cluster. ErrConflict: it was to be
@@ -208,6 +210,9 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 	err = add(s.keys.spec(cluster), cke.Spec{Cluster: d.Cluster, Source: string(d.Source), Generation: 1, SetAt: t.At, SetBy: t.By})
 	if err == nil {
 		err = add(s.keys.incarnation(cluster), cke.NewAwaiting(t.At))
+	}
+	if err == nil && d.Authorities.Recorded() {
+		err = add(s.keys.authorities(cluster), d.Authorities)
 	}
 	for name, value := range d.Secrets {
 		if err == nil {

@@ -106,6 +106,7 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 	asked := RestoreAsked{Key: []byte("AGE"), Declare: &Declared{
 		Cluster: testCluster("prod"), Source: []byte("name: prod"),
 		Secrets: map[string][]byte{"pki/peer-ca": []byte("CA")}, HostKeys: map[string]string{"10.0.0.11": "ssh-ed25519 AAAA"},
+		Authorities: cke.Authorities{Peer: cke.AuthorityRecord{Current: cke.CA{Fingerprint: "ab"}, Next: &cke.CA{Generation: 1, Fingerprint: "cd"}, Phase: cke.AuthorityIssues}},
 	}}
 	if err := s.AskRestore(ctx, "prod", task, asked); err != nil {
 		t.Fatal(err)
@@ -118,6 +119,9 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 		t.Fatalf("%+v", state)
 	}
 	if d := gocmp.Diff([]cke.Task{task}, state.Asked().Tasks); d != "" {
+		t.Fatal(d)
+	}
+	if d := gocmp.Diff(asked.Declare.Authorities, state.Identity.Authorities); d != "" {
 		t.Fatal(d)
 	}
 	key, err := s.RestoreKey(ctx, "prod")

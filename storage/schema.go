@@ -43,6 +43,9 @@ func (k schema) incarnation(name string) string {
 }
 func (k schema) freeze(name string) string   { return k.identity(name) + "freeze" }
 func (k schema) compared(name string) string { return k.identity(name) + "compared" }
+func (k schema) authorities(name string) string {
+	return k.identity(name) + "authorities"
+}
 func (k schema) joins(name string) string    { return k.identity(name) + "joins/" }
 func (k schema) join(name, id string) string { return k.joins(name) + escape(id) }
 

@@ -180,6 +180,7 @@ func (s *Store) identityOf(cluster string, kvs map[string]*mvccpb.KeyValue) cke.
 	if s.read(kvs, s.keys.compared(cluster), &compared) {
 		sorted.Compared = &compared
 	}
+	s.read(kvs, s.keys.authorities(cluster), &sorted.Authorities)
 	return sorted
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"cke/backup/internal/need"
 )
 
 const gatewayVersion = "v1.8.0"
@@ -73,7 +75,7 @@ func gatewayBinary(t testing.TB) string {
 	if dir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			t.Skip(err)
+			need.Missing(t, "no place for the S3 server: %v", err)
 		}
 		dir = filepath.Join(base, "cke")
 	}
@@ -85,7 +87,7 @@ func gatewayBinary(t testing.TB) string {
 	cmd := exec.Command("go", "install", fmt.Sprint("github.com/versity/versitygw/cmd/versitygw@", gatewayVersion))
 	cmd.Env = append(os.Environ(), "GOBIN="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("the S3 server cannot be built: %v\n%s", err, out)
+		need.Missing(t, "the S3 server cannot be built: %v\n%s", err, out)
 	}
 	return binary
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -17,6 +16,9 @@ import (
 
 // ErrNotServed: an etcd was started on a restored backup and does not serve what was restored.
 var ErrNotServed = errors.New("etcd does not serve what was restored")
+
+// ErrNotBooted: this host has the etcd that was to be started, or was told which one to take, and it could not be started.
+var ErrNotBooted = errors.New("no etcd was started on what was restored")
 
 // errNotTried: etcd could not even be started, which says nothing about the backup.
 var errNotTried = errors.New("etcd could not be started")
@@ -32,13 +34,12 @@ const (
 
 // Trial starts an etcd of the minor version that a backup came from, if this host has one.
 type Trial struct {
-	// Image is for the Docker engine, before the official one of the backup's version; may be empty.
-	Image string
+	// Image is for the Docker engine, before the official one of the backup's version; may be empty. With Insist a person named
+	// it: nothing else is tried, and it is an error if it cannot be.
+	Image  string
+	Insist bool
 	// Scratch is a directory for a copy of the data.
 	Scratch string
-	// Cluster and Bucket are those of the backup.
-	Cluster string
-	Bucket  backup.Bucket
 	// From says after Start which programs were started; Why says why none were.
 	From, Why string
 }
@@ -67,12 +68,13 @@ type bootAnswer struct {
 
 // Start implements backup.Boot.
 func (t *Trial) Start(ctx context.Context, snapshot string, x backup.Extracted) (string, error) {
-	wanted, err := t.versionOf(ctx, x)
-	if err != nil {
-		return "", err
-	}
+	wanted := strings.TrimPrefix(x.EtcdVersion, "v")
 	var tried []string
-	for _, r := range t.runners(wanted, &tried) {
+	if wanted == "" {
+		tried = append(tried, "the backup does not tell which version of etcd it came from")
+	}
+	due := t.Insist || wanted == "" // to be started: else it is no error if this host has none
+	for _, r := range t.runners(wanted) {
 		version, err := r.version(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -80,31 +82,30 @@ func (t *Trial) Start(ctx context.Context, snapshot string, x backup.Extracted) 
 		case err != nil:
 			tried = append(tried, err.Error())
 			continue
-		case minorOf(version) != minorOf(wanted):
+		case wanted != "" && minorOf(version) != minorOf(wanted):
 			tried = append(tried, fmt.Sprintf("there is etcd %s, and the backup is of %s", version, wanted))
 			continue
 		}
 		if err = serve(ctx, r, snapshot, x); errors.Is(err, errNotTried) {
-			tried = append(tried, err.Error())
+			tried, due = append(tried, err.Error()), true
 			continue
 		}
 		t.From = r.String()
 		return version, err
 	}
 	t.Why = strings.Join(tried, "; ")
+	if due {
+		return "", fmt.Errorf("%w: %s", ErrNotBooted, t.Why)
+	}
 	return "", nil
 }
 
-// versionOf is the version of the etcd that a full came from.
-func (t *Trial) versionOf(ctx context.Context, x backup.Extracted) (string, error) {
-	p, _ := backup.ParsePlace(t.Cluster + "/" + x.Lineage + "/full/" + path.Base(x.Full) + ".cke")
-	h, err := backup.ReadHeader(ctx, t.Bucket, p)
-	return strings.TrimPrefix(h.EtcdVersion, "v"), err
-}
-
-func (t *Trial) runners(version string, tried *[]string) []etcdRunner {
+// runners are what may start an etcd of a version; "": it is not known, and only what a person named will do.
+func (t *Trial) runners(version string) []etcdRunner {
+	if t.Insist {
+		return []etcdRunner{&dockerEtcd{image: t.Image}}
+	}
 	if version == "" {
-		*tried = append(*tried, "the backup does not tell which version of etcd it came from")
 		return nil
 	}
 	c := cke.Cluster{}

@@ -263,26 +263,43 @@ func (w *chores) prune(ctx context.Context) error {
 	w.l.pruneDue = false
 	w.l.mu.Unlock()
 	plan, err := w.store.Prune(ctx, w.l.backup.Retention, false)
+	if n := len(plan.Delete); n > 0 && (err == nil || len(plan.Failed) > 0) {
+		w.l.c.Log.Info("backups pruned", "cluster", w.l.c.Cluster, "deleted", n, "fulls kept", len(plan.Keep))
+	}
+	if n := len(plan.Held); n > 0 {
+		w.l.c.Log.Info("backups that the target protects, or that these are restored from, are not pruned", "cluster", w.l.c.Cluster, "objects", n, "first", plan.Held[0].Name)
+	}
 	if err != nil {
 		w.l.mu.Lock()
 		w.l.pruneDue = true
 		w.l.mu.Unlock()
-		return err
 	}
-	if n := len(plan.Delete); n > 0 {
-		w.l.c.Log.Info("backups pruned", "cluster", w.l.c.Cluster, "deleted", n, "fulls kept", len(plan.Keep))
-	}
-	return nil
+	return err
 }
 
-func (w *chores) compactDue(time.Time) bool {
-	limit := w.l.backup.Compaction.Events
-	if limit == 0 {
-		limit = cke.DefaultCompactionEvents
-	}
+// compactDue: past so many changes or bytes in deltas, or when the schedule says so. That counts from the newest full.
+func (w *chores) compactDue(now time.Time) bool {
+	c := w.l.backup.Compaction
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	return w.l.events >= limit && w.l.newest.Revision > 0
+	switch {
+	case w.l.newest.Revision == 0:
+		return false
+	case w.l.events >= cmp.Or(c.Events, cke.DefaultCompactionEvents), c.Size > 0 && w.l.bytes >= int64(c.Size):
+		return true
+	}
+	last := w.l.newest.At
+	if w.l.mergedAt.After(last) {
+		last = w.l.mergedAt
+	}
+	next := after(w.l.merges, last, now)
+	if next.IsZero() || next.After(now) {
+		return false
+	}
+	if w.l.events == 0 {
+		w.l.mergedAt = now // there is nothing to merge
+	}
+	return w.l.events > 0
 }
 
 // compact merges the newest chain into a full. Where no key opens it, the cluster is asked for a full instead.
@@ -294,7 +311,7 @@ func (w *chores) compact(ctx context.Context) error {
 	if err := w.unlock(ctx, len(recipients) > 0); err != nil {
 		return err
 	}
-	before := w.events()
+	events, bytes := w.unmerged()
 	place, err := w.store.Compact(ctx, backup.At{Lineage: w.l.lineage},
 		backup.CompactOptions{Recipients: recipients, Guard: w.l.c.Guard, Writer: w.l.c.Writer, Term: w.l.c.Term})
 	if errors.Is(err, backup.ErrKey) {
@@ -304,18 +321,19 @@ func (w *chores) compact(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.l.c.Log.Info("full backup and its deltas merged", "cluster", w.l.c.Cluster, "id", place.ID(), "revision", place.Revision, "events", before)
+	w.l.c.Log.Info("full backup and its deltas merged", "cluster", w.l.c.Cluster, "id", place.ID(), "revision", place.Revision, "events", events, "bytes", bytes)
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	w.l.events = max(0, w.l.events-before)
+	w.l.events, w.l.bytes, w.l.mergedAt = max(0, w.l.events-events), max(0, w.l.bytes-bytes), w.l.c.Now()
 	w.l.pruneDue = w.l.backup.Retention != cke.Retention{}
 	return nil
 }
 
-func (w *chores) events() int64 {
+// unmerged is how much there is in deltas after the newest full.
+func (w *chores) unmerged() (events, bytes int64) {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	return w.l.events
+	return w.l.events, w.l.bytes
 }
 
 // unlock gives the store the key file's key, which opens backups that name it as a recipient.
@@ -353,7 +371,7 @@ func (w *chores) verify(ctx context.Context) error {
 	}
 	begun := time.Now()
 	_, spec := w.l.noted()
-	trial := boot.Trial{Image: spec.Cluster.Options.Etcd.Image, Scratch: w.store.Scratch, Cluster: w.l.c.Cluster, Bucket: w.store.Bucket}
+	trial := boot.Trial{Image: spec.Cluster.Options.Etcd.Image, Scratch: w.store.Scratch}
 	x, err := w.store.Drill(ctx, backup.At{Lineage: w.l.lineage}, trial.Start)
 	if errors.Is(err, backup.ErrKey) {
 		return fmt.Errorf("%w: name the public key of secret_key_file among backup.encryption.recipients, or verify elsewhere with `ckecli backup verify --restore --key FILE`", err)

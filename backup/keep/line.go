@@ -36,8 +36,8 @@ type line struct {
 	ended  chan struct{}
 	wake   chan struct{} // for the chores
 
-	fulls, drills take.Schedule // nil: never
-	faulty        error         // of the settings
+	fulls, drills, merges take.Schedule // nil: never
+	faulty                error         // of the settings
 
 	mu     sync.Mutex
 	taker  *take.Taker // nil: the target is not open
@@ -50,8 +50,10 @@ type line struct {
 	delta       cke.StoredBackup // the last one stored here
 	reached     int64            // newest revision in the target when it was read, and its time
 	reachedAt   time.Time
-	events      int64 // changes since the newest full
-	gap         bool  // changes are missing after it
+	events      int64 // changes since the newest full, and the size of the deltas that hold them
+	bytes       int64
+	mergedAt    time.Time // when this line last merged, or found nothing to
+	gap         bool      // changes are missing after it
 	pruneDue    bool
 	verified    *cke.VerifiedBackup
 	problem     *cke.BackupTrouble
@@ -77,15 +79,17 @@ func newLine(c *Config, w cke.BackupWanted, news func()) *line {
 	if c.Credentials != nil {
 		credentials = c.Credentials()
 	}
-	name, err := json.Marshal([]any{l.backup, l.lineage, l.ends, credentials})
+	// With other authorities there are other certificates to show and to trust.
+	name, err := json.Marshal([]any{l.backup, l.lineage, l.ends, credentials, w.Identity.Authorities})
 	if err != nil {
 		panic(err) // these are plain values
 	}
 	l.name = string(name)
-	var fulls, drills error
+	var fulls, drills, merges error
 	l.fulls, fulls = take.ParseSchedule(l.backup.Full)
 	l.drills, drills = take.ParseSchedule(l.backup.Verify)
-	l.faulty = errors.Join(fulls, drills)
+	l.merges, merges = take.ParseSchedule(l.backup.Compaction.When())
+	l.faulty = errors.Join(fulls, drills, merges)
 	return l
 }
 
@@ -250,6 +254,10 @@ func (l *line) survey(ctx context.Context, store *backup.Store) error {
 		l.newest = cke.StoredBackup{Kind: string(f.Kind), ID: f.ID(), Revision: f.Revision, Size: f.Size, At: f.Time}
 		l.reached, l.reachedAt = c.Last, c.End
 		l.events = c.Last - f.Revision // at least so many; every transaction over several keys had more
+		l.bytes = 0
+		for _, d := range c.Deltas {
+			l.bytes += d.Size
+		}
 	}
 	return nil
 }
@@ -284,6 +292,8 @@ func (l *line) trouble(work string, or cke.Code, err error) cke.BackupTrouble {
 		code = cke.CodeBackupKey
 	case backup.IsDamage(err), errors.Is(err, boot.ErrNotServed):
 		code = cke.CodeBackupDamaged
+	case errors.Is(err, boot.ErrNotBooted):
+		code = cke.CodeNotBooted
 	case errors.Is(err, take.ErrDiverged):
 		code = cke.CodeStaleBackup
 	case code == cke.CodeInternal:

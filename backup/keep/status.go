@@ -20,7 +20,7 @@ func (l *line) notify(e take.Event) {
 		full := storedOf(e.Header)
 		l.c.Log.Info("full backup stored", "cluster", l.c.Cluster, "id", full.ID, "revision", full.Revision, "size", full.Size)
 		l.mu.Lock()
-		l.newest, l.events, l.pruneDue = full, 0, l.backup.Retention != cke.Retention{}
+		l.newest, l.events, l.bytes, l.pruneDue = full, 0, 0, l.backup.Retention != cke.Retention{}
 		l.problem, l.gap = nil, false
 		l.mu.Unlock()
 		l.news()
@@ -29,6 +29,7 @@ func (l *line) notify(e take.Event) {
 		l.mu.Lock()
 		l.delta = storedOf(e.Header)
 		l.events += e.Header.Records
+		l.bytes += e.Header.BodySize
 		l.well("", take.TargetFailed, take.ClusterFailed, take.Overflow)
 		l.mu.Unlock()
 		l.rouse()

@@ -3,9 +3,11 @@ package keep_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +80,113 @@ func TestKeeper_MergesPastSoManyChanges(t *testing.T) {
 				t.Errorf("%+v %v", header, err)
 			}
 		})
+	}
+}
+
+func TestKeeper_MergesPastSoManyBytes(t *testing.T) {
+	h := newHouse(t)
+	h.wanted.Spec.Cluster.Backup.Compaction.Size = 600
+	h.run().await("a full", hasFull)
+	h.put("a")
+	h.await("the delta", func(s *cke.BackupStatus) bool { return s.LagRevisions == 0 && s.Revision >= 2 })
+	if l := h.lineage("life1"); len(l.Fulls) != 1 {
+		t.Fatalf("merged too early: %+v", l.Fulls)
+	}
+	last := h.merged(1)
+	if last.Time.IsZero() {
+		t.Errorf("%+v", last)
+	}
+}
+
+// merged changes keys until there is more than so many fulls, and returns the newest.
+func (h *house) merged(fulls int) backup.Entry {
+	h.Helper()
+	end := time.Now().Add(wait)
+	for n := 0; time.Now().Before(end); n++ {
+		last := h.put(fmt.Sprint("merge", n))
+		h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
+		if l := h.lineage("life1"); len(l.Fulls) > fulls {
+			return l.Fulls[len(l.Fulls)-1]
+		}
+	}
+	h.Fatal("nothing was merged")
+	return backup.Entry{}
+}
+
+func TestKeeper_MergesOnSchedule(t *testing.T) {
+	h := newHouse(t)
+	h.config.Now = func() time.Time {
+		return time.Date(2026, 11, 10, 1, 0, 0, 0, time.UTC).Add(time.Duration(h.ahead.Load()))
+	}
+	h.wanted.Spec.Cluster.Backup.Compaction = cke.BackupCompaction{Schedule: "0 3 * * *", TimeZone: "Asia/Tokyo"} // 18:00 UTC
+	h.run().await("a full", hasFull)
+	last := h.put("a", "b")
+	h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
+	h.ahead.Store(int64(16 * time.Hour)) // 17:00
+	last = h.put("c")
+	h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
+	if l := h.lineage("life1"); len(l.Fulls) != 1 {
+		t.Fatalf("merged before its time: %+v", l.Fulls)
+	}
+	h.ahead.Store(int64(17*time.Hour + time.Minute))
+	full := h.merged(1)
+	header, err := backup.ReadHeader(etcdtest.Context(t), h.memory, full.Place)
+	if err != nil || !header.Merged || full.Revision < last {
+		t.Errorf("%+v %v", header, err)
+	}
+	last = h.put("d") // it was merged: next time tomorrow
+	h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
+	if l := h.lineage("life1"); len(l.Fulls) != 2 {
+		t.Errorf("merged again: %+v", l.Fulls)
+	}
+}
+
+// A time at which there is nothing to merge passes; what changes later waits for the next one.
+func TestKeeper_ATimeWithNothingToMergePasses(t *testing.T) {
+	h := newHouse(t)
+	h.wanted.Spec.Cluster.Backup.Compaction = cke.BackupCompaction{Schedule: "0 0 * * *"}
+	h.run().await("a full", hasFull)
+	h.ahead.Store(int64(24 * time.Hour))
+	files := 2
+	look := func() { // the second change is seen only once all chores were looked at after the first
+		for range 2 {
+			files++
+			h.wanted.Spec.Source, h.wanted.Spec.Generation = fmt.Sprintf("name: prod # %d\n", files), int64(files)
+			h.keeper.Update(h.wanted)
+			h.await("a look", func(*cke.BackupStatus) bool { return len(h.lineage("life1").Files) == files })
+		}
+	}
+	h.await("both files", func(*cke.BackupStatus) bool { return len(h.lineage("life1").Files) == files })
+	look()
+	last := h.put("a")
+	h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
+	look()
+	h.stop()
+	if l := h.lineage("life1"); len(l.Fulls) != 1 {
+		t.Errorf("%+v", l.Fulls)
+	}
+}
+
+func TestKeeper_PrunesOnThoughAnObjectIsProtected(t *testing.T) {
+	h := newHouse(t)
+	h.wanted.Spec.Cluster.Backup.Retention.Last = 1
+	var protected atomic.Pointer[string]
+	h.target = &backuptest.Faulty{Bucket: h.memory, Before: func(_ context.Context, op, name string) error {
+		if op == "delete" && (protected.CompareAndSwap(nil, &name) || *protected.Load() == name) {
+			return backup.ErrProtected
+		}
+		return nil
+	}}
+	h.run().await("a full", hasFull)
+	for range 3 {
+		h.put("a")
+		if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := h.await("two fulls to be left", func(*cke.BackupStatus) bool { return protected.Load() != nil && len(h.lineage("life1").Fulls) <= 2 })
+	if tr := s.Trouble("prune"); tr != nil {
+		t.Errorf("%+v", tr)
 	}
 }
 

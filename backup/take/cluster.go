@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ import (
 // cluster speaks with the members.
 type cluster struct {
 	c *Config
-	// all spreads over every member; watches and linearizable reads go through it.
+	// all spreads over every member but learners; watches and linearizable reads go through it.
 	all *clientv3.Client
 
 	mu  sync.Mutex
@@ -99,71 +100,113 @@ func (c candidate) rank() int {
 	return 2
 }
 
+// question is what a member is chosen for.
+type question int
+
+const (
+	// aSnapshot is all that a learner gives, besides its status.
+	aSnapshot question = iota
+	// itsData: leases and hashes, of which only voters speak.
+	itsData
+)
+
 // source chooses the member to burden with a snapshot or a scan: not the leader if another is close enough behind and
-// has reached a revision.
-func (k *cluster) source(ctx context.Context, revision int64) (candidate, error) {
+// has reached a revision. It waits a moment for one that is about to.
+func (k *cluster) source(ctx context.Context, revision int64, q question) (candidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	results := make(chan any, len(k.c.Endpoints))
+	waited := time.Now().Add(catchUp)
+	for {
+		all, failed := k.look(ctx)
+		best, reached := choose(all, revision, q)
+		switch {
+		case best != nil:
+			return *best, nil
+		case reached || len(all) == 0 || time.Now().After(waited) || sleep(ctx, catchUpPause) != nil:
+			return candidate{}, fmt.Errorf("no member can be asked for revision %d: %w", revision, errors.Join(failed, errors.New("those that answer lag behind, are corrupt or are learners")))
+		}
+	}
+}
+
+// look asks all members how they are. Whoever is silent is waited for only as long as nobody has answered, and a little.
+func (k *cluster) look(ctx context.Context) (all []candidate, failed error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	type answer struct {
+		candidate
+		err error
+	}
+	answers := make(chan answer, len(k.c.Endpoints))
 	for _, e := range k.c.Endpoints {
 		go func() {
-			cli, err := k.member(e)
-			if err == nil {
-				var s *clientv3.StatusResponse
-				if s, err = cli.Status(ctx, e); err == nil {
-					results <- candidate{e, s}
-					return
-				}
+			a := answer{candidate: candidate{endpoint: e}}
+			var cli *clientv3.Client
+			if cli, a.err = k.member(e); a.err == nil {
+				a.status, a.err = cli.Status(ctx, e)
 			}
-			results <- fmt.Errorf("%s: %w", e, err)
+			answers <- a
 		}()
 	}
-	var all []candidate
-	var failed error
 	var enough <-chan time.Time
 collect:
 	for range k.c.Endpoints {
 		select {
-		case r := <-results:
-			switch r := r.(type) {
-			case candidate:
-				all = append(all, r)
-				if enough == nil {
-					enough = time.After(patience)
-				}
-			case error:
-				failed = errors.Join(failed, r)
+		case a := <-answers:
+			if a.err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", a.endpoint, a.err))
+				continue
+			}
+			all = append(all, a.candidate)
+			if enough == nil {
+				enough = time.After(patience)
 			}
 		case <-enough:
 			break collect // a dead member says nothing for as long as it is asked
 		}
 	}
+	k.avoid(all)
+	return all, failed
+}
+
+// avoid keeps what is asked of any member away from learners, which refuse it.
+func (k *cluster) avoid(seen []candidate) {
+	var rest []string
+	for _, e := range k.c.Endpoints {
+		if !slices.ContainsFunc(seen, func(c candidate) bool { return c.endpoint == e && c.status.IsLearner }) {
+			rest = append(rest, e)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(rest) > 0 && !slices.Equal(rest, k.all.Endpoints()) {
+		k.all.SetEndpoints(rest...)
+	}
+}
+
+// choose returns the best member for a question; nil: none will do. reached tells that it is not for want of a revision,
+// which a moment later may be there.
+func choose(all []candidate, revision int64, q question) (best *candidate, reached bool) {
 	newest := uint64(0)
 	for _, c := range all {
 		newest = max(newest, c.status.RaftAppliedIndex)
 	}
-	var best *candidate
+	reached = true
 	for i, c := range all {
-		if c.status.RaftAppliedIndex+maxLag < newest || c.status.Header.Revision < revision || corrupt(c.status) {
+		if c.status.RaftAppliedIndex+maxLag < newest || corrupt(c.status) || q == itsData && c.status.IsLearner {
+			continue
+		}
+		if c.status.Header.Revision < revision {
+			reached = false
 			continue
 		}
 		if best == nil || c.rank() < best.rank() {
 			best = &all[i]
 		}
 	}
-	if best == nil {
-		return candidate{}, fmt.Errorf("no member can be asked for revision %d: %w", revision, errors.Join(failed, errors.New("those that answer lag behind or are corrupt")))
-	}
-	return *best, nil
+	return best, reached
 }
 
+// corrupt tells of an alarm. A member's status has those of all members, and cannot always say whose they are.
 func corrupt(s *clientv3.StatusResponse) bool {
-	for _, e := range s.Errors {
-		if len(e) > 0 && containsCorrupt(e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Errors, func(e string) bool { return strings.Contains(strings.ToUpper(e), "CORRUPT") })
 }
-
-func containsCorrupt(alarm string) bool { return strings.Contains(strings.ToUpper(alarm), "CORRUPT") }

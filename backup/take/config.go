@@ -33,10 +33,18 @@ const (
 
 	// patience is how long the other members have to tell their status once one has.
 	patience = 300 * time.Millisecond
+	// catchUp is how long a member may take to reach a revision that another has; it is looked again after catchUpPause.
+	catchUp      = 3 * time.Second
+	catchUpPause = 20 * time.Millisecond
 
 	// What bounds single requests to etcd.
 	requestTimeout = 10 * time.Second
 	hashTimeout    = 2 * time.Minute
+
+	// deltaRetry is the pause after a delta could not be written, and deltaRetryMax the longest, unless Config.Retry says
+	// otherwise.
+	deltaRetry    = time.Second
+	deltaRetryMax = 30 * time.Second
 
 	// maxLag is how many raft entries behind the newest member a snapshot's source may be.
 	maxLag = 1000

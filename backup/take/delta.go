@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"cke/backup"
 )
 
@@ -33,8 +35,9 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 	}
 	var err error
 	if r.leases, err = s.o.leases(s.ctx, d.Last()); err != nil {
-		// The next list has it all; until then leases of these changes get a short life when they are restored.
+		// They are not made up: the delta has none, and a full follows.
 		c.Log.Warn("leases of a delta are unknown", "error", err)
+		r.noLeases = true
 	} else if err := d.AddLeases(r.leases); err != nil {
 		return sentDelta{err: err}
 	} else {
@@ -60,6 +63,7 @@ func (s *session) put(name string, content backup.Content) error {
 	c := &s.t.c
 	failed := false
 	attempt := c.Retry
+	pause := pauses(c.Retry)
 	for {
 		// One attempt at a time, so that trouble is told at once.
 		attempt.For = time.Nanosecond
@@ -82,17 +86,30 @@ func (s *session) put(name string, content backup.Content) error {
 			s.t.tell(Event{Type: TargetFailed, Err: err})
 			failed = true
 		}
-		if err := sleep(s.ctx, retryPause(c.Retry)); err != nil {
+		timer := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-s.hurry:
+		case <-s.ctx.Done():
+		}
+		timer.Stop()
+		if err := s.ctx.Err(); err != nil {
 			return err
 		}
 	}
 }
 
-func retryPause(r backup.Retry) time.Duration {
+// pauses are those between attempts at a target that fails: longer and longer, and never the same for two clusters.
+func pauses(r backup.Retry) *backoff.ExponentialBackOff {
+	p := backoff.NewExponentialBackOff()
+	p.InitialInterval, p.MaxInterval = deltaRetry, deltaRetryMax
 	if r.First > 0 {
-		return r.First
+		p.InitialInterval = r.First
 	}
-	return time.Second
+	if r.Longest > 0 {
+		p.MaxInterval = r.Longest
+	}
+	return p
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -118,19 +135,14 @@ func (s *session) deltaDone(r sentDelta) error {
 	s.t.tell(Event{Type: DeltaStored, Header: r.header})
 	s.t.setSeen(s.builder.Last(), s.buffered())
 	s.stored = r.header.Last
+	s.owed = 0
+	if r.noLeases {
+		s.owed = r.header.Last
+	}
 	if r.authOK {
 		s.authSeen(r.auth)
 	}
 	return nil
-}
-
-// authSeen asks for a full when users or roles are no longer those of the newest one: no delta carries them.
-func (s *session) authSeen(revision uint64) {
-	if s.at.authOK && s.at.auth == revision || s.full != nil {
-		return
-	}
-	s.t.tell(Event{Type: AuthChanged})
-	s.startFull()
 }
 
 // drain stores all there is. It takes at most Config.Shutdown.

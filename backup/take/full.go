@@ -57,7 +57,7 @@ func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision i
 	if err := errors.Join(os.RemoveAll(pages), os.RemoveAll(body)); err != nil {
 		return backup.Content{}, backup.Header{}, err
 	}
-	src, err := k.source(ctx, revision)
+	src, err := k.source(ctx, revision, aSnapshot)
 	if err != nil {
 		return backup.Content{}, backup.Header{}, err
 	}

@@ -22,17 +22,31 @@ func (s *session) planFull() {
 		s.startFull()
 		return
 	}
-	next := due(s.t.c.Fulls, s.at.lastFull, s.t.c.Now())
+	now := s.t.c.Now()
+	next := s.nextFull(now)
 	if next.IsZero() {
 		return
 	}
-	s.fullTry.Reset(min(fullCheck, max(0, next.Sub(s.t.c.Now()))))
+	s.fullTry.Reset(min(fullCheck, max(0, next.Sub(now))))
+}
+
+// nextFull is when the next full has to be taken after the last one; zero: never. A last one in the future means that the
+// clock was put back since: from then on it counts as having been taken when that was noticed.
+func (s *session) nextFull(now time.Time) time.Time {
+	if s.t.c.Fulls == nil {
+		return time.Time{}
+	}
+	if s.at.lastFull.After(now) {
+		s.at.lastFull = now
+	}
+	return s.t.c.Fulls.Next(s.at.lastFull)
 }
 
 // fullDue is called when it may be time for a full.
 func (s *session) fullDue() {
-	next := due(s.t.c.Fulls, s.at.lastFull, s.t.c.Now())
-	if s.at.full || !next.IsZero() && !next.After(s.t.c.Now()) {
+	now := s.t.c.Now()
+	next := s.nextFull(now)
+	if s.at.full || !next.IsZero() && !next.After(now) {
 		s.startFull()
 		return
 	}
@@ -47,7 +61,7 @@ func (s *session) startFull() {
 	done := make(chan result, 1)
 	s.full = done
 	// It must reach the first revision of the stream, or changes would be missing between them.
-	revision := s.at.stream - 1
+	revision := max(s.at.stream-1, s.owed)
 	c := s.t.c
 	c.Guard = s.t.guard
 	go func() {
@@ -70,10 +84,14 @@ func (s *session) fullDone(r result) error {
 		s.at.full = true
 		s.retry = min(max(fullRetry, 2*s.retry), fullRetryMax)
 		s.fullTry.Reset(s.retry)
+		s.refuseAuth(r.err)
 	} else {
 		s.retry = 0
 		s.at.full, s.at.lastFull = false, r.header.Place.Time
 		s.at.auth, s.at.authOK = r.header.AuthRevision, true
+		if r.header.Last >= s.owed {
+			s.owed = 0
+		}
 		s.t.setConnected(true, 0)
 		s.t.tell(Event{Type: FullStored, Header: r.header})
 		s.planFull()
@@ -90,9 +108,12 @@ func (s *session) request(r request) {
 	case !r.full:
 		// What was changed before the call is in the watch's way: wait for the revision that etcd has by now.
 		go func() {
-			revision, err := s.k.revision(s.ctx)
+			f := flush{request: r}
+			if f.revision, f.err = s.k.revision(s.ctx); f.err == nil {
+				f.auth, f.err = s.o.authRevision(s.ctx)
+			}
 			select {
-			case s.marks <- flush{request: r, revision: revision, err: err}:
+			case s.marks <- f:
 			case <-s.ctx.Done():
 				r.done <- result{err: ErrStopped}
 			}
@@ -113,4 +134,9 @@ func (s *session) flushFrom(f flush) {
 		return
 	}
 	s.flushes = append(s.flushes, f)
+	s.authSeen(f.auth)
+	select {
+	case s.hurry <- struct{}{}: // whoever waits need not wait for the next attempt
+	default:
+	}
 }

@@ -1,18 +1,22 @@
 package take_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"cke"
 	"cke/backup"
+	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
 	"cke/backup/internal/taketest"
 	"cke/backup/take"
@@ -49,8 +53,14 @@ func TestKilled_Child(t *testing.T) {
 			err = compactAnew(ctx, store)
 		}
 	case "prune":
+		store.Bucket = &backuptest.Faulty{Bucket: c.Bucket, Before: func(_ context.Context, op, name string) error {
+			if op == "delete" {
+				return note(filepath.Join(dir, deletions), name)
+			}
+			return nil
+		}}
 		for err == nil {
-			_, err = store.Prune(ctx, cke.Retention{Last: 2}, false)
+			_, err = store.Prune(ctx, killKeeps, false)
 		}
 	case "copy":
 		for i := 0; err == nil; i++ {
@@ -59,6 +69,21 @@ func TestKilled_Child(t *testing.T) {
 	}
 	t.Fatal(err)
 }
+
+// deletions is a file in which a child notes what it is about to delete.
+const deletions = "deletions"
+
+func note(file, line string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// killKeeps is what those who prune keep.
+var killKeeps = cke.Retention{Last: 2}
 
 // compactAnew compacts, and removes the result so that there is something to do again.
 func compactAnew(ctx context.Context, store *backup.Store) error {
@@ -95,7 +120,20 @@ func TestKilled_AtAnyInstant(t *testing.T) {
 	}
 	for round := range rounds {
 		for _, work := range []string{"take", "compact", "prune", "copy"} {
-			kill(t, r, dir, work)
+			if work == "prune" {
+				killPruning(t, s, dir, target)
+			} else {
+				end := time.After(100*time.Millisecond + rand.N(400*time.Millisecond))
+				kill(t, dir, work, s, func(i int) bool {
+					r.Put(fmt.Sprint("k", i%200), random(500))
+					select {
+					case <-end:
+						return false
+					default:
+						return true
+					}
+				})
+			}
 			sound(t, target)
 			left, err := filepath.Glob(filepath.Join(dir, "copy", "*"))
 			if err != nil {
@@ -121,6 +159,78 @@ func TestKilled_AtAnyInstant(t *testing.T) {
 	}
 }
 
+// killPruning kills one who prunes right when it deletes, for which there is ever more.
+func killPruning(t *testing.T, s *etcdtest.Server, dir string, target backup.Dir) {
+	t.Helper()
+	file := filepath.Join(dir, deletions)
+	if err := os.RemoveAll(file); err != nil {
+		t.Fatal(err)
+	}
+	feeder := taketest.Start(t, s, taketest.Config(s, target))
+	enough := 1 + rand.N(12)
+	limit := time.Now().Add(time.Minute)
+	kill(t, dir, "prune", s, func(i int) bool {
+		noted, _ := os.ReadFile(file)
+		if bytes.Count(noted, []byte("\n")) >= enough {
+			return false
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("of %d objects that were to be deleted %q were", enough, noted)
+		}
+		feeder.Put(fmt.Sprint("k", i%200), random(500))
+		feeder.Flush()
+		if i%3 == 2 {
+			if _, err := feeder.Taker.Full(etcdtest.Context(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return true
+	})
+	if err := feeder.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	prunedHalf(t, s, target)
+}
+
+// prunedHalf checks what is left by one who was killed while he pruned: all that is to be kept can be restored; what was
+// to go may have a hole, until it is pruned again.
+func prunedHalf(t *testing.T, s *etcdtest.Server, target backup.Dir) {
+	t.Helper()
+	store := &backup.Store{Bucket: target, Cluster: "prod", Scratch: t.TempDir()}
+	report, err := store.Check(etcdtest.Context(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Findings {
+		if !strings.Contains(f.Problem, "no object with this sequence number") {
+			t.Errorf("%+v", f)
+		}
+	}
+	plan, err := store.Prune(etcdtest.Context(t), killKeeps, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := store.Lineage(etcdtest.Context(t), "a1b2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for _, f := range l.Fulls {
+		if slices.ContainsFunc(plan.Delete, func(r backup.Removal) bool { return r.Name == f.Name() }) {
+			continue
+		}
+		kept++
+		got, x := taketest.Extract(t, store, backup.At{Full: f.ID()})
+		taketest.SameState(t, s.State(t, x.Revision), got.State(t, 0))
+	}
+	if want := s.State(t, 0); kept < killKeeps.Last || report.LastGood != want.Revision {
+		t.Errorf("%d fulls are kept, and revision %d can be restored, of %d", kept, report.LastGood, want.Revision)
+	}
+	if _, err := store.Prune(etcdtest.Context(t), killKeeps, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func sound(t *testing.T, d backup.Dir) {
 	t.Helper()
 	store := &backup.Store{Bucket: d, Cluster: "prod", Scratch: t.TempDir()}
@@ -129,11 +239,11 @@ func sound(t *testing.T, d backup.Dir) {
 	}
 }
 
-// kill runs a child for a moment.
-func kill(t *testing.T, r *taketest.Rig, dir, work string) {
+// kill runs a child, does something over and over beside it, and kills the child once that returns false.
+func kill(t *testing.T, dir, work string, s *etcdtest.Server, beside func(i int) bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestKilled_Child$")
-	cmd.Env = append(os.Environ(), killWork+"="+work, killWork+"_DIR="+dir, killWork+"_ENDPOINT="+r.Server.Endpoint)
+	cmd.Env = append(os.Environ(), killWork+"="+work, killWork+"_DIR="+dir, killWork+"_ENDPOINT="+s.Endpoint)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -141,17 +251,16 @@ func kill(t *testing.T, r *taketest.Rig, dir, work string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	end := time.After(100*time.Millisecond + rand.N(400*time.Millisecond))
-	for i := 0; ; i++ {
+	defer func() {
+		cmd.Process.Kill()
+		<-ended
+	}()
+	for i := 0; beside(i); i++ {
 		select {
 		case err := <-ended:
+			ended <- err
 			t.Fatalf("%s ended of itself: %v\n%s", work, err, said.String())
-		case <-end:
-			cmd.Process.Kill()
-			<-ended
-			return
 		default:
-			r.Put(fmt.Sprint("k", i%200), random(500))
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,12 +29,14 @@ type observer struct {
 
 	queue chan int64
 	mu    sync.Mutex
-	seen  map[int64]int64 // leases met in changes since the last list, and the time they were granted
+	seen  map[int64]int64 // leases met in changes since the last list that was stored, and the time they were granted
+
+	hashed   time.Time // when a hash was last asked for, and how long that took
+	hashTook time.Duration
 
 	// What follows is used by one flush at a time.
-	known    map[int64]int64 // what the stream has been told of; nil: nothing, tell all
-	hashed   time.Time
-	hashTook time.Duration
+	known  map[int64]int64 // what the stream has been told of; nil: nothing, tell all
+	listed []int64         // what was in seen when the list was made
 }
 
 func newObserver(k *cluster, c *Config) *observer {
@@ -93,7 +97,7 @@ func (o *observer) ttl(ctx context.Context, cli *clientv3.Client, id int64) (int
 
 // leases lists the leases once the member asked has reached a revision, and says what changed since the last list.
 func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChange, error) {
-	src, err := o.k.source(ctx, revision)
+	src, err := o.k.source(ctx, revision, itsData)
 	if err != nil {
 		return backup.LeaseChange{}, err
 	}
@@ -110,9 +114,9 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	c := backup.LeaseChange{Low: src.status.Header.Revision, High: list.ResponseHeader.GetRevision(), Reset: o.known == nil}
 	c.High = max(c.High, c.Low)
 	o.mu.Lock()
-	seen := o.seen
-	o.seen = map[int64]int64{}
+	seen := maps.Clone(o.seen)
 	o.mu.Unlock()
+	o.listed = slices.Collect(maps.Keys(seen))
 	alive := make(map[int64]bool, len(list.Leases))
 	var ask []int64
 	for _, l := range list.Leases {
@@ -181,14 +185,22 @@ func (o *observer) told(c backup.LeaseChange) {
 	for _, id := range c.Gone {
 		delete(o.known, id)
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range o.listed {
+		delete(o.seen, id)
+	}
 }
 
 // hash asks a member for the hash of its data at a revision, unless that would take too much of its time.
 func (o *observer) hash(ctx context.Context, revision int64, always bool) ([]backup.Hash, error) {
-	if !always && o.hashTook > hashCheap && time.Since(o.hashed) < hashShare*o.hashTook {
+	o.mu.Lock()
+	tooMuch := o.hashTook > hashCheap && time.Since(o.hashed) < hashShare*o.hashTook
+	o.mu.Unlock()
+	if tooMuch && !always {
 		return nil, nil
 	}
-	src, err := o.k.source(ctx, revision)
+	src, err := o.k.source(ctx, revision, itsData)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +212,11 @@ func (o *observer) hash(ctx context.Context, revision int64, always bool) ([]bac
 	defer cancel()
 	begun := time.Now()
 	r, err := cli.HashKV(ctx, src.endpoint, revision)
-	o.hashed, o.hashTook = time.Now(), time.Since(begun)
+	if err == nil || ctx.Err() != nil { // a refusal costs nothing
+		o.mu.Lock()
+		o.hashed, o.hashTook = time.Now(), time.Since(begun)
+		o.mu.Unlock()
+	}
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		return nil, nil // compacted past it meanwhile; there is nothing to compare with
 	}
@@ -210,13 +226,18 @@ func (o *observer) hash(ctx context.Context, revision int64, always bool) ([]bac
 	return []backup.Hash{{Revision: revision, Compacted: r.CompactRevision, Hash: r.Hash}}, nil
 }
 
-// authRevision is the revision of users and roles.
+// authRevision is the revision of users and roles. etcd's client does not go on to the next member by itself when it is
+// asked for that.
 func (o *observer) authRevision(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	r, err := o.k.all.AuthStatus(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("ask for the revision of users and roles: %w", err)
+	for tries := len(o.c.Endpoints); ; tries-- {
+		r, err := o.k.all.AuthStatus(ctx)
+		if err == nil {
+			return r.AuthRevision, nil
+		}
+		if tries <= 0 || ctx.Err() != nil {
+			return 0, fmt.Errorf("ask for the revision of users and roles: %w", err)
+		}
 	}
-	return r.AuthRevision, nil
 }

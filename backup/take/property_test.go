@@ -1,13 +1,18 @@
 package take_test
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"pgregory.net/rapid"
 
@@ -28,8 +33,13 @@ type history struct {
 	compacted int64
 	covered   int64 // first revision that backups cover
 	leases    []clientv3.LeaseID
-	roles     int
+	granted   map[int64]int64 // every lease there was
+	ended     map[int64]bool  // those that may have ended: revoked or short ones
+	auths     int
 }
+
+// shortLease ends while a history goes on, or soon after it; all others outlast it.
+const shortLease = 1
 
 func (h *history) key() string {
 	return fmt.Sprintf("k%02d", rapid.IntRange(0, 30).Draw(h.rt, "key"))
@@ -40,7 +50,7 @@ func (h *history) value() string {
 	case 0:
 		return ""
 	case 1:
-		return random(1 << 20)
+		return random(rapid.IntRange(1<<19, 3<<19).Draw(h.rt, "large"))
 	default:
 		return random(rapid.IntRange(1, 2000).Draw(h.rt, "bytes"))
 	}
@@ -65,7 +75,7 @@ func (h *history) do() {
 	ctx := etcdtest.Context(h.T)
 	cli := h.Server.Client
 	var err error
-	switch rapid.IntRange(0, 15).Draw(h.rt, "op") {
+	switch rapid.IntRange(0, 18).Draw(h.rt, "op") {
 	case 0, 1, 2, 3, 4:
 		_, err = cli.Put(ctx, h.key(), h.value())
 	case 5, 6:
@@ -88,15 +98,28 @@ func (h *history) do() {
 			}
 		}
 		_, err = cli.Txn(ctx).Then(ops...).Commit()
-	case 10:
+	case 10, 17:
+		ttl := int64(shortLease)
+		if rapid.Bool().Draw(h.rt, "long") {
+			ttl = int64(rapid.IntRange(500, 5000).Draw(h.rt, "ttl"))
+		}
 		var l *clientv3.LeaseGrantResponse
-		if l, err = cli.Grant(ctx, int64(rapid.IntRange(500, 5000).Draw(h.rt, "ttl"))); err == nil {
-			h.leases = append(h.leases, l.ID)
-			_, err = cli.Put(ctx, h.key(), h.value(), clientv3.WithLease(l.ID))
+		if l, err = cli.Grant(ctx, ttl); err == nil {
+			h.granted[int64(l.ID)], h.ended[int64(l.ID)] = ttl, ttl == shortLease
+			for range rapid.IntRange(0, 3).Draw(h.rt, "leased keys") {
+				_, err = cli.Put(ctx, h.key(), h.value(), clientv3.WithLease(l.ID))
+				if errors.Is(err, rpctypes.ErrLeaseNotFound) { // it has ended meanwhile
+					err = nil
+				}
+			}
+			if ttl != shortLease {
+				h.leases = append(h.leases, l.ID)
+			}
 		}
 	case 11:
 		if len(h.leases) > 0 {
 			i := rapid.IntRange(0, len(h.leases)-1).Draw(h.rt, "lease")
+			h.ended[int64(h.leases[i])] = true
 			_, err = cli.Revoke(ctx, h.leases[i])
 			h.leases = append(h.leases[:i], h.leases[i+1:]...)
 		}
@@ -105,18 +128,68 @@ func (h *history) do() {
 	case 13:
 		h.Flush()
 	case 14:
-		if rapid.Bool().Draw(h.rt, "full") {
-			_, err = h.Taker.Full(ctx)
-		} else {
-			h.roles++
-			_, err = cli.RoleAdd(ctx, fmt.Sprint("role", h.roles))
-		}
+		_, err = h.Taker.Full(ctx)
 	case 15:
 		if err = h.Stop(); err == nil {
 			h.begin()
 		}
+	case 16:
+		err = h.auth(ctx)
+	case 18:
+		h.expire()
 	}
 	if err != nil {
+		h.T.Fatal(err)
+	}
+	h.note()
+}
+
+// auth changes users and roles.
+func (h *history) auth(ctx context.Context) (err error) {
+	h.auths++
+	cli, role, user := h.Server.Client, fmt.Sprint("role", h.auths), fmt.Sprint("user", h.auths)
+	if _, err = cli.RoleAdd(ctx, role); err != nil || rapid.Bool().Draw(h.rt, "role only") {
+		return err
+	}
+	if _, err = cli.UserAdd(ctx, user, "secret"); err == nil {
+		_, err = cli.UserGrantRole(ctx, user, role)
+	}
+	if err == nil && rapid.Bool().Draw(h.rt, "role goes") {
+		_, err = cli.RoleDelete(ctx, role)
+	}
+	return err
+}
+
+// expire waits until all short leases have ended.
+func (h *history) expire() {
+	for {
+		st := h.Server.State(h.T, 0)
+		h.states[st.Revision] = st
+		left := 0
+		for _, ttl := range st.Leases {
+			if ttl == shortLease {
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// many puts more keys in one revision than etcd takes in one request unless it is told to, and deletes them in another.
+func (h *history) many() {
+	ctx := etcdtest.Context(h.T)
+	var ops []clientv3.Op
+	for i := range 12_000 {
+		ops = append(ops, clientv3.OpPut(fmt.Sprintf("many/%05d", i), random(i%50)))
+	}
+	if _, err := h.Server.Client.Txn(ctx).Then(ops...).Commit(); err != nil {
+		h.T.Fatal(err)
+	}
+	h.note()
+	if _, err := h.Server.Client.Delete(ctx, "many/", clientv3.WithPrefix()); err != nil {
 		h.T.Fatal(err)
 	}
 	h.note()
@@ -147,7 +220,14 @@ func (h *history) check(revision int64) {
 		h.T.Fatalf("extracted %d instead of %d", x.Revision, revision)
 	}
 	if want, ok := h.states[revision]; ok {
-		taketest.SameState(h.T, want, got.State(h.T, 0))
+		state := got.State(h.T, 0)
+		taketest.SameState(h.T, want, state)
+		for id, ttl := range state.Leases {
+			// One that ended before it could be asked about is given a minute.
+			if ttl != h.granted[id] && (!h.ended[id] || ttl != int64(backup.SafeTTL/time.Second)) {
+				h.T.Errorf("revision %d: lease %x of %d s came back with %d s", revision, id, h.granted[id], ttl)
+			}
+		}
 		for _, kv := range want.KVs {
 			if kv.Lease != 0 && got.LeaseOf(kv.Key) != kv.Lease {
 				h.T.Errorf("revision %d: key %s has lost its lease", revision, kv.Key)
@@ -176,10 +256,12 @@ func TestProperty_AnyHistoryIsRestoredExactlyAtAnyRevision(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	histories := 0
 	rapid.Check(t, func(rt *rapid.T) {
+		histories++
 		t.Run("history", func(t *testing.T) {
 			s := etcdtest.Start(t, etcdtest.Options{})
-			h := &history{rt: rt, bucket: backuptest.NewMemory(), states: map[int64]etcdtest.State{}}
+			h := &history{rt: rt, bucket: backuptest.NewMemory(), states: map[int64]etcdtest.State{}, granted: map[int64]int64{}, ended: map[int64]bool{}}
 			h.config = taketest.Config(s, h.bucket)
 			h.Rig = &taketest.Rig{T: t, Server: s}
 			h.Put("k00", "first")
@@ -187,19 +269,29 @@ func TestProperty_AnyHistoryIsRestoredExactlyAtAnyRevision(t *testing.T) {
 			h.begin()
 			full := h.Await(take.FullStored).Header
 			h.covered = full.Last
-			for range 40 {
+			for i := range 40 {
 				h.do()
+				if histories == 1 && i == 20 && !testing.Short() { // TestTaker_ThousandsOfKeysInOneRevision is short
+					h.many()
+				}
 			}
+			if rapid.Bool().Draw(rt, "leases end before") {
+				h.expire()
+			}
+			h.Put("end", "1") // leases go with changes: one that was granted after the last change waits for the next
+			h.note()
 			h.Flush()
 			last := s.State(t, 0)
-			h.check(last.Revision)
+			stored := h.Taker.Status().Revision // a lease may have ended since
+			h.check(stored)
 			for range 6 {
-				h.check(rapid.Int64Range(h.covered, last.Revision).Draw(rt, "revision"))
+				h.check(rapid.Int64Range(h.covered, stored).Draw(rt, "revision"))
 			}
 			got, _ := taketest.Extract(t, h.Store(), backup.At{})
-			if d := cmp.Diff(last.Leases, got.State(t, 0).Leases); d != "" {
+			if d := cmp.Diff(lasting(last.Leases), lasting(got.State(t, 0).Leases)); d != "" {
 				t.Errorf("leases differ: %s", d)
 			}
+			h.usersAndRoles()
 			if err := h.Stop(); err != nil {
 				t.Fatal(err)
 			}
@@ -208,4 +300,26 @@ func TestProperty_AnyHistoryIsRestoredExactlyAtAnyRevision(t *testing.T) {
 			}
 		})
 	})
+}
+
+// lasting are leases without the short ones, that may end at any time.
+func lasting(leases map[int64]int64) map[int64]int64 {
+	maps.DeleteFunc(leases, func(_ int64, ttl int64) bool { return ttl == shortLease || ttl == int64(backup.SafeTTL/time.Second) })
+	return leases
+}
+
+// usersAndRoles checks that the newest full has them.
+func (h *history) usersAndRoles() {
+	s, err := h.Server.Client.AuthStatus(etcdtest.Context(h.T))
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	l, err := h.Store().Lineage(etcdtest.Context(h.T), "a1b2")
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	head, err := backup.ReadHeader(etcdtest.Context(h.T), h.bucket, l.Fulls[len(l.Fulls)-1].Place)
+	if err != nil || head.AuthRevision != s.AuthRevision {
+		h.T.Errorf("the newest full has users and roles of revision %d, the cluster of %d: %v", head.AuthRevision, s.AuthRevision, err)
+	}
 }

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke/backup"
 	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
 	"cke/backup/internal/taketest"
+	"cke/backup/take"
 )
 
 // The whole way round: a cluster, its backups, etcdutl, and a cluster that serves what was restored.
@@ -64,5 +66,45 @@ func TestRestore_EtcdutlTakesItAndEtcdServesIt(t *testing.T) {
 		if _, err := store.Compact(ctx, backup.At{}, backup.CompactOptions{}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A cluster that was out of space when it was backed up takes writes again once it is restored.
+func TestRestore_AlarmsStayBehind(t *testing.T) {
+	b := backuptest.NewMemory()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	before := &taketest.Rig{T: t, Server: s}
+	before.Put("a", "1")
+	before.Put("b", "1")
+	s.Alarm(t, pb.AlarmType_NOSPACE)
+	r := taketest.Start(t, s, taketest.Config(s, b))
+	full := r.Await(take.FullStored).Header
+	if _, err := s.Client.Delete(etcdtest.Context(t), "a"); err != nil { // that is allowed
+		t.Fatal(err)
+	}
+	r.Flush()
+	want := s.State(t, 0)
+	hash := s.Hash(t, want.Revision)
+	for name, at := range map[string]backup.At{"a full": {Revision: full.Last}, "a full and a delta": {}} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "snapshot.db")
+			x, err := r.Store().Extract(etcdtest.Context(t), at, out, backup.ExtractOptions{CheckHash: true})
+			if err != nil || !x.HashChecked {
+				t.Fatalf("%+v, %v", x, err)
+			}
+			if list := etcdtest.Open(t, out).Alarms(t); len(list) > 0 {
+				t.Errorf("alarms %v", list)
+			}
+			restored := etcdtest.Start(t, etcdtest.Options{Dir: etcdtest.Restore(t, out)})
+			if x.Revision == want.Revision {
+				taketest.SameState(t, want, restored.State(t, 0))
+				if h := restored.Hash(t, want.Revision); h != hash {
+					t.Errorf("hash %+v, want %+v", h, hash)
+				}
+			}
+			if _, err := restored.Client.Put(etcdtest.Context(t), "afterwards", "1"); err != nil {
+				t.Errorf("put after the restore: %v", err)
+			}
+		})
 	}
 }

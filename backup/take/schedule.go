@@ -10,7 +10,8 @@ import (
 )
 
 // ParseSchedule reads a cron schedule of five fields in its time zone. The zero BackupSchedule gives nil: never.
-// On a day when the clock is put forward, what falls into the hour left out is due right after it.
+// What falls into an hour that is left out when summer time begins is due an hour later by the clock; what falls into one
+// that comes twice is due twice.
 func ParseSchedule(s cke.BackupSchedule) (Schedule, error) {
 	if s.Schedule == "" {
 		return nil, nil
@@ -40,15 +41,3 @@ type zoned struct {
 }
 
 func (z zoned) Next(t time.Time) time.Time { return z.Schedule.Next(t.In(z.loc)) }
-
-// due is when the next full has to be taken after the last one. A last one in the future means that the clock was put
-// back since: it counts as now.
-func due(s Schedule, last, now time.Time) time.Time {
-	if s == nil {
-		return time.Time{}
-	}
-	if last.After(now) {
-		last = now
-	}
-	return s.Next(last)
-}

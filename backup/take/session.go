@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -39,6 +40,11 @@ type session struct {
 	full     chan result // nil: no full on its way
 	fullTry  *time.Timer // fires when a full is due
 	retry    time.Duration
+	// owed is the revision of a delta without its leases; a full from there on brings them. 0: none.
+	owed    int64
+	hurry   chan struct{} // ends a pause between attempts
+	authTry *time.Timer   // fires when users and roles are to be asked about
+	auths   chan authAnswer
 
 	stored  int64 // everything up to this revision is in the target
 	flushes []flush
@@ -47,20 +53,22 @@ type session struct {
 	after   []request  // wait for the one after it: asked for when one was on its way already
 }
 
-// flush waits until everything up to a revision is stored.
+// flush waits until everything up to a revision, and users and roles of a revision of theirs, are stored.
 type flush struct {
 	request
 	revision int64
+	auth     uint64
 	err      error
 }
 
 // sentDelta is the outcome of one delta.
 type sentDelta struct {
-	header backup.Header
-	leases backup.LeaseChange
-	auth   uint64
-	authOK bool
-	err    error
+	header   backup.Header
+	leases   backup.LeaseChange
+	noLeases bool
+	auth     uint64
+	authOK   bool
+	err      error
 }
 
 // session works until ctx ends or something breaks the stream.
@@ -81,10 +89,12 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	defer cancel()
 	s := &session{t: t, mode: m, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(), slow: stopped(),
+		authTry: time.NewTimer(time.Duration(t.c.Delta.Period)), auths: make(chan authAnswer), hurry: make(chan struct{}, 1),
 		stored: at.next - 1, marks: make(chan flush)}
 	leasesDone := make(chan struct{})
 	go func() { defer close(leasesDone); s.o.run(ctx) }()
 	defer func() { cancel(); <-leasesDone; s.settle() }()
+	k.look(parent) // who is a learner
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -134,6 +144,10 @@ func (s *session) loop(parent context.Context) error {
 			s.request(r)
 		case f := <-s.marks:
 			s.flushFrom(f)
+		case <-s.authTry.C:
+			s.askAuth()
+		case a := <-s.auths:
+			s.authAnswered(a)
 		}
 		if err == nil {
 			err = s.step()
@@ -227,14 +241,18 @@ func (s *session) step() error {
 	due := s.due || s.builder.Payload() >= int64(s.t.c.Delta.Size)
 	waiting := s.flushes[:0]
 	for _, f := range s.flushes {
-		if f.revision <= s.stored {
+		if f.revision <= s.stored && s.hasAuth(f.auth) {
 			f.done <- result{}
 			continue
 		}
 		waiting = append(waiting, f)
-		due = due || f.revision <= s.builder.Last()
+		due = due || f.revision > s.stored && f.revision <= s.builder.Last()
 	}
 	s.flushes = waiting
+	unknown := slices.ContainsFunc(waiting, func(f flush) bool { return !s.hasAuth(f.auth) })
+	if (s.owed > 0 || unknown) && !s.at.full {
+		s.startFull()
+	}
 	if due && s.sent == nil && !s.builder.Empty() {
 		if err := s.send(); err != nil {
 			return err
@@ -264,6 +282,19 @@ func (s *session) bound() error {
 		return s.send()
 	}
 	return nil
+}
+
+// refuseAuth tells those who wait for users and roles that the full that brings them failed.
+func (s *session) refuseAuth(err error) {
+	waiting := s.flushes[:0]
+	for _, f := range s.flushes {
+		if s.hasAuth(f.auth) {
+			waiting = append(waiting, f)
+			continue
+		}
+		f.done <- result{err: err}
+	}
+	s.flushes = waiting
 }
 
 func (s *session) answer(rs *[]request, r result) {

@@ -113,7 +113,7 @@ func TestTaker_DeadTargetDoesNotHoldTheWatchBeyondItsBuffer(t *testing.T) {
 	}}
 	r := begin(t, b, func(c *take.Config) {
 		c.Delta.Size, c.Buffer, c.Delta.Period = 4<<10, 1<<20, cke.Duration(50*time.Millisecond)
-		c.Retry.Attempt = 200 * time.Millisecond
+		c.Retry.Attempt = time.Second
 	})
 	dead.Store("yes", true)
 	for i := range 60 {

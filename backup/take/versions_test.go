@@ -18,6 +18,7 @@ import (
 	"cke/backup/backuptest"
 	"cke/backup/boot"
 	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/need"
 	"cke/backup/internal/taketest"
 	"cke/backup/take"
 	"cke/mtest/lab"
@@ -31,7 +32,7 @@ func binaries(t *testing.T, version string) string {
 	}
 	img, err := lab.EtcdImage(t.Context(), version, os.Stderr)
 	if err != nil {
-		t.Skipf("etcd %s is not in the cache and cannot be built: %v", version, err)
+		need.Missing(t, "etcd %s is not in the cache and cannot be built: %v", version, err)
 	}
 	dir := t.TempDir()
 	if err := img.Binaries(dir); err != nil {
@@ -139,7 +140,7 @@ func drilled(t *testing.T, bin string, s *backup.Store, version string) {
 	t.Helper()
 	t.Setenv("PATH", bin)
 	s.Scratch = t.TempDir()
-	trial := boot.Trial{Scratch: s.Scratch, Cluster: s.Cluster, Bucket: s.Bucket}
+	trial := boot.Trial{Scratch: s.Scratch}
 	x, err := s.Drill(etcdtest.Context(t), backup.At{}, trial.Start)
 	if err != nil || x.Booted != version || !x.HashChecked {
 		t.Errorf("drilled %+v, %s: %v", x, trial.Why, err)

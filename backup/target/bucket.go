@@ -133,7 +133,7 @@ func taken(err error) bool {
 // Delete implements backup.Bucket.
 func (b *bucket) Delete(ctx context.Context, name string) error {
 	if err := b.b.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return fmt.Errorf("delete %s: %w", name, err)
+		return protected(err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"strings"
@@ -39,17 +40,19 @@ func backupsOf(store *storage.Store, config cke.Config, host string, log *slog.L
 				return target.Open(ctx, url, c)
 			},
 			Credentials: func() int64 { return lead.state.Load().BackupCredentialsRevision },
-			TLS:         authority.ClientTLS,
-			Escrow:      func(ctx context.Context) (cke.Escrow, error) { return store.Escrow(ctx, cluster) },
-			Identity:    func(ctx context.Context) (age.Identity, error) { return store.KeyIdentity(ctx) },
-			Guard:       lead.Check,
-			Writer:      host,
-			Term:        lead.Number(),
-			Scratch:     config.Backup.ScratchDir,
-			Turn:        turn,
-			Shutdown:    lastDeltaLimit,
-			Now:         time.Now,
-			Log:         log,
+			TLS: func(ctx context.Context) (*tls.Config, error) {
+				return authority.ClientTLS(ctx, lead.state.Load().Identity.Authorities)
+			},
+			Escrow:   func(ctx context.Context) (cke.Escrow, error) { return store.Escrow(ctx, cluster) },
+			Identity: func(ctx context.Context) (age.Identity, error) { return store.KeyIdentity(ctx) },
+			Guard:    lead.Check,
+			Writer:   host,
+			Term:     lead.Number(),
+			Scratch:  config.Backup.ScratchDir,
+			Turn:     turn,
+			Shutdown: lastDeltaLimit,
+			Now:      time.Now,
+			Log:      log,
 		}), nil
 	}
 }

@@ -37,11 +37,13 @@ func connector(store *storage.Store, config cke.Config, log *slog.Logger) func(s
 			AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
 			HostKeys:    hostKeys{lead, log},
 			Archives:    archives,
-			ClientTLS:   func(ctx context.Context) (*tls.Config, error) { return authority.ClientTLS(ctx) },
-			Guard:       lead.Check,
-			Probe:       time.Duration(config.ProbeInterval),
-			Handshakes:  limit,
-			Log:         log.With("cluster", cluster),
+			ClientTLS: func(ctx context.Context) (*tls.Config, error) {
+				return authority.ClientTLS(ctx, lead.state.Load().Identity.Authorities)
+			},
+			Guard:      lead.Check,
+			Probe:      time.Duration(config.ProbeInterval),
+			Handshakes: limit,
+			Log:        log.With("cluster", cluster),
 		})
 		return fleet, authority, nil
 	}

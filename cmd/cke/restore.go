@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -118,7 +119,10 @@ func (s *snapshots) copyOf(ctx context.Context, id string, o cke.RestoreOrder, s
 	if err := s.nodes.Machine(survivor.Node).SaveData(ctx, *survivor, f); err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return backup.ForgetAlarms(ctx, s.file(id))
 }
 
 // extract reads, checks and applies all that the state needs.
@@ -140,6 +144,9 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true})
 	if err != nil {
 		return cke.Snapshot{}, cannotExtract(ctx, o, err)
+	}
+	for _, note := range x.Notes {
+		progress(note)
 	}
 	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End}, nil
 }
@@ -173,7 +180,7 @@ func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 	damaged := &backup.DamagedError{}
 	switch {
 	case errors.As(err, &damaged) && damaged.LastGood > 0:
-		e.Code, e.Try = cke.CodeBackupDamaged, fmt.Sprintf("ckecli restore --lineage LINEAGE --revision %d", damaged.LastGood)
+		e.Code, e.Try = cke.CodeBackupDamaged, fmt.Sprintf("ckecli restore --lineage %s --revision %d", cmp.Or(o.Lineage, damaged.Lineage()), damaged.LastGood)
 	case backup.IsDamage(err):
 		e.Code = cke.CodeBackupDamaged
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):
@@ -226,8 +233,8 @@ func (c contextReader) Read(p []byte) (int, error) {
 }
 
 // Hash implements cke.Snapshots.
-func (s *snapshots) Hash(_ context.Context, id string, bump int64) (cke.HashKV, error) {
-	h, err := backup.HashRestored(s.file(id), bump)
+func (s *snapshots) Hash(ctx context.Context, id string, bump int64) (cke.HashKV, error) {
+	h, err := backup.HashRestored(ctx, s.file(id), bump)
 	return cke.HashKV{Hash: h.Hash, Revision: h.Revision, Compacted: h.Compacted}, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cke"
 	"cke/backup"
 	"cke/cmd/ckecli/internal/term"
 )
@@ -30,7 +32,8 @@ func newBackupCopyCommand(a *app) *cobra.Command {
 		Use: "copy [SRC] DST", Short: "Copy backups to another target", Args: arguments(1, 2),
 		Long: `Copy backups from one target to another, as they are stored: no key is needed. SRC and DST are URLs; without SRC it is the target
 of --target, or of the cluster in the store. Each object is checked on its way and read back. What is in DST already is left
-alone, so a copy that was broken off goes on where it ended. Other content under the same name is refused (exit code 6).
+alone, so a copy that was broken off goes on where it ended; nothing there is ever overwritten. All that is sound is copied.
+What is not is named: objects that are damaged in SRC or in DST (exit code 9), or that have other content in DST (6).
 
 Without --cluster and --backup-cluster, all clusters in SRC are copied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,26 +104,51 @@ func runBackupCopy(ctx context.Context, a *app, o backupOptions, c copyOptions) 
 		return err
 	}
 	all := []copied{}
+	var bad error
 	done := a.telling("Copying to "+dst.where, dst.bucket)
 	for _, name := range names {
 		n, err := copyCluster(ctx, src, dst, name, c)
-		if err != nil {
+		if err != nil && len(n.Problems) == 0 {
 			done()
 			if n.Objects > 0 {
 				fmt.Fprintf(a.stderr, "%d objects of %s were copied; the same command goes on from there.\n", n.Objects, name)
 			}
 			return err
 		}
-		all = append(all, copied{name, n})
+		all, bad = append(all, copied{name, n}), worse(bad, err)
 	}
 	done()
-	return a.show(view{data: all, names: names, table: func(w io.Writer, colour, _ bool) error {
-		t := term.NewTable("CLUSTER", "COPIED", "SIZE", "THERE ALREADY")
-		for _, c := range all {
-			t.Add(term.Text(c.Cluster), term.Textf("%d", c.Objects), sizeCell(c.Bytes), term.Textf("%d", c.Present))
+	return cmp.Or(a.show(view{data: all, names: names, table: func(w io.Writer, colour, _ bool) error { return renderCopied(w, all, colour) }}), bad)
+}
+
+// worse is the error that decides on the exit code: damage before a conflict.
+func worse(a, b error) error {
+	if a == nil || b != nil && cke.CodeOf(a) != cke.CodeBackupDamaged {
+		return b
+	}
+	return a
+}
+
+func renderCopied(w io.Writer, all []copied, colour bool) error {
+	t := term.NewTable("CLUSTER", "COPIED", "SIZE", "THERE ALREADY")
+	bad := term.NewTable("NOT COPIED", "WHERE", "PROBLEM")
+	problems := 0
+	for _, c := range all {
+		t.Add(term.Text(c.Cluster), term.Textf("%d", c.Objects), sizeCell(c.Bytes), term.Textf("%d", c.Present))
+		for _, p := range c.Problems {
+			where := "source"
+			if p.There {
+				where = "destination"
+			}
+			bad.Add(term.Text(p.Object), term.Text(where), term.Styled(term.Red, p.Problem))
+			problems++
 		}
-		return t.Write(w, colour)
-	}})
+	}
+	if err := t.Write(w, colour); err != nil || problems == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	return bad.Write(w, colour)
 }
 
 func copyCluster(ctx context.Context, src, dst *backups, name string, c copyOptions) (backup.Copied, error) {
@@ -134,10 +162,50 @@ func copyCluster(ctx context.Context, src, dst *backups, name string, c copyOpti
 		return backup.Copied{}, src.fail(ctx, "copy "+name, err)
 	}
 	n, err := s.Copy(ctx, dst.bucket, backup.CopyFilter{Lineage: c.lineage, Since: since})
-	if backup.IsDamage(err) || errors.Is(err, backup.ErrNotFound) {
-		return n, src.fail(ctx, "copy "+name, err)
+	if len(n.Problems) > 0 && (backup.IsDamage(err) || errors.Is(err, backup.ErrExists)) {
+		return n, notCopied(src, dst, name, n, backup.IsDamage(err))
 	}
-	return n, dst.fail(ctx, "copy "+name, err)
+	side := src
+	if failed := new(backup.CopyError); errors.As(err, &failed) && failed.There {
+		side = dst
+	}
+	return n, dst.changedOr(side.fail(ctx, "copy "+name, err))
+}
+
+// changedOr corrects an error about the source: what changes is the destination.
+func (b *backups) changedOr(err error) error {
+	if coded := new(cke.Error); errors.As(err, &coded) {
+		coded.Unchanged = !b.bucket.changed.Load()
+	}
+	return err
+}
+
+// notCopied is the error that tells what was passed over.
+func notCopied(src, dst *backups, name string, n backup.Copied, damage bool) error {
+	e := &cke.Error{Code: cke.CodeBackupRefused, What: fmt.Sprintf("%d objects of %s were not copied", len(n.Problems), name),
+		Facts: []string{"source " + src.where, "destination " + dst.where}, Unchanged: !dst.bucket.changed.Load()}
+	if len(n.Problems) == 1 {
+		e.What = "an object of " + name + " was not copied"
+	}
+	if damage {
+		e.Code = cke.CodeBackupDamaged
+	}
+	here, there := 0, 0
+	for _, p := range n.Problems {
+		if p.There {
+			there++
+		} else {
+			here++
+		}
+	}
+	if here > 0 {
+		e.Facts = append(e.Facts, fmt.Sprintf("damaged in the source: %d; all that is sound was copied", here))
+		e.Try = src.command("verify")
+	}
+	if there > 0 {
+		e.Facts = append(e.Facts, fmt.Sprintf("damaged, or of another content, in the destination: %d; nothing is overwritten: move them away there and copy again", there))
+	}
+	return e
 }
 
 // begin is the time of the oldest full to copy; ErrEmpty if the filters leave none.

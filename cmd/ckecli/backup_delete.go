@@ -62,6 +62,9 @@ func runBackupDelete(ctx context.Context, a *app, b *backups, id string, force b
 		return err
 	}
 	gone, err := s.Delete(ctx, full.ID(), force)
+	if err != nil && len(gone) > 0 && ctx.Err() == nil {
+		fmt.Fprintf(a.stderr, "%s is deleted, with %d of %d deltas; `ckecli backup prune` takes the others once it can.\n", full.ID(), len(gone)-1, len(plan)-1)
+	}
 	if err != nil {
 		return b.fail(ctx, tried, err)
 	}

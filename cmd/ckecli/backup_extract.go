@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,16 +61,24 @@ func parseWhen(s string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
-	var days int
-	var rest string
-	if n, _ := fmt.Sscanf(s, "%dd%s", &days, &rest); n == 1 && s == fmt.Sprintf("%dd", days) && days >= 0 {
-		return now.AddDate(0, 0, -days), nil
-	}
-	d, err := cke.ParseDuration(s)
+	d, err := parseSpan(s)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%q is neither a time, as %s, nor a span of time, as 10m or 3d", s, now.UTC().Format(time.RFC3339))
 	}
 	return now.Add(-time.Duration(d)), nil
+}
+
+// parseSpan reads a span of time, as 90s, 10m, 12h, 3d.
+func parseSpan(s string) (cke.Duration, error) {
+	const most = 36500 // days
+	if n, err := strconv.ParseUint(strings.TrimSuffix(s, "d"), 10, 32); err == nil && strings.HasSuffix(s, "d") && n <= most {
+		return cke.Duration(n) * cke.Duration(24*time.Hour), nil
+	}
+	d, err := cke.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no span of time: write it as 10m, 12h or 3d", s)
+	}
+	return d, nil
 }
 
 func newBackupExtractCommand(a *app) *cobra.Command {
@@ -133,11 +143,20 @@ func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, fil
 	}})
 }
 
-// failExtract adds to damage how to accept less, and tells a full disk from a target that fails.
+// failExtract adds to damage how to accept less, and tells a file that cannot be written from a target that fails.
 func (b *backups) failExtract(ctx context.Context, cluster, file string, err error) error {
-	var here *os.PathError
-	if errors.As(err, &here) && strings.HasPrefix(filepath.Clean(here.Path), filepath.Dir(file)+"/") && ctx.Err() == nil {
-		return &cke.Error{Code: cke.CodeInternal, What: "cannot write beside " + file, Err: plainError(err), Unchanged: true}
+	if here := new(backup.LocalError); errors.As(err, &here) && ctx.Err() == nil {
+		e := &cke.Error{Code: cke.CodeBackupRefused, What: "cannot write " + file, Err: plainError(here.Err), Unchanged: true}
+		dir := filepath.Dir(file)
+		switch info, err := os.Stat(dir); {
+		case errors.Is(err, fs.ErrNotExist):
+			e.Facts, e.Try = []string{"there is no directory " + dir + " on this host; the backups are not at fault"}, "mkdir -p "+shellQuote(dir)
+		case err == nil && !info.IsDir():
+			e.Facts = []string{dir + " is no directory; the backups are not at fault"}
+		default:
+			e.Facts = []string{"it is a file of this host, and needs room for the whole database; the backups are not at fault"}
+		}
+		return e
 	}
 	var damage *backup.DamagedError
 	var coded *cke.Error

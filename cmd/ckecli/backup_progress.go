@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -43,9 +44,12 @@ func (m *meter) Create(ctx context.Context, name string, c backup.Content) error
 
 // Delete implements backup.Bucket.
 func (m *meter) Delete(ctx context.Context, name string) error {
-	m.changed.Store(true)
-	m.objects.Add(1)
-	return m.Bucket.Delete(ctx, name)
+	err := m.Bucket.Delete(ctx, name)
+	if !errors.Is(err, backup.ErrProtected) {
+		m.changed.Store(true)
+		m.objects.Add(1)
+	}
+	return err
 }
 
 // Sweep implements backup.Sweeper.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +19,8 @@ import (
 // pruneOptions are the options of `backup prune`.
 type pruneOptions struct {
 	keep    cke.Retention
+	within  string
+	maxAge  string
 	dryRun  bool
 	confirm string
 }
@@ -28,16 +32,20 @@ func newBackupPruneCommand(a *app) *cobra.Command {
 		Use: "prune", Short: "Delete the backups that the retention does not keep", Args: arguments(0, 0),
 		Long: `Delete what the retention does not keep: that of the flags, if any is given, else that of the cluster in the store. A full stays
 if it is one of the last, or the newest of one of the last hours, days, weeks or months (UTC) that have any. From the oldest
-of the last on every delta stays. The newest full of every lineage, and what was last verified, always stay.
+of the last on every delta stays; --keep-within keeps all that restores any revision of that time. --max-age deletes what is
+older, even if another rule keeps it; alone it keeps all that is younger. The newest full of every lineage, and what was last
+verified, always stay.
 
-The plan is shown first. Deleting is confirmed by typing the cluster's name, or with --confirm NAME.`,
+The plan is shown first. Deleting is confirmed by typing the cluster's name, or with --confirm NAME. What cannot be deleted is
+passed over, with what it is restored from: nothing is wrong with that where the target protects it (a file that is immutable,
+an object lock); anything else ends with exit code 1.`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			for _, f := range p.rules() {
 				if *f.count < 0 {
 					return usageError{fmt.Errorf("--%s %d is negative", f.flag, *f.count), cmd.CommandPath()}
 				}
 			}
-			return nil
+			return p.readSpans(cmd)
 		},
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, _ []string) error {
 			return runBackupPrune(ctx, a, b, p)
@@ -49,9 +57,36 @@ The plan is shown first. Deleting is confirmed by typing the cluster's name, or 
 		f.IntVar(r.count, r.flag, 0, r.help)
 		must(cmd.RegisterFlagCompletionFunc(r.flag, cobra.NoFileCompletions))
 	}
+	f.StringVar(&p.within, "keep-within", "", "keep what restores any revision of the last `SPAN`, as 12h or 3d")
+	f.StringVar(&p.maxAge, "max-age", "", "keep nothing that is older than `SPAN`, as 12h or 90d")
+	for _, name := range []string{"keep-within", "max-age"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
 	f.BoolVar(&p.dryRun, "dry-run", false, "show the plan; delete nothing")
 	f.StringVar(&p.confirm, "confirm", "", "confirm with the cluster's `name`")
 	return cmd
+}
+
+// readSpans reads the rules that go by age.
+func (p *pruneOptions) readSpans(cmd *cobra.Command) (err error) {
+	for _, r := range []struct {
+		flag, text string
+		into       *cke.Duration
+	}{{"keep-within", p.within, &p.keep.Within}, {"max-age", p.maxAge, &p.keep.MaxAge}} {
+		if !cmd.Flags().Changed(r.flag) {
+			continue
+		}
+		if *r.into, err = parseSpan(r.text); err == nil && *r.into == 0 {
+			err = errors.New("it is zero")
+		}
+		if err != nil {
+			return usageError{fmt.Errorf("--%s: %w", r.flag, err), cmd.CommandPath()}
+		}
+	}
+	if p.keep.MaxAge > 0 && p.keep.Within > p.keep.MaxAge {
+		return usageError{errors.New("--max-age is shorter than --keep-within, and would delete what that keeps"), cmd.CommandPath()}
+	}
+	return nil
 }
 
 type keepRule struct {
@@ -84,7 +119,7 @@ func runBackupPrune(ctx context.Context, a *app, b *backups, p pruneOptions) err
 	}
 	if keep == (cke.Retention{}) {
 		return &cke.Error{Code: cke.CodeBackupRefused, What: "there is no retention: nothing says what to delete", Unchanged: true,
-			Facts: []string{"give --keep-last, --keep-hourly, --keep-daily, --keep-weekly or --keep-monthly, or backup.retention in the cluster file"}}
+			Facts: []string{"give --keep-last, --keep-hourly, --keep-daily, --keep-weekly, --keep-monthly, --keep-within or --max-age, or backup.retention in the cluster file"}}
 	}
 	s, err := b.store(ctx)
 	if err != nil {
@@ -108,12 +143,31 @@ func runBackupPrune(ctx context.Context, a *app, b *backups, p pruneOptions) err
 	done := a.telling("Deleting", b.bucket)
 	out.PrunePlan, err = s.Prune(ctx, keep, false)
 	done()
-	if err != nil {
+	if err != nil && len(out.Failed) == 0 {
 		return b.fail(ctx, tried, err)
 	}
 	out.Deleted = true
-	return a.showPruned(out)
+	return cmp.Or(a.showPruned(out), out.failure(b.where))
 }
+
+// failure is the error that tells what could not be deleted; nil without any.
+func (p pruned) failure(where string) error {
+	if len(p.Failed) == 0 {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeTarget, What: fmt.Sprintf("%d objects of %s could not be deleted", len(p.Failed), p.Cluster),
+		Facts: []string{"target " + where}, Unchanged: len(p.Delete) == 0}
+	if len(p.Failed) == 1 {
+		e.What = "an object of " + p.Cluster + " could not be deleted"
+	}
+	for _, r := range p.Failed[:min(len(p.Failed), mostFacts)] {
+		e.Facts = append(e.Facts, r.Name+": "+r.Reason)
+	}
+	return e
+}
+
+// mostFacts is how many objects an error names; the output has all of them.
+const mostFacts = 5
 
 // confirmPrune shows the plan to the person who is asked.
 func (a *app) confirmPrune(ctx context.Context, b *backups, p pruned, o pruneOptions) error {
@@ -142,10 +196,17 @@ func (a *app) showPruned(p pruned) error {
 	}})
 	switch {
 	case err != nil:
+	case p.Deleted:
+		if len(p.Delete) == 0 {
+			fmt.Fprintln(a.stderr, "Nothing was deleted.")
+		} else {
+			fmt.Fprintf(a.stderr, "%d objects were deleted, %s.\n", len(p.Delete), removed(p.Delete))
+		}
+		if n := len(p.Held); n > 0 {
+			fmt.Fprintf(a.stderr, "%d objects stay, %s: the target protects them, or what it protects is restored from them.\n", n, removed(p.Held))
+		}
 	case len(p.Delete) == 0:
 		fmt.Fprintln(a.stderr, "There is nothing to delete.")
-	case p.Deleted:
-		fmt.Fprintf(a.stderr, "%d objects were deleted, %s.\n", len(p.Delete), removed(p.Delete))
 	default:
 		fmt.Fprintf(a.stderr, "%d objects would be deleted, %s; nothing was deleted.\n", len(p.Delete), removed(p.Delete))
 	}
@@ -177,6 +238,16 @@ func (a *app) planTable(p pruned) *term.Table {
 		}
 		rows = append(rows, row{place, r.Size, term.Styled(term.Yellow, "delete"), r.Reason})
 	}
+	var left []row // deltas that were to go
+	for _, r := range slices.Concat(p.Held, p.Failed) {
+		place, _ := backup.ParsePlace(r.Name)
+		this := row{place, r.Size, term.Styled(term.Red, "stays"), r.Reason}
+		if place.Kind == backup.KindDelta {
+			left = append(left, this)
+		} else {
+			rows = append(rows, this)
+		}
+	}
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.full.ID(), b.full.ID()) })
 	t := term.NewTable("BACKUP", "TAKEN", "SIZE", "PLAN", "WHY")
 	for _, r := range rows {
@@ -184,6 +255,9 @@ func (a *app) planTable(p pruned) *term.Table {
 	}
 	if deltas > 0 {
 		t.Add(term.Textf("%d deltas", deltas), term.Cell{}, sizeCell(size), term.Styled(term.Yellow, "delete"), term.Text("no full that is kept needs them"))
+	}
+	for _, r := range left {
+		t.Add(term.Text(r.full.Name()), term.Cell{}, sizeCell(r.size), r.plan, term.Text(r.why))
 	}
 	return t
 }

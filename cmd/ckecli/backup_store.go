@@ -114,7 +114,7 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 	case errors.Is(err, backup.ErrEmpty):
 		e.Code = cke.CodeBackupEmpty
 		e.Facts = append(e.Facts, b.others(ctx)...)
-	case errors.Is(err, backup.ErrExists), errors.Is(err, backup.ErrOnlyFull):
+	case errors.Is(err, backup.ErrExists), errors.Is(err, backup.ErrOnlyFull), errors.Is(err, backup.ErrProtected):
 		e.Code = cke.CodeBackupRefused
 	case errors.Is(err, backup.ErrNotFound):
 		e.Code, e.Try = cke.CodeNoBackup, b.command("list -o name")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"golang.org/x/sys/unix"
 
 	"cke/backup"
 )
@@ -118,7 +119,6 @@ func TestBackup_EveryRefusalHasItsCode(t *testing.T) {
 		"DeleteNoSuch":     {on("delete", "777"), exitFailed, "CKE407"},
 		"OnlyFull":         {[]string{"backup", "delete", fmt.Sprint(h.fulls[1]), "--target", "file://" + alone}, exitRefused, "--force"},
 		"NoRetention":      {on("prune"), exitRefused, "CKE406"},
-		"CopyConflict":     {[]string{"backup", "copy", h.url, "file://" + conflict}, exitRefused, "CKE406"},
 		"CopyNothing":      {[]string{"backup", "copy", h.url, "file://" + out, "--newer-than", "0s"}, exitDamaged, "CKE404"},
 		"NoTargetURL":      {[]string{"backup", "list", "--target", "/var/backups"}, exitFailed, "CKE405"},
 		"NoKeyFile":        {on("verify", "--key", out), exitRefused, "CKE101"},
@@ -128,6 +128,10 @@ func TestBackup_EveryRefusalHasItsCode(t *testing.T) {
 		"BadRevision":      {on("compact", "--revision", "-3"), exitUsage, "begin at 1"},
 		"BadTime":          {on("extract", out, "--time", "yesterday"), exitUsage, "yesterday"},
 		"BadLast":          {[]string{"backup", "copy", h.url, "file://" + out, "--last", "0"}, exitUsage, "--last"},
+		"NoDirectory":      {on("extract", "/missing/dir/x"), exitRefused, "there is no directory /missing/dir"},
+		"NoSpan":           {on("prune", "--max-age", "old"), exitUsage, "no span of time"},
+		"ZeroSpan":         {on("prune", "--keep-within", "0s"), exitUsage, "zero"},
+		"SpansCross":       {on("prune", "--keep-within", "3d", "--max-age", "48h"), exitUsage, "shorter"},
 		"NegativeKeep":     {on("prune", "--keep-daily", "-1"), exitUsage, "negative"},
 		"SourceTwice":      {on("copy", h.url, "file://"+out), exitUsage, "twice"},
 		"BadRecipient":     {on("compact", "--recipient", "age1x"), exitUsage, "--recipient"},
@@ -141,10 +145,101 @@ func TestBackup_EveryRefusalHasItsCode(t *testing.T) {
 			}
 		})
 	}
+	stdout, stderr := h.run(exitRefused, "backup", "copy", h.url, "file://"+conflict)
+	if !strings.Contains(stderr, "CKE406") || !strings.Contains(stdout, "another content under this name") {
+		t.Errorf("conflict: got %s%s", stdout, stderr)
+	}
 	if got := len(h.objects("full")); got != 2 {
 		t.Errorf("%d fulls are left", got)
 	}
 	h.run(exitDone, "backup", "delete", fmt.Sprint(h.fulls[1]), "--target", "file://"+alone, "--force", "--confirm", "prod")
+}
+
+// One object that nobody may delete keeps the others from nothing; what cannot be deleted for another reason is a failure.
+func TestBackup_PrunePassesOverWhatItCannotDelete(t *testing.T) {
+	h := newBackedUpHouse(t)
+	var b strings.Builder
+	locked := h.objects("delta")[1]
+	chattr(t, locked, unix.STATX_ATTR_IMMUTABLE)
+	h.told(&b, exitDone, "backup", "prune", "--target", h.url, "--keep-last", "1", "--confirm", "prod")
+	h.told(&b, exitDone, "backup", "prune", "--target", h.url, "--keep-last", "1", "--confirm", "prod", "-o", "json")
+	golden(t, "backup/prune.txt", h.still(b.String()))
+	if n := len(h.objects("full")); n != 2 { // the newest, and what the delta is restored from
+		t.Errorf("%d fulls are left", n)
+	}
+	h.run(exitDone, "backup", "extract", filepath.Join(t.TempDir(), "out"), "--target", h.url, "--revision", "10")
+}
+
+func TestBackup_PruneByAge(t *testing.T) {
+	h := newBackedUpHouse(t)
+	h.now = func() time.Time { return time.Now().Add(48 * time.Hour) }
+	stdout, _ := h.run(exitDone, "backup", "prune", "--target", h.url, "--keep-last", "9", "--max-age", "365d", "--dry-run", "-o", "json")
+	if strings.Contains(stdout, "older") {
+		t.Errorf("got %s", stdout)
+	}
+	h.run(exitDone, "backup", "prune", "--target", h.url, "--keep-within", "3d", "--confirm", "prod")
+	if n := len(h.objects("full")); n != 2 {
+		t.Errorf("%d fulls are left", n)
+	}
+}
+
+// chattr sets attributes of a file until the test ends.
+func chattr(t *testing.T, file string, attributes int) {
+	t.Helper()
+	set := func(to int) error {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, to)
+	}
+	if err := set(attributes); err != nil {
+		t.Skip(fmt.Errorf("chattr: %w", err))
+	}
+	t.Cleanup(func() {
+		if err := set(0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// All that is sound is copied, and what is not is told with the side that it is on.
+func TestBackup_CopyTellsWhatItDoesNotCopy(t *testing.T) {
+	h := newBackedUpHouse(t)
+	dst := filepath.Join(h.house.dir, "copy")
+	var b strings.Builder
+	h.spoil(h.objects("delta")[3])
+	h.told(&b, exitDamaged, "backup", "copy", h.url, "file://"+dst)
+	h.told(&b, exitDamaged, "backup", "copy", h.url, "file://"+dst)
+	rel, err := filepath.Rel(h.dir, h.objects("full")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := filepath.Join(dst, rel)
+	info, err := os.Stat(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(full, info.Size()-100); err != nil {
+		t.Fatal(err)
+	}
+	h.told(&b, exitDamaged, "backup", "copy", h.url, "file://"+dst)
+	golden(t, "backup/copy.txt", h.still(b.String()))
+	if after, err := os.Stat(full); err != nil || after.Size() != info.Size()-100 {
+		t.Errorf("it was overwritten: %v", err)
+	}
+}
+
+// On a cluster that is quiet a time after the newest change stands for the newest state.
+func TestBackup_ExtractAtATimeAfterTheNewestChange(t *testing.T) {
+	h := newBackedUpHouse(t)
+	out := filepath.Join(h.house.dir, "out.db")
+	stdout, stderr := h.run(exitDone, "backup", "extract", out, "--target", h.url, "--time", "0s")
+	if !strings.Contains(stdout, fmt.Sprintf("Revision  %d", h.last)) || !strings.Contains(stderr, "note: the backups tell of no change between") {
+		t.Errorf("got %s%s", stdout, stderr)
+	}
+	h.run(exitFailed, "backup", "extract", out+"2", "--target", h.url, "--time", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 }
 
 func TestBackup_SeveralClustersInOneTarget(t *testing.T) {

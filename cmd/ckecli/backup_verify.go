@@ -17,7 +17,8 @@ import (
 // verifyOptions are the options of `backup verify`.
 type verifyOptions struct {
 	restore bool
-	lineage string
+	point   pointOptions
+	at      backup.At
 	image   string
 }
 
@@ -32,7 +33,16 @@ inside of encrypted objects is checked with --key. The exit code is 9 if anythin
 With --restore the newest state is also restored to scratch and compared with the HashKV that etcd gave when it was taken,
 and an etcd of the same minor version is started on it: from the programs etcd and etcdutl in PATH, or else from its image
 in the Docker engine of this host. What was done, and what could not be, is told. A success leaves a mark beside the
-backups, which 'backup list' shows and 'backup prune' heeds.`,
+backups, which 'backup list' shows and 'backup prune' heeds. Where this host has the etcd that is wanted, or --image names one,
+and it cannot be started, that is no success: the exit code is 1.
+
+--revision and --time restore another state than the newest.`,
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if v.at, err = v.point.at(cmd, a.now()); err == nil && !v.restore && v.at != (backup.At{Lineage: v.at.Lineage}) {
+				err = usageError{errors.New("--revision and --time say what --restore restores"), cmd.CommandPath()}
+			}
+			return err
+		},
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, _ []string) error {
 			return runBackupVerify(ctx, a, b, v)
 		}),
@@ -42,9 +52,9 @@ backups, which 'backup list' shows and 'backup prune' heeds.`,
 	o.addScratch(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&v.restore, "restore", false, "restore the newest state to scratch, too, and start etcd on it")
-	f.StringVar(&v.lineage, "lineage", "", "`name` of one life of the cluster (default: all are checked, and the newest is restored)")
+	v.point.addFlags(cmd)
+	f.Lookup("lineage").Usage = "`name` of one life of the cluster (default: all are checked, and the newest is restored)"
 	f.StringVar(&v.image, "image", "", "etcd `image` for --restore (default: the cluster's, or the official one of the backup's version)")
-	must(cmd.RegisterFlagCompletionFunc("lineage", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("image", cobra.NoFileCompletions))
 	return cmd
 }
@@ -71,7 +81,7 @@ func runBackupVerify(ctx context.Context, a *app, b *backups, v verifyOptions) e
 		return err
 	}
 	out := verified{Cluster: s.Cluster}
-	if out.Checks, err = checkLineages(ctx, a, b, s, v.lineage); err != nil {
+	if out.Checks, err = checkLineages(ctx, a, b, s, v.at.Lineage); err != nil {
 		return err
 	}
 	bad := out.damage(b.where)
@@ -142,11 +152,16 @@ func (v verified) damage(where string) error {
 // drill restores to scratch. What it learns about etcd's start is told even if nothing could be started.
 func (b *backups) drill(ctx context.Context, a *app, s *backup.Store, v verifyOptions) (*drilled, error) {
 	defer a.telling("Restoring to scratch", b.bucket)()
-	trial := &boot.Trial{Image: v.image, Scratch: b.scratch, Cluster: s.Cluster, Bucket: b.bucket}
+	trial := &boot.Trial{Image: v.image, Insist: v.image != "", Scratch: b.scratch}
 	if trial.Image == "" {
 		trial.Image = b.spec.Options.Etcd.Image
 	}
-	x, err := s.Drill(ctx, backup.At{Lineage: v.lineage}, trial.Start)
+	x, err := s.Drill(ctx, v.at, trial.Start)
+	if errors.Is(err, boot.ErrNotBooted) && ctx.Err() == nil {
+		return nil, &cke.Error{Code: cke.CodeNotBooted, What: "no etcd was started on what was restored", Unchanged: !b.bucket.changed.Load(),
+			Facts: []string{"target " + b.where, fmt.Sprintf("revision %d of lineage %s was restored to scratch; HashKV: %s", x.Revision, x.Lineage, hashText(x)), trial.Why},
+			Try:   b.command("verify --restore --image IMAGE")}
+	}
 	if err != nil {
 		return nil, b.fail(ctx, "restore "+s.Cluster+" to scratch", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,7 @@ import (
 type setOptions struct {
 	dryRun     bool
 	noWait     bool
+	yes        bool
 	ifRevision *int64
 	// plan is the hash of the only plan that is to be carried out; empty: any.
 	plan string
@@ -33,8 +36,8 @@ func newClusterSetCommand(a *app) *cobra.Command {
 		Long: `Check a cluster file, store it as a new revision, and follow the work until the cluster is ready.
 
 Every fault in the file is told at once, and nothing is stored then. A file that means the same as the stored one
-makes no new revision. A file that takes away a member without which quorum would be lost is refused. Ctrl-C stops
-following; the work goes on.`,
+makes no new revision. A file that takes away a member without which quorum would be lost is refused; one with fewer
+members than the stored one is confirmed, or set with --yes. Ctrl-C stops following; the work goes on.`,
 		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml\n  ckecli cluster set cluster.yml --plan 5f0c7a12b3d4e6f8",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,6 +51,7 @@ following; the work goes on.`,
 	f.BoolVar(&o.dryRun, "dry-run", false, "check and compare, store nothing")
 	f.StringVar(&o.plan, "plan", "", "store only if the plan still has this `hash`, which ckecli plan tells")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the file is stored")
+	f.BoolVarP(&o.yes, "yes", "y", false, "confirm that there are to be fewer members")
 	f.Int64Var(&revision, "if-revision", 0, "store only if this `revision` is the stored one; 0: only if there is none")
 	return cmd
 }
@@ -76,6 +80,16 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	if err != nil && !errors.Is(err, cke.ErrNotFound) {
 		return err
 	}
+	if question, err := fewer(ctx, s, before.Cluster, c); err != nil {
+		return err
+	} else if question != "" && !o.yes {
+		if err := a.confirmYes(ctx, "taking members of "+c.Name+" away", question, a.again(c.Name, "cluster set "+file+" --yes")); err != nil {
+			return err
+		}
+		if _, err := a.checkPlan(ctx, s, c, file, &o); err != nil { // answering takes its time
+			return err
+		}
+	}
 	var spec cke.Spec
 	newest, err := a.change(ctx, s, c.Name, "the file was stored", "cluster log", func() (err error) {
 		spec, err = s.SetSpec(ctx, c.Name, c, data, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision})
@@ -99,6 +113,32 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 		return err
 	}
 	return a.showSet(stored, line)
+}
+
+// fewer is the question that a file is confirmed with that leaves a formed cluster fewer members; "": it does not.
+func fewer(ctx context.Context, s planStore, was, wanted cke.Cluster) (string, error) {
+	var gone []string
+	for _, n := range was.ControlPlane() {
+		if !slices.ContainsFunc(wanted.ControlPlane(), func(m cke.Node) bool { return m.Address == n.Address }) {
+			gone = append(gone, n.Name())
+		}
+	}
+	from, to := len(was.ControlPlane()), len(wanted.ControlPlane())
+	if to >= from {
+		return "", nil
+	}
+	if id, err := s.Identity(ctx, wanted.Name); err != nil || !isFormed(id) {
+		return "", err
+	}
+	return fmt.Sprintf("%s to carry no member any more: %d of %d members can be lost now, %d of %d then. Store it?", are(gone), from-cke.Quorum(from), from, to-cke.Quorum(to), to), nil
+}
+
+// are is the beginning of a sentence about nodes.
+func are(nodes []string) string {
+	if len(nodes) == 1 {
+		return nodes[0] + " is"
+	}
+	return strings.Join(nodes, ", ") + " are"
 }
 
 // goal is a revision of a cluster that is to be reached.

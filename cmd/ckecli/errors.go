@@ -38,6 +38,7 @@ var exitOf = map[cke.Code]int{
 	cke.CodeNotPaused: exitRefused,
 	cke.CodeCannot:    exitRefused,
 	cke.CodeDrain:     exitRefused,
+	cke.CodeStranger:  exitRefused,
 	cke.CodeFrozen:    exitRefused,
 	cke.CodeVolume:    exitRefused,
 	cke.CodeSSHKey:    exitRefused,

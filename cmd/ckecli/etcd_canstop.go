@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,10 +44,19 @@ func runCanStop(ctx context.Context, a *app, s store, node string) error {
 	}
 	c := canStop{Cluster: cluster, Node: n.Name(), CanStop: true, ObservedAt: sc.status.ObservedAt}
 	carries := "carries no member"
-	if i := slices.IndexFunc(sc.status.Members, func(m cke.MemberStatus) bool { return m.Address == n.Address }); i >= 0 {
-		m := sc.status.Members[i]
-		c.CanStop, c.Because = m.CanStop, m.CannotStopBecause
-		carries = "its member is " + m.State
+	for _, m := range sc.status.Members { // a member that cke does not know has a row of its own
+		if m.Address != n.Address {
+			continue
+		}
+		switch {
+		case m.Join != "":
+			carries = "its member is " + m.State
+		case m.State == "stranger":
+			carries = "what it carries is member " + m.Name + ", which cke does not know"
+		}
+		if c.CanStop {
+			c.CanStop, c.Because = m.CanStop, m.CannotStopBecause
+		}
 	}
 	if c.CanStop || a.structured() {
 		err := a.showLine(c, c.Node, term.Clean(fmt.Sprintf("%s may go down: %s, and %s can be lost now", c.Node, carries, membersLost(sc.status.Tolerance))))

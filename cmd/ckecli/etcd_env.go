@@ -38,7 +38,7 @@ func newEnvCommand(a *app) *cobra.Command {
   etcdctl endpoint status
 
 A client certificate is kept in a directory of yours (default: ckecli/CLUSTER in $XDG_CONFIG_HOME or ~/.config), and
-issued again when it is missing, ends within 7 days, or is not of the cluster's certificate authority.`,
+issued again when it is missing, ends within 7 days, or is not of the certificate authorities that the cluster has now.`,
 		Args: arguments(0, 0),
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			return runEnv(ctx, a, s, dir)
@@ -120,7 +120,16 @@ func (a *app) usable(ctx context.Context, s identities, cluster string, b issued
 	if err != nil {
 		return false, nil
 	}
-	now, err := pki.New(s.Secrets(cluster), cluster, a.now).ServerCA(ctx)
+	id, err := s.Identity(ctx, cluster)
+	if err != nil {
+		return false, err
+	}
+	authority := pki.New(s.Secrets(cluster), cluster, a.now)
+	now, err := authority.ServerCA(ctx, id.Authorities)
+	ours := false
+	if err == nil {
+		ours, err = authority.SignsClient(ctx, id.Authorities, pair.Leaf)
+	}
 	switch {
 	case cke.CodeOf(err) == cke.CodeSecret:
 		return true, nil // without the key file no other can be issued either
@@ -129,7 +138,7 @@ func (a *app) usable(ctx context.Context, s identities, cluster string, b issued
 	case err != nil:
 		return false, err
 	}
-	return bytes.Equal(ca, now), nil
+	return ours && bytes.Equal(ca, now), nil
 }
 
 var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)

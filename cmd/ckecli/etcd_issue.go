@@ -102,7 +102,7 @@ func (a *app) issue(ctx context.Context, s identities, cluster string, b *issued
 		return refused(&cke.Error{Code: cke.CodeUnformed, What: cluster + " is not formed yet: no member would know the certificate", Unchanged: true,
 			Try: a.again(cluster, "status --watch")})
 	}
-	cert, key, ca, notAfter, err := pki.New(s.Secrets(cluster), cluster, a.now).IssueClient(ctx, b.Name, ttl)
+	cert, key, ca, notAfter, err := pki.New(s.Secrets(cluster), cluster, a.now).IssueClient(ctx, id.Authorities, b.Name, ttl)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (h *house) form(l *leader) cke.Identity {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if err := pki.New(h.store.Secrets("prod"), "prod", time.Now).Ensure(h.ctx()); err != nil {
+	if err := pki.New(h.store.Secrets("prod"), "prod", time.Now).Ensure(h.ctx(), cke.Authorities{}); err != nil {
 		h.t.Fatal(err)
 	}
 	inc := cke.NewIncarnation(spec.Cluster.WithDefaults(), nil, time.Now())

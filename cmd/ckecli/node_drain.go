@@ -38,11 +38,11 @@ func newNodeDrainCommand(a *app) *cobra.Command {
 ` + "`ckecli node undrain`" + ` or until the time is over, whichever comes first. Meanwhile no other member that serves is taken away.
 
 It ends once the member has stopped: the node may then be taken down. It is refused, with the arithmetic and with nothing
-changed, when quorum would be lost, and while another node of the cluster is leased. A cluster of one or two members does
-not serve meanwhile; that is confirmed, or asked for with --yes.
+changed, when quorum would be lost, and while another node of the cluster is leased. Fewer members can be lost meanwhile,
+so draining one that serves is confirmed, or asked for with --yes; a cluster of one or two members does not serve.
 
 A node that is leased already gets a new lease in place of the old one.`,
-		Example: "  ckecli node drain cp2 --for 30m --reason 'new kernel'",
+		Example: "  ckecli node drain cp2 --for 30m --reason 'new kernel'\n  ckecli node drain cp2 --yes",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.limit <= 0 {
 				return usageError{fmt.Errorf("--for %s is no time to work", o.limit), cmd.CommandPath()}
@@ -70,15 +70,20 @@ func runDrain(ctx context.Context, a *app, s store, node string, o drainOptions)
 	}
 	t := a.newTask(cke.TaskDrain, n.Name(), "")
 	t.Reason, t.For = o.reason, cke.Duration(o.limit)
-	_, none := memberOf(sc.status, n.Name())
-	if v := voters(sc.status); none == nil && v > 0 && v <= 2 {
-		question := fmt.Sprintf("%s has %d voters, and %d are needed: it does not serve while %s is down. Drain it?", cluster, v, cke.Quorum(v), n.Name())
-		if !o.yes {
-			if err := a.confirmYes(ctx, "draining "+n.Name(), question, "ckecli node drain "+n.Name()+" --yes"); err != nil {
-				return err
-			}
-		}
+	m, none := memberOf(sc.status, n.Name())
+	v, question := voters(sc.status), ""
+	switch {
+	case none != nil:
+	case v > 0 && v <= 2:
 		t.Accepted = true
+		question = fmt.Sprintf("%s has %d voters, and %d are needed: it does not serve while %s is down. Drain it?", cluster, v, cke.Quorum(v), n.Name())
+	case m.Ready:
+		question = fmt.Sprintf("%s serves. While it is down %s can be lost, %s now. Drain it?", n.Name(), membersLost(sc.status.Tolerance-1), membersLost(sc.status.Tolerance))
+	}
+	if question != "" && !o.yes {
+		if err := a.confirmYes(ctx, "draining "+n.Name(), question, "ckecli node drain "+n.Name()+" --yes"); err != nil {
+			return err
+		}
 	}
 	return a.runTask(ctx, s, taskRun{cluster: cluster, task: t, noWait: o.noWait, done: func(_ cke.Record, took string) string {
 		return fmt.Sprintf("%s may be taken down; its lease ends in %s at the latest (took %s)", n.Name(), o.limit, took)

@@ -27,7 +27,8 @@ func newPlanCommand(a *app) *cobra.Command {
 members can be lost before, during and after it. Nothing is changed, and no node is asked: the last status is where the
 plan begins, and the operations run on a simulated copy of the cluster.
 
-With --detailed-exitcode the exit code tells: 0 nothing to do, 2 there is something to do. A file that takes away a member
+With --detailed-exitcode the exit code tells: 0 nothing to do, 2 there is something to do, or FILE changes something and
+cannot be carried out now, as an upgrade by two minor versions. A file that takes away a member
 without which quorum would be lost is refused with the arithmetic (exit code 6).`,
 		Example: "  ckecli plan\n  ckecli plan cluster.yml\n  ckecli cluster set cluster.yml --plan $(ckecli plan cluster.yml -o name)",
 		Args:    arguments(0, 1),
@@ -92,10 +93,15 @@ func runPlan(ctx context.Context, a *app, file string, o planOptions) error {
 	switch {
 	case p.Quorum != nil:
 		return p.Quorum.Error()
-	case o.detailedExitCode && p.Operations > 0:
+	case o.detailedExitCode && (p.Operations > 0 || p.Outcome != plan.Converged && p.changes(wanted)):
 		return exitError(exitChanges)
 	}
 	return nil
+}
+
+// changes reports whether a file means another cluster than what is stored.
+func (p planned) changes(file *cke.Cluster) bool {
+	return file != nil && (p.StoredRevision == 0 || len(p.Changes) > 0)
 }
 
 // sameCluster refuses a file of another cluster than the chosen one.

@@ -20,10 +20,13 @@ type observed struct {
 }
 
 // serving makes the cluster prod of three members that all serve, declared as revision 1, and a leader that has told so.
-func serving(t *testing.T) *observed {
-	h := newHouse(t)
+func serving(t *testing.T) *observed { return servingIn(newHouse(t), clusterFile) }
+
+// servingIn is serving with another cluster file.
+func servingIn(h *house, file string) *observed {
+	t := h.t
 	h.now = func() time.Time { return noon }
-	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile))
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", file))
 	spec, err := h.store.Spec(h.ctx(), "prod")
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +34,7 @@ func serving(t *testing.T) *observed {
 	o := &observed{house: h, leader: h.lead("prod"), in: server.Input{Spec: spec.Cluster.WithDefaults(), Generation: 1}}
 	began := noon.Add(-time.Hour)
 	inc := cke.Incarnation{ID: "aaaaaaaaaaaa", Token: "prod-token", State: cke.Forming, CreatedAt: began}
-	for i, n := range o.in.Spec.Nodes {
+	for i, n := range o.in.Spec.ControlPlane() {
 		j := cke.NewJoin(o.in.Spec, n, inc.ID)
 		j.ID = cke.JoinID(fmt.Sprintf("00000000000%d", i+1))
 		j.Volume, j.MemberID, j.StartedAt = j.Etcd.Volume(j.ID), fmt.Sprintf("a%d", i+1), began
@@ -141,6 +144,11 @@ func TestPlan_TellsByTheExitCodeWhetherThereIsSomethingToDo(t *testing.T) {
 	o.run(exitDone, "plan", "--detailed-exitcode", o.file("", 1, 2, 3))
 	o.run(exitChanges, "plan", "--detailed-exitcode", o.file("", 1, 2, 3, 4))
 	o.run(exitDone, "plan", o.file("", 1, 2, 3, 4))
+	tooFar := o.write("upgrade.yml", clusterFile+"options: {etcd: {version: 3.8.0}}\n")
+	o.run(exitChanges, "plan", "--detailed-exitcode", tooFar) // refused, and yet something
+	o.run(exitDone, "plan", tooFar)
+	o.run(exitDone, "cluster", "set", "--no-wait", tooFar)
+	o.run(exitDone, "plan", "--detailed-exitcode", tooFar) // no more a change
 	o.run(exitRefused, "plan", o.write("bad.yml", "name: prod\n"))
 	_, stderr := o.run(exitFailed, "--cluster", "other", "plan", o.file("", 1))
 	contains(t, stderr, "describes cluster prod, and other was chosen")
@@ -209,7 +217,48 @@ func TestSet_RefusesAFileThatWouldLoseQuorum(t *testing.T) {
 	}
 	// One that was long ago is no ground for a refusal.
 	o.now = func() time.Time { return noon.Add(25 * time.Minute) }
-	o.run(exitDone, "cluster", "set", "--no-wait", file)
+	o.run(exitDone, "cluster", "set", "--no-wait", "--yes", file)
+}
+
+// What takes the member away that a replacement needs is no way round.
+func TestReplace_OfAMemberThatServesWhileAnotherIsDeadIsRefused(t *testing.T) {
+	h := newHouse(t)
+	o := servingIn(h, clusterFile+"  - {address: 10.0.0.14, hostname: cp4, user: cke}\n")
+	o.unreachable("cp3")
+	_, stderr := o.run(exitRefused, "replace", "cp2", "cp4", "--no-wait")
+	contains(t, stderr, "error[CKE104]: removing cp2 would lose quorum\n", "now    3 members, 2 healthy (cp3 unreachable for 4m)\n", "after  2 members, 1 healthy; 2 needed\n",
+		"Nothing was changed.\nTry: ckecli replace cp3\n")
+	if spec, err := o.store.Spec(o.ctx(), "prod"); err != nil || spec.Generation != 1 {
+		t.Errorf("%d %v", spec.Generation, err)
+	}
+	_, stderr = o.run(exitDone, "replace", "cp3", "cp4", "--no-wait") // the dead one goes first
+	contains(t, stderr, "prod: stored as revision 2: control_plane moved from cp3 to cp4\n")
+}
+
+// Fewer members is a person's word, by whatever way the file comes.
+func TestSet_OfFewerMembersIsConfirmed(t *testing.T) {
+	o := serving(t)
+	one := o.file("", 1)
+	_, stderr := o.run(exitRefused, "cluster", "set", "--no-wait", one)
+	contains(t, stderr, "error[CKE107]: taking members of prod away was not confirmed\n", "Nothing was changed.\nTry: ckecli cluster set "+one+" --yes\n")
+	o.run(exitDone, "cluster", "set", "--dry-run", one)
+	ask := o.onTerminal("cluster", "set", "--no-wait", one)
+	ask.stdout.await(t, "cp2, cp3 are to carry no member any more: 1 of 3 members can be lost now, 0 of 1 then. Store it? [y/N] ")
+	ask.types("\n")
+	ask.must(exitRefused)
+	if spec, err := o.store.Spec(o.ctx(), "prod"); err != nil || spec.Generation != 1 {
+		t.Errorf("%d %v", spec.Generation, err)
+	}
+	ask = o.onTerminal("cluster", "set", "--no-wait", one)
+	ask.stdout.await(t, "[y/N] ")
+	ask.types("y\n")
+	ask.must(exitDone)
+	o.run(exitDone, "cluster", "set", "--no-wait", one)              // the same again takes nothing away
+	o.run(exitDone, "cluster", "set", "--no-wait", o.file("", 1, 3)) // nor do more
+
+	h := newHouse(t) // nothing was founded that could be taken away
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile))
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("one.yml", "name: prod\nnodes:\n  - {address: 10.0.0.11, hostname: cp1, user: cke, control_plane: true}\n"))
 }
 
 func TestSet_StoresOnlyThePlanThatWasSeen(t *testing.T) {

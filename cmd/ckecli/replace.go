@@ -31,7 +31,8 @@ is confirmed, or asked for with --yes. It is also the answer to policies.replace
 
 With NEW, a declared node that is no control-plane node, the membership moves there: a new revision of the cluster file is
 stored in which control_plane stands at NEW instead of NODE, and nothing else differs. If the member on NODE serves, the
-fresh one is added first; if it is dead, it is removed first.
+fresh one is added first; if it is dead, it is removed first. It is refused while neither could be done without losing
+quorum: replace the dead member first.
 
 Ctrl-C stops following; the work goes on.`,
 		Example: "  ckecli replace cp3\n  ckecli replace cp3 cp4",
@@ -130,6 +131,9 @@ func runReplaceNode(ctx context.Context, a *app, s store, from, to string, o rep
 	}
 	next, source, err := movedControlPlane(spec, from, to)
 	if err != nil {
+		return err
+	}
+	if _, err := a.checkPlan(ctx, s, next, "", &setOptions{}); err != nil {
 		return err
 	}
 	var stored cke.Spec

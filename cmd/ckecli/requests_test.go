@@ -87,7 +87,7 @@ func TestDrain_ReturnsOnceTheMemberHasStopped(t *testing.T) {
 	h := declared(t)
 	l := h.lead("prod")
 	l.status(threeServing(1))
-	drain := h.start("node", "drain", "cp2", "--for", "30m", "--reason", "new kernel")
+	drain := h.start("node", "drain", "cp2", "--for", "30m", "--reason", "new kernel", "--yes")
 	task := h.awaitTask()
 	if task.Kind != cke.TaskDrain || task.Node != "cp2" || task.For != cke.Duration(30*time.Minute) || task.Reason != "new kernel" || task.Accepted {
 		t.Errorf("%+v", task)
@@ -121,7 +121,7 @@ func TestDrain_ThatWouldLoseQuorumIsRefused(t *testing.T) {
 	h := declared(t)
 	l := h.lead("prod")
 	l.status(threeServing(1))
-	drain := h.start("node", "drain", "cp2")
+	drain := h.start("node", "drain", "cp2", "--yes")
 	l.refuse(h.awaitTask(), &cke.Error{Code: cke.CodeQuorum, What: "draining cp2 would lose quorum", Facts: []string{"now 3 voters, 2 healthy", "meanwhile 1 healthy, 2 needed"}, Unchanged: true})
 	drain.must(exitRefused)
 	contains(t, drain.stderr.String(), "error[CKE104]: draining cp2 would lose quorum\n  now 3 voters, 2 healthy\n  meanwhile 1 healthy, 2 needed\nNothing was changed.\n")
@@ -140,6 +140,45 @@ func TestDrain_OfOneOrTwoVotersIsConfirmed(t *testing.T) {
 	if task := h.awaitTask(); !task.Accepted {
 		t.Errorf("%+v", task)
 	}
+}
+
+func TestDrain_OfAMemberThatServesIsConfirmed(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	s := threeServing(1)
+	s.Members[2].State, s.Members[2].Ready = "drained", false
+	l.status(s)
+	_, stderr := h.run(exitRefused, "node", "drain", "cp2", "--no-wait")
+	contains(t, stderr, "error[CKE107]: draining cp2 was not confirmed\n", "Try: ckecli node drain cp2 --yes\n")
+	ask := h.onTerminal("node", "drain", "cp2", "--no-wait")
+	ask.stdout.await(t, "cp2 serves. While it is down 0 more members can be lost, 1 more member now. Drain it? [y/N] ")
+	ask.types("y\n")
+	ask.must(exitDone)
+	if task := h.awaitTask(); task.Accepted {
+		t.Errorf("%+v", task)
+	}
+	h.run(exitDone, "node", "drain", "cp3", "--no-wait") // it does not serve: nothing is lost by it
+}
+
+// Requirement A22: a member that cke does not know goes down with its node.
+func TestCanStop_CountsAStranger(t *testing.T) {
+	h := newHouse(t)
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile+"  - {address: 10.0.0.14, hostname: cp4, user: cke, control_plane: true}\n  - {address: 10.0.0.15, hostname: w1, user: cke}\n"))
+	l := h.lead("prod")
+	s := threeServing(1)
+	stands := func(can bool, why string) {
+		s.Members = append(s.Members[:3:3], cke.MemberStatus{Name: "cp4", Address: "10.0.0.14", State: "waiting", CanStop: can, CannotStopBecause: why},
+			cke.MemberStatus{Name: "theirs", Address: "10.0.0.14", State: "stranger", CanStop: can, CannotStopBecause: why})
+		l.status(s)
+	}
+	stands(true, "")
+	stdout, _ := h.run(exitDone, "etcd", "can-stop", "cp4")
+	contains(t, stdout, "cp4 may go down: what it carries is member theirs, which cke does not know, and 1 more member can be lost now\n")
+	stands(false, "3 of 4 voters are healthy")
+	_, stderr := h.run(exitRefused, "etcd", "can-stop", "cp4")
+	contains(t, stderr, "error[CKE104]: cp4 must not go down now\n  3 of 4 voters are healthy\n")
+	stdout, _ = h.run(exitDone, "etcd", "can-stop", "w1")
+	contains(t, stdout, "w1 may go down: carries no member, and")
 }
 
 // Requirements A1, A22, I11: what a reboot tool asks before it acts.

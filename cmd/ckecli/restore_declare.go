@@ -106,6 +106,7 @@ func (r *restoring) adopt(ctx context.Context, e cke.Escrow, o restoreOptions) e
 		return err
 	}
 	d := r.asked.Declare
+	d.Authorities = e.Identity.Authorities
 	d.HostKeys, d.Secrets, r.sshKeys = e.HostKeys, map[string][]byte{}, map[string][]byte{}
 	var why error
 	for _, file := range append([]string{config.SecretKeyFile}, o.backups.keys...) {

@@ -44,7 +44,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newClusterCommand(a), newReplaceCommand(a), newTaskCommand(a), newPauseCommand(a), newResumeCommand(a),
 		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a),
 		newBackupCommand(a), newRestoreCommand(a), newRecoverCommand(a),
-		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newVolumeCommand(a), newImagesCommand(a),
+		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newCACommand(a), newVolumeCommand(a), newImagesCommand(a),
 		newVersionCommand(a), newCompletionCommand(a), newManCommand(a),
 	)
 	root.SetHelpCommand(newHelpCommand(a))

@@ -108,6 +108,7 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	if h := s.Hibernation; h != nil {
 		l.Add("Hibernated", term.Styled(term.Yellow, fmt.Sprintf("by %s since %s (until `ckecli cluster resume %s`)", h.By, moment(h.Since), s.Cluster)))
 	}
+	authorityFacts(l, s)
 	label := "Problem"
 	for _, p := range s.Problems {
 		text := problemText(p)

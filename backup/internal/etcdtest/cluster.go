@@ -24,34 +24,71 @@ func StartCluster(t testing.TB, n int) []*Server {
 	}
 	servers := make([]*Server, n)
 	for i, name := range names {
-		cfg := embed.NewConfig()
-		cfg.Name, cfg.Dir = name, t.TempDir()
-		client := url.URL{Scheme: "http", Host: freeAddress(t)}
-		cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers[i]}, []url.URL{peers[i]}
-		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-		cfg.InitialCluster = strings.Join(initial, ",")
-		cfg.EnableGRPCGateway = false
-		cfg.UnsafeNoFsync = true
-		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-		e, err := embed.StartEtcd(cfg)
-		if err != nil {
-			t.Fatalf("start etcd: %v", err)
-		}
-		servers[i] = &Server{Endpoint: client.String(), Address: client.Host, Dir: cfg.Dir, Etcd: e}
-		t.Cleanup(servers[i].Stop)
+		servers[i] = startMember(t, name, peers[i], strings.Join(initial, ","), embed.ClusterStateFlagNew)
 	}
 	for _, s := range servers {
-		select {
-		case <-s.Etcd.Server.ReadyNotify():
-		case <-time.After(30 * time.Second):
-			t.Fatal("etcd does not get ready")
-		}
-		var err error
-		s.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Client.Close() })
+		s.await(t)
 	}
 	return servers
+}
+
+// AddLearner adds a learner to a cluster and waits until it has all that the cluster holds.
+func AddLearner(t testing.TB, cluster []*Server) *Server {
+	t.Helper()
+	peer := url.URL{Scheme: "http", Host: freeAddress(t)}
+	added, err := cluster[0].Client.MemberAddAsLearner(Context(t), []string{peer.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var initial []string
+	for _, m := range added.Members {
+		name := m.Name
+		if m.ID == added.Member.ID {
+			name = "learner"
+		}
+		initial = append(initial, name+"="+m.PeerURLs[0])
+	}
+	s := startMember(t, "learner", peer, strings.Join(initial, ","), embed.ClusterStateFlagExisting)
+	s.await(t)
+	for s.Etcd.Server.AppliedIndex() < cluster[0].Etcd.Server.AppliedIndex() {
+		<-time.After(10 * time.Millisecond)
+	}
+	return s
+}
+
+func startMember(t testing.TB, name string, peer url.URL, initial, state string) *Server {
+	t.Helper()
+	cfg := embed.NewConfig()
+	cfg.Name, cfg.Dir = name, t.TempDir()
+	client := url.URL{Scheme: "http", Host: freeAddress(t)}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	cfg.InitialCluster, cfg.ClusterState = initial, state
+	cfg.StrictReconfigCheck = false // it wants members that have been connected for seconds
+	cfg.EnableGRPCGateway = false
+	cfg.UnsafeNoFsync = true
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	s := &Server{Endpoint: client.String(), Address: client.Host, Dir: cfg.Dir, Etcd: e}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// await waits until the member serves, and connects to it.
+func (s *Server) await(t testing.TB) {
+	t.Helper()
+	select {
+	case <-s.Etcd.Server.ReadyNotify():
+	case <-time.After(30 * time.Second):
+		t.Fatal("etcd does not get ready")
+	}
+	var err error
+	s.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Client.Close() })
 }

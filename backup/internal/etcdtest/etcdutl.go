@@ -5,12 +5,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"cke/backup/internal/need"
 )
 
 const etcdutlVersion = "v3.7.3"
 
-// Restore makes a data directory of a snapshot file with etcd's own etcdutl. It skips the test where etcdutl is not
-// built and cannot be.
+// Restore makes a data directory of a snapshot file with etcd's own etcdutl. Where etcdutl is not
+// built and cannot be, need.Missing decides.
 func Restore(t testing.TB, snapshot string) (dir string) {
 	t.Helper()
 	binary := etcdutl(t)
@@ -34,7 +36,7 @@ func etcdutl(t testing.TB) string {
 	if dir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			t.Skip(err)
+			need.Missing(t, "no place for etcdutl: %v", err)
 		}
 		dir = filepath.Join(base, "cke")
 	}
@@ -53,7 +55,7 @@ func etcdutl(t testing.TB) string {
 		cmd := exec.Command("go", args...)
 		cmd.Dir, cmd.Env = src, append(os.Environ(), "GOFLAGS=-mod=mod")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Skipf("etcdutl cannot be built: %v\n%s", err, out)
+			need.Missing(t, "etcdutl cannot be built: %v\n%s", err, out)
 		}
 	}
 	return binary

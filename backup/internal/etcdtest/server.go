@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -65,6 +66,7 @@ func Start(t testing.TB, o Options) *Server {
 	if o.Quota > 0 {
 		cfg.QuotaBackendBytes = o.Quota
 	}
+	cfg.BcryptCost = 4 // the least there is
 	cfg.MaxTxnOps = 20_000
 	cfg.MaxRequestBytes = 8 << 20
 	cfg.UnsafeNoFsync = true
@@ -93,6 +95,17 @@ func Start(t testing.TB, o Options) *Server {
 
 // Stop ends the server. It may be called twice.
 func (s *Server) Stop() { s.once.Do(s.Etcd.Close) }
+
+// Alarm has the server raise an alarm.
+func (s *Server) Alarm(t testing.TB, alarm pb.AlarmType) {
+	t.Helper()
+	_, err := pb.NewMaintenanceClient(s.Client.ActiveConnection()).Alarm(Context(t), &pb.AlarmRequest{
+		Action: pb.AlarmRequest_ACTIVATE, Alarm: alarm, MemberID: uint64(s.Etcd.Server.MemberID()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Context ends with the test or after two minutes.
 func Context(t testing.TB) context.Context {

@@ -11,18 +11,23 @@ import (
 
 	"go.uber.org/zap"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/pkg/v3/traceutil"
 	"go.etcd.io/etcd/server/v3/lease"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
 // Store is a snapshot file opened by etcd's own storage engine.
 type Store struct {
 	KV     mvcc.WatchableKV
 	Lessor lease.Lessor
+	alarms interface {
+		GetAllAlarms() ([]*pb.AlarmMember, error)
+	}
 }
 
 // Open copies a snapshot file and opens the copy as etcd does when it starts on it.
@@ -49,7 +54,7 @@ func Open(t testing.TB, snapshot string) *Store {
 		lessor.Stop()
 		be.Close()
 	})
-	return &Store{KV: kv, Lessor: lessor}
+	return &Store{KV: kv, Lessor: lessor, alarms: schema.NewAlarmBackend(lg, be)}
 }
 
 // State is what a store holds at one revision.
@@ -82,6 +87,16 @@ func (s *Store) Hash(t testing.TB, revision int64) mvcc.KeyValueHash {
 		t.Fatalf("hash at %d: %v", revision, err)
 	}
 	return h
+}
+
+// Alarms are those that etcd would start with.
+func (s *Store) Alarms(t testing.TB) []*pb.AlarmMember {
+	t.Helper()
+	all, err := s.alarms.GetAllAlarms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // Compact compacts and waits until it is done.

@@ -1,0 +1,85 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// bucketAlarm holds etcd's alarms, by the members that raised them.
+// Source: etcd server, storage/schema/alarm.go.
+var bucketAlarm = []byte("alarm")
+
+// ForgetAlarms takes the alarms out of a snapshot or database file. They name members that a restored cluster does not
+// have, and would keep it from taking writes: etcdutl leaves them where they are. etcd raises one anew whose cause lasts.
+func ForgetAlarms(ctx context.Context, path string) error { return forgetAlarms(ctx, path, true) }
+
+func forgetAlarms(ctx context.Context, path string, durable bool) (err error) {
+	defer guard(&err)()
+	if there, err := hasAlarms(ctx, path); err != nil || !there {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	snapshot := info.Size()%snapshotBlock == sha256.Size
+	if snapshot {
+		if err := trimDigest(path); err != nil {
+			return err
+		}
+	}
+	if err := checkTree(ctx, path, allPages); err != nil {
+		return err
+	}
+	db, err := openDB(path, false, 0)
+	if err != nil {
+		return fmt.Errorf("open %s as a database: %w", path, err)
+	}
+	defer db.Close()
+	if err := db.Update(dropAlarms); err != nil {
+		return fmt.Errorf("take the alarms out of %s: %w", path, err)
+	}
+	if err := db.Close(); err != nil || !snapshot {
+		return err
+	}
+	return appendDigest(path, durable)
+}
+
+func hasAlarms(ctx context.Context, path string) (there bool, err error) {
+	if err := checkTree(ctx, path, theEdge); err != nil {
+		return false, err
+	}
+	db, err := openDB(path, true, 0)
+	if err != nil {
+		return false, fmt.Errorf("open %s as a database: %w", path, err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketAlarm); b != nil {
+			k, _ := b.Cursor().First()
+			there = k != nil
+		}
+		return nil
+	})
+	return there, err
+}
+
+// dropAlarms leaves the bucket there, as etcd does.
+func dropAlarms(tx *bolt.Tx) error {
+	b := tx.Bucket(bucketAlarm)
+	if b == nil {
+		return nil
+	}
+	if k, _ := b.Cursor().First(); k == nil {
+		return nil
+	}
+	if err := tx.DeleteBucket(bucketAlarm); err != nil {
+		return err
+	}
+	_, err := tx.CreateBucket(bucketAlarm)
+	return err
+}

@@ -1,0 +1,93 @@
+package backup
+
+import (
+	"context"
+	"sync"
+)
+
+const (
+	// decodedRecords is how many changes are handed over at once, decodedBytes how much of values, and decodedParts how many such
+	// parts wait at most.
+	decodedRecords = 1000
+	decodedBytes   = 1 << 20
+	decodedParts   = 4
+)
+
+// decodeAhead reads deltas in their order in a goroutine of its own, while those before are applied.
+type decodeAhead struct {
+	parts chan decoded
+	quit  chan struct{}
+	wg    sync.WaitGroup
+}
+
+// decoded is some of what a delta holds, or its end.
+type decoded struct {
+	leases  *LeaseChange // before the records
+	records []Record
+	last    bool
+	header  Header
+	err     error
+}
+
+// decodeAhead begins; Close ends it. It ends by itself with the last delta, or with the first that cannot be read.
+func (s *Store) decodeAhead(ctx context.Context, b Bucket, deltas []Entry) *decodeAhead {
+	d := &decodeAhead{parts: make(chan decoded, decodedParts), quit: make(chan struct{})}
+	d.wg.Go(func() {
+		defer close(d.parts)
+		for _, e := range deltas {
+			h, err := d.decode(ctx, s, b, e)
+			if d.send(decoded{last: true, header: h, err: err}) != nil || err != nil {
+				return
+			}
+		}
+	})
+	return d
+}
+
+func (d *decodeAhead) decode(ctx context.Context, s *Store, b Bucket, e Entry) (Header, error) {
+	var records []Record
+	bytes := 0
+	flush := func(c *LeaseChange) error {
+		if c == nil && len(records) == 0 {
+			return nil
+		}
+		p := decoded{records: records}
+		records, bytes = nil, 0
+		if err := d.send(p); err != nil || c == nil {
+			return err
+		}
+		return d.send(decoded{leases: c})
+	}
+	h, err := readDelta(ctx, b, e.Place, s.Identities, deltaVisitor{
+		record: func(r Record) error {
+			if records == nil {
+				records = make([]Record, 0, decodedRecords)
+			}
+			records, bytes = append(records, r), bytes+len(r.Value)
+			if len(records) < decodedRecords && bytes < decodedBytes {
+				return nil
+			}
+			return flush(nil)
+		},
+		leases: func(c LeaseChange) error { return flush(&c) },
+	})
+	if err == nil {
+		err = flush(nil)
+	}
+	return h, err
+}
+
+func (d *decodeAhead) send(p decoded) error {
+	select {
+	case d.parts <- p:
+		return nil
+	case <-d.quit:
+		return errNoMore
+	}
+}
+
+// Close waits for what is under way.
+func (d *decodeAhead) Close() {
+	close(d.quit)
+	d.wg.Wait()
+}

@@ -1,0 +1,91 @@
+package etcdtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+)
+
+// Proxy passes on what is asked of a server unless refuse, which is asked about every call by its full name, returns an
+// error. It returns the client URL to use in the server's place.
+func Proxy(t testing.TB, s *Server, refuse func(method string) error) string {
+	t.Helper()
+	unlimited := 1 << 30
+	conn, err := grpc.NewClient(s.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(unlimited), grpc.MaxCallSendMsgSize(unlimited)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(unlimited), grpc.MaxSendMsgSize(unlimited),
+		grpc.UnknownServiceHandler(func(_ any, from grpc.ServerStream) error {
+			method, _ := grpc.MethodFromServerStream(from)
+			if err := refuse(method); err != nil {
+				return err
+			}
+			return passOn(from, conn, method)
+		}))
+	go server.Serve(l)
+	t.Cleanup(func() { server.Stop(); conn.Close() })
+	return "http://" + l.Addr().String()
+}
+
+func passOn(from grpc.ServerStream, conn *grpc.ClientConn, method string) error {
+	md, _ := metadata.FromIncomingContext(from.Context())
+	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(from.Context(), md))
+	defer cancel()
+	to, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			var f frame
+			if err := from.RecvMsg(&f); err != nil {
+				to.CloseSend()
+				return
+			}
+			if to.SendMsg(&f) != nil {
+				return
+			}
+		}
+	}()
+	for {
+		var f frame
+		switch err := to.RecvMsg(&f); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := from.SendMsg(&f); err != nil {
+			return err
+		}
+	}
+}
+
+// frame is a message that is passed on as it is.
+type frame struct{ data []byte }
+
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(m any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(m.(*frame).data)}, nil
+}
+
+func (rawCodec) Unmarshal(data mem.BufferSlice, m any) error {
+	m.(*frame).data = data.Materialize()
+	return nil
+}

@@ -1,0 +1,152 @@
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+)
+
+// stubborn does not delete some objects, and fails with an error for each of these.
+func stubborn(b backup.Bucket, errs map[string]error) *backuptest.Faulty {
+	return &backuptest.Faulty{Bucket: b, Before: func(_ context.Context, op, name string) error {
+		if op == "delete" {
+			return errs[name]
+		}
+		return nil
+	}}
+}
+
+// One object that cannot be deleted keeps nothing else from being deleted but what it is restored from.
+func TestPrune_PassesOverWhatCannotBeDeleted(t *testing.T) {
+	f := makeFixture(t, false)
+	fulls, deltas := f.objects(t)
+	refused := errors.New("403 Forbidden")
+	for name, tc := range map[string]struct {
+		object string
+		err    error
+		left   []string // of what the plan deletes
+		fails  bool
+	}{
+		"ProtectedFull":    {fulls[0], backup.ErrProtected, fulls[:1], false},
+		"ProtectedDelta":   {deltas[1], backup.ErrProtected, []string{deltas[0], deltas[1], fulls[0]}, false},
+		"ProtectedLast":    {deltas[2], backup.ErrProtected, []string{deltas[0], deltas[1], deltas[2], fulls[0]}, false},
+		"FirstDelta":       {deltas[0], backup.ErrProtected, []string{deltas[0], fulls[0]}, false},
+		"RefusedDelta":     {deltas[0], refused, []string{deltas[0], fulls[0]}, true},
+		"RefusedFull":      {fulls[0], refused, fulls[:1], true},
+		"NothingProtected": {"", nil, nil, false},
+	} {
+		b := f.bucket.Clone()
+		s := f.store(t, stubborn(b, map[string]error{tc.object: tc.err}))
+		for range 2 { // the second time there is nothing else left to do
+			plan, err := s.Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false)
+			if (err != nil) != tc.fails || tc.fails && (!errors.Is(err, refused) || !strings.Contains(err.Error(), tc.object)) {
+				t.Errorf("%s: %v", name, err)
+			}
+			var left []string
+			for _, r := range slices.Concat(plan.Held, plan.Failed) {
+				left = append(left, r.Name)
+				if r.Name != tc.object && !strings.Contains(r.Reason, tc.object+", which stays, needs it") {
+					t.Errorf("%s: %+v", name, r)
+				}
+			}
+			slices.Sort(left)
+			if !slices.Equal(left, tc.left) || len(plan.Failed) > 0 != tc.fails {
+				t.Errorf("%s: left %q, want %q; %+v", name, left, tc.left, plan)
+			}
+			want := slices.Concat(tc.left, deltas[3:], fulls[1:])
+			slices.Sort(want)
+			if got := names(t, b); !slices.Equal(got, want) {
+				t.Errorf("%s: in the bucket %q, want %q", name, got, want)
+			}
+		}
+		if len(tc.left) > 1 { // what stays can be restored
+			h, err := backup.ReadHeader(etcdtest.Context(t), b, place(t, tc.object))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.extractOK(t, b, backup.At{Revision: h.Last})
+		}
+		f.extractOK(t, b, backup.At{})
+	}
+}
+
+func TestPrune_AnAttemptThatFailedAndYetDidItIsDone(t *testing.T) {
+	f := makeFixture(t, false)
+	b := f.bucket.Clone()
+	faulty := &backuptest.Faulty{Bucket: b, After: func(op, name string) error {
+		if op == "delete" && strings.Contains(name, "/full/") {
+			return errors.New("no answer")
+		}
+		return nil
+	}}
+	plan, err := f.store(t, faulty).Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false)
+	if err != nil || len(plan.Delete) != 4 || len(plan.Failed)+len(plan.Held) != 0 {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
+func TestDelete_PassesOverDeltasThatCannotBeDeleted(t *testing.T) {
+	f := makeFixture(t, false)
+	fulls, deltas := f.objects(t)
+	b := f.bucket.Clone()
+	gone, err := f.store(t, stubborn(b, map[string]error{deltas[0]: backup.ErrProtected})).Delete(etcdtest.Context(t), place(t, fulls[0]).ID(), false)
+	if !errors.Is(err, backup.ErrProtected) || len(gone) != 3 {
+		t.Errorf("%+v, %v", gone, err)
+	}
+	b = f.bucket.Clone()
+	gone, err = f.store(t, stubborn(b, map[string]error{fulls[0]: backup.ErrProtected})).Delete(etcdtest.Context(t), place(t, fulls[0]).ID(), false)
+	if !errors.Is(err, backup.ErrProtected) || len(gone) != 0 || len(names(t, b)) != 8 {
+		t.Errorf("%+v, %v", gone, err)
+	}
+}
+
+// As `chattr +i` makes it; that needs a file system that knows it, and root.
+func TestDir_ToldApartWhatIsImmutable(t *testing.T) {
+	dir := t.TempDir()
+	b := backup.Dir(dir)
+	for _, name := range []string{"c/l/a", "c/l/b"} {
+		if err := b.Create(t.Context(), name, backup.Content{Head: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chattr(t, filepath.Join(dir, "c/l/a"), unix.STATX_ATTR_IMMUTABLE)
+	if err := b.Delete(t.Context(), "c/l/a"); !errors.Is(err, backup.ErrProtected) {
+		t.Errorf("immutable: %v", err)
+	}
+	if err := b.Delete(t.Context(), "c/l/b"); err != nil {
+		t.Errorf("its neighbour: %v", err)
+	}
+}
+
+// chattr sets attributes of a file until the test ends.
+func chattr(t *testing.T, file string, attributes int) {
+	t.Helper()
+	set := func(to int) error {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, to)
+	}
+	if err := set(attributes); err != nil {
+		t.Skip(fmt.Errorf("chattr: %w", err))
+	}
+	t.Cleanup(func() {
+		if err := set(0); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"cke"
+)
+
+// listedMember looks for a member in the list.
+func listedMember(ctx context.Context, e Env, member string) (m cke.Member, id cke.Identity, there bool, err error) {
+	list, id, err := readList(ctx, e)
+	for _, m := range list.members {
+		if m.ID == member {
+			return m, id, true, err
+		}
+	}
+	return m, id, false, err
+}
+
+// moveLeaderFromStranger moves leadership away from a member that no membership names, if it leads. etcd takes that from
+// the leader alone.
+func moveLeaderFromStranger(ctx context.Context, e Env, member string) error {
+	m, id, there, err := listedMember(ctx, e, member)
+	if err != nil || !there || !leads(ctx, e, id, m.ID) {
+		return err
+	}
+	best := successor(ctx, e, id, "")
+	if best == "" {
+		return nil // the gate will not let it pass
+	}
+	url, known := cke.StrangerURL(m, id.Joins)
+	if !known {
+		return LeadsAlone(m, nil)
+	}
+	if err := e.Etcd.MoveLeader(ctx, url, best); err != nil && leads(ctx, e, id, m.ID) {
+		return LeadsAlone(m, err)
+	}
+	return nil
+}
+
+// LeadsAlone is the refusal to take a member away that leads and does not let cke move its leadership.
+func LeadsAlone(m cke.Member, err error) *cke.Error {
+	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("member %s leads, and its leadership cannot be moved away by cke", m.ID), Unchanged: true, Err: err,
+		Facts: []string{"etcd takes that order from the leader alone, which has to trust cke's client certificate"},
+		Try:   "etcdctl --endpoints=" + strings.Join(m.ClientURLs, ",") + " move-leader ID"}
+}
+
+// leads reports whether the members of memberships that answer say that this one leads.
+func leads(ctx context.Context, e Env, id cke.Identity, member string) bool {
+	for _, j := range id.Joins {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && s.LeaderID != "" {
+			return s.LeaderID == member
+		}
+	}
+	return false
+}
