@@ -43,7 +43,7 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		return Place{}, fmt.Errorf("merge backups: %w", err)
 	} else if !superseded {
 		small = merged
-	} else if err := rewrite(merged, small); err != nil {
+	} else if err := rewrite(ctx, merged, small); err != nil {
 		return Place{}, fmt.Errorf("merge backups: %w", err)
 	} else if err := os.Remove(merged); err != nil {
 		return Place{}, err
@@ -76,7 +76,7 @@ func (s *Store) placeOf(ctx context.Context, x Extracted) (Place, error) {
 
 // hasSuperseded tells whether a compaction is ordered in a database that was not done.
 func hasSuperseded(file string) (yes bool, err error) {
-	defer catchCorrupt(&err)
+	defer guard(&err)()
 	db, err := openDB(file, true, 0)
 	if err != nil {
 		return false, err
@@ -92,8 +92,8 @@ func hasSuperseded(file string) (yes bool, err error) {
 }
 
 // rewrite copies a database without what its ordered compaction leaves out, and without free pages.
-func rewrite(from, to string) (err error) {
-	defer catchCorrupt(&err)
+func rewrite(ctx context.Context, from, to string) (err error) {
+	defer guard(&err)()
 	src, err := openDB(from, true, 0)
 	if err != nil {
 		return err
@@ -107,11 +107,11 @@ func rewrite(from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = src.View(func(tx *bolt.Tx) error { return copyBuckets(tx, dst) })
+	err = src.View(func(tx *bolt.Tx) error { return copyBuckets(ctx, tx, dst) })
 	return errors.Join(err, dst.Close())
 }
 
-func copyBuckets(tx *bolt.Tx, dst *bolt.DB) error {
+func copyBuckets(ctx context.Context, tx *bolt.Tx, dst *bolt.DB) error {
 	info, err := inspect(tx)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func copyBuckets(tx *bolt.Tx, dst *bolt.DB) error {
 	err = tx.ForEach(func(name []byte, b *bolt.Bucket) error {
 		skip := func(k []byte) bool { return false }
 		if string(name) == string(bucketKey) && info.Compacted > 0 {
-			keep, _, err := survivors(b, info.Compacted, info.Compacted)
+			keep, _, err := survivors(ctx, b, info.Compacted, info.Compacted)
 			if err != nil {
 				return err
 			}

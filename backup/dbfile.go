@@ -65,13 +65,6 @@ func guard(err *error) func() {
 	}
 }
 
-// catchCorrupt turns bbolt's way of reporting a broken file, a panic, into an error.
-func catchCorrupt(err *error) {
-	if p := recover(); p != nil {
-		*err = damaged("the database file is broken: %v", p)
-	}
-}
-
 // InspectSnapshot reads what an etcd snapshot or database file says of itself.
 func InspectSnapshot(path string) (info SnapshotInfo, err error) {
 	defer guard(&err)()

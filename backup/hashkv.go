@@ -36,13 +36,13 @@ func HashSnapshot(ctx context.Context, path string, revision, compacted int64) (
 }
 
 func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (uint32, error) {
-	keep, live, err := survivorsUntil(ctx, b, revision, compacted)
+	keep, live, err := survivors(ctx, b, revision, compacted)
 	if err != nil {
 		return 0, err
 	}
 	if live == 0 {
 		// Nothing lives at the revision: etcd then hashes all that a compaction left in the file.
-		if keep, _, err = survivorsUntil(ctx, b, compacted, compacted); err != nil {
+		if keep, _, err = survivors(ctx, b, compacted, compacted); err != nil {
 			return 0, err
 		}
 	}
@@ -72,12 +72,7 @@ func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (uin
 
 // survivors marks, among the records up to compacted, those that are the newest of their key at a revision and no
 // tombstones; bit i is for the i-th record. live counts all keys that live at the revision.
-func survivors(b *bolt.Bucket, revision, compacted int64) (keep bitmap, live int64, err error) {
-	return survivorsUntil(context.Background(), b, revision, compacted)
-}
-
-// survivorsUntil ends with the context.
-func survivorsUntil(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (keep bitmap, live int64, err error) {
+func survivors(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (keep bitmap, live int64, err error) {
 	p := pulse{ctx: ctx}
 	total := 0 // records up to compacted
 	c := b.Cursor()

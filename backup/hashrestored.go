@@ -41,7 +41,7 @@ func HashRestored(ctx context.Context, path string, bump int64) (hash Hash, err 
 }
 
 func hashRestored(ctx context.Context, b *bolt.Bucket, revision int64) (uint32, error) {
-	keep, _, err := survivorsUntil(ctx, b, revision, revision)
+	keep, _, err := survivors(ctx, b, revision, revision)
 	if err != nil {
 		return 0, err
 	}

@@ -292,7 +292,7 @@ func (w *chores) compactDue(now time.Time) bool {
 	if w.l.mergedAt.After(last) {
 		last = w.l.mergedAt
 	}
-	next := after(w.l.merges, last, now)
+	next := w.l.after(w.l.merges, last, now)
 	if next.IsZero() || next.After(now) {
 		return false
 	}
@@ -359,7 +359,7 @@ func (w *chores) verifyDue(now time.Time) bool {
 	if w.l.newest.Revision == 0 {
 		return false
 	}
-	next := after(w.l.drills, w.l.verifiedAt(), now)
+	next := w.l.after(w.l.drills, w.l.verifiedAt(), now)
 	return !next.IsZero() && !next.After(now)
 }
 

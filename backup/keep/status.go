@@ -67,8 +67,8 @@ func (l *line) status(s *cke.BackupStatus) {
 		copied := *v
 		s.Verified = &copied
 	}
-	s.NextFull = after(l.fulls, l.newest.At, now)
-	s.NextVerify = after(l.drills, l.verifiedAt(), now)
+	s.NextFull = l.after(l.fulls, l.newest.At, now)
+	s.NextVerify = l.after(l.drills, l.verifiedAt(), now)
 	if l.taker != nil {
 		l.taken(s, now)
 	}
@@ -102,13 +102,17 @@ func (l *line) taken(s *cke.BackupStatus, now time.Time) {
 	}
 }
 
-// after is the next time after the last one. A last one in the future means that a clock was put back: it counts as now.
-func after(s take.Schedule, last, now time.Time) time.Time {
+// after is the next time after the last one. A last one in the future means that a clock was put back: it counts as when
+// this line began, or when that was noticed. The caller holds the lock.
+func (l *line) after(s take.Schedule, last, now time.Time) time.Time {
 	if s == nil || last.IsZero() {
 		return time.Time{}
 	}
+	if l.begun.After(now) {
+		l.begun = now
+	}
 	if last.After(now) {
-		last = now
+		last = l.begun
 	}
 	return s.Next(last).UTC()
 }
