@@ -58,6 +58,9 @@ func repaired(t *testing.T, r repair, seed uint64, judge judge) (calls int, faul
 		}
 		cured := func() bool {
 			s.succeed()
+			if f := s.freeze(); f.Active() && r.operation == "unfreeze" && len(s.asked()) == 0 {
+				s.ask(cke.TaskUnfreeze, "", f.ID, "repaired") // the answer to the one before was lost
+			}
 			done := slices.ContainsFunc(s.Store().Records(), func(o cke.Record) bool { return o.Operation == r.operation })
 			return done && s.changed() && !s.freeze().Active() && !s.Store().Identity().Authorities.Replacing()
 		}
