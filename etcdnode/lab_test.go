@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		// x/crypto/ssh forgets a channel that is opened in the moment in which its connection ends; see session.dialEngine.
+		if err := goleak.Find(goleak.IgnoreAnyFunction("golang.org/x/crypto/ssh.(*mux).openChannel")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
