@@ -53,7 +53,7 @@ func TestAuthorities_AreReplacedOneAfterTheOther(t *testing.T) {
 			s.ask(cke.TaskRotate, "", string(name), "")
 			if name != cke.PeerAuthority {
 				s.must(string(name)+" waits for a person", s.waitsForPerson)
-				s.pass(24 * time.Hour)
+				s.pass(2 * time.Hour)
 				told := s.operations()["rotate-authority"] - before["rotate-authority"] // that it began, and that it waits
 				if !s.waitsForPerson() || told != 2 {
 					t.Errorf("%s does not wait: %s, told %d times", name, s.phase(name), told)

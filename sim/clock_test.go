@@ -20,6 +20,9 @@ func (s *stage) tellsOf(code cke.Code, node string) bool {
 
 // A volume is archived for an hour, the clock of the management hosts jumps, and is set right after half an hour.
 func TestClock_ThatJumpsGivesNoVolumeUpEarly(t *testing.T) {
+	if race && testing.Short() {
+		t.Skip("weeks of looks in one goroutine; without the race detector they are played")
+	}
 	for name, row := range map[string]struct {
 		by     time.Duration
 		before bool // it jumps before the membership ends
