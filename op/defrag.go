@@ -74,5 +74,5 @@ func mayStop(ctx context.Context, e Env, j cke.Join, gap bool) error {
 	if !there || m.Learner || gap && list.voters() <= 2 {
 		return nil
 	}
-	return list.gate(ctx, e, id, m.ID, list.voters())
+	return list.takeGate(ctx, e, id, m, list.voters())
 }

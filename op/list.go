@@ -85,33 +85,62 @@ func (l memberList) voters() int {
 func (l memberList) healthy(ctx context.Context, e Env, id cke.Identity, without string) int {
 	healthy := 0
 	for _, m := range l.members {
-		if m.Learner || m.ID == without {
-			continue
-		}
-		url, known := "", false
-		if i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.MemberID == m.ID }); i >= 0 {
-			url, known = id.Joins[i].ClientURL(), true
-		} else if m.Name != "" {
-			url, known = cke.StrangerURL(m, id.Joins)
-		}
-		if !known {
-			continue
-		}
-		if s := e.Etcd.Endpoint(ctx, url); s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID {
+		if !m.Learner && m.ID != without && serves(ctx, e, id, m) {
 			healthy++
 		}
 	}
 	return healthy
 }
 
+// serves reports whether a voter serves linearizable reads of this cluster, with a fresh look.
+func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) bool {
+	url, known := "", false
+	if i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.MemberID == m.ID }); i >= 0 {
+		url, known = id.Joins[i].ClientURL(), true
+	} else if m.Name != "" {
+		url, known = cke.StrangerURL(m, id.Joins)
+	}
+	if !known {
+		return false
+	}
+	s := e.Etcd.Endpoint(ctx, url)
+	return s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID
+}
+
 // gate asks for the arithmetic again, on a fresh list and with fresh health: the healthy voters apart from one must be
 // at least the quorum of the voters there will be.
 func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without string, voters int) error {
-	if healthy, need := l.healthy(ctx, e, id, without), cke.Quorum(voters); healthy < need {
-		return &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true,
+	_, err := l.healthyGate(ctx, e, id, without, voters)
+	return err
+}
+
+func (l memberList) healthyGate(ctx context.Context, e Env, id cke.Identity, without string, voters int) (healthy int, err error) {
+	healthy = l.healthy(ctx, e, id, without)
+	if need := cke.Quorum(voters); healthy < need {
+		return healthy, &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true,
 			Facts: []string{fmt.Sprintf("after  %d voters, %d healthy; %d needed", voters, healthy, need)}}
 	}
-	return nil
+	return healthy, nil
+}
+
+// takeGate is gate for a voter that is taken away. One that serves, perhaps again since this was decided, is let go only
+// while everything else is well; whether it does is asked only where that matters.
+func (l memberList) takeGate(ctx context.Context, e Env, id cke.Identity, m cke.Member, voters int) error {
+	healthy, err := l.healthyGate(ctx, e, id, m.ID, voters)
+	if err != nil {
+		return err
+	}
+	why := ""
+	switch others := l.voters() - 1; {
+	case slices.ContainsFunc(l.members, func(o cke.Member) bool { return o.ID != m.ID && (o.Learner || o.Name == "") }):
+		why = "a member was added and has not caught up yet"
+	case healthy < others:
+		why = fmt.Sprintf("%d of the %d other voters are healthy", healthy, others)
+	}
+	if why == "" || !serves(ctx, e, id, m) {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeQuorum, What: "a member that serves is not taken away while another change is under way or another member is down", Facts: []string{why}, Unchanged: true}
 }
 
 // readyEvery is the pause between two tries of a change that etcd does not accept yet: its members must have been

@@ -269,6 +269,47 @@ func TestRemoveMember_AsksForTheArithmeticAgain(t *testing.T) {
 	})
 }
 
+// A member that was ill when this was decided may serve again. Then it is one more that is taken away.
+func TestRemoveMember_DoesNotTakeWhoServesAgainBesideAnotherLoss(t *testing.T) {
+	inWorld(t, 5, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		m, j := w.members(), w.joins()
+		o := op.RemoveMember{Member: m[4], Join: &j[4], Silent: true}
+		w.Node("n2").PowerOff()
+		if _, err := w.run(o); cke.CodeOf(err) != cke.CodeQuorum {
+			t.Error(err)
+		}
+		if len(w.members()) != 5 {
+			t.Error("removed")
+		}
+		w.Node("n5").PowerOff() // an ill one is removed: that costs nothing
+		w.mustRun(o)
+		w.Node("n2").PowerOn()
+	})
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		w.mustRun(w.add(last)) // a learner: a change is under way
+		m, j := w.members(), w.joins()
+		if _, err := w.run(op.RemoveMember{Member: m[2], Join: &j[2], Silent: true}); cke.CodeOf(err) != cke.CodeQuorum {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRestartMember_DoesNotStopAMemberBesideAnotherLoss(t *testing.T) {
+	inWorld(t, 5, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		j := w.joins()[4]
+		w.Node("n2").PowerOff()
+		if _, err := w.run(op.RestartMember{Join: j, Etcd: j.Etcd}); cke.CodeOf(err) != cke.CodeQuorum {
+			t.Error(err)
+		}
+		if containers, _ := w.Node("n5").Look(); !containers[0].Running() {
+			t.Error("stopped")
+		}
+		w.Node("n2").PowerOn()
+	})
+}
+
 // Requirements A9, A14, I6, I19, N12, C12: member removed, then stopped; its storage is kept.
 func TestRemoveMember_EndsTheMembershipAndKeepsTheVolume(t *testing.T) {
 	inWorld(t, 3, func(w *world) {

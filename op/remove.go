@@ -121,8 +121,12 @@ func successor(ctx context.Context, e Env, id cke.Identity, except cke.JoinID) s
 	return best.MemberID
 }
 
-// remove asks for the arithmetic once more and removes the entry, unless it is gone already.
+// remove asks for the arithmetic once more and removes the entry, unless it is gone already. Nothing comes between the
+// look and the removal.
 func (r RemoveMember) remove(ctx context.Context, e Env) error {
+	if err := r.recordWhy(ctx, e); err != nil {
+		return err
+	}
 	list, id, err := readList(ctx, e)
 	if err != nil {
 		return err
@@ -132,7 +136,7 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 		if m.ID == r.Member.ID {
 			there = true
 			if !m.Learner {
-				if err := list.gate(ctx, e, id, m.ID, list.voters()-1); err != nil {
+				if err := list.takeGate(ctx, e, id, m, list.voters()-1); err != nil {
 					return err
 				}
 			}
@@ -140,9 +144,6 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 	}
 	if !there {
 		return nil
-	}
-	if err := r.recordWhy(ctx, e, id); err != nil {
-		return err
 	}
 	via := list.via
 	if r.Join != nil && via == r.Join.ClientURL() {
@@ -160,9 +161,13 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 }
 
 // recordWhy records what the member is removed for, before it is: whoever goes on after a crash sees only that it is gone.
-func (r RemoveMember) recordWhy(ctx context.Context, e Env, id cke.Identity) error {
+func (r RemoveMember) recordWhy(ctx context.Context, e Env) error {
 	if r.Join == nil {
 		return nil
+	}
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
 	}
 	if j, lasts := id.Join(r.Join.ID); !lasts || j.Repair == r.Repair {
 		return nil

@@ -71,18 +71,12 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	voters := 0
-	for _, m := range list.members {
-		if !m.Learner {
-			voters++
-		}
-	}
 	m, there := list.of(r.Join)
 	if !there {
 		return fmt.Errorf("%s is not in the member list: %w", r.Join.Node.Name(), cke.ErrConflict)
 	}
-	if voters > 2 && !m.Learner {
-		if err := list.gate(ctx, e, id, m.ID, voters); err != nil {
+	if voters := list.voters(); voters > 2 && !m.Learner {
+		if err := list.takeGate(ctx, e, id, m, voters); err != nil {
 			return err
 		}
 	}

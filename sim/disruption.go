@@ -19,6 +19,8 @@ type standing struct {
 	voters  []uint64
 	running []process
 	leader  *member
+	// serving are the ids of voters that serve linearizable reads, as a daemon sees it.
+	serving []uint64
 }
 
 func (w *World) standing() (s standing) {
@@ -39,6 +41,11 @@ func (w *World) standing() (s standing) {
 	}
 	if best != nil {
 		s.quorate, s.list, s.voters = true, best.present(), best.voters()
+	}
+	for _, l := range s.list {
+		if slices.Contains(s.voters, l.id) && s.runs(l.id) && w.endpoint(l.client).Linearizable {
+			s.serving = append(s.serving, l.id)
+		}
 	}
 	return s
 }
@@ -128,7 +135,9 @@ func (c *checker) wasDone(t *turn, before standing) {
 		return
 	}
 	for _, id := range gone {
-		c.wasStopped(t, before, id)
+		if t.call.Port == "node" || slices.Contains(before.serving, id) { // one that is removed ends, though nobody may see it run
+			c.wasStopped(t, before, id)
+		}
 	}
 }
 
@@ -198,7 +207,7 @@ func (c *checker) wasListed(t *turn, before, after standing) {
 
 // wasTakenOut judges the removal of an entry. One that may serve again is removed only when the file or a person wants it.
 func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
-	if slices.Contains(before.voters, l.id) && before.runs(l.id) && c.world.endpoint(l.client).Linearizable { // as the daemon sees it
+	if slices.Contains(before.serving, l.id) {
 		c.mayTake(t, before, l.id)
 	}
 	s := c.world.store

@@ -30,7 +30,7 @@ var mutations = []mutation{
 	{name: "one change in flight", blind: func(in *server.Input) {
 		flatter(in, func(m cke.Member) bool { return m.Learner || m.Name == "" })
 		in.Seen.Etcd.Members = grown(in.Seen.Etcd.Members)
-	}, wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = growing{e.Etcd}; return e },
+	}, wrap: func(s *stage, e op.Env) op.Env { e.Etcd = growing{e.Etcd, s, map[string]bool{}}; return e },
 		wants: []string{"while a change of the member list is under way"}},
 	{name: "leader's move", wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = unmoving{e.Etcd}; return e },
 		wants: []string{"stops the leader though"}},
@@ -85,11 +85,30 @@ func grown(members []cke.Member) []cke.Member {
 	return members
 }
 
-type growing struct{ cke.Etcd }
+// growing is an etcd none of whose members is new, and whose new ones answer as the others do.
+type growing struct {
+	cke.Etcd
+	s *stage
+	// pending are the ids of those that are new.
+	pending map[string]bool
+}
 
 func (g growing) Members(ctx context.Context, url string) (string, []cke.Member, error) {
 	id, members, err := g.Etcd.Members(ctx, url)
+	for _, m := range members {
+		g.pending[m.ID] = m.Learner || m.Name == ""
+	}
 	return id, grown(members), err
+}
+
+func (g growing) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	e := g.Etcd.Endpoint(ctx, url)
+	for _, j := range g.s.Store().Identity().Joins {
+		if inc := g.s.Store().Identity().Incarnation; j.ClientURL() == url && g.pending[j.MemberID] && inc != nil {
+			return cke.EndpointStatus{URL: url, MemberID: j.MemberID, ClusterID: inc.ClusterID, Serializable: true, Linearizable: true, RaftApplied: e.RaftApplied}
+		}
+	}
+	return e
 }
 
 // unmoving is an etcd that takes the wish for another leader and does nothing.
