@@ -189,6 +189,12 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
+// PlacedAs returns o with the volume and the ports of p, which a membership keeps whatever is declared.
+func (o EtcdOptions) PlacedAs(p EtcdOptions) EtcdOptions {
+	o.VolumeName, o.VolumeRoot, o.ClientPort, o.PeerPort = p.VolumeName, p.VolumeRoot, p.ClientPort, p.PeerPort
+	return o
+}
+
 // Equal reports whether members described by o and p would run alike.
 func (o EtcdOptions) Equal(p EtcdOptions) bool {
 	return o.Version == p.Version && o.Image == p.Image && o.VolumeName == p.VolumeName && o.VolumeRoot == p.VolumeRoot &&

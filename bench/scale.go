@@ -48,7 +48,7 @@ func newFleet(ctx context.Context, n int) (*fleet, error) {
 	}
 	for _, c := range f.clusters {
 		for c.world.Store().Status().Health != cke.HealthReady {
-			if err := wait(ctx, 20*time.Millisecond); err != nil {
+			if err := pause(ctx, 20*time.Millisecond); err != nil {
 				return f, fmt.Errorf("cluster %s: %s: %w", c.name, c.world.Store().Status().Reason, err)
 			}
 		}
@@ -61,7 +61,7 @@ func (f *fleet) lead(c fleetCluster) {
 	l := &server.Loop{
 		Term: c.daemon.Term(), Observer: c.daemon.Observer(), Probe: 5 * time.Second, Now: time.Now, Log: quiet,
 		Env: op.Env{Cluster: c.name, Machines: c.daemon.Machines(), Etcd: c.daemon.Etcd(), Authority: c.daemon.Authority(), Ledger: c.daemon.Term(),
-			Now: time.Now, Pause: wait, Log: quiet},
+			Now: time.Now, Pause: pause, Log: quiet},
 	}
 	f.loops.Go(func() { _ = l.Run(c.daemon.Context()) })
 }
@@ -119,17 +119,6 @@ func (c fleetCluster) look(ctx context.Context) error {
 		return fmt.Errorf("%s: %s: %s", c.name, s.Health, dec.Reason)
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // scale is what a fleet costs.

@@ -109,15 +109,12 @@ func (l *certificateLooks) get(container string) certificateLook {
 func (l *certificateLooks) begin(container string) (certificateLook, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known == nil {
-		l.known = map[string]certificateLook{}
-	}
 	now := l.known[container]
 	if now.reading != nil {
 		return now, false
 	}
 	now.reading = make(chan struct{})
-	l.known[container] = now
+	l.put(container, now)
 	return now, true
 }
 
@@ -134,7 +131,7 @@ func (l *certificateLooks) end(container string, began certificateLook, found *c
 		now.at, now.failed, now.found = time.Now(), false, found
 	}
 	now.reading = nil
-	l.known[container] = now
+	l.put(container, now)
 	close(began.reading)
 }
 
@@ -142,11 +139,16 @@ func (l *certificateLooks) end(container string, began certificateLook, found *c
 func (l *certificateLooks) forget(container string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := l.known[container]
+	l.put(container, certificateLook{writes: now.writes + 1, reading: now.reading})
+}
+
+// put is called with mu held.
+func (l *certificateLooks) put(container string, look certificateLook) {
 	if l.known == nil {
 		l.known = map[string]certificateLook{}
 	}
-	now := l.known[container]
-	l.known[container] = certificateLook{writes: now.writes + 1, reading: now.reading}
+	l.known[container] = look
 }
 
 // certificates tells what the certificate files of a container of ours are worth. Where they cannot be read at once, what

@@ -97,12 +97,12 @@ func (ca *TestCA) MemberFiles(address string, notAfter time.Time) []cke.File {
 	}
 	peerCert, peerKey := ca.Issue("peer", notAfter, address, "127.0.0.1")
 	serverCert, serverKey := ca.Issue("server", notAfter, address, "127.0.0.1")
-	for _, path := range []string{PeerCAFile, ClientCAFile, ServerCAFile} {
+	for _, path := range []string{cke.PeerCAFile, cke.ClientCAFile, cke.ServerCAFile} {
 		put(path, 0o644, ca.pem)
 	}
-	put(PeerCertFile, 0o644, peerCert)
-	put(PeerKeyFile, 0o600, peerKey)
-	put(ServerCertFile, 0o644, serverCert)
-	put(ServerKeyFile, 0o600, serverKey)
+	put(cke.PeerCertFile, 0o644, peerCert)
+	put(cke.PeerKeyFile, 0o600, peerKey)
+	put(cke.ServerCertFile, 0o644, serverCert)
+	put(cke.ServerKeyFile, 0o600, serverKey)
 	return files
 }

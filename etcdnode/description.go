@@ -33,17 +33,6 @@ const (
 	pkiDir   = cke.CertificateDir
 )
 
-// Files in the volume that the authority issues, relative to DataPath.
-const (
-	PeerCAFile     = cke.PeerCAFile
-	PeerCertFile   = cke.PeerCertFile
-	PeerKeyFile    = cke.PeerKeyFile
-	ClientCAFile   = cke.ClientCAFile
-	ServerCAFile   = cke.ServerCAFile
-	ServerCertFile = cke.ServerCertFile
-	ServerKeyFile  = cke.ServerKeyFile
-)
-
 // Bounds of every etcd container.
 const (
 	stopSeconds = 30 // etcd moves its leadership away first; source: etcd, request timeout
@@ -140,13 +129,13 @@ func arguments(s cke.MemberSpec) []string {
 		"--listen-peer-urls=" + j.PeerURL(),
 		"--initial-advertise-peer-urls=" + j.PeerURL(),
 		"--client-cert-auth=true",
-		"--trusted-ca-file=" + DataPath + "/" + ClientCAFile,
-		"--cert-file=" + DataPath + "/" + ServerCertFile,
-		"--key-file=" + DataPath + "/" + ServerKeyFile,
+		"--trusted-ca-file=" + DataPath + "/" + cke.ClientCAFile,
+		"--cert-file=" + DataPath + "/" + cke.ServerCertFile,
+		"--key-file=" + DataPath + "/" + cke.ServerKeyFile,
 		"--peer-client-cert-auth=true",
-		"--peer-trusted-ca-file=" + DataPath + "/" + PeerCAFile,
-		"--peer-cert-file=" + DataPath + "/" + PeerCertFile,
-		"--peer-key-file=" + DataPath + "/" + PeerKeyFile,
+		"--peer-trusted-ca-file=" + DataPath + "/" + cke.PeerCAFile,
+		"--peer-cert-file=" + DataPath + "/" + cke.PeerCertFile,
+		"--peer-key-file=" + DataPath + "/" + cke.PeerKeyFile,
 		"--pre-vote=true",
 		"--logger=zap",
 		"--log-level=info",

@@ -74,7 +74,7 @@ func TestEnsure_ConcurrentAuthoritiesShareOneSetOfCAs(t *testing.T) {
 	want := filesByPath(t, authorities[0], "10.0.0.11", "cp1")
 	for _, a := range authorities[1:] {
 		got := filesByPath(t, a, "10.0.0.11", "cp1")
-		for _, path := range []string{pki.PeerCAFile, pki.ServerCAFile, pki.ClientCAFile} {
+		for _, path := range []string{cke.PeerCAFile, cke.ServerCAFile, cke.ClientCAFile} {
 			if !bytes.Equal(want[path].Data, got[path].Data) {
 				t.Errorf("%s differs between two authorities of one store", path)
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cke"
-	"cke/pki"
 )
 
 func TestMemberFiles_AreTheSevenWithTheirModes(t *testing.T) {
@@ -40,7 +39,7 @@ func TestMemberFiles_ChainsVerifyForWhatTheyAreFor(t *testing.T) {
 	a, _, c := newAuthority()
 	files := filesByPath(t, a, "10.0.0.11", "cp1.example.com")
 	for _, chain := range []struct{ ca, cert, key string }{
-		{pki.PeerCAFile, pki.PeerCertFile, pki.PeerKeyFile}, {pki.ServerCAFile, pki.ServerCertFile, pki.ServerKeyFile},
+		{cke.PeerCAFile, cke.PeerCertFile, cke.PeerKeyFile}, {cke.ServerCAFile, cke.ServerCertFile, cke.ServerKeyFile},
 	} {
 		ca, cert := parseCert(t, files[chain.ca].Data), parseCert(t, files[chain.cert].Data)
 		if _, err := tls.X509KeyPair(files[chain.cert].Data, files[chain.key].Data); err != nil {
@@ -96,7 +95,7 @@ func TestMemberFiles_NamesFollowTheNode(t *testing.T) {
 		{"2001:db8::1", "cp1", []string{"localhost", "cp1"}, []string{"2001:db8::1", "127.0.0.1", "::1"}},
 		{"127.0.0.1", "localhost", []string{"localhost"}, []string{"127.0.0.1", "::1"}},
 	} {
-		cert := parseCert(t, filesByPath(t, a, c.address, c.hostname)[pki.PeerCertFile].Data)
+		cert := parseCert(t, filesByPath(t, a, c.address, c.hostname)[cke.PeerCertFile].Data)
 		var addresses []string
 		for _, ip := range cert.IPAddresses {
 			addresses = append(addresses, ip.String())
@@ -141,11 +140,11 @@ func TestIssueClient_IsForClientsOnly(t *testing.T) {
 		t.Errorf("holds until %v, certificate says %v", notAfter, cert.NotAfter)
 	}
 	files := filesByPath(t, a, "10.0.0.11", "cp1")
-	if string(caPEM) != string(files[pki.ServerCAFile].Data) {
+	if string(caPEM) != string(files[cke.ServerCAFile].Data) {
 		t.Error("the CA to trust members by is not the server CA")
 	}
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(files[pki.ClientCAFile].Data)
+	pool.AppendCertsFromPEM(files[cke.ClientCAFile].Data)
 	if _, err := cert.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Error(err)
 	}
@@ -173,7 +172,7 @@ func TestIssue_LeavesNeverOutliveTheirCA(t *testing.T) {
 	}
 	c.Move((10*365 - 30) * 24 * time.Hour)
 	files := filesByPath(t, a, "10.0.0.11", "cp1")
-	if ca, cert := parseCert(t, files[pki.PeerCAFile].Data), parseCert(t, files[pki.PeerCertFile].Data); cert.NotAfter.After(ca.NotAfter) {
+	if ca, cert := parseCert(t, files[cke.PeerCAFile].Data), parseCert(t, files[cke.PeerCertFile].Data); cert.NotAfter.After(ca.NotAfter) {
 		t.Errorf("holds until %v, its CA until %v", cert.NotAfter, ca.NotAfter)
 	}
 }

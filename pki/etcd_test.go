@@ -39,10 +39,10 @@ func startEtcd(t *testing.T, a *pki.Authority) (clientURL string) {
 	config.ListenClientUrls, config.AdvertiseClientUrls = clients, clients
 	config.ListenPeerUrls, config.AdvertisePeerUrls = peers, peers
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
-	config.ClientTLSInfo.CertFile, config.ClientTLSInfo.KeyFile = at(pki.ServerCertFile), at(pki.ServerKeyFile)
-	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = at(pki.ClientCAFile), true
-	config.PeerTLSInfo.CertFile, config.PeerTLSInfo.KeyFile = at(pki.PeerCertFile), at(pki.PeerKeyFile)
-	config.PeerTLSInfo.TrustedCAFile, config.PeerTLSInfo.ClientCertAuth = at(pki.PeerCAFile), true
+	config.ClientTLSInfo.CertFile, config.ClientTLSInfo.KeyFile = at(cke.ServerCertFile), at(cke.ServerKeyFile)
+	config.ClientTLSInfo.TrustedCAFile, config.ClientTLSInfo.ClientCertAuth = at(cke.ClientCAFile), true
+	config.PeerTLSInfo.CertFile, config.PeerTLSInfo.KeyFile = at(cke.PeerCertFile), at(cke.PeerKeyFile)
+	config.PeerTLSInfo.TrustedCAFile, config.PeerTLSInfo.ClientCertAuth = at(cke.PeerCAFile), true
 	e, err := embed.StartEtcd(config)
 	if err != nil {
 		t.Fatal(err)

@@ -37,11 +37,11 @@ func (m member) config(cert, key, ca string) *tls.Config {
 }
 
 func (m member) clientPort() *tls.Config {
-	return m.config(pki.ServerCertFile, pki.ServerKeyFile, pki.ClientCAFile)
+	return m.config(cke.ServerCertFile, cke.ServerKeyFile, cke.ClientCAFile)
 }
 
 func (m member) peerPort() *tls.Config {
-	return m.config(pki.PeerCertFile, pki.PeerKeyFile, pki.PeerCAFile)
+	return m.config(cke.PeerCertFile, cke.PeerKeyFile, cke.PeerCAFile)
 }
 
 // handshake connects client to server over loopback and sends a byte each way.

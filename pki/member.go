@@ -21,17 +21,6 @@ var (
 	dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// Paths within a member's volume of what MemberFiles returns.
-const (
-	PeerCAFile     = cke.PeerCAFile
-	PeerCertFile   = cke.PeerCertFile
-	PeerKeyFile    = cke.PeerKeyFile
-	ClientCAFile   = cke.ClientCAFile
-	ServerCertFile = cke.ServerCertFile
-	ServerKeyFile  = cke.ServerKeyFile
-	ServerCAFile   = cke.ServerCAFile
-)
-
 // MemberFiles implements cke.Authority. Keys are fresh with every call and have mode 0600, certificates 0644.
 func (a *Authority) MemberFiles(ctx context.Context, j cke.Join, rec cke.Authorities) ([]cke.File, error) {
 	return a.memberFiles(ctx, j, rec, nil)
@@ -67,22 +56,22 @@ func (a *Authority) memberFiles(ctx context.Context, j cke.Join, rec cke.Authori
 			key:   publicKey(have[key]),
 		})
 	}
-	peer, err := issue(cas.peer.signs, PeerKeyFile)
+	peer, err := issue(cas.peer.signs, cke.PeerKeyFile)
 	if err != nil {
 		return nil, err
 	}
-	server, err := issue(cas.server.signs, ServerKeyFile)
+	server, err := issue(cas.server.signs, cke.ServerKeyFile)
 	if err != nil {
 		return nil, err
 	}
 	files := cas.bundles()
 	return []cke.File{
 		files[0],
-		{Path: PeerCertFile, Mode: 0o644, Data: peer.certPEM},
-		{Path: PeerKeyFile, Mode: 0o600, Data: peer.keyPEM},
+		{Path: cke.PeerCertFile, Mode: 0o644, Data: peer.certPEM},
+		{Path: cke.PeerKeyFile, Mode: 0o600, Data: peer.keyPEM},
 		files[1],
-		{Path: ServerCertFile, Mode: 0o644, Data: server.certPEM},
-		{Path: ServerKeyFile, Mode: 0o600, Data: server.keyPEM},
+		{Path: cke.ServerCertFile, Mode: 0o644, Data: server.certPEM},
+		{Path: cke.ServerKeyFile, Mode: 0o600, Data: server.keyPEM},
 		files[2],
 	}, nil
 }
@@ -102,9 +91,9 @@ func (a *Authority) Bundles(ctx context.Context, rec cke.Authorities) ([]cke.Fil
 // nothing that its member, which writes by way of its peers, could not do anyway.
 func (c *authorities) bundles() []cke.File {
 	return []cke.File{
-		{Path: PeerCAFile, Mode: 0o644, Data: c.peer.bundle()},
-		{Path: ClientCAFile, Mode: 0o644, Data: append(c.client.bundle(), c.server.bundle()...)},
-		{Path: ServerCAFile, Mode: 0o644, Data: c.server.bundle()},
+		{Path: cke.PeerCAFile, Mode: 0o644, Data: c.peer.bundle()},
+		{Path: cke.ClientCAFile, Mode: 0o644, Data: append(c.client.bundle(), c.server.bundle()...)},
+		{Path: cke.ServerCAFile, Mode: 0o644, Data: c.server.bundle()},
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"cke"
-	"cke/pki"
 )
 
 func paths(files []cke.File) string {
@@ -72,7 +71,7 @@ func TestRenewMember_WritesNothingThatCouldBeSeenHalf(t *testing.T) {
 	}
 	for written := range len(files) + 1 { // whoever reads, and whoever dies, between any two of them
 		now := put(have, files[:written])
-		for _, pair := range [][2]string{{pki.PeerCertFile, pki.PeerKeyFile}, {pki.ServerCertFile, pki.ServerKeyFile}} {
+		for _, pair := range [][2]string{{cke.PeerCertFile, cke.PeerKeyFile}, {cke.ServerCertFile, cke.ServerKeyFile}} {
 			if _, err := tls.X509KeyPair(data(now, pair[0]), data(now, pair[1])); err != nil {
 				t.Errorf("after %d files: %s: %v", written, pair[0], err)
 			}
@@ -101,15 +100,15 @@ func TestRenewMember_MendsWhatIsDamaged(t *testing.T) {
 		writes string
 	}{
 		{"nothing", good, "", "peer.crt server.crt"},
-		{"a certificate is gone", damage(good, pki.PeerCertFile, nil), "pki/peer.crt is not there", "peer.crt server.crt"},
-		{"a certificate is empty", damage(good, pki.ServerCertFile, []byte{}), "pki/server.crt holds no certificate", "peer.crt server.crt"},
-		{"a certificate is cut off", damage(good, pki.ServerCertFile, data(good, pki.ServerCertFile)[:100]), "pki/server.crt holds no certificate", "peer.crt server.crt"},
-		{"a certificate is for another key", damage(good, pki.PeerCertFile, data(again, pki.PeerCertFile)), "pki/peer.key is not the key of pki/peer.crt", "peer.crt server.crt"},
-		{"a certificate is another authority's", damage(damage(good, pki.PeerCertFile, data(foreign, pki.PeerCertFile)), pki.PeerKeyFile, data(foreign, pki.PeerKeyFile)), "pki/peer.crt was not signed by the authority in pki/peer-ca.crt", "peer.crt server.crt"},
-		{"a key is gone", damage(good, pki.ServerKeyFile, nil), "pki/server.key is not there", "peer.crt server.crt server.key"},
-		{"a key is cut off", damage(good, pki.ServerKeyFile, data(good, pki.ServerKeyFile)[:50]), "pki/server.key holds no key", "peer.crt server.crt server.key"},
-		{"an authority is gone", damage(good, pki.PeerCAFile, nil), "pki/peer-ca.crt is not there", "peer-ca.crt peer.crt server.crt"},
-		{"the clients' authority is garbage", damage(good, pki.ClientCAFile, []byte("x")), "pki/client-ca.crt holds no certificate", "peer.crt client-ca.crt server.crt"},
+		{"a certificate is gone", damage(good, cke.PeerCertFile, nil), "pki/peer.crt is not there", "peer.crt server.crt"},
+		{"a certificate is empty", damage(good, cke.ServerCertFile, []byte{}), "pki/server.crt holds no certificate", "peer.crt server.crt"},
+		{"a certificate is cut off", damage(good, cke.ServerCertFile, data(good, cke.ServerCertFile)[:100]), "pki/server.crt holds no certificate", "peer.crt server.crt"},
+		{"a certificate is for another key", damage(good, cke.PeerCertFile, data(again, cke.PeerCertFile)), "pki/peer.key is not the key of pki/peer.crt", "peer.crt server.crt"},
+		{"a certificate is another authority's", damage(damage(good, cke.PeerCertFile, data(foreign, cke.PeerCertFile)), cke.PeerKeyFile, data(foreign, cke.PeerKeyFile)), "pki/peer.crt was not signed by the authority in pki/peer-ca.crt", "peer.crt server.crt"},
+		{"a key is gone", damage(good, cke.ServerKeyFile, nil), "pki/server.key is not there", "peer.crt server.crt server.key"},
+		{"a key is cut off", damage(good, cke.ServerKeyFile, data(good, cke.ServerKeyFile)[:50]), "pki/server.key holds no key", "peer.crt server.crt server.key"},
+		{"an authority is gone", damage(good, cke.PeerCAFile, nil), "pki/peer-ca.crt is not there", "peer-ca.crt peer.crt server.crt"},
+		{"the clients' authority is garbage", damage(good, cke.ClientCAFile, []byte("x")), "pki/client-ca.crt holds no certificate", "peer.crt client-ca.crt server.crt"},
 		{"all is gone", nil, "pki/peer-ca.crt is not there", "peer-ca.crt peer.crt peer.key client-ca.crt server.crt server.key server-ca.crt"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -134,8 +133,8 @@ func TestRenewMember_MendsWhatIsDamaged(t *testing.T) {
 func TestReadCertificates_QuotesNoKey(t *testing.T) {
 	a, _, _ := newAuthority()
 	files, _ := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1"), cke.Authorities{})
-	key := data(files, pki.PeerKeyFile)
-	got := cke.ReadCertificates(damage(files, pki.PeerKeyFile, bytes.Replace(key, []byte("PRIVATE"), []byte("STRANGE"), 2)))
+	key := data(files, cke.PeerKeyFile)
+	got := cke.ReadCertificates(damage(files, cke.PeerKeyFile, bytes.Replace(key, []byte("PRIVATE"), []byte("STRANGE"), 2)))
 	if got.Damage != "pki/peer.key is not the key of pki/peer.crt" {
 		t.Errorf("%q", got.Damage)
 	}

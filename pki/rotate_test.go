@@ -57,15 +57,15 @@ func (m running) shows(t *testing.T, cert, key string) tls.Certificate {
 // peers is the configuration of a member's connections with others.
 func (m running) peers(t *testing.T) *tls.Config {
 	t.Helper()
-	pool := m.pool(t, pki.PeerCAFile)
-	return &tls.Config{Certificates: []tls.Certificate{m.shows(t, pki.PeerCertFile, pki.PeerKeyFile)}, RootCAs: pool, ClientCAs: pool,
+	pool := m.pool(t, cke.PeerCAFile)
+	return &tls.Config{Certificates: []tls.Certificate{m.shows(t, cke.PeerCertFile, cke.PeerKeyFile)}, RootCAs: pool, ClientCAs: pool,
 		ClientAuth: tls.RequireAndVerifyClientCert, ServerName: "127.0.0.1"}
 }
 
 // clients is the configuration of a member's client port.
 func (m running) clients(t *testing.T) *tls.Config {
 	t.Helper()
-	return &tls.Config{Certificates: []tls.Certificate{m.shows(t, pki.ServerCertFile, pki.ServerKeyFile)}, ClientCAs: m.pool(t, pki.ClientCAFile),
+	return &tls.Config{Certificates: []tls.Certificate{m.shows(t, cke.ServerCertFile, cke.ServerKeyFile)}, ClientCAs: m.pool(t, cke.ClientCAFile),
 		ClientAuth: tls.RequireAndVerifyClientCert}
 }
 

@@ -54,17 +54,24 @@ func (in *Input) addressed(j cke.Join) (to cke.Node, what string) {
 		return n, ""
 	}
 	n, wanted := in.declared(j)
-	o := in.Spec.Options.Etcd
-	if wanted && in.holds(n, j) == yes && (j.ClientPort != o.ClientPort || j.PeerPort != o.PeerPort) {
+	if !wanted || in.holds(n, j) != yes {
+		return n, ""
+	}
+	m, there := in.listed(j)
+	switch o := in.Spec.Options.Etcd; {
+	case j.ClientPort != o.ClientPort || j.PeerPort != o.PeerPort:
 		return n, fmt.Sprintf("ports %d and %d instead of %d and %d", o.ClientPort, o.PeerPort, j.ClientPort, j.PeerPort)
-	}
-	if m, there := in.listed(j); wanted && there && in.holds(n, j) == yes && len(m.PeerURLs) > 0 && !slices.Equal(m.PeerURLs, []string{j.PeerURL()}) {
+	case there && listedElsewhere(m, j):
 		return n, fmt.Sprintf("peer URL %s, and etcd's list has %s", j.PeerURL(), strings.Join(m.PeerURLs, " "))
-	}
-	if wanted && in.holds(n, j) == yes && in.ranElsewhere(j) {
+	case in.ranElsewhere(j):
 		return n, "URL " + j.ClientURL() + ", and its member still runs elsewhere"
 	}
 	return n, ""
+}
+
+// listedElsewhere reports whether etcd's list has a member at another peer URL than its own.
+func listedElsewhere(m cke.Member, j cke.Join) bool {
+	return len(m.PeerURLs) > 0 && !slices.Equal(m.PeerURLs, []string{j.PeerURL()})
 }
 
 // misplaced reports whether the list has a member that is to go, and cannot, at another URL than its own: its move was cut
@@ -72,7 +79,7 @@ func (in *Input) addressed(j cke.Join) (to cke.Node, what string) {
 func (in *Input) misplaced(j cke.Join, m cke.Member) bool {
 	_, wanted := in.declared(j)
 	_, moved := in.moved(j)
-	return !wanted && !moved && in.holds(j.Node, j) == yes && len(m.PeerURLs) > 0 && !slices.Equal(m.PeerURLs, []string{j.PeerURL()}) &&
+	return !wanted && !moved && in.holds(j.Node, j) == yes && listedElsewhere(m, j) &&
 		!ownPending(in) && mayRemove(in, m) != pass && mayMove(in, m) == pass
 }
 

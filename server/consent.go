@@ -27,9 +27,9 @@ func paused(in *Input) (Decision, bool) {
 
 // withConsent holds an operation back that the file's policy does not allow now. What was begun is finished: a learner
 // that is half added would keep every other change waiting. And what was lost is put back: no person asked for one member
-// fewer.
+// fewer. Without a quorum nothing serves that a policy could protect.
 func withConsent(in *Input, d Decision) Decision {
-	if d.Operation == nil {
+	if d.Operation == nil || !in.Seen.Etcd.Quorate {
 		return d
 	}
 	if a, ok := d.Operation.(op.AddMember); ok {

@@ -145,7 +145,6 @@ var rules = [...]rule{
 	{name: "start stopped members", decide: startStopped, yields: true},
 	{name: "let engines start members", decide: keptDown, yields: true},
 	{name: "look in full", decide: lookInFull},
-	{name: "start the cluster with other options", decide: startChangedLost, yields: true},
 	{name: "start members with other options", decide: startChanged, yields: true, voluntary: true},
 	{name: "no quorum", decide: withoutQuorum},
 	{name: "clean up abandoned lives", decide: cleanUp, yields: true},

@@ -56,9 +56,7 @@ func drift(in *Input) (Decision, bool) {
 
 // optionsOf is how a member is to run: as declared, but for its volume and its ports, which a membership keeps.
 func (in *Input) optionsOf(j cke.Join) cke.EtcdOptions {
-	o := in.Spec.Options.Etcd
-	o.VolumeName, o.VolumeRoot, o.ClientPort, o.PeerPort = j.Etcd.VolumeName, j.Etcd.VolumeRoot, j.Etcd.ClientPort, j.Etcd.PeerPort
-	return o
+	return in.Spec.Options.Etcd.PlacedAs(j.Etcd)
 }
 
 // newOptions is how a new member is to run: as declared, once all members do that are to stay. Until then it runs as the
@@ -78,8 +76,7 @@ func (in *Input) newOptions() cke.EtcdOptions {
 	if !differs {
 		return declared
 	}
-	now.VolumeName, now.VolumeRoot, now.ClientPort, now.PeerPort = declared.VolumeName, declared.VolumeRoot, declared.ClientPort, declared.PeerPort
-	return now
+	return now.PlacedAs(declared)
 }
 
 // roomForMore reports whether a declared node can take a member now.
@@ -109,14 +106,6 @@ func startChanged(in *Input) (Decision, bool) {
 			Reason: fmt.Sprintf("%s does not come up, and other %s are declared", j.Node.Name(), difference(j.Etcd, next))}, true
 	}
 	return Decision{}, false
-}
-
-// startChangedLost is startChanged without a quorum: nothing serves that a policy could protect.
-func startChangedLost(in *Input) (Decision, bool) {
-	if in.Seen.Etcd.Quorate {
-		return Decision{}, false
-	}
-	return startChanged(in)
 }
 
 // down reports whether a member was started, does not come up although its node answers and its data may be there, and may
@@ -151,15 +140,19 @@ func mayRunInstead(in *Input, recorded, version string) bool {
 	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 {
 		return false
 	}
-	served := false
-	for _, e := range in.Seen.Etcd.Endpoints {
-		has, ok := parseVersion(e.Version)
-		if ok && has[1] == want[1] {
-			return true
-		}
-		served = served || ok
-	}
-	return !served || want == is
+	served := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
+		_, ok := parseVersion(e.Version)
+		return ok
+	})
+	return !served || want == is || runsMinor(in, want[1])
+}
+
+// runsMinor reports whether a member that answers runs some patch level of a minor version.
+func runsMinor(in *Input, minor int) bool {
+	return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
+		v, ok := parseVersion(e.Version)
+		return ok && v[1] == minor
+	})
 }
 
 // difference names what differs between two descriptions of a member.
@@ -195,10 +188,7 @@ func mayRun(in *Input, version string) string {
 		switch {
 		case !ok:
 			return "a member has not told its version"
-		case has[1] == want[1]+1 && slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(other cke.EndpointStatus) bool {
-			v, ok := parseVersion(other.Version)
-			return ok && v[1] == want[1]
-		}):
+		case has[1] == want[1]+1 && runsMinor(in, want[1]):
 			// not all have taken the step up
 		case has[1] > want[1]:
 			return fmt.Sprintf("a member runs %s, and none runs 3.%d any more; there is no way back by a restart", e.Version, want[1])

@@ -14,9 +14,6 @@ const (
 	// learnerPatience is how long a learner may come no further, while somebody looks, before it is taken back and a new
 	// one is tried.
 	learnerPatience = 10 * time.Minute
-	// receiveRate is at least so many bytes of the database each second that a learner receives. While it does it answers
-	// nobody, and does not tell how far it has come.
-	receiveRate = op.ReceiveRate
 	// catchUpLimit is how long a learner may come further without catching up before people are told.
 	catchUpLimit = time.Hour
 	// catchUpAgain is how soon a learner that is catching up is looked at again.
@@ -57,7 +54,7 @@ func (in *Input) patienceFor(e cke.EndpointStatus) time.Duration {
 	for _, other := range in.Seen.Etcd.Endpoints {
 		largest = max(largest, other.DBSize)
 	}
-	return learnerPatience + time.Duration(largest/receiveRate)*time.Second
+	return learnerPatience + time.Duration(largest/op.ReceiveRate)*time.Second
 }
 
 // catchingUp: a learner is on its way.

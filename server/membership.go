@@ -250,7 +250,7 @@ func asOthersRun(in *Input, o op.Operation) op.Operation {
 	for j := range inTurn(in) { // the leader's is the last one
 		add.Etcd = j.Etcd
 	}
-	add.Etcd.VolumeName, add.Etcd.VolumeRoot, add.Etcd.ClientPort, add.Etcd.PeerPort = lost.Etcd.VolumeName, lost.Etcd.VolumeRoot, lost.Etcd.ClientPort, lost.Etcd.PeerPort
+	add.Etcd = add.Etcd.PlacedAs(lost.Etcd)
 	return add
 }
 

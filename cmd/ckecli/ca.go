@@ -198,16 +198,9 @@ func newCACertsCommand(a *app) *cobra.Command {
 }
 
 func runCACerts(ctx context.Context, a *app, s store) error {
-	cluster, err := a.theCluster(ctx, s)
+	cluster, sc, err := a.toldScreen(ctx, s)
 	if err != nil {
 		return err
-	}
-	sc, err := readScreen(ctx, s, cluster)
-	if err != nil {
-		return err
-	}
-	if warning := a.staleness(sc); warning != "" {
-		fmt.Fprintln(a.stderr, warning)
 	}
 	id, err := s.Identity(ctx, cluster)
 	if err != nil {

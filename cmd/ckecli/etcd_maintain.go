@@ -125,16 +125,9 @@ type listedAlarm struct {
 }
 
 func runAlarmList(ctx context.Context, a *app, s store) error {
-	cluster, err := a.theCluster(ctx, s)
+	cluster, sc, err := a.toldScreen(ctx, s)
 	if err != nil {
 		return err
-	}
-	sc, err := readScreen(ctx, s, cluster)
-	if err != nil {
-		return err
-	}
-	if warning := a.staleness(sc); warning != "" {
-		fmt.Fprintln(a.stderr, warning)
 	}
 	all, names := []listedAlarm{}, []string{}
 	for _, alarm := range sc.status.Etcd.Alarms {

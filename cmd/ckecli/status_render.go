@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -69,6 +70,20 @@ func (a *app) staleness(sc screen) string {
 		return fmt.Sprintf("This is how it was %s ago: the leader has told nothing since.", age)
 	}
 	return ""
+}
+
+// toldScreen reads the screen of the cluster that is meant, and says so when it is not of the present.
+func (a *app) toldScreen(ctx context.Context, s store) (cluster string, sc screen, err error) {
+	if cluster, err = a.theCluster(ctx, s); err != nil {
+		return cluster, sc, err
+	}
+	if sc, err = readScreen(ctx, s, cluster); err != nil {
+		return cluster, sc, err
+	}
+	if warning := a.staleness(sc); warning != "" {
+		fmt.Fprintln(a.stderr, warning)
+	}
+	return cluster, sc, nil
 }
 
 func (a *app) seen(sc screen) string {
