@@ -27,8 +27,12 @@ func drift(in *Input) (Decision, bool) {
 		if next.Equal(j.Etcd) && byHand != "" {
 			what = "limits"
 		}
-		if stale {
-			what = strings.TrimPrefix(what+", certificate authorities", ", ")
+		told := "runs with other " + what + " than declared"
+		switch {
+		case stale && what == "":
+			told = "trusts other certificate authorities than it is to"
+		case stale:
+			told += ", and trusts other certificate authorities than it is to"
 		}
 		if why := mayRun(in, next.Version); why != "" && !next.Equal(j.Etcd) {
 			return refused(fmt.Sprintf("%s is not applied: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
@@ -43,13 +47,13 @@ func drift(in *Input) (Decision, bool) {
 			return refused(what+" is not applied while etcd is out of space", p), true
 		}
 		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != pass {
-			return refused(fmt.Sprintf("%s runs with other %s than declared, and restarting it waits: %s", j.Node.Name(), what, g),
+			return refused(fmt.Sprintf("%s %s, and restarting it waits: %s", j.Node.Name(), told, g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
 		}
 		if tallyOf(in).voters <= 2 && roomForMore(in) {
 			return Decision{}, false // with another voter it goes without a gap
 		}
-		return Decision{Operation: op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle()}, Reason: fmt.Sprintf("%s runs with other %s than declared", j.Node.Name(), what)}, true
+		return Decision{Operation: op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle()}, Reason: j.Node.Name() + " " + told}, true
 	}
 	return Decision{}, false
 }
