@@ -210,6 +210,7 @@ func TestDisarm_AsksOneMemberAfterTheOther(t *testing.T) {
 	inFormed(t, 3, func(w *world) {
 		alarm := op.Disarm{Alarms: []cke.Alarm{{Kind: "NOSPACE", MemberID: w.joins()[0].MemberID}}}
 		w.Node("n1").PowerOff()
+		time.Sleep(time.Second) // another one is elected: an alarm is taken back through raft
 		w.mustRun(alarm)
 		w.Node("n2").PowerOff()
 		w.Node("n3").PowerOff()

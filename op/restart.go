@@ -45,7 +45,7 @@ func (r RestartMember) Stages() []Stage {
 	if r.Backup {
 		stages = append(stages, LastBackup())
 	}
-	if minorOf(r.Join.Etcd.Version) < noLegacyLog && minorOf(r.Etcd.Version) >= noLegacyLog {
+	if NeedsSnapshot(r.Join.Etcd.Version, r.Etcd.Version) {
 		stages = append(stages, move, stop, Stage{{Name: "snapshot", Node: n, Run: r.snapshot}}, serve)
 	}
 	return append(stages, move, stop, Stage{{Name: "start", Node: n, Run: r.start}}, serve)
@@ -55,6 +55,11 @@ func (r RestartMember) Stages() []Stage {
 // it panics at every start until a snapshot stands behind those entries, which etcd by itself writes only every 10,000
 // or 100,000 entries. Source: etcd 3.7 apply.Apply, 3.6 v2ToV3Request, 3.5 publish; seen on nodes.
 const noLegacyLog = 7
+
+// NeedsSnapshot reports whether a member that ran one version has to write a snapshot before it may run another.
+func NeedsSnapshot(before, after string) bool {
+	return minorOf(before) < noLegacyLog && minorOf(after) >= noLegacyLog
+}
 
 // minorOf is the y of x.y.z; 0 if that is no version.
 func minorOf(version string) int {

@@ -137,11 +137,11 @@ func (in *Input) failedToStart(j cke.Join) bool {
 // mayRunInstead reports whether a member that does not come up with one version may be started with another. While a
 // member that serves is of a minor, the cluster has not left it, and all can run it. Without any, what wrote the data
 // is not known but for being one minor version away at most: etcd refuses to start on data that is too new for it, and
-// leaves it as it is.
+// leaves it as it is. Nor may it leave the minors that read what 3.5 wrote: that takes a start as it ran before.
 func mayRunInstead(in *Input, recorded, version string) bool {
 	is, ok := parseVersion(recorded)
 	want, valid := parseVersion(version)
-	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 {
+	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 || op.NeedsSnapshot(recorded, version) {
 		return false
 	}
 	served := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {

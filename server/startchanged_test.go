@@ -58,6 +58,7 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"the only member, back a minor version: etcd refuses what it cannot read", one().tried(1, version("3.7.3")), single(one().tried(1, version("3.7.3")), true), "other version", nil},
 		{"one that is to go is needed for that", one().tried(1, wrong).with(func(s *scene) { s.Spec.Nodes[0].ControlPlane = false }), single(one().tried(1, wrong), true), "n1 does not come up", nil},
 		{"the file also asks for another version, which waits", three().tried(2, wrong).with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
+		{"nor is a version that takes a snapshot first", three().tried(2, wrong).runs(1, "3.7.3").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
 		{"never two", one().tried(1, version("3.8.0")), nil, "no quorum", []string{"CKE212 n1"}},
 		{"one that fails keeps nothing waiting", three().tried(2, wrong).failed(start(three().tried(2, wrong), 2, true), 9, time.Second).running().worth(3, -1, ""),
 			op.RenewCertificates{Join: formed(3).join(3)}, "", nil},

@@ -128,8 +128,7 @@ func clientsOf(all cke.Authorities) person {
 
 // takes reports whether a member and a client take each other's certificate.
 func (c *container) takes(p person) bool {
-	server := readCertificate(c.volume().tls[certificates[2]])
-	return slices.Contains(c.clientCAs, p.signer) && slices.Contains(p.trust, server.signer)
+	return slices.Contains(c.clientCAs, p.signer) && slices.Contains(p.trust, c.volume().signerOf(1))
 }
 
 // knows reports whether two members take each other's certificates. What a person runs has some that all take.
@@ -137,8 +136,7 @@ func (c *container) knows(other *container) bool {
 	if c.Cluster == "" || other.Cluster == "" {
 		return true
 	}
-	shows := func(c *container) string { return readCertificate(c.volume().tls[certificates[0]]).signer }
-	return slices.Contains(c.peerCAs, shows(other)) && slices.Contains(other.peerCAs, shows(c))
+	return slices.Contains(c.peerCAs, other.volume().signerOf(0)) && slices.Contains(other.peerCAs, c.volume().signerOf(0))
 }
 
 // checkTrust looks whether members whose certificates hold take those of each other, of clients and of daemons. Where a

@@ -112,7 +112,7 @@ func (v *volume) putFiles(files []cke.File, half bool) {
 	if v.tls == nil {
 		v.tls = map[string][]byte{}
 	}
-	v.damage = ""
+	v.damage, v.worth = "", nil
 	for i, f := range files {
 		if half && i > 1 {
 			return
@@ -124,8 +124,34 @@ func (v *volume) putFiles(files []cke.File, half bool) {
 	}
 }
 
-// certificates is what the files of a volume are worth.
+// certificates is what the files of a volume are worth. It is read once, until the files or the life change.
 func (v *volume) certificates(life time.Duration) cke.CertificateFiles {
+	if v.worth == nil || v.worthFor != life {
+		worth := v.readCertificates(life)
+		v.worth, v.worthFor = &worth, life
+	}
+	return *v.worth
+}
+
+// signer is who signed what stands in a file.
+type signer struct {
+	data []byte
+	name string
+}
+
+// signerOf is who signed the certificate for peers, 0, or for clients, 1. Files are replaced, never written into.
+func (v *volume) signerOf(which int) string {
+	data, s := v.tls[certificates[2*which]], &v.signers[which]
+	if len(data) == 0 {
+		return ""
+	}
+	if len(s.data) == 0 || &data[0] != &s.data[0] {
+		*s = signer{data, readCertificate(data).signer}
+	}
+	return s.name
+}
+
+func (v *volume) readCertificates(life time.Duration) cke.CertificateFiles {
 	if v.damage != "" {
 		return cke.CertificateFiles{Damage: v.damage}
 	}
@@ -188,7 +214,7 @@ func (v *volume) certify(now time.Time, all cke.Authorities, seen *cke.Certifica
 	if seen == nil {
 		return
 	}
-	v.damage = seen.Damage
+	v.damage, v.worth = seen.Damage, nil
 	if seen.Bundle() == "" || !all.Recorded() {
 		return
 	}
@@ -220,7 +246,7 @@ func (n *Node) DamageCertificate(nth int) {
 	n.change("a certificate file is damaged", func() {
 		for _, c := range n.sorted() {
 			if v := c.volume(); v != nil && v.tls[certificates[nth]] != nil {
-				v.tls[certificates[nth]] = nil
+				v.tls[certificates[nth]], v.worth = nil, nil
 			}
 		}
 	})
@@ -234,7 +260,7 @@ func (w *World) EndCertificates() {
 				for i := 0; i < len(certificates); i += 2 {
 					if c := readCertificate(v.tls[certificates[i]]); c.key != 0 {
 						c.at = c.at.Add(-2 * w.certificateLife())
-						v.tls[certificates[i]] = c.file("").Data
+						v.tls[certificates[i]], v.worth = c.file("").Data, nil
 					}
 				}
 			}

@@ -37,7 +37,7 @@ func (s *stage) want(members []int, options bool) cke.Cluster {
 		c.Nodes[m-1].ControlPlane = true
 	}
 	if options {
-		c.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=1"}
+		c.Options.Etcd.ExtraArgs = []string{"--heartbeat-interval=101"}
 	}
 	c.Policies.Replace.Mode = cke.ReplaceAuto
 	return c

@@ -16,6 +16,7 @@ type checker struct {
 	// committed is what each cluster id ever committed; no two members may differ in it.
 	committed    map[uint64][]entry
 	acknowledged []string
+	holds        held
 	formed       *cke.Incarnation
 	// replaced is the life that a restore under way is about to replace, lost what was acknowledged in it.
 	replaced   *cke.Incarnation
@@ -57,12 +58,36 @@ func (c *checker) check() {
 		if c.formed != nil && hexID(l.cluster) != c.formed.ClusterID {
 			c.violated("another cluster serves under the name of the one that was formed")
 		}
-		for _, value := range c.acknowledged {
-			if !slices.ContainsFunc(l.log, func(e entry) bool { return e.kind == entryPut && e.value == value }) {
-				c.violated("the acknowledged write %s is lost", value)
-			}
+		c.holdsAll(l)
+	}
+}
+
+// held is a leader that was seen to have the first so many acknowledged writes in the first so many entries of its log.
+type held struct {
+	leader          *member
+	entries, writes int
+}
+
+// holdsAll looks whether a leader has every acknowledged write. A leader's log only grows.
+func (c *checker) holdsAll(l *member) {
+	if c.holds.leader != l || c.holds.entries > len(l.log) {
+		c.holds = held{leader: l}
+	}
+	if c.holds.writes == len(c.acknowledged) {
+		return
+	}
+	has := map[string]bool{}
+	for _, e := range l.log {
+		if e.kind == entryPut {
+			has[e.value] = true
 		}
 	}
+	for _, value := range c.acknowledged[c.holds.writes:] {
+		if !has[value] {
+			c.violated("the acknowledged write %s is lost", value)
+		}
+	}
+	c.holds.entries, c.holds.writes = len(l.log), len(c.acknowledged)
 }
 
 // leaders are the members that lead now, of whatever cluster.
@@ -91,23 +116,26 @@ func (c *checker) wasAcknowledged(value string) { c.acknowledged = append(c.ackn
 
 // wereCommitted compares what a leader committed with all that its cluster ever committed.
 func (c *checker) wereCommitted(l *member) {
+	if l.proved == l.commit {
+		return
+	}
 	known := c.committed[l.cluster]
-	for i, e := range l.log[:l.commit] {
+	for i := l.proved; i < l.commit; i++ {
 		if i == len(known) {
-			known = append(known, e)
+			known = append(known, l.log[i])
 		}
-		if known[i] != e {
+		if known[i] != l.log[i] {
 			c.violated("two members committed different entries at index %d", i+1)
 		}
 	}
-	c.committed[l.cluster] = known
+	c.committed[l.cluster], l.proved = known, l.commit
 }
 
 // wasStored looks at a change of the cluster's identity in the store.
 func (c *checker) wasStored(before, after *cke.Incarnation) {
 	switch {
 	case after == nil: // deleted
-		c.formed, c.acknowledged = nil, nil
+		c.formed, c.acknowledged, c.holds = nil, nil, held{}
 	case after.State == cke.Restoring && (before == nil || before.ID != after.ID):
 		c.beginsRestore(after)
 	case before != nil && before.State == cke.Restoring && before.ID != after.ID:
@@ -125,6 +153,7 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 // wereJoined looks at a change of memberships in the store: archived data is given up only once its time is over, by the
 // clock of the daemon's host as it was while the daemon was about it, or for a person.
 func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
+	c.wereChanged(by, before, after)
 	for _, j := range after.Ended {
 		i := slices.IndexFunc(before.Ended, func(o cke.Join) bool { return o.ID == j.ID })
 		if j.PurgedAt.IsZero() || i >= 0 && !before.Ended[i].PurgedAt.IsZero() {
@@ -137,6 +166,21 @@ func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 		}
 		if !asked && (keep.IsZero() || by.clock.Before(keep)) {
 			c.violated("the volume of %s is given up before its time", j.Node.Name())
+		}
+	}
+}
+
+// wereChanged looks at how members are to run from now on: while etcd is out of space none that runs is made to run
+// another version.
+func (c *checker) wereChanged(by *Daemon, before, after cke.Identity) {
+	records := c.world.store.records
+	if by.surprised() || len(records) == 0 || records[len(records)-1].Operation != "restart-member" {
+		return
+	}
+	for _, j := range after.Joins {
+		was, lasts := before.Join(j.ID)
+		if lasts && was.Etcd.Version != j.Etcd.Version && c.world.standing().outOfSpace() {
+			c.violated("daemon %d lets the member on %s run %s while etcd is out of space", by.number, j.Node.Name(), j.Etcd.Version)
 		}
 	}
 }

@@ -29,6 +29,9 @@ type container struct {
 	peerCAs, clientCAs []string
 	// hangs: the process runs, answers nobody and takes no part, until it is started anew.
 	hangs bool
+	// y is the minor version, yOf the version that it was read from.
+	y   int
+	yOf string
 }
 
 func newContainer(n *Node, s cke.MemberSpec) *container {
@@ -81,6 +84,9 @@ func (c *container) run() {
 	w.log("%s: etcd of %s runs", c.node.name, c.Name)
 }
 
+// MissingDirectory is one that no node has: an engine makes no container that is to use it.
+const MissingDirectory = "/no/such/directory"
+
 // WrongArgument is one that etcd does not know: it ends at once.
 const WrongArgument = "--no-such-flag"
 
@@ -121,7 +127,7 @@ func (c *container) boot() string {
 			c.node.world.wasBorn(c, v.wal)
 		}
 		c.node.world.beginsWith(c, v.wal)
-		return ""
+		return v.wal.starts(c)
 	}
 	var m *member
 	var words string
@@ -135,6 +141,7 @@ func (c *container) boot() string {
 	}
 	if words == "" {
 		v.wal = m
+		words = m.starts(c)
 		c.node.world.wasBorn(c, m)
 	}
 	return words
@@ -238,12 +245,15 @@ func (n *Node) port(p int) cke.PortState {
 }
 
 // minor is the y of the version 3.y.z that the process is.
-func (c *container) minor() (y int) {
-	version, _ := c.versions()
-	if parts := strings.Split(version, "."); len(parts) == 3 {
-		y, _ = strconv.Atoi(parts[1])
+func (c *container) minor() int {
+	if of := c.spec.Join.Etcd.Version; c.y == 0 || c.yOf != of {
+		version, _ := c.versions()
+		if parts := strings.Split(version, "."); len(parts) == 3 {
+			c.y, _ = strconv.Atoi(parts[1])
+		}
+		c.yOf = of
 	}
-	return y
+	return c.y
 }
 
 // versions are those of the process and of its database, which etcd tells from 3.6 on.

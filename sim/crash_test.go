@@ -82,14 +82,15 @@ func endsAsOneCluster(t *testing.T, nodes int, b blows, late int, seed uint64) {
 	t.Fatalf("%d nodes, blows at calls %v, late by %d, order %d:\n%s", nodes, b, late, seed, strings.Join(faults, "\n"))
 }
 
-// points are the calls from 1 to n; with -short every stride-th of them, beginning at another one for each test, and with
-// the race detector, which makes everything slow, fewer.
+// points are the calls from 1 to n; with -short every stride-th of them, beginning at another one for each test. With the
+// race detector, which makes everything slow, they are fewer: what goes wrong at a call is found without it, and two
+// goroutines that touch one thing do so wherever they are disturbed.
 func points(n, stride, begin int) iter.Seq[int] {
 	switch {
 	case !testing.Short():
 		stride = 1
 	case race:
-		stride *= 3
+		stride *= 8
 	}
 	return func(yield func(int) bool) {
 		for k := 1 + begin%stride; k <= n; k += stride {
@@ -100,14 +101,13 @@ func points(n, stride, begin int) iter.Seq[int] {
 	}
 }
 
-// some is a number of random tries; with -short a few of them, and with the race detector, which makes everything slow,
-// still fewer.
+// some is a number of random tries; with -short a few of them, and with the race detector fewer, as of points.
 func some(n int) int {
 	switch {
 	case !testing.Short():
 		return n
 	case race:
-		return n / 40
+		return n / 200
 	}
 	return n / 10
 }

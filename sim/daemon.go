@@ -147,7 +147,9 @@ func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, d
 	t := &turn{call: c, daemon: d, node: n, declared: declared, do: do, done: make(chan struct{})}
 	if w.sched == nil {
 		t.land(w, false)
-		w.log("%s%s", t.call, outcome(t))
+		if w.tell != nil {
+			w.log("%s%s", t.call, outcome(t))
+		}
 		w.mu.Unlock()
 	} else {
 		w.sched.enter(t)

@@ -21,6 +21,7 @@ type standing struct {
 	leader  *member
 	// serving are the ids of voters that serve linearizable reads, as a daemon sees it.
 	serving []uint64
+	alarms  []cke.Alarm
 }
 
 func (w *World) standing() (s standing) {
@@ -40,7 +41,7 @@ func (w *World) standing() (s standing) {
 		s.leader, best = g.leader, g.leader
 	}
 	if best != nil {
-		s.quorate, s.list, s.voters = true, best.present(), best.voters()
+		s.quorate, s.list, s.voters, s.alarms = true, best.present(), best.voters(), best.apply().alarms
 	}
 	for _, l := range s.list {
 		if slices.Contains(s.voters, l.id) && s.runs(l.id) && w.endpoint(l.client).Linearizable {
@@ -137,6 +138,63 @@ func (c *checker) wasDone(t *turn, before standing) {
 	for _, id := range gone {
 		if t.call.Port == "node" || slices.Contains(before.serving, id) { // one that is removed ends, though nobody may see it run
 			c.wasStopped(t, before, id)
+			c.wasNeeded(t, before, id)
+		}
+	}
+	switch t.call.Name {
+	case "Disarm":
+		c.wasDisarmed(t, before, after)
+	case "Defragment":
+		c.wasHeldUp(t, before)
+	}
+}
+
+// outOfSpace reports whether NOSPACE is active.
+func (s standing) outOfSpace() bool {
+	return slices.ContainsFunc(s.alarms, func(a cke.Alarm) bool { return a.Kind == noSpace })
+}
+
+// wasDisarmed judges that an alarm is taken back: CORRUPT only for a person, NOSPACE also where no database is full.
+func (c *checker) wasDisarmed(t *turn, before, after standing) {
+	asked := slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskDisarm })
+	if asked || len(after.alarms) >= len(before.alarms) {
+		return
+	}
+	if !before.outOfSpace() {
+		c.violated("%s takes the alarm CORRUPT back, which nobody asked for", t.call)
+	}
+	for _, p := range before.running {
+		if slices.Contains(before.voters, p.id) && p.apply().file >= p.quota() {
+			c.violated("%s takes NOSPACE back while the database of %s is full", t.call, p.c.node.name)
+		}
+	}
+}
+
+// wasHeldUp judges that a voter answers nobody while it is defragmented.
+func (c *checker) wasHeldUp(t *turn, before standing) {
+	for _, p := range before.running {
+		if len(before.voters) > 2 && p.c.node.name == t.call.Node && slices.Contains(before.voters, p.id) {
+			c.mayTake(t, before, p.id)
+			c.leadsOn(t, before, p.id)
+		}
+	}
+}
+
+// wasNeeded judges that a member is stopped to run with other options.
+func (c *checker) wasNeeded(t *turn, before standing, id uint64) {
+	s := c.world.store
+	if len(s.records) == 0 || s.records[len(s.records)-1].Operation != "restart-member" {
+		return
+	}
+	for _, p := range before.running {
+		i := slices.IndexFunc(s.identity.Joins, func(j cke.Join) bool { return j.ID == p.c.Join })
+		if p.id != id || i < 0 || s.identity.Joins[i].Bundle != s.identity.Authorities.Bundle() {
+			continue
+		}
+		now, declared := p.c.runsWith(), s.spec.Cluster.WithDefaults().Options.Etcd
+		declared.VolumeName, declared.VolumeRoot, declared.ClientPort, declared.PeerPort = now.VolumeName, now.VolumeRoot, now.ClientPort, now.PeerPort
+		if now.Equal(declared) {
+			c.violated("%s stops a member that runs as declared", t.call)
 		}
 	}
 }
@@ -150,18 +208,25 @@ func (c *checker) asked() bool {
 // wasStopped judges the stop of a voter that ran.
 func (c *checker) wasStopped(t *turn, before standing, id uint64) {
 	c.mayTake(t, before, id)
-	if l := before.leader; l != nil && l.id == id {
-		for _, p := range before.running {
-			if p.member != l && slices.Contains(before.voters, p.id) && len(p.log) == len(l.log) && c.world.hasQuorum(p, before.running) {
-				c.violated("%s stops the leader though %s could lead", t.call, p.c.node.name)
-				break
-			}
-		}
-	}
+	c.leadsOn(t, before, id)
 	if c.stopped == nil {
 		c.stopped = map[uint64]bool{}
 	}
 	c.stopped[id] = true
+}
+
+// leadsOn judges that a voter is stopped or held up that may lead.
+func (c *checker) leadsOn(t *turn, before standing, id uint64) {
+	l := before.leader
+	if l == nil || l.id != id {
+		return
+	}
+	for _, p := range before.running {
+		if p.member != l && slices.Contains(before.voters, p.id) && len(p.log) == len(l.log) && c.world.hasQuorum(p, before.running) {
+			c.violated("%s stops the leader though %s could lead", t.call, p.c.node.name)
+			return
+		}
+	}
 }
 
 // mayTake judges that a healthy voter is taken away, whether stopped or removed.

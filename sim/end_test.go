@@ -32,12 +32,17 @@ func (s *stage) faults(nodes ...string) []string {
 		if !slices.Contains(nodes, j.Node.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
 			wrong("join %+v", j)
 		}
-		if declared := s.Store().Spec().Cluster.Options.Etcd.ExtraArgs; !slices.Equal(j.Etcd.ExtraArgs, declared) {
-			wrong("%s runs with %v, not %v", j.Node.Name(), j.Etcd.ExtraArgs, declared)
+		declared := s.Store().Spec().Cluster.WithDefaults().Options.Etcd
+		declared.VolumeName, declared.VolumeRoot, declared.ClientPort, declared.PeerPort = j.Etcd.VolumeName, j.Etcd.VolumeRoot, j.Etcd.ClientPort, j.Etcd.PeerPort
+		if !j.Etcd.Equal(declared) {
+			wrong("%s is to run with %+v, not %+v", j.Node.Name(), j.Etcd, declared)
 		}
-		if declared := s.Store().Spec().Cluster.WithDefaults().Options.Etcd.Version; j.Etcd.Version != declared {
-			wrong("%s runs %s, not %s", j.Node.Name(), j.Etcd.Version, declared)
+		if made := s.Node(j.Node.Name()).MadeWith(j.Volume); !made.Equal(declared) {
+			wrong("the container on %s runs with %+v, not %+v", j.Node.Name(), made, declared)
 		}
+	}
+	for _, a := range s.Alarms() {
+		wrong("the alarm %s of %s stands", a.Kind, a.MemberID)
 	}
 	ended := map[cke.JoinID]bool{}
 	for _, j := range id.Ended {

@@ -9,9 +9,6 @@ import (
 	"cke"
 )
 
-// databaseSize is that of every member, in bytes.
-const databaseSize = 20480
-
 const (
 	// longLife is how many entries every log has had and compacted.
 	longLife = 100_000
@@ -105,7 +102,8 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	if c.node.trickles {
 		s.RaftApplied -= farBehind
 	}
-	s.DBSize, s.DBSizeInUse = databaseSize, databaseSize
+	d := m.apply()
+	s.DBSize, s.DBSizeInUse = d.file, d.used
 	for _, l := range m.members() {
 		if l.id == m.id {
 			s.Learner = l.learner
@@ -118,6 +116,11 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 		s.Linearizable = !s.Learner
 	} else {
 		s.Errors = []string{"etcdserver: no leader"}
+	}
+	for _, a := range d.alarms { // NOSPACE keeps nobody from serving
+		if a.Kind != noSpace {
+			s.Errors = append(s.Errors, fmt.Sprintf("memberID:%d alarm:%s", number(a.MemberID), a.Kind))
+		}
 	}
 	return s
 }
@@ -184,6 +187,9 @@ func (w *World) propose(from, url string, x entry) error {
 	if !ok {
 		return fmt.Errorf("%s: etcdserver: no leader", url)
 	}
+	if err := w.takes(c.member(), l, g, running, x); err != nil {
+		return fmt.Errorf("%s: %w", url, err)
+	}
 	if !g.propose(w, l, running, x) {
 		return fmt.Errorf("%s: etcdserver: request timed out", url)
 	}
@@ -193,15 +199,21 @@ func (w *World) propose(from, url string, x entry) error {
 // Write is a client's write through one member of the cluster; nobody has a client's certificate before the cluster is
 // formed. It reports whether it was acknowledged; what was, may never be lost.
 func (w *World) Write(node, value string) bool {
+	return w.put(node, entry{kind: entryPut, value: value}, value)
+}
+
+func (w *World) put(node string, e entry, what string) bool {
 	ok := false
-	w.change("a client writes "+value+" through "+node, func() {
+	w.change("a client writes "+what+" through "+node, func() {
 		w.events-- // nothing that anybody could have to know of
 		if w.formed == nil {
 			return
 		}
 		for _, j := range w.store.identity.Joins {
-			if j.Node.Name() == node && w.propose(Clients, j.ClientURL(), entry{kind: entryPut, value: value}) == nil {
-				w.wasAcknowledged(value)
+			if j.Node.Name() == node && w.propose(Clients, j.ClientURL(), e) == nil {
+				if e.kind == entryPut {
+					w.wasAcknowledged(e.value)
+				}
 				ok = true
 			}
 		}

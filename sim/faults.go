@@ -173,7 +173,7 @@ func (n *Node) Remove(name string) {
 func (n *Node) EmptyVolumes() {
 	n.change("volumes emptied", func() {
 		for _, v := range n.volumes {
-			v.files, v.wal = map[string]bool{}, nil
+			v.files, v.wal, v.worth = map[string]bool{}, nil, nil
 		}
 		n.crashAll(1, "open member/snap/db: no such file or directory")
 	})
@@ -206,6 +206,15 @@ func (n *Node) RemoveContainers() {
 			c.ends(137, "")
 		}
 		n.containers = map[string]*container{}
+	})
+}
+
+// SetLimits gives every container others, as `docker update` does.
+func (n *Node) SetLimits(cpus float64, memory int64) {
+	n.change(fmt.Sprintf("a person limits the containers to %g CPUs and %d bytes", cpus, memory), func() {
+		for _, c := range n.sorted() {
+			c.CPUs, c.Memory = cpus, memory
+		}
 	})
 }
 

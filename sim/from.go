@@ -177,7 +177,7 @@ func (f *from) member(j cke.Join) {
 	if !data {
 		return
 	}
-	v.wal = &member{id: f.memberID(j), cluster: f.clusterID(), name: j.Member}
+	v.wal = &member{id: f.memberID(j), cluster: f.clusterID(), name: j.Member, database: database{used: e.DBSizeInUse, file: e.DBSize}}
 	switch {
 	case c == nil || !c.Running():
 	case f.hangs(c, e):
@@ -297,10 +297,13 @@ func (f *from) found() {
 			log = append(log, p)
 		}
 	}
+	for _, a := range f.seen.Etcd.Alarms {
+		log = append(log, entry{term: term, kind: entryAlarm, id: number(a.MemberID), value: a.Kind})
+	}
 	for _, n := range f.nodes {
 		for _, v := range n.volumes {
 			if m := v.wal; m != nil && !m.removed {
-				m.term, m.log, m.commit = term, slices.Clone(log), len(log)
+				m.term, m.log, m.commit, m.snapshot = term, slices.Clone(log), len(log), len(log)
 				f.born[m.id] = v.name
 			}
 		}
@@ -350,6 +353,7 @@ func (f *from) lead() {
 		if m == nil {
 			continue
 		}
+		m.starts(c)
 		if f.groups[m.cluster] == nil {
 			f.groups[m.cluster] = &group{since: f.now().Add(-electionTime)}
 		}

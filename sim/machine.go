@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -103,6 +104,9 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 			return noRoom(n)
 		}
 		delete(n.containers, s.Join.Volume)
+		if slices.ContainsFunc(s.Join.Etcd.ExtraBinds, func(b cke.Bind) bool { return b.Source == MissingDirectory }) {
+			return fmt.Errorf("invalid mount config: bind source path does not exist: %s", MissingDirectory)
+		}
 		if c == nil || !half {
 			n.containers[s.Join.Volume] = newContainer(n, s)
 		}

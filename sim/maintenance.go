@@ -53,25 +53,3 @@ func (e etcdPort) HashKV(ctx context.Context, url string, revision int64) (h cke
 	})
 	return h, err
 }
-
-// Compact implements cke.Etcd: simulated members keep everything.
-func (e etcdPort) Compact(ctx context.Context, url string, _ int64) error {
-	return e.maintain(ctx, url, "Compact")
-}
-
-// Defragment implements cke.Etcd: simulated databases are all of one size.
-func (e etcdPort) Defragment(ctx context.Context, url string) error {
-	return e.maintain(ctx, url, "Defragment")
-}
-
-// Disarm implements cke.Etcd: simulated members raise no alarms.
-func (e etcdPort) Disarm(ctx context.Context, url string, _ cke.Alarm) error {
-	return e.maintain(ctx, url, "Disarm")
-}
-
-func (e etcdPort) maintain(ctx context.Context, url, name string) error {
-	return e.call(ctx, url, name, true, func() error {
-		_, err := e.d.world.voting(url)
-		return err
-	})
-}

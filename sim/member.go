@@ -25,6 +25,10 @@ const (
 	entryPublish entryKind = "publish" // Member tells its name and client URL
 	entryUpdate  entryKind = "update"  // Member is reached at another peer URL
 	entryVersion entryKind = "version" // all members run this minor version, or a later one
+	entryFill    entryKind = "fill"    // a client's write of a big value over the one before: history until somebody compacts
+	entryCompact entryKind = "compact" // that history goes
+	entryAlarm   entryKind = "alarm"   // Member raises an alarm; Value names its kind
+	entryDisarm  entryKind = "disarm"  // it is taken back
 )
 
 // entry is one log entry; its index is its position plus one.
@@ -37,6 +41,8 @@ type entry struct {
 	client  string
 	learner bool
 	minor   int
+	bytes   int64
+	legacy  bool // in the form of 3.5, which 3.7 cannot read
 }
 
 // member is a member's write-ahead log: all that survives its process.
@@ -53,8 +59,14 @@ type member struct {
 	// peers are where it looks for others while its log is empty.
 	peers []string
 
-	known   []listed // members, as of the entry knownAt
-	knownAt int
+	// snapshot is how many entries stand behind the last snapshot: they are never read again.
+	snapshot int
+	// proved is how many committed entries the checker has compared already.
+	proved int
+
+	database database
+	// What the process that runs, or ran last, was started as.
+	runs runs
 }
 
 // listed is a member as the committed log tells of it.
@@ -65,51 +77,18 @@ type listed struct {
 	learner, gone bool
 }
 
-// members returns the committed membership, in the order of joining, with those that left marked gone.
-func (m *member) members() []listed {
-	all := m.known
-	for _, e := range m.log[m.knownAt:m.commit] {
-		i := slices.IndexFunc(all, func(l listed) bool { return l.id == e.id })
-		switch {
-		case e.kind == entryAdd:
-			all = append(all, listed{id: e.id, peer: e.peer, learner: e.learner})
-		case i < 0:
-		case e.kind == entryRemove:
-			all[i].gone = true
-		case e.kind == entryPromote:
-			all[i].learner = false
-		case e.kind == entryPublish:
-			all[i].name, all[i].client = e.value, e.client
-		case e.kind == entryUpdate:
-			all[i].peer = e.peer
-		}
-	}
-	m.known, m.knownAt = all, m.commit
-	return all
-}
+// members returns the committed membership, in the order of joining, with those that left marked gone. It is not to be
+// changed, as what the next two return is not.
+func (m *member) members() []listed { return m.apply().known }
 
-func (m *member) present() []listed {
-	return slices.DeleteFunc(slices.Clone(m.members()), func(l listed) bool { return l.gone })
-}
+// present are the members that have not left.
+func (m *member) present() []listed { return m.apply().present }
 
-func (m *member) voters() []uint64 {
-	var ids []uint64
-	for _, l := range m.members() {
-		if !l.gone && !l.learner {
-			ids = append(ids, l.id)
-		}
-	}
-	return ids
-}
+func (m *member) voters() []uint64 { return m.apply().voters }
 
 // minor is the minor version of the cluster: that of the member behind all others, once all have told theirs. It never
 // goes back. Source: etcd, server.monitorVersions.
-func (m *member) minor() (minor int) {
-	for _, e := range m.log[:m.commit] {
-		minor = max(minor, e.minor)
-	}
-	return minor
-}
+func (m *member) minor() int { return m.apply().minor }
 
 // published reports whether the member found the cluster and told its name.
 func (m *member) published() bool {
@@ -118,9 +97,8 @@ func (m *member) published() bool {
 
 // announced reports whether the process told the others its name, and where clients reach it now.
 func (p process) announced() bool {
-	return slices.ContainsFunc(p.members(), func(l listed) bool {
-		return l.id == p.id && l.name != "" && l.client == p.c.spec.Join.ClientURL()
-	})
+	url := p.c.spec.Join.ClientURL()
+	return slices.ContainsFunc(p.members(), func(l listed) bool { return l.id == p.id && l.name != "" && l.client == url })
 }
 
 func (m *member) lastTerm() uint64 {
@@ -201,6 +179,9 @@ func (w *World) join(c *container) (*member, string) {
 		other, listens := w.peer(c.node, p.URL)
 		if p.URL == c.spec.Join.PeerURL() || !listens {
 			continue
+		}
+		if is, runs := other.minor(), c.minor(); is > runs || is > 0 && is < runs-1 { // Source: etcd, isCompatibleWithCluster
+			return nil, fmt.Sprintf("incompatible with current running cluster: 3.%d does not join 3.%d", runs, is)
 		}
 		present := other.present()
 		if len(present) != len(c.spec.Peers) {

@@ -144,11 +144,11 @@ func (e etcdPort) MoveLeader(ctx context.Context, url, id string) error {
 	})
 }
 
-// DataSize implements cke.Machine: simulated databases are all of one size.
+// DataSize implements cke.Machine.
 func (m machine) DataSize(ctx context.Context, j cke.Join) (size int64, err error) {
 	err = m.of(ctx, j, "DataSize", false, func(_ *Node, c *container, _ bool) error {
-		if c.data() == cke.DataPresent {
-			size = databaseSize
+		if v := c.volume(); v != nil && v.wal != nil {
+			size = v.wal.apply().file
 		}
 		return nil
 	})

@@ -23,8 +23,10 @@ type nemesis struct {
 	freeze    int // the call at which a frozen daemon wakes and late calls land
 	// about are the kinds of events in this schedule.
 	about []func(*nemesis, *sim.Node)
-	// upgraded: the file asks for the next minor version, from which there is no way back once all run it.
-	upgraded bool
+	// minor is the minor version that the file asks for; from the next one there is no way back once all run it.
+	minor int
+	// etcd is how members are to run apart from that.
+	etcd cke.EtcdOptions
 	// ported: the file asks for other ports than etcd's usual ones.
 	ported bool
 	// moved are the machines that got another address; back: those on record were given back.
@@ -76,13 +78,19 @@ func (n *nemesis) strike() {
 	n.about[n.IntN(len(n.about))](n, nodes[n.IntN(len(nodes))])
 }
 
-// choose lets a schedule be about some kinds of events only: several of one kind find more than one of each.
+// choose lets a schedule be about some kinds of events only, and often about one of them before all: several of one kind
+// find more than one of each.
 func (n *nemesis) choose(from []event) {
 	for _, e := range from {
 		if e.always || n.IntN(2) == 0 {
 			for range e.weight {
 				n.about = append(n.about, e.do)
 			}
+		}
+	}
+	if e := from[n.IntN(len(from))]; n.IntN(2) == 0 {
+		for range 12 {
+			n.about = append(n.about, e.do)
 		}
 	}
 }
@@ -145,6 +153,16 @@ var disasters = []event{
 	}},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.jump(node) }},
 	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.depose() }},
+	{weight: 4, do: func(n *nemesis, node *sim.Node) {
+		if n.IntN(5) == 0 {
+			n.s.Compact()
+		} else {
+			n.fill(node)
+		}
+	}},
+	{weight: 1, do: func(n *nemesis, node *sim.Node) {
+		node.SetLimits([]float64{0, 1}[n.IntN(2)], []int64{0, 1 << 30}[n.IntN(2)])
+	}},
 }
 
 // jump sets a clock: that of the management hosts or of a node, by up to an hour or a year, or right again.
@@ -219,25 +237,62 @@ func (n *nemesis) edit() {
 	for i := range c.Nodes {
 		c.Nodes[i].ControlPlane = i < members
 	}
-	c.Options.Etcd.ExtraArgs = [][]string{nil, nil, nil, nil, nil, nil, {"--quota-backend-bytes=1"}, {sim.WrongArgument}}[n.IntN(8)]
+	n.tune()
+	c.Options.Etcd = n.etcd
 	if n.IntN(12) == 0 {
 		n.ported = !n.ported
 	}
 	if n.ported {
 		c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = 3379, 3380
 	}
-	n.upgraded = n.upgraded != (n.IntN(8) == 0) // also back, which may be too late
-	if n.upgraded {
-		c.Options.Etcd.Version = []string{"3.7.2", "3.7.3", "3.7.3"}[n.IntN(3)]
-	} else {
-		c.Options.Etcd.Version = []string{"3.6.15", "", "", ""}[n.IntN(4)]
+	switch {
+	case n.minor == 0:
+		n.minor = []int{5, 6, 6, 6}[n.IntN(4)]
+	case n.IntN(5) == 0: // also back, which may be too late, or two at once
+		n.minor = 5 + n.IntN(3)
 	}
+	versions := map[int][]string{5: {"3.5.35"}, 6: {"3.6.15", "", "", ""}, 7: {"3.7.2", "3.7.3", "3.7.3"}}[n.minor]
+	c.Options.Etcd.Version = versions[n.IntN(len(versions))]
 	c.Policies.Replace.Mode, c.Policies.Replace.Grace = n.replace, cke.Duration(time.Duration(n.IntN(60))*time.Second)
 	c.Policies.Foreign = []cke.ForeignPolicy{cke.ForeignHold, cke.ForeignRemove}[n.IntN(2)]
 	c.Policies.Reconcile, c.Policies.Window = []cke.ReconcileMode{cke.ReconcileAuto, cke.ReconcileAuto, cke.ReconcileManual, cke.ReconcileWindow}[n.IntN(4)], cke.Window{Schedule: "*/10 * * * *", Duration: cke.Duration(2 * time.Minute)}
 	c.Policies.Volumes.OnRemoval = []cke.VolumePolicy{cke.VolumeRetain, cke.VolumeArchive, cke.VolumeDelete}[n.IntN(3)]
 	c.Policies.Volumes.Keep = cke.Duration(n.IntN(3600)) * cke.Duration(time.Second)
 	n.s.Store().SetSpec(c)
+}
+
+// tune changes one thing of how members are to run, and now and then what cannot work.
+func (n *nemesis) tune() {
+	if n.IntN(2) == 0 {
+		n.etcd = sane(n.etcd)
+	}
+	switch n.IntN(7) {
+	case 0, 1:
+		n.etcd.ExtraArgs = [][]string{nil, {"--heartbeat-interval=101"}, {quota(512)}, {quota(512)}, {quota(1024)}, {sim.WrongArgument}}[n.IntN(6)]
+	case 2:
+		n.etcd.ExtraEnv = []map[string]string{nil, {"GOMAXPROCS": "2"}, {"GOMAXPROCS": "4"}}[n.IntN(3)]
+	case 3:
+		n.etcd.ExtraBinds = [][]cke.Bind{nil, {{Source: "/etc/pki", Destination: "/etc/pki", ReadOnly: true}}, {{Source: sim.MissingDirectory, Destination: "/x"}}}[n.IntN(3)]
+	case 4:
+		n.etcd.Resources = []cke.Resources{{}, {CPUs: 2}, {Memory: 1 << 30}, {CPUs: 0.5, Memory: 2 << 30}}[n.IntN(4)]
+	}
+}
+
+// fill lets a client write big values through a node.
+func (n *nemesis) fill(node *sim.Node) {
+	for range 1 + n.IntN(3) {
+		n.s.Fill(node.Name(), int64(1+n.IntN(5))*100<<20)
+	}
+}
+
+// quota is the argument that sets it, in MiB.
+func quota(mib int) string { return fmt.Sprintf("--quota-backend-bytes=%d", mib<<20) }
+
+// sane is without what cannot work.
+func sane(o cke.EtcdOptions) cke.EtcdOptions {
+	o.ExtraArgs = slices.DeleteFunc(slices.Clone(o.ExtraArgs), func(a string) bool { return a == sim.WrongArgument })
+	o.ExtraBinds = slices.DeleteFunc(slices.Clone(o.ExtraBinds), func(b cke.Bind) bool { return b.Source == sim.MissingDirectory })
+	return o
 }
 
 // write lets a client write through some node.

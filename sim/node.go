@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +34,8 @@ type Node struct {
 	images     map[string]bool
 	volumes    map[string]*volume
 	containers map[string]*container
-	backlog    []func() // what a hung engine was asked for
+	order      []*container // by name, as they were sorted last
+	backlog    []func()     // what a hung engine was asked for
 }
 
 // volume is a Docker volume.
@@ -42,12 +44,15 @@ type volume struct {
 	join                       cke.JoinID
 	createdAt                  time.Time
 	files                      map[string]bool
-	damage                     string            // of what is in them, as it was seen where the world was made from
-	tls                        map[string][]byte // what is in those of files that are certificates
-	wal                        *member           // nil: no write-ahead log
-	restored                   string            // digest of the snapshot that it was made from
-	late                       bool              // files were put into it by a call that nobody waited for any more
-	unborn                     bool              // it was restored, and no process ran on it yet
+	damage                     string                // of what is in them, as it was seen where the world was made from
+	tls                        map[string][]byte     // what is in those of files that are certificates
+	worth                      *cke.CertificateFiles // what the files are worth while certificates last worthFor; nil: to be read
+	worthFor                   time.Duration
+	signers                    [2]signer // of certificates as they were read last
+	wal                        *member   // nil: no write-ahead log
+	restored                   string    // digest of the snapshot that it was made from
+	late                       bool      // files were put into it by a call that nobody waited for any more
+	unborn                     bool      // it was restored, and no process ran on it yet
 }
 
 // Name is the node's host name.
@@ -72,13 +77,16 @@ func (n *Node) wipe() {
 
 func (n *Node) change(what string, do func()) { n.world.change(n.name+": "+what, do) }
 
-// sorted returns the containers by name.
+// sorted returns the containers by name. It is not to be changed.
 func (n *Node) sorted() []*container {
-	var all []*container
-	for _, name := range slices.Sorted(maps.Keys(n.containers)) {
-		all = append(all, n.containers[name])
+	same := len(n.order) == len(n.containers)
+	for i := 0; same && i < len(n.order); i++ {
+		same = n.containers[n.order[i].Name] == n.order[i]
 	}
-	return all
+	if !same {
+		n.order = slices.SortedFunc(maps.Values(n.containers), func(a, b *container) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return n.order
 }
 
 // Look returns what really stands on the node.
@@ -130,6 +138,23 @@ func (n *Node) describe() string {
 		fmt.Fprintf(&b, "  volume %s: %d files, %s\n", name, len(v.files), data)
 	}
 	return b.String()
+}
+
+// MadeWith is what a container was made from, but for its limits, which are those that it has now; nothing where there is none.
+func (n *Node) MadeWith(volume string) (o cke.EtcdOptions) {
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	if c := n.containers[volume]; c != nil {
+		o = c.runsWith()
+	}
+	return o
+}
+
+// runsWith are the options of a container with the limits that it has now.
+func (c *container) runsWith() cke.EtcdOptions {
+	o := c.spec.Join.Etcd
+	o.Resources = cke.Resources{CPUs: c.CPUs, Memory: cke.Size(c.Memory)}
+	return o
 }
 
 // Holds reports whether a volume on the node really holds a write-ahead log.

@@ -123,6 +123,7 @@ func (w *World) members(joins []cke.Join, clusterID string) cke.EtcdStatus {
 		}
 		if _, list, err := w.list(e.URL); err == nil {
 			s.Quorate, s.Members, s.MembersSource = true, list, cke.MembersLinearizable
+			s.Alarms = w.alarmsOf(e.URL)
 		}
 	}
 	for _, m := range s.Members {

@@ -29,6 +29,8 @@ var persons = []event{
 	{weight: 2, do: func(n *nemesis, _ *sim.Node) { n.apply() }},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.addByHand(node) }},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.corrupt(node) }},
+	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.NoticeCorruption() }},
+	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskDisarm, "", "", "") }},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.move(node) }},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.restore(node) }},
 	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.rotate() }},
@@ -160,19 +162,37 @@ func (n *nemesis) content() {
 	n.apply()
 }
 
-// correct takes out of the file what cannot work: an argument that etcd does not know, a version that is too old.
+// correct takes out of the file what cannot work: an argument that etcd does not know, a directory that is not there, a
+// version that is too old, or too new to be reached in one step.
 func (n *nemesis) correct() {
 	c := n.s.Store().Spec().Cluster
-	args := slices.DeleteFunc(slices.Clone(c.Options.Etcd.ExtraArgs), func(a string) bool { return a == sim.WrongArgument })
-	old := n.s.Minor() == 7 && !strings.HasPrefix(c.Options.Etcd.Version, "3.7.")
-	if len(args) == len(c.Options.Etcd.ExtraArgs) && !old {
+	o := sane(c.Options.Etcd)
+	if is := n.s.Minor(); is > 0 && !mayFollow(is, c.WithDefaults().Options.Etcd.Version) {
+		n.minor, o.Version = is, map[int]string{5: "3.5.35", 6: "3.6.16", 7: "3.7.3"}[is]
+	}
+	if o.Equal(c.Options.Etcd) {
 		return
 	}
-	if c.Options.Etcd.ExtraArgs = args; old {
-		c.Options.Etcd.Version = "3.7.3"
-	}
+	n.etcd, c.Options.Etcd = sane(n.etcd), o
 	n.s.Store().SetSpec(c)
 	n.apply()
+}
+
+// mayFollow reports whether a cluster of a minor version may be declared to run a version.
+func mayFollow(minor int, version string) bool {
+	return strings.HasPrefix(version, fmt.Sprintf("3.%d.", minor)) || strings.HasPrefix(version, fmt.Sprintf("3.%d.", minor+1))
+}
+
+// makeRoom is what people do about alarms: they compact, and take CORRUPT back once the data is right.
+func (n *nemesis) makeRoom() {
+	for _, a := range n.s.Alarms() {
+		switch {
+		case a.Kind == "NOSPACE":
+			n.s.Compact()
+		case !n.s.freeze().Active() && !slices.ContainsFunc(n.s.asked(), func(t cke.Task) bool { return t.Kind == cke.TaskDisarm }):
+			n.s.ask(cke.TaskDisarm, "", "", "")
+		}
+	}
 }
 
 // attend is what a person does who stands by until the world has come where it can come, at each look.
@@ -181,6 +201,7 @@ func (n *nemesis) attend() {
 	if f := n.s.freeze(); f.Active() && len(n.s.asked()) == 0 {
 		n.unfreeze()
 	}
+	n.makeRoom()
 	if len(n.s.latest().Term().Requests().Drains) > 0 { // asked for before, done only now
 		n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil })
 	}

@@ -11,6 +11,7 @@ import (
 	"cke"
 	"cke/op"
 	"cke/server"
+	"cke/sim"
 )
 
 // mutation takes one safeguard away: from what Decide is given, and from what operations see.
@@ -19,6 +20,8 @@ type mutation struct {
 	blind func(*server.Input)
 	wrap  func(s *stage, e op.Env) op.Env
 	store func(s *stage)
+	// often is what the schedules are about beside what they are by chance.
+	often []func(*nemesis, *sim.Node)
 	// wants are violations of which one must be noticed.
 	wants []string
 }
@@ -26,6 +29,7 @@ type mutation struct {
 var mutations = []mutation{
 	{name: "quorum gate", blind: func(in *server.Input) { flatter(in, func(m cke.Member) bool { return !m.Learner && m.Name != "" }) },
 		wrap:  func(s *stage, e op.Env) op.Env { e.Etcd = flattering{e.Etcd, s}; return e },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, flip((*sim.Node).Freeze, (*sim.Node).Thaw)},
 		wants: []string{"takes the quorum away", "takes a healthy voter away while another one does not run", "takes a second voter away"}},
 	{name: "one change in flight", blind: func(in *server.Input) {
 		flatter(in, func(m cke.Member) bool { return m.Learner || m.Name == "" })
@@ -39,7 +43,8 @@ var mutations = []mutation{
 		for i := range in.Seen.Etcd.Endpoints {
 			in.Seen.Etcd.Endpoints[i].RaftApplied = 1 << 40
 		}
-	}, wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = hurrying{e.Etcd}; return e }, wants: []string{"lets a learner vote that is far behind"}},
+	}, wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = hurrying{e.Etcd}; return e }, wants: []string{"lets a learner vote that is far behind"},
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(_ *nemesis, node *sim.Node) { node.Trickle(true) }}},
 }
 
 // flatter makes members look healthy.
@@ -141,6 +146,10 @@ func mutant(t *testing.T, m mutation, seed uint64) (violations []string) {
 		}
 		if m.store != nil {
 			m.store(s)
+		}
+		n.choose(slices.Concat(disasters, persons))
+		for range 12 {
+			n.about = append(n.about, m.often...)
 		}
 		s.Pick, s.Judge = r.IntN, n.judge
 		last := s.Calls() + 800

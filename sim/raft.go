@@ -71,12 +71,16 @@ func (g *group) settle(w *World, running []process) {
 	l := running[slices.IndexFunc(running, func(p process) bool { return p.member == g.leader })]
 	g.replicate(w, l, running)
 	for _, p := range running { // a member tells its name once it finds the leader
-		if !p.announced() && slices.ContainsFunc(l.members(), func(m listed) bool { return m.id == p.id && !m.gone }) && w.reach(l, p) {
-			g.propose(w, l, running, entry{kind: entryPublish, id: p.id, value: p.name, client: p.c.spec.Join.ClientURL()})
+		if (!p.announced() || p.runs.minor == 5 && !p.runs.told) && slices.ContainsFunc(l.members(), func(m listed) bool { return m.id == p.id && !m.gone }) && w.reach(l, p) {
+			p.runs.told = true // 3.5 tells it at every start
+			g.propose(w, l, running, entry{kind: entryPublish, id: p.id, value: p.name, client: p.c.spec.Join.ClientURL(), legacy: p.runs.minor == 5})
 		}
 	}
 	if minor, told := w.oldest(l, running); told && minor > l.minor() {
-		g.propose(w, l, running, entry{kind: entryVersion, minor: minor})
+		g.propose(w, l, running, entry{kind: entryVersion, minor: minor, legacy: l.runs.minor == 5})
+	}
+	for _, p := range running {
+		g.own(w, l, p, running)
 	}
 }
 
@@ -194,6 +198,10 @@ func (g *group) send(l, f *member) string {
 	if same < f.commit && same < len(l.log) {
 		return "panic: entry conflicts with a committed entry"
 	}
+	if len(f.log) == 0 && l.snapshot > 0 { // the leader no longer has the first entries: its database is sent
+		f.snapshot, f.database.file = l.commit, l.apply().file
+	}
+	f.proved = min(f.proved, same)
 	if same < len(l.log) || len(f.log) > len(l.log) {
 		f.log = append(slices.Clone(f.log[:same]), l.log[same:]...)
 	}
@@ -211,16 +219,38 @@ func (g *group) propose(w *World, l process, running []process, e entry) bool {
 	return l.commit >= n
 }
 
+// remains are all logs of the formed cluster that are left on disks.
+func (w *World) remains() (all []*member) {
+	if w.formed == nil {
+		return nil
+	}
+	id := number(w.formed.ClusterID)
+	for _, n := range w.nodes {
+		for _, v := range n.volumes {
+			if m := v.wal; m != nil && m.cluster == id {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// furthest is the member whose log goes furthest; nil: there is none.
+func furthest(all []*member) (best *member) {
+	for _, m := range all {
+		if best == nil || m.newer(best) && m.commit >= best.commit {
+			best = m
+		}
+	}
+	return best
+}
+
 // Minor is the minor version of the formed cluster, below which none of its members starts; 0: there is none.
 func (w *World) Minor() (minor int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, n := range w.nodes {
-		for _, v := range n.volumes {
-			if m := v.wal; m != nil && w.formed != nil && hexID(m.cluster) == w.formed.ClusterID {
-				minor = max(minor, m.minor())
-			}
-		}
+	for _, m := range w.remains() {
+		minor = max(minor, m.minor())
 	}
 	return minor
 }
@@ -229,17 +259,9 @@ func (w *World) Minor() (minor int) {
 func (w *World) Peers() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var furthest *member
-	for _, n := range w.nodes {
-		for _, v := range n.volumes {
-			if m := v.wal; m != nil && w.formed != nil && hexID(m.cluster) == w.formed.ClusterID && (furthest == nil || m.newer(furthest) && m.commit >= furthest.commit) {
-				furthest = m
-			}
-		}
-	}
 	all := map[string]string{}
-	if furthest != nil {
-		for _, l := range furthest.present() {
+	if m := furthest(w.remains()); m != nil {
+		for _, l := range m.present() {
 			all[hexID(l.id)] = l.peer
 		}
 	}
@@ -251,24 +273,12 @@ func (w *World) Peers() map[string]string {
 func (w *World) Recoverable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var left []*member
-	var furthest *member
-	for _, n := range w.nodes {
-		for _, v := range n.volumes {
-			m := v.wal
-			if m == nil || m.removed || w.formed == nil || hexID(m.cluster) != w.formed.ClusterID {
-				continue
-			}
-			left = append(left, m)
-			if furthest == nil || m.newer(furthest) && m.commit >= furthest.commit {
-				furthest = m
-			}
-		}
-	}
-	if furthest == nil {
+	left := slices.DeleteFunc(w.remains(), func(m *member) bool { return m.removed })
+	best := furthest(left)
+	if best == nil {
 		return false
 	}
-	voters, n := furthest.voters(), 0
+	voters, n := best.voters(), 0
 	for _, m := range left {
 		if slices.Contains(voters, m.id) {
 			n++

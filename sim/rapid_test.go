@@ -38,7 +38,7 @@ func anyStep(t *rapid.T) step {
 		func() step {
 			return step{text: "other arguments", do: func(s *stage) {
 				c := s.Store().Spec().Cluster
-				c.Options.Etcd.ExtraArgs = []string{fmt.Sprintf("--quota-backend-bytes=%d", n)}
+				c.Options.Etcd.ExtraArgs = []string{fmt.Sprintf("--heartbeat-interval=%d", 100+n)}
 				s.Store().SetSpec(c)
 			}}
 		},

@@ -180,7 +180,7 @@ func restoredMember(s cke.RestoreSpec, values []string) *member {
 			m.id = id
 		}
 	}
-	m.commit, m.cluster = len(m.log), clusterID(ids)
+	m.commit, m.snapshot, m.cluster = len(m.log), len(m.log), clusterID(ids)
 	return m
 }
 
@@ -239,13 +239,13 @@ func (c *checker) beginsRestore(inc *cke.Incarnation) {
 	if c.formed != nil {
 		c.replaced, c.lost = c.formed, c.acknowledged
 	}
-	c.formed, c.acknowledged = nil, slices.Clone(c.world.states[inc.Restore.Snapshot.Digest])
+	c.formed, c.acknowledged, c.holds = nil, slices.Clone(c.world.states[inc.Restore.Snapshot.Digest]), held{}
 }
 
 // cancelsRestore looks at a life that is put back.
 func (c *checker) cancelsRestore(inc *cke.Incarnation) {
 	if c.replaced != nil && c.replaced.ID == inc.ID {
-		c.formed, c.acknowledged = c.replaced, c.lost
+		c.formed, c.acknowledged, c.holds = c.replaced, c.lost, held{}
 	}
 }
 

@@ -184,9 +184,11 @@ func (s *Scheduler) let(t *turn) {
 	default:
 		t.land(w, verdict == KillHalfway)
 	}
-	if verdict == Proceed {
+	switch {
+	case w.tell == nil:
+	case verdict == Proceed:
 		w.log("%s%s", t.call, outcome(t))
-	} else {
+	default:
 		w.log("%s: %s%s", t.call, verdict, outcome(t))
 	}
 	switch verdict {

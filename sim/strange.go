@@ -41,7 +41,8 @@ func (n *Node) Join(name string, run bool) bool {
 			if !ok {
 				continue
 			}
-			hand := cke.Join{Node: n.Declared(), Member: name, Volume: name, ClientPort: cke.DefaultClientPort, PeerPort: cke.DefaultPeerPort}
+			hand := cke.Join{Node: n.Declared(), Member: name, Volume: name, ClientPort: cke.DefaultClientPort, PeerPort: cke.DefaultPeerPort,
+				Etcd: cke.EtcdOptions{Version: l.c.spec.Join.Etcd.Version}}
 			now := w.now()
 			id := memberID(hand.PeerURL(), fmt.Sprint(len(l.log)), &now)
 			if joined = g.propose(w, l, running, entry{kind: entryAdd, id: id, peer: hand.PeerURL()}); joined && run {
@@ -76,7 +77,7 @@ func (n *Node) RollBack() {
 				m := *v.wal
 				m.log = slices.Clone(m.log[:len(m.log)-1])
 				m.commit = min(m.commit, len(m.log))
-				m.known, m.knownAt = nil, 0
+				m.database, m.proved, m.snapshot = database{file: m.database.file}, 0, min(m.snapshot, len(m.log))
 				v.wal = &m
 			}
 		}

@@ -135,7 +135,7 @@ func TestStranger_ThatNeverRanKeepsOthersWaiting(t *testing.T) {
 			t.Fatal("does not form")
 		}
 		c := s.cluster(s.Nodes()[:3])
-		c.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=1"}
+		c.Options.Etcd.ExtraArgs = []string{"--heartbeat-interval=101"}
 		s.Store().SetSpec(c)
 		s.pass(time.Minute)
 		dec, status := s.latest().now()

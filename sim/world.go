@@ -22,11 +22,11 @@ type World struct {
 	timers  []timer
 	daemons []*Daemon
 	sched   *Scheduler
-	log     func(format string, args ...any)
-	stale   bool          // what is done to a node now is a call that nobody waits for any more
-	unquiet bool          // something changed since the world was last settled
-	skew    time.Duration // of the management hosts' clock
-	events  int           // counts what happened, by whomever
+	tell    func(format string, args ...any) // nil: nobody listens
+	stale   bool                             // what is done to a node now is a call that nobody waits for any more
+	unquiet bool                             // something changed since the world was last settled
+	skew    time.Duration                    // of the management hosts' clock
+	events  int                              // counts what happened, by whomever
 	watch   func(tolerance int)
 	// certificates is how long they last; zero: a year. keys counts those of certificates.
 	certificates time.Duration
@@ -51,14 +51,20 @@ type timer struct {
 
 // New makes a world without nodes. now is its clock; every wait in it is measured with it.
 func New(cluster string, now func() time.Time) *World {
-	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, cas: map[string]cke.CA{}, clients: clientsOf(cke.Authorities{}), log: func(string, ...any) {}}
+	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, cas: map[string]cke.CA{}, clients: clientsOf(cke.Authorities{})}
 	w.store = &Store{world: w, cluster: cluster}
 	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, committed: map[uint64][]entry{}}
 	return w
 }
 
 // OnTrace gives the world somewhere to tell of what happens in it. It is called with the world's lock held.
-func (w *World) OnTrace(log func(format string, args ...any)) { w.log = log }
+func (w *World) OnTrace(log func(format string, args ...any)) { w.tell = log }
+
+func (w *World) log(format string, args ...any) {
+	if w.tell != nil {
+		w.tell(format, args...)
+	}
+}
 
 // Store is the store, as a person's commands see it.
 func (w *World) Store() *Store { return w.store }

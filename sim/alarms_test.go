@@ -1,0 +1,242 @@
+package sim_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+	"cke/sim"
+)
+
+// small declares a quota of so many MiB.
+func (s *stage) small(mib int) {
+	c := s.cluster(s.Nodes())
+	c.Options.Etcd.ExtraArgs = []string{quota(mib)}
+	s.Store().SetSpec(c)
+	s.must("of a small quota", s.changed)
+}
+
+// Clients fill the databases: what they read and delete goes on, their writes are refused until they have compacted, and
+// every member is defragmented before the alarm is taken back.
+func TestAlarms_AFullDatabaseIsDefragmentedBeforeItsAlarmIsTakenBack(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.small(512)
+		for s.Fill("n1", 60<<20) {
+		}
+		if a := s.Alarms(); len(a) != 1 || a[0].Kind != "NOSPACE" {
+			t.Fatalf("%+v", a)
+		}
+		if s.Fill("n2", 1) || s.Write("n3", "refused") {
+			t.Error("a write is taken while etcd is out of space")
+		}
+		s.pass(convergence)
+		if dec, status := s.latest().now(); dec.Operation != nil || status.Health != cke.HealthDegraded || !named(dec.Blockers, "", cke.CodeNoSpace) {
+			t.Error(describeDecision(1, dec))
+		}
+		s.Compact()
+		s.must("without an alarm", func() bool { return len(s.Alarms()) == 0 && s.changed() })
+		var done []string
+		for _, r := range s.Store().Records() {
+			if r.Operation == "defragment" || r.Operation == "disarm" {
+				done = append(done, r.Operation)
+			}
+		}
+		if !slices.Equal(done, []string{"defragment", "defragment", "defragment", "disarm"}) {
+			t.Error(done)
+		}
+		if !s.Write("n1", "taken again") {
+			t.Error("no write is taken")
+		}
+	})
+}
+
+// Another version is not begun with while etcd is out of space; a larger quota is the cure, and is.
+func TestAlarms_OutOfSpaceAVersionWaitsAndAQuotaDoesNot(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.small(512)
+		for s.Fill("n1", 60<<20) {
+		}
+		c := s.Store().Spec().Cluster
+		c.Options.Etcd.Version = "3.6.15"
+		s.Store().SetSpec(c)
+		s.pass(convergence)
+		for _, j := range s.Store().Identity().Joins {
+			if j.Etcd.Version != cke.DefaultEtcdVersion {
+				t.Errorf("%s runs %s", j.Node.Name(), j.Etcd.Version)
+			}
+		}
+		c.Options.Etcd.Version, c.Options.Etcd.ExtraArgs = "", []string{quota(1024)}
+		s.Store().SetSpec(c)
+		s.must("as declared", s.changed)
+	})
+}
+
+// A rule that takes NOSPACE back at once is noticed.
+func TestChecker_NoticesAnAlarmThatIsTakenBackTooEarly(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		s.must("formed", s.settled)
+		s.small(512)
+		s.blind = func(in *server.Input) {
+			in.Seen.Etcd.Endpoints = slices.Clone(in.Seen.Etcd.Endpoints)
+			for i := range in.Seen.Etcd.Endpoints {
+				in.Seen.Etcd.Endpoints[i].DBSize = 1
+			}
+		}
+		for range 5 {
+			s.Fill("n1", 60<<20)
+		}
+		s.small(256)
+		s.Fill("n1", 1)
+		s.pass(convergence)
+		s.mustViolate(t, "takes NOSPACE back while the database of")
+	})
+}
+
+// Nobody but a person takes CORRUPT back.
+func TestAlarms_CorruptIsJudgedByAPerson(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.Node("n2").CorruptData()
+		s.NoticeCorruption()
+		s.pass(convergence)
+		if f := s.freeze(); !f.Active() || f.Kind != cke.FreezeCorrupt || len(s.Alarms()) != 1 {
+			t.Fatalf("%+v %v", f, s.Alarms())
+		}
+		if s.Write("n1", "refused") {
+			t.Error("a write is taken")
+		}
+		s.Node("n2").RepairData()
+		s.person().unfreeze()
+		s.must("lifted", func() bool { return !s.freeze().Active() && s.answered() })
+		if len(s.Alarms()) != 1 {
+			t.Error("taken back by itself")
+		}
+		s.ask(cke.TaskDisarm, "", "", "")
+		s.must("as declared", s.changed)
+	})
+}
+
+// From 3.5 by way of 3.6 to 3.7.
+func TestVersions_GoUpFromMinorToMinor(t *testing.T) {
+	play(t, 3, func(s *stage) { s.climb(t, nil) })
+}
+
+// climb forms a cluster of 3.5 and brings it to 3.7; wrap is for mutations from 3.6 on.
+func (s *stage) climb(t *testing.T, wrap func(op.Env) op.Env) {
+	for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
+		if version == "3.7.3" {
+			s.wrap = wrap
+		}
+		c := s.cluster(s.Nodes())
+		c.Options.Etcd.Version = version
+		s.Store().SetSpec(c)
+		if len(s.drivers) == 0 {
+			s.daemon()
+		}
+		if !s.until(convergence, s.changed) && wrap == nil {
+			dec, _ := s.latest().now()
+			t.Fatalf("%s: %s\n%v", version, describeDecision(1, dec), s.faults(s.declared()...))
+		}
+	}
+}
+
+// unsnapped are machines whose members write no snapshot before they run 3.7.
+type unsnapped struct{ cke.Machines }
+
+func (u unsnapped) Machine(n cke.Node) cke.Machine { return unsnappedMachine{u.Machines.Machine(n)} }
+
+type unsnappedMachine struct{ cke.Machine }
+
+func (m unsnappedMachine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
+	s.Join.Etcd.ExtraArgs = slices.DeleteFunc(slices.Clone(s.Join.Etcd.ExtraArgs), func(a string) bool { return strings.HasPrefix(a, "--snapshot-count") })
+	return m.Machine.EnsureContainer(ctx, s)
+}
+
+func TestChecker_NoticesAMissingSnapshotBefore37(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.climb(t, func(e op.Env) op.Env { e.Machines = unsnapped{e.Machines}; return e })
+		s.mustViolate(t, "cannot read its log")
+	})
+}
+
+// Limits that somebody gives a container by hand are put right, by a restart of that member alone.
+func TestLimits_ChangedByHandArePutRight(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.Node("n2").SetLimits(0.5, 1<<30)
+		s.must("put right", s.changed)
+		for _, r := range s.Store().Records() {
+			if r.Operation == "restart-member" && !slices.Equal(r.Targets, []string{"n2"}) {
+				t.Error(r.Targets)
+			}
+		}
+	})
+}
+
+// What the engine refuses for want of a directory can be taken back, as every other option.
+func TestOptions_ADirectoryThatIsNotThereCanBeTakenBack(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		c := s.cluster(s.Nodes())
+		c.Options.Etcd.ExtraEnv = map[string]string{"GOMAXPROCS": "2"}
+		c.Options.Etcd.ExtraBinds = []cke.Bind{{Source: sim.MissingDirectory, Destination: "/x"}}
+		s.Store().SetSpec(c)
+		s.pass(convergence)
+		if !s.Write("n1", "while one is down") && !s.Write("n2", "while one is down") {
+			t.Error("more than one member was stopped")
+		}
+		c.Options.Etcd.ExtraBinds = nil
+		s.Store().SetSpec(c)
+		s.must("as declared", s.changed)
+	})
+}
+
+// A checker that judges needless restarts has to see one.
+func TestChecker_NoticesARestartThatNothingAsksFor(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		s.must("formed", s.settled)
+		s.blind = func(in *server.Input) {
+			in.Spec.Options.Etcd.ExtraArgs = []string{"--heartbeat-interval=101"}
+		}
+		s.pass(convergence)
+		s.mustViolate(t, "stops a member that runs as declared")
+	})
+}
+
+// A member cannot be started for a while when others run 3.7 already: it comes back as it ran, and takes the step after.
+func TestVersions_AMemberThatCouldNotStartTakesTheStepTo37WithItsSnapshot(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.declare(s.Nodes()...)
+		c := s.cluster(s.Nodes())
+		c.Options.Etcd.Version = "3.5.35"
+		s.Store().SetSpec(c)
+		s.daemon()
+		s.must("formed", s.changed)
+		c.Options.Etcd.Version = "3.6.16"
+		s.Store().SetSpec(c)
+		s.must("as declared", s.changed)
+		c.Options.Etcd.Version = "3.7.3"
+		s.Store().SetSpec(c)
+		late := ""
+		s.must("halfway", func() bool {
+			steps := map[string]string{}
+			for _, j := range s.Store().Identity().Joins {
+				steps[j.Etcd.Version] = j.Node.Name()
+			}
+			late = steps["3.6.16"]
+			return steps["3.7.3"] != "" && late != ""
+		})
+		s.Node(late).TakePort(cke.DefaultPeerPort)
+		s.Node(late).KillEtcd()
+		s.pass(time.Minute)
+		s.Node(late).ReleasePort(cke.DefaultPeerPort)
+		s.must("as declared", s.changed)
+		if v := s.Violations(); v != nil {
+			t.Error(v)
+		}
+	})
+}

@@ -1,0 +1,13 @@
+package sim_test
+
+import (
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+// A world is small and makes much that lasts for one call only: memory is cheaper here than collecting it.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
