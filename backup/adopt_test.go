@@ -32,7 +32,7 @@ func sealedFull(t *testing.T, scratch string) (Content, Header) {
 	if err := os.WriteFile(snapshot, database(t, 4096, func(db *bolt.DB) { putRecords(t, db, 2, 2000, []byte("value")) }), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, h, err := SealFull(t.Context(), snapshot, filepath.Join(scratch, "body"), Header{Place: FullPlace("prod", "l", 0, h0)}, nil)
+	c, h, err := SealFull(t.Context(), snapshot, filepath.Join(scratch, "body"), Dir(t.TempDir()), Header{Place: FullPlace("prod", "l", 0, h0)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

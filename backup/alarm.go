@@ -15,38 +15,42 @@ var bucketAlarm = []byte("alarm")
 
 // ForgetAlarms takes the alarms out of a snapshot or database file. They name members that a restored cluster does not
 // have, and would keep it from taking writes: etcdutl leaves them where they are. etcd raises one anew whose cause lasts.
-func ForgetAlarms(ctx context.Context, path string) error { return forgetAlarms(ctx, path, true) }
+func ForgetAlarms(ctx context.Context, path string) error {
+	_, err := forgetAlarms(ctx, path, true)
+	return err
+}
 
-func forgetAlarms(ctx context.Context, path string, durable bool) (err error) {
+// forgetAlarms returns the SHA-256 of a snapshot that it changed, in hex.
+func forgetAlarms(ctx context.Context, path string, durable bool) (digest string, err error) {
 	defer guard(&err)()
 	if there, err := hasAlarms(ctx, path); err != nil || !there {
-		return err
+		return "", err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	snapshot := info.Size()%snapshotBlock == sha256.Size
 	if snapshot {
 		if err := trimDigest(path); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if err := checkTree(ctx, path, allPages); err != nil {
-		return err
+		return "", err
 	}
 	db, err := openDB(path, false, 0)
 	if err != nil {
-		return fmt.Errorf("open %s as a database: %w", path, err)
+		return "", fmt.Errorf("open %s as a database: %w", path, err)
 	}
 	defer db.Close()
 	if err := db.Update(dropAlarms); err != nil {
-		return fmt.Errorf("take the alarms out of %s: %w", path, err)
+		return "", fmt.Errorf("take the alarms out of %s: %w", path, err)
 	}
 	if err := db.Close(); err != nil || !snapshot {
-		return err
+		return "", err
 	}
-	return appendDigest(path, durable)
+	return appendDigest(ctx, path, durable)
 }
 
 func hasAlarms(ctx context.Context, path string) (there bool, err error) {

@@ -12,7 +12,7 @@ import (
 const (
 	// A transaction of the database being restored holds at most this many records, or bytes of them.
 	batchRecords = 10_000
-	batchBytes   = 8 << 20
+	batchBytes   = 4 << 20
 	// fillPercent: records come in order, so pages need hardly any room to grow.
 	fillPercent = 0.9
 )
@@ -24,6 +24,11 @@ func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, re
 		return err
 	}
 	a, err := newApplier(ctx, file, full.Last, revision)
+	if err == nil && !o.scratch {
+		if a.back, err = newWriteback(file); err != nil {
+			err = errors.Join(err, a.close(false))
+		}
+	}
 	if err == nil {
 		err = s.applyAll(ctx, a, deltas, x)
 		err = errors.Join(err, a.close(err == nil))
@@ -44,7 +49,11 @@ func (s *Store) applyDeltas(ctx context.Context, full Header, deltas []Entry, re
 	}
 	// Each reads the whole database.
 	ended := make(chan error, 1)
-	go func() { ended <- appendDigest(file, !o.scratch) }()
+	go func() {
+		var err error
+		x.Digest, err = appendDigest(ctx, file, !o.scratch)
+		ended <- err
+	}()
 	if o.CheckHash && x.Hash != nil {
 		x.compare(ctx, file)
 	}
@@ -109,6 +118,7 @@ type applier struct {
 	db   *bolt.DB
 	tx   *bolt.Tx
 	keys *bolt.Bucket
+	back *writeback
 
 	base, revision int64 // of the full; wanted
 	compacted      int64 // newest compaction known by then
@@ -194,6 +204,7 @@ func (a *applier) commit() error {
 		return nil
 	}
 	err := a.tx.Commit()
+	a.back.wrote(a.bytes)
 	a.tx, a.inBatch, a.bytes = nil, 0, 0
 	if err != nil {
 		return fmt.Errorf("write the database: %w", err)
@@ -203,6 +214,7 @@ func (a *applier) commit() error {
 
 // close ends the work; with keep it writes what has to be known of leases and compaction.
 func (a *applier) close(keep bool) (err error) {
+	defer func() { err = errors.Join(err, a.back.Close()) }()
 	if !keep {
 		if a.tx != nil {
 			err = a.tx.Rollback()

@@ -53,7 +53,7 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	if x.Hash != nil {
 		h.Hashes = []Hash{*x.Hash}
 	}
-	c, h, err := SealFull(ctx, small, filepath.Join(dir, "body"), h, o.Recipients)
+	c, h, err := SealFull(ctx, small, filepath.Join(dir, "body"), s.Bucket, h, o.Recipients)
 	if err != nil {
 		return Place{}, err
 	}

@@ -248,7 +248,7 @@ func (s *Store) content(ctx context.Context, name string) (Content, error) {
 	p, ok := ParsePlace(name)
 	if !ok {
 		if strings.Contains(name, "/"+string(FileSpec)+"/") || strings.Contains(name, "/"+string(FileIdentity)+"/") ||
-			strings.Contains(name, "/"+string(fileVerified)+"/") {
+			strings.Contains(name, "/"+string(fileVerified)+"/") || strings.Contains(name, "/"+string(filePruning)+"/") {
 			data, err := s.readFile(ctx, name)
 			return Content{Head: data}, err
 		}

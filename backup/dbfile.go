@@ -4,14 +4,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 // What etcd's database holds: buckets and the keys of bucket "meta" and "auth" that matter here.
@@ -213,12 +217,12 @@ func trimDigest(path string) error {
 	return os.Truncate(path, info.Size()-sha256.Size)
 }
 
-// appendDigest completes a database file to a snapshot. With durable it also syncs it: hashing and writing back go on
-// side by side.
-func appendDigest(path string, durable bool) error {
+// appendDigest completes a database file to a snapshot, and returns the SHA-256 of that in hex. With durable it also syncs
+// it: hashing and writing back go on side by side.
+func appendDigest(ctx context.Context, path string, durable bool) (digest string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer f.Close()
 	sync := func() error { return nil }
@@ -227,25 +231,45 @@ func appendDigest(path string, durable bool) error {
 	}
 	synced := make(chan error, 1)
 	go func() { synced <- sync() }()
-	h := sha256.New()
-	n, err := io.CopyBuffer(onlyWriter{h}, onlyReader{f}, make([]byte, 1<<20))
+	h, size, err := hashFile(ctx, f)
 	if err2 := <-synced; err != nil || err2 != nil {
-		return errors.Join(err, err2)
+		return "", errors.Join(err, err2)
 	}
-	if n%snapshotBlock != 0 {
-		return fmt.Errorf("the database has %d bytes, which is no whole number of blocks", n)
+	if size%snapshotBlock != 0 {
+		return "", fmt.Errorf("the database has %d bytes, which is no whole number of blocks", size)
 	}
-	if _, err := f.Write(h.Sum(nil)); err != nil {
-		return err
+	sum := h.Sum(nil)
+	if _, err := f.WriteAt(sum, size); err != nil {
+		return "", err
 	}
+	h.Write(sum)
 	if err := sync(); err != nil {
-		return err
+		return "", err
 	}
-	return f.Close()
+	return hex.EncodeToString(h.Sum(nil)), f.Close()
 }
 
-// onlyReader and onlyWriter hide ReadFrom and WriteTo, so that the buffer given is used.
-type (
-	onlyReader struct{ io.Reader }
-	onlyWriter struct{ io.Writer }
-)
+// hashFile digests a file where it lies in memory: a copy of it would cost a third as much again.
+func hashFile(ctx context.Context, f *os.File) (h hash.Hash, size int64, err error) {
+	defer guard(&err)()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, 0, &os.PathError{Op: "map", Path: f.Name(), Err: err}
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(data)) }()
+	h = sha256.New()
+	for part := range slices.Chunk(data, 1<<20) {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		h.Write(part)
+	}
+	return h, info.Size(), nil
+}
+
+// onlyWriter hides ReadFrom, so that the buffer given is used.
+type onlyWriter struct{ io.Writer }

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ type ExtractOptions struct {
 	// CheckHash compares the result with a hash that etcd gave when the backup was taken, if there is one for the
 	// revision. It reads the whole database once more.
 	CheckHash bool
+	// Digest has the digest of the file told also where no delta is applied, which takes digesting the full; with deltas it is
+	// known in any case.
+	Digest bool
 	// scratch: the result is thrown away soon and need not outlive a loss of power. bare: it may lack the digest at its end.
 	scratch, bare bool
 }
@@ -30,6 +34,7 @@ type Extracted struct {
 	Deltas   int       `json:"deltas"`
 	Records  int64     `json:"records"` // changes applied on top of the full
 	Size     int64     `json:"size"`    // of the file, in bytes
+	Digest   string    `json:"-"`       // SHA-256 of the file, in hex; empty: not known
 	End      time.Time `json:"end"`     // when the newest change had been received
 	// Hash is what etcd's HashKV was for the revision; nil: not recorded. HashChecked: compared, and equal.
 	Hash        *Hash `json:"hash,omitempty"`
@@ -164,7 +169,11 @@ func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError) error {
 // restore writes a full and the deltas after it to file.
 func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string, o ExtractOptions) (Extracted, error) {
 	deltas := c.upTo(revision)
-	h, err := s.fetchFull(ctx, c.Full.Place, file)
+	var sum *digestGuard
+	if o.Digest && len(deltas) == 0 {
+		sum = newDigestGuard()
+	}
+	h, err := s.fetchFull(ctx, c.Full.Place, file, sum, !o.scratch)
 	if err != nil {
 		if IsDamage(err) {
 			err = &DamagedError{Object: c.Full.Name(), Err: err}
@@ -175,7 +184,10 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, file strin
 	if len(deltas) > 0 {
 		err = s.applyDeltas(ctx, h, deltas, revision, file, o, &x)
 	} else {
-		err = s.finishFull(ctx, h, file, o)
+		x.Digest, err = s.finishFull(ctx, h, file, o)
+		if x.Digest == "" && sum != nil {
+			x.Digest = sum.whole()
+		}
 	}
 	if err != nil {
 		return Extracted{}, err
@@ -188,16 +200,16 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, file strin
 	return x, nil
 }
 
-// finishFull makes a full ready that no delta is applied to.
-func (s *Store) finishFull(ctx context.Context, h Header, file string, o ExtractOptions) error {
-	err := forgetAlarms(ctx, file, !o.scratch)
+// finishFull makes a full ready that no delta is applied to. digest: of the file, if it had to be changed.
+func (s *Store) finishFull(ctx context.Context, h Header, file string, o ExtractOptions) (digest string, err error) {
+	digest, err = forgetAlarms(ctx, file, !o.scratch)
 	if IsDamage(err) {
-		return &DamagedError{Object: h.Place.Name(), Err: err}
+		return "", &DamagedError{Object: h.Place.Name(), Err: err}
 	}
 	if err != nil || o.scratch {
-		return err
+		return digest, err
 	}
-	return syncFile(file)
+	return digest, syncFile(file)
 }
 
 // hashAt returns the hash that a header has for a revision, or else the one there was.
@@ -210,8 +222,9 @@ func hashAt(h Header, revision int64, or *Hash) *Hash {
 	return or
 }
 
-// fetchFull writes the snapshot in a full to a file, checked.
-func (s *Store) fetchFull(ctx context.Context, p Place, file string) (Header, error) {
+// fetchFull writes the snapshot in a full to a file, checked. sum digests it on the way, unless it is nil. durable: the file
+// is to be synced later.
+func (s *Store) fetchFull(ctx context.Context, p Place, file string, sum *digestGuard, durable bool) (Header, error) {
 	body, err := s.Bucket.Open(ctx, p.Name(), 0, -1)
 	if errors.Is(err, ErrNotFound) {
 		return Header{}, damaged("it is missing")
@@ -232,13 +245,8 @@ func (s *Store) fetchFull(ctx context.Context, p Place, file string) (Header, er
 		return h, err
 	}
 	defer o.Close()
-	f, err := os.Create(file)
-	if err != nil {
+	if err := writeFull(ctx, o, file, sum, durable); err != nil {
 		return h, err
-	}
-	defer f.Close()
-	if _, err := io.CopyBuffer(onlyWriter{f}, &contextReader{ctx, o}, make([]byte, 1<<20)); err != nil {
-		return h, fmt.Errorf("write %s: %w", file, err)
 	}
 	if err := o.Finish(); err != nil {
 		return h, err
@@ -246,7 +254,48 @@ func (s *Store) fetchFull(ctx context.Context, p Place, file string) (Header, er
 	if h.Content%snapshotBlock != 32 {
 		return h, damaged("a snapshot of %d bytes has no digest at its end", h.Content)
 	}
-	return h, f.Close()
+	if sum != nil {
+		err = sum.done()
+	}
+	return h, err
+}
+
+func writeFull(ctx context.Context, o *opener, file string, sum *digestGuard, durable bool) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	to := writtenBack{File: f}
+	if durable {
+		if to.back, err = newWriteback(file); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, to.back.Close()) }()
+	}
+	if sum == nil {
+		_, err = o.WriteTo(&contextWriter{ctx, to})
+	} else {
+		fan := newFanout(to, sum)
+		_, err = o.WriteTo(&contextWriter{ctx, fan})
+		err = cmp.Or(fan.Close(), err)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}
+
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c *contextWriter) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(p)
 }
 
 func syncFile(path string) error {

@@ -54,23 +54,55 @@ func newFanout(to ...io.Writer) *fanout {
 
 // Write takes p over. An error of a receiver may be told by a later Write, or by Close.
 func (f *fanout) Write(p []byte) (int, error) {
-	if err := f.failed.Load(); err != nil {
-		return 0, *err
-	}
 	n := len(p)
 	for len(p) > 0 {
-		if f.filled == nil {
-			f.filled = f.pool.Get().(*part)
+		room, err := f.room()
+		if err != nil {
+			return 0, err
 		}
-		room := f.filled.data[len(f.filled.data):cap(f.filled.data)]
 		m := copy(room, p)
-		f.filled.data = f.filled.data[:len(f.filled.data)+m]
 		p = p[m:]
-		if len(f.filled.data) == cap(f.filled.data) {
-			f.flush()
-		}
+		f.fill(m)
 	}
 	return n, nil
+}
+
+// ReadFrom takes over all of r, without a copy between.
+func (f *fanout) ReadFrom(r io.Reader) (n int64, err error) {
+	for {
+		room, err := f.room()
+		if err != nil {
+			return n, err
+		}
+		m, err := r.Read(room)
+		n += int64(m)
+		f.fill(m)
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// room is where the next bytes go; never empty.
+func (f *fanout) room() ([]byte, error) {
+	if err := f.failed.Load(); err != nil {
+		return nil, *err
+	}
+	if f.filled == nil {
+		f.filled = f.pool.Get().(*part)
+	}
+	return f.filled.data[len(f.filled.data):cap(f.filled.data)], nil
+}
+
+// fill takes n bytes of room over.
+func (f *fanout) fill(n int) {
+	f.filled.data = f.filled.data[:len(f.filled.data)+n]
+	if len(f.filled.data) == cap(f.filled.data) {
+		f.flush()
+	}
 }
 
 func (f *fanout) flush() {

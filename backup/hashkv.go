@@ -13,26 +13,33 @@ import (
 // HashSnapshot computes what etcd's HashKV returns for a revision once everything up to compacted is compacted, from a
 // snapshot or database file. compacted < 1 means never. Memory: 32 bytes for each key.
 // Source: etcd server, storage/mvcc/hash.go.
-func HashSnapshot(ctx context.Context, path string, revision, compacted int64) (hash Hash, err error) {
-	defer guard(&err)()
-	if err := checkTree(ctx, path, theTree); err != nil {
-		return Hash{}, err
-	}
-	db, err := openDB(path, true, 0)
-	if err != nil {
-		return Hash{}, fmt.Errorf("open %s as a database: %w", path, err)
-	}
-	defer db.Close()
-	hash = Hash{Revision: revision, Compacted: compacted}
-	err = db.View(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketKey)
-		if b == nil {
-			return damaged("no etcd database")
-		}
+func HashSnapshot(ctx context.Context, path string, revision, compacted int64) (Hash, error) {
+	hash := Hash{Revision: revision, Compacted: compacted}
+	err := viewKeys(ctx, path, func(b *bolt.Bucket) (err error) {
 		hash.Hash, err = hashKV(ctx, b, revision, compacted)
 		return err
 	})
 	return hash, err
+}
+
+// viewKeys has look read the bucket of all records in a snapshot or database file, whose tree it checks before.
+func viewKeys(ctx context.Context, path string, look func(b *bolt.Bucket) error) (err error) {
+	defer guard(&err)()
+	if err := checkTree(ctx, path, theTree); err != nil {
+		return err
+	}
+	db, err := openDB(path, true, 0)
+	if err != nil {
+		return fmt.Errorf("open %s as a database: %w", path, err)
+	}
+	defer db.Close()
+	return db.View(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketKey)
+		if b == nil {
+			return damaged("no etcd database")
+		}
+		return look(b)
+	})
 }
 
 func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (uint32, error) {

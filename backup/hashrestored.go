@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"fmt"
 	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
@@ -14,20 +13,7 @@ import (
 // The tool writes an empty record at that revision, which etcd takes for a key without a name that lives.
 // Source: etcdutl, snapshot/v3_snapshot.go, modifyLatestRevision.
 func HashRestored(ctx context.Context, path string, bump int64) (hash Hash, err error) {
-	defer guard(&err)()
-	if err := checkTree(ctx, path, theTree); err != nil {
-		return Hash{}, err
-	}
-	db, err := openDB(path, true, 0)
-	if err != nil {
-		return Hash{}, fmt.Errorf("open %s as a database: %w", path, err)
-	}
-	defer db.Close()
-	err = db.View(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketKey)
-		if b == nil {
-			return damaged("no etcd database")
-		}
+	err = viewKeys(ctx, path, func(b *bolt.Bucket) (err error) {
 		var last Record
 		if k, _ := b.Cursor().Last(); k != nil {
 			last, _ = parseRecordKey(k) // survivors reads them all, and tells

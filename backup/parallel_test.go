@@ -49,7 +49,7 @@ func TestFrames_ReadAsOneStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.CopyBuffer(onlyWriter{f}, onlyReader{bytes.NewReader(data)}, make([]byte, 100_000)); err != nil {
+		if _, err := io.CopyBuffer(onlyWriter{f}, struct{ io.Reader }{bytes.NewReader(data)}, make([]byte, 100_000)); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

@@ -33,7 +33,16 @@ func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PruneP
 	if dryRun {
 		return plan, nil
 	}
-	err = s.carryOut(ctx, lineages, &plan)
+	for i := range lineages {
+		if err := s.tellPruning(ctx, &lineages[i], plan.Delete); err != nil {
+			return plan, fmt.Errorf("tell what is pruned: %w", err)
+		}
+	}
+	if err = s.carryOut(ctx, lineages, &plan); ctx.Err() == nil {
+		for i := range lineages {
+			err = errors.Join(err, s.forgetPruning(ctx, &lineages[i], plan.Delete))
+		}
+	}
 	if b, ok := s.Bucket.(Sweeper); ok && ctx.Err() == nil {
 		if swept := b.Sweep(ctx, sweepAge); swept != nil {
 			err = errors.Join(err, fmt.Errorf("sweep half-written files: %w", swept))

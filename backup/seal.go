@@ -131,6 +131,7 @@ type opener struct {
 	source *readAhead // of digest; nil: it is short, and read as it is wanted
 	zstd   *zstd.Decoder
 	read   int64
+	ended  bool
 }
 
 func newOpener(head Header, body io.Reader, identities []age.Identity) (*opener, error) {
@@ -179,6 +180,9 @@ func (o *opener) begin(identities []age.Identity) (*zstd.Decoder, error) {
 
 // Read returns content. It never returns more than the header promises.
 func (o *opener) Read(p []byte) (int, error) {
+	if o.ended {
+		return 0, io.EOF
+	}
 	n, err := o.zstd.Read(p)
 	o.read += int64(n)
 	if o.read > o.head.Content {
@@ -188,6 +192,40 @@ func (o *opener) Read(p []byte) (int, error) {
 		err = o.judge(err)
 	}
 	return n, err
+}
+
+// WriteTo writes the content that is left, without a copy between. It never writes more than the header promises.
+func (o *opener) WriteTo(w io.Writer) (int64, error) {
+	if o.ended {
+		return 0, nil // the decoder would give its last part again
+	}
+	o.ended = true
+	to := &openedWriter{o: o, w: w}
+	n, err := o.zstd.WriteTo(to)
+	switch {
+	case to.err != nil:
+		return n, to.err
+	case err != nil:
+		return n, o.judge(err)
+	}
+	return n, nil
+}
+
+// openedWriter keeps the errors of a writer apart from those of the decoder.
+type openedWriter struct {
+	o   *opener
+	w   io.Writer
+	err error
+}
+
+func (w *openedWriter) Write(p []byte) (n int, err error) {
+	w.o.read += int64(len(p))
+	if w.o.read > w.o.head.Content {
+		w.err = damaged("more content than the header says (%d bytes)", w.o.head.Content)
+		return 0, w.err
+	}
+	n, w.err = w.w.Write(p)
+	return n, w.err
 }
 
 // Finish reads what is left and checks size and digest of everything.

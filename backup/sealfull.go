@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -21,6 +22,7 @@ type FullWriter struct {
 	seal      *sealer
 	check     *digestGuard
 	fan       *fanout
+	back      *writeback
 }
 
 // NewFullWriter makes the two files; raw == "": the snapshot is in a file already.
@@ -47,6 +49,20 @@ func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter,
 	}
 	w.fan = newFanout(to...)
 	return w, nil
+}
+
+// For tells where the object goes. If its file can become the object, the disk begins to take it while it is written. Call it
+// before anything is written.
+func (w *FullWriter) For(b Bucket) error {
+	if !keepsFiles(b) {
+		return nil
+	}
+	back, err := newWriteback(w.body.Name())
+	w.back = back
+	if err == nil {
+		w.seal.out.w = writtenBack{w.body, back}
+	}
+	return err
 }
 
 // KeepWhole makes the first file a copy of the whole snapshot. Call it before anything is written.
@@ -114,6 +130,7 @@ func (w *FullWriter) Close() error {
 	if w.seal != nil {
 		w.seal.abandon()
 	}
+	err = errors.Join(err, w.back.Close())
 	for _, f := range []*os.File{w.raw, w.body} {
 		if f != nil {
 			err = errors.Join(err, f.Close())
@@ -122,9 +139,9 @@ func (w *FullWriter) Close() error {
 	return err
 }
 
-// SealFull makes a full of a snapshot file, or of a database file, which has no digest at its end yet; body is the file to
-// keep the result in.
-func SealFull(ctx context.Context, snapshot, body string, h Header, recipients []age.Recipient) (Content, Header, error) {
+// SealFull makes a full for a bucket of a snapshot file, or of a database file, which has no digest at its end yet; body is the
+// file to keep the result in.
+func SealFull(ctx context.Context, snapshot, body string, to Bucket, h Header, recipients []age.Recipient) (Content, Header, error) {
 	info, err := InspectSnapshot(snapshot)
 	if err != nil {
 		return Content{}, h, err
@@ -139,7 +156,10 @@ func SealFull(ctx context.Context, snapshot, body string, h Header, recipients [
 		return Content{}, h, err
 	}
 	defer w.Close()
-	n, err := io.CopyBuffer(onlyWriter{w}, &contextReader{ctx, src}, make([]byte, 256<<10))
+	if err := w.For(to); err != nil {
+		return Content{}, h, err
+	}
+	n, err := w.fan.ReadFrom(&contextReader{ctx, src})
 	if err != nil {
 		return Content{}, h, fmt.Errorf("read %s: %w", snapshot, err)
 	}
@@ -183,6 +203,9 @@ func (g *digestGuard) sum() []byte {
 	g.tail = g.tail[:0]
 	return g.h.Sum(nil)
 }
+
+// whole returns the SHA-256 of all that was written, in hex. Nothing can be written then.
+func (g *digestGuard) whole() string { return hex.EncodeToString(g.sum()) }
 
 func (g *digestGuard) done() error {
 	if g.size%snapshotBlock != sha256.Size {

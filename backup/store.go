@@ -61,6 +61,8 @@ type Stream struct {
 	Damage *DamagedError `json:"-"`
 	// until is the revision with which the deltas go on after the damage; 0: they do not.
 	until int64
+	// hole is what is missing between this run and the next.
+	hole hole
 }
 
 // Lineage is what one incarnation of the cluster left behind.
@@ -121,6 +123,9 @@ func (s *Store) look(ctx context.Context) ([]Lineage, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range lineages {
+		if err := s.explain(ctx, &lineages[i]); err != nil {
+			return nil, err
+		}
 		for j := range lineages[i].Streams {
 			g.Go(func() error { return s.findEnd(ctx, &lineages[i].Streams[j]) })
 		}
@@ -213,7 +218,7 @@ func runs(deltas []Entry) []Stream {
 			before := deltas[i-1]
 			missing := DeltaPlace(d.Cluster, d.Lineage, d.Stream, before.Sequence+1, before.Revision+1).Name()
 			missing, _, _ = strings.Cut(missing, fmt.Sprintf("-%020d", before.Revision+1))
-			run.until = d.Revision
+			run.until, run.hole = d.Revision, hole{before.Sequence + 1, d.Sequence - 1}
 			run.Damage = &DamagedError{Object: missing + "-*" + suffix, Err: damaged("no object with this sequence number is there")}
 			st = append(st, Stream{Stream: d.Stream, First: d.Revision})
 			run = &st[len(st)-1]

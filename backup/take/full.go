@@ -75,6 +75,9 @@ func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision i
 		return backup.Content{}, h, err
 	}
 	defer w.Close()
+	if err := w.For(c.Bucket); err != nil {
+		return backup.Content{}, h, err
+	}
 	if whole {
 		w.KeepWhole()
 	}

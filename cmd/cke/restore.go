@@ -61,15 +61,12 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 	}
 	snapshot, err := cke.Snapshot{}, error(nil)
 	if o.Survivor != "" {
-		err = s.copyOf(ctx, id, o, survivor)
+		snapshot, err = s.copyOf(ctx, id, o, survivor)
 	} else {
 		snapshot, err = s.extract(ctx, id, o, progress)
 	}
 	if err != nil {
 		return cke.Snapshot{}, err
-	}
-	if err := s.measure(ctx, id, &snapshot); err != nil {
-		return snapshot, err
 	}
 	data, err := json.Marshal(snapshot)
 	if err != nil {
@@ -107,22 +104,25 @@ func (s *snapshots) tidy() error {
 }
 
 // copyOf reads the data of a survivor, which is stopped.
-func (s *snapshots) copyOf(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join) error {
+func (s *snapshots) copyOf(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join) (cke.Snapshot, error) {
 	if survivor == nil {
-		return fmt.Errorf("no member is left on %s: %w", o.Survivor, cke.ErrNotFound)
+		return cke.Snapshot{}, fmt.Errorf("no member is left on %s: %w", o.Survivor, cke.ErrNotFound)
 	}
 	f, err := os.OpenFile(s.file(id), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return cke.Snapshot{}, err
 	}
 	defer f.Close()
 	if err := s.nodes.Machine(survivor.Node).SaveData(ctx, *survivor, f); err != nil {
-		return err
+		return cke.Snapshot{}, err
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
+		return cke.Snapshot{}, err
 	}
-	return backup.ForgetAlarms(ctx, s.file(id))
+	if err := backup.ForgetAlarms(ctx, s.file(id)); err != nil {
+		return cke.Snapshot{}, err
+	}
+	return s.measure(ctx, id)
 }
 
 // extract reads, checks and applies all that the state needs.
@@ -141,14 +141,14 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 		return cke.Snapshot{}, err
 	}
 	progress("reading and checking " + o.Describe())
-	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true})
+	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true, Digest: true})
 	if err != nil {
 		return cke.Snapshot{}, cannotExtract(ctx, o, err)
 	}
 	for _, note := range x.Notes {
 		progress(note)
 	}
-	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End}, nil
+	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End, Size: x.Size, Digest: x.Digest}, nil
 }
 
 // identities open encrypted backups: those that a person lent for the restore, and the key of this host.
@@ -194,27 +194,23 @@ func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 	return e
 }
 
-// measure enters what the file itself tells.
-func (s *snapshots) measure(ctx context.Context, id string, snapshot *cke.Snapshot) error {
+// measure is what the file itself tells.
+func (s *snapshots) measure(ctx context.Context, id string) (cke.Snapshot, error) {
 	info, err := backup.InspectSnapshot(s.file(id))
 	if err != nil {
-		return err
+		return cke.Snapshot{}, err
 	}
 	f, err := os.Open(s.file(id))
 	if err != nil {
-		return err
+		return cke.Snapshot{}, err
 	}
 	defer f.Close()
 	sum := sha256.New()
 	n, err := io.Copy(sum, readerOf(ctx, f))
 	if err != nil {
-		return err
+		return cke.Snapshot{}, err
 	}
-	if snapshot.Revision == 0 {
-		snapshot.Revision = info.Revision
-	}
-	snapshot.Size, snapshot.Digest = n, hex.EncodeToString(sum.Sum(nil))
-	return nil
+	return cke.Snapshot{Revision: info.Revision, Size: n, Digest: hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
 // readerOf reads until ctx ends.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cke/backup"
+	"cke/backup/backuptest"
 )
 
 // told runs a command and writes it down as a person sees it.
@@ -160,7 +161,7 @@ func TestBackup_PrunePassesOverWhatItCannotDelete(t *testing.T) {
 	h := newBackedUpHouse(t)
 	var b strings.Builder
 	locked := h.objects("delta")[1]
-	chattr(t, locked, unix.STATX_ATTR_IMMUTABLE)
+	backuptest.Chattr(t, locked, unix.STATX_ATTR_IMMUTABLE)
 	h.told(&b, exitDone, "backup", "prune", "--target", h.url, "--keep-last", "1", "--confirm", "prod")
 	h.told(&b, exitDone, "backup", "prune", "--target", h.url, "--keep-last", "1", "--confirm", "prod", "-o", "json")
 	golden(t, "backup/prune.txt", h.still(b.String()))
@@ -181,27 +182,6 @@ func TestBackup_PruneByAge(t *testing.T) {
 	if n := len(h.objects("full")); n != 2 {
 		t.Errorf("%d fulls are left", n)
 	}
-}
-
-// chattr sets attributes of a file until the test ends.
-func chattr(t *testing.T, file string, attributes int) {
-	t.Helper()
-	set := func(to int) error {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, to)
-	}
-	if err := set(attributes); err != nil {
-		t.Skip(fmt.Errorf("chattr: %w", err))
-	}
-	t.Cleanup(func() {
-		if err := set(0); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // All that is sound is copied, and what is not is told with the side that it is on.
