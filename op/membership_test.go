@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -389,6 +390,8 @@ func TestRestartMember_MakesTheMemberWriteASnapshotBeforeAMinorThatCannotReadOld
 				w.runUntil(o, "serve")
 				if got := w.joins()[2].Etcd; got.Version != tt.from {
 					t.Errorf("it is on record as %s before it runs that", got.Version)
+				} else if !slices.Contains(got.ExtraArgs, "--snapshot-count=1") {
+					t.Errorf("it runs so that it writes a snapshot after every entry, and nobody knows: %v", got.ExtraArgs)
 				}
 			}
 			if got := steps(w.mustRun(o)); got != tt.steps {

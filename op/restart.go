@@ -89,9 +89,19 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 }
 
 // snapshot starts the member as it ran, but so that it writes a snapshot at once: it has all older entries in its
-// database, and has read them for the last time.
+// database, and has read them for the last time. That is on record before, or one that is not restarted after all, since
+// the file has changed, would write one after every entry for good.
 func (r RestartMember) snapshot(ctx context.Context, e Env) error {
-	return startOnOwnData(ctx, e, r.Join, "--snapshot-count=1")
+	const always = "--snapshot-count=1" // of an argument that is given twice etcd takes the last
+	err := putJoin(ctx, e, r.Join.ID, func(j *cke.Join) {
+		if n := len(j.Etcd.ExtraArgs); n == 0 || j.Etcd.ExtraArgs[n-1] != always {
+			j.Etcd.ExtraArgs = append(slices.Clip(j.Etcd.ExtraArgs), always)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return startOnOwnData(ctx, e, r.Join)
 }
 
 // authorities writes whom the member is to trust from its next start on.

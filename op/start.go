@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"cke"
@@ -50,9 +49,8 @@ func (s StartMembers) Stages() []Stage {
 }
 
 // startOnOwnData starts the member of a join, and refuses unless its volume holds a write-ahead log. A container
-// that still carries the arguments of its first start is made anew with those of StartOwnData. Further arguments go before
-// those on record, and hold until the member is started again.
-func startOnOwnData(ctx context.Context, e Env, wanted cke.Join, args ...string) error {
+// that still carries the arguments of its first start is made anew with those of StartOwnData.
+func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 	identity, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
@@ -62,7 +60,6 @@ func startOnOwnData(ctx context.Context, e Env, wanted cke.Join, args ...string)
 		return fmt.Errorf("join %s is no membership of a formed cluster: %w", wanted.ID, cke.ErrConflict)
 	}
 	j.Node = wanted.Node
-	j.Etcd.ExtraArgs = slices.Concat(j.Etcd.ExtraArgs, args) // of an argument that is given twice etcd takes the last
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
 	if err == nil && c.Running() {
