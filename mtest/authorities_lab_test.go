@@ -77,20 +77,9 @@ func (s *story) replaced(name cke.AuthorityName, generation int, former []author
 // clients wait no longer than for any other restart of the members one after the other.
 func TestLabAuthorities_ThePeersIsReplacedUnderLoad(t *testing.T) {
 	chapter{name: "rotation", nodes: 3, members: 3, tell: func(m *loaded) {
-		gap := func(name string, f func()) time.Duration {
-			m.longest = max(m.longest, m.load.TakeGap())
-			began := time.Now()
-			f()
-			took := since(began)
-			m.writes()
-			longest := m.load.TakeGap()
-			m.longest = max(m.longest, longest)
-			m.Logf("%s: took %s, the longest time without an acknowledged write: %s", name, took, longest.Round(time.Millisecond))
-			return longest
-		}
-		rolling := gap("other arguments", func() { m.argument("4294967296"); m.apply() })
+		rolling := m.measured("other arguments", func() { m.argument("4294967296"); m.apply() })
 		former, restarts := m.authorities(), m.done("restart-member")
-		rotation := gap("another peer authority", func() { m.do("ca", "rotate", "peer") })
+		rotation := m.measured("another peer authority", func() { m.do("ca", "rotate", "peer") })
 		if limit := 2*rolling + time.Second; rotation > limit {
 			m.Errorf("clients could not write for %s; with a rolling restart it is %s", rotation, rolling)
 		}

@@ -2,6 +2,7 @@ package mtest_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"cke"
@@ -42,41 +43,183 @@ var crashes = []chapter{
 	}},
 	{name: "killed while it starts members", nodes: 3, members: 3, tell: func(m *loaded) {
 		for _, step := range []string{"start", "serve"} {
-			died := m.killIn(moment{"start-members", step})
 			m.measured("start-members/"+step, func() {
-				m.on(m.role("follower"), killContainer)
-				m.must(<-died)
-				m.daemon = m.story.daemon("cke1")
+				died := m.killedAt(moment{"start-members", step}, func() { m.on(m.role("follower"), killContainer) })
 				m.fresh()
 				m.settled()
+				m.interrupted(died)
 			})
 		}
 	}},
 	{name: "killed while it upgrades", nodes: 3, members: 3, tell: func(m *loaded) {
 		m.archive(nextVersion)
 		m.file.Options.Etcd.Version = nextVersion
-		m.dies(moment{"restart-member", "image"})
+		m.measured("to "+nextVersion, func() {
+			var revision int64
+			died := []*death{m.killedAt(moment{"restart-member", "image"}, func() { revision = m.set(m.file) })}
+			for _, step := range []string{"snapshot", "start"} { // of the same member, or the next one
+				died = append(died, m.killedAt(moment{"restart-member", step}, func() {}))
+			}
+			for _, member := range m.follows(revision).Members {
+				if member.Version != nextVersion {
+					m.Errorf("%s runs %s", member.Name, member.Version)
+				}
+			}
+			m.interrupted(died...)
+		})
+	}},
+	{name: "killed while it replaces a dead node", nodes: 4, members: 3, tell: func(m *loaded) {
+		dead, spare := 1, 3
+		for _, at := range []moment{{"remove-member", "remove"}, {"add-member", "start"}, {"add-member", "receive-data"}} {
+			m.loses(m.nodes[dead])
+			m.members(slices.DeleteFunc(span(4), func(i int) bool { return i == dead })...)
+			m.dies(at)
+			m.must(m.Lab.Start(m.ctx, m.nodes[dead].Name))
+			m.fresh()
+			if st := m.settled(); slices.Contains(names(st), m.nodes[dead].Name) {
+				m.Errorf("%s has a member: %+v", m.nodes[dead].Name, st.Members)
+			}
+			dead, spare = spare, dead
+		}
+	}},
+	{name: "killed while it replaces lost data", nodes: 3, members: 3, tell: func(m *loaded) {
+		m.soon()
+		for _, at := range []moment{{"remove-member", "remove"}, {"add-member", "prepare"}, {"add-member", "receive-data"}} {
+			m.measured(at.String(), func() {
+				victim := m.role("follower")
+				was := m.of(m.settled(), victim)
+				died := m.killedAt(at, func() {
+					m.must(m.daemon.Freeze()) // else the container is made anew before its volume is gone
+					m.on(victim, "docker rm -f $(docker ps -aq) && docker volume rm $(docker volume ls -q)")
+					m.must(m.daemon.Thaw())
+				})
+				m.fresh()
+				if is := m.of(m.settled(), victim); is.ID == was.ID || is.Join == was.Join {
+					m.Errorf("%s has %+v, before %+v", victim.Name, is, was)
+				}
+				m.interrupted(died)
+			})
+		}
+	}},
+	{name: "killed while it drains", nodes: 3, members: 3, tell: func(m *loaded) {
+		for _, step := range []string{"check", "move-leader", "stop"} {
+			m.measured("drain-node/"+step, func() {
+				n := m.role("leader")
+				newest := m.newest()
+				died := m.killedAt(moment{"drain-node", step}, func() { m.do("node", "drain", n.Name, "--yes", "--no-wait", "--reason", "new kernel") })
+				st := m.await("it to be drained", readyLimit, func(st cke.Status) bool {
+					return len(st.Drains) == 1 && st.Operation == nil && m.of(st, n).State == "drained"
+				})
+				m.tells(st, map[cke.ConditionType]string{cke.CondDrained: "True Asked", cke.CondQuorate: "True LinearizableRead"})
+				if running := m.on(n, "docker ps -q"); running != "" || st.Ready != 2 || m.of(st, n).ID == "" {
+					m.Errorf("%s runs %q; %d are ready", n.Name, running, st.Ready)
+				}
+				m.interrupted(died)
+				did := m.did(newest)
+				if last := did[len(did)-1]; last.Operation != "drain-node" || last.State != cke.RecordCompleted || last.Task == "" {
+					m.Errorf("last was %+v", last)
+				}
+				m.do("node", "undrain", n.Name)
+				m.stillMembers(m.before)
+			})
+		}
+	}},
+	{name: "killed while it hibernates and resumes", nodes: 3, members: 3, tell: func(m *loaded) {
+		for _, step := range []string{"start", "serve"} {
+			m.measured("hibernate/stop and start-members/"+step, func() {
+				died := m.killedAt(moment{"hibernate", "stop"}, func() { m.do("cluster", "hibernate", m.Cluster, "--confirm", m.Cluster, "--no-wait") })
+				st := m.await("it to hibernate", readyLimit, func(st cke.Status) bool {
+					c, _ := st.Condition(cke.CondHibernated)
+					return c.Status == cke.True && st.Operation == nil
+				})
+				m.tells(st, map[cke.ConditionType]string{cke.CondHibernated: "True Asked", cke.CondQuorate: "False Hibernated", cke.CondProgressing: "False Hibernated"})
+				for _, n := range m.nodes {
+					if running := m.on(n, "docker ps -q"); running != "" || m.of(st, n).State != "hibernated" {
+						m.Errorf("%s runs %q, and is told as %+v", n.Name, running, m.of(st, n))
+					}
+				}
+				again := m.killedAt(moment{"start-members", step}, func() { m.do("cluster", "resume", m.Cluster, "--no-wait") })
+				m.fresh()
+				m.stillMembers(m.before)
+				m.interrupted(died, again)
+			})
+		}
+	}},
+	{name: "killed while it changes an address", nodes: 3, members: 3, tell: func(m *loaded) {
+		for _, step := range []string{"update-member", "stop", "record-address", "start"} {
+			n, to := m.nodes[2], m.spareAddress() // clients go on by the others
+			was, volume := m.of(m.settled(), n), lines(m.carried(n), "volume ")
+			m.readdress(n, to)
+			m.awaitProblem(n.Name, cke.CodeUnreachable)
+			m.declareAt(n, to)
+			m.standsAt(m.dies(moment{"change-address", step}), n, to, was, volume)
+		}
 	}},
 }
 
+// death is the daemon's, in the middle of an operation.
+type death struct {
+	at     moment
+	record int64
+}
+
 // dies stores the file, kills the daemon at a moment of what follows, and starts it anew.
-func (m *loaded) dies(at moment) {
+func (m *loaded) dies(at moment) (st cke.Status) {
 	m.Helper()
 	m.measured(at.String(), func() {
-		died := m.killIn(at)
-		revision := m.set(m.file)
-		m.must(<-died)
-		m.daemon = m.story.daemon("cke1")
-		m.await("the file to be followed", 2*readyLimit, func(st cke.Status) bool {
-			return rig.Ready(st) && st.Generation == revision && st.Ready == m.declared() && len(st.Members) == m.declared()
-		})
+		var revision int64
+		died := m.killedAt(at, func() { revision = m.set(m.file) })
+		st = m.follows(revision)
+		m.interrupted(died)
+	})
+	return st
+}
+
+// killedAt begins something, kills the daemon as soon as a moment of it has come, and starts it anew.
+func (m *loaded) killedAt(at moment, begin func()) *death {
+	m.Helper()
+	d, x := m.daemon, &death{at: at}
+	begun := at.begun()
+	died := m.when(m.within(readyLimit), func(r cke.Record) bool {
+		x.record = r.ID
+		return begun(r)
+	}, func() error { d.Kill(); return nil })
+	begin()
+	m.must(<-died)
+	m.daemon = m.story.daemon("cke1")
+	return x
+}
+
+// follows waits until the cluster is as a revision of the file says.
+func (m *loaded) follows(revision int64) cke.Status {
+	m.Helper()
+	return m.await("the file to be followed", 2*readyLimit, func(st cke.Status) bool {
+		return rig.Ready(st) && st.Generation == revision && st.Ready == m.declared() && len(st.Members) == m.declared()
 	})
 }
 
-// killIn kills the daemon as soon as a moment has come, and tells when it is dead.
-func (m *loaded) killIn(at moment) <-chan error {
-	d := m.daemon
-	return m.when(m.within(readyLimit), at.begun(), func() error { d.Kill(); return nil })
+// interrupted fails unless the history tells of each operation that the daemon died in that it was cut off there, and
+// by whom, and of no operation before the last one that it is still running.
+func (m *loaded) interrupted(died ...*death) {
+	m.Helper()
+	all := m.records()
+	for _, r := range all[1:] {
+		if r.State == cke.RecordRunning {
+			m.Errorf("#%d %s is told as running, and #%d %s came later", r.ID, r.Operation, all[0].ID, all[0].Operation)
+		}
+	}
+	for _, x := range died {
+		i := slices.IndexFunc(all, func(r cke.Record) bool { return r.ID == x.record })
+		if i < 0 {
+			m.Errorf("%s: no record %d", x.at, x.record)
+			continue
+		}
+		r := all[i]
+		begun := slices.ContainsFunc(r.Steps, func(s cke.StepRecord) bool { return s.Name == x.at.step })
+		if r.Operation != x.at.operation || !begun || r.State != cke.RecordInterrupted || r.EndedAt.IsZero() || r.Error != "the daemon on cke1 stopped leading while this ran" || i == 0 || all[0].Term <= r.Term {
+			m.Errorf("%s: the history tells %+v", x.at, r)
+		}
+	}
 }
 
 // TestLabMatrix_TwoDaemons tells of a leader that is frozen in the middle of an operation, while the other daemon goes

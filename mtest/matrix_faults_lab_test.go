@@ -44,13 +44,13 @@ var faults = []chapter{
 			return nil
 		},
 		func(m *loaded, n lab.Node) error { return m.Lab.ResumeDocker(m.ctx, n.Name) })},
-	{name: "the leader's disk is full", nodes: 3, members: 3, quick: true, tell: passing("leader", "",
+	{name: "the leader's disk is full", nodes: 3, members: 3, quick: true, tell: passing("leader", cke.CodeDiskFull,
 		func(m *loaded, n lab.Node) error { return m.Lab.FillDisk(m.ctx, n.Name) },
 		func(m *loaded, n lab.Node) error { return m.Lab.FreeDisk(m.ctx, n.Name) })},
 }
 
 // passing tells of a trouble that befalls the member of a role, is told as a problem of its node, and passes: the
-// cluster and its members are the same afterwards. An empty code stands for any that makes the member not ready.
+// cluster and its members are the same afterwards.
 func passing(role string, code cke.Code, begin, end func(*loaded, lab.Node) error) func(*loaded) {
 	return func(m *loaded) {
 		n := m.role(role)
@@ -58,7 +58,7 @@ func passing(role string, code cke.Code, begin, end func(*loaded, lab.Node) erro
 			m.must(begin(m, n))
 			m.await("the trouble to be told", seenLimit, func(st cke.Status) bool {
 				_, told := problemOf(st, n.Name, code)
-				return told || code == "" && st.Ready < st.Declared
+				return told
 			})
 			m.writes()
 		})

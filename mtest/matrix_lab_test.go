@@ -13,7 +13,7 @@ import (
 )
 
 // wholeMatrix tells to run every story of the matrix, not only the quick ones.
-var wholeMatrix = flag.Bool("matrix", false, "run every story of the matrix of changes and faults under load, which takes a quarter of an hour")
+var wholeMatrix = flag.Bool("matrix", false, "run every story of the matrix of changes and faults under load, which takes twenty minutes")
 
 // matrixLimit bounds one story of the matrix.
 const matrixLimit = 8 * time.Minute
@@ -46,7 +46,7 @@ type loaded struct {
 // TestLabMatrix tells what happens to a cluster in a real life, while clients read and write: no acknowledged write may
 // be lost, no read stale, and there is one cluster with equal data in the end.
 func TestLabMatrix(t *testing.T) {
-	for _, all := range [][]chapter{changes, faults, crashes} {
+	for _, all := range [][]chapter{changes, drifts, faults, spaces, moves, hangs, crashes} {
 		for _, c := range all {
 			if c.quick || *wholeMatrix {
 				t.Run(c.name, func(t *testing.T) { c.run(t) })
@@ -105,8 +105,8 @@ func (m *loaded) writes() {
 	m.must(m.load.Await(m.within(seenLimit), 50))
 }
 
-// measured tells the longest time without an acknowledged write while f runs, and lets clients write after it.
-func (m *loaded) measured(name string, f func()) {
+// measured returns and tells the longest time without an acknowledged write while f runs, and lets clients write after it.
+func (m *loaded) measured(name string, f func()) time.Duration {
 	m.Helper()
 	m.longest = max(m.longest, m.load.TakeGap())
 	began := time.Now()
@@ -116,6 +116,7 @@ func (m *loaded) measured(name string, f func()) {
 	gap := m.load.TakeGap()
 	m.longest = max(m.longest, gap)
 	m.Logf("%s: took %s, the longest time without an acknowledged write: %s", name, took, gap.Round(time.Millisecond))
+	return gap
 }
 
 // members declares which of the nodes are control-plane nodes.
@@ -147,10 +148,7 @@ func (m *loaded) settled() cke.Status {
 // apply stores the file and waits until the cluster is as it says.
 func (m *loaded) apply() cke.Status {
 	m.Helper()
-	revision := m.set(m.file)
-	return m.await("the file to be followed", 2*readyLimit, func(st cke.Status) bool {
-		return rig.Ready(st) && st.Generation == revision && st.Ready == m.declared() && len(st.Members) == m.declared()
-	})
+	return m.follows(m.set(m.file))
 }
 
 // adopt takes the stored file as the present one: ckecli changed it.

@@ -118,6 +118,25 @@ func TestLab(t *testing.T) {
 		s.must(l.CrashDocker(s.Context(), n1.Name))
 		s.wantEngine(n1, n1.KeyFile)
 	})
+	tell(t, l, "a node gets another address and keeps it", func(s *story) {
+		to, err := l.SpareAddress()
+		s.must(err)
+		s.must(l.Cut(s.Context(), n2.Name, Cut{From: n1.Name}))
+		moved, err := l.Readdress(s.Context(), n1.Name, to)
+		s.must(err)
+		if moved.Address != to || moved.Address == n1.Address || moved.HostKey != n1.HostKey {
+			s.Errorf("%+v, before %+v", moved, n1)
+		}
+		s.wantSilent(n1)
+		s.wantEngine(moved, moved.KeyFile)
+		s.wantPeer(n2, moved, false) // what was cut between the two is cut
+		s.must(l.Heal(s.Context(), n2.Name))
+		s.wantPeer(n2, moved, true)
+		s.must(l.Kill(s.Context(), n1.Name))
+		s.must(l.Start(s.Context(), n1.Name))
+		s.wantEngine(moved, moved.KeyFile)
+		n1 = moved
+	})
 	tell(t, l, "reset brings nodes back to how they came up", func(s *story) {
 		s.exec(n1, "docker", "create", "--name", "left", "-v", "data:/data", EtcdRepository+":v"+etcdForTests)
 		s.must(l.FillDisk(s.Context(), n1.Name))

@@ -1,0 +1,81 @@
+package mtest_test
+
+import (
+	"slices"
+	"strings"
+
+	"cke"
+	"cke/mtest/lab"
+)
+
+// drifts are about members that do not run as declared.
+var drifts = []chapter{
+	{name: "other environment, mounts and limits", nodes: 3, members: 3, tell: func(m *loaded) {
+		etcd := &m.file.Options.Etcd
+		m.rolls("an environment variable", func() { etcd.ExtraEnv = map[string]string{"GOMEMLIMIT": "400MiB"} }, func(s settings) bool {
+			return slices.Contains(s.Config.Env, "GOMEMLIMIT=400MiB") && s.binds() == "" && s.HostConfig.NanoCpus == 0 && s.HostConfig.Memory == 0
+		})
+		for _, n := range m.nodes {
+			m.on(n, "mkdir -p /srv/notes")
+		}
+		m.rolls("a mount", func() { etcd.ExtraBinds = []cke.Bind{{Source: "/srv/notes", Destination: "/notes", ReadOnly: true}} }, func(s settings) bool {
+			return slices.Contains(s.Config.Env, "GOMEMLIMIT=400MiB") && s.binds() == "/srv/notes /notes false"
+		})
+		limited := func(s settings) bool {
+			return s.HostConfig.NanoCpus == 1_500_000_000 && s.HostConfig.Memory == 512<<20 && s.binds() == "/srv/notes /notes false"
+		}
+		m.rolls("limits", func() { etcd.Resources = cke.Resources{CPUs: 1.5, Memory: 512 << 20} }, limited)
+		m.byHand(m.role("follower"), limited)
+		m.rolls("all of it taken back", func() { etcd.ExtraEnv, etcd.ExtraBinds, etcd.Resources = nil, nil, cke.Resources{} }, func(s settings) bool {
+			return !slices.ContainsFunc(s.Config.Env, func(e string) bool { return strings.HasPrefix(e, "GOMEMLIMIT=") }) && s.binds() == "" && s.HostConfig.NanoCpus == 0 && s.HostConfig.Memory == 0
+		})
+	}},
+}
+
+// rolls changes how members run, and checks that they were restarted one after the other, the leader last, and run so.
+func (m *loaded) rolls(what string, change func(), is func(settings) bool) {
+	m.Helper()
+	leader, newest := m.role("leader"), m.newest()
+	var st cke.Status
+	m.measured(what, func() {
+		change()
+		st = m.apply()
+	})
+	m.inTurn(m.did(newest), "restart-member", names(st), leader.Name)
+	for _, n := range m.nodes {
+		if s := m.inspect(n); !is(s) {
+			m.Errorf("%s: the container of %s has %+v", what, n.Name, s)
+		}
+		if drift := m.of(st, n).Drift; drift != nil {
+			m.Errorf("%s: drift of %s: %v", what, n.Name, drift)
+		}
+	}
+}
+
+// byHand changes the limits of a member's container behind cke's back: a paused cluster tells of it, and is left alone;
+// afterwards the member is restarted with those on record.
+func (m *loaded) byHand(n lab.Node, is func(settings) bool) {
+	m.Helper()
+	m.do("pause", "--reason", "a look at what drifts")
+	newest, before := m.newest(), m.inspect(n)
+	m.on(n, "docker update --cpus 1 --memory 384m $(docker ps -q)")
+	p := m.awaitProblem(n.Name, cke.CodeNotApplied)
+	const told = "limits: its container was given 1 CPUs and 384MiB by hand, and was made with 1.5 CPUs and 512MiB"
+	st := m.fresh()
+	if drift := m.of(st, n).Drift; p.Message != told || !slices.Equal(drift, []string{told}) {
+		m.Errorf("problem %q, drift %q", p.Message, drift)
+	}
+	m.tells(st, map[cke.ConditionType]string{cke.CondPaused: "True Asked", cke.CondProgressing: "False Paused", cke.CondAllMembersReady: "True AllServing"})
+	if s := m.inspect(n); s.ID != before.ID || is(s) {
+		m.Errorf("while it is paused %s has %+v, before %+v", n.Name, s, before)
+	}
+	m.didNothing(newest)
+	m.measured("limits by hand", func() {
+		m.do("resume")
+		m.settled()
+	})
+	m.inTurn(m.did(newest), "restart-member", []string{n.Name}, n.Name)
+	if s := m.inspect(n); s.ID == before.ID || !is(s) {
+		m.Errorf("%s has %+v, before %+v", n.Name, s, before)
+	}
+}

@@ -1,0 +1,140 @@
+package mtest_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+	"cke/mtest/rig"
+)
+
+// Sizes of a database that is soon full, in bytes.
+const (
+	smallQuota = 16 << 20
+	largeQuota = 256 << 20
+	filling    = 256 << 10 // one value
+)
+
+// spaces are about databases that reach their quota.
+var spaces = []chapter{
+	{name: "the database is full", nodes: 3, members: 3, tell: func(m *loaded) {
+		m.archive(nextVersion)
+		m.measured("a small quota", func() {
+			m.argument(fmt.Sprint(smallQuota))
+			m.apply()
+		})
+		c, err := rig.Client(rig.URL(m.nodes[0]), m.clientTLS())
+		m.must(err)
+		defer c.Close()
+
+		newest, carried := m.newest(), m.carriedBy(m.nodes)
+		st := m.fillUp(c)
+		m.refusesVersions()
+		m.didNothing(newest)
+		if now := m.carriedBy(m.nodes); !maps.Equal(now, carried) {
+			m.Errorf("while the database is full nodes carry %v, before %v", now, carried)
+		}
+		m.measured("keys are deleted, and history compacted", func() {
+			gone, err := c.Delete(m.within(seenLimit), "fill/", clientv3.WithPrefix())
+			m.must(err)
+			_, err = c.Compact(m.within(seenLimit), gone.Header.Revision, clientv3.WithCompactPhysical())
+			m.must(err)
+			m.settled()
+		})
+		did := m.did(newest)
+		m.disarmed(did)
+		m.inTurn(did[:len(did)-1], "defragment", names(st), leaderOf(st))
+
+		newest = m.newest()
+		st = m.fillUp(c)
+		m.measured("a larger quota", func() {
+			m.argument(fmt.Sprint(largeQuota))
+			m.apply()
+		})
+		did = m.did(newest)
+		m.disarmed(did)
+		m.inTurn(did[:len(did)-1], "restart-member", names(st), leaderOf(st))
+	}},
+}
+
+// fillUp writes until etcd takes no more, and returns the status that tells of it: all serve, and clients can read.
+func (m *loaded) fillUp(c *clientv3.Client) cke.Status {
+	m.Helper()
+	value := strings.Repeat("x", filling)
+	wrote := 0
+	for ; wrote < 2*smallQuota/filling; wrote++ {
+		_, err := c.Put(m.within(seenLimit), fmt.Sprintf("fill/%d", wrote), value)
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			break
+		}
+		m.must(err)
+	}
+	st := m.await("the full database to be told", seenLimit, func(st cke.Status) bool {
+		_, told := problemOf(st, "", cke.CodeNoSpace)
+		return told && st.Operation == nil
+	})
+	m.tells(st, map[cke.ConditionType]string{cke.CondReady: "False Degraded", cke.CondAllMembersReady: "True AllServing",
+		cke.CondQuorate: "True LinearizableRead", cke.CondProgressing: "False Waiting", cke.CondClusterIDMismatch: "False SameID"})
+	if st.Health != cke.HealthDegraded || st.Tolerance != 1 || len(st.Etcd.Alarms) == 0 || !strings.HasSuffix(st.Reason, "what is in use does not fit into the quota") {
+		m.Errorf("status %s, tolerance %d, alarms %+v: %s", st.Health, st.Tolerance, st.Etcd.Alarms, st.Reason)
+	}
+	p, _ := problemOf(st, "", cke.CodeNoSpace)
+	for text, word := range map[string]string{p.Message: "the quota is 16 MiB", p.Remedy: "compact", p.Remedy + " ": "raise --quota-backend-bytes"} {
+		if !strings.Contains(text, word) {
+			m.Errorf("problem %+v does not say %q", p, word)
+		}
+	}
+	m.refused(3, nil, "status", "--check")
+	if alarms := m.do("etcd", "alarm", "list"); !strings.Contains(alarms, "NOSPACE") {
+		m.Errorf("alarms: %s", alarms)
+	}
+	got, err := c.Get(m.within(seenLimit), "fill/0")
+	m.must(err)
+	if len(got.Kvs) != 1 || len(got.Kvs[0].Value) != filling {
+		m.Errorf("reads: %d keys", len(got.Kvs))
+	}
+	_, err = c.Put(m.within(time.Second), "fill/more", value)
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		m.Errorf("a write: %v", err)
+	}
+	m.Logf("full after %d values of %d KiB", wrote, filling>>10)
+	return st
+}
+
+// refusesVersions asks for another version, which is not applied, and takes that back.
+func (m *loaded) refusesVersions() {
+	m.Helper()
+	sound := m.file
+	m.file.Options.Etcd.Version = nextVersion
+	revision := m.set(m.file)
+	st := m.await("the version to be refused", seenLimit, func(st cke.Status) bool {
+		return st.Generation == revision && strings.Contains(st.Reason, "version, image is not applied while etcd is out of space")
+	})
+	if st.ObservedGeneration >= revision {
+		m.Errorf("revision %d counts as done: %+v", revision, st)
+	}
+	m.file = sound
+	revision = m.set(m.file)
+	m.await("it to be taken back", seenLimit, func(st cke.Status) bool { return st.Generation == revision })
+}
+
+// disarmed fails unless the last thing done was to take the alarms back, and etcd has none.
+func (m *loaded) disarmed(did []cke.Record) {
+	m.Helper()
+	if len(did) == 0 {
+		m.Fatal("nothing was done")
+	}
+	if last := did[len(did)-1]; last.Operation != "disarm" || last.State != cke.RecordCompleted {
+		m.Errorf("last was #%d %s %s: %s", last.ID, last.Operation, last.State, last.Error)
+	}
+	st := m.fresh()
+	if _, told := problemOf(st, "", cke.CodeNoSpace); told || len(st.Etcd.Alarms) != 0 {
+		m.Errorf("alarms %+v, problems %+v", st.Etcd.Alarms, st.Problems)
+	}
+}
