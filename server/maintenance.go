@@ -42,8 +42,8 @@ func fullDatabase(in *Input) (Decision, bool) {
 		case e.DBSize == 0:
 			return refused(p.Message+"; the sizes of the databases are not known", p), true
 		case e.DBSize*10 < quota*9:
-		case e.DBSizeInUse*5 < e.DBSize*4:
-			return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: fmt.Sprintf("etcd is out of space, and of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(e.DBSizeInUse))}, true
+		case inUse(in, j)*5 < e.DBSize*4:
+			return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: fmt.Sprintf("etcd is out of space, and of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(inUse(in, j)))}, true
 		default:
 			below = false
 		}
@@ -52,6 +52,23 @@ func fullDatabase(in *Input) (Decision, bool) {
 		return Decision{Operation: op.Disarm{Alarms: alarms}, Reason: fmt.Sprintf("every database is below its quota of %s again", mebibytes(leastQuota(in)))}, true
 	}
 	return refused(p.Message+"; what is in use does not fit into the quota", p), true
+}
+
+// inUse is how many bytes of a member's database are in use. What a compaction freed etcd tells only after later writes,
+// of which a full database gets few. Voters that are level hold the same, so the least that one of them tells is true of
+// all; but not of the one that was defragmented last, lest that be done for ever.
+func inUse(in *Input, j cke.Join) int64 {
+	own, _ := in.Seen.Etcd.Endpoint(j.ID)
+	least := own.DBSizeInUse
+	if defragmented(in, j) || noneLags(in) != pass {
+		return least
+	}
+	for _, e := range in.Seen.Etcd.Endpoints {
+		if e.Linearizable && !e.Learner && e.DBSizeInUse > 0 && !in.ofAnother(e) {
+			least = min(least, e.DBSizeInUse)
+		}
+	}
+	return least
 }
 
 // noSpace are the alarms of that kind.
@@ -67,7 +84,7 @@ func noSpace(in *Input) []cke.Alarm {
 
 func noSpaceProblem(in *Input) cke.Problem {
 	return cke.Problem{Code: cke.CodeNoSpace, Message: fmt.Sprintf("etcd is out of space: it reads and deletes, and takes no other write; the quota is %s", mebibytes(leastQuota(in))),
-		Remedy: "delete keys and compact (etcdctl compact REVISION), cke then defragments and disarms; or raise --quota-backend-bytes in options.etcd.extra_args"}
+		Remedy: "delete keys and compact (etcdctl compact REVISION), cke then defragments and disarms, with ckecli etcd defrag also before etcd tells what became free; or raise --quota-backend-bytes in options.etcd.extra_args"}
 }
 
 // leastQuota is the smallest one that a member runs with.

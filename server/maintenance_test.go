@@ -59,12 +59,24 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 		s.Spec.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=8589934592"}
 		s.Spec.Policies.Reconcile = cke.ReconcileManual
 	}
+	defragged := func(s *scene) {
+		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Description: "defragment n2", Time: noon}
+	}
+	behind := func(s *scene) {
+		for i := 1; i <= 3; i++ {
+			s.endpoint(i).RaftIndex, s.endpoint(i).RaftApplied = 5000, 5000
+		}
+		s.endpoint(3).RaftApplied = 1000
+	}
 	scene := func() *scene { return formed(3).running().with(full).with(quota).with(told) }
 	defrag := func(i int) op.Defragment { return op.Defragment{Joins: []cke.Join{scene().join(i)}} }
 	check(t, []row{
 		{"much is free inside, followers first", scene().sized(100, 20, 1, 2, 3), defrag(2), "of the 100 MiB of n2 only 20 MiB are in use", nil},
 		{"the leader last", scene().sized(100, 20, 1).sized(20, 20, 2, 3), defrag(1), "of the 100 MiB of n1", nil},
 		{"below the quota the alarm is taken back", scene().sized(20, 20, 1, 2, 3), op.Disarm{Alarms: []cke.Alarm{{MemberID: "m1", Kind: "NOSPACE"}}}, "every database is below its quota of 100 MiB again", nil},
+		{"one tells already what a compaction freed", scene().sized(100, 95, 1, 2).sized(100, 20, 3), defrag(2), "of the 100 MiB of n2 only 20 MiB are in use", nil},
+		{"who was defragmented goes by its own", scene().sized(100, 95, 1, 2).sized(100, 20, 3).with(defragged), defrag(3), "of the 100 MiB of n3 only 20 MiB are in use", nil},
+		{"one that is behind tells nothing of the others", scene().sized(100, 95, 1, 2).sized(100, 20, 3).with(behind), defrag(3), "of the 100 MiB of n3 only 20 MiB are in use", nil},
 		{"all of it in use", scene().sized(100, 95, 1, 2, 3), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
 		{"sizes unknown", scene(), nil, "the sizes of the databases are not known", []string{"CKE308"}},
 		{"not while a member is away", scene().sized(100, 20, 1, 2, 3).silent(3), nil, "nothing is done about it while a member is away", []string{"CKE308", "CKE201 n3"}},
