@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cke"
+	"cke/mtest/lab"
 	"cke/mtest/rig"
 )
 
@@ -31,7 +34,7 @@ const (
 
 // benchReplacement measures how long it takes to replace a dead member of a cluster with 200 MB, by cke and by hand.
 func benchReplacement(ctx context.Context, h *host) ([]figure, error) {
-	quorum, serves, err := h.replaceDead(ctx)
+	quorum, serves, sent, err := h.replaceDead(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +50,7 @@ func benchReplacement(ctx context.Context, h *host) ([]figure, error) {
 		{name: "replace dead, 200 MB, quorum restored: slowest", value: quorum[replacements-1].Seconds(), unit: "s", target: 1.2},
 		{name: "replace dead, 200 MB, serves: median", value: median(serves).Seconds(), unit: "s", target: 2},
 		{name: "replace dead, 200 MB, serves: slowest", value: serves[replacements-1].Seconds(), unit: "s", target: 2},
+		{name: "replace dead, 200 MB, etcd sends it: median", value: median(sent).Seconds(), unit: "s"},
 		{name: "replace dead, 200 MB, by hand: serves: median", value: median(naive).Seconds(), unit: "s"},
 		{name: "replace dead, 200 MB, by hand: serves: slowest", value: naive[replacements-1].Seconds(), unit: "s"},
 		{name: "replace dead, 200 MB, serves: cke / by hand", value: median(serves).Seconds() / median(naive).Seconds(), unit: "ratio", target: 0.5},
@@ -54,31 +58,73 @@ func benchReplacement(ctx context.Context, h *host) ([]figure, error) {
 }
 
 // replaceDead measures from `ckecli replace` of a member whose container and volume are gone, until its node has a voter
-// again (quorum can bear a loss again), and until a write through it succeeds.
-func (h *host) replaceDead(ctx context.Context) (quorum, serves []time.Duration, err error) {
+// again (quorum can bear a loss again), and until a write through it succeeds. sent is how long etcd's leader took to send the
+// database: nobody can be faster.
+func (h *host) replaceDead(ctx context.Context) (quorum, serves, sent []time.Duration, err error) {
 	f, err := h.found(ctx, "replace")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer f.daemon.Kill()
 	if err := fillCluster(ctx, f.urls(), f.tls); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for i := range replacements {
 		q, s, err := h.replaceOne(ctx, f, i%3)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w; log: %s", err, f.daemon.LogText())
+			return nil, nil, nil, fmt.Errorf("%w; log: %s", err, f.daemon.LogText())
 		}
 		spent, err := f.spent(ctx, 4)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
+		took, err := h.sending(ctx, i%3)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		sent = append(sent, took)
 		fmt.Fprintf(os.Stderr, "  replaced %d: a voter again after %s, serves after %s: %s\n", i+1, q.Round(time.Millisecond), s.Round(time.Millisecond), spent)
 		quorum, serves = append(quorum, q), append(serves, s)
 	}
-	slices.Sort(quorum)
-	slices.Sort(serves)
-	return quorum, serves, nil
+	for _, all := range [][]time.Duration{quorum, serves, sent} {
+		slices.Sort(all)
+	}
+	return quorum, serves, sent, nil
+}
+
+// sending reads from the members' logs how long the latest sending of a database took. to is who received it.
+func (h *host) sending(ctx context.Context, to int) (time.Duration, error) {
+	var began, ended time.Time
+	for i, n := range h.lab.Nodes()[:3] {
+		if i == to {
+			continue
+		}
+		log, err := h.lab.Exec(ctx, n.Name, "sh", "-c", "docker logs --since 2m $(docker ps -q) 2>&1 | grep 'database snapshot'")
+		if _, exited := lab.IsExit(err); err != nil && !exited { // it found none
+			return 0, err
+		}
+		for line := range strings.Lines(log) {
+			var e struct {
+				Time string `json:"ts"`
+				Text string `json:"msg"`
+			}
+			if json.Unmarshal([]byte(line), &e) != nil {
+				continue
+			}
+			at, err := time.Parse("2006-01-02T15:04:05.999999Z0700", e.Time)
+			switch {
+			case err != nil:
+			case e.Text == "sending database snapshot" && at.After(began):
+				began = at
+			case e.Text == "sent database snapshot" && at.After(ended):
+				ended = at
+			}
+		}
+	}
+	if !ended.After(began) || began.IsZero() {
+		return 0, errors.New("no member says that it sent its database")
+	}
+	return ended.Sub(began), nil
 }
 
 func (h *host) replaceOne(ctx context.Context, f founded, victim int) (quorum, serves time.Duration, err error) {

@@ -74,7 +74,7 @@ func Lag(member, leader cke.EndpointStatus) int64 {
 }
 
 func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
-	for good := 0; good < steadyLooks; {
+	for good := 0; ; {
 		list, id, err := readList(ctx, e)
 		if err != nil {
 			return err
@@ -93,7 +93,9 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 			}
 		}
 		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && Lag(s, leader) < MaxLag {
-			good++
+			if good++; good == steadyLooks {
+				return nil
+			}
 		} else {
 			good = 0
 		}
@@ -101,7 +103,6 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 			return fmt.Errorf("the learner does not keep up: %w", err)
 		}
 	}
-	return nil
 }
 
 // leaderOf asks the members who leads, and returns what the leader says of itself.
