@@ -27,7 +27,7 @@ func newPlanCommand(a *app) *cobra.Command {
 members can be lost before, during and after it. Nothing is changed, and no node is asked: the last status is where the
 plan begins, and the operations run on a simulated copy of the cluster.
 
-With --detailed-exitcode the exit code tells: 0 nothing to do, 2 there is something to do, or FILE changes something and
+With --detailed-exitcode the exit code tells: 0 nothing to do, 2 there is something to do, or FILE or the stored revision
 cannot be carried out now, as an upgrade by two minor versions. A file that takes away a member
 without which quorum would be lost is refused with the arithmetic (exit code 6).`,
 		Example: "  ckecli plan\n  ckecli plan cluster.yml\n  ckecli cluster set cluster.yml --plan $(ckecli plan cluster.yml -o name)",
@@ -64,7 +64,8 @@ type planned struct {
 	// Changes are what a given file changes.
 	Changes []string `json:"changes,omitempty"`
 
-	seen bool // by a daemon, ever
+	seen   bool // by a daemon, ever
+	undone bool // the stored revision is not done
 }
 
 func runPlan(ctx context.Context, a *app, file string, o planOptions) error {
@@ -93,7 +94,7 @@ func runPlan(ctx context.Context, a *app, file string, o planOptions) error {
 	switch {
 	case p.Quorum != nil:
 		return p.Quorum.Error()
-	case o.detailedExitCode && (p.Operations > 0 || p.Outcome != plan.Converged && p.changes(wanted)):
+	case o.detailedExitCode && (p.Operations > 0 || p.Outcome != plan.Converged && (p.undone || p.changes(wanted))):
 		return exitError(exitChanges)
 	}
 	return nil
@@ -134,7 +135,7 @@ func (a *app) makePlan(ctx context.Context, s planStore, wanted *cke.Cluster) (p
 	if err != nil {
 		return planned{}, err
 	}
-	p := planned{Plan: plan.Make(ctx, in), StoredRevision: stored.Generation, seen: true}
+	p := planned{Plan: plan.Make(ctx, in), StoredRevision: stored.Generation, seen: true, undone: in.Before.ObservedGeneration < stored.Generation}
 	if wanted != nil {
 		p.Changes = changed(stored.Cluster, *wanted)
 	}

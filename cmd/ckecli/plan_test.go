@@ -148,7 +148,8 @@ func TestPlan_TellsByTheExitCodeWhetherThereIsSomethingToDo(t *testing.T) {
 	o.run(exitChanges, "plan", "--detailed-exitcode", tooFar) // refused, and yet something
 	o.run(exitDone, "plan", tooFar)
 	o.run(exitDone, "cluster", "set", "--no-wait", tooFar)
-	o.run(exitDone, "plan", "--detailed-exitcode", tooFar) // no more a change
+	o.run(exitChanges, "plan", "--detailed-exitcode", tooFar) // it changes the stored file no more, and is not done
+	o.run(exitChanges, "plan", "--detailed-exitcode")
 	o.run(exitRefused, "plan", o.write("bad.yml", "name: prod\n"))
 	_, stderr := o.run(exitFailed, "--cluster", "other", "plan", o.file("", 1))
 	contains(t, stderr, "describes cluster prod, and other was chosen")
