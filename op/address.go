@@ -102,12 +102,12 @@ func (c ChangeAddress) noDouble(ctx context.Context, e Env, j cke.Join) error {
 		Facts: []string{"it answers at " + j.ClientURL(), "a copy of a member's disk is no member: remove the volume there, or stop the member where it runs"}, Unchanged: true, Err: cke.ErrConflict}
 }
 
-// gate asks for the arithmetic unless the member is away anyway. One or two voters cannot be moved without a gap.
+// gate asks for the arithmetic. One or two voters cannot be moved without a gap.
 func (c ChangeAddress) gate(ctx context.Context, e Env, list memberList, id cke.Identity, m cke.Member) error {
 	if list.voters() <= 2 || m.Learner {
 		return nil
 	}
-	return list.gate(ctx, e, id, m.ID, list.voters())
+	return list.takeGate(ctx, e, id, m, list.voters())
 }
 
 func (c ChangeAddress) update(ctx context.Context, e Env) error {

@@ -226,6 +226,9 @@ func TestRemoveMember_RecordsWhatForBeforeTheEffect(t *testing.T) {
 		if _, err := w.run(op.RemoveMember{Member: m[2], Join: &j[2], Repair: true}); cke.CodeOf(err) != cke.CodeQuorum {
 			t.Error(err)
 		}
+		if w.joins()[2].Repair {
+			t.Error("it was not removed, and is on record as if it had been, for a repair")
+		}
 		w.Node("n2").PowerOn()
 		w.mustRun(op.RemoveMember{Member: m[2], Join: &j[2]}) // later, because a person wants it
 		if ended := w.Store().Identity().Ended; len(ended) != 1 || ended[0].Repair {
@@ -297,18 +300,26 @@ func TestRemoveMember_DoesNotTakeWhoServesAgainBesideAnotherLoss(t *testing.T) {
 }
 
 func TestRestartMember_DoesNotStopAMemberBesideAnotherLoss(t *testing.T) {
-	inWorld(t, 5, func(w *world) {
-		w.mustRun(w.bootstrap(false))
-		j := w.joins()[4]
-		w.Node("n2").PowerOff()
-		if _, err := w.run(op.RestartMember{Join: j, Etcd: j.Etcd}); cke.CodeOf(err) != cke.CodeQuorum {
-			t.Error(err)
-		}
-		if containers, _ := w.Node("n5").Look(); !containers[0].Running() {
-			t.Error("stopped")
-		}
-		w.Node("n2").PowerOn()
-	})
+	for _, what := range []func(cke.Join) op.Operation{
+		func(j cke.Join) op.Operation { return op.RestartMember{Join: j, Etcd: j.Etcd} },
+		func(j cke.Join) op.Operation {
+			return op.ChangeAddress{Join: j, Node: j.Node, ClientPort: 12379, PeerPort: 12380}
+		},
+		func(j cke.Join) op.Operation { return op.Defragment{Joins: []cke.Join{j}} },
+	} {
+		inWorld(t, 5, func(w *world) {
+			w.mustRun(w.bootstrap(false))
+			w.Node("n2").PowerOff()
+			o := what(w.joins()[4])
+			if _, err := w.run(o); cke.CodeOf(err) != cke.CodeQuorum {
+				t.Errorf("%s: %v", o.Name(), err)
+			}
+			if containers, _ := w.Node("n5").Look(); !containers[0].Running() {
+				t.Errorf("%s: stopped", o.Name())
+			}
+			w.Node("n2").PowerOn()
+		})
+	}
 }
 
 // Requirements A9, A14, I6, I19, N12, C12: member removed, then stopped; its storage is kept.

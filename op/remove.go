@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"cke"
 )
@@ -122,36 +123,19 @@ func successor(ctx context.Context, e Env, id cke.Identity, except cke.JoinID) s
 }
 
 // remove asks for the arithmetic once more and removes the entry, unless it is gone already. Nothing comes between the
-// look and the removal.
+// last look and the removal.
 func (r RemoveMember) remove(ctx context.Context, e Env) error {
-	if err := r.recordWhy(ctx, e); err != nil {
+	via, err := r.allowed(ctx, e)
+	if err != nil || via == "" {
 		return err
 	}
-	list, id, err := readList(ctx, e)
+	recorded, err := r.recordWhy(ctx, e)
 	if err != nil {
 		return err
 	}
-	there := false
-	for _, m := range list.members {
-		if m.ID == r.Member.ID {
-			there = true
-			if !m.Learner {
-				if err := list.takeGate(ctx, e, id, m, list.voters()-1); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if !there {
-		return nil
-	}
-	via := list.via
-	if r.Join != nil && via == r.Join.ClientURL() {
-		// A member that is removed may not live to answer.
-		for _, j := range id.Joins {
-			if s := e.Etcd.Endpoint(ctx, j.ClientURL()); j.ID != r.Join.ID && s.Healthy() && s.Linearizable {
-				via = j.ClientURL()
-			}
+	if recorded {
+		if via, err = r.allowed(ctx, e); err != nil || via == "" {
+			return err
 		}
 	}
 	if err := e.Etcd.RemoveMember(ctx, via, r.Member.ID); err != nil && !errors.Is(err, cke.ErrNotFound) {
@@ -160,19 +144,45 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 	return nil
 }
 
+// allowed asks for the arithmetic, and returns the client URL of the member that is to remove the entry; empty: it is gone.
+func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, err error) {
+	list, id, err := readList(ctx, e)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(list.members, func(m cke.Member) bool { return m.ID == r.Member.ID })
+	if i < 0 {
+		return "", nil
+	}
+	via = list.via
+	if r.Join != nil && via == r.Join.ClientURL() {
+		// A member that is removed may not live to answer.
+		for _, j := range id.Joins {
+			if s := e.Etcd.Endpoint(ctx, j.ClientURL()); j.ID != r.Join.ID && s.Healthy() && s.Linearizable {
+				via = j.ClientURL()
+			}
+		}
+	}
+	if m := list.members[i]; !m.Learner {
+		err = list.takeGate(ctx, e, id, m, list.voters()-1)
+	}
+	return via, err
+}
+
 // recordWhy records what the member is removed for, before it is: whoever goes on after a crash sees only that it is gone.
-func (r RemoveMember) recordWhy(ctx context.Context, e Env) error {
+// It reports whether that was new.
+func (r RemoveMember) recordWhy(ctx context.Context, e Env) (recorded bool, err error) {
 	if r.Join == nil {
-		return nil
+		return false, nil
 	}
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if j, lasts := id.Join(r.Join.ID); !lasts || j.Repair == r.Repair {
-		return nil
+		return false, nil
 	}
-	return putJoin(ctx, e, r.Join.ID, func(j *cke.Join) { j.Repair = r.Repair })
+	return true, putJoin(ctx, e, r.Join.ID, func(j *cke.Join) { j.Repair = r.Repair })
 }
 
 // EndMembership ends a membership whose member is no longer in the list, and removes its container. The volume is kept.

@@ -88,15 +88,24 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 	return e.Machines.Machine(r.Join.Node).StopContainer(ctx, r.Join, stopGrace)
 }
 
+// snapshotAlways makes etcd write a snapshot after every entry. Of an argument that is given twice etcd takes the last.
+const snapshotAlways = "--snapshot-count=1"
+
+// Lasting is how a member runs but for what it was given for a while, before a minor that cannot read old logs.
+func Lasting(o cke.EtcdOptions) cke.EtcdOptions {
+	if n := len(o.ExtraArgs); n > 0 && o.ExtraArgs[n-1] == snapshotAlways {
+		o.ExtraArgs = o.ExtraArgs[:n-1]
+	}
+	o.ExtraArgs = slices.Clip(o.ExtraArgs)
+	return o
+}
+
 // snapshot starts the member as it ran, but so that it writes a snapshot at once: it has all older entries in its
 // database, and has read them for the last time. That is on record before, or one that is not restarted after all, since
 // the file has changed, would write one after every entry for good.
 func (r RestartMember) snapshot(ctx context.Context, e Env) error {
-	const always = "--snapshot-count=1" // of an argument that is given twice etcd takes the last
 	err := putJoin(ctx, e, r.Join.ID, func(j *cke.Join) {
-		if n := len(j.Etcd.ExtraArgs); n == 0 || j.Etcd.ExtraArgs[n-1] != always {
-			j.Etcd.ExtraArgs = append(slices.Clip(j.Etcd.ExtraArgs), always)
-		}
+		j.Etcd.ExtraArgs = append(Lasting(j.Etcd).ExtraArgs, snapshotAlways)
 	})
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (in *Input) newOptions() cke.EtcdOptions {
 			continue
 		}
 		differs = differs || !in.optionsOf(j).Equal(j.Etcd)
-		now = j.Etcd // the leader's comes last
+		now = op.Lasting(j.Etcd) // the leader's comes last
 	}
 	if !differs {
 		return declared

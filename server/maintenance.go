@@ -55,17 +55,22 @@ func fullDatabase(in *Input) (Decision, bool) {
 }
 
 // inUse is how many bytes of a member's database are in use. What a compaction freed etcd tells only after later writes,
-// of which a full database gets few. Voters that are level hold the same, so the least that one of them tells is true of
-// all; but not of the one that was defragmented last, lest that be done for ever.
+// of which a full database gets few. Voters hold the same while all are level, so the least that one of them tells is taken
+// for true of all; unless it was not of the one that was defragmented last.
 func inUse(in *Input, j cke.Join) int64 {
 	own, _ := in.Seen.Etcd.Endpoint(j.ID)
 	least := own.DBSizeInUse
-	if defragmented(in, j) || noneLags(in) != pass {
+	if noneLags(in) != pass {
 		return least
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
 		if e.Linearizable && !e.Learner && e.DBSizeInUse > 0 && !in.ofAnother(e) {
 			least = min(least, e.DBSizeInUse)
+		}
+	}
+	for _, other := range in.Identity.Joins {
+		if e, _ := in.Seen.Etcd.Endpoint(other.ID); defragmented(in, other) && least*5 < e.DBSize*4 {
+			return own.DBSizeInUse
 		}
 	}
 	return least
@@ -136,7 +141,8 @@ func halfEmpty(e cke.EndpointStatus) bool {
 // defragmented reports whether that was the last thing done: what did not help is not repeated at once.
 func defragmented(in *Input, j cke.Join) bool {
 	last := in.Before.LastOperation
-	return last != nil && last.Type == op.Defragment{}.Name() && in.Seen.ObservedAt.Sub(last.Time).Abs() < defragmentAgain && strings.Contains(last.Description, j.Node.Name())
+	return last != nil && last.Type == op.Defragment{}.Name() && in.Seen.ObservedAt.Sub(last.Time).Abs() < defragmentAgain &&
+		slices.ContainsFunc(strings.Fields(last.Description), func(word string) bool { return strings.TrimRight(word, ",;:") == j.Node.Name() })
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

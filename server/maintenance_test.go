@@ -62,6 +62,9 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 	defragged := func(s *scene) {
 		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Description: "defragment n2", Time: noon}
 	}
+	namesake := func(s *scene) {
+		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Description: "of the 100 MiB of n22 only 20 MiB are in use", Time: noon}
+	}
 	behind := func(s *scene) {
 		for i := 1; i <= 3; i++ {
 			s.endpoint(i).RaftIndex, s.endpoint(i).RaftApplied = 5000, 5000
@@ -75,6 +78,9 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 		{"the leader last", scene().sized(100, 20, 1).sized(20, 20, 2, 3), defrag(1), "of the 100 MiB of n1", nil},
 		{"below the quota the alarm is taken back", scene().sized(20, 20, 1, 2, 3), op.Disarm{Alarms: []cke.Alarm{{MemberID: "m1", Kind: "NOSPACE"}}}, "every database is below its quota of 100 MiB again", nil},
 		{"one tells already what a compaction freed", scene().sized(100, 95, 1, 2).sized(100, 20, 3), defrag(2), "of the 100 MiB of n2 only 20 MiB are in use", nil},
+		{"that was not true of who was defragmented", scene().sized(100, 95, 1, 2).sized(20, 20, 3).with(defragged), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
+		{"it was, and is of the next", scene().sized(100, 95, 1).sized(20, 20, 2, 3).with(defragged), defrag(1), "of the 100 MiB of n1 only 20 MiB are in use", nil},
+		{"of one of the like name it says nothing", scene().sized(100, 95, 1, 2).sized(20, 20, 3).with(namesake), defrag(2), "of the 100 MiB of n2 only 20 MiB are in use", nil},
 		{"who was defragmented goes by its own", scene().sized(100, 95, 1, 2).sized(100, 20, 3).with(defragged), defrag(3), "of the 100 MiB of n3 only 20 MiB are in use", nil},
 		{"one that is behind tells nothing of the others", scene().sized(100, 95, 1, 2).sized(100, 20, 3).with(behind), defrag(3), "of the 100 MiB of n3 only 20 MiB are in use", nil},
 		{"all of it in use", scene().sized(100, 95, 1, 2, 3), nil, "what is in use does not fit into the quota", []string{"CKE308"}},

@@ -248,7 +248,7 @@ func asOthersRun(in *Input, o op.Operation) op.Operation {
 		return o
 	}
 	for j := range inTurn(in) { // the leader's is the last one
-		add.Etcd = j.Etcd
+		add.Etcd = op.Lasting(j.Etcd)
 	}
 	add.Etcd = add.Etcd.PlacedAs(lost.Etcd)
 	return add

@@ -191,9 +191,7 @@ func (c *checker) wasNeeded(t *turn, before standing, id uint64) {
 		if p.id != id || i < 0 || s.identity.Joins[i].Bundle != s.identity.Authorities.Bundle() {
 			continue
 		}
-		now, declared := p.c.runsWith(), s.spec.Cluster.WithDefaults().Options.Etcd
-		declared.VolumeName, declared.VolumeRoot, declared.ClientPort, declared.PeerPort = now.VolumeName, now.VolumeRoot, now.ClientPort, now.PeerPort
-		if now.Equal(declared) {
+		if now := p.c.runsWith(); now.Equal(s.spec.Cluster.WithDefaults().Options.Etcd.PlacedAs(now)) {
 			c.violated("%s stops a member that runs as declared", t.call)
 		}
 	}

@@ -32,8 +32,7 @@ func (s *stage) faults(nodes ...string) []string {
 		if !slices.Contains(nodes, j.Node.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
 			wrong("join %+v", j)
 		}
-		declared := s.Store().Spec().Cluster.WithDefaults().Options.Etcd
-		declared.VolumeName, declared.VolumeRoot, declared.ClientPort, declared.PeerPort = j.Etcd.VolumeName, j.Etcd.VolumeRoot, j.Etcd.ClientPort, j.Etcd.PeerPort
+		declared := s.Store().Spec().Cluster.WithDefaults().Options.Etcd.PlacedAs(j.Etcd)
 		if !j.Etcd.Equal(declared) {
 			wrong("%s is to run with %+v, not %+v", j.Node.Name(), j.Etcd, declared)
 		}

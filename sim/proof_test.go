@@ -73,6 +73,7 @@ func (f flattering) Endpoint(ctx context.Context, url string) cke.EndpointStatus
 	for _, j := range f.s.Store().Identity().Joins {
 		if j.ClientURL() == url && !e.Learner {
 			e.Problem, e.Errors, e.Serializable, e.Linearizable, e.MemberID = "", nil, true, true, j.MemberID
+			e.ClusterID = f.s.Store().Identity().Incarnation.ClusterID
 		}
 	}
 	return e
