@@ -159,8 +159,7 @@ func (s *story) wantBlocked(w blocker) {
 	if !strings.Contains(p.Remedy, w.remedy) || p.Message == "" {
 		s.Errorf("problem %+v, want the remedy %q", p, w.remedy)
 	}
-	st, err := s.Status(s.ctx)
-	s.must(err)
+	st := s.now()
 	c, _ := st.Condition(cke.CondReady)
 	if st.Health != cke.HealthForming || c.Status != cke.False || !strings.Contains(st.Reason, name) || !strings.Contains(st.Summary, name) {
 		s.Errorf("the status does not say that it waits for %s: %s, %q, reason %q, %+v", name, st.Health, st.Summary, st.Reason, c)
@@ -176,8 +175,7 @@ func (s *story) wantUntouched(before map[string]string) {
 	if all := s.records(); len(all) > 0 {
 		s.Errorf("an operation has begun: %+v", all)
 	}
-	st, err := s.Status(s.ctx)
-	s.must(err)
+	st := s.now()
 	if st.Incarnation != "" {
 		s.Errorf("there is an incarnation: %s", st.Incarnation)
 	}
@@ -271,8 +269,7 @@ func TestLabBootstrap_LeavesNothingBehindWhereADiskIsFull(t *testing.T) {
 	}
 	// It is tried again from time to time; between two tries nothing is left.
 	s.eventually("nothing to be left on any node", func() bool { return maps.Equal(s.carriedBy(s.nodes), before) })
-	st, err := s.Status(s.ctx)
-	s.must(err)
+	st := s.now()
 	if c, _ := st.Condition(cke.CondReady); st.Health != cke.HealthForming || c.Status != cke.False {
 		t.Errorf("%s, %+v", st.Health, c)
 	}

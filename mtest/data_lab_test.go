@@ -79,8 +79,7 @@ func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
 			if !strings.Contains(p.Message, volume) || !strings.Contains(p.Remedy, "bring the volume back") {
 				t.Errorf("problem %+v", p)
 			}
-			st, err := s.Status(s.ctx)
-			s.must(err)
+			st := s.now()
 			if st.Health != cke.HealthDegraded || st.Ready != 2 || st.Tolerance != 0 || st.ClusterID != before.ClusterID {
 				t.Errorf("the others: %s, %d ready, tolerance %d", st.Health, st.Ready, st.Tolerance)
 			}

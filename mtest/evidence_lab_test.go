@@ -118,8 +118,7 @@ func TestLabEvidence_UnequalDataVolumesStrangersAndPorts(t *testing.T) {
 	})
 
 	s.part("members move to other ports with their ids and data", func(s *story) {
-		before, err := s.Status(s.ctx)
-		s.must(err)
+		before := s.now()
 		c := s.of(0, 1, 2)
 		c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = 3379, 3380
 		s.becomes(c)
@@ -220,8 +219,7 @@ func (s *story) addByHand(c *clientv3.Client, n lab.Node, st cke.Status) {
 func (s *story) leadsByHand(tls *tls.Config) {
 	s.Helper()
 	s.insist(s.within(readyLimit), func() error {
-		st, err := s.Status(s.ctx)
-		s.must(err)
+		st := s.now()
 		var from, to cke.MemberStatus
 		for _, m := range st.Members {
 			if m.Role == "leader" {

@@ -33,8 +33,7 @@ func TestLabImage_ThatIsNowhereIsWaitedForAndLoadedFromAnArchive(t *testing.T) {
 			t.Errorf("problem %+v", p)
 		}
 	}
-	st, err := s.Status(s.ctx)
-	s.must(err)
+	st := s.now()
 	if st.Incarnation != "" || st.Health != cke.HealthForming {
 		t.Errorf("something has begun: %s, incarnation %q", st.Health, st.Incarnation)
 	}

@@ -200,6 +200,12 @@ func (s *story) await(what string, limit time.Duration, ok func(cke.Status) bool
 	return st
 }
 
+// now returns the status that was told last. A store whose disk is busy does not answer every time.
+func (s *story) now() cke.Status {
+	s.Helper()
+	return s.await("the status", seenLimit, func(cke.Status) bool { return true })
+}
+
 // awaitProblem waits until the status names a problem of this code at the node ("" for none), and returns it.
 func (s *story) awaitProblem(node string, code cke.Code) cke.Problem {
 	s.Helper()
