@@ -21,10 +21,11 @@ import (
 // restoreLimit bounds a restore of a small cluster; storyTime stories that restore several times.
 const restoreLimit = 2 * time.Minute
 
-// backedUpOn begins a story with a running cluster and a target.
-func backedUpOn(t *testing.T, n int) (backedUp, *rig.Daemon) {
+// backedUpOn begins a story with a running cluster of n members, a target, and some spare nodes.
+func backedUpOn(t *testing.T, n, spare int) (backedUp, *rig.Daemon) {
 	t.Helper()
-	b := backedUp{newStory(t, n), filepath.Join(t.TempDir(), "backups")}
+	b := backedUp{newStory(t, n+spare), filepath.Join(t.TempDir(), "backups")}
+	b.nodes = b.nodes[:n]
 	d := b.daemon("boot-1")
 	b.setKey()
 	b.set(b.spec())
@@ -98,7 +99,7 @@ func (s *story) restores(args ...string) {
 }
 
 func TestLabRestore_StoryOfACluster(t *testing.T) {
-	b, _ := backedUpOn(t, 3)
+	b, _ := backedUpOn(t, 3, 0)
 	client := b.clientTLS()
 	b.put("kept/1", 10)
 	b.put("kept/2", 20)
@@ -147,7 +148,7 @@ func TestLabRestore_StoryOfACluster(t *testing.T) {
 }
 
 func TestLabRestore_EndsInOneClusterWhenTheDaemonIsKilledAtAnyStep(t *testing.T) {
-	b, d := backedUpOn(t, 3)
+	b, d := backedUpOn(t, 3, 0)
 	client := b.clientTLS()
 	revision := b.put("kept", 10)
 	want := b.content(client)
@@ -181,7 +182,7 @@ func TestLabRestore_EndsInOneClusterWhenTheDaemonIsKilledAtAnyStep(t *testing.T)
 }
 
 func TestLabRestore_IntoAnotherClusterAndFromABlankManagementHost(t *testing.T) {
-	b, d := backedUpOn(t, 3)
+	b, d := backedUpOn(t, 3, 1)
 	client := b.clientTLS()
 	b.awaitRevision(b.put("kept", 10))
 	want := b.content(client)
@@ -201,24 +202,29 @@ func TestLabRestore_IntoAnotherClusterAndFromABlankManagementHost(t *testing.T) 
 		b.in(again).holds(want, client)
 		b.Rig = r
 	})
-	b.part("into a cluster of another name", func(s *story) {
-		s.do("cluster", "delete", "prod", "--confirm", "prod")
-		c := s.spec()
-		c.Name = "rehearsal"
-		data, err := yaml.Marshal(c)
+	b.part("into a cluster of another name, on another node, while the first one serves", func(s *story) {
+		first := s.ready()
+		r := *s.Rig
+		r.Cluster = "rehearsal"
+		other := &story{T: s.T, Rig: &r, ctx: s.ctx, nodes: s.Lab.Nodes()[len(s.nodes):]}
+		data, err := yaml.Marshal(other.spec())
 		s.must(err)
-		s.Rig.Cluster = "rehearsal"
-		s.refused(9, []string{"CKE404"}, "restore", "--from", b.url(), "--source-cluster", "other", "--file", s.file("new.yml", string(data)), "--confirm", "rehearsal")
-		s.do("restore", "--confirm", "rehearsal", "--no-wait", "--from", b.url(), "--source-cluster", "prod", "--lineage", before.Incarnation, "--file", s.file("new.yml", string(data)))
-		s.setKey()
-		b.in(s).isRestored(before)
-		b.in(s).holds(want, s.clientTLS())
+		file := s.file("new.yml", string(data))
+		other.refused(9, []string{"CKE404"}, "restore", "--from", b.url(), "--source-cluster", "other", "--file", file, "--confirm", "rehearsal")
+		other.do("restore", "--confirm", "rehearsal", "--no-wait", "--from", b.url(), "--source-cluster", "prod", "--lineage", before.Incarnation, "--file", file)
+		other.setKey()
+		b.in(other).isRestored(first)
+		b.in(other).holds(want, other.clientTLS())
+		if st := s.ready(); st.ClusterID != first.ClusterID || st.Ready != len(s.nodes) {
+			s.Errorf("the first one is another: %s, %d ready", st.ClusterID, st.Ready)
+		}
+		b.in(s).holds(want, client)
 	})
 	d.Kill()
 }
 
 func TestLabRecover_GoesOnFromTheOnlyMemberThatIsLeft(t *testing.T) {
-	b, _ := backedUpOn(t, 3)
+	b, _ := backedUpOn(t, 3, 0)
 	client := b.clientTLS()
 	b.put("kept", 10)
 	want := b.content(client)
