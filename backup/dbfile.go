@@ -249,9 +249,15 @@ func appendDigest(ctx context.Context, path string, durable bool) (digest string
 	return hex.EncodeToString(h.Sum(nil)), f.Close()
 }
 
-// hashFile digests a file where it lies in memory: a copy of it would cost a third as much again.
+// hashFile digests a file where it lies in memory: a copy of it would cost a third as much again. What the disk does not give
+// back is an os.PathError, as of any file of this host.
 func hashFile(ctx context.Context, f *os.File) (h hash.Hash, size int64, err error) {
-	defer guard(&err)()
+	defer func(before bool) {
+		debug.SetPanicOnFault(before)
+		if p := recover(); p != nil {
+			err = &os.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("%w: %v", unix.EIO, p)}
+		}
+	}(debug.SetPanicOnFault(true))
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err

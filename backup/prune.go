@@ -33,14 +33,13 @@ func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PruneP
 	if dryRun {
 		return plan, nil
 	}
+	told := make([]deletion, len(lineages))
 	for i := range lineages {
-		if err := s.tellPruning(ctx, &lineages[i], plan.Delete); err != nil {
-			return plan, fmt.Errorf("tell what is pruned: %w", err)
-		}
+		told[i] = s.tell(ctx, &lineages[i], plan.Delete)
 	}
 	if err = s.carryOut(ctx, lineages, &plan); ctx.Err() == nil {
-		for i := range lineages {
-			err = errors.Join(err, s.forgetPruning(ctx, &lineages[i], plan.Delete))
+		for _, d := range told {
+			err = errors.Join(err, s.settle(ctx, d, plan.Delete))
 		}
 	}
 	if b, ok := s.Bucket.(Sweeper); ok && ctx.Err() == nil {
@@ -113,41 +112,53 @@ func (s *Store) remove(ctx context.Context, name string) (gone bool, err error) 
 // full of a lineage, with ErrOnlyFull, unless force is set; then all of the lineage's deltas go too. Deltas that cannot be
 // deleted are passed over.
 func (s *Store) Delete(ctx context.Context, id string, force bool) ([]Removal, error) {
-	plan, err := s.PlanDelete(ctx, id, force)
+	l, plan, err := s.planDelete(ctx, id, force)
 	if err != nil {
 		return nil, err
 	}
-	var gone []Removal
+	full, deltas := plan[0], plan[1:]
+	if ok, err := s.remove(ctx, full.Name); !ok {
+		return nil, fmt.Errorf("delete %s: %w", full.Name, err)
+	}
+	gone := []Removal{full}
+	told := s.tell(ctx, l, deltas)
 	var failed error
-	for i, r := range plan {
+	for _, r := range deltas {
 		ok, err := s.remove(ctx, r.Name)
 		switch {
 		case ok:
 			gone = append(gone, r)
-		case i == 0 || !errors.Is(err, ErrProtected) && !errors.Is(err, errRefused):
+		case !errors.Is(err, ErrProtected) && !errors.Is(err, errRefused):
 			return gone, fmt.Errorf("delete %s: %w", r.Name, err)
 		default:
 			failed = cmp.Or(failed, fmt.Errorf("delete %s: %w", r.Name, err))
 		}
 	}
-	return gone, failed
+	return gone, errors.Join(failed, s.settle(ctx, told, gone))
 }
 
 // PlanDelete tells what Delete would remove.
 func (s *Store) PlanDelete(ctx context.Context, id string, force bool) ([]Removal, error) {
+	_, plan, err := s.planDelete(ctx, id, force)
+	return plan, err
+}
+
+// planDelete also returns the lineage. The full is the first of the plan.
+func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage, []Removal, error) {
 	lineages, err := s.Lineages(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range lineages {
 		l := &lineages[i]
 		for j, f := range l.Fulls {
 			if f.ID() == id {
-				return l.planDelete(j, force)
+				plan, err := l.planDelete(j, force)
+				return l, plan, err
 			}
 		}
 	}
-	return nil, fmt.Errorf("full backup %s: %w", id, ErrNotFound)
+	return nil, nil, fmt.Errorf("full backup %s: %w", id, ErrNotFound)
 }
 
 func (l *Lineage) planDelete(i int, force bool) ([]Removal, error) {

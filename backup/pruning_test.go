@@ -1,10 +1,15 @@
 package backup_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"cke"
 	"cke/backup"
@@ -65,6 +70,9 @@ func TestPrune_KilledAnywhereLeavesNothingThatLooksDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.whole(t, b)
+		if left := names(t, b); len(left)-len(withoutPruning(left)) > 1 {
+			t.Fatalf("left are %q", left)
+		}
 		if err == nil {
 			break
 		}
@@ -120,4 +128,164 @@ func TestCheck_WhatIsMissingBesideWhatWasPrunedIsTold(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
+}
+
+// What was told and yet is kept is told no more: when it is lost, that is damage.
+func TestPrune_WhatIsKeptAfterAllIsMissedWhenItIsLost(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	b := f.bucket.Clone()
+	const told = 2 // before and after writing that file; the first deletion crashes
+	if _, err := f.store(t, backuptest.CrashAt(b, told)).Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false); !errors.Is(err, backuptest.ErrCrash) {
+		t.Fatal(err)
+	}
+	if left := names(t, b); len(left) != 9 || len(withoutPruning(left)) != 8 {
+		t.Fatalf("it was not killed between telling and deleting: %q", left)
+	}
+	if _, err := f.store(t, b).Prune(etcdtest.Context(t), cke.Retention{Last: 9}, false); err != nil {
+		t.Fatal(err)
+	}
+	f.whole(t, b)
+	if err := b.Delete(etcdtest.Context(t), deltas[1]); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := f.store(t, b).Check(etcdtest.Context(t), ""); err != nil || len(r.Findings) == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// full takes nothing until something was deleted, or ever; it does not delete what is protected.
+func full(b backup.Bucket, protected string, ever bool) *backuptest.Faulty {
+	freed := false
+	return &backuptest.Faulty{Bucket: b, Before: func(_ context.Context, op, name string) error {
+		switch {
+		case op == "create" && (ever || !freed):
+			return fmt.Errorf("write %s: %w", name, syscall.ENOSPC)
+		case op == "delete" && name == protected:
+			return backup.ErrProtected
+		}
+		return nil
+	}, After: func(op, _ string) error {
+		freed = freed || op == "delete"
+		return nil
+	}}
+}
+
+// A target with no room for what tells of it is the one that needs pruning most. It waits there for seconds at most.
+func TestPrune_FreesATargetThatTakesNothing(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		protected string
+		ever      bool
+		left      int // of the backups
+		told      bool
+	}{
+		"nothing stays":            {"", true, 4, true},
+		"a hole, told in the end":  {deltas[1], false, 7, true},
+		"a hole that nobody tells": {deltas[1], true, 7, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := f.bucket.Clone()
+			s := f.store(t, full(b, tc.protected, tc.ever))
+			s.Retry, s.Now = backup.Retry{}, func() time.Time { return now }
+			begin := time.Now()
+			plan, err := s.Prune(t.Context(), cke.Retention{Last: 1}, false)
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("%s: took %s", name, took)
+			}
+			if (err == nil) != tc.told || err != nil && !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if left := withoutPruning(names(t, b)); len(left) != tc.left || len(plan.Delete) != 8-tc.left {
+				t.Errorf("%s: left are %q; %+v", name, left, plan)
+			}
+			if tc.told {
+				f.whole(t, b)
+			}
+		})
+	}
+}
+
+// What tells of a hole is as short for a stream of months as for one of minutes.
+func TestPrune_TellsALongStreamInFewBytes(t *testing.T) {
+	const count = 5000
+	b := backuptest.NewMemory()
+	for i := range int64(count) {
+		b.Set(backup.DeltaPlace("prod", "a1b2", 2, i, 2+i).Name(), []byte("x"))
+	}
+	for i, revision := range []int64{1, count + 1} {
+		b.Set(backup.FullPlace("prod", "a1b2", revision, time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)).Name(), []byte("x"))
+	}
+	first := backup.DeltaPlace("prod", "a1b2", 2, 0, 2).Name()
+	s := &backup.Store{Bucket: stubborn(b, map[string]error{first: backup.ErrProtected}), Cluster: "prod"}
+	plan, err := s.Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false)
+	if err != nil || len(plan.Delete) != count-2 { // the last is damaged, and kept when in doubt
+		t.Fatalf("%d deleted, %v", len(plan.Delete), err)
+	}
+	objects, err := b.List(etcdtest.Context(t), "prod/a1b2/pruning/")
+	if err != nil || len(objects) != 1 || objects[0].Size > 100 {
+		t.Errorf("%+v, %v", objects, err)
+	}
+	if l, err := s.Lineage(etcdtest.Context(t), "a1b2"); err != nil || len(l.Streams) != 2 || l.Streams[0].Damage.Object != first { // its header, no hole
+		t.Errorf("%+v, %v", l.Streams, err)
+	}
+}
+
+// A single backup that is deleted leaves no damage either, whatever of its deltas has to stay.
+func TestDelete_AHoleThatStaysIsNoDamage(t *testing.T) {
+	f := makeFixture(t, false)
+	fulls, deltas := f.objects(t)
+	for n := 0; ; n++ {
+		b := f.bucket.Clone()
+		crash := backuptest.CrashAt(b, n)
+		gone, err := f.store(t, stubborn(crash, map[string]error{deltas[0]: backup.ErrProtected})).
+			Delete(etcdtest.Context(t), place(t, fulls[0]).ID(), false)
+		f.whole(t, b)
+		if errors.Is(err, backuptest.ErrCrash) {
+			continue
+		}
+		if !errors.Is(err, backup.ErrProtected) || len(gone) != 3 {
+			t.Errorf("%+v, %v", gone, err)
+		}
+		if left := names(t, b); len(left)-len(withoutPruning(left)) != 1 {
+			t.Errorf("left are %q", left)
+		}
+		// A prune takes the rest.
+		if _, err := f.store(t, b).Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false); err != nil || len(names(t, b)) != 4 {
+			t.Errorf("left are %q, %v", names(t, b), err)
+		}
+		return
+	}
+}
+
+// A target that fails on one object is told as that, also while something else is being read.
+func TestLineages_TellWhatFailedFirst(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	b := f.bucket.Clone()
+	if _, err := f.store(t, stubborn(b, map[string]error{deltas[1]: backup.ErrProtected})).Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false); err != nil {
+		t.Fatal(err)
+	}
+	b.Set(backup.DeltaPlace("prod", "0000", 2, 0, 2).Name(), []byte("x")) // a lineage without fulls comes first
+	refused := errors.New("403 Forbidden")
+	synctest.Test(t, func(t *testing.T) {
+		s := f.store(t, &backuptest.Faulty{Bucket: b, Before: func(ctx context.Context, op, name string) error {
+			switch {
+			case op == "open" && strings.Contains(name, "/0000/"):
+				return refused
+			case op == "open" && strings.Contains(name, "/pruning/"):
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(time.Minute):
+				}
+			}
+			return nil
+		}})
+		if _, err := s.Lineages(t.Context()); !errors.Is(err, refused) {
+			t.Error(err)
+		}
+	})
 }

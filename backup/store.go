@@ -120,12 +120,14 @@ func (s *Store) look(ctx context.Context) ([]Lineage, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
 	for i := range lineages {
 		if err := s.explain(ctx, &lineages[i]); err != nil {
 			return nil, err
 		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i := range lineages {
 		for j := range lineages[i].Streams {
 			g.Go(func() error { return s.findEnd(ctx, &lineages[i].Streams[j]) })
 		}
@@ -218,7 +220,7 @@ func runs(deltas []Entry) []Stream {
 			before := deltas[i-1]
 			missing := DeltaPlace(d.Cluster, d.Lineage, d.Stream, before.Sequence+1, before.Revision+1).Name()
 			missing, _, _ = strings.Cut(missing, fmt.Sprintf("-%020d", before.Revision+1))
-			run.until, run.hole = d.Revision, hole{before.Sequence + 1, d.Sequence - 1}
+			run.until, run.hole = d.Revision, hole{d.Stream, before.Sequence + 1, d.Sequence - 1}
 			run.Damage = &DamagedError{Object: missing + "-*" + suffix, Err: damaged("no object with this sequence number is there")}
 			st = append(st, Stream{Stream: d.Stream, First: d.Revision})
 			run = &st[len(st)-1]
