@@ -184,6 +184,13 @@ func (m *loaded) fresh() cke.Status {
 	return m.await("a fresh look", seenLimit, func(st cke.Status) bool { return st.ObservedAt.After(now) })
 }
 
+// allServe waits until a look after now tells that every declared member serves: one whose disk is busy may not at once.
+func (m *loaded) allServe() cke.Status {
+	m.Helper()
+	now := time.Now()
+	return m.await("all to serve", readyLimit, func(st cke.Status) bool { return st.ObservedAt.After(now) && st.Ready == m.declared() })
+}
+
 // span counts from 0 to n-1.
 func span(n int) []int {
 	var all []int

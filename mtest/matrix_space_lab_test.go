@@ -77,7 +77,7 @@ func (m *loaded) fillUp(c *clientv3.Client) cke.Status {
 	}
 	st := m.await("the full database to be told", seenLimit, func(st cke.Status) bool {
 		_, told := problemOf(st, "", cke.CodeNoSpace)
-		return told && st.Operation == nil
+		return told && st.Operation == nil && st.Ready == m.declared()
 	})
 	m.tells(st, map[cke.ConditionType]string{cke.CondReady: "False Degraded", cke.CondAllMembersReady: "True AllServing",
 		cke.CondQuorate: "True LinearizableRead", cke.CondProgressing: "False Waiting", cke.CondClusterIDMismatch: "False SameID"})
