@@ -113,6 +113,7 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 // powerFails takes the power of all machines and of the daemon. All members that served come back without it: that their
 // engines start them is what the last daemon has to have left behind.
 func (s *stage) powerFails() (faults []string) {
+	s.pass(time.Minute) // a daemon has looked since people were done
 	serving := s.Serving()
 	s.latest().Kill()
 	s.eachNode((*sim.Node).PowerOff)
