@@ -60,6 +60,7 @@ func TestLoop_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 			}
 			ready := func() bool {
 				n.correct()
+				n.makeRoom()
 				status := s.Store().Status()
 				return status.Health == cke.HealthReady && status.ObservedGeneration == s.Store().Spec().Generation && s.faults(s.declared()...) == nil
 			}
