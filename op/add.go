@@ -121,7 +121,7 @@ func (a AddMember) addLearner(ctx context.Context, e Env) error {
 				return fmt.Errorf("member %s was added and has not caught up yet: %w", m.ID, cke.ErrNotReady)
 			}
 		}
-		if err := list.gate(ctx, e, id, "", list.voters()); err != nil {
+		if _, err := list.gate(ctx, e, id, "", list.voters()); err != nil {
 			return err
 		}
 		if m.ID, err = e.Etcd.AddLearner(ctx, list.via, j.PeerURL()); err != nil {

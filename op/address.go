@@ -102,14 +102,6 @@ func (c ChangeAddress) noDouble(ctx context.Context, e Env, j cke.Join) error {
 		Facts: []string{"it answers at " + j.ClientURL(), "a copy of a member's disk is no member: remove the volume there, or stop the member where it runs"}, Unchanged: true, Err: cke.ErrConflict}
 }
 
-// gate asks for the arithmetic. One or two voters cannot be moved without a gap.
-func (c ChangeAddress) gate(ctx context.Context, e Env, list memberList, id cke.Identity, m cke.Member) error {
-	if list.voters() <= 2 || m.Learner {
-		return nil
-	}
-	return list.takeGate(ctx, e, id, m, list.voters())
-}
-
 func (c ChangeAddress) update(ctx context.Context, e Env) error {
 	list, id, err := readList(ctx, e)
 	if err != nil {
@@ -119,7 +111,7 @@ func (c ChangeAddress) update(ctx context.Context, e Env) error {
 	if !there {
 		return fmt.Errorf("%s is not in the member list: %w", c.Node.Name(), cke.ErrConflict)
 	}
-	if err := c.gate(ctx, e, list, id, m); err != nil {
+	if err := list.pauseGate(ctx, e, id, m, true); err != nil {
 		return err
 	}
 	wanted := c.moved(c.Join).PeerURL()
@@ -145,7 +137,7 @@ func (c ChangeAddress) stop(ctx context.Context, e Env) error {
 		if !there {
 			return fmt.Errorf("%s is not in the member list: %w", c.Node.Name(), cke.ErrConflict)
 		}
-		if err := c.gate(ctx, e, list, id, member); err != nil {
+		if err := list.pauseGate(ctx, e, id, member, true); err != nil {
 			return err
 		}
 	}

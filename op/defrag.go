@@ -71,8 +71,8 @@ func mayStop(ctx context.Context, e Env, j cke.Join, gap bool) error {
 		return err
 	}
 	m, there := list.of(j)
-	if !there || m.Learner || gap && list.voters() <= 2 {
+	if !there {
 		return nil
 	}
-	return list.takeGate(ctx, e, id, m, list.voters())
+	return list.pauseGate(ctx, e, id, m, gap)
 }

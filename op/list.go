@@ -109,12 +109,7 @@ func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) bool {
 
 // gate asks for the arithmetic again, on a fresh list and with fresh health: the healthy voters apart from one must be
 // at least the quorum of the voters there will be.
-func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without string, voters int) error {
-	_, err := l.healthyGate(ctx, e, id, without, voters)
-	return err
-}
-
-func (l memberList) healthyGate(ctx context.Context, e Env, id cke.Identity, without string, voters int) (healthy int, err error) {
+func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without string, voters int) (healthy int, err error) {
 	healthy = l.healthy(ctx, e, id, without)
 	if need := cke.Quorum(voters); healthy < need {
 		return healthy, &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true,
@@ -126,7 +121,7 @@ func (l memberList) healthyGate(ctx context.Context, e Env, id cke.Identity, wit
 // takeGate is gate for a voter that is taken away. One that serves, perhaps again since this was decided, is let go only
 // while everything else is well; whether it does is asked only where that matters.
 func (l memberList) takeGate(ctx context.Context, e Env, id cke.Identity, m cke.Member, voters int) error {
-	healthy, err := l.healthyGate(ctx, e, id, m.ID, voters)
+	healthy, err := l.gate(ctx, e, id, m.ID, voters)
 	if err != nil {
 		return err
 	}
@@ -141,6 +136,15 @@ func (l memberList) takeGate(ctx context.Context, e Env, id cke.Identity, m cke.
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeQuorum, What: "a member that serves is not taken away while another change is under way or another member is down", Facts: []string{why}, Unchanged: true}
+}
+
+// pauseGate is takeGate for a member that is to answer nobody for a while. gap: of one or two voters any may, since that
+// cannot be done without one.
+func (l memberList) pauseGate(ctx context.Context, e Env, id cke.Identity, m cke.Member, gap bool) error {
+	if m.Learner || gap && l.voters() <= 2 {
+		return nil
+	}
+	return l.takeGate(ctx, e, id, m, l.voters())
 }
 
 // readyEvery is the pause between two tries of a change that etcd does not accept yet: its members must have been

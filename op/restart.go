@@ -80,10 +80,8 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 	if !there {
 		return fmt.Errorf("%s is not in the member list: %w", r.Join.Node.Name(), cke.ErrConflict)
 	}
-	if voters := list.voters(); voters > 2 && !m.Learner {
-		if err := list.takeGate(ctx, e, id, m, voters); err != nil {
-			return err
-		}
+	if err := list.pauseGate(ctx, e, id, m, true); err != nil {
+		return err
 	}
 	return e.Machines.Machine(r.Join.Node).StopContainer(ctx, r.Join, stopGrace)
 }

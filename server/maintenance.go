@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,16 +35,17 @@ func fullDatabase(in *Input) (Decision, bool) {
 	if !oursServe(in) {
 		return refused("etcd is out of space, and nothing is done about it while a member is away: "+p.Message, p), true
 	}
-	below := true
+	below, least := true, leastInUse(in)
 	for j := range inTurn(in) {
 		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		used := min(e.DBSizeInUse, least)
 		quota := quotaOf(j.Etcd) // a larger one that is declared may wait for consent
 		switch {
 		case e.DBSize == 0:
 			return refused(p.Message+"; the sizes of the databases are not known", p), true
 		case e.DBSize*10 < quota*9:
-		case inUse(in, j)*5 < e.DBSize*4:
-			return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: fmt.Sprintf("etcd is out of space, and of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(inUse(in, j)))}, true
+		case used*5 < e.DBSize*4:
+			return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: fmt.Sprintf("etcd is out of space, and of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(used))}, true
 		default:
 			below = false
 		}
@@ -54,23 +56,23 @@ func fullDatabase(in *Input) (Decision, bool) {
 	return refused(p.Message+"; what is in use does not fit into the quota", p), true
 }
 
-// inUse is how many bytes of a member's database are in use. What a compaction freed etcd tells only after later writes,
-// of which a full database gets few. Voters hold the same while all are level, so the least that one of them tells is taken
-// for true of all; unless it was not of the one that was defragmented last.
-func inUse(in *Input, j cke.Join) int64 {
-	own, _ := in.Seen.Etcd.Endpoint(j.ID)
-	least := own.DBSizeInUse
+// leastInUse is how many bytes of every database are in use at most. What a compaction freed etcd tells only after later
+// writes, of which a full database gets few. Voters hold the same while all are level, so the least that one of them tells
+// is taken for true of all; unless it was not of the one that was defragmented last. Then each goes by its own figure.
+func leastInUse(in *Input) int64 {
+	const own = math.MaxInt64
 	if noneLags(in) != pass {
-		return least
+		return own
 	}
+	least := int64(own)
 	for _, e := range in.Seen.Etcd.Endpoints {
 		if e.Linearizable && !e.Learner && e.DBSizeInUse > 0 && !in.ofAnother(e) {
 			least = min(least, e.DBSizeInUse)
 		}
 	}
-	for _, other := range in.Identity.Joins {
-		if e, _ := in.Seen.Etcd.Endpoint(other.ID); defragmented(in, other) && least*5 < e.DBSize*4 {
-			return own.DBSizeInUse
+	for _, j := range in.Identity.Joins {
+		if e, _ := in.Seen.Etcd.Endpoint(j.ID); defragmented(in, j) && least < own && least*5 < e.DBSize*4 {
+			return own
 		}
 	}
 	return least

@@ -218,6 +218,9 @@ func (t *turn) effect(w *World, half bool) error {
 		return fmt.Errorf("container %s on %s: %w", b.name, b.node.name, cke.ErrNotFound)
 	}
 	before := w.standing()
+	if t.call.Port == "etcd" {
+		before.serving = w.answering(before)
+	}
 	w.stale = t.stale()
 	err := t.do(half)
 	w.wasDone(t, before)

@@ -19,7 +19,7 @@ type standing struct {
 	voters  []uint64
 	running []process
 	leader  *member
-	// serving are the ids of voters that serve linearizable reads, as a daemon sees it.
+	// serving are the ids of voters that serve linearizable reads, as a daemon sees it; known before calls to etcd only.
 	serving []uint64
 	alarms  []cke.Alarm
 }
@@ -43,12 +43,17 @@ func (w *World) standing() (s standing) {
 	if best != nil {
 		s.quorate, s.list, s.voters, s.alarms = true, best.present(), best.voters(), best.apply().alarms
 	}
+	return s
+}
+
+// answering returns the ids of voters that serve linearizable reads, as a daemon sees it.
+func (w *World) answering(s standing) (ids []uint64) {
 	for _, l := range s.list {
 		if slices.Contains(s.voters, l.id) && s.runs(l.id) && w.endpoint(l.client).Linearizable {
-			s.serving = append(s.serving, l.id)
+			ids = append(ids, l.id)
 		}
 	}
-	return s
+	return ids
 }
 
 func (s standing) runs(id uint64) bool {
