@@ -1,6 +1,9 @@
 package cke
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"maps"
 	"math"
 	"net"
@@ -193,6 +196,17 @@ func or[T comparable](v, otherwise T) T {
 func (o EtcdOptions) PlacedAs(p EtcdOptions) EtcdOptions {
 	o.VolumeName, o.VolumeRoot, o.ClientPort, o.PeerPort = p.VolumeName, p.VolumeRoot, p.ClientPort, p.PeerPort
 	return o
+}
+
+// Digest is the same for options with which a member runs alike, its place aside: it lets a container tell with which ones
+// it was made. An option that is not set does not count, so that a new one changes no digest.
+func (o EtcdOptions) Digest() string {
+	b, err := json.Marshal(o.PlacedAs(EtcdOptions{}))
+	if err != nil {
+		panic(err) // strings, numbers, lists and maps only
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
 }
 
 // Equal reports whether members described by o and p would run alike.

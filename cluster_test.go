@@ -35,3 +35,32 @@ func TestControlPlane_IsInTheOrderOfTheFile(t *testing.T) {
 		}
 	})
 }
+
+// Whatever makes a member run otherwise has another digest; where it runs does not.
+func TestEtcdOptions_DigestDiffersWithEachOption(t *testing.T) {
+	base := cke.EtcdOptions{Version: "3.6.16", Image: "etcd:1", VolumeName: "v", ClientPort: 2379, PeerPort: 2380}
+	seen := map[string]string{base.Digest(): "none"}
+	for name, change := range map[string]func(*cke.EtcdOptions){
+		"version":     func(o *cke.EtcdOptions) { o.Version = "3.6.17" },
+		"image":       func(o *cke.EtcdOptions) { o.Image = "etcd:2" },
+		"arguments":   func(o *cke.EtcdOptions) { o.ExtraArgs = []string{"a", "b"} },
+		"one of them": func(o *cke.EtcdOptions) { o.ExtraArgs = []string{"a b"} },
+		"environment": func(o *cke.EtcdOptions) { o.ExtraEnv = map[string]string{"A": "b"} },
+		"binds":       func(o *cke.EtcdOptions) { o.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b"}} },
+		"read-only":   func(o *cke.EtcdOptions) { o.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b", ReadOnly: true}} },
+		"CPUs":        func(o *cke.EtcdOptions) { o.Resources.CPUs = 0.5 },
+		"memory":      func(o *cke.EtcdOptions) { o.Resources.Memory = 1 << 30 },
+	} {
+		o := base
+		change(&o)
+		if same, ok := seen[o.Digest()]; ok {
+			t.Errorf("%s has the digest of %s", name, same)
+		}
+		seen[o.Digest()] = name
+	}
+	placed := base.PlacedAs(cke.EtcdOptions{VolumeName: "w", VolumeRoot: "/x", ClientPort: 1, PeerPort: 2})
+	placed.ExtraArgs, placed.ExtraEnv = []string{}, map[string]string{}
+	if placed.Digest() != base.Digest() {
+		t.Error("a place, or an empty list, changes the digest")
+	}
+}

@@ -119,10 +119,12 @@ type Container struct {
 	CPUs   float64 `json:"cpus,omitempty"`
 	Memory int64   `json:"memory,omitempty"`
 	// Description is the label with the digest of the MemberSpec that the container was made from.
-	Description string    `json:"description,omitempty"`
-	StartedAt   time.Time `json:"startedAt,omitzero"`
-	FinishedAt  time.Time `json:"finishedAt,omitzero"`
-	ExitCode    int       `json:"exitCode,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Options is the label with the digest of the EtcdOptions that it was made with; empty: not known.
+	Options    string    `json:"options,omitempty"`
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	ExitCode   int       `json:"exitCode,omitempty"`
 	// LastWords is the last error in the log of a container that exited, in one line.
 	LastWords string `json:"lastWords,omitempty"`
 	// Data is asked only of containers that do not run.
@@ -137,6 +139,11 @@ type Container struct {
 	KeptDown bool `json:"keptDown,omitempty"`
 	// AutoRemove: its engine removes it, with its volumes that have no name, once it stops.
 	AutoRemove bool `json:"autoRemove,omitempty"`
+}
+
+// MadeWith reports whether the container was made with some options, or does not tell with which.
+func (c Container) MadeWith(o EtcdOptions) bool {
+	return c.Options == "" || c.Options == o.Digest()
 }
 
 // Running reports whether the container's process is there; a paused one is.

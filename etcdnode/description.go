@@ -22,6 +22,8 @@ const (
 	LabelJoin        = "cke.join"
 	// LabelDescription is the digest of the Description that a container was made from.
 	LabelDescription = "cke.description"
+	// LabelOptions is the digest of the EtcdOptions that a container was made with.
+	LabelOptions = "cke.options"
 	// LabelHelper marks a container that is no member: one that is never started, or runs one command, and is removed.
 	LabelHelper = "cke.helper"
 )
@@ -69,6 +71,8 @@ type Description struct {
 	LogOptions   map[string]string
 	// Restart is no part of the digest: KeepRunning changes it later.
 	Restart restartPolicy `json:"-"`
+	// Options is the digest of the options that all this follows from; no part of the digest of what follows.
+	Options string `json:"-"`
 }
 
 // Digest is the same for descriptions that make the same container, restart policy aside.
@@ -96,6 +100,7 @@ func Describe(s cke.MemberSpec) Description {
 		StopSeconds:  stopSeconds,
 		LogOptions:   map[string]string{"max-size": logSize, "max-file": logFiles},
 		Restart:      restartNever,
+		Options:      j.Etcd.Digest(),
 	}
 	if min(j.ClientPort, j.PeerPort) < 1024 {
 		d.Capabilities = append(d.Capabilities, "NET_BIND_SERVICE")

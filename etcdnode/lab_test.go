@@ -307,7 +307,7 @@ func TestMachine_LifeOfAMember(t *testing.T) {
 		t.Fatalf("observed: %+v", n)
 	}
 	if c, ok := n.Of(j.ID); !ok || c.State != cke.ContainerRunning || c.StartedAt.IsZero() || c.Cluster != "demo" || !strings.HasPrefix(c.ImageID, "sha256:") ||
-		c.CPUs != 1.5 || c.Memory != 1<<30 {
+		c.CPUs != 1.5 || c.Memory != 1<<30 || c.Options != j.Etcd.Digest() {
 		t.Fatalf("observed container: %+v", c)
 	}
 	e, _ := o.Etcd.Endpoint(j.ID)
@@ -326,6 +326,13 @@ func TestMachine_LifeOfAMember(t *testing.T) {
 		t.Fatalf("Data after the stop: %q, %v", state, err)
 	}
 	must(t, m.EnsureContainer(ctx, own)) // replaced: it does not run
+	renamed := own                       // nothing follows from the version's name but how it is told
+	renamed.Join.Etcd.Version = "3.6.999"
+	must(t, m.EnsureContainer(ctx, renamed))
+	if c, err = m.Container(ctx, j); err != nil || !c.MadeWith(renamed.Join.Etcd) || c.MadeWith(own.Join.Etcd) {
+		t.Fatalf("made anew with another version of the same image: %+v, %v", c, err)
+	}
+	must(t, m.EnsureContainer(ctx, own))
 	must(t, m.StartContainer(ctx, j))
 	r.awaitServing(t, j)
 

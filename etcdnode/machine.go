@@ -70,7 +70,7 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 		case errors.Is(err, cke.ErrNotFound):
 		case err != nil:
 			return err
-		case c.Description == d.Digest() && spec.Join.Etcd.Resources.Of(c.Container):
+		case c.Description == d.Digest() && spec.Join.Etcd.Resources.Of(c.Container) && c.MadeWith(spec.Join.Etcd):
 			if c.Restart == d.Restart {
 				return nil
 			}

@@ -19,12 +19,16 @@ func drift(in *Input) (Decision, bool) {
 		if _, wanted := in.declared(j); !wanted || !there || in.silent(j) {
 			continue // a machine that does not answer cannot restart what runs on it; others may be seen to
 		}
-		next, stale, byHand := in.optionsOf(j), in.staleTrust(j), limitsByHand(in, j)
-		if next.Equal(j.Etcd) && !stale && byHand == "" {
+		next, stale, byHand, unlike := in.optionsOf(j), in.staleTrust(j), limitsByHand(in, j), unlikeRecord(in, j)
+		if next.Equal(j.Etcd) && !stale && byHand == "" && unlike == "" {
 			continue
 		}
 		what := difference(j.Etcd, next)
-		if next.Equal(j.Etcd) && byHand != "" {
+		switch {
+		case !next.Equal(j.Etcd):
+		case unlike != "":
+			what = "options"
+		case byHand != "":
 			what = "limits"
 		}
 		told := "runs with other " + what + " than declared"
@@ -34,7 +38,7 @@ func drift(in *Input) (Decision, bool) {
 		case stale:
 			told += ", and trusts other certificate authorities than it is to"
 		}
-		if why := mayRun(in, next.Version); why != "" && !next.Equal(j.Etcd) {
+		if why := mayRun(in, next.Version); why != "" && (unlike != "" || !next.Equal(j.Etcd)) {
 			return refused(fmt.Sprintf("%s is not applied: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
 		}
 		first := firstOf(in, next.Version)
@@ -42,7 +46,7 @@ func drift(in *Input) (Decision, bool) {
 			return refused(fmt.Sprintf("%s is not applied: before another version there is to be a fresh backup, and %v", what, err),
 				cke.Problem{Code: cke.CodeStaleBackup, Message: err.Error(), Remedy: remedy(cke.CodeStaleBackup)}), true
 		}
-		if next.Version != j.Etcd.Version && noSpace(in) != nil {
+		if next.Version != versionOf(in, j) && noSpace(in) != nil {
 			p := noSpaceProblem(in)
 			return refused(what+" is not applied while etcd is out of space", p), true
 		}
@@ -103,11 +107,14 @@ func startChanged(in *Input) (Decision, bool) {
 		if !mayRunInstead(in, j.Etcd.Version, next.Version) {
 			next.Version, next.Image = j.Etcd.Version, j.Etcd.Image // all else may cure it
 		}
+		why := fmt.Sprintf("other %s are declared", difference(j.Etcd, next))
 		if next.Equal(j.Etcd) {
-			continue
+			if why = unlikeRecord(in, j); why == "" {
+				continue
+			}
 		}
 		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, AwaitServing: runningMembers(in)+1 >= cke.Quorum(len(in.Identity.Joins))},
-			Reason: fmt.Sprintf("%s does not come up, and other %s are declared", j.Node.Name(), difference(j.Etcd, next))}, true
+			Reason: fmt.Sprintf("%s does not come up, and %s", j.Node.Name(), why)}, true
 	}
 	return Decision{}, false
 }

@@ -28,9 +28,9 @@ func driftOf(in *Input, j cke.Join) []string {
 			all = append(all, "environment or binds are not those declared")
 		}
 	}
-	for _, byHand := range []string{limitsByHand(in, j), versionByHand(in, j)} {
-		if byHand != "" {
-			all = append(all, byHand)
+	for _, unlike := range []string{unlikeRecord(in, j), limitsByHand(in, j), versionByHand(in, j)} {
+		if unlike != "" {
+			all = append(all, unlike)
 		}
 	}
 	return all
@@ -50,10 +50,29 @@ func limits(r cke.Resources) string {
 	return strings.Join(all, " and ")
 }
 
+// unlikeRecord tells that the container that runs is not the one that is on record; empty: it is, or that is not known. A
+// start, or a write to the store, that was given up may land after another one.
+func unlikeRecord(in *Input, j cke.Join) string {
+	c, there := in.node(j.Node).Of(j.ID)
+	if !there || !c.Running() && c.State != cke.ContainerRestarting || c.MadeWith(j.Etcd) {
+		return ""
+	}
+	return "its container was made with other options than are on record"
+}
+
+// versionOf is the version that a member runs, as far as that is known.
+func versionOf(in *Input, j cke.Join) string {
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	if e.Version != "" && unlikeRecord(in, j) != "" {
+		return e.Version
+	}
+	return j.Etcd.Version
+}
+
 // limitsByHand tells that somebody gave a member's container other limits than it was made with; empty: nobody did.
 func limitsByHand(in *Input, j cke.Join) string {
 	c, there := in.node(j.Node).Of(j.ID)
-	if !there || !c.Running() || j.Etcd.Resources.Of(c) {
+	if !there || !c.Running() || j.Etcd.Resources.Of(c) || !c.MadeWith(j.Etcd) {
 		return ""
 	}
 	return fmt.Sprintf("limits: its container was given %s by hand, and was made with %s", limits(cke.Resources{CPUs: c.CPUs, Memory: cke.Size(c.Memory)}), limits(j.Etcd.Resources))

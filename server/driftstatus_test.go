@@ -15,6 +15,14 @@ func (s *scene) updated(i int, memory cke.Size) *scene {
 	return s
 }
 
+// made lets a member's container have been made with other arguments than are on record, or with those.
+func (s *scene) made(i int, args ...string) *scene {
+	o := s.join(i).Etcd
+	o.ExtraArgs = args
+	s.container(i).Options = o.Digest()
+	return s
+}
+
 // Requirement A18: what drifts is told for each member, from what to what; what was changed by hand is put right.
 func TestReport_NamesEachDifference(t *testing.T) {
 	with := func(s *scene, change func(*cke.EtcdOptions)) *scene { change(&s.Spec.Options.Etcd); return s }
@@ -30,6 +38,8 @@ func TestReport_NamesEachDifference(t *testing.T) {
 		}), []string{"arguments: [], declared [--x=1]", "limits: none, declared 0.5 CPUs and 1GiB"}},
 		{"environment", with(formed(3).running(), func(e *cke.EtcdOptions) { e.ExtraEnv = map[string]string{"A": "b"} }), []string{"environment or binds are not those declared"}},
 		{"limits by hand", formed(3).running().updated(2, 512<<20), []string{"limits: its container was given 512MiB by hand, and was made with none"}},
+		{"another container than is on record", formed(3).running().made(2, "--x=1"), []string{"its container was made with other options than are on record"}},
+		{"other limits with it", formed(3).running().made(2, "--x=1").updated(2, 512<<20), []string{"its container was made with other options than are on record"}},
 		{"another version than its image is declared to hold", formed(3).running().runs(2, "3.6.9"), []string{"version: etcd says 3.6.9, and gcr.io/etcd-development/etcd:v3.6.16 is declared to be 3.6.16"}},
 		{"of a node that is to carry none", with(formed(3).running().undeclared(2), func(e *cke.EtcdOptions) { e.ExtraArgs = []string{"--x"} }), nil},
 	} {
@@ -54,6 +64,33 @@ func TestDecide_PutsRightWhatWasChangedByHand(t *testing.T) {
 	if !told {
 		t.Error("a member that runs another version is not told")
 	}
+}
+
+// A start that was given up may land when other options are on record: nobody but the container itself tells then.
+func TestDecide_PutsRightAContainerThatIsNotOnRecord(t *testing.T) {
+	other := formed(3).running().made(2, "--x=1")
+	newer := func(s *scene) *scene {
+		return s.with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }).tried(2, func(e *cke.EtcdOptions) { e.Version = "3.7.3" })
+	}
+	full := func(s *scene) {
+		s.Seen.Etcd.Alarms = []cke.Alarm{{MemberID: "m1", Kind: "NOSPACE"}}
+		for i := 1; i <= 3; i++ {
+			s.endpoint(i).DBSize, s.endpoint(i).DBSizeInUse = 2<<30, 2<<30
+		}
+	}
+	changed := func(s *scene) op.StartChanged {
+		return op.StartChanged{Join: s.join(2), Etcd: s.Spec.Options.Etcd, AwaitServing: true}
+	}
+	check(t, []row{
+		{"it runs", other, op.RestartMember{Join: other.join(2), Etcd: other.Spec.Options.Etcd}, "n2 runs with other options than declared", nil},
+		{"it is as on record", formed(3).running().made(2), nil, "nothing to do", nil},
+		{"one at a time", formed(3).running().made(2, "--x=1").stopped(3).crashes(3), nil, "n3", []string{"CKE305 n2", "CKE212 n3"}},
+		{"no other version without room", newer(formed(3).running().made(2, "--x=1")).with(full), nil, "is not applied while etcd is out of space", []string{"CKE308"}},
+		{"not a version that the others cannot run beside", newer(formed(3).running().made(2, "--x=1")).runs(1, "3.5.35"), nil, "upgrades go one minor version at a time", []string{"CKE305 n2"}},
+		{"it does not come up", formed(3).running().stopped(2).crashes(2).made(2, "--x=1"), changed(formed(3)), "n2 does not come up, and its container was made with other options", nil},
+		{"it does not come up as on record", formed(3).running().stopped(2).crashes(2).made(2), nil, "waiting for n2", []string{"CKE212 n2"}},
+		{"one that stopped is made anew when it is started", formed(3).running().stopped(2).made(2, "--x=1"), op.StartMembers{Joins: []cke.Join{formed(3).join(2)}, AwaitServing: true}, "n2 stopped", nil},
+	})
 }
 
 // Source: etcd docs, upgrade guides: the cluster has to be healthy, without alarms, and its members level.

@@ -149,3 +149,30 @@ func TestLate_AStartOfALearnerLandsInTheMiddleOfARestore(t *testing.T) {
 		s.must("settled", s.settled)
 	})
 }
+
+// A start that was given up lands between the record of other options and the container that is to be made with them. The
+// record says what the file says, and so nobody but the container itself can tell that it runs with others.
+func TestLate_AStartOfTheContainerBeforeLeavesNobodyWithOtherOptions(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.once(sim.Linger, func(c sim.Call) bool { return c.Name == "StartContainer" && c.Node == "n3" })
+		s.Node("n3").StopByHand()
+		s.until(convergence, func() bool { return s.Judge == nil })
+		recorded, landed := false, false
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			switch {
+			case c.Name == "PutJoins":
+				recorded = true
+			case recorded && c.Name == "EnsureContainer" && !landed:
+				landed = true
+				s.Land()
+			}
+			return sim.Proceed
+		}
+		s.Store().SetSpec(s.want([]int{1, 2, 3}, true))
+		s.must("as declared", s.changed)
+		if !landed {
+			t.Error("the start never landed between record and container")
+		}
+		s.isUnharmed(t)
+	})
+}

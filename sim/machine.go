@@ -93,7 +93,7 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 		switch {
 		case n.volumes[s.Join.Volume] == nil:
 			return fmt.Errorf("volume %s on %s: %w", s.Join.Volume, n.name, cke.ErrDataMissing)
-		case c != nil && c.Description == describe(s) && s.Join.Etcd.Resources.Of(c.Container):
+		case c != nil && c.Description == describe(s) && s.Join.Etcd.Resources.Of(c.Container) && c.MadeWith(s.Join.Etcd):
 			c.keep = s.Mode == cke.StartOwnData
 			return nil
 		case c != nil && (c.Running() || c.State == cke.ContainerRestarting):
