@@ -208,21 +208,34 @@ func (a AddMember) receive(ctx context.Context, e Env) error {
 	m := e.Machines.Machine(a.Node)
 	wait, cancel := context.WithTimeout(ctx, a.patience(ctx, e))
 	defer cancel()
-	for {
+	judged := int64(-1) // the size of the file when it was judged last
+	for looked := e.Now(); ; {
 		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() {
 			break
 		}
-		if _, err := stillRunning(ctx, e, j, nil); err != nil {
-			return err
+		now := e.Now()
+		again := now.Sub(looked) >= containerEvery
+		if again {
+			looked = now
+			if _, err := stillRunning(ctx, e, j, nil); err != nil {
+				return err
+			}
 		}
-		has, err := a.hasDatabase(ctx, e, m, j)
+		size, err := m.DataSize(ctx, j)
 		if err != nil {
 			return err
 		}
-		if has {
-			break
+		if again || size != judged {
+			judged = size
+			has, err := a.hasDatabase(ctx, e, m, j, size)
+			if err != nil {
+				return err
+			}
+			if has {
+				break
+			}
 		}
-		if err := e.Pause(wait, 5*lookEvery); err != nil {
+		if err := e.Pause(wait, 2*lookEvery); err != nil {
 			return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("the learner on %s has not received the database", a.Node.Name()), Err: err}
 		}
 	}
@@ -252,8 +265,8 @@ func runOnOwnData(ctx context.Context, e Env, j cke.Join, token string) error {
 	return startOnOwnData(ctx, e, j)
 }
 
-// hasDatabase compares the learner's file with what the cluster's database holds.
-func (a AddMember) hasDatabase(ctx context.Context, e Env, m cke.Machine, j cke.Join) (bool, error) {
+// hasDatabase compares the size of the learner's file with what the cluster's database holds.
+func (a AddMember) hasDatabase(ctx context.Context, e Env, m cke.Machine, j cke.Join, size int64) (bool, error) {
 	data, err := m.Data(ctx, j)
 	if err != nil || data != cke.DataPresent {
 		return false, err
@@ -265,10 +278,6 @@ func (a AddMember) hasDatabase(ctx context.Context, e Env, m cke.Machine, j cke.
 	member, there := list.of(j)
 	if !there {
 		return false, nil
-	}
-	size, err := m.DataSize(ctx, j)
-	if err != nil {
-		return false, err
 	}
 	if member.Name == "" && size < telling {
 		return false, nil // it has not spoken to the leader yet, and any database is as large
