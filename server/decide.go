@@ -155,17 +155,17 @@ var rules = [...]rule{
 	{name: "remove unhealthy strangers", decide: unhealthyStrangers, voluntary: true},
 	{name: "change of address", decide: changeAddress, voluntary: true, waits: true},
 	{name: "remove unhealthy members of undeclared nodes", decide: removeUnhealthy, voluntary: true},
-	{name: "promote", decide: promote},
+	{name: "promote", decide: promote, yields: true},
 	{name: "replace lost data", decide: replaceLost, waits: true},
 	{name: "stop strays", decide: strays, yields: true},
 	{name: "renew certificates", decide: renewCertificates, yields: true, patience: renewAgain},
 	{name: "issue certificates of the next authority", decide: reissueCertificates, yields: true},
 	{name: "withdraw stuck learners", decide: stuckLearner},
-	{name: "finish adding", decide: finishAdding},
+	{name: "finish adding", decide: finishAdding, yields: true},
 	{name: "replace authorities", decide: advanceAuthority, yields: true},
 	{name: "drift", decide: drift, voluntary: true, waits: true},
 	{name: "database full", decide: fullDatabase, yields: true, waits: true},
-	{name: "add members", decide: addMember, voluntary: true},
+	{name: "add members", decide: addMember, voluntary: true, waits: true},
 	{name: "remove healthy strangers", decide: healthyStrangers, voluntary: true},
 	{name: "remove healthy members of undeclared nodes", decide: removeHealthy, voluntary: true},
 	{name: "catching up", decide: catchingUp},
@@ -249,6 +249,8 @@ func FailureKey(o op.Operation) string { return o.Name() + " " + strings.Join(o.
 const (
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
+	// lastAddRetry is for adding a member whose learner was taken back: each one leaves a volume and a record.
+	lastAddRetry = 5 * time.Minute
 )
 
 // backOff holds an operation back that failed a short time ago. The pause doubles with each failure up to lastRetry
@@ -275,7 +277,11 @@ func holdBack(in *Input, o op.Operation, patience time.Duration) (Failure, time.
 	if !failed {
 		return f, 0
 	}
-	pause := max(retryAfter(in.Spec.Name, f.Count), patience)
+	longest := lastRetry
+	if _, adds := o.(op.AddMember); adds && f.Count >= withdrawAfter {
+		longest = lastAddRetry
+	}
+	pause := max(retryAfter(in.Spec.Name, f.Count, longest), patience)
 	since := in.Seen.ObservedAt.Sub(f.At)
 	if wasSetBack(since) { // it would be held back for as long as that
 		return f, 0
@@ -283,8 +289,8 @@ func holdBack(in *Input, o op.Operation, patience time.Duration) (Failure, time.
 	return f, min(pause, pause-since)
 }
 
-func retryAfter(cluster string, count int) time.Duration {
-	d := min(firstRetry<<min(max(count-1, 0), 10), lastRetry)
+func retryAfter(cluster string, count int, longest time.Duration) time.Duration {
+	d := min(firstRetry<<min(max(count-1, 0), 10), longest)
 	spread := uint32(2166136261) // FNV-1a
 	for _, b := range []byte(fmt.Sprintf("%s/%d", cluster, count)) {
 		spread = (spread ^ uint32(b)) * 16777619

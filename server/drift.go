@@ -87,10 +87,11 @@ func (in *Input) newOptions() cke.EtcdOptions {
 	return now.PlacedAs(declared)
 }
 
-// roomForMore reports whether a declared node can take a member now.
+// roomForMore reports whether a declared node can take a member now. One on which adding has failed may need what is
+// declared for it to succeed.
 func roomForMore(in *Input) bool {
 	d, _ := addMember(in)
-	return d.Operation != nil
+	return d.Operation != nil && in.Failures[FailureKey(d.Operation)].Count == 0
 }
 
 // startChanged: a member does not come up, and the file wants it to run with other options. They may be what cures it: a

@@ -13,7 +13,8 @@ import (
 
 // Bounds of what a learner may take.
 const (
-	// withdrawAfter is how often adding a member may fail before its learner is taken back and a new one is tried.
+	// withdrawAfter is how often adding a member may fail before its learner is taken back and a new one is tried, and how
+	// often that one may fail.
 	withdrawAfter = 5
 )
 
@@ -43,16 +44,16 @@ func declaredFree(in *Input, j cke.Join) bool {
 	return wanted
 }
 
-// removeUnhealthy: an unhealthy member on a node that is no declared control plane.
+// removeUnhealthy: an unhealthy member on a node that is no declared control plane, or a learner, which costs nothing.
 func removeUnhealthy(in *Input) (Decision, bool) { return removeUndeclared(in, false) }
 
-// removeHealthy: a healthy one; leadership is moved away first.
+// removeHealthy: a healthy one, once there are as many others as are declared; leadership is moved away first.
 func removeHealthy(in *Input) (Decision, bool) { return removeUndeclared(in, true) }
 
 func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
 	for j := range inTurn(in) {
 		m, there := in.listed(j)
-		if _, wanted := in.declared(j); wanted || !there || healthyMember(in, m) != healthy {
+		if _, wanted := in.declared(j); wanted || !there || (!m.Learner && healthyMember(in, m)) != healthy {
 			continue
 		}
 		if _, moving := in.moving(j); moving && !m.Learner {
@@ -62,14 +63,39 @@ func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
 			return refused(fmt.Sprintf("%s is no control-plane node any more, and removing its member waits: %s", j.Node.Name(), g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
 		}
+		if missing := lacking(in); healthy && missing != nil {
+			return refused(fmt.Sprintf("%s is no control-plane node any more, and its member stays until there is one on %s", j.Node.Name(), nodesOf(missing)), missing...), true
+		}
 		gone := j
 		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, Reason: fmt.Sprintf("%s is no control-plane node any more", j.Node.Name())}, true
 	}
 	return Decision{}, false
 }
 
-// promote: a learner of ours answers and has caught up. It comes before repairs: one dead voter must not keep a good
-// one from voting.
+// lacking are the declared nodes without a member, if one voter less would be fewer than declared: whoever writes an
+// address that does not answer is not to lose the members that serve. Where there are as many as there may be, one has to
+// go first.
+func lacking(in *Input) []cke.Problem {
+	t := tallyOf(in)
+	if t.voters > len(in.Spec.ControlPlane()) || t.voters >= cke.MaxMembers {
+		return nil
+	}
+	var missing []cke.Problem
+	for _, n := range in.Spec.ControlPlane() {
+		if _, carries := in.Identity.On(n); carries {
+			continue
+		}
+		if s := in.node(n); s.Problem != nil {
+			missing = append(missing, *s.Problem)
+			continue
+		}
+		missing = append(missing, cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: "it carries no member yet"})
+	}
+	return missing
+}
+
+// promote: a learner of ours, on a declared node, answers and has caught up. It comes before repairs: one dead voter must
+// not keep a good one from voting. Its node has to answer: a voter's engine is to start it by itself.
 func promote(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
 		if d, matched := promoteOf(in, j); matched {
@@ -82,7 +108,7 @@ func promote(in *Input) (Decision, bool) {
 func promoteOf(in *Input, j cke.Join) (Decision, bool) {
 	m, there := in.listed(j)
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
-	if !there || !m.Learner || !e.Healthy() {
+	if _, wanted := in.declared(j); !wanted || !there || !m.Learner || !e.Healthy() || in.silent(j) {
 		return Decision{}, false
 	}
 	if behind := lag(in.Seen.Etcd, e); behind < 0 || behind >= op.MaxLag {
@@ -187,6 +213,7 @@ func straysOn(in *Input, s cke.NodeStatus) []cke.Problem {
 // finishAdding: a membership was begun on a declared node, and its member is not there yet. It goes before everything
 // that a change in flight keeps waiting; what the member list holds already goes before what was only recorded.
 func finishAdding(in *Input) (Decision, bool) {
+	var all []Decision
 	for _, inList := range []bool{true, false} {
 		for _, j := range in.Identity.Joins {
 			n, wanted := in.declared(j)
@@ -194,34 +221,46 @@ func finishAdding(in *Input) (Decision, bool) {
 				continue
 			}
 			if d, matched := resumeAdding(in, n, j); matched {
-				return d, true
+				all = append(all, d)
 			}
 		}
 	}
-	return Decision{}, false
+	return firstFree(in, all)
+}
+
+// firstFree returns the first decision with an operation that is not held back after a failure, else the first one with
+// an operation, else the first one.
+func firstFree(in *Input, all []Decision) (Decision, bool) {
+	if all == nil {
+		return Decision{}, false
+	}
+	rank := func(d Decision) int {
+		if d.Operation == nil {
+			return 2
+		}
+		if _, wait := holdBack(in, d.Operation, 0); wait > 0 {
+			return 1
+		}
+		return 0
+	}
+	return slices.MinFunc(all, func(a, b Decision) int { return cmp.Compare(rank(a), rank(b)) }), true
 }
 
 // addMember: a declared control-plane node carries no member. One that cannot take a member does not keep others
 // waiting.
 func addMember(in *Input) (Decision, bool) {
-	var refusal *Decision
+	var all []Decision
 	for _, n := range in.Spec.ControlPlane() {
 		if _, carries := in.Identity.On(n); carries || in.awaits(n) || strangerGoes(in, n) {
 			continue
 		}
-		d, matched := addOn(in, n)
-		if matched && d.Operation != nil {
-			d.Operation = asOthersRun(in, d.Operation)
-			return d, true
-		}
-		if matched && refusal == nil {
-			refusal = &d
+		if d, matched := addOn(in, n); matched {
+			all = append(all, d)
 		}
 	}
-	if refusal == nil {
-		return Decision{}, false
-	}
-	return *refusal, true
+	d, matched := firstFree(in, all)
+	d.Operation = asOthersRun(in, d.Operation)
+	return d, matched
 }
 
 // repaired returns the last membership that ended on a node, if it was removed for lost data or did not come up: the
@@ -290,7 +329,7 @@ func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {
 	if there {
 		pending = 1
 	}
-	if there && in.Failures[FailureKey(add)].Count >= withdrawAfter {
+	if failed := in.Failures[FailureKey(add)].Count; there && failed > 0 && failed%withdrawAfter == 0 {
 		gone := j
 		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
 	}

@@ -94,7 +94,7 @@ func TestDecide_AddsOneMemberAtATime(t *testing.T) {
 		{"caught up", formed(4).running().learner(4, true), op.PromoteMember{Join: f.join(4)}, "the learner on n4 has caught up", nil},
 		{"far behind", formed(4).running().learner(4, true).with(func(s *scene) { s.endpoint(4).RaftApplied = 10 }), nil, "the learner on n4 is catching up, 4990 entries behind", nil},
 		{"caught up, though a voter is down", formed(4).running().learner(4, true).silent(2), op.PromoteMember{Join: f.join(4)}, "caught up", nil},
-		{"too few voters healthy to add one", formed(4).running().unjoined(4).silent(3), nil, "now 3 voters, 2 healthy; etcd wants 3 healthy before one is added", []string{"CKE104 n4"}},
+		{"too few voters healthy to add one", formed(4).running().unjoined(4).silent(3), nil, "now 3 voters, 2 healthy; etcd wants 3 healthy before one is added", []string{"CKE104 n4", "CKE201 n3"}},
 		{"its node has never answered", formed(4).running().unjoined(4).with(func(s *scene) {
 			s.Seen.Nodes[3].Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: "n4", Message: "no answer"}
 		}), nil, "waiting for n4, which is to carry a member", []string{"CKE201 n4"}},

@@ -128,6 +128,14 @@ func TestDecide_MovesAMembershipLearnerFirstOrRemoveFirst(t *testing.T) {
 		{"it serves", moved(func(*scene) {}), op.AddMember{Node: spec(4).Nodes[3], Etcd: f.Spec.Options.Etcd}, "n4 is a control-plane node and carries no member", nil},
 		{"it is dead", moved(func(s *scene) { s.silent(3) }), silently(remove(f, 3)), "n3 is no control-plane node any more", nil},
 		{"it serves, and the fresh one votes", formed(4).running().undeclared(3), remove(formed(4).running(), 3), "n3 is no control-plane node any more", nil},
+		{"it serves, and the fresh one does not answer", moved(func(s *scene) { s.silent(4) }), nil, "n3 is no control-plane node any more, and its member stays until there is one on n4", []string{"CKE201 n4"}},
+		{"it serves, and the fresh one is drained", moved(func(s *scene) { s.Requests.Drains = []cke.Drain{{Node: "n4", Since: noon, Until: noon.Add(time.Hour)}} }), nil, "n4 is drained until", []string{"CKE104 n3"}},
+		{"it serves, and adding the fresh one failed just now", moved(func(s *scene) { s.failed(op.AddMember{Node: spec(4).Nodes[3]}, 3, time.Second) }), nil, "add-member failed 3 times in a row", []string{"CKE207 n1", "CKE305 n4"}},
+		{"all are swapped, and no fresh one answers", formed(6).running().unjoined(6).unjoined(5).unjoined(4).undeclared(1, 2, 3).with(func(s *scene) { s.silent(4, 5, 6) }), nil,
+			"stays until there is one on n4, n5, n6", []string{"CKE201 n4", "CKE201 n5", "CKE201 n6"}},
+		{"fewer are declared, one of which does not answer", formed(5).running().undeclared(4, 5).with(func(s *scene) { s.Spec.Nodes = append(s.Spec.Nodes, spec(6).Nodes[5]) }), remove(formed(5).running(), 4), "n4 is no control-plane node any more", nil},
+		{"one of seven, the most there may be", formed(8).running().unjoined(8).undeclared(7), remove(formed(8).running(), 7), "n7 is no control-plane node any more", nil},
+		{"a stranger stands where the fresh one is to be", foreignOn4(), op.RemoveMember{Member: foreignOn4().Seen.Etcd.Members[3]}, "stands on no declared node", nil},
 	})
 }
 
@@ -308,7 +316,7 @@ func TestDecide_HoldsAPartOfATaskBackThatFailed(t *testing.T) {
 	if d = server.Decide(s.Input); d.Operation != nil || !strings.Contains(d.Reason, "tried again") {
 		t.Errorf("%v %s", d.Operation, d.Reason)
 	}
-	if d = server.Decide(s.undeclared(2).Input); d.Operation == nil || d.Task != "" {
+	if d = server.Decide(s.undeclared(2, 4).Input); d.Operation == nil || d.Task != "" {
 		t.Errorf("%v %s", d.Operation, d.Reason)
 	}
 }

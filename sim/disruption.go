@@ -293,6 +293,9 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 	if l.learner || asked {
 		return
 	}
+	if slices.Contains(before.serving, l.id) && c.lacks(len(before.voters)) {
+		c.violated("%s takes a member away that serves, before there are as many others as are declared", t.call)
+	}
 	for _, n := range s.spec.Cluster.ControlPlane() {
 		at := c.world.at(n.Address)
 		if at == nil {
@@ -302,6 +305,15 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 			c.violated("%s removes the member of %s, whose data is there", t.call, n.Name())
 		}
 	}
+}
+
+// lacks reports whether one voter less would be fewer than declared while a declared node carries none, and one may be added.
+func (c *checker) lacks(voters int) bool {
+	s := c.world.store
+	declared := s.spec.Cluster.ControlPlane()
+	return voters <= len(declared) && voters < cke.MaxMembers && slices.ContainsFunc(declared, func(n cke.Node) bool {
+		return !slices.ContainsFunc(s.identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address })
+	})
 }
 
 // endsWith notes what a member had when its process ended, beginsWith that it has it when one starts again.

@@ -38,6 +38,13 @@ var mutations = []mutation{
 		wants: []string{"while a change of the member list is under way"}},
 	{name: "leader's move", wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = unmoving{e.Etcd}; return e },
 		wants: []string{"stops the leader though"}},
+	{name: "others first", blind: func(in *server.Input) { // it does not see the declared nodes that carry nobody yet
+		in.Spec.Nodes = slices.DeleteFunc(slices.Clone(in.Spec.Nodes), func(n cke.Node) bool {
+			_, carries := in.Identity.On(n)
+			return n.ControlPlane && !carries && in.Identity.Incarnation != nil
+		})
+	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }},
+		wants: []string{"before there are as many others as are declared"}},
 	{name: "fencing", store: func(s *stage) { s.Store().Unfence() }, wants: []string{"after its term"}},
 	{name: "learner's lag", blind: func(in *server.Input) {
 		for i := range in.Seen.Etcd.Endpoints {
