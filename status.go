@@ -146,12 +146,14 @@ type MemberStatus struct {
 	Since  time.Time `json:"since"`
 	Ready  bool      `json:"ready"`
 	// Lag is how many raft entries its applied index is behind the leader's; -1: unknown.
-	Lag          int64     `json:"lag"`
-	DBSize       int64     `json:"dbSize"`                // bytes
-	DBSizeInUse  int64     `json:"dbSizeInUse,omitempty"` // bytes
-	Revision     int64     `json:"revision,omitempty"`    // the newest that it holds
-	Version      string    `json:"version,omitempty"`
-	CertNotAfter time.Time `json:"certNotAfter,omitzero"`
+	Lag         int64  `json:"lag"`
+	DBSize      int64  `json:"dbSize"`                // bytes
+	DBSizeInUse int64  `json:"dbSizeInUse,omitempty"` // bytes
+	Revision    int64  `json:"revision,omitempty"`    // the newest that it holds
+	Version     string `json:"version,omitempty"`
+	// StorageVersion is that of its database as it told last, from 3.6 on: no older etcd starts on it.
+	StorageVersion string    `json:"storageVersion,omitempty"`
+	CertNotAfter   time.Time `json:"certNotAfter,omitzero"`
 	// Applied is how many raft entries a learner has applied, ProgressAt when that last grew.
 	Applied    uint64    `json:"applied,omitempty"`
 	ProgressAt time.Time `json:"progressAt,omitzero"`

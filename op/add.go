@@ -124,6 +124,9 @@ func (a AddMember) addLearner(ctx context.Context, e Env) error {
 		if _, err := list.gate(ctx, e, id, "", list.voters()); err != nil {
 			return err
 		}
+		if err := list.known(ctx, e, id); err != nil {
+			return err
+		}
 		if m.ID, err = e.Etcd.AddLearner(ctx, list.via, j.PeerURL()); err != nil {
 			return err
 		}
@@ -173,7 +176,7 @@ func (a AddMember) prepare(ctx context.Context, e Env) error {
 }
 
 // start starts the learner for the first time, or again on what it wrote: one that forgot what it had received would
-// take part under the same id.
+// take part under the same id. Nor does it ask a member that is behind who it is, see memberList.known.
 func (a AddMember) start(ctx context.Context, e Env) error {
 	j, _, err := a.join(ctx, e)
 	if err != nil {
@@ -181,12 +184,16 @@ func (a AddMember) start(ctx context.Context, e Env) error {
 	}
 	ran := !j.StartedAt.IsZero()
 	if !ran {
-		list, _, err := readList(ctx, e)
+		list, id, err := readList(ctx, e)
 		if err != nil {
 			return err
 		}
 		m, _ := list.of(j)
-		ran = m.Name != "" // somebody else has started it
+		if ran = m.Name != ""; !ran { // else somebody else has started it
+			if err := list.known(ctx, e, id); err != nil {
+				return err
+			}
+		}
 		if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { j.StartedAt = e.Now().UTC() }); err != nil {
 			return err
 		}

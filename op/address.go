@@ -145,11 +145,7 @@ func (c ChangeAddress) stop(ctx context.Context, e Env) error {
 }
 
 func (c ChangeAddress) certify(ctx context.Context, e Env) error {
-	j := c.moved(c.Join)
-	if err := rightClock(ctx, e, c.Node); err != nil {
-		return err
-	}
-	return certify(ctx, e, j)
+	return certify(ctx, e, c.moved(c.Join))
 }
 
 // start makes the container anew. One that somebody has started meanwhile still has the old address.

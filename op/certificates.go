@@ -51,15 +51,15 @@ func (r RenewCertificates) renew(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	if err := rightClock(ctx, e, j.Node); err != nil {
-		return err
-	}
 	have, old, err := m.Certificates(ctx, j)
 	if err != nil {
 		return err
 	}
 	files, err := e.Authority.RenewMember(ctx, j, id.Authorities, have)
 	if err != nil {
+		return err
+	}
+	if err := rightClock(ctx, e, j.Node); err != nil { // as in certify
 		return err
 	}
 	answered := before.Running() && e.Etcd.Endpoint(ctx, j.ClientURL()).Problem == ""

@@ -107,6 +107,38 @@ func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) bool {
 	return s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID
 }
 
+// known waits until all voters that answer have applied the list. A new member asks the voters one after the other who it
+// is, and believes the first: one that is behind may list the member that stood at its peer URL before, under whose id it
+// would start empty. Source: etcd, GetClusterFromRemotePeers, which takes what a member knows by itself.
+func (l memberList) known(ctx context.Context, e Env, id cke.Identity) error {
+	var asked []cke.Join
+	applied := uint64(0)
+	for _, j := range id.Joins {
+		if m, there := l.of(j); !there || m.Learner {
+			continue
+		}
+		s := e.Etcd.Endpoint(ctx, j.ClientURL())
+		if s.Problem != "" { // an answer may be lost
+			s = e.Etcd.Endpoint(ctx, j.ClientURL())
+		}
+		if s.Problem == "" && s.ClusterID == id.Incarnation.ClusterID {
+			asked, applied = append(asked, j), max(applied, s.RaftApplied)
+		}
+	}
+	for _, j := range asked {
+		for {
+			s := e.Etcd.Endpoint(ctx, j.ClientURL())
+			if s.Problem == "" && s.RaftApplied >= applied {
+				break
+			}
+			if e.Pause(ctx, steadyEvery) != nil {
+				return fmt.Errorf("%s has applied %d of %d entries, and could tell a new member of one that has left: %w", j.Node.Name(), s.RaftApplied, applied, cke.ErrNotReady)
+			}
+		}
+	}
+	return nil
+}
+
 // gate asks for the arithmetic again, on a fresh list and with fresh health: the healthy voters apart from one must be
 // at least the quorum of the voters there will be.
 func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without string, voters int) (healthy int, err error) {

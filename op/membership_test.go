@@ -447,3 +447,26 @@ func TestStopStray_RemovesWhatCouldStartWithoutData(t *testing.T) {
 		})
 	}
 }
+
+// A new member asks at its first start who it is, and one that is behind would name the member that stood there before: it
+// would start empty under that one's id.
+func TestAddMember_IsNotToldByAMemberThatIsBehind(t *testing.T) {
+	inWorld(t, 4, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		first, asked := w.joins()[0], w.Node("n2")
+		asked.Trickle(true)
+		w.mustRun(op.RemoveMember{Member: w.members()[0], Join: &first})
+		n1 := w.cluster().Nodes[0]
+		if _, err := w.run(w.add(n1)); !errors.Is(err, cke.ErrNotReady) {
+			t.Errorf("with n2 behind: %v", err)
+		}
+		if m := w.members(); len(m) != 3 {
+			t.Errorf("%+v", m)
+		}
+		asked.Trickle(false)
+		w.mustRun(w.resume(n1))
+		if v := w.Violations(); v != nil {
+			t.Error(strings.Join(v, "\n"))
+		}
+	})
+}

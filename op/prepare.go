@@ -35,13 +35,11 @@ func prepareMember(ctx context.Context, e Env, spec cke.MemberSpec) error {
 	if err := m.EnsureContainer(ctx, spec); err != nil {
 		return err
 	}
-	if err := rightClock(ctx, e, spec.Join.Node); err != nil {
-		return err
-	}
 	return certify(ctx, e, spec.Join)
 }
 
-// certify gives a member that does not run all files that it needs, and puts on record whom it will trust.
+// certify gives a member that does not run all files that it needs, and puts on record whom it will trust. Clocks are
+// compared once the certificates are issued: one that jumped right before dated them.
 func certify(ctx context.Context, e Env, j cke.Join) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
@@ -49,6 +47,9 @@ func certify(ctx context.Context, e Env, j cke.Join) error {
 	}
 	files, err := e.Authority.MemberFiles(ctx, j, id.Authorities)
 	if err != nil {
+		return err
+	}
+	if err := rightClock(ctx, e, j.Node); err != nil {
 		return err
 	}
 	if err := e.Machines.Machine(j.Node).PutFiles(ctx, j, files); err != nil {

@@ -101,7 +101,7 @@ func formingCluster(in *Input) (Decision, bool) {
 		return Decision{}, false
 	}
 	var reachable []cke.Join
-	var silent, gone []cke.Problem
+	var silent, gone, unproved []cke.Problem
 	started := in.Identity.Started()
 	for _, j := range in.Identity.Joins {
 		n := in.node(j.Node)
@@ -113,6 +113,9 @@ func formingCluster(in *Input) (Decision, bool) {
 		if p := founderGone(n, j); p != nil {
 			gone = append(gone, *p)
 		}
+		if p := uncertified(in, n, j); p != nil {
+			unproved = append(unproved, *p)
+		}
 	}
 	reason := ""
 	switch {
@@ -120,6 +123,8 @@ func formingCluster(in *Input) (Decision, bool) {
 		reason = "the cluster file no longer matches the founding under way"
 	case gone != nil:
 		reason = "a founder cannot be started again: " + list(gone)
+	case started && unproved != nil:
+		reason = "a founder cannot prove who it is: " + list(unproved)
 	case !started && silent != nil:
 		reason = "nothing was started yet and a founder does not answer: " + list(silent)
 	case !started && failedFounding(in):
@@ -151,6 +156,19 @@ func founderGone(n cke.NodeStatus, j cke.Join) *cke.Problem {
 		}
 	}
 	return forgotten(n, j)
+}
+
+// uncertified is why a founder that was started cannot prove who it is; nil when it can. It is given no other files, which
+// could let one start that lost its disk. Nobody serves clients yet who would miss it.
+func uncertified(in *Input, n cke.NodeStatus, j cke.Join) *cke.Problem {
+	c, there := n.Of(j.ID)
+	if !there || c.Certificates == nil || clocksIn(in.Seen).wrong() {
+		return nil
+	}
+	if trouble := c.Certificates.Trouble(in.Seen.ObservedAt); trouble != "" {
+		return &cke.Problem{Code: cke.CodeCertificates, Node: j.Node.Name(), Message: trouble}
+	}
+	return nil
 }
 
 // forgotten is why a founder or a learner, whose first start is on record, has nothing to be started on; nil when it

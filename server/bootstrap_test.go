@@ -102,6 +102,11 @@ func TestDecide_ResumesOrAbandonsAFounding(t *testing.T) {
 		{"nothing started, and resuming failed", forming(3, false).failed(before.bootstrap(true), 1, time.Hour), abandon(before, 1, 2, 3), "the founding failed", nil},
 		{"started, a node falls silent", forming(3, true).silent(2), nil, "the founding resumes when every founder answers, or begins anew once those that do not are taken out of the cluster file: n2: no answer", []string{"CKE201 n2"}},
 
+		{"certificates hold", forming(3, true).allCertified(300), begun.bootstrap(true), "resumed", nil},
+		{"one was issued by a clock far ahead", forming(3, true).allCertified(300).worth(2, 900, ""), abandon(begun, 1, 2, 3), "a founder cannot prove who it is: n2: its certificates hold from", nil},
+		{"one has ended", forming(3, true).allCertified(300).worth(2, -1, ""), abandon(begun, 1, 2, 3), "a founder cannot prove who it is: n2: its certificates ended at", nil},
+		{"by a clock that is wrong they have", forming(3, true).allCertified(-1).with(func(s *scene) { s.clocks(-60, -60, -60) }), begun.bootstrap(true), "resumed", nil},
+
 		{"volume gone", forming(3, true).wiped(2), abandon(begun, 1, 2, 3), "a founder cannot be started again: n2: its volume is gone; no client was served", nil},
 		{"container gone", forming(3, true).with(func(s *scene) { s.node(2).Containers = nil }), abandon(begun, 1, 2, 3), "n2: its container is gone", nil},
 		{"data gone", forming(3, true).emptied(2), abandon(begun, 1, 2, 3), "n2: etcd ended and left no data: killed", nil},

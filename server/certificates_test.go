@@ -63,7 +63,7 @@ func TestDecide_RenewsCertificatesThatDoNotHold(t *testing.T) {
 		{"half written, though all serve", formed(3).allCertified(300).worth(3, 0, "pki/server.crt is not there"), renew(3), "n3: pki/server.crt is not there", nil},
 		{"from a clock that was ahead", formed(3).allCertified(300).worth(2, 400, ""), renew(2), "n2: its certificates hold from", nil},
 		{"not of one whose node is drained", formed(3).allCertified(300).leased(2).worth(2, -1, ""), nil, "", []string{"CKE112 n2"}},
-		{"not while it is founded", forming(3, true).allCertified(-1), forming(3, true).bootstrap(true), "", nil},
+		{"not while it is founded", forming(3, true).allCertified(-1), op.AbandonBootstrap{Reachable: forming(3, true).Identity.Joins, Founders: 3}, "a founder cannot prove who it is", nil},
 		{"not while a person has paused it", allEnded().with(func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "no"} }), nil, "paused", nil},
 		{"unknown is not broken", formed(3).quietMembers(1, 2, 3).lost(), nil, "no quorum", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
 		{"soon, of a member that answers nobody", formed(3).allCertified(300).worth(2, 100, "").quietMembers(2), renew(2), "the certificate of n2 ends at", nil},

@@ -144,8 +144,10 @@ func (in *Input) failedToStart(j cke.Join) bool {
 
 // mayRunInstead reports whether a member that does not come up with one version may be started with another. While a
 // member that serves is of a minor, the cluster has not left it, and all can run it. Without any, what wrote the data
-// is not known but for being one minor version away at most: etcd refuses to start on data that is too new for it, and
-// leaves it as it is. Nor may it leave the minors that read what 3.5 wrote: that takes a start as it ran before.
+// is not known but for being one minor version away at most, and of what version databases were when they were seen last.
+// etcd refuses to start on data that is too new for it, and leaves it as it is; but a member that is on record with such a
+// version waits for somebody to name a version in between. Nor may it leave the minors that read what 3.5 wrote: that takes
+// a start as it ran before.
 func mayRunInstead(in *Input, recorded, version string) bool {
 	is, ok := parseVersion(recorded)
 	want, valid := parseVersion(version)
@@ -156,7 +158,17 @@ func mayRunInstead(in *Input, recorded, version string) bool {
 		_, ok := parseVersion(e.Version)
 		return ok
 	})
-	return !served || want == is || runsMinor(in, want[1])
+	return !served && want[1] >= leftBehind(in) || want == is || runsMinor(in, want[1])
+}
+
+// leftBehind is the minor version below which no etcd starts on the members' databases any more, as far as they told; 0: none did.
+func leftBehind(in *Input) (minor int) {
+	for _, m := range in.Before.Members {
+		if v, ok := parseVersion(m.StorageVersion); ok && slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return j.ID == m.Join }) {
+			minor = max(minor, v[1])
+		}
+	}
+	return minor
 }
 
 // runsMinor reports whether a member that answers runs some patch level of a minor version.

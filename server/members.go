@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 
 	"cke"
 	"cke/op"
@@ -82,18 +83,33 @@ func withoutQuorum(in *Input) (Decision, bool) {
 	if blockers == nil {
 		return Decision{Reason: "members are electing a leader"}, true
 	}
-	n := len(in.Identity.Joins)
+	unknown := unknownVoters(in)
+	n := len(in.Identity.Joins) + len(unknown)
 	reason := fmt.Sprintf("no quorum: %d of %d members run, %d are needed; waiting for %s", runningMembers(in), n, cke.Quorum(n), nodesOf(blockers))
+	if unknown != nil {
+		reason += ", and etcd lists members that cke does not know: " + strings.Join(unknown, ", ")
+	}
 	if p := quorumProblem(in); p != nil {
 		reason += "; " + p.Remedy
 	}
 	return Decision{Blockers: blockers, Reason: reason}, true
 }
 
+// unknownVoters are those that etcd lists, as far as any member told last, and that cke does not know: their votes count, and
+// whoever added them has to bring them back.
+func unknownVoters(in *Input) (all []string) {
+	for _, m := range in.lastList() {
+		if !m.Learner && in.joinOf(m) == nil && !in.onceOurs(m) {
+			all = append(all, fmt.Sprintf("%s at %s", nameOf(m), strings.Join(m.PeerURLs, ", ")))
+		}
+	}
+	return all
+}
+
 // quorumProblem tells, where fewer members run than a quorum and none can be started, what a person can do. A recovery
 // goes on from one member, so it is right only where a quorum never comes back.
 func quorumProblem(in *Input) *cke.Problem {
-	n, running := len(in.Identity.Joins), runningMembers(in)
+	n, running := len(in.Identity.Joins)+len(unknownVoters(in)), runningMembers(in)
 	need := cke.Quorum(n)
 	if !in.formed() || in.Seen.Etcd.Quorate || running >= need || len(startable(in)) > 0 || allBlank(in) != nil {
 		return nil

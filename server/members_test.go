@@ -107,14 +107,15 @@ func TestReport_NamesTheWayOutOfALostQuorum(t *testing.T) {
 		scene *scene
 		says  string // "": nothing of it
 	}{
-		"two of three are silent":        {formed(3).silent(1, 2).lost(), "bring members back; only if at least 2 of the 3 are gone for good: ckecli recover"},
-		"also while it is paused":        {formed(3).silent(1, 2).lost().held(), "ckecli recover"},
-		"not while all run and elect":    {formed(3).lost(), ""},
-		"not while one can be started":   {formed(3).stopped(1).silent(2).lost(), ""},
-		"not where nothing is left":      {formed(3).wiped(1, 2, 3).lost(), ""},
-		"not in a hibernated cluster":    {formed(3).stopped(1, 2, 3).lost().hibernated(), ""},
-		"not in one that is deleted":     {formed(3).silent(1, 2).lost().with(func(s *scene) { s.Deleting = true }), ""},
-		"not in one that has its quorum": {formed(3).silent(1), ""},
+		"two of three are silent":          {formed(3).silent(1, 2).lost(), "bring members back; only if at least 2 of the 3 are gone for good: ckecli recover"},
+		"also while it is paused":          {formed(3).silent(1, 2).lost().held(), "ckecli recover"},
+		"not while all run and elect":      {formed(3).lost(), ""},
+		"not while one can be started":     {formed(3).stopped(1).silent(2).lost(), ""},
+		"not where nothing is left":        {formed(3).wiped(1, 2, 3).lost(), ""},
+		"not in a hibernated cluster":      {formed(3).stopped(1, 2, 3).lost().hibernated(), ""},
+		"not in one that is deleted":       {formed(3).silent(1, 2).lost().with(func(s *scene) { s.Deleting = true }), ""},
+		"not in one that has its quorum":   {formed(3).silent(1), ""},
+		"two of four run, one is not ours": {formed(3).silent(1).lost().stranger("x"), "bring members back; only if at least 2 of the 4 are gone for good: ckecli recover"},
 	} {
 		says := ""
 		for _, p := range row.scene.report().Problems {
@@ -126,6 +127,13 @@ func TestReport_NamesTheWayOutOfALostQuorum(t *testing.T) {
 			t.Errorf("%s: %q", name, says)
 		}
 	}
+}
+
+func TestDecide_CountsVotersThatItDoesNotKnow(t *testing.T) {
+	check(t, []row{
+		{"two of four run", formed(3).running().stopped(3).emptied(3).lost().stranger("x"), nil,
+			"no quorum: 2 of 4 members run, 3 are needed; waiting for n1, n2, n3, and etcd lists members that cke does not know: x at https://10.9.9.9:2380", []string{"CKE215 n1", "CKE215 n2", "CKE213 n3"}},
+	})
 }
 
 // Nobody would notice before the power fails.

@@ -20,6 +20,12 @@ func (s *scene) runs(i int, version string) *scene {
 	return s
 }
 
+// wrote lets a member have told before that its database is of a version.
+func (s *scene) wrote(i int, version string) *scene {
+	s.Before.Members = append(s.Before.Members, cke.MemberStatus{Name: s.join(i).Node.Name(), Join: s.join(i).ID, StorageVersion: version})
+	return s
+}
+
 // crashes lets a member that stopped be started by its engine again and again.
 func (s *scene) crashes(i int) *scene {
 	s.container(i).State = cke.ContainerRestarting
@@ -56,6 +62,11 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"not when all others have left it", three().tried(2, version("3.7.3")).runs(1, "3.7.3").runs(3, "3.7.3"), nil, "", []string{"CKE305 n2", "CKE212 n2"}},
 		{"the only member, without a quorum", one().tried(1, wrong), single(one().tried(1, wrong), true), "n1 does not come up, and other arguments", nil},
 		{"the only member, back a minor version: etcd refuses what it cannot read", one().tried(1, version("3.7.3")), single(one().tried(1, version("3.7.3")), true), "other version", nil},
+		{"which the cluster had not left", one().tried(1, version("3.7.3")).wrote(1, "3.6.0"), single(one().tried(1, version("3.7.3")), true), "other version", nil},
+		{"not when it is known to have left it", one().tried(1, version("3.7.3")).wrote(1, "3.7.0"), nil, "no quorum", []string{"CKE212 n1"}},
+		{"whichever member told so", three().lost().tried(2, version("3.7.3")).quietMembers(1, 3).wrote(1, "3.7.0"), nil, "no quorum", []string{"CKE215 n1", "CKE212 n2", "CKE215 n3"}},
+		{"but for all else", one().tried(1, version("3.7.3")).tried(1, wrong).wrote(1, "3.7.0"), op.StartChanged{Join: one().tried(1, version("3.7.3")).tried(1, wrong).join(1), AwaitServing: true,
+			Etcd: one().tried(1, func(e *cke.EtcdOptions) { e.Version, e.Image = "3.7.3", one().join(1).Etcd.Image }).join(1).Etcd}, "other arguments", nil},
 		{"one that is to go is needed for that", one().tried(1, wrong).with(func(s *scene) { s.Spec.Nodes[0].ControlPlane = false }), single(one().tried(1, wrong), true), "n1 does not come up", nil},
 		{"the file also asks for another version, which waits", three().tried(2, wrong).with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
 		{"nor is a version that takes a snapshot first", three().tried(2, wrong).runs(1, "3.7.3").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},

@@ -124,6 +124,7 @@ func members(in *Input, prev []cke.MemberStatus) []cke.MemberStatus {
 			if m.State == p.State && m.Applied <= p.Applied {
 				m.Watched = p.Watched + cke.Duration(lookedOn(in))
 			}
+			m.StorageVersion = cmp.Or(m.StorageVersion, p.StorageVersion)
 			// A certificate does not change while nobody can look at it.
 			if m.CertNotAfter.IsZero() {
 				m.CertNotAfter = p.CertNotAfter
@@ -158,6 +159,7 @@ func member(in *Input, j cke.Join) cke.MemberStatus {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	if e.Problem == "" && e.MemberID != "" {
 		m.ID, m.DBSize, m.Version, m.Role = e.MemberID, e.DBSize, e.Version, role(e)
+		m.StorageVersion = e.StorageVersion
 		m.Lag, m.DBSizeInUse, m.Revision = lag(in.Seen.Etcd, e), e.DBSizeInUse, e.Revision
 	}
 	m.CertNotAfter = e.CertNotAfter

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/sim"
 )
 
 // tellsOf reports whether people are told a problem of this code, at a node or at none.
@@ -118,5 +119,31 @@ func TestClock_ThatJumpsEndsNoGrace(t *testing.T) {
 			dec, _ := s.latest().now()
 			t.Error(describeDecision(1, dec))
 		}
+	})
+}
+
+// A clock that jumps between the comparison and the issue dates certificates that do not hold: they are not written.
+func TestClock_ThatJumpsRightBeforeACertificateIsIssuedIsNoticed(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.daemon()
+		s.must("formed", s.settled)
+		s.declare(s.Nodes()...)
+		s.once(sim.Proceed, func(c sim.Call) bool {
+			if c.Name == "MemberFiles" {
+				s.JumpClock(4000 * time.Hour)
+			}
+			return c.Name == "MemberFiles"
+		})
+		s.until(convergence, func() bool { return s.Judge == nil })
+		s.pass(time.Minute)
+		s.SetClock()
+		containers, _ := s.Node("n4").Look()
+		for _, c := range containers {
+			if c.Certificates != nil && !c.Certificates.NotBefore.IsZero() {
+				t.Errorf("%+v", c.Certificates)
+			}
+		}
+		s.must("as declared", s.changed)
 	})
 }

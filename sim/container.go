@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -247,8 +248,7 @@ func (n *Node) port(p int) cke.PortState {
 // minor is the y of the version 3.y.z that the process is.
 func (c *container) minor() int {
 	if of := c.spec.Join.Etcd.Version; c.y == 0 || c.yOf != of {
-		version, _ := c.versions()
-		if parts := strings.Split(version, "."); len(parts) == 3 {
+		if parts := strings.Split(c.version(), "."); len(parts) == 3 {
 			c.y, _ = strconv.Atoi(parts[1])
 		}
 		c.yOf = of
@@ -256,15 +256,16 @@ func (c *container) minor() int {
 	return c.y
 }
 
-// versions are those of the process and of its database, which etcd tells from 3.6 on.
-func (c *container) versions() (etcd, storage string) {
-	etcd = c.spec.Join.Etcd.Version
-	if etcd == "" {
-		etcd = cke.DefaultEtcdVersion
+// version is that of the process.
+func (c *container) version() string {
+	return cmp.Or(c.spec.Join.Etcd.Version, cke.DefaultEtcdVersion)
+}
+
+// storage is the version of the member's database, which etcd tells from 3.6 on: it follows the cluster's, not the process's.
+// Source: etcd, serverVersionAdapter.UpdateStorageVersion.
+func (c *container) storage() string {
+	if minor := c.member().minor(); minor > 0 && c.minor() > 5 {
+		return "3." + strconv.Itoa(minor) + ".0"
 	}
-	parts := strings.SplitN(etcd, ".", 3)
-	if len(parts) == 3 && parts[1] != "5" {
-		storage = parts[0] + "." + parts[1] + ".0"
-	}
-	return etcd, storage
+	return ""
 }

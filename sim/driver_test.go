@@ -94,6 +94,9 @@ type driver struct {
 // daemon starts a daemon.
 func (s *stage) daemon() *driver {
 	d := &driver{Daemon: s.NewDaemon(), stage: s, failures: map[string]server.Failure{}}
+	if len(s.drivers) > 0 {
+		d.status = s.latest().before() // what the last one told is in the store
+	}
 	s.drivers = append(s.drivers, d)
 	s.wg.Go(d.run)
 	return d

@@ -97,7 +97,7 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	m := c.member()
 	s.Serializable = true
 	s.ClusterID, s.MemberID = hexID(m.cluster), hexID(m.id)
-	s.Version, s.StorageVersion = c.versions()
+	s.Version, s.StorageVersion = c.version(), c.storage()
 	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, longLife+uint64(len(m.log)), longLife+uint64(m.commit), int64(m.commit)
 	if c.node.trickles {
 		s.RaftApplied -= farBehind

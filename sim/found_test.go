@@ -156,3 +156,70 @@ func TestFound_ALearnerThatAPersonStartedBecomesAMemberAsAnyOther(t *testing.T) 
 		s.must("started again", s.changed)
 	})
 }
+
+// The clock of the daemon's host jumps ahead right before a founder's certificate is issued, and is set right before it is
+// compared: the certificate does not hold for months, so none of the others believes that founder, and the founding would
+// wait for it as long.
+func TestFound_AFounderWhoseCertificateHoldsLaterIsNotWaitedFor(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		issued := 0
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			switch {
+			case issued == 3:
+				s.Judge = nil
+				s.SetClock()
+			case c.Name == "MemberFiles":
+				if issued++; issued == 3 {
+					s.JumpClock(4000 * time.Hour)
+				}
+			}
+			return sim.Proceed
+		}
+		s.daemon()
+		s.must("formed", s.settled)
+		if len(s.Store().Identity().Incarnation.Previous) == 0 {
+			t.Error("no founding was given up")
+		}
+		s.isUnharmed(t)
+	})
+}
+
+// A member is replaced while another one is behind, which still lists it: the new one is not told that it is that one.
+func TestFound_ANewMemberIsNotTheOneBeforeIt(t *testing.T) {
+	inFormed(t, 4, func(s *stage) {
+		s.ask(cke.TaskReplace, "n1", string(s.join("n1").ID), "")
+		s.once(sim.Proceed, func(c sim.Call) bool {
+			if c.Name == "RemoveMember" {
+				s.Node("n2").Trickle(true)
+			}
+			return c.Name == "RemoveMember"
+		})
+		s.until(10*time.Minute, func() bool { return false })
+		s.Node("n2").Trickle(false)
+		s.must("replaced", func() bool { return s.answered() && s.changed() })
+		s.isUnharmed(t)
+	})
+}
+
+// The file goes back to a minor version that the cluster has left while the only member is down for another reason: the
+// other options in it are applied, and the version that is known to run is kept, so that it comes up again by itself.
+func TestFound_AVersionThatTheClusterHasLeftIsNotTried(t *testing.T) {
+	inFormed(t, 1, func(s *stage) {
+		n1 := s.Node("n1")
+		n1.AddForeignEtcd("etcd", cke.DefaultClientPort)
+		n1.KillEtcd()
+		c := s.cluster(s.Nodes())
+		c.Options.Etcd.Version, c.Options.Etcd.ExtraEnv = "3.5.35", map[string]string{"GOMAXPROCS": "2"}
+		s.Store().SetSpec(c)
+		s.pass(time.Minute)
+		n1.Remove("etcd")
+		s.must("served", func() bool { return s.Serving() == 1 })
+		if j := s.join("n1"); j.Etcd.Version != cke.DefaultEtcdVersion || j.Etcd.ExtraEnv == nil {
+			t.Errorf("%+v", j.Etcd)
+		}
+		c.Options.Etcd.Version = "3.7.3"
+		s.Store().SetSpec(c)
+		s.must("as declared", s.changed)
+		s.isUnharmed(t)
+	})
+}

@@ -34,7 +34,7 @@ func (e etcdPort) reconfigure(ctx context.Context, url, name string, change func
 }
 
 func (p proposal) commit(x entry) error {
-	if !p.group.propose(p.world, p.leader, p.running, x) {
+	if !p.group.reconfigure(p.world, p.leader, p.running, x) {
 		return fmt.Errorf("etcdserver: request timed out")
 	}
 	return nil
@@ -136,9 +136,7 @@ func (e etcdPort) MoveLeader(ctx context.Context, url, id string) error {
 			return fmt.Errorf("etcdserver: bad leader transferee")
 		}
 		to := p.running[i]
-		p.group.leader, p.group.match = to.member, map[uint64]int{}
-		to.term = max(to.term, p.leader.term) + 1
-		to.log = append(to.log, entry{term: to.term})
+		p.group.begin(p.world, to, p.leader.term, p.running)
 		p.world.log("%s leads, moved from %s", to.c.node.name, p.leader.c.node.name)
 		return nil
 	})

@@ -131,7 +131,7 @@ func (m carelessMachine) Container(ctx context.Context, j cke.Join) (cke.Contain
 	return c, err
 }
 
-// noDataCheck lets Decide believe that every member's volume is there and holds its data.
+// noDataCheck lets Decide believe that every member's volume is there and holds its data, and shows it nothing of what is in it.
 func noDataCheck(in *server.Input) {
 	for _, j := range in.Identity.Joins {
 		for i := range in.Seen.Nodes {
@@ -143,7 +143,7 @@ func noDataCheck(in *server.Input) {
 				n.Volumes = append(n.Volumes, cke.Volume{Name: j.Volume, Cluster: in.Spec.Name, Incarnation: j.Incarnation, Join: j.ID})
 			}
 			for k := range n.Containers {
-				n.Containers[k].Data = cke.DataPresent
+				n.Containers[k].Data, n.Containers[k].Certificates = cke.DataPresent, nil
 			}
 		}
 	}

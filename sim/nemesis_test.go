@@ -147,7 +147,7 @@ var disasters = []event{
 	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.StopByHand() }},
 	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.RemoveContainers() }},
 	{weight: 1, do: func(n *nemesis, node *sim.Node) {
-		if inc := n.s.Store().Identity().Incarnation; inc == nil || inc.Replaced == nil { // else it may be what a restore replaced: a second cluster by hand
+		if !n.restored() {
 			node.StartByHand()
 		}
 	}},

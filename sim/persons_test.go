@@ -154,12 +154,22 @@ func (n *nemesis) content() {
 	n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil })
 	for _, node := range n.s.Nodes() {
 		node.RepairData()
-		if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == "hand" }) {
-			node.StartByHand() // its voter may be needed
+		switch containers, _ := node.Look(); { // its voter may be needed
+		case n.restored():
+		case slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == "hand" }):
+			node.StartByHand()
+		case len(containers) == 0 && node.Holds("hand"):
+			node.PutBack("hand")
 		}
 	}
 	n.correct()
 	n.apply()
+}
+
+// restored reports whether a restore replaced a life: whoever starts what is left of that starts a second cluster.
+func (n *nemesis) restored() bool {
+	inc := n.s.Store().Identity().Incarnation
+	return inc != nil && inc.Replaced != nil
 }
 
 // correct takes out of the file what cannot work: an argument that etcd does not know, a directory that is not there, a
@@ -167,7 +177,7 @@ func (n *nemesis) content() {
 func (n *nemesis) correct() {
 	c := n.s.Store().Spec().Cluster
 	o := sane(c.Options.Etcd)
-	if is := n.s.Minor(); is > 0 && !mayFollow(is, c.WithDefaults().Options.Etcd.Version) {
+	if is := n.s.Minor(); is > 0 && (n.tooOld() || !mayFollow(is, c.WithDefaults().Options.Etcd.Version)) {
 		n.minor, o.Version = is, map[int]string{5: "3.5.35", 6: "3.6.16", 7: "3.7.3"}[is]
 	}
 	if o.Equal(c.Options.Etcd) {
@@ -176,6 +186,14 @@ func (n *nemesis) correct() {
 	n.etcd, c.Options.Etcd = sane(n.etcd), o
 	n.s.Store().SetSpec(c)
 	n.apply()
+}
+
+// tooOld reports whether people are told that a member was started with a version that is too old for its data: it was
+// tried while nobody served who could tell, and cke can name none between that and the file's.
+func (n *nemesis) tooOld() bool {
+	return slices.ContainsFunc(n.s.told().Problems, func(p cke.Problem) bool {
+		return p.Code == cke.CodeEtcdExited && strings.Contains(p.Message, "cannot be downgraded")
+	})
 }
 
 // mayFollow reports whether a cluster of a minor version may be declared to run a version.

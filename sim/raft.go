@@ -122,9 +122,11 @@ func (g *group) elect(w *World, running []process) {
 	for _, c := range candidates {
 		voters, granted, term := c.voters(), 0, c.term
 		for _, v := range running {
-			if slices.Contains(voters, v.id) && w.reach(c, v) && c.newer(v.member) {
-				granted++
+			if slices.Contains(voters, v.id) && w.reach(c, v) {
 				term = max(term, v.term)
+				if c.newer(v.member) {
+					granted++
+				}
 			}
 		}
 		if !slices.Contains(voters, c.id) || granted < cke.Quorum(len(voters)) {
@@ -138,13 +140,25 @@ func (g *group) elect(w *World, running []process) {
 		if now.Sub(g.since) < electionTime {
 			return
 		}
-		g.leader, g.since, g.match = c.member, time.Time{}, map[uint64]int{}
-		c.term = term + 1
-		c.log = append(c.log, entry{term: c.term})
+		g.begin(w, c, term, running)
 		w.log("%s is elected leader of term %d", c.c.node.name, c.term)
 		return
 	}
 	g.since = time.Time{}
+}
+
+// begin lets a member lead the term after the one that those who vote for it know of. All whom it reaches learn of the new
+// term with its call for votes, and have that on their disks before they answer: no term has two leaders.
+// Source: raft, Step, and etcd, raftNode.start.
+func (g *group) begin(w *World, l process, term uint64, running []process) {
+	g.leader, g.since, g.match = l.member, time.Time{}, map[uint64]int{}
+	l.term = max(l.term, term) + 1
+	for _, p := range running {
+		if w.reach(l, p) {
+			p.term = max(p.term, l.term)
+		}
+	}
+	l.log = append(l.log, entry{term: l.term})
 }
 
 // replicate brings every member that the leader reaches to the leader's log, then commits what a quorum has.
@@ -217,6 +231,21 @@ func (g *group) propose(w *World, l process, running []process, e entry) bool {
 	n := len(l.log)
 	g.replicate(w, l, running)
 	return l.commit >= n
+}
+
+// reconfigure proposes a change of the member list. While another one is not applied yet the leader appends nothing but an
+// empty entry, and whoever asked waits in vain. Source: raft, stepLeader, pendingConfIndex.
+func (g *group) reconfigure(w *World, l process, running []process, e entry) bool {
+	if slices.ContainsFunc(l.log[l.commit:], entry.reconfigures) {
+		g.propose(w, l, running, entry{})
+		return false
+	}
+	return g.propose(w, l, running, e)
+}
+
+// reconfigures reports whether an entry is a change of the member list that raft knows of.
+func (e entry) reconfigures() bool {
+	return e.kind == entryAdd || e.kind == entryRemove || e.kind == entryPromote || e.kind == entryUpdate
 }
 
 // remains are all logs of the formed cluster that are left on disks.

@@ -41,17 +41,21 @@ func (n *Node) Join(name string, run bool) bool {
 			if !ok {
 				continue
 			}
-			hand := cke.Join{Node: n.Declared(), Member: name, Volume: name, ClientPort: cke.DefaultClientPort, PeerPort: cke.DefaultPeerPort,
-				Etcd: cke.EtcdOptions{Version: l.c.spec.Join.Etcd.Version}}
+			hand := n.hand(name, l.c.spec.Join.Etcd.Version)
 			now := w.now()
 			id := memberID(hand.PeerURL(), fmt.Sprint(len(l.log)), &now)
-			if joined = g.propose(w, l, running, entry{kind: entryAdd, id: id, peer: hand.PeerURL()}); joined && run {
+			if joined = g.reconfigure(w, l, running, entry{kind: entryAdd, id: id, peer: hand.PeerURL()}); joined && run {
 				n.runByHand(hand, l.member)
 			}
 			return
 		}
 	})
 	return joined
+}
+
+// hand is a membership that cke knows nothing of.
+func (n *Node) hand(name, version string) cke.Join {
+	return cke.Join{Node: n.Declared(), Member: name, Volume: name, ClientPort: cke.DefaultClientPort, PeerPort: cke.DefaultPeerPort, Etcd: cke.EtcdOptions{Version: version}}
 }
 
 // runByHand starts a member with its own volume, without cke's labels.
@@ -62,10 +66,24 @@ func (n *Node) runByHand(j cke.Join, l *member) {
 	}
 	v := &volume{name: j.Volume, createdAt: n.world.now(), files: map[string]bool{}}
 	n.volumes[j.Volume] = v
+	n.makeByHand(s)
+}
+
+func (n *Node) makeByHand(s cke.MemberSpec) {
 	c := newContainer(n, s)
 	c.Image = "quay.io/coreos/etcd:v3.6.16"
-	n.containers[j.Volume] = c
+	n.containers[c.Name] = c
 	c.run()
+}
+
+// PutBack lets whoever added a member by hand run it again on its volume, after its container was removed.
+func (n *Node) PutBack(name string) {
+	n.change("a person runs "+name+" again", func() {
+		if v := n.volumes[name]; v != nil && v.wal != nil && n.containers[name] == nil {
+			version := fmt.Sprintf("3.%d.99", max(v.wal.minor(), v.wal.runs.minor))
+			n.makeByHand(cke.MemberSpec{Join: n.hand(name, version), Mode: cke.StartOwnData})
+		}
+	})
 }
 
 // RollBack puts the machine's disk back to an earlier state, and reboots it: members have forgotten their last entry.
@@ -94,7 +112,7 @@ func (w *World) Expel() {
 			return
 		}
 		l := s.running[slices.IndexFunc(s.running, func(p process) bool { return p.member == s.leader })]
-		w.groups[l.cluster].propose(w, l, s.running, entry{kind: entryRemove, id: strangers[0]})
+		w.groups[l.cluster].reconfigure(w, l, s.running, entry{kind: entryRemove, id: strangers[0]})
 	})
 }
 
@@ -105,7 +123,7 @@ func (w *World) Forget(node string) {
 		for _, j := range w.store.identity.Joins {
 			if j.Node.Name() == node && s.leader != nil {
 				l := s.running[slices.IndexFunc(s.running, func(p process) bool { return p.member == s.leader })]
-				w.groups[l.cluster].propose(w, l, s.running, entry{kind: entryRemove, id: number(j.MemberID)})
+				w.groups[l.cluster].reconfigure(w, l, s.running, entry{kind: entryRemove, id: number(j.MemberID)})
 			}
 		}
 	})
