@@ -115,6 +115,9 @@ func (j Join) PeerURL() string { return httpsURL(j.Node.Address, j.PeerPort) }
 // ClientURL is where clients reach this join.
 func (j Join) ClientURL() string { return httpsURL(j.Node.Address, j.ClientPort) }
 
+// Place is where the member of this join is reached: its client URL and its peer URL.
+func (j Join) Place() string { return j.ClientURL() + " " + j.PeerURL() }
+
 // NewIncarnation makes a fresh identity for a bootstrap of c on its control-plane nodes. Nothing is stored.
 // previous is the abandoned life that it follows, or nil.
 func NewIncarnation(c Cluster, previous *Incarnation, now time.Time) Incarnation {

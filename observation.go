@@ -121,7 +121,9 @@ type Container struct {
 	// Description is the label with the digest of the MemberSpec that the container was made from.
 	Description string `json:"description,omitempty"`
 	// Options is the label with the digest of the EtcdOptions that it was made with; empty: not known.
-	Options    string    `json:"options,omitempty"`
+	Options string `json:"options,omitempty"`
+	// Place is the label with the Place of the membership when the container was made; empty: not known.
+	Place      string    `json:"place,omitempty"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	ExitCode   int       `json:"exitCode,omitempty"`
@@ -144,6 +146,11 @@ type Container struct {
 // MadeWith reports whether the container was made with some options, or does not tell with which.
 func (c Container) MadeWith(o EtcdOptions) bool {
 	return c.Options == "" || c.Options == o.Digest()
+}
+
+// StandsAt reports whether the container was made for where a membership is on record, or does not tell for where.
+func (c Container) StandsAt(j Join) bool {
+	return c.Place == "" || c.Place == j.Place()
 }
 
 // Running reports whether the container's process is there; a paused one is.

@@ -24,6 +24,8 @@ const (
 	LabelDescription = "cke.description"
 	// LabelOptions is the digest of the EtcdOptions that a container was made with.
 	LabelOptions = "cke.options"
+	// LabelPlace is where the member of a container is reached: its client URL and its peer URL.
+	LabelPlace = "cke.place"
 	// LabelHelper marks a container that is no member: one that is never started, or runs one command, and is removed.
 	LabelHelper = "cke.helper"
 )
@@ -71,8 +73,10 @@ type Description struct {
 	LogOptions   map[string]string
 	// Restart is no part of the digest: KeepRunning changes it later.
 	Restart restartPolicy `json:"-"`
-	// Options is the digest of the options that all this follows from; no part of the digest of what follows.
+	// Options is the digest of the options that all this follows from, Place where the member is reached; no part of the
+	// digest of what follows.
 	Options string `json:"-"`
+	Place   string `json:"-"`
 }
 
 // Digest is the same for descriptions that make the same container, restart policy aside.
@@ -101,6 +105,7 @@ func Describe(s cke.MemberSpec) Description {
 		LogOptions:   map[string]string{"max-size": logSize, "max-file": logFiles},
 		Restart:      restartNever,
 		Options:      j.Etcd.Digest(),
+		Place:        j.Place(),
 	}
 	if min(j.ClientPort, j.PeerPort) < 1024 {
 		d.Capabilities = append(d.Capabilities, "NET_BIND_SERVICE")

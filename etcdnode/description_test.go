@@ -57,7 +57,7 @@ func TestDescribe_WholeMember(t *testing.T) {
 		Binds:    []cke.Bind{{Source: "/etc/x", Destination: "/x", ReadOnly: true}},
 		Labels:   map[string]string{"cke.cluster": "demo", "cke.incarnation": "fedcbafedcba", "cke.join": "abcdefabcdef"},
 		NanoCPUs: 1_500_000_000, Memory: 1 << 30, Capabilities: []string{"DAC_OVERRIDE"}, StopSeconds: 30,
-		LogOptions: map[string]string{"max-size": "10m", "max-file": "3"}, Restart: "no", Options: s.Join.Etcd.Digest(),
+		LogOptions: map[string]string{"max-size": "10m", "max-file": "3"}, Restart: "no", Options: s.Join.Etcd.Digest(), Place: "https://10.0.0.1:2379 https://10.0.0.1:2380",
 	}
 	if d := cmp.Diff(want, Describe(s)); d != "" {
 		t.Error(d)

@@ -160,7 +160,7 @@ func containerOf(id, name, image, state string, labels map[string]string) cke.Co
 	return cke.Container{
 		ID: id, Name: strings.TrimPrefix(name, "/"), Image: image, State: cke.ContainerState(state),
 		Cluster: labels[LabelCluster], Incarnation: labels[LabelIncarnation], Join: cke.JoinID(labels[LabelJoin]),
-		Description: labels[LabelDescription], Options: labels[LabelOptions],
+		Description: labels[LabelDescription], Options: labels[LabelOptions], Place: labels[LabelPlace],
 	}
 }
 
@@ -222,7 +222,7 @@ func (d *docker) create(ctx context.Context, c Description) error {
 	for _, b := range c.Binds {
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: b.Source, Target: b.Destination, ReadOnly: b.ReadOnly})
 	}
-	labels := map[string]string{LabelDescription: c.Digest(), LabelOptions: c.Options}
+	labels := map[string]string{LabelDescription: c.Digest(), LabelOptions: c.Options, LabelPlace: c.Place}
 	for k, v := range c.Labels {
 		labels[k] = v
 	}

@@ -307,7 +307,7 @@ func TestMachine_LifeOfAMember(t *testing.T) {
 		t.Fatalf("observed: %+v", n)
 	}
 	if c, ok := n.Of(j.ID); !ok || c.State != cke.ContainerRunning || c.StartedAt.IsZero() || c.Cluster != "demo" || !strings.HasPrefix(c.ImageID, "sha256:") ||
-		c.CPUs != 1.5 || c.Memory != 1<<30 || c.Options != j.Etcd.Digest() {
+		c.CPUs != 1.5 || c.Memory != 1<<30 || c.Options != j.Etcd.Digest() || c.Place != j.Place() {
 		t.Fatalf("observed container: %+v", c)
 	}
 	e, _ := o.Etcd.Endpoint(j.ID)

@@ -42,7 +42,8 @@ func (s StartChanged) Stages() []Stage {
 	return stages
 }
 
-// endRestarts stops a container that its engine starts again and again. One that has come up meanwhile is left alone.
+// endRestarts stops a container that its engine starts again and again, or that runs where nobody reaches its member while
+// there is no quorum. One that has come up meanwhile is left alone.
 func (s StartChanged) endRestarts(ctx context.Context, e Env) error {
 	m := e.Machines.Machine(s.Join.Node)
 	c, err := m.Container(ctx, s.Join)
@@ -51,10 +52,16 @@ func (s StartChanged) endRestarts(ctx context.Context, e Env) error {
 		return nil
 	case err != nil:
 		return err
-	case c.State == cke.ContainerRestarting:
+	case c.State == cke.ContainerRestarting, c.State == cke.ContainerRunning && !c.StandsAt(s.Join) && s.isLost(ctx, e):
 		return m.StopContainer(ctx, s.Join, stopGrace)
 	case c.State == cke.ContainerExited, c.State == cke.ContainerCreated, c.State == cke.ContainerDead:
 		return nil
 	}
 	return fmt.Errorf("the container on %s is %s: %w", s.Join.Node.Name(), c.State, cke.ErrConflict)
+}
+
+// isLost reports whether no member list can be read through a quorum, and the member does not answer.
+func (s StartChanged) isLost(ctx context.Context, e Env) bool {
+	_, _, err := readList(ctx, e)
+	return err != nil && e.Etcd.Endpoint(ctx, s.Join.ClientURL()).Problem != ""
 }

@@ -83,13 +83,15 @@ func (in *Input) misplaced(j cke.Join, m cke.Member) bool {
 		!ownPending(in) && mayRemove(in, m) != pass && mayMove(in, m) == pass
 }
 
-// ranElsewhere reports whether a member runs, does not answer, and told the others another client URL than the one on
-// record when it started: a start with the old address arrived late.
+// ranElsewhere reports whether a member runs, does not answer, and its container was made for another place than the one on
+// record, or it told the others another client URL when it started: a start with the old address arrived late, or a person
+// started the old container.
 func (in *Input) ranElsewhere(j cke.Join) bool {
 	m, there := in.listed(j)
 	s := in.node(j.Node)
 	c, _ := s.Of(j.ID)
-	return there && len(m.ClientURLs) > 0 && !slices.Contains(m.ClientURLs, j.ClientURL()) && c.State == cke.ContainerRunning && !healthyMember(in, m)
+	told := len(m.ClientURLs) > 0 && !slices.Contains(m.ClientURLs, j.ClientURL())
+	return there && (told || !c.StandsAt(j)) && c.State == cke.ContainerRunning && !healthyMember(in, m)
 }
 
 // moved returns the declared control-plane node that has a membership's name and another address, where no declared node

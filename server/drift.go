@@ -110,7 +110,7 @@ func startChanged(in *Input) (Decision, bool) {
 		}
 		why := fmt.Sprintf("other %s are declared", difference(j.Etcd, next))
 		if next.Equal(j.Etcd) {
-			if why = unlikeRecord(in, j); why == "" {
+			if why = cmp.Or(unlikeRecord(in, j), misplacedContainer(in, j)); why == "" {
 				continue
 			}
 		}
@@ -128,7 +128,7 @@ func (in *Input) down(j cke.Join) bool {
 		return false
 	}
 	c, there := n.Of(j.ID)
-	return there && c.State == cke.ContainerRestarting || !(there && c.Running()) && in.failedToStart(j)
+	return there && (c.State == cke.ContainerRestarting || misplacedContainer(in, j) != "") || !(there && c.Running()) && in.failedToStart(j)
 }
 
 // failedToStart reports whether starting the member as it is on record has failed since it last succeeded.

@@ -26,6 +26,12 @@ func (s *scene) wrote(i int, version string) *scene {
 	return s
 }
 
+// astray lets the container of n1 have been made for other ports than are on record.
+func astray(s *scene) *scene {
+	s.container(1).Place = "https://10.0.0.1:12379 https://10.0.0.1:12380"
+	return s
+}
+
 // crashes lets a member that stopped be started by its engine again and again.
 func (s *scene) crashes(i int) *scene {
 	s.container(i).State = cke.ContainerRestarting
@@ -70,6 +76,9 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"one that is to go is needed for that", one().tried(1, wrong).with(func(s *scene) { s.Spec.Nodes[0].ControlPlane = false }), single(one().tried(1, wrong), true), "n1 does not come up", nil},
 		{"the file also asks for another version, which waits", three().tried(2, wrong).with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
 		{"nor is a version that takes a snapshot first", three().tried(2, wrong).runs(1, "3.7.3").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
+		{"a single member that a person started where nobody reaches it", astray(formed(1).quietMembers(1).lost()), single(astray(formed(1).quietMembers(1).lost()), true), "n1 does not come up, and its container was made for https://10.0.0.1:12379", nil},
+		{"with a quorum that is a move", astray(formed(1).running()), nil, "nothing to do", nil},
+		{"one that is silent where it is reached", formed(1).quietMembers(1).lost(), nil, "no quorum", []string{"CKE215 n1"}},
 		{"never two", one().tried(1, version("3.8.0")), nil, "no quorum", []string{"CKE212 n1"}},
 		{"one that fails keeps nothing waiting", three().tried(2, wrong).failed(start(three().tried(2, wrong), 2, true), 9, time.Second).running().worth(3, -1, ""),
 			op.RenewCertificates{Join: formed(3).join(3)}, "", nil},

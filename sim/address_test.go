@@ -114,3 +114,22 @@ func TestAddress_MovesFromEveryCrashPoint(t *testing.T) {
 		})
 	}
 }
+
+// A daemon dies when other ports are on record, and a person starts the container that was made for the former ones: nobody
+// reaches its member. It is made anew, also where that member alone is the quorum.
+func TestAddress_AContainerThatAPersonStartedWhereNobodyReachesItIsMadeAnew(t *testing.T) {
+	for _, nodes := range []int{1, 3} {
+		inFormed(t, nodes, func(s *stage) {
+			s.once(sim.KillAfter, func(c sim.Call) bool { return c.Name == "PutJoins" })
+			c := s.cluster(s.Nodes())
+			c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = 3379, 3380
+			s.Store().SetSpec(c)
+			s.until(convergence, func() bool { return s.latest().Dead() })
+			for _, n := range s.Nodes() {
+				n.StartByHand()
+			}
+			s.must("as declared", s.changed)
+			s.isUnharmed(t)
+		})
+	}
+}

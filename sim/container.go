@@ -40,7 +40,7 @@ func newContainer(n *Node, s cke.MemberSpec) *container {
 	c.ID = fmt.Sprintf("%s/%s", n.name, s.Join.Volume)
 	c.Name, c.Image, c.State = s.Join.Volume, s.Join.Etcd.Image, cke.ContainerCreated
 	c.Cluster, c.Incarnation, c.Join = s.Cluster, s.Join.Incarnation, s.Join.ID
-	c.Description, c.Options = describe(s), s.Join.Etcd.Digest()
+	c.Description, c.Options, c.Place = describe(s), s.Join.Etcd.Digest(), s.Join.Place()
 	sum := sha256.Sum256([]byte(c.Image))
 	c.ImageID = "sha256:" + hex.EncodeToString(sum[:])
 	c.CPUs, c.Memory = s.Join.Etcd.Resources.CPUs, int64(s.Join.Etcd.Resources.Memory)
