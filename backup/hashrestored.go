@@ -10,7 +10,8 @@ import (
 // HashRestored computes what etcd's HashKV returns once a snapshot file was restored by `etcdutl snapshot restore` with
 // --bump-revision and --mark-compacted: at the revision that was moved to, with all before it compacted.
 //
-// The tool writes an empty record at that revision, which etcd takes for a key without a name that lives.
+// The tool writes an empty record at that revision, which etcd takes for a key without a name that lives. Nobody else can
+// write such a key, so one in the file is of an earlier restore, and the new one takes its place.
 // Source: etcdutl, snapshot/v3_snapshot.go, modifyLatestRevision.
 func HashRestored(ctx context.Context, path string, bump int64) (hash Hash, err error) {
 	err = viewKeys(ctx, path, func(b *bolt.Bucket) (err error) {
@@ -39,7 +40,10 @@ func hashRestored(ctx context.Context, b *bolt.Bucket, revision int64) (uint32, 
 		if err := p.check(); err != nil {
 			return 0, err
 		}
-		if i++; keep.has(i - 1) {
+		if i++; !keep.has(i - 1) {
+			continue
+		}
+		if key, _, _ := parseKeyValue(v); len(key) > 0 {
 			h = crc32.Update(crc32.Update(h, castagnoli, k), castagnoli, v)
 		}
 	}
