@@ -75,7 +75,7 @@ func scheduleTrouble(s string) (message, remedy string) {
 		}
 	}
 	if !anyDate(days, months) {
-		return fmt.Sprintf("no month has the day %s %s: it would never be due", parts[2], parts[3]), form
+		return fmt.Sprintf("month %s has no day %s: it would never be due", parts[3], parts[2]), form
 	}
 	return "", ""
 }

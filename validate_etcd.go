@@ -62,6 +62,8 @@ func checkVersion(f *findings, p, s string) {
 		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write it without the v, as "+DefaultEtcdVersion+".")
 	case !ok:
 		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write all three numbers, as "+DefaultEtcdVersion+"; a build of your own is named by image.")
+	case v.major > 3:
+		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+DefaultEtcdVersion+".")
 	case v.major != 3 || v.minor < 5:
 		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+DefaultEtcdVersion+"; bring an older cluster to 3.5 first.")
 	case v.minor == 5 && v.patch <= 2:

@@ -75,6 +75,7 @@ func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
 		{"etcd: version: 3.6", "options.etcd.version", "all three numbers"},
 		{"etcd: version: 3.7.0-rc.1", "options.etcd.version", "not a version"},
 		{"etcd: version: 3.4.30", "options.etcd.version", "3.5 and newer"},
+		{"etcd: version: 4.0.0", "options.etcd.version", "3.5 and newer 3.x, not 4.0.0"},
 		{"etcd: version: 2.3.8", "options.etcd.version", "3.5 and newer"},
 		{"etcd: version: 3.5.2", "options.etcd.version", "corrupts data"},
 		{"etcd: image: r.example.com/Etcd:v1", "options.etcd.image", "no image reference"},

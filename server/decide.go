@@ -174,6 +174,7 @@ var rules = [...]rule{
 	{name: "compare data", decide: compareDue, yields: true, patience: compareAgain},
 	{name: "defragment", decide: fragmented, voluntary: true, patience: defragmentAgain},
 	{name: "remove old volumes", decide: expiredVolumes, yields: true, patience: purgeAgain},
+	{name: "wait for leases", decide: waitForLeases},
 }
 
 // deleteCluster: a person asked for it. It needs every member's node, since a member that goes on running would be

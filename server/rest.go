@@ -50,6 +50,20 @@ func drainProblem(in *Input, j cke.Join) *cke.Problem {
 	return &cke.Problem{Code: cke.CodeDrain, Node: j.Node.Name(), Message: d.Text(), Remedy: "ckecli node undrain " + j.Node.Name() + " when the work is done"}
 }
 
+// waitForLeases: a declared control-plane node carries no member, and gets one once its lease is over. That keeps nothing
+// else waiting, and is told, since somebody may have forgotten the lease.
+func waitForLeases(in *Input) (Decision, bool) {
+	for _, n := range in.Spec.ControlPlane() {
+		d := in.drained(n)
+		if _, carries := in.Identity.On(n); carries || d == nil {
+			continue
+		}
+		return refused(d.Text()+"; it gets a member after that", cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(),
+			Remedy: "ckecli node undrain " + n.Name() + " when the work is done"}), true
+	}
+	return Decision{}, false
+}
+
 // runs reports whether the member's container is seen to run, or to be about to.
 func runs(in *Input, j cke.Join) bool {
 	n := in.node(j.Node)

@@ -103,6 +103,13 @@ func (in *Input) holder(name string) (volumeHolder, bool) {
 	return volumeHolder{}, false
 }
 
+// gone reports whether the volume is known not to be on its node any more.
+func (h volumeHolder) gone(in *Input) bool {
+	n := in.node(h.join.Node)
+	_, there := n.VolumeOf(h.join.ID)
+	return n.Answered() && !there
+}
+
 // purgeAsked removes an archived volume because a person asked for it.
 func purgeAsked(in *Input, t cke.Task) Decision {
 	h, found := in.holder(t.Subject)
@@ -130,10 +137,17 @@ func purgeAsked(in *Input, t cke.Task) Decision {
 // undeleteAsked keeps an archived volume until it is purged.
 func undeleteAsked(in *Input, t cke.Task) Decision {
 	h, found := in.holder(t.Subject)
+	no := func(what, fact string) Decision {
+		return refuse(t, &cke.Error{Code: cke.CodeVolume, What: fmt.Sprintf("volume %s %s", t.Subject, what), Facts: []string{fact}, Unchanged: true, Try: "ckecli volume list"})
+	}
 	switch {
 	case !found || !h.known || !h.join.RemovedAt.IsZero():
 		return refuse(t, noVolume(t))
-	case h.lasts || h.join.KeepUntil.IsZero() && h.join.PurgedAt.IsZero():
+	case h.lasts:
+		return no("is in use", "it holds the data of the present member on "+h.join.Node.Name())
+	case h.gone(in):
+		return no("cannot be kept", h.join.Node.Name()+" answers, and it is not there")
+	case h.join.KeepUntil.IsZero() && h.join.PurgedAt.IsZero():
 		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, fmt.Sprintf("volume %s is kept already", t.Subject))}
 	case !h.join.PurgedAt.IsZero():
 		return refuse(t, &cke.Error{Code: cke.CodeVolume, What: fmt.Sprintf("the removal of volume %s has begun", t.Subject), Unchanged: true})

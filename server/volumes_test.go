@@ -78,6 +78,9 @@ func TestDecide_PurgesAndUndeletesForPersons(t *testing.T) {
 	none := formed(3).task(cke.TaskPurge, "", "etcd-cke.none")
 	undelete := formed(3).ended(2, in(time.Hour)).task(cke.TaskUndelete, "", "etcd-cke.old")
 	keptAlready := formed(3).ended(2, nil).task(cke.TaskUndelete, "", "etcd-cke.old")
+	inUse := formed(3).task(cke.TaskUndelete, "", "etcd-cke.join2")
+	lost := formed(3).ended(2, in(time.Hour)).with(func(s *scene) { s.node(2).Volumes = s.node(2).Volumes[:1] }).task(cke.TaskUndelete, "", "etcd-cke.old")
+	unseen := formed(3).ended(2, in(time.Hour)).silent(2).task(cke.TaskUndelete, "", "etcd-cke.old")
 	check(t, []row{
 		{"an archived one", kept, op.PurgeVolume{Join: kept.Identity.Ended[0], Asked: true}, "asked for by eve@host", nil},
 		{"that of a present member", present, refused(present, cke.CodeVolume, "volume etcd-cke.join2 is not removed", "it holds the data of the present member on n2"), "refused", nil},
@@ -88,5 +91,8 @@ func TestDecide_PurgesAndUndeletesForPersons(t *testing.T) {
 		{"that is not there", none, refused(none, cke.CodeCannot, "there is no archived volume etcd-cke.none"), "refused", nil},
 		{"undeleted", undelete, op.UndeleteVolume{Join: undelete.Identity.Ended[0]}, "asked for", nil},
 		{"undeleted twice", keptAlready, op.Settled{Task: keptAlready.Requests.Tasks[0]}, "kept already", nil},
+		{"undeleted, though in use", inUse, refused(inUse, cke.CodeVolume, "volume etcd-cke.join2 is in use", "it holds the data of the present member on n2"), "refused", nil},
+		{"undeleted, though somebody removed it", lost, refused(lost, cke.CodeVolume, "volume etcd-cke.old cannot be kept", "n2 answers, and it is not there"), "refused", nil},
+		{"undeleted, on a node that is silent", unseen, op.UndeleteVolume{Join: unseen.Identity.Ended[0]}, "asked for", nil},
 	})
 }

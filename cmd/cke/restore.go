@@ -180,7 +180,8 @@ func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 	damaged := &backup.DamagedError{}
 	switch {
 	case errors.As(err, &damaged) && damaged.LastGood > 0:
-		e.Code, e.Try = cke.CodeBackupDamaged, fmt.Sprintf("ckecli restore --lineage %s --revision %d", cmp.Or(o.Lineage, damaged.Lineage()), damaged.LastGood)
+		e.Code = cke.CodeBackupDamaged
+		e.Try = fmt.Sprintf("ckecli restore --from '%s' --source-cluster %s --lineage %s --revision %d", o.Target, o.Source, cmp.Or(o.Lineage, damaged.Lineage()), damaged.LastGood)
 	case backup.IsDamage(err):
 		e.Code = cke.CodeBackupDamaged
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):

@@ -69,7 +69,7 @@ func runBackupDelete(ctx context.Context, a *app, b *backups, id string, force b
 		return b.fail(ctx, tried, err)
 	}
 	return a.show(view{data: deletedBackup{s.Cluster, full.ID(), gone}, names: []string{full.ID()}, table: func(w io.Writer, _, _ bool) error {
-		_, err := fmt.Fprintf(w, "%s is deleted, with %d deltas, %s\n", full.ID(), len(gone)-1, removed(gone))
+		_, err := fmt.Fprintf(w, "%s is deleted, with %s, %s\n", full.ID(), count(len(gone)-1, "delta"), removed(gone))
 		return err
 	}})
 }

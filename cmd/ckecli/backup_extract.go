@@ -91,7 +91,10 @@ func newBackupExtractCommand(a *app) *cobra.Command {
 		Long: `Write the state of a cluster at a revision, at a time, or the newest one, to FILE, which must not be there yet: a snapshot as etcd
 itself makes it, for "etcdutl snapshot restore". Everything is read and checked before FILE appears. If something is
 damaged or missing, FILE does not appear and the last good revision is told (exit code 9); --allow-partial accepts it.`,
-		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
+			if args[0] == "-" {
+				return usageError{errors.New("a snapshot is not written to standard output: it is checked before its file appears; name a file, ./- for one of that name"), cmd.CommandPath()}
+			}
 			at, err = point.at(cmd, a.now())
 			return err
 		},
@@ -179,7 +182,7 @@ func renderExtracted(w io.Writer, x extracted, colour bool) error {
 	l.Add("Cluster", term.Text(x.Cluster+", lineage "+x.Lineage))
 	l.Add("Revision", term.Textf("%d", x.Revision))
 	l.Add("Received", term.Text(x.End.UTC().Format(time.RFC3339)))
-	l.Add("Made of", term.Text(fmt.Sprintf("full %s and %d deltas with %d changes", x.Full, x.Deltas, x.Records)))
+	l.Add("Made of", term.Text(fmt.Sprintf("full %s and %s with %s", x.Full, count(int(x.Deltas), "delta"), count(int(x.Records), "change"))))
 	l.Add("HashKV", term.Text(hashText(x.Extracted)))
 	if x.Damage != "" {
 		l.Add("Damage", term.Styled(term.Red, x.Damage))

@@ -254,7 +254,7 @@ func (a *app) planTable(p pruned) *term.Table {
 		t.Add(term.Text(r.full.ID()), a.whenCell(r.full.Time), sizeCell(r.size), r.plan, term.Text(r.why))
 	}
 	if deltas > 0 {
-		t.Add(term.Textf("%d deltas", deltas), term.Cell{}, sizeCell(size), term.Styled(term.Yellow, "delete"), term.Text("no full that is kept needs them"))
+		t.Add(term.Text(count(deltas, "delta")), term.Cell{}, sizeCell(size), term.Styled(term.Yellow, "delete"), term.Text("no full that is kept needs them"))
 	}
 	for _, r := range left {
 		t.Add(term.Text(r.full.Name()), term.Cell{}, sizeCell(r.size), r.plan, term.Text(r.why))

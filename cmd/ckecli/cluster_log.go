@@ -16,6 +16,7 @@ func newClusterLogCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log [NAME]", Short: "Show the revisions of a cluster file, newest first",
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return notNegative(cmd, "-n", n) },
 		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
 			return runLog(ctx, a, s, n)
 		}),

@@ -79,7 +79,7 @@ func runIssue(ctx context.Context, a *app, s store, name string, o issueOptions)
 	b := bundle(o.out, name)
 	for _, file := range []string{b.CertFile, b.KeyFile} {
 		if _, err := os.Lstat(file); err == nil && !o.overwrite {
-			return &cke.Error{Code: cke.CodeConfirm, What: file + " is there already", Unchanged: true, Try: fmt.Sprintf("ckecli etcd issue %s --overwrite", name)}
+			return &cke.Error{Code: cke.CodeConfirm, What: file + " is there already", Unchanged: true, Try: "the same command with --overwrite"}
 		}
 	}
 	if err := a.issue(ctx, s, cluster, &b, o.ttl); err != nil {

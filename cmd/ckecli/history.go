@@ -42,7 +42,7 @@ Following begins with what is under way, or with the last N operations if -n is 
 				o.id = id
 			}
 			o.past = cmd.Flags().Changed("number")
-			return nil
+			return notNegative(cmd, "-n", o.n)
 		},
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			return runHistory(ctx, a, s, o)
@@ -61,7 +61,7 @@ func runHistory(ctx context.Context, a *app, s store, o historyOptions) error {
 	if o.id > 0 {
 		r, err := s.Record(ctx, name, o.id)
 		if errors.Is(err, cke.ErrNotFound) {
-			return &cke.Error{What: fmt.Sprintf("%s has no record %d", name, o.id), Try: a.again(name, "history")}
+			return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("%s has no record %d", name, o.id), Unchanged: true, Try: a.again(name, "history")}
 		}
 		if err != nil {
 			return err

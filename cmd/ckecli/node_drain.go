@@ -105,7 +105,7 @@ func newNodeUndrainCommand(a *app) *cobra.Command {
 
 func runUndrain(ctx context.Context, a *app, s store, node string, noWait bool) error {
 	begun := a.now()
-	cluster, n, err := a.theNode(ctx, s, node)
+	cluster, n, err := a.leasedNode(ctx, s, node)
 	if err != nil {
 		return err
 	}
@@ -120,15 +120,44 @@ func runUndrain(ctx context.Context, a *app, s store, node string, noWait bool) 
 	f := a.newFollower(s, cluster, newest)
 	f.declared = declaredStill(cluster)
 	f.about = func(st cke.Status) bool { return !isDrained(st, n) }
+	carries := false
 	_, err = f.until(ctx, func(st cke.Status) bool {
 		i := slices.IndexFunc(st.Members, func(m cke.MemberStatus) bool { return m.Address == n.Address })
-		return !isDrained(st, n) && (i < 0 || st.Members[i].State == "healthy")
+		carries = i >= 0
+		return !isDrained(st, n) && (!carries || st.Members[i].State == "healthy")
 	})
 	if err != nil {
 		return detached(ctx, err, "the lease of "+n.Name()+" is ended, and its member is started once the node answers", a.again(cluster, "history -f"))
 	}
-	took := a.now().Sub(begun)
-	return a.showTask(taskDone{Cluster: cluster, Took: took.Seconds()}, fmt.Sprintf("%s serves again (took %s)", n.Name(), term.Took(took)))
+	took, end := a.now().Sub(begun), "serves again"
+	switch {
+	case n.Address == "":
+		end = "is declared no more"
+	case !carries:
+		end = "carries no member"
+	}
+	return a.showTask(taskDone{Cluster: cluster, Took: took.Seconds()}, fmt.Sprintf("%s %s (took %s)", n.Name(), end, term.Took(took)))
+}
+
+// leasedNode is theNode, and also a node that the cluster file names no longer and whose lease lasts: while it does, no
+// member of another node is taken away.
+func (a *app) leasedNode(ctx context.Context, s store, node string) (string, cke.Node, error) {
+	cluster, n, unknown := a.theNode(ctx, s, node)
+	if cke.CodeOf(unknown) != cke.CodeCannot {
+		return cluster, n, unknown
+	}
+	cluster, err := a.theCluster(ctx, s)
+	if err != nil {
+		return "", n, err
+	}
+	asked, err := s.RequestsOf(ctx, cluster)
+	if err != nil {
+		return "", n, err
+	}
+	if asked.Drained(node, a.now()) == nil {
+		return "", n, unknown
+	}
+	return cluster, cke.Node{Hostname: node}, nil
 }
 
 func isDrained(st cke.Status, n cke.Node) bool {

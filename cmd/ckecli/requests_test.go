@@ -116,6 +116,39 @@ func TestDrain_ReturnsOnceTheMemberHasStopped(t *testing.T) {
 	contains(t, stderr, "error[CKE111]: cp2 of cluster prod is not drained\nNothing was changed.\n")
 }
 
+// A lease keeps members of other nodes where they are, also when its node has left the cluster file: a person can end it.
+func TestUndrain_EndsTheLeaseOfANodeThatIsDeclaredNoMore(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	lease := cke.Drain{Node: "cp9", By: "ann@boot-1", Since: time.Now(), Until: time.Now().Add(720 * time.Hour)}
+	if err := l.term.PutDrain(h.ctx(), lease); err != nil {
+		t.Fatal(err)
+	}
+	s := threeServing(1)
+	s.Drains = []cke.Drain{lease}
+	l.status(s)
+	undrain := h.start("node", "undrain", "cp9")
+	undrain.stderr.await(t, "prod: the lease of cp9 is ended\n")
+	l.status(threeServing(1))
+	undrain.must(exitDone)
+	contains(t, undrain.stdout.String(), "cp9 is declared no more (took ")
+	_, stderr := h.run(exitRefused, "node", "undrain", "cp9")
+	contains(t, stderr, "error[CKE111]: cluster prod declares no node cp9\n")
+}
+
+func TestUndrain_OfANodeWithoutAMemberDoesNotSayThatItServes(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	s := threeServing(1)
+	s.Members = s.Members[:2]
+	l.status(s)
+	if err := l.term.PutDrain(h.ctx(), cke.Drain{Node: "cp3", Until: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	stdout, _ := h.run(exitDone, "node", "undrain", "cp3")
+	contains(t, stdout, "cp3 carries no member (took ")
+}
+
 // Requirement A1: the arithmetic of a refusal, before anything is changed.
 func TestDrain_ThatWouldLoseQuorumIsRefused(t *testing.T) {
 	h := declared(t)

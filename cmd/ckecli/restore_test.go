@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"cke"
 )
@@ -50,4 +51,21 @@ func TestRecover_TakesTheMemberThatHasAppliedMost(t *testing.T) {
 	contains(t, lossOf(survivors(st)[0], st), "every quorum had one of them")
 	st.Members[0].State = "unreachable"
 	contains(t, lossOf(survivors(st)[0], st), "are lost")
+}
+
+// A restore moves revisions on by a thousand million, which nobody has written.
+func TestRestore_TellsHowMuchIsLost(t *testing.T) {
+	for _, c := range []struct {
+		present, restored int64
+		want              string
+	}{
+		{30, 25, "5 revisions after it are lost"},
+		{30, 30, "nothing that is known of is lost"},
+		{1_000_000_031, 1_000_000_030, "1 revision after it is lost"},
+		{1_000_000_032, 25, "what was written after it is lost; the cluster was restored since, so revisions do not tell how much that is"},
+	} {
+		if got := lostText(c.present, c.restored, time.Time{}); got != c.want {
+			t.Errorf("%d of %d: %s", c.restored, c.present, got)
+		}
+	}
 }

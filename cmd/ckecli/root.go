@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ func newRootCommand(a *app) *cobra.Command {
 	f.StringVar(&a.cluster, "cluster", "", "`name` of the cluster; needed only where there are several")
 	f.StringVarP(&a.output, "output", "o", formatTable, "output `format`: "+strings.Join(formats, ", "))
 	f.DurationVar(&a.timeout, "timeout", 0, "longest time to wait, as 90s or 10m; what was begun goes on (default: no limit)")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{err, cmd.CommandPath()} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagFault(err), cmd.CommandPath()} })
 	root.AddGroup(
 		&cobra.Group{ID: groupWant, Title: "What you want:"},
 		&cobra.Group{ID: groupSee, Title: "What is so, and what is done:"},
@@ -109,12 +110,43 @@ func (a *app) begin(cmd *cobra.Command) error {
 	return nil
 }
 
+// flagFault says what a flag wants, in place of what Go's parsers say.
+func flagFault(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	wanted, known := map[string]string{
+		"duration": "a number with s, m or h is wanted, as 90s, 10m or 2h",
+		"int":      "a whole number is wanted", "int64": "a whole number is wanted",
+		"bool": "true or false is wanted",
+	}[invalid.GetFlag().Value.Type()]
+	if !known {
+		return err
+	}
+	name := "--" + invalid.GetFlag().Name
+	if short := invalid.GetFlag().Shorthand; short != "" {
+		name = "-" + short + ", " + name
+	}
+	return fmt.Errorf("%s: %q does not do; %s", name, invalid.GetValue(), wanted)
+}
+
+// notNegative refuses a number that makes no sense below zero.
+func notNegative(cmd *cobra.Command, flag string, n int) error {
+	if n < 0 {
+		return usageError{fmt.Errorf("%s %d is negative", flag, n), cmd.CommandPath()}
+	}
+	return nil
+}
+
 // groupRun is what a command does that only holds others.
 func groupRun(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
 		if close := cmd.SuggestionsFor(args[0]); len(close) > 0 {
 			err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(close, " or "))
+		} else if top, _, _ := cmd.Root().Find(args[:1]); cmd.HasParent() && top != cmd.Root() {
+			err = fmt.Errorf("%w; did you mean `%s`?", err, top.CommandPath())
 		}
 		return usageError{err, cmd.CommandPath()}
 	}

@@ -82,7 +82,7 @@ func TestHistory_FollowsUntilTheRecordEnds(t *testing.T) {
 		t.Errorf("got %q", stdout)
 	}
 	_, stderr = h.run(exitFailed, "history", "99")
-	contains(t, stderr, "error: prod has no record 99\n")
+	contains(t, stderr, "error[CKE106]: prod has no record 99\nNothing was changed.\n")
 	stdout, _ = h.run(exitDone, "__complete", "history", "")
 	contains(t, stdout, "2\tstart-members, completed, 0s ago\n1\tbootstrap, completed")
 }

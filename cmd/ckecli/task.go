@@ -212,7 +212,7 @@ func taskFailure(r cke.Record) error {
 		return &cke.Error{Code: cke.CodeInternal, What: fmt.Sprintf("#%d %s failed: %s", r.ID, r.Operation, r.Error)}
 	}
 	e := &cke.Error{Code: r.Code, What: r.Refusal.What, Facts: r.Refusal.Facts, Unchanged: r.Refusal.Unchanged, Try: r.Refusal.Try}
-	if e.Unchanged {
+	if e.Unchanged && exitOf[e.Code] != exitDamaged {
 		return refused(e)
 	}
 	return e

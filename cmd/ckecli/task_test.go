@@ -62,6 +62,18 @@ func TestTask_ThatIsRefusedTellsTheArithmetic(t *testing.T) {
 	contains(t, move.stderr.String(), "error[CKE104]: cp2 cannot lead\n  now 3 voters, 1 healthy\nNothing was changed.\nTry: ckecli status\n")
 }
 
+// A damaged backup has an exit code of its own, also where the leader found it and changed nothing.
+func TestTask_ThatFoundADamagedBackupTellsItByTheExitCode(t *testing.T) {
+	for code, exit := range map[cke.Code]int{
+		cke.CodeBackupDamaged: exitDamaged, cke.CodeBackupEmpty: exitDamaged, cke.CodeNotCovered: exitRefused, cke.CodeBackupKey: exitRefused,
+	} {
+		err := taskFailure(cke.Record{Code: code, Refusal: &cke.Refusal{What: "cannot restore from the backups of prod", Unchanged: true}})
+		if f := failureOf(t.Context(), err); f.exit != exit {
+			t.Errorf("%s: exit code %d, want %d", code, f.exit, exit)
+		}
+	}
+}
+
 func TestTask_ThatIsInterruptedIsFollowedInTheNextTerm(t *testing.T) {
 	h := declared(t)
 	l := h.lead("prod")

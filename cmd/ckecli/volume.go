@@ -118,7 +118,7 @@ func listVolumes(cluster string, id cke.Identity, st cke.Status) []listedVolume 
 				v.Seen, v.CreatedAt = answered, seen.CreatedAt
 			}
 		}
-		if answered && !v.Seen && state == volumeInUse {
+		if answered && !v.Seen && state != volumeRemoving {
 			v.State = volumeMissing
 		}
 		for _, m := range st.Members {
