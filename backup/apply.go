@@ -134,7 +134,11 @@ type applier struct {
 
 func newApplier(ctx context.Context, file string, base, revision int64) (_ *applier, err error) {
 	defer guard(&err)()
-	if err := checkTree(ctx, file, allPages); err != nil {
+	t, err := walkTree(ctx, file, allPages)
+	if err == nil {
+		err = t.listFree(file)
+	}
+	if err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(file)
@@ -222,6 +226,7 @@ func (a *applier) close(keep bool) (err error) {
 		return errors.Join(err, a.db.Close())
 	}
 	if err = a.commit(); err == nil {
+		a.db.NoFreelistSync = false // who opens the file next to write need not look for its free pages
 		err = a.db.Update(a.finish)
 	}
 	return errors.Join(err, a.db.Close())

@@ -11,11 +11,9 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 )
 
 // What etcd's database holds: buckets and the keys of bucket "meta" and "auth" that matter here.
@@ -249,32 +247,20 @@ func appendDigest(ctx context.Context, path string, durable bool) (digest string
 	return hex.EncodeToString(h.Sum(nil)), f.Close()
 }
 
-// hashFile digests a file where it lies in memory: a copy of it would cost a third as much again. What the disk does not give
-// back is an os.PathError, as of any file of this host.
+// hashFile digests a file. What the disk does not give back is an os.PathError, as of any file of this host.
 func hashFile(ctx context.Context, f *os.File) (h hash.Hash, size int64, err error) {
-	defer func(before bool) {
-		debug.SetPanicOnFault(before)
-		if p := recover(); p != nil {
-			err = &os.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("%w: %v", unix.EIO, p)}
-		}
-	}(debug.SetPanicOnFault(true))
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
 	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, 0, &os.PathError{Op: "map", Path: f.Name(), Err: err}
-	}
-	defer func() { err = errors.Join(err, unix.Munmap(data)) }()
+	ahead := newReadAhead(&contextReader{ctx, io.NewSectionReader(f, 0, info.Size())})
+	defer ahead.Close()
 	h = sha256.New()
-	for part := range slices.Chunk(data, 1<<20) {
-		if err := ctx.Err(); err != nil {
-			return nil, 0, err
-		}
-		h.Write(part)
+	size, err = io.Copy(h, ahead)
+	if err == nil && size < info.Size() {
+		err = &os.PathError{Op: "read", Path: f.Name(), Err: io.ErrUnexpectedEOF}
 	}
-	return h, info.Size(), nil
+	return h, size, err
 }
 
 // onlyWriter hides ReadFrom, so that the buffer given is used.

@@ -49,43 +49,50 @@ type tree struct {
 	pages  uint64
 	root   uint64
 	free   uint64
+	newest [metaSize]byte // what the newest meta page says
 	seen   bitmap
 	extent extent
 	looked int
 }
 
 // checkTree walks a database file, with or without the digest at its end.
-func checkTree(ctx context.Context, path string, e extent) (err error) {
+func checkTree(ctx context.Context, path string, e extent) error {
+	_, err := walkTree(ctx, path, e)
+	return err
+}
+
+// walkTree also returns what it learnt of pages. Their data is out of reach then.
+func walkTree(ctx context.Context, path string, e extent) (t *tree, err error) {
 	defer guard(&err)()
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if info.Size() < 2*snapshotBlock {
-		return damaged("no database: it has %d bytes", info.Size())
+		return nil, damaged("no database: it has %d bytes", info.Size())
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return &os.PathError{Op: "map", Path: path, Err: err}
+		return nil, &os.PathError{Op: "map", Path: path, Err: err}
 	}
-	defer func() { err = errors.Join(err, unix.Munmap(data)) }()
-	t := &tree{ctx: ctx, data: data, extent: e}
+	t = &tree{ctx: ctx, data: data, extent: e}
+	defer func() { t.data, err = nil, errors.Join(err, unix.Munmap(data)) }()
 	if err := t.meta(); err != nil {
-		return err
+		return t, err
 	}
 	t.seen = make(bitmap, t.pages/64+1)
 	if err := t.walk(t.root, limits{}, 0, false); err != nil {
-		return err
+		return t, err
 	}
 	if e == allPages && t.free != noFreeList {
-		return t.freeList()
+		return t, t.freeList()
 	}
-	return nil
+	return t, nil
 }
 
 // meta reads what bbolt would take for the newest meta page.
@@ -120,6 +127,7 @@ func (t *tree) meta() error {
 	if uint64(binary.LittleEndian.Uint32(best[8:])) != t.size {
 		return damaged("pages of two sizes")
 	}
+	t.newest = [metaSize]byte(best)
 	t.root, t.free = binary.LittleEndian.Uint64(best[16:]), binary.LittleEndian.Uint64(best[32:])
 	if t.pages = binary.LittleEndian.Uint64(best[40:]); t.pages > uint64(len(t.data))/t.size {
 		return damaged("it says that it has %d pages of %d bytes, and has %d bytes", t.pages, t.size, len(t.data))

@@ -273,14 +273,13 @@ func writeFull(ctx context.Context, o *opener, file string, sum *digestGuard, du
 		}
 		defer func() { err = errors.Join(err, to.back.Close()) }()
 	}
-	if sum == nil {
-		_, err = o.WriteTo(&contextWriter{ctx, to})
-	} else {
-		fan := newFanout(to, sum)
-		_, err = o.WriteTo(&contextWriter{ctx, fan})
-		err = cmp.Or(fan.Close(), err)
+	receivers := []io.Writer{to}
+	if sum != nil {
+		receivers = append(receivers, sum)
 	}
-	if err != nil {
+	fan := newFanout(receivers...)
+	_, err = o.WriteTo(&contextWriter{ctx, fan})
+	if err = cmp.Or(fan.Close(), err); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil

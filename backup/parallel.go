@@ -111,7 +111,7 @@ const (
 	aheadDepth = 4
 )
 
-// readAhead reads in a goroutine of its own: reading and digesting a body go on beside decrypting it.
+// readAhead reads in a goroutine of its own: reading, digesting and decrypting a body go on beside decompressing it.
 type readAhead struct {
 	full, free chan []byte
 	quit       chan struct{}
@@ -176,6 +176,24 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	n := copy(p, a.rest)
 	a.rest = a.rest[n:]
 	return n, nil
+}
+
+// WriteTo hands on what is left, without a copy between.
+func (a *readAhead) WriteTo(w io.Writer) (n int64, err error) {
+	for {
+		if len(a.rest) == 0 {
+			if _, err := a.Read(nil); errors.Is(err, io.EOF) {
+				return n, nil
+			} else if err != nil {
+				return n, err
+			}
+		}
+		m, err := w.Write(a.rest)
+		n, a.rest = n+int64(m), a.rest[m:]
+		if err != nil {
+			return n, err
+		}
+	}
 }
 
 // Close ends the reading.

@@ -128,7 +128,7 @@ func (d *digestWriter) Write(p []byte) (int, error) {
 type opener struct {
 	head   Header
 	digest *digestReader
-	source *readAhead // of digest; nil: it is short, and read as it is wanted
+	source *readAhead // of what was decrypted; nil: it is short, and read as it is wanted
 	zstd   *zstd.Decoder
 	read   int64
 	ended  bool
@@ -146,13 +146,7 @@ func newOpener(head Header, body io.Reader, identities []age.Identity) (*opener,
 }
 
 func (o *opener) begin(identities []age.Identity) (*zstd.Decoder, error) {
-	var plain io.Reader
-	if o.head.BodySize > aheadPart {
-		o.source = newReadAhead(o.digest)
-		plain = o.source
-	} else {
-		plain = bufio.NewReaderSize(o.digest, aheadPart)
-	}
+	var plain io.Reader = bufio.NewReaderSize(o.digest, aheadPart)
 	if o.head.Encryption == "age" {
 		if len(identities) == 0 {
 			return nil, fmt.Errorf("%w: none was given, and it is encrypted", ErrKey)
@@ -161,7 +155,7 @@ func (o *opener) begin(identities []age.Identity) (*zstd.Decoder, error) {
 		if plain, err = age.Decrypt(plain, identities...); err != nil {
 			var none *age.NoIdentityMatchError
 			if !errors.As(err, &none) {
-				return nil, o.judge(err)
+				return nil, o.digest.judge(err)
 			}
 			// A body that is damaged where it names its recipients looks as if it were for others.
 			if err := o.rest(); err != nil {
@@ -170,8 +164,13 @@ func (o *opener) begin(identities []age.Identity) (*zstd.Decoder, error) {
 			return nil, ErrKey
 		}
 	}
+	if o.head.BodySize > aheadPart {
+		o.source = newReadAhead(&judgedReader{plain, o.digest})
+		plain = o.source
+	}
+	// One core: it needs half as much time again if it spreads its own steps over several.
 	z, err := zstd.NewReader(plain, zstd.WithDecoderMaxWindow(zstdMaxWindow), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(1<<62), zstd.WithDecoderConcurrency(2))
+		zstd.WithDecoderMaxMemory(1<<62), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return nil, o.judge(err)
 	}
@@ -244,11 +243,12 @@ func (o *opener) Finish() error {
 
 // rest reads what is left of the body and checks all of it.
 func (o *opener) rest() error {
-	var left io.Reader = o.digest
 	if o.source != nil {
-		left = o.source
+		if _, err := io.Copy(io.Discard, o.source); err != nil { // to its end, where it lets go of the body
+			return err
+		}
 	}
-	if _, err := io.Copy(io.Discard, left); err != nil {
+	if _, err := io.Copy(io.Discard, o.digest); err != nil {
 		return err
 	}
 	return o.digest.check(o.head)
@@ -264,14 +264,13 @@ func (o *opener) Close() {
 	}
 }
 
-// judge tells damage from a store that failed: the store's own errors pass through digestReader and are kept there.
+// judge tells damage from a store that failed. While a body is read ahead, nobody else looks at the digest.
 func (o *opener) judge(err error) error {
-	if o.source != nil {
-		if told := o.source.told.Load(); told != nil {
-			return *told
-		}
-	} else if o.digest.err != nil {
-		return o.digest.err
+	if o.source == nil {
+		return o.digest.judge(err)
+	}
+	if told := o.source.told.Load(); told != nil {
+		return *told
 	}
 	return damaged("%w", err)
 }
@@ -303,6 +302,28 @@ func (d *digestReader) Read(p []byte) (int, error) {
 		return n, d.err
 	}
 	return n, nil
+}
+
+// judge tells damage from a store that failed: the store's own errors pass through here and are kept.
+func (d *digestReader) judge(err error) error {
+	if d.err != nil {
+		return d.err
+	}
+	return damaged("%w", err)
+}
+
+// judgedReader reads what is made of a digestReader's bytes.
+type judgedReader struct {
+	r io.Reader
+	d *digestReader
+}
+
+func (j *judgedReader) Read(p []byte) (int, error) {
+	n, err := j.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = j.d.judge(err)
+	}
+	return n, err
 }
 
 // check also sees that nothing follows.
