@@ -101,6 +101,7 @@ func (s *story) restores(args ...string) {
 func TestLabRestore_StoryOfACluster(t *testing.T) {
 	b, _ := backedUpOn(t, 3, 0)
 	client := b.clientTLS()
+	lineage := b.ready().Incarnation // of the first life
 	b.put("kept/1", 10)
 	b.put("kept/2", 20)
 	revision := b.put("kept/1", 30) // its second version
@@ -128,19 +129,23 @@ func TestLabRestore_StoryOfACluster(t *testing.T) {
 		s.Logf("\n%s%s", s.do("history"), s.do("volume", "list"))
 		b.in(s).awaitBackups("True UpToDate") // a lineage of its own
 	})
-	b.part("to the newest state of the life before, after all nodes were wiped", func(s *story) {
+	b.part("what was restored, twice more", func(s *story) {
+		for i := range 2 {
+			before := s.ready()
+			b.in(s).put("again", 10+i)
+			b.in(s).now()
+			now := b.in(s).content(client)
+			s.restores("--lineage", before.Incarnation)
+			b.in(s).isRestored(before)
+			b.in(s).holds(now, client)
+		}
+	})
+	b.part("to the newest state of the first life, after all nodes were wiped", func(s *story) {
 		before := s.ready()
 		for _, n := range s.nodes {
 			s.must(s.Lab.Wipe(s.ctx, n.Name, lab.WipeOptions{KeepHostKey: true}))
 		}
 		s.awaitProblem("", cke.CodeBlankNodes)
-		lineages := lines(s.do("backup", "list", "-o", "name"), "")
-		lineage, _, _ := strings.Cut(lineages[len(lineages)-1], "/")
-		for _, l := range lineages {
-			if name, _, _ := strings.Cut(l, "/"); name != before.Incarnation {
-				lineage = name
-			}
-		}
 		s.restores("--lineage", lineage)
 		b.in(s).isRestored(before)
 		b.in(s).holds(wantLatest, client)

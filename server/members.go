@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"cke"
@@ -54,9 +55,18 @@ func namesOf(joins []cke.Join) string {
 }
 
 // runningMembers counts members whose container is seen running.
-func runningMembers(in *Input) int {
+func runningMembers(in *Input) int { return running(in, in.Identity.Joins) }
+
+// voters are the memberships that vote: all but those that were a learner when a member told last, or that were never added.
+func (in *Input) voters() []cke.Join {
+	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool {
+		return j.MemberID == "" && j.StartedAt.IsZero() || slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return op.Is(m, j) && m.Learner })
+	})
+}
+
+func running(in *Input, joins []cke.Join) int {
 	running := 0
-	for _, j := range in.Identity.Joins {
+	for _, j := range joins {
 		n := in.node(j.Node)
 		if c, there := n.Of(j.ID); there && n.Answered() && c.Running() {
 			running++
@@ -84,8 +94,9 @@ func withoutQuorum(in *Input) (Decision, bool) {
 		return Decision{Reason: "members are electing a leader"}, true
 	}
 	unknown := unknownVoters(in)
-	n := len(in.Identity.Joins) + len(unknown)
-	reason := fmt.Sprintf("no quorum: %d of %d members run, %d are needed; waiting for %s", runningMembers(in), n, cke.Quorum(n), nodesOf(blockers))
+	voters := in.voters()
+	n := len(voters) + len(unknown)
+	reason := fmt.Sprintf("no quorum: %d of %d members run, %d are needed; waiting for %s", running(in, voters), n, cke.Quorum(n), nodesOf(blockers))
 	if unknown != nil {
 		reason += ", and etcd lists members that cke does not know: " + strings.Join(unknown, ", ")
 	}
@@ -109,12 +120,13 @@ func unknownVoters(in *Input) (all []string) {
 // quorumProblem tells, where fewer members run than a quorum and none can be started, what a person can do. A recovery
 // goes on from one member, so it is right only where a quorum never comes back.
 func quorumProblem(in *Input) *cke.Problem {
-	n, running := len(in.Identity.Joins)+len(unknownVoters(in)), runningMembers(in)
+	voters := in.voters()
+	n, up := len(voters)+len(unknownVoters(in)), running(in, voters)
 	need := cke.Quorum(n)
-	if !in.formed() || in.Seen.Etcd.Quorate || running >= need || len(startable(in)) > 0 || allBlank(in) != nil {
+	if !in.formed() || in.Seen.Etcd.Quorate || up >= need || len(startable(in)) > 0 || allBlank(in) != nil {
 		return nil
 	}
-	p := &cke.Problem{Code: cke.CodeNoQuorum, Message: fmt.Sprintf("no quorum: %d of %d members run, %d are needed", running, n, need)}
+	p := &cke.Problem{Code: cke.CodeNoQuorum, Message: fmt.Sprintf("no quorum: %d of %d members run, %d are needed", up, n, need)}
 	switch gone := n - need + 1; {
 	case n == 1:
 		p.Remedy = "bring it back; if it is gone for good: ckecli restore"
