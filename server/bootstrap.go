@@ -38,7 +38,42 @@ func bootstrapGate(in *Input) []cke.Problem {
 		blockers = append(blockers, leftovers(in, s)...)
 		blockers = append(blockers, takenPorts(in, s)...)
 	}
-	return blockers
+	return append(blockers, abandonedElsewhere(in)...)
+}
+
+// abandonedElsewhere names nodes of the file that are no control plane and have, or may have, what founders of the abandoned
+// life left, if with what is left a quorum of them could be started: by whoever starts what is stopped. A node that was
+// taken out of the file is gone for good, by the word of whoever did it.
+func abandonedElsewhere(in *Input) []cke.Problem {
+	inc := in.Identity.Incarnation
+	if inc == nil || !in.Identity.Started() {
+		return nil
+	}
+	var waits []cke.Problem
+	left := 0
+	for _, j := range inc.Founders {
+		i := slices.IndexFunc(in.Spec.Nodes, func(n cke.Node) bool { return n.Address == j.Node.Address })
+		s := in.node(j.Node)
+		_, container := s.Of(j.ID)
+		_, volume := s.VolumeOf(j.ID)
+		if i >= 0 && s.Answered() && !container && !volume {
+			continue
+		}
+		if left++; i < 0 || in.Spec.Nodes[i].ControlPlane { // the latter is told of anyway
+			continue
+		}
+		p := cke.Problem{Code: cke.CodeLeftover, Node: in.Spec.Nodes[i].Name(), Message: "it has what an abandoned founding left, which could be started"}
+		if !s.Answered() {
+			p = *s.Problem
+			p.Message = "it may have what an abandoned founding left, which could be started: " + p.Message
+		}
+		p.Remedy = "bring it back, or take it out of the cluster file if it is gone for good"
+		waits = append(waits, p)
+	}
+	if left < cke.Quorum(len(inc.Founders)) {
+		return nil
+	}
+	return waits
 }
 
 // leftovers names volumes and containers that may hold etcd data of this cluster or of somebody else. What belongs

@@ -40,8 +40,30 @@ func TestDecide_BootstrapsOnlyOnNodesThatProvablyHoldNothing(t *testing.T) {
 		{"a node without control plane does not matter", blank(3).silent(3).with(func(s *scene) { s.Spec.Nodes[2].ControlPlane = false }),
 			op.Bootstrap{Spec: nonControl(3, 2), Founders: spec(3).Nodes[:2]}, "", nil},
 		{"after an abandoned life", blank(3).with(func(s *scene) { s.Identity = abandoned(3).Identity }), blank(3).bootstrap(false), "", nil},
+		{"after one whose founder is no control plane any more and does not answer", retired(3, 3).silent(3), op.Bootstrap{Spec: nonControl(3, 2), Founders: spec(3).Nodes[:2]}, "", nil},
+		{"where that one alone is a quorum", retired(1, 3).silent(1), nil, "bootstrap waits for n1", []string{"CKE201 n1"}},
+		{"where that one still has what was made for it", retired(1, 3).with(func(s *scene) {
+			j := s.Identity.Incarnation.Founders[0]
+			s.node(1).Volumes = []cke.Volume{{Name: j.Volume, Cluster: "demo", Incarnation: j.Incarnation, Join: j.ID}}
+		}).failed(op.CleanUp{Left: []cke.Join{{Node: spec(1).Nodes[0]}}}, 1, 0), nil, "bootstrap waits for n1", []string{"CKE207 n1", "CKE210 n1"}},
+		{"where that one was taken out of the file", retired(1, 3).silent(1).with(func(s *scene) { s.Spec.Nodes = s.Spec.Nodes[1:] }), op.Bootstrap{Spec: without(3, 0), Founders: spec(3).Nodes[1:]}, "", nil},
 		{"no control-plane node", blank(1).with(func(s *scene) { s.Spec.Nodes[0].ControlPlane = false }), nil, "no control-plane node is declared", []string{"CKE101"}},
 	})
+}
+
+// retired is a cluster of n nodes after the abandoned life of the first few founders, the last of which is no control plane
+// any more.
+func retired(founders, n int) *scene {
+	return blank(n).with(func(s *scene) {
+		s.Identity = abandoned(founders).Identity
+		s.Spec.Nodes[founders-1].ControlPlane = false
+	})
+}
+
+func without(n, i int) cke.Cluster {
+	c := spec(n)
+	c.Nodes = append(c.Nodes[:i:i], c.Nodes[i+1:]...)
+	return c
 }
 
 func nonControl(n, i int) cke.Cluster {

@@ -176,3 +176,31 @@ func TestLate_AStartOfTheContainerBeforeLeavesNobodyWithOtherOptions(t *testing.
 		s.isUnharmed(t)
 	})
 }
+
+// What an abandoned founding left on a node that answers no more is not started beside the next life: that one waits for the
+// node, or for whoever takes it out of the file.
+func TestLate_AnAbandonedFounderIsNotStartedBesideTheNextLife(t *testing.T) {
+	play(t, 2, func(s *stage) {
+		s.declare(s.Nodes()[:1]...)
+		s.daemon()
+		s.once(sim.KillBefore, func(c sim.Call) bool { return c.Name == "StartContainer" })
+		s.until(convergence, func() bool { return s.Judge == nil })
+		s.once(sim.Proceed, func(c sim.Call) bool {
+			if c.Name == "UpdateIncarnation" { // n1 was stopped, and is to be cleaned
+				s.Isolate("n1")
+			}
+			return c.Name == "UpdateIncarnation"
+		})
+		c := s.cluster(s.Nodes())
+		c.Nodes[0].ControlPlane = false
+		s.Store().SetSpec(c)
+		s.until(convergence, func() bool { s.succeed(); return s.Judge == nil })
+		s.pass(time.Minute)
+		s.Node("n1").StartByHand()
+		s.pass(time.Minute)
+		s.isUnharmed(t)
+		s.HealNetwork()
+		s.must("as declared", s.changed)
+		s.isUnharmed(t)
+	})
+}
