@@ -84,7 +84,10 @@ func Exited(node string, c cke.Container) *cke.Error {
 		code = cke.CodePortTaken
 	}
 	e := &cke.Error{Code: code, What: fmt.Sprintf("etcd on %s ended with exit code %d", node, c.ExitCode)}
-	if c.LastWords != "" {
+	switch {
+	case c.State == cke.ContainerExited && c.ExitCode == 0:
+		e.What = fmt.Sprintf("etcd on %s was stopped", node)
+	case c.LastWords != "":
 		e.Facts = []string{"its last words: " + c.LastWords}
 	}
 	return e

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cke"
@@ -109,6 +110,11 @@ func takenPorts(in *Input, s cke.NodeStatus) []cke.Problem {
 	o := in.Spec.Options.Etcd
 	var found []cke.Problem
 	taken := func(what string, port int) cke.Problem {
+		if other := neighbour(in, s, port); other != "" {
+			return cke.Problem{Code: cke.CodePortTaken, Node: s.Node.Name(),
+				Message: fmt.Sprintf("the member of cluster %s listens on port %d, which etcd needs for %s", other, port, what),
+				Remedy:  "choose other ports in the cluster file: each cluster on a node needs its own"}
+		}
 		return cke.Problem{Code: cke.CodePortTaken, Node: s.Node.Name(),
 			Message: fmt.Sprintf("something listens on port %d, which etcd needs for %s", port, what),
 			Remedy:  fmt.Sprintf("on %s: ss -ltnp sport = :%d shows it; stop it or choose another port", s.Node.Address, port)}
@@ -125,6 +131,19 @@ func takenPorts(in *Input, s cke.NodeStatus) []cke.Problem {
 			Remedy:  "let the management host reach the client port through the firewall"})
 	}
 	return found
+}
+
+// neighbour is the cluster of cke's, other than this one, whose member was made to listen on a port of the node; empty: none is
+// known to.
+func neighbour(in *Input, s cke.NodeStatus, port int) string {
+	for _, c := range s.Containers {
+		for url := range strings.FieldsSeq(c.Place) {
+			if c.Cluster != in.Spec.Name && c.Running() && strings.HasSuffix(url, ":"+strconv.Itoa(port)) {
+				return c.Cluster
+			}
+		}
+	}
+	return ""
 }
 
 // formingCluster: a founding began and did not end. Once its start is on record it is resumed with the same identity, or

@@ -34,6 +34,9 @@ func TestDecide_BootstrapsOnlyOnNodesThatProvablyHoldNothing(t *testing.T) {
 		{"a container of another cluster", blank(3).with(container(cke.Container{Name: "x", Cluster: "other"})), blank(3).bootstrap(false), "", nil},
 		{"the client port is taken", blank(3).with(func(s *scene) { s.node(1).ClientPort = cke.PortOpen }), nil, "waits for n1", []string{"CKE208 n1"}},
 		{"the peer port is taken", blank(3).with(func(s *scene) { s.node(1).PeerPort = cke.PortOpen }), nil, "waits for n1", []string{"CKE208 n1"}},
+		{"by the member of another cluster", blank(3).with(container(cke.Container{Name: "x", Cluster: "other", State: cke.ContainerRunning, Place: "https://10.0.0.2:2379 https://10.0.0.2:2380"})).with(func(s *scene) {
+			s.node(2).ClientPort = cke.PortOpen
+		}), nil, "waits for n2", []string{"CKE208 n2"}},
 		{"the client port is filtered", blank(3).with(func(s *scene) { s.node(1).ClientPort = cke.PortUnknown }), nil, "waits for n1", []string{"CKE215 n1"}},
 		// Peers need the peer port, the management host does not.
 		{"the peer port is filtered", blank(3).with(func(s *scene) { s.node(1).PeerPort = cke.PortUnknown }), blank(3).bootstrap(false), "", nil},

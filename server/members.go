@@ -227,7 +227,9 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 		if c.State == cke.ContainerExited {
 			message = fmt.Sprintf("etcd ended with exit code %d", c.ExitCode)
 		}
-		if c.LastWords != "" {
+		if c.State == cke.ContainerExited && c.ExitCode == 0 { // it says nothing about why it was asked to
+			message = "etcd was stopped"
+		} else if c.LastWords != "" {
 			message += ": " + c.LastWords
 		}
 		return &cke.Problem{Code: err.Code, Node: name, Message: message}
