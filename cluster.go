@@ -1,13 +1,9 @@
 package cke
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"math"
 	"net"
-	"path"
 	"slices"
 	"strconv"
 )
@@ -161,14 +157,6 @@ func (o EtcdOptions) PeerURL(n Node) string { return httpsURL(n.Address, o.PeerP
 // Volume is the name of the volume, and of the container, of one join.
 func (o EtcdOptions) Volume(join JoinID) string { return o.VolumeName + "." + string(join) }
 
-// VolumeDir is the directory that backs the volume of one join, or "" where the engine chooses.
-func (o EtcdOptions) VolumeDir(join JoinID) string {
-	if o.VolumeRoot == "" {
-		return ""
-	}
-	return path.Join(o.VolumeRoot, o.Volume(join))
-}
-
 // Name is what people call the node: its hostname, or its address when it has none.
 func (n Node) Name() string { return or(n.Hostname, n.Address) }
 
@@ -196,17 +184,6 @@ func or[T comparable](v, otherwise T) T {
 func (o EtcdOptions) PlacedAs(p EtcdOptions) EtcdOptions {
 	o.VolumeName, o.VolumeRoot, o.ClientPort, o.PeerPort = p.VolumeName, p.VolumeRoot, p.ClientPort, p.PeerPort
 	return o
-}
-
-// Digest is the same for options with which a member runs alike, its place aside: it lets a container tell with which ones
-// it was made. An option that is not set does not count, so that a new one changes no digest.
-func (o EtcdOptions) Digest() string {
-	b, err := json.Marshal(o.PlacedAs(EtcdOptions{}))
-	if err != nil {
-		panic(err) // strings, numbers, lists and maps only
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
 }
 
 // Equal reports whether members described by o and p would run alike.

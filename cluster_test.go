@@ -1,6 +1,7 @@
 package cke_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,15 +42,21 @@ func TestEtcdOptions_DigestDiffersWithEachOption(t *testing.T) {
 	base := cke.EtcdOptions{Version: "3.6.16", Image: "etcd:1", VolumeName: "v", ClientPort: 2379, PeerPort: 2380}
 	seen := map[string]string{base.Digest(): "none"}
 	for name, change := range map[string]func(*cke.EtcdOptions){
-		"version":     func(o *cke.EtcdOptions) { o.Version = "3.6.17" },
-		"image":       func(o *cke.EtcdOptions) { o.Image = "etcd:2" },
-		"arguments":   func(o *cke.EtcdOptions) { o.ExtraArgs = []string{"a", "b"} },
-		"one of them": func(o *cke.EtcdOptions) { o.ExtraArgs = []string{"a b"} },
-		"environment": func(o *cke.EtcdOptions) { o.ExtraEnv = map[string]string{"A": "b"} },
-		"binds":       func(o *cke.EtcdOptions) { o.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b"}} },
-		"read-only":   func(o *cke.EtcdOptions) { o.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b", ReadOnly: true}} },
-		"CPUs":        func(o *cke.EtcdOptions) { o.Resources.CPUs = 0.5 },
-		"memory":      func(o *cke.EtcdOptions) { o.Resources.Memory = 1 << 30 },
+		"version":                   func(o *cke.EtcdOptions) { o.Version = "3.6.17" },
+		"image":                     func(o *cke.EtcdOptions) { o.Image = "etcd:2" },
+		"arguments":                 func(o *cke.EtcdOptions) { o.ExtraArgs = []string{"a", "b"} },
+		"one of them":               func(o *cke.EtcdOptions) { o.ExtraArgs = []string{"a b"} },
+		"environment":               func(o *cke.EtcdOptions) { o.ExtraEnv = map[string]string{"A": "b"} },
+		"two of it":                 func(o *cke.EtcdOptions) { o.ExtraEnv = map[string]string{"A": "b", "C": "d"} },
+		"its names":                 func(o *cke.EtcdOptions) { o.ExtraEnv = map[string]string{"Ab": ""} },
+		"as much of another option": func(o *cke.EtcdOptions) { o.ExtraArgs = []string{"A", "b"} },
+		"two binds": func(o *cke.EtcdOptions) {
+			o.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b"}, {Source: "/c", Destination: "/d"}}
+		},
+		"binds":     func(o *cke.EtcdOptions) { o.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b"}} },
+		"read-only": func(o *cke.EtcdOptions) { o.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b", ReadOnly: true}} },
+		"CPUs":      func(o *cke.EtcdOptions) { o.Resources.CPUs = 0.5 },
+		"memory":    func(o *cke.EtcdOptions) { o.Resources.Memory = 1 << 30 },
 	} {
 		o := base
 		change(&o)
@@ -62,5 +69,22 @@ func TestEtcdOptions_DigestDiffersWithEachOption(t *testing.T) {
 	placed.ExtraArgs, placed.ExtraEnv = []string{}, map[string]string{}
 	if placed.Digest() != base.Digest() {
 		t.Error("a place, or an empty list, changes the digest")
+	}
+}
+
+// What containers were labelled with by an older cke still tells: a digest that changed would restart every member. An option
+// to come has to be digested where it is set.
+func TestEtcdOptions_DigestStaysAsItWas(t *testing.T) {
+	o := cke.EtcdOptions{Version: "3.6.16", Image: "etcd:1", ExtraArgs: []string{"--a=\"1\""}, ExtraEnv: map[string]string{"B": "2", "A": "1"},
+		ExtraBinds: []cke.Bind{{Source: "/a", Destination: "/b", ReadOnly: true}}, Resources: cke.Resources{CPUs: 1.5, Memory: 1 << 30}}
+	if got, want := o.Digest(), "362447a26d5a5970733c5008bdcda31a"; got != want {
+		t.Errorf("%s, it was %s", got, want)
+	}
+	if n := reflect.TypeFor[cke.EtcdOptions]().NumField(); n != 10 {
+		t.Errorf("there are %d options, and the digest knows 10", n)
+	}
+	c := cke.Container{Options: o.Digest()}
+	if n := testing.AllocsPerRun(100, func() { c.MadeWith(o) }); n > 12 {
+		t.Errorf("%v allocations", n)
 	}
 }

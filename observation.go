@@ -143,11 +143,6 @@ type Container struct {
 	AutoRemove bool `json:"autoRemove,omitempty"`
 }
 
-// MadeWith reports whether the container was made with some options, or does not tell with which.
-func (c Container) MadeWith(o EtcdOptions) bool {
-	return c.Options == "" || c.Options == o.Digest()
-}
-
 // StandsAt reports whether the container was made for where a membership is on record, or does not tell for where.
 func (c Container) StandsAt(j Join) bool {
 	return c.Place == "" || c.Place == j.Place()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -164,6 +165,10 @@ type Secrets interface {
 
 // Identity is what cannot be observed about a cluster: who it is.
 type Identity struct {
+	// Revision is that of the store when a Ledger read it: what is written on the strength of it is refused if it has
+	// changed since. 0: it was not read to be changed.
+	Revision int64 `json:"-"`
+
 	Incarnation *Incarnation `json:"incarnation,omitempty"` // nil: never bootstrapped
 	// Joins are all memberships of the incarnation that have not ended, founders included.
 	Joins []Join `json:"joins,omitempty"`
@@ -198,6 +203,12 @@ func (i Identity) Join(id JoinID) (Join, bool) {
 		}
 	}
 	return Join{}, false
+}
+
+// Has reports whether a membership with this id is on record, whether it lasts or has ended.
+func (i Identity) Has(id JoinID) bool {
+	is := func(j Join) bool { return j.ID == id }
+	return slices.ContainsFunc(i.Joins, is) || slices.ContainsFunc(i.Ended, is)
 }
 
 // On returns the membership of a node.
@@ -262,8 +273,10 @@ type Ledger interface {
 	CancelRestore(ctx context.Context, inc Incarnation) error
 	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the present incarnation.
 	UpdateIncarnation(ctx context.Context, inc Incarnation) error
-	// PutJoins stores joins of the present incarnation, all or none.
-	PutJoins(ctx context.Context, joins ...Join) error
+	// PutJoins stores joins of the present incarnation, all or none, as they follow from the identity that was read.
+	// ErrConflict: one of them, or the incarnation, was written since, or, where one is new, any join was. So a write that
+	// was given up and lands late changes nothing that was written after it.
+	PutJoins(ctx context.Context, read Identity, joins ...Join) error
 	// PutFreeze stores a finding, or that it was lifted. ErrConflict: another one is active.
 	PutFreeze(ctx context.Context, f Freeze) error
 	// PutComparison stores the last comparison of the members' data.

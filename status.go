@@ -196,6 +196,7 @@ type Problem struct {
 type OperationStatus struct {
 	ID          int64       `json:"runID"`
 	Type        string      `json:"type"`
+	Targets     []string    `json:"targets,omitempty"` // node names
 	State       RecordState `json:"state"`
 	Description string      `json:"description"`
 	Time        time.Time   `json:"time"` // of its last change

@@ -33,8 +33,8 @@ const (
 	// EngineLimit bounds one ordinary request to an engine, CopyLimit one that moves files or looks into a volume.
 	EngineLimit = 15 * time.Second
 	CopyLimit   = 30 * time.Second
-	// ImageLimit bounds a load or pull of an image over a slow line.
-	ImageLimit = 15 * time.Minute
+	// ImageLimit bounds a load or pull of an image over a slow line, as the step that asks for it does.
+	ImageLimit = 10 * time.Minute
 	// StopSlack is what a stop may take beyond the grace that etcd is given.
 	StopSlack = 15 * time.Second
 

@@ -86,7 +86,7 @@ func TestObserve_DeathOfTheLeaderIsTold_WhileOthersWaitForAnother(t *testing.T) 
 		t.Error("b was not waited for, and it is not told that the observation is partial")
 	}
 	t.Logf("told %s after the engine did", took)
-	if took > 300*time.Millisecond { // 40 ms where nothing else runs
+	if took > 700*time.Millisecond { // 40 ms where nothing else runs; a read that waits for a leader is given 800
 		t.Errorf("told %s after the engine did", took)
 	}
 }

@@ -114,7 +114,7 @@ func (m *loaded) refusesVersions() {
 	m.file.Options.Etcd.Version = nextVersion
 	revision := m.set(m.file)
 	st := m.await("the version to be refused", seenLimit, func(st cke.Status) bool {
-		return st.Generation == revision && strings.Contains(st.Reason, "version, image is not applied while etcd is out of space")
+		return st.Generation == revision && strings.Contains(st.Reason, "not applied: version, image: etcd is out of space")
 	})
 	if st.ObservedGeneration >= revision {
 		m.Errorf("revision %d counts as done: %+v", revision, st)

@@ -93,7 +93,7 @@ func (a AddMember) recordJoin(ctx context.Context, e Env) error {
 	if err := rightClock(ctx, e, a.Node); err != nil { // prepare would refuse
 		return err
 	}
-	return e.Ledger.PutJoins(ctx, cke.NewJoin(cke.Cluster{Options: cke.Options{Etcd: a.Etcd}}, a.Node, id.Incarnation.ID))
+	return e.Ledger.PutJoins(ctx, id, cke.NewJoin(cke.Cluster{Options: cke.Options{Etcd: a.Etcd}}, a.Node, id.Incarnation.ID))
 }
 
 // addLearner adds the learner unless the list has it: an answer may have been lost.

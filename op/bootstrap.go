@@ -171,7 +171,7 @@ func (b Bootstrap) recordStart(ctx context.Context, e Env) error {
 	if len(joins) == 0 {
 		return nil
 	}
-	return e.Ledger.PutJoins(ctx, joins...)
+	return e.Ledger.PutJoins(ctx, id, joins...)
 }
 
 func (b Bootstrap) start(ctx context.Context, e Env, n cke.Node) error {
@@ -236,7 +236,7 @@ func (b Bootstrap) recordFormed(ctx context.Context, e Env) error {
 		}
 		joins[i].MemberID = members[k].ID
 	}
-	if err := e.Ledger.PutJoins(ctx, joins...); err != nil {
+	if err := e.Ledger.PutJoins(ctx, id, joins...); err != nil {
 		return err
 	}
 	inc.State, inc.FormedAt = cke.Formed, e.Now().UTC()

@@ -204,5 +204,5 @@ func putJoin(ctx context.Context, e Env, id cke.JoinID, change func(*cke.Join)) 
 		return fmt.Errorf("membership %s has ended: %w", id, cke.ErrConflict)
 	}
 	change(&j)
-	return e.Ledger.PutJoins(ctx, j)
+	return e.Ledger.PutJoins(ctx, identity, j)
 }

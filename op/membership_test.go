@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -383,23 +384,32 @@ func TestRestartMember_AsksForTheArithmeticAgain(t *testing.T) {
 func TestRestartMember_MakesTheMemberWriteASnapshotBeforeAMinorThatCannotReadOldLogs(t *testing.T) {
 	const plain = "image n3, move-leader n3, stop n3, start n3, serve n3"
 	const twice = "image n3, move-leader n3, stop n3, snapshot n3, serve n3, move-leader n3, stop n3, start n3, serve n3"
-	for _, tt := range []struct{ from, to, steps string }{
-		{"3.5.35", "3.6.16", plain},
-		{"3.6.15", "3.6.16", plain},
-		{"3.6.16", "3.7.3", twice},
-		{"3.7.2", "3.7.3", plain},
+	for _, tt := range []struct{ from, runs, to, steps string }{
+		{"3.5.35", "", "3.6.16", plain},
+		{"3.6.15", "", "3.6.16", plain},
+		{"3.6.16", "", "3.7.3", twice},
+		{"3.7.2", "", "3.7.3", plain},
+		{"3.6.16", "3.7.3", "3.7.3", plain}, // the record is behind what runs: started as 3.6 it would not come up
+		{"3.7.3", "3.6.16", "3.7.3", twice}, // it is ahead
 	} {
 		inWorld(t, 3, func(w *world) {
 			founding := w.bootstrap(false)
-			founding.Spec.Options.Etcd.Version = tt.from
+			founding.Spec.Options.Etcd.Version = cmp.Or(tt.runs, tt.from)
 			founding.Spec.Options.Etcd.ExtraArgs = []string{"--snapshot-count=5000"}
 			w.mustRun(founding)
-			next := w.joins()[2].Etcd
+			id := w.Store().Identity()
+			j := id.Joins[2]
+			if j.Etcd.Version = tt.from; tt.runs != "" {
+				if err := w.daemon.Term().PutJoins(w.daemon.Context(), id, j); err != nil {
+					t.Fatal(err)
+				}
+			}
+			next := j.Etcd
 			next.Version = tt.to
-			o := op.RestartMember{Join: w.joins()[2], Etcd: next}
+			o := op.RestartMember{Join: w.joins()[2], Etcd: next, Runs: tt.runs, Image: next.Image}
 			if tt.steps == twice { // also when the daemon dies between
 				w.runUntil(o, "serve")
-				if got := w.joins()[2].Etcd; got.Version != tt.from {
+				if got := w.joins()[2].Etcd; got.Version != cmp.Or(tt.runs, tt.from) {
 					t.Errorf("it is on record as %s before it runs that", got.Version)
 				} else if !slices.Contains(got.ExtraArgs, "--snapshot-count=1") {
 					t.Errorf("it runs so that it writes a snapshot after every entry, and nobody knows: %v", got.ExtraArgs)

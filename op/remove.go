@@ -224,7 +224,7 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	}
 	j.EndedAt = e.Now().UTC()
 	j.KeepUntil = m.Volumes.KeepUntil(j.EndedAt)
-	return e.Ledger.PutJoins(ctx, j)
+	return e.Ledger.PutJoins(ctx, id, j)
 }
 
 // StopStray stops a container of this cluster that is no member, and removes it, unless it is of another life and holds

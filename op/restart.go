@@ -2,6 +2,7 @@ package op
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,6 +17,8 @@ type RestartMember struct {
 	Join cke.Join
 	// Etcd is how the member is to run from now on.
 	Etcd cke.EtcdOptions
+	// Runs is the version that it runs now, Image that of its container, where they are not those on record; else empty.
+	Runs, Image string
 	// Backup: there is to be a fresh backup before the member stops.
 	Backup bool
 	// Bundle names the authorities that the member is to trust, see cke.Join; empty: those of which it has the files.
@@ -45,7 +48,7 @@ func (r RestartMember) Stages() []Stage {
 	if r.Backup {
 		stages = append(stages, LastBackup())
 	}
-	if NeedsSnapshot(r.Join.Etcd.Version, r.Etcd.Version) {
+	if NeedsSnapshot(cmp.Or(r.Runs, r.Join.Etcd.Version), r.Etcd.Version) {
 		stages = append(stages, move, stop, Stage{{Name: "snapshot", Node: n, Run: r.snapshot}}, serve)
 	}
 	return append(stages, move, stop, Stage{{Name: "start", Node: n, Run: r.start}}, serve)
@@ -103,6 +106,9 @@ func Lasting(o cke.EtcdOptions) cke.EtcdOptions {
 // the file has changed, would write one after every entry for good.
 func (r RestartMember) snapshot(ctx context.Context, e Env) error {
 	err := putJoin(ctx, e, r.Join.ID, func(j *cke.Join) {
+		if r.Runs != "" {
+			j.Etcd.Version, j.Etcd.Image = r.Runs, r.Image
+		}
 		j.Etcd.ExtraArgs = append(Lasting(j.Etcd).ExtraArgs, snapshotAlways)
 	})
 	if err != nil {

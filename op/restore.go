@@ -207,7 +207,7 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 	for i := range joins {
 		joins[i].StartedAt = e.Now().UTC()
 	}
-	return e.Ledger.PutJoins(ctx, joins...)
+	return e.Ledger.PutJoins(ctx, id, joins...)
 }
 
 func (r Restore) start(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join) error {
@@ -290,7 +290,7 @@ func (r Restore) recordFormed(ctx context.Context, e Env) error {
 		}
 		joins[i].MemberID = m.ID
 	}
-	if err := e.Ledger.PutJoins(ctx, joins...); err != nil {
+	if err := e.Ledger.PutJoins(ctx, id, joins...); err != nil {
 		return err
 	}
 	inc := *id.Incarnation

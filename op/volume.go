@@ -152,5 +152,5 @@ func putEnded(ctx context.Context, e Env, join cke.JoinID, change func(*cke.Join
 		return nil
 	}
 	change(&j)
-	return e.Ledger.PutJoins(ctx, j)
+	return e.Ledger.PutJoins(ctx, id, j)
 }

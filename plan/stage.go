@@ -111,7 +111,7 @@ func (s *stage) run(ctx context.Context, d server.Decision) (r cke.Record, least
 	} else {
 		s.in.Failures[key] = server.Failure{Count: s.in.Failures[key].Count + 1, At: s.clock.Now(), Error: err.Error()}
 	}
-	s.in.Before.LastOperation = &cke.OperationStatus{ID: r.ID, Type: r.Operation, State: r.State, Description: r.Reason, Time: r.EndedAt}
+	s.in.Before.LastOperation = &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.EndedAt}
 	if d.Task != "" && !d.Part {
 		s.in.Requests.Tasks = slices.DeleteFunc(slices.Clone(s.in.Requests.Tasks), func(t cke.Task) bool { return t.ID == d.Task })
 	}

@@ -39,16 +39,16 @@ func drift(in *Input) (Decision, bool) {
 			told += ", and trusts other certificate authorities than it is to"
 		}
 		if why := mayRun(in, next.Version); why != "" && (unlike != "" || !next.Equal(j.Etcd)) {
-			return refused(fmt.Sprintf("%s is not applied: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
+			return refused(fmt.Sprintf("not applied: %s: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
 		}
 		first := firstOf(in, next.Version)
 		if err := noFreshBackup(in); first && err != nil {
-			return refused(fmt.Sprintf("%s is not applied: before another version there is to be a fresh backup, and %v", what, err),
+			return refused(fmt.Sprintf("not applied: %s: before another version there is to be a fresh backup, and %v", what, err),
 				cke.Problem{Code: cke.CodeStaleBackup, Message: err.Error(), Remedy: remedy(cke.CodeStaleBackup)}), true
 		}
 		if next.Version != versionOf(in, j) && noSpace(in) != nil {
 			p := noSpaceProblem(in)
-			return refused(what+" is not applied while etcd is out of space", p), true
+			return refused("not applied: "+what+": etcd is out of space", p), true
 		}
 		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != pass {
 			return refused(fmt.Sprintf("%s %s, and restarting it waits: %s", j.Node.Name(), told, g),
@@ -57,7 +57,9 @@ func drift(in *Input) (Decision, bool) {
 		if tallyOf(in).voters <= 2 && roomForMore(in) {
 			return Decision{}, false // with another voter it goes without a gap
 		}
-		return Decision{Operation: op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle()}, Reason: j.Node.Name() + " " + told}, true
+		restart := op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle()}
+		restart.Runs, restart.Image = runsInstead(in, j)
+		return Decision{Operation: restart, Reason: j.Node.Name() + " " + told}, true
 	}
 	return Decision{}, false
 }

@@ -80,6 +80,15 @@ func versionOf(in *Input, j cke.Join) string {
 	return j.Etcd.Version
 }
 
+// runsInstead is the version that a member is known to run, with its container's image, where it is not that on record.
+func runsInstead(in *Input, j cke.Join) (version, image string) {
+	if version = versionOf(in, j); version == j.Etcd.Version {
+		return "", ""
+	}
+	c, _ := in.node(j.Node).Of(j.ID)
+	return version, c.Image
+}
+
 // limitsByHand tells that somebody gave a member's container other limits than it was made with; empty: nobody did.
 func limitsByHand(in *Input, j cke.Join) string {
 	c, there := in.node(j.Node).Of(j.ID)
@@ -100,9 +109,13 @@ func versionByHand(in *Input, j cke.Join) string {
 	return fmt.Sprintf("version: etcd says %s, and %s is declared to be %s", e.Version, j.Etcd.Image, j.Etcd.Version)
 }
 
-// byHandProblem tells of what somebody changed behind cke's back; nil: nothing.
+// byHandProblem tells of what somebody changed behind cke's back, or landed there late; nil: nothing.
 func byHandProblem(in *Input, j cke.Join) *cke.Problem {
 	p := &cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name()}
+	if p.Message = unlikeRecord(in, j); p.Message != "" {
+		p.Remedy = "cke restarts it with those declared, as for any other change"
+		return p
+	}
 	if p.Message = limitsByHand(in, j); p.Message != "" {
 		p.Remedy = "cke restarts it with those on record, as for any other change; declare other ones in options.etcd.resources"
 		return p

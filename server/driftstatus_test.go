@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,6 +65,15 @@ func TestDecide_PutsRightWhatWasChangedByHand(t *testing.T) {
 	if !told {
 		t.Error("a member that runs another version is not told")
 	}
+	told = false
+	waiting := formed(3).running().made(2, "--x=1")
+	waiting.Spec.Policies.Reconcile = cke.ReconcileManual
+	for _, p := range waiting.report().Problems {
+		told = told || p.Code == cke.CodeNotApplied && p.Node == "n2" && strings.Contains(p.Message, "its container was made with other options") && p.Remedy != ""
+	}
+	if !told {
+		t.Error("a member that waits for consent with a container that is not on record is not told")
+	}
 }
 
 // A start that was given up may land when other options are on record: nobody but the container itself tells then.
@@ -78,14 +88,28 @@ func TestDecide_PutsRightAContainerThatIsNotOnRecord(t *testing.T) {
 			s.endpoint(i).DBSize, s.endpoint(i).DBSizeInUse = 2<<30, 2<<30
 		}
 	}
+	// It runs 3.7 by its own word, and on record it is 3.6; or the other way round.
+	recorded := func(s *scene, members ...int) *scene {
+		for _, i := range members {
+			s.tried(i, func(e *cke.EtcdOptions) { e.Version = "3.7.3" })
+		}
+		return s.runs(1, "3.7.3").runs(3, "3.7.3").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" })
+	}
+	ahead := func() *scene { return recorded(formed(3).running().made(2, "--x=1").runs(2, "3.7.3"), 1, 3) }
+	behind := func() *scene { return recorded(formed(3).running().made(2, "--x=1"), 1, 2, 3) }
+	restart := func(s *scene, runs string) op.RestartMember {
+		return op.RestartMember{Join: s.join(2), Etcd: s.Spec.Options.Etcd, Runs: runs, Image: s.container(2).Image}
+	}
 	changed := func(s *scene) op.StartChanged {
 		return op.StartChanged{Join: s.join(2), Etcd: s.Spec.Options.Etcd, AwaitServing: true}
 	}
 	check(t, []row{
 		{"it runs", other, op.RestartMember{Join: other.join(2), Etcd: other.Spec.Options.Etcd}, "n2 runs with other options than declared", nil},
+		{"it has left the minor on record", ahead(), restart(ahead(), "3.7.3"), "n2 runs with other version than declared", nil},
+		{"it has not come to the minor on record", behind(), restart(behind(), "3.6.16"), "n2 runs with other options than declared", nil},
 		{"it is as on record", formed(3).running().made(2), nil, "nothing to do", nil},
 		{"one at a time", formed(3).running().made(2, "--x=1").stopped(3).crashes(3), nil, "n3", []string{"CKE305 n2", "CKE212 n3"}},
-		{"no other version without room", newer(formed(3).running().made(2, "--x=1")).with(full), nil, "is not applied while etcd is out of space", []string{"CKE308"}},
+		{"no other version without room", newer(formed(3).running().made(2, "--x=1")).with(full), nil, "not applied: options: etcd is out of space", []string{"CKE308"}},
 		{"not a version that the others cannot run beside", newer(formed(3).running().made(2, "--x=1")).runs(1, "3.5.35"), nil, "upgrades go one minor version at a time", []string{"CKE305 n2"}},
 		{"it does not come up", formed(3).running().stopped(2).crashes(2).made(2, "--x=1"), changed(formed(3)), "n2 does not come up, and its container was made with other options", nil},
 		{"it does not come up as on record", formed(3).running().stopped(2).crashes(2).made(2), nil, "waiting for n2", []string{"CKE212 n2"}},
@@ -106,7 +130,7 @@ func TestDecide_RestartsNobodyWhileOthersLagOrEtcdIsOutOfSpace(t *testing.T) {
 	}
 	check(t, []row{
 		{"one lags", formed(3).running().with(args).with(lags), nil, "n3 is 4990 entries behind the leader", []string{"CKE104 n2"}},
-		{"no other version without room", formed(3).running().with(newer).with(full), nil, "version is not applied while etcd is out of space", []string{"CKE308"}},
+		{"no other version without room", formed(3).running().with(newer).with(full), nil, "not applied: version: etcd is out of space", []string{"CKE308"}},
 		{"a larger quota is what it needs", formed(3).running().with(full).with(args), op.RestartMember{Join: formed(3).running().join(2), Etcd: formed(3).with(args).Spec.Options.Etcd}, "other arguments", nil},
 	})
 }

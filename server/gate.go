@@ -106,13 +106,30 @@ func mayAdd(in *Input, pending int) gate {
 	if t.pending > pending {
 		return "a member was added and has not caught up yet"
 	}
-	if need := min(t.voters, cke.Quorum(t.voters+1)); t.healthy < need {
-		return gate(fmt.Sprintf("now %d voters, %d healthy; etcd wants %d healthy before one is added", t.voters, t.healthy, need))
+	need, who := min(t.voters, cke.Quorum(t.voters+1)), "etcd"
+	if old := wantsAllVoters(in); old != "" {
+		need, who = t.voters, "etcd "+old
+	}
+	if t.healthy < need {
+		return gate(fmt.Sprintf("now %d voters, %d healthy; %s wants %d healthy before one is added", t.voters, t.healthy, who, need))
 	}
 	if t.voters >= cke.MaxMembers {
 		return gate(fmt.Sprintf("%d voters are the most that etcd bears well", cke.MaxMembers))
 	}
 	return pass
+}
+
+// wantsAllVoters is the version of a member that refuses every addition while a voter is not connected; empty: none does.
+// What has not told its version is taken for a newer one. Source: etcd, mayAddMember before 3.5.30 and 3.6.11; from
+// those on a quorum of the voters is enough.
+func wantsAllVoters(in *Input) string {
+	for _, e := range in.Seen.Etcd.Endpoints {
+		v, told := parseVersion(e.Version)
+		if told && !in.ofAnother(e) && (v[1] < 5 || v[1] == 5 && v[2] < 30 || v[1] == 6 && v[2] < 11) {
+			return e.Version
+		}
+	}
+	return ""
 }
 
 func allWell(t tally, pending int) gate {

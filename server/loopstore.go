@@ -86,7 +86,7 @@ func operationStatus(r cke.Record) *cke.OperationStatus {
 	if r.Operation == "" {
 		return nil
 	}
-	s := &cke.OperationStatus{ID: r.ID, Type: r.Operation, State: r.State, Description: r.Reason, Time: r.StartedAt}
+	s := &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.StartedAt}
 	if !r.EndedAt.IsZero() {
 		s.Time = r.EndedAt
 	}

@@ -144,7 +144,7 @@ func halfEmpty(e cke.EndpointStatus) bool {
 func defragmented(in *Input, j cke.Join) bool {
 	last := in.Before.LastOperation
 	return last != nil && last.Type == op.Defragment{}.Name() && in.Seen.ObservedAt.Sub(last.Time).Abs() < defragmentAgain &&
-		slices.ContainsFunc(strings.Fields(last.Description), func(word string) bool { return strings.TrimRight(word, ",;:") == j.Node.Name() })
+		slices.Contains(last.Targets, j.Node.Name())
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

@@ -60,10 +60,10 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 		s.Spec.Policies.Reconcile = cke.ReconcileManual
 	}
 	defragged := func(s *scene) {
-		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Description: "defragment n2", Time: noon}
+		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Targets: []string{"n2"}, Time: noon}
 	}
 	namesake := func(s *scene) {
-		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Description: "of the 100 MiB of n22 only 20 MiB are in use", Time: noon}
+		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Targets: []string{"n22"}, Description: "of the 100 MiB of n2 only 20 MiB are in use", Time: noon}
 	}
 	behind := func(s *scene) {
 		for i := 1; i <= 3; i++ {

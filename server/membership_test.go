@@ -94,6 +94,12 @@ func TestDecide_AddsOneMemberAtATime(t *testing.T) {
 		{"caught up", formed(4).running().learner(4, true), op.PromoteMember{Join: f.join(4)}, "the learner on n4 has caught up", nil},
 		{"far behind", formed(4).running().learner(4, true).with(func(s *scene) { s.endpoint(4).RaftApplied = 10 }), nil, "the learner on n4 is catching up, 4990 entries behind", nil},
 		{"caught up, though a voter is down", formed(4).running().learner(4, true).silent(2), op.PromoteMember{Join: f.join(4)}, "caught up", nil},
+		{"of five voters one is dead: etcd takes another one", formed(6).running().unjoined(6).silent(3), op.AddMember{Node: formed(6).Spec.Nodes[5], Etcd: formed(6).Spec.Options.Etcd}, "n6 is a control-plane node", nil},
+		{"a version that wants all voters connected", formed(6).running().unjoined(6).silent(3).runs(2, "3.6.10"), nil,
+			"now 5 voters, 4 healthy; etcd 3.6.10 wants 5 healthy before one is added", []string{"CKE104 n6", "CKE201 n3"}},
+		{"also to go on with one that was begun", formed(6).running().learner(6, false).silent(3).runs(2, "3.5.29").with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:5] }), nil,
+			"adding a member on n6 waits: now 5 voters, 4 healthy; etcd 3.5.29 wants 5", []string{"CKE104 n6"}},
+		{"all are", formed(6).running().unjoined(6).runs(2, "3.6.10"), op.AddMember{Node: formed(6).Spec.Nodes[5], Etcd: formed(6).Spec.Options.Etcd}, "n6 is a control-plane node", nil},
 		{"too few voters healthy to add one", formed(4).running().unjoined(4).silent(3), nil, "now 3 voters, 2 healthy; etcd wants 3 healthy before one is added", []string{"CKE104 n4", "CKE201 n3"}},
 		{"its node has never answered", formed(4).running().unjoined(4).with(func(s *scene) {
 			s.Seen.Nodes[3].Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: "n4", Message: "no answer"}

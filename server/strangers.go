@@ -54,10 +54,12 @@ func (in *Input) strangersAt(address string) []cke.Member {
 	return all
 }
 
-// onceOurs reports whether a stranger is what is left of a membership that ended.
+// onceOurs reports whether a stranger is what is left of a membership that ended: by its id, which is on record before any
+// of ours is started. A learner that never started, at the peer URL of one that ended, was added by a call of ours that
+// landed after it had been given up. Whoever else stands where one of ours stood is a person's.
 func (in *Input) onceOurs(m cke.Member) bool {
 	return slices.ContainsFunc(in.Identity.Ended, func(j cke.Join) bool {
-		return op.Is(m, j) || slices.Contains(m.PeerURLs, j.PeerURL())
+		return m.ID == j.MemberID || m.Learner && m.Name == "" && slices.Contains(m.PeerURLs, j.PeerURL())
 	})
 }
 

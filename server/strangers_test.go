@@ -32,6 +32,16 @@ func TestDecide_RemovesStrangersInTheOrderOfTheirHealth(t *testing.T) {
 	gone := op.RemoveMember{Member: stranger()}
 	add := op.AddMember{Node: formed(4).Spec.Nodes[3], Etcd: formed(4).Spec.Options.Etcd}
 	once := func(s *scene) { s.Identity.Ended = []cke.Join{{ID: "old", MemberID: "s1", EndedAt: noon}} }
+	at := func(memberID string, started, learner bool) func(*scene) { // where one of ours stood, under its id if that is known
+		return func(s *scene) {
+			s.Identity.Ended = []cke.Join{{ID: "old", MemberID: memberID, Node: cke.Node{Address: "10.9.9.9"}, PeerPort: 2380, EndedAt: noon}}
+			m := &s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1]
+			if m.Learner = learner; !started {
+				m.Name, m.ClientURLs = "", nil
+			}
+		}
+	}
+	late := op.RemoveMember{Member: cke.Member{ID: "s1", Learner: true, PeerURLs: stranger().PeerURLs}}
 	lacking := func(healthy bool) *scene { return formed(4).running().unjoined(4).joinedBy(healthy) }
 	check(t, []row{
 		{"held by default, healthy", formed(3).running().joinedBy(true), nil, "nothing to do", nil},
@@ -42,6 +52,11 @@ func TestDecide_RemovesStrangersInTheOrderOfTheirHealth(t *testing.T) {
 		{"healthy, by policy", formed(3).running().joinedBy(true).with(removing), gone, "stands on no declared node", nil},
 		{"healthy, not while one of ours is away", formed(3).running().joinedBy(true).with(removing).silent(3), nil, "stranger stranger cannot be removed: 3 of 4 voters are healthy", []string{"CKE104"}},
 		{"once ours, whatever the policy", formed(3).running().joinedBy(true).with(once), gone, "stands on no declared node", nil},
+		{"a person's, where one of ours stood", formed(3).running().joinedBy(true).with(at("m9", true, false)), nil, "nothing to do", nil},
+		{"a person's, where one of ours stood whose id was never known", formed(3).running().joinedBy(true).with(at("", true, false)), nil, "nothing to do", nil},
+		{"a person's that does not serve, where one of ours stood", formed(3).running().joinedBy(false).with(at("m9", true, false)), nil, "nothing to do", nil},
+		{"a person's voter that never started, where one of ours stood", formed(3).running().joinedBy(false).with(at("m9", false, false)), nil, "nothing to do", nil},
+		{"a learner that never started, where one of ours stood: added late", formed(3).running().joinedBy(false).with(at("m9", false, true)), late, "stands on no declared node", nil},
 		{"a healthy one counts as healthy: another may be removed", formed(3).running().joinedBy(true).undeclared(3), remove(formed(3).running(), 3), "n3 is no control-plane node any more", nil},
 		{"an unhealthy one does not", formed(3).running().joinedBy(false).undeclared(3), nil, "3 of 4 voters are healthy", []string{"CKE104 n3"}},
 	})

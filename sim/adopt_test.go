@@ -123,6 +123,22 @@ func TestAdopt_WithoutAPersonsWordAStrangerOnADeclaredNodeIsLetAlone(t *testing.
 	})
 }
 
+// Requirement A6: that one of ours once stood where a person has put a member does not make it ours.
+func TestAdopt_AStrangerWhereOneOfOursStoodIsHeld(t *testing.T) {
+	inFormed(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.must("of three", s.changed)
+		if !s.Node("n4").Join("hand", true) {
+			t.Fatal("not added")
+		}
+		s.pass(time.Hour)
+		if id := s.Store().Identity(); s.Strangers() != 1 || s.Serving() != 4 || len(id.Ended) != 1 {
+			dec, _ := s.latest().now()
+			t.Error(s.Strangers(), s.Serving(), describeDecision(1, dec))
+		}
+	})
+}
+
 // Requirement A1: what cannot be done safely is refused, and nothing has changed.
 func TestAdopt_IsRefusedWhereItIsNotSafe(t *testing.T) {
 	for name, spoil := range map[string]func(s *stage){

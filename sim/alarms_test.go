@@ -240,3 +240,33 @@ func TestVersions_AMemberThatCouldNotStartTakesTheStepTo37WithItsSnapshot(t *tes
 		}
 	})
 }
+
+// etcd before 3.5.30 and 3.6.11 adds nobody while a voter is away: nothing is begun that could not end, and would keep all
+// else waiting.
+func TestVersions_OneThatWantsAllVotersIsAskedForAMemberOnceTheyServe(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		nodes := s.Nodes()
+		declare := func(nodes []*sim.Node) {
+			c := s.cluster(nodes)
+			c.Options.Etcd.Version = "3.6.10"
+			s.Store().SetSpec(c)
+		}
+		declare(nodes[:5])
+		s.daemon()
+		s.must("formed", s.changed)
+		nodes[4].PowerOff()
+		declare(nodes)
+		s.pass(10 * time.Minute)
+		if id, status := s.Store().Identity(), s.told(); len(id.Joins) != 5 || !strings.Contains(status.Reason, "etcd 3.6.10 wants 5 healthy") {
+			t.Errorf("%d memberships: %s", len(id.Joins), status.Reason)
+		}
+		for _, r := range s.Store().Records() {
+			if r.State == cke.RecordFailed {
+				t.Errorf("%s: %s", r.Operation, r.Error)
+			}
+		}
+		nodes[4].PowerOn()
+		s.must("as declared", s.changed)
+		s.isUnharmed(t)
+	})
+}

@@ -283,7 +283,10 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 	is := func(j cke.Join) bool { return j.MemberID == hexID(l.id) || j.PeerURL() == l.peer }
 	i := slices.IndexFunc(s.identity.Joins, is)
 	if i < 0 {
-		if s.spec.Cluster.WithDefaults().Policies.Foreign == cke.ForeignHold && !slices.ContainsFunc(s.identity.Ended, is) && !c.adopted(hexID(l.id), "") {
+		once := func(j cke.Join) bool {
+			return j.MemberID == hexID(l.id) || l.learner && l.name == "" && j.PeerURL() == l.peer
+		}
+		if s.spec.Cluster.WithDefaults().Policies.Foreign == cke.ForeignHold && !slices.ContainsFunc(s.identity.Ended, once) && !c.adopted(hexID(l.id), "") {
 			c.violated("%s removes a stranger that is to be held", t.call)
 		}
 		return

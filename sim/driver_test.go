@@ -240,7 +240,7 @@ func (d *driver) operate(ctx context.Context, dec server.Decision) {
 // ended takes note of how an operation ended: in the status, and in the store where a person had asked for it.
 func (d *driver) ended(ctx context.Context, dec server.Decision, rec cke.Record) {
 	d.mu.Lock()
-	d.status.LastOperation = &cke.OperationStatus{ID: rec.ID, Type: rec.Operation, State: rec.State, Time: rec.EndedAt}
+	d.status.LastOperation = &cke.OperationStatus{ID: rec.ID, Type: rec.Operation, Targets: rec.Targets, State: rec.State, Time: rec.EndedAt}
 	d.mu.Unlock()
 	if dec.Task != "" && !dec.Part && rec.ID > 0 && rec.State != cke.RecordInterrupted {
 		if err := d.Term().FinishTask(ctx, dec.Task); err != nil {

@@ -78,6 +78,37 @@ func TestLate_ALearnerThatWasTakenBackIsNotStartedByHand(t *testing.T) {
 	})
 }
 
+// A write of how a member is to run is given up, and lands when that member has long been made to run a later version: the
+// record is not taken back by it, or the member would be started with a version that cannot read its data.
+func TestLate_ARecordThatWasGivenUpTakesNobodyBack(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.once(sim.Linger, func(c sim.Call) bool {
+			records := s.Store().Records()
+			return c.Name == "PutJoins" && records[len(records)-1].Operation == "restart-member"
+		})
+		c := s.cluster(s.Nodes())
+		c.Options.Etcd.Version = "3.7.3"
+		s.Store().SetSpec(c)
+		s.must("as declared", s.changed)
+		if s.Judge != nil {
+			t.Fatal("nothing was given up")
+		}
+		records := len(s.Store().Records())
+		s.Land()
+		for _, j := range s.Store().Identity().Joins {
+			if j.Etcd.Version != "3.7.3" || len(j.Etcd.ExtraArgs) != 0 {
+				t.Errorf("%s is to run %s %v", j.Node.Name(), j.Etcd.Version, j.Etcd.ExtraArgs)
+			}
+		}
+		s.pass(convergence)
+		s.must("as declared", s.changed)
+		if more := s.Store().Records()[records:]; len(more) != 0 {
+			t.Errorf("%+v", more)
+		}
+		s.isUnharmed(t)
+	})
+}
+
 func (s *stage) isUnharmed(t *testing.T) {
 	t.Helper()
 	if v := s.Violations(); v != nil {

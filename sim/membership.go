@@ -61,6 +61,16 @@ func (p proposal) active() int {
 	return n
 }
 
+// wanted is how many voters must be connected before one is added. Source: etcd, mayAddMember, and the same before 3.5.30
+// and 3.6.11.
+func (p proposal) wanted(voters int) int {
+	var minor, patch int
+	if fmt.Sscanf(p.leader.c.spec.Join.Etcd.Version, "3.%d.%d", &minor, &patch); minor < 5 || minor == 5 && patch < 30 || minor == 6 && patch < 11 {
+		return voters
+	}
+	return min(voters, cke.Quorum(voters+1))
+}
+
 // AddLearner implements cke.Etcd. Source of the checks: etcd, mayAddMember and --max-learners.
 func (e etcdPort) AddLearner(ctx context.Context, url, peerURL string) (id string, err error) {
 	err = e.reconfigure(ctx, url, "AddLearner", func(p proposal) error {
@@ -74,7 +84,7 @@ func (e etcdPort) AddLearner(ctx context.Context, url, peerURL string) (id strin
 			}
 		}
 		voters := len(p.leader.voters())
-		if voters > 1 && p.active() < cke.Quorum(voters+1) {
+		if voters > 1 && p.active() < p.wanted(voters) {
 			return fmt.Errorf("etcdserver: re-configuration failed due to not enough started members: %w", cke.ErrNotReady)
 		}
 		now := e.d.world.now()

@@ -45,6 +45,9 @@ var mutations = []mutation{
 		})
 	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }},
 		wants: []string{"before there are as many others as are declared"}},
+	{name: "look for data, with the arguments that back it up", blind: thin{look: true}.blind, wrap: thin{look: true, arguments: true}.wrap,
+		often: []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.StopByHand(); node.RemoveData() }},
+		wants: []string{startsEmpty, "starts anew though the cluster is formed"}},
 	{name: "fencing", store: func(s *stage) { s.Store().Unfence() }, wants: []string{"after its term"}},
 	{name: "learner's lag", blind: func(in *server.Input) {
 		for i := range in.Seen.Etcd.Endpoints {

@@ -19,7 +19,10 @@ type Store struct {
 	deleted  bool
 	term     int64
 	version  int // counts changes of the identity
-	down     bool
+	// written is the version in which each join was written last, lived that of the incarnation.
+	written map[cke.JoinID]int
+	lived   int
+	down    bool
 	// Faults of the store itself, which the checker must notice.
 	unfenced, unguarded bool
 }
@@ -62,7 +65,9 @@ func (s *Store) Unguard() { s.world.change("store without guard", func() { s.ung
 func (s *Store) Identity() cke.Identity {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	return cloneIdentity(s.identity)
+	id := cloneIdentity(s.identity)
+	id.Revision = int64(s.version)
+	return id
 }
 
 // Spec is what is wanted.

@@ -102,12 +102,51 @@ func (t *Term) change(ctx context.Context, name string, do func(id *cke.Identity
 		if s.version != read && !s.unfenced {
 			return fmt.Errorf("%s: %w", name, cke.ErrConflict)
 		}
-		before := s.identity.Incarnation
-		s.identity = next
-		s.version++
-		t.d.world.wasStored(before, next.Incarnation)
+		s.put(next)
 		return nil
 	})
+}
+
+// put stores an identity as the next version.
+func (s *Store) put(next cke.Identity) {
+	before := s.identity
+	s.identity = next
+	s.version++
+	if !reflect.DeepEqual(before.Incarnation, next.Incarnation) {
+		s.lived = s.version
+	}
+	was := slices.Concat(before.Joins, before.Ended)
+	for _, j := range slices.Concat(next.Joins, next.Ended) {
+		if !slices.ContainsFunc(was, func(o cke.Join) bool { return reflect.DeepEqual(o, j) }) {
+			s.wrote(j.ID)
+		}
+	}
+	s.world.wasStored(before.Incarnation, next.Incarnation)
+}
+
+func (s *Store) wrote(id cke.JoinID) {
+	if s.written == nil {
+		s.written = map[cke.JoinID]int{}
+	}
+	s.written[id] = s.version
+}
+
+// unwritten reports whether joins are as they were when the identity was read, and, for one that was not there, all are.
+func (s *Store) unwritten(read cke.Identity, joins []cke.Join) bool {
+	if s.lived > int(read.Revision) {
+		return false
+	}
+	for _, j := range joins {
+		if s.written[j.ID] > int(read.Revision) {
+			return false
+		}
+		for _, at := range s.written {
+			if !read.Has(j.ID) && at > int(read.Revision) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Spec returns the present spec. ErrNotFound once the cluster is gone.
@@ -124,7 +163,11 @@ func (t *Term) Spec(ctx context.Context) (spec cke.Spec, err error) {
 
 // Identity implements cke.Ledger.
 func (t *Term) Identity(ctx context.Context) (id cke.Identity, err error) {
-	err = t.read(ctx, "Identity", func(s *Store) error { id = cloneIdentity(s.identity); return nil })
+	err = t.read(ctx, "Identity", func(s *Store) error {
+		id = cloneIdentity(s.identity)
+		id.Revision = int64(s.version)
+		return nil
+	})
 	return id, err
 }
 
@@ -152,8 +195,12 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 }
 
 // PutJoins implements cke.Ledger.
-func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
-	return t.change(ctx, "PutJoins", func(id *cke.Identity) error {
+func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Join) error {
+	return t.write(ctx, "PutJoins", func(s *Store) error {
+		id := cloneIdentity(s.identity)
+		if !s.unwritten(read, joins) && !s.unfenced {
+			return fmt.Errorf("PutJoins: %w", cke.ErrConflict)
+		}
 		all := slices.Concat(id.Joins, id.Ended)
 		for _, j := range joins {
 			if !id.Incarnation.Keeps(j) {
@@ -167,8 +214,11 @@ func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
 		}
 		next := cke.NewIdentity(id.Incarnation, all)
 		next.Freeze, next.Compared, next.Authorities = id.Freeze, id.Compared, id.Authorities
-		t.d.world.wereJoined(t.d, *id, next)
-		*id = next
+		t.d.world.wereJoined(t.d, id, next)
+		s.put(next)
+		for _, j := range joins {
+			s.wrote(j.ID) // also as it was
+		}
 		return nil
 	})
 }

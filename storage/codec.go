@@ -75,6 +75,11 @@ func unchanged(key string, mod int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", mod)
 }
 
+// unwritten holds if key was not written after a revision; so it does if it does not exist.
+func unwritten(key string, rev int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(key), "<", rev+1)
+}
+
 // created holds while the key that was created at this revision is there.
 func created(key string, rev int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(key), "=", rev)

@@ -126,7 +126,7 @@ func (f *fencing) writes(ctx context.Context, term *Term) map[string]func() erro
 		"offer":  func() error { return term.OfferHostKey(ctx, fmt.Sprint(time.Now().UnixNano()), "ssh-ed25519 AAAA") },
 		"create": func() error { return term.CreateIncarnation(ctx, inc) },
 		"update": func() error { return term.UpdateIncarnation(ctx, inc) },
-		"joins":  func() error { return term.PutJoins(ctx, inc.Founders...) },
+		"joins":  func() error { return term.PutJoins(ctx, cke.NewIdentity(&inc, inc.Founders), inc.Founders...) },
 		"read":   func() error { _, err := term.Identity(ctx); return err },
 		"finish": func() error { return term.FinishTask(ctx, "0001") },
 	}

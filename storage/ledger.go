@@ -33,6 +33,7 @@ func (s *Store) Identity(ctx context.Context, cluster string) (cke.Identity, err
 		return cke.Identity{}, s.fail("read the identity of "+cluster, err)
 	}
 	id, _, err := s.decodeIdentity(cluster, resp.Kvs)
+	id.Revision = resp.Header.Revision
 	return id, err
 }
 
@@ -42,13 +43,16 @@ func (t *Term) Identity(ctx context.Context) (cke.Identity, error) {
 	return id, err
 }
 
+// identity returns it as of a revision, and the mod revision of the incarnation.
 func (t *Term) identity(ctx context.Context) (cke.Identity, int64, error) {
 	r := under(t.s.keys.identity(t.cluster))
 	resp, err := t.transact(ctx, "read the identity of "+t.cluster, nil, clientv3.OpGet(r.start, r.options()...))
 	if err != nil {
 		return cke.Identity{}, 0, err
 	}
-	return t.s.decodeIdentity(t.cluster, resp.Responses[0].GetResponseRange().Kvs)
+	id, mod, err := t.s.decodeIdentity(t.cluster, resp.Responses[0].GetResponseRange().Kvs)
+	id.Revision = resp.Header.Revision
+	return id, mod, err
 }
 
 // decodeIdentity also returns the mod revision of the incarnation, 0 without one. Unlike a mirror it leaves nothing
@@ -147,27 +151,34 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 	})
 }
 
-// PutJoins implements cke.Ledger. ErrConflict: one of them is not of the present incarnation.
-func (t *Term) PutJoins(ctx context.Context, joins ...cke.Join) error {
+// PutJoins implements cke.Ledger. ErrConflict also when one of them is not of the incarnation that was read. It is not
+// tried again on a newer read, which is the caller's to judge: whoever gave a write up must not see it done after the next.
+func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Join) error {
 	tried := "store memberships of " + t.cluster
-	return t.retry(ctx, func(ctx context.Context) error {
-		id, mod, err := t.identity(ctx)
+	k := t.s.keys
+	guards := []clientv3.Cmp{present(k.incarnation(t.cluster)), unwritten(k.incarnation(t.cluster), read.Revision)}
+	var ops []clientv3.Op
+	for _, j := range joins {
+		if !read.Incarnation.Keeps(j) {
+			return fmt.Errorf("%s: %s is of incarnation %s: %w", tried, j.ID, j.Incarnation, cke.ErrConflict)
+		}
+		op, err := put(k.join(t.cluster, string(j.ID)), j)
 		if err != nil {
 			return err
 		}
-		var ops []clientv3.Op
-		for _, j := range joins {
-			if !id.Incarnation.Keeps(j) {
-				return fmt.Errorf("%s: %s is of incarnation %s: %w", tried, j.ID, j.Incarnation, cke.ErrConflict)
-			}
-			op, err := put(t.s.keys.join(t.cluster, string(j.ID)), j)
-			if err != nil {
-				return err
-			}
-			ops = append(ops, op)
+		ops = append(ops, op)
+		if read.Has(j.ID) {
+			guards = append(guards, unwritten(k.join(t.cluster, string(j.ID)), read.Revision))
+		} else { // one that was given up is not to stand beside the one that was made in its place
+			r := under(k.joins(t.cluster))
+			guards = append(guards, unwritten(r.start, read.Revision).WithRange(r.end))
 		}
-		return t.write(ctx, tried, []clientv3.Cmp{unchanged(t.s.keys.incarnation(t.cluster), mod)}, ops...)
-	})
+	}
+	err := t.write(ctx, tried, guards, ops...)
+	if errors.Is(err, errChanged) {
+		return fmt.Errorf("%s: they were written meanwhile: %w", tried, cke.ErrConflict)
+	}
+	return err
 }
 
 // PutFreeze implements cke.Ledger.

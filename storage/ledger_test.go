@@ -11,12 +11,83 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke"
 )
 
 func sortedNames[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// anyRevision compares identities whenever they were read.
+var anyRevision = cmpopts.IgnoreFields(cke.Identity{}, "Revision")
+
+// A write that its caller gave up may reach the store after whatever its caller did next: it is made from what was read
+// before, and must not take a member back to how it ran then.
+func TestLedger_AJoinIsNotPutBackByAWriteMadeFromAnOlderRead(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	spec := setCluster(t, s, "prod").Cluster.WithDefaults()
+	term := campaign(t, s, "prod", "here")
+	inc := cke.NewIncarnation(spec, nil, time.Now())
+	read := func() cke.Identity {
+		t.Helper()
+		id, err := term.Identity(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	with := func(id cke.Identity, i int, version string) cke.Join {
+		j, _ := id.Join(inc.Founders[i].ID) // whatever stands beside it
+		j.Etcd.Version = version
+		return j
+	}
+	before := read()
+	if err := term.CreateIncarnation(ctx, inc); err != nil {
+		t.Fatal(err)
+	}
+	created := read()
+	fresh := cke.NewJoin(spec, spec.ControlPlane()[0], inc.ID)
+	another := cke.NewJoin(spec, spec.ControlPlane()[0], inc.ID)
+	for _, step := range []struct {
+		what  string
+		read  cke.Identity
+		joins func(cke.Identity) []cke.Join
+		want  error
+	}{
+		{"made before the cluster had a life", before, func(cke.Identity) []cke.Join { return inc.Founders[:1] }, cke.ErrConflict},
+		{"made of nothing that was read", cke.NewIdentity(&inc, inc.Founders), func(cke.Identity) []cke.Join { return inc.Founders[:1] }, cke.ErrConflict},
+		{"the first", created, func(id cke.Identity) []cke.Join { return []cke.Join{with(id, 0, "3.6.15")} }, nil},
+		{"of the same read, of another join", created, func(id cke.Identity) []cke.Join { return []cke.Join{with(id, 1, "3.6.15")} }, nil},
+		{"of the same read again", created, func(id cke.Identity) []cke.Join { return []cke.Join{with(id, 0, "3.5.35")} }, cke.ErrConflict},
+		{"of the same read, with one that was not written", created, func(id cke.Identity) []cke.Join {
+			return []cke.Join{with(id, 2, "3.5.35"), with(id, 0, "3.5.35")}
+		}, cke.ErrConflict},
+		{"a new one, of an old read", created, func(cke.Identity) []cke.Join { return []cke.Join{fresh} }, cke.ErrConflict},
+	} {
+		if err := term.PutJoins(ctx, step.read, step.joins(step.read)...); !errors.Is(err, step.want) {
+			t.Errorf("%s: got %v", step.what, err)
+		}
+	}
+	now := read()
+	if err := term.PutJoins(ctx, now, fresh); err != nil {
+		t.Errorf("a new one: %v", err)
+	}
+	if err := term.PutJoins(ctx, now, another); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("another one in its place: %v", err)
+	}
+	if err := term.PutJoins(ctx, read(), with(read(), 0, "3.7.3")); err != nil {
+		t.Errorf("read anew: %v", err)
+	}
+	var got []string
+	for _, j := range read().Joins {
+		got = append(got, j.Etcd.Version)
+	}
+	if want := []string{"3.7.3", "3.6.15", cke.DefaultEtcdVersion, cke.DefaultEtcdVersion}; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("got %v", got)
+	}
+}
 
 func TestLedger_KeepsOneLifeUntilItIsAbandoned(t *testing.T) {
 	s := newStore(t)
@@ -40,14 +111,20 @@ func TestLedger_KeepsOneLifeUntilItIsAbandoned(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := gocmp.Diff(want, got); d != "" {
+			if d := gocmp.Diff(want, got, anyRevision); d != "" {
 				t.Fatalf("identity:\n%s", d)
 			}
 		}
 	}
 	is(cke.Identity{})
 	first := cke.NewIncarnation(spec, nil, time.Now())
-	must("joins without a life", term.PutJoins(ctx, first.Founders...), cke.ErrConflict)
+	now := func() cke.Identity {
+		t.Helper()
+		id, err := term.Identity(ctx)
+		must("read", err, nil)
+		return id
+	}
+	must("joins without a life", term.PutJoins(ctx, now(), first.Founders...), cke.ErrConflict)
 	must("create", term.CreateIncarnation(ctx, first), nil)
 	must("create again", term.CreateIncarnation(ctx, first), nil)
 	is(cke.Identity{Incarnation: &first, Joins: first.Founders})
@@ -55,11 +132,11 @@ func TestLedger_KeepsOneLifeUntilItIsAbandoned(t *testing.T) {
 	second := cke.NewIncarnation(spec, &first, time.Now())
 	must("create another", term.CreateIncarnation(ctx, second), cke.ErrConflict)
 	must("update another", term.UpdateIncarnation(ctx, second), cke.ErrConflict)
-	must("joins of another", term.PutJoins(ctx, first.Founders[0], second.Founders[1]), cke.ErrConflict)
+	must("joins of another", term.PutJoins(ctx, now(), first.Founders[0], second.Founders[1]), cke.ErrConflict)
 
 	joins := slices.Clone(first.Founders)
 	joins[0].StartedAt, joins[2].MemberID = time.Now().UTC(), "8e9e05c52164694d"
-	must("joins", term.PutJoins(ctx, joins...), nil)
+	must("joins", term.PutJoins(ctx, now(), joins...), nil)
 	is(cke.Identity{Incarnation: &first, Joins: joins})
 
 	changed := first

@@ -73,7 +73,7 @@ func (t *Term) changeIdentity(ctx context.Context, tried, asked string, change f
 		if err != nil || len(ops) == 0 {
 			return err
 		}
-		conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(r.start).WithRange(r.end), "<", resp.Header.Revision+1)}
+		conditions := []clientv3.Cmp{unwritten(r.start, resp.Header.Revision).WithRange(r.end)}
 		if asked != "" {
 			if len(resp.Responses[1].GetResponseRange().Kvs) == 0 {
 				return fmt.Errorf("%s: the request was taken back: %w", tried, cke.ErrConflict)

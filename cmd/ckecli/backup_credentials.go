@@ -75,12 +75,7 @@ func credentialsFor(cluster string) string {
 }
 
 func newBackupCredentialsListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the credentials, without what is secret", Args: arguments(0, 0),
-		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
-			return runBackupCredentialsList(ctx, a, s)
-		}),
-	}
+	return a.listing("List the credentials, without what is secret", func(ctx context.Context, a *app, s store) error { return runBackupCredentialsList(ctx, a, s) })
 }
 
 func runBackupCredentialsList(ctx context.Context, a *app, s backupSecrets) error {

@@ -32,12 +32,7 @@ type listed struct {
 }
 
 func newClusterListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List all clusters", Args: arguments(0, 0),
-		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
-			return runList(ctx, a, s)
-		}),
-	}
+	return a.listing("List all clusters", func(ctx context.Context, a *app, s store) error { return runList(ctx, a, s) })
 }
 
 // readersAtOnce is how many clusters are read side by side.

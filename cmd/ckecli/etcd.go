@@ -26,15 +26,7 @@ func newEtcdCommand(a *app) *cobra.Command {
 }
 
 func newMembersCommand(a *app) *cobra.Command {
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "members", Short: "List the members and how each stands", Args: arguments(0, 0),
-		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
-			return runMembers(ctx, a, s, watch)
-		}),
-	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again whenever it changes")
-	return cmd
+	return a.watched("members", "List the members and how each stands", runMembers)
 }
 
 func runMembers(ctx context.Context, a *app, s store, watch bool) error {

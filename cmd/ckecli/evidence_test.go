@@ -75,7 +75,7 @@ func TestVolumes_AreListedWithWhatTheyBelongTo(t *testing.T) {
 	keep := time.Now().Add(48 * time.Hour)
 	ended := id.Joins[2]
 	ended.EndedAt, ended.KeepUntil = time.Now(), keep
-	if err := l.term.PutJoins(h.ctx(), ended); err != nil {
+	if err := l.term.PutJoins(h.ctx(), id, ended); err != nil {
 		t.Fatal(err)
 	}
 	s := ready(1)

@@ -19,14 +19,8 @@ func newNodeCommand(a *app) *cobra.Command {
 }
 
 func newNodeListCommand(a *app) *cobra.Command {
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes and what is known of them", Args: arguments(0, 0),
-		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
-			return runNodeList(ctx, a, s, watch)
-		}),
-	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again whenever it changes")
+	cmd := a.watched("list", "List the nodes and what is known of them", runNodeList)
+	cmd.Aliases = []string{"ls"}
 	return cmd
 }
 

@@ -43,7 +43,11 @@ func servingIn(h *house, file string) *observed {
 	if err := o.term.CreateIncarnation(h.ctx(), inc); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.term.PutJoins(h.ctx(), inc.Founders...); err != nil {
+	read, err := o.term.Identity(h.ctx())
+	if err == nil {
+		err = o.term.PutJoins(h.ctx(), read, inc.Founders...)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	inc.State, inc.ClusterID, inc.FormedAt = cke.Formed, "c1", began

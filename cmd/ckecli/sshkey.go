@@ -119,12 +119,7 @@ func keyFor(i storage.SSHKeyInfo) string {
 }
 
 func newSSHKeyListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the keys, without what is secret", Args: arguments(0, 0),
-		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
-			return runSSHKeyList(ctx, a, s)
-		}),
-	}
+	return a.listing("List the keys, without what is secret", func(ctx context.Context, a *app, s store) error { return runSSHKeyList(ctx, a, s) })
 }
 
 func runSSHKeyList(ctx context.Context, a *app, s sshKeys) error {

@@ -46,6 +46,25 @@ func (a *app) onStore(run func(ctx context.Context, s store, args []string) erro
 	}
 }
 
+// listing is a command that lists something that is in the store.
+func (a *app) listing(short string, run func(ctx context.Context, a *app, s store) error) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: short, Args: arguments(0, 0),
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error { return run(ctx, a, s) }),
+	}
+}
+
+// watched is a command that shows something once or, with --watch, again and again.
+func (a *app) watched(use, short string, run func(ctx context.Context, a *app, s store, watch bool) error) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: arguments(0, 0),
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error { return run(ctx, a, s, watch) }),
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again whenever it changes")
+	return cmd
+}
+
 // onCluster is onStore for a command whose first argument, if there is one, names the cluster.
 func (a *app) onCluster(run func(ctx context.Context, s store, args []string) error) func(*cobra.Command, []string) error {
 	work := a.onStore(run)
