@@ -77,6 +77,8 @@ type Join struct {
 	PeerPort   int    `json:"peerPort"`
 	// Etcd is how its container is described: the options of the cluster file that were last applied to it.
 	Etcd EtcdOptions `json:"etcd"`
+	// Newest is the minor of etcd 3.x that its log was made ready for, which is not undone by going back; 0: that of Etcd.
+	Newest int `json:"newest,omitempty"`
 	// Bundle names the authorities that the member was started with last, see Authorities.Bundle: etcd reads them when it
 	// starts. Empty: those that the cluster was founded with.
 	Bundle string `json:"bundle,omitempty"`

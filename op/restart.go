@@ -171,6 +171,9 @@ func (r RestartMember) start(ctx context.Context, e Env) error {
 		}
 	}
 	err := putJoin(ctx, e, r.Join.ID, func(j *cke.Join) {
+		if before, after := minorOf(j.Etcd.Version), minorOf(r.Etcd.Version); before != after {
+			j.Newest = max(j.Newest, before, after)
+		}
 		if j.Etcd = r.Etcd; r.Bundle != "" {
 			j.Bundle = r.Bundle
 		}

@@ -107,7 +107,7 @@ func startChanged(in *Input) (Decision, bool) {
 			continue // without a quorum it is needed for its own removal
 		}
 		next := in.optionsOf(j)
-		if !mayRunInstead(in, j.Etcd.Version, next.Version) {
+		if !mayRunInstead(in, j, next.Version) {
 			next.Version, next.Image = j.Etcd.Version, j.Etcd.Image // all else may cure it
 		}
 		why := fmt.Sprintf("other %s are declared", difference(j.Etcd, next))
@@ -148,12 +148,12 @@ func (in *Input) failedToStart(j cke.Join) bool {
 // member that serves is of a minor, the cluster has not left it, and all can run it. Without any, what wrote the data
 // is not known but for being one minor version away at most, and of what version databases were when they were seen last.
 // etcd refuses to start on data that is too new for it, and leaves it as it is; but a member that is on record with such a
-// version waits for somebody to name a version in between. Nor may it leave the minors that read what 3.5 wrote: that takes
-// a start as it ran before.
-func mayRunInstead(in *Input, recorded, version string) bool {
-	is, ok := parseVersion(recorded)
+// version waits for somebody to name a version in between. Nor may it leave the minors that read what 3.5 wrote, unless it had done
+// so before: that takes a start as it ran.
+func mayRunInstead(in *Input, j cke.Join, version string) bool {
+	is, ok := parseVersion(j.Etcd.Version)
 	want, valid := parseVersion(version)
-	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 || op.NeedsSnapshot(recorded, version) {
+	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 || op.NeedsSnapshot(j.Etcd.Version, version) && want[1] > j.Newest {
 		return false
 	}
 	served := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {

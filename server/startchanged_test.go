@@ -32,6 +32,14 @@ func astray(s *scene) *scene {
 	return s
 }
 
+// leftAgain is a single member that does not come up with 3.6, to which its file went back for a while from 3.7.
+func leftAgain(newest int) *scene {
+	return formed(1).stopped(1).crashes(1).lost().with(func(s *scene) {
+		s.Identity.Joins[0].Newest = newest
+		s.Spec.Options.Etcd.Version = "3.7.3"
+	})
+}
+
 // crashes lets a member that stopped be started by its engine again and again.
 func (s *scene) crashes(i int) *scene {
 	s.container(i).State = cke.ContainerRestarting
@@ -79,6 +87,8 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"a single member that a person started where nobody reaches it", astray(formed(1).quietMembers(1).lost()), single(astray(formed(1).quietMembers(1).lost()), true), "n1 does not come up, and its container was made for https://10.0.0.1:12379", nil},
 		{"with a quorum that is a move", astray(formed(1).running()), nil, "nothing to do", nil},
 		{"one that is silent where it is reached", formed(1).quietMembers(1).lost(), nil, "no quorum", []string{"CKE215 n1"}},
+		{"up again to what its log was made ready for", leftAgain(7), single(leftAgain(7), true), "other version", nil},
+		{"not to what it was never", leftAgain(0), nil, "no quorum", []string{"CKE212 n1"}},
 		{"never two", one().tried(1, version("3.8.0")), nil, "no quorum", []string{"CKE212 n1"}},
 		{"one that fails keeps nothing waiting", three().tried(2, wrong).failed(start(three().tried(2, wrong), 2, true), 9, time.Second).running().worth(3, -1, ""),
 			op.RenewCertificates{Join: formed(3).join(3)}, "", nil},
