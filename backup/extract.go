@@ -212,10 +212,11 @@ func (s *Store) finishFull(ctx context.Context, h Header, file string, o Extract
 	return digest, syncFile(file)
 }
 
-// hashAt returns the hash that a header has for a revision, or else the one there was.
+// hashAt returns the hash that a header has for a revision, or else the one there was. One from before the compaction that a
+// full holds counts more than that does.
 func hashAt(h Header, revision int64, or *Hash) *Hash {
 	for _, x := range h.Hashes {
-		if x.Revision == revision {
+		if x.Revision == revision && max(0, x.Compacted) >= h.Compacted {
 			return &x
 		}
 	}

@@ -38,6 +38,9 @@ type Header struct {
 	Leases int64 `json:"leases,omitempty"`
 	// Compacted is the revision that a full was compacted to; 0: never.
 	Compacted int64 `json:"compacted,omitempty"`
+	// Stored is how far deltas, or fulls before it, reached in the target when a full was begun: what follows up to the full's own
+	// revision has to come in deltas yet. 0: unknown.
+	Stored int64 `json:"stored,omitempty"`
 	// AuthRevision is etcd's revision of users and roles.
 	AuthRevision uint64 `json:"authRevision,omitempty"`
 	// Content is the size of what the body holds before compression.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"cke/backup"
 )
@@ -21,12 +22,12 @@ func Full(ctx context.Context, c Config) (backup.Header, error) {
 		return backup.Header{}, err
 	}
 	defer k.Close()
-	return takeFull(ctx, &c, k, newObserver(k, &c), 0)
+	return takeFull(ctx, &c, k, newObserver(k, &c), 0, 0)
 }
 
 // takeFull stores a snapshot whose revision is at least the one given. The revision is read from the snapshot itself:
-// what a member answers before or after says nothing about what the file holds.
-func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision int64) (backup.Header, error) {
+// what a member answers before or after says nothing about what the file holds. stored is what the target holds already.
+func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision, stored int64) (backup.Header, error) {
 	dir, err := os.MkdirTemp(c.Scratch, "cke-full-")
 	if err != nil {
 		return backup.Header{}, err
@@ -41,11 +42,16 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision 
 		return h, err
 	}
 	written := content.FlushAhead(c.Bucket)
-	h.Hashes, err = o.hash(ctx, h.Last, true)
+	hashes, err := o.hash(ctx, h.Last, true)
 	written()
 	if err != nil {
 		c.Log.Warn("no hash for a full backup", "revision", h.Last, "error", err)
-	} else if content, err = content.WithHeader(h); err != nil {
+	}
+	// A hash may count more than the snapshot holds: of a revision that etcd compacted to it gives the one from before that, and a
+	// member that is behind may not have compacted yet.
+	h.Hashes = slices.DeleteFunc(hashes, func(x backup.Hash) bool { return max(0, x.Compacted) < h.Compacted })
+	h.Stored = stored
+	if content, err = content.WithHeader(h); err != nil {
 		return h, err
 	}
 	return h, c.Retry.Put(ctx, c.Bucket, h.Place.Name(), content, c.Guard)

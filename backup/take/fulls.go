@@ -61,11 +61,11 @@ func (s *session) startFull() {
 	done := make(chan result, 1)
 	s.full = done
 	// It must reach the first revision of the stream, or changes would be missing between them.
-	revision := max(s.at.stream-1, s.owed)
+	revision, stored := max(s.at.stream-1, s.owed), s.stored
 	c := s.t.c
 	c.Guard = s.t.guard
 	go func() {
-		h, err := takeFull(s.ctx, &c, s.k, s.o, revision)
+		h, err := takeFull(s.ctx, &c, s.k, s.o, revision, stored)
 		done <- result{h, err}
 	}()
 }
@@ -84,7 +84,7 @@ func (s *session) fullDone(r result) error {
 		s.at.full = true
 		s.retry = min(max(fullRetry, 2*s.retry), fullRetryMax)
 		s.fullTry.Reset(s.retry)
-		s.refuseAuth(r.err)
+		s.refuseFlushes(r.err)
 	} else {
 		s.retry = 0
 		s.at.full, s.at.lastFull = false, r.header.Place.Time

@@ -89,14 +89,14 @@ func TestTaker_LeasesThatCannotBeHadAreNotMadeUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Put("leased", "x", clientv3.WithLease(named.ID))
-	r.Flush()
+	r.Flush() // it waits for the full
+	same(t, r, b)
 	if h := r.Await(take.DeltaStored).Header; len(h.Hashes) != 0 {
 		t.Errorf("hashes that nobody told: %+v", h.Hashes)
 	}
 	if h := r.Await(take.FullStored).Header; h.Leases != 2 || len(h.Hashes) != 0 {
 		t.Errorf("full %+v", h)
 	}
-	same(t, r, b)
 	// The next list has it all.
 	silent.Store(false)
 	r.Put("after", "1")

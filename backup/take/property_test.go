@@ -197,12 +197,13 @@ func (h *history) many() {
 
 // compact compacts to what was backed up already, as a cluster does of which the backups keep up.
 func (h *history) compact() {
+	// Of leases that end after this, etcd may not have told the Taker yet: to compact those changes away would be a gap.
+	stored := h.Server.State(h.T, 0).Revision
 	h.Flush()
-	now := h.Server.State(h.T, 0).Revision
-	if h.compacted+1 >= now {
+	if h.compacted >= stored {
 		return
 	}
-	rev := rapid.Int64Range(h.compacted+1, now-1).Draw(h.rt, "compact")
+	rev := rapid.Int64Range(h.compacted+1, stored).Draw(h.rt, "compact")
 	if _, err := h.Server.Client.Compact(etcdtest.Context(h.T), rev, clientv3.WithCompactPhysical()); err != nil {
 		h.T.Fatal(err)
 	}
@@ -278,11 +279,13 @@ func TestProperty_AnyHistoryIsRestoredExactlyAtAnyRevision(t *testing.T) {
 			if rapid.Bool().Draw(rt, "leases end before") {
 				h.expire()
 			}
-			h.Put("end", "1") // leases go with changes: one that was granted after the last change waits for the next
-			h.note()
-			h.Flush()
-			last := s.State(t, 0)
-			stored := h.Taker.Status().Revision // a lease may have ended since
+			last, stored := h.finish()
+			if last.Revision > stored {
+				// A short lease has ended since. A list of leases that came after that is of a later revision than is stored: it cannot
+				// tell which of the others had ended by then.
+				h.expire()
+				last, stored = h.finish()
+			}
 			h.check(stored)
 			for range 6 {
 				h.check(rapid.Int64Range(h.covered, stored).Draw(rt, "revision"))
@@ -300,6 +303,14 @@ func TestProperty_AnyHistoryIsRestoredExactlyAtAnyRevision(t *testing.T) {
 			}
 		})
 	})
+}
+
+// finish stores everything, and returns what the cluster holds then and the newest revision stored.
+func (h *history) finish() (last etcdtest.State, stored int64) {
+	h.Put("end", "1") // leases go with changes: one that was granted after the last change waits for the next
+	h.note()
+	h.Flush()
+	return h.Server.State(h.T, 0), h.Taker.Status().Revision
 }
 
 // lasting are leases without the short ones, that may end at any time.

@@ -41,6 +41,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		return position{}, err
 	}
 	p := fresh(now)
+	last := tail(&l)
 	if n := len(l.Fulls); n > 0 {
 		newest := l.Fulls[n-1]
 		if newest.Revision > now {
@@ -52,11 +53,13 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		}
 		if err == nil && m != fromNow {
 			p = fresh(newest.Revision)
-			p.full = false
+			if m == fromTail && last == nil {
+				p = fresh(unled(l.Fulls, h.Stored))
+			}
+			p.full = m != fromTail // a gap was told: a full ends it
 		}
 		p.lastFull, p.auth, p.authOK = newest.Time, h.AuthRevision, err == nil
 	}
-	last := tail(&l)
 	if last == nil {
 		return p, nil
 	}
@@ -70,6 +73,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 			p.lastFull, p.auth, p.authOK = auth.lastFull, auth.auth, auth.authOK
 		}
 		if m == fromTail {
+			p.full = true
 			t.tell(Event{Type: Gap, From: last.Last + 1, To: p.next - 1, Err: last.Damage})
 		}
 		return p, nil
@@ -88,6 +92,22 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 // fresh begins a new stream after a revision.
 func fresh(revision int64) position {
 	return position{stream: revision + 1, next: revision + 1, full: true}
+}
+
+// unled is where to go on when there is no delta: after the full that the changes follow which are not in the target yet. stored
+// is what the newest full says of them. Without deltas there may be several fulls: the first delta has not been stored, or what
+// led to the newest was pruned.
+func unled(fulls []backup.Entry, stored int64) int64 {
+	newest := fulls[len(fulls)-1].Revision
+	if stored == 0 {
+		return newest
+	}
+	for _, f := range fulls {
+		if f.Revision >= stored {
+			return f.Revision
+		}
+	}
+	return newest
 }
 
 // tail is the run of deltas that goes furthest.

@@ -25,7 +25,8 @@ type session struct {
 	mode     mode
 	received bool // something came by the watch
 	at       position
-	events   clientv3.WatchChan // nil: suspended
+	begun    chan clientv3.WatchChan // gives events once a member has taken the watch; nil: none is on its way
+	events   clientv3.WatchChan
 	endWatch context.CancelFunc
 	// slow fires when the target took nothing for a while after the buffer had filled up; overflowed: that was told.
 	slow       *time.Timer
@@ -122,6 +123,8 @@ func (s *session) loop(parent context.Context) error {
 		select {
 		case <-parent.Done():
 			return s.shutdown()
+		case s.events = <-s.begun:
+			s.begun = nil
 		case w, ok := <-s.events:
 			if err = s.take(w, ok); errors.Is(err, errWatchAgain) {
 				s.endWatch()
@@ -161,13 +164,26 @@ func (s *session) loop(parent context.Context) error {
 // errWatchAgain: the watch ended for a reason that passes.
 var errWatchAgain = errors.New("watch again")
 
-// watch begins after what the builder holds.
+// watch begins after what the builder holds. etcd's client answers once a member has taken the watch; as long as none does,
+// the loop has other things to do.
 func (s *session) watch() {
 	ctx, cancel := context.WithCancel(s.ctx)
-	s.endWatch = cancel
-	s.events = s.k.all.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
-		clientv3.WithRev(s.builder.Last()+1), clientv3.WithFragment(), clientv3.WithProgressNotify())
+	begun := make(chan clientv3.WatchChan, 1)
+	s.endWatch, s.begun, s.events = cancel, begun, nil
+	from := s.builder.Last() + 1
+	go func() {
+		begun <- s.k.all.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
+			clientv3.WithRev(from), clientv3.WithFragment(), clientv3.WithProgressNotify())
+	}()
 }
+
+// suspend ends the watch until there is room for more.
+func (s *session) suspend() {
+	s.endWatch()
+	s.begun, s.events = nil, nil
+}
+
+func (s *session) suspended() bool { return s.begun == nil && s.events == nil }
 
 // pause waits a moment before the next watch.
 func (s *session) pause(parent context.Context) {
@@ -241,7 +257,7 @@ func (s *session) step() error {
 	due := s.due || s.builder.Payload() >= int64(s.t.c.Delta.Size)
 	waiting := s.flushes[:0]
 	for _, f := range s.flushes {
-		if f.revision <= s.stored && s.hasAuth(f.auth) {
+		if f.revision <= s.stored && !s.needsFull(f) {
 			f.done <- result{}
 			continue
 		}
@@ -249,8 +265,7 @@ func (s *session) step() error {
 		due = due || f.revision > s.stored && f.revision <= s.builder.Last()
 	}
 	s.flushes = waiting
-	unknown := slices.ContainsFunc(waiting, func(f flush) bool { return !s.hasAuth(f.auth) })
-	if (s.owed > 0 || unknown) && !s.at.full {
+	if (s.owed > 0 || slices.ContainsFunc(waiting, s.needsFull)) && !s.at.full {
 		s.startFull()
 	}
 	if due && s.sent == nil && !s.builder.Empty() {
@@ -266,11 +281,10 @@ func (s *session) step() error {
 // has compacted by then, that is a gap like any other.
 func (s *session) bound() error {
 	switch {
-	case s.events != nil && s.buffered() > s.t.c.Buffer:
-		s.endWatch()
-		s.events = nil
+	case !s.suspended() && s.buffered() > s.t.c.Buffer:
+		s.suspend()
 		s.slow.Reset(time.Duration(s.t.c.Delta.Period))
-	case s.events == nil && s.buffered() <= s.t.c.Buffer/2:
+	case s.suspended() && s.buffered() <= s.t.c.Buffer/2:
 		s.slow.Stop()
 		s.watch()
 		if s.overflowed {
@@ -278,17 +292,20 @@ func (s *session) bound() error {
 			s.startFull()
 		}
 	}
-	if s.events == nil && s.sent == nil && !s.builder.Empty() {
+	if s.suspended() && s.sent == nil && !s.builder.Empty() {
 		return s.send()
 	}
 	return nil
 }
 
-// refuseAuth tells those who wait for users and roles that the full that brings them failed.
-func (s *session) refuseAuth(err error) {
+// needsFull tells whether a full has to bring what a flush waits for: users and roles, or leases that a delta is without.
+func (s *session) needsFull(f flush) bool { return s.owed > 0 || !s.hasAuth(f.auth) }
+
+// refuseFlushes tells those who wait for what a full brings that it failed.
+func (s *session) refuseFlushes(err error) {
 	waiting := s.flushes[:0]
 	for _, f := range s.flushes {
-		if s.hasAuth(f.auth) {
+		if !s.needsFull(f) {
 			waiting = append(waiting, f)
 			continue
 		}

@@ -17,6 +17,18 @@ import (
 // error. It returns the client URL to use in the server's place.
 func Proxy(t testing.TB, s *Server, refuse func(method string) error) string {
 	t.Helper()
+	return proxy(t, s, refuse, func(context.Context, string, int) {})
+}
+
+// SlowProxy passes on what is asked of a server. It calls hold before it passes on an answer, with the call's context, its full
+// name, and how many of its answers were passed on before.
+func SlowProxy(t testing.TB, s *Server, hold func(ctx context.Context, method string, answers int)) string {
+	t.Helper()
+	return proxy(t, s, func(string) error { return nil }, hold)
+}
+
+func proxy(t testing.TB, s *Server, refuse func(method string) error, hold func(ctx context.Context, method string, answers int)) string {
+	t.Helper()
 	unlimited := 1 << 30
 	conn, err := grpc.NewClient(s.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(unlimited), grpc.MaxCallSendMsgSize(unlimited)))
@@ -33,14 +45,14 @@ func Proxy(t testing.TB, s *Server, refuse func(method string) error) string {
 			if err := refuse(method); err != nil {
 				return err
 			}
-			return passOn(from, conn, method)
+			return passOn(from, conn, method, hold)
 		}))
 	go server.Serve(l)
 	t.Cleanup(func() { server.Stop(); conn.Close() })
 	return "http://" + l.Addr().String()
 }
 
-func passOn(from grpc.ServerStream, conn *grpc.ClientConn, method string) error {
+func passOn(from grpc.ServerStream, conn *grpc.ClientConn, method string, hold func(context.Context, string, int)) error {
 	md, _ := metadata.FromIncomingContext(from.Context())
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(from.Context(), md))
 	defer cancel()
@@ -60,7 +72,7 @@ func passOn(from grpc.ServerStream, conn *grpc.ClientConn, method string) error 
 			}
 		}
 	}()
-	for {
+	for n := 0; ; n++ {
 		var f frame
 		switch err := to.RecvMsg(&f); {
 		case errors.Is(err, io.EOF):
@@ -68,6 +80,7 @@ func passOn(from grpc.ServerStream, conn *grpc.ClientConn, method string) error 
 		case err != nil:
 			return err
 		}
+		hold(ctx, method, n)
 		if err := from.SendMsg(&f); err != nil {
 			return err
 		}
