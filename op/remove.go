@@ -76,9 +76,10 @@ func moveLeaderFrom(ctx context.Context, e Env, j cke.Join) error {
 	return moveLeaderOf(ctx, e, j, s)
 }
 
-// moveLeaderOf is moveLeaderFrom for a member that has said how it stands.
+// moveLeaderOf is moveLeaderFrom for a member that has said how it stands. One that reports errors leads all the same: an
+// alarm is told by every member.
 func moveLeaderOf(ctx context.Context, e Env, j cke.Join, s cke.EndpointStatus) error {
-	if !s.Healthy() || s.LeaderID == "" || s.LeaderID != s.MemberID {
+	if s.Problem != "" || s.LeaderID == "" || s.LeaderID != s.MemberID {
 		return nil
 	}
 	id, err := e.Ledger.Identity(ctx)
@@ -86,10 +87,20 @@ func moveLeaderOf(ctx context.Context, e Env, j cke.Join, s cke.EndpointStatus) 
 		return err
 	}
 	best := successor(ctx, e, id, j.ID)
-	if best == "" {
+	switch {
+	case s.Healthy() && best == "":
 		return nobodyElse(ctx, e, id, j)
+	case s.Healthy():
+		return e.Etcd.MoveLeader(ctx, j.ClientURL(), best)
+	case best == "":
+		best = follower(ctx, e, id, s)
 	}
-	return e.Etcd.MoveLeader(ctx, j.ClientURL(), best)
+	if best != "" { // whether it can hand over or not, it is not worth waiting for
+		if err := e.Etcd.MoveLeader(ctx, j.ClientURL(), best); err != nil {
+			e.Progress(fmt.Sprintf("%s leads, reports errors, and does not hand over: %v", j.Node.Name(), err))
+		}
+	}
+	return nil
 }
 
 // nobodyElse fails unless every other member says that it cannot lead. A leader of several voters has some that follow
@@ -116,6 +127,19 @@ func successor(ctx context.Context, e Env, id cke.Identity, except cke.JoinID) s
 		}
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
 		if s.Healthy() && s.Linearizable && !s.Learner && s.RaftApplied >= best.RaftApplied {
+			best = s
+		}
+	}
+	return best.MemberID
+}
+
+// follower is the member id of the voter that has come furthest of those that follow a leader, whatever errors it reports;
+// empty: none.
+func follower(ctx context.Context, e Env, id cke.Identity, leader cke.EndpointStatus) string {
+	var best cke.EndpointStatus
+	for _, j := range id.Joins {
+		s := e.Etcd.Endpoint(ctx, j.ClientURL())
+		if s.Problem == "" && !s.Learner && s.LeaderID == leader.MemberID && s.MemberID != leader.MemberID && s.RaftApplied >= best.RaftApplied {
 			best = s
 		}
 	}

@@ -121,6 +121,24 @@ func TestAlarms_CorruptIsJudgedByAPerson(t *testing.T) {
 	})
 }
 
+// While CORRUPT stands no member is healthy, and one of them leads all the same: it hands over before it stops.
+func TestAlarms_ALeaderThatReportsAnAlarmHandsOver(t *testing.T) {
+	inFormed(t, 2, func(s *stage) {
+		s.Node("n2").CorruptData()
+		s.NoticeCorruption()
+		s.must("frozen", func() bool { return s.freeze().Active() })
+		s.Node("n2").RepairData()
+		s.person().unfreeze()
+		c := s.cluster(s.Nodes())
+		c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = 3379, 3380
+		s.Store().SetSpec(c)
+		s.pass(convergence)
+		s.ask(cke.TaskDisarm, "", "", "")
+		s.must("as declared", s.changed)
+		s.isUnharmed(t)
+	})
+}
+
 // From 3.5 by way of 3.6 to 3.7.
 func TestVersions_GoUpFromMinorToMinor(t *testing.T) {
 	play(t, 3, func(s *stage) { s.climb(t, nil) })
