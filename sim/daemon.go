@@ -24,6 +24,7 @@ type Daemon struct {
 	listed                 map[string]int // by actor
 	clock                  time.Time      // the furthest that its host's clock was since it began what it does
 	lookEnded              bool
+	file, decidedOn        int64 // the generation of the spec that it read last, and when it decided what it does
 
 	fetched map[string][]string // snapshots on the daemon's host, by restore; guarded by the world's lock
 }

@@ -93,13 +93,16 @@ func (d *Daemon) looks(c Call) {
 	if now := d.world.host(); now.After(d.clock) {
 		d.clock = now
 	}
+	if c.Port == "store" && c.Name == "Spec" {
+		d.file = d.world.store.spec.Generation
+	}
 	switch {
 	case c.Port == "store" && c.Name == "Spec", c.Port == "look" && c.Name == "Node" && d.lookEnded:
 		d.observed, d.lookEnded = d.happened(), false
 	case c.Port == "look" && c.Name == "Etcd":
 		d.lookEnded = true
 	case c.Port == "store" && c.Name == "AppendRecord":
-		d.decided = d.observed
+		d.decided, d.decidedOn = d.observed, d.file
 	case c.Port == "etcd" && c.Name == "Members":
 		if d.listed == nil {
 			d.listed = map[string]int{}
@@ -185,10 +188,11 @@ func (c *checker) wasHeldUp(t *turn, before standing) {
 	}
 }
 
-// wasNeeded judges that a member is stopped to run with other options.
+// wasNeeded judges that a member is stopped to run with other options. A file that was stored after the daemon had read the
+// one that it goes by is not held against it.
 func (c *checker) wasNeeded(t *turn, before standing, id uint64) {
 	s := c.world.store
-	if len(s.records) == 0 || s.records[len(s.records)-1].Operation != "restart-member" {
+	if s.spec.Generation != t.daemon.decidedOn || len(s.records) == 0 || s.records[len(s.records)-1].Operation != "restart-member" {
 		return
 	}
 	for _, p := range before.running {

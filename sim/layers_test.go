@@ -132,7 +132,7 @@ func TestLayers_EachAloneKeepsMembersFromStartingEmptySomewhere(t *testing.T) {
 		{"the look holds without the arguments", stopped, removed, arguments, false},
 		{"and without both", stopped, removed, both, true},
 		{"stopped, all is gone: the arguments hold without the look", stopped, emptied, look, false},
-		{"and without both: whoever does not look writes new certificates, too", stopped, emptied, both, true},
+		{"and without both: certificates hold, as long as nobody writes new ones", stopped, emptied, both, false},
 		{"the engine starts it, without a daemon: the arguments alone hold", again, removed, thin{}, false},
 		{"and without them", again, removed, arguments, true},
 		{"the engine starts a founder on nothing: certificates alone hold", asFounded, emptied, thin{}, false},
