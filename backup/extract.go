@@ -212,11 +212,10 @@ func (s *Store) finishFull(ctx context.Context, h Header, file string, o Extract
 	return digest, syncFile(file)
 }
 
-// hashAt returns the hash that a header has for a revision, or else the one there was. One from before the compaction that a
-// full holds counts more than that does.
+// hashAt returns the hash that a header has for a revision, or else the one there was.
 func hashAt(h Header, revision int64, or *Hash) *Hash {
 	for _, x := range h.Hashes {
-		if x.Revision == revision && max(0, x.Compacted) >= h.Compacted {
+		if x.Revision == revision && x.IsOf(h) {
 			return &x
 		}
 	}

@@ -20,17 +20,7 @@ func TestFetchFull_ASnapshotThatItsOwnDigestDoesNotFitIsDamaged(t *testing.T) {
 		"wrong": {sha256.Sum256(nil), false},
 	} {
 		content := append(bytes.Clone(data), tc.end[:]...)
-		var body bytes.Buffer
-		seal, err := newSealer(&body, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := seal.Write(content); err != nil {
-			t.Fatal(err)
-		}
-		if err := seal.Close(); err != nil {
-			t.Fatal(err)
-		}
+		body, seal := sealed(t, content, nil, false)
 		h := Header{Place: FullPlace("prod", "l", 5, h0), Last: 5}
 		seal.describe(&h)
 		head, err := h.encode(0)

@@ -77,17 +77,7 @@ func FuzzReader(f *testing.F) {
 		case 1:
 			data = resealed(first, second, -1)
 		case 2:
-			var packed bytes.Buffer
-			s, err := newSealer(&packed, nil, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Write(second); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			packed, _ := sealed(t, second, nil, false)
 			data = resealed(first, packed.Bytes(), int64(len(second)))
 		}
 		var before, after runtime.MemStats

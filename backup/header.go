@@ -68,6 +68,10 @@ type Hash struct {
 	Hash      uint32 `json:"hash"`
 }
 
+// IsOf reports whether a hash counts no more than what a full or delta holds: one from before the compaction that a full went
+// through does.
+func (x Hash) IsOf(h Header) bool { return max(0, x.Compacted) >= h.Compacted }
+
 // encode returns the head of an object: magic, length, JSON, SHA-256 of these three. It is at least room bytes long: white
 // space after the JSON fills it up.
 func (h Header) encode(room int) ([]byte, error) {

@@ -28,17 +28,7 @@ func TestOpener_TellsDamageFromAStoreThatFails(t *testing.T) {
 		{"short, encrypted", 10_000, []age.Recipient{id.Recipient()}}, {"long, encrypted", 9 * aheadPart, []age.Recipient{id.Recipient()}},
 	} {
 		content := noise(bodies.size)
-		var body bytes.Buffer
-		seal, err := newSealer(&body, bodies.to, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := seal.Write(content); err != nil {
-			t.Fatal(err)
-		}
-		if err := seal.Close(); err != nil {
-			t.Fatal(err)
-		}
+		body, seal := sealed(t, content, bodies.to, true)
 		h := Header{Place: FullPlace("prod", "l", 5, h0), Last: 5}
 		seal.describe(&h)
 		if long := bodies.size > 100_000; long != (h.BodySize > aheadPart) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -28,16 +29,25 @@ func noise(n int) []byte {
 // sizeInOne is how large it is as one frame.
 func sizeInOne(t *testing.T, data []byte) int {
 	t.Helper()
-	var out bytes.Buffer
-	s, err := newSealer(&out, nil, false)
+	out, _ := sealed(t, data, nil, false)
+	return out.Len()
+}
+
+// sealed is a body that holds some content, and what knows its header.
+func sealed(t *testing.T, content []byte, to []age.Recipient, beside bool) (*bytes.Buffer, *sealer) {
+	t.Helper()
+	var body bytes.Buffer
+	s, err := newSealer(&body, to, beside)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Write(data) // into memory
+	if _, err := s.Write(content); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return out.Len()
+	return &body, s
 }
 
 // A run of frames is one stream to every reader, whatever the size, and is compressed as well.

@@ -93,7 +93,7 @@ func moveLeaderOf(ctx context.Context, e Env, j cke.Join, s cke.EndpointStatus) 
 	case s.Healthy():
 		return e.Etcd.MoveLeader(ctx, j.ClientURL(), best)
 	case best == "":
-		best = follower(ctx, e, id, s)
+		best = follower(ctx, e, id, j, s.MemberID)
 	}
 	if best != "" { // whether it can hand over or not, it is not worth waiting for
 		if err := e.Etcd.MoveLeader(ctx, j.ClientURL(), best); err != nil {
@@ -120,26 +120,22 @@ func nobodyElse(ctx context.Context, e Env, id cke.Identity, leader cke.Join) er
 
 // successor is the member id of the healthy voter that has come furthest, of all memberships but one; empty: none.
 func successor(ctx context.Context, e Env, id cke.Identity, except cke.JoinID) string {
+	return furthest(ctx, e, id, except, func(s cke.EndpointStatus) bool { return s.Healthy() && s.Linearizable })
+}
+
+// follower is successor for a leader that reports errors, as every member may: it is enough to follow that one.
+func follower(ctx context.Context, e Env, id cke.Identity, leader cke.Join, leads string) string {
+	return furthest(ctx, e, id, leader.ID, func(s cke.EndpointStatus) bool { return s.Problem == "" && s.LeaderID == leads && s.MemberID != leads })
+}
+
+// furthest is the member id of the voter that has applied most, of those that fit; empty: none does.
+func furthest(ctx context.Context, e Env, id cke.Identity, except cke.JoinID, fits func(cke.EndpointStatus) bool) string {
 	var best cke.EndpointStatus
 	for _, j := range id.Joins {
 		if j.ID == except {
 			continue
 		}
-		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if s.Healthy() && s.Linearizable && !s.Learner && s.RaftApplied >= best.RaftApplied {
-			best = s
-		}
-	}
-	return best.MemberID
-}
-
-// follower is the member id of the voter that has come furthest of those that follow a leader, whatever errors it reports;
-// empty: none.
-func follower(ctx context.Context, e Env, id cke.Identity, leader cke.EndpointStatus) string {
-	var best cke.EndpointStatus
-	for _, j := range id.Joins {
-		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if s.Problem == "" && !s.Learner && s.LeaderID == leader.MemberID && s.MemberID != leader.MemberID && s.RaftApplied >= best.RaftApplied {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); fits(s) && !s.Learner && s.RaftApplied >= best.RaftApplied {
 			best = s
 		}
 	}

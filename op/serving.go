@@ -83,12 +83,19 @@ func Exited(node string, c cke.Container) *cke.Error {
 	case strings.Contains(words, "address already in use"):
 		code = cke.CodePortTaken
 	}
-	e := &cke.Error{Code: code, What: fmt.Sprintf("etcd on %s ended with exit code %d", node, c.ExitCode)}
-	switch {
-	case c.State == cke.ContainerExited && c.ExitCode == 0:
-		e.What = fmt.Sprintf("etcd on %s was stopped", node)
-	case c.LastWords != "":
-		e.Facts = []string{"its last words: " + c.LastWords}
+	how, why := Ending(c)
+	e := &cke.Error{Code: code, What: fmt.Sprintf("etcd on %s %s", node, how)}
+	if why != "" {
+		e.Facts = []string{"its last words: " + why}
 	}
 	return e
+}
+
+// Ending says how the process of a container ended, and its last words where they say why: those of one that was stopped
+// do not.
+func Ending(c cke.Container) (how, why string) {
+	if c.State == cke.ContainerExited && c.ExitCode == 0 {
+		return "was stopped", ""
+	}
+	return fmt.Sprintf("ended with exit code %d", c.ExitCode), c.LastWords
 }

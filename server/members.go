@@ -223,16 +223,14 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 		return certificateProblem(in, j)
 	case !c.Running():
 		err := op.Exited(name, c)
-		message := fmt.Sprintf("etcd is %s", c.State)
-		if c.State == cke.ContainerExited {
-			message = fmt.Sprintf("etcd ended with exit code %d", c.ExitCode)
+		how, why := op.Ending(c)
+		if c.State != cke.ContainerExited {
+			how = "is " + string(c.State)
 		}
-		if c.State == cke.ContainerExited && c.ExitCode == 0 { // it says nothing about why it was asked to
-			message = "etcd was stopped"
-		} else if c.LastWords != "" {
-			message += ": " + c.LastWords
+		if why != "" {
+			how += ": " + why
 		}
-		return &cke.Problem{Code: err.Code, Node: name, Message: message}
+		return &cke.Problem{Code: err.Code, Node: name, Message: "etcd " + how}
 	case e.Problem != "":
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd runs and does not answer: " + e.Problem}
 	case in.formed() && e.ClusterID != "" && e.ClusterID != in.Identity.Incarnation.ClusterID:

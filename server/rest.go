@@ -47,7 +47,12 @@ func drainProblem(in *Input, j cke.Join) *cke.Problem {
 	if d == nil || runs(in, j) {
 		return nil
 	}
-	return &cke.Problem{Code: cke.CodeDrain, Node: j.Node.Name(), Message: d.Text(), Remedy: "ckecli node undrain " + j.Node.Name() + " when the work is done"}
+	return leaseProblem(j.Node, *d)
+}
+
+// leaseProblem says that a node is leased.
+func leaseProblem(n cke.Node, d cke.Drain) *cke.Problem {
+	return &cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(), Remedy: "ckecli node undrain " + n.Name() + " when the work is done"}
 }
 
 // waitForLeases: a declared control-plane node carries no member, and gets one once its lease is over. That keeps nothing
@@ -58,8 +63,7 @@ func waitForLeases(in *Input) (Decision, bool) {
 		if _, carries := in.Identity.On(n); carries || d == nil {
 			continue
 		}
-		return refused(d.Text()+"; it gets a member after that", cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(),
-			Remedy: "ckecli node undrain " + n.Name() + " when the work is done"}), true
+		return refused(d.Text()+"; it gets a member after that", *leaseProblem(n, *d)), true
 	}
 	return Decision{}, false
 }

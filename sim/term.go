@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -133,20 +134,10 @@ func (s *Store) wrote(id cke.JoinID) {
 
 // unwritten reports whether joins are as they were when the identity was read, and, for one that was not there, all are.
 func (s *Store) unwritten(read cke.Identity, joins []cke.Join) bool {
-	if s.lived > int(read.Revision) {
-		return false
-	}
-	for _, j := range joins {
-		if s.written[j.ID] > int(read.Revision) {
-			return false
-		}
-		for _, at := range s.written {
-			if !read.Has(j.ID) && at > int(read.Revision) {
-				return false
-			}
-		}
-	}
-	return true
+	since := func(version int) bool { return version > int(read.Revision) }
+	return !since(s.lived) && !slices.ContainsFunc(joins, func(j cke.Join) bool {
+		return since(s.written[j.ID]) || !read.Has(j.ID) && slices.ContainsFunc(slices.Collect(maps.Values(s.written)), since)
+	})
 }
 
 // Spec returns the present spec. ErrNotFound once the cluster is gone.

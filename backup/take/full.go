@@ -49,7 +49,7 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision,
 	}
 	// A hash may count more than the snapshot holds: of a revision that etcd compacted to it gives the one from before that, and a
 	// member that is behind may not have compacted yet.
-	h.Hashes = slices.DeleteFunc(hashes, func(x backup.Hash) bool { return max(0, x.Compacted) < h.Compacted })
+	h.Hashes = slices.DeleteFunc(hashes, func(x backup.Hash) bool { return !x.IsOf(h) })
 	h.Stored = stored
 	if content, err = content.WithHeader(h); err != nil {
 		return h, err
