@@ -30,8 +30,11 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		return Place{}, err
 	}
 	defer os.RemoveAll(dir)
-	merged, small := filepath.Join(dir, "merged"), filepath.Join(dir, "small")
-	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true, bare: true})
+	body := filepath.Join(dir, "body")
+	merged := filepath.Join(dir, "merged")
+	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true, bare: true, seal: func() (*FullWriter, error) {
+		return beginFull(body, s.Bucket, o.Recipients)
+	}})
 	if err != nil {
 		return Place{}, err
 	}
@@ -39,21 +42,18 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		p, _ := s.placeOf(ctx, x)
 		return p, nil
 	}
-	if superseded, err := hasSuperseded(merged); err != nil {
-		return Place{}, fmt.Errorf("merge backups: %w", err)
-	} else if !superseded {
-		small = merged
-	} else if err := rewrite(ctx, merged, small); err != nil {
-		return Place{}, fmt.Errorf("merge backups: %w", err)
-	} else if err := os.Remove(merged); err != nil {
-		return Place{}, err
-	}
 	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End,
 		Writer: o.Writer, Term: o.Term, EtcdVersion: x.EtcdVersion}
 	if x.Hash != nil {
 		h.Hashes = []Hash{*x.Hash}
 	}
-	c, h, err := SealFull(ctx, small, filepath.Join(dir, "body"), s.Bucket, h, o.Recipients)
+	var c Content
+	if x.sealed != nil {
+		c, h, err = x.sealed.describe(h, x.info)
+		err = errors.Join(err, x.sealed.Close())
+	} else {
+		c, h, err = s.sealCompacted(ctx, merged, body, h, o.Recipients)
+	}
 	if err != nil {
 		return Place{}, err
 	}
@@ -62,6 +62,25 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		err = nil // made before, from the same changes
 	}
 	return h.Place, err
+}
+
+// sealCompacted makes a full of a database, without what its ordered compaction leaves out.
+func (s *Store) sealCompacted(ctx context.Context, merged, body string, h Header, recipients []age.Recipient) (Content, Header, error) {
+	superseded, err := hasSuperseded(merged)
+	if err != nil {
+		return Content{}, h, fmt.Errorf("merge backups: %w", err)
+	}
+	if superseded {
+		small := merged + ".small"
+		if err := rewrite(ctx, merged, small); err != nil {
+			return Content{}, h, fmt.Errorf("merge backups: %w", err)
+		}
+		if err := os.Remove(merged); err != nil {
+			return Content{}, h, err
+		}
+		merged = small
+	}
+	return SealFull(ctx, merged, body, s.Bucket, h, recipients)
 }
 
 func (s *Store) placeOf(ctx context.Context, x Extracted) (Place, error) {
@@ -99,99 +118,70 @@ func rewrite(ctx context.Context, from, to string) (err error) {
 		return err
 	}
 	defer src.Close()
-	info, err := os.Stat(from)
+	f, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	dst, err := openDB(to, false, info.Size()+64<<20)
-	if err != nil {
-		return err
-	}
-	err = src.View(func(tx *bolt.Tx) error { return copyBuckets(ctx, tx, dst) })
-	return errors.Join(err, dst.Close())
+	w := &pageWriter{f: f, size: src.Info().PageSize, next: 2}
+	err = src.View(func(tx *bolt.Tx) error { return w.compacted(ctx, tx) })
+	return errors.Join(err, f.Close())
 }
 
-func copyBuckets(ctx context.Context, tx *bolt.Tx, dst *bolt.DB) error {
+// compacted fills a new database with what is to be kept of another.
+func (w *pageWriter) compacted(ctx context.Context, tx *bolt.Tx) error {
 	info, err := inspect(tx)
 	if err != nil {
 		return err
 	}
-	w := &bucketWriter{db: dst}
-	err = tx.ForEach(func(name []byte, b *bolt.Bucket) error {
-		skip := func(k []byte) bool { return false }
-		if string(name) == string(bucketKey) && info.Compacted > 0 {
-			keep, _, err := survivors(ctx, b, info.Compacted, info.Compacted)
-			if err != nil {
-				return err
-			}
-			i := -1
-			skip = func(k []byte) bool {
-				r, _ := parseRecordKey(k)
-				if r.Main > info.Compacted {
-					return false
-				}
-				i++
-				// etcd keeps a tombstone of the very revision that it compacts to.
-				return !keep.has(i) && !(r.Tombstone && r.Main == info.Compacted)
-			}
+	done := map[string][]byte{}
+	if info.Compacted > 0 {
+		at := Record{Main: info.Compacted}.AppendKey(nil)
+		done[string(scheduledCompact)], done[string(finishedCompact)] = at, at
+	}
+	var all []item
+	err = tx.ForEach(func(name []byte, b *bolt.Bucket) (err error) {
+		var root uint64
+		switch string(name) {
+		case string(bucketKey):
+			root, err = w.survivors(ctx, b, info.Compacted)
+		case string(bucketMeta):
+			root, err = w.copyBucket(b, done)
+		default:
+			root, err = w.copyBucket(b, nil)
 		}
-		return w.copy(name, b, skip)
+		all = append(all, bucketItem(name, root, b.Sequence()))
+		return err
 	})
-	if err = errors.Join(err, w.commit()); err != nil || info.Compacted == 0 {
+	if err != nil {
 		return err
 	}
-	return dst.Update(func(tx *bolt.Tx) error { return setCompacted(tx, info.Compacted, true) })
+	return w.completeDB(all)
 }
 
-// bucketWriter fills a database in transactions of bounded size.
-type bucketWriter struct {
-	db      *bolt.DB
-	tx      *bolt.Tx
-	bucket  *bolt.Bucket
-	records int
-	bytes   int
-}
-
-func (w *bucketWriter) copy(name []byte, b *bolt.Bucket, skip func(k []byte) bool) error {
-	if err := w.open(name); err != nil {
-		return err
+// survivors copies the records that a compaction leaves.
+func (w *pageWriter) survivors(ctx context.Context, b *bolt.Bucket, compacted int64) (root uint64, err error) {
+	if compacted < 1 {
+		return w.copyBucket(b, nil)
 	}
-	return b.ForEach(func(k, v []byte) error {
-		if skip(k) {
-			return nil
-		}
-		if w.records >= batchRecords || w.bytes >= batchBytes {
-			if err := w.commit(); err != nil {
-				return err
+	keep, _, err := survivors(ctx, b, compacted, compacted)
+	if err != nil {
+		return 0, err
+	}
+	t := &treeLoader{w: w}
+	i := -1
+	err = b.ForEach(func(k, v []byte) error {
+		r, _ := parseRecordKey(k)
+		if r.Main <= compacted {
+			i++
+			// etcd keeps a tombstone of the very revision that it compacts to.
+			if !keep.has(i) && !(r.Tombstone && r.Main == compacted) {
+				return nil
 			}
-			if err := w.open(name); err != nil {
-				return err
-			}
 		}
-		w.records++
-		w.bytes += len(k) + len(v)
-		return w.bucket.Put(k, v)
+		return t.add(k, v)
 	})
-}
-
-func (w *bucketWriter) open(name []byte) (err error) {
-	if w.tx == nil {
-		if w.tx, err = w.db.Begin(true); err != nil {
-			return err
-		}
+	if err != nil {
+		return 0, err
 	}
-	w.bucket, err = w.tx.CreateBucketIfNotExists(name)
-	if err == nil {
-		w.bucket.FillPercent = fillPercent
-	}
-	return err
-}
-
-func (w *bucketWriter) commit() error {
-	if w.tx == nil {
-		return nil
-	}
-	err := w.tx.Commit()
-	w.tx, w.records, w.bytes = nil, 0, 0
-	return err
+	return t.bucketRoot()
 }

@@ -117,13 +117,9 @@ func inspect(tx *bolt.Tx) (SnapshotInfo, error) {
 	return info, nil
 }
 
-// readLeases returns the leases in a database: id → time granted in seconds.
-func readLeases(tx *bolt.Tx) (map[int64]int64, error) {
+// readLeases returns the leases in a bucket: id → time granted in seconds.
+func readLeases(b *bolt.Bucket) (map[int64]int64, error) {
 	known := map[int64]int64{}
-	b := tx.Bucket(bucketLease)
-	if b == nil {
-		return known, nil
-	}
 	err := b.ForEach(func(k, v []byte) error {
 		if len(k) != 8 {
 			return damaged("unknown key %x in bucket %q", k, bucketLease)
@@ -151,56 +147,6 @@ func leaseTTL(b []byte) int64 {
 		b = b[n+m:]
 	}
 	return 0
-}
-
-// writeLeases makes the lease bucket hold exactly these. What is there already with the same time stays as it is, with
-// the remaining time that etcd may have noted.
-func writeLeases(tx *bolt.Tx, leases map[int64]int64) error {
-	b, err := tx.CreateBucketIfNotExists(bucketLease)
-	if err != nil {
-		return err
-	}
-	var gone [][]byte
-	have := make(map[int64]bool, len(leases))
-	err = b.ForEach(func(k, v []byte) error {
-		if len(k) != 8 {
-			return damaged("unknown key %x in bucket %q", k, bucketLease)
-		}
-		id := int64(binary.BigEndian.Uint64(k))
-		if ttl, ok := leases[id]; ok && ttl == leaseTTL(v) {
-			have[id] = true
-		} else {
-			gone = append(gone, k)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, k := range gone {
-		if err := b.Delete(k); err != nil {
-			return err
-		}
-	}
-	for id, ttl := range leases {
-		if have[id] {
-			continue
-		}
-		v := appendInt(appendInt(nil, 1<<3, id), 2<<3, ttl) // leasepb.Lease: ID = 1, TTL = 2
-		if err := b.Put(binary.BigEndian.AppendUint64(nil, uint64(id)), v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setCompacted orders etcd to compact to a revision as soon as it starts; done: it has been done already.
-func setCompacted(tx *bolt.Tx, revision int64, done bool) error {
-	v := Record{Main: revision}.AppendKey(nil)
-	if err := tx.Bucket(bucketMeta).Put(scheduledCompact, v); err != nil || !done {
-		return err
-	}
-	return tx.Bucket(bucketMeta).Put(finishedCompact, v)
 }
 
 // trimDigest cuts the digest off that follows the database in a snapshot file.
@@ -247,20 +193,26 @@ func appendDigest(ctx context.Context, path string, durable bool) (digest string
 	return hex.EncodeToString(h.Sum(nil)), f.Close()
 }
 
-// hashFile digests a file. What the disk does not give back is an os.PathError, as of any file of this host.
+// hashFile digests a file.
 func hashFile(ctx context.Context, f *os.File) (h hash.Hash, size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
 	}
-	ahead := newReadAhead(&contextReader{ctx, io.NewSectionReader(f, 0, info.Size())})
-	defer ahead.Close()
 	h = sha256.New()
-	size, err = io.Copy(h, ahead)
-	if err == nil && size < info.Size() {
+	return h, info.Size(), digestFile(ctx, h, f, 0, info.Size())
+}
+
+// digestFile takes a part of a file into a digest. What the disk does not give back is an os.PathError, as of any file of this
+// host.
+func digestFile(ctx context.Context, h hash.Hash, f *os.File, from, to int64) error {
+	ahead := newReadAhead(&contextReader{ctx, io.NewSectionReader(f, from, to-from)})
+	defer ahead.Close()
+	n, err := io.Copy(h, ahead)
+	if err == nil && n < to-from {
 		err = &os.PathError{Op: "read", Path: f.Name(), Err: io.ErrUnexpectedEOF}
 	}
-	return h, size, err
+	return err
 }
 
 // onlyWriter hides ReadFrom, so that the buffer given is used.

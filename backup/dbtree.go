@@ -64,6 +64,21 @@ func checkTree(ctx context.Context, path string, e extent) error {
 // walkTree also returns what it learnt of pages. Their data is out of reach then.
 func walkTree(ctx context.Context, path string, e extent) (t *tree, err error) {
 	defer guard(&err)()
+	if t, err = openTree(ctx, path, e); err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.walk(t.root, limits{}, 0, false); err != nil {
+		return t, err
+	}
+	if e == allPages && t.free != noFreeList {
+		return t, t.freeList()
+	}
+	return t, nil
+}
+
+// openTree maps a database file into memory until it is closed.
+func openTree(ctx context.Context, path string, e extent) (*tree, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -80,23 +95,32 @@ func walkTree(ctx context.Context, path string, e extent) (t *tree, err error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "map", Path: path, Err: err}
 	}
-	t = &tree{ctx: ctx, data: data, extent: e}
-	defer func() { t.data, err = nil, errors.Join(err, unix.Munmap(data)) }()
+	t := &tree{ctx: ctx, data: data, extent: e}
 	if err := t.meta(); err != nil {
-		return t, err
+		return nil, errors.Join(err, t.close())
 	}
 	t.seen = make(bitmap, t.pages/64+1)
-	if err := t.walk(t.root, limits{}, 0, false); err != nil {
-		return t, err
-	}
-	if e == allPages && t.free != noFreeList {
-		return t, t.freeList()
-	}
 	return t, nil
+}
+
+func (t *tree) close() error {
+	data := t.data
+	t.data = nil
+	return unix.Munmap(data)
 }
 
 // meta reads what bbolt would take for the newest meta page.
 func (t *tree) meta() error {
+	if err := t.newestMeta(); err != nil {
+		return err
+	}
+	if t.pages > uint64(len(t.data))/t.size {
+		return damaged("it says that it has %d pages of %d bytes, and has %d bytes", t.pages, t.size, len(t.data))
+	}
+	return nil
+}
+
+func (t *tree) newestMeta() error {
 	read := func(at uint64) []byte {
 		if at+pageHeader+metaSize > uint64(len(t.data)) {
 			return nil
@@ -129,9 +153,7 @@ func (t *tree) meta() error {
 	}
 	t.newest = [metaSize]byte(best)
 	t.root, t.free = binary.LittleEndian.Uint64(best[16:]), binary.LittleEndian.Uint64(best[32:])
-	if t.pages = binary.LittleEndian.Uint64(best[40:]); t.pages > uint64(len(t.data))/t.size {
-		return damaged("it says that it has %d pages of %d bytes, and has %d bytes", t.pages, t.size, len(t.data))
-	}
+	t.pages = binary.LittleEndian.Uint64(best[40:])
 	return nil
 }
 
@@ -318,4 +340,44 @@ func (t *tree) freeList() error {
 		ids = ids[8:]
 	}
 	return nil
+}
+
+// rightEdge returns a tree with the branches on its right; height 0: it is empty. All of it is valid until the file is closed.
+func (t *tree) rightEdge(root uint64) (s subtree, err error) {
+	s.root = root
+	for id := root; ; {
+		p, err := t.page(id)
+		if err != nil {
+			return s, err
+		}
+		if id == root && p.count > 0 {
+			e, _, err := p.element(0, pageHeader+p.count*pageElement)
+			if err != nil {
+				return s, err
+			}
+			s.first = e.key
+		}
+		if p.count > 0 {
+			s.height++
+		}
+		if p.flags != branchPage {
+			return s, nil
+		}
+		items, err := p.items()
+		if err != nil {
+			return s, err
+		}
+		s.edge = append(s.edge, items)
+		id = items[len(items)-1].child
+	}
+}
+
+// unseen returns the pages that nothing leads to.
+func (t *tree) unseen() (ids []uint64) {
+	for id := uint64(2); id < t.pages; id++ {
+		if !t.seen.has(int(id)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }

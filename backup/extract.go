@@ -3,12 +3,15 @@ package backup
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"time"
+
+	"filippo.io/age"
 )
 
 // ExtractOptions change how a backup is extracted.
@@ -24,6 +27,8 @@ type ExtractOptions struct {
 	Digest bool
 	// scratch: the result is thrown away soon and need not outlive a loss of power. bare: it may lack the digest at its end.
 	scratch, bare bool
+	// seal begins a new full. If that takes no more than adding pages to the one that is extracted, it is made instead of a file.
+	seal func() (*FullWriter, error)
 }
 
 // Extracted tells what Extract wrote.
@@ -50,6 +55,9 @@ type Extracted struct {
 
 	// unequal is what comparing it with Hash found.
 	unequal error
+	// sealed is what was begun by seal, and info what the database in it says of itself; nil: there is a file.
+	sealed *FullWriter
+	info   SnapshotInfo
 }
 
 // Extract writes the state of the cluster at a revision to a file, which must not be there yet: a snapshot such as etcd
@@ -169,28 +177,18 @@ func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError) error {
 // restore writes a full and the deltas after it to file.
 func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string, o ExtractOptions) (Extracted, error) {
 	deltas := c.upTo(revision)
-	var sum *digestGuard
-	if o.Digest && len(deltas) == 0 {
-		sum = newDigestGuard()
-	}
-	h, err := s.fetchFull(ctx, c.Full.Place, file, sum, !o.scratch)
-	if err != nil {
-		if IsDamage(err) {
-			err = &DamagedError{Object: c.Full.Name(), Err: err}
-		}
-		return Extracted{}, err
-	}
-	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), End: h.End, Hash: hashAt(h, revision, nil), EtcdVersion: h.EtcdVersion}
+	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas)}
+	var err error
 	if len(deltas) > 0 {
-		err = s.applyDeltas(ctx, h, deltas, revision, file, o, &x)
+		err = s.merge(ctx, c.Full.Place, deltas, revision, file, o, &x)
 	} else {
-		x.Digest, err = s.finishFull(ctx, h, file, o)
-		if x.Digest == "" && sum != nil {
-			x.Digest = sum.whole()
-		}
+		err = s.copyFull(ctx, c.Full.Place, revision, file, o, &x)
 	}
 	if err != nil {
 		return Extracted{}, err
+	}
+	if x.sealed != nil {
+		return x, nil
 	}
 	info, err := os.Stat(file)
 	if err != nil {
@@ -198,6 +196,27 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, file strin
 	}
 	x.Size = info.Size()
 	return x, nil
+}
+
+// copyFull writes a full to a file, as it is.
+func (s *Store) copyFull(ctx context.Context, p Place, revision int64, file string, o ExtractOptions, x *Extracted) error {
+	var sum *digestGuard
+	if o.Digest {
+		sum = newDigestGuard()
+	}
+	h, err := s.saveFull(ctx, p, file, sum, !o.scratch)
+	if IsDamage(err) {
+		return &DamagedError{Object: p.Name(), Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	x.End, x.Hash, x.EtcdVersion = h.End, hashAt(h, revision, nil), h.EtcdVersion
+	x.Digest, err = s.finishFull(ctx, h, file, o)
+	if x.Digest == "" && sum != nil {
+		x.Digest = sum.whole()
+	}
+	return err
 }
 
 // finishFull makes a full ready that no delta is applied to. digest: of the file, if it had to be changed.
@@ -222,67 +241,77 @@ func hashAt(h Header, revision int64, or *Hash) *Hash {
 	return or
 }
 
-// fetchFull writes the snapshot in a full to a file, checked. sum digests it on the way, unless it is nil. durable: the file
+// saveFull writes the snapshot in a full to a file, checked. sum digests it on the way, unless it is nil. durable: the file
 // is to be synced later.
-func (s *Store) fetchFull(ctx context.Context, p Place, file string, sum *digestGuard, durable bool) (Header, error) {
-	body, err := s.Bucket.Open(ctx, p.Name(), 0, -1)
-	if errors.Is(err, ErrNotFound) {
-		return Header{}, damaged("it is missing")
-	}
-	if err != nil {
-		return Header{}, fmt.Errorf("open %s: %w", p.Name(), err)
-	}
-	defer body.Close()
-	h, _, err := readHeader(body)
-	if err == nil {
-		err = h.at(p)
-	}
-	if err != nil {
-		return h, err
-	}
-	o, err := newOpener(h, body, s.Identities)
-	if err != nil {
-		return h, err
-	}
-	defer o.Close()
-	if err := writeFull(ctx, o, file, sum, durable); err != nil {
-		return h, err
-	}
-	if err := o.Finish(); err != nil {
-		return h, err
-	}
-	if h.Content%snapshotBlock != 32 {
-		return h, damaged("a snapshot of %d bytes has no digest at its end", h.Content)
-	}
-	if sum != nil {
-		err = sum.done()
-	}
-	return h, err
-}
-
-func writeFull(ctx context.Context, o *opener, file string, sum *digestGuard, durable bool) (err error) {
+func (s *Store) saveFull(ctx context.Context, p Place, file string, sum *digestGuard, durable bool) (h Header, err error) {
 	f, err := os.Create(file)
 	if err != nil {
-		return err
+		return h, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	to := writtenBack{File: f}
 	if durable {
 		if to.back, err = newWriteback(file); err != nil {
-			return err
+			return h, err
 		}
 		defer func() { err = errors.Join(err, to.back.Close()) }()
 	}
-	receivers := []io.Writer{to}
-	if sum != nil {
-		receivers = append(receivers, sum)
+	if sum == nil {
+		return s.fetchFull(ctx, p, to)
 	}
-	fan := newFanout(receivers...)
+	if h, err = s.fetchFull(ctx, p, to, sum); err == nil {
+		err = sum.done()
+	}
+	return h, err
+}
+
+// fetchFull hands the snapshot in a full to writers. It is checked, but only in the end.
+func (s *Store) fetchFull(ctx context.Context, p Place, to ...io.Writer) (Header, error) {
+	o, err := s.openFull(ctx, p)
+	if err != nil {
+		return Header{}, err
+	}
+	defer o.Close()
+	fan := newFanout(to...)
 	_, err = o.WriteTo(&contextWriter{ctx, fan})
 	if err = cmp.Or(fan.Close(), err); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
+		return o.head, fmt.Errorf("copy %s: %w", p.Name(), err)
 	}
-	return nil
+	return o.head, o.Finish()
+}
+
+// openFull begins to read a full.
+func (s *Store) openFull(ctx context.Context, p Place) (*opener, error) {
+	body, err := s.Bucket.Open(ctx, p.Name(), 0, -1)
+	if errors.Is(err, ErrNotFound) {
+		return nil, damaged("it is missing")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.Name(), err)
+	}
+	o, err := newFullOpener(p, body, s.Identities)
+	if err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	return o, nil
+}
+
+func newFullOpener(p Place, body io.ReadCloser, ids []age.Identity) (*opener, error) {
+	h, _, err := readHeader(body)
+	if err == nil {
+		err = h.at(p)
+	}
+	if err == nil && h.Content%snapshotBlock != sha256.Size {
+		err = damaged("a snapshot of %d bytes has no digest at its end", h.Content)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o, err := newOpener(h, body, ids)
+	if err == nil {
+		o.body = body
+	}
+	return o, err
 }
 
 type contextWriter struct {

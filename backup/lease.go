@@ -90,18 +90,29 @@ func decodeLeases(b []byte) (c LeaseChange, err error) {
 	return c, nil
 }
 
-// leaseBook follows the leases up to one revision.
+// leaseBook follows the leases up to one revision, from a full whose own leases are told in the end only. So it follows what
+// became of any lease twice: as if the full had it, and as if not.
 type leaseBook struct {
-	at    int64 // the revision that is being restored
-	known map[int64]int64
-	// referred are leases that changes since the last list name and that no list had: id → newest revision that names it.
-	referred map[int64]int64
-	low      int64
-	changed  bool
+	at            int64 // the revision that is being restored
+	low           int64
+	with, without leaseState
 }
 
-func newLeaseBook(at int64, known map[int64]int64) *leaseBook {
-	return &leaseBook{at: at, known: known, referred: map[int64]int64{}}
+// leaseState is what is known of leases.
+type leaseState struct {
+	// others: every lease is there, too, that is neither known nor gone.
+	others bool
+	known  map[int64]int64 // id → time granted
+	gone   map[int64]struct{}
+	// referred are leases that changes since the last list name and that no list had: id → newest revision that names it.
+	referred map[int64]int64
+}
+
+func newLeaseBook(at int64) *leaseBook {
+	empty := func(others bool) leaseState {
+		return leaseState{others: others, known: map[int64]int64{}, gone: map[int64]struct{}{}, referred: map[int64]int64{}}
+	}
+	return &leaseBook{at: at, with: empty(true), without: empty(false)}
 }
 
 // refer notes that a record of this revision names a lease.
@@ -109,8 +120,10 @@ func (b *leaseBook) refer(lease, revision int64) {
 	if lease == 0 || revision <= b.low {
 		return
 	}
-	if _, ok := b.known[lease]; !ok {
-		b.referred[lease] = revision
+	for _, s := range []*leaseState{&b.with, &b.without} {
+		if !s.has(lease) {
+			s.referred[lease] = revision
+		}
 	}
 }
 
@@ -119,46 +132,84 @@ func (b *leaseBook) observe(c LeaseChange, base int64) {
 	if c.High < base {
 		return
 	}
-	if c.High > b.at {
+	b.with.observe(c, b.at)
+	b.without.observe(c, b.at)
+	if c.High <= b.at {
+		b.low = max(b.low, c.Low)
+	}
+}
+
+// most is how many leases there are at most, if the full has some.
+func (b *leaseBook) most(full int64) int64 {
+	return full + int64(len(b.without.known)+len(b.without.referred))
+}
+
+// settle returns all leases at the revision; full are those of the full.
+func (b *leaseBook) settle(full map[int64]int64) map[int64]int64 {
+	leases := map[int64]int64{}
+	for id, ttl := range full {
+		if b.with.has(id) {
+			leases[id] = ttl
+		}
+	}
+	enter := func(s *leaseState, wanted bool) {
+		for id, ttl := range s.known {
+			if _, is := full[id]; is == wanted {
+				leases[id] = ttl
+			}
+		}
+		for id := range s.referred {
+			if _, is := full[id]; is == wanted {
+				leases[id] = int64(SafeTTL / time.Second)
+			}
+		}
+	}
+	enter(&b.with, true)
+	enter(&b.without, false)
+	return leases
+}
+
+func (s *leaseState) has(id int64) bool {
+	if _, ok := s.known[id]; ok {
+		return true
+	}
+	_, gone := s.gone[id]
+	return s.others && !gone
+}
+
+func (s *leaseState) observe(c LeaseChange, at int64) {
+	if c.High > at {
 		// Seen after the revision wanted: what has ended by then may be alive at it, what is new may not be there yet.
 		for _, l := range c.Granted {
-			if _, ok := b.referred[l.ID]; ok {
-				b.grant(l)
+			if _, ok := s.referred[l.ID]; ok {
+				s.grant(l)
 			}
 		}
 		return
 	}
 	if c.Reset {
-		clear(b.known)
-		b.changed = true
+		s.others = false
+		clear(s.known)
+		clear(s.gone)
 	}
 	for _, l := range c.Granted {
-		b.grant(l)
+		s.grant(l)
 	}
 	for _, id := range c.Gone { // a lease in both lists came and went
-		delete(b.known, id)
-		b.changed = true
+		delete(s.known, id)
+		if s.others {
+			s.gone[id] = struct{}{}
+		}
 	}
-	b.low = max(b.low, c.Low)
-	for id, rev := range b.referred {
+	for id, rev := range s.referred {
 		if rev <= c.Low {
-			delete(b.referred, id) // not in the list: it had ended, and its keys with it
+			delete(s.referred, id) // not in the list: it had ended, and its keys with it
 		}
 	}
 }
 
-func (b *leaseBook) grant(l Lease) {
-	b.known[l.ID] = l.TTL
-	b.changed = true
-	delete(b.referred, l.ID)
-}
-
-// settle returns all leases at the revision.
-func (b *leaseBook) settle() map[int64]int64 {
-	for id := range b.referred {
-		b.known[id] = int64(SafeTTL / time.Second)
-		b.changed = true
-	}
-	clear(b.referred)
-	return b.known
+func (s *leaseState) grant(l Lease) {
+	s.known[l.ID] = l.TTL
+	delete(s.gone, l.ID)
+	delete(s.referred, l.ID)
 }

@@ -130,6 +130,7 @@ type opener struct {
 	digest *digestReader
 	source *readAhead // of what was decrypted; nil: it is short, and read as it is wanted
 	zstd   *zstd.Decoder
+	body   io.Closer // nil: it is the caller's
 	read   int64
 	ended  bool
 }
@@ -261,6 +262,9 @@ func (o *opener) Close() {
 	}
 	if o.zstd != nil {
 		o.zstd.Close()
+	}
+	if o.body != nil {
+		o.body.Close() // it was only read
 	}
 }
 

@@ -51,6 +51,18 @@ func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter,
 	return w, nil
 }
 
+// beginFull makes the file of a full for a bucket, of a snapshot that is in files already.
+func beginFull(body string, to Bucket, recipients []age.Recipient) (*FullWriter, error) {
+	w, err := NewFullWriter("", body, recipients)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.For(to); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
 // For tells where the object goes. If its file can become the object, the disk begins to take it while it is written. Call it
 // before anything is written.
 func (w *FullWriter) For(b Bucket) error {
@@ -151,14 +163,11 @@ func SealFull(ctx context.Context, snapshot, body string, to Bucket, h Header, r
 		return Content{}, h, err
 	}
 	defer src.Close()
-	w, err := NewFullWriter("", body, recipients)
+	w, err := beginFull(body, to, recipients)
 	if err != nil {
 		return Content{}, h, err
 	}
 	defer w.Close()
-	if err := w.For(to); err != nil {
-		return Content{}, h, err
-	}
 	n, err := w.fan.ReadFrom(&contextReader{ctx, src})
 	if err != nil {
 		return Content{}, h, fmt.Errorf("read %s: %w", snapshot, err)

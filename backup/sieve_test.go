@@ -93,7 +93,7 @@ func TestFullWriter_ReadsTheRevisionFromFewPages(t *testing.T) {
 				all[id+1] = 60
 			}
 			v := binary.BigEndian.AppendUint64(nil, 7)
-			return errors.Join(writeLeases(tx, all), tx.Bucket(bucketAuth).Put(authRevision, v), setCompacted(tx, 40, false))
+			return errors.Join(putLeases(tx, all), tx.Bucket(bucketAuth).Put(authRevision, v), setCompacted(tx, 40, false))
 		})
 	}
 	for name, c := range map[string]struct {
@@ -178,4 +178,22 @@ func TestFullWriter_StalePagesAreNoticed(t *testing.T) {
 	if h, _, err := sieved(t, snapshot, true); err != nil || h.Last != 5000-120 {
 		t.Errorf("kept whole: revision %d, %v", h.Last, err)
 	}
+}
+
+func putLeases(tx *bolt.Tx, leases map[int64]int64) error {
+	for id, ttl := range leases {
+		if err := tx.Bucket(bucketLease).Put([]byte(leaseKey(id)), appendInt(appendInt(nil, 1<<3, id), 2<<3, ttl)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setCompacted orders etcd to compact to a revision as soon as it starts; done: it has been done already.
+func setCompacted(tx *bolt.Tx, revision int64, done bool) error {
+	v := Record{Main: revision}.AppendKey(nil)
+	if err := tx.Bucket(bucketMeta).Put(scheduledCompact, v); err != nil || !done {
+		return err
+	}
+	return tx.Bucket(bucketMeta).Put(finishedCompact, v)
 }

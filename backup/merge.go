@@ -1,0 +1,327 @@
+package backup
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A full and the deltas after it become one database without a page of the full being changed, but for a meta page: what the
+// deltas bring is written behind the full, as a tree of its own, before the full is fetched. Then it is known how large the
+// result is and where its root will be, which is all that the meta page says. So the digest of the result, which begins with that
+// page, is made while the full streams in, and nothing has to be read twice for it but what stands behind the full.
+
+const (
+	// edgeRoom is how many pages are left for what joins the two, beside the leases.
+	edgeRoom = 32
+	// leaseBytes is more than a lease takes in a page.
+	leaseBytes = 64
+)
+
+// merger writes a full and what follows it to a file.
+type merger struct {
+	f    *os.File
+	full Header
+	old  dbHead
+	w    *pageWriter
+	a    *applier
+	// meta is what the result is expected to say of itself, and freePages how many pages its list of free pages has.
+	meta      dbMeta
+	freePages int
+	sum       hash.Hash // nil: of no use
+	// found is what the full says of itself, with the leases of the result.
+	found SnapshotInfo
+}
+
+// dbHead is what the first two pages of a database say.
+type dbHead struct {
+	size  int    // of a page
+	pages uint64 // of the file
+	tx    uint64
+	metas []byte // both pages
+}
+
+func parseHead(data []byte, content int64) (dbHead, error) {
+	t := &tree{data: data}
+	if err := t.newestMeta(); err != nil {
+		return dbHead{}, err
+	}
+	if uint64(len(data)) < 2*t.size || uint64(content) < 2*t.size {
+		return dbHead{}, damaged("no database: it has %d bytes", content)
+	}
+	return dbHead{
+		size: int(t.size), pages: (uint64(content) + t.size - 1) / t.size,
+		tx: binary.LittleEndian.Uint64(t.newest[48:]), metas: data[:2*t.size],
+	}, nil
+}
+
+// merge writes a full and the deltas after it to a file.
+func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision int64, file string, o ExtractOptions, x *Extracted) (err error) {
+	defer guard(&err)()
+	ofFull := func(err error) error {
+		if d := new(DamagedError); IsDamage(err) && !errors.As(err, &d) {
+			return &DamagedError{Object: full.Name(), Err: err}
+		}
+		return err
+	}
+	h, head, err := s.fullHead(ctx, full)
+	if err != nil {
+		return ofFull(err)
+	}
+	m, err := newMerger(file, h, head, revision)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.close()) }()
+	if !o.scratch {
+		if m.w.back, err = newWriteback(file); err != nil {
+			return err
+		}
+	}
+	x.End, x.Hash, x.EtcdVersion = h.End, hashAt(h, revision, nil), h.EtcdVersion
+	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {
+		if IsDamage(err) {
+			// What it says of the last good revision is true only if the full is sound.
+			err = cmp.Or(ofFull(s.checkFull(ctx, full, m.f)), err)
+		}
+		return err
+	}
+	x.Records = m.a.records
+	if o.seal != nil && m.a.compacted <= h.Compacted {
+		err := m.sealed(ctx, s, full, o.seal, x)
+		if !IsDamage(err) && !errors.Is(err, ErrNeedsWhole) {
+			return err
+		}
+		o.seal = nil // the whole file tells more
+		return s.merge(ctx, full, deltas, revision, file, o, x)
+	}
+	added, err := m.plan(!o.bare, true)
+	if err != nil {
+		return err
+	}
+	if _, err := s.fetchFull(ctx, full, m.receivers()...); err != nil {
+		return ofFull(err)
+	}
+	if x.Digest, err = m.complete(ctx, added, !o.scratch); err != nil {
+		return ofFull(err)
+	}
+	if o.CheckHash && x.Hash != nil {
+		x.compare(ctx, file)
+	}
+	return nil
+}
+
+// fullHead reads the header of a full and the first pages of its database.
+func (s *Store) fullHead(ctx context.Context, p Place) (Header, dbHead, error) {
+	o, err := s.openFull(ctx, p)
+	if err != nil {
+		return Header{}, dbHead{}, err
+	}
+	defer o.Close()
+	data := make([]byte, min(o.head.Content, 2*maxPageSize))
+	if _, err := io.ReadFull(o, data); err != nil {
+		return o.head, dbHead{}, short(err, "its database")
+	}
+	head, err := parseHead(data, o.head.Content-sha256.Size)
+	return o.head, head, err
+}
+
+// checkFull looks for damage in a full, by way of a file that is of no use any more.
+func (s *Store) checkFull(ctx context.Context, p Place, f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := s.fetchFull(ctx, p, io.NewOffsetWriter(f, 0)); err != nil {
+		return err
+	}
+	info, err := InspectSnapshot(f.Name())
+	if err == nil && info.Revision != p.Revision {
+		err = wrongRevision(info.Revision, p.Revision)
+	}
+	if err == nil {
+		err = checkTree(ctx, f.Name(), theTree)
+	}
+	return err
+}
+
+func wrongRevision(is, said int64) error {
+	return damaged("the snapshot has revision %d, its header says %d", is, said)
+}
+
+func newMerger(file string, full Header, head dbHead, revision int64) (*merger, error) {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w := &pageWriter{f: f, size: head.size, next: head.pages}
+	return &merger{f: f, full: full, old: head, w: w, a: newApplier(w, full.Last, revision)}, nil
+}
+
+func (m *merger) close() error { return errors.Join(m.w.back.Close(), m.f.Close()) }
+
+// plan completes what follows the full, and decides where all else will be. list: the free pages will be listed.
+func (m *merger) plan(digest, list bool) (added subtree, err error) {
+	if added, err = m.a.keys.finish(); err != nil {
+		return added, err
+	}
+	if err := m.w.flush(); err != nil {
+		return added, err
+	}
+	size := uint64(m.old.size)
+	m.meta = dbMeta{root: m.w.next, free: noFreeList, tx: m.old.tx + 1}
+	m.w.next += uint64(bucketsPages(m.old.size))
+	room := edgeRoom + uint64(m.a.leases.most(m.full.Leases))*leaseBytes/size
+	if list {
+		// It has a number for each page at most.
+		m.freePages = int((pageHeader+8+8*(m.w.next+room))/(size-8)) + 1
+		m.meta.free = m.w.next
+		m.w.next += uint64(m.freePages)
+	}
+	m.meta.pages = m.w.next + room
+	if digest {
+		m.sum = sha256.New()
+		m.sum.Write(m.metas())
+	}
+	return added, nil
+}
+
+// metas are both meta pages of the result: the old one that is not replaced stays.
+func (m *merger) metas() []byte {
+	metas := bytes.Clone(m.old.metas)
+	at, page := m.meta.page(m.old.size)
+	copy(metas[at:], page)
+	return metas
+}
+
+// receivers take the stream of the full.
+func (m *merger) receivers() []io.Writer {
+	to := []io.Writer{&window{w: writtenBack{m.f, m.w.back}, left: m.full.Content - sha256.Size}}
+	if m.sum != nil {
+		to = append(to, m.afterMetas(m.sum))
+	}
+	return to
+}
+
+// afterMetas hands on the database of the full from its third page on.
+func (m *merger) afterMetas(w io.Writer) io.Writer {
+	metas := int64(len(m.old.metas))
+	return &window{w: w, skip: metas, left: m.full.Content - sha256.Size - metas}
+}
+
+// window hands on a part of what is written to it.
+type window struct {
+	w          io.Writer
+	skip, left int64
+}
+
+func (w *window) Write(p []byte) (int, error) {
+	n := len(p)
+	skip := min(w.skip, int64(n))
+	w.skip, p = w.skip-skip, p[skip:]
+	p = p[:min(w.left, int64(len(p)))]
+	w.left -= int64(len(p))
+	if len(p) == 0 {
+		return n, nil
+	}
+	m, err := w.w.Write(p)
+	if err != nil {
+		return m, err
+	}
+	return n, nil
+}
+
+// complete makes one database of the full, which is in the file now, and what was added behind it. It returns the SHA-256 of the
+// result in hex, if that is wanted.
+func (m *merger) complete(ctx context.Context, added subtree, durable bool) (digest string, err error) {
+	size := int64(m.old.size)
+	begin := m.full.Content - sha256.Size // of what has not been digested yet
+	expected, middle := m.meta, int64(m.meta.root)*size
+	summed := make(chan error, 1)
+	go func() { summed <- m.digest(ctx, begin, middle) }()
+	if err = m.assemble(ctx, added); err == nil {
+		err = m.list(ctx)
+	}
+	if err := errors.Join(err, <-summed); err != nil {
+		return "", err
+	}
+	if m.sum == nil {
+		return "", nil
+	}
+	sync := func() error { return nil }
+	if durable {
+		sync = m.f.Sync
+	}
+	synced := make(chan error, 1)
+	go func() { synced <- sync() }()
+	if m.meta != expected { // it took more room
+		m.sum.Reset()
+		middle = 0
+	}
+	err = m.digest(ctx, middle, int64(m.meta.pages)*size)
+	if err := errors.Join(err, <-synced); err != nil {
+		return "", err
+	}
+	sum := m.sum.Sum(nil)
+	if _, err := m.f.WriteAt(sum, int64(m.meta.pages)*size); err != nil {
+		return "", err
+	}
+	m.sum.Write(sum)
+	return hex.EncodeToString(m.sum.Sum(nil)), sync()
+}
+
+// digest takes a part of the file into the digest.
+func (m *merger) digest(ctx context.Context, from, to int64) error {
+	if m.sum == nil {
+		return nil
+	}
+	return digestFile(ctx, m.sum, m.f, from, to)
+}
+
+// assemble writes what leads to both trees, and how the result differs from the full beside its keys.
+func (m *merger) assemble(ctx context.Context, added subtree) (err error) {
+	defer guard(&err)()
+	if err := checkTree(ctx, m.f.Name(), theEdge); err != nil {
+		return err
+	}
+	db, err := openDB(m.f.Name(), true, 0)
+	if err != nil {
+		return damaged("open as a database: %w", err)
+	}
+	err = db.View(func(tx *bolt.Tx) error { return m.buckets(ctx, tx, added) })
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	m.meta.pages = max(m.meta.pages, m.w.next)
+	return m.f.Truncate(int64(m.meta.pages) * int64(m.old.size))
+}
+
+// list makes the file say what it holds, checks all of it, and lists its free pages.
+func (m *merger) list(ctx context.Context) error {
+	if err := m.writeFree(nil); err != nil {
+		return err
+	}
+	if _, err := m.f.WriteAt(m.metas(), 0); err != nil {
+		return err
+	}
+	t, err := walkTree(ctx, m.f.Name(), allPages)
+	if err != nil {
+		return err
+	}
+	return m.writeFree(t.unseen())
+}
+
+// writeFree writes the list of free pages, so that who opens the file to write need not look for them in all of it.
+func (m *merger) writeFree(ids []uint64) error {
+	list := freePages(m.meta.free, ids, m.freePages*m.old.size, m.old.size)
+	_, err := m.f.WriteAt(list, int64(m.meta.free)*int64(m.old.size))
+	return err
+}

@@ -1,0 +1,118 @@
+package backup
+
+import (
+	"context"
+	"encoding/binary"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// buckets writes the root of the result, and what is new in the buckets that it leads to.
+func (m *merger) buckets(ctx context.Context, tx *bolt.Tx, added subtree) error {
+	found, err := inspect(tx)
+	m.found = found
+	if err == nil && found.Revision != m.a.base {
+		err = wrongRevision(found.Revision, m.a.base)
+	}
+	if err != nil {
+		return err
+	}
+	var all []item
+	err = tx.ForEach(func(name []byte, b *bolt.Bucket) error {
+		root, err := m.bucket(ctx, name, b, added)
+		all = append(all, bucketItem(name, root, b.Sequence()))
+		return err
+	})
+	if err == nil {
+		err = m.w.flush()
+	}
+	if err != nil {
+		return err
+	}
+	return m.w.writeBuckets(m.meta.root, all)
+}
+
+// bucket returns where a bucket of the result begins.
+func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added subtree) (uint64, error) {
+	change := map[string][]byte{}
+	switch string(name) {
+	case string(bucketKey):
+		return m.joinKeys(ctx, b, added)
+	case string(bucketAlarm):
+		return new(treeLoader{w: m.w}).bucketRoot()
+	case string(bucketLease):
+		leases, err := m.leases(b)
+		if err != nil {
+			return 0, err
+		}
+		change = leases
+	case string(bucketMeta):
+		// A compaction that etcd did after the full: order it again, so that etcd does it as soon as it starts on the file.
+		// HashKV counts by what is ordered, so it is right at once.
+		if m.a.compacted > m.found.Compacted && m.a.compacted <= m.a.revision {
+			change[string(scheduledCompact)] = Record{Main: m.a.compacted}.AppendKey(nil)
+		}
+	}
+	if len(change) == 0 && b.Root() != 0 {
+		return uint64(b.Root()), nil
+	}
+	return m.w.copyBucket(b, change)
+}
+
+// joinKeys returns where the records of both begin.
+func (m *merger) joinKeys(ctx context.Context, b *bolt.Bucket, added subtree) (uint64, error) {
+	if b.Root() != 0 && added.height == 0 {
+		return uint64(b.Root()), nil
+	}
+	if b.Root() != 0 {
+		t, err := openTree(ctx, m.f.Name(), theEdge)
+		if err != nil {
+			return 0, err
+		}
+		defer t.close()
+		left, err := t.rightEdge(uint64(b.Root()))
+		if err != nil {
+			return 0, err
+		}
+		return join(m.w, left, added)
+	}
+	if added.height == 0 {
+		return m.w.copyBucket(b, nil)
+	}
+	few := &treeLoader{w: m.w} // they stand within the page of the buckets
+	if err := b.ForEach(few.add); err != nil {
+		return 0, err
+	}
+	left, err := few.finish()
+	if err != nil {
+		return 0, err
+	}
+	return join(m.w, left, added)
+}
+
+// leases returns how the leases of the full have to change. What is there already with the same time stays as it is, with the
+// remaining time that etcd may have noted.
+func (m *merger) leases(b *bolt.Bucket) (change map[string][]byte, err error) {
+	full, err := readLeases(b)
+	if err != nil {
+		return nil, err
+	}
+	change = map[string][]byte{}
+	settled := m.a.leases.settle(full)
+	m.found.Leases = int64(len(settled))
+	for id := range full {
+		if _, there := settled[id]; !there {
+			change[leaseKey(id)] = nil
+		}
+	}
+	for id, ttl := range settled {
+		if was, there := full[id]; !there || was != ttl {
+			change[leaseKey(id)] = appendInt(appendInt(nil, 1<<3, id), 2<<3, ttl) // leasepb.Lease: ID = 1, TTL = 2
+		}
+	}
+	return change, nil
+}
+
+func leaseKey(id int64) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(id)))
+}

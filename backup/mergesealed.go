@@ -1,0 +1,55 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+)
+
+// sealed makes a new full of a full and the deltas after it, page by page as the full streams by. Of that only those pages are
+// kept that a sieve keeps. ErrNeedsWhole, or damage: these were not enough.
+func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() (*FullWriter, error), x *Extracted) (err error) {
+	added, err := m.plan(false, false)
+	if err != nil {
+		return err
+	}
+	expected := m.meta
+	w, err := begin()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close(), os.Remove(w.body.Name()))
+		}
+	}()
+	if _, err := io.MultiWriter(w.check, w.seal).Write(m.metas()); err != nil {
+		return err
+	}
+	pages := &sieve{f: m.f}
+	content := m.full.Content - sha256.Size
+	_, err = s.fetchFull(ctx, full, &window{w: pages, left: content}, m.afterMetas(w.check), m.afterMetas(w.seal))
+	if err != nil {
+		return err
+	}
+	if err := pages.keepLeaf(); err != nil {
+		return err
+	}
+	if err := m.assemble(ctx, added); err != nil {
+		return err
+	}
+	if m.meta != expected {
+		return ErrNeedsWhole
+	}
+	size := int64(m.meta.pages)*int64(m.old.size) - content
+	if _, err := w.fan.ReadFrom(&contextReader{ctx, io.NewSectionReader(m.f, content, size)}); err != nil {
+		return err
+	}
+	if err := errors.Join(w.complete(), w.end()); err != nil {
+		return err
+	}
+	x.sealed, x.info = w, m.found
+	return nil
+}
