@@ -26,6 +26,9 @@ const (
 	theTree
 	// allPages are also the free ones, on which a writer builds.
 	allPages
+	// allRules are also those that only a writer needs: bbolt, when it deletes, takes neighbours for pages of one height, and ends
+	// the process where a branch has a single page below it.
+	allRules
 )
 
 const (
@@ -53,6 +56,7 @@ type tree struct {
 	seen   bitmap
 	extent extent
 	looked int
+	leaves int // depth + 1 of the leaves of the bucket that is walked; 0: none was met
 }
 
 // checkTree walks a database file, with or without the digest at its end.
@@ -71,7 +75,7 @@ func walkTree(ctx context.Context, path string, e extent) (t *tree, err error) {
 	if err := t.walk(t.root, limits{}, 0, false); err != nil {
 		return t, err
 	}
-	if e == allPages && t.free != noFreeList {
+	if e >= allPages && t.free != noFreeList {
 		return t, t.freeList()
 	}
 	return t, nil
@@ -243,8 +247,12 @@ func (t *tree) walk(id uint64, within limits, depth int, last bool) error {
 	}
 	switch {
 	case p.flags == leafPage && (p.count > 0 || within.from == nil):
+		if t.extent == allRules && t.leaves != 0 && t.leaves != depth+1 {
+			return damaged("page %d is a leaf at another depth than those before", id)
+		}
+		t.leaves = depth + 1
 		return t.leaf(p, within, depth)
-	case p.flags == branchPage && p.count > 0:
+	case p.flags == branchPage && (p.count > 1 || p.count > 0 && t.extent != allRules):
 	default:
 		return damaged("page %d is of type %x with %d elements", id, p.flags, p.count)
 	}
@@ -299,6 +307,8 @@ func (t *tree) bucket(p page, e element, depth int) error {
 		return damaged("page %d has half a bucket, or one too many", p.id)
 	}
 	if root := binary.LittleEndian.Uint64(e.value); root != 0 {
+		defer func(leaves int) { t.leaves = leaves }(t.leaves)
+		t.leaves = 0
 		return t.walk(root, limits{}, depth+1, t.extent == theEdge && bytes.Equal(e.key, bucketKey))
 	}
 	if len(e.value) < bucketHeader+pageHeader {

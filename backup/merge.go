@@ -312,7 +312,7 @@ func (m *merger) list(ctx context.Context) error {
 	if _, err := m.f.WriteAt(m.metas(), 0); err != nil {
 		return err
 	}
-	t, err := walkTree(ctx, m.f.Name(), allPages)
+	t, err := walkTree(ctx, m.f.Name(), allRules)
 	if err != nil {
 		return err
 	}
