@@ -58,7 +58,7 @@ func scheduleTrouble(s string) (message, remedy string) {
 	}
 	parts := strings.Fields(s)
 	if len(parts) != 5 {
-		return fmt.Sprintf("has %s, a schedule has five", plural(len(parts), "field")), form
+		return fmt.Sprintf("has %s, a schedule has five", Count(len(parts), "field")), form
 	}
 	var days, months uint64
 	for i, field := range cronFields() {

@@ -104,12 +104,12 @@ func (f *findings) err() error {
 	}
 	faults := slices.Clone(f.faults)
 	slices.SortStableFunc(faults, comparePlaces)
-	what := plural(len(faults), "fault")
+	what := Count(len(faults), "fault")
 	if f.file != "" {
 		what += " in " + f.file
 	}
 	if more := len(faults) - maxFaults; more > 0 {
-		faults = append(faults[:maxFaults], Fault{File: f.file, Message: fmt.Sprintf("and %s", plural(more, "more fault"))})
+		faults = append(faults[:maxFaults], Fault{File: f.file, Message: fmt.Sprintf("and %s", Count(more, "more fault"))})
 	}
 	return &Error{Code: CodeConfig, What: what, Err: &FaultList{Faults: faults}}
 }
@@ -144,11 +144,4 @@ func isWord(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -3,6 +3,7 @@ package cke
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,7 +33,9 @@ type Record struct {
 	Error     string      `json:"error,omitempty"`
 	Code      Code        `json:"code,omitempty"`
 	// Refusal is the error for a person, where it has a code.
-	Refusal *Refusal     `json:"refusal,omitempty"`
+	Refusal *Refusal `json:"refusal,omitempty"`
+	// Refused: a person's wish was turned down, and nothing was tried. State is failed then, since what was asked for is not so.
+	Refused bool         `json:"refused,omitempty"`
 	Steps   []StepRecord `json:"steps,omitempty"`
 
 	// Backup is what the operation stored in the backup target; nil: nothing.
@@ -55,6 +58,19 @@ type Refusal struct {
 	Unchanged bool     `json:"unchanged,omitempty"`
 	Try       string   `json:"try,omitempty"`
 }
+
+// Outcome is the state in the word for people, and for counting: a wish that was turned down is refused, and did not fail.
+func (r Record) Outcome() string { return outcome(r.State, r.Refused) }
+
+func outcome(s RecordState, refused bool) string {
+	if refused && s == RecordFailed {
+		return "refused"
+	}
+	return string(s)
+}
+
+// Text is all of a refusal in one line.
+func (r Refusal) Text() string { return strings.Join(append([]string{r.What}, r.Facts...), "; ") }
 
 // RefusalOf returns the coded error in err's chain as it is stored; nil when there is none.
 func RefusalOf(err error) *Refusal {

@@ -1,11 +1,13 @@
 package cke
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -231,6 +233,15 @@ func sameLife(a, b *Incarnation) bool {
 		return a == b
 	}
 	return a.ID == b.ID && a.State == b.State
+}
+
+// Again is the command that restores another state from the same backups. A password in the target is not in it.
+func (o RestoreOrder) Again(lineage string, revision int64) string {
+	target := o.Target
+	if u, err := url.Parse(target); err == nil {
+		target = u.Redacted()
+	}
+	return fmt.Sprintf("ckecli restore --from '%s' --source-cluster %s --lineage %s --revision %d", target, o.Source, cmp.Or(o.Lineage, lineage), revision)
 }
 
 // Describe is the order in words for people.

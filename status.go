@@ -200,7 +200,13 @@ type OperationStatus struct {
 	State       RecordState `json:"state"`
 	Description string      `json:"description"`
 	Time        time.Time   `json:"time"` // of its last change
+	// Code is that of the error it ended with; Refused as in Record.
+	Code    Code `json:"code,omitempty"`
+	Refused bool `json:"refused,omitempty"`
 }
+
+// Outcome is as in Record.
+func (o OperationStatus) Outcome() string { return outcome(o.State, o.Refused) }
 
 // LastError is an error that the latest failed operations ended with.
 type LastError struct {

@@ -47,7 +47,7 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 		case "etcd_backup":
 			return "is Kubernetes' way to back up etcd, cke does it itself", "Remove it and write a backup section.", true
 		case "sabakan":
-			return "is not part of the cluster file", "Remove it; the inventory is set with `ckecli sabakan`.", true
+			return "is not part of the cluster file", "Remove it; cke reads no inventory, nodes are declared in this file.", true
 		case "constraints", "control-plane-count", "minimum-workers", "maximum-workers", "minimum-workers-rate":
 			return "cke has no constraints: the nodes with control_plane: true are the members", "Remove it.", true
 		}

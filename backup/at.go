@@ -55,6 +55,34 @@ func (s *Store) resolve(ctx context.Context, at At, partial bool) (target, error
 	return l.latest(partial)
 }
 
+// Found is a state that backups hold.
+type Found struct {
+	Lineage  string
+	Revision int64
+	// Received is when its newest change had come; zero: the names and headers do not tell.
+	Received time.Time
+	Notes    []string
+}
+
+// Find tells which state Extract would write, and refuses what is not there to be written, with the same error. It goes by names
+// and headers; only for a time that lies within a delta it reads that delta. So Extract may still find damage.
+func (s *Store) Find(ctx context.Context, at At) (Found, error) {
+	t, err := s.resolve(ctx, at, false)
+	if err != nil {
+		return Found{}, err
+	}
+	f := Found{Lineage: t.lineage.Name, Revision: t.revision, Notes: t.notes}
+	for _, c := range t.chains {
+		switch t.revision {
+		case c.Last:
+			f.Received = c.End
+		case c.Full.Revision:
+			f.Received = c.Full.Time
+		}
+	}
+	return f, nil
+}
+
 // pick returns the lineage wanted; ErrEmpty if there is no full in it.
 func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 	if l, _, ok := strings.Cut(at.Full, "/"); ok && at.Lineage == "" {

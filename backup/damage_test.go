@@ -273,3 +273,32 @@ func TestExtract_RandomDamageNeverGivesWrongData(t *testing.T) {
 		}
 	}
 }
+
+// The newest full is damaged, and no delta leads past it: what an older full holds is the last good state.
+func TestExtract_DamagedNewestFullWithoutDeltasNamesTheOlderOne(t *testing.T) {
+	f := makeFixture(t, false)
+	fulls, deltas := f.objects(t)
+	bare := f.bucket.Clone()
+	for _, name := range deltas {
+		bare.Delete(t.Context(), name)
+	}
+	whole := bare.Get(fulls[1])
+	for name, data := range map[string][]byte{"body altered": flip(whole, len(whole)-100), "header altered": flip(whole, 40), "truncated": whole[:len(whole)/2], "empty": {}} {
+		b := bare.Clone()
+		b.Set(fulls[1], data)
+		if d := f.extractBad(t, b, backup.At{}); d.LastGood != f.fulls[0] || d.Object != fulls[1] || strings.Contains(d.Error(), "damaged: damaged") || strings.Contains(d.Error(), "write ") {
+			t.Errorf("%s: %v", name, d)
+		}
+		if x := f.extractOK(t, b, backup.At{Revision: f.fulls[0]}); x.Revision != f.fulls[0] || len(x.Notes) > 0 {
+			t.Errorf("%s: %+v", name, x)
+		}
+		// The older one is damaged, too: then there is nothing, and nobody is sent on to it.
+		older := bare.Get(fulls[0])
+		for which, data := range map[string][]byte{"body": flip(older, len(older)-100), "header": flip(older, 40)} {
+			b.Set(fulls[0], data)
+			if d := f.extractBad(t, b, backup.At{}); d.LastGood != 0 {
+				t.Errorf("%s, %s of the older altered: %v", name, which, d)
+			}
+		}
+	}
+}

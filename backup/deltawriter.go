@@ -158,5 +158,7 @@ func (w *DeltaWriter) Seal(h Header) (Content, Header, error) {
 	if err != nil {
 		return Content{}, h, err
 	}
-	return Content{Head: head, Body: &memoryBody{data: w.body.Bytes(), sum: h.bodySum()}}, h, nil
+	c := Content{Head: head, Body: &memoryBody{data: w.body.Bytes(), sum: h.bodySum()}}
+	h.Size = c.Size()
+	return c, h, nil
 }

@@ -37,10 +37,11 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
+	why := strings.TrimPrefix(fmt.Sprint(e.Err), errDamaged.Error()+": ")
 	if e.LastGood == 0 {
-		return fmt.Sprintf("%s is damaged: %v; no revision can be restored from this backup", e.Object, e.Err)
+		return fmt.Sprintf("%s is damaged: %s; no revision can be restored from this backup", e.Object, why)
 	}
-	return fmt.Sprintf("%s is damaged: %v; the last good revision is %d", e.Object, e.Err, e.LastGood)
+	return fmt.Sprintf("%s is damaged: %s; the last good revision is %d", e.Object, why, e.LastGood)
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"filippo.io/age"
@@ -159,19 +160,35 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 	return Extracted{}, s.lastGood(ctx, t, worst)
 }
 
-// lastGood corrects the last good revision of damage in a full: older chains may still lead somewhere.
+// lastGood corrects the last good revision of damage in a full: older chains may still lead somewhere. They are read for it, the
+// newest first: a person goes by what is said here.
 func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError) error {
 	if d.LastGood > 0 {
 		return d
 	}
-	for _, c := range t.lineage.Chains() {
-		if c.Full.Revision < t.revision && c.Full.Name() != d.Object {
-			if _, err := ReadHeader(ctx, s.Bucket, c.Full.Place); err == nil {
-				d.LastGood = max(d.LastGood, min(c.Last, t.revision))
-			}
+	for _, c := range slices.Backward(t.lineage.Chains()) {
+		if c.Full.Revision < t.revision && c.Full.Name() != d.Object && min(c.Last, t.revision) > d.LastGood {
+			d.LastGood = max(d.LastGood, s.soundTo(ctx, c, t.revision))
 		}
 	}
 	return d
+}
+
+// soundTo is how far towards a revision a chain leads; 0: nowhere. What cannot be read or opened now is not taken for damaged.
+func (s *Store) soundTo(ctx context.Context, c Chain, revision int64) int64 {
+	sound := func(e Entry) bool {
+		_, _, err := s.checkObject(ctx, e)
+		return !IsDamage(err) && !errors.Is(err, ErrNotFound)
+	}
+	if !sound(c.Full) {
+		return 0
+	}
+	for _, d := range c.upTo(revision) {
+		if !sound(d) {
+			return max(c.Full.Revision, d.Revision-1)
+		}
+	}
+	return min(c.Last, revision)
 }
 
 // restore writes a full and the deltas after it to file.
@@ -274,10 +291,13 @@ func (s *Store) fetchFull(ctx context.Context, p Place, to ...io.Writer) (Header
 	defer o.Close()
 	fan := newFanout(to...)
 	_, err = o.WriteTo(&contextWriter{ctx, fan})
-	if err = cmp.Or(fan.Close(), err); err != nil {
-		return o.head, fmt.Errorf("copy %s: %w", p.Name(), err)
+	if err = cmp.Or(fan.Close(), err); err != nil && !IsDamage(err) {
+		err = fmt.Errorf("copy %s: %w", p.Name(), err)
 	}
-	return o.head, o.Finish()
+	if err == nil {
+		err = o.Finish()
+	}
+	return o.head, err
 }
 
 // openFull begins to read a full.

@@ -51,6 +51,8 @@ type Header struct {
 	// BodySize and BodySum (SHA-256, hex) are of the bytes after the header.
 	BodySize int64  `json:"bodySize"`
 	BodySum  string `json:"bodySum"`
+	// Size is that of the whole object, this header included. It is not in the header itself, but known once that is written or read.
+	Size int64 `json:"-"`
 	// Hashes are etcd's own hashes of its data, for checking what is restored.
 	Hashes []Hash `json:"hashes,omitempty"`
 	// Writer and Term name who wrote the object.
@@ -122,6 +124,7 @@ func readHeader(r io.Reader) (Header, []byte, error) {
 	if h.Format > FormatVersion {
 		return h, nil, fmt.Errorf("format %d is newer than this program knows (%d): use a newer one", h.Format, FormatVersion)
 	}
+	h.Size = int64(len(head)) + h.BodySize
 	return h, head, h.check()
 }
 

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -38,6 +39,18 @@ func ParseIdentities(file string) ([]age.Identity, error) {
 		return nil, fmt.Errorf("read age identities: %w", err)
 	}
 	return ids, nil
+}
+
+// Opens reports whether one of the identities opens what is encrypted for these recipients. Nothing else tells: an encrypted body
+// does not say for whom it is.
+func Opens(recipients []age.Recipient, identities []age.Identity) bool {
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, recipients...)
+	if err != nil || w.Close() != nil || len(identities) == 0 {
+		return false
+	}
+	_, err = age.Decrypt(&b, identities...)
+	return err == nil
 }
 
 // sealer compresses, encrypts and digests what is written to it. The bytes of a body leave through w.

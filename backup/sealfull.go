@@ -130,6 +130,7 @@ func (w *FullWriter) describe(h Header, info SnapshotInfo) (Content, Header, err
 	h.Last, h.Leases, h.Compacted, h.AuthRevision = h.Place.Revision, info.Leases, info.Compacted, info.AuthRevision
 	w.seal.describe(&h)
 	c, err := Content{Body: &fileBody{path: w.body.Name(), size: h.BodySize, sum: h.bodySum()}}.WithHeader(h)
+	h.Size = c.Size()
 	return c, h, err
 }
 

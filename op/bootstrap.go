@@ -228,7 +228,7 @@ func (b Bootstrap) recordFormed(ctx context.Context, e Env) error {
 			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the others with %s", joins[i].Node.Name(), clusterID, inc.ClusterID)}
 		}
 		if len(members) != len(joins) {
-			return fmt.Errorf("%s lists %d members, the founders are %d", joins[i].Node.Name(), len(members), len(joins))
+			return fmt.Errorf("%s lists %s, the founders are %d", joins[i].Node.Name(), cke.Count(len(members), "member"), len(joins))
 		}
 		k := slices.IndexFunc(members, func(m cke.Member) bool { return slices.Contains(m.PeerURLs, joins[i].PeerURL()) })
 		if k < 0 {

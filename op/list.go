@@ -145,7 +145,7 @@ func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without st
 	healthy = l.healthy(ctx, e, id, without)
 	if need := cke.Quorum(voters); healthy < need {
 		return healthy, &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true,
-			Facts: []string{fmt.Sprintf("after  %d voters, %d healthy; %d needed", voters, healthy, need)}}
+			Facts: []string{fmt.Sprintf("after  %s, %d healthy; %d needed", cke.Count(voters, "voter"), healthy, need)}}
 	}
 	return healthy, nil
 }

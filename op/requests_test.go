@@ -49,13 +49,13 @@ func TestRefuse_FailsWithItsReasonAndChangesNothing(t *testing.T) {
 	inFormed(t, 1, func(w *world) {
 		why := &cke.Error{Code: cke.CodeCannot, What: "n9 carries no member", Facts: []string{"its nodes are n1"}, Unchanged: true, Try: "ckecli status"}
 		r, err := w.run(op.Refuse{Task: cke.Task{Kind: cke.TaskReplace, Node: "n9"}, Why: why})
-		if !errors.Is(err, why) || r.State != cke.RecordFailed || r.Operation != "replace" || r.Code != cke.CodeCannot {
+		if !errors.Is(err, why) || r.State != cke.RecordFailed || r.Operation != "replace" || r.Code != cke.CodeCannot || !r.Refused || r.Outcome() != "refused" {
 			t.Errorf("%v %+v", err, r)
 		}
 		if f := r.Refusal; f == nil || f.What != why.What || len(f.Facts) != 1 || !f.Unchanged || f.Try != why.Try {
 			t.Errorf("%+v", r.Refusal)
 		}
-		if r := w.mustRun(op.Settled{Task: cke.Task{Kind: cke.TaskDisarm}}); r.Operation != "disarm" || r.Targets != nil {
+		if r := w.mustRun(op.Settled{Task: cke.Task{Kind: cke.TaskDisarm}}); r.Operation != "disarm" || r.Targets != nil || r.Refused {
 			t.Errorf("%+v", r)
 		}
 	})

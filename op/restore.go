@@ -255,7 +255,7 @@ func entryOf(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) (cke.M
 		return cke.Member{}, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the restored one is %s", j.Node.Name(), id, inc.ClusterID)}
 	}
 	if len(members) != len(inc.Founders) {
-		return cke.Member{}, fmt.Errorf("%s lists %d members, the founders are %d", j.Node.Name(), len(members), len(inc.Founders))
+		return cke.Member{}, fmt.Errorf("%s lists %s, the founders are %d", j.Node.Name(), cke.Count(len(members), "member"), len(inc.Founders))
 	}
 	k := slices.IndexFunc(members, func(m cke.Member) bool { return slices.Contains(m.PeerURLs, j.PeerURL()) })
 	if k < 0 {

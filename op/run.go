@@ -39,6 +39,7 @@ const appendPatience = 500 * time.Millisecond
 func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (cke.Record, error) {
 	about.Operation, about.Targets, about.Cluster = o.Name(), o.Targets(), e.Cluster
 	about.State, about.StartedAt = cke.RecordRunning, e.Now().UTC()
+	_, about.Refused = o.(Refuse)
 	stages := o.Stages()
 
 	r := &run{env: e, journal: j, writing: make(chan struct{}, 1), record: about}

@@ -34,23 +34,16 @@ type Count struct {
 
 // Error is the refusal with its arithmetic.
 func (a Arithmetic) Error() *cke.Error {
-	now := fmt.Sprintf("now    %s, %d healthy", members(a.Now.Members), a.Now.Healthy)
+	now := fmt.Sprintf("now    %s, %d healthy", cke.Count(a.Now.Members, "member"), a.Now.Healthy)
 	if len(a.Unhealthy) > 0 {
 		now += " (" + strings.Join(a.Unhealthy, ", ") + ")"
 	}
 	e := &cke.Error{Code: cke.CodeQuorum, What: fmt.Sprintf("removing %s would lose quorum", a.Node), Unchanged: true,
-		Facts: []string{now, fmt.Sprintf("after  %s, %d healthy; %d needed", members(a.After.Members), a.After.Healthy, a.Needed)}}
+		Facts: []string{now, fmt.Sprintf("after  %s, %d healthy; %d needed", cke.Count(a.After.Members, "member"), a.After.Healthy, a.Needed)}}
 	if a.Replace != "" {
 		e.Try = "ckecli replace " + a.Replace
 	}
 	return e
-}
-
-func members(n int) string {
-	if n == 1 {
-		return "1 member"
-	}
-	return fmt.Sprintf("%d members", n)
 }
 
 // stranded returns the arithmetic when the decision waits because a member that the spec no longer wants cannot leave
@@ -171,18 +164,19 @@ func disturbed(in server.Input, o op.Operation) int {
 	if !names {
 		return least
 	}
-	voters, healthy := 0, map[cke.JoinID]bool{}
+	voters, serving, healthy := 0, 0, map[cke.JoinID]bool{}
 	for _, m := range in.Seen.Etcd.Members {
 		if m.Learner {
 			continue
 		}
 		voters++
 		if serves(in, m) {
+			serving++
 			healthy[joinOf(in, m).ID] = true
 		}
 	}
 	for _, id := range d.Disrupts() {
-		left := len(healthy) - cke.Quorum(voters)
+		left := serving - cke.Quorum(voters)
 		if healthy[id] {
 			left--
 		}

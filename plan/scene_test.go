@@ -96,10 +96,28 @@ func (s *scene) obey(t testing.TB, words []string) {
 		s.Requests.Hibernation = &cke.Hibernation{By: "ann@boot-1", Since: noon}
 	case "ask": // KIND NODE
 		task := cke.Task{ID: "t1", Kind: cke.TaskKind(words[1]), Node: words[2], By: "ann@boot-1", At: noon}
+		if task.Kind == cke.TaskAdopt {
+			task.Adopt = &cke.Adoption{Member: s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1], Container: "c0ffee"}
+		}
 		if task.Kind == cke.TaskReplace {
 			task.Subject = string(s.Identity.Joins[number(t, words[2])-1].ID)
 		}
 		s.Requests.Tasks = append(s.Requests.Tasks, task)
+	case "stranger": // serves, silent or carried by a container on the node, at ADDRESS
+		m := cke.Member{ID: "b1", Name: "hand", PeerURLs: []string{"https://" + words[2] + ":2380"}, ClientURLs: []string{"https://" + words[2] + ":2379"}}
+		e := cke.EndpointStatus{URL: m.ClientURLs[0], Problem: "context deadline exceeded"}
+		if words[1] == "carried" {
+			i := slices.IndexFunc(s.Spec.Nodes, func(n cke.Node) bool { return n.Address == words[2] })
+			s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: s.Spec.Nodes[i], SeenAt: noon, ClientPort: cke.PortOpen, PeerPort: cke.PortOpen, Containers: []cke.Container{
+				{ID: "c0ffee", Name: "hand", Image: "quay.io/coreos/etcd:v3.6.16", State: cke.ContainerRunning, PeerURLs: m.PeerURLs, Mounts: []string{"/srv/hand"}, StartedAt: noon}}})
+		}
+		if words[1] != "silent" {
+			e = s.Seen.Etcd.Endpoints[0]
+			e.Join, e.URL, e.MemberID = "", m.ClientURLs[0], m.ID
+		}
+		s.Seen.Etcd.Members, s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Members, m), append(s.Seen.Etcd.Endpoints, e)
+	case "foreign":
+		s.Spec.Policies.Foreign = cke.ForeignPolicy(words[1])
 	case "delete":
 		s.Deleting = true
 	case "pause":

@@ -71,7 +71,7 @@ func (s *stage) asBefore(seen *cke.Observation) {
 	for i := range seen.Etcd.Endpoints {
 		e := &seen.Etcd.Endpoints[i]
 		before, known := s.in.Seen.Etcd.Endpoint(e.Join)
-		if !known || !s.untouched(*seen, e.Join) {
+		if e.Join == "" || !known || !s.untouched(*seen, e.Join) {
 			continue
 		}
 		e.CertNotAfter = before.CertNotAfter

@@ -59,7 +59,7 @@ func takeOver(in *Input, t cke.Task, m cke.Member) Decision {
 			return refuse(t, unknownNode(in, t.Node))
 		}
 		why := cannot("%s is no control-plane node, so no member would take the place of its own", t.Node)
-		why.Try = "ckecli cluster edit"
+		why.Try = "give it control_plane: true, and: ckecli cluster set FILE"
 		return refuse(t, why)
 	}
 	if why := notAdoptable(in, n, m); why != nil {

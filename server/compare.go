@@ -86,6 +86,6 @@ func dataConsistent(in *Input) cke.Condition {
 	case !c.Equal():
 		return condition(cke.CondDataConsistent, cke.False, "UnequalHashes", "at revision %d %s", c.Revision, c.Difference())
 	default:
-		return condition(cke.CondDataConsistent, cke.True, "EqualHashes", "%d members had the same data at revision %d", len(c.Hashes), c.Revision)
+		return condition(cke.CondDataConsistent, cke.True, "EqualHashes", "%s had the same data at revision %d", cke.Count(len(c.Hashes), "member"), c.Revision)
 	}
 }

@@ -63,7 +63,7 @@ func mayRemove(in *Input, m cke.Member) gate {
 		return g
 	}
 	if need := cke.Quorum(t.voters - 1); t.voters == 1 || left < need {
-		return gate(fmt.Sprintf("now %d voters, %d healthy; after %d voters, %d healthy, %d needed", t.voters, t.healthy, t.voters-1, left, need))
+		return gate(fmt.Sprintf("now %s, %d healthy; after %s, %d healthy, %d needed", cke.Count(t.voters, "voter"), t.healthy, cke.Count(t.voters-1, "voter"), left, need))
 	}
 	return pass
 }
@@ -94,7 +94,7 @@ func mayRestart(in *Input, m cke.Member) gate {
 		return pass
 	}
 	if need := cke.Quorum(t.voters); t.healthy-1 < need {
-		return gate(fmt.Sprintf("now %d voters, %d healthy; meanwhile %d healthy, %d needed", t.voters, t.healthy, t.healthy-1, need))
+		return gate(fmt.Sprintf("now %s, %d healthy; meanwhile %d healthy, %d needed", cke.Count(t.voters, "voter"), t.healthy, t.healthy-1, need))
 	}
 	return pass
 }
@@ -111,7 +111,7 @@ func mayAdd(in *Input, pending int) gate {
 		need, who = t.voters, "etcd "+old
 	}
 	if t.healthy < need {
-		return gate(fmt.Sprintf("now %d voters, %d healthy; %s wants %d healthy before one is added", t.voters, t.healthy, who, need))
+		return gate(fmt.Sprintf("now %s, %d healthy; %s wants %d healthy before one is added", cke.Count(t.voters, "voter"), t.healthy, who, need))
 	}
 	if t.voters >= cke.MaxMembers {
 		return gate(fmt.Sprintf("%d voters are the most that etcd bears well", cke.MaxMembers))
@@ -148,7 +148,7 @@ func noneLags(in *Input) gate {
 		m, there := in.listed(j)
 		e, _ := in.Seen.Etcd.Endpoint(j.ID)
 		if behind := lag(in.Seen.Etcd, e); there && !m.Learner && behind >= op.MaxLag {
-			return gate(fmt.Sprintf("%s is %d entries behind the leader", j.Node.Name(), behind))
+			return gate(fmt.Sprintf("%s is %s behind the leader", j.Node.Name(), cke.Plural(behind, "entry", "entries")))
 		}
 	}
 	return pass

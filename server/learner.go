@@ -62,7 +62,7 @@ func catchingUp(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
 		m, there := in.listed(j)
 		if e, _ := in.Seen.Etcd.Endpoint(j.ID); there && m.Learner && e.Healthy() {
-			d := Decision{Again: catchUpAgain, Reason: fmt.Sprintf("the learner on %s is catching up, %d entries behind", j.Node.Name(), lag(in.Seen.Etcd, e))}
+			d := Decision{Again: catchUpAgain, Reason: fmt.Sprintf("the learner on %s is catching up, %s behind", j.Node.Name(), cke.Plural(lag(in.Seen.Etcd, e), "entry", "entries"))}
 			if p := slowLearner(in, j); p != nil {
 				d.Blockers = []cke.Problem{*p}
 			}
@@ -81,6 +81,6 @@ func slowLearner(in *Input, j cke.Join) *cke.Problem {
 		return nil
 	}
 	return &cke.Problem{Code: cke.CodeSlowLearner, Node: j.Node.Name(),
-		Message: fmt.Sprintf("its learner has been catching up for %s and is %d entries behind; every other change waits for it", took.Round(time.Minute), lag(in.Seen.Etcd, e)),
+		Message: fmt.Sprintf("its learner has been catching up for %s and is %s behind; every other change waits for it", took.Round(time.Minute), cke.Plural(lag(in.Seen.Etcd, e), "entry", "entries")),
 		Remedy:  fmt.Sprintf("look at the disk and the line of %s; `ckecli replace %s` tries another one", j.Node.Name(), j.Node.Name())}
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,9 @@ func TestLoop_AnswersATaskOnce(t *testing.T) {
 		}
 		if s := g.status(); len(s.LastErrors) > 0 || s.Health != cke.HealthReady {
 			t.Errorf("a refused wish is told as a fault: %s %v", s.Health, s.LastErrors)
+		}
+		if o := g.status().LastOperation; o == nil || o.Outcome() != "refused" || o.State != cke.RecordFailed || o.Code != cke.CodeCannot || !strings.HasPrefix(o.Description, "cluster demo has no node") {
+			t.Errorf("a refused wish is told as %+v", o)
 		}
 		_ = p.over()
 	})

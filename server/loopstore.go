@@ -86,11 +86,14 @@ func operationStatus(r cke.Record) *cke.OperationStatus {
 	if r.Operation == "" {
 		return nil
 	}
-	s := &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.StartedAt}
+	s := &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.StartedAt, Code: r.Code, Refused: r.Refused}
 	if !r.EndedAt.IsZero() {
 		s.Time = r.EndedAt
 	}
-	if r.Error != "" {
+	switch {
+	case r.Refused && r.Refusal != nil:
+		s.Description = r.Refusal.Text()
+	case r.Error != "":
 		s.Description = r.Error
 	}
 	return s

@@ -20,7 +20,7 @@ func startStopped(in *Input) (Decision, bool) {
 	running, need := runningMembers(in), cke.Quorum(len(in.Identity.Joins))
 	reason := namesOf(stopped) + " stopped; the data is there"
 	if running < need {
-		reason = fmt.Sprintf("quorum is lost, %d of %d members run and %d are needed: %s", running, len(in.Identity.Joins), need, reason)
+		reason = fmt.Sprintf("quorum is lost, %d of %d members run and %s: %s", running, len(in.Identity.Joins), needed(need), reason)
 	}
 	return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: running+len(stopped) >= need}, Reason: reason}, true
 }
@@ -96,7 +96,7 @@ func withoutQuorum(in *Input) (Decision, bool) {
 	unknown := unknownVoters(in)
 	voters := in.voters()
 	n := len(voters) + len(unknown)
-	reason := fmt.Sprintf("no quorum: %d of %d members run, %d are needed; waiting for %s", running(in, voters), n, cke.Quorum(n), nodesOf(blockers))
+	reason := fmt.Sprintf("no quorum: %d of %d members run, %s; waiting for %s", running(in, voters), n, needed(cke.Quorum(n)), nodesOf(blockers))
 	if unknown != nil {
 		reason += ", and etcd lists members that cke does not know: " + strings.Join(unknown, ", ")
 	}
@@ -105,6 +105,8 @@ func withoutQuorum(in *Input) (Decision, bool) {
 	}
 	return Decision{Blockers: blockers, Reason: reason}, true
 }
+
+func needed(n int) string { return cke.Plural(n, "is needed", "are needed") }
 
 // unknownVoters are those that etcd lists, as far as any member told last, and that cke does not know: their votes count, and
 // whoever added them has to bring them back.
@@ -126,7 +128,7 @@ func quorumProblem(in *Input) *cke.Problem {
 	if !in.formed() || in.Seen.Etcd.Quorate || up >= need || len(startable(in)) > 0 || allBlank(in) != nil {
 		return nil
 	}
-	p := &cke.Problem{Code: cke.CodeNoQuorum, Message: fmt.Sprintf("no quorum: %d of %d members run, %d are needed", up, n, need)}
+	p := &cke.Problem{Code: cke.CodeNoQuorum, Message: fmt.Sprintf("no quorum: %d of %d members run, %s", up, n, needed(need))}
 	switch gone := n - need + 1; {
 	case n == 1:
 		p.Remedy = "bring it back; if it is gone for good: ckecli restore"
@@ -188,7 +190,10 @@ func dataProblem(in *Input, j cke.Join) *cke.Problem {
 	if there && c.Running() {
 		return nil
 	}
-	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Remedy: "bring the volume back; the other members hold the data"}
+	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Remedy: fmt.Sprintf("bring the volume back, or `ckecli replace %s`: the other members hold the data", j.Node.Name())}
+	if len(in.Identity.Joins) == 1 {
+		p.Remedy = "bring the volume back, or `ckecli restore`"
+	}
 	if _, volume := n.VolumeOf(j.ID); !volume {
 		p.Message = fmt.Sprintf("volume %s is gone", j.Volume)
 		return p

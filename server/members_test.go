@@ -152,3 +152,24 @@ func TestDecide_LetsEnginesStartMembers(t *testing.T) {
 		{"not while it is founded", forming(3, true).with(down(2)), forming(3, true).bootstrap(true), "", nil},
 	})
 }
+
+// Whoever reads that a member's data is gone has to find how to go on: a fresh member, or, of the only one, a restore.
+func TestDecide_TellsTheWayOutWhereDataIsGone(t *testing.T) {
+	remedy := func(s *scene, node string) string {
+		for _, p := range s.report().Problems {
+			if p.Code == cke.CodeDataMissing && p.Node == node {
+				return p.Remedy
+			}
+		}
+		return ""
+	}
+	if got := remedy(formed(3).wiped(2), "n2"); !strings.Contains(got, "`ckecli replace n2`") {
+		t.Errorf("of three: %q", got)
+	}
+	if got := remedy(formed(1).emptied(1).lost(), "n1"); !strings.Contains(got, "`ckecli restore`") || strings.Contains(got, "replace") {
+		t.Errorf("the only one: %q", got)
+	}
+	if d := server.Decide(formed(1).silent(1).lost().Input); !strings.Contains(d.Reason, "1 is needed") {
+		t.Errorf("of one: %q", d.Reason)
+	}
+}

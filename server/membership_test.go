@@ -122,7 +122,7 @@ func TestDecide_RemovesWhatIsNoLongerDeclared(t *testing.T) {
 		{"not the last one", formed(1).running().undeclared(1).with(func(s *scene) {
 			s.Spec.Nodes = append(s.Spec.Nodes, spec(2).Nodes[1])
 			s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: spec(2).Nodes[1], Problem: &cke.Problem{Node: "n2", Message: "no answer"}})
-		}), nil, "now 1 voters, 1 healthy; after 0 voters", []string{"CKE104 n1"}},
+		}), nil, "now 1 voter, 1 healthy; after 0 voters", []string{"CKE104 n1"}},
 		{"a stranger is held by default", formed(3).running().with(strange), nil, "nothing to do", nil},
 		{"a stranger by policy", formed(3).running().with(strange).with(func(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }), op.RemoveMember{Member: stranger}, "member stranger stands on no declared node", nil},
 		{"one that once was ours", formed(3).running().with(strange).with(func(s *scene) {

@@ -50,7 +50,7 @@ func (m *Metrics) observed(cluster string, d time.Duration) {
 
 func (m *Metrics) operated(cluster string, r cke.Record) {
 	if m != nil {
-		m.operations.WithLabelValues(cluster, r.Operation, string(r.State)).Inc()
+		m.operations.WithLabelValues(cluster, r.Operation, r.Outcome()).Inc()
 		m.operationSeconds.WithLabelValues(cluster, r.Operation).Observe(r.EndedAt.Sub(r.StartedAt).Seconds())
 	}
 }

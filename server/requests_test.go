@@ -281,7 +281,7 @@ func TestReport_TellsWhichNodesMayGoDown(t *testing.T) {
 		"all is well":             {formed(3), "n1 n2 n3", ""},
 		"one is dead":             {formed(3).silent(3), "n3", "2 of 3 voters are healthy"},
 		"one of two":              {formed(2), "", "now 2 voters, 2 healthy; meanwhile 1 healthy, 2 needed"},
-		"one of one":              {formed(1), "", "now 1 voters, 1 healthy; meanwhile 0 healthy, 1 needed"},
+		"one of one":              {formed(1), "", "now 1 voter, 1 healthy; meanwhile 0 healthy, 1 needed"},
 		"a learner is under way":  {formed(3).running().learner(3, true).with(func(s *scene) { s.endpoint(3).RaftApplied = 1 }), "n3", "a member was added"},
 		"a node is drained":       {formed(5).drained(2), "n2", "n2 is drained by ann@boot-1"},
 		"a change is in flight":   {formed(3).running().with(func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x"} }), "", "restart-member is under way"},

@@ -176,7 +176,7 @@ func mayStop(in *Input, together ...cke.Member) gate {
 		left -= t.healthy - others
 	}
 	if need := cke.Quorum(t.voters); vote && left < need {
-		return gate(fmt.Sprintf("now %d voters, %d healthy; meanwhile %d healthy, %d needed", t.voters, t.healthy, left, need))
+		return gate(fmt.Sprintf("now %s, %d healthy; meanwhile %d healthy, %d needed", cke.Count(t.voters, "voter"), t.healthy, left, need))
 	}
 	return pass
 }

@@ -89,7 +89,7 @@ func noFounders(in *Input, founders []cke.Node) *cke.Error {
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeConfig, What: "no control-plane node is left to restore to",
-		Facts: []string{fmt.Sprintf("%d are declared", len(in.Spec.ControlPlane()))}, Try: "ckecli cluster edit"}
+		Facts: []string{fmt.Sprintf("%d are declared", len(in.Spec.ControlPlane()))}, Try: "declare control-plane nodes that are not left out, and: ckecli cluster set FILE"}
 }
 
 // unfenceable: a node that does not answer may go on running the cluster as it was.

@@ -90,7 +90,7 @@ func (l *Loop) finish() {
 			f := l.failures[key]
 			l.failures[key] = Failure{Count: f.Count + 1, At: l.Now(), Error: r.err.Error(), Problems: problemsOf(r.err, l.Now())}
 		}
-		l.Log.Warn("operation failed", "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
+		l.Log.Warn("operation "+r.record.Outcome(), "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
 	default:
 		l.Log.Warn("operation interrupted", "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
 	}

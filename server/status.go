@@ -277,12 +277,7 @@ func allServe(n int) string {
 	return fmt.Sprintf("all %d members serve", n)
 }
 
-func more(n int) string {
-	if n == 1 {
-		return "1 more member"
-	}
-	return fmt.Sprintf("%d more members", n)
-}
+func more(n int) string { return cke.Count(n, "more member") }
 
 func serving(in *Input) int {
 	n := 0

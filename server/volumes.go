@@ -129,7 +129,7 @@ func purgeAsked(in *Input, t cke.Task) Decision {
 	case !in.Seen.Etcd.Quorate:
 		return keep("the cluster has no quorum: it may be all that is left")
 	case tally.healthy < tally.voters || tally.pending > 0:
-		return keep(fmt.Sprintf("%d of %d voters are healthy, %d members are on their way: it may still be needed", tally.healthy, tally.voters, tally.pending))
+		return keep(fmt.Sprintf("%d of %d voters are healthy, %s: it may still be needed", tally.healthy, tally.voters, cke.Plural(tally.pending, "member is on its way", "members are on their way")))
 	}
 	return Decision{Operation: op.PurgeVolume{Join: h.join, Asked: true}, Reason: askedFor(t, fmt.Sprintf("volume %s on %s is removed", t.Subject, h.join.Node.Name()))}
 }

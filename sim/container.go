@@ -23,6 +23,8 @@ type container struct {
 	node    *Node
 	spec    cke.MemberSpec
 	foreign bool
+	// bare: no engine tells of it; it stands for a process that runs without one, or was never looked at.
+	bare bool
 	// keep is the restart policy always; stoppedByHand overrides it until the next start.
 	keep, stoppedByHand bool
 	restarts            int
@@ -223,11 +225,17 @@ func (n *Node) look(o cke.EtcdOptions, cluster string, s *cke.NodeStatus) {
 	s.Containers, s.Volumes, s.ClientPort, s.PeerPort = nil, nil, cke.PortUnknown, cke.PortUnknown
 	ours := false
 	for _, c := range n.sorted() {
+		if c.bare {
+			continue
+		}
 		s.Containers = append(s.Containers, c.seen())
 		ours = ours || c.Cluster == cluster && c.Running()
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.volumes)) {
 		v := n.volumes[name]
+		if v.bare {
+			continue
+		}
 		s.Volumes = append(s.Volumes, cke.Volume{Name: v.name, Cluster: v.cluster, Incarnation: v.incarnation, Join: v.join, CreatedAt: v.createdAt})
 	}
 	if !ours {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 //     cannot be without it.
 //   - A member that was seen running and does not serve hangs until its container is started anew.
 //   - Members that had no quorum though enough of them ran go on without one.
+//   - A member that no membership names takes part if it was seen to serve, or if the quorum cannot be without it.
 //
 // A declared node that was never looked at answers and is blank, or is the machine of that name where the name was seen
 // at an address that is declared no more; FromObservation returns the names of those.
@@ -43,9 +43,7 @@ func FromObservation(now func() time.Time, spec cke.Spec, identity cke.Identity,
 	for _, j := range identity.Joins {
 		f.member(j)
 	}
-	if f.hidden {
-		f.strangers()
-	}
+	f.strangers()
 	f.found()
 	f.lead()
 	return w, f.assumed
@@ -253,24 +251,6 @@ func (f *from) describe(j cke.Join, e cke.EndpointStatus) cke.MemberSpec {
 	return s
 }
 
-// strangers puts members that stand on no known node into the world, each on a machine that nobody reaches.
-func (f *from) strangers() {
-	for _, m := range f.seen.Etcd.Members {
-		host := hostOf(m)
-		if m.Name == "" || host == "" || f.at(host) != nil {
-			continue
-		}
-		n := f.AddNode("stranger "+m.ID, host)
-		n.filtered, n.refusesKey = true, true
-		o := f.spec.Options.Etcd
-		c := newContainer(n, cke.MemberSpec{Join: cke.Join{ID: cke.JoinID(m.ID), Node: cke.Node{Address: host}, Volume: m.ID, ClientPort: o.ClientPort, PeerPort: portIn(m), Etcd: o}})
-		c.State = cke.ContainerRunning
-		n.containers[c.Name] = c
-		n.volumes[m.ID] = &volume{name: m.ID, files: map[string]bool{}, wal: &member{id: number(m.ID), cluster: f.clusterID(), name: m.Name}}
-		f.joins = append(f.joins, c)
-	}
-}
-
 // found gives every member the log that the member list tells of.
 func (f *from) found() {
 	if f.forming() {
@@ -399,14 +379,4 @@ func hostOf(m cke.Member) string {
 		return ""
 	}
 	return u.Hostname()
-}
-
-func portIn(m cke.Member) int {
-	u, err := url.Parse(m.PeerURLs[0])
-	if err != nil {
-		return 0
-	}
-	_, port, _ := net.SplitHostPort(u.Host)
-	n, _ := strconv.Atoi(port)
-	return n
 }

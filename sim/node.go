@@ -51,6 +51,7 @@ type volume struct {
 	signers                    [2]signer // of certificates as they were read last
 	wal                        *member   // nil: no write-ahead log
 	restored                   string    // digest of the snapshot that it was made from
+	bare                       bool      // as of a container: no engine tells of it
 	late                       bool      // files were put into it by a call that nobody waited for any more
 	unborn                     bool      // it was restored, and no process ran on it yet
 }

@@ -167,13 +167,23 @@ func TestKeeper_DoesWhatIsAskedFor(t *testing.T) {
 	if err != nil || d.Revision != last || d.ID == "" || d.Kind != "delta" {
 		t.Fatalf("%+v %v", d, err)
 	}
-	if d, err = h.keeper.Flush(etcdtest.Context(t)); err != nil || d.Revision != last || d.ID != "" {
-		t.Fatalf("nothing had changed: %+v %v", d, err)
+	if none, err := h.keeper.Flush(etcdtest.Context(t)); err != nil || none.Revision != last || none.ID != "" {
+		t.Fatalf("nothing had changed: %+v %v", none, err)
 	}
 	last = h.put("b")
 	f, err := h.keeper.Full(etcdtest.Context(t))
-	if err != nil || f.Revision != last || f.Kind != "full" || f.Size == 0 {
+	if err != nil || f.Revision != last || f.Kind != "full" {
 		t.Fatalf("%+v %v", f, err)
+	}
+	l := h.lineage("life1")
+	if listed := l.Fulls[len(l.Fulls)-1]; listed.ID() != f.ID || listed.Size != f.Size {
+		t.Errorf("a full of %d bytes is listed with %d", f.Size, listed.Size)
+	}
+	if listed := l.Streams[0].Deltas[0]; listed.Revision != d.Revision || listed.Size != d.Size {
+		t.Errorf("a delta of %d bytes is listed with %d", d.Size, listed.Size)
+	}
+	if told := h.await("the full", func(s *cke.BackupStatus) bool { return s.Full.ID == f.ID }); told.Full.Size != f.Size {
+		t.Errorf("a full of %d bytes has %d in the status", f.Size, told.Full.Size)
 	}
 }
 

@@ -210,7 +210,7 @@ func (k *Keeper) taking() (*line, error) {
 	case !k.known:
 		e.Facts = []string{"the daemon has just begun to lead it"}
 	case k.wanted.Spec.Cluster.Backup.Target == "":
-		e.Facts, e.Try, e.Err = []string{"its file declares no backup target"}, "ckecli cluster edit", cke.ErrNotFound
+		e.Facts, e.Try, e.Err = []string{"its file declares no backup target"}, "declare backup: {target: …}, and: ckecli cluster set FILE", cke.ErrNotFound
 	default:
 		e.Facts = []string{k.wanted.Idle}
 	}

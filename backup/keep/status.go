@@ -29,7 +29,7 @@ func (l *line) notify(e take.Event) {
 		l.mu.Lock()
 		l.delta = storedOf(e.Header)
 		l.events += e.Header.Records
-		l.bytes += e.Header.BodySize
+		l.bytes += e.Header.Size
 		l.well("", take.TargetFailed, take.ClusterFailed, take.Overflow)
 		l.mu.Unlock()
 		l.rouse()
@@ -47,7 +47,7 @@ func (l *line) notify(e take.Event) {
 }
 
 func storedOf(h backup.Header) cke.StoredBackup {
-	s := cke.StoredBackup{Kind: string(h.Place.Kind), ID: h.Place.ID(), Revision: h.Last, Size: h.BodySize, At: h.End}
+	s := cke.StoredBackup{Kind: string(h.Place.Kind), ID: h.Place.ID(), Revision: h.Last, Size: h.Size, At: h.End}
 	if h.Place.Kind == backup.KindDelta {
 		s.ID = h.Place.Name()
 	} else {

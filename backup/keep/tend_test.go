@@ -85,7 +85,7 @@ func TestKeeper_MergesPastSoManyChanges(t *testing.T) {
 
 func TestKeeper_MergesPastSoManyBytes(t *testing.T) {
 	h := newHouse(t)
-	h.wanted.Spec.Cluster.Backup.Compaction.Size = 600
+	h.wanted.Spec.Cluster.Backup.Compaction.Size = 2000
 	h.run().await("a full", hasFull)
 	h.put("a")
 	h.await("the delta", func(s *cke.BackupStatus) bool { return s.LagRevisions == 0 && s.Revision >= 2 })

@@ -54,6 +54,7 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision,
 	if content, err = content.WithHeader(h); err != nil {
 		return h, err
 	}
+	h.Size = content.Size()
 	return h, c.Retry.Put(ctx, c.Bucket, h.Place.Name(), content, c.Guard)
 }
 

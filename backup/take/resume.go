@@ -42,23 +42,25 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	}
 	p := fresh(now)
 	last := tail(&l)
+	var sound []backup.Entry
 	if n := len(l.Fulls); n > 0 {
 		newest := l.Fulls[n-1]
 		if newest.Revision > now {
 			return p, &stopError{fmt.Errorf("%w: it is at revision %d, a full of lineage %s has %d", ErrDiverged, now, l.Name, newest.Revision)}
 		}
-		h, err := backup.ReadHeader(ctx, t.c.Bucket, newest.Place)
-		if err != nil && !backup.IsDamage(err) {
+		var h backup.Header
+		if sound, h, err = t.sound(ctx, l.Fulls); err != nil {
 			return p, err
 		}
-		if err == nil && m != fromNow {
-			p = fresh(newest.Revision)
+		damaged := len(sound) < n
+		if len(sound) > 0 && m != fromNow {
+			p = fresh(sound[len(sound)-1].Revision)
 			if m == fromTail && last == nil {
-				p = fresh(unled(l.Fulls, h.Stored))
+				p = fresh(unled(sound, h.Stored))
 			}
-			p.full = m != fromTail // a gap was told: a full ends it
+			p.full = m != fromTail || damaged // a gap was told, or a full is of no use: another one ends that
 		}
-		p.lastFull, p.auth, p.authOK = newest.Time, h.AuthRevision, err == nil
+		p.lastFull, p.auth, p.authOK = newest.Time, h.AuthRevision, !damaged
 	}
 	if last == nil {
 		return p, nil
@@ -81,12 +83,27 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	newest := last.Deltas[len(last.Deltas)-1]
 	p.stream, p.sequence, p.next = newest.Stream, newest.Sequence+1, last.Last+1
 	p.full = true
-	for _, c := range l.Chains() {
+	for _, c := range l.Chains()[:len(sound)] {
 		if c.Last >= last.Last && c.Damage == nil {
 			p.full = false
 		}
 	}
 	return p, nil
+}
+
+// sound are the fulls up to the newest one whose header can be read, with that header. A full without is of no use to anybody.
+func (t *Taker) sound(ctx context.Context, fulls []backup.Entry) ([]backup.Entry, backup.Header, error) {
+	for n := len(fulls); n > 0; n-- {
+		h, err := backup.ReadHeader(ctx, t.c.Bucket, fulls[n-1].Place)
+		if err == nil {
+			return fulls[:n], h, nil
+		}
+		if !backup.IsDamage(err) {
+			return nil, h, err
+		}
+		t.c.Log.Warn("a full backup is damaged, another one is taken", "full", fulls[n-1].ID(), "error", err)
+	}
+	return nil, backup.Header{}, nil
 }
 
 // fresh begins a new stream after a revision.

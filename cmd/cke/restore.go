@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -181,7 +180,7 @@ func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 	switch {
 	case errors.As(err, &damaged) && damaged.LastGood > 0:
 		e.Code = cke.CodeBackupDamaged
-		e.Try = fmt.Sprintf("ckecli restore --from '%s' --source-cluster %s --lineage %s --revision %d", o.Target, o.Source, cmp.Or(o.Lineage, damaged.Lineage()), damaged.LastGood)
+		e.Try = o.Again(damaged.Lineage(), damaged.LastGood)
 	case backup.IsDamage(err):
 		e.Code = cke.CodeBackupDamaged
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
@@ -14,30 +16,39 @@ import (
 	"cke/cmd/ckecli/internal/term"
 )
 
+// compactOptions are the options of `backup compact`, but for the target and the state.
+type compactOptions struct {
+	recipients []string
+	yes        bool
+}
+
 func newBackupCompactCommand(a *app) *cobra.Command {
 	var o backupOptions
 	var point pointOptions
 	var at backup.At
-	var recipients []string
+	var c compactOptions
 	cmd := &cobra.Command{
 		Use: "compact", Short: "Merge a full and its deltas into a new full", Args: arguments(0, 0),
 		Long: `Merge a full and the deltas up to a revision, a time, or the newest state, into a new full. No etcd runs for it. What it was made
 from stays until "backup prune" takes it, so nothing can be lost, and nothing is asked. Repeating it makes nothing new.
 
-The new full is encrypted for the recipients of the cluster in the store, or those of --recipient.`,
+The new full is encrypted for the recipients of the cluster in the store, or those of --recipient. If that is none of the
+cluster's, and no key that is given opens it, whoever reads the backups now could not read on: that is confirmed, or done with
+--yes.`,
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			at, err = point.at(cmd, a.now())
 			return err
 		},
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, _ []string) error {
-			return runBackupCompact(ctx, a, b, at, recipients)
+			return runBackupCompact(ctx, a, b, at, c)
 		}),
 	}
 	o.addTarget(cmd)
 	o.addKeys(cmd)
 	o.addScratch(cmd)
 	point.addFlags(cmd)
-	cmd.Flags().StringArrayVar(&recipients, "recipient", nil, "age recipient, `age1…`, that the new full is encrypted for; may be repeated")
+	cmd.Flags().StringArrayVar(&c.recipients, "recipient", nil, "age recipient, `age1…`, that the new full is encrypted for; may be repeated")
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
 	must(cmd.RegisterFlagCompletionFunc("recipient", cobra.NoFileCompletions))
 	return cmd
 }
@@ -51,12 +62,12 @@ type compacted struct {
 	New bool `json:"new"`
 }
 
-func runBackupCompact(ctx context.Context, a *app, b *backups, at backup.At, recipients []string) error {
+func runBackupCompact(ctx context.Context, a *app, b *backups, at backup.At, o compactOptions) error {
 	s, lineages, err := b.lineages(ctx)
 	if err != nil {
 		return err
 	}
-	to, err := b.recipients(recipients)
+	to, err := b.recipients(o.recipients)
 	if err != nil {
 		return err
 	}
@@ -65,6 +76,9 @@ func runBackupCompact(ctx context.Context, a *app, b *backups, at backup.At, rec
 	} else if encrypted && len(to) == 0 {
 		return &cke.Error{Code: cke.CodeBackupRefused, What: "the backups of " + s.Cluster + " are encrypted, and the new one would not be", Unchanged: true,
 			Facts: []string{"name who shall be able to read it with --recipient age1…"}}
+	}
+	if err := a.confirmRecipients(ctx, b, to, o); err != nil {
+		return err
 	}
 	done := a.telling("Merging", b.bucket)
 	p, err := s.Compact(ctx, at, backup.CompactOptions{Recipients: to, Writer: a.whoami()})
@@ -86,6 +100,24 @@ func renderCompacted(w io.Writer, c compacted) error {
 	}
 	_, err := fmt.Fprintf(w, text, term.Clean(c.ID), c.Revision)
 	return err
+}
+
+// confirmRecipients asks before a full is made that nobody may be able to open who reads the backups now: the daemon and others with
+// the keys of the cluster file's recipients, and who has the keys that are given.
+func (a *app) confirmRecipients(ctx context.Context, b *backups, to []age.Recipient, o compactOptions) error {
+	if len(o.recipients) == 0 {
+		return nil
+	}
+	fmt.Fprintf(a.stderr, "The new full can be opened by %s only; for whom the backups before it are encrypted, nothing tells.\n", term.Clean(strings.Join(o.recipients, ", ")))
+	known := slices.ContainsFunc(o.recipients, func(r string) bool { return slices.Contains(b.spec.Backup.Encryption.Recipients, r) })
+	if known || o.yes || backup.Opens(to, b.identities) {
+		return nil
+	}
+	nobody := "No key that is given opens it"
+	if b.spec.Name != "" {
+		nobody = "It is encrypted for nobody in the cluster file, and no key that is given opens it"
+	}
+	return a.confirmYes(ctx, "merging backups for other recipients", nobody+": who reads the backups now may not read on from there. Go on?", "the same command with --yes")
 }
 
 // recipients are those of the flags, else of the cluster file.

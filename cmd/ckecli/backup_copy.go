@@ -111,7 +111,7 @@ func runBackupCopy(ctx context.Context, a *app, o backupOptions, c copyOptions) 
 		if err != nil && len(n.Problems) == 0 {
 			done()
 			if n.Objects > 0 {
-				fmt.Fprintf(a.stderr, "%d objects of %s were copied; the same command goes on from there.\n", n.Objects, name)
+				fmt.Fprintf(a.stderr, "%s: %s copied; the same command goes on from there.\n", name, cke.Plural(n.Objects, "object was", "objects were"))
 			}
 			return err
 		}

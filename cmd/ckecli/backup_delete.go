@@ -63,21 +63,21 @@ func runBackupDelete(ctx context.Context, a *app, b *backups, id string, force b
 	}
 	gone, err := s.Delete(ctx, full.ID(), force)
 	if err != nil && len(gone) > 0 && ctx.Err() == nil {
-		fmt.Fprintf(a.stderr, "%s is deleted, with %d of %d deltas; `ckecli backup prune` takes the others once it can.\n", full.ID(), len(gone)-1, len(plan)-1)
+		fmt.Fprintf(a.stderr, "%s is deleted, with %d of %s; `ckecli backup prune` takes the others once it can.\n", full.ID(), len(gone)-1, cke.Count(len(plan)-1, "delta"))
 	}
 	if err != nil {
 		return b.fail(ctx, tried, err)
 	}
 	return a.show(view{data: deletedBackup{s.Cluster, full.ID(), gone}, names: []string{full.ID()}, table: func(w io.Writer, _, _ bool) error {
-		_, err := fmt.Fprintf(w, "%s is deleted, with %s, %s\n", full.ID(), count(len(gone)-1, "delta"), removed(gone))
+		_, err := fmt.Fprintf(w, "%s is deleted, with %s, %s\n", full.ID(), cke.Count(len(gone)-1, "delta"), removed(gone))
 		return err
 	}})
 }
 
 // wouldDelete says what deleting a full means.
 func wouldDelete(cluster, where string, full backup.Entry, l *backup.Lineage, plan []backup.Removal) string {
-	text := fmt.Sprintf("Backup %s of %s in %s, taken %s, and %d deltas would be deleted, %s.", full.ID(), cluster, where,
-		full.Time.UTC().Format(time.RFC3339), len(plan)-1, removed(plan))
+	text := fmt.Sprintf("Backup %s of %s in %s, taken %s, and %s would be deleted, %s.", full.ID(), cluster, where,
+		full.Time.UTC().Format(time.RFC3339), cke.Count(len(plan)-1, "delta"), removed(plan))
 	if len(l.Fulls) == 1 {
 		text += " It is the only full of lineage " + l.Name + ": nothing of it could be restored any more."
 	}

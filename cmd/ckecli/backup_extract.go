@@ -182,7 +182,7 @@ func renderExtracted(w io.Writer, x extracted, colour bool) error {
 	l.Add("Cluster", term.Text(x.Cluster+", lineage "+x.Lineage))
 	l.Add("Revision", term.Textf("%d", x.Revision))
 	l.Add("Received", term.Text(x.End.UTC().Format(time.RFC3339)))
-	l.Add("Made of", term.Text(fmt.Sprintf("full %s and %s with %s", x.Full, count(int(x.Deltas), "delta"), count(int(x.Records), "change"))))
+	l.Add("Made of", term.Text(fmt.Sprintf("full %s and %s with %s", x.Full, cke.Count(x.Deltas, "delta"), cke.Count(x.Records, "change"))))
 	l.Add("HashKV", term.Text(hashText(x.Extracted)))
 	if x.Damage != "" {
 		l.Add("Damage", term.Styled(term.Red, x.Damage))

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cke"
 	"cke/backup"
 	"cke/cmd/ckecli/internal/term"
 )
@@ -94,7 +95,7 @@ func (a *app) telling(doing string, m *meter) (done func()) {
 		for {
 			select {
 			case <-tick.C:
-				live.Show(fmt.Sprintf("%s: %d objects, %s so far (%s)", doing, m.objects.Load(), term.Size(m.bytes.Load()), term.Took(a.now().Sub(begun))))
+				live.Show(fmt.Sprintf("%s: %s, %s so far (%s)", doing, cke.Count(m.objects.Load(), "object"), term.Size(m.bytes.Load()), term.Took(a.now().Sub(begun))))
 			case <-stop:
 				live.Show()
 				return

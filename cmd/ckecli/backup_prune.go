@@ -155,11 +155,8 @@ func (p pruned) failure(where string) error {
 	if len(p.Failed) == 0 {
 		return nil
 	}
-	e := &cke.Error{Code: cke.CodeTarget, What: fmt.Sprintf("%d objects of %s could not be deleted", len(p.Failed), p.Cluster),
+	e := &cke.Error{Code: cke.CodeTarget, What: fmt.Sprintf("%s of %s could not be deleted", cke.Count(len(p.Failed), "object"), p.Cluster),
 		Facts: []string{"target " + where}, Unchanged: len(p.Delete) == 0}
-	if len(p.Failed) == 1 {
-		e.What = "an object of " + p.Cluster + " could not be deleted"
-	}
 	for _, r := range p.Failed[:min(len(p.Failed), mostFacts)] {
 		e.Facts = append(e.Facts, r.Name+": "+r.Reason)
 	}
@@ -175,7 +172,7 @@ func (a *app) confirmPrune(ctx context.Context, b *backups, p pruned, o pruneOpt
 		if err := a.planTable(p).Write(a.stderr, a.colour(a.stderr)); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stderr, "%d objects of %s in %s would be deleted, %s.\n", len(p.Delete), p.Cluster, b.where, removed(p.Delete))
+		fmt.Fprintf(a.stderr, "%s of %s in %s would be deleted, %s.\n", cke.Count(len(p.Delete), "object"), p.Cluster, b.where, removed(p.Delete))
 	}
 	return a.confirmName(ctx, "deleting backups of "+p.Cluster, p.Cluster, o.confirm, "the same command with --confirm "+p.Cluster)
 }
@@ -200,15 +197,15 @@ func (a *app) showPruned(p pruned) error {
 		if len(p.Delete) == 0 {
 			fmt.Fprintln(a.stderr, "Nothing was deleted.")
 		} else {
-			fmt.Fprintf(a.stderr, "%d objects were deleted, %s.\n", len(p.Delete), removed(p.Delete))
+			fmt.Fprintf(a.stderr, "%s deleted, %s.\n", cke.Plural(len(p.Delete), "object was", "objects were"), removed(p.Delete))
 		}
 		if n := len(p.Held); n > 0 {
-			fmt.Fprintf(a.stderr, "%d objects stay, %s: the target protects them, or what it protects is restored from them.\n", n, removed(p.Held))
+			fmt.Fprintf(a.stderr, "%s, %s: the target protects them, or what it protects is restored from them.\n", cke.Plural(n, "object stays", "objects stay"), removed(p.Held))
 		}
 	case len(p.Delete) == 0:
 		fmt.Fprintln(a.stderr, "There is nothing to delete.")
 	default:
-		fmt.Fprintf(a.stderr, "%d objects would be deleted, %s; nothing was deleted.\n", len(p.Delete), removed(p.Delete))
+		fmt.Fprintf(a.stderr, "%s would be deleted, %s; nothing was deleted.\n", cke.Count(len(p.Delete), "object"), removed(p.Delete))
 	}
 	return err
 }
@@ -254,7 +251,7 @@ func (a *app) planTable(p pruned) *term.Table {
 		t.Add(term.Text(r.full.ID()), a.whenCell(r.full.Time), sizeCell(r.size), r.plan, term.Text(r.why))
 	}
 	if deltas > 0 {
-		t.Add(term.Text(count(deltas, "delta")), term.Cell{}, sizeCell(size), term.Styled(term.Yellow, "delete"), term.Text("no full that is kept needs them"))
+		t.Add(term.Text(cke.Count(deltas, "delta")), term.Cell{}, sizeCell(size), term.Styled(term.Yellow, "delete"), term.Text("no full that is kept needs them"))
 	}
 	for _, r := range left {
 		t.Add(term.Text(r.full.Name()), term.Cell{}, sizeCell(r.size), r.plan, term.Text(r.why))

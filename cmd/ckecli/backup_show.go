@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cke"
 	"cke/backup"
 	"cke/cmd/ckecli/internal/term"
 )
@@ -127,7 +128,7 @@ func (a *app) renderBackup(w io.Writer, d backupDetails, colour, wide bool) erro
 	} else {
 		l.Add("Restorable", term.Text(fmt.Sprintf("revision %s, changes until %s (%s ago)", d.revisions().Text, d.Until.UTC().Format(time.RFC3339), a.ago(d.Until))))
 	}
-	l.Add("Full", term.Text(fmt.Sprintf("%s stored, %s of snapshot, etcd %s, %d leases", term.Size(d.Size), term.Size(d.Content), orDash(d.EtcdVersion), d.Leases)))
+	l.Add("Full", term.Text(fmt.Sprintf("%s stored, %s of snapshot, etcd %s, %s", term.Size(d.Size), term.Size(d.Content), orDash(d.EtcdVersion), cke.Count(d.Leases, "lease"))))
 	l.Add("Deltas", term.Text(fmt.Sprintf("%d, %s stored", d.Deltas, term.Size(d.DeltaSize))))
 	l.Add("Encrypted", term.Text(orDash(d.Encryption)))
 	for _, h := range d.Hashes {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -113,7 +116,7 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 		e.Facts = append(e.Facts, "give the private part of one of the recipients with --key FILE")
 	case errors.Is(err, backup.ErrEmpty):
 		e.Code = cke.CodeBackupEmpty
-		e.Facts = append(e.Facts, b.others(ctx)...)
+		e.Facts = append(append(e.Facts, b.noDirectory()...), b.others(ctx)...)
 	case errors.Is(err, backup.ErrExists), errors.Is(err, backup.ErrOnlyFull), errors.Is(err, backup.ErrProtected):
 		e.Code = cke.CodeBackupRefused
 	case errors.Is(err, backup.ErrNotFound):
@@ -141,6 +144,18 @@ func lastGood(revision int64) string {
 		return "no revision can be restored"
 	}
 	return fmt.Sprintf("the last good revision is %d", revision)
+}
+
+// noDirectory says that a directory is not there, for those who wrote another one.
+func (b *backups) noDirectory() []string {
+	u, err := url.Parse(b.where)
+	if err != nil || u.Scheme != "file" {
+		return nil
+	}
+	if _, err := os.Stat(u.Path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return []string{"there is no directory " + u.Path + " on this host"}
 }
 
 // others says of which clusters a target has backups, for those who asked for another.

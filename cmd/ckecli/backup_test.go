@@ -371,3 +371,14 @@ func TestFindFull_RefusesWhatStandsForSeveral(t *testing.T) {
 		}
 	}
 }
+
+// A path with a slip of the pen in it holds no backups, and says why.
+func TestBackup_TellsThatADirectoryIsNotThere(t *testing.T) {
+	h := newHouseWithoutStore(t)
+	none := filepath.Join(h.dir, "none")
+	_, stderr := h.run(exitDamaged, "backup", "list", "--target", "file://"+none)
+	contains(t, stderr, "error[CKE404]: ", "there is no directory "+none+" on this host\n")
+	if _, stderr = h.run(exitDamaged, "backup", "list", "--target", "file://"+h.dir); strings.Contains(stderr, "no directory") {
+		t.Errorf("an empty directory is there: %s", stderr)
+	}
+}

@@ -198,7 +198,7 @@ func renderVerified(w io.Writer, v verified, colour bool) error {
 	}
 	fmt.Fprintln(w)
 	var l term.Labels
-	l.Add("Restored", term.Text(fmt.Sprintf("revision %d of lineage %s to scratch, from full %s and %s", v.Restore.Revision, v.Restore.Lineage, v.Restore.Full, count(int(v.Restore.Deltas), "delta"))))
+	l.Add("Restored", term.Text(fmt.Sprintf("revision %d of lineage %s to scratch, from full %s and %s", v.Restore.Revision, v.Restore.Lineage, v.Restore.Full, cke.Count(v.Restore.Deltas, "delta"))))
 	l.Add("HashKV", term.Text(hashText(v.Restore.Extracted)))
 	if v.Restore.Booted != "" {
 		l.Add("etcd", term.Text(fmt.Sprintf("%s, from %s, started on it and holds revision %d", v.Restore.Booted, v.Restore.BootedFrom, v.Restore.Revision)))

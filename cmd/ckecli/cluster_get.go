@@ -53,12 +53,17 @@ func runGet(ctx context.Context, a *app, s specs, o getOptions) error {
 			return err
 		}
 	}
+	return a.showFile(spec, name, string(text))
+}
+
+// showFile shows a cluster file: as its text, which is YAML, or as data.
+func (a *app) showFile(data any, name, text string) error {
 	if a.output == formatYAML {
-		_, err = a.stdout.Write(text)
+		_, err := io.WriteString(a.stdout, text)
 		return err
 	}
-	return a.show(view{data: spec, names: []string{name}, table: func(w io.Writer, _, _ bool) error {
-		_, err := w.Write(text)
+	return a.show(view{data: data, names: []string{name}, table: func(w io.Writer, _, _ bool) error {
+		_, err := io.WriteString(w, text)
 		return err
 	}})
 }

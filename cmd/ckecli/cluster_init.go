@@ -14,9 +14,10 @@ import (
 func newClusterInitCommand(a *app) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:     "init [USER@]ADDRESS…",
-		Short:   "Write a cluster file to start from",
-		Long:    "Write a cluster file with these nodes as control-plane nodes, and comments on what else it can say, to stdout.",
+		Use:   "init [USER@]ADDRESS…",
+		Short: "Write a cluster file to start from",
+		Long: `Write a cluster file with these nodes as control-plane nodes, and comments on what else it can say, to stdout. With -o json it
+is JSON, which has no comments and is as good a cluster file.`,
 		Example: "  ckecli cluster init --name prod cke@10.0.0.11 cke@10.0.0.12 cke@10.0.0.13 > cluster.yml",
 		Args:    arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,11 +57,11 @@ func runInit(a *app, name string, nodes []string) error {
 	if n := len(nodes); n%2 == 0 {
 		fmt.Fprintf(a.stderr, "warning: %d members bear the loss of %d, as %d would; an odd number is better\n", n, n-cke.Quorum(n), n-1)
 	}
-	if _, _, err := cke.ParseCluster("", []byte(b.String())); err != nil {
+	c, _, err := cke.ParseCluster("", []byte(b.String()))
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(a.stdout, b.String())
-	return err
+	return a.showFile(c, c.Name, b.String())
 }
 
 const initHead = `# A cluster of etcd. Check it with: ckecli cluster validate FILE

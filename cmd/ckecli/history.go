@@ -104,10 +104,14 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 	t := term.NewTable(header...)
 	for _, r := range records {
 		reason := r.Reason
-		if r.Error != "" && !wide {
-			reason += "; " + string(r.State) + ": " + r.Error
+		switch {
+		case wide:
+		case r.Refused && r.Refusal != nil:
+			reason += ": " + r.Refusal.Text()
+		case r.Error != "":
+			reason += "; " + r.Outcome() + ": " + r.Error
 		}
-		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(recordStyle(r.State), string(r.State)), term.Text(r.Operation),
+		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(outcomeStyle(r.State, r.Refused), r.Outcome()), term.Text(r.Operation),
 			term.Text(strings.Join(r.Targets, ",")), term.Text(a.ago(r.StartedAt) + " ago"), term.Text(term.Took(r.Took(a.now())))}
 		if wide {
 			cells = append(cells, term.Textf("%d", r.Generation), term.Textf("%s, term %d", r.Host, r.Term))
@@ -121,18 +125,14 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 func (a *app) renderRecord(w io.Writer, r cke.Record, colour bool) error {
 	l := &term.Labels{}
 	l.Add("Operation", term.Text(heading(r)))
-	l.Add("State", term.Styled(recordStyle(r.State), string(r.State)))
+	l.Add("State", term.Styled(outcomeStyle(r.State, r.Refused), r.Outcome()))
 	l.Add("Reason", term.Text(r.Reason))
 	l.Add("Started", term.Textf("%s, %s ago", r.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), a.ago(r.StartedAt)))
 	l.Add("Took", term.Text(term.Took(r.Took(a.now()))))
 	l.Add("Revision", term.Textf("%d", r.Generation))
 	l.Add("By", term.Textf("%s, term %d", r.Host, r.Term))
 	if r.Error != "" {
-		text := r.Error
-		if r.Code != "" && r.Code != cke.CodeInternal {
-			text += " [" + string(r.Code) + "]"
-		}
-		l.Add("Error", term.Styled(term.Red, text))
+		l.Add("Error", term.Styled(outcomeStyle(r.State, r.Refused), withCode(r.Error, r.Code)))
 	}
 	if err := l.Write(w, colour); err != nil || len(r.Steps) == 0 {
 		return err
@@ -149,7 +149,7 @@ func (a *app) stepRow(r cke.Record, s cke.StepRecord) []term.Cell {
 	end, result := s.EndedAt, term.Styled(term.Green, "done")
 	switch {
 	case s.Error != "":
-		result = term.Styled(term.Red, "failed: "+s.Error)
+		result = term.Styled(outcomeStyle(cke.RecordFailed, r.Refused), stepOutcome(r)+": "+s.Error)
 	case s.EndedAt.IsZero() && r.EndedAt.IsZero():
 		end, result = a.now(), term.Styled(term.Yellow, "under way")
 		if s.Progress != "" {
@@ -162,14 +162,31 @@ func (a *app) stepRow(r cke.Record, s cke.StepRecord) []term.Cell {
 		term.Text(term.Took(end.Sub(s.StartedAt))), result}
 }
 
-func recordStyle(s cke.RecordState) term.Style {
-	switch s {
-	case cke.RecordCompleted:
+// outcomeStyle paints how an operation ended. Nothing is wrong where a wish was refused.
+func outcomeStyle(s cke.RecordState, refused bool) term.Style {
+	switch {
+	case s == cke.RecordCompleted:
 		return term.Green
-	case cke.RecordFailed:
+	case s == cke.RecordFailed && !refused:
 		return term.Red
 	}
 	return term.Yellow
+}
+
+// stepOutcome is what a step with an error did.
+func stepOutcome(r cke.Record) string {
+	if r.Refused {
+		return "refused"
+	}
+	return "failed"
+}
+
+// withCode is the text of an error with its code, if it has one of its own.
+func withCode(text string, code cke.Code) string {
+	if code == "" || code == cke.CodeInternal {
+		return text
+	}
+	return text + " [" + string(code) + "]"
 }
 
 // followHistory tells steps as they happen. What is told is the output here, so it goes to stdout.

@@ -51,6 +51,27 @@ func TestHistory_RendersRecordsAndSteps(t *testing.T) {
 	golden(t, "history/records.txt", b.String())
 }
 
+// Nothing was tried and nothing is wrong: a wish that was turned down did not fail.
+func TestHistory_TellsWhatWasRefused(t *testing.T) {
+	a := renderer()
+	r := cke.Record{ID: 4, Cluster: "prod", Operation: "replace", Targets: []string{"cp9"}, Reason: "refused; asked for by ann@boot-1", State: cke.RecordFailed, Refused: true,
+		Error: "check cp9: cp9 carries no member", Code: cke.CodeCannot, Refusal: &cke.Refusal{What: "cp9 carries no member", Unchanged: true}, StartedAt: noon, EndedAt: noon,
+		Steps: []cke.StepRecord{{Name: "check", Node: "cp9", StartedAt: noon, EndedAt: noon, Error: "cp9 carries no member"}}}
+	var b strings.Builder
+	if err := a.recordTable([]cke.Record{r}, false).Write(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, b.String(), "refused  replace    cp9      0s ago   0ms   refused; asked for by ann@boot-1: cp9 carries no member\n")
+	if err := a.renderRecord(&b, r, false); err != nil {
+		t.Fatal(err)
+	}
+	newNarrator(term.NewLive(&b, nil), false, a.now).record(r)
+	contains(t, b.String(), "State      refused\n", "[CKE111]\n", "refused: cp9 carries no member\n", "#4 replace cp9: ", "refused: cp9 carries no member\n", "#4 refused after 0ms\n")
+	if strings.Contains(b.String(), "failed") {
+		t.Errorf("it is told as a failure:\n%s", b.String())
+	}
+}
+
 func TestNarrator_TellsEachThingOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name string

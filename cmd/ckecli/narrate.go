@@ -84,7 +84,7 @@ func heading(r cke.Record) string {
 func (n *narrator) step(r cke.Record, s cke.StepRecord) string {
 	line := stepLine(r, s) + term.Took(s.EndedAt.Sub(s.StartedAt))
 	if s.Error != "" {
-		line += "  " + n.paint(term.Red, "failed: "+term.Clean(s.Error))
+		line += "  " + n.paint(outcomeStyle(cke.RecordFailed, r.Refused), stepOutcome(r)+": "+term.Clean(s.Error))
 	}
 	return line
 }
@@ -113,7 +113,7 @@ func (n *narrator) ending(r cke.Record) {
 	case cke.RecordInterrupted:
 		n.out.Print(fmt.Sprintf("#%d %s after %s; the next leader looks again", r.ID, n.paint(term.Yellow, "interrupted"), took))
 	default:
-		line := fmt.Sprintf("#%d %s after %s", r.ID, n.paint(term.Red, string(r.State)), took)
+		line := fmt.Sprintf("#%d %s after %s", r.ID, n.paint(outcomeStyle(r.State, r.Refused), r.Outcome()), took)
 		if !stepTold(r) && r.Error != "" {
 			line += ": " + term.Clean(r.Error)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,20 +61,23 @@ func runAcceptKey(ctx context.Context, a *app, s interface {
 	if err != nil {
 		return err
 	}
-	known, err := s.HostKeys(ctx, cluster)
+	pinned, err := s.HostKeys(ctx, cluster)
 	if err != nil {
 		return err
 	}
+	known := cmp.Or(n.SSH.HostKey, pinned[n.Address])
 	offered, err := s.OfferedHostKey(ctx, cluster, n.Address)
 	if errors.Is(err, cke.ErrNotFound) {
-		return refused(&cke.Error{Code: cke.CodeHostKey, What: n.Name() + " has shown no other host key than the known one",
-			Facts: []string{"known    " + fingerprint(known[n.Address])}, Unchanged: true, Try: a.again(cluster, "node list")})
+		return refused(noOtherKey(n, known, a.again(cluster, "node list")))
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "%s (%s) shows another host key than the known one:\n  known    %s\n  offered  %s, first seen %s ago\n",
-		n.Name(), n.Address, fingerprint(known[n.Address]), fingerprint(offered.Line), a.ago(offered.SeenAt))
+	shows := fmt.Sprintf("another host key than the known one:\n  known    %s", fingerprint(known))
+	if known == "" {
+		shows = "a host key, and none is known of it:"
+	}
+	fmt.Fprintf(a.stderr, "%s (%s) shows %s\n  offered  %s, first seen %s ago\n", n.Name(), n.Address, shows, fingerprint(offered.Line), a.ago(offered.SeenAt))
 	if n.SSH.HostKey != "" {
 		return refused(&cke.Error{Code: cke.CodeHostKey, What: "the cluster file says which host key " + n.Name() + " has", Unchanged: true,
 			Facts: []string{"offered  " + offered.Line}, Try: "write the offered key as ssh.host_key of the node, and: ckecli cluster set FILE"})
@@ -86,6 +90,15 @@ func runAcceptKey(ctx context.Context, a *app, s interface {
 	}
 	fmt.Fprintf(a.stderr, "%s is known by the offered key from now on; cke connects to it by itself.\n", n.Name())
 	return nil
+}
+
+// noOtherKey is the refusal where there is nothing to accept.
+func noOtherKey(n cke.Node, known, try string) *cke.Error {
+	e := &cke.Error{Code: cke.CodeHostKey, What: n.Name() + " has shown no other host key than the known one", Facts: []string{"known    " + fingerprint(known)}, Unchanged: true, Try: try}
+	if known == "" {
+		e.What, e.Facts = n.Name()+" has shown no host key yet", []string{"the first one that it shows is taken for its own"}
+	}
+	return e
 }
 
 func (a *app) confirmKey(ctx context.Context, n cke.Node, offered storage.OfferedKey, o acceptOptions) error {
@@ -103,9 +116,6 @@ func (a *app) confirmKey(ctx context.Context, n cke.Node, offered storage.Offere
 
 // fingerprint is a key's fingerprint and type, as ssh-keygen -l prints them.
 func fingerprint(line string) string {
-	if line == "" {
-		return "none"
-	}
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {
 		return "unreadable: " + line

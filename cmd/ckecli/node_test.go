@@ -67,13 +67,15 @@ func TestSSHKey_IsSealedListedAndKeptWhileInUse(t *testing.T) {
 func TestNode_AcceptKeyShowsBothKeysAndAsks(t *testing.T) {
 	h := declared(t)
 	l := h.lead("prod")
+	_, stderr := h.run(exitRefused, "node", "accept-key", "cp3")
+	contains(t, stderr, "error[CKE203]: cp3 has shown no host key yet\n  the first one that it shows is taken for its own\nNothing was changed.\n")
 	_, known := sshKey(t, "")
 	_, other := sshKey(t, "")
 	line := func(k ssh.PublicKey) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k))) }
 	if err := l.term.PinHostKey(h.ctx(), "10.0.0.13", line(known)); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := h.run(exitRefused, "node", "accept-key", "cp3")
+	_, stderr = h.run(exitRefused, "node", "accept-key", "cp3")
 	contains(t, stderr, "error[CKE203]: cp3 has shown no other host key than the known one\n")
 	if err := l.term.OfferHostKey(h.ctx(), "10.0.0.13", line(other)); err != nil {
 		t.Fatal(err)
@@ -94,6 +96,38 @@ func TestNode_AcceptKeyShowsBothKeysAndAsks(t *testing.T) {
 	pinned, err := h.store.HostKeys(h.ctx(), "prod")
 	if err != nil || pinned["10.0.0.13"] != line(other) {
 		t.Errorf("%v %v", pinned, err)
+	}
+}
+
+// The cluster file says which key a node has: that is the known one, whatever was pinned before.
+func TestNode_AcceptKeyKnowsTheKeyInTheFile(t *testing.T) {
+	h := newHouse(t)
+	_, known := sshKey(t, "")
+	_, other := sshKey(t, "")
+	line := func(k ssh.PublicKey) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k))) }
+	file := strings.Replace(clusterFile, "address: 10.0.0.11,", "address: 10.0.0.11, ssh: {host_key: \""+line(known)+"\"},", 1)
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", file))
+	l := h.lead("prod")
+	_, stderr := h.run(exitRefused, "node", "accept-key", "cp1")
+	contains(t, stderr, "cp1 has shown no other host key than the known one\n", "known    "+ssh.FingerprintSHA256(known))
+	if err := l.term.OfferHostKey(h.ctx(), "10.0.0.11", line(other)); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr = h.run(exitRefused, "node", "accept-key", "cp1")
+	contains(t, stderr, "known    "+ssh.FingerprintSHA256(known), "offered  "+ssh.FingerprintSHA256(other), "the cluster file says which host key cp1 has")
+}
+
+// The first key of a node may have been offered by another machine before any was pinned.
+func TestNode_AcceptKeyOfANodeThatIsNotKnownYet(t *testing.T) {
+	h := declared(t)
+	_, other := sshKey(t, "")
+	if err := h.lead("prod").term.OfferHostKey(h.ctx(), "10.0.0.12", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(other)))); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := h.run(exitRefused, "node", "accept-key", "cp2")
+	contains(t, stderr, "cp2 (10.0.0.12) shows a host key, and none is known of it:\n  offered  "+ssh.FingerprintSHA256(other))
+	if strings.Contains(stderr, "known    ") {
+		t.Errorf("a key is told that nobody knows: %s", stderr)
 	}
 }
 

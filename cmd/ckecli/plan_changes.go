@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"cke"
 )
 
@@ -66,14 +68,14 @@ func differences(prefix string, before, after any) []string {
 	return all
 }
 
-// leaves are the values in v by their path, as in the JSON of v; a list is one value.
+// leaves are the values in v by their path, as a person writes them in the file; a list is one value.
 func leaves(v any) map[string]string {
-	text, err := json.Marshal(v)
+	text, err := yaml.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("a cluster cannot be written: %v", err)) // plain data
 	}
 	var fields map[string]any
-	if err := json.Unmarshal(text, &fields); err != nil {
+	if err := yaml.Unmarshal(text, &fields); err != nil {
 		panic(fmt.Sprintf("a cluster cannot be read: %v", err))
 	}
 	all := map[string]string{}
@@ -87,7 +89,7 @@ func leaves(v any) map[string]string {
 		case string:
 			all[path] = v
 		default:
-			text, _ := json.Marshal(v) // it came out of JSON
+			text, _ := json.Marshal(v) // it came out of plain data
 			all[path] = string(text)
 		}
 	}

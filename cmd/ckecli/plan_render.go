@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"cke"
 	"cke/cmd/ckecli/internal/term"
 	"cke/plan"
 )
@@ -46,7 +47,7 @@ func planSummary(p plan.Plan) (term.Style, string) {
 			return term.Yellow, "nothing can be done now"
 		}
 	}
-	text, style := count(p.Operations, "operation"), term.Plain
+	text, style := cke.Count(p.Operations, "operation"), term.Plain
 	switch least := p.LeastTolerance; {
 	case p.Outcome == plan.Deleted:
 		text, style = text+", then the cluster is gone; volumes are kept", term.Red

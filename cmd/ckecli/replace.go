@@ -112,10 +112,7 @@ func toleranceWithout(st cke.Status) int {
 }
 
 func membersLost(n int) string {
-	if n == 1 {
-		return "1 more member"
-	}
-	return fmt.Sprintf("%d more members", max(n, 0))
+	return cke.Count(max(n, 0), "more member")
 }
 
 // runReplaceNode moves a membership to another node by a new revision of the cluster file.

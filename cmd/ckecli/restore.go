@@ -298,10 +298,7 @@ func lostText(present, restored int64, at time.Time) string {
 	case restored > 0 && present-restored >= cke.RevisionBump:
 		return "what was written after it is lost; the cluster was restored since, so revisions do not tell how much that is"
 	case restored > 0 && present > restored:
-		if present-restored == 1 {
-			return "1 revision after it is lost"
-		}
-		return fmt.Sprintf("%d revisions after it are lost", present-restored)
+		return cke.Plural(present-restored, "revision after it is lost", "revisions after it are lost")
 	case restored > 0 && present > 0:
 		return "nothing that is known of is lost"
 	case !at.IsZero():

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,7 +22,8 @@ type restorePlan struct {
 	Source   string `json:"source,omitempty"`
 	Survivor string `json:"survivor,omitempty"`
 	Lineage  string `json:"lineage,omitempty"`
-	// Revision is the one that is restored; 0: the leader finds out.
+	// Revision is the one that is restored; 0: the leader finds out. Time is the one that was asked for, or else when the newest
+	// change in it had been received; zero: not known.
 	Revision int64     `json:"revision,omitempty"`
 	Time     time.Time `json:"time,omitzero"`
 	// Present is the newest revision that a member told; 0: none did.
@@ -63,28 +65,35 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 		return note(err)
 	}
 	defer b.Close()
-	lineages, err := b.of(r.order.Source).Lineages(ctx)
-	if err != nil {
+	found, err := b.of(r.order.Source).Find(ctx, at)
+	switch {
+	case err == nil:
+	case errors.Is(err, backup.ErrKey):
+		r.plan.Notes = append(r.plan.Notes, "only the leader can tell which revision that is: no key that was given opens the backups")
+		return nil
+	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime), errors.Is(err, backup.ErrEmpty), backup.IsDamage(err):
+		return r.notThere(b.fail(ctx, "restore from "+r.order.Describe(), err), err)
+	default:
 		return note(err)
 	}
-	i := len(lineages) - 1
-	for ; i >= 0 && (at.Lineage != "" && lineages[i].Name != at.Lineage || len(lineages[i].Fulls) == 0); i-- {
-	}
-	if i < 0 {
-		return b.fail(ctx, "restore "+r.order.Source, fmt.Errorf("%w of cluster %s", backup.ErrEmpty, r.order.Source))
-	}
-	l := lineages[i]
-	r.plan.Lineage = l.Name
-	if at.Revision > 0 || !at.Time.IsZero() {
-		return nil
-	}
-	for _, c := range l.Chains() {
-		r.plan.Revision = max(r.plan.Revision, c.Last)
-		if c.Last == r.plan.Revision {
-			r.plan.Time = c.End
-		}
+	p := &r.plan
+	p.Lineage, p.Revision, p.Notes = found.Lineage, found.Revision, append(p.Notes, found.Notes...)
+	if at.Time.IsZero() {
+		p.Time = found.Received
 	}
 	return nil
+}
+
+// notThere is the refusal of a state that cannot be restored; to damage it adds how to restore what is sound.
+func (r *restoring) notThere(told, err error) error {
+	var damage *backup.DamagedError
+	if coded := new(cke.Error); errors.As(err, &damage) && damage.LastGood > 0 && errors.As(told, &coded) {
+		coded.Try = r.order.Again(damage.Lineage(), damage.LastGood)
+	}
+	if cke.CodeOf(told) == cke.CodeNotCovered {
+		return refused(told)
+	}
+	return told
 }
 
 // planNodes tells what happens on each node.
@@ -161,7 +170,7 @@ func (p restorePlan) write(w io.Writer, colour bool) error {
 	case p.Revision > 0:
 		state = fmt.Sprintf(", revision %d", p.Revision)
 		if !p.Time.IsZero() {
-			state += " of " + p.Time.UTC().Format(time.RFC3339)
+			state += " as of " + p.Time.UTC().Format(time.RFC3339)
 		}
 	case !p.Time.IsZero():
 		state = ", as of " + p.Time.UTC().Format(time.RFC3339)

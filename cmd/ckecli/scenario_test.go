@@ -124,6 +124,26 @@ func TestInit_WritesAFileThatIsInOrder(t *testing.T) {
 	h.run(exitRefused, "cluster", "init", "--name", "No Name", "10.0.0.11")
 }
 
+func TestInit_WritesAFileInTheFormatThatIsAskedFor(t *testing.T) {
+	h := newHouse(t)
+	commented, _ := h.run(exitDone, "cluster", "init", "10.0.0.11")
+	for _, format := range []string{"table", "wide", "yaml"} {
+		if stdout, _ := h.run(exitDone, "cluster", "init", "10.0.0.11", "-o", format); stdout != commented {
+			t.Errorf("-o %s: %s", format, stdout)
+		}
+	}
+	stdout, _ := h.run(exitDone, "cluster", "init", "cke@10.0.0.11", "-o", "json")
+	var c cke.Cluster
+	if err := json.Unmarshal([]byte(stdout), &c); err != nil || c.Name != "prod" || len(c.Nodes) != 1 || c.Nodes[0].User != "cke" || c.Options.Etcd.Version != cke.DefaultEtcdVersion {
+		t.Errorf("%v: %s", err, stdout)
+	}
+	stdout, _ = h.run(exitDone, "cluster", "validate", h.write("prod.json", stdout))
+	contains(t, stdout, "prod.json is in order: cluster prod, 1 member of etcd ")
+	if stdout, _ = h.run(exitDone, "cluster", "init", "--name", "lab", "10.0.0.11", "-o", "name"); stdout != "lab\n" {
+		t.Errorf("got %q", stdout)
+	}
+}
+
 func TestImages_TellsWhichArchiveHoldsWhat(t *testing.T) {
 	h := declared(t)
 	stdout, _ := h.run(exitDone, "images")

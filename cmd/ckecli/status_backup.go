@@ -47,7 +47,7 @@ func (a *app) backupText(b *cke.BackupStatus) string {
 	parts := []string{fmt.Sprintf("full %s ago at revision %d", a.ago(b.Full.At), b.Full.Revision)}
 	switch {
 	case b.LagRevisions > 0:
-		parts = append(parts, fmt.Sprintf("deltas to %d, %d revisions wait", b.Revision, b.LagRevisions))
+		parts = append(parts, fmt.Sprintf("deltas to %d, %s", b.Revision, cke.Plural(b.LagRevisions, "revision waits", "revisions wait")))
 	case b.Revision > b.Full.Revision:
 		parts = append(parts, fmt.Sprintf("deltas to %d", b.Revision))
 	default:

@@ -142,9 +142,9 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 		l.Add("Operation", term.Text("none: "+s.Reason))
 	}
 	if o := s.LastOperation; o != nil {
-		style, text := term.Plain, fmt.Sprintf("#%d %s %s %s ago", o.ID, o.Type, o.State, a.ago(o.Time))
+		style, text := term.Plain, fmt.Sprintf("#%d %s %s %s ago", o.ID, o.Type, o.Outcome(), a.ago(o.Time))
 		if o.State == cke.RecordFailed {
-			style, text = term.Red, text+": "+o.Description
+			style, text = outcomeStyle(o.State, o.Refused), text+": "+withCode(o.Description, o.Code)
 		}
 		l.Add("Last", term.Styled(style, text))
 	}
@@ -156,7 +156,7 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	}
 	a.backupFacts(l, s)
 	if c := s.Compared; c != nil {
-		cell := term.Textf("equal on %d members at revision %d, %s ago", len(c.Hashes), c.Revision, a.ago(c.At))
+		cell := term.Textf("equal on %s at revision %d, %s ago", cke.Count(len(c.Hashes), "member"), c.Revision, a.ago(c.At))
 		if !c.Equal() {
 			cell = term.Styled(term.Alarm, fmt.Sprintf("unequal at revision %d, %s ago: %s", c.Revision, a.ago(c.At), c.Difference()))
 		}

@@ -52,6 +52,9 @@ func TestStatus_Renders(t *testing.T) {
 	failed := degraded()
 	failed.LastOperation = &cke.OperationStatus{ID: 9, Type: "bootstrap", State: cke.RecordFailed, Description: "cp3: start: exit code 1\x1b[2J", Time: noon.Add(-time.Minute)}
 	failed.LastErrors = []cke.LastError{{Code: cke.CodeEtcdExited, Description: "cp3: start: exit code 1", ObservedAt: noon.Add(-time.Minute)}}
+	refused := degraded()
+	refused.LastOperation = &cke.OperationStatus{ID: 9, Type: "replace", State: cke.RecordFailed, Refused: true, Code: cke.CodeQuorum,
+		Description: "cp2 cannot be replaced; 2 of 3 voters are healthy", Time: noon.Add(-time.Minute)}
 	old := degraded()
 	old.ObservedAt = noon.Add(-25 * time.Minute)
 	expiring := degraded()
@@ -74,6 +77,7 @@ func TestStatus_Renders(t *testing.T) {
 		{"degraded-colour", screen{degraded(), 41, true, nil}, true, false},
 		{"bootstrapping", screen{working, 41, true, nil}, false, false},
 		{"failed", screen{failed, 42, true, nil}, false, false},
+		{"refused", screen{refused, 41, true, nil}, false, false},
 		{"silent-leader", screen{old, 41, true, nil}, false, false},
 		{"no-leader", screen{old, 41, false, nil}, false, false},
 		{"paused", screen{degraded(), 41, true, hold(time.Hour)}, false, false},

@@ -123,7 +123,7 @@ func (a *app) notCancelled(ctx context.Context, s store, cluster string, t cke.T
 
 // recordText is a record in a line.
 func recordText(r cke.Record) string {
-	text := heading(r) + " " + string(r.State)
+	text := heading(r) + " " + r.Outcome()
 	if r.Error != "" {
 		text += ": " + r.Error
 	}

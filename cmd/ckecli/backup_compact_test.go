@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+)
+
+func newIdentity(t *testing.T) *age.X25519Identity {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// A new full that nobody can open who reads the backups now would end drills, merges and restores there.
+func TestBackup_CompactForOthersIsConfirmed(t *testing.T) {
+	ours, other := newIdentity(t), newIdentity(t)
+	h := newBackedUpHouse(t, ours.Recipient())
+	key := h.write("key.txt", ours.String()+"\n")
+	compact := []string{"backup", "compact", "--target", h.url, "--key", key, "--recipient", other.Recipient().String()}
+	fulls := len(h.objects("full"))
+	_, stderr := h.run(exitRefused, compact...)
+	contains(t, stderr, "The new full can be opened by "+other.Recipient().String()+" only; ", "error[CKE107]: merging backups for other recipients was not confirmed\n", "--yes")
+	ask := h.onTerminal(compact...)
+	ask.stdout.await(t, "No key that is given opens it: who reads the backups now may not read on from there. Go on? [y/N] ")
+	ask.types("\n")
+	ask.must(exitRefused)
+	if n := len(h.objects("full")); n != fulls {
+		t.Fatalf("%d fulls, not %d", n, fulls)
+	}
+	stdout, _ := h.run(exitDone, append(compact, "--recipient", ours.Recipient().String(), "--revision", "9")...)
+	contains(t, stdout, "holds revision 9, merged from the full before it")
+	h.run(exitDone, append(compact, "--yes")...)
+	if n := len(h.objects("full")); n != fulls+2 {
+		t.Fatalf("%d fulls, not %d", n, fulls+2)
+	}
+	_, stderr = h.run(exitFailed, "backup", "extract", h.dir+"-x.db", "--target", h.url, "--key", key)
+	contains(t, stderr, "CKE403")
+}
+
+// The recipients of the cluster file are those who read the backups, with or without a key at hand.
+func TestBackup_CompactForTheClustersRecipientsAsksNothing(t *testing.T) {
+	ours, other := newIdentity(t), newIdentity(t)
+	h := newBackedUpHouse(t)
+	h.withStore(t, "backup: {target: \""+h.url+"\", encryption: {recipients: [\""+ours.Recipient().String()+"\"]}}\n")
+	_, stderr := h.run(exitRefused, "backup", "compact", "--recipient", other.Recipient().String())
+	contains(t, stderr, "CKE107")
+	_, stderr = h.run(exitDone, "backup", "compact", "--recipient", other.Recipient().String(), "--recipient", ours.Recipient().String(), "--revision", "9")
+	contains(t, stderr, "can be opened by "+other.Recipient().String()+", "+ours.Recipient().String()+" only")
+	if _, stderr = h.run(exitDone, "backup", "compact"); strings.Contains(stderr, "opened by") {
+		t.Errorf("asked or told without need: %s", stderr)
+	}
+}
