@@ -1,12 +1,17 @@
 package etcdnode
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/pkg/stdcopy"
 
 	"cke"
 )
@@ -33,6 +38,62 @@ func (d *docker) createOnce(ctx context.Context, o once) error {
 	return meaning(err)
 }
 
+// createVisit makes a container for a program that is yet to be put into it, not started. The engine removes it when the
+// program ends. It is on the node's own network.
+func (d *docker) createVisit(ctx context.Context, name string, v Visit) error {
+	m := mount.Mount{Type: mount.TypeVolume, Target: VisitDir} // without a name: it goes with the container
+	if v.Dir != "" {
+		m = mount.Mount{Type: mount.TypeBind, Source: v.Dir, Target: VisitDir}
+	}
+	_, err := d.api.ContainerCreate(ctx,
+		&container.Config{Image: v.Image, User: "0", Entrypoint: []string{visitProgram}, Cmd: v.Args, Labels: map[string]string{LabelHelper: "true"}},
+		&container.HostConfig{
+			NetworkMode: container.NetworkMode("host"), AutoRemove: true, Mounts: []mount.Mount{m},
+			CapDrop: []string{"ALL"}, CapAdd: []string{"DAC_OVERRIDE", "NET_BIND_SERVICE"}, SecurityOpt: []string{"no-new-privileges"},
+			LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": logSize}},
+		}, nil, nil, name)
+	return meaning(err)
+}
+
+// leftVisits are the containers of visits that were made before a time.
+func (d *docker) leftVisits(ctx context.Context, before time.Time) (ids []string, err error) {
+	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("label", LabelHelper+"=true"), filters.Arg("name", "^/?"+visitPrefix))})
+	for _, c := range list {
+		if c.Created < before.Unix() {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids, meaning(err)
+}
+
+// output returns what a running container writes to stdout and stderr, once it has ended.
+func (d *docker) output(ctx context.Context, id string) (stdout, stderr []byte, err error) {
+	r, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
+	if err != nil {
+		return nil, nil, meaning(err)
+	}
+	defer r.Close()
+	var out, trouble bytes.Buffer
+	_, err = stdcopy.StdCopy(&out, &trouble, io.LimitReader(r, 1<<20))
+	return out.Bytes(), trouble.Bytes(), err
+}
+
+// leastLine, in bytes, is how long etcd's lines are at least, all told.
+const leastLine = 100
+
+// endOfLog returns the last bytes of a container's log.
+func (d *docker) endOfLog(ctx context.Context, id string, most int) ([]byte, error) {
+	r, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: fmt.Sprint(most / leastLine)})
+	if err != nil {
+		return nil, meaning(err)
+	}
+	defer r.Close()
+	end := &tail{most: most}
+	_, err = stdcopy.StdCopy(end, end, r)
+	return end.end(), err
+}
+
 // wait returns the exit code of a container once it has ended.
 func (d *docker) wait(ctx context.Context, id string) (int, error) {
 	ended, failed := d.api.ContainerWait(ctx, id, container.WaitConditionNotRunning)
@@ -51,7 +112,7 @@ func (d *docker) wait(ctx context.Context, id string) (int, error) {
 
 // kill removes a container, running or not. One that is not there is no error.
 func (d *docker) kill(ctx context.Context, id string) error {
-	err := meaning(d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}))
+	err := meaning(d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})) // those without a name
 	if errors.Is(err, cke.ErrNotFound) {
 		return nil
 	}

@@ -35,6 +35,8 @@ const (
 	CopyLimit   = 30 * time.Second
 	// ImageLimit bounds a load or pull of an image over a slow line, as the step that asks for it does.
 	ImageLimit = 10 * time.Minute
+	// VisitLimit bounds a visit to a node: sending a program, and all that it does there.
+	VisitLimit = 2 * time.Minute
 	// StopSlack is what a stop may take beyond the grace that etcd is given.
 	StopSlack = 15 * time.Second
 

@@ -171,8 +171,8 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 // carriesEtcd reports whether a container belongs into an observation: ours of any cluster, one of an etcd image, or
 // one named as ours would be.
 func (sc scope) carriesEtcd(c cke.Container) bool {
-	if c.Cluster == "" && sc.ourName(c.Name) && strings.HasSuffix(c.Name, onceSuffix) {
-		return false // it runs etcd's tool, not etcd
+	if c.Cluster == "" && (strings.HasPrefix(c.Name, visitPrefix) || sc.ourName(c.Name) && strings.HasSuffix(c.Name, onceSuffix)) {
+		return false // it runs etcd's tool, or ours, not etcd
 	}
 	return c.Cluster != "" || sc.ourName(c.Name) || etcdImage(c.Image, sc.image)
 }

@@ -20,6 +20,7 @@ func TestScope_FindsContainersByLabel(t *testing.T) {
 		"another's etcd":              {cke.Container{Name: "x", Image: "quay.io/coreos/etcd:v3.5.9"}, true},
 		"of the cluster's image":      {cke.Container{Name: "x", Image: "registry.example/team/etcd@sha256:0123"}, true},
 		"anything else":               {cke.Container{Name: "nginx", Image: "nginx:1.27"}, false},
+		"our program on a visit":      {cke.Container{Name: visitPrefix + "0123", Image: "registry.example/team/etcd:v3.6.16"}, false},
 		"a tool beside etcd":          {cke.Container{Name: "x", Image: "example.org/etcd-browser:1"}, false},
 	} {
 		if got := sc.carriesEtcd(tt.c); got != tt.want {

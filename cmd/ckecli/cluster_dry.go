@@ -23,7 +23,8 @@ type dryResult struct {
 }
 
 // runSetDry tells what `cluster set` would store, and stores nothing.
-func runSetDry(ctx context.Context, a *app, s planStore, c cke.Cluster, file string, o setOptions) error {
+func runSetDry(ctx context.Context, a *app, s planStore, e edition, o setOptions) error {
+	c := e.cluster
 	now, err := s.Spec(ctx, c.Name)
 	if err != nil && !errors.Is(err, cke.ErrNotFound) {
 		return err
@@ -51,7 +52,7 @@ func runSetDry(ctx context.Context, a *app, s planStore, c cke.Cluster, file str
 		r.Diff = diff(split(old), split(wanted))
 	}
 	var refusal error
-	if r.Plan, refusal = a.checkPlan(ctx, s, c, file, &o); r.Plan == nil && refusal != nil {
+	if r.Plan, refusal = a.checkPlan(ctx, s, e, &o); r.Plan == nil && refusal != nil {
 		return refusal
 	}
 	if err := a.showDry(r); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,15 +44,12 @@ func runGet(ctx context.Context, a *app, s specs, o getOptions) error {
 	if err != nil {
 		return err
 	}
-	text := []byte(spec.Source)
 	if o.defaults {
-		spec.Cluster = spec.Cluster.WithDefaults()
-		text = nil
+		spec.Cluster, spec.Source = spec.Cluster.WithDefaults(), ""
 	}
-	if len(text) == 0 {
-		if text, err = cke.MarshalCluster(spec.Cluster); err != nil {
-			return err
-		}
+	text, err := textOf(spec)
+	if err != nil {
+		return err
 	}
 	return a.showFile(spec, name, string(text))
 }
@@ -68,6 +66,18 @@ func (a *app) showFile(data any, name, text string) error {
 	}})
 }
 
+// textOf is the text of a stored cluster file: as a person wrote it, or made from what it says.
+func textOf(spec cke.Spec) ([]byte, error) {
+	if spec.Source != "" {
+		return []byte(spec.Source), nil
+	}
+	return cke.MarshalCluster(spec.Cluster)
+}
+
+// shownRevisions is how many revisions are named to somebody who asks for one that is not there.
+const shownRevisions = 10
+
+// specAt is a revision of a cluster's file; 0: the present one.
 func specAt(ctx context.Context, s specs, name string, revision int64) (cke.Spec, error) {
 	if revision == 0 {
 		return s.Spec(ctx, name)
@@ -76,11 +86,16 @@ func specAt(ctx context.Context, s specs, name string, revision int64) (cke.Spec
 	if err != nil {
 		return cke.Spec{}, err
 	}
+	var there []string
 	for _, spec := range log {
 		if spec.Generation == revision {
 			return spec, nil
 		}
+		there = append(there, fmt.Sprint(spec.Generation))
+	}
+	if len(there) > shownRevisions {
+		there = append(there[:shownRevisions-1], "… "+there[len(there)-1])
 	}
 	return cke.Spec{}, &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s has no revision %d", name, revision),
-		Unchanged: true, Try: "ckecli cluster log --cluster " + name}
+		Facts: []string{"there are " + strings.Join(there, ", ")}, Unchanged: true, Try: "ckecli cluster log " + name}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +27,6 @@ type setOptions struct {
 
 func newClusterSetCommand(a *app) *cobra.Command {
 	var o setOptions
-	var revision int64
 	cmd := &cobra.Command{
 		Use:   "set FILE|-",
 		Short: "Store a cluster file, and follow the work until the cluster is ready",
@@ -41,25 +38,37 @@ members than the stored one is confirmed, or set with --yes. Ctrl-C stops follow
 		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml\n  ckecli cluster set cluster.yml --plan 5f0c7a12b3d4e6f8",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("if-revision") {
-				o.ifRevision = &revision
-			}
 			return runSet(cmd.Context(), a, args[0], o)
 		},
 	}
+	o.flags(cmd)
+	return cmd
+}
+
+// flags are those of a command that stores a text that is there already.
+func (o *setOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.dryRun, "dry-run", false, "check and compare, store nothing")
-	f.StringVar(&o.plan, "plan", "", "store only if the plan still has this `hash`, which ckecli plan tells")
-	f.BoolVar(&o.noWait, "no-wait", false, "return once the file is stored")
-	f.BoolVarP(&o.yes, "yes", "y", false, "confirm that there are to be fewer members")
-	f.Int64Var(&revision, "if-revision", 0, "store only if this `revision` is the stored one; 0: only if there is none")
-	return cmd
+	f.StringVar(&o.plan, "plan", "", "store only if the plan still has this `hash`, which ckecli plan and --dry-run tell")
+	o.storingFlags(cmd)
+	revision := f.Int64("if-revision", 0, "store only if this `revision` is the stored one; 0: only if there is none")
+	cmd.PreRun = func(*cobra.Command, []string) {
+		if f.Changed("if-revision") {
+			o.ifRevision = revision
+		}
+	}
+}
+
+// storingFlags are those of every command that stores a text.
+func (o *setOptions) storingFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return once the file is stored")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm that there are to be fewer members")
 }
 
 // runSet stores a cluster file and follows the work that it leads to.
 func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	begun := a.now()
-	c, data, err := a.readCluster(ctx, file)
+	c, text, err := a.readCluster(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -70,45 +79,66 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	if err != nil {
 		return err
 	}
+	return a.set(ctx, s, fileEdition(file, c, text), o, begun)
+}
+
+// set stores a text, or tells what that would change, and follows the work that it leads to.
+func (a *app) set(ctx context.Context, s store, e edition, o setOptions, begun time.Time) error {
 	if o.dryRun {
-		return runSetDry(ctx, a, s, c, file, o)
+		return runSetDry(ctx, a, s, e, o)
 	}
-	if _, err := a.checkPlan(ctx, s, c, file, &o); err != nil {
-		return err
-	}
-	before, err := s.Spec(ctx, c.Name)
-	if err != nil && !errors.Is(err, cke.ErrNotFound) {
-		return err
-	}
-	if question, err := fewer(ctx, s, before.Cluster, c); err != nil {
-		return err
-	} else if question != "" && !o.yes {
-		if err := a.confirmYes(ctx, "taking members of "+c.Name+" away", question, a.again(c.Name, "cluster set "+file+" --yes")); err != nil {
-			return err
-		}
-		if _, err := a.checkPlan(ctx, s, c, file, &o); err != nil { // answering takes its time
-			return err
-		}
-	}
-	var spec cke.Spec
-	newest, err := a.change(ctx, s, c.Name, "the file was stored", "cluster log", func() (err error) {
-		spec, err = s.SetSpec(ctx, c.Name, c, data, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision})
-		return err
-	})
+	stored, err := a.storeEdition(ctx, s, e, o)
 	if err != nil {
 		return err
 	}
-	stored := setResult{Cluster: c.Name, Revision: spec.Generation, Changed: spec.Generation != before.Generation}
-	if stored.Changed {
-		fmt.Fprintf(a.stderr, "%s: stored as revision %d\n", c.Name, spec.Generation)
-	} else {
-		fmt.Fprintf(a.stderr, "%s: revision %d says the same already\n", c.Name, spec.Generation)
+	return a.followSet(ctx, s, stored, o, begun)
+}
+
+// storeEdition checks, has confirmed and stores a text.
+func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions) (setResult, error) {
+	if _, err := a.checkPlan(ctx, s, e, &o); err != nil {
+		return setResult{}, err
 	}
+	name := e.cluster.Name
+	before, err := s.Spec(ctx, name)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return setResult{}, err
+	}
+	if question, err := fewer(ctx, s, before.Cluster, e.cluster); err != nil {
+		return setResult{}, err
+	} else if question != "" && !o.yes {
+		if err := a.confirmYes(ctx, "taking members of "+name+" away", question, a.again(name, e.set+" --yes")); err != nil {
+			return setResult{}, err
+		}
+		if _, err := a.checkPlan(ctx, s, e, &o); err != nil { // answering takes its time
+			return setResult{}, err
+		}
+	}
+	var spec cke.Spec
+	newest, err := a.change(ctx, s, name, "the file was stored", "cluster log", func() (err error) {
+		spec, err = s.SetSpec(ctx, name, e.cluster, e.text, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision})
+		return err
+	})
+	if err != nil {
+		return setResult{}, err
+	}
+	stored := setResult{Cluster: name, Revision: spec.Generation, Changed: spec.Generation != before.Generation, newest: newest}
+	if stored.Changed {
+		fmt.Fprintf(a.stderr, "%s: stored as revision %d\n", name, spec.Generation)
+	} else {
+		fmt.Fprintf(a.stderr, "%s: revision %d says the same already\n", name, spec.Generation)
+	}
+	return stored, nil
+}
+
+// followSet follows the work that a stored text leads to.
+func (a *app) followSet(ctx context.Context, s store, stored setResult, o setOptions, begun time.Time) error {
 	if o.noWait {
-		return a.showSet(stored, fmt.Sprintf("%d", spec.Generation))
+		return a.showSet(stored, fmt.Sprintf("%d", stored.Revision))
 	}
 	var line string
-	stored.outcome, line, err = a.followReady(ctx, s, goal{cluster: c.Name, revision: spec.Generation, is: "stored", newest: newest, begun: begun})
+	var err error
+	stored.outcome, line, err = a.followReady(ctx, s, goal{cluster: stored.Cluster, revision: stored.Revision, is: "stored", newest: stored.newest, begun: begun})
 	if err != nil {
 		return err
 	}
@@ -212,6 +242,8 @@ type setResult struct {
 	Revision int64  `json:"revision"`
 	Changed  bool   `json:"changed"`
 	outcome
+
+	newest int64 // record that was there before
 }
 
 func (a *app) showSet(r setResult, line string) error {
@@ -225,74 +257,6 @@ func readyLine(s cke.Status, took time.Duration) string {
 		serve = "member serves"
 	}
 	return fmt.Sprintf("%s is ready: %d %s, can lose %d (took %s)", s.Cluster, s.Ready, serve, max(s.Tolerance, 0), term.Took(took))
-}
-
-// readCluster reads and checks a cluster file; "-" is standard input. Warnings are told.
-func (a *app) readCluster(ctx context.Context, file string) (cke.Cluster, []byte, error) {
-	data, err := a.readFile(ctx, file)
-	if err != nil {
-		return cke.Cluster{}, nil, err
-	}
-	c, warnings, err := cke.ParseCluster(fileName(file), data)
-	for _, w := range warnings {
-		fmt.Fprintf(a.stderr, "warning: %s\n", w)
-	}
-	var coded *cke.Error
-	if errors.As(err, &coded) {
-		coded.Unchanged = true
-	}
-	return c, data, err
-}
-
-func fileName(file string) string {
-	if file == "-" {
-		return "standard input"
-	}
-	return file
-}
-
-// maxFile bounds what is read from a file or standard input, in bytes.
-const maxFile = 1 << 20
-
-// readFile reads a file, or standard input for "-". Reading what a person types ends with ctx, too.
-func (a *app) readFile(ctx context.Context, file string) ([]byte, error) {
-	in := a.stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, &cke.Error{Code: cke.CodeConfig, What: "cannot read " + file, Unchanged: true, Err: plainError(err)}
-		}
-		defer f.Close()
-		in = f
-	}
-	var data []byte
-	var err error
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		data, err = io.ReadAll(io.LimitReader(in, maxFile+1))
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	switch {
-	case err != nil:
-		return nil, &cke.Error{Code: cke.CodeConfig, What: "cannot read " + fileName(file), Unchanged: true, Err: plainError(err)}
-	case len(data) > maxFile:
-		return nil, &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("%s is larger than %d bytes", fileName(file), maxFile), Unchanged: true}
-	}
-	return data, nil
-}
-
-// plainError is err without the operation and the path that the message has already.
-func plainError(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // again is a command line of ckecli for this cluster.

@@ -91,7 +91,7 @@ func (a *app) completeNodes() completion {
 	})
 }
 
-// completedRecords is how many records are offered.
+// completedRecords is how many records, or revisions, are offered.
 const completedRecords = 30
 
 func (a *app) completeRecords() completion {
@@ -100,6 +100,17 @@ func (a *app) completeRecords() completion {
 		var all []cobra.Completion
 		for _, r := range records {
 			all = append(all, cobra.CompletionWithDesc(fmt.Sprint(r.ID), fmt.Sprintf("%s, %s, %s ago", r.Operation, r.State, a.ago(r.StartedAt))))
+		}
+		return all, err
+	})
+}
+
+func (a *app) completeRevisions() completion {
+	return a.complete(func(ctx context.Context, s store, cluster string) ([]cobra.Completion, error) {
+		log, err := s.SpecLog(ctx, cluster)
+		var all []cobra.Completion
+		for _, spec := range log[:min(len(log), completedRecords)] {
+			all = append(all, cobra.CompletionWithDesc(fmt.Sprint(spec.Generation), fmt.Sprintf("set %s ago by %s", a.ago(spec.SetAt), spec.SetBy)))
 		}
 		return all, err
 	})

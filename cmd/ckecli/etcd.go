@@ -21,7 +21,7 @@ type identities interface {
 
 func newEtcdCommand(a *app) *cobra.Command {
 	return newGroup("etcd", groupEtcd, "Reach etcd and look after it",
-		newMembersCommand(a), newEndpointsCommand(a), newEnvCommand(a), newIssueCommand(a),
+		newMembersCommand(a), newEndpointsCommand(a), newEnvCommand(a), newIssueCommand(a), newCtlCommand(a),
 		newCanStopCommand(a), newMoveLeaderCommand(a), newDefragCommand(a), newAlarmCommand(a), newCompareCommand(a), newAdoptCommand(a))
 }
 

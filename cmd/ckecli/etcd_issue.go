@@ -35,8 +35,8 @@ func newIssueCommand(a *app) *cobra.Command {
 where etcd's authentication is on. It needs the secret key file of the management host.`,
 		Args: arguments(1, 1),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if !clientName.MatchString(args[0]) || args[0] == "ca" {
-				return usageError{fmt.Errorf("%q is no name for a client: letters, digits and . _ @ - up to 64, and not \"ca\"", args[0]), cmd.CommandPath()}
+			if err := checkClientName(cmd, args[0]); err != nil {
+				return err
 			}
 			if o.ttl <= 0 {
 				return usageError{errors.New("--ttl must be greater than zero"), cmd.CommandPath()}
@@ -56,6 +56,13 @@ where etcd's authentication is on. It needs the secret key file of the managemen
 
 // clientName is what a client may be called; it is part of file names.
 var clientName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}$`)
+
+func checkClientName(cmd *cobra.Command, name string) error {
+	if !clientName.MatchString(name) || name == "ca" {
+		return usageError{fmt.Errorf("%q is no name for a client: letters, digits and . _ @ - up to 64, and not \"ca\"", name), cmd.CommandPath()}
+	}
+	return nil
+}
 
 // issued is a client certificate as commands write it for programs.
 type issued struct {

@@ -178,8 +178,8 @@ func (p planned) age() time.Duration { return time.Duration(p.Age * float64(time
 
 // checkPlan refuses a file whose plan is not the expected one, or would lose quorum as far as is known now. It returns the
 // plan unless nobody has looked at the cluster yet, and lets nothing come between it and the storing.
-func (a *app) checkPlan(ctx context.Context, s planStore, c cke.Cluster, file string, o *setOptions) (*planned, error) {
-	p, err := a.makePlan(ctx, s, &c)
+func (a *app) checkPlan(ctx context.Context, s planStore, e edition, o *setOptions) (*planned, error) {
+	p, err := a.makePlan(ctx, s, &e.cluster)
 	var coded *cke.Error
 	switch {
 	case err != nil && o.plan == "" && errors.As(err, &coded) && coded.Code == cke.CodeNoLeader:
@@ -187,8 +187,8 @@ func (a *app) checkPlan(ctx context.Context, s planStore, c cke.Cluster, file st
 	case err != nil:
 		return nil, err
 	case o.plan != "" && p.Hash != o.plan:
-		return &p, &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("the plan of %s is %s now, not %s", fileName(file), p.Hash, o.plan),
-			Facts: []string{"the cluster, its stored file or what would be done has changed since"}, Unchanged: true, Try: a.again(c.Name, "plan "+file)}
+		return &p, &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("the plan of %s is %s now, not %s", e.name, p.Hash, o.plan),
+			Facts: []string{"the cluster, its stored file or what would be done has changed since"}, Unchanged: true, Try: a.again(e.cluster.Name, e.plan)}
 	case o.plan != "" && o.ifRevision == nil:
 		o.ifRevision = &p.StoredRevision
 	}

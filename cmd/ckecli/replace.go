@@ -130,7 +130,7 @@ func runReplaceNode(ctx context.Context, a *app, s store, from, to string, o rep
 	if err != nil {
 		return err
 	}
-	if _, err := a.checkPlan(ctx, s, next, "", &setOptions{}); err != nil {
+	if _, err := a.checkPlan(ctx, s, edition{cluster: next}, &setOptions{}); err != nil {
 		return err
 	}
 	var stored cke.Spec

@@ -43,10 +43,10 @@ func newRootCommand(a *app) *cobra.Command {
 	)
 	root.AddCommand(
 		newClusterCommand(a), newReplaceCommand(a), newTaskCommand(a), newPauseCommand(a), newResumeCommand(a),
-		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a),
+		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a), newPreflightCommand(a),
 		newBackupCommand(a), newRestoreCommand(a), newRecoverCommand(a),
 		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newCACommand(a), newVolumeCommand(a), newImagesCommand(a),
-		newVersionCommand(a), newCompletionCommand(a), newManCommand(a),
+		newVersionCommand(a), newSupportCommand(a), newCompletionCommand(a), newManCommand(a), newProbeCommand(a),
 	)
 	root.SetHelpCommand(newHelpCommand(a))
 	root.SetHelpCommandGroupID(groupSelf)

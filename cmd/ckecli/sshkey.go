@@ -14,6 +14,7 @@ import (
 
 // sshKeys are the keys that cke logs in to nodes with.
 type sshKeys interface {
+	SSHKey(ctx context.Context, cluster, node string) ([]byte, error)
 	SetSSHKey(ctx context.Context, cluster, node string, pem []byte) error
 	SSHKeys(ctx context.Context) ([]storage.SSHKeyInfo, error)
 	DeleteSSHKey(ctx context.Context, cluster, node string) error

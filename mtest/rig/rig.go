@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +79,11 @@ func (r *Rig) WriteConfig(over map[string]any) error {
 // Build builds cke and ckecli from the module that the working directory is in, with extra arguments for go build.
 func Build(ctx context.Context, bin string, args ...string) error {
 	args = append([]string{"build", "-o", bin + "/"}, args...)
-	out, err := exec.CommandContext(ctx, "go", append(args, "cke/cmd/cke", "cke/cmd/ckecli")...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, "go", append(args, "cke/cmd/cke", "cke/cmd/ckecli")...)
+	if !slices.Contains(args, "-race") {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as they are released
+	}
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build cke and ckecli: %w: %s", err, out)
 	}

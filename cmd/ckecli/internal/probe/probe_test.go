@@ -1,0 +1,71 @@
+package probe_test
+
+import (
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"cke/cmd/ckecli/internal/probe"
+)
+
+// free is an address of this machine that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestRun_TellsWhatListensAndWhatIsReached(t *testing.T) {
+	mine, other, nobody := free(t), free(t), free(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+
+	ended := make(chan probe.Result)
+	go func() {
+		ended <- probe.Run(t.Context(), probe.Task{Listen: []string{mine, taken.Addr().String()}, Dial: []string{other, nobody}, Dir: dir, For: 1})
+	}()
+	late, err := net.Listen("tcp", other) // one that begins later is reached, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	r := <-ended
+
+	if got := r.Listened; got[mine] != "" || got[taken.Addr().String()] != probe.Taken {
+		t.Errorf("listened: %q", got)
+	}
+	if got := r.Dialled; got[other] != "" || got[nobody] != probe.Refused {
+		t.Errorf("dialled: %q", got)
+	}
+	if s := r.Sync; s == nil || s.Writes == 0 || s.P99 < s.Median || s.Median <= 0 || s.Problem != "" {
+		t.Errorf("sync: %+v", s)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	if l, err := net.Listen("tcp", mine); err != nil {
+		t.Errorf("it still listens: %v", err)
+	} else {
+		l.Close()
+	}
+}
+
+func TestRun_TellsWhyNothingWasMeasured(t *testing.T) {
+	begun := time.Now()
+	r := probe.Run(t.Context(), probe.Task{Dir: "/nowhere", For: 0.1})
+	if r.Sync == nil || r.Sync.Writes != 0 || r.Sync.Problem != "no such file or directory" {
+		t.Errorf("%+v", r.Sync)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/cmd/ckecli/internal/term"
+	"cke/etcdnode"
+)
+
+// preflightOptions are the options of `preflight`.
+type preflightOptions struct {
+	sshKey string
+}
+
+func newPreflightCommand(a *app) *cobra.Command {
+	var o preflightOptions
+	cmd := &cobra.Command{
+		Use: "preflight [FILE|-]", GroupID: groupSee, Short: "Check the nodes of a cluster file before cke changes anything on them",
+		Long: `Check every node of FILE, or of the stored file, from this host: whether SSH works and the host key is the right one, the
+Docker engine, the clock, whether the etcd ports are free or those of our member, whether the other nodes reach them, and
+how long the disk takes to sync small writes: etcd wants 99 of 100 within 10ms.
+
+For ports and disk ckecli runs itself on the control-plane nodes for some seconds, in a container of the etcd image that is
+removed in any case. Where that cannot be done, as without the image, the check says so. Nothing that lasts is changed, no
+host key is stored. Exit code 1: a check failed.`,
+		Example: "  ckecli preflight cluster.yml --ssh-key ~/.ssh/cke\n  ckecli preflight -o json",
+		Args:    arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return runPreflight(cmd.Context(), a, file, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.sshKey, "ssh-key", "", "private key `file` to log in with, in place of those that are stored")
+	must(cmd.MarkFlagFilename("ssh-key"))
+	return cmd
+}
+
+// verdict is how a check went.
+type verdict string
+
+const (
+	verdictOK   verdict = "ok"
+	verdictWarn verdict = "warn"
+	verdictFail verdict = "fail"
+)
+
+// check is one thing that was looked at on one node.
+type check struct {
+	Node   string  `json:"node"`
+	Check  string  `json:"check"`
+	Result verdict `json:"result"`
+	Detail string  `json:"detail"`
+	// Code and Remedy are those of the problem, where it has one.
+	Code   cke.Code `json:"code,omitempty"`
+	Remedy string   `json:"remedy,omitempty"`
+}
+
+// preflightResult is what `preflight` writes for programs.
+type preflightResult struct {
+	Cluster string  `json:"cluster"`
+	Passed  bool    `json:"passed"`
+	Checks  []check `json:"checks"`
+}
+
+func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) error {
+	c, s, err := a.preflightFile(ctx, file, o)
+	if err != nil {
+		return err
+	}
+	keys, err := a.preflightKeys(ctx, s, c.Name, o)
+	if err != nil {
+		return err
+	}
+	defer holdSignals()() // a second Ctrl-C would leave what is on the nodes
+	known := &seenKeys{pinned: keys.pinned, shown: map[string]string{}}
+	fleet := etcdnode.New(etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: known})
+	defer fleet.Close()
+	fleet.Update(c, cke.Identity{}) // members are not asked
+	fmt.Fprintf(a.stderr, "Looking at %s; it takes some seconds.\n", cke.Count(len(c.Nodes), "node"))
+	seen := fleet.Observe(ctx)
+	if slices.ContainsFunc(seen.Nodes, func(st cke.NodeStatus) bool { return !st.Answered() }) {
+		seen = fleet.Observe(ctx) // one that took long to connect has not told much yet
+	}
+	visits := visitNodes(ctx, fleet, c, seen)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r := preflightResult{Cluster: c.Name, Passed: true, Checks: judge(c, seen, known, visits)}
+	names := []string{}
+	for _, check := range r.Checks {
+		if check.Result == verdictFail {
+			r.Passed = false
+			names = append(names, check.Node+"/"+check.Check)
+		}
+	}
+	if err := a.show(view{data: r, names: names, table: r.table}); err != nil {
+		return err
+	}
+	if !r.Passed {
+		return exitError(exitFailed)
+	}
+	return nil
+}
+
+// preflightFile is the file that is asked about, and the store; nil: it does not answer, and is not needed.
+func (a *app) preflightFile(ctx context.Context, file string, o preflightOptions) (cke.Cluster, store, error) {
+	if file == "" {
+		s, err := a.connect(ctx)
+		if err != nil {
+			return cke.Cluster{}, nil, err
+		}
+		name, err := a.theCluster(ctx, s)
+		if err != nil {
+			return cke.Cluster{}, nil, err
+		}
+		spec, err := s.Spec(ctx, name)
+		return spec.Cluster.WithDefaults(), s, err
+	}
+	c, _, err := a.readCluster(ctx, file)
+	if err != nil {
+		return cke.Cluster{}, nil, err
+	}
+	if err := a.sameCluster(file, c); err != nil {
+		return cke.Cluster{}, nil, err
+	}
+	s, err := a.connect(ctx)
+	if err == nil {
+		_, err = s.Clusters(ctx)
+	}
+	if err != nil && (o.sshKey != "" || a.getenv("SSH_AUTH_SOCK") != "") && ctx.Err() == nil {
+		fmt.Fprintf(a.stderr, "The store does not answer: host keys that it knows are not compared.\n")
+		return c.WithDefaults(), nil, nil
+	}
+	return c.WithDefaults(), s, err
+}
+
+// nodeKeys is what nodes are reached with.
+type nodeKeys struct {
+	login  func(ctx context.Context, n cke.Node) ([]byte, error)
+	pinned map[string]string // host keys by address
+}
+
+func (a *app) preflightKeys(ctx context.Context, s store, cluster string, o preflightOptions) (nodeKeys, error) {
+	keys := nodeKeys{login: func(context.Context, cke.Node) ([]byte, error) { return nil, cke.ErrNotFound }}
+	if s != nil {
+		pinned, err := s.HostKeys(ctx, cluster)
+		if err != nil {
+			return keys, err
+		}
+		keys.pinned = pinned
+		keys.login = func(ctx context.Context, n cke.Node) ([]byte, error) { return s.SSHKey(ctx, cluster, n.Name()) }
+	}
+	if o.sshKey != "" {
+		pem, err := a.readFile(ctx, o.sshKey)
+		if err != nil {
+			return keys, err
+		}
+		keys.login = func(context.Context, cke.Node) ([]byte, error) { return pem, nil }
+	}
+	return keys, nil
+}
+
+// table writes the checks for people.
+func (r preflightResult) table(w io.Writer, colour, _ bool) error {
+	t := term.NewTable("NODE", "CHECK", "RESULT", "DETAIL")
+	styles := map[verdict]term.Style{verdictOK: term.Green, verdictWarn: term.Yellow, verdictFail: term.Red}
+	for _, c := range r.Checks {
+		detail := c.Detail
+		if c.Code != "" {
+			detail += " [" + string(c.Code) + "]"
+		}
+		t.Add(term.Text(c.Node), term.Text(c.Check), term.Styled(styles[c.Result], string(c.Result)), term.Text(detail))
+	}
+	if err := t.Write(w, colour); err != nil {
+		return err
+	}
+	failed := slices.DeleteFunc(slices.Clone(r.Checks), func(c check) bool { return c.Result != verdictFail })
+	for _, c := range failed {
+		if c.Remedy != "" {
+			fmt.Fprintf(w, "%s: %s\n", c.Node, c.Remedy)
+		}
+	}
+	if r.Passed {
+		_, err := fmt.Fprintln(w, "\nNo check failed.")
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s failed.\n", cke.Count(len(failed), "check"))
+	return err
+}

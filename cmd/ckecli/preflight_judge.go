@@ -1,0 +1,273 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"cke"
+	"cke/cmd/ckecli/internal/probe"
+	"cke/cmd/ckecli/internal/term"
+	"cke/op"
+)
+
+// What is asked of nodes.
+const (
+	// clockWarn is how far a clock may be off; engines tell theirs to the second.
+	clockWarn = 2 * time.Second
+	// syncLimit is what 99 of 100 small writes may take until they are on the disk; source: etcd docs, FAQ. A disk on which
+	// half of them take longer is no disk for etcd; the slowest may be others' doing.
+	syncLimit = 10 * time.Millisecond
+)
+
+// Names of the checks, in the order in which they are told.
+const (
+	checkSSH     = "ssh"
+	checkHostKey = "host-key"
+	checkEngine  = "engine"
+	checkClock   = "clock"
+	checkClient  = "client-port"
+	checkPeer    = "peer-port"
+	checkReach   = "reach"
+	checkDisk    = "disk"
+)
+
+// judge says what is to be said about each node. A check that could not be made is a warning that says why.
+func judge(c cke.Cluster, seen cke.Observation, keys *seenKeys, visits map[string]visit) []check {
+	all := []check{}
+	for _, st := range seen.Nodes {
+		j := judgement{c: c, st: st, seen: seen, keys: keys, visits: visits}
+		j.connection()
+		j.clock()
+		if st.Node.ControlPlane {
+			j.ports()
+			j.disk()
+		}
+		all = append(all, j.checks...)
+	}
+	return all
+}
+
+// judgement is about one node.
+type judgement struct {
+	c      cke.Cluster
+	st     cke.NodeStatus
+	seen   cke.Observation
+	keys   *seenKeys
+	visits map[string]visit // by address
+	checks []check
+}
+
+func (j *judgement) say(name string, v verdict, format string, args ...any) {
+	j.checks = append(j.checks, check{Node: j.st.Node.Name(), Check: name, Result: v, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (j *judgement) unchecked(name, why string) { j.say(name, verdictWarn, "not checked: %s", why) }
+
+func (j *judgement) problem(name string) {
+	p := j.st.Problem
+	j.checks = append(j.checks, check{j.st.Node.Name(), name, verdictFail, p.Message, p.Code, p.Remedy})
+}
+
+// noAnswer is why nothing further is known of a node that has a problem.
+const noAnswer = "the node did not answer in full"
+
+// connection tells of SSH, the host key and the engine.
+func (j *judgement) connection() {
+	code := cke.Code("")
+	if j.st.Problem != nil {
+		code = j.st.Problem.Code
+	}
+	switch code {
+	case cke.CodeHostKey:
+		j.unchecked(checkSSH, "nobody logs in to a node with another host key")
+		j.problem(checkHostKey)
+		j.unchecked(checkEngine, noAnswer)
+	case cke.CodeUnreachable, cke.CodeSSHAuth, cke.CodeSSHKey, cke.CodeNoSSHKey:
+		j.problem(checkSSH)
+		j.unchecked(checkHostKey, noAnswer)
+		j.unchecked(checkEngine, noAnswer)
+	default:
+		j.say(checkSSH, verdictOK, "user %s at %s", j.st.Node.User, j.st.Node.SSHAddress())
+		j.hostKey()
+		if j.st.Problem != nil {
+			j.problem(checkEngine)
+		} else {
+			j.say(checkEngine, verdictOK, "Docker %s", j.st.EngineVersion)
+		}
+	}
+}
+
+func (j *judgement) hostKey() {
+	if j.st.Node.SSH.HostKey != "" {
+		j.say(checkHostKey, verdictOK, "as the file says")
+		return
+	}
+	if _, known := j.keys.Pinned(j.st.Node.Address); known {
+		j.say(checkHostKey, verdictOK, "the one that cke knows")
+		return
+	}
+	line, _ := j.keys.first(j.st.Node.Address)
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil {
+		j.unchecked(checkHostKey, noAnswer)
+		return
+	}
+	j.say(checkHostKey, verdictWarn, "none is known yet; cke will trust %s at first sight, unless ssh.host_key says another", ssh.FingerprintSHA256(key))
+}
+
+func (j *judgement) clock() {
+	if !j.st.Answered() || j.st.Clock.IsZero() {
+		j.unchecked(checkClock, noAnswer)
+		return
+	}
+	off := j.st.Clock.Add(time.Second / 2).Sub(j.st.SeenAt) // it is told to the second, cut off
+	how := term.Took(off.Abs()) + " ahead of this host"
+	if off < 0 {
+		how = term.Took(off.Abs()) + " behind this host"
+	}
+	switch {
+	case off.Abs() <= clockWarn:
+		j.say(checkClock, verdictOK, "within %s of this host", clockWarn)
+	case off.Abs() <= op.ClockLimit:
+		j.say(checkClock, verdictWarn, "%s", how)
+	default:
+		j.say(checkClock, verdictFail, "%s; certificates would not hold", how)
+	}
+}
+
+// ports tells whether the node's ports are free or those of our member, and whether the others reach them.
+func (j *judgement) ports() {
+	o := j.c.Options.Etcd
+	for _, p := range []struct {
+		name  string
+		port  int
+		state cke.PortState
+	}{{checkClient, o.ClientPort, j.st.ClientPort}, {checkPeer, o.PeerPort, j.st.PeerPort}} {
+		address := net.JoinHostPort(j.st.Node.Address, strconv.Itoa(p.port))
+		trouble := j.visits[j.st.Node.Address].Listened[address]
+		_, ours := ownMember(j.c, j.st)
+		switch {
+		case !j.st.Answered():
+			j.unchecked(p.name, noAnswer)
+		case ours:
+			j.say(p.name, verdictOK, "%d: our member listens", p.port)
+		case p.state == cke.PortOpen || trouble == probe.Taken:
+			j.say(p.name, verdictFail, "%d is taken%s", p.port, j.holder())
+		case trouble != "":
+			j.say(p.name, verdictFail, "%s cannot be listened on: %s", address, trouble)
+		case p.state == cke.PortUnknown:
+			j.say(p.name, verdictWarn, "%d is not taken, but this host got no answer from it: a firewall may keep cke from the member", p.port)
+		default:
+			j.say(p.name, verdictOK, "%d is free", p.port)
+		}
+		j.reach(checkReach+"-"+strings.TrimSuffix(p.name, "-port"), address, ours || j.listened(address))
+	}
+}
+
+// listened reports whether our visit listened on an address of the node.
+func (j *judgement) listened(address string) bool {
+	trouble, asked := j.visits[j.st.Node.Address].Listened[address]
+	return asked && trouble == ""
+}
+
+// holder names the container that may hold the ports.
+func (j *judgement) holder() string {
+	for _, c := range j.st.Containers {
+		if c.Running() && c.Cluster != "" {
+			return fmt.Sprintf(" by cluster %s (container %s)", c.Cluster, c.Name)
+		}
+		if c.Running() {
+			return fmt.Sprintf("; container %s runs etcd here", c.Name)
+		}
+	}
+	return ", by no container of etcd's"
+}
+
+// reach tells which of the other control-plane nodes reach an address of the node.
+func (j *judgement) reach(name, address string, listens bool) {
+	var from, refused, trouble, unknown []string
+	why := ""
+	for _, n := range j.c.ControlPlane() {
+		if n.Address == j.st.Node.Address {
+			continue
+		}
+		v, visited := j.visits[n.Address]
+		said, asked := v.Dialled[address]
+		switch {
+		case !asked && visited && v.err != nil:
+			unknown, why = append(unknown, n.Name()), plainWhy(v.err)
+		case !asked:
+			unknown, why = append(unknown, n.Name()), "it did not answer in full"
+		case said == "":
+			from = append(from, n.Name())
+		case said == probe.Refused && !listens:
+			refused = append(refused, n.Name())
+		default:
+			trouble = append(trouble, fmt.Sprintf("%s: %s", n.Name(), said))
+		}
+	}
+	switch {
+	case len(trouble) > 0:
+		j.say(name, verdictFail, "%s is not reached from %s", address, strings.Join(trouble, ", "))
+	case len(unknown) > 0:
+		j.unchecked(name, fmt.Sprintf("from %s: %s", strings.Join(unknown, ", "), why))
+	case len(refused) > 0:
+		j.unchecked(name, fmt.Sprintf("nothing listens on %s, and %s got that answer", address, strings.Join(refused, ", ")))
+	case len(from) > 0:
+		j.say(name, verdictOK, "reached from %s", strings.Join(from, ", "))
+	default:
+		j.say(name, verdictOK, "there is no other control-plane node")
+	}
+}
+
+func (j *judgement) disk() {
+	v, visited := j.visits[j.st.Node.Address]
+	root := j.c.Options.Etcd.VolumeRoot
+	where := root
+	if where == "" {
+		where = "the engine's directory for volumes"
+	}
+	s := v.Sync
+	switch {
+	case !visited:
+		j.unchecked(checkDisk, noAnswer)
+	case v.err != nil:
+		j.unchecked(checkDisk, plainWhy(v.err))
+	case v.noDir:
+		j.unchecked(checkDisk, root+" is not there; cke makes it, on whatever disk that is")
+	case s == nil || s.Problem != "" || s.Writes == 0:
+		why := "nothing was measured"
+		if s != nil && s.Problem != "" {
+			why = s.Problem
+		}
+		j.unchecked(checkDisk, where+": "+why)
+	default:
+		p99, median := time.Duration(s.P99*float64(time.Second)), time.Duration(s.Median*float64(time.Second))
+		verdict, said := verdictOK, ""
+		if p99 > syncLimit {
+			verdict, said = verdictWarn, "; etcd wants 99 within 10ms"
+		}
+		if median > syncLimit {
+			verdict = verdictFail
+		}
+		j.say(checkDisk, verdict, "99 of 100 small writes are synced within %s, half of them within %s%s (%d writes, %s)",
+			millis(p99), millis(median), said, s.Writes, where)
+	}
+}
+
+func millis(d time.Duration) string { return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000) }
+
+// plainWhy is why a visit failed, in one line.
+func plainWhy(err error) string {
+	var coded *cke.Error
+	if errors.As(err, &coded) && coded.Code == cke.CodeImage {
+		return coded.What
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"cke"
+)
+
+// leftOut stands where something secret stood.
+const leftOut = "(left out)"
+
+// scrubber takes secrets out of what is given away: what people declared for etcd's environment, which may be anything, and
+// whatever looks like a key or a password.
+type scrubber struct{ values *strings.Replacer }
+
+// leastSecret, in bytes, is how long a value of the environment is at least that is looked for everywhere: shorter ones stand in
+// too many places with another meaning, and are left out only where they are declared.
+const leastSecret = 6
+
+// newScrubber knows the secrets of all revisions of a cluster file.
+func newScrubber(log []cke.Spec, further ...string) scrubber {
+	values := further
+	for _, spec := range log {
+		for _, v := range spec.Cluster.Options.Etcd.ExtraEnv {
+			values = append(values, v)
+		}
+	}
+	var pairs []string
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // one may hold another
+	for _, v := range values {
+		if len(v) < leastSecret {
+			continue
+		}
+		pairs = append(pairs, v, leftOut)
+		if quoted, err := json.Marshal(v); err == nil {
+			pairs = append(pairs, string(quoted[1:len(quoted)-1]), leftOut) // as logs in JSON have it
+		}
+	}
+	return scrubber{strings.NewReplacer(pairs...)}
+}
+
+var (
+	secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|access_?key|api_?key|signature)s?$`)
+	// What looks like a secret wherever it stands.
+	secretText = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)` +
+		`|AGE-SECRET-KEY-1[0-9A-Za-z]+|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)
+	secretURL  = regexp.MustCompile(`://[^/\s:@"']*:[^/\s@"']*@`)
+	secretPair = regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passwd|secret|token|credential|access_?key|api_?key|signature|\bsig)["']?\s*[=:]\s*["']?)[^\s"'&,;]+`)
+)
+
+// text scrubs a text in no particular form.
+func (s scrubber) text(b []byte) []byte {
+	return []byte(secretPair.ReplaceAllString(s.string(string(b)), "${1}"+leftOut))
+}
+
+func (s scrubber) string(text string) string {
+	text = secretText.ReplaceAllString(s.values.Replace(text), leftOut)
+	return secretURL.ReplaceAllString(text, "://"+leftOut+"@")
+}
+
+// json writes v without its secrets. Fields come in alphabetic order.
+func (s scrubber) json(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var plain any
+	if err := d.Decode(&plain); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = writeJSON(&b, s.value(plain))
+	return b.Bytes(), err
+}
+
+// value scrubs what was read from JSON.
+func (s scrubber) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		return string(secretPair.ReplaceAllString(s.string(v), "${1}"+leftOut))
+	case []any:
+		for i := range v {
+			v[i] = s.value(v[i])
+		}
+	case map[string]any:
+		for name, field := range v {
+			if text, ok := field.(string); ok && text != "" && secretName.MatchString(name) {
+				v[name] = leftOut
+				continue
+			}
+			v[name] = s.value(field)
+		}
+	}
+	return v
+}
+
+// cluster is a cluster file without what is declared for etcd's environment, and without a person's comments.
+func (s scrubber) cluster(c cke.Cluster) ([]byte, error) {
+	text, err := cke.MarshalCluster(withoutEnvValues(c))
+	return s.text(text), err
+}

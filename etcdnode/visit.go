@@ -1,0 +1,123 @@
+package etcdnode
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"cke"
+)
+
+// Visit is a program of ours that runs on a node for a short time. It runs in a container of an image that is there
+// already, on the node's network, and the engine removes the container when the program ends, also when nobody is left to
+// ask for it. So the program must end by itself.
+type Visit struct {
+	Image   string
+	Program []byte // an executable that needs no library
+	Args    []string
+	// Dir is a directory of the node that the program finds at VisitDir; empty: one of the engine's that is removed, too.
+	Dir string
+}
+
+// VisitDir is where a visiting program finds its directory.
+const VisitDir = "/cke"
+
+// ErrNoDirectory is why a visit cannot have its directory.
+var ErrNoDirectory = errors.New("there is no such directory")
+
+const (
+	visitPrefix  = "cke-preflight-"
+	visitProgram = "/cke-preflight"
+)
+
+// Visit runs a program on a node and returns what it wrote to stdout. Before the program is started start is called, once
+// all else is done. What was made on the node is removed, however this ends; what a process left that was killed is removed
+// by the next visit. CodeImage: the image is not on the node. ErrNoDirectory: the directory is not.
+func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(context.Context) error) (stdout []byte, err error) {
+	m := machine{f, n}
+	id := make([]byte, 4)
+	_, _ = rand.Read(id) // never fails
+	name := visitPrefix + hex.EncodeToString(id)
+	err = m.write(ctx, VisitLimit, "visit", func(ctx context.Context, s *session) (err error) {
+		if err := m.prepareVisit(ctx, s, name, v); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.endVisit(ctx, name)) }()
+		if err := start(ctx); err != nil {
+			return err
+		}
+		if err := s.engine.start(ctx, name); err != nil {
+			return err
+		}
+		out, trouble, err := s.engine.output(ctx, name)
+		if err == nil && len(trouble) > 0 {
+			err = errors.New(shorten(strings.TrimSpace(string(trouble)), lastWordsLength))
+		}
+		stdout = out
+		return err
+	})
+	return stdout, err
+}
+
+// prepareVisit makes the container and puts the program into it.
+func (m machine) prepareVisit(ctx context.Context, s *session, name string, v Visit) error {
+	left, err := s.engine.leftVisits(ctx, time.Now().Add(-VisitLimit))
+	if err != nil {
+		return err
+	}
+	for _, id := range left {
+		if err := s.engine.kill(ctx, id); err != nil {
+			return err
+		}
+	}
+	switch has, err := s.engine.hasImage(ctx, v.Image); {
+	case err != nil:
+		return err
+	case !has:
+		return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not on %s", v.Image, m.node.Name())}
+	}
+	if err := s.engine.createVisit(ctx, name, v); err != nil {
+		if strings.Contains(err.Error(), "bind source path does not exist") {
+			return fmt.Errorf("%s on %s: %w", v.Dir, m.node.Name(), ErrNoDirectory)
+		}
+		return errors.Join(err, m.endVisit(ctx, name)) // it may have been made although no answer came
+	}
+	program, err := programTar(v.Program)
+	if err == nil {
+		err = s.engine.putTar(ctx, name, "/", program)
+	}
+	if err != nil {
+		return errors.Join(err, m.endVisit(ctx, name))
+	}
+	return nil
+}
+
+// endVisit removes the container of a visit, also when ctx has ended.
+func (m machine) endVisit(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EngineLimit)
+	defer cancel()
+	return m.read(ctx, EngineLimit, "end the visit", func(ctx context.Context, s *session) error {
+		err := s.engine.kill(ctx, name)
+		if errors.Is(err, cke.ErrConflict) {
+			return nil // the engine is removing it already
+		}
+		return err
+	})
+}
+
+// programTar is a tar archive of the program, which is not copied.
+func programTar(program []byte) (io.Reader, error) {
+	var head bytes.Buffer
+	err := tar.NewWriter(&head).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(visitProgram), Mode: 0o755, Size: int64(len(program)), ModTime: time.Now()})
+	const block = 512
+	tail := make([]byte, (block-len(program)%block)%block+2*block)
+	return io.MultiReader(&head, bytes.NewReader(program), bytes.NewReader(tail)), err
+}

@@ -1,0 +1,83 @@
+package etcdnode
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"cke"
+)
+
+func TestVisit_NeedsTheImageAndRemovesWhatAKilledOneLeft(t *testing.T) {
+	node := newFakeNode(t, "127.0.19.1", "ed25519", "ed25519")
+	node.engine.answer("GET /containers/json", fmt.Sprintf(`[{"Id":"left","Names":["/cke-preflight-1"],"Created":%d},{"Id":"busy","Names":["/cke-preflight-2"],"Created":%d}]`,
+		time.Now().Add(-time.Hour).Unix(), time.Now().Unix()))
+	node.engine.answer("DELETE /containers/left", "")
+	f := fleetOf(t, newMemoryHostKeys(), nil, node)
+	_, err := f.Visit(t.Context(), node.node, Visit{Image: "etcd:v3", Program: []byte("program")}, func(context.Context) error {
+		t.Error("it was started")
+		return nil
+	})
+	if cke.CodeOf(err) != cke.CodeImage {
+		t.Error(err)
+	}
+	if e := node.engine; e.asked("DELETE /containers/left") != 1 || e.asked("DELETE /containers/busy") != 0 || e.asked("POST /containers/create") != 0 {
+		t.Errorf("asked %v", e.requests)
+	}
+}
+
+func TestVisit_RemovesItsContainerWhenTheProgramCannotBePutIntoIt(t *testing.T) {
+	node := newFakeNode(t, "127.0.19.2", "ed25519", "ed25519")
+	node.engine.answer("GET /images/etcd:v3/json", "{}")
+	node.engine.answer("POST /containers/create", `{"Id":"visit"}`)
+	f := fleetOf(t, newMemoryHostKeys(), nil, node)
+	_, err := f.Visit(t.Context(), node.node, Visit{Image: "etcd:v3", Program: []byte("program")}, func(context.Context) error {
+		t.Error("it was started")
+		return nil
+	})
+	if !errors.Is(err, cke.ErrNotFound) { // the fake engine takes no files
+		t.Error(err)
+	}
+	if e := node.engine; e.asked("PUT /containers/"+visitPrefix) != 1 || e.asked("DELETE /containers/"+visitPrefix) != 1 {
+		t.Errorf("asked %v", e.requests)
+	}
+}
+
+func TestProgramTar_IsAnArchiveOfTheProgram(t *testing.T) {
+	for _, size := range []int{0, 1, 511, 512, 513} {
+		program := bytes.Repeat([]byte("x"), size)
+		r, err := programTar(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive := tar.NewReader(r)
+		h, err := archive.Next()
+		if err != nil || h.Name != "cke-preflight" || h.Mode != 0o755 {
+			t.Fatalf("%+v %v", h, err)
+		}
+		if got, err := io.ReadAll(archive); err != nil || !bytes.Equal(got, program) {
+			t.Errorf("%d bytes: %d, %v", size, len(got), err)
+		}
+		if _, err := archive.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+func TestTail_KeepsTheEnd(t *testing.T) {
+	for _, most := range []int{1, 3, 10, 100} {
+		kept := &tail{most: most}
+		text := "one two three four five"
+		for i := range text {
+			fmt.Fprint(kept, text[i:i+1])
+		}
+		if got, want := string(kept.end()), text[max(len(text)-most, 0):]; got != want {
+			t.Errorf("%d: %q, want %q", most, got, want)
+		}
+	}
+}

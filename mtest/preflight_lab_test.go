@@ -1,0 +1,169 @@
+package mtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/mtest/lab"
+	"cke/mtest/rig"
+)
+
+// findings are what `ckecli preflight` says, by node and check.
+type findings map[string]map[string]string
+
+// preflight asks for all nodes with the restricted key, and returns "result: detail" of each check.
+func (s *story) preflight(code int, args ...string) findings {
+	s.Helper()
+	begun := time.Now()
+	res, err := s.CLI(s.ctx, append([]string{"preflight", "-o", "json"}, args...)...)
+	s.must(err)
+	s.Logf("preflight: after %s", since(begun))
+	var said struct {
+		Passed bool
+		Checks []struct{ Node, Check, Result, Detail string }
+	}
+	if err := json.Unmarshal([]byte(res.Stdout), &said); err != nil || res.Code != code || said.Passed != (code == 0) {
+		s.Fatalf("exit code %d, want %d: %v: %s%s", res.Code, code, err, res.Stdout, res.Stderr)
+	}
+	all := findings{}
+	for _, c := range said.Checks {
+		if all[c.Node] == nil {
+			all[c.Node] = map[string]string{}
+		}
+		all[c.Node][c.Check] = c.Result + ": " + c.Detail
+		s.Logf("%s %s %s: %s", c.Node, c.Check, c.Result, c.Detail)
+	}
+	return all
+}
+
+// want checks what is said of a node, by the beginnings of the words.
+func (s *story) wantChecks(said map[string]string, want map[string]string) {
+	s.Helper()
+	for name, begins := range want {
+		if !strings.HasPrefix(said[name], begins) {
+			s.Errorf("%s: %q, want %q", name, said[name], begins)
+		}
+	}
+}
+
+func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
+	s := newStory(t, 3)
+	file, err := s.WriteSpec(s.spec())
+	s.must(err)
+	with := []string{file, "--ssh-key", s.nodes[0].RestrictedKeyFile}
+	before := s.carriedBy(s.nodes)
+	sound := map[string]string{"ssh": "ok: ", "host-key": "ok: as the file says", "engine": "ok: Docker ", "clock": "ok: ", "client-port": "ok: 2379 is free",
+		"peer-port": "ok: 2380 is free", "reach-client": "ok: reached from ", "reach-peer": "ok: reached from "}
+	untouched := func() {
+		s.Helper()
+		for _, n := range s.nodes {
+			if has := s.carried(n); has != before[n.Name] {
+				s.Errorf("%s carried\n%s\nand carries\n%s", n.Name, before[n.Name], has)
+			}
+		}
+	}
+
+	// No store, no daemon: before anything else.
+	said := s.preflight(0, with...)
+	for _, n := range s.nodes {
+		s.wantChecks(said[n.Name], sound)
+		if disk := said[n.Name]["disk"]; !strings.Contains(disk, " small writes are synced within ") {
+			s.Errorf("disk: %s", disk)
+		}
+	}
+	untouched()
+
+	// A directory for volumes that is there on one node and not on another.
+	c := s.spec()
+	c.Options.Etcd.VolumeRoot = "/srv/etcd"
+	rooted, err := s.WriteSpec(c)
+	s.must(err)
+	s.on(s.nodes[0], "mkdir /srv/etcd")
+	said = s.preflight(0, rooted, "--ssh-key", s.nodes[0].RestrictedKeyFile)
+	if disk := said[s.nodes[0].Name]["disk"]; !strings.HasSuffix(disk, " writes, /srv/etcd)") {
+		s.Errorf("disk: %s", disk)
+	}
+	s.wantChecks(said[s.nodes[1].Name], map[string]string{"disk": "warn: not checked: /srv/etcd is not there", "client-port": "ok: ", "reach-client": "ok: "})
+	if left := s.on(s.nodes[0], "ls -A /srv/etcd") + s.on(s.nodes[1], "ls -d /srv/etcd 2>/dev/null || true"); left != "" {
+		s.Errorf("left behind: %s", left)
+	}
+	untouched()
+	_, err = s.WriteSpec(s.spec())
+	s.must(err)
+
+	// Ended in the middle, in good order and not.
+	for _, end := range []os.Signal{os.Interrupt, syscall.SIGKILL} {
+		cmd := exec.CommandContext(s.ctx, filepath.Join(s.Bin, "ckecli"), append([]string{"preflight"}, with...)...)
+		cmd.Env = append(os.Environ(), "CKECLI_CONFIG="+s.Config, "HOME="+s.Dir)
+		s.must(cmd.Start())
+		s.awaitCarried("a visit", func(has string) bool {
+			return strings.Contains(has, "cke-preflight-") && strings.Contains(has, " running")
+		})
+		s.must(cmd.Process.Signal(end))
+		_ = cmd.Wait() // it was ended
+		if end == os.Interrupt {
+			untouched()
+			if code := cmd.ProcessState.ExitCode(); code != 130 {
+				s.Errorf("exit code %d", code)
+			}
+		} else {
+			s.awaitCarried("the end of the visit", func(has string) bool { return !strings.Contains(has, "cke-preflight-") })
+			untouched()
+		}
+	}
+
+	// A node that is off is rows, and a port that is taken, or cut off, is told.
+	off, taken, asks := s.nodes[2], s.nodes[0], s.nodes[1]
+	s.must(s.Lab.Kill(s.ctx, off.Name))
+	s.on(taken, "docker run -d --name hand --network host --entrypoint etcd "+cke.DefaultImage+":v"+rig.EtcdVersion+
+		" gateway start --listen-addr=0.0.0.0:2380 --endpoints=127.0.0.1:1")
+	said = s.preflight(1, with...)
+	s.wantChecks(said[off.Name], map[string]string{"ssh": "fail: ", "host-key": "warn: not checked: ", "engine": "warn: not checked: ", "client-port": "warn: not checked: ",
+		"reach-peer": "fail: ", "disk": "warn: not checked: "})
+	s.wantChecks(said[taken.Name], map[string]string{"client-port": "ok: ", "peer-port": "fail: 2380 is taken; container hand runs etcd here"})
+	s.wantChecks(said[asks.Name], map[string]string{"ssh": "ok: ", "peer-port": "ok: ", "reach-peer": "warn: not checked: from " + off.Name})
+}
+
+// awaitCarried waits until what the second node carries is as wanted.
+func (s *story) awaitCarried(what string, ok func(has string) bool) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, seenLimit)
+	defer cancel()
+	for {
+		has := s.carried(s.nodes[1])
+		if ok(has) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			s.Fatalf("waited for %s; it carries\n%s", what, has)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func TestLabPreflight_KnowsOurMembersAndTheWayBetweenThem(t *testing.T) {
+	s := newStory(t, 3)
+	s.daemon("cke1")
+	s.found()
+	said := s.preflight(0)
+	for _, n := range s.nodes {
+		s.wantChecks(said[n.Name], map[string]string{"ssh": "ok: ", "client-port": "ok: 2379: our member listens", "peer-port": "ok: 2380: our member listens",
+			"reach-client": "ok: reached from ", "reach-peer": "ok: reached from "})
+	}
+	s.oneCluster()
+
+	lone := s.nodes[2]
+	s.must(s.Lab.Cut(s.ctx, lone.Name, lab.Cut{From: s.nodes[0].Name}))
+	said = s.preflight(1)
+	s.wantChecks(said[lone.Name], map[string]string{"ssh": "ok: ", "reach-peer": "fail: " + lone.Address + ":2380" + " is not reached from " + s.nodes[0].Name})
+	s.wantChecks(said[s.nodes[0].Name], map[string]string{"reach-peer": "fail: "})
+}
