@@ -261,7 +261,7 @@ func hashAt(h Header, revision int64, or *Hash) *Hash {
 // saveFull writes the snapshot in a full to a file, checked. sum digests it on the way, unless it is nil. durable: the file
 // is to be synced later.
 func (s *Store) saveFull(ctx context.Context, p Place, file string, sum *digestGuard, durable bool) (h Header, err error) {
-	f, err := os.Create(file)
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return h, err
 	}

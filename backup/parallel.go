@@ -36,8 +36,7 @@ type frame struct {
 
 func newFrames(w io.Writer) (*frames, error) {
 	n := min(runtime.GOMAXPROCS(0), mostEncoders)
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(n),
-		zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(true), zstd.WithAllLitEntropyCompression(true))
+	z, err := zstd.NewWriter(nil, zstdOptions(n)...)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,15 @@ func Opens(recipients []age.Recipient, identities []age.Identity) bool {
 	return err == nil
 }
 
+// zstdOptions are those of every body. Values that repeat nothing are made shorter, too, if they do not use all bytes alike: who
+// reads them has less to fetch, to digest and to decrypt. The content has a digest or checksums of its own, so zstd adds none.
+func zstdOptions(cores int) []zstd.EOption {
+	return []zstd.EOption{
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(cores), zstd.WithWindowSize(zstdWindow),
+		zstd.WithEncoderCRC(false), zstd.WithAllLitEntropyCompression(true),
+	}
+}
+
 // sealer compresses, encrypts and digests what is written to it. The bytes of a body leave through w.
 type sealer struct {
 	zstd    io.WriteCloser
@@ -78,8 +87,7 @@ func newSealer(w io.Writer, recipients []age.Recipient, beside bool) (*sealer, e
 		s.zstd, err = newFrames(next)
 	} else {
 		// One core: it needs half as much time again if it spreads its own steps over two.
-		s.zstd, err = zstd.NewWriter(next, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(true))
+		s.zstd, err = zstd.NewWriter(next, zstdOptions(1)...)
 	}
 	if err != nil {
 		return nil, err

@@ -33,16 +33,18 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision,
 		return backup.Header{}, err
 	}
 	defer os.RemoveAll(dir)
-	content, h, err := snapshot(ctx, c, k, dir, revision, false)
+	early := &earlyHash{o: o}
+	defer early.end()
+	content, h, err := snapshot(ctx, c, k, dir, revision, false, early)
 	if errors.Is(err, backup.ErrNeedsWhole) {
 		c.Log.Debug("a snapshot is taken again", "because", err)
-		content, h, err = snapshot(ctx, c, k, dir, revision, true)
+		content, h, err = snapshot(ctx, c, k, dir, revision, true, early)
 	}
 	if err != nil {
 		return h, err
 	}
 	written := content.FlushAhead(c.Bucket)
-	hashes, err := o.hash(ctx, h.Last, true)
+	hashes, err := early.hash(ctx, h.Last)
 	written()
 	if err != nil {
 		c.Log.Warn("no hash for a full backup", "revision", h.Last, "error", err)
@@ -59,7 +61,7 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision,
 }
 
 // snapshot fills dir with a snapshot's body, and with the pages, or all, of the snapshot itself.
-func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision int64, whole bool) (backup.Content, backup.Header, error) {
+func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision int64, whole bool, early *earlyHash) (backup.Content, backup.Header, error) {
 	pages, body := filepath.Join(dir, "pages"), filepath.Join(dir, "body")
 	if err := errors.Join(os.RemoveAll(pages), os.RemoveAll(body)); err != nil {
 		return backup.Content{}, backup.Header{}, err
@@ -88,9 +90,10 @@ func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision i
 	if whole {
 		w.KeepWhole()
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	first := &firstWrite{w: w, then: func() { early.begin(ctx, cli, src) }}
+	streaming, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
-	if err := receive(ctx, cli, w); err != nil {
+	if err := receive(streaming, cli, first); err != nil {
 		return backup.Content{}, h, fmt.Errorf("receive a snapshot from %s: %w", src.endpoint, err)
 	}
 	h.End = c.Now().UTC()
