@@ -9,7 +9,7 @@ import (
 
 const (
 	// fanPart is what is handed over at once, fanDepth how many such parts wait for each receiver at most.
-	fanPart  = 1 << 20
+	fanPart  = 512 << 10
 	fanDepth = 4
 )
 
