@@ -182,27 +182,43 @@ func startable(in *Input) []cke.Join {
 
 // dataProblem is set when the node answers and the member's volume is missing or holds no log.
 func dataProblem(in *Input, j cke.Join) *cke.Problem {
+	message := lostData(in, j)
+	if message == "" {
+		return nil
+	}
+	left := 0 // of the others, those that may hold data
+	for _, other := range in.Identity.Joins {
+		if other.ID != j.ID && lostData(in, other) == "" {
+			left++
+		}
+	}
+	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: message, Remedy: "bring the volume back"}
+	switch all := len(in.Identity.Joins); {
+	case left == 0:
+		p.Remedy += ", or `ckecli restore`"
+	case left >= cke.Quorum(all):
+		p.Remedy += fmt.Sprintf(", or `ckecli replace %s`: the other members hold the data", j.Node.Name())
+	}
+	return p
+}
+
+// lostData says what is gone of a member's data; "": nothing that could be seen.
+func lostData(in *Input, j cke.Join) string {
 	n := in.node(j.Node)
 	if !n.Answered() || j.StartedAt.IsZero() {
-		return nil
+		return ""
 	}
 	c, there := n.Of(j.ID)
 	if there && c.Running() {
-		return nil
-	}
-	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Remedy: fmt.Sprintf("bring the volume back, or `ckecli replace %s`: the other members hold the data", j.Node.Name())}
-	if len(in.Identity.Joins) == 1 {
-		p.Remedy = "bring the volume back, or `ckecli restore`"
+		return ""
 	}
 	if _, volume := n.VolumeOf(j.ID); !volume {
-		p.Message = fmt.Sprintf("volume %s is gone", j.Volume)
-		return p
+		return fmt.Sprintf("volume %s is gone", j.Volume)
 	}
 	if c.Data == cke.DataMissing {
-		p.Message = fmt.Sprintf("volume %s holds no write-ahead log", j.Volume)
-		return p
+		return fmt.Sprintf("volume %s holds no write-ahead log", j.Volume)
 	}
-	return nil
+	return ""
 }
 
 // memberProblem is why a member does not serve, or nil when it does.

@@ -166,6 +166,12 @@ func TestDecide_TellsTheWayOutWhereDataIsGone(t *testing.T) {
 	if got := remedy(formed(3).wiped(2), "n2"); !strings.Contains(got, "`ckecli replace n2`") {
 		t.Errorf("of three: %q", got)
 	}
+	if got := remedy(formed(3).wiped(1, 2).lost(), "n2"); got != "bring the volume back" {
+		t.Errorf("where one of three is left, which no replacement can be voted in by: %q", got)
+	}
+	if got := remedy(formed(3).wiped(1, 2, 3).lost(), "n2"); !strings.Contains(got, "`ckecli restore`") || strings.Contains(got, "replace") {
+		t.Errorf("where none is left: %q", got)
+	}
 	if got := remedy(formed(1).emptied(1).lost(), "n1"); !strings.Contains(got, "`ckecli restore`") || strings.Contains(got, "replace") {
 		t.Errorf("the only one: %q", got)
 	}
