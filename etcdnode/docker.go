@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,19 +18,15 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
-	"github.com/docker/go-units"
 
 	"cke"
 )
 
-// docker speaks with one node's Docker engine. All use of the Docker client library stands in this file and in
-// dockeronce.go. Errors are the library's, wrapped in cke.ErrNotFound or cke.ErrConflict where they mean that;
-// session.explain does the rest.
+// docker speaks with one node's Docker engine. All use of the Docker client library stands in the files docker*.go. Errors are
+// the library's, wrapped in cke.ErrNotFound or cke.ErrConflict where they mean that; session.explain does the rest.
 type docker struct {
 	api       *client.Client
 	transport *http.Transport
@@ -286,113 +281,6 @@ func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, er
 func (d *docker) stat(ctx context.Context, id, path string) (size int64, err error) {
 	s, err := d.api.ContainerStatPath(ctx, id, path)
 	return s.Size, meaning(err)
-}
-
-// engineVolume is a volume with the directory that backs it, where one was named.
-type engineVolume struct {
-	cke.Volume
-	Device string
-}
-
-func (d *docker) volumes(ctx context.Context) ([]cke.Volume, error) {
-	list, err := d.api.VolumeList(ctx, volume.ListOptions{})
-	if err != nil {
-		return nil, meaning(err)
-	}
-	out := make([]cke.Volume, 0, len(list.Volumes))
-	for _, v := range list.Volumes {
-		out = append(out, volumeOf(*v).Volume)
-	}
-	return out, nil
-}
-
-func volumeOf(v volume.Volume) engineVolume {
-	return engineVolume{Device: v.Options["device"], Volume: cke.Volume{
-		Name: v.Name, Cluster: v.Labels[LabelCluster], Incarnation: v.Labels[LabelIncarnation],
-		Join: cke.JoinID(v.Labels[LabelJoin]), CreatedAt: moment(v.CreatedAt),
-	}}
-}
-
-func (d *docker) volume(ctx context.Context, name string) (engineVolume, error) {
-	v, err := d.api.VolumeInspect(ctx, name)
-	return volumeOf(v), meaning(err)
-}
-
-// createVolume makes a volume, or returns the one that is there, with whatever labels it has.
-func (d *docker) createVolume(ctx context.Context, name string, labels map[string]string, device string) (engineVolume, error) {
-	o := volume.CreateOptions{Name: name, Driver: "local", Labels: labels}
-	if device != "" {
-		o.DriverOpts = map[string]string{"type": "none", "o": "bind", "device": device}
-	}
-	v, err := d.api.VolumeCreate(ctx, o)
-	return volumeOf(v), meaning(err)
-}
-
-func (d *docker) removeVolume(ctx context.Context, name string) error {
-	return meaning(d.api.VolumeRemove(ctx, name, false))
-}
-
-func (d *docker) hasImage(ctx context.Context, ref string) (bool, error) {
-	_, err := d.api.ImageInspect(ctx, ref)
-	if cerrdefs.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// loadImage sends the content of a docker archive.
-func (d *docker) loadImage(ctx context.Context, archive io.Reader) error {
-	resp, err := d.api.ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
-	if err != nil {
-		return meaning(err)
-	}
-	defer resp.Body.Close()
-	return followStream(resp.Body, nil)
-}
-
-func (d *docker) pullImage(ctx context.Context, ref string, progress func(string)) error {
-	r, err := d.api.ImagePull(ctx, ref, image.PullOptions{})
-	if err != nil {
-		return meaning(err)
-	}
-	defer r.Close()
-	return followStream(r, progress)
-}
-
-// followStream reads the engine's account of a load or pull to its end; errors stand in it.
-func followStream(r io.Reader, progress func(string)) error {
-	type line struct {
-		ID             string `json:"id"`
-		Status         string `json:"status"`
-		ProgressDetail struct{ Current, Total int64 }
-		Error          string `json:"error"`
-	}
-	layers := map[string]line{}
-	for d := json.NewDecoder(r); ; {
-		var l line
-		if err := d.Decode(&l); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("read the engine's account: %w", err)
-		}
-		if l.Error != "" {
-			return errors.New(l.Error)
-		}
-		if progress == nil || l.Status != "Downloading" || l.ProgressDetail.Total <= 0 {
-			continue
-		}
-		layers[l.ID] = l
-		var current, total int64
-		for _, l := range layers {
-			current, total = current+l.ProgressDetail.Current, total+l.ProgressDetail.Total
-		}
-		progress(progressText(current, total))
-	}
-}
-
-// progressText is "42 of 63 MB".
-func progressText(current, total int64) string {
-	return fmt.Sprintf("%d of %d MB", current/units.MB, max(total, current)/units.MB)
 }
 
 // watched are the events that can change what an observation says.
