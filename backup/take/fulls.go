@@ -87,6 +87,7 @@ func (s *session) fullDone(r result) error {
 		s.refuseFlushes(r.err)
 	} else {
 		s.retry = 0
+		s.o.fullStored(r.header.Last)
 		s.at.full, s.at.lastFull = false, r.header.Place.Time
 		s.at.auth, s.at.authOK = r.header.AuthRevision, true
 		if r.header.Last >= s.owed {

@@ -106,3 +106,30 @@ func TestTaker_LeasesThatCannotBeHadAreNotMadeUp(t *testing.T) {
 	}
 	same(t, r, b)
 }
+
+// A full holds every lease there is, also one that no list of leases has told of. If such a lease ends, the next list has to tell.
+func TestTaker_LeaseThatOnlyAFullKnewEnds(t *testing.T) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	b := backuptest.NewMemory()
+	r := taketest.Start(t, s, taketest.Config(s, b))
+	ctx := etcdtest.Context(t)
+	r.Put("k", "1")
+	r.Flush()
+	var leases []clientv3.LeaseID
+	for range 2 {
+		lease, err := s.Client.Grant(ctx, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, lease.ID)
+	}
+	if _, err := r.Taker.Full(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.Revoke(ctx, leases[0]); err != nil {
+		t.Fatal(err)
+	}
+	r.Put("k", "2")
+	r.Flush()
+	same(t, r, b)
+}

@@ -30,6 +30,7 @@ type observer struct {
 	queue chan int64
 	mu    sync.Mutex
 	seen  map[int64]int64 // leases met in changes since the last list that was stored, and the time they were granted
+	full  int64           // revision of a full after which no list was stored yet; 0: none
 
 	hashed   time.Time // when a hash was last asked for, and how long that took
 	hashTook time.Duration
@@ -111,10 +112,12 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	if err != nil {
 		return backup.LeaseChange{}, fmt.Errorf("list leases: %w", err)
 	}
-	c := backup.LeaseChange{Low: src.status.Header.Revision, High: list.ResponseHeader.GetRevision(), Reset: o.known == nil}
+	c := backup.LeaseChange{Low: src.status.Header.Revision, High: list.ResponseHeader.GetRevision()}
 	c.High = max(c.High, c.Low)
 	o.mu.Lock()
 	seen := maps.Clone(o.seen)
+	// A full may hold a lease that no list has told of. It can have ended since: so the first list after a full is a whole one.
+	c.Reset = o.known == nil || o.full > 0 && c.Low >= o.full
 	o.mu.Unlock()
 	o.listed = slices.Collect(maps.Keys(seen))
 	alive := make(map[int64]bool, len(list.Leases))
@@ -122,7 +125,10 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	for _, l := range list.Leases {
 		id := int64(l.ID)
 		alive[id] = true
-		if _, ok := o.known[id]; ok {
+		if ttl, ok := o.known[id]; ok {
+			if c.Reset {
+				c.Granted = append(c.Granted, backup.Lease{ID: id, TTL: ttl})
+			}
 			continue
 		}
 		if ttl := seen[id]; ttl > 0 {
@@ -174,9 +180,16 @@ func (o *observer) askAll(ctx context.Context, ids []int64) (granted []backup.Le
 	return granted, g.Wait()
 }
 
+// fullStored notes a full, by its revision.
+func (o *observer) fullStored(revision int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.full = max(o.full, revision)
+}
+
 // told notes that a list is part of a delta.
 func (o *observer) told(c backup.LeaseChange) {
-	if o.known == nil {
+	if o.known == nil || c.Reset {
 		o.known = map[int64]int64{}
 	}
 	for _, l := range c.Granted {
@@ -187,6 +200,9 @@ func (o *observer) told(c backup.LeaseChange) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if c.Reset && c.Low >= o.full {
+		o.full = 0
+	}
 	for _, id := range o.listed {
 		delete(o.seen, id)
 	}
