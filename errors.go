@@ -3,6 +3,7 @@ package cke
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -44,7 +45,7 @@ func (e *Error) Error() string {
 	for _, f := range e.Facts {
 		fmt.Fprintf(&b, "; %s", f)
 	}
-	if e.Err != nil {
+	if e.Err != nil && !slices.Contains(sentinels, e.Err) {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	return b.String()

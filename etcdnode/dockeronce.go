@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"cke"
@@ -41,7 +42,8 @@ func (d *docker) createOnce(ctx context.Context, o once) error {
 // createVisit makes a container for a program that is yet to be put into it, not started. The engine removes it when the
 // program ends. It is on the node's own network.
 func (d *docker) createVisit(ctx context.Context, name string, v Visit) error {
-	m := mount.Mount{Type: mount.TypeVolume, Target: VisitDir} // without a name: it goes with the container
+	// A volume without a name goes with the container; the label is for one that an engine loses track of as it restarts.
+	m := mount.Mount{Type: mount.TypeVolume, Target: VisitDir, VolumeOptions: &mount.VolumeOptions{Labels: map[string]string{LabelHelper: "true"}}}
 	if v.Dir != "" {
 		m = mount.Mount{Type: mount.TypeBind, Source: v.Dir, Target: VisitDir}
 	}
@@ -65,6 +67,18 @@ func (d *docker) leftVisits(ctx context.Context, before time.Time) (ids []string
 		}
 	}
 	return ids, meaning(err)
+}
+
+// leftVolumes are the volumes of visits that were made before a time, and that no container has.
+func (d *docker) leftVolumes(ctx context.Context, before time.Time) (names []string, err error) {
+	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("label", LabelHelper+"=true"), filters.Arg("dangling", "true"))})
+	for _, v := range list.Volumes {
+		if moment(v.CreatedAt).Before(before) {
+			names = append(names, v.Name)
+		}
+	}
+	return names, meaning(err)
 }
 
 // output returns what a running container writes to stdout and stderr, once it has ended.

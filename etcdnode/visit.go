@@ -39,8 +39,8 @@ const (
 )
 
 // Visit runs a program on a node and returns what it wrote to stdout. Before the program is started start is called, once
-// all else is done. What was made on the node is removed, however this ends; what a process left that was killed is removed
-// by the next visit. CodeImage: the image is not on the node. ErrNoDirectory: the directory is not.
+// all else is done. What was made on the node is removed, however this ends; what a process left that was killed, or an
+// engine that restarted, is removed by the next visit after VisitLimit. CodeImage: the image is not on the node. ErrNoDirectory: the directory is not.
 func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(context.Context) error) (stdout []byte, err error) {
 	m := machine{f, n}
 	id := make([]byte, 4)
@@ -69,14 +69,8 @@ func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(conte
 
 // prepareVisit makes the container and puts the program into it.
 func (m machine) prepareVisit(ctx context.Context, s *session, name string, v Visit) error {
-	left, err := s.engine.leftVisits(ctx, time.Now().Add(-VisitLimit))
-	if err != nil {
+	if err := removeLeft(ctx, s, time.Now().Add(-VisitLimit)); err != nil {
 		return err
-	}
-	for _, id := range left {
-		if err := s.engine.kill(ctx, id); err != nil {
-			return err
-		}
 	}
 	switch has, err := s.engine.hasImage(ctx, v.Image); {
 	case err != nil:
@@ -96,6 +90,29 @@ func (m machine) prepareVisit(ctx context.Context, s *session, name string, v Vi
 	}
 	if err != nil {
 		return errors.Join(err, m.endVisit(ctx, name))
+	}
+	return nil
+}
+
+// removeLeft removes what visits have left on the node that were begun before a time.
+func removeLeft(ctx context.Context, s *session, before time.Time) error {
+	ids, err := s.engine.leftVisits(ctx, before)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := s.engine.kill(ctx, id); err != nil && !errors.Is(err, cke.ErrConflict) { // the engine is removing it already
+			return err
+		}
+	}
+	names, err := s.engine.leftVolumes(ctx, before)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := s.engine.removeVolume(ctx, name); err != nil && !errors.Is(err, cke.ErrNotFound) && !errors.Is(err, cke.ErrConflict) {
+			return err
+		}
 	}
 	return nil
 }

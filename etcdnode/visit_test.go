@@ -18,6 +18,9 @@ func TestVisit_NeedsTheImageAndRemovesWhatAKilledOneLeft(t *testing.T) {
 	node.engine.answer("GET /containers/json", fmt.Sprintf(`[{"Id":"left","Names":["/cke-preflight-1"],"Created":%d},{"Id":"busy","Names":["/cke-preflight-2"],"Created":%d}]`,
 		time.Now().Add(-time.Hour).Unix(), time.Now().Unix()))
 	node.engine.answer("DELETE /containers/left", "")
+	node.engine.answer("GET /volumes", fmt.Sprintf(`{"Volumes":[{"Name":"lost","CreatedAt":%q},{"Name":"new","CreatedAt":%q}]}`,
+		time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Format(time.RFC3339)))
+	node.engine.answer("DELETE /volumes/lost", "")
 	f := fleetOf(t, newMemoryHostKeys(), nil, node)
 	_, err := f.Visit(t.Context(), node.node, Visit{Image: "etcd:v3", Program: []byte("program")}, func(context.Context) error {
 		t.Error("it was started")
@@ -26,13 +29,15 @@ func TestVisit_NeedsTheImageAndRemovesWhatAKilledOneLeft(t *testing.T) {
 	if cke.CodeOf(err) != cke.CodeImage {
 		t.Error(err)
 	}
-	if e := node.engine; e.asked("DELETE /containers/left") != 1 || e.asked("DELETE /containers/busy") != 0 || e.asked("POST /containers/create") != 0 {
+	if e := node.engine; e.asked("DELETE /containers/left") != 1 || e.asked("DELETE /containers/busy") != 0 ||
+		e.asked("DELETE /volumes/lost") != 1 || e.asked("DELETE /volumes/new") != 0 || e.asked("POST /containers/create") != 0 {
 		t.Errorf("asked %v", e.requests)
 	}
 }
 
 func TestVisit_RemovesItsContainerWhenTheProgramCannotBePutIntoIt(t *testing.T) {
 	node := newFakeNode(t, "127.0.19.2", "ed25519", "ed25519")
+	node.engine.answer("GET /volumes", "{}")
 	node.engine.answer("GET /images/etcd:v3/json", "{}")
 	node.engine.answer("POST /containers/create", `{"Id":"visit"}`)
 	f := fleetOf(t, newMemoryHostKeys(), nil, node)

@@ -96,8 +96,6 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 		s.Errorf("left behind: %s", left)
 	}
 	untouched()
-	_, err = s.WriteSpec(s.spec())
-	s.must(err)
 
 	// Ended in the middle, in good order and not.
 	for _, end := range []os.Signal{os.Interrupt, syscall.SIGKILL} {
@@ -118,7 +116,12 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 			s.awaitCarried("the end of the visit", func(has string) bool { return !strings.Contains(has, "cke-preflight-") })
 			untouched()
 		}
+		if left := s.on(s.nodes[0], "ls -A /srv/etcd"); left != "" {
+			s.Errorf("left behind after %s: %s", end, left)
+		}
 	}
+	_, err = s.WriteSpec(s.spec())
+	s.must(err)
 
 	// A node that is off is rows, and a port that is taken, or cut off, is told.
 	off, taken, asks := s.nodes[2], s.nodes[0], s.nodes[1]

@@ -19,6 +19,8 @@ const maxSpec = 1 << 20 // bytes
 type SetOptions struct {
 	// IfGeneration is the generation that the caller changed; 0: there is no such cluster yet. Nil: any.
 	IfGeneration *int64
+	// IfSource is the text that the caller changed: one that means the same keeps its generation. Nil: any.
+	IfSource *string
 }
 
 // Clusters returns the names of all clusters, sorted.
@@ -124,11 +126,15 @@ func settable(cluster string, now cke.Spec, opts SetOptions) error {
 			Facts:     []string{fmt.Sprintf("%s asked for it at %s", now.DeleteRequestedBy, now.DeleteRequestedAt.Format(time.RFC3339))},
 			Unchanged: true, Err: cke.ErrConflict}
 	}
-	if opts.IfGeneration == nil || *opts.IfGeneration == now.Generation {
+	e := &cke.Error{Code: cke.CodeConflict, Unchanged: true, Try: "ckecli cluster get", Err: cke.ErrConflict}
+	switch {
+	case opts.IfGeneration != nil && *opts.IfGeneration != now.Generation:
+		e.What = fmt.Sprintf("cluster %s has revision %d, not %d", cluster, now.Generation, *opts.IfGeneration)
+	case opts.IfSource != nil && *opts.IfSource != now.Source:
+		e.What = fmt.Sprintf("the text of revision %d of cluster %s is another one meanwhile, with the same meaning", now.Generation, cluster)
+	default:
 		return nil
 	}
-	e := &cke.Error{Code: cke.CodeConflict, Unchanged: true, Try: "ckecli cluster get", Err: cke.ErrConflict,
-		What: fmt.Sprintf("cluster %s has revision %d, not %d", cluster, now.Generation, *opts.IfGeneration)}
 	if now.Generation > 0 {
 		e.Facts = []string{fmt.Sprintf("set by %s at %s", now.SetBy, now.SetAt.Format(time.RFC3339))}
 	}

@@ -106,6 +106,21 @@ func TestSetSpec_RefusesAnUnexpectedGeneration(t *testing.T) {
 	}
 }
 
+// A text that means the same has the same generation, and is somebody's work all the same.
+func TestSetSpec_RefusesAnUnexpectedText(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	for _, step := range []struct {
+		before, text string
+		refused      bool
+	}{{"", "# one", false}, {"", "# two", true}, {"# one", "# two", false}, {"# one", "# three", true}} {
+		spec, err := s.SetSpec(ctx, "prod", testCluster("prod"), []byte(step.text), "me", SetOptions{IfSource: &step.before})
+		if refused := errors.Is(err, cke.ErrConflict) && cke.CodeOf(err) == cke.CodeConflict; refused != step.refused || err == nil && spec.Generation != 1 || err != nil && !refused {
+			t.Errorf("%+v: got revision %d, %v", step, spec.Generation, err)
+		}
+	}
+}
+
 func TestSetSpec_RefusesAClusterThatIsBeingDeleted(t *testing.T) {
 	s := newStore(t)
 	ctx := testContext(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -26,6 +27,8 @@ type app struct {
 
 	// silence is how long nothing may be told while following before it is asked why.
 	silence time.Duration
+	// editing tells that an editor has the terminal.
+	editing atomic.Bool
 
 	global
 	store  store // nil until a command asked for it

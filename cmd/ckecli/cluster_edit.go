@@ -63,7 +63,7 @@ func runEdit(ctx context.Context, a *app, s store, o setOptions) error {
 		return a.showLine(setResult{Cluster: cluster, Revision: spec.Generation}, cluster, "Nothing changed.")
 	}
 	begun := a.now()
-	o.ifRevision = &spec.Generation
+	o.ifRevision, o.ifSource = &spec.Generation, &spec.Source
 	stored, err := a.storeEdition(ctx, s, *e, o)
 	if err != nil {
 		return d.keep(err)
@@ -141,14 +141,16 @@ func (d *draft) open(ctx context.Context) error {
 	if !a.terminal(a.stdout) {
 		cmd.Stdout = a.stderr
 	}
+	a.editing.Store(true)
 	failed := cmd.Run()
+	a.editing.Store(false)
 	saved, err := os.ReadFile(d.file)
 	if err != nil {
 		return fmt.Errorf("read what was saved: %w", err)
 	}
 	d.text = withoutNotes(saved)
 	if failed != nil {
-		return fmt.Errorf("the editor failed: %s: %w", editor, failed)
+		return &cke.Error{What: "the editor failed: " + editor, Unchanged: true, Err: failed}
 	}
 	return ctx.Err()
 }

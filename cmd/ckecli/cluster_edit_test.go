@@ -113,7 +113,7 @@ func TestEdit_GivesUpAndKeepsATextThatIsSavedAgainWithItsFaults(t *testing.T) {
 	for name, c := range map[string]struct{ script, says, kept string }{
 		"unknown key":   {`grep -q '^#!' "$1" || echo 'nodez: []' >> "$1"`, "error[CKE101]: 1 fault in ", clusterFile + "nodez: []\n"},
 		"another name":  {`sed -i s/prod/test/ "$1"`, "error[CKE101]: the file is that of cluster prod, and its name cannot be changed to test\n", strings.Replace(clusterFile, "prod", "test", 1)},
-		"editor failed": {`echo '# mine' >> "$1"; exit 3`, "the editor failed: ", clusterFile + "# mine\n"},
+		"editor failed": {`echo '# mine' >> "$1"; exit 3`, "error: the editor failed: sh ", clusterFile + "# mine\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := declared(t)
@@ -122,7 +122,7 @@ func TestEdit_GivesUpAndKeepsATextThatIsSavedAgainWithItsFaults(t *testing.T) {
 			if edit.wait() == exitDone {
 				t.Error("it is said to be done")
 			}
-			contains(t, edit.stderr.String(), c.says)
+			contains(t, edit.stderr.String(), c.says, "Nothing was changed.\n")
 			if got := h.kept(edit.stderr.String()); got != c.kept {
 				t.Errorf("kept is %q", got)
 			}
@@ -135,26 +135,36 @@ func TestEdit_GivesUpAndKeepsATextThatIsSavedAgainWithItsFaults(t *testing.T) {
 
 // Nobody's change is lost to another's.
 func TestEdit_RefusesAndKeepsWhatSomebodyElseWasFasterThan(t *testing.T) {
-	h := declared(t)
-	h.editor(`touch "$HOUSE/opened"; while [ ! -e "$HOUSE/go" ]; do sleep 0.02; done; echo '# mine' >> "$1"`)
-	t.Setenv("HOUSE", h.dir)
-	edit := h.start("cluster", "edit")
-	for {
-		if _, err := os.Stat(filepath.Join(h.dir, "opened")); err == nil {
-			break
-		}
-		select {
-		case <-edit.ended:
-			t.Fatal(edit.stderr.String())
-		default:
-		}
-	}
-	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile+older))
-	h.write("go", "")
-	edit.must(exitRefused)
-	contains(t, edit.stderr.String(), "What you wrote is kept in ", "error[CKE103]: cluster prod has revision 2, not 1\n", "Nothing was changed.\n")
-	if got := h.kept(edit.stderr.String()); got != clusterFile+"# mine\n" {
-		t.Errorf("kept is %q", got)
+	for name, c := range map[string]struct{ theirs, says string }{
+		"another revision": {older, "error[CKE103]: cluster prod has revision 2, not 1\n"},
+		"a comment":        {"# theirs\n", "error[CKE103]: the text of revision 1 of cluster prod is another one meanwhile, with the same meaning\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := declared(t)
+			h.editor(`touch "$HOUSE/opened"; while [ ! -e "$HOUSE/go" ]; do sleep 0.02; done; echo '# mine' >> "$1"`)
+			t.Setenv("HOUSE", h.dir)
+			edit := h.start("cluster", "edit")
+			for {
+				if _, err := os.Stat(filepath.Join(h.dir, "opened")); err == nil {
+					break
+				}
+				select {
+				case <-edit.ended:
+					t.Fatal(edit.stderr.String())
+				default:
+				}
+			}
+			h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile+c.theirs))
+			h.write("go", "")
+			edit.must(exitRefused)
+			contains(t, edit.stderr.String(), "What you wrote is kept in ", c.says, "Nothing was changed.\n")
+			if got := h.kept(edit.stderr.String()); got != clusterFile+"# mine\n" {
+				t.Errorf("kept is %q", got)
+			}
+			if got := h.stored().Source; got != clusterFile+c.theirs {
+				t.Errorf("stored is %q", got)
+			}
+		})
 	}
 }
 

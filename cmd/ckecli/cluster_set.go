@@ -23,6 +23,8 @@ type setOptions struct {
 	ifRevision *int64
 	// plan is the hash of the only plan that is to be carried out; empty: any.
 	plan string
+	// ifSource is the only text that may be replaced; nil: any.
+	ifSource *string
 }
 
 func newClusterSetCommand(a *app) *cobra.Command {
@@ -116,16 +118,19 @@ func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions
 	}
 	var spec cke.Spec
 	newest, err := a.change(ctx, s, name, "the file was stored", "cluster log", func() (err error) {
-		spec, err = s.SetSpec(ctx, name, e.cluster, e.text, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision})
+		spec, err = s.SetSpec(ctx, name, e.cluster, e.text, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision, IfSource: o.ifSource})
 		return err
 	})
 	if err != nil {
 		return setResult{}, err
 	}
 	stored := setResult{Cluster: name, Revision: spec.Generation, Changed: spec.Generation != before.Generation, newest: newest}
-	if stored.Changed {
+	switch {
+	case stored.Changed:
 		fmt.Fprintf(a.stderr, "%s: stored as revision %d\n", name, spec.Generation)
-	} else {
+	case spec.Source != before.Source:
+		fmt.Fprintf(a.stderr, "%s: the text is stored; it means the same, and is revision %d still\n", name, spec.Generation)
+	default:
 		fmt.Fprintf(a.stderr, "%s: revision %d says the same already\n", name, spec.Generation)
 	}
 	return stored, nil

@@ -15,8 +15,29 @@ func main() { os.Exit(run()) }
 
 // run returns the exit code.
 func run() int {
-	// The first signal detaches in good order; the second ends the process at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return newApp(os.Stdin, os.Stdout, os.Stderr, os.Getenv, time.Now, openStore).run(ctx, os.Args[1:])
+	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Getenv, time.Now, openStore)
+	ctx, stop := a.untilTold()
+	defer stop()
+	return a.run(ctx, os.Args[1:])
+}
+
+// untilTold ends with the first signal, which detaches in good order; the second ends the process at once. While an editor
+// has the terminal an interrupt is the editor's, as Ctrl-G is in Emacs.
+func (a *app) untilTold() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	told := make(chan os.Signal, 4)
+	signal.Notify(told, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for s := range told {
+			if s != os.Interrupt || !a.editing.Load() {
+				signal.Stop(told)
+				cancel()
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(told)
+		close(told)
+		cancel()
+	}
 }

@@ -81,20 +81,25 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 		return err
 	}
 	defer holdSignals()() // a second Ctrl-C would leave what is on the nodes
-	known := &seenKeys{pinned: keys.pinned, shown: map[string]string{}}
+	own := members{cluster: c.Name}
+	if s != nil {
+		id, err := s.Identity(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		own.identity = &id
+	}
+	known := &seenKeys{pinned: keys.pinned, blind: s == nil, shown: map[string]string{}}
 	fleet := etcdnode.New(etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: known})
 	defer fleet.Close()
 	fleet.Update(c, cke.Identity{}) // members are not asked
 	fmt.Fprintf(a.stderr, "Looking at %s; it takes some seconds.\n", cke.Count(len(c.Nodes), "node"))
-	seen := fleet.Observe(ctx)
-	if slices.ContainsFunc(seen.Nodes, func(st cke.NodeStatus) bool { return !st.Answered() }) {
-		seen = fleet.Observe(ctx) // one that took long to connect has not told much yet
-	}
-	visits := visitNodes(ctx, fleet, c, seen)
+	seen := lookTwice(ctx, fleet)
+	visits := visitNodes(ctx, fleet, c, own, seen)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	r := preflightResult{Cluster: c.Name, Passed: true, Checks: judge(c, seen, known, visits)}
+	r := preflightResult{Cluster: c.Name, Passed: true, Checks: judge(c, own, seen, known, visits)}
 	names := []string{}
 	for _, check := range r.Checks {
 		if check.Result == verdictFail {
@@ -109,6 +114,15 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 		return exitError(exitFailed)
 	}
 	return nil
+}
+
+// lookTwice observes all nodes, and once more if one did not answer: what took long to connect has not told much yet.
+func lookTwice(ctx context.Context, fleet *etcdnode.Fleet) cke.Observation {
+	seen := fleet.Observe(ctx)
+	if slices.ContainsFunc(seen.Nodes, func(st cke.NodeStatus) bool { return !st.Answered() }) {
+		seen = fleet.Observe(ctx)
+	}
+	return seen
 }
 
 // preflightFile is the file that is asked about, and the store; nil: it does not answer, and is not needed.

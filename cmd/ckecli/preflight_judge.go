@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,10 +39,10 @@ const (
 )
 
 // judge says what is to be said about each node. A check that could not be made is a warning that says why.
-func judge(c cke.Cluster, seen cke.Observation, keys *seenKeys, visits map[string]visit) []check {
+func judge(c cke.Cluster, own members, seen cke.Observation, keys *seenKeys, visits map[string]visit) []check {
 	all := []check{}
 	for _, st := range seen.Nodes {
-		j := judgement{c: c, st: st, seen: seen, keys: keys, visits: visits}
+		j := judgement{c: c, own: own, st: st, keys: keys, visits: visits}
 		j.connection()
 		j.clock()
 		if st.Node.ControlPlane {
@@ -56,8 +57,8 @@ func judge(c cke.Cluster, seen cke.Observation, keys *seenKeys, visits map[strin
 // judgement is about one node.
 type judgement struct {
 	c      cke.Cluster
+	own    members
 	st     cke.NodeStatus
-	seen   cke.Observation
 	keys   *seenKeys
 	visits map[string]visit // by address
 	checks []check
@@ -118,6 +119,10 @@ func (j *judgement) hostKey() {
 		j.unchecked(checkHostKey, noAnswer)
 		return
 	}
+	if j.keys.blind {
+		j.say(checkHostKey, verdictWarn, "the file has none, and the store could not be asked for the one that cke knows; the node showed %s", ssh.FingerprintSHA256(key))
+		return
+	}
 	j.say(checkHostKey, verdictWarn, "none is known yet; cke will trust %s at first sight, unless ssh.host_key says another", ssh.FingerprintSHA256(key))
 }
 
@@ -151,13 +156,18 @@ func (j *judgement) ports() {
 	}{{checkClient, o.ClientPort, j.st.ClientPort}, {checkPeer, o.PeerPort, j.st.PeerPort}} {
 		address := net.JoinHostPort(j.st.Node.Address, strconv.Itoa(p.port))
 		trouble := j.visits[j.st.Node.Address].Listened[address]
-		_, ours := ownMember(j.c, j.st)
+		_, ours := j.own.running(j.st)
+		reached, refused := j.reachedBy(address)
 		switch {
 		case !j.st.Answered():
 			j.unchecked(p.name, noAnswer)
-		case ours:
+		case ours && reached:
 			j.say(p.name, verdictOK, "%d: our member listens", p.port)
-		case p.state == cke.PortOpen || trouble == probe.Taken:
+		case ours && refused:
+			j.say(p.name, verdictWarn, "our member runs, and does not listen on %d", p.port)
+		case ours:
+			j.say(p.name, verdictOK, "%d: our member runs", p.port)
+		case p.state == cke.PortOpen || trouble == probe.Taken || j.otherLife():
 			j.say(p.name, verdictFail, "%d is taken%s", p.port, j.holder())
 		case trouble != "":
 			j.say(p.name, verdictFail, "%s cannot be listened on: %s", address, trouble)
@@ -170,15 +180,32 @@ func (j *judgement) ports() {
 	}
 }
 
+// reachedBy reports whether any other control-plane node reached an address of the node, and whether the node refused one.
+func (j *judgement) reachedBy(address string) (reached, refused bool) {
+	for _, n := range j.c.ControlPlane() {
+		said, asked := j.visits[n.Address].Dialled[address]
+		reached, refused = reached || asked && said == "", refused || said == probe.Refused
+	}
+	return reached, refused
+}
+
 // listened reports whether our visit listened on an address of the node.
 func (j *judgement) listened(address string) bool {
 	trouble, asked := j.visits[j.st.Node.Address].Listened[address]
 	return asked && trouble == ""
 }
 
+// otherLife reports whether a member of another life of the cluster runs on the node; its ports were not asked then.
+func (j *judgement) otherLife() bool {
+	return slices.ContainsFunc(j.st.Containers, func(c cke.Container) bool { return c.Running() && c.Cluster == j.c.Name && !j.own.has(c) })
+}
+
 // holder names the container that may hold the ports.
 func (j *judgement) holder() string {
 	for _, c := range j.st.Containers {
+		if c.Running() && c.Cluster == j.c.Name {
+			return fmt.Sprintf(" by another life of cluster %s (container %s)", c.Cluster, c.Name)
+		}
 		if c.Running() && c.Cluster != "" {
 			return fmt.Sprintf(" by cluster %s (container %s)", c.Cluster, c.Name)
 		}

@@ -44,6 +44,7 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 	const cp1, client, peer = "10.0.0.11", "10.0.0.11:2379", "10.0.0.11:2380"
 	type given struct {
 		c      *cke.Cluster
+		own    *members
 		st     *cke.NodeStatus
 		keys   *seenKeys
 		visits map[string]visit
@@ -84,6 +85,24 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", State: cke.ContainerRunning}}
 			clear(g.visits[cp1].Listened)
 		}, []string{"client-port ok: 2379: our member listens", "peer-port ok: 2380: our member listens"}},
+		"our member, on other ports than the file's": {func(g given) {
+			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", State: cke.ContainerRunning}}
+			g.visits["10.0.0.12"].Dialled[client], g.visits["10.0.0.13"].Dialled[client] = probe.Refused, probe.Refused
+		}, []string{"client-port warn: our member runs, and does not listen on 2379", "reach-client fail: ", "peer-port ok: 2380: our member listens"}},
+		"our member, and nobody else was there to ask": {func(g given) {
+			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", Incarnation: "this", State: cke.ContainerRunning}}
+			g.own.identity = &cke.Identity{Incarnation: &cke.Incarnation{ID: "this"}}
+			delete(g.visits, "10.0.0.12")
+			delete(g.visits, "10.0.0.13")
+		}, []string{"client-port ok: 2379: our member runs", "reach-client warn: not checked: "}},
+		"taken by another life": {func(g given) {
+			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", Incarnation: "that", State: cke.ContainerRunning}}
+			g.own.identity = &cke.Identity{}
+			g.st.ClientPort, g.st.PeerPort = cke.PortUnknown, cke.PortUnknown
+			clear(g.visits[cp1].Listened)
+		}, []string{"client-port fail: 2379 is taken by another life of cluster prod (container etcd-cke.1)"}},
+		"without a store": {func(g given) { delete(g.keys.pinned, cp1); g.keys.shown[cp1], g.keys.blind = hostKeyLine, true },
+			[]string{"host-key warn: the file has none, and the store could not be asked for the one that cke knows; the node showed SHA256:"}},
 		"taken by another cluster": {func(g given) {
 			g.st.Containers = []cke.Container{{Name: "etcd-cke.2", Cluster: "test", State: cke.ContainerRunning}}
 			g.st.PeerPort = cke.PortOpen
@@ -118,9 +137,10 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster, seen, keys, visits := lookedAt(t)
-			c.change(given{&cluster, &seen.Nodes[0], keys, visits})
+			own := members{cluster: cluster.Name}
+			c.change(given{&cluster, &own, &seen.Nodes[0], keys, visits})
 			said := map[string]string{}
-			for _, check := range judge(cluster, seen, keys, visits) {
+			for _, check := range judge(cluster, own, seen, keys, visits) {
 				if check.Node == "cp1" {
 					said[check.Check] = check.Check + " " + string(check.Result) + ": " + check.Detail
 				}
@@ -147,7 +167,7 @@ func TestJudge_AsksLittleOfANodeWithoutAMember(t *testing.T) {
 	c, seen, keys, visits := lookedAt(t)
 	seen.Nodes[0].Node.ControlPlane = false
 	var names []string
-	for _, check := range judge(c, seen, keys, visits) {
+	for _, check := range judge(c, members{cluster: c.Name}, seen, keys, visits) {
 		if check.Node == "cp1" {
 			names = append(names, check.Check)
 		}

@@ -53,7 +53,7 @@ func newProbeCommand(a *app) *cobra.Command {
 }
 
 // visitNodes looks at the control-plane nodes that answered from inside, all at the same time; the result is by address.
-func visitNodes(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, seen cke.Observation) map[string]visit {
+func visitNodes(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own members, seen cke.Observation) map[string]visit {
 	program, unfit := ownProgram()
 	var mu sync.Mutex
 	all := map[string]visit{}
@@ -69,7 +69,7 @@ func visitNodes(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, seen 
 			defer there()
 			v := visit{err: unfit}
 			if unfit == nil {
-				v = visitNode(ctx, fleet, c, st, program, func(ctx context.Context) error {
+				v = visitNode(ctx, fleet, c, own, st, program, func(ctx context.Context) error {
 					there()
 					select {
 					case <-met:
@@ -92,10 +92,10 @@ func visitNodes(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, seen 
 }
 
 // visitNode looks at one node from inside. A directory for volumes that is not there is left out.
-func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, st cke.NodeStatus, program []byte, meet func(context.Context) error) visit {
+func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own members, st cke.NodeStatus, program []byte, meet func(context.Context) error) visit {
 	o := c.Options.Etcd
 	task := probe.Task{For: visitFor.Seconds(), Dir: etcdnode.VisitDir}
-	if _, runs := ownMember(c, st); !runs {
+	if _, runs := own.running(st); !runs {
 		task.Listen = portsOf(o, st.Node)
 	}
 	for _, n := range c.ControlPlane() {
@@ -131,9 +131,26 @@ func portsOf(o cke.EtcdOptions, n cke.Node) []string {
 	return []string{net.JoinHostPort(n.Address, strconv.Itoa(o.ClientPort)), net.JoinHostPort(n.Address, strconv.Itoa(o.PeerPort))}
 }
 
-// ownMember is the container of the cluster's member that runs on a node.
-func ownMember(c cke.Cluster, st cke.NodeStatus) (cke.Container, bool) {
-	i := slices.IndexFunc(st.Containers, func(o cke.Container) bool { return o.Cluster == c.Name && o.Running() })
+// members tells containers of the cluster's members from those of others.
+type members struct {
+	cluster string
+	// identity is the cluster's; nil: nobody could be asked, and the name has to do.
+	identity *cke.Identity
+}
+
+// has reports whether a container is labelled as one of the cluster's. What another life of it left under its name is not;
+// an abandoned one is no obstacle.
+func (m members) has(c cke.Container) bool {
+	if c.Cluster != m.cluster || m.identity == nil {
+		return c.Cluster == m.cluster
+	}
+	life := m.identity.Incarnation
+	return life.Life(c.Incarnation) || life.WasAbandoned(c.Incarnation)
+}
+
+// running is the container of the cluster's member that runs on a node.
+func (m members) running(st cke.NodeStatus) (cke.Container, bool) {
+	i := slices.IndexFunc(st.Containers, func(c cke.Container) bool { return m.has(c) && c.Running() })
 	if i < 0 {
 		return cke.Container{}, false
 	}
@@ -169,6 +186,8 @@ func holdSignals() func() {
 // seenKeys compares host keys with those that are known, and stores none.
 type seenKeys struct {
 	pinned map[string]string // by address
+	// blind: nobody could be asked for those that are known.
+	blind bool
 	// strict: no node is talked to whose key is not known.
 	strict bool
 

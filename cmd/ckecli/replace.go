@@ -135,7 +135,7 @@ func runReplaceNode(ctx context.Context, a *app, s store, from, to string, o rep
 	}
 	var stored cke.Spec
 	newest, err := a.change(ctx, s, cluster, "the revision was stored", "cluster log", func() (err error) {
-		stored, err = s.SetSpec(ctx, cluster, next, source, a.whoami(), storage.SetOptions{IfGeneration: &spec.Generation})
+		stored, err = s.SetSpec(ctx, cluster, next, source, a.whoami(), storage.SetOptions{IfGeneration: &spec.Generation, IfSource: &spec.Source})
 		return err
 	})
 	if err != nil {

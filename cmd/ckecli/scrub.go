@@ -36,30 +36,45 @@ func newScrubber(log []cke.Spec, further ...string) scrubber {
 			continue
 		}
 		pairs = append(pairs, v, leftOut)
-		if quoted, err := json.Marshal(v); err == nil {
-			pairs = append(pairs, string(quoted[1:len(quoted)-1]), leftOut) // as logs in JSON have it
+		for _, quoted := range inJSON(v) {
+			pairs = append(pairs, quoted, leftOut)
 		}
 	}
 	return scrubber{strings.NewReplacer(pairs...)}
 }
 
+// inJSON is a text as logs in JSON have it: with the characters that have a meaning in HTML escaped, and without.
+func inJSON(text string) []string {
+	var all []string
+	for _, escape := range []bool{true, false} {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(escape)
+		if e.Encode(text) == nil {
+			all = append(all, strings.Trim(b.String(), "\n")[1:b.Len()-2])
+		}
+	}
+	return all
+}
+
 var (
-	secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|access_?key|api_?key|signature)s?$`)
+	secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|access_?key|api_?key|signature|authorization)s?$`)
 	// What looks like a secret wherever it stands.
 	secretText = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)` +
-		`|AGE-SECRET-KEY-1[0-9A-Za-z]+|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)
-	secretURL  = regexp.MustCompile(`://[^/\s:@"']*:[^/\s@"']*@`)
-	secretPair = regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passwd|secret|token|credential|access_?key|api_?key|signature|\bsig)["']?\s*[=:]\s*["']?)[^\s"'&,;]+`)
+		`|AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Za-z]+|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)
+	secretURL = regexp.MustCompile(`://[^/\s:@"']*:[^/\s@"']*@`)
+	// A value in quotes goes up to the closing one, and the quotes stay.
+	secretPair = regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passwd|secret|token|credential|access_?key|api_?key|signature|authorization|\bsig)(?:\\?["'])?\s*[=:]\s*)` +
+		`(?:(\\")[^"\\\n]+(\\"|)|(")(?:[^"\\\n]|\\.)+("|)|(')[^'\n]+('|)|(?:(?:basic|bearer)\s+)?[^\s"'&,;]+)`)
 )
 
 // text scrubs a text in no particular form.
-func (s scrubber) text(b []byte) []byte {
-	return []byte(secretPair.ReplaceAllString(s.string(string(b)), "${1}"+leftOut))
-}
+func (s scrubber) text(b []byte) []byte { return []byte(s.words(string(b))) }
 
-func (s scrubber) string(text string) string {
+func (s scrubber) words(text string) string {
 	text = secretText.ReplaceAllString(s.values.Replace(text), leftOut)
-	return secretURL.ReplaceAllString(text, "://"+leftOut+"@")
+	text = secretURL.ReplaceAllString(text, "://"+leftOut+"@")
+	return secretPair.ReplaceAllString(text, "${1}${2}${4}${6}"+leftOut+"${3}${5}${7}")
 }
 
 // json writes v without its secrets. Fields come in alphabetic order.
@@ -83,7 +98,7 @@ func (s scrubber) json(v any) ([]byte, error) {
 func (s scrubber) value(v any) any {
 	switch v := v.(type) {
 	case string:
-		return string(secretPair.ReplaceAllString(s.string(v), "${1}"+leftOut))
+		return s.words(v)
 	case []any:
 		for i := range v {
 			v[i] = s.value(v[i])

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -83,6 +84,9 @@ func runSupport(ctx context.Context, a *app, file string) error {
 	}
 	if _, err := os.Lstat(r.File); err == nil {
 		return &cke.Error{Code: cke.CodeConfirm, What: r.File + " is there already", Unchanged: true, Try: "another name"}
+	}
+	if info, err := os.Stat(filepath.Dir(r.File)); err != nil || !info.IsDir() {
+		return refused(&cke.Error{What: "there is no directory " + filepath.Dir(r.File) + " to write the bundle to", Unchanged: true})
 	}
 	r.Entries = gatherAll(ctx, w.parts())
 	if ctx.Err() != nil {

@@ -75,7 +75,7 @@ func (a *app) witness(ctx context.Context) (*witness, error) {
 		},
 	})
 	w.fleet.Update(w.spec.Cluster, w.identity)
-	w.observe = sync.OnceValue(func() cke.Observation { return w.fleet.Observe(ctx) })
+	w.observe = sync.OnceValue(func() cke.Observation { return lookTwice(ctx, w.fleet) })
 	return w, nil
 }
 

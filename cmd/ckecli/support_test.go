@@ -130,6 +130,8 @@ func TestSupport_PacksWhatIsKnownAndNoSecret(t *testing.T) {
 		}
 	}
 	h.run(exitRefused, "support-bundle", file) // nothing is overwritten
+	_, stderr = h.run(exitRefused, "support-bundle", h.dir+"/nowhere/out.tar.gz")
+	contains(t, stderr, "error: there is no directory "+h.dir+"/nowhere to write the bundle to\n", "Nothing was changed.\n")
 }
 
 func TestSupport_WorksWithoutAStore(t *testing.T) {
@@ -159,7 +161,7 @@ func TestSupport_WorksWithoutALeader(t *testing.T) {
 }
 
 func TestScrub_TakesSecretsOutOfAnything(t *testing.T) {
-	s := newScrubber([]cke.Spec{{Cluster: cke.Cluster{Options: cke.Options{Etcd: cke.EtcdOptions{ExtraEnv: map[string]string{"A": `quo"ted value`, "B": "4GiB"}}}}}})
+	s := newScrubber([]cke.Spec{{Cluster: cke.Cluster{Options: cke.Options{Etcd: cke.EtcdOptions{ExtraEnv: map[string]string{"A": `quo"ted value`, "B": "4GiB", "C": `a "b" & <c>`}}}}}})
 	for text, want := range map[string]string{
 		`{"msg":"env","value":"quo\"ted value"}`: `{"msg":"env","value":"(left out)"}`,
 		"limit 4GiB":                             "limit 4GiB",
@@ -170,6 +172,15 @@ func TestScrub_TakesSecretsOutOfAnything(t *testing.T) {
 		"-----BEGIN PRIVATE KEY-----\ncut off":                             "(left out)",
 		"-----BEGIN CERTIFICATE-----":                                      "-----BEGIN CERTIFICATE-----",
 		"AGE-SECRET-KEY-1QQQ":                                              "(left out)",
+		"AGE-SECRET-KEY-PQ-1QQQ":                                           "(left out)",
+		`password=back\slash next`:                                         `password=(left out) next`,
+		`password: "two words", next`:                                      `password: "(left out)", next`,
+		`password='it is' next`:                                            `password='(left out)' next`,
+		`{"msg":"login","password":"a \"b\" & c","next":1}`:                `{"msg":"login","password":"(left out)","next":1}`,
+		`{"msg":"password=\"two words\" next"}`:                            `{"msg":"password=\"(left out)\" next"}`,
+		`Authorization: Basic YW5uOnB3`:                                    "Authorization: (left out)",
+		`"authorization":"Bearer abc.def-g"`:                               `"authorization":"(left out)"`,
+		`{"env":"a \"b\" & <c>"}`:                                          `{"env":"(left out)"}`,
 	} {
 		if got := string(s.text([]byte(text))); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)

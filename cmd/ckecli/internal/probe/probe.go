@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -76,7 +75,7 @@ func Run(ctx context.Context, t Task) Result {
 		})
 	}
 	if t.Dir != "" {
-		s := measure(t.Dir, time.Now().Add(all/3))
+		s := measure(ctx, t.Dir, time.Now().Add(all/3))
 		r.Sync = &s
 	}
 	wg.Wait()
@@ -141,28 +140,39 @@ func why(err error) string {
 	return err.Error()
 }
 
-// measure writes to a file of its own, one write after the other, each until it is on the disk. The file is removed.
-func measure(dir string, until time.Time) Sync {
+// measure writes to a file of its own, one write after the other, each until it is on the disk. The file has no name any more
+// before the first write: nothing is left of it however this process ends. A disk that does not answer ends with ctx.
+func measure(ctx context.Context, dir string, until time.Time) Sync {
 	f, err := os.CreateTemp(dir, ".cke-preflight-*")
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
 	if err != nil {
 		return Sync{Problem: why(err)}
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
 	var took []time.Duration
 	block := make([]byte, syncSize)
 	for len(took) < syncWrites && time.Now().Before(until) {
 		begun := time.Now()
-		_, err := f.Write(block)
-		if err == nil {
-			err = syscall.Fdatasync(int(f.Fd()))
+		synced := make(chan error, 1) // the write ends with the process, if the disk never answers
+		go func() {
+			_, err := f.Write(block)
+			if err == nil {
+				err = syscall.Fdatasync(int(f.Fd()))
+			}
+			synced <- err
+		}()
+		select {
+		case err = <-synced:
+		case <-ctx.Done():
+			return summary(took, "a small write was not on the disk after "+time.Since(begun).Round(time.Second/10).String())
 		}
 		if err != nil {
-			return summary(took, filepath.Base(f.Name())+": "+why(err))
+			return summary(took, why(err))
 		}
 		took = append(took, time.Since(begun))
 	}
-	return summary(took, "")
+	return summary(took, why(f.Close()))
 }
 
 func summary(took []time.Duration, problem string) Sync {

@@ -1,8 +1,11 @@
 package probe_test
 
 import (
+	"context"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,4 +71,38 @@ func TestRun_TellsWhyNothingWasMeasured(t *testing.T) {
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
+}
+
+// Whoever kills it leaves no file on the disk that was measured.
+func TestRun_WritesToAFileThatNobodyHasToRemove(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan probe.Result)
+	go func() { ended <- probe.Run(ctx, probe.Task{Dir: dir, For: 10}) }()
+	awaitWrites(t, dir)
+	seen, err := os.ReadDir(dir)
+	if err != nil || len(seen) > 0 {
+		t.Errorf("while it writes there is %v, %v", seen, err)
+	}
+	cancel()
+	<-ended
+}
+
+// awaitWrites waits until this process has a file in dir open that has something in it.
+func awaitWrites(t *testing.T, dir string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		open, err := filepath.Glob("/proc/self/fd/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fd := range open {
+			name, _ := os.Readlink(fd)
+			info, err := os.Stat(fd)
+			if strings.HasPrefix(name, dir) && err == nil && info.Size() > 0 {
+				return
+			}
+		}
+	}
+	t.Fatal("nothing was written")
 }
