@@ -39,8 +39,9 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 
 // apply takes in the next delta.
 func (a *applier) apply(d *decodeAhead, e Entry) (Header, error) {
-	if e.Revision > max(a.last, a.base)+1 {
-		return Header{}, damaged("it begins at revision %d, after %d: changes are missing between them", e.Revision, max(a.last, a.base))
+	a.have = max(a.last, a.base)
+	if e.Revision > a.have+1 {
+		return Header{}, damaged("it begins at revision %d, after %d: changes are missing between them", e.Revision, a.have)
 	}
 	for p := range d.parts {
 		if p.leases != nil {
@@ -67,21 +68,22 @@ type applier struct {
 	keys           *treeLoader
 
 	last    int64 // newest main revision applied or passed over
+	have    int64 // the same when the delta began: deltas may overlap, and hold the same where they do
 	records int64
 	key     []byte
 }
 
 func newApplier(w *pageWriter, base, revision int64) *applier {
-	return &applier{base: base, revision: revision, leases: newLeaseBook(revision), keys: &treeLoader{w: w}}
+	return &applier{base: base, revision: revision, have: base, leases: newLeaseBook(revision), keys: &treeLoader{w: w}}
 }
 
-// record applies one change, unless the full has it already or it is newer than what is wanted.
+// record applies one change, unless the full or a delta before has it already, or it is newer than what is wanted.
 func (a *applier) record(r Record) error {
 	if r.Main > a.revision {
 		return nil
 	}
-	a.last = r.Main
-	if r.Main <= a.base {
+	a.last = max(a.last, r.Main)
+	if r.Main <= a.have {
 		return nil
 	}
 	_, lease, ok := parseKeyValue(r.Value)

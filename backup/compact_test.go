@@ -2,6 +2,8 @@ package backup
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -31,28 +33,36 @@ func newChain(t *testing.T, snapshot []byte, last, n, compacted int64) *chain {
 	if err := s.Bucket.Create(t.Context(), h.Place.Name(), BodyContent(head, body.Bytes())); err != nil {
 		t.Fatal(err)
 	}
-	w, err := NewDeltaWriter(last+1, nil)
+	dh := Header{Place: DeltaPlace("prod", "l", last+1, 0, last+1)}
+	if compacted > 0 {
+		dh.Hashes = []Hash{{Revision: last + n, Compacted: compacted}}
+	}
+	c := &chain{s, last + n}
+	c.delta(t, dh, c.last)
+	return c
+}
+
+// delta stores one of changes up to a revision.
+func (c *chain) delta(t *testing.T, h Header, last int64) {
+	t.Helper()
+	first := h.Place.Revision
+	w, err := NewDeltaWriter(first, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rev := last + 1; rev <= last+n; rev++ {
+	for rev := first; rev <= last; rev++ {
 		c := Change{Key: []byte("key"), Value: []byte("new"), CreateRevision: 2, ModRevision: rev, Version: rev}
 		if err := w.Add([]Change{c}, h0.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dh := Header{Place: DeltaPlace("prod", "l", last+1, 0, last+1)}
-	if compacted > 0 {
-		dh.Hashes = []Hash{{Revision: last + n, Compacted: compacted}}
-	}
-	c, dh, err := w.Seal(dh)
+	content, h, err := w.Seal(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Bucket.Create(t.Context(), dh.Place.Name(), c); err != nil {
+	if err := c.store.Bucket.Create(t.Context(), h.Place.Name(), content); err != nil {
 		t.Fatal(err)
 	}
-	return &chain{s, last + n}
 }
 
 // records extracts the newest state of a chain and returns what is in it, in order.
@@ -62,6 +72,9 @@ func (c *chain) records(t *testing.T) (all []Record, x Extracted) {
 	x, err := c.store.Extract(t.Context(), At{}, out, ExtractOptions{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := checkTree(t.Context(), out, allRules); err != nil {
+		t.Error(err)
 	}
 	err = viewKeys(t.Context(), out, func(b *bolt.Bucket) error {
 		return b.ForEach(func(k, v []byte) error {
@@ -138,6 +151,76 @@ func TestCompact_TakesTheShortestWayThereIs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Deltas overlap where those of two targets, each with bounds of its own, were copied to one.
+func TestCompact_DeltasMayOverlap(t *testing.T) {
+	c := newChain(t, database(t, 4096, func(db *bolt.DB) { putRecords(t, db, 2, 100, make([]byte, 50)) }), 100, 100, 0)
+	for n, d := range [][2]int64{{150, 260}, {200, 230}, {261, 300}} { // the second one holds nothing new
+		c.delta(t, Header{Place: DeltaPlace("prod", "l", 101, int64(n)+1, d[0])}, d[1])
+	}
+	check := func(deltas int) {
+		t.Helper()
+		all, x := c.records(t)
+		if x.Revision != 300 || x.Deltas != deltas || len(all) != 299 {
+			t.Fatalf("%d records: %+v", len(all), x)
+		}
+		for i, r := range all {
+			if r.Main != int64(i)+2 {
+				t.Fatalf("record %d is of revision %d", i, r.Main)
+			}
+		}
+	}
+	check(4)
+	if _, err := c.store.Compact(t.Context(), At{}, CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	check(0)
+}
+
+// A member may send what its own disk has spoiled. Of most leaves nothing is kept while a full streams by, and yet none that is broken
+// gets into another full.
+func TestCompact_RefusesAFullWithABrokenLeaf(t *testing.T) {
+	for name, spoil := range map[string]func(page []byte){
+		"empty":        func(page []byte) { clear(page) },
+		"out of order": func(page []byte) { page[bytes.Index(page, Record{Main: 1500}.AppendKey(nil))] = 1 },
+		"too long":     func(page []byte) { binary.LittleEndian.PutUint32(page[pageHeader+12:], 5000) },
+	} {
+		snapshot := database(t, 4096, func(db *bolt.DB) { putRecords(t, db, 2, 3000, make([]byte, 50)) })
+		data := snapshot[:len(snapshot)-sha256.Size]
+		wanted := Record{Main: 1500}.AppendKey(nil)
+		for at := 2 * 4096; at < len(data); at += 4096 {
+			if page := data[at : at+4096]; binary.LittleEndian.Uint16(page[8:]) == leafPage && bytes.Contains(page, wanted) {
+				spoil(page)
+			}
+		}
+		sum := sha256.Sum256(data)
+		c := newChain(t, append(data, sum[:]...), 3000, 100, 0)
+		_, err := c.store.Compact(t.Context(), At{}, CompactOptions{})
+		if d := new(DamagedError); !errors.As(err, &d) || d.Object != FullPlace("prod", "l", 3000, h0).Name() {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What the older of both meta pages says counts for nothing, the size of pages least of all.
+func TestCompact_AFullWithOneMetaPage(t *testing.T) {
+	snapshot := database(t, 4096, func(db *bolt.DB) {
+		putRecords(t, db, 2, 3000, make([]byte, 50))
+		for tx := uint64(0); tx%2 == 0; { // the newest is the second one
+			update(t, db, func(now *bolt.Tx) error { tx = uint64(now.ID()); return nil })
+		}
+	})
+	data := snapshot[:len(snapshot)-sha256.Size]
+	binary.LittleEndian.PutUint32(data[pageHeader+8:], 512)
+	sum := sha256.Sum256(data)
+	c := newChain(t, append(data, sum[:]...), 3000, 100, 0)
+	if _, err := c.store.Compact(t.Context(), At{}, CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if all, x := c.records(t); len(all) != 3099 || x.Deltas != 0 {
+		t.Errorf("%d records: %+v", len(all), x)
 	}
 }
 

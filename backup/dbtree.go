@@ -55,22 +55,25 @@ type tree struct {
 	newest [metaSize]byte // what the newest meta page says
 	seen   bitmap
 	extent extent
+	// sound are pages that were found to be sound leaves before; they may be missing in the file. nil: none.
+	sound  bitmap
 	looked int
 	leaves int // depth + 1 of the leaves of the bucket that is walked; 0: none was met
 }
 
 // checkTree walks a database file, with or without the digest at its end.
 func checkTree(ctx context.Context, path string, e extent) error {
-	_, err := walkTree(ctx, path, e)
+	_, err := walkTree(ctx, path, e, nil)
 	return err
 }
 
 // walkTree also returns what it learnt of pages. Their data is out of reach then.
-func walkTree(ctx context.Context, path string, e extent) (t *tree, err error) {
+func walkTree(ctx context.Context, path string, e extent, sound bitmap) (t *tree, err error) {
 	defer guard(&err)()
 	if t, err = openTree(ctx, path, e); err != nil {
 		return t, err
 	}
+	t.sound = sound
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.walk(t.root, limits{}, 0, false); err != nil {
 		return t, err
@@ -186,13 +189,21 @@ func (t *tree) page(id uint64) (page, error) {
 	if more >= t.pages-id {
 		return page{}, damaged("page %d goes on beyond the end", id)
 	}
+	if err := t.enter(id, more); err != nil {
+		return page{}, err
+	}
+	return parsePage(id, t.data[id*t.size:(id+more+1)*t.size])
+}
+
+// enter notes that a page is in use, with as many that continue it.
+func (t *tree) enter(id, more uint64) error {
 	for i := id; i <= id+more; i++ {
 		if t.seen.has(int(i)) {
-			return page{}, damaged("page %d is part of two", i)
+			return damaged("page %d is part of two", i)
 		}
 		t.seen.set(int(i))
 	}
-	return parsePage(id, t.data[id*t.size:(id+more+1)*t.size])
+	return nil
 }
 
 func parsePage(id uint64, data []byte) (page, error) {
@@ -240,6 +251,9 @@ func (l limits) admit(key []byte) bool {
 func (t *tree) walk(id uint64, within limits, depth int, last bool) error {
 	if depth > maxDepth {
 		return damaged("its tree is too deep")
+	}
+	if id < min(t.pages, uint64(len(t.sound))*64) && t.sound.has(int(id)) {
+		return t.enter(id, 0)
 	}
 	p, err := t.page(id)
 	if err != nil {

@@ -19,6 +19,8 @@ const (
 	metaPage = 4
 	// pagesBuffered is how many bytes of pages are written to the file at once.
 	pagesBuffered = 1 << 20
+	// branchLeast is how many pages bbolt wants below a branch, however long their keys are.
+	branchLeast = 2
 )
 
 // pageWriter appends pages to a database file.
@@ -132,7 +134,11 @@ func (t *treeLoader) addTo(level int, i item) error {
 		t.levels = append(t.levels, treeLevel{})
 	}
 	l := &t.levels[level]
-	if len(l.items) > 0 && (pageHeader+l.bytes+i.bytes() > t.w.size || len(l.items) == 1<<16-2) {
+	least := 1
+	if level > 0 {
+		least = branchLeast + 1 // and one for the next page
+	}
+	if len(l.items) >= least && (pageHeader+l.bytes+i.bytes() > t.w.size || len(l.items) == 1<<16-2) {
 		if err := t.flush(level, level > 0); err != nil {
 			return err
 		}
@@ -149,8 +155,8 @@ func (l *treeLevel) take(i item) {
 	l.items, l.bytes = append(l.items, i), l.bytes+i.bytes()
 }
 
-// flush writes the page of a level and enters it in the one above. keep leaves its last item for the next page: bbolt wants two
-// in a branch at least.
+// flush writes the page of a level and enters it in the one above. keep leaves its last item for the next page, which will have
+// branchLeast with it.
 func (t *treeLoader) flush(level int, keep bool) error {
 	l := &t.levels[level]
 	items := l.items

@@ -38,6 +38,8 @@ type merger struct {
 	meta      dbMeta
 	freePages int
 	sum       hash.Hash // nil: of no use
+	// sound are leaves of the full that are not in the file, but were found sound; nil: all of it is there.
+	sound bitmap
 	// found is what the full says of itself, with the leases of the result.
 	found SnapshotInfo
 }
@@ -289,7 +291,11 @@ func (m *merger) digest(ctx context.Context, from, to int64) error {
 // assemble writes what leads to both trees, and how the result differs from the full beside its keys.
 func (m *merger) assemble(ctx context.Context, added subtree) (err error) {
 	defer guard(&err)()
-	if err := checkTree(ctx, m.f.Name(), theEdge); err != nil {
+	check := theEdge // the rest is looked at in the end
+	if m.sound != nil {
+		check = theTree
+	}
+	if _, err := walkTree(ctx, m.f.Name(), check, m.sound); err != nil {
 		return err
 	}
 	db, err := openDB(m.f.Name(), true, 0)
@@ -312,7 +318,7 @@ func (m *merger) list(ctx context.Context) error {
 	if _, err := m.f.WriteAt(m.metas(), 0); err != nil {
 		return err
 	}
-	t, err := walkTree(ctx, m.f.Name(), allRules)
+	t, err := walkTree(ctx, m.f.Name(), allRules, nil)
 	if err != nil {
 		return err
 	}

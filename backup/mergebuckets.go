@@ -17,6 +17,9 @@ func (m *merger) buckets(ctx context.Context, tx *bolt.Tx, added subtree) error 
 	if err != nil {
 		return err
 	}
+	if tx.Bucket(bucketLease) == nil && len(m.a.leases.settle(nil)) > 0 {
+		return damaged("no etcd database: it has no bucket %q", bucketLease)
+	}
 	var all []item
 	err = tx.ForEach(func(name []byte, b *bolt.Bucket) error {
 		root, err := m.bucket(ctx, name, b, added)

@@ -9,7 +9,7 @@ import (
 )
 
 // sealed makes a new full of a full and the deltas after it, page by page as the full streams by. Of that only those pages are
-// kept that a sieve keeps. ErrNeedsWhole, or damage: these were not enough.
+// kept that a sieve keeps; the others are looked at as they pass. ErrNeedsWhole, or damage: these were not enough.
 func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() (*FullWriter, error), x *Extracted) (err error) {
 	added, err := m.plan(false, false)
 	if err != nil {
@@ -28,7 +28,8 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 	if _, err := io.MultiWriter(w.check, w.seal).Write(m.metas()); err != nil {
 		return err
 	}
-	pages := &sieve{f: m.f}
+	m.sound = make(bitmap, m.old.pages/64+1)
+	pages := &sieve{f: m.f, size: m.old.size, sound: m.sound}
 	content := m.full.Content - sha256.Size
 	_, err = s.fetchFull(ctx, full, &window{w: pages, left: content}, m.afterMetas(w.check), m.afterMetas(w.seal))
 	if err != nil {
