@@ -175,7 +175,7 @@ func (t *stageTerm) write(ctx context.Context, call string, f func()) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.leading != t || t.ctx.Err() != nil {
+	if t.leading != t || t.ctx.Err() != nil || t.gone { // with the cluster goes the leader's key
 		return cke.ErrDeposed
 	}
 	f()
