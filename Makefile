@@ -9,7 +9,7 @@ TAGS := disable_grpc_modules
 BIN := bin
 PROGRAMS := cke ckecli cke-lab
 
-.PHONY: all build demo demo-down test check unit nodes matrix nodes-race bench clean
+.PHONY: all build demo demo-down test check unit nodes matrix month nodes-race bench clean
 
 all: build
 
@@ -42,9 +42,13 @@ unit:
 nodes:
 	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./etcdnode ./backup/... ./mtest/...
 
-# Every change, fault and crash on real nodes under a load whose history is checked; `make nodes` has a few of them.
+# Every story on real nodes: every change, fault and crash under a load whose history is checked, and what else is rare; `make nodes` has some of them.
 matrix:
-	$(GO) test -timeout 60m -count=1 -v ./mtest -run TestLabMatrix -matrix
+	$(GO) test -timeout 85m -count=1 -v ./mtest -run TestLab -matrix
+
+# What a month does to a cluster and its daemon, played in an hour on real nodes: nothing may grow that has no bound.
+month:
+	$(GO) test -timeout 100m -count=1 -v ./mtest -run TestLabMonth -month 60m
 
 # The stories with programs that tell data races, and are slow.
 nodes-race:

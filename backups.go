@@ -27,6 +27,10 @@ type BackupWanted struct {
 	Identity Identity
 	// Idle is why no backups are to be taken now; empty: they are.
 	Idle string
+	// Clock is why the clock of this host cannot be trusted, and nothing is deleted for its age; empty: it can.
+	Clock string
+	// TargetID is what the target is known by since it was used first; empty: it was not, as far as is known.
+	TargetID string
 }
 
 // StoredBackup is one object in a target.
@@ -43,6 +47,8 @@ type StoredBackup struct {
 // BackupStatus is how the backups of a cluster stand.
 type BackupStatus struct {
 	Target string `json:"target"`
+	// TargetID is the id of the marker that the target has since it was used first; empty: it was not.
+	TargetID string `json:"targetID,omitempty"`
 	// Lineage is the incarnation that is backed up.
 	Lineage string `json:"lineage,omitempty"`
 	// Idle is why no backups are taken now; empty: they are.

@@ -109,7 +109,7 @@ func (c Cluster) WithDefaults() Cluster {
 		n.SSH.Port = or(n.SSH.Port, DefaultSSHPort)
 	}
 	e := &c.Options.Etcd
-	e.Version = or(e.Version, DefaultEtcdVersion)
+	e.Version = or(e.version(), DefaultEtcdVersion)
 	e.Image = or(e.Image, DefaultImage+":v"+e.Version)
 	e.VolumeName = or(e.VolumeName, DefaultVolumeName)
 	e.ClientPort = or(e.ClientPort, DefaultClientPort)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -142,4 +143,11 @@ func LoadConfig(path string, explicit bool) (Config, error) {
 		return Config{}, &Error{Code: CodeConfig, What: fmt.Sprintf("configuration file %s cannot be read", path), Err: err}
 	}
 	return ParseConfig(path, data)
+}
+
+// ReadPassword returns what a password_file holds: its first line.
+func ReadPassword(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimSuffix(line, "\r"), err
 }

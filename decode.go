@@ -4,13 +4,22 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
-// maxValues bounds how many values a file may expand to through aliases and merge keys.
-const maxValues = 1_000_000
+// What a file may expand to through aliases and merge keys: a file without them does not come to this.
+const (
+	// maxValues bounds the values; 64 bytes of text count as one more.
+	maxValues = 1_000_000
+	// maxKey bounds keys, in bytes: paths repeat them. The longest key of a Kubernetes label has 317.
+	maxKey = 512
+)
+
+// decimal is how whole numbers are written.
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 // decoder fills Go values from YAML nodes by the fields' yaml tags. It is strict and goes on after a fault,
 // so that all of them are told at once. Its depth is bounded by the types, its breadth by maxValues.
@@ -28,11 +37,11 @@ func newDecoder(f *findings, unknown unknownFunc) *decoder {
 	return &decoder{findings: f, left: maxValues, merging: map[*yaml.Node]bool{}, unknown: unknown}
 }
 
-// spend reports whether one more value may be visited.
-func (d *decoder) spend() bool {
-	d.left--
-	if d.left == 0 {
-		d.fatal(place{}, fmt.Sprintf("aliases make more than %d values of this file", maxValues), "Write the values out.")
+// spend reports whether one more node may be visited.
+func (d *decoder) spend(n *yaml.Node) bool {
+	d.left -= 1 + len(n.Value)/64
+	if d.left <= 0 {
+		d.fatal(place{}, fmt.Sprintf("aliases make more than %d values of this file, or more than %d bytes of text", maxValues, 64*maxValues), "Write the values out.")
 	}
 	return d.left > 0
 }
@@ -42,7 +51,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if !d.spend() || isNull(n) {
+	if !d.spend(n) || isNull(n) {
 		return
 	}
 	switch v.Interface().(type) {
@@ -141,10 +150,18 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 			d.wrongType(n, path, "true or false, without quotes")
 		}
 	case reflect.Int, reflect.Int64:
-		if tag != "!!int" || n.Decode(v.Addr().Interface()) != nil {
+		switch {
+		case tag != "!!int" || n.Decode(v.Addr().Interface()) != nil:
 			d.wrongType(n, path, "a whole number, without quotes")
+		case !decimal.MatchString(n.Value):
+			d.undecimal(n, path, v.Int())
 		}
 	case reflect.Float64:
+		var whole int64
+		if tag == "!!int" && !decimal.MatchString(n.Value) && n.Decode(&whole) == nil {
+			d.undecimal(n, path, whole)
+			return
+		}
 		if tag != "!!int" && tag != "!!float" || n.Decode(v.Addr().Interface()) != nil || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0) {
 			v.SetFloat(0)
 			d.wrongType(n, path, "a number, without quotes")
@@ -152,6 +169,15 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	default:
 		panic(fmt.Sprintf("decode: no rule for %s at %s", v.Type(), path))
 	}
+}
+
+// undecimal reports a number that YAML reads otherwise than most people.
+func (d *decoder) undecimal(n *yaml.Node, path string, means int64) {
+	what := shorten(n.Value)
+	if strings.HasPrefix(strings.TrimLeft(what, "+-"), "0") && !strings.ContainsAny(what, "xXoObB_") {
+		what += " is octal and"
+	}
+	d.fault(path, fmt.Sprintf("%s would mean %d", what, means), "Write the number in decimal digits, without a leading zero.")
 }
 
 // entry is one key with its value, merge keys resolved.
@@ -164,7 +190,9 @@ type entry struct {
 // entries returns the keys of the mapping at path in the order of the file, and notes where they stand; what
 // merge keys add comes after its own.
 func (d *decoder) entries(n *yaml.Node, path string) []entry {
+	d.merging[n] = true
 	entries := d.collect(n, path, false)
+	delete(d.merging, n)
 	for _, e := range entries {
 		d.remember(childPath(path, e.key), e.at, e.value)
 	}
@@ -176,7 +204,7 @@ func (d *decoder) collect(n *yaml.Node, path string, merged bool) []entry {
 	var entries []entry
 	seen := map[string]int{} // key to line
 	var merges []*yaml.Node
-	for i := 0; i+1 < len(n.Content) && d.spend(); i += 2 {
+	for i := 0; i+1 < len(n.Content) && d.spend(n.Content[i]); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		at := place{line: k.Line, column: k.Column}
 		for k.Kind == yaml.AliasNode {
@@ -186,6 +214,10 @@ func (d *decoder) collect(n *yaml.Node, path string, merged bool) []entry {
 		case k.Kind != yaml.ScalarNode || isNull(k):
 			if !merged {
 				d.faultAt(at, path, "a key must be plain text", "Write KEY: VALUE.")
+			}
+		case len(k.Value) > maxKey:
+			if !merged {
+				d.faultAt(at, path, fmt.Sprintf("the key %s is longer than %d bytes", shorten(k.Value), maxKey), "Write a shorter one.")
 			}
 		case k.ShortTag() == "!!merge":
 			merges = append(merges, v)
@@ -216,7 +248,11 @@ func (d *decoder) merged(n *yaml.Node, path string) []entry {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if d.merging[n] || !d.spend() {
+	if !d.spend(n) {
+		return nil
+	}
+	if d.merging[n] {
+		d.faultAt(at, path, "a merge key (<<) merges keys and values into themselves", "Name another anchor, or remove this one.")
 		return nil
 	}
 	d.merging[n] = true

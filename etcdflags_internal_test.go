@@ -23,8 +23,14 @@ func TestEtcdFlags_AreThoseOfTheNewestEtcd(t *testing.T) {
 			t.Errorf("--%s is not in the table for 3.%d", f.Name, newestMinor)
 		default:
 			b, ok := f.Value.(interface{ IsBoolFlag() bool })
-			if takesNone := ok && b.IsBoolFlag(); takesNone != known.boolean {
-				t.Errorf("--%s needs no value: %v, the table says %v", f.Name, takesNone, known.boolean)
+			if takesNone := ok && b.IsBoolFlag(); takesNone != (known.kind == flagBool) {
+				t.Errorf("--%s needs no value: %v, the table says %v", f.Name, takesNone, known.kind == flagBool)
+			}
+			for _, value := range []string{"maybe", "true", "-1", "1", "1h", "0.5"} {
+				err, want := f.Value.Set(value), known.kind.reads(value)
+				if (err != nil) != (want != "") && (known.kind != flagText || want != "") {
+					t.Errorf("--%s=%s: etcd says %v, the table wants %q", f.Name, value, err, want)
+				}
 			}
 		}
 	})

@@ -15,7 +15,9 @@ type FreezeKind string
 const (
 	FreezeClusterID   FreezeKind = "cluster-id"    // a member answers with another cluster id than the one on record
 	FreezeCorrupt     FreezeKind = "corrupt-alarm" // etcd raised the alarm CORRUPT
+	FreezeWentBack    FreezeKind = "went-back"     // members serve less than members of the same cluster had served before
 	FreezeUnequalData FreezeKind = "unequal-data"  // members differ in their hash at one revision
+	FreezeOlderStore  FreezeKind = "older-store"   // the store does not have memberships that nodes carry, or has members where they are not
 )
 
 // Freeze is the record of a finding that stops every change. It is stored before anything else is done, and lasts, even
@@ -32,6 +34,9 @@ type Freeze struct {
 	Etcd     EtcdStatus  `json:"etcd"`
 	Compared *Comparison `json:"compared,omitempty"`
 
+	// Held are requests that the store had when it was found to be older than the cluster: people may have withdrawn them since.
+	Held *HeldRequests `json:"held,omitempty"`
+
 	LiftedAt time.Time `json:"liftedAt,omitzero"`
 	LiftedBy string    `json:"liftedBy,omitempty"` // user@host
 	// LiftReason is a person's words.
@@ -44,6 +49,21 @@ type Freeze struct {
 
 // Active reports whether the freeze has not been lifted. No freeze never is.
 func (f *Freeze) Active() bool { return f != nil && f.LiftedAt.IsZero() }
+
+// Precedes returns why next must not take the place of the present freeze: ErrConflict where another one is active, where
+// next lifts another one than the present, and where the present one was lifted already.
+func (f *Freeze) Precedes(next Freeze) error {
+	same := f != nil && f.ID == next.ID
+	switch {
+	case f.Active() && !same:
+		return fmt.Errorf("freeze %s is active: %w", f.ID, ErrConflict)
+	case !next.Active() && !same:
+		return fmt.Errorf("freeze %s, which is lifted, is not the present one: %w", next.ID, ErrConflict)
+	case next.Active() && same && !f.Active():
+		return fmt.Errorf("freeze %s was lifted: %w", f.ID, ErrConflict)
+	}
+	return nil
+}
 
 // Tolerated are the findings that a person has lifted and that are not known to be over.
 func (f *Freeze) Tolerated() []string {
@@ -114,4 +134,61 @@ type HashKV struct {
 	Hash      uint32 `json:"hash"`
 	Revision  int64  `json:"revision"` // of the member when it answered
 	Compacted int64  `json:"compacted"`
+}
+
+// HeldRequests are requests of a store that is older than its cluster, by when they were made. They are not acted on, also after
+// the freeze was lifted, until a person makes them again.
+type HeldRequests struct {
+	Deletion    time.Time `json:"deletion,omitzero"`
+	Hibernation time.Time `json:"hibernation,omitzero"`
+	// Tasks are ids.
+	Tasks []string `json:"tasks,omitempty"`
+}
+
+// HoldRequests are the requests of a store, to be held.
+func HoldRequests(deletion time.Time, asked Requests) *HeldRequests {
+	h := HeldRequests{Deletion: deletion}
+	if asked.Hibernation != nil {
+		h.Hibernation = asked.Hibernation.Since
+	}
+	for _, t := range asked.Tasks {
+		h.Tasks = append(h.Tasks, t.ID)
+	}
+	if h.Deletion.IsZero() && h.Hibernation.IsZero() && h.Tasks == nil {
+		return nil
+	}
+	return &h
+}
+
+// With adds what the freeze before holds. Its tasks were answered.
+func (h *HeldRequests) With(before *Freeze) *HeldRequests {
+	if before == nil || before.Held == nil {
+		return h
+	}
+	all := HeldRequests{}
+	if h != nil {
+		all = *h
+	}
+	if all.Deletion.IsZero() {
+		all.Deletion = before.Held.Deletion
+	}
+	if all.Hibernation.IsZero() {
+		all.Hibernation = before.Held.Hibernation
+	}
+	return &all
+}
+
+// HoldsDeletion reports whether f holds the deletion that was asked for at a time.
+func (f *Freeze) HoldsDeletion(at time.Time) bool {
+	return f != nil && f.Held != nil && !at.IsZero() && f.Held.Deletion.Equal(at)
+}
+
+// HoldsHibernation reports whether f holds a hibernation.
+func (f *Freeze) HoldsHibernation(h *Hibernation) bool {
+	return f != nil && f.Held != nil && h != nil && f.Held.Hibernation.Equal(h.Since)
+}
+
+// HoldsTask reports whether f holds a task.
+func (f *Freeze) HoldsTask(t Task) bool {
+	return f != nil && f.Held != nil && slices.Contains(f.Held.Tasks, t.ID)
 }

@@ -6,8 +6,13 @@ import (
 	"strings"
 )
 
-// maxFaults bounds what one file can make us print; the rest is counted.
-const maxFaults = 1000
+// What one file can make us print.
+const (
+	// maxFaults bounds the faults, and the warnings; the rest is counted.
+	maxFaults = 1000
+	// maxMessage bounds the path, the message and the remedy of each, in bytes: they repeat what the file says.
+	maxMessage = 600
+)
 
 // findings collects what is wrong in one file, and where every value stands, so that a rule can name a value
 // by its path and still point at its line. Without places (a value that came from no file) faults have no line.
@@ -18,6 +23,8 @@ type findings struct {
 	places   map[string]place
 	// faulty holds the paths that have a fault already: what follows from one fault is no second one.
 	faulty map[string]bool
+	// guesses counts the words of which the nearest was searched.
+	guesses int
 }
 
 // place is where the value of a path stands.
@@ -61,7 +68,7 @@ func (f *findings) faultAt(at place, path, message, remedy string) {
 	if path != "" {
 		f.faulty[path] = true
 	}
-	f.faults = append(f.faults, Fault{f.file, at.line, at.column, path, message, remedy})
+	f.faults = append(f.faults, f.finding(at, path, message, remedy))
 }
 
 // fatal adds a fault of the whole file, after which no other is told.
@@ -78,7 +85,19 @@ func (f *findings) warn(path, message, remedy string) {
 		return
 	}
 	at := f.nearest(path)
-	f.warnings = append(f.warnings, Warning{f.file, at.line, at.column, path, message, remedy})
+	f.warnings = append(f.warnings, Warning(f.finding(at, path, message, remedy)))
+}
+
+func (f *findings) finding(at place, path, message, remedy string) Fault {
+	return Fault{f.file, at.line, at.column, cut(path), cut(message), cut(remedy)}
+}
+
+// cut bounds a text at maxMessage.
+func cut(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxMessage], "") + "…"
 }
 
 // isFaulty reports whether the value at path, or one around it, has a fault.
@@ -94,6 +113,9 @@ func (f *findings) isFaulty(path string) bool {
 // sortedWarnings are the warnings in the order of the file.
 func (f *findings) sortedWarnings() []Warning {
 	slices.SortStableFunc(f.warnings, func(a, b Warning) int { return comparePlaces(Fault(a), Fault(b)) })
+	if more := len(f.warnings) - maxFaults; more > 0 {
+		return append(f.warnings[:maxFaults:maxFaults], Warning{File: f.file, Message: "and " + Count(more, "more warning")})
+	}
 	return f.warnings
 }
 

@@ -52,14 +52,29 @@ type Incarnation struct {
 // Life reports whether id names this incarnation.
 func (i *Incarnation) Life(id string) bool { return i != nil && i.ID == id }
 
+// Lives returns the ids of this incarnation and of those that restores replaced, the present one first.
+func (i *Incarnation) Lives() []string {
+	if i == nil {
+		return nil
+	}
+	before := slices.Clone(i.Replaced)
+	slices.Reverse(before)
+	return append([]string{i.ID}, before...)
+}
+
 // WasAbandoned reports whether id names a life of this cluster that was abandoned before it served anybody.
 func (i *Incarnation) WasAbandoned(id string) bool {
 	return i != nil && (i.State == Abandoned && i.ID == id || slices.Contains(i.Previous, id))
 }
 
+// WasReplaced reports whether id names an incarnation that a restore took the place of.
+func (i *Incarnation) WasReplaced(id string) bool {
+	return i != nil && slices.Contains(i.Replaced, id)
+}
+
 // Keeps reports whether a membership is one of this incarnation, or one that ended in a life before it and left a volume.
 func (i *Incarnation) Keeps(j Join) bool {
-	return i.Life(j.Incarnation) || i != nil && !j.EndedAt.IsZero() && slices.Contains(i.Replaced, j.Incarnation)
+	return i.Life(j.Incarnation) || !j.EndedAt.IsZero() && i.WasReplaced(j.Incarnation)
 }
 
 // Join is one node's one membership. It is stored before its first start.
@@ -77,6 +92,9 @@ type Join struct {
 	PeerPort   int    `json:"peerPort"`
 	// Etcd is how its container is described: the options of the cluster file that were last applied to it.
 	Etcd EtcdOptions `json:"etcd"`
+	// Made are the limits that its engine gave the container where those are not the ones asked for: it discards what its
+	// kernel does not support. Nil: as asked for.
+	Made *Resources `json:"made,omitempty"`
 	// Newest is the minor of etcd 3.x that its log was made ready for, which is not undone by going back; 0: that of Etcd.
 	Newest int `json:"newest,omitempty"`
 	// Bundle names the authorities that the member was started with last, see Authorities.Bundle: etcd reads them when it
@@ -89,6 +107,9 @@ type Join struct {
 	// Repair is set before its member is removed for lost data, or as a learner that did not come up: nobody asked for one
 	// member fewer, so whatever takes its place waits for nobody's consent.
 	Repair bool `json:"repair,omitempty"`
+	// NeverVoted is set before its member is removed as a learner, or where it never started: its volume holds nothing that
+	// voters do not hold, and goes with the membership.
+	NeverVoted bool `json:"neverVoted,omitempty"`
 	// EndedAt is set once its member has left the member list for good; the volume may still be there.
 	EndedAt time.Time `json:"endedAt,omitzero"`
 	// KeepUntil is when an archived volume may be removed; zero: it is kept until a person purges it.
@@ -125,7 +146,7 @@ func (j Join) Place() string { return j.ClientURL() + " " + j.PeerURL() }
 func NewIncarnation(c Cluster, previous *Incarnation, now time.Time) Incarnation {
 	inc := Incarnation{ID: randomID(), Token: c.Name + "-" + randomHex(16), State: Forming, CreatedAt: now.UTC()}
 	if previous != nil {
-		inc.Previous = append(slices.Clone(previous.Previous), previous.ID)
+		inc.Previous = newestOf(append(slices.Clone(previous.Previous), previous.ID), KeptLives)
 	}
 	for _, n := range c.ControlPlane() {
 		inc.Founders = append(inc.Founders, NewJoin(c, n, inc.ID))
@@ -151,3 +172,6 @@ func randomHex(n int) string {
 	rand.Read(b) // never fails: crypto/rand, Go 1.24
 	return hex.EncodeToString(b)
 }
+
+// FirstRevision is the revision of a cluster that no client has written to. Source: etcd, mvcc.
+const FirstRevision = 1

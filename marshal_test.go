@@ -156,12 +156,14 @@ func FuzzParseCluster(f *testing.F) {
 	}
 	f.Add([]byte("a: &a {<<: *a}\n"))
 	f.Add([]byte("name: &n [*n]\n? {a: b}\n: c\n"))
+	f.Add([]byte("\xff\xfen\x00:\x00"))
+	f.Add([]byte(minimal + "    ssh: {port: 026, <<: &m [*m]}\n"))
 	f.Add([]byte("- !!binary aGk=\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, _, err := cke.ParseCluster("f", data)
 		if err != nil {
 			for _, fault := range faults(t, err) {
-				if fault.Message == "" || fault.Line < 0 {
+				if fault.Message == "" || fault.Line < 0 || len(fault.String()) > 2000 {
 					t.Errorf("%+v", fault)
 				}
 			}

@@ -1,6 +1,9 @@
 package cke
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Observation is what was seen of one cluster in one look. It is facts only: trouble is a value in it,
 // never an error that blanks the rest.
@@ -37,12 +40,15 @@ type NodeStatus struct {
 	Clock time.Time `json:"clock,omitzero"`
 	// EngineVersion is the Docker engine's, as "20.10.24".
 	EngineVersion string `json:"engineVersion,omitempty"`
-	// Containers are those that carry etcd: with our labels, of an etcd image, or named as ours would be.
+	// Containers are those that carry etcd: with the cluster's labels, or without labels and of an etcd image or named as ours
+	// would be.
 	Containers []Container `json:"containers,omitempty"`
-	// Volumes are those with our labels or with a name that starts with the cluster's volume_name.
+	// Neighbors are the other clusters of cke's that have containers on the node.
+	Neighbors []Neighbor `json:"neighbors,omitempty"`
+	// Volumes are those with the cluster's labels, or without labels and with a name that starts with its volume_name.
 	Volumes []Volume `json:"volumes,omitempty"`
 	// ClientPort and PeerPort tell whether something listens on the cluster's etcd ports of the node's address,
-	// seen from the management host. Asked only of nodes that carry no running container of the cluster.
+	// seen from the management host. Asked only of nodes on which no container of the cluster runs that was made for them.
 	ClientPort PortState `json:"clientPort,omitempty"`
 	PeerPort   PortState `json:"peerPort,omitempty"`
 }
@@ -129,7 +135,8 @@ type Container struct {
 	ExitCode   int       `json:"exitCode,omitempty"`
 	// LastWords is the last error in the log of a container that exited, in one line.
 	LastWords string `json:"lastWords,omitempty"`
-	// Data is asked only of containers that do not run.
+	// Data is asked of containers of this cluster, in whatever state. Of one that runs, missing data was removed under it: etcd goes
+	// on with the files that it has open, and would not start again.
 	Data DataState `json:"data,omitempty"`
 	// Certificates is what the member's certificate files are worth, of this cluster's only; nil: not known.
 	Certificates *CertificateFiles `json:"certificates,omitempty"`
@@ -137,6 +144,9 @@ type Container struct {
 	// the names of its volumes and the directories of the node that it uses.
 	PeerURLs []string `json:"peerURLs,omitempty"`
 	Mounts   []string `json:"mounts,omitempty"`
+	// StartsEmpty: its arguments could start a member on an empty volume. Those of a learner's first container can, and those that
+	// earlier versions of cke gave founders.
+	StartsEmpty bool `json:"startsEmpty,omitempty"`
 	// KeptDown: its engine does not start it by itself, neither after a crash nor after a reboot.
 	KeptDown bool `json:"keptDown,omitempty"`
 	// AutoRemove: its engine removes it, with its volumes that have no name, once it stops.
@@ -151,6 +161,26 @@ func (c Container) StandsAt(j Join) bool {
 // Running reports whether the container's process is there; a paused one is.
 func (c Container) Running() bool {
 	return c.State == ContainerRunning || c.State == ContainerPaused
+}
+
+// EverRan reports whether the container was ever started.
+func (c Container) EverRan() bool { return !c.StartedAt.IsZero() || c.active() }
+
+// MayHoldWrites says why a founder may hold what clients wrote though its cluster was never formed by the record; "": it does not. c
+// is its container, e its answer. Engines are told to restart founders by themselves after all of them have served, and what
+// was never started, or answers and has nothing, holds nothing.
+func (j Join) MayHoldWrites(c Container, e EndpointStatus) string {
+	switch answers := e.Problem == "" && e.MemberID != ""; {
+	case answers && e.Revision > FirstRevision:
+		return fmt.Sprintf("the member at %s holds revision %d", e.URL, e.Revision)
+	case answers || !c.EverRan():
+		return ""
+	case j.StartedAt.IsZero():
+		return fmt.Sprintf("container %s was started, and no start is on record", c.Name)
+	case !c.KeptDown:
+		return fmt.Sprintf("container %s is started by its engine, as those of a cluster that has served are", c.Name)
+	}
+	return ""
 }
 
 // Volume is a volume on a node that may hold etcd data.
@@ -173,6 +203,8 @@ type EtcdStatus struct {
 	// Quorate: a linearizable read succeeded through at least one endpoint.
 	Quorate bool    `json:"quorate"`
 	Alarms  []Alarm `json:"alarms,omitempty"`
+	// Elsewhere are those that answer where they are not on record.
+	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
 }
 
 // Endpoint returns what the member of a join answered.
@@ -193,6 +225,8 @@ const (
 	MembersUnknown      MembersSource = ""
 	MembersLinearizable MembersSource = "linearizable"
 	MembersLocal        MembersSource = "local"
+	// MembersRemembered: no member reports the list now; it is the one that was read last.
+	MembersRemembered MembersSource = "remembered"
 )
 
 // Member is an entry of etcd's member list.
@@ -217,6 +251,8 @@ type EndpointStatus struct {
 	URL  string `json:"url"`
 	// Problem is why it did not answer the local questions; empty when it did.
 	Problem string `json:"problem,omitempty"`
+	// Denied: etcd's authentication is on and refuses cke. The refusal proves the reads; changes, hashes and snapshots fail.
+	Denied bool `json:"denied,omitempty"`
 	// Serializable and Linearizable tell which reads succeeded through this endpoint.
 	Serializable   bool     `json:"serializable"`
 	Linearizable   bool     `json:"linearizable"`

@@ -14,8 +14,9 @@ import (
 func ParseCluster(file string, data []byte) (Cluster, []Warning, error) {
 	var c Cluster
 	f := newFindings(file)
-	parse(f, data, &c, unknownClusterKey, "`ckecli cluster init ADDRESS…` writes one to begin with.")
-	checkCluster(f, c)
+	if parse(f, data, &c, unknownClusterKey, "`ckecli cluster init ADDRESS…` writes one to begin with.") {
+		checkCluster(f, c)
+	}
 	if err := f.err(); err != nil {
 		return Cluster{}, f.sortedWarnings(), err
 	}
@@ -42,9 +43,11 @@ func MarshalCluster(c Cluster) ([]byte, error) {
 }
 
 // parse reads one YAML file into the struct that to points to. remedy is for a file without content.
-func parse(f *findings, data []byte, to any, unknown unknownFunc, remedy string) {
+// It reports whether the whole file was read; single values may have faults then.
+func parse(f *findings, data []byte, to any, unknown unknownFunc, remedy string) bool {
 	if n := readYAML(f, data, remedy); n != nil {
 		f.places[""] = place{line: n.Line, column: n.Column}
 		newDecoder(f, unknown).value(n, reflect.ValueOf(to).Elem(), "")
 	}
+	return !f.isFaulty("")
 }

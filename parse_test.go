@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -146,6 +148,102 @@ func TestParseCluster_AliasBombsEnd(t *testing.T) {
 	if _, _, err := cke.ParseCluster("", []byte("a: &a\n  <<: *a\nname: &n [*n]\n")); err == nil {
 		t.Error("a file that contains itself was read")
 	}
+}
+
+func TestParseCluster_NothingIsMergedIntoItself(t *testing.T) {
+	for file, line := range map[string]int{
+		minimal + "    labels: &l\n      <<: *l\n      a: b\n":                     6,
+		minimal + "  - &n\n    address: 10.0.0.12\n    <<: [{user: x}, *n]\n":      7,
+		minimal + "  - &n\n    address: 10.0.0.12\n    <<: &m {user: x, <<: *m}\n": 7,
+		minimal + "  - &n\n    address: 10.0.0.12\n    <<: &m [{user: x}, *m]\n":   7,
+	} {
+		_, _, err := cke.ParseCluster("f", []byte(file))
+		if got := faults(t, err); len(got) != 1 || got[0].Line != line || got[0].Message != "a merge key (<<) merges keys and values into themselves" {
+			t.Errorf("%s: got %v", file, err)
+		}
+	}
+}
+
+// 026 is 22 to YAML, and 26 to most people.
+func TestParseCluster_NumbersAreWrittenInOneWay(t *testing.T) {
+	for value, says := range map[string]string{
+		"026": "026 is octal and would mean 22", "0o26": "0o26 would mean 22", "0x16": "0x16 would mean 22", "2_2": "2_2 would mean 22",
+		"0b10110": "0b10110 would mean 22", "+22": "+22 would mean 22", "089": "089", "-022": "-022 is octal and would mean -18",
+	} {
+		_, _, err := cke.ParseCluster("f", []byte(minimal+"    ssh: {port: "+value+"}\n"))
+		got := faults(t, err)
+		if len(got) != 1 || !strings.Contains(got[0].Message, says) || got[0].Path != "nodes[0].ssh.port" {
+			t.Errorf("%s: got %v", value, err)
+		}
+	}
+	for _, options := range []string{"resources: {cpus: 010}", "extra_args: [--quota-backend-bytes=010]", "extra_args: [--snapshot-count=0x10]", "extra_args: [--heartbeat-interval=010]"} {
+		if _, _, err := cke.ParseCluster("f", []byte(minimal+"options: {etcd: {"+options+"}}\n")); err == nil {
+			t.Errorf("%s was accepted", options)
+		}
+	}
+	if _, _, err := cke.ParseCluster("f", []byte(minimal+"    ssh: {port: 22}\noptions: {etcd: {resources: {cpus: 0.50}, extra_args: [--snapshot-count=0]}}\n")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each file has all the faults of one kind that its size allows. What is reported, and the work for it, is bounded.
+func TestParseCluster_ABoundOnFaults(t *testing.T) {
+	many := func(n int, line string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, line, i)
+		}
+		return b.String()
+	}
+	huge := strings.Repeat("x", 500_000)
+	for name, file := range map[string]string{
+		"unknown keys":         "name: prod\n" + many(60_000, "x%d: y\n"),
+		"unknown arguments":    minimal + "options: {etcd: {extra_args: [" + many(60_000, "--a%d=b,") + "]}}\n",
+		"doubtful arguments":   minimal + "options: {etcd: {image: \"x/y:v3.6.1\", extra_args: [" + many(60_000, "--a%d=b,") + "]}}\n",
+		"arguments in a row":   minimal + "options: {etcd: {extra_args: [" + many(60_000, "a%d,") + "]}}\n",
+		"feature gates":        minimal + "options: {etcd: {extra_args: [\"--feature-gates=" + many(60_000, "A%d=true,") + "\"]}}\n",
+		"labels":               minimal + "    labels:\n" + many(40_000, "      \" %d\": y\n"),
+		"environment":          minimal + "options: {etcd: {extra_env: {" + many(60_000, "\" %d\": x, ") + "}}}\n",
+		"binds":                minimal + "options: {etcd: {extra_binds: [" + many(30_000, "{source: /%d, destination: /a}, ") + "]}}\n",
+		"recipients":           minimal + "backup: {target: \"file:///a\", encryption: {recipients: [" + many(60_000, "age%d, ") + "]}}\n",
+		"nodes":                "name: prod\nnodes:\n" + many(20_000, "  - {address: x%d, hostname: \"-\"}\n"),
+		"one address":          "name: prod\nnodes:\n" + strings.Repeat("  - {address: 10.0.0.1}\n", 40_000),
+		"one key, many times":  "name: prod\n" + strings.Repeat("zone: a\n", 60_000),
+		"a long key":           minimal + "    labels: &l {\"" + huge + " x\": a}\n" + many(1000, "  - {address: x%d, labels: *l}\n"),
+		"a long value":         minimal + "    user: &u \"" + huge + "-%%\"\n" + many(1000, "  - {address: x%d, user: *u}\n"),
+		"a long argument":      minimal + "options: {etcd: {extra_args: [&a --" + huge + "=1" + strings.Repeat(", *a", 10_000) + "]}}\n",
+		"a long scheme":        minimal + "backup: {target: " + huge + "://x}\n",
+		"a wrong indentation":  "name: prod\nnodes:\n" + strings.Repeat("  - address: 10.0.0.1\n    user: a\n", 20_000) + "   x: y\n",
+		"a list within a list": "name: prod\nnodes: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := processTime(t)
+			_, warnings, err := cke.ParseCluster("f", []byte(file))
+			if took := processTime(t) - start; took > 30*time.Second { // it was minutes; with the race detector it is ten times what it is without
+				t.Errorf("it took %s", took)
+			}
+			text := fmt.Sprint(err, warnings)
+			if len(text) > 2<<20 {
+				t.Errorf("it reports %d bytes", len(text))
+			}
+			if len(warnings) > 1001 {
+				t.Errorf("%d warnings", len(warnings))
+			}
+			if err == nil && len(warnings) == 0 {
+				t.Error("nothing is wrong with it")
+			}
+		})
+	}
+}
+
+// processTime is the CPU time that this process has used; what others do on the machine does not count.
+func processTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func TestParseCluster_FaultsAreInTheOrderOfTheFile(t *testing.T) {

@@ -12,17 +12,15 @@ import (
 type StartMode string
 
 const (
-	// StartNew founds a cluster: --initial-cluster-state=new with all founders. Only while the incarnation is forming.
-	StartNew StartMode = "new"
 	// StartJoin joins a member that was just added: existing, with the fresh member list.
 	StartJoin StartMode = "join"
 	// StartOwnData starts a member that has its data. Its initial cluster is the member alone with state "existing":
 	// etcd ignores both once a WAL exists and refuses to start without one, so an empty volume cannot be started
 	// even by the engine's own restart.
 	StartOwnData StartMode = "own-data"
-	// StartRestored starts a member for the first time on data that was restored: described as with StartOwnData, and the
-	// engine does not yet start it by itself.
-	StartRestored StartMode = "restored"
+	// StartPrepared starts a member for the first time on data that was made for it, by a bootstrap or a restore: described
+	// as with StartOwnData, and the engine does not yet start it by itself.
+	StartPrepared StartMode = "prepared"
 )
 
 // MemberSpec describes one member's container in full; etcdnode turns it into Docker's terms.
@@ -62,11 +60,19 @@ type Machine interface {
 	// EnsureVolume creates the join's volume with its labels. ErrConflict: one of that name has other labels.
 	EnsureVolume(ctx context.Context, s MemberSpec) error
 	// EnsureContainer creates the join's container, not started, and replaces one that is not running and was made
-	// from another description. It never creates a volume: ErrDataMissing when the join's volume is not there.
+	// from another description. It never creates a volume: ErrDataMissing when the join's volume is not there. CodePortTaken: a
+	// member that never started would share a port with a container of another cluster on the node.
 	EnsureContainer(ctx context.Context, s MemberSpec) error
+	// TryOptions tries whether a container of the join could start, with another description than it may run with now: the
+	// image runs, what is to be mounted is there, and etcd takes the values of its arguments. It has neither the join's
+	// volume nor a network, and leaves nothing. CodeOptions or CodeImage: it could not. What it cannot tell is no error.
+	TryOptions(ctx context.Context, s MemberSpec) error
 	// PutFiles writes files into the volume of the join's container, which need not run. A file that is there already is
 	// replaced, and is not there for a moment.
 	PutFiles(ctx context.Context, j Join, files []File) error
+	// PutFounder writes files and a founder's first log, which lists the founders and nothing else, into the volume of its
+	// container. ErrConflict: the container was started before.
+	PutFounder(ctx context.Context, s MemberSpec, files []File) error
 	// Certificates reads the files in the CertificateDir of the volume of the join's container, which need not run, and tells
 	// what they are worth.
 	Certificates(ctx context.Context, j Join) ([]File, CertificateFiles, error)
@@ -110,6 +116,7 @@ type Etcd interface {
 	// Members returns a linearizable member list and the cluster id in hex, through one endpoint.
 	Members(ctx context.Context, url string) (clusterID string, members []Member, err error)
 	// AddLearner adds a learner with this peer URL and returns its id in hex. ErrConflict: a member has that URL.
+	// ErrNotReady: etcd refuses for now, as it does while its members are not connected for a few seconds.
 	// A time-out means unknown, here and below: read the list again before anything else.
 	AddLearner(ctx context.Context, url, peerURL string) (id string, err error)
 	// Promote makes a learner a voter. ErrNotReady: etcd says that it has not caught up.
@@ -129,8 +136,18 @@ type Etcd interface {
 	Compact(ctx context.Context, url string, revision int64) error
 	// Defragment gives the member's free database pages back to the disk. The member answers nobody meanwhile.
 	Defragment(ctx context.Context, url string) error
+	// Arm raises one alarm, and returns once the member asked has applied it. One that is active already is no error.
+	Arm(ctx context.Context, url string, a Alarm) error
 	// Disarm takes one alarm back.
 	Disarm(ctx context.Context, url string, a Alarm) error
+	// Auth returns how etcd's authentication is, asked over a connection of its own.
+	Auth(ctx context.Context, url string) (AuthState, error)
+	// AdmitSelf makes EtcdUser and the user root, which etcd wants, without passwords, and grants both the role root. What is
+	// there already is left as it is.
+	AdmitSelf(ctx context.Context, url string) error
+	// SetAuth turns etcd's authentication on or off. That it is so already is no error. It is refused while there is no user
+	// root: nobody could turn it off.
+	SetAuth(ctx context.Context, url string, on bool) error
 	// ProveWrite takes one proposal through raft by way of this endpoint, leaving no key and no revision behind.
 	ProveWrite(ctx context.Context, url string) error
 }
@@ -258,7 +275,8 @@ func (i Identity) Leaving(now time.Time) []Join {
 }
 
 // Ledger keeps a cluster's identity. Every write is one transaction guarded by the leader key:
-// ErrDeposed, with nothing written, once the term has ended.
+// ErrDeposed, with nothing written, once the term has ended. One that was given up, and whose outcome is therefore unknown,
+// changes nothing any more once another one was made.
 type Ledger interface {
 	Identity(ctx context.Context) (Identity, error)
 	// CreateIncarnation stores a first or, after an abandoned one, a new life with its founders' joins.
@@ -271,13 +289,15 @@ type Ledger interface {
 	// CancelRestore puts the life before a restore back, with its memberships, and takes the restored one for abandoned.
 	// ErrConflict: inc is not the present one, it is not restoring, or a member of it may have been started.
 	CancelRestore(ctx context.Context, inc Incarnation) error
-	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the present incarnation.
+	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the present incarnation, and how far the life before
+	// its restore is known to be stored.
 	UpdateIncarnation(ctx context.Context, inc Incarnation) error
 	// PutJoins stores joins of the present incarnation, all or none, as they follow from the identity that was read.
 	// ErrConflict: one of them, or the incarnation, was written since, or, where one is new, any join was. So a write that
 	// was given up and lands late changes nothing that was written after it.
 	PutJoins(ctx context.Context, read Identity, joins ...Join) error
-	// PutFreeze stores a finding, or that it was lifted. ErrConflict: another one is active.
+	// PutFreeze stores a finding, or that it was lifted. ErrConflict: another one is active, what is lifted is not the
+	// present one, or what is found was lifted.
 	PutFreeze(ctx context.Context, f Freeze) error
 	// PutComparison stores the last comparison of the members' data.
 	PutComparison(ctx context.Context, c Comparison) error
@@ -289,6 +309,9 @@ type Ledger interface {
 	PutDrain(ctx context.Context, d Drain) error
 	// EndDrain removes the node's lease. None is no error.
 	EndDrain(ctx context.Context, node string) error
+	// Deleting reports whether the cluster is to be deleted.
+	Deleting(ctx context.Context) (bool, error)
 	// FinishDelete moves all that the store holds of the cluster to the archive of deleted clusters; the term ends.
+	// ErrConflict: nobody asked for the deletion.
 	FinishDelete(ctx context.Context) error
 }

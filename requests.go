@@ -9,6 +9,9 @@ type Requests struct {
 	Hold *Hold `json:"hold,omitempty"`
 	// Applied is the revision that a person released for reconcile: manual or outside the window.
 	Applied int64 `json:"applied,omitempty"`
+	// Interrupt is the revision for which a person accepted that nobody is served for a while, as one of two voters is
+	// restarted though more are declared.
+	Interrupt int64 `json:"interrupt,omitempty"`
 	// Hibernation is a wish that no member run, and that all data be kept; nil: there is none.
 	Hibernation *Hibernation `json:"hibernation,omitempty"`
 	// Drains are maintenance leases, by node name. Their time may be over.
@@ -95,12 +98,16 @@ const (
 	TaskDrain TaskKind = "drain"
 	// TaskDisarm takes active alarms back.
 	TaskDisarm TaskKind = "disarm"
+	// TaskAuth turns etcd's authentication on or off, as Subject says: AuthOn or AuthOff.
+	TaskAuth TaskKind = "auth"
 	// TaskCompare compares the members' data now.
 	TaskCompare TaskKind = "compare"
 	// TaskAdopt puts a member of cke's in the place of the foreign one on Node that Adopt names.
 	TaskAdopt TaskKind = "adopt"
 	// TaskUnfreeze ends the freeze whose id is Subject.
 	TaskUnfreeze TaskKind = "unfreeze"
+	// TaskReclaim puts the memberships that Reclaim names on record again: the store is older than the cluster.
+	TaskReclaim TaskKind = "reclaim"
 	// TaskPurge removes the archived volume whose name is Subject.
 	TaskPurge TaskKind = "purge"
 	// TaskUndelete takes the archived volume whose name is Subject out of the trash: it is kept until it is purged.
@@ -129,10 +136,12 @@ type Task struct {
 	// Restore is set for TaskRestore.
 	Restore *RestoreOrder `json:"restore,omitempty"`
 	// Adopt is set for TaskAdopt.
-	Adopt  *Adoption `json:"adopt,omitempty"`
-	Reason string    `json:"reason,omitempty"`
-	By     string    `json:"by,omitempty"` // user@host
-	At     time.Time `json:"at"`
+	Adopt *Adoption `json:"adopt,omitempty"`
+	// Reclaim are the memberships that were shown when TaskReclaim was confirmed.
+	Reclaim []JoinID  `json:"reclaim,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	By      string    `json:"by,omitempty"` // user@host
+	At      time.Time `json:"at"`
 	// For is how long what is asked for lasts; zero where it does not last.
 	For Duration `json:"for,omitempty"`
 	// Accepted: the person was told that the cluster does not serve meanwhile, and wants it all the same.

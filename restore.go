@@ -34,7 +34,15 @@ type RestoreOrder struct {
 	Without []string `json:"without,omitempty"`
 	// Destroyed are nodes of which a person says that they are gone for good: switched off or wiped.
 	Destroyed []string `json:"destroyed,omitempty"`
+	// Stored: the operator was told that all that is acknowledged until the members stop will be in the backups of the
+	// cluster. Where it cannot be stored, the restore is called off. False: it is stored if that can be done.
+	Stored bool `json:"stored,omitempty"`
+	// Trust are keys by which backups may be signed, beside the one that follows from the key file; TrustAny: nobody need have signed them.
+	Trust []string `json:"trust,omitempty"`
 }
+
+// TrustAny is the word for restoring what nobody signed who is trusted.
+const TrustAny = "any"
 
 // Excuses reports whether a node that does not answer is not waited for.
 func (o RestoreOrder) Excuses(node string) bool {
@@ -83,6 +91,12 @@ type Restoration struct {
 	Before *Incarnation `json:"before,omitempty"`
 	// Freeze is what had been found about that life: if the restore is called off it is as frozen as before.
 	Freeze *Freeze `json:"freeze,omitempty"`
+	// Last is the newest revision of that life: it takes no write after it, and its backups hold all up to it; 0: not known.
+	Last int64 `json:"last,omitempty"`
+	// Stopping: cke stops the writes of that life, and may not have allowed them again.
+	Stopping bool `json:"stopping,omitempty"`
+	// Stops counts how often it began to; each time has an alarm of its own.
+	Stops int `json:"stops,omitempty"`
 	// Fence are the memberships that must not run any more before one of this life is started.
 	Fence []JoinID `json:"fence,omitempty"`
 }
@@ -93,6 +107,36 @@ func (r *Restoration) Floor() int64 {
 		return 0
 	}
 	return r.Snapshot.Revision + r.Bump
+}
+
+// NotStored is the error of a restore of which the operator was told that all is stored first, where that cannot be done.
+func NotStored(facts ...string) *Error {
+	return &Error{Code: CodeNotStored, What: "what the cluster holds now cannot be stored in its backups first", Facts: facts, Try: "ckecli restore"}
+}
+
+// Replaces reports whether the cluster of this id is the one that serves until the restore takes its place: a restore that takes
+// the place of another one before that started its members takes that of the life before both.
+func (r *Restoration) Replaces(clusterID string) bool {
+	for b := r.Before; b != nil; b = b.Restore.Before {
+		if b.ClusterID == clusterID && clusterID != "" {
+			return true
+		}
+		if b.State != Restoring || b.Restore == nil {
+			return false
+		}
+	}
+	return false
+}
+
+// With returns the incarnation as it is once what UpdateIncarnation may change is as in the other one.
+func (i Incarnation) With(next Incarnation) Incarnation {
+	i.State, i.ClusterID, i.FormedAt = next.State, next.ClusterID, next.FormedAt
+	if i.Restore != nil && next.Restore != nil {
+		r := *i.Restore
+		r.Last, r.Stopping, r.Stops = next.Restore.Last, next.Restore.Stopping, max(r.Stops, next.Restore.Stops)
+		i.Restore = &r
+	}
+	return i
 }
 
 // RestoreSpec says what a member's data is to be made from.
@@ -117,10 +161,11 @@ func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incar
 	if b := was.Incarnation; b != nil {
 		inc.Previous, inc.Replaced = b.Previous, b.Replaced
 		if b.State == Abandoned {
-			inc.Previous = append(slices.Clone(inc.Previous), b.ID)
+			inc.Previous = newestOf(append(slices.Clone(inc.Previous), b.ID), KeptLives)
 		} else if b.State != Awaiting {
-			inc.Replaced = append(slices.Clone(inc.Replaced), b.ID)
+			inc.Replaced = newestOf(append(slices.Clone(inc.Replaced), b.ID), KeptLives)
 		}
+		inc.Restore.Stopping = b.State == Restoring && b.Restore != nil && b.Restore.Stopping
 		old := *b
 		if old.Restore != nil && old.State != Restoring {
 			end := *old.Restore
@@ -138,21 +183,44 @@ func NewAwaiting(now time.Time) Incarnation {
 	return Incarnation{ID: randomID(), State: Awaiting, CreatedAt: now.UTC()}
 }
 
-// clusterIDOf computes the id, in hex, that etcd gives a cluster of the founders with the token.
-// Source: etcd server, api/membership: computeMemberId and genID.
-func clusterIDOf(inc Incarnation) string {
-	var ids []uint64
-	for _, f := range inc.Founders {
-		sum := sha1.Sum([]byte(f.PeerURL() + inc.Token))
-		ids = append(ids, binary.BigEndian.Uint64(sum[:8]))
+// Founder is a founder with the id that etcd gives it.
+type Founder struct {
+	Peer
+	ID uint64
+}
+
+// Founders are the peers with their ids, sorted by id.
+func (s MemberSpec) Founders() []Founder {
+	var all []Founder
+	for _, p := range s.Peers {
+		all = append(all, Founder{p, founderID(p.URL, s.Token)})
 	}
-	slices.Sort(ids)
+	slices.SortFunc(all, func(a, b Founder) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// founderID computes the id that etcd gives a founder. Source: etcd server, api/membership, computeMemberID.
+func founderID(peerURL, token string) uint64 {
+	sum := sha1.Sum([]byte(peerURL + token))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// ClusterIDOf computes the id that etcd gives a cluster of these founders. Source: etcd server, api/membership, genID.
+func ClusterIDOf(founders []uint64) uint64 {
 	var all []byte
-	for _, id := range ids {
+	for _, id := range slices.Sorted(slices.Values(founders)) {
 		all = binary.BigEndian.AppendUint64(all, id)
 	}
 	sum := sha1.Sum(all)
-	return fmt.Sprintf("%x", binary.BigEndian.Uint64(sum[:8]))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+func clusterIDOf(inc Incarnation) string {
+	var ids []uint64
+	for _, f := range inc.Founders {
+		ids = append(ids, founderID(f.PeerURL(), inc.Token))
+	}
+	return fmt.Sprintf("%x", ClusterIDOf(ids))
 }
 
 // Superseded returns the memberships that the present restore takes the place of: none of them may run any more.
@@ -176,6 +244,18 @@ func (i Identity) MayRun() []Join {
 		joins = append(joins, i.Superseded()...)
 	}
 	return joins
+}
+
+// BackedUp returns the identity that backups are taken of: while restored members are being prepared, that of the life before.
+func (i Identity) BackedUp() Identity {
+	if i.Incarnation == nil || i.Incarnation.State != Restoring {
+		return i
+	}
+	was, err := i.RestoreCancelled(*i.Incarnation)
+	if err != nil { // restored members may run
+		return i
+	}
+	return was.BackedUp()
 }
 
 // Restoring returns the identity once inc has begun to take the place of what the cluster is. ErrConflict: the cluster is
@@ -210,7 +290,8 @@ func (i Identity) RestoreCancelled(inc Incarnation) (Identity, error) {
 	if now.Restore.Before != nil {
 		back = *now.Restore.Before
 	}
-	back.Previous = append(slices.Clone(back.Previous), inc.ID)
+	// What was called off while this one was being prepared is to be cleaned up as well.
+	back.Previous = newestOf(append(slices.DeleteFunc(slices.Clone(now.Previous), back.Life), inc.ID), KeptLives)
 	var all []Join
 	for _, j := range i.Joins {
 		if !j.StartedAt.IsZero() {

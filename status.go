@@ -10,15 +10,24 @@ const (
 	HealthReady    Health = "READY"    // every declared member serves
 	HealthForming  Health = "FORMING"  // bootstrap is waiting or under way
 	HealthDegraded Health = "DEGRADED" // quorum held, something declared is not as it should be
-	HealthLost     Health = "LOST"     // no quorum
+	HealthLost     Health = "LOST"     // known to have no quorum
+	HealthUnknown  Health = "UNKNOWN"  // members that could form a quorum cannot be seen; they may serve
 	HealthFrozen   Health = "FROZEN"   // two clusters, or unequal data: nothing is changed until a person decides
 	HealthDeleting Health = "DELETING"
 
+	// HealthUpdating: every member serves, or only the one that cke restarts or moves now, under the gate, does not. The file's
+	// revision is being applied; nothing is wrong.
+	HealthUpdating Health = "UPDATING"
 	// HealthHibernated: no member runs because a person asked for that; all data is kept.
 	HealthHibernated Health = "HIBERNATED"
 	// HealthRestoring: the cluster is being put back to an earlier state; it serves again once that is done.
 	HealthRestoring Health = "RESTORING"
 )
+
+// Healths returns all of them.
+func Healths() []Health {
+	return []Health{HealthReady, HealthUpdating, HealthForming, HealthDegraded, HealthLost, HealthUnknown, HealthFrozen, HealthDeleting, HealthHibernated, HealthRestoring}
+}
 
 // Status is what the leader tells about a cluster; stored as one document.
 type Status struct {
@@ -34,7 +43,7 @@ type Status struct {
 	// Declared is the number of members wanted; Ready those of them that serve. Unknown never counts as ready.
 	Declared int `json:"declared"`
 	Ready    int `json:"ready"`
-	// Tolerance is how many more voters can be lost before quorum goes; -1: quorum is lost or there is none yet.
+	// Tolerance is how many more voters can be lost before quorum goes; -1: quorum is lost, not known, or there is none yet.
 	Tolerance   int              `json:"tolerance"`
 	Incarnation string           `json:"incarnation,omitempty"`
 	ClusterID   string           `json:"clusterID,omitempty"`
@@ -57,6 +66,8 @@ type Status struct {
 	Hibernation *Hibernation `json:"hibernation,omitempty"`
 	// Compared is the last comparison of the members' data; nil: there was none.
 	Compared *Comparison `json:"compared,omitempty"`
+	// Reached is the furthest that members were seen to serve; nil: none was.
+	Reached *Reached `json:"reached,omitempty"`
 	// Authorities are the certificate authorities that are being replaced.
 	Authorities []AuthorityStatus `json:"authorities,omitempty"`
 	Leader      Leader            `json:"leader"`
@@ -72,6 +83,28 @@ func (s Status) Condition(t ConditionType) (Condition, bool) {
 		}
 	}
 	return Condition{}, false
+}
+
+// Reached is the newest revision and the highest raft term at which members of a cluster answered linearizable reads. A cluster
+// that answers with lower ones later has lost committed writes.
+type Reached struct {
+	ClusterID string `json:"clusterID"`
+	Revision  int64  `json:"revision"`
+	RaftTerm  uint64 `json:"raftTerm"`
+}
+
+// Behind reports whether an answer is from before what was reached. Zero is not known.
+func (r *Reached) Behind(e EndpointStatus) bool {
+	return r != nil && e.Linearizable && !e.Learner && e.ClusterID == r.ClusterID &&
+		(e.Revision > 0 && e.Revision < r.Revision || e.RaftTerm > 0 && e.RaftTerm < r.RaftTerm)
+}
+
+// With returns what was reached once an answer is taken into account.
+func (r Reached) With(e EndpointStatus) Reached {
+	if e.Linearizable && !e.Learner && e.ClusterID == r.ClusterID {
+		r.Revision, r.RaftTerm = max(r.Revision, e.Revision), max(r.RaftTerm, e.RaftTerm)
+	}
+	return r
 }
 
 // AuthorityStatus tells of an authority that is being replaced.

@@ -26,10 +26,10 @@ func unknownConfigKey(d *decoder, at place, path, key string, t reflect.Type) {
 func unknownKey(d *decoder, at place, path, key string, t, root reflect.Type) {
 	known := slices.Sorted(maps.Keys(yamlFields(t)))
 	message, remedy := "unknown key", "Known here: "+strings.Join(known, ", ")+"."
-	if near := nearestWord(key, known); near != "" {
+	if near := d.guess(key, known); near != "" {
 		message = fmt.Sprintf("unknown key, did you mean %s?", near)
 		d.faulty[childPath(path, near)] = true // what is missing is not missing, but misspelt
-	} else if elsewhere := pathsOf(root, "", key); len(elsewhere) > 0 {
+	} else if elsewhere := d.elsewhere(root, key); len(elsewhere) > 0 {
 		remedy = fmt.Sprintf("It belongs to %s. ", strings.Join(elsewhere, " or ")) + remedy
 	}
 	d.faultAt(at, childPath(path, key), message, remedy)
@@ -70,6 +70,14 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 	return "", "", false
 }
 
+// elsewhere is pathsOf the root, under the same bound as guess.
+func (f *findings) elsewhere(root reflect.Type, key string) []string {
+	if f.guesses > maxFaults {
+		return nil
+	}
+	return pathsOf(root, "", key)
+}
+
 // pathsOf returns where in t a key is known.
 func pathsOf(t reflect.Type, path, key string) []string {
 	for t.Kind() == reflect.Slice {
@@ -93,11 +101,22 @@ func pathsOf(t reflect.Type, path, key string) []string {
 	return found
 }
 
-// nearestWord returns the word that word is probably a misspelling of, or "".
-func nearestWord(word string, words []string) string {
-	best, distance := "", 1+min(2, len(word)/3)
+// guess is NearestWord, for the first faults and warnings of a file: the others are counted, not reported.
+func (f *findings) guess(word string, words []string) string {
+	if f.guesses++; f.guesses > maxFaults {
+		return ""
+	}
+	return NearestWord(word, words)
+}
+
+// NearestWord returns the word that word is probably a misspelling of, or "".
+func NearestWord(word string, words []string) string {
+	if len(word) > maxWord {
+		return ""
+	}
+	best, distance, plain := "", 1+min(2, len(word)/3), plainWord(word)
 	for _, w := range words {
-		if plainWord(w) == plainWord(word) {
+		if plainWord(w) == plain {
 			return w
 		}
 		if n := editDistance(word, w); n < distance {
@@ -112,11 +131,11 @@ func plainWord(s string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s))
 }
 
+// maxWord bounds the words of which the nearest is searched: the work grows with the square.
+const maxWord = 64
+
 // editDistance counts the letters to insert, remove, change or swap with their neighbour to make a into b.
 func editDistance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return max(len(a), len(b))
-	}
 	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

@@ -8,7 +8,7 @@ func TestNearestWord_FindsWhatIsMeant(t *testing.T) {
 		"adress": "address", "adresss": "address", "controlPlane": "control_plane", "control-plane": "control_plane", "CONTROL_PLANE": "control_plane",
 		"hostnmae": "hostname", "label": "labels", "shs": "ssh", "users": "user", "port": "", "x": "", "": "", "kubelet": "",
 	} {
-		if got := nearestWord(word, words); got != want {
+		if got := NearestWord(word, words); got != want {
 			t.Errorf("%q: got %q, want %q", word, got, want)
 		}
 	}

@@ -13,7 +13,8 @@ const maxQuota = 8 << 30
 // checkArgs checks further arguments of etcd: one that etcd does not take keeps a member from starting, and one
 // that cke sets itself could take a member's identity away.
 func checkArgs(f *findings, p string, o EtcdOptions) {
-	v, ok := parseVersion(or(o.Version, DefaultEtcdVersion))
+	v, ok := parseVersion(or(o.version(), DefaultEtcdVersion))
+	whole := ok && v.patch <= knownPatch(v.minor) && (o.Image == "" || strings.HasPrefix(o.Image, DefaultImage+":"))
 	if !ok || v.minor > newestMinor {
 		v.minor = newestMinor
 	}
@@ -22,11 +23,10 @@ func checkArgs(f *findings, p string, o EtcdOptions) {
 	for i, arg := range o.ExtraArgs {
 		at := itemPath(p, i)
 		name, value, hasValue := splitArg(arg)
-		if !checkArgForm(f, at, arg, o.ExtraArgs[:i]) || !checkArgName(f, at, name, v.minor) {
+		if !checkArgForm(f, at, arg, o.ExtraArgs[:i]) || !checkArgName(f, at, name, v.minor, whole) {
 			continue
 		}
-		if flag := lookupFlag(name); flag != nil && !hasValue && !flag.boolean {
-			f.fault(at, fmt.Sprintf("--%s needs a value", name), fmt.Sprintf("Write --%s=VALUE.", name))
+		if flag := lookupFlag(name); flag != nil && !checkArgKind(f, at, *flag, value, hasValue) {
 			continue
 		}
 		remedy := "Remove one of them: only the last would hold."
@@ -64,8 +64,37 @@ func checkArgForm(f *findings, at, arg string, before []string) bool {
 	return false
 }
 
-// checkArgName reports whether cke lets etcd 3.minor have this argument.
-func checkArgName(f *findings, at, name string, minor int) bool {
+// checkArgKind reports whether etcd reads the value of an argument.
+func checkArgKind(f *findings, at string, flag etcdFlag, value string, hasValue bool) bool {
+	switch {
+	case !hasValue && flag.kind != flagBool:
+		f.fault(at, fmt.Sprintf("--%s needs a value", flag.name), fmt.Sprintf("Write --%s=VALUE.", flag.name))
+		return false
+	case !hasValue || ownCheck(flag.name):
+		return true
+	}
+	if want := flag.kind.reads(value); want != "" {
+		f.fault(at, fmt.Sprintf("invalid value %q: want %s, and etcd would not start", shorten(value), want), fmt.Sprintf("Write --%s=VALUE with one.", flag.name))
+		return false
+	}
+	if (flag.kind == flagNumber || flag.kind == flagCount) && !decimal.MatchString(value) {
+		f.fault(at, fmt.Sprintf("invalid value %q: want a whole number in decimal digits, without a leading zero", shorten(value)), fmt.Sprintf("Write it as in --%s=10.", flag.name))
+		return false
+	}
+	return true
+}
+
+// ownCheck reports whether the value of an argument is judged further on, in words of its own.
+func ownCheck(name string) bool {
+	return name == "quota-backend-bytes" || name == "heartbeat-interval" || name == "election-timeout"
+}
+
+// checkArgName reports whether cke lets etcd 3.minor have this argument; whole: the table has all that this etcd has.
+func checkArgName(f *findings, at, name string, minor int, whole bool) bool {
+	if lower := strings.ToLower(name); lower != name && (reserved(lower) != "" || lookupFlag(lower) != nil) {
+		f.fault(at, fmt.Sprintf("etcd does not have --%s and would not start: its arguments are in lower case", name), fmt.Sprintf("Write --%s.", lower))
+		return false
+	}
 	if why := reserved(name); why != "" {
 		f.fault(at, fmt.Sprintf("--%s %s", name, why), reservedRemedy(name))
 		return false
@@ -74,8 +103,12 @@ func checkArgName(f *findings, at, name string, minor int) bool {
 	switch {
 	case flag == nil:
 		remedy := ""
-		if near := nearestWord(name, flagNames(minor)); near != "" {
+		if near := f.guess(name, flagNames(minor)); near != "" {
 			remedy = fmt.Sprintf("Did you mean --%s?", near)
+		}
+		if whole {
+			f.fault(at, fmt.Sprintf("etcd 3.%d does not have --%s and would not start", minor, name), or(remedy, "Remove it."))
+			return false
 		}
 		f.warn(at, fmt.Sprintf("etcd 3.%d is not known to have --%s; a member does not start with an argument that it does not know", minor, name), remedy)
 	case minor > flag.last:
@@ -102,7 +135,7 @@ func checkArgValue(f *findings, at, name, value string) {
 	case "quota-backend-bytes":
 		n, err := strconv.ParseInt(value, 10, 64)
 		switch {
-		case err != nil:
+		case err != nil || !decimal.MatchString(value): // etcd reads 010 as octal
 			f.fault(at, fmt.Sprintf("%q is no number of bytes", shorten(value)), fmt.Sprintf("Write a plain number, as --%s=%d.", name, int64(maxQuota)))
 		case n < 0:
 			f.warn(at, "a database without quota grows until the disk is full", fmt.Sprintf("Write --%s=%d or less.", name, int64(maxQuota)))
@@ -111,6 +144,14 @@ func checkArgValue(f *findings, at, name, value string) {
 		}
 	case "auto-compaction-mode":
 		oneOf(f, at, value, "periodic", "revision")
+	case "metrics":
+		oneOf(f, at, value, "basic", "extensive")
+	case "log-format":
+		oneOf(f, at, value, "json", "console")
+	case "backend-bbolt-freelist-type":
+		oneOf(f, at, value, "array", "map")
+	case "tls-min-version", "tls-max-version":
+		oneOf(f, at, value, "TLS1.2", "TLS1.3")
 	case "log-level":
 		oneOf(f, at, value, "debug", "info", "warn", "error", "panic", "fatal")
 	case "peer-skip-client-san-verification":
@@ -128,7 +169,7 @@ func checkTimers(f *findings, p string, at, values map[string]string) {
 			return otherwise
 		}
 		ms, err := strconv.Atoi(s)
-		if err != nil || ms <= 0 {
+		if err != nil || ms <= 0 || !decimal.MatchString(s) {
 			f.fault(at["--"+name], fmt.Sprintf("%q is no number of milliseconds", shorten(s)), fmt.Sprintf("Write a plain number, as --%s=%d.", name, otherwise))
 			return 0
 		}
@@ -167,6 +208,8 @@ func reserved(name string) string {
 		return "keeps quorum safe while members change; it stays on"
 	case "version":
 		return "makes etcd print its version and end"
+	case "help", "h":
+		return "makes etcd print its arguments and end"
 	}
 	for _, prefix := range []string{"listen-", "advertise-", "initial-advertise-"} {
 		if strings.HasPrefix(name, prefix) {
@@ -206,7 +249,7 @@ func oneOf(f *findings, at, value string, words ...string) {
 		return
 	}
 	message := fmt.Sprintf("%q is not known", shorten(value))
-	if near := nearestWord(value, words); near != "" {
+	if near := f.guess(value, words); near != "" {
 		message += fmt.Sprintf(", did you mean %s?", near)
 	}
 	f.fault(at, message, "Write one of: "+strings.Join(words, ", ")+".")

@@ -15,10 +15,9 @@ import (
 func ParseConfig(file string, data []byte) (Config, error) {
 	var c Config
 	f := newFindings(file)
-	if !blank(data) {
-		parse(f, data, &c, unknownConfigKey, "")
+	if blank(data) || parse(f, data, &c, unknownConfigKey, "") {
+		checkConfig(f, c)
 	}
-	checkConfig(f, c)
 	if err := f.err(); err != nil {
 		return Config{}, err
 	}

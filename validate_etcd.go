@@ -1,6 +1,7 @@
 package cke
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -92,8 +93,16 @@ func oldestGoodPatch(minor int) int {
 	return 0
 }
 
+// GoodRelease is a version of 3.minor with all known repairs, as far as cke knows that minor.
+func GoodRelease(minor int) string { return fmt.Sprintf("3.%d.%d", minor, oldestGoodPatch(minor)) }
+
 // version is x.y.z.
 type version struct{ major, minor, patch int }
+
+// before reports whether v is older than w.
+func (v version) before(w version) bool {
+	return cmp.Or(cmp.Compare(v.major, w.major), cmp.Compare(v.minor, w.minor), cmp.Compare(v.patch, w.patch)) < 0
+}
 
 func parseVersion(s string) (version, bool) {
 	m := threeNumbers.FindStringSubmatch(s)
@@ -126,14 +135,34 @@ func checkImage(f *findings, p string, o EtcdOptions) {
 		f.warn(at, "names no certain image: nodes can come to run different ones", "Give it a tag or a digest.")
 	}
 	// The version decides on arguments and on the order of upgrades: it must be the image's own.
-	wanted := or(o.Version, DefaultEtcdVersion)
-	if m := versionTag.FindStringSubmatch(tag); m != nil && m[1] != wanted {
-		given := "the version is " + wanted
-		if o.Version == "" {
-			given = "without version: it is taken for " + wanted
-		}
-		f.fault(at, fmt.Sprintf("has the tag %s, but %s", tag, given), fmt.Sprintf("Set version: %s, or choose another image.", m[1]))
+	switch tagged := o.taggedVersion(); {
+	case o.Version == "" && tagged != "":
+		checkVersion(f, at, tagged)
+	case tagged != "" && tagged != o.Version:
+		f.fault(at, fmt.Sprintf("has the tag %s, but the version is %s", tag, o.Version), fmt.Sprintf("Set version: %s, or choose another image.", tagged))
 	}
+}
+
+// taggedVersion is the version in the tag of the image that o names; "" if there is none.
+func (o EtcdOptions) taggedVersion() string {
+	ref, err := reference.ParseNormalizedNamed(o.Image)
+	if err != nil {
+		return ""
+	}
+	if t, ok := ref.(reference.Tagged); ok {
+		if m := versionTag.FindStringSubmatch(t.Tag()); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// version is the one that o names itself or by its image's tag; "" if it names none.
+func (o EtcdOptions) version() string {
+	if o.Version != "" || o.Image == "" {
+		return o.Version
+	}
+	return o.taggedVersion()
 }
 
 func checkVolume(f *findings, p string, o EtcdOptions) {
@@ -157,14 +186,34 @@ func checkBinds(f *findings, p string, binds []Bind) {
 	destinations := map[string]string{}
 	for i, b := range binds {
 		at := itemPath(p, i)
-		checkPath(f, at+".source", b.Source)
+		if checkPath(f, at+".source", b.Source) {
+			checkBindSource(f, at+".source", b)
+		}
 		if !checkPath(f, at+".destination", b.Destination) {
 			continue
 		}
 		if within(b.Destination, dataDir) || within(dataDir, b.Destination) {
 			f.fault(at+".destination", fmt.Sprintf("%s clashes with %s, where the member's own volume is", b.Destination, dataDir), "Choose another place in the container; to put the data on a disk of its own, use volume_root.")
 		}
+		for _, hides := range []string{"/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr", "/usr/local", "/usr/local/bin", "/var", "/var/lib"} {
+			if b.Destination == hides || (hides == "/proc" || hides == "/sys" || hides == "/dev" || hides == "/usr/local/bin") && within(b.Destination, hides) {
+				f.fault(at+".destination", fmt.Sprintf("%s would hide what etcd's image has in %s, and etcd would not start", b.Destination, hides), "Choose a place that the image does not have, as /extra.")
+			}
+		}
 		twice(f, destinations, at+".destination", b.Destination, "destination", "Every bind has its own place in the container.")
+	}
+}
+
+// checkBindSource refuses what gives a member the node, or the data of others.
+func checkBindSource(f *findings, p string, b Bind) {
+	s := b.Source
+	switch {
+	case within(s, "/proc"), within(s, "/sys"), within(s, "/dev"):
+		f.fault(p, fmt.Sprintf("%s is the kernel's, not a directory of the node", s), "Name a directory on a disk, as /mnt/fast.")
+	case strings.HasSuffix(s, "/docker.sock"), s == "/run", s == "/var/run", s == "/var", s == "/var/lib", within(s, "/var/lib/docker"):
+		f.fault(p, fmt.Sprintf("with %s a member could do on the node whatever root can, and reach the data of other members", s), "Name a directory of its own, as /mnt/fast.")
+	case !b.ReadOnly && slices.Contains([]string{"/bin", "/boot", "/etc", "/home", "/lib", "/lib64", "/opt", "/root", "/sbin", "/srv", "/usr", "/usr/bin", "/usr/local"}, s):
+		f.fault(p, fmt.Sprintf("a member could write to all of %s on the node", s), "Add read_only: true, or name a directory of its own.")
 	}
 }
 

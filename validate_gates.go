@@ -47,7 +47,7 @@ func checkGates(f *findings, at, value string, minor int) {
 			f.fault(at, fmt.Sprintf("%q sets no feature gate", shorten(pair)), remedy)
 		case !slices.Contains(featureGates(minor), name):
 			hint := ""
-			if near := nearestWord(name, featureGates(minor)); near != "" {
+			if near := f.guess(name, featureGates(minor)); near != "" {
 				hint = fmt.Sprintf("Did you mean %s?", near)
 			}
 			f.warn(at, fmt.Sprintf("etcd 3.%d is not known to have the feature gate %s; a member does not start with one that it does not know", minor, name), hint)

@@ -28,6 +28,11 @@ func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
 		f.fatal(place{}, fmt.Sprintf("is %d bytes long, at most %d are read", len(data), maxFileSize), "")
 		return nil
 	}
+	if encoding := otherEncoding(data); encoding != "" {
+		f.fatal(place{}, fmt.Sprintf("is encoded as %s, not as UTF-8", encoding),
+			fmt.Sprintf("Save it as UTF-8, or convert it: iconv -f %s -t UTF-8 FILE > NEWFILE.", encoding))
+		return nil
+	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	switch err := d.Decode(&doc); {
@@ -53,6 +58,26 @@ func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
 		return nil
 	}
 	return doc.Content[0]
+}
+
+// otherEncoding names the encoding of a file that is not written in UTF-8, by its byte order mark or by the zero
+// bytes beside its first character; "" if it has neither.
+func otherEncoding(data []byte) string {
+	for _, e := range []struct{ begin, name string }{
+		{"\xff\xfe\x00\x00", "UTF-32LE"}, {"\x00\x00\xfe\xff", "UTF-32BE"}, {"\xff\xfe", "UTF-16LE"}, {"\xfe\xff", "UTF-16BE"},
+	} {
+		if bytes.HasPrefix(data, []byte(e.begin)) {
+			return e.name
+		}
+	}
+	switch {
+	case len(data) < 4:
+	case data[0] != 0 && data[1] == 0 && data[2] != 0 && data[3] == 0:
+		return "UTF-16LE"
+	case data[0] == 0 && data[1] != 0 && data[2] == 0 && data[3] != 0:
+		return "UTF-16BE"
+	}
+	return ""
 }
 
 // syntaxFault puts what the YAML parser said into words.

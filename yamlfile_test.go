@@ -1,8 +1,10 @@
 package cke_test
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"cke"
 )
@@ -46,6 +48,40 @@ func TestParseCluster_SyntaxErrorsHaveLineAndRemedy(t *testing.T) {
 		got := faults(t, err)
 		if len(got) != 1 || !strings.Contains(got[0].Message, c.says) || !strings.Contains(got[0].Remedy, c.remedy) || c.line > 0 && got[0].Line != c.line {
 			t.Errorf("%.80q: want line %d, … %s …, … %s …, got\n%v", c.file, c.line, c.says, c.remedy, err)
+		}
+	}
+}
+
+// Some editors save "Unicode" as UTF-16. It is one mistake, and has one way out.
+func TestParseCluster_NamesAnotherEncoding(t *testing.T) {
+	encode := func(order binary.AppendByteOrder, mark bool) []byte {
+		var file []byte
+		if mark {
+			file = order.AppendUint16(nil, 0xfeff)
+		}
+		for _, u := range utf16.Encode([]rune(minimal)) {
+			file = order.AppendUint16(file, u)
+		}
+		return file
+	}
+	for name, file := range map[string][]byte{
+		"UTF-16LE":                           encode(binary.LittleEndian, true),
+		"UTF-16BE":                           encode(binary.BigEndian, true),
+		"UTF-16LE without a byte order mark": encode(binary.LittleEndian, false),
+		"UTF-16BE without a byte order mark": encode(binary.BigEndian, false),
+		"UTF-16LE, an odd number of bytes":   append(encode(binary.LittleEndian, true), 0),
+		"UTF-32LE":                           append([]byte{0xff, 0xfe, 0, 0}, "n\x00\x00\x00"...),
+		"UTF-32BE":                           append([]byte{0, 0, 0xfe, 0xff}, "\x00\x00\x00n"...),
+	} {
+		_, _, err := cke.ParseCluster("c.yml", file)
+		got := faults(t, err)
+		want, _, _ := strings.Cut(name, " ")
+		want = strings.TrimSuffix(want, ",")
+		if len(got) != 1 || got[0].Message != "is encoded as "+want+", not as UTF-8" || !strings.Contains(got[0].Remedy, "iconv -f "+want+" -t UTF-8") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if _, err := cke.ParseConfig("config.yml", file); err == nil || !strings.Contains(err.Error(), "is encoded as "+want) {
+			t.Errorf("%s: configuration: got %v", name, err)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"cke/backup/internal/contain"
 )
 
 // errNoLink: a file cannot get a second name where the object belongs; it has to be copied.
@@ -62,20 +64,17 @@ func (c Content) FlushAhead(b Bucket) (wait func()) {
 		return func() {}
 	}
 	done := make(chan struct{})
-	go func() {
+	go contain.Work(func() {
 		defer close(done)
 		if err := syncFile(body.path); err != nil {
 			body.suspect.Store(true)
 		}
-	}()
+	}, func(error) { body.suspect.Store(true) })()
 	return func() { <-done }
 }
 
 // keepsFiles tells whether objects of b are local files.
 func keepsFiles(b Bucket) bool {
-	if w, ok := b.(interface{ Unwrap() Bucket }); ok {
-		return keepsFiles(w.Unwrap())
-	}
-	_, ok := b.(Dir)
+	_, ok := local(b)
 	return ok
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"sync"
+
+	"cke/backup/internal/contain"
 )
 
 const (
@@ -39,19 +41,19 @@ func fetchAhead(ctx context.Context, b Bucket, entries []Entry) *ahead {
 			a.fetched[e.Name()] = make(chan fetched, 1)
 		}
 	}
-	a.wg.Go(func() {
+	a.wg.Go(contain.Work(func() {
 		for _, name := range small {
 			select {
 			case a.room <- struct{}{}:
 			case <-ctx.Done():
 				return
 			}
-			a.wg.Go(func() {
+			a.wg.Go(contain.Work(func() {
 				data, err := readWhole(ctx, b, name)
 				a.fetched[name] <- fetched{data, err}
-			})
+			}, func(err error) { a.fetched[name] <- fetched{nil, err} }))
 		}
-	})
+	}, func(error) { cancel() }))
 	return a
 }
 

@@ -39,7 +39,7 @@ func forgetAlarms(ctx context.Context, path string, durable bool) (digest string
 	if err := checkTree(ctx, path, allPages); err != nil {
 		return "", err
 	}
-	db, err := openDB(path, false, 0)
+	db, err := openDB(path, false)
 	if err != nil {
 		return "", fmt.Errorf("open %s as a database: %w", path, err)
 	}
@@ -57,7 +57,7 @@ func hasAlarms(ctx context.Context, path string) (there bool, err error) {
 	if err := checkTree(ctx, path, theEdge); err != nil {
 		return false, err
 	}
-	db, err := openDB(path, true, 0)
+	db, err := openDB(path, true)
 	if err != nil {
 		return false, fmt.Errorf("open %s as a database: %w", path, err)
 	}

@@ -11,12 +11,25 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 	defer b.Close()
 	d := s.decodeAhead(ctx, b, deltas)
 	defer d.Close()
+	var before Header
 	for _, e := range deltas {
 		good := max(a.base, a.last)
 		h, err := a.apply(d, e)
+		if err == nil { // who wrote it is asked before what it says of others
+			if err := x.witness.see(h); err != nil {
+				return &DamagedError{Object: e.Name(), LastGood: good, Err: err}
+			}
+		}
+		if follows := h.follows(before); err == nil && follows != nil {
+			return &DamagedError{Object: before.Place.Name(), LastGood: max(a.base, before.Place.Revision-1), Err: follows}
+		}
+		if err == nil && h.Base.contradicts(a.full) {
+			return &DamagedError{Object: a.full.Place.Name(), Err: damaged("it is another full than the one that %s names", e.Name())}
+		}
+		before = h
 		if err != nil {
 			if errors.Is(err, ErrNotFound) {
-				err = damaged("it is missing")
+				err = damaged("%w", errMissing)
 			}
 			if IsDamage(err) {
 				err = &DamagedError{Object: e.Name(), LastGood: good, Err: err}
@@ -29,6 +42,9 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 			}
 		}
 		x.End, x.Hash = h.End, hashAt(h, a.revision, x.Hash)
+		if n := newestHash(h, a.revision, x.near); n != nil && max(0, n.Compacted) >= a.full.Compacted {
+			x.near = n
+		}
 	}
 	if a.last != a.revision {
 		last := deltas[len(deltas)-1]
@@ -62,6 +78,7 @@ func (a *applier) apply(d *decodeAhead, e Entry) (Header, error) {
 // applier takes in the changes that follow a full, and writes them as pages of etcd's database, offline: no etcd runs, so no
 // request is too large, no lease expires, and every revision, version and lease comes out as it was.
 type applier struct {
+	full           Header
 	base, revision int64 // of the full; wanted
 	compacted      int64 // newest compaction known by then
 	leases         *leaseBook
@@ -73,8 +90,8 @@ type applier struct {
 	key     []byte
 }
 
-func newApplier(w *pageWriter, base, revision int64) *applier {
-	return &applier{base: base, revision: revision, have: base, leases: newLeaseBook(revision), keys: &treeLoader{w: w}}
+func newApplier(w *pageWriter, full Header, revision int64) *applier {
+	return &applier{full: full, base: full.Last, revision: revision, have: full.Last, leases: newLeaseBook(revision), keys: &treeLoader{w: w}}
 }
 
 // record applies one change, unless the full or a delta before has it already, or it is newer than what is wanted.

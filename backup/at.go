@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,15 +34,52 @@ type target struct {
 
 // resolve finds out what is wanted. With partial, damage that lies in the way lowers the target.
 func (s *Store) resolve(ctx context.Context, at At, partial bool) (target, error) {
+	anyLineage := at.Lineage == "" && at.Full == ""
 	l, err := s.pick(ctx, &at)
 	if err != nil {
+		return target{}, err
+	}
+	t, err := s.resolveIn(ctx, l, at, partial)
+	t.notes = append(t.notes, t.lineage.left()...)
+	if l.doubt != "" {
+		t.notes = append([]string{l.doubt}, t.notes...)
+	}
+	if anyLineage && errors.Is(err, ErrNotCovered) {
+		err = s.coveredElsewhere(ctx, l.Name, at, err)
+	}
+	return t, err
+}
+
+// coveredElsewhere adds to an error which other lineages have what the newest has not.
+func (s *Store) coveredElsewhere(ctx context.Context, newest string, at At, notCovered error) error {
+	lineages, err := s.Lineages(ctx)
+	if err != nil {
+		return err
+	}
+	var others []string
+	for _, l := range lineages {
+		if l.Name == newest || len(l.Fulls) == 0 {
+			continue
+		}
+		if _, err := s.resolveIn(ctx, l, at, false); err == nil {
+			others = append(others, l.Name)
+		}
+	}
+	if len(others) == 0 {
+		return notCovered
+	}
+	return fmt.Errorf("%w; lineage %s, another life of the cluster, covers it", notCovered, strings.Join(others, ", "))
+}
+
+func (s *Store) resolveIn(ctx context.Context, l Lineage, at At, partial bool) (t target, err error) {
+	if err := s.vetted(ctx, &l, at.needs); err != nil {
 		return target{}, err
 	}
 	switch {
 	case at.Full != "":
 		return l.full(at.Full)
 	case at.Revision > 0:
-		t := target{lineage: l, revision: at.Revision}
+		t = target{lineage: l, revision: at.Revision}
 		t.chains, err = l.choose(at.Revision)
 		return t.orPartial(err, partial)
 	case !at.Time.IsZero():
@@ -48,11 +87,33 @@ func (s *Store) resolve(ctx context.Context, at At, partial bool) (target, error
 		if err != nil {
 			return target{}, err
 		}
-		t := target{lineage: l, revision: revision, notes: note}
+		t = target{lineage: l, revision: revision, notes: note}
 		t.chains, err = l.choose(revision)
 		return t.orPartial(err, partial)
 	}
 	return l.latest(partial)
+}
+
+// needs are the deltas of a lineage that a state depends on.
+func (at At) needs(l *Lineage) []Entry {
+	before, from := int64(0), int64(0)
+	for _, f := range l.Fulls {
+		if l.seen[f.Name()].bad != nil {
+			continue
+		}
+		if at.Revision > 0 && f.Revision <= at.Revision || !at.Time.IsZero() && !f.Time.After(at.Time) {
+			before, from = from, f.Revision
+		}
+	}
+	switch {
+	case at.Full != "":
+		return nil
+	case at.Revision > 0:
+		return l.between(from, at.Revision)
+	case !at.Time.IsZero():
+		return l.between(before, math.MaxInt64) // the last of these fulls may not have been complete
+	}
+	return nil // what the newest state depends on is known
 }
 
 // Found is a state that backups hold.
@@ -103,6 +164,9 @@ func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 			}
 		}
 	}
+	if newest != nil && at.Lineage == "" {
+		return s.present(ctx, lineages)
+	}
 	if newest != nil {
 		return *newest, nil
 	}
@@ -110,17 +174,121 @@ func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 	if at.Lineage != "" {
 		what += ", lineage " + at.Lineage
 	}
+	for _, l := range lineages {
+		for _, u := range l.Untrusted {
+			if u.Kind == KindFull && (at.Lineage == "" || at.Lineage == l.Name) {
+				return Lineage{}, fmt.Errorf("%w %s that counts: %w", ErrEmpty, what, u.damage(0))
+			}
+		}
+	}
 	if deltas > 0 {
 		return Lineage{}, fmt.Errorf("%w %s: there are only deltas, which need a full to start from", ErrEmpty, what)
 	}
 	return Lineage{}, fmt.Errorf("%w %s in this store", ErrEmpty, what)
 }
 
+// present is the lineage of the cluster's present life, or else of the newest one before that has backups. Where its lives are not
+// known, the origins that lineages name tell which life took the place of which; clocks decide where these do not.
+func (s *Store) present(ctx context.Context, lineages []Lineage) (Lineage, error) {
+	lineages = slices.DeleteFunc(slices.Clone(lineages), func(l Lineage) bool { return len(l.Fulls) == 0 })
+	for _, life := range s.Lives {
+		for _, l := range lineages {
+			if l.Name == life {
+				return l, nil
+			}
+		}
+	}
+	if len(lineages) == 1 {
+		return lineages[0], nil
+	}
+	lineages, origins, doubt, err := s.origins(ctx, lineages)
+	if err != nil {
+		return Lineage{}, err
+	}
+	newest := lineages[len(lineages)-1]
+	replaced := map[string]bool{}
+	for _, o := range origins {
+		if o != nil {
+			replaced[o.Lineage], replaced[o.Replaces] = true, true
+		}
+	}
+	var last, names []string
+	for _, l := range lineages {
+		if !replaced[l.Name] {
+			last, newest = append(last, l.Name), l
+		}
+		names = append(names, l.Name)
+	}
+	if len(last) != 1 {
+		byClock := fmt.Sprintf("of the lineages %s, %s is taken for the newest because its clock is; if that was wrong, name another one", strings.Join(names, ", "), newest.Name)
+		if doubt != "" {
+			byClock += "; " + doubt
+		}
+		doubt = byClock
+	}
+	newest.doubt = doubt
+	return newest, nil
+}
+
+// origins reads what the newest fulls of lineages say of where these come from. Once a full of one lineage is signed by a key that is
+// trusted, only such fulls are asked, and lineages without one are left out: anybody can write any name, time and origin.
+func (s *Store) origins(ctx context.Context, lineages []Lineage) (rest []Lineage, origins []*Origin, doubt string, err error) {
+	judging := s.judges()
+	newest := make([]*Origin, len(lineages))
+	trusted := make([]bool, len(lineages))
+	for i, l := range lineages {
+		fulls := l.Fulls
+		if !judging {
+			fulls = fulls[len(fulls)-1:]
+		}
+		hs, errs := s.headers(ctx, fulls)
+		for j, h := range hs {
+			if errs[j] != nil && !IsDamage(errs[j]) {
+				return nil, nil, "", errs[j]
+			}
+			signed := errs[j] == nil && judging && s.trusts(h.Signature)
+			if signed || !trusted[i] {
+				newest[i], trusted[i] = h.Origin, signed
+			}
+		}
+	}
+	if !slices.Contains(trusted, true) {
+		return lineages, newest, "", nil
+	}
+	var others []string
+	for i, l := range lineages {
+		if !trusted[i] {
+			others = append(others, l.Name)
+			continue
+		}
+		rest, origins = append(rest, l), append(origins, newest[i])
+	}
+	if len(others) > 0 {
+		doubt = fmt.Sprintf("left out, since no full of theirs is signed by a trusted key: lineages %s; name one to read it", strings.Join(others, ", "))
+	}
+	return rest, origins, doubt, nil
+}
+
+// Present returns the lineage that is meant where none is named: the one of the cluster's present life as far as is known. notes say
+// what that depends on.
+func (s *Store) Present(ctx context.Context) (l Lineage, notes []string, err error) {
+	if l, err = s.pick(ctx, &At{}); l.doubt != "" {
+		notes = []string{l.doubt}
+	}
+	return l, notes, err
+}
+
 func (l *Lineage) full(id string) (target, error) {
+	meant := func(e Entry) bool { return e.ID() == id || strings.HasSuffix(e.ID(), "/"+id) }
 	for _, c := range l.Chains() {
-		if c.Full.ID() == id || strings.HasSuffix(c.Full.ID(), "/"+id) {
+		if meant(c.Full) {
 			c.Deltas, c.Damage, c.Last = nil, nil, c.Full.Revision
 			return target{lineage: *l, revision: c.Full.Revision, chains: []Chain{c}}, nil
+		}
+	}
+	for _, u := range l.Untrusted {
+		if u.Kind == KindFull && meant(u.Entry) {
+			return target{}, u.damage(l.reach(u.Revision))
 		}
 	}
 	return target{}, fmt.Errorf("full backup %s: %w", id, ErrNotFound)
@@ -136,10 +304,14 @@ func (l *Lineage) latest(partial bool) (target, error) {
 			best = c
 		}
 	}
-	if best.Damage != nil && !partial {
-		return target{}, best.Damage
+	damage := best.Damage
+	if damage == nil {
+		damage = l.after(best.Last)
 	}
-	t := target{lineage: *l, revision: best.Last, damage: best.Damage}
+	if damage != nil && !partial {
+		return target{}, damage
+	}
+	t := target{lineage: *l, revision: best.Last, damage: damage}
 	fits, err := l.choose(best.Last)
 	t.chains = fits
 	return t, err
@@ -161,8 +333,11 @@ func (t target) orPartial(err error, partial bool) (target, error) {
 // A quiet cluster writes nothing, so nothing in a store tells how long its newest state lasted. A time after it and not in the
 // future stands for it; the note says what is known.
 func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revision int64, note []string, err error) {
+	chains, lost, err := s.soundChains(ctx, l, t)
+	if err != nil {
+		return 0, nil, err
+	}
 	var base *Chain
-	chains := l.Chains()
 	for i := range chains {
 		if chains[i].Full.Time.After(t) {
 			continue
@@ -172,21 +347,72 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 		}
 		base = &chains[i]
 	}
-	if base == nil {
-		return 0, nil, fmt.Errorf("%w: %s is before the first full of lineage %s, taken %s",
-			ErrNotCovered, t.Format(time.RFC3339), l.Name, chains[0].Full.Time.Format(time.RFC3339))
+	if base, err = s.completeBy(ctx, l, chains, base, t); err != nil {
+		return 0, nil, err
 	}
-	revision, covered, err := s.lastBefore(ctx, base, t)
+	if base == nil {
+		first := chains[0].Full.Time
+		if !t.Before(first) {
+			return 0, nil, fmt.Errorf("%w: at %s the first full of lineage %s was not complete", ErrNotCovered, t.Format(time.RFC3339), l.Name)
+		}
+		return 0, nil, fmt.Errorf("%w: %s is before the first full of lineage %s, taken %s",
+			ErrNotCovered, t.Format(time.RFC3339), l.Name, first.Format(time.RFC3339))
+	}
+	revision, covered, note, err := s.lastBefore(ctx, base, t)
 	if err != nil {
 		return 0, nil, err
 	}
-	if next := base.before(chains); !covered && next != nil && base.Last < next.Full.Revision {
+	if next := base.before(chains); !covered && next == nil && lost != nil && lost.revision > base.Last {
+		return 0, nil, &DamagedError{Object: lost.Object, LastGood: base.Last, Err: lost.Err}
+	} else if !covered && next != nil && base.Last < next.Full.Revision {
 		return 0, nil, fmt.Errorf("%w: the changes between %s and %s (revisions %d to %d) are missing in lineage %s", ErrNotCovered,
 			base.End.UTC().Format(time.RFC3339), next.Full.Time.Format(time.RFC3339), base.Last+1, next.Full.Revision, l.Name)
 	} else if !covered && next == nil {
 		return s.newestAt(l, base, revision, t)
 	}
-	return revision, nil, nil
+	return revision, note, nil
+}
+
+// soundChains are the chains of the fulls whose headers can be read: of the others the names are anybody's, and their times decide nothing.
+// lost is the newest of those others that by its name had been begun at a time; nil: there is none.
+func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chains []Chain, lost *lostFull, err error) {
+	_, errs := s.headers(ctx, l.Fulls)
+	for i, c := range l.Chains() {
+		switch {
+		case errs[i] == nil:
+			chains = append(chains, c)
+		case errors.Is(errs[i], ErrNotFound): // pruned since it was listed
+		case !IsDamage(errs[i]):
+			return nil, nil, errs[i]
+		case !c.Full.Time.After(t):
+			lost = &lostFull{DamagedError{Object: c.Full.Name(), Err: errs[i]}, c.Full.Revision}
+		}
+	}
+	if len(chains) == 0 {
+		return nil, nil, fmt.Errorf("%s: %w", l.Fulls[0].Name(), errs[0])
+	}
+	return chains, lost, nil
+}
+
+// lostFull is a full that is damaged, and the revision in its name.
+type lostFull struct {
+	DamagedError
+	revision int64
+}
+
+// completeBy returns base, or the chain before it whose full was complete at a time; nil: there is none. A full is dated when it was begun, and the
+// member cuts the snapshot later: until it is complete it may hold what came after that time.
+func (s *Store) completeBy(ctx context.Context, l *Lineage, chains []Chain, base *Chain, t time.Time) (*Chain, error) {
+	for i := slices.IndexFunc(chains, func(c Chain) bool { return base != nil && c.Full == base.Full }); i >= 0; i-- {
+		h, err := s.headerIn(ctx, l, chains[i].Full)
+		if err != nil {
+			return nil, err
+		}
+		if !h.End.After(t) {
+			return &chains[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // newestAt is for a time after all that the backups of a lineage tell of.
@@ -195,6 +421,8 @@ func (s *Store) newestAt(l *Lineage, newest *Chain, revision int64, t time.Time)
 	switch {
 	case newest.Damage != nil:
 		return 0, nil, newest.Damage
+	case l.after(newest.Last) != nil:
+		return 0, nil, l.after(newest.Last)
 	case t.After(s.now()):
 		return 0, nil, fmt.Errorf("%w: %s is in the future, and the newest change in lineage %s was received %s; ask for the latest instead",
 			ErrNotCovered, t.UTC().Format(time.RFC3339), l.Name, known)
@@ -214,39 +442,73 @@ func (c *Chain) before(chains []Chain) *Chain {
 }
 
 // lastBefore looks through the deltas of a chain. covered: the chain also knows of a change or a moment after t.
-func (s *Store) lastBefore(ctx context.Context, c *Chain, t time.Time) (revision int64, covered bool, err error) {
+func (s *Store) lastBefore(ctx context.Context, c *Chain, t time.Time) (revision int64, covered bool, note []string, err error) {
+	known := c.Full.Time
 	revision, covered = c.Full.Revision, c.Full.Time.Equal(t)
 	hs, errs := s.headers(ctx, c.Deltas)
 	for i, h := range hs {
 		if IsDamage(errs[i]) {
-			return 0, false, &DamagedError{Object: c.Deltas[i].Name(), LastGood: c.Deltas[i].Revision - 1, Err: errs[i]}
+			return 0, false, nil, &DamagedError{Object: c.Deltas[i].Name(), LastGood: c.Deltas[i].Revision - 1, Err: errs[i]}
 		}
 		if errs[i] != nil {
-			return 0, false, errs[i]
+			return 0, false, nil, errs[i]
 		}
 		if h.Last <= c.Full.Revision {
 			continue
 		}
+		if h.wentBack() {
+			within, err := s.within(ctx, c.Deltas[i], t)
+			switch {
+			case err != nil:
+				return 0, false, nil, err
+			case within < h.Place.Revision:
+				covered = true
+				continue
+			case covered && !c.Full.Time.Equal(t):
+				return 0, false, nil, fmt.Errorf("%w: revisions %d and %d", ErrAmbiguousTime, revision, within)
+			}
+			revision, covered = max(revision, within), covered || within < h.Last
+			continue
+		}
 		if h.Begin.After(t) {
+			if !covered {
+				note = h.unwatched(t, known)
+			}
 			covered = true
 			continue
 		}
 		if covered && !c.Full.Time.Equal(t) {
-			return 0, false, fmt.Errorf("%w: revisions %d and %d", ErrAmbiguousTime, revision, h.Place.Revision)
+			return 0, false, nil, fmt.Errorf("%w: revisions %d and %d", ErrAmbiguousTime, revision, h.Place.Revision)
 		}
-		if !h.End.After(t) {
+		if known = h.End; !h.End.After(t) {
 			revision, covered = max(revision, h.Last), h.End.Equal(t)
 			continue
 		}
 		covered = true
 		within, err := s.within(ctx, c.Deltas[i], t)
 		if err != nil {
-			return 0, false, err
+			return 0, false, nil, err
 		}
 		revision = max(revision, within)
 	}
-	return revision, covered, nil
+	return revision, covered, note, nil
 }
+
+// quiet is how long nothing may have been received, by deltas that do not record since when their watch was unbroken, before that is
+// worth a note.
+const quiet = 10 * time.Minute
+
+// unwatched notes that changes between known and the first one of a delta may have been made long before they were received.
+func (h Header) unwatched(t, known time.Time) []string {
+	if !h.Watched.IsZero() && !h.Watched.After(t) || h.Watched.IsZero() && h.Begin.Sub(known) < quiet {
+		return nil
+	}
+	return []string{fmt.Sprintf("nobody is known to have watched the cluster between %s and %s: what it changed in that time was received at its end, so the state at %s may have been a later one",
+		known.UTC().Format(time.RFC3339), h.Begin.UTC().Format(time.RFC3339), t.UTC().Format(time.RFC3339))}
+}
+
+// wentBack reports whether the clock was put back while a delta was filled, so that its changes have to be looked at one by one.
+func (h Header) wentBack() bool { return h.ClockBack || h.End.Before(h.Begin) }
 
 // within finds the newest revision in one delta that had been received at a time.
 func (s *Store) within(ctx context.Context, e Entry, t time.Time) (revision int64, err error) {

@@ -14,7 +14,7 @@ import (
 type Bucket interface {
 	// List returns the objects whose names begin with prefix, sorted by name.
 	List(ctx context.Context, prefix string) ([]Object, error)
-	// Open reads length bytes from offset on; a negative length reads to the end. cke.ErrNotFound if there is no such object.
+	// Open reads length bytes from offset on, or fewer where the object ends; a negative length reads to the end. cke.ErrNotFound if there is no such object.
 	Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error)
 	// Create writes an object that is not there yet; ErrExists, with nothing changed, if it is. It returns nil only once
 	// the object is complete, durable, and its size and digest were found equal to c's. After any other error the object

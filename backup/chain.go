@@ -2,6 +2,7 @@ package backup
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,7 +35,7 @@ func (l *Lineage) chain(f Entry) Chain {
 		case st.Last > c.Last:
 			// Of several streams the one that goes furthest; they hold the same where they overlap.
 			c.Deltas, c.Damage, c.Last, c.End = st.after(f.Revision), st.Damage, st.Last, st.End
-		case st.Last <= f.Revision && st.Damage != nil && (st.until == 0 || f.Revision+1 < st.until) && c.Deltas == nil:
+		case st.Last <= f.Revision && st.Damage != nil && (st.until == 0 || f.Revision+1 < st.until) && c.Deltas == nil && !l.resumed(st, f):
 			c.Damage = st.Damage
 		}
 	}
@@ -42,6 +43,13 @@ func (l *Lineage) chain(f Entry) Chain {
 		c.Damage = &DamagedError{Object: c.Damage.Object, Err: c.Damage.Err, LastGood: c.Last}
 	}
 	return c
+}
+
+// resumed reports whether another run begins between the damage that ends one and a full: what is lost lies before that full then.
+func (l *Lineage) resumed(ended *Stream, f Entry) bool {
+	return slices.ContainsFunc(l.Streams, func(st Stream) bool {
+		return st.Damage == nil && ended.Last < st.First && st.First <= f.Revision+1
+	})
 }
 
 // after returns the deltas up to Last that hold changes after a revision.
@@ -87,6 +95,16 @@ func (l *Lineage) choose(revision int64) ([]Chain, error) {
 	}
 	if len(fits) > 0 {
 		return fits, nil
+	}
+	for _, s := range l.Strays {
+		if blocked == nil && s.First <= revision+1 && revision <= s.Last {
+			blocked = &DamagedError{Object: s.Damage.Object, LastGood: l.reach(revision), Err: s.Damage.Err}
+		}
+	}
+	for _, u := range l.Untrusted {
+		if u.covers(revision) { // what would lead there was not taken by the cluster, as far as anybody can tell
+			return nil, u.damage(l.reach(revision))
+		}
 	}
 	if blocked != nil {
 		return nil, blocked

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -25,14 +26,14 @@ type CompactOptions struct {
 // away in the cluster is left out, so that HashKV stays what it was. The objects that it was made from stay; Prune takes
 // them in its time. Repeating it writes nothing new.
 func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, error) {
-	dir, err := os.MkdirTemp(s.Scratch, "cke-compact-")
+	dir, err := NewScratch(s.Scratch, ScratchCompact)
 	if err != nil {
 		return Place{}, err
 	}
-	defer os.RemoveAll(dir)
-	body := filepath.Join(dir, "body")
-	merged := filepath.Join(dir, "merged")
-	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true, bare: true, seal: func() (*FullWriter, error) {
+	defer dir.Remove()
+	body := filepath.Join(dir.Path, "body")
+	merged := filepath.Join(dir.Path, "merged")
+	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true, bare: true, CheckHash: true, seal: func() (*FullWriter, error) {
 		return beginFull(body, s.Bucket, o.Recipients)
 	}})
 	if err != nil {
@@ -42,7 +43,10 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		p, _ := s.placeOf(ctx, x)
 		return p, nil
 	}
-	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End,
+	if s.Signer == nil && x.witness.anySigned() {
+		return Place{}, fmt.Errorf("%w: a full made here would have no signature, and what it is made of has; compact on a management host", ErrUntrusted)
+	}
+	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End, Signer: s.Signer, SignedTip: x.witness.tip,
 		Writer: o.Writer, Term: o.Term, EtcdVersion: x.EtcdVersion}
 	if x.Hash != nil {
 		h.Hashes = []Hash{*x.Hash}
@@ -57,9 +61,18 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	if err != nil {
 		return Place{}, err
 	}
-	err = s.Retry.Put(ctx, s.Bucket, h.Place.Name(), c, o.Guard)
-	if errors.Is(err, ErrExists) {
-		err = nil // made before, from the same changes
+	for range lookAgain {
+		err = s.Retry.Put(ctx, s.Bucket, h.Place.Name(), c, o.Guard)
+		if !errors.Is(err, ErrExists) {
+			break
+		}
+		if there, err := ReadHeader(ctx, s.Bucket, h.Place); err == nil && there.Merged && (!s.judges() || s.trusts(there.Signature)) {
+			return h.Place, nil // made before, from the same changes
+		}
+		h.Place.Time = h.Place.Time.Add(time.Millisecond) // somebody else's
+		if c, err = c.WithHeader(h); err != nil {
+			break
+		}
 	}
 	return h.Place, err
 }
@@ -96,7 +109,7 @@ func (s *Store) placeOf(ctx context.Context, x Extracted) (Place, error) {
 // hasSuperseded tells whether a compaction is ordered in a database that was not done.
 func hasSuperseded(file string) (yes bool, err error) {
 	defer guard(&err)()
-	db, err := openDB(file, true, 0)
+	db, err := openDB(file, true)
 	if err != nil {
 		return false, err
 	}
@@ -113,7 +126,7 @@ func hasSuperseded(file string) (yes bool, err error) {
 // rewrite copies a database without what its ordered compaction leaves out, and without free pages.
 func rewrite(ctx context.Context, from, to string) (err error) {
 	defer guard(&err)()
-	src, err := openDB(from, true, 0)
+	src, err := openDB(from, true)
 	if err != nil {
 		return err
 	}

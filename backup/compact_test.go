@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"io"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,10 +35,23 @@ func newChain(t *testing.T, snapshot []byte, last, n, compacted int64) *chain {
 		t.Fatal(err)
 	}
 	dh := Header{Place: DeltaPlace("prod", "l", last+1, 0, last+1)}
-	if compacted > 0 {
-		dh.Hashes = []Hash{{Revision: last + n, Compacted: compacted}}
-	}
 	c := &chain{s, last + n}
+	c.delta(t, dh, c.last)
+	if compacted == 0 {
+		return c
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	if _, err := s.Extract(t.Context(), At{}, out, ExtractOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	hash, err := HashSnapshot(t.Context(), out, c.last, compacted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Bucket.Delete(t.Context(), dh.Place.Name()); err != nil {
+		t.Fatal(err)
+	}
+	dh.Hashes = []Hash{hash}
 	c.delta(t, dh, c.last)
 	return c
 }
@@ -95,18 +109,7 @@ func TestCompact_TakesTheShortestWayThereIs(t *testing.T) {
 	// The newest changes are gone, as their pages are not.
 	stale := func(db *bolt.DB) {
 		putRecords(t, db, 2, 3120, make([]byte, 500))
-		for range 3 {
-			update(t, db, func(tx *bolt.Tx) error {
-				b := tx.Bucket(bucketKey)
-				for range 40 {
-					k, _ := b.Cursor().Last()
-					if err := b.Delete(bytes.Clone(k)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
+		dropNewest(t, db)
 	}
 	for name, tc := range map[string]struct {
 		full      func(db *bolt.DB)
@@ -260,5 +263,57 @@ func TestExtract_DamageInTheFullCountsBeforeDamageBehindIt(t *testing.T) {
 	damage(full, 20)
 	if d := told(); d.Object != full.Name() || d.LastGood != 0 {
 		t.Errorf("and a damaged full: %v", d)
+	}
+}
+
+// The hash of a full that streams by is computed from its leaves.
+func TestCompact_ComparesTheFullThatStreamsBy(t *testing.T) {
+	for name, right := range map[string]bool{"right": true, "wrong": false} {
+		t.Run(name, func(t *testing.T) {
+			c := newChain(t, database(t, 4096, func(db *bolt.DB) { putRecords(t, db, 2, 3000, make([]byte, 500)) }), 3000, 100, 0)
+			l, err := c.store.Lineage(t.Context(), "l")
+			if err != nil {
+				t.Fatal(err)
+			}
+			full, out := l.Fulls[0].Place, filepath.Join(t.TempDir(), "full")
+			if _, err := c.store.Extract(t.Context(), At{Full: full.ID()}, out, ExtractOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			hash, err := HashSnapshot(t.Context(), out, 3000, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !right {
+				hash.Hash++
+			}
+			h, head, err := readHead(t.Context(), c.store.Bucket, full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := c.store.Bucket.Open(t.Context(), full.Name(), int64(len(head)), -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(r)
+			if err = errors.Join(err, r.Close()); err != nil {
+				t.Fatal(err)
+			}
+			h.Hashes = []Hash{hash}
+			if head, err = h.encode(0); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(c.store.Bucket.Delete(t.Context(), full.Name()), c.store.Bucket.Create(t.Context(), full.Name(), BodyContent(head, body))); err != nil {
+				t.Fatal(err)
+			}
+			x, err := c.store.extract(t.Context(), At{}, filepath.Join(t.TempDir(), "db"), ExtractOptions{scratch: true, bare: true, CheckHash: true, seal: func() (*FullWriter, error) {
+				return beginFull(filepath.Join(t.TempDir(), "body"), c.store.Bucket, nil)
+			}})
+			if right && (err != nil || x.sealed == nil) || !right && !IsDamage(err) {
+				t.Errorf("streamed: %v, %v", x.sealed != nil, err)
+			}
+			if x.sealed != nil {
+				x.sealed.Close()
+			}
+		})
 	}
 }

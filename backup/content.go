@@ -135,6 +135,9 @@ func (b *remoteBody) Open(ctx context.Context) (io.ReadCloser, error) {
 	return b.bucket.Open(ctx, b.name, b.offset, -1)
 }
 
+// HeadSum is the digest at the end of the head of a backup object: what Header.Sum is once it is read.
+func (c Content) HeadSum() string { return headSum(c.Head) }
+
 // WithHeader returns the same content under another header.
 func (c Content) WithHeader(h Header) (Content, error) {
 	room := 0

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"cke/backup/internal/contain"
 )
 
 // CopyFilter chooses what is copied. Its zero value is everything of the cluster.
@@ -47,6 +49,11 @@ type CopyProblem struct {
 //
 // What is there already is compared by size and header, and small objects by their digest; Check reads all.
 func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, error) {
+	release, _, err := s.reading(ctx, "copy the backups of "+s.Cluster)
+	if err != nil {
+		return Copied{}, err
+	}
+	defer release()
 	lineages, err := s.names(ctx)
 	if err != nil {
 		return Copied{}, err
@@ -61,23 +68,28 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 	}
 	var mu sync.Mutex
 	var done Copied
-	g, ctx := errgroup.WithContext(ctx)
+	g, copying := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, l := range lineages {
 		if f.Lineage != "" && l.Name != f.Lineage {
 			continue
 		}
 		for _, name := range l.selected(f.Since) {
-			g.Go(func() error {
+			g.Go(contain.Err(func() error {
 				o, present := there[name]
-				n, err := s.copyObject(ctx, dst, name, o, present)
+				n, err := s.copyObject(copying, dst, name, o, present)
 				mu.Lock()
 				defer mu.Unlock()
 				return done.count(name, n, present, err)
-			})
+			}))
 		}
 	}
 	err = g.Wait()
+	for i := range lineages {
+		if err == nil && (f.Lineage == "" || lineages[i].Name == f.Lineage) {
+			err = s.copyPruning(ctx, dst, &lineages[i])
+		}
+	}
 	slices.SortFunc(done.Problems, func(a, b CopyProblem) int { return strings.Compare(a.Object, b.Object) })
 	if err == nil {
 		err = done.problem()
@@ -144,7 +156,10 @@ func (l *Lineage) selected(since time.Time) (names []string) {
 	if from == 0 && !since.IsZero() {
 		return nil
 	}
-	for _, st := range l.Streams {
+	for j, st := range l.Streams {
+		if j+1 < len(l.Streams) && l.Streams[j+1].First <= from+1 {
+			continue // a later run has all that follows
+		}
 		for i, d := range st.Deltas {
 			if i+1 < len(st.Deltas) && st.Deltas[i+1].Revision <= from+1 {
 				continue
@@ -153,9 +168,51 @@ func (l *Lineage) selected(since time.Time) (names []string) {
 		}
 	}
 	for _, o := range l.Files {
-		names = append(names, o.Name)
+		if !strings.Contains(o.Name, "/"+string(filePruning)+"/") { // see copyPruning
+			names = append(names, o.Name)
+		}
 	}
 	return names
+}
+
+// copyPruning tells the destination what was pruned in the source, as far as the destination has nothing of it. What it once
+// had, and misses in part, was lost there.
+func (s *Store) copyPruning(ctx context.Context, dst Bucket, l *Lineage) error {
+	told, _, err := s.readPruning(ctx, l)
+	if err != nil || len(told) == 0 {
+		return ignoreMissingObject(err)
+	}
+	there := &Store{Bucket: dst, Cluster: s.Cluster, Retry: s.Retry, Now: s.Now, Signer: s.Signer, Trusted: s.Trusted, AllowUntrusted: s.AllowUntrusted}
+	objects, err := dst.List(ctx, s.Cluster+"/"+l.Name+"/")
+	if err != nil {
+		return &CopyError{There: true, Err: fmt.Errorf("list what is there: %w", err)}
+	}
+	copied := Lineage{Name: l.Name}
+	for _, o := range objects {
+		copied.add(o)
+	}
+	var missing []hole // in the source, for that reason
+	for _, h := range told {
+		if h.Full != "" {
+			missing = append(missing, h)
+		}
+		for _, st := range l.Streams {
+			missing = append(missing, inGap([]hole{h}, st.hole)...)
+		}
+	}
+	missing = slices.DeleteFunc(missing, func(h hole) bool {
+		return slices.ContainsFunc(copied.entries(), func(e Entry) bool {
+			return e.Kind == KindDelta && e.Stream == h.Stream && h.From <= e.Sequence && e.Sequence <= h.To || e.Name() == h.Full
+		})
+	})
+	before, _, err := there.readPruning(ctx, &copied)
+	if err == nil {
+		err = there.putPruning(ctx, &copied, merge(append(missing, before...)))
+	}
+	if err != nil {
+		return &CopyError{There: true, Err: err}
+	}
+	return nil
 }
 
 // copyObject copies one object, unless it is there already.

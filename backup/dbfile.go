@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/contain"
 )
 
 // What etcd's database holds: buckets and the keys of bucket "meta" and "auth" that matter here.
@@ -27,6 +30,7 @@ var (
 	scheduledCompact = []byte("scheduledCompactRev")
 	finishedCompact  = []byte("finishedCompactRev")
 	authRevision     = []byte("authRevision")
+	authEnabled      = []byte("authEnabled")
 )
 
 // SnapshotInfo is what an etcd snapshot file says of itself.
@@ -36,6 +40,7 @@ type SnapshotInfo struct {
 	// Compacted is the revision to which a compaction was ordered; 0: never.
 	Compacted    int64
 	AuthRevision uint64
+	AuthEnabled  bool
 	Leases       int64
 }
 
@@ -47,11 +52,11 @@ const (
 )
 
 // openDB opens an etcd database file without its trailing digest. Nothing is synced until Sync is called.
-func openDB(path string, readOnly bool, mmap int64) (db *bolt.DB, err error) {
+func openDB(path string, readOnly bool) (db *bolt.DB, err error) {
 	defer guard(&err)()
 	return bolt.Open(path, 0o600, &bolt.Options{
 		Timeout: dbTimeout, ReadOnly: readOnly, NoSync: true, NoGrowSync: true, NoFreelistSync: true,
-		FreelistType: bolt.FreelistMapType, InitialMmapSize: int(mmap),
+		FreelistType: bolt.FreelistMapType,
 	})
 }
 
@@ -73,7 +78,7 @@ func InspectSnapshot(path string) (info SnapshotInfo, err error) {
 	if err := checkTree(context.Background(), path, theEdge); err != nil {
 		return info, err
 	}
-	db, err := openDB(path, true, 0)
+	db, err := openDB(path, true)
 	if err != nil {
 		return info, fmt.Errorf("open %s as a database: %w", path, err)
 	}
@@ -107,6 +112,7 @@ func inspect(tx *bolt.Tx) (SnapshotInfo, error) {
 		if v := auth.Get(authRevision); len(v) == 8 {
 			info.AuthRevision = binary.BigEndian.Uint64(v)
 		}
+		info.AuthEnabled = bytes.Equal(auth.Get(authEnabled), []byte{1})
 	}
 	if leases := tx.Bucket(bucketLease); leases != nil {
 		c := leases.Cursor()
@@ -169,28 +175,38 @@ func appendDigest(ctx context.Context, path string, durable bool) (digest string
 		return "", err
 	}
 	defer f.Close()
+	digest, err = putDigest(f, durable, func() (hash.Hash, int64, error) {
+		h, size, err := hashFile(ctx, f)
+		if err == nil && size%snapshotBlock != 0 {
+			err = fmt.Errorf("the database has %d bytes, which is no whole number of blocks", size)
+		}
+		return h, size, err
+	})
+	if err != nil {
+		return "", err
+	}
+	return digest, f.Close()
+}
+
+// putDigest writes the digest of a database behind it, and returns that of both in hex. digest makes the first, and says where
+// the database ends. With durable the file is synced: beside that, and once more in the end.
+func putDigest(f *os.File, durable bool, digest func() (hash.Hash, int64, error)) (string, error) {
 	sync := func() error { return nil }
 	if durable {
 		sync = f.Sync
 	}
 	synced := make(chan error, 1)
-	go func() { synced <- sync() }()
-	h, size, err := hashFile(ctx, f)
-	if err2 := <-synced; err != nil || err2 != nil {
-		return "", errors.Join(err, err2)
-	}
-	if size%snapshotBlock != 0 {
-		return "", fmt.Errorf("the database has %d bytes, which is no whole number of blocks", size)
+	go contain.Work(func() { synced <- sync() }, func(err error) { synced <- err })()
+	h, size, err := digest()
+	if err := errors.Join(err, <-synced); err != nil {
+		return "", err
 	}
 	sum := h.Sum(nil)
 	if _, err := f.WriteAt(sum, size); err != nil {
 		return "", err
 	}
 	h.Write(sum)
-	if err := sync(); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), f.Close()
+	return hex.EncodeToString(h.Sum(nil)), sync()
 }
 
 // hashFile digests a file.
@@ -214,6 +230,3 @@ func digestFile(ctx context.Context, h hash.Hash, f *os.File, from, to int64) er
 	}
 	return err
 }
-
-// onlyWriter hides ReadFrom, so that the buffer given is used.
-type onlyWriter struct{ io.Writer }

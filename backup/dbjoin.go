@@ -46,12 +46,8 @@ func (w *pageWriter) enter(edge [][]item, two []item, before bool) (pages []item
 
 // writeBranch writes a branch, or two if there is too much for one page.
 func (w *pageWriter) writeBranch(items []item) (pages []item, err error) {
-	bytes := pageHeader
-	for _, i := range items {
-		bytes += i.bytes()
-	}
 	halves := [][]item{items}
-	if bytes > w.size {
+	if pageBytes(items) > w.size {
 		halves = [][]item{items[:len(items)/2], items[len(items)/2:]}
 	}
 	for _, half := range halves {

@@ -55,30 +55,33 @@ type tree struct {
 	newest [metaSize]byte // what the newest meta page says
 	seen   bitmap
 	extent extent
-	// sound are pages that were found to be sound leaves before; they may be missing in the file. nil: none.
-	sound  bitmap
+	// passed are pages that were found to be sound leaves before; they may be missing in the file. nil: none, and the file is whole.
+	passed passedLeaves
+	// keys takes the leaves of the bucket "key", in order; nil: nothing does. inKeys: they are walked now.
+	keys   *keyHash
+	inKeys bool
 	looked int
 	leaves int // depth + 1 of the leaves of the bucket that is walked; 0: none was met
 }
 
 // checkTree walks a database file, with or without the digest at its end.
 func checkTree(ctx context.Context, path string, e extent) error {
-	_, err := walkTree(ctx, path, e, nil)
+	_, err := walkTree(ctx, path, e, nil, nil)
 	return err
 }
 
 // walkTree also returns what it learnt of pages. Their data is out of reach then.
-func walkTree(ctx context.Context, path string, e extent, sound bitmap) (t *tree, err error) {
+func walkTree(ctx context.Context, path string, e extent, passed passedLeaves, keys *keyHash) (t *tree, err error) {
 	defer guard(&err)()
 	if t, err = openTree(ctx, path, e); err != nil {
 		return t, err
 	}
-	t.sound = sound
+	t.passed, t.keys = passed, keys
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.walk(t.root, limits{}, 0, false); err != nil {
 		return t, err
 	}
-	if e >= allPages && t.free != noFreeList {
+	if e >= allPages && passed == nil && t.free != noFreeList {
 		return t, t.freeList()
 	}
 	return t, nil
@@ -133,9 +136,7 @@ func (t *tree) newestMeta() error {
 			return nil
 		}
 		m := t.data[at+pageHeader:][:metaSize]
-		sum := fnv.New64a()
-		sum.Write(m[:metaSize-8])
-		if binary.LittleEndian.Uint32(m) != dbMagic || binary.LittleEndian.Uint32(m[4:]) != metaVersion || binary.LittleEndian.Uint64(m[metaSize-8:]) != sum.Sum64() {
+		if binary.LittleEndian.Uint32(m) != dbMagic || binary.LittleEndian.Uint32(m[4:]) != metaVersion || binary.LittleEndian.Uint64(m[metaSize-8:]) != metaSum(m) {
 			return nil
 		}
 		return m
@@ -162,6 +163,13 @@ func (t *tree) newestMeta() error {
 	t.root, t.free = binary.LittleEndian.Uint64(best[16:]), binary.LittleEndian.Uint64(best[32:])
 	t.pages = binary.LittleEndian.Uint64(best[40:])
 	return nil
+}
+
+// metaSum is the checksum that a meta page ends with.
+func metaSum(meta []byte) uint64 {
+	sum := fnv.New64a()
+	sum.Write(meta[:metaSize-8])
+	return sum.Sum64()
 }
 
 // page is one page with what continues it.
@@ -252,8 +260,8 @@ func (t *tree) walk(id uint64, within limits, depth int, last bool) error {
 	if depth > maxDepth {
 		return damaged("its tree is too deep")
 	}
-	if id < min(t.pages, uint64(len(t.sound))*64) && t.sound.has(int(id)) {
-		return t.enter(id, 0)
+	if id < min(t.pages, uint64(len(t.passed))) && t.passed[id].span > 0 {
+		return t.passedLeaf(id, within, depth)
 	}
 	p, err := t.page(id)
 	if err != nil {
@@ -261,10 +269,12 @@ func (t *tree) walk(id uint64, within limits, depth int, last bool) error {
 	}
 	switch {
 	case p.flags == leafPage && (p.count > 0 || within.from == nil):
-		if t.extent == allRules && t.leaves != 0 && t.leaves != depth+1 {
-			return damaged("page %d is a leaf at another depth than those before", id)
+		if err := t.level(id, depth); err != nil {
+			return err
 		}
-		t.leaves = depth + 1
+		if t.inKeys {
+			t.keys.next(p)
+		}
 		return t.leaf(p, within, depth)
 	case p.flags == branchPage && (p.count > 1 || p.count > 0 && t.extent != allRules):
 	default:
@@ -290,6 +300,29 @@ func (t *tree) walk(id uint64, within limits, depth int, last bool) error {
 			}
 		}
 		now = next
+	}
+	return nil
+}
+
+// level notes how deep a leaf is.
+func (t *tree) level(id uint64, depth int) error {
+	if t.extent == allRules && t.leaves != 0 && t.leaves != depth+1 {
+		return damaged("page %d is a leaf at another depth than those before", id)
+	}
+	t.leaves = depth + 1
+	return nil
+}
+
+// passedLeaf checks that a leaf which passed before is where it belongs.
+func (t *tree) passedLeaf(id uint64, within limits, depth int) error {
+	if err := errors.Join(t.level(id, depth), t.enter(id, 0)); err != nil {
+		return err
+	}
+	if first, last := t.passed[id].keys(); !within.admit(first) || !within.admit(last) {
+		return damaged("the keys of page %d are not in order", id)
+	}
+	if t.inKeys {
+		t.keys.next(page{id: id})
 	}
 	return nil
 }
@@ -323,6 +356,8 @@ func (t *tree) bucket(p page, e element, depth int) error {
 	if root := binary.LittleEndian.Uint64(e.value); root != 0 {
 		defer func(leaves int) { t.leaves = leaves }(t.leaves)
 		t.leaves = 0
+		t.inKeys = t.keys != nil && bytes.Equal(e.key, bucketKey)
+		defer func() { t.inKeys = false }()
 		return t.walk(root, limits{}, depth+1, t.extent == theEdge && bytes.Equal(e.key, bucketKey))
 	}
 	if len(e.value) < bucketHeader+pageHeader {

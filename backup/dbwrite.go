@@ -2,7 +2,6 @@ package backup
 
 import (
 	"encoding/binary"
-	"hash/fnv"
 	"maps"
 	"os"
 	"slices"
@@ -62,13 +61,18 @@ type item struct {
 
 func (i item) bytes() int { return pageElement + len(i.key) + len(i.value) }
 
-// writePage appends a page of items; it goes on over as many pages as it needs.
-func (w *pageWriter) writePage(flags uint16, items []item) (id uint64, err error) {
+// pageBytes is how much of a page items take, with its header.
+func pageBytes(items []item) int {
 	bytes := pageHeader
 	for _, i := range items {
 		bytes += i.bytes()
 	}
-	id, data, err := w.add((bytes + w.size - 1) / w.size)
+	return bytes
+}
+
+// writePage appends a page of items; it goes on over as many pages as it needs.
+func (w *pageWriter) writePage(flags uint16, items []item) (id uint64, err error) {
+	id, data, err := w.add((pageBytes(items) + w.size - 1) / w.size)
 	if err == nil {
 		fillPage(data, w.size, id, flags, items)
 	}
@@ -235,9 +239,7 @@ func (m dbMeta) page(size int) (at int64, data []byte) {
 	binary.LittleEndian.PutUint64(d[32:], m.free)
 	binary.LittleEndian.PutUint64(d[40:], m.pages)
 	binary.LittleEndian.PutUint64(d[48:], m.tx)
-	sum := fnv.New64a()
-	sum.Write(d[:metaSize-8])
-	binary.LittleEndian.PutUint64(d[metaSize-8:], sum.Sum64())
+	binary.LittleEndian.PutUint64(d[metaSize-8:], metaSum(d))
 	return int64(m.tx%2) * int64(size), data
 }
 
@@ -249,11 +251,7 @@ func bucketsPages(size int) int { return max(1, 4096/size) }
 func (w *pageWriter) writeBuckets(id uint64, buckets []item) error {
 	slices.SortFunc(buckets, func(a, b item) int { return slices.Compare(a.key, b.key) })
 	data := make([]byte, bucketsPages(w.size)*w.size)
-	bytes := pageHeader
-	for _, b := range buckets {
-		bytes += b.bytes()
-	}
-	if bytes > len(data) {
+	if bytes := pageBytes(buckets); bytes > len(data) {
 		return damaged("its %d buckets take %d bytes", len(buckets), bytes)
 	}
 	fillPage(data, w.size, id, leafPage, buckets)

@@ -3,6 +3,8 @@ package backup
 import (
 	"context"
 	"sync"
+
+	"cke/backup/internal/contain"
 )
 
 const (
@@ -32,15 +34,19 @@ type decoded struct {
 // decodeAhead begins; Close ends it. It ends by itself with the last delta, or with the first that cannot be read.
 func (s *Store) decodeAhead(ctx context.Context, b Bucket, deltas []Entry) *decodeAhead {
 	d := &decodeAhead{parts: make(chan decoded, decodedParts), quit: make(chan struct{})}
-	d.wg.Go(func() {
+	d.wg.Go(contain.Work(func() {
 		defer close(d.parts)
 		for _, e := range deltas {
-			h, err := d.decode(ctx, s, b, e)
+			var h Header
+			err := contain.Do(func() (err error) {
+				h, err = d.decode(ctx, s, b, e)
+				return err
+			})
 			if d.send(decoded{last: true, header: h, err: err}) != nil || err != nil {
 				return
 			}
 		}
-	})
+	}, func(error) {}))
 	return d
 }
 

@@ -31,11 +31,14 @@ type DeltaWriter struct {
 	begin   time.Time
 	end     time.Time
 	payload int64
+
+	mark      marker
+	clockBack bool
 }
 
 // NewDeltaWriter begins a delta whose first change has this revision.
 func NewDeltaWriter(first int64, recipients []age.Recipient) (*DeltaWriter, error) {
-	w := &DeltaWriter{first: first, last: Record{Main: first - 1, Sub: -1}}
+	w := &DeltaWriter{first: first, last: Record{Main: first - 1, Sub: -1}, mark: newMarker()}
 	var err error
 	if w.seal, err = newSealer(&w.body, recipients, false); err != nil {
 		return nil, err
@@ -94,7 +97,9 @@ func (w *DeltaWriter) add(c *Change, now time.Time) error {
 	if w.records == 0 {
 		w.begin = now
 	}
+	w.clockBack = w.clockBack || now.Before(w.end)
 	w.end = now
+	w.mark.add(r, w.value)
 	w.last = r
 	w.records++
 	w.payload += int64(len(c.Key) + len(c.Value))
@@ -130,6 +135,14 @@ func (w *DeltaWriter) First() int64 { return w.first }
 // Last is the newest revision in the delta.
 func (w *DeltaWriter) Last() int64 { return w.last.Main }
 
+// Mark is the mark of revision Last, or empty while the delta is.
+func (w *DeltaWriter) Mark() string {
+	if w.Empty() {
+		return ""
+	}
+	return w.mark.sum()
+}
+
 // Begin is when the first change came.
 func (w *DeltaWriter) Begin() time.Time { return w.begin }
 
@@ -153,12 +166,13 @@ func (w *DeltaWriter) Seal(h Header) (Content, Header, error) {
 		return Content{}, h, err
 	}
 	h.Last, h.Records, h.Begin, h.End = w.last.Main, w.records, w.begin.UTC(), w.end.UTC()
+	h.Mark, h.ClockBack = w.Mark(), w.clockBack
 	w.seal.describe(&h)
 	head, err := h.encode(0)
 	if err != nil {
 		return Content{}, h, err
 	}
 	c := Content{Head: head, Body: &memoryBody{data: w.body.Bytes(), sum: h.bodySum()}}
-	h.Size = c.Size()
+	h.Size, h.Sum = c.Size(), headSum(head)
 	return c, h, nil
 }

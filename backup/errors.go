@@ -14,8 +14,8 @@ var (
 	ErrEmpty = errors.New("no full backup")
 	// ErrNotCovered: backups are there, and none reaches the revision or the time asked for.
 	ErrNotCovered = errors.New("not covered by any backup")
-	// ErrOnlyFull: without this full nothing of its lineage could be restored.
-	ErrOnlyFull = errors.New("the only full of its lineage: nothing of it could be restored without")
+	// ErrOnlyFull: without this full, nothing of its lineage or not its newest state could be restored.
+	ErrOnlyFull = errors.New("the only full")
 	// ErrProtected: the target keeps the object from being deleted: it is immutable, or locked for a time.
 	ErrProtected = errors.New("the target protects it from being deleted")
 	// ErrKey: a backup is encrypted and no identity given opens it.
@@ -63,6 +63,9 @@ type LocalError struct {
 func (e *LocalError) Error() string { return fmt.Sprintf("write %s: %v", e.Path, e.Err) }
 
 func (e *LocalError) Unwrap() error { return e.Err }
+
+// errMissing: an object that a listing had is not there. Somebody may have deleted it since.
+var errMissing = errors.New("it is missing")
 
 // errDamaged marks what a reader found wrong in an object, as opposed to a store that did not answer.
 var errDamaged = errors.New("damaged")

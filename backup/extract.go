@@ -10,9 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"filippo.io/age"
+	"golang.org/x/sys/unix"
 )
 
 // ExtractOptions change how a backup is extracted.
@@ -54,8 +57,11 @@ type Extracted struct {
 	// Notes are things that a person should know, as that a damaged full was passed over.
 	Notes []string `json:"notes,omitempty"`
 
-	// unequal is what comparing it with Hash found.
-	unequal error
+	// near is the newest hash known of a revision up to the one restored. wrong are fulls that were passed over, by ID.
+	near  *Hash
+	wrong []string
+	// witness judges who wrote what is read.
+	witness *witness
 	// sealed is what was begun by seal, and info what the database in it says of itself; nil: there is a file.
 	sealed *FullWriter
 	info   SnapshotInfo
@@ -71,12 +77,12 @@ func (s *Store) Extract(ctx context.Context, at At, out string, o ExtractOptions
 	if _, err := os.Lstat(out); err == nil {
 		return Extracted{}, fmt.Errorf("%s is there already: name a new file", out)
 	}
-	stage, err := os.MkdirTemp(filepath.Dir(out), partial)
+	stage, err := NewScratch(filepath.Dir(out), ScratchExtract)
 	if err != nil {
 		return Extracted{}, &LocalError{Path: out, Err: err}
 	}
-	defer os.RemoveAll(stage)
-	file := filepath.Join(stage, "db")
+	defer stage.Remove()
+	file := filepath.Join(stage.Path, "db")
 	x, err := s.extract(ctx, at, file, o)
 	if here := new(os.PathError); errors.As(err, &here) && here.Path == file {
 		return Extracted{}, &LocalError{Path: out, Err: err}
@@ -90,12 +96,59 @@ func (s *Store) Extract(ctx context.Context, at At, out string, o ExtractOptions
 	return x, nil
 }
 
+// extract reads under a lock. Where somebody who does not respect it deletes what is read, it looks at what there is then.
 func (s *Store) extract(ctx context.Context, at At, file string, o ExtractOptions) (Extracted, error) {
+	release, notes, err := s.reading(ctx, "read a state of "+s.Cluster)
+	if err != nil {
+		return Extracted{}, err
+	}
+	defer release()
+	for range lookAgain {
+		x, err := s.extractOnce(ctx, at, file, o)
+		lost := s.deletedMeanwhile(ctx, err)
+		if lost == "" {
+			x.Notes = append(x.Notes, notes...)
+			if err != nil && len(notes) > 0 {
+				err = fmt.Errorf("%w (%s)", err, strings.Join(notes, "; "))
+			}
+			return x, err
+		}
+		if note := lost + " was deleted while it was read"; !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	return s.extractOnce(ctx, at, file, o)
+}
+
+// deletedMeanwhile is the object that an error says is missing, if listings do not have it any more.
+func (s *Store) deletedMeanwhile(ctx context.Context, err error) string {
+	var d *DamagedError
+	if !errors.Is(err, errMissing) || !errors.As(err, &d) {
+		return ""
+	}
+	there, err := s.Bucket.List(ctx, d.Object)
+	if err != nil || slices.ContainsFunc(there, func(o Object) bool { return o.Name == d.Object }) {
+		return ""
+	}
+	return d.Object
+}
+
+func (s *Store) extractOnce(ctx context.Context, at At, file string, o ExtractOptions) (Extracted, error) {
 	t, err := s.resolve(ctx, at, o.AllowPartial)
 	if err != nil {
 		return Extracted{}, err
 	}
 	x, err := s.tryChains(ctx, t, file, o)
+	if IsDamage(err) && s.judges() {
+		// Older chains were tried whose deltas nobody looked at.
+		if again := s.vetted(ctx, &t.lineage, (*Lineage).entries); again != nil {
+			return Extracted{}, again
+		}
+		if chains, none := t.lineage.choose(t.revision); none == nil && !slices.EqualFunc(chains, t.chains, sameChain) {
+			t.chains = chains
+			x, err = s.tryChains(ctx, t, file, o)
+		}
+	}
 	var d *DamagedError
 	if errors.As(err, &d) && o.AllowPartial && d.LastGood > 0 {
 		t.damage, t.revision = d, d.LastGood
@@ -108,19 +161,28 @@ func (s *Store) extract(ctx context.Context, at At, file string, o ExtractOption
 		return Extracted{}, err
 	}
 	x.Damage, x.Notes = t.damage, append(t.notes, x.Notes...)
-	if o.CheckHash && x.Hash != nil && !x.HashChecked && x.unequal == nil {
-		x.compare(ctx, file)
-	}
-	if x.unequal != nil {
-		return Extracted{}, x.unequal
+	if !at.Time.IsZero() && x.End.After(at.Time) {
+		x.End = at.Time // the rest of the last delta came later
 	}
 	return x, nil
 }
 
-// compare compares a database file with etcd's hash of it. What that finds is no fault of one chain: it ends the work.
-func (x *Extracted) compare(ctx context.Context, file string) {
-	x.unequal = checkHash(ctx, file, *x.Hash)
-	x.HashChecked = x.unequal == nil
+// compare compares a database file with what etcd said of it: its hash at the revision, or else the newest one that is known of a
+// revision before. Where that differs, the full is taken for the cause: deltas come from a quorum, a full from one member.
+func (x *Extracted) compare(ctx context.Context, full Entry, file string) error {
+	known := x.Hash
+	if known == nil {
+		known = x.near
+	}
+	if known == nil {
+		return nil
+	}
+	err := checkHash(ctx, file, *known)
+	if IsDamage(err) {
+		return &DamagedError{Object: full.Name(), Err: err}
+	}
+	x.HashChecked = err == nil && x.Hash != nil
+	return err
 }
 
 func checkHash(ctx context.Context, file string, want Hash) error {
@@ -139,10 +201,14 @@ func checkHash(ctx context.Context, file string, want Hash) error {
 func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractOptions) (Extracted, error) {
 	var worst *DamagedError
 	var notes []string
+	var wrong []string
 	for _, c := range t.chains {
 		x, err := s.restore(ctx, c, t.revision, file, o)
+		if err == nil && o.CheckHash && x.sealed == nil {
+			err = x.compare(ctx, c.Full, file)
+		}
 		if err == nil {
-			x.Lineage, x.Notes = t.lineage.Name, notes
+			x.Lineage, x.Notes, x.wrong = t.lineage.Name, append(notes, x.witness.notes()...), wrong
 			return x, nil
 		}
 		var d *DamagedError
@@ -152,12 +218,19 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 		if worst == nil || d.LastGood > worst.LastGood {
 			worst = d
 		}
+		if d.Object == c.Full.Name() {
+			wrong = append(wrong, c.Full.ID())
+		}
 		notes = append(notes, fmt.Sprintf("full %s was passed over: %v", c.Full.ID(), d.Err))
 	}
 	if worst == nil {
 		return Extracted{}, fmt.Errorf("%w: revision %d", ErrNotCovered, t.revision)
 	}
 	return Extracted{}, s.lastGood(ctx, t, worst)
+}
+
+func sameChain(a, b Chain) bool {
+	return a.Full == b.Full && slices.Equal(a.Deltas, b.Deltas)
 }
 
 // lastGood corrects the last good revision of damage in a full: older chains may still lead somewhere. They are read for it, the
@@ -194,7 +267,7 @@ func (s *Store) soundTo(ctx context.Context, c Chain, revision int64) int64 {
 // restore writes a full and the deltas after it to file.
 func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string, o ExtractOptions) (Extracted, error) {
 	deltas := c.upTo(revision)
-	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas)}
+	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), witness: &witness{s: s}}
 	var err error
 	if len(deltas) > 0 {
 		err = s.merge(ctx, c.Full.Place, deltas, revision, file, o, &x)
@@ -221,7 +294,7 @@ func (s *Store) copyFull(ctx context.Context, p Place, revision int64, file stri
 	if o.Digest {
 		sum = newDigestGuard()
 	}
-	h, err := s.saveFull(ctx, p, file, sum, !o.scratch)
+	h, err := s.saveFull(ctx, p, file, sum, !o.scratch, x.witness)
 	if IsDamage(err) {
 		return &DamagedError{Object: p.Name(), Err: err}
 	}
@@ -229,6 +302,7 @@ func (s *Store) copyFull(ctx context.Context, p Place, revision int64, file stri
 		return err
 	}
 	x.End, x.Hash, x.EtcdVersion = h.End, hashAt(h, revision, nil), h.EtcdVersion
+	x.near = newestHash(h, revision, nil)
 	x.Digest, err = s.finishFull(ctx, h, file, o)
 	if x.Digest == "" && sum != nil {
 		x.Digest = sum.whole()
@@ -258,9 +332,29 @@ func hashAt(h Header, revision int64, or *Hash) *Hash {
 	return or
 }
 
-// saveFull writes the snapshot in a full to a file, checked. sum digests it on the way, unless it is nil. durable: the file
-// is to be synced later.
-func (s *Store) saveFull(ctx context.Context, p Place, file string, sum *digestGuard, durable bool) (h Header, err error) {
+// newestHash returns the newest hash that a header has for a revision up to one given and that counts what a full holds, or else the
+// one there was.
+func newestHash(h Header, revision int64, or *Hash) *Hash {
+	for _, x := range h.Hashes {
+		if x.Revision <= revision && x.IsOf(h) && (or == nil || x.Revision > or.Revision) {
+			or = &x
+		}
+	}
+	return or
+}
+
+// saveFull writes the snapshot in a full to a file, checked. w judges who wrote it before anything is unpacked. sum digests it on the
+// way, unless it is nil. durable: the file is to be synced later.
+func (s *Store) saveFull(ctx context.Context, p Place, file string, sum *digestGuard, durable bool, w *witness) (h Header, err error) {
+	o, err := s.openFull(ctx, p)
+	if err != nil {
+		return h, err
+	}
+	defer o.Close()
+	h = o.head
+	if err := errors.Join(s.seeFull(ctx, w, h), s.roomFor(h, file)); err != nil {
+		return h, err
+	}
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return h, err
@@ -274,12 +368,24 @@ func (s *Store) saveFull(ctx context.Context, p Place, file string, sum *digestG
 		defer func() { err = errors.Join(err, to.back.Close()) }()
 	}
 	if sum == nil {
-		return s.fetchFull(ctx, p, to)
+		return h, o.copyTo(ctx, to)
 	}
-	if h, err = s.fetchFull(ctx, p, to, sum); err == nil {
+	if err = o.copyTo(ctx, to, sum); err == nil {
 		err = sum.done()
 	}
 	return h, err
+}
+
+// roomFor refuses a full that is not known to be genuine and says that it is larger than what is free where a file is written.
+func (s *Store) roomFor(h Header, file string) error {
+	var fs unix.Statfs_t
+	if s.trusts(h.Signature) || unix.Statfs(filepath.Dir(file), &fs) != nil {
+		return nil
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); uint64(h.Content) > free {
+		return &os.PathError{Op: "write", Path: file, Err: fmt.Errorf("%w: the full holds %d bytes, and %d are free", syscall.ENOSPC, h.Content, free)}
+	}
+	return nil
 }
 
 // fetchFull hands the snapshot in a full to writers. It is checked, but only in the end.
@@ -289,22 +395,27 @@ func (s *Store) fetchFull(ctx context.Context, p Place, to ...io.Writer) (Header
 		return Header{}, err
 	}
 	defer o.Close()
+	return o.head, o.copyTo(ctx, to...)
+}
+
+// copyTo hands what is opened to writers. It is checked, but only in the end.
+func (o *opener) copyTo(ctx context.Context, to ...io.Writer) error {
 	fan := newFanout(to...)
-	_, err = o.WriteTo(&contextWriter{ctx, fan})
+	_, err := o.WriteTo(&contextWriter{ctx, fan})
 	if err = cmp.Or(fan.Close(), err); err != nil && !IsDamage(err) {
-		err = fmt.Errorf("copy %s: %w", p.Name(), err)
+		err = fmt.Errorf("copy %s: %w", o.head.Place.Name(), err)
 	}
 	if err == nil {
 		err = o.Finish()
 	}
-	return o.head, err
+	return err
 }
 
 // openFull begins to read a full.
 func (s *Store) openFull(ctx context.Context, p Place) (*opener, error) {
 	body, err := s.Bucket.Open(ctx, p.Name(), 0, -1)
 	if errors.Is(err, ErrNotFound) {
-		return nil, damaged("it is missing")
+		return nil, damaged("%w", errMissing)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.Name(), err)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"cke/backup/internal/contain"
 )
 
 const (
@@ -35,10 +37,10 @@ func newFanout(to ...io.Writer) *fanout {
 	for i, w := range to {
 		parts := make(chan *part, fanDepth)
 		f.to = append(f.to, parts)
-		f.wg.Go(func() {
+		f.wg.Go(contain.Work(func() {
 			for p := range parts {
 				if f.errs[i] == nil {
-					if _, f.errs[i] = w.Write(p.data); f.errs[i] != nil {
+					if f.errs[i] = writeTo(w, p.data); f.errs[i] != nil {
 						f.failed.CompareAndSwap(nil, &f.errs[i])
 					}
 				}
@@ -47,9 +49,17 @@ func newFanout(to ...io.Writer) *fanout {
 					f.pool.Put(p)
 				}
 			}
-		})
+		}, func(error) {}))
 	}
 	return f
+}
+
+// writeTo writes; a panic of w is an error.
+func writeTo(w io.Writer, p []byte) error {
+	return contain.Do(func() error {
+		_, err := w.Write(p)
+		return err
+	})
 }
 
 // Write takes p over. An error of a receiver may be told by a later Write, or by Close.

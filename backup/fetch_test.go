@@ -32,7 +32,7 @@ func TestFetchFull_ASnapshotThatItsOwnDigestDoesNotFitIsDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := newDigestGuard()
-		_, err = s.saveFull(t.Context(), h.Place, filepath.Join(t.TempDir(), "db"), sum, false)
+		_, err = s.saveFull(t.Context(), h.Place, filepath.Join(t.TempDir(), "db"), sum, false, &witness{s: s})
 		if (err == nil) != tc.sound || err != nil && !IsDamage(err) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,13 +1,15 @@
 package backup
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,17 +22,23 @@ const (
 	FileSpec     FileKind = "spec"     // the cluster file
 	FileIdentity FileKind = "identity" // incarnation and CAs, sealed by who gives it
 	fileVerified FileKind = "verified"
+	// fileFailed says that the last drill failed: {at, problem}.
+	fileFailed FileKind = "failed"
 )
 
-// maxFile bounds such a file.
-const maxFile = 16 << 20
+const (
+	// maxFile bounds such a file.
+	maxFile = 16 << 20
+	// keptFiles is how many files of a kind are kept; forgottenAtOnce bounds what one write removes of those that are more.
+	keptFiles, forgottenAtOnce = 100, 10
+)
 
 // A file is CLUSTER/LINEAGE/KIND/TIME-SHA256; the digest in its name is that of its bytes.
 func (s *Store) fileName(lineage string, kind FileKind, t time.Time, data []byte) string {
 	return fmt.Sprintf("%s/%s/%s/%s-%x", s.Cluster, lineage, kind, t.UTC().Format(timeLayout), sha256.Sum256(data))
 }
 
-// PutFile stores a file beside a lineage's backups, unless the newest of its kind has the same content. The bytes are
+// PutFile stores a file beside a lineage's backups, unless the newest of its kind that counts has the same content. The bytes are
 // stored as they are: who wants them sealed seals them.
 func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data []byte) error {
 	if err := CheckNames(s.Cluster, lineage); err != nil {
@@ -39,35 +47,134 @@ func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data
 	if len(data) > maxFile {
 		return fmt.Errorf("a %s of %d bytes: %w", kind, len(data), ErrLimit)
 	}
-	newest, err := s.newestFile(ctx, lineage, kind)
+	name, newest, signed, err := s.nextFile(ctx, lineage, kind, s.now(), data)
 	if err != nil {
 		return err
 	}
-	name := s.fileName(lineage, kind, s.now(), data)
-	if _, sum, _ := strings.Cut(path.Base(newest), "-"); newest != "" && strings.HasSuffix(name, "-"+sum) {
-		return nil
+	if newest != "" && sumOf(newest) == sumOf(name) && (signed || s.Signer == nil) {
+		if _, err := s.readFile(ctx, newest); !IsDamage(err) {
+			return err
+		}
 	}
-	return s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, nil)
+	return s.put(ctx, name, data)
 }
 
-// File returns the newest file of a kind; ErrNotFound if there is none.
-func (s *Store) File(ctx context.Context, lineage string, kind FileKind) ([]byte, error) {
-	name, err := s.newestFile(ctx, lineage, kind)
-	if err != nil {
-		return nil, err
-	}
-	if name == "" {
-		return nil, fmt.Errorf("%s of cluster %s, lineage %s: %w", kind, s.Cluster, lineage, ErrNotFound)
-	}
-	return s.readFile(ctx, name)
-}
-
-func (s *Store) newestFile(ctx context.Context, lineage string, kind FileKind) (string, error) {
+// nextFile is the name for a file that is newer than the newest one that counts.
+func (s *Store) nextFile(ctx context.Context, lineage string, kind FileKind, t time.Time, data []byte) (name, newest string, signed bool, err error) {
 	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
-	if err != nil || len(objects) == 0 {
-		return "", err
+	if err != nil {
+		return "", "", false, err
 	}
-	return objects[len(objects)-1].Name, nil // names begin with the time
+	newest, signed, err = s.newestOf(ctx, objects)
+	return s.fileName(lineage, kind, s.afterFile(newest, signed, t), data), newest, signed, err
+}
+
+// afterFile is after, but where files are signed only those that are have a time that anybody believes.
+func (s *Store) afterFile(newest string, signed bool, t time.Time) time.Time {
+	if s.Signer != nil && !signed {
+		return t
+	}
+	return after(newest, t)
+}
+
+// putMark stores the outcome of a drill under a name that is newer than that of the newest with the opposite one.
+func (s *Store) putMark(ctx context.Context, lineage string, kind, opposite FileKind, t time.Time, mark any) error {
+	data, err := json.Marshal(mark)
+	if err != nil {
+		return err
+	}
+	other, signed, err := s.record(ctx, lineage, opposite)
+	if err != nil {
+		return err
+	}
+	name, _, _, err := s.nextFile(ctx, lineage, kind, s.afterFile(other, signed, t), data)
+	if err != nil {
+		return err
+	}
+	return s.put(ctx, name, data)
+}
+
+// sumOf is the digest in the name of a file.
+func sumOf(name string) string {
+	_, sum, _ := strings.Cut(path.Base(name), "-")
+	return sum
+}
+
+// put writes a file after its signature, so that the newest file always has one, and removes what is old.
+func (s *Store) put(ctx context.Context, name string, data []byte) error {
+	if err := s.signFile(ctx, name); err != nil {
+		return err
+	}
+	if err := s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, nil); err != nil {
+		return err
+	}
+	s.forget(ctx, name)
+	return nil
+}
+
+// forget removes the oldest files of the kind of one that was written and signed a moment ago, the newest, with their signatures.
+// Nothing reads them; where they cannot be removed, as under a lock of the bucket, they stay until the next one is written.
+func (s *Store) forget(ctx context.Context, newest string) {
+	if s.Signer == nil {
+		return // a signed one counts for more than the newest
+	}
+	objects, err := s.Bucket.List(ctx, path.Dir(newest)+"/")
+	objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name > newest }) // anybody's
+	if err != nil || len(objects) <= keptFiles {
+		return
+	}
+	for _, o := range objects[:min(len(objects)-keptFiles, forgottenAtOnce)] {
+		// The signature first: one without its file would never be found again.
+		if s.Bucket.Delete(ctx, signatureOf(o.Name)) != nil || s.Bucket.Delete(ctx, o.Name) != nil {
+			return
+		}
+	}
+}
+
+// after is the time for the name of a file that is newer than another: the newest by name has to be the one that was written last,
+// also if one was written under a clock that was ahead.
+func after(newest string, now time.Time) time.Time {
+	if t := timeOf(newest); !t.IsZero() && !now.Truncate(time.Millisecond).After(t) {
+		return t.Add(time.Millisecond)
+	}
+	return now
+}
+
+// timeOf is the time in the name of a file; zero: there is none.
+func timeOf(name string) time.Time {
+	text, _, _ := strings.Cut(path.Base(name), "-")
+	t, _ := time.Parse(timeLayout, text)
+	return t
+}
+
+// File returns the newest file of a kind; ErrNotFound if there is none. Once one is signed by a key that is trusted, only such files count.
+func (s *Store) File(ctx context.Context, lineage string, kind FileKind) ([]byte, error) {
+	data, _, err := s.TrustedFile(ctx, lineage, kind)
+	return data, err
+}
+
+// TrustedFile also reports whether the file is signed by a key that is trusted. Where the newest is damaged, it is the one before it.
+func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) (data []byte, trusted bool, err error) {
+	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
+	if err != nil {
+		return nil, false, err
+	}
+	var damage error
+	for signed := false; ; {
+		name, trusted, err := s.newestOf(ctx, objects)
+		if err != nil {
+			return nil, false, err
+		}
+		if name == "" || signed && !trusted {
+			break
+		}
+		if data, err = s.readFile(ctx, name); !IsDamage(err) {
+			return data, trusted, err
+		}
+		damage, signed = cmp.Or(damage, err), trusted
+		objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name >= name })
+	}
+	return nil, false, cmp.Or(damage, fmt.Errorf("%s of cluster %s, lineage %s: %w", kind, s.Cluster, lineage, ErrNotFound))
 }
 
 func (s *Store) readFile(ctx context.Context, name string) ([]byte, error) {
@@ -80,7 +187,7 @@ func (s *Store) readFile(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if _, sum, _ := strings.Cut(path.Base(name), "-"); sum != fmt.Sprintf("%x", sha256.Sum256(data)) {
+	if sumOf(name) != fmt.Sprintf("%x", sha256.Sum256(data)) {
 		return nil, &DamagedError{Object: name, Err: damaged("it does not match the digest in its name")}
 	}
 	return data, nil
@@ -95,25 +202,56 @@ type Verified struct {
 	HashChecked bool `json:"hashChecked"`
 	// Booted is the version of an etcd that started on it and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`
+	// Wrong are fulls that were found to be damaged, or to hold something else than the cluster did, by ID.
+	Wrong []string `json:"wrong,omitempty"`
 }
 
+// markVerified records that a drill succeeded, and forgets that one before failed.
 func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) error {
-	data, err := json.Marshal(v)
-	if err != nil {
+	if err := s.putMark(ctx, lineage, fileVerified, fileFailed, v.At, v); err != nil {
 		return err
 	}
-	return s.Retry.Put(ctx, s.Bucket, s.fileName(lineage, fileVerified, v.At, data), Content{Head: data}, nil)
+	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, fileFailed))
+	for _, o := range objects {
+		err = errors.Join(err, s.Bucket.Delete(ctx, o.Name), s.Bucket.Delete(ctx, signatureOf(o.Name)))
+	}
+	return err
+}
+
+// markFailed records that a drill failed because of what is in the store: nothing is pruned until one succeeds.
+func (s *Store) markFailed(ctx context.Context, lineage string, why error) error {
+	if failing, err := s.failing(ctx, lineage); err != nil || failing {
+		return err
+	}
+	return s.putMark(ctx, lineage, fileFailed, fileVerified, s.now(), map[string]any{"at": s.now().UTC(), "problem": why.Error()})
+}
+
+// failing reports whether the last drill of a lineage failed. A copy may have the record of one that failed beside that of a later one.
+func (s *Store) failing(ctx context.Context, lineage string) (bool, error) {
+	failed, _, err := s.record(ctx, lineage, fileFailed)
+	if err != nil || failed == "" {
+		return false, err
+	}
+	verified, _, err := s.record(ctx, lineage, fileVerified)
+	return verified == "" || timeOf(failed).After(timeOf(verified)), err
 }
 
 // LastVerified returns the newest mark of a lineage; nil without one.
 func (s *Store) LastVerified(ctx context.Context, lineage string) (*Verified, error) {
-	data, err := s.File(ctx, lineage, fileVerified)
+	name, trusted, err := s.record(ctx, lineage, fileVerified)
+	if err != nil || name == "" {
+		return nil, err
+	}
+	data, err := s.readFile(ctx, name)
 	if err != nil {
 		return nil, ignoreMissingObject(err)
 	}
 	var v Verified
-	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&v); err != nil {
-		return nil, fmt.Errorf("mark of verification: %w", err)
+	if err := json.Unmarshal(data, &v); err != nil {
+		return nil, &DamagedError{Object: name, Err: damaged("it is no mark of verification: %w", err)}
+	}
+	if s.judges() && !trusted {
+		v.Wrong = nil // anybody's; what it calls wrong would count for nothing
 	}
 	return &v, nil
 }

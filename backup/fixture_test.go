@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -26,14 +28,26 @@ type fixture struct {
 	states   map[int64]etcdtest.State
 	fulls    [2]int64
 	last     int64
+	hash     backup.Hash // etcd's own at last; on a busy machine the newest delta is stored without
+	lockTTL  time.Duration
+	now      func() time.Time
+	signer   *backup.Signer
 }
 
 // makeFixture runs a cluster for a moment. It is fast enough for every test to have its own.
 func makeFixture(t testing.TB, encrypted bool) *fixture {
 	t.Helper()
+	f := &fixture{}
+	f.make(t, encrypted)
+	return f
+}
+
+func (f *fixture) make(t testing.TB, encrypted bool) {
+	t.Helper()
 	s := etcdtest.Start(t, etcdtest.Options{})
-	f := &fixture{bucket: backuptest.NewMemory(), states: map[int64]etcdtest.State{}}
+	f.bucket, f.states = backuptest.NewMemory(), map[int64]etcdtest.State{}
 	c := taketest.Config(s, f.bucket)
+	c.Signer = f.signer
 	if encrypted {
 		id, err := age.GenerateX25519Identity()
 		if err != nil {
@@ -77,11 +91,15 @@ func makeFixture(t testing.TB, encrypted bool) *fixture {
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	return f
+	h, err := s.Client.HashKV(etcdtest.Context(t), s.Endpoint, f.last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.hash = backup.Hash{Revision: f.last, Compacted: h.CompactRevision, Hash: h.Hash}
 }
 
 func (f *fixture) store(t testing.TB, b backup.Bucket) *backup.Store {
-	s := &backup.Store{Bucket: b, Cluster: "prod", Scratch: t.TempDir(), Retry: backup.Retry{
+	s := &backup.Store{Bucket: b, Cluster: "prod", Scratch: t.TempDir(), LockTTL: f.lockTTL, Now: f.now, Retry: backup.Retry{
 		First: time.Millisecond, Longest: time.Millisecond, For: time.Nanosecond,
 	}}
 	if f.identity != nil {
@@ -125,4 +143,40 @@ func (f *fixture) extractBad(t testing.TB, b backup.Bucket, at backup.At) *backu
 		t.Fatalf("error %v, want a DamagedError", err)
 	}
 	return d
+}
+
+// expire removes the locks of what was killed, as the time does.
+func expire(t testing.TB, b backup.Bucket) {
+	t.Helper()
+	for _, name := range names(t, b) {
+		if strings.HasPrefix(name, ".locks/") {
+			if err := b.Delete(etcdtest.Context(t), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func newRecipient(t testing.TB) age.Recipient {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.Recipient()
+}
+
+func recipients(rs ...age.Recipient) []age.Recipient { return rs }
+
+// alterHead changes the header of an object, with a digest that is right again.
+func alterHead(t testing.TB, whole []byte, from, to string) []byte {
+	t.Helper()
+	n := int(binary.BigEndian.Uint32(whole[8:]))
+	doc := strings.TrimRight(string(whole[12:12+n]), " ")
+	changed := strings.Replace(doc, from, to, 1)
+	head := append([]byte(nil), whole[:8]...)
+	head = binary.BigEndian.AppendUint32(head, uint32(len(changed)))
+	head = append(head, changed...)
+	sum := sha256.Sum256(head)
+	return append(append(head, sum[:]...), whole[12+n+len(sum):]...)
 }

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -131,28 +130,10 @@ func mergeOne(ctx context.Context, file string, revision int64) error {
 	if err != nil {
 		return err
 	}
-	head, err := parseHead(data[:min(len(data), 2*maxPageSize)], int64(len(data)))
-	if err != nil {
-		return err
+	m, err := mergeInto(ctx, file, data, revision, []Record{{Main: revision + 1, Value: appendKeyValue(nil, &Change{Key: []byte("k"), Lease: 7})}}, true)
+	if m != nil {
+		m.close()
 	}
-	m, err := newMerger(file, Header{Last: revision, Content: int64(len(data)) + sha256.Size}, head, revision+1)
-	if err != nil {
-		return err
-	}
-	defer m.close()
-	if err := m.a.record(Record{Main: revision + 1, Value: appendKeyValue(nil, &Change{Key: []byte("k"), Lease: 7})}); err != nil {
-		return err
-	}
-	added, err := m.plan(true, true)
-	if err != nil {
-		return err
-	}
-	for _, w := range m.receivers() {
-		if _, err := w.Write(data); err != nil {
-			return err
-		}
-	}
-	_, err = m.complete(ctx, added, false)
 	return err
 }
 

@@ -28,7 +28,7 @@ func viewKeys(ctx context.Context, path string, look func(b *bolt.Bucket) error)
 	if err := checkTree(ctx, path, theTree); err != nil {
 		return err
 	}
-	db, err := openDB(path, true, 0)
+	db, err := openDB(path, true)
 	if err != nil {
 		return fmt.Errorf("open %s as a database: %w", path, err)
 	}

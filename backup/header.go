@@ -41,24 +41,50 @@ type Header struct {
 	// Stored is how far deltas, or fulls before it, reached in the target when a full was begun: what follows up to the full's own
 	// revision has to come in deltas yet. 0: unknown.
 	Stored int64 `json:"stored,omitempty"`
-	// AuthRevision is etcd's revision of users and roles.
+	// AuthRevision is etcd's revision of users and roles; AuthEnabled: of a full, clients had to authenticate.
 	AuthRevision uint64 `json:"authRevision,omitempty"`
+	AuthEnabled  bool   `json:"authEnabled,omitempty"`
+	// Origin is what the cluster of this lineage was restored from; nil: it was bootstrapped, or the writer did not record it.
+	Origin *Origin `json:"origin,omitempty"`
+	// After names the delta before this object: the one that a delta continues, or the newest one stored when a full was begun.
+	// Of the first delta of a stream it is the last one of the stream before. nil: there was none.
+	After *Link `json:"after,omitempty"`
+	// Base names the newest full that led to a delta when it was sealed; nil: none was stored yet.
+	Base *Link `json:"base,omitempty"`
+	// Mark is the digest of all changes of revision Last, see MarkOf; empty in objects of earlier releases and in merged fulls.
+	Mark string `json:"mark,omitempty"`
+	// RaftIndex is how far the cluster's log had been applied when the object was made; 0: unknown.
+	RaftIndex uint64 `json:"raftIndex,omitempty"`
+	// Watched is since when the watch that received a delta had been unbroken; zero: unknown.
+	Watched time.Time `json:"watched,omitzero"`
+	// ClockBack: the writer's clock was put back between two changes of a delta, so Begin and End do not bound their times.
+	ClockBack bool `json:"clockBack,omitempty"`
 	// Content is the size of what the body holds before compression.
 	Content int64 `json:"content"`
 	// Compression is "zstd"; Encryption "age" or empty. Data is compressed first.
 	Compression string `json:"compression"`
 	Encryption  string `json:"encryption,omitempty"`
+	// Recipients tells apart for whom a body is encrypted: see RecipientsID. Empty: for nobody, or an older program wrote it.
+	Recipients string `json:"recipients,omitempty"`
 	// BodySize and BodySum (SHA-256, hex) are of the bytes after the header.
 	BodySize int64  `json:"bodySize"`
 	BodySum  string `json:"bodySum"`
 	// Size is that of the whole object, this header included. It is not in the header itself, but known once that is written or read.
 	Size int64 `json:"-"`
+	// Sum is the SHA-256 (hex) at the end of the head, by which links name the object. Like Size, it is not in the header itself.
+	Sum string `json:"-"`
 	// Hashes are etcd's own hashes of its data, for checking what is restored.
 	Hashes []Hash `json:"hashes,omitempty"`
 	// Writer and Term name who wrote the object.
 	Writer      string `json:"writer,omitempty"`
 	Term        int64  `json:"term,omitempty"`
 	EtcdVersion string `json:"etcdVersion,omitempty"`
+	// Signature is by whom the object is; nil: it is not signed. It is the last field, and covers all others.
+	Signature *Signature `json:"signature,omitempty"`
+	// SignedTip: the newest of the objects that a full was merged from is signed.
+	SignedTip bool `json:"signedTip,omitempty"`
+	// Signer signs the header when it is written; nil: nobody does.
+	Signer *Signer `json:"-"`
 	// Merged tells that a full was made from an older one and deltas, not by etcd.
 	Merged bool `json:"merged,omitempty"`
 }
@@ -77,7 +103,11 @@ func (x Hash) IsOf(h Header) bool { return max(0, x.Compacted) >= h.Compacted }
 // encode returns the head of an object: magic, length, JSON, SHA-256 of these three. It is at least room bytes long: white
 // space after the JSON fills it up.
 func (h Header) encode(room int) ([]byte, error) {
+	h.Signature = nil // it would be that of another header
 	doc, err := json.Marshal(h)
+	if err == nil && h.Signer != nil {
+		doc, err = h.Signer.signed(doc)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -121,11 +151,27 @@ func readHeader(r io.Reader) (Header, []byte, error) {
 	if err := json.Unmarshal(signed[len(fixed):], &h); err != nil {
 		return h, nil, damaged("header: %w", err)
 	}
-	if h.Format > FormatVersion {
-		return h, nil, fmt.Errorf("format %d is newer than this program knows (%d): use a newer one", h.Format, FormatVersion)
-	}
 	h.Size = int64(len(head)) + h.BodySize
+	h.Sum = headSum(head)
+	if h.Signature != nil {
+		if err := h.Signature.checkSignature(signed[len(fixed):]); err != nil {
+			return h, nil, err
+		}
+	}
+	if h.Format > FormatVersion {
+		return h, nil, &newerFormatError{h.Format, h.Signature}
+	}
 	return h, head, h.check()
+}
+
+// newerFormatError: an object has a format that this program does not know. Whether that is so depends on who signed it; nil: nobody.
+type newerFormatError struct {
+	format int
+	by     *Signature
+}
+
+func (e *newerFormatError) Error() string {
+	return fmt.Sprintf("format %d is newer than this program knows (%d): use a newer one", e.format, FormatVersion)
 }
 
 func (h Header) check() error {
@@ -141,6 +187,8 @@ func (h Header) check() error {
 		return damaged("header: negative size")
 	case h.Place.Revision < 1 || h.Last < h.Place.Revision:
 		return damaged("header: revisions %d to %d", h.Place.Revision, h.Last)
+	case !h.After.valid(), !h.Base.valid():
+		return damaged("header: a link names no object")
 	case h.Place.Kind == KindFull && h.Last != h.Place.Revision:
 		return damaged("header: a full of two revisions")
 	}

@@ -6,13 +6,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"hash"
 	"io"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/contain"
 )
 
 // A full and the deltas after it become one database without a page of the full being changed, but for a meta page: what the
@@ -38,8 +39,10 @@ type merger struct {
 	meta      dbMeta
 	freePages int
 	sum       hash.Hash // nil: of no use
-	// sound are leaves of the full that are not in the file, but were found sound; nil: all of it is there.
-	sound bitmap
+	// passed are leaves of the full that are not in the file, but were found sound; nil: all of it is there.
+	passed passedLeaves
+	// hash compares a full that streams by with what etcd said of it; nil: that is not known.
+	hash *keyHash
 	// found is what the full says of itself, with the leases of the result.
 	found SnapshotInfo
 }
@@ -79,6 +82,9 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 	if err != nil {
 		return ofFull(err)
 	}
+	if err := errors.Join(s.seeFull(ctx, x.witness, h), s.roomFor(h, file)); err != nil {
+		return ofFull(err)
+	}
 	m, err := newMerger(file, h, head, revision)
 	if err != nil {
 		return err
@@ -90,6 +96,7 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		}
 	}
 	x.End, x.Hash, x.EtcdVersion = h.End, hashAt(h, revision, nil), h.EtcdVersion
+	x.near = newestHash(h, revision, nil)
 	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {
 		if IsDamage(err) {
 			// What it says of the last good revision is true only if the full is sound.
@@ -98,7 +105,7 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		return err
 	}
 	x.Records = m.a.records
-	if o.seal != nil && m.a.compacted <= h.Compacted {
+	if o.seal != nil && m.a.compacted <= h.Compacted && (x.near == nil || hashAt(h, h.Last, nil) != nil) {
 		err := m.sealed(ctx, s, full, o.seal, x)
 		if !IsDamage(err) && !errors.Is(err, ErrNeedsWhole) {
 			return err
@@ -110,14 +117,11 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 	if err != nil {
 		return err
 	}
-	if _, err := s.fetchFull(ctx, full, m.receivers()...); err != nil {
+	if err := m.same(s.fetchFull(ctx, full, m.receivers()...)); err != nil {
 		return ofFull(err)
 	}
 	if x.Digest, err = m.complete(ctx, added, !o.scratch); err != nil {
 		return ofFull(err)
-	}
-	if o.CheckHash && x.Hash != nil {
-		x.compare(ctx, file)
 	}
 	return nil
 }
@@ -155,6 +159,14 @@ func (s *Store) checkFull(ctx context.Context, p Place, f *os.File) error {
 	return err
 }
 
+// same refuses a full that is another one than at the first look, when it was judged.
+func (m *merger) same(h Header, err error) error {
+	if err == nil && h.BodySum != m.full.BodySum {
+		return damaged("it changed while it was read")
+	}
+	return err
+}
+
 func wrongRevision(is, said int64) error {
 	return damaged("the snapshot has revision %d, its header says %d", is, said)
 }
@@ -165,7 +177,7 @@ func newMerger(file string, full Header, head dbHead, revision int64) (*merger, 
 		return nil, err
 	}
 	w := &pageWriter{f: f, size: head.size, next: head.pages}
-	return &merger{f: f, full: full, old: head, w: w, a: newApplier(w, full.Last, revision)}, nil
+	return &merger{f: f, full: full, old: head, w: w, a: newApplier(w, full, revision)}, nil
 }
 
 func (m *merger) close() error { return errors.Join(m.w.back.Close(), m.f.Close()) }
@@ -248,7 +260,7 @@ func (m *merger) complete(ctx context.Context, added subtree, durable bool) (dig
 	begin := m.full.Content - sha256.Size // of what has not been digested yet
 	expected, middle := m.meta, int64(m.meta.root)*size
 	summed := make(chan error, 1)
-	go func() { summed <- m.digest(ctx, begin, middle) }()
+	go contain.Work(func() { summed <- m.digest(ctx, begin, middle) }, func(err error) { summed <- err })()
 	if err = m.assemble(ctx, added); err == nil {
 		err = m.list(ctx)
 	}
@@ -258,26 +270,14 @@ func (m *merger) complete(ctx context.Context, added subtree, durable bool) (dig
 	if m.sum == nil {
 		return "", nil
 	}
-	sync := func() error { return nil }
-	if durable {
-		sync = m.f.Sync
-	}
-	synced := make(chan error, 1)
-	go func() { synced <- sync() }()
 	if m.meta != expected { // it took more room
 		m.sum.Reset()
 		middle = 0
 	}
-	err = m.digest(ctx, middle, int64(m.meta.pages)*size)
-	if err := errors.Join(err, <-synced); err != nil {
-		return "", err
-	}
-	sum := m.sum.Sum(nil)
-	if _, err := m.f.WriteAt(sum, int64(m.meta.pages)*size); err != nil {
-		return "", err
-	}
-	m.sum.Write(sum)
-	return hex.EncodeToString(m.sum.Sum(nil)), sync()
+	return putDigest(m.f, durable, func() (hash.Hash, int64, error) {
+		end := int64(m.meta.pages) * size
+		return m.sum, end, m.digest(ctx, middle, end)
+	})
 }
 
 // digest takes a part of the file into the digest.
@@ -292,13 +292,13 @@ func (m *merger) digest(ctx context.Context, from, to int64) error {
 func (m *merger) assemble(ctx context.Context, added subtree) (err error) {
 	defer guard(&err)()
 	check := theEdge // the rest is looked at in the end
-	if m.sound != nil {
-		check = theTree
+	if m.passed != nil {
+		check = allRules
 	}
-	if _, err := walkTree(ctx, m.f.Name(), check, m.sound); err != nil {
+	if _, err := walkTree(ctx, m.f.Name(), check, m.passed, m.hash); err != nil {
 		return err
 	}
-	db, err := openDB(m.f.Name(), true, 0)
+	db, err := openDB(m.f.Name(), true)
 	if err != nil {
 		return damaged("open as a database: %w", err)
 	}
@@ -318,7 +318,7 @@ func (m *merger) list(ctx context.Context) error {
 	if _, err := m.f.WriteAt(m.metas(), 0); err != nil {
 		return err
 	}
-	t, err := walkTree(ctx, m.f.Name(), allRules, nil)
+	t, err := walkTree(ctx, m.f.Name(), allRules, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package backup
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -102,33 +104,43 @@ func (g grown) check(t *testing.T) {
 // mergedFile brings a database forward, and leaves it without a digest at its end.
 func mergedFile(t *testing.T, path string, data []byte, last int64, records []Record) *merger {
 	t.Helper()
-	head, err := parseHead(data[:min(len(data), 2*maxPageSize)], int64(len(data)))
+	m, err := mergeInto(t.Context(), path, data, last, records, false)
+	if m != nil {
+		t.Cleanup(func() { m.close() })
+	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := newMerger(path, Header{Last: last, Content: int64(len(data)) + 32}, head, last+int64(len(records)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.close() })
-	for _, r := range records {
-		if err := m.a.record(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	added, err := m.plan(false, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range m.receivers() {
-		if _, err := w.Write(data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := m.complete(t.Context(), added, false); err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// mergeInto writes a database, whose last revision is given, and the records after it to a file. The merger, if there is one, is
+// to be closed.
+func mergeInto(ctx context.Context, path string, data []byte, last int64, records []Record, digest bool) (*merger, error) {
+	head, err := parseHead(data[:min(len(data), 2*maxPageSize)], int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMerger(path, Header{Last: last, Content: int64(len(data)) + sha256.Size}, head, last+int64(len(records)))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range records {
+		if err := m.a.record(r); err != nil {
+			return m, err
+		}
+	}
+	added, err := m.plan(digest, true)
+	if err != nil {
+		return m, err
+	}
+	for _, w := range m.receivers() {
+		if _, err := w.Write(data); err != nil {
+			return m, err
+		}
+	}
+	_, err = m.complete(ctx, added, false)
+	return m, err
 }
 
 // make makes a database such as etcd has, without a list of free pages, and returns its last revision.
@@ -160,7 +172,7 @@ func (g grown) make(t *testing.T, path string) (last int64) {
 // also writes to it.
 func openedDB(t *testing.T, path string, written bool) (free int, records []byte) {
 	t.Helper()
-	db, err := openDB(path, false, 0)
+	db, err := openDB(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +250,7 @@ func TestCopyBucket_KeysOfAnyLength(t *testing.T) {
 		if err := checkTree(t.Context(), f.Name(), allRules); err != nil {
 			t.Errorf("%d, in pages of %d: %v", seed, size, err)
 		}
-		db, err := openDB(f.Name(), false, 0)
+		db, err := openDB(f.Name(), false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,9 @@ func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added 
 	change := map[string][]byte{}
 	switch string(name) {
 	case string(bucketKey):
-		return m.joinKeys(ctx, b, added)
+		if added.height > 0 {
+			return m.joinKeys(ctx, b, added)
+		}
 	case string(bucketAlarm):
 		return new(treeLoader{w: m.w}).bucketRoot()
 	case string(bucketLease):
@@ -64,9 +66,6 @@ func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added 
 
 // joinKeys returns where the records of both begin.
 func (m *merger) joinKeys(ctx context.Context, b *bolt.Bucket, added subtree) (uint64, error) {
-	if b.Root() != 0 && added.height == 0 {
-		return uint64(b.Root()), nil
-	}
 	if b.Root() != 0 {
 		t, err := openTree(ctx, m.f.Name(), theEdge)
 		if err != nil {
@@ -78,9 +77,6 @@ func (m *merger) joinKeys(ctx context.Context, b *bolt.Bucket, added subtree) (u
 			return 0, err
 		}
 		return join(m.w, left, added)
-	}
-	if added.height == 0 {
-		return m.w.copyBucket(b, nil)
 	}
 	few := &treeLoader{w: m.w} // they stand within the page of the buckets
 	if err := b.ForEach(few.add); err != nil {

@@ -28,10 +28,12 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 	if _, err := io.MultiWriter(w.check, w.seal).Write(m.metas()); err != nil {
 		return err
 	}
-	m.sound = make(bitmap, m.old.pages/64+1)
-	pages := &sieve{f: m.f, size: m.old.size, sound: m.sound}
+	if known := hashAt(m.full, m.full.Last, nil); known != nil {
+		m.hash = newKeyHash(*known, m.old.pages)
+	}
+	pages := m.sieve()
 	content := m.full.Content - sha256.Size
-	_, err = s.fetchFull(ctx, full, &window{w: pages, left: content}, m.afterMetas(w.check), m.afterMetas(w.seal))
+	err = m.same(s.fetchFull(ctx, full, &window{w: pages, left: content}, m.afterMetas(w.check), m.afterMetas(w.seal)))
 	if err != nil {
 		return err
 	}
@@ -41,7 +43,7 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 	if err := m.assemble(ctx, added); err != nil {
 		return err
 	}
-	if m.meta != expected {
+	if m.meta != expected || !m.hash.equal() {
 		return ErrNeedsWhole
 	}
 	size := int64(m.meta.pages)*int64(m.old.size) - content
@@ -53,4 +55,10 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 	}
 	x.sealed, x.info = w, m.found
 	return nil
+}
+
+// sieve keeps what of the full is not in a sound leaf.
+func (m *merger) sieve() *sieve {
+	m.passed = make(passedLeaves, m.old.pages)
+	return &sieve{f: m.f, size: m.old.size, passed: m.passed, hash: m.hash}
 }

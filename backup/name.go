@@ -23,6 +23,9 @@ const (
 	timeLayout = "20060102T150405.000Z"
 )
 
+// MostSequence is the last number that a name has room for.
+const MostSequence = 9_999_999_999
+
 // Place is where an object stands; its name tells all of it.
 //
 //	CLUSTER/LINEAGE/full/REVISION-TIME.cke

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
+
+	"cke/backup/internal/contain"
 )
 
 const (
@@ -31,7 +33,7 @@ type frames struct {
 
 type frame struct {
 	in, out []byte
-	done    chan struct{}
+	done    chan error
 }
 
 func newFrames(w io.Writer) (*frames, error) {
@@ -42,20 +44,21 @@ func newFrames(w io.Writer) (*frames, error) {
 	}
 	f := &frames{zstd: z, jobs: make(chan *frame, n+1), free: make(chan *frame, n+1), ended: make(chan struct{})}
 	for range n + 1 {
-		f.free <- &frame{done: make(chan struct{}, 1)}
+		f.free <- &frame{done: make(chan error, 1)}
 	}
-	go func() {
+	go contain.Work(func() {
 		defer close(f.ended)
 		for j := range f.jobs {
-			<-j.done
-			if f.failed.Load() == nil {
-				if _, err := w.Write(j.out); err != nil {
-					f.failed.Store(&err)
-				}
+			err := <-j.done
+			if err == nil && f.failed.Load() == nil {
+				err = writeTo(w, j.out)
+			}
+			if err != nil {
+				f.failed.CompareAndSwap(nil, &err)
 			}
 			f.free <- j
 		}
-	}()
+	}, func(error) {})()
 	return f, nil
 }
 
@@ -82,10 +85,10 @@ func (f *frames) flush() {
 	j := <-f.free
 	j.in, f.part = f.part, j.in[:0]
 	f.jobs <- j
-	go func() {
+	go contain.Work(func() {
 		j.out = f.zstd.EncodeAll(j.in, j.out[:0])
-		j.done <- struct{}{}
-	}()
+		j.done <- nil
+	}, func(err error) { j.done <- err })()
 }
 
 // Close completes the last frame and waits for all. It may be called twice.
@@ -127,7 +130,7 @@ func newReadAhead(r io.Reader) *readAhead {
 	for range aheadDepth {
 		a.free <- make([]byte, aheadPart)
 	}
-	go func() {
+	go contain.Work(func() {
 		defer close(a.ended)
 		defer close(a.full)
 		for {
@@ -138,7 +141,7 @@ func newReadAhead(r io.Reader) *readAhead {
 				a.err = errNoMore
 				return
 			}
-			n, err := r.Read(part[:cap(part)])
+			n, err := readFrom(r, part[:cap(part)])
 			if n > 0 {
 				a.full <- part[:n] // there is room for all parts
 			}
@@ -150,8 +153,17 @@ func newReadAhead(r io.Reader) *readAhead {
 				a.free <- part
 			}
 		}
-	}()
+	}, func(error) {})()
 	return a
+}
+
+// readFrom reads; a panic of r is an error.
+func readFrom(r io.Reader, p []byte) (n int, err error) {
+	err = contain.Do(func() (err error) {
+		n, err = r.Read(p)
+		return err
+	})
+	return n, err
 }
 
 // errNoMore ends the reading of what nobody wants any more.

@@ -50,6 +50,9 @@ func sealed(t *testing.T, content []byte, to []age.Recipient, beside bool) (*byt
 	return &body, s
 }
 
+// onlyWriter hides ReadFrom, so that the buffer given is used.
+type onlyWriter struct{ io.Writer }
+
 // A run of frames is one stream to every reader, whatever the size, and is compressed as well.
 func TestFrames_ReadAsOneStream(t *testing.T) {
 	for _, size := range []int{1, framePart - 1, framePart, framePart + 1, 5*framePart + 12345} {

@@ -19,25 +19,27 @@ const sweepAge = 24 * time.Hour
 // point: what the plan keeps is never touched. What cannot be deleted is passed over and told in the plan, with what it
 // needs to be restored from; that the target protects an object is no error.
 func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PrunePlan, error) {
-	lineages, err := s.Lineages(ctx)
+	if dryRun {
+		_, plan, err := s.planPrune(ctx, r)
+		return plan, err
+	}
+	l, clock, now, err := s.deleting(ctx, "prune "+s.Cluster)
 	if err != nil {
 		return PrunePlan{}, err
 	}
-	verified := map[string]*Verified{}
-	for _, l := range lineages {
-		if verified[l.Name], err = s.LastVerified(ctx, l.Name); err != nil && !IsDamage(err) {
-			return PrunePlan{}, err
-		}
+	defer l.release()
+	if err := agree(r, clock, now); err != nil {
+		return PrunePlan{}, err
 	}
-	plan := PlanPrune(lineages, verified, r, s.now())
-	if dryRun {
-		return plan, nil
+	lineages, plan, err := s.planPrune(ctx, r)
+	if err != nil {
+		return PrunePlan{}, err
 	}
 	told := make([]deletion, len(lineages))
 	for i := range lineages {
-		told[i] = s.tell(ctx, &lineages[i], plan.Delete)
+		told[i] = s.tell(ctx, &lineages[i], plan.Delete, "")
 	}
-	if err = s.carryOut(ctx, lineages, &plan); ctx.Err() == nil {
+	if err = s.carryOut(ctx, l, lineages, &plan); ctx.Err() == nil {
 		for _, d := range told {
 			err = errors.Join(err, s.settle(ctx, d, plan.Delete))
 		}
@@ -50,9 +52,125 @@ func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PruneP
 	return plan, err
 }
 
+// planPrune reads what there is and decides what goes.
+func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, PrunePlan, error) {
+	lineages, err := s.Lineages(ctx)
+	if err != nil {
+		return nil, PrunePlan{}, err
+	}
+	verified := map[string]*Verified{}
+	for _, l := range lineages {
+		if verified[l.Name], err = s.LastVerified(ctx, l.Name); err != nil && !IsDamage(err) {
+			return nil, PrunePlan{}, err
+		}
+	}
+	for i := range lineages {
+		if err := s.vetted(ctx, &lineages[i], (*Lineage).entries); err != nil {
+			return nil, PrunePlan{}, err
+		}
+	}
+	lineages = s.genuine(lineages)
+	for i := range lineages {
+		if err := s.judgeFulls(ctx, &lineages[i], verified[lineages[i].Name]); err != nil {
+			return nil, PrunePlan{}, err
+		}
+	}
+	plan := PlanPrune(lineages, verified, r, ageAt(lineages, s.now()))
+	for i := range lineages {
+		if err := s.readEnds(ctx, &lineages[i], plan.Delete); err != nil {
+			return nil, PrunePlan{}, err
+		}
+	}
+	return lineages, PlanPrune(lineages, verified, r, ageAt(lineages, s.now())), nil
+}
+
+// readEnds reads from their own headers how far the deltas go that are to be deleted: the name of the next one, which says where they end, is
+// anybody's. What is to be deleted is planned again afterwards.
+func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error {
+	names := named(going)
+	for i := range l.Streams {
+		st := &l.Streams[i]
+		entries := slices.DeleteFunc(slices.Clone(st.Deltas), func(d Entry) bool { return !names[d.Name()] })
+		hs, errs := s.headers(ctx, entries)
+		st.ends = make(map[string]int64, len(entries))
+		for j, h := range hs {
+			switch {
+			case errs[j] == nil:
+				st.ends[entries[j].Name()] = h.Last
+			case !IsDamage(errs[j]) && !errors.Is(errs[j], ErrNotFound):
+				return errs[j]
+			}
+		}
+	}
+	return nil
+}
+
+// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that the last drill passed
+// over. It also reads whether that drill failed.
+func (s *Store) judgeFulls(ctx context.Context, l *Lineage, v *Verified) error {
+	l.useless = map[string]string{}
+	_, errs := s.headers(ctx, l.Fulls)
+	for i, f := range l.Fulls {
+		switch {
+		case IsDamage(errs[i]):
+			l.useless[f.Name()] = "damaged, counts for nothing"
+		case errs[i] != nil && !errors.Is(errs[i], ErrNotFound):
+			return errs[i]
+		case v != nil && slices.Contains(v.Wrong, f.ID()):
+			l.useless[f.Name()] = "found wrong by a drill, counts for nothing"
+		}
+	}
+	failing, err := s.failing(ctx, l.Name)
+	switch {
+	case failing:
+		l.failing = "the last drill failed"
+	case len(l.useless) > 0 && len(l.useless) == len(l.Fulls):
+		l.failing = "no full of its lineage is whole"
+	}
+	return err
+}
+
+// ErrClock: the clock of this host differs from the target's, and what is too old to be kept depends on it.
+var ErrClock = errors.New("the clocks of this host and of the target differ")
+
+// clockLimit is how far two clocks may be apart where days are counted, or objects are dated by both.
+const clockLimit = 10 * time.Minute
+
+// agree refuses a retention that goes by age where this host's time, now, is not the target's. A zero clock: the target's is not known.
+func agree(r cke.Retention, clock, now time.Time) error {
+	if r.MaxAge == 0 && r.Within == 0 || clock.IsZero() || clock.Sub(now).Abs() <= clockLimit {
+		return nil
+	}
+	return fmt.Errorf("%w: here it is %s, there %s; set the clock that is wrong", ErrClock, now.UTC().Format(time.RFC3339), clock.UTC().Format(time.RFC3339))
+}
+
+// ageAt is the time that ages count from: no later than the newest backup. While none is written, none gets too old, so a clock that is
+// ahead makes nothing old by itself.
+func ageAt(lineages []Lineage, now time.Time) time.Time {
+	var newest time.Time
+	for _, l := range lineages {
+		for _, t := range append(ends(l.Streams), l.Newest()) {
+			if t.After(newest) {
+				newest = t
+			}
+		}
+	}
+	if newest.IsZero() || newest.After(now) {
+		return now
+	}
+	return newest
+}
+
+func ends(streams []Stream) (times []time.Time) {
+	for _, st := range streams {
+		times = append(times, st.End)
+	}
+	return times
+}
+
 // carryOut deletes what a plan says, and leaves in it what became of that. What needs others goes before them, so that
 // whatever has to stay can still be restored from.
-func (s *Store) carryOut(ctx context.Context, lineages []Lineage, plan *PrunePlan) error {
+func (s *Store) carryOut(ctx context.Context, lock *lock, lineages []Lineage, plan *PrunePlan) error {
 	order := plan.Delete
 	plan.Delete = []Removal{}
 	slices.SortStableFunc(order, func(a, b Removal) int {
@@ -67,7 +185,7 @@ func (s *Store) carryOut(ctx context.Context, lineages []Lineage, plan *PrunePla
 			plan.Held = append(plan.Held, Removal{r.Name, r.Size, by + ", which stays, needs it"})
 			continue
 		}
-		gone, err := s.remove(ctx, r.Name)
+		gone, err := s.remove(ctx, lock, r.Name)
 		if gone {
 			plan.Delete = append(plan.Delete, r)
 			continue
@@ -94,7 +212,10 @@ func (s *Store) carryOut(ctx context.Context, lineages []Lineage, plan *PrunePla
 var errRefused = errors.New("it is still there")
 
 // remove deletes an object. Of an attempt that failed the outcome is unknown until it was looked for.
-func (s *Store) remove(ctx context.Context, name string) (gone bool, err error) {
+func (s *Store) remove(ctx context.Context, lock *lock, name string) (gone bool, err error) {
+	if err := lock.check(); err != nil {
+		return false, err
+	}
 	if err = s.Bucket.Delete(ctx, name); err == nil || errors.Is(err, ErrProtected) {
 		return err == nil, err
 	}
@@ -108,23 +229,29 @@ func (s *Store) remove(ctx context.Context, name string) (gone bool, err error) 
 	return false, fmt.Errorf("%w: %w", errRefused, err)
 }
 
-// Delete removes one full, named by its ID, and the deltas that no other full needs. It refuses to remove the only
-// full of a lineage, with ErrOnlyFull, unless force is set; then all of the lineage's deltas go too. Deltas that cannot be
+// Delete removes one full, named by its ID, and the deltas that no other full needs. Unless force is set, it refuses with
+// ErrOnlyFull to remove the only full of a lineage, or the only one that leads to its newest changes. Deltas that cannot be
 // deleted are passed over.
 func (s *Store) Delete(ctx context.Context, id string, force bool) ([]Removal, error) {
+	lock, _, _, err := s.deleting(ctx, "delete "+id)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.release()
 	l, plan, err := s.planDelete(ctx, id, force)
 	if err != nil {
 		return nil, err
 	}
 	full, deltas := plan[0], plan[1:]
-	if ok, err := s.remove(ctx, full.Name); !ok {
-		return nil, fmt.Errorf("delete %s: %w", full.Name, err)
+	told := s.tell(ctx, l, deltas, full.Name)
+	if ok, err := s.remove(ctx, lock, full.Name); !ok {
+		told.going, told.full = nil, ""
+		return nil, errors.Join(fmt.Errorf("delete %s: %w", full.Name, err), s.settle(ctx, told, nil))
 	}
 	gone := []Removal{full}
-	told := s.tell(ctx, l, deltas)
 	var failed error
 	for _, r := range deltas {
-		ok, err := s.remove(ctx, r.Name)
+		ok, err := s.remove(ctx, lock, r.Name)
 		switch {
 		case ok:
 			gone = append(gone, r)
@@ -151,29 +278,64 @@ func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage
 	}
 	for i := range lineages {
 		l := &lineages[i]
+		if l.Name != lineageOf(id) {
+			continue
+		}
+		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil {
+			return nil, nil, err
+		}
 		for j, f := range l.Fulls {
 			if f.ID() == id {
 				plan, err := l.planDelete(j, force)
+				if err == nil {
+					err = s.readEnds(ctx, l, plan)
+				}
+				if err == nil {
+					plan, err = l.planDelete(j, force)
+				}
 				return l, plan, err
+			}
+		}
+	}
+	for i := range lineages {
+		for _, u := range lineages[i].Untrusted {
+			if u.Kind == KindFull && u.ID() == id {
+				return &lineages[i], []Removal{{u.Name(), u.Size, "asked for"}}, nil
 			}
 		}
 	}
 	return nil, nil, fmt.Errorf("full backup %s: %w", id, ErrNotFound)
 }
 
+// lineageOf is the lineage of a full, by its ID.
+func lineageOf(id string) string {
+	lineage, _, _ := strings.Cut(id, "/")
+	return lineage
+}
+
 func (l *Lineage) planDelete(i int, force bool) ([]Removal, error) {
-	if len(l.Fulls) == 1 && !force {
-		return nil, fmt.Errorf("%s is %w", l.Fulls[i].ID(), ErrOnlyFull)
+	asked := l.Fulls[i]
+	gone := []Removal{{asked.Name(), asked.Size, "asked for"}}
+	rest := slices.Delete(slices.Clone(l.Fulls), i, i+1)
+	equal := rest // what can take its place
+	if l.signed(asked) {
+		equal = slices.DeleteFunc(slices.Clone(rest), func(f Entry) bool { return !l.signed(f) })
 	}
-	gone := []Removal{{l.Fulls[i].Name(), l.Fulls[i].Size, "asked for"}}
-	rest := append(append([]Entry(nil), l.Fulls[:i]...), l.Fulls[i+1:]...)
+	if len(equal) == 0 && !force {
+		return nil, fmt.Errorf("%s is %w of its lineage: nothing of it could be restored without it", asked.ID(), ErrOnlyFull)
+	}
+	newest := int64(0)
+	for _, f := range equal {
+		newest = max(newest, f.Revision)
+	}
 	for _, st := range l.Streams {
-		for j, d := range st.Deltas {
-			last := st.lastOf(j)
-			// Deltas lead on from the oldest full that is left; only those before it are of no more use.
-			if len(rest) == 0 || last >= d.Revision && last <= rest[0].Revision {
-				gone = append(gone, Removal{d.Name(), d.Size, "no full is left that needs it"})
+		for _, d := range st.Deltas[:st.unled(equal)] {
+			if d.Revision > newest && !force && st.unled(l.Fulls) < len(st.Deltas) {
+				return nil, fmt.Errorf("%s is %w that leads to the changes after revision %d", asked.ID(), ErrOnlyFull, l.reach(d.Revision-1))
 			}
+		}
+		for _, d := range st.Deltas[:st.unled(rest)] {
+			gone = append(gone, Removal{d.Name(), d.Size, "no full is left that needs it"})
 		}
 	}
 	return gone, nil

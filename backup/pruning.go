@@ -23,22 +23,31 @@ const filePruning FileKind = "pruning"
 const tellFor = 2 * time.Second
 
 // hole is a run of sequence numbers in a stream, From and To among them, of which those that are missing were deleted; from 0:
-// none, since a stream begins before its first hole.
+// none, since a stream begins before its first hole. Or it is a full, by its name: one that was deleted although deltas that it
+// led to stay.
 type hole struct {
-	Stream int64 `json:"stream"`
-	From   int64 `json:"from"`
-	To     int64 `json:"to"`
+	Stream int64  `json:"stream"`
+	From   int64  `json:"from"`
+	To     int64  `json:"to"`
+	Full   string `json:"full,omitempty"`
 }
 
 // explain takes holes that pruning made for what they are.
 func (s *Store) explain(ctx context.Context, l *Lineage) error {
-	told, err := s.readPruning(ctx, l)
+	told, _, err := s.readPruning(ctx, l)
 	if err != nil {
 		return err
 	}
+	for _, t := range told {
+		if t.Full != "" {
+			l.deleted = append(l.deleted, t.Full)
+		}
+	}
 	for i := range l.Streams {
 		st := &l.Streams[i]
-		within := func(t hole) bool { return t.Stream == st.Stream && t.From <= st.hole.From && st.hole.To <= t.To }
+		within := func(t hole) bool {
+			return t.Full == "" && t.Stream == st.Stream && t.From <= st.hole.From && st.hole.To <= t.To
+		}
 		if st.hole.From > 0 && st.hole.From <= st.hole.To && slices.ContainsFunc(told, within) {
 			st.Damage, st.until = nil, 0
 		}
@@ -46,41 +55,38 @@ func (s *Store) explain(ctx context.Context, l *Lineage) error {
 	return nil
 }
 
-// readPruning returns what the newest of a lineage's files tells, merged. One that is damaged tells nothing.
-func (s *Store) readPruning(ctx context.Context, l *Lineage) (told []hole, err error) {
-	newest := ""
-	for _, o := range l.Files {
-		if strings.Contains(o.Name, "/"+string(filePruning)+"/") {
-			newest = o.Name
-		}
-	}
-	if newest == "" {
-		return nil, nil
+// readPruning returns what the newest of a lineage's files that count tells, merged, and its name. One that is damaged tells nothing.
+func (s *Store) readPruning(ctx context.Context, l *Lineage) (told []hole, newest string, err error) {
+	files := slices.DeleteFunc(slices.Clone(l.Files), func(o Object) bool { return !strings.Contains(o.Name, "/"+string(filePruning)+"/") })
+	newest, _, err = s.recordOf(ctx, l.Name, files)
+	if err != nil || newest == "" {
+		return nil, "", err
 	}
 	data, err := s.readFile(ctx, newest)
 	if err != nil {
 		if IsDamage(err) {
 			err = nil
 		}
-		return nil, err
+		return nil, newest, err
 	}
 	if json.Unmarshal(data, &told) != nil {
-		return nil, nil // it is what its digest says: what is no such list was not written here
+		return nil, newest, nil // it is what its digest says: what is no such list was not written here
 	}
-	return merge(told), nil
+	return merge(told), newest, nil
 }
 
 // deletion is what is to be deleted of one lineage.
 type deletion struct {
 	l      *Lineage        // as it was before
-	going  map[string]bool // by name
+	going  map[string]bool // deltas, by name
+	full   string          // that goes before them; "": none does
 	untold error           // why it could not be told
 }
 
 // tell says what is about to be deleted. That it cannot be told keeps nothing from being deleted.
-func (s *Store) tell(ctx context.Context, l *Lineage, going []Removal) deletion {
-	d := deletion{l: l, going: named(going)}
-	before, err := s.readPruning(ctx, l)
+func (s *Store) tell(ctx context.Context, l *Lineage, going []Removal, full string) deletion {
+	d := deletion{l: l, going: named(going), full: full}
+	before, _, err := s.readPruning(ctx, l)
 	if d.untold = ignoreMissingObject(err); d.untold == nil {
 		d.untold = s.putPruning(ctx, l, d.leaves(before, nil))
 	}
@@ -94,7 +100,7 @@ func (s *Store) settle(ctx context.Context, d deletion, gone []Removal) error {
 	if err != nil {
 		return err
 	}
-	told, err := s.readPruning(ctx, &Lineage{Files: objects})
+	told, newest, err := s.readPruning(ctx, &Lineage{Name: d.l.Name, Files: objects})
 	if err != nil {
 		return ignoreMissingObject(err)
 	}
@@ -102,12 +108,14 @@ func (s *Store) settle(ctx context.Context, d deletion, gone []Removal) error {
 	if len(needed) > 0 && d.untold != nil {
 		return s.putPruning(ctx, d.l, needed)
 	}
-	if len(needed) > 0 && len(objects) > 0 {
-		objects = objects[:len(objects)-1]
+	if len(needed) > 0 {
+		objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name == newest })
 	}
 	for _, o := range objects {
-		if err := s.Bucket.Delete(ctx, o.Name); err != nil && !errors.Is(err, ErrProtected) {
-			return err
+		for _, name := range []string{o.Name, signatureOf(o.Name)} {
+			if err := s.Bucket.Delete(ctx, name); err != nil && !errors.Is(err, ErrProtected) {
+				return err
+			}
 		}
 	}
 	return nil
@@ -137,7 +145,7 @@ func (d deletion) leaves(before []hole, gone map[string]bool) (holes []hole) {
 	for _, st := range d.l.Streams {
 		for _, e := range st.Deltas {
 			if d.going[e.Name()] {
-				told = append(told, hole{e.Stream, e.Sequence, e.Sequence})
+				told = append(told, hole{Stream: e.Stream, From: e.Sequence, To: e.Sequence})
 			}
 			if !gone[e.Name()] {
 				there[e.Stream] = append(there[e.Stream], e)
@@ -145,18 +153,36 @@ func (d deletion) leaves(before []hole, gone map[string]bool) (holes []hole) {
 		}
 	}
 	told = merge(told)
+	if d.strands(gone) {
+		holes = slices.DeleteFunc(slices.Clone(told), func(h hole) bool { return h.Full == "" })
+		if d.full != "" {
+			holes = append(holes, hole{Full: d.full})
+		}
+	}
 	for stream, entries := range there {
 		slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
 		from := entries[0].Sequence + 1
 		for _, e := range entries[1:] {
 			if !d.going[e.Name()] {
-				holes = append(holes, inGap(told, hole{stream, from, e.Sequence - 1})...)
+				holes = append(holes, inGap(told, hole{Stream: stream, From: from, To: e.Sequence - 1})...)
 				from = e.Sequence + 1
 			}
 		}
-		holes = append(holes, inGap(told, hole{stream, from, math.MaxInt64})...)
+		holes = append(holes, inGap(told, hole{Stream: stream, From: from, To: math.MaxInt64})...)
 	}
 	return merge(holes)
+}
+
+// strands reports whether deltas stay that no full leads to that stays.
+func (d deletion) strands(gone map[string]bool) bool {
+	fulls := slices.DeleteFunc(slices.Clone(d.l.Fulls), func(f Entry) bool { return f.Name() == d.full || gone[f.Name()] })
+	for i := range d.l.Streams {
+		st := &d.l.Streams[i]
+		if slices.ContainsFunc(st.Deltas[:st.unled(fulls)], func(e Entry) bool { return !gone[e.Name()] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // inGap cuts holes to those numbers that are in a gap.
@@ -166,7 +192,7 @@ func inGap(holes []hole, gap hole) (cut []hole) {
 	}
 	for _, h := range holes {
 		h.From, h.To = max(h.From, gap.From), min(h.To, gap.To)
-		if h.Stream == gap.Stream && h.From <= h.To {
+		if h.Full == "" && h.Stream == gap.Stream && h.From <= h.To {
 			cut = append(cut, h)
 		}
 	}
@@ -175,9 +201,14 @@ func inGap(holes []hole, gap hole) (cut []hole) {
 
 // merge sorts holes and joins those that touch.
 func merge(holes []hole) (merged []hole) {
-	slices.SortFunc(holes, func(a, b hole) int { return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.From, b.From)) })
+	slices.SortFunc(holes, func(a, b hole) int {
+		return cmp.Or(strings.Compare(a.Full, b.Full), cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.From, b.From))
+	})
 	for _, h := range holes {
-		if n := len(merged); n > 0 && merged[n-1].Stream == h.Stream && h.From-1 <= merged[n-1].To {
+		if n := len(merged); n > 0 && h.Full != "" && merged[n-1].Full == h.Full {
+			continue
+		}
+		if n := len(merged); n > 0 && merged[n-1].Full == h.Full && merged[n-1].Stream == h.Stream && h.From-1 <= merged[n-1].To {
 			merged[n-1].To = max(merged[n-1].To, h.To)
 			continue
 		}

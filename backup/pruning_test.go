@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,6 +60,7 @@ func TestPrune_KilledAnywhereLeavesNothingThatLooksDamaged(t *testing.T) {
 		if err != nil && !errors.Is(err, backuptest.ErrCrash) {
 			t.Fatal(err)
 		}
+		expire(t, b)
 		f.whole(t, b)
 		l, lookErr := f.store(t, b).Lineage(etcdtest.Context(t), "a1b2")
 		if lookErr != nil {
@@ -135,10 +137,11 @@ func TestPrune_WhatIsKeptAfterAllIsMissedWhenItIsLost(t *testing.T) {
 	f := makeFixture(t, false)
 	_, deltas := f.objects(t)
 	b := f.bucket.Clone()
-	const told = 2 // before and after writing that file; the first deletion crashes
+	const told = 4 // before and after writing its lock and that file; the first deletion crashes
 	if _, err := f.store(t, backuptest.CrashAt(b, told)).Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false); !errors.Is(err, backuptest.ErrCrash) {
 		t.Fatal(err)
 	}
+	expire(t, b)
 	if left := names(t, b); len(left) != 9 || len(withoutPruning(left)) != 8 {
 		t.Fatalf("it was not killed between telling and deleting: %q", left)
 	}
@@ -216,7 +219,14 @@ func TestPrune_TellsALongStreamInFewBytes(t *testing.T) {
 		b.Set(backup.DeltaPlace("prod", "a1b2", 2, i, 2+i).Name(), []byte("x"))
 	}
 	for i, revision := range []int64{1, count + 1} {
-		b.Set(backup.FullPlace("prod", "a1b2", revision, time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)).Name(), []byte("x"))
+		p := backup.FullPlace("prod", "a1b2", revision, time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC))
+		c, err := backup.BodyContent(nil, []byte("x")).WithHeader(backup.Header{Place: p, Last: revision, Compression: "zstd", BodySize: 1, BodySum: fmt.Sprintf("%x", sha256.Sum256([]byte("x")))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Create(t.Context(), p.Name(), c); err != nil {
+			t.Fatal(err)
+		}
 	}
 	first := backup.DeltaPlace("prod", "a1b2", 2, 0, 2).Name()
 	s := &backup.Store{Bucket: stubborn(b, map[string]error{first: backup.ErrProtected}), Cluster: "prod"}
@@ -242,6 +252,7 @@ func TestDelete_AHoleThatStaysIsNoDamage(t *testing.T) {
 		crash := backuptest.CrashAt(b, n)
 		gone, err := f.store(t, stubborn(crash, map[string]error{deltas[0]: backup.ErrProtected})).
 			Delete(etcdtest.Context(t), place(t, fulls[0]).ID(), false)
+		expire(t, b)
 		f.whole(t, b)
 		if errors.Is(err, backuptest.ErrCrash) {
 			continue

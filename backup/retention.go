@@ -43,7 +43,8 @@ type Removal struct {
 // they do from the newest full on that was begun before the time Within. Nothing of this keeps what is older than MaxAge; if
 // there is no other rule, all that is younger stays.
 // The newest full of every lineage that has any, and the one that was last verified, stay with all that their chains
-// need, whatever their age. The zero Retention deletes nothing. now also keeps what is dated in the future from pushing real
+// need, whatever their age. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
+// everything stays. The zero Retention deletes nothing. now also keeps what is dated in the future from pushing real
 // backups out.
 func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retention, now time.Time) PrunePlan {
 	var plan PrunePlan
@@ -78,6 +79,13 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 		for _, f := range l.Fulls {
 			reasons[f.Name()] = &keeping{}
 			switch {
+			case l.failing != "":
+				reasons[f.Name()].add(l.failing, true)
+			case l.useless[f.Name()] != "":
+				// It stays, to be looked into, without using up a place.
+				if !older(f, r.MaxAge, now) {
+					reasons[f.Name()].add(l.useless[f.Name()], false)
+				}
 			case f.Time.After(now.Add(time.Hour)):
 				// Written by a clock that was wrong: it stays without using up a place.
 				reasons[f.Name()].add("dated in the future", true)
@@ -163,9 +171,16 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 	// Revisions of which the deltas are needed, from a full's up to another's.
 	type span struct{ from, to int64 }
 	var spans []span
+	if l.failing != "" {
+		spans = append(spans, span{0, 1<<63 - 1})
+	}
+	newest := len(l.Fulls) - 1
+	for newest > 0 && l.useless[l.Fulls[newest].Name()] != "" {
+		newest--
+	}
 	for i, f := range l.Fulls {
 		k := reasons[f.Name()]
-		if i == len(l.Fulls)-1 {
+		if i == newest {
 			k.add("newest of its lineage", true)
 		}
 		if v != nil && v.Full == f.ID() {
@@ -203,12 +218,14 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 	}
 }
 
-// lastOf is the newest revision in one of the run's deltas, as a listing tells it.
+// lastOf is the newest revision in one of the run's deltas, as a listing tells it, or as its own header does where that was read and goes further: anybody
+// can put a next name there.
 func (st *Stream) lastOf(i int) int64 {
+	last := st.Last
 	if i+1 < len(st.Deltas) {
-		return st.Deltas[i+1].Revision - 1
+		last = st.Deltas[i+1].Revision - 1
 	}
-	return st.Last
+	return max(last, st.ends[st.Deltas[i].Name()])
 }
 
 // bases returns what is needed to restore from a delta: the full that it leads on from, and the deltas between them.

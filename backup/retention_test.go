@@ -181,7 +181,7 @@ func TestPlanPrune_NeverBreaksWhatItKeeps(t *testing.T) {
 			}
 		}
 		if len(left) > 0 {
-			after.Streams = runs(left)
+			after.Streams = new(Lineage).runs(left)
 			for i := range after.Streams {
 				st := &after.Streams[i]
 				st.Last = st.Deltas[len(st.Deltas)-1].Revision + 9

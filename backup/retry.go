@@ -60,7 +60,7 @@ func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard 
 		if errors.Is(err, ErrExists) {
 			err = sameObject(ctx, b, name, c)
 		}
-		if errors.Is(err, ErrExists) || IsDamage(err) {
+		if errors.Is(err, ErrExists) || errors.Is(err, ErrLost) || IsDamage(err) {
 			return struct{}{}, backoff.Permanent(err)
 		}
 		return struct{}{}, err
@@ -103,4 +103,16 @@ func sameHead(r io.Reader, c Content) error {
 		return damaged("what is there is cut short: %d bytes instead of %d", n, c.Size())
 	}
 	return ErrExists
+}
+
+// Pause waits for a time, or until ctx ends; then it returns its error.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

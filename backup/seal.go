@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -30,6 +32,24 @@ func ParseRecipients(recipients []string) ([]age.Recipient, error) {
 		return nil, fmt.Errorf("read age recipients: %w", err)
 	}
 	return rs, nil
+}
+
+// RecipientsID tells sets of recipients apart: the digest of their public keys. Empty for none, and for keys that do not show themselves.
+func RecipientsID(recipients []age.Recipient) string {
+	if len(recipients) == 0 {
+		return ""
+	}
+	var keys []string
+	for _, r := range recipients {
+		public, ok := r.(fmt.Stringer)
+		if !ok {
+			return ""
+		}
+		keys = append(keys, public.String())
+	}
+	slices.Sort(keys)
+	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(keys), "\n")))
+	return hex.EncodeToString(sum[:16])
 }
 
 // ParseIdentities reads an age identity file.
@@ -67,13 +87,14 @@ type sealer struct {
 	zstd    io.WriteCloser
 	age     io.WriteCloser // nil: no encryption
 	out     *digestWriter
+	to      string // RecipientsID
 	content int64
 }
 
 // newSealer begins a body. With beside, it is compressed on several cores, and encrypted, digested and written in a goroutine
 // of its own.
 func newSealer(w io.Writer, recipients []age.Recipient, beside bool) (*sealer, error) {
-	s := &sealer{out: &digestWriter{w: w, h: sha256.New()}}
+	s := &sealer{out: &digestWriter{w: w, h: sha256.New()}, to: RecipientsID(recipients)}
 	var next io.Writer = s.out
 	if len(recipients) > 0 {
 		enc, err := age.Encrypt(s.out, recipients...)
@@ -126,7 +147,7 @@ func (s *sealer) encryption() string {
 
 // describe enters what the sealer knows of a body into its header.
 func (s *sealer) describe(h *Header) {
-	h.Format, h.Compression, h.Encryption = FormatVersion, "zstd", s.encryption()
+	h.Format, h.Compression, h.Encryption, h.Recipients = FormatVersion, "zstd", s.encryption(), s.to
 	h.Content, h.BodySize, h.BodySum = s.content, s.out.n, fmt.Sprintf("%x", s.out.h.Sum(nil))
 }
 

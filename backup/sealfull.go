@@ -127,10 +127,11 @@ func (w *FullWriter) describe(h Header, info SnapshotInfo) (Content, Header, err
 	if h.Place.Revision == 0 {
 		h.Place.Revision = info.Revision
 	}
-	h.Last, h.Leases, h.Compacted, h.AuthRevision = h.Place.Revision, info.Leases, info.Compacted, info.AuthRevision
+	h.Last, h.Leases, h.Compacted = h.Place.Revision, info.Leases, info.Compacted
+	h.AuthRevision, h.AuthEnabled = info.AuthRevision, info.AuthEnabled
 	w.seal.describe(&h)
 	c, err := Content{Body: &fileBody{path: w.body.Name(), size: h.BodySize, sum: h.bodySum()}}.WithHeader(h)
-	h.Size = c.Size()
+	h.Size, h.Sum = c.Size(), c.HeadSum()
 	return c, h, err
 }
 

@@ -31,9 +31,10 @@ type sieve struct {
 	leafAt int64
 	hold   []byte // memory for leaf between two calls
 	rest   []byte // the beginning of a page
-	// sound gets a bit for each leaf of "key" that has one page and in which nothing is wrong; longer ones are kept then. nil: nobody
+	// passed takes each leaf of "key" that has one page and in which nothing is wrong; longer ones are kept then. nil: nobody
 	// wants to know.
-	sound bitmap
+	passed passedLeaves
+	hash   *keyHash // takes these; nil: nothing does
 }
 
 const (
@@ -129,12 +130,12 @@ func (s *sieve) page(p []byte) error {
 	case branchPage:
 	case leafPage:
 		if count := int(binary.LittleEndian.Uint16(p[10:])); isRecordKey(elementKey(p, 0)) {
-			if s.sound != nil && more == 0 && soundLeaf(at, p) {
-				s.sound.set(int(at))
+			if s.passed != nil && more == 0 {
+				s.check(at, p)
 			}
 			last := elementKey(p, count-1)
 			old := last != nil && bytes.Compare(last, s.newest) < 0
-			if old && (more == 0 || s.sound == nil) {
+			if old && (more == 0 || s.passed == nil) {
 				return nil
 			}
 			if isRecordKey(last) && more == 0 {
@@ -148,10 +149,14 @@ func (s *sieve) page(p []byte) error {
 	return s.keep(at, p)
 }
 
-// soundLeaf checks a leaf as the walk of a tree does.
-func soundLeaf(id int64, data []byte) bool {
+// check checks a leaf as the walk of a tree does.
+func (s *sieve) check(id int64, data []byte) {
 	p, err := parsePage(uint64(id), data)
-	return err == nil && new(tree).leaf(p, limits{}, 0) == nil
+	if err == nil && id < int64(len(s.passed)) && new(tree).leaf(p, limits{}, 0) == nil {
+		if s.passed[id] = passedOf(p); s.passed[id].span > 0 {
+			s.hash.passed(p)
+		}
+	}
 }
 
 // better takes a leaf in place of the one before, unless both end with the same key: either may be the one in use.

@@ -159,24 +159,30 @@ func TestFullWriter_ReadsTheRevisionFromFewPages(t *testing.T) {
 func TestFullWriter_StalePagesAreNoticed(t *testing.T) {
 	snapshot := database(t, 4096, func(db *bolt.DB) {
 		putRecords(t, db, 2, 5000, make([]byte, 500))
-		for range 3 { // the newest changes go away, as their pages do not
-			update(t, db, func(tx *bolt.Tx) error {
-				b := tx.Bucket(bucketKey)
-				for range 40 {
-					k, _ := b.Cursor().Last()
-					if err := b.Delete(bytes.Clone(k)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
+		dropNewest(t, db)
 	})
 	if h, _, err := sieved(t, snapshot, false); !errors.Is(err, ErrNeedsWhole) {
 		t.Errorf("revision %d, %v", h.Last, err)
 	}
 	if h, _, err := sieved(t, snapshot, true); err != nil || h.Last != 5000-120 {
 		t.Errorf("kept whole: revision %d, %v", h.Last, err)
+	}
+}
+
+// dropNewest takes the 120 newest changes away, as their pages do not go.
+func dropNewest(t *testing.T, db *bolt.DB) {
+	t.Helper()
+	for range 3 {
+		update(t, db, func(tx *bolt.Tx) error {
+			b := tx.Bucket(bucketKey)
+			for range 40 {
+				k, _ := b.Cursor().Last()
+				if err := b.Delete(bytes.Clone(k)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 }
 

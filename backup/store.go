@@ -13,6 +13,8 @@ import (
 
 	"filippo.io/age"
 	"golang.org/x/sync/errgroup"
+
+	"cke/backup/internal/contain"
 )
 
 // Store reads and tends the backups of one cluster in a bucket. Its fields must not change while it is used; it is
@@ -22,12 +24,27 @@ type Store struct {
 	Cluster string
 	// Identities open encrypted backups; without them everything works that does not look into bodies.
 	Identities []age.Identity
+	// Signer signs what is written; nil: it is not signed.
+	Signer *Signer
+	// Trusted are the keys by which objects have to be signed that are restored from; empty: it is not known whom to trust. What was
+	// written before anything was signed is read all the same.
+	Trusted []PublicKey
+	// AllowUntrusted reads objects that nobody signed who is trusted. That is a person's decision.
+	AllowUntrusted bool
+	// Verdicts remembers who signed what; nil: every listing reads the headers that it needs.
+	Verdicts *Verdicts
+	// Lives are the lineages of the cluster as they are on record, its present incarnation first; empty: not known.
+	Lives []string
 	// Scratch is a directory for working copies of databases; empty: the system's temporary directory.
 	Scratch string
 	// Retry bounds how writing to the bucket is tried again.
 	Retry Retry
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
+	// Holder is who reads or deletes, for people who wait for that; empty: this process and host.
+	Holder string
+	// LockTTL is how long a lock counts that is not renewed; zero: DefaultLockTTL. All users of a bucket must agree on it.
+	LockTTL time.Duration
 }
 
 // parallel is how many requests to a bucket are under way at once.
@@ -57,12 +74,16 @@ type Stream struct {
 	Last int64 `json:"last"`
 	// End is when the change of revision Last was received; zero if unknown.
 	End time.Time `json:"end"`
+	// Tail is the header of the last delta; zero if it is damaged.
+	Tail Header `json:"-"`
 	// Damage tells what ends the run too early; nil: nothing known.
 	Damage *DamagedError `json:"-"`
 	// until is the revision with which the deltas go on after the damage; 0: they do not.
 	until int64
 	// hole is what is missing between this run and the next.
 	hole hole
+	// ends are the newest revisions of deltas by name, from their own headers. Only known of those that were about to be deleted.
+	ends map[string]int64
 }
 
 // Lineage is what one incarnation of the cluster left behind.
@@ -70,6 +91,19 @@ type Lineage struct {
 	Name    string   `json:"name"`
 	Fulls   []Entry  `json:"fulls"`   // by revision, then time
 	Streams []Stream `json:"streams"` // by first revision
+	// Strays are the deltas that cannot be restored because what leads to them is missing.
+	Strays []Stray `json:"-"`
+	// useless are fulls that nothing can be restored from, by name, and why; failing is why nothing of the
+	// lineage may be deleted. Only known where backups are pruned.
+	useless map[string]string
+	failing string
+	// doubt is why it is not certain that this is the newest lineage; "": it is, or was named.
+	doubt string
+	// deleted are fulls that were deleted although deltas stay that they led to, by name.
+	deleted []string
+	// Untrusted are objects that count for nothing, since they are not signed by a key that is trusted and others are.
+	Untrusted []Untrusted `json:"-"`
+	*sifted
 	// Files are the other objects: specs, identities, marks of verification.
 	Files []Object `json:"files,omitempty"`
 }
@@ -101,7 +135,7 @@ func Clusters(ctx context.Context, b Bucket) ([]string, error) {
 }
 
 // Lineages returns everything that the store holds of the cluster, the newest lineage last. It lists names, and reads
-// one header for each stream.
+// one header for each stream; where it is known whom to trust, more, see vet.
 func (s *Store) Lineages(ctx context.Context) ([]Lineage, error) {
 	for range lookAgain {
 		// What somebody prunes meanwhile is in the listing and no longer in the store.
@@ -120,22 +154,46 @@ func (s *Store) look(ctx context.Context) ([]Lineage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.complete(ctx, lineages); err != nil {
+		return nil, err
+	}
+	sortLineages(lineages)
+	return lineages, nil
+}
+
+// complete takes out what counts for nothing, and finds out what names do not tell.
+func (s *Store) complete(ctx context.Context, lineages []Lineage) error {
 	for i := range lineages {
-		if err := s.explain(ctx, &lineages[i]); err != nil {
-			return nil, err
+		if _, err := s.vet(ctx, &lineages[i], edges); err != nil {
+			return err
 		}
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	return s.finish(ctx, lineages)
+}
+
+// finish finds out what names do not tell of runs and their ends.
+func (s *Store) finish(ctx context.Context, lineages []Lineage) error {
+	for i := range lineages {
+		if err := s.explain(ctx, &lineages[i]); err != nil {
+			return err
+		}
+	}
+	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range lineages {
 		for j := range lineages[i].Streams {
-			g.Go(func() error { return s.findEnd(ctx, &lineages[i].Streams[j]) })
+			g.Go(contain.Err(func() error { return s.findEnd(reading, &lineages[i], &lineages[i].Streams[j]) }))
 		}
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
+		return err
 	}
-	return lineages, nil
+	for i := range lineages {
+		if err := lineages[i].findStrays(func(e Entry) (Header, error) { return s.headerIn(ctx, &lineages[i], e) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Lineage returns one lineage; an empty one if there is nothing of that name.
@@ -150,6 +208,52 @@ func (s *Store) Lineage(ctx context.Context, name string) (Lineage, error) {
 		}
 	}
 	return Lineage{Name: name}, nil
+}
+
+// WithoutBogus returns a lineage without the objects that by their names hold revisions after one, but are no backups: their headers are
+// damaged. bogus names these. As long as one such object is sound, all stay.
+func (s *Store) WithoutBogus(ctx context.Context, l Lineage, revision int64) (rest Lineage, bogus []*DamagedError, err error) {
+	var later []Entry
+	for _, e := range l.entries() {
+		if e.Revision > revision {
+			later = append(later, e)
+		}
+	}
+	slices.SortFunc(later, func(a, b Entry) int { return cmp.Compare(b.Revision, a.Revision) })
+	for _, e := range later {
+		_, err := ReadHeader(ctx, s.Bucket, e.Place)
+		err = s.judgeFormat(err)
+		switch {
+		case err == nil:
+			return l, nil, nil
+		case !IsDamage(err):
+			return l, nil, err
+		}
+		bogus = append(bogus, &DamagedError{Object: e.Name(), LastGood: revision, Err: err})
+	}
+	if len(bogus) == 0 {
+		return l, nil, nil
+	}
+	rest = Lineage{Name: l.Name, Files: l.Files}
+	for _, e := range l.entries() {
+		if e.Revision <= revision {
+			rest.add(Object{Name: e.Name(), Size: e.Size, ModTime: e.ModTime})
+		}
+	}
+	rest.order()
+	one := []Lineage{rest}
+	err = s.complete(ctx, one)
+	one[0].Untrusted = append(one[0].Untrusted, l.Untrusted...)
+	return one[0], bogus, err
+}
+
+// entries are the backups of a lineage: its fulls, then its deltas.
+func (l *Lineage) entries() []Entry {
+	all := slices.Clone(l.Fulls)
+	for _, st := range l.Streams {
+		all = append(all, st.Deltas...)
+	}
+	return all
 }
 
 // names sorts a listing.
@@ -173,21 +277,31 @@ func (s *Store) names(ctx context.Context) ([]Lineage, error) {
 	}
 	lineages := make([]Lineage, 0, len(byName))
 	for _, l := range byName {
-		slices.SortFunc(l.Fulls, func(a, b Entry) int {
-			return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.Time.Compare(b.Time))
-		})
-		var split []Stream
-		for _, st := range l.Streams {
-			split = append(split, runs(st.Deltas)...)
-		}
-		l.Streams = split
-		slices.SortFunc(l.Streams, func(a, b Stream) int { return cmp.Compare(a.First, b.First) })
+		l.order()
 		lineages = append(lineages, *l)
 	}
+	sortLineages(lineages)
+	return lineages, nil
+}
+
+// sortLineages puts the one with the newest full last.
+func sortLineages(lineages []Lineage) {
 	slices.SortFunc(lineages, func(a, b Lineage) int {
 		return cmp.Or(a.Newest().Compare(b.Newest()), strings.Compare(a.Name, b.Name))
 	})
-	return lineages, nil
+}
+
+// order sorts what was added, and splits streams where deltas are missing.
+func (l *Lineage) order() {
+	slices.SortFunc(l.Fulls, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.Time.Compare(b.Time))
+	})
+	var split []Stream
+	for _, st := range l.Streams {
+		split = append(split, l.runs(st.Deltas)...)
+	}
+	l.Streams = split
+	slices.SortFunc(l.Streams, func(a, b Stream) int { return cmp.Compare(a.First, b.First) })
 }
 
 func (l *Lineage) add(o Object) {
@@ -211,17 +325,13 @@ func (l *Lineage) add(o Object) {
 	l.Streams[i].Deltas = append(l.Streams[i].Deltas, e) // the listing is sorted
 }
 
-// runs splits the deltas of a stream at every hole in their sequence.
-func runs(deltas []Entry) []Stream {
+// runs splits the deltas of a stream at every hole in their sequence, and at what is known to be damaged.
+func (l *Lineage) runs(deltas []Entry) []Stream {
 	st := []Stream{{Stream: deltas[0].Stream, First: deltas[0].Revision}}
 	for i, d := range deltas {
 		run := &st[len(st)-1]
-		if i > 0 && (d.Sequence != deltas[i-1].Sequence+1 || d.Revision <= deltas[i-1].Revision) {
-			before := deltas[i-1]
-			missing := DeltaPlace(d.Cluster, d.Lineage, d.Stream, before.Sequence+1, before.Revision+1).Name()
-			missing, _, _ = strings.Cut(missing, fmt.Sprintf("-%020d", before.Revision+1))
-			run.until, run.hole = d.Revision, hole{d.Stream, before.Sequence + 1, d.Sequence - 1}
-			run.Damage = &DamagedError{Object: missing + "-*" + suffix, Err: damaged("no object with this sequence number is there")}
+		if i > 0 && l.breaks(run, deltas[i-1], d) {
+			run.until = d.Revision
 			st = append(st, Stream{Stream: d.Stream, First: d.Revision})
 			run = &st[len(st)-1]
 		}
@@ -230,20 +340,75 @@ func runs(deltas []Entry) []Stream {
 	return st
 }
 
-// findEnd finds how far an unbroken run of deltas goes.
-func (s *Store) findEnd(ctx context.Context, st *Stream) error {
-	last := st.Deltas[len(st.Deltas)-1]
-	h, err := ReadHeader(ctx, s.Bucket, last.Place)
+// breaks reports whether a run ends between two deltas, and enters why.
+func (l *Lineage) breaks(run *Stream, before, next Entry) bool {
+	var is, follows verdict
+	if l.sifted != nil {
+		is, follows = l.seen[before.Name()], l.seen[next.Name()]
+	}
+	linked := l.signed(next) && follows.after == before.Name() && is.last+1 == next.Revision
 	switch {
-	case IsDamage(err):
-		st.Damage = &DamagedError{Object: last.Name(), Err: err}
-		st.Last = last.Revision - 1
-	case err != nil:
-		return err
+	case is.bad != nil:
+		run.Damage = &DamagedError{Object: before.Name(), Err: is.bad}
+	case linked: // numbers between them are taken by what counts for nothing
+		return false
+	case next.Sequence != before.Sequence+1 || next.Revision <= before.Revision:
+		run.hole = hole{Stream: next.Stream, From: before.Sequence + 1, To: next.Sequence - 1}
+		run.Damage = &DamagedError{Object: missingDelta(next.Place, before.Sequence+1), Err: damaged("no object with this sequence number is there")}
+	case is.last > 0 && is.last+1 != next.Revision:
+		run.Damage = &DamagedError{Object: next.Name(), Err: damaged("it begins at revision %d, and the one before it ends at %d", next.Revision, is.last)}
 	default:
-		st.Last, st.End = h.Last, h.End
+		return false
+	}
+	return true
+}
+
+// findEnd finds how far an unbroken run of deltas goes: to the end of the last one that is sound.
+func (s *Store) findEnd(ctx context.Context, l *Lineage, st *Stream) error {
+	st.Last = st.First - 1
+	for _, d := range slices.Backward(st.Deltas) {
+		h, err := s.headerIn(ctx, l, d)
+		if err == nil {
+			st.Last, st.End, st.Tail = h.Last, h.End, h
+			break
+		}
+		if !IsDamage(err) {
+			return err
+		}
+		st.Damage = &DamagedError{Object: d.Name(), Err: err}
 	}
 	return nil
+}
+
+// headerIn is Header, of what may have been read already when the lineage was.
+func (s *Store) headerIn(ctx context.Context, l *Lineage, e Entry) (Header, error) {
+	if l.sifted != nil {
+		if v := l.seen[e.Name()]; v.bad != nil {
+			return Header{}, v.bad
+		} else if v.head != nil {
+			return *v.head, nil
+		}
+	}
+	return s.Header(ctx, e)
+}
+
+// Header reads the header of an object that was listed. An object of another size than its header says is damaged; the header is returned all the same.
+func (s *Store) Header(ctx context.Context, e Entry) (Header, error) {
+	h, err := ReadHeader(ctx, s.Bucket, e.Place)
+	if err == nil && h.Size != e.Size {
+		return h, fmt.Errorf("%s: %w", e.Name(), damaged("it has %d bytes instead of %d", e.Size, h.Size))
+	}
+	return h, s.judgeFormat(err)
+}
+
+// judgeFormat makes an error that tells of a newer format damage of that object, unless a key that is trusted has signed it: anybody can
+// write any number.
+func (s *Store) judgeFormat(err error) error {
+	var newer *newerFormatError
+	if errors.As(err, &newer) && s.judges() && !s.trusts(newer.by) {
+		return damaged("%w: %w", ErrUntrusted, err)
+	}
+	return err
 }
 
 // headers reads the headers of many objects at once. errs[i] is set where one could not be read.
@@ -253,10 +418,10 @@ func (s *Store) headers(ctx context.Context, entries []Entry) (hs []Header, errs
 	free := make(chan struct{}, parallel)
 	for i, e := range entries {
 		free <- struct{}{}
-		wg.Go(func() {
-			hs[i], errs[i] = ReadHeader(ctx, s.Bucket, e.Place)
-			<-free
-		})
+		wg.Go(contain.Work(func() {
+			defer func() { <-free }()
+			hs[i], errs[i] = s.Header(ctx, e)
+		}, func(err error) { errs[i] = err }))
 	}
 	wg.Wait()
 	return hs, errs

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"cke/backup/internal/contain"
 )
 
 // Finding is one thing that Check found wrong.
@@ -28,49 +29,99 @@ type Report struct {
 	Findings []Finding `json:"findings,omitempty"`
 	// LastGood is the newest revision that can be restored.
 	LastGood int64 `json:"lastGood"`
+	// Lost are the revisions that these backups held, or were to hold, and that cannot be restored from them.
+	Lost []Span `json:"lost,omitempty"`
+	// Unlinked counts deltas of earlier releases, which do not name the one before them: that nothing was put in the place of
+	// another cannot be checked.
+	Unlinked int `json:"unlinked,omitempty"`
 	// Opened: bodies were decrypted and their frames checked; else their digests only, for want of a key.
 	Opened bool `json:"opened"`
 }
 
 // Check reads every object of a lineage whole (empty: the newest) and checks names, headers, digests, frames and
 // contiguity. It goes on after what it finds; the error is for a store that cannot be read, or ErrEmpty.
+//
+// What somebody deletes meanwhile is no damage: it is judged by what is there in the end.
 func (s *Store) Check(ctx context.Context, lineage string) (Report, error) {
-	l, err := s.pick(ctx, &At{Lineage: lineage})
-	if err != nil {
-		return Report{}, err
+	results := map[string]checked{}
+	for tries := 1; ; tries++ {
+		l, err := s.pick(ctx, &At{Lineage: lineage})
+		if err != nil {
+			return Report{}, err
+		}
+		lineage = l.Name
+		if err := s.vetted(ctx, &l, (*Lineage).entries); err != nil {
+			return Report{}, err
+		}
+		entries := l.entries()
+		r := Report{Lineage: l.Name, Objects: len(entries), Opened: true}
+		if err := s.checkAll(ctx, entries, &r, results); err != nil {
+			return r, err
+		}
+		if tries < lookAgain && anyMissing(entries, results) {
+			continue
+		}
+		s.judgeTrust(entries, results)
+		r.judge(&l, results)
+		return r, nil
 	}
-	entries := append([]Entry(nil), l.Fulls...)
-	for _, st := range l.Streams {
-		entries = append(entries, st.Deltas...)
+}
+
+// anyMissing forgets what was listed and is not there, and reports whether there was any.
+func anyMissing(entries []Entry, results map[string]checked) (any bool) {
+	for _, e := range entries {
+		if errors.Is(results[e.Name()].bad, ErrNotFound) {
+			delete(results, e.Name())
+			any = true
+		}
 	}
-	r := Report{Lineage: l.Name, Objects: len(entries), Opened: true}
-	results, err := s.checkAll(ctx, entries, &r)
-	if err != nil {
-		return r, err
+	return any
+}
+
+// judgeTrust calls what nobody signed who is trusted as bad as what is damaged.
+func (s *Store) judgeTrust(entries []Entry, results map[string]checked) {
+	order := slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) })
+	w := witness{s: s}
+	for _, e := range order {
+		if c := results[e.Name()]; c.bad == nil {
+			c.bad = w.see(c.header)
+			results[e.Name()] = c
+		}
 	}
-	r.judge(&l, results)
-	return r, nil
 }
 
 type checked struct {
 	header Header
+	opened bool
 	bad    error
 }
 
-func (s *Store) checkAll(ctx context.Context, entries []Entry, r *Report) (map[string]checked, error) {
+// checkAll adds to results what is not in there yet.
+func (s *Store) checkAll(ctx context.Context, entries []Entry, r *Report, results map[string]checked) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	results := make(map[string]checked, len(entries))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var failed error
 	free := make(chan struct{}, parallel/2)
 	for _, e := range entries {
+		mu.Lock()
+		_, done := results[e.Name()]
+		mu.Unlock()
+		if done {
+			continue
+		}
 		free <- struct{}{}
-		wg.Go(func() {
-			h, opened, err := s.checkObject(ctx, e)
+		wg.Go(contain.Work(func() {
+			defer func() { <-free }()
+			var h Header
+			var opened bool
+			err := contain.Do(func() (err error) {
+				h, opened, err = s.checkObject(ctx, e)
+				return err
+			})
 			mu.Lock()
-			defer func() { mu.Unlock(); <-free }()
+			defer mu.Unlock()
 			if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
 				if failed == nil {
 					failed = fmt.Errorf("check %s: %w", e.Name(), err)
@@ -78,13 +129,15 @@ func (s *Store) checkAll(ctx context.Context, entries []Entry, r *Report) (map[s
 				cancel()
 				return
 			}
-			r.Opened = r.Opened && opened
-			r.Bytes += e.Size
-			results[e.Name()] = checked{h, err}
-		})
+			results[e.Name()] = checked{h, opened, err}
+		}, func(error) {}))
 	}
 	wg.Wait()
-	return results, failed
+	for _, e := range entries {
+		r.Opened = r.Opened && results[e.Name()].opened
+		r.Bytes += e.Size
+	}
+	return failed
 }
 
 // checkObject reads one object whole. Without a key only the digest of an encrypted body is checked.
@@ -96,7 +149,7 @@ func (s *Store) checkObject(ctx context.Context, e Entry) (h Header, opened bool
 	defer body.Close()
 	r := &contextReader{ctx, body}
 	if h, _, err = readHeader(r); err != nil {
-		return h, true, err
+		return h, true, s.judgeFormat(err)
 	}
 	if err := h.at(e.Place); err != nil {
 		return h, true, err
@@ -121,23 +174,77 @@ func (s *Store) checkObject(ctx context.Context, e Entry) (h Header, opened bool
 
 // judge turns results into findings, and sees to contiguity.
 func (r *Report) judge(l *Lineage, results map[string]checked) {
+	held := l.held()
+	r.links(l, results)
 	var sound []Stream
 	for _, st := range l.Streams {
 		sound = append(sound, r.split(st, results)...)
 	}
-	l.Streams = sound
+	var fulls []Entry
 	for _, f := range l.Fulls {
 		if bad := results[f.Name()].bad; bad != nil {
 			r.Findings = append(r.Findings, Finding{Object: f.Name(), Problem: bad.Error()})
 			continue
 		}
-		c := l.chain(f)
+		fulls = append(fulls, f)
+	}
+	l.Streams, l.Fulls = sound, fulls
+	for _, u := range l.Untrusted {
+		r.Findings = append(r.Findings, Finding{u.Name(), u.Revision - 1, u.Err.Error()})
+	}
+	_ = l.findStrays(func(e Entry) (Header, error) { return results[e.Name()].header, nil }) // it only passes errors on
+	for _, s := range l.Strays {
+		r.Findings = append(r.Findings, Finding{Object: s.Damage.Object, LastGood: s.Damage.LastGood, Problem: s.Damage.Err.Error()})
+	}
+	var restorable spans
+	for _, c := range l.Chains() {
+		restorable.add(Span{c.Full.Revision, c.Last})
 		r.LastGood = max(r.LastGood, c.Last)
 	}
-	for i := range r.Findings {
-		if r.Findings[i].LastGood == 0 {
-			r.Findings[i].LastGood = r.LastGood
+	r.Lost = held.without(restorable)
+	r.tidy(l)
+}
+
+// links checks that objects are those that others name.
+func (r *Report) links(l *Lineage, results map[string]checked) {
+	contradicted := func(by Header, link *Link) {
+		if link == nil || results[by.Place.Name()].bad != nil { // what is damaged or forged says nothing of others
+			return
 		}
+		if c, there := results[link.Object]; there && c.bad == nil && link.contradicts(c.header) {
+			c.bad = damaged("it is another object than the one that %s names", by.Place.Name())
+			results[link.Object] = c
+		}
+	}
+	for _, st := range l.Streams {
+		for i, d := range st.Deltas {
+			h := results[d.Name()].header
+			contradicted(h, h.After)
+			contradicted(h, h.Base)
+			if i > 0 && h.Size > 0 && h.After == nil {
+				r.Unlinked++
+			}
+		}
+	}
+	for _, f := range l.Fulls {
+		h := results[f.Name()].header
+		contradicted(h, h.After)
+	}
+}
+
+// tidy leaves one finding for each object, and says of each up to where a restore is possible.
+func (r *Report) tidy(l *Lineage) {
+	seen := map[string]bool{}
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool {
+		again := seen[f.Object]
+		seen[f.Object] = true
+		return again
+	})
+	for i, f := range r.Findings {
+		if p, ok := ParsePlace(f.Object); ok && f.LastGood == 0 && p.Kind == KindFull {
+			r.Findings[i].LastGood = l.reach(p.Revision)
+		}
+		r.Findings[i].LastGood = l.reach(r.Findings[i].LastGood)
 	}
 }
 
@@ -147,10 +254,10 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 	part := Stream{Stream: st.Stream, First: st.First, Last: st.First - 1}
 	for j, d := range st.Deltas {
 		c := results[d.Name()]
-		next := int64(0)
+		next := st.until
 		if j+1 < len(st.Deltas) {
 			next = st.Deltas[j+1].Revision
-			if c.bad == nil && c.header.Last+1 != next {
+			if c.bad == nil && results[st.Deltas[j+1].Name()].bad == nil && c.header.Last+1 != next {
 				c.bad = damaged("it ends at revision %d, the next begins at %d", c.header.Last, next)
 			}
 		}
@@ -178,20 +285,32 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 type Boot func(ctx context.Context, snapshot string, x Extracted) (version string, err error)
 
 // Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, has boot, which may be nil,
-// start an etcd on it, and leaves a mark of the success in the store. The zero At drills the newest state that has such a
+// start an etcd on it, and leaves a mark of the success in the store, or of damage that it met. The zero At drills the newest state that has such a
 // hash, or just the newest if none has.
 func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) {
-	dir, err := os.MkdirTemp(s.Scratch, "cke-drill-")
+	x, err := s.drill(ctx, at, boot)
+	var d *DamagedError
+	if errors.As(err, &d) && d.Lineage() != "" && at == (At{Lineage: at.Lineage}) {
+		if failed := s.markFailed(ctx, d.Lineage(), d); failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}
+	return x, err
+}
+
+func (s *Store) drill(ctx context.Context, at At, boot Boot) (Extracted, error) {
+	dir, err := NewScratch(s.Scratch, ScratchDrill)
 	if err != nil {
 		return Extracted{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer dir.Remove()
+	file := filepath.Join(dir.Path, "db")
 	if at == (At{Lineage: at.Lineage}) {
 		if at.Revision, err = s.newestHashed(ctx, at); err != nil {
 			return Extracted{}, err
 		}
 	}
-	x, err := s.extract(ctx, at, filepath.Join(dir, "db"), ExtractOptions{CheckHash: true, scratch: true})
+	x, err := s.extract(ctx, at, file, ExtractOptions{CheckHash: true, scratch: true})
 	if err != nil {
 		return x, err
 	}
@@ -201,11 +320,11 @@ func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 		}
 	}
 	if boot != nil {
-		if x.Booted, err = boot(ctx, filepath.Join(dir, "db"), x); err != nil {
+		if x.Booted, err = boot(ctx, file, x); err != nil {
 			return x, fmt.Errorf("start etcd on revision %d: %w", x.Revision, err)
 		}
 	}
-	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.HashChecked, Booted: x.Booted})
+	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.HashChecked, Booted: x.Booted, Wrong: x.wrong})
 }
 
 // versionNear is the version of etcd that the nearest other full of a lineage tells: fulls merged by early releases tell none.

@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"cke/backup/internal/contain"
 )
 
 // writebackPart is how much is written before the kernel is asked to begin putting it on disk.
@@ -38,10 +40,10 @@ func (w *writeback) wrote(n int) {
 	select {
 	case w.busy <- struct{}{}:
 		w.pending = 0
-		go func() {
+		go contain.Work(func() {
 			defer func() { <-w.busy }()
 			_ = unix.SyncFileRange(int(w.f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE) // all of the file; without waiting for the disk
-		}()
+		}, func(error) {})()
 	default:
 	}
 }

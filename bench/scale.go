@@ -111,9 +111,8 @@ func (c fleetCluster) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted := spec.Cluster.WithDefaults()
-	d.Observer().Update(wanted, identity)
-	in := server.Input{Spec: wanted, Generation: spec.Generation, Identity: identity, Seen: d.Observer().Observe(ctx), Requests: d.Term().Requests()}
+	d.Observer().Update(spec.Wanted(), identity)
+	in := server.NewInput(spec, identity, d.Term().Requests(), d.Observer().Observe(ctx), nil, cke.Status{})
 	dec := server.Decide(in)
 	if s := server.Report(in, dec, cke.Status{}); s.Ready != fleetNodes {
 		return fmt.Errorf("%s: %s: %s", c.name, s.Health, dec.Reason)

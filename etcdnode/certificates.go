@@ -95,6 +95,9 @@ type certificateLook struct {
 	failed bool
 	// reading is closed when the look that is under way ends; nil: none is.
 	reading chan struct{}
+	// changed is when a file was last added to the directory or taken away, by the node's clock and as of the last look; checked is
+	// when that was last asked for.
+	changed, checked time.Time
 	// writes counts how often files were written: what was read meanwhile tells nothing.
 	writes int
 }
@@ -119,7 +122,7 @@ func (l *certificateLooks) begin(container string) (certificateLook, bool) {
 }
 
 // end stores what the look that began found; nil: the files could not be read.
-func (l *certificateLooks) end(container string, began certificateLook, found *cke.CertificateFiles) {
+func (l *certificateLooks) end(container string, began certificateLook, found *cke.CertificateFiles, changed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.known[container]
@@ -129,10 +132,20 @@ func (l *certificateLooks) end(container string, began certificateLook, found *c
 		now.at, now.failed = time.Now(), true
 	default:
 		now.at, now.failed, now.found = time.Now(), false, found
+		now.changed, now.checked = changed, now.at
 	}
 	now.reading = nil
 	l.put(container, now)
 	close(began.reading)
+}
+
+// check notes that nothing had changed in the directory.
+func (l *certificateLooks) check(container string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.known[container]
+	now.checked = time.Now()
+	l.put(container, now)
 }
 
 // forget makes the next look read the files.
@@ -163,7 +176,7 @@ func (f *Fleet) certificates(ctx context.Context, s *session, c cke.Container) *
 	if c.State != cke.ContainerRunning || !answers || old.failed {
 		every = certificatesAgain
 	}
-	if !old.at.IsZero() && time.Since(old.at) < every {
+	if !old.at.IsZero() && time.Since(old.at) < every && !f.certificatesChanged(ctx, s, c, old) {
 		return old.found
 	}
 	began, first := f.looks.begin(c.Name)
@@ -171,7 +184,7 @@ func (f *Fleet) certificates(ctx context.Context, s *session, c cke.Container) *
 		return began.found
 	}
 	if !s.spawn(func() { f.readCertificates(s, c, began) }) {
-		f.looks.end(c.Name, began, nil)
+		f.looks.end(c.Name, began, nil, time.Time{})
 	}
 	patience := time.NewTimer(certificatePatience)
 	defer patience.Stop()
@@ -183,16 +196,45 @@ func (f *Fleet) certificates(ctx context.Context, s *session, c cke.Container) *
 	return f.looks.get(c.Name).found
 }
 
+// certificatesChanged reports whether files have been added or taken away since they were read last, which is asked for every
+// certificatesAgain. What cannot be asked has not changed.
+func (f *Fleet) certificatesChanged(ctx context.Context, s *session, c cke.Container, old certificateLook) bool {
+	if time.Since(old.checked) < certificatesAgain {
+		return false
+	}
+	at, err := changedAt(ctx, s, c.ID)
+	if err != nil || at.Equal(old.changed) {
+		f.looks.check(c.Name)
+		return false
+	}
+	return true
+}
+
+// changedAt is when a file was last added to the certificate directory of a container, or taken away; zero: it is not there.
+func changedAt(ctx context.Context, s *session, id string) (time.Time, error) {
+	dir, err := s.engine.stat(ctx, id, DataPath+"/"+pkiDir)
+	if errors.Is(err, cke.ErrNotFound) {
+		return time.Time{}, nil
+	}
+	return dir.Mtime, err
+}
+
 // readCertificates does one look at the files of a container, which ends with the session at the latest.
 func (f *Fleet) readCertificates(s *session, c cke.Container, began certificateLook) {
 	ctx, cancel := context.WithTimeout(s.ctx, CopyLimit)
 	defer cancel()
 	var found *cke.CertificateFiles
+	var changed time.Time
+	defer func() { f.looks.end(c.Name, began, found, changed) }()
+	at, err := changedAt(ctx, s, c.ID) // before: what changes meanwhile is read again
+	if err != nil {
+		return
+	}
+	changed = at
 	if files, err := certificateFiles(ctx, s, c.ID); err == nil {
 		worth := cke.ReadCertificates(files)
 		found = &worth
 	}
-	f.looks.end(c.Name, began, found)
 }
 
 // memberOf reports whether a membership lasts, and whether its member answered when it was looked at last.

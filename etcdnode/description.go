@@ -176,11 +176,8 @@ func corruptionChecks(version string) []string {
 // initialCluster says with whom to start. A member that has its data ignores it, and one that should have refuses to
 // start without: it is alone in its list, in a cluster that exists.
 func initialCluster(s cke.MemberSpec) []string {
-	state, peers := "existing", s.Peers
-	switch s.Mode {
-	case cke.StartNew:
-		state = "new"
-	case cke.StartOwnData, cke.StartRestored:
+	peers := s.Peers
+	if s.Mode != cke.StartJoin {
 		peers = []cke.Peer{{Name: s.Join.Member, URL: s.Join.PeerURL()}}
 	}
 	peers = slices.SortedFunc(slices.Values(peers), func(a, b cke.Peer) int { return cmp.Compare(a.URL, b.URL) })
@@ -191,8 +188,17 @@ func initialCluster(s cke.MemberSpec) []string {
 	return []string{
 		"--initial-cluster=" + strings.Join(list, ","),
 		"--initial-cluster-token=" + s.Token,
-		"--initial-cluster-state=" + state,
+		"--initial-cluster-state=existing",
 	}
+}
+
+// startsEmpty reports whether etcd could start with these arguments, which are a member's, on an empty volume: they found a
+// cluster, or name others to ask.
+func startsEmpty(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		peers, ok := strings.CutPrefix(a, "--initial-cluster=")
+		return a == "--initial-cluster-state=new" || ok && strings.Contains(peers, ",")
+	})
 }
 
 // ours returns cke.ErrConflict unless the container is the join's.

@@ -21,7 +21,7 @@ func testSpec(version string, mode cke.StartMode) cke.MemberSpec {
 }
 
 func TestDescribe_WholeMember(t *testing.T) {
-	s := testSpec("3.6.16", cke.StartNew)
+	s := testSpec("3.6.16", cke.StartPrepared)
 	s.Join.Etcd.ExtraArgs = []string{"--quota-backend-bytes=8589934592", "--log-level=debug"}
 	s.Join.Etcd.ExtraEnv = map[string]string{"B": "2", "A": "1"}
 	s.Join.Etcd.ExtraBinds = []cke.Bind{{Source: "/etc/x", Destination: "/x", ReadOnly: true}}
@@ -47,9 +47,9 @@ func TestDescribe_WholeMember(t *testing.T) {
 			"--logger=zap",
 			"--log-level=info",
 			"--feature-gates=InitialCorruptCheck=true,CompactHashCheck=true",
-			"--initial-cluster=n1=https://10.0.0.1:2380,n2=https://10.0.0.2:2380",
+			"--initial-cluster=n1=https://10.0.0.1:2380",
 			"--initial-cluster-token=demo-1234",
-			"--initial-cluster-state=new",
+			"--initial-cluster-state=existing",
 			"--quota-backend-bytes=8589934592",
 			"--log-level=debug",
 		},
@@ -74,13 +74,13 @@ func TestDescribe_EachVersionAndMode(t *testing.T) {
 		want    []string
 		restart restartPolicy
 	}{
-		{"3.5.35", cke.StartNew, []string{"--experimental-initial-corrupt-check=true", "--experimental-compact-hash-check-enabled=true", all, "--initial-cluster-state=new"}, "no"},
+		{"3.5.35", cke.StartPrepared, []string{"--experimental-initial-corrupt-check=true", "--experimental-compact-hash-check-enabled=true", alone, "--initial-cluster-state=existing"}, "no"},
 		{"3.5.35", cke.StartJoin, []string{"--experimental-initial-corrupt-check=true", "--experimental-compact-hash-check-enabled=true", all, "--initial-cluster-state=existing"}, "no"},
 		{"3.5.35", cke.StartOwnData, []string{"--experimental-initial-corrupt-check=true", "--experimental-compact-hash-check-enabled=true", alone, "--initial-cluster-state=existing"}, "always"},
-		{"3.6.16", cke.StartNew, []string{gates, all, "--initial-cluster-state=new"}, "no"},
+		{"3.6.16", cke.StartPrepared, []string{gates, alone, "--initial-cluster-state=existing"}, "no"},
 		{"3.6.16", cke.StartJoin, []string{gates, all, "--initial-cluster-state=existing"}, "no"},
 		{"3.6.16", cke.StartOwnData, []string{gates, alone, "--initial-cluster-state=existing"}, "always"},
-		{"3.7.3", cke.StartNew, []string{gates, all, "--initial-cluster-state=new"}, "no"},
+		{"3.7.3", cke.StartPrepared, []string{gates, alone, "--initial-cluster-state=existing"}, "no"},
 		{"3.7.3", cke.StartJoin, []string{gates, all, "--initial-cluster-state=existing"}, "no"},
 		{"3.7.3", cke.StartOwnData, []string{gates, alone, "--initial-cluster-state=existing"}, "always"},
 	} {
@@ -95,7 +95,7 @@ func TestDescribe_EachVersionAndMode(t *testing.T) {
 }
 
 func TestDescribe_AddressesAndPorts(t *testing.T) {
-	s := testSpec("3.6.16", cke.StartNew)
+	s := testSpec("3.6.16", cke.StartPrepared)
 	s.Join.Node.Address = "fd00::1"
 	if args := Describe(s).Args; !slices.Contains(args, "--listen-client-urls=https://[fd00::1]:2379,https://127.0.0.1:2379") {
 		t.Errorf("IPv6: %q", args)
@@ -111,8 +111,8 @@ func TestDescribe_AddressesAndPorts(t *testing.T) {
 }
 
 func TestDigest_TellsWhatMakesAnotherContainer(t *testing.T) {
-	base := Describe(testSpec("3.6.16", cke.StartNew))
-	if again := Describe(testSpec("3.6.16", cke.StartNew)); again.Digest() != base.Digest() {
+	base := Describe(testSpec("3.6.16", cke.StartPrepared))
+	if again := Describe(testSpec("3.6.16", cke.StartPrepared)); again.Digest() != base.Digest() {
 		t.Error("the same spec has two digests")
 	}
 	running := base
@@ -121,14 +121,14 @@ func TestDigest_TellsWhatMakesAnotherContainer(t *testing.T) {
 		t.Error("the restart policy is part of the digest")
 	}
 	for name, change := range map[string]func(*cke.MemberSpec){
-		"mode":      func(s *cke.MemberSpec) { s.Mode = cke.StartOwnData },
+		"mode":      func(s *cke.MemberSpec) { s.Mode = cke.StartJoin },
 		"token":     func(s *cke.MemberSpec) { s.Token = "x" },
 		"image":     func(s *cke.MemberSpec) { s.Join.Etcd.Image = "x" },
 		"arguments": func(s *cke.MemberSpec) { s.Join.Etcd.ExtraArgs = []string{"--x"} },
 		"memory":    func(s *cke.MemberSpec) { s.Join.Etcd.Resources.Memory = 1 },
 		"bind":      func(s *cke.MemberSpec) { s.Join.Etcd.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b"}} },
 	} {
-		s := testSpec("3.6.16", cke.StartNew)
+		s := testSpec("3.6.16", cke.StartPrepared)
 		change(&s)
 		if Describe(s).Digest() == base.Digest() {
 			t.Errorf("another %s has the same digest", name)
@@ -139,10 +139,10 @@ func TestDigest_TellsWhatMakesAnotherContainer(t *testing.T) {
 // Requirement A3: no member is ever started with force-new-cluster, and one that starts on data of its own could form no
 // cluster either.
 func TestDescribe_NeverForcesANewCluster(t *testing.T) {
-	for _, mode := range []cke.StartMode{cke.StartNew, cke.StartJoin, cke.StartOwnData, cke.StartRestored} {
+	for _, mode := range []cke.StartMode{cke.StartJoin, cke.StartOwnData, cke.StartPrepared} {
 		for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
 			args := strings.Join(Describe(testSpec(version, mode)).Args, " ")
-			if strings.Contains(args, "force-new-cluster") || mode != cke.StartNew && strings.Contains(args, "--initial-cluster-state=new") {
+			if strings.Contains(args, "force-new-cluster") || strings.Contains(args, "--initial-cluster-state=new") {
 				t.Errorf("%s %s: %s", version, mode, args)
 			}
 		}

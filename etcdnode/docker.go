@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,7 +19,6 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/client"
-	"github.com/docker/docker/pkg/stdcopy"
 
 	"cke"
 )
@@ -42,17 +40,24 @@ type engineContainer struct {
 	Restart restartPolicy
 }
 
-// newDocker returns a client that opens its streams with dial. Call agree before the first call.
-func newDocker(dial func(context.Context) (net.Conn, error)) (*docker, error) {
+// newDocker returns a client that opens its streams with dial, and asks guard before each request that changes something.
+// Call agree before the first call.
+func newDocker(dial func(context.Context) (net.Conn, error), guard func() error) (*docker, error) {
 	d := &docker{agreeing: make(chan struct{}, 1), transport: &http.Transport{
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &fencedConn{Conn: conn}, nil
+		},
 		MaxIdleConnsPerHost: 2,
 		ReadBufferSize:      2 << 10,
 		WriteBufferSize:     2 << 10,
 	}}
 	// No WithHost: after WithHTTPClient it would replace the dialer.
 	api, err := client.NewClientWithOpts(
-		client.WithHTTPClient(&http.Client{Transport: roundTripper(d.roundTrip), CheckRedirect: client.CheckRedirect}))
+		client.WithHTTPClient(&http.Client{Transport: fencedTransport{guard, roundTripper(d.roundTrip)}, CheckRedirect: client.CheckRedirect}))
 	if err != nil {
 		return nil, fmt.Errorf("make a Docker client: %w", err)
 	}
@@ -79,6 +84,7 @@ func (d *docker) roundTrip(r *http.Request) (*http.Response, error) {
 	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		d.clock.Store(t.Unix())
 	}
+	resp.Body = bounded(r, resp.Body)
 	return resp, nil
 }
 
@@ -142,6 +148,9 @@ func (d *docker) containers(ctx context.Context) ([]cke.Container, error) {
 	}
 	out := make([]cke.Container, 0, len(list))
 	for _, c := range list {
+		if c.ID == "" {
+			return nil, answerError{"the list of containers has an entry without an id"}
+		}
 		name := ""
 		if len(c.Names) > 0 {
 			name = c.Names[0]
@@ -166,7 +175,7 @@ func (d *docker) container(ctx context.Context, name string) (engineContainer, e
 		return engineContainer{}, meaning(err)
 	}
 	if c.ContainerJSONBase == nil || c.State == nil || c.Config == nil || c.HostConfig == nil {
-		return engineContainer{}, errors.New("the engine's answer lacks the container's state")
+		return engineContainer{}, answerError{"the answer lacks the container's state"}
 	}
 	out := engineContainer{
 		Container: containerOf(c.ID, c.Name, c.Config.Image, string(c.State.Status), c.Config.Labels),
@@ -179,6 +188,7 @@ func (d *docker) container(ctx context.Context, name string) (engineContainer, e
 		out.LastWords = c.State.Error // what kept it from starting, as told by the engine
 	}
 	out.KeptDown = out.Restart == restartNever || out.Restart == ""
+	out.StartsEmpty = startsEmpty(c.Config.Cmd)
 	if out.Cluster == "" {
 		out.PeerURLs = ownPeerURLs(slices.Concat(c.Config.Entrypoint, c.Config.Cmd), c.Config.Env)
 		out.AutoRemove = c.HostConfig.AutoRemove
@@ -201,14 +211,23 @@ func moment(s string) time.Time {
 
 // lastLog returns the last lines of a container's log.
 func (d *docker) lastLog(ctx context.Context, id string, lines int) ([]byte, error) {
-	r, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: fmt.Sprint(lines)})
+	var log bytes.Buffer
+	err := d.log(ctx, id, container.LogsOptions{Tail: fmt.Sprint(lines)}, maxLog, &log, &log)
+	return log.Bytes(), err
+}
+
+// maxLog bounds, in bytes, what is read of a log that is not cut elsewhere.
+const maxLog = 1 << 20
+
+// log reads what a container writes, at most so many bytes of it.
+func (d *docker) log(ctx context.Context, id string, o container.LogsOptions, most int64, stdout, stderr io.Writer) error {
+	o.ShowStdout, o.ShowStderr = true, true
+	r, err := d.api.ContainerLogs(ctx, id, o)
 	if err != nil {
-		return nil, meaning(err)
+		return meaning(err)
 	}
 	defer r.Close()
-	var log bytes.Buffer
-	_, err = stdcopy.StdCopy(&log, &log, io.LimitReader(r, 1<<20))
-	return log.Bytes(), err
+	return frames(stdout, stderr, io.LimitReader(r, most))
 }
 
 // create makes a container, not started. cke.ErrConflict: one of that name is there.
@@ -277,10 +296,10 @@ func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, er
 	return r, meaning(err)
 }
 
-// stat returns the size of a file of a container, which need not run. cke.ErrNotFound: it is not there.
-func (d *docker) stat(ctx context.Context, id, path string) (size int64, err error) {
+// stat tells of a file or directory of a container, which need not run. cke.ErrNotFound: it is not there.
+func (d *docker) stat(ctx context.Context, id, path string) (container.PathStat, error) {
 	s, err := d.api.ContainerStatPath(ctx, id, path)
-	return s.Size, meaning(err)
+	return s, meaning(err)
 }
 
 // watched are the events that can change what an observation says.

@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/docker/pkg/stdcopy"
 
 	"cke"
 )
@@ -25,9 +24,9 @@ type once struct {
 	nanoCPUs, memory    int64
 }
 
-// createOnce makes such a container, not started.
-func (d *docker) createOnce(ctx context.Context, o once) error {
-	_, err := d.api.ContainerCreate(ctx,
+// createOnce makes such a container, not started, and returns the engine's id of it.
+func (d *docker) createOnce(ctx context.Context, o once) (id string, err error) {
+	made, err := d.api.ContainerCreate(ctx,
 		&container.Config{Image: o.image, Entrypoint: o.command[:1], Cmd: o.command[1:], Labels: map[string]string{LabelHelper: "true"}},
 		&container.HostConfig{
 			NetworkMode: container.NetworkMode("none"), ReadonlyRootfs: true,
@@ -36,7 +35,25 @@ func (d *docker) createOnce(ctx context.Context, o once) error {
 			LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": logSize}},
 			Resources: container.Resources{NanoCPUs: o.nanoCPUs, Memory: o.memory},
 		}, nil, nil, o.name)
-	return meaning(err)
+	return made.ID, meaning(err)
+}
+
+// createTry makes a container from a description, but without its volume and without a network, and with all else to be
+// read only, and returns the engine's id of it. It is a helper: its labels are none of a member's.
+func (d *docker) createTry(ctx context.Context, c Description) (id string, err error) {
+	var mounts []mount.Mount
+	for _, b := range c.Binds {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: b.Source, Target: b.Destination, ReadOnly: true})
+	}
+	made, err := d.api.ContainerCreate(ctx,
+		&container.Config{Image: c.Image, Entrypoint: c.Entrypoint, Cmd: c.Args, Env: c.Env, Labels: map[string]string{LabelHelper: "true"}},
+		&container.HostConfig{
+			NetworkMode: container.NetworkMode("none"), Mounts: mounts, ReadonlyRootfs: true,
+			CapDrop: []string{"ALL"}, CapAdd: c.Capabilities, SecurityOpt: []string{"no-new-privileges"},
+			LogConfig: container.LogConfig{Type: "json-file", Config: c.LogOptions},
+			Resources: container.Resources{NanoCPUs: c.NanoCPUs, Memory: c.Memory},
+		}, nil, nil, c.Name)
+	return made.ID, meaning(err)
 }
 
 // createVisit makes a container for a program that is yet to be put into it, not started. The engine removes it when the
@@ -74,7 +91,7 @@ func (d *docker) leftVolumes(ctx context.Context, before time.Time) (names []str
 	list, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(
 		filters.Arg("label", LabelHelper+"=true"), filters.Arg("dangling", "true"))})
 	for _, v := range list.Volumes {
-		if moment(v.CreatedAt).Before(before) {
+		if v != nil && moment(v.CreatedAt).Before(before) {
 			names = append(names, v.Name)
 		}
 	}
@@ -83,13 +100,8 @@ func (d *docker) leftVolumes(ctx context.Context, before time.Time) (names []str
 
 // output returns what a running container writes to stdout and stderr, once it has ended.
 func (d *docker) output(ctx context.Context, id string) (stdout, stderr []byte, err error) {
-	r, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
-	if err != nil {
-		return nil, nil, meaning(err)
-	}
-	defer r.Close()
 	var out, trouble bytes.Buffer
-	_, err = stdcopy.StdCopy(&out, &trouble, io.LimitReader(r, 1<<20))
+	err = d.log(ctx, id, container.LogsOptions{Follow: true}, maxLog, &out, &trouble)
 	return out.Bytes(), trouble.Bytes(), err
 }
 
@@ -98,13 +110,8 @@ const leastLine = 100
 
 // endOfLog returns the last bytes of a container's log.
 func (d *docker) endOfLog(ctx context.Context, id string, most int) ([]byte, error) {
-	r, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: fmt.Sprint(most / leastLine)})
-	if err != nil {
-		return nil, meaning(err)
-	}
-	defer r.Close()
 	end := &tail{most: most}
-	_, err = stdcopy.StdCopy(end, end, r)
+	err := d.log(ctx, id, container.LogsOptions{Tail: fmt.Sprint(most / leastLine)}, math.MaxInt64, end, end)
 	return end.end(), err
 }
 

@@ -31,6 +31,9 @@ func (d *docker) volumes(ctx context.Context) ([]cke.Volume, error) {
 	}
 	out := make([]cke.Volume, 0, len(list.Volumes))
 	for _, v := range list.Volumes {
+		if v == nil || v.Name == "" { // left out, a volume that is there would look missing
+			return nil, answerError{"the list of volumes has an entry without a name"}
+		}
 		out = append(out, volumeOf(*v).Volume)
 	}
 	return out, nil
@@ -45,7 +48,7 @@ func volumeOf(v volume.Volume) engineVolume {
 
 func (d *docker) volume(ctx context.Context, name string) (engineVolume, error) {
 	v, err := d.api.VolumeInspect(ctx, name)
-	return volumeOf(v), meaning(err)
+	return named(name, v, err)
 }
 
 // createVolume makes a volume, or returns the one that is there, with whatever labels it has.
@@ -55,6 +58,14 @@ func (d *docker) createVolume(ctx context.Context, name string, labels map[strin
 		o.DriverOpts = map[string]string{"type": "none", "o": "bind", "device": device}
 	}
 	v, err := d.api.VolumeCreate(ctx, o)
+	return named(name, v, err)
+}
+
+// named is the volume that was asked for.
+func named(name string, v volume.Volume, err error) (engineVolume, error) {
+	if err == nil && v.Name != name {
+		err = answerError{fmt.Sprintf("the answer is about volume %q, not %s", v.Name, name)}
+	}
 	return volumeOf(v), meaning(err)
 }
 

@@ -19,6 +19,8 @@ import (
 type endpoint struct {
 	url       string
 	clientTLS func(context.Context) (*tls.Config, error)
+	guard     func() error
+	faults    *faults
 	every     time.Duration
 	wake      func()
 	watch     atomic.Pointer[watch[endpointFacts]] // nil until the member is observed
@@ -44,7 +46,7 @@ type memberConn struct {
 func (f *Fleet) endpoint(url string) *endpoint {
 	e, ok := f.members[url]
 	if !ok {
-		e = &endpoint{url: url, clientTLS: f.config.ClientTLS, every: f.config.Probe, wake: f.wake, used: time.Now(), open: map[*memberConn]bool{}}
+		e = &endpoint{url: url, clientTLS: f.config.ClientTLS, guard: f.guard, faults: &f.faults, every: f.config.Probe, wake: f.wake, used: time.Now(), open: map[*memberConn]bool{}}
 		f.members[url] = e
 	}
 	return e
@@ -195,14 +197,15 @@ func (e *endpoint) dial() (*grpc.ClientConn, error) {
 	if err != nil || u.Scheme != "https" {
 		return nil, fmt.Errorf("%q is no https URL", e.url)
 	}
-	return grpc.NewClient("passthrough:///"+u.Host,
+	return grpc.NewClient("passthrough:///"+u.Host, append(fenceOptions(e.guard),
 		grpc.WithTransportCredentials(&memberTLS{config: e.clientTLS, shown: e.shown}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: redialMin, Multiplier: 2, Jitter: 0.2, MaxDelay: redialMax},
 			MinConnectTimeout: EndpointLimit,
 		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(memberAnswerLimit)),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableHealthCheck(), grpc.WithDisableRetry(),
-		grpc.WithIdleTimeout(0), grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10))
+		grpc.WithIdleTimeout(0), grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10))...)
 }
 
 // follow asks for a look when the connection breaks or is there again: a member that ends is noticed at once.

@@ -45,7 +45,16 @@ func (e *endpoint) look(ctx context.Context, _ endpointFacts, _ time.Time) endpo
 }
 
 // ask asks the member about itself and, if all is wanted, about its cluster, within EndpointLimit.
-func (e *endpoint) ask(ctx context.Context, all bool) endpointFacts {
+func (e *endpoint) ask(ctx context.Context, all bool) (f endpointFacts) {
+	err := e.safely("look at "+e.url, func() error { f = e.question(ctx, all); return nil })
+	if err != nil {
+		return endpointFacts{status: cke.EndpointStatus{URL: e.url, Problem: err.Error()}}
+	}
+	return f
+}
+
+// question is ask without a net under it.
+func (e *endpoint) question(ctx context.Context, all bool) endpointFacts {
 	ctx, cancel := context.WithTimeout(ctx, EndpointLimit)
 	defer cancel()
 	f := endpointFacts{status: cke.EndpointStatus{URL: e.url}}
@@ -92,12 +101,12 @@ func statusOf(url string, r *pb.StatusResponse) cke.EndpointStatus {
 	}
 }
 
-// ownErrors leaves out the alarm NOSPACE, of which every member speaks: a member serves in spite of it, and it is told as
-// an alarm.
+// ownErrors leaves out the alarm NOSPACE, and that by which cke stops writes, of which every member speaks: a member serves in
+// spite of them, and they are reported as alarms.
 func ownErrors(errs []string) []string {
 	var own []string
 	for _, text := range errs {
-		if a := alarmsIn([]string{text}); a == nil || a[0].Kind != "NOSPACE" {
+		if a := alarmsIn([]string{text}); a == nil || a[0].Kind != "NOSPACE" && !a[0].StopsWrites() {
 			own = append(own, text)
 		}
 	}
@@ -109,8 +118,8 @@ func ownErrors(errs []string) []string {
 func (f *endpointFacts) read(ctx context.Context, conn *grpc.ClientConn) {
 	s := &f.status
 	local := func() {
-		err := get(ctx, conn, true)
-		if s.Serializable = err == nil; err != nil {
+		_, denied, err := get(ctx, conn, true)
+		if s.Serializable, s.Denied = err == nil, denied; err != nil {
 			f.fail(err)
 		}
 	}
@@ -118,11 +127,17 @@ func (f *endpointFacts) read(ctx context.Context, conn *grpc.ClientConn) {
 		local()
 		return
 	}
-	quorum := make(chan error, 1)
+	type answer struct {
+		header *pb.ResponseHeader
+		denied bool
+		err    error
+	}
+	quorum := make(chan answer, 1)
 	go func() { // ends with ctx
 		ctx, cancel := context.WithTimeout(ctx, QuorumLimit)
 		defer cancel()
-		quorum <- get(ctx, conn, false)
+		header, denied, err := get(ctx, conn, false)
+		quorum <- answer{header, denied, err}
 	}()
 	timer := time.NewTimer(hedge)
 	defer timer.Stop()
@@ -133,8 +148,12 @@ func (f *endpointFacts) read(ctx context.Context, conn *grpc.ClientConn) {
 			asked = true
 			local()
 			continue
-		case err := <-quorum:
-			s.Linearizable = err == nil
+		case a := <-quorum:
+			if s.Linearizable = a.err == nil; s.Linearizable {
+				revision, term := f.served(ctx, conn, a.header)
+				s.Revision, s.RaftTerm = max(s.Revision, revision), max(s.RaftTerm, term)
+			}
+			s.Denied = s.Denied || a.denied
 		}
 		break
 	}
@@ -146,14 +165,25 @@ func (f *endpointFacts) read(ctx context.Context, conn *grpc.ClientConn) {
 	}
 }
 
-// get reads a key that need not exist. An answer that permission is denied proves the read as well: it is given after
-// the leader was asked.
-func get(ctx context.Context, conn *grpc.ClientConn, serializable bool) error {
-	_, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte("health"), Serializable: serializable})
-	if status.Code(err) == codes.PermissionDenied {
-		return nil
+// served is the revision and the raft term at which a linearizable read was answered: no member of the cluster may have told
+// of a later one before. What a member says right after its start, before it has read its log again, may be from long ago.
+func (f *endpointFacts) served(ctx context.Context, conn *grpc.ClientConn, header *pb.ResponseHeader) (revision int64, term uint64) {
+	if header == nil { // permission was denied
+		if resp, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{}); err == nil {
+			header = resp.Header
+		}
 	}
-	return err
+	return header.GetRevision(), header.GetRaftTerm()
+}
+
+// get reads a key that need not exist. An answer that permission is denied proves the read as well, and has no header: it is
+// given after the leader was asked.
+func get(ctx context.Context, conn *grpc.ClientConn, serializable bool) (header *pb.ResponseHeader, denied bool, err error) {
+	resp, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte("health"), Serializable: serializable})
+	if status.Code(err) == codes.PermissionDenied {
+		return nil, true, nil
+	}
+	return resp.GetHeader(), false, err
 }
 
 // askCluster asks for the member list, and for alarms if the member speaks of any: asking goes through raft, and needs

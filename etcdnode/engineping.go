@@ -88,7 +88,7 @@ func (s *session) call(ctx context.Context, limit time.Duration, what string, do
 	})()
 	err := s.engine.agree(ctx)
 	if err == nil {
-		err = do(ctx)
+		err = s.safely(what+" on "+s.node.Name(), func() error { return do(ctx) })
 	}
 	var trouble *cke.Error
 	if err != nil && errors.As(context.Cause(ctx), &trouble) {

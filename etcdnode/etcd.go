@@ -40,9 +40,6 @@ func (f *Fleet) Members(ctx context.Context, url string) (clusterID string, memb
 
 // ProveWrite implements cke.Etcd: a lease that is granted and revoked goes through raft twice and touches no key.
 func (f *Fleet) ProveWrite(ctx context.Context, url string) error {
-	if err := f.guard(); err != nil {
-		return err
-	}
 	return f.call(ctx, url, "lease", func(ctx context.Context, conn *grpc.ClientConn) error {
 		leases := pb.NewLeaseClient(conn)
 		granted, err := leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(2 * ProposalLimit / time.Second)})
@@ -71,15 +68,28 @@ func (f *Fleet) callWithin(ctx context.Context, limit time.Duration, url, what s
 	conn, err := e.acquire()
 	if err == nil {
 		defer e.release(conn)
-		err = ask(ctx, conn.ClientConn)
+		err = e.safely(what+" through "+url, func() error { return ask(ctx, conn.ClientConn) })
 	}
-	if err == nil {
+	var deposed fenceError
+	switch {
+	case err == nil:
 		return nil
+	case errors.As(err, &deposed):
+		return fmt.Errorf("%s through %s: %w", what, url, deposed.error)
 	}
 	if status.Code(err) == codes.DeadlineExceeded {
 		e.drop(conn)
 	}
+	if cke.CodeOf(err) == cke.CodeAnswer {
+		return err
+	}
 	return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s through %s failed", what, url), Err: errors.New(said(err, limit))}
+}
+
+// safely runs something that a panic in it shall not end the daemon for.
+func (e *endpoint) safely(what string, do func() error) (err error) {
+	defer e.faults.catch(what, &err)
+	return do()
 }
 
 // hexID writes an id as etcdctl does; "" for none.

@@ -20,6 +20,7 @@ type fakeEtcd struct {
 	pb.UnimplementedKVServer
 	pb.UnimplementedClusterServer
 	pb.UnimplementedLeaseServer
+	pb.UnimplementedAuthServer
 
 	t       testing.TB
 	address string
@@ -32,12 +33,13 @@ type fakeEtcd struct {
 	status    *pb.StatusResponse
 	members   []*pb.Member
 	alarms    []*pb.AlarmMember
-	noQuorum  bool          // linearizable questions wait for ever
-	silent    bool          // every question does
-	held      chan struct{} // linearizable questions wait until it is closed; nil: they do not
-	denied    bool          // reads are refused after the fact
-	localFail error         // of serializable reads
-	refusal   error         // of changes of the member list
+	noQuorum  bool                // linearizable questions wait for ever
+	silent    bool                // every question does
+	held      chan struct{}       // linearizable questions wait until it is closed; nil: they do not
+	denied    bool                // reads are refused after the fact
+	localFail error               // of serializable reads
+	refusal   error               // of changes of the member list
+	heardOf   func(method string) // nil: nobody listens
 	asked     map[string]int
 	leases    map[int64]bool
 }
@@ -72,15 +74,34 @@ func (f *fakeEtcd) serve(l net.Listener) {
 		c.ClientAuth, c.NextProtos = tls.RequireAndVerifyClientCert, []string{"h2"}
 		return c, nil
 	}}
-	f.server, f.done = grpc.NewServer(grpc.Creds(credentials.NewTLS(c))), make(chan struct{})
+	f.server, f.done = grpc.NewServer(grpc.Creds(credentials.NewTLS(c)), grpc.UnaryInterceptor(f.intercept)), make(chan struct{})
 	pb.RegisterMaintenanceServer(f.server, f)
 	pb.RegisterKVServer(f.server, f)
 	pb.RegisterClusterServer(f.server, f)
 	pb.RegisterLeaseServer(f.server, f)
+	pb.RegisterAuthServer(f.server, f)
 	go func(s *grpc.Server, done chan struct{}) {
 		defer close(done)
 		s.Serve(l)
 	}(f.server, f.done)
+}
+
+func (f *fakeEtcd) intercept(ctx context.Context, req any, i *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	f.mu.Lock()
+	heard := f.heardOf
+	f.mu.Unlock()
+	if heard != nil {
+		heard(i.FullMethod)
+	}
+	return handle(ctx, req)
+}
+
+func (f *fakeEtcd) UserAdd(context.Context, *pb.AuthUserAddRequest) (*pb.AuthUserAddResponse, error) {
+	return &pb.AuthUserAddResponse{}, nil
+}
+
+func (f *fakeEtcd) UserGrantRole(context.Context, *pb.AuthUserGrantRoleRequest) (*pb.AuthUserGrantRoleResponse, error) {
+	return &pb.AuthUserGrantRoleResponse{}, nil
 }
 
 func (f *fakeEtcd) stop() {

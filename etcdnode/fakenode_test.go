@@ -287,7 +287,8 @@ type fakeEngine struct {
 	hangOn   string        // those alone that contain it
 	opened   int           // connections
 	requests []string
-	events   chan string // lines for whoever listens to events
+	heard    func(request string) // nil: nobody listens; not told of pings and of who follows events
+	events   chan string          // lines for whoever listens to events
 	answers  map[string]string
 }
 
@@ -373,7 +374,11 @@ func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
 		hang = nil
 	}
 	body, known := e.answers[request]
+	heard := e.heard
 	e.mu.Unlock()
+	if heard != nil && path != "/_ping" && path != "/events" {
+		heard(request)
+	}
 	if hang != nil {
 		select {
 		case <-hang:
@@ -406,11 +411,21 @@ func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"message":%q}`, body[4:])
 	default:
 		if strings.HasSuffix(path, "/archive") {
-			w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString([]byte("{}")))
+			w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString([]byte(`{"size":1}`)))
 		}
 		io.WriteString(w, body)
+		if body == endless {
+			for chunk := []byte(strings.Repeat("x", 1<<16)); ; {
+				if _, err := w.Write(chunk); err != nil {
+					return
+				}
+			}
+		}
 	}
 }
+
+// endless is the beginning of a string that never ends.
+const endless = `"`
 
 // memoryHostKeys keeps host keys in memory.
 type memoryHostKeys struct {

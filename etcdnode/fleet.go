@@ -43,6 +43,7 @@ type Fleet struct {
 	log     *slog.Logger
 	changed chan struct{} // cap 1
 
+	faults   faults
 	segments segments
 	looks    certificateLooks
 	mu       sync.Mutex
@@ -80,7 +81,7 @@ func New(c Config) *Fleet {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Fleet{config: c, log: c.Log, changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
+	return &Fleet{config: c, log: c.Log, faults: faults{log: c.Log}, changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
 }
 
 // Machine implements cke.Machines.
@@ -231,23 +232,15 @@ func (f *Fleet) releaseHandshake() {
 	}
 }
 
-// segments remembers a write-ahead log segment for each container, by name.
-type segments struct {
-	mu   sync.Mutex
-	last map[string]string
-}
-
-func (s *segments) of(container string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last[container]
-}
-
-func (s *segments) keep(container, segment string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil {
-		s.last = map[string]string{}
+// wantNode asks for a look at a node.
+func (f *Fleet) wantNode(n cke.Node) {
+	f.mu.Lock()
+	a := f.nodes[n.Address]
+	f.mu.Unlock()
+	if a == nil {
+		return
 	}
-	s.last[container] = segment
+	if w := a.watch.Load(); w != nil {
+		w.want()
+	}
 }

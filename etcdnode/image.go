@@ -116,3 +116,8 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// noImage is the error of what needs an image that the node lacks; err, which may be nil, is how the engine put it.
+func (m machine) noImage(image string, err error) *cke.Error {
+	return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not on %s", image, m.node.Name()), Err: err}
+}

@@ -161,11 +161,11 @@ func (r *rig) bootstrap(t testing.TB) cke.Incarnation {
 	for _, j := range inc.Founders {
 		wg.Go(func() {
 			m := r.Machine(j.Node)
-			spec := r.spec(inc, j, cke.StartNew)
+			spec := r.spec(inc, j, cke.StartPrepared)
 			must(t, m.EnsureImage(t.Context(), j.Etcd.Image, nil))
 			must(t, m.EnsureVolume(t.Context(), spec))
 			must(t, m.EnsureContainer(t.Context(), spec))
-			must(t, m.PutFiles(t.Context(), j, r.ca.MemberFiles(j.Node.Address, time.Now().Add(time.Hour))))
+			must(t, m.PutFounder(t.Context(), spec, r.ca.MemberFiles(j.Node.Address, time.Now().Add(time.Hour))))
 			must(t, m.StartContainer(t.Context(), j))
 			r.awaitServing(t, j)
 		})
@@ -260,7 +260,7 @@ func TestMachine_LifeOfAMember(t *testing.T) {
 	j.Etcd.Resources = cke.Resources{CPUs: 1.5, Memory: 1 << 30}
 	m := r.Machine(j.Node)
 	ctx := t.Context()
-	spec := r.spec(inc, j, cke.StartNew)
+	spec := r.spec(inc, j, cke.StartPrepared)
 
 	// Nothing is there yet.
 	if _, err := m.Container(ctx, j); !errors.Is(err, cke.ErrNotFound) {
@@ -284,10 +284,19 @@ func TestMachine_LifeOfAMember(t *testing.T) {
 		t.Fatalf("StopContainer of another join's: %v", err)
 	}
 	if state, err := m.Data(ctx, j); err != nil || state != cke.DataMissing {
+		t.Fatalf("Data before there is a log: %q, %v", state, err)
+	}
+	for range 2 {
+		must(t, m.PutFounder(ctx, spec, r.ca.MemberFiles(j.Node.Address, time.Now().Add(time.Hour))))
+	}
+	if state, err := m.Data(ctx, j); err != nil || state != cke.DataPresent {
 		t.Fatalf("Data before the first start: %q, %v", state, err)
 	}
 	for range 2 {
 		must(t, m.StartContainer(ctx, j))
+	}
+	if err := m.PutFounder(ctx, spec, nil); !errors.Is(err, cke.ErrConflict) {
+		t.Fatalf("PutFounder after the start: %v", err)
 	}
 	r.awaitServing(t, j)
 	must(t, r.ProveWrite(ctx, j.ClientURL()))
@@ -296,7 +305,9 @@ func TestMachine_LifeOfAMember(t *testing.T) {
 		t.Fatalf("Members: %q, %+v, %v", clusterID, members, err)
 	}
 	own := r.spec(inc, j, cke.StartOwnData)
-	if err := m.EnsureContainer(ctx, own); !errors.Is(err, cke.ErrConflict) {
+	other := own
+	other.Join.Etcd.ExtraArgs = []string{"--heartbeat-interval=101"}
+	if err := m.EnsureContainer(ctx, other); !errors.Is(err, cke.ErrConflict) {
 		t.Fatalf("EnsureContainer of a running one with another description: %v", err)
 	}
 	must(t, m.KeepRunning(ctx, j))

@@ -4,17 +4,21 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"time"
 )
 
 const (
 	// lastWordsLines is how much of a log is looked at, lastWordsLength how much of it is told, in bytes.
-	lastWordsLines  = 100
+	lastWordsLines  = 2000 // a panic is followed by the stacks of all goroutines
 	lastWordsLength = 300
 	// lastWordsSpan is how long before the end an error still belongs to it.
 	lastWordsSpan = 2 * time.Second
 )
+
+// stackTrace matches lines of Go's stack traces: the goroutine, a call, where it is, and what made the goroutine.
+var stackTrace = regexp.MustCompile(`^(goroutine \d+ .*|created by \S+.*|\S+\.(go|s):\d+( \+0x[0-9a-f]+)?|[\w./*%()\[\]{}·-]+\((\.\.\.|[0-9a-fx, .{}?]*)\)|runtime stack:|\[signal .*\])$`)
 
 // lastWords returns what an etcd process said last about its end, in one line: its last fatal message, else a Go panic,
 // else an error if it came with the end, else its last line. An error that it lived on with is not its last word.
@@ -47,7 +51,10 @@ func lastWords(log []byte) string {
 			if strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") {
 				panicked = text
 			}
-			if strings.HasPrefix(text, "goroutine ") || panicked != "" {
+			if strings.HasPrefix(text, "unexpected fault address ") {
+				panicked = text
+			}
+			if panicked != "" || stackTrace.MatchString(text) {
 				continue // a stack trace
 			}
 		}

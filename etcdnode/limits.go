@@ -53,8 +53,9 @@ const (
 // Bounds of the pauses between attempts.
 const (
 	reconnectMin = 100 * time.Millisecond
-	redialMin    = 5 * time.Millisecond // etcd: a member that is starting is reached within this
-	redialMax    = 5 * time.Second      // a question makes it try at once
+	leastPause   = 50 * time.Millisecond // after an attempt that failed, whoever asks for another one
+	redialMin    = 5 * time.Millisecond  // etcd: a member that is starting is reached within this
+	redialMax    = 5 * time.Second       // a question makes it try at once
 	// endpointIdle is how long a connection to a member that no join names any more is kept.
 	endpointIdle = time.Minute
 	// endpointAge is when a connection to a member is made anew, so that a certificate that was replaced behind our

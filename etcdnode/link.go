@@ -71,6 +71,9 @@ func (l *link) run(ctx context.Context) {
 			l.set(nil, unreachable(l.node, s.ended()), false)
 			// Many nodes lose their connection in the same moment; they do not all come back in the same moment.
 			wait = rand.N(reconnectMin)
+		} else if !slept(ctx, leastPause) {
+			l.set(nil, errClosed, true)
+			return
 		}
 		select {
 		case <-ctx.Done():

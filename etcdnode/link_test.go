@@ -148,6 +148,75 @@ func TestConnect_ChangedHostKeyIsAProblemUntilAPersonAcceptsIt(t *testing.T) {
 	}
 }
 
+// changingKeys hands a node another host key whenever one of its keys was offered, and makes the fleet try again at once, as the
+// loop does when something was written to the store.
+type changingKeys struct {
+	*memoryHostKeys
+	offered func(line string)
+}
+
+func (c changingKeys) Offered(_ context.Context, _, line string) { c.offered(line) }
+
+// A host that shows another key at each connection has one of them stored, and not one after the other.
+func TestConnect_AHostThatShowsAnotherKeyEachTimeIsOfferedOnce(t *testing.T) {
+	t.Parallel()
+	node := newFakeNode(t, "127.0.32.1", "ed25519", "ed25519")
+	other := func() {
+		host, _ := newTestKey(t, "ed25519")
+		node.set(func() {
+			fresh := &ssh.ServerConfig{PublicKeyCallback: node.config.PublicKeyCallback}
+			fresh.AddHostKey(host)
+			node.config = fresh
+		})
+	}
+	keys := changingKeys{memoryHostKeys: newMemoryHostKeys()}
+	pinned, _ := newTestKey(t, "ed25519")
+	keys.pinned[node.node.Address] = keyLine(pinned.PublicKey())
+	offers := make(chan string, 100)
+	var fleet *Fleet
+	keys.offered = func(line string) {
+		offers <- line
+		fleet.Retry()
+	}
+	fleet = fleetOf(t, nil, func(c *Config) { c.HostKeys = keys }, node)
+	fleet.Update(clusterOf(node), cke.Identity{})
+	first := <-offers
+	for range 5 {
+		other()
+		if _, err := fleet.session(t.Context(), node.node); cke.CodeOf(err) != cke.CodeHostKey {
+			t.Fatal(err)
+		}
+	}
+	if len(offers) != 0 {
+		t.Errorf("%d more keys were offered", len(offers))
+	}
+	// Once another key is pinned, what the node shows instead is news.
+	keys.Pin(t.Context(), node.node.Address, first)
+	if _, err := fleet.session(t.Context(), node.node); cke.CodeOf(err) != cke.CodeHostKey {
+		t.Fatal(err)
+	}
+	if len(offers) != 1 {
+		t.Errorf("%d keys were offered after another one was pinned", len(offers))
+	}
+}
+
+func TestOffer_IsReplacedAfterAWhile(t *testing.T) {
+	now, present := time.Now(), offer{}
+	for _, test := range []struct {
+		pinned, shown string
+		after         time.Duration
+		handOver      bool
+	}{
+		{"p", "a", 0, true}, {"p", "a", time.Hour, false}, {"p", "b", time.Minute, true}, {"p", "c", offerEvery - 1, false}, {"p", "c", 1, true}, {"q", "d", 0, true}, {"q", "e", 0, false},
+	} {
+		now = now.Add(test.after)
+		next, handOver := present.next(test.pinned, test.shown, now)
+		if present = next; handOver != test.handOver {
+			t.Errorf("%+v: handed over: %v", test, handOver)
+		}
+	}
+}
+
 func TestConnect_HostKeyThatCannotBeStoredIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	node := newFakeNode(t, "127.0.4.1", "ed25519", "ed25519")
@@ -412,7 +481,7 @@ func TestObserve_ContainerOfInterestWakesAndOthersDoNot(t *testing.T) {
 		{"Id":"1","Names":["/web"],"Image":"nginx:1","State":"running"},
 		{"Id":"2","Names":["/old"],"Image":"quay.io/coreos/etcd:v3.5.0","State":"exited"},
 		{"Id":"3","Names":["/etcd-cke.abc"],"Image":"sha256:1234","State":"created"},
-		{"Id":"4","Names":["/x"],"Image":"y","State":"running","Labels":{"cke.cluster":"other"}}]`)
+		{"Id":"4","Names":["/x"],"Image":"y","State":"running","Labels":{"cke.cluster":"other","cke.place":"https://127.0.15.1:3379 https://127.0.15.1:3380"}}]`)
 	for _, id := range []string{"2", "3"} {
 		node.engine.answer("GET /containers/"+id+"/json", `{"Id":"`+id+`","State":{"Status":"exited"},"HostConfig":{},"Config":{}}`)
 	}
@@ -436,8 +505,11 @@ func TestObserve_ContainerOfInterestWakesAndOthersDoNot(t *testing.T) {
 	for _, v := range n.Volumes {
 		names = append(names, v.Name)
 	}
-	if got := strings.Join(names, " "); got != "etcd-cke.abc old x etcd-cke.old z" {
+	if got := strings.Join(names, " "); got != "etcd-cke.abc old etcd-cke.old" {
 		t.Errorf("observed %q", got)
+	}
+	if len(n.Neighbors) != 1 || n.PortOwner(3379) != "other" || n.PortOwner(3380) != "other" || n.PortOwner(2379) != "" {
+		t.Errorf("neighbors: %+v", n.Neighbors)
 	}
 	if n.ClientPort != cke.PortClosed || n.PeerPort != cke.PortClosed {
 		t.Errorf("ports: %q, %q", n.ClientPort, n.PeerPort)

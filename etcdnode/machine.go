@@ -22,7 +22,8 @@ type machine struct {
 
 var _ cke.Machine = machine{}
 
-// read runs a call that changes nothing; write asks the guard first.
+// read runs a call on the engine; write is one that changes something, and is not begun once the term is over. While it runs
+// the fence asks before each request.
 func (m machine) read(ctx context.Context, limit time.Duration, what string, call func(context.Context, *session) error) error {
 	s, err := m.fleet.session(ctx, m.node)
 	if err != nil {
@@ -47,16 +48,6 @@ func own(ctx context.Context, s *session, j cke.Join) (engineContainer, error) {
 	return c, ours(c.Container, j)
 }
 
-// mayChange is own for what is about to be changed. The guard is asked again: this process may have been stopped while
-// the engine answered.
-func (m machine) mayChange(ctx context.Context, s *session, j cke.Join) (engineContainer, error) {
-	c, err := own(ctx, s, j)
-	if err != nil {
-		return c, err
-	}
-	return c, m.fleet.guard()
-}
-
 // EnsureContainer implements cke.Machine.
 func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error {
 	d := Describe(spec)
@@ -68,32 +59,26 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 		c, err := own(ctx, s, spec.Join)
 		switch {
 		case errors.Is(err, cke.ErrNotFound):
+			if err := m.portsFree(ctx, s, spec); err != nil {
+				return err
+			}
 		case err != nil:
 			return err
 		case c.Description == d.Digest() && spec.Join.Etcd.Resources.Of(c.Container) && c.MadeWith(spec.Join.Etcd):
 			if c.Restart == d.Restart {
 				return nil
 			}
-			if err := m.fleet.guard(); err != nil {
-				return err
-			}
 			return s.engine.setRestart(ctx, c.ID, d.Restart)
 		case c.Running() || c.State == cke.ContainerRestarting:
 			return fmt.Errorf("it runs with another description: %w", cke.ErrConflict)
 		default:
-			if err := m.fleet.guard(); err != nil {
-				return err
-			}
 			if err := s.engine.remove(ctx, c.ID); err != nil {
 				return err
 			}
 		}
-		if err := m.fleet.guard(); err != nil {
-			return err
-		}
 		err = s.engine.create(ctx, d)
 		if errors.Is(err, cke.ErrNotFound) {
-			return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not on %s", d.Image, m.node.Name()), Err: err}
+			return m.noImage(d.Image, err)
 		}
 		if err != nil {
 			return err
@@ -103,6 +88,23 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 		}
 		return nil
 	})
+}
+
+// portsFree refuses a new member ports that a container of another cluster on the node was made for, whether it runs or not.
+func (m machine) portsFree(ctx context.Context, s *session, spec cke.MemberSpec) error {
+	if !spec.Join.StartedAt.IsZero() {
+		return nil
+	}
+	all, err := s.engine.containers(ctx)
+	if err != nil {
+		return err
+	}
+	n := cke.NodeStatus{Node: m.node}
+	_, n.Neighbors = cke.SplitNeighbors(spec.Cluster, all)
+	if p := n.PortTaken(spec.Join.ClientPort, spec.Join.PeerPort); p != nil {
+		return &cke.Error{Code: p.Code, What: "cannot make container " + spec.Join.Volume + ": " + p.Message, Try: p.Remedy}
+	}
+	return nil
 }
 
 // needVolume returns cke.ErrDataMissing unless the join's volume is there.
@@ -124,13 +126,36 @@ func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) err
 		return fmt.Errorf("put files into %s: %w", j.Volume, err)
 	}
 	return m.write(ctx, CopyLimit, "put files into "+j.Volume, func(ctx context.Context, s *session) error {
-		c, err := m.mayChange(ctx, s, j)
+		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
 		}
 		m.fleet.looks.forget(c.Name)
 		defer m.fleet.redial(j.ClientURL())
 		defer m.fleet.looks.forget(c.Name)
+		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(archive))
+	})
+}
+
+// PutFounder implements cke.Machine.
+func (m machine) PutFounder(ctx context.Context, spec cke.MemberSpec, files []cke.File) error {
+	j := spec.Join
+	log, err := firstLog(spec)
+	if err != nil {
+		return err
+	}
+	archive, err := archiveOf(append(files, log))
+	if err != nil {
+		return fmt.Errorf("put files into %s: %w", j.Volume, err)
+	}
+	return m.write(ctx, CopyLimit, "put files and the first log into "+j.Volume, func(ctx context.Context, s *session) error {
+		c, err := own(ctx, s, j)
+		if err != nil {
+			return err
+		}
+		if !c.StartedAt.IsZero() {
+			return fmt.Errorf("container %s was started before: %w", c.Name, cke.ErrConflict)
+		}
 		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(archive))
 	})
 }
@@ -196,7 +221,7 @@ func (m machine) Clock(ctx context.Context) (now time.Time, err error) {
 // StartContainer implements cke.Machine.
 func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, EngineLimit, "start container "+j.Volume, func(ctx context.Context, s *session) error {
-		c, err := m.mayChange(ctx, s, j)
+		c, err := own(ctx, s, j)
 		if err != nil || c.State == cke.ContainerRunning {
 			return err
 		}
@@ -207,7 +232,7 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 // KeepRunning implements cke.Machine.
 func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, EngineLimit, "keep container "+j.Volume+" running", func(ctx context.Context, s *session) error {
-		c, err := m.mayChange(ctx, s, j)
+		c, err := own(ctx, s, j)
 		if err != nil || c.Restart == restartAlways {
 			return err
 		}
@@ -224,14 +249,14 @@ const (
 // StopContainer implements cke.Machine. A container that is not there is stopped.
 func (m machine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
 	return m.write(ctx, grace+StopSlack, "stop container "+j.Volume, func(ctx context.Context, s *session) error {
-		return stopForGood(ctx, s, grace, func() (engineContainer, error) { return m.mayChange(ctx, s, j) })
+		return stopForGood(ctx, s, grace, func() (engineContainer, error) { return own(ctx, s, j) })
 	})
 }
 
 // RemoveContainer implements cke.Machine.
 func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, EngineLimit, "remove container "+j.Volume, func(ctx context.Context, s *session) error {
-		c, err := m.mayChange(ctx, s, j)
+		c, err := own(ctx, s, j)
 		if errors.Is(err, cke.ErrNotFound) {
 			return nil
 		}

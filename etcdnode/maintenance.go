@@ -34,7 +34,7 @@ func (f *Fleet) HashKV(ctx context.Context, url string, revision int64) (h cke.H
 
 // Compact implements cke.Etcd.
 func (f *Fleet) Compact(ctx context.Context, url string, revision int64) error {
-	err := f.maintain(ctx, hashLimit, url, fmt.Sprintf("compact at revision %d", revision), func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := f.callKnown(ctx, hashLimit, url, fmt.Sprintf("compact at revision %d", revision), func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := pb.NewKVClient(conn).Compact(ctx, &pb.CompactionRequest{Revision: revision, Physical: true})
 		return err
 	})
@@ -46,14 +46,23 @@ func (f *Fleet) Compact(ctx context.Context, url string, revision int64) error {
 
 // Defragment implements cke.Etcd.
 func (f *Fleet) Defragment(ctx context.Context, url string) error {
-	return f.maintain(ctx, defragmentLimit, url, "defragment", func(ctx context.Context, conn *grpc.ClientConn) error {
+	return f.callKnown(ctx, defragmentLimit, url, "defragment", func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := pb.NewMaintenanceClient(conn).Defragment(ctx, &pb.DefragmentRequest{})
 		return err
 	})
 }
 
+// Arm implements cke.Etcd.
+func (f *Fleet) Arm(ctx context.Context, url string, a cke.Alarm) error {
+	return f.alarm(ctx, url, "raise", pb.AlarmRequest_ACTIVATE, a)
+}
+
 // Disarm implements cke.Etcd.
 func (f *Fleet) Disarm(ctx context.Context, url string, a cke.Alarm) error {
+	return f.alarm(ctx, url, "disarm", pb.AlarmRequest_DEACTIVATE, a)
+}
+
+func (f *Fleet) alarm(ctx context.Context, url, what string, action pb.AlarmRequest_AlarmAction, a cke.Alarm) error {
 	id, err := strconv.ParseUint(a.MemberID, 16, 64)
 	if err != nil {
 		return fmt.Errorf("%q is no member id", a.MemberID)
@@ -62,18 +71,10 @@ func (f *Fleet) Disarm(ctx context.Context, url string, a cke.Alarm) error {
 	if !there {
 		return fmt.Errorf("%q is no alarm that etcd knows", a.Kind)
 	}
-	return f.maintain(ctx, MembershipLimit, url, "disarm "+a.Kind, func(ctx context.Context, conn *grpc.ClientConn) error {
-		_, err := pb.NewMaintenanceClient(conn).Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: id, Alarm: pb.AlarmType(kind)})
+	return f.callKnown(ctx, MembershipLimit, url, what+" "+a.Kind, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := pb.NewMaintenanceClient(conn).Alarm(ctx, &pb.AlarmRequest{Action: action, MemberID: id, Alarm: pb.AlarmType(kind)})
 		return err
 	})
-}
-
-// maintain is a call that changes something, in the name of the term.
-func (f *Fleet) maintain(ctx context.Context, limit time.Duration, url, what string, ask func(context.Context, *grpc.ClientConn) error) error {
-	if err := f.guard(); err != nil {
-		return err
-	}
-	return f.callKnown(ctx, limit, url, what, ask)
 }
 
 // callKnown asks once, and tells apart the answers about revisions that callers act on.

@@ -19,7 +19,25 @@ type nodeAccess struct {
 
 	mu      sync.Mutex
 	refused string // the pinned host key that the node did not show; empty: it did
-	offered string // the key that it showed instead
+	offer   offer
+}
+
+// offer is the key that a node shows instead of the pinned one, as it was handed over for a person to accept.
+type offer struct {
+	pinned, shown string
+	at            time.Time
+}
+
+// offerEvery is the least time between two keys of one node that are handed over while the pinned one stays the same. A
+// host that shows another one at each connection would have each of them stored.
+const offerEvery = 10 * time.Minute
+
+// next returns the offer after this one, and whether it is to be handed over.
+func (o offer) next(pinned, shown string, now time.Time) (offer, bool) {
+	if o.pinned == pinned && (o.shown == shown || now.Sub(o.at) < offerEvery) {
+		return o, false
+	}
+	return offer{pinned, shown, now}, true
 }
 
 func newNodeAccess(f *Fleet, n cke.Node) *nodeAccess {
@@ -36,31 +54,32 @@ func (a *nodeAccess) moved() {
 }
 
 // connect is one attempt of the link's.
-func (a *nodeAccess) connect(ctx context.Context) (*session, error) {
+func (a *nodeAccess) connect(ctx context.Context) (s *session, err error) {
+	defer a.fleet.faults.catch("connect to "+a.node.Name(), &err)
 	pinned := a.fleet.pinnedKey(a.node)
 	check, err := a.fleet.hostKeyCheck(a.node, pinned)
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.fleet.connect(ctx, a.node, check, a.moved)
+	s, err = a.fleet.connect(ctx, a.node, check, a.moved)
 	a.mu.Lock()
 	a.refused = ""
-	offer := ""
+	handOver := false
 	if cke.CodeOf(err) == cke.CodeHostKey {
 		a.refused = pinned
-		if check.shown != nil && a.offered != keyLine(check.shown) {
-			a.offered = keyLine(check.shown)
-			offer = a.offered
+		if check.shown != nil {
+			a.offer, handOver = a.offer.next(pinned, keyLine(check.shown), time.Now())
 		}
 	}
+	shown := a.offer.shown
 	a.mu.Unlock()
 	if err == nil {
 		s.spawn(func() { a.follow(s) })
 	}
-	if offer != "" && a.fleet.config.HostKeys != nil {
+	if handOver && a.fleet.config.HostKeys != nil {
 		ctx, cancel := context.WithTimeout(ctx, DialLimit)
 		defer cancel()
-		a.fleet.config.HostKeys.Offered(ctx, a.node.Address, offer)
+		a.fleet.config.HostKeys.Offered(ctx, a.node.Address, shown)
 	}
 	return s, err
 }

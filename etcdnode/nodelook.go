@@ -3,6 +3,7 @@ package etcdnode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"reflect"
 	"slices"
@@ -86,6 +87,7 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 	if err != nil {
 		return facts, err
 	}
+	all, facts.status.Neighbors = cke.SplitNeighbors(sc.cluster, all)
 	running := false
 	for _, c := range all {
 		if !sc.carriesEtcd(c) {
@@ -102,7 +104,7 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 			if !c.FinishedAt.IsZero() {
 				facts.words[wordsKey(c)] = c.LastWords
 			}
-			running = running || c.Running()
+			running = running || c.Running() && sc.declares(c)
 		}
 		if c.Cluster == "" {
 			c, err = inspectForeign(ctx, s, c)
@@ -132,8 +134,8 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 
 func wordsKey(c cke.Container) string { return c.ID + c.FinishedAt.String() }
 
-// complete looks closer at a container of ours: dates, certificates, and, unless it runs, its exit code, last words and
-// data. known holds last words read before.
+// complete looks closer at a container of ours: dates, certificates, data, and, unless it runs, its exit code and last words.
+// known holds last words read before.
 func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known map[string]string) (cke.Container, error) {
 	e, err := s.engine.container(ctx, c.ID)
 	if err != nil {
@@ -141,10 +143,7 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 	}
 	c = e.Container
 	c.Certificates = f.certificates(ctx, s, c)
-	if c.Running() || c.State == cke.ContainerRestarting && c.FinishedAt.IsZero() {
-		return c, nil
-	}
-	if !c.FinishedAt.IsZero() {
+	if !c.Running() && !c.FinishedAt.IsZero() {
 		words, ok := known[wordsKey(c)]
 		if !ok {
 			log, err := s.engine.lastLog(ctx, c.ID, lastWordsLines)
@@ -157,19 +156,20 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 			c.LastWords = words
 		}
 	}
-	if c.State == cke.ContainerRestarting {
-		return c, nil
+	limit := DataLookLimit
+	if c.Running() { // it is seldom gone, and looked for again soon
+		limit = runningDataLimit
 	}
-	brief, cancel := context.WithTimeout(ctx, DataLookLimit)
+	brief, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if c.Data, err = f.data(brief, s, c); err != nil && ctx.Err() != nil {
+	if c.Data, err = f.observedData(brief, s, c); err != nil && ctx.Err() != nil {
 		return c, err
 	}
 	return c, nil // data that could not be looked for in time is unknown, which is no reason to doubt the node
 }
 
-// carriesEtcd reports whether a container belongs into an observation: ours of any cluster, one of an etcd image, or
-// one named as ours would be.
+// carriesEtcd reports whether a container belongs into an observation: one of the cluster's, of an etcd image, or named as
+// ours would be.
 func (sc scope) carriesEtcd(c cke.Container) bool {
 	if c.Cluster == "" && (strings.HasPrefix(c.Name, visitPrefix) || sc.ourName(c.Name) && strings.HasSuffix(c.Name, onceSuffix)) {
 		return false // it runs etcd's tool, or ours, not etcd
@@ -177,7 +177,15 @@ func (sc scope) carriesEtcd(c cke.Container) bool {
 	return c.Cluster != "" || sc.ourName(c.Name) || etcdImage(c.Image, sc.image)
 }
 
-func (sc scope) holdsEtcd(v cke.Volume) bool { return v.Cluster != "" || sc.ourName(v.Name) }
+// declares reports whether a container was made for the declared ports, or does not tell for which.
+func (sc scope) declares(c cke.Container) bool {
+	ports := fmt.Sprintf(":%d ", sc.clientPort)
+	return c.Place == "" || strings.Contains(c.Place, ports) && strings.HasSuffix(c.Place, fmt.Sprintf(":%d", sc.peerPort))
+}
+
+func (sc scope) holdsEtcd(v cke.Volume) bool {
+	return v.Cluster == sc.cluster || v.Cluster == "" && sc.ourName(v.Name)
+}
 
 func (sc scope) ourName(name string) bool {
 	return sc.volumeName != "" && strings.HasPrefix(name, sc.volumeName)

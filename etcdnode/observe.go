@@ -76,7 +76,9 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	wg.Wait()
 	etcd := etcdStatus(facts, sc.clusterID)
 	etcd.Endpoints = append(etcd.Endpoints, f.strangers(ctx, etcd.Members, sc.joins)...)
-	o := cke.Observation{Nodes: l.now(), Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}
+	seen := l.now()
+	etcd.Elsewhere = f.elsewhere(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins))
+	o := cke.Observation{Nodes: seen, Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}
 	f.mu.Lock()
 	f.stopped = stoppedMembers(sc.joins, o.Nodes)
 	f.mu.Unlock()

@@ -60,7 +60,8 @@ func restoreCommand(s cke.RestoreSpec) []string {
 // RestoreData implements cke.Machine.
 //
 // A crash may leave a part of a snapshot, a tool that runs, or a part of its result. So there is a mark for data that is
-// whole, and without it everything is made anew, in an empty directory.
+// whole, and without it everything is made anew, in an empty directory. All that changes the volume goes by way of the tool's
+// own container, which is removed before the member is started: what lands late finds it gone.
 func (m machine) RestoreData(ctx context.Context, r cke.RestoreSpec, open func(context.Context) (io.ReadCloser, error), progress func(string)) error {
 	j := r.Member.Join
 	return m.write(ctx, RestoreLimit, "restore the data of "+j.Volume, func(ctx context.Context, s *session) error {
@@ -75,29 +76,34 @@ func (m machine) RestoreData(ctx context.Context, r cke.RestoreSpec, open func(c
 		if err := s.engine.kill(ctx, name); err != nil {
 			return err
 		}
-		mark := markOf(r)
-		if _, err := s.engine.stat(ctx, c.ID, path.Join(DataPath, mark)); !errors.Is(err, cke.ErrNotFound) {
+		if _, err := s.engine.stat(ctx, c.ID, path.Join(DataPath, markOf(r))); !errors.Is(err, cke.ErrNotFound) {
 			return err
 		}
-		if err := m.sendSnapshot(ctx, s, c.ID, r.Snapshot.Size, open, progress); err != nil {
-			return err
-		}
-		if err := m.fleet.guard(); err != nil {
-			return err
-		}
-		progress("making the member's data")
-		if err := m.runOnce(ctx, s, once{
+		tool, err := s.engine.createOnce(ctx, once{
 			name: name, image: j.Etcd.Image, volume: j.Volume, command: restoreCommand(r), capabilities: []string{"DAC_OVERRIDE"},
 			nanoCPUs: int64(j.Etcd.Resources.CPUs * 1e9), memory: int64(j.Etcd.Resources.Memory),
-		}); err != nil {
-			return err
-		}
-		done, err := archiveOf([]cke.File{{Path: snapshotFile, Mode: 0o600}, {Path: mark, Mode: 0o600}})
+		})
 		if err != nil {
 			return err
 		}
-		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(done))
+		return errors.Join(m.restoreBy(ctx, s, r, tool, open, progress), s.engine.kill(ctx, tool))
 	})
+}
+
+// restoreBy makes the data by way of the container of the tool, which was just made.
+func (m machine) restoreBy(ctx context.Context, s *session, r cke.RestoreSpec, tool string, open func(context.Context) (io.ReadCloser, error), progress func(string)) error {
+	if err := m.sendSnapshot(ctx, s, tool, r.Snapshot.Size, open, progress); err != nil {
+		return err
+	}
+	progress("making the member's data")
+	if err := m.runOnce(ctx, s, tool, r.Member.Join.Etcd.Image, restoreCommand(r)[0]); err != nil {
+		return err
+	}
+	done, err := archiveOf([]cke.File{{Path: snapshotFile, Mode: 0o600}, {Path: markOf(r), Mode: 0o600}})
+	if err != nil {
+		return err
+	}
+	return s.engine.putTar(ctx, tool, DataPath, bytes.NewReader(done))
 }
 
 // sendSnapshot streams a snapshot into a volume whose data and earlier marks it removes. Docker's untar removes a
@@ -167,25 +173,20 @@ func (t *told) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// runOnce runs a command to its end and takes its container away. A command that fails leaves its last words in the error.
-func (m machine) runOnce(ctx context.Context, s *session, o once) (err error) {
-	tool := o.command[0]
-	if err := s.engine.createOnce(ctx, o); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.engine.kill(ctx, o.name)) }()
-	if err := s.engine.start(ctx, o.name); err != nil {
+// runOnce runs the command of a container to its end. One that fails leaves its last words in the error.
+func (m machine) runOnce(ctx context.Context, s *session, id, image, tool string) error {
+	if err := s.engine.start(ctx, id); err != nil {
 		if strings.Contains(err.Error(), "executable file not found") {
-			return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s on %s lacks %s", o.image, m.node.Name(), tool),
+			return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s on %s lacks %s", image, m.node.Name(), tool),
 				Facts: []string{"a restore needs it, of the same version as etcd", "the official images have it"}, Err: err}
 		}
 		return err
 	}
-	code, err := s.engine.wait(ctx, o.name)
+	code, err := s.engine.wait(ctx, id)
 	if err != nil || code == 0 {
 		return err
 	}
-	log, logErr := s.engine.lastLog(ctx, o.name, lastWordsLines)
+	log, logErr := s.engine.lastLog(ctx, id, lastWordsLines)
 	words := lastWords(log)
 	e := &cke.Error{Code: cke.CodeEtcdExited, What: fmt.Sprintf("%s on %s ended with exit code %d", tool, m.node.Name(), code), Err: logErr}
 	if strings.Contains(words, "no space left") {

@@ -67,7 +67,7 @@ func TestMachine_RestoresAnewWhatACrashLeft(t *testing.T) {
 	j := inc.Founders[0]
 	m := r.Machine(j.Node)
 	r.prepare(t, inc, j)
-	spec := cke.RestoreSpec{Member: r.spec(inc, j, cke.StartRestored), Snapshot: snapshot, Bump: inc.Restore.Bump}
+	spec := cke.RestoreSpec{Member: r.spec(inc, j, cke.StartPrepared), Snapshot: snapshot, Bump: inc.Restore.Bump}
 	quiet := func(string) {}
 	opened := 0
 	whole := func(context.Context) (io.ReadCloser, error) { opened++; return os.Open(file) }
@@ -170,7 +170,7 @@ func (r *rig) restoration(s cke.Snapshot) cke.Incarnation {
 
 func (r *rig) prepare(t testing.TB, inc cke.Incarnation, j cke.Join) {
 	t.Helper()
-	m, spec := r.Machine(j.Node), r.spec(inc, j, cke.StartRestored)
+	m, spec := r.Machine(j.Node), r.spec(inc, j, cke.StartPrepared)
 	must(t, m.EnsureVolume(t.Context(), spec))
 	must(t, m.EnsureContainer(t.Context(), spec))
 	must(t, m.PutFiles(t.Context(), j, r.ca.MemberFiles(j.Node.Address, time.Now().Add(time.Hour))))
@@ -180,7 +180,7 @@ func (r *rig) restore(t testing.TB, inc cke.Incarnation, j cke.Join, file string
 	t.Helper()
 	r.prepare(t, inc, j)
 	began := time.Now()
-	must(t, r.Machine(j.Node).RestoreData(t.Context(), cke.RestoreSpec{Member: r.spec(inc, j, cke.StartRestored), Snapshot: inc.Restore.Snapshot, Bump: inc.Restore.Bump},
+	must(t, r.Machine(j.Node).RestoreData(t.Context(), cke.RestoreSpec{Member: r.spec(inc, j, cke.StartPrepared), Snapshot: inc.Restore.Snapshot, Bump: inc.Restore.Bump},
 		func(context.Context) (io.ReadCloser, error) { return os.Open(file) }, func(string) {}))
 	t.Logf("restored in %s", time.Since(began).Round(time.Millisecond))
 }

@@ -26,6 +26,7 @@ type session struct {
 	wire   *wire
 	ssh    ssh.Conn
 	engine *docker
+	faults *faults
 	// recovered is called after an engine that kept a ping waiting has answered it; nil: nobody asks.
 	recovered func()
 
@@ -55,7 +56,7 @@ func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, re
 	if err != nil {
 		return nil, err
 	}
-	s := &session{node: n, recovered: recovered}
+	s := &session{node: n, faults: &f.faults, recovered: recovered}
 	asked, err := s.handshake(ctx, check, signers)
 	if err != nil {
 		return nil, explainHandshake(ctx, n, check, err)
@@ -66,7 +67,7 @@ func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, re
 			return nil, fmt.Errorf("store the host key of %s: %w", n.Name(), err)
 		}
 	}
-	if s.engine, err = newDocker(s.dialEngine); err != nil {
+	if s.engine, err = newDocker(s.dialEngine, f.guard); err != nil {
 		s.ssh.Close()
 		return nil, err
 	}
@@ -157,14 +158,24 @@ func (s *session) dialEngine(ctx context.Context) (net.Conn, error) {
 }
 
 // spawn starts a goroutine that close waits for; it must end with s.ctx. It does nothing, and returns false, once the
-// session is closed.
+// session is closed. A panic in it ends the session.
 func (s *session) spawn(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.wg.Go(work)
+		s.wg.Go(func() {
+			if err := s.safely("the connection to "+s.node.Name(), func() error { work(); return nil }); err != nil {
+				s.fail(err)
+			}
+		})
 	}
 	return !s.closed
+}
+
+// safely runs something that a panic in it shall not end the daemon for.
+func (s *session) safely(what string, do func() error) (err error) {
+	defer s.faults.catch(what, &err)
+	return do()
 }
 
 // serve refuses what the node asks of us, and ends s.ctx when the connection ends, for whatever reason.

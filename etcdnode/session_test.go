@@ -34,7 +34,7 @@ func TestSession_EndsAlsoWhenAChannelWasOpenedInItsLastMoment(t *testing.T) {
 	s := &session{node: cke.Node{Hostname: "n1"}, ssh: conn}
 	s.ctx, s.end = context.WithCancel(t.Context())
 	var err error
-	if s.engine, err = newDocker(s.dialEngine); err != nil {
+	if s.engine, err = newDocker(s.dialEngine, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	s.spawn(func() { s.serve(asked{}) })

@@ -32,17 +32,40 @@ func (f *Fleet) strangers(ctx context.Context, members []cke.Member, joins []cke
 
 // stranger asks one of them. Another member may answer at its address.
 func (f *Fleet) stranger(ctx context.Context, m cke.Member, url string, asked time.Time) cke.EndpointStatus {
-	w := f.watchStranger(url)
-	if w == nil {
-		return cke.EndpointStatus{URL: url, Problem: errClosed.Error()}
-	}
-	facts, _ := memberFacts(ctx, w, w.want(), asked)
-	s := facts.status
-	s.URL = url
+	s := f.askAt(ctx, url, asked).status
 	if s.Problem == "" && s.MemberID != m.ID {
 		return cke.EndpointStatus{URL: url, Problem: "member " + s.MemberID + " answers there, not " + m.ID}
 	}
 	return s
+}
+
+// elsewhere asks members where they are not on record.
+func (f *Fleet) elsewhere(ctx context.Context, ask []cke.Elsewhere) []cke.Elsewhere {
+	ctx, cancel := context.WithTimeout(ctx, EndpointLimit+EndpointLimit/4)
+	defer cancel()
+	asked := time.Now()
+	var wg sync.WaitGroup
+	for i := range ask {
+		wg.Go(func() {
+			a := &ask[i]
+			facts := f.askAt(ctx, a.URL, asked)
+			facts.status.Join = a.Join
+			a.EndpointStatus, a.Members, a.Source = facts.status, facts.members, facts.source
+		})
+	}
+	wg.Wait()
+	return ask
+}
+
+// askAt asks whoever answers at a client URL.
+func (f *Fleet) askAt(ctx context.Context, url string, asked time.Time) endpointFacts {
+	w := f.watchStranger(url)
+	if w == nil {
+		return endpointFacts{status: cke.EndpointStatus{URL: url, Problem: errClosed.Error()}}
+	}
+	facts, _ := memberFacts(ctx, w, w.want(), asked)
+	facts.status.URL = url
+	return facts
 }
 
 // watchStranger begins to look at a member, if that has not begun; it ends once the member is not asked for any more.

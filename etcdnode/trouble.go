@@ -84,7 +84,10 @@ func (s *session) explain(what string, err error) error {
 		return err
 	}
 	var refused *ssh.OpenChannelError
+	var deposed fenceError
 	switch {
+	case errors.As(err, &deposed):
+		err = deposed.error
 	case errors.Is(err, cke.ErrNotFound), errors.Is(err, cke.ErrConflict), errors.Is(err, cke.ErrDataMissing), errors.Is(err, cke.ErrDeposed):
 	case errors.As(err, &refused):
 		return forwardRefused(s.node, refused)
@@ -94,6 +97,8 @@ func (s *session) explain(what string, err error) error {
 		}
 		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("%s on %s took too long", what, s.node.Name()),
 			Facts: []string{"the Docker engine answers, but slowly"}, Err: err}
+	case unusable(err):
+		return &cke.Error{Code: cke.CodeAnswer, What: fmt.Sprintf("what the Docker engine on %s answered cannot be used (%s)", s.node.Name(), what), Err: err}
 	case hungUp(err) && s.isEnding(), s.ended() != nil:
 		return unreachable(s.node, wrap(what, s.ended()))
 	case errors.Is(err, context.Canceled):

@@ -133,7 +133,7 @@ func TestMachine_VolumeInADirectory(t *testing.T) {
 	if _, err := r.lab.Exec(ctx, node, "test", "-d", dir+"/data/member/wal"); err != nil {
 		t.Fatalf("the data is not in %s: %v", dir, err)
 	}
-	must(t, m.EnsureVolume(ctx, r.spec(inc, j, cke.StartNew)))
+	must(t, m.EnsureVolume(ctx, r.spec(inc, j, cke.StartPrepared)))
 	must(t, m.StopContainer(ctx, j, 10*time.Second))
 	if state, err := m.Data(ctx, j); state != cke.DataPresent || err != nil {
 		t.Errorf("data: %q, %v", state, err)
@@ -156,7 +156,7 @@ func TestMachine_FullDiskIsTold(t *testing.T) {
 	must(t, r.lab.FillDisk(t.Context(), node))
 	err := r.Machine(j.Node).EnsureImage(t.Context(), testImage, nil)
 	if err == nil {
-		err = r.Machine(j.Node).EnsureVolume(t.Context(), r.spec(*r.ident.Incarnation, j, cke.StartNew))
+		err = r.Machine(j.Node).EnsureVolume(t.Context(), r.spec(*r.ident.Incarnation, j, cke.StartPrepared))
 	}
 	if cke.CodeOf(err) != cke.CodeDiskFull {
 		t.Errorf("on a full disk: %v", err)

@@ -76,7 +76,7 @@ func (m machine) prepareVisit(ctx context.Context, s *session, name string, v Vi
 	case err != nil:
 		return err
 	case !has:
-		return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not on %s", v.Image, m.node.Name())}
+		return m.noImage(v.Image, nil)
 	}
 	if err := s.engine.createVisit(ctx, name, v); err != nil {
 		if strings.Contains(err.Error(), "bind source path does not exist") {

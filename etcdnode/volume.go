@@ -87,7 +87,7 @@ func (m machine) withHelper(ctx context.Context, s *session, j cke.Join, source 
 	}
 	err := s.engine.createHelper(ctx, name, j.Etcd.Image, source, helperMount)
 	if errors.Is(err, cke.ErrNotFound) {
-		return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not on %s", j.Etcd.Image, m.node.Name()), Err: err}
+		return m.noImage(j.Etcd.Image, err)
 	}
 	if err != nil {
 		return err
@@ -116,9 +116,6 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 			if err := m.emptyDirectory(ctx, s, j); err != nil {
 				return fmt.Errorf("empty %s: %w", v.Device, err)
 			}
-		}
-		if err := m.fleet.guard(); err != nil {
-			return err
 		}
 		return s.engine.removeVolume(ctx, v.Name)
 	})

@@ -76,6 +76,7 @@ func (s *story) replaced(name cke.AuthorityName, generation int, former []author
 // Requirement N15: the authority by which members know each other is replaced while clients write. No write is lost, and
 // clients wait no longer than for any other restart of the members one after the other.
 func TestLabAuthorities_ThePeersIsReplacedUnderLoad(t *testing.T) {
+	rare(t)
 	chapter{name: "rotation", nodes: 3, members: 3, tell: func(m *loaded) {
 		rolling := m.measured("other arguments", func() { m.argument("4294967296"); m.apply() })
 		former, restarts := m.authorities(), m.done("restart-member")

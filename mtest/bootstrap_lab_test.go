@@ -29,6 +29,7 @@ type obstacle struct {
 	// silent are the nodes that cannot be asked while the obstacle is there.
 	silent []int
 	noKey  bool // put sets the SSH key, or none
+	rare   bool // one of those in the way together, or much like another one
 }
 
 // blocker is a problem of a node, by index, and words of its remedy.
@@ -49,12 +50,14 @@ var obstacles = []obstacle{
 		silent: []int{1},
 	}, {
 		name:   "a node is frozen",
+		rare:   true,
 		put:    func(s *story) { s.must(s.Lab.Pause(s.ctx, s.nodes[2].Name)) },
 		take:   func(s *story) { s.must(s.Lab.Unpause(s.ctx, s.nodes[2].Name)) },
 		want:   []blocker{{2, cke.CodeUnreachable, "check power, network and sshd"}},
 		silent: []int{2},
 	}, {
 		name: "a node's cable is cut",
+		rare: true,
 		put:  func(s *story) { s.must(s.Lab.Cut(s.ctx, s.nodes[0].Name, lab.Cut{})) },
 		take: func(s *story) { s.must(s.Lab.Heal(s.ctx, s.nodes[0].Name)) },
 		want: []blocker{{0, cke.CodeUnreachable, "check power, network and sshd"}},
@@ -66,6 +69,7 @@ var obstacles = []obstacle{
 		silent: []int{1},
 	}, {
 		name: "etcd's ports are taken",
+		rare: true,
 		put: func(s *story) {
 			s.listen(s.nodes[0], cke.DefaultClientPort)
 			s.listen(s.nodes[2], cke.DefaultPeerPort)
@@ -79,9 +83,10 @@ var obstacles = []obstacle{
 		name: "somebody's etcd runs on a node",
 		put:  func(s *story) { s.on(s.nodes[1], "docker run -d --name theirs "+someImage+" etcd") },
 		take: func(s *story) { s.on(s.nodes[1], "docker rm -f theirs") },
-		want: []blocker{{1, cke.CodeForeignEtcd, "docker rm -f theirs"}},
+		want: []blocker{{1, cke.CodeForeignEtcd, "docker rm theirs"}},
 	}, {
 		name: "volumes of this cluster are left over",
+		rare: true,
 		put: func(s *story) {
 			s.on(s.nodes[0], "docker volume create etcd-cke")
 			s.on(s.nodes[2], "docker volume create --label cke.cluster=prod --label cke.incarnation=0 --label cke.join=000000000000 etcd-cke.000000000000")
@@ -99,12 +104,14 @@ var obstacles = []obstacle{
 		noKey: true,
 	}, {
 		name:  "the SSH key is a wrong one",
+		rare:  true,
 		put:   func(s *story) { s.do("ssh-key", "set", s.file("wrong", newSSHKey(s, ""))) },
 		take:  func(s *story) { s.setKey() },
 		want:  []blocker{{0, cke.CodeSSHAuth, "ckecli ssh-key set"}, {1, cke.CodeSSHAuth, "authorized_keys of cke"}, {2, cke.CodeSSHAuth, "ckecli ssh-key set"}},
 		noKey: true,
 	}, {
 		name: "a passphrase protects the SSH key",
+		rare: true,
 		put: func(s *story) {
 			locked := s.file("locked", newSSHKey(s, "open sesame"))
 			s.refused(6, []string{"CKE206", "passphrase"}, "ssh-key", "set", locked)
@@ -118,6 +125,9 @@ var obstacles = []obstacle{
 func TestLabBootstrap_WaitsAndChangesNothingWhile(t *testing.T) {
 	for _, o := range obstacles {
 		t.Run(o.name, func(t *testing.T) {
+			if o.rare {
+				rare(t)
+			}
 			s := newStory(t, 3)
 			s.daemon("cke1")
 			if !o.noKey {

@@ -90,6 +90,7 @@ func (s *story) done(operation string) map[string]int {
 
 // Requirement N15: a cluster whose certificates ended while no daemon was there comes back by itself.
 func TestLabCertificates_ThatEndWhileNobodyLooks(t *testing.T) {
+	rare(t)
 	s := newStory(t, 3)
 	d := s.daemon("cke1")
 	before := s.found()

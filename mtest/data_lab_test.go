@@ -2,6 +2,7 @@ package mtest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,9 +100,12 @@ func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
 // volumeOn is the name of the only volume on a node, and of its container.
 func (s *story) volumeOn(n lab.Node) string {
 	s.Helper()
-	volumes := lines(s.carried(n), "volume ")
+	has := s.carried(n)
+	volumes := slices.DeleteFunc(lines(has, "volume "), func(line string) bool {
+		return len(lines(has, "container "+strings.TrimPrefix(line, "volume ")+" ")) == 0 // of a membership that ended
+	})
 	if len(volumes) != 1 {
-		s.Fatalf("volumes on %s: %v", n.Name, volumes)
+		s.Fatalf("members' volumes on %s: %v", n.Name, volumes)
 	}
 	return strings.TrimPrefix(volumes[0], "volume ")
 }

@@ -1,6 +1,8 @@
 package mtest_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,7 +59,7 @@ var changes = []chapter{
 			m.settled()
 		})
 	}},
-	{name: "a healthy member is replaced", nodes: 4, members: 3, quick: true, tell: func(m *loaded) {
+	{name: "a healthy member is replaced", nodes: 4, members: 3, tell: func(m *loaded) {
 		for _, role := range []string{"leader", "follower"} {
 			from, spare := m.role(role), m.spare()
 			m.measured("the "+role+" by another node", func() {
@@ -71,7 +73,7 @@ var changes = []chapter{
 			m.settled()
 		})
 	}},
-	{name: "other arguments, one member after the other", nodes: 3, members: 3, quick: true, tell: func(m *loaded) {
+	{name: "other arguments, one member after the other", nodes: 3, members: 3, tell: func(m *loaded) {
 		for _, quota := range []string{"4294967296", "5368709120"} {
 			m.measured("quota "+quota, func() {
 				m.argument(quota)
@@ -79,14 +81,49 @@ var changes = []chapter{
 			})
 		}
 	}},
-	{name: "what does not work is taken back", nodes: 3, members: 3, quick: true, tell: func(m *loaded) {
+	{name: "members that cke restarts are no failure", nodes: 3, members: 3, tell: func(m *loaded) {
+		checks := m.checks()
+		m.measured("other arguments", func() {
+			m.argument("4294967296")
+			m.apply()
+		})
+		if seen := checks(); seen[cke.HealthUpdating] == 0 {
+			m.Errorf("it was never %s: %v", cke.HealthUpdating, seen)
+		}
+	}},
+	{name: "what does not work is taken back", nodes: 3, members: 3, tell: func(m *loaded) {
 		sound := m.file
 		m.archive(nextVersion)
-		m.measured("an argument that etcd does not know, with a version", func() {
-			m.file.Options.Etcd.ExtraArgs, m.file.Options.Etcd.Version = []string{"--no-such-flag"}, nextVersion
+		m.doesNotWork("an argument that etcd refuses, with a version", func(o *cke.EtcdOptions) {
+			o.ExtraArgs, o.Version = []string{"--cipher-suites=NO_SUCH_CIPHER"}, nextVersion
+		}, "NO_SUCH_CIPHER")
+		m.file = sound
+		m.doesNotWork("a mount of what is missing", func(o *cke.EtcdOptions) {
+			o.ExtraBinds = []cke.Bind{{Source: "/srv/nothing", Destination: "/notes", ReadOnly: true}}
+		}, "/srv/nothing")
+		newest := m.newest()
+		m.measured("corrected", func() {
+			for _, n := range m.nodes {
+				m.on(n, "mkdir -p /srv/nothing")
+			}
+			m.apply()
+		})
+		for _, r := range m.did(newest) {
+			if r.State == cke.RecordCompleted && !slices.Contains(stepsOf(r), "try") {
+				m.Errorf("#%d %s did not try the options: %v", r.ID, r.Operation, stepsOf(r))
+			}
+		}
+		for _, n := range m.nodes {
+			if binds := m.inspect(n).binds(); binds != "/srv/nothing /notes false" {
+				m.Errorf("the container of %s has %q", n.Name, binds)
+			}
+		}
+		m.noHelpers()
+		m.measured("an argument that etcd judges late, with a version", func() {
+			m.file.Options.Etcd.ExtraArgs, m.file.Options.Etcd.Version = []string{"--auth-token=none"}, nextVersion
 			m.set(m.file)
 			m.await("a member to be down", readyLimit, func(st cke.Status) bool {
-				return slices.ContainsFunc(st.Problems, func(p cke.Problem) bool { return strings.Contains(p.Message, "no-such-flag") })
+				return slices.ContainsFunc(st.Problems, func(p cke.Problem) bool { return strings.Contains(p.Message, "invalid auth options") })
 			})
 		})
 		m.measured("taken back", func() {
@@ -114,6 +151,101 @@ var changes = []chapter{
 		m.upgrade("3.6.16")
 		m.upgrade(nextVersion)
 	}},
+}
+
+// doesNotWork changes how members are to run so that it does not work: that is told in etcd's or the engine's own words before
+// any member is stopped for it, and nothing is left on the nodes.
+func (m *loaded) doesNotWork(what string, change func(*cke.EtcdOptions), words string) {
+	m.Helper()
+	newest := m.newest()
+	var before []string
+	for _, n := range m.nodes {
+		before = append(before, m.started(n))
+	}
+	m.measured(what, func() {
+		change(&m.file.Options.Etcd)
+		m.set(m.file)
+		st := m.await(what+" to be told", readyLimit, func(st cke.Status) bool {
+			return slices.ContainsFunc(st.Problems, func(p cke.Problem) bool {
+				return p.Code == cke.CodeOptions && strings.Contains(p.Message, words)
+			})
+		})
+		m.Logf("%+v", st.Problems)
+	})
+	m.allServe()
+	for i, n := range m.nodes {
+		if now := m.started(n); now != before[i] {
+			m.Errorf("the member on %s was started at %s, before %s", n.Name, now, before[i])
+		}
+	}
+	did := m.did(newest)
+	for _, r := range did {
+		if steps := stepsOf(r); r.State == cke.RecordCompleted || len(steps) == 0 || steps[len(steps)-1] != "try" {
+			m.Errorf("#%d %s is %s, steps %v", r.ID, r.Operation, r.State, steps)
+		}
+	}
+	if len(did) == 0 {
+		m.Errorf("nothing was begun for %s", what)
+	}
+	m.noHelpers()
+}
+
+// started tells which container of a member runs on a node, and since when.
+func (m *loaded) started(n lab.Node) string {
+	m.Helper()
+	return strings.TrimSpace(m.on(n, "docker inspect --format '{{.Id}} {{.State.StartedAt}}' $(docker ps -q --filter label=cke.join)"))
+}
+
+// noHelpers fails if a container that is no member is on a node.
+func (m *loaded) noHelpers() {
+	m.Helper()
+	for _, n := range m.nodes {
+		if left := m.on(n, "docker ps -a --filter label=cke.helper --format '{{.Names}}'"); strings.TrimSpace(left) != "" {
+			m.Errorf("%s has %s", n.Name, left)
+		}
+	}
+}
+
+// checks runs `ckecli status --check` again and again. The function that it returns ends that, and counts which health was shown:
+// each has to exit with 0. Members that cke does not restart may be too busy to answer in time.
+func (m *loaded) checks() func() map[cke.Health]int {
+	m.Helper()
+	ctx, stop := context.WithCancel(m.ctx)
+	seen, done := map[cke.Health]int{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			res, err := m.CLI(ctx, "status", "--check", "-o", "json")
+			var st cke.Status
+			if err == nil {
+				err = json.Unmarshal([]byte(res.Stdout), &st)
+			}
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				m.Errorf("%v: %s", err, res.Stderr)
+			case res.Code != 0 && st.Health == cke.HealthReady: // the leader has not taken note of the file yet
+			case res.Code != 0 && ofOthers(st): // they are busy
+				seen["busy"]++
+			case res.Code != 0:
+				m.Errorf("ckecli status --check exits with %d: %s, %q, problems %+v", res.Code, st.Health, st.Summary, st.Problems)
+			default:
+				seen[st.Health]++
+			}
+		}
+	}()
+	return func() map[cke.Health]int {
+		stop()
+		<-done
+		return seen
+	}
+}
+
+// ofOthers reports whether a status names a problem of a node that is no target of what is under way.
+func ofOthers(st cke.Status) bool {
+	return slices.ContainsFunc(st.Problems, func(p cke.Problem) bool {
+		return p.Code == cke.CodeEngine || p.Code == cke.CodeUnreachable || st.Operation == nil || !slices.Contains(st.Operation.Targets, p.Node)
+	})
 }
 
 // upgrade makes all members run this version.

@@ -1,6 +1,7 @@
 package mtest_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -30,6 +31,56 @@ var drifts = []chapter{
 			return !slices.ContainsFunc(s.Config.Env, func(e string) bool { return strings.HasPrefix(e, "GOMEMLIMIT=") }) && s.binds() == "" && s.HostConfig.NanoCpus == 0 && s.HostConfig.Memory == 0
 		})
 	}},
+	{name: "engines that discard a memory limit", nodes: 3, members: 3, tell: func(m *loaded) {
+		for _, n := range m.nodes {
+			m.withoutMemoryLimits(n)
+		}
+		leader, newest := m.role("leader"), m.newest()
+		m.measured("a limit that no engine applies", func() {
+			m.file.Options.Etcd.Resources.Memory = 512 << 20
+			m.set(m.file)
+			st := m.await("the limit to be reported as discarded by all engines", 2*readyLimit, func(st cke.Status) bool {
+				return !slices.ContainsFunc(m.nodes, func(n lab.Node) bool {
+					_, told := problemOf(st, n.Name, cke.CodeDiscarded)
+					return !told
+				})
+			})
+			for _, n := range m.nodes {
+				if p, _ := problemOf(st, n.Name, cke.CodeDiscarded); !strings.Contains(p.Message, "created with 512MiB") {
+					m.Errorf("%s: %s", n.Name, p.Message)
+				}
+				if memory := m.inspect(n).HostConfig.Memory; memory != 0 {
+					m.Errorf("the engine of %s applied a limit of %d", n.Name, memory)
+				}
+			}
+		})
+		st := m.allServe()
+		m.inTurn(m.did(newest), "restart-member", names(st), leader.Name)
+		newest = m.newest()
+		for range 5 { // without the record of what the engine made, the first member is restarted again at once
+			m.fresh()
+		}
+		m.didNothing(newest)
+		m.measured("the limit is withdrawn", func() {
+			m.file.Options.Etcd.Resources = cke.Resources{}
+			m.apply()
+		})
+		m.inTurn(m.did(newest), "restart-member", names(st), leaderOf(st))
+	}},
+}
+
+// withoutMemoryLimits takes the memory controller from a node, as a kernel does that was booted without it: its engine discards
+// limits of memory from then on, with nothing but a warning. A power cycle brings it back.
+func (m *loaded) withoutMemoryLimits(n lab.Node) {
+	m.Helper()
+	if strings.TrimSpace(m.on(n, "stat -fc %T /sys/fs/cgroup")) == "cgroup2fs" {
+		m.Skip("taking away one controller is written for cgroup v1")
+	}
+	m.on(n, "umount -l /sys/fs/cgroup/memory")
+	m.cleanly(func(ctx context.Context) error { return m.Lab.Kill(ctx, n.Name) }) // whoever borrows it next switches it on
+	m.must(m.Lab.RestartDocker(m.ctx, n.Name))
+	m.fresh()
+	m.stillMembers(m.before)
 }
 
 // rolls changes how members run, and checks that they were restarted one after the other, the leader last, and run so.

@@ -17,11 +17,11 @@ var faults = []chapter{
 		func(m *loaded, n lab.Node) error { return m.Lab.Pause(m.ctx, n.Name) },
 		func(m *loaded, n lab.Node) error { return m.Lab.Unpause(m.ctx, n.Name) })},
 	{name: "nothing reaches the leader's node", nodes: 3, members: 3, tell: cutOff("leader", lab.In)},
-	{name: "nothing leaves the leader's node", nodes: 3, members: 3, quick: true, tell: cutOff("leader", lab.Out)},
+	{name: "nothing leaves the leader's node", nodes: 3, members: 3, tell: cutOff("leader", lab.Out)},
 	{name: "the leader's node is cut off", nodes: 3, members: 3, tell: cutOff("leader", lab.Both)},
 	{name: "nothing reaches a follower's node", nodes: 3, members: 3, tell: cutOff("follower", lab.In)},
 	{name: "nothing leaves a follower's node", nodes: 3, members: 3, tell: cutOff("follower", lab.Out)},
-	{name: "a node is wiped", nodes: 3, members: 3, quick: true, tell: func(m *loaded) {
+	{name: "a node is wiped", nodes: 3, members: 3, tell: func(m *loaded) {
 		m.soon()
 		n := m.role("leader")
 		m.measured("wiped and replaced", func() {
@@ -44,7 +44,7 @@ var faults = []chapter{
 			return nil
 		},
 		func(m *loaded, n lab.Node) error { return m.Lab.ResumeDocker(m.ctx, n.Name) })},
-	{name: "the leader's disk is full", nodes: 3, members: 3, quick: true, tell: passing("leader", cke.CodeDiskFull,
+	{name: "the leader's disk is full", nodes: 3, members: 3, tell: passing("leader", cke.CodeDiskFull,
 		func(m *loaded, n lab.Node) error { return m.Lab.FillDisk(m.ctx, n.Name) },
 		func(m *loaded, n lab.Node) error { return m.Lab.FreeDisk(m.ctx, n.Name) })},
 }

@@ -1,6 +1,7 @@
 package mtest_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"slices"
@@ -13,7 +14,15 @@ import (
 )
 
 // wholeMatrix tells to run every story of the matrix, not only the quick ones.
-var wholeMatrix = flag.Bool("matrix", false, "run every story of the matrix of changes and faults under load, which takes twenty minutes")
+var wholeMatrix = flag.Bool("matrix", false, "run every story of the matrix of changes and faults under load, which takes an hour")
+
+// rare skips a story that takes long, and is about what seldom happens, unless the whole matrix is run.
+func rare(t *testing.T) {
+	t.Helper()
+	if !*wholeMatrix {
+		t.Skip("it is told by make matrix (-matrix)")
+	}
+}
 
 // matrixLimit bounds one story of the matrix.
 const matrixLimit = 8 * time.Minute
@@ -27,7 +36,9 @@ type chapter struct {
 	quick bool
 	// version of etcd to begin with; empty: the rig's.
 	version string
-	tell    func(*loaded)
+	// limit of the story; 0: matrixLimit.
+	limit time.Duration
+	tell  func(*loaded)
 }
 
 // loaded is a cluster under load: a story whose nodes are all there are, members or not.
@@ -58,7 +69,7 @@ func TestLabMatrix(t *testing.T) {
 func (c chapter) run(t *testing.T) {
 	m := &loaded{story: newStory(t, c.nodes)}
 	var cancel context.CancelFunc
-	m.ctx, cancel = context.WithTimeout(t.Context(), matrixLimit)
+	m.ctx, cancel = context.WithTimeout(t.Context(), cmp.Or(c.limit, matrixLimit))
 	t.Cleanup(cancel)
 	m.file = m.spec()
 	m.members(span(c.members)...)

@@ -21,6 +21,9 @@ const (
 	filling    = 256 << 10 // one value
 )
 
+// spaceLimit bounds the wait for room that no member reports: a member is defragmented for a trial every ten minutes.
+const spaceLimit = 15 * time.Minute
+
 // spaces are about databases that reach their quota.
 var spaces = []chapter{
 	{name: "the database is full", nodes: 3, members: 3, tell: func(m *loaded) {
@@ -41,10 +44,7 @@ var spaces = []chapter{
 			m.Errorf("while the database is full nodes carry %v, before %v", now, carried)
 		}
 		m.measured("keys are deleted, and history compacted", func() {
-			gone, err := c.Delete(m.within(seenLimit), "fill/", clientv3.WithPrefix())
-			m.must(err)
-			_, err = c.Compact(m.within(seenLimit), gone.Header.Revision, clientv3.WithCompactPhysical())
-			m.must(err)
+			m.makeRoom(c)
 			m.settled()
 		})
 		did := m.did(newest)
@@ -61,6 +61,42 @@ var spaces = []chapter{
 		m.disarmed(did)
 		m.inTurn(did[:len(did)-1], "restart-member", names(st), leaderOf(st))
 	}},
+	{name: "the database is full again and again", nodes: 3, members: 3, limit: 40 * time.Minute, tell: func(m *loaded) {
+		m.argument(fmt.Sprint(smallQuota))
+		m.apply()
+		c, err := rig.Client(rig.URL(m.nodes[0]), m.clientTLS())
+		m.must(err)
+		defer c.Close()
+		for i, advised := range []string{"wait", "ckecli etcd defrag", "wait"} {
+			newest := m.newest()
+			m.fillUp(c)
+			m.measured(fmt.Sprintf("%d: keys are deleted, history is compacted, then: %s", i+1, advised), func() {
+				m.makeRoom(c)
+				if advised != "wait" {
+					m.do("etcd", "defrag")
+				}
+				m.await("etcd to take writes again", spaceLimit, func(st cke.Status) bool {
+					_, full := problemOf(st, "", cke.CodeNoSpace)
+					return !full && rig.Ready(st) && st.Ready == m.declared() && len(st.Etcd.Alarms) == 0
+				})
+			})
+			m.disarmed(m.did(newest))
+			for _, e := range m.fresh().Etcd.Endpoints {
+				if e.DBSize > smallQuota/2 {
+					m.Errorf("the database of %s has %d bytes", e.URL, e.DBSize)
+				}
+			}
+		}
+	}},
+}
+
+// makeRoom does what the remedy of a full database advises.
+func (m *loaded) makeRoom(c *clientv3.Client) {
+	m.Helper()
+	gone, err := c.Delete(m.within(seenLimit), "fill/", clientv3.WithPrefix())
+	m.must(err)
+	_, err = c.Compact(m.within(seenLimit), gone.Header.Revision, clientv3.WithCompactPhysical())
+	m.must(err)
 }
 
 // fillUp writes until etcd takes no more, and returns the status that tells of it: all serve, and clients can read.

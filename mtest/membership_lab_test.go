@@ -3,6 +3,7 @@ package mtest_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,10 +95,13 @@ func TestLabMembership_FollowsTheFileWhileClientsWrite(t *testing.T) {
 		}
 	})
 	change("a step back is refused", []int{0, 1, 2}, func(s *story) {
-		s.set(s.of(0, 1, 2))
-		s.await("the refusal", seenLimit, func(st cke.Status) bool {
-			return st.ObservedGeneration < st.Generation && len(st.Problems) > 0 && st.Problems[0].Code == cke.CodeNotApplied
-		})
+		path, err := s.WriteSpec(s.of(0, 1, 2))
+		s.must(err)
+		res, err := s.CLI(s.ctx, "cluster", "set", "--no-wait", "--yes", path)
+		s.must(err)
+		if res.Code != 6 || !strings.Contains(res.Stderr, string(cke.CodeVersion)) {
+			s.Errorf("exit code %d: %s", res.Code, res.Stderr)
+		}
 	})
 	upgraded := func(indices ...int) cke.Cluster {
 		c := s.of(indices...)

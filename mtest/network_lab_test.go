@@ -1,9 +1,11 @@
 package mtest_test
 
 import (
+	"fmt"
 	"testing"
 
 	"cke"
+	"cke/etcdnode"
 	"cke/mtest/lab"
 )
 
@@ -82,4 +84,70 @@ func (s *story) carrier(role string) lab.Node {
 	}
 	s.Fatalf("no %s: %+v", role, st.Members)
 	return lab.Node{}
+}
+
+// onNode asks a member from its own node, with the certificate of its server, which its client port trusts.
+func (s *story) onNode(n lab.Node, args ...string) (string, error) {
+	in := func(file string) string { return etcdnode.DataPath + "/" + file }
+	j := s.statusOf(n.Name)
+	command := append([]string{"docker", "exec", j.Container.Name, "etcdctl", "--endpoints=https://127.0.0.1:2379",
+		"--cacert=" + in(cke.ServerCAFile), "--cert=" + in(cke.ServerCertFile), "--key=" + in(cke.ServerKeyFile)}, args...)
+	return s.Lab.Exec(s.within(seenLimit), n.Name, command...)
+}
+
+func (s *story) statusOf(node string) cke.MemberStatus {
+	for _, m := range s.now().Members {
+		if m.Name == node {
+			return m
+		}
+	}
+	s.Fatalf("no member on %s", node)
+	return cke.MemberStatus{}
+}
+
+// What the management host cannot see may serve: it is never said to be lost.
+func TestLabNetwork_AManagementHostThatIsCutOffSaysThatItSeesNothing(t *testing.T) {
+	s := newStory(t, 3)
+	s.daemon("cke1")
+	s.found()
+	tls := s.clientTLS()
+	w := s.writer(tls)
+	s.must(w.Await(s.within(seenLimit), 20))
+	for _, n := range s.nodes {
+		s.must(s.Lab.Cut(s.ctx, n.Name, lab.Cut{From: lab.FromHost}))
+	}
+	st := s.await("the cluster to be out of sight", seenLimit, func(st cke.Status) bool {
+		_, told := problemOf(st, "", cke.CodeUnseen)
+		if st.Health == cke.HealthLost {
+			t.Errorf("LOST: %s", st.Summary)
+		}
+		return told && st.Health == cke.HealthUnknown
+	})
+	for i, n := range s.nodes {
+		if _, err := s.onNode(n, "put", "meanwhile", fmt.Sprint(i)); err != nil {
+			t.Errorf("%s takes no write: %v", n.Name, err)
+		}
+	}
+	for _, kind := range []cke.ConditionType{cke.CondReady, cke.CondQuorate, cke.CondAllMembersReady} {
+		if c, _ := st.Condition(kind); c.Status != cke.Unknown {
+			t.Errorf("%+v", c)
+		}
+	}
+	s.refused(4, nil, "status", "--check")
+	t.Logf("\n%s", s.do("status"))
+	for _, n := range s.nodes {
+		s.must(s.Lab.Heal(s.ctx, n.Name))
+	}
+	s.ready()
+	// One node that is provably down and one that is silent: two of three are no quorum, and only one is known not to serve.
+	s.must(s.Lab.Cut(s.ctx, s.nodes[0].Name, lab.Cut{}))
+	s.must(s.Lab.Cut(s.ctx, s.nodes[1].Name, lab.Cut{}))
+	s.await("the member that is left to be isolated", seenLimit, func(st cke.Status) bool { return st.Health == cke.HealthUnknown })
+	for _, n := range s.nodes[:2] {
+		s.must(s.Lab.Heal(s.ctx, n.Name))
+	}
+	s.ready()
+	w.Stop()
+	s.must(w.Check(s.ctx, s.urls(), tls))
+	s.oneCluster()
 }

@@ -12,6 +12,7 @@ import (
 // TestLabRequests_AreDoneWhileClientsWrite asks one cluster of three for all that persons ask for once, or for a time,
 // while clients write. No acknowledged write may be lost, and the cluster stays the same one.
 func TestLabRequests_AreDoneWhileClientsWrite(t *testing.T) {
+	rare(t)
 	s := newStory(t, 3)
 	s.daemon("cke1")
 	s.setKey()

@@ -1,6 +1,7 @@
 package mtest_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	"gopkg.in/yaml.v3"
 
 	"cke"
@@ -153,6 +155,7 @@ func TestLabRestore_StoryOfACluster(t *testing.T) {
 }
 
 func TestLabRestore_EndsInOneClusterWhenTheDaemonIsKilledAtAnyStep(t *testing.T) {
+	rare(t)
 	b, d := backedUpOn(t, 3, 0)
 	client := b.clientTLS()
 	revision := b.put("kept", 10)
@@ -246,4 +249,116 @@ func TestLabRecover_GoesOnFromTheOnlyMemberThatIsLeft(t *testing.T) {
 	b.must(b.Lab.Start(b.ctx, b.nodes[1].Name))
 	b.isRestored(before)
 	b.holds(want, client)
+}
+
+// writes are what one client was answered: the keys that it put, and those that it deleted.
+type writes struct{ there, gone []string }
+
+// write lets a client put and delete keys through one member until it is answered by another life or ctx ends. What it was not
+// answered may have happened or not, and is in neither list.
+func (b backedUp) write(ctx context.Context, member int, config *tls.Config) (w writes, err error) {
+	c, err := rig.Client(rig.URL(b.nodes[member]), config)
+	if err != nil {
+		return w, err
+	}
+	defer c.Close()
+	ask := func(op clientv3.Op) (revision int64) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		resp, err := c.Do(ctx, op)
+		switch {
+		case err != nil:
+			return 0
+		case op.IsPut():
+			return resp.Put().Header.Revision
+		}
+		return resp.Del().Header.Revision
+	}
+	for i := 0; ctx.Err() == nil; i++ {
+		key := fmt.Sprintf("load/%d/%06d", member, i)
+		switch revision := ask(clientv3.OpPut(key, "v")); {
+		case revision >= cke.RevisionBump:
+			return w, nil
+		case revision == 0:
+			continue
+		}
+		if i%3 > 0 {
+			w.there = append(w.there, key)
+		} else if revision := ask(clientv3.OpDelete(key)); revision > 0 && revision < cke.RevisionBump {
+			w.gone = append(w.gone, key)
+		}
+	}
+	return w, nil
+}
+
+// Whatever was acknowledged before the members stop is in the backups of the life that a restore replaces.
+func TestLabRestore_UnderLoadStoresWhatIsAcknowledgedUntilTheMembersStop(t *testing.T) {
+	b, _ := backedUpOn(t, 3, 0)
+	client := b.clientTLS()
+	b.awaitRevision(b.put("kept", 10))
+	before := b.ready()
+	load, stop := context.WithCancel(b.ctx)
+	defer stop()
+	answered := make([]writes, len(b.nodes))
+	var wg errgroup.Group
+	for i := range b.nodes {
+		wg.Go(func() (err error) { answered[i], err = b.write(load, i, client); return err })
+	}
+	b.awaitRevision(300)
+	plan := b.do("restore", "--plan")
+	b.Logf("\n%s", plan)
+	if !strings.Contains(plan, "What clients write until the members stop is stored in the backups first") {
+		b.Error("the plan does not say what becomes of the last writes")
+	}
+	b.restores()
+	stop()
+	b.must(wg.Wait())
+	b.isRestored(before)
+	b.restores("--lineage", before.Incarnation) // to what the backups of the life before hold
+	has := b.content(client)
+	there, gone := 0, 0
+	for i, w := range answered {
+		b.Logf("through %s: %d puts and %d deletions", b.nodes[i].Name, len(w.there), len(w.gone))
+		for _, key := range w.there {
+			if has[key] == "" {
+				there++
+			}
+		}
+		for _, key := range w.gone {
+			if has[key] != "" {
+				gone++
+			}
+		}
+	}
+	if there+gone > 0 || len(has) < 100 {
+		b.Errorf("of %d keys, %d acknowledged puts and %d acknowledged deletions are in no backup", len(has), there, gone)
+	}
+}
+
+// A target that takes nothing any more when the members are about to stop: the restore is called off, and clients write again.
+func TestLabRestore_IsCalledOffWhereTheLastWritesCannotBeStored(t *testing.T) {
+	b, _ := backedUpOn(t, 3, 0)
+	client := b.clientTLS()
+	b.awaitRevision(b.put("kept", 10))
+	before := b.ready()
+	broken := b.when(b.within(restoreLimit), rig.StepBegun("restore-data"), func() error {
+		return os.Rename(b.target, b.target+".away")
+	})
+	res, err := b.CLI(b.within(restoreLimit), "restore", "--confirm", "prod")
+	b.must(err)
+	b.must(<-broken)
+	b.Logf("\n%s%s", res.Stderr, res.Stdout)
+	if res.Code == 0 || !strings.Contains(res.Stderr, string(cke.CodeNotStored)) {
+		b.Errorf("exit code %d", res.Code)
+	}
+	b.must(os.Rename(b.target+".away", b.target))
+	st := b.ready()
+	if st.ClusterID != before.ClusterID || st.Incarnation != before.Incarnation {
+		b.Errorf("it is another cluster: %+v", st)
+	}
+	b.awaitRevision(b.put("again", 10))
+	if has := b.content(client); len(has) != 2 {
+		b.Errorf("holds %v", has)
+	}
+	b.await("nothing to be left of the restore", seenLimit, func(st cke.Status) bool { return len(st.Problems) == 0 })
 }

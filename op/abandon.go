@@ -38,7 +38,7 @@ func (a AbandonBootstrap) Targets() []string { return joinNames(a.Reachable) }
 func (a AbandonBootstrap) Stages() []Stage {
 	var stop, remove Stage
 	for _, j := range a.Reachable {
-		stop = append(stop, only(isForming, stopStep(j)))
+		stop = append(stop, only(isForming, unusedOnly(j, stopStep(j))))
 		remove = append(remove, removeStep(j))
 	}
 	record := Step{Name: "record-abandoned", Run: a.recordAbandoned}
@@ -57,13 +57,7 @@ func (a AbandonBootstrap) recordAbandoned(ctx context.Context, e Env) error {
 	if err := isForming(id); err != nil {
 		return err
 	}
-	started := 0
-	for _, j := range id.Joins {
-		if !j.StartedAt.IsZero() {
-			started++
-		}
-	}
-	if silent := len(id.Joins) - len(a.Reachable); started > 0 && silent >= cke.Quorum(len(id.Joins)) {
+	if silent := len(id.Joins) - len(a.Reachable); silent >= cke.Quorum(len(id.Joins)) { // whatever is on record of their starts
 		return fmt.Errorf("%d of %d founders do not answer and could have a quorum", silent, len(id.Joins))
 	}
 	inc := *id.Incarnation
@@ -87,13 +81,13 @@ func (c CleanUp) Stages() []Stage {
 	var clean Stage
 	for _, j := range c.Left {
 		stop, remove := stopStep(j), removeStep(j)
-		clean = append(clean, only(wasAbandoned(j), Step{Name: "clean", Node: j.Node.Name(), Limit: stopLimit + DefaultStepLimit,
+		clean = append(clean, only(wasAbandoned(j), unusedOnly(j, Step{Name: "clean", Node: j.Node.Name(), Limit: stopLimit + DefaultStepLimit,
 			Run: func(ctx context.Context, e Env) error {
 				if err := stop.Run(ctx, e); err != nil {
 					return err
 				}
 				return remove.Run(ctx, e)
-			}}))
+			}})))
 	}
 	return []Stage{clean}
 }
@@ -108,6 +102,39 @@ func only(allowed func(cke.Identity) error, s Step) Step {
 		}
 		if err := allowed(id); err != nil {
 			return err
+		}
+		return run(ctx, e)
+	}
+	return s
+}
+
+// unusedOnly lets a step take a founder away only while it cannot hold what clients wrote, with fresh looks. What it stops is
+// stopped for good, so nothing is asked again before the volume goes.
+func unusedOnly(j cke.Join, s Step) Step {
+	run := s.Run
+	s.Run = func(ctx context.Context, e Env) error {
+		id, err := e.Ledger.Identity(ctx)
+		if err != nil {
+			return err
+		}
+		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+		if errors.Is(err, cke.ErrNotFound) {
+			return run(ctx, e)
+		}
+		if err != nil {
+			return err
+		}
+		answer := cke.EndpointStatus{Problem: "not on record"}
+		if is, known := id.Join(j.ID); known {
+			j, answer = is, e.Etcd.Endpoint(ctx, is.ClientURL())
+		} else {
+			j.StartedAt = c.StartedAt
+		}
+		if why := j.MayHoldWrites(c, answer); why != "" {
+			if data, err := e.Machines.Machine(j.Node).Data(ctx, j); err == nil && data == cke.DataMissing {
+				return run(ctx, e)
+			}
+			return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("what the bootstrap left on %s may hold what clients wrote", j.Node.Name()), Facts: []string{why}, Unchanged: true, Err: cke.ErrConflict}
 		}
 		return run(ctx, e)
 	}

@@ -18,6 +18,8 @@ type ChangeAddress struct {
 	// Node is its machine as it is declared now.
 	Node                 cke.Node
 	ClientPort, PeerPort int
+	// Gap: it is known that nobody is served meanwhile, since there are one or two voters.
+	Gap bool
 }
 
 var _ Disruptive = ChangeAddress{}
@@ -111,7 +113,7 @@ func (c ChangeAddress) update(ctx context.Context, e Env) error {
 	if !there {
 		return fmt.Errorf("%s is not in the member list: %w", c.Node.Name(), cke.ErrConflict)
 	}
-	if err := list.pauseGate(ctx, e, id, m, true); err != nil {
+	if err := list.pauseGate(ctx, e, id, m, c.Gap); err != nil {
 		return err
 	}
 	wanted := c.moved(c.Join).PeerURL()
@@ -137,7 +139,7 @@ func (c ChangeAddress) stop(ctx context.Context, e Env) error {
 		if !there {
 			return fmt.Errorf("%s is not in the member list: %w", c.Node.Name(), cke.ErrConflict)
 		}
-		if err := list.pauseGate(ctx, e, id, member, true); err != nil {
+		if err := list.pauseGate(ctx, e, id, member, c.Gap); err != nil {
 			return err
 		}
 	}

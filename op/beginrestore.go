@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,9 @@ type BeginRestore struct {
 	// Fence are the memberships and containers that are stopped first, so that what is read does not change; only where a
 	// survivor's data is read.
 	Fence []cke.Join
+	// Replaces are incarnations that were found on nodes and that nothing on record names: with the restore they are on
+	// record as replaced. Only for a cluster that was declared to be restored.
+	Replaces []string
 }
 
 var _ Operation = BeginRestore{}
@@ -52,10 +56,13 @@ func (b BeginRestore) Stages() []Stage {
 	}
 	return append(stages,
 		Stage{{Name: "fetch", Limit: SnapshotLimit, Run: func(ctx context.Context, e Env) error {
-			_, err := b.fetch(ctx, e)
-			return err
+			s, err := b.fetch(ctx, e)
+			if err != nil {
+				return err
+			}
+			return b.fits(s)
 		}}},
-		Stage{{Name: "final-backup", Limit: finalLimit, Run: b.finalBackup}},
+		Stage{{Name: "final-backup", Limit: finalLimit + DefaultStepLimit, Run: b.finalBackup}},
 		Stage{{Name: "record-restoring", Run: b.record}},
 	)
 }
@@ -81,6 +88,19 @@ func (b BeginRestore) fetch(ctx context.Context, e Env) (cke.Snapshot, error) {
 	return e.Snapshots.Fetch(ctx, b.Task.ID, o, survivor, e.Progress)
 }
 
+// fits refuses a database with which etcd would take no write: one from backups holds history that the cluster itself had
+// compacted. That of a survivor is taken as it is.
+func (b BeginRestore) fits(s cke.Snapshot) error {
+	quota := b.Spec.Options.Etcd.Quota()
+	if b.order().Survivor != "" || s.Size < quota {
+		return nil
+	}
+	const mib = 1 << 20
+	need := (s.Size + s.Size/4 + mib - 1) / mib * mib
+	return &cke.Error{Code: cke.CodeAboveQuota, What: fmt.Sprintf("the restored database would have %d MiB, and members are full at %d MiB", s.Size/mib, quota/mib), Unchanged: true,
+		Facts: []string{fmt.Sprintf("options.etcd.extra_args: --quota-backend-bytes=%d leaves room for writes", need)}, Try: "ckecli cluster edit"}
+}
+
 // noQuorum refuses to stop members of a cluster that has come to life again.
 func noQuorum(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
@@ -95,18 +115,28 @@ func noQuorum(ctx context.Context, e Env) error {
 	return nil
 }
 
-// finalBackup stores what the cluster holds now, if that can be had. It is one copy more: the volumes are kept.
+// finalBackup stores what the cluster holds now, if that can be had. Where the operator was told that all will be stored, a
+// target that takes nothing is noticed before anything is changed; what is written from now on is stored when writes are stopped.
 func (b BeginRestore) finalBackup(ctx context.Context, e Env) error {
-	if e.Backups == nil || !b.Serving {
-		return nil
+	err := errors.New("the cluster has no quorum")
+	if b.Serving {
+		err = errors.New("no backups are taken of this cluster")
+		if e.Backups != nil {
+			_, err = flush(ctx, e, finalLimit)
+		}
 	}
-	s, err := e.Backups.Flush(ctx)
 	switch {
-	case err != nil:
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return nil
+	case b.order().Stored:
+		refused := notStored(err)
+		refused.Unchanged = true
+		return refused
+	case b.Serving:
 		e.Log.Warn("no last backup before the restore", "error", err)
 		e.Progress("none could be made: " + err.Error())
-	case s.ID != "":
-		e.Stored(s)
 	}
 	return nil
 }
@@ -135,6 +165,7 @@ func (b BeginRestore) record(ctx context.Context, e Env) error {
 		return err
 	}
 	inc := cke.NewRestoration(b.Spec, id, r, e.Now())
+	inc.Replaced = append(slices.Clone(inc.Replaced), b.Replaces...)
 	err = e.Ledger.BeginRestore(ctx, inc)
 	if err == nil {
 		return nil

@@ -16,16 +16,13 @@ const (
 	ServeLimit = 30 * time.Second // from the last start to a linearizable read through every member
 )
 
-// keepPrevious is how many abandoned lives are remembered. A founding that fails for ever is abandoned about twice a
-// minute; what an older one left somewhere is told as a leftover.
-const keepPrevious = 1000
-
 // Bootstrap founds the cluster on its control-plane nodes, or resumes a founding that a crash interrupted after its start
 // was recorded.
 //
-// Nothing on any node changes before the incarnation is stored. Everything is prepared on every node before
-// the first start, by one daemon that had every call answered: so nothing that makes a founder able to start can land
-// after that, and one that lost its disk stays without certificates. No client is served before the incarnation is formed.
+// Nothing on any node changes before the incarnation is stored. Everything is prepared on every node before the first
+// start, also each founder's first log, by one daemon that had every call answered: so nothing that makes a founder able to
+// start can land after that. A founder is started with arguments that cannot start it without its log. No client is served
+// before the incarnation is formed.
 type Bootstrap struct {
 	// Spec is the wanted cluster, with defaults; its control-plane nodes are the founders of a new incarnation.
 	Spec cke.Cluster
@@ -59,8 +56,8 @@ func (b Bootstrap) Stages() []Stage {
 		prepare,
 		{{Name: "record-start", Run: b.recordStart}},
 	}
-	stages = append(stages, lowestFirst(start)...)
 	return append(stages,
+		start,
 		onEach(b.Founders, "serve", ServeLimit, b.serve),
 		onEach(b.Founders, "keep-running", 0, b.keepRunning),
 		Stage{{Name: "record-formed", Run: b.recordFormed}},
@@ -84,7 +81,6 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 		return fmt.Errorf("the cluster has incarnation %s (%s): %w", inc.ID, inc.State, cke.ErrConflict)
 	}
 	inc := cke.NewIncarnation(b.Spec, id.Incarnation, e.Now())
-	inc.Previous = inc.Previous[max(0, len(inc.Previous)-keepPrevious):]
 	return e.Ledger.CreateIncarnation(ctx, inc)
 }
 
@@ -104,7 +100,7 @@ func forming(ctx context.Context, e Env, n cke.Node) (cke.Incarnation, cke.Join,
 }
 
 func founding(cluster string, inc cke.Incarnation, j cke.Join) cke.MemberSpec {
-	s := cke.MemberSpec{Cluster: cluster, Join: j, Mode: cke.StartNew, Token: inc.Token}
+	s := cke.MemberSpec{Cluster: cluster, Join: j, Mode: cke.StartPrepared, Token: inc.Token}
 	for _, f := range inc.Founders {
 		s.Peers = append(s.Peers, cke.Peer{Name: f.Member, URL: f.PeerURL()})
 	}
@@ -122,37 +118,26 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 	if err != nil && !errors.Is(err, cke.ErrNotFound) {
 		return err
 	}
-	there, spec := err == nil, founding(e.Cluster, inc, j)
+	there := err == nil
 	switch {
 	case there && c.Running():
 		return nil // resumed after the start
-	case there && !c.StartedAt.IsZero():
-		return foundAgain(ctx, m, j, c)
-	case !j.StartedAt.IsZero() && !there:
+	case j.StartedAt.IsZero():
+		return prepareFounder(ctx, e, founding(e.Cluster, inc, j))
+	case !there:
 		return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("container %s on %s is gone", j.Volume, j.Node.Name()), Err: cke.ErrDataMissing}
-	case !j.StartedAt.IsZero(): // all was prepared before that was recorded
-		return nil
 	}
-	return prepareMember(ctx, e, spec)
+	return needLog(ctx, m, j, c)
 }
 
-// foundAgain refuses to start a founder that ran a second time, unless what it wrote is there. A founder that forgot what
-// it agreed to would take part under the same id, and nobody would notice. It is left as it is: certificates put back
-// into a volume that is emptied this very moment would let it start.
-func foundAgain(ctx context.Context, m cke.Machine, j cke.Join, c cke.Container) error {
-	data, err := m.Data(ctx, j)
-	if err != nil {
-		return fmt.Errorf("look for data: %w", err)
+// needLog refuses to resume with a founder whose log is gone. Nothing is put back into its volume: a founder that forgot
+// what it agreed to must not take part under the same id.
+func needLog(ctx context.Context, m cke.Machine, j cke.Join, c cke.Container) error {
+	err := needData(ctx, m, j)
+	if errors.Is(err, cke.ErrDataMissing) && c.State == cke.ContainerRestarting { // so that what is wrong with it can be seen
+		err = errors.Join(err, m.StopContainer(ctx, j, stopGrace))
 	}
-	if data == cke.DataPresent {
-		return nil
-	}
-	if c.State == cke.ContainerRestarting { // so that what is wrong with it can be seen
-		if err := m.StopContainer(ctx, j, stopGrace); err != nil {
-			return err
-		}
-	}
-	return dataGone(j, cke.ErrDataMissing)
+	return err
 }
 
 // recordStart stores that the founders are about to start, all in one transaction.

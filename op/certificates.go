@@ -82,14 +82,16 @@ func (r RenewCertificates) renew(ctx context.Context, e Env) error {
 	return r.shown(ctx, e, j, written.NotAfter)
 }
 
-// bearsKeys makes sure that the container may be given whole pairs: it is described so that etcd refuses to start
-// without its data, and the data is there. One that the engine starts again and again is stopped for it, and one that
-// runs with the arguments of a founding is left alone.
+// bearsKeys makes sure that the container may be given whole pairs: its arguments cannot start a member without its data, and
+// the data is there. One that the engine starts again and again is stopped for it, and one that runs is left as it is.
 func bearsKeys(ctx context.Context, m cke.Machine, spec cke.MemberSpec) error {
 	j := spec.Join
 	c, err := m.Container(ctx, j)
 	if err != nil {
 		return err
+	}
+	if c.Running() && !c.StartsEmpty {
+		return needData(ctx, m, j)
 	}
 	if c.State == cke.ContainerRestarting {
 		if err := m.StopContainer(ctx, j, stopGrace); err != nil {

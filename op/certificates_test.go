@@ -88,14 +88,15 @@ func TestRenewCertificates_BringsMembersBackThatTrustNobody(t *testing.T) {
 	})
 }
 
-// A founder's container may found a cluster anew; whole pairs of certificate and key never come near it.
+// Whole pairs of certificate and key never come near a container that could start its member without its data.
 func TestRenewCertificates_GivesKeysOnlyToWhatCannotFound(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		state func(w *world)
 		code  cke.Code // "": it is done
 	}{
-		{"a founder that runs", func(*world) {}, cke.CodeCertificates},
+		{"a founder that runs", func(*world) {}, ""},
+		{"one that runs on files that were removed", func(w *world) { w.Nodes()[0].Unlink() }, cke.CodeDataMissing},
 		{"a founder that its engine starts again and again", func(w *world) { w.Nodes()[0].KillEtcd() }, ""},
 		{"a founder that has stopped", func(w *world) { w.Nodes()[0].StopByHand() }, ""},
 		{"a member that was started by cke since", func(w *world) {

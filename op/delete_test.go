@@ -36,6 +36,7 @@ func TestDeleteCluster_IsNotFinishedWhileAMemberMayRun(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
 		w.Node("n2").PowerOff()
+		w.Store().RequestDelete()
 		if _, err := w.run(op.DeleteCluster{Joins: w.joins()}); cke.CodeOf(err) != cke.CodeUnreachable {
 			t.Error(err)
 		}
@@ -56,6 +57,7 @@ func TestDeleteCluster_LeavesNothingThatALateStartCouldWake(t *testing.T) {
 		w.daemon = w.NewDaemon()
 		w.Node("n1").PowerOff()
 		w.Node("n1").PowerOn()
+		w.Store().RequestDelete()
 		_, _ = w.run(op.DeleteCluster{Joins: []cke.Join{j}})
 		if !w.Store().Deleted() {
 			t.Fatal("not deleted")
@@ -66,4 +68,25 @@ func TestDeleteCluster_LeavesNothingThatALateStartCouldWake(t *testing.T) {
 			t.Error(w.Violations())
 		}
 	})
+}
+
+// A deletion that is canceled ends at its next step, whichever that is.
+func TestDeleteCluster_EndsOnceItIsCanceled(t *testing.T) {
+	for step, left := range map[string]int{"stop": 3, "remove-container": 3, "archive-record": 0} {
+		inWorld(t, 3, func(w *world) {
+			w.mustRun(w.bootstrap(false))
+			w.Store().RequestDelete()
+			if _, err := w.run(cut{op.DeleteCluster{Joins: w.joins()}, step, w.Store().CancelDelete}); !errors.Is(err, cke.ErrConflict) {
+				t.Errorf("%s: %v", step, err)
+			}
+			carried := 0
+			for _, n := range w.Nodes() {
+				containers, _ := n.Look()
+				carried += len(containers)
+			}
+			if w.Store().Deleted() || carried != left || step == "stop" && w.Serving() != 3 {
+				t.Errorf("%s: deleted %v, %d containers, %d serve", step, w.Store().Deleted(), carried, w.Serving())
+			}
+		})
+	}
 }

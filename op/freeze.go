@@ -14,6 +14,10 @@ type Freeze struct {
 	Finding string
 	Problem cke.Problem
 	Seen    cke.EtcdStatus
+	// Unrecorded are the memberships that were found and that the store did not have; only of FreezeOlderStore.
+	Unrecorded []cke.Unrecorded
+	// Held are the requests that the store has then; only of FreezeOlderStore.
+	Held *cke.HeldRequests
 }
 
 var _ Operation = Freeze{}
@@ -32,8 +36,20 @@ func (f Freeze) Targets() []string {
 // Stages implements Operation.
 func (f Freeze) Stages() []Stage {
 	return []Stage{{{Name: "record-finding", Run: func(ctx context.Context, e Env) error {
-		return freeze(ctx, e, cke.NewFreeze(f.Kind, f.Finding, f.Problem, f.Seen))
+		if recordedMeanwhile, err := f.onRecord(ctx, e); err != nil || recordedMeanwhile {
+			return err
+		}
+		found := cke.NewFreeze(f.Kind, f.Finding, f.Problem, f.Seen)
+		found.Held = f.Held
+		return freeze(ctx, e, found)
 	}}}}
+}
+
+// onRecord reports whether any of what was found is on record by now: the record was read before the nodes were observed,
+// and a membership may have been added between the two.
+func (f Freeze) onRecord(ctx context.Context, e Env) (bool, error) {
+	id, err := e.Ledger.Identity(ctx)
+	return slices.ContainsFunc(f.Unrecorded, func(u cke.Unrecorded) bool { return id.OnRecord(u.Incarnation, u.Join) }), err
 }
 
 // freeze stores a finding unless the cluster is frozen already: whatever froze it has to be judged first.
@@ -45,6 +61,7 @@ func freeze(ctx context.Context, e Env, f cke.Freeze) error {
 	if id.Freeze.Active() || slices.Contains(id.Freeze.Tolerated(), f.Finding) {
 		return nil
 	}
+	f.Held = f.Held.With(id.Freeze)
 	f.At, f.Leader, f.Accepted = e.Now().UTC(), e.Leader, id.Freeze.Tolerated()
 	return e.Ledger.PutFreeze(ctx, f)
 }

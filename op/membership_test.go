@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -382,8 +383,8 @@ func TestRestartMember_AsksForTheArithmeticAgain(t *testing.T) {
 
 // etcd 3.7 cannot read what members of 3.5 wrote into the log about themselves: a snapshot has to stand behind that.
 func TestRestartMember_MakesTheMemberWriteASnapshotBeforeAMinorThatCannotReadOldLogs(t *testing.T) {
-	const plain = "image n3, move-leader n3, stop n3, start n3, serve n3"
-	const twice = "image n3, move-leader n3, stop n3, snapshot n3, serve n3, move-leader n3, stop n3, start n3, serve n3"
+	const plain = "image n3, try n3, move-leader n3, stop n3, start n3, serve n3"
+	const twice = "image n3, try n3, move-leader n3, stop n3, snapshot n3, serve n3, move-leader n3, stop n3, start n3, serve n3"
 	for _, tt := range []struct{ from, runs, to, steps string }{
 		{"3.5.35", "", "3.6.16", plain},
 		{"3.6.15", "", "3.6.16", plain},
@@ -425,8 +426,8 @@ func TestRestartMember_MakesTheMemberWriteASnapshotBeforeAMinorThatCannotReadOld
 	}
 }
 
-// What a life before left is kept, with its container, where it holds data; one that holds none could join as whoever is
-// added at its address.
+// What a replaced incarnation left is kept, with its container, where it holds data; one that holds none could join as
+// whoever is added at its address. What is not on record is not touched.
 func TestStopStray_RemovesWhatCouldStartWithoutData(t *testing.T) {
 	for _, empty := range []bool{false, true} {
 		inWorld(t, 1, func(w *world) {
@@ -434,17 +435,27 @@ func TestStopStray_RemovesWhatCouldStartWithoutData(t *testing.T) {
 			former := w.joins()[0]
 			former.ID, former.Incarnation, former.Volume, former.ClientPort, former.PeerPort = "former", "before", "etcd-cke.former", 12379, 12380
 			m := w.daemon.Machines().Machine(former.Node)
-			spec := cke.MemberSpec{Cluster: "demo", Join: former, Mode: cke.StartNew, Token: "another", Peers: []cke.Peer{{Name: former.Member, URL: former.PeerURL()}}}
+			spec := cke.MemberSpec{Cluster: "demo", Join: former, Mode: cke.StartPrepared, Token: "another", Peers: []cke.Peer{{Name: former.Member, URL: former.PeerURL()}}}
 			ctx := w.daemon.Context()
 			files, err := w.daemon.Authority().MemberFiles(ctx, former, cke.Authorities{})
-			if err := errors.Join(err, m.EnsureVolume(ctx, spec), m.EnsureContainer(ctx, spec), m.PutFiles(ctx, former, files)); err != nil {
+			if err := errors.Join(err, m.EnsureVolume(ctx, spec), m.EnsureContainer(ctx, spec)); err != nil {
 				t.Fatal(err)
 			}
 			if !empty {
-				if err := m.StartContainer(ctx, former); err != nil {
+				if err := errors.Join(m.PutFounder(ctx, spec, files), m.StartContainer(ctx, former)); err != nil {
 					t.Fatal(err)
 				}
 			}
+			before, _ := w.Node("n1").Look()
+			if _, err := w.run(op.StopStray{Join: former}); cke.CodeOf(err) != cke.CodeNotOnRecord {
+				t.Errorf("not on record: %v", err)
+			}
+			if after, _ := w.Node("n1").Look(); !reflect.DeepEqual(before, after) {
+				t.Errorf("what is not on record was changed: %+v, was %+v", after, before)
+			}
+			id := w.Store().Identity()
+			id.Incarnation.Replaced = []string{"before"}
+			w.Store().BringBack(w.Store().Copy().With(id))
 			w.mustRun(op.StopStray{Join: former})
 			containers, volumes := w.Node("n1").Look()
 			want := 2
@@ -477,6 +488,22 @@ func TestAddMember_IsNotToldByAMemberThatIsBehind(t *testing.T) {
 		w.mustRun(w.resume(n1))
 		if v := w.Violations(); v != nil {
 			t.Error(strings.Join(v, "\n"))
+		}
+	})
+}
+
+// The removal of a learner was recorded and failed; then it caught up. Its volume counts from then on as that of any voter.
+func TestPromote_WhomARemovalWasRecordedFor(t *testing.T) {
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		w.mustRun(w.add(last))
+		j := w.joinOn(last)
+		j.NeverVoted, j.Repair = true, true
+		if err := w.daemon.Term().PutJoins(t.Context(), w.Store().Identity(), j); err != nil {
+			t.Fatal(err)
+		}
+		w.mustRun(op.PromoteMember{Join: w.joinOn(last)})
+		if j := w.joinOn(last); j.NeverVoted || j.Repair {
+			t.Errorf("on record: %+v", j)
 		}
 	})
 }

@@ -26,6 +26,18 @@ type Operation interface {
 // Stage is a set of steps that do not depend on each other.
 type Stage []Step
 
+// Around returns stages in which each step is what around makes of it; i is its index in its stage. The stages given are
+// left as they are: an operation may name one twice.
+func Around(stages []Stage, around func(i int, s Step) Step) []Stage {
+	all := make([]Stage, len(stages))
+	for k, stage := range stages {
+		for i, s := range stage {
+			all[k] = append(all[k], around(i, s))
+		}
+	}
+	return all
+}
+
 // Step is one recorded part of an operation.
 type Step struct {
 	Name string

@@ -17,30 +17,39 @@ func authorities() Step {
 	}}
 }
 
-// lowestFirst splits the starts of founders, which are sorted by peer URL: the first one listens before the others start.
-// etcd asks every peer in turn, with a second each, while they listen and do not serve.
-func lowestFirst(start Stage) []Stage {
-	if len(start) < 2 {
-		return []Stage{start}
-	}
-	return []Stage{start[:1], start[1:]}
-}
-
 // prepareMember makes the volume, the container and the certificates of a member that was never started.
 func prepareMember(ctx context.Context, e Env, spec cke.MemberSpec) error {
-	m := e.Machines.Machine(spec.Join.Node)
-	if err := m.EnsureVolume(ctx, spec); err != nil {
-		return err
-	}
-	if err := m.EnsureContainer(ctx, spec); err != nil {
+	if err := makeContainer(ctx, e, spec); err != nil {
 		return err
 	}
 	return certify(ctx, e, spec.Join)
 }
 
+// prepareFounder is prepareMember for a founder, which gets its first log as well.
+func prepareFounder(ctx context.Context, e Env, spec cke.MemberSpec) error {
+	if err := makeContainer(ctx, e, spec); err != nil {
+		return err
+	}
+	return certifyBy(ctx, e, spec.Join, func(files []cke.File) error {
+		return e.Machines.Machine(spec.Join.Node).PutFounder(ctx, spec, files)
+	})
+}
+
+func makeContainer(ctx context.Context, e Env, spec cke.MemberSpec) error {
+	m := e.Machines.Machine(spec.Join.Node)
+	if err := m.EnsureVolume(ctx, spec); err != nil {
+		return err
+	}
+	return m.EnsureContainer(ctx, spec)
+}
+
 // certify gives a member that does not run all files that it needs, and puts on record whom it will trust. Clocks are
 // compared once the certificates are issued: one that jumped right before dated them.
 func certify(ctx context.Context, e Env, j cke.Join) error {
+	return certifyBy(ctx, e, j, func(files []cke.File) error { return e.Machines.Machine(j.Node).PutFiles(ctx, j, files) })
+}
+
+func certifyBy(ctx context.Context, e Env, j cke.Join, put func([]cke.File) error) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
@@ -52,7 +61,7 @@ func certify(ctx context.Context, e Env, j cke.Join) error {
 	if err := rightClock(ctx, e, j.Node); err != nil {
 		return err
 	}
-	if err := e.Machines.Machine(j.Node).PutFiles(ctx, j, files); err != nil {
+	if err := put(files); err != nil {
 		return err
 	}
 	if bundle := id.Authorities.Bundle(); bundle != j.Bundle {

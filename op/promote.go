@@ -127,10 +127,22 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	case !m.Learner:
 		return nil
 	}
-	if j, _ := id.Join(p.Join.ID); j.StartedAt.IsZero() { // somebody else has started it; from now on its data counts
-		if err := putJoin(ctx, e, p.Join.ID, func(j *cke.Join) { j.StartedAt = e.Now().UTC() }); err != nil {
+	// From now on its data counts: also where somebody else has started it, or its removal as a learner failed.
+	if j, _ := id.Join(p.Join.ID); j.StartedAt.IsZero() || j.NeverVoted || j.Repair {
+		if err := putJoin(ctx, e, p.Join.ID, func(j *cke.Join) {
+			if j.StartedAt.IsZero() {
+				j.StartedAt = e.Now().UTC()
+			}
+			j.NeverVoted, j.Repair = false, false
+		}); err != nil {
 			return err
 		}
 	}
-	return e.Etcd.Promote(ctx, list.via, m.ID)
+	// A follower forwards this without saying who asked: with etcd's authentication on the leader refuses it.
+	// Source: etcd, EtcdServer.PromoteMember and promoteMemberHTTP.
+	via := list.via
+	if leader, err := leaderOf(ctx, e, id); err == nil {
+		via = leader.URL
+	}
+	return e.Etcd.Promote(ctx, via, m.ID)
 }

@@ -145,17 +145,21 @@ func furthest(ctx context.Context, e Env, id cke.Identity, except cke.JoinID, fi
 // remove asks for the arithmetic once more and removes the entry, unless it is gone already. Nothing comes between the
 // last look and the removal.
 func (r RemoveMember) remove(ctx context.Context, e Env) error {
-	via, err := r.allowed(ctx, e)
+	via, learner, err := r.allowed(ctx, e)
 	if err != nil || via == "" {
 		return err
 	}
-	recorded, err := r.recordWhy(ctx, e)
+	recorded, err := r.recordWhy(ctx, e, learner)
 	if err != nil {
 		return err
 	}
 	if recorded {
-		if via, err = r.allowed(ctx, e); err != nil || via == "" {
+		was := learner
+		if via, learner, err = r.allowed(ctx, e); err != nil || via == "" {
 			return err
+		}
+		if was != learner {
+			return fmt.Errorf("%s was promoted meanwhile: %w", r.Targets()[0], cke.ErrConflict)
 		}
 	}
 	if err := e.Etcd.RemoveMember(ctx, via, r.Member.ID); err != nil && !errors.Is(err, cke.ErrNotFound) {
@@ -164,15 +168,16 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 	return nil
 }
 
-// allowed asks for the arithmetic, and returns the client URL of the member that is to remove the entry; empty: it is gone.
-func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, err error) {
+// allowed asks for the arithmetic, and returns the client URL of the member that is to remove the entry, empty if that is
+// gone, and whether the entry is a learner.
+func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner bool, err error) {
 	list, id, err := readList(ctx, e)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	i := slices.IndexFunc(list.members, func(m cke.Member) bool { return m.ID == r.Member.ID })
 	if i < 0 {
-		return "", nil
+		return "", false, nil
 	}
 	via = list.via
 	if r.Join != nil && via == r.Join.ClientURL() {
@@ -186,12 +191,12 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, err error
 	if m := list.members[i]; !m.Learner {
 		err = list.takeGate(ctx, e, id, m, list.voters()-1)
 	}
-	return via, err
+	return via, list.members[i].Learner, err
 }
 
 // recordWhy records what the member is removed for, before it is: whoever goes on after a crash sees only that it is gone.
 // It reports whether that was new.
-func (r RemoveMember) recordWhy(ctx context.Context, e Env) (recorded bool, err error) {
+func (r RemoveMember) recordWhy(ctx context.Context, e Env, learner bool) (recorded bool, err error) {
 	if r.Join == nil {
 		return false, nil
 	}
@@ -199,10 +204,10 @@ func (r RemoveMember) recordWhy(ctx context.Context, e Env) (recorded bool, err 
 	if err != nil {
 		return false, err
 	}
-	if j, lasts := id.Join(r.Join.ID); !lasts || j.Repair == r.Repair {
+	if j, lasts := id.Join(r.Join.ID); !lasts || j.Repair == r.Repair && j.NeverVoted == learner {
 		return false, nil
 	}
-	return true, putJoin(ctx, e, r.Join.ID, func(j *cke.Join) { j.Repair = r.Repair })
+	return true, putJoin(ctx, e, r.Join.ID, func(j *cke.Join) { j.Repair, j.NeverVoted = r.Repair, learner })
 }
 
 // EndMembership ends a membership whose member is no longer in the list, and removes its container. The volume is kept.
@@ -244,6 +249,9 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	}
 	j.EndedAt = e.Now().UTC()
 	j.KeepUntil = m.Volumes.KeepUntil(j.EndedAt)
+	if j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero(); j.NeverVoted {
+		j.KeepUntil = j.EndedAt
+	}
 	return e.Ledger.PutJoins(ctx, id, j)
 }
 

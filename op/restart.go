@@ -10,9 +10,9 @@ import (
 	"cke"
 )
 
-// RestartMember makes one member run with other options: image first, then leadership away, stop, start anew on its
-// own data, wait until it serves. A member that leaves the minors that can read what 3.5 wrote into the log is started
-// once more as it ran before, so that it writes a snapshot and the next one need not read that.
+// RestartMember makes one member run with other options: image first, a try of the options, then leadership away, stop,
+// start anew on its own data, wait until it serves. A member that leaves the minors that can read what 3.5 wrote into the
+// log is started once more as it ran before, so that it writes a snapshot and the next one need not read that.
 type RestartMember struct {
 	Join cke.Join
 	// Etcd is how the member is to run from now on.
@@ -23,6 +23,8 @@ type RestartMember struct {
 	Backup bool
 	// Bundle names the authorities that the member is to trust, see cke.Join; empty: those of which it has the files.
 	Bundle string
+	// Gap: it is known that nobody is served meanwhile, since there are one or two voters.
+	Gap bool
 }
 
 var _ Operation = RestartMember{}
@@ -42,6 +44,9 @@ func (r RestartMember) Stages() []Stage {
 	stages := []Stage{{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
 		return e.Machines.Machine(r.Join.Node).EnsureImage(ctx, r.Etcd.Image, e.Progress)
 	}}}}
+	if r.Runs != "" || !r.Etcd.Equal(r.Join.Etcd) { // options on record with which it runs are known to work
+		stages = append(stages, Stage{{Name: "try", Node: n, Run: r.try}})
+	}
 	if r.Bundle != "" { // while it runs: it reads them when it starts, and goes on where they cannot be written
 		stages = append(stages, Stage{{Name: "authorities", Node: n, Run: r.authorities}})
 	}
@@ -73,7 +78,19 @@ func minorOf(version string) int {
 	return minor
 }
 
-// stop asks for the arithmetic once more. Clusters of one or two voters cannot be restarted without a gap.
+// try finds out what cannot work before the member is stopped for it.
+func (r RestartMember) try(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	j := r.Join
+	j.Etcd = r.Etcd
+	return e.Machines.Machine(j.Node).TryOptions(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token})
+}
+
+// stop asks for the arithmetic once more. One or two voters cannot be restarted without a gap: that was known, or a voter
+// has left since.
 func (r RestartMember) stop(ctx context.Context, e Env) error {
 	list, id, err := readList(ctx, e)
 	if err != nil {
@@ -83,10 +100,25 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 	if !there {
 		return fmt.Errorf("%s is not in the member list: %w", r.Join.Node.Name(), cke.ErrConflict)
 	}
-	if err := list.pauseGate(ctx, e, id, m, true); err != nil {
+	if err := list.pauseGate(ctx, e, id, m, r.Gap); err != nil {
+		return err
+	}
+	if err := needRunningData(ctx, e, r.Join); err != nil {
 		return err
 	}
 	return e.Machines.Machine(r.Join.Node).StopContainer(ctx, r.Join, stopGrace)
+}
+
+// needRunningData refuses to stop a member whose log was removed while it runs: nothing could start it again.
+func needRunningData(ctx context.Context, e Env, j cke.Join) error {
+	m := e.Machines.Machine(j.Node)
+	if c, err := m.Container(ctx, j); err != nil || !c.Running() {
+		return nil // there is nothing to lose by stopping it
+	}
+	if data, err := m.Data(ctx, j); err != nil || data != cke.DataMissing {
+		return err
+	}
+	return dataGone(j, cke.ErrDataMissing)
 }
 
 // snapshotAlways makes etcd write a snapshot after every entry. Of an argument that is given twice etcd takes the last.

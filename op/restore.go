@@ -14,7 +14,7 @@ import (
 const (
 	// SnapshotLimit bounds fetching a snapshot, and bringing it to a node and making data of it.
 	SnapshotLimit = 2 * time.Hour
-	// finalLimit bounds the last backup of what a restore replaces. Its volumes are kept in any case.
+	// finalLimit bounds storing what is new in the cluster that a restore replaces, while clients go on.
 	finalLimit = time.Minute
 )
 
@@ -54,21 +54,24 @@ func (r Restore) Stages() []Stage {
 		stages = append(stages,
 			append(r.each("image", ImageLimit, r.image), Step{Name: "fetch", Limit: SnapshotLimit, Run: r.fetch}, authorities()),
 			r.each("prepare", 0, r.prepare),
-			r.each("restore-data", SnapshotLimit, r.restoreData))
+			r.each("restore-data", SnapshotLimit, r.restoreData),
+			Stage{{Name: "store-last", Limit: finalLimit + stoppedLimit + 2*DefaultStepLimit, Run: r.storeLast}})
 	}
 	stages = append(stages, fenceStages(r.Fence, r.isRestoring)...)
-	if len(r.Fence) > 0 {
-		var empty Stage
-		for _, j := range r.Fence {
-			empty = append(empty, only(r.isRestoring, Step{Name: "remove-empty", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return removeEmpty(ctx, e, j) }}))
-		}
-		stages = append(stages, empty)
-	}
 	if !r.Started {
 		stages = append(stages, Stage{{Name: "record-start", Run: r.recordStart}})
 	}
-	stages = append(stages, lowestFirst(r.each("start", 0, r.start))...)
+	if len(r.Fence) > 0 {
+		// What is only stopped could still be started, by a call that lands late or by a person, beside the restored members. Until
+		// the start is on record another daemon may have to read a survivor's data once more, for which its container is needed.
+		var replaced Stage
+		for _, j := range r.Fence {
+			replaced = append(replaced, only(r.isRestoring, Step{Name: "remove-replaced", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return removeContainer(ctx, e, j) }}))
+		}
+		stages = append(stages, replaced)
+	}
 	return append(stages,
+		r.each("start", 0, r.start),
 		r.each("serve", ServeLimit, r.serve),
 		r.each("verify", SnapshotLimit, r.verify),
 		r.each("keep-running", 0, r.keepRunning),
@@ -157,19 +160,12 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 	return s, err
 }
 
-// founder describes a founder's container.
-func founder(cluster string, inc cke.Incarnation, j cke.Join) cke.MemberSpec {
-	s := founding(cluster, inc, j)
-	s.Mode = cke.StartRestored
-	return s
-}
-
 // prepare makes volume, container and certificates of one founder; nothing runs yet.
 func (r Restore) prepare(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if err := unstarted(j); err != nil {
 		return err
 	}
-	return prepareMember(ctx, e, founder(e.Cluster, inc, j))
+	return prepareMember(ctx, e, founding(e.Cluster, inc, j))
 }
 
 // unstarted refuses to touch the data of a founder that may have been started.
@@ -190,7 +186,7 @@ func (r Restore) restoreData(ctx context.Context, e Env, inc cke.Incarnation, j 
 		return err
 	}
 	m := e.Machines.Machine(j.Node)
-	spec := cke.RestoreSpec{Member: founder(e.Cluster, inc, j), Snapshot: s, Bump: inc.Restore.Bump}
+	spec := cke.RestoreSpec{Member: founding(e.Cluster, inc, j), Snapshot: s, Bump: inc.Restore.Bump}
 	if err := m.RestoreData(ctx, spec, opener(e, inc.Restore.ID), e.Progress); err != nil {
 		return err
 	}

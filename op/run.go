@@ -41,6 +41,7 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 	about.State, about.StartedAt = cke.RecordRunning, e.Now().UTC()
 	_, about.Refused = o.(Refuse)
 	stages := o.Stages()
+	e.Machines = recorded{Machines: e.Machines, ledger: e.Ledger, etcd: e.Etcd}
 
 	r := &run{env: e, journal: j, writing: make(chan struct{}, 1), record: about}
 	if len(stages) > 0 {
@@ -142,7 +143,10 @@ func (r *run) step(ctx context.Context, index int, s Step) error {
 	r.mu.Lock()
 	now := r.env.Now()
 	r.record.Steps[index].EndedAt = now.UTC()
-	if err != nil {
+	switch {
+	case err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		r.record.Steps[index].Error = "interrupted"
+	case err != nil:
 		r.record.Steps[index].Error = err.Error()
 	}
 	r.left--
@@ -202,13 +206,25 @@ func (r *run) end(ctx context.Context, err error) {
 	case err == nil:
 		r.record.State = cke.RecordCompleted
 	case ctx.Err() != nil || errors.Is(err, cke.ErrDeposed):
-		r.record.State, r.record.Error = cke.RecordInterrupted, err.Error()
-		if why := context.Cause(ctx); why != nil && !errors.Is(why, ctx.Err()) {
-			r.record.Error = why.Error() + ": " + r.record.Error
-		}
+		r.record.State, r.record.Error = cke.RecordInterrupted, interruption(ctx, r.env.Leader.Host, err)
 	default:
 		r.record.State, r.record.Error, r.record.Code, r.record.Refusal = cke.RecordFailed, err.Error(), cke.CodeOf(err), cke.RefusalOf(err)
 	}
+}
+
+// interruption says who interrupted an operation, and what follows.
+func interruption(ctx context.Context, host string, err error) string {
+	const next = "the next leader observes the cluster again and continues from there"
+	why := context.Cause(ctx)
+	switch {
+	case why == nil:
+		return fmt.Sprintf("%v; %s", err, next)
+	case errors.Is(why, cke.ErrDeposed):
+		return fmt.Sprintf("cke on %s lost the leadership (%v); %s", host, why, next)
+	case errors.Is(why, context.Canceled), errors.Is(why, context.DeadlineExceeded):
+		return fmt.Sprintf("cke on %s was stopped; %s", host, next)
+	}
+	return fmt.Sprintf("%v; cke on %s observes the cluster again and decides anew", why, host)
 }
 
 // close ends the record and stores it.

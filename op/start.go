@@ -75,6 +75,9 @@ func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 	if err := m.EnsureContainer(ctx, spec); err != nil {
 		return dataGone(j, err)
 	}
+	if err := noteLimits(ctx, e, j); err != nil {
+		return err
+	}
 	if err := needData(ctx, m, j); err != nil {
 		return err
 	}
@@ -82,6 +85,27 @@ func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 		return err
 	}
 	return m.StartContainer(ctx, j)
+}
+
+// noteLimits records what an engine has made of the limits of a container that it has just created. One that discards a limit
+// says so in a warning only, and would do so again.
+func noteLimits(ctx context.Context, e Env, j cke.Join) error {
+	asked := j.Etcd.Resources
+	if asked == (cke.Resources{}) && j.Made == nil {
+		return nil
+	}
+	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+	if err != nil {
+		return err
+	}
+	var made *cke.Resources
+	if !asked.Of(c) {
+		made = &cke.Resources{CPUs: c.CPUs, Memory: cke.Size(c.Memory)}
+	}
+	if made == nil && j.Made == nil || made != nil && j.Made != nil && *made == *j.Made {
+		return nil
+	}
+	return putJoin(ctx, e, j.ID, func(j *cke.Join) { j.Made = made })
 }
 
 // needData refuses unless the volume of the join's container holds a write-ahead log.

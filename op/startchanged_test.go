@@ -1,7 +1,9 @@
 package op_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -20,7 +22,8 @@ func TestStartChanged_StartsOnlyWhatDoesNotRun(t *testing.T) {
 			j := w.joins()[0]
 			wrong := j.Etcd
 			wrong.ExtraArgs = []string{sim.WrongArgument}
-			if _, err := w.run(op.RestartMember{Join: j, Etcd: wrong}); err == nil {
+			untried := func(e op.Env) op.Env { e.Machines = gullible{e.Machines}; return e }
+			if _, err := w.runIn(untried, op.RestartMember{Join: j, Etcd: wrong}); err == nil {
 				w.t.Fatal("it runs with an argument that etcd does not know")
 			}
 		}, false},
@@ -59,4 +62,75 @@ func (w *world) looked0() cke.Container {
 	j := w.joins()[0]
 	c, _ := w.daemon.Machines().Machine(j.Node).Container(w.daemon.Context(), j)
 	return c
+}
+
+// gullible are machines on which a try of options finds nothing, as for an argument that etcd judges late.
+type gullible struct{ cke.Machines }
+
+// Machine implements cke.Machines.
+func (g gullible) Machine(n cke.Node) cke.Machine { return gullibleMachine{g.Machines.Machine(n)} }
+
+type gullibleMachine struct{ cke.Machine }
+
+// TryOptions implements cke.Machine.
+func (gullibleMachine) TryOptions(context.Context, cke.MemberSpec) error { return nil }
+
+// A member that serves is not stopped for what its node or etcd refuses.
+func TestRestartMember_TriesOptionsBeforeItStopsTheMember(t *testing.T) {
+	for name, change := range map[string]func(*cke.EtcdOptions){
+		"an argument": func(e *cke.EtcdOptions) { e.ExtraArgs = []string{sim.WrongArgument} },
+		"a mount": func(e *cke.EtcdOptions) {
+			e.ExtraBinds = []cke.Bind{{Source: sim.MissingDirectory, Destination: "/srv/extra"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				before := w.looked0()
+				wrong := w.joins()[0].Etcd
+				change(&wrong)
+				if _, err := w.run(op.RestartMember{Join: w.joins()[0], Etcd: wrong}); cke.CodeOf(err) != cke.CodeOptions {
+					t.Error(err)
+				}
+				if after := w.looked0(); !after.Running() || after.StartedAt != before.StartedAt || w.Serving() != 3 {
+					t.Errorf("%+v, %d serve", after, w.Serving())
+				}
+			})
+		})
+	}
+}
+
+// A member that votes where it is not on record is not stopped, whatever the record says of it: its store is older than the cluster.
+func TestStop_SparesWhoVotesElsewhere(t *testing.T) {
+	for name, row := range map[string]struct {
+		record func(id *cke.Identity)
+		stop   func(j cke.Join) op.Operation
+	}{
+		"lost":       {func(*cke.Identity) {}, func(j cke.Join) op.Operation { return op.StartChanged{Join: j, Etcd: j.Etcd} }},
+		"hibernated": {func(*cke.Identity) {}, func(j cke.Join) op.Operation { return op.Hibernate{Joins: []cke.Join{j}} }},
+		"a stray": {func(id *cke.Identity) {
+			id.Ended, id.Joins = id.Joins[:1], id.Joins[1:]
+			id.Ended[0].EndedAt = time.Now()
+		}, func(j cke.Join) op.Operation { return op.StopStray{Join: j} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				id := w.Store().Identity()
+				row.record(&id)
+				copied, j := w.Store().Copy().With(id), w.joins()[0]
+				for _, j := range w.joins() {
+					w.mustRun(op.ChangeAddress{Join: j, Node: j.Node, ClientPort: 3379, PeerPort: 3380})
+				}
+				w.Nodes()[2].PowerOff()
+				w.Store().BringBack(copied)
+				if _, err := w.run(row.stop(j)); cke.CodeOf(err) != cke.CodeOlderStore {
+					t.Errorf("%v", err)
+				}
+				if !w.Nodes()[0].World().Write("n1", "afterwards") {
+					t.Error("the cluster does not serve any more")
+				}
+			})
+		})
+	}
 }

@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,18 +58,21 @@ func (p PurgeVolume) record(ctx context.Context, e Env) error {
 	switch {
 	case known && !j.PurgedAt.IsZero(): // begun before
 		return nil
-	case known && !p.Asked && !j.Expired(e.Now()):
+	case known && !p.Asked && !j.NeverVoted && !j.Expired(e.Now()):
 		return keeps(p.Join, fmt.Sprintf("it is kept until %s", j.KeepUntil.Format(time.RFC3339)))
 	case !known && !p.Asked:
 		return keeps(p.Join, "its membership is not on record")
 	}
-	if !p.Asked {
+	copied := known && j.NeverVoted // the voters through which the list was read hold all of it, whatever the time is
+	if !p.Asked && !copied {
 		if err := rightClock(ctx, e, p.Join.Node); err != nil {
 			return err
 		}
 	}
-	if err := list.allHealthy(ctx, e, id); err != nil {
-		return err
+	if !copied {
+		if err := list.allHealthy(ctx, e, id); err != nil {
+			return err
+		}
 	}
 	return putEnded(ctx, e, p.Join.ID, func(j *cke.Join) { j.PurgedAt = e.Now().UTC() })
 }
@@ -80,6 +84,16 @@ func (p PurgeVolume) remove(ctx context.Context, e Env) error {
 	}
 	if j, known := ended(id, p.Join.ID); known && j.PurgedAt.IsZero() || !known && !p.Asked {
 		return keeps(p.Join, "its removal is not on record")
+	}
+	if !id.OnRecord(p.Join.Incarnation, p.Join.ID) { // an operator named the volume; whatever uses it is nobody's to stop
+		_, err := e.Machines.Machine(p.Join.Node).Container(ctx, p.Join)
+		switch {
+		case err == nil:
+			return keeps(p.Join, "a container uses it, and is not on record")
+		case !errors.Is(err, cke.ErrNotFound):
+			return err
+		}
+		return naming(e, p.Join.ID).Machines.Machine(p.Join.Node).RemoveVolume(ctx, p.Join)
 	}
 	if err := stopStep(p.Join).Run(ctx, e); err != nil {
 		return err

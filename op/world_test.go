@@ -70,11 +70,16 @@ func (w *world) bootstrap(resume bool) op.Bootstrap {
 
 // run runs an operation in the daemon's name.
 func (w *world) run(o op.Operation) (cke.Record, error) {
+	return w.runIn(func(e op.Env) op.Env { return e }, o)
+}
+
+// runIn runs an operation with what it works with changed.
+func (w *world) runIn(change func(op.Env) op.Env, o op.Operation) (cke.Record, error) {
 	e := op.Env{
 		Cluster: "demo", Machines: w.daemon.Machines(), Etcd: stubborn{w.daemon.Etcd(), w}, Authority: w.daemon.Authority(), Ledger: w.daemon.Term(),
 		Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler),
 	}
-	return op.Run(w.daemon.Context(), e, w.daemon.Term(), cke.Record{Reason: "a test"}, o)
+	return op.Run(w.daemon.Context(), change(e), w.daemon.Term(), cke.Record{Reason: "a test"}, o)
 }
 
 func (w *world) mustRun(o op.Operation) cke.Record {
@@ -104,18 +109,16 @@ type cut struct {
 
 // Stages implements op.Operation.
 func (c cut) Stages() []op.Stage {
-	stages := c.Operation.Stages()
-	for _, stage := range stages {
-		for i, s := range stage {
-			stage[i].Run = func(ctx context.Context, e op.Env) error {
-				if s.Name == c.step {
-					c.do()
-				}
-				return s.Run(ctx, e)
+	return op.Around(c.Operation.Stages(), func(_ int, s op.Step) op.Step {
+		run := s.Run
+		s.Run = func(ctx context.Context, e op.Env) error {
+			if s.Name == c.step {
+				c.do()
 			}
+			return run(ctx, e)
 		}
-	}
-	return stages
+		return s
+	})
 }
 
 func pause(ctx context.Context, d time.Duration) error {

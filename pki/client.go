@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// ownName is the common name that cke itself shows to members; nobody else is given it.
-	ownName = "cke"
+	// ownName is the common name that cke itself shows to members; no other client is given it.
+	ownName = cke.EtcdUser
 	// ownLife is short, since the certificate is in memory only. It is renewed once half of it is over.
 	ownLife = 24 * time.Hour
 )

@@ -54,15 +54,15 @@ type timed struct {
 
 // Stages implements op.Operation.
 func (t timed) Stages() []op.Stage {
-	stages := t.Operation.Stages()
-	for _, stage := range stages {
-		turn := make(chan struct{})
-		close(turn)
-		for i := range stage {
-			stage[i].Run, turn = t.inTurn(stage[i], turn)
+	var turn chan struct{}
+	return op.Around(t.Operation.Stages(), func(i int, s op.Step) op.Step {
+		if i == 0 {
+			turn = make(chan struct{})
+			close(turn)
 		}
-	}
-	return stages
+		s.Run, turn = t.inTurn(s, turn)
+		return s
+	})
 }
 
 // inTurn lets a step run once turn is closed; what it returns is closed when the step has ended.

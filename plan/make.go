@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ func (m *maker) work(ctx context.Context) {
 		d := m.decide(in)
 		status := server.Report(in, d, m.stage.in.Before)
 		m.stage.in.Before = status
+		m.stage.in.Before.Reached = nil // what members really serve and what simulated ones do is not comparable
 		m.plan.End = End{status.Health, status.Summary, status.Declared, status.Ready, status.Tolerance}
 		m.plan.Reason, m.plan.Blockers = d.Reason, d.Blockers
 		switch {
@@ -112,6 +114,7 @@ func (m *maker) decide(in server.Input) server.Decision {
 	released := in
 	released.Requests.Hold = nil
 	released.Requests.Applied = max(released.Requests.Applied, in.Generation)
+	released.Requests.Interrupt = max(released.Requests.Interrupt, in.Generation)
 	next := server.Decide(released)
 	if next.Operation != nil && next.Upkeep && !next.Converged {
 		next = server.DecideChange(released)
@@ -120,13 +123,13 @@ func (m *maker) decide(in server.Input) server.Decision {
 		return next
 	}
 	if m.plan.Held == "" {
-		m.plan.Held = consent(in)
+		m.plan.Held = consent(in, d)
 	}
 	return next
 }
 
-// consent is what held operations wait for.
-func consent(in server.Input) string {
+// consent is what held operations wait for, by what the daemon would decide without it.
+func consent(in server.Input, d server.Decision) string {
 	var all []string
 	if h := in.Requests.Hold; h.Active(in.Seen.ObservedAt) {
 		who := ""
@@ -141,6 +144,9 @@ func consent(in server.Input) string {
 		all = append(all, "`ckecli cluster apply` (reconcile: manual)")
 	case p.Reconcile == cke.ReconcileWindow:
 		all = append(all, "the next maintenance window, or `ckecli cluster apply` (reconcile: window)")
+	}
+	if slices.ContainsFunc(d.Blockers, func(p cke.Problem) bool { return p.Code == cke.CodeInterrupt }) {
+		all = append(all, "another voter, or `ckecli cluster apply`: nobody is served while one of these restarts")
 	}
 	return strings.Join(all, "; and for ")
 }

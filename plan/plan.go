@@ -110,6 +110,17 @@ type End struct {
 	Tolerance int        `json:"tolerance"`
 }
 
+// Interrupts returns the nodes with whose restart nobody is served for a while, in order.
+func (p Plan) Interrupts() []string {
+	var all []string
+	for _, s := range p.Steps {
+		if s.Kind == KindOperation && s.Task == "" && s.Tolerance.Gap() {
+			all = append(all, s.Targets...)
+		}
+	}
+	return all
+}
+
 // Changes reports whether anything would be done.
 func (p Plan) Changes() bool { return p.Operations > 0 }
 

@@ -120,6 +120,12 @@ func (s *scene) obey(t testing.TB, words []string) {
 		s.Spec.Policies.Foreign = cke.ForeignPolicy(words[1])
 	case "delete":
 		s.Deleting = true
+	case "backups": // fresh or late
+		s.Spec.Backup.Target = "file:///srv/backups"
+		s.Backup = &cke.BackupStatus{Known: true, Connected: true, Full: cke.StoredBackup{Revision: 3000, At: noon.Add(-time.Hour)}, Revision: 4000}
+		if words[1] == "late" {
+			s.Backup.Lag = (24 * time.Hour).Seconds()
+		}
 	case "pause":
 		s.Requests.Hold = &cke.Hold{Reason: strings.Join(words[1:], " "), By: "ann@boot-1", Since: noon}
 	default:

@@ -27,6 +27,7 @@ type stage struct {
 func newStage(in server.Input) *stage {
 	s := &stage{clock: &clock{now: in.Seen.ObservedAt}, in: in}
 	s.in.Failures = map[string]server.Failure{}
+	s.in.Before.Reached = nil // simulated members count their revisions anew
 	spec := cke.Spec{Cluster: in.Spec, Generation: in.Generation}
 	if in.Deleting {
 		spec.DeleteRequestedAt = in.Seen.ObservedAt

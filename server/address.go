@@ -19,29 +19,58 @@ func changeAddress(in *Input) (Decision, bool) {
 			continue
 		}
 		to, what := in.addressed(j)
+		if c, _ := in.node(to).Of(j.ID); in.votesElsewhere(c) { // a freeze for it was lifted: where it serves is still not on record
+			if f := olderStore(in); waits == nil && f != nil {
+				d := refused(fmt.Sprintf("%s stays where it is: %s", j.Node.Name(), f.problem.Message), f.problem)
+				waits = &d
+			}
+			continue
+		}
 		if what == "" && in.misplaced(j, m) {
-			return Decision{Operation: op.ChangeAddress{Join: j, Node: in.reached(j).Node, ClientPort: j.ClientPort, PeerPort: j.PeerPort},
+			return Decision{Operation: op.ChangeAddress{Join: j, Node: in.reached(j).Node, ClientPort: j.ClientPort, PeerPort: j.PeerPort, Gap: in.fewVoters()},
 				Reason: fmt.Sprintf("etcd's list has %s as %s, where nobody reaches it, and it cannot be removed yet", strings.Join(m.PeerURLs, " "), j.Node.Name())}, true
 		}
 		if what == "" || ownPending(in) || in.drained(to) != nil {
 			continue
 		}
+		o := in.Spec.Options.Etcd
+		if p := portInTheWay(in, j, to); p != nil {
+			if waits == nil {
+				d := refused(fmt.Sprintf("%s is declared with %s, and its member cannot move there: %s", to.Name(), what, p.Message), *p)
+				waits = &d
+			}
+			continue
+		}
 		if g := mayMove(in, m); g != pass {
 			if waits == nil {
 				d := refused(fmt.Sprintf("%s is declared with %s, and moving its member there waits: %s", to.Name(), what, g),
-					cke.Problem{Code: cke.CodeQuorum, Node: to.Name(), Message: string(g)})
+					cke.Problem{Code: codeOfGate(in, m), Node: to.Name(), Message: string(g)})
 				waits = &d
 			}
 			continue // one that is away may be what the others wait for
 		}
-		o := in.Spec.Options.Etcd
-		return Decision{Operation: op.ChangeAddress{Join: j, Node: to, ClientPort: o.ClientPort, PeerPort: o.PeerPort},
+		return Decision{Operation: op.ChangeAddress{Join: j, Node: to, ClientPort: o.ClientPort, PeerPort: o.PeerPort, Gap: in.fewVoters()},
 			Reason: fmt.Sprintf("%s is declared with %s; its data is there", to.Name(), what)}, true
 	}
 	if waits != nil {
 		return *waits, true
 	}
 	return Decision{}, false
+}
+
+// portInTheWay is why a member cannot have the declared ports on a node: another cluster has one of them, or something listens.
+func portInTheWay(in *Input, j cke.Join, to cke.Node) *cke.Problem {
+	o, s := in.Spec.Options.Etcd, in.node(to)
+	if p := s.PortTaken(o.ClientPort, o.PeerPort); p != nil {
+		return p
+	}
+	for port, state := range map[int]cke.PortState{o.ClientPort: s.ClientPort, o.PeerPort: s.PeerPort} {
+		if state == cke.PortOpen && port != j.ClientPort && port != j.PeerPort {
+			return &cke.Problem{Code: cke.CodePortTaken, Node: to.Name(), Message: fmt.Sprintf("something listens on port %d", port),
+				Remedy: fmt.Sprintf("on %s: ss -ltnp sport = :%d shows it; stop it or choose another port", to.Address, port)}
+		}
+	}
+	return nil
 }
 
 // addressed is where a member is to be reached, and what of that is new; empty: nothing is, or it is not known to be
@@ -161,7 +190,7 @@ func ownPending(in *Input) bool {
 // mayMove asks whether a member may stop for a moment. One that is away anyway costs nothing.
 func mayMove(in *Input, m cke.Member) gate {
 	if healthyMember(in, m) {
-		return mayRestart(in, m)
+		return mayInterrupt(in, m)
 	}
 	if tallyOf(in).pending > 0 {
 		return "a member was added and has not caught up yet"

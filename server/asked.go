@@ -23,6 +23,8 @@ var askings = map[cke.TaskKind]asking{
 	cke.TaskDisarm:     disarmAsked,
 	cke.TaskDrain:      drainAsked,
 	cke.TaskUnfreeze:   unfreezeAsked,
+	cke.TaskReclaim:    reclaimAsked,
+	cke.TaskAuth:       authAsked,
 	cke.TaskCompare:    compareAsked,
 	cke.TaskPurge:      purgeAsked,
 	cke.TaskUndelete:   undeleteAsked,
@@ -44,6 +46,9 @@ func asked(in *Input) (Decision, bool) {
 func ask(in *Input, t cke.Task) Decision {
 	if !in.formed() {
 		return refuse(t, &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name), Unchanged: true})
+	}
+	if p := in.misnamed(t.Node); p != nil {
+		return refuse(t, &cke.Error{Code: p.Code, What: fmt.Sprintf("which machine is meant by %s is not certain", t.Node), Facts: []string{p.Message, p.Remedy}, Unchanged: true, Try: "ckecli cluster edit"})
 	}
 	choose, known := askings[t.Kind]
 	if !known {

@@ -146,7 +146,7 @@ func TestReport_TellsWhatAReplacementWaitsFor(t *testing.T) {
 	}{
 		{"a member that is away", replacing(cke.PeerAuthority, cke.AuthorityIntroduced).silent(3), "n3 does not answer", false, cke.HealthDegraded},
 		{"one that is drained", replacing(cke.PeerAuthority, cke.AuthorityIntroduced).leased(3), "n3 is drained", false, cke.HealthDegraded},
-		{"restarts", replacing(cke.PeerAuthority, cke.AuthorityWithdrawn).startedBefore(2, 3), "n2 is to be restarted; n3 is to be restarted", false, cke.HealthDegraded},
+		{"restarts", replacing(cke.PeerAuthority, cke.AuthorityWithdrawn).startedBefore(2, 3), "n2 is to be restarted; n3 is to be restarted", false, cke.HealthUpdating},
 		{"files", replacing(cke.PeerAuthority, cke.AuthorityIssues).signedBefore(1), "n1 has no certificate of the peer authority that issues them now", false, cke.HealthReady},
 		{"a person", replacing(cke.ServerAuthority, cke.AuthorityIntroduced), "clients are to trust both server authorities; then: ckecli ca finish server", true, cke.HealthReady},
 		{"another person", replacing(cke.ClientAuthority, cke.AuthorityIssues), "clients are to get new certificates; then: ckecli ca finish client", true, cke.HealthReady},

@@ -81,6 +81,14 @@ func withBackup(in *Input, d Decision) Decision {
 	return d
 }
 
+// targetID is what the target is known by, whichever daemon used it first.
+func targetID(last cke.Status, wanted cke.Backup) string {
+	if last.Backup == nil || last.Backup.Target != wanted.Target {
+		return ""
+	}
+	return last.Backup.TargetID
+}
+
 func isBackup(t cke.Task) bool { return t.Kind == cke.TaskBackup }
 
 // withoutBackups is the input as if nobody had asked for a backup: backups change nothing about a cluster.
@@ -90,9 +98,12 @@ func withoutBackups(in *Input) Input {
 	return without
 }
 
-// outrun is why a backup under way must end: something else is to be done, and does not wait for a target. The backup is
-// begun anew after it.
+// outrun is why an operation under way must end for what is wanted now. A deletion may have been canceled. A backup gives way
+// to what else is to be done, which does not wait for a target, and is begun anew after it.
 func outrun(running op.Operation, in *Input) error {
+	if _, is := running.(op.DeleteCluster); is && !in.Deleting {
+		return errors.New("the deletion was canceled")
+	}
 	if _, is := running.(op.Backup); !is {
 		return nil
 	}
@@ -120,6 +131,8 @@ func backupReady(in *Input) cke.Condition {
 		return say(cke.False, "Suspended", "%s", s.Idle)
 	case s.Problem != nil && s.Problem.Code == cke.CodeStaleBackup:
 		return say(cke.False, "Gap", "%s", s.Problem.Message)
+	case s.Problem != nil && s.Problem.Code == cke.CodeOtherHistory:
+		return say(cke.False, "OtherHistory", "%s", s.Problem.Message)
 	case s.Problem != nil:
 		return say(cke.False, "Failing", "%s", s.Problem.Message)
 	case s.Full.Revision == 0:

@@ -53,6 +53,7 @@ func TestReport_BackupReady(t *testing.T) {
 		"a gap":            {backed(func(_ *scene, b *cke.BackupStatus) { b.Connected = false }), "False Gap", "missing"},
 		"idle":             {backed(func(_ *scene, b *cke.BackupStatus) { b.Idle = "frozen: two clusters" }), "False Suspended", "two clusters"},
 		"target fails":     {backed(failing(cke.CodeTarget)), "False Failing", "no space left"},
+		"another history":  {backed(failing(cke.CodeOtherHistory)), "False OtherHistory", "no space left"},
 		"changes are gone": {backed(failing(cke.CodeStaleBackup)), "False Gap", "no space left"},
 		"target unread": {backed(func(s *scene, b *cke.BackupStatus) {
 			b.Known = false

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cke"
@@ -77,6 +76,11 @@ func abandonedElsewhere(in *Input) []cke.Problem {
 	return waits
 }
 
+// foreignRemedy is what to do about an etcd that cke did not make. It may serve a cluster.
+func foreignRemedy(s cke.NodeStatus, c cke.Container) string {
+	return fmt.Sprintf("if it serves a cluster, declare another node in place of this one; only if nobody needs it or its data: docker stop %s, then docker rm %s, on %s", c.Name, c.Name, s.Node.Address)
+}
+
 // leftovers names volumes and containers that may hold etcd data of this cluster or of somebody else. What belongs
 // to another cluster of cke's is no obstacle; what an abandoned life left is cleaned up by another rule.
 func leftovers(in *Input, s cke.NodeStatus) []cke.Problem {
@@ -87,7 +91,7 @@ func leftovers(in *Input, s cke.NodeStatus) []cke.Problem {
 		case c.Cluster == "":
 			found = append(found, cke.Problem{Code: cke.CodeForeignEtcd, Node: name,
 				Message: fmt.Sprintf("container %s (%s, %s) was not made by cke", c.Name, c.Image, c.State),
-				Remedy:  fmt.Sprintf("on %s: docker rm -f %s, if nobody needs it", s.Node.Address, c.Name)})
+				Remedy:  foreignRemedy(s, c)})
 		case c.Cluster == in.Spec.Name:
 			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: name,
 				Message: fmt.Sprintf("container %s is left from another life of this cluster", c.Name),
@@ -106,15 +110,14 @@ func leftovers(in *Input, s cke.NodeStatus) []cke.Problem {
 	return found
 }
 
+// takenPorts says who has the declared ports on a node: a neighbor's are taken also while nothing listens on them.
 func takenPorts(in *Input, s cke.NodeStatus) []cke.Problem {
 	o := in.Spec.Options.Etcd
 	var found []cke.Problem
+	if p := s.PortTaken(o.ClientPort, o.PeerPort); p != nil {
+		return []cke.Problem{*p}
+	}
 	taken := func(what string, port int) cke.Problem {
-		if other := neighbour(in, s, port); other != "" {
-			return cke.Problem{Code: cke.CodePortTaken, Node: s.Node.Name(),
-				Message: fmt.Sprintf("the member of cluster %s listens on port %d, which etcd needs for %s", other, port, what),
-				Remedy:  "choose other ports in the cluster file: each cluster on a node needs its own"}
-		}
 		return cke.Problem{Code: cke.CodePortTaken, Node: s.Node.Name(),
 			Message: fmt.Sprintf("something listens on port %d, which etcd needs for %s", port, what),
 			Remedy:  fmt.Sprintf("on %s: ss -ltnp sport = :%d shows it; stop it or choose another port", s.Node.Address, port)}
@@ -131,19 +134,6 @@ func takenPorts(in *Input, s cke.NodeStatus) []cke.Problem {
 			Remedy:  "let the management host reach the client port through the firewall"})
 	}
 	return found
-}
-
-// neighbour is the cluster of cke's, other than this one, whose member was made to listen on a port of the node; empty: none is
-// known to.
-func neighbour(in *Input, s cke.NodeStatus, port int) string {
-	for _, c := range s.Containers {
-		for url := range strings.FieldsSeq(c.Place) {
-			if c.Cluster != in.Spec.Name && c.Running() && strings.HasSuffix(url, ":"+strconv.Itoa(port)) {
-				return c.Cluster
-			}
-		}
-	}
-	return ""
 }
 
 // formingCluster: a founding began and did not end. Once its start is on record it is resumed with the same identity, or
@@ -164,7 +154,7 @@ func formingCluster(in *Input) (Decision, bool) {
 			continue
 		}
 		reachable = append(reachable, in.reached(j))
-		if p := founderGone(n, j); p != nil {
+		if p := forgotten(n, j); p != nil {
 			gone = append(gone, *p)
 		}
 		if p := uncertified(in, n, j); p != nil {
@@ -195,21 +185,43 @@ func formingCluster(in *Input) (Decision, bool) {
 		return Decision{Operation: op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec), Resume: true},
 			Reason: "the founding did not end; it is resumed with the same identity"}, true
 	}
-	if total := len(in.Identity.Joins); started && len(silent) >= cke.Quorum(total) {
+	if total := len(in.Identity.Joins); len(silent) >= cke.Quorum(total) { // started or not: a record may be older than they are
 		return Decision{Blockers: silent, Reason: fmt.Sprintf("%s, but %d of %d founders do not answer and could have a quorum", reason, len(silent), total)}, true
+	}
+	if p := servedClients(in); p != nil {
+		return Decision{Blockers: []cke.Problem{*p}, Reason: p.Message}, true
 	}
 	return Decision{Operation: op.AbandonBootstrap{Reachable: reachable, Founders: len(in.Identity.Joins)}, Reason: reason + "; no client was served"}, true
 }
 
-// founderGone is why a founder, whose start is on record, must not be started again under its id; nil when it may. A
-// container that ran and left nothing may have lost what its member agreed to.
-func founderGone(n cke.NodeStatus, j cke.Join) *cke.Problem {
-	if c, there := n.Of(j.ID); there && c.StartedAt.IsZero() {
-		if _, there := n.VolumeOf(j.ID); there {
-			return nil // it never ran
+// servedClients: a founder holds, or may hold, what a client wrote, so the cluster was formed, and the store was brought back
+// from a copy that was made before.
+func servedClients(in *Input) *cke.Problem {
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		if c, there := n.Of(j.ID); there && n.Answered() && forgotten(n, j) == nil {
+			if p := olderThanFounder(in, j, c); p != nil {
+				return p
+			}
 		}
 	}
-	return forgotten(n, j)
+	return nil
+}
+
+// olderThanFounder is the finding that a founder of a cluster that was never formed by the record may hold what clients wrote;
+// nil: it does not.
+func olderThanFounder(in *Input, j cke.Join, c cke.Container) *cke.Problem {
+	e, asked := in.Seen.Etcd.Endpoint(j.ID)
+	if !asked {
+		e.Problem = "not asked"
+	}
+	why := j.MayHoldWrites(c, e)
+	if why == "" {
+		return nil
+	}
+	return &cke.Problem{Code: cke.CodeOlderStore, Node: j.Node.Name(),
+		Message: "the store is older than the cluster: it says that the bootstrap has not ended, and " + why,
+		Remedy:  fmt.Sprintf("bring back a newer copy of the store; only if there is none, and nobody ever used the cluster, on %s: docker rm -f %s", j.Node.Address, c.Name)}
 }
 
 // uncertified is why a founder that was started cannot prove who it is; nil when it can. It is given no other files, which
@@ -243,6 +255,8 @@ func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 		return gone("its container is gone")
 	case c.Running(), c.Data != cke.DataMissing:
 		return nil
+	case c.StartedAt.IsZero():
+		return gone("it never ran, and holds no log")
 	case c.LastWords != "":
 		return gone("etcd ended and left no data: %s", c.LastWords)
 	}

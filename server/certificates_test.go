@@ -65,7 +65,7 @@ func TestDecide_RenewsCertificatesThatDoNotHold(t *testing.T) {
 		{"not of one whose node is drained", formed(3).allCertified(300).leased(2).worth(2, -1, ""), nil, "", []string{"CKE112 n2"}},
 		{"not while it is founded", forming(3, true).allCertified(-1), op.AbandonBootstrap{Reachable: forming(3, true).Identity.Joins, Founders: 3}, "a founder cannot prove who it is", nil},
 		{"not while a person has paused it", allEnded().with(func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "no"} }), nil, "paused", nil},
-		{"unknown is not broken", formed(3).quietMembers(1, 2, 3).lost(), nil, "no quorum", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
+		{"unknown is not broken", formed(3).quietMembers(1, 2, 3).lost(), nil, "the cluster cannot be seen from here", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
 		{"soon, of a member that answers nobody", formed(3).allCertified(300).worth(2, 100, "").quietMembers(2), renew(2), "the certificate of n2 ends at", nil},
 	})
 }

@@ -72,12 +72,15 @@ func compareAsked(in *Input, t cke.Task) Decision {
 // dataConsistent tells of the last comparison, and of what etcd itself found.
 func dataConsistent(in *Input) cke.Condition {
 	if f := in.Identity.Freeze; f.Active() && f.Kind != cke.FreezeClusterID {
-		reason := map[cke.FreezeKind]string{cke.FreezeCorrupt: "CorruptAlarm", cke.FreezeUnequalData: "UnequalHashes"}[f.Kind]
+		reason := map[cke.FreezeKind]string{cke.FreezeCorrupt: "CorruptAlarm", cke.FreezeUnequalData: "UnequalHashes", cke.FreezeWentBack: "WentBack"}[f.Kind]
 		return condition(cke.CondDataConsistent, cke.False, reason, "%s", f.Problem.Message)
 	}
 	for _, f := range findings(in) {
-		if f.kind == cke.FreezeCorrupt {
+		switch f.kind {
+		case cke.FreezeCorrupt:
 			return condition(cke.CondDataConsistent, cke.False, "CorruptAlarm", "%s", f.problem.Message)
+		case cke.FreezeWentBack:
+			return condition(cke.CondDataConsistent, cke.False, "WentBack", "%s", f.problem.Message)
 		}
 	}
 	switch c := in.Identity.Compared; {

@@ -30,12 +30,15 @@ func condition(t cke.ConditionType, status cke.Truth, reason, format string, arg
 }
 
 func ready(d Decision, s cke.Status) cke.Condition {
-	if s.Health == cke.HealthReady {
+	switch s.Health {
+	case cke.HealthReady:
 		return condition(cke.CondReady, cke.True, "AllServing", "%s", s.Summary)
+	case cke.HealthUnknown:
+		return condition(cke.CondReady, cke.Unknown, "NotSeen", "%s", s.Summary)
 	}
 	reason := map[cke.Health]string{
 		cke.HealthForming: "Forming", cke.HealthDegraded: "Degraded", cke.HealthLost: "QuorumLost",
-		cke.HealthFrozen: "Frozen", cke.HealthDeleting: "Deleting", cke.HealthRestoring: "Restoring", cke.HealthHibernated: "Hibernated",
+		cke.HealthFrozen: "Frozen", cke.HealthDeleting: "Deleting", cke.HealthRestoring: "Restoring", cke.HealthHibernated: "Hibernated", cke.HealthUpdating: "Updating",
 	}[s.Health]
 	for _, p := range d.Blockers {
 		if p.Code == cke.CodeBlankNodes {
@@ -49,7 +52,16 @@ func allMembersReady(s cke.Status) cke.Condition {
 	if s.Ready == s.Declared {
 		return condition(cke.CondAllMembersReady, cke.True, "AllServing", "%d of %d declared members serve", s.Ready, s.Declared)
 	}
-	return condition(cke.CondAllMembersReady, cke.False, "SomeNotServing", "%d of %d declared members serve", s.Ready, s.Declared)
+	var unseen []string
+	for _, m := range s.Members[:s.Declared] {
+		switch {
+		case m.State == "unreachable" && m.Join != "":
+			unseen = append(unseen, m.Name)
+		case !m.Ready:
+			return condition(cke.CondAllMembersReady, cke.False, "SomeNotServing", "%d of %d declared members serve", s.Ready, s.Declared)
+		}
+	}
+	return condition(cke.CondAllMembersReady, cke.Unknown, "NodeSilent", "%d of %d declared members are known to serve; %s", s.Ready, s.Declared, doNotAnswer(unseen))
 }
 
 func quorate(in *Input, s cke.Status) cke.Condition {
@@ -63,6 +75,9 @@ func quorate(in *Input, s cke.Status) cke.Condition {
 	}
 	if in.hibernates() {
 		return condition(cke.CondQuorate, cke.False, "Hibernated", "no member is to run")
+	}
+	if in.quorumUnknown() {
+		return condition(cke.CondQuorate, cke.Unknown, "NotSeen", "%s", unseenSentence(in))
 	}
 	return condition(cke.CondQuorate, cke.False, "QuorumLost", "no linearizable read succeeds")
 }

@@ -22,6 +22,9 @@ func paused(in *Input) (Decision, bool) {
 	if !in.Requests.Hold.Until.IsZero() {
 		d.Again = in.Requests.Hold.Until.Sub(in.untilNow())
 	}
+	if o, stopped := writesStopped(in); stopped {
+		d.Operation = o
+	}
 	return d, true
 }
 

@@ -82,6 +82,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 // serve campaigns for one cluster and leads it, again and again.
 func (d *Daemon) serve(ctx context.Context, cluster string) {
 	log := d.Log.With("cluster", cluster)
+	d.Metrics.leads(cluster, false)
+	defer d.Metrics.forget(cluster)
 	for ctx.Err() == nil {
 		err := d.term(ctx, cluster, log)
 		switch {

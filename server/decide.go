@@ -15,9 +15,15 @@ type Input struct {
 	// Spec is the wanted cluster with defaults filled in, Generation its revision.
 	Spec       cke.Cluster
 	Generation int64
-	Deleting   bool
-	Identity   cke.Identity
-	Seen       cke.Observation
+	// SetAt is when the spec was set.
+	SetAt    time.Time
+	Deleting bool
+	// DeletionAt is when the deletion was asked for.
+	DeletionAt time.Time
+	// Destroyed names the nodes that a deletion does not wait for.
+	Destroyed []string
+	Identity  cke.Identity
+	Seen      cke.Observation
 	// Requests is what people ask for.
 	Requests cke.Requests
 	// Backup is how the backups stand; nil: none are taken, or nothing is known yet.
@@ -26,13 +32,20 @@ type Input struct {
 	Before cke.Status
 	// Failures are the operations that failed since they last succeeded, keyed by FailureKey.
 	Failures map[string]Failure
+	// Completed are the operations that completed, keyed by FailureKey.
+	Completed map[string]Completion
 
+	// outdated are requests of a store that is older than the cluster.
+	outdated []cke.Problem
 	// ignoreCertificates: none is renewed; ignoreUpkeep: no operation of upkeep is chosen.
 	ignoreCertificates, ignoreUpkeep bool
 }
 
 // Decision is what to do now: one operation or none, and always why.
 type Decision struct {
+	// Rule is the name of the rule that decided; empty: none applied. Held are the rules above it that apply and are held back.
+	Rule string
+	Held []string
 	// Operation is nil when there is nothing to do, or when something has to be waited for.
 	Operation op.Operation
 	// Reason is a sentence for a person; never empty.
@@ -80,9 +93,11 @@ func decide(in *Input) Decision {
 		d = backOff(in, d, rule.patience)
 		if d.Operation == nil && (rule.waits || wanted && (rule.yields || rule.voluntary)) {
 			before := d.beside(held) // a variable of its own: d stays off the heap
+			before.Held = append(before.Held, rule.name)
 			held = &before
 			continue
 		}
+		d.Rule = rule.name
 		return d.beside(held)
 	}
 	return Decision{Reason: "nothing to do", Converged: true}.beside(held)
@@ -90,9 +105,11 @@ func decide(in *Input) Decision {
 
 // beside puts an operation that is held back before a decision that was made in spite of it.
 func (d Decision) beside(held *Decision) Decision {
-	switch {
-	case held == nil:
+	if held == nil {
 		return d
+	}
+	d.Held = held.Held
+	switch {
 	case d.Operation != nil:
 		d.Converged = d.Converged && held.Converged
 		return d
@@ -147,9 +164,11 @@ var rules = [...]rule{
 	{name: "look in full", decide: lookInFull},
 	{name: "start members with other options", decide: startChanged, yields: true, voluntary: true},
 	{name: "no quorum", decide: withoutQuorum},
+	{name: "let clients write", decide: letWrite, yields: true},
 	{name: "clean up abandoned lives", decide: cleanUp, yields: true},
 	{name: "bootstrap", decide: bootstrapCluster},
 	{name: "member list unknown", decide: listUnknown},
+	{name: "authentication refuses cke", decide: authRefuses},
 	{name: "asked", decide: asked, yields: true},
 	{name: "ended membership", decide: endedMembership},
 	{name: "remove unhealthy strangers", decide: unhealthyStrangers, voluntary: true},
@@ -163,8 +182,10 @@ var rules = [...]rule{
 	{name: "withdraw stuck learners", decide: stuckLearner},
 	{name: "finish adding", decide: finishAdding, yields: true},
 	{name: "replace authorities", decide: advanceAuthority, yields: true},
+	{name: "containers that could found", decide: couldFound, waits: true},
 	{name: "drift", decide: drift, voluntary: true, waits: true},
 	{name: "database full", decide: fullDatabase, yields: true, waits: true},
+	{name: "remove volumes of learners", decide: learnerVolumes, yields: true, patience: purgeAgain},
 	{name: "add members", decide: addMember, voluntary: true, waits: true},
 	{name: "remove healthy strangers", decide: healthyStrangers, voluntary: true},
 	{name: "remove healthy members of undeclared nodes", decide: removeHealthy, voluntary: true},
@@ -177,10 +198,19 @@ var rules = [...]rule{
 	{name: "wait for leases", decide: waitForLeases},
 }
 
+// Rules are the names of all rules, in the order in which they are asked.
+func Rules() []string {
+	names := make([]string, len(rules))
+	for i, r := range rules {
+		names[i] = r.name
+	}
+	return names
+}
+
 // deleteCluster: a person asked for it. It needs every member's node, since a member that goes on running would be
 // a cluster that nobody knows of. An abandoned life is none: too few of its founders are left to have a quorum.
 func deleteCluster(in *Input) (Decision, bool) {
-	if !in.Deleting {
+	if !in.Deleting || newlyOlder(in) {
 		return Decision{}, false
 	}
 	inc := in.Identity.Incarnation
@@ -190,9 +220,30 @@ func deleteCluster(in *Input) (Decision, bool) {
 		switch n := in.node(j.Node); {
 		case n.Answered():
 			joins = append(joins, in.reached(j))
+		case slices.Contains(in.Destroyed, n.Node.Name()) || slices.Contains(in.Destroyed, j.Node.Name()):
+			// the operator confirmed that its machine is gone for good
 		case inc == nil || inc.State != cke.Abandoned:
-			blockers = append(blockers, *n.Problem)
+			p := *n.Problem
+			p.Remedy = fmt.Sprintf("bring it back; if its machine is destroyed: ckecli cluster delete %s --destroyed %s", in.Spec.Name, j.Node.Name())
+			blockers = append(blockers, p)
 		}
+	}
+	for _, j := range in.Identity.Ended { // one whose removal was just recorded may be left
+		if n := in.node(j.Node); n.Answered() && !slices.ContainsFunc(joins, func(o cke.Join) bool { return o.ID == j.ID }) {
+			if _, there := n.Of(j.ID); there {
+				joins = append(joins, in.reached(j))
+			}
+		}
+	}
+	if f := olderStore(in); f != nil && (len(in.mayServe()) > 0 || in.Identity.VotesElsewhere(in.Seen.Etcd)) { // its members would go on running
+		if d, asked := reclaimAnswer(in); asked {
+			return d, true
+		}
+		p := f.problem
+		for _, u := range in.mayServe() { // what cannot serve any more is not waited for
+			p.Remedy += fmt.Sprintf("; if that is refused, on %s: docker update --restart=no %s && docker stop %s", u.Node.Address, u.Name, u.Name)
+		}
+		blockers = append(blockers, p)
 	}
 	if blockers != nil {
 		return Decision{Reason: "deletion waits: " + list(blockers), Blockers: blockers}, true
@@ -204,11 +255,17 @@ func deleteCluster(in *Input) (Decision, bool) {
 func cleanUp(in *Input) (Decision, bool) {
 	inc := in.Identity.Incarnation
 	var left []cke.Join
+	var held []cke.Problem
 	for _, n := range in.Seen.Nodes {
 		if !n.Answered() {
 			continue
 		}
 		seen := map[cke.JoinID]bool{}
+		for _, c := range n.Containers {
+			if p := keepsWrites(in, n, c); p != nil {
+				seen[c.Join], held = true, append(held, *p)
+			}
+		}
 		add := func(cluster, life, name string, id cke.JoinID) {
 			if cluster == in.Spec.Name && inc.WasAbandoned(life) && !seen[id] {
 				seen[id] = true
@@ -229,9 +286,22 @@ func cleanUp(in *Input) (Decision, bool) {
 		}
 	}
 	if left == nil {
-		return Decision{}, false
+		return refused(list(held), held...), held != nil && inc.State == cke.Abandoned
 	}
 	return Decision{Operation: op.CleanUp{Left: left}, Reason: "an abandoned founding left containers or volumes; it never served a client"}, true
+}
+
+// keepsWrites is why a container of an abandoned life is kept; nil: it is not. What the record says of a founder is known of the last
+// one only; of those before, that its engine starts it.
+func keepsWrites(in *Input, n cke.NodeStatus, c cke.Container) *cke.Problem {
+	if c.Cluster != in.Spec.Name || !in.Identity.Incarnation.WasAbandoned(c.Incarnation) {
+		return nil
+	}
+	j, known := in.Identity.Join(c.Join)
+	if !known {
+		j = cke.Join{ID: c.Join, Node: n.Node, StartedAt: c.StartedAt}
+	}
+	return olderThanFounder(in, j, c)
 }
 
 // Failure is an operation that failed since it last succeeded.
@@ -262,7 +332,7 @@ func backOff(in *Input, d Decision, patience time.Duration) Decision {
 	}
 	f, wait := holdBack(in, d.Operation, patience)
 	if wait <= 0 {
-		return d
+		return repeated(in, d)
 	}
 	return Decision{
 		Reason:   fmt.Sprintf("%s failed %s and is tried again in %s: %s", d.Operation.Name(), times(f.Count), wait.Round(100*time.Millisecond), f.Error),
@@ -291,7 +361,7 @@ func holdBack(in *Input, o op.Operation, patience time.Duration) (Failure, time.
 }
 
 func retryAfter(cluster string, count int, longest time.Duration) time.Duration {
-	d := min(firstRetry<<min(max(count-1, 0), 10), longest)
+	d := min(firstRetry<<min(max(count-1, 0), 12), longest)
 	spread := uint32(2166136261) // FNV-1a
 	for _, b := range []byte(fmt.Sprintf("%s/%d", cluster, count)) {
 		spread = (spread ^ uint32(b)) * 16777619

@@ -77,10 +77,16 @@ func TestDecide_Deletes(t *testing.T) {
 	check(t, []row{
 		{"all answer", deleting(formed(3)), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
 		{"one is silent", deleting(formed(3).silent(2)), nil, "deletion waits: n2: no answer", []string{"CKE201 n2"}},
+		{"its machine is destroyed", deleting(formed(3).silent(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), op.DeleteCluster{Joins: []cke.Join{formed(3).join(1), formed(3).join(3)}}, "deletion was asked for", nil},
+		{"another one is destroyed", deleting(formed(3).silent(2, 3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), nil, "deletion waits: n3: no answer", []string{"CKE201 n3"}},
+		{"one that was taken for destroyed answers", deleting(formed(3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
 		{"never founded", deleting(blank(3).silent(1)), op.DeleteCluster{}, "deletion was asked for", nil},
 		{"forming", deleting(forming(3, true)), op.DeleteCluster{Joins: forming(3, true).Identity.Joins}, "deletion was asked for", nil},
 		{"frozen", deleting(formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" })), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
 		{"without quorum", deleting(formed(3).stopped(1, 2).lost()), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
+		{"the container of a member that was just removed is left", deleting(formed(4).with(func(s *scene) {
+			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
+		})), op.DeleteCluster{Joins: formed(4).Identity.Joins}, "deletion was asked for", nil},
 		{"an abandoned life needs no silent node", deleting(abandoned(3).silent(3)), op.DeleteCluster{Joins: abandoned(3).Identity.Joins[:2]}, "deletion was asked for", nil},
 	})
 }
@@ -96,7 +102,7 @@ func TestDecide_CleansUpAbandonedLives(t *testing.T) {
 	// left puts remains of another life on a node.
 	left := func(s *scene, i int, life string) *scene {
 		n := s.node(i)
-		n.Containers = append(n.Containers, cke.Container{Name: "etcd-cke.old", Cluster: "demo", Incarnation: life, Join: "old", State: cke.ContainerExited})
+		n.Containers = append(n.Containers, cke.Container{Name: "etcd-cke.old", Cluster: "demo", Incarnation: life, Join: "old", State: cke.ContainerExited, KeptDown: true})
 		n.Volumes = append(n.Volumes, cke.Volume{Name: "etcd-cke.old", Cluster: "demo", Incarnation: life, Join: "old"})
 		return s
 	}
@@ -113,7 +119,7 @@ func TestDecide_CleansUpAbandonedLives(t *testing.T) {
 		{"of a formed cluster", left(after(formed(3)), 2, "past"), clean(f, 2), "it never served a client", nil},
 		{"of two nodes at once", left(left(after(formed(3)), 1, "past"), 3, "past"), clean(f, 1, 3), "it never served a client", nil},
 		{"what serves goes before what is tidy", left(after(formed(3).stopped(1)), 2, "past"), op.StartMembers{Joins: formed(3).Identity.Joins[:1], AwaitServing: true}, "n1 stopped", nil},
-		{"nothing while the quorum is lost", left(after(formed(3).silent(1, 3).lost()), 2, "past"), nil, "no quorum", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
+		{"nothing while the quorum is lost", left(after(formed(3).silent(1, 3).lost()), 2, "past"), nil, "n1 and n3 do not answer", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
 		{"nothing while a founding is under way", left(after(forming(3, true)), 1, "past"), forming(3, true).bootstrap(true), "resumed", nil},
 		{"not of a node that does not answer", left(after(formed(3)), 2, "past").silent(2), nil, "waiting for n2", []string{"CKE201 n2"}},
 		{"not of a life that nobody knows", left(after(formed(3)), 2, "unknown"), nil, "nothing to do", nil},

@@ -50,14 +50,20 @@ func drift(in *Input) (Decision, bool) {
 			p := noSpaceProblem(in)
 			return refused("not applied: "+what+": etcd is out of space", p), true
 		}
-		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != pass {
+		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != pass && settling(in) && serving(in) == len(in.Identity.Joins) {
+			return refused(fmt.Sprintf("%s %s, and is restarted next: %s", j.Node.Name(), told, g)), true
+		} else if g != pass {
 			return refused(fmt.Sprintf("%s %s, and restarting it waits: %s", j.Node.Name(), told, g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
 		}
-		if tallyOf(in).voters <= 2 && roomForMore(in) {
+		if in.fewVoters() && roomForMore(in) {
 			return Decision{}, false // with another voter it goes without a gap
 		}
-		restart := op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle()}
+		if g := mayInterrupt(in, m); g != pass {
+			return refused(fmt.Sprintf("%s %s, and restarting it interrupts service: %s", j.Node.Name(), told, g),
+				cke.Problem{Code: cke.CodeInterrupt, Node: j.Node.Name(), Message: string(g), Remedy: remedy(cke.CodeInterrupt)}), true
+		}
+		restart := op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle(), Gap: in.fewVoters()}
 		restart.Runs, restart.Image = runsInstead(in, j)
 		return Decision{Operation: restart, Reason: j.Node.Name() + " " + told}, true
 	}
@@ -70,17 +76,19 @@ func (in *Input) optionsOf(j cke.Join) cke.EtcdOptions {
 }
 
 // newOptions is how a new member is to run: as declared, once all members do that are to stay. Until then it runs as the
-// leader does, lest it be the first with what waits for consent or for a backup, or may not run beside the others.
+// leader does, lest it be the first with what waits for consent or for a backup, or may not run beside the others. It gets the log
+// of whoever leads: until every voter has a snapshot behind what a version cannot read, it runs as they do, and is restarted then.
 func (in *Input) newOptions() cke.EtcdOptions {
 	declared := in.Spec.Options.Etcd
 	differs := false
 	now := declared
 	for j := range inTurn(in) {
 		_, wanted := in.declared(j)
-		if m, there := in.listed(j); !wanted || !there || m.Learner {
+		unread := op.NeedsSnapshot(versionOf(in, j), declared.Version)
+		if m, there := in.listed(j); !wanted && !unread || !there || m.Learner {
 			continue
 		}
-		differs = differs || !in.optionsOf(j).Equal(j.Etcd)
+		differs = differs || unread || !in.optionsOf(j).Equal(j.Etcd)
 		now = op.Lasting(j.Etcd) // the leader's comes last
 	}
 	if !differs {

@@ -28,7 +28,7 @@ func driftOf(in *Input, j cke.Join) []string {
 			all = append(all, "environment or binds are not those declared")
 		}
 	}
-	for _, unlike := range []string{unlikeRecord(in, j), limitsByHand(in, j), versionByHand(in, j)} {
+	for _, unlike := range []string{unlikeRecord(in, j), limitsByHand(in, j), limitsDiscarded(in, j), versionByHand(in, j)} {
 		if unlike != "" {
 			all = append(all, unlike)
 		}
@@ -61,11 +61,11 @@ func unlikeRecord(in *Input, j cke.Join) string {
 }
 
 // misplacedContainer tells that there is no quorum and a container runs that was made for another place than the one on
-// record, so that nobody reaches its member: nobody is hurt when it stops. Empty: it is not so, or not known.
+// record, so that nobody reaches its member: nobody is hurt when it stops. Empty: it is not so, or not known, or the record is older.
 func misplacedContainer(in *Input, j cke.Join) string {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	c, there := in.node(j.Node).Of(j.ID)
-	if in.Seen.Etcd.Quorate || !there || c.State != cke.ContainerRunning || c.StandsAt(j) || e.Problem == "" {
+	if in.Seen.Etcd.Quorate || !there || c.State != cke.ContainerRunning || c.StandsAt(j) || e.Problem == "" || in.votesElsewhere(c) {
 		return ""
 	}
 	return fmt.Sprintf("its container was made for %s", c.Place)
@@ -92,10 +92,20 @@ func runsInstead(in *Input, j cke.Join) (version, image string) {
 // limitsByHand tells that somebody gave a member's container other limits than it was made with; empty: nobody did.
 func limitsByHand(in *Input, j cke.Join) string {
 	c, there := in.node(j.Node).Of(j.ID)
-	if !there || !c.Running() || j.Etcd.Resources.Of(c) || !c.MadeWith(j.Etcd) {
+	if !there || !c.Running() || j.Etcd.Resources.Of(c) || !c.MadeWith(j.Etcd) || j.Made != nil && j.Made.Of(c) {
 		return ""
 	}
 	return fmt.Sprintf("limits: its container was given %s by hand, and was made with %s", limits(cke.Resources{CPUs: c.CPUs, Memory: cke.Size(c.Memory)}), limits(j.Etcd.Resources))
+}
+
+// limitsDiscarded reports that the engine did not keep the limits that a member's container was created with; empty: it did.
+// A restart would not change it.
+func limitsDiscarded(in *Input, j cke.Join) string {
+	c, there := in.node(j.Node).Of(j.ID)
+	if !there || !c.Running() || j.Made == nil || !j.Made.Of(c) || j.Etcd.Resources.Of(c) || !c.MadeWith(j.Etcd) {
+		return ""
+	}
+	return fmt.Sprintf("limits: its container was created with %s, and the engine applied %s", limits(j.Etcd.Resources), limits(*j.Made))
 }
 
 // versionByHand tells that a member runs another version than its image is declared to hold; empty: it does not, or has not
@@ -118,6 +128,10 @@ func byHandProblem(in *Input, j cke.Join) *cke.Problem {
 	}
 	if p.Message = limitsByHand(in, j); p.Message != "" {
 		p.Remedy = "cke restarts it with those on record, as for any other change; declare other ones in options.etcd.resources"
+		return p
+	}
+	if p.Message = limitsDiscarded(in, j); p.Message != "" {
+		p.Code, p.Remedy = cke.CodeDiscarded, remedy(cke.CodeDiscarded)
 		return p
 	}
 	if p.Message = versionByHand(in, j); p.Message != "" {

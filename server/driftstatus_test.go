@@ -83,6 +83,7 @@ func TestDecide_PutsRightAContainerThatIsNotOnRecord(t *testing.T) {
 		return s.with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }).tried(2, func(e *cke.EtcdOptions) { e.Version = "3.7.3" })
 	}
 	full := func(s *scene) {
+		s.Before.LastOperation = &cke.OperationStatus{Type: "defragment", Targets: []string{"n2"}, Time: noon} // all of it is in use
 		s.Seen.Etcd.Alarms = []cke.Alarm{{MemberID: "m1", Kind: "NOSPACE"}}
 		for i := 1; i <= 3; i++ {
 			s.endpoint(i).DBSize, s.endpoint(i).DBSizeInUse = 2<<30, 2<<30
@@ -123,6 +124,7 @@ func TestDecide_RestartsNobodyWhileOthersLagOrEtcdIsOutOfSpace(t *testing.T) {
 	args := func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x"} }
 	lags := func(s *scene) { s.endpoint(3).RaftApplied = 10 }
 	full := func(s *scene) {
+		s.Before.LastOperation = &cke.OperationStatus{Type: "defragment", Targets: []string{"n2"}, Time: noon} // all of it is in use
 		s.Seen.Etcd.Alarms = []cke.Alarm{{MemberID: "m1", Kind: "NOSPACE"}}
 		for i := 1; i <= 3; i++ {
 			s.endpoint(i).DBSize, s.endpoint(i).DBSizeInUse = 2<<30, 2<<30

@@ -14,36 +14,76 @@ type finding struct {
 	kind    cke.FreezeKind
 	text    string
 	problem cke.Problem
+	// unrecorded is set where that was found.
+	unrecorded []cke.Unrecorded
 }
 
 // findings are those that are seen now. Unequal data is found by comparing, not by looking; a comparison that was made
 // while something else froze the cluster still counts.
 func findings(in *Input) []finding {
 	inc := in.Identity.Incarnation
-	if !in.formed() {
-		return nil
-	}
 	var all []finding
+	if f := olderStore(in); f != nil {
+		all = append(all, *f)
+	}
+	if !in.formed() {
+		return all
+	}
 	for _, e := range in.Seen.Etcd.Endpoints {
 		j, ours := in.Identity.Join(e.Join)
 		if !ours || e.ClusterID == "" || e.ClusterID == inc.ClusterID {
 			continue
 		}
-		all = append(all, finding{cke.FreezeClusterID, op.OtherID(j, e.ClusterID), cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
+		all = append(all, finding{kind: cke.FreezeClusterID, text: op.OtherID(j, e.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the member at %s answers with cluster id %s, on record is %s", e.URL, e.ClusterID, inc.ClusterID),
 			Remedy:  "find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen"}})
 	}
+	if f := wentBack(in); f != nil {
+		all = append(all, *f)
+	}
 	for _, a := range in.Seen.Etcd.Alarms {
-		if a.Kind == "CORRUPT" {
-			all = append(all, finding{cke.FreezeCorrupt, fmt.Sprintf("%s %s", cke.FreezeCorrupt, a.MemberID), cke.Problem{Code: cke.CodeUnequalData,
+		if a.Kind == "CORRUPT" && !a.StopsWrites() {
+			all = append(all, finding{kind: cke.FreezeCorrupt, text: fmt.Sprintf("%s %s", cke.FreezeCorrupt, a.MemberID), problem: cke.Problem{Code: cke.CodeUnequalData,
 				Message: fmt.Sprintf("etcd raised the alarm CORRUPT for member %s", a.MemberID),
 				Remedy:  "compare the members' data before anything is changed: `ckecli etcd compare`"}})
 		}
 	}
 	if c := in.Identity.Compared; c != nil && !c.Equal() && in.allLast(*c) {
-		all = append(all, finding{cke.FreezeUnequalData, op.Finding(*c), op.Unequal(*c)})
+		all = append(all, finding{kind: cke.FreezeUnequalData, text: op.Finding(*c), problem: op.Unequal(*c)})
 	}
 	return all
+}
+
+// wentBack: a member serves less than members of the same cluster were seen to serve before. Only what stands beside a
+// linearizable read is compared: the applied index, and all that a member says by itself, is lower after every restart
+// until it has read its log again.
+func wentBack(in *Input) *finding {
+	before := in.Before.Reached
+	for _, e := range in.Seen.Etcd.Endpoints {
+		j, ours := in.Identity.Join(e.Join)
+		if !ours || e.ClusterID != in.Identity.Incarnation.ClusterID || !before.Behind(e) {
+			continue
+		}
+		return &finding{kind: cke.FreezeWentBack, text: fmt.Sprintf("%s %s", cke.FreezeWentBack, e.ClusterID), problem: cke.Problem{Code: cke.CodeWentBack, Node: j.Node.Name(),
+			Message: fmt.Sprintf("the member at %s serves revision %d in raft term %d, and members had served revision %d in term %d", e.URL, e.Revision, e.RaftTerm, before.Revision, before.RaftTerm),
+			Remedy:  "keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen"}}
+	}
+	return nil
+}
+
+// reached is the furthest that members of the cluster were seen to serve.
+func reached(in *Input, before *cke.Reached) *cke.Reached {
+	if !in.formed() {
+		return nil
+	}
+	r := cke.Reached{ClusterID: in.Identity.Incarnation.ClusterID}
+	if before != nil && before.ClusterID == r.ClusterID {
+		r = *before
+	}
+	for _, e := range in.Seen.Etcd.Endpoints {
+		r = r.With(e)
+	}
+	return &r
 }
 
 // allLast reports whether every member that was compared is one still.
@@ -54,16 +94,16 @@ func (in *Input) allLast(c cke.Comparison) bool {
 	})
 }
 
-// frozen: two clusters under one name, data that etcd itself calls corrupt, or members that were found to differ. What
-// is found is recorded first, and from then on the cluster stays frozen until a person lifts it.
+// frozen: two clusters under one name, data that etcd itself calls corrupt, members that were found to differ, or a store
+// that is older than the cluster. What is found is recorded first, and from then on the cluster stays frozen until a person
+// lifts it.
 func frozen(in *Input) (Decision, bool) {
-	if !in.formed() {
-		return Decision{}, false
-	}
 	if f := in.Identity.Freeze; f.Active() {
 		d := freeze(f.Problem)
 		if o, t := whileFrozen(in, f); o != nil {
 			d.Operation, d.Task, d.Reason = o, t.ID, askedFor(t, "frozen: "+f.Problem.Message)
+		} else if o, stopped := writesStopped(in); stopped {
+			d.Operation = o
 		}
 		return d, true
 	}
@@ -71,8 +111,17 @@ func frozen(in *Input) (Decision, bool) {
 	for _, f := range findings(in) {
 		if !slices.Contains(tolerated, f.text) {
 			d := freeze(f.problem)
-			d.Operation = op.Freeze{Kind: f.kind, Finding: f.text, Problem: f.problem, Seen: in.Seen.Etcd}
+			o := op.Freeze{Kind: f.kind, Finding: f.text, Problem: f.problem, Seen: in.Seen.Etcd, Unrecorded: f.unrecorded}
+			if f.kind == cke.FreezeOlderStore {
+				o.Held = cke.HoldRequests(in.DeletionAt, in.Requests)
+			}
+			d.Operation = o
 			return d, true
+		}
+		if f.kind == cke.FreezeOlderStore {
+			if d, asked := reclaimAnswer(in); asked {
+				return d, true // after the freeze was lifted it is the only way on where nobody is on record where it serves
+			}
 		}
 	}
 	return Decision{}, false
@@ -82,7 +131,8 @@ func freeze(p cke.Problem) Decision {
 	return Decision{Frozen: &p, Blockers: []cke.Problem{p}, Reason: "frozen: " + p.Message}
 }
 
-// whileFrozen is what is done for persons meanwhile: lifting the freeze, comparing, backing up. All else is refused.
+// whileFrozen is what is done for persons meanwhile: lifting the freeze, putting on record what the store lost, comparing,
+// backing up. All else is refused.
 func whileFrozen(in *Input, f *cke.Freeze) (op.Operation, cke.Task) {
 	for _, t := range in.Requests.Tasks {
 		if t.Kind == cke.TaskUnfreeze {
@@ -93,7 +143,7 @@ func whileFrozen(in *Input, f *cke.Freeze) (op.Operation, cke.Task) {
 		return nil, cke.Task{}
 	}
 	t := in.Requests.Tasks[0]
-	if t.Kind == cke.TaskCompare || t.Kind == cke.TaskBackup {
+	if t.Kind == cke.TaskCompare || t.Kind == cke.TaskBackup || t.Kind == cke.TaskReclaim && f.Kind == cke.FreezeOlderStore {
 		return ask(in, t).Operation, t
 	}
 	return refuse(t, &cke.Error{Code: cke.CodeFrozen, What: fmt.Sprintf("cluster %s is frozen", in.Spec.Name), Facts: []string{f.Problem.Message}, Unchanged: true,

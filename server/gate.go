@@ -11,6 +11,8 @@ import (
 // tally counts voters as the quorum gate needs them, on a linearizable member list.
 type tally struct {
 	voters, healthy int
+	// hollow are those of the healthy ones that serve from files that were removed.
+	hollow int
 	// pending are learners and members that never started: a change in flight.
 	pending int
 }
@@ -28,6 +30,9 @@ func tallyOf(in *Input) tally {
 		if healthyMember(in, m) {
 			t.healthy++
 		}
+		if hollow(in, m) {
+			t.hollow++
+		}
 	}
 	return t
 }
@@ -37,6 +42,12 @@ func tallyOf(in *Input) tally {
 func (in *Input) ofAnother(e cke.EndpointStatus) bool {
 	inc := in.Identity.Incarnation
 	return inc != nil && inc.ClusterID != "" && e.ClusterID != "" && e.ClusterID != inc.ClusterID
+}
+
+// hollow reports whether a member serves from files that were removed: it votes, and would not come back.
+func hollow(in *Input, m cke.Member) bool {
+	j := in.joinOf(m)
+	return j != nil && lostData(in, *j) != "" && healthyMember(in, m)
 }
 
 // healthyMember: the member answers local reads, a voter also linearizable ones, and reports no error.
@@ -77,6 +88,9 @@ func without(in *Input, t tally, m cke.Member) (left int, g gate) {
 	if g := leaseGate(in, m); g != pass {
 		return 0, g
 	}
+	if hollow(in, m) {
+		t.hollow = 0 // what is to be mended is no obstacle
+	}
 	return t.healthy - 1, allWell(t, 0)
 }
 
@@ -90,7 +104,7 @@ func mayRestart(in *Input, m cke.Member) gate {
 	if g := allWell(t, 0); g != pass {
 		return g
 	}
-	if t.voters <= 2 || m.Learner {
+	if in.fewVoters() || m.Learner {
 		return pass
 	}
 	if need := cke.Quorum(t.voters); t.healthy-1 < need {
@@ -98,6 +112,32 @@ func mayRestart(in *Input, m cke.Member) gate {
 	}
 	return pass
 }
+
+// mayInterrupt asks whether a voter may be restarted for what nobody asked for now: mayRestart, and if nobody would be served
+// meanwhile although more voters are declared, a person's consent. With another voter it goes without a gap.
+func mayInterrupt(in *Input, m cke.Member) gate {
+	if g := mayRestart(in, m); g != pass || m.Learner || !in.lacksVoters() || in.Requests.Interrupt >= in.Generation && in.Generation > 0 {
+		return g
+	}
+	return gate(fmt.Sprintf("%s, %d declared: nobody is served while one restarts; it waits for another voter, or for `ckecli cluster apply`",
+		cke.Count(tallyOf(in).voters, "voter"), len(in.Spec.ControlPlane())))
+}
+
+// codeOfGate is the code of what mayInterrupt refuses.
+func codeOfGate(in *Input, m cke.Member) cke.Code {
+	if mayRestart(in, m) == pass {
+		return cke.CodeInterrupt
+	}
+	return cke.CodeQuorum
+}
+
+// lacksVoters reports whether no voter can be away without a gap, and more are declared.
+func (in *Input) lacksVoters() bool {
+	return in.fewVoters() && tallyOf(in).voters < len(in.Spec.ControlPlane())
+}
+
+// fewVoters reports whether no voter can be away without a gap.
+func (in *Input) fewVoters() bool { return tallyOf(in).voters <= 2 }
 
 // mayAdd asks whether a learner may be added. etcd itself wants so many healthy voters as the list with one more needs.
 // pending is how many changes in flight are the caller's own.
@@ -138,6 +178,8 @@ func allWell(t tally, pending int) gate {
 		return "a member was added and has not caught up yet"
 	case t.healthy < t.voters:
 		return gate(fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.healthy, t.voters))
+	case t.hollow > 0:
+		return gate(fmt.Sprintf("%s from files that were removed; no healthy one is taken away before that is mended", cke.Plural(t.hollow, "voter serves", "voters serve")))
 	}
 	return pass
 }

@@ -48,7 +48,7 @@ func forming(n int, started bool) *scene {
 		s.Identity.Joins = append(s.Identity.Joins, j)
 		c := cke.Container{Name: j.Volume, Image: o.Image, State: cke.ContainerCreated, Cluster: "demo", Incarnation: inc.ID, Join: id, Data: cke.DataMissing}
 		if started {
-			c.State, c.StartedAt, c.Data = cke.ContainerRunning, noon, cke.DataUnknown
+			c.State, c.StartedAt, c.Data, c.KeptDown = cke.ContainerRunning, noon, cke.DataUnknown, true
 		}
 		seen := s.node(i + 1)
 		seen.Containers = []cke.Container{c}
@@ -65,6 +65,7 @@ func formed(n int) *scene {
 	for i := range s.Identity.Joins {
 		j := &s.Identity.Joins[i]
 		j.MemberID = fmt.Sprintf("m%d", i+1)
+		s.container(i + 1).KeptDown = false
 		s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, cke.Member{ID: j.MemberID, Name: j.Member, PeerURLs: []string{j.PeerURL()}})
 		s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{
 			Join: j.ID, URL: j.ClientURL(), Serializable: true, Linearizable: true, ClusterID: "c1", MemberID: j.MemberID, LeaderID: "m1",

@@ -44,6 +44,40 @@ func stuckLearner(in *Input) (Decision, bool) {
 	return Decision{}, false
 }
 
+// Bounds of the pause before another learner is tried on a node after learners in a row that never voted: each costs the
+// others a snapshot, and leaves a record. It doubles with each.
+const (
+	firstLearnerPause = 5 * time.Minute
+	lastLearnerPause  = time.Hour
+)
+
+// triedInVain is set while no other learner is tried on a node, since those before it never voted; and for how long. It is
+// counted from what is on record, so that it outlasts a daemon. A file that was set since is a reason to try at once.
+func (in *Input) triedInVain(n cke.Node) (*cke.Problem, time.Duration) {
+	var ended []cke.Join
+	for _, j := range in.Identity.Ended {
+		if j.Node.Address == n.Address && in.Identity.Incarnation.Life(j.Incarnation) {
+			ended = append(ended, j)
+		}
+	}
+	slices.SortFunc(ended, func(a, b cke.Join) int { return b.EndedAt.Compare(a.EndedAt) }) // newest first
+	count := slices.IndexFunc(ended, func(j cke.Join) bool { return !j.NeverVoted || !j.Repair })
+	if count < 0 {
+		count = len(ended)
+	}
+	if count < 2 || in.SetAt.After(ended[0].EndedAt) {
+		return nil, 0
+	}
+	pause := min(firstLearnerPause<<min(count-2, 10), lastLearnerPause)
+	since := in.Seen.ObservedAt.Sub(ended[0].EndedAt)
+	if wasSetBack(since) || since >= pause {
+		return nil, 0
+	}
+	return &cke.Problem{Code: cke.CodeLearnersFail, Node: n.Name(),
+		Message: fmt.Sprintf("%d new members in a row did not start to vote; the next one is tried in %s", count, (pause - since).Round(time.Minute)),
+		Remedy:  "`ckecli history` shows how each ended; once the cause is gone, `ckecli cluster set FILE` or `ckecli replace " + n.Name() + "` tries one at once"}, pause - since
+}
+
 // patienceFor is how long a learner may come no further: longer for one that has not answered yet, the more there is to be
 // received.
 func (in *Input) patienceFor(e cke.EndpointStatus) time.Duration {

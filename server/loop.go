@@ -88,6 +88,7 @@ type Loop struct {
 	Backups Backups
 
 	failures map[string]Failure
+	done     map[string]Completion
 	seen     Input      // last looked at
 	status   cke.Status // last made
 	stored   cke.Status // last stored
@@ -98,6 +99,8 @@ type Loop struct {
 	closed   bool         // nothing of earlier terms is left running
 	quorum   quorum
 	quorumAt time.Time // since when it is so
+
+	problems problemLog
 
 	completed   string // FailureKey of the operation that completed last
 	completedAt time.Time
@@ -113,7 +116,7 @@ type quorum struct {
 func (l *Loop) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.end(ctx, cancel)
-	l.failures = map[string]Failure{}
+	l.failures, l.done = map[string]Failure{}, map[string]Completion{}
 	l.takeOver(ctx)
 	for {
 		if l.running == nil && l.Term.ResignRequested() {
@@ -214,17 +217,24 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 	if err != nil {
 		return Input{}, fmt.Errorf("read identity: %w", err)
 	}
-	wanted := spec.Cluster.WithDefaults()
-	l.Observer.Update(wanted, identity)
+	l.Observer.Update(spec.Wanted(), identity)
 	began := l.Now()
 	seen := l.Observer.Observe(ctx)
-	l.Metrics.observed(wanted.Name, l.Now().Sub(began))
+	l.Metrics.observed(spec.Cluster.Name, l.Now().Sub(began))
 	if ctx.Err() != nil {
 		return Input{}, ctx.Err()
 	}
-	in := Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Requests: l.requests(), Before: l.status, Failures: l.failures}
+	if len(identity.Unrecorded(spec.Cluster.Name, seen.Nodes)) > 0 || identity.VotesElsewhere(seen.Etcd) { // it may have been put on record while the nodes were observed
+		if identity, err = l.Term.Identity(ctx); err != nil {
+			return Input{}, fmt.Errorf("read identity: %w", err)
+		}
+	}
+	in := NewInput(spec, identity, l.requests(), seen, nil, l.status)
+	in.Failures, in.Completed = l.failures, l.done
 	if l.Backups != nil {
-		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: identity, Idle: noBackups(&in)})
+		of := in
+		of.Identity = identity.BackedUp()
+		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: noBackups(&of), Clock: clocksIn(seen).why(), TargetID: targetID(l.status, spec.Cluster.Backup)})
 		in.Backup = l.Backups.Status()
 	}
 	return in, nil
@@ -243,6 +253,7 @@ func (l *Loop) decide(in Input) Decision {
 		return Decision{Operation: r.operation, Reason: r.reason, Frozen: next.Frozen, Converged: next.Converged}
 	}
 	maps.DeleteFunc(l.failures, func(_ string, f Failure) bool { return l.Now().Sub(f.At) > forgetAfter })
+	maps.DeleteFunc(l.done, func(_ string, c Completion) bool { return c.stale(l.Now()) })
 	d := Decide(in)
 	if d.Converged && d.Operation == nil && d.Blockers == nil {
 		clear(l.failures)

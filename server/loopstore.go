@@ -72,6 +72,7 @@ func (l *Loop) publish(ctx context.Context, in Input, d Decision) {
 	}
 	l.status = s
 	l.Metrics.status(s)
+	l.problems.update(l.Log, s.Problems, l.Now())
 	if sameNews(s, l.stored) && l.Now().Sub(l.storedAt) < statusEvery {
 		return
 	}

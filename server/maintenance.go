@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"cke"
@@ -16,12 +14,12 @@ import (
 const (
 	// renewAgain is the pause after a renewal of certificates that failed.
 	renewAgain = time.Hour
-	// defaultQuota is etcd's, in bytes. Source: etcd, server/storage/quota.go.
-	defaultQuota = 2 << 30
 	// defragmentFrom is the size of a database, in bytes, from which it is defragmented when less than half is in use.
 	defragmentFrom = 256 << 20
 	// defragmentAgain is the pause after a defragmentation that failed.
 	defragmentAgain = time.Hour
+	// trialAgain is the pause between two defragmentations of a full database whose free space is not known.
+	trialAgain = 10 * time.Minute
 )
 
 // fullDatabase: etcd raised NOSPACE. What is free inside the databases is given back to their quota, one member after
@@ -39,7 +37,7 @@ func fullDatabase(in *Input) (Decision, bool) {
 	for j := range inTurn(in) {
 		e, _ := in.Seen.Etcd.Endpoint(j.ID)
 		used := min(e.DBSizeInUse, least)
-		quota := quotaOf(j.Etcd) // a larger one that is declared may wait for consent
+		quota := j.Etcd.Quota() // a larger one that is declared may wait for consent
 		switch {
 		case e.DBSize == 0:
 			return refused(p.Message+"; the sizes of the databases are not known", p), true
@@ -50,10 +48,19 @@ func fullDatabase(in *Input) (Decision, bool) {
 			below = false
 		}
 	}
+	if trial := in.fullest(); !below && trial != nil {
+		if since := in.triedAgo(*trial); since < trialAgain {
+			d := refused(p.Message+"; what is in use does not fit into the quota", p)
+			d.Again = trialAgain - since
+			return d, true
+		}
+		return Decision{Operation: op.Defragment{Joins: []cke.Join{*trial}},
+			Reason: fmt.Sprintf("etcd is out of space, and reports what a compaction freed only after its next write, which it refuses: %s is defragmented to see", trial.Node.Name())}, true
+	}
 	if below {
 		return Decision{Operation: op.Disarm{Alarms: alarms}, Reason: fmt.Sprintf("every database is below its quota of %s again", mebibytes(leastQuota(in)))}, true
 	}
-	return refused(p.Message+"; what is in use does not fit into the quota", p), true
+	return refused(p.Message, p), true
 }
 
 // leastInUse is how many bytes of every database are in use at most. What a compaction freed etcd tells only after later
@@ -78,6 +85,25 @@ func leastInUse(in *Input) int64 {
 	return least
 }
 
+// fullest is the first member, the leader last, whose database is at its quota: it is defragmented for a trial, after a pause
+// again, since nothing else shows what became free inside it. Nil: there is none.
+func (in *Input) fullest() *cke.Join {
+	for j := range inTurn(in) {
+		if e, _ := in.Seen.Etcd.Endpoint(j.ID); e.DBSize*10 >= j.Etcd.Quota()*9 {
+			return &j
+		}
+	}
+	return nil
+}
+
+// triedAgo is how long ago a member was defragmented, if nothing was done since.
+func (in *Input) triedAgo(j cke.Join) time.Duration {
+	if !defragmented(in, j) {
+		return math.MaxInt64
+	}
+	return in.Seen.ObservedAt.Sub(in.Before.LastOperation.Time).Abs()
+}
+
 // noSpace are the alarms of that kind.
 func noSpace(in *Input) []cke.Alarm {
 	var all []cke.Alarm
@@ -98,23 +124,11 @@ func noSpaceProblem(in *Input) cke.Problem {
 func leastQuota(in *Input) int64 {
 	least := int64(0)
 	for _, j := range in.Identity.Joins {
-		if q := quotaOf(j.Etcd); least == 0 || q < least {
+		if q := j.Etcd.Quota(); least == 0 || q < least {
 			least = q
 		}
 	}
 	return least
-}
-
-// quotaOf is the size at which a member's database is full, in bytes.
-func quotaOf(o cke.EtcdOptions) int64 {
-	quota := int64(defaultQuota)
-	for _, arg := range o.ExtraArgs {
-		text, is := strings.CutPrefix(strings.TrimLeft(arg, "-"), "quota-backend-bytes=")
-		if n, err := strconv.ParseInt(text, 10, 64); is && err == nil && n > 0 {
-			quota = n
-		}
-	}
-	return quota
 }
 
 // fragmented: a database is large, and less than half of it is in use. It blocks its member for a while, so it waits for

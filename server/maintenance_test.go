@@ -62,6 +62,10 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 	defragged := func(s *scene) {
 		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Targets: []string{"n2"}, Time: noon}
 	}
+	longAgo := func(s *scene) {
+		defragged(s)
+		s.Before.LastOperation.Time = noon.Add(-11 * time.Minute)
+	}
 	namesake := func(s *scene) {
 		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Targets: []string{"n22"}, Description: "of the 100 MiB of n2 only 20 MiB are in use", Time: noon}
 	}
@@ -83,13 +87,15 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 		{"of one of the like name it says nothing", scene().sized(100, 95, 1, 2).sized(20, 20, 3).with(namesake), defrag(2), "of the 100 MiB of n2 only 20 MiB are in use", nil},
 		{"who was defragmented goes by its own", scene().sized(100, 95, 1, 2).sized(100, 20, 3).with(defragged), defrag(3), "of the 100 MiB of n3 only 20 MiB are in use", nil},
 		{"one that is behind tells nothing of the others", scene().sized(100, 95, 1, 2).sized(100, 20, 3).with(behind), defrag(3), "of the 100 MiB of n3 only 20 MiB are in use", nil},
-		{"all of it in use", scene().sized(100, 95, 1, 2, 3), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
+		{"all of it seems to be in use", scene().sized(100, 95, 1, 2, 3), defrag(2), "n2 is defragmented to see", nil},
+		{"all of it is in use", scene().sized(100, 95, 1, 2, 3).with(defragged), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
+		{"it is looked at again", scene().sized(100, 95, 1, 2, 3).with(longAgo), defrag(2), "n2 is defragmented to see", nil},
 		{"sizes unknown", scene(), nil, "the sizes of the databases are not known", []string{"CKE308"}},
 		{"not while a member is away", scene().sized(100, 20, 1, 2, 3).silent(3), nil, "nothing is done about it while a member is away", []string{"CKE308", "CKE201 n3"}},
-		{"the quota that members run with counts, not the one that waits for consent", formed(3).running().with(full).with(quota).with(told).with(larger).sized(100, 95, 1, 2, 3), nil, "the quota is 100 MiB", []string{"CKE308"}},
+		{"the quota that members run with counts, not the one that waits for consent", formed(3).running().with(full).with(quota).with(told).with(larger).with(defragged).sized(100, 95, 1, 2, 3), nil, "the quota is 100 MiB", []string{"CKE308"}},
 		{"a larger quota goes first", formed(3).running().with(full).with(quota).sized(100, 95, 1, 2, 3), op.RestartMember{Join: formed(3).join(2), Etcd: formed(3).with(quota).Spec.Options.Etcd}, "n2 runs with other arguments", nil},
 	})
-	s := scene().sized(100, 95, 1, 2, 3).report()
+	s := scene().sized(100, 95, 1, 2, 3).with(defragged).report()
 	if s.Health != cke.HealthDegraded || s.Tolerance != 1 || s.Problems[0].Code != cke.CodeNoSpace {
 		t.Errorf("%s, tolerance %d, %+v", s.Health, s.Tolerance, s.Problems)
 	}

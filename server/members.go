@@ -18,11 +18,21 @@ func startStopped(in *Input) (Decision, bool) {
 		return Decision{}, false
 	}
 	running, need := runningMembers(in), cke.Quorum(len(in.Identity.Joins))
-	reason := namesOf(stopped) + " stopped; the data is there"
-	if running < need {
+	reason := namesOf(stopped) + " stopped; " + whatIsLeft(in, stopped)
+	if running < need && !in.quorumUnknown() {
 		reason = fmt.Sprintf("quorum is lost, %d of %d members run and %s: %s", running, len(in.Identity.Joins), needed(need), reason)
 	}
 	return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: running+len(stopped) >= need}, Reason: reason}, true
+}
+
+// whatIsLeft says what was seen of the data of members that are stopped.
+func whatIsLeft(in *Input, stopped []cke.Join) string {
+	for _, j := range stopped {
+		if c, _ := in.node(j.Node).Of(j.ID); c.Data != cke.DataPresent {
+			return "the volume is there"
+		}
+	}
+	return "the data is there"
 }
 
 // keptDown: a voter runs, and its engine would not start it after a crash or a reboot. A stop of cke's that was not
@@ -57,10 +67,10 @@ func namesOf(joins []cke.Join) string {
 // runningMembers counts members whose container is seen running.
 func runningMembers(in *Input) int { return running(in, in.Identity.Joins) }
 
-// voters are the memberships that vote: all but those that were a learner when a member told last, or that were never added.
+// voters are the memberships that vote: all but those that never ran, or that were a learner when a member told last.
 func (in *Input) voters() []cke.Join {
 	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool {
-		return j.MemberID == "" && j.StartedAt.IsZero() || slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return op.Is(m, j) && m.Learner })
+		return j.StartedAt.IsZero() || slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return op.Is(m, j) && m.Learner })
 	})
 }
 
@@ -93,11 +103,12 @@ func withoutQuorum(in *Input) (Decision, bool) {
 	if blockers == nil {
 		return Decision{Reason: "members are electing a leader"}, true
 	}
-	unknown := unknownVoters(in)
-	voters := in.voters()
-	n := len(voters) + len(unknown)
-	reason := fmt.Sprintf("no quorum: %d of %d members run, %s; waiting for %s", running(in, voters), n, needed(cke.Quorum(n)), nodesOf(blockers))
-	if unknown != nil {
+	n := in.votes()
+	reason := fmt.Sprintf("no quorum: %d of %d members run, %s; waiting for %s", running(in, in.voters()), n, needed(cke.Quorum(n)), nodesOf(blockers))
+	if in.quorumUnknown() {
+		reason = unseenSentence(in)
+	}
+	if unknown := unknownVoters(in); unknown != nil {
 		reason += ", and etcd lists members that cke does not know: " + strings.Join(unknown, ", ")
 	}
 	if p := quorumProblem(in); p != nil {
@@ -107,38 +118,6 @@ func withoutQuorum(in *Input) (Decision, bool) {
 }
 
 func needed(n int) string { return cke.Plural(n, "is needed", "are needed") }
-
-// unknownVoters are those that etcd lists, as far as any member told last, and that cke does not know: their votes count, and
-// whoever added them has to bring them back.
-func unknownVoters(in *Input) (all []string) {
-	for _, m := range in.lastList() {
-		if !m.Learner && in.joinOf(m) == nil && !in.onceOurs(m) {
-			all = append(all, fmt.Sprintf("%s at %s", nameOf(m), strings.Join(m.PeerURLs, ", ")))
-		}
-	}
-	return all
-}
-
-// quorumProblem tells, where fewer members run than a quorum and none can be started, what a person can do. A recovery
-// goes on from one member, so it is right only where a quorum never comes back.
-func quorumProblem(in *Input) *cke.Problem {
-	voters := in.voters()
-	n, up := len(voters)+len(unknownVoters(in)), running(in, voters)
-	need := cke.Quorum(n)
-	if !in.formed() || in.Seen.Etcd.Quorate || up >= need || len(startable(in)) > 0 || allBlank(in) != nil {
-		return nil
-	}
-	p := &cke.Problem{Code: cke.CodeNoQuorum, Message: fmt.Sprintf("no quorum: %d of %d members run, %s", up, n, needed(need))}
-	switch gone := n - need + 1; {
-	case n == 1:
-		p.Remedy = "bring it back; if it is gone for good: ckecli restore"
-	case gone == 1:
-		p.Remedy = fmt.Sprintf("bring members back; only if at least 1 of the %d is gone for good: ckecli recover", n)
-	default:
-		p.Remedy = fmt.Sprintf("bring members back; only if at least %d of the %d are gone for good: ckecli recover", gone, n)
-	}
-	return p
-}
 
 // allBlank: every member's node answers and none holds anything of the cluster.
 func allBlank(in *Input) *cke.Problem {
@@ -152,7 +131,7 @@ func allBlank(in *Input) *cke.Problem {
 	}
 	return &cke.Problem{Code: cke.CodeBlankNodes,
 		Message: "the cluster was formed, but no node holds any of its data; a second cluster is never bootstrapped under its name",
-		Remedy:  "bring the disks back, or restore from a backup"}
+		Remedy:  fmt.Sprintf("bring the disks back, or restore from a backup: ckecli restore; if there is neither, and an empty cluster will do: ckecli cluster delete %s, then ckecli cluster set FILE", in.Spec.Name)}
 }
 
 // startable returns the members whose node answers, whose container does not run, and whose volume is there and not
@@ -193,10 +172,15 @@ func dataProblem(in *Input, j cke.Join) *cke.Problem {
 		}
 	}
 	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: message, Remedy: "bring the volume back"}
-	switch all := len(in.Identity.Joins); {
+	enough := left >= cke.Quorum(len(in.Identity.Joins))
+	switch runs := runs(in, j); {
+	case runs && enough:
+		p.Remedy = fmt.Sprintf("`ckecli replace %s`: the other members hold the data", j.Node.Name())
+	case runs:
+		p.Remedy = "do not stop it, it holds what the other members lack; save its data at once: `ckecli backup now`, or `etcdctl snapshot save`"
 	case left == 0:
 		p.Remedy += ", or `ckecli restore`"
-	case left >= cke.Quorum(all):
+	case enough:
 		p.Remedy += fmt.Sprintf(", or `ckecli replace %s`: the other members hold the data", j.Node.Name())
 	}
 	return p
@@ -210,6 +194,9 @@ func lostData(in *Input, j cke.Join) string {
 	}
 	c, there := n.Of(j.ID)
 	if there && c.Running() {
+		if c.Data == cke.DataMissing && in.isVoter(j) {
+			return fmt.Sprintf("the write-ahead log was removed from volume %s while etcd runs: it serves from the files that it has open, and cannot start again", j.Volume)
+		}
 		return ""
 	}
 	if _, volume := n.VolumeOf(j.ID); !volume {
@@ -219,6 +206,11 @@ func lostData(in *Input, j cke.Join) string {
 		return fmt.Sprintf("volume %s holds no write-ahead log", j.Volume)
 	}
 	return ""
+}
+
+// isVoter reports whether the member is known to be a voter, which has a log. One that is just being started may have none yet.
+func (in *Input) isVoter(j cke.Join) bool {
+	return slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return op.Is(m, j) && !m.Learner })
 }
 
 // memberProblem is why a member does not serve, or nil when it does.
@@ -252,6 +244,8 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 			how += ": " + why
 		}
 		return &cke.Problem{Code: err.Code, Node: name, Message: "etcd " + how}
+	case e.Problem != "" && in.votesElsewhere(c):
+		return &cke.Problem{Code: cke.CodeOlderStore, Node: name, Message: "its member serves, though not at " + j.ClientURL() + " as the store has it", Remedy: "ckecli cluster reclaim " + in.Spec.Name}
 	case e.Problem != "":
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd runs and does not answer: " + e.Problem}
 	case in.formed() && e.ClusterID != "" && e.ClusterID != in.Identity.Incarnation.ClusterID:
@@ -275,7 +269,7 @@ func waitForMembers(in *Input) (Decision, bool) {
 		}
 	}
 	if blockers != nil {
-		return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ": its data may be intact"}, true
+		return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ": " + mayBeIntact(blockers)}, true
 	}
 	for _, n := range in.Spec.ControlPlane() {
 		_, carries := in.Identity.On(n)
@@ -287,6 +281,18 @@ func waitForMembers(in *Input) (Decision, bool) {
 		return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ", which is to carry a member"}, true
 	}
 	return Decision{}, false
+}
+
+// mayBeIntact says what is known of the data of those that are waited for.
+func mayBeIntact(blockers []cke.Problem) string {
+	gone := slices.DeleteFunc(slices.Clone(blockers), func(p cke.Problem) bool { return p.Code != cke.CodeDataMissing })
+	switch len(gone) {
+	case 0:
+		return "its data may be intact"
+	case len(blockers):
+		return "its data is gone"
+	}
+	return "the data of " + nodesOf(gone) + " is gone"
 }
 
 func and(names []string) string {

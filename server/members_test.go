@@ -26,9 +26,9 @@ func TestDecide_StartsKnownMembersAndNothingElseWithoutAQuorum(t *testing.T) {
 		{"all stopped", formed(3).stopped(1, 2, 3).lost(), start(true, 1, 2, 3), "quorum is lost, 0 of 3 members run and 2 are needed: n1, n2 and n3 stopped", nil},
 		{"two stopped", formed(3).stopped(1, 3).lost(), start(true, 1, 3), "quorum is lost, 1 of 3", nil},
 		{"one stopped, one silent", formed(3).stopped(1).silent(3).lost(), start(true, 1), "quorum is lost, 1 of 3", nil},
-		{"one stopped, the others silent: too few to wait for", formed(3).stopped(1).silent(2, 3).lost(), start(false, 1), "quorum is lost, 0 of 3", nil},
+		{"one stopped, the others silent: too few to wait for", formed(3).stopped(1).silent(2, 3).lost(), start(false, 1), "n1 stopped; the data is there", nil},
 		{"container gone, volume there", formed(3).stopped(1, 2).lost().with(func(s *scene) { s.node(1).Containers = nil }), start(true, 1, 2), "n1 and n2 stopped", nil},
-		{"two silent", formed(3).silent(1, 3).lost(), nil, "no quorum: 1 of 3 members run, 2 are needed; waiting for n1, n2, n3", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
+		{"two silent", formed(3).silent(1, 3).lost(), nil, "it is not known whether there is a quorum: n1 and n3 do not answer; check the network", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
 		{"it says what a person can do, and when", formed(3).silent(1, 3).lost(), nil, "; bring members back; only if at least 2 of the 3 are gone for good: ckecli recover", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
 		{"of five", formed(5).silent(1, 3, 4).lost(), nil, "only if at least 3 of the 5 are gone for good: ckecli recover", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3", "CKE201 n4", "CKE215 n5"}},
 		{"of two", formed(2).silent(1).lost(), nil, "only if at least 1 of the 2 is gone for good: ckecli recover", []string{"CKE201 n1", "CKE215 n2"}},
@@ -38,7 +38,7 @@ func TestDecide_StartsKnownMembersAndNothingElseWithoutAQuorum(t *testing.T) {
 		{"the engine restarts one", formed(3).stopped(1, 2).lost().with(restarting), start(true, 2), "n2 stopped", nil},
 		{"one is paused", formed(3).stopped(2).lost().with(func(s *scene) { s.container(1).State = cke.ContainerPaused; s.quiet(1) }), start(true, 2), "n2 stopped", nil},
 		{"all run and elect", formed(3).lost(), nil, "", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
-		{"nodes other than declared are not founded", formed(3).silent(1, 2, 3).lost().with(func(s *scene) { s.Spec.Nodes = spec(5).Nodes[3:] }), nil, "no quorum", []string{"CKE201 n1", "CKE201 n2", "CKE201 n3"}},
+		{"nodes other than declared are not founded", formed(3).silent(1, 2, 3).lost().with(func(s *scene) { s.Spec.Nodes = spec(5).Nodes[3:] }), nil, "the cluster cannot be seen from here", []string{"CKE201 n1", "CKE201 n2", "CKE201 n3"}},
 	})
 }
 
@@ -119,7 +119,7 @@ func TestReport_NamesTheWayOutOfALostQuorum(t *testing.T) {
 	} {
 		says := ""
 		for _, p := range row.scene.report().Problems {
-			if p.Code == cke.CodeNoQuorum {
+			if p.Code == cke.CodeNoQuorum || p.Code == cke.CodeUnseen {
 				says = p.Remedy
 			}
 		}
@@ -175,7 +175,7 @@ func TestDecide_TellsTheWayOutWhereDataIsGone(t *testing.T) {
 	if got := remedy(formed(1).emptied(1).lost(), "n1"); !strings.Contains(got, "`ckecli restore`") || strings.Contains(got, "replace") {
 		t.Errorf("the only one: %q", got)
 	}
-	if d := server.Decide(formed(1).silent(1).lost().Input); !strings.Contains(d.Reason, "1 is needed") {
+	if d := server.Decide(formed(1).stopped(1).crashes(1).lost().Input); !strings.Contains(d.Reason, "1 is needed") {
 		t.Errorf("of one: %q", d.Reason)
 	}
 }

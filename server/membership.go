@@ -127,7 +127,7 @@ func replaceLost(in *Input) (Decision, bool) {
 	}
 	var lost []loss
 	var gone []cke.Problem
-	for _, j := range in.Identity.Joins {
+	for j := range inTurn(in) {
 		m, there := in.listed(j)
 		p := dataProblem(in, j)
 		if !there || p == nil || m.Learner { // a learner holds nothing that others do not
@@ -153,6 +153,9 @@ func replaceLost(in *Input) (Decision, bool) {
 	if first.wait > 0 {
 		return Decision{Blockers: gone, Again: min(first.wait, lastRetry), Reason: fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second))}, true
 	}
+	if missing := lacking(in); missing != nil && hollow(in, first.member) { // it serves: it stays while others are fewer than declared
+		return refused(fmt.Sprintf("%s; %s stays until there is a member on %s", told, first.join.Node.Name(), nodesOf(missing)), gone...), true
+	}
 	if g := mayRemove(in, first.member); g != pass {
 		return refused(fmt.Sprintf("%s; replacing %s waits: %s", told, first.join.Node.Name(), g), gone...), true
 	}
@@ -169,15 +172,15 @@ func (in *Input) missingFor(j cke.Join) time.Duration {
 	return 0
 }
 
-// strays: a container of this cluster that belongs to no membership and runs, or could be started without data. It is
-// stopped and removed; its data is kept.
+// strays: a container of a membership that ended is stopped and removed, one of an incarnation that a restore replaced is
+// stopped; its data is kept. What is not on record stays as it is.
 func strays(in *Input) (Decision, bool) {
 	for _, n := range in.Seen.Nodes {
 		if !n.Answered() {
 			continue
 		}
 		for _, c := range n.Containers {
-			if !isStray(in, c) {
+			if !isStray(in, c) || in.votesElsewhere(c) {
 				continue
 			}
 			j := cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name}
@@ -187,14 +190,21 @@ func strays(in *Input) (Decision, bool) {
 	return Decision{}, false
 }
 
-// isStray reports whether a container is to be stopped or removed. What a life that is not on record left, with its data,
-// stays as it is once it is stopped.
+// isStray reports whether a container is to be stopped or removed. What a replaced incarnation left, with its data, stays
+// as it is once it is stopped.
 func isStray(in *Input, c cke.Container) bool {
 	if _, lasts := in.Identity.Join(c.Join); lasts || c.Cluster != in.Spec.Name {
 		return false
 	}
-	ended := slices.ContainsFunc(in.Identity.Ended, func(j cke.Join) bool { return j.ID == c.Join })
-	return ended || c.Running() || c.State == cke.ContainerRestarting || c.Data == cke.DataMissing
+	if in.Identity.Has(c.Join) {
+		return true
+	}
+	return in.Identity.Incarnation.WasReplaced(c.Incarnation) && (c.Running() || c.State == cke.ContainerRestarting || c.Data == cke.DataMissing)
+}
+
+// votesElsewhere reports whether the member of a container votes, and is not on record there.
+func (in *Input) votesElsewhere(c cke.Container) bool {
+	return slices.ContainsFunc(in.Seen.Etcd.Elsewhere, func(e cke.Elsewhere) bool { return e.Join == c.Join && in.Identity.Votes(e) })
 }
 
 // straysOn are the containers on a node that have to go before a member is added there: started late, one of them would
@@ -254,7 +264,12 @@ func addMember(in *Input) (Decision, bool) {
 		if _, carries := in.Identity.On(n); carries || in.awaits(n) || strangerGoes(in, n) {
 			continue
 		}
-		if d, matched := addOn(in, n); matched {
+		d, matched := addOn(in, n)
+		if p, again := in.triedInVain(n); p != nil && d.Operation != nil {
+			d = refused(p.Message, *p)
+			d.Again = again
+		}
+		if matched {
 			all = append(all, d)
 		}
 	}
@@ -306,7 +321,7 @@ func addOn(in *Input, n cke.Node) (Decision, bool) {
 	if !s.Answered() || in.drained(n) != nil {
 		return Decision{}, false // it may hold data, or go down; another node may be added meanwhile
 	}
-	if found := slices.Concat(strangersOn(in, n), straysOn(in, s), foreign(s, ""), takenPorts(in, s)); len(found) > 0 {
+	if found := slices.Concat(strangersOn(in, n), straysOn(in, s), unrecordedOn(in, n), foreign(s, ""), takenPorts(in, s)); len(found) > 0 {
 		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
 	}
 	etcd := in.newOptions()
@@ -360,7 +375,7 @@ func foreign(s cke.NodeStatus, except string) []cke.Problem {
 			continue
 		}
 		p := cke.Problem{Code: cke.CodeForeignEtcd, Node: s.Node.Name(), Message: fmt.Sprintf("container %s (%s, %s) was not made by cke", c.Name, c.Image, c.State),
-			Remedy: fmt.Sprintf("on %s: docker rm -f %s, if nobody needs it", s.Node.Address, c.Name)}
+			Remedy: foreignRemedy(s, c)}
 		if !c.Running() && c.State != cke.ContainerRestarting {
 			p.Message += ", and its engine may start it again"
 			p.Remedy = fmt.Sprintf("on %s: docker update --restart=no %s, or docker rm %s, if nobody needs it", s.Node.Address, c.Name, c.Name)

@@ -177,3 +177,21 @@ func TestDecide_RestartsOneMemberAtATimeForOtherOptions(t *testing.T) {
 		t.Errorf("a single member cannot be restarted: %s", d.Reason)
 	}
 }
+
+// A new member runs as the voters do until none of them has a log that the declared version cannot read.
+func TestDecide_AddsWithAVersionThatReadsTheLog(t *testing.T) {
+	for _, row := range []struct{ runs, declared, want string }{
+		{"3.6.16", "3.7.3", "3.6.16"},
+		{"3.7.2", "3.7.3", "3.7.3"},
+		{"3.5.35", "3.6.16", "3.6.16"},
+	} {
+		s := formed(2).unjoined(2)
+		s.Identity.Joins[0].Etcd.Version, s.endpoint(1).Version = row.runs, row.runs
+		s.Spec.Options.Etcd.Version = row.declared
+		s.Spec.Nodes[0].ControlPlane = false
+		o, adds := server.Decide(s.Input).Operation.(op.AddMember)
+		if !adds || o.Etcd.Version != row.want {
+			t.Errorf("%s beside %s: %+v", row.declared, row.runs, server.Decide(s.Input))
+		}
+	}
+}

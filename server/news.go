@@ -97,7 +97,7 @@ func sameNews(a, b cke.Status) bool { return reflect.DeepEqual(calm(a), calm(b))
 
 // calm returns s without what changes from look to look.
 func calm(s cke.Status) cke.Status {
-	s.ObservedAt = time.Time{}
+	s.ObservedAt, s.Reached = time.Time{}, nil
 	s.Nodes = slices.Clone(s.Nodes)
 	for i := range s.Nodes {
 		s.Nodes[i].SeenAt, s.Nodes[i].Clock = time.Time{}, time.Time{}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,10 +169,25 @@ func TestDecide_AlwaysGivesAReasonAndIsPure(t *testing.T) {
 		}
 		server.Report(in, d, cke.Status{})
 		if d.Operation != nil {
-			d.Operation.Stages()
+			unharmed(t, d.Operation.Stages())
 			server.FailureKey(d.Operation)
 		}
 	})
+}
+
+// unharmed puts marks around all steps, and fails if that changes the stages, or marks one twice.
+func unharmed(t *rapid.T, stages []op.Stage) {
+	before := fmt.Sprintf("%v", stages)
+	for _, stage := range op.Around(stages, func(_ int, s op.Step) op.Step { s.Name += "+"; return s }) {
+		for _, s := range stage {
+			if strings.Count(s.Name, "+") != 1 {
+				t.Fatalf("%s is marked %d times", s.Name, strings.Count(s.Name, "+"))
+			}
+		}
+	}
+	if after := fmt.Sprintf("%v", stages); after != before {
+		t.Fatalf("the stages were changed:\n%s\n%s", before, after)
+	}
 }
 
 // housekeeping looks after a cluster that is as declared.

@@ -160,8 +160,12 @@ func TestDecide_MaintainsEtcdWhenAsked(t *testing.T) {
 		{"the only one", formed(1).asked(cke.TaskDefragment, "", ""), does("defragment", false)},
 		{"an alarm", formed(3).asked(cke.TaskDisarm, "", "").with(func(s *scene) { s.Seen.Etcd.Alarms = []cke.Alarm{{Kind: "NOSPACE", MemberID: "m1"}} }), does("disarm", false)},
 		{"no alarm", formed(3).asked(cke.TaskDisarm, "", ""), func(d server.Decision) bool { _, is := d.Operation.(op.Settled); return is }},
+		{"authentication", formed(3).asked(cke.TaskAuth, "", cke.AuthOn), does("enable-authentication", false)},
+		{"no authentication", formed(3).asked(cke.TaskAuth, "", cke.AuthOff), does("disable-authentication", false)},
+		{"some authentication", formed(3).asked(cke.TaskAuth, "", "perhaps"), refusal(cke.CodeCannot, "neither enable nor disable")},
+		{"nothing while authentication refuses cke", formed(3).denied().asked(cke.TaskCompare, "", ""), refusal(cke.CodeAuth, "has not the role root")},
 		{"what nobody knows", formed(3).asked("dance", "", ""), refusal(cke.CodeCannot, "does not know")},
-		{"no quorum: it waits", formed(3).silent(2, 3).lost().asked(cke.TaskMoveLeader, "n2", ""), notFor("no quorum")},
+		{"no quorum: it waits", formed(3).silent(2, 3).lost().asked(cke.TaskMoveLeader, "n2", ""), notFor("n2 and n3 do not answer")},
 		{"paused: it waits", formed(3).asked(cke.TaskMoveLeader, "n2", "").held(), notFor("paused")},
 	})
 }

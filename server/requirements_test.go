@@ -60,7 +60,7 @@ func TestDecide_NeverCorrectsStorageThatIsThere(t *testing.T) {
 		{"another base name", other(func(o *cke.EtcdOptions) { o.VolumeName = "data" }), nil, "nothing to do", nil},
 		{"another disk", other(func(o *cke.EtcdOptions) { o.VolumeRoot = "/mnt/nvme" }), nil, "nothing to do", nil},
 		{"the container is gone, the volume is there", formed(3).running().with(func(s *scene) { s.node(2).Containers = nil; s.quiet(2) }),
-			op.StartMembers{Joins: formed(3).Identity.Joins[1:2], AwaitServing: true}, "n2 stopped; the data is there", nil},
+			op.StartMembers{Joins: formed(3).Identity.Joins[1:2], AwaitServing: true}, "n2 stopped; the volume is there", nil},
 	})
 	for _, change := range []func(*cke.EtcdOptions){
 		func(o *cke.EtcdOptions) { o.VolumeName = "data" },
@@ -94,7 +94,7 @@ func TestDecide_KeepsUnhealthyMembersOfDeclaredNodes(t *testing.T) {
 				case op.RemoveMember, op.EndMembership, op.AddMember:
 					t.Errorf("%d members, %s for %s: %s", n, name, wait, d.Reason)
 				}
-				if m, _ := s.report().Condition(cke.CondAllMembersReady); m.Status != cke.False {
+				if m, _ := s.report().Condition(cke.CondAllMembersReady); m.Status == cke.True {
 					t.Errorf("%d members, %s: %+v", n, name, m)
 				}
 			}
@@ -102,22 +102,24 @@ func TestDecide_KeepsUnhealthyMembersOfDeclaredNodes(t *testing.T) {
 	}
 }
 
-// Requirements A10, A11: a container of the cluster that carries no member is stopped, and its data is kept; while its
-// node is silent nothing is known of it.
+// Requirements A10, A11: a container whose membership ended, or whose incarnation a restore replaced, is stopped, and its
+// data is kept; while its node is silent nothing is known of it. What is not on record stays as it is.
 func TestDecide_StopsContainersThatCarryNoMember(t *testing.T) {
 	stray := func(state cke.ContainerState, cluster string) func(*scene) {
 		return func(s *scene) {
 			n := s.node(2)
-			n.Containers = append(n.Containers, cke.Container{Name: "etcd-cke.former", State: state, Cluster: cluster, Incarnation: "life", Join: "former"})
-			n.Volumes = append(n.Volumes, cke.Volume{Name: "etcd-cke.former", Cluster: cluster, Incarnation: "life", Join: "former"})
+			n.Containers = append(n.Containers, cke.Container{Name: "etcd-cke.former", State: state, Cluster: cluster, Incarnation: "before", Join: "former"})
+			n.Volumes = append(n.Volumes, cke.Volume{Name: "etcd-cke.former", Cluster: cluster, Incarnation: "before", Join: "former"})
+			s.Identity.Incarnation.Replaced = []string{"before"}
 		}
 	}
 	empty := func(s *scene) { s.node(2).Containers[len(s.node(2).Containers)-1].Data = cke.DataMissing }
 	known := func(s *scene) {
-		s.Identity.Ended = append(s.Identity.Ended, cke.Join{ID: "former", Incarnation: "life", Node: s.node(2).Node, Volume: "etcd-cke.former", EndedAt: s.Seen.ObservedAt})
+		s.Identity.Ended = append(s.Identity.Ended, cke.Join{ID: "former", Incarnation: "before", Node: s.node(2).Node, Volume: "etcd-cke.former", EndedAt: s.Seen.ObservedAt})
 	}
+	unknown := func(s *scene) { s.Identity.Incarnation.Replaced = nil }
 	f := formed(3)
-	stop := op.StopStray{Join: cke.Join{ID: "former", Incarnation: "life", Node: f.node(2).Node, Volume: "etcd-cke.former"}}
+	stop := op.StopStray{Join: cke.Join{ID: "former", Incarnation: "before", Node: f.node(2).Node, Volume: "etcd-cke.former"}}
 	check(t, []row{
 		{"it runs", formed(3).running().with(stray(cke.ContainerRunning, "demo")), stop, "container etcd-cke.former on n2 is no member", nil},
 		{"it is restarted again and again", formed(3).running().with(stray(cke.ContainerRestarting, "demo")), stop, "is no member", nil},
@@ -128,6 +130,8 @@ func TestDecide_StopsContainersThatCarryNoMember(t *testing.T) {
 			"n2 cannot take a member: n2: container etcd-cke.former is of a membership that ended, and is not removed yet", []string{"CKE207 n1", "CKE210 n2"}},
 		{"of another cluster", formed(3).running().with(stray(cke.ContainerRunning, "other")), nil, "nothing to do", nil},
 		{"its node is silent", formed(3).running().with(stray(cke.ContainerRunning, "demo")).silent(2), nil, "waiting for n2", []string{"CKE201 n2"}},
+		{"not on record, on a node that carries a member", formed(4).unjoined(2).running().with(stray(cke.ContainerRunning, "demo")).with(unknown), nil,
+			"n2 cannot take a member: n2: container etcd-cke.former (running) carries this cluster's name and is not on record", []string{"CKE318 n2"}},
 		{"what serves goes first", formed(3).running().with(stray(cke.ContainerRunning, "demo")).stopped(1), op.StartMembers{Joins: f.Identity.Joins[:1], AwaitServing: true}, "n1 stopped", nil},
 	})
 }
@@ -176,7 +180,7 @@ func TestReport_IsWholeFromTheBeginning(t *testing.T) {
 		"never founded":   {blank(3), 0, "False NotFounded"},
 		"before a quorum": {forming(3, true), 0, "False NotFounded"},
 		"all serve":       {formed(3), 3, "True LinearizableRead"},
-		"nobody was seen": {formed(3).with(func(s *scene) { s.Seen.Nodes, s.Seen.Etcd = nil, cke.EtcdStatus{} }), 0, "False QuorumLost"},
+		"nobody was seen": {formed(3).with(func(s *scene) { s.Seen.Nodes, s.Seen.Etcd = nil, cke.EtcdStatus{} }), 0, "Unknown NotSeen"},
 		"being restored": {formed(3).stopped(1, 2, 3).lost().with(func(s *scene) {
 			s.Identity.Incarnation.State, s.Identity.Incarnation.Restore = cke.Restoring, &cke.Restoration{}
 		}), 0, "False Restoring"},

@@ -114,6 +114,9 @@ func hibernated(in *Input) (Decision, bool) {
 	if h.By != "" {
 		asked += " by " + h.By
 	}
+	if lost := runOnNothing(in, running); lost != nil {
+		return Decision{Reason: asked + ", and no member is stopped: one that runs could not start again", Blockers: lost}, true
+	}
 	if running != nil {
 		return Decision{Operation: op.Hibernate{Joins: running, Leader: leader, Backup: in.Seen.Etcd.Quorate}, Reason: asked + "; no member is to run"}, true
 	}
@@ -129,6 +132,16 @@ func hibernated(in *Input) (Decision, bool) {
 		reason += "; what does not answer now is stopped once it does: " + nodesOf(silent)
 	}
 	return Decision{Reason: reason, Blockers: silent}, true
+}
+
+// runOnNothing are the problems of members that run although their data was removed.
+func runOnNothing(in *Input, running []cke.Join) (lost []cke.Problem) {
+	for _, j := range running {
+		if p := dataProblem(in, j); p != nil {
+			lost = append(lost, *p)
+		}
+	}
+	return lost
 }
 
 // hibernates reports whether a person asked that no member of a formed cluster run.
@@ -194,6 +207,8 @@ func canStop(in *Input, d Decision, row cke.MemberStatus) gate {
 		return gate(d.Operation.Name() + " is under way")
 	case !in.formed():
 		return "the cluster is not formed"
+	case in.misnamed(row.Name) != nil:
+		return gate(in.misnamed(row.Name).Message)
 	case !in.Seen.Etcd.Quorate || in.Seen.Etcd.MembersSource != cke.MembersLinearizable:
 		return "no member list could be read through a quorum"
 	}

@@ -12,12 +12,18 @@ import (
 // restoreAsked: a person wants the cluster put back to another state, or a restore called off. It was confirmed, so it
 // goes before all that would keep the cluster as it is, but for a pause.
 func restoreAsked(in *Input) (Decision, bool) {
-	if in.held() {
-		return Decision{}, false
-	}
 	for _, t := range in.Requests.Tasks {
+		// A cancellation changes no node, and does not wait for the end of a pause.
+		if t.Kind != cke.TaskCancelRestore && (t.Kind != cke.TaskRestore || in.held()) {
+			continue
+		}
+		if newlyOlder(in) {
+			return Decision{}, false
+		}
 		var d Decision
 		switch {
+		case in.Identity.Freeze.HoldsTask(t):
+			d = refuse(t, &cke.Error{Code: cke.CodeOlderStore, What: "it was in the store when that was found to be older than the cluster, and may have been withdrawn since", Unchanged: true, Try: "ask for it again"})
 		case t.Kind == cke.TaskCancelRestore:
 			d = cancelRestore(in, t)
 		case t.Kind == cke.TaskRestore && t.Restore != nil:
@@ -39,26 +45,113 @@ func restoreAsked(in *Input) (Decision, bool) {
 const fencePatience = 30 * time.Second
 
 func beginRestore(in *Input, t cke.Task) Decision {
-	if inc := in.Identity.Incarnation; inc != nil && inc.Restore != nil && inc.Restore.ID == t.ID {
+	inc := in.Identity.Incarnation
+	if inc != nil && inc.Restore != nil && inc.Restore.ID == t.ID {
 		return Decision{Operation: op.Settled{Task: t}, Reason: "the restore is on record"}
 	}
 	o := *t.Restore
-	founders := slices.DeleteFunc(foundersOf(in.Spec), func(n cke.Node) bool { return o.Excuses(n.Name()) })
+	founders := restoredTo(in, o)
 	since := in.Seen.ObservedAt.Sub(t.At) // by the clock of the host that it was asked on, which may be another one
 	if why := unfenceable(in, o); why != nil && !wasSetBack(since) && since < fencePatience {
 		return Decision{Reason: fmt.Sprintf("%s; %s", why.What, why.Facts[0]), Again: time.Second}
 	}
-	for _, why := range []*cke.Error{wrongClock(in), unknownNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o)} {
-		if why != nil {
-			why.Unchanged = true
-			return refuse(t, why)
-		}
+	if why := unread(in); o.Stored && why != "" && !longUnread(in) {
+		return Decision{Reason: "the restore waits for its backups: " + why, Again: time.Second}
+	}
+	if why := refusalOf(in, o, founders); why != nil {
+		return refuse(t, why)
 	}
 	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Serving: in.Seen.Etcd.Quorate}
+	if inc != nil && inc.State == cke.Awaiting { // what its former store knew of it is gone
+		for _, u := range in.unrecorded() {
+			if !slices.Contains(b.Replaces, u.Incarnation) {
+				b.Replaces = append(b.Replaces, u.Incarnation)
+			}
+		}
+	}
 	if o.Survivor != "" {
 		b.Fence = toFence(in, nil)
 	}
 	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to go on from "+o.Describe())}
+}
+
+// RestoreRefusal is why an order to restore is refused as the cluster is; nil: it is not. The leader and the plan that an
+// operator confirms both ask it.
+func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
+	return refusalOf(&in, o, restoredTo(&in, o))
+}
+
+func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), wouldServeOn(in), unknownNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+		if why != nil {
+			why.Unchanged = true
+			return why
+		}
+	}
+	return nil
+}
+
+// restoredTo are the nodes that get a member.
+func restoredTo(in *Input, o cke.RestoreOrder) []cke.Node {
+	return slices.DeleteFunc(foundersOf(in.Spec), func(n cke.Node) bool { return o.Excuses(n.Name()) })
+}
+
+// NotStorable is why what clients write until a restore stops the members cannot be stored in the backups; "": it can be.
+func NotStorable(in *Input) string {
+	switch b := in.Backup; {
+	case in.Spec.Backup.Target == "":
+		return "the cluster file declares no backup target"
+	case !in.Seen.Etcd.Quorate:
+		return "the cluster has no quorum"
+	case b != nil && b.Idle != "":
+		return b.Idle
+	case b != nil && b.Problem != nil:
+		return b.Problem.Message
+	}
+	return unread(in)
+}
+
+// unread is what a daemon that has just begun to lead does not know of its backups yet; "": it knows how they stand.
+func unread(in *Input) string {
+	switch b := in.Backup; {
+	case in.Spec.Backup.Target == "" || b != nil && (b.Idle != "" || b.Problem != nil):
+		return ""
+	case b == nil || !b.Known:
+		return "the target has not been read yet"
+	case !b.Connected:
+		return "changes are missing after the newest full backup"
+	}
+	return ""
+}
+
+// longUnread reports whether that has been so for longer than a daemon needs to read a target, and to receive what is missing.
+func longUnread(in *Input) bool {
+	c, told := in.Before.Condition(cke.CondBackupReady)
+	if !told || c.Status == cke.True {
+		return false
+	}
+	since := in.Seen.ObservedAt.Sub(c.Since)
+	return since >= fencePatience || wasSetBack(since)
+}
+
+// notStorable: the operator was told something else.
+func notStorable(in *Input, o cke.RestoreOrder) *cke.Error {
+	if why := NotStorable(in); o.Stored && why != "" {
+		return cke.NotStored(why)
+	}
+	return nil
+}
+
+// heldRequests: a restore ends the freeze, with which requests of an older store are held.
+func heldRequests(in *Input) *cke.Error {
+	if in.outdated == nil {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore while requests of an older store are held"}
+	for _, p := range in.outdated {
+		e.Facts, e.Try = append(e.Facts, p.Message), p.Remedy
+	}
+	return e
 }
 
 // wrongClock: certificates would be issued for another time than they are needed. An order that waited for somebody to set
@@ -70,6 +163,24 @@ func wrongClock(in *Input) *cke.Error {
 	}
 	p := c.problems()[0]
 	return &cke.Error{Code: cke.CodeClock, What: "cannot restore: " + c.why(), Facts: []string{p.Remedy}}
+}
+
+// wouldServeOn: members that are not on record are not stopped, and would serve beside the restored ones. A cluster that was
+// declared to be restored has no record of its own: the order puts the incarnations that are found on record as replaced.
+func wouldServeOn(in *Input) *cke.Error {
+	if in.Identity.VotesElsewhere(in.Seen.Etcd) {
+		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + olderStore(in).problem.Message, Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name}
+	}
+	on := in.mayServe()
+	if inc := in.Identity.Incarnation; on == nil || inc != nil && inc.State == cke.Awaiting {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeNotOnRecord, What: "cannot restore: containers that are not on record could serve beside the restored members", Try: "ckecli status"}
+	for _, u := range on {
+		p := unrecordedProblem(u)
+		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
+	}
+	return e
 }
 
 // unknownNodes: an order that names nodes which nobody knows is not understood.
@@ -125,7 +236,9 @@ func notFree(in *Input, founders []cke.Node) *cke.Error {
 		s := in.node(n)
 		found = append(found, foreign(s, "")...)
 		ours := slices.ContainsFunc(s.Containers, func(c cke.Container) bool { return c.Cluster == in.Spec.Name && c.Running() })
-		if !ours {
+		if p := s.PortTaken(in.Spec.Options.Etcd.ClientPort, in.Spec.Options.Etcd.PeerPort); p != nil {
+			found = append(found, *p)
+		} else if !ours {
 			found = append(found, takenPorts(in, s)...)
 		}
 	}
@@ -172,8 +285,8 @@ func knownRevision(in *Input) int64 {
 	return known
 }
 
-// toFence returns the memberships that may run and every other container of the cluster that is seen on a node that
-// answers, apart from those of the founders.
+// toFence returns the memberships that may run and every other container on record that is seen on a node that answers,
+// apart from those of the founders.
 func toFence(in *Input, founders []cke.Join) []cke.Join {
 	var joins []cke.Join
 	has := func(joins []cke.Join, id cke.JoinID) bool {
@@ -189,7 +302,7 @@ func toFence(in *Input, founders []cke.Join) []cke.Join {
 	}
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
-			if c.Cluster == in.Spec.Name {
+			if c.Cluster == in.Spec.Name && in.Identity.OnRecord(c.Incarnation, c.Join) {
 				add(cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name})
 			}
 		}
@@ -205,6 +318,21 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 	case in.Identity.Started():
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
 			Facts: []string{"clients may have written to them", "another restore can take the place of this one"}, Try: "ckecli history -f"})
+	}
+	silent := 0
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		c, _ := n.Of(j.ID)
+		switch {
+		case !n.Answered():
+			silent++
+		case c.EverRan():
+			return refuse(t, &cke.Error{Code: cke.CodeOlderStore, What: "the store is older than the restored cluster", Unchanged: true, Try: "bring back a newer copy of the store",
+				Facts: []string{fmt.Sprintf("container %s on %s was started, and no start is on record", c.Name, j.Node.Name())}})
+		}
+	}
+	if silent >= cke.Quorum(len(in.Identity.Joins)) {
+		return refuse(t, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"})
 	}
 	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
 }
@@ -230,19 +358,41 @@ func restoring(in *Input) (Decision, bool) {
 		founders = append(founders, in.reached(j))
 		if !n.Answered() {
 			blockers = append(blockers, *n.Problem)
-		} else if p := forgotten(n, j); p != nil && founderGone(n, j) != nil {
+		} else if p := forgotten(n, j); p != nil {
 			p.Remedy = "restore again: ckecli restore"
 			blockers = append(blockers, *p)
 		}
 	}
+	for _, u := range in.mayServe() { // it could serve beside the restored members
+		blockers = append(blockers, unrecordedProblem(u))
+	}
 	if !started {
 		blockers = append(blockers, silentBefore(in)...)
+	}
+	if o, stopped := writesStopped(in); stopped && (blockers != nil || in.Failures[FailureKey(o)].Count == 0) { // if nobody serves, the restore goes on
+		return Decision{Operation: o, Blockers: blockers, Reason: "the restore was cut off while writes are stopped; clients write again until it stops the members"}, true
 	}
 	if blockers != nil {
 		return Decision{Blockers: blockers, Reason: "the restore waits: " + list(blockers)}, true
 	}
 	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: toFence(in, founders), Started: started},
 		Reason: "the cluster goes on from " + inc.Restore.Order.Describe()}, true
+}
+
+// serveBefore reports whether a quorum of the life before runs on the nodes that answer.
+func serveBefore(in *Input, fence []cke.Join) bool {
+	all, running := 0, 0
+	for _, j := range in.Identity.Superseded() {
+		if !j.StartedAt.IsZero() {
+			all++
+		}
+	}
+	for _, j := range fence {
+		if runs(in, j) {
+			running++
+		}
+	}
+	return 2*running > all
 }
 
 // silentBefore are nodes that may run a member of the life before, and do not answer.
@@ -257,4 +407,29 @@ func silentBefore(in *Input) []cke.Problem {
 		silent = append(silent, *n.Problem)
 	}
 	return silent
+}
+
+// letWrite: writes were stopped for a restore that is not under way any more.
+func letWrite(in *Input) (Decision, bool) {
+	o, stopped := writesStopped(in)
+	if !stopped {
+		return Decision{}, false
+	}
+	return Decision{Operation: o, Reason: "writes are stopped for a restore that was called off"}, true
+}
+
+// writesStopped returns what lets clients write again, if cke stopped that for a restore that does nothing now: it was called off,
+// or cut off. A cluster that is frozen or paused serves its clients, so it is done there as well.
+func writesStopped(in *Input) (op.Operation, bool) {
+	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
+		fence := toFence(in, in.Identity.Joins)
+		return op.AllowWrites{Incarnation: inc.ID, Fence: fence}, inc.Restore.Stopping && !in.Identity.Started() && serveBefore(in, fence)
+	}
+	var o op.Disarm
+	for _, a := range in.Seen.Etcd.Alarms {
+		if in.formed() && a.StopsWrites() {
+			o.Alarms = append(o.Alarms, a)
+		}
+	}
+	return o, o.Alarms != nil
 }

@@ -84,6 +84,7 @@ func (l *Loop) finish() {
 	case cke.RecordCompleted:
 		l.Log.Info("operation completed", "operation", r.record.Operation, "record", r.record.ID, "took", took)
 		delete(l.failures, key)
+		Completed(l.done, r.operation, r.reason, l.Now())
 		l.completed, l.completedAt = key, l.Now()
 	case cke.RecordFailed:
 		if !answered { // what was asked for once is not tried again, and another wish is not held back for it

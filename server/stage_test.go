@@ -212,6 +212,11 @@ func (t *stageTerm) PutFreeze(ctx context.Context, f cke.Freeze) error {
 	return t.write(ctx, "put-freeze", func() { t.scene.Identity.Freeze = &f })
 }
 
+func (t *stageTerm) Deleting(ctx context.Context) (deleting bool, err error) {
+	err = t.write(ctx, "deleting", func() { deleting = t.scene.Deleting })
+	return deleting, err
+}
+
 func (t *stageTerm) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "finish-delete", func() { t.gone, t.statuses, t.records = true, nil, nil })
 	if err == nil {

@@ -24,7 +24,10 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: touchedAt(prev), LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 		Backup:   in.Backup,
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
-		Authorities: replacements(&in),
+		Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
+	}
+	if list := in.lastList(); len(s.Etcd.Members) == 0 && list != nil { // voters that no membership names count until a later list
+		s.Etcd.Members, s.Etcd.MembersSource = list, cke.MembersRemembered
 	}
 	if inc := in.Identity.Incarnation; inc != nil {
 		s.Incarnation, s.ClusterID = inc.ID, inc.ClusterID
@@ -34,6 +37,9 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		m := &s.Members[i]
 		why := canStop(&in, d, *m)
 		m.CanStop, m.CannotStopBecause = why == pass, string(why)
+		if j, ours := in.Identity.Join(m.Join); ours && planned(&in, d, j) {
+			m.State, m.Reason = "restarting", d.Reason
+		}
 	}
 	for _, m := range s.Members[:s.Declared] {
 		if m.Ready {
@@ -261,11 +267,16 @@ func health(in *Input, d Decision, s cke.Status) (cke.Health, string) {
 			return cke.HealthForming, "not founded yet, waiting for " + nodes
 		}
 		return cke.HealthForming, "not founded yet: " + d.Reason
+	case in.quorumUnknown():
+		return cke.HealthUnknown, unseenSentence(in)
 	case !in.Seen.Etcd.Quorate:
 		n := len(in.Identity.Joins)
 		return cke.HealthLost, fmt.Sprintf("no quorum: %d of %d members serve, %d needed", serving(in), n, cke.Quorum(n))
 	case s.Ready == s.Declared && converged(in, d):
 		return cke.HealthReady, fmt.Sprintf("%s, can lose %s", allServe(s.Declared), more(s.Tolerance))
+	}
+	if updating(in, d, s) {
+		return cke.HealthUpdating, progress(d, s)
 	}
 	return cke.HealthDegraded, "quorum held, can lose " + more(s.Tolerance)
 }
@@ -300,6 +311,9 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 	}
 	add(d.Frozen)
 	for _, j := range in.Identity.Joins {
+		if planned(in, d, j) {
+			continue
+		}
 		if p := memberProblem(in, j); in.formed() && !j.StartedAt.IsZero() && (!in.hibernates() || p != nil && p.Code == cke.CodeDataMissing) {
 			add(p)
 		}
@@ -324,7 +338,14 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 		p := noSpaceProblem(in)
 		add(&p)
 	}
+	add(authProblem(in))
 	for _, p := range strangerProblems(in) {
+		add(&p)
+	}
+	for _, p := range in.allMisnamed() {
+		add(&p)
+	}
+	for _, p := range slices.Concat(in.outdated, unrecordedProblems(in)) {
 		add(&p)
 	}
 	for _, n := range in.Seen.Nodes {

@@ -67,7 +67,7 @@ func TestDocs_ReasonsHaveTheTruthThatIsReported(t *testing.T) {
 
 func TestDocs_NameEveryHealthAndMemberState(t *testing.T) {
 	page := readStatusPage(t)
-	for _, h := range []cke.Health{cke.HealthReady, cke.HealthForming, cke.HealthDegraded, cke.HealthLost, cke.HealthFrozen, cke.HealthDeleting, cke.HealthHibernated, cke.HealthRestoring} {
+	for _, h := range cke.Healths() {
 		if !strings.Contains(page, "\n| "+string(h)+" |") {
 			t.Errorf("%s does not tell of %s", statusPage, h)
 		}

@@ -80,7 +80,14 @@ func TestReport_HealthAndSummary(t *testing.T) {
 		{"the node is silent and its member serves", formed(3).with(func(s *scene) {
 			s.node(2).Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: "n2", Message: "no answer"}
 		}), cke.HealthDegraded, "quorum held, can lose 1 more member", 3, 1},
-		{"two are silent", formed(3).silent(2, 3).lost(), cke.HealthLost, "no quorum: 0 of 3 members serve, 2 needed", 0, -1},
+		{"two are silent", formed(3).silent(2, 3).lost(), cke.HealthUnknown, "it is not known whether there is a quorum: n2 and n3 do not answer", 0, -1},
+		{"all are silent", formed(3).silent(1, 2, 3).lost(), cke.HealthUnknown, "the cluster cannot be seen from here: n1, n2 and n3 do not answer, and may serve", 0, -1},
+		{"two of five are silent, three know no leader", formed(5).silent(2, 3).lost(), cke.HealthLost, "no quorum: 0 of 5 members serve, 3 needed", 0, -1},
+		{"two are silent, and their nodes answer", formed(3).quietMembers(2, 3).lost(), cke.HealthUnknown, "it is not known whether there is a quorum: n2 and n3 do not answer", 0, -1},
+		{"two are stopped", formed(3).stopped(2, 3).lost(), cke.HealthLost, "no quorum: 0 of 3 members serve, 2 needed", 0, -1},
+		{"one is stopped, two are silent", formed(3).stopped(1).silent(2, 3).lost(), cke.HealthUnknown, "it is not known whether there is a quorum: n2 and n3 do not answer", 0, -1},
+		{"one is silent, of two data is gone", formed(3).silent(1).emptied(2, 3).lost(), cke.HealthLost, "no quorum: 0 of 3 members serve, 2 needed", 0, -1},
+		{"a foreign member is silent, too", formed(2).silent(2).lost().stranger("x"), cke.HealthUnknown, "it is not known whether there is a quorum: n2 and x do not answer", 0, -1},
 		{"all are blank", formed(3).wiped(1, 2, 3).lost(), cke.HealthLost, "no quorum: 0 of 3 members serve, 2 needed", 0, -1},
 		{"to be founded", blank(3), cke.HealthForming, "being founded", 0, -1},
 		{"a node is awaited", blank(3).silent(2), cke.HealthForming, "not founded yet, waiting for n2", 0, -1},
@@ -95,7 +102,7 @@ func TestReport_HealthAndSummary(t *testing.T) {
 		{"paused, with a change to come", formed(3).held().with(func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x=1"} }),
 			cke.HealthDegraded, "quorum held, can lose 1 more member", 3, 1},
 		{"to be deleted", formed(3).with(func(s *scene) { s.Deleting = true }), cke.HealthDeleting, "being deleted; volumes are kept", 3, 1},
-		{"nothing was looked at", formed(3).with(func(s *scene) { s.Seen.Nodes, s.Seen.Etcd = nil, cke.EtcdStatus{} }), cke.HealthLost, "no quorum: 0 of 3 members serve, 2 needed", 0, -1},
+		{"nothing was looked at", formed(3).with(func(s *scene) { s.Seen.Nodes, s.Seen.Etcd = nil, cke.EtcdStatus{} }), cke.HealthUnknown, "the cluster cannot be seen from here", 0, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tt.scene.report()
@@ -235,10 +242,12 @@ func TestReport_Conditions(t *testing.T) {
 		{"founding waits", blank(3).silent(1), conds{progress: "False Waiting"}},
 		{"founding is held back", blank(3).with(func(s *scene) { s.failed(s.bootstrap(false), 3, 0) }), conds{ready: "False Forming", progress: "False Failing"}},
 		{"a failure of something else does not count", formed(3).silent(1).failed(op.CleanUp{}, 1, time.Minute), conds{progress: "False Waiting"}},
-		{"a silent node", formed(3).certified(300, 300, 300).silent(2), conds{ready: "False Degraded", all: "False SomeNotServing",
+		{"a silent node", formed(3).certified(300, 300, 300).silent(2), conds{ready: "False Degraded", all: "Unknown NodeSilent",
 			quorum: "True LinearizableRead", volumes: "Unknown NodeSilent", certs: "Unknown NotSeen"}},
 		{"data is gone", formed(3).emptied(2), conds{volumes: "False DataMissing"}},
-		{"no quorum", formed(3).silent(2, 3).lost(), conds{ready: "False QuorumLost", quorum: "False QuorumLost"}},
+		{"no quorum", formed(3).silent(2, 3).lost(), conds{ready: "Unknown NotSeen", quorum: "Unknown NotSeen", all: "False SomeNotServing"}},
+		{"nobody answers", formed(3).silent(1, 2, 3).lost(), conds{ready: "Unknown NotSeen", quorum: "Unknown NotSeen", all: "Unknown NodeSilent", id: "Unknown NoAnswer", volumes: "Unknown NodeSilent", progress: "False Waiting"}},
+		{"two are stopped", formed(3).stopped(2, 3).lost().held(), conds{ready: "False QuorumLost", quorum: "False QuorumLost"}},
 		{"blank nodes", formed(3).wiped(1, 2, 3).lost(), conds{ready: "False BlankNodes", quorum: "False QuorumLost", id: "Unknown NoAnswer"}},
 		{"two clusters", formed(3).with(func(s *scene) { s.endpoint(3).ClusterID = "c2" }), conds{ready: "False Frozen", id: "True Frozen", progress: "False Frozen"}},
 		{"two clusters, being deleted", formed(3).with(func(s *scene) { s.endpoint(3).ClusterID, s.Deleting = "c2", true }), conds{ready: "False Deleting", id: "True Frozen"}},
@@ -398,7 +407,7 @@ func TestReport_NamesEveryProblemOnce(t *testing.T) {
 	}{
 		{"none", formed(3), nil},
 		{"a silent node", formed(3).silent(2), []string{"CKE201 n2"}},
-		{"two silent nodes, no quorum", formed(3).silent(2, 3).lost(), []string{"CKE215 n1", "CKE201 n2", "CKE201 n3", "CKE303"}},
+		{"two silent nodes, no quorum", formed(3).silent(2, 3).lost(), []string{"CKE215 n1", "CKE201 n2", "CKE201 n3", "CKE324"}},
 		{"a silent node that carries no member", formed(3).with(func(s *scene) {
 			w := cke.Node{Hostname: "w1", Address: "10.0.0.9"}
 			s.Spec.Nodes = append(s.Spec.Nodes, w)

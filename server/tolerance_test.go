@@ -12,7 +12,7 @@ import (
 func foreignOn4() *scene {
 	s := formed(4).running()
 	s.Identity.Joins = s.Identity.Joins[:3]
-	s.node(4).Containers = nil
+	s.node(4).Containers, s.node(4).Volumes = nil, nil
 	s.Spec.Policies.Foreign = cke.ForeignRemove
 	return s
 }
@@ -58,13 +58,21 @@ func TestDecide_AddsWhereItCan(t *testing.T) {
 	other := func(s *scene) { s.Spec.Options.Etcd.Image = "other/etcd:v3.6.16" }
 	one := func() *scene { return formed(2).running().unjoined(2).with(other) }
 	adds := op.AddMember{Node: spec(2).Nodes[1]}
+	pair := func() *scene { return formed(3).running().unjoined(3) }
+	accepted := func(s *scene) { s.Requests.Interrupt = s.Generation }
 	check(t, []row{
 		{"in the file's order", two(), add(4), "n4 is a control-plane node", nil},
 		{"the other one after a failure", two().failed(add(4), 1, 0), add(5), "n5 is a control-plane node", nil},
 		{"the other one goes on after a failure", begun().failed(add(4), 1, 0), resumed(5), "adding the member on n5 did not end", nil},
 		{"both failed", two().failed(add(4), 1, 0).failed(add(5), 1, 0), nil, "add-member failed once", []string{"CKE207 n1"}},
 		{"a single member waits for another voter before it restarts", one(), op.AddMember{Node: spec(2).Nodes[1], Etcd: spec(2).Options.Etcd}, "n2 is a control-plane node", nil},
-		{"unless none can be added as the first one runs", one().failed(adds, 3, time.Second), op.RestartMember{Join: one().join(1), Etcd: one().Spec.Options.Etcd}, "other image than declared", nil},
+		{"and for a person, if none can be added", one().failed(adds, 3, time.Second), nil, "nobody is served while one restarts", []string{"CKE114 n1", "CKE207 n1"}},
+		{"who accepts that nobody is served", one().with(accepted).failed(adds, 3, time.Second), op.RestartMember{Join: one().join(1), Etcd: one().Spec.Options.Etcd, Gap: true}, "other image than declared", nil},
+		{"two of three wait for another voter", pair().with(other), op.AddMember{Node: spec(3).Nodes[2], Etcd: spec(3).Options.Etcd}, "n3 is a control-plane node", nil},
+		{"or for a person, if its node is gone", pair().with(other).silent(3), nil, "2 voters, 3 declared: nobody is served while one restarts", []string{"CKE114 n2", "CKE201 n3"}},
+		{"who accepts it", pair().with(other).silent(3).with(accepted), op.RestartMember{Join: pair().join(2), Etcd: pair().with(other).Spec.Options.Etcd, Gap: true}, "n2 runs with other image", nil},
+		{"for that revision", pair().with(other).silent(3).with(accepted).with(func(s *scene) { s.Generation++ }), nil, "nobody is served", []string{"CKE114 n2", "CKE201 n3"}},
+		{"two that are all that is declared do not wait", formed(2).running().with(other), op.RestartMember{Join: formed(2).join(2), Etcd: formed(2).with(other).Spec.Options.Etcd, Gap: true}, "n2 runs with other image", nil},
 	})
 }
 

@@ -57,6 +57,22 @@ func expiredVolumes(in *Input) (Decision, bool) {
 	return Decision{}, false
 }
 
+// learnerVolumes: a learner was withdrawn, and its volume is still there. It holds nothing that the voters do not hold, and the
+// next one on the node gets a volume of its own: kept ones would fill the disk.
+func learnerVolumes(in *Input) (Decision, bool) {
+	if !in.formed() || !in.Seen.Etcd.Quorate {
+		return Decision{}, false
+	}
+	for _, j := range in.Identity.Ended {
+		if !j.NeverVoted || !j.RemovedAt.IsZero() || j.KeepUntil.IsZero() || !in.node(j.Node).Answered() {
+			continue
+		}
+		return Decision{Operation: op.PurgeVolume{Join: in.reached(j)},
+			Reason: fmt.Sprintf("volume %s on %s is of a learner that never voted; the voters hold all of it", j.Volume, j.Node.Name())}, true
+	}
+	return Decision{}, false
+}
+
 // backedUp reports whether a volume may be removed as far as backups are concerned. One that was archived for a while
 // may; one that is to be deleted at once needs a backup that is known to be good, where backups are taken at all.
 func backedUp(in *Input, j cke.Join) bool {
@@ -64,7 +80,11 @@ func backedUp(in *Input, j cke.Join) bool {
 		return true
 	}
 	b := in.Backup
-	return b != nil && b.Verified != nil && in.Seen.ObservedAt.Sub(b.Verified.At) <= freshBackup && b.Stale(in.Seen.ObservedAt) == ""
+	if b == nil || b.Verified == nil || b.Stale(in.Seen.ObservedAt) != "" {
+		return false
+	}
+	age := in.Seen.ObservedAt.Sub(b.Verified.At) // of a mark by a clock that was ahead nothing tells how old it is
+	return age >= -op.ClockLimit && age <= freshBackup
 }
 
 // volumeHolder is whom a volume belongs to.
@@ -96,6 +116,10 @@ func (in *Input) holder(name string) (volumeHolder, bool) {
 				h.not = "it carries no label of cke's"
 			case v.Cluster != in.Spec.Name:
 				h.not = fmt.Sprintf("it belongs to cluster %s", v.Cluster)
+			case !in.Identity.OnRecord(v.Incarnation, v.Join):
+				if c, used := n.Of(v.Join); used {
+					h.not = fmt.Sprintf("container %s uses it, and is not on record", c.Name)
+				}
 			}
 			return h, true
 		}

@@ -46,11 +46,12 @@ func TestDecide_RemovesArchivedVolumesWhenTheirTimeIsOver(t *testing.T) {
 		{"a removal that was begun is finished", begun, purge(begun), "its time is over", nil},
 		{"one that is done is not", gone, nil, "nothing to do", nil},
 		{"not while a member is away", over().silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},
-		{"not while the quorum is lost", over().silent(1, 3).lost(), nil, "no quorum", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
+		{"not while the quorum is lost", over().silent(1, 3).lost(), nil, "n1 and n3 do not answer", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
 		{"not while its own node is silent", formed(3).ended(2, in(-time.Second)).silent(2), nil, "waiting for n2", []string{"CKE201 n2"}},
 		{"archived for a while it needs no backup", over().with(target), purge(over()), "its time is over", nil},
 		{"at once not without a verified backup", atOnce(), nil, "nothing to do", nil},
 		{"nor with one that is old", atOnce().with(verified(72 * time.Hour)), nil, "nothing to do", nil},
+		{"nor with one dated in the future", atOnce().with(verified(-8760 * time.Hour)), nil, "nothing to do", nil},
 		{"at once with a fresh one", atOnce().with(verified(time.Hour)), purge(atOnce()), "its time is over", nil},
 	})
 	if d := server.Decide(over().Input); !d.Converged {
@@ -73,7 +74,11 @@ func TestDecide_PurgesAndUndeletesForPersons(t *testing.T) {
 	foreign := purge(formed(3).ended(2, nil).with(func(s *scene) {
 		s.Identity.Ended, s.node(2).Volumes[1].Cluster = nil, ""
 	}))
-	leftover := purge(formed(3).ended(2, nil).with(func(s *scene) { s.Identity.Ended = nil }))
+	leftover := purge(formed(3).ended(2, nil).with(func(s *scene) { s.Identity.Ended, s.node(2).Volumes[1].Incarnation = nil, "before" }))
+	used := purge(formed(3).ended(2, nil).with(func(s *scene) {
+		s.Identity.Ended, s.node(2).Volumes[1].Incarnation = nil, "before"
+		s.node(2).Containers = append(s.node(2).Containers, cke.Container{Name: "etcd-cke.old", Cluster: "demo", Incarnation: "before", Join: "old", KeptDown: true})
+	}))
 	away := purge(formed(3).ended(2, nil).silent(3))
 	none := formed(3).task(cke.TaskPurge, "", "etcd-cke.none")
 	undelete := formed(3).ended(2, in(time.Hour)).task(cke.TaskUndelete, "", "etcd-cke.old")
@@ -86,7 +91,8 @@ func TestDecide_PurgesAndUndeletesForPersons(t *testing.T) {
 		{"that of a present member", present, refused(present, cke.CodeVolume, "volume etcd-cke.join2 is not removed", "it holds the data of the present member on n2"), "refused", nil},
 		{"of another cluster", other, refused(other, cke.CodeVolume, keeps, "it belongs to cluster other"), "refused", nil},
 		{"without label", foreign, refused(foreign, cke.CodeVolume, keeps, "it carries no label of cke's"), "refused", nil},
-		{"of a life that nobody knows", leftover, op.PurgeVolume{Join: cke.Join{ID: "old", Incarnation: "life", Node: formed(3).node(2).Node, Volume: "etcd-cke.old", Etcd: leftover.Spec.Options.Etcd}, Asked: true}, "asked for", nil},
+		{"of a life that nobody knows", leftover, op.PurgeVolume{Join: cke.Join{ID: "old", Incarnation: "before", Node: formed(3).node(2).Node, Volume: "etcd-cke.old", Etcd: leftover.Spec.Options.Etcd}, Asked: true}, "asked for", nil},
+		{"of a life that nobody knows, in use", used, refused(used, cke.CodeVolume, keeps, "container etcd-cke.old uses it, and is not on record"), "refused", nil},
 		{"while a member is away", away, refused(away, cke.CodeVolume, keeps, "2 of 3 voters are healthy, 0 members are on their way: it may still be needed"), "refused", nil},
 		{"that is not there", none, refused(none, cke.CodeCannot, "there is no archived volume etcd-cke.none"), "refused", nil},
 		{"undeleted", undelete, op.UndeleteVolume{Join: undelete.Identity.Ended[0]}, "asked for", nil},

@@ -27,7 +27,7 @@ func (s *stage) movedTo(address string, before cke.Join) bool {
 	return false
 }
 
-func (s *stage) ports() int { return s.Store().Spec().Cluster.WithDefaults().Options.Etcd.ClientPort }
+func (s *stage) ports() int { return s.Store().Spec().Wanted().Options.Etcd.ClientPort }
 
 func TestAddress_AMachineThatMovedKeepsItsMember(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3, 5} {

@@ -68,7 +68,7 @@ func (w *World) makeCA(name cke.AuthorityName, generation int) cke.CA {
 	secret := cke.AuthoritySecret(name, generation)
 	ca, there := w.cas[secret]
 	if !there {
-		ca = cke.CA{Generation: generation, Fingerprint: fingerprintOf(name, generation), NotAfter: w.host().Add(10 * 365 * 24 * time.Hour).UTC()}
+		ca = cke.CA{Generation: generation, Fingerprint: fingerprintOf(name, generation), NotAfter: w.host(0).Add(10 * 365 * 24 * time.Hour).UTC()}
 		w.cas[secret] = ca
 	}
 	return ca

@@ -11,6 +11,29 @@ func (n *Node) RemoveData() {
 	})
 }
 
+// Unlink deletes etcd's data directory in every volume, as `rm -r` does; what runs goes on with the files that it has open.
+func (n *Node) Unlink() {
+	n.change("a person removes the data directories under what runs", func() {
+		for _, c := range n.sorted() {
+			if v := c.volume(); v != nil && !c.foreign {
+				c.open = c.member()
+			}
+		}
+		for _, v := range n.volumes {
+			v.wal = nil
+		}
+	})
+}
+
+// RemoveCertificates deletes the certificates in every volume.
+func (n *Node) RemoveCertificates() {
+	n.change("a person removes the certificates", func() {
+		for _, v := range n.volumes {
+			v.files, v.worth = map[string]bool{}, nil
+		}
+	})
+}
+
 // StartByHand starts every container that is stopped, as `docker start` does.
 func (n *Node) StartByHand() {
 	n.change("a person starts the containers", func() {

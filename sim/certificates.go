@@ -71,7 +71,7 @@ func (a authority) issue(ctx context.Context, name string, all cke.Authorities, 
 				key = w.keys
 				files = append(files, certificate{key: key}.file(certificates[i+1]))
 			}
-			files = append(files, certificate{key: key, at: w.host(), signer: signerOf(i, all)}.file(certificates[i]))
+			files = append(files, certificate{key: key, at: a.d.host(), signer: signerOf(i, all)}.file(certificates[i]))
 		}
 		for _, f := range bundles(all) {
 			if !slices.ContainsFunc(have, func(o cke.File) bool { return o.Path == f.Path && string(o.Data) == string(f.Data) }) {
@@ -252,17 +252,31 @@ func (n *Node) DamageCertificate(nth int) {
 	})
 }
 
+// AgeCertificates lets the certificates on a node be older by a part of their life, as if no daemon had led for so long.
+func (n *Node) AgeCertificates(part float64) {
+	n.change(fmt.Sprintf("certificates are older by %.2f of their life", part), func() {
+		for _, v := range n.volumes {
+			v.age(time.Duration(part * float64(n.world.certificateLife())))
+		}
+	})
+}
+
+// age lets the certificates of a volume have been issued so much earlier.
+func (v *volume) age(by time.Duration) {
+	for i := 0; i < len(certificates); i += 2 {
+		if c := readCertificate(v.tls[certificates[i]]); c.key != 0 {
+			c.at = c.at.Add(-by)
+			v.tls[certificates[i]], v.worth = c.file("").Data, nil
+		}
+	}
+}
+
 // EndCertificates lets all certificates of members have ended, as if daemons had been away for years.
 func (w *World) EndCertificates() {
 	w.change("certificates end", func() {
 		for _, n := range w.nodes {
 			for _, v := range n.volumes {
-				for i := 0; i < len(certificates); i += 2 {
-					if c := readCertificate(v.tls[certificates[i]]); c.key != 0 {
-						c.at = c.at.Add(-2 * w.certificateLife())
-						v.tls[certificates[i]], v.worth = c.file("").Data, nil
-					}
-				}
+				v.age(2 * w.certificateLife())
 			}
 		}
 	})

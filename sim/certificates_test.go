@@ -2,9 +2,7 @@ package sim_test
 
 import (
 	"testing"
-	"time"
 
-	"cke"
 	"cke/sim"
 )
 
@@ -51,13 +49,6 @@ func TestCertificates_ThatAreHalfWrittenAreWrittenAgain(t *testing.T) {
 	for file := range 4 {
 		inFormed(t, 3, func(s *stage) {
 			s.Node("n2").DamageCertificate(file)
-			if file%2 == 1 { // a key: a founder gets another one once it has stopped
-				s.pass(time.Minute)
-				if _, st := s.latest().now(); st.Health == cke.HealthReady {
-					t.Errorf("%s: %s", st.Health, st.Summary)
-				}
-				s.Node("n2").KillEtcd()
-			}
 			if !s.until(convergence, s.settled) {
 				dec, _ := s.latest().now()
 				t.Fatal(describeDecision(s.latest().Number(), dec))

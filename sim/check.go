@@ -9,8 +9,10 @@ import (
 
 // checker watches what must never happen. Source: invariants of etcd's own robustness tests and of docs/strategy.md.
 type checker struct {
-	world   *World
-	cluster string
+	// goesBack: the store is being brought back from a copy.
+	goesBack bool
+	world    *World
+	cluster  string
 	// born holds every member id that ever had a log, with the container that made it.
 	born map[uint64]string
 	// committed is what each cluster id ever committed; no two members may differ in it.
@@ -25,7 +27,11 @@ type checker struct {
 	// stopped are the voters that a daemon stopped and that do not run again yet, had what members had when they ended last.
 	stopped map[uint64]bool
 	had     map[uint64]int
+	repeats map[string]repetition
 	ordered map[string]bool // restores that persons asked for, by task
+	purges  map[string]bool // volumes that persons asked to remove
+	// earlier: an earlier version of cke formed the cluster.
+	earlier bool
 }
 
 // Violations are the invariants that were broken, first one first.
@@ -48,6 +54,7 @@ func (c *checker) check() {
 	leaders := c.leaders()
 	c.checkFence()
 	c.checkTrust()
+	c.checkArguments()
 	if len(leaders) > 1 {
 		c.violated("two clusters serve under one name")
 	}
@@ -90,6 +97,52 @@ func (c *checker) holdsAll(l *member) {
 	c.holds.entries, c.holds.writes = len(l.log), len(c.acknowledged)
 }
 
+// serves is who leads the formed cluster, and how much had happened in the world by then.
+type serves struct {
+	leader  *member
+	events  int
+	refuses bool // etcd's authentication refuses cke
+}
+
+var noLeader = serves{}
+
+// whoServes is noLeader also where others vote than the daemon can know of.
+func (d *Daemon) whoServes() serves {
+	w := d.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.leaders() {
+		if w.formed == nil || hexID(l.cluster) != w.formed.ClusterID || l.commit == 0 || l.log[l.commit-1].term != l.term {
+			continue // it serves once it has committed in its term
+		}
+		for _, j := range d.look.identity.Joins {
+			votes := slices.ContainsFunc(l.voters(), func(id uint64) bool { return hexID(id) == j.MemberID })
+			if j.MemberID != "" && !j.StartedAt.IsZero() && !votes {
+				return noLeader
+			}
+		}
+		return serves{l, w.events, w.denied() != nil}
+	}
+	return noLeader
+}
+
+// Reported checks what a daemon says of the cluster without storing it.
+func (d *Daemon) Reported(s cke.Status) {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	d.world.wasReported(d, s)
+}
+
+// wasReported checks that a status calls no cluster lost that served while it was observed.
+func (c *checker) wasReported(d *Daemon, s cke.Status) {
+	if d.look.served && s.Health == cke.HealthLost {
+		c.violated("daemon %d reports a lost quorum while the cluster serves: %s", d.number, s.Summary)
+	}
+	if d.look.refused && s.Health == cke.HealthReady {
+		c.violated("daemon %d reports a ready cluster in which etcd refuses all that it does", d.number)
+	}
+}
+
 // leaders are the members that lead now, of whatever cluster.
 func (c *checker) leaders() []*member {
 	var leaders []*member
@@ -106,13 +159,45 @@ func (c *checker) wasBorn(by *container, m *member) {
 	if _, before := c.born[m.id]; before {
 		c.violated("a member of %s starts empty under the id that it had before", by.node.name)
 	}
-	if c.formed != nil && by.spec.Mode == cke.StartNew && by.Incarnation == c.formed.ID {
+	if c.formed != nil && by.spec.Mode == StartNew && by.Incarnation == c.formed.ID {
 		c.violated("a founder on %s starts anew though the cluster is formed", by.node.name)
 	}
 	c.born[m.id] = by.Name
 }
 
-func (c *checker) wasAcknowledged(value string) { c.acknowledged = append(c.acknowledged, value) }
+// FormedEarlier says that an earlier version of cke forms the cluster: its containers are held against nobody.
+func (w *World) FormedEarlier() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.earlier = true
+}
+
+// checkArguments: once the cluster is formed no container exists that could start a member on an emptied volume, whoever starts
+// it. One of a learner could, while its member does not vote.
+func (c *checker) checkArguments() {
+	if c.formed == nil || c.earlier {
+		return
+	}
+	for _, n := range c.world.nodes {
+		for _, of := range n.sorted() {
+			if of.Incarnation != c.formed.ID || of.foreign {
+				continue
+			}
+			if of.spec.Mode == StartNew || of.spec.Mode == cke.StartJoin && of.member() != nil && slices.Contains(of.member().voters(), of.member().id) {
+				c.violated("a container on %s could start its member without its data", n.name)
+			}
+		}
+	}
+}
+
+// wasAcknowledged notes a write; while a restore is being prepared it is one of the life that will be replaced.
+func (c *checker) wasAcknowledged(value string) {
+	if c.formed == nil {
+		c.lost = append(c.lost, value)
+		return
+	}
+	c.acknowledged = append(c.acknowledged, value)
+}
 
 // wereCommitted compares what a leader committed with all that its cluster ever committed.
 func (c *checker) wereCommitted(l *member) {
@@ -140,11 +225,14 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 		c.beginsRestore(after)
 	case before != nil && before.State == cke.Restoring && before.ID != after.ID:
 		c.cancelsRestore(after)
+	case c.formed != nil && after.ID == c.formed.ID && after.State == cke.Forming && (c.goesBack || before != nil && before.State == cke.Forming):
+		// the store was brought back from a copy of the bootstrap
 	case c.formed != nil && (after.ID != c.formed.ID || after.State != cke.Formed || after.ClusterID != c.formed.ClusterID):
 		c.violated("the formed incarnation is replaced")
 	case after.State == cke.Formed && c.formed == nil:
 		inc := *after
 		c.formed = &inc
+		c.restores(after)
 	case before != nil && before.ID != after.ID && before.State != cke.Abandoned:
 		c.violated("a founding is replaced that was not abandoned")
 	}
@@ -154,16 +242,23 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 // clock of the daemon's host as it was while the daemon was about it, or for a person.
 func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 	c.wereChanged(by, before, after)
+	c.wereCarried(by, before, after)
 	for _, j := range after.Ended {
 		i := slices.IndexFunc(before.Ended, func(o cke.Join) bool { return o.ID == j.ID })
 		if j.PurgedAt.IsZero() || i >= 0 && !before.Ended[i].PurgedAt.IsZero() {
 			continue
 		}
-		asked := slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskPurge && t.Subject == j.Volume })
+		if j.NeverVoted {
+			if best := furthest(c.world.remains()); !c.purges[j.Volume] && !by.surprised() && best != nil && best.voted(number(j.MemberID)) {
+				c.violated("the volume of a voter of %s is given up as that of a learner", j.Node.Name())
+			}
+			continue
+		}
 		keep := j.KeepUntil
 		if i >= 0 {
 			keep = before.Ended[i].KeepUntil
 		}
+		asked := c.purges[j.Volume] || slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskPurge && t.Subject == j.Volume })
 		if !asked && (keep.IsZero() || by.clock.Before(keep)) {
 			c.violated("the volume of %s is given up before its time", j.Node.Name())
 		}

@@ -14,6 +14,10 @@ import (
 	"cke"
 )
 
+// StartNew is how cke started founders before it gave them their first log: with arguments that found a cluster on an empty
+// volume. It never asks for that any more.
+const StartNew cke.StartMode = "new"
+
 // readyAfter is when a member that finds no leader serves local reads at the latest. Source: etcd, wait-cluster-ready-timeout.
 const readyAfter = 5 * time.Second
 
@@ -30,6 +34,10 @@ type container struct {
 	restarts            int
 	// peerCAs and clientCAs are whom the process trusts: it has read them when it was started.
 	peerCAs, clientCAs []string
+	// unsure: files landed late in its volume since it was started, and no daemon can tell whether the process has read them.
+	unsure bool
+	// open is the log that the process has open although it was removed from the volume.
+	open *member
 	// hangs: the process runs, answers nobody and takes no part, until it is started anew.
 	hangs bool
 	// y is the minor version, yOf the version that it was read from.
@@ -45,13 +53,15 @@ func newContainer(n *Node, s cke.MemberSpec) *container {
 	c.Description, c.Options, c.Place = describe(s), s.Join.Etcd.Digest(), s.Join.Place()
 	sum := sha256.Sum256([]byte(c.Image))
 	c.ImageID = "sha256:" + hex.EncodeToString(sum[:])
-	c.CPUs, c.Memory = s.Join.Etcd.Resources.CPUs, int64(s.Join.Etcd.Resources.Memory)
+	if !n.discards {
+		c.CPUs, c.Memory = s.Join.Etcd.Resources.CPUs, int64(s.Join.Etcd.Resources.Memory)
+	}
 	return c
 }
 
 // describe is the digest of all that a container is made from.
 func describe(s cke.MemberSpec) string {
-	if s.Mode == cke.StartRestored { // what follows from it is the same
+	if s.Mode == cke.StartPrepared { // what follows from it is the same
 		s.Mode = cke.StartOwnData
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %v %s %s %d %d %v", s.Cluster, s.Mode, s.Token, s.Peers, s.Join.ID, s.Join.Node.Address, s.Join.ClientPort, s.Join.PeerPort, s.Join.Etcd))
@@ -64,6 +74,9 @@ func (c *container) volume() *volume { return c.node.volumes[c.spec.Join.Volume]
 func (c *container) member() *member {
 	if c.State != cke.ContainerRunning || c.foreign || c.hangs {
 		return nil
+	}
+	if c.open != nil {
+		return c.open
 	}
 	return c.volume().wal
 }
@@ -80,6 +93,9 @@ func (c *container) run() {
 	c.State, c.StartedAt, c.stoppedByHand, c.hangs = cke.ContainerRunning, w.now(), false, false
 	w.unquiet = true
 	c.FinishedAt, c.ExitCode, c.LastWords = time.Time{}, 0, ""
+	if c.foreign { // what runs in it is no member of ours
+		return
+	}
 	if words := c.boot(); words != "" {
 		c.crash(1, words)
 		return
@@ -93,6 +109,9 @@ const MissingDirectory = "/no/such/directory"
 // WrongArgument is one that etcd does not know: it ends at once.
 const WrongArgument = "--no-such-flag"
 
+// LateArgument has a value that etcd refuses only when it starts on its data: no try of options notices.
+const LateArgument = "--auth-token=none"
+
 // boot returns why etcd ends at once, or "".
 func (c *container) boot() string {
 	v := c.volume()
@@ -103,7 +122,7 @@ func (c *container) boot() string {
 	if worth.Damage != "" && c.Cluster != "" {
 		return worth.Damage
 	}
-	c.peerCAs, c.clientCAs = worth.PeerCAs, worth.ClientCAs
+	c.peerCAs, c.clientCAs, c.unsure = worth.PeerCAs, worth.ClientCAs, false
 	if at := c.spec.Join.Node.Address; at != c.node.address {
 		return fmt.Sprintf("listen tcp %s:%d: bind: cannot assign requested address", at, c.spec.Join.PeerPort)
 	}
@@ -117,6 +136,9 @@ func (c *container) boot() string {
 	}
 	if slices.Contains(c.spec.Join.Etcd.ExtraArgs, WrongArgument) {
 		return "flag provided but not defined: " + WrongArgument
+	}
+	if slices.Contains(c.spec.Join.Etcd.ExtraArgs, LateArgument) {
+		return "auth: invalid auth options"
 	}
 	if v.wal != nil {
 		if has := v.wal.minor(); has > c.minor() {
@@ -135,7 +157,7 @@ func (c *container) boot() string {
 	var m *member
 	var words string
 	switch c.spec.Mode {
-	case cke.StartNew:
+	case StartNew:
 		m, words = c.node.world.found(c)
 	case cke.StartJoin:
 		m, words = c.node.world.join(c)
@@ -152,7 +174,7 @@ func (c *container) boot() string {
 
 func (c *container) othersListen(port int) bool {
 	for _, other := range c.node.containers {
-		if other != c && !other.foreign && other.Running() && (other.spec.Join.ClientPort == port || other.spec.Join.PeerPort == port) {
+		if other != c && other.Running() && (other.spec.Join.ClientPort == port || other.spec.Join.PeerPort == port) {
 			return true
 		}
 	}
@@ -167,6 +189,7 @@ func (c *container) ends(code int, words string) {
 	if m := c.member(); m != nil {
 		c.node.world.endsWith(m)
 	}
+	c.open = nil
 	c.node.world.unquiet = true
 	c.State, c.ExitCode, c.LastWords, c.FinishedAt = cke.ContainerExited, code, words, c.node.world.now()
 	c.node.world.log("%s: etcd of %s ends with %d %s", c.node.name, c.Name, code, words)
@@ -191,10 +214,11 @@ func (c *container) crash(code int, words string) {
 // seen is the container as the engine shows it.
 func (c *container) seen() cke.Container {
 	s := c.Container
-	if !s.Running() && !c.foreign && !c.node.slowVolume {
+	s.StartsEmpty = c.spec.Mode == StartNew || c.spec.Mode == cke.StartJoin
+	if !c.foreign && !c.node.slowVolume {
 		s.Data = c.data()
 	}
-	if v := c.volume(); v != nil && c.Cluster != "" && !c.node.slowVolume {
+	if v := c.volume(); v != nil && c.Cluster != "" && !c.foreign && !c.node.slowVolume {
 		worth := v.certificates(c.node.world.certificateLife())
 		s.Certificates = &worth
 	}
@@ -229,11 +253,15 @@ func (n *Node) look(o cke.EtcdOptions, cluster string, s *cke.NodeStatus) {
 			continue
 		}
 		s.Containers = append(s.Containers, c.seen())
-		ours = ours || c.Cluster == cluster && c.Running()
+		at := c.spec.Join
+		ours = ours || c.Cluster == cluster && c.Running() && at.ClientPort == o.ClientPort && at.PeerPort == o.PeerPort
+	}
+	if cluster != "" {
+		s.Containers, s.Neighbors = cke.SplitNeighbors(cluster, s.Containers)
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.volumes)) {
 		v := n.volumes[name]
-		if v.bare {
+		if v.bare || cluster != "" && v.cluster != "" && v.cluster != cluster {
 			continue
 		}
 		s.Volumes = append(s.Volumes, cke.Volume{Name: v.name, Cluster: v.cluster, Incarnation: v.incarnation, Join: v.join, CreatedAt: v.createdAt})

@@ -19,11 +19,14 @@ type Daemon struct {
 	look   *Observer
 
 	dead, frozen bool // guarded by the world's lock
+	older        bool // of an earlier version of cke
 	// What the daemon did, and what had happened apart from that when it looked; see happened.
 	own, observed, decided int
+	writes                 int            // to the store
 	listed                 map[string]int // by actor
 	clock                  time.Time      // the furthest that its host's clock was since it began what it does
 	lookEnded              bool
+	authRead               int   // what had happened when it read etcd's authentication last
 	file, decidedOn        int64 // the generation of the spec that it read last, and when it decided what it does
 
 	fetched map[string][]string // snapshots on the daemon's host, by restore; guarded by the world's lock
@@ -50,6 +53,15 @@ func (w *World) NewDaemon() *Daemon {
 	w.log("daemon %d leads", d.number)
 	return d
 }
+
+// Now is the time by the clock of the daemon's host.
+func (d *Daemon) Now() time.Time {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	return d.host()
+}
+
+func (d *Daemon) host() time.Time { return d.world.host((d.number - 1) % Hosts) }
 
 // Number counts daemons from 1.
 func (d *Daemon) Number() int { return d.number }
@@ -107,7 +119,10 @@ func (d *Daemon) freeze() {
 	}
 }
 
-// Wake lets a frozen daemon go on. If its term has ended meanwhile its context ends now, but what it had in flight lands.
+// noticed is how long a daemon that was frozen goes on before its context ends, if its term has ended meanwhile.
+const noticed = 10 * time.Millisecond
+
+// Wake lets a frozen daemon go on. If its term has ended meanwhile its context ends soon, and what it had in flight lands.
 func (d *Daemon) Wake() {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()
@@ -117,7 +132,7 @@ func (d *Daemon) Wake() {
 	d.frozen = false
 	d.world.log("daemon %d wakes", d.number)
 	if d.world.store.term != d.number64() {
-		d.cancel(cke.ErrDeposed)
+		d.world.after(noticed, func() { d.cancel(cke.ErrDeposed) })
 	}
 }
 
@@ -142,8 +157,11 @@ func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, d
 	case ctx.Err() != nil:
 		w.mu.Unlock()
 		return context.Cause(ctx)
-	case c.touches() && d.ctx.Err() != nil:
-		w.violated("daemon %d changes %s after its term", d.number, c.Node)
+	case d.fenced(c):
+		w.mu.Unlock()
+		return cke.ErrDeposed
+	case c.touches() && d.deposed():
+		w.violated("daemon %d begins %s on %s after its term", d.number, c.Name, c.Node)
 	}
 	t := &turn{call: c, daemon: d, node: n, declared: declared, do: do, done: make(chan struct{})}
 	if w.sched == nil {
@@ -158,6 +176,22 @@ func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, d
 		<-t.done
 	}
 	return t.answer(ctx)
+}
+
+// deposed reports whether the daemon's term is over, whether it has noticed or not.
+func (d *Daemon) deposed() bool { return d.ctx.Err() != nil || d.world.store.term != d.number64() }
+
+// fenced reports whether the guard of the term keeps a request from being made: it reads clocks, and so is true in a daemon
+// that was frozen before anything has told it.
+func (d *Daemon) fenced(c Call) bool {
+	if !d.deposed() {
+		return false
+	}
+	if c.touches() && !c.begins {
+		d.world.mark(DeposedWithin)
+		return !d.world.store.guardsOnce
+	}
+	return c.touches() || c.begins
 }
 
 // turn is one call on its way.
@@ -209,14 +243,15 @@ func (t *turn) effect(w *World, half bool) error {
 		return t.do(half)
 	}
 	w.events++
+	w.late = t.late
 	if !t.stale() {
 		t.daemon.own++
 	}
 	if !t.call.touches() {
 		return t.do(half)
 	}
-	if b := t.call.of; b != nil && t.stale() && !b.holds() {
-		return fmt.Errorf("container %s on %s: %w", b.name, b.node.name, cke.ErrNotFound)
+	if b := t.call.of; b != nil && !b.holds() {
+		return fmt.Errorf("container %s on %s: %w", b.id.Name, b.node.name, cke.ErrNotFound)
 	}
 	before := w.standing()
 	if t.call.Port == "etcd" {

@@ -37,7 +37,12 @@ type database struct {
 	minor          int
 	alarms         []cke.Alarm
 	used, history  int64 // bytes in use, and those of them that a compaction frees
+	writes         int64 // each makes a revision
+	compacted      int64 // revision
 	file           int64 // bytes of the file, which only defragmenting makes smaller
+	// told is what it reports to be in use: what a compaction freed is not known before the next write is committed.
+	// Source: etcd, backend.begin and bbolt, Stats.FreePageN.
+	told int64
 }
 
 // runs is how a process was started, and what became of it.
@@ -56,11 +61,14 @@ func (m *member) apply() *database {
 		return d
 	}
 	if d.used == 0 {
-		d.used, d.file = databaseSize, max(d.file, databaseSize)
+		d.used, d.told, d.file = databaseSize, databaseSize, max(d.file, databaseSize)
 	}
 	changed := false
 	for n, e := range m.log[d.at:m.commit] {
 		changed = d.take(e) || changed
+		if e.kind != entryNone && e.kind != entryCompact {
+			d.told = d.used
+		}
 		if d.at+n < m.snapshot {
 			continue // it came as a file
 		}
@@ -75,6 +83,9 @@ func (m *member) apply() *database {
 	return d
 }
 
+// revision is etcd's: an empty database has the first one.
+func (d *database) revision() int64 { return 1 + d.writes }
+
 // take applies one entry and reports whether it changes the membership.
 func (d *database) take(e entry) bool {
 	d.minor = max(d.minor, e.minor)
@@ -82,13 +93,13 @@ func (d *database) take(e entry) bool {
 	case entryNone, entryVersion:
 		return false
 	case entryPut:
-		d.used += putSize
+		d.used, d.writes = d.used+putSize, d.writes+1
 		return false
 	case entryFill:
-		d.used, d.history = d.used+e.bytes, d.history+e.bytes
+		d.used, d.history, d.writes = d.used+e.bytes, d.history+e.bytes, d.writes+1
 		return false
 	case entryCompact:
-		d.used, d.history = d.used-d.history, 0
+		d.used, d.history, d.compacted = d.used-d.history, 0, max(d.compacted, e.bytes)
 		return false
 	case entryAlarm, entryDisarm:
 		a := cke.Alarm{MemberID: hexID(e.id), Kind: e.value}
@@ -248,7 +259,11 @@ func (w *World) Compact() {
 	w.change("a client compacts", func() {
 		w.events--
 		for _, j := range w.store.identity.Joins {
-			if w.propose(Clients, j.ClientURL(), entry{kind: entryCompact}) == nil {
+			at := int64(0)
+			if c, _ := w.serving(Clients, j.ClientURL()); c != nil {
+				at = w.endpoint(j.ClientURL()).Revision
+			}
+			if w.propose(Clients, j.ClientURL(), entry{kind: entryCompact, bytes: at}) == nil {
 				return
 			}
 		}
@@ -285,8 +300,15 @@ func (w *World) Alarms() []cke.Alarm {
 func (e etcdPort) Defragment(ctx context.Context, url string) error {
 	return e.maintain(ctx, url, "Defragment", func(c *container) error {
 		d := c.member().apply()
-		d.file = d.used
+		d.file, d.told = d.used, d.used
 		return nil
+	})
+}
+
+// Arm implements cke.Etcd.
+func (e etcdPort) Arm(ctx context.Context, url string, a cke.Alarm) error {
+	return e.maintain(ctx, url, "Arm", func(*container) error {
+		return e.d.world.propose(Management, url, entry{kind: entryAlarm, id: number(a.MemberID), value: a.Kind})
 	})
 }
 
@@ -298,15 +320,21 @@ func (e etcdPort) Disarm(ctx context.Context, url string, a cke.Alarm) error {
 }
 
 // Compact implements cke.Etcd.
-func (e etcdPort) Compact(ctx context.Context, url string, _ int64) error {
-	return e.maintain(ctx, url, "Compact", func(*container) error {
-		return e.d.world.propose(Management, url, entry{kind: entryCompact})
+func (e etcdPort) Compact(ctx context.Context, url string, revision int64) error {
+	return e.maintain(ctx, url, "Compact", func(c *container) error {
+		if c.member().apply().compacted >= revision {
+			return nil
+		}
+		return e.d.world.propose(Management, url, entry{kind: entryCompact, bytes: revision})
 	})
 }
 
 func (e etcdPort) maintain(ctx context.Context, url, name string, do func(*container) error) error {
 	return e.call(ctx, url, name, true, func() error {
 		c, err := e.d.world.voting(url)
+		if err == nil {
+			err = e.d.world.denied()
+		}
 		if err != nil {
 			return err
 		}

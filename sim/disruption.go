@@ -90,7 +90,7 @@ func (d *Daemon) looks(c Call) {
 	if c.Port == "store" && c.Name == "AppendRecord" {
 		d.clock = time.Time{}
 	}
-	if now := d.world.host(); now.After(d.clock) {
+	if now := d.host(); now.After(d.clock) {
 		d.clock = now
 	}
 	if c.Port == "store" && c.Name == "Spec" {
@@ -168,7 +168,15 @@ func (c *checker) wasDisarmed(t *turn, before, after standing) {
 	if asked || len(after.alarms) >= len(before.alarms) {
 		return
 	}
-	if !before.outOfSpace() {
+	found := func(alarms []cke.Alarm) (n int) { // etcd's, not a stop of writes
+		for _, a := range alarms {
+			if a.Kind == corrupt && !a.StopsWrites() {
+				n++
+			}
+		}
+		return n
+	}
+	if found(after.alarms) < found(before.alarms) {
 		c.violated("%s takes the alarm CORRUPT back, which nobody asked for", t.call)
 	}
 	for _, p := range before.running {
@@ -200,8 +208,11 @@ func (c *checker) wasNeeded(t *turn, before standing, id uint64) {
 		if p.id != id || i < 0 || s.identity.Joins[i].Bundle != s.identity.Authorities.Bundle() {
 			continue
 		}
+		if cke.BundleOf(p.c.peerCAs, p.c.clientCAs) != s.identity.Authorities.Bundle() && s.identity.Authorities.Bundle() != "" || p.c.unsure || p.c.spec.Mode == StartNew {
+			continue // no record tells what a call that landed late put beside the data
+		}
 		now, recorded := p.c.runsWith(), s.identity.Joins[i].Etcd // a person may have given it by hand what the file asks for
-		if declared := s.spec.Cluster.WithDefaults().Options.Etcd.PlacedAs(now); now.Equal(declared) && recorded.Equal(declared) {
+		if declared := s.spec.Wanted().Options.Etcd.PlacedAs(now); now.Equal(declared) && recorded.Equal(declared) {
 			c.violated("%s stops a member that runs as declared", t.call)
 		}
 	}
@@ -252,7 +263,20 @@ func (c *checker) mayTake(t *turn, before standing, id uint64) {
 		c.violated("%s takes a healthy voter away while a change of the member list is under way", t.call)
 	case before.unwell(id) > 0:
 		c.violated("%s takes a healthy voter away while another one does not run", t.call)
+	case c.interrupts(t, before):
+		c.violated("%s interrupts service unasked though more voters are declared", t.call)
 	}
+}
+
+// interrupts reports whether one of one or two voters is restarted with other options, though more are declared and no
+// person accepted that nobody is served meanwhile.
+func (c *checker) interrupts(t *turn, before standing) bool {
+	s := c.world.store
+	if len(before.voters) > 2 || s.spec.Generation != t.daemon.decidedOn || s.requests.Interrupt >= s.spec.Generation || len(s.records) == 0 {
+		return false
+	}
+	last := s.records[len(s.records)-1].Operation
+	return (last == "restart-member" || last == "change-address") && len(s.spec.Cluster.ControlPlane()) > len(before.voters)
 }
 
 // wasListed judges a change of the member list.
@@ -290,7 +314,7 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 		once := func(j cke.Join) bool {
 			return j.MemberID == hexID(l.id) || l.learner && l.name == "" && j.PeerURL() == l.peer
 		}
-		if s.spec.Cluster.WithDefaults().Policies.Foreign == cke.ForeignHold && !slices.ContainsFunc(s.identity.Ended, once) && !c.adopted(hexID(l.id), "") {
+		if s.spec.Wanted().Policies.Foreign == cke.ForeignHold && !slices.ContainsFunc(s.identity.Ended, once) && !c.adopted(hexID(l.id), "") {
 			c.violated("%s removes a stranger that is to be held", t.call)
 		}
 		return
@@ -300,7 +324,7 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 	if l.learner || asked {
 		return
 	}
-	if slices.Contains(before.serving, l.id) && c.lacks(len(before.voters)) {
+	if slices.Contains(before.serving, l.id) && !c.unlinked(l.id) && c.lacks(len(before.voters)) {
 		c.violated("%s takes a member away that serves, before there are as many others as are declared", t.call)
 	}
 	for _, n := range s.spec.Cluster.ControlPlane() {
@@ -312,6 +336,16 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 			c.violated("%s removes the member of %s, whose data is there", t.call, n.Name())
 		}
 	}
+}
+
+// unlinked reports whether a member runs on files that were removed.
+func (c *checker) unlinked(id uint64) bool {
+	for _, n := range c.world.nodes {
+		if slices.ContainsFunc(n.sorted(), func(of *container) bool { return of.open != nil && of.open.id == id }) {
+			return true
+		}
+	}
+	return false
 }
 
 // lacks reports whether one voter less would be fewer than declared while a declared node carries none, and one may be added.

@@ -23,6 +23,9 @@ const clusterName = "demo"
 // probe is the longest time between two looks, as in the daemon.
 const probe = 5 * time.Second
 
+// electing is how long a quorum that went is looked for all the time, as in the daemon.
+const electing = 5 * time.Second
+
 // stage is one world with daemons that reconcile a cluster in it.
 type stage struct {
 	*sim.World
@@ -31,13 +34,21 @@ type stage struct {
 	drivers []*driver
 	// replace is the policy of the specs that declare makes; manual in a new stage.
 	replace cke.ReplaceMode
+	// target is that of the specs that declare makes; empty: no backups are taken.
+	target string
 	// tell is called with what a daemon decides and does; nil: silence.
 	tell func(format string, args ...any)
 	// blind changes what Decide is given: for mutations.
 	blind func(*server.Input)
 	// wrap changes what operations work with: for mutations.
 	wrap func(op.Env) op.Env
+	// leap lets daemons observe ever more seldom while nothing happens: for stories of weeks.
+	leap bool
 	wg   sync.WaitGroup
+	// older says whether the next daemon is one of an earlier version; nil: none is.
+	older func() bool
+	// marks counts the situations that are reached; nil: nobody counts.
+	marks *marks
 	// heard is the last decision that was looked at.
 	heard int
 }
@@ -53,7 +64,7 @@ func play(t *testing.T, nodes int, scene func(s *stage)) {
 }
 
 func newStage(t testing.TB, nodes int) *stage {
-	s := &stage{World: sim.New(clusterName, time.Now), t: t, replace: cke.ReplaceManual}
+	s := &stage{World: sim.New(clusterName, time.Now), t: t, replace: cke.ReplaceManual, target: fromBackup.Target}
 	s.Scheduler = s.Schedule(&sim.Scheduler{Settle: synctest.Wait})
 	for i := 1; i <= nodes; i++ {
 		s.AddNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i))
@@ -66,7 +77,7 @@ func newStage(t testing.TB, nodes int) *stage {
 func (s *stage) declare(nodes ...*sim.Node) { s.Store().SetSpec(s.cluster(nodes)) }
 
 func (s *stage) cluster(nodes []*sim.Node) cke.Cluster {
-	c := cke.Cluster{Name: clusterName}
+	c := cke.Cluster{Name: clusterName, Backup: cke.Backup{Target: s.target}}
 	c.Policies.Replace.Mode = s.replace
 	for _, n := range nodes {
 		c.Nodes = append(c.Nodes, n.Declared())
@@ -84,16 +95,24 @@ type driver struct {
 	*sim.Daemon
 	stage    *stage
 	failures map[string]server.Failure
+	done     map[string]server.Completion
 	mu       sync.Mutex
 	decision server.Decision
 	status   cke.Status
 	input    server.Input
 	rounds   int
+	calm     time.Duration // the pause before, while nothing happens
+	// quorate is whether there is a quorum, quorateAt since when.
+	quorate   bool
+	quorateAt time.Time
 }
 
 // daemon starts a daemon.
 func (s *stage) daemon() *driver {
-	d := &driver{Daemon: s.NewDaemon(), stage: s, failures: map[string]server.Failure{}}
+	d := &driver{Daemon: s.NewDaemon(), stage: s, failures: map[string]server.Failure{}, done: map[string]server.Completion{}}
+	if s.older != nil && s.older() {
+		d.BecomeOlder()
+	}
 	if len(s.drivers) > 0 {
 		d.status = s.latest().before() // what the last one told is in the store
 	}
@@ -130,9 +149,32 @@ func (d *driver) run() {
 		if err != nil {
 			pause = time.Second
 		}
-		if pause > 0 {
+		switch {
+		case pause > 0 && d.stage.leap:
+			d.leap(ctx, pause)
+		case pause > 0:
 			_ = sleep(ctx, pause)
 		}
+	}
+}
+
+// calmest is the longest pause of a daemon that leaps.
+const calmest = 10 * time.Minute
+
+// leap waits as long as the pause before twice over while nothing happens in the world and nothing is under way.
+func (d *driver) leap(ctx context.Context, pause time.Duration) {
+	if pause < probe || d.calm == 0 {
+		d.calm = pause
+	} else {
+		d.calm = min(2*d.calm, calmest)
+	}
+	t := time.NewTimer(d.calm)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-d.Observer().Changed():
+		d.calm = 0
 	}
 }
 
@@ -157,13 +199,13 @@ func (d *driver) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	wanted := spec.Cluster.WithDefaults()
-	d.Observer().Update(wanted, identity)
+	d.Observer().Update(spec.Wanted(), identity)
 	seen := d.Observer().Observe(ctx)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	in := server.Input{Spec: wanted, Generation: spec.Generation, Deleting: spec.Deleting(), Identity: identity, Seen: seen, Requests: d.Term().Requests(), Before: d.before(), Failures: d.failures}
+	in := server.NewInput(spec, identity, d.Term().Requests(), seen, d.Backups().Status(), d.before())
+	in.Failures, in.Completed = d.failures, d.done
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}
@@ -180,7 +222,10 @@ func (d *driver) round(ctx context.Context) (time.Duration, error) {
 	if dec.Again > 0 {
 		pause = min(pause, dec.Again)
 	}
-	if inc := identity.Incarnation; inc != nil && inc.State == cke.Formed && !seen.Etcd.Quorate {
+	if quorate := seen.Etcd.Quorate; quorate != d.quorate || d.quorateAt.IsZero() {
+		d.quorate, d.quorateAt = quorate, d.Now()
+	}
+	if inc := identity.Incarnation; inc != nil && inc.State == cke.Formed && !d.quorate && d.Now().Sub(d.quorateAt) < electing {
 		pause = min(pause, 100*time.Millisecond)
 	}
 	return pause, nil
@@ -192,6 +237,8 @@ func (d *driver) note(in server.Input, dec server.Decision) {
 	news := dec.Reason != d.decision.Reason || dec.Operation != nil
 	d.decision, d.input, d.rounds = dec, in, d.rounds+1
 	d.status = server.Report(in, dec, d.status)
+	d.stage.marks.decision(dec)
+	d.Reported(d.status)
 	if news {
 		d.stage.say("%s", describeDecision(d.Number(), dec))
 	}
@@ -214,8 +261,8 @@ func (d *driver) count() int {
 func (d *driver) operate(ctx context.Context, dec server.Decision) {
 	e := op.Env{
 		Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),
-		Snapshots: d.Snapshots(),
-		Leader:    d.Term().Leader(), Now: d.stage.Now, Pause: sleep, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Snapshots: d.Snapshots(), Backups: d.Backups(),
+		Leader: d.Term().Leader(), Now: d.Now, Pause: sleep, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if d.stage.wrap != nil {
 		e = d.stage.wrap(e)
@@ -227,8 +274,9 @@ func (d *driver) operate(ctx context.Context, dec server.Decision) {
 	switch rec.State {
 	case cke.RecordCompleted:
 		delete(d.failures, key)
+		server.Completed(d.done, dec.Operation, dec.Reason, d.stage.Now())
 	case cke.RecordFailed:
-		d.failures[key] = server.Failure{Count: d.failures[key].Count + 1, At: d.stage.Now(), Error: err.Error(), Problems: problems(err)}
+		d.failures[key] = server.Failure{Count: d.failures[key].Count + 1, At: d.Now(), Error: err.Error(), Problems: problems(err)}
 	}
 	d.ended(ctx, dec, rec)
 	for _, line := range describeSteps(rec.Steps) {
@@ -291,15 +339,13 @@ type told struct{ op.Operation }
 
 // Stages implements op.Operation.
 func (o told) Stages() []op.Stage {
-	stages := o.Operation.Stages()
-	for _, stage := range stages {
-		for i, s := range stage {
-			stage[i].Run = func(ctx context.Context, e op.Env) error {
-				return s.Run(sim.WithActor(ctx, fmt.Sprintf("%02d %s", i, s.Node)), e)
-			}
+	return op.Around(o.Operation.Stages(), func(i int, s op.Step) op.Step {
+		do := s.Run
+		s.Run = func(ctx context.Context, e op.Env) error {
+			return do(sim.WithActor(ctx, fmt.Sprintf("%02d %s", i, s.Node)), e)
 		}
-	}
-	return stages
+		return s
+	})
 }
 
 func describeDecision(daemon int, dec server.Decision) string {

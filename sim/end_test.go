@@ -32,11 +32,15 @@ func (s *stage) faults(nodes ...string) []string {
 		if !slices.Contains(nodes, j.Node.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
 			wrong("join %+v", j)
 		}
-		declared := s.Store().Spec().Cluster.WithDefaults().Options.Etcd.PlacedAs(j.Etcd)
+		declared := s.Store().Spec().Wanted().Options.Etcd.PlacedAs(j.Etcd)
 		if !j.Etcd.Equal(declared) {
 			wrong("%s is to run with %+v, not %+v", j.Node.Name(), j.Etcd, declared)
 		}
-		if made := s.Node(j.Node.Name()).MadeWith(j.Volume); !made.Equal(declared) {
+		discarded := declared
+		if j.Made != nil {
+			discarded.Resources = *j.Made
+		}
+		if made := s.Node(j.Node.Name()).MadeWith(j.Volume); !made.Equal(declared) && !made.Equal(discarded) {
 			wrong("the container on %s runs with %+v, not %+v", j.Node.Name(), made, declared)
 		}
 	}

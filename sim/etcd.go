@@ -98,27 +98,30 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	s.Serializable = true
 	s.ClusterID, s.MemberID = hexID(m.cluster), hexID(m.id)
 	s.Version, s.StorageVersion = c.version(), c.storage()
-	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, longLife+uint64(len(m.log)), longLife+uint64(m.commit), int64(m.commit)
+	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, longLife+uint64(len(m.log)), longLife+uint64(m.commit), m.apply().revision()
 	if c.node.trickles {
 		s.RaftApplied -= farBehind
 	}
 	d := m.apply()
-	s.DBSize, s.DBSizeInUse = d.file, d.used
+	s.DBSize, s.DBSizeInUse = d.file, d.told
 	for _, l := range m.members() {
 		if l.id == m.id {
 			s.Learner = l.learner
 		}
 	}
+	s.Denied = w.denied() != nil
 	worth := c.volume().certificates(w.certificateLife())
 	s.CertNotBefore, s.CertNotAfter = worth.NotBefore, worth.NotAfter
 	if l, _, _, ok := w.leads(c); ok {
 		s.LeaderID = hexID(l.id)
-		s.Linearizable = !s.Learner
+		if s.Linearizable = !s.Learner; s.Linearizable { // the read waits until the member is level with the leader
+			s.RaftTerm, s.Revision = l.term, l.apply().revision()
+		}
 	} else {
 		s.Errors = []string{"etcdserver: no leader"}
 	}
-	for _, a := range d.alarms { // NOSPACE keeps nobody from serving
-		if a.Kind != noSpace {
+	for _, a := range d.alarms { // NOSPACE keeps nobody from serving, nor does a stop of writes
+		if a.Kind != noSpace && !a.StopsWrites() {
 			s.Errors = append(s.Errors, fmt.Sprintf("memberID:%d alarm:%s", number(a.MemberID), a.Kind))
 		}
 	}
@@ -132,7 +135,7 @@ func (e etcdPort) call(ctx context.Context, url, name string, writes bool, do fu
 			node = n.name
 		}
 	}
-	return e.d.call(ctx, Call{Port: "etcd", Node: node, Name: name, Writes: writes}, nil, cke.Node{}, func(bool) error { return do() })
+	return e.d.call(ctx, Call{Port: "etcd", Node: node, Name: name, Writes: writes, begins: writes}, nil, cke.Node{}, func(bool) error { return do() })
 }
 
 // Endpoint implements cke.Etcd.
@@ -154,22 +157,42 @@ func (e etcdPort) Members(ctx context.Context, url string) (id string, members [
 // list is the linearizable member list through one endpoint.
 func (w *World) list(url string) (string, []cke.Member, error) {
 	c, err := w.voting(url)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", nil, err
+	case w.muted:
+		return "", nil, fmt.Errorf("%s: etcdserver: request timed out", url)
 	}
 	l, _, _, ok := w.leads(c)
 	if !ok {
 		return "", nil, fmt.Errorf("%s: etcdserver: no leader", url)
 	}
-	var members []cke.Member
-	for _, m := range l.present() {
-		out := cke.Member{ID: hexID(m.id), Name: m.name, PeerURLs: []string{m.peer}, Learner: m.learner}
-		if m.client != "" {
-			out.ClientURLs = []string{m.client}
+	return hexID(l.cluster), l.entries(), nil
+}
+
+// MembersSettle lets etcd add members only once its voters have been connected for five seconds, as it does; each change that is
+// tried again meanwhile takes hundreds of calls.
+func (w *World) MembersSettle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settles = true
+}
+
+// MuteLists lets members answer all but the question for a member list through a quorum, as when that takes too long.
+func (w *World) MuteLists(on bool) {
+	w.change(fmt.Sprintf("member lists are not answered: %v", on), func() { w.muted = on })
+}
+
+// entries is the member list as a member answers it.
+func (m *member) entries() (all []cke.Member) {
+	for _, l := range m.present() {
+		e := cke.Member{ID: hexID(l.id), Name: l.name, PeerURLs: []string{l.peer}, Learner: l.learner}
+		if l.client != "" {
+			e.ClientURLs = []string{l.client}
 		}
-		members = append(members, out)
+		all = append(all, e)
 	}
-	return hexID(l.cluster), members, nil
+	return all
 }
 
 // ProveWrite implements cke.Etcd.
@@ -206,15 +229,17 @@ func (w *World) put(node string, e entry, what string) bool {
 	ok := false
 	w.change("a client writes "+what+" through "+node, func() {
 		w.events-- // nothing that anybody could have to know of
-		if w.formed == nil {
+		life := w.serves()
+		if life == nil {
 			return
 		}
-		for _, j := range w.store.identity.Joins {
-			if j.Node.Name() == node && w.propose(Clients, j.ClientURL(), e) == nil {
-				if e.kind == entryPut {
-					w.wasAcknowledged(e.value)
-				}
-				ok = true
+		for _, carrier := range w.Node(node).sorted() { // clients know where members serve, whatever is on record
+			url := carrier.spec.Join.ClientURL()
+			if c, _ := w.serving(Clients, url); ok || carrier.foreign || c == nil || hexID(c.member().cluster) != life.ClusterID || w.propose(Clients, url, e) != nil {
+				continue
+			}
+			if ok = true; e.kind == entryPut {
+				w.wasAcknowledged(e.value)
 			}
 		}
 	})

@@ -50,7 +50,13 @@ func (n *Node) Blank() {
 func (n *Node) Freeze() { n.change("frozen", func() { n.frozen = true }) }
 
 // Thaw ends a Freeze.
-func (n *Node) Thaw() { n.change("thawed", func() { n.frozen = false }) }
+func (n *Node) Thaw() {
+	n.change("thawed", func() {
+		if n.frozen {
+			n.frozen, n.rejoined = false, n.world.now()
+		}
+	})
+}
 
 // Hang stops the Docker engine from answering; containers go on. What it is asked meanwhile it does on Unhang.
 func (n *Node) Hang() { n.change("engine hangs", func() { n.hung = true }) }
@@ -199,6 +205,15 @@ func (n *Node) StopByHand() {
 	})
 }
 
+// SwitchRestartsOff lets the engine start nothing by itself, as `docker update --restart=no` does.
+func (n *Node) SwitchRestartsOff() {
+	n.change("a person switches restarts off", func() {
+		for _, c := range n.sorted() {
+			c.keep = false
+		}
+	})
+}
+
 // RemoveContainers takes every container away, and leaves the volumes.
 func (n *Node) RemoveContainers() {
 	n.change("a person removes the containers", func() {
@@ -239,7 +254,7 @@ func (n *Node) PauseContainers(pause bool) {
 			case pause && c.State == cke.ContainerRunning:
 				c.State = cke.ContainerPaused
 			case !pause && c.State == cke.ContainerPaused:
-				c.State = cke.ContainerRunning
+				c.State, n.rejoined = cke.ContainerRunning, n.world.now()
 			}
 		}
 	})

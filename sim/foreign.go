@@ -85,9 +85,10 @@ func (c *checker) isCeased(k *container) {
 	}
 }
 
-// adopted reports whether a person wants the member with this id to be adopted; container: what carries it, or empty.
+// adopted reports whether a person wants the member with this id to be adopted, or, where nothing tells any more which one it was,
+// any; container: what carries it, or empty.
 func (c *checker) adopted(member, container string) bool {
 	return slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool {
-		return t.Kind == cke.TaskAdopt && t.Adopt != nil && t.Adopt.Member.ID == member && (container == "" || container == t.Adopt.Container)
+		return t.Kind == cke.TaskAdopt && t.Adopt != nil && (member == "" || t.Adopt.Member.ID == member) && (container == "" || container == t.Adopt.Container)
 	})
 }

@@ -214,6 +214,95 @@ func TestFormed_IsDeletedFromEveryCrashPoint(t *testing.T) {
 	}
 }
 
+// A deletion can be canceled until the record of the cluster is gone, whatever was stopped or removed before, and whoever led
+// then: the cluster is deleted, or serves again with all that it acknowledged.
+func TestFormed_ADeletionIsCanceledAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	canceled := 0
+	for k := range points(40, 4, 1) {
+		for _, v := range []sim.Verdict{sim.Proceed, sim.KillBefore, sim.KillHalfway, sim.KillAfter, sim.KillLate, sim.Linger, sim.LoseAnswer, sim.Freeze} {
+			inFormed(t, 3, func(s *stage) {
+				before := s.Store().Identity()
+				s.Store().RequestDelete()
+				begin := s.Calls()
+				s.Judge = func(n int, _ sim.Call) sim.Verdict {
+					switch n {
+					case begin + k + 20:
+						s.Land()
+					case begin + k:
+						if !s.Store().Deleted() {
+							s.Store().CancelDelete()
+						}
+						return v
+					}
+					return sim.Proceed
+				}
+				again := func() {
+					if d := s.latest(); (d.Dead() || d.Frozen()) && !s.Store().Deleted() {
+						s.daemon()
+					}
+				}
+				if !s.until(convergence, func() bool {
+					again()
+					return s.Store().Deleted() || s.Calls() > begin+k+20
+				}) {
+					t.Fatalf("%v at call %d: nothing happens", v, k)
+				}
+				s.Land()
+				for _, d := range s.drivers {
+					d.Wake()
+				}
+				if s.Store().Deleted() {
+					return
+				}
+				canceled++
+				again()
+				s.comesBack(t, before)
+			})
+		}
+	}
+	if canceled == 0 {
+		t.Error("never canceled in time")
+	}
+}
+
+// The same while the cluster is bootstrapped, and while it grows.
+func TestForming_ADeletionIsCanceledAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	for _, first := range []int{3, 4} {
+		for ask := range points(80, 10, 3) {
+			for _, later := range []int{6, 15, 25} {
+				play(t, 4, func(s *stage) {
+					s.declare(s.Nodes()[:first]...)
+					s.daemon()
+					begin := s.Calls()
+					if first == 3 {
+						s.must("formed", s.settled)
+						begin = s.Calls()
+						s.declare(s.Nodes()...)
+					}
+					s.Judge = func(n int, _ sim.Call) sim.Verdict {
+						switch {
+						case n == begin+ask:
+							s.Store().RequestDelete()
+						case n == begin+ask+later && !s.Store().Deleted():
+							s.Store().CancelDelete()
+						}
+						return sim.Proceed
+					}
+					if !s.until(convergence, func() bool {
+						return s.Store().Deleted() || s.Calls() > begin+ask+later && s.settled() && s.faults(s.everyNode()...) == nil
+					}) {
+						dec, _ := s.latest().now()
+						t.Errorf("%d at first, asked at call %d, canceled %d later: %s\n%v", first, ask, later, describeDecision(1, dec), s.faults(s.everyNode()...))
+					}
+					s.isUnharmed(t)
+				})
+			}
+		}
+	}
+}
+
 // Abandoned foundings leave nothing, also on a node that comes back much later.
 func TestAbandoned_IsRemovedFromANodeThatReturnsLater(t *testing.T) {
 	play(t, 4, func(s *stage) {

@@ -1,6 +1,8 @@
 package sim_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -222,4 +224,77 @@ func TestFound_AVersionThatTheClusterHasLeftIsNotTried(t *testing.T) {
 		s.must("as declared", s.changed)
 		s.isUnharmed(t)
 	})
+}
+
+// A voter that a person added stands on a machine that got another address, and the data of another one is lost: no quorum.
+// The voter that no membership names counts as long as no later list is read, also once nobody answers.
+func TestFound_AVoterThatCkeDoesNotKnowIsNotForgotten(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.AddNode("n4", "10.0.0.4")
+		s.Node("n4").Join("hand", true)
+		s.pass(time.Minute)
+		s.Node("n4").Readdress("10.0.1.4")
+		s.Node("n3").Blank()
+		says := func(what string) func() bool {
+			return func() bool {
+				dec, _ := s.latest().now()
+				return strings.Contains(dec.Reason, what) && strings.Contains(dec.Reason, "hand at https")
+			}
+		}
+		s.must("told of", says("etcd lists members that cke does not know"))
+		s.Node("n1").PowerOff()
+		s.Node("n2").PowerOff()
+		s.pass(5 * time.Minute)
+		s.must("told of when nobody answers", says("at least 2 of the 4"))
+		s.Node("n1").PowerOn()
+		s.Node("n2").PowerOn()
+		s.Node("n4").Readdress("10.0.0.4")
+		s.Node("n4").StartByHand()
+		s.must("in quorum again", func() bool { _, st := s.latest().now(); return st.Tolerance >= 0 })
+		s.isUnharmed(t)
+	})
+}
+
+// A cluster is to be deleted, and its store was brought back from a copy that lacks members: the operator puts them on record,
+// and they are stopped with the others. Those that are stopped already keep nobody waiting.
+func TestFound_ADeletionByAnOlderStoreCanBeFinished(t *testing.T) {
+	for name, stopped := range map[string]bool{"members that run": false, "members that were stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			inFormed(t, 3, func(s *stage) {
+				copied := s.Store().Copy()
+				s.replaceAll(t, "n2", "n3")
+				if stopped {
+					for _, n := range s.Nodes()[1:] {
+						n.StopByHand()
+						n.SwitchRestartsOff()
+					}
+				}
+				s.broughtBack(copied)
+				s.Store().RequestDelete()
+				s.pass(time.Minute)
+				if !s.frozenFor(cke.FreezeOlderStore) || s.Store().Deleted() {
+					t.Fatal("a deletion that may have been withdrawn since the copy was made is not held")
+				}
+				s.Store().CancelDelete() // it is confirmed: asked for again
+				s.Store().RequestDelete()
+				if !stopped {
+					s.pass(time.Minute)
+					if s.Store().Deleted() {
+						t.Fatal("deleted, and members that are not on record run on")
+					}
+					s.reclaim(t)
+				}
+				if !s.until(convergence, func() bool { return s.Store().Deleted() }) {
+					dec, _ := s.latest().now()
+					t.Fatal(describeDecision(s.latest().Number(), dec))
+				}
+				s.pass(time.Minute)
+				for _, n := range s.Nodes() {
+					if containers, _ := n.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Running() }) {
+						t.Errorf("%s carries a container that runs", n.Name())
+					}
+				}
+			})
+		})
+	}
 }

@@ -239,7 +239,7 @@ func (f *from) describe(j cke.Join, e cke.EndpointStatus) cke.MemberSpec {
 	}
 	switch {
 	case f.forming():
-		s.Mode = cke.StartNew
+		s.Mode = cke.StartPrepared
 		for _, p := range inc.Founders {
 			s.Peers = append(s.Peers, cke.Peer{Name: p.Member, URL: p.PeerURL()})
 		}
@@ -313,7 +313,7 @@ func (f *from) foundAnew() {
 	for _, n := range f.nodes {
 		for _, c := range n.sorted() {
 			if v := n.volumes[c.Name]; !c.foreign && v != nil && v.wal != nil {
-				v.wal, _ = f.World.found(c)
+				v.wal = foundedMember(c.spec, nil)
 				f.wasBorn(c, v.wal)
 			}
 		}

@@ -68,7 +68,7 @@ func TestLate_ALearnerThatWasTakenBackIsNotStartedByHand(t *testing.T) {
 		s.once(sim.Refuse, func(c sim.Call) bool { return c.Name == "StartContainer" && c.Node == "n4" })
 		s.must("as declared", s.changed)
 		n4 := s.Node("n4")
-		if containers, volumes := n4.Look(); len(containers) != 1 || len(volumes) != 2 {
+		if containers, volumes := n4.Look(); len(containers) != 1 || len(volumes) != 1 {
 			t.Errorf("%+v\n%+v", containers, volumes)
 		}
 		n4.StopByHand()
@@ -231,6 +231,28 @@ func TestLate_AnAbandonedFounderIsNotStartedBesideTheNextLife(t *testing.T) {
 		s.pass(time.Minute)
 		s.isUnharmed(t)
 		s.HealNetwork()
+		s.must("as declared", s.changed)
+		s.isUnharmed(t)
+	})
+}
+
+// Certificates for a new member are uploaded by a daemon that died; they land after its successor has uploaded those of the
+// authorities of now, and before the member starts: it trusts the former ones, and is restarted for it.
+func TestLate_AMemberThatStartsWithFormerAuthoritiesIsRestarted(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.daemon()
+		s.must("formed", s.settled)
+		s.once(sim.KillLate, func(c sim.Call) bool { return c.Name == "PutFiles" && c.Node == "n4" })
+		s.declare(s.Nodes()...)
+		s.until(convergence, func() bool { return s.latest().Dead() })
+		s.ask(cke.TaskRotate, "", string(cke.ServerAuthority), "")
+		s.once(sim.Proceed, func(c sim.Call) bool {
+			if c.Name != "StartContainer" || c.Node != "n4" {
+				return false
+			}
+			return s.Land() > 0
+		})
 		s.must("as declared", s.changed)
 		s.isUnharmed(t)
 	})

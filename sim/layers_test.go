@@ -10,19 +10,25 @@ import (
 	"cke/sim"
 )
 
-// Three things keep a member from being started without its data: the look for its log, before cke starts it; the arguments
-// that it is started with once the cluster is formed, with which etcd refuses to begin anew; and its certificates, which lie
-// in the same volume, so that whoever lost all has none. These tests take single ones away.
+// Three things keep a member from being started without its data: the arguments that it is started with, with which etcd
+// refuses to begin without a log; the look for its log, before cke starts it; and its certificates, which lie in the same
+// volume, so that whoever lost all has none. These tests take single ones away.
 
 // thin is a cke that lacks some of what keeps members from being started without data.
 type thin struct {
-	// look: nobody looks for logs, neither Decide nor operations. arguments: members are started as they were founded.
-	look, arguments bool
+	// look: nobody looks for logs, neither Decide nor operations. arguments: members are started as founders once were. founding:
+	// founders are, and get no first log.
+	look, arguments, founding bool
 }
 
 func (l thin) blind(in *server.Input) {
 	if l.look {
 		noDataCheck(in)
+	}
+	for i := range in.Seen.Nodes {
+		for k := range in.Seen.Nodes[i].Containers {
+			in.Seen.Nodes[i].Containers[k].StartsEmpty = false // or cke would mend it
+		}
 	}
 }
 
@@ -55,8 +61,8 @@ func (m thinMachine) Data(ctx context.Context, j cke.Join) (cke.DataState, error
 
 // EnsureContainer implements cke.Machine.
 func (m thinMachine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error {
-	if inc := m.s.Store().Identity().Incarnation; m.arguments && spec.Mode == cke.StartOwnData && inc != nil {
-		spec.Mode, spec.Peers = cke.StartNew, nil
+	if inc := m.s.Store().Identity().Incarnation; inc != nil && (m.arguments && spec.Mode == cke.StartOwnData || m.founding && spec.Mode == cke.StartPrepared) {
+		spec.Mode, spec.Peers = sim.StartNew, nil
 		for _, f := range inc.Founders {
 			spec.Peers = append(spec.Peers, cke.Peer{Name: f.Member, URL: f.PeerURL()})
 		}
@@ -64,7 +70,18 @@ func (m thinMachine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) e
 	return m.Machine.EnsureContainer(ctx, spec)
 }
 
-const startsEmpty = "starts empty under the id that it had before"
+// PutFounder implements cke.Machine.
+func (m thinMachine) PutFounder(ctx context.Context, spec cke.MemberSpec, files []cke.File) error {
+	if m.founding {
+		return m.PutFiles(ctx, spec.Join, files)
+	}
+	return m.Machine.PutFounder(ctx, spec, files)
+}
+
+const (
+	startsEmpty = "starts empty under the id that it had before"
+	couldStart  = "could start its member without its data"
+)
 
 // What is lost, and when, says which of the three it is that holds.
 func TestLayers_EachAloneKeepsMembersFromStartingEmptySomewhere(t *testing.T) {
@@ -124,9 +141,11 @@ func TestLayers_EachAloneKeepsMembersFromStartingEmptySomewhere(t *testing.T) {
 		lacks thin
 		empty bool
 	}{
-		{"founded, the data directory is gone: the look alone holds", founding, removed, thin{}, false},
-		{"and without it", founding, removed, look, true},
-		{"founded, all is gone: certificates hold, too", founding, emptied, look, false},
+		{"founded, the data directory is gone", founding, removed, thin{}, false},
+		{"the arguments hold without the look", founding, removed, look, false},
+		{"founded as before, the look alone holds", founding, removed, thin{founding: true}, false},
+		{"and without it", founding, removed, thin{look: true, founding: true}, true},
+		{"founded as before, all is gone: certificates hold, too", founding, emptied, thin{look: true, founding: true}, false},
 		{"stopped, the data directory is gone", stopped, removed, thin{}, false},
 		{"the arguments hold without the look", stopped, removed, look, false},
 		{"the look holds without the arguments", stopped, removed, arguments, false},
@@ -135,11 +154,15 @@ func TestLayers_EachAloneKeepsMembersFromStartingEmptySomewhere(t *testing.T) {
 		{"and without both: certificates hold, as long as nobody writes new ones", stopped, emptied, both, false},
 		{"the engine starts it, without a daemon: the arguments alone hold", again, removed, thin{}, false},
 		{"and without them", again, removed, arguments, true},
-		{"the engine starts a founder on nothing: certificates alone hold", asFounded, emptied, thin{}, false},
-		{"and without them", asFounded, removed, thin{}, true},
+		{"the engine starts a founder: its first arguments alone hold", asFounded, removed, thin{}, false},
+		{"and without them: certificates alone hold where all is gone", asFounded, emptied, thin{founding: true}, false},
+		{"and without both", asFounded, removed, thin{founding: true}, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			play(t, 3, func(s *stage) {
+				if row.lacks.founding || row.lacks.arguments {
+					s.FormedEarlier()
+				}
 				s.blind = row.lacks.blind
 				s.wrap = func(e op.Env) op.Env { return row.lacks.wrap(s, e) }
 				row.when(s, row.lose)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,22 +27,15 @@ type machine struct {
 	declared cke.Node
 }
 
-// call goes to the node's engine; do sees an engine that answers.
+// call makes a method that consists of one request.
 func (m machine) call(ctx context.Context, name string, writes bool, do effect) error {
-	return m.callOn(ctx, "", name, writes, do)
+	r := m.method(ctx, name)
+	r.begun = !writes
+	return r.request("", writes, nil, do)
 }
 
-// callOn is call for what is done to one container, or by one; empty: to none.
-func (m machine) callOn(ctx context.Context, container, name string, writes bool, do effect) error {
-	n := m.d.world.at(m.declared.Address)
-	if n == nil {
-		return &cke.Error{Code: cke.CodeUnreachable, What: "no such machine", Err: cke.ErrUnreachable}
-	}
-	c := Call{Port: "node", Node: n.name, Name: name, Writes: writes}
-	if writes && container != "" {
-		c.of = n.bind(container)
-	}
-	return m.d.call(ctx, c, n, m.declared, func(half bool) error { return do(n, half) })
+func noMachine() error {
+	return &cke.Error{Code: cke.CodeUnreachable, What: "no such machine", Err: cke.ErrUnreachable}
 }
 
 // effect does one thing on a node. With half set it does only the first of the two things that it consists of.
@@ -56,14 +50,36 @@ func noRoom(n *Node) error {
 
 // EnsureImage implements cke.Machine.
 func (m machine) EnsureImage(ctx context.Context, ref string, _ func(string)) error {
-	return m.call(ctx, "EnsureImage", true, func(n *Node, _ bool) error {
-		if n.images[ref] {
-			return nil
-		}
+	r, present := m.method(ctx, "EnsureImage"), false
+	err := r.request("inspect", false, nil, func(n *Node, _ bool) error { present = n.images[ref]; return nil })
+	if err != nil || present {
+		return err
+	}
+	return r.request("", true, nil, func(n *Node, _ bool) error {
 		if err := noRoom(n); err != nil {
 			return err
 		}
 		n.images[ref] = true
+		return nil
+	})
+}
+
+// TryOptions implements cke.Machine. What the node is short of, and what the member's data says, it cannot notice.
+func (m machine) TryOptions(ctx context.Context, s cke.MemberSpec) error {
+	return m.call(ctx, "TryOptions", true, func(n *Node, _ bool) error {
+		refused := func(why string) error {
+			return &cke.Error{Code: cke.CodeOptions, What: fmt.Sprintf("the member on %s could not run with the options that are declared: %s", n.name, why), Unchanged: true}
+		}
+		switch {
+		case !n.images[s.Join.Etcd.Image]:
+			return &cke.Error{Code: cke.CodeImage, What: "no image " + s.Join.Etcd.Image}
+		case n.full:
+			return noRoom(n)
+		case slices.ContainsFunc(s.Join.Etcd.ExtraBinds, func(b cke.Bind) bool { return b.Source == MissingDirectory }):
+			return refused("bind source path does not exist: " + MissingDirectory)
+		case slices.Contains(s.Join.Etcd.ExtraArgs, WrongArgument):
+			return refused("flag provided but not defined: " + WrongArgument)
+		}
 		return nil
 	})
 }
@@ -80,49 +96,100 @@ func (m machine) EnsureVolume(ctx context.Context, s cke.MemberSpec) error {
 		if err := noRoom(n); err != nil {
 			return err
 		}
+		n.world.wasMade(n)
 		n.volumes[s.Join.Volume] = &volume{name: s.Join.Volume, cluster: s.Cluster, incarnation: s.Join.Incarnation, join: s.Join.ID,
 			createdAt: n.world.now(), files: map[string]bool{}}
 		return nil
 	})
 }
 
-// EnsureContainer implements cke.Machine. Half done, the one before is removed and the new one not made.
+// EnsureContainer implements cke.Machine. The engine finds out that it lacks the image, or room, when the container before
+// has been removed.
 func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
-	return m.callOn(ctx, s.Join.Volume, "EnsureContainer", true, func(n *Node, half bool) error {
-		c := n.containers[s.Join.Volume]
+	r, keep := m.method(ctx, "EnsureContainer"), s.Mode == cke.StartOwnData
+	var c inspected
+	err := r.request("inspect", false, nil, func(n *Node, _ bool) (err error) {
+		v := n.volumes[s.Join.Volume]
 		switch {
-		case n.volumes[s.Join.Volume] == nil:
+		case v == nil:
 			return fmt.Errorf("volume %s on %s: %w", s.Join.Volume, n.name, cke.ErrDataMissing)
-		case c != nil && c.Description == describe(s) && s.Join.Etcd.Resources.Of(c.Container) && c.MadeWith(s.Join.Etcd):
-			c.keep = s.Mode == cke.StartOwnData
-			return nil
-		case c != nil && (c.Running() || c.State == cke.ContainerRestarting):
-			return fmt.Errorf("container %s on %s runs with another description: %w", c.Name, n.name, cke.ErrConflict)
-		case !n.images[s.Join.Etcd.Image]:
-			return &cke.Error{Code: cke.CodeImage, What: "no image " + s.Join.Etcd.Image}
-		case n.full:
-			return noRoom(n)
+		case v.join != s.Join.ID || v.incarnation != s.Join.Incarnation:
+			return fmt.Errorf("volume %s on %s carries the labels of another membership: %w", v.name, n.name, cke.ErrConflict)
 		}
-		delete(n.containers, s.Join.Volume)
-		if slices.ContainsFunc(s.Join.Etcd.ExtraBinds, func(b cke.Bind) bool { return b.Source == MissingDirectory }) {
-			return fmt.Errorf("invalid mount config: bind source path does not exist: %s", MissingDirectory)
+		if c, err = n.inspect(s.Join); !errors.Is(err, cke.ErrNotFound) {
+			return err
 		}
-		if c == nil || !half {
-			n.containers[s.Join.Volume] = newContainer(n, s)
+		if owner := n.portOwner(s.Join); owner != "" && owner != s.Cluster && s.Join.StartedAt.IsZero() {
+			return &cke.Error{Code: cke.CodePortTaken, What: "a port belongs to the member of cluster " + owner}
 		}
 		return nil
 	})
+	switch {
+	case err != nil:
+		return err
+	case c.id == nil:
+	case c.Description == describe(s) && s.Join.Etcd.Resources.Of(c.Container) && c.MadeWith(s.Join.Etcd):
+		if c.keep == keep {
+			return nil
+		}
+		return r.request("", true, c.id, func(*Node, bool) error { c.id.keep = keep; return nil })
+	case c.Running() || c.State == cke.ContainerRestarting:
+		return fmt.Errorf("container %s runs with another description: %w", c.Name, cke.ErrConflict)
+	default:
+		if err := r.request("remove", true, c.id, c.id.remove); err != nil {
+			return err
+		}
+	}
+	return r.request("", true, nil, func(n *Node, _ bool) error { return n.create(s) })
 }
 
-// of runs do with the join's container.
+// create makes a container.
+func (n *Node) create(s cke.MemberSpec) error {
+	switch {
+	case n.containers[s.Join.Volume] != nil:
+		return fmt.Errorf("the name %s is in use on %s: %w", s.Join.Volume, n.name, cke.ErrConflict)
+	case n.volumes[s.Join.Volume] == nil: // the engine would make one; nobody does, and takes it away again
+		return fmt.Errorf("volume %s on %s: %w", s.Join.Volume, n.name, cke.ErrDataMissing)
+	case !n.images[s.Join.Etcd.Image]:
+		return &cke.Error{Code: cke.CodeImage, What: "no image " + s.Join.Etcd.Image}
+	case n.full:
+		return noRoom(n)
+	case slices.ContainsFunc(s.Join.Etcd.ExtraBinds, func(b cke.Bind) bool { return b.Source == MissingDirectory }):
+		return fmt.Errorf("invalid mount config: bind source path does not exist: %s", MissingDirectory)
+	}
+	n.containers[s.Join.Volume] = newContainer(n, s)
+	n.world.sharesPort(n.containers[s.Join.Volume])
+	return nil
+}
+
+// remove takes a container away that does not run.
+func (c *container) remove(n *Node, _ bool) error {
+	if c.Running() || c.State == cke.ContainerRestarting {
+		return fmt.Errorf("container %s on %s runs: %w", c.Name, n.name, cke.ErrConflict)
+	}
+	n.world.isTouched("a container on "+n.name, c.Cluster, c.Incarnation, c.Join)
+	delete(n.containers, c.Name)
+	return nil
+}
+
+// of runs do with the join's container. What changes something is another request than the look for the container, and names
+// that one.
 func (m machine) of(ctx context.Context, j cke.Join, name string, writes bool, do func(n *Node, c *container, half bool) error) error {
-	return m.callOn(ctx, j.Volume, name, writes, func(n *Node, half bool) error {
-		c := n.containers[j.Volume]
-		if c == nil {
-			return fmt.Errorf("container %s on %s: %w", j.Volume, n.name, cke.ErrNotFound)
-		}
-		return do(n, c, half)
-	})
+	if !writes {
+		return m.call(ctx, name, false, func(n *Node, half bool) error {
+			c, err := n.inspect(j)
+			if err != nil {
+				return err
+			}
+			return do(n, c.id, half)
+		})
+	}
+	r := m.method(ctx, name)
+	c, err := r.inspect(j)
+	if err != nil {
+		return err
+	}
+	return r.request("", true, c.id, func(n *Node, half bool) error { return do(n, c.id, half) })
 }
 
 // PutFiles implements cke.Machine. Half done, the first file is there and the second one cut off.
@@ -134,6 +201,25 @@ func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) err
 		v := c.volume()
 		v.putFiles(files, half)
 		v.late = n.world.stale
+		c.unsure = c.unsure || v.late
+		return nil
+	})
+}
+
+// PutFounder implements cke.Machine. Half done, the first file is there, the second one cut off, and no log.
+func (m machine) PutFounder(ctx context.Context, s cke.MemberSpec, files []cke.File) error {
+	return m.of(ctx, s.Join, "PutFounder", true, func(n *Node, c *container, half bool) error {
+		if err := noRoom(n); err != nil {
+			return err
+		}
+		if !c.StartedAt.IsZero() {
+			return fmt.Errorf("container %s on %s was started before: %w", c.Name, n.name, cke.ErrConflict)
+		}
+		v := c.volume()
+		v.putFiles(files, half)
+		if v.late = n.world.stale; !half {
+			v.wal, v.unborn = foundedMember(s, nil), true
+		}
 		return nil
 	})
 }
@@ -158,65 +244,92 @@ func (m machine) Data(ctx context.Context, j cke.Join) (state cke.DataState, err
 
 // StartContainer implements cke.Machine.
 func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
-	return m.of(ctx, j, "StartContainer", true, func(n *Node, c *container, _ bool) error {
-		switch c.State {
+	r := m.method(ctx, "StartContainer")
+	c, err := r.inspect(j)
+	if err != nil || c.State == cke.ContainerRunning {
+		return err
+	}
+	return r.request("", true, c.id, func(n *Node, _ bool) error {
+		switch c.id.State {
 		case cke.ContainerRunning, cke.ContainerRestarting:
 			return nil
 		case cke.ContainerPaused:
 			return fmt.Errorf("container %s on %s is paused: %w", c.Name, n.name, cke.ErrConflict)
 		}
-		c.run()
+		c.id.run()
 		return nil
 	})
 }
 
 // KeepRunning implements cke.Machine.
 func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
-	return m.of(ctx, j, "KeepRunning", true, func(_ *Node, c *container, _ bool) error {
-		c.keep = true
-		return nil
-	})
+	r := m.method(ctx, "KeepRunning")
+	c, err := r.inspect(j)
+	if err != nil || c.keep {
+		return err
+	}
+	return r.request("", true, c.id, func(*Node, bool) error { c.id.keep = true; return nil })
 }
 
-// StopContainer implements cke.Machine. Half done, the engine's own restarts are off and etcd still runs.
+// StopContainer implements cke.Machine. The engine's own restarts end first.
 func (m machine) StopContainer(ctx context.Context, j cke.Join, _ time.Duration) error {
-	return m.callOn(ctx, j.Volume, "StopContainer", true, func(n *Node, half bool) error {
-		c := n.containers[j.Volume]
-		if c == nil {
+	r := m.method(ctx, "StopContainer")
+	c, err := r.inspect(j)
+	if errors.Is(err, cke.ErrNotFound) {
+		return nil
+	}
+	if err == nil && c.keep {
+		err = r.request("update", true, c.id, func(n *Node, _ bool) error {
+			n.world.isTouched("a container on "+n.name, c.Cluster, c.Incarnation, c.Join)
+			c.id.keep = false
 			return nil
-		}
-		c.keep = false
-		if half {
-			return nil
-		}
-		c.stoppedByHand = true
-		c.ends(0, "")
+		})
+	}
+	if err != nil || !c.Running() && c.State != cke.ContainerRestarting {
+		return err
+	}
+	return r.request("", true, c.id, func(n *Node, _ bool) error {
+		n.world.isTouched("a container on "+n.name, c.Cluster, c.Incarnation, c.Join)
+		c.id.stoppedByHand = true
+		c.id.ends(0, "")
 		return nil
 	})
 }
 
 // RemoveContainer implements cke.Machine.
 func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
-	return m.callOn(ctx, j.Volume, "RemoveContainer", true, func(n *Node, _ bool) error {
-		c := n.containers[j.Volume]
-		if c == nil {
-			return nil
-		}
-		if c.Running() || c.State == cke.ContainerRestarting {
-			return fmt.Errorf("container %s on %s runs: %w", c.Name, n.name, cke.ErrConflict)
-		}
-		delete(n.containers, c.Name)
+	r := m.method(ctx, "RemoveContainer")
+	c, err := r.inspect(j)
+	if errors.Is(err, cke.ErrNotFound) {
 		return nil
-	})
+	}
+	if err != nil {
+		return err
+	}
+	return r.request("", true, c.id, c.id.remove)
 }
 
 // RemoveVolume implements cke.Machine.
 func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
-	return m.call(ctx, "RemoveVolume", true, func(n *Node, _ bool) error {
+	r, there := m.method(ctx, "RemoveVolume"), false
+	err := r.request("inspect", false, nil, func(n *Node, _ bool) error {
+		v := n.volumes[j.Volume]
+		if there = v != nil; there && (v.cluster != "" || v.incarnation != "" || v.join != "") && (v.join != j.ID || v.incarnation != j.Incarnation) {
+			return fmt.Errorf("volume %s on %s carries the labels of another membership: %w", v.name, n.name, cke.ErrConflict)
+		}
+		return nil
+	})
+	if err != nil || !there {
+		return err
+	}
+	return r.request("", true, nil, func(n *Node, _ bool) error {
 		if c := n.containers[j.Volume]; c != nil {
 			return fmt.Errorf("volume %s on %s is in use: %w", j.Volume, n.name, cke.ErrConflict)
 		}
 		n.world.isRemoved(n, n.volumes[j.Volume])
+		if v := n.volumes[j.Volume]; v != nil {
+			n.world.isTouched("a volume on "+n.name, v.cluster, v.incarnation, v.join)
+		}
 		delete(n.volumes, j.Volume)
 		return nil
 	})

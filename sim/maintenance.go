@@ -28,19 +28,33 @@ func (e etcdPort) UpdateMember(ctx context.Context, url, id, peerURL string) err
 func (e etcdPort) HashKV(ctx context.Context, url string, revision int64) (h cke.HashKV, err error) {
 	err = e.call(ctx, url, "HashKV", false, func() error {
 		c, err := e.d.world.voting(url)
+		if err == nil {
+			err = e.d.world.denied()
+		}
 		if err != nil {
 			return err
 		}
 		m := c.member()
-		h.Revision = int64(m.commit)
+		h.Revision = m.apply().revision()
 		if revision == 0 {
 			revision = h.Revision
+		}
+		h.Compacted = m.apply().compacted
+		if revision < h.Compacted {
+			return fmt.Errorf("etcdserver: mvcc: required revision has been compacted: %w", cke.ErrCompacted)
 		}
 		if revision > h.Revision {
 			return fmt.Errorf("etcdserver: mvcc: required revision is a future revision: %w", cke.ErrNotReady)
 		}
 		sum := crc32.NewIEEE()
-		for _, x := range m.log[:revision] {
+		at := int64(1)
+		for _, x := range m.log[:m.commit] {
+			if at == revision {
+				break
+			}
+			if x.kind == entryPut || x.kind == entryFill {
+				at++
+			}
 			if x.kind == entryPut {
 				fmt.Fprintln(sum, x.value)
 			}

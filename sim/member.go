@@ -90,6 +90,13 @@ func (m *member) voters() []uint64 { return m.apply().voters }
 // goes back. Source: etcd, server.monitorVersions.
 func (m *member) minor() int { return m.apply().minor }
 
+// voted reports whether a member was ever a voter, as far as this log tells.
+func (m *member) voted(id uint64) bool {
+	return slices.ContainsFunc(m.log[:m.commit], func(e entry) bool {
+		return e.id == id && (e.kind == entryPromote || e.kind == entryAdd && !e.learner)
+	})
+}
+
 // published reports whether the member found the cluster and told its name.
 func (m *member) published() bool {
 	return slices.ContainsFunc(m.members(), func(l listed) bool { return l.id == m.id && l.name != "" })
@@ -142,23 +149,32 @@ func hexID(id uint64) string {
 	return strconv.FormatUint(id, 16)
 }
 
-// found is the first start with --initial-cluster-state=new.
-func (w *World) found(c *container) (*member, string) {
-	m := &member{name: c.spec.Join.Member, term: 1}
+// foundedMember is the log with which a founder begins: the state that it was restored to, if any, then the founders.
+func foundedMember(s cke.MemberSpec, values []string) *member {
+	m := &member{name: s.Join.Member, term: 1}
+	for _, v := range values {
+		m.log = append(m.log, entry{term: 1, kind: entryPut, value: v})
+	}
 	var ids []uint64
-	for _, p := range c.spec.Peers {
-		id := memberID(p.URL, c.spec.Token, nil)
+	for _, p := range s.Peers {
+		id := memberID(p.URL, s.Token, nil)
 		ids = append(ids, id)
 		m.log = append(m.log, entry{term: 1, kind: entryAdd, id: id, peer: p.URL})
 		m.peers = append(m.peers, p.URL)
-		if p.URL == c.spec.Join.PeerURL() {
+		if p.URL == s.Join.PeerURL() {
 			m.id = id
 		}
 	}
+	m.commit, m.cluster = len(m.log), clusterID(ids)
+	return m
+}
+
+// found is the first start with --initial-cluster-state=new.
+func (w *World) found(c *container) (*member, string) {
+	m := foundedMember(c.spec, nil)
 	if m.id == 0 {
 		return nil, fmt.Sprintf("couldn't find local name %q in the initial cluster configuration", m.name)
 	}
-	m.commit, m.cluster = len(m.log), clusterID(ids)
 	for _, peer := range m.peers {
 		other, listens := w.peer(c.node, peer)
 		if !listens || other.id == m.id {

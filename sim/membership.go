@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"cke"
 )
@@ -22,6 +23,9 @@ func (e etcdPort) reconfigure(ctx context.Context, url, name string, change func
 	return e.call(ctx, url, name, true, func() error {
 		w := e.d.world
 		c, err := w.voting(url)
+		if err == nil {
+			err = w.denied()
+		}
 		if err != nil {
 			return err
 		}
@@ -61,6 +65,33 @@ func (p proposal) active() int {
 	return n
 }
 
+// healthInterval is how long voters have to be connected before a member is added. Source: etcd, HealthInterval.
+const healthInterval = 5 * time.Second
+
+// connected counts voters that the leader has reached for long enough that it adds a member.
+func (p proposal) connected() int {
+	n, now := 0, p.world.now()
+	for _, v := range p.leader.voters() {
+		if slices.ContainsFunc(p.running, func(r process) bool {
+			return r.id == v && (r.member == p.leader.member || p.world.reach(p.leader, r) && (!p.world.settles || now.Sub(connectedSince(p.leader, r)) >= healthInterval))
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
+// connectedSince is when the last thing ended that kept two members apart.
+func connectedSince(a, b process) time.Time {
+	since := a.c.StartedAt
+	for _, at := range []time.Time{b.c.StartedAt, a.c.node.rejoined, b.c.node.rejoined} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	return since
+}
+
 // wanted is how many voters must be connected before one is added. Source: etcd, mayAddMember, and the same before 3.5.30
 // and 3.6.11.
 func (p proposal) wanted(voters int) int {
@@ -74,18 +105,17 @@ func (p proposal) wanted(voters int) int {
 // AddLearner implements cke.Etcd. Source of the checks: etcd, mayAddMember and --max-learners.
 func (e etcdPort) AddLearner(ctx context.Context, url, peerURL string) (id string, err error) {
 	err = e.reconfigure(ctx, url, "AddLearner", func(p proposal) error {
-		present := p.leader.present()
-		for _, l := range present {
+		voters := len(p.leader.voters()) // looked at before the change is proposed, and all else when it is applied
+		if voters > 1 && p.connected() < p.wanted(voters) {
+			return fmt.Errorf("etcdserver: unhealthy cluster: %w", cke.ErrNotReady)
+		}
+		for _, l := range p.leader.present() {
 			if l.peer == peerURL {
 				return fmt.Errorf("etcdserver: Peer URLs already exists: %w", cke.ErrConflict)
 			}
 			if l.learner {
 				return fmt.Errorf("etcdserver: too many learner members in cluster: %w", cke.ErrNotReady)
 			}
-		}
-		voters := len(p.leader.voters())
-		if voters > 1 && p.active() < p.wanted(voters) {
-			return fmt.Errorf("etcdserver: re-configuration failed due to not enough started members: %w", cke.ErrNotReady)
 		}
 		now := e.d.world.now()
 		x := entry{kind: entryAdd, id: memberID(peerURL, strconv.Itoa(len(p.leader.log)), &now), peer: peerURL, learner: true}
@@ -105,10 +135,13 @@ func (e etcdPort) Promote(ctx context.Context, url, id string) error {
 		if err != nil {
 			return err
 		}
+		if p.world.auth.Enabled && p.leader.c.spec.Join.ClientURL() != url { // forwarded without saying who asks
+			return fmt.Errorf("etcdserver: request timed out")
+		}
 		if !l.learner {
 			return fmt.Errorf("etcdserver: can only promote a learner member: %w", cke.ErrConflict)
 		}
-		if (longLife+p.group.match[l.id])*10 < (longLife+len(p.leader.log))*9 { // of the absolute index: it hardly ever refuses
+		if p.group.match[l.id] == 0 || (longLife+p.group.match[l.id])*10 < (longLife+len(p.leader.log))*9 { // of the absolute index: it hardly ever refuses
 			return fmt.Errorf("etcdserver: can only promote a learner member which is in sync with leader: %w", cke.ErrNotReady)
 		}
 		return p.commit(entry{kind: entryPromote, id: l.id})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -13,8 +14,14 @@ import (
 // nemesis does what can go wrong, by chance, until it is over.
 type nemesis struct {
 	*rand.Rand
-	s      *stage
-	rate   float64 // of a fault at a call
+	s    *stage
+	rate float64 // of a fault at a call
+	// focus is the operation in which faults come often; empty: none.
+	focus string
+	// often is the rate of faults in it, next the call from which on something more is done that leads to it, away a node that is off for it.
+	often  float64
+	next   int
+	away   string
 	writes int
 	// replace says whether members whose data is gone are replaced.
 	replace   cke.ReplaceMode
@@ -22,19 +29,21 @@ type nemesis struct {
 	over      bool
 	freeze    int // the call at which a frozen daemon wakes and late calls land
 	// about are the kinds of events in this schedule.
-	about []func(*nemesis, *sim.Node)
+	about []event
 	// minor is the minor version that the file asks for; from the next one there is no way back once all run it.
 	minor int
 	// etcd is how members are to run apart from that.
 	etcd cke.EtcdOptions
 	// ported: the file asks for other ports than etcd's usual ones.
 	ported bool
-	// moved are the machines that got another address; back: those on record were given back.
-	moved map[string]bool
+	// moved are the machines that got another address, with the one before; back: those on record were given back.
+	moved map[string]string
 	back  bool
 	hand  bool // a member was added by hand
 	// elect lets a daemon with the real loop lead; nil: one with a driver.
 	elect func()
+	// copied is a copy of the store; nil: there is none.
+	copied *sim.StoreCopy
 	// healed is when the last fault ended.
 	healed time.Time
 }
@@ -47,7 +56,16 @@ func (n *nemesis) judge(call int, c sim.Call) sim.Verdict {
 	if n.freeze > 0 && call >= n.freeze {
 		n.land()
 	}
-	if n.Float64() > n.rate {
+	rate, focused := n.rate, n.focused()
+	switch {
+	case focused:
+		rate = max(rate, n.often)
+	case n.focus != "" && call >= n.next && len(n.s.drivers) > 0:
+		n.next = call + 5 + n.IntN(25)
+		nodes := n.s.Nodes()
+		n.pursue(nodes[n.IntN(len(nodes))])
+	}
+	if n.Float64() > rate {
 		return sim.Proceed
 	}
 	if n.IntN(3) == 0 {
@@ -55,10 +73,20 @@ func (n *nemesis) judge(call int, c sim.Call) sim.Verdict {
 		if v == sim.KillLate || v == sim.Linger || v == sim.Freeze {
 			n.freeze = call + 1 + n.IntN(120)
 		}
+		n.s.mark("call", v.String())
 		return v
 	}
-	n.strike()
+	n.strike(focused)
 	return sim.Proceed
+}
+
+// focused reports whether the operation is under way that the schedule is about.
+func (n *nemesis) focused() bool {
+	if n.focus == "" {
+		return false
+	}
+	operation, _ := n.s.Store().Running()
+	return operation == n.focus
 }
 
 func (n *nemesis) land() {
@@ -69,63 +97,86 @@ func (n *nemesis) land() {
 	}
 }
 
-// strike does one thing to the world: something of what this schedule is about.
-func (n *nemesis) strike() {
+// strike does one thing to the world: something of what this schedule is about, or, within the operation that it is about, anything.
+func (n *nemesis) strike(anything bool) {
 	if n.about == nil {
-		n.choose(slices.Concat(disasters, persons))
+		n.choose(events)
+	}
+	from := n.about
+	if anything {
+		from = events
 	}
 	nodes := n.s.Nodes()
-	n.about[n.IntN(len(n.about))](n, nodes[n.IntN(len(nodes))])
+	e := from[n.IntN(len(from))]
+	node := nodes[n.IntN(len(nodes))]
+	n.s.mark("fault", e.name)
+	e.do(n, node)
 }
 
 // choose lets a schedule be about some kinds of events only, and often about one of them before all: several of one kind
 // find more than one of each.
 func (n *nemesis) choose(from []event) {
 	for _, e := range from {
-		if e.always || n.IntN(2) == 0 {
-			for range e.weight {
-				n.about = append(n.about, e.do)
+		weight := e.weight
+		if n.focus != "" && slices.Contains(strings.Fields(e.brings), n.focus) {
+			weight += 20
+		}
+		if e.always || weight > e.weight || n.IntN(2) == 0 {
+			for range weight {
+				n.about = append(n.about, e)
 			}
 		}
 	}
 	if e := from[n.IntN(len(from))]; n.IntN(2) == 0 {
 		for range 12 {
-			n.about = append(n.about, e.do)
+			n.about = append(n.about, e)
 		}
 	}
 }
 
 // event is something that may happen, and how often.
 type event struct {
+	name   string
+	brings string // operations that it leads to, by name
 	weight int
 	always bool
 	do     func(n *nemesis, node *sim.Node)
 }
 
+// events are all that may happen.
+var events = slices.Concat(disasters, persons)
+
 // disasters are faults and their ends, writes, and changes of the file; persons are what people ask for beside that.
 var disasters = []event{
-	{weight: 4, always: true, do: func(n *nemesis, _ *sim.Node) { n.write() }},
-	{weight: 2, always: true, do: func(n *nemesis, _ *sim.Node) { n.edit() }},
-	{weight: 2, do: flip((*sim.Node).PowerOff, (*sim.Node).PowerOn)},
-	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.Reboot() }},
-	{weight: 2, do: flip((*sim.Node).Freeze, (*sim.Node).Thaw)},
-	{weight: 2, do: flip((*sim.Node).Hang, (*sim.Node).Unhang)},
-	{weight: 2, do: func(n *nemesis, node *sim.Node) {
+	{name: "write", weight: 4, always: true, do: func(n *nemesis, _ *sim.Node) { n.write() }},
+	{name: "edit the file", weight: 2, always: true, do: func(n *nemesis, _ *sim.Node) { n.edit() }},
+	{name: "power off or on", weight: 2, do: flip((*sim.Node).PowerOff, (*sim.Node).PowerOn)},
+	{name: "reboot", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.Reboot() }},
+	{name: "freeze or thaw a machine", weight: 2, do: flip((*sim.Node).Freeze, (*sim.Node).Thaw)},
+	{name: "hang or unhang an engine", weight: 2, do: flip((*sim.Node).Hang, (*sim.Node).Unhang)},
+	{name: "isolate or rejoin a node", weight: 2, do: func(n *nemesis, node *sim.Node) {
 		if n.IntN(2) == 0 {
 			n.s.Isolate(node.Name())
 		} else {
 			n.s.Rejoin(node.Name())
 		}
 	}},
-	{weight: 2, do: func(n *nemesis, node *sim.Node) {
+	{name: "cut or heal the network", weight: 2, do: func(n *nemesis, node *sim.Node) {
 		if places := append(n.s.everyNode(), sim.Management); n.IntN(2) == 0 {
 			n.s.Cut(node.Name(), places[n.IntN(len(places))])
 		} else {
 			n.s.HealNetwork()
 		}
 	}},
-	{weight: 2, do: flip((*sim.Node).FillDisk, (*sim.Node).FreeDisk)},
-	{weight: 2, do: func(n *nemesis, node *sim.Node) {
+	{name: "cut the management hosts off", weight: 1, do: func(n *nemesis, _ *sim.Node) {
+		if n.IntN(2) == 0 {
+			n.s.Isolate(sim.Management)
+		} else {
+			n.s.Rejoin(sim.Management)
+		}
+	}},
+	{name: "fill or free a disk", weight: 2, do: flip((*sim.Node).FillDisk, (*sim.Node).FreeDisk)},
+	{name: "take or release a port", weight: 2, do: func(n *nemesis, node *sim.Node) {
 		if n.IntN(2) == 0 {
 			node.TakePort(cke.DefaultClientPort + n.IntN(2))
 		} else {
@@ -133,42 +184,45 @@ var disasters = []event{
 			node.ReleasePort(cke.DefaultPeerPort)
 		}
 	}},
-	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.KillEtcd() }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { node.PauseContainers(n.IntN(2) == 0) }},
-	{weight: 2, do: func(n *nemesis, node *sim.Node) { node.SlowDown(time.Duration(n.IntN(2)*n.IntN(40)) * time.Second) }},
-	{weight: 2, do: func(n *nemesis, node *sim.Node) { node.Trickle(n.IntN(2) == 0) }},
-	{weight: 2, do: func(n *nemesis, _ *sim.Node) { n.s.Store().SetDown(n.IntN(2) == 0) }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.lose(node) }},
-	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.ChangeHostKey() }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { node.LieOfData(n.IntN(2) == 0) }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { node.SlowVolumes(n.IntN(2) == 0) }},
-	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddForeignEtcd("etcd", cke.DefaultClientPort) }},
-	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddVolume(cke.Volume{Name: "etcd-cke"}) }},
-	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.StopByHand() }},
-	{weight: 1, do: func(_ *nemesis, node *sim.Node) { node.RemoveContainers() }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) {
-		if !n.restored() {
+	{name: "kill etcd", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.KillEtcd() }},
+	{name: "pause or unpause containers", weight: 1, do: func(n *nemesis, node *sim.Node) { node.PauseContainers(n.IntN(2) == 0) }},
+	{name: "slow a node", weight: 2, do: func(n *nemesis, node *sim.Node) { node.SlowDown(time.Duration(n.IntN(2)*n.IntN(40)) * time.Second) }},
+	{name: "slow the network of a node", weight: 2, do: func(n *nemesis, node *sim.Node) { node.Trickle(n.IntN(2) == 0) }},
+	{name: "store down or up", weight: 2, do: func(n *nemesis, _ *sim.Node) { n.s.Store().SetDown(n.IntN(2) == 0) }},
+	{name: "lose data", weight: 1, do: func(n *nemesis, node *sim.Node) { n.lose(node) }},
+	{name: "change a host key", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.ChangeHostKey() }},
+	{name: "an engine lies about data", weight: 1, do: func(n *nemesis, node *sim.Node) { node.LieOfData(n.IntN(2) == 0) }},
+	{name: "slow volumes", weight: 1, do: func(n *nemesis, node *sim.Node) { node.SlowVolumes(n.IntN(2) == 0) }},
+	{name: "foreign etcd", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddForeignEtcd("etcd", cke.DefaultClientPort) }},
+	{name: "foreign volume", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddVolume(cke.Volume{Name: "etcd-cke"}) }},
+	{name: "stop members manually", brings: "keep-running", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.StopByHand() }},
+	{name: "remove containers manually", brings: "stop-stray", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.RemoveContainers() }},
+	{name: "start members manually", brings: "stop-stray", weight: 1, do: func(n *nemesis, node *sim.Node) {
+		if !n.restored() || !n.hand { // what a person runs of the life before is not cke's to remove
 			node.StartByHand()
 		}
 	}},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.jump(node) }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.depose() }},
-	{weight: 4, do: func(n *nemesis, node *sim.Node) {
+	{name: "set a clock", weight: 1, do: func(n *nemesis, node *sim.Node) { n.jump(node) }},
+	{name: "another daemon leads", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.depose() }},
+	{name: "compact or fill databases", weight: 4, do: func(n *nemesis, node *sim.Node) {
 		if n.IntN(5) == 0 {
 			n.s.Compact()
 		} else {
 			n.fill(node)
 		}
 	}},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) {
+	{name: "certificates grow old", brings: "renew-certificates", weight: 1, do: func(n *nemesis, node *sim.Node) { node.AgeCertificates(0.7 + 0.4*n.Float64()) }},
+	{name: "member lists are answered or not", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.MuteLists(n.IntN(2) == 0) }},
+	{name: "an engine discards limits", weight: 1, do: func(n *nemesis, node *sim.Node) { node.DiscardLimits(n.IntN(2) == 0) }},
+	{name: "change limits manually", weight: 1, do: func(n *nemesis, node *sim.Node) {
 		node.SetLimits([]float64{0, 1}[n.IntN(2)], []int64{0, 1 << 30}[n.IntN(2)])
 	}},
 }
 
-// jump sets a clock: that of the management hosts or of a node, by up to an hour or a year, or right again.
+// jump sets a clock: that of all management hosts, of one of them or of a node, by up to an hour or a year, or right again.
 func (n *nemesis) jump(node *sim.Node) {
 	by := time.Duration(n.IntN(7200)-3600) * time.Second
-	switch n.IntN(6) {
+	switch n.IntN(8) {
 	case 0:
 		n.s.SetClock()
 	case 1:
@@ -177,6 +231,10 @@ func (n *nemesis) jump(node *sim.Node) {
 		node.SetClock()
 	case 3:
 		n.s.JumpClock(by * 24 * 365)
+	case 4:
+		n.s.JumpHost(n.IntN(sim.Hosts), by)
+	case 5:
+		n.s.JumpHost(n.IntN(sim.Hosts), by*24*365)
 	default:
 		n.s.JumpClock(by)
 	}
@@ -211,7 +269,7 @@ func (n *nemesis) lose(node *sim.Node) {
 	if n.IntN(4) == 0 {
 		nodes = n.s.Nodes()
 	}
-	how := n.IntN(3)
+	how := n.IntN(6)
 	for _, node := range nodes {
 		switch how {
 		case 0:
@@ -220,6 +278,12 @@ func (n *nemesis) lose(node *sim.Node) {
 			node.RemoveVolumes()
 		case 2:
 			node.EmptyVolumes()
+		case 3:
+			node.RemoveData() // its engine starts etcd again, on what is left
+		case 4:
+			node.Unlink()
+		case 5:
+			node.RemoveCertificates()
 		}
 	}
 }
@@ -251,13 +315,17 @@ func (n *nemesis) edit() {
 	case n.IntN(5) == 0: // also back, which may be too late, or two at once
 		n.minor = 5 + n.IntN(3)
 	}
-	versions := map[int][]string{5: {"3.5.35"}, 6: {"3.6.15", "", "", ""}, 7: {"3.7.2", "3.7.3", "3.7.3"}}[n.minor]
+	versions := map[int][]string{5: {"3.5.35"}, 6: {"3.6.15", "3.6.16", "3.6.16", ""}, 7: {"3.7.2", "3.7.3", "3.7.3"}}[n.minor]
 	c.Options.Etcd.Version = versions[n.IntN(len(versions))]
 	c.Policies.Replace.Mode, c.Policies.Replace.Grace = n.replace, cke.Duration(time.Duration(n.IntN(60))*time.Second)
 	c.Policies.Foreign = []cke.ForeignPolicy{cke.ForeignHold, cke.ForeignRemove}[n.IntN(2)]
 	c.Policies.Reconcile, c.Policies.Window = []cke.ReconcileMode{cke.ReconcileAuto, cke.ReconcileAuto, cke.ReconcileManual, cke.ReconcileWindow}[n.IntN(4)], cke.Window{Schedule: "*/10 * * * *", Duration: cke.Duration(2 * time.Minute)}
 	c.Policies.Volumes.OnRemoval = []cke.VolumePolicy{cke.VolumeRetain, cke.VolumeArchive, cke.VolumeDelete}[n.IntN(3)]
 	c.Policies.Volumes.Keep = cke.Duration(n.IntN(3600)) * cke.Duration(time.Second)
+	if n.s.older != nil && n.IntN(3) == 0 {
+		n.s.Store().SetSpecEarlier(c)
+		return
+	}
 	n.s.Store().SetSpec(c)
 }
 
@@ -308,6 +376,7 @@ func (n *nemesis) heal() {
 	n.land()
 	n.s.Store().SetDown(false)
 	n.s.HealNetwork()
+	n.s.MuteLists(false)
 	n.s.SetClock()
 	for _, node := range n.s.Nodes() {
 		node.PowerOn()
@@ -326,7 +395,13 @@ func (n *nemesis) heal() {
 		node.Remove("etcd-cke")
 		node.FilterClientPort(false)
 		node.Trickle(false)
+		node.RemoveNeighbor("other")
+		node.RemoveNeighbor(clusterName)
 		node.SetClock()
+	}
+	if n.s.older != nil && len(n.s.drivers) > 0 { // all are of one version again
+		n.s.older = nil
+		n.s.latest().Kill()
 	}
 	n.content()
 }

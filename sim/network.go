@@ -15,7 +15,18 @@ func (w *World) Cut(from, to string) {
 
 // Heal ends a cut.
 func (w *World) Heal(from, to string) {
-	w.change("heal "+from+" → "+to, func() { delete(w.cuts, link{from, to}) })
+	w.change("heal "+from+" → "+to, func() { w.reconnect(link{from, to}) })
+}
+
+// reconnect ends a cut.
+func (w *World) reconnect(l link) {
+	if !w.cuts[l] {
+		return
+	}
+	delete(w.cuts, l)
+	if a, b := w.Node(l.from), w.Node(l.to); a != nil && b != nil {
+		a.rejoined, b.rejoined = w.now(), w.now()
+	}
 }
 
 // Isolate cuts a node off from everything, in both directions.
@@ -34,14 +45,20 @@ func (w *World) Rejoin(name string) {
 	w.change("rejoin "+name, func() {
 		for l := range w.cuts {
 			if l.from == name || l.to == name {
-				delete(w.cuts, l)
+				w.reconnect(l)
 			}
 		}
 	})
 }
 
 // HealNetwork ends every cut.
-func (w *World) HealNetwork() { w.change("heal the network", func() { clear(w.cuts) }) }
+func (w *World) HealNetwork() {
+	w.change("heal the network", func() {
+		for l := range w.cuts {
+			w.reconnect(l)
+		}
+	})
+}
 
 func (w *World) places() []string {
 	all := []string{Management, Clients}

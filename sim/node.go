@@ -25,14 +25,19 @@ type Node struct {
 	full       bool
 	filtered   bool // the client port does not answer the management host
 	liesOfData bool
-	slowVolume bool         // looks into a volume do not end in time
-	trickles   bool         // members on it receive nothing that is new
-	taken      map[int]bool // ports with a foreign listener
-	slow       time.Duration
-	skew       time.Duration // of the node's clock
+	slowVolume bool // looks into a volume do not end in time
+	trickles   bool // members on it receive nothing that is new
+	// rejoined is when a member on the node could speak with others again; zero: it always could.
+	rejoined time.Time
+	taken    map[int]bool // ports with a foreign listener
+	slow     time.Duration
+	discards bool          // its engine discards limits
+	skew     time.Duration // of the node's clock
 
 	images     map[string]bool
 	volumes    map[string]*volume
+	tools      map[string]int // containers that make restored data, by volume: which of all that were ever made
+	toolsMade  int
 	containers map[string]*container
 	order      []*container // by name, as they were sorted last
 	backlog    []func()     // what a hung engine was asked for
@@ -53,7 +58,7 @@ type volume struct {
 	restored                   string    // digest of the snapshot that it was made from
 	bare                       bool      // as of a container: no engine tells of it
 	late                       bool      // files were put into it by a call that nobody waited for any more
-	unborn                     bool      // it was restored, and no process ran on it yet
+	unborn                     bool      // its log was made for it, and no process ran on it yet
 }
 
 // Name is the node's host name.
@@ -73,7 +78,7 @@ func (n *Node) awake() bool { return n.on && !n.frozen }
 // wipe leaves a blank disk.
 func (n *Node) wipe() {
 	n.images, n.volumes, n.containers, n.backlog = map[string]bool{}, map[string]*volume{}, map[string]*container{}, nil
-	n.taken, n.full = map[int]bool{}, false
+	n.taken, n.full, n.tools = map[int]bool{}, false, map[string]int{}
 }
 
 func (n *Node) change(what string, do func()) { n.world.change(n.name+": "+what, do) }

@@ -15,6 +15,8 @@ type Observer struct {
 	identity cke.Identity
 	last     map[string]cke.NodeStatus // by address
 	changed  chan struct{}
+	refused  bool // and etcd refused all changes of cke
+	served   bool // a leader served from the beginning of the last observation to its end, and nothing else happened
 }
 
 func newObserver(d *Daemon) *Observer {
@@ -48,8 +50,9 @@ func (w *World) poke() {
 func (o *Observer) Observe(ctx context.Context) cke.Observation {
 	w := o.d.world
 	seen := cke.Observation{}
+	before := o.d.whoServes()
 	declared := slices.Clone(o.spec.Nodes)
-	for _, j := range slices.Concat(o.identity.MayRun(), o.identity.Leaving(w.Now())) {
+	for _, j := range slices.Concat(o.identity.MayRun(), o.identity.Leaving(o.d.Now())) {
 		if !slices.ContainsFunc(declared, func(n cke.Node) bool { return n.Address == j.Node.Address }) {
 			declared = append(declared, j.Node)
 		}
@@ -59,11 +62,16 @@ func (o *Observer) Observe(ctx context.Context) cke.Observation {
 	}
 	err := o.d.call(ctx, Call{Port: "look", Name: "Etcd"}, nil, cke.Node{}, func(bool) error {
 		seen.Etcd = w.members(o.identity.Joins, clusterIDOf(o.identity))
-		seen.ObservedAt = w.host()
+		seen.Etcd.Elsewhere = w.elsewhere(cke.ToAskElsewhere(o.spec.Name, seen.Nodes, o.identity.Joins))
+		seen.ObservedAt = o.d.host()
 		return nil
 	})
 	if err != nil {
-		seen.ObservedAt = w.Now()
+		seen.ObservedAt = o.d.Now()
+	}
+	o.served, o.refused = false, false
+	if before != noLeader && before == o.d.whoServes() {
+		o.served, o.refused = true, before.refuses
 	}
 	return seen
 }
@@ -121,9 +129,17 @@ func (w *World) members(joins []cke.Join, clusterID string) cke.EtcdStatus {
 		if !e.Linearizable || clusterID != "" && e.ClusterID != clusterID {
 			continue
 		}
+		s.Quorate = true
 		if _, list, err := w.list(e.URL); err == nil {
-			s.Quorate, s.Members, s.MembersSource = true, list, cke.MembersLinearizable
+			s.Members, s.MembersSource = list, cke.MembersLinearizable
 			s.Alarms = w.alarmsOf(e.URL)
+		}
+	}
+	for i := 0; i < len(s.Endpoints) && s.Members == nil; i++ { // without a quorum each reports what it has applied itself
+		if e := s.Endpoints[i]; e.Serializable && (clusterID == "" || e.ClusterID == clusterID) {
+			if c, err := w.voting(e.URL); err == nil {
+				s.Members, s.MembersSource = c.member().entries(), cke.MembersLocal
+			}
 		}
 	}
 	for _, m := range s.Members {
@@ -137,6 +153,23 @@ func (w *World) members(joins []cke.Join, clusterID string) cke.EtcdStatus {
 		}
 	}
 	return s
+}
+
+// elsewhere asks members where they are not on record.
+func (w *World) elsewhere(ask []cke.Elsewhere) []cke.Elsewhere {
+	for i := range ask {
+		a := &ask[i]
+		join := a.Join
+		a.EndpointStatus = w.endpoint(a.URL)
+		a.Join = join
+		if c, err := w.voting(a.URL); err == nil {
+			a.Members, a.Source = c.member().entries(), cke.MembersLocal
+		}
+		if _, list, err := w.list(a.URL); err == nil && a.Linearizable {
+			a.Members, a.Source = list, cke.MembersLinearizable
+		}
+	}
+	return ask
 }
 
 // clusterIDOf is the one on record; empty: none is yet.

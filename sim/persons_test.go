@@ -12,28 +12,60 @@ import (
 
 // persons are what people do by chance, wisely or not.
 var persons = []event{
-	{weight: 2, do: func(n *nemesis, node *sim.Node) { n.drain(node.Name()) }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil }) }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.s.ask(cke.TaskMoveLeader, node.Name(), "", "") }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.s.ask(cke.TaskDefragment, node.Name(), "", "") }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskCompare, "", "", "") }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) {
+	{name: "drain", brings: "drain drain-node", weight: 2, do: func(n *nemesis, node *sim.Node) { n.drain(node.Name()) }},
+	{name: "undrain", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil }) }},
+	{name: "move the leader", brings: "move-leader", weight: 1, do: func(n *nemesis, node *sim.Node) { n.s.ask(cke.TaskMoveLeader, node.Name(), "", "") }},
+	{name: "defragment", weight: 1, do: func(n *nemesis, node *sim.Node) { n.s.ask(cke.TaskDefragment, node.Name(), "", "") }},
+	{name: "compare", brings: "compare end-finding", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskCompare, "", "", "") }},
+	{name: "replace", brings: "replace purge-volume undelete-volume end-membership", weight: 1, do: func(n *nemesis, node *sim.Node) {
 		n.s.ask(cke.TaskReplace, node.Name(), string(n.s.join(node.Name()).ID), "")
 	}},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.s.adopt(node) }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.volume(cke.TaskPurge) }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.volume(cke.TaskUndelete) }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.unfreeze() }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.hibernate(n.IntN(3) == 0) }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.pause(n.IntN(3) == 0) }},
-	{weight: 2, do: func(n *nemesis, _ *sim.Node) { n.apply() }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.addByHand(node) }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.corrupt(node) }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.NoticeCorruption() }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskDisarm, "", "", "") }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.move(node) }},
-	{weight: 1, do: func(n *nemesis, node *sim.Node) { n.restore(node) }},
-	{weight: 1, do: func(n *nemesis, _ *sim.Node) { n.rotate() }},
+	{name: "adopt", brings: "adopt adopt-member", weight: 1, do: func(n *nemesis, node *sim.Node) { n.adopt(node) }},
+	{name: "purge a volume", brings: "purge purge-volume", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.volume(cke.TaskPurge) }},
+	{name: "undelete a volume", brings: "undelete undelete-volume", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.volume(cke.TaskUndelete) }},
+	{name: "unfreeze", brings: "unfreeze end-finding", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.unfreeze() }},
+	{name: "hibernate or resume", brings: "hibernate", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.hibernate(n.IntN(3) == 0) }},
+	{name: "pause or resume changes", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.pause(n.IntN(3) == 0) }},
+	{name: "apply the revision", weight: 2, do: func(n *nemesis, _ *sim.Node) { n.apply() }},
+	{name: "add a member manually", brings: "adopt adopt-member", weight: 1, do: func(n *nemesis, node *sim.Node) { n.addByHand(node) }},
+	{name: "corrupt data", brings: "freeze unfreeze end-finding", weight: 1, do: func(n *nemesis, node *sim.Node) { n.corrupt(node) }},
+	{name: "raise CORRUPT", brings: "disarm", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.NoticeCorruption() }},
+	{name: "turn authentication on or off", brings: "enable-authentication disable-authentication", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.authenticate() }},
+	{name: "disarm", brings: "disarm", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskDisarm, "", "", "") }},
+	{name: "give a machine another address", brings: "change-address", weight: 1, do: func(n *nemesis, node *sim.Node) { n.move(node) }},
+	{name: "back up, restore or recover", brings: "cancel-restore begin-restore begin-recovery restore finish-restore", weight: 1, do: func(n *nemesis, node *sim.Node) { n.restore(node) }},
+	{name: "cancel a restore", brings: "cancel-restore", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.cancel() }},
+	{name: "rotate an authority", brings: "rotate-authority advance-authority finish-authority", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.rotate() }},
+	{name: "bring the store back from a copy", brings: "freeze reclaim", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.bringBack() }},
+	{name: "remove a member manually", brings: "end-membership", weight: 1, do: func(n *nemesis, node *sim.Node) { n.expelOurs(node) }},
+	{name: "switch restarts off manually", brings: "keep-running", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.SwitchRestartsOff() }},
+	{name: "another cluster on the node", weight: 1, do: func(n *nemesis, node *sim.Node) { n.neighbor(node) }},
+}
+
+// adopt asks for a foreign member to be adopted, where one is seen after its node was declared as a control-plane node.
+func (n *nemesis) adopt(node *sim.Node) {
+	for _, m := range n.s.told().Members {
+		at := slices.IndexFunc(n.s.Nodes(), func(o *sim.Node) bool { return o.Declared().Address == m.Address })
+		if m.State != "stranger" || at < 0 {
+			continue
+		}
+		node = n.s.Nodes()[at]
+		c := n.s.Store().Spec().Cluster
+		c.Nodes = slices.Clone(c.Nodes)
+		for i := range c.Nodes {
+			c.Nodes[i].ControlPlane = c.Nodes[i].ControlPlane || c.Nodes[i].Address == m.Address
+		}
+		c.Policies.Foreign = cke.ForeignHold
+		n.s.Store().SetSpec(c)
+	}
+	n.s.adopt(node)
+}
+
+// cancel calls off a restore that has begun, or that was asked for.
+func (n *nemesis) cancel() {
+	if inc := n.s.Store().Identity().Incarnation; inc != nil && inc.State == cke.Restoring {
+		n.s.ask(cke.TaskCancelRestore, "", "", "")
+	}
 }
 
 // rotate asks for an authority to be replaced, or says that clients are ready once they are.
@@ -89,7 +121,7 @@ func (n *nemesis) pause(on bool) {
 // apply releases the present revision of the file.
 func (n *nemesis) apply() {
 	generation := n.s.Store().Spec().Generation
-	n.s.Store().Ask("apply", func(r *cke.Requests) { r.Applied = generation })
+	n.s.Store().Ask("apply", func(r *cke.Requests) { r.Applied, r.Interrupt = generation, generation })
 }
 
 // addByHand lets a person add a member with etcdctl while all is well: with fewer voters, or with one dead, that alone
@@ -111,13 +143,13 @@ func (n *nemesis) corrupt(node *sim.Node) {
 // move gives a machine another address while all is well, and the file that address.
 func (n *nemesis) move(node *sim.Node) {
 	status := n.s.told()
-	if n.moved[node.Name()] || status.Health != cke.HealthReady || status.Ready < 3 {
+	if n.moved[node.Name()] != "" || status.Health != cke.HealthReady || status.Ready < 3 {
 		return
 	}
 	if n.moved == nil {
-		n.moved = map[string]bool{}
+		n.moved = map[string]string{}
 	}
-	n.moved[node.Name()] = true
+	n.moved[node.Name()] = node.Declared().Address
 	n.readdress(node, fmt.Sprintf("10.0.1.%d", len(n.moved)))
 }
 
@@ -138,7 +170,9 @@ func (n *nemesis) readdress(node *sim.Node, address string) {
 func (n *nemesis) restore(node *sim.Node) {
 	switch n.IntN(4) {
 	case 0:
-		n.s.order(fromBackup)
+		o := fromBackup
+		o.Stored = n.IntN(2) == 0
+		n.s.order(o)
 	case 1:
 		n.s.order(cke.RestoreOrder{Survivor: node.Name()})
 	default:
@@ -157,7 +191,9 @@ func (n *nemesis) content() {
 		switch containers, _ := node.Look(); { // its voter may be needed
 		case n.restored():
 		case slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == "hand" }):
-			node.StartByHand()
+			if node.Holds("hand") { // nobody starts a member of their own without its data
+				node.StartByHand()
+			}
 		case len(containers) == 0 && node.Holds("hand"):
 			node.PutBack("hand")
 		}
@@ -177,7 +213,7 @@ func (n *nemesis) restored() bool {
 func (n *nemesis) correct() {
 	c := n.s.Store().Spec().Cluster
 	o := sane(c.Options.Etcd)
-	if is := n.s.Minor(); is > 0 && (n.tooOld() || !mayFollow(is, c.WithDefaults().Options.Etcd.Version)) {
+	if is := n.s.Minor(); is > 0 && (n.tooOld() || !mayFollow(is, n.s.Store().Spec().Wanted().Options.Etcd.Version)) {
 		n.minor, o.Version = is, map[int]string{5: "3.5.35", 6: "3.6.16", 7: "3.7.3"}[is]
 	}
 	if o.Equal(c.Options.Etcd) {
@@ -201,13 +237,25 @@ func mayFollow(minor int, version string) bool {
 	return strings.HasPrefix(version, fmt.Sprintf("3.%d.", minor)) || strings.HasPrefix(version, fmt.Sprintf("3.%d.", minor+1))
 }
 
+// authenticate lets people turn etcd's authentication on or off, with or without cke, and with a user for cke or none.
+func (n *nemesis) authenticate() {
+	switch n.IntN(4) {
+	case 0:
+		n.s.ask(cke.TaskAuth, "", cke.AuthOn, "")
+	case 1:
+		n.s.ask(cke.TaskAuth, "", cke.AuthOff, "")
+	default:
+		n.s.SetAuth(n.IntN(3) > 0, n.IntN(2) == 0)
+	}
+}
+
 // makeRoom is what people do about alarms: they compact, and take CORRUPT back once the data is right.
 func (n *nemesis) makeRoom() {
 	for _, a := range n.s.Alarms() {
 		switch {
 		case a.Kind == "NOSPACE":
 			n.s.Compact()
-		case !n.s.freeze().Active() && !slices.ContainsFunc(n.s.asked(), func(t cke.Task) bool { return t.Kind == cke.TaskDisarm }):
+		case !n.s.freeze().Active() && !n.s.asks(cke.TaskDisarm):
 			n.s.ask(cke.TaskDisarm, "", "", "")
 		}
 	}
@@ -216,10 +264,19 @@ func (n *nemesis) makeRoom() {
 // attend is what a person does who stands by until the world has come where it can come, at each look.
 func (n *nemesis) attend() {
 	n.correct()
-	if f := n.s.freeze(); f.Active() && len(n.s.asked()) == 0 {
+	switch f := n.s.freeze(); {
+	case n.unrecorded() && !n.s.asks(cke.TaskReclaim) && n.reclaim(): // what else is asked for may wait for it
+	case len(n.s.asked()) > 0:
+	case !f.Active():
+	case f.Kind == cke.FreezeOlderStore && n.reclaim():
+	default: // also where another store's cluster of this name was taken away
 		n.unfreeze()
 	}
+	n.forgo()
 	n.makeRoom()
+	if n.s.Refuses() {
+		n.s.SetAuth(true, true)
+	}
 	if len(n.s.latest().Term().Requests().Drains) > 0 { // asked for before, done only now
 		n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil })
 	}
@@ -227,12 +284,78 @@ func (n *nemesis) attend() {
 		n.tidy()
 	}
 	dec, _ := n.s.latest().now()
-	if inc := n.s.Store().Identity().Incarnation; inc != nil && inc.State == cke.Restoring && dec.Operation == nil && dec.Blockers != nil && !slices.ContainsFunc(n.s.asked(), func(t cke.Task) bool { return t.Kind == cke.TaskRestore }) {
+	n.disown(dec.Blockers)
+	if inc := n.s.Store().Identity().Incarnation; inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.asks(cke.TaskRestore) {
 		n.s.order(fromBackup)
 	}
 	if n.moved != nil && !n.back && time.Since(n.healed) > 30*time.Minute {
 		n.moveBack()
 		n.back = true
+	}
+}
+
+// disown removes containers of founders that may hold what clients wrote, where nobody ever used the cluster.
+func (n *nemesis) disown(blockers []cke.Problem) {
+	if inc := n.s.Store().Identity().Incarnation; inc == nil || inc.State != cke.Forming && inc.State != cke.Abandoned {
+		return
+	}
+	for _, p := range blockers {
+		if node := n.s.Node(p.Node); p.Code == cke.CodeOlderStore && node != nil {
+			node.RemoveContainers()
+		}
+	}
+}
+
+// unrecorded reports whether members vote where they are not on record.
+func (n *nemesis) unrecorded() bool {
+	d := n.s.latest()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.input.Identity.VotesElsewhere(d.input.Seen.Etcd)
+}
+
+// forgo removes what an older store has no record of, where an operator has judged that it is not missed.
+func (n *nemesis) forgo() {
+	id := n.s.Store().Identity()
+	f := id.Freeze
+	if n.copied == nil || f == nil || f.Kind != cke.FreezeOlderStore || n.s.Store().Spec().Deleting() {
+		return
+	}
+	switch strangers := n.s.Strangers(); {
+	case strangers < 0: // those that are not on record are needed for the quorum
+		for _, node := range n.s.Nodes() {
+			if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool {
+				return c.Cluster == clusterName && !c.Running() && !id.OnRecord(c.Incarnation, c.Join)
+			}) {
+				node.StartByHand()
+			}
+		}
+	case f.Active():
+	case strangers > 0 && n.s.Store().Spec().Cluster.Policies.Foreign != cke.ForeignRemove:
+		n.s.Expel()
+	case strangers == 0:
+		unknown := func(v cke.Volume) bool {
+			return v.Cluster == clusterName && id.Incarnation.Life(v.Incarnation) && !id.Has(v.Join)
+		}
+		for _, node := range n.s.Nodes() {
+			_, volumes := node.Look()
+			for _, v := range volumes {
+				if unknown(v) {
+					node.Remove(v.Name)
+				}
+			}
+		}
+	}
+}
+
+// stopUnknown stops what the store has no record of.
+func (n *nemesis) stopUnknown() {
+	id := n.s.Store().Identity()
+	for _, node := range n.s.Nodes() {
+		if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Cluster == clusterName && !id.OnRecord(c.Incarnation, c.Join) }) {
+			node.SwitchRestartsOff()
+			node.StopByHand()
+		}
 	}
 }
 
@@ -243,8 +366,12 @@ func (n *nemesis) moveBack() {
 	for _, node := range n.s.Nodes() {
 		joins := append(slices.Clone(id.Joins), id.MayRun()...)
 		i := slices.IndexFunc(joins, func(j cke.Join) bool { return j.Node.Name() == node.Name() })
-		if i >= 0 && joins[i].Node.Address != node.Declared().Address {
+		switch was := n.moved[node.Name()]; {
+		case i >= 0 && joins[i].Node.Address != node.Declared().Address:
 			n.readdress(node, joins[i].Node.Address)
+		case i < 0 && was != "" && node.Holds("hand") && !n.restored(): // the voter that a person added here may be needed for the quorum
+			n.readdress(node, was)
+			node.StartByHand()
 		}
 	}
 	n.apply()

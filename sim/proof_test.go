@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -45,10 +46,65 @@ var mutations = []mutation{
 		})
 	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }},
 		wants: []string{"before there are as many others as are declared"}},
-	{name: "look for data, with the arguments that back it up", blind: thin{look: true}.blind, wrap: thin{look: true, arguments: true}.wrap,
+	{name: "look for data, with the arguments that back it up", blind: thin{look: true}.blind, wrap: thin{look: true, arguments: true}.wrap, store: func(s *stage) { s.FormedEarlier() },
 		often: []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.StopByHand(); node.RemoveData() }},
-		wants: []string{startsEmpty, "starts anew though the cluster is formed"}},
+		wants: []string{startsEmpty, couldStart, "starts anew though the cluster is formed"}},
+	{name: "what is wanted was stored", blind: otherDefault(), wants: []string{"stops a member that runs as declared"},
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(n *nemesis, _ *sim.Node) { n.depose() }}},
+	{name: "silence is no evidence", blind: func(in *server.Input) { // what does not answer is taken for paused
+		for i := range in.Seen.Nodes {
+			n := &in.Seen.Nodes[i]
+			if n.Answered() {
+				continue
+			}
+			n.Problem = nil
+			for k := range n.Containers {
+				n.Containers[k].State = cke.ContainerPaused
+			}
+		}
+	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.Isolate(sim.Management) }},
+		wants: []string{"reports a lost quorum while the cluster serves"}},
+	{name: "a refusal proves a read, not more", blind: func(in *server.Input) {
+		for i := range in.Seen.Etcd.Endpoints {
+			in.Seen.Etcd.Endpoints[i].Denied = false
+		}
+	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.authenticate() }},
+		wants: []string{"reports a ready cluster in which etcd refuses all that it does"}},
+	{name: "cke's own user", wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = trusting{e.Etcd}; return e },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.SetAuth(false, false) }, func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskAuth, "", cke.AuthOn, "") }},
+		wants: []string{"authentication is turned on, and refuses cke"}},
+	{name: "interruptions ask first", blind: func(in *server.Input) { in.Requests.Interrupt = in.Generation },
+		wants: []string{"interrupts service unasked"}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(n *nemesis, _ *sim.Node) { n.edit() }, flip((*sim.Node).PowerOff, (*sim.Node).PowerOn)}},
 	{name: "fencing", store: func(s *stage) { s.Store().Unfence() }, wants: []string{"after its term"}},
+	{name: "the record", blind: func(in *server.Input) {
+		in.Identity = ended(in.Identity, in.Identity.Unrecorded(in.Spec.Name, in.Seen.Nodes))
+	},
+		wrap: func(s *stage, e op.Env) op.Env { e.Ledger = believing{e.Ledger, s}; return e },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) {
+			n.s.ask(cke.TaskReplace, node.Name(), string(n.s.join(node.Name()).ID), "")
+		}, func(n *nemesis, _ *sim.Node) { n.bringBack() }},
+		wants: []string{"which is not on record"}},
+	{name: "members are asked where their containers were made for", blind: func(in *server.Input) { in.Seen.Etcd.Elsewhere = nil },
+		wrap:  func(s *stage, e op.Env) op.Env { e.Etcd = recordedOnly{e.Etcd, s}; return e },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.pursueReclaim(node, n.s.Store().Identity(), true) }, flip((*sim.Node).StopByHand, (*sim.Node).StartByHand)},
+		wants: []string{"takes the quorum away", "takes a healthy voter away while another one does not run"}},
+	{name: "what an older cke does not know is carried over", store: func(s *stage) {
+		s.older = func() bool { return true }
+		s.Store().DropUnknown()
+	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(n *nemesis, node *sim.Node) { node.DiscardLimits(true) }, func(n *nemesis, _ *sim.Node) { n.depose() }},
+		wants: []string{"erases what a later one put on record"}},
+	{name: "writes are stopped before the last backup", wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = unarmed{e.Etcd}; return e },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.TakeBackup(); n.s.order(toldStored) }, write, write, write, write},
+		wants: []string{"the plan of the restore said that it will be"}},
+	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
+	{name: "ports of other clusters", blind: func(in *server.Input) {
+		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)
+		for i := range in.Seen.Nodes {
+			n := &in.Seen.Nodes[i]
+			n.Neighbors, n.ClientPort, n.PeerPort = nil, cke.PortClosed, cke.PortClosed
+		}
+	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.neighbor(node) }, func(n *nemesis, _ *sim.Node) { n.ported = !n.ported; n.edit() }},
+		wants: []string{"share a port"}},
 	{name: "learner's lag", blind: func(in *server.Input) {
 		for i := range in.Seen.Etcd.Endpoints {
 			in.Seen.Etcd.Endpoints[i].RaftApplied = 1 << 40
@@ -56,6 +112,33 @@ var mutations = []mutation{
 	}, wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = hurrying{e.Etcd}; return e }, wants: []string{"lets a learner vote that is far behind"},
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(_ *nemesis, node *sim.Node) { node.Trickle(true) }}},
 }
+
+// otherDefault takes for wanted what a cke of another default version would, where the file names none.
+func otherDefault() func(*server.Input) {
+	return func(in *server.Input) {
+		if o := &in.Spec.Options.Etcd; o.Version == "3.6.16" {
+			o.Version, o.Image = "3.6.17", cke.DefaultImage+":v3.6.17"
+		}
+	}
+}
+
+// trusting takes for granted that cke's user is there.
+type trusting struct{ cke.Etcd }
+
+func (t trusting) AdmitSelf(context.Context, string) error { return nil }
+
+func (t trusting) Auth(ctx context.Context, url string) (cke.AuthState, error) {
+	s, err := t.Etcd.Auth(ctx, url)
+	s.Admitted = true
+	return s, err
+}
+
+// unarmed is an etcd that takes an alarm and raises none.
+type unarmed struct{ cke.Etcd }
+
+func (unarmed) Arm(context.Context, string, cke.Alarm) error { return nil }
+
+func write(n *nemesis, node *sim.Node) { n.s.Write(node.Name(), fmt.Sprintf("write %d", n.Int64())) }
 
 // flatter makes members look healthy.
 func flatter(in *server.Input, which func(cke.Member) bool) {
@@ -127,6 +210,19 @@ func (g growing) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 	return e
 }
 
+// recordedOnly is an etcd whose members answer only where they are on record.
+type recordedOnly struct {
+	cke.Etcd
+	s *stage
+}
+
+func (r recordedOnly) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	if !slices.ContainsFunc(r.s.Store().Identity().Joins, func(j cke.Join) bool { return j.ClientURL() == url }) {
+		return cke.EndpointStatus{URL: url, Problem: "not asked"}
+	}
+	return r.Etcd.Endpoint(ctx, url)
+}
+
 // unmoving is an etcd that takes the wish for another leader and does nothing.
 type unmoving struct{ cke.Etcd }
 
@@ -158,9 +254,11 @@ func mutant(t *testing.T, m mutation, seed uint64) (violations []string) {
 		if m.store != nil {
 			m.store(s)
 		}
-		n.choose(slices.Concat(disasters, persons))
+		n.choose(events)
 		for range 12 {
-			n.about = append(n.about, m.often...)
+			for _, do := range m.often {
+				n.about = append(n.about, event{do: do})
+			}
 		}
 		s.Pick, s.Judge = r.IntN, n.judge
 		last := s.Calls() + 800
@@ -176,7 +274,7 @@ func TestProof_FailsWithoutEachSafeguard(t *testing.T) {
 		t.Skip("too slow with the race detector")
 	}
 	const limit = 2000
-	for _, m := range mutations {
+	for _, m := range append(mutations, unbounded) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed <= limit; seed++ {
@@ -190,4 +288,30 @@ func TestProof_FailsWithoutEachSafeguard(t *testing.T) {
 			t.Error("not noticed")
 		})
 	}
+}
+
+// ended is an identity that takes what is not on record for memberships that ended.
+func ended(id cke.Identity, unknown []cke.Unrecorded) cke.Identity {
+	id.Ended = slices.Clone(id.Ended)
+	for _, u := range unknown {
+		id.Ended = append(id.Ended, cke.Join{ID: u.Join, Incarnation: u.Incarnation, Node: u.Node, Volume: u.Name, EndedAt: time.Now()})
+	}
+	return id
+}
+
+// believing is a ledger that has ended memberships for all that nodes carry.
+type believing struct {
+	cke.Ledger
+	s *stage
+}
+
+func (b believing) Identity(ctx context.Context) (cke.Identity, error) {
+	id, err := b.Ledger.Identity(ctx)
+	var nodes []cke.NodeStatus
+	for _, n := range b.s.Nodes() {
+		seen := cke.NodeStatus{Node: n.Declared()}
+		seen.Containers, seen.Volumes = n.Look()
+		nodes = append(nodes, seen)
+	}
+	return ended(id, id.Unrecorded(clusterName, nodes)), err
 }

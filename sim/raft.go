@@ -63,10 +63,13 @@ func (g *group) settle(w *World, running []process) {
 		}
 	}
 	if g.leader == nil {
-		g.elect(w, running)
-	}
-	if g.leader == nil {
-		return
+		if g.elect(w, running); g.leader == nil {
+			if w.formed != nil {
+				w.mark(NoQuorum)
+			}
+			return
+		}
+		w.mark(Elected)
 	}
 	l := running[slices.IndexFunc(running, func(p process) bool { return p.member == g.leader })]
 	g.replicate(w, l, running)
@@ -248,8 +251,11 @@ func (e entry) reconfigures() bool {
 	return e.kind == entryAdd || e.kind == entryRemove || e.kind == entryPromote || e.kind == entryUpdate
 }
 
-// remains are all logs of the formed cluster that are left on disks.
-func (w *World) remains() (all []*member) {
+// remains are all logs of the formed cluster that are left, on disks or open in what runs.
+func (w *World) remains() []*member { return slices.Concat(w.onDisks(), w.openOnly()) }
+
+// onDisks are the logs of the formed cluster in volumes.
+func (w *World) onDisks() (all []*member) {
 	if w.formed == nil {
 		return nil
 	}
@@ -258,6 +264,22 @@ func (w *World) remains() (all []*member) {
 		for _, v := range n.volumes {
 			if m := v.wal; m != nil && m.cluster == id {
 				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// openOnly are those that processes have open although they were removed.
+func (w *World) openOnly() (all []*member) {
+	if w.formed == nil {
+		return nil
+	}
+	id := number(w.formed.ClusterID)
+	for _, n := range w.nodes {
+		for _, c := range n.sorted() {
+			if c.open != nil && c.open.cluster == id {
+				all = append(all, c.open)
 			}
 		}
 	}
@@ -302,7 +324,18 @@ func (w *World) Peers() map[string]string {
 func (w *World) Recoverable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left := slices.DeleteFunc(w.remains(), func(m *member) bool { return m.removed })
+	return recoverable(w.remains())
+}
+
+// RecoverableFromDisks is Recoverable without what only processes have that have lost their files.
+func (w *World) RecoverableFromDisks() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return recoverable(w.onDisks())
+}
+
+func recoverable(remains []*member) bool {
+	left := slices.DeleteFunc(remains, func(m *member) bool { return m.removed })
 	best := furthest(left)
 	if best == nil {
 		return false

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/op"
 	"cke/sim"
 )
 
@@ -25,7 +26,10 @@ var (
 // never happen is checked at every call; afterwards the world must come to where it can come.
 func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 	if *seedFlag != 0 {
-		if faults := random(t, *seedFlag, t.Logf); faults != nil {
+		var tale tale
+		faults := random(t, *seedFlag, tale.tell)
+		t.Log(tale.String())
+		if faults != nil {
 			t.Error(strings.Join(faults, "\n"))
 		}
 		return
@@ -35,6 +39,7 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 	if n == 0 {
 		n = uint64(some(12000))
 	}
+	t.Cleanup(func() { reached.check(t, n) })
 	var failed atomic.Bool
 	for worker := range uint64(workers) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
@@ -42,7 +47,7 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 			for seed := *firstSeed + worker; seed < *firstSeed+n && (*goOn || !failed.Load()); seed += workers {
 				if faults := random(t, seed, nil); faults != nil {
 					failed.Store(true)
-					t.Errorf("seed %d:\n%s\nreplay: go test ./sim -run RandomSchedules -v -seed=%d", seed, strings.Join(faults, "\n"), seed)
+					t.Errorf("seed %d:\n%s\nreplay: go test ./sim -run 'TestCluster_KeepsItsPromisesInRandomSchedules$' -v -seed=%d", seed, strings.Join(faults, "\n"), seed)
 				}
 			}
 		})
@@ -55,21 +60,40 @@ const bound = 2 * time.Hour
 func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []string) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	play(t, []int{1, 2, 3, 3, 4, 4, 5, 6}[r.IntN(8)], func(s *stage) {
-		s.tell = tell
+		s.tell, s.marks = tell, reached
 		if tell != nil {
 			s.OnTrace(tell)
 		}
 		n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.03, 0.1, 0.3}[r.IntN(4)], replace: []cke.ReplaceMode{cke.ReplaceAuto, cke.ReplaceManual}[r.IntN(2)]}
+		if r.IntN(4) > 0 {
+			n.focus, n.often = focuses[r.IntN(len(focuses))], []float64{0.1, 0.3, 0.6}[r.IntN(3)]
+			n.rate = min(n.rate, 0.03)
+		}
+		if r.IntN(8) == 0 {
+			s.CertificatesLast(time.Duration(1+r.IntN(5)) * time.Hour)
+		}
+		if r.IntN(10) == 0 {
+			s.MembersSettle()
+		}
+		if r.IntN(6) == 0 { // two versions of cke lead in turn
+			s.older = func() bool { return r.IntN(2) == 0 }
+		}
 		n.edit()
 		s.Pick, s.Judge = r.IntN, n.judge
 		if r.IntN(3) > 0 { // the faults come once the cluster is formed
 			s.Judge = nil
 			n.correct()
+			earlier := r.IntN(16) == 0
+			if earlier { // with containers that start a member on whatever is there
+				s.FormedEarlier()
+				s.wrap, n.keepsData = func(e op.Env) op.Env { return thin{founding: true}.wrap(s, e) }, true
+			}
 			s.daemon()
-			if !s.until(convergence, s.settled) {
+			if !s.until(convergence, func() bool { return s.settled() || earlier && s.told().Ready > 0 }) {
 				faults = append(s.Violations(), "does not form")
 				return
 			}
+			s.wrap = nil
 			s.Judge = n.judge
 			for range 3 {
 				n.write()
@@ -82,6 +106,11 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			s.succeed()
 			return s.Calls() >= last
 		})
+		if r.IntN(8) == 0 { // what is wrong stays so for a while
+			n.over, s.leap = true, true
+			s.pass(time.Duration(10+r.IntN(20)) * time.Minute)
+			s.leap = false
+		}
 		n.heal()
 		if !s.until(bound, func() bool {
 			s.succeed()
@@ -95,7 +124,7 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			faults = append(faults, "does not converge: "+describeDecision(s.latest().Number(), dec))
 			faults = append(faults, s.faults(s.declared()...)...)
 		}
-		if faults == nil && r.IntN(4) == 0 {
+		if r.IntN(4) == 0 && faults == nil && s.lost(s.Store().Identity()) == nil { // what was removed under a member ends with it
 			faults = s.powerFails()
 		}
 		if faults == nil && r.IntN(4) == 0 {
@@ -103,6 +132,7 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			faults = s.deleted(n)
 		}
 		faults = append(faults, s.Violations()...)
+		reached.notice(s.World)
 		if tell != nil {
 			tell("\n%s", s.World)
 		}
@@ -137,9 +167,14 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 	n.over = false
 	s.Store().RequestDelete()
 	last := s.Calls() + 20 + n.IntN(100)
+	cancel := s.Calls() + n.IntN(100) // beyond last: nobody does; after it they ask again
 	s.until(time.Hour, func() bool {
 		if s.Store().Deleted() {
 			return true
+		}
+		if spec := s.Store().Spec(); s.Calls() >= cancel && spec.Deleting() {
+			s.Store().CancelDelete()
+			cancel = last
 		}
 		s.succeed()
 		return s.Calls() >= last
@@ -149,10 +184,23 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 		n.moveBack()
 	}
 	if !s.until(time.Hour, func() bool {
-		if !s.Store().Deleted() {
-			s.succeed()
+		if s.Store().Deleted() {
+			return true
 		}
-		return s.Store().Deleted()
+		s.succeed()
+		if s.news() {
+			n.attend()
+			if dec, _ := s.latest().now(); slices.ContainsFunc(dec.Blockers, func(p cke.Problem) bool { return p.Code == cke.CodeOlderStore }) &&
+				!s.asks(cke.TaskReclaim) && !n.reclaim() {
+				n.stopUnknown()
+			}
+			if spec := s.Store().Spec(); s.Store().Identity().Freeze.HoldsDeletion(spec.DeleteRequestedAt) { // they confirm it
+				s.Store().CancelDelete()
+			} else if !spec.Deleting() { // the copy that the store was brought back from knew of no deletion
+				s.Store().RequestDelete()
+			}
+		}
+		return false
 	}) {
 		dec, _ := s.latest().now()
 		faults = append(faults, "is not deleted: "+describeDecision(s.latest().Number(), dec))
@@ -197,9 +245,11 @@ func (s *stage) arrived() bool {
 		return false
 	}
 	lost := s.lost(id)
-	replaced := s.Store().Spec().Cluster.Policies.Replace.Mode != cke.ReplaceManual
+	replaced := s.Store().Spec().Cluster.Policies.Replace.Mode != cke.ReplaceManual && len(id.Joins) > 1
 	quorate := s.Recoverable()
 	switch {
+	case quorate && lost != nil && !s.RecoverableFromDisks() && tells(dec.Blockers, lost):
+		return true // most of the data is in processes that must not stop: what is saved of it, and when, operators say
 	case quorate && (lost == nil || replaced):
 		return dec.Converged && len(s.asked()) == 0 && s.faults(s.declared()...) == nil
 	case quorate:

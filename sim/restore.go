@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"cke"
 )
@@ -22,6 +23,11 @@ func (w *World) TakeBackup() {
 // LoseBackup damages the backup.
 func (w *World) LoseBackup() {
 	w.change("the backup is lost", func() { w.backup, w.noBackup = nil, true })
+}
+
+// TargetRefuses lets the backup target take nothing more, or take what it is given again.
+func (w *World) TargetRefuses(on bool) {
+	w.change(fmt.Sprintf("the target refuses writes: %v", on), func() { w.refuses = on })
 }
 
 // snapshots is a daemon's place for what it fetches: another daemon does not have it.
@@ -95,7 +101,7 @@ func (m *member) puts() []string {
 func (w *World) snapshotOf(values []string) cke.Snapshot {
 	data, _ := json.Marshal(values) // strings only
 	sum := sha256.Sum256(data)
-	s := cke.Snapshot{Revision: int64(len(values)), Size: int64(len(data)), Digest: hex.EncodeToString(sum[:])}
+	s := cke.Snapshot{Revision: 1 + int64(len(values)), Size: int64(len(data)), Digest: hex.EncodeToString(sum[:])}
 	w.states[s.Digest] = values
 	return s
 }
@@ -107,7 +113,7 @@ func (s snapshots) Hash(ctx context.Context, id string, _ int64) (h cke.HashKV, 
 		for _, v := range s.d.fetched[id] {
 			fmt.Fprintln(sum, v)
 		}
-		h = cke.HashKV{Hash: sum.Sum32(), Revision: int64(len(s.d.fetched[id]))}
+		h = cke.HashKV{Hash: sum.Sum32(), Revision: 1 + int64(len(s.d.fetched[id]))}
 		return nil
 	})
 	return h, err
@@ -132,55 +138,94 @@ func (s snapshots) Forget(ctx context.Context, id string) error {
 	return s.call(ctx, "Forget", true, func(*World) error { delete(s.d.fetched, id); return nil })
 }
 
-// RestoreData implements cke.Machine. Half done, what was there is gone and nothing has taken its place.
+// RestoreData implements cke.Machine. All that changes the volume goes by way of the container that the tool runs in, which is
+// removed before anything is started on the data: what lands late finds it gone.
 func (m machine) RestoreData(ctx context.Context, s cke.RestoreSpec, open func(context.Context) (io.ReadCloser, error), _ func(string)) error {
-	r, err := open(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	var values []string
-	if err := json.NewDecoder(r).Decode(&values); err != nil {
-		return fmt.Errorf("etcdutl: %w", err)
-	}
-	j := s.Member.Join
-	return m.of(ctx, j, "RestoreData", true, func(n *Node, c *container, half bool) error {
+	r, j, done, tool := m.method(ctx, "RestoreData"), s.Member.Join, false, 0
+	err := r.request("inspect", false, nil, func(n *Node, _ bool) error {
+		c, err := n.inspect(j)
+		if err != nil {
+			return err
+		}
 		if !c.StartedAt.IsZero() {
 			return fmt.Errorf("container %s on %s was started before: %w", c.Name, n.name, cke.ErrConflict)
 		}
-		if err := noRoom(n); err != nil {
-			return err
-		}
-		v := c.volume()
-		if v.wal != nil && v.restored == s.Snapshot.Digest {
-			return nil
-		}
-		v.wal, v.restored = nil, ""
-		if half {
-			return nil
-		}
-		v.wal, v.restored, v.unborn = restoredMember(s, values), s.Snapshot.Digest, true
+		v := c.id.volume()
+		done = v != nil && v.wal != nil && v.restored == s.Snapshot.Digest
 		return nil
 	})
-}
-
-// restoredMember is what etcdutl makes: the state, then the founders.
-func restoredMember(s cke.RestoreSpec, values []string) *member {
-	m := &member{name: s.Member.Join.Member, term: 1}
-	for _, v := range values {
-		m.log = append(m.log, entry{term: 1, kind: entryPut, value: v})
+	if err != nil {
+		return err
 	}
-	var ids []uint64
-	for _, p := range s.Member.Peers {
-		id := memberID(p.URL, s.Member.Token, nil)
-		ids = append(ids, id)
-		m.log = append(m.log, entry{term: 1, kind: entryAdd, id: id, peer: p.URL})
-		m.peers = append(m.peers, p.URL)
-		if p.URL == s.Member.Join.PeerURL() {
-			m.id = id
+	// in is one request that needs the tool's container.
+	in := func(what string, do func(n *Node, v *volume) error) error {
+		return r.request(what, true, nil, func(n *Node, _ bool) error {
+			v := n.volumes[j.Volume]
+			if n.tools[j.Volume] != tool || v == nil {
+				return fmt.Errorf("the tool's container on %s: %w", n.name, cke.ErrNotFound)
+			}
+			return do(n, v)
+		})
+	}
+	if err := r.request("clear", true, nil, func(n *Node, _ bool) error { delete(n.tools, j.Volume); return nil }); err != nil || done {
+		return err
+	}
+	if err := r.request("create", true, nil, func(n *Node, _ bool) error {
+		n.toolsMade++
+		tool = n.toolsMade
+		n.tools[j.Volume] = tool
+		return noRoom(n)
+	}); err != nil {
+		return err
+	}
+	values, err := readSnapshot(ctx, open)
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		what string
+		do   func(n *Node, v *volume) error
+	}{
+		{"send", func(n *Node, v *volume) error {
+			if v.wal != nil && !v.unborn {
+				n.world.violated("data of %s is removed that a member runs on", v.name)
+			}
+			v.wal, v.restored = nil, ""
+			return noRoom(n)
+		}},
+		{"run", func(n *Node, v *volume) error {
+			if err := noRoom(n); err != nil {
+				return err
+			}
+			v.wal, v.unborn = restoredMember(s, values), true
+			return nil
+		}},
+		{"mark", func(n *Node, v *volume) error { v.restored = s.Snapshot.Digest; return noRoom(n) }},
+		{"", func(n *Node, _ *volume) error { delete(n.tools, j.Volume); return nil }},
+	} {
+		if err := in(step.what, step.do); err != nil {
+			return err
 		}
 	}
-	m.commit, m.snapshot, m.cluster = len(m.log), len(m.log), clusterID(ids)
+	return nil
+}
+
+func readSnapshot(ctx context.Context, open func(context.Context) (io.ReadCloser, error)) (values []string, err error) {
+	r, err := open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if err := json.NewDecoder(r).Decode(&values); err != nil {
+		return nil, fmt.Errorf("etcdutl: %w", err)
+	}
+	return values, nil
+}
+
+// restoredMember is what etcdutl makes.
+func restoredMember(s cke.RestoreSpec, values []string) *member {
+	m := foundedMember(s.Member, values)
+	m.snapshot = len(m.log)
 	return m
 }
 
@@ -188,7 +233,10 @@ func restoredMember(s cke.RestoreSpec, values []string) *member {
 func (m machine) SaveData(ctx context.Context, j cke.Join, w io.Writer) error {
 	var values []string
 	err := m.of(ctx, j, "SaveData", false, func(_ *Node, c *container, _ bool) error {
-		if c.volume().wal == nil {
+		switch {
+		case c.Running() || c.State == cke.ContainerRestarting:
+			return fmt.Errorf("container %s runs: %w", c.Name, cke.ErrConflict)
+		case c.volume().wal == nil:
 			return cke.ErrDataMissing
 		}
 		values = c.volume().wal.puts()
@@ -203,8 +251,10 @@ func (m machine) SaveData(ctx context.Context, j cke.Join, w io.Writer) error {
 // BeginRestore implements cke.Ledger.
 func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 	return t.change(ctx, "BeginRestore", func(id *cke.Identity) (err error) {
-		asked := slices.ContainsFunc(t.d.world.store.requests.Tasks, func(task cke.Task) bool { return task.ID == inc.Restore.ID })
-		if !asked && !id.Incarnation.Life(inc.ID) {
+		if id.Incarnation.Life(inc.ID) {
+			return nil // a former attempt, whose answer was lost
+		}
+		if inc.Restore == nil || !slices.ContainsFunc(t.d.world.store.requests.Tasks, func(task cke.Task) bool { return task.ID == inc.Restore.ID }) {
 			return fmt.Errorf("the request was taken back: %w", cke.ErrConflict)
 		}
 		*id, err = id.Restoring(inc)
@@ -212,22 +262,43 @@ func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 	})
 }
 
-// CancelRestore implements cke.Ledger.
+// CancelRestore implements cke.Ledger. The order goes with it.
 func (t *Term) CancelRestore(ctx context.Context, inc cke.Incarnation) error {
 	return t.change(ctx, "CancelRestore", func(id *cke.Identity) (err error) {
-		*id, err = id.RestoreCancelled(inc)
-		return err
+		if id.Incarnation.WasAbandoned(inc.ID) {
+			return nil // a former attempt, whose answer was lost
+		}
+		if *id, err = id.RestoreCancelled(inc); err != nil {
+			return err
+		}
+		r := &t.d.world.store.requests
+		r.Tasks = slices.DeleteFunc(slices.Clone(r.Tasks), func(task cke.Task) bool { return task.ID == inc.Restore.ID })
+		return nil
 	})
 }
 
-// wereAsked notes the restores that persons ever asked for.
+// wereAsked notes the restores that persons ever asked for, and the volumes that they asked to remove and not to keep since.
 func (c *checker) wereAsked(tasks []cke.Task) {
 	if c.ordered == nil {
-		c.ordered = map[string]bool{}
+		c.ordered, c.purges = map[string]bool{}, map[string]bool{}
 	}
 	for _, t := range tasks {
 		c.ordered[t.ID] = c.ordered[t.ID] || t.Kind == cke.TaskRestore
+		if t.Kind == cke.TaskPurge {
+			c.purges[t.Subject] = true
+		}
 	}
+}
+
+// wasAnswered notes that a task is done: a volume that persons asked to keep is not removed for what was asked before.
+func (c *checker) wasAnswered(id string) {
+	tasks := c.world.store.requests.Tasks
+	for _, t := range tasks {
+		if t.ID == id && t.Kind == cke.TaskUndelete {
+			delete(c.purges, t.Subject)
+		}
+	}
+	c.wereAsked(tasks)
 }
 
 // beginsRestore looks at an incarnation that takes the place of another one: a person must have asked. From then on what
@@ -247,6 +318,81 @@ func (c *checker) cancelsRestore(inc *cke.Incarnation) {
 	if c.replaced != nil && c.replaced.ID == inc.ID {
 		c.formed, c.acknowledged, c.holds = c.replaced, c.lost, held{}
 	}
+}
+
+// serves is the life that serves clients: while a restore is being prepared, that which will be replaced.
+func (c *checker) serves() *cke.Incarnation {
+	if inc := c.world.store.identity.Incarnation; c.formed == nil && inc != nil && inc.State == cke.Restoring {
+		return c.replaced
+	}
+	return c.formed
+}
+
+// restores looks at a life that takes the place of another one: all that was acknowledged in that is in its backups where the
+// person was told so.
+func (c *checker) restores(inc *cke.Incarnation) {
+	lost := c.lost
+	c.replaced, c.lost = nil, nil
+	if inc.Restore == nil || !inc.Restore.Order.Stored {
+		return
+	}
+	for _, value := range lost {
+		if !slices.Contains(c.world.stored, value) {
+			c.violated("the acknowledged write %s is in no backup, and the plan of the restore said that it will be", value)
+		}
+	}
+}
+
+// backups are those of the cluster that a daemon leads.
+type backups struct{ d *Daemon }
+
+var _ cke.Backups = backups{}
+
+// Backups take what the cluster holds.
+func (d *Daemon) Backups() cke.Backups { return backups{d} }
+
+// Flush implements cke.Backups: what the members hold is read through a quorum.
+func (b backups) Flush(ctx context.Context) (stored cke.StoredBackup, err error) {
+	err = b.d.call(ctx, Call{Port: "backup", Name: "Flush", Writes: true}, nil, cke.Node{}, func(bool) error {
+		w := b.d.world
+		if w.refuses {
+			return &cke.Error{Code: cke.CodeTarget, What: "the target takes nothing"}
+		}
+		life := w.serves()
+		for _, l := range w.leaders() {
+			if life == nil || hexID(l.cluster) != life.ClusterID || l.commit == 0 || l.log[l.commit-1].term != l.term {
+				continue
+			}
+			w.stored = l.puts()
+			stored = cke.StoredBackup{Kind: "delta", ID: "delta", Revision: l.apply().revision()}
+			return nil
+		}
+		return &cke.Error{Code: cke.CodeMemberSilent, What: "no member serves"}
+	})
+	return stored, err
+}
+
+// Full implements cke.Backups.
+func (b backups) Full(ctx context.Context) (cke.StoredBackup, error) { return b.Flush(ctx) }
+
+// readsFor is how long a daemon that begins to lead reads its target, and after it receives what is missing.
+const readsFor = 2 * time.Second
+
+// Status implements cke.Backups.
+func (b backups) Status() *cke.BackupStatus {
+	b.d.world.mu.Lock()
+	defer b.d.world.mu.Unlock()
+	now, leads := b.d.host(), b.d.world.now().Sub(b.d.term.since)
+	s := cke.BackupStatus{Target: "file:///backups"}
+	if leads < readsFor {
+		return &s
+	}
+	s.Known, s.Connected = true, leads >= 2*readsFor
+	s.Full, s.Verified = cke.StoredBackup{Revision: 1, At: now}, &cke.VerifiedBackup{Revision: 1, At: now}
+	if b.d.world.refuses {
+		s.Problem = &cke.BackupTrouble{Code: cke.CodeTarget, Message: "the target takes nothing", Since: now}
+	}
+	return &s
 }
 
 // checkFence: no member of the life before may run once one of the restored life does, wherever it can be reached.

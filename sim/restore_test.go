@@ -14,12 +14,17 @@ import (
 	"cke/sim"
 )
 
+// toldStored is an order whose plan said that all that is acknowledged will be stored.
+var toldStored = cke.RestoreOrder{Target: "file:///backups", Source: clusterName, Stored: true}
+
 // restoreCase is a cluster that is restored.
 type restoreCase struct {
 	name string
 	// before happens to the formed cluster, whose backup holds "kept" and which also holds "late".
 	before func(s *stage)
 	order  cke.RestoreOrder
+	// writes: clients write until the restore takes the place of what they write to.
+	writes bool
 	// after happens once the restore is done.
 	after func(s *stage)
 	// want is what the cluster holds in the end.
@@ -30,6 +35,7 @@ var fromBackup = cke.RestoreOrder{Target: "file:///backups", Source: clusterName
 
 var restoreCases = []restoreCase{
 	{name: "while it serves", order: fromBackup, want: []string{"kept"}},
+	{name: "while clients write", order: toldStored, want: []string{"kept"}, writes: true},
 	{name: "all nodes are blank", order: fromBackup, want: []string{"kept"},
 		before: func(s *stage) { s.eachNode((*sim.Node).Blank) }},
 	{name: "a node is away and comes back with its old member", want: []string{"kept"},
@@ -91,8 +97,13 @@ func (c restoreCase) restores(s *stage, b blows, late int, seed uint64) (faults 
 		s.Pick = r.IntN
 	}
 	s.order(c.order)
+	written := 0
 	done := s.until(convergence, func() bool {
 		s.succeed()
+		if c.writes && !s.restored() {
+			written++
+			s.Write(fmt.Sprintf("n%d", 1+written%3), fmt.Sprint("during ", written))
+		}
 		if inc := s.Store().Identity().Incarnation; due == 0 && inc.Restore == nil && len(s.asked()) == 0 {
 			s.order(c.order) // the order failed, and the person gives it again
 		}
@@ -107,13 +118,19 @@ func (c restoreCase) restores(s *stage, b blows, late int, seed uint64) (faults 
 		return append(s.faults(s.everyNode()...), "does not converge: "+describeDecision(s.latest().Number(), dec)), calls
 	}
 	faults = s.faults(s.everyNode()...)
-	if got := s.Written(); !slices.Equal(got, c.want) {
+	got := slices.DeleteFunc(s.Written(), func(v string) bool { return c.writes && strings.HasPrefix(v, "during") }) // written after it
+	if !slices.Equal(got, c.want) {
 		faults = append(faults, fmt.Sprintf("holds %v, not %v", got, c.want))
 	}
 	return faults, calls
 }
 
 func (s *stage) asked() []cke.Task { return s.latest().Term().Requests().Tasks }
+
+// asks reports whether a task of this kind waits for an answer.
+func (s *stage) asks(kind cke.TaskKind) bool {
+	return slices.ContainsFunc(s.asked(), func(t cke.Task) bool { return t.Kind == kind })
+}
 
 func (c restoreCase) mustRestore(t *testing.T, b blows, late int, seed uint64) (calls int) {
 	t.Helper()
@@ -277,6 +294,46 @@ func TestRestore_IsCalledOffWhileNothingWasStarted(t *testing.T) {
 	})
 }
 
+// A restore that took the place of another one, and both are called off: what either made goes, and holds no addition up.
+func TestRestore_LeavesNothingOfTwoThatWereCalledOff(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.daemon()
+		s.until(convergence, s.settled)
+		s.Write("n1", "kept")
+		s.TakeBackup()
+		s.Node("n2").FillDisk()
+		lives := map[string]bool{s.Store().Identity().Incarnation.ID: true}
+		for range 2 {
+			s.order(fromBackup)
+			s.until(convergence, func() bool {
+				inc := s.Store().Identity().Incarnation
+				return inc.State == cke.Restoring && !lives[inc.ID]
+			})
+			lives[s.Store().Identity().Incarnation.ID] = true
+			s.pass(time.Minute)
+		}
+		for range 2 {
+			was := s.Store().Identity().Incarnation.ID
+			s.Store().Ask("cancel the restore", func(r *cke.Requests) {
+				r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", time.Now()))
+			})
+			s.until(convergence, func() bool { return s.Store().Identity().Incarnation.ID != was })
+		}
+		s.Node("n2").FreeDisk()
+		s.declare(s.Nodes()...)
+		if !s.until(convergence, func() bool { return s.settled() && s.faults(s.everyNode()...) == nil }) {
+			t.Fatal(s.faults(s.everyNode()...))
+		}
+		for _, n := range s.Nodes() {
+			containers, volumes := n.Look()
+			if len(containers) != 1 || len(volumes) != 1 {
+				t.Errorf("%s carries %v and %v", n.Name(), containers, volumes)
+			}
+		}
+	})
+}
+
 func TestRestore_TakesThePlaceOfOneThatDoesNotEnd(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.daemon()
@@ -299,7 +356,7 @@ func TestRestore_TakesThePlaceOfOneThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// unfenced machines say that they stopped a container, and do not.
+// unfenced machines say that they stopped a container and removed it, and do not.
 type unfenced struct{ cke.Machines }
 
 func (u unfenced) Machine(n cke.Node) cke.Machine { return unfencedMachine{u.Machines.Machine(n)} }
@@ -307,6 +364,8 @@ func (u unfenced) Machine(n cke.Node) cke.Machine { return unfencedMachine{u.Mac
 type unfencedMachine struct{ cke.Machine }
 
 func (m unfencedMachine) StopContainer(context.Context, cke.Join, time.Duration) error { return nil }
+
+func (m unfencedMachine) RemoveContainer(context.Context, cke.Join) error { return nil }
 
 func (m unfencedMachine) Container(ctx context.Context, j cke.Join) (cke.Container, error) {
 	c, err := m.Machine.Container(ctx, j)
@@ -328,5 +387,186 @@ func TestChecker_NoticesARestoreWithoutFence(t *testing.T) {
 		s.Store().SetSpec(other)
 		s.pass(convergence)
 		s.mustViolate(t, "two clusters serve", "while a member of the one before runs")
+	})
+}
+
+// backedUp makes a cluster, whose backup holds "kept".
+func (s *stage) backedUp() {
+	s.t.Helper()
+	s.daemon()
+	if !s.until(convergence, s.settled) || !s.Write("n1", "kept") {
+		s.t.Fatal("no cluster to restore")
+	}
+	s.TakeBackup()
+}
+
+// refusedOnceStopped orders a restore whose target takes nothing more once writes are stopped. armed: they were.
+func (s *stage) refusedOnceStopped() (armed *bool) {
+	s.backedUp()
+	armed = new(bool)
+	s.Judge = func(_ int, c sim.Call) sim.Verdict {
+		if c.Name == "Arm" {
+			*armed = true
+			s.TargetRefuses(true)
+		}
+		return sim.Proceed
+	}
+	s.order(toldStored)
+	return armed
+}
+
+// A target that takes nothing more while writes are stopped: the restore is called off, and clients write again.
+func TestRestore_IsCalledOffWhereTheLastWritesCannotBeStored(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		armed := s.refusedOnceStopped()
+		if !s.until(convergence, func() bool {
+			return *armed && s.settled() && len(s.asked()) == 0 && s.Store().Identity().Incarnation.Restore == nil && len(s.Alarms()) == 0
+		}) {
+			t.Fatalf("it is not called off: %+v", s.Store().Identity().Incarnation)
+		}
+		if !s.Write("n2", "after it") {
+			t.Error("clients cannot write")
+		}
+		if got := s.Written(); !slices.Equal(got, []string{"kept", "after it"}) {
+			t.Errorf("holds %v", got)
+		}
+		for _, f := range s.faults(s.everyNode()...) {
+			t.Error(f)
+		}
+	})
+}
+
+// A restore that is cut off once writes are stopped, and then waits for a node, does not keep clients from writing meanwhile. What
+// they write is stored before it goes on.
+func TestRestore_ThatWaitsLetsClientsWrite(t *testing.T) {
+	for _, again := range []bool{false, true} { // another restore takes its place meanwhile
+		for _, cut := range []string{"Arm", "Flush", "UpdateIncarnation", "StopContainer"} {
+			t.Run(fmt.Sprintf("cut off after %s, again %v", cut, again), func(t *testing.T) {
+				t.Parallel()
+				play(t, 3, func(s *stage) {
+					s.backedUp()
+					armed, dead := false, false
+					s.Judge = func(_ int, c sim.Call) sim.Verdict {
+						if dead {
+							return sim.Proceed
+						}
+						if armed = armed || c.Name == "Arm"; armed && c.Name == cut {
+							dead = true
+							return sim.KillAfter
+						}
+						return sim.Proceed
+					}
+					s.order(toldStored)
+					if !s.until(convergence, func() bool { return dead }) {
+						t.Fatal("writes are not stopped")
+					}
+					s.Node("n3").PowerOff()
+					s.daemon()
+					if again {
+						s.order(toldStored)
+					}
+					wrote := s.until(10*time.Minute, func() bool { return s.Write("n2", "meanwhile") })
+					if want := cut != "StopContainer"; wrote != want {
+						t.Errorf("clients write: %v; %v, %s", wrote, s.Alarms(), s.latest().decision.Reason)
+					}
+					s.pass(time.Hour)
+					s.Node("n3").PowerOn()
+					if !s.until(convergence, func() bool { return s.restored() && s.settled() }) {
+						t.Fatalf("not restored: %s", s.latest().decision.Reason)
+					}
+					if len(s.Alarms()) > 0 {
+						t.Errorf("alarms: %v", s.Alarms())
+					}
+					for _, f := range s.faults(s.everyNode()...) {
+						t.Error(f)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same where it does not have to wait for a node, but for what it fetches; and where somebody pauses the cluster, who can still
+// call the restore off.
+func TestRestore_ThatIsCutOffLetsClientsWrite(t *testing.T) {
+	for _, pause := range []bool{false, true} {
+		t.Run(fmt.Sprintf("paused %v", pause), func(t *testing.T) {
+			t.Parallel()
+			play(t, 3, func(s *stage) {
+				s.backedUp()
+				stopped, stuck := false, true
+				s.Judge = func(_ int, c sim.Call) sim.Verdict {
+					switch {
+					case c.Name == "Arm" && !stopped:
+						stopped = true
+						return sim.KillAfter
+					case stopped && stuck && c.Name == "Fetch":
+						return sim.Refuse
+					}
+					return sim.Proceed
+				}
+				s.order(toldStored)
+				if !s.until(convergence, func() bool { return stopped }) {
+					t.Fatal("writes are not stopped")
+				}
+				if pause {
+					s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "what is this"} })
+				}
+				s.daemon()
+				if !s.until(10*time.Minute, func() bool { return s.Write("n2", "meanwhile") }) {
+					t.Errorf("clients cannot write: %v, %s", s.Alarms(), s.latest().decision.Reason)
+				}
+				stuck = false
+				if pause {
+					off := cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", s.Now())
+					s.Store().Ask("cancel", func(r *cke.Requests) { r.Tasks = append(r.Tasks, off) })
+					if !s.until(10*time.Minute, func() bool { return s.Store().Identity().Incarnation.Restore == nil }) {
+						t.Fatalf("the restore is not called off: %s", s.latest().decision.Reason)
+					}
+					s.Store().Ask("resume", func(r *cke.Requests) { r.Hold = nil })
+				}
+				if !s.until(convergence, func() bool { return s.restored() != pause && s.settled() }) {
+					t.Fatalf("does not end: %s", s.latest().decision.Reason)
+				}
+				for _, f := range s.faults(s.everyNode()...) {
+					t.Error(f)
+				}
+			})
+		})
+	}
+}
+
+// A daemon that has just begun to lead has not read its target yet. That is no reason to refuse what a person was told.
+func TestRestore_WaitsForADaemonThatReadsItsTarget(t *testing.T) {
+	t.Parallel()
+	play(t, 3, func(s *stage) {
+		s.backedUp()
+		s.latest().Kill()
+		s.daemon()
+		s.order(toldStored)
+		if !s.until(convergence, func() bool {
+			return s.restored() || len(s.asked()) == 0 && s.Store().Identity().Incarnation.Restore == nil
+		}) || !s.restored() {
+			r := s.Store().Records()[len(s.Store().Records())-1]
+			t.Errorf("not restored; the last record: %s %s: %s", r.Operation, r.State, r.Error)
+		}
+	})
+}
+
+// A restore that is called off lets clients write again, also where somebody pauses the cluster meanwhile.
+func TestRestore_IsCalledOffWhilePaused(t *testing.T) {
+	t.Parallel()
+	play(t, 3, func(s *stage) {
+		armed := s.refusedOnceStopped()
+		if !s.until(convergence, func() bool { return *armed }) {
+			t.Fatal("writes are not stopped")
+		}
+		s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "what is this"} })
+		if !s.until(10*time.Minute, func() bool { return s.Store().Identity().Incarnation.Restore == nil }) {
+			t.Fatal("the restore is not called off")
+		}
+		if !s.until(10*time.Minute, func() bool { return s.Write("n2", "after") }) {
+			t.Errorf("clients cannot write: %v, %s", s.Alarms(), s.latest().decision.Reason)
+		}
 	})
 }

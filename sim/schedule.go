@@ -19,6 +19,8 @@ type Call struct {
 	Writes bool
 
 	of *binding
+	// begins: it is the first request of a method that changes something.
+	begins bool
 }
 
 func (c Call) String() string {
@@ -74,6 +76,13 @@ func (w *World) Schedule(s *Scheduler) *Scheduler {
 	s.world, s.arrived = w, make(chan struct{}, 1)
 	w.sched = s
 	return s
+}
+
+// Unschedule lets calls through at once again.
+func (w *World) Unschedule() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sched = nil
 }
 
 // Calls is how many calls were let through.
@@ -227,6 +236,7 @@ func (s *Scheduler) Land() int {
 	s.late = nil
 	for _, t := range late {
 		t.land(w, false)
+		w.mark(LandedLate)
 		w.log("%s lands late%s", t.call, outcome(t))
 	}
 	return len(late)

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"cke"
 )
@@ -24,7 +25,8 @@ type Store struct {
 	lived   int
 	down    bool
 	// Faults of the store itself, which the checker must notice.
-	unfenced, unguarded bool
+	unfenced, unguarded, drops bool
+	guardsOnce                 bool
 }
 
 // errStoreDown is what calls end with while the store is down.
@@ -33,13 +35,24 @@ var errStoreDown = &cke.Error{Code: cke.CodeStore, What: "the store does not ans
 // SetSpec stores what a person wants, as a new generation.
 func (s *Store) SetSpec(c cke.Cluster) {
 	s.world.change("a person sets the spec", func() {
-		s.spec = cke.Spec{Cluster: c, Generation: s.spec.Generation + 1, SetAt: s.world.now(), DeleteRequestedAt: s.spec.DeleteRequestedAt}
+		s.spec = s.spec.Following(c, s.spec)
+		s.spec.SetAt = s.world.now()
 	})
 }
 
 // RequestDelete is a person's wish to delete the cluster.
 func (s *Store) RequestDelete() {
 	s.world.change("a person deletes the cluster", func() { s.spec.DeleteRequestedAt = s.world.now() })
+}
+
+// CancelDelete withdraws that wish, unless the cluster was deleted meanwhile.
+func (s *Store) CancelDelete() {
+	s.world.change("a person cancels the deletion", func() { s.spec.DeleteRequestedAt, s.spec.Destroyed = time.Time{}, nil })
+}
+
+// Destroy is the operator's word that machines are gone for good, for which a deletion does not wait.
+func (s *Store) Destroy(nodes ...string) {
+	s.world.change("a person says that machines are destroyed", func() { s.spec.Destroyed = nodes })
 }
 
 // Ask changes what people ask for.
@@ -57,6 +70,11 @@ func (s *Store) SetDown(down bool) {
 
 // Unfence lets deposed daemons write.
 func (s *Store) Unfence() { s.world.change("store without fencing", func() { s.unfenced = true }) }
+
+// GuardOncePerMethod lets the guard of a term be asked when a method begins, and not before each of its requests.
+func (s *Store) GuardOncePerMethod() {
+	s.world.change("the guard is asked once per method", func() { s.guardsOnce = true })
+}
 
 // Unguard lets a life be followed by another one that was not abandoned.
 func (s *Store) Unguard() { s.world.change("store without guard", func() { s.unguarded = true }) }
@@ -89,6 +107,23 @@ func (s *Store) Records() []cke.Record {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return slices.Clone(s.records)
+}
+
+// Running is the operation under way and its last step; empty: none is.
+func (s *Store) Running() (operation, step string) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	if len(s.records) == 0 {
+		return "", ""
+	}
+	r := s.records[len(s.records)-1]
+	if r.State != cke.RecordRunning {
+		return "", ""
+	}
+	if len(r.Steps) > 0 {
+		step = r.Steps[len(r.Steps)-1].Name
+	}
+	return r.Operation, step
 }
 
 // Deleted reports whether the cluster was moved out of the store.

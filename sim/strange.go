@@ -86,14 +86,14 @@ func (n *Node) PutBack(name string) {
 	})
 }
 
-// RollBack puts the machine's disk back to an earlier state, and reboots it: members have forgotten their last entry.
-func (n *Node) RollBack() {
+// RollBack puts the machine's disk back to an earlier state, and reboots it: members have forgotten their last entries.
+func (n *Node) RollBack(entries int) {
 	n.change("disk put back to an earlier state", func() {
 		n.powerOff()
 		for _, v := range n.volumes {
 			if v.wal != nil && len(v.wal.log) > 0 {
 				m := *v.wal
-				m.log = slices.Clone(m.log[:len(m.log)-1])
+				m.log = slices.Clone(m.log[:max(0, len(m.log)-entries)])
 				m.commit = min(m.commit, len(m.log))
 				m.database, m.proved, m.snapshot = database{file: m.database.file}, 0, min(m.snapshot, len(m.log))
 				v.wal = &m

@@ -14,9 +14,13 @@ import (
 func TestOptions_ThatDoNotWorkCanBeTakenBack(t *testing.T) {
 	for nodes := 1; nodes <= 3; nodes++ {
 		for name, tries := range map[string]func(*cke.EtcdOptions){
-			"an argument": func(e *cke.EtcdOptions) { e.ExtraArgs = []string{sim.WrongArgument} },
+			"an argument":                     func(e *cke.EtcdOptions) { e.ExtraArgs = []string{sim.WrongArgument} },
+			"an argument that is judged late": func(e *cke.EtcdOptions) { e.ExtraArgs = []string{sim.LateArgument} },
 			"an argument with a minor version": func(e *cke.EtcdOptions) {
 				e.ExtraArgs, e.Version = []string{sim.WrongArgument}, "3.7.3"
+			},
+			"an argument that is judged late, with a minor version": func(e *cke.EtcdOptions) {
+				e.ExtraArgs, e.Version = []string{sim.LateArgument}, "3.7.3"
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %d members", name, nodes), func(t *testing.T) {
@@ -27,7 +31,10 @@ func TestOptions_ThatDoNotWorkCanBeTakenBack(t *testing.T) {
 					s.Store().SetSpec(wrong)
 					s.pass(10 * time.Minute)
 					if s.settled() {
-						t.Fatal("an argument that etcd does not know works")
+						t.Fatal("an argument that etcd does not take works")
+					}
+					if late := wrong.Options.Etcd.ExtraArgs[0] == sim.LateArgument; late != (s.Serving() < nodes) {
+						t.Errorf("%d of %d members serve", s.Serving(), nodes)
 					}
 					s.Store().SetSpec(before)
 					if !s.until(convergence, s.settled) {
@@ -46,9 +53,9 @@ func TestOptions_ThatDoNotWorkCanBeTakenBack(t *testing.T) {
 // A minor version can be taken back while a member does not run it; afterwards the cluster has left the old one.
 func TestMinorVersion_CanBeTakenBackHalfWay(t *testing.T) {
 	inFormed(t, 3, func(s *stage) {
-		before := s.Store().Spec().Cluster
+		before := s.Store().Spec().Wanted()
 		up := before
-		up.Options.Etcd.Version = "3.7.3"
+		up.Options.Etcd.Version, up.Options.Etcd.Image = "3.7.3", ""
 		s.Store().SetSpec(up)
 		upgraded := func() (n int) {
 			_, status := s.latest().now()

@@ -41,6 +41,7 @@ func (t *Term) Requests() cke.Requests {
 // FinishTask removes a task that is over.
 func (t *Term) FinishTask(ctx context.Context, id string) error {
 	return t.write(ctx, "FinishTask", func(s *Store) error {
+		t.d.world.wasAnswered(id)
 		s.requests.Tasks = slices.DeleteFunc(slices.Clone(s.requests.Tasks), func(task cke.Task) bool { return task.ID == id })
 		return nil
 	})
@@ -70,8 +71,16 @@ func (t *Term) read(ctx context.Context, name string, do func(s *Store) error) e
 	})
 }
 
+// next is how many writes the term had made when a call was made: one that was given up is void once another one was made.
+func (t *Term) next() int {
+	t.d.world.mu.Lock()
+	defer t.d.world.mu.Unlock()
+	return t.d.writes
+}
+
 // write makes one transaction, guarded by the term.
 func (t *Term) write(ctx context.Context, name string, do func(s *Store) error) error {
+	next := t.next()
 	return t.d.call(ctx, Call{Port: "store", Name: name, Writes: true}, nil, cke.Node{}, func(bool) error {
 		s := t.d.world.store
 		switch {
@@ -85,6 +94,10 @@ func (t *Term) write(ctx context.Context, name string, do func(s *Store) error) 
 		if s.term != t.number {
 			t.d.world.violated("daemon %d writes %s after its term", t.number, name)
 		}
+		if t.d.world.late && t.d.writes != next && !s.unfenced {
+			return fmt.Errorf("%s: another write was made since: %w", name, cke.ErrConflict)
+		}
+		t.d.writes++
 		return do(s)
 	})
 }
@@ -123,6 +136,7 @@ func (s *Store) put(next cke.Identity) {
 		}
 	}
 	s.world.wasStored(before.Incarnation, next.Incarnation)
+	s.world.staysBounded(next)
 }
 
 func (s *Store) wrote(id cke.JoinID) {
@@ -143,6 +157,7 @@ func (s *Store) unwritten(read cke.Identity, joins []cke.Join) bool {
 // Spec returns the present spec. ErrNotFound once the cluster is gone.
 func (t *Term) Spec(ctx context.Context) (spec cke.Spec, err error) {
 	err = t.read(ctx, "Spec", func(s *Store) error {
+		s.spec = s.spec.Resolved(s.identity)
 		spec = s.spec
 		if s.deleted {
 			return cke.ErrNotFound
@@ -155,7 +170,10 @@ func (t *Term) Spec(ctx context.Context) (spec cke.Spec, err error) {
 // Identity implements cke.Ledger.
 func (t *Term) Identity(ctx context.Context) (id cke.Identity, err error) {
 	err = t.read(ctx, "Identity", func(s *Store) error {
-		id = cloneIdentity(s.identity)
+		if s.term != t.number && !s.unfenced {
+			return cke.ErrDeposed
+		}
+		id = t.d.known(cloneIdentity(s.identity))
 		id.Revision = int64(s.version)
 		return nil
 	})
@@ -165,6 +183,9 @@ func (t *Term) Identity(ctx context.Context) (id cke.Identity, err error) {
 // CreateIncarnation implements cke.Ledger.
 func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error {
 	return t.change(ctx, "CreateIncarnation", func(id *cke.Identity) error {
+		if id.Incarnation.Life(inc.ID) {
+			return nil // a former attempt, whose answer was lost
+		}
 		if now := id.Incarnation; now != nil && now.State != cke.Abandoned && !t.d.world.store.unguarded {
 			return cke.ErrConflict
 		}
@@ -180,7 +201,8 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		if now == nil || now.ID != inc.ID || now.State != cke.Forming && now.State != inc.State && (now.State != cke.Restoring || inc.State != cke.Formed) {
 			return cke.ErrConflict
 		}
-		now.State, now.ClusterID, now.FormedAt = inc.State, inc.ClusterID, inc.FormedAt
+		next := now.With(inc)
+		id.Incarnation = &next
 		return nil
 	})
 }
@@ -197,6 +219,7 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 			if !id.Incarnation.Keeps(j) {
 				return cke.ErrConflict
 			}
+			j = t.d.carry(all, j)
 			if i := slices.IndexFunc(all, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
 				all[i] = j
 			} else {
@@ -205,6 +228,7 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 		}
 		next := cke.NewIdentity(id.Incarnation, all)
 		next.Freeze, next.Compared, next.Authorities = id.Freeze, id.Compared, id.Authorities
+		next = next.Without(next.Forgettable())
 		t.d.world.wereJoined(t.d, id, next)
 		s.put(next)
 		for _, j := range joins {
@@ -217,8 +241,8 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 // PutFreeze implements cke.Ledger.
 func (t *Term) PutFreeze(ctx context.Context, f cke.Freeze) error {
 	return t.change(ctx, "PutFreeze", func(id *cke.Identity) error {
-		if id.Freeze.Active() && id.Freeze.ID != f.ID {
-			return cke.ErrConflict
+		if err := id.Freeze.Precedes(f); err != nil {
+			return err
 		}
 		id.Freeze = &f
 		return nil
@@ -272,9 +296,24 @@ func (t *Term) EndDrain(ctx context.Context, node string) error {
 	})
 }
 
+// Deleting implements cke.Ledger.
+func (t *Term) Deleting(ctx context.Context) (deleting bool, err error) {
+	err = t.read(ctx, "Deleting", func(s *Store) error {
+		if s.term != t.number && !s.unfenced {
+			return cke.ErrDeposed
+		}
+		deleting = s.spec.Deleting()
+		return nil
+	})
+	return deleting, err
+}
+
 // FinishDelete implements cke.Ledger.
 func (t *Term) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "FinishDelete", func(s *Store) error {
+		if !s.spec.Deleting() {
+			return fmt.Errorf("nobody asked for its deletion: %w", cke.ErrConflict)
+		}
 		s.deleted, s.identity = true, cke.Identity{}
 		s.version++
 		t.d.world.wasStored(nil, nil)
@@ -306,6 +345,7 @@ func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
 			return cke.ErrNotFound
 		}
 		s.records[r.ID-1] = r
+		t.d.world.wasRecorded(t.d, r)
 		return nil
 	})
 }
@@ -323,7 +363,11 @@ func (t *Term) Status(ctx context.Context) (status cke.Status, err error) {
 
 // PutStatus stores what the leader tells.
 func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
-	return t.write(ctx, "PutStatus", func(s *Store) error { s.status = status; return nil })
+	return t.write(ctx, "PutStatus", func(s *Store) error {
+		s.world.wasReported(t.d, status)
+		s.status = status
+		return nil
+	})
 }
 
 // InterruptRunning marks records that earlier terms left running.

@@ -23,11 +23,18 @@ type World struct {
 	daemons []*Daemon
 	sched   *Scheduler
 	tell    func(format string, args ...any) // nil: nobody listens
+	late    bool                             // what is written now is a call that was given up
 	stale   bool                             // what is done to a node now is a call that nobody waits for any more
 	unquiet bool                             // something changed since the world was last settled
-	skew    time.Duration                    // of the management hosts' clock
+	skew    time.Duration                    // of the management hosts' clocks
+	apart   [Hosts]time.Duration             // how much further the clock of each of them is
+	auth    cke.AuthState                    // of etcd
+	root    bool                             // etcd has the user root
+	settles bool                             // a member is added only where voters have been connected for a while
+	muted   bool                             // no member list is read through a quorum
 	events  int                              // counts what happened, by whomever
 	watch   func(tolerance int)
+	marks   map[Situation]int // how often each was reached
 	// certificates is how long they last; zero: a year. keys counts those of certificates.
 	certificates time.Duration
 	keys         int
@@ -38,7 +45,10 @@ type World struct {
 	// backup is what the target holds; noBackup: it is damaged. states are what snapshots hold, by digest.
 	backup   []string
 	noBackup bool
-	states   map[string][]string
+	// stored is what the last changes that were stored lead to; refuses: the target takes nothing more.
+	stored  []string
+	refuses bool
+	states  map[string][]string
 
 	checker
 }
@@ -109,23 +119,36 @@ func (w *World) at(address string) *Node {
 	return nil
 }
 
-// Now is the time by the management hosts' clock.
+// Hosts is how many management hosts there are. Each daemon runs on the one after that of the daemon before; people use the first.
+const Hosts = 2
+
+// Now is the time by the clock of the first management host.
 func (w *World) Now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.host()
+	return w.host(0)
 }
 
-func (w *World) host() time.Time { return w.now().Add(w.skew) }
+func (w *World) host(host int) time.Time { return w.now().Add(w.skew + w.apart[host]) }
 
-// JumpClock sets the management hosts' clock forward, or back.
+// JumpClock sets the clocks of all management hosts forward, or back.
 func (w *World) JumpClock(d time.Duration) {
-	w.change(fmt.Sprintf("clock of the management hosts jumps by %v", d), func() { w.skew += d })
+	w.change(fmt.Sprintf("clocks of the management hosts jump by %v", d), func() { w.skew += d })
 }
 
-// SetClock sets the management hosts' clock right.
+// JumpHost sets the clock of one management host forward, or back.
+func (w *World) JumpHost(host int, d time.Duration) {
+	w.change(fmt.Sprintf("clock of management host %d jumps by %v", host, d), func() {
+		w.apart[host] += d
+		if w.apart[0] != w.apart[1] {
+			w.mark(HostsApart)
+		}
+	})
+}
+
+// SetClock sets the clocks of all management hosts right.
 func (w *World) SetClock() {
-	w.change("clock of the management hosts is set right", func() { w.skew = 0 })
+	w.change("clocks of the management hosts are set right", func() { w.skew, w.apart = 0, [Hosts]time.Duration{} })
 }
 
 // change does something to the world from outside: a fault, a repair, a person's command.

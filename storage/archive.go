@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -32,6 +33,20 @@ func (s *Store) Deleted(ctx context.Context) ([]Archive, error) {
 	return archives, s.fail("read the archives of deleted clusters", err)
 }
 
+// Deleting implements cke.Ledger.
+func (t *Term) Deleting(ctx context.Context) (bool, error) {
+	key := t.s.keys.spec(t.cluster)
+	resp, err := t.read(ctx, "read the spec of "+t.cluster, clientv3.OpGet(key))
+	if err != nil {
+		return false, err
+	}
+	var spec cke.Spec
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		err = decode(key, kv.Value, &spec)
+	}
+	return spec.Deleting(), err
+}
+
 // FinishDelete implements cke.Ledger. SSH keys, records and the spec's log go with the cluster. ErrConflict: nobody
 // asked for the deletion.
 func (t *Term) FinishDelete(ctx context.Context) error {
@@ -50,7 +65,7 @@ func (t *Term) finishDelete(ctx context.Context) error {
 	for _, r := range kept {
 		reads = append(reads, clientv3.OpGet(r.start, r.options()...))
 	}
-	resp, err := t.transact(ctx, tried, nil, reads...)
+	resp, err := t.read(ctx, tried, reads...)
 	if err != nil {
 		return err
 	}
@@ -62,7 +77,11 @@ func (t *Term) finishDelete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ops := []clientv3.Op{op, clientv3.OpDelete(k.status(name)), clientv3.OpDelete(k.term(name))}
+	older, err := t.s.oldest(ctx, k.archives(name), keptArchives-1)
+	if err != nil {
+		return t.s.fail(tried, err)
+	}
+	ops := append(older, op, clientv3.OpDelete(k.status(name)))
 	for _, prefix := range []string{k.cluster(name), k.specLog(name), k.secrets(name), k.records(name), k.candidates(name)} {
 		r := under(prefix)
 		ops = append(ops, clientv3.OpDelete(r.start, r.options()...))
@@ -71,7 +90,7 @@ func (t *Term) finishDelete(ctx context.Context) error {
 	for _, r := range kept {
 		asRead = append(asRead, clientv3.Compare(clientv3.ModRevision(r.start).WithRange(r.end), "<", resp.Header.Revision+1))
 	}
-	return t.write(ctx, tried, asRead, ops...)
+	return t.commit(ctx, tried, asRead, clientv3.OpDelete(k.term(name)), ops)
 }
 
 // archive makes the archive out of what was read of a cluster at one revision.
@@ -107,5 +126,16 @@ func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, er
 	}
 	var err error
 	a.Identity, _, err = s.decodeIdentity(cluster, identity)
+	a.Identity.Ended = bare(a.Identity)
 	return a, err
+}
+
+// bare are the ended memberships for the archive, of which stores of former versions may hold very many: those that are worth
+// keeping, without how their members ran.
+func bare(id cke.Identity) []cke.Join {
+	kept := slices.DeleteFunc(id.Without(id.Forgettable()).Ended, func(j cke.Join) bool { return !j.RemovedAt.IsZero() })
+	for i := range kept {
+		kept[i].Etcd = cke.EtcdOptions{}
+	}
+	return kept
 }

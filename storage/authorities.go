@@ -16,7 +16,7 @@ func (t *Term) PutAuthorities(ctx context.Context, before, after cke.Authorities
 	tried := "record the certificate authorities of " + t.cluster
 	key := t.s.keys.authorities(t.cluster)
 	return t.retry(ctx, func(ctx context.Context) error {
-		resp, err := t.transact(ctx, tried, nil, clientv3.OpGet(key))
+		resp, err := t.read(ctx, tried, clientv3.OpGet(key))
 		if err != nil {
 			return err
 		}

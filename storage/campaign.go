@@ -13,7 +13,11 @@ import (
 )
 
 // candidacy is the document of one key in a cluster's queue. Term is 0 until it is elected.
-type candidacy struct{ cke.Leader }
+type candidacy struct {
+	cke.Leader
+	// Schema is the newest that the daemon knows.
+	Schema int `json:"schema,omitempty"`
+}
 
 // What a campaign waits before it begins again: after the store failed it, and after its candidacy was lost.
 const (
@@ -64,6 +68,9 @@ func (s *Store) Campaign(ctx context.Context, cluster, host string) (*Term, erro
 
 // campaign queues up once.
 func (s *Store) campaign(ctx context.Context, cluster, host string) (*Term, error) {
+	if _, _, err := s.schema(ctx); err != nil { // it may have been raised
+		return nil, err
+	}
 	ses, queues, err := s.session(ctx)
 	if err != nil {
 		return nil, err
@@ -83,7 +90,7 @@ func (s *Store) campaign(ctx context.Context, cluster, host string) (*Term, erro
 
 // queueUp creates the candidate's key and returns its create revision.
 func (s *Store) queueUp(ctx context.Context, ses *session, cluster, key, host string) (int64, error) {
-	op, err := put(key, candidacy{cke.Leader{Host: host}}, clientv3.WithLease(ses.lease))
+	op, err := put(key, candidacy{cke.Leader{Host: host}, SchemaVersion}, clientv3.WithLease(ses.lease))
 	if err != nil {
 		return 0, err
 	}
@@ -105,12 +112,12 @@ func (s *Store) await(ctx context.Context, ses *session, queues *queues, cluster
 		case gone:
 			return nil, errLost
 		case first:
-			number, err := s.elect(ctx, ses, cluster, key, rev, host)
+			e, err := s.elect(ctx, ses, cluster, key, rev, host)
 			if err != nil {
 				return nil, sessionLost(ses, err)
 			}
-			if number > 0 {
-				return s.newTerm(ses, queues, cluster, key, rev, number), nil
+			if e.number > 0 {
+				return s.newTerm(ses, queues, cluster, key, rev, e), nil
 			}
 		}
 		select {
@@ -123,22 +130,22 @@ func (s *Store) await(ctx context.Context, ses *session, queues *queues, cluster
 	}
 }
 
-// elect makes the eldest candidate the leader, with the next term's number. 0: it is not the eldest.
-func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, rev int64, host string) (int64, error) {
+// elect makes the eldest candidate the leader, with the next term's number. Number 0: it is not the eldest.
+func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, rev int64, host string) (elected, error) {
 	for {
 		var last cke.Leader
 		mod, err := s.get(ctx, s.keys.term(cluster), &last)
 		if err != nil && !errors.Is(err, cke.ErrNotFound) {
-			return 0, err
+			return elected{}, err
 		}
 		now := cke.Leader{Host: host, Term: last.Term + 1, Since: time.Now().UTC()}
 		term, err := put(s.keys.term(cluster), now)
 		if err != nil {
-			return 0, err
+			return elected{}, err
 		}
-		lead, err := put(key, candidacy{now}, clientv3.WithLease(ses.lease))
+		lead, err := put(key, candidacy{now, SchemaVersion}, clientv3.WithLease(ses.lease))
 		if err != nil {
-			return 0, err
+			return elected{}, err
 		}
 		queue := under(s.keys.candidates(cluster))
 		eldest := clientv3.Compare(clientv3.CreateRevision(queue.start).WithRange(queue.end), ">", rev-1)
@@ -147,13 +154,13 @@ func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, re
 			[]clientv3.Op{term, lead, clientv3.OpDelete(s.keys.request(cluster, requestResign))},
 			clientv3.OpGet(s.keys.term(cluster), clientv3.WithKeysOnly()))
 		if err != nil {
-			return 0, err
+			return elected{}, err
 		}
 		if resp.Succeeded {
-			return now.Term, nil
+			return elected{number: now.Term, mark: resp.Header.Revision, leader: term}, nil
 		}
 		if kvs := resp.Responses[0].GetResponseRange().Kvs; mod == 0 && len(kvs) == 0 || len(kvs) == 1 && kvs[0].ModRevision == mod {
-			return 0, nil // not the term's number: the queue is another one than we saw
+			return elected{}, nil // not the term's number: the queue is another one than we saw
 		}
 	}
 }

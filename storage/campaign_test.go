@@ -129,8 +129,8 @@ func TestElect_RefusesAllButTheEldest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if number, err := b.elect(ctx, ses, "prod", key, rev, "b"); err != nil || number != 0 {
-		t.Errorf("the second in the queue was elected for term %d, %v", number, err)
+	if e, err := b.elect(ctx, ses, "prod", key, rev, "b"); err != nil || e.number != 0 {
+		t.Errorf("the second in the queue was elected for term %d, %v", e.number, err)
 	}
 	if leader, err := a.Leader(ctx, "prod"); err != nil || leader.Host != "a" {
 		t.Errorf("got %+v, %v", leader, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -41,8 +42,35 @@ func list[T any](ctx context.Context, s *Store, r keyRange, opts ...clientv3.OpO
 	return out, nil
 }
 
-// txn commits then if every condition holds; otherwise it does otherwise.
+// txn commits then if every condition holds; otherwise it does otherwise. What it writes keeps the fields that this cke does
+// not know. CodeSchema: then writes, and a newer cke has shut this one out.
 func (s *Store) txn(ctx context.Context, conditions []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	if !slices.ContainsFunc(then, func(op clientv3.Op) bool { return op.IsPut() || op.IsDelete() }) {
+		return s.commit(ctx, conditions, then, otherwise...)
+	}
+	for {
+		if err := s.MayWrite(); err != nil {
+			return nil, err
+		}
+		ops, guards, err := s.carried(ctx, then)
+		if err != nil {
+			return nil, err
+		}
+		guards = append(guards, unchanged(s.keys.version(), s.schemaMod.Load()))
+		resp, err := s.commit(ctx, slices.Concat(conditions, guards), ops, otherwise...)
+		if err != nil || resp.Succeeded {
+			return resp, err
+		}
+		if held, err := s.commit(ctx, guards, nil); err != nil || held.Succeeded {
+			return resp, err // a condition of the caller's does not hold
+		}
+		if _, _, err := s.schema(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Store) commit(ctx context.Context, conditions []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	return s.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()

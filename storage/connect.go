@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -48,12 +47,11 @@ func externalClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = keepAlive, keepAliveLimit
 	cfg.Username = c.Username
 	if c.PasswordFile != "" {
-		b, err := os.ReadFile(c.PasswordFile)
+		password, err := cke.ReadPassword(c.PasswordFile)
 		if err != nil {
 			return &cke.Error{Code: cke.CodeConfig, What: "read password_file of the store", Err: err, Unchanged: true}
 		}
-		line, _, _ := strings.Cut(string(b), "\n")
-		cfg.Password = strings.TrimSuffix(line, "\r")
+		cfg.Password = password
 	}
 	var err error
 	if cfg.TLS, err = c.TLS.config(); err != nil {

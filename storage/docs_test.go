@@ -14,7 +14,7 @@ func TestDocs_NameEveryKey(t *testing.T) {
 	k := schema{}
 	const c = "CLUSTER"
 	keys := []string{
-		k.sealedWith(), k.globalSSHKey(), k.spec(c), k.incarnation(c), k.join(c, "JOIN"), k.hostKey(c, "ADDRESS"),
+		k.version(), k.sealedWith(), k.globalSSHKey(), k.spec(c), k.incarnation(c), k.join(c, "JOIN"), k.hostKey(c, "ADDRESS"),
 		k.offeredKey(c, "ADDRESS"), k.sshKey(c, ""), k.sshKey(c, "NODE"), k.request(c, "KIND"), k.specLog(c) + "GENERATION",
 		k.secret(c, "SECRET"), k.status(c), k.records(c) + "ID", k.candidate(c, "SESSION"), k.term(c), k.archive(c, "TIME"),
 		k.freeze(c), k.compared(c), k.authorities(c), k.backupCredentials(""), k.backupCredentials(c),

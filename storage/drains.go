@@ -16,7 +16,7 @@ import (
 func (t *Term) PutDrain(ctx context.Context, d cke.Drain) error {
 	tried := "lease " + d.Node + " of " + t.cluster
 	r := under(t.s.keys.drains(t.cluster))
-	resp, err := t.transact(ctx, tried, nil, clientv3.OpGet(r.start, r.options()...))
+	resp, err := t.read(ctx, tried, clientv3.OpGet(r.start, r.options()...))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,9 @@ func (s *Store) pinHostKey(ctx context.Context, cluster, address, line string, t
 		return err
 	}
 	key := s.keys.hostKey(cluster, address)
+	if err := s.room(ctx, s.keys.hostKeys(cluster), key, keptHostKeys, "host keys of "+cluster); err != nil {
+		return err
+	}
 	pin, err := put(key, hostKey{Address: address, Line: line, PinnedAt: time.Now().UTC()})
 	if err != nil {
 		return err
@@ -122,7 +126,11 @@ func (t *Term) OfferHostKey(ctx context.Context, address, line string) error {
 	if err != nil {
 		return err
 	}
-	return t.write(ctx, tried, nil, op)
+	older, err := t.s.oldest(ctx, t.s.keys.offeredKeys(t.cluster), keptHostKeys-1)
+	if err != nil {
+		return t.s.fail(tried, err)
+	}
+	return t.write(ctx, tried, nil, append(slices.DeleteFunc(older, func(o clientv3.Op) bool { return string(o.KeyBytes()) == key }), op)...)
 }
 
 // OfferedHostKey returns the host key that the node showed and nobody accepted. ErrNotFound: there is none.

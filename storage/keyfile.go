@@ -57,13 +57,20 @@ func (s *Store) mark(ctx context.Context, id *age.X25519Identity, made bool) err
 	if err != nil {
 		return err
 	}
+	first, err := put(s.keys.version(), StoreSchema{Version: SchemaVersion, Since: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
 	secrets := under(s.keys.allSecrets())
 	none := clientv3.Compare(clientv3.CreateRevision(secrets.start).WithRange(secrets.end), "=", 0)
-	resp, err := s.txn(ctx, []clientv3.Cmp{absent(key), absent(s.keys.globalSSHKey()), absent(s.keys.globalBackupCredentials()), none}, []clientv3.Op{op})
+	resp, err := s.txn(ctx, []clientv3.Cmp{absent(key), absent(s.keys.globalSSHKey()), absent(s.keys.globalBackupCredentials()), none}, []clientv3.Op{op, first})
 	if err != nil {
 		return s.fail("store what secrets are sealed with", err)
 	}
 	if resp.Succeeded {
+		if _, _, err := s.schema(ctx); err != nil {
+			return s.fail("read the schema of the store", err)
+		}
 		s.log.Info("secrets are sealed with a new key; keep a copy of it in a safe place", "file", s.keyFile, "made", made)
 		return nil
 	}
@@ -107,6 +114,15 @@ func (s *Store) identityFor(m sealedWith) (*age.X25519Identity, error) {
 	case id.Recipient().String() != m.Recipient:
 		return nil, &cke.Error{Code: cke.CodeSecret, What: "the secret key file " + s.keyFile + " holds another key than the store's", Unchanged: true,
 			Facts: []string{expected, "the file's public part is " + id.Recipient().String(), "copy the right file from another management host, or from its safe copy"}}
+	}
+	return id, nil
+}
+
+// ReadKeyFile reads the key file of management hosts, without a store.
+func ReadKeyFile(path string) (age.Identity, error) {
+	id, err := readKeyFile(path)
+	if err != nil {
+		return nil, err
 	}
 	return id, nil
 }

@@ -46,7 +46,7 @@ func (t *Term) Identity(ctx context.Context) (cke.Identity, error) {
 // identity returns it as of a revision, and the mod revision of the incarnation.
 func (t *Term) identity(ctx context.Context) (cke.Identity, int64, error) {
 	r := under(t.s.keys.identity(t.cluster))
-	resp, err := t.transact(ctx, "read the identity of "+t.cluster, nil, clientv3.OpGet(r.start, r.options()...))
+	resp, err := t.read(ctx, "read the identity of "+t.cluster, clientv3.OpGet(r.start, r.options()...))
 	if err != nil {
 		return cke.Identity{}, 0, err
 	}
@@ -114,10 +114,22 @@ func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		ops = append(ops, op)
 	}
 	ops = append(ops, clientv3.OpDelete(t.s.keys.freeze(t.cluster)), clientv3.OpDelete(t.s.keys.compared(t.cluster)))
-	for _, old := range slices.Concat(id.Joins, id.Ended) {
-		ops = append(ops, clientv3.OpDelete(t.s.keys.join(t.cluster, string(old.ID))))
+	var old []clientv3.Op
+	for _, j := range id.Ended {
+		old = append(old, clientv3.OpDelete(t.s.keys.join(t.cluster, string(j.ID))))
 	}
-	err = t.write(ctx, tried, []clientv3.Cmp{unchanged(key, mod)}, ops...)
+	for _, j := range id.Joins {
+		ops = append(ops, clientv3.OpDelete(t.s.keys.join(t.cluster, string(j.ID))))
+	}
+	for _, some := range batches(old) { // of an abandoned life: nobody needs them, whatever comes of this
+		if err = t.write(ctx, tried, []clientv3.Cmp{unchanged(key, mod)}, some...); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		r := under(t.s.keys.identity(t.cluster)) // with all that is removed here
+		err = t.write(ctx, tried, []clientv3.Cmp{unchanged(key, mod), unwritten(r.start, id.Revision).WithRange(r.end)}, ops...)
+	}
 	if errors.Is(err, errChanged) {
 		return fmt.Errorf("%s: another one was created meanwhile: %w", tried, cke.ErrConflict)
 	}
@@ -140,8 +152,7 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		if now.State != cke.Forming && now.State != inc.State && (now.State != cke.Restoring || inc.State != cke.Formed) {
 			return fmt.Errorf("%s: %s cannot become %s: %w", tried, now.State, inc.State, cke.ErrConflict)
 		}
-		next := *now
-		next.State, next.ClusterID, next.FormedAt = inc.State, inc.ClusterID, inc.FormedAt
+		next := now.With(inc)
 		key := t.s.keys.incarnation(t.cluster)
 		op, err := put(key, next)
 		if err != nil {
@@ -174,6 +185,11 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 			guards = append(guards, unwritten(r.start, read.Revision).WithRange(r.end))
 		}
 	}
+	for _, id := range read.With(joins).Forgettable() {
+		if len(ops) < maxOps { // the rest goes with later writes
+			ops = append(ops, clientv3.OpDelete(k.join(t.cluster, string(id))))
+		}
+	}
 	err := t.write(ctx, tried, guards, ops...)
 	if errors.Is(err, errChanged) {
 		return fmt.Errorf("%s: they were written meanwhile: %w", tried, cke.ErrConflict)
@@ -189,14 +205,15 @@ func (t *Term) PutFreeze(ctx context.Context, f cke.Freeze) error {
 		if err != nil {
 			return err
 		}
-		if id.Freeze.Active() && id.Freeze.ID != f.ID {
-			return fmt.Errorf("%s: %s is active: %w", tried, id.Freeze.ID, cke.ErrConflict)
+		if err := id.Freeze.Precedes(f); err != nil {
+			return fmt.Errorf("%s: %w", tried, err)
 		}
-		op, err := put(t.s.keys.freeze(t.cluster), f)
+		key := t.s.keys.freeze(t.cluster)
+		op, err := put(key, f)
 		if err != nil {
 			return err
 		}
-		return t.write(ctx, tried, []clientv3.Cmp{unchanged(t.s.keys.incarnation(t.cluster), mod)}, op)
+		return t.write(ctx, tried, []clientv3.Cmp{unchanged(t.s.keys.incarnation(t.cluster), mod), unwritten(key, id.Revision)}, op)
 	})
 }
 

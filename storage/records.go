@@ -12,9 +12,6 @@ import (
 	"cke"
 )
 
-// keptRecords is how many records of a cluster are kept.
-const keptRecords = 500
-
 // PutStatus stores what is told about the cluster.
 func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
 	op, err := put(t.s.keys.status(t.cluster), status)
@@ -96,7 +93,7 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 		}
 		r.State, r.EndedAt = cke.RecordInterrupted, time.Now().UTC()
 		if r.Error == "" {
-			r.Error = fmt.Sprintf("the daemon on %s stopped leading while this ran", r.Host)
+			r.Error = fmt.Sprintf("cke on %s stopped leading while this ran; the next leader observes the cluster again and continues from there", r.Host)
 		}
 		if err := t.PutRecord(ctx, r); err != nil {
 			return err

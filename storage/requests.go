@@ -18,6 +18,8 @@ const (
 	requestResign = "resign"
 	// requestApply releases a generation that the reconcile policy holds back; Args are an applyRequest.
 	requestApply = "apply"
+	// requestInterrupt accepts that service is interrupted to apply a generation; Args are an applyRequest.
+	requestInterrupt = "interrupt"
 	// requestHold asks to change nothing; Args are a cke.Hold. It stays until a person ends it.
 	requestHold = "hold"
 	// requestHibernate asks that no member run; it stays until a person ends it.
@@ -53,15 +55,23 @@ func (s *Store) PutRequest(ctx context.Context, cluster, kind, by string, args a
 	if err := checkName(cluster); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(args)
-	if err != nil {
-		return fmt.Errorf("encode request %s: %w", kind, err)
-	}
-	op, err := put(s.keys.request(cluster, kind), Request{Kind: kind, Args: raw, At: time.Now().UTC(), By: by})
+	op, err := s.request(cluster, kind, by, args)
 	if err != nil {
 		return err
 	}
-	return s.putOf(ctx, cluster, fmt.Sprintf("ask the leader of %s to %s", cluster, kind), op)
+	tried := fmt.Sprintf("ask the leader of %s to %s", cluster, kind)
+	if err := s.room(ctx, s.keys.requests(cluster), s.keys.request(cluster, kind), maxRequests, "requests to "+cluster); err != nil {
+		return s.fail(tried, err)
+	}
+	return s.putOf(ctx, cluster, tried, op)
+}
+
+func (s *Store) request(cluster, kind, by string, args any) (clientv3.Op, error) {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return clientv3.Op{}, fmt.Errorf("encode request %s: %w", kind, err)
+	}
+	return put(s.keys.request(cluster, kind), Request{Kind: kind, Args: raw, At: time.Now().UTC(), By: by})
 }
 
 // RequestResign asks the present leader of the cluster to give up its term. ErrNotFound: nobody leads it.
@@ -73,15 +83,19 @@ func (s *Store) RequestResign(ctx context.Context, cluster string) error {
 	return s.PutRequest(ctx, cluster, requestResign, "", resignRequest{Term: leader.Term})
 }
 
-// RequestApply releases the present generation of the cluster's spec, whatever its reconcile policy, and returns it.
-// ErrNotFound: there is no such cluster. ErrConflict: it is being deleted.
-func (s *Store) RequestApply(ctx context.Context, cluster, by string) (generation int64, err error) {
+// RequestApply releases the present generation of the cluster's spec, whatever its reconcile policy, and returns it;
+// interrupt: also where nobody is served meanwhile. ErrNotFound: there is no such cluster. ErrConflict: it is being deleted.
+func (s *Store) RequestApply(ctx context.Context, cluster, by string, interrupt bool) (generation int64, err error) {
 	spec, err := s.Spec(ctx, cluster)
 	if err == nil {
 		err = settable(cluster, spec, SetOptions{})
 	}
+	asked := applyRequest{Generation: spec.Generation}
+	if err == nil && interrupt {
+		err = s.PutRequest(ctx, cluster, requestInterrupt, by, asked)
+	}
 	if err == nil {
-		err = s.PutRequest(ctx, cluster, requestApply, by, applyRequest{Generation: spec.Generation})
+		err = s.PutRequest(ctx, cluster, requestApply, by, asked)
 	}
 	if err != nil {
 		return 0, err

@@ -13,7 +13,7 @@ import (
 func TestRequestApply_ReleasesThePresentGeneration(t *testing.T) {
 	s := newStore(t)
 	ctx := testContext(t)
-	if _, err := s.RequestApply(ctx, "prod", "me@here"); !errors.Is(err, cke.ErrNotFound) {
+	if _, err := s.RequestApply(ctx, "prod", "me@here", false); !errors.Is(err, cke.ErrNotFound) {
 		t.Errorf("there is no cluster yet: %v", err)
 	}
 	setCluster(t, s, "prod")
@@ -23,7 +23,7 @@ func TestRequestApply_ReleasesThePresentGeneration(t *testing.T) {
 	}
 	apply := func(want int64) {
 		t.Helper()
-		got, err := s.RequestApply(ctx, "prod", "me@here")
+		got, err := s.RequestApply(ctx, "prod", "me@here", false)
 		if err != nil || got != want {
 			t.Fatalf("released %d, %v; want %d", got, err, want)
 		}
@@ -46,7 +46,7 @@ func TestRequestApply_ReleasesThePresentGeneration(t *testing.T) {
 	if err := s.RequestDelete(ctx, "prod", "me@here"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RequestApply(ctx, "prod", "me@here"); !errors.Is(err, cke.ErrConflict) {
+	if _, err := s.RequestApply(ctx, "prod", "me@here", false); !errors.Is(err, cke.ErrConflict) {
 		t.Errorf("the cluster is being deleted: %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func (t *Term) changeIdentity(ctx context.Context, tried, asked string, change f
 		reads = append(reads, clientv3.OpGet(asked, clientv3.WithKeysOnly()))
 	}
 	return t.retry(ctx, func(ctx context.Context) error {
-		resp, err := t.transact(ctx, tried, nil, reads...)
+		resp, err := t.read(ctx, tried, reads...)
 		if err != nil {
 			return err
 		}
@@ -146,6 +146,8 @@ type RestoreAsked struct {
 type Declared struct {
 	Cluster cke.Cluster
 	Source  []byte // text of its file
+	// Etcd is the release that the cluster ran, which counts where the file names none; zero: none is known.
+	Etcd cke.Release
 	// Secrets and HostKeys are those that it had, by name and by node address.
 	Secrets  map[string][]byte
 	HostKeys map[string]string
@@ -164,11 +166,13 @@ func (s *Store) AskRestore(ctx context.Context, cluster string, t cke.Task, aske
 	if err != nil {
 		return s.fail(tried, err)
 	}
-	guard := present(s.keys.spec(cluster))
+	guards := []clientv3.Cmp{present(s.keys.spec(cluster))}
 	if asked.Declare != nil {
-		guard = absent(s.keys.spec(cluster))
+		if guards, err = s.lendHostKeys(ctx, cluster, t, asked.Declare.HostKeys); err != nil {
+			return s.fail(tried, err)
+		}
 	}
-	resp, err := s.txn(ctx, []clientv3.Cmp{guard}, ops)
+	resp, err := s.txn(ctx, guards, ops)
 	switch {
 	case err != nil:
 		return s.fail(tried, err)
@@ -207,7 +211,9 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 	if err != nil || d == nil {
 		return ops, err
 	}
-	err = add(s.keys.spec(cluster), cke.Spec{Cluster: d.Cluster, Source: string(d.Source), Generation: 1, SetAt: t.At, SetBy: t.By})
+	first := cke.Spec{}.Following(d.Cluster, cke.Spec{Etcd: d.Etcd})
+	first.Source, first.SetAt, first.SetBy = string(d.Source), t.At, t.By
+	err = add(s.keys.spec(cluster), first)
 	if err == nil {
 		err = add(s.keys.incarnation(cluster), cke.NewAwaiting(t.At))
 	}
@@ -219,12 +225,41 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 			err = secret(name, value)
 		}
 	}
-	for address, line := range d.HostKeys {
+	return ops, err
+}
+
+// lendHostKeys pins the host keys of a cluster that is about to be declared, of which there may be more than a transaction
+// takes. Nothing reads them before it is: it is declared under the conditions returned, that nobody else has written keys or
+// declared the cluster since.
+func (s *Store) lendHostKeys(ctx context.Context, cluster string, t cke.Task, keys map[string]string) ([]clientv3.Cmp, error) {
+	r := under(s.keys.hostKeys(cluster))
+	undeclared := absent(s.keys.spec(cluster))
+	ops := []clientv3.Op{clientv3.OpDelete(r.start, r.options()...)} // those of an attempt that was cut off
+	last := int64(0)
+	write := func(ops []clientv3.Op) error {
+		resp, err := s.txn(ctx, []clientv3.Cmp{undeclared}, ops)
 		if err == nil {
-			err = add(s.keys.hostKey(cluster, address), hostKey{Address: address, Line: line, PinnedAt: t.At})
+			last = resp.Header.Revision
+		}
+		return err
+	}
+	if err := write(ops); err != nil {
+		return nil, err
+	}
+	ops = nil
+	for address, line := range keys {
+		op, err := put(s.keys.hostKey(cluster, address), hostKey{Address: address, Line: line, PinnedAt: t.At})
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	for _, some := range batches(ops) {
+		if err := write(some); err != nil {
+			return nil, err
 		}
 	}
-	return ops, err
+	return []clientv3.Cmp{undeclared, unwritten(r.start, last).WithRange(r.end)}, nil
 }
 
 // WithdrawRestore takes an order back that nobody has begun, with the key that was lent for it.

@@ -14,6 +14,9 @@ import (
 // stands apart, so that it wakes nobody.
 type schema struct{ prefix string }
 
+// version holds the schema of the store.
+func (k schema) version() string { return k.prefix + "schema" }
+
 // sealedWith holds the public key that secrets are sealed for.
 func (k schema) sealedWith() string { return k.prefix + "sealed-with" }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,6 +22,10 @@ type SetOptions struct {
 	IfGeneration *int64
 	// IfSource is the text that the caller changed: one that means the same keeps its generation. Nil: any.
 	IfSource *string
+	// As is the earlier revision that the cluster is taken back to: what the file leaves out is as it was then. Nil: as it is.
+	As *cke.Spec
+	// Interrupt: a person accepts that nobody is served for a while, see cke.Requests.
+	Interrupt bool
 }
 
 // Clusters returns the names of all clusters, sorted.
@@ -41,13 +46,52 @@ func (s *Store) Clusters(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Spec returns what is wanted of the cluster. ErrNotFound: there is no such cluster.
+// Spec returns what is wanted of the cluster, with its release. ErrNotFound: there is no such cluster.
 func (s *Store) Spec(ctx context.Context, cluster string) (cke.Spec, error) {
 	spec, _, err := s.spec(ctx, cluster)
 	return spec, err
 }
 
-func (s *Store) spec(ctx context.Context, cluster string) (spec cke.Spec, mod int64, err error) {
+// Spec is Store.Spec for the leader of the cluster, and stores the release of a revision that has none yet.
+func (t *Term) Spec(ctx context.Context) (cke.Spec, error) {
+	var spec cke.Spec
+	err := t.retry(ctx, func(ctx context.Context) error {
+		stored, mod, err := t.s.storedSpec(ctx, t.cluster)
+		if err != nil {
+			return err
+		}
+		if spec, err = t.s.resolved(ctx, stored); err != nil || stored.Etcd == spec.Etcd {
+			return err
+		}
+		key := t.s.keys.spec(t.cluster)
+		op, err := put(key, spec)
+		if err != nil {
+			return err
+		}
+		return t.write(ctx, "store the release that is wanted of "+t.cluster, []clientv3.Cmp{unchanged(key, mod)}, op)
+	})
+	return spec, err
+}
+
+func (s *Store) spec(ctx context.Context, cluster string) (cke.Spec, int64, error) {
+	spec, mod, err := s.storedSpec(ctx, cluster)
+	if err != nil {
+		return spec, mod, err
+	}
+	spec, err = s.resolved(ctx, spec)
+	return spec, mod, err
+}
+
+// resolved returns a revision with its release: one that an older cke stored may have none.
+func (s *Store) resolved(ctx context.Context, spec cke.Spec) (cke.Spec, error) {
+	if spec.Etcd != (cke.Release{}) {
+		return spec, nil
+	}
+	id, err := s.Identity(ctx, spec.Cluster.Name)
+	return spec.Resolved(id), err
+}
+
+func (s *Store) storedSpec(ctx context.Context, cluster string) (spec cke.Spec, mod int64, err error) {
 	if err := checkName(cluster); err != nil {
 		return spec, 0, err
 	}
@@ -97,20 +141,33 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 		if err := settable(cluster, now, opts); err != nil {
 			return cke.Spec{}, err
 		}
-		next := cke.Spec{Cluster: c, Source: string(source), Generation: now.Generation + 1, SetAt: time.Now().UTC(), SetBy: by}
+		was := now
+		if opts.As != nil {
+			was = *opts.As
+		}
+		next := now.Following(c, was)
+		next.Source, next.SetAt, next.SetBy = string(source), time.Now().UTC(), by
 		if now.Generation > 0 {
-			same, err := sameMeaning(now.Cluster, c)
+			same, err := sameMeaning(now, next)
 			if err != nil {
 				return cke.Spec{}, err
 			}
-			if same && now.Source == next.Source {
+			if same && now.Source == next.Source && !opts.Interrupt {
 				return now, nil
 			}
 			if same {
 				next.Generation = now.Generation
 			}
 		}
-		done, err := s.putSpec(ctx, cluster, now, next, mod)
+		var accepted []clientv3.Op
+		if opts.Interrupt {
+			op, err := s.request(cluster, requestInterrupt, by, applyRequest{next.Generation})
+			if err != nil {
+				return cke.Spec{}, err
+			}
+			accepted = append(accepted, op)
+		}
+		done, err := s.putSpec(ctx, cluster, now, next, mod, accepted...)
 		if err != nil {
 			return cke.Spec{}, s.fail("store the spec of "+cluster, err)
 		}
@@ -141,20 +198,20 @@ func settable(cluster string, now cke.Spec, opts SetOptions) error {
 	return e
 }
 
-// sameMeaning compares with defaults filled in: writing a default down changes nothing today.
-func sameMeaning(a, b cke.Cluster) (bool, error) {
-	x, err := json.Marshal(a.WithDefaults())
+// sameMeaning compares with defaults filled in: writing one down changes nothing.
+func sameMeaning(a, b cke.Spec) (bool, error) {
+	x, err := json.Marshal(a.Wanted())
 	if err != nil {
 		return false, err
 	}
-	y, err := json.Marshal(b.WithDefaults())
+	y, err := json.Marshal(b.Wanted())
 	return string(x) == string(y), err
 }
 
 // putSpec stores next in place of now, which has this mod revision, unless somebody was faster. A revision that is
 // about to be replaced goes into the log first: whatever happens in between, none is missing, and each request carries
-// one document.
-func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec, mod int64) (bool, error) {
+// one document. more is written with next.
+func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec, mod int64, more ...clientv3.Op) (bool, error) {
 	key := s.keys.spec(cluster)
 	current, err := put(key, next)
 	if err != nil {
@@ -169,19 +226,23 @@ func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec,
 		if err != nil {
 			return false, err
 		}
-		resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, []clientv3.Op{entry})
+		ops := []clientv3.Op{entry}
+		if oldest := now.Generation - keptRevisions; oldest > 0 {
+			ops = append(ops, clientv3.OpDelete(s.keys.specRevision(cluster, 0), clientv3.WithRange(s.keys.specRevision(cluster, oldest+1))))
+		}
+		resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, ops)
 		if err != nil || !resp.Succeeded {
 			return false, err
 		}
 	}
-	resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, []clientv3.Op{current})
+	resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, append(more, current))
 	if err != nil {
 		return false, err
 	}
 	return resp.Succeeded, nil
 }
 
-// SpecLog returns every revision of the spec, newest first. ErrNotFound: there is no such cluster.
+// SpecLog returns the newest revisions of the spec, at most keptRevisions beside the present one, newest first. ErrNotFound: there is no such cluster.
 func (s *Store) SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error) {
 	tried := "read the spec log of " + cluster
 	now, _, err := s.spec(ctx, cluster)
@@ -201,18 +262,64 @@ func newestFirst() clientv3.OpOption {
 	return clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend)
 }
 
-// RequestDelete asks for the cluster to be deleted; it cannot be taken back. Asking again changes nothing.
-func (s *Store) RequestDelete(ctx context.Context, cluster, by string) error {
+// RequestDelete asks for the cluster to be deleted. It does not wait for the nodes that are destroyed.
+// Asking again adds those to the ones named before, and changes nothing else.
+func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error {
 	for {
 		spec, mod, err := s.spec(ctx, cluster)
-		if err != nil || spec.Deleting() {
+		if err != nil {
 			return err
 		}
 		asked := spec
-		asked.DeleteRequestedAt, asked.DeleteRequestedBy = time.Now().UTC(), by
+		asked.Destroyed = slices.Clone(spec.Destroyed)
+		for _, n := range destroyed {
+			if !slices.Contains(asked.Destroyed, n) {
+				asked.Destroyed = append(asked.Destroyed, n)
+			}
+		}
+		if spec.Deleting() && len(asked.Destroyed) == len(spec.Destroyed) {
+			return nil
+		}
+		if !spec.Deleting() {
+			asked.DeleteRequestedAt, asked.DeleteRequestedBy = time.Now().UTC(), by
+		}
 		done, err := s.putSpec(ctx, cluster, spec, asked, mod)
 		if err != nil || done {
 			return s.fail("ask for the deletion of "+cluster, err)
 		}
 	}
+}
+
+// CancelDelete withdraws the request to delete the cluster, which is possible until FinishDelete. ErrNotFound: there is no such
+// cluster, or not any more. ErrConflict: nobody asked for its deletion.
+func (s *Store) CancelDelete(ctx context.Context, cluster string) error {
+	tried := "cancel the deletion of " + cluster
+	for {
+		spec, mod, err := s.spec(ctx, cluster)
+		if errors.Is(err, cke.ErrNotFound) {
+			return s.deletedAt(ctx, cluster, err)
+		}
+		if err != nil {
+			return err
+		}
+		if !spec.Deleting() {
+			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is not being deleted", cluster), Unchanged: true, Err: cke.ErrConflict}
+		}
+		spec.DeleteRequestedAt, spec.DeleteRequestedBy, spec.Destroyed = time.Time{}, "", nil
+		done, err := s.putSpec(ctx, cluster, spec, spec, mod)
+		if err != nil || done {
+			return s.fail(tried, err)
+		}
+	}
+}
+
+// deletedAt returns when a cluster that is not there was deleted, and what is left of it; none if it never was.
+func (s *Store) deletedAt(ctx context.Context, cluster string, none error) error {
+	archives, err := list[Archive](ctx, s, under(s.keys.archives(cluster)))
+	if err != nil || len(archives) == 0 {
+		return errors.Join(s.fail("read the archives of "+cluster, err), none)
+	}
+	last := archives[len(archives)-1]
+	return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s was deleted at %s, and that cannot be undone", cluster, last.DeletedAt.Format(time.RFC3339)),
+		Facts: []string{"its volumes are still on its nodes; no daemon knows of them"}, Try: "ckecli restore", Unchanged: true, Err: cke.ErrNotFound}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -195,5 +196,20 @@ func TestSpec_OfAClusterThatIsNotThere(t *testing.T) {
 		if !errors.Is(err, cke.ErrNotFound) {
 			t.Errorf("%s: got %v", what, err)
 		}
+	}
+}
+
+func TestRequestDelete_NamesDestroyedNodesAlsoLater(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	for _, destroyed := range [][]string{nil, {"n2"}, {"n2"}, {"n3"}} {
+		if err := s.RequestDelete(ctx, "prod", "me", destroyed...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec, err := s.Spec(ctx, "prod")
+	if err != nil || !spec.Deleting() || strings.Join(spec.Destroyed, " ") != "n2 n3" {
+		t.Errorf("%v, %v", spec.Destroyed, err)
 	}
 }

@@ -49,6 +49,11 @@ func (s *Store) SetSSHKey(ctx context.Context, cluster, node string, pem []byte)
 		return e
 	}
 	key := s.keys.sshKey(cluster, node)
+	if cluster != "" {
+		if err := s.room(ctx, s.keys.sshKeys(cluster), key, keptHostKeys, "SSH keys of "+cluster); err != nil {
+			return s.fail(tried, err)
+		}
+	}
 	b, err := s.seal(ctx, key, pem)
 	if err != nil {
 		return s.fail(tried, err)

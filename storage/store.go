@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -44,6 +45,9 @@ type Store struct {
 	wg     sync.WaitGroup
 
 	sessions sessions
+
+	// schemaIs is the schema of the store when it was read last, schemaMod the mod revision of that.
+	schemaIs, schemaMod atomic.Int64
 }
 
 // Open connects to the store that c names: an external etcd, or the socket of the daemon on this host. ctx bounds the
@@ -90,7 +94,7 @@ func (s *Store) connect(ctx context.Context, cfg clientv3.Config) (err error) {
 	unhook := context.AfterFunc(ctx, end)
 	s.client, err = clientv3.New(cfg)
 	if err == nil {
-		_, err = s.client.Get(ctx, s.keys.sealedWith())
+		_, _, err = s.schema(ctx)
 	}
 	if !unhook() && err == nil {
 		err = ctx.Err()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -24,6 +25,12 @@ type Term struct {
 
 	ctx context.Context
 	end context.CancelCauseFunc
+
+	// writing holds one while a write is under way. mark is the revision at which the last one that is known of wrote the
+	// number of the term anew; see commit.
+	writing chan struct{}
+	mark    int64
+	leader  clientv3.Op // writes the number of the term as it is
 }
 
 var _ cke.Ledger = (*Term)(nil)
@@ -31,8 +38,14 @@ var _ cke.Ledger = (*Term)(nil)
 // errChanged is what a guarded write returns when a condition other than the term's own does not hold.
 var errChanged = errors.New("changed meanwhile")
 
-func (s *Store) newTerm(ses *session, q *queues, cluster, key string, rev, number int64) *Term {
-	t := &Term{s: s, ses: ses, cluster: cluster, number: number, key: key, rev: rev}
+// elected is how an election wrote the number of the term.
+type elected struct {
+	number, mark int64
+	leader       clientv3.Op
+}
+
+func (s *Store) newTerm(ses *session, q *queues, cluster, key string, rev int64, e elected) *Term {
+	t := &Term{s: s, ses: ses, cluster: cluster, number: e.number, key: key, rev: rev, writing: make(chan struct{}, 1), mark: e.mark, leader: e.leader}
 	t.ctx, t.end = context.WithCancelCause(ses.ctx)
 	s.sessions.lead(cluster, t.Done())
 	s.spawn(func() { t.watch(q) })
@@ -86,22 +99,56 @@ func (t *Term) Check() error {
 // again. What is done on nodes in the term's name must have ended.
 func (t *Term) Resign(ctx context.Context) error {
 	t.depose("resigned")
-	_, err := t.s.txn(ctx, []clientv3.Cmp{created(t.key, t.rev)}, []clientv3.Op{clientv3.OpDelete(t.key)})
+	_, err := t.s.commit(ctx, []clientv3.Cmp{created(t.key, t.rev)}, []clientv3.Op{clientv3.OpDelete(t.key)})
 	return t.s.fail("resign from "+t.cluster, err)
+}
+
+// read returns what gets find while the term still is.
+func (t *Term) read(ctx context.Context, tried string, gets ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	return t.transact(ctx, tried, nil, gets)
 }
 
 // write commits ops if the term still is, and the conditions hold; errChanged if only they do not.
 func (t *Term) write(ctx context.Context, tried string, conditions []clientv3.Cmp, ops ...clientv3.Op) error {
-	_, err := t.transact(ctx, tried, conditions, ops...)
-	return err
+	return t.commit(ctx, tried, conditions, t.leader, ops)
 }
 
-func (t *Term) transact(ctx context.Context, tried string, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+// commit is write. The writes of a term are made one after the other, and each is void unless it is the next after the one
+// that was known of when it was sent: it compares when the number of the term was written last, and mark writes that anew.
+// So one that was given up, whose answer nobody waited for, changes nothing any more once another one was made.
+func (t *Term) commit(ctx context.Context, tried string, conditions []clientv3.Cmp, mark clientv3.Op, ops []clientv3.Op) error {
+	select {
+	case t.writing <- struct{}{}:
+		defer func() { <-t.writing }()
+	case <-ctx.Done():
+		return t.s.fail(tried, ctx.Err())
+	}
+	key := t.s.keys.term(t.cluster)
+	for {
+		next := append([]clientv3.Cmp{unchanged(key, t.mark)}, conditions...)
+		resp, err := t.transact(ctx, tried, next, append(slices.Clone(ops), mark), clientv3.OpGet(key, clientv3.WithKeysOnly()))
+		switch {
+		case err != nil:
+			return err
+		case resp.Succeeded:
+			t.mark = resp.Header.Revision
+			return nil
+		}
+		kvs := resp.Responses[1].GetResponseRange().Kvs
+		if len(kvs) != 1 || kvs[0].ModRevision == t.mark {
+			return fmt.Errorf("%s: %w", tried, errChanged)
+		}
+		t.mark = kvs[0].ModRevision // one that was given up had landed before: this one comes after it
+	}
+}
+
+// transact commits ops if the term still is, and the conditions hold; otherwise, if only they do not, it does the rest.
+func (t *Term) transact(ctx context.Context, tried string, conditions []clientv3.Cmp, ops []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := t.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", tried, err)
 	}
 	guard := created(t.key, t.rev)
-	resp, err := t.s.txn(ctx, append([]clientv3.Cmp{guard}, conditions...), ops, clientv3.OpGet(t.key, clientv3.WithKeysOnly()))
+	resp, err := t.s.txn(ctx, append([]clientv3.Cmp{guard}, conditions...), ops, append([]clientv3.Op{clientv3.OpGet(t.key, clientv3.WithKeysOnly())}, otherwise...)...)
 	if err != nil {
 		return nil, t.s.fail(tried, err)
 	}
@@ -109,7 +156,7 @@ func (t *Term) transact(ctx context.Context, tried string, conditions []clientv3
 		return resp, nil
 	}
 	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) == 1 && kvs[0].CreateRevision == t.rev {
-		return nil, fmt.Errorf("%s: %w", tried, errChanged)
+		return resp, nil
 	}
 	t.depose("the leader key is gone")
 	return nil, fmt.Errorf("%s: %w", tried, cke.ErrDeposed)

@@ -38,9 +38,12 @@ func (s ClusterState) ResignRequested(term int64) bool {
 }
 
 // Applied is the generation that a person released last; 0: none ever was. It may be another one than the spec's.
-func (s ClusterState) Applied() int64 {
+func (s ClusterState) Applied() int64 { return s.generation(requestApply) }
+
+// generation is the one that a request of a kind is about; 0: there is none.
+func (s ClusterState) generation(kind string) int64 {
 	var asked applyRequest
-	r, ok := s.Requests[requestApply]
+	r, ok := s.Requests[kind]
 	if !ok || json.Unmarshal(r.Args, &asked) != nil {
 		return 0
 	}
@@ -58,7 +61,7 @@ func (s ClusterState) Hold() *cke.Hold {
 
 // Asked is what people ask for, without what cannot be read.
 func (s ClusterState) Asked() cke.Requests {
-	asked := cke.Requests{Hold: s.Hold(), Applied: s.Applied()}
+	asked := cke.Requests{Hold: s.Hold(), Applied: s.Applied(), Interrupt: s.generation(requestInterrupt)}
 	for _, kind := range slices.Sorted(maps.Keys(s.Requests)) {
 		r := s.Requests[kind]
 		of, _, _ := strings.Cut(kind, " ")

@@ -22,6 +22,7 @@ func Run(t *testing.T, b backup.Bucket) {
 	}{
 		{"what is written is read", written},
 		{"parts are read", parts},
+		{"of an empty object, and behind the end, nothing is read", nothing},
 		{"listings are sorted, complete and by prefix", listings},
 		{"an object is never overwritten", overwritten},
 		{"of writers at once exactly one wins", racing},
@@ -45,6 +46,25 @@ func Run(t *testing.T, b backup.Bucket) {
 				t.Errorf("left after deleting all: %v, %v", list, err)
 			}
 		})
+	}
+}
+
+func nothing(t *testing.T, b backup.Bucket) {
+	for name, data := range map[string]string{"empty": "", "short": "ab"} {
+		if err := b.Create(t.Context(), name, backup.Content{Head: []byte(data)}); err != nil {
+			t.Fatal(err)
+		}
+		n := int64(len(data))
+		if got := string(read(t, b, name, 0, -1)); got != data {
+			t.Errorf("%s: %q", name, got)
+		}
+		for _, from := range []int64{n, n + 1} {
+			for _, length := range []int64{1, 12} {
+				if got := read(t, b, name, from, length); len(got) > 0 {
+					t.Errorf("%s from %d: %q", name, from, got)
+				}
+			}
+		}
 	}
 }
 

@@ -122,6 +122,9 @@ func (t *Trial) runners(version string) []etcdRunner {
 func serve(ctx context.Context, r etcdRunner, snapshot string, x backup.Extracted) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootLimit, fmt.Errorf("no answer within %s", bootLimit))
 	defer cancel()
+	if err := withoutAuth(snapshot); err != nil {
+		return fmt.Errorf("%w: %w", errNotTried, err)
+	}
 	answer, err := answerOf(ctx, r, snapshot)
 	words := r.remove()
 	switch {

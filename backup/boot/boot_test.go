@@ -1,12 +1,70 @@
 package boot
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
+
+	"go.etcd.io/bbolt"
 
 	"cke/backup"
 )
+
+// snapshot writes one as etcd does, with its digest at the end.
+func snapshot(t *testing.T, auth byte) string {
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket(authBucket)
+		if err != nil {
+			return err
+		}
+		return b.Put(authEnabled, []byte{auth})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	if err := os.WriteFile(path, append(content, sum[:]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// An etcd without TLS hashes nothing for anyone while authentication is on.
+func TestServe_TurnsAuthenticationOffInTheScratchCopy(t *testing.T) {
+	for _, auth := range []byte{0, 1} {
+		path := snapshot(t, auth)
+		before, _ := os.ReadFile(path)
+		if err := serve(t.Context(), &fakeEtcd{answer: bootAnswer{revision: 7}}, path, backup.Extracted{Revision: 7}); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(after[:len(after)-sha256.Size])
+		if on, err := authOn(path); on || err != nil || !bytes.Equal(sum[:], after[len(after)-sha256.Size:]) {
+			t.Errorf("from %d: on %t, %v, or the digest is wrong", auth, on, err)
+		}
+		if auth == 0 && !bytes.Equal(before, after) {
+			t.Error("what was off was written")
+		}
+	}
+}
 
 // fakeEtcd answers after some asking.
 type fakeEtcd struct {
@@ -44,7 +102,7 @@ func TestServe_ComparesWhatEtcdHolds(t *testing.T) {
 		"Ended":          {fakeEtcd{askErr: errEnded}, false},
 		"NotRestored":    {fakeEtcd{restoreErr: errors.New("no")}, false},
 	} {
-		err := serve(t.Context(), &tc.etcd, "x", x)
+		err := serve(t.Context(), &tc.etcd, snapshot(t, 0), x)
 		if (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrNotServed) || tc.etcd.removed != 1 {
 			t.Errorf("%s: %v, removed %d times", name, err, tc.etcd.removed)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // nobody is a URL for an etcd that is alone and is asked by nobody else; nothing listens there. Before 3.7 etcd advertises
@@ -23,8 +25,8 @@ const nobody = "http://127.0.0.1:1"
 type localEtcd struct {
 	scratch string
 
-	dir    string
-	talk   string // a directory of its own for the socket, whose path must be short
+	dir    *backup.Scratch
+	talk   *backup.Scratch // a directory of its own for the socket, whose path must be short
 	cmd    *exec.Cmd
 	log    bytes.Buffer
 	ended  chan struct{}
@@ -49,13 +51,13 @@ func (l *localEtcd) version(ctx context.Context) (string, error) {
 }
 
 func (l *localEtcd) restore(ctx context.Context, snapshot string) (err error) {
-	if l.dir, err = os.MkdirTemp(l.scratch, "cke-boot-"); err != nil {
+	if l.dir, err = backup.NewScratch(l.scratch, backup.ScratchBoot); err != nil {
 		return fmt.Errorf("%w: %w", errNotTried, err)
 	}
-	if l.talk, err = os.MkdirTemp("", "cke-boot-"); err != nil {
+	if l.talk, err = backup.NewScratch("", backup.ScratchBoot); err != nil {
 		return fmt.Errorf("%w: %w", errNotTried, err)
 	}
-	return programRun(ctx, "etcdutl", "snapshot", "restore", snapshot, "--data-dir", filepath.Join(l.dir, "data"), "--name", "drill",
+	return programRun(ctx, "etcdutl", "snapshot", "restore", snapshot, "--data-dir", filepath.Join(l.dir.Path, "data"), "--name", "drill",
 		"--initial-cluster", "drill="+nobody, "--initial-advertise-peer-urls", nobody)
 }
 
@@ -68,22 +70,22 @@ func programRun(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-func (l *localEtcd) socket() string { return "unix://" + filepath.Join(l.talk, "etcd") }
+func (l *localEtcd) socket() string { return "unix://" + filepath.Join(l.talk.Path, "etcd") }
 
 func (l *localEtcd) run(ctx context.Context) error {
-	l.cmd = exec.CommandContext(ctx, "etcd", "--data-dir", filepath.Join(l.dir, "data"), "--name", "drill", "--log-level", "warn",
+	l.cmd = exec.CommandContext(ctx, "etcd", "--data-dir", filepath.Join(l.dir.Path, "data"), "--name", "drill", "--log-level", "warn",
 		"--listen-client-urls", l.socket(), "--advertise-client-urls", nobody, "--listen-peer-urls", "http://127.0.0.1:0",
 		"--initial-cluster", "drill="+nobody, "--initial-advertise-peer-urls", nobody)
-	l.cmd.Dir, l.cmd.Stdout, l.cmd.Stderr = l.dir, &l.log, &l.log
+	l.cmd.Dir, l.cmd.Stdout, l.cmd.Stderr = l.dir.Path, &l.log, &l.log
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := l.cmd.Start(); err != nil {
 		return err
 	}
 	l.ended = make(chan struct{})
-	go func() {
+	go contain.Work(func() {
 		defer close(l.ended)
 		l.cmd.Wait() // how it ended is in its log
-	}()
+	}, func(error) {})()
 	var err error
 	l.client, err = clientv3.New(clientv3.Config{Endpoints: []string{l.socket()}, Logger: zap.NewNop()})
 	return err
@@ -116,11 +118,8 @@ func (l *localEtcd) remove() string {
 		l.cmd.Process.Kill()
 		<-l.ended
 	}
-	for _, dir := range []string{l.dir, l.talk} {
-		if dir != "" {
-			os.RemoveAll(dir)
-		}
-	}
+	l.dir.Remove()
+	l.talk.Remove()
 	return lastLine(l.log.String())
 }
 

@@ -15,6 +15,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/backup/boot"
+	"cke/backup/internal/contain"
 	"cke/backup/take"
 )
 
@@ -43,6 +44,7 @@ type chores struct {
 
 	stored   digest // what is known to lie beside the backups
 	storedAt time.Time
+	renewed  bool      // a full was taken since drills began to fail
 	checked  time.Time // whether a problem has passed
 }
 
@@ -104,7 +106,7 @@ func (w *chores) attempt(ctx context.Context, c *chore) (wait time.Duration) {
 			return min(pause, pause-now.Sub(c.failedAt))
 		}
 	}
-	err := w.do(ctx, c)
+	err := contain.Do(func() error { return w.do(ctx, c) })
 	switch {
 	case ctx.Err() != nil:
 		return 0
@@ -204,7 +206,10 @@ func (l *line) note(w cke.BackupWanted) {
 	d := digest(sha256.Sum256(text))
 	l.mu.Lock()
 	changed := l.beside != d
-	l.beside, l.spec = d, w.Spec
+	l.beside, l.spec, l.clock = d, w.Spec, w.Clock
+	if l.target == "" {
+		l.target = w.TargetID
+	}
 	l.mu.Unlock()
 	if changed {
 		l.rouse()
@@ -260,8 +265,12 @@ func (w *chores) pruneDue(time.Time) bool {
 // prune deletes what the retention does not keep.
 func (w *chores) prune(ctx context.Context) error {
 	w.l.mu.Lock()
-	w.l.pruneDue = false
+	clock := w.l.clock
+	w.l.pruneDue = clock != ""
 	w.l.mu.Unlock()
+	if clock != "" {
+		return &cke.Error{Code: cke.CodeClock, What: "backups are not pruned: " + clock}
+	}
 	plan, err := w.store.Prune(ctx, w.l.backup.Retention, false)
 	if n := len(plan.Delete); n > 0 && (err == nil || len(plan.Failed) > 0) {
 		w.l.c.Log.Info("backups pruned", "cluster", w.l.c.Cluster, "deleted", n, "fulls kept", len(plan.Keep))
@@ -273,6 +282,10 @@ func (w *chores) prune(ctx context.Context) error {
 		w.l.mu.Lock()
 		w.l.pruneDue = true
 		w.l.mu.Unlock()
+	}
+	if errors.Is(err, backup.ErrBusy) {
+		w.l.c.Log.Info("backups are pruned later", "cluster", w.l.c.Cluster, "because", err)
+		return nil
 	}
 	return err
 }
@@ -376,9 +389,17 @@ func (w *chores) verify(ctx context.Context) error {
 	if errors.Is(err, backup.ErrKey) {
 		return fmt.Errorf("%w: name the public key of secret_key_file among backup.encryption.recipients, or verify elsewhere with `ckecli backup verify --restore --key FILE`", err)
 	}
+	if backup.IsDamage(err) && !w.renewed {
+		// A full of now has all that the cluster still holds, whatever is lost of its past.
+		w.renewed = true
+		if _, full := w.taker.Full(ctx); full != nil {
+			return errors.Join(err, full)
+		}
+	}
 	if err != nil {
 		return err
 	}
+	w.renewed = false
 	w.l.c.Log.Info("backup restored to scratch and verified", "cluster", w.l.c.Cluster, "revision", x.Revision, "hash", x.HashChecked, "etcd", cmp.Or(x.Booted, "not started: "+trial.Why), "took", time.Since(begun))
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()

@@ -78,6 +78,8 @@ type open struct{ backup.Bucket }
 
 func (open) Close() error { return nil }
 
+func (o open) Unwrap() backup.Bucket { return o.Bucket }
+
 // run starts a Keeper, and waits for the first full unless told otherwise.
 func (h *house) run() *house {
 	h.Helper()
@@ -198,7 +200,7 @@ func TestKeeper_SaysWhyItTakesNone(t *testing.T) {
 			t.Errorf("%v does not say %q", err, words)
 		}
 	}
-	refused("just begun", false)
+	refused("just started", false)
 	target := h.wanted.Spec.Cluster.Backup.Target
 	h.wanted.Spec.Cluster.Backup.Target = ""
 	h.run()
@@ -345,7 +347,7 @@ func TestKeeper_WritesNothingIntoTheLineageOfAnotherHistory(t *testing.T) {
 	h.etcd = etcdtest.Start(t, etcdtest.Options{}) // blank
 	h.run()
 	s := h.await("the problem", func(s *cke.BackupStatus) bool { return s.Problem != nil })
-	if s.Problem.Code != cke.CodeStaleBackup || !strings.Contains(s.Problem.Message, "behind its own backups") {
+	if s.Problem.Code != cke.CodeOtherHistory || !strings.Contains(s.Problem.Message, "history is another one") {
 		t.Errorf("%+v", s.Problem)
 	}
 	h.stop()

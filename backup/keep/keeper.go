@@ -14,6 +14,7 @@ import (
 
 	"cke"
 	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // Target is an open bucket.
@@ -62,6 +63,7 @@ type Keeper struct {
 	wanted  cke.BackupWanted
 	known   bool // Update was called
 	present *line
+	fault   *cke.BackupTrouble // why Run does nothing at present
 }
 
 var _ cke.Backups = (*Keeper)(nil)
@@ -101,10 +103,42 @@ func (k *Keeper) Update(w cke.BackupWanted) {
 // the operating system is left behind: two that write do no harm, since objects are never overwritten.
 const leaveAfter = 5 * time.Second
 
+// faultPause is how long what failed by a fault in cke rests.
+const faultPause = 5 * time.Second
+
 // Run works until ctx ends, and stores what it has then.
 func (k *Keeper) Run(ctx context.Context) {
 	for {
+		err := contain.Do(func() error { k.run(ctx); return nil })
+		if err == nil {
+			return
+		}
+		k.c.Log.Error("a panic while working on the backups of one cluster; the others continue", "cluster", k.c.Cluster, "panic", err, "stack", contain.Of(err).Stack)
+		k.faulty(err)
+		_ = backup.Pause(ctx, faultPause) // once ctx has ended, what is there is still stored
+	}
+}
+
+// faulty notes why nothing is taken or tended; nil: that is over.
+func (k *Keeper) faulty(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.fault
+	if k.fault = nil; err != nil {
+		k.fault = &cke.BackupTrouble{Work: "take", Code: cke.CodeBackupFault, Message: err.Error(), Since: k.c.Now().UTC()}
+		if was != nil {
+			k.fault.Since = was.Since
+		}
+	}
+	if (was == nil) != (k.fault == nil) {
+		k.news()
+	}
+}
+
+func (k *Keeper) run(ctx context.Context) {
+	for {
 		next := k.next()
+		k.faulty(nil)
 		if now := k.line(); next.key() != now.key() {
 			k.end(now)
 			k.begin(ctx, next)
@@ -144,10 +178,10 @@ func (k *Keeper) begin(ctx context.Context, l *line) {
 	l.note(k.wanted) // before it runs: it must never store what it was not told yet
 	var work context.Context
 	work, l.cancel = context.WithCancel(ctx)
-	go func() {
+	go contain.Work(func() {
 		defer close(l.ended)
 		l.run(work)
-	}()
+	}, func(err error) { k.c.Log.Error("the work on backups ended", "cluster", k.c.Cluster, "error", err) })()
 }
 
 // end ends a line and waits until its last delta is stored, or cannot be.
@@ -168,14 +202,17 @@ func (k *Keeper) end(l *line) {
 // Status implements cke.Backups.
 func (k *Keeper) Status() *cke.BackupStatus {
 	k.mu.Lock()
-	wanted, l := k.wanted, k.present
+	wanted, l, fault := k.wanted, k.present, k.fault
 	k.mu.Unlock()
 	if wanted.Spec.Cluster.Backup.Target == "" {
 		return nil
 	}
-	s := cke.BackupStatus{Target: wanted.Spec.Cluster.Backup.Target, Idle: wanted.Idle}
+	s := cke.BackupStatus{Target: wanted.Spec.Cluster.Backup.Target, TargetID: wanted.TargetID, Idle: wanted.Idle}
 	if l != nil {
 		l.status(&s)
+	}
+	if fault != nil {
+		s.Problem = fault
 	}
 	return &s
 }
@@ -207,8 +244,8 @@ func (k *Keeper) taking() (*line, error) {
 	}
 	e := &cke.Error{Code: cke.CodeNotBackedUp, What: "no backups are taken of " + k.c.Cluster, Unchanged: true}
 	switch {
-	case !k.known:
-		e.Facts = []string{"the daemon has just begun to lead it"}
+	case !k.known, k.wanted.Idle == "" && k.wanted.Spec.Cluster.Backup.Target != "":
+		e.What, e.Facts, e.Try = "no backup can be taken of "+k.c.Cluster+" yet", []string{"the leader daemon has just started with it"}, "ckecli backup now"
 	case k.wanted.Spec.Cluster.Backup.Target == "":
 		e.Facts, e.Try, e.Err = []string{"its file declares no backup target"}, "declare backup: {target: …}, and: ckecli cluster set FILE", cke.ErrNotFound
 	default:

@@ -18,6 +18,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/backup/boot"
+	"cke/backup/internal/contain"
 	"cke/backup/take"
 )
 
@@ -26,6 +27,7 @@ type line struct {
 	c       *Config
 	backup  cke.Backup
 	lineage string
+	origin  *backup.Origin
 	name    string // differs for lines that differ
 	ends    []string
 	// clusterID is etcd's: what answers with another one is not backed up.
@@ -36,13 +38,23 @@ type line struct {
 	ended  chan struct{}
 	wake   chan struct{} // for the chores
 
-	fulls, drills, merges take.Schedule // nil: never
-	faulty                error         // of the settings
+	verdicts              backup.Verdicts // on what the target holds
+	fulls, drills, merges take.Schedule   // nil: never
+	faulty                error           // of the settings
 
 	mu     sync.Mutex
 	taker  *take.Taker // nil: the target is not open
 	beside digest      // tells changes of what ought to lie beside the backups
 	spec   cke.Spec    // as it is known by now
+	clock  string      // why this host's clock cannot be trusted
+	target string      // the id of the target's marker; empty: it is not known to have one
+	marked *backup.Marked
+	// unwritable: the last probe that wrote something failed.
+	unwritable bool
+	// doubt: the target was another one, or silent, since it was read. What is believed of it has to be compared.
+	doubt bool
+	lost  string        // what is known to have been stored and was missing when the target was read last
+	look  chan struct{} // asks for a probe at once
 
 	known       bool      // the target was read
 	begun       time.Time // when it was: drills count from here while there has been none
@@ -59,12 +71,13 @@ type line struct {
 	problem     *cke.BackupTrouble
 	from        take.EventType // that the problem comes from; "": the target is not open
 	troubles    map[string]cke.BackupTrouble
-	behind      int64 // a revision that was not in the target, and when that was first seen
+	fault       string // the last one logged
+	behind      int64  // a revision that was not in the target, and when that was first seen
 	behindSince time.Time
 }
 
 func newLine(c *Config, w cke.BackupWanted, news func()) *line {
-	l := &line{c: c, news: news, backup: w.Spec.Cluster.Backup, lineage: w.Identity.Incarnation.ID, clusterID: w.Identity.Incarnation.ClusterID, ended: make(chan struct{}), wake: make(chan struct{}, 1),
+	l := &line{c: c, news: news, backup: w.Spec.Cluster.Backup, lineage: w.Identity.Incarnation.ID, origin: originOf(c.Cluster, *w.Identity.Incarnation), clusterID: w.Identity.Incarnation.ClusterID, ended: make(chan struct{}), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
 		troubles: map[string]cke.BackupTrouble{}}
 	endpoint := cke.Join.ClientURL
 	if c.Endpoint != nil {
@@ -93,6 +106,25 @@ func newLine(c *Config, w cke.BackupWanted, news func()) *line {
 	return l
 }
 
+// originOf is what an incarnation was restored from, and the life that it took the place of.
+func originOf(cluster string, i cke.Incarnation) *backup.Origin {
+	r := i.Restore
+	if r == nil {
+		return nil
+	}
+	var o backup.Origin
+	if r.Before != nil {
+		o.Replaces = r.Before.ID
+	}
+	switch {
+	case r.Snapshot.Lineage != "" && r.Order.Source == cluster:
+		o.Lineage, o.Revision = r.Snapshot.Lineage, r.Snapshot.Revision
+	case r.Order.Survivor != "":
+		o.Lineage, o.Revision = o.Replaces, r.Snapshot.Revision
+	}
+	return &o
+}
+
 // key tells lines apart.
 func (l *line) key() string {
 	if l == nil {
@@ -107,23 +139,24 @@ func (l *line) run(ctx context.Context) {
 	pause.InitialInterval, pause.MaxInterval = 500*time.Millisecond, 30*time.Second
 	for {
 		begun := time.Now()
-		err := l.session(ctx)
+		err := contain.Do(func() error { return l.session(ctx) })
 		if ctx.Err() != nil {
 			return
 		}
 		if time.Since(begun) > time.Minute {
 			pause.Reset()
 		}
-		if err != nil {
+		if errors.Is(err, backup.ErrLost) {
+			l.forget()
+			pause.Reset()
+		} else if err != nil {
 			l.fail("", cke.CodeTarget, err)
+		}
+		if err != nil {
 			l.c.Log.Warn("backups", "cluster", l.c.Cluster, "error", err)
 		}
-		timer := time.NewTimer(pause.NextBackOff())
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if backup.Pause(ctx, pause.NextBackOff()) != nil {
 			return
-		case <-timer.C:
 		}
 	}
 }
@@ -139,24 +172,45 @@ func (l *line) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	store := &backup.Store{Bucket: t, Cluster: l.c.Cluster, Scratch: config.Scratch, Retry: l.c.Retry, Now: l.c.Now}
-	if err := l.survey(ctx, store); err != nil {
+	store := &backup.Store{Bucket: t, Cluster: l.c.Cluster, Scratch: config.Scratch, Retry: l.c.Retry, Now: l.c.Now, Signer: config.Signer, Verdicts: &l.verdicts}
+	if config.Signer != nil {
+		store.Trusted = []backup.PublicKey{config.Signer.Public()}
+	}
+	marked, err := l.mark(ctx, store)
+	if err != nil {
 		return err
 	}
+	config.Bucket, store.Bucket = marked, marked
+	l.settle("overwriting")
+	if marked.Overwrites {
+		l.suffer("overwriting", &cke.Error{Code: cke.CodeOverwrites, What: "the target lets objects be overwritten"})
+	}
+	if err := l.survey(ctx, store, marked); err != nil {
+		return err
+	}
+	config.Renew = l.misses()
 	taker, err := take.New(config)
 	if err != nil {
 		return err
 	}
-	work, stop := context.WithCancel(ctx)
+	work, stop := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { newChores(l, store, taker).run(work) })
+	wg.Go(contain.Work(func() { newChores(l, store, taker).run(work) }, stop))
+	wg.Go(contain.Work(func() { l.watch(work, stop, store, marked) }, stop))
 	defer wg.Wait()
-	defer stop()
+	defer stop(nil)
+	l.settle("objects")
 	l.use(taker)
 	defer l.use(nil)
-	err = taker.Run(ctx)
+	err = taker.Run(work)
+	if f := contain.Of(context.Cause(work)); f != nil {
+		return f
+	}
+	if lost := context.Cause(work); errors.Is(lost, backup.ErrLost) {
+		return lost
+	}
 	if errors.Is(err, take.ErrDiverged) {
-		return &cke.Error{Code: cke.CodeStaleBackup, What: "nothing is backed up", Err: err}
+		return &cke.Error{Code: cke.CodeOtherHistory, What: "nothing is backed up", Err: err}
 	}
 	return err
 }
@@ -184,8 +238,17 @@ func (l *line) config(ctx context.Context, t Target) (take.Config, error) {
 	if err != nil {
 		return take.Config{}, err
 	}
+	var signer *backup.Signer
+	if l.c.Identity != nil {
+		id, err := l.c.Identity(ctx)
+		if err != nil {
+			return take.Config{}, err
+		}
+		signer = backup.NewSigner(id)
+	}
 	return take.Config{
-		Bucket: t, Cluster: l.c.Cluster, Lineage: l.lineage, Endpoints: l.ends, ClusterID: l.clusterID, TLS: tls,
+		Signer: signer, Verdicts: &l.verdicts,
+		Bucket: t, Cluster: l.c.Cluster, Lineage: l.lineage, Origin: l.origin, Endpoints: l.ends, ClusterID: l.clusterID, TLS: tls,
 		Delta: l.backup.Delta, Fulls: l.fulls, Recipients: recipients, Shutdown: l.c.Shutdown, Scratch: scratch,
 		Guard: l.c.Guard, Writer: l.c.Writer, Term: l.c.Term, Retry: l.c.Retry, Notify: l.notify, Now: l.c.Now, Log: l.c.Log,
 	}, nil
@@ -203,35 +266,22 @@ func recipientsOf(e cke.Encryption) ([]age.Recipient, error) {
 	return all, nil
 }
 
-// leftovers are what a daemon that was killed may have left in the scratch directory.
-var leftovers = []string{"cke-full-*", "cke-compact-*", "cke-drill-*", "cke-boot-*"}
-
-// scratch makes the cluster's own part of the scratch directory and empties it of what is left over.
+// scratch makes the cluster's own part of the scratch directory and removes what a daemon that was killed left there.
 func (l *line) scratch() (string, error) {
 	dir := filepath.Join(l.c.Scratch, l.c.Cluster)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("the scratch directory of backups: %w", err)
 	}
-	for _, pattern := range leftovers {
-		left, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return "", err
-		}
-		for _, path := range left {
-			if err := os.RemoveAll(path); err != nil {
-				return "", fmt.Errorf("the scratch directory of backups: %w", err)
-			}
-		}
-	}
-	return dir, nil
+	return dir, backup.SweepScratch(dir)
 }
 
-// survey reads what the target holds already.
-func (l *line) survey(ctx context.Context, store *backup.Store) error {
+// survey reads what the target holds already. Nothing counts that was believed of it before.
+func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked) error {
 	lineage, err := store.Lineage(ctx, l.lineage)
 	if err != nil {
 		return fmt.Errorf("read the target: %w", err)
 	}
+	lineage = soundNewest(ctx, store, lineage)
 	mark, err := store.LastVerified(ctx, l.lineage)
 	if err != nil && !backup.IsDamage(err) {
 		return fmt.Errorf("read the target: %w", err)
@@ -239,7 +289,9 @@ func (l *line) survey(ctx context.Context, store *backup.Store) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.news()
-	l.known, l.pruneDue = true, l.backup.Retention != cke.Retention{}
+	before := l.reached
+	l.newest, l.delta, l.reached, l.reachedAt, l.events, l.bytes, l.verified = cke.StoredBackup{}, cke.StoredBackup{}, 0, time.Time{}, 0, 0, nil
+	l.known, l.doubt, l.pruneDue = true, false, l.backup.Retention != cke.Retention{}
 	if l.begun.IsZero() {
 		l.begun = l.c.Now()
 	}
@@ -247,8 +299,8 @@ func (l *line) survey(ctx context.Context, store *backup.Store) error {
 		l.verified = &cke.VerifiedBackup{Revision: mark.Revision, At: mark.At, HashChecked: mark.HashChecked, Booted: mark.Booted}
 	}
 	for _, c := range lineage.Chains() {
-		f := c.Full
-		if f.Time.Before(l.newest.At) {
+		f := c.Full // in order of their revisions, whatever clock dated them
+		if f.Revision < l.newest.Revision {
 			continue
 		}
 		l.newest = cke.StoredBackup{Kind: string(f.Kind), ID: f.ID(), Revision: f.Revision, Size: f.Size, At: f.Time}
@@ -259,7 +311,32 @@ func (l *line) survey(ctx context.Context, store *backup.Store) error {
 			l.bytes += d.Size
 		}
 	}
+	for _, st := range lineage.Streams {
+		m.Expect(st.Deltas[len(st.Deltas)-1].Place)
+	}
+	if n := len(lineage.Fulls); n > 0 {
+		m.Expect(lineage.Fulls[n-1].Place)
+	}
+	if l.reached < before {
+		l.lost = fmt.Sprintf("the target held backups up to revision %d, and what is there leads to revision %d; a full follows", before, l.reached)
+		l.c.Log.Warn("backups are missing", "cluster", l.c.Cluster, "stored to", before, "restorable to", l.reached)
+	}
+	if l.lost != "" {
+		t := l.trouble("take", cke.CodeLostBackups, errors.New(l.lost))
+		l.problem, l.from = &t, missing
+	}
 	return nil
+}
+
+// soundNewest leaves out fulls after the newest one whose header can be read: nothing leads on from them.
+func soundNewest(ctx context.Context, store *backup.Store, l backup.Lineage) backup.Lineage {
+	for n := len(l.Fulls); n > 0; n-- {
+		if _, err := backup.ReadHeader(ctx, store.Bucket, l.Fulls[n-1].Place); !backup.IsDamage(err) {
+			break
+		}
+		l.Fulls = l.Fulls[:n-1]
+	}
+	return l
 }
 
 // fail notes why no backups are taken or stored.
@@ -288,6 +365,11 @@ func (l *line) well(from ...take.EventType) {
 func (l *line) trouble(work string, or cke.Code, err error) cke.BackupTrouble {
 	code := cke.CodeOf(err)
 	switch {
+	case contain.Of(err) != nil:
+		code = cke.CodeBackupFault
+		l.tellFault(contain.Of(err))
+	case errors.Is(err, backup.ErrUntrusted):
+		code = cke.CodeUntrusted
 	case errors.Is(err, backup.ErrKey):
 		code = cke.CodeBackupKey
 	case backup.IsDamage(err), errors.Is(err, boot.ErrNotServed):
@@ -295,11 +377,25 @@ func (l *line) trouble(work string, or cke.Code, err error) cke.BackupTrouble {
 	case errors.Is(err, boot.ErrNotBooted):
 		code = cke.CodeNotBooted
 	case errors.Is(err, take.ErrDiverged):
-		code = cke.CodeStaleBackup
+		code = cke.CodeOtherHistory
+	case errors.Is(err, backup.ErrLost):
+		code = cke.CodeLostBackups
+	case errors.Is(err, backup.ErrOtherTarget):
+		code = cke.CodeOtherTarget
+	case errors.Is(err, backup.ErrClock):
+		code = cke.CodeClock
 	case code == cke.CodeInternal:
 		code = or
 	}
 	return cke.BackupTrouble{Work: work, Code: code, Message: err.Error(), Since: l.c.Now().UTC()}
+}
+
+// tellFault logs a fault with its stack, unless it is the one before. The caller holds the lock.
+func (l *line) tellFault(f *contain.Fault) {
+	if l.fault != f.Error() {
+		l.fault = f.Error()
+		l.c.Log.Error("a panic while working on the backups of one cluster; the others continue", "cluster", l.c.Cluster, "panic", f.Value, "stack", f.Stack)
+	}
 }
 
 // rouse lets the chores look at what is due.

@@ -21,28 +21,57 @@ func (l *line) notify(e take.Event) {
 		l.c.Log.Info("full backup stored", "cluster", l.c.Cluster, "id", full.ID, "revision", full.Revision, "size", full.Size)
 		l.mu.Lock()
 		l.newest, l.events, l.bytes, l.pruneDue = full, 0, 0, l.backup.Retention != cke.Retention{}
-		l.problem, l.gap = nil, false
+		l.problem, l.gap, l.lost = nil, false, ""
+		l.reached, l.reachedAt = max(l.reached, full.Revision, l.delta.Revision), e.Header.End
 		l.mu.Unlock()
 		l.news()
 		l.rouse()
+	case take.FullFound:
+		l.found(e.Header)
 	case take.DeltaStored:
 		l.mu.Lock()
 		l.delta = storedOf(e.Header)
+		if l.taker != nil && l.taker.Status().Connected {
+			l.reached, l.reachedAt = e.Header.Last, e.Header.End
+		}
 		l.events += e.Header.Records
 		l.bytes += e.Header.Size
-		l.well("", take.TargetFailed, take.ClusterFailed, take.Overflow)
+		l.well("", take.TargetFailed, take.ClusterFailed, take.Overflow, take.Faulty)
 		l.mu.Unlock()
 		l.rouse()
-	case take.FullFailed, take.Overflow, take.TargetFailed:
+	case take.FullFailed, take.Overflow, take.TargetFailed, take.Faulty:
 		l.fail(e.Type, cke.CodeTarget, e.Err)
+		if errors.Is(e.Err, backup.ErrLost) {
+			l.ask()
+		}
 	case take.ClusterFailed:
 		l.fail(e.Type, cke.CodeMemberSilent, e.Err)
 		l.rouse()
 	case take.Gap:
 		l.c.Log.Warn("backups: changes are missing, a full follows", "cluster", l.c.Cluster, "from", e.From, "to", e.To)
 		l.fail(e.Type, cke.CodeStaleBackup, errors.Join(fmt.Errorf("changes %d to %d are in no delta", e.From, e.To), e.Err))
+	case take.Bogus:
+		l.suffer("objects", e.Damage)
 	case take.TargetBack, take.Contended, take.AuthChanged:
 		l.c.Log.Info("backups: "+string(e.Type), "cluster", l.c.Cluster)
+	}
+}
+
+// found takes in which full the Taker found to be the newest one.
+func (l *line) found(h backup.Header) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	full := cke.StoredBackup{}
+	if h.Last > 0 {
+		full = storedOf(h)
+	}
+	if full.ID != l.newest.ID {
+		l.newest, l.events, l.bytes = full, 0, 0
+		l.news()
+	}
+	if l.taker != nil && l.taker.Status().Connected {
+		l.gap = false
+		l.well(take.Gap, take.FullFailed, take.Faulty)
 	}
 }
 
@@ -62,6 +91,9 @@ func (l *line) status(s *cke.BackupStatus) {
 	defer l.mu.Unlock()
 	now := l.c.Now()
 	s.Lineage, s.Known, s.Full = l.lineage, l.known, l.newest
+	if l.target != "" {
+		s.TargetID = l.target
+	}
 	s.Revision, s.Time, s.Connected = l.reached, l.reachedAt, l.newest.Revision > 0 && !l.gap
 	if v := l.verified; v != nil {
 		copied := *v
@@ -81,8 +113,8 @@ func (l *line) status(s *cke.BackupStatus) {
 // taken adds what the Taker knows. The caller holds the lock.
 func (l *line) taken(s *cke.BackupStatus, now time.Time) {
 	t := l.taker.Status()
+	s.Connected = s.Connected && (t.Connected || !t.Resumed)
 	if t.Revision >= l.reached && t.Revision > 0 {
-		s.Connected = s.Connected && t.Connected
 		s.Revision = t.Revision
 		if !t.Time.IsZero() {
 			s.Time = t.Time
@@ -139,6 +171,11 @@ func (l *line) full(ctx context.Context) (cke.StoredBackup, error) {
 	if err != nil {
 		return cke.StoredBackup{}, err
 	}
+	if m := l.markedTarget(); m != nil {
+		if err := l.probe(ctx, m, true); errors.Is(err, backup.ErrLost) { // a full waits for its target: the status has to say so meanwhile
+			l.ask()
+		}
+	}
 	h, err := t.Full(ctx)
 	if err != nil {
 		return cke.StoredBackup{}, l.failed("the full backup was not stored", err)
@@ -156,11 +193,23 @@ func (l *line) flush(ctx context.Context) (cke.StoredBackup, error) {
 	if err := t.Flush(ctx); err != nil {
 		return cke.StoredBackup{}, l.failed("the last changes were not stored", err)
 	}
+	if m := l.markedTarget(); m != nil { // what was stored before may be gone
+		if err := l.probe(ctx, m, true); err != nil {
+			l.ask()
+			return cke.StoredBackup{}, l.failed("what was stored before is not in the target", err)
+		}
+	}
 	d := l.last()
 	if d.ID == before {
 		return cke.StoredBackup{Kind: string(backup.KindDelta), Revision: t.Status().Revision, At: l.c.Now().UTC()}, nil
 	}
 	return d, nil
+}
+
+func (l *line) markedTarget() *backup.Marked {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.marked
 }
 
 func (l *line) last() cke.StoredBackup {

@@ -172,7 +172,7 @@ func TestKeeper_PrunesOnThoughAnObjectIsProtected(t *testing.T) {
 	h.wanted.Spec.Cluster.Backup.Retention.Last = 1
 	var protected atomic.Pointer[string]
 	h.target = &backuptest.Faulty{Bucket: h.memory, Before: func(_ context.Context, op, name string) error {
-		if op == "delete" && (protected.CompareAndSwap(nil, &name) || *protected.Load() == name) {
+		if op == "delete" && strings.Contains(name, "/life1/") && (protected.CompareAndSwap(nil, &name) || *protected.Load() == name) {
 			return backup.ErrProtected
 		}
 		return nil

@@ -1,6 +1,11 @@
 package take
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"cke/backup/internal/contain"
+)
 
 // What the session knows of users and roles: no watch tells of them and no delta carries them, so that a full follows
 // whenever their revision is another one than that of the newest full.
@@ -8,39 +13,68 @@ import "time"
 // askAuth asks for the revision of users and roles, now and then: a cluster in which nothing else changes has no deltas
 // with which it could be asked.
 func (s *session) askAuth() {
-	go func() {
-		revision, err := s.o.authRevision(s.ctx)
-		select {
-		case s.auths <- authAnswer{revision, err}:
-		case <-s.ctx.Done():
+	known, broken := s.known(), s.broken
+	s.broken = false
+	go contain.Work(func() {
+		a := authAnswer{broken: broken}
+		if a.authState, a.at, a.err = s.o.auth(s.ctx); a.err == nil && (broken || a.at < known.revision) {
+			now, err := s.k.revision(s.ctx)
+			if err == nil {
+				err = s.t.refuseHistory(s.ctx, s.k, known, now)
+			}
+			a.err, a.broken = err, err != nil
 		}
-	}()
+		s.auth(a)
+	}, func(err error) { s.auth(authAnswer{broken: broken, err: err}) })()
 }
 
-// authAnswer is what etcd says of its users and roles.
-type authAnswer struct {
+func (s *session) auth(a authAnswer) {
+	select {
+	case s.auths <- a:
+	case <-s.ctx.Done():
+	}
+}
+
+// authState is what etcd says of its users and roles. Turning authentication on or off does not change their revision.
+type authState struct {
 	revision uint64
-	err      error
+	enabled  bool
 }
 
-func (s *session) authAnswered(a authAnswer) {
+// authAnswer comes with what was noticed of the cluster's history on the way.
+
+type authAnswer struct {
+	authState
+	at     int64 // the cluster's revision
+	broken bool  // its history has still to be compared
+	err    error
+}
+
+func (s *session) authAnswered(a authAnswer) error {
+	s.broken = s.broken || a.broken
 	s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
+	if stop := new(stopError); errors.As(a.err, &stop) {
+		return stop
+	}
 	if a.err != nil {
 		s.t.c.Log.Debug("users and roles", "error", a.err)
-		return
+		return nil
 	}
-	s.authSeen(a.revision)
+	s.authSeen(a.authState)
+	return nil
 }
 
 // authSeen asks for a full when users or roles are no longer those of the newest one.
-func (s *session) authSeen(revision uint64) {
+func (s *session) authSeen(seen authState) {
 	s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
-	if s.hasAuth(revision) || s.full != nil {
+	if s.hasAuth(seen) || s.full != nil {
 		return
 	}
 	s.t.tell(Event{Type: AuthChanged})
 	s.startFull()
 }
 
-// hasAuth tells whether users and roles of a revision are in the newest full.
-func (s *session) hasAuth(revision uint64) bool { return s.at.authOK && s.at.auth >= revision }
+// hasAuth reports whether users and roles as they were seen are in the newest full.
+func (s *session) hasAuth(seen authState) bool {
+	return s.at.authOK && (s.at.auth == seen || s.at.auth.revision > seen.revision)
+}

@@ -42,10 +42,11 @@ func TestChoose_BurdensWhoServesLeast(t *testing.T) {
 		"a follower with a space alarm will do":    {[]candidate{leader, member("follower 1", 5000, 900, "memberID:76  alarm:NOSPACE")}, 900, itsData, "follower 1", true},
 		"never one that says corrupt":              {[]candidate{leader, member("follower 1", 5000, 900, "memberID:49 alarm:CORRUPT")}, 900, aSnapshot, "leader L", true},
 		"nobody rather than one that says corrupt": {[]candidate{member("leader L", 5000, 900, "etcdserver: no leader", "memberID:0  alarm:CORRUPT")}, 900, aSnapshot, "", true},
+		"the hash of the leader":                   {[]candidate{follower, leader}, 900, itsHash, "leader L", true},
 		"nobody answers":                           {nil, 1, aSnapshot, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			best, reached := choose(row.all, row.revision, row.q)
+			best, reached := choose(row.all, row.revision, row.q, "")
 			got := ""
 			if best != nil {
 				got = best.endpoint
@@ -54,5 +55,17 @@ func TestChoose_BurdensWhoServesLeast(t *testing.T) {
 				t.Errorf("%q, reached %t", got, reached)
 			}
 		})
+	}
+}
+
+func TestChoose_TheHashOfAnotherMember(t *testing.T) {
+	leader, follower := member("leader L", 5000, 900), member("follower 1", 5000, 900)
+	for other, want := range map[string]string{"follower 1": "leader L", "leader L": "follower 1"} {
+		if best, _ := choose([]candidate{leader, follower}, 900, itsHash, other); best == nil || best.endpoint != want {
+			t.Errorf("beside %s: %v", other, best)
+		}
+	}
+	if best, _ := choose([]candidate{leader}, 900, itsHash, "leader L"); best == nil {
+		t.Error("the only member is not asked")
 	}
 }

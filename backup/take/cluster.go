@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,10 @@ import (
 	"google.golang.org/grpc"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // A snapshot comes faster, at less work for the member that sends it, when it need not wait to be told every 64 KiB that there
@@ -115,23 +120,25 @@ type question int
 const (
 	// aSnapshot is all that a learner gives, besides its status.
 	aSnapshot question = iota
-	// itsData: leases and hashes, of which only voters speak.
+	// itsData: leases, of which only voters speak.
 	itsData
+	// itsHash: what others say is compared with it. So the leader is asked first, with whose data all others have to agree.
+	itsHash
 )
 
 // source chooses the member to burden with a snapshot or a scan: not the leader if another is close enough behind and
-// has reached a revision. It waits a moment for one that is about to.
-func (k *cluster) source(ctx context.Context, revision int64, q question) (candidate, error) {
+// has reached a revision. It waits a moment for one that is about to. The member at the endpoint other is asked only if no other can be.
+func (k *cluster) source(ctx context.Context, revision int64, q question, other string) (candidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	waited := time.Now().Add(catchUp)
 	for {
 		all, failed := k.look(ctx)
-		best, reached := choose(all, revision, q)
+		best, reached := choose(all, revision, q, other)
 		switch {
 		case best != nil:
 			return *best, nil
-		case reached || len(all) == 0 || time.Now().After(waited) || sleep(ctx, catchUpPause) != nil:
+		case reached || len(all) == 0 || time.Now().After(waited) || backup.Pause(ctx, catchUpPause) != nil:
 			return candidate{}, fmt.Errorf("no member can be asked for revision %d: %w", revision, errors.Join(failed, errors.New("those that answer lag behind, are corrupt or are learners")))
 		}
 	}
@@ -147,14 +154,14 @@ func (k *cluster) look(ctx context.Context) (all []candidate, failed error) {
 	}
 	answers := make(chan answer, len(k.c.Endpoints))
 	for _, e := range k.c.Endpoints {
-		go func() {
+		go contain.Work(func() {
 			a := answer{candidate: candidate{endpoint: e}}
 			var cli *clientv3.Client
 			if cli, a.err = k.member(e); a.err == nil {
 				a.status, a.err = cli.Status(ctx, e)
 			}
 			answers <- a
-		}()
+		}, func(err error) { answers <- answer{candidate{endpoint: e}, err} })()
 	}
 	var enough <-chan time.Time
 collect:
@@ -194,28 +201,44 @@ func (k *cluster) avoid(seen []candidate) {
 
 // choose returns the best member for a question; nil: none will do. reached tells that it is not for want of a revision,
 // which a moment later may be there.
-func choose(all []candidate, revision int64, q question) (best *candidate, reached bool) {
+func choose(all []candidate, revision int64, q question, other string) (best *candidate, reached bool) {
+	rank := func(c candidate) int {
+		switch {
+		case c.endpoint == other:
+			return 3
+		case q == itsHash:
+			return -c.rank()
+		}
+		return c.rank()
+	}
 	newest := uint64(0)
 	for _, c := range all {
 		newest = max(newest, c.status.RaftAppliedIndex)
 	}
 	reached = true
 	for i, c := range all {
-		if c.status.RaftAppliedIndex+maxLag < newest || corrupt(c.status) || q == itsData && c.status.IsLearner {
+		if c.status.RaftAppliedIndex+maxLag < newest || corrupt(c.status) || q != aSnapshot && c.status.IsLearner {
 			continue
 		}
 		if c.status.Header.Revision < revision {
 			reached = false
 			continue
 		}
-		if best == nil || c.rank() < best.rank() {
+		if best == nil || rank(c) < rank(*best) {
 			best = &all[i]
 		}
 	}
 	return best, reached
 }
 
-// corrupt tells of an alarm. A member's status has those of all members, and cannot always say whose they are.
+// corrupt tells of an alarm. A member's status has those of all members, and cannot always say whose they are. That by which
+// cke stops writes says nothing about data.
 func corrupt(s *clientv3.StatusResponse) bool {
-	return slices.ContainsFunc(s.Errors, func(e string) bool { return strings.Contains(strings.ToUpper(e), "CORRUPT") })
+	return slices.ContainsFunc(s.Errors, func(e string) bool {
+		var id uint64
+		if _, err := fmt.Sscanf(e, "memberID:%d", &id); err == nil && (cke.Alarm{MemberID: strconv.FormatUint(id, 16), Kind: "CORRUPT"}).StopsWrites() {
+			return false
+		}
+		return strings.Contains(strings.ToUpper(e), "CORRUPT")
+	})
 }

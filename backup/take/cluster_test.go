@@ -2,10 +2,14 @@ package take_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"cke"
+	"cke/backup"
 	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
 	"cke/backup/internal/taketest"
@@ -93,5 +97,43 @@ func TestTaker_WithAuthentication(t *testing.T) {
 	r.Flush()
 	if again := r.Await(take.FullStored).Header; again.AuthRevision != full.AuthRevision+1 {
 		t.Errorf("auth revision %d after %d", again.AuthRevision, full.AuthRevision)
+	}
+}
+
+// etcd does not count turning authentication on as a change of users and roles.
+func TestTaker_AuthenticationThatIsTurnedOnLeadsToAFull(t *testing.T) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	if _, err := s.Client.UserAdd(ctx, "root", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.UserGrantRole(ctx, "root", "root"); err != nil {
+		t.Fatal(err)
+	}
+	b := backuptest.NewMemory()
+	c := taketest.Config(s, b)
+	c.Username, c.Password, c.Delta.Period = "root", "secret", cke.Duration(20*time.Millisecond)
+	r := taketest.Start(t, s, c)
+	if h := r.Await(take.FullStored).Header; h.AuthEnabled {
+		t.Fatal("authentication is off")
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.AuthEnable(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r = taketest.Start(t, s, c)
+	r.Await(take.AuthChanged)
+	if h := r.Await(take.FullStored).Header; !h.AuthEnabled {
+		t.Fatal("the new full has authentication off")
+	}
+	out := filepath.Join(t.TempDir(), "snapshot.db")
+	if _, err := r.Store().Extract(ctx, backup.At{}, out, backup.ExtractOptions{CheckHash: true}); err != nil {
+		t.Fatal(err)
+	}
+	again := etcdtest.Start(t, etcdtest.Options{Dir: etcdtest.Restore(t, out)})
+	if _, err := again.Client.Get(ctx, "k"); err == nil {
+		t.Error("the restored cluster answers clients that show no user")
 	}
 }

@@ -16,9 +16,9 @@ import (
 
 // Sentinel errors; ask with errors.Is.
 var (
-	// ErrDiverged: the cluster's revision is lower than what the lineage's backups hold. It is another history than the
-	// one that was backed up; a restored cluster needs a lineage of its own.
-	ErrDiverged = errors.New("the cluster is behind its own backups: its history is another one")
+	// ErrDiverged: the cluster's history is another one than the one that was backed up, as after a restore by other means. It
+	// needs a lineage, or a target, of its own.
+	ErrDiverged = errors.New("the cluster's history is another one than that of its backups")
 	// ErrStopped: the Taker does not run, or stopped before the work was done.
 	ErrStopped = errors.New("backups are not being taken")
 )
@@ -66,6 +66,8 @@ type Config struct {
 	Cluster string
 	// Lineage is one life of the cluster, its incarnation: never used again after a restore.
 	Lineage string
+	// Origin is the state that this incarnation was restored from; nil: it was bootstrapped.
+	Origin *backup.Origin
 
 	// Endpoints are the client URLs of all members. The user, or the certificate's, needs the role root.
 	Endpoints []string
@@ -80,6 +82,10 @@ type Config struct {
 	// Fulls says when fulls are due; nil: only when one is needed or asked for.
 	Fulls      Schedule
 	Recipients []age.Recipient
+	// Signer signs what is written; nil: it is not signed.
+	Signer *backup.Signer
+	// Verdicts remembers who signed what is in the bucket; nil: nothing does.
+	Verdicts *backup.Verdicts
 
 	// Buffer bounds the memory that deltas may take while the target is slow or away; zero: DefaultBuffer. One batch of
 	// etcd's watch may come on top. When it is full, the watch is ended and begun again once there is room.
@@ -89,6 +95,8 @@ type Config struct {
 	// Scratch is a directory with room for one snapshot and its compressed copy; empty: the system's temporary directory.
 	Scratch string
 
+	// Renew: backups that had been stored are missing, so a full is taken first, whatever there is.
+	Renew bool
 	// Guard is asked before every write; its error ends Run. It is the term's way to stop a deposed daemon. nil: none.
 	Guard  func() error
 	Writer string // who writes, for people
@@ -135,6 +143,16 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// store is the target as this Taker reads it and marks it. Where it signs, it believes what its own key signed, and what is from before.
 func (c *Config) store() *backup.Store {
-	return &backup.Store{Bucket: c.Bucket, Cluster: c.Cluster, Scratch: c.Scratch, Retry: c.Retry, Now: c.Now}
+	s := &backup.Store{Bucket: c.Bucket, Cluster: c.Cluster, Scratch: c.Scratch, Retry: c.Retry, Now: c.Now, Signer: c.Signer, Verdicts: c.Verdicts}
+	if c.Signer != nil {
+		s.Trusted = []backup.PublicKey{c.Signer.Public()}
+	}
+	return s
+}
+
+// signs reports whether an object is signed with this Taker's key.
+func (c *Config) signs(h backup.Header) bool {
+	return c.Signer != nil && h.Signature != nil && h.Signature.Key == c.Signer.Public()
 }

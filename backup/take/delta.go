@@ -1,7 +1,7 @@
 package take
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -9,15 +9,19 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // send hands the delta that was filled so far over to the target and begins the next one. Nothing may be on its way.
 func (s *session) send() error {
+	if s.at.newer.Place().Revision < s.builder.Last() {
+		s.at.base, s.at.newer = cmp.Or(s.at.newer, s.at.base), nil
+	}
 	d, at := s.builder, s.at
 	s.sentSize = d.Size()
 	sent := make(chan sentDelta, 1)
 	s.sent = sent
-	go func() { sent <- s.store(d, at) }()
+	go contain.Work(func() { sent <- s.store(d, at) }, func(err error) { sent <- sentDelta{err: err} })()
 	s.at.sequence++
 	s.at.next = d.Last() + 1
 	s.due = false
@@ -31,7 +35,7 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 	c := &s.t.c
 	h := backup.Header{
 		Place:  backup.DeltaPlace(c.Cluster, c.Lineage, at.stream, at.sequence, at.next),
-		Writer: c.Writer, Term: c.Term,
+		Writer: c.Writer, Term: c.Term, Signer: c.Signer, Origin: c.Origin, After: at.after, Base: at.base, Watched: at.watched,
 	}
 	var err error
 	if r.leases, err = s.o.leases(s.ctx, d.Last()); err != nil {
@@ -42,20 +46,41 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 		return sentDelta{err: err}
 	} else {
 		s.o.told(r.leases)
+		h.RaftIndex = s.o.index
 	}
-	if h.Hashes, err = s.o.hash(s.ctx, d.Last(), false); err != nil {
+	if h.RaftIndex > 0 && h.RaftIndex < at.known.index {
+		// A member that lags, or another history: nothing of that may be stored.
+		if err := s.t.refuseHistory(s.ctx, s.k, point{revision: at.known.revision, index: at.known.index}, at.known.revision); err != nil {
+			return sentDelta{err: err}
+		}
+	}
+	if h.Hashes, err = s.o.hash(s.ctx, d.Last(), false, ""); err != nil {
 		c.Log.Warn("no hash for a delta", "revision", d.Last(), "error", err)
 	}
-	if r.auth, err = s.o.authRevision(s.ctx); err == nil {
-		r.authOK, h.AuthRevision = true, r.auth
+	if r.auth, _, err = s.o.auth(s.ctx); err == nil {
+		r.authOK, h.AuthRevision = true, r.auth.revision
 	}
 	content, h, err := d.Seal(h)
 	if err != nil {
 		return sentDelta{err: err}
 	}
-	r.header = h
 	r.err = s.put(h.Place.Name(), content)
+	for errors.Is(r.err, errTaken) && s.forged(h.Place) {
+		h.Place.Sequence++
+		if content, err = content.WithHeader(h); err != nil {
+			return sentDelta{err: err}
+		}
+		h.Size, h.Sum = content.Size(), content.HeadSum()
+		r.err = s.put(h.Place.Name(), content)
+	}
+	r.header = h
 	return r
+}
+
+// forged reports whether what is there is sound, and of somebody else than this host: no reader who knows this host's key counts it.
+func (s *session) forged(p backup.Place) bool {
+	h, err := backup.ReadHeader(s.ctx, s.t.c.Bucket, p)
+	return err == nil && s.t.c.Signer != nil && !s.t.c.signs(h)
 }
 
 // put writes until it succeeds, the session ends, the guard refuses or another object has the name.
@@ -79,6 +104,9 @@ func (s *session) put(name string, content backup.Content) error {
 			return stop
 		case errors.Is(err, backup.ErrExists):
 			return fmt.Errorf("%w: %w", errTaken, err)
+		case errors.Is(err, backup.ErrLost):
+			s.t.tell(Event{Type: TargetFailed, Err: err})
+			return err
 		case s.ctx.Err() != nil:
 			return err
 		}
@@ -112,17 +140,6 @@ func pauses(r backup.Retry) *backoff.ExponentialBackOff {
 	return p
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // deltaDone takes in that a delta is stored, or why not.
 func (s *session) deltaDone(r sentDelta) error {
 	s.sent, s.sentSize = nil, 0
@@ -134,7 +151,8 @@ func (s *session) deltaDone(r sentDelta) error {
 	}
 	s.t.tell(Event{Type: DeltaStored, Header: r.header})
 	s.t.setSeen(s.builder.Last(), s.buffered())
-	s.stored = r.header.Last
+	s.at.sequence = r.header.Place.Sequence + 1
+	s.stored, s.at.after, s.at.known = r.header.Last, r.header.Link(), s.at.known.reached(r.header)
 	s.owed = 0
 	if r.noLeases {
 		s.owed = r.header.Last

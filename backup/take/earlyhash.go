@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // earlyHash asks for the hash of a snapshot while that still arrives, if nothing changes meanwhile: only then its revision is known
@@ -17,7 +18,8 @@ type earlyHash struct {
 	stop context.CancelFunc
 
 	wg       sync.WaitGroup
-	revision int64 // of which it was asked; 0: of none
+	from     string // the member that gives the snapshot: another one is asked for the hash
+	revision int64  // of which it was asked; 0: of none
 	hashes   []backup.Hash
 	err      error
 }
@@ -26,16 +28,16 @@ type earlyHash struct {
 // same, it is the snapshot's.
 func (e *earlyHash) begin(ctx context.Context, cli *clientv3.Client, from candidate) {
 	e.end()
-	e.revision = 0
+	e.revision, e.from = 0, from.endpoint
 	ctx, e.stop = context.WithCancel(ctx)
-	e.wg.Go(func() {
+	e.wg.Go(contain.Work(func() {
 		s, err := cli.Status(ctx, from.endpoint)
 		if err != nil || s.Header.Revision != from.status.Header.Revision {
 			return
 		}
-		e.hashes, e.err = e.o.hash(ctx, s.Header.Revision, true)
+		e.hashes, e.err = e.o.hash(ctx, s.Header.Revision, true, from.endpoint)
 		e.revision = s.Header.Revision
-	})
+	}, func(err error) { e.o.c.Log.Warn("no early hash of a full backup", "error", err) }))
 }
 
 // hash returns the hash of a revision.
@@ -44,7 +46,7 @@ func (e *earlyHash) hash(ctx context.Context, revision int64) ([]backup.Hash, er
 	if e.revision == revision {
 		return e.hashes, e.err
 	}
-	return e.o.hash(ctx, revision, true)
+	return e.o.hash(ctx, revision, true, e.from)
 }
 
 // end gives up what was asked. It may be called at any time.

@@ -13,6 +13,8 @@ type EventType string
 const (
 	FullStored  EventType = "full stored"
 	DeltaStored EventType = "delta stored"
+	// FullFound: the newest full in the target is another one than was known; a Header that is zero: there is none.
+	FullFound EventType = "full found"
 	// FullFailed: a full could not be taken or stored; it is tried again.
 	FullFailed EventType = "full failed"
 	// Gap: changes From to To are in no delta; a full follows.
@@ -27,6 +29,10 @@ const (
 	Contended EventType = "another writer"
 	// ClusterFailed: etcd could not be asked or watched.
 	ClusterFailed EventType = "cluster failed"
+	// Faulty: cke itself failed; the work begins again.
+	Faulty EventType = "fault"
+	// Bogus: an object claims revisions that the cluster has not reached, and is no backup. It is left out of account.
+	Bogus EventType = "no backup"
 	// AuthChanged: users or roles changed; a full follows.
 	AuthChanged EventType = "auth changed"
 )
@@ -40,6 +46,8 @@ type Event struct {
 	// From and To are revisions, of a gap.
 	From, To int64
 	Err      error
+	// Damage is of an object that is no backup.
+	Damage *backup.DamagedError
 }
 
 // Status is how the backups of a cluster stand.
@@ -56,6 +64,8 @@ type Status struct {
 	Buffered int64 `json:"buffered"`
 	// Connected: a full and an unbroken run of deltas lead to Revision.
 	Connected bool `json:"connected"`
+	// Resumed: the target was read, so Connected is known.
+	Resumed bool `json:"resumed"`
 	// Problem is what is wrong now; empty: nothing.
 	Problem      string    `json:"problem,omitempty"`
 	ProblemSince time.Time `json:"problemSince,omitzero"`

@@ -22,26 +22,32 @@ func Full(ctx context.Context, c Config) (backup.Header, error) {
 		return backup.Header{}, err
 	}
 	defer k.Close()
-	return takeFull(ctx, &c, k, newObserver(k, &c), 0, 0)
+	return takeFull(ctx, &c, k, newObserver(k, &c), 0, backup.Header{})
 }
 
 // takeFull stores a snapshot whose revision is at least the one given. The revision is read from the snapshot itself:
-// what a member answers before or after says nothing about what the file holds. stored is what the target holds already.
-func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision, stored int64) (backup.Header, error) {
-	dir, err := os.MkdirTemp(c.Scratch, "cke-full-")
+// what a member answers before or after says nothing about what the file holds. known is what is to be
+// recorded of what the target holds already.
+func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision int64, known backup.Header) (backup.Header, error) {
+	dir, err := backup.NewScratch(c.Scratch, backup.ScratchFull)
 	if err != nil {
 		return backup.Header{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer dir.Remove()
 	early := &earlyHash{o: o}
 	defer early.end()
-	content, h, err := snapshot(ctx, c, k, dir, revision, false, early)
+	content, h, err := snapshot(ctx, c, k, dir.Path, revision, false, early)
 	if errors.Is(err, backup.ErrNeedsWhole) {
 		c.Log.Debug("a snapshot is taken again", "because", err)
-		content, h, err = snapshot(ctx, c, k, dir, revision, true, early)
+		content, h, err = snapshot(ctx, c, k, dir.Path, revision, true, early)
 	}
 	if err != nil {
 		return h, err
+	}
+	if h.RaftIndex < known.RaftIndex { // a member that lags, or another history
+		if err := k.reaches(ctx, known.RaftIndex); err != nil {
+			return h, err
+		}
 	}
 	written := content.FlushAhead(c.Bucket)
 	hashes, err := early.hash(ctx, h.Last)
@@ -52,11 +58,11 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision,
 	// A hash may count more than the snapshot holds: of a revision that etcd compacted to it gives the one from before that, and a
 	// member that is behind may not have compacted yet.
 	h.Hashes = slices.DeleteFunc(hashes, func(x backup.Hash) bool { return !x.IsOf(h) })
-	h.Stored = stored
+	h.Stored, h.After, h.Origin = known.Stored, known.After, c.Origin
 	if content, err = content.WithHeader(h); err != nil {
 		return h, err
 	}
-	h.Size = content.Size()
+	h.Size, h.Sum = content.Size(), content.HeadSum()
 	return h, c.Retry.Put(ctx, c.Bucket, h.Place.Name(), content, c.Guard)
 }
 
@@ -66,7 +72,7 @@ func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision i
 	if err := errors.Join(os.RemoveAll(pages), os.RemoveAll(body)); err != nil {
 		return backup.Content{}, backup.Header{}, err
 	}
-	src, err := k.source(ctx, revision, aSnapshot)
+	src, err := k.source(ctx, revision, aSnapshot, "")
 	if err != nil {
 		return backup.Content{}, backup.Header{}, err
 	}
@@ -77,7 +83,7 @@ func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision i
 	begin := c.Now()
 	h := backup.Header{
 		Place: backup.FullPlace(c.Cluster, c.Lineage, 0, begin), Begin: begin.UTC(),
-		Writer: c.Writer, Term: c.Term, EtcdVersion: src.status.Version,
+		Writer: c.Writer, Term: c.Term, Signer: c.Signer, EtcdVersion: src.status.Version, RaftIndex: src.status.RaftAppliedIndex,
 	}
 	w, err := backup.NewFullWriter(pages, body, c.Recipients)
 	if err != nil {

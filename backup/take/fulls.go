@@ -3,6 +3,9 @@ package take
 import (
 	"errors"
 	"time"
+
+	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // fullCheck is how often the clock is looked at for the next full, whatever it was put to; a full that failed is tried
@@ -61,13 +64,13 @@ func (s *session) startFull() {
 	done := make(chan result, 1)
 	s.full = done
 	// It must reach the first revision of the stream, or changes would be missing between them.
-	revision, stored := max(s.at.stream-1, s.owed), s.stored
+	revision, known := max(s.at.stream-1, s.owed), backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index}
 	c := s.t.c
 	c.Guard = s.t.guard
-	go func() {
-		h, err := takeFull(s.ctx, &c, s.k, s.o, revision, stored)
+	go contain.Work(func() {
+		h, err := takeFull(s.ctx, &c, s.k, s.o, revision, known)
 		done <- result{h, err}
-	}()
+	}, func(err error) { done <- result{err: err} })()
 }
 
 func (s *session) fullDone(r result) error {
@@ -79,6 +82,10 @@ func (s *session) fullDone(r result) error {
 	if errors.As(r.err, &stop) {
 		return stop
 	}
+	if errors.Is(r.err, ErrDiverged) {
+		s.broken = true
+		s.authTry.Reset(0)
+	}
 	if r.err != nil {
 		s.t.tell(Event{Type: FullFailed, Err: r.err})
 		s.at.full = true
@@ -88,8 +95,10 @@ func (s *session) fullDone(r result) error {
 	} else {
 		s.retry = 0
 		s.o.fullStored(r.header.Last)
+		s.at.newer = r.header.Link()
+		s.t.renew = false
 		s.at.full, s.at.lastFull = false, r.header.Place.Time
-		s.at.auth, s.at.authOK = r.header.AuthRevision, true
+		s.at.auth, s.at.authOK = authState{r.header.AuthRevision, r.header.AuthEnabled}, true
 		if r.header.Last >= s.owed {
 			s.owed = 0
 		}
@@ -108,17 +117,17 @@ func (s *session) request(r request) {
 	switch {
 	case !r.full:
 		// What was changed before the call is in the watch's way: wait for the revision that etcd has by now.
-		go func() {
+		go contain.Work(func() {
 			f := flush{request: r}
 			if f.revision, f.err = s.k.revision(s.ctx); f.err == nil {
-				f.auth, f.err = s.o.authRevision(s.ctx)
+				f.auth, _, f.err = s.o.auth(s.ctx)
 			}
 			select {
 			case s.marks <- f:
 			case <-s.ctx.Done():
 				r.done <- result{err: ErrStopped}
 			}
-		}()
+		}, func(err error) { r.done <- result{err: err} })()
 	case s.full == nil:
 		s.fulls = append(s.fulls, r)
 		s.startFull()

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // leaseQueue bounds leases that wait to be asked about; leaseAsks how many are asked about at once.
@@ -38,6 +39,7 @@ type observer struct {
 	// What follows is used by one flush at a time.
 	known  map[int64]int64 // what the stream has been told of; nil: nothing, tell all
 	listed []int64         // what was in seen when the list was made
+	index  uint64          // how far the member that made it had applied the log
 }
 
 func newObserver(k *cluster, c *Config) *observer {
@@ -54,14 +56,14 @@ func (o *observer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case id := <-o.queue:
-			g.Go(func() error {
+			g.Go(contain.Err(func() error {
 				if ttl, err := o.ttl(ctx, o.k.all, id); err == nil && ttl > 0 {
 					o.mu.Lock()
 					o.seen[id] = ttl
 					o.mu.Unlock()
 				}
 				return nil
-			})
+			}))
 		}
 	}
 }
@@ -98,7 +100,7 @@ func (o *observer) ttl(ctx context.Context, cli *clientv3.Client, id int64) (int
 
 // leases lists the leases once the member asked has reached a revision, and says what changed since the last list.
 func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChange, error) {
-	src, err := o.k.source(ctx, revision, itsData)
+	src, err := o.k.source(ctx, revision, itsData, "")
 	if err != nil {
 		return backup.LeaseChange{}, err
 	}
@@ -112,6 +114,7 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	if err != nil {
 		return backup.LeaseChange{}, fmt.Errorf("list leases: %w", err)
 	}
+	o.index = src.status.RaftAppliedIndex
 	c := backup.LeaseChange{Low: src.status.Header.Revision, High: list.ResponseHeader.GetRevision()}
 	c.High = max(c.High, c.Low)
 	o.mu.Lock()
@@ -163,7 +166,7 @@ func (o *observer) askAll(ctx context.Context, ids []int64) (granted []backup.Le
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(leaseAsks)
 	for _, id := range ids {
-		g.Go(func() error {
+		g.Go(contain.Err(func() error {
 			ttl, err := o.ttl(ctx, o.k.all, id)
 			if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 				return fmt.Errorf("ask for lease %x: %w", id, err)
@@ -175,7 +178,7 @@ func (o *observer) askAll(ctx context.Context, ids []int64) (granted []backup.Le
 			defer mu.Unlock()
 			granted = append(granted, backup.Lease{ID: id, TTL: ttl})
 			return nil
-		})
+		}))
 	}
 	return granted, g.Wait()
 }
@@ -208,15 +211,16 @@ func (o *observer) told(c backup.LeaseChange) {
 	}
 }
 
-// hash asks a member for the hash of its data at a revision, unless that would take too much of its time.
-func (o *observer) hash(ctx context.Context, revision int64, always bool) ([]backup.Hash, error) {
+// hash asks a member, another than the one at an endpoint if there is one, for the hash of its data at a revision, unless that would
+// take too much of its time.
+func (o *observer) hash(ctx context.Context, revision int64, always bool, other string) ([]backup.Hash, error) {
 	o.mu.Lock()
 	tooMuch := o.hashTook > hashCheap && time.Since(o.hashed) < hashShare*o.hashTook
 	o.mu.Unlock()
 	if tooMuch && !always {
 		return nil, nil
 	}
-	src, err := o.k.source(ctx, revision, itsData)
+	src, err := o.k.source(ctx, revision, itsHash, other)
 	if err != nil {
 		return nil, err
 	}
@@ -242,18 +246,17 @@ func (o *observer) hash(ctx context.Context, revision int64, always bool) ([]bac
 	return []backup.Hash{{Revision: revision, Compacted: r.CompactRevision, Hash: r.Hash}}, nil
 }
 
-// authRevision is the revision of users and roles. etcd's client does not go on to the next member by itself when it is
-// asked for that.
-func (o *observer) authRevision(ctx context.Context) (uint64, error) {
+// auth is the state of users and roles, and the cluster's revision. etcd's client does not go on to the next member by itself when it is asked for that.
+func (o *observer) auth(ctx context.Context) (authState, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	for tries := len(o.c.Endpoints); ; tries-- {
 		r, err := o.k.all.AuthStatus(ctx)
 		if err == nil {
-			return r.AuthRevision, nil
+			return authState{r.AuthRevision, r.Enabled}, r.Header.GetRevision(), nil
 		}
 		if tries <= 0 || ctx.Err() != nil {
-			return 0, fmt.Errorf("ask for the revision of users and roles: %w", err)
+			return authState{}, 0, fmt.Errorf("ask for the revision of users and roles: %w", err)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type history struct {
 	rt        *rapid.T
 	bucket    *backuptest.Memory
 	config    take.Config
+	other     *backup.Signer // of somebody who can write to the target
 	states    map[int64]etcdtest.State
 	compacted int64
 	covered   int64 // first revision that backups cover
@@ -75,7 +76,7 @@ func (h *history) do() {
 	ctx := etcdtest.Context(h.T)
 	cli := h.Server.Client
 	var err error
-	switch rapid.IntRange(0, 18).Draw(h.rt, "op") {
+	switch rapid.IntRange(0, 20).Draw(h.rt, "op") {
 	case 0, 1, 2, 3, 4:
 		_, err = cli.Put(ctx, h.key(), h.value())
 	case 5, 6:
@@ -137,11 +138,55 @@ func (h *history) do() {
 		err = h.auth(ctx)
 	case 18:
 		h.expire()
+	case 19, 20:
+		h.forge()
 	}
 	if err != nil {
 		h.T.Fatal(err)
 	}
 	h.note()
+}
+
+// forge puts something into the target as somebody does who has no key.
+func (h *history) forge() {
+	l, err := h.Store().Lineage(etcdtest.Context(h.T), "a1b2")
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	var by *backup.Signer
+	if rapid.Bool().Draw(h.rt, "another key") {
+		by = h.other
+	}
+	first := l.Fulls[0].Revision + 1 + rapid.Int64Range(0, 5).Draw(h.rt, "after the first full")
+	stream, sequence := first, int64(0)
+	if n := len(l.Streams); n > 0 && rapid.IntRange(0, 3).Draw(h.rt, "beside a stream") > 0 {
+		st := l.Streams[rapid.IntRange(0, n-1).Draw(h.rt, "stream")]
+		tail := st.Deltas[len(st.Deltas)-1]
+		stream, sequence, first = tail.Stream, tail.Sequence+1, st.Last+1 // the name of the next delta
+	}
+	var changes []backup.Change
+	for rev := range rapid.Int64Range(1, 30).Draw(h.rt, "forged changes") {
+		changes = append(changes, backup.Change{Key: []byte("k00"), Value: []byte("forged"), CreateRevision: first + rev, ModRevision: first + rev, Version: 1})
+	}
+	c, d := sealed(h.T, backup.Header{Place: backup.DeltaPlace("prod", "a1b2", stream, sequence, first), Signer: by}, changes...)
+	name := d.Place.Name()
+	if rapid.IntRange(0, 2).Draw(h.rt, "a full") == 0 {
+		d.Place = backup.FullPlace("prod", "a1b2", d.Last, time.Now())
+		if c, err = backup.BodyContent(nil, []byte("forged")).WithHeader(d); err != nil {
+			h.T.Fatal(err)
+		}
+		name = d.Place.Name()
+	}
+	if err := h.bucket.Create(etcdtest.Context(h.T), name, c); err != nil && !errors.Is(err, backup.ErrExists) {
+		h.T.Fatal(err)
+	}
+}
+
+// Store trusts what the daemon signs.
+func (h *history) Store() *backup.Store {
+	s := h.Rig.Store()
+	s.Trusted = []backup.PublicKey{h.config.Signer.Public()}
+	return s
 }
 
 // auth changes users and roles.
@@ -264,6 +309,7 @@ func TestProperty_AnyHistoryIsRestoredExactlyAtAnyRevision(t *testing.T) {
 			s := etcdtest.Start(t, etcdtest.Options{})
 			h := &history{rt: rt, bucket: backuptest.NewMemory(), states: map[int64]etcdtest.State{}, granted: map[int64]int64{}, ended: map[int64]bool{}}
 			h.config = taketest.Config(s, h.bucket)
+			h.config.Signer, h.other = backup.NewSigner(identity(t)), backup.NewSigner(identity(t))
 			h.Rig = &taketest.Rig{T: t, Server: s}
 			h.Put("k00", "first")
 			h.note()

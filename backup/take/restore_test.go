@@ -3,12 +3,14 @@ package take_test
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"cke"
 	"cke/backup"
 	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
@@ -106,5 +108,47 @@ func TestRestore_AlarmsStayBehind(t *testing.T) {
 				t.Errorf("put after the restore: %v", err)
 			}
 		})
+	}
+}
+
+// With writes stopped for a restore, which etcd calls corrupt, all that was acknowledged is still stored, leases and a full included.
+func TestFlush_StoresAllWhileWritesAreStopped(t *testing.T) {
+	ctx := etcdtest.Context(t)
+	b := backuptest.NewMemory()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	r := taketest.Start(t, s, taketest.Config(s, b))
+	r.Await(take.FullStored)
+	lease, err := s.Client.Grant(ctx, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.Put(ctx, "leased", "1", clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
+	stop := cke.WriteStop("restored", 1)
+	id, err := strconv.ParseUint(stop.MemberID, 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pb.NewMaintenanceClient(s.Client.ActiveConnection()).Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_CORRUPT, MemberID: id}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.Delete(ctx, "leased"); err == nil {
+		t.Fatal("a deletion is acknowledged")
+	}
+	want := s.State(t, 0)
+	r.Flush()
+	if _, err := r.Taker.Full(ctx); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "snapshot.db")
+	x, err := r.Store().Extract(ctx, backup.At{}, out, backup.ExtractOptions{CheckHash: true})
+	if err != nil || x.Revision != want.Revision {
+		t.Fatalf("%+v instead of revision %d, %v", x, want.Revision, err)
+	}
+	restored := etcdtest.Start(t, etcdtest.Options{Dir: etcdtest.Restore(t, out)})
+	taketest.SameState(t, want, restored.State(t, 0))
+	if _, err := restored.Client.Put(ctx, "afterwards", "1"); err != nil {
+		t.Errorf("put after the restore: %v", err)
 	}
 }

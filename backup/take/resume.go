@@ -13,12 +13,22 @@ type position struct {
 	stream   int64 // name of the stream
 	sequence int64 // of the next delta
 	next     int64 // its first revision
+	// after and base are the newest delta and the newest full in the target that lead there; nil: none. newer is a full that does not
+	// lead to what is filled now, but to what follows.
+	after, base, newer *backup.Link
+	// known is how far the history is known from the target.
+	known point
+	// watched is since when the watch has been unbroken.
+	watched time.Time
 	// full is needed before anything can be restored to next-1.
 	full bool
 	// last are time and revision of users and roles of the newest full.
 	lastFull time.Time
-	auth     uint64
+	newest   backup.Header // of the newest full; zero: there is none
+	auth     authState
 	authOK   bool
+	// others: the newest full is encrypted for other recipients than deltas are from now on.
+	others bool
 }
 
 // mode says how hard a session tries to go on with what is there.
@@ -32,7 +42,8 @@ const (
 
 // resume reads from the target where to go on.
 func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error) {
-	l, err := t.c.store().Lineage(ctx, t.c.Lineage)
+	store := t.c.store()
+	l, err := store.Lineage(ctx, t.c.Lineage)
 	if err != nil {
 		return position{}, fmt.Errorf("read the target: %w", err)
 	}
@@ -40,39 +51,65 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	if err != nil {
 		return position{}, err
 	}
-	p := fresh(now)
+	doubt, err := t.wasRefused(ctx)
+	if err != nil {
+		return position{}, err
+	}
+	if doubt {
+		m = fromNow
+	}
+	l, bogus, err := store.WithoutBogus(ctx, l, now)
+	if err != nil {
+		return position{}, fmt.Errorf("read the target: %w", err)
+	}
+	for _, b := range bogus {
+		t.tell(Event{Type: Bogus, Damage: b})
+	}
+	for _, u := range l.Untrusted {
+		t.tell(Event{Type: Bogus, Damage: &backup.DamagedError{Object: u.Name(), LastGood: now, Err: u.Err}})
+	}
+	p := position{}.restart(now)
 	last := tail(&l)
+	if last != nil && last.Tail.Size > 0 {
+		p.after = last.Tail.Link()
+		p.known = p.known.reached(last.Tail)
+	}
 	var sound []backup.Entry
+	unsigned := false // the newest full: anybody's, and what follows is to depend on none such
 	if n := len(l.Fulls); n > 0 {
 		newest := l.Fulls[n-1]
-		if newest.Revision > now {
-			return p, &stopError{fmt.Errorf("%w: it is at revision %d, a full of lineage %s has %d", ErrDiverged, now, l.Name, newest.Revision)}
-		}
 		var h backup.Header
 		if sound, h, err = t.sound(ctx, l.Fulls); err != nil {
 			return p, err
 		}
 		damaged := len(sound) < n
-		if len(sound) > 0 && m != fromNow {
-			p = fresh(sound[len(sound)-1].Revision)
-			if m == fromTail && last == nil {
-				p = fresh(unled(sound, h.Stored))
-			}
-			p.full = m != fromTail || damaged // a gap was told, or a full is of no use: another one ends that
+		if t.c.signs(h) && last != nil && !t.c.signs(last.Tail) {
+			p.known = position{}.known // it is no further than the full, which says what counts
 		}
-		p.lastFull, p.auth, p.authOK = newest.Time, h.AuthRevision, !damaged
+		p.known = p.known.reached(h)
+		unsigned = t.c.Signer != nil && !t.c.signs(h)
+		if len(sound) > 0 && m != fromNow {
+			p = p.restart(sound[len(sound)-1].Revision)
+			if m == fromTail && last == nil {
+				p = p.restart(unled(sound, h.Stored))
+			}
+			p.newer = h.Link()
+			p.full = m != fromTail || damaged || unsigned // a gap was told, or a full is of no use: another one ends that
+		}
+		p.newest = h
+		if len(sound) > 0 {
+			newest = sound[len(sound)-1]
+		}
+		p.lastFull, p.auth, p.authOK = newest.Time, authState{h.AuthRevision, h.AuthEnabled}, !damaged
+		p.others = h.Recipients != backup.RecipientsID(t.c.Recipients)
 	}
-	if last == nil {
-		return p, nil
-	}
-	if last.Last > now {
-		return p, &stopError{fmt.Errorf("%w: it is at revision %d, the deltas of lineage %s go to %d", ErrDiverged, now, l.Name, last.Last)}
+	if err := t.refuseHistory(ctx, k, p.known, now); err != nil || last == nil {
+		return p, err
 	}
 	if m != fromTail || last.Damage != nil {
 		if p.next <= last.Last+1 { // the full is no newer than what is lost
-			auth := p
-			p = fresh(now)
-			p.lastFull, p.auth, p.authOK = auth.lastFull, auth.auth, auth.authOK
+			p = p.restart(now)
+			p.newer = nil
 		}
 		if m == fromTail {
 			p.full = true
@@ -81,34 +118,58 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		return p, nil
 	}
 	newest := last.Deltas[len(last.Deltas)-1]
-	p.stream, p.sequence, p.next = newest.Stream, newest.Sequence+1, last.Last+1
+	sequence := l.NextSequence(newest.Place, last.Last+1)
+	if t.c.Signer != nil && !t.c.signs(last.Tail) || sequence > backup.MostSequence { // anybody's, or used up
+		p = p.restart(max(last.Last, p.next-1))
+		p.newer = nil
+		return p, nil
+	}
+	p.base = last.Tail.Base
+	p.stream, p.sequence, p.next = newest.Stream, sequence, last.Last+1
 	p.full = true
 	for _, c := range l.Chains()[:len(sound)] {
 		if c.Last >= last.Last && c.Damage == nil {
-			p.full = false
+			p.full = unsigned
 		}
+	}
+	if p.full {
+		p.base, p.newer = nil, nil
 	}
 	return p, nil
 }
 
-// sound are the fulls up to the newest one whose header can be read, with that header. A full without is of no use to anybody.
-func (t *Taker) sound(ctx context.Context, fulls []backup.Entry) ([]backup.Entry, backup.Header, error) {
+// sound are the fulls up to the newest one whose header can be read, with that header. A full without is of no use to anybody, and one that this
+// Taker's key did not sign is none of its own if an older one is signed: what it says of the history counts for nothing.
+func (t *Taker) sound(ctx context.Context, fulls []backup.Entry) (found []backup.Entry, newest backup.Header, err error) {
 	for n := len(fulls); n > 0; n-- {
 		h, err := backup.ReadHeader(ctx, t.c.Bucket, fulls[n-1].Place)
-		if err == nil {
-			return fulls[:n], h, nil
+		if backup.IsDamage(err) {
+			t.c.Log.Warn("a full backup is damaged, another one is taken", "full", fulls[n-1].ID(), "error", err)
+			continue
 		}
-		if !backup.IsDamage(err) {
+		if err != nil {
 			return nil, h, err
 		}
-		t.c.Log.Warn("a full backup is damaged, another one is taken", "full", fulls[n-1].ID(), "error", err)
+		if found == nil {
+			found, newest = fulls[:n], h
+		}
+		if t.c.Signer == nil {
+			break
+		}
+		if t.c.signs(h) {
+			if n < len(found) {
+				t.c.Log.Warn("a full backup is not signed by this host's key, another one is taken", "full", found[len(found)-1].ID())
+			}
+			return fulls[:n], h, nil
+		}
 	}
-	return nil, backup.Header{}, nil
+	return found, newest, nil
 }
 
-// fresh begins a new stream after a revision.
-func fresh(revision int64) position {
-	return position{stream: revision + 1, next: revision + 1, full: true}
+// restart begins a new stream after a revision.
+func (p position) restart(revision int64) position {
+	p.stream, p.sequence, p.next, p.full = revision+1, 0, revision+1, true
+	return p
 }
 
 // unled is where to go on when there is no delta: after the full that the changes follow which are not in the target yet. stored

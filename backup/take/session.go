@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // session is one unbroken stretch of work: a watch, the delta being filled, at most one delta on its way to the target,
@@ -24,6 +24,7 @@ type session struct {
 
 	mode     mode
 	received bool // something came by the watch
+	broken   bool // the watch was: the history has to be compared again
 	at       position
 	begun    chan clientv3.WatchChan // gives events once a member has taken the watch; nil: none is on its way
 	events   clientv3.WatchChan
@@ -58,7 +59,7 @@ type session struct {
 type flush struct {
 	request
 	revision int64
-	auth     uint64
+	auth     authState
 	err      error
 }
 
@@ -67,7 +68,7 @@ type sentDelta struct {
 	header   backup.Header
 	leases   backup.LeaseChange
 	noLeases bool
-	auth     uint64
+	auth     authState
 	authOK   bool
 	err      error
 }
@@ -86,6 +87,8 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 		}
 		return err
 	}
+	connected := !at.full
+	at.full = at.full || at.others || t.renew
 	// What is under way outlives parent for a moment, so that the last delta can be stored.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	defer cancel()
@@ -93,13 +96,16 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 		authTry: time.NewTimer(time.Duration(t.c.Delta.Period)), auths: make(chan authAnswer), hurry: make(chan struct{}, 1),
 		stored: at.next - 1, marks: make(chan flush)}
 	leasesDone := make(chan struct{})
-	go func() { defer close(leasesDone); s.o.run(ctx) }()
+	go contain.Work(func() { defer close(leasesDone); s.o.run(ctx) }, func(err error) { t.c.Log.Warn("leases are not asked for as they are met", "error", err) })()
 	defer func() { cancel(); <-leasesDone; s.settle() }()
 	k.look(parent) // who is a learner
 	if err := s.begin(); err != nil {
 		return err
 	}
-	t.setConnected(!s.at.full, s.at.next-1)
+	t.setConnected(connected, s.at.next-1)
+	if st := t.Status(); st.FullRevision != at.newest.Last || !st.FullTime.Equal(at.newest.Place.Time) {
+		t.tell(Event{Type: FullFound, Header: at.newest})
+	}
 	s.planFull()
 	return s.loop(parent)
 }
@@ -131,6 +137,8 @@ func (s *session) loop(parent context.Context) error {
 				s.pause(parent)
 				s.watch()
 				err = nil
+				s.broken = true
+				s.authTry.Reset(0)
 			}
 		case <-s.slow.C:
 			s.overflowed = true
@@ -150,7 +158,7 @@ func (s *session) loop(parent context.Context) error {
 		case <-s.authTry.C:
 			s.askAuth()
 		case a := <-s.auths:
-			s.authAnswered(a)
+			err = s.authAnswered(a)
 		}
 		if err == nil {
 			err = s.step()
@@ -171,10 +179,15 @@ func (s *session) watch() {
 	begun := make(chan clientv3.WatchChan, 1)
 	s.endWatch, s.begun, s.events = cancel, begun, nil
 	from := s.builder.Last() + 1
-	go func() {
+	s.at.watched = s.t.c.Now().UTC()
+	go contain.Work(func() {
 		begun <- s.k.all.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
 			clientv3.WithRev(from), clientv3.WithFragment(), clientv3.WithProgressNotify())
-	}()
+	}, func(error) {
+		ended := make(chan clientv3.WatchResponse)
+		close(ended) // as if the watch had ended: it is tried again
+		begun <- ended
+	})()
 }
 
 // suspend ends the watch until there is room for more.
@@ -212,10 +225,7 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 	}
 	s.changes = s.changes[:0]
 	for _, e := range w.Events {
-		s.changes = append(s.changes, backup.Change{
-			Key: e.Kv.Key, Value: e.Kv.Value, CreateRevision: e.Kv.CreateRevision, ModRevision: e.Kv.ModRevision,
-			Version: e.Kv.Version, Lease: e.Kv.Lease, Delete: e.Type == mvccpb.Event_DELETE,
-		})
+		s.changes = append(s.changes, changeOf(e))
 	}
 	s.received = true
 	empty := s.builder.Empty()

@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // Taker takes the backups of one cluster while Run runs. Full, Flush and Status may be called from anywhere.
@@ -21,6 +22,7 @@ type Taker struct {
 	status  Status
 	problem EventType // what Status.Problem comes from
 	running bool
+	renew   bool // as Config.Renew, until a full is stored
 }
 
 // request asks the loop for a full or a flush.
@@ -40,7 +42,7 @@ func New(c Config) (*Taker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Taker{c: c, asked: make(chan request)}, nil
+	return &Taker{c: c, renew: c.Renew, asked: make(chan request)}, nil
 }
 
 // Status tells how the backups stand.
@@ -98,7 +100,10 @@ func (t *Taker) Run(ctx context.Context) error {
 	pause.InitialInterval, pause.MaxInterval = 200*time.Millisecond, 30*time.Second
 	for {
 		begun := time.Now()
-		err = t.session(ctx, k, err)
+		err = contain.Do(func() error { return t.session(ctx, k, err) })
+		if contain.Of(err) != nil && ctx.Err() == nil {
+			t.tell(Event{Type: Faulty, Err: err})
+		}
 		var stop *stopError
 		if errors.As(err, &stop) {
 			return stop.err
@@ -186,7 +191,7 @@ func (t *Taker) setSeen(revision, buffered int64) {
 func (t *Taker) setConnected(connected bool, stored int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.status.Connected = connected
+	t.status.Connected, t.status.Resumed = connected, true
 	if connected {
 		t.status.Revision = max(t.status.Revision, stored)
 	}
@@ -202,6 +207,8 @@ func (t *Taker) tell(e Event) {
 		if !s.Connected || e.Header.Last > s.Revision {
 			s.Revision, s.Time = e.Header.Last, e.Header.End
 		}
+	case FullFound:
+		s.FullRevision, s.FullTime = e.Header.Last, e.Header.Place.Time
 	case DeltaStored:
 		s.Revision, s.Time = e.Header.Last, e.Header.End
 	}

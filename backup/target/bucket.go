@@ -12,6 +12,7 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"cke/backup"
+	"cke/backup/internal/contain"
 )
 
 // Large objects go in parts of partSize, uploadParts at once: memory is their product.
@@ -52,6 +53,10 @@ func (b *bucket) Open(ctx context.Context, name string, offset, length int64) (i
 		return nil, fmt.Errorf("%s: %w", name, backup.ErrNotFound)
 	}
 	if err != nil {
+		// S3 refuses a range behind the end, so each one of an empty object.
+		if a, why := b.b.Attributes(ctx, name); why == nil && a.Size <= offset {
+			return io.NopCloser(strings.NewReader("")), nil
+		}
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	return r, nil
@@ -93,14 +98,14 @@ func (b *bucket) upload(ctx context.Context, name string, c backup.Content) erro
 	// What is uploaded is checked on its way, so that a source that changed or ended early completes nothing.
 	r, w := io.Pipe()
 	checked := make(chan error, 1)
-	go func() {
-		err := c.Check(io.TeeReader(src, w))
+	go contain.Work(func() {
+		err := contain.Do(func() error { return c.Check(io.TeeReader(src, w)) })
 		if err != nil {
 			cancel() // before the end is seen: that abandons the upload
 		}
 		w.CloseWithError(err)
 		checked <- err
-	}()
+	}, func(error) {})()
 	// Not NewWriter: the library's writer for Azure panics in Close when the service refuses the object.
 	err = b.b.Upload(ctx, name, r, &blob.WriterOptions{
 		IfNotExist: true, BufferSize: partSize, MaxConcurrency: uploadParts, ContentType: "application/octet-stream",

@@ -77,15 +77,14 @@ func (p *process) serveHealth(o options) (end func()) {
 // listenHTTP opens the address, with TLS and a password where they are configured.
 func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, error) {
 	if c.BasicAuth.Username != "" {
-		password, err := os.ReadFile(c.BasicAuth.PasswordFile)
+		password, err := cke.ReadPassword(c.BasicAuth.PasswordFile)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the password: %w", err)
 		}
-		first, _, _ := strings.Cut(string(password), "\n")
-		if first = strings.TrimRight(first, "\r"); first == "" {
+		if password = strings.TrimRight(password, "\r"); password == "" {
 			return nil, nil, fmt.Errorf("%s holds no password", c.BasicAuth.PasswordFile)
 		}
-		h = withPassword(h, c.BasicAuth.Username, first)
+		h = withPassword(h, c.BasicAuth.Username, password)
 	}
 	var tlsConfig *tls.Config
 	if c.TLS.CertFile != "" {

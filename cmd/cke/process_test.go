@@ -302,3 +302,18 @@ func TestCke_TellsSystemdHowItIs(t *testing.T) {
 	p.stop()
 	await("STOPPING=1")
 }
+
+// What is ordered after the unit finds a store that answers.
+func TestCke_IsReadyForSystemdOnceTheStoreAnswers(t *testing.T) {
+	h := newHost(t)
+	h.config()
+	socket, await := notified(t)
+	cmd := command(context.Background(), "--config", h.path("config.yml"), "--http", h.http)
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket)
+	p := start(t, cmd)
+	p.http = h.http
+	await("READY=1")
+	if code, body := p.get("/health"); code != 200 {
+		t.Errorf("ready, and health is %d %s", code, body)
+	}
+}

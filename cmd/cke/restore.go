@@ -135,9 +135,13 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 		return cke.Snapshot{}, &cke.Error{Code: cke.CodeTarget, What: "the backup target cannot be opened", Err: err, Unchanged: true}
 	}
 	defer t.Close()
-	from := &backup.Store{Bucket: t, Cluster: o.Source, Scratch: s.scratch}
-	if from.Identities, err = s.identities(ctx); err != nil {
+	from, err := s.source(ctx, o)
+	if err != nil {
 		return cke.Snapshot{}, err
+	}
+	from.Bucket, from.Scratch = t, s.scratch
+	if id, err := s.store.Identity(ctx, s.cluster); err == nil && o.Source == s.cluster {
+		from.Lives = id.Incarnation.Lives()
 	}
 	progress("reading and checking " + o.Describe())
 	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true, Digest: true})
@@ -150,16 +154,17 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End, Size: x.Size, Digest: x.Digest}, nil
 }
 
-// identities open encrypted backups: those that a person lent for the restore, and the key of this host.
-func (s *snapshots) identities(ctx context.Context) ([]age.Identity, error) {
-	var ids []age.Identity
+// source is what a restore reads, without its bucket. A key that was lent opens encrypted backups, and vouches for none: it may be any
+// recipient's. Those are trusted who sign with the key of this host, or with one that the order names.
+func (s *snapshots) source(ctx context.Context, o cke.RestoreOrder) (*backup.Store, error) {
+	from := &backup.Store{Cluster: o.Source}
 	lent, err := s.store.RestoreKey(ctx, s.cluster)
 	switch {
 	case errors.Is(err, cke.ErrNotFound):
 	case err != nil:
 		return nil, err
 	default:
-		if ids, err = backup.ParseIdentities(string(lent)); err != nil {
+		if from.Identities, err = backup.ParseIdentities(string(lent)); err != nil {
 			return nil, &cke.Error{Code: cke.CodeBackupKey, What: "what was lent for the restore holds no age identity", Unchanged: true}
 		}
 	}
@@ -167,7 +172,11 @@ func (s *snapshots) identities(ctx context.Context) ([]age.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(ids, own), nil
+	from.Identities = append(from.Identities, own)
+	if from.Trusted, from.AllowUntrusted, err = backup.TrustedBy([]age.Identity{own}, o.Trust); err != nil {
+		return nil, &cke.Error{Code: cke.CodeUntrusted, What: "cannot restore from " + o.Describe(), Facts: []string{err.Error()}, Unchanged: true}
+	}
+	return from, nil
 }
 
 // cannotExtract is what a person can do about a failure of package backup.
@@ -178,6 +187,11 @@ func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 	e := &cke.Error{Code: cke.CodeTarget, What: "cannot restore from " + o.Describe(), Facts: []string{err.Error()}, Unchanged: true}
 	damaged := &backup.DamagedError{}
 	switch {
+	case errors.Is(err, backup.ErrUntrusted):
+		e.Code = cke.CodeUntrusted
+		if errors.As(err, &damaged) && damaged.LastGood > 0 {
+			e.Try = o.Again(damaged.Lineage(), damaged.LastGood)
+		}
 	case errors.As(err, &damaged) && damaged.LastGood > 0:
 		e.Code = cke.CodeBackupDamaged
 		e.Try = o.Again(damaged.Lineage(), damaged.LastGood)

@@ -1,11 +1,46 @@
 package main
 
 import (
+	"slices"
 	"testing"
+
+	"filippo.io/age"
 
 	"cke"
 	"cke/backup"
 )
+
+// The private part of a recipient opens backups. It signs nothing that a restore believes.
+func TestRestore_AKeyThatIsLentVouchesForNone(t *testing.T) {
+	lent, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, _ := externalStore(t)
+	if err := store.OpenSecrets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	declare(t, store, "prod")
+	if err := store.Secrets("prod").CreateSecret(t.Context(), "restore-key", []byte(lent.String())); err != nil {
+		t.Fatal(err)
+	}
+	own, err := store.KeyIdentity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := (&snapshots{store: store, cluster: "prod"}).source(t.Context(), cke.RestoreOrder{Source: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(from.Identities) != 2 || !slices.Equal(from.Trusted, backup.SignersOf([]age.Identity{own})) || from.AllowUntrusted {
+		t.Errorf("%d identities, trusted %q", len(from.Identities), from.Trusted)
+	}
+	named := string(backup.NewSigner(lent).Public())
+	from, err = (&snapshots{store: store, cluster: "prod"}).source(t.Context(), cke.RestoreOrder{Source: "prod", Trust: []string{named}})
+	if err != nil || !slices.Contains(from.Trusted, backup.PublicKey(named)) {
+		t.Errorf("a key that is named: %v, %v", from, err)
+	}
+}
 
 // The way out names the target, too: it need not be that of the cluster file.
 func TestRestore_OfADamagedBackupNamesTheLastGoodRevision(t *testing.T) {

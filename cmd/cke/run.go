@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"cke"
+	"cke/backup"
 	"cke/server"
 	"cke/storage"
 )
@@ -159,6 +160,9 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 	if err != nil {
 		return err
 	}
+	if err := backup.SweepScratchBelow(config.Backup.ScratchDir); err != nil {
+		p.log.Warn("what killed processes left in the scratch directory is not removed", "error", err)
+	}
 	sc := storeConfig(config, p.log)
 	if config.Store.IsEmbedded() {
 		sc.Embedded.Waiting = func(holder string) {
@@ -192,6 +196,12 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 		}
 	}()
 	p.store.Store(store)
+	p.until(ctx, func() error { // an older cke leads nobody, until the schema or the program is another one
+		if _, err := store.Schema(ctx); err != nil {
+			return err
+		}
+		return store.MayWrite()
+	})
 	if err := p.openSecrets(ctx, store, config); err != nil {
 		return err
 	}

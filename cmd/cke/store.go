@@ -74,9 +74,6 @@ func (t *term) follow(states <-chan storage.ClusterState) {
 	}
 }
 
-// Spec implements server.Term.
-func (t *term) Spec(ctx context.Context) (cke.Spec, error) { return t.store.Spec(ctx, t.Cluster()) }
-
 // Status implements server.Term.
 func (t *term) Status(ctx context.Context) (cke.Status, error) {
 	return t.store.Status(ctx, t.Cluster())

@@ -17,15 +17,18 @@ import (
 type waiting struct {
 	log *slog.Logger
 
+	ready sync.Once
+
 	mu   sync.Mutex
 	why  string
 	code cke.Code // empty: why has none
 }
 
-func newWaiting(log *slog.Logger) *waiting {
-	// The process is up and answers for itself from now on; what it waits for, if anything, is in STATUS.
-	notify(log, sd.SdNotifyReady)
-	return &waiting{log: log, why: "starting"}
+func newWaiting(log *slog.Logger) *waiting { return &waiting{log: log, why: "starting"} }
+
+// started tells systemd that the start is over: the store answers, or it is known what is waited for, which is in STATUS.
+func (w *waiting) started() {
+	w.ready.Do(func() { notify(w.log, sd.SdNotifyReady) })
 }
 
 // say notes what is waited for.
@@ -42,6 +45,7 @@ func (w *waiting) say(err error) {
 		attrs = append(attrs, "code", code)
 	}
 	w.log.Error("waiting", attrs...)
+	w.started()
 	notify(w.log, "STATUS=waiting: "+strings.ReplaceAll(w.why, "\n", "; ")) // a line is an assignment
 }
 
@@ -50,6 +54,7 @@ func (w *waiting) over() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.why, w.code = "", ""
+	w.started()
 	notify(w.log, "STATUS=serving")
 }
 

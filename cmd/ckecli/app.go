@@ -72,6 +72,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		ctx = cmd.Context()
 	}
 	f := failureOf(ctx, err)
+	f.try = a.aimed(cmd, f.try)
 	if f.message != "" {
 		f.write(a.stderr, a.jsonErrors(args), a.colour(a.stderr))
 	}

@@ -12,6 +12,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/backup/target"
+	"cke/storage"
 )
 
 func newBackupCommand(a *app) *cobra.Command {
@@ -41,6 +42,8 @@ type backupOptions struct {
 	credentials, profile string
 	// keys are files with age identities.
 	keys []string
+	// trust are keys that sign backups, or cke.TrustAny.
+	trust []string
 	// scratch is a directory for working copies; empty: the system's.
 	scratch string
 }
@@ -63,6 +66,8 @@ func (o *backupOptions) addCredentials(cmd *cobra.Command) {
 
 func (o *backupOptions) addKeys(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&o.keys, "key", nil, "`file` with an age identity that opens encrypted backups; may be repeated")
+	cmd.Flags().StringArrayVar(&o.trust, "trust", nil, "accept backups signed by `KEY`, or by anybody (any); may be repeated")
+	must(cmd.RegisterFlagCompletionFunc("trust", cobra.NoFileCompletions))
 }
 
 func (o *backupOptions) addScratch(cmd *cobra.Command) {
@@ -72,6 +77,7 @@ func (o *backupOptions) addScratch(cmd *cobra.Command) {
 
 // backups are the backups in an open target.
 type backups struct {
+	lives []string // of the chosen cluster, as they are on record; nil: not known
 	// where is the target's URL without secrets.
 	where string
 	// cluster is the name that was chosen; empty: none.
@@ -82,8 +88,12 @@ type backups struct {
 	spec       cke.Cluster
 	bucket     *meter
 	identities []age.Identity
-	scratch    string
-	target     *target.Target
+	// signer is this host's, if its key file can be read; trusted are the keys that backups have to be signed with.
+	signer  *backup.Signer
+	trusted []backup.PublicKey
+	anyone  bool
+	scratch string
+	target  *target.Target
 }
 
 func (b *backups) Close() { b.target.Close() }
@@ -110,6 +120,9 @@ func (a *app) openBackups(ctx context.Context, o backupOptions) (*backups, error
 		}
 		b.identities = append(b.identities, ids...)
 	}
+	if err := a.trust(b, o.trust); err != nil {
+		return nil, err
+	}
 	rawURL := o.target
 	if b.cluster == "" {
 		b.cluster = a.cluster
@@ -129,11 +142,29 @@ func (a *app) openBackups(ctx context.Context, o backupOptions) (*backups, error
 		if rawURL = b.spec.Backup.Target; b.cluster == "" {
 			b.cluster = b.spec.Name
 		}
+		if id, err := s.Identity(ctx, b.cluster); err == nil {
+			b.lives = id.Incarnation.Lives()
+		}
 		if credentials, err = a.storedCredentials(ctx, s, b.spec, credentials); err != nil {
 			return nil, err
 		}
 	}
 	return b, b.open(ctx, rawURL, credentials)
+}
+
+// trust finds out whose backups are accepted. Where no key file can be read and no key is named, nobody is known, and all are.
+func (a *app) trust(b *backups, named []string) error {
+	var own []age.Identity
+	if config, err := a.loadConfig(); err == nil {
+		if id, err := storage.ReadKeyFile(config.SecretKeyFile); err == nil {
+			own, b.signer = append(own, id), backup.NewSigner(id)
+		}
+	}
+	var err error
+	if b.trusted, b.anyone, err = backup.TrustedBy(own, named); err != nil {
+		return &cke.Error{Code: cke.CodeUntrusted, What: "--trust", Facts: []string{err.Error()}, Unchanged: true}
+	}
+	return nil
 }
 
 func (b *backups) open(ctx context.Context, rawURL string, c target.Credentials) error {
@@ -165,11 +196,7 @@ func withoutStore(err error) error {
 
 // backedUp returns the cluster file of the cluster that is chosen, which must have a backup section.
 func (a *app) backedUp(ctx context.Context, s specs) (cke.Cluster, error) {
-	name, err := a.theCluster(ctx, s)
-	if err != nil {
-		return cke.Cluster{}, withoutStore(err)
-	}
-	spec, err := s.Spec(ctx, name)
+	name, spec, err := a.theSpec(ctx, s)
 	if err != nil {
 		return cke.Cluster{}, withoutStore(err)
 	}

@@ -29,17 +29,26 @@ type backedUpHouse struct {
 	// fulls are the revisions of the fulls, and last is the newest revision.
 	fulls [2]int64
 	last  int64
+	// signer signs what is backed up; nil: nobody does.
+	signer *backup.Signer
 }
 
 // newBackedUpHouse is a house without a store.
 func newBackedUpHouse(t *testing.T, recipients ...age.Recipient) *backedUpHouse {
 	t.Helper()
+	h := newSignedHouse(t, nil)
+	h.backUp("prod", recipients...)
+	return h
+}
+
+// newSignedHouse is a house without a store whose backups a Signer will sign.
+func newSignedHouse(t *testing.T, signer *backup.Signer) *backedUpHouse {
+	t.Helper()
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
-	h := &backedUpHouse{house: newHouseWithoutStore(t), dir: filepath.Join(t.TempDir(), "backups")}
+	h := &backedUpHouse{house: newHouseWithoutStore(t), dir: filepath.Join(t.TempDir(), "backups"), signer: signer}
 	h.url = "file://" + h.dir
-	h.backUp("prod", recipients...)
 	return h
 }
 
@@ -55,7 +64,7 @@ func (h *backedUpHouse) backUp(cluster string, recipients ...age.Recipient) {
 	client := startEtcd(h.t)
 	stored := make(chan take.Event, 100)
 	taker, err := take.New(take.Config{
-		Bucket: backup.Dir(h.dir), Cluster: cluster, Lineage: "a1b2", Endpoints: client.Endpoints(), Recipients: recipients, Writer: "boot-1", Term: 3,
+		Bucket: backup.Dir(h.dir), Cluster: cluster, Lineage: "a1b2", Endpoints: client.Endpoints(), Recipients: recipients, Signer: h.signer, Writer: "boot-1", Term: 3,
 		Delta: cke.BackupDelta{Period: cke.Duration(time.Hour), Size: 1 << 30}, Scratch: h.t.TempDir(),
 		Notify: func(e take.Event) { stored <- e },
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +114,7 @@ func lineageRows(ctx context.Context, s *backup.Store, l *backup.Lineage) ([]bac
 	g.SetLimit(8)
 	for i, c := range chains {
 		g.Go(func() error {
-			h, err := backup.ReadHeader(ctx, s.Bucket, c.Full.Place)
+			h, err := s.Header(ctx, c.Full)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -156,30 +155,38 @@ func chainRow(c backup.Chain, h backup.Header, err error) backupRow {
 	return r
 }
 
-// strayRows are the deltas that no full leads to. Those that are older than every full are no loss and left out.
+// strayRows are the deltas that nothing leads to although it should, and other damage that no chain shows.
 func strayRows(cluster string, l *backup.Lineage, chains []backup.Chain) (rows []backupRow) {
-	led := map[string]bool{}
+	shown := map[string]bool{}
 	for _, c := range chains {
-		for _, d := range c.Deltas {
-			led[d.Name()] = true
-		}
 		if c.Damage != nil {
-			led[c.Damage.Object] = true // told with its chain
+			shown[c.Damage.Object] = true
 		}
 	}
-	for _, st := range l.Streams {
-		stray := slices.DeleteFunc(slices.Clone(st.Deltas), func(d backup.Entry) bool {
-			return led[d.Name()] || len(l.Fulls) > 0 && d.Revision <= l.Fulls[0].Revision
-		})
-		if len(stray) == 0 {
-			continue
-		}
-		span := backupRow{FirstRevision: stray[0].Revision, LastRevision: max(st.Last, stray[len(stray)-1].Revision)}
-		r := backupRow{Cluster: cluster, Lineage: l.Name, Deltas: len(stray), Problem: "no full leads to the changes of revision " + span.revisions().Text}
-		for _, d := range stray {
+	for _, s := range l.Strays {
+		shown[s.Damage.Object] = true
+		r := backupRow{Cluster: cluster, Lineage: l.Name, Deltas: len(s.Deltas),
+			Problem: path.Base(s.Damage.Object) + ": " + damageText(s.Damage)}
+		for _, d := range s.Deltas {
 			r.DeltaSize += d.Size
 		}
 		rows = append(rows, r)
+	}
+	for _, st := range l.Streams {
+		if st.Damage != nil && !shown[st.Damage.Object] {
+			shown[st.Damage.Object] = true
+			rows = append(rows, backupRow{Cluster: cluster, Lineage: l.Name, Problem: path.Base(st.Damage.Object) + ": " + damageText(st.Damage)})
+		}
+	}
+	if n := len(l.Untrusted); n > 0 {
+		problem := path.Base(l.Untrusted[0].Name()) + ": not signed by anyone trusted, counts for nothing"
+		if n > 1 {
+			problem += fmt.Sprintf(", like %d more", n-1)
+		}
+		rows = append(rows, backupRow{Cluster: cluster, Lineage: l.Name, Problem: problem})
+	}
+	if len(l.Fulls) == 0 && len(l.Strays) == 0 && len(l.Streams) > 0 {
+		rows = append(rows, backupRow{Cluster: cluster, Lineage: l.Name, Problem: "there are only deltas, which need a full to start from"})
 	}
 	return rows
 }

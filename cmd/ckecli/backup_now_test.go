@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,35 @@ func TestBackupNow_TellsWhatWasStored(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// While a backup waits, the command says for what, why, and the way out.
+func TestBackupNow_TellsWhatItWaitsFor(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	l.status(ready(1))
+	now := h.start("backup", "now")
+	task := h.awaitTask()
+	r := l.begin(cke.Record{Operation: "backup", Reason: "asked for", Task: task.ID})
+	s := ready(1)
+	s.Operation = &cke.OperationStatus{ID: r.ID, Type: r.Operation, State: cke.RecordRunning}
+	s.Backup = &cke.BackupStatus{Problem: &cke.BackupTrouble{Work: "take", Code: cke.CodeTarget, Message: "nothing can be written to the target"}}
+	s.Problems = []cke.Problem{
+		{Code: cke.CodeTarget, Message: "backups: nothing can be written to the target", Remedy: "make room"},
+		{Code: cke.CodeMemberSilent, Node: "cp1", Message: "it does not answer"},
+	}
+	l.status(s)
+	now.stderr.await(t, "nothing can be written to the target")
+	now.stderr.await(t, "make room")
+	s.Backup, s.Problems = &cke.BackupStatus{}, s.Problems[1:]
+	l.status(s)
+	now.stderr.await(t, "no longer: ")
+	l.end(r)
+	l.finish(task)
+	now.must(exitDone)
+	if strings.Contains(now.stderr.String(), "it does not answer") {
+		t.Errorf("a backup does not wait for members:\n%s", now.stderr.String())
 	}
 }
 

@@ -34,6 +34,9 @@ func (m *meter) Open(ctx context.Context, name string, offset, length int64) (io
 
 // Create implements backup.Bucket.
 func (m *meter) Create(ctx context.Context, name string, c backup.Content) error {
+	if backup.IsLock(name) {
+		return m.Bucket.Create(ctx, name, c)
+	}
 	m.changed.Store(true)
 	err := m.Bucket.Create(ctx, name, c)
 	if err == nil {
@@ -46,7 +49,7 @@ func (m *meter) Create(ctx context.Context, name string, c backup.Content) error
 // Delete implements backup.Bucket.
 func (m *meter) Delete(ctx context.Context, name string) error {
 	err := m.Bucket.Delete(ctx, name)
-	if !errors.Is(err, backup.ErrProtected) {
+	if !backup.IsLock(name) && !errors.Is(err, backup.ErrProtected) {
 		m.changed.Store(true)
 		m.objects.Add(1)
 	}

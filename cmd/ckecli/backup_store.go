@@ -44,7 +44,12 @@ func (b *backups) clusters(ctx context.Context) ([]string, error) {
 }
 
 func (b *backups) of(cluster string) *backup.Store {
-	return &backup.Store{Bucket: b.bucket, Cluster: cluster, Identities: b.identities, Scratch: b.scratch}
+	s := &backup.Store{Bucket: b.bucket, Cluster: cluster, Identities: b.identities, Scratch: b.scratch,
+		Signer: b.signer, Trusted: b.trusted, AllowUntrusted: b.anyone, Verdicts: new(backup.Verdicts)}
+	if cluster == b.cluster {
+		s.Lives = b.lives
+	}
+	return s
 }
 
 // lineages are the backups of the cluster that store is of, with it.
@@ -81,6 +86,13 @@ func (b *backups) findFull(lineages []backup.Lineage, id string) (backup.Entry, 
 			}
 		}
 	}
+	for i := range lineages {
+		for _, u := range lineages[i].Untrusted {
+			if u.Kind == backup.KindFull && u.ID() == id {
+				found, of = append(found, u.Entry), &lineages[i]
+			}
+		}
+	}
 	switch len(found) {
 	case 1:
 		return found[0], of, nil
@@ -104,6 +116,11 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 	e := &cke.Error{Code: cke.CodeTarget, What: "cannot " + tried, Err: err, Unchanged: !b.bucket.changed.Load(), Facts: []string{"target " + b.where}}
 	var damage *backup.DamagedError
 	switch {
+	case errors.Is(err, backup.ErrUntrusted):
+		e.Code = cke.CodeUntrusted
+		if errors.As(err, &damage) {
+			e.Err, e.Facts = nil, append(e.Facts, damage.Object, damageText(damage), lastGood(damage.LastGood))
+		}
 	case errors.As(err, &damage):
 		e.Code, e.What, e.Err = cke.CodeBackupDamaged, "cannot "+tried+": a backup is damaged", nil
 		e.Facts = append(e.Facts, damage.Object, damageText(damage), lastGood(damage.LastGood))
@@ -117,6 +134,10 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 	case errors.Is(err, backup.ErrEmpty):
 		e.Code = cke.CodeBackupEmpty
 		e.Facts = append(append(e.Facts, b.noDirectory()...), b.others(ctx)...)
+	case errors.Is(err, backup.ErrBusy):
+		e.Code = cke.CodeBackupsBusy
+	case errors.Is(err, backup.ErrClock):
+		e.Code = cke.CodeClock
 	case errors.Is(err, backup.ErrExists), errors.Is(err, backup.ErrOnlyFull), errors.Is(err, backup.ErrProtected):
 		e.Code = cke.CodeBackupRefused
 	case errors.Is(err, backup.ErrNotFound):

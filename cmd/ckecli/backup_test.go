@@ -114,15 +114,15 @@ func TestBackup_EveryRefusalHasItsCode(t *testing.T) {
 		"OtherCluster":     {on("list", "--backup-cluster", "test"), exitDamaged, "it has backups of prod"},
 		"ByCluster":        {on("verify", "--cluster", "test"), exitDamaged, "CKE404"},
 		"NoLineage":        {on("verify", "--lineage", "none"), exitDamaged, "CKE404"},
-		"TooLateRevision":  {on("extract", out, "--revision", "999"), exitFailed, "CKE402"},
-		"TooEarlyTime":     {on("extract", out, "--time", "3d"), exitFailed, "CKE402"},
+		"TooLateRevision":  {on("extract", out, "--revision", "999"), exitRefused, "CKE402"},
+		"TooEarlyTime":     {on("extract", out, "--time", "3d"), exitRefused, "CKE402"},
 		"NoSuchBackup":     {on("show", "777"), exitFailed, "CKE407"},
 		"DeleteNoSuch":     {on("delete", "777"), exitFailed, "CKE407"},
 		"OnlyFull":         {[]string{"backup", "delete", fmt.Sprint(h.fulls[1]), "--target", "file://" + alone}, exitRefused, "--force"},
 		"NoRetention":      {on("prune"), exitRefused, "CKE406"},
 		"CopyNothing":      {[]string{"backup", "copy", h.url, "file://" + out, "--newer-than", "0s"}, exitDamaged, "CKE404"},
 		"NoTargetURL":      {[]string{"backup", "list", "--target", "/var/backups"}, exitFailed, "CKE405"},
-		"NoKeyFile":        {on("verify", "--key", out), exitRefused, "CKE101"},
+		"NoKeyFile":        {on("verify", "--key", out), exitFailed, "cannot read"},
 		"NoIdentity":       {on("verify", "--key", full), exitFailed, "CKE403"},
 		"NoCredentials":    {on("list", "--credentials", full), exitRefused, "CKE101"},
 		"BothPoints":       {on("extract", out, "--revision", "3", "--time", "1h"), exitUsage, "exclude"},
@@ -219,7 +219,7 @@ func TestBackup_ExtractAtATimeAfterTheNewestChange(t *testing.T) {
 	if !strings.Contains(stdout, fmt.Sprintf("Revision  %d", h.last)) || !strings.Contains(stderr, "note: the backups tell of no change between") {
 		t.Errorf("got %s%s", stdout, stderr)
 	}
-	h.run(exitFailed, "backup", "extract", out+"2", "--target", h.url, "--time", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	h.run(exitRefused, "backup", "extract", out+"2", "--target", h.url, "--time", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 }
 
 func TestBackup_SeveralClustersInOneTarget(t *testing.T) {
@@ -331,6 +331,43 @@ func TestBackup_CompletesIDs(t *testing.T) {
 	stdout, _ := h.run(exitDone, "__complete", "backup", "show", "--target", h.url, "")
 	if !strings.Contains(stdout, "a1b2/"+fmt.Sprintf("%020d", h.fulls[1])) || !strings.Contains(stdout, "taken ") {
 		t.Errorf("got %s", stdout)
+	}
+}
+
+// Whose backups are accepted: the host's own key file's, those of keys that are named, or anybody's.
+func TestBackup_TrustsWhoItIsToldTo(t *testing.T) {
+	signer, other := newIdentity(t), newIdentity(t)
+	h := newSignedHouse(t, backup.NewSigner(signer))
+	h.backUp("prod")
+	key := string(backup.NewSigner(signer).Public())
+	stranger := string(backup.NewSigner(other).Public())
+	extract := func(code int, args ...string) string {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "db")
+		c := h.start(append([]string{"backup", "extract", out, "--target", h.url}, args...)...).must(code)
+		if _, err := os.Stat(out); (err == nil) != (code == exitDone) {
+			t.Errorf("%v: exit code %d and the file: %v", args, code, err)
+		}
+		return c.stdout.String() + c.stderr.String()
+	}
+	const unknown = "nothing here says whether the key can be trusted"
+	contains(t, extract(exitDone), unknown, key) // no key file, and nobody named
+	if text := extract(exitDone, "--trust", key); strings.Contains(text, unknown) {
+		t.Errorf("the key was named:\n%s", text)
+	}
+	contains(t, extract(exitDone, "--trust", "any"), unknown)
+	contains(t, extract(exitDamaged, "--trust", stranger), "CKE417", key)
+	contains(t, extract(exitDamaged, "--trust", "nonsense"), "CKE417", "is no signing key")
+
+	// With a key file of its own a host trusts nobody else, unless it is told to.
+	h.config = h.write("config.yml", fmt.Sprintf("secret_key_file: %s\n", h.write("secret.key", other.String()+"\n")))
+	contains(t, extract(exitDamaged), "CKE417", key)
+	if text := extract(exitDone, "--trust", key); strings.Contains(text, unknown) {
+		t.Errorf("the key was named:\n%s", text)
+	}
+	h.write("secret.key", signer.String()+"\n")
+	if text := extract(exitDone); strings.Contains(text, unknown) {
+		t.Errorf("it is this host's own key:\n%s", text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -136,7 +137,7 @@ func (v verified) damage(where string) error {
 	n := 0
 	for _, r := range v.Checks {
 		if n += len(r.Findings); len(r.Findings) > 0 {
-			e.Facts = append(e.Facts, "lineage "+r.Lineage+": "+lastGood(r.LastGood))
+			e.Facts = append(e.Facts, "lineage "+r.Lineage+": "+lastGood(r.LastGood)+lostSpans(r.Lost))
 		}
 	}
 	if n == 0 {
@@ -147,6 +148,18 @@ func (v verified) damage(where string) error {
 		e.What = "an object in the backups of " + v.Cluster + " is damaged or missing"
 	}
 	return e
+}
+
+// lostSpans names the revisions that cannot be restored; "" if there are none.
+func lostSpans(lost []backup.Span) string {
+	var all []string
+	for _, s := range lost {
+		all = append(all, s.String())
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "; revisions " + strings.Join(all, ", ") + " cannot be restored"
 }
 
 // drill restores to scratch. What it learns about etcd's start is told even if nothing could be started.
@@ -188,6 +201,11 @@ func renderVerified(w io.Writer, v verified, colour bool) error {
 	}
 	if err := t.Write(w, colour); err != nil {
 		return err
+	}
+	for _, r := range v.Checks {
+		if r.Unlinked > 0 {
+			fmt.Fprintf(w, "Note: %s of lineage %s come from an earlier release and do not name the ones before them, so a replaced object would not be noticed there.\n", cke.Count(r.Unlinked, "delta"), r.Lineage)
+		}
 	}
 	if bad > 0 {
 		fmt.Fprintln(w)

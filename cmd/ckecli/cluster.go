@@ -7,5 +7,5 @@ func newClusterCommand(a *app) *cobra.Command {
 		newClusterInitCommand(a), newClusterValidateCommand(a), newClusterSchemaCommand(a),
 		newClusterSetCommand(a), newClusterApplyCommand(a), newClusterGetCommand(a), newClusterEditCommand(a),
 		newClusterListCommand(a), newClusterLogCommand(a), newClusterRollbackCommand(a), newClusterHibernateCommand(a), newClusterResumeCommand(a), newClusterDeleteCommand(a),
-		newClusterEvidenceCommand(a), newClusterUnfreezeCommand(a))
+		newClusterEvidenceCommand(a), newClusterUnfreezeCommand(a), newClusterReclaimCommand(a))
 }

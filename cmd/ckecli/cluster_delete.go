@@ -5,17 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"cke"
 	"cke/cmd/ckecli/internal/term"
+	"cke/op"
 )
 
 // deleteOptions are the options of `cluster delete`.
 type deleteOptions struct {
-	confirm string
-	noWait  bool
+	confirm   string
+	noWait    bool
+	cancel    bool
+	destroyed []string
 }
 
 func newClusterDeleteCommand(a *app) *cobra.Command {
@@ -25,15 +30,29 @@ func newClusterDeleteCommand(a *app) *cobra.Command {
 		Short: "Stop a cluster for good; its data stays on the nodes",
 		Long: `Stop every member of a cluster and take the cluster out of the store. Volumes stay on the nodes.
 
-It cannot be taken back, so it is confirmed by typing the cluster's name, or with --confirm NAME. It ends when every
-node that carries a member has answered.`,
+It is confirmed by typing the cluster's name, or with --confirm NAME. It ends when every node that carries a member has
+answered. A machine that is gone for good is named with --destroyed, also once the deletion waits for it.
+
+Until it ends, --cancel withdraws it: members that were stopped are started again on their own data. After that it cannot be
+undone: the store no longer knows the members, and only a backup brings the cluster back.`,
 		Args: arguments(1, 1), ValidArgsFunction: first(a.completeClusters()),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if o.cancel && (o.confirm != "" || o.destroyed != nil) {
+				return usageError{errors.New("--cancel withdraws a deletion: it takes neither --confirm nor --destroyed"), cmd.CommandPath()}
+			}
+			return nil
+		},
 		RunE: a.onCluster(func(ctx context.Context, s store, args []string) error {
+			if o.cancel {
+				return runCancelDelete(ctx, a, s, args[0], o.noWait)
+			}
 			return runDelete(ctx, a, s, args[0], o)
 		}),
 	}
 	cmd.Flags().StringVar(&o.confirm, "confirm", "", "confirm with the cluster's `name`")
+	cmd.Flags().StringArrayVar(&o.destroyed, "destroyed", nil, "do not wait for a `node` whose machine is gone for good; may be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return once it is asked for")
+	cmd.Flags().BoolVar(&o.cancel, "cancel", false, "withdraw a deletion that has not ended")
 	return cmd
 }
 
@@ -43,7 +62,16 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	if err != nil {
 		return err
 	}
-	if !spec.Deleting() {
+	st, _ := s.Status(ctx, name) // a node that left the file may still carry a member
+	for _, n := range o.destroyed {
+		if !slices.ContainsFunc(spec.Cluster.Nodes, func(k cke.Node) bool { return k.Name() == n }) && !slices.ContainsFunc(st.Members, func(m cke.MemberStatus) bool { return m.Name == n }) {
+			return refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has no node %s", name, n), Unchanged: true, Try: "ckecli node list"})
+		}
+	}
+	if !spec.Deleting() || len(o.destroyed) > 0 {
+		if len(o.destroyed) > 0 {
+			fmt.Fprintf(a.stderr, "Members of nodes named with --destroyed are not stopped: if such a machine still runs, its member goes on, and cke no longer knows of it: %s\n", strings.Join(o.destroyed, ", "))
+		}
 		fmt.Fprintln(a.stderr, a.wouldDelete(ctx, s, spec))
 		if err := a.confirmName(ctx, "deleting "+name, name, o.confirm, fmt.Sprintf("ckecli cluster delete %s --confirm %s", name, name)); err != nil {
 			return err
@@ -53,7 +81,7 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	if err != nil {
 		return err
 	}
-	if err := s.RequestDelete(ctx, name, a.whoami()); err != nil {
+	if err := s.RequestDelete(ctx, name, a.whoami(), o.destroyed...); err != nil {
 		return err
 	}
 	if o.noWait {
@@ -63,8 +91,11 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	f := a.newFollower(s, name, newest)
 	f.about = func(s cke.Status) bool { return s.Health == cke.HealthDeleting }
 	f.declared = func(now cke.Spec) error {
-		if now.Generation == 0 {
+		switch {
+		case now.Generation == 0:
 			return errGone
+		case !now.Deleting():
+			return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("the deletion of cluster %s was canceled meanwhile", name)}
 		}
 		return nil
 	}
@@ -74,6 +105,29 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	}
 	took := a.now().Sub(begun)
 	return a.showDeleted(deleted{name, true, took.Seconds()}, fmt.Sprintf("%s is deleted; its volumes stay on the nodes (took %s)\n", name, term.Took(took)))
+}
+
+// runCancelDelete withdraws a deletion, and waits until the leader daemon has heard of it.
+func runCancelDelete(ctx context.Context, a *app, s store, name string, noWait bool) error {
+	newest, err := newestRecord(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if err := s.CancelDelete(ctx, name); err != nil {
+		return err
+	}
+	line := fmt.Sprintf("The deletion of %s is canceled; members that it stopped are started again.\n", name)
+	if !noWait {
+		f := a.newFollower(s, name, newest)
+		f.declared = declaredStill(name)
+		f.about = func(st cke.Status) bool { return st.Health != cke.HealthDeleting }
+		if _, err := f.until(ctx, func(st cke.Status) bool {
+			return st.Health != cke.HealthDeleting && (st.Operation == nil || st.Operation.Type != op.DeleteCluster{}.Name())
+		}); err != nil {
+			return detached(ctx, err, "the deletion of "+name+" is canceled", "ckecli status "+name)
+		}
+	}
+	return a.showDeleted(deleted{Cluster: name}, line)
 }
 
 // errGone ends the following of a deletion that is done.

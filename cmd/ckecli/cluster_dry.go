@@ -38,11 +38,11 @@ func runSetDry(ctx context.Context, a *app, s planStore, e edition, o setOptions
 	}
 	old := []byte{}
 	if now.Generation > 0 {
-		if old, err = cke.MarshalCluster(now.Cluster.WithDefaults()); err != nil {
+		if old, err = cke.MarshalCluster(now.Wanted()); err != nil {
 			return err
 		}
 	}
-	wanted, err := cke.MarshalCluster(c.WithDefaults())
+	wanted, err := cke.MarshalCluster(e.after(now).Wanted())
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,7 @@ Whatever does not get into the store stays in a file that is named.`,
 }
 
 func runEdit(ctx context.Context, a *app, s store, o setOptions) error {
-	cluster, err := a.theCluster(ctx, s)
-	if err != nil {
-		return err
-	}
-	spec, err := s.Spec(ctx, cluster)
+	cluster, spec, err := a.theSpec(ctx, s)
 	if err != nil {
 		return err
 	}

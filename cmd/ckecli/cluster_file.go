@@ -18,10 +18,25 @@ type edition struct {
 	name string
 	// set stores the text and plan shows what would be done with it: command lines without ckecli.
 	set, plan string
+	// as is the earlier revision that the text is of; nil: it is a new one.
+	as *cke.Spec
+}
+
+// after is the revision that the text becomes after the stored one; the same number where it means the same.
+func (e edition) after(stored cke.Spec) cke.Spec {
+	was := stored
+	if e.as != nil {
+		was = *e.as
+	}
+	next := stored.Following(e.cluster, was)
+	if stored.Generation > 0 && len(changed(stored.Wanted(), next.Wanted())) == 0 {
+		next.Generation = stored.Generation
+	}
+	return next
 }
 
 func fileEdition(file string, c cke.Cluster, text []byte) edition {
-	return edition{c, text, fileName(file), "cluster set " + file, "plan " + file}
+	return edition{cluster: c, text: text, name: fileName(file), set: "cluster set " + file, plan: "plan " + file}
 }
 
 // readCluster reads and checks a cluster file; "-" is standard input. Warnings are told.
@@ -63,7 +78,7 @@ func (a *app) readFile(ctx context.Context, file string) ([]byte, error) {
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, &cke.Error{Code: cke.CodeConfig, What: "cannot read " + file, Unchanged: true, Err: plainError(err)}
+			return nil, &cke.Error{What: "cannot read " + file, Unchanged: true, Err: plainError(err)}
 		}
 		defer f.Close()
 		in = f

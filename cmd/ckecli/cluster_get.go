@@ -45,7 +45,7 @@ func runGet(ctx context.Context, a *app, s specs, o getOptions) error {
 		return err
 	}
 	if o.defaults {
-		spec.Cluster, spec.Source = spec.Cluster.WithDefaults(), ""
+		spec.Cluster, spec.Source = spec.Wanted(), ""
 	}
 	text, err := textOf(spec)
 	if err != nil {

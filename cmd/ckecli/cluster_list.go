@@ -87,7 +87,7 @@ func listCluster(ctx context.Context, s interface {
 		return listed{}, err
 	}
 	l := listed{Name: name, Declared: len(spec.Cluster.ControlPlane()), Revision: spec.Generation,
-		Version: spec.Cluster.WithDefaults().Options.Etcd.Version, Summary: "no status yet"}
+		Version: spec.Wanted().Options.Etcd.Version, Summary: "no status yet"}
 	st, err := s.Status(ctx, name)
 	if errors.Is(err, cke.ErrNotFound) {
 		return l, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,9 +49,9 @@ func runLog(ctx context.Context, a *app, s specs, n int) error {
 		}
 		t := term.NewTable(header...)
 		for _, spec := range log {
-			c := spec.Cluster.WithDefaults()
+			c := spec.Wanted()
 			t.Add(term.Textf("%d", spec.Generation), term.Text(a.ago(spec.SetAt)+" ago"), term.Text(spec.SetBy),
-				term.Textf("%d", len(c.ControlPlane())), term.Text(c.Options.Etcd.Version),
+				term.Textf("%d", len(c.ControlPlane())), term.Text(cmp.Or(spec.Cluster.Options.Etcd.Version, spec.Etcd.Version, "-")),
 				term.Text(spec.SetAt.UTC().Format("2006-01-02 15:04:05Z")), term.Text(commaList(c.Nodes, cke.Node.Name)))
 		}
 		return t.Write(w, colour)

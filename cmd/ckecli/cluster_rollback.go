@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"cke"
 )
 
 func newClusterRollbackCommand(a *app) *cobra.Command {
@@ -43,6 +45,13 @@ func runRollback(ctx context.Context, a *app, s store, revision int64, o setOpti
 	if err != nil {
 		return refused(err)
 	}
+	if spec.Etcd == (cke.Release{}) { // of an older cke: it is not known what it left out
+		now, err := s.Spec(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		spec.Etcd = now.Etcd
+	}
 	text, err := textOf(spec)
 	if err != nil {
 		return err
@@ -52,5 +61,5 @@ func runRollback(ctx context.Context, a *app, s store, revision int64, o setOpti
 	if err != nil {
 		return err
 	}
-	return a.set(ctx, s, edition{c, text, name, again, again + " --dry-run"}, o, begun)
+	return a.set(ctx, s, edition{c, text, name, again, again + " --dry-run", &spec}, o, begun)
 }

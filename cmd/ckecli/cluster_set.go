@@ -36,7 +36,8 @@ func newClusterSetCommand(a *app) *cobra.Command {
 
 Every fault in the file is told at once, and nothing is stored then. A file that means the same as the stored one
 makes no new revision. A file that takes away a member without which quorum would be lost is refused; one with fewer
-members than the stored one is confirmed, or set with --yes. Ctrl-C stops following; the work goes on.`,
+members than the stored one, or one whose changes interrupt service, is confirmed, or set with --yes. A file whose
+version no member can ever come to run is refused, too. Ctrl-C stops following; the work goes on.`,
 		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml\n  ckecli cluster set cluster.yml --plan 5f0c7a12b3d4e6f8",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +65,7 @@ func (o *setOptions) flags(cmd *cobra.Command) {
 // storingFlags are those of every command that stores a text.
 func (o *setOptions) storingFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return once the file is stored")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm that there are to be fewer members")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm that there are to be fewer members, or that service is interrupted")
 }
 
 // runSet stores a cluster file and follows the work that it leads to.
@@ -87,6 +88,9 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 // set stores a text, or tells what that would change, and follows the work that it leads to.
 func (a *app) set(ctx context.Context, s store, e edition, o setOptions, begun time.Time) error {
 	if o.dryRun {
+		if err := rightNames(ctx, s, e.cluster); err != nil {
+			return err
+		}
 		return runSetDry(ctx, a, s, e, o)
 	}
 	stored, err := a.storeEdition(ctx, s, e, o)
@@ -96,9 +100,30 @@ func (a *app) set(ctx context.Context, s store, e edition, o setOptions, begun t
 	return a.followSet(ctx, s, stored, o, begun)
 }
 
+// rightNames refuses a file that gives the hostname of a member's machine to another one.
+func rightNames(ctx context.Context, s store, c cke.Cluster) error {
+	id, err := s.Identity(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	var facts []string
+	for _, m := range id.Misnamed(c) {
+		facts = append(facts, m.Problem().Message)
+	}
+	if facts == nil {
+		return nil
+	}
+	return refused(&cke.Error{Code: cke.CodeMisnamed, What: "the file gives hostnames of members to other machines", Facts: facts, Unchanged: true,
+		Try: "leave each machine its hostname; one that gets another address is declared with it, one after the other"})
+}
+
 // storeEdition checks, has confirmed and stores a text.
 func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions) (setResult, error) {
-	if _, err := a.checkPlan(ctx, s, e, &o); err != nil {
+	if err := rightNames(ctx, s, e.cluster); err != nil {
+		return setResult{}, err
+	}
+	p, err := a.checkPlan(ctx, s, e, &o)
+	if err != nil {
 		return setResult{}, err
 	}
 	name := e.cluster.Name
@@ -106,19 +131,18 @@ func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions
 	if err != nil && !errors.Is(err, cke.ErrNotFound) {
 		return setResult{}, err
 	}
-	if question, err := fewer(ctx, s, before.Cluster, e.cluster); err != nil {
+	asked, err := a.confirmEdition(ctx, s, before, e, p, o)
+	if err != nil {
 		return setResult{}, err
-	} else if question != "" && !o.yes {
-		if err := a.confirmYes(ctx, "taking members of "+name+" away", question, a.again(name, e.set+" --yes")); err != nil {
-			return setResult{}, err
-		}
+	}
+	if asked {
 		if _, err := a.checkPlan(ctx, s, e, &o); err != nil { // answering takes its time
 			return setResult{}, err
 		}
 	}
 	var spec cke.Spec
 	newest, err := a.change(ctx, s, name, "the file was stored", "cluster log", func() (err error) {
-		spec, err = s.SetSpec(ctx, name, e.cluster, e.text, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision, IfSource: o.ifSource})
+		spec, err = s.SetSpec(ctx, name, e.cluster, e.text, a.whoami(), storage.SetOptions{IfGeneration: o.ifRevision, IfSource: o.ifSource, As: e.as, Interrupt: p.interrupts()})
 		return err
 	})
 	if err != nil {
@@ -134,6 +158,34 @@ func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions
 		fmt.Fprintf(a.stderr, "%s: revision %d says the same already\n", name, spec.Generation)
 	}
 	return stored, nil
+}
+
+// confirmEdition has confirmed what a text takes away: members, and service for a while. asked: a person was.
+func (a *app) confirmEdition(ctx context.Context, s planStore, before cke.Spec, e edition, p *planned, o setOptions) (asked bool, err error) {
+	question, err := fewer(ctx, s, before.Cluster, e.cluster)
+	if err != nil || o.yes {
+		return false, err
+	}
+	name, how := e.cluster.Name, a.again(e.cluster.Name, e.set+" --yes")
+	if question != "" {
+		if err := a.confirmYes(ctx, "taking members of "+name+" away", question, how); err != nil {
+			return true, err
+		}
+	}
+	if p.interrupts() {
+		if err := a.confirmYes(ctx, "interrupting the service of "+name, p.interruption()+" Store it?", how); err != nil {
+			return true, err
+		}
+	}
+	return question != "" || p.interrupts(), nil
+}
+
+// interrupts reports whether the plan takes a quorum away for a while. No plan does not.
+func (p *planned) interrupts() bool { return p != nil && len(p.Interrupts()) > 0 }
+
+// interruption says what interrupts.
+func (p *planned) interruption() string {
+	return fmt.Sprintf("Nobody is served while %s restarts: one or two voters can spare none.", strings.Join(p.Interrupts(), ", then "))
 }
 
 // followSet follows the work that a stored text leads to.

@@ -24,7 +24,7 @@ func newClusterUnfreezeCommand(a *app) *cobra.Command {
 		Use:   "unfreeze NAME --reason TEXT",
 		Short: "Let a frozen cluster be changed again, once you know what was found",
 		Long: `Lift the freeze of a cluster. A cluster is frozen when a member answers with another cluster id, when etcd raises the alarm
-CORRUPT, or when members hold different data; it stays so, even when that is no longer seen, until a person lifts it.
+CORRUPT, when members hold different data, or when the store is older than the cluster (see "cluster reclaim"); it stays so, even when that is no longer seen, until a person lifts it.
 
 What was found stays on record with the reason. The same finding does not freeze the cluster again while it lasts;
 another one does. Look at ` + "`ckecli cluster evidence`" + ` first: after this cke goes on changing the cluster, on whatever

@@ -16,7 +16,7 @@ func newCompletionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "completion bash|zsh|fish|powershell", GroupID: groupSelf,
 		Short: "Write a shell's completion script",
-		Long: `Write the completion script of a shell.
+		Long: `Write the completion script of a shell. That of bash needs the package bash-completion.
 
   bash:  ckecli completion bash > /etc/bash_completion.d/ckecli
   zsh:   ckecli completion zsh > "${fpath[1]}/_ckecli"

@@ -38,8 +38,11 @@ var exitOf = map[cke.Code]int{
 	cke.CodeNotPaused: exitRefused,
 	cke.CodeCannot:    exitRefused,
 	cke.CodeDrain:     exitRefused,
+	cke.CodeVersion:   exitRefused,
+	cke.CodeSchema:    exitRefused,
 	cke.CodeStranger:  exitRefused,
 	cke.CodeFrozen:    exitRefused,
+	cke.CodeAuth:      exitRefused,
 	cke.CodeVolume:    exitRefused,
 	cke.CodeSSHKey:    exitRefused,
 	cke.CodeStore:     exitStore,
@@ -47,7 +50,10 @@ var exitOf = map[cke.Code]int{
 
 	cke.CodeBackupDamaged: exitDamaged,
 	cke.CodeBackupEmpty:   exitDamaged,
+	cke.CodeUntrusted:     exitDamaged,
+	cke.CodeBackupsBusy:   exitRefused,
 	cke.CodeBackupRefused: exitRefused,
+	cke.CodeNotCovered:    exitRefused,
 }
 
 // sentinels tell programs, and say nothing that the message does not.
@@ -132,6 +138,9 @@ func failureOf(ctx context.Context, err error) failure {
 
 func codedFailure(e *cke.Error, err error) failure {
 	f := failure{exit: exitFailed, code: string(e.Code), message: e.What, facts: slices.Clone(e.Facts), unchanged: e.Unchanged, try: e.Try}
+	if f.try == "" && e.Code != "" && e.Code != cke.CodeInternal && e.Code != cke.CodeConfig { // no error leaves its reader without a way out
+		f.try = "ckecli help " + string(e.Code)
+	}
 	if exit, ok := exitOf[e.Code]; ok {
 		f.exit = exit
 	}

@@ -22,7 +22,7 @@ type identities interface {
 func newEtcdCommand(a *app) *cobra.Command {
 	return newGroup("etcd", groupEtcd, "Reach etcd and look after it",
 		newMembersCommand(a), newEndpointsCommand(a), newEnvCommand(a), newIssueCommand(a), newCtlCommand(a),
-		newCanStopCommand(a), newMoveLeaderCommand(a), newDefragCommand(a), newAlarmCommand(a), newCompareCommand(a), newAdoptCommand(a))
+		newCanStopCommand(a), newMoveLeaderCommand(a), newDefragCommand(a), newAlarmCommand(a), newCompareCommand(a), newAdoptCommand(a), newAuthCommand(a))
 }
 
 func newMembersCommand(a *app) *cobra.Command {
@@ -131,7 +131,7 @@ func endpoints(ctx context.Context, s store, name string) (urls []string, formed
 		}
 		return urls, true, nil
 	}
-	c := spec.Cluster.WithDefaults()
+	c := spec.Wanted()
 	for _, n := range c.ControlPlane() {
 		urls = append(urls, c.Options.Etcd.ClientURL(n))
 	}

@@ -17,7 +17,7 @@ func newCanStopCommand(a *app) *cobra.Command {
 		Use: "can-stop NODE", Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
 		Short: "Tell by the exit code whether a node may go down now",
 		Long: fmt.Sprintf(`Tell by the exit code whether the cluster serves on if a node goes down now: 0 yes, 6 no, with the arithmetic, 4 when
-nobody knows: no daemon leads the cluster, or its status is older than %s.
+nobody knows: no daemon leads the cluster, or its status is older than %s. 1: there is no such node.
 
 It is one read of the store and reserves nothing: a moment later another node may have gone down. What takes nodes down by
 itself leases them instead: `+"`ckecli node drain`"+`.`, staleAfter),
@@ -39,6 +39,9 @@ type canStop struct {
 
 func runCanStop(ctx context.Context, a *app, s store, node string) error {
 	cluster, n, sc, err := a.nodeNow(ctx, s, node, "whether %s may go down is not known")
+	if cke.CodeOf(err) == cke.CodeCannot { // a misspelt name is no answer about a node
+		return exitWith{err, exitFailed}
+	}
 	if err != nil {
 		return err
 	}

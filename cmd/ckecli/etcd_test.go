@@ -23,7 +23,7 @@ func (h *house) form(l *leader) cke.Identity {
 	if err := pki.New(h.store.Secrets("prod"), "prod", time.Now).Ensure(h.ctx(), cke.Authorities{}); err != nil {
 		h.t.Fatal(err)
 	}
-	inc := cke.NewIncarnation(spec.Cluster.WithDefaults(), nil, time.Now())
+	inc := cke.NewIncarnation(spec.Wanted(), nil, time.Now())
 	if err := l.term.CreateIncarnation(h.ctx(), inc); err != nil {
 		h.t.Fatal(err)
 	}

@@ -114,3 +114,35 @@ func TestVolumes_AreListedWithWhatTheyBelongTo(t *testing.T) {
 		t.Fatalf("%v %+v", err, r)
 	}
 }
+
+func TestReclaim_ShowsWhatTheStoreLostAndAsksTheLeader(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	id := h.form(l)
+	s := ready(1)
+	_, stderr := func() (string, string) { l.status(s); return h.run(exitRefused, "cluster", "reclaim", "prod") }()
+	contains(t, stderr, "error[CKE317]: cannot reclaim memberships of prod", "no member list could be read")
+	old := id.Joins[1]
+	lost := old
+	lost.ID, lost.Volume = "fresh", "etcd-cke.fresh"
+	s.Etcd.MembersSource = cke.MembersLinearizable
+	s.Etcd.Members = []cke.Member{{ID: "b2b", Name: "cp2", PeerURLs: []string{old.PeerURL()}, ClientURLs: []string{old.ClientURL()}}}
+	s.Nodes = []cke.NodeStatus{{Node: old.Node,
+		Containers: []cke.Container{{Name: lost.Volume, State: cke.ContainerRunning, Image: "quay.io/coreos/etcd:v3.6.15", Cluster: "prod", Incarnation: lost.Incarnation, Join: lost.ID, Place: old.Place(), StartedAt: time.Now()}},
+		Volumes: []cke.Volume{{Name: lost.Volume, Cluster: "prod", Incarnation: lost.Incarnation, Join: lost.ID},
+			{Name: "etcd-cke.gone", Cluster: "prod", Incarnation: lost.Incarnation, Join: "gone"}}}}
+	l.status(s)
+	stdout, _ := h.run(exitDone, "cluster", "reclaim", "prod", "--plan")
+	contains(t, stdout, "NODE", "VOLUME", "cp2", "etcd-cke.fresh", "b2b", "member on record", "etcd-cke.gone", "archived volume on record, kept", old.Volume, "membership ends")
+	_, stderr = h.run(exitRefused, "cluster", "reclaim", "prod")
+	contains(t, stderr, "etcd-cke.fresh", "error[CKE107]: reclaiming memberships of prod was not confirmed", "ckecli cluster reclaim prod --confirm prod")
+	h.run(exitDone, "cluster", "reclaim", "prod", "--confirm", "prod", "--no-wait")
+	r, err := h.store.RequestsOf(h.ctx(), "prod")
+	if err != nil || len(r.Tasks) != 1 || r.Tasks[0].Kind != cke.TaskReclaim || len(r.Tasks[0].Reclaim) != 2 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	s.Nodes = nil
+	l.status(s)
+	_, stderr = h.run(exitRefused, "cluster", "reclaim", "prod", "--confirm", "prod")
+	contains(t, stderr, "every membership that the nodes of prod carry is on record")
+}

@@ -33,7 +33,7 @@ type follower struct {
 	tell    *narrator
 	// after is the newest record that was there before; those above it are told, and older ones that still run.
 	after int64
-	// about tells whether a status knows already of what was asked for; what older ones say is left out.
+	// about, if set, reports whether a status already knows of what was asked for; what older ones say is left out.
 	about func(cke.Status) bool
 	// declared is called with the spec whenever it may have changed, with generation 0 once the cluster is gone; its
 	// error ends the following.
@@ -104,7 +104,7 @@ func (f *follower) until(ctx context.Context, done func(cke.Status) bool) (cke.S
 				f.catchUp(ctx, s)
 				return s, nil
 			}
-			if fresh && f.about(s) {
+			if fresh && (f.about == nil || f.about(s)) {
 				f.tell.status(s)
 			}
 			fresh = true

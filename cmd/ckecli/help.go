@@ -31,7 +31,7 @@ func newHelpCommand(a *app) *cobra.Command {
 			target.InitDefaultHelpFlag()
 			return target.Help()
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			target, _, err := cmd.Root().Find(args)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -44,7 +44,11 @@ func newHelpCommand(a *app) *cobra.Command {
 			}
 			if len(args) == 0 {
 				for _, e := range cke.Explain() {
-					all = append(all, cobra.CompletionWithDesc(string(e.Code), e.Title))
+					code := string(e.Code)
+					if strings.HasPrefix(prefix, "c") {
+						code = strings.ToLower(code)
+					}
+					all = append(all, cobra.CompletionWithDesc(code, e.Title))
 				}
 			}
 			return all, cobra.ShellCompDirectiveNoFileComp

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,15 +24,18 @@ type historyOptions struct {
 	follow bool
 	// past tells that a person asked for n older ones when following.
 	past bool
+	// since leaves out operations that ended before it; zero: none.
+	since time.Time
 }
 
 func newHistoryCommand(a *app) *cobra.Command {
 	var o historyOptions
+	since := ""
 	cmd := &cobra.Command{
 		Use: "history [ID]", GroupID: groupSee,
 		Short: "Show what was done and why, with every step",
 		Long: `Show the operations on a cluster, newest first: what was done, on which nodes, how long it took and why.
-With an ID its steps are shown. With -f steps are told as they happen, until Ctrl-C; with an ID, until it ends.
+-o wide shows when each started; --since 2h shows what was active in the last two hours. With an ID its steps are shown. With -f steps are told as they happen, until Ctrl-C; with an ID, until it ends.
 Following begins with what is under way, or with the last N operations if -n is given.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeRecords()),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
@@ -42,6 +47,18 @@ Following begins with what is under way, or with the last N operations if -n is 
 				o.id = id
 			}
 			o.past = cmd.Flags().Changed("number")
+			if since != "" {
+				var err error
+				if o.since, err = parseWhen(since, a.now()); err != nil {
+					return usageError{fmt.Errorf("--since: %w", err), cmd.CommandPath()}
+				}
+				if o.id > 0 || o.follow {
+					return usageError{errors.New("--since selects from the list: use it without ID and -f"), cmd.CommandPath()}
+				}
+				if !o.past {
+					o.n = 0
+				}
+			}
 			return notNegative(cmd, "-n", o.n)
 		},
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
@@ -49,6 +66,8 @@ Following begins with what is under way, or with the last N operations if -n is 
 		}),
 	}
 	cmd.Flags().IntVarP(&o.n, "number", "n", 20, "how many to show; 0: all")
+	cmd.Flags().StringVar(&since, "since", "", "only what was active at or after this `time`, as 2h, 3d or 2026-05-02T03:10:44Z")
+	must(cmd.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions))
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on telling what happens")
 	return cmd
 }
@@ -83,13 +102,18 @@ func runHistory(ctx context.Context, a *app, s store, o historyOptions) error {
 	if err != nil {
 		return err
 	}
+	none := "Nothing was done on %s yet.\n"
+	if !o.since.IsZero() {
+		none = "Nothing was done on %s since " + o.since.UTC().Format(time.RFC3339) + ".\n"
+		records = slices.DeleteFunc(records, func(r cke.Record) bool { return !r.EndedAt.IsZero() && r.EndedAt.Before(o.since) })
+	}
 	names := []string{}
 	for _, r := range records {
 		names = append(names, fmt.Sprint(r.ID))
 	}
 	return a.show(view{data: append([]cke.Record{}, records...), names: names, table: func(w io.Writer, colour, wide bool) error {
 		if len(records) == 0 {
-			fmt.Fprintf(a.stderr, "Nothing was done on %s yet.\n", name)
+			fmt.Fprintf(a.stderr, none, name)
 			return nil
 		}
 		return a.recordTable(records, wide).Write(w, colour)
@@ -103,7 +127,10 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 	}
 	t := term.NewTable(header...)
 	for _, r := range records {
-		reason := r.Reason
+		reason, started := r.Reason, a.ago(r.StartedAt)+" ago"
+		if wide {
+			started = r.StartedAt.UTC().Format("2006-01-02 15:04:05Z")
+		}
 		switch {
 		case wide:
 		case r.Refused && r.Refusal != nil:
@@ -112,7 +139,7 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 			reason += "; " + r.Outcome() + ": " + r.Error
 		}
 		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(outcomeStyle(r.State, r.Refused), r.Outcome()), term.Text(r.Operation),
-			term.Text(strings.Join(r.Targets, ",")), term.Text(a.ago(r.StartedAt) + " ago"), term.Text(term.Took(r.Took(a.now())))}
+			term.Text(strings.Join(r.Targets, ",")), term.Text(started), term.Text(term.Took(r.Took(a.now())))}
 		if wide {
 			cells = append(cells, term.Textf("%d", r.Generation), term.Textf("%s, term %d", r.Host, r.Term))
 		}

@@ -110,3 +110,34 @@ func TestNarrator_TellsEachThingOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestHistory_Since(t *testing.T) {
+	h := newHouse(t)
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("c.yml", clusterFile))
+	stdout, stderr := h.run(exitDone, "history", "--since", "2h")
+	contains(t, stdout+stderr, "Nothing was done on prod since 2")
+	_, stderr = h.run(exitUsage, "history", "--since", "yesterday")
+	contains(t, stderr, `error: --since: "yesterday" is neither a time, as `)
+	_, stderr = h.run(exitUsage, "history", "-f", "--since", "2h")
+	contains(t, stderr, "use it without ID and -f")
+	now := time.Now()
+	l := h.lead("prod")
+	for i, ended := range []time.Time{now.Add(-26 * time.Hour), now.Add(-time.Hour), {}} {
+		r := cke.Record{Operation: []string{"bootstrap", "add-member", "restart"}[i], Reason: "r", State: cke.RecordCompleted, StartedAt: now.Add(-27 * time.Hour), EndedAt: ended}
+		if _, err := l.term.AppendRecord(h.ctx(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stdout, _ = h.run(exitDone, "history", "--since", "2h", "-o", "name")
+	if stdout != "3\n2\n" {
+		t.Errorf("got %q", stdout)
+	}
+}
+
+func TestUnknownFlag_NamesTheNearest(t *testing.T) {
+	h := newHouse(t)
+	_, stderr := h.run(exitUsage, "history", "--folow")
+	contains(t, stderr, "error: unknown flag: --folow, did you mean --follow?\n")
+	_, stderr = h.run(exitUsage, "status", "--clustr", "prod")
+	contains(t, stderr, "did you mean --cluster?")
+}

@@ -86,7 +86,7 @@ func neededImages(ctx context.Context, s specs) ([]image, error) {
 		if err != nil {
 			return nil, err
 		}
-		ref := spec.Cluster.WithDefaults().Options.Etcd.Image
+		ref := spec.Wanted().Options.Etcd.Image
 		i := slices.IndexFunc(all, func(i image) bool { return i.Ref == ref })
 		if i < 0 {
 			all = append(all, image{Ref: ref})

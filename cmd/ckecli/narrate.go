@@ -9,6 +9,7 @@ import (
 
 	"cke"
 	"cke/cmd/ckecli/internal/term"
+	"cke/op"
 )
 
 // narrator tells people what the leader does, each thing once.
@@ -111,7 +112,7 @@ func (n *narrator) ending(r cke.Record) {
 	case cke.RecordCompleted:
 		n.out.Print(fmt.Sprintf("#%d %s after %s", r.ID, n.paint(term.Green, "completed"), took))
 	case cke.RecordInterrupted:
-		n.out.Print(fmt.Sprintf("#%d %s after %s; the next leader looks again", r.ID, n.paint(term.Yellow, "interrupted"), took))
+		n.out.Print(fmt.Sprintf("#%d %s after %s: %s", r.ID, n.paint(term.Yellow, "interrupted"), took, term.Clean(cmp.Or(r.Error, "the next leader continues"))))
 	default:
 		line := fmt.Sprintf("#%d %s after %s", r.ID, n.paint(outcomeStyle(r.State, r.Refused), r.Outcome()), took)
 		if !stepTold(r) && r.Error != "" {
@@ -130,6 +131,10 @@ func stepTold(r cke.Record) bool {
 func (n *narrator) status(s cke.Status) {
 	n.alone = false
 	if s.Operation != nil && s.Operation.State == cke.RecordRunning {
+		if s.Operation.Type == (op.Backup{}).Name() { // it waits for the target for up to an hour
+			n.problems(ofBackups(s))
+			n.redraw()
+		}
 		return
 	}
 	if reason := steady(s.Reason); s.Reason != "" && reason != n.reason && len(n.running()) == 0 {
@@ -138,6 +143,17 @@ func (n *narrator) status(s cke.Status) {
 	}
 	n.problems(s.Problems)
 	n.redraw()
+}
+
+// ofBackups are the problems of a status that the backups have.
+func ofBackups(s cke.Status) []cke.Problem {
+	if s.Backup == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Problems), func(p cke.Problem) bool {
+		told := func(t cke.BackupTrouble) bool { return t.Code == p.Code }
+		return (s.Backup.Problem == nil || !told(*s.Backup.Problem)) && !slices.ContainsFunc(s.Backup.Troubles, told)
+	})
 }
 
 // problems tells new problems with their remedies, and those that are gone.

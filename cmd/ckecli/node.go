@@ -25,11 +25,7 @@ func newNodeListCommand(a *app) *cobra.Command {
 }
 
 func runNodeList(ctx context.Context, a *app, s store, watch bool) error {
-	name, err := a.theCluster(ctx, s)
-	if err != nil {
-		return err
-	}
-	spec, err := s.Spec(ctx, name)
+	name, spec, err := a.theSpec(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -61,7 +57,7 @@ type listedNode struct {
 func listNodes(spec cke.Spec, st cke.Status) []listedNode {
 	all := []listedNode{}
 	seen := map[string]bool{}
-	for _, n := range spec.Cluster.WithDefaults().Nodes {
+	for _, n := range spec.Wanted().Nodes {
 		l := listedNode{Name: n.Name(), Declared: true, NodeStatus: cke.NodeStatus{Node: n}}
 		for _, ns := range st.Nodes {
 			if ns.Node.Address == n.Address {

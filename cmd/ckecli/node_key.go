@@ -49,11 +49,7 @@ func runAcceptKey(ctx context.Context, a *app, s interface {
 	specs
 	hostKeys
 }, node string, o acceptOptions) error {
-	cluster, err := a.theCluster(ctx, s)
-	if err != nil {
-		return err
-	}
-	spec, err := s.Spec(ctx, cluster)
+	cluster, spec, err := a.theSpec(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +39,8 @@ func TestSSHKey_IsSealedListedAndKeptWhileInUse(t *testing.T) {
 	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
 	file := h.write("id_ed25519", key)
 	stdout, stderr := h.run(exitDone, "ssh-key", "set", file)
-	if stdout != line+"\n" {
-		t.Errorf("stdout is %q, want the public key", stdout)
+	if nodes, err := os.ReadFile("../../docs/nodes.md"); err != nil || stdout != restrictedLine+" "+line+"\n" || !strings.Contains(string(nodes), restrictedLine) {
+		t.Errorf("stdout is %q, want the line of docs/nodes.md with the public key; %v", stdout, err)
 	}
 	contains(t, stderr, "Sealed for all clusters.")
 	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile))

@@ -27,9 +27,9 @@ func newPlanCommand(a *app) *cobra.Command {
 members can be lost before, during and after it. Nothing is changed, and no node is asked: the last status is where the
 plan begins, and the operations run on a simulated copy of the cluster.
 
-With --detailed-exitcode the exit code tells: 0 nothing to do, 2 there is something to do, or FILE or the stored revision
-cannot be carried out now, as an upgrade by two minor versions. A file that takes away a member
-without which quorum would be lost is refused with the arithmetic (exit code 6).`,
+With --detailed-exitcode the exit code says: 0 nothing to do, 2 there is something to do, or FILE or the stored revision
+cannot be carried out now. A file that takes away a member without which quorum would be lost is refused with the
+arithmetic, and one whose version cannot be reached with the way that works (exit code 6).`,
 		Example: "  ckecli plan\n  ckecli plan cluster.yml\n  ckecli cluster set cluster.yml --plan $(ckecli plan cluster.yml -o name)",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,19 +66,22 @@ type planned struct {
 
 	seen   bool // by a daemon, ever
 	undone bool // the stored revision is not done
+	// refusal is why the text that is asked about is not stored; nil: it may be.
+	refusal *cke.Error
 }
 
 func runPlan(ctx context.Context, a *app, file string, o planOptions) error {
-	var wanted *cke.Cluster
+	var wanted *edition
 	if file != "" {
-		c, _, err := a.readCluster(ctx, file)
+		c, text, err := a.readCluster(ctx, file)
 		if err != nil {
 			return err
 		}
 		if err := a.sameCluster(file, c); err != nil {
 			return err
 		}
-		wanted = &c
+		e := fileEdition(file, c, text)
+		wanted = &e
 	}
 	s, err := a.connect(ctx)
 	if err != nil {
@@ -92,6 +95,8 @@ func runPlan(ctx context.Context, a *app, file string, o planOptions) error {
 		return err
 	}
 	switch {
+	case p.refusal != nil:
+		return p.refusal
 	case p.Quorum != nil:
 		return p.Quorum.Error()
 	case o.detailedExitCode && (p.Operations > 0 || p.Outcome != plan.Converged && (p.undone || p.changes(wanted))):
@@ -101,7 +106,7 @@ func runPlan(ctx context.Context, a *app, file string, o planOptions) error {
 }
 
 // changes reports whether a file means another cluster than what is stored.
-func (p planned) changes(file *cke.Cluster) bool {
+func (p planned) changes(file *edition) bool {
 	return file != nil && (p.StoredRevision == 0 || len(p.Changes) > 0)
 }
 
@@ -114,19 +119,19 @@ func (a *app) sameCluster(file string, c cke.Cluster) error {
 		Unchanged: true, Try: "leave out --cluster and CKECLI_CLUSTER, or correct `name:` in the file"}
 }
 
-// makePlan plans from what the leader told last; wanted is the file that is asked about, or nil for the stored one.
-func (a *app) makePlan(ctx context.Context, s planStore, wanted *cke.Cluster) (planned, error) {
+// makePlan plans from what the leader told last; wanted is the text that is asked about, or nil for the stored one.
+func (a *app) makePlan(ctx context.Context, s planStore, wanted *edition) (planned, error) {
 	var name string
 	var err error
 	if wanted != nil {
-		name = wanted.Name
+		name = wanted.cluster.Name
 	} else if name, err = a.theCluster(ctx, s); err != nil {
 		return planned{}, err
 	}
 	stored, err := s.Spec(ctx, name)
 	switch {
 	case errors.Is(err, cke.ErrNotFound) && wanted != nil:
-		p := planned{Plan: plan.Make(ctx, server.Input{Spec: wanted.WithDefaults(), Generation: 1, Seen: cke.Observation{ObservedAt: a.now().UTC()}})}
+		p := planned{Plan: plan.Make(ctx, server.InputFrom(wanted.after(cke.Spec{}), cke.Identity{}, cke.Requests{}, cke.Status{ObservedAt: a.now().UTC()}))}
 		return p, nil
 	case err != nil:
 		return planned{}, err
@@ -137,38 +142,46 @@ func (a *app) makePlan(ctx context.Context, s planStore, wanted *cke.Cluster) (p
 	}
 	p := planned{Plan: plan.Make(ctx, in), StoredRevision: stored.Generation, seen: true, undone: in.Before.ObservedGeneration < stored.Generation}
 	if wanted != nil {
-		p.Changes = changed(stored.Cluster, *wanted)
+		if p.Changes = changed(stored.Wanted(), wanted.after(stored).Wanted()); len(p.Changes) > 0 {
+			p.refusal = server.Unreachable(in)
+		}
 	}
 	p.Age = max(a.now().Sub(in.Seen.ObservedAt), 0).Seconds()
 	p.Led, err = isLed(ctx, s, name)
 	return p, err
 }
 
+// plannedNow is the plan of the stored revision; nil where nobody has observed the cluster yet.
+func (a *app) plannedNow(ctx context.Context, s planStore) (*planned, error) {
+	p, err := a.makePlan(ctx, s, nil)
+	var coded *cke.Error
+	if errors.As(err, &coded) && coded.Code == cke.CodeNoLeader {
+		return nil, nil
+	}
+	return &p, err
+}
+
 // planInput gathers what Decide knows.
-func (a *app) planInput(ctx context.Context, s planStore, name string, stored cke.Spec, wanted *cke.Cluster) (server.Input, error) {
-	in := server.Input{Spec: stored.Cluster.WithDefaults(), Generation: stored.Generation, Deleting: stored.Deleting()}
+func (a *app) planInput(ctx context.Context, s planStore, name string, stored cke.Spec, wanted *edition) (server.Input, error) {
 	if wanted != nil {
 		if stored.Deleting() {
-			return in, &cke.Error{Code: cke.CodeConflict, What: "cluster " + name + " is being deleted", Unchanged: true}
+			return server.Input{}, &cke.Error{Code: cke.CodeConflict, What: "cluster " + name + " is being deleted", Unchanged: true}
 		}
-		if in.Spec = wanted.WithDefaults(); len(changed(stored.Cluster, *wanted)) > 0 {
-			in.Generation++
-		}
+		stored = wanted.after(stored)
 	}
 	status, err := s.Status(ctx, name)
 	if errors.Is(err, cke.ErrNotFound) {
-		return in, noStatus(ctx, s, name)
+		return server.Input{}, noStatus(ctx, s, name)
 	}
 	if err != nil {
-		return in, err
+		return server.Input{}, err
 	}
-	in.Before = status
-	in.Seen = cke.Observation{ObservedAt: status.ObservedAt, Nodes: status.Nodes, Etcd: status.Etcd}
-	if in.Identity, err = s.Identity(ctx, name); err != nil {
-		return in, err
+	id, err := s.Identity(ctx, name)
+	if err != nil {
+		return server.Input{}, err
 	}
-	in.Requests, err = s.RequestsOf(ctx, name)
-	return in, err
+	asked, err := s.RequestsOf(ctx, name)
+	return server.InputFrom(stored, id, asked, status), err
 }
 
 // stale reports whether the plan begins with a past that may be over.
@@ -179,11 +192,11 @@ func (p planned) age() time.Duration { return time.Duration(p.Age * float64(time
 // checkPlan refuses a file whose plan is not the expected one, or would lose quorum as far as is known now. It returns the
 // plan unless nobody has looked at the cluster yet, and lets nothing come between it and the storing.
 func (a *app) checkPlan(ctx context.Context, s planStore, e edition, o *setOptions) (*planned, error) {
-	p, err := a.makePlan(ctx, s, &e.cluster)
+	p, err := a.makePlan(ctx, s, &e)
 	var coded *cke.Error
 	switch {
 	case err != nil && o.plan == "" && errors.As(err, &coded) && coded.Code == cke.CodeNoLeader:
-		return nil, nil
+		return nil, a.checkOnRecord(ctx, s, e)
 	case err != nil:
 		return nil, err
 	case o.plan != "" && p.Hash != o.plan:
@@ -192,8 +205,27 @@ func (a *app) checkPlan(ctx context.Context, s planStore, e edition, o *setOptio
 	case o.plan != "" && o.ifRevision == nil:
 		o.ifRevision = &p.StoredRevision
 	}
-	if p.Quorum != nil && len(p.Changes) > 0 && !p.stale() {
+	switch {
+	case p.refusal != nil:
+		return &p, p.refusal
+	case p.Quorum != nil && len(p.Changes) > 0 && !p.stale():
 		return &p, p.Quorum.Error()
 	}
 	return &p, nil
+}
+
+// checkOnRecord refuses a version that cannot be reached where nobody has observed the cluster since it was stored.
+func (a *app) checkOnRecord(ctx context.Context, s planStore, e edition) error {
+	stored, err := s.Spec(ctx, e.cluster.Name)
+	if err != nil {
+		return err
+	}
+	id, err := s.Identity(ctx, e.cluster.Name)
+	if err != nil {
+		return err
+	}
+	if refusal := server.Unreachable(server.InputFrom(e.after(stored), id, cke.Requests{}, cke.Status{})); refusal != nil {
+		return refusal
+	}
+	return nil
 }

@@ -12,10 +12,9 @@ import (
 	"cke"
 )
 
-// changed names what differs between two cluster files, with defaults filled in, as "options.etcd.version: 3.6.15 → 3.6.16".
+// changed names what differs between two clusters that have their defaults filled in, as "options.etcd.version: 3.6.15 → 3.6.16".
 // Nodes go by name, and one that came or went is one change. Files that mean the same differ in nothing.
 func changed(before, after cke.Cluster) []string {
-	before, after = before.WithDefaults(), after.WithDefaults()
 	var all []string
 	for _, n := range before.Nodes {
 		if _, stays := byName(after, n); !stays {

@@ -18,7 +18,7 @@ func TestChanged_TellsDurationsAndSizesAsTheyAreWritten(t *testing.T) {
 	after.Policies.Volumes.Keep = cke.Duration(90 * time.Minute)
 	after.Backup.Target = "file:///srv/backups"
 	after.Backup.Delta = cke.BackupDelta{Period: cke.Duration(10 * time.Second), Size: 10 << 20}
-	got := changed(before, after)
+	got := changed(before.WithDefaults(), after.WithDefaults())
 	for _, want := range []string{
 		"options.etcd.resources.memory: 8GiB",
 		`options.etcd.extra_args: ["--quota-backend-bytes=8589934592"]`,

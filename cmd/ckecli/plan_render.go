@@ -134,6 +134,9 @@ func planFacts(p planned, wide bool) *term.Labels {
 	if p.Held != "" {
 		l.Add("Held", term.Styled(term.Yellow, fmt.Sprintf("from #%d on: waits for %s", firstHeld(p.Plan), p.Held)))
 	}
+	if nodes := p.Interrupts(); nodes != nil {
+		l.Add("Interrupts", term.Styled(term.Yellow, fmt.Sprintf("service, while %s restarts; that is confirmed (--yes)", strings.Join(nodes, ", then "))))
+	}
 	end := term.Text(p.End.Summary)
 	switch p.Outcome {
 	case plan.Converged:

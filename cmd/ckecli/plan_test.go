@@ -31,7 +31,7 @@ func servingIn(h *house, file string) *observed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &observed{house: h, leader: h.lead("prod"), in: server.Input{Spec: spec.Cluster.WithDefaults(), Generation: 1}}
+	o := &observed{house: h, leader: h.lead("prod"), in: server.Input{Spec: spec.Wanted(), Generation: 1}}
 	began := noon.Add(-time.Hour)
 	inc := cke.Incarnation{ID: "aaaaaaaaaaaa", Token: "prod-token", State: cke.Forming, CreatedAt: began}
 	for i, n := range o.in.Spec.ControlPlane() {
@@ -123,7 +123,7 @@ func TestPlan_ShowsEveryOperationWithItsTolerance(t *testing.T) {
 		{"grow", []string{o.write("grow.yml", clusterFile+"  - {address: 10.0.0.14, hostname: cp4, user: cke, control_plane: true}\n")}, exitDone},
 		{"rolling", []string{o.write("rolling.yml", clusterFile+"options: {etcd: {version: 3.6.15, extra_args: [--auto-compaction-retention=1h]}}\n")}, exitDone},
 		{"manual", []string{o.write("manual.yml", clusterFile+"options: {etcd: {resources: {cpus: 2}}}\npolicies: {reconcile: manual}\n")}, exitDone},
-		{"refused-upgrade", []string{o.write("upgrade.yml", clusterFile+"options: {etcd: {version: 3.8.0}}\n")}, exitDone},
+		{"refused-upgrade", []string{o.write("upgrade.yml", clusterFile+"options: {etcd: {version: 3.8.0}}\n")}, exitRefused},
 	} {
 		stdout, _ := o.run(tc.code, append([]string{"plan"}, tc.args...)...)
 		golden(t, "plan/"+tc.name+".txt", stdout)
@@ -149,11 +149,10 @@ func TestPlan_TellsByTheExitCodeWhetherThereIsSomethingToDo(t *testing.T) {
 	o.run(exitChanges, "plan", "--detailed-exitcode", o.file("", 1, 2, 3, 4))
 	o.run(exitDone, "plan", o.file("", 1, 2, 3, 4))
 	tooFar := o.write("upgrade.yml", clusterFile+"options: {etcd: {version: 3.8.0}}\n")
-	o.run(exitChanges, "plan", "--detailed-exitcode", tooFar) // refused, and yet something
-	o.run(exitDone, "plan", tooFar)
-	o.run(exitDone, "cluster", "set", "--no-wait", tooFar)
-	o.run(exitChanges, "plan", "--detailed-exitcode", tooFar) // it changes the stored file no more, and is not done
-	o.run(exitChanges, "plan", "--detailed-exitcode")
+	for _, command := range [][]string{{"plan"}, {"plan", "--detailed-exitcode"}, {"cluster", "set", "--yes"}, {"cluster", "set", "--dry-run"}} {
+		_, stderr := o.run(exitRefused, append(command, tooFar)...)
+		contains(t, stderr, "error[CKE113]: etcd 3.8.0 cannot be reached from 3.6.16\n", "cp1 runs 3.6.16", "Try: store these versions one after the other, each once all members run the one before: 3.7.1, 3.8.0\n")
+	}
 	o.run(exitRefused, "plan", o.write("bad.yml", "name: prod\n"))
 	_, stderr := o.run(exitFailed, "--cluster", "other", "plan", o.file("", 1))
 	contains(t, stderr, "describes cluster prod, and other was chosen")
@@ -287,5 +286,19 @@ func TestSet_StoresOnlyThePlanThatWasSeen(t *testing.T) {
 	stdout, _ = o.run(exitDone, "cluster", "set", "--no-wait", "--plan", hash, file)
 	if stdout != "2\n" {
 		t.Errorf("stdout is %q", stdout)
+	}
+}
+
+// A version that the data has left is refused by every way into the store, also while nobody has observed the cluster.
+func TestSet_RefusesAVersionThatTheDataHasLeft(t *testing.T) {
+	o := servingIn(newHouse(t), clusterFile+"options: {etcd: {version: 3.6.16}}\n")
+	o.run(exitDone, "cluster", "set", "--no-wait", o.write("up.yml", clusterFile+"options: {etcd: {version: 3.7.3}}\n"))
+	for i := range o.in.Seen.Etcd.Endpoints {
+		o.in.Seen.Etcd.Endpoints[i].Version = "3.7.3"
+	}
+	o.tell()
+	for _, command := range [][]string{{"cluster", "rollback", "1"}, {"cluster", "rollback", "1", "--dry-run"}, {"cluster", "set", o.write("down.yml", clusterFile+"options: {etcd: {version: 3.6.16}}\n")}} {
+		_, stderr := o.run(exitRefused, append(command, "--yes")...)
+		contains(t, stderr, "error[CKE113]: etcd 3.6.16 cannot be reached from 3.7.3\n", "the data has left 3.6")
 	}
 }

@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"cke"
 	"cke/cmd/ckecli/internal/term"
 	"cke/etcdnode"
+	"cke/server"
 )
 
 // preflightOptions are the options of `preflight`.
@@ -62,6 +65,8 @@ type check struct {
 	// Code and Remedy are those of the problem, where it has one.
 	Code   cke.Code `json:"code,omitempty"`
 	Remedy string   `json:"remedy,omitempty"`
+	// Because is the check, as NODE/CHECK, that is the reason for this result: without it this one was not made or did not fail.
+	Because string `json:"because,omitempty"`
 }
 
 // preflightResult is what `preflight` writes for programs.
@@ -100,9 +105,12 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 		return ctx.Err()
 	}
 	r := preflightResult{Cluster: c.Name, Passed: true, Checks: judge(c, own, seen, known, visits)}
+	if own.identity != nil {
+		r.Checks = append(versionCheck(ctx, s, c, *own.identity), r.Checks...)
+	}
 	names := []string{}
 	for _, check := range r.Checks {
-		if check.Result == verdictFail {
+		if check.Result == verdictFail && check.Because == "" {
 			r.Passed = false
 			names = append(names, check.Node+"/"+check.Check)
 		}
@@ -132,12 +140,8 @@ func (a *app) preflightFile(ctx context.Context, file string, o preflightOptions
 		if err != nil {
 			return cke.Cluster{}, nil, err
 		}
-		name, err := a.theCluster(ctx, s)
-		if err != nil {
-			return cke.Cluster{}, nil, err
-		}
-		spec, err := s.Spec(ctx, name)
-		return spec.Cluster.WithDefaults(), s, err
+		_, spec, err := a.theSpec(ctx, s)
+		return spec.Wanted(), s, err
 	}
 	c, _, err := a.readCluster(ctx, file)
 	if err != nil {
@@ -154,7 +158,26 @@ func (a *app) preflightFile(ctx context.Context, file string, o preflightOptions
 		fmt.Fprintf(a.stderr, "The store does not answer: host keys that it knows are not compared.\n")
 		return c.WithDefaults(), nil, nil
 	}
-	return c.WithDefaults(), s, err
+	if err != nil {
+		return c.WithDefaults(), s, err
+	}
+	stored, err := s.Spec(ctx, c.Name)
+	if errors.Is(err, cke.ErrNotFound) {
+		err = nil
+	}
+	return edition{cluster: c}.after(stored).Wanted(), s, err
+}
+
+// versionCheck says whether the members of a cluster can come to run the version that is wanted.
+func versionCheck(ctx context.Context, s store, c cke.Cluster, id cke.Identity) []check {
+	status, err := s.Status(ctx, c.Name)
+	if err != nil {
+		status = cke.Status{} // what is on record counts
+	}
+	if e := server.Unreachable(server.InputFrom(cke.Spec{Cluster: c}, id, cke.Requests{}, status)); e != nil {
+		return []check{{Node: c.Name, Check: "version", Result: verdictFail, Detail: e.What + ": " + strings.Join(e.Facts, "; "), Code: e.Code, Remedy: e.Try}}
+	}
+	return nil
 }
 
 // nodeKeys is what nodes are reached with.
@@ -183,12 +206,24 @@ func (a *app) preflightKeys(ctx context.Context, s store, cluster string, o pref
 	return keys, nil
 }
 
-// table writes the checks for people.
-func (r preflightResult) table(w io.Writer, colour, _ bool) error {
+// table writes the checks for people. What only follows from another check is counted there, unless all is asked for.
+func (r preflightResult) table(w io.Writer, colour, wide bool) error {
+	follow := map[string]int{}
+	for _, c := range r.Checks {
+		if c.Because != "" {
+			follow[c.Because]++
+		}
+	}
 	t := term.NewTable("NODE", "CHECK", "RESULT", "DETAIL")
 	styles := map[verdict]term.Style{verdictOK: term.Green, verdictWarn: term.Yellow, verdictFail: term.Red}
 	for _, c := range r.Checks {
+		if c.Because != "" && !wide {
+			continue
+		}
 		detail := c.Detail
+		if n := follow[c.Node+"/"+c.Check]; n > 0 && !wide {
+			detail += "; " + cke.Plural(n, "more check waits for this", "more checks wait for this")
+		}
 		if c.Code != "" {
 			detail += " [" + string(c.Code) + "]"
 		}
@@ -197,11 +232,9 @@ func (r preflightResult) table(w io.Writer, colour, _ bool) error {
 	if err := t.Write(w, colour); err != nil {
 		return err
 	}
-	failed := slices.DeleteFunc(slices.Clone(r.Checks), func(c check) bool { return c.Result != verdictFail })
-	for _, c := range failed {
-		if c.Remedy != "" {
-			fmt.Fprintf(w, "%s: %s\n", c.Node, c.Remedy)
-		}
+	failed := slices.DeleteFunc(slices.Clone(r.Checks), func(c check) bool { return c.Result != verdictFail || c.Because != "" })
+	for _, line := range r.remedies(failed) {
+		fmt.Fprintln(w, line)
 	}
 	if r.Passed {
 		_, err := fmt.Fprintln(w, "\nNo check failed.")
@@ -209,4 +242,24 @@ func (r preflightResult) table(w io.Writer, colour, _ bool) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s failed.\n", cke.Count(len(failed), "check"))
 	return err
+}
+
+// remedies are those of failed checks, each once, with the nodes that it is for.
+func (preflightResult) remedies(failed []check) []string {
+	nodes, order := map[string][]string{}, []string{}
+	for _, c := range failed {
+		if c.Remedy == "" {
+			continue
+		}
+		if nodes[c.Remedy] == nil {
+			order = append(order, c.Remedy)
+		}
+		if !slices.Contains(nodes[c.Remedy], c.Node) {
+			nodes[c.Remedy] = append(nodes[c.Remedy], c.Node)
+		}
+	}
+	for i, remedy := range order {
+		order[i] = strings.Join(nodes[remedy], ", ") + ": " + remedy
+	}
+	return order
 }

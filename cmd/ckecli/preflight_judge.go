@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ const (
 func judge(c cke.Cluster, own members, seen cke.Observation, keys *seenKeys, visits map[string]visit) []check {
 	all := []check{}
 	for _, st := range seen.Nodes {
-		j := judgement{c: c, own: own, st: st, keys: keys, visits: visits}
+		j := judgement{c: c, own: own, st: st, all: seen.Nodes, keys: keys, visits: visits}
 		j.connection()
 		j.clock()
 		if st.Node.ControlPlane {
@@ -59,6 +58,7 @@ type judgement struct {
 	c      cke.Cluster
 	own    members
 	st     cke.NodeStatus
+	all    []cke.NodeStatus
 	keys   *seenKeys
 	visits map[string]visit // by address
 	checks []check
@@ -70,9 +70,46 @@ func (j *judgement) say(name string, v verdict, format string, args ...any) {
 
 func (j *judgement) unchecked(name, why string) { j.say(name, verdictWarn, "not checked: %s", why) }
 
+// unanswered reports a check that was not made because the node did not answer in full.
+func (j *judgement) unanswered(name string) {
+	j.unchecked(name, noAnswer)
+	j.because(obstacle(j.st))
+}
+
+// because names the check of which the last one is a consequence; "": none.
+func (j *judgement) because(cause string) { j.checks[len(j.checks)-1].Because = cause }
+
 func (j *judgement) problem(name string) {
 	p := j.st.Problem
-	j.checks = append(j.checks, check{j.st.Node.Name(), name, verdictFail, p.Message, p.Code, p.Remedy})
+	j.checks = append(j.checks, check{Node: j.st.Node.Name(), Check: name, Result: verdictFail, Detail: p.Message, Code: p.Code, Remedy: p.Remedy})
+}
+
+// obstacle is the check that says why a node did not answer in full, "" for one that did.
+func obstacle(st cke.NodeStatus) string {
+	if st.Problem == nil {
+		return ""
+	}
+	name := checkEngine
+	switch st.Problem.Code {
+	case cke.CodeHostKey:
+		name = checkHostKey
+	case cke.CodeUnreachable, cke.CodeSSHAuth, cke.CodeSSHKey, cke.CodeNoSSHKey:
+		name = checkSSH
+	}
+	return st.Node.Name() + "/" + name
+}
+
+// obstacleTo is the check that says why another node was not looked at from inside; "": it was.
+func (j *judgement) obstacleTo(n cke.Node) string {
+	for _, st := range j.all {
+		if st.Node.Address == n.Address && st.Problem != nil {
+			return obstacle(st)
+		}
+	}
+	if j.visits[n.Address].err != nil {
+		return n.Name() + "/" + checkDisk
+	}
+	return ""
 }
 
 // noAnswer is why nothing further is known of a node that has a problem.
@@ -80,19 +117,16 @@ const noAnswer = "the node did not answer in full"
 
 // connection tells of SSH, the host key and the engine.
 func (j *judgement) connection() {
-	code := cke.Code("")
-	if j.st.Problem != nil {
-		code = j.st.Problem.Code
-	}
-	switch code {
-	case cke.CodeHostKey:
+	switch cause := obstacle(j.st); cause {
+	case j.st.Node.Name() + "/" + checkHostKey:
 		j.unchecked(checkSSH, "nobody logs in to a node with another host key")
+		j.because(cause)
 		j.problem(checkHostKey)
-		j.unchecked(checkEngine, noAnswer)
-	case cke.CodeUnreachable, cke.CodeSSHAuth, cke.CodeSSHKey, cke.CodeNoSSHKey:
+		j.unanswered(checkEngine)
+	case j.st.Node.Name() + "/" + checkSSH:
 		j.problem(checkSSH)
-		j.unchecked(checkHostKey, noAnswer)
-		j.unchecked(checkEngine, noAnswer)
+		j.unanswered(checkHostKey)
+		j.unanswered(checkEngine)
 	default:
 		j.say(checkSSH, verdictOK, "user %s at %s", j.st.Node.User, j.st.Node.SSHAddress())
 		j.hostKey()
@@ -116,7 +150,7 @@ func (j *judgement) hostKey() {
 	line, _ := j.keys.first(j.st.Node.Address)
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {
-		j.unchecked(checkHostKey, noAnswer)
+		j.unanswered(checkHostKey)
 		return
 	}
 	if j.keys.blind {
@@ -128,7 +162,7 @@ func (j *judgement) hostKey() {
 
 func (j *judgement) clock() {
 	if !j.st.Answered() || j.st.Clock.IsZero() {
-		j.unchecked(checkClock, noAnswer)
+		j.unanswered(checkClock)
 		return
 	}
 	off := j.st.Clock.Add(time.Second / 2).Sub(j.st.SeenAt) // it is told to the second, cut off
@@ -160,17 +194,19 @@ func (j *judgement) ports() {
 		reached, refused := j.reachedBy(address)
 		switch {
 		case !j.st.Answered():
-			j.unchecked(p.name, noAnswer)
+			j.unanswered(p.name)
 		case ours && reached:
 			j.say(p.name, verdictOK, "%d: our member listens", p.port)
 		case ours && refused:
 			j.say(p.name, verdictWarn, "our member runs, and does not listen on %d", p.port)
 		case ours:
 			j.say(p.name, verdictOK, "%d: our member runs", p.port)
-		case p.state == cke.PortOpen || trouble == probe.Taken || j.otherLife():
-			j.say(p.name, verdictFail, "%d is taken%s", p.port, j.holder())
+		case p.state == cke.PortOpen || trouble == probe.Taken || j.holder(p.port) != "":
+			j.taken(p.name, p.port)
 		case trouble != "":
 			j.say(p.name, verdictFail, "%s cannot be listened on: %s", address, trouble)
+		case !j.listened(address) && j.otherLife() != "":
+			j.unchecked(p.name, fmt.Sprintf("container %s of another incarnation runs here and may use %d", j.otherLife(), p.port))
 		case p.state == cke.PortUnknown:
 			j.say(p.name, verdictWarn, "%d is not taken, but this host got no answer from it: a firewall may keep cke from the member", p.port)
 		default:
@@ -195,37 +231,57 @@ func (j *judgement) listened(address string) bool {
 	return asked && trouble == ""
 }
 
-// otherLife reports whether a member of another life of the cluster runs on the node; its ports were not asked then.
-func (j *judgement) otherLife() bool {
-	return slices.ContainsFunc(j.st.Containers, func(c cke.Container) bool { return c.Running() && c.Cluster == j.c.Name && !j.own.has(c) })
-}
-
-// holder names the container that may hold the ports.
-func (j *judgement) holder() string {
+// otherLife is the container of a member of another incarnation of the cluster that runs on the node, or "".
+func (j *judgement) otherLife() string {
 	for _, c := range j.st.Containers {
-		if c.Running() && c.Cluster == j.c.Name {
-			return fmt.Sprintf(" by another life of cluster %s (container %s)", c.Cluster, c.Name)
-		}
-		if c.Running() && c.Cluster != "" {
-			return fmt.Sprintf(" by cluster %s (container %s)", c.Cluster, c.Name)
-		}
-		if c.Running() {
-			return fmt.Sprintf("; container %s runs etcd here", c.Name)
+		if c.Running() && c.Cluster == j.c.Name && !j.own.has(c) {
+			return c.Name
 		}
 	}
-	return ", by no container of etcd's"
+	return ""
+}
+
+// taken says who holds a port as far as that is known, and else how to find out.
+func (j *judgement) taken(name string, port int) {
+	if holder := j.holder(port); holder != "" {
+		j.say(name, verdictFail, "%d is taken by %s", port, holder)
+		return
+	}
+	j.say(name, verdictFail, "%d is taken, it is not known by what", port)
+	j.checks[len(j.checks)-1].Remedy = fmt.Sprintf("log in to the node; `ss -ltnp 'sport = :%d'` shows what listens", port)
+}
+
+// holder is what a port belongs to by the labels and settings of containers, "" if none has it. Which process listens cannot
+// be seen through the engine: that a container runs here proves nothing about a port.
+func (j *judgement) holder(port int) string {
+	if owner := j.st.PortOwner(port); owner != "" {
+		return fmt.Sprintf("cluster %s, by the label of its container", owner)
+	}
+	for _, c := range j.st.Containers {
+		switch {
+		case !c.MadeFor(port) || j.own.has(c):
+		case c.Cluster == j.c.Name && c.Running():
+			return fmt.Sprintf("another incarnation of cluster %s, by the label of container %s", c.Cluster, c.Name)
+		case c.Cluster == "" && c.Running():
+			return fmt.Sprintf("container %s, by its settings", c.Name)
+		}
+	}
+	return ""
 }
 
 // reach tells which of the other control-plane nodes reach an address of the node.
 func (j *judgement) reach(name, address string, listens bool) {
 	var from, refused, trouble, unknown []string
-	why := ""
+	why, cause := "", obstacle(j.st)
 	for _, n := range j.c.ControlPlane() {
 		if n.Address == j.st.Node.Address {
 			continue
 		}
 		v, visited := j.visits[n.Address]
 		said, asked := v.Dialled[address]
+		if !asked && cause == "" {
+			cause = j.obstacleTo(n)
+		}
 		switch {
 		case !asked && visited && v.err != nil:
 			unknown, why = append(unknown, n.Name()), plainWhy(v.err)
@@ -242,10 +298,15 @@ func (j *judgement) reach(name, address string, listens bool) {
 	switch {
 	case len(trouble) > 0:
 		j.say(name, verdictFail, "%s is not reached from %s", address, strings.Join(trouble, ", "))
+		if j.st.Problem != nil && j.st.Problem.Code == cke.CodeUnreachable {
+			j.because(obstacle(j.st))
+		}
 	case len(unknown) > 0:
 		j.unchecked(name, fmt.Sprintf("from %s: %s", strings.Join(unknown, ", "), why))
+		j.because(cause)
 	case len(refused) > 0:
 		j.unchecked(name, fmt.Sprintf("nothing listens on %s, and %s got that answer", address, strings.Join(refused, ", ")))
+		j.because(j.obstacleTo(j.st.Node))
 	case len(from) > 0:
 		j.say(name, verdictOK, "reached from %s", strings.Join(from, ", "))
 	default:
@@ -263,7 +324,7 @@ func (j *judgement) disk() {
 	s := v.Sync
 	switch {
 	case !visited:
-		j.unchecked(checkDisk, noAnswer)
+		j.unanswered(checkDisk)
 	case v.err != nil:
 		j.unchecked(checkDisk, plainWhy(v.err))
 	case v.noDir:

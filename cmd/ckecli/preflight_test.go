@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,18 +98,30 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 			delete(g.visits, "10.0.0.13")
 		}, []string{"client-port ok: 2379: our member runs", "reach-client warn: not checked: "}},
 		"taken by another life": {func(g given) {
-			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", Incarnation: "that", State: cke.ContainerRunning}}
+			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", Incarnation: "that", State: cke.ContainerRunning, Place: "https://10.0.0.11:2379 https://10.0.0.11:3380"}}
 			g.own.identity = &cke.Identity{}
 			g.st.ClientPort, g.st.PeerPort = cke.PortUnknown, cke.PortUnknown
 			clear(g.visits[cp1].Listened)
-		}, []string{"client-port fail: 2379 is taken by another life of cluster prod (container etcd-cke.1)"}},
+		}, []string{"client-port fail: 2379 is taken by another incarnation of cluster prod, by the label of container etcd-cke.1",
+			"peer-port warn: not checked: container etcd-cke.1 of another incarnation runs here and may use 2380"}},
+		"another life, on other ports": {func(g given) {
+			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", Incarnation: "that", State: cke.ContainerRunning}}
+			g.own.identity = &cke.Identity{}
+		}, nil},
 		"without a store": {func(g given) { delete(g.keys.pinned, cp1); g.keys.shown[cp1], g.keys.blind = hostKeyLine, true },
 			[]string{"host-key warn: the file has none, and the store could not be asked for the one that cke knows; the node showed SHA256:"}},
 		"taken by another cluster": {func(g given) {
-			g.st.Containers = []cke.Container{{Name: "etcd-cke.2", Cluster: "test", State: cke.ContainerRunning}}
+			g.st.Neighbors = []cke.Neighbor{{Cluster: "other", Ports: []int{3379}}, {Cluster: "test", Ports: []int{2380}}}
 			g.st.PeerPort = cke.PortOpen
-		}, []string{"peer-port fail: 2380 is taken by cluster test (container etcd-cke.2)"}},
-		"taken meanwhile": {func(g given) { g.visits[cp1].Listened[peer] = probe.Taken }, []string{"peer-port fail: 2380 is taken, by no container of etcd's"}},
+		}, []string{"peer-port fail: 2380 is taken by cluster test, by the label of its container"}},
+		"of another cluster that is stopped": {func(g given) {
+			g.st.Neighbors = []cke.Neighbor{{Cluster: "test", Ports: []int{2380}}}
+		}, []string{"peer-port fail: 2380 is taken by cluster test, by the label of its container"}},
+		"taken by something else than the etcd that runs here": {func(g given) {
+			g.st.Containers = []cke.Container{{Name: "their-etcd", State: cke.ContainerRunning, PeerURLs: []string{"http://10.0.0.11:2380"}}}
+			g.st.ClientPort, g.st.PeerPort = cke.PortOpen, cke.PortOpen
+		}, []string{"client-port fail: 2379 is taken, it is not known by what", "peer-port fail: 2380 is taken by container their-etcd, by its settings"}},
+		"taken meanwhile": {func(g given) { g.visits[cp1].Listened[peer] = probe.Taken }, []string{"peer-port fail: 2380 is taken, it is not known by what"}},
 		"not its address": {func(g given) { g.visits[cp1].Listened[client] = "cannot assign requested address" },
 			[]string{"client-port fail: 10.0.0.11:2379 cannot be listened on: cannot assign requested address"}},
 		"a firewall rejects": {func(g given) { g.visits["10.0.0.12"].Dialled[peer] = probe.Refused },
@@ -162,6 +176,51 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 	}
 }
 
+// Three nodes that refuse the login are three failed checks, each once; what follows from them is counted beside them.
+func TestPreflight_ReportsACauseOnce(t *testing.T) {
+	c, seen, keys, visits := lookedAt(t)
+	for i := range seen.Nodes {
+		st := &seen.Nodes[i]
+		st.Problem = &cke.Problem{Code: cke.CodeSSHAuth, Message: st.Node.Name() + " refuses the key", Remedy: "put the key into authorized_keys"}
+	}
+	all := func(change func()) (string, string) {
+		change()
+		r := preflightResult{Checks: judge(c, members{cluster: c.Name}, seen, keys, visits)}
+		for _, k := range r.Checks {
+			if cause := k.Because; cause != "" && !slices.ContainsFunc(r.Checks, func(c check) bool { return c.Node+"/"+c.Check == cause && c.Because == "" }) {
+				t.Errorf("%s/%s is because of %q, which is not there", k.Node, k.Check, cause)
+			}
+		}
+		var short, wide strings.Builder
+		if err := errors.Join(r.table(&short, false, false), r.table(&wide, false, true)); err != nil {
+			t.Fatal(err)
+		}
+		return short.String(), wide.String()
+	}
+	short, wide := all(func() { clear(visits) })
+	if strings.Count(short, "\n") != 7 || strings.Count(wide, "\n") != 31 {
+		t.Errorf("rows:\n%s\n%s", short, wide)
+	}
+	contains(t, short, "cp1   ssh    fail    cp1 refuses the key; 8 more checks wait for this [CKE202]\n", "cp1, cp2, cp3: put the key into authorized_keys\n", "3 checks failed.\n")
+
+	c, seen, keys, visits = lookedAt(t)
+	short, _ = all(func() {
+		seen.Nodes[0].Problem = &cke.Problem{Code: cke.CodeUnreachable, Message: "cp1 cannot be reached"}
+		delete(visits, "10.0.0.11")
+		for _, from := range []string{"10.0.0.12", "10.0.0.13"} {
+			for _, address := range portsOf(c.Options.Etcd, c.Nodes[0]) {
+				visits[from].Dialled[address] = "no route to host"
+			}
+			for _, n := range c.Nodes[1:] {
+				for _, address := range portsOf(c.Options.Etcd, n) {
+					delete(visits["10.0.0.11"].Dialled, address)
+				}
+			}
+		}
+	})
+	contains(t, short, "cp1 cannot be reached; 12 more checks wait for this", "1 check failed.\n")
+}
+
 // A node that carries no member is not asked for what members need.
 func TestJudge_AsksLittleOfANodeWithoutAMember(t *testing.T) {
 	c, seen, keys, visits := lookedAt(t)
@@ -182,14 +241,16 @@ func TestPreflight_NeedsNoStoreForAFileAndAKey(t *testing.T) {
 	h := newHouse(t)
 	file := h.write("c.yml", "name: prod\nnodes:\n  - {address: 127.0.0.1, hostname: cp1, user: cke, control_plane: true, ssh: {port: 1}}\n")
 	stdout, _ := h.run(exitFailed, "preflight", file) // of a cluster that nobody has declared
-	contains(t, stdout, "cp1   ssh           fail    there is no SSH key to log in to cp1 with [CKE214]\n")
+	contains(t, stdout, "cp1   ssh           fail    there is no SSH key to log in to cp1 with; 6 more checks wait for this [CKE214]\n")
 	h.embedded.Close()
 	_, stderr := h.run(exitStore, "preflight", file)
 	contains(t, stderr, "error[CKE102]: ")
 	stdout, stderr = h.run(exitFailed, "preflight", file, "--ssh-key", h.write("key", "no key"))
 	contains(t, stderr, "The store does not answer: host keys that it knows are not compared.\n")
-	contains(t, stdout, "NODE  CHECK         RESULT  DETAIL\n", "cp1   ssh           fail    ", "cp1   disk          warn    not checked: ", "1 check failed.\n")
+	contains(t, stdout, "NODE  CHECK         RESULT  DETAIL\n", "cp1   ssh           fail    ", "1 check failed.\n")
+	stdout, _ = h.run(exitFailed, "preflight", file, "--ssh-key", h.dir+"/key", "-o", "wide")
+	contains(t, stdout, "cp1   disk          warn    not checked: ")
 	stdout, _ = h.run(exitFailed, "preflight", file, "--ssh-key", h.dir+"/key", "-o", "json")
 	contains(t, stdout, `"passed": false`, `"check": "ssh"`, `"result": "fail"`)
-	h.run(exitRefused, "preflight", h.dir+"/none.yml")
+	h.run(exitFailed, "preflight", h.dir+"/none.yml")
 }

@@ -53,11 +53,7 @@ type survivor struct {
 }
 
 func runRecover(ctx context.Context, a *app, s store, from string, o orderOptions) error {
-	cluster, err := a.theCluster(ctx, s)
-	if err != nil {
-		return err
-	}
-	spec, err := s.Spec(ctx, cluster)
+	cluster, spec, err := a.theSpec(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -89,7 +85,7 @@ func runRecover(ctx context.Context, a *app, s store, from string, o orderOption
 			return err
 		}
 	}
-	r := restoring{app: a, store: s, options: o, cluster: cluster, spec: spec.Cluster.WithDefaults(), order: cke.RestoreOrder{Survivor: chosen.Node}}
+	r := restoring{app: a, store: s, options: o, cluster: cluster, spec: spec.Wanted(), order: cke.RestoreOrder{Survivor: chosen.Node}}
 	r.plan.Notes = append(r.plan.Notes, lossOf(*chosen, st))
 	return r.run(ctx, "recovering "+cluster)
 }

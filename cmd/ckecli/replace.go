@@ -27,7 +27,8 @@ func newReplaceCommand(a *app) *cobra.Command {
 
 Without NEW the fresh member stands on NODE itself. A dead member is removed at once, as the arithmetic allows; one that
 serves is removed only while all others are well, and fewer members can be lost until the fresh one has caught up, so it
-is confirmed, or asked for with --yes. It is also the answer to policies.replace: manual.
+is confirmed, or asked for with --yes. It is also the answer to policies.replace: manual. On a node whose new members did not
+start to vote (CKE224) it tries another one at once.
 
 With NEW, a declared node that is no control-plane node, the membership moves there: a new revision of the cluster file is
 stored in which control_plane stands at NEW instead of NODE, and nothing else differs. If the member on NODE serves, the
@@ -55,8 +56,14 @@ func runReplace(ctx context.Context, a *app, s store, node string, o replaceOpti
 		return err
 	}
 	m, err := memberOf(st, node)
-	if err != nil {
-		return err
+	if err != nil { // a node whose learners were withdrawn one after the other: another one is tried at once
+		id, idErr := s.Identity(ctx, cluster)
+		ended := slices.DeleteFunc(id.Ended, func(j cke.Join) bool { return j.Node.Name() != node && j.Node.Address != node })
+		if idErr != nil || len(ended) == 0 {
+			return err
+		}
+		last := slices.MaxFunc(ended, func(a, b cke.Join) int { return a.EndedAt.Compare(b.EndedAt) })
+		m = cke.MemberStatus{Name: last.Node.Name(), Join: last.ID}
 	}
 	if m.Ready && !o.yes {
 		question := fmt.Sprintf("%s serves. It is taken away until a fresh member has caught up; %s can be lost now, %s meanwhile. Replace it?",
@@ -118,11 +125,7 @@ func membersLost(n int) string {
 // runReplaceNode moves a membership to another node by a new revision of the cluster file.
 func runReplaceNode(ctx context.Context, a *app, s store, from, to string, o replaceOptions) error {
 	begun := a.now()
-	cluster, err := a.theCluster(ctx, s)
-	if err != nil {
-		return err
-	}
-	spec, err := s.Spec(ctx, cluster)
+	cluster, spec, err := a.theSpec(ctx, s)
 	if err != nil {
 		return err
 	}

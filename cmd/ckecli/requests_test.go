@@ -229,7 +229,7 @@ func TestCanStop_TellsByTheExitCode(t *testing.T) {
 	contains(t, stderr, "error[CKE104]: cp3 must not go down now\n  now 3 voters, 2 healthy\n  meanwhile 1 healthy, 2 needed\n")
 	stdout, _ = h.run(exitRefused, "etcd", "can-stop", "cp3", "-o", "json")
 	contains(t, stdout, `"canStop": false`, `"because": "now 3 voters`)
-	_, stderr = h.run(exitRefused, "etcd", "can-stop", "cp9")
+	_, stderr = h.run(exitFailed, "etcd", "can-stop", "cp9")
 	contains(t, stderr, "error[CKE111]: cluster prod declares no node cp9\n")
 
 	s.ObservedAt = time.Now().Add(-staleAfter - time.Second)
@@ -278,6 +278,43 @@ func TestHibernate_IsConfirmedByNameAndResumeStartsItAgain(t *testing.T) {
 	l.status(ready(1))
 	resume.must(exitDone)
 	contains(t, resume.stdout.String(), "prod is ready: 3 members serve")
+}
+
+func TestDelete_IsCanceledUntilItHasEnded(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	l.status(threeServing(1))
+	_, stderr := h.run(exitRefused, "cluster", "delete", "prod", "--cancel")
+	contains(t, stderr, "error[CKE111]: cluster prod is not being deleted\n", "Nothing was changed.\n")
+	h.run(exitUsage, "cluster", "delete", "prod", "--cancel", "--destroyed", "cp1")
+
+	follows := h.start("cluster", "delete", "prod", "--confirm", "prod", "--destroyed", "cp1")
+	for state := range h.store.WatchCluster(h.ctx(), "prod") {
+		if state.Spec.Deleting() {
+			break
+		}
+	}
+	deleting := threeServing(1)
+	deleting.Health = cke.HealthDeleting
+	l.status(deleting)
+	cancel := h.start("cluster", "delete", "prod", "--cancel")
+	for state := range h.store.WatchCluster(h.ctx(), "prod") {
+		if !state.Spec.Deleting() && state.Spec.Destroyed == nil {
+			break
+		}
+	}
+	l.status(threeServing(1))
+	cancel.must(exitDone)
+	contains(t, cancel.stdout.String(), "The deletion of prod is canceled; members that it stopped are started again.\n")
+	follows.must(exitRefused)
+	contains(t, follows.stderr.String(), "error[CKE103]: the deletion of cluster prod was canceled meanwhile\n")
+
+	h.run(exitDone, "cluster", "delete", "prod", "--confirm", "prod", "--no-wait")
+	if err := l.term.FinishDelete(h.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr = h.run(exitFailed, "cluster", "delete", "prod", "--cancel")
+	contains(t, stderr, "cluster prod was deleted at 20", ", and that cannot be undone\n", "its volumes are still on its nodes", "Try: ckecli restore")
 }
 
 func TestDefrag_TakesTheLeaderLast(t *testing.T) {

@@ -107,7 +107,7 @@ func runRestore(cmd *cobra.Command, a *app, o restoreOptions) error {
 	if err := r.choose(ctx, o); err != nil {
 		return err
 	}
-	r.order.Lineage, r.order.Revision, r.order.Time = at.Lineage, at.Revision, at.Time
+	r.order.Lineage, r.order.Revision, r.order.Time, r.order.Trust = at.Lineage, at.Revision, at.Time, o.backups.trust
 	if err := r.look(ctx, o.backups, at); err != nil {
 		return err
 	}
@@ -143,6 +143,10 @@ type restoring struct {
 	// sshKeys are keys of nodes that lay beside the backups, by node; "" for all.
 	sshKeys map[string][]byte
 	plan    restorePlan
+	// lent are the signing keys that follow from what --key names: they are shown, and not trusted.
+	lent []string
+	// signed: what lies beside the backups is signed by a key that is trusted.
+	signed bool
 }
 
 // choose finds the cluster that is meant: one in the store, or one that is to be declared.
@@ -168,7 +172,7 @@ func (r *restoring) choose(ctx context.Context, o restoreOptions) error {
 	if err != nil {
 		return err
 	}
-	r.spec = spec.Cluster.WithDefaults()
+	r.spec = spec.Wanted()
 	r.from(o.backups)
 	if r.order.Target == "" {
 		return refused(&cke.Error{Code: cke.CodeTarget, What: "cluster " + r.cluster + " has no backup target", Unchanged: true,
@@ -279,16 +283,24 @@ func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, te
 	f.tell = tell
 	f.about = func(s cke.Status) bool { return s.Health == cke.HealthRestoring }
 	f.declared = declaredStill(r.cluster)
-	restored := ""
+	restored, calledOff := "", false
 	st, err := f.until(ctx, func(s cke.Status) bool {
 		if restored == "" {
 			id, err := r.store.Identity(ctx, r.cluster)
-			if err == nil && id.Incarnation != nil && id.Incarnation.Restore != nil && id.Incarnation.Restore.ID == t.ID && id.Incarnation.State == cke.Formed {
-				restored = id.Incarnation.ID
+			switch inc := id.Incarnation; {
+			case err != nil || inc == nil:
+			case inc.Restore == nil || inc.Restore.ID != t.ID:
+				calledOff = true
+				return true
+			case inc.State == cke.Formed:
+				restored = inc.ID
 			}
 		}
-		return restored != "" && s.Incarnation == restored && slices.Contains([]cke.Health{cke.HealthReady, cke.HealthDegraded}, s.Health)
+		return restored != "" && s.Incarnation == restored && slices.Contains([]cke.Health{cke.HealthReady, cke.HealthUpdating, cke.HealthDegraded}, s.Health)
 	})
+	if err == nil && calledOff {
+		return st, &cke.Error{Code: cke.CodeNotStored, What: "the restore of " + r.cluster + " was called off before a member was stopped", Facts: []string{"the history tells why"}, Try: r.app.again(r.cluster, "history")}
+	}
 	return st, detached(ctx, err, "the restore of "+r.cluster+" is under way, and cke goes on with it", r.app.again(r.cluster, "history -f"))
 }
 

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"cke"
@@ -38,6 +42,9 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 	if err == nil {
 		err = r.adopt(ctx, e, o)
 	}
+	if err == nil {
+		return r.vouched(o)
+	}
 	if errors.Is(err, backup.ErrNotFound) || errors.Is(err, backup.ErrEmpty) {
 		return nil
 	}
@@ -58,7 +65,10 @@ func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
 	r.cluster, r.spec = c.Name, c.WithDefaults()
 	r.order.Source = e.Cluster
 	r.asked.Declare = &storage.Declared{Cluster: c, Source: spec}
-	return r.adopt(ctx, e, o)
+	if err := r.adopt(ctx, e, o); err != nil {
+		return err
+	}
+	return r.vouched(o)
 }
 
 // readEscrow reads what lies beside the newest backups of the cluster, or of the lineage that was chosen.
@@ -70,33 +80,74 @@ func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (e cke.Esc
 		return e, nil, err
 	}
 	defer b.Close()
+	for _, key := range backup.SignersOf(b.identities) {
+		r.lent = append(r.lent, string(key))
+	}
 	s, err := b.store(ctx)
 	if err != nil {
 		return e, nil, err
 	}
 	fail := func(err error) error { return b.fail(ctx, "read what lies beside the backups of "+s.Cluster, err) }
-	lineages, err := s.Lineages(ctx)
-	if err != nil {
-		return e, nil, fail(err)
-	}
-	for i := len(lineages) - 1; i >= 0; i-- {
-		l := lineages[i]
-		if o.point.lineage != "" && l.Name != o.point.lineage || len(l.Fulls) == 0 {
-			continue
-		}
-		data, err := s.File(ctx, l.Name, backup.FileIdentity)
-		if err == nil {
-			spec, err = s.File(ctx, l.Name, backup.FileSpec)
-		}
+	lineage := o.point.lineage
+	if lineage == "" {
+		l, notes, err := s.Present(ctx)
 		if err != nil {
 			return e, nil, fail(err)
 		}
-		if err := json.Unmarshal(data, &e); err != nil || e.Format > cke.EscrowFormat {
-			return e, nil, &cke.Error{Code: cke.CodeCannot, What: "what lies beside the backups is of a format that this ckecli does not know", Unchanged: true, Err: err}
-		}
-		return e, spec, nil
+		lineage, r.plan.Notes = l.Name, append(r.plan.Notes, notes...)
 	}
-	return e, nil, fail(fmt.Errorf("%w of cluster %s", backup.ErrEmpty, s.Cluster))
+	data, trusted, err := s.TrustedFile(ctx, lineage, backup.FileIdentity)
+	if err == nil {
+		var also bool
+		spec, also, err = s.TrustedFile(ctx, lineage, backup.FileSpec)
+		trusted = trusted && also
+	}
+	if err != nil {
+		return e, nil, fail(err)
+	}
+	if err := json.Unmarshal(data, &e); err != nil || e.Format > cke.EscrowFormat {
+		return e, nil, &cke.Error{Code: cke.CodeCannot, What: "what lies beside the backups is of a format that this ckecli does not know", Unchanged: true, Err: err}
+	}
+	r.signed = trusted
+	return e, spec, nil
+}
+
+// vouched refuses a cluster file and an identity that nobody signed who is trusted, unless a person has looked at what would run.
+func (r *restoring) vouched(o restoreOptions) error {
+	if r.signed {
+		return nil
+	}
+	facts := r.runsAsRoot()
+	if slices.Contains(o.backups.trust, cke.TrustAny) {
+		r.plan.Notes = append(append(r.plan.Notes, "nobody who is trusted signed what lies beside the backups, and this runs as root on the nodes:"), facts...)
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeUntrusted, What: "what lies beside the backups of " + r.order.Source + " is not signed by a key that is trusted", Unchanged: true,
+		Facts: append(facts, "this would run as root on the nodes: see that it is yours"), Try: "the same command with --trust any"}
+	if len(r.lent) > 0 {
+		e.Facts = append(e.Facts, "a key that --key names opens backups and vouches for none; if it is the key file of the former management host, add --trust "+strings.Join(r.lent, " or "))
+		e.Try = "the same command with --trust KEY, or with --trust any"
+	}
+	return e
+}
+
+// runsAsRoot says what a cluster that is declared from a target would trust and run.
+func (r *restoring) runsAsRoot() (facts []string) {
+	for _, name := range slices.Sorted(maps.Keys(r.asked.Declare.Secrets)) {
+		block, _ := pem.Decode(r.asked.Declare.Secrets[name])
+		if block == nil {
+			continue
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			facts = append(facts, fmt.Sprintf("certificate authority %s: %s", strings.TrimPrefix(name, "pki/"), cke.Fingerprint(cert)))
+		}
+	}
+	etcd := r.spec.Options.Etcd
+	facts = append(facts, "image "+etcd.Image)
+	for _, b := range etcd.ExtraBinds {
+		facts = append(facts, fmt.Sprintf("bind %s to %s", b.Source, b.Destination))
+	}
+	return facts
 }
 
 // adopt opens the secrets of an escrow, with the first key file that is the right one.
@@ -106,7 +157,7 @@ func (r *restoring) adopt(ctx context.Context, e cke.Escrow, o restoreOptions) e
 		return err
 	}
 	d := r.asked.Declare
-	d.Authorities = e.Identity.Authorities
+	d.Authorities, d.Etcd = e.Identity.Authorities, cke.Spec{}.Resolved(e.Identity).Etcd
 	d.HostKeys, d.Secrets, r.sshKeys = e.HostKeys, map[string][]byte{}, map[string][]byte{}
 	var why error
 	for _, file := range append([]string{config.SecretKeyFile}, o.backups.keys...) {

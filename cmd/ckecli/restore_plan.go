@@ -11,6 +11,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/cmd/ckecli/internal/term"
+	"cke/server"
 )
 
 // restorePlan is what a restore would do, as `restore --plan` writes it for programs.
@@ -27,9 +28,20 @@ type restorePlan struct {
 	Revision int64     `json:"revision,omitempty"`
 	Time     time.Time `json:"time,omitzero"`
 	// Present is the newest revision that a member told; 0: none did.
-	Present int64         `json:"present,omitempty"`
-	Notes   []string      `json:"notes,omitempty"`
-	Nodes   []restoreNode `json:"nodes"`
+	Present int64 `json:"present,omitempty"`
+	// Stored: what clients write until the members stop is stored in the backups first, or the restore is called off.
+	Stored bool     `json:"stored,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+	// Refusal is why the leader would refuse the restore as the cluster is.
+	Refusal *restoreRefusal `json:"refusal,omitempty"`
+	Nodes   []restoreNode   `json:"nodes"`
+}
+
+// restoreRefusal is why a restore is refused.
+type restoreRefusal struct {
+	Code    cke.Code `json:"code"`
+	Message string   `json:"message"`
+	Facts   []string `json:"facts,omitempty"`
 }
 
 // restoreNode is what happens on one node.
@@ -65,6 +77,9 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 		return note(err)
 	}
 	defer b.Close()
+	if id, err := r.store.Identity(ctx, r.cluster); err == nil && r.order.Source == r.cluster {
+		b.lives = id.Incarnation.Lives()
+	}
 	found, err := b.of(r.order.Source).Find(ctx, at)
 	switch {
 	case err == nil:
@@ -90,9 +105,6 @@ func (r *restoring) notThere(told, err error) error {
 	if coded := new(cke.Error); errors.As(err, &damage) && damage.LastGood > 0 && errors.As(told, &coded) {
 		coded.Try = r.order.Again(damage.Lineage(), damage.LastGood)
 	}
-	if cke.CodeOf(told) == cke.CodeNotCovered {
-		return refused(told)
-	}
 	return told
 }
 
@@ -100,13 +112,16 @@ func (r *restoring) notThere(told, err error) error {
 func (r *restoring) planNodes(ctx context.Context) {
 	p := &r.plan
 	p.Cluster, p.Declared, p.Survivor = r.cluster, r.asked.Declare != nil, r.order.Survivor
-	st, err := r.store.Status(ctx, r.cluster)
-	if err != nil {
+	st, unseen := r.store.Status(ctx, r.cluster)
+	if unseen != nil {
 		st = cke.Status{}
 	}
 	id, err := r.store.Identity(ctx, r.cluster)
 	if err != nil {
 		id = cke.Identity{}
+	}
+	if !p.Declared && unseen == nil && err == nil {
+		r.judge(server.InputFrom(cke.Spec{Cluster: r.spec}, id, cke.Requests{}, st))
 	}
 	for _, e := range st.Etcd.Endpoints {
 		p.Present = max(p.Present, e.Revision)
@@ -118,6 +133,21 @@ func (r *restoring) planNodes(ctx context.Context) {
 		if !slices.Contains(p.nodeNames(), j.Node.Name()) {
 			p.Nodes = append(p.Nodes, r.planNode(j.Node, st, id, false))
 		}
+	}
+}
+
+// judge says what the leader would say of the order, and what becomes of the last changes.
+func (r *restoring) judge(in server.Input) {
+	p := &r.plan
+	if r.order.Survivor == "" {
+		why := server.NotStorable(&in)
+		if r.order.Stored = why == ""; !r.order.Stored {
+			p.Notes = append(p.Notes, "what is in no backup when the members stop is left in their volumes only: "+why)
+		}
+		p.Stored = r.order.Stored
+	}
+	if why := server.RestoreRefusal(in, r.order); why != nil {
+		p.Refusal = &restoreRefusal{Code: why.Code, Message: why.What, Facts: why.Facts}
 	}
 }
 
@@ -188,6 +218,9 @@ func (p restorePlan) write(w io.Writer, colour bool) error {
 		}
 		fmt.Fprintln(w, text)
 	}
+	if p.Stored {
+		fmt.Fprintln(w, "What clients write until the members stop is stored in the backups first")
+	}
 	for _, n := range p.Notes {
 		fmt.Fprintln(w, term.Clean("Note: "+n))
 	}
@@ -196,5 +229,13 @@ func (p restorePlan) write(w io.Writer, colour bool) error {
 	for _, n := range p.Nodes {
 		t.Add(term.Text(n.Node), term.Text(n.Address), term.Text(n.Now), term.Text(n.Then))
 	}
-	return t.Write(w, colour)
+	if err := t.Write(w, colour); err != nil || p.Refusal == nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, term.Clean(fmt.Sprintf("As the cluster is now, this is refused: %s (%s)", p.Refusal.Message, p.Refusal.Code)))
+	for _, f := range p.Refusal.Facts {
+		fmt.Fprintln(w, term.Clean("  "+f))
+	}
+	return nil
 }

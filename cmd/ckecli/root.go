@@ -33,7 +33,7 @@ func newRootCommand(a *app) *cobra.Command {
 	f.StringVar(&a.cluster, "cluster", "", "`name` of the cluster; needed only where there are several")
 	f.StringVarP(&a.output, "output", "o", formatTable, "output `format`: "+strings.Join(formats, ", "))
 	f.DurationVar(&a.timeout, "timeout", 0, "longest time to wait, as 90s or 10m; what was begun goes on (default: no limit)")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagFault(err), cmd.CommandPath()} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagFault(cmd, err), cmd.CommandPath()} })
 	root.AddGroup(
 		&cobra.Group{ID: groupWant, Title: "What you want:"},
 		&cobra.Group{ID: groupSee, Title: "What is so, and what is done:"},
@@ -46,7 +46,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a), newPreflightCommand(a),
 		newBackupCommand(a), newRestoreCommand(a), newRecoverCommand(a),
 		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newCACommand(a), newVolumeCommand(a), newImagesCommand(a),
-		newVersionCommand(a), newSupportCommand(a), newCompletionCommand(a), newManCommand(a), newProbeCommand(a),
+		newVersionCommand(a), newStoreCommand(a), newSupportCommand(a), newCompletionCommand(a), newManCommand(a), newProbeCommand(a),
 	)
 	root.SetHelpCommand(newHelpCommand(a))
 	root.SetHelpCommandGroupID(groupSelf)
@@ -111,7 +111,21 @@ func (a *app) begin(cmd *cobra.Command) error {
 }
 
 // flagFault says what a flag wants, in place of what Go's parsers say.
-func flagFault(err error) error {
+func flagFault(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		collect := func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		}
+		cmd.Flags().VisitAll(collect)
+		cmd.InheritedFlags().VisitAll(collect)
+		if near := cke.NearestWord(unknown.GetSpecifiedName(), names); near != "" {
+			return fmt.Errorf("%w, did you mean --%s?", err, near)
+		}
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return err

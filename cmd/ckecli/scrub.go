@@ -22,8 +22,8 @@ type scrubber struct{ values *strings.Replacer }
 const leastSecret = 6
 
 // newScrubber knows the secrets of all revisions of a cluster file.
-func newScrubber(log []cke.Spec, further ...string) scrubber {
-	values := further
+func newScrubber(log []cke.Spec) scrubber {
+	var values []string
 	for _, spec := range log {
 		for _, v := range spec.Cluster.Options.Etcd.ExtraEnv {
 			values = append(values, v)

@@ -157,6 +157,19 @@ func TestSet_DetachesAtCtrlCAndAtTheTimeout(t *testing.T) {
 	set.cancel()
 	set.must(exitInterrupted)
 	contains(t, set.stderr.String(), "Detached: revision 1 of prod is stored, and cke goes on working on it\nTry: ckecli history -f\n")
-	_, stderr := h.run(exitTimedOut, "cluster", "set", "--timeout", "50ms", file)
+	_, stderr := h.run(exitTimedOut, "cluster", "set", "--timeout", "1s", file)
 	contains(t, stderr, "error: waiting timed out: revision 1 of prod is stored")
+}
+
+// A file that gives the hostname of a member's machine to another one is refused: a command by that name could stop the wrong
+// machine.
+func TestSet_RefusesHostnamesOfOtherMachines(t *testing.T) {
+	h := declared(t)
+	h.form(h.lead("prod"))
+	swapped := strings.NewReplacer("cp1", "cp2", "cp2", "cp1").Replace(clusterFile)
+	for _, args := range [][]string{{"--no-wait"}, {"--dry-run"}} {
+		_, stderr := h.run(exitRefused, append([]string{"cluster", "set", h.write("swapped.yml", swapped)}, args...)...)
+		contains(t, stderr, "error[CKE220]: the file gives hostnames of members to other machines", "gives the hostname cp2 to", "Nothing was changed.")
+	}
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile))
 }

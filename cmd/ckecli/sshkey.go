@@ -49,10 +49,7 @@ func (a *app) keyScope(ctx context.Context, s specs, node string) (cluster, name
 	if node == "" {
 		return a.clusterFlag, "", nil
 	}
-	if cluster, err = a.theCluster(ctx, s); err != nil {
-		return "", "", err
-	}
-	spec, err := s.Spec(ctx, cluster)
+	cluster, spec, err := a.theSpec(ctx, s)
 	if err != nil {
 		return "", "", err
 	}
@@ -62,7 +59,7 @@ func (a *app) keyScope(ctx context.Context, s specs, node string) (cluster, name
 
 // declaredNode returns the node of this name or address.
 func declaredNode(spec cke.Spec, name string) (cke.Node, error) {
-	c := spec.Cluster.WithDefaults()
+	c := spec.Wanted()
 	if n, ok := c.Node(name); ok {
 		return n, nil
 	}
@@ -80,6 +77,9 @@ func commaList[T any](all []T, name func(T) string) string {
 	}
 	return text
 }
+
+// restrictedLine are the options that leave a key the way to the engine's socket, and nothing else. Source: docs/nodes.md.
+const restrictedLine = `restrict,port-forwarding,permitopen="[/var/run/docker.sock]:*",permitlisten="localhost:1",command="/bin/false"`
 
 func runSSHKeySet(ctx context.Context, a *app, s interface {
 	sshKeys
@@ -103,7 +103,7 @@ func runSSHKeySet(ctx context.Context, a *app, s interface {
 	for _, i := range infos {
 		if i.Cluster == cluster && i.Node == name {
 			fmt.Fprintf(a.stderr, "Sealed for %s. Its line for authorized_keys on the nodes:\n", keyFor(i))
-			return a.showLine(i, i.Fingerprint, i.PublicKey)
+			return a.showLine(i, i.Fingerprint, restrictedLine+" "+i.PublicKey)
 		}
 	}
 	return nil

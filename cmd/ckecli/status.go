@@ -34,7 +34,8 @@ func newStatusCommand(a *app) *cobra.Command {
 		Long: `Show a cluster on one screen: its health and how many more members it can lose, its members, who paused it and
 why, what is wrong and what to do about it, the operation under way or why there is none, and who leads.
 
-With --check the exit code tells: 0 ready, 3 degraded or hibernated, 4 no leader or no status yet, 5 quorum lost.`,
+With --check the exit code tells: 0 ready or being updated, 3 degraded or hibernated, 4 not known (no leader, no status, or the members cannot
+be seen), 5 quorum lost.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.check && o.watch {
@@ -122,12 +123,16 @@ func noStatus(ctx context.Context, s leadership, name string) error {
 func (a *app) check(sc screen) error {
 	quorate, known := sc.status.Condition(cke.CondQuorate)
 	switch {
-	case !sc.led, a.age(sc.status) > staleAfter:
+	case !sc.led, a.age(sc.status) > staleAfter, sc.status.Health == cke.HealthUnknown:
 		return exitError(exitNoStatus)
 	case sc.status.Health == cke.HealthReady && sc.status.ObservedGeneration >= sc.revision:
 		return nil
+	case sc.status.Health == cke.HealthUpdating:
+		return nil // progress
 	case sc.status.Health == cke.HealthLost:
 		return exitError(exitQuorumLost)
+	case sc.status.Health == cke.HealthFrozen && known && quorate.Status == cke.Unknown:
+		return exitError(exitNoStatus)
 	case sc.status.Health == cke.HealthFrozen && known && quorate.Status == cke.False:
 		return exitError(exitQuorumLost)
 	}

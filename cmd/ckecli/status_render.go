@@ -204,7 +204,7 @@ func healthStyle(h cke.Health) term.Style {
 	switch h {
 	case cke.HealthReady:
 		return term.Green
-	case cke.HealthLost, cke.HealthFrozen:
+	case cke.HealthLost, cke.HealthFrozen, cke.HealthUnknown:
 		return term.Alarm
 	case "":
 		return term.Plain

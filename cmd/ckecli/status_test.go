@@ -110,6 +110,8 @@ func TestStatus_CheckTellsTheHealthByTheExitCode(t *testing.T) {
 		"degraded":          {with(func(*screen) {}), exitError(3)},
 		"forming":           {with(func(s *screen) { s.status.Health = cke.HealthForming; s.status.Tolerance = -1 }), exitError(3)},
 		"lost":              {with(func(s *screen) { s.status.Health = cke.HealthLost }), exitError(5)},
+		"not seen":          {with(func(s *screen) { s.status.Health = cke.HealthUnknown }), exitError(4)},
+		"frozen, not seen":  {with(func(s *screen) { s.status.Health = cke.HealthFrozen; s.status.Conditions[1].Status = cke.Unknown }), exitError(4)},
 		"frozen, quorate":   {with(func(s *screen) { s.status.Health = cke.HealthFrozen }), exitError(3)},
 		"frozen, no quorum": {with(func(s *screen) { s.status.Health = cke.HealthFrozen; s.status.Conditions[1].Status = cke.False }), exitError(5)},
 		"no leader":         {with(func(s *screen) { s.led = false }), exitError(4)},

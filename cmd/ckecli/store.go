@@ -12,6 +12,7 @@ type store interface {
 	specs
 	tellings
 	leadership
+	schemas
 	pauses
 	sshKeys
 	hostKeys
@@ -29,8 +30,9 @@ type specs interface {
 	Spec(ctx context.Context, cluster string) (cke.Spec, error)
 	SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error)
 	SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts storage.SetOptions) (cke.Spec, error)
-	RequestDelete(ctx context.Context, cluster, by string) error
-	RequestApply(ctx context.Context, cluster, by string) (generation int64, err error)
+	RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error
+	CancelDelete(ctx context.Context, cluster string) error
+	RequestApply(ctx context.Context, cluster, by string, interrupt bool) (generation int64, err error)
 	WatchCluster(ctx context.Context, cluster string) <-chan storage.ClusterState
 }
 

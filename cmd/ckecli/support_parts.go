@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path"
-	"strings"
 	"sync"
 	"time"
 
@@ -98,7 +96,7 @@ func (w *witness) parts() []part {
 		w.one("revisions.json", func(context.Context) (any, error) { return revisions(w.log), nil }),
 		w.one("status.json", func(ctx context.Context) (any, error) { return w.store.Status(ctx, w.cluster) }),
 		w.one("plan.json", func(ctx context.Context) (any, error) {
-			p, err := w.app.makePlan(ctx, w.store, &w.spec.Cluster)
+			p, err := w.app.makePlan(ctx, w.store, &edition{cluster: w.spec.Cluster})
 			return p, err
 		}),
 		w.one("history.json", func(ctx context.Context) (any, error) { return w.store.Records(ctx, w.cluster, bundledRecords) }),
@@ -106,7 +104,7 @@ func (w *witness) parts() []part {
 		w.one("requests.json", func(ctx context.Context) (any, error) { return w.store.RequestsOf(ctx, w.cluster) }),
 		w.one("members.json", func(context.Context) (any, error) { return w.observe().Etcd, nil }),
 	}
-	for _, n := range w.spec.Cluster.WithDefaults().Nodes {
+	for _, n := range w.spec.Wanted().Nodes {
 		stored = append(stored, part{path.Join("nodes", n.Name()), func(ctx context.Context) ([]entry, error) { return w.node(ctx, n) }})
 	}
 	if w.store == nil {
@@ -154,7 +152,7 @@ func revisions(log []cke.Spec) []revision {
 	for i, spec := range log {
 		r := revision{Revision: spec.Generation, SetAt: spec.SetAt, SetBy: spec.SetBy}
 		if i+1 < len(log) {
-			before, after := withoutEnvValues(log[i+1].Cluster), withoutEnvValues(spec.Cluster)
+			before, after := withoutEnvValues(log[i+1].Wanted()), withoutEnvValues(spec.Wanted())
 			r.Changes = changed(before, after)
 		}
 		all = append(all, r)
@@ -197,12 +195,11 @@ func (w *witness) daemon(ctx context.Context, what string) ([]byte, error) {
 		return nil, err
 	}
 	if h.BasicAuth.Username != "" {
-		password, err := os.ReadFile(h.BasicAuth.PasswordFile)
+		password, err := cke.ReadPassword(h.BasicAuth.PasswordFile)
 		if err != nil {
 			return nil, err
 		}
-		line, _, _ := strings.Cut(string(password), "\n")
-		req.SetBasicAuth(h.BasicAuth.Username, strings.TrimSuffix(line, "\r"))
+		req.SetBasicAuth(h.BasicAuth.Username, password)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

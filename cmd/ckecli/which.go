@@ -88,16 +88,21 @@ func (a *app) chooseCluster(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// theSpec returns the cluster that a command is about, with what is stored of it.
+func (a *app) theSpec(ctx context.Context, s specs) (cluster string, spec cke.Spec, err error) {
+	if cluster, err = a.theCluster(ctx, s); err == nil {
+		spec, err = s.Spec(ctx, cluster)
+	}
+	return cluster, spec, err
+}
+
 // theNode returns the declared node with this name or address, in the cluster that a command is about.
 func (a *app) theNode(ctx context.Context, s specs, node string) (cluster string, n cke.Node, err error) {
-	if cluster, err = a.theCluster(ctx, s); err != nil {
-		return "", n, err
-	}
-	spec, err := s.Spec(ctx, cluster)
+	cluster, spec, err := a.theSpec(ctx, s)
 	if err != nil {
 		return "", n, err
 	}
-	n, known := spec.Cluster.WithDefaults().Node(node)
+	n, known := spec.Wanted().Node(node)
 	if !known {
 		return "", n, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s declares no node %s", cluster, node), Unchanged: true, Try: a.again(cluster, "node list")}
 	}

@@ -64,12 +64,13 @@ func (l *Lab) ensureNetwork(ctx context.Context) (netip.Prefix, error) {
 	if err != nil {
 		return netip.Prefix{}, err
 	}
+	var refused []netip.Prefix // a network that is being made has its subnet before the engine lists it
 	for try := 1; ; try++ {
 		existing, err := docker.NetworkList(ctx, network.ListOptions{})
 		if err != nil {
 			return netip.Prefix{}, fmt.Errorf("list networks: %w", err)
 		}
-		taken := hostPrefixes()
+		taken := append(hostPrefixes(), refused...)
 		for _, n := range existing {
 			for _, c := range n.IPAM.Config {
 				p, err := netip.ParsePrefix(c.Subnet)
@@ -98,6 +99,7 @@ func (l *Lab) ensureNetwork(ctx context.Context) (netip.Prefix, error) {
 		if err == nil {
 			return subnet, nil
 		}
+		refused = append(refused, subnet)
 		if try == subnetTries {
 			return netip.Prefix{}, fmt.Errorf("make network %s with %s: %w", l.networkName(), subnet, err)
 		}

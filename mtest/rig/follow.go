@@ -1,12 +1,12 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 
 	"cke"
 )
@@ -14,32 +14,42 @@ import (
 // Follow runs `ckecli history -f` from the first record on and calls see with every state of every record, as it
 // happens, until see returns true. It fails when ctx or the stream ends first.
 func (r *Rig) Follow(ctx context.Context, see func(cke.Record) bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	cmd := r.command(ctx, "history", "-f", "-n", "0", "-o", "json")
+	if err := each(ctx, r, see, "history", "-f", "-n", "0", "-o", "json"); err != nil {
+		return fmt.Errorf("follow the history: %w", err)
+	}
+	return nil
+}
+
+// each runs a ckecli that prints one JSON value after the other, and calls see with each until that returns true. It fails when
+// ctx or the stream ends first, with what was printed to stderr.
+func each[T any](ctx context.Context, r *Rig, see func(T) bool, args ...string) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := r.command(running, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		cancel()
-		return fmt.Errorf("follow the history: %w", err)
+		return err
 	}
-	defer func() {
-		cancel()
-		_ = cmd.Wait() // it was ended by us, or the stream says why
-	}()
 	for d := json.NewDecoder(out); ; {
-		var rec cke.Record
-		if err := d.Decode(&rec); err != nil {
-			if errors.Is(err, io.EOF) && ctx.Err() != nil {
-				err = ctx.Err()
-			}
-			return fmt.Errorf("follow the history: %w", err)
-		}
-		if see(rec) {
-			return nil
+		var value T
+		if err = d.Decode(&value); err != nil || see(value) {
+			break
 		}
 	}
+	cancel()
+	_ = cmd.Wait() // it was ended by us, or the stream and stderr say why
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
 }
 
 // StepBegun tells for Follow whether a step of this name has begun in an operation that runs.

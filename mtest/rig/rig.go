@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -196,33 +195,6 @@ func (r *Rig) Records(ctx context.Context, n int) ([]cke.Record, error) {
 	}
 	var records []cke.Record
 	return records, json.Unmarshal([]byte(out), &records)
-}
-
-// lookEvery is the pause between two looks of Await.
-const lookEvery = 100 * time.Millisecond
-
-// Await looks at the status until ok, and returns the last one. It fails when ctx ends first, telling what was seen last.
-func (r *Rig) Await(ctx context.Context, what string, ok func(cke.Status) bool) (cke.Status, error) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	var last cke.Status
-	var lastErr error
-	for {
-		s, err := r.Status(ctx)
-		if err == nil {
-			last = s
-			if ok(s) {
-				return s, nil
-			}
-		} else if ctx.Err() == nil {
-			lastErr = err
-		}
-		select {
-		case <-ctx.Done():
-			return last, fmt.Errorf("waited for %s: last seen %s, %q, reason %q, problems %+v, error %v: %w", what, last.Health, last.Summary, last.Reason, last.Problems, lastErr, ctx.Err())
-		case <-tick.C:
-		}
-	}
 }
 
 // Ready reports whether the cluster is ready and all of its present file is done.

@@ -24,6 +24,8 @@ type Rig struct {
 	Events chan take.Event
 	Taker  *take.Taker
 	Stop   func() error
+	// Ended waits until the Taker ends by itself.
+	Ended func() error
 }
 
 // Config is of a Taker that stores nothing unless it is told to.
@@ -60,6 +62,16 @@ func Start(t testing.TB, s *etcdtest.Server, c take.Config) *Rig {
 			return err
 		case <-time.After(30 * time.Second):
 			t.Fatal("the Taker does not stop")
+			return nil
+		}
+	}
+	r.Ended = func() error {
+		stopped = true
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(30 * time.Second):
+			t.Fatal("the Taker does not end")
 			return nil
 		}
 	}

@@ -1,0 +1,254 @@
+package backup
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A directory over which nothing is mounted yet looks like a target that nobody has used so far. So a target gets a marker when it is
+// used first, and who uses it remembers that: where the marker is missing, nothing is written.
+
+// markerFolder holds the markers, .target/CLUSTER/ID. No cluster can have its name.
+const markerFolder = ".target"
+
+const (
+	// probePrefix begins the names of what is written to see that a target takes it; mostProbes bounds how many are removed at once.
+	probePrefix = markerFolder + "/probe-"
+	mostProbes  = 100
+	// maxMarker bounds what is read of a marker.
+	maxMarker = 4 << 10
+)
+
+// ErrOtherTarget: what answers at a target's URL is not what was used there before: it is empty, not mounted, or another one.
+var ErrOtherTarget = errors.New("this is not the target that was used before")
+
+// ErrLost: what is known to have been stored in a target is not there any more. The target has to be read again before anything is
+// stored that continues it.
+var ErrLost = errors.New("a backup that was stored is not in the target any more")
+
+// errReadOnly: a target that answers takes nothing.
+var errReadOnly = errors.New("nothing can be written to the target")
+
+// Marked is a target with a marker: objects are created in it only while that is there.
+type Marked struct {
+	Bucket
+	// ID is the marker's.
+	ID     string
+	marker string
+	// Overwrites: the target lets objects be overwritten, so another writer could replace backups.
+	Overwrites bool
+
+	mu sync.Mutex
+	// newest names the newest full and the newest delta that are known to be there.
+	newest map[Kind]Place
+}
+
+var _ Sweeper = (*Marked)(nil)
+
+// Mark opens a bucket as the target of a cluster. known is the ID of the marker that it had before; empty: it is used for the first
+// time as far as anybody knows, and gets a marker unless it has one. ErrOtherTarget: the marker is missing.
+func (s *Store) Mark(ctx context.Context, known string) (*Marked, error) {
+	folder := markerFolder + "/" + s.Cluster + "/"
+	there, err := s.Bucket.List(ctx, folder)
+	if err != nil {
+		return nil, fmt.Errorf("read the target: %w", err)
+	}
+	if known == "" && len(there) > 0 {
+		known = path.Base(there[len(there)-1].Name)
+	}
+	if known == "" {
+		known = rand.Text()
+		data, err := json.Marshal(struct {
+			Cluster string    `json:"cluster"`
+			Since   time.Time `json:"since"`
+		}{s.Cluster, s.now().UTC()})
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Retry.Put(ctx, s.Bucket, folder+known, Content{Head: data}, nil); err != nil {
+			return nil, err
+		}
+	}
+	m := &Marked{Bucket: s.Bucket, ID: known, marker: folder + known}
+	if err := m.check(ctx); err != nil || m.Local() {
+		return m, err
+	}
+	m.Overwrites = m.overwrites(ctx)
+	m.sweepProbes(ctx, s.now())
+	return m, nil
+}
+
+// overwrites tries whether the target lets the marker be written again, with the same content.
+func (m *Marked) overwrites(ctx context.Context) bool {
+	r, err := m.Open(ctx, m.marker, 0, -1)
+	if err != nil {
+		return false // whoever reads it next tells
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, maxMarker))
+	return err == nil && m.Bucket.Create(ctx, m.marker, Content{Head: data}) == nil
+}
+
+// sweepProbes removes what was written to see that the target takes it, where the answer was lost.
+func (m *Marked) sweepProbes(ctx context.Context, now time.Time) {
+	left, err := m.List(ctx, probePrefix)
+	if err != nil {
+		return // it is tried again
+	}
+	for _, o := range left[:min(len(left), mostProbes)] {
+		if now.Sub(o.ModTime) > time.Hour && m.Bucket.Delete(ctx, o.Name) != nil {
+			return // the target protects them
+		}
+	}
+}
+
+// check refuses what has no marker.
+func (m *Marked) check(ctx context.Context) error {
+	r, err := m.Open(ctx, m.marker, 0, -1) // S3 refuses a range of an empty object
+	if errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: it is empty, not mounted, or another one; if it is to be used from now on, create an empty object %s in it", ErrOtherTarget, m.marker)
+	}
+	if err != nil {
+		return fmt.Errorf("read the target: %w", err)
+	}
+	return r.Close()
+}
+
+// Create implements Bucket. It returns ErrLost, and writes no backup, where the newest ones are missing.
+func (m *Marked) Create(ctx context.Context, name string, c Content) error {
+	if err := m.check(ctx); err != nil {
+		return err
+	}
+	place, is := ParsePlace(name)
+	if is {
+		if err := m.has(ctx); err != nil {
+			return err
+		}
+	}
+	err := m.Bucket.Create(ctx, name, c)
+	if err == nil && is {
+		m.Expect(place)
+	}
+	return err
+}
+
+// Delete implements Bucket.
+func (m *Marked) Delete(ctx context.Context, name string) error {
+	if p, is := ParsePlace(name); is {
+		m.mu.Lock()
+		if m.newest[p.Kind].Name() == name {
+			delete(m.newest, p.Kind)
+		}
+		m.mu.Unlock()
+	}
+	return m.Bucket.Delete(ctx, name)
+}
+
+// Expect notes that a backup is in the target. The newest full and the newest delta have to stay there.
+func (m *Marked) Expect(p Place) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.newest == nil {
+		m.newest = map[Kind]Place{}
+	}
+	if p.Revision >= m.newest[p.Kind].Revision {
+		m.newest[p.Kind] = p
+	}
+}
+
+func (m *Marked) expects(p Place) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.newest[p.Kind] == p
+}
+
+// has returns ErrLost unless the newest backups are there.
+func (m *Marked) has(ctx context.Context) error {
+	m.mu.Lock()
+	newest := slices.Collect(maps.Values(m.newest))
+	m.mu.Unlock()
+	for _, p := range newest {
+		r, err := m.Open(ctx, p.Name(), 0, 1)
+		if errors.Is(err, ErrNotFound) {
+			if !m.expects(p) {
+				continue // it was deleted here meanwhile
+			}
+			return fmt.Errorf("%w: %s", ErrLost, p.Name())
+		}
+		if err != nil {
+			return fmt.Errorf("read the target: %w", err)
+		}
+		if err := r.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Probe reports whether the target is the same as before and has the newest backups. With write it also creates something and removes it.
+func (m *Marked) Probe(ctx context.Context, write bool) error {
+	if err := m.check(ctx); err != nil {
+		return err
+	}
+	if err := m.has(ctx); err != nil || !write {
+		return err
+	}
+	if d, ok := local(m.Bucket); ok {
+		return d.probe(filepath.FromSlash(path.Dir(m.marker)))
+	}
+	name := probePrefix + rand.Text()
+	if err := m.Bucket.Create(ctx, name, Content{Head: []byte("probe")}); err != nil {
+		m.Bucket.Delete(ctx, name) // it may be there all the same
+		return fmt.Errorf("%w: %w", errReadOnly, err)
+	}
+	if err := m.Delete(ctx, name); err != nil && !errors.Is(err, ErrProtected) {
+		return fmt.Errorf("remove what was written to see that the target takes it: %w", err)
+	}
+	return nil
+}
+
+// Local reports whether the target is a directory, which is probed at hardly any cost.
+func (m *Marked) Local() bool {
+	_, ok := local(m.Bucket)
+	return ok
+}
+
+// Unwrap returns the bucket itself.
+func (m *Marked) Unwrap() Bucket { return m.Bucket }
+
+// Sweep implements Sweeper.
+func (m *Marked) Sweep(ctx context.Context, age time.Duration) error {
+	if s, ok := m.Bucket.(Sweeper); ok {
+		return s.Sweep(ctx, age)
+	}
+	return nil
+}
+
+// probe writes to a folder.
+func (d Dir) probe(folder string) error {
+	f, err := os.CreateTemp(filepath.Join(string(d), folder), partial)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errReadOnly, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// local returns the directory that a bucket is.
+func local(b Bucket) (Dir, bool) {
+	if w, ok := b.(interface{ Unwrap() Bucket }); ok {
+		return local(w.Unwrap())
+	}
+	d, ok := b.(Dir)
+	return d, ok
+}

@@ -1,0 +1,44 @@
+package backup
+
+import "math"
+
+// passedLeaves are the leaves of the bucket "key" that streamed by and are in no file, by page: what the walk of the tree has to know
+// of them, in 16 bytes for a page of the database.
+type passedLeaves []passedLeaf
+
+// passedLeaf is where a leaf begins and ends.
+type passedLeaf struct {
+	main        int64  // of the first record
+	span        uint32 // how many revisions there are up to the last record, both included; 0: no such leaf passed
+	first, last uint16 // Sub of both records, and in the lowest bit whether it is a tombstone
+}
+
+// passedOf returns the limits of a sound leaf; span 0 if they do not fit: the leaf then counts as missing, and all of the database is
+// read.
+func passedOf(p page) (l passedLeaf) {
+	if p.count == 0 {
+		return l
+	}
+	first, ok := parseRecordKey(elementKey(p.data, 0))
+	last, too := parseRecordKey(elementKey(p.data, p.count-1))
+	if span := last.Main - first.Main + 1; ok && too && span > 0 && span <= math.MaxUint32 && max(first.Sub, last.Sub) <= math.MaxInt16 {
+		return passedLeaf{main: first.Main, span: uint32(span), first: subOf(first), last: subOf(last)}
+	}
+	return l
+}
+
+func subOf(r Record) uint16 {
+	sub := uint16(r.Sub) << 1
+	if r.Tombstone {
+		sub |= 1
+	}
+	return sub
+}
+
+// keys are those of both records.
+func (l passedLeaf) keys() (first, last []byte) {
+	key := func(main int64, sub uint16) []byte {
+		return Record{Main: main, Sub: int64(sub >> 1), Tombstone: sub&1 != 0}.AppendKey(make([]byte, 0, 18))
+	}
+	return key(l.main, l.first), key(l.main+int64(l.span)-1, l.last)
+}

@@ -1,0 +1,155 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Scratch is a directory for working copies. A process that is killed leaves it behind with all that is in it, as much as a whole
+// database. So its maker holds a lock on it, which ends with the process, and whoever makes another one next to it removes those that
+// nobody holds.
+type Scratch struct {
+	Path string
+	held *os.File
+}
+
+// ScratchKind is what a scratch directory is for.
+type ScratchKind string
+
+// Kinds.
+const (
+	ScratchFull    ScratchKind = "full"
+	ScratchCompact ScratchKind = "compact"
+	ScratchDrill   ScratchKind = "drill"
+	ScratchBoot    ScratchKind = "boot"
+	ScratchExtract ScratchKind = "extract"
+)
+
+var scratchKinds = []ScratchKind{ScratchFull, ScratchCompact, ScratchDrill, ScratchBoot, ScratchExtract}
+
+const (
+	scratchPrefix = "cke-"
+	// mostSwept bounds what one sweep removes, and mostScratch how often a directory is made that a sweep takes for abandoned.
+	mostSwept   = 100
+	mostScratch = 10
+)
+
+// NewScratch makes a scratch directory in dir (empty: the system's for temporary files), and removes abandoned ones there. Remove it in
+// the end.
+func NewScratch(dir string, kind ScratchKind) (*Scratch, error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	_ = SweepScratch(dir) // the work does not depend on it
+	for range mostScratch {
+		path, err := os.MkdirTemp(dir, scratchPrefix+string(kind)+"-")
+		if err != nil {
+			return nil, err
+		}
+		held, err := holdScratch(path)
+		if held != nil || errors.Is(err, errNoLocks) {
+			return &Scratch{Path: path, held: held}, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, os.RemoveAll(path))
+		}
+	}
+	return nil, fmt.Errorf("make a scratch directory in %s: each one was removed by another process", dir)
+}
+
+// Remove removes the directory. It may be called on nil, and twice.
+func (s *Scratch) Remove() error {
+	if s == nil || s.Path == "" {
+		return nil
+	}
+	err := os.RemoveAll(s.Path)
+	if s.held != nil {
+		err = errors.Join(err, s.held.Close())
+	}
+	*s = Scratch{}
+	return err
+}
+
+// SweepScratchBelow sweeps dir, each directory in it, and the system's for temporary files.
+func SweepScratchBelow(dir string) error {
+	err := errors.Join(SweepScratch(os.TempDir()), SweepScratch(dir))
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			err = errors.Join(err, SweepScratch(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// SweepScratch removes scratch directories in dir whose makers live no more. Those of other users are left alone.
+func SweepScratch(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the scratch directory: %w", err)
+	}
+	left := mostSwept
+	for _, e := range entries {
+		if left == 0 || !e.IsDir() || !isScratch(e.Name()) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		held, err := holdScratch(path)
+		if err != nil || held == nil {
+			continue // somebody works in it, has removed it, or it belongs to another user
+		}
+		left--
+		if err := errors.Join(os.RemoveAll(path), held.Close()); err != nil {
+			return fmt.Errorf("remove an abandoned scratch directory: %w", err)
+		}
+	}
+	return nil
+}
+
+func isScratch(name string) bool {
+	rest, ours := strings.CutPrefix(name, scratchPrefix)
+	kind, _, more := strings.Cut(rest, "-")
+	return ours && more && slices.Contains(scratchKinds, ScratchKind(kind))
+}
+
+// errNoLocks: the file system takes no locks. What is left behind there stays.
+var errNoLocks = errors.New("no locks")
+
+// holdScratch locks a directory of this user; nil: another process holds it. What was removed before it was locked is fs.ErrNotExist.
+func holdScratch(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%w: %s: %w", errNoLocks, path, err)
+	}
+	opened, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	named, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	owner, ok := opened.Sys().(*syscall.Stat_t)
+	if !ok || int(owner.Uid) != os.Geteuid() || !os.SameFile(opened, named) {
+		return nil, errors.Join(fs.ErrNotExist, f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,614 @@
+package backup_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+)
+
+// signedFixture is backups that a signer wrote, with its Signer.
+func signedFixture(t *testing.T) (*fixture, *backup.Signer) {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{signer: backup.NewSigner(id)}
+	f.make(t, true)
+	return f, f.signer
+}
+
+// guarded is a store that knows whom to trust.
+func (f *fixture) guarded(t testing.TB, b backup.Bucket, s *backup.Signer) *backup.Store {
+	st := f.store(t, b)
+	st.Signer, st.Trusted = s, []backup.PublicKey{s.Public()}
+	return st
+}
+
+// forge adds a delta to the end of the chain, as one does who has the bucket and the public recipient and nothing else.
+func forge(t *testing.T, f *fixture, b backup.Bucket, by *backup.Signer) string {
+	t.Helper()
+	_, deltas := f.objects(t)
+	last := place(t, deltas[len(deltas)-1])
+	h, err := backup.ReadHeader(etcdtest.Context(t), b, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := backup.NewDeltaWriter(h.Last+1, recipients(f.identity.Recipient()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := backup.Change{Key: []byte("mine"), Value: []byte("cluster-admin"), CreateRevision: h.Last + 1, ModRevision: h.Last + 1, Version: 1}
+	if err := w.Add([]backup.Change{change}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	c, fh, err := w.Seal(backup.Header{Place: backup.DeltaPlace("prod", "a1b2", last.Stream, last.Sequence+1, h.Last+1), After: h.Link(), Base: h.Base, Signer: by})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Create(t.Context(), fh.Place.Name(), c); err != nil {
+		t.Fatal(err)
+	}
+	return fh.Place.Name()
+}
+
+// Who can write to a target and knows the public recipients makes no backup that is restored, verified or merged.
+func TestExtract_RefusesWhatIsForged(t *testing.T) {
+	f, signer := signedFixture(t)
+	other, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, by := range map[string]*backup.Signer{"not signed": nil, "signed by another key": backup.NewSigner(other)} {
+		b := f.bucket.Clone()
+		forged := forge(t, f, b, by)
+		s := f.guarded(t, b, signer)
+		ctx := etcdtest.Context(t)
+		_, err := s.Extract(ctx, backup.At{Revision: f.last + 1}, filepath.Join(t.TempDir(), "x"), backup.ExtractOptions{})
+		var d *backup.DamagedError
+		if !errors.Is(err, backup.ErrUntrusted) || !errors.As(err, &d) || d.Object != forged || d.LastGood != f.last {
+			t.Errorf("%s: extract: %v", name, err)
+		}
+		if _, err := s.Compact(ctx, backup.At{Revision: f.last + 1}, backup.CompactOptions{}); !errors.Is(err, backup.ErrUntrusted) {
+			t.Errorf("%s: compact: %v", name, err)
+		}
+		for _, at := range []backup.At{{}, {Time: time.Now()}} { // the forged delta is as if it were not there, but for a note
+			got, x := taketest.Extract(t, s, at)
+			taketest.SameState(t, f.states[f.last], got.State(t, 0))
+			if !strings.Contains(strings.Join(x.Notes, " "), forged) {
+				t.Errorf("%s: %+v: notes %q", name, at, x.Notes)
+			}
+		}
+		if r, err := s.Check(ctx, ""); err != nil || len(r.Findings) != 1 || r.Findings[0].Object != forged || r.LastGood != f.last {
+			t.Errorf("%s: check: %+v, %v", name, r, err)
+		}
+		s.AllowUntrusted = true
+		if _, err := s.Extract(ctx, backup.At{}, filepath.Join(t.TempDir(), "x"), backup.ExtractOptions{}); err != nil {
+			t.Errorf("%s: a person's word: %v", name, err)
+		}
+	}
+}
+
+// A full that is put in the place of a signed one, and a signature that is taken off, are refused.
+func TestExtract_RefusesAFullWithoutSignatureAmongSigned(t *testing.T) {
+	f, signer := signedFixture(t)
+	fulls, _ := f.objects(t)
+	b := f.bucket.Clone()
+	p := place(t, fulls[1])
+	h, err := backup.ReadHeader(etcdtest.Context(t), b, p)
+	if err != nil || h.Signature == nil || h.Signature.Key != signer.Public() {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	whole := b.Get(fulls[1])
+	c, err := backup.BodyContent(nil, whole[int64(len(whole))-h.BodySize:]).WithHeader(h) // without a Signer
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Delete(t.Context(), fulls[1])
+	if err := b.Create(t.Context(), fulls[1], c); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.guarded(t, b, signer).Extract(etcdtest.Context(t), backup.At{Full: p.ID()}, filepath.Join(t.TempDir(), "x"), backup.ExtractOptions{})
+	if !errors.Is(err, backup.ErrUntrusted) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestReadHeader_ASignatureCoversAllOfIt(t *testing.T) {
+	f, _ := signedFixture(t)
+	fulls, _ := f.objects(t)
+	b := f.bucket.Clone()
+	for from, to := range map[string]string{`"last":`: `"Last":`, `"key":"`: `"key": "`, `"writer":"`: `"writer":"x`} {
+		whole := b.Get(fulls[0])
+		head := string(whole[:4096])
+		if !strings.Contains(head, from) {
+			continue
+		}
+		p := place(t, fulls[0])
+		altered := alterHead(t, whole, from, to)
+		c := b.Clone()
+		c.Set(fulls[0], altered)
+		if _, err := backup.ReadHeader(etcdtest.Context(t), c, p); !backup.IsDamage(err) || !strings.Contains(err.Error(), "signature") {
+			t.Errorf("%s: %v", from, err)
+		}
+	}
+}
+
+// What was written before anything was signed is read, with a note; and without a key that is trusted nothing is refused.
+func TestExtract_ReadsWhatIsOlderThanSignatures(t *testing.T) {
+	f := makeFixture(t, true)
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer := backup.NewSigner(id)
+	b := f.bucket.Clone()
+	s := f.guarded(t, b, signer)
+	if _, x := taketest.Extract(t, s, backup.At{}); len(x.Notes) != 1 || !strings.Contains(x.Notes[0], "not signed") {
+		t.Errorf("notes %q", x.Notes)
+	}
+	forge(t, f, b, signer) // a daemon that signs goes on with the stream
+	if _, x := taketest.Extract(t, s, backup.At{}); x.Revision != f.last+1 {
+		t.Errorf("%+v", x)
+	}
+	s = f.store(t, b)
+	if _, x := taketest.Extract(t, s, backup.At{}); len(x.Notes) != 1 || !strings.Contains(x.Notes[0], string(signer.Public())) {
+		t.Errorf("notes %q", x.Notes)
+	}
+}
+
+// Of files that lie beside backups, forged ones count for nothing once there is one that is signed.
+func TestFile_OnceSignedOnlySignedOnesCount(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := backuptest.NewMemory()
+	signer := backup.NewSigner(id)
+	ours := &backup.Store{Bucket: b, Cluster: "prod", Signer: signer, Trusted: []backup.PublicKey{signer.Public()}}
+	theirs := &backup.Store{Bucket: b, Cluster: "prod", Now: func() time.Time { return time.Now().Add(time.Hour) }}
+	read := func(want string, trusted bool) {
+		t.Helper()
+		got, is, err := ours.TrustedFile(t.Context(), "a1b2", backup.FileSpec)
+		if err != nil || string(got) != want || is != trusted {
+			t.Errorf("%q, %v, %v; want %q, %v", got, is, err, want, trusted)
+		}
+	}
+	put := func(s *backup.Store, text string) {
+		t.Helper()
+		if err := s.PutFile(t.Context(), "a1b2", backup.FileSpec, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(theirs, "old")
+	read("old", false)
+	put(ours, "old") // the same text, signed now
+	read("old", true)
+	put(theirs, "forged")
+	read("old", true)
+	put(ours, "new")
+	read("new", true)
+}
+
+// Fulls that somebody puts beside those that are signed push none of these out, and are not taken for the newest.
+func TestPrune_ForgedFullsPushNothingOut(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	fulls, _ := f.objects(t)
+	b := f.bucket.Clone()
+	p := place(t, fulls[1])
+	h, err := backup.ReadHeader(ctx, b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := b.Get(fulls[1])
+	for i, lineage := range []string{"a1b2", "a1b2", "ffff", "ffff"} {
+		forged := h
+		forged.Last += int64(1000 * (i + 1))
+		forged.Place = backup.FullPlace("prod", lineage, forged.Last, h.Place.Time.Add(time.Second))
+		c, err := backup.BodyContent(nil, whole[int64(len(whole))-h.BodySize:]).WithHeader(forged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Create(ctx, forged.Place.Name(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := f.guarded(t, b, signer)
+	if _, err := s.Prune(ctx, cke.Retention{Last: 2}, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, rev := range []int64{f.fulls[0] + 3, f.last} {
+		got, x := taketest.Extract(t, s, backup.At{Lineage: "a1b2", Revision: rev})
+		taketest.SameState(t, f.states[x.Revision], got.State(t, 0))
+	}
+}
+
+// A merged full without a signature would be refused among those that have one, so it is not made.
+func TestCompact_WhereNothingCanBeSigned(t *testing.T) {
+	f, _ := signedFixture(t)
+	if _, err := f.store(t, f.bucket).Compact(etcdtest.Context(t), backup.At{}, backup.CompactOptions{}); !errors.Is(err, backup.ErrUntrusted) {
+		t.Error(err)
+	}
+}
+
+// Who can write to a target stops no backups and no prunes, and proves no drill, with records that nobody signed.
+func TestRecords_ThatAreForgedDecideNothing(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	b := f.bucket.Clone()
+	s := f.guarded(t, b, signer)
+	theirs := f.store(t, b)
+	theirs.Identities = nil
+	later := time.Now().Add(time.Hour)
+	theirs.Now = func() time.Time { return later }
+	if err := theirs.MarkDiverged(ctx, "a1b2", backup.Divergence{Revision: f.last, Why: "forged"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []backup.FileKind{"failed", "verified"} {
+		if err := theirs.PutFile(ctx, "a1b2", kind, []byte(`{"revision":7,"problem":"forged"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d, _, err := s.Diverged(ctx, "a1b2"); err != nil || d != nil {
+		t.Errorf("diverged: %+v, %v", d, err)
+	}
+	if v, err := s.LastVerified(ctx, "a1b2"); err != nil || v != nil {
+		t.Errorf("verified: %+v, %v", v, err)
+	}
+	plan, err := s.Prune(ctx, cke.Retention{Last: 1}, true)
+	if err != nil || len(plan.Delete) == 0 {
+		t.Errorf("a forged record of a failed drill holds prunes up: %+v, %v", plan, err)
+	}
+	if d, _, err := theirs.Diverged(ctx, "a1b2"); err != nil || d == nil {
+		t.Errorf("where nobody is trusted records count: %+v, %v", d, err)
+	}
+	// What is signed counts, whatever lies beside it.
+	if err := s.MarkDiverged(ctx, "a1b2", backup.Divergence{Revision: f.last, Why: "genuine"}); err != nil {
+		t.Fatal(err)
+	}
+	if d, _, err := s.Diverged(ctx, "a1b2"); err != nil || d == nil || d.Why != "genuine" {
+		t.Errorf("diverged: %+v, %v", d, err)
+	}
+}
+
+// A record of the time before anything was signed counts.
+func TestRecords_OfBeforeSignaturesCount(t *testing.T) {
+	f := makeFixture(t, false)
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := etcdtest.Context(t)
+	if err := f.store(t, f.bucket).MarkDiverged(ctx, "a1b2", backup.Divergence{Revision: 3, Why: "genuine"}); err != nil {
+		t.Fatal(err)
+	}
+	if d, _, err := f.guarded(t, f.bucket, backup.NewSigner(id)).Diverged(ctx, "a1b2"); err != nil || d == nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// A host that knows nothing of the cluster chooses among lineages that have a trusted signature: names, times and origins can be made.
+func TestFind_ForgedLineagesAreLeftOut(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	fulls, _ := f.objects(t)
+	p := place(t, fulls[1])
+	h, err := backup.ReadHeader(ctx, f.bucket, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := f.bucket.Get(fulls[1])
+	for name, c := range map[string]struct {
+		lineage string
+		after   time.Duration
+		origin  *backup.Origin
+	}{
+		"newer by its name":                  {"ffff", time.Hour, nil},
+		"in the place of the genuine one":    {"0000", -24 * time.Hour, &backup.Origin{Replaces: "a1b2"}},
+		"a full added to the genuine one":    {"a1b2", time.Hour, &backup.Origin{Replaces: "a1b2"}},
+		"newer, and in the place of another": {"ffff", time.Hour, &backup.Origin{Lineage: "a1b2", Replaces: "a1b2"}},
+	} {
+		b := f.bucket.Clone()
+		for _, lineage := range []string{c.lineage, "eeee"} {
+			forged := h
+			forged.Last, forged.Origin = h.Last+1000, c.origin
+			forged.Place = backup.FullPlace("prod", lineage, forged.Last, h.Place.Time.Add(c.after))
+			content, err := backup.BodyContent(nil, whole[int64(len(whole))-h.BodySize:]).WithHeader(forged)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Create(ctx, forged.Place.Name(), content); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := f.guarded(t, b, signer)
+		l, notes, err := s.Present(ctx)
+		if err != nil || l.Name != "a1b2" || len(notes) != 1 || !strings.Contains(notes[0], "left out") || !strings.Contains(notes[0], "eeee") {
+			t.Errorf("%s: %s, %q, %v", name, l.Name, notes, err)
+		}
+		s.AllowUntrusted = true
+		if _, _, err := s.Present(ctx); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The name of a delta that somebody puts after a genuine one does not say how far that one goes: what the newest full needs is not deleted.
+func TestPrune_AForgedNameTakesNoDeltaThatIsNeeded(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	b := f.bucket.Clone()
+	fulls, deltas := f.objects(t)
+	last := place(t, deltas[len(deltas)-1])
+	s := f.guarded(t, b, signer)
+	merged, err := s.Compact(ctx, backup.At{Revision: last.Revision + 2}, backup.CompactOptions{}) // within the last delta
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Set(backup.DeltaPlace("prod", "a1b2", last.Stream, last.Sequence+1, last.Revision+1).Name(), []byte("garbage"))
+	plan, err := s.Prune(ctx, cke.Retention{Last: 1}, true)
+	if err != nil || slices.ContainsFunc(plan.Delete, func(r backup.Removal) bool { return r.Name == last.Name() }) {
+		t.Errorf("a prune: %+v, %v", plan.Delete, err)
+	}
+	if len(plan.Delete) == 0 {
+		t.Errorf("nothing is pruned beside full %s", merged.ID())
+	}
+	gone, err := s.PlanDelete(ctx, place(t, fulls[0]).ID(), true)
+	if err != nil || slices.ContainsFunc(gone, func(r backup.Removal) bool { return r.Name == last.Name() }) {
+		t.Errorf("a deletion: %+v, %v", gone, err)
+	}
+}
+
+// What is forged says nothing of the genuine objects that its links name.
+func TestExtract_ForgedLinksBlameNobody(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	b := f.bucket.Clone()
+	_, deltas := f.objects(t)
+	last := place(t, deltas[len(deltas)-1])
+	w, err := backup.NewDeltaWriter(f.last+1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Add([]backup.Change{{Key: []byte("mine"), CreateRevision: f.last + 1, ModRevision: f.last + 1, Version: 1}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	c, forged, err := w.Seal(backup.Header{Place: backup.DeltaPlace("prod", "a1b2", last.Stream, last.Sequence+1, f.last+1),
+		After: &backup.Link{Object: last.Name(), Sum: strings.Repeat("0", 64)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Create(ctx, forged.Place.Name(), c); err != nil {
+		t.Fatal(err)
+	}
+	s := f.guarded(t, b, signer)
+	f.extractOK(t, b, backup.At{Revision: f.last})
+	_, err = s.Extract(ctx, backup.At{Revision: f.last + 1}, filepath.Join(t.TempDir(), "x"), backup.ExtractOptions{})
+	var d *backup.DamagedError
+	if !errors.As(err, &d) || d.Object != forged.Place.Name() || d.LastGood != f.last || !errors.Is(err, backup.ErrUntrusted) {
+		t.Errorf("extract: %v", err)
+	}
+	if r, err := s.Check(ctx, ""); err != nil || len(r.Findings) != 1 || r.Findings[0].Object != forged.Place.Name() || r.LastGood != f.last {
+		t.Errorf("check: %+v, %v", r, err)
+	}
+}
+
+// A forged name beside the cluster file neither keeps a newer one from being read, nor is it signed.
+func TestPutFile_BesideForgedNames(t *testing.T) {
+	b, signer := backuptest.NewMemory(), newSigner(t)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := &backup.Store{Bucket: b, Cluster: "prod", Signer: signer, Trusted: []backup.PublicKey{signer.Public()}, Now: func() time.Time { return now }}
+	put := func(text string) {
+		t.Helper()
+		now = now.Add(time.Minute)
+		if err := s.PutFile(t.Context(), "a1b2", backup.FileSpec, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, trusted, err := s.TrustedFile(t.Context(), "a1b2", backup.FileSpec); err != nil || !trusted || string(got) != text {
+			t.Fatalf("%q, %v, %v; want %q", got, trusted, err, text)
+		}
+	}
+	forge := func(at, text, bytes string) {
+		b.Set(fmt.Sprintf("prod/a1b2/spec/%s-%x", at, sha256.Sum256([]byte(text))), []byte(bytes))
+	}
+	put("one")
+	for _, at := range []string{"20260102T030530.000Z", "20270101T000000.000Z", "99991231T235959.999Z"} {
+		forge(at, "two", "something else") // the digest of what comes next, and other bytes
+	}
+	put("two")
+	put("two")
+	put("three")
+	if n := len(names(t, b)); n != 3*2+3 {
+		t.Errorf("%d objects: %q", n, names(t, b))
+	}
+	// Where nobody is trusted, names of the far future still count for nothing.
+	anyone := &backup.Store{Bucket: b, Cluster: "prod", Now: s.Now}
+	if err := anyone.PutFile(t.Context(), "a1b2", backup.FileSpec, []byte("four")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := anyone.File(t.Context(), "a1b2", backup.FileSpec); err != nil || string(got) != "four" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func newSigner(t *testing.T) *backup.Signer {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backup.NewSigner(id)
+}
+
+// What somebody puts under the name that a merge is about to use is not taken for an earlier merge.
+func TestCompact_BesideAForgedFullOfItsName(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	b := f.bucket.Clone()
+	p, err := f.guarded(t, b, signer).Compact(ctx, backup.At{}, backup.CompactOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = f.bucket.Clone()
+	b.Set(p.Name(), []byte("garbage"))
+	s := f.guarded(t, b, signer)
+	for range 2 {
+		q, err := s.Compact(ctx, backup.At{Revision: f.last}, backup.CompactOptions{})
+		if err != nil || q == p {
+			t.Fatalf("%s, %v", q.ID(), err)
+		}
+		if h, err := backup.ReadHeader(ctx, b, q); err != nil || !h.Merged || h.Last != f.last {
+			t.Errorf("%+v, %v", h, err)
+		}
+	}
+}
+
+// An unsigned record of what was pruned explains no hole among signed deltas.
+func TestLineages_AForgedRecordOfPruningExplainsNothing(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	b := f.bucket.Clone()
+	_, deltas := f.objects(t)
+	p := place(t, deltas[len(deltas)-2])
+	if err := b.Delete(ctx, p.Name()); err != nil {
+		t.Fatal(err)
+	}
+	theirs := f.store(t, b)
+	told := fmt.Sprintf(`[{"stream":%d,"from":%d,"to":%d}]`, p.Stream, p.Sequence, p.Sequence)
+	if err := theirs.PutFile(ctx, "a1b2", "pruning", []byte(told)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.guarded(t, b, signer).Find(ctx, backup.At{}); !backup.IsDamage(err) {
+		t.Errorf("%v", err)
+	}
+	if err := f.guarded(t, b, signer).PutFile(ctx, "a1b2", "pruning", []byte(told)); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := f.guarded(t, b, signer).Lineage(ctx, "a1b2"); err != nil || l.Streams[0].Damage != nil {
+		t.Errorf("%+v, %v", l.Streams[0].Damage, err)
+	}
+}
+
+// A full that nobody trusted signed is not unpacked beyond what there is room for.
+func TestExtract_ALargeFullThatNobodySigned(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	b := f.bucket.Clone()
+	fulls, _ := f.objects(t)
+	p := place(t, fulls[1])
+	h, err := backup.ReadHeader(ctx, b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := b.Get(p.Name())
+	h.Content = 1<<60 + h.Content%512
+	c, err := backup.BodyContent(nil, whole[int64(len(whole))-h.BodySize:]).WithHeader(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Delete(ctx, p.Name())
+	if err := b.Create(ctx, p.Name(), c); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.guarded(t, b, newSigner(t)).Extract(ctx, backup.At{Full: p.ID()}, filepath.Join(t.TempDir(), "x"), backup.ExtractOptions{})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Error(err)
+	}
+}
+
+// A time at which the newest full was begun and not complete stands for what the chain before it has: the member cut the snapshot later.
+func TestFind_ATimeWithinAFull(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	b := f.bucket.Clone()
+	fulls, _ := f.objects(t)
+	p := place(t, fulls[1])
+	h, err := backup.ReadHeader(ctx, b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := f.store(t, b)
+	l, err := s.Lineage(ctx, "a1b2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := backup.ReadHeader(ctx, b, l.Streams[0].Deltas[0].Place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := b.Get(p.Name())
+	h.Place.Time, h.Begin = first.End, first.End // it took long
+	c, err := backup.BodyContent(nil, whole[int64(len(whole))-h.BodySize:]).WithHeader(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Delete(ctx, p.Name())
+	if err := b.Create(ctx, h.Place.Name(), c); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := s.Find(ctx, backup.At{Time: first.End.Add(time.Millisecond)}); err != nil || found.Revision != first.Last {
+		t.Errorf("%+v, %v; want revision %d", found, err, first.Last)
+	}
+}
+
+// A mark that is none, or names genuine fulls as wrong, stops no prune and makes no full count for nothing.
+func TestPrune_ForgedMarksDecideNothing(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	b := f.bucket.Clone()
+	s := f.guarded(t, b, signer)
+	b.Set(fmt.Sprintf("prod/zzz/verified/20260101T000000.000Z-%x", sha256.Sum256([]byte("no json"))), []byte("no json"))
+	if _, err := s.LastVerified(ctx, "zzz"); !backup.IsDamage(err) {
+		t.Errorf("%v", err)
+	}
+	if plan, err := s.Prune(ctx, cke.Retention{Last: 1}, false); err != nil || len(plan.Delete) == 0 {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	old := makeFixture(t, false) // of before signatures
+	fulls, _ := old.objects(t)
+	b = old.bucket.Clone()
+	mark := fmt.Sprintf(`{"revision":7,"wrong":[%q]}`, place(t, fulls[0]).ID())
+	if err := old.store(t, b).PutFile(ctx, "a1b2", "verified", []byte(mark)); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := old.guarded(t, b, signer).LastVerified(ctx, "a1b2"); err != nil || v.Revision != 7 || v.Wrong != nil {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// The record of what was pruned stays that is signed, not one that lies beside it.
+func TestPrune_AForgedRecordTakesNoPlace(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	_, deltas := f.objects(t)
+	b := f.bucket.Clone()
+	theirs := f.store(t, b)
+	theirs.Now = func() time.Time { return time.Now().AddDate(1, 0, 0) }
+	s := f.guarded(t, stubborn(b, map[string]error{deltas[1]: backup.ErrProtected}), signer)
+	for range 2 {
+		if err := theirs.PutFile(ctx, "a1b2", "pruning", []byte("[]")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Check(ctx, ""); err != nil || len(r.Findings) > 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"time"
+)
+
+// fileSignatures holds the signatures of the files that lie beside backups, each under the kind and the name of its file.
+const fileSignatures FileKind = "signatures"
+
+// maxSignature bounds what is read of one.
+const maxSignature = 4 << 10
+
+func signatureOf(file string) string {
+	folder, kind := path.Split(path.Dir(file))
+	return fmt.Sprintf("%s%s/%s-%s", folder, fileSignatures, kind, path.Base(file))
+}
+
+// signFile signs a file by its name, which has its digest.
+func (s *Store) signFile(ctx context.Context, file string) error {
+	if s.Signer == nil {
+		return nil
+	}
+	data, err := json.Marshal(s.Signer.sign(signedFile, []byte(file)))
+	if err != nil {
+		return err
+	}
+	return s.Retry.Put(ctx, s.Bucket, signatureOf(file), Content{Head: data}, nil)
+}
+
+// farFuture is how far ahead of the target's clock a clock may have been under which somebody wrote a file that is not signed.
+const farFuture = 100 * 365 * 24 * time.Hour
+
+// newestOf chooses, of the files of a kind, the newest that is signed by a key that is trusted; without such, the newest that is not of the
+// far future. Empty: there is none.
+func (s *Store) newestOf(ctx context.Context, files []Object) (name string, trusted bool, err error) {
+	if s.judges() {
+		for _, o := range slices.Backward(files) {
+			if trusted, err = s.signedFile(ctx, o.Name); err != nil || trusted {
+				return o.Name, trusted, err
+			}
+		}
+	}
+	for _, o := range slices.Backward(files) { // names begin with the time
+		if timeOf(o.Name).Before(o.ModTime.Add(farFuture)) {
+			return o.Name, false, nil
+		}
+	}
+	return "", false, nil
+}
+
+// record returns the newest file of a kind that tells how backups stand, and decides what is done with them; "": there is none. Once a
+// backup of the lineage is signed by a key that is trusted, only files count that are, too: who signed that backup signs all that follows.
+// trusted: this one is.
+func (s *Store) record(ctx context.Context, lineage string, kind FileKind) (name string, trusted bool, err error) {
+	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
+	if err != nil {
+		return "", false, err
+	}
+	return s.recordOf(ctx, lineage, objects)
+}
+
+// recordOf is record, of files that were listed.
+func (s *Store) recordOf(ctx context.Context, lineage string, files []Object) (name string, trusted bool, err error) {
+	name, trusted, err = s.newestOf(ctx, files)
+	if err != nil || name == "" || trusted || !s.judges() {
+		return name, trusted, err
+	}
+	if signed, err := s.signedLineage(ctx, lineage); err != nil || signed {
+		return "", false, err
+	}
+	return name, false, nil
+}
+
+// signedLineage reports whether a backup of a lineage is signed by a key that is trusted.
+func (s *Store) signedLineage(ctx context.Context, lineage string) (bool, error) {
+	for _, kind := range []Kind{KindDelta, KindFull} {
+		objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
+		if err != nil {
+			return false, err
+		}
+		for _, o := range slices.Backward(objects) { // as a rule the newest is
+			p, ok := ParsePlace(o.Name)
+			if !ok {
+				continue
+			}
+			h, err := ReadHeader(ctx, s.Bucket, p)
+			err = s.judgeFormat(err)
+			if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
+				return false, err
+			}
+			if err == nil && s.trusts(h.Signature) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// signedFile reports whether a file is signed by a key that is trusted.
+func (s *Store) signedFile(ctx context.Context, file string) (bool, error) {
+	r, err := s.Bucket.Open(ctx, signatureOf(file), 0, maxSignature)
+	if err != nil {
+		return false, ignoreMissingObject(err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return false, fmt.Errorf("read the signature of %s: %w", file, err)
+	}
+	var g Signature
+	return json.Unmarshal(data, &g) == nil && s.trusts(&g) && g.verify(signedFile, []byte(file)) == nil, nil
+}

@@ -1,0 +1,353 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Names and headers are anybody's who can create objects in a target. So before streams and chains are made of a listing, what is not
+// signed by a key that is trusted is taken out of a lineage, once something in the lineage is: a forged object then neither hides
+// genuine ones nor vouches for them. To read every header of a large target takes long. Read are those of all fulls, of all deltas after
+// the newest full, and of the first and the last delta of every run; the others before anything depends on them.
+
+// Untrusted is an object that counts for nothing, because nobody signed it who is trusted.
+type Untrusted struct {
+	Entry
+	// Last is the newest revision that it claims to hold.
+	Last int64
+	Err  error
+}
+
+func (u Untrusted) covers(revision int64) bool { return u.Revision <= revision && revision <= u.Last }
+
+// damage tells that an object that somebody needs is one that counts for nothing.
+func (u Untrusted) damage(lastGood int64) *DamagedError {
+	return &DamagedError{Object: u.Name(), LastGood: lastGood, Err: u.Err}
+}
+
+// Verdicts remembers by whom objects are signed, so that a process that lists a target again and again reads each header once.
+type Verdicts struct {
+	mu sync.Mutex
+	of map[string]remembered
+}
+
+// mostVerdicts bounds what is remembered, to some 20 MiB.
+const mostVerdicts = 100_000
+
+// remembered is a verdict on an object that was listed like this.
+type remembered struct {
+	size    int64
+	modTime time.Time
+	verdict
+}
+
+// verdict is what a header says of who wrote an object.
+type verdict struct {
+	by      PublicKey // who signed it; "": nobody
+	vouches bool
+	last    int64
+	end     time.Time // when last was received
+	after   string    // the delta that it continues
+	head    *Header   // nil: not read this time
+	bad     error     // damage of the header
+}
+
+func (v *Verdicts) get(e Entry) (verdict, bool) {
+	if v == nil {
+		return verdict{}, false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r, ok := v.of[e.Name()]
+	return r.verdict, ok && r.size == e.Size && r.modTime.Equal(e.ModTime)
+}
+
+func (v *Verdicts) put(e Entry, is verdict) {
+	if v == nil || is.head == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.of == nil || len(v.of) >= mostVerdicts {
+		v.of = map[string]remembered{}
+	}
+	is.head = nil
+	v.of[e.Name()] = remembered{e.Size, e.ModTime, is}
+}
+
+// sifted is what is known of a lineage while the untrusted is taken out of it.
+type sifted struct {
+	listed     []Entry // all that is there
+	seen       map[string]verdict
+	trusted    []PublicKey
+	first      int64     // the revision of the first object that is signed and vouches; MaxInt64: there is none
+	since      time.Time // when the first such full was begun
+	reached    []reached // by time
+	newestFull int64     // revision of the newest full that is signed; without one, of the newest
+}
+
+// reached is a time at which the cluster had not gone beyond a revision, by an object that is signed and by the target's clock.
+type reached struct {
+	at       time.Time
+	revision int64
+}
+
+// tooEarly reports whether an object was in the target before the cluster had reached its first revision.
+func (t *sifted) tooEarly(e Entry) bool {
+	return slices.ContainsFunc(t.reached, func(r reached) bool { return r.revision < e.Revision && r.at.After(e.ModTime.Add(clockLimit)) })
+}
+
+// reach notes when a signed object shows how far the cluster was: a delta when its last change was received, a full when it was begun.
+// The target dates neither earlier.
+func (t *sifted) reach(e Entry, v verdict) {
+	r := reached{v.end, v.last}
+	if e.Kind == KindFull {
+		r.at = e.Time
+	}
+	if e.ModTime.Before(r.at) {
+		r.at = e.ModTime
+	}
+	t.reached = append(t.reached, r)
+}
+
+// signed reports whether an object is known to be signed by a key that is trusted.
+func (t *sifted) signed(e Entry) bool {
+	return t != nil && slices.Contains(t.trusted, t.seen[e.Name()].by)
+}
+
+// vet reads those headers of a lineage that wanted names, and takes out what counts for nothing, until wanted names nothing new. round
+// counts from 0. changed: the lineage is another one now, and has to be completed.
+func (s *Store) vet(ctx context.Context, l *Lineage, wanted func(l *Lineage, round int) []Entry) (changed bool, err error) {
+	if !s.judges() {
+		return false, nil
+	}
+	if l.sifted == nil {
+		l.sifted = &sifted{listed: l.entries(), seen: map[string]verdict{}, trusted: s.Trusted}
+		slices.SortFunc(l.listed, func(a, b Entry) int { return strings.Compare(a.Name(), b.Name()) })
+	}
+	for round := 0; ; round++ {
+		var unread []Entry
+		asked := map[string]bool{}
+		for _, e := range wanted(l, round) {
+			name := e.Name()
+			if _, seen := l.seen[name]; seen || asked[name] {
+				continue
+			}
+			asked[name] = true
+			if v, ok := s.Verdicts.get(e); ok {
+				l.seen[name] = v
+				continue
+			}
+			unread = append(unread, e)
+		}
+		if len(asked) == 0 {
+			return changed, nil
+		}
+		hs, errs := s.headers(ctx, unread)
+		for i, e := range unread {
+			if errs[i] != nil && !IsDamage(errs[i]) {
+				return changed, errs[i]
+			}
+			v := s.verdictOn(hs[i], errs[i])
+			l.seen[e.Name()] = v
+			s.Verdicts.put(e, v)
+		}
+		changed = l.sift() || changed
+	}
+}
+
+// verdictOn judges a header; bad is what is wrong with the object.
+func (s *Store) verdictOn(h Header, bad error) verdict {
+	v := verdict{last: h.Last, end: h.End, vouches: h.vouches(), bad: bad}
+	if h.Signature != nil {
+		v.by = h.Signature.Key
+	}
+	if h.After != nil {
+		v.after = h.After.Object
+	}
+	switch {
+	case bad == nil:
+		v.head = &h
+	case h.Sum != "" && !s.trusts(h.Signature):
+		v.bad = nil // its size is wrong, which who reads it finds; who wrote it is known
+	}
+	return v
+}
+
+// sift takes out of a lineage what by all that was seen counts for nothing.
+func (l *Lineage) sift() (changed bool) {
+	l.first, l.since, l.newestFull, l.reached = math.MaxInt64, time.Time{}, 0, nil
+	any := int64(0)
+	for _, e := range l.listed {
+		v := l.seen[e.Name()]
+		full := e.Kind == KindFull
+		if full {
+			any = max(any, e.Revision)
+		}
+		if !l.signed(e) {
+			continue
+		}
+		l.sifted.reach(e, v)
+		if full {
+			l.newestFull = max(l.newestFull, e.Revision)
+		}
+		if v.vouches {
+			l.first = min(l.first, e.Revision)
+			if full && (l.since.IsZero() || e.Time.Before(l.since)) {
+				l.since = e.Time
+			}
+		}
+	}
+	l.newestFull = cmp.Or(l.newestFull, any)
+	rest := Lineage{Name: l.Name, Files: l.Files, sifted: l.sifted}
+	twins, begins := map[number]Entry{}, map[int64]Entry{}
+	for _, e := range l.listed { // by their sequence
+		if e.Kind != KindDelta || !l.signed(e) {
+			continue
+		}
+		twins[number{e.Stream, e.Sequence}] = e
+		if _, there := begins[e.Stream]; !there {
+			begins[e.Stream] = e
+		}
+	}
+	for _, e := range l.listed {
+		if why := l.counts(e, twins[number{e.Stream, e.Sequence}], begins[e.Stream]); why != nil {
+			rest.Untrusted = append(rest.Untrusted, Untrusted{e, max(e.Revision, l.seen[e.Name()].last), why})
+			continue
+		}
+		rest.add(Object{Name: e.Name(), Size: e.Size, ModTime: e.ModTime})
+	}
+	rest.order()
+	same := func(a, b Stream) bool { return a.First == b.First && len(a.Deltas) == len(b.Deltas) }
+	if len(rest.Untrusted) == len(l.Untrusted) && slices.EqualFunc(rest.Streams, l.Streams, same) {
+		return false
+	}
+	*l = rest
+	return true
+}
+
+// number is the place of a delta in its stream: only one can be genuine.
+type number struct{ stream, sequence int64 }
+
+// counts returns why an object counts for nothing; nil: it counts, as far as is known. twin is the signed delta of its number, begin the first one
+// of its stream; both may be none.
+func (l *Lineage) counts(e, twin, begin Entry) error {
+	v, seen := l.seen[e.Name()]
+	switch {
+	case !seen, l.signed(e):
+		return nil
+	case errors.Is(v.bad, ErrUntrusted): // a format that is claimed
+		return v.bad
+	case twin.Kind == KindDelta:
+		return damaged("%w: %s has its number and is", ErrUntrusted, twin.Name())
+	case v.bad != nil && l.tooEarly(e):
+		return damaged("%w: its header cannot be read, and it is older than the revision in its name", ErrUntrusted)
+	case v.bad != nil || l.first == math.MaxInt64:
+		return nil
+	case l.before(e, v.last, begin):
+		return nil // it is from before anything was signed, or says so: who reads it is told
+	case v.by != "":
+		return damaged("%w: the key is %s", ErrUntrusted, v.by)
+	}
+	return damaged("%w: it has no signature, and objects before it have", ErrUntrusted)
+}
+
+// before reports whether an object claims to be older than all that is signed. last is its newest revision, begin the first signed delta of its stream.
+func (l *Lineage) before(e Entry, last int64, begin Entry) bool {
+	switch {
+	case last > l.first:
+		return false
+	case e.Kind == KindFull:
+		return l.since.IsZero() || e.Time.Before(l.since)
+	}
+	return begin.Kind == "" || e.Sequence < begin.Sequence && last < begin.Revision
+}
+
+// edges are the objects that decide what the runs of a lineage are, and how far its newest state goes.
+func edges(l *Lineage, round int) []Entry {
+	wanted := slices.Clone(l.Fulls)
+	width := 1 << min(round, 20) // somebody may have put very many there
+	for i := range l.Streams {
+		deltas := l.Streams[i].Deltas
+		head, tail := deltas[0], deltas[len(deltas)-1]
+		if _, seen := l.seen[head.Name()]; !seen {
+			wanted = append(wanted, deltas[:min(width, len(deltas))]...)
+		}
+		if v, seen := l.seen[tail.Name()]; !seen || v.bad != nil {
+			wanted = append(wanted, deltas[max(0, len(deltas)-width-1):]...)
+		}
+	}
+	if l.newestFull == 0 {
+		return wanted // the fulls are not read yet
+	}
+	return append(append(wanted, l.twins()...), l.between(l.newestFull, math.MaxInt64)...)
+}
+
+// twins are the deltas that share a number.
+func (l *Lineage) twins() (twins []Entry) {
+	at := map[number]int{}
+	for i, e := range l.listed {
+		if e.Kind != KindDelta {
+			continue
+		}
+		if j, there := at[number{e.Stream, e.Sequence}]; there {
+			twins = append(twins, l.listed[j], e)
+		}
+		at[number{e.Stream, e.Sequence}] = i
+	}
+	return twins
+}
+
+// between are the deltas that by their names hold changes after a revision, up to another one.
+func (l *Lineage) between(after, to int64) (deltas []Entry) {
+	for i := range l.Streams {
+		all := l.Streams[i].Deltas
+		for j, d := range all {
+			if d.Revision <= to && (d.Revision > after || j+1 == len(all) || all[j+1].Revision > after+1) {
+				deltas = append(deltas, d)
+			}
+		}
+	}
+	return deltas
+}
+
+// vetted is a lineage of which also the headers of some deltas are known.
+func (s *Store) vetted(ctx context.Context, l *Lineage, wanted func(l *Lineage) []Entry) error {
+	changed, err := s.vet(ctx, l, func(l *Lineage, _ int) []Entry { return wanted(l) })
+	if err == nil && changed {
+		one := []Lineage{*l}
+		err = s.finish(ctx, one)
+		*l = one[0]
+	}
+	return err
+}
+
+// NextSequence is the number for the delta that continues another one: the next one that nothing has taken which counts for nothing.
+func (l *Lineage) NextSequence(after Place, first int64) int64 {
+	sequence := after.Sequence + 1
+	for slices.ContainsFunc(l.Untrusted, func(u Untrusted) bool {
+		return u.Place == DeltaPlace(after.Cluster, after.Lineage, after.Stream, sequence, first)
+	}) {
+		sequence++
+	}
+	return sequence
+}
+
+// left says what was left out of a lineage, for who reads it.
+func (l *Lineage) left() []string {
+	if len(l.Untrusted) == 0 {
+		return nil
+	}
+	note := fmt.Sprintf("left out, since it is not signed by anyone trusted: %s", l.Untrusted[0].Name())
+	if n := len(l.Untrusted) - 1; n > 0 {
+		note += fmt.Sprintf(", and %d more", n)
+	}
+	return []string{note}
+}

@@ -1,0 +1,58 @@
+package cke
+
+import "slices"
+
+// Bounds of what the store keeps of a cluster, each checked where it grows. docs/store.md lists them by key.
+const (
+	// KeptTombstones is how many memberships stay on record whose volumes are known to be gone: a container of one of them
+	// that appears late is recognized and removed. One that was forgotten is reported, and never touched.
+	KeptTombstones = 100
+	// KeptEnded is how many ended memberships stay on record in all. The volume of one that was forgotten is never touched.
+	KeptEnded = 500
+	// KeptLives is how many ids of abandoned and of replaced incarnations stay on record, of each kind. A bootstrap that fails
+	// without end is abandoned about twice a minute. What a forgotten life left on a node is reported, and never touched.
+	KeptLives = 1000
+)
+
+// Forgettable returns the ended memberships that are too many, the oldest of each kind. What a restore fences is none.
+func (i Identity) Forgettable() []JoinID {
+	fenced := i.Superseded()
+	ended := slices.DeleteFunc(slices.Clone(i.Ended), func(j Join) bool {
+		return slices.ContainsFunc(fenced, func(f Join) bool { return f.ID == j.ID })
+	})
+	slices.SortStableFunc(ended, func(a, b Join) int { return b.EndedAt.Compare(a.EndedAt) }) // newest first
+	var all []JoinID
+	tombstones, kept := 0, 0
+	for _, j := range ended {
+		if !j.RemovedAt.IsZero() {
+			tombstones++
+		}
+		if !j.RemovedAt.IsZero() && tombstones > KeptTombstones || kept >= KeptEnded {
+			all = append(all, j.ID)
+			continue
+		}
+		kept++
+	}
+	return all
+}
+
+// With returns the identity with other or more memberships.
+func (i Identity) With(joins []Join) Identity {
+	all := slices.DeleteFunc(slices.Concat(i.Joins, i.Ended), func(j Join) bool {
+		return slices.ContainsFunc(joins, func(o Join) bool { return o.ID == j.ID })
+	})
+	next := NewIdentity(i.Incarnation, append(all, joins...))
+	i.Joins, i.Ended = next.Joins, next.Ended
+	return i
+}
+
+// Without returns the identity without some ended memberships.
+func (i Identity) Without(forgotten []JoinID) Identity {
+	if forgotten != nil {
+		i.Ended = slices.DeleteFunc(slices.Clone(i.Ended), func(j Join) bool { return slices.Contains(forgotten, j.ID) })
+	}
+	return i
+}
+
+// newestOf returns the last n of ids, which are in the order of time.
+func newestOf(ids []string, n int) []string { return ids[max(0, len(ids)-n):] }

@@ -1,0 +1,79 @@
+package cke
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// maxElsewhere bounds how many members are asked in one look at places that are not on record.
+const maxElsewhere = 2 * MaxMembers
+
+// Elsewhere is what is answered at the place that a container was made for, where no membership that lasts is on record for
+// the container at that place.
+type Elsewhere struct {
+	// EndpointStatus is that of the place's client URL; Join is the container's label.
+	EndpointStatus
+	Place string `json:"place"`
+	// Members is the list that is given there, and Source how far it can be trusted.
+	Members []Member      `json:"members,omitempty"`
+	Source  MembersSource `json:"source,omitempty"`
+}
+
+// ToAskElsewhere returns whom to ask: the containers of a cluster that run where they are not on record. joins are the
+// memberships that last. A label is not asked at another machine than its container's.
+func ToAskElsewhere(cluster string, nodes []NodeStatus, joins []Join) []Elsewhere {
+	var all []Elsewhere
+	for _, n := range nodes {
+		for _, c := range n.Containers {
+			onRecord := slices.ContainsFunc(joins, func(j Join) bool { return j.ID == c.Join && c.StandsAt(j) })
+			client := clientURLOf(c)
+			if !n.Answered() || c.Cluster != cluster || c.State != ContainerRunning || onRecord || client == nil || client.Hostname() != n.Node.Address || len(all) >= maxElsewhere {
+				continue
+			}
+			all = append(all, Elsewhere{EndpointStatus: EndpointStatus{Join: c.Join, URL: client.String()}, Place: c.Place})
+		}
+	}
+	return all
+}
+
+// clientURLOf is the client URL that a container was made for; nil: its label does not tell.
+func clientURLOf(c Container) *url.URL {
+	urls := strings.Fields(c.Place)
+	if len(urls) != 2 {
+		return nil
+	}
+	client, err := url.Parse(urls[0])
+	if err != nil || client.Scheme != "https" || client.Port() == "" || client.User != nil {
+		return nil
+	}
+	if peer, err := url.Parse(urls[1]); err != nil || peer.Port() == "" {
+		return nil
+	}
+	return client
+}
+
+// Votes reports whether e is the answer of a member that the list given there has at the place of the container, which no membership
+// on record names there: what is on record of it is older. A member is listed at another place before that is on record, and
+// it is on record before its container is made for it. What is said without a quorum counts only for whose membership lasts:
+// one that has left may not have heard of it.
+func (i Identity) Votes(e Elsewhere) bool {
+	inc := i.Incarnation
+	if inc == nil || inc.ClusterID == "" || e.Problem != "" || e.ClusterID != inc.ClusterID || e.MemberID == "" {
+		return false
+	}
+	at := slices.IndexFunc(e.Members, func(m Member) bool { return m.ID == e.MemberID })
+	urls := strings.Fields(e.Place)
+	if at < 0 || len(urls) != 2 || !slices.Contains(e.Members[at].PeerURLs, urls[1]) {
+		return false
+	}
+	for _, j := range i.Joins {
+		if j.MemberID == e.MemberID || j.MemberID == "" && j.PeerURL() == urls[1] {
+			return j.ID == e.Join && j.PeerURL() != urls[1]
+		}
+	}
+	return e.Source == MembersLinearizable
+}
+
+// VotesElsewhere reports whether any member votes where it is not on record.
+func (i Identity) VotesElsewhere(s EtcdStatus) bool { return slices.ContainsFunc(s.Elsewhere, i.Votes) }

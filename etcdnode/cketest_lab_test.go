@@ -1,0 +1,65 @@
+package etcdnode_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/cketest"
+)
+
+// A real node and its engine keep every sentence of the port, as the simulated one does: see sim.
+func TestMachine_KeepsThePortsSentences(t *testing.T) {
+	r := newRig(t, 1, nil)
+	node := r.cluster.Nodes[0]
+	m := r.Machine(node)
+	must(t, m.EnsureImage(t.Context(), testImage, nil))
+	was := r.bootstrap(t)
+	r.write(t, was.Founders[0])
+	must(t, m.StopContainer(t.Context(), was.Founders[0], 10*time.Second))
+	file, snapshot := r.save(t, was.Founders[0])
+	content, err := os.ReadFile(file)
+	must(t, err)
+	must(t, m.RemoveContainer(t.Context(), was.Founders[0]))
+	cketest.Machine(t, func(t *testing.T, scene func(*testing.T, cketest.Node)) {
+		scene(t, cketest.Node{
+			Machine: m, NoImage: "example/etcd:none",
+			Member: func() (cke.MemberSpec, []cke.File) {
+				inc := r.found()
+				return r.spec(inc, inc.Founders[0], cke.StartPrepared), r.ca.MemberFiles(node.Address, time.Now().Add(time.Hour))
+			},
+			Serves:   func(j cke.Join) bool { return r.Endpoint(t.Context(), j.ClientURL()).Linearizable },
+			Snapshot: func() (cke.Snapshot, []byte) { return snapshot, content },
+		})
+	})
+}
+
+// Real members keep every sentence of the port, as the simulated ones do: see sim.
+func TestEtcd_KeepsThePortsSentences(t *testing.T) {
+	r := newRig(t, 3, nil)
+	inc := r.bootstrap(t)
+	m := cketest.Members{Etcd: r.Fleet, Nobody: "https://127.0.0.1:9", Free: fmt.Sprintf("https://%s:12380", inc.Founders[0].Node.Address)}
+	for _, j := range inc.Founders {
+		m.URLs = append(m.URLs, j.ClientURL())
+	}
+	m.Restart = func(url string) {
+		for _, j := range inc.Founders {
+			if j.ClientURL() == url {
+				must(t, r.Machine(j.Node).StopContainer(t.Context(), j, 10*time.Second))
+				must(t, r.Machine(j.Node).StartContainer(t.Context(), j))
+			}
+		}
+	}
+	c, written := r.kv(t, inc.Founders[0]), 0
+	m.Write = func(n int) {
+		for range n {
+			written++
+			if _, err := c.Put(t.Context(), fmt.Sprint("key ", written), "value"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cketest.Etcd(t, func(t *testing.T, scene func(*testing.T, cketest.Members)) { scene(t, m) })
+}

@@ -1,0 +1,82 @@
+package cke
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Neighbor is another cluster of cke's that has containers on a node. It is the same whether they run or not.
+type Neighbor struct {
+	Cluster string `json:"cluster"`
+	// Ports are those that its containers were made for, ascending.
+	Ports []int `json:"ports,omitempty"`
+}
+
+// SplitNeighbors returns the containers that are of a cluster or of none, and the other clusters among the rest, by name.
+func SplitNeighbors(cluster string, all []Container) (own []Container, others []Neighbor) {
+	for _, c := range all {
+		if c.Cluster == "" || c.Cluster == cluster {
+			own = append(own, c)
+			continue
+		}
+		i, known := slices.BinarySearchFunc(others, c.Cluster, func(b Neighbor, name string) int { return strings.Compare(b.Cluster, name) })
+		if !known {
+			others = slices.Insert(others, i, Neighbor{Cluster: c.Cluster})
+		}
+		for _, port := range c.ports() {
+			if k, there := slices.BinarySearch(others[i].Ports, port); !there {
+				others[i].Ports = slices.Insert(others[i].Ports, k, port)
+			}
+		}
+	}
+	return own, others
+}
+
+// ports are those that the container was made for, by its label.
+func (c Container) ports() (all []int) {
+	for place := range strings.FieldsSeq(c.Place) {
+		u, err := url.Parse(place)
+		if err != nil {
+			continue
+		}
+		if port, err := strconv.Atoi(u.Port()); err == nil {
+			all = append(all, port)
+		}
+	}
+	return all
+}
+
+// MadeFor reports whether the container was made for a port, by its label or, if it is not ours, by its settings.
+func (c Container) MadeFor(port int) bool {
+	if slices.Contains(c.ports(), port) {
+		return true
+	}
+	return slices.ContainsFunc(c.PeerURLs, func(s string) bool {
+		u, err := url.Parse(s)
+		return err == nil && u.Port() == strconv.Itoa(port)
+	})
+}
+
+// PortOwner returns the other cluster of which a container on the node was made for a port; "": none is known to be.
+func (s NodeStatus) PortOwner(port int) string {
+	for _, b := range s.Neighbors {
+		if slices.Contains(b.Ports, port) {
+			return b.Cluster
+		}
+	}
+	return ""
+}
+
+// PortTaken reports the first of some ports that a container of another cluster on the node was made for; nil: none.
+func (s NodeStatus) PortTaken(ports ...int) *Problem {
+	for _, port := range ports {
+		if owner := s.PortOwner(port); owner != "" {
+			return &Problem{Code: CodePortTaken, Node: s.Node.Name(), Message: fmt.Sprintf("port %d belongs to the member of cluster %s, whether it runs or not", port, owner),
+				Remedy: "choose other ports in the cluster file: each cluster on a node needs its own"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package op
+
+import (
+	"context"
+	"fmt"
+
+	"cke"
+)
+
+// AllowWrites lets clients of the life before write again after a restore was cut off while their writes were stopped. What was
+// on record as the last revision does not count any more; the restore stops them again when it goes on.
+type AllowWrites struct {
+	// Incarnation is the one that is restoring.
+	Incarnation string
+	// Fence are the memberships of the life before that answer.
+	Fence []cke.Join
+}
+
+var _ Operation = AllowWrites{}
+
+// Name implements Operation.
+func (AllowWrites) Name() string { return "allow-writes" }
+
+// Targets implements Operation.
+func (AllowWrites) Targets() []string { return nil }
+
+// Stages implements Operation.
+func (a AllowWrites) Stages() []Stage {
+	return []Stage{{{Name: "disarm", Limit: 3 * DefaultStepLimit, Run: a.disarm}}}
+}
+
+func (a AllowWrites) disarm(ctx context.Context, e Env) error {
+	id, err := Restore{Incarnation: a.Incarnation}.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
+	if id.Started() {
+		return fmt.Errorf("the restored members may have been started: %w", cke.ErrConflict)
+	}
+	inc := *id.Incarnation
+	url, err := servingBefore(ctx, e, a.Fence, *inc.Restore)
+	if err != nil {
+		return err // nobody can write, and the last revision stands
+	}
+	if err := recordWrites(ctx, e, inc, true, 0); err != nil {
+		return err
+	}
+	for i := &inc; i != nil && i.State == cke.Restoring; i = i.Restore.Before { // one whose place it takes may have stopped them too
+		for n := range i.Restore.Stops {
+			if err := e.Etcd.Disarm(ctx, url, cke.WriteStop(i.ID, n+1)); err != nil {
+				return fmt.Errorf("allow clients to write: %w", err)
+			}
+		}
+	}
+	return recordWrites(ctx, e, inc, false, 0)
+}

@@ -1,0 +1,92 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cke"
+)
+
+// SetAuth turns etcd's authentication on or off. Before it is turned on cke's own user is set up, and read back over
+// another connection; afterwards a call that needs the role root proves that cke is admitted.
+type SetAuth struct{ On bool }
+
+var _ Operation = SetAuth{}
+
+// Name implements Operation.
+func (s SetAuth) Name() string {
+	if s.On {
+		return "enable-authentication"
+	}
+	return "disable-authentication"
+}
+
+// Targets implements Operation.
+func (SetAuth) Targets() []string { return nil }
+
+// Stages implements Operation.
+func (s SetAuth) Stages() []Stage {
+	set := Stage{{Name: s.Name(), Limit: ChangeLimit, Run: s.set}}
+	prove := Stage{{Name: "prove", Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error { return s.verify(ctx, e, s.On) }}}
+	if !s.On {
+		return []Stage{set, prove}
+	}
+	admit := Stage{{Name: "set up user " + cke.EtcdUser, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+		return throughAny(ctx, e, func(url string) error { return e.Etcd.AdmitSelf(ctx, url) })
+	}}}
+	verify := Stage{{Name: "verify", Limit: ChangeLimit, Run: s.admitted}}
+	return []Stage{admit, verify, set, prove}
+}
+
+func (s SetAuth) set(ctx context.Context, e Env) error {
+	if s.On { // what was verified may be long ago
+		if err := s.admitted(ctx, e); err != nil {
+			return err
+		}
+	}
+	return throughAny(ctx, e, func(url string) error { return e.Etcd.SetAuth(ctx, url, s.On) })
+}
+
+// admitted reads cke's user back: without its role nothing could be changed once authentication is on.
+func (SetAuth) admitted(ctx context.Context, e Env) error {
+	return throughAny(ctx, e, func(url string) error {
+		st, err := e.Etcd.Auth(ctx, url)
+		if err == nil && !st.Admitted {
+			err = &cke.Error{Code: cke.CodeAuth, What: fmt.Sprintf("the user %s has not the role root", cke.EtcdUser), Unchanged: true}
+		}
+		return err
+	})
+}
+
+func (SetAuth) verify(ctx context.Context, e Env, on bool) error {
+	return throughAny(ctx, e, func(url string) error {
+		st, err := e.Etcd.Auth(ctx, url)
+		switch {
+		case err != nil:
+			return err
+		case st.Enabled != on:
+			return &cke.Error{Code: cke.CodeAuth, What: "somebody has changed etcd's authentication meanwhile"}
+		case on && !st.Admitted:
+			return &cke.Error{Code: cke.CodeAuth, What: "etcd's authentication is on and refuses cke"}
+		}
+		return nil
+	})
+}
+
+// throughAny asks one member after the other until one has done it.
+func throughAny(ctx context.Context, e Env, ask func(url string) error) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, j := range id.Joins {
+		err := ask(j.ClientURL())
+		if err == nil {
+			return nil
+		}
+		failed = append(failed, fmt.Errorf("%s: %w", j.Node.Name(), err))
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,48 @@
+package op_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"cke"
+	"cke/op"
+)
+
+// sized are snapshots of one size.
+type sized struct {
+	cke.Snapshots
+	size int64
+}
+
+func (s sized) Fetch(context.Context, string, cke.RestoreOrder, *cke.Join, func(string)) (cke.Snapshot, error) {
+	return cke.Snapshot{Size: s.size}, nil
+}
+
+// With a database above the quota etcd would refuse the first write of the restored cluster.
+func TestBeginRestore_RefusesADatabaseAboveTheQuota(t *testing.T) {
+	for _, c := range []struct {
+		size  int64
+		args  []string
+		needs string // empty: it is taken
+	}{
+		{1 << 30, nil, ""},
+		{2 << 30, nil, "--quota-backend-bytes=2684354560"},
+		{2 << 30, []string{"--quota-backend-bytes=4294967296"}, ""},
+		{64 << 20, []string{"--quota-backend-bytes=67108864"}, "--quota-backend-bytes=83886080"},
+		{64 << 30, []string{"--quota-backend-bytes=-1"}, ""},
+	} {
+		t.Run(fmt.Sprint(c.size, c.args), func(t *testing.T) {
+			b := op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Target: "file:///x"}}}
+			b.Spec.Options.Etcd.ExtraArgs = c.args
+			var err error
+			for _, s := range b.Stages()[1] {
+				err = s.Run(t.Context(), op.Env{Snapshots: sized{size: c.size}, Progress: func(string) {}})
+			}
+			if c.needs == "" && err != nil || c.needs != "" && (cke.CodeOf(err) != cke.CodeAboveQuota || !strings.Contains(err.Error(), c.needs)) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// stoppedLimit bounds how long writes are stopped before the restore is called off.
+const stoppedLimit = 20 * time.Second
+
+// storeLast has all that the life before acknowledged in its backups before any of its members is stopped: what is new by now
+// is stored while clients go on, then writes are stopped, and what is left is stored. If that cannot be done the restore is
+// called off where the operator was told that it would be, and a rule lets the cluster take writes again.
+func (r Restore) storeLast(ctx context.Context, e Env) error {
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
+	rest := id.Incarnation.Restore
+	if rest.Before == nil || rest.Order.Survivor != "" {
+		return nil // nobody was served, or nobody can be
+	}
+	last, err := r.lastStored(ctx, e, *id.Incarnation)
+	switch {
+	case err == nil && last > rest.Last:
+		return recordWrites(ctx, e, *id.Incarnation, true, last)
+	case err == nil, ctx.Err() != nil:
+		return ctx.Err()
+	case rest.Last > 0:
+		return nil // its members were being stopped, and took no write since
+	case !rest.Order.Stored:
+		e.Log.Warn("no last backup before the restore", "error", err)
+		e.Progress("not stored: " + err.Error())
+		return nil
+	}
+	return r.callOff(ctx, e, *id.Incarnation, err)
+}
+
+// lastStored stops the writes and returns the newest revision, up to which everything is stored. That they are about to be
+// stopped is on record first: whoever cannot go on knows that they have to be allowed again.
+func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (int64, error) {
+	rest := *inc.Restore
+	if e.Backups == nil {
+		return 0, errors.New("no backups are taken of this cluster")
+	}
+	url, err := servingBefore(ctx, e, r.Fence, rest)
+	if err != nil {
+		return 0, err
+	}
+	early, err := flush(ctx, e, finalLimit)
+	if err != nil {
+		return 0, err
+	}
+	rest.Stops++
+	inc.Restore = &rest
+	if err := recordWrites(ctx, e, inc, true, rest.Last); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stoppedLimit)
+	defer cancel()
+	if err := e.Etcd.Arm(ctx, url, cke.WriteStop(r.Incarnation, rest.Stops)); err != nil {
+		return 0, fmt.Errorf("stop the writes of the cluster: %w", err)
+	}
+	s := e.Etcd.Endpoint(ctx, url)
+	if !s.Linearizable || !rest.Replaces(s.ClusterID) {
+		return 0, fmt.Errorf("%s does not tell the newest revision: %s", url, s.Problem)
+	}
+	if s.Revision <= rest.Last {
+		return rest.Last, nil
+	}
+	late, err := flush(ctx, e, stoppedLimit)
+	if err == nil && late.Revision < s.Revision {
+		err = fmt.Errorf("the backups end at revision %d", late.Revision)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("revisions %d to %d are in no backup: %w", early.Revision+1, s.Revision, err)
+	}
+	e.Progress(fmt.Sprintf("all is stored, up to revision %d", s.Revision))
+	return s.Revision, nil
+}
+
+// servingBefore is the URL of a member of the life before that serves through a quorum.
+func servingBefore(ctx context.Context, e Env, fence []cke.Join, rest cke.Restoration) (string, error) {
+	var silent []error
+	for _, j := range fence {
+		if !slices.Contains(rest.Fence, j.ID) {
+			continue
+		}
+		s := e.Etcd.Endpoint(ctx, j.ClientURL())
+		if s.Linearizable && rest.Replaces(s.ClusterID) {
+			return s.URL, nil
+		}
+		silent = append(silent, fmt.Errorf("%s does not serve: %s", j.Node.Name(), s.Problem))
+	}
+	return "", errors.Join(append(silent, errors.New("the cluster has no quorum"))...)
+}
+
+func flush(ctx context.Context, e Env, limit time.Duration) (cke.StoredBackup, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s, err := e.Backups.Flush(ctx)
+	if err == nil && s.ID != "" {
+		e.Stored(s)
+	}
+	return s, err
+}
+
+// recordWrites stores whether the writes of the life before are stopped, and the newest revision if nothing is written after
+// it. It is stored before a member of that life is stopped: whoever goes on when some of them are finds no quorum to ask.
+func recordWrites(ctx context.Context, e Env, inc cke.Incarnation, stopping bool, last int64) error {
+	rest := *inc.Restore
+	rest.Stopping, rest.Last, inc.Restore = stopping, last, &rest
+	return e.Ledger.UpdateIncarnation(ctx, inc)
+}
+
+func (r Restore) callOff(ctx context.Context, e Env, inc cke.Incarnation, why error) error {
+	if err := e.Ledger.CancelRestore(ctx, inc); err != nil {
+		return errors.Join(why, err)
+	}
+	called := notStored(why)
+	called.What += ", so the restore was called off"
+	if e.Snapshots == nil {
+		return called
+	}
+	if err := e.Snapshots.Forget(ctx, inc.Restore.ID); err != nil {
+		e.Log.Warn("what was fetched for the restore is left behind", "error", err)
+	}
+	return called
+}
+
+// notStored is why a restore ends before a member was stopped.
+func notStored(why error) *cke.Error {
+	return cke.NotStored(why.Error(), "the cluster goes on as it was")
+}

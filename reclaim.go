@@ -1,0 +1,240 @@
+package cke
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxArchived bounds how many archived volumes are put on record at a time: the store takes all in one transaction. The next
+// ones are found, and reclaimed, after these.
+const maxArchived = 40
+
+// Reclaim is what puts memberships on record again that the store lost when it was brought back from an older copy.
+type Reclaim struct {
+	// Members are memberships whose member is in the member list, also those that are on record with another place; Archived
+	// those of which only a volume is left, with a container that nobody starts or none.
+	Members  []Join
+	Archived []Join
+	// Ends are memberships on record whose member has left the list, on the nodes of Members.
+	Ends []Join
+}
+
+// IDs are the memberships that are put on record.
+func (r Reclaim) IDs() []JoinID {
+	var ids []JoinID
+	for _, j := range slices.Concat(r.Members, r.Archived) {
+		ids = append(ids, j.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Writes are the memberships as they are stored, at a time.
+func (r Reclaim) Writes(now time.Time) []Join {
+	all := slices.Clone(r.Members)
+	for _, j := range slices.Concat(r.Archived, r.Ends) {
+		j.EndedAt = now.UTC()
+		all = append(all, j)
+	}
+	return all
+}
+
+// PlanReclaim works out what was lost, from the labels of containers and volumes and from etcd's member list. c is the wanted
+// cluster with defaults. An error says what cannot be told from them.
+func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
+	var r Reclaim
+	refuse := func(try, format string, args ...any) (Reclaim, *Error) {
+		return Reclaim{}, &Error{Code: CodeOlderStore, What: "cannot reclaim memberships of " + c.Name, Facts: []string{fmt.Sprintf(format, args...)}, Unchanged: true, Try: try}
+	}
+	inc := id.Incarnation
+	if inc == nil || inc.State != Formed {
+		return refuse("bring back a newer copy of the store", "the store has no record of a cluster that serves")
+	}
+	members, known := seen.Etcd.list(inc.ClusterID)
+	if !known {
+		return refuse("ckecli status", "which memberships have members is not known: no member list could be read through a quorum. Members that do not run are started on their nodes with docker start; members that were given other certificate authorities after the copy was made answer a newer copy of the store only")
+	}
+	found := id.Unrecorded(c.Name, seen.Nodes)
+	for _, u := range found {
+		if !inc.Life(u.Incarnation) && id.StoreIsOlder(u, seen.Nodes) {
+			return refuse("bring back a copy of the store from after the restore", "%s on %s is of incarnation %s: a restore replaced incarnation %s, which the store has", u.Name, u.Node.Name(), u.Incarnation, inc.ID)
+		}
+	}
+	found = slices.DeleteFunc(found, func(u Unrecorded) bool { return !inc.Life(u.Incarnation) })
+	for _, e := range seen.Etcd.Elsewhere { // those that moved since
+		if j, lasts := id.Join(e.Join); lasts && id.Votes(e) {
+			u, there := carrying(j, c, seen.Nodes)
+			at := slices.IndexFunc(members, func(m Member) bool { return m.ID == e.MemberID })
+			if there && at >= 0 {
+				r.Members = append(r.Members, u.moved(j, c, id, seen, members[at]))
+			}
+		}
+	}
+	for _, m := range members {
+		u, carrier := carrierOf(m, found, seen.Etcd.Elsewhere)
+		if carrier && id.names(m) {
+			continue // the record of its membership is there
+		}
+		if carrier {
+			r.Members = append(r.Members, u.join(c, id, seen, m))
+			found = slices.DeleteFunc(found, func(f Unrecorded) bool { return f.Join == u.Join })
+			continue
+		}
+		if n, silent := silentAt(m, seen.Nodes); silent && !id.names(m) {
+			return refuse("bring "+n.Name()+" back first", "%s does not answer, and may carry the membership of member %s", n.Name(), m.ID)
+		}
+	}
+	for _, u := range found {
+		if u.Container != nil && !u.Container.Down() {
+			return refuse(fmt.Sprintf("on %s, if it carries no member: docker update --restart=no %s && docker stop %s", u.Node.Address, u.Name, u.Name),
+				"container %s on %s runs, or may be started by its engine, and which member it carries is not known", u.Name, u.Node.Name())
+		}
+	}
+	for _, u := range found[:min(len(found), maxArchived)] {
+		r.Archived = append(r.Archived, u.join(c, id, seen, Member{}))
+	}
+	for _, j := range id.Joins {
+		if slices.ContainsFunc(r.Members, func(m Join) bool { return m.ID == j.ID }) {
+			continue
+		}
+		taken := slices.ContainsFunc(r.Members, func(m Join) bool { return m.Node.Address == j.Node.Address })
+		if listed := slices.ContainsFunc(members, func(m Member) bool { return m.ID == j.MemberID }); taken && listed {
+			return refuse("ckecli etcd members", "%s carries two memberships that have members", j.Node.Name())
+		} else if taken {
+			r.Ends = append(r.Ends, j)
+		}
+	}
+	return r, nil
+}
+
+// names reports whether a membership on record is that of a member.
+func (i Identity) names(m Member) bool {
+	return slices.ContainsFunc(i.Joins, func(j Join) bool { return j.MemberID != "" && j.MemberID == m.ID })
+}
+
+// list is the member list that was read through a quorum of the cluster, also where its members are not on record; false: none was.
+func (s EtcdStatus) list(clusterID string) ([]Member, bool) {
+	if s.MembersSource == MembersLinearizable {
+		return s.Members, true
+	}
+	for _, e := range s.Elsewhere {
+		if e.Source == MembersLinearizable && e.ClusterID == clusterID {
+			return e.Members, true
+		}
+	}
+	return nil, false
+}
+
+// carrierOf returns the container that carries a member: the one that it answers from, else one that was made for its peer URL.
+func carrierOf(m Member, found []Unrecorded, answers []Elsewhere) (Unrecorded, bool) {
+	for _, u := range found {
+		if slices.ContainsFunc(answers, func(e Elsewhere) bool { return e.Join == u.Join && e.Problem == "" && e.MemberID == m.ID }) {
+			return u, true
+		}
+	}
+	var carriers []Unrecorded
+	for _, u := range found {
+		if u.Container != nil && slices.ContainsFunc(m.PeerURLs, func(peer string) bool { return slices.Contains(strings.Fields(u.Container.Place), peer) }) {
+			carriers = append(carriers, u)
+		}
+	}
+	if len(carriers) > 1 { // the others belong to memberships that ended
+		carriers = slices.DeleteFunc(carriers, func(u Unrecorded) bool { return !u.Container.active() })
+	}
+	if len(carriers) != 1 {
+		return Unrecorded{}, false
+	}
+	return carriers[0], true
+}
+
+// carrying returns the container of a membership on record, wherever it is seen.
+func carrying(j Join, c Cluster, nodes []NodeStatus) (Unrecorded, bool) {
+	for _, n := range nodes {
+		if k, there := n.Of(j.ID); there && k.Cluster == c.Name && n.Answered() {
+			return Unrecorded{Node: n.Node, Name: k.Name, Incarnation: k.Incarnation, Join: j.ID, Container: &k, Volume: true}, true
+		}
+	}
+	return Unrecorded{}, false
+}
+
+// moved is a membership on record at the place that its container was made for.
+func (u Unrecorded) moved(j Join, c Cluster, id Identity, seen Observation, m Member) Join {
+	now := u.join(c, id, seen, m)
+	j.Node, j.ClientPort, j.PeerPort, j.Etcd, j.Bundle, j.MemberID = now.Node, now.ClientPort, now.PeerPort, now.Etcd, or(now.Bundle, j.Bundle), m.ID
+	return j
+}
+
+// silentAt returns the node at a member's peer URL, if it does not answer.
+func silentAt(m Member, nodes []NodeStatus) (Node, bool) {
+	for _, n := range nodes {
+		at := slices.ContainsFunc(m.PeerURLs, func(peer string) bool {
+			u, err := url.Parse(peer)
+			return err == nil && u.Hostname() == n.Node.Address
+		})
+		if at && !n.Answered() {
+			return n.Node, true
+		}
+	}
+	return Node{}, false
+}
+
+// join is the membership that u carries the labels of; m is its member, or nothing.
+func (u Unrecorded) join(c Cluster, id Identity, seen Observation, m Member) Join {
+	j := NewJoin(c, u.Node, u.Incarnation)
+	j.ID, j.Volume, j.MemberID = u.Join, u.Name, m.ID
+	if m.Name != "" {
+		j.Member = m.Name
+	}
+	k := u.Container
+	if k == nil {
+		return j
+	}
+	for i, place := range strings.Fields(k.Place) {
+		at, err := url.Parse(place)
+		if err != nil {
+			continue
+		}
+		if port, err := strconv.Atoi(at.Port()); err == nil && i == 0 {
+			j.ClientPort, j.Etcd.ClientPort = port, port
+		} else if err == nil {
+			j.PeerPort, j.Etcd.PeerPort = port, port
+		}
+	}
+	j.StartedAt = k.StartedAt
+	if m.Name != "" && j.StartedAt.IsZero() {
+		j.StartedAt = seen.ObservedAt
+	}
+	if k.Certificates != nil && id.Authorities.Bundle() != "" {
+		j.Bundle = k.Certificates.Bundle()
+	}
+	j.Etcd = u.options(j, id, seen)
+	return j
+}
+
+// options are those that the container was made with. Where its digest is that of none that are known they are the declared
+// ones with the version and the image that run: it is then restarted with what is declared.
+func (u Unrecorded) options(j Join, id Identity, seen Observation) EtcdOptions {
+	runs := j.Etcd
+	runs.Image = u.Container.Image
+	_, tag, _ := strings.Cut(u.Container.Image[strings.LastIndex(u.Container.Image, "/")+1:], ":v")
+	runs.Version = or(tag, runs.Version)
+	for _, e := range seen.Etcd.Endpoints {
+		if e.MemberID == j.MemberID && e.Version != "" {
+			runs.Version = e.Version
+		}
+	}
+	known := []EtcdOptions{j.Etcd, runs}
+	for _, other := range slices.Concat(id.Joins, id.Ended) {
+		known = append(known, other.Etcd.PlacedAs(j.Etcd))
+	}
+	for _, o := range known {
+		if u.Container.Options != "" && u.Container.MadeWith(o) {
+			return o
+		}
+	}
+	return runs
+}

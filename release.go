@@ -1,0 +1,61 @@
+package cke
+
+// Release is a version of etcd and the image that it is run from.
+type Release struct {
+	Version string `json:"version"` // without "v", as "3.6.16"
+	Image   string `json:"image"`
+}
+
+// Release is what o names; a part that it leaves out is empty.
+func (o EtcdOptions) Release() Release { return Release{o.Version, o.Image} }
+
+// Following is the revision that c becomes after s, not stored yet. The version that c leaves out is the one that was
+// wants, and so is the image if neither names one; after nothing they are the defaults of this cke. was is s, or an
+// earlier revision that c takes the cluster back to.
+func (s Spec) Following(c Cluster, was Spec) Spec {
+	named, is := c.Options.Etcd, was.Etcd
+	r := Release{Version: or(named.version(), or(is.Version, DefaultEtcdVersion))}
+	switch kept := was.Cluster.Options.Etcd.Image == "" && r.Version == is.Version; {
+	case named.Image != "":
+		r.Image = named.Image
+	case kept && is.Image != "":
+		r.Image = is.Image
+	default:
+		r.Image = DefaultImage + ":v" + r.Version
+	}
+	s.Cluster, s.Etcd = c, r
+	s.Generation++
+	return s
+}
+
+// Resolved returns s with its release, which revisions of an older cke do not have: what is on record as running stays.
+// It is read once, by whoever leads next, and then stored.
+func (s Spec) Resolved(id Identity) Spec {
+	if s.Etcd == (Release{}) {
+		s.Etcd = s.Following(s.Cluster, Spec{Etcd: id.release()}).Etcd
+	}
+	return s
+}
+
+// release is that of the newest version among the memberships; its zero value if there are none.
+func (i Identity) release() Release {
+	var newest Release
+	for _, j := range i.Joins {
+		a, known := parseVersion(newest.Version)
+		b, ok := parseVersion(j.Etcd.Version)
+		if ok && (!known || a.before(b)) {
+			newest = j.Etcd.Release()
+		}
+	}
+	return newest
+}
+
+// Wanted is the cluster with its release and all defaults filled in. What runs follows from this alone: reading a
+// revision with another cke changes nothing.
+func (s Spec) Wanted() Cluster {
+	c := s.Cluster
+	if e := &c.Options.Etcd; e.version() == "" || e.version() == s.Etcd.Version {
+		e.Version, e.Image = s.Etcd.Version, or(e.Image, s.Etcd.Image)
+	}
+	return c.WithDefaults()
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cke"
+)
+
+// unseen are the voters of which nothing says whether they serve now: they do not answer, and no engine says that they
+// do not run. Foreign voters count, unless they answer.
+func unseen(in *Input) (names []string) {
+	for _, j := range in.voters() {
+		if !down(in, j) {
+			names = append(names, j.Node.Name())
+		}
+	}
+	for _, m := range in.foreignVoters() {
+		if !slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.MemberID == m.ID && e.Problem == "" }) {
+			names = append(names, nameOf(m))
+		}
+	}
+	return names
+}
+
+// down reports whether a member is known not to serve, where no linearizable read succeeds through any: it answers, or an
+// engine says that it does not run.
+func down(in *Input, j cke.Join) bool {
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	n := in.node(j.Node)
+	c, there := n.Of(j.ID)
+	return e.Problem == "" && e.MemberID != "" || n.Answered() && (!there || c.State != cke.ContainerRunning)
+}
+
+// quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen could form one. Learners
+// that cannot be seen may vote by now.
+func (in *Input) quorumUnknown() bool {
+	if !in.formed() || in.Seen.Etcd.Quorate || allBlank(in) != nil {
+		return false
+	}
+	voters, promoted := in.voters(), 0
+	for _, j := range in.Identity.Joins {
+		known := slices.ContainsFunc(voters, func(v cke.Join) bool { return v.ID == j.ID })
+		if !known && !j.StartedAt.IsZero() && !down(in, j) {
+			promoted++
+		}
+	}
+	left := len(unseen(in))
+	return left > 0 && left+promoted >= cke.Quorum(in.votes()+promoted)
+}
+
+// votes is the number of voters, foreign ones included.
+func (in *Input) votes() int { return len(in.voters()) + len(in.foreignVoters()) }
+
+// foreignVoters are those that etcd lists, as far as any member said last, and that cke does not know.
+func (in *Input) foreignVoters() (all []cke.Member) {
+	for _, m := range in.lastList() {
+		if !m.Learner && in.joinOf(m) == nil && !in.onceOurs(m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// unknownVoters describes the foreign voters: their votes count, and who added them has to bring them back.
+func unknownVoters(in *Input) (all []string) {
+	for _, m := range in.foreignVoters() {
+		all = append(all, fmt.Sprintf("%s at %s", nameOf(m), strings.Join(m.PeerURLs, ", ")))
+	}
+	return all
+}
+
+// unseenSentence says that the cluster may serve although no member shows that it does.
+func unseenSentence(in *Input) string {
+	names := unseen(in)
+	if len(names) == in.votes() {
+		return "the cluster cannot be seen from here: " + doNotAnswer(names) + ", and may serve"
+	}
+	return "it is not known whether there is a quorum: " + doNotAnswer(names)
+}
+
+func doNotAnswer(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " does not answer"
+	}
+	return and(names) + " do not answer"
+}
+
+// quorumProblem says, where there is no quorum or none can be seen, and no member can be started, what the operator can
+// do. A recovery continues from one member, so it is right only where a quorum never comes back.
+func quorumProblem(in *Input) *cke.Problem {
+	if !in.formed() || in.Seen.Etcd.Quorate || len(startable(in)) > 0 || allBlank(in) != nil {
+		return nil
+	}
+	n, up := in.votes(), running(in, in.voters())
+	need := cke.Quorum(n)
+	p := &cke.Problem{Code: cke.CodeNoQuorum, Message: fmt.Sprintf("no quorum: %d of %d members run, %s", up, n, needed(need))}
+	first := "bring members back"
+	switch {
+	case in.quorumUnknown():
+		p.Code, p.Message = cke.CodeUnseen, unseenSentence(in)
+		first = "check the network between this management host and the nodes; " + first
+	case up >= need:
+		return nil
+	}
+	switch gone := n - need + 1; {
+	case n == 1:
+		p.Remedy = strings.Replace(first, "members", "it", 1) + "; if it is gone for good: ckecli restore"
+	case gone == 1:
+		p.Remedy = first + fmt.Sprintf("; only if at least 1 of the %d is gone for good: ckecli recover", n)
+	default:
+		p.Remedy = first + fmt.Sprintf("; only if at least %d of the %d are gone for good: ckecli recover", gone, n)
+	}
+	return p
+}

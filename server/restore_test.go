@@ -1,0 +1,104 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server"
+)
+
+// The plan that an operator confirms and the leader give one answer.
+func TestRestore_PlanAndLeaderRefuseTheSame(t *testing.T) {
+	told := cke.RestoreOrder{Target: "file:///backups", Source: "demo", Stored: true}
+	for name, c := range map[string]struct {
+		scene *scene
+		order cke.RestoreOrder
+		code  cke.Code // empty: it is begun
+	}{
+		"nothing is in the way":     {formed(3), cke.RestoreOrder{Target: "file:///backups"}, ""},
+		"a node does not answer":    {formed(3).silent(3), cke.RestoreOrder{Target: "file:///backups"}, cke.CodeFence},
+		"too many are left out":     {formed(3), cke.RestoreOrder{Target: "file:///backups", Without: []string{"n2", "n3"}}, cke.CodeFence},
+		"a node that nobody knows":  {formed(3), cke.RestoreOrder{Target: "file:///backups", Without: []string{"n9"}}, cke.CodeConfig},
+		"no control plane is left":  {formed(1), cke.RestoreOrder{Target: "file:///backups", Destroyed: []string{"n1"}}, cke.CodeConfig},
+		"a survivor, with a quorum": {formed(3), cke.RestoreOrder{Survivor: "n1"}, cke.CodeCannot},
+		"all can be stored":         {formed(3).with(backedUp), told, ""},
+		"no target":                 {formed(3), told, cke.CodeNotStored},
+		"no quorum":                 {formed(3).with(backedUp).with(func(s *scene) { s.Seen.Etcd.Quorate = false }), told, cke.CodeNotStored},
+		"the target fails": {formed(3).with(backedUp).with(func(s *scene) {
+			s.Backup.Problem = &cke.BackupTrouble{Code: cke.CodeTarget, Message: "it takes nothing"}
+		}), told, cke.CodeNotStored},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if why := server.RestoreRefusal(c.scene.Input, c.order); codeOf(why) != c.code {
+				t.Errorf("the plan says %v", why)
+			}
+			s := c.scene.restored()
+			s.Requests.Tasks[0].Restore = &c.order
+			d := server.Decide(s.Input)
+			_, begun := d.Operation.(op.BeginRestore)
+			refused, _ := d.Operation.(op.Refuse)
+			if begun != (c.code == "") || refused.Why != nil && refused.Why.Code != c.code {
+				t.Errorf("the leader decides %#v: %s", d.Operation, d.Reason)
+			}
+		})
+	}
+}
+
+// Of a target that a new leader has not read yet nothing is known. An order waits for it, though not without end.
+func TestRestore_WaitsUntilTheTargetIsRead(t *testing.T) {
+	now := formed(3).Seen.ObservedAt
+	for name, c := range map[string]struct {
+		backup *cke.BackupStatus
+		since  time.Duration // that the status has told it for; 0: it has not yet
+		waits  bool
+	}{
+		"nothing is known":                 {nil, 0, true},
+		"it is being read":                 {&cke.BackupStatus{}, 0, true},
+		"it is being read for a while":     {&cke.BackupStatus{}, 20 * time.Second, true},
+		"it hangs":                         {&cke.BackupStatus{}, time.Minute, false},
+		"changes are on their way":         {&cke.BackupStatus{Known: true}, 5 * time.Second, true},
+		"changes do not come":              {&cke.BackupStatus{Known: true}, time.Minute, false},
+		"backups are suspended":            {&cke.BackupStatus{Idle: "paused"}, 0, false},
+		"it was read, and takes no object": {&cke.BackupStatus{Problem: &cke.BackupTrouble{Code: cke.CodeTarget, Message: "full"}}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := formed(3).with(backedUp).restored()
+			s.Requests.Tasks[0].Restore = &cke.RestoreOrder{Target: "file:///backups", Source: "demo", Stored: true}
+			if s.Backup = c.backup; c.since > 0 {
+				s.Before.Conditions = []cke.Condition{{Type: cke.CondBackupReady, Status: cke.Unknown, Since: now.Add(-c.since)}}
+			}
+			d := server.Decide(s.Input)
+			_, refused := d.Operation.(op.Refuse)
+			if waits := d.Operation == nil && d.Again > 0; waits != c.waits || refused == c.waits {
+				t.Errorf("%#v: %s", d.Operation, d.Reason)
+			}
+		})
+	}
+}
+
+func codeOf(e *cke.Error) cke.Code {
+	if e == nil {
+		return ""
+	}
+	return e.Code
+}
+
+func backedUp(s *scene) {
+	s.Spec.Backup.Target, s.Backup = "file:///backups", soundBackups()
+}
+
+// Writes that were stopped for a restore are let through again once it is not under way; of what etcd itself finds corrupt
+// nothing is taken back.
+func TestDecide_LetsClientsWriteAfterARestoreThatWasCalledOff(t *testing.T) {
+	stop := cke.WriteStop("called off", 1)
+	d := server.Decide(formed(3).with(func(s *scene) { s.Seen.Etcd.Alarms = []cke.Alarm{stop} }).Input)
+	if got, is := d.Operation.(op.Disarm); !is || len(got.Alarms) != 1 || got.Alarms[0] != stop || d.Frozen != nil {
+		t.Errorf("%#v: %s", d.Operation, d.Reason)
+	}
+	d = server.Decide(formed(3).with(corrupt).with(func(s *scene) { s.Seen.Etcd.Alarms = append(s.Seen.Etcd.Alarms, stop) }).Input)
+	if _, is := d.Operation.(op.Disarm); is || d.Rule != "frozen" {
+		t.Errorf("%s: %#v: %s", d.Rule, d.Operation, d.Reason)
+	}
+}

@@ -1,0 +1,36 @@
+package sim
+
+import "maps"
+
+// Situation is something that schedules have to reach, or they prove nothing about it.
+type Situation string
+
+// Situations that the world notices by itself.
+const (
+	LandedLate Situation = "a call lands after its caller gave it up"
+	Elected    Situation = "another leader is elected"
+	NoQuorum   Situation = "a formed cluster has no quorum"
+	HostsApart Situation = "the clocks of two management hosts differ"
+	// DeposedWithin is what the guard is asked before each request for, and not once per method.
+	DeposedWithin Situation = "a term ends between two requests of one method"
+)
+
+// Situations are all of them.
+func Situations() []Situation {
+	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin}
+}
+
+// mark counts a situation that was reached.
+func (w *World) mark(s Situation) {
+	if w.marks == nil {
+		w.marks = map[Situation]int{}
+	}
+	w.marks[s]++
+}
+
+// Marks are how often each situation was reached.
+func (w *World) Marks() map[Situation]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.marks)
+}

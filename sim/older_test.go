@@ -1,0 +1,282 @@
+package sim_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// replaceAll gives the members of nodes up for fresh ones, one after the other.
+func (s *stage) replaceAll(t *testing.T, nodes ...string) {
+	t.Helper()
+	for _, n := range nodes {
+		old := s.join(n).ID
+		s.ask(cke.TaskReplace, n, string(old), "")
+		if !s.until(convergence, func() bool { return s.join(n).ID != old && s.settled() && s.answered() }) {
+			dec, _ := s.latest().now()
+			t.Fatalf("%s is not replaced: %s", n, describeDecision(s.latest().Number(), dec))
+		}
+	}
+}
+
+// broughtBack puts a copy in the place of the store, and starts another daemon on it.
+func (s *stage) broughtBack(c sim.StoreCopy) {
+	s.latest().Kill()
+	s.Store().BringBack(c)
+	s.daemon()
+}
+
+// freezesAndServes awaits that the store is found to be older, and that clients are still served an hour later.
+func (s *stage) freezesAndServes(t *testing.T) {
+	t.Helper()
+	if !s.until(convergence, func() bool { return s.frozenFor(cke.FreezeOlderStore) }) {
+		dec, _ := s.latest().now()
+		t.Fatalf("not frozen: %s", describeDecision(s.latest().Number(), dec))
+	}
+	s.pass(time.Hour)
+	if !s.Write("n2", "an hour later") {
+		t.Fatal("the cluster does not serve any more")
+	}
+}
+
+// reclaims has the memberships put on record again.
+func (s *stage) reclaims(t *testing.T) {
+	t.Helper()
+	s.reclaim(t)
+	if !s.until(convergence, func() bool { return s.settled() && s.answered() }) {
+		dec, _ := s.latest().now()
+		t.Fatalf("not reclaimed: %s\n%v", describeDecision(s.latest().Number(), dec), s.Store().Records())
+	}
+}
+
+// reclaim asks for what the nodes carry and the store does not have to be put on record.
+func (s *stage) reclaim(t *testing.T) {
+	t.Helper()
+	d := s.latest()
+	d.mu.Lock()
+	in := d.input
+	d.mu.Unlock()
+	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen)
+	if why != nil {
+		t.Fatal(why)
+	}
+	task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", s.Now())
+	task.Reclaim = r.IDs()
+	s.Store().Ask("reclaim", func(q *cke.Requests) { q.Tasks = append(q.Tasks, task) })
+}
+
+func (s *stage) frozenFor(kind cke.FreezeKind) bool {
+	f := s.Store().Identity().Freeze
+	return f.Active() && f.Kind == kind
+}
+
+// Requirement A11: the members that took the place of others since the copy was made serve, and are not on record: nobody stops them.
+func TestOlderStore_StopsNobodyAndIsReclaimed(t *testing.T) {
+	for name, since := range map[string]func(t *testing.T, s *stage){
+		"two members were replaced":  func(t *testing.T, s *stage) { s.replaceAll(t, "n2", "n3") },
+		"all members were replaced":  func(t *testing.T, s *stage) { s.replaceAll(t, "n1", "n2", "n3") },
+		"one was replaced twice":     func(t *testing.T, s *stage) { s.replaceAll(t, "n2", "n2") },
+		"replaced, then other ports": func(t *testing.T, s *stage) { s.replaceAll(t, "n2"); s.portsOf(3379, 3380); s.must("moved", s.changed) },
+		"replaced, then another size": func(t *testing.T, s *stage) {
+			s.replaceAll(t, "n3")
+			s.Store().SetSpec(s.want([]int{2, 3}, false))
+			s.must("shrunk", s.changed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFormed(t, 3, func(s *stage) {
+				copied := s.Store().Copy()
+				since(t, s)
+				file := s.Store().Spec().Cluster
+				if !s.Write("n2", "acknowledged") {
+					t.Fatal("not written")
+				}
+				s.broughtBack(copied)
+				s.freezesAndServes(t)
+				s.Store().SetSpec(file)
+				s.pass(time.Minute)
+				s.reclaims(t)
+				if f := s.Store().Identity().Freeze; f.Active() || f.LiftedBy != "eve@host" {
+					t.Errorf("%+v", f)
+				}
+				s.isUnharmed(t)
+				s.must("as declared", s.changed)
+			})
+		})
+	}
+}
+
+// Requirement A11: a cluster of the same name that another store has on one of our nodes is reported, and never touched; nobody is added
+// beside it.
+func TestNotOnRecord_AnotherStoresClusterIsNeverTouched(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.daemon()
+		if !s.until(convergence, s.settled) {
+			t.Fatal("does not form")
+		}
+		n4 := s.Node("n4")
+		n4.AddNeighbor(sim.Neighbor{Cluster: clusterName, ClientPort: 4379, PeerPort: 4380})
+		s.declare(s.Nodes()...)
+		s.pass(time.Hour)
+		dec, status := s.latest().now()
+		if !slices.ContainsFunc(status.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeNotOnRecord && p.Node == "n4" && p.Remedy != "" }) {
+			t.Errorf("not reported: %+v\n%s", status.Problems, describeDecision(1, dec))
+		}
+		if len(s.Store().Identity().Joins) != 3 {
+			t.Error("a member was added beside it")
+		}
+		if v := s.Violations(); v != nil {
+			t.Error(v)
+		}
+		n4.RemoveNeighbor(clusterName)
+		s.must("grown once it is gone", s.changed)
+	})
+}
+
+// reclaim asks for what nodes carry and the store lost, as far as that can be told.
+func (n *nemesis) reclaim() (asked bool) {
+	d := n.s.latest()
+	d.mu.Lock()
+	in := d.input
+	d.mu.Unlock()
+	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen)
+	if why != nil {
+		return false
+	}
+	task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", n.s.Now())
+	task.Reclaim = r.IDs()
+	n.s.Store().Ask("reclaim", func(q *cke.Requests) { q.Tasks = append(q.Tasks, task) })
+	return true
+}
+
+// neighbor lets another cluster, or one of this name that another store has, come to a node, stop, start and go.
+func (n *nemesis) neighbor(node *sim.Node) {
+	ports := 2379 + 1000*n.IntN(2)
+	b := sim.Neighbor{Cluster: []string{"other", "other", clusterName}[n.IntN(3)], ClientPort: ports, PeerPort: ports + 1}
+	switch n.IntN(5) {
+	case 0:
+		node.StopNeighbor(b.Cluster)
+	case 1:
+		node.StartNeighbor(b.Cluster)
+	case 2:
+		node.RemoveNeighbor(b.Cluster)
+	default:
+		if len(n.s.drivers) > 0 && n.s.settled() {
+			node.AddNeighbor(b)
+		}
+	}
+}
+
+// bringBack takes a copy of the store while all is as declared, and puts it in the store's place later on. Nothing is put
+// back over a restore or the replacement of an authority: no copy from before those has a way back.
+func (n *nemesis) bringBack() {
+	if n.copied == nil || n.IntN(3) == 0 {
+		n.copy()
+	} else {
+		n.putBack()
+	}
+}
+
+func (n *nemesis) copy() {
+	s := n.s.Store()
+	id := s.Identity()
+	if c := s.Copy(); len(n.s.drivers) > 0 && n.s.settled() && id.Incarnation != nil && id.Incarnation.State == cke.Formed {
+		n.copied = &c
+	}
+}
+
+func (n *nemesis) putBack() {
+	s := n.s.Store()
+	id, was := s.Identity(), n.copied.Identity()
+	if id.Incarnation == nil || !id.Incarnation.Life(was.Incarnation.ID) || id.Incarnation.State != cke.Formed || !reflect.DeepEqual(id.Authorities, was.Authorities) || s.Deleted() {
+		return
+	}
+	n.s.latest().Kill()
+	s.BringBack(*n.copied)
+}
+
+// The store is brought back from a copy that was made while the cluster was bootstrapped: it serves on, and no second one takes its
+// place, also where its members did not run or answer meanwhile.
+func TestOlderStore_OfABootstrap(t *testing.T) {
+	t.Parallel()
+	harms := map[string]struct{ harm, heal func(s *stage) }{
+		"all serve":       {func(*stage) {}, func(*stage) {}},
+		"all stopped":     {func(s *stage) { s.eachNode((*sim.Node).StopByHand) }, func(s *stage) { s.eachNode((*sim.Node).StartByHand) }},
+		"all silent":      {func(s *stage) { s.Isolate(sim.Management) }, (*stage).HealNetwork},
+		"all off":         {func(s *stage) { s.eachNode((*sim.Node).PowerOff) }, func(s *stage) { s.eachNode((*sim.Node).PowerOn) }},
+		"one has no disk": {func(s *stage) { s.Node("n3").Blank(); s.Node("n2").StopByHand() }, func(s *stage) { s.Node("n2").StartByHand() }},
+	}
+	for name, h := range harms {
+		for _, started := range []bool{false, true} {
+			play(t, 3, func(s *stage) {
+				var copied sim.StoreCopy
+				have := false
+				s.Judge = func(_ int, c sim.Call) sim.Verdict {
+					inc := s.Store().Identity().Incarnation
+					if !have && inc != nil && inc.State == cke.Forming && s.Store().Identity().Started() == started && c.Port == "node" {
+						copied, have = s.Store().Copy(), true
+					}
+					return sim.Proceed
+				}
+				s.daemon()
+				if !s.until(convergence, s.settled) || !s.Write("n1", "acknowledged") || !have {
+					t.Fatal("no cluster")
+				}
+				life := s.Store().Identity().Incarnation.ID
+				s.pass(2 * time.Minute)
+				h.harm(s)
+				s.broughtBack(copied)
+				if started { // with the newest cluster file
+					c := s.cluster(s.Nodes())
+					c.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=4000000000"}
+					s.Store().SetSpec(c)
+				}
+				s.pass(5 * time.Minute)
+				h.heal(s)
+				s.pass(5 * time.Minute)
+				if id := s.Store().Identity(); id.Incarnation.ID != life || !s.Write("n1", "afterwards") {
+					t.Errorf("%s, start in the copy %v: life %s became %s, %s; %s", name, started, life, id.Incarnation.ID, id.Incarnation.State, s.latest().decision.Reason)
+				}
+				for _, v := range s.Violations() {
+					t.Errorf("%s: %s", name, v)
+				}
+			})
+		}
+	}
+}
+
+// The store is brought back from a copy from before a change of ports: members that serve where they are not on record are not
+// stopped, whoever else is down, and an operator puts them on record.
+func TestOlderStore_FromBeforeAChangeOfPorts(t *testing.T) {
+	for name, harm := range map[string]func(s *stage){
+		"all serve":           func(*stage) {},
+		"one node is down":    func(s *stage) { s.Node("n3").PowerOff() },
+		"one member is down":  func(s *stage) { s.Node("n3").StopByHand() },
+		"one node is cut off": func(s *stage) { s.Isolate("n3") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFormed(t, 3, func(s *stage) {
+				copied := s.Store().Copy()
+				s.portsOf(3379, 3380)
+				s.must("moved", func() bool { return s.changed() && s.join("n1").ClientPort == 3379 })
+				file := s.Store().Spec().Cluster
+				harm(s)
+				s.broughtBack(copied)
+				s.freezesAndServes(t)
+				s.Node("n3").PowerOn()
+				s.Node("n3").StartByHand()
+				s.HealNetwork()
+				s.Store().SetSpec(file)
+				s.pass(time.Minute)
+				s.reclaims(t)
+				s.isUnharmed(t)
+				s.must("as declared", s.changed)
+			})
+		})
+	}
+}

@@ -1,0 +1,206 @@
+package sim_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// pursue does the next thing that leads to the operation that the schedule is about. Some of them come by chance once in a thousand
+// schedules: what must not happen while they run would hardly ever be tried.
+func (n *nemesis) pursue(node *sim.Node) {
+	s, id := n.s, n.s.Store().Identity()
+	asked, inc := len(s.asked()) > 0, id.Incarnation
+	if inc == nil {
+		return
+	}
+	switch n.focus {
+	case "freeze", "unfreeze", "end-finding":
+		n.pursueFinding(node, id.Freeze, asked)
+	case "reclaim":
+		n.pursueReclaim(node, id, asked)
+	case "adopt-member":
+		n.pursueAdoption(node)
+	case "undelete-volume", "purge-volume", "undelete", "purge":
+		i := slices.IndexFunc(id.Ended, func(j cke.Join) bool { return j.RemovedAt.IsZero() && !j.NeverVoted })
+		kind := cke.TaskUndelete
+		if strings.HasPrefix(n.focus, "purge") {
+			kind = cke.TaskPurge
+		}
+		switch {
+		case asked:
+		case i >= 0 && (kind == cke.TaskPurge || !id.Ended[i].KeepUntil.IsZero() || n.IntN(4) == 0):
+			s.ask(kind, "", id.Ended[i].Volume, "")
+		default:
+			c := s.Store().Spec().Cluster
+			c.Policies.Volumes = cke.VolumePolicies{OnRemoval: cke.VolumeArchive, Keep: cke.Duration(10 * time.Hour)}
+			s.Store().SetSpec(c)
+			s.ask(cke.TaskReplace, node.Name(), string(s.join(node.Name()).ID), "")
+		}
+	case "rotate-authority", "advance-authority", "finish-authority":
+		n.rotate()
+	case "keep-running":
+		node.SwitchRestartsOff()
+	case "compare", "auth":
+		n.hibernate(n.IntN(3) > 0)
+		if kind := (map[string]cke.TaskKind{"compare": cke.TaskCompare, "auth": cke.TaskAuth})[n.focus]; !asked {
+			s.ask(kind, "", map[string]string{"auth": cke.AuthOn}[n.focus], "")
+		}
+	case "cancel-restore", "restore", "finish-restore":
+		operation, step := s.Store().Running()
+		switch {
+		case operation == "restore" && n.focus == "finish-restore" && slices.Contains([]string{"start", "serve", "verify", "keep-running"}, step):
+			s.latest().Kill()
+		case inc.State == cke.Restoring && n.focus == "cancel-restore" && n.IntN(2) == 0:
+			n.cancel()
+		case inc.State == cke.Formed && !asked && s.settled():
+			s.TakeBackup()
+			s.order(fromBackup)
+		}
+	case "begin-recovery":
+		n.pursueRecovery(node, asked)
+	case "end-membership":
+		n.expelOurs(node)
+	case "stop-stray":
+		n.pursueStray(node, asked)
+	case "renew-certificates":
+		node.AgeCertificates(0.7 + 0.4*n.Float64())
+	case "change-address":
+		n.move(node)
+	case "restart-member":
+		if s.settled() { // also by way of a version that cannot read what the one before wrote
+			n.minor = min(n.minor+1, 7)
+			n.edit()
+		}
+	case "disarm":
+		n.fill(node)
+	}
+}
+
+// pursueFinding lets data differ, be compared, be judged, and be repaired.
+func (n *nemesis) pursueFinding(node *sim.Node, f *cke.Freeze, asked bool) {
+	switch {
+	case f.Active():
+		if n.IntN(2) == 0 || n.focus == "freeze" { // what differs next is another finding
+			n.s.eachNode((*sim.Node).RepairData)
+		}
+		if !asked {
+			n.unfreeze()
+		}
+	case f != nil && f.OverAt.IsZero() && n.focus != "freeze" && n.IntN(3) > 0: // lifted, and not over
+		n.s.eachNode((*sim.Node).RepairData)
+		if !asked {
+			n.s.ask(cke.TaskCompare, "", "", "")
+		}
+	default:
+		n.corrupt(node)
+		if !asked {
+			n.s.ask(cke.TaskCompare, "", "", "")
+		}
+	}
+}
+
+// pursueReclaim lets a member be replaced, or all have other ports, after a copy of the store was made, and brings that back,
+// often while a member is down.
+func (n *nemesis) pursueReclaim(node *sim.Node, id cke.Identity, asked bool) {
+	since := n.copied != nil && slices.ContainsFunc(id.Joins, func(j cke.Join) bool {
+		was, there := n.copied.Identity().Join(j.ID)
+		return !n.copied.Identity().Has(j.ID) && !j.StartedAt.IsZero() || there && was.Place() != j.Place()
+	})
+	switch {
+	case !asked && n.IntN(8) == 0: // what is not, or not any more, to be put on record
+		task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", n.s.Now())
+		task.Reclaim = []cke.JoinID{"none"}
+		n.s.Store().Ask("reclaim", func(q *cke.Requests) { q.Tasks = append(q.Tasks, task) })
+	case id.Freeze.Active():
+		if !asked && !n.reclaim() {
+			n.unfreeze()
+		}
+	case n.copied == nil || !since && n.IntN(4) == 0:
+		n.copy()
+	case since && n.s.settled():
+		if n.IntN(2) == 0 {
+			[]func(){node.PowerOff, node.StopByHand, func() { n.s.Isolate(node.Name()) }}[n.IntN(3)]()
+		}
+		n.putBack()
+	case n.s.settled() && n.IntN(2) == 0:
+		c := n.s.Store().Spec().Cluster
+		if n.ported = !n.ported; n.ported {
+			c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = 3379, 3380
+		} else {
+			c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = 0, 0
+		}
+		n.s.Store().SetSpec(c)
+	case !asked && n.s.settled():
+		n.s.ask(cke.TaskReplace, node.Name(), string(n.s.join(node.Name()).ID), "")
+	}
+}
+
+// pursueAdoption lets a person add a member on a node that carries none, which is then to be adopted.
+func (n *nemesis) pursueAdoption(node *sim.Node) {
+	if n.s.Strangers() > 0 {
+		n.adopt(node)
+		return
+	}
+	for _, free := range n.s.Nodes() {
+		if containers, _ := free.Look(); len(containers) == 0 {
+			c := n.s.Store().Spec().Cluster
+			c.Policies.Foreign = cke.ForeignHold
+			n.s.Store().SetSpec(c)
+			n.addByHand(free)
+			return
+		}
+	}
+	n.edit()
+}
+
+// pursueRecovery takes all data but that of one node away, and orders a recovery from that.
+func (n *nemesis) pursueRecovery(node *sim.Node, asked bool) {
+	id := n.s.Store().Identity()
+	holds := func(o *sim.Node) bool {
+		return slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return j.Node.Name() == o.Name() && o.Holds(j.Volume) })
+	}
+	switch {
+	case asked || n.keepsData || id.Incarnation.State != cke.Formed:
+	case n.s.Recoverable():
+		if n.s.settled() && holds(node) {
+			for _, o := range n.s.Nodes() {
+				if o != node {
+					o.Blank()
+				}
+			}
+		}
+	default:
+		if i := slices.IndexFunc(n.s.Nodes(), holds); i >= 0 {
+			n.s.order(cke.RestoreOrder{Survivor: n.s.Nodes()[i].Name()})
+		}
+	}
+}
+
+// expelOurs removes a member of ours with etcdctl, where all are well.
+func (n *nemesis) expelOurs(node *sim.Node) {
+	if status := n.s.told(); status.Health == cke.HealthReady && status.Ready >= 3 && n.s.Serving() == status.Ready {
+		n.s.Forget(node.Name())
+	}
+}
+
+// pursueStray lets a membership end while its node is away, and come back.
+func (n *nemesis) pursueStray(node *sim.Node, asked bool) {
+	if n.away != "" {
+		away := n.s.Node(n.away)
+		if _, lasts := n.s.Store().Identity().On(away.Declared()); !lasts || n.IntN(10) == 0 {
+			away.PowerOn()
+			n.away = ""
+		}
+		return
+	}
+	if !asked && n.s.settled() {
+		n.away = node.Name()
+		j := n.s.join(node.Name())
+		node.PowerOff()
+		n.s.ask(cke.TaskReplace, node.Name(), string(j.ID), "")
+	}
+}

@@ -1,0 +1,32 @@
+package storage
+
+import (
+	"testing"
+
+	"cke"
+	"cke/cketest"
+)
+
+// A term keeps every sentence of the port, as the simulated one does: see sim.
+func TestTerm_KeepsThePortsSentences(t *testing.T) {
+	s := newStore(t)
+	n := 0
+	cketest.Ledger(t, func(t *testing.T, scene func(*testing.T, cketest.Store)) {
+		n++
+		name := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"}[n-1]
+		c := setCluster(t, s, name).Cluster.WithDefaults()
+		term := campaign(t, s, name, "here")
+		ctx := testContext(t)
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		scene(t, cketest.Store{
+			Ledger: term, Cluster: c,
+			Ask:       func(task cke.Task) { must(s.AddTask(ctx, name, task)) },
+			AskDelete: func() { must(s.RequestDelete(ctx, name, "me@here")) }, CancelDelete: func() { must(s.CancelDelete(ctx, name)) },
+			Depose: func() { must(term.Resign(ctx)) },
+		})
+	})
+}

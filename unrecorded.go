@@ -1,0 +1,75 @@
+package cke
+
+import "slices"
+
+// Unrecorded is what carries the labels of a cluster and of a membership that is not on record: a container, its volume, or
+// both. Nobody stops, removes or changes it.
+type Unrecorded struct {
+	Node        Node   `json:"node"`
+	Name        string `json:"name"` // of the container and of the volume
+	Incarnation string `json:"incarnation"`
+	Join        JoinID `json:"join"`
+	// Container is nil where there is only a volume.
+	Container *Container `json:"container,omitempty"`
+	Volume    bool       `json:"volume,omitempty"`
+}
+
+// OnRecord reports whether what is labeled with a membership may be touched: the membership is or was one of the cluster, or
+// belongs to an incarnation that was abandoned or that a restore replaced.
+func (i Identity) OnRecord(incarnation string, id JoinID) bool {
+	return i.Has(id) || i.Incarnation.WasAbandoned(incarnation) || i.Incarnation.WasReplaced(incarnation)
+}
+
+// Unrecorded returns what nodes that answer carry of this cluster's name and not of its record, by node and name.
+func (i Identity) Unrecorded(cluster string, nodes []NodeStatus) []Unrecorded {
+	var all []Unrecorded
+	for _, n := range nodes {
+		if !n.Answered() {
+			continue
+		}
+		from := len(all)
+		entry := func(owner, incarnation string, id JoinID, name string) *Unrecorded {
+			if owner != cluster || i.OnRecord(incarnation, id) {
+				return nil
+			}
+			k := slices.IndexFunc(all[from:], func(u Unrecorded) bool { return u.Join == id && u.Name == name })
+			if k < 0 {
+				all, k = append(all, Unrecorded{Node: n.Node, Name: name, Incarnation: incarnation, Join: id}), len(all)-from
+			}
+			return &all[from+k]
+		}
+		for _, c := range n.Containers {
+			if u := entry(c.Cluster, c.Incarnation, c.Join, c.Name); u != nil {
+				u.Container = &c
+			}
+		}
+		for _, v := range n.Volumes {
+			if u := entry(v.Cluster, v.Incarnation, v.Join, v.Name); u != nil {
+				u.Volume = true
+			}
+		}
+	}
+	return all
+}
+
+// StoreIsOlder reports whether u proves that the store was brought back from a copy that is older than the cluster. Each
+// membership is on record before anything is made for it, so one of the present incarnation was lost with its record. A
+// container of an unknown incarnation that may serve beside the volume of a present membership was made by a restore:
+// nothing else adds a member on a node that carries one of ours.
+func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
+	inc := i.Incarnation
+	if inc == nil {
+		return false
+	}
+	if inc.Life(u.Incarnation) {
+		return true
+	}
+	j, carries := i.On(u.Node)
+	if !carries || u.Container == nil || u.Container.Down() {
+		return false
+	}
+	return slices.ContainsFunc(nodes, func(n NodeStatus) bool {
+		_, volume := n.VolumeOf(j.ID)
+		return n.Node.Address == u.Node.Address && volume
+	})
+}
