@@ -20,8 +20,25 @@ import (
 // findings are what `ckecli preflight` says, by node and check.
 type findings map[string]map[string]string
 
+// busyTries is how often a preflight is run that found an engine too busy to answer within its limit: a disk of this
+// machine may stand still for seconds. That is reported rightly, and is not what these stories are about.
+const busyTries = 4
+
 // preflight asks for all nodes with the restricted key, and returns "result: detail" of each check.
-func (s *story) preflight(code int, args ...string) findings {
+func (s *story) preflight(code int, args ...string) (all findings) {
+	s.Helper()
+	for range busyTries {
+		busy := false
+		if all, busy = s.preflightOnce(code, args...); !busy {
+			return all
+		}
+	}
+	s.Fatalf("an engine was too busy %d times", busyTries)
+	return nil
+}
+
+// preflightOnce also reports whether an engine was too busy to answer.
+func (s *story) preflightOnce(code int, args ...string) (all findings, busy bool) {
 	s.Helper()
 	type check struct{ Node, Check, Result, Detail string }
 	begun := time.Now()
@@ -36,10 +53,13 @@ func (s *story) preflight(code int, args ...string) findings {
 	if slices.ContainsFunc(said.Checks, func(c check) bool { return c.Check == "disk" && c.Result == "fail" }) {
 		code = 1 // this machine's disk is too slow for etcd at present: rightly told, and not what the story is about
 	}
-	if err != nil || res.Code != code || said.Passed != (code == 0) {
+	busy = slices.ContainsFunc(said.Checks, func(c check) bool {
+		return c.Result != "ok" && strings.Contains(c.Detail, "the Docker engine on ")
+	})
+	if err != nil || !busy && (res.Code != code || said.Passed != (code == 0)) {
 		s.Fatalf("exit code %d, want %d: %v: %s%s", res.Code, code, err, res.Stdout, res.Stderr)
 	}
-	all := findings{}
+	all = findings{}
 	for _, c := range said.Checks {
 		if all[c.Node] == nil {
 			all[c.Node] = map[string]string{}
@@ -47,7 +67,7 @@ func (s *story) preflight(code int, args ...string) findings {
 		all[c.Node][c.Check] = c.Result + ": " + c.Detail
 		s.Logf("%s %s %s: %s", c.Node, c.Check, c.Result, c.Detail)
 	}
-	return all
+	return all, busy
 }
 
 // want checks what is said of a node, by the beginnings of the words.
@@ -105,17 +125,10 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 
 	// Ended in the middle, in good order and not.
 	for _, end := range []os.Signal{os.Interrupt, syscall.SIGKILL} {
-		cmd := exec.CommandContext(s.ctx, filepath.Join(s.Bin, "ckecli"), append([]string{"preflight"}, with...)...)
-		cmd.Env = append(os.Environ(), "CKECLI_CONFIG="+s.Config, "HOME="+s.Dir)
-		s.must(cmd.Start())
-		s.awaitCarried("a visit", func(has string) bool {
-			return strings.Contains(has, "cke-preflight-") && strings.Contains(has, " running")
-		})
-		s.must(cmd.Process.Signal(end))
-		_ = cmd.Wait() // it was ended
+		ended := s.endInAVisit(end, with...)
 		if end == os.Interrupt {
 			untouched()
-			if code := cmd.ProcessState.ExitCode(); code != 130 {
+			if code := ended.ExitCode(); code != 130 {
 				s.Errorf("exit code %d", code)
 			}
 		} else {
@@ -139,6 +152,37 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 		"reach-peer": "fail: ", "disk": "warn: not checked: "})
 	s.wantChecks(said[taken.Name], map[string]string{"client-port": "ok: ", "peer-port": "fail: 2380 is taken; container hand runs etcd here"})
 	s.wantChecks(said[asks.Name], map[string]string{"ssh": "ok: ", "peer-port": "ok: ", "reach-peer": "warn: not checked: from " + off.Name})
+}
+
+// endInAVisit starts preflight, and ends it with a signal while a visit runs on the second node.
+func (s *story) endInAVisit(end os.Signal, args ...string) *os.ProcessState {
+	s.Helper()
+	for range busyTries {
+		cmd := exec.CommandContext(s.ctx, filepath.Join(s.Bin, "ckecli"), append([]string{"preflight"}, args...)...)
+		cmd.Env = append(os.Environ(), "CKECLI_CONFIG="+s.Config, "HOME="+s.Dir)
+		s.must(cmd.Start())
+		exited := make(chan struct{})
+		go func() {
+			_ = cmd.Wait() // its state is asked for
+			close(exited)
+		}()
+		for seen, over := false, false; !seen && !over; {
+			has := s.carried(s.nodes[1])
+			seen = strings.Contains(has, "cke-preflight-") && strings.Contains(has, " running")
+			select {
+			case <-exited:
+				over = true // before it was seen: an engine was too busy
+			case <-time.After(20 * time.Millisecond):
+			}
+			if seen && !over {
+				s.must(cmd.Process.Signal(end))
+				<-exited
+				return cmd.ProcessState
+			}
+		}
+	}
+	s.Fatalf("no visit was seen in %d runs of preflight", busyTries)
+	return nil
 }
 
 // awaitCarried waits until what the second node carries is as wanted.

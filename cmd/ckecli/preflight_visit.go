@@ -27,6 +27,8 @@ const (
 	visitFor = 6 * time.Second
 	// meetLimit bounds how long visits wait for each other, so that all nodes listen when others dial.
 	meetLimit = time.Minute
+	// visitAgain is the pause after a visit that an engine was too busy for.
+	visitAgain = time.Second
 )
 
 // visit is what was found from inside a node.
@@ -110,7 +112,22 @@ func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own me
 			return visit{err: err}
 		}
 		v.Args = []string{"probe-node", string(text)}
-		out, err := fleet.Visit(ctx, st.Node, v, meet)
+		var out []byte
+		began, met := time.Now(), false
+		for {
+			out, err = fleet.Visit(ctx, st.Node, v, func(ctx context.Context) error {
+				met = true
+				return meet(ctx)
+			})
+			// An engine may be busy for seconds while it takes the program in. Nodes that have met have begun without this one.
+			if met || cke.CodeOf(err) != cke.CodeEngine || time.Since(began) > meetLimit {
+				break
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(visitAgain):
+			}
+		}
 		found := visit{err: err}
 		if err == nil {
 			found.err = json.Unmarshal(out, &found.Result)
