@@ -40,6 +40,9 @@ type Incarnation struct {
 	ClusterID string    `json:"clusterID,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	FormedAt  time.Time `json:"formedAt,omitzero"`
+	// AbandonedAt is when its bootstrap was given up: set before the first of its founders is stopped. It never forms
+	// after that.
+	AbandonedAt time.Time `json:"abandonedAt,omitzero"`
 	// Previous are the ids of abandoned lives of this cluster. None ever served a client, so what is left of
 	// them on nodes may be removed.
 	Previous []string `json:"previous,omitempty"`
@@ -65,6 +68,25 @@ func (i *Incarnation) Lives() []string {
 // WasAbandoned reports whether id names a life of this cluster that was abandoned before it served anybody.
 func (i *Incarnation) WasAbandoned(id string) bool {
 	return i != nil && (i.State == Abandoned && i.ID == id || slices.Contains(i.Previous, id))
+}
+
+// GaveUp reports whether id names a life of this cluster whose bootstrap was given up by the record.
+func (i *Incarnation) GaveUp(id string) bool {
+	return i.WasAbandoned(id) || i.Life(id) && !i.AbandonedAt.IsZero()
+}
+
+// MayBecome reports whether next may follow i in the store: a life only goes forward, and one whose bootstrap was given up
+// does not form.
+func (i Incarnation) MayBecome(next Incarnation) bool {
+	switch {
+	case i.ID != next.ID:
+		return false
+	case i.State == Forming:
+		return next.State != Formed || i.AbandonedAt.IsZero()
+	case i.State == Restoring && next.State == Formed:
+		return true
+	}
+	return i.State == next.State
 }
 
 // WasReplaced reports whether id names an incarnation that a restore took the place of.

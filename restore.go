@@ -131,6 +131,9 @@ func (r *Restoration) Replaces(clusterID string) bool {
 // With returns the incarnation as it is once what UpdateIncarnation may change is as in the other one.
 func (i Incarnation) With(next Incarnation) Incarnation {
 	i.State, i.ClusterID, i.FormedAt = next.State, next.ClusterID, next.FormedAt
+	if i.AbandonedAt.IsZero() {
+		i.AbandonedAt = next.AbandonedAt
+	}
 	if i.Restore != nil && next.Restore != nil {
 		r := *i.Restore
 		r.Last, r.Stopping, r.Stops = next.Restore.Last, next.Restore.Stopping, max(r.Stops, next.Restore.Stops)

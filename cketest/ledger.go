@@ -29,6 +29,7 @@ func Ledger(t *testing.T, play func(t *testing.T, scene func(*testing.T, Store))
 	}{
 		{"a cluster has one incarnation until that is abandoned", oneIncarnation},
 		{"an incarnation goes forward", incarnationGoesForward},
+		{"a bootstrap that was given up never forms", givenUpNeverForms},
 		{"a membership is written as it was read", joinsAsRead},
 		{"a finding lasts until it is lifted itself", findingLasts},
 		{"a comparison takes the place of the one before", comparisonIsReplaced},
@@ -77,6 +78,21 @@ func oneIncarnation(t *testing.T, s Store) {
 	if id := identity(t, s); !id.Incarnation.Life(next.ID) || len(id.Joins) != len(next.Founders) || id.Incarnation.Previous[0] != inc.ID {
 		t.Errorf("%+v", id)
 	}
+}
+
+func givenUpNeverForms(t *testing.T, s Store) {
+	ctx := bounded(t)
+	inc := founded(t, s)
+	inc.AbandonedAt = time.Now().UTC()
+	must(t, "UpdateIncarnation", s.UpdateIncarnation(ctx, inc))
+	forms := inc
+	forms.State, forms.ClusterID, forms.AbandonedAt = cke.Formed, "c1", time.Time{}
+	is(t, "UpdateIncarnation to formed", s.UpdateIncarnation(ctx, forms), cke.ErrConflict)
+	if id := identity(t, s); id.Incarnation.State != cke.Forming || !id.Incarnation.GaveUp(inc.ID) {
+		t.Errorf("%+v", id.Incarnation)
+	}
+	inc.State = cke.Abandoned
+	is(t, "UpdateIncarnation to abandoned", s.UpdateIncarnation(ctx, inc), nil)
 }
 
 func incarnationGoesForward(t *testing.T, s Store) {

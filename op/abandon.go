@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -17,8 +18,9 @@ const stopLimit = stopGrace + 15*time.Second
 
 // AbandonBootstrap ends a founding that cannot be finished. No client has been served: the incarnation is forming.
 //
-// It is recorded before anything is removed, and only once so many founders are known to be stopped that the rest
-// cannot have a quorum among themselves.
+// That it is given up is recorded before anybody is stopped: a founder that is found stopped without that is one of a
+// cluster that served. The end is recorded before anything is removed, and only once so many founders are known to be
+// stopped that the rest cannot have a quorum among themselves.
 type AbandonBootstrap struct {
 	// Reachable are the founders' joins whose nodes answer; they are stopped and removed.
 	Reachable []cke.Join
@@ -41,12 +43,27 @@ func (a AbandonBootstrap) Stages() []Stage {
 		stop = append(stop, only(isForming, unusedOnly(j, stopStep(j))))
 		remove = append(remove, removeStep(j))
 	}
-	record := Step{Name: "record-abandoned", Run: a.recordAbandoned}
-	stages := []Stage{{record}}
-	if len(stop) > 0 {
-		stages = []Stage{stop, {record}, remove}
+	stages := []Stage{{{Name: "record-given-up", Run: a.recordGivenUp}}, stop, {{Name: "record-abandoned", Run: a.recordAbandoned}}, remove}
+	return slices.DeleteFunc(stages, func(s Stage) bool { return len(s) == 0 })
+}
+
+// recordGivenUp stores that the bootstrap does not go on, unless a founder may hold what clients wrote, by fresh looks.
+func (a AbandonBootstrap) recordGivenUp(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
 	}
-	return stages
+	if err := isForming(id); err != nil || !id.Incarnation.AbandonedAt.IsZero() {
+		return err
+	}
+	for _, j := range a.Reachable {
+		if err := unused(ctx, e, id, j); err != nil {
+			return err
+		}
+	}
+	inc := *id.Incarnation
+	inc.AbandonedAt = e.Now().UTC()
+	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
 
 func (a AbandonBootstrap) recordAbandoned(ctx context.Context, e Env) error {
@@ -117,28 +134,38 @@ func unusedOnly(j cke.Join, s Step) Step {
 		if err != nil {
 			return err
 		}
-		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-		if errors.Is(err, cke.ErrNotFound) {
-			return run(ctx, e)
-		}
-		if err != nil {
+		if err := unused(ctx, e, id, j); err != nil {
 			return err
-		}
-		answer := cke.EndpointStatus{Problem: "not on record"}
-		if is, known := id.Join(j.ID); known {
-			j, answer = is, e.Etcd.Endpoint(ctx, is.ClientURL())
-		} else {
-			j.StartedAt = c.StartedAt
-		}
-		if why := j.MayHoldWrites(c, answer); why != "" {
-			if data, err := e.Machines.Machine(j.Node).Data(ctx, j); err == nil && data == cke.DataMissing {
-				return run(ctx, e)
-			}
-			return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("what the bootstrap left on %s may hold what clients wrote", j.Node.Name()), Facts: []string{why}, Unchanged: true, Err: cke.ErrConflict}
 		}
 		return run(ctx, e)
 	}
 	return s
+}
+
+// unused refuses a founder that may hold what clients wrote.
+func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join) error {
+	m := e.Machines.Machine(j.Node)
+	c, err := m.Container(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	answer := cke.EndpointStatus{Problem: "not on record"}
+	if is, known := id.Join(j.ID); known {
+		j, answer = is, e.Etcd.Endpoint(ctx, is.ClientURL())
+	} else {
+		j.StartedAt = c.StartedAt
+	}
+	why := j.MayHoldWrites(c, answer, id.Incarnation.GaveUp(j.Incarnation))
+	if why == "" {
+		return nil
+	}
+	if data, err := m.Data(ctx, j); err == nil && data == cke.DataMissing {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("what the bootstrap left on %s may hold what clients wrote", j.Node.Name()), Facts: []string{why}, Unchanged: true, Err: cke.ErrConflict}
 }
 
 func isForming(id cke.Identity) error {

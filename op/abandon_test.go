@@ -18,13 +18,13 @@ func (w *world) empty() bool {
 	return true
 }
 
-func TestAbandonBootstrap_StopsThenRecordsThenRemoves(t *testing.T) {
+func TestAbandonBootstrap_RecordsThenStopsThenRecordsThenRemoves(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.runUntil(w.bootstrap(false), "serve")
 		w.mustRun(op.AbandonBootstrap{Reachable: w.joins(), Founders: 3})
-		recorded := w.happened("store.UpdateIncarnation")
-		if w.last("node.StopContainer") > recorded || w.happened("node.RemoveContainer") < recorded {
-			t.Error("not recorded between stop and removal")
+		givenUp, abandoned := w.happened("store.UpdateIncarnation"), w.last("store.UpdateIncarnation")
+		if w.happened("node.StopContainer") < givenUp || w.last("node.StopContainer") > abandoned || w.happened("node.RemoveContainer") < abandoned {
+			t.Error("not recorded before the stops, and between them and the removal")
 		}
 		if w.Store().Identity().Incarnation.State != cke.Abandoned || !w.empty() || len(w.Violations()) > 0 {
 			t.Errorf("%s %v", w.states(), w.Violations())

@@ -75,7 +75,7 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 		return err
 	}
 	if inc := id.Incarnation; inc != nil && inc.State != cke.Abandoned {
-		if b.Resume && inc.State == cke.Forming && id.Started() {
+		if b.Resume && inc.State == cke.Forming && inc.AbandonedAt.IsZero() && id.Started() {
 			return nil
 		}
 		return fmt.Errorf("the cluster has incarnation %s (%s): %w", inc.ID, inc.State, cke.ErrConflict)

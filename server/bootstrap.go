@@ -163,6 +163,8 @@ func formingCluster(in *Input) (Decision, bool) {
 	}
 	reason := ""
 	switch {
+	case !inc.AbandonedAt.IsZero():
+		reason = "the founding was given up"
 	case !sameFounders(in):
 		reason = "the cluster file no longer matches the founding under way"
 	case gone != nil:
@@ -215,7 +217,7 @@ func olderThanFounder(in *Input, j cke.Join, c cke.Container) *cke.Problem {
 	if !asked {
 		e.Problem = "not asked"
 	}
-	why := j.MayHoldWrites(c, e)
+	why := j.MayHoldWrites(c, e, in.Identity.Incarnation.GaveUp(j.Incarnation))
 	if why == "" {
 		return nil
 	}

@@ -14,7 +14,7 @@ func (n *Node) powerOff() {
 	n.on, n.frozen, n.backlog = false, false, nil
 	for _, c := range n.sorted() {
 		if c.State == cke.ContainerRunning || c.State == cke.ContainerPaused || c.State == cke.ContainerRestarting {
-			c.ends(137, "")
+			c.ends(255, "")
 		}
 	}
 }

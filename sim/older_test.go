@@ -210,6 +210,13 @@ func TestOlderStore_OfABootstrap(t *testing.T) {
 		"all silent":      {func(s *stage) { s.Isolate(sim.Management) }, (*stage).HealNetwork},
 		"all off":         {func(s *stage) { s.eachNode((*sim.Node).PowerOff) }, func(s *stage) { s.eachNode((*sim.Node).PowerOn) }},
 		"one has no disk": {func(s *stage) { s.Node("n3").Blank(); s.Node("n2").StopByHand() }, func(s *stage) { s.Node("n2").StartByHand() }},
+		"all hibernate, one silent": {func(s *stage) {
+			s.Store().Ask("hibernate", func(r *cke.Requests) { r.Hibernation = &cke.Hibernation{By: "ann@boot-1", Since: time.Now()} })
+			s.must("hibernates", func() bool { return s.runningOn("n1")+s.runningOn("n2")+s.runningOn("n3") == 0 })
+			s.latest().Kill()
+			s.Store().Ask("resume", func(r *cke.Requests) { r.Hibernation = nil })
+			s.Isolate("n3")
+		}, func(s *stage) { s.HealNetwork(); s.eachNode((*sim.Node).StartByHand) }},
 	}
 	for name, h := range harms {
 		for _, started := range []bool{false, true} {

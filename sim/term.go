@@ -198,7 +198,7 @@ func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error
 func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error {
 	return t.change(ctx, "UpdateIncarnation", func(id *cke.Identity) error {
 		now := id.Incarnation
-		if now == nil || now.ID != inc.ID || now.State != cke.Forming && now.State != inc.State && (now.State != cke.Restoring || inc.State != cke.Formed) {
+		if now == nil || !now.MayBecome(inc) {
 			return cke.ErrConflict
 		}
 		next := now.With(inc)

@@ -149,7 +149,7 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		if now == nil || now.ID != inc.ID {
 			return fmt.Errorf("%s: %s is not the present one: %w", tried, inc.ID, cke.ErrConflict)
 		}
-		if now.State != cke.Forming && now.State != inc.State && (now.State != cke.Restoring || inc.State != cke.Formed) {
+		if !now.MayBecome(inc) {
 			return fmt.Errorf("%s: %s cannot become %s: %w", tried, now.State, inc.State, cke.ErrConflict)
 		}
 		next := now.With(inc)
