@@ -26,7 +26,7 @@ var errNoSnapshots = &cke.Error{Code: cke.CodeCannot, What: "this program cannot
 type Restore struct {
 	// Incarnation is the one that is restoring.
 	Incarnation string
-	// Founders are its memberships, sorted by peer URL.
+	// Founders are its memberships, sorted by peer URL; once they may have been started those that are left, a quorum at least.
 	Founders []cke.Join
 	// Fence are memberships and containers that must not run any more before a founder is started.
 	Fence []cke.Join
@@ -223,7 +223,7 @@ func (r Restore) serve(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join
 
 // verify sees that the member is one of the cluster that was computed, and holds what was restored.
 func (r Restore) verify(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
-	if _, err := entryOf(ctx, e, inc, j); err != nil {
+	if _, err := listOf(ctx, e, inc, j); err != nil {
 		return err
 	}
 	want := inc.Restore.Data
@@ -241,23 +241,27 @@ func (r Restore) verify(ctx context.Context, e Env, inc cke.Incarnation, j cke.J
 	return nil
 }
 
-// entryOf returns the member's entry in its own list, which must hold the founders and nobody else.
-func entryOf(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) (cke.Member, error) {
+// listOf returns the ids of the founders by peer URL, as the member lists them. It must list the founders and nobody else.
+func listOf(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) (map[string]string, error) {
 	id, members, err := e.Etcd.Members(ctx, j.ClientURL())
 	if err != nil {
-		return cke.Member{}, fmt.Errorf("member list through %s: %w", j.ClientURL(), err)
+		return nil, fmt.Errorf("member list through %s: %w", j.ClientURL(), err)
 	}
 	if id != inc.ClusterID {
-		return cke.Member{}, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the restored one is %s", j.Node.Name(), id, inc.ClusterID)}
+		return nil, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the restored one is %s", j.Node.Name(), id, inc.ClusterID)}
 	}
 	if len(members) != len(inc.Founders) {
-		return cke.Member{}, fmt.Errorf("%s lists %s, the founders are %d", j.Node.Name(), cke.Count(len(members), "member"), len(inc.Founders))
+		return nil, fmt.Errorf("%s lists %s, the founders are %d", j.Node.Name(), cke.Count(len(members), "member"), len(inc.Founders))
 	}
-	k := slices.IndexFunc(members, func(m cke.Member) bool { return slices.Contains(m.PeerURLs, j.PeerURL()) })
-	if k < 0 {
-		return cke.Member{}, fmt.Errorf("%s is not in its own member list", j.Node.Name())
+	ids := map[string]string{}
+	for _, f := range inc.Founders {
+		k := slices.IndexFunc(members, func(m cke.Member) bool { return slices.Contains(m.PeerURLs, f.PeerURL()) })
+		if k < 0 {
+			return nil, fmt.Errorf("%s is not in the member list of %s", f.Node.Name(), j.Node.Name())
+		}
+		ids[f.PeerURL()] = members[k].ID
 	}
-	return members[k], nil
+	return ids, nil
 }
 
 func (r Restore) keepRunning(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join) error {
@@ -272,19 +276,24 @@ func (r Restore) forget(ctx context.Context, e Env) error {
 	return e.Snapshots.Forget(ctx, id.Incarnation.Restore.ID)
 }
 
-// recordFormed stores the members' ids, then that the cluster is open.
+// recordFormed stores the members' ids, as each that is left lists them, then that the cluster is open.
 func (r Restore) recordFormed(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil {
 		return err
 	}
+	if len(r.Founders) < cke.Quorum(len(id.Incarnation.Founders)) {
+		return fmt.Errorf("%d of %d restored members are no quorum: %w", len(r.Founders), len(id.Incarnation.Founders), cke.ErrConflict)
+	}
 	joins := slices.Clone(id.Joins)
-	for i := range joins {
-		m, err := entryOf(ctx, e, *id.Incarnation, joins[i])
+	for _, f := range r.Founders {
+		ids, err := listOf(ctx, e, *id.Incarnation, f)
 		if err != nil {
 			return err
 		}
-		joins[i].MemberID = m.ID
+		for i, j := range joins {
+			joins[i].MemberID = ids[j.PeerURL()]
+		}
 	}
 	if err := e.Ledger.PutJoins(ctx, id, joins...); err != nil {
 		return err

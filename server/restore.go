@@ -351,17 +351,9 @@ func restoring(in *Input) (Decision, bool) {
 		return Decision{}, false
 	}
 	started := in.Identity.Started()
-	var founders []cke.Join
-	var blockers []cke.Problem
-	for _, j := range in.Identity.Joins {
-		n := in.node(j.Node)
-		founders = append(founders, in.reached(j))
-		if !n.Answered() {
-			blockers = append(blockers, *n.Problem)
-		} else if p := forgotten(n, j); p != nil {
-			p.Remedy = "restore again: ckecli restore"
-			blockers = append(blockers, *p)
-		}
+	founders, blockers := restoredMembers(in)
+	if left := withoutLost(in, founders); started && left != nil {
+		founders, blockers = left, nil
 	}
 	for _, u := range in.mayServe() { // it could serve beside the restored members
 		blockers = append(blockers, unrecordedProblem(u))
@@ -375,8 +367,46 @@ func restoring(in *Input) (Decision, bool) {
 	if blockers != nil {
 		return Decision{Blockers: blockers, Reason: "the restore waits: " + list(blockers)}, true
 	}
-	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: toFence(in, founders), Started: started},
+	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: toFence(in, in.Identity.Joins), Started: started},
 		Reason: "the cluster goes on from " + inc.Restore.Order.Describe()}, true
+}
+
+// restoredMembers are those of a restore under way, and why the rest can do nothing now.
+func restoredMembers(in *Input) (left []cke.Join, lost []cke.Problem) {
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		if !n.Answered() {
+			lost = append(lost, *n.Problem)
+		} else if p := forgotten(n, j); p != nil {
+			p.Remedy = "restore again: ckecli restore"
+			lost = append(lost, *p)
+		} else {
+			left = append(left, in.reached(j))
+		}
+	}
+	return left, lost
+}
+
+// withoutLost returns the restored members that answer, if they are a quorum and the rest was waited for: all that was restored
+// is served then, and the rest is healed as in any cluster. nil: it is to be waited for. Where only a member does not answer,
+// a restore must have failed for it.
+func withoutLost(in *Input, founders []cke.Join) []cke.Join {
+	all := in.Identity.Joins
+	since := in.Seen.ObservedAt.Sub(all[0].StartedAt)
+	if since < fencePatience && !wasSetBack(since) {
+		return nil
+	}
+	left := founders
+	if f := in.Failures[FailureKey(op.Restore{Founders: founders, Started: true})]; f.Count > 0 {
+		left = slices.DeleteFunc(slices.Clone(founders), func(j cke.Join) bool {
+			e, asked := in.Seen.Etcd.Endpoint(j.ID)
+			return asked && e.Problem != ""
+		})
+	}
+	if len(left) == len(all) || len(left) < cke.Quorum(len(all)) {
+		return nil
+	}
+	return left
 }
 
 // serveBefore reports whether a quorum of the life before runs on the nodes that answer.

@@ -436,6 +436,50 @@ func TestRestore_IsCalledOffWhereTheLastWritesCannotBeStored(t *testing.T) {
 	})
 }
 
+// A founder that is lost for good once the restored members were started, and before they are on record as a cluster, keeps nobody
+// from being served: a quorum is enough, and the rest is healed as in any cluster.
+func TestRestore_LosesAFounderBeforeItIsFormed(t *testing.T) {
+	for name, lose := range map[string]func(n *sim.Node){
+		"node is off":    (*sim.Node).PowerOff,
+		"node is blank":  (*sim.Node).Blank,
+		"disk is full":   func(n *sim.Node) { n.FillDisk(); n.KillEtcd() },
+		"data is lost":   (*sim.Node).EmptyVolumes,
+		"volume is gone": (*sim.Node).RemoveVolumes,
+	} {
+		for _, at := range []string{"StartContainer", "HashKV", "KeepRunning"} {
+			t.Run(name+" at "+at, func(t *testing.T) {
+				t.Parallel()
+				play(t, 3, func(s *stage) {
+					c := s.Store().Spec().Cluster
+					c.Policies.Replace = cke.ReplacePolicy{Mode: cke.ReplaceAuto, Grace: cke.Duration(time.Second)}
+					s.Store().SetSpec(c)
+					s.backedUp()
+					lost := false
+					s.Judge = func(_ int, c sim.Call) sim.Verdict {
+						if inc := s.Store().Identity().Incarnation; !lost && inc.State == cke.Restoring && s.Store().Identity().Started() && c.Name == at {
+							lost = true
+							lose(s.Node("n3"))
+						}
+						return sim.Proceed
+					}
+					s.order(toldStored)
+					if !s.until(10*time.Minute, func() bool { return lost && s.restored() && s.Write("n1", "afterwards") }) {
+						t.Fatalf("not restored: lost %v, %s", lost, s.latest().decision.Reason)
+					}
+					s.pass(time.Minute)
+					s.Node("n3").PowerOn()
+					s.Node("n3").FreeDisk()
+					s.Node("n3").AcceptHostKey()
+					s.must("healed", s.settled)
+					for _, f := range s.faults(s.everyNode()...) {
+						t.Error(f)
+					}
+				})
+			})
+		}
+	}
+}
+
 // A restore that is cut off once writes are stopped, and then waits for a node, does not keep clients from writing meanwhile. What
 // they write is stored before it goes on.
 func TestRestore_ThatWaitsLetsClientsWrite(t *testing.T) {
