@@ -448,6 +448,15 @@ func letWrite(in *Input) (Decision, bool) {
 	return Decision{Operation: o, Reason: "writes are stopped for a restore that was called off"}, true
 }
 
+// writesProblem is that clients cannot write since a restore stopped that; nil: they can.
+func writesProblem(in *Input) *cke.Problem {
+	if !slices.ContainsFunc(in.Seen.Etcd.Alarms, cke.Alarm.StopsWrites) {
+		return nil
+	}
+	return &cke.Problem{Code: cke.CodeNoWrites, Message: "clients cannot write: a restore stopped writes and has not stopped the members yet",
+		Remedy: "cke continues, or lets clients write again, by itself; if it lasts: ckecli restore --cancel"}
+}
+
 // writesStopped returns what lets clients write again, if cke stopped that for a restore that does nothing now: it was called off,
 // or cut off. A cluster that is frozen or paused serves its clients, so it is done there as well.
 func writesStopped(in *Input) (op.Operation, bool) {

@@ -338,6 +338,7 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 		p := noSpaceProblem(in)
 		add(&p)
 	}
+	add(writesProblem(in))
 	add(authProblem(in))
 	for _, p := range strangerProblems(in) {
 		add(&p)

@@ -406,6 +406,7 @@ func TestReport_NamesEveryProblemOnce(t *testing.T) {
 		want  []string
 	}{
 		{"none", formed(3), nil},
+		{"writes are stopped", formed(3).with(func(s *scene) { s.Seen.Etcd.Alarms = []cke.Alarm{cke.WriteStop("i1", 1)} }), []string{"CKE326"}},
 		{"a silent node", formed(3).silent(2), []string{"CKE201 n2"}},
 		{"two silent nodes, no quorum", formed(3).silent(2, 3).lost(), []string{"CKE215 n1", "CKE201 n2", "CKE201 n3", "CKE324"}},
 		{"a silent node that carries no member", formed(3).with(func(s *scene) {
