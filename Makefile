@@ -41,9 +41,11 @@ unit:
 	CGO_ENABLED=1 $(GO) test -race -short ./...
 	$(GO) test -short ./sim
 
+# The stories of mtest run last and alone: what they wait for has limits, and they fill the machine by themselves.
 # Tests on real nodes: containers with their own sshd and Docker engine. Backups with etcd of every minor, etcdutl, a real S3 server.
 nodes:
-	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./etcdnode ./backup/... ./mtest/...
+	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./etcdnode ./backup/... ./mtest/lab ./mtest/rig
+	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./mtest
 
 # Every story on real nodes: every change, fault and crash under a load whose history is checked, and what else is rare; `make nodes` has some of them.
 matrix:

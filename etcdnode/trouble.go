@@ -124,8 +124,11 @@ func forwardRefused(n cke.Node, refused *ssh.OpenChannelError) *cke.Error {
 	return &cke.Error{Code: cke.CodeForward, What: fmt.Sprintf("sshd on %s did not open %s", n.Name(), engineSocket), Err: refused}
 }
 
-// noSpace recognises a full disk. The engine tells it in words only.
-func noSpace(err error) bool { return strings.Contains(err.Error(), "no space left on device") }
+// noSpaceText is how a full disk is reported, by etcd and by the engine, which has no other sign of it.
+const noSpaceText = "no space left on device"
+
+// noSpace recognizes a full disk.
+func noSpace(err error) bool { return strings.Contains(err.Error(), noSpaceText) }
 
 // remedy is the way out of a node's problem, in one line.
 func remedy(code cke.Code, n cke.Node) string {
