@@ -160,6 +160,8 @@ func (s *story) endInAVisit(end os.Signal, args ...string) *os.ProcessState {
 	for range busyTries {
 		cmd := exec.CommandContext(s.ctx, filepath.Join(s.Bin, "ckecli"), append([]string{"preflight"}, args...)...)
 		cmd.Env = append(os.Environ(), "CKECLI_CONFIG="+s.Config, "HOME="+s.Dir)
+		var said strings.Builder
+		cmd.Stderr = &said
 		s.must(cmd.Start())
 		exited := make(chan struct{})
 		go func() {
@@ -175,8 +177,10 @@ func (s *story) endInAVisit(end os.Signal, args ...string) *os.ProcessState {
 			case <-time.After(20 * time.Millisecond):
 			}
 			if seen && !over {
+				s.Logf("%s while the node carries\n%s", end, has)
 				s.must(cmd.Process.Signal(end))
 				<-exited
+				s.Logf("%s: %s", cmd.ProcessState, said.String())
 				return cmd.ProcessState
 			}
 		}
