@@ -167,15 +167,27 @@ func (c Container) Running() bool {
 // EverRan reports whether the container was ever started.
 func (c Container) EverRan() bool { return !c.StartedAt.IsZero() || c.active() }
 
+// NothingWritten reports whether no client can have written to a cluster: a quorum of its founders, of whom these are the
+// answers, reads through a quorum that it is at its first revision.
+func NothingWritten(founders int, answers []EndpointStatus) bool {
+	first := 0
+	for _, e := range answers {
+		if e.Problem == "" && e.Linearizable && e.Revision == FirstRevision {
+			first++
+		}
+	}
+	return first >= Quorum(founders)
+}
+
 // stoppedCodes are the exit codes of a container that was stopped: etcd that was asked to end, and etcd that was killed when
 // its grace was over. What loses power, or crashes, ends with others.
 var stoppedCodes = []int{0, 137}
 
 // MayHoldWrites says why a founder may hold what clients wrote though its cluster was never formed by the record; "": it does not. c
-// is its container, e its answer; given is whether its bootstrap was given up by the record. Engines are told to restart
-// founders by themselves after all of them have served, cke stops founders only once it gave their bootstrap up, and what was
-// never started, or answers and has nothing, holds nothing.
-func (j Join) MayHoldWrites(c Container, e EndpointStatus, given bool) string {
+// is its container, e its answer; stops is whether it may have been stopped without having served: its bootstrap was given up by
+// the record, or the other founders prove that nothing was written. Engines are told to restart founders by themselves after all
+// of them have served, and what was never started, or answers and has nothing, holds nothing.
+func (j Join) MayHoldWrites(c Container, e EndpointStatus, stops bool) string {
 	switch answers := e.Problem == "" && e.MemberID != ""; {
 	case answers && e.Revision > FirstRevision:
 		return fmt.Sprintf("the member at %s holds revision %d", e.URL, e.Revision)
@@ -185,7 +197,7 @@ func (j Join) MayHoldWrites(c Container, e EndpointStatus, given bool) string {
 		return fmt.Sprintf("container %s was started, and no start is on record", c.Name)
 	case !c.KeptDown:
 		return fmt.Sprintf("container %s is started by its engine, as those of a cluster that has served are", c.Name)
-	case !given && c.State == ContainerExited && slices.Contains(stoppedCodes, c.ExitCode):
+	case !stops && c.State == ContainerExited && slices.Contains(stoppedCodes, c.ExitCode):
 		return fmt.Sprintf("container %s was stopped, as those of a cluster that hibernates are", c.Name)
 	}
 	return ""

@@ -1,6 +1,9 @@
 package cke
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Unrecorded is what carries the labels of a cluster and of a membership that is not on record: a container, its volume, or
 // both. Nobody stops, removes or changes it.
@@ -52,6 +55,13 @@ func (i Identity) Unrecorded(cluster string, nodes []NodeStatus) []Unrecorded {
 	return all
 }
 
+// StartedOffRecord is why a membership whose start is not on record is not made anew: its container was started, so the store
+// was brought back from a copy that is older than its member. errors.Is: ErrConflict.
+func StartedOffRecord(node string, c Container) *Error {
+	return &Error{Code: CodeOlderStore, What: fmt.Sprintf("container %s on %s was started, and no start is on record", c.Name, node),
+		Try: "bring back a newer copy of the store", Err: ErrConflict}
+}
+
 // StoreIsOlder reports whether u proves that the store was brought back from a copy that is older than the cluster. Each
 // membership is on record before anything is made for it, so one of the present incarnation was lost with its record. A
 // container of an unknown incarnation that may serve beside the volume of a present membership was made by a restore:
@@ -65,8 +75,15 @@ func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
 		return true
 	}
 	j, carries := i.On(u.Node)
-	if !carries || u.Container == nil || u.Container.Down() {
+	if !carries || u.Container == nil {
 		return false
+	}
+	if u.Container.Down() { // a restore removes the containers that it replaces
+		for _, n := range nodes {
+			if _, there := n.Of(j.ID); there && n.Node.Address == u.Node.Address {
+				return false
+			}
+		}
 	}
 	return slices.ContainsFunc(nodes, func(n NodeStatus) bool {
 		_, volume := n.VolumeOf(j.ID)

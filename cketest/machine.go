@@ -251,6 +251,8 @@ func memberLives(t *testing.T, n Node) {
 	is(t, "RemoveContainer that runs", n.RemoveContainer(ctx, j), cke.ErrConflict)
 	changed := s
 	changed.Join.Etcd.ExtraArgs = []string{"--heartbeat-interval=101"}
+	has(t, "EnsureContainer without a start on record", n.EnsureContainer(ctx, s), cke.CodeOlderStore)
+	s.Join.StartedAt, changed.Join.StartedAt = time.Now(), time.Now()
 	is(t, "EnsureContainer of one that runs", n.EnsureContainer(ctx, changed), cke.ErrConflict)
 	for range 2 {
 		is(t, "KeepRunning", n.KeepRunning(ctx, j), nil)
@@ -267,6 +269,9 @@ func memberLives(t *testing.T, n Node) {
 	if size, err := n.DataSize(ctx, j); err != nil || size == 0 {
 		t.Errorf("DataSize: %d, %v", size, err)
 	}
+	unrecorded := s
+	unrecorded.Join.StartedAt = time.Time{}
+	has(t, "EnsureContainer of a stopped one without a start on record", n.EnsureContainer(ctx, unrecorded), cke.CodeOlderStore)
 	is(t, "SaveData", n.SaveData(ctx, j, io.Discard), nil)
 	for range 2 {
 		is(t, "RemoveContainer", n.RemoveContainer(ctx, j), nil)

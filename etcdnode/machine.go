@@ -64,6 +64,8 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 			}
 		case err != nil:
 			return err
+		case spec.Join.StartedAt.IsZero() && c.EverRan():
+			return cke.StartedOffRecord(m.node.Name(), c.Container)
 		case c.Description == d.Digest() && spec.Join.Etcd.Resources.Of(c.Container) && c.MadeWith(spec.Join.Etcd):
 			if c.Restart == d.Restart {
 				return nil

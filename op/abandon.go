@@ -56,8 +56,13 @@ func (a AbandonBootstrap) recordGivenUp(ctx context.Context, e Env) error {
 	if err := isForming(id); err != nil || !id.Incarnation.AbandonedAt.IsZero() {
 		return err
 	}
+	var answers []cke.EndpointStatus
 	for _, j := range a.Reachable {
-		if err := unused(ctx, e, id, j); err != nil {
+		answers = append(answers, e.Etcd.Endpoint(ctx, j.ClientURL()))
+	}
+	unwritten := cke.NothingWritten(len(id.Joins), answers)
+	for _, j := range a.Reachable {
+		if err := unused(ctx, e, id, j, unwritten); err != nil {
 			return err
 		}
 	}
@@ -134,7 +139,7 @@ func unusedOnly(j cke.Join, s Step) Step {
 		if err != nil {
 			return err
 		}
-		if err := unused(ctx, e, id, j); err != nil {
+		if err := unused(ctx, e, id, j, id.Incarnation.GaveUp(j.Incarnation)); err != nil {
 			return err
 		}
 		return run(ctx, e)
@@ -142,8 +147,8 @@ func unusedOnly(j cke.Join, s Step) Step {
 	return s
 }
 
-// unused refuses a founder that may hold what clients wrote.
-func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join) error {
+// unused refuses a founder that may hold what clients wrote. stops: it may have been stopped without having served.
+func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join, stops bool) error {
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
 	if errors.Is(err, cke.ErrNotFound) {
@@ -158,7 +163,7 @@ func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join) error {
 	} else {
 		j.StartedAt = c.StartedAt
 	}
-	why := j.MayHoldWrites(c, answer, id.Incarnation.GaveUp(j.Incarnation))
+	why := j.MayHoldWrites(c, answer, stops)
 	if why == "" {
 		return nil
 	}

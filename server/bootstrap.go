@@ -217,7 +217,8 @@ func olderThanFounder(in *Input, j cke.Join, c cke.Container) *cke.Problem {
 	if !asked {
 		e.Problem = "not asked"
 	}
-	why := j.MayHoldWrites(c, e, in.Identity.Incarnation.GaveUp(j.Incarnation))
+	stops := in.Identity.Incarnation.GaveUp(j.Incarnation) || cke.NothingWritten(len(in.Identity.Joins), in.Seen.Etcd.Endpoints)
+	why := j.MayHoldWrites(c, e, stops)
 	if why == "" {
 		return nil
 	}

@@ -254,16 +254,16 @@ func deleteCluster(in *Input) (Decision, bool) {
 // cleanUp: a node carries something of a life of this cluster that was abandoned before it served anybody.
 func cleanUp(in *Input) (Decision, bool) {
 	inc := in.Identity.Incarnation
+	held := keptWrites(in)
 	var left []cke.Join
-	var held []cke.Problem
 	for _, n := range in.Seen.Nodes {
 		if !n.Answered() {
 			continue
 		}
 		seen := map[cke.JoinID]bool{}
 		for _, c := range n.Containers {
-			if p := keepsWrites(in, n, c); p != nil {
-				seen[c.Join], held = true, append(held, *p)
+			if keepsWrites(in, n, c) != nil {
+				seen[c.Join] = true
 			}
 		}
 		add := func(cluster, life, name string, id cke.JoinID) {
@@ -289,6 +289,18 @@ func cleanUp(in *Input) (Decision, bool) {
 		return refused(list(held), held...), held != nil && inc.State == cke.Abandoned
 	}
 	return Decision{Operation: op.CleanUp{Left: left}, Reason: "an abandoned founding left containers or volumes; it never served a client"}, true
+}
+
+// keptWrites are the containers of abandoned lives that are kept.
+func keptWrites(in *Input) (kept []cke.Problem) {
+	for _, n := range in.Seen.Nodes {
+		for _, c := range n.Containers {
+			if p := keepsWrites(in, n, c); p != nil && n.Answered() {
+				kept = append(kept, *p)
+			}
+		}
+	}
+	return kept
 }
 
 // keepsWrites is why a container of an abandoned life is kept; nil: it is not. What the record says of a founder is known of the last

@@ -319,16 +319,13 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
 			Facts: []string{"clients may have written to them", "another restore can take the place of this one"}, Try: "ckecli history -f"})
 	}
+	for _, p := range startedBefore(in) {
+		return refuse(t, &cke.Error{Code: p.Code, What: "the store is older than the restored cluster", Unchanged: true, Try: p.Remedy, Facts: []string{p.Message}})
+	}
 	silent := 0
 	for _, j := range in.Identity.Joins {
-		n := in.node(j.Node)
-		c, _ := n.Of(j.ID)
-		switch {
-		case !n.Answered():
+		if !in.node(j.Node).Answered() {
 			silent++
-		case c.EverRan():
-			return refuse(t, &cke.Error{Code: cke.CodeOlderStore, What: "the store is older than the restored cluster", Unchanged: true, Try: "bring back a newer copy of the store",
-				Facts: []string{fmt.Sprintf("container %s on %s was started, and no start is on record", c.Name, j.Node.Name())}})
 		}
 	}
 	if silent >= cke.Quorum(len(in.Identity.Joins)) {
@@ -359,7 +356,7 @@ func restoring(in *Input) (Decision, bool) {
 		blockers = append(blockers, unrecordedProblem(u))
 	}
 	if !started {
-		blockers = append(blockers, silentBefore(in)...)
+		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
 	}
 	if o, stopped := writesStopped(in); stopped && (blockers != nil || in.Failures[FailureKey(o)].Count == 0) { // if nobody serves, the restore goes on
 		return Decision{Operation: o, Blockers: blockers, Reason: "the restore was cut off while writes are stopped; clients write again until it stops the members"}, true
@@ -400,7 +397,8 @@ func withoutLost(in *Input, founders []cke.Join) []cke.Join {
 	if f := in.Failures[FailureKey(op.Restore{Founders: founders, Started: true})]; f.Count > 0 {
 		left = slices.DeleteFunc(slices.Clone(founders), func(j cke.Join) bool {
 			e, asked := in.Seen.Etcd.Endpoint(j.ID)
-			return asked && e.Problem != ""
+			failed := slices.ContainsFunc(f.Problems, func(p cke.Problem) bool { return p.Node == j.Node.Name() })
+			return failed || asked && (e.Problem != "" || !e.Linearizable)
 		})
 	}
 	if len(left) == len(all) || len(left) < cke.Quorum(len(all)) {
@@ -423,6 +421,20 @@ func serveBefore(in *Input, fence []cke.Join) bool {
 		}
 	}
 	return 2*running > all
+}
+
+// startedBefore are restored members that were started although no start is on record: the store was brought back from a copy
+// that is older than the restored cluster.
+func startedBefore(in *Input) []cke.Problem {
+	var all []cke.Problem
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		if c, there := n.Of(j.ID); there && n.Answered() && c.EverRan() {
+			e := cke.StartedOffRecord(j.Node.Name(), c)
+			all = append(all, cke.Problem{Code: e.Code, Node: j.Node.Name(), Message: e.What, Remedy: e.Try})
+		}
+	}
+	return all
 }
 
 // silentBefore are nodes that may run a member of the life before, and do not answer.

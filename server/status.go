@@ -338,6 +338,11 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 		p := noSpaceProblem(in)
 		add(&p)
 	}
+	if in.formed() {
+		for _, p := range keptWrites(in) {
+			add(&p)
+		}
+	}
 	add(writesProblem(in))
 	add(authProblem(in))
 	for _, p := range strangerProblems(in) {

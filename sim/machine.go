@@ -128,6 +128,8 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 	case err != nil:
 		return err
 	case c.id == nil:
+	case s.Join.StartedAt.IsZero() && c.EverRan():
+		return cke.StartedOffRecord(s.Join.Node.Name(), c.Container)
 	case c.Description == describe(s) && s.Join.Etcd.Resources.Of(c.Container) && c.MadeWith(s.Join.Etcd):
 		if c.keep == keep {
 			return nil
