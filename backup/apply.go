@@ -17,6 +17,9 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 		h, err := a.apply(d, e)
 		if err == nil { // who wrote it is asked before what it says of others
 			if err := x.witness.see(h); err != nil {
+				if !IsDamage(err) {
+					return err
+				}
 				return &DamagedError{Object: e.Name(), LastGood: good, Err: err}
 			}
 		}

@@ -24,7 +24,8 @@ type CompactOptions struct {
 
 // Compact merges a full and the deltas up to a point into a new full, offline. What is superseded and was compacted
 // away in the cluster is left out, so that HashKV stays what it was. The objects that it was made from stay; Prune takes
-// them in its time. Repeating it writes nothing new.
+// them in its time. Repeating it writes nothing new. What comes of objects that are not signed by a key that is trusted is not signed: it is
+// refused with ErrUntrusted unless AllowUntrusted is set and none of them has a signature.
 func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, error) {
 	dir, err := NewScratch(s.Scratch, ScratchCompact)
 	if err != nil {
@@ -33,7 +34,7 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	defer dir.Remove()
 	body := filepath.Join(dir.Path, "body")
 	merged := filepath.Join(dir.Path, "merged")
-	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true, bare: true, CheckHash: true, seal: func() (*FullWriter, error) {
+	x, err := s.extract(ctx, at, merged, ExtractOptions{scratch: true, bare: true, CheckHash: true, signs: s.Signer != nil && s.judges(), seal: func() (*FullWriter, error) {
 		return beginFull(body, s.Bucket, o.Recipients)
 	}})
 	if err != nil {
@@ -43,10 +44,14 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		p, _ := s.placeOf(ctx, x)
 		return p, nil
 	}
-	if s.Signer == nil && x.witness.anySigned() {
-		return Place{}, fmt.Errorf("%w: a full made here would have no signature, and what it is made of has; compact on a management host", ErrUntrusted)
+	signer := s.Signer
+	if x.witness.unsigned > 0 {
+		signer = nil
 	}
-	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End, Signer: s.Signer, SignedTip: x.witness.tip,
+	if signer == nil && x.witness.anySigned() {
+		return Place{}, fmt.Errorf("%w: a full made here would have no signature, and some of what it is made of has; compact on a management host, without --trust any", ErrUntrusted)
+	}
+	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End, Signer: signer, SignedTip: x.witness.tip,
 		Writer: o.Writer, Term: o.Term, EtcdVersion: x.EtcdVersion}
 	if x.Hash != nil {
 		h.Hashes = []Hash{*x.Hash}

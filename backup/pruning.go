@@ -145,7 +145,7 @@ func (d deletion) leaves(before []hole, gone map[string]bool) (holes []hole) {
 	for _, st := range d.l.Streams {
 		for _, e := range st.Deltas {
 			if d.going[e.Name()] {
-				told = append(told, hole{Stream: e.Stream, From: e.Sequence, To: e.Sequence})
+				told = append(told, hole{Stream: e.Stream, From: d.l.follows(e) + 1, To: e.Sequence})
 			}
 			if !gone[e.Name()] {
 				there[e.Stream] = append(there[e.Stream], e)

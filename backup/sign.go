@@ -150,6 +150,7 @@ type witness struct {
 	// signed: somebody who is trusted has signed an object before.
 	signed   bool
 	tip      bool // so is the newest that was seen
+	signing  bool // what comes of the chain is to be signed
 	unsigned int
 	first    string // of the objects that are not signed by a key that is trusted
 	unknown  []PublicKey
@@ -177,6 +178,8 @@ func (w *witness) see(h Header) error {
 		return damaged("%w: the key is %s", ErrUntrusted, h.Signature.Key)
 	case w.signed:
 		return damaged("%w: it has no signature, and objects before it have", ErrUntrusted)
+	case w.signing: // it is no damage: it can be read
+		return fmt.Errorf("%w: %s has no signature, and a merge would sign what is in it; take a full instead (`ckecli backup now`), or accept it with --trust any, which makes a full without a signature", ErrUntrusted, h.Place.Name())
 	}
 	return nil
 }

@@ -353,7 +353,7 @@ func (l *Lineage) breaks(run *Stream, before, next Entry) bool {
 	case linked: // numbers between them are taken by what counts for nothing
 		return false
 	case next.Sequence != before.Sequence+1 || next.Revision <= before.Revision:
-		run.hole = hole{Stream: next.Stream, From: before.Sequence + 1, To: next.Sequence - 1}
+		run.hole = hole{Stream: next.Stream, From: before.Sequence + 1, To: l.follows(next)}
 		run.Damage = &DamagedError{Object: missingDelta(next.Place, before.Sequence+1), Err: damaged("no object with this sequence number is there")}
 	case is.last > 0 && is.last+1 != next.Revision:
 		run.Damage = &DamagedError{Object: next.Name(), Err: damaged("it begins at revision %d, and the one before it ends at %d", next.Revision, is.last)}
@@ -361,6 +361,16 @@ func (l *Lineage) breaks(run *Stream, before, next Entry) bool {
 		return false
 	}
 	return true
+}
+
+// follows is the number of the delta before one: those between them, which a signed delta leaves out, were passed over and never written.
+func (l *Lineage) follows(e Entry) int64 {
+	if l.signed(e) {
+		if p, _ := ParsePlace(l.seen[e.Name()].after); p.Kind == KindDelta && p.Stream == e.Stream && p.Sequence < e.Sequence {
+			return p.Sequence
+		}
+	}
+	return e.Sequence - 1
 }
 
 // findEnd finds how far an unbroken run of deltas goes: to the end of the last one that is sound.

@@ -225,7 +225,9 @@ func (l *Lineage) sift() (changed bool) {
 		rest.add(Object{Name: e.Name(), Size: e.Size, ModTime: e.ModTime})
 	}
 	rest.order()
-	same := func(a, b Stream) bool { return a.First == b.First && len(a.Deltas) == len(b.Deltas) }
+	same := func(a, b Stream) bool {
+		return a.First == b.First && len(a.Deltas) == len(b.Deltas) && a.hole == b.hole
+	}
 	if len(rest.Untrusted) == len(l.Untrusted) && slices.EqualFunc(rest.Streams, l.Streams, same) {
 		return false
 	}

@@ -315,7 +315,7 @@ func (w *chores) compactDue(now time.Time) bool {
 	return w.l.events > 0
 }
 
-// compact merges the newest chain into a full. Where no key opens it, the cluster is asked for a full instead.
+// compact merges the newest chain into a full. Where no key opens it, or not all of it is signed, the cluster is asked for a full instead.
 func (w *chores) compact(ctx context.Context) error {
 	recipients, err := recipientsOf(w.l.backup.Encryption)
 	if err != nil {
@@ -327,7 +327,7 @@ func (w *chores) compact(ctx context.Context) error {
 	events, bytes := w.unmerged()
 	place, err := w.store.Compact(ctx, backup.At{Lineage: w.l.lineage},
 		backup.CompactOptions{Recipients: recipients, Guard: w.l.c.Guard, Writer: w.l.c.Writer, Term: w.l.c.Term})
-	if errors.Is(err, backup.ErrKey) {
+	if errors.Is(err, backup.ErrKey) || errors.Is(err, backup.ErrUntrusted) && !backup.IsDamage(err) {
 		_, err = w.taker.Full(ctx) // counts anew when it is stored
 		return err
 	}

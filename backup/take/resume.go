@@ -2,6 +2,7 @@ package take
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,23 +71,28 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	}
 	p := position{}.restart(now)
 	last := tail(&l)
+	sound, h, err := t.sound(ctx, l.Fulls)
+	if err != nil {
+		return p, err
+	}
+	var counts bool
+	if p.known, counts = t.known(last, h); !counts {
+		if err := k.compare(ctx, p.known, now); errors.Is(err, ErrDiverged) {
+			t.c.Log.Warn("the backups are of another history, but nobody signed them: they begin anew", "lineage", t.c.Lineage, "why", err)
+			return position{}.restart(now), nil
+		} else if err != nil {
+			return p, err
+		}
+	} else if err := t.refuseHistory(ctx, k, p.known, now); err != nil {
+		return p, err
+	}
 	if last != nil && last.Tail.Size > 0 {
 		p.after = last.Tail.Link()
-		p.known = p.known.reached(last.Tail)
 	}
-	var sound []backup.Entry
 	unsigned := false // the newest full: anybody's, and what follows is to depend on none such
 	if n := len(l.Fulls); n > 0 {
 		newest := l.Fulls[n-1]
-		var h backup.Header
-		if sound, h, err = t.sound(ctx, l.Fulls); err != nil {
-			return p, err
-		}
 		damaged := len(sound) < n
-		if t.c.signs(h) && last != nil && !t.c.signs(last.Tail) {
-			p.known = position{}.known // it is no further than the full, which says what counts
-		}
-		p.known = p.known.reached(h)
 		unsigned = t.c.Signer != nil && !t.c.signs(h)
 		if len(sound) > 0 && m != fromNow {
 			p = p.restart(sound[len(sound)-1].Revision)
@@ -103,8 +109,8 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		p.lastFull, p.auth, p.authOK = newest.Time, authState{h.AuthRevision, h.AuthEnabled}, !damaged
 		p.others = h.Recipients != backup.RecipientsID(t.c.Recipients)
 	}
-	if err := t.refuseHistory(ctx, k, p.known, now); err != nil || last == nil {
-		return p, err
+	if last == nil {
+		return p, nil
 	}
 	if m != fromTail || last.Damage != nil {
 		if p.next <= last.Last+1 { // the full is no newer than what is lost
@@ -136,6 +142,26 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		p.base, p.newer = nil, nil
 	}
 	return p, nil
+}
+
+// known is how far the newest delta and full tell the history. counts: they are signed, or this host does not sign; else anybody may have
+// written them.
+func (t *Taker) known(last *backup.Stream, full backup.Header) (all point, counts bool) {
+	var signed point
+	tell := func(h backup.Header) {
+		all = all.reached(h)
+		if t.c.signs(h) {
+			signed = signed.reached(h)
+		}
+	}
+	if last != nil && last.Tail.Size > 0 {
+		tell(last.Tail)
+	}
+	tell(full)
+	if signed != (point{}) {
+		return signed, true
+	}
+	return all, t.c.Signer == nil
 }
 
 // sound are the fulls up to the newest one whose header can be read, with that header. A full without is of no use to anybody, and one that this

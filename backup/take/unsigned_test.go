@@ -1,0 +1,74 @@
+package take_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+	"cke/backup/take"
+)
+
+// What nobody signed does not stop the backups of a host that signs as those of another history: they begin anew.
+func TestTaker_AnUnsignedFullIsNoOtherHistory(t *testing.T) {
+	for name, forge := range map[string]func(h *backup.Header){
+		"a later revision": func(h *backup.Header) { h.Last += 1000 },
+		"a later log":      func(h *backup.Header) { h.RaftIndex = 1 << 60 },
+		"other changes":    func(h *backup.Header) { h.Mark = strings.Repeat("0", 64) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := etcdtest.Context(t)
+			mem, signer := backuptest.NewMemory(), backup.NewSigner(identity(t))
+			r := begin(t, mem, nil)
+			r.Put("a", "1")
+			r.Flush()
+			if err := r.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			l, err := r.Store().Lineage(ctx, "a1b2")
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := l.Streams[0].Tail
+			h.After, h.Base = nil, nil
+			forge(&h)
+			h.Place = backup.FullPlace("prod", "a1b2", h.Last, time.Now())
+			c, err := backup.BodyContent(nil, []byte("x")).WithHeader(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := mem.Create(ctx, h.Place.Name(), c); err != nil {
+				t.Fatal(err)
+			}
+			for round := range 2 {
+				config := taketest.Config(r.Server, mem)
+				config.Signer = signer
+				r2 := taketest.Start(t, r.Server, config)
+				if round == 0 {
+					r2.Await(take.FullStored)
+				}
+				last := r2.Put("b", "2")
+				r2.Flush()
+				if st := r2.Taker.Status(); !st.Connected || st.Revision != last {
+					t.Errorf("%+v", st)
+				}
+				if err := r2.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				s := r2.Store()
+				s.Trusted = []backup.PublicKey{signer.Public()}
+				got, x := taketest.Extract(t, s, backup.At{})
+				taketest.SameState(t, r.Server.State(t, 0), got.State(t, 0))
+				if x.Revision != last {
+					t.Errorf("revision %d, want %d", x.Revision, last)
+				}
+			}
+			if d, _, err := r.Store().Diverged(ctx, "a1b2"); err != nil || d != nil {
+				t.Errorf("recorded: %+v, %v", d, err)
+			}
+		})
+	}
+}
