@@ -30,6 +30,7 @@ type docker struct {
 	transport *http.Transport
 	version   atomic.Pointer[string] // as the engine's Server header tells it
 	clock     atomic.Int64           // seconds since 1970, as the last answer's Date header tells them; 0: none did
+	heardAt   atomic.Int64           // nanoseconds since 1970: when the engine last sent something, or took a part of a long request
 	agreed    bool                   // on an API version; guarded by agreeing
 	agreeing  chan struct{}          // cap 1: a lock that gives way to a context
 }
@@ -43,18 +44,19 @@ type engineContainer struct {
 // newDocker returns a client that opens its streams with dial, and asks guard before each request that changes something.
 // Call agree before the first call.
 func newDocker(dial func(context.Context) (net.Conn, error), guard func() error) (*docker, error) {
-	d := &docker{agreeing: make(chan struct{}, 1), transport: &http.Transport{
+	d := &docker{agreeing: make(chan struct{}, 1)}
+	d.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := dial(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return &fencedConn{Conn: conn}, nil
+			return &fencedConn{Conn: conn, heard: func() { d.heardAt.Store(time.Now().UnixNano()) }}, nil
 		},
 		MaxIdleConnsPerHost: 2,
 		ReadBufferSize:      2 << 10,
 		WriteBufferSize:     2 << 10,
-	}}
+	}
 	// No WithHost: after WithHTTPClient it would replace the dialer.
 	api, err := client.NewClientWithOpts(
 		client.WithHTTPClient(&http.Client{Transport: fencedTransport{guard, roundTripper(d.roundTrip)}, CheckRedirect: client.CheckRedirect}))

@@ -45,11 +45,16 @@ func (s *session) ping() {
 	}
 }
 
-// hangs tells whether the engine is known to hang, and since when.
+// hangs reports whether the engine is known to hang, and since when. One that takes what it is sent, or answers something else,
+// does not: the ping waits behind that.
 func (s *session) hangs() (since time.Time, hangs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pinged, !s.pinged.IsZero() && time.Since(s.pinged) >= HangAfter
+	since = s.pinged
+	if heard := time.Unix(0, s.engine.heardAt.Load()); heard.After(since) {
+		since = heard
+	}
+	return since, !s.pinged.IsZero() && time.Since(since) >= HangAfter
 }
 
 // diagnose finds out why a call on the engine gets no answer: the node is frozen, or its engine hangs. nil: neither, the

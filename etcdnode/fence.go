@@ -52,6 +52,7 @@ func (f fencedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func withConn(r *http.Request, do func(*fencedConn)) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		if c, ok := i.Conn.(*fencedConn); ok {
+			c.written.Store(0)
 			do(c)
 		}
 	}}))
@@ -61,7 +62,22 @@ func withConn(r *http.Request, do func(*fencedConn)) *http.Request {
 // request on a connection at a time.
 type fencedConn struct {
 	net.Conn
-	guard atomic.Pointer[func() error] // nil: the present request only reads
+	guard   atomic.Pointer[func() error] // nil: the present request only reads
+	written atomic.Int64                 // bytes of the present request
+	heard   func()                       // is called when the engine has sent something, or taken a part of a long request
+}
+
+// inTransit is how many bytes of a request may wait on the way to an engine that takes none. Source: OpenSSH, a channel's
+// window is 2 MiB.
+const inTransit = 4 << 20
+
+// Read implements net.Conn.
+func (c *fencedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.heard()
+	}
+	return n, err
 }
 
 // Write implements net.Conn.
@@ -71,7 +87,11 @@ func (c *fencedConn) Write(p []byte) (int, error) {
 			return 0, fenceError{err}
 		}
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if c.written.Add(int64(n)) > inTransit && n > 0 {
+		c.heard()
+	}
+	return n, err
 }
 
 // readMethods are the methods of etcd that change nothing. Any other one is a change.

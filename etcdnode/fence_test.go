@@ -103,7 +103,11 @@ func engineActs(node cke.Node) []engineAct {
 				return m.EnsureVolume(ctx, s)
 			}},
 		{method: "EnsureContainer", answers: []string{"GET /volumes/etcd-cke.j1", volumeIn(""), inspectMember, inspected("exited", "no"), "DELETE /containers/c1", "", "POST /containers/create", `{"Id":"c2"}`},
-			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error { return m.EnsureContainer(ctx, spec) }},
+			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error {
+				s := spec
+				s.Join.StartedAt = time.Now()
+				return m.EnsureContainer(ctx, s)
+			}},
 		{method: "TryOptions", answers: []string{"GET /images/etcd:v3/json", "{}", "POST /containers/create", `{"Id":"o1"}`, "POST /containers/o1/start", "",
 			"POST /containers/o1/wait", `{"StatusCode":1}`, "GET /containers/o1/logs", "", "DELETE /containers/o1", ""},
 			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error { return m.TryOptions(ctx, spec) }},
@@ -302,7 +306,7 @@ func TestFence_AsksAgainWhenTheRequestIsWritten(t *testing.T) {
 			if when == "while it connects" {
 				d.heard("a connection", false)
 			}
-			return &fencedConn{Conn: ours}, nil
+			return &fencedConn{Conn: ours, heard: func() {}}, nil
 		}}
 		arrived := make(chan int64, 1)
 		go func() {

@@ -117,17 +117,30 @@ func removeLeft(ctx context.Context, s *session, before time.Time) error {
 	return nil
 }
 
-// endVisit removes the container of a visit, also when ctx has ended.
+// endAgain is the pause between attempts to end a visit on an engine that does not answer.
+const endAgain = 500 * time.Millisecond
+
+// endVisit removes the container of a visit, also when ctx has ended. An engine that does not answer is waited for.
 func (m machine) endVisit(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EngineLimit)
 	defer cancel()
-	return m.read(ctx, EngineLimit, "end the visit", func(ctx context.Context, s *session) error {
-		err := s.engine.kill(ctx, name)
-		if errors.Is(err, cke.ErrConflict) {
-			return nil // the engine is removing it already
+	for {
+		err := m.read(ctx, EngineLimit, "end the visit", func(ctx context.Context, s *session) error {
+			err := s.engine.kill(ctx, name)
+			if errors.Is(err, cke.ErrConflict) {
+				return nil // the engine is removing it already
+			}
+			return err
+		})
+		if cke.CodeOf(err) != cke.CodeEngine {
+			return err
 		}
-		return err
-	})
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(endAgain):
+		}
+	}
 }
 
 // programTar is a tar archive of the program, which is not copied.

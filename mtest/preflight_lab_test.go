@@ -150,11 +150,11 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 	said = s.preflight(1, with...)
 	s.wantChecks(said[off.Name], map[string]string{"ssh": "fail: ", "host-key": "warn: not checked: ", "engine": "warn: not checked: ", "client-port": "warn: not checked: ",
 		"reach-peer": "fail: ", "disk": "warn: not checked: "})
-	s.wantChecks(said[taken.Name], map[string]string{"client-port": "ok: ", "peer-port": "fail: 2380 is taken; container hand runs etcd here"})
+	s.wantChecks(said[taken.Name], map[string]string{"client-port": "ok: ", "peer-port": "fail: 2380 is taken, it is not known by what"})
 	s.wantChecks(said[asks.Name], map[string]string{"ssh": "ok: ", "peer-port": "ok: ", "reach-peer": "warn: not checked: from " + off.Name})
 }
 
-// endInAVisit starts preflight, and ends it with a signal while a visit runs on the second node.
+// endInAVisit starts preflight, and ends it with a signal while a visit runs on each node.
 func (s *story) endInAVisit(end os.Signal, args ...string) *os.ProcessState {
 	s.Helper()
 	for range busyTries {
@@ -169,15 +169,16 @@ func (s *story) endInAVisit(end os.Signal, args ...string) *os.ProcessState {
 			close(exited)
 		}()
 		for seen, over := false, false; !seen && !over; {
-			has := s.carried(s.nodes[1])
-			seen = strings.Contains(has, "cke-preflight-") && strings.Contains(has, " running")
+			has := s.carriedBy(s.nodes)
+			seen = !slices.ContainsFunc(s.nodes, func(n lab.Node) bool {
+				return !strings.Contains(has[n.Name], "cke-preflight-") || !strings.Contains(has[n.Name], " running")
+			})
 			select {
 			case <-exited:
 				over = true // before it was seen: an engine was too busy
 			case <-time.After(20 * time.Millisecond):
 			}
 			if seen && !over {
-				s.Logf("%s while the node carries\n%s", end, has)
 				s.must(cmd.Process.Signal(end))
 				<-exited
 				s.Logf("%s: %s", cmd.ProcessState, said.String())
