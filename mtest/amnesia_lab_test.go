@@ -88,8 +88,9 @@ func TestLabAmnesia_AFounderThatIsEmptiedWhileItIsAloneStaysDown(t *testing.T) {
 	s.must(w.Check(s.ctx, []string{s.urls()[1], s.urls()[2]}, tls))
 }
 
-// hollowLimit is how soon data that is removed under a member is recognized.
-const hollowLimit = 10 * time.Second
+// hollowLimit is how soon data that is removed under a member is recognized: 10 s where nodes answer in time, to which a busy
+// machine adds.
+const hollowLimit = 30 * time.Second
 
 // Data that is removed while etcd runs is recognized soon, whether etcd runs on or its engine starts it again and again, and
 // replaced by policy while the others serve.
@@ -154,7 +155,7 @@ func TestLabAmnesia_CertificatesRemovedUnderAMemberAreWrittenAgain(t *testing.T)
 	s.await("new certificates", seenLimit, func(cke.Status) bool {
 		return s.on(n, fmt.Sprintf("ls /var/lib/docker/volumes/%s/_data/pki/peer.key 2>/dev/null || true", s.volumeOn(n))) != ""
 	})
-	if took := since(removed); took > 2*hollowLimit {
+	if took := since(removed); took > hollowLimit {
 		t.Errorf("written after %s", took)
 	}
 	s.ready()
