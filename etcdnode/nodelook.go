@@ -102,7 +102,7 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 				return facts, err
 			}
 			if !c.FinishedAt.IsZero() {
-				if _, known := old.words[wordsKey(c)]; !known && noRoom(ctx, s, c) {
+				if _, known := old.words[wordsKey(c)]; !known && a.fleet.config.Guard != nil && noRoom(ctx, s, c) {
 					c.LastWords = strings.TrimPrefix(c.LastWords+"; the engine: "+noSpaceText, "; ")
 				}
 				facts.words[wordsKey(c)] = c.LastWords

@@ -30,7 +30,7 @@ func TestObserve_AFullDiskThatLeavesNoWords(t *testing.T) {
 				"State":{"Status":"exited","ExitCode":`+tt.exit+`,"StartedAt":"2026-11-22T10:00:00Z","FinishedAt":"2026-11-22T11:00:00Z"}}`)
 			e.answer("GET /containers/m1/logs", "")
 			e.answer("POST /containers/create", tt.made)
-			f := fleetOf(t, newMemoryHostKeys(), nil, node)
+			f := fleetOf(t, newMemoryHostKeys(), func(c *Config) { c.Guard = func() error { return nil } }, node)
 			f.Update(clusterOf(node), cke.Identity{})
 			awaitProblem(t, f, "", 5*time.Second)
 			for range 2 {
