@@ -33,7 +33,7 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 	}
 	var failed []error
 	for _, j := range id.Joins {
-		if j.MemberID == "" {
+		if j.MemberID == "" && j.StartedAt.IsZero() {
 			continue
 		}
 		clusterID, members, err := e.Etcd.Members(ctx, j.ClientURL())

@@ -129,12 +129,7 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	}
 	// From now on its data counts: also where somebody else has started it, or its removal as a learner failed.
 	if j, _ := id.Join(p.Join.ID); j.StartedAt.IsZero() || j.NeverVoted || j.Repair {
-		if err := putJoin(ctx, e, p.Join.ID, func(j *cke.Join) {
-			if j.StartedAt.IsZero() {
-				j.StartedAt = e.Now().UTC()
-			}
-			j.NeverVoted, j.Repair = false, false
-		}); err != nil {
+		if err := putJoin(ctx, e, p.Join.ID, func(j *cke.Join) { noteVote(j, e.Now()) }); err != nil {
 			return err
 		}
 	}

@@ -83,11 +83,19 @@ func (r Reclaim) record(ctx context.Context, e Env) error {
 			return fmt.Errorf("the member of %s is in the list: %w", j.Node.Name(), cke.ErrConflict)
 		}
 	}
+	var started []cke.Join
+	for _, j := range id.Joins { // the copy was made while they were added
+		at := slices.IndexFunc(members, func(m cke.Member) bool { return m.Name != "" && m.ID == j.MemberID })
+		if at >= 0 && j.StartedAt.IsZero() && !slices.ContainsFunc(r.Members, func(m cke.Join) bool { return m.ID == j.ID }) {
+			noteStart(&j, e.Now())
+			started = append(started, j)
+		}
+	}
 	writes := slices.DeleteFunc(r.Writes(e.Now()), func(j cke.Join) bool { // a former attempt, whose answer was lost
 		is, lasts := id.Join(j.ID)
 		return id.Has(j.ID) && lasts == j.EndedAt.IsZero() && (!lasts || is.Place() == j.Place())
 	})
-	if len(writes) == 0 {
+	if writes = append(writes, started...); len(writes) == 0 {
 		return nil
 	}
 	return e.Ledger.PutJoins(ctx, id, writes...)

@@ -195,7 +195,7 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 }
 
 // recordWhy records what the member is removed for, before it is: whoever goes on after a crash sees only that it is gone.
-// It reports whether that was new.
+// It reports whether that was new. Of a voter its start is on record then, too: without one it would count as one that never voted.
 func (r RemoveMember) recordWhy(ctx context.Context, e Env, learner bool) (recorded bool, err error) {
 	if r.Join == nil {
 		return false, nil
@@ -204,10 +204,15 @@ func (r RemoveMember) recordWhy(ctx context.Context, e Env, learner bool) (recor
 	if err != nil {
 		return false, err
 	}
-	if j, lasts := id.Join(r.Join.ID); !lasts || j.Repair == r.Repair && j.NeverVoted == learner {
+	if j, lasts := id.Join(r.Join.ID); !lasts || j.Repair == r.Repair && j.NeverVoted == learner && (learner || !j.StartedAt.IsZero()) {
 		return false, nil
 	}
-	return true, putJoin(ctx, e, r.Join.ID, func(j *cke.Join) { j.Repair, j.NeverVoted = r.Repair, learner })
+	return true, putJoin(ctx, e, r.Join.ID, func(j *cke.Join) {
+		if !learner {
+			noteStart(j, e.Now())
+		}
+		j.Repair, j.NeverVoted = r.Repair, learner
+	})
 }
 
 // EndMembership ends a membership whose member is no longer in the list, and removes its container. The volume is kept.
@@ -247,6 +252,7 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	if member, there := list.of(j); there {
 		return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 	}
+	noteStart(&j, m.Join.StartedAt) // seen by Decide, where the store is from before it
 	j.EndedAt = e.Now().UTC()
 	j.KeepUntil = m.Volumes.KeepUntil(j.EndedAt)
 	if j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero(); j.NeverVoted {

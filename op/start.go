@@ -60,6 +60,12 @@ func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 		return fmt.Errorf("join %s is no membership of a formed cluster: %w", wanted.ID, cke.ErrConflict)
 	}
 	j.Node = wanted.Node
+	if j.StartedAt.IsZero() && !wanted.StartedAt.IsZero() { // seen by Decide, where the store is from before it
+		if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { noteStart(j, wanted.StartedAt) }); err != nil {
+			return err
+		}
+		noteStart(&j, wanted.StartedAt)
+	}
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
 	if err == nil && c.Running() {

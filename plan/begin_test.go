@@ -94,3 +94,15 @@ func spoilAndPlan(t *testing.T, seed uint64) {
 			p.Steps[0].Operation, p.Steps[0].Targets, p.Steps[0].Reason)
 	}
 }
+
+// A voter whose start the store lacks is one in a plan as well.
+func TestMake_CountsAVoterWhoseStartIsNotOnRecord(t *testing.T) {
+	s, lacks := founded(3, "3.6.16"), founded(3, "3.6.16")
+	lacks.Identity.Joins[2].StartedAt = time.Time{}
+	for _, s := range []*scene{s, lacks} {
+		s.Spec.Nodes = s.Spec.Nodes[:2]
+	}
+	if want, got := written(plan.Make(t.Context(), s.Input)), written(plan.Make(t.Context(), lacks.Input)); got != want {
+		t.Errorf("%s\nnot\n%s", got, want)
+	}
+}

@@ -32,7 +32,7 @@ func newStage(in server.Input) *stage {
 	if in.Deleting {
 		spec.DeleteRequestedAt = in.Seen.ObservedAt
 	}
-	s.world, s.assumed = sim.FromObservation(s.clock.Now, spec, in.Identity, in.Requests, in.Seen)
+	s.world, s.assumed = sim.FromObservation(s.clock.Now, spec, in.Noted(), in.Requests, in.Seen)
 	s.world.Watch(func(tolerance int) {
 		if s.watching {
 			s.least = min(s.least, tolerance)

@@ -39,6 +39,8 @@ type Input struct {
 	outdated []cke.Problem
 	// ignoreCertificates: none is renewed; ignoreUpkeep: no operation of upkeep is chosen.
 	ignoreCertificates, ignoreUpkeep bool
+	// unrecordedStarts are the memberships that were started without a start on record; see noteStarts.
+	unrecordedStarts []cke.JoinID
 }
 
 // Decision is what to do now: one operation or none, and always why.
@@ -68,7 +70,10 @@ type Decision struct {
 
 // Decide chooses exactly one operation, or none, by the first rule that matches. It is pure: no input but in, no
 // clock but in.Seen.ObservedAt, and it always gives a reason.
-func Decide(in Input) Decision { return untilLeasesEnd(&in, withBackup(&in, decide(&in))) }
+func Decide(in Input) Decision {
+	in.noteStarts()
+	return untilLeasesEnd(&in, withBackup(&in, decide(&in)))
+}
 
 // DecideChange is Decide, but for operations of upkeep: what it returns is the next step to what the spec wants, or why
 // there is none.
@@ -169,6 +174,7 @@ var rules = [...]rule{
 	{name: "bootstrap", decide: bootstrapCluster},
 	{name: "member list unknown", decide: listUnknown},
 	{name: "authentication refuses cke", decide: authRefuses},
+	{name: "record starts", decide: recordStart, yields: true},
 	{name: "asked", decide: asked, yields: true},
 	{name: "ended membership", decide: endedMembership},
 	{name: "remove unhealthy strangers", decide: unhealthyStrangers, voluntary: true},

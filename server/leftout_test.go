@@ -47,21 +47,23 @@ func TestRestore_WhatIsLeftOutHasNoQuorum(t *testing.T) {
 		scene *scene
 		begun bool
 	}{
-		"one of three":                               {formed(3).silent(3).restored("n3"), true},
-		"two of three":                               {formed(3).silent(2, 3).restored("n2", "n3"), false},
-		"two of three, destroyed":                    {formed(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
-		"two of three that still answer":             {formed(3).restored("n2", "n3"), false},
-		"two of three voters, a learner counts not":  {formed(4).learner(4, true).silent(2, 3).restored("n2", "n3"), false},
-		"two of four voters":                         {formed(4).silent(3, 4).restored("n3", "n4"), true},
-		"two of four, and nobody says who votes":     {formed(4).lost().with(func(s *scene) { s.Seen.Etcd = cke.EtcdStatus{} }).silent(2, 3).restored("n2", "n3"), false},
-		"one of three that was never started":        {formed(3).with(func(s *scene) { s.Identity.Joins[2].StartedAt = time.Time{} }).silent(3).restored("n3"), true},
-		"strangers with a quorum":                    {formed(1).stranger("x", "y").restored(), false},
-		"strangers without one":                      {formed(3).stranger("x").restored(), true},
-		"a stranger and a silent node have a quorum": {formed(2).stranger("x").silent(2).restored("n2"), false},
-		"a new management host, one silent":          {awaiting(3).silent(3).restored("n3"), true},
-		"a new management host, two silent":          {awaiting(3).silent(2, 3).restored("n2", "n3"), false},
-		"never founded by this store, two silent":    {blank(3).silent(2, 3).restored("n2", "n3"), false},
-		"a new management host, two destroyed":       {awaiting(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
+		"one of three":                                        {formed(3).silent(3).restored("n3"), true},
+		"two of three":                                        {formed(3).silent(2, 3).restored("n2", "n3"), false},
+		"two of three, destroyed":                             {formed(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
+		"two of three that still answer":                      {formed(3).restored("n2", "n3"), false},
+		"two of three voters, a learner counts not":           {formed(4).learner(4, true).silent(2, 3).restored("n2", "n3"), false},
+		"two of four voters":                                  {formed(4).silent(3, 4).restored("n3", "n4"), true},
+		"two of four, and nobody says who votes":              {formed(4).lost().with(func(s *scene) { s.Seen.Etcd = cke.EtcdStatus{} }).silent(2, 3).restored("n2", "n3"), false},
+		"one of three that was never started":                 {formed(3).with(func(s *scene) { s.Identity.Joins[2].StartedAt = time.Time{} }).silent(3).restored("n3"), true},
+		"two of three, of one the store lacks the start":      {formed(3).unrecorded(3).silent(2, 3).restored("n2", "n3"), false},
+		"two of three, of one it lacks the member id as well": {formed(3).unrecorded(3).unidentified(3).silent(2, 3).restored("n2", "n3"), false},
+		"strangers with a quorum":                             {formed(1).stranger("x", "y").restored(), false},
+		"strangers without one":                               {formed(3).stranger("x").restored(), true},
+		"a stranger and a silent node have a quorum":          {formed(2).stranger("x").silent(2).restored("n2"), false},
+		"a new management host, one silent":                   {awaiting(3).silent(3).restored("n3"), true},
+		"a new management host, two silent":                   {awaiting(3).silent(2, 3).restored("n2", "n3"), false},
+		"never founded by this store, two silent":             {blank(3).silent(2, 3).restored("n2", "n3"), false},
+		"a new management host, two destroyed":                {awaiting(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
 	} {
 		d := server.Decide(c.scene.Input)
 		_, begun := d.Operation.(op.BeginRestore)

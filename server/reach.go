@@ -11,6 +11,7 @@ import (
 // Unreachable says why members can never come to run the version that is wanted, with the way that works; nil: they can,
 // as far as is known. What a member reported last counts, else what is on record of it.
 func Unreachable(in Input) *cke.Error {
+	in.noteStarts()
 	want, ok := parseVersion(in.Spec.Options.Etcd.Version)
 	known := versionsOf(&in)
 	if !ok || !in.formed() || len(known) == 0 {

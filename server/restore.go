@@ -78,6 +78,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 // RestoreRefusal is why an order to restore is refused as the cluster is; nil: it is not. The leader and the plan that an
 // operator confirms both ask it.
 func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
+	in.noteStarts()
 	return refusalOf(&in, o, restoredTo(&in, o))
 }
 

@@ -16,6 +16,7 @@ const certificateWarning = 14 * 24 * time.Hour
 // Report turns what was decided into what people and tools read. Like Decide it is pure; prev is the status before,
 // from which transition times are kept. Unknown never counts as ready; the denominator is the declared size.
 func Report(in Input, d Decision, prev cke.Status) cke.Status {
+	in.noteStarts()
 	now := in.Seen.ObservedAt
 	s := cke.Status{
 		Cluster: in.Spec.Name, Generation: in.Generation, ObservedGeneration: prev.ObservedGeneration,

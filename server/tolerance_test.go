@@ -47,8 +47,7 @@ func TestDecide_AddsWhereItCan(t *testing.T) {
 			s.Identity.Joins[3+i].StartedAt, s.Identity.Joins[3+i].MemberID = time.Time{}, ""
 		}
 		s.Seen.Etcd.Members, s.Seen.Etcd.Endpoints = s.Seen.Etcd.Members[:3], s.Seen.Etcd.Endpoints[:3]
-		s.node(4).Containers, s.node(5).Containers = nil, nil
-		return s
+		return s.wiped(4, 5)
 	}
 	resumed := func(i int) op.AddMember {
 		a := add(i)

@@ -197,7 +197,24 @@ func (n *nemesis) putBack() {
 		return
 	}
 	n.s.latest().Kill()
-	s.BringBack(*n.copied)
+	s.BringBack(n.ofAnAddition(*n.copied))
+}
+
+// ofAnAddition is a copy as it would be had it been made while one of the members that last was added, now and then.
+func (n *nemesis) ofAnAddition(c sim.StoreCopy) sim.StoreCopy {
+	id := c.Identity()
+	for i := range id.Joins {
+		j := &id.Joins[i]
+		founded := slices.ContainsFunc(id.Incarnation.Founders, func(f cke.Join) bool { return f.ID == j.ID })
+		if _, lasts := n.s.Store().Identity().Join(j.ID); !lasts || founded || n.focus != "record-start" && n.IntN(4) > 0 {
+			continue
+		}
+		if j.StartedAt = (time.Time{}); n.IntN(2) == 0 {
+			j.MemberID = ""
+		}
+		return c.With(id)
+	}
+	return c
 }
 
 // The store is brought back from a copy that was made while the cluster was bootstrapped: it serves on, and no second one takes its

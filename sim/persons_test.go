@@ -36,7 +36,7 @@ var persons = []event{
 	{name: "back up, restore or recover", brings: "cancel-restore begin-restore begin-recovery restore finish-restore", weight: 1, do: func(n *nemesis, node *sim.Node) { n.restore(node) }},
 	{name: "cancel a restore", brings: "cancel-restore", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.cancel() }},
 	{name: "rotate an authority", brings: "rotate-authority advance-authority finish-authority", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.rotate() }},
-	{name: "bring the store back from a copy", brings: "freeze reclaim", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.bringBack() }},
+	{name: "bring the store back from a copy", brings: "freeze reclaim record-start", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.bringBack() }},
 	{name: "remove a member manually", brings: "end-membership", weight: 1, do: func(n *nemesis, node *sim.Node) { n.expelOurs(node) }},
 	{name: "switch restarts off manually", brings: "keep-running", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.SwitchRestartsOff() }},
 	{name: "another cluster on the node", weight: 1, do: func(n *nemesis, node *sim.Node) { n.neighbor(node) }},

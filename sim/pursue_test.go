@@ -22,6 +22,8 @@ func (n *nemesis) pursue(node *sim.Node) {
 		n.pursueFinding(node, id.Freeze, asked)
 	case "reclaim":
 		n.pursueReclaim(node, id, asked)
+	case "record-start":
+		n.pursueStart(node, asked)
 	case "adopt-member":
 		n.pursueAdoption(node)
 	case "undelete-volume", "purge-volume", "undelete", "purge":
@@ -136,6 +138,20 @@ func (n *nemesis) pursueReclaim(node *sim.Node, id cke.Identity, asked bool) {
 		n.s.Store().SetSpec(c)
 	case !asked && n.s.settled():
 		n.s.ask(cke.TaskReplace, node.Name(), string(n.s.join(node.Name()).ID), "")
+	}
+}
+
+// pursueStart brings a copy back from the addition of a member, often while one is down.
+func (n *nemesis) pursueStart(node *sim.Node, asked bool) {
+	switch {
+	case asked || !n.s.settled():
+	case n.IntN(2) == 0:
+		n.s.ask(cke.TaskReplace, node.Name(), string(n.s.join(node.Name()).ID), "")
+	default:
+		if n.copy(); n.IntN(2) == 0 {
+			[]func(){node.PowerOff, node.StopByHand, func() { n.s.Isolate(node.Name()) }}[n.IntN(3)]()
+		}
+		n.putBack()
 	}
 }
 

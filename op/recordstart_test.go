@@ -1,0 +1,91 @@
+package op_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// forget lets the store be as if it had been copied while a member was added: without the start, and perhaps without the member id.
+func (w *world) forget(j cke.Join, id bool) cke.Join {
+	w.t.Helper()
+	if j.StartedAt = (time.Time{}); id {
+		j.MemberID = ""
+	}
+	if err := w.daemon.Term().PutJoins(w.daemon.Context(), w.Store().Identity(), j); err != nil {
+		w.t.Fatal(err)
+	}
+	return j
+}
+
+func TestRecordStart_RecordsWhatTheStoreLacks(t *testing.T) {
+	for _, id := range []bool{false, true} {
+		inGrowing(t, 3, func(w *world, last cke.Node) {
+			w.mustRun(w.add(last))
+			was := w.joinOn(last)
+			lacks := w.forget(was, id)
+			lacks.StartedAt = time.Now()
+			w.mustRun(op.RecordStart{Join: lacks})
+			if j := w.joinOn(last); j.StartedAt.IsZero() || j.MemberID != was.MemberID {
+				t.Errorf("a learner: %+v", j)
+			}
+			w.mustRun(op.PromoteMember{Join: was})
+			lacks = w.forget(was, id)
+			lacks.NeverVoted, lacks.Repair = true, true
+			lacks = w.forget(lacks, id)
+			lacks.StartedAt = time.Now()
+			w.mustRun(op.RecordStart{Join: lacks})
+			if j := w.joinOn(last); j.StartedAt.IsZero() || j.MemberID != was.MemberID || j.NeverVoted || j.Repair {
+				t.Errorf("a voter: %+v", j)
+			}
+			if id { // what runs there may be another one
+				w.forget(was, id)
+				w.Node("n4").StopByHand()
+				if _, err := w.run(op.RecordStart{Join: lacks}); !errors.Is(err, cke.ErrConflict) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// Nobody else may be left that has a member list.
+func TestRecordStart_OfTheOnlyMember(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		was := w.joins()[0]
+		lacks := w.forget(was, true)
+		lacks.StartedAt = was.StartedAt
+		w.mustRun(op.RecordStart{Join: lacks})
+		if j := w.joins()[0]; j.MemberID != was.MemberID || !j.StartedAt.Equal(was.StartedAt) {
+			t.Errorf("%+v", j)
+		}
+	})
+}
+
+// A voter whose start is not on record leaves the volume of a voter, also where the daemon dies before its end is on record.
+func TestRemoveMember_KeepsTheVolumeOfAVoterWithoutAStartOnRecord(t *testing.T) {
+	for _, step := range []string{"", "record-end"} {
+		inGrowing(t, 3, func(w *world, last cke.Node) {
+			w.mustRun(w.add(last))
+			w.mustRun(op.PromoteMember{Join: w.joinOn(last)})
+			c := w.cluster()
+			c.Nodes = c.Nodes[:3]
+			w.Store().SetSpec(c)
+			j := w.forget(w.joinOn(last), false)
+			o := op.RemoveMember{Member: w.members()[3], Join: &j, Volumes: cke.VolumePolicies{OnRemoval: cke.VolumeRetain}}
+			if step != "" {
+				w.runUntil(o, step)
+				w.mustRun(op.EndMembership{Join: j, Volumes: o.Volumes})
+			} else {
+				w.mustRun(o)
+			}
+			if ended := w.Store().Identity().Ended; len(ended) != 1 || ended[0].NeverVoted || !ended[0].KeepUntil.IsZero() {
+				t.Errorf("%+v", ended)
+			}
+		})
+	}
+}
