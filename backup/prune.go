@@ -281,7 +281,14 @@ func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage
 		if l.Name != lineageOf(id) {
 			continue
 		}
+		verified, err := s.LastVerified(ctx, l.Name)
+		if err != nil && !IsDamage(err) {
+			return nil, nil, err
+		}
 		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil {
+			return nil, nil, err
+		}
+		if err := s.judgeFulls(ctx, l, verified); err != nil {
 			return nil, nil, err
 		}
 		for j, f := range l.Fulls {
@@ -317,10 +324,9 @@ func (l *Lineage) planDelete(i int, force bool) ([]Removal, error) {
 	asked := l.Fulls[i]
 	gone := []Removal{{asked.Name(), asked.Size, "asked for"}}
 	rest := slices.Delete(slices.Clone(l.Fulls), i, i+1)
-	equal := rest // what can take its place
-	if l.signed(asked) {
-		equal = slices.DeleteFunc(slices.Clone(rest), func(f Entry) bool { return !l.signed(f) })
-	}
+	equal := slices.DeleteFunc(slices.Clone(rest), func(f Entry) bool { // what can take its place
+		return l.useless[f.Name()] != "" || l.signed(asked) && !l.signed(f)
+	})
 	if len(equal) == 0 && !force {
 		return nil, fmt.Errorf("%s is %w of its lineage: nothing of it could be restored without it", asked.ID(), ErrOnlyFull)
 	}

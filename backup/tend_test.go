@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -246,6 +247,31 @@ func TestDelete_OnlyFullIsRefused(t *testing.T) {
 	f.extractOK(t, f.bucket, backup.At{})
 	if _, err := s.Delete(etcdtest.Context(t), l.Fulls[1].ID(), true); err != nil || len(names(t, f.bucket)) != 0 {
 		t.Errorf("%v, left %q", err, names(t, f.bucket))
+	}
+}
+
+// A full that is damaged, or that a drill found wrong, cannot take the place of the one that restores go back to.
+func TestDelete_TheLastFullThatIsWhole(t *testing.T) {
+	for name, spoil := range map[string]func(data []byte) []byte{
+		"cut short":        func(data []byte) []byte { return data[:len(data)-100] },
+		"header is broken": func(data []byte) []byte { return flip(data, 12) },
+	} {
+		f := makeFixture(t, false)
+		s := f.store(t, f.bucket)
+		ctx := etcdtest.Context(t)
+		l, err := s.Lineage(ctx, "a1b2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, other := l.Fulls[0], l.Fulls[1]
+		f.bucket.Set(other.Name(), spoil(bytes.Clone(f.bucket.Get(other.Name()))))
+		before := names(t, f.bucket)
+		if _, err := s.Delete(ctx, whole.ID(), false); !errors.Is(err, backup.ErrOnlyFull) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left := names(t, f.bucket); !slices.Equal(left, before) {
+			t.Errorf("%s: left %q of %q", name, left, before)
+		}
 	}
 }
 
