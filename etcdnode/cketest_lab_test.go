@@ -1,6 +1,7 @@
 package etcdnode_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -15,7 +16,7 @@ func TestMachine_KeepsThePortsSentences(t *testing.T) {
 	r := newRig(t, 1, nil)
 	node := r.cluster.Nodes[0]
 	m := r.Machine(node)
-	must(t, m.EnsureImage(t.Context(), testImage, nil))
+	ensureImage(t, m, testImage)
 	was := r.bootstrap(t)
 	r.write(t, was.Founders[0])
 	must(t, m.StopContainer(t.Context(), was.Founders[0], 10*time.Second))
@@ -56,7 +57,10 @@ func TestEtcd_KeepsThePortsSentences(t *testing.T) {
 	m.Write = func(n int) {
 		for range n {
 			written++
-			if _, err := c.Put(t.Context(), fmt.Sprint("key ", written), "value"); err != nil {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := c.Put(ctx, fmt.Sprint("key ", written), "value")
+			cancel()
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
