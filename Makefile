@@ -9,7 +9,7 @@ TAGS := disable_grpc_modules
 BIN := bin
 # Programs and tests are built alike, as programs are released: so each package is compiled once for both.
 export CGO_ENABLED := 0
-export GOFLAGS := -trimpath $(GOFLAGS)
+export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 PROGRAMS := cke ckecli cke-lab
 
 .PHONY: all build demo demo-down test check unit nodes matrix month nodes-race bench clean
