@@ -78,15 +78,9 @@ func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
 	if !carries || u.Container == nil {
 		return false
 	}
-	if u.Container.Down() { // a restore removes the containers that it replaces
-		for _, n := range nodes {
-			if _, there := n.Of(j.ID); there && n.Node.Address == u.Node.Address {
-				return false
-			}
-		}
-	}
 	return slices.ContainsFunc(nodes, func(n NodeStatus) bool {
+		_, container := n.Of(j.ID) // a restore removes the containers that it replaces
 		_, volume := n.VolumeOf(j.ID)
-		return n.Node.Address == u.Node.Address && volume
+		return n.Node.Address == u.Node.Address && volume && !(container && u.Container.Down())
 	})
 }

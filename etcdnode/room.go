@@ -16,6 +16,6 @@ func noRoom(ctx context.Context, s *session, c cke.Container) bool {
 	}
 	name := visitPrefix + c.Name + ".room"
 	_, err := s.engine.createTry(ctx, Description{Name: name, Image: c.Image})
-	_ = s.engine.remove(ctx, name) // what is left is removed by the next visit
+	_ = s.engine.kill(ctx, name) // what is left is removed by the next visit
 	return err != nil && noSpace(err)
 }

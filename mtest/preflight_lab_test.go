@@ -1,7 +1,6 @@
 package mtest_test
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -132,7 +131,7 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 				s.Errorf("exit code %d", code)
 			}
 		} else {
-			s.awaitCarried("the end of the visit", func(has string) bool { return !strings.Contains(has, "cke-preflight-") })
+			s.eventually("the end of the visit", func() bool { return !strings.Contains(s.carried(s.nodes[1]), "cke-preflight-") })
 			untouched()
 		}
 		if left := s.on(s.nodes[0], "ls -A /srv/etcd"); left != "" {
@@ -188,24 +187,6 @@ func (s *story) endInAVisit(end os.Signal, args ...string) *os.ProcessState {
 	}
 	s.Fatalf("no visit was seen in %d runs of preflight", busyTries)
 	return nil
-}
-
-// awaitCarried waits until what the second node carries is as wanted.
-func (s *story) awaitCarried(what string, ok func(has string) bool) {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, readyLimit) // the program is brought to all nodes first
-	defer cancel()
-	for {
-		has := s.carried(s.nodes[1])
-		if ok(has) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			s.Fatalf("waited for %s; it carries\n%s", what, has)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 func TestLabPreflight_KnowsOurMembersAndTheWayBetweenThem(t *testing.T) {

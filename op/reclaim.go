@@ -85,8 +85,8 @@ func (r Reclaim) record(ctx context.Context, e Env) error {
 	}
 	var started []cke.Join
 	for _, j := range id.Joins { // the copy was made while they were added
-		at := slices.IndexFunc(members, func(m cke.Member) bool { return m.Name != "" && m.ID == j.MemberID })
-		if at >= 0 && j.StartedAt.IsZero() && !slices.ContainsFunc(r.Members, func(m cke.Join) bool { return m.ID == j.ID }) {
+		named := slices.ContainsFunc(members, func(m cke.Member) bool { return m.Name != "" && m.ID == j.MemberID })
+		if named && j.StartedAt.IsZero() && !slices.ContainsFunc(r.Members, func(m cke.Join) bool { return m.ID == j.ID }) {
 			noteStart(&j, e.Now())
 			started = append(started, j)
 		}

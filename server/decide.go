@@ -260,18 +260,14 @@ func deleteCluster(in *Input) (Decision, bool) {
 // cleanUp: a node carries something of a life of this cluster that was abandoned before it served anybody.
 func cleanUp(in *Input) (Decision, bool) {
 	inc := in.Identity.Incarnation
-	held := keptWrites(in)
 	var left []cke.Join
+	var held []cke.Problem
 	for _, n := range in.Seen.Nodes {
 		if !n.Answered() {
 			continue
 		}
-		seen := map[cke.JoinID]bool{}
-		for _, c := range n.Containers {
-			if keepsWrites(in, n, c) != nil {
-				seen[c.Join] = true
-			}
-		}
+		kept, seen := keptOn(in, n)
+		held = append(held, kept...)
 		add := func(cluster, life, name string, id cke.JoinID) {
 			if cluster == in.Spec.Name && inc.WasAbandoned(life) && !seen[id] {
 				seen[id] = true
@@ -297,16 +293,15 @@ func cleanUp(in *Input) (Decision, bool) {
 	return Decision{Operation: op.CleanUp{Left: left}, Reason: "an abandoned founding left containers or volumes; it never served a client"}, true
 }
 
-// keptWrites are the containers of abandoned lives that are kept.
-func keptWrites(in *Input) (kept []cke.Problem) {
-	for _, n := range in.Seen.Nodes {
-		for _, c := range n.Containers {
-			if p := keepsWrites(in, n, c); p != nil && n.Answered() {
-				kept = append(kept, *p)
-			}
+// keptOn are the containers of abandoned lives that are kept on a node that answers, and their memberships.
+func keptOn(in *Input, n cke.NodeStatus) (kept []cke.Problem, of map[cke.JoinID]bool) {
+	of = map[cke.JoinID]bool{}
+	for _, c := range n.Containers {
+		if p := keepsWrites(in, n, c); p != nil {
+			kept, of[c.Join] = append(kept, *p), true
 		}
 	}
-	return kept
+	return kept, of
 }
 
 // keepsWrites is why a container of an abandoned life is kept; nil: it is not. What the record says of a founder is known of the last

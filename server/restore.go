@@ -320,7 +320,8 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
 			Facts: []string{"clients may have written to them", "another restore can take the place of this one"}, Try: "ckecli history -f"})
 	}
-	for _, p := range startedBefore(in) {
+	if before := startedBefore(in); before != nil {
+		p := before[0]
 		return refuse(t, &cke.Error{Code: p.Code, What: "the store is older than the restored cluster", Unchanged: true, Try: p.Remedy, Facts: []string{p.Message}})
 	}
 	silent := 0

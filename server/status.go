@@ -339,8 +339,12 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 		p := noSpaceProblem(in)
 		add(&p)
 	}
-	if in.formed() {
-		for _, p := range keptWrites(in) {
+	for _, n := range in.Seen.Nodes {
+		if !in.formed() || !n.Answered() {
+			continue
+		}
+		kept, _ := keptOn(in, n)
+		for _, p := range kept {
 			add(&p)
 		}
 	}

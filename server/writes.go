@@ -29,8 +29,11 @@ func writesProblem(in *Input) *cke.Problem {
 // or cut off. A cluster that is frozen or paused serves its clients, so it is done there as well.
 func writesStopped(in *Input) (op.Operation, bool) {
 	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
+		if !inc.Restore.Stopping || in.Identity.Started() {
+			return nil, false
+		}
 		fence := toFence(in, in.Identity.Joins)
-		return op.AllowWrites{Incarnation: inc.ID, Fence: fence}, inc.Restore.Stopping && !in.Identity.Started() && serveBefore(in, fence)
+		return op.AllowWrites{Incarnation: inc.ID, Fence: fence}, serveBefore(in, fence)
 	}
 	var o op.Disarm
 	for _, a := range in.Seen.Etcd.Alarms {

@@ -225,10 +225,8 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 		c.beginsRestore(after)
 	case before != nil && before.State == cke.Restoring && before.ID != after.ID:
 		c.cancelsRestore(after)
-	case c.goesBack:
+	case c.goesBack: // the store is brought back from a copy
 	case before != nil && before.ID == after.ID && before.State == after.State && before.ClusterID == after.ClusterID: // as it was
-	case c.formed != nil && after.ID == c.formed.ID && after.State == cke.Forming && before != nil && before.State == cke.Forming:
-		// the store was brought back from a copy of the bootstrap
 	case c.formed != nil && (after.ID != c.formed.ID || after.State != cke.Formed || after.ClusterID != c.formed.ClusterID):
 		c.violated("the formed incarnation is replaced")
 	case after.State == cke.Formed && c.formed == nil:

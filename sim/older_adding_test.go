@@ -18,22 +18,16 @@ func (s *stage) copied(t *testing.T, so func(cke.Join) bool) sim.StoreCopy {
 	if !s.until(convergence, s.settled) {
 		t.Fatal("does not form")
 	}
-	var c sim.StoreCopy
-	have := false
-	s.Judge = func(int, sim.Call) sim.Verdict {
-		for _, j := range s.Store().Identity().Joins {
-			if !have && j.Node.Name() == "n3" && j.StartedAt.IsZero() && so(j) {
-				c, have = s.Store().Copy(), true
-			}
-		}
-		return sim.Proceed
-	}
+	c := s.copiedOnce(func(id cke.Identity, _ sim.Call) bool {
+		j, joined := id.On(s.Node("n3").Declared())
+		return joined && j.StartedAt.IsZero() && so(j)
+	})
 	s.declare(s.Nodes()...)
-	if !s.until(convergence, func() bool { return s.settled() && have }) || !s.Write("n1", "acknowledged by three") {
+	if !s.until(convergence, func() bool { return s.settled() && c.made }) || !s.Write("n1", "acknowledged by three") {
 		t.Fatal("has not grown")
 	}
 	s.pass(2 * time.Minute)
-	return c
+	return c.StoreCopy
 }
 
 // copies are when the store is copied while a member is added.

@@ -30,6 +30,24 @@ func (s *stage) broughtBack(c sim.StoreCopy) {
 	s.daemon()
 }
 
+// firstCopy is a copy of the store, once it is made.
+type firstCopy struct {
+	sim.StoreCopy
+	made bool
+}
+
+// copiedOnce has the store copied at the first call at which it is so.
+func (s *stage) copiedOnce(so func(cke.Identity, sim.Call) bool) *firstCopy {
+	c := &firstCopy{}
+	s.Judge = func(_ int, call sim.Call) sim.Verdict {
+		if !c.made && so(s.Store().Identity(), call) {
+			c.StoreCopy, c.made = s.Store().Copy(), true
+		}
+		return sim.Proceed
+	}
+	return c
+}
+
 // freezesAndServes awaits that the store is found to be older, and that clients are still served an hour later.
 func (s *stage) freezesAndServes(t *testing.T) {
 	t.Helper()
@@ -228,33 +246,24 @@ func TestOlderStore_OfABootstrap(t *testing.T) {
 		"all off":         {func(s *stage) { s.eachNode((*sim.Node).PowerOff) }, func(s *stage) { s.eachNode((*sim.Node).PowerOn) }},
 		"one has no disk": {func(s *stage) { s.Node("n3").Blank(); s.Node("n2").StopByHand() }, func(s *stage) { s.Node("n2").StartByHand() }},
 		"all hibernate, one silent": {func(s *stage) {
-			s.Store().Ask("hibernate", func(r *cke.Requests) { r.Hibernation = &cke.Hibernation{By: "ann@boot-1", Since: time.Now()} })
-			s.must("hibernates", func() bool { return s.runningOn("n1")+s.runningOn("n2")+s.runningOn("n3") == 0 })
-			s.latest().Kill()
-			s.Store().Ask("resume", func(r *cke.Requests) { r.Hibernation = nil })
+			s.hibernates()
 			s.Isolate("n3")
 		}, func(s *stage) { s.HealNetwork(); s.eachNode((*sim.Node).StartByHand) }},
 	}
 	for name, h := range harms {
 		for _, started := range []bool{false, true} {
 			play(t, 3, func(s *stage) {
-				var copied sim.StoreCopy
-				have := false
-				s.Judge = func(_ int, c sim.Call) sim.Verdict {
-					inc := s.Store().Identity().Incarnation
-					if !have && inc != nil && inc.State == cke.Forming && s.Store().Identity().Started() == started && c.Port == "node" {
-						copied, have = s.Store().Copy(), true
-					}
-					return sim.Proceed
-				}
+				copied := s.copiedOnce(func(id cke.Identity, c sim.Call) bool {
+					return id.Incarnation != nil && id.Incarnation.State == cke.Forming && id.Started() == started && c.Port == "node"
+				})
 				s.daemon()
-				if !s.until(convergence, s.settled) || !s.Write("n1", "acknowledged") || !have {
+				if !s.until(convergence, s.settled) || !s.Write("n1", "acknowledged") || !copied.made {
 					t.Fatal("no cluster")
 				}
 				life := s.Store().Identity().Incarnation.ID
 				s.pass(2 * time.Minute)
 				h.harm(s)
-				s.broughtBack(copied)
+				s.broughtBack(copied.StoreCopy)
 				if started { // with the newest cluster file
 					c := s.cluster(s.Nodes())
 					c.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=4000000000"}

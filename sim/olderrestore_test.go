@@ -39,17 +39,11 @@ func TestOlderStore_OfARestore(t *testing.T) {
 					t.Parallel()
 					play(t, 3, func(s *stage) {
 						s.backedUp()
-						var copied sim.StoreCopy
-						have := false
-						s.Judge = func(_ int, c sim.Call) sim.Verdict {
-							id := s.Store().Identity()
-							if !have && id.Incarnation != nil && id.Incarnation.State == cke.Restoring && !id.Started() && c.Port == "node" {
-								copied, have = s.Store().Copy(), true
-							}
-							return sim.Proceed
-						}
+						copied := s.copiedOnce(func(id cke.Identity, c sim.Call) bool {
+							return id.Incarnation != nil && id.Incarnation.State == cke.Restoring && !id.Started() && c.Port == "node"
+						})
 						s.order(order)
-						s.must("restored", func() bool { return s.restored() && s.settled() && have })
+						s.must("restored", func() bool { return s.restored() && s.settled() && copied.made })
 						if options {
 							c := s.cluster(s.Nodes())
 							c.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=4000000000"}
@@ -62,7 +56,7 @@ func TestOlderStore_OfARestore(t *testing.T) {
 						s.pass(2 * time.Minute)
 						written := s.Written()
 						harm(s)
-						s.broughtBack(copied)
+						s.broughtBack(copied.StoreCopy)
 						s.pass(30 * time.Minute)
 						s.eachNode((*sim.Node).PowerOn)
 						s.must("reported", func() bool { return s.reports(cke.CodeOlderStore, "") })

@@ -112,22 +112,7 @@ func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own me
 			return visit{err: err}
 		}
 		v.Args = []string{"probe-node", string(text)}
-		var out []byte
-		began, met := time.Now(), false
-		for {
-			out, err = fleet.Visit(ctx, st.Node, v, func(ctx context.Context) error {
-				met = true
-				return meet(ctx)
-			})
-			// An engine may be busy for seconds while it takes the program in. Nodes that have met have begun without this one.
-			if met || cke.CodeOf(err) != cke.CodeEngine || time.Since(began) > meetLimit {
-				break
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(visitAgain):
-			}
-		}
+		out, err := visitBusy(ctx, fleet, st.Node, v, meet)
 		found := visit{err: err}
 		if err == nil {
 			found.err = json.Unmarshal(out, &found.Result)
@@ -141,6 +126,24 @@ func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own me
 		found.noDir = true
 	}
 	return found
+}
+
+// visitBusy visits a node again whose engine was too busy to take the program in, until it has met the others: they have begun
+// without it then.
+func visitBusy(ctx context.Context, fleet *etcdnode.Fleet, n cke.Node, v etcdnode.Visit, meet func(context.Context) error) ([]byte, error) {
+	for began, met := time.Now(), false; ; {
+		out, err := fleet.Visit(ctx, n, v, func(ctx context.Context) error {
+			met = true
+			return meet(ctx)
+		})
+		if met || cke.CodeOf(err) != cke.CodeEngine || time.Since(began) > meetLimit {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(visitAgain):
+		}
+	}
 }
 
 // portsOf are the addresses of the client port and the peer port of a node.
