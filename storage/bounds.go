@@ -45,7 +45,7 @@ func (s *Store) room(ctx context.Context, prefix, key string, most int, what str
 
 // oldest returns the keys below a prefix that are too many, those first that were written first.
 func (s *Store) oldest(ctx context.Context, prefix string, most int) ([]clientv3.Op, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	r := under(prefix)
 	resp, err := s.client.Get(ctx, r.start, r.options(clientv3.WithKeysOnly(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))...)

@@ -168,7 +168,7 @@ func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, re
 // stepDown leaves the queue at once if the store answers; if not, the next sweep or the session's end does.
 func (s *Store) stepDown(key string) {
 	s.sessions.disclaim(key)
-	ctx, cancel := context.WithTimeout(context.Background(), revokeLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), s.farewell)
 	defer cancel()
 	if _, err := s.client.Delete(ctx, key); err != nil {
 		s.log.Debug("candidacy not taken back yet", "error", err)

@@ -13,7 +13,7 @@ import (
 
 // get reads the document at key and returns its mod revision. ErrNotFound, bare, when there is none.
 func (s *Store) get(ctx context.Context, key string, into any) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	resp, err := s.client.Get(ctx, key)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Store) get(ctx context.Context, key string, into any) (int64, error) {
 
 // list reads all documents in r in the order that opts ask for.
 func list[T any](ctx context.Context, s *Store, r keyRange, opts ...clientv3.OpOption) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	resp, err := s.client.Get(ctx, r.start, r.options(opts...)...)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Store) txn(ctx context.Context, conditions []clientv3.Cmp, then []clien
 }
 
 func (s *Store) commit(ctx context.Context, conditions []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	return s.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
 }

@@ -37,6 +37,8 @@ type Config struct {
 	SecretKeyFile string
 	// SessionTTL is how long a daemon leads without being able to say so; default DefaultSessionTTL.
 	SessionTTL time.Duration
+	// Patience is how long Open, and then each request, may wait for the store; default 2 s to open and 5 s a request.
+	Patience time.Duration
 	// Log receives what happens in the background; nil: nothing is logged.
 	Log *slog.Logger
 }

@@ -128,7 +128,7 @@ func TestStartEmbedded_MakesRoomInAStoreThatRanFull(t *testing.T) {
 
 func TestStartEmbedded_FollowsAKilledProcess(t *testing.T) {
 	c := testConfig(t)
-	c.SessionTTL = time.Minute // longer than the test waits: the killed process's session must not be waited for
+	c.SessionTTL = time.Hour // longer than the test waits: the killed process's session must not be waited for
 	task := helperTask{Where: whereOf(c), Serve: true, Lead: "prod", Host: "first"}
 	{
 		e := startEmbeddedStore(t, c)
@@ -231,13 +231,10 @@ func TestOpen_TellsWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := testConfig(t)
 			test.prepare(t, c)
-			begun := time.Now()
+			c.Patience = 0 // it ends by itself
 			_, err := Open(t.Context(), c)
 			if cke.CodeOf(err) != cke.CodeStore || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v", err)
-			}
-			if took := time.Since(begun); took > 2*openLimit {
-				t.Errorf("took %v", took)
 			}
 		})
 	}

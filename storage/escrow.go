@@ -25,7 +25,7 @@ func (s *Store) Escrow(ctx context.Context, cluster string) (cke.Escrow, error) 
 		return e, err
 	}
 	tried := "read what is kept beside the backups of " + cluster
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	var reads []clientv3.Op
 	for _, r := range []keyRange{one(s.keys.sealedWith()), one(s.keys.globalSSHKey()), under(s.keys.cluster(cluster)), under(s.keys.secrets(cluster))} {

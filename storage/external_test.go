@@ -30,7 +30,7 @@ func startExternal(t testing.TB) Config {
 	c := Config{
 		Prefix: "/tenant/cke/", TLS: TLS{CAFile: filepath.Join(dir, "server.crt")},
 		Username: "cke", PasswordFile: filepath.Join(dir, "password"),
-		SecretKeyFile: filepath.Join(dir, "secret.key"), SessionTTL: MinSessionTTL,
+		SecretKeyFile: filepath.Join(dir, "secret.key"), SessionTTL: 2 * limit, Patience: limit,
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 	writeServerCert(t, c.TLS.CAFile, filepath.Join(dir, "server.key"))

@@ -16,7 +16,6 @@ import (
 // Every term has a blind twin that knows nothing of clocks and contexts: what stops it is the store alone.
 func TestTerm_ADeposedOneNeverChangesAnything(t *testing.T) {
 	c := testConfig(t)
-	c.SessionTTL = time.Minute // terms end when the test says so
 	startEmbeddedStore(t, c)
 	stores := []*Store{openStore(t, c), openStore(t, c)}
 	n := 0

@@ -25,7 +25,7 @@ func (s *Store) Identity(ctx context.Context, cluster string) (cke.Identity, err
 	if err := checkName(cluster); err != nil {
 		return cke.Identity{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	r := under(s.keys.identity(cluster))
 	resp, err := s.client.Get(ctx, r.start, r.options()...)

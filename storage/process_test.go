@@ -32,16 +32,16 @@ type where struct {
 	Endpoints                                              []string
 	TLS                                                    TLS
 	Prefix, Username, PasswordFile, DataDir, SecretKeyFile string
-	SessionTTL                                             time.Duration
+	SessionTTL, Patience                                   time.Duration
 }
 
 func whereOf(c Config) where {
-	return where{c.Endpoints, c.TLS, c.Prefix, c.Username, c.PasswordFile, c.Embedded.DataDir, c.SecretKeyFile, c.SessionTTL}
+	return where{c.Endpoints, c.TLS, c.Prefix, c.Username, c.PasswordFile, c.Embedded.DataDir, c.SecretKeyFile, c.SessionTTL, c.Patience}
 }
 
 func (w where) config() Config {
 	return Config{Endpoints: w.Endpoints, TLS: w.TLS, Prefix: w.Prefix, Username: w.Username, PasswordFile: w.PasswordFile,
-		Embedded: EmbeddedConfig{DataDir: w.DataDir}, SecretKeyFile: w.SecretKeyFile, SessionTTL: w.SessionTTL}
+		Embedded: EmbeddedConfig{DataDir: w.DataDir}, SecretKeyFile: w.SecretKeyFile, SessionTTL: w.SessionTTL, Patience: w.Patience}
 }
 
 const helperEnv = "CKE_STORAGE_TEST_TASK"

@@ -39,7 +39,7 @@ func elapsed(since, now time.Time) time.Duration {
 
 // newSession asks for a lease and keeps it alive until the session ends.
 func (s *Store) newSession(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	sent := time.Now()
@@ -131,7 +131,7 @@ func (ses *session) lost() { ses.end(fmt.Errorf("the store ended the session: %w
 
 // revoke lets others lead at once, as far as the store can be reached. The session has ended.
 func (ses *session) revoke() {
-	ctx, cancel := context.WithTimeout(context.Background(), revokeLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), ses.s.farewell)
 	defer cancel()
 	if _, err := ses.s.client.Revoke(ctx, ses.lease); err != nil {
 		ses.s.log.Debug("session not revoked, it runs out", "error", err)

@@ -30,7 +30,7 @@ type SetOptions struct {
 
 // Clusters returns the names of all clusters, sorted.
 func (s *Store) Clusters(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	r := under(s.keys.clusters())
 	resp, err := s.client.Get(ctx, r.start, r.options(clientv3.WithKeysOnly())...)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 const (
 	// openLimit is how long Open looks for a store that does not answer.
 	openLimit = 2 * time.Second
-	// requestLimit is how long one request may take.
+	// requestLimit is how long one request may take. Config.Patience goes before both.
 	requestLimit = 5 * time.Second
 	// keepAlive is how often a silent connection to an external etcd is tried, and how long it may stay silent
 	// then. etcd ends connections that are tried more often than every 5 s.
@@ -29,11 +30,15 @@ const (
 
 // Store is a client of the store. It is safe for concurrent use.
 type Store struct {
-	client  *clientv3.Client
-	keys    schema
-	ttl     time.Duration
-	keyFile string
-	log     *slog.Logger
+	client *clientv3.Client
+	keys   schema
+	ttl    time.Duration
+	// patience is how long one request may take.
+	patience time.Duration
+	// farewell is how long the end of a session or candidacy may take to be told.
+	farewell time.Duration
+	keyFile  string
+	log      *slog.Logger
 	// where, user and remedy are for messages.
 	where, user, remedy string
 
@@ -57,17 +62,18 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, openLimit)
+	opening := cmp.Or(c.Patience, openLimit)
+	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
-	s := &Store{keys: schema{c.Prefix}, ttl: c.SessionTTL, keyFile: c.SecretKeyFile, log: c.Log, where: c.where(), user: c.Username}
+	s := &Store{keys: schema{c.Prefix}, ttl: c.SessionTTL, patience: cmp.Or(c.Patience, requestLimit), farewell: cmp.Or(c.Patience, revokeLimit), keyFile: c.SecretKeyFile, log: c.Log, where: c.where(), user: c.Username}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	cfg := clientv3.Config{
-		DialTimeout:        openLimit,
+		DialTimeout:        opening,
 		BackoffWaitBetween: 100 * time.Millisecond,
 		Logger:             zapToSlog(c.Log, clientLevel),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-			MinConnectTimeout: openLimit,
+			MinConnectTimeout: opening,
 		})},
 	}
 	if c.IsEmbedded() {

@@ -3,11 +3,18 @@ package storage
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"cke"
 )
+
+// shortLived is the configuration of a daemon whose terms end by themselves while a test waits.
+func shortLived(c Config) Config {
+	c.SessionTTL = MinSessionTTL
+	return c
+}
 
 func TestTerm_EndsWhenItsKeyIsGone(t *testing.T) {
 	a, b := twoStores(t)
@@ -36,18 +43,20 @@ func TestCampaign_TakesOverFromAKilledDaemonWithinTheTTL(t *testing.T) {
 	s := openStore(t, c)
 	ctx := testContext(t)
 	setCluster(t, s, "prod")
-	p := startProcess(t, helperTask{Where: whereOf(c), Lead: "prod", Host: "killed"})
+	p := startProcess(t, helperTask{Where: whereOf(shortLived(c)), Lead: "prod", Host: "killed"})
 	p.says("elected 1")
+	// How long the store waits for a silent leader.
+	all, err := s.client.Leases(ctx)
+	if err != nil || len(all.Leases) != 1 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	lease, err := s.client.TimeToLive(ctx, all.Leases[0].ID)
+	if err != nil || lease.GrantedTTL != int64(MinSessionTTL/time.Second) {
+		t.Errorf("%+v, %v", lease, err)
+	}
 	elected := campaigning(t, s, "prod", "next", 2)
 	p.signal(9)
-	begun := time.Now()
 	term := awaitTerm(t, elected)
-	took := time.Since(begun)
-	t.Logf("took over after %v, session TTL %v", took, c.SessionTTL)
-	// etcd looks for leases that ran out twice a second.
-	if took > c.SessionTTL+time.Second {
-		t.Errorf("took %v", took)
-	}
 	if err := term.InterruptRunning(ctx); err != nil {
 		t.Error(err)
 	}
@@ -60,7 +69,7 @@ func TestTerm_OfAFrozenDaemonWritesNothingWhenThawed(t *testing.T) {
 			s := openStore(t, c)
 			ctx := testContext(t)
 			setCluster(t, s, "prod")
-			p := startProcess(t, helperTask{Where: whereOf(c), Lead: "prod", Host: "frozen", Blind: blind})
+			p := startProcess(t, helperTask{Where: whereOf(shortLived(c)), Lead: "prod", Host: "frozen", Blind: blind})
 			p.says("elected 1")
 			elected := campaigning(t, s, "prod", "next", 2)
 			statuses := s.WatchStatus(ctx, "prod")
@@ -91,16 +100,17 @@ func TestTerm_OfAFrozenDaemonWritesNothingWhenThawed(t *testing.T) {
 func TestTerm_EndsWithinTheTTLWhenTheStoreIsCutOff(t *testing.T) {
 	external := startExternal(t)
 	w, c := newWire(t, external)
+	c = shortLived(c)
 	s := openStore(t, c)
 	setCluster(t, s, "prod")
 	term := campaign(t, s, "prod", "cut-off")
+	if term.ses.limit >= c.SessionTTL {
+		t.Errorf("it ends %v after a renewal, its lease after %v", term.ses.limit, c.SessionTTL)
+	}
 	w.stop()
-	begun := time.Now()
 	awaitDone(t, term.Done(), limit)
-	took := time.Since(begun)
-	t.Logf("ended after %v, session TTL %v", took, c.SessionTTL)
-	if took > c.SessionTTL {
-		t.Errorf("took %v", took)
+	if err := context.Cause(term.Context()); !strings.Contains(err.Error(), "no renewal confirmed for") {
+		t.Errorf("it was not its clock that ended it: %v", err)
 	}
 	if err := term.Check(); !errors.Is(err, cke.ErrDeposed) {
 		t.Errorf("got %v", err)
@@ -113,10 +123,15 @@ func TestTerm_EndsWithinTheTTLWhenTheStoreIsCutOff(t *testing.T) {
 
 func TestTerm_LastsWhileTheStoreAnswersNowAndThen(t *testing.T) {
 	w, c := newWire(t, startExternal(t))
+	c.SessionTTL = 15 * time.Second // the outage, the wait before it and some seconds in which the machine stands still
 	s := openStore(t, c)
 	setCluster(t, s, "prod")
 	term := campaign(t, s, "prod", "here")
-	for range 3 {
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
+	for range rounds {
 		w.stop()
 		renewed := term.ses.lastRenewal()
 		outage := time.NewTimer(c.SessionTTL * 2 / 5)

@@ -67,7 +67,7 @@ func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 }
 
 func (s *Store) candidates(ctx context.Context) (all []Candidate, rev int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	r := under(s.keys.leaders())
 	resp, err := s.client.Get(ctx, r.start, r.options()...)
