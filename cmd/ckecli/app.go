@@ -22,11 +22,13 @@ type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	now            func() time.Time
-	// open connects to the store; it may return before the store has answered.
-	open func(ctx context.Context, c cke.Config) (store, error)
+	open           opener
 
-	// silence is how long nothing may be told while following before it is asked why.
-	silence time.Duration
+	// patience is how long following waits for a first sign of a leader, and silence how long nothing may be told after it,
+	// before it is asked why.
+	patience, silence time.Duration
+	// bound ends a context with --timeout.
+	bound func(ctx context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc)
 	// editing tells that an editor has the terminal.
 	editing atomic.Bool
 
@@ -48,9 +50,9 @@ type global struct {
 	clusterFlag string
 }
 
-func newApp(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string, now func() time.Time,
-	open func(context.Context, cke.Config) (store, error)) *app {
-	return &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, now: now, open: open, silence: silencePatience, cancel: func() {}}
+func newApp(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string, now func() time.Time, open opener) *app {
+	return &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, now: now, open: open, patience: leaderPatience, silence: silencePatience,
+		bound: context.WithTimeoutCause, cancel: func() {}}
 }
 
 // run executes one command line and returns the exit code.
@@ -106,7 +108,7 @@ func (a *app) connect(ctx context.Context) (store, error) {
 		if errors.As(err, &coded) {
 			coded.Unchanged = true // nothing is done before the store is open
 		}
-		return nil, err
+		return nil, unstored{err}
 	}
 	a.store = s
 	return s, nil

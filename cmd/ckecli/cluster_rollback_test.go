@@ -4,6 +4,7 @@ import "testing"
 
 func TestRollback_StoresAnEarlierRevisionAsANewOne(t *testing.T) {
 	h := declared(t)
+	h.stopClock()
 	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile+older))
 	stdout, _ := h.run(exitDone, "__complete", "cluster", "rollback", "")
 	contains(t, stdout, "2\tset 0s ago by ", "1\tset 0s ago by ")

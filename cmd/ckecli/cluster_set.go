@@ -73,7 +73,7 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	begun := a.now()
 	c, text, err := a.readCluster(ctx, file)
 	if err != nil {
-		return err
+		return unstored{err}
 	}
 	if err := a.sameCluster(file, c); err != nil {
 		return err
@@ -119,26 +119,10 @@ func rightNames(ctx context.Context, s store, c cke.Cluster) error {
 
 // storeEdition checks, has confirmed and stores a text.
 func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions) (setResult, error) {
-	if err := rightNames(ctx, s, e.cluster); err != nil {
-		return setResult{}, err
-	}
-	p, err := a.checkPlan(ctx, s, e, &o)
-	if err != nil {
-		return setResult{}, err
-	}
 	name := e.cluster.Name
-	before, err := s.Spec(ctx, name)
-	if err != nil && !errors.Is(err, cke.ErrNotFound) {
-		return setResult{}, err
-	}
-	asked, err := a.confirmEdition(ctx, s, before, e, p, o)
+	before, p, err := a.readyEdition(ctx, s, e, &o)
 	if err != nil {
-		return setResult{}, err
-	}
-	if asked {
-		if _, err := a.checkPlan(ctx, s, e, &o); err != nil { // answering takes its time
-			return setResult{}, err
-		}
+		return setResult{}, unstored{err}
 	}
 	var spec cke.Spec
 	newest, err := a.change(ctx, s, name, "the file was stored", "cluster log", func() (err error) {
@@ -158,6 +142,24 @@ func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions
 		fmt.Fprintf(a.stderr, "%s: revision %d says the same already\n", name, spec.Generation)
 	}
 	return stored, nil
+}
+
+// readyEdition checks a text and has it confirmed: all that is done before it is stored.
+func (a *app) readyEdition(ctx context.Context, s store, e edition, o *setOptions) (before cke.Spec, p *planned, err error) {
+	if err := rightNames(ctx, s, e.cluster); err != nil {
+		return before, nil, err
+	}
+	if p, err = a.checkPlan(ctx, s, e, o); err != nil {
+		return before, nil, err
+	}
+	if before, err = s.Spec(ctx, e.cluster.Name); err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return before, nil, err
+	}
+	asked, err := a.confirmEdition(ctx, s, before, e, p, *o)
+	if err == nil && asked {
+		_, err = a.checkPlan(ctx, s, e, o) // answering takes its time
+	}
+	return before, p, err
 }
 
 // confirmEdition has confirmed what a text takes away: members, and service for a while. asked: a person was.

@@ -111,8 +111,10 @@ func failureOf(ctx context.Context, err error) failure {
 		detached detachedError
 		coded    *cke.Error
 		other    exitWith
+		early    unstored
 	)
 	timedOut := errors.Is(context.Cause(ctx), errTimedOut)
+	unchanged := errors.As(err, &early) || errors.As(err, &coded) && coded.Unchanged
 	switch {
 	case errors.As(err, &usage):
 		return failure{exit: exitUsage, code: "usage", message: usage.Error(), try: usage.command + " --help"}
@@ -123,9 +125,9 @@ func failureOf(ctx context.Context, err error) failure {
 	case errors.As(err, &detached):
 		return failure{exit: exitInterrupted, code: "interrupted", message: "Detached: " + detached.state, try: detached.how, note: true}
 	case timedOut:
-		return failure{exit: exitTimedOut, code: "timeout", message: "no answer within the time that --timeout allows"}
+		return failure{exit: exitTimedOut, code: "timeout", message: "no answer within the time that --timeout allows", unchanged: unchanged}
 	case ctx.Err() != nil && (!errors.As(err, &coded) || coded.Code == cke.CodeStore):
-		return failure{exit: exitInterrupted, code: "interrupted", message: "Interrupted.", note: true}
+		return failure{exit: exitInterrupted, code: "interrupted", message: "Interrupted.", unchanged: unchanged, note: true}
 	case errors.As(err, &coded):
 		f := codedFailure(coded, err)
 		if errors.As(err, &other) {

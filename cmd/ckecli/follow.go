@@ -43,8 +43,8 @@ type follower struct {
 	// asked, if set, is called with what people ask for whenever it may have changed; its error ends the following.
 	asked func(cke.Requests) error
 	// alone, if set, is called when nobody leads the cluster; its error ends the following.
-	alone   func(context.Context) error
-	silence time.Duration
+	alone             func(context.Context) error
+	patience, silence time.Duration
 }
 
 // until tells what happens until done says that the work is done, or ctx ends.
@@ -56,7 +56,7 @@ func (f *follower) until(ctx context.Context, done func(cke.Status) bool) (cke.S
 	clusters := f.store.WatchCluster(watching, f.cluster)
 	tick := time.NewTicker(f.tell.every())
 	defer tick.Stop()
-	patience := time.NewTimer(leaderPatience)
+	patience := time.NewTimer(f.patience)
 	defer patience.Stop()
 	defer f.tell.end()
 	// What is stored already is no sign of life, so the first question is asked in any case.
@@ -171,14 +171,19 @@ func watched(ctx context.Context, err error) error {
 
 func (a *app) newFollower(s store, cluster string, after int64) *follower {
 	live := term.NewLive(a.stderr, a.size(a.stderr))
-	return &follower{store: s, cluster: cluster, after: after, silence: a.silence, tell: newNarrator(live, a.colour(a.stderr), a.now)}
+	return &follower{store: s, cluster: cluster, after: after, patience: a.patience, silence: a.silence, tell: newNarrator(live, a.colour(a.stderr), a.now)}
 }
+
+// unstored is an error of a command that has not asked the store for a change yet.
+type unstored struct{ error }
+
+func (e unstored) Unwrap() error { return e.error }
 
 // change stores what a person wants of a cluster, and returns the newest record that was there before: the work that it
 // leads to has later ones. When ctx ends meanwhile nobody knows whether done is so; the command how tells.
 func (a *app) change(ctx context.Context, s tellings, cluster, done, how string, store func() error) (newest int64, err error) {
 	if newest, err = newestRecord(ctx, s, cluster); err != nil {
-		return 0, err
+		return 0, unstored{err}
 	}
 	return newest, detached(ctx, store(), "it is not known whether "+done, a.again(cluster, how))
 }

@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "write golden files anew")
 
 // limit is how long a test waits for what must happen.
-const limit = 20 * time.Second
+const limit = time.Minute
 
 // house is a management host: a store, a configuration file, and the part of the daemon that tests play.
 type house struct {
@@ -31,15 +31,17 @@ type house struct {
 	env    map[string]string
 	now    func() time.Time
 	store  *storage.Store
-	// silence, if set, is the patience of commands that follow.
-	silence  time.Duration
+	// patience and silence are those of commands that follow: a test that does not set them is never told that nobody leads.
+	patience, silence time.Duration
+	// expired, if set, ends commands with --timeout when it is closed, in place of the clock.
+	expired  chan struct{}
 	embedded *storage.Embedded
 }
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	dir := t.TempDir()
-	h := &house{t: t, dir: dir, config: filepath.Join(dir, "config.yml"), env: map[string]string{"HOME": dir}, now: time.Now}
+	h := &house{t: t, dir: dir, patience: 2 * limit, silence: 2 * limit, config: filepath.Join(dir, "config.yml"), env: map[string]string{"HOME": dir}, now: time.Now}
 	h.write("config.yml", fmt.Sprintf("store:\n  embedded: {data_dir: %[1]s/store}\nsecret_key_file: %[1]s/secret.key\nimages: {archive_dir: %[1]s/images}\n", dir))
 	c, err := cke.LoadConfig(h.config, true)
 	if err != nil {
@@ -47,7 +49,7 @@ func newHouse(t testing.TB) *house {
 	}
 	h.startStore(c)
 	t.Cleanup(func() { h.embedded.Close() })
-	if h.store, err = storage.Open(h.ctx(), storeConfig(c)); err != nil {
+	if h.store, err = storage.Open(h.ctx(), patientConfig(c)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.store.Close() })
@@ -59,7 +61,7 @@ func newHouse(t testing.TB) *house {
 
 func (h *house) startStore(c cke.Config) {
 	h.t.Helper()
-	embedded, err := storage.StartEmbedded(h.ctx(), storeConfig(c))
+	embedded, err := storage.StartEmbedded(h.ctx(), patientConfig(c))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func (h *house) startStore(c cke.Config) {
 }
 
 func (h *house) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 2*limit)
 	h.t.Cleanup(cancel)
 	return ctx
 }
@@ -100,9 +102,10 @@ func (h *house) start(args ...string) *command { return h.startWith("", args...)
 func (h *house) startWith(stdin string, args ...string) *command {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &command{t: h.t, stdout: newScreenText(), stderr: newScreenText(), cancel: cancel, ended: make(chan struct{})}
-	a := newApp(strings.NewReader(stdin), c.stdout, c.stderr, func(name string) string { return h.env[name] }, h.now, openStore)
-	if h.silence > 0 {
-		a.silence = h.silence
+	a := newApp(strings.NewReader(stdin), c.stdout, c.stderr, func(name string) string { return h.env[name] }, h.now, openPatiently)
+	a.patience, a.silence = h.patience, h.silence
+	if h.expired != nil {
+		a.bound = h.bound
 	}
 	go func() {
 		defer close(c.ended)
@@ -110,6 +113,37 @@ func (h *house) startWith(stdin string, args ...string) *command {
 	}()
 	h.t.Cleanup(func() { cancel(); <-c.ended })
 	return c
+}
+
+// patientConfig is a configuration for which no store is too slow, and with which terms end when the test says so.
+func patientConfig(c cke.Config) storage.Config {
+	sc := storeConfig(c)
+	sc.Patience, sc.SessionTTL = limit, 2*limit
+	return sc
+}
+
+// openPatiently is openStore without its haste.
+func openPatiently(ctx context.Context, c cke.Config) (store, error) {
+	return storage.Open(ctx, patientConfig(c))
+}
+
+// bound ends a context once the house's clock says that time is up.
+func (h *house) bound(ctx context.Context, _ time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-h.expired:
+			cancel(cause)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+// stopClock has commands take the present for the time of their start, however long the test takes.
+func (h *house) stopClock() {
+	now := time.Now()
+	h.now = func() time.Time { return now }
 }
 
 // wait returns the exit code.

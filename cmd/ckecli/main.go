@@ -11,11 +11,11 @@ import (
 	_ "time/tzdata" // schedules name time zones, and a host may have none
 )
 
-func main() { os.Exit(run()) }
+func main() { os.Exit(run(openStore)) }
 
 // run returns the exit code.
-func run() int {
-	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Getenv, time.Now, openStore)
+func run(open opener) int {
+	a := newApp(os.Stdin, os.Stdout, os.Stderr, os.Getenv, time.Now, open)
 	ctx, stop := a.untilTold()
 	defer stop()
 	return a.run(ctx, os.Args[1:])

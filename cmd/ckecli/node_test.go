@@ -134,6 +134,7 @@ func TestNode_AcceptKeyOfANodeThatIsNotKnownYet(t *testing.T) {
 
 func TestNode_ListHasARowForEveryNode(t *testing.T) {
 	h := declared(t)
+	h.stopClock()
 	_, stderr := h.run(exitDone, "node", "list")
 	contains(t, stderr, "prod has no status yet")
 	l := h.lead("prod")

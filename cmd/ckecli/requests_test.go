@@ -232,7 +232,8 @@ func TestCanStop_TellsByTheExitCode(t *testing.T) {
 	_, stderr = h.run(exitFailed, "etcd", "can-stop", "cp9")
 	contains(t, stderr, "error[CKE111]: cluster prod declares no node cp9\n")
 
-	s.ObservedAt = time.Now().Add(-staleAfter - time.Second)
+	h.stopClock()
+	s.ObservedAt = h.now().Add(-staleAfter - time.Second)
 	l.status(s)
 	_, stderr = h.run(exitNoStatus, "etcd", "can-stop", "cp2")
 	contains(t, stderr, "error[CKE108]: whether cp2 may go down is not known\n  This is how it was 31s ago")

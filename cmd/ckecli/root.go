@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,7 +102,7 @@ func (a *app) begin(cmd *cobra.Command) error {
 		return usageError{fmt.Errorf("--timeout %s is negative", a.timeout), cmd.CommandPath()}
 	}
 	if a.timeout > 0 {
-		ctx, cancel := context.WithTimeoutCause(cmd.Context(), a.timeout, errTimedOut)
+		ctx, cancel := a.bound(cmd.Context(), a.timeout, errTimedOut)
 		a.cancel = cancel
 		cmd.SetContext(ctx)
 	}

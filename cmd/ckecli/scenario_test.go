@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 )
@@ -83,6 +84,7 @@ func TestHistory_FollowsUntilTheRecordEnds(t *testing.T) {
 	}
 	_, stderr = h.run(exitFailed, "history", "99")
 	contains(t, stderr, "error[CKE106]: prod has no record 99\nNothing was changed.\n")
+	h.now = func() time.Time { return r.StartedAt }
 	stdout, _ = h.run(exitDone, "__complete", "history", "")
 	contains(t, stdout, "2\tstart-members, completed, 0s ago\n1\tbootstrap, completed")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,7 +65,7 @@ func TestSet_LeavesNoStepUntoldWhenTheStatusIsFaster(t *testing.T) {
 
 func TestSet_GoesOnWhenTheStoreWasAway(t *testing.T) {
 	h := newHouse(t)
-	h.silence = 300 * time.Millisecond
+	h.patience, h.silence = 10*time.Millisecond, 300*time.Millisecond
 	set := h.start("cluster", "set", h.write("cluster.yml", clusterFile))
 	set.stderr.await(t, "waiting: no daemon leads prod")
 	h.embedded.Close()
@@ -126,6 +127,7 @@ func TestSet_KeepsRevisionsAndRefusesAStaleOne(t *testing.T) {
 
 func TestSet_SaysThatNobodyLeadsAndGoesOnWaiting(t *testing.T) {
 	h := newHouse(t)
+	h.patience, h.silence = 10*time.Millisecond, 300*time.Millisecond
 	set := h.start("cluster", "set", h.write("cluster.yml", clusterFile))
 	set.stderr.await(t, "waiting: no daemon leads prod [CKE108]\n")
 	h.lead("prod").status(ready(1))
@@ -157,8 +159,25 @@ func TestSet_DetachesAtCtrlCAndAtTheTimeout(t *testing.T) {
 	set.cancel()
 	set.must(exitInterrupted)
 	contains(t, set.stderr.String(), "Detached: revision 1 of prod is stored, and cke goes on working on it\nTry: ckecli history -f\n")
-	_, stderr := h.run(exitTimedOut, "cluster", "set", "--timeout", "1s", file)
-	contains(t, stderr, "error: waiting timed out: revision 1 of prod is stored")
+	h.expired = make(chan struct{})
+	again := h.start("cluster", "set", "--timeout", "1s", file)
+	again.stderr.await(t, "revision 1 says the same already")
+	close(h.expired)
+	contains(t, again.must(exitTimedOut).stderr.String(), "error: waiting timed out: revision 1 of prod is stored, and cke goes on working on it\nTry: ckecli history -f\n")
+}
+
+// Time that runs out before the file is stored leaves everything as it was, and the answer says so.
+func TestSet_SaysThatNothingWasStoredWhenTimeRunsOutBefore(t *testing.T) {
+	h := newHouse(t)
+	h.expired = make(chan struct{})
+	close(h.expired)
+	_, stderr := h.run(exitTimedOut, "cluster", "set", "--timeout", "1s", h.write("cluster.yml", clusterFile))
+	if want := "error: no answer within the time that --timeout allows\nNothing was changed.\n"; stderr != want {
+		t.Errorf("got %q, want %q", stderr, want)
+	}
+	if _, err := h.store.Spec(h.ctx(), "prod"); !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("stored: %v", err)
+	}
 }
 
 // A file that gives the hostname of a member's machine to another one is refused: a command by that name could stop the wrong

@@ -159,7 +159,7 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	patience := time.NewTimer(leaderPatience)
+	patience := time.NewTimer(a.patience)
 	defer patience.Stop()
 	clusters := s.WatchCluster(watching, name)
 	statuses := s.WatchStatus(watching, name)

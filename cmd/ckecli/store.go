@@ -45,6 +45,9 @@ type tellings interface {
 	WatchRecords(ctx context.Context, cluster string, after int64) <-chan cke.Record
 }
 
+// opener connects to the store that a configuration names; it may return before the store has answered.
+type opener func(ctx context.Context, c cke.Config) (store, error)
+
 // openStore connects to the store that the configuration names.
 func openStore(ctx context.Context, c cke.Config) (store, error) {
 	return storage.Open(ctx, storeConfig(c))

@@ -77,6 +77,7 @@ func TestTaskCancel_RefusesWhatWasBegunAndSaysWhatIsLeftToDo(t *testing.T) {
 
 func TestTaskCancel_WantsOneTask(t *testing.T) {
 	h := declared(t)
+	h.stopClock()
 	one, two := h.ask(cke.TaskReplace, "cp2", 5*time.Minute), h.ask(cke.TaskMoveLeader, "cp2", 5*time.Minute)
 	other := h.ask(cke.TaskDrain, "cp1", 5*time.Minute)
 	_, stderr := h.run(exitRefused, "task", "cancel", "cp2")

@@ -9,10 +9,10 @@ import (
 	"cke"
 )
 
-// ask stores a task as of so long ago.
+// ask stores a task as of so long ago by the house's clock.
 func (h *house) ask(kind cke.TaskKind, node string, ago time.Duration) cke.Task {
 	h.t.Helper()
-	t := cke.NewTask(kind, node, "", "ann@boot-2", time.Now().Add(-ago))
+	t := cke.NewTask(kind, node, "", "ann@boot-2", h.now().Add(-ago))
 	if err := h.store.AddTask(h.ctx(), "prod", t); err != nil {
 		h.t.Fatal(err)
 	}
@@ -39,6 +39,7 @@ func (h *house) listedTask() listedTask {
 
 func TestTaskList_TellsWhoAskedSinceWhenAndWhyItWaits(t *testing.T) {
 	h := declared(t)
+	h.stopClock()
 	stdout, stderr := h.run(exitDone, "task", "list")
 	if stdout != "" || stderr != "Nothing that was asked of the leader of prod is left to do.\n" {
 		t.Errorf("%q %q", stdout, stderr)

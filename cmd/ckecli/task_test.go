@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"cke"
 )
@@ -100,6 +101,7 @@ func TestTask_IsNotAskedForWhileNobodyLeads(t *testing.T) {
 
 func TestTask_IsTakenBackWhenTheLeaderGoesBeforeItBegins(t *testing.T) {
 	h := declared(t)
+	h.patience, h.silence = 300*time.Millisecond, 300*time.Millisecond
 	l := h.lead("prod")
 	l.status(ready(1))
 	move := h.start("etcd", "move-leader", "cp2")
