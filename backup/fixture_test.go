@@ -29,7 +29,6 @@ type fixture struct {
 	fulls    [2]int64
 	last     int64
 	hash     backup.Hash // etcd's own at last; on a busy machine the newest delta is stored without
-	lockTTL  time.Duration
 	now      func() time.Time
 	signer   *backup.Signer
 }
@@ -99,7 +98,7 @@ func (f *fixture) make(t testing.TB, encrypted bool) {
 }
 
 func (f *fixture) store(t testing.TB, b backup.Bucket) *backup.Store {
-	s := &backup.Store{Bucket: b, Cluster: "prod", Scratch: t.TempDir(), LockTTL: f.lockTTL, Now: f.now, Retry: backup.Retry{
+	s := &backup.Store{Bucket: b, Cluster: "prod", Scratch: t.TempDir(), Now: f.now, Retry: backup.Retry{
 		First: time.Millisecond, Longest: time.Millisecond, For: time.Nanosecond,
 	}}
 	if f.identity != nil {

@@ -31,47 +31,53 @@ func once(b backup.Bucket, kind, part string, do func()) *backuptest.Faulty {
 
 func TestDelete_BesideADeletionLeavesAFull(t *testing.T) {
 	f := makeFixture(t, false)
-	f.lockTTL = 2 * time.Second
-	fulls, _ := f.objects(t)
-	one, two := place(t, fulls[0]).ID(), place(t, fulls[1]).ID()
-	ctx := etcdtest.Context(t)
-	work := map[string]func(s *backup.Store) error{
-		"delete": func(s *backup.Store) error { _, err := s.Delete(ctx, one, false); return err },
-		"prune":  func(s *backup.Store) error { _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); return err },
-	}
-	for name, do := range work {
-		mem := f.bucket.Clone()
-		var other error
-		b := once(mem, "delete", "/a1b2/", func() { _, other = f.store(t, mem).Delete(ctx, two, false) })
-		if err := do(f.store(t, b)); err != nil {
-			t.Errorf("%s: %v", name, err)
+	now := time.Now()
+	f.now = func() time.Time { return now } // a bubble has its own time
+	synctest.Test(t, func(t *testing.T) {
+		fulls, _ := f.objects(t)
+		one, two := place(t, fulls[0]).ID(), place(t, fulls[1]).ID()
+		ctx := t.Context()
+		work := map[string]func(s *backup.Store) error{
+			"delete": func(s *backup.Store) error { _, err := s.Delete(ctx, one, false); return err },
+			"prune":  func(s *backup.Store) error { _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); return err },
 		}
-		if !errors.Is(other, backup.ErrBusy) || !strings.Contains(other.Error(), name) {
-			t.Errorf("beside %s: %v", name, other)
+		for name, do := range work {
+			mem := f.bucket.Clone()
+			var other error
+			b := once(mem, "delete", "/a1b2/", func() { _, other = f.store(t, mem).Delete(ctx, two, false) })
+			if err := do(f.store(t, b)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if !errors.Is(other, backup.ErrBusy) || !strings.Contains(other.Error(), name) {
+				t.Errorf("beside %s: %v", name, other)
+			}
+			f.extractOK(t, mem, backup.At{})
+			if left := names(t, mem); strings.HasPrefix(left[0], ".locks/") {
+				t.Errorf("%s: left is %q", name, left)
+			}
 		}
-		f.extractOK(t, mem, backup.At{})
-		if left := names(t, mem); strings.HasPrefix(left[0], ".locks/") {
-			t.Errorf("%s: left is %q", name, left)
-		}
-	}
+	})
 }
 
 func TestExtract_KeepsAPruneFromWhatItReads(t *testing.T) {
 	f := makeFixture(t, false)
-	f.lockTTL = 2 * time.Second
-	ctx := etcdtest.Context(t)
-	mem := f.bucket.Clone()
-	var other error
-	b := once(mem, "open", "/full/", func() {
-		_, other = f.store(t, mem).Prune(ctx, cke.Retention{Last: 1}, false)
+	now := time.Now()
+	f.now = func() time.Time { return now } // a bubble has its own time
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		mem := f.bucket.Clone()
+		var other error
+		b := once(mem, "open", "/full/", func() {
+			_, other = f.store(t, mem).Prune(ctx, cke.Retention{Last: 1}, false)
+		})
+		f.extractOK(t, b, backup.At{Revision: f.fulls[0] + 3})
+		if !errors.Is(other, backup.ErrBusy) {
+			t.Errorf("prune: %v", other)
+		}
+		if len(names(t, mem)) != 8 {
+			t.Errorf("left are %q", names(t, mem))
+		}
 	})
-	f.extractOK(t, b, backup.At{Revision: f.fulls[0] + 3})
-	if !errors.Is(other, backup.ErrBusy) {
-		t.Errorf("prune: %v", other)
-	}
-	if len(names(t, mem)) != 8 {
-		t.Errorf("left are %q", names(t, mem))
-	}
 }
 
 // Who respects no lock, as an older cke or a rule of the target, is told for what it is.
@@ -236,25 +242,28 @@ func TestPrune_RefusesToGoByAClockThatIsWrong(t *testing.T) {
 // A lock of a deletion that is renewed without end keeps nobody from reading.
 func TestExtract_DoesNotWaitForALockWithoutEnd(t *testing.T) {
 	f := makeFixture(t, false)
-	f.lockTTL = 600 * time.Millisecond
-	b := f.bucket.Clone()
-	ctx, cancel := context.WithCancel(etcdtest.Context(t))
-	defer cancel()
-	lock := func(n int) {
-		b.Set(fmt.Sprintf(".locks/prod/deleting-X-%010d", n), []byte(`{"holder":"mallory","work":"delete"}`))
-	}
-	lock(0) // it stands before the reader looks
-	renewed := make(chan struct{})
-	go func() {
-		defer close(renewed)
-		for n := 1; ctx.Err() == nil; n++ {
-			<-time.After(50 * time.Millisecond)
-			lock(n)
+	now := time.Now()
+	f.now = func() time.Time { return now } // a bubble has its own time
+	synctest.Test(t, func(t *testing.T) {
+		b := f.bucket.Clone()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		lock := func(n int) {
+			b.Set(fmt.Sprintf(".locks/prod/deleting-X-%010d", n), []byte(`{"holder":"mallory","work":"delete"}`))
 		}
-	}()
-	if x := f.extractOK(t, b, backup.At{}); x.Revision != f.last || !strings.Contains(strings.Join(x.Notes, " "), "mallory") {
-		t.Errorf("%+v", x)
-	}
-	cancel()
-	<-renewed
+		lock(0) // it stands before the reader looks
+		renewed := make(chan struct{})
+		go func() {
+			defer close(renewed)
+			for n := 1; ctx.Err() == nil; n++ {
+				<-time.After(50 * time.Millisecond)
+				lock(n)
+			}
+		}()
+		if x := f.extractOK(t, b, backup.At{}); x.Revision != f.last || !strings.Contains(strings.Join(x.Notes, " "), "mallory") {
+			t.Errorf("%+v", x)
+		}
+		cancel()
+		<-renewed
+	})
 }
