@@ -60,7 +60,7 @@ func TestAnswers_NoneOfAnEngineEndsMoreThanTheCall(t *testing.T) {
 				node.engine.mu.Lock()
 				node.engine.answers = wrong
 				node.engine.mu.Unlock()
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				if err := a.call(ctx, fleet, m); err != nil && ctx.Err() != nil {
 					t.Errorf("%s: %s answered with %.40q: %v", a.method, request, body, err)
 				}
@@ -82,7 +82,7 @@ func TestAnswers_AFaultyListIsAProblemOfThatNodeAlone(t *testing.T) {
 	} {
 		node.engine.answer("GET /volumes", `{"Volumes":[]}`)
 		node.engine.answer("GET /containers/json", "[]")
-		awaitProblem(t, fleet, "", 10*time.Second)
+		awaitProblem(t, fleet, "", patience)
 		node.engine.answer(test.request, test.body)
 		p := awaitProblemBy(t, fleet, cke.CodeAnswer)
 		if !strings.Contains(p.Message, node.node.Name()) || test.body == endless && !strings.Contains(p.Message, "larger than 16MiB") {
@@ -97,7 +97,7 @@ func TestAnswers_AFaultyListIsAProblemOfThatNodeAlone(t *testing.T) {
 // awaitProblemBy observes until the first node has a problem with this code: a fake engine tells nobody that its answers are others.
 func awaitProblemBy(t *testing.T, f *Fleet, code cke.Code) *cke.Problem {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if p := problemNow(t, f); p != nil && p.Code == code {
 			return p
 		}

@@ -186,7 +186,7 @@ func (f *Fleet) certificates(ctx context.Context, s *session, c cke.Container) *
 	if !s.spawn(func() { f.readCertificates(s, c, began) }) {
 		f.looks.end(c.Name, began, nil, time.Time{})
 	}
-	patience := time.NewTimer(certificatePatience)
+	patience := time.NewTimer(allowed(certificatePatience))
 	defer patience.Stop()
 	select {
 	case <-began.reading:

@@ -40,7 +40,7 @@ func TestObserve_CertificatesThatAreReadSlowlyAreKnownLater(t *testing.T) {
 		t.Errorf("asked for %d times", asked)
 	}
 	n.engine.resume()
-	for deadline := time.Now().Add(10 * time.Second); known(f.Observe(t.Context())) < 2; {
+	for deadline := time.Now().Add(patience); known(f.Observe(t.Context())) < 2; {
 		if time.Now().After(deadline) {
 			t.Fatal("never known")
 		}

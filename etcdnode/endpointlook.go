@@ -55,7 +55,7 @@ func (e *endpoint) ask(ctx context.Context, all bool) (f endpointFacts) {
 
 // question is ask without a net under it.
 func (e *endpoint) question(ctx context.Context, all bool) endpointFacts {
-	ctx, cancel := context.WithTimeout(ctx, EndpointLimit)
+	ctx, cancel := context.WithTimeout(ctx, allowed(EndpointLimit))
 	defer cancel()
 	f := endpointFacts{status: cke.EndpointStatus{URL: e.url}}
 	member, err := e.acquire()
@@ -87,7 +87,7 @@ func (e *endpoint) question(ctx context.Context, all bool) endpointFacts {
 // fail notes why the member did not answer, and returns whether it was silent. The connection to a silent one is to be
 // given up: a new one tells sooner when it is back.
 func (f *endpointFacts) fail(err error) (silent bool) {
-	f.status.Problem = said(err, EndpointLimit)
+	f.status.Problem = said(err, allowed(EndpointLimit))
 	f.silent = status.Code(err) == codes.DeadlineExceeded
 	return f.silent
 }
@@ -134,7 +134,7 @@ func (f *endpointFacts) read(ctx context.Context, conn *grpc.ClientConn) {
 	}
 	quorum := make(chan answer, 1)
 	go func() { // ends with ctx
-		ctx, cancel := context.WithTimeout(ctx, QuorumLimit)
+		ctx, cancel := context.WithTimeout(ctx, allowed(QuorumLimit))
 		defer cancel()
 		header, denied, err := get(ctx, conn, false)
 		quorum <- answer{header, denied, err}

@@ -20,7 +20,7 @@ func (s *session) suspect() (since time.Time, hangs bool) {
 		s.pinged, s.pong = time.Now(), make(chan struct{})
 		s.wg.Go(s.ping)
 	}
-	pong, wait := s.pong, HangAfter-time.Since(s.pinged)
+	pong, wait := s.pong, allowed(HangAfter)-time.Since(s.pinged)
 	s.mu.Unlock()
 
 	timer := time.NewTimer(wait)
@@ -54,14 +54,14 @@ func (s *session) hangs() (since time.Time, hangs bool) {
 	if heard := time.Unix(0, s.engine.heardAt.Load()); heard.After(since) {
 		since = heard
 	}
-	return since, !s.pinged.IsZero() && time.Since(since) >= HangAfter
+	return since, !s.pinged.IsZero() && time.Since(since) >= allowed(HangAfter)
 }
 
 // diagnose finds out why a call on the engine gets no answer: the node is frozen, or its engine hangs. nil: neither, the
 // call merely takes its time.
 func (s *session) diagnose(what string) error {
 	alive := make(chan bool, 1)
-	s.spawn(func() { alive <- s.alive(KeepAliveLimit) })
+	s.spawn(func() { alive <- s.alive(allowed(KeepAliveLimit)) })
 	since, hangs := s.suspect()
 	if !hangs && s.ended() == nil {
 		return nil

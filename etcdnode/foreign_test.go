@@ -53,7 +53,7 @@ func foreignNode(t *testing.T, labels, hostConfig string) (*fakeNode, cke.Machin
 	}
 	f := fleetOf(t, newMemoryHostKeys(), nil, n)
 	f.Update(clusterOf(n), cke.Identity{})
-	awaitProblem(t, f, "", 5*time.Second)
+	awaitProblem(t, f, "", patience)
 	return n, f.Machine(n.node)
 }
 

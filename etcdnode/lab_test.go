@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,6 +29,9 @@ const (
 var pool = lab.NewPool()
 
 func TestMain(m *testing.M) {
+	if flag.Parse(); testing.Short() {
+		etcdnode.BePatient() // tests on real nodes are about the limits themselves
+	}
 	code := m.Run()
 	if err := pool.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

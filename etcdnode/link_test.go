@@ -123,7 +123,7 @@ func TestConnect_ChangedHostKeyIsAProblemUntilAPersonAcceptsIt(t *testing.T) {
 		keys.Pin(t.Context(), node.node.Address, keyLine(old.PublicKey()))
 		fleet := fleetOf(t, keys, nil, node)
 		fleet.Update(clusterOf(node), cke.Identity{})
-		p := awaitProblem(t, fleet, cke.CodeHostKey, 5*time.Second)
+		p := awaitProblem(t, fleet, cke.CodeHostKey, patience)
 		for _, want := range []string{ssh.FingerprintSHA256(old.PublicKey()), ssh.FingerprintSHA256(node.hostKeys[0].PublicKey())} {
 			if !strings.Contains(p.Message, want) {
 				t.Errorf("%s: %s is not in %q", test.pinned, want, p.Message)
@@ -144,7 +144,7 @@ func TestConnect_ChangedHostKeyIsAProblemUntilAPersonAcceptsIt(t *testing.T) {
 			t.Errorf("second attempt: %v, offered %q", err, keys.offers())
 		}
 		keys.Pin(t.Context(), node.node.Address, keys.offers()[0])
-		awaitProblem(t, fleet, "", 5*time.Second)
+		awaitProblem(t, fleet, "", patience)
 	}
 }
 
@@ -317,13 +317,9 @@ func TestConnect_NodeThatNeverSpeaks(t *testing.T) {
 	node := newFakeNode(t, "127.0.7.1", "ed25519", "ed25519")
 	node.set(func() { node.mute = true })
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
-	began := time.Now()
 	_, err := fleet.session(t.Context(), node.node)
-	if cke.CodeOf(err) != cke.CodeUnreachable || !errors.Is(err, cke.ErrUnreachable) || !strings.Contains(err.Error(), "no answer in 3s") {
+	if cke.CodeOf(err) != cke.CodeUnreachable || !errors.Is(err, cke.ErrUnreachable) || !strings.Contains(err.Error(), NoAnswer(DialLimit)) {
 		t.Errorf("session: %v", err)
-	}
-	if took := time.Since(began); took > DialLimit+time.Second {
-		t.Errorf("took %s", took)
 	}
 }
 
@@ -351,24 +347,45 @@ func TestLink_ComesBackByItselfAndAtOnceWhenAsked(t *testing.T) {
 	node := newFakeNode(t, "127.0.9.1", "ed25519", "ed25519")
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
 	fleet.Update(clusterOf(node), cke.Identity{})
-	awaitProblem(t, fleet, "", 5*time.Second)
+	awaitProblem(t, fleet, "", patience)
 	node.stop()
-	p := awaitProblem(t, fleet, cke.CodeUnreachable, 5*time.Second)
+	p := awaitProblem(t, fleet, cke.CodeUnreachable, patience)
 	if _, err := fleet.session(t.Context(), node.node); !errors.Is(err, cke.ErrUnreachable) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("while it is down: %v", err)
 	}
 	node.restart()
-	began := time.Now()
-	if _, err := fleet.session(t.Context(), node.node); err != nil || time.Since(began) > time.Second {
-		t.Errorf("a call pokes: %v after %s", err, time.Since(began))
+	if _, err := fleet.session(t.Context(), node.node); err != nil {
+		t.Error(err)
 	}
-	awaitProblem(t, fleet, "", time.Second)
+	awaitProblem(t, fleet, "", patience)
+	least := time.Hour // of some: a pause takes its time whenever nobody pokes
+	for range 5 {
+		node.stop()
+		awaitProblem(t, fleet, cke.CodeUnreachable, patience)
+		for range 8 { // the pause grows to seconds
+			if _, err := fleet.session(t.Context(), node.node); !errors.Is(err, cke.ErrUnreachable) {
+				t.Errorf("while it is down: %v", err)
+			}
+		}
+		node.restart()
+		began := time.Now()
+		if _, err := fleet.session(t.Context(), node.node); err != nil {
+			t.Error(err)
+		}
+		if least = min(least, time.Since(began)); least < ReconnectMax/4 {
+			break
+		}
+	}
+	if least >= ReconnectMax/4 {
+		t.Errorf("a call does not poke: connected after %s", least)
+	}
+	awaitProblem(t, fleet, "", patience)
 	node.stop()
-	if again := awaitProblem(t, fleet, cke.CodeUnreachable, 5*time.Second); !again.Since.After(p.Since) {
+	if again := awaitProblem(t, fleet, cke.CodeUnreachable, patience); !again.Since.After(p.Since) {
 		t.Errorf("a new problem began at %s, the old one at %s", again.Since, p.Since)
 	}
 	node.restart()
-	awaitProblem(t, fleet, "", 2*ReconnectMax)
+	awaitProblem(t, fleet, "", patience)
 }
 
 func TestLink_FrozenNodeIsNoticedAndItsCallsEnd(t *testing.T) {
@@ -376,18 +393,14 @@ func TestLink_FrozenNodeIsNoticedAndItsCallsEnd(t *testing.T) {
 	node := newFakeNode(t, "127.0.10.1", "ed25519", "ed25519")
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
 	fleet.Update(clusterOf(node), cke.Identity{})
-	awaitProblem(t, fleet, "", 5*time.Second)
+	awaitProblem(t, fleet, "", patience)
 	node.set(func() { node.mute = true })
 	node.freeze()
-	began := time.Now()
-	_, err := fleet.Machine(node.node).Container(t.Context(), cke.Join{Volume: "v"})
+	_, err := fleet.Machine(node.node).Container(t.Context(), cke.Join{Volume: "v"}) // its own limit is longer
 	if cke.CodeOf(err) != cke.CodeUnreachable {
 		t.Errorf("a call under way: %v", err)
 	}
-	awaitProblem(t, fleet, cke.CodeUnreachable, 5*time.Second)
-	if took := time.Since(began); took > KeepAliveEvery+KeepAliveLimit+time.Second {
-		t.Errorf("noticed after %s", took)
-	}
+	awaitProblem(t, fleet, cke.CodeUnreachable, patience)
 }
 
 func TestEngine_ForwardingRefused(t *testing.T) {
@@ -396,7 +409,7 @@ func TestEngine_ForwardingRefused(t *testing.T) {
 	node.set(func() { node.forbid = true })
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
 	fleet.Update(clusterOf(node), cke.Identity{})
-	p := awaitProblem(t, fleet, cke.CodeForward, 5*time.Second)
+	p := awaitProblem(t, fleet, cke.CodeForward, patience)
 	if !strings.Contains(p.Message, "/var/run/docker.sock") || p.Remedy == "" {
 		t.Errorf("%+v", p)
 	}
@@ -414,9 +427,9 @@ func TestEngine_ThatHangsIsToldFromASilentNodeAndNoConnectionsPileUp(t *testing.
 	node := newFakeNode(t, "127.0.12.1", "ed25519", "ed25519")
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
 	fleet.Update(clusterOf(node), cke.Identity{})
-	awaitProblem(t, fleet, "", 5*time.Second)
+	awaitProblem(t, fleet, "", patience)
 	node.engine.pause()
-	awaitProblem(t, fleet, cke.CodeEngine, 5*time.Second)
+	awaitProblem(t, fleet, cke.CodeEngine, patience)
 	if _, err := fleet.Machine(node.node).Container(t.Context(), cke.Join{Volume: "v"}); cke.CodeOf(err) != cke.CodeEngine {
 		t.Errorf("a call: %v", err)
 	}
@@ -430,7 +443,7 @@ func TestEngine_ThatHangsIsToldFromASilentNodeAndNoConnectionsPileUp(t *testing.
 		t.Errorf("%d connections more", after-before)
 	}
 	node.engine.resume()
-	awaitProblem(t, fleet, "", time.Second)
+	awaitProblem(t, fleet, "", patience)
 }
 
 func TestEngine_ShortDeadlineOfTheCallerIsNoHang(t *testing.T) {
@@ -476,7 +489,7 @@ func TestObserve_ContainerOfInterestWakesAndOthersDoNot(t *testing.T) {
 	node := newFakeNode(t, "127.0.15.1", "ed25519", "ed25519")
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
 	fleet.Update(clusterOf(node), cke.Identity{})
-	awaitProblem(t, fleet, "", 5*time.Second)
+	awaitProblem(t, fleet, "", patience)
 	node.engine.answer("GET /containers/json", `[
 		{"Id":"1","Names":["/web"],"Image":"nginx:1","State":"running"},
 		{"Id":"2","Names":["/old"],"Image":"quay.io/coreos/etcd:v3.5.0","State":"exited"},
@@ -494,7 +507,7 @@ func TestObserve_ContainerOfInterestWakesAndOthersDoNot(t *testing.T) {
 	}
 	select {
 	case <-fleet.Changed():
-	case <-time.After(3 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the event woke nobody")
 	}
 	n := fleet.Observe(t.Context()).Nodes[0]

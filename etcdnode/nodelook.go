@@ -69,7 +69,7 @@ func (a *nodeAccess) look(ctx context.Context, old nodeFacts, begun time.Time) n
 		return old.failed(a.node, err, begun)
 	}
 	var facts nodeFacts
-	err = s.call(ctx, LookLimit, "look at containers and volumes", func(ctx context.Context) (err error) {
+	err = s.call(ctx, allowed(LookLimit), "look at containers and volumes", func(ctx context.Context) (err error) {
 		facts, err = a.survey(ctx, s, old)
 		return err
 	})
@@ -159,9 +159,9 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 			c.LastWords = words
 		}
 	}
-	limit := DataLookLimit
+	limit := allowed(DataLookLimit)
 	if c.Running() { // it is seldom gone, and looked for again soon
-		limit = runningDataLimit
+		limit = allowed(runningDataLimit)
 	}
 	brief, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -217,7 +217,7 @@ func portsOf(ctx context.Context, address string, client, peer int) (c, p cke.Po
 }
 
 func portState(ctx context.Context, address string, port int) cke.PortState {
-	ctx, cancel := context.WithTimeout(ctx, PortLimit)
+	ctx, cancel := context.WithTimeout(ctx, allowed(PortLimit))
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 	switch {

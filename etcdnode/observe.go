@@ -30,9 +30,9 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	}
 	f.mu.Lock()
 	sc := f.scope
-	wait := AnswerWait
+	wait := allowed(AnswerWait)
 	if !f.everSeen {
-		wait, f.everSeen = DialLimit, true
+		wait, f.everSeen = allowed(DialLimit), true
 	}
 	nodes := make([]*watch[nodeFacts], len(sc.nodes))
 	for i, n := range sc.nodes {
@@ -57,7 +57,7 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 		l.statuses = append(l.statuses, f.nodeStatus(forNodes, n, nodes[i], l.tickets[i]))
 	}
 	// A look at a member ends with EndpointLimit at the latest, and then tells more than "no answer".
-	forMembers, cancel := context.WithTimeout(ctx, EndpointLimit+EndpointLimit/4)
+	forMembers, cancel := context.WithTimeout(ctx, allowed(EndpointLimit+EndpointLimit/4))
 	var wg sync.WaitGroup
 	cut := false
 	wg.Go(func() {
@@ -171,7 +171,7 @@ func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts],
 		return cke.NodeStatus{Node: n, Problem: problemOf(n, unreachable(n, errClosed), time.Now().UTC())}
 	}
 	facts, _, begun := w.last()
-	if late := !begun.IsZero() && time.Since(begun) > AnswerWait; late {
+	if late := !begun.IsZero() && time.Since(begun) > allowed(AnswerWait); late {
 		w.miss(ticket)
 	} else if w.wait(ctx.Done(), ticket) {
 		facts, _, _ = w.last()

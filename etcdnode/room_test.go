@@ -3,7 +3,6 @@ package etcdnode
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"cke"
 )
@@ -32,7 +31,7 @@ func TestObserve_AFullDiskThatLeavesNoWords(t *testing.T) {
 			e.answer("POST /containers/create", tt.made)
 			f := fleetOf(t, newMemoryHostKeys(), func(c *Config) { c.Guard = func() error { return nil } }, node)
 			f.Update(clusterOf(node), cke.Identity{})
-			awaitProblem(t, f, "", 5*time.Second)
+			awaitProblem(t, f, "", patience)
 			for range 2 {
 				n := f.Observe(t.Context()).Nodes[0]
 				if len(n.Containers) != 1 || !strings.Contains(n.Containers[0].LastWords, tt.words) || tt.words == "" && n.Containers[0].LastWords != "" {

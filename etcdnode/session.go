@@ -48,7 +48,7 @@ func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, re
 		return nil, err
 	}
 	defer f.releaseHandshake()
-	ctx, cancel := context.WithTimeout(ctx, DialLimit)
+	ctx, cancel := context.WithTimeout(ctx, allowed(DialLimit))
 	defer cancel()
 
 	signers, release, err := f.signers(ctx, n)
@@ -261,7 +261,7 @@ func (s *session) checkLater(wait time.Duration) {
 		s.spawn(func() {
 			silent := s.wire.silentFor()
 			if silent >= KeepAliveEvery {
-				s.alive(KeepAliveLimit)
+				s.alive(allowed(KeepAliveLimit))
 				silent = 0
 			}
 			if s.ctx.Err() == nil {

@@ -63,7 +63,7 @@ func ended(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		return false
 	}
 }
@@ -72,7 +72,7 @@ func failed(c <-chan error) bool {
 	select {
 	case err := <-c:
 		return err != nil
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		return false
 	}
 }
