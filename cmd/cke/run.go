@@ -71,7 +71,7 @@ func stopAtOnce() error {
 
 // stopLimit is when the process ends after a signal at the latest. All waits on the way out are bounded; this is for what
 // nobody thought of. To be killed at any moment is nothing new to cke.
-const stopLimit = 4800 * time.Millisecond
+var stopLimit = 4800 * time.Millisecond
 
 func stopInTime(log *slog.Logger) {
 	notify(log, sd.SdNotifyStopping)

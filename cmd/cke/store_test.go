@@ -100,7 +100,7 @@ func (w *wire) close() {
 func externalStore(t *testing.T) (*storage.Store, *wire) {
 	t.Helper()
 	dir := t.TempDir()
-	c := storage.Config{Embedded: storage.EmbeddedConfig{DataDir: filepath.Join(dir, "etcd")}, SessionTTL: 2 * time.Second,
+	c := storage.Config{Embedded: storage.EmbeddedConfig{DataDir: filepath.Join(dir, "etcd")}, SessionTTL: 2 * startLimit, Patience: startLimit,
 		SecretKeyFile: filepath.Join(dir, "secret.key"), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	e, err := storage.StartEmbedded(t.Context(), c)
 	if err != nil {
@@ -114,11 +114,11 @@ func externalStore(t *testing.T) (*storage.Store, *wire) {
 	return openStore(t, c), newWire(t, sockets[0])
 }
 
-// useStore writes a configuration with an external store.
-func (h *host) useStore(w *wire, key string) {
+// useStore writes a configuration with an external store, in which sessions end after ttl.
+func (h *host) useStore(w *wire, key, ttl string) {
 	h.t.Helper()
-	h.write("config.yml", fmt.Sprintf("store: {endpoints: [%q]}\nsecret_key_file: %s\nhttp: {listen: %s}\nsession_ttl: 2s\nprobe_interval: 500ms\n",
-		"http://"+w.listener.Addr().String(), key, h.http))
+	h.write("config.yml", fmt.Sprintf("store: {endpoints: [%q]}\nsecret_key_file: %s\nhttp: {listen: %s}\nsession_ttl: %s\nprobe_interval: 500ms\n",
+		"http://"+w.listener.Addr().String(), key, h.http, ttl))
 }
 
 // leader waits until a status tells of a leader that ok accepts, and returns it.
@@ -141,7 +141,7 @@ func TestCke_EndsInTimeWhenTheStoreHangs(t *testing.T) {
 		declare(t, s, fmt.Sprintf("c%d", i))
 	}
 	h := newHost(t)
-	h.useStore(w, h.path("secret.key"))
+	h.useStore(w, h.path("secret.key"), "2s")
 	p := h.launch()
 	p.awaitServing()
 	for i := range 5 {
@@ -173,7 +173,7 @@ func TestCke_WaitsForAStoreThatIsNotThere(t *testing.T) {
 	release := w.hold()
 	defer release()
 	h := newHost(t)
-	h.useStore(w, h.path("secret.key"))
+	h.useStore(w, h.path("secret.key"), "2s")
 	p := h.launch()
 	p.awaitWaiting(cke.CodeStore, "does not answer")
 	if code, _ := p.get("/metrics"); code != 200 {
@@ -194,7 +194,7 @@ func TestCke_AnotherDaemonTakesOverAtOnceWhenOneEnds(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "secret.key")
 	for _, name := range []string{"boot-a", "boot-b"} {
 		h := newHost(t)
-		h.useStore(w, key)
+		h.useStore(w, key, "2m") // longer than the other one is waited for
 		p := launch(t, "--config", h.path("config.yml"), "--host-name", name)
 		p.http = h.http
 		p.awaitServing()

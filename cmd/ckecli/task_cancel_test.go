@@ -78,7 +78,7 @@ func TestTaskCancel_RefusesWhatWasBegunAndSaysWhatIsLeftToDo(t *testing.T) {
 func TestTaskCancel_WantsOneTask(t *testing.T) {
 	h := declared(t)
 	h.stopClock()
-	one, two := h.ask(cke.TaskReplace, "cp2", 5*time.Minute), h.ask(cke.TaskMoveLeader, "cp2", 5*time.Minute)
+	one, two := h.ask(cke.TaskReplace, "cp2", 5*time.Minute+2*time.Second), h.ask(cke.TaskMoveLeader, "cp2", 5*time.Minute+time.Second)
 	other := h.ask(cke.TaskDrain, "cp1", 5*time.Minute)
 	_, stderr := h.run(exitRefused, "task", "cancel", "cp2")
 	contains(t, stderr, "error[CKE111]: 2 tasks of prod are about cp2: name one by its id\n", one.ID+": replace, asked for 5m ago\n", two.ID+": move-leader, asked for 5m ago\n")

@@ -63,13 +63,9 @@ func TestRun_TellsWhatListensAndWhatIsReached(t *testing.T) {
 }
 
 func TestRun_TellsWhyNothingWasMeasured(t *testing.T) {
-	begun := time.Now()
 	r := probe.Run(t.Context(), probe.Task{Dir: "/nowhere", For: 0.1})
 	if r.Sync == nil || r.Sync.Writes != 0 || r.Sync.Problem != "no such file or directory" {
 		t.Errorf("%+v", r.Sync)
-	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("it took %s", took)
 	}
 }
 
@@ -78,7 +74,7 @@ func TestRun_WritesToAFileThatNobodyHasToRemove(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan probe.Result)
-	go func() { ended <- probe.Run(ctx, probe.Task{Dir: dir, For: 10}) }()
+	go func() { ended <- probe.Run(ctx, probe.Task{Dir: dir, For: 120}) }()
 	awaitWrites(t, dir)
 	seen, err := os.ReadDir(dir)
 	if err != nil || len(seen) > 0 {
@@ -91,7 +87,7 @@ func TestRun_WritesToAFileThatNobodyHasToRemove(t *testing.T) {
 // awaitWrites waits until this process has a file in dir open that has something in it.
 func awaitWrites(t *testing.T, dir string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		open, err := filepath.Glob("/proc/self/fd/*")
 		if err != nil {
 			t.Fatal(err)
