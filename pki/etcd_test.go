@@ -56,8 +56,8 @@ func startEtcd(t *testing.T, a *pki.Authority) (clientURL string) {
 	})
 	select {
 	case <-e.Server.ReadyNotify():
-	case <-time.After(20 * time.Second):
-		t.Fatal("etcd did not become ready in 20 s")
+	case <-time.After(time.Minute):
+		t.Fatal("etcd did not become ready in a minute")
 	}
 	return clients[0].String()
 }
@@ -81,17 +81,17 @@ func TestEtcd_ServesCkeWithItsCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config, DialTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := client.Put(ctx, "a", "1"); err != nil {
 		t.Fatal(err)
 	}
-	web := http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: 5 * time.Second}
+	web := http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: time.Minute}
 	defer web.CloseIdleConnections()
 	resp, err := web.Post(endpoint+"/v3/kv/range", "application/json", bytes.NewReader([]byte(`{"key":"YQ=="}`)))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // wait is far above what is usual.
-const wait = 20 * time.Second
+const wait = time.Minute
 
 // house is a cluster of one member, a target, and a Keeper that runs until the test ends.
 type house struct {

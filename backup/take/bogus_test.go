@@ -71,12 +71,15 @@ func TestTaker_NewRecipientsBringAFull(t *testing.T) {
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []*age.X25519Identity{b, b, nil} {
+	for i, id := range []*age.X25519Identity{b, b, nil} {
 		c := taketest.Config(r.Server, mem)
 		if id != nil {
 			c.Recipients = []age.Recipient{id.Recipient()}
 		}
 		r = taketest.Start(t, r.Server, c)
+		if i != 1 { // the recipients are others
+			r.Await(take.FullStored)
+		}
 		r.Put("x", "2")
 		r.Flush()
 		s := r.Store()

@@ -168,7 +168,7 @@ func killPruning(t *testing.T, s *etcdtest.Server, dir string, target backup.Dir
 	}
 	feeder := taketest.Start(t, s, taketest.Config(s, target))
 	enough := 1 + rand.N(12)
-	limit := time.Now().Add(time.Minute)
+	limit := time.Now().Add(5 * time.Minute)
 	kill(t, dir, "prune", s, func(i int) bool {
 		noted, _ := os.ReadFile(file)
 		if bytes.Count(noted, []byte("\n")) >= enough {

@@ -29,13 +29,14 @@ func TestTaker_CrashAtAnyWriteLosesNothing(t *testing.T) {
 		c := taketest.Config(s, backuptest.CrashAt(mem, n))
 		c.Delta.Size = 1 // every change is due at once
 		c.Shutdown = time.Millisecond
+		c.Retry.For = time.Second // the dead take no more
 		r := taketest.Start(t, s, c)
 		e := <-r.Events // of the full
 		crashed := e.Err != nil
 		for i := range 5 {
 			r.Put(fmt.Sprint("k", i), "v")
 			// Either it is stored, or the crash is told.
-			limit := time.After(10 * time.Second)
+			limit := time.After(time.Minute)
 			for done := crashed; !done; {
 				select {
 				case e := <-r.Events:
@@ -74,7 +75,7 @@ func TestTaker_TwoWritersNeverOverlap(t *testing.T) {
 	}
 	r2.Put("end", "1")
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		err := r2.Taker.Flush(ctx)
 		cancel()
 		if err == nil {

@@ -81,7 +81,7 @@ func process(t *testing.T, bin, data string) *etcdtest.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cli.Close() })
-	ctx, cancel := context.WithTimeout(etcdtest.Context(t), 30*time.Second)
+	ctx, cancel := context.WithTimeout(etcdtest.Context(t), time.Minute)
 	defer cancel()
 	for {
 		if _, err := cli.Get(ctx, "ready"); err == nil {

@@ -82,11 +82,11 @@ func (s *Server) await(t testing.TB) {
 	t.Helper()
 	select {
 	case <-s.Etcd.Server.ReadyNotify():
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("etcd does not get ready")
 	}
 	var err error
-	s.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
+	s.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

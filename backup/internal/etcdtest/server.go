@@ -77,13 +77,13 @@ func Start(t testing.TB, o Options) *Server {
 	}
 	select {
 	case <-e.Server.ReadyNotify():
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("etcd does not get ready")
 	}
 	s := &Server{Endpoint: client.String(), Address: o.Address, Dir: cfg.Dir, Etcd: e}
 	t.Cleanup(s.Stop)
 	s.Client, err = clientv3.New(clientv3.Config{
-		Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: 10 * time.Second,
+		Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: time.Minute,
 		MaxCallSendMsgSize: 64 << 20, MaxCallRecvMsgSize: 1 << 30,
 	})
 	if err != nil {

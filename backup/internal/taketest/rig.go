@@ -33,7 +33,7 @@ func Config(s *etcdtest.Server, b backup.Bucket) take.Config {
 	return take.Config{
 		Bucket: b, Cluster: "prod", Lineage: "a1b2", Endpoints: []string{s.Endpoint},
 		Delta: cke.BackupDelta{Period: cke.Duration(time.Hour), Size: 1 << 30},
-		Retry: backup.Retry{First: time.Millisecond, Longest: 10 * time.Millisecond, For: 5 * time.Second},
+		Retry: backup.Retry{First: time.Millisecond, Longest: 10 * time.Millisecond, For: 30 * time.Second},
 	}
 }
 
@@ -60,7 +60,7 @@ func Start(t testing.TB, s *etcdtest.Server, c take.Config) *Rig {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the Taker does not stop")
 			return nil
 		}
@@ -70,7 +70,7 @@ func Start(t testing.TB, s *etcdtest.Server, c take.Config) *Rig {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the Taker does not end")
 			return nil
 		}
@@ -85,7 +85,7 @@ func (r *Rig) Abandon() { _ = r.Stop() }
 // Await returns the next event of a type.
 func (r *Rig) Await(want take.EventType) take.Event {
 	r.T.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		select {
 		case e := <-r.Events:
