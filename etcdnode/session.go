@@ -238,11 +238,8 @@ func (s *session) isEnding() bool {
 // streamsFirst is how long after its streams a connection may be known to have ended.
 const streamsFirst = 50 * time.Millisecond
 
-// ended tells why the session ended; nil while it lasts.
+// ended tells why the session ended, or is about to; nil while it lasts.
 func (s *session) ended() error {
-	if s.ctx.Err() == nil {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
@@ -271,7 +268,7 @@ func (s *session) checkLater(wait time.Duration) {
 	})
 }
 
-// alive asks the node for a sign of life. It returns false, with the session ended, when nothing at all was heard from
+// alive asks the node for a sign of life. It returns false, and ended tells why, when nothing at all was heard from
 // the node for limit: anything that it sends meanwhile counts, since the answer may stand behind a long upload.
 func (s *session) alive(limit time.Duration) bool {
 	answered := make(chan error, 1)
@@ -285,6 +282,9 @@ func (s *session) alive(limit time.Duration) bool {
 	for {
 		select {
 		case err := <-answered:
+			if err != nil {
+				<-s.ctx.Done() // nothing else ends a request without an answer
+			}
 			return err == nil
 		case <-s.ctx.Done():
 			return false

@@ -117,10 +117,11 @@ func removeLeft(ctx context.Context, s *session, before time.Time) error {
 	return nil
 }
 
-// endAgain is the pause between attempts to end a visit on an engine that does not answer.
+// endAgain is the pause between attempts to end a visit on a node or an engine that does not answer.
 const endAgain = 500 * time.Millisecond
 
-// endVisit removes the container of a visit, also when ctx has ended. An engine that does not answer is waited for.
+// endVisit removes the container of a visit, also when ctx has ended. A node or an engine that does not answer is
+// waited for.
 func (m machine) endVisit(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EngineLimit)
 	defer cancel()
@@ -132,7 +133,7 @@ func (m machine) endVisit(ctx context.Context, name string) error {
 			}
 			return err
 		})
-		if cke.CodeOf(err) != cke.CodeEngine {
+		if !Unanswered(err) {
 			return err
 		}
 		select {
@@ -141,6 +142,12 @@ func (m machine) endVisit(ctx context.Context, name string) error {
 		case <-time.After(endAgain):
 		}
 	}
+}
+
+// Unanswered reports whether a visit failed because the node, or its engine, did not answer: it may do so at another time.
+func Unanswered(err error) bool {
+	code := cke.CodeOf(err)
+	return code == cke.CodeEngine || code == cke.CodeUnreachable
 }
 
 // programTar is a tar archive of the program, which is not copied.

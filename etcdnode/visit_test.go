@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,31 @@ func TestVisit_RemovesItsContainerWhenTheProgramCannotBePutIntoIt(t *testing.T) 
 		t.Error(err)
 	}
 	if e := node.engine; e.asked("PUT /containers/"+visitPrefix) != 1 || e.asked("DELETE /containers/"+visitPrefix) != 1 {
+		t.Errorf("asked %v", e.requests)
+	}
+}
+
+// A node that is too busy to answer loses its connection in the middle of a visit.
+func TestVisit_RemovesItsContainerFromANodeThatIsBack(t *testing.T) {
+	node := newFakeNode(t, "127.0.19.3", "ed25519", "ed25519")
+	node.engine.answer("GET /volumes", "{}")
+	node.engine.answer("GET /images/etcd:v3/json", "{}")
+	node.engine.answer("POST /containers/create", `{"Id":"visit"}`)
+	node.engine.heard = func(request string) {
+		if strings.HasPrefix(request, "PUT ") {
+			node.stop()
+			time.AfterFunc(time.Second, node.restart)
+		}
+	}
+	f := fleetOf(t, newMemoryHostKeys(), nil, node)
+	_, err := f.Visit(t.Context(), node.node, Visit{Image: "etcd:v3", Program: []byte("program")}, func(context.Context) error {
+		t.Error("it was started")
+		return nil
+	})
+	if !Unanswered(err) || strings.Contains(err.Error(), "<nil>") {
+		t.Error(err)
+	}
+	if e := node.engine; e.asked("DELETE /containers/"+visitPrefix) != 1 {
 		t.Errorf("asked %v", e.requests)
 	}
 }

@@ -27,7 +27,7 @@ const (
 	visitFor = 6 * time.Second
 	// meetLimit bounds how long visits wait for each other, so that all nodes listen when others dial.
 	meetLimit = time.Minute
-	// visitAgain is the pause after a visit that an engine was too busy for.
+	// visitAgain is the pause after a visit that a node was too busy for.
 	visitAgain = time.Second
 )
 
@@ -128,7 +128,7 @@ func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own me
 	return found
 }
 
-// visitBusy visits a node again whose engine was too busy to take the program in, until it has met the others: they have begun
+// visitBusy visits a node again that was too busy to take the program in, until it has met the others: they have begun
 // without it then.
 func visitBusy(ctx context.Context, fleet *etcdnode.Fleet, n cke.Node, v etcdnode.Visit, meet func(context.Context) error) ([]byte, error) {
 	for began, met := time.Now(), false; ; {
@@ -136,7 +136,7 @@ func visitBusy(ctx context.Context, fleet *etcdnode.Fleet, n cke.Node, v etcdnod
 			met = true
 			return meet(ctx)
 		})
-		if met || cke.CodeOf(err) != cke.CodeEngine || time.Since(began) > meetLimit {
+		if met || !etcdnode.Unanswered(err) || time.Since(began) > meetLimit {
 			return out, err
 		}
 		select {
