@@ -305,14 +305,14 @@ func keptOn(in *Input, n cke.NodeStatus) (kept []cke.Problem, of map[cke.JoinID]
 }
 
 // keepsWrites is why a container of an abandoned life is kept; nil: it is not. What the record says of a founder is known of the last
-// one only; of those before, that its engine starts it.
+// one only; one of those before is asked where its container was made for.
 func keepsWrites(in *Input, n cke.NodeStatus, c cke.Container) *cke.Problem {
 	if c.Cluster != in.Spec.Name || !in.Identity.Incarnation.WasAbandoned(c.Incarnation) {
 		return nil
 	}
 	j, known := in.Identity.Join(c.Join)
 	if !known {
-		j = cke.Join{ID: c.Join, Node: n.Node, StartedAt: c.StartedAt}
+		j = cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, StartedAt: c.StartedAt}
 	}
 	return olderThanFounder(in, j, c)
 }

@@ -1,0 +1,82 @@
+package sim_test
+
+import (
+	"testing"
+
+	"cke/sim"
+)
+
+// These are the shortest stories of random schedules that did not end as they should.
+
+// foundingCutOff founds a cluster on nodes, and ends its daemon when everybody has served, before that is on record.
+func (s *stage) foundingCutOff(nodes ...*sim.Node) {
+	s.t.Helper()
+	s.declare(nodes...)
+	s.daemon()
+	kept := 0
+	s.once(sim.KillBefore, func(c sim.Call) bool {
+		if c.Name == "KeepRunning" {
+			kept++
+		}
+		return kept > 0 && c.Name == "Members"
+	})
+	s.until(convergence, func() bool { return s.latest().Dead() })
+	s.Judge = nil
+	if len(s.drivers) != 1 || !s.latest().Dead() {
+		s.t.Fatal("the founding was not cut off")
+	}
+}
+
+// A founder was silent when its founding was abandoned, and its engine starts it. It answers where its container was made for, and
+// holds nothing: it goes, also where another life was formed long since.
+func TestLeft_AFounderThatItsEngineStartsIsRemovedOnceItShowsThatNobodyWrote(t *testing.T) {
+	for name, declared := range map[string]bool{"its node is in the file": true, "it is to carry a member": false} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				n3 := s.Node("n3")
+				s.foundingCutOff(s.Nodes()...)
+				n3.PowerOff()
+				c := s.cluster(s.Nodes())
+				c.Nodes[2].ControlPlane = false
+				s.Store().SetSpec(c)
+				s.must("formed", s.settled)
+				if !declared {
+					s.declare(s.Nodes()...)
+				}
+				n3.PowerOn()
+				s.must("as declared", func() bool { return s.settled() && s.faults(s.declared()...) == nil })
+				s.isUnharmed(t)
+			})
+		})
+	}
+}
+
+// A founder was stopped when its founding was abandoned, and its node could not be cleaned. Two lives later it is.
+func TestLeft_AFounderOfALifeBeforeTheLastWasStoppedByCke(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		n3 := s.Node("n3")
+		s.foundingCutOff(s.Nodes()...)
+		stopped := 0
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if c.Name == "StopContainer" && c.Node == "n3" {
+				stopped++
+			}
+			if c.Name == "RemoveContainer" && c.Node == "n3" && stopped > 0 {
+				n3.ChangeHostKey()
+				s.Judge = nil
+				return sim.Refuse
+			}
+			return sim.Proceed
+		}
+		s.declare(s.Nodes()[:2]...)
+		s.must("formed", s.settled)
+		if containers, _ := n3.Look(); len(containers) != 1 {
+			t.Fatal("nothing is left")
+		}
+		s.Write("n1", "written in the life that was formed")
+		n3.AcceptHostKey()
+		s.declare(s.Nodes()...)
+		s.must("as declared", func() bool { return s.settled() && s.faults(s.declared()...) == nil })
+		s.isUnharmed(t)
+	})
+}
