@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"testing"
+	"time"
 
 	"cke/sim"
 )
@@ -78,5 +79,31 @@ func TestLeft_AFounderOfALifeBeforeTheLastWasStoppedByCke(t *testing.T) {
 		s.declare(s.Nodes()...)
 		s.must("as declared", func() bool { return s.settled() && s.faults(s.declared()...) == nil })
 		s.isUnharmed(t)
+	})
+}
+
+// A full member is defragmented for a trial once in ten minutes, whatever else is done, and fails, meanwhile.
+func TestLeft_ATrialIsNotRepeatedForWhatElseIsDone(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.small(512)
+		for s.Fill("n1", 60<<20) {
+		}
+		c := s.Store().Spec().Cluster
+		c.Options.Etcd.ExtraEnv = map[string]string{"GOMAXPROCS": "2"} // no member can be restarted for it: one cannot be tried
+		s.eachNode((*sim.Node).FillDisk)
+		s.Store().SetSpec(c)
+		before := len(s.Store().Records())
+		s.pass(30 * time.Minute)
+		trials, other := 0, 0
+		for _, r := range s.Store().Records()[before:] {
+			if r.Operation == "defragment" {
+				trials++
+			} else {
+				other++
+			}
+		}
+		if trials > 4 || other < 10 {
+			t.Errorf("%d trials, and %d other operations", trials, other)
+		}
 	})
 }
