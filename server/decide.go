@@ -246,7 +246,7 @@ func deleteCluster(in *Input) (Decision, bool) {
 			return d, true
 		}
 		p := f.problem
-		for _, u := range in.mayServe() { // what cannot serve any more is not waited for
+		for _, u := range append(in.mayServe(), in.elsewhere()...) { // what cannot serve any more is not waited for
 			p.Remedy += fmt.Sprintf("; if that is refused, on %s: docker update --restart=no %s && docker stop %s", u.Node.Address, u.Name, u.Name)
 		}
 		blockers = append(blockers, p)

@@ -1,9 +1,11 @@
 package sim_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"cke"
 	"cke/sim"
 )
 
@@ -105,5 +107,33 @@ func TestLeft_ATrialIsNotRepeatedForWhatElseIsDone(t *testing.T) {
 		if trials > 4 || other < 10 {
 			t.Errorf("%d trials, and %d other operations", trials, other)
 		}
+	})
+}
+
+// A cluster is to be deleted by an older store, and an operator stopped a member that it has no record of: what is left has no quorum,
+// so nothing can be put on record again. The member that is on record elsewhere is named, to be stopped as well.
+func TestLeft_ADeletionByAnOlderStoreNamesWhoIsToBeStopped(t *testing.T) {
+	inFormed(t, 2, func(s *stage) {
+		copied := s.Store().Copy()
+		s.replaceAll(t, "n2")
+		s.portsOf(3379, 3380)
+		s.must("moved", func() bool { return s.join("n1").ClientPort == 3379 && s.join("n2").ClientPort == 3379 && s.changed() })
+		s.broughtBack(copied)
+		s.must("frozen", func() bool { return s.frozenFor(cke.FreezeOlderStore) })
+		stop := func(n *sim.Node) {
+			n.SwitchRestartsOff()
+			n.StopByHand()
+		}
+		stop(s.Node("n2"))
+		s.Store().RequestDelete()
+		s.pass(time.Minute)
+		dec, _ := s.latest().now()
+		j := s.join("n1")
+		if s.Store().Deleted() || len(dec.Blockers) == 0 || !strings.Contains(dec.Blockers[0].Remedy, "docker stop "+j.Volume) {
+			t.Fatal(describeDecision(s.latest().Number(), dec))
+		}
+		stop(s.Node("n1"))
+		s.must("deleted", func() bool { return s.Store().Deleted() })
+		s.isUnharmed(t)
 	})
 }

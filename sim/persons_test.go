@@ -348,11 +348,15 @@ func (n *nemesis) forgo() {
 	}
 }
 
-// stopUnknown stops what the store has no record of.
+// stopUnknown stops what the store has no record of, or none of where it is.
 func (n *nemesis) stopUnknown() {
 	id := n.s.Store().Identity()
+	unknown := func(c cke.Container) bool {
+		j, lasts := id.Join(c.Join)
+		return c.Cluster == clusterName && (!id.OnRecord(c.Incarnation, c.Join) || lasts && !c.StandsAt(j)) && (c.Running() || !c.KeptDown)
+	}
 	for _, node := range n.s.Nodes() {
-		if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Cluster == clusterName && !id.OnRecord(c.Incarnation, c.Join) }) {
+		if containers, _ := node.Look(); slices.ContainsFunc(containers, unknown) {
 			node.SwitchRestartsOff()
 			node.StopByHand()
 		}
