@@ -110,6 +110,42 @@ func TestLeft_ATrialIsNotRepeatedForWhatElseIsDone(t *testing.T) {
 	})
 }
 
+// A container was paused while its data directory was removed: its process has the files open as any other has.
+func TestLeft_APausedMemberGoesOnWithItsOpenFiles(t *testing.T) {
+	inFormed(t, 1, func(s *stage) {
+		n1 := s.Node("n1")
+		n1.PauseContainers(true)
+		n1.Unlink()
+		n1.PauseContainers(false)
+		s.pass(time.Minute)
+		if !s.Write("n1", "w") || s.RecoverableFromDisks() || !s.Recoverable() {
+			t.Error("it lost what it had open")
+		}
+		s.isUnharmed(t)
+	})
+}
+
+// The only voter is gone for good, and a learner has what was written: nobody gets a snapshot of it, and people are told to save it.
+func TestLeft_ALearnerThatMayHaveTheLastDataIsTold(t *testing.T) {
+	play(t, 2, func(s *stage) {
+		s.declare(s.Nodes()[0])
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Write("n1", "w")
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if c.Name == "Promote" {
+				s.Judge = nil
+				s.Node("n2").Unlink()
+				s.Node("n1").Blank()
+			}
+			return sim.Proceed
+		}
+		s.declare(s.Nodes()...)
+		s.must("told", func() bool { return s.reported(cke.CodeDataMissing, "n1") && s.reported(cke.CodeDataMissing, "n2") })
+		s.isUnharmed(t)
+	})
+}
+
 // A cluster is to be deleted by an older store, and an operator stopped a member that it has no record of: what is left has no quorum,
 // so nothing can be put on record again. The member that is on record elsewhere is named, to be stopped as well.
 func TestLeft_ADeletionByAnOlderStoreNamesWhoIsToBeStopped(t *testing.T) {
