@@ -146,6 +146,49 @@ func TestLeft_ALearnerThatMayHaveTheLastDataIsTold(t *testing.T) {
 	})
 }
 
+// A person removes the container of a member, and another cluster takes its ports: no container is made for them beside that one's.
+func TestLeft_AMemberWithoutAContainerTakesNoPortsOfAnother(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		n3 := s.Node("n3")
+		n3.RemoveContainers()
+		n3.AddNeighbor(sim.Neighbor{Cluster: "other", ClientPort: 2379, PeerPort: 2380})
+		n3.StopNeighbor("other")
+		s.pass(10 * time.Minute)
+		if !s.reported(cke.CodePortTaken, "n3") || s.told().Ready != 2 {
+			t.Errorf("%d serve: %+v", s.told().Ready, s.told().Problems)
+		}
+		s.portsOf(3379, 3380)
+		s.must("moved", s.settled)
+		n3.RemoveNeighbor("other")
+		s.must("as declared", s.changed)
+		s.isUnharmed(t)
+	})
+}
+
+// A member moves to ports that another cluster takes after the move was decided on: it stays down and that is told, until the ports
+// are free.
+func TestLeft_AMemberThatMovesTakesNoPortsOfAnother(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		n1 := s.Node("n1")
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if c.Name == "StopContainer" && c.Node == "n1" {
+				s.Judge = nil
+				n1.AddNeighbor(sim.Neighbor{Cluster: "other", ClientPort: 3379, PeerPort: 3380})
+				n1.StopNeighbor("other")
+			}
+			return sim.Proceed
+		}
+		s.portsOf(3379, 3380)
+		s.pass(10 * time.Minute)
+		if !s.reported(cke.CodePortTaken, "n1") {
+			t.Errorf("%+v", s.told().Problems)
+		}
+		n1.RemoveNeighbor("other")
+		s.must("moved", s.changed)
+		s.isUnharmed(t)
+	})
+}
+
 // A cluster is to be deleted by an older store, and an operator stopped a member that it has no record of: what is left has no quorum,
 // so nothing can be put on record again. The member that is on record elsewhere is named, to be stopped as well.
 func TestLeft_ADeletionByAnOlderStoreNamesWhoIsToBeStopped(t *testing.T) {
