@@ -318,10 +318,14 @@ func (n *nemesis) unrecorded() bool {
 func (n *nemesis) forgo() {
 	id := n.s.Store().Identity()
 	f := id.Freeze
-	if n.copied == nil || f == nil || f.Kind != cke.FreezeOlderStore || n.s.Store().Spec().Deleting() {
+	if n.copied == nil || n.s.Store().Spec().Deleting() {
 		return
 	}
 	switch strangers := n.s.Strangers(); {
+	case f == nil || f.Kind != cke.FreezeOlderStore: // it may have no record of a learner that was never started, which nothing else shows
+		if strangers > 0 && n.s.reports(cke.CodeStranger, "") && n.s.Store().Spec().Cluster.Policies.Foreign != cke.ForeignRemove {
+			n.s.Expel()
+		}
 	case strangers < 0: // those that are not on record are needed for the quorum
 		for _, node := range n.s.Nodes() {
 			if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool {
