@@ -12,7 +12,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 PROGRAMS := cke ckecli cke-lab
 
-.PHONY: all build demo demo-down test check unit nodes matrix month nodes-race bench clean
+.PHONY: all build demo demo-down test check unit nodes stories matrix month nodes-race bench clean
 
 all: build
 
@@ -47,7 +47,11 @@ nodes:
 	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./etcdnode ./backup/... ./mtest/lab ./mtest/rig
 	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./mtest
 
-# Every story on real nodes: every change, fault and crash under a load whose history is checked, and what else is rare; `make nodes` has some of them.
+# The stories that `make nodes` has, and the others that take longer: half an hour.
+stories:
+	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 80m -count=1 ./mtest -stories
+
+# Every story on real nodes: every change, fault and crash under a load whose history is checked, and what else is rare.
 matrix:
 	$(GO) test -timeout 85m -count=1 -v ./mtest -run TestLab -matrix
 

@@ -103,6 +103,7 @@ func TestLabAuthorities_ThePeersIsReplacedUnderLoad(t *testing.T) {
 // Requirement N15: clients go on through a replacement of the authorities that they have to do with, once each of them has
 // what it needs and a person has said so; a client that is of the former authority is let in until then.
 func TestLabAuthorities_ThoseOfClientsWaitForAPerson(t *testing.T) {
+	extra(t)
 	s := newStory(t, 3)
 	s.daemon("cke1")
 	before := s.found()

@@ -271,6 +271,7 @@ func freeAddress(s *story) string {
 }
 
 func TestLabBackup_ATargetThatFailsKeepsNothingFromHealing(t *testing.T) {
+	extra(t)
 	s := newStory(t, 3)
 	b := backedUp{s, filepath.Join(t.TempDir(), "backups")}
 	d := s.daemon("boot-1")
@@ -326,6 +327,7 @@ func TestLabBackup_ATargetThatFailsKeepsNothingFromHealing(t *testing.T) {
 }
 
 func TestLabBackup_ToS3WithCredentialsFromTheStore(t *testing.T) {
+	extra(t)
 	program, err := rig.S3Program(t.Context())
 	if err != nil {
 		t.Skip(err)

@@ -266,6 +266,7 @@ func newSSHKey(s *story, passphrase string) string {
 }
 
 func TestLabBootstrap_LeavesNothingBehindWhereADiskIsFull(t *testing.T) {
+	extra(t)
 	s := newStory(t, 3)
 	s.daemon("cke1")
 	s.setKey()

@@ -146,6 +146,7 @@ func (s *story) write(url string, tls *tls.Config, key string) error {
 
 // Requirement N15: certificates are renewed while clients write over old connections and new ones, and no member stops.
 func TestLabCertificates_AreRenewedUnderLoad(t *testing.T) {
+	extra(t)
 	chapter{name: "renewal", nodes: 3, members: 3, tell: func(m *loaded) {
 		started := func() (all []string) {
 			for _, n := range m.nodes {

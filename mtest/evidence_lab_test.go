@@ -22,6 +22,7 @@ import (
 // TestLabEvidence_UnequalDataVolumesStrangersAndPorts plays what persons, disks and other hands do to a cluster: three
 // members, and a node that was one of them before.
 func TestLabEvidence_UnequalDataVolumesStrangersAndPorts(t *testing.T) {
+	extra(t)
 	s := newStory(t, 4)
 	s.daemon("cke1")
 	s.setKey()

@@ -28,6 +28,7 @@ func TestLabHostKey_ThatIsNotTheDeclaredOneStopsTheBootstrap(t *testing.T) {
 }
 
 func TestLabHostKey_IsTrustedAtFirstSightAndNotWhenItChanges(t *testing.T) {
+	extra(t)
 	s := newStory(t, 3)
 	s.daemon("cke1")
 	s.setKey()

@@ -19,6 +19,7 @@ import (
 const nowhere = "127.0.0.1:1/etcd:v" + rig.EtcdVersion
 
 func TestLabImage_ThatIsNowhereIsWaitedForAndLoadedFromAnArchive(t *testing.T) {
+	extra(t)
 	t.Parallel()
 	l := lab.ForTest(t, 3) // without any image
 	s := storyOn(t, l, 3)

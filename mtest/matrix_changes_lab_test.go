@@ -20,7 +20,7 @@ const (
 
 // changes are what people ask of a cluster.
 var changes = []chapter{
-	{name: "one, three, five, three, one", nodes: 5, members: 1, quick: true, tell: func(m *loaded) {
+	{name: "one, three, five, three, one", nodes: 5, members: 1, often: true, tell: func(m *loaded) {
 		m.measured("the only member restarts", func() {
 			m.argument("4294967296")
 			m.apply()

@@ -16,6 +16,17 @@ import (
 // wholeMatrix tells to run every story of the matrix, not only the quick ones.
 var wholeMatrix = flag.Bool("matrix", false, "run every story of the matrix of changes and faults under load, which takes an hour")
 
+// allStories tells to run every story but those of the whole matrix.
+var allStories = flag.Bool("stories", false, "run every story but those that only -matrix runs, which takes half an hour")
+
+// extra skips a story, unless all are told: the others show the main job and what must never go wrong, in some minutes.
+func extra(t *testing.T) {
+	t.Helper()
+	if !*allStories && !*wholeMatrix {
+		t.Skip("it is told by make stories (-stories)")
+	}
+}
+
 // rare skips a story that takes long, and is about what seldom happens, unless the whole matrix is run.
 func rare(t *testing.T) {
 	t.Helper()
@@ -25,15 +36,15 @@ func rare(t *testing.T) {
 }
 
 // matrixLimit bounds one story of the matrix.
-const matrixLimit = 8 * time.Minute
+const matrixLimit = 15 * time.Minute
 
 // chapter is one story of the matrix: what happens to a cluster while a load runs.
 type chapter struct {
 	name string
 	// nodes of the lab, of which the first members carry the cluster.
 	nodes, members int
-	// quick: it is told by every run of the tests on real nodes; the others only with -matrix.
-	quick bool
+	// quick: it is told by every run of the tests on real nodes; often: by make stories; the others only with -matrix.
+	quick, often bool
 	// version of etcd to begin with; empty: the rig's.
 	version string
 	// limit of the story; 0: matrixLimit.
@@ -59,7 +70,7 @@ type loaded struct {
 func TestLabMatrix(t *testing.T) {
 	for _, all := range [][]chapter{changes, drifts, faults, spaces, moves, hangs, crashes} {
 		for _, c := range all {
-			if c.quick || *wholeMatrix {
+			if c.quick || c.often && *allStories || *wholeMatrix {
 				t.Run(c.name, func(t *testing.T) { c.run(t) })
 			}
 		}

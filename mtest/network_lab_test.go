@@ -41,6 +41,7 @@ func cutFromPeers(s *story, n lab.Node) {
 
 // The status says what is wrong, nothing is done about it, since the data may be intact, and all is well once it passes.
 func TestLabNetwork_TroubleThatPassesLeadsToNoHarm(t *testing.T) {
+	extra(t)
 	s := newStory(t, 3)
 	s.daemon("cke1")
 	before := s.found()

@@ -13,6 +13,7 @@ import (
 // TestLabPlan_IsWhatThenHappens plans changes of a cluster on real nodes, from what the daemon has told of them, then stores
 // just these plans and reads in the history what was done.
 func TestLabPlan_IsWhatThenHappens(t *testing.T) {
+	extra(t)
 	s := newStory(t, 5)
 	s.daemon("cke1")
 	s.setKey()

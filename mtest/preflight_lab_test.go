@@ -80,6 +80,7 @@ func (s *story) wantChecks(said map[string]string, want map[string]string) {
 }
 
 func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
+	extra(t)
 	s := newStory(t, 3)
 	file, err := s.WriteSpec(s.spec())
 	s.must(err)
@@ -190,6 +191,7 @@ func (s *story) endInAVisit(end os.Signal, args ...string) *os.ProcessState {
 }
 
 func TestLabPreflight_KnowsOurMembersAndTheWayBetweenThem(t *testing.T) {
+	extra(t)
 	s := newStory(t, 3)
 	s.daemon("cke1")
 	s.found()

@@ -101,6 +101,7 @@ func (s *story) restores(args ...string) {
 }
 
 func TestLabRestore_StoryOfACluster(t *testing.T) {
+	extra(t)
 	b, _ := backedUpOn(t, 3, 0)
 	client := b.clientTLS()
 	lineage := b.ready().Incarnation // of the first life
@@ -232,6 +233,7 @@ func TestLabRestore_IntoAnotherClusterAndFromABlankManagementHost(t *testing.T) 
 }
 
 func TestLabRecover_GoesOnFromTheOnlyMemberThatIsLeft(t *testing.T) {
+	extra(t)
 	b, _ := backedUpOn(t, 3, 0)
 	client := b.clientTLS()
 	b.put("kept", 10)
@@ -293,6 +295,7 @@ func (b backedUp) write(ctx context.Context, member int, config *tls.Config) (w 
 
 // Whatever was acknowledged before the members stop is in the backups of the life that a restore replaces.
 func TestLabRestore_UnderLoadStoresWhatIsAcknowledgedUntilTheMembersStop(t *testing.T) {
+	extra(t)
 	b, _ := backedUpOn(t, 3, 0)
 	client := b.clientTLS()
 	b.awaitRevision(b.put("kept", 10))
