@@ -37,6 +37,8 @@ var scratchKinds = []ScratchKind{ScratchFull, ScratchCompact, ScratchDrill, Scra
 
 const (
 	scratchPrefix = "cke-"
+	// scratchMark is the name of an empty file in each scratch directory: nobody else's directory has it, whatever it is called.
+	scratchMark = ".cke-scratch"
 	// mostSwept bounds what one sweep removes, and mostScratch how often a directory is made that a sweep takes for abandoned.
 	mostSwept   = 100
 	mostScratch = 10
@@ -56,7 +58,11 @@ func NewScratch(dir string, kind ScratchKind) (*Scratch, error) {
 		}
 		held, err := holdScratch(path)
 		if held != nil || errors.Is(err, errNoLocks) {
-			return &Scratch{Path: path, held: held}, nil
+			s := &Scratch{Path: path, held: held}
+			if err := os.WriteFile(filepath.Join(path, scratchMark), nil, 0o600); err != nil {
+				return nil, errors.Join(err, s.Remove())
+			}
+			return s, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, errors.Join(err, os.RemoveAll(path))
@@ -70,7 +76,7 @@ func (s *Scratch) Remove() error {
 	if s == nil || s.Path == "" {
 		return nil
 	}
-	err := os.RemoveAll(s.Path)
+	err := removeScratch(s.Path)
 	if s.held != nil {
 		err = errors.Join(err, s.held.Close())
 	}
@@ -90,7 +96,8 @@ func SweepScratchBelow(dir string) error {
 	return err
 }
 
-// SweepScratch removes scratch directories in dir whose makers live no more. Those of other users are left alone.
+// SweepScratch removes scratch directories in dir whose makers live no more. Those of other users are left alone, and directories
+// that have only the name of one.
 func SweepScratch(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,16 +112,36 @@ func SweepScratch(dir string) error {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
+		if mark, err := os.Lstat(filepath.Join(path, scratchMark)); err != nil || !mark.Mode().IsRegular() {
+			continue
+		}
 		held, err := holdScratch(path)
 		if err != nil || held == nil {
 			continue // somebody works in it, has removed it, or it belongs to another user
 		}
 		left--
-		if err := errors.Join(os.RemoveAll(path), held.Close()); err != nil {
+		if err := errors.Join(removeScratch(path), held.Close()); err != nil {
 			return fmt.Errorf("remove an abandoned scratch directory: %w", err)
 		}
 	}
 	return nil
+}
+
+// removeScratch removes the mark last, so that the next sweep goes on where this one is cut off.
+func removeScratch(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	for _, e := range entries {
+		if e.Name() == scratchMark {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(path, e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(path)
 }
 
 func isScratch(name string) bool {

@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -68,7 +69,13 @@ func TestScratch_OfAKilledProcessIsRemoved(t *testing.T) {
 	}
 	foreign := filepath.Join(dir, "cke-other-1")
 	link := filepath.Join(dir, "cke-drill-link")
-	if err := os.MkdirAll(foreign, 0o700); err != nil {
+	named := filepath.Join(dir, "cke-full-2026", "the-only-copy.cke") // a person's
+	for _, d := range []string{foreign, filepath.Dir(named)} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(named, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(foreign, link); err != nil {
@@ -84,7 +91,7 @@ func TestScratch_OfAKilledProcessIsRemoved(t *testing.T) {
 	if there() != 0 {
 		t.Errorf("%d directories of a killed process are left", there())
 	}
-	for _, p := range []string{foreign, link} {
+	for _, p := range []string{foreign, link, named} {
 		if _, err := os.Lstat(p); err != nil {
 			t.Error(err)
 		}
@@ -97,7 +104,8 @@ func TestScratch_SweepsBelowTheScratchDirectory(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
 	for i := range 120 {
 		for _, part := range []string{".", "prod", "tmp"} {
-			if err := os.MkdirAll(filepath.Join(dir, part, fmt.Sprintf("cke-full-%d", i)), 0o700); err != nil {
+			left := filepath.Join(dir, part, fmt.Sprintf("cke-full-%d", i))
+			if err := errors.Join(os.MkdirAll(left, 0o700), os.WriteFile(filepath.Join(left, ".cke-scratch"), nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
