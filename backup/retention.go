@@ -3,6 +3,7 @@ package backup
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -168,12 +169,12 @@ func spanText(d cke.Duration) string {
 
 // pruneInto enters one lineage into a plan.
 func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Verified, r cke.Retention, now time.Time) {
-	// Revisions of which the deltas are needed, from a full's up to another's.
-	type span struct{ from, to int64 }
-	var spans []span
-	if l.failing != "" {
-		spans = append(spans, span{0, 1<<63 - 1})
+	// Revisions of which the deltas are needed, from a full's up to another one.
+	type span struct {
+		from Entry
+		to   int64
 	}
+	var spans []span
 	newest := len(l.Fulls) - 1
 	for newest > 0 && l.useless[l.Fulls[newest].Name()] != "" {
 		newest--
@@ -185,7 +186,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		}
 		if v != nil && v.Full == f.ID() {
 			k.add("verified "+v.At.UTC().Format(time.RFC3339), false)
-			spans = append(spans, span{f.Revision, v.Revision})
+			spans = append(spans, span{f, v.Revision})
 		}
 		if len(k.why) == 0 {
 			why := "no rule keeps it"
@@ -196,7 +197,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 			continue
 		}
 		if k.pit {
-			spans = append(spans, span{f.Revision, 1<<63 - 1})
+			spans = append(spans, span{f, math.MaxInt64})
 		}
 		plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
 	}
@@ -205,13 +206,8 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 	}
 	for _, st := range l.Streams {
 		for i, d := range st.Deltas {
-			last := st.lastOf(i)
-			needed := slices.ContainsFunc(spans, func(s span) bool { return last > s.from && d.Revision <= s.to })
-			// Unreadable, or on its way: judged by its first revision alone, and kept when in doubt.
-			if !needed && last < d.Revision {
-				needed = slices.ContainsFunc(spans, func(s span) bool { return d.Revision >= s.from })
-			}
-			if !needed {
+			needed := slices.ContainsFunc(spans, func(s span) bool { return st.mayPass(i, s.from) && d.Revision <= s.to })
+			if !needed && l.failing == "" {
 				plan.Delete = append(plan.Delete, Removal{d.Name(), d.Size, "no full that is kept needs it"})
 			}
 		}
@@ -226,6 +222,16 @@ func (st *Stream) lastOf(i int) int64 {
 		last = st.Deltas[i+1].Revision - 1
 	}
 	return max(last, st.ends[st.Deltas[i].Name()])
+}
+
+// mayPass reports whether one of the run's deltas may have changes that a full lacks. Where its end is not known, because it cannot be
+// read, only a full that was begun after it was stored has them all for certain.
+func (st *Stream) mayPass(i int, f Entry) bool {
+	d, last := st.Deltas[i], st.lastOf(i)
+	if last < d.Revision {
+		return !f.Time.After(d.ModTime.Add(clockLimit))
+	}
+	return last > f.Revision
 }
 
 // bases returns what is needed to restore from a delta: the full that it leads on from, and the deltas between them.

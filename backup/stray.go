@@ -54,14 +54,14 @@ func (l *Lineage) findStrays(head func(Entry) (Header, error)) error {
 	return nil
 }
 
-// unled is how many of a run's first deltas no full leads to.
+// unled is how many of a run's first deltas no full leads to. One whose end is not known may be led to.
 func (st *Stream) unled(fulls []Entry) int {
 	n := len(st.Deltas)
 	for _, f := range fulls {
 		if st.First > f.Revision+1 {
 			continue
 		}
-		for n > 0 && max(st.lastOf(n-1), st.Deltas[n-1].Revision) > f.Revision {
+		for n > 0 && st.mayPass(n-1, f) {
 			n--
 		}
 	}
