@@ -143,28 +143,27 @@ func (c *Copied) problem() error {
 
 // selected returns the names to copy: fulls first, then deltas in order, so that a copy broken off can be restored from.
 func (l *Lineage) selected(since time.Time) (names []string) {
-	from := int64(0)
+	var oldest Entry
 	for _, e := range l.Fulls {
 		if e.Time.Before(since) {
 			continue
 		}
-		if from == 0 {
-			from = e.Revision
+		if len(names) == 0 {
+			oldest = e
 		}
 		names = append(names, e.Name())
 	}
-	if from == 0 && !since.IsZero() {
+	if len(names) == 0 && !since.IsZero() {
 		return nil
 	}
 	for j, st := range l.Streams {
-		if j+1 < len(l.Streams) && l.Streams[j+1].First <= from+1 {
-			continue // a later run has all that follows
+		if j+1 < len(l.Streams) && l.Streams[j+1].Stream == st.Stream && l.Streams[j+1].First <= oldest.Revision+1 {
+			continue // the rest of the stream has all that follows
 		}
 		for i, d := range st.Deltas {
-			if i+1 < len(st.Deltas) && st.Deltas[i+1].Revision <= from+1 {
-				continue
+			if st.mayPass(i, oldest) {
+				names = append(names, d.Name())
 			}
-			names = append(names, d.Name())
 		}
 	}
 	for _, o := range l.Files {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -125,5 +126,55 @@ func TestDir_ToldApartWhatIsImmutable(t *testing.T) {
 	}
 	if err := b.Delete(t.Context(), "c/l/b"); err != nil {
 		t.Errorf("its neighbour: %v", err)
+	}
+}
+
+// A full lies within a delta where it was taken between two of them. Nobody knows what is in a delta that cannot be read.
+func TestPrune_KeepsANewestDeltaThatCannotBeRead(t *testing.T) {
+	ctx := etcdtest.Context(t)
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	s := f.store(t, f.bucket)
+	if _, err := s.Compact(ctx, backup.At{Revision: 35}, backup.CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	data := f.bucket.Get(deltas[5])
+	data[40] ^= 1
+	f.bucket.Set(deltas[5], data)
+	if _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.Extract(ctx, backup.At{}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{})
+	if !backup.IsDamage(err) {
+		t.Errorf("revision %d of %d was restored with notes %q, %v", x.Revision, f.last, x.Notes, err)
+	}
+}
+
+// A daemon that was deposed soon has a stream that begins later than the one that goes furthest.
+func TestCopy_TakesTheStreamThatGoesFurthest(t *testing.T) {
+	ctx := etcdtest.Context(t)
+	f := makeFixture(t, false)
+	fulls, _ := f.objects(t)
+	w, err := backup.NewDeltaWriter(16, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Add([]backup.Change{{Key: []byte("x"), Value: []byte("y"), ModRevision: 16, CreateRevision: 16, Version: 1}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	c, h, err := w.Seal(backup.Header{Place: backup.DeltaPlace("prod", "a1b2", 16, 0, 16)})
+	if err == nil {
+		err = f.bucket.Create(ctx, h.Place.Name(), c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := backuptest.NewMemory()
+	if _, err := f.store(t, f.bucket).Copy(ctx, dst, backup.CopyFilter{Since: place(t, fulls[1]).Time}); err != nil {
+		t.Fatal(err)
+	}
+	x, err := f.store(t, dst).Extract(ctx, backup.At{}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{})
+	if err != nil || x.Revision != f.last {
+		t.Errorf("the copy leads to revision %d of %d: %v", x.Revision, f.last, err)
 	}
 }
