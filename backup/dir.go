@@ -39,38 +39,59 @@ func (d Dir) path(name string) (string, error) {
 // List implements Bucket.
 func (d Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 	// Walk only the folder that all names with this prefix share.
-	root := string(d)
-	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
-		root = filepath.Join(root, filepath.FromSlash(prefix[:i]))
-	}
+	folder := prefix[:max(strings.LastIndexByte(prefix, '/'), 0)]
 	var objects []Object
-	err := filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
+	err := d.walk(ctx, folder, func(name string, info fs.FileInfo) error {
+		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(info.Name(), partial) {
+			objects = append(objects, Object{Name: name, Size: info.Size(), ModTime: info.ModTime()})
 		}
-		if err != nil || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), partial) {
-			return ignoreMissing(err)
-		}
-		rel, err := filepath.Rel(string(d), file)
-		if err != nil {
-			return err
-		}
-		name := filepath.ToSlash(rel)
-		if !strings.HasPrefix(name, prefix) {
-			return nil
-		}
-		info, err := e.Info()
-		if err != nil {
-			return ignoreMissing(err)
-		}
-		objects = append(objects, Object{Name: name, Size: info.Size(), ModTime: info.ModTime()})
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", root, err)
+		return nil, fmt.Errorf("list %s: %w", d, err)
 	}
 	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
 	return objects, nil
+}
+
+// mostFolders bounds how deep folders lie in each other: a link may lead back.
+const mostFolders = 32
+
+// walk calls do for each file below a folder ("": all) with its name. It follows links, as whoever opens or makes a file by its name does.
+// A link that leads nowhere is an error: what it led to may not be mounted.
+func (d Dir) walk(ctx context.Context, folder string, do func(name string, info fs.FileInfo) error) error {
+	if strings.Count(folder, "/") >= mostFolders {
+		return fmt.Errorf("%s: more than %d folders in each other: does a link lead back?", folder, mostFolders)
+	}
+	entries, err := os.ReadDir(filepath.Join(string(d), filepath.FromSlash(folder)))
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := path.Join(folder, e.Name())
+		file := filepath.Join(string(d), filepath.FromSlash(name))
+		info, err := e.Info()
+		if err == nil && info.Mode().Type() == fs.ModeSymlink {
+			if info, err = os.Stat(file); err != nil {
+				return fmt.Errorf("%s is a link that cannot be followed: is what it leads to mounted? %w", file, err)
+			}
+		}
+		switch {
+		case err != nil:
+			err = ignoreMissing(err)
+		case info.IsDir():
+			err = d.walk(ctx, name, do)
+		case info.Mode().IsRegular():
+			err = do(name, info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Open implements Bucket.
@@ -104,7 +125,7 @@ func (d Dir) Create(ctx context.Context, name string, c Content) error {
 		return err
 	}
 	if _, err := os.Lstat(file); err == nil {
-		return fmt.Errorf("%s: %w", file, ErrExists)
+		return taken(file)
 	}
 	if err := makeDirs(filepath.Dir(file)); err != nil {
 		return err
@@ -161,12 +182,20 @@ func place(tmp, file string) error {
 		err = os.Link(tmp, file) // network file systems; the temporary name is removed by the caller
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s: %w", file, ErrExists)
+		return taken(file)
 	}
 	if err != nil {
 		return fmt.Errorf("move into place %s: %w", file, err)
 	}
 	return syncDir(filepath.Dir(file))
+}
+
+// taken is ErrExists, durably: who placed the file may have failed to sync the directory, and be the one who asks.
+func taken(file string) error {
+	if err := syncDir(filepath.Dir(file)); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", file, ErrExists)
 }
 
 // Delete implements Bucket.
@@ -195,18 +224,11 @@ func immutable(file string) bool {
 // Sweep removes what crashed writers left behind, if it is older than age.
 func (d Dir) Sweep(ctx context.Context, age time.Duration) error {
 	limit := time.Now().Add(-age)
-	return filepath.WalkDir(string(d), func(file string, e fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
+	return d.walk(ctx, "", func(name string, info fs.FileInfo) error {
+		if !strings.HasPrefix(path.Base(name), partial) || info.ModTime().After(limit) {
+			return nil
 		}
-		if err != nil || !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), partial) {
-			return ignoreMissing(err)
-		}
-		info, err := e.Info()
-		if err != nil || info.ModTime().After(limit) {
-			return ignoreMissing(err)
-		}
-		return ignoreMissing(os.Remove(file))
+		return ignoreMissing(os.Remove(filepath.Join(string(d), filepath.FromSlash(name))))
 	})
 }
 

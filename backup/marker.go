@@ -235,13 +235,17 @@ func (m *Marked) Sweep(ctx context.Context, age time.Duration) error {
 	return nil
 }
 
-// probe writes to a folder.
+// probe writes a block to a folder: an empty file fits on a full disk.
 func (d Dir) probe(folder string) error {
 	f, err := os.CreateTemp(filepath.Join(string(d), folder), partial)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	_, err = f.Write(make([]byte, 4096))
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // local returns the directory that a bucket is.

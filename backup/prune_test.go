@@ -178,3 +178,25 @@ func TestCopy_TakesTheStreamThatGoesFurthest(t *testing.T) {
 		t.Errorf("the copy leads to revision %d of %d: %v", x.Revision, f.last, err)
 	}
 }
+
+// Whoever is interrupted deletes nothing any more, also in a directory.
+func TestPrune_StopsWhenItIsInterrupted(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx, cancel := context.WithCancel(etcdtest.Context(t))
+	defer cancel()
+	d := backup.Dir(t.TempDir())
+	if _, err := f.store(t, f.bucket).Copy(ctx, d, backup.CopyFilter{}); err != nil {
+		t.Fatal(err)
+	}
+	deleted := 0
+	s := f.store(t, &backuptest.Faulty{Bucket: d, Before: func(_ context.Context, op, name string) error {
+		if op == "delete" && strings.HasPrefix(name, "prod/") {
+			deleted++
+			cancel()
+		}
+		return nil
+	}})
+	if _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); !errors.Is(err, context.Canceled) || deleted != 1 {
+		t.Errorf("%d were deleted: %v", deleted, err)
+	}
+}

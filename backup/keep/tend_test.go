@@ -274,9 +274,12 @@ func TestKeeper_TellsOfADrillThatFails(t *testing.T) {
 func TestKeeper_RemovesWhatAKilledDaemonLeftInItsScratchDirectory(t *testing.T) {
 	h := newHouse(t)
 	left := filepath.Join(h.config.Scratch, "prod", "cke-full-123")
-	foreign := filepath.Join(h.config.Scratch, "prod", "mine")
+	foreign := filepath.Join(h.config.Scratch, "prod", "cke-full-124") // without a mark
 	mkdir(t, left)
 	mkdir(t, foreign)
+	if err := os.WriteFile(filepath.Join(left, ".cke-scratch"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	h.run().await("a full", hasFull)
 	if exists(left) || !exists(foreign) {
 		t.Errorf("left over %t, foreign %t", exists(left), exists(foreign))
