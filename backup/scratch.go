@@ -112,15 +112,20 @@ func SweepScratch(dir string) error {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if mark, err := os.Lstat(filepath.Join(path, scratchMark)); err != nil || !mark.Mode().IsRegular() {
-			continue
-		}
 		held, err := holdScratch(path)
 		if err != nil || held == nil {
 			continue // somebody works in it, has removed it, or it belongs to another user
 		}
 		left--
-		if err := errors.Join(removeScratch(path), held.Close()); err != nil {
+		remove := os.Remove // what has no mark goes only if it is empty: its maker was killed right then, or it is somebody else's
+		if mark, err := os.Lstat(filepath.Join(path, scratchMark)); err == nil && mark.Mode().IsRegular() {
+			remove = removeScratch
+		}
+		err = remove(path)
+		if errors.Is(err, fs.ErrExist) { // not empty
+			err = nil
+		}
+		if err := errors.Join(err, held.Close()); err != nil {
 			return fmt.Errorf("remove an abandoned scratch directory: %w", err)
 		}
 	}

@@ -276,7 +276,7 @@ func TestKeeper_RemovesWhatAKilledDaemonLeftInItsScratchDirectory(t *testing.T) 
 	left := filepath.Join(h.config.Scratch, "prod", "cke-full-123")
 	foreign := filepath.Join(h.config.Scratch, "prod", "cke-full-124") // without a mark
 	mkdir(t, left)
-	mkdir(t, foreign)
+	mkdir(t, filepath.Join(foreign, "mine"))
 	if err := os.WriteFile(filepath.Join(left, ".cke-scratch"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
