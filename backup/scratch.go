@@ -116,13 +116,13 @@ func SweepScratch(dir string) error {
 		if err != nil || held == nil {
 			continue // somebody works in it, has removed it, or it belongs to another user
 		}
-		left--
 		remove := os.Remove // what has no mark goes only if it is empty: its maker was killed right then, or it is somebody else's
 		if mark, err := os.Lstat(filepath.Join(path, scratchMark)); err == nil && mark.Mode().IsRegular() {
 			remove = removeScratch
 		}
-		err = remove(path)
-		if errors.Is(err, fs.ErrExist) { // not empty
+		if err = remove(path); err == nil {
+			left--
+		} else if errors.Is(err, fs.ErrExist) { // not empty
 			err = nil
 		}
 		if err := errors.Join(err, held.Close()); err != nil {
