@@ -95,6 +95,7 @@ func (n *nemesis) volume(kind cke.TaskKind) {
 
 func (n *nemesis) unfreeze() {
 	if f := n.s.freeze(); f.Active() {
+		n.judged = n.judged || f.Kind == cke.FreezeOlderStore
 		n.s.ask(cke.TaskUnfreeze, "", f.ID, "judged")
 	}
 }
@@ -267,8 +268,9 @@ func (n *nemesis) attend() {
 	switch f := n.s.freeze(); {
 	case n.unrecorded() && !n.s.asks(cke.TaskReclaim) && n.reclaim(): // what else is asked for may wait for it
 	case len(n.s.asked()) > 0:
+	case !f.Active() && n.judged && n.bringNewer(): // what they lifted turned out to be needed
 	case !f.Active():
-	case f.Kind == cke.FreezeOlderStore && n.reclaim():
+	case f.Kind == cke.FreezeOlderStore && (n.reclaim() || n.bringNewer()):
 	default: // also where another store's cluster of this name was taken away
 		n.unfreeze()
 	}
@@ -322,7 +324,7 @@ func (n *nemesis) forgo() {
 		return
 	}
 	switch strangers := n.s.Strangers(); {
-	case f == nil || f.Kind != cke.FreezeOlderStore: // it may have no record of a learner that was never started, which nothing else shows
+	case (f == nil || f.Kind != cke.FreezeOlderStore) && !n.judged: // it may have no record of a learner that was never started, which nothing else shows
 		if strangers > 0 && n.s.reports(cke.CodeStranger, "") && n.s.Store().Spec().Cluster.Policies.Foreign != cke.ForeignRemove {
 			n.s.Expel()
 		}
