@@ -75,5 +75,24 @@ func (i Identity) Votes(e Elsewhere) bool {
 	return e.Source == MembersLinearizable
 }
 
+// AskForLeft returns the client URL at which the member in a container answers that was made for a machine of this address; "": it does
+// not run, its label does not tell, or a membership on record is reached there.
+func (i Identity) AskForLeft(c Container, address string) string {
+	client := clientURLOf(c)
+	if c.State != ContainerRunning || client == nil || client.Hostname() != address {
+		return ""
+	}
+	url := client.String()
+	if slices.ContainsFunc(i.Joins, func(j Join) bool { return j.ClientURL() == url }) {
+		return ""
+	}
+	return url
+}
+
+// LeftAnswers reports whether e, asked at the URL of AskForLeft, is a member's answer, and not one of the present cluster's.
+func (i Identity) LeftAnswers(e EndpointStatus) bool {
+	return e.Problem == "" && e.MemberID != "" && e.ClusterID != "" && (i.Incarnation == nil || e.ClusterID != i.Incarnation.ClusterID)
+}
+
 // VotesElsewhere reports whether any member votes where it is not on record.
 func (i Identity) VotesElsewhere(s EtcdStatus) bool { return slices.ContainsFunc(s.Elsewhere, i.Votes) }

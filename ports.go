@@ -60,9 +60,9 @@ type Machine interface {
 	// EnsureVolume creates the join's volume with its labels. ErrConflict: one of that name has other labels.
 	EnsureVolume(ctx context.Context, s MemberSpec) error
 	// EnsureContainer creates the join's container, not started, and replaces one that is not running and was made
-	// from another description. It never creates a volume: ErrDataMissing when the join's volume is not there. CodePortTaken: a
-	// member that never started would share a port with a container of another cluster on the node. CodeOlderStore, ErrConflict:
-	// the join's container was started, and the join's start is not on record.
+	// from another description. It never creates a volume: ErrDataMissing when the join's volume is not there. CodePortTaken, with
+	// nothing changed: the container, which is not there or was made for other ports, would share a port with one of another
+	// cluster on the node. CodeOlderStore, ErrConflict: the join's container was started, and the join's start is not on record.
 	EnsureContainer(ctx context.Context, s MemberSpec) error
 	// TryOptions tries whether a container of the join could start, with another description than it may run with now: the
 	// image runs, what is to be mounted is there, and etcd takes the values of its arguments. It has neither the join's

@@ -74,6 +74,11 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 		case c.Running() || c.State == cke.ContainerRestarting:
 			return fmt.Errorf("it runs with another description: %w", cke.ErrConflict)
 		default:
+			if !c.StandsAt(spec.Join) {
+				if err := m.portsFree(ctx, s, spec); err != nil {
+					return err
+				}
+			}
 			if err := s.engine.remove(ctx, c.ID); err != nil {
 				return err
 			}
@@ -92,11 +97,9 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 	})
 }
 
-// portsFree refuses a new member ports that a container of another cluster on the node was made for, whether it runs or not.
+// portsFree refuses a member, which has no container for them yet, ports that a container of another cluster on the node was made
+// for, whether it runs or not.
 func (m machine) portsFree(ctx context.Context, s *session, spec cke.MemberSpec) error {
-	if !spec.Join.StartedAt.IsZero() {
-		return nil
-	}
 	all, err := s.engine.containers(ctx)
 	if err != nil {
 		return err

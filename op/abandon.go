@@ -157,11 +157,14 @@ func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join, stops bool)
 	if err != nil {
 		return err
 	}
-	answer := cke.EndpointStatus{Problem: "not on record"}
+	var answer cke.EndpointStatus
 	if is, known := id.Join(j.ID); known {
 		j, answer = is, e.Etcd.Endpoint(ctx, is.ClientURL())
 	} else {
 		j.StartedAt = c.StartedAt
+		if answer, err = leftAnswer(ctx, e, id, j, c); err != nil {
+			return err
+		}
 	}
 	why := j.MayHoldWrites(c, answer, stops)
 	if why == "" {
@@ -171,6 +174,27 @@ func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join, stops bool)
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("what the bootstrap left on %s may hold what clients wrote", j.Node.Name()), Facts: []string{why}, Unchanged: true, Err: cke.ErrConflict}
+}
+
+// leftAnswer asks a founder of a life before the present one where its container was made for. Who answers is it only if its container
+// runs all the while.
+func leftAnswer(ctx context.Context, e Env, id cke.Identity, j cke.Join, c cke.Container) (cke.EndpointStatus, error) {
+	none := cke.EndpointStatus{Problem: "not on record"}
+	url := id.AskForLeft(c, j.Node.Address)
+	if url == "" {
+		return none, nil
+	}
+	answer := e.Etcd.Endpoint(ctx, url)
+	after, err := e.Machines.Machine(j.Node).Container(ctx, j)
+	switch {
+	case errors.Is(err, cke.ErrNotFound):
+		return none, nil
+	case err != nil:
+		return none, err
+	case !id.LeftAnswers(answer), after.ID != c.ID, after.State != c.State, !after.StartedAt.Equal(c.StartedAt):
+		return none, nil
+	}
+	return answer, nil
 }
 
 func isForming(id cke.Identity) error {

@@ -1,9 +1,11 @@
 package op_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -110,4 +112,60 @@ func TestCleanUp_GoesOnWhereOneNodeFails(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// earlier is the membership of n3 in a life that was abandoned while n3 was silent, after its engine was told to start it; another life
+// was formed since.
+func (w *world) earlier() cke.Join {
+	w.runUntil(w.bootstrap(false), "record-formed")
+	joins := w.joins()
+	w.Node("n3").PowerOff()
+	w.mustRun(op.AbandonBootstrap{Reachable: joins[:2], Founders: 3})
+	c := w.cluster()
+	c.Nodes = c.Nodes[:2]
+	w.Store().SetSpec(c)
+	w.mustRun(op.Bootstrap{Spec: c, Founders: c.ControlPlane()})
+	w.Node("n3").PowerOn()
+	time.Sleep(time.Minute)
+	j := joins[2]
+	return cke.Join{ID: j.ID, Incarnation: j.Incarnation, Node: j.Node, Volume: j.Volume, Etcd: j.Etcd} // as it is known from its labels
+}
+
+func TestCleanUp_AsksAFounderOfAnEarlierLife(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		j := w.earlier()
+		for name, claims := range map[string]func(*cke.EndpointStatus){
+			"it holds more":              func(e *cke.EndpointStatus) { e.Revision = 2 },
+			"it does not answer":         func(e *cke.EndpointStatus) { e.Problem = "context deadline exceeded" },
+			"the present cluster's":      func(e *cke.EndpointStatus) { e.ClusterID = w.Store().Identity().Incarnation.ClusterID },
+			"it does not say who it is":  func(e *cke.EndpointStatus) { e.MemberID = "" },
+			"its container is restarted": func(*cke.EndpointStatus) { w.Node("n3").Reboot() },
+		} {
+			_, err := w.runIn(func(e op.Env) op.Env { e.Etcd = claiming{e.Etcd, claims}; return e }, op.CleanUp{Left: []cke.Join{j}})
+			if cke.CodeOf(err) != cke.CodeOlderStore {
+				t.Errorf("%s: %v", name, err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if got := w.states(); got != "n1 running, n2 running, n3 running" {
+			t.Fatal(got)
+		}
+		w.mustRun(op.CleanUp{Left: []cke.Join{j}})
+		if got := w.states(); got != "n1 running, n2 running" || len(w.Violations()) > 0 {
+			t.Error(got, w.Violations())
+		}
+	})
+}
+
+// claiming is an etcd whose members claim something else about themselves.
+type claiming struct {
+	cke.Etcd
+	claims func(*cke.EndpointStatus)
+}
+
+// Endpoint implements cke.Etcd.
+func (c claiming) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	e := c.Etcd.Endpoint(ctx, url)
+	c.claims(&e)
+	return e
 }

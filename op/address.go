@@ -85,7 +85,11 @@ func (c ChangeAddress) prove(ctx context.Context, e Env) error {
 		}
 	}
 	if errors.Is(err, cke.ErrNotFound) {
-		err = m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token})
+		spec := cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token}
+		if err = m.EnsureContainer(ctx, spec); cke.CodeOf(err) == cke.CodePortTaken { // what it moves away from
+			spec.Join = c.moved(j)
+			err = m.EnsureContainer(ctx, spec)
+		}
 	}
 	if err != nil {
 		return dataGone(j, err)

@@ -215,9 +215,10 @@ func servedClients(in *Input) *cke.Problem {
 func olderThanFounder(in *Input, j cke.Join, c cke.Container) *cke.Problem {
 	e, asked := in.Seen.Etcd.Endpoint(j.ID)
 	if !asked {
-		e.Problem = "not asked"
+		e = in.leftAnswer(j, c)
 	}
-	stops := in.Identity.Incarnation.GaveUp(j.Incarnation) || cke.NothingWritten(len(in.Identity.Joins), in.Seen.Etcd.Endpoints)
+	inc := in.Identity.Incarnation
+	stops := inc.GaveUp(j.Incarnation) || inc.Life(j.Incarnation) && cke.NothingWritten(len(in.Identity.Joins), in.Seen.Etcd.Endpoints)
 	why := j.MayHoldWrites(c, e, stops)
 	if why == "" {
 		return nil
@@ -225,6 +226,17 @@ func olderThanFounder(in *Input, j cke.Join, c cke.Container) *cke.Problem {
 	return &cke.Problem{Code: cke.CodeOlderStore, Node: j.Node.Name(),
 		Message: "the store is older than the cluster: it says that the bootstrap has not ended, and " + why,
 		Remedy:  fmt.Sprintf("bring back a newer copy of the store; only if there is none, and nobody ever used the cluster, on %s: docker rm -f %s", j.Node.Address, c.Name)}
+}
+
+// leftAnswer is what a founder of a life before the present one answers where its container was made for.
+func (in *Input) leftAnswer(j cke.Join, c cke.Container) cke.EndpointStatus {
+	url := in.Identity.AskForLeft(c, j.Node.Address)
+	for _, e := range in.Seen.Etcd.Elsewhere {
+		if url != "" && e.Join == c.Join && e.URL == url && in.Identity.LeftAnswers(e.EndpointStatus) {
+			return e.EndpointStatus
+		}
+	}
+	return cke.EndpointStatus{Join: j.ID, Problem: "not asked"}
 }
 
 // uncertified is why a founder that was started cannot prove who it is; nil when it can. It is given no other files, which

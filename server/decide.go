@@ -246,7 +246,7 @@ func deleteCluster(in *Input) (Decision, bool) {
 			return d, true
 		}
 		p := f.problem
-		for _, u := range in.mayServe() { // what cannot serve any more is not waited for
+		for _, u := range append(in.mayServe(), in.elsewhere()...) { // what cannot serve any more is not waited for
 			p.Remedy += fmt.Sprintf("; if that is refused, on %s: docker update --restart=no %s && docker stop %s", u.Node.Address, u.Name, u.Name)
 		}
 		blockers = append(blockers, p)
@@ -305,14 +305,14 @@ func keptOn(in *Input, n cke.NodeStatus) (kept []cke.Problem, of map[cke.JoinID]
 }
 
 // keepsWrites is why a container of an abandoned life is kept; nil: it is not. What the record says of a founder is known of the last
-// one only; of those before, that its engine starts it.
+// one only; one of those before is asked where its container was made for.
 func keepsWrites(in *Input, n cke.NodeStatus, c cke.Container) *cke.Problem {
 	if c.Cluster != in.Spec.Name || !in.Identity.Incarnation.WasAbandoned(c.Incarnation) {
 		return nil
 	}
 	j, known := in.Identity.Join(c.Join)
 	if !known {
-		j = cke.Join{ID: c.Join, Node: n.Node, StartedAt: c.StartedAt}
+		j = cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, StartedAt: c.StartedAt}
 	}
 	return olderThanFounder(in, j, c)
 }

@@ -65,7 +65,7 @@ func fullDatabase(in *Input) (Decision, bool) {
 
 // leastInUse is how many bytes of every database are in use at most. What a compaction freed etcd tells only after later
 // writes, of which a full database gets few. Voters hold the same while all are level, so the least that one of them tells
-// is taken for true of all; unless it was not of the one that was defragmented last. Then each goes by its own figure.
+// is taken for true of all; unless it was not of one that was defragmented. Then each goes by its own figure.
 func leastInUse(in *Input) int64 {
 	const own = math.MaxInt64
 	if noneLags(in) != pass {
@@ -78,7 +78,7 @@ func leastInUse(in *Input) int64 {
 		}
 	}
 	for _, j := range in.Identity.Joins {
-		if e, _ := in.Seen.Etcd.Endpoint(j.ID); defragmented(in, j) && least < own && least*5 < e.DBSize*4 {
+		if e, _ := in.Seen.Etcd.Endpoint(j.ID); in.triedAgo(j) < defragmentAgain && least < own && least*5 < e.DBSize*4 {
 			return own
 		}
 	}
@@ -96,12 +96,17 @@ func (in *Input) fullest() *cke.Join {
 	return nil
 }
 
-// triedAgo is how long ago a member was defragmented, if nothing was done since.
+// triedAgo is how long ago a member was defragmented, since the alarm was taken back last; whatever was done since.
 func (in *Input) triedAgo(j cke.Join) time.Duration {
-	if !defragmented(in, j) {
-		return math.MaxInt64
+	ago := time.Duration(math.MaxInt64)
+	if defragmented(in, j) {
+		ago = in.Seen.ObservedAt.Sub(in.Before.LastOperation.Time).Abs()
 	}
-	return in.Seen.ObservedAt.Sub(in.Before.LastOperation.Time).Abs()
+	c, done := in.Completed[FailureKey(op.Defragment{Joins: []cke.Join{j}})]
+	if done && !in.Completed[FailureKey(op.Disarm{})].At.After(c.At) {
+		ago = min(ago, in.Seen.ObservedAt.Sub(c.At).Abs())
+	}
+	return ago
 }
 
 // noSpace are the alarms of that kind.
@@ -140,7 +145,7 @@ func fragmented(in *Input) (Decision, bool) {
 	for j := range inTurn(in) {
 		e, _ := in.Seen.Etcd.Endpoint(j.ID)
 		m, there := in.listed(j)
-		if !there || !halfEmpty(e) || mayRestart(in, m) != pass || defragmented(in, j) {
+		if !there || !halfEmpty(e) || mayRestart(in, m) != pass || in.triedAgo(j) < defragmentAgain {
 			continue
 		}
 		return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Converged: true, Upkeep: true,

@@ -6,6 +6,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/server"
 )
 
 // sized gives members databases of a size in MiB, of which some is in use.
@@ -66,6 +67,16 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 		defragged(s)
 		s.Before.LastOperation.Time = noon.Add(-11 * time.Minute)
 	}
+	after := func(since time.Duration) func(s *scene) { // a trial, and what was done after it
+		return func(s *scene) {
+			s.Before.LastOperation = &cke.OperationStatus{Type: op.CompareData{}.Name(), Targets: []string{"n1", "n2", "n3"}, Time: noon}
+			s.Completed = map[string]server.Completion{"defragment n2": {Reason: "n2 is defragmented to see", Count: 1, At: noon.Add(-since)}}
+		}
+	}
+	disarmed := func(s *scene) {
+		after(time.Minute)(s)
+		s.Completed["disarm "] = server.Completion{Count: 1, At: noon}
+	}
 	namesake := func(s *scene) {
 		s.Before.LastOperation = &cke.OperationStatus{Type: op.Defragment{}.Name(), Targets: []string{"n22"}, Description: "of the 100 MiB of n2 only 20 MiB are in use", Time: noon}
 	}
@@ -90,6 +101,10 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 		{"all of it seems to be in use", scene().sized(100, 95, 1, 2, 3), defrag(2), "n2 is defragmented to see", nil},
 		{"all of it is in use", scene().sized(100, 95, 1, 2, 3).with(defragged), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
 		{"it is looked at again", scene().sized(100, 95, 1, 2, 3).with(longAgo), defrag(2), "n2 is defragmented to see", nil},
+		{"whatever was done since", scene().sized(100, 95, 1, 2, 3).with(after(9 * time.Minute)), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
+		{"and again after ten minutes", scene().sized(100, 95, 1, 2, 3).with(after(11 * time.Minute)), defrag(2), "n2 is defragmented to see", nil},
+		{"a figure that was not true of it is not believed after that, either", scene().sized(100, 95, 1, 2).sized(20, 20, 3).with(after(time.Minute)), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
+		{"an alarm that was taken back since is another one", scene().sized(100, 95, 1, 2, 3).with(disarmed), defrag(2), "n2 is defragmented to see", nil},
 		{"sizes unknown", scene(), nil, "the sizes of the databases are not known", []string{"CKE308"}},
 		{"not while a member is away", scene().sized(100, 20, 1, 2, 3).silent(3), nil, "nothing is done about it while a member is away", []string{"CKE308", "CKE201 n3"}},
 		{"the quota that members run with counts, not the one that waits for consent", formed(3).running().with(full).with(quota).with(told).with(larger).with(defragged).sized(100, 95, 1, 2, 3), nil, "the quota is 100 MiB", []string{"CKE308"}},
@@ -109,6 +124,9 @@ func TestDecide_DefragmentsLargeDatabasesThatAreHalfEmpty(t *testing.T) {
 		{"small ones are left", formed(3).sized(200, 10, 1, 2, 3), nil, "nothing to do", nil},
 		{"full ones are left", formed(3).sized(300, 150, 1, 2, 3), nil, "nothing to do", nil},
 		{"not while a member is away", formed(3).sized(300, 100, 1, 2, 3).silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},
+		{"one that did not shrink is left for an hour, whatever was done since", formed(3).sized(300, 100, 2).with(func(s *scene) {
+			s.Completed = map[string]server.Completion{"defragment n2": {Count: 1, At: noon.Add(-59 * time.Minute)}}
+		}), nil, "nothing to do", nil},
 		{"it waits for consent", formed(3).sized(300, 100, 1, 2, 3).with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }), nil, "defragment waits", nil},
 	})
 }

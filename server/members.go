@@ -174,6 +174,8 @@ func dataProblem(in *Input, j cke.Join) *cke.Problem {
 	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: message, Remedy: "bring the volume back"}
 	enough := left >= cke.Quorum(len(in.Identity.Joins))
 	switch runs := runs(in, j); {
+	case runs && in.lastHolds(j):
+		p.Remedy = "do not stop it: this learner may hold the only copy of the data, and etcd sends no snapshot of a learner; copy its database from the open files of the etcd process on its node (/proc/PID/fd) first"
 	case runs && enough:
 		p.Remedy = fmt.Sprintf("`ckecli replace %s`: the other members hold the data", j.Node.Name())
 	case runs:
@@ -194,7 +196,7 @@ func lostData(in *Input, j cke.Join) string {
 	}
 	c, there := n.Of(j.ID)
 	if there && c.Running() {
-		if c.Data == cke.DataMissing && in.isVoter(j) {
+		if c.Data == cke.DataMissing && (in.isVoter(j) || in.lastHolds(j)) {
 			return fmt.Sprintf("the write-ahead log was removed from volume %s while etcd runs: it serves from the files that it has open, and cannot start again", j.Volume)
 		}
 		return ""
@@ -211,6 +213,12 @@ func lostData(in *Input, j cke.Join) string {
 // isVoter reports whether the member is known to be a voter, which has a log. One that is just being started may have none yet.
 func (in *Input) isVoter(j cke.Join) bool {
 	return slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return op.Is(m, j) && !m.Learner })
+}
+
+// lastHolds reports whether a learner answers while there is no quorum: voters may have lost the data that it holds.
+func (in *Input) lastHolds(j cke.Join) bool {
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	return in.formed() && !in.Seen.Etcd.Quorate && e.Problem == "" && e.Learner && e.MemberID != "" && e.MemberID == j.MemberID && e.Revision > cke.FirstRevision
 }
 
 // memberProblem is why a member does not serve, or nil when it does.

@@ -85,6 +85,18 @@ func (in *Input) mayServe() []cke.Unrecorded {
 	return slices.DeleteFunc(in.unrecorded(), func(u cke.Unrecorded) bool { return u.Container == nil || u.Container.Down() })
 }
 
+// elsewhere are containers of memberships on record whose members vote where they are not on record.
+func (in *Input) elsewhere() (all []cke.Unrecorded) {
+	for _, e := range in.Seen.Etcd.Elsewhere {
+		for _, n := range in.Seen.Nodes {
+			if c, there := n.Of(e.Join); there && c.Place == e.Place && in.Identity.Has(e.Join) && in.Identity.Votes(e) {
+				all = append(all, cke.Unrecorded{Node: n.Node, Name: c.Name, Incarnation: c.Incarnation, Join: e.Join, Container: &c})
+			}
+		}
+	}
+	return all
+}
+
 // newlyOlder reports whether the store is found to be older than the cluster, and that is not on record yet: requests wait until
 // it is, since what the store has of them may be older, too.
 func newlyOlder(in *Input) bool {

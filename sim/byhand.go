@@ -11,12 +11,13 @@ func (n *Node) RemoveData() {
 	})
 }
 
-// Unlink deletes etcd's data directory in every volume, as `rm -r` does; what runs goes on with the files that it has open.
+// Unlink deletes etcd's data directory in every volume, as `rm -r` does; what runs, or is paused, goes on with the files that it has
+// open.
 func (n *Node) Unlink() {
 	n.change("a person removes the data directories under what runs", func() {
 		for _, c := range n.sorted() {
-			if v := c.volume(); v != nil && !c.foreign {
-				c.open = c.member()
+			if v := c.volume(); v != nil && !c.foreign && c.Running() && !c.hangs && c.open == nil {
+				c.open = v.wal
 			}
 		}
 		for _, v := range n.volumes {

@@ -106,7 +106,8 @@ type serves struct {
 
 var noLeader = serves{}
 
-// whoServes is noLeader also where others vote than the daemon can know of.
+// whoServes is noLeader also where others vote than the daemon can know of, and where a leader has lost its quorum since anything
+// happened: certificates end as time passes.
 func (d *Daemon) whoServes() serves {
 	w := d.world
 	w.mu.Lock()
@@ -114,6 +115,10 @@ func (d *Daemon) whoServes() serves {
 	for _, l := range w.leaders() {
 		if w.formed == nil || hexID(l.cluster) != w.formed.ClusterID || l.commit == 0 || l.log[l.commit-1].term != l.term {
 			continue // it serves once it has committed in its term
+		}
+		running := w.processes()[l.cluster]
+		if i := slices.IndexFunc(running, func(p process) bool { return p.member == l }); i < 0 || !w.hasQuorum(running[i], running) {
+			continue
 		}
 		for _, j := range d.look.identity.Joins {
 			votes := slices.ContainsFunc(l.voters(), func(id uint64) bool { return hexID(id) == j.MemberID })

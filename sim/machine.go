@@ -116,10 +116,11 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 		case v.join != s.Join.ID || v.incarnation != s.Join.Incarnation:
 			return fmt.Errorf("volume %s on %s carries the labels of another membership: %w", v.name, n.name, cke.ErrConflict)
 		}
-		if c, err = n.inspect(s.Join); !errors.Is(err, cke.ErrNotFound) {
+		if c, err = n.inspect(s.Join); err != nil && !errors.Is(err, cke.ErrNotFound) {
 			return err
 		}
-		if owner := n.portOwner(s.Join); owner != "" && owner != s.Cluster && s.Join.StartedAt.IsZero() {
+		replaces := err == nil && c.State != cke.ContainerRestarting && !c.Running() && !(s.Join.StartedAt.IsZero() && c.EverRan())
+		if owner := n.portOwner(s.Join); owner != "" && owner != s.Cluster && !n.world.crowded && (err != nil || replaces && !c.StandsAt(s.Join)) {
 			return &cke.Error{Code: cke.CodePortTaken, What: "a port belongs to the member of cluster " + owner}
 		}
 		return nil

@@ -31,6 +31,9 @@ func (n *Node) AddNeighbor(b Neighbor) (added bool) {
 	return added
 }
 
+// IgnoreNeighbors lets machines make containers for ports of other clusters: for mutations.
+func (w *World) IgnoreNeighbors() { w.crowded = true }
+
 // StopNeighbor lets a neighbor be hibernated or crash; StartNeighbor lets it run again.
 func (n *Node) StopNeighbor(cluster string) {
 	n.change("the member of "+cluster+" stops", func() {

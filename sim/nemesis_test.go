@@ -44,6 +44,9 @@ type nemesis struct {
 	elect func()
 	// copied is a copy of the store; nil: there is none.
 	copied *sim.StoreCopy
+	// newer is the store as it was before an older copy took its place; nil: none did. judged: an operator lifted a freeze for such a one.
+	newer  *sim.StoreCopy
+	judged bool
 	// healed is when the last fault ended.
 	healed time.Time
 }

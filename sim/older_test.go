@@ -215,7 +215,28 @@ func (n *nemesis) putBack() {
 		return
 	}
 	n.s.latest().Kill()
+	if f := id.Freeze; n.newer == nil || !f.Active() || f.Kind != cke.FreezeOlderStore { // that it is an older one itself has not been noticed
+		c := s.Copy()
+		n.newer = &c
+	}
 	s.BringBack(n.ofAnAddition(*n.copied))
+}
+
+// bringNewer brings the store back as it was before an older copy took its place, where nothing can be put on record without a quorum.
+func (n *nemesis) bringNewer() bool {
+	s := n.s.Store()
+	if n.newer == nil || n.s.Strangers() >= 0 {
+		return false
+	}
+	id, was := s.Identity(), n.newer.Identity()
+	if id.Incarnation == nil || !id.Incarnation.Life(was.Incarnation.ID) || id.Incarnation.State != was.Incarnation.State || !reflect.DeepEqual(id.Authorities, was.Authorities) {
+		return false
+	}
+	n.s.latest().Kill()
+	s.BringBack(*n.newer)
+	n.newer = nil
+	n.apply() // its revision of the file is another one
+	return true
 }
 
 // ofAnAddition is a copy as it would be had it been made while one of the members that last was added, now and then.

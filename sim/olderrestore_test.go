@@ -156,8 +156,8 @@ func TestBootstrap_BeginsAnewWithoutAFounderThatWasKilled(t *testing.T) {
 	}
 }
 
-// A founder of a bootstrap that was given up comes back once another life is formed, and its engine starts it: it may hold what
-// clients wrote, and is reported with its name.
+// A founder of a bootstrap that was given up comes back once another life is formed, and its engine starts it: while it does not answer
+// it may hold what clients wrote, and is reported with its name. It goes once it answers.
 func TestBootstrap_ReportsAFounderOfAnEarlierLifeThatIsKept(t *testing.T) {
 	play(t, 4, func(s *stage) {
 		s.declare(s.Nodes()[:3]...)
@@ -182,8 +182,15 @@ func TestBootstrap_ReportsAFounderOfAnEarlierLifeThatIsKept(t *testing.T) {
 		s.declare(s.Node("n1"), s.Node("n2"), s.Node("n4"))
 		s.daemon()
 		s.must("formed without n3", s.settled)
+		s.Node("n3").FilterClientPort(true)
 		s.Node("n3").PowerOn()
 		s.declare(s.Nodes()...)
 		s.must("reported", func() bool { return s.reports(cke.CodeOlderStore, "n3") })
+		s.pass(10 * time.Minute)
+		if containers, _ := s.Node("n3").Look(); len(containers) != 1 || !containers[0].Running() {
+			t.Errorf("%+v", containers)
+		}
+		s.Node("n3").FilterClientPort(false)
+		s.must("as declared", s.changed)
 	})
 }

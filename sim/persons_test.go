@@ -95,6 +95,7 @@ func (n *nemesis) volume(kind cke.TaskKind) {
 
 func (n *nemesis) unfreeze() {
 	if f := n.s.freeze(); f.Active() {
+		n.judged = n.judged || f.Kind == cke.FreezeOlderStore
 		n.s.ask(cke.TaskUnfreeze, "", f.ID, "judged")
 	}
 }
@@ -267,8 +268,9 @@ func (n *nemesis) attend() {
 	switch f := n.s.freeze(); {
 	case n.unrecorded() && !n.s.asks(cke.TaskReclaim) && n.reclaim(): // what else is asked for may wait for it
 	case len(n.s.asked()) > 0:
+	case !f.Active() && n.judged && n.bringNewer(): // what they lifted turned out to be needed
 	case !f.Active():
-	case f.Kind == cke.FreezeOlderStore && n.reclaim():
+	case f.Kind == cke.FreezeOlderStore && (n.reclaim() || n.bringNewer()):
 	default: // also where another store's cluster of this name was taken away
 		n.unfreeze()
 	}
@@ -318,10 +320,14 @@ func (n *nemesis) unrecorded() bool {
 func (n *nemesis) forgo() {
 	id := n.s.Store().Identity()
 	f := id.Freeze
-	if n.copied == nil || f == nil || f.Kind != cke.FreezeOlderStore || n.s.Store().Spec().Deleting() {
+	if n.copied == nil || n.s.Store().Spec().Deleting() {
 		return
 	}
 	switch strangers := n.s.Strangers(); {
+	case (f == nil || f.Kind != cke.FreezeOlderStore) && !n.judged: // it may have no record of a learner that was never started, which nothing else shows
+		if strangers > 0 && n.s.reports(cke.CodeStranger, "") && n.s.Store().Spec().Cluster.Policies.Foreign != cke.ForeignRemove {
+			n.s.Expel()
+		}
 	case strangers < 0: // those that are not on record are needed for the quorum
 		for _, node := range n.s.Nodes() {
 			if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool {
@@ -348,11 +354,15 @@ func (n *nemesis) forgo() {
 	}
 }
 
-// stopUnknown stops what the store has no record of.
+// stopUnknown stops what the store has no record of, or none of where it is.
 func (n *nemesis) stopUnknown() {
 	id := n.s.Store().Identity()
+	unknown := func(c cke.Container) bool {
+		j, lasts := id.Join(c.Join)
+		return c.Cluster == clusterName && (!id.OnRecord(c.Incarnation, c.Join) || lasts && !c.StandsAt(j)) && (c.Running() || !c.KeptDown)
+	}
 	for _, node := range n.s.Nodes() {
-		if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Cluster == clusterName && !id.OnRecord(c.Incarnation, c.Join) }) {
+		if containers, _ := node.Look(); slices.ContainsFunc(containers, unknown) {
 			node.SwitchRestartsOff()
 			node.StopByHand()
 		}

@@ -103,7 +103,7 @@ var mutations = []mutation{
 			n := &in.Seen.Nodes[i]
 			n.Neighbors, n.ClientPort, n.PeerPort = nil, cke.PortClosed, cke.PortClosed
 		}
-	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.neighbor(node) }, func(n *nemesis, _ *sim.Node) { n.ported = !n.ported; n.edit() }},
+	}, store: func(s *stage) { s.IgnoreNeighbors() }, often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.neighbor(node) }, func(n *nemesis, _ *sim.Node) { n.ported = !n.ported; n.edit() }},
 		wants: []string{"share a port"}},
 	{name: "learner's lag", blind: func(in *server.Input) {
 		for i := range in.Seen.Etcd.Endpoints {

@@ -25,6 +25,7 @@ type World struct {
 	tell    func(format string, args ...any) // nil: nobody listens
 	late    bool                             // what is written now is a call that was given up
 	stale   bool                             // what is done to a node now is a call that nobody waits for any more
+	crowded bool                             // machines make containers for ports of other clusters
 	unquiet bool                             // something changed since the world was last settled
 	skew    time.Duration                    // of the management hosts' clocks
 	apart   [Hosts]time.Duration             // how much further the clock of each of them is
