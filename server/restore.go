@@ -61,7 +61,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if why := refusalOf(in, o, founders); why != nil {
 		return refuse(t, why)
 	}
-	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Serving: in.Seen.Etcd.Quorate}
+	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.Seen.Etcd.Quorate}
 	if inc != nil && inc.State == cke.Awaiting { // what its former store knew of it is gone
 		for _, u := range in.unrecorded() {
 			if !slices.Contains(b.Replaces, u.Incarnation) {
@@ -188,7 +188,7 @@ func wouldServeOn(in *Input) *cke.Error {
 func unknownNodes(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, name := range slices.Concat(o.Without, o.Destroyed) {
 		_, declared := in.Spec.Node(name)
-		stranger := slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return nameOf(m) == name })
+		stranger := slices.ContainsFunc(in.lists(), func(m cke.Member) bool { return nameOf(m) == name })
 		if !declared && !stranger && !slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.Node.Name() == name }) {
 			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("cluster %s has no node %s", in.Spec.Name, name), Try: "ckecli node list"}
 		}
