@@ -55,13 +55,26 @@ func couldBeQuorum(voters, sure, maybe int, changing bool) int {
 // it answers: it may be cut off before its member is stopped.
 func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, b := range in.ballots(o) {
-		if n := b.of(); n > 0 {
-			return &cke.Error{Code: cke.CodeFence, What: "cannot restore: the nodes left out could go on serving the cluster as it was",
-				Facts: []string{fmt.Sprintf("%s may go on, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, cke.Quorum(n)),
-					"a machine that is switched off or wiped for good is named with --destroyed NODE"}}
+		n := b.of()
+		if n == 0 {
+			continue
 		}
+		e := &cke.Error{Code: cke.CodeFence, What: "cannot restore: the nodes left out could go on serving the cluster as it was",
+			Facts: []string{fmt.Sprintf("%s may go on, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, cke.Quorum(n)),
+				"a machine that is switched off or wiped for good is named with --destroyed NODE"}}
+		if o.Survivor != "" {
+			e.What = "cannot recover: members that cannot be asked could be serving the cluster"
+			e.Facts = append(e.Facts, "a member that runs and does not answer may answer its clients: let this management host reach its client port, see `ckecli status`")
+		}
+		return e
 	}
 	return nil
+}
+
+// servesUnseen: a recovery is for a cluster that has lost its quorum. A member that runs and does not answer this host may answer
+// its clients.
+func (in *Input) servesUnseen(j cke.Join, o cke.RestoreOrder) bool {
+	return !slices.Contains(o.Destroyed, j.Node.Name()) && !in.silent(j) && !down(in, j)
 }
 
 // ballots are those of all lives that may still run.
@@ -78,7 +91,7 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 		return []ballot{unknownBallot(in, mayGoOn)}
 	}
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
-		all = append(all, in.ballot(life, lives[life], func(j cke.Join) bool { return mayGoOn(j.Node) },
+		all = append(all, in.ballot(life, lives[life], func(j cke.Join) bool { return mayGoOn(j.Node) || o.Survivor != "" && in.servesUnseen(j, o) },
 			func(m cke.Member) bool { return !slices.Contains(o.Destroyed, nameOf(m)) }))
 	}
 	return all

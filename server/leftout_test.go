@@ -163,3 +163,38 @@ func TestReport_TheQuorumMayBeElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// A recovery goes on from one member, so nobody may be served by the others, whether this host can ask them or not.
+func TestRecover_NotWhileMembersThatRunCouldServe(t *testing.T) {
+	recovered := func(s *scene, destroyed ...string) *scene {
+		s.restored()
+		*s.Requests.Tasks[0].Restore = cke.RestoreOrder{Survivor: "n1", Destroyed: destroyed}
+		return s
+	}
+	for name, c := range map[string]struct {
+		scene *scene
+		code  cke.Code // "": it begins
+	}{
+		"all run and none answers":                   {recovered(formed(3).running().quietMembers(1, 2, 3).lost()), cke.CodeFence},
+		"two run and do not answer":                  {recovered(formed(3).running().quietMembers(2, 3).lost()), cke.CodeFence},
+		"one runs, the other's machine is destroyed": {recovered(formed(3).running().quietMembers(2).silent(3).lost(), "n3"), ""},
+		"a person's word for one of them":            {recovered(formed(3).running().quietMembers(2, 3).lost(), "n3"), ""},
+		"two are stopped":                            {recovered(formed(3).running().stopped(2, 3).lost()), ""},
+		"all answer and know no leader":              {recovered(formed(3).running().lost()), ""},
+		"hibernated":                                 {recovered(formed(3).stopped(1, 2, 3).lost().hibernated()), cke.CodeCannot},
+	} {
+		d := server.Decide(c.scene.Input)
+		switch o := d.Operation.(type) {
+		case op.Refuse:
+			if o.Why.Code != c.code {
+				t.Errorf("%s: %v", name, o.Why)
+			}
+		case op.BeginRestore:
+			if c.code != "" || o.Fence[len(o.Fence)-1].Node.Name() != "n1" {
+				t.Errorf("%s: stops %v", name, o.Fence)
+			}
+		default:
+			t.Errorf("%s: %T %s", name, d.Operation, d.Reason)
+		}
+	}
+}

@@ -71,6 +71,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	}
 	if o.Survivor != "" {
 		b.Fence = toFence(in, nil)
+		survives := func(j cke.Join) bool { return j.Node.Name() == o.Survivor } // what the others acknowledge until then, it may have
+		last := slices.DeleteFunc(slices.Clone(b.Fence), func(j cke.Join) bool { return !survives(j) })
+		b.Fence = append(slices.DeleteFunc(b.Fence, survives), last...)
 	}
 	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to go on from "+o.Describe())}
 }
@@ -262,6 +265,8 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 		return nil
 	case !in.formed():
 		return &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name)}
+	case in.Requests.Hibernation != nil:
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is hibernated, so that nobody knows whether it has lost its quorum", in.Spec.Name), Try: "ckecli cluster resume " + in.Spec.Name}
 	case in.Seen.Etcd.Quorate:
 		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", in.Spec.Name), Try: "ckecli status"}
 	}

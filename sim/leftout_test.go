@@ -169,3 +169,29 @@ func TestLeftOut_AQuorumOfTheLifeBeforeARestoreThatWaits(t *testing.T) {
 		}
 	})
 }
+
+// A firewall keeps this host from all client ports while the cluster serves. A recovery would stop one member after the other.
+func TestRecover_NotWhileTheClusterServesOutOfSight(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUp()
+		s.ledByAnother()
+		s.eachNode(func(n *sim.Node) { n.FilterClientPort(true) })
+		s.pass(10 * time.Minute)
+		acknowledged := false
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if c.Name == "StopContainer" && c.Node == "n2" {
+				acknowledged = s.Write("n2", "of n2 and n3") || acknowledged
+			}
+			if s.Store().Identity().Incarnation.State == cke.Restoring {
+				s.eachNode(func(n *sim.Node) { n.FilterClientPort(false) })
+			}
+			return sim.Proceed
+		}
+		for _, fault := range s.refusedBeside(cke.RestoreOrder{Survivor: "n1"}) {
+			t.Error(fault)
+		}
+		if acknowledged || !s.Write("n3", "afterwards") {
+			t.Error("members were stopped")
+		}
+	})
+}
