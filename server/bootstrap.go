@@ -294,6 +294,14 @@ func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 	return gone("etcd ended and left no data")
 }
 
+// madeAgain reports whether a restored member that may have been started lacks its container only, as after a deletion that was
+// canceled: it is made again, with arguments that start nothing without data.
+func madeAgain(n cke.NodeStatus, j cke.Join) bool {
+	_, volume := n.VolumeOf(j.ID)
+	_, container := n.Of(j.ID)
+	return volume && !container
+}
+
 // sameFounders reports whether the founders are the declared control-plane nodes with the declared options.
 func sameFounders(in *Input) bool {
 	declared := foundersOf(in.Spec)

@@ -381,7 +381,7 @@ func restoredMembers(in *Input) (left []cke.Join, lost []cke.Problem) {
 		n := in.node(j.Node)
 		if !n.Answered() {
 			lost = append(lost, *n.Problem)
-		} else if p := forgotten(n, j); p != nil {
+		} else if p := forgotten(n, j); p != nil && !madeAgain(n, j) {
 			p.Remedy = "restore again: ckecli restore"
 			lost = append(lost, *p)
 		} else {
