@@ -33,3 +33,33 @@ func TestRestore_GoesOnAfterADeletionThatWasCanceled(t *testing.T) {
 		})
 	}
 }
+
+// The alarm that stops writes lands after the restore let clients write again, and the restore still waits for a node.
+func TestRestore_ThatWaitsTakesBackAStopOfWritesThatLandsLate(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUp()
+		s.once(sim.KillLate, func(c sim.Call) bool { return c.Name == "Arm" })
+		s.order(toldStored)
+		s.comesTo(func() bool { return s.Judge == nil })
+		s.Node("n3").PowerOff()
+		s.daemon()
+		if !s.until(10*time.Minute, func() bool {
+			return s.Write("n2", "before it lands") && !s.Store().Identity().Incarnation.Restore.Stopping
+		}) {
+			t.Fatal("clients cannot write")
+		}
+		s.pass(5 * time.Minute)
+		s.Land()
+		if s.Write("n2", "while it holds") {
+			t.Fatal("nothing landed")
+		}
+		if !s.until(10*time.Minute, func() bool { return s.Write("n2", "after it landed") }) {
+			t.Errorf("clients cannot write: %v, %s", s.Alarms(), s.latest().decision.Reason)
+		}
+		s.Node("n3").PowerOn()
+		s.must("restored", s.restored)
+		for _, fault := range s.Violations() {
+			t.Error(fault)
+		}
+	})
+}
