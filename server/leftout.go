@@ -74,7 +74,7 @@ func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
 // servesUnseen: a recovery is for a cluster that has lost its quorum. A member that runs and does not answer this host may answer
 // its clients.
 func (in *Input) servesUnseen(j cke.Join, o cke.RestoreOrder) bool {
-	return !slices.Contains(o.Destroyed, j.Node.Name()) && !in.silent(j) && !down(in, j)
+	return !in.Seen.Etcd.Quorate && !slices.Contains(o.Destroyed, j.Node.Name()) && !in.silent(j) && !down(in, j)
 }
 
 // ballots are those of all lives that may still run.

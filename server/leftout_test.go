@@ -56,6 +56,15 @@ func (s *scene) local(without ...int) *scene {
 	return s
 }
 
+// slow lets no linearizable read be answered in time, though all know the leader.
+func (s *scene) slow() *scene {
+	s.Seen.Etcd.Quorate, s.Seen.Etcd.MembersSource = false, cke.MembersLocal
+	for i := range s.Seen.Etcd.Endpoints {
+		s.Seen.Etcd.Endpoints[i].Linearizable = false
+	}
+	return s
+}
+
 // begun lets a restore have begun, and another one be ordered.
 func (s *scene) begun(without ...string) *scene {
 	inc := cke.NewRestoration(s.Spec, s.Identity, cke.Restoration{ID: "t0", Members: s.Seen.Etcd.Members}, noon.Add(-2*time.Hour))
@@ -156,6 +165,8 @@ func TestReport_TheQuorumMayBeElsewhere(t *testing.T) {
 	}{
 		"two of three, and the record has a fourth": {formed(4).local(4).silent(2, 3), cke.HealthUnknown},
 		"two of four, of whom one may have left":    {formed(4).local().silent(3, 4), cke.HealthUnknown},
+		"all answer, and reads take long":           {formed(3).running().slow(), cke.HealthUnknown},
+		"all answer, and know no leader":            {formed(3).running().lost(), cke.HealthLost},
 		"one of four":                               {formed(4).local().silent(4), cke.HealthLost},
 	} {
 		if s := c.scene.report(); s.Health != c.want {
@@ -181,6 +192,7 @@ func TestRecover_NotWhileMembersThatRunCouldServe(t *testing.T) {
 		"a person's word for one of them":            {recovered(formed(3).running().quietMembers(2, 3).lost(), "n3"), ""},
 		"two are stopped":                            {recovered(formed(3).running().stopped(2, 3).lost()), ""},
 		"all answer and know no leader":              {recovered(formed(3).running().lost()), ""},
+		"all answer and are slow":                    {recovered(formed(3).running().slow()), cke.CodeFence},
 		"hibernated":                                 {recovered(formed(3).stopped(1, 2, 3).lost().hibernated()), cke.CodeCannot},
 	} {
 		d := server.Decide(c.scene.Input)

@@ -16,13 +16,13 @@ func (in *Input) unseen() ballot {
 	})
 }
 
-// down reports whether a member is known not to serve, where no linearizable read succeeds through any: it answers, or an
-// engine says that it does not run.
+// down reports whether a member is known not to serve, where no linearizable read succeeds through any: it answers and knows no
+// leader of this cluster, or an engine says that it does not run. Where it knows one, reads may only be slow: a leader without a quorum steps down.
 func down(in *Input, j cke.Join) bool {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	n := in.node(j.Node)
 	c, there := n.Of(j.ID)
-	return e.Problem == "" && e.MemberID != "" || n.Answered() && (!there || c.State != cke.ContainerRunning)
+	return e.Problem == "" && e.MemberID != "" && (e.LeaderID == "" || in.ofAnother(e)) || n.Answered() && (!there || c.State != cke.ContainerRunning)
 }
 
 // quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen could form one.
@@ -55,7 +55,11 @@ func unknownVoters(in *Input) (all []string) {
 func unseenSentence(in *Input) string {
 	b := in.unseen()
 	names := b.out()
-	if len(b.sure) == b.voters {
+	slow := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.Problem == "" && e.LeaderID != "" && !in.ofAnother(e) })
+	switch {
+	case slow:
+		return "it is not known whether there is a quorum: " + doNotAnswer(names) + " in time"
+	case len(b.sure) == b.voters:
 		return "the cluster cannot be seen from here: " + doNotAnswer(names) + ", and may serve"
 	}
 	return "it is not known whether there is a quorum: " + doNotAnswer(names)
