@@ -99,6 +99,8 @@ type Restoration struct {
 	Stops int `json:"stops,omitempty"`
 	// Fence are the memberships that must not run any more before one of this life is started.
 	Fence []JoinID `json:"fence,omitempty"`
+	// Members is the newest member list of the life before that was known; nil: none was.
+	Members []Member `json:"members,omitempty"`
 }
 
 // Floor is the lowest revision that no client of the restored cluster can have seen.

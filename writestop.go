@@ -20,6 +20,12 @@ func WriteStop(incarnation string, n int) Alarm {
 	return Alarm{MemberID: fmt.Sprintf("%x%08x", writeStopMark, binary.BigEndian.Uint32(sum[:4])), Kind: "CORRUPT"}
 }
 
+// MayStopWritesOf reports whether cke may have stopped the writes of the cluster of this id: one that a restore under way is to replace.
+func (i Identity) MayStopWritesOf(clusterID string) bool {
+	inc := i.Incarnation
+	return inc != nil && inc.State == Restoring && inc.Restore != nil && inc.Restore.Replaces(clusterID)
+}
+
 // StopsWrites reports whether cke raised the alarm to stop writes, and etcd found nothing corrupt.
 func (a Alarm) StopsWrites() bool {
 	id, err := strconv.ParseUint(a.MemberID, 16, 64)

@@ -71,6 +71,8 @@ type scope struct {
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
 	clusterID  string // on record; empty: not known yet
+	// stopped reports whether cke may have stopped the writes of the cluster of this id, which is not the one on record.
+	stopped func(clusterID string) bool
 }
 
 // New returns a Fleet that knows no node yet. Close ends everything that it began.
@@ -93,7 +95,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	spec = spec.WithDefaults()
 	o := spec.Options.Etcd
 	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
-		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins)}
+		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), stopped: identity.MayStopWritesOf}
 	if inc := identity.Incarnation; inc != nil {
 		sc.clusterID = inc.ClusterID
 	}

@@ -74,7 +74,7 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	}
 	cancel()
 	wg.Wait()
-	etcd := etcdStatus(facts, sc.clusterID)
+	etcd := etcdStatus(facts, sc)
 	etcd.Endpoints = append(etcd.Endpoints, f.strangers(ctx, etcd.Members, sc.joins)...)
 	seen := l.now()
 	etcd.Elsewhere = f.elsewhere(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins))
@@ -225,13 +225,18 @@ func memberFacts(ctx context.Context, w *watch[endpointFacts], ticket uint64, as
 }
 
 // etcdStatus puts together what the members said, each for itself. What one of another cluster says tells nothing about
-// this one. clusterID is empty while it is not known.
-func etcdStatus(looks []endpointFacts, clusterID string) cke.EtcdStatus {
+// this one, but that writes are stopped in the one that a restore is to replace.
+func etcdStatus(looks []endpointFacts, sc scope) cke.EtcdStatus {
 	var s cke.EtcdStatus
 	alarms := map[cke.Alarm]bool{}
 	for _, l := range looks {
 		s.Endpoints = append(s.Endpoints, l.status)
-		if clusterID != "" && l.status.ClusterID != "" && l.status.ClusterID != clusterID {
+		if sc.clusterID != "" && l.status.ClusterID != "" && l.status.ClusterID != sc.clusterID {
+			for _, a := range l.alarms {
+				if a.StopsWrites() && sc.stopped(l.status.ClusterID) {
+					alarms[a] = true
+				}
+			}
 			continue
 		}
 		s.Quorate = s.Quorate || l.status.Linearizable

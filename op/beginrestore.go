@@ -20,6 +20,8 @@ type BeginRestore struct {
 	Founders []cke.Node
 	// Known is the highest revision that is known to have been given out.
 	Known int64
+	// Members is the newest member list that is known.
+	Members []cke.Member
 	// Serving: the cluster has its quorum, so what it holds now is stored once more.
 	Serving bool
 	// Fence are the memberships and containers that are stopped first, so that what is read does not change; only where a
@@ -154,7 +156,7 @@ func (b BeginRestore) record(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: b.order(), Snapshot: s, Bump: cke.RevisionBump}
+	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: b.order(), Snapshot: s, Bump: cke.RevisionBump, Members: b.Members}
 	r.Order.Lineage, r.Order.Revision, r.Order.Time = s.Lineage, s.Revision, time.Time{}
 	floor := b.Known
 	if id.Incarnation != nil {

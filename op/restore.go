@@ -206,11 +206,22 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 	return e.Ledger.PutJoins(ctx, id, joins...)
 }
 
-func (r Restore) start(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join) error {
+// start starts a founder on the data that was made for it. A container that was removed since, as by a deletion that was canceled, is
+// made again, with arguments that start nothing without data.
+func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if j.StartedAt.IsZero() {
 		return fmt.Errorf("the start of %s is not on record: %w", j.Node.Name(), cke.ErrConflict)
 	}
 	m := e.Machines.Machine(j.Node)
+	_, err := m.Container(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) {
+		if err = m.EnsureImage(ctx, j.Etcd.Image, e.Progress); err == nil {
+			err = dataGone(j, m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: inc.Token}))
+		}
+	}
+	if err != nil {
+		return err
+	}
 	if err := needData(ctx, m, j); err != nil {
 		return err
 	}

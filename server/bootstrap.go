@@ -93,21 +93,37 @@ func leftovers(in *Input, s cke.NodeStatus) []cke.Problem {
 				Message: fmt.Sprintf("container %s (%s, %s) was not made by cke", c.Name, c.Image, c.State),
 				Remedy:  foreignRemedy(s, c)})
 		case c.Cluster == in.Spec.Name:
-			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: name,
-				Message: fmt.Sprintf("container %s is left from another life of this cluster", c.Name),
-				Remedy:  fmt.Sprintf("on %s: docker rm -f %s, if nobody needs it", s.Node.Address, c.Name)})
+			found = append(found, noLife(s, c))
 		}
 	}
 	for _, v := range s.Volumes {
 		ours := v.Cluster == in.Spec.Name
 		unlabelled := v.Cluster == "" && (v.Name == base || strings.HasPrefix(v.Name, base+"."))
-		if ours || unlabelled {
+		if inUse := slices.ContainsFunc(s.Containers, func(c cke.Container) bool { return c.Name == v.Name }); !inUse && (ours || unlabelled) {
 			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: name,
 				Message: fmt.Sprintf("volume %s may hold data of this cluster", v.Name),
 				Remedy:  fmt.Sprintf("on %s: docker volume rm %s, if nobody needs the data", s.Node.Address, v.Name)})
 		}
 	}
 	return found
+}
+
+// noLife is what to do about a container of a cluster of which this store has no life. One that ran may be a member of a cluster that
+// serves, and of which a newer copy of the store tells.
+func noLife(s cke.NodeStatus, c cke.Container) cke.Problem {
+	p := cke.Problem{Code: cke.CodeOlderStore, Node: s.Node.Name(),
+		Message: fmt.Sprintf("container %s (%s) is a member of a cluster of this name, of which the store has no record: it is older than the cluster, or another store owns that", c.Name, c.State)}
+	const bring = "bring back a newer copy of the store; if another store owns the cluster, take the node out of the cluster file"
+	switch {
+	case !c.EverRan() && c.Down():
+		p.Code, p.Message = cke.CodeLeftover, fmt.Sprintf("container %s is left from another life of this cluster, and never ran", c.Name)
+		p.Remedy = fmt.Sprintf("on %s: docker rm %s, if nobody needs it", s.Node.Address, c.Name)
+	case c.Down():
+		p.Remedy = bring + fmt.Sprintf("; only if that cluster was deleted, on %s: docker rm %s", s.Node.Address, c.Name)
+	default:
+		p.Remedy = bring + "; only if that cluster was deleted, turn off its restarts and stop it"
+	}
+	return p
 }
 
 // takenPorts says who has the declared ports on a node: a neighbor's are taken also while nothing listens on them.
@@ -276,6 +292,14 @@ func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 		return gone("etcd ended and left no data: %s", c.LastWords)
 	}
 	return gone("etcd ended and left no data")
+}
+
+// madeAgain reports whether a restored member that may have been started lacks its container only, as after a deletion that was
+// canceled: it is made again, with arguments that start nothing without data.
+func madeAgain(n cke.NodeStatus, j cke.Join) bool {
+	_, volume := n.VolumeOf(j.ID)
+	_, container := n.Of(j.ID)
+	return volume && !container
 }
 
 // sameFounders reports whether the founders are the declared control-plane nodes with the declared options.

@@ -2,3 +2,5 @@ package server
 
 // ErrResigned is what a loop ends with that a person asked to resign.
 var ErrResigned = errResigned
+
+var CouldBeQuorum = couldBeQuorum

@@ -67,11 +67,10 @@ func namesOf(joins []cke.Join) string {
 // runningMembers counts members whose container is seen running.
 func runningMembers(in *Input) int { return running(in, in.Identity.Joins) }
 
-// voters are the memberships that vote: all but those that never ran, or that were a learner when a member told last.
+// voters are the memberships that voted when a member told last.
 func (in *Input) voters() []cke.Join {
-	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool {
-		return j.StartedAt.IsZero() || slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return op.Is(m, j) && m.Learner })
-	})
+	list := in.lastList()
+	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool { return !votesBy(list, j) })
 }
 
 func running(in *Input, joins []cke.Join) int {

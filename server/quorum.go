@@ -8,46 +8,26 @@ import (
 	"cke"
 )
 
-// unseen are the voters of which nothing says whether they serve now: they do not answer, and no engine says that they
-// do not run. Foreign voters count, unless they answer.
-func unseen(in *Input) (names []string) {
-	for _, j := range in.voters() {
-		if !down(in, j) {
-			names = append(names, j.Node.Name())
-		}
-	}
-	for _, m := range in.foreignVoters() {
-		if !slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.MemberID == m.ID && e.Problem == "" }) {
-			names = append(names, nameOf(m))
-		}
-	}
-	return names
+// unseen is the ballot of those of which nothing says whether they serve now: they do not answer, and no engine says that
+// they do not run. Foreign voters count, unless they answer.
+func (in *Input) unseen() ballot {
+	return in.ballot(in.Identity.Incarnation.ID, in.Identity.Joins, func(j cke.Join) bool { return !down(in, j) }, func(m cke.Member) bool {
+		return !slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.MemberID == m.ID && e.Problem == "" })
+	})
 }
 
-// down reports whether a member is known not to serve, where no linearizable read succeeds through any: it answers, or an
-// engine says that it does not run.
+// down reports whether a member is known not to serve, where no linearizable read succeeds through any: it answers and knows no
+// leader of this cluster, or an engine says that it does not run. Where it knows one, reads may only be slow: a leader without a quorum steps down.
 func down(in *Input, j cke.Join) bool {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	n := in.node(j.Node)
 	c, there := n.Of(j.ID)
-	return e.Problem == "" && e.MemberID != "" || n.Answered() && (!there || c.State != cke.ContainerRunning)
+	return e.Problem == "" && e.MemberID != "" && (e.LeaderID == "" || in.ofAnother(e)) || n.Answered() && (!there || c.State != cke.ContainerRunning)
 }
 
-// quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen could form one. Learners
-// that cannot be seen may vote by now.
+// quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen could form one.
 func (in *Input) quorumUnknown() bool {
-	if !in.formed() || in.Seen.Etcd.Quorate || allBlank(in) != nil {
-		return false
-	}
-	voters, promoted := in.voters(), 0
-	for _, j := range in.Identity.Joins {
-		known := slices.ContainsFunc(voters, func(v cke.Join) bool { return v.ID == j.ID })
-		if !known && !j.StartedAt.IsZero() && !down(in, j) {
-			promoted++
-		}
-	}
-	left := len(unseen(in))
-	return left > 0 && left+promoted >= cke.Quorum(in.votes()+promoted)
+	return in.formed() && !in.Seen.Etcd.Quorate && allBlank(in) == nil && in.unseen().of() > 0
 }
 
 // votes is the number of voters, foreign ones included.
@@ -73,8 +53,13 @@ func unknownVoters(in *Input) (all []string) {
 
 // unseenSentence says that the cluster may serve although no member shows that it does.
 func unseenSentence(in *Input) string {
-	names := unseen(in)
-	if len(names) == in.votes() {
+	b := in.unseen()
+	names := b.out()
+	slow := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.Problem == "" && e.LeaderID != "" && !in.ofAnother(e) })
+	switch {
+	case slow:
+		return "it is not known whether there is a quorum: " + doNotAnswer(names) + " in time"
+	case len(b.sure) == b.voters:
 		return "the cluster cannot be seen from here: " + doNotAnswer(names) + ", and may serve"
 	}
 	return "it is not known whether there is a quorum: " + doNotAnswer(names)

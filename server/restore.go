@@ -61,7 +61,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if why := refusalOf(in, o, founders); why != nil {
 		return refuse(t, why)
 	}
-	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Serving: in.Seen.Etcd.Quorate}
+	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.Seen.Etcd.Quorate}
 	if inc != nil && inc.State == cke.Awaiting { // what its former store knew of it is gone
 		for _, u := range in.unrecorded() {
 			if !slices.Contains(b.Replaces, u.Incarnation) {
@@ -71,6 +71,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	}
 	if o.Survivor != "" {
 		b.Fence = toFence(in, nil)
+		survives := func(j cke.Join) bool { return j.Node.Name() == o.Survivor } // what the others acknowledge until then, it may have
+		last := slices.DeleteFunc(slices.Clone(b.Fence), func(j cke.Join) bool { return !survives(j) })
+		b.Fence = append(slices.DeleteFunc(b.Fence, survives), last...)
 	}
 	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to go on from "+o.Describe())}
 }
@@ -188,7 +191,7 @@ func wouldServeOn(in *Input) *cke.Error {
 func unknownNodes(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, name := range slices.Concat(o.Without, o.Destroyed) {
 		_, declared := in.Spec.Node(name)
-		stranger := slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return nameOf(m) == name })
+		stranger := slices.ContainsFunc(in.lists(), func(m cke.Member) bool { return nameOf(m) == name })
 		if !declared && !stranger && !slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.Node.Name() == name }) {
 			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("cluster %s has no node %s", in.Spec.Name, name), Try: "ckecli node list"}
 		}
@@ -262,6 +265,8 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 		return nil
 	case !in.formed():
 		return &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name)}
+	case in.Requests.Hibernation != nil:
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is hibernated, so that nobody knows whether it has lost its quorum", in.Spec.Name), Try: "ckecli cluster resume " + in.Spec.Name}
 	case in.Seen.Etcd.Quorate:
 		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", in.Spec.Name), Try: "ckecli status"}
 	}
@@ -376,7 +381,7 @@ func restoredMembers(in *Input) (left []cke.Join, lost []cke.Problem) {
 		n := in.node(j.Node)
 		if !n.Answered() {
 			lost = append(lost, *n.Problem)
-		} else if p := forgotten(n, j); p != nil {
+		} else if p := forgotten(n, j); p != nil && !madeAgain(n, j) {
 			p.Remedy = "restore again: ckecli restore"
 			lost = append(lost, *p)
 		} else {

@@ -29,7 +29,8 @@ func writesProblem(in *Input) *cke.Problem {
 // or cut off. A cluster that is frozen or paused serves its clients, so it is done there as well.
 func writesStopped(in *Input) (op.Operation, bool) {
 	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
-		if !inc.Restore.Stopping || in.Identity.Started() {
+		// One that was asked for before writes were allowed again may land after that.
+		if !inc.Restore.Stopping && writesProblem(in) == nil || in.Identity.Started() {
 			return nil, false
 		}
 		fence := toFence(in, in.Identity.Joins)

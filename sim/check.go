@@ -24,6 +24,9 @@ type checker struct {
 	replaced   *cke.Incarnation
 	lost       []string
 	violations []string
+	// recovery is the operation that was stopping members for a recovery last, meanwhile what was acknowledged since it began to.
+	recovery  int64
+	meanwhile []string
 	// stopped are the voters that a daemon stopped and that do not run again yet, had what members had when they ended last.
 	stopped map[uint64]bool
 	had     map[uint64]int
@@ -197,6 +200,7 @@ func (c *checker) checkArguments() {
 
 // wasAcknowledged notes a write; while a restore is being prepared it is one of the life that will be replaced.
 func (c *checker) wasAcknowledged(value string) {
+	c.wasMeanwhile(value)
 	if c.formed == nil {
 		c.lost = append(c.lost, value)
 		return

@@ -61,7 +61,7 @@ func (o *Observer) Observe(ctx context.Context) cke.Observation {
 		seen.Nodes = append(seen.Nodes, o.node(ctx, n))
 	}
 	err := o.d.call(ctx, Call{Port: "look", Name: "Etcd"}, nil, cke.Node{}, func(bool) error {
-		seen.Etcd = w.members(o.identity.Joins, clusterIDOf(o.identity))
+		seen.Etcd = w.members(o.identity)
 		seen.Etcd.Elsewhere = w.elsewhere(cke.ToAskElsewhere(o.spec.Name, seen.Nodes, o.identity.Joins))
 		seen.ObservedAt = o.d.host()
 		return nil
@@ -119,7 +119,8 @@ func wayOut(code cke.Code) string {
 }
 
 // members is what etcd answers through the endpoints of joins, and what strangers answer.
-func (w *World) members(joins []cke.Join, clusterID string) cke.EtcdStatus {
+func (w *World) members(identity cke.Identity) cke.EtcdStatus {
+	joins, clusterID := identity.Joins, clusterIDOf(identity)
 	w.tick()
 	var s cke.EtcdStatus
 	for _, j := range joins {
@@ -127,6 +128,9 @@ func (w *World) members(joins []cke.Join, clusterID string) cke.EtcdStatus {
 		e.Join = j.ID
 		s.Endpoints = append(s.Endpoints, e)
 		if !e.Linearizable || clusterID != "" && e.ClusterID != clusterID {
+			if s.Alarms == nil && identity.MayStopWritesOf(e.ClusterID) {
+				s.Alarms = slices.DeleteFunc(w.alarmsOf(e.URL), func(a cke.Alarm) bool { return !a.StopsWrites() })
+			}
 			continue
 		}
 		s.Quorate = true

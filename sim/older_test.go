@@ -3,6 +3,7 @@ package sim_test
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -333,4 +334,34 @@ func TestOlderStore_FromBeforeAChangeOfPorts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The store is brought back from a copy that was made between the order to make the cluster and its bootstrap: nobody is told to
+// remove a member that serves, nor its data.
+func TestOlderStore_OfBeforeTheBootstrap(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		c := s.Store().Copy()
+		s.daemon()
+		if !s.until(convergence, s.settled) || !s.Write("n1", "kept") {
+			t.Fatal("no cluster")
+		}
+		s.broughtBack(c)
+		s.pass(time.Hour)
+		dec, _ := s.latest().now()
+		for _, n := range s.Nodes() {
+			if !named(dec.Blockers, n.Name(), cke.CodeOlderStore) {
+				t.Errorf("%s is not named: %+v", n.Name(), dec.Blockers)
+			}
+		}
+		for _, p := range dec.Blockers {
+			if strings.Contains(p.Remedy, "docker") {
+				t.Errorf("%s: %s", p.Node, p.Remedy)
+			}
+		}
+		for _, n := range s.Nodes() {
+			if s.runningOn(n.Name()) != 1 {
+				t.Errorf("the member on %s does not run any more", n.Name())
+			}
+		}
+	})
 }

@@ -307,6 +307,7 @@ func (c *checker) beginsRestore(inc *cke.Incarnation) {
 	if !c.ordered[inc.Restore.ID] {
 		c.violated("the cluster is replaced and nobody asked for it")
 	}
+	c.recovers(inc)
 	if c.formed != nil {
 		c.replaced, c.lost = c.formed, c.acknowledged
 	}

@@ -159,16 +159,18 @@ func showSurvivors(w io.Writer, all []survivor, colour bool) error {
 }
 
 // lossOf tells what a recovery can lose. Any quorum that acknowledged a write holds it: only when so many members are left
-// that every quorum has one of them, and the furthest is taken, nothing is lost.
+// that every quorum has one of them, and the furthest is taken, nothing is lost. What a member has that does not answer is not known.
 func lossOf(chosen survivor, st cke.Status) string {
-	n, left := 0, 0
-	for _, v := range survivors(st) {
-		n++
+	all := survivors(st)
+	left, furthest := 0, true
+	for _, v := range all {
 		if v.Holds {
 			left++
+			furthest = furthest && (v.Node == chosen.Node || v.Applied > 0 && v.Applied <= chosen.Applied)
 		}
 	}
-	if left >= n-cke.Quorum(n)+1 {
+	n := len(all)
+	if furthest && left >= n-cke.Quorum(n)+1 {
 		return fmt.Sprintf("%d of %d members are left, and every quorum had one of them; what %s has applied is kept", left, n, chosen.Node)
 	}
 	return fmt.Sprintf("%d of %d members are left: writes that the others acknowledged and %s has not applied (index %d, revision %d) are lost", left, n, chosen.Node, chosen.Applied, chosen.Revision)

@@ -49,6 +49,10 @@ func TestRecover_TakesTheMemberThatHasAppliedMost(t *testing.T) {
 		t.Errorf("a member without data is taken: %+v", v)
 	}
 	contains(t, lossOf(survivors(st)[0], st), "every quorum had one of them")
+	contains(t, lossOf(survivors(st)[1], st), "are lost") // a member that has more is passed over
+	st.Etcd.Endpoints[0] = cke.EndpointStatus{Join: "a", Problem: "no answer in 1s"}
+	contains(t, lossOf(survivors(st)[0], st), "are lost") // who knows what that one has
+	st.Etcd.Endpoints[0] = cke.EndpointStatus{Join: "a", RaftTerm: 7, RaftApplied: 40, Revision: 30}
 	st.Members[0].State = "unreachable"
 	contains(t, lossOf(survivors(st)[0], st), "are lost")
 }

@@ -1,0 +1,38 @@
+package sim
+
+import (
+	"slices"
+
+	"cke"
+)
+
+// wasMeanwhile notes a write that was acknowledged while members are being stopped for a recovery.
+func (c *checker) wasMeanwhile(value string) {
+	records := c.world.store.records
+	if len(records) == 0 {
+		return
+	}
+	r := records[len(records)-1]
+	stops := slices.ContainsFunc(r.Steps, func(s cke.StepRecord) bool { return s.Name == "fence" })
+	if r.Operation != "begin-recovery" || r.State != cke.RecordRunning || !stops {
+		return
+	}
+	if c.recovery != r.ID {
+		c.recovery, c.meanwhile = r.ID, nil
+	}
+	c.meanwhile = append(c.meanwhile, value)
+}
+
+// recovers looks at a recovery: a cluster that acknowledges writes while its members are stopped has its quorum, and nobody said
+// that it may lose them. Members on machines that were called destroyed are a person's word.
+func (c *checker) recovers(inc *cke.Incarnation) {
+	records := c.world.store.records
+	if o := inc.Restore.Order; o.Survivor == "" || o.Destroyed != nil || len(records) == 0 || records[len(records)-1].ID != c.recovery {
+		return
+	}
+	for _, value := range c.meanwhile {
+		if !slices.Contains(c.world.states[inc.Restore.Snapshot.Digest], value) {
+			c.violated("a recovery lost %s, which was acknowledged while it stopped members", value)
+		}
+	}
+}
