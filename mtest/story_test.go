@@ -117,12 +117,28 @@ func (s *story) watch(name string, d *rig.Daemon) {
 	})
 }
 
-// do runs ckecli, which has to succeed, and returns its stdout.
+// do runs ckecli, which has to succeed, and returns its stdout. A command that is refused because members do not answer for a moment,
+// which those of a busy machine do, has changed nothing and is given again.
 func (s *story) do(args ...string) string {
 	s.Helper()
-	out, err := s.Do(s.ctx, args...)
-	s.must(err)
-	return out
+	for ctx := s.within(readyLimit); ; {
+		out, err := s.Do(s.ctx, args...)
+		if err == nil || !refusedForNow(err) {
+			s.must(err)
+			return out
+		}
+		s.Logf("again: %v", err)
+		select {
+		case <-ctx.Done():
+			s.Fatal(err)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func refusedForNow(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "exit code 6: waiting: ") || strings.Contains(said, "would lose quorum")
 }
 
 // refused runs ckecli, which has to end with this exit code and say each of the words on stderr.
