@@ -18,6 +18,8 @@ type Content struct {
 	Head []byte
 	// Body follows; nil: none.
 	Body Body
+	// Unasked: no bucket asks first whether the object is there, so that its store shows whether it keeps to the condition.
+	Unasked bool
 }
 
 // Body is the large part of an object.

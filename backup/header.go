@@ -128,6 +128,7 @@ func (h Header) encode(room int) ([]byte, error) {
 // readHeader reads and checks the head of an object and returns it with the header.
 func readHeader(r io.Reader) (Header, []byte, error) {
 	var h Header
+	r = uncut{r}
 	fixed := make([]byte, len(magic)+4)
 	if _, err := io.ReadFull(r, fixed); err != nil {
 		return h, nil, short(err, "header")
@@ -199,6 +200,21 @@ func (h Header) bodySum() (sum [sha256.Size]byte) {
 	b, _ := hex.DecodeString(h.BodySum)
 	copy(sum[:], b)
 	return sum
+}
+
+// errCut: a store broke off what it was asked for, as one whose connection is cut. It says nothing about the object.
+var errCut = errors.New("the store ended its answer early")
+
+// uncut reads what a bucket opened. Only a clean end is the end of an object; io.ErrUnexpectedEOF, with which net/http tells a
+// connection that was cut, could not be told from it in the layers above.
+type uncut struct{ r io.Reader }
+
+func (u uncut) Read(p []byte) (int, error) {
+	n, err := u.r.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errCut
+	}
+	return n, err
 }
 
 // short tells a stream that ended early from one that failed.

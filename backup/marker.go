@@ -97,7 +97,7 @@ func (m *Marked) overwrites(ctx context.Context) bool {
 	}
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, maxMarker))
-	return err == nil && m.Bucket.Create(ctx, m.marker, Content{Head: data}) == nil
+	return err == nil && m.Bucket.Create(ctx, m.marker, Content{Head: data, Unasked: true}) == nil
 }
 
 // sweepProbes removes what was written to see that the target takes it, where the answer was lost.

@@ -93,7 +93,7 @@ func sameObject(ctx context.Context, b Bucket, name string, c Content) error {
 // sameHead reads c's head.
 func sameHead(r io.Reader, c Content) error {
 	head := make([]byte, len(c.Head))
-	n, err := io.ReadFull(r, head)
+	n, err := io.ReadFull(uncut{r}, head)
 	switch {
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF):
 		return err

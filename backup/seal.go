@@ -178,7 +178,7 @@ type opener struct {
 }
 
 func newOpener(head Header, body io.Reader, identities []age.Identity) (*opener, error) {
-	o := &opener{head: head, digest: &digestReader{r: body, h: sha256.New(), left: head.BodySize}}
+	o := &opener{head: head, digest: &digestReader{r: uncut{body}, h: sha256.New(), left: head.BodySize}}
 	z, err := o.begin(identities)
 	if err != nil {
 		o.Close()

@@ -46,3 +46,23 @@ func TestBeginRestore_RefusesADatabaseAboveTheQuota(t *testing.T) {
 		})
 	}
 }
+
+// What no full leads to cannot be restored, whatever a flush says.
+func TestBeginRestore_CountsNothingAsStoredThatNoFullLeadsTo(t *testing.T) {
+	cut := sound()
+	cut.Connected = false
+	for name, row := range map[string]struct {
+		status *cke.BackupStatus
+		code   cke.Code
+	}{
+		"all is stored":                {sound(), cke.CodeOf(nil)},
+		"no full leads to it":          {cut, cke.CodeNotStored},
+		"nothing is known of a target": {nil, cke.CodeNotStored},
+	} {
+		b := op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Target: "file:///x", Stored: true}}, Serving: true}
+		e := op.Env{Backups: &fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: row.status}, Progress: func(string) {}}
+		if err := b.Stages()[2][0].Run(t.Context(), e); cke.CodeOf(err) != row.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -100,10 +100,14 @@ func servingBefore(ctx context.Context, e Env, fence []cke.Join, rest cke.Restor
 	return "", errors.Join(append(silent, errors.New("the cluster has no quorum"))...)
 }
 
+// flush stores what the cluster holds. What no full leads to cannot be restored, and counts as not stored.
 func flush(ctx context.Context, e Env, limit time.Duration) (cke.StoredBackup, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := e.Backups.Flush(ctx)
+	if b := e.Backups.Status(); err == nil && (b == nil || !b.Connected) {
+		err = errors.New("no full backup leads to what is stored")
+	}
 	if err == nil && s.ID != "" {
 		e.Stored(s)
 	}

@@ -364,7 +364,7 @@ func (b backups) Flush(ctx context.Context) (stored cke.StoredBackup, err error)
 			if life == nil || hexID(l.cluster) != life.ClusterID || l.commit == 0 || l.log[l.commit-1].term != l.term {
 				continue
 			}
-			w.stored = l.puts()
+			w.stored, b.d.term.flushed = l.puts(), true
 			stored = cke.StoredBackup{Kind: "delta", ID: "delta", Revision: l.apply().revision()}
 			return nil
 		}
@@ -385,10 +385,10 @@ func (b backups) Status() *cke.BackupStatus {
 	defer b.d.world.mu.Unlock()
 	now, leads := b.d.host(), b.d.world.now().Sub(b.d.term.since)
 	s := cke.BackupStatus{Target: "file:///backups"}
-	if leads < readsFor {
+	if leads < readsFor && !b.d.term.flushed {
 		return &s
 	}
-	s.Known, s.Connected = true, leads >= 2*readsFor
+	s.Known, s.Connected = true, leads >= 2*readsFor || b.d.term.flushed
 	s.Full, s.Verified = cke.StoredBackup{Revision: 1, At: now}, &cke.VerifiedBackup{Revision: 1, At: now}
 	if b.d.world.refuses {
 		s.Problem = &cke.BackupTrouble{Code: cke.CodeTarget, Message: "the target takes nothing", Since: now}

@@ -16,6 +16,8 @@ type Term struct {
 	d      *Daemon
 	number int64
 	since  time.Time
+	// flushed: all was stored, with a full that leads to it.
+	flushed bool
 	// changed receives after the spec has changed.
 	changed chan struct{}
 }

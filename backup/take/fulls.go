@@ -97,7 +97,7 @@ func (s *session) fullDone(r result) error {
 		s.o.fullStored(r.header.Last)
 		s.at.newer = r.header.Link()
 		s.t.renew = false
-		s.at.full, s.at.lastFull = false, r.header.Place.Time
+		s.baseless, s.at.full, s.at.lastFull = false, false, r.header.Place.Time
 		s.at.auth, s.at.authOK = authState{r.header.AuthRevision, r.header.AuthEnabled}, true
 		if r.header.Last >= s.owed {
 			s.owed = 0

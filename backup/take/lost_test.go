@@ -1,11 +1,14 @@
 package take_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -152,4 +155,52 @@ func TestDelete_TheOnlyFullThatLeadsToTheNewest(t *testing.T) {
 	if r, err := s.Check(ctx, ""); err != nil || len(r.Findings) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// After a gap, nothing that is stored can be restored before the full is: a flush waits for it.
+func TestTaker_AFlushAfterAGapWaitsForTheFull(t *testing.T) {
+	ctx := etcdtest.Context(t)
+	mem := backuptest.NewMemory()
+	r := begin(t, mem, nil)
+	r.Flush()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.Put("unwatched", "1")
+	if _, err := r.Server.Client.Compact(ctx, r.Put("unwatched", "2")); err != nil {
+		t.Fatal(err)
+	}
+	stored := make(chan struct{}) // a full takes its time
+	r = taketest.Start(t, r.Server, taketest.Config(r.Server, &backuptest.Faulty{Bucket: mem, Before: func(ctx context.Context, op, name string) error {
+		if op == "create" && strings.Contains(name, "/full/") {
+			select {
+			case <-stored:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	}}))
+	r.Await(take.Gap)
+	for r.Taker.Status().Seen == 0 { // until the stream after the gap has begun
+		r.Put("acknowledged", "1") // until the stream after the gap has begun
+		if err := backup.Pause(ctx, 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := r.Put("acknowledged", "2")
+	flushed := make(chan error, 1)
+	brief, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { flushed <- r.Taker.Flush(brief) }()
+	r.Await(take.DeltaStored)
+	select {
+	case err := <-flushed:
+		t.Errorf("the flush did not wait: %v", err)
+	case <-time.After(100 * time.Millisecond):
+		cancel()
+	}
+	close(stored)
+	r.Flush()
+	covers(t, r, last, last)
 }

@@ -48,11 +48,12 @@ type session struct {
 	authTry *time.Timer   // fires when users and roles are to be asked about
 	auths   chan authAnswer
 
-	stored  int64 // everything up to this revision is in the target
-	flushes []flush
-	marks   chan flush // flushes of which the revision is known by now
-	fulls   []request  // wait for the full on its way
-	after   []request  // wait for the one after it: asked for when one was on its way already
+	stored   int64 // everything up to this revision is in the target
+	baseless bool  // no full leads to what is stored of the stream: it cannot be restored yet
+	flushes  []flush
+	marks    chan flush // flushes of which the revision is known by now
+	fulls    []request  // wait for the full on its way
+	after    []request  // wait for the one after it: asked for when one was on its way already
 }
 
 // flush waits until everything up to a revision, and users and roles of a revision of theirs, are stored.
@@ -87,14 +88,14 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 		}
 		return err
 	}
-	connected := !at.full
+	baseless := at.full
 	at.full = at.full || at.others || t.renew
 	// What is under way outlives parent for a moment, so that the last delta can be stored.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	defer cancel()
 	s := &session{t: t, mode: m, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(), slow: stopped(),
 		authTry: time.NewTimer(time.Duration(t.c.Delta.Period)), auths: make(chan authAnswer), hurry: make(chan struct{}, 1),
-		stored: at.next - 1, marks: make(chan flush)}
+		stored: at.next - 1, baseless: baseless, marks: make(chan flush)}
 	leasesDone := make(chan struct{})
 	go contain.Work(func() { defer close(leasesDone); s.o.run(ctx) }, func(err error) { t.c.Log.Warn("leases are not asked for as they are met", "error", err) })()
 	defer func() { cancel(); <-leasesDone; s.settle() }()
@@ -102,7 +103,7 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	t.setConnected(connected, s.at.next-1)
+	t.setConnected(!baseless, s.at.next-1)
 	if st := t.Status(); st.FullRevision != at.newest.Last || !st.FullTime.Equal(at.newest.Place.Time) {
 		t.tell(Event{Type: FullFound, Header: at.newest})
 	}
@@ -308,8 +309,9 @@ func (s *session) bound() error {
 	return nil
 }
 
-// needsFull tells whether a full has to bring what a flush waits for: users and roles, or leases that a delta is without.
-func (s *session) needsFull(f flush) bool { return s.owed > 0 || !s.hasAuth(f.auth) }
+// needsFull tells whether a full has to bring what a flush waits for: the first of a stream, users and roles, or leases that a delta
+// is without.
+func (s *session) needsFull(f flush) bool { return s.baseless || s.owed > 0 || !s.hasAuth(f.auth) }
 
 // refuseFlushes tells those who wait for what a full brings that it failed.
 func (s *session) refuseFlushes(err error) {

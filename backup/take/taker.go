@@ -55,7 +55,7 @@ func (t *Taker) Status() Status {
 // Full takes a full that begins after the call and returns once it is stored.
 func (t *Taker) Full(ctx context.Context) (backup.Header, error) { return t.ask(ctx, true) }
 
-// Flush stores all changes made in the cluster before the call and returns once they are stored.
+// Flush stores all changes made in the cluster before the call and returns once they are stored and can be restored.
 func (t *Taker) Flush(ctx context.Context) error {
 	_, err := t.ask(ctx, false)
 	return err

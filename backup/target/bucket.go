@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -77,16 +78,33 @@ func (b *bucket) Create(ctx context.Context, name string, c backup.Content) erro
 		if !backup.IsDamage(err) {
 			return err
 		}
+		err = fmt.Errorf("what was uploaded to %s came back altered: %v", name, err)
+		if !b.honors(ctx, name) {
+			return err // another writer may have replaced it
+		}
 		// It is ours: the upload succeeded under the condition that nothing was there.
-		return errors.Join(fmt.Errorf("what was uploaded to %s came back altered: %v", name, err), b.Delete(ctx, name))
+		return errors.Join(err, b.Delete(ctx, name))
 	}
 	return nil
 }
 
+// honors reports whether the store keeps to the condition that nothing is there. It is tried beside an object.
+func (b *bucket) honors(ctx context.Context, name string) bool {
+	name += "-probe-" + rand.Text()
+	c := backup.Content{Head: []byte("probe"), Unasked: true}
+	err := b.upload(ctx, name, c)
+	if err == nil {
+		err = b.upload(ctx, name, c)
+	}
+	return b.Delete(ctx, name) == nil && errors.Is(err, backup.ErrExists)
+}
+
 func (b *bucket) upload(ctx context.Context, name string, c backup.Content) error {
-	// The condition on the upload is what counts; asking first spares an upload in vain.
-	if there, err := b.b.Exists(ctx, name); err == nil && there {
-		return fmt.Errorf("%s: %w", name, backup.ErrExists)
+	// The condition on the upload is what counts. Asking first spares an upload in vain, and helps where a store ignores it.
+	if !c.Unasked {
+		if there, err := b.b.Exists(ctx, name); err == nil && there {
+			return fmt.Errorf("%s: %w", name, backup.ErrExists)
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
