@@ -30,14 +30,17 @@ var _ backup.Bucket = (*bucket)(nil)
 // List implements backup.Bucket.
 func (b *bucket) List(ctx context.Context, prefix string) ([]backup.Object, error) {
 	var list []backup.Object
+	w := watch(ctx)
+	defer w.end()
 	it := b.b.List(&blob.ListOptions{Prefix: prefix})
 	for {
-		o, err := it.Next(ctx)
+		w.goOn()
+		o, err := it.Next(w)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %q: %w", prefix, err)
+			return nil, fmt.Errorf("list %q: %w", prefix, w.why(err))
 		}
 		if !o.IsDir {
 			list = append(list, backup.Object{Name: o.Key, Size: o.Size, ModTime: o.ModTime})
@@ -49,18 +52,22 @@ func (b *bucket) List(ctx context.Context, prefix string) ([]backup.Object, erro
 
 // Open implements backup.Bucket.
 func (b *bucket) Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	r, err := b.b.NewRangeReader(ctx, name, offset, length, nil)
+	w := watch(ctx)
+	r, err := b.b.NewRangeReader(w, name, offset, length, nil)
+	if err == nil {
+		w.rest()
+		return &patientReader{r, w}, nil
+	}
+	defer w.end()
 	if gcerrors.Code(err) == gcerrors.NotFound {
 		return nil, fmt.Errorf("%s: %w", name, backup.ErrNotFound)
 	}
-	if err != nil {
-		// S3 refuses a range behind the end, so each one of an empty object.
-		if a, why := b.b.Attributes(ctx, name); why == nil && a.Size <= offset {
-			return io.NopCloser(strings.NewReader("")), nil
-		}
-		return nil, fmt.Errorf("open %s: %w", name, err)
+	// S3 refuses a range behind the end, so each one of an empty object.
+	w.goOn()
+	if a, why := b.b.Attributes(w, name); why == nil && a.Size <= offset {
+		return io.NopCloser(strings.NewReader("")), nil
 	}
-	return r, nil
+	return nil, fmt.Errorf("open %s: %w", name, w.why(err))
 }
 
 // Create implements backup.Bucket. The object is read back: what providers say of digests differs and, for objects
@@ -155,8 +162,10 @@ func taken(err error) bool {
 
 // Delete implements backup.Bucket.
 func (b *bucket) Delete(ctx context.Context, name string) error {
-	if err := b.b.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return protected(err)
+	w := watch(ctx)
+	defer w.end()
+	if err := b.b.Delete(w, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return protected(w.why(err))
 	}
 	return nil
 }
