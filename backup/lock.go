@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	mrand "math/rand/v2"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"cke/backup/internal/contain"
@@ -119,10 +121,13 @@ func (s *Store) deleting(ctx context.Context, work string) (l *lock, clock, now 
 	for begun := time.Now(); ; {
 		now = s.now()
 		l, err := s.announce(ctx, lockDeleting, work)
-		if err != nil {
+		if refuses(err) {
 			// A target without room takes no lock, and deleting is what makes room.
-			l, err = s.unannounced(ctx, err)
-			return l, time.Time{}, now, err
+			l = &lock{s: s}
+			return l, time.Time{}, now, l.alone(ctx)
+		}
+		if err != nil {
+			return nil, time.Time{}, now, fmt.Errorf("the target took no lock: %w", err)
 		}
 		other, clock, err := l.conflict(ctx)
 		if err == nil && other == nil {
@@ -141,18 +146,31 @@ func (s *Store) deleting(ctx context.Context, work string) (l *lock, clock, now 
 	}
 }
 
-// unannounced is for a deletion whose lock the target did not take: it goes on if it sees nobody else.
-func (s *Store) unannounced(ctx context.Context, why error) (*lock, error) {
-	all, err := s.locks(ctx)
-	if err != nil {
-		return nil, errors.Join(why, err)
-	}
+// alone is for a deletion whose lock the target did not take: it goes on as long as it sees nobody else.
+func (l *lock) alone(ctx context.Context) error {
+	all, err := l.s.locks(ctx)
 	for _, o := range all {
-		if time.Since(o.object.ModTime).Abs() <= s.lockTTL() {
-			return nil, s.busy(ctx, o)
+		if time.Since(o.object.ModTime).Abs() <= l.s.lockTTL() {
+			return l.s.busy(ctx, o)
 		}
 	}
-	return &lock{s: s}, nil
+	return err
+}
+
+// refuses reports whether a target takes nothing and says why: it is full or read-only, or writing is forbidden. Object stores
+// have their own words. Any other error may pass, and somebody else's lock may be taken meanwhile.
+func refuses(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	text := strings.ToLower(err.Error())
+	return slices.ContainsFunc([]string{"no space", "insufficient storage", "storage full", "storagefull", "quotaexceeded", "quota exceeded",
+		"read-only", "forbidden", "accessdenied", "access denied"}, func(words string) bool { return strings.Contains(text, words) })
 }
 
 // announce creates a lock and keeps renewing it until it is released.
@@ -237,9 +255,12 @@ func (l *lock) broken(err error) {
 }
 
 // check is asked before each deletion: an error means that others may read or delete by now.
-func (l *lock) check() error {
-	if l.ended == nil {
-		return nil // the target took no lock
+func (l *lock) check(ctx context.Context, name string) error {
+	if l.ended == nil { // the target took no lock
+		if p, is := ParsePlace(name); is && p.Kind == KindFull {
+			return l.alone(ctx)
+		}
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -267,3 +267,39 @@ func TestExtract_DoesNotWaitForALockWithoutEnd(t *testing.T) {
 		<-renewed
 	})
 }
+
+// A target that is busy takes no lock for a moment. Whoever goes on without one could delete beside another deletion. One that is full, or
+// forbids writing, takes none at all.
+func TestDelete_GoesOnWithoutALockOnlyWhereNoneCanBeHad(t *testing.T) {
+	f := makeFixture(t, false)
+	now := time.Now()
+	f.now = func() time.Time { return now } // a bubble has its own time
+	synctest.Test(t, func(t *testing.T) {
+		fulls, _ := f.objects(t)
+		slow := errors.New("503 SlowDown")
+		for why, err := range map[error]error{
+			slow:                                   slow,
+			errors.New("507 Insufficient Storage"): nil,
+			errors.New("403 Forbidden"):            nil,
+			errors.New("403 Forbidden, another deletion"): backup.ErrBusy,
+		} {
+			mem := f.bucket.Clone()
+			s := f.store(t, &backuptest.Faulty{Bucket: mem, Before: func(_ context.Context, op, object string) error {
+				if op == "create" {
+					return why
+				}
+				return nil
+			}})
+			if errors.Is(err, backup.ErrBusy) {
+				mem.Set(".locks/prod/deleting-X-0000000001", []byte(`{"holder":"another","work":"delete"}`))
+			}
+			_, got := s.Delete(t.Context(), place(t, fulls[0]).ID(), false)
+			if !errors.Is(got, err) || err == nil && errors.Is(got, slow) {
+				t.Errorf("%v: %v", why, got)
+			}
+			if gone := mem.Get(fulls[0]) == nil; gone != (err == nil) {
+				t.Errorf("%v: deleted %t", why, gone)
+			}
+		}
+	})
+}
