@@ -44,7 +44,8 @@ unit:
 # The stories of mtest run last and alone: what they wait for has limits, and they fill the machine by themselves.
 # Tests on real nodes: containers with their own sshd and Docker engine. Backups with etcd of every minor, etcdutl, a real S3 server.
 nodes:
-	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./etcdnode ./backup/... ./mtest/lab ./mtest/rig
+	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 -run '^Test(Machine|Etcd|Observer)_' ./etcdnode
+	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./backup/... ./mtest/lab ./mtest/rig
 	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./mtest
 
 # The stories that `make nodes` has, and the others that take longer: half an hour.

@@ -128,7 +128,8 @@ func TestEndpoint_IsReachedAsSoonAsItServes(t *testing.T) {
 		tick := time.NewTicker(10 * time.Millisecond) // as an operation asks
 		refused := time.Now()
 		for time.Since(refused) < 300*time.Millisecond { // long enough for a back-off to grow
-			if e := f.Endpoint(t.Context(), m.url()); !strings.Contains(e.Problem, "refused") && !strings.Contains(e.Problem, "EOF") && !strings.Contains(e.Problem, "clos") {
+			e := f.Endpoint(t.Context(), m.url())
+			if !slices.ContainsFunc([]string{"refused", "EOF", "clos", "reset"}, func(word string) bool { return strings.Contains(e.Problem, word) }) {
 				t.Fatalf("while it is down: %+v", e)
 			}
 			<-tick.C

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,9 @@ const (
 )
 
 var pool = lab.NewPool()
+
+// onNodes are the names of tests on real nodes. The others run with patience only (make unit).
+var onNodes = regexp.MustCompile("^Test(Machine|Etcd|Observer)_")
 
 func TestMain(m *testing.M) {
 	if flag.Parse(); testing.Short() {
@@ -100,6 +104,9 @@ func (h *hostKeys) offer(address string) string {
 
 func newRig(t testing.TB, n int, change func(*etcdnode.Config)) *rig {
 	t.Helper()
+	if _, test := t.(*testing.T); test && !onNodes.MatchString(t.Name()) {
+		t.Fatalf("make nodes runs the tests on real nodes by their names, which begin with %s", onNodes)
+	}
 	l := pool.Lab(t, n)
 	return rigOn(t, l, n, change)
 }
