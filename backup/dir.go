@@ -33,18 +33,26 @@ func (d Dir) path(name string) (string, error) {
 	if !fs.ValidPath(name) || name == "." || strings.HasPrefix(path.Base(name), partial) {
 		return "", fmt.Errorf("%q cannot name an object", name)
 	}
-	return filepath.Join(string(d), filepath.FromSlash(name)), nil
+	return d.file(name), nil
 }
+
+// file is where something of this name lies, an object or not; "": the directory itself.
+func (d Dir) file(name string) string { return filepath.Join(string(d), filepath.FromSlash(name)) }
 
 // List implements Bucket.
 func (d Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 	// Walk only the folder that all names with this prefix share.
 	folder := prefix[:max(strings.LastIndexByte(prefix, '/'), 0)]
 	var objects []Object
-	err := d.walk(ctx, folder, func(name string, info fs.FileInfo) error {
-		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(info.Name(), partial) {
-			objects = append(objects, Object{Name: name, Size: info.Size(), ModTime: info.ModTime()})
+	err := d.walk(ctx, folder, func(name string, e fs.DirEntry) error {
+		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(e.Name(), partial) {
+			return nil
 		}
+		info, err := e.Info()
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		objects = append(objects, Object{Name: name, Size: info.Size(), ModTime: info.ModTime()})
 		return nil
 	})
 	if err != nil {
@@ -59,11 +67,11 @@ const mostFolders = 32
 
 // walk calls do for each file below a folder ("": all) with its name. It follows links, as whoever opens or makes a file by its name does.
 // A link that leads nowhere is an error: what it led to may not be mounted.
-func (d Dir) walk(ctx context.Context, folder string, do func(name string, info fs.FileInfo) error) error {
+func (d Dir) walk(ctx context.Context, folder string, do func(name string, e fs.DirEntry) error) error {
 	if strings.Count(folder, "/") >= mostFolders {
 		return fmt.Errorf("%s: more than %d folders in each other: does a link lead back?", folder, mostFolders)
 	}
-	entries, err := os.ReadDir(filepath.Join(string(d), filepath.FromSlash(folder)))
+	entries, err := os.ReadDir(d.file(folder))
 	if err != nil {
 		return ignoreMissing(err)
 	}
@@ -72,20 +80,18 @@ func (d Dir) walk(ctx context.Context, folder string, do func(name string, info 
 			return err
 		}
 		name := path.Join(folder, e.Name())
-		file := filepath.Join(string(d), filepath.FromSlash(name))
-		info, err := e.Info()
-		if err == nil && info.Mode().Type() == fs.ModeSymlink {
-			if info, err = os.Stat(file); err != nil {
-				return fmt.Errorf("%s is a link that cannot be followed: is what it leads to mounted? %w", file, err)
+		if e.Type() == fs.ModeSymlink {
+			info, err := os.Stat(d.file(name))
+			if err != nil {
+				return fmt.Errorf("%s is a link that cannot be followed: is what it leads to mounted? %w", d.file(name), err)
 			}
+			e = fs.FileInfoToDirEntry(info)
 		}
 		switch {
-		case err != nil:
-			err = ignoreMissing(err)
-		case info.IsDir():
+		case e.IsDir():
 			err = d.walk(ctx, name, do)
-		case info.Mode().IsRegular():
-			err = do(name, info)
+		case e.Type().IsRegular():
+			err = do(name, e)
 		}
 		if err != nil {
 			return err
@@ -224,11 +230,15 @@ func immutable(file string) bool {
 // Sweep removes what crashed writers left behind, if it is older than age.
 func (d Dir) Sweep(ctx context.Context, age time.Duration) error {
 	limit := time.Now().Add(-age)
-	return d.walk(ctx, "", func(name string, info fs.FileInfo) error {
-		if !strings.HasPrefix(path.Base(name), partial) || info.ModTime().After(limit) {
+	return d.walk(ctx, "", func(name string, e fs.DirEntry) error {
+		if !strings.HasPrefix(e.Name(), partial) {
 			return nil
 		}
-		return ignoreMissing(os.Remove(filepath.Join(string(d), filepath.FromSlash(name))))
+		info, err := e.Info()
+		if err != nil || info.ModTime().After(limit) {
+			return ignoreMissing(err)
+		}
+		return ignoreMissing(os.Remove(d.file(name)))
 	})
 }
 

@@ -18,6 +18,15 @@ import (
 	"cke/backup/internal/etcdtest"
 )
 
+// stoppedFixture is one whose clock stands still: a bubble has its own time.
+func stoppedFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := makeFixture(t, false)
+	now := time.Now()
+	f.now = func() time.Time { return now }
+	return f
+}
+
 // once calls do at the first operation of a kind on a name.
 func once(b backup.Bucket, kind, part string, do func()) *backuptest.Faulty {
 	var first sync.Once
@@ -30,9 +39,7 @@ func once(b backup.Bucket, kind, part string, do func()) *backuptest.Faulty {
 }
 
 func TestDelete_BesideADeletionLeavesAFull(t *testing.T) {
-	f := makeFixture(t, false)
-	now := time.Now()
-	f.now = func() time.Time { return now } // a bubble has its own time
+	f := stoppedFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		fulls, _ := f.objects(t)
 		one, two := place(t, fulls[0]).ID(), place(t, fulls[1]).ID()
@@ -60,9 +67,7 @@ func TestDelete_BesideADeletionLeavesAFull(t *testing.T) {
 }
 
 func TestExtract_KeepsAPruneFromWhatItReads(t *testing.T) {
-	f := makeFixture(t, false)
-	now := time.Now()
-	f.now = func() time.Time { return now } // a bubble has its own time
+	f := stoppedFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		mem := f.bucket.Clone()
@@ -141,15 +146,13 @@ func TestExtract_FromATargetThatTakesNothing(t *testing.T) {
 
 // A holder that was killed is waited for as long as its lock counts, by the target's clock, whatever the hosts' clocks say.
 func TestLock_OfWhoWasKilledEnds(t *testing.T) {
-	f := makeFixture(t, false)
-	now := time.Now()
-	f.now = func() time.Time { return now } // a bubble has its own time
+	f := stoppedFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		for n := range 6 { // before and after the lock, what tells of the holes, and the first deletion
 			b := f.bucket.Clone()
 			f.store(t, backuptest.CrashAt(b, n)).Prune(t.Context(), cke.Retention{Last: 1}, false)
 			s := f.store(t, b)
-			s.Now = func() time.Time { return now.AddDate(1, 0, 0) }
+			s.Now = func() time.Time { return f.now().AddDate(1, 0, 0) }
 			begin := time.Now()
 			if _, err := s.Prune(t.Context(), cke.Retention{Last: 1}, false); err != nil {
 				t.Fatal(n, err)
@@ -166,9 +169,7 @@ func TestLock_OfWhoWasKilledEnds(t *testing.T) {
 
 // A deleter that was frozen for longer than its lock counts deletes nothing when it wakes.
 func TestPrune_FrozenBetweenLockAndDeletionDeletesNothing(t *testing.T) {
-	f := makeFixture(t, false)
-	now := time.Now()
-	f.now = func() time.Time { return now } // a bubble has its own time
+	f := stoppedFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		mem := f.bucket.Clone()
 		b := once(mem, "create", "/pruning/", nil)
@@ -198,9 +199,7 @@ func TestPrune_FrozenBetweenLockAndDeletionDeletesNothing(t *testing.T) {
 
 // A reader that comes while a deletion goes on waits, and the deletion makes way.
 func TestPrune_MakesWayForARestore(t *testing.T) {
-	f := makeFixture(t, false)
-	now := time.Now()
-	f.now = func() time.Time { return now } // a bubble has its own time
+	f := stoppedFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		mem := f.bucket.Clone()
 		var read sync.WaitGroup
@@ -241,9 +240,7 @@ func TestPrune_RefusesToGoByAClockThatIsWrong(t *testing.T) {
 
 // A lock of a deletion that is renewed without end keeps nobody from reading.
 func TestExtract_DoesNotWaitForALockWithoutEnd(t *testing.T) {
-	f := makeFixture(t, false)
-	now := time.Now()
-	f.now = func() time.Time { return now } // a bubble has its own time
+	f := stoppedFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		b := f.bucket.Clone()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -271,9 +268,7 @@ func TestExtract_DoesNotWaitForALockWithoutEnd(t *testing.T) {
 // A target that is busy takes no lock for a moment. Whoever goes on without one could delete beside another deletion. One that is full, or
 // forbids writing, takes none at all.
 func TestDelete_GoesOnWithoutALockOnlyWhereNoneCanBeHad(t *testing.T) {
-	f := makeFixture(t, false)
-	now := time.Now()
-	f.now = func() time.Time { return now } // a bubble has its own time
+	f := stoppedFixture(t)
 	synctest.Test(t, func(t *testing.T) {
 		fulls, _ := f.objects(t)
 		slow := errors.New("503 SlowDown")

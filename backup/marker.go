@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -205,7 +204,7 @@ func (m *Marked) Probe(ctx context.Context, write bool) error {
 		return err
 	}
 	if d, ok := local(m.Bucket); ok {
-		return d.probe(filepath.FromSlash(path.Dir(m.marker)))
+		return d.probe(path.Dir(m.marker))
 	}
 	name := probePrefix + rand.Text()
 	if err := m.Bucket.Create(ctx, name, Content{Head: []byte("probe")}); err != nil {
@@ -237,7 +236,7 @@ func (m *Marked) Sweep(ctx context.Context, age time.Duration) error {
 
 // probe writes a block to a folder: an empty file fits on a full disk.
 func (d Dir) probe(folder string) error {
-	f, err := os.CreateTemp(filepath.Join(string(d), folder), partial)
+	f, err := os.CreateTemp(d.file(folder), partial)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}

@@ -213,7 +213,10 @@ var errRefused = errors.New("it is still there")
 
 // remove deletes an object. Of an attempt that failed the outcome is unknown until it was looked for.
 func (s *Store) remove(ctx context.Context, lock *lock, name string) (gone bool, err error) {
-	if err := cmp.Or(ctx.Err(), lock.check(ctx, name)); err != nil { // a directory takes no notice of the end of ctx
+	if ctx.Err() != nil { // a directory takes no notice of it
+		return false, ctx.Err()
+	}
+	if err := lock.check(ctx, name); err != nil {
 		return false, err
 	}
 	if err = s.Bucket.Delete(ctx, name); err == nil || errors.Is(err, ErrProtected) {

@@ -201,13 +201,13 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		}
 		plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
 	}
-	if len(l.Fulls) == 0 {
-		return // the full of these deltas may still be on its way
+	if len(l.Fulls) == 0 || l.failing != "" {
+		return // the full of these deltas may still be on its way, or all of them are needed
 	}
 	for _, st := range l.Streams {
 		for i, d := range st.Deltas {
 			needed := slices.ContainsFunc(spans, func(s span) bool { return st.mayPass(i, s.from) && d.Revision <= s.to })
-			if !needed && l.failing == "" {
+			if !needed {
 				plan.Delete = append(plan.Delete, Removal{d.Name(), d.Size, "no full that is kept needs it"})
 			}
 		}
