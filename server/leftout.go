@@ -120,6 +120,11 @@ func votesBy(list []cke.Member, j cke.Join) bool {
 	if list == nil {
 		return !j.StartedAt.IsZero()
 	}
+	return hasVoter(list, j)
+}
+
+// hasVoter reports whether a member list has the membership as a voter.
+func hasVoter(list []cke.Member, j cke.Join) bool {
 	return slices.ContainsFunc(list, func(m cke.Member) bool { return op.Is(m, j) && !m.Learner })
 }
 

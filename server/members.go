@@ -211,7 +211,7 @@ func lostData(in *Input, j cke.Join) string {
 
 // isVoter reports whether the member is known to be a voter, which has a log. One that is just being started may have none yet.
 func (in *Input) isVoter(j cke.Join) bool {
-	return slices.ContainsFunc(in.lastList(), func(m cke.Member) bool { return op.Is(m, j) && !m.Learner })
+	return hasVoter(in.lastList(), j)
 }
 
 // lastHolds reports whether a learner answers while there is no quorum: voters may have lost the data that it holds.
