@@ -50,6 +50,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+func TestOnNodes_AreTheTestsThatMakeRunsThere(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("-run '%s' ./etcdnode\n", onNodes); !strings.Contains(string(makefile), want) {
+		t.Errorf("the Makefile lacks %q", want)
+	}
+}
+
 // rig is a fleet on lab nodes.
 type rig struct {
 	*etcdnode.Fleet

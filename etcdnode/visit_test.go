@@ -14,6 +14,24 @@ import (
 	"cke"
 )
 
+// carriesVisits lets the engine make the container of a visit. It takes no files.
+func carriesVisits(node *fakeNode) {
+	node.engine.answer("GET /volumes", "{}")
+	node.engine.answer("GET /images/etcd:v3/json", "{}")
+	node.engine.answer("POST /containers/create", `{"Id":"visit"}`)
+}
+
+// visitInVain makes a visit that must not come as far as to start its program, and returns why.
+func visitInVain(t *testing.T, node *fakeNode) error {
+	t.Helper()
+	f := fleetOf(t, newMemoryHostKeys(), nil, node)
+	_, err := f.Visit(t.Context(), node.node, Visit{Image: "etcd:v3", Program: []byte("program")}, func(context.Context) error {
+		t.Error("it was started")
+		return nil
+	})
+	return err
+}
+
 func TestVisit_NeedsTheImageAndRemovesWhatAKilledOneLeft(t *testing.T) {
 	node := newFakeNode(t, "127.0.19.1", "ed25519", "ed25519")
 	node.engine.answer("GET /containers/json", fmt.Sprintf(`[{"Id":"left","Names":["/cke-preflight-1"],"Created":%d},{"Id":"busy","Names":["/cke-preflight-2"],"Created":%d}]`,
@@ -22,11 +40,7 @@ func TestVisit_NeedsTheImageAndRemovesWhatAKilledOneLeft(t *testing.T) {
 	node.engine.answer("GET /volumes", fmt.Sprintf(`{"Volumes":[{"Name":"lost","CreatedAt":%q},{"Name":"new","CreatedAt":%q}]}`,
 		time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Format(time.RFC3339)))
 	node.engine.answer("DELETE /volumes/lost", "")
-	f := fleetOf(t, newMemoryHostKeys(), nil, node)
-	_, err := f.Visit(t.Context(), node.node, Visit{Image: "etcd:v3", Program: []byte("program")}, func(context.Context) error {
-		t.Error("it was started")
-		return nil
-	})
+	err := visitInVain(t, node)
 	if cke.CodeOf(err) != cke.CodeImage {
 		t.Error(err)
 	}
@@ -38,14 +52,8 @@ func TestVisit_NeedsTheImageAndRemovesWhatAKilledOneLeft(t *testing.T) {
 
 func TestVisit_RemovesItsContainerWhenTheProgramCannotBePutIntoIt(t *testing.T) {
 	node := newFakeNode(t, "127.0.19.2", "ed25519", "ed25519")
-	node.engine.answer("GET /volumes", "{}")
-	node.engine.answer("GET /images/etcd:v3/json", "{}")
-	node.engine.answer("POST /containers/create", `{"Id":"visit"}`)
-	f := fleetOf(t, newMemoryHostKeys(), nil, node)
-	_, err := f.Visit(t.Context(), node.node, Visit{Image: "etcd:v3", Program: []byte("program")}, func(context.Context) error {
-		t.Error("it was started")
-		return nil
-	})
+	carriesVisits(node)
+	err := visitInVain(t, node)
 	if !errors.Is(err, cke.ErrNotFound) { // the fake engine takes no files
 		t.Error(err)
 	}
@@ -57,20 +65,14 @@ func TestVisit_RemovesItsContainerWhenTheProgramCannotBePutIntoIt(t *testing.T) 
 // A node that is too busy to answer loses its connection in the middle of a visit.
 func TestVisit_RemovesItsContainerFromANodeThatIsBack(t *testing.T) {
 	node := newFakeNode(t, "127.0.19.3", "ed25519", "ed25519")
-	node.engine.answer("GET /volumes", "{}")
-	node.engine.answer("GET /images/etcd:v3/json", "{}")
-	node.engine.answer("POST /containers/create", `{"Id":"visit"}`)
+	carriesVisits(node)
 	node.engine.heard = func(request string) {
 		if strings.HasPrefix(request, "PUT ") {
 			node.stop()
 			time.AfterFunc(time.Second, node.restart)
 		}
 	}
-	f := fleetOf(t, newMemoryHostKeys(), nil, node)
-	_, err := f.Visit(t.Context(), node.node, Visit{Image: "etcd:v3", Program: []byte("program")}, func(context.Context) error {
-		t.Error("it was started")
-		return nil
-	})
+	err := visitInVain(t, node)
 	if !Unanswered(err) || strings.Contains(err.Error(), "<nil>") {
 		t.Error(err)
 	}
