@@ -205,7 +205,7 @@ func (h Header) bodySum() (sum [sha256.Size]byte) {
 // errCut: a store broke off what it was asked for, as one whose connection is cut. It says nothing about the object.
 var errCut = errors.New("the store ended its answer early")
 
-// uncut reads what a bucket opened. Only a clean end is the end of an object; io.ErrUnexpectedEOF, with which net/http tells a
+// uncut reads what a bucket opened. Only a clean end is the end of an object; io.ErrUnexpectedEOF, with which net/http reports a
 // connection that was cut, could not be told from it in the layers above.
 type uncut struct{ r io.Reader }
 

@@ -16,14 +16,14 @@ import (
 // wholeMatrix tells to run every story of the matrix, not only the quick ones.
 var wholeMatrix = flag.Bool("matrix", false, "run every story of the matrix of changes and faults under load, which takes an hour")
 
-// allStories tells to run every story but those of the whole matrix.
+// allStories runs every story but those of the whole matrix.
 var allStories = flag.Bool("stories", false, "run every story but those that only -matrix runs, which takes half an hour")
 
-// extra skips a story, unless all are told: the others show the main job and what must never go wrong, in some minutes.
+// extra skips a story, unless all are run: the others show the main job and what must never go wrong, in some minutes.
 func extra(t *testing.T) {
 	t.Helper()
 	if !*allStories && !*wholeMatrix {
-		t.Skip("it is told by make stories (-stories)")
+		t.Skip("make stories (-stories) runs it")
 	}
 }
 
@@ -43,7 +43,7 @@ type chapter struct {
 	name string
 	// nodes of the lab, of which the first members carry the cluster.
 	nodes, members int
-	// quick: it is told by every run of the tests on real nodes; often: by make stories; the others only with -matrix.
+	// quick: it is in every run of the tests on real nodes; often: by make stories; the others only with -matrix.
 	quick, often bool
 	// version of etcd to begin with; empty: the rig's.
 	version string
