@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"cke"
 )
@@ -14,6 +15,8 @@ type AllowWrites struct {
 	Incarnation string
 	// Fence are the memberships of the life before that answer.
 	Fence []cke.Join
+	// Alarms are those seen that stop writes: also of a restore that was called off before this one began.
+	Alarms []cke.Alarm
 }
 
 var _ Operation = AllowWrites{}
@@ -45,11 +48,17 @@ func (a AllowWrites) disarm(ctx context.Context, e Env) error {
 	if err := recordWrites(ctx, e, inc, true, 0); err != nil {
 		return err
 	}
+	stops := slices.Clone(a.Alarms)
 	for i := &inc; i != nil && i.State == cke.Restoring; i = i.Restore.Before { // one whose place it takes may have stopped them too
 		for n := range i.Restore.Stops {
-			if err := e.Etcd.Disarm(ctx, url, cke.WriteStop(i.ID, n+1)); err != nil {
-				return fmt.Errorf("allow clients to write: %w", err)
+			if stop := cke.WriteStop(i.ID, n+1); !slices.Contains(stops, stop) {
+				stops = append(stops, stop)
 			}
+		}
+	}
+	for _, stop := range stops {
+		if err := e.Etcd.Disarm(ctx, url, stop); err != nil {
+			return fmt.Errorf("allow clients to write: %w", err)
 		}
 	}
 	return recordWrites(ctx, e, inc, false, 0)

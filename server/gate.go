@@ -199,17 +199,30 @@ func noneLags(in *Input) gate {
 // listed returns the entry of a membership in the member list.
 func (in *Input) listed(j cke.Join) (cke.Member, bool) {
 	for _, m := range in.Seen.Etcd.Members {
-		if op.Is(m, j) {
+		if in.is(m, j) {
 			return m, true
 		}
 	}
 	return cke.Member{}, false
 }
 
+// is reports whether an entry of a member list is that of a membership. An addition lists a learner, records its id and makes its volume,
+// in this order: where that id is not on record and the node has nothing of the membership, a voter there is somebody else's, or has lost
+// all that it had.
+func (in *Input) is(m cke.Member, j cke.Join) bool {
+	if !op.Is(m, j) || j.MemberID != "" || m.Learner {
+		return op.Is(m, j)
+	}
+	n := in.node(j.Node)
+	_, container := n.Of(j.ID)
+	_, volume := n.VolumeOf(j.ID)
+	return !n.Answered() || container || volume
+}
+
 // joinOf returns the membership of an entry; nil for a stranger.
 func (in *Input) joinOf(m cke.Member) *cke.Join {
 	for i := range in.Identity.Joins {
-		if j := &in.Identity.Joins[i]; op.Is(m, *j) {
+		if j := &in.Identity.Joins[i]; in.is(m, *j) {
 			return j
 		}
 	}

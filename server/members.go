@@ -70,7 +70,10 @@ func runningMembers(in *Input) int { return running(in, in.Identity.Joins) }
 // voters are the memberships that voted when a member told last.
 func (in *Input) voters() []cke.Join {
 	list := in.lastList()
-	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool { return !votesBy(list, j) })
+	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool {
+		another := func(m cke.Member) bool { return op.Is(m, j) && !in.is(m, j) }
+		return !votesBy(list, j) || slices.ContainsFunc(list, another)
+	})
 }
 
 func running(in *Input, joins []cke.Join) int {
@@ -172,7 +175,8 @@ func dataProblem(in *Input, j cke.Join) *cke.Problem {
 	}
 	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: message, Remedy: "bring the volume back"}
 	enough := left >= cke.Quorum(len(in.Identity.Joins))
-	switch runs := runs(in, j); {
+	c, _ := in.node(j.Node).Of(j.ID)
+	switch runs := c.Running(); { // one that its engine starts again and again has nothing open
 	case runs && in.lastHolds(j):
 		p.Remedy = "do not stop it: this learner may hold the only copy of the data, and etcd sends no snapshot of a learner; copy its database from the open files of the etcd process on its node (/proc/PID/fd) first"
 	case runs && enough:

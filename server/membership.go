@@ -356,7 +356,11 @@ func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {
 		gone := j
 		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
 	}
-	if found := straysOn(in, s); found != nil && j.StartedAt.IsZero() {
+	found := straysOn(in, s)
+	if !there {
+		found = append(found, strangersOn(in, n)...)
+	}
+	if found != nil && j.StartedAt.IsZero() {
 		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
 	}
 	if g := mayAdd(in, pending); g != pass {

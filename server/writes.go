@@ -1,8 +1,6 @@
 package server
 
 import (
-	"slices"
-
 	"cke"
 	"cke/op"
 )
@@ -18,7 +16,7 @@ func letWrite(in *Input) (Decision, bool) {
 
 // writesProblem is that clients cannot write since a restore stopped that; nil: they can.
 func writesProblem(in *Input) *cke.Problem {
-	if !slices.ContainsFunc(in.Seen.Etcd.Alarms, cke.Alarm.StopsWrites) {
+	if writeStops(in) == nil {
 		return nil
 	}
 	return &cke.Problem{Code: cke.CodeNoWrites, Message: "clients cannot write: a restore stopped writes and has not stopped the members yet",
@@ -34,15 +32,20 @@ func writesStopped(in *Input) (op.Operation, bool) {
 			return nil, false
 		}
 		fence := toFence(in, in.Identity.Joins)
-		return op.AllowWrites{Incarnation: inc.ID, Fence: fence}, serveBefore(in, fence)
+		return op.AllowWrites{Incarnation: inc.ID, Fence: fence, Alarms: writeStops(in)}, serveBefore(in, fence)
 	}
-	var o op.Disarm
+	stops := writeStops(in)
+	return op.Disarm{Alarms: stops}, in.formed() && stops != nil
+}
+
+// writeStops are the alarms seen with which cke stopped writes.
+func writeStops(in *Input) (all []cke.Alarm) {
 	for _, a := range in.Seen.Etcd.Alarms {
-		if in.formed() && a.StopsWrites() {
-			o.Alarms = append(o.Alarms, a)
+		if a.StopsWrites() {
+			all = append(all, a)
 		}
 	}
-	return o, o.Alarms != nil
+	return all
 }
 
 // serveBefore reports whether a quorum of the life before runs on the nodes that answer.

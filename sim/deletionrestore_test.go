@@ -63,3 +63,28 @@ func TestRestore_ThatWaitsTakesBackAStopOfWritesThatLandsLate(t *testing.T) {
 		}
 	})
 }
+
+func TestRestore_AllowsWhatOneThatWasCalledOffHadStopped(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUp()
+		s.once(sim.KillAfter, func(c sim.Call) bool { return c.Name == "Arm" })
+		s.order(toldStored)
+		s.comesTo(func() bool { return s.Judge == nil })
+		s.ask(cke.TaskCancelRestore, "", "", "")
+		s.once(sim.KillAfter, func(c sim.Call) bool { return c.Name == "CancelRestore" })
+		s.daemon()
+		s.comesTo(func() bool { return s.Judge == nil })
+		if s.Alarms() == nil {
+			t.Fatal("clients write again before the next restore is asked for")
+		}
+		s.order(toldStored)
+		s.daemon()
+		s.comesTo(func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
+		s.Node("n3").PowerOff()
+		if !s.until(10*time.Minute, func() bool { return s.Write("n2", "while it waits") }) {
+			t.Errorf("clients cannot write: %v, %s", s.Alarms(), s.latest().decision.Reason)
+		}
+		s.Node("n3").PowerOn()
+		s.must("restored", s.restored)
+	})
+}

@@ -56,6 +56,24 @@ func eachCopy(t *testing.T, harm, story func(s *stage)) {
 	}
 }
 
+// Where the member id is not in the copy either, and nothing of the member is left, nobody can tell whose voter stands there.
+func TestOlderStore_OfAnAdditionWhoseMachineIsBlankSince(t *testing.T) {
+	for name, so := range copies {
+		t.Run(name, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				c := s.copied(t, so)
+				s.Node("n3").Blank()
+				s.broughtBack(c)
+				cluster := s.cluster(s.Nodes())
+				cluster.Policies.Foreign, cluster.Policies.Replace.Mode = cke.ForeignRemove, cke.ReplaceAuto
+				s.Store().SetSpec(cluster)
+				s.pass(10 * time.Minute)
+				s.must("healed", s.settled)
+			})
+		})
+	}
+}
+
 func (s *stage) cutOff(nodes ...string) {
 	for _, n := range nodes {
 		for _, from := range []string{sim.Management, "n1"} {

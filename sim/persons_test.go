@@ -275,6 +275,7 @@ func (n *nemesis) attend() {
 		n.unfreeze()
 	}
 	n.forgo()
+	n.discard()
 	n.makeRoom()
 	if n.s.Refuses() {
 		n.s.SetAuth(true, true)
@@ -349,6 +350,25 @@ func (n *nemesis) forgo() {
 				if unknown(v) {
 					node.Remove(v.Name)
 				}
+			}
+		}
+	}
+}
+
+// discard removes what a restore made that the copy of the store does not know of, and that never ran, as the status says.
+func (n *nemesis) discard() {
+	if n.copied == nil {
+		return
+	}
+	id := n.s.Store().Identity()
+	for _, node := range n.s.Nodes() {
+		if !n.s.reports(cke.CodeNotOnRecord, node.Name()) {
+			continue
+		}
+		containers, _ := node.Look()
+		for _, c := range containers {
+			if c.Cluster == clusterName && !id.OnRecord(c.Incarnation, c.Join) && !c.EverRan() {
+				node.Remove(c.Name)
 			}
 		}
 	}

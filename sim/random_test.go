@@ -261,7 +261,8 @@ func (s *stage) arrived() bool {
 	case len(dec.Blockers) == 1 && dec.Blockers[0].Code == cke.CodeBlankNodes:
 		return true
 	}
-	return tells(dec.Blockers, lost) && status.Health == cke.HealthLost
+	// One that lost its files while it runs, and does not answer, may serve by itself as far as anybody can see.
+	return tells(dec.Blockers, lost) && (status.Health == cke.HealthLost || status.Health == cke.HealthUnknown && lost != nil)
 }
 
 // tells reports whether problems name all nodes whose data is lost.

@@ -144,7 +144,9 @@ func (w *World) Strangers() int {
 func (w *World) strangersOf(s standing) []uint64 {
 	var ids []uint64
 	for _, m := range s.list {
-		if !slices.ContainsFunc(w.store.identity.Joins, func(j cke.Join) bool { return j.MemberID == hexID(m.id) || j.PeerURL() == m.peer }) {
+		if !slices.ContainsFunc(w.store.identity.Joins, func(j cke.Join) bool {
+			return j.MemberID == hexID(m.id) || j.MemberID == "" && j.PeerURL() == m.peer
+		}) {
 			ids = append(ids, m.id)
 		}
 	}
