@@ -169,6 +169,9 @@ func TestDecide_TellsTheWayOutWhereDataIsGone(t *testing.T) {
 	if got := remedy(formed(3).wiped(1, 2).lost(), "n2"); got != "bring the volume back" {
 		t.Errorf("where one of three is left, which no replacement can be voted in by: %q", got)
 	}
+	if got := remedy(formed(3).emptied(1, 2).crashes(2).lost(), "n2"); got != "bring the volume back" {
+		t.Errorf("where its engine starts it again and again: %q", got)
+	}
 	if got := remedy(formed(3).wiped(1, 2, 3).lost(), "n2"); !strings.Contains(got, "`ckecli restore`") || strings.Contains(got, "replace") {
 		t.Errorf("where none is left: %q", got)
 	}
