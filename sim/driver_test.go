@@ -252,6 +252,13 @@ func (d *driver) now() (server.Decision, cke.Status) {
 }
 
 // count is how many decisions the daemon has made.
+// noted is the identity as the daemon had it last, with the starts that the store lacks.
+func (d *driver) noted() cke.Identity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.input.Noted()
+}
+
 func (d *driver) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

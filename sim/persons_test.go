@@ -402,6 +402,8 @@ func (n *nemesis) moveBack() {
 		case i < 0 && was != "" && node.Holds("hand") && !n.restored(): // the voter that a person added here may be needed for the quorum
 			n.readdress(node, was)
 			node.StartByHand()
+		case i < 0 && was != "": // a copy of the store may have brought the file back from before
+			n.readdress(node, node.Declared().Address)
 		}
 	}
 	n.apply()

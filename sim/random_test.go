@@ -248,7 +248,7 @@ func (s *stage) arrived() bool {
 	if inc == nil || inc.State != cke.Formed || dec.Operation != nil {
 		return false
 	}
-	lost := s.lost(id)
+	lost := s.lost(s.latest().noted())
 	replaced := s.Store().Spec().Cluster.Policies.Replace.Mode != cke.ReplaceManual && len(id.Joins) > 1
 	quorate := s.Recoverable()
 	switch {
@@ -275,7 +275,7 @@ func tells(blockers []cke.Problem, lost []string) bool {
 	return true
 }
 
-// lost names the nodes of memberships whose data is really gone.
+// lost names the nodes of memberships whose data is really gone. That a member was started a copy of the store may lack.
 func (s *stage) lost(id cke.Identity) []string {
 	var names []string
 	for _, j := range id.Joins {
