@@ -153,8 +153,9 @@ func (in *Input) failedToStart(j cke.Join) bool {
 }
 
 // mayRunInstead reports whether a member that does not come up with one version may be started with another. While a
-// member that knows a leader is of a minor, the cluster has not left it, and all can run it; one that knows none may have been down when it did. Without any, what wrote the data
-// is not known but for being one minor version away at most, and of what version databases were when they were seen last.
+// member that serves is of a minor, the cluster has not left it, and all can run it; one that knows no leader may have been
+// down when the cluster went on to a later one. Without any, what wrote the data is not known but for being one minor version
+// away at most, and of what version databases were when they were seen last.
 // etcd refuses to start on data that is too new for it, and leaves it as it is; but a member that is on record with such a
 // version waits for somebody to name a version in between. Nor may it leave the minors that read what 3.5 wrote, unless it had done
 // so before: that takes a start as it ran.
@@ -166,7 +167,7 @@ func mayRunInstead(in *Input, j cke.Join, version string) bool {
 	}
 	served := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
 		_, ok := parseVersion(e.Version)
-		return ok && in.led(e)
+		return ok && (in.led(e) || want[1] < is[1])
 	})
 	return !served && want[1] >= leftBehind(in) || want == is || runsMinor(in, want[1])
 }

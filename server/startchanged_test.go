@@ -63,6 +63,10 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 	behind := func() *scene {
 		return formed(3).stopped(2, 3).crashes(2).crashes(3).lost().tried(1, old).tried(2, old).tried(3, old).runs(1, "3.5.35")
 	}
+	newer := version("3.7.3")
+	ahead := func() *scene {
+		return formed(3).stopped(2, 3).crashes(2).crashes(3).lost().tried(1, newer).tried(2, newer).tried(3, newer).runs(1, "3.7.3")
+	}
 	check(t, []row{
 		{"a wrong argument is taken back", three().tried(2, wrong), start(three().tried(2, wrong), 2, true), "n2 does not come up, and other arguments are declared", nil},
 		{"what ended by itself is started as it ran first", ended().tried(2, wrong), again, "n2 stopped", nil},
@@ -79,6 +83,7 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"a minor version up is taken back while others run the old one", three().tried(2, version("3.7.3")), start(three().tried(2, version("3.7.3")), 2, true), "other version", nil},
 		{"not when all others have left it", three().tried(2, version("3.7.3")).runs(1, "3.7.3").runs(3, "3.7.3"), nil, "", []string{"CKE305 n2", "CKE212 n2"}},
 		{"a minor version up: one that knows no leader may not know that the cluster has left the old one", behind(), start(behind(), 2, true), "other version", nil},
+		{"nor back: one that knows no leader may run what the data needs", ahead(), nil, "", []string{"CKE215 n1", "CKE212 n2", "CKE212 n3"}},
 		{"not while one that runs the old version knows a leader", behind().with(func(s *scene) { s.endpoint(1).LeaderID = "m1" }), nil, "", []string{"CKE215 n1", "CKE212 n2", "CKE212 n3"}},
 		{"the only member, without a quorum", one().tried(1, wrong), single(one().tried(1, wrong), true), "n1 does not come up, and other arguments", nil},
 		{"the only member, back a minor version: etcd refuses what it cannot read", one().tried(1, version("3.7.3")), single(one().tried(1, version("3.7.3")), true), "other version", nil},
