@@ -183,6 +183,15 @@ func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incar
 	return inc
 }
 
+// Restores are the ids of the restores under way: of the present one, and of those that it takes the place of, which go on if it is
+// canceled.
+func (i *Incarnation) Restores() (ids []string) {
+	for ; i != nil && i.State == Restoring && i.Restore != nil; i = i.Restore.Before {
+		ids = append(ids, i.Restore.ID)
+	}
+	return ids
+}
+
 // NewAwaiting makes the identity of a cluster that was declared to be restored. Nothing is stored.
 func NewAwaiting(now time.Time) Incarnation {
 	return Incarnation{ID: randomID(), State: Awaiting, CreatedAt: now.UTC()}

@@ -122,7 +122,9 @@ func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, er
 		if err := decode(string(kv.Key), kv.Value, &secret); err != nil {
 			return a, err
 		}
-		a.Sealed = append(a.Sealed, secret)
+		if !isLent(secret.Name) {
+			a.Sealed = append(a.Sealed, secret)
+		}
 	}
 	var err error
 	a.Identity, _, err = s.decodeIdentity(cluster, identity)

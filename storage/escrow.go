@@ -69,11 +69,12 @@ func (s *Store) keep(e *cke.Escrow, key string, value []byte) error {
 		err := decode(key, value, &m)
 		e.SealedWith = m.Recipient
 		return err
-	case key == s.keys.secret(e.Cluster, secretRestoreKey): // lent for a restore, and not to outlive it
 	case below(key, s.keys.secrets(e.Cluster)):
 		var v sealed
 		err := decode(key, value, &v)
-		add(v.Name, v.Age)
+		if !isLent(v.Name) {
+			add(v.Name, v.Age)
+		}
 		return err
 	case key == s.keys.globalSSHKey(), below(key, of):
 		var k sshKey

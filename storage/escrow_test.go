@@ -34,8 +34,10 @@ func TestEscrow_HoldsAllThatABlankStoreNeedsAndNothingInClear(t *testing.T) {
 	if err := term.PinHostKey(ctx, "10.0.0.1", "ssh-ed25519 AAAA"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Secrets("prod").CreateSecret(ctx, secretRestoreKey, []byte("lent")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{secretRestoreKey, lentFor("t1")} {
+		if err := s.Secrets("prod").CreateSecret(ctx, name, []byte("lent")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for cluster, value := range map[string]string{"prod": "top secret", "other": "not mine"} {
 		if err := s.Secrets(cluster).CreateSecret(ctx, "pki/peer-ca", []byte(value)); err != nil {

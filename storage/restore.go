@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,8 +13,16 @@ import (
 	"cke"
 )
 
-// secretRestoreKey is the age identity that was lent for a restore from encrypted backups.
+// secretRestoreKey is where earlier versions kept the age identity that was lent for a restore from encrypted backups, for all restores
+// of a cluster.
 const secretRestoreKey = "restore-key"
+
+// lentFor is the age identity that was lent for one restore. Only what is done for that restore reads or removes it: another
+// one may be asked for while it waits.
+func lentFor(task string) string { return secretRestoreKey + "/" + task }
+
+// isLent reports whether a secret was lent for a restore, which it does not outlive.
+func isLent(name string) bool { return name == secretRestoreKey || below(name, secretRestoreKey+"/") }
 
 // BeginRestore implements cke.Ledger.
 func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
@@ -123,14 +132,32 @@ func (t *Term) identityChanges(id, next cke.Identity) ([]clientv3.Op, error) {
 	return ops, nil
 }
 
-// FinishRestore removes the key that was lent for a restore; it is no error if there is none.
-func (t *Term) FinishRestore(ctx context.Context) error {
-	return t.write(ctx, "remove the key lent for a restore", nil, clientv3.OpDelete(t.s.keys.secret(t.cluster, secretRestoreKey)))
+// FinishRestore removes the key that was lent for a restore, and those of restores whose place it took; it is no error if there is none.
+func (t *Term) FinishRestore(ctx context.Context, task string) error {
+	id, err := t.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	over := []string{lentFor(task), secretRestoreKey}
+	if inc := id.Incarnation; inc != nil && inc.State != cke.Restoring && inc.Restore != nil {
+		for _, before := range inc.Restore.Before.Restores() {
+			over = append(over, lentFor(before))
+		}
+	}
+	var ops []clientv3.Op
+	for _, name := range over {
+		ops = append(ops, clientv3.OpDelete(t.s.keys.secret(t.cluster, name)))
+	}
+	return t.write(ctx, "remove the key lent for a restore", nil, ops...)
 }
 
 // RestoreKey returns the age identities that were lent for a restore of the cluster. ErrNotFound: none were.
-func (s *Store) RestoreKey(ctx context.Context, cluster string) ([]byte, error) {
-	return s.Secrets(cluster).Secret(ctx, secretRestoreKey)
+func (s *Store) RestoreKey(ctx context.Context, cluster, task string) ([]byte, error) {
+	key, err := s.Secrets(cluster).Secret(ctx, lentFor(task))
+	if errors.Is(err, cke.ErrNotFound) {
+		return s.Secrets(cluster).Secret(ctx, secretRestoreKey)
+	}
+	return key, err
 }
 
 // RestoreAsked is what a person hands over with an order to restore.
@@ -205,7 +232,7 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 		err = add(s.keys.request(cluster, taskOf(t.ID)), Request{Kind: taskOf(t.ID), Args: args, At: t.At, By: t.By})
 	}
 	if err == nil && len(asked.Key) > 0 {
-		err = secret(secretRestoreKey, asked.Key)
+		err = secret(lentFor(t.ID), asked.Key)
 	}
 	d := asked.Declare
 	if err != nil || d == nil {
@@ -268,6 +295,6 @@ func (s *Store) WithdrawRestore(ctx context.Context, cluster, task string) error
 		return err
 	}
 	_, err := s.txn(ctx, nil, []clientv3.Op{
-		clientv3.OpDelete(s.keys.request(cluster, taskOf(task))), clientv3.OpDelete(s.keys.secret(cluster, secretRestoreKey))})
+		clientv3.OpDelete(s.keys.request(cluster, taskOf(task))), clientv3.OpDelete(s.keys.secret(cluster, lentFor(task)))})
 	return s.fail("take back the restore of "+cluster, err)
 }

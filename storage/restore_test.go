@@ -126,7 +126,7 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 	if d := gocmp.Diff(asked.Declare.Authorities, state.Identity.Authorities); d != "" {
 		t.Fatal(d)
 	}
-	key, err := s.RestoreKey(ctx, "prod")
+	key, err := s.RestoreKey(ctx, "prod", task.ID)
 	ca, caErr := s.Secrets("prod").Secret(ctx, "pki/peer-ca")
 	if err != nil || caErr != nil || string(key) != "AGE" || string(ca) != "CA" {
 		t.Fatalf("%q, %v; %q, %v", key, err, ca, caErr)
@@ -136,10 +136,10 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 	if err := term.CreateIncarnation(ctx, cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now())); !errors.Is(err, cke.ErrConflict) {
 		t.Errorf("a bootstrap: %v", err)
 	}
-	if err := term.FinishRestore(ctx); err != nil {
+	if err := term.FinishRestore(ctx, task.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RestoreKey(ctx, "prod"); !errors.Is(err, cke.ErrNotFound) {
+	if _, err := s.RestoreKey(ctx, "prod", task.ID); !errors.Is(err, cke.ErrNotFound) {
 		t.Errorf("the key that was lent is still there: %v", err)
 	}
 	if err := s.WithdrawRestore(ctx, "prod", task.ID); err != nil {

@@ -159,15 +159,19 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 				next.Generation = now.Generation
 			}
 		}
-		var accepted []clientv3.Op
+		var more []clientv3.Op
+		if now.Generation == 0 { // a restore whose declaration was cut off may have left host keys
+			hostKeys := under(s.keys.hostKeys(cluster))
+			more = append(more, clientv3.OpDelete(hostKeys.start, hostKeys.options()...))
+		}
 		if opts.Interrupt {
 			op, err := s.request(cluster, requestInterrupt, by, applyRequest{next.Generation})
 			if err != nil {
 				return cke.Spec{}, err
 			}
-			accepted = append(accepted, op)
+			more = append(more, op)
 		}
-		done, err := s.putSpec(ctx, cluster, now, next, mod, accepted...)
+		done, err := s.putSpec(ctx, cluster, now, next, mod, more...)
 		if err != nil {
 			return cke.Spec{}, s.fail("store the spec of "+cluster, err)
 		}

@@ -2,8 +2,8 @@ package storage
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,9 +18,27 @@ func (s *Store) AddTask(ctx context.Context, cluster string, t cke.Task) error {
 	return s.PutRequest(ctx, cluster, taskOf(t.ID), t.By, t)
 }
 
-// FinishTask removes a task that is over; one that is gone already is no error.
+// FinishTask removes a task that is over, with the key that was lent for it, unless that is for a restore under way; one that is
+// gone already is no error.
 func (t *Term) FinishTask(ctx context.Context, id string) error {
-	return t.write(ctx, "finish task "+id, nil, clientv3.OpDelete(t.s.keys.request(t.cluster, taskOf(id))))
+	k, tried := t.s.keys, "finish task "+id
+	return t.retry(ctx, func(ctx context.Context) error {
+		resp, err := t.read(ctx, tried, clientv3.OpGet(k.incarnation(t.cluster)))
+		if err != nil {
+			return err
+		}
+		var inc cke.Incarnation
+		for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+			if err := decode(string(kv.Key), kv.Value, &inc); err != nil {
+				return fmt.Errorf("%s: %w", tried, err)
+			}
+		}
+		ops := []clientv3.Op{clientv3.OpDelete(k.request(t.cluster, taskOf(id)))}
+		if !slices.Contains(inc.Restores(), id) {
+			ops = append(ops, clientv3.OpDelete(k.secret(t.cluster, lentFor(id))))
+		}
+		return t.write(ctx, tried, []clientv3.Cmp{unwritten(k.incarnation(t.cluster), resp.Header.Revision)}, ops...)
+	})
 }
 
 // WithdrawTask takes a task back that no leader has begun, with the key that was lent for it. ErrConflict: one has.
@@ -42,9 +60,9 @@ func (s *Store) WithdrawTask(ctx context.Context, cluster, id string) error {
 
 // tryWithdraw is one attempt; false: something was written meanwhile.
 func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, error) {
-	key, lent := s.keys.request(cluster, taskOf(id)), s.keys.secret(cluster, secretRestoreKey)
+	key := s.keys.request(cluster, taskOf(id))
 	var reads []clientv3.Op
-	for _, r := range []keyRange{under(s.keys.requests(cluster)), under(s.keys.records(cluster)), one(lent), one(s.keys.incarnation(cluster))} {
+	for _, r := range []keyRange{one(key), under(s.keys.records(cluster))} {
 		reads = append(reads, clientv3.OpGet(r.start, r.options()...))
 	}
 	resp, err := s.txn(ctx, nil, reads)
@@ -52,8 +70,7 @@ func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, erro
 		return false, err
 	}
 	at := func(i int) []*mvccpb.KeyValue { return resp.Responses[i].GetResponseRange().Kvs }
-	task, mod, others := findTask(at(0), key)
-	if mod == 0 {
+	if len(at(0)) == 0 {
 		return false, fmt.Errorf("it is not asked for: %w", cke.ErrNotFound)
 	}
 	var last cke.Record
@@ -66,37 +83,7 @@ func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, erro
 			return false, fmt.Errorf("record %d has begun it: %w", last.ID, cke.ErrConflict)
 		}
 	}
-	conditions := []clientv3.Cmp{unchanged(key, mod), absent(s.keys.record(cluster, last.ID+1))}
-	ops := []clientv3.Op{clientv3.OpDelete(key)}
-	var inc cke.Incarnation
-	for _, kv := range at(3) {
-		if err := decode(string(kv.Key), kv.Value, &inc); err != nil {
-			return false, err
-		}
-	}
-	// One key is lent at a time: an order beside this one, or a restore under way, may need it still.
-	if kvs := at(2); len(kvs) > 0 && task.Kind == cke.TaskRestore && !others && inc.State != cke.Restoring {
-		conditions = append(conditions, unchanged(lent, kvs[0].ModRevision))
-		ops = append(ops, clientv3.OpDelete(lent))
-	}
-	done, err := s.txn(ctx, conditions, ops)
+	conditions := []clientv3.Cmp{unchanged(key, at(0)[0].ModRevision), absent(s.keys.record(cluster, last.ID+1))}
+	done, err := s.txn(ctx, conditions, []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(s.keys.secret(cluster, lentFor(id)))})
 	return err == nil && done.Succeeded, err
-}
-
-// findTask returns the task at a key with its mod revision, 0 when there is none, and whether another one is to restore.
-// One that cannot be read can be taken back all the same.
-func findTask(requests []*mvccpb.KeyValue, key string) (task cke.Task, mod int64, others bool) {
-	for _, kv := range requests {
-		var r Request
-		var t cke.Task
-		if decode(string(kv.Key), kv.Value, &r) == nil && below(r.Kind, taskOf("")) {
-			_ = json.Unmarshal(r.Args, &t)
-		}
-		if string(kv.Key) == key {
-			task, mod = t, kv.ModRevision
-		} else if t.Kind == cke.TaskRestore {
-			others = true
-		}
-	}
-	return task, mod, others
 }

@@ -128,7 +128,8 @@ func TestWithdrawTask_AndABeginningCannotBothWin(t *testing.T) {
 	t.Log(outcomes)
 }
 
-func TestWithdrawTask_TakesTheLentKeyWithItUnlessAnotherOrderNeedsIt(t *testing.T) {
+// A key that is lent is that of one order: another one that is asked for, refused, withdrawn or done changes nothing about it.
+func TestRestoreKey_EndsWithItsOwnOrder(t *testing.T) {
 	c := testConfig(t)
 	startEmbeddedStore(t, c)
 	s := openStore(t, c)
@@ -138,47 +139,85 @@ func TestWithdrawTask_TakesTheLentKeyWithItUnlessAnotherOrderNeedsIt(t *testing.
 	}
 	spec := setCluster(t, s, "prod").Cluster.WithDefaults()
 	term := campaign(t, s, "prod", "here")
-	order := func() cke.Task {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	order := func(key string) cke.Task {
 		t.Helper()
 		task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
 		task.Restore = &cke.RestoreOrder{Target: "file:///b", Source: "prod"}
-		if err := s.AskRestore(ctx, "prod", task, RestoreAsked{Key: []byte("AGE-SECRET-KEY-1")}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.AskRestore(ctx, "prod", task, RestoreAsked{Key: []byte(key)}))
 		return task
 	}
-	withdraw := func(task cke.Task, kept bool) {
+	holds := func(task cke.Task, want string) {
 		t.Helper()
-		if err := s.WithdrawTask(ctx, "prod", task.ID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.RestoreKey(ctx, "prod"); errors.Is(err, cke.ErrNotFound) == kept {
-			t.Errorf("the key is kept: want %t, got %v", kept, err)
+		key, err := s.RestoreKey(ctx, "prod", task.ID)
+		if string(key) != want || errors.Is(err, cke.ErrNotFound) != (want == "") {
+			t.Errorf("the key of an order: %q, %v; want %q", key, err, want)
 		}
 	}
-	one, two := order(), order()
-	withdraw(one, true)
-	withdraw(askFor(t, s, cke.TaskCompare), true)
-	withdraw(two, false)
+	begin := func(task cke.Task) cke.Incarnation {
+		t.Helper()
+		id, err := term.Identity(ctx)
+		must(err)
+		inc := cke.NewRestoration(spec, id, cke.Restoration{ID: task.ID}, time.Now())
+		must(term.BeginRestore(ctx, inc))
+		must(term.FinishTask(ctx, task.ID))
+		return inc
+	}
+	withdrawn, refused := order("ONE"), order("TWO")
+	must(s.WithdrawTask(ctx, "prod", withdrawn.ID))
+	holds(withdrawn, "")
+	holds(refused, "TWO")
+	must(term.FinishTask(ctx, refused.ID))
+	holds(refused, "")
 
 	inc := cke.NewIncarnation(spec, nil, time.Now())
-	if err := term.CreateIncarnation(ctx, inc); err != nil {
-		t.Fatal(err)
-	}
+	must(term.CreateIncarnation(ctx, inc))
 	inc.State = cke.Formed
-	if err := term.UpdateIncarnation(ctx, inc); err != nil {
+	must(term.UpdateIncarnation(ctx, inc))
+	waiting := order("THREE")
+	begin(waiting)
+	failed, better := order("FOUR"), order("FIVE")
+	must(term.FinishTask(ctx, failed.ID))
+	must(s.WithdrawRestore(ctx, "prod", failed.ID))
+	holds(failed, "")
+	holds(waiting, "THREE")
+	last := begin(better)
+	holds(waiting, "THREE") // it goes on if the one that takes its place is canceled
+	holds(better, "FIVE")
+	last.State = cke.Formed
+	must(term.UpdateIncarnation(ctx, last))
+	next := order("SIX")
+	must(term.FinishRestore(ctx, better.ID))
+	holds(waiting, "")
+	holds(better, "")
+	holds(next, "SIX")
+}
+
+// What an earlier version lent is read, and ends with the restore.
+func TestRestoreKey_OfAnEarlierVersion(t *testing.T) {
+	c := testConfig(t)
+	startEmbeddedStore(t, c)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	if err := s.OpenSecrets(ctx); err != nil {
 		t.Fatal(err)
 	}
-	id, err := term.Identity(ctx)
-	if err != nil {
+	setCluster(t, s, "prod")
+	if err := s.Secrets("prod").CreateSecret(ctx, secretRestoreKey, []byte("lent")); err != nil {
 		t.Fatal(err)
 	}
-	begun := order()
-	if err := term.BeginRestore(ctx, cke.NewRestoration(spec, id, cke.Restoration{ID: begun.ID}, time.Now())); err != nil {
+	if key, err := s.RestoreKey(ctx, "prod", "t1"); string(key) != "lent" {
+		t.Errorf("%q, %v", key, err)
+	}
+	if err := campaign(t, s, "prod", "here").FinishRestore(ctx, "t1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := term.FinishTask(ctx, begun.ID); err != nil {
-		t.Fatal(err)
+	if _, err := s.RestoreKey(ctx, "prod", "t1"); !errors.Is(err, cke.ErrNotFound) {
+		t.Error(err)
 	}
-	withdraw(order(), true) // the restore under way reads with it
 }

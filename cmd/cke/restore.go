@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -55,7 +56,7 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 	if known, err := s.known(id); err == nil {
 		return known, nil
 	}
-	if err := s.tidy(); err != nil {
+	if err := s.tidy(ctx, ""); err != nil {
 		return cke.Snapshot{}, err
 	}
 	snapshot, err := cke.Snapshot{}, error(nil)
@@ -91,13 +92,28 @@ func (s *snapshots) known(id string) (cke.Snapshot, error) {
 	return known, err
 }
 
-// tidy removes what other restores of the cluster left, and what was not whole.
-func (s *snapshots) tidy() error {
-	if err := os.RemoveAll(s.dir); err != nil {
-		return fmt.Errorf("make room for a snapshot: %w", err)
+// tidy removes the files of all restores but those under way, of which one is over ("": none).
+func (s *snapshots) tidy(ctx context.Context, over string) error {
+	id, err := s.store.Identity(ctx, s.cluster)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("make room for a snapshot: %w", err)
+	}
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("make room for a snapshot: %w", err)
+	}
+	under := id.Incarnation.Restores()
+	for _, f := range files {
+		of, _, _ := strings.Cut(f.Name(), ".")
+		if of != over && slices.Contains(under, of) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(s.dir, f.Name())); err != nil {
+			return fmt.Errorf("make room for a snapshot: %w", err)
+		}
 	}
 	return nil
 }
@@ -135,7 +151,7 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 		return cke.Snapshot{}, &cke.Error{Code: cke.CodeTarget, What: "the backup target cannot be opened", Err: err, Unchanged: true}
 	}
 	defer t.Close()
-	from, err := s.source(ctx, o)
+	from, err := s.source(ctx, id, o)
 	if err != nil {
 		return cke.Snapshot{}, err
 	}
@@ -156,9 +172,9 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 
 // source is what a restore reads, without its bucket. A key that was lent opens encrypted backups, and vouches for none: it may be any
 // recipient's. Those are trusted who sign with the key of this host, or with one that the order names.
-func (s *snapshots) source(ctx context.Context, o cke.RestoreOrder) (*backup.Store, error) {
+func (s *snapshots) source(ctx context.Context, id string, o cke.RestoreOrder) (*backup.Store, error) {
 	from := &backup.Store{Cluster: o.Source}
-	lent, err := s.store.RestoreKey(ctx, s.cluster)
+	lent, err := s.store.RestoreKey(ctx, s.cluster, id)
 	switch {
 	case errors.Is(err, cke.ErrNotFound):
 	case err != nil:
@@ -262,5 +278,5 @@ func (s *snapshots) Forget(ctx context.Context, id string) error {
 	if strings.ContainsAny(id, "/\\") {
 		return fmt.Errorf("%q is no restore", id)
 	}
-	return errors.Join(os.RemoveAll(s.dir), s.term.FinishRestore(ctx))
+	return errors.Join(s.tidy(ctx, id), s.term.FinishRestore(ctx, id))
 }

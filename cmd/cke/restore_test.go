@@ -1,13 +1,17 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"filippo.io/age"
 
 	"cke"
 	"cke/backup"
+	"cke/storage"
 )
 
 // The private part of a recipient opens backups. It signs nothing that a restore believes.
@@ -21,14 +25,14 @@ func TestRestore_AKeyThatIsLentVouchesForNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	declare(t, store, "prod")
-	if err := store.Secrets("prod").CreateSecret(t.Context(), "restore-key", []byte(lent.String())); err != nil {
+	if err := store.Secrets("prod").CreateSecret(t.Context(), "restore-key/t1", []byte(lent.String())); err != nil {
 		t.Fatal(err)
 	}
 	own, err := store.KeyIdentity(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, err := (&snapshots{store: store, cluster: "prod"}).source(t.Context(), cke.RestoreOrder{Source: "prod"})
+	from, err := (&snapshots{store: store, cluster: "prod"}).source(t.Context(), "t1", cke.RestoreOrder{Source: "prod"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,9 +40,63 @@ func TestRestore_AKeyThatIsLentVouchesForNone(t *testing.T) {
 		t.Errorf("%d identities, trusted %q", len(from.Identities), from.Trusted)
 	}
 	named := string(backup.NewSigner(lent).Public())
-	from, err = (&snapshots{store: store, cluster: "prod"}).source(t.Context(), cke.RestoreOrder{Source: "prod", Trust: []string{named}})
+	from, err = (&snapshots{store: store, cluster: "prod"}).source(t.Context(), "t1", cke.RestoreOrder{Source: "prod", Trust: []string{named}})
 	if err != nil || !slices.Contains(from.Trusted, backup.PublicKey(named)) {
 		t.Errorf("a key that is named: %v, %v", from, err)
+	}
+}
+
+// Another restore may be asked for while one waits: what that one has fetched stays.
+func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
+	store, _ := externalStore(t)
+	if err := store.OpenSecrets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	declare(t, store, "prod")
+	lead, err := store.Campaign(t.Context(), "prod", "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "127.0.0.101", ControlPlane: true}}}.WithDefaults()
+	inc := cke.NewIncarnation(spec, nil, time.Now())
+	if err := lead.CreateIncarnation(t.Context(), inc); err != nil {
+		t.Fatal(err)
+	}
+	inc.State = cke.Formed
+	if err := lead.UpdateIncarnation(t.Context(), inc); err != nil {
+		t.Fatal(err)
+	}
+	task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
+	task.Restore = &cke.RestoreOrder{Target: "file:///b", Source: "prod"}
+	if err := store.AskRestore(t.Context(), "prod", task, storage.RestoreAsked{}); err != nil {
+		t.Fatal(err)
+	}
+	id, err := lead.Identity(t.Context())
+	if err == nil {
+		err = lead.BeginRestore(t.Context(), cke.NewRestoration(spec, id, cke.Restoration{ID: task.ID}, time.Now()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &snapshots{store: store, term: &term{Term: lead}, cluster: "prod", dir: t.TempDir()}
+	fetched, other := s.file(task.ID), s.file("other")
+	for _, file := range []string{fetched, other} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Fetch(t.Context(), "next", cke.RestoreOrder{Target: "file://" + t.TempDir(), Source: "prod"}, nil, func(string) {}); err == nil {
+		t.Fatal("an empty target has a backup")
+	}
+	left, err := os.ReadDir(s.dir)
+	if err != nil || len(left) != 1 || left[0].Name() != filepath.Base(fetched) {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if err := s.Forget(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(s.dir); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
 

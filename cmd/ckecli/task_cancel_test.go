@@ -107,7 +107,7 @@ func TestTaskCancel_SaysWhatARestoreLeavesBehind(t *testing.T) {
 	stdout, stderr := h.run(exitDone, "task", "cancel", task.ID)
 	contains(t, stdout, "restore the backups of prod is taken back; it was asked for by ann@boot-2 ")
 	contains(t, stderr, "prod stays declared, and waits to be restored: ckecli restore, or ckecli cluster delete prod\n")
-	if _, err := h.store.RestoreKey(h.ctx(), "prod"); !errors.Is(err, cke.ErrNotFound) {
+	if _, err := h.store.RestoreKey(h.ctx(), "prod", task.ID); !errors.Is(err, cke.ErrNotFound) {
 		t.Errorf("the key that was lent is still there: %v", err)
 	}
 }
