@@ -68,10 +68,11 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	}
 	for range lookAgain {
 		err = s.Retry.Put(ctx, s.Bucket, h.Place.Name(), c, o.Guard)
-		if !errors.Is(err, ErrExists) {
+		occupied := IsDamage(err) // by something that is of no use
+		if !occupied && !errors.Is(err, ErrExists) {
 			break
 		}
-		if there, err := ReadHeader(ctx, s.Bucket, h.Place); err == nil && there.Merged && (!s.judges() || s.trusts(there.Signature)) {
+		if there, err := ReadHeader(ctx, s.Bucket, h.Place); !occupied && err == nil && there.Merged && (!s.judges() || s.trusts(there.Signature)) {
 			return h.Place, nil // made before, from the same changes
 		}
 		h.Place.Time = h.Place.Time.Add(time.Millisecond) // somebody else's

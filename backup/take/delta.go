@@ -83,10 +83,13 @@ func (s *session) forged(p backup.Place) bool {
 	return err == nil && s.t.c.Signer != nil && !s.t.c.signs(h)
 }
 
-// put writes until it succeeds, the session ends, the guard refuses or another object has the name.
+// mostDamaged bounds how often what has the name of the next delta is found damaged: once may be while it is being written.
+const mostDamaged = 2
+
+// put writes until it succeeds, the session ends, the guard refuses or another object, sound or damaged, has the name.
 func (s *session) put(name string, content backup.Content) error {
 	c := &s.t.c
-	failed := false
+	failed, damaged := false, 0
 	attempt := c.Retry
 	pause := pauses(c.Retry)
 	for {
@@ -109,6 +112,10 @@ func (s *session) put(name string, content backup.Content) error {
 			return err
 		case s.ctx.Err() != nil:
 			return err
+		case backup.IsDamage(err):
+			if damaged++; damaged >= mostDamaged {
+				return err
+			}
 		}
 		if !failed {
 			s.t.tell(Event{Type: TargetFailed, Err: err})
@@ -146,6 +153,10 @@ func (s *session) deltaDone(r sentDelta) error {
 	if r.err != nil {
 		if errors.Is(r.err, errTaken) {
 			s.t.tell(Event{Type: Contended, Err: r.err})
+		}
+		if backup.IsDamage(r.err) { // the name is used up: nothing that follows in this stream could be restored
+			s.t.tell(Event{Type: Gap, From: s.stored + 1, To: s.builder.Last(), Err: r.err})
+			return &gapError{fromNow}
 		}
 		return r.err
 	}
