@@ -57,7 +57,8 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 	if h.Hashes, err = s.o.hash(s.ctx, d.Last(), false, ""); err != nil {
 		c.Log.Warn("no hash for a delta", "revision", d.Last(), "error", err)
 	}
-	if r.auth, _, err = s.o.auth(s.ctx); err == nil {
+	r.told.asked = c.Now()
+	if r.auth, r.told.revision, err = s.o.auth(s.ctx); err == nil {
 		r.authOK, h.AuthRevision = true, r.auth.revision
 	}
 	content, h, err := d.Seal(h)
@@ -161,7 +162,7 @@ func (s *session) deltaDone(r sentDelta) error {
 		return r.err
 	}
 	s.t.tell(Event{Type: DeltaStored, Header: r.header})
-	s.t.setSeen(s.builder.Last(), s.buffered())
+	s.seen()
 	s.at.sequence = r.header.Place.Sequence + 1
 	s.stored, s.at.after, s.at.known = r.header.Last, r.header.Link(), s.at.known.reached(r.header)
 	s.owed = 0
@@ -169,6 +170,7 @@ func (s *session) deltaDone(r sentDelta) error {
 		s.owed = r.header.Last
 	}
 	if r.authOK {
+		s.heard(r.told)
 		s.authSeen(r.auth)
 	}
 	return nil
