@@ -55,8 +55,9 @@ type Extracted struct {
 	// near is the newest hash known of a revision up to the one restored. wrong are fulls that were passed over, by ID.
 	near  *Hash
 	wrong []string
-	// witness judges who wrote what is read.
+	// witness judges who wrote what is read, and history is what that tells of the cluster's.
 	witness *witness
+	history history
 	// sealed is what was begun by seal, and info what the database in it says of itself; nil: there is a file.
 	sealed *FullWriter
 	info   SnapshotInfo

@@ -25,5 +25,7 @@ func TestKeeper_ASilentWatchIsLag(t *testing.T) {
 	h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= first })
 	silent.Store(true)
 	last := h.put("b", "c", "d")
-	h.await("the lag", func(s *cke.BackupStatus) bool { return s.LagRevisions == last-s.Revision && s.Lag > 0 && s.Revision < last })
+	h.await("the lag", func(s *cke.BackupStatus) bool {
+		return s.LagRevisions == last-s.Revision && s.Lag > 0 && s.Revision < last
+	})
 }
