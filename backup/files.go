@@ -213,7 +213,13 @@ func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) er
 	}
 	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, fileFailed))
 	for _, o := range objects {
-		err = errors.Join(err, s.Bucket.Delete(ctx, o.Name), s.Bucket.Delete(ctx, signatureOf(o.Name)))
+		for _, name := range []string{o.Name, signatureOf(o.Name)} {
+			if gone := s.Bucket.Delete(ctx, name); refusesDeletion(gone) {
+				return err // the newer record counts
+			} else if gone != nil {
+				err = errors.Join(err, gone)
+			}
+		}
 	}
 	return err
 }

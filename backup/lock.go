@@ -217,11 +217,11 @@ func (l *lock) renew(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes a lock's object. Where the target protects it, it ends by its age.
-func (l *lock) remove(ctx context.Context, name string) {
+// remove deletes a lock's object. Where the target refuses that, it ends by its age.
+func (l *lock) remove(ctx context.Context, name string) (refused bool) {
 	ctx, cancel := context.WithTimeout(ctx, l.s.lockTTL()/8)
 	defer cancel()
-	l.s.Bucket.Delete(ctx, name)
+	return refusesDeletion(l.s.Bucket.Delete(ctx, name))
 }
 
 // keep renews the lock. A deleter learns here that a reader waits for it.
@@ -305,11 +305,12 @@ func (l *lock) conflict(ctx context.Context) (other *seenLock, clock time.Time, 
 			newest[o.id] = o
 		}
 	}
+	stay := false // one for each time that a state was read: they are not all tried
 	for _, o := range all {
 		switch {
 		case o.id == l.id:
 		case clock.Sub(newest[o.id].object.ModTime).Abs() > l.s.lockTTL():
-			l.remove(ctx, o.object.Name)
+			stay = stay || l.remove(ctx, o.object.Name)
 		case l.kind == lockDeleting || o.kind == lockDeleting:
 			other = &o
 		}
