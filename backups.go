@@ -92,7 +92,7 @@ type BackupTrouble struct {
 type VerifiedBackup struct {
 	Revision int64     `json:"revision"`
 	At       time.Time `json:"at"`
-	// HashChecked: etcd's own hash of the revision was equal.
+	// HashChecked: etcd's own hash was equal, of the revision or of the newest before that has one.
 	HashChecked bool `json:"hashChecked"`
 	// Booted is the version of an etcd that started on it and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`

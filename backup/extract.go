@@ -52,9 +52,11 @@ type Extracted struct {
 	// Notes are things that a person should know, as that a damaged full was passed over.
 	Notes []string `json:"notes,omitempty"`
 
-	// near is the newest hash known of a revision up to the one restored. wrong are fulls that were passed over, by ID.
-	near  *Hash
-	wrong []string
+	// near is the newest hash known of a revision up to the one restored; nearChecked: compared, and equal. wrong are fulls that were
+	// passed over, by ID.
+	near        *Hash
+	nearChecked bool
+	wrong       []string
 	// witness judges who wrote what is read, and history is what that tells of the cluster's.
 	witness *witness
 	history history
@@ -177,7 +179,7 @@ func (x *Extracted) compare(ctx context.Context, full Entry, file string) error 
 	if IsDamage(err) {
 		return &DamagedError{Object: full.Name(), Err: err}
 	}
-	x.HashChecked = err == nil && x.Hash != nil
+	x.HashChecked, x.nearChecked = err == nil && x.Hash != nil, err == nil
 	return err
 }
 

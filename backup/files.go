@@ -198,7 +198,7 @@ type Verified struct {
 	Full     string    `json:"full"` // ID
 	Revision int64     `json:"revision"`
 	At       time.Time `json:"at"`
-	// HashChecked: also etcd's own hash was equal.
+	// HashChecked: also etcd's own hash was equal, of this revision or of the newest before that has one.
 	HashChecked bool `json:"hashChecked"`
 	// Booted is the version of an etcd that started on it and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`

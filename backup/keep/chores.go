@@ -376,7 +376,7 @@ func (w *chores) verifyDue(now time.Time) bool {
 	return !next.IsZero() && !next.After(now)
 }
 
-// verify restores the newest state that a hash was recorded for to scratch, compares it, and starts an etcd on it if this
+// verify restores the newest state to scratch, compares it, and starts an etcd on it if this
 // host has one.
 func (w *chores) verify(ctx context.Context) error {
 	if err := w.unlock(ctx, len(w.l.backup.Encryption.Recipients) > 0); err != nil {
