@@ -43,6 +43,8 @@ type Extracted struct {
 	// Hash is what etcd's HashKV was for the revision; nil: not recorded. HashChecked: compared, and equal.
 	Hash        *Hash `json:"hash,omitempty"`
 	HashChecked bool  `json:"hashChecked"`
+	// Compared is the hash that was compared, and equal: where none was recorded for the revision, the newest one before.
+	Compared *Hash `json:"compared,omitempty"`
 	// EtcdVersion is that of the etcd that the data is of; empty: not recorded.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// Booted is the version of an etcd that started on it and answered. Only of Drill.
@@ -52,11 +54,9 @@ type Extracted struct {
 	// Notes are things that a person should know, as that a damaged full was passed over.
 	Notes []string `json:"notes,omitempty"`
 
-	// near is the newest hash known of a revision up to the one restored; nearChecked: compared, and equal. wrong are fulls that were
-	// passed over, by ID.
-	near        *Hash
-	nearChecked bool
-	wrong       []string
+	// near is the newest hash known of a revision up to the one restored. wrong are fulls that were passed over, by ID.
+	near  *Hash
+	wrong []string
 	// witness judges who wrote what is read, and history is what that tells of the cluster's.
 	witness *witness
 	history history
@@ -179,7 +179,9 @@ func (x *Extracted) compare(ctx context.Context, full Entry, file string) error 
 	if IsDamage(err) {
 		return &DamagedError{Object: full.Name(), Err: err}
 	}
-	x.HashChecked, x.nearChecked = err == nil && x.Hash != nil, err == nil
+	if err == nil {
+		x.HashChecked, x.Compared = x.Hash != nil, known
+	}
 	return err
 }
 

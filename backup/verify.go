@@ -308,7 +308,6 @@ func (s *Store) drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 	if err != nil {
 		return x, err
 	}
-	x.HashChecked = x.HashChecked || x.nearChecked
 	if x.EtcdVersion == "" {
 		if x.EtcdVersion, err = s.versionNear(ctx, x); err != nil {
 			return x, err
@@ -319,7 +318,7 @@ func (s *Store) drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 			return x, fmt.Errorf("start etcd on revision %d: %w", x.Revision, err)
 		}
 	}
-	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.HashChecked, Booted: x.Booted, Wrong: x.wrong})
+	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.Compared != nil, Booted: x.Booted, Wrong: x.wrong})
 }
 
 // versionNear is the version of etcd that the nearest other full of a lineage tells: fulls merged by early releases tell none.

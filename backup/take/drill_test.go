@@ -33,8 +33,8 @@ func TestDrill_ReadsWhatFollowsTheNewestHash(t *testing.T) {
 			b.Set(newest, data)
 		}
 		x, err := r.Store().Drill(t.Context(), backup.At{}, nil)
-		if backup.IsDamage(err) != spoiled || !spoiled && (err != nil || x.Revision != last || !x.HashChecked) {
-			t.Errorf("spoiled %t: revision %d of %d, hash %t, %v", spoiled, x.Revision, last, x.HashChecked, err)
+		if backup.IsDamage(err) != spoiled || !spoiled && (err != nil || x.Revision != last || x.Compared == nil || x.Compared.Revision != last-1) {
+			t.Errorf("spoiled %t: revision %d of %d, compared %+v, %v", spoiled, x.Revision, last, x.Compared, err)
 		}
 	}
 }
