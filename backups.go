@@ -126,7 +126,7 @@ func (s *BackupStatus) Stale(now time.Time) string {
 	case s.Problem != nil && now.Sub(s.Problem.Since) > FreshBackup:
 		return "backups have failed since " + s.Problem.Since.UTC().Format(time.RFC3339)
 	case s.Lag > FreshBackup.Seconds():
-		return "changes have waited for the target for " + (time.Duration(s.Lag) * time.Second).String()
+		return "changes have not been stored for " + (time.Duration(s.Lag) * time.Second).String()
 	}
 	return ""
 }

@@ -79,7 +79,7 @@ func (s *session) silentWatch() error {
 	if l.silent < mostSilent || since(l.ahead.asked, s.t.c.Now()) <= s.limit() {
 		return nil
 	}
-	s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("the watch brings no changes after revision %d, and the cluster is at %d: another member is watched", s.builder.Last(), l.newest)})
+	s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("the watch brings no changes after revision %d, and the cluster is at %d: it is started again, on another member if there is one", s.builder.Last(), l.newest)})
 	l.silent = 0
 	l.watches++
 	return errWatchAgain
