@@ -92,7 +92,7 @@ type BackupTrouble struct {
 type VerifiedBackup struct {
 	Revision int64     `json:"revision"`
 	At       time.Time `json:"at"`
-	// HashChecked: etcd's own hash of the revision was equal.
+	// HashChecked: etcd's own hash was equal, of the revision or of the newest before that has one.
 	HashChecked bool `json:"hashChecked"`
 	// Booted is the version of an etcd that started on it and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`
@@ -126,7 +126,7 @@ func (s *BackupStatus) Stale(now time.Time) string {
 	case s.Problem != nil && now.Sub(s.Problem.Since) > FreshBackup:
 		return "backups have failed since " + s.Problem.Since.UTC().Format(time.RFC3339)
 	case s.Lag > FreshBackup.Seconds():
-		return "changes have waited for the target for " + (time.Duration(s.Lag) * time.Second).String()
+		return "changes have not been stored for " + (time.Duration(s.Lag) * time.Second).String()
 	}
 	return ""
 }

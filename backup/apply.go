@@ -39,6 +39,7 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 			}
 			return err
 		}
+		x.history.add(h)
 		for _, hash := range h.Hashes {
 			if hash.Revision <= a.revision {
 				a.compacted = max(a.compacted, hash.Compacted)

@@ -230,25 +230,54 @@ func (s *Store) present(ctx context.Context, lineages []Lineage) (Lineage, error
 	return newest, nil
 }
 
-// origins reads what the newest fulls of lineages say of where these come from. Once a full of one lineage is signed by a key that is
-// trusted, only such fulls are asked, and lineages without one are left out: anybody can write any name, time and origin.
+// origins reads what the newest fulls of lineages, or else their deltas and other fulls, say of where these come from. Once a full of
+// one lineage is signed by a key that is trusted, only what is so counts, and lineages without such a full are left out: anybody can
+// write any name, time and origin.
 func (s *Store) origins(ctx context.Context, lineages []Lineage) (rest []Lineage, origins []*Origin, doubt string, err error) {
 	judging := s.judges()
 	newest := make([]*Origin, len(lineages))
 	trusted := make([]bool, len(lineages))
 	for i, l := range lineages {
+		take := func(h Header) {
+			if h.Origin != nil && trusted[i] == (judging && s.trusts(h.Signature)) {
+				newest[i] = h.Origin
+			}
+		}
+		merged := false
+		read := func(fulls []Entry) error {
+			hs, errs := s.headers(ctx, fulls)
+			for j, h := range hs {
+				switch {
+				case IsDamage(errs[j]):
+					continue
+				case errs[j] != nil:
+					return errs[j]
+				case !trusted[i] && judging && s.trusts(h.Signature):
+					newest[i], trusted[i] = nil, true
+				}
+				merged = merged || h.Merged
+				take(h)
+			}
+			return nil
+		}
 		fulls := l.Fulls
 		if !judging {
 			fulls = fulls[len(fulls)-1:]
 		}
-		hs, errs := s.headers(ctx, fulls)
-		for j, h := range hs {
-			if errs[j] != nil && !IsDamage(errs[j]) {
-				return nil, nil, "", errs[j]
+		if err := read(fulls); err != nil {
+			return nil, nil, "", err
+		}
+		if !merged { // as earlier releases did: such fulls tell no origin
+			continue
+		}
+		for _, st := range l.Streams {
+			if newest[i] == nil {
+				take(st.Tail)
 			}
-			signed := errs[j] == nil && judging && s.trusts(h.Signature)
-			if signed || !trusted[i] {
-				newest[i], trusted[i] = h.Origin, signed
+		}
+		if newest[i] == nil {
+			if err := read(l.Fulls[:len(l.Fulls)-len(fulls)]); err != nil {
+				return nil, nil, "", err
 			}
 		}
 	}

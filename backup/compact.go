@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,7 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	}
 	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End, Signer: signer, SignedTip: x.witness.tip,
 		Writer: o.Writer, Term: o.Term, EtcdVersion: x.EtcdVersion}
+	x.history.describe(&h)
 	if x.Hash != nil {
 		h.Hashes = []Hash{*x.Hash}
 	}
@@ -68,10 +70,11 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	}
 	for range lookAgain {
 		err = s.Retry.Put(ctx, s.Bucket, h.Place.Name(), c, o.Guard)
-		if !errors.Is(err, ErrExists) {
+		occupied := IsDamage(err) // by something that is of no use
+		if !occupied && !errors.Is(err, ErrExists) {
 			break
 		}
-		if there, err := ReadHeader(ctx, s.Bucket, h.Place); err == nil && there.Merged && (!s.judges() || s.trusts(there.Signature)) {
+		if there, err := ReadHeader(ctx, s.Bucket, h.Place); !occupied && err == nil && there.Merged && (!s.judges() || s.trusts(there.Signature)) {
 			return h.Place, nil // made before, from the same changes
 		}
 		h.Place.Time = h.Place.Time.Add(time.Millisecond) // somebody else's
@@ -80,6 +83,28 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		}
 	}
 	return h.Place, err
+}
+
+// history is what objects tell of the cluster's history: without it a full might be continued with that of another cluster.
+type history struct {
+	last   int64
+	mark   string // of revision last
+	index  uint64
+	origin *Origin
+}
+
+func (y *history) add(h Header) {
+	if h.Last > y.last || h.Last == y.last && h.Mark != "" {
+		y.last, y.mark = h.Last, h.Mark
+	}
+	y.index, y.origin = max(y.index, h.RaftIndex), cmp.Or(h.Origin, y.origin)
+}
+
+// describe enters it into the header of a full that is made of the objects. Only the mark of the full's own revision is one of the full.
+func (y *history) describe(h *Header) {
+	if h.RaftIndex, h.Origin = y.index, y.origin; y.last == h.Place.Revision {
+		h.Mark = y.mark
+	}
 }
 
 // sealCompacted makes a full of a database, without what its ordered compaction leaves out.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -313,6 +314,39 @@ func TestCompact_ComparesTheFullThatStreamsBy(t *testing.T) {
 			}
 			if x.sealed != nil {
 				x.sealed.Close()
+			}
+		})
+	}
+}
+
+// Something damaged under the name of the result, as of an upload that was cut off, is not taken for the result.
+func TestCompact_PassesOverSomethingDamagedUnderItsName(t *testing.T) {
+	for name, spoil := range map[string]func(data []byte) []byte{
+		"empty":        func([]byte) []byte { return nil },
+		"a few bytes":  func(data []byte) []byte { return data[:8] },
+		"another body": func(data []byte) []byte { data[len(data)-5] ^= 1; return data },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChain(t, database(t, 4096, func(db *bolt.DB) { putRecords(t, db, 2, 100, make([]byte, 50)) }), 100, 100, 0)
+			first, err := c.store.Compact(t.Context(), At{}, CompactOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := c.store.Bucket.(Dir).file(first.Name())
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.Remove(file), os.WriteFile(file, spoil(data), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			full := FullPlace("prod", "l", 100, h0)
+			second, err := c.store.Compact(t.Context(), At{Revision: c.last}, CompactOptions{})
+			if err != nil || second == first || second == full {
+				t.Fatalf("merged into %s, %v; before into %s", second.Name(), err, first.Name())
+			}
+			if _, err := c.store.Extract(t.Context(), At{Full: second.ID()}, filepath.Join(t.TempDir(), "db"), ExtractOptions{}); err != nil {
+				t.Error(err)
 			}
 		})
 	}

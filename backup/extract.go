@@ -43,6 +43,8 @@ type Extracted struct {
 	// Hash is what etcd's HashKV was for the revision; nil: not recorded. HashChecked: compared, and equal.
 	Hash        *Hash `json:"hash,omitempty"`
 	HashChecked bool  `json:"hashChecked"`
+	// Compared is the hash that was compared, and equal: where none was recorded for the revision, the newest one before.
+	Compared *Hash `json:"compared,omitempty"`
 	// EtcdVersion is that of the etcd that the data is of; empty: not recorded.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// Booted is the version of an etcd that started on it and answered. Only of Drill.
@@ -55,8 +57,9 @@ type Extracted struct {
 	// near is the newest hash known of a revision up to the one restored. wrong are fulls that were passed over, by ID.
 	near  *Hash
 	wrong []string
-	// witness judges who wrote what is read.
+	// witness judges who wrote what is read, and history is what that tells of the cluster's.
 	witness *witness
+	history history
 	// sealed is what was begun by seal, and info what the database in it says of itself; nil: there is a file.
 	sealed *FullWriter
 	info   SnapshotInfo
@@ -176,7 +179,9 @@ func (x *Extracted) compare(ctx context.Context, full Entry, file string) error 
 	if IsDamage(err) {
 		return &DamagedError{Object: full.Name(), Err: err}
 	}
-	x.HashChecked = err == nil && x.Hash != nil
+	if err == nil {
+		x.HashChecked, x.Compared = x.Hash != nil, known
+	}
 	return err
 }
 

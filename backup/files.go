@@ -198,7 +198,7 @@ type Verified struct {
 	Full     string    `json:"full"` // ID
 	Revision int64     `json:"revision"`
 	At       time.Time `json:"at"`
-	// HashChecked: also etcd's own hash was equal.
+	// HashChecked: also etcd's own hash was equal, of this revision or of the newest before that has one.
 	HashChecked bool `json:"hashChecked"`
 	// Booted is the version of an etcd that started on it and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`
@@ -213,7 +213,13 @@ func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) er
 	}
 	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, fileFailed))
 	for _, o := range objects {
-		err = errors.Join(err, s.Bucket.Delete(ctx, o.Name), s.Bucket.Delete(ctx, signatureOf(o.Name)))
+		for _, name := range []string{o.Name, signatureOf(o.Name)} {
+			if gone := s.Bucket.Delete(ctx, name); refusesDeletion(gone) {
+				return err // the newer record counts
+			} else if gone != nil {
+				err = errors.Join(err, gone)
+			}
+		}
 	}
 	return err
 }

@@ -51,7 +51,7 @@ type Header struct {
 	After *Link `json:"after,omitempty"`
 	// Base names the newest full that led to a delta when it was sealed; nil: none was stored yet.
 	Base *Link `json:"base,omitempty"`
-	// Mark is the digest of all changes of revision Last, see MarkOf; empty in objects of earlier releases and in merged fulls.
+	// Mark is the digest of all changes of revision Last, see MarkOf; empty in objects of earlier releases and in fulls that they merged.
 	Mark string `json:"mark,omitempty"`
 	// RaftIndex is how far the cluster's log had been applied when the object was made; 0: unknown.
 	RaftIndex uint64 `json:"raftIndex,omitempty"`

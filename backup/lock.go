@@ -70,6 +70,7 @@ type lock struct {
 	mu      sync.Mutex
 	number  int
 	renewed time.Time // when the last renewal was begun
+	wall    time.Time // the same by the wall clock: the other one stops while the machine is suspended
 	yield   error     // a deleter has to stop
 }
 
@@ -197,7 +198,7 @@ func (l *lock) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
+	begun, wall := time.Now(), l.s.now().Round(0)
 	brief := l.s.Retry
 	ttl := l.s.lockTTL()
 	brief.For, brief.Attempt = min(cmp.Or(brief.For, tellFor), tellFor, ttl/8), ttl/8
@@ -213,15 +214,15 @@ func (l *lock) renew(ctx context.Context) error {
 	if l.kind == lockDeleting && next > 1 && l.lapsed() {
 		l.yield = errLockLost // the renewal comes too late: somebody may have read or deleted meanwhile
 	}
-	l.number, l.renewed = next, begun
+	l.number, l.renewed, l.wall = next, begun, wall
 	return nil
 }
 
-// remove deletes a lock's object. Where the target protects it, it ends by its age.
-func (l *lock) remove(ctx context.Context, name string) {
+// remove deletes a lock's object. Where the target refuses that, it ends by its age.
+func (l *lock) remove(ctx context.Context, name string) (refused bool) {
 	ctx, cancel := context.WithTimeout(ctx, l.s.lockTTL()/8)
 	defer cancel()
-	l.s.Bucket.Delete(ctx, name)
+	return refusesDeletion(l.s.Bucket.Delete(ctx, name))
 }
 
 // keep renews the lock. A deleter learns here that a reader waits for it.
@@ -271,7 +272,9 @@ func (l *lock) check(ctx context.Context, name string) error {
 }
 
 // lapsed reports whether others may take the lock for abandoned by now, or soon. A deletion whose lock lapsed once ends, whether or not it is renewed later.
-func (l *lock) lapsed() bool { return time.Since(l.renewed) > l.s.lockTTL()/2 }
+func (l *lock) lapsed() bool {
+	return max(time.Since(l.renewed), l.s.now().Round(0).Sub(l.wall).Abs()) > l.s.lockTTL()/2
+}
 
 // release ends the lock.
 func (l *lock) release() {
@@ -305,11 +308,12 @@ func (l *lock) conflict(ctx context.Context) (other *seenLock, clock time.Time, 
 			newest[o.id] = o
 		}
 	}
+	stay := false // one for each time that a state was read: they are not all tried
 	for _, o := range all {
 		switch {
 		case o.id == l.id:
 		case clock.Sub(newest[o.id].object.ModTime).Abs() > l.s.lockTTL():
-			l.remove(ctx, o.object.Name)
+			stay = stay || l.remove(ctx, o.object.Name)
 		case l.kind == lockDeleting || o.kind == lockDeleting:
 			other = &o
 		}

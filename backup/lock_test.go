@@ -197,6 +197,25 @@ func TestPrune_FrozenBetweenLockAndDeletionDeletesNothing(t *testing.T) {
 	})
 }
 
+// While a machine is suspended only its wall clock goes on.
+func TestPrune_SuspendedBetweenLockAndDeletionDeletesNothing(t *testing.T) {
+	f := stoppedFixture(t)
+	synctest.Test(t, func(t *testing.T) {
+		mem := f.bucket.Clone()
+		var slept atomic.Int64
+		s := f.store(t, once(mem, "create", "/pruning/", func() { slept.Store(int64(2 * backup.DefaultLockTTL)) }))
+		s.Now = func() time.Time { return f.now().Add(time.Duration(slept.Load())) }
+		if _, err := s.Prune(t.Context(), cke.Retention{Last: 1}, false); err == nil {
+			t.Error("it went on")
+		}
+		for _, o := range names(t, f.bucket) {
+			if mem.Get(o) == nil {
+				t.Errorf("%s is gone", o)
+			}
+		}
+	})
+}
+
 // A reader that comes while a deletion goes on waits, and the deletion makes way.
 func TestPrune_MakesWayForARestore(t *testing.T) {
 	f := stoppedFixture(t)

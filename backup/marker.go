@@ -51,6 +51,8 @@ type Marked struct {
 	mu sync.Mutex
 	// newest names the newest full and the newest delta that are known to be there.
 	newest map[Kind]Place
+	// probe is what was written to see that the target takes it, and must not be removed; empty: there is none.
+	probe string
 }
 
 var _ Sweeper = (*Marked)(nil)
@@ -106,8 +108,12 @@ func (m *Marked) sweepProbes(ctx context.Context, now time.Time) {
 		return // it is tried again
 	}
 	for _, o := range left[:min(len(left), mostProbes)] {
-		if now.Sub(o.ModTime) > time.Hour && m.Bucket.Delete(ctx, o.Name) != nil {
-			return // the target protects them
+		if now.Sub(o.ModTime) <= time.Hour {
+			continue
+		}
+		if err := m.Bucket.Delete(ctx, o.Name); err != nil {
+			m.keepProbe(o.Name, err)
+			return
 		}
 	}
 }
@@ -206,16 +212,44 @@ func (m *Marked) Probe(ctx context.Context, write bool) error {
 	if d, ok := local(m.Bucket); ok {
 		return d.probe(path.Dir(m.marker))
 	}
-	name := probePrefix + rand.Text()
-	if err := m.Bucket.Create(ctx, name, Content{Head: []byte("probe")}); err != nil {
+	m.mu.Lock()
+	name, again := m.probe, m.probe != ""
+	m.mu.Unlock()
+	if !again {
+		name = probePrefix + rand.Text()
+	}
+	switch err := m.Bucket.Create(ctx, name, Content{Head: []byte("probe"), Unasked: again}); {
+	case again && errors.Is(err, ErrExists):
+		return nil // it would have been written
+	case err != nil && !again:
 		m.Bucket.Delete(ctx, name) // it may be there all the same
+		fallthrough
+	case err != nil:
 		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}
-	if err := m.Delete(ctx, name); err != nil && !errors.Is(err, ErrProtected) {
+	err := m.Delete(ctx, name)
+	if m.keepProbe(name, err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("remove what was written to see that the target takes it: %w", err)
 	}
 	return nil
 }
+
+// keepProbe notes that a probe must not be removed: one is enough.
+func (m *Marked) keepProbe(name string, err error) bool {
+	if !refusesDeletion(err) {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probe = name
+	return true
+}
+
+// refusesDeletion reports whether a target that may take more does not let an object be deleted.
+func refusesDeletion(err error) bool { return errors.Is(err, ErrProtected) || refuses(err) }
 
 // Local reports whether the target is a directory, which is probed at hardly any cost.
 func (m *Marked) Local() bool {

@@ -96,7 +96,8 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		}
 	}
 	x.End, x.Hash, x.EtcdVersion = h.End, hashAt(h, revision, nil), h.EtcdVersion
-	x.near = newestHash(h, revision, nil)
+	x.near, x.history = newestHash(h, revision, nil), history{}
+	x.history.add(h)
 	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {
 		if IsDamage(err) {
 			// What it says of the last good revision is true only if the full is sound.

@@ -171,6 +171,9 @@ func (s *Store) lastBefore(ctx context.Context, c *Chain, t time.Time) (revision
 			return 0, false, nil, err
 		}
 		revision = max(revision, within)
+		if h.Watched.After(t) { // the watch was broken while the delta was filled
+			note = unwatched(h.Begin, h.Watched, t)
+		}
 	}
 	return revision, covered, note, nil
 }
@@ -184,8 +187,12 @@ func (h Header) unwatched(t, known time.Time) []string {
 	if !h.Watched.IsZero() && !h.Watched.After(t) || h.Watched.IsZero() && h.Begin.Sub(known) < quiet {
 		return nil
 	}
+	return unwatched(known, h.Begin, t)
+}
+
+func unwatched(from, to, t time.Time) []string {
 	return []string{fmt.Sprintf("nobody is known to have watched the cluster between %s and %s: what it changed in that time was received at its end, so the state at %s may have been a later one",
-		known.UTC().Format(time.RFC3339), h.Begin.UTC().Format(time.RFC3339), t.UTC().Format(time.RFC3339))}
+		from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), t.UTC().Format(time.RFC3339))}
 }
 
 // wentBack reports whether the clock was put back while a delta was filled, so that its changes have to be looked at one by one.

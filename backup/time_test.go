@@ -52,6 +52,21 @@ func TestFind_ATimeAcrossAnOutage(t *testing.T) {
 	}
 }
 
+// The watch was cut while a delta was filled: within that delta nothing else tells.
+func TestFind_ATimeAcrossAnOutageWithinADelta(t *testing.T) {
+	base := time.Now().Truncate(time.Second).Add(time.Hour)
+	for name, watched := range map[string]time.Time{"cut": base.Add(time.Hour), "watched all the time": base.Add(-time.Minute)} {
+		f := makeFixture(t, false)
+		last := f.extend(t, watched, base, base.Add(time.Hour))
+		s := f.store(t, f.bucket)
+		s.Now = func() time.Time { return base.Add(2 * time.Hour) }
+		found, err := s.Find(t.Context(), backup.At{Time: base.Add(30 * time.Minute)})
+		if err != nil || found.Revision != last-1 || (len(found.Notes) == 1) != (name == "cut") {
+			t.Errorf("%s: revision %d, notes %q, %v", name, found.Revision, found.Notes, err)
+		}
+	}
+}
+
 func TestFind_AClockPutBackWithinADelta(t *testing.T) {
 	f := makeFixture(t, false)
 	base := time.Now().Truncate(time.Second).Add(time.Hour)

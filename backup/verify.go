@@ -284,9 +284,8 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 // etcd, "" if none could be started here.
 type Boot func(ctx context.Context, snapshot string, x Extracted) (version string, err error)
 
-// Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, has boot, which may be nil,
-// start an etcd on it, and leaves a mark of the success in the store, or of damage that it met. The zero At drills the newest state that has such a
-// hash, or just the newest if none has.
+// Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, or else with the newest one that it gave of a
+// revision before, has boot, which may be nil, start an etcd on it, and leaves a mark of the success in the store, or of damage that it met.
 func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) {
 	x, err := s.drill(ctx, at, boot)
 	var d *DamagedError
@@ -305,11 +304,6 @@ func (s *Store) drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 	}
 	defer dir.Remove()
 	file := filepath.Join(dir.Path, "db")
-	if at == (At{Lineage: at.Lineage}) {
-		if at.Revision, err = s.newestHashed(ctx, at); err != nil {
-			return Extracted{}, err
-		}
-	}
 	x, err := s.extract(ctx, at, file, ExtractOptions{CheckHash: true, scratch: true})
 	if err != nil {
 		return x, err
@@ -324,7 +318,7 @@ func (s *Store) drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 			return x, fmt.Errorf("start etcd on revision %d: %w", x.Revision, err)
 		}
 	}
-	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.HashChecked, Booted: x.Booted, Wrong: x.wrong})
+	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.Compared != nil, Booted: x.Booted, Wrong: x.wrong})
 }
 
 // versionNear is the version of etcd that the nearest other full of a lineage tells: fulls merged by early releases tell none.
@@ -341,26 +335,6 @@ func (s *Store) versionNear(ctx context.Context, x Extracted) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// newestHashed looks back along the newest chain for a revision that a hash was recorded for; 0: there is none.
-func (s *Store) newestHashed(ctx context.Context, at At) (int64, error) {
-	t, err := s.resolve(ctx, at, false)
-	if err != nil {
-		return 0, err
-	}
-	entries := append([]Entry{t.chains[0].Full}, t.chains[0].upTo(t.revision)...)
-	for len(entries) > 0 {
-		cut := max(0, len(entries)-parallel)
-		hs, errs := s.headers(ctx, entries[cut:])
-		for i := len(hs) - 1; i >= 0; i-- {
-			if errs[i] == nil && len(hs[i].Hashes) > 0 {
-				return hs[i].Hashes[0].Revision, nil
-			}
-		}
-		entries = entries[:cut]
-	}
-	return 0, nil
 }
 
 func ignoreMissingObject(err error) error {

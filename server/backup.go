@@ -140,7 +140,7 @@ func backupReady(in *Input) cke.Condition {
 	case !s.Connected:
 		return say(cke.False, "Gap", "changes are missing after the newest full backup; the next one is on its way")
 	case s.Lag > late.Seconds():
-		return say(cke.False, "Lagging", "changes have waited for the target for more than %s", late)
+		return say(cke.False, "Lagging", "changes have not been stored for more than %s", late)
 	case verify != nil:
 		return say(cke.False, "NotVerified", "the last restore to scratch failed: %s", verify.Message)
 	}

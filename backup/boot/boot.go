@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +29,9 @@ var errNotTried = errors.New("etcd could not be started")
 var errEnded = errors.New("it ended")
 
 const (
-	// bootLimit bounds how long an etcd may take to answer on a restored backup.
+	// bootLimit and, for each bootBytes of the snapshot, a second bound how long an etcd may take to be restored and to answer.
 	bootLimit = 2 * time.Minute
+	bootBytes = 8 << 20
 	bootPause = 200 * time.Millisecond
 )
 
@@ -50,7 +53,8 @@ type etcdRunner interface {
 	String() string
 	// version of etcd, as "3.6.16".
 	version(ctx context.Context) (string, error)
-	// restore makes a data directory of a snapshot file, and run starts etcd on it.
+	// restore makes a data directory of a snapshot file, and run starts etcd on it. An error is errNotTried unless it is about the
+	// snapshot.
 	restore(ctx context.Context, snapshot string) error
 	run(ctx context.Context) error
 	// ask fails while etcd is starting, with errEnded once it has ended.
@@ -120,7 +124,12 @@ func (t *Trial) runners(version string) []etcdRunner {
 
 // serve starts etcd on a snapshot and compares what it answers.
 func serve(ctx context.Context, r etcdRunner, snapshot string, x backup.Extracted) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bootLimit, fmt.Errorf("no answer within %s", bootLimit))
+	info, err := os.Stat(snapshot)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotTried, err)
+	}
+	limit := limitFor(info.Size())
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 	defer cancel()
 	if err := withoutAuth(snapshot); err != nil {
 		return fmt.Errorf("%w: %w", errNotTried, err)
@@ -130,6 +139,8 @@ func serve(ctx context.Context, r etcdRunner, snapshot string, x backup.Extracte
 	switch {
 	case errors.Is(err, errNotTried):
 		return err
+	case err != nil && ofThisHost(words):
+		return fmt.Errorf("%w: %w; its last words: %s", errNotTried, err, words)
 	case err != nil && words != "":
 		return fmt.Errorf("%w: %w; its last words: %s", ErrNotServed, err, words)
 	case err != nil:
@@ -142,16 +153,36 @@ func serve(ctx context.Context, r etcdRunner, snapshot string, x backup.Extracte
 	return nil
 }
 
+func limitFor(size int64) time.Duration { return bootLimit + time.Duration(size/bootBytes)*time.Second }
+
+// ofThisHost reports whether a program failed for want of something on this host.
+func ofThisHost(said string) bool {
+	return containsAny(said, "no space left", "disk quota exceeded", "cannot allocate memory", "out of memory", "read-only file system", "too many open files")
+}
+
+// restored returns an error of etcdutl's, errNotTried unless what it said is a refusal of the snapshot: its digest, or that it is no
+// database. Source: etcdutl/snapshot/v3_snapshot.go; bbolt's errors and panics.
+func restored(err error, said string) error {
+	if err == nil || !ofThisHost(said) && containsAny(said, "sha256", "missing hash", "invalid database", "checksum error", "version mismatch", "file size too small", "panic:") {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errNotTried, err)
+}
+
+func containsAny(text string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(text), w) })
+}
+
 func answerOf(ctx context.Context, r etcdRunner, snapshot string) (bootAnswer, error) {
 	if err := r.restore(ctx, snapshot); err != nil {
 		return bootAnswer{}, err
 	}
 	if err := r.run(ctx); err != nil {
-		return bootAnswer{}, err
+		return bootAnswer{}, fmt.Errorf("%w: %w", errNotTried, err)
 	}
 	for {
 		answer, err := r.ask(ctx)
-		if err == nil || errors.Is(err, errEnded) {
+		if err == nil || errors.Is(err, errEnded) || errors.Is(err, errNotTried) {
 			return answer, err
 		}
 		select {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -106,5 +107,54 @@ func TestServe_ComparesWhatEtcdHolds(t *testing.T) {
 		if (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrNotServed) || tc.etcd.removed != 1 {
 			t.Errorf("%s: %v, removed %d times", name, err, tc.etcd.removed)
 		}
+	}
+}
+
+// What fails on this host, before etcd could say anything of the backup, is no damage of the backup.
+func TestStart_AFailureOfThisHostIsNoDamage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		restore, etcd string
+		damage        bool
+	}{
+		"full disk":             {restore: "echo 'Error: write data/member/snap/db: no space left on device' >&2; exit 1"},
+		"full disk, as a panic": {restore: "echo 'panic: write db: no space left on device' >&2; echo 'main.go:1 +0x1' >&2; exit 2"},
+		"killed":                {restore: "kill -9 $$"},
+		"an unknown error":      {restore: "echo 'Error: unknown flag' >&2; exit 1"},
+		"etcd on a full disk":   {restore: "exit 0", etcd: "echo 'cannot create WAL: no space left on device' >&2; exit 1"},
+		"etcd is killed":        {restore: "exit 0", etcd: "kill -9 $$"},
+		"digest":                {restore: "echo 'Error: expected sha256 [1], got [2]' >&2; exit 1", damage: true},
+		"no database":           {restore: "echo 'Error: invalid database' >&2; exit 1", damage: true},
+		"a broken page":         {restore: "echo 'panic: page 7 already freed' >&2; echo 'main.go:1 +0x1' >&2; exit 2", damage: true},
+		"etcd ends":             {restore: "exit 0", etcd: "echo 'cannot find the revision' >&2; exit 1", damage: true},
+	} {
+		dir := t.TempDir()
+		for program, script := range map[string]string{"etcdutl": tc.restore, "etcd": `[ "$1" = --version ] && { echo etcd Version: 3.7.3; exit 0; }` + "\n" + tc.etcd} {
+			if err := os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", dir+":/bin:/usr/bin")
+		trial := Trial{Scratch: t.TempDir()}
+		if _, err := trial.Start(t.Context(), snapshot(t, 0), backup.Extracted{Revision: 1, EtcdVersion: "3.7.3"}); errors.Is(err, ErrNotServed) != tc.damage || errors.Is(err, ErrNotBooted) == tc.damage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStart_RestoringThatTakesTooLongIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "etcdutl"), []byte("#!/bin/sh\nexec sleep 600\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/bin:/usr/bin")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	l := &localEtcd{scratch: t.TempDir()}
+	if err := l.restore(ctx, snapshot(t, 0)); !errors.Is(err, errNotTried) {
+		t.Error(err)
+	}
+	l.remove()
+	if small, large := limitFor(0), limitFor(8<<30); small != bootLimit || large < 15*time.Minute {
+		t.Errorf("%s, and %s for 8 GiB", small, large)
 	}
 }

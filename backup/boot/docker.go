@@ -25,10 +25,12 @@ var _ etcdRunner = (*dockerEtcd)(nil)
 // removeLimit bounds the removal of what was made.
 const removeLimit = 30 * time.Second
 
+// docker returns what it prints; with an error also what that says.
 func docker(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "docker", args...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
+		out = append(out, exit.Stderr...)
 		err = fmt.Errorf("docker %s: %s", args[0], lastLine(string(exit.Stderr)))
 	}
 	return string(out), err
@@ -93,8 +95,8 @@ func (d *dockerEtcd) restore(ctx context.Context, snapshot string) error {
 	if _, err := docker(ctx, "cp", snapshot, name+":/snapshot.db"); err != nil {
 		return fmt.Errorf("%w: %w", errNotTried, err)
 	}
-	_, err = docker(ctx, "start", "--attach", name)
-	return err
+	said, err := docker(ctx, "start", "--attach", name)
+	return restored(err, said)
 }
 
 func (d *dockerEtcd) run(ctx context.Context) error {

@@ -57,17 +57,12 @@ func (l *localEtcd) restore(ctx context.Context, snapshot string) (err error) {
 	if l.talk, err = backup.NewScratch("", backup.ScratchBoot); err != nil {
 		return fmt.Errorf("%w: %w", errNotTried, err)
 	}
-	return programRun(ctx, "etcdutl", "snapshot", "restore", snapshot, "--data-dir", filepath.Join(l.dir.Path, "data"), "--name", "drill",
-		"--initial-cluster", "drill="+nobody, "--initial-advertise-peer-urls", nobody)
-}
-
-// programRun runs a program to its end; its last words are in the error.
-func programRun(ctx context.Context, name string, args ...string) error {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "etcdutl", "snapshot", "restore", snapshot, "--data-dir", filepath.Join(l.dir.Path, "data"), "--name", "drill",
+		"--initial-cluster", "drill="+nobody, "--initial-advertise-peer-urls", nobody).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", name, err, lastLine(string(out)))
+		err = fmt.Errorf("etcdutl: %w: %s", err, lastLine(string(out)))
 	}
-	return nil
+	return restored(err, string(out))
 }
 
 func (l *localEtcd) socket() string { return "unix://" + filepath.Join(l.talk.Path, "etcd") }
@@ -96,6 +91,9 @@ func (l *localEtcd) ask(ctx context.Context) (bootAnswer, error) {
 	defer cancel()
 	select {
 	case <-l.ended:
+		if s, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGKILL {
+			return bootAnswer{}, fmt.Errorf("%w: it was killed, as by a host that is short of memory", errNotTried)
+		}
 		return bootAnswer{}, errEnded
 	default:
 	}

@@ -376,7 +376,7 @@ func (w *chores) verifyDue(now time.Time) bool {
 	return !next.IsZero() && !next.After(now)
 }
 
-// verify restores the newest state that a hash was recorded for to scratch, compares it, and starts an etcd on it if this
+// verify restores the newest state to scratch, compares it, and starts an etcd on it if this
 // host has one.
 func (w *chores) verify(ctx context.Context) error {
 	if err := w.unlock(ctx, len(w.l.backup.Encryption.Recipients) > 0); err != nil {
@@ -400,10 +400,10 @@ func (w *chores) verify(ctx context.Context) error {
 		return err
 	}
 	w.renewed = false
-	w.l.c.Log.Info("backup restored to scratch and verified", "cluster", w.l.c.Cluster, "revision", x.Revision, "hash", x.HashChecked, "etcd", cmp.Or(x.Booted, "not started: "+trial.Why), "took", time.Since(begun))
+	w.l.c.Log.Info("backup restored to scratch and verified", "cluster", w.l.c.Cluster, "revision", x.Revision, "hash", x.Compared != nil, "etcd", cmp.Or(x.Booted, "not started: "+trial.Why), "took", time.Since(begun))
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
 	defer w.l.news()
-	w.l.verified = &cke.VerifiedBackup{Revision: x.Revision, At: w.l.c.Now().UTC(), HashChecked: x.HashChecked, Booted: x.Booted, NotBooted: trial.Why}
+	w.l.verified = &cke.VerifiedBackup{Revision: x.Revision, At: w.l.c.Now().UTC(), HashChecked: x.Compared != nil, Booted: x.Booted, NotBooted: trial.Why}
 	return nil
 }

@@ -10,14 +10,14 @@ import (
 // What the session knows of users and roles: no watch tells of them and no delta carries them, so that a full follows
 // whenever their revision is another one than that of the newest full.
 
-// askAuth asks for the revision of users and roles, now and then: a cluster in which nothing else changes has no deltas
-// with which it could be asked.
+// askAuth asks for the revision of users and roles, and of the cluster, now and then: a cluster in which nothing else changes, or
+// whose watch is silent, has no deltas with which it could be asked.
 func (s *session) askAuth() {
 	known, broken := s.known(), s.broken
 	s.broken = false
 	go contain.Work(func() {
-		a := authAnswer{broken: broken}
-		if a.authState, a.at, a.err = s.o.auth(s.ctx); a.err == nil && (broken || a.at < known.revision) {
+		a := authAnswer{broken: broken, told: told{asked: s.t.c.Now()}}
+		if a.authState, a.told.revision, a.err = s.o.auth(s.ctx); a.err == nil && (broken || a.told.revision < known.revision) {
 			now, err := s.k.revision(s.ctx)
 			if err == nil {
 				err = s.t.refuseHistory(s.ctx, s.k, known, now)
@@ -42,11 +42,10 @@ type authState struct {
 }
 
 // authAnswer comes with what was noticed of the cluster's history on the way.
-
 type authAnswer struct {
 	authState
-	at     int64 // the cluster's revision
-	broken bool  // its history has still to be compared
+	told   told
+	broken bool // its history has still to be compared
 	err    error
 }
 
@@ -58,10 +57,13 @@ func (s *session) authAnswered(a authAnswer) error {
 	}
 	if a.err != nil {
 		s.t.c.Log.Debug("users and roles", "error", a.err)
-		return nil
+		s.unanswered(a.err)
+	} else {
+		s.life.answered = s.t.c.Now()
+		s.authSeen(a.authState)
 	}
-	s.authSeen(a.authState)
-	return nil
+	s.heard(a.told)
+	return s.silentWatch()
 }
 
 // authSeen asks for a full when users or roles are no longer those of the newest one.

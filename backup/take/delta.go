@@ -57,7 +57,8 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 	if h.Hashes, err = s.o.hash(s.ctx, d.Last(), false, ""); err != nil {
 		c.Log.Warn("no hash for a delta", "revision", d.Last(), "error", err)
 	}
-	if r.auth, _, err = s.o.auth(s.ctx); err == nil {
+	r.told.asked = c.Now()
+	if r.auth, r.told.revision, err = s.o.auth(s.ctx); err == nil {
 		r.authOK, h.AuthRevision = true, r.auth.revision
 	}
 	content, h, err := d.Seal(h)
@@ -83,10 +84,13 @@ func (s *session) forged(p backup.Place) bool {
 	return err == nil && s.t.c.Signer != nil && !s.t.c.signs(h)
 }
 
-// put writes until it succeeds, the session ends, the guard refuses or another object has the name.
+// mostDamaged bounds how often what has the name of the next delta is found damaged: once may be while it is being written.
+const mostDamaged = 2
+
+// put writes until it succeeds, the session ends, the guard refuses or another object, sound or damaged, has the name.
 func (s *session) put(name string, content backup.Content) error {
 	c := &s.t.c
-	failed := false
+	failed, damaged := false, 0
 	attempt := c.Retry
 	pause := pauses(c.Retry)
 	for {
@@ -109,6 +113,10 @@ func (s *session) put(name string, content backup.Content) error {
 			return err
 		case s.ctx.Err() != nil:
 			return err
+		case backup.IsDamage(err):
+			if damaged++; damaged >= mostDamaged {
+				return err
+			}
 		}
 		if !failed {
 			s.t.tell(Event{Type: TargetFailed, Err: err})
@@ -147,10 +155,14 @@ func (s *session) deltaDone(r sentDelta) error {
 		if errors.Is(r.err, errTaken) {
 			s.t.tell(Event{Type: Contended, Err: r.err})
 		}
+		if backup.IsDamage(r.err) { // the name is used up: nothing that follows in this stream could be restored
+			s.t.tell(Event{Type: Gap, From: s.stored + 1, To: s.builder.Last(), Err: r.err})
+			return &gapError{fromNow}
+		}
 		return r.err
 	}
 	s.t.tell(Event{Type: DeltaStored, Header: r.header})
-	s.t.setSeen(s.builder.Last(), s.buffered())
+	s.seen()
 	s.at.sequence = r.header.Place.Sequence + 1
 	s.stored, s.at.after, s.at.known = r.header.Last, r.header.Link(), s.at.known.reached(r.header)
 	s.owed = 0
@@ -158,6 +170,7 @@ func (s *session) deltaDone(r sentDelta) error {
 		s.owed = r.header.Last
 	}
 	if r.authOK {
+		s.heard(r.told)
 		s.authSeen(r.auth)
 	}
 	return nil

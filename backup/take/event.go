@@ -58,7 +58,7 @@ type Status struct {
 	// Revision is the newest one that can be restored, as far as is known, and Time when it was received.
 	Revision int64     `json:"revision"`
 	Time     time.Time `json:"time,omitzero"`
-	// Seen is the newest revision received from etcd.
+	// Seen is the newest revision that the cluster is known to have reached, whether its changes were received or not.
 	Seen int64 `json:"seen"`
 	// Buffered is the number of bytes that wait for the target.
 	Buffered int64 `json:"buffered"`

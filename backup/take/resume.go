@@ -86,6 +86,10 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	} else if err := t.refuseHistory(ctx, k, p.known, now); err != nil {
 		return p, err
 	}
+	if m == fromTail && h.Merged && p.known.mark == "" && p.known.index == 0 {
+		t.c.Log.Warn("a full that an earlier release merged tells nothing of the cluster's history: the backups begin anew", "lineage", t.c.Lineage)
+		m = fromNow
+	}
 	if last != nil && last.Tail.Size > 0 {
 		p.after = last.Tail.Link()
 	}

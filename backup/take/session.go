@@ -45,8 +45,9 @@ type session struct {
 	// owed is the revision of a delta without its leases; a full from there on brings them. 0: none.
 	owed    int64
 	hurry   chan struct{} // ends a pause between attempts
-	authTry *time.Timer   // fires when users and roles are to be asked about
+	authTry *time.Timer   // fires when users and roles, and the cluster's revision, are to be asked for
 	auths   chan authAnswer
+	life    life
 
 	stored   int64 // everything up to this revision is in the target
 	baseless bool  // no full leads to what is stored of the stream: it cannot be restored yet
@@ -71,6 +72,7 @@ type sentDelta struct {
 	noLeases bool
 	auth     authState
 	authOK   bool
+	told     told
 	err      error
 }
 
@@ -95,7 +97,7 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 	defer cancel()
 	s := &session{t: t, mode: m, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(), slow: stopped(),
 		authTry: time.NewTimer(time.Duration(t.c.Delta.Period)), auths: make(chan authAnswer), hurry: make(chan struct{}, 1),
-		stored: at.next - 1, baseless: baseless, marks: make(chan flush)}
+		stored: at.next - 1, baseless: baseless, marks: make(chan flush), life: life{answered: t.c.Now()}}
 	leasesDone := make(chan struct{})
 	go contain.Work(func() { defer close(leasesDone); s.o.run(ctx) }, func(err error) { t.c.Log.Warn("leases are not asked for as they are met", "error", err) })()
 	defer func() { cancel(); <-leasesDone; s.settle() }()
@@ -133,14 +135,7 @@ func (s *session) loop(parent context.Context) error {
 		case s.events = <-s.begun:
 			s.begun = nil
 		case w, ok := <-s.events:
-			if err = s.take(w, ok); errors.Is(err, errWatchAgain) {
-				s.endWatch()
-				s.pause(parent)
-				s.watch()
-				err = nil
-				s.broken = true
-				s.authTry.Reset(0)
-			}
+			err = s.take(w, ok)
 		case <-s.slow.C:
 			s.overflowed = true
 			s.t.tell(Event{Type: Overflow, Err: errOverflow})
@@ -161,6 +156,14 @@ func (s *session) loop(parent context.Context) error {
 		case a := <-s.auths:
 			err = s.authAnswered(a)
 		}
+		if errors.Is(err, errWatchAgain) {
+			s.endWatch()
+			s.pause(parent)
+			s.watch()
+			err = nil
+			s.broken = true
+			s.authTry.Reset(0)
+		}
 		if err == nil {
 			err = s.step()
 		}
@@ -170,7 +173,7 @@ func (s *session) loop(parent context.Context) error {
 	}
 }
 
-// errWatchAgain: the watch ended for a reason that passes.
+// errWatchAgain: the watch ended for a reason that passes, or brings nothing.
 var errWatchAgain = errors.New("watch again")
 
 // watch begins after what the builder holds. etcd's client answers once a member has taken the watch; as long as none does,
@@ -180,9 +183,11 @@ func (s *session) watch() {
 	begun := make(chan clientv3.WatchChan, 1)
 	s.endWatch, s.begun, s.events = cancel, begun, nil
 	from := s.builder.Last() + 1
-	s.at.watched = s.t.c.Now().UTC()
+	s.life.proof = s.t.c.Now()
+	s.at.watched = s.life.proof.UTC()
+	client := s.k.watched(s.life.watches)
 	go contain.Work(func() {
-		begun <- s.k.all.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
+		begun <- client.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
 			clientv3.WithRev(from), clientv3.WithFragment(), clientv3.WithProgressNotify())
 	}, func(error) {
 		ended := make(chan clientv3.WatchResponse)
@@ -229,6 +234,7 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 		s.changes = append(s.changes, changeOf(e))
 	}
 	s.received = true
+	s.receive()
 	empty := s.builder.Empty()
 	if err := s.builder.Add(s.changes, s.t.c.Now()); err != nil {
 		if errors.Is(err, backup.ErrGap) {
@@ -241,7 +247,8 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 	if empty && !s.builder.Empty() {
 		s.age.Reset(time.Duration(s.t.c.Delta.Period))
 	}
-	s.t.setSeen(s.builder.Last(), s.buffered())
+	s.prove()
+	s.seen()
 	return nil
 }
 

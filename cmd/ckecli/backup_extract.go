@@ -192,8 +192,12 @@ func renderExtracted(w io.Writer, x extracted, colour bool) error {
 
 // hashText tells whether a state was compared with etcd's own hash of it.
 func hashText(x backup.Extracted) string {
-	if x.HashChecked {
-		return fmt.Sprintf("%d, equal to the cluster's at this revision", x.Hash.Hash)
+	switch h := x.Compared; {
+	case h == nil:
+	case h.Revision == x.Revision:
+		return fmt.Sprintf("%d, equal to the cluster's at this revision", h.Hash)
+	default:
+		return fmt.Sprintf("%d, equal to the cluster's at revision %d, the newest that it was recorded for", h.Hash, h.Revision)
 	}
 	return "none was recorded for this revision"
 }

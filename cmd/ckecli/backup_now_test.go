@@ -90,7 +90,7 @@ func TestStatus_RendersBackups(t *testing.T) {
 		"sound": {func(*cke.BackupStatus) {}, ready},
 		"behind": {func(b *cke.BackupStatus) {
 			b.LagRevisions, b.Lag, b.NextFull, b.Verified = 40, 75, noon.Add(-time.Second), nil
-		}, cke.Condition{Type: cke.CondBackupReady, Status: cke.False, Reason: "Lagging", Message: "changes have waited for the target for more than 1m0s"}},
+		}, cke.Condition{Type: cke.CondBackupReady, Status: cke.False, Reason: "Lagging", Message: "changes have not been stored for more than 1m0s"}},
 		"behind-by-one": {func(b *cke.BackupStatus) { b.LagRevisions, b.Lag = 1, 2 }, ready},
 		"drill-failed": {func(b *cke.BackupStatus) {
 			b.Troubles = []cke.BackupTrouble{{Work: "verify", Code: cke.CodeBackupDamaged, Message: "the data at revision 7 has hash 1"}}

@@ -1,0 +1,98 @@
+package take
+
+import (
+	"fmt"
+	"time"
+)
+
+// A watch that is open may say nothing although the cluster changes, and etcd's client begins one that was cut again without a word. So the
+// cluster is asked for its revision now and then.
+
+// mostSilent is how often a watch may be found behind what the cluster told before, without having brought anything.
+const mostSilent = 2
+
+// life is what the session knows of the watch from what the cluster itself tells.
+type life struct {
+	newest   int64     // revision that the cluster has told
+	ahead    told      // what the watch has to bring; older than newest as long as it has not
+	last     int64     // what the watch had brought by the last answer
+	silent   int       // answers since then
+	proof    time.Time // all changes made before were received when they were made, or there were none
+	answered time.Time // the cluster, last
+	watches  int       // how many watches were given up because they were silent
+}
+
+// told is a revision that the cluster had reached at some time after it was asked.
+type told struct {
+	revision int64
+	asked    time.Time
+}
+
+// limit is how long the watch may be behind, or unproved.
+func (s *session) limit() time.Duration {
+	return max(2*time.Duration(s.t.c.Delta.Period), DefaultPeriod)
+}
+
+// since is how long ago something was. A clock that was put back, or a machine that slept, counts as long.
+func since(then, now time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
+}
+
+// heard takes in what the cluster told, if it did.
+func (s *session) heard(t told) {
+	l, last := &s.life, s.builder.Last()
+	l.newest = max(l.newest, t.revision)
+	switch {
+	case t.revision < s.stored: // a member that lags, or nothing
+		return
+	case l.ahead.revision <= last:
+		l.ahead, l.silent = t, 0
+	case l.last != last || s.suspended():
+		l.silent = 0
+	default:
+		l.silent++
+	}
+	l.last = last
+	s.prove()
+	s.seen()
+}
+
+// prove notes that the watch has brought what the cluster told.
+func (s *session) prove() {
+	if l := &s.life; l.ahead.revision > 0 && l.ahead.revision <= s.builder.Last() {
+		l.proof = l.ahead.asked
+	}
+}
+
+// receive is called when changes come: they may have been made long ago if nothing has proved the watch since.
+func (s *session) receive() {
+	l, now := &s.life, s.t.c.Now()
+	if since(l.proof, now) > s.limit() {
+		s.at.watched, l.proof, s.broken = now.UTC(), now, true
+		s.authTry.Reset(0)
+	}
+}
+
+// silentWatch returns an error if the watch has to begin anew, through another member.
+func (s *session) silentWatch() error {
+	l := &s.life
+	if l.silent < mostSilent || since(l.ahead.asked, s.t.c.Now()) <= s.limit() {
+		return nil
+	}
+	s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("the watch brings no changes after revision %d, and the cluster is at %d: it is started again, on another member if there is one", s.builder.Last(), l.newest)})
+	l.silent = 0
+	l.watches++
+	return errWatchAgain
+}
+
+// unanswered reports a cluster that has told nothing for so long that backups may be late.
+func (s *session) unanswered(err error) {
+	l, now := &s.life, s.t.c.Now()
+	if since(l.answered, now) > max(time.Minute, 3*time.Duration(s.t.c.Delta.Period)) {
+		l.answered = now // it is told again after as long
+		s.t.tell(Event{Type: ClusterFailed, Err: err})
+	}
+}
+
+// seen tells how far the cluster is known to be, and what waits for the target.
+func (s *session) seen() { s.t.setSeen(max(s.builder.Last(), s.life.newest), s.buffered()) }

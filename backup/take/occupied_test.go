@@ -1,0 +1,77 @@
+package take_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+	"cke/backup/take"
+)
+
+// damaging stores the next delta with another body, and says that the name is taken.
+type damaging struct {
+	*backuptest.Memory
+	next atomic.Bool
+}
+
+func (d *damaging) Create(ctx context.Context, name string, c backup.Content) error {
+	err := d.Memory.Create(ctx, name, c)
+	if err == nil && strings.Contains(name, "/delta/") && d.next.CompareAndSwap(true, false) {
+		data := bytes.Clone(d.Get(name))
+		data[len(data)-5] ^= 1
+		d.Set(name, data)
+		return backup.ErrExists
+	}
+	return err
+}
+
+// Whatever has the name of the next delta, changes are stored again without a restart.
+func TestTaker_ADamagedObjectUnderTheNextNameEndsTheStream(t *testing.T) {
+	for name, data := range map[string]string{"empty": "", "the first bytes of a head": "ckeback1", "garbage": "garbage, no object", "a real head, another body": "body"} {
+		for _, signed := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", signed", false: ", not signed"}[signed], func(t *testing.T) {
+				b := &damaging{Memory: backuptest.NewMemory()}
+				s := etcdtest.Start(t, etcdtest.Options{})
+				c := taketest.Config(s, b)
+				if signed {
+					c.Signer = backup.NewSigner(identity(t))
+				}
+				c.Delta.Period = cke.Duration(50 * time.Millisecond)
+				r := taketest.Start(t, s, c)
+				r.Await(take.FullStored)
+				r.Put("k", "1")
+				h := r.Await(take.DeltaStored).Header
+				if data == "body" {
+					b.next.Store(true)
+				} else {
+					b.Set(backup.DeltaPlace("prod", "a1b2", h.Place.Stream, h.Place.Sequence+1, h.Last+1).Name(), []byte(data))
+				}
+				r.Put("k", "2")
+				r.Await(take.FullStored)
+				r.Put("k", "3")
+				r.Flush()
+				if st := r.Taker.Status(); !st.Connected || st.Problem != "" {
+					t.Errorf("%+v", st)
+				}
+				store := r.Store()
+				if signed {
+					store.Trusted = []backup.PublicKey{c.Signer.Public()}
+				}
+				got, x := taketest.Extract(t, store, backup.At{})
+				want := s.State(t, 0)
+				if x.Revision != want.Revision {
+					t.Errorf("revision %d, want %d", x.Revision, want.Revision)
+				}
+				taketest.SameState(t, want, got.State(t, 0))
+			})
+		}
+	}
+}
