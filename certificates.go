@@ -42,6 +42,8 @@ type CertificateFiles struct {
 	ClientCAs    []string `json:"clientCAs,omitempty"`
 	PeerSigner   string   `json:"peerSigner,omitempty"`
 	ServerSigner string   `json:"serverSigner,omitempty"`
+	// AuthorityEnds is when the first authority of each kind in the files ends; empty like those.
+	AuthorityEnds map[AuthorityName]time.Time `json:"authorityEnds,omitempty"`
 }
 
 // Bundle names what the files let a member trust, see BundleOf; empty: that is not known.
@@ -94,7 +96,8 @@ func ReadCertificates(files []File) CertificateFiles {
 		byPath[f.Path] = f.Data
 	}
 	damaged := func(path, what string) CertificateFiles { return CertificateFiles{Damage: path + " " + what} }
-	var all CertificateFiles
+	all := CertificateFiles{AuthorityEnds: map[AuthorityName]time.Time{}}
+	var servers []*x509.Certificate
 	for _, p := range [][3]string{{PeerCAFile, PeerCertFile, PeerKeyFile}, {ServerCAFile, ServerCertFile, ServerKeyFile}} {
 		for _, path := range p {
 			if byPath[path] == nil {
@@ -116,8 +119,10 @@ func ReadCertificates(files []File) CertificateFiles {
 		}
 		if p[0] == PeerCAFile {
 			all.PeerCAs, all.PeerSigner = fingerprints(cas), Fingerprint(signer)
+			all.AuthorityEnds[PeerAuthority] = firstEnd(cas)
 		} else {
-			all.ServerSigner = Fingerprint(signer)
+			servers, all.ServerSigner = cas, Fingerprint(signer)
+			all.AuthorityEnds[ServerAuthority] = firstEnd(cas)
 		}
 		if all.NotBefore.Before(leaf.NotBefore) {
 			all.NotBefore = leaf.NotBefore.UTC()
@@ -131,7 +136,17 @@ func ReadCertificates(files []File) CertificateFiles {
 		return damaged(ClientCAFile, "holds no certificate")
 	}
 	all.ClientCAs = fingerprints(clients)
+	// The client port trusts members, too.
+	own := slices.DeleteFunc(clients, func(c *x509.Certificate) bool { return slices.ContainsFunc(servers, c.Equal) })
+	if len(own) > 0 {
+		all.AuthorityEnds[ClientAuthority] = firstEnd(own)
+	}
 	return all
+}
+
+// firstEnd is when the first of certificates ends.
+func firstEnd(all []*x509.Certificate) time.Time {
+	return slices.MinFunc(all, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter.UTC()
 }
 
 // authoritiesIn returns the certificates in a file; like etcd it passes over what is none.

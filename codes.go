@@ -67,6 +67,7 @@ const (
 	CodeUnseen      Code = "CKE324"
 	CodeAuth        Code = "CKE325"
 	CodeNoWrites    Code = "CKE326"
+	CodeAuthority   Code = "CKE327"
 
 	CodeBackupDamaged Code = "CKE401"
 	CodeNotCovered    Code = "CKE402"
@@ -159,6 +160,7 @@ func Explain() []Explanation {
 		{CodeUnseen, "Cluster cannot be seen", "So many members do not answer, and their nodes neither, that they could form a quorum among themselves. They may serve all clients: an answer that does not arrive says nothing about them. Nothing is changed.", "Check the network between the management host and the nodes, and whether clients are served. If the machines are down, bring them back. Only if so many members are gone for good that there can never be a quorum again, as 2 of 3 or 3 of 5: `ckecli recover`."},
 		{CodeAuth, "etcd's authentication refuses cke", "Authentication is on in etcd, and the user cke is missing or has not the role root. The cluster serves its clients; cke can change no member, compare no data and take no snapshot.", "With a user that has the role root: `etcdctl user add cke --no-password` and `etcdctl user grant-role cke root`; or `etcdctl auth disable`. `ckecli etcd auth enable` sets up this user before it turns authentication on."},
 		{CodeNoWrites, "Writes are stopped", "For a restore cke stopped the writes of the cluster that is replaced, right before it stops the members: etcd refuses every change with `etcdserver: corrupt cluster`, and still answers reads. No data is corrupt. It lasts for a second or two; if the restore does not continue, cke lets clients write again by itself.", "If it lasts: `ckecli status` shows what cke waits for, and `ckecli restore --cancel` calls the restore off. Without cke: `etcdctl alarm disarm`."},
+		{CodeAuthority, "A certificate authority ends", "A certificate authority that members trust ends within half a year. What it signed ends with it: members no longer know each other (peer), clients no longer trust members (server), or members refuse all clients and cke itself (client).", "`ckecli ca rotate NAME` replaces it while the cluster serves. For server and client every client needs a change first, so begin early."},
 		{CodeBackupDamaged, "Backup damaged", "An object of a backup is missing, cut short, altered or under another object's name. Nothing was written from it; the error names the object and the last revision that can be restored in spite of it.", "Restore from another copy of the backups if there is one. Else `ckecli backup extract OUT --allow-partial` goes as far as the last good revision, and so does `ckecli restore --revision N`. Take a new full backup soon: `ckecli backup now`."},
 		{CodeNotCovered, "Not covered by any backup", "Backups are there, and none reaches the revision or the time asked for, or the time stands for more than one revision.", "`ckecli backup list` shows what can be restored; ask for a revision or a time in these ranges."},
 		{CodeBackupKey, "No key opens the backup", "The backup is encrypted, and no age identity was given, or none that opens it.", "Give the file with the private key that belongs to one of the recipients: --key FILE, several times if need be."},

@@ -130,6 +130,27 @@ func TestRenewMember_MendsWhatIsDamaged(t *testing.T) {
 	}
 }
 
+func TestReadCertificates_TellsWhenAuthoritiesEnd(t *testing.T) {
+	a, _, _ := newAuthority()
+	files, err := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1"), cke.Authorities{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	infos, err := a.CAs(t.Context(), cke.Authorities{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := cke.ReadCertificates(files).AuthorityEnds
+	for _, info := range infos {
+		if end := got[info.Name]; !end.Equal(info.NotAfter) {
+			t.Errorf("%s ends at %s, not %s", info.Name, end, info.NotAfter)
+		}
+	}
+	if len(got) != 3 || len(infos) != 3 {
+		t.Errorf("%v, %v", got, infos)
+	}
+}
+
 func TestReadCertificates_QuotesNoKey(t *testing.T) {
 	a, _, _ := newAuthority()
 	files, _ := a.MemberFiles(t.Context(), join("10.0.0.11", "cp1"), cke.Authorities{})

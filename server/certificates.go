@@ -142,6 +142,28 @@ func certificatesValid(in *Input, s cke.Status) cke.Condition {
 	return condition(cke.CondCertificatesValid, cke.True, "Valid", "the first one ends at %s, that of %s", end, first.Name)
 }
 
+// authorityProblems name the authorities that end soon, as far as members' files show.
+func authorityProblems(in *Input) (all []cke.Problem) {
+	for _, name := range cke.AuthorityNames() {
+		var first time.Time
+		for _, j := range memberships(in) {
+			worth, _ := in.certificates(j)
+			if end := worth.AuthorityEnds[name]; first.IsZero() || !end.IsZero() && end.Before(first) {
+				first = end
+			}
+		}
+		if first.IsZero() || !first.Before(in.Seen.ObservedAt.Add(authorityWarning)) {
+			continue
+		}
+		p := cke.Problem{Code: cke.CodeAuthority, Message: fmt.Sprintf("the %s authority ends at %s", name, first.Format(time.RFC3339)), Remedy: fmt.Sprintf("ckecli ca rotate %s", name)}
+		if in.Identity.Authorities.Of(name).Next != nil {
+			p.Message, p.Remedy = p.Message+", and is being replaced", "see `ckecli ca list` for what that waits for"
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
 // withoutCertificates is the input of a decision that does not care about certificates that end soon: renewing them
 // disturbs nothing. Those that do not hold are no such thing.
 func withoutCertificates(in Input) Input {

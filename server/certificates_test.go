@@ -70,6 +70,25 @@ func TestDecide_RenewsCertificatesThatDoNotHold(t *testing.T) {
 	})
 }
 
+// trusts lets the files of a member hold an authority that ends after some days.
+func (s *scene) trusts(i int, name cke.AuthorityName, days int) *scene {
+	worth := *s.container(i).Certificates
+	worth.AuthorityEnds = map[cke.AuthorityName]time.Time{name: noon.AddDate(0, 0, days)}
+	s.container(i).Certificates = &worth
+	return s
+}
+
+// Members' certificates are renewed by cke; what is to be done before an authority ends takes people months.
+func TestReport_NamesAnAuthorityThatEndsSoon(t *testing.T) {
+	status := formed(3).allCertified(300).trusts(2, cke.ClientAuthority, 150).report()
+	if status.Health != cke.HealthReady || len(status.Problems) != 1 {
+		t.Fatalf("%s, %+v", status.Health, status.Problems)
+	}
+	if p := status.Problems[0]; p.Code != cke.CodeAuthority || !strings.Contains(p.Message, "the client authority ends at 2026-09-28") || p.Remedy != "ckecli ca rotate client" {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestReport_TellsOfCertificatesThatDoNotHold(t *testing.T) {
 	for _, row := range []struct {
 		name   string

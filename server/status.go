@@ -13,6 +13,9 @@ import (
 // certificateWarning is how long before its expiry a certificate is no longer called valid.
 const certificateWarning = 14 * 24 * time.Hour
 
+// authorityWarning is the same of an authority: people have to give all clients something new before it ends.
+const authorityWarning = 182 * 24 * time.Hour
+
 // Report turns what was decided into what people and tools read. Like Decide it is pure; prev is the status before,
 // from which transition times are kept. Unknown never counts as ready; the denominator is the declared size.
 func Report(in Input, d Decision, prev cke.Status) cke.Status {
@@ -356,7 +359,7 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 	for _, p := range in.allMisnamed() {
 		add(&p)
 	}
-	for _, p := range slices.Concat(in.outdated, unrecordedProblems(in)) {
+	for _, p := range slices.Concat(in.outdated, unrecordedProblems(in), authorityProblems(in)) {
 		add(&p)
 	}
 	for _, n := range in.Seen.Nodes {

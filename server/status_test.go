@@ -407,6 +407,8 @@ func TestReport_NamesEveryProblemOnce(t *testing.T) {
 	}{
 		{"none", formed(3), nil},
 		{"writes are stopped", formed(3).with(func(s *scene) { s.Seen.Etcd.Alarms = []cke.Alarm{cke.WriteStop("i1", 1)} }), []string{"CKE326"}},
+		{"an authority ends in five months", formed(3).allCertified(300).trusts(2, cke.ClientAuthority, 150), []string{"CKE327"}},
+		{"one ends in seven months", formed(3).allCertified(300).trusts(2, cke.ClientAuthority, 210), nil},
 		{"a silent node", formed(3).silent(2), []string{"CKE201 n2"}},
 		{"two silent nodes, no quorum", formed(3).silent(2, 3).lost(), []string{"CKE215 n1", "CKE201 n2", "CKE201 n3", "CKE324"}},
 		{"a silent node that carries no member", formed(3).with(func(s *scene) {
