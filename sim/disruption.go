@@ -33,7 +33,7 @@ func (w *World) standing() (s standing) {
 	s.running = w.processes()[id]
 	var best *member
 	for _, p := range s.running {
-		if w.hasQuorum(p, s.running) && (best == nil || p.newer(best) && p.commit >= best.commit) {
+		if w.electable(p, s.running) && (best == nil || p.newer(best) && p.commit >= best.commit) {
 			best = p.member
 		}
 	}

@@ -116,6 +116,17 @@ func (w *World) hasQuorum(p process, running []process) bool {
 	return slices.Contains(voters, p.id) && n >= cke.Quorum(len(voters))
 }
 
+// electable reports whether a quorum of its voters that p reaches would vote for it: none whose log goes further does.
+func (w *World) electable(p process, running []process) bool {
+	voters, granted := p.voters(), 0
+	for _, v := range running {
+		if slices.Contains(voters, v.id) && w.reach(p, v) && p.newer(v.member) {
+			granted++
+		}
+	}
+	return slices.Contains(voters, p.id) && granted >= cke.Quorum(len(voters))
+}
+
 // elect makes the candidate with the furthest log leader, after the time that an election takes.
 func (g *group) elect(w *World, running []process) {
 	candidates := slices.Clone(running)
@@ -123,17 +134,14 @@ func (g *group) elect(w *World, running []process) {
 		return cmp.Or(cmp.Compare(b.lastTerm(), a.lastTerm()), cmp.Compare(len(b.log), len(a.log)))
 	})
 	for _, c := range candidates {
-		voters, granted, term := c.voters(), 0, c.term
+		if !w.electable(c, running) {
+			continue
+		}
+		voters, term := c.voters(), c.term
 		for _, v := range running {
 			if slices.Contains(voters, v.id) && w.reach(c, v) {
 				term = max(term, v.term)
-				if c.newer(v.member) {
-					granted++
-				}
 			}
-		}
-		if !slices.Contains(voters, c.id) || granted < cke.Quorum(len(voters)) {
-			continue
 		}
 		now := w.now()
 		if g.since.IsZero() {

@@ -261,8 +261,8 @@ func (s *stage) arrived() bool {
 	case len(dec.Blockers) == 1 && dec.Blockers[0].Code == cke.CodeBlankNodes:
 		return true
 	}
-	// One that lost its files while it runs, and does not answer, may serve by itself as far as anybody can see.
-	return tells(dec.Blockers, lost) && (status.Health == cke.HealthLost || status.Health == cke.HealthUnknown && lost != nil)
+	// A voter that does not answer may serve by itself as far as anybody can see: one that lost its files, or that is not on record.
+	return tells(dec.Blockers, lost) && (status.Health == cke.HealthLost || status.Health == cke.HealthUnknown)
 }
 
 // tells reports whether problems name all nodes whose data is lost.
