@@ -3,6 +3,7 @@ package etcdnode
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -137,9 +138,9 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	}
 }
 
-// sameAccess reports whether both are reached the same way.
+// sameAccess reports whether both are reached the same way and have one name: keys are kept by it, and commands name it.
 func sameAccess(a, b cke.Node) bool {
-	return a.Address == b.Address && a.User == b.User && a.SSHAddress() == b.SSHAddress() && a.SSH.HostKey == b.SSH.HostKey
+	return a.Name() == b.Name() && a.Address == b.Address && a.User == b.User && a.SSHAddress() == b.SSHAddress() && a.SSH.HostKey == b.SSH.HostKey
 }
 
 // access returns the access to a node, as it is declared now if it is. f.mu is held.
@@ -155,16 +156,22 @@ func (f *Fleet) access(n cke.Node) *nodeAccess {
 	return a
 }
 
-// session returns the connection to a node, dialling if need be.
-func (f *Fleet) session(ctx context.Context, n cke.Node) (*session, error) {
-	f.mu.Lock()
-	if f.closed {
+// session returns the connection to a node, dialing if need be. It takes the new access, once, when Update replaces the one
+// that it waits for.
+func (f *Fleet) session(ctx context.Context, n cke.Node) (s *session, err error) {
+	for range 2 {
+		f.mu.Lock()
+		if f.closed {
+			f.mu.Unlock()
+			return nil, errClosed
+		}
+		a := f.access(n)
 		f.mu.Unlock()
-		return nil, errClosed
+		if s, err = a.link.get(ctx); !errors.Is(err, errClosed) {
+			break
+		}
 	}
-	a := f.access(n)
-	f.mu.Unlock()
-	return a.link.get(ctx)
+	return s, err
 }
 
 // guard returns an error when nothing may be changed any more.
