@@ -31,8 +31,8 @@ type Config struct {
 	Guard func() error
 	// Probe is how often each node and member is looked at by itself; default ProbeEvery.
 	Probe time.Duration
-	// Handshakes bounds how many SSH handshakes go on at once in all fleets that share it: a handshake costs 3 ms of
-	// CPU here, and thousands at once would all run into their deadlines. nil: no bound.
+	// Handshakes bounds how many SSH handshakes are computed at once in all fleets that share it: a handshake costs 3 ms of
+	// CPU here, and thousands at once would all run into their deadlines. A silent node takes none. nil: no bound.
 	Handshakes *semaphore.Weighted
 	Log        *slog.Logger // nil: silent
 }
@@ -225,19 +225,6 @@ func (f *Fleet) Retry() {
 		if a.link.now() == nil {
 			a.link.poke()
 		}
-	}
-}
-
-func (f *Fleet) acquireHandshake(ctx context.Context) error {
-	if f.config.Handshakes == nil {
-		return nil
-	}
-	return f.config.Handshakes.Acquire(ctx, 1)
-}
-
-func (f *Fleet) releaseHandshake() {
-	if f.config.Handshakes != nil {
-		f.config.Handshakes.Release(1)
 	}
 }
 
