@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"cke"
@@ -70,6 +71,12 @@ func TestAnswers_NoneOfAnEngineEndsMoreThanTheCall(t *testing.T) {
 	}
 }
 
+// Lists that are short and become gigabytes.
+var (
+	manyContainers = "[" + strings.Repeat("{},", engineElementLimit) + "{}]"
+	manyVolumes    = `{"Volumes":[` + strings.Repeat("null,", engineElementLimit) + "null]}"
+)
+
 // What the list of a node's containers or volumes cannot be read from is a problem of that node; another one is seen.
 func TestAnswers_AFaultyListIsAProblemOfThatNodeAlone(t *testing.T) {
 	t.Parallel()
@@ -77,16 +84,16 @@ func TestAnswers_AFaultyListIsAProblemOfThatNodeAlone(t *testing.T) {
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node, other)
 	fleet.Update(clusterOf(node, other), cke.Identity{})
 	for _, test := range []struct{ request, body string }{
-		{"GET /volumes", `{"Volumes":[null]}`}, {"GET /volumes", `{"Volumes":[{}]}`}, {"GET /volumes", `{"Volumes":5}`}, {"GET /volumes", endless},
-		{"GET /containers/json", `[null]`}, {"GET /containers/json", `{"a":1}`}, {"GET /containers/json", endless},
+		{"GET /volumes", `{"Volumes":[null]}`}, {"GET /volumes", `{"Volumes":[{}]}`}, {"GET /volumes", `{"Volumes":5}`}, {"GET /volumes", endless}, {"GET /volumes", manyVolumes},
+		{"GET /containers/json", `[null]`}, {"GET /containers/json", `{"a":1}`}, {"GET /containers/json", endless}, {"GET /containers/json", manyContainers},
 	} {
 		node.engine.answer("GET /volumes", `{"Volumes":[]}`)
 		node.engine.answer("GET /containers/json", "[]")
 		awaitProblem(t, fleet, "", patience)
 		node.engine.answer(test.request, test.body)
 		p := awaitProblemBy(t, fleet, cke.CodeAnswer)
-		if !strings.Contains(p.Message, node.node.Name()) || test.body == endless && !strings.Contains(p.Message, "larger than 16MiB") {
-			t.Errorf("%s %.20q: %s", test.request, test.body, p.Message)
+		if !strings.Contains(p.Message, node.node.Name()) || test.body == endless && !strings.Contains(p.Message, "larger than 16MiB") || len(test.body) > engineElementLimit && !strings.Contains(p.Message, "more than 100000 elements") {
+			t.Errorf("%s %.20q: %.200s", test.request, test.body, p.Message)
 		}
 		if n := fleet.Observe(t.Context()).Nodes[1]; n.Problem != nil {
 			t.Errorf("the other node: %+v", n.Problem)
@@ -136,12 +143,19 @@ func TestAnswers_APanicIsAProblemOfOneNodeAndIsLoggedOnce(t *testing.T) {
 
 func TestAnswers_AreBoundedByWhatTheyAre(t *testing.T) {
 	line := strings.Repeat("x", engineLineLimit-1) + "\n"
+	many := strings.Repeat("[]{},", engineElementLimit)
 	for _, test := range []struct {
 		path, body string
 		fits       bool
 	}{
 		{"/v1.41/volumes", strings.Repeat("x", engineAnswerLimit), true},
 		{"/v1.41/volumes", strings.Repeat("x", engineAnswerLimit+1), false},
+		{"/v1.41/containers/json", manyContainers, false},
+		{"/v1.41/containers/json", "[" + strings.Repeat("null,", engineElementLimit-1) + "null]", true},
+		{"/v1.41/volumes", manyVolumes, false},
+		{"/v1.41/containers/c1/json", `{"Config":{"Env":[],"Labels":{}},"Mounts":[` + strings.Repeat("null,", engineElementLimit) + "null]}", false},
+		{"/v1.41/containers/c1/json", `{"Config":{` + strings.Repeat(`"a":"",`, engineFieldLimit+1) + `"a":""}}`, false},
+		{"/v1.41/containers/c1/json", `{"a\\\"` + many + `":"` + many + `\\","b":[{}]}`, true},
 		{"/v1.41/events", strings.Repeat(line, 20), true},
 		{"/v1.41/events", line + strings.Repeat("x", engineLineLimit+1), false},
 		{"/v1.41/images/create", strings.Repeat("x", engineLineLimit+1), false},
@@ -149,9 +163,9 @@ func TestAnswers_AreBoundedByWhatTheyAre(t *testing.T) {
 		{"/v1.41/containers/c1/logs", strings.Repeat("x", engineAnswerLimit+1), true},
 	} {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: test.path}}
-		_, err := io.Copy(io.Discard, bounded(r, io.NopCloser(strings.NewReader(test.body))))
+		_, err := io.Copy(io.Discard, bounded(r, io.NopCloser(iotest.HalfReader(strings.NewReader(test.body)))))
 		if (err == nil) != test.fits || err != nil && !(unusable(err) && strings.Contains(err.Error(), test.path)) {
-			t.Errorf("%s with %d bytes: %v", test.path, len(test.body), err)
+			t.Errorf("%s with %d bytes, %.20q: %v", test.path, len(test.body), test.body, err)
 		}
 	}
 }
