@@ -31,8 +31,10 @@ const (
 	engineFieldLimit   = 1_000_000
 	// engineLineLimit bounds one message where an engine sends them one after the other, each on a line.
 	engineLineLimit = 1 << 20
-	// memberAnswerLimit bounds one answer of an etcd member. Source: gRPC's own default, which is kept on purpose.
-	memberAnswerLimit = 4 << 20
+	// memberAnswerLimit bounds one answer of an etcd member, as a list of members: two bytes may become 200 each.
+	// usersAnswerLimit is for the names of etcd's users, which are the operator's.
+	memberAnswerLimit = 256 << 10
+	usersAnswerLimit  = 4 << 20
 )
 
 // answerError is an answer that cannot be used.

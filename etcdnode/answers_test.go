@@ -16,6 +16,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"cke"
 )
 
@@ -206,6 +208,18 @@ func TestAnswers_OfAMemberAreBounded(t *testing.T) {
 	member.set(func() { member.members = nil; member.status.Version = "3.6.16"; member.status.Header = nil })
 	if s := f.Endpoint(t.Context(), member.url()); s.Problem != "" {
 		t.Error(s.Problem)
+	}
+	member.set(func() { member.health = make([]byte, memberAnswerLimit+1) }) // a client's own key of that name
+	if s := f.Endpoint(t.Context(), member.url()); s.Problem != "" || !s.Linearizable {
+		t.Errorf("with a large key: %+v", s)
+	}
+	member.set(func() {
+		for range 200_000 { // two bytes each
+			member.members = append(member.members, &pb.Member{})
+		}
+	})
+	if _, members, err := f.Members(t.Context(), member.url()); err == nil || !strings.Contains(err.Error(), fmt.Sprint(memberAnswerLimit)) {
+		t.Errorf("%d members: %v", len(members), err)
 	}
 	err := f.callWithin(t.Context(), ProposalLimit, member.url(), "play", nil)
 	if cke.CodeOf(err) != cke.CodeAnswer || errors.Is(err, cke.ErrDeposed) {
