@@ -25,10 +25,16 @@ import (
 const (
 	// engineAnswerLimit bounds one answer of an engine: a thousand containers take some 3 MiB.
 	engineAnswerLimit = 16 << 20
+	// engineElementLimit bounds the objects and list elements in one answer, engineFieldLimit the fields of objects: "{}" and
+	// "null" become hundreds of bytes each. A container has some 17 elements and 70 fields, a volume 4 and 8.
+	engineElementLimit = 100_000
+	engineFieldLimit   = 1_000_000
 	// engineLineLimit bounds one message where an engine sends them one after the other, each on a line.
 	engineLineLimit = 1 << 20
-	// memberAnswerLimit bounds one answer of an etcd member. Source: gRPC's own default, which is kept on purpose.
-	memberAnswerLimit = 4 << 20
+	// memberAnswerLimit bounds one answer of an etcd member, as a list of members: two bytes may become 200 each.
+	// usersAnswerLimit is for the names of etcd's users, which are the operator's.
+	memberAnswerLimit = 256 << 10
+	usersAnswerLimit  = 4 << 20
 )
 
 // answerError is an answer that cannot be used.
@@ -56,13 +62,15 @@ func bounded(r *http.Request, body io.ReadCloser) io.ReadCloser {
 	return &boundedBody{ReadCloser: body, what: "the answer to " + what, limit: engineAnswerLimit}
 }
 
-// boundedBody fails once more has come than the limit: since the last end of a line, where lines is set.
+// boundedBody fails once more has come than the limit: since the last end of a line, where lines is set. Elsewhere it counts
+// what a decoder would make of it, too.
 type boundedBody struct {
 	io.ReadCloser
 	what  string
 	limit int
 	lines bool
 	read  int
+	jsonCount
 }
 
 // Read implements io.Reader.
@@ -77,7 +85,43 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.read > b.limit {
 		return 0, answerError{fmt.Sprintf("%s is larger than %s", b.what, units.BytesSize(float64(b.limit)))}
 	}
+	if !b.lines && b.count(p[:n]) {
+		return 0, answerError{fmt.Sprintf("%s has more than %d elements or %d fields", b.what, engineElementLimit, engineFieldLimit)}
+	}
 	return n, err
+}
+
+// jsonCount counts the elements and fields of JSON as it comes in.
+type jsonCount struct {
+	elements, fields int
+	lists            []bool // whether each of the lists and objects that are open is a list
+	quoted, escaped  bool
+}
+
+// count reports whether there are too many.
+func (c *jsonCount) count(part []byte) bool {
+	for _, b := range part {
+		switch open := len(c.lists); {
+		case c.escaped:
+			c.escaped = false
+		case b == '\\' && c.quoted:
+			c.escaped = true
+		case b == '"':
+			c.quoted = !c.quoted
+		case c.quoted:
+		case b == '{', b == '[':
+			c.lists = append(c.lists, b == '[')
+			c.elements++
+		case open == 0:
+		case b == '}', b == ']':
+			c.lists = c.lists[:open-1]
+		case b == ',' && c.lists[open-1]:
+			c.elements++
+		case b == ',':
+			c.fields++
+		}
+	}
+	return c.elements > engineElementLimit || c.fields > engineFieldLimit
 }
 
 // frames writes what a container has written to where it belongs. The library's own function makes room for what a frame

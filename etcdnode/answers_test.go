@@ -13,7 +13,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"cke"
 )
@@ -70,6 +73,12 @@ func TestAnswers_NoneOfAnEngineEndsMoreThanTheCall(t *testing.T) {
 	}
 }
 
+// Lists that are short and become gigabytes.
+var (
+	manyContainers = "[" + strings.Repeat("{},", engineElementLimit) + "{}]"
+	manyVolumes    = `{"Volumes":[` + strings.Repeat("null,", engineElementLimit) + "null]}"
+)
+
 // What the list of a node's containers or volumes cannot be read from is a problem of that node; another one is seen.
 func TestAnswers_AFaultyListIsAProblemOfThatNodeAlone(t *testing.T) {
 	t.Parallel()
@@ -77,16 +86,16 @@ func TestAnswers_AFaultyListIsAProblemOfThatNodeAlone(t *testing.T) {
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node, other)
 	fleet.Update(clusterOf(node, other), cke.Identity{})
 	for _, test := range []struct{ request, body string }{
-		{"GET /volumes", `{"Volumes":[null]}`}, {"GET /volumes", `{"Volumes":[{}]}`}, {"GET /volumes", `{"Volumes":5}`}, {"GET /volumes", endless},
-		{"GET /containers/json", `[null]`}, {"GET /containers/json", `{"a":1}`}, {"GET /containers/json", endless},
+		{"GET /volumes", `{"Volumes":[null]}`}, {"GET /volumes", `{"Volumes":[{}]}`}, {"GET /volumes", `{"Volumes":5}`}, {"GET /volumes", endless}, {"GET /volumes", manyVolumes},
+		{"GET /containers/json", `[null]`}, {"GET /containers/json", `{"a":1}`}, {"GET /containers/json", endless}, {"GET /containers/json", manyContainers},
 	} {
 		node.engine.answer("GET /volumes", `{"Volumes":[]}`)
 		node.engine.answer("GET /containers/json", "[]")
 		awaitProblem(t, fleet, "", patience)
 		node.engine.answer(test.request, test.body)
 		p := awaitProblemBy(t, fleet, cke.CodeAnswer)
-		if !strings.Contains(p.Message, node.node.Name()) || test.body == endless && !strings.Contains(p.Message, "larger than 16MiB") {
-			t.Errorf("%s %.20q: %s", test.request, test.body, p.Message)
+		if !strings.Contains(p.Message, node.node.Name()) || test.body == endless && !strings.Contains(p.Message, "larger than 16MiB") || len(test.body) > engineElementLimit && !strings.Contains(p.Message, "more than 100000 elements") {
+			t.Errorf("%s %.20q: %.200s", test.request, test.body, p.Message)
 		}
 		if n := fleet.Observe(t.Context()).Nodes[1]; n.Problem != nil {
 			t.Errorf("the other node: %+v", n.Problem)
@@ -136,12 +145,19 @@ func TestAnswers_APanicIsAProblemOfOneNodeAndIsLoggedOnce(t *testing.T) {
 
 func TestAnswers_AreBoundedByWhatTheyAre(t *testing.T) {
 	line := strings.Repeat("x", engineLineLimit-1) + "\n"
+	many := strings.Repeat("[]{},", engineElementLimit)
 	for _, test := range []struct {
 		path, body string
 		fits       bool
 	}{
 		{"/v1.41/volumes", strings.Repeat("x", engineAnswerLimit), true},
 		{"/v1.41/volumes", strings.Repeat("x", engineAnswerLimit+1), false},
+		{"/v1.41/containers/json", manyContainers, false},
+		{"/v1.41/containers/json", "[" + strings.Repeat("null,", engineElementLimit-1) + "null]", true},
+		{"/v1.41/volumes", manyVolumes, false},
+		{"/v1.41/containers/c1/json", `{"Config":{"Env":[],"Labels":{}},"Mounts":[` + strings.Repeat("null,", engineElementLimit) + "null]}", false},
+		{"/v1.41/containers/c1/json", `{"Config":{` + strings.Repeat(`"a":"",`, engineFieldLimit+1) + `"a":""}}`, false},
+		{"/v1.41/containers/c1/json", `{"a\\\"` + many + `":"` + many + `\\","b":[{}]}`, true},
 		{"/v1.41/events", strings.Repeat(line, 20), true},
 		{"/v1.41/events", line + strings.Repeat("x", engineLineLimit+1), false},
 		{"/v1.41/images/create", strings.Repeat("x", engineLineLimit+1), false},
@@ -149,9 +165,9 @@ func TestAnswers_AreBoundedByWhatTheyAre(t *testing.T) {
 		{"/v1.41/containers/c1/logs", strings.Repeat("x", engineAnswerLimit+1), true},
 	} {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: test.path}}
-		_, err := io.Copy(io.Discard, bounded(r, io.NopCloser(strings.NewReader(test.body))))
+		_, err := io.Copy(io.Discard, bounded(r, io.NopCloser(iotest.HalfReader(strings.NewReader(test.body)))))
 		if (err == nil) != test.fits || err != nil && !(unusable(err) && strings.Contains(err.Error(), test.path)) {
-			t.Errorf("%s with %d bytes: %v", test.path, len(test.body), err)
+			t.Errorf("%s with %d bytes, %.20q: %v", test.path, len(test.body), test.body, err)
 		}
 	}
 }
@@ -192,6 +208,18 @@ func TestAnswers_OfAMemberAreBounded(t *testing.T) {
 	member.set(func() { member.members = nil; member.status.Version = "3.6.16"; member.status.Header = nil })
 	if s := f.Endpoint(t.Context(), member.url()); s.Problem != "" {
 		t.Error(s.Problem)
+	}
+	member.set(func() { member.health = make([]byte, memberAnswerLimit+1) }) // a client's own key of that name
+	if s := f.Endpoint(t.Context(), member.url()); s.Problem != "" || !s.Linearizable {
+		t.Errorf("with a large key: %+v", s)
+	}
+	member.set(func() {
+		for range 200_000 { // two bytes each
+			member.members = append(member.members, &pb.Member{})
+		}
+	})
+	if _, members, err := f.Members(t.Context(), member.url()); err == nil || !strings.Contains(err.Error(), fmt.Sprint(memberAnswerLimit)) {
+		t.Errorf("%d members: %v", len(members), err)
 	}
 	err := f.callWithin(t.Context(), ProposalLimit, member.url(), "play", nil)
 	if cke.CodeOf(err) != cke.CodeAnswer || errors.Is(err, cke.ErrDeposed) {

@@ -31,7 +31,7 @@ func (f *Fleet) Auth(ctx context.Context, url string) (s cke.AuthState, err erro
 			return err
 		}
 		if s.Enabled = st.Enabled; s.Enabled { // a call that needs the role root
-			_, err := auth.UserList(ctx, &pb.AuthUserListRequest{})
+			_, err := auth.UserList(ctx, &pb.AuthUserListRequest{}, grpc.MaxCallRecvMsgSize(usersAnswerLimit))
 			if notAdmitted(err) {
 				return nil
 			}

@@ -105,10 +105,10 @@ func followStream(r io.Reader, progress func(string)) error {
 	type line struct {
 		ID             string `json:"id"`
 		Status         string `json:"status"`
-		ProgressDetail struct{ Current, Total int64 }
+		ProgressDetail bytesOf
 		Error          string `json:"error"`
 	}
-	layers := map[string]line{}
+	layers := map[string]bytesOf{}
 	for d := json.NewDecoder(r); ; {
 		var l line
 		if err := d.Decode(&l); errors.Is(err, io.EOF) {
@@ -122,14 +122,26 @@ func followStream(r io.Reader, progress func(string)) error {
 		if progress == nil || l.Status != "Downloading" || l.ProgressDetail.Total <= 0 {
 			continue
 		}
-		layers[l.ID] = l
-		var current, total int64
-		for _, l := range layers {
-			current, total = current+l.ProgressDetail.Current, total+l.ProgressDetail.Total
+		if _, known := layers[l.ID]; !known && (len(layers) == mostLayers || len(l.ID) > longestLayer) {
+			continue
 		}
-		progress(progressText(current, total))
+		layers[l.ID] = l.ProgressDetail
+		var sum bytesOf
+		for _, b := range layers {
+			sum.Current, sum.Total = sum.Current+b.Current, sum.Total+b.Total
+		}
+		progress(progressText(sum.Current, sum.Total))
 	}
 }
+
+// bytesOf is how much of a layer has come.
+type bytesOf struct{ Current, Total int64 }
+
+// Bounds of what is kept of an engine's account. Source: Docker, layer.maxLayerDepth; ids are shortened digests.
+const (
+	mostLayers   = 125
+	longestLayer = 100
+)
 
 // progressText is "42 of 63 MB".
 func progressText(current, total int64) string {

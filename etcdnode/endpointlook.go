@@ -176,10 +176,10 @@ func (f *endpointFacts) served(ctx context.Context, conn *grpc.ClientConn, heade
 	return header.GetRevision(), header.GetRaftTerm()
 }
 
-// get reads a key that need not exist. An answer that permission is denied proves the read as well, and has no header: it is
+// get reads a key that need not exist, without its value, which may be large. An answer that permission is denied proves the read as well, and has no header: it is
 // given after the leader was asked.
 func get(ctx context.Context, conn *grpc.ClientConn, serializable bool) (header *pb.ResponseHeader, denied bool, err error) {
-	resp, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte("health"), Serializable: serializable})
+	resp, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte("health"), KeysOnly: true, Serializable: serializable})
 	if status.Code(err) == codes.PermissionDenied {
 		return nil, true, nil
 	}
@@ -219,17 +219,23 @@ func membersOf(list []*pb.Member) []cke.Member {
 	return out
 }
 
+// Parts of an alarm as Status has it.
+var (
+	alarmKind   = regexp.MustCompile(`alarm:\s*([A-Z]+)`)
+	alarmMember = regexp.MustCompile(`memberID:\s*([0-9]+)`)
+)
+
 // alarmsIn reads the alarms out of a member's errors, where Status has them as text: "memberID:1234 alarm:NOSPACE". No
 // member ID is written when etcd does not know whose alarm it is.
 func alarmsIn(errs []string) []cke.Alarm {
 	var alarms []cke.Alarm
 	for _, text := range errs {
-		kind := regexp.MustCompile(`alarm:\s*([A-Z]+)`).FindStringSubmatch(text)
+		kind := alarmKind.FindStringSubmatch(text)
 		if kind == nil {
 			continue
 		}
 		a := cke.Alarm{MemberID: "0", Kind: kind[1]}
-		if id := regexp.MustCompile(`memberID:\s*([0-9]+)`).FindStringSubmatch(text); id != nil {
+		if id := alarmMember.FindStringSubmatch(text); id != nil {
 			if n, err := strconv.ParseUint(id[1], 10, 64); err == nil {
 				a.MemberID = strconv.FormatUint(n, 16)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -36,6 +37,7 @@ type fakeEtcd struct {
 	noQuorum  bool                // linearizable questions wait for ever
 	silent    bool                // every question does
 	held      chan struct{}       // linearizable questions wait until it is closed; nil: they do not
+	health    []byte              // what a client has put under the key "health"; nil: nothing
 	denied    bool                // reads are refused after the fact
 	localFail error               // of serializable reads
 	refusal   error               // of changes of the member list
@@ -198,7 +200,14 @@ func (f *fakeEtcd) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResp
 	case !r.Serializable && f.status.IsLearner:
 		return nil, status.Error(codes.Unavailable, "etcdserver: rpc not supported for learner")
 	}
-	return &pb.RangeResponse{Header: f.status.Header}, nil
+	answer := &pb.RangeResponse{Header: f.status.Header}
+	if f.health != nil {
+		answer.Kvs = []*mvccpb.KeyValue{{Key: r.Key, Value: f.health}}
+		if r.KeysOnly {
+			answer.Kvs[0].Value = nil
+		}
+	}
+	return answer, nil
 }
 
 func (f *fakeEtcd) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {

@@ -3,6 +3,7 @@ package etcdnode
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -30,8 +31,8 @@ type Config struct {
 	Guard func() error
 	// Probe is how often each node and member is looked at by itself; default ProbeEvery.
 	Probe time.Duration
-	// Handshakes bounds how many SSH handshakes go on at once in all fleets that share it: a handshake costs 3 ms of
-	// CPU here, and thousands at once would all run into their deadlines. nil: no bound.
+	// Handshakes bounds how many SSH handshakes are computed at once in all fleets that share it: a handshake costs 3 ms of
+	// CPU here, and thousands at once would all run into their deadlines. A silent node takes none. nil: no bound.
 	Handshakes *semaphore.Weighted
 	Log        *slog.Logger // nil: silent
 }
@@ -137,9 +138,9 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	}
 }
 
-// sameAccess reports whether both are reached the same way.
+// sameAccess reports whether both are reached the same way and have one name: keys are kept by it, and commands name it.
 func sameAccess(a, b cke.Node) bool {
-	return a.Address == b.Address && a.User == b.User && a.SSHAddress() == b.SSHAddress() && a.SSH.HostKey == b.SSH.HostKey
+	return a.Name() == b.Name() && a.Address == b.Address && a.User == b.User && a.SSHAddress() == b.SSHAddress() && a.SSH.HostKey == b.SSH.HostKey
 }
 
 // access returns the access to a node, as it is declared now if it is. f.mu is held.
@@ -155,16 +156,22 @@ func (f *Fleet) access(n cke.Node) *nodeAccess {
 	return a
 }
 
-// session returns the connection to a node, dialling if need be.
-func (f *Fleet) session(ctx context.Context, n cke.Node) (*session, error) {
-	f.mu.Lock()
-	if f.closed {
+// session returns the connection to a node, dialing if need be. It takes the new access, once, when Update replaces the one
+// that it waits for.
+func (f *Fleet) session(ctx context.Context, n cke.Node) (s *session, err error) {
+	for range 2 {
+		f.mu.Lock()
+		if f.closed {
+			f.mu.Unlock()
+			return nil, errClosed
+		}
+		a := f.access(n)
 		f.mu.Unlock()
-		return nil, errClosed
+		if s, err = a.link.get(ctx); !errors.Is(err, errClosed) {
+			break
+		}
 	}
-	a := f.access(n)
-	f.mu.Unlock()
-	return a.link.get(ctx)
+	return s, err
 }
 
 // guard returns an error when nothing may be changed any more.
@@ -218,19 +225,6 @@ func (f *Fleet) Retry() {
 		if a.link.now() == nil {
 			a.link.poke()
 		}
-	}
-}
-
-func (f *Fleet) acquireHandshake(ctx context.Context) error {
-	if f.config.Handshakes == nil {
-		return nil
-	}
-	return f.config.Handshakes.Acquire(ctx, 1)
-}
-
-func (f *Fleet) releaseHandshake() {
-	if f.config.Handshakes != nil {
-		f.config.Handshakes.Release(1)
 	}
 }
 

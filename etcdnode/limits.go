@@ -4,7 +4,7 @@ import "time"
 
 // Limits of every wait. A caller's context may end one earlier.
 const (
-	// DialLimit bounds one attempt to connect: TCP, handshake and login.
+	// DialLimit bounds one attempt to connect: TCP, handshake and login. Waiting for one of Config.Handshakes does not count.
 	DialLimit = 3 * time.Second
 	// KeepAliveEvery is how long a connection may be silent before it is asked for a sign of life, and
 	// KeepAliveLimit how long the answer may take: a frozen node is noticed within the sum of both.
@@ -54,6 +54,7 @@ const (
 const (
 	reconnectMin = 100 * time.Millisecond
 	leastPause   = 50 * time.Millisecond // after an attempt that failed, whoever asks for another one
+	slotIdle     = 50 * time.Millisecond // a node that is silent for this long in its handshake gives way to others
 	redialMin    = 5 * time.Millisecond  // etcd: a member that is starting is reached within this
 	redialMax    = 5 * time.Second       // a question makes it try at once
 	// endpointIdle is how long a connection to a member that no join names any more is kept.

@@ -19,7 +19,7 @@ type link struct {
 	moved func()
 
 	cancel context.CancelFunc
-	ended  chan struct{}
+	ended  chan struct{} // closed once nobody attempts any more
 	poked  chan struct{} // cap 1: try again at once
 
 	mu       sync.Mutex
@@ -44,7 +44,10 @@ func (l *link) close() {
 }
 
 func (l *link) run(ctx context.Context) {
-	defer close(l.ended)
+	defer func() {
+		l.set(nil, errClosed, false)
+		close(l.ended)
+	}()
 	pause := &backoff.ExponentialBackOff{InitialInterval: reconnectMin, MaxInterval: ReconnectMax, Multiplier: 2, RandomizationFactor: 0.5}
 	pause.Reset()
 	for {
@@ -56,7 +59,6 @@ func (l *link) run(ctx context.Context) {
 			if s != nil {
 				s.close()
 			}
-			l.set(nil, errClosed, true)
 			return
 		}
 		l.set(s, err, true)
@@ -72,12 +74,10 @@ func (l *link) run(ctx context.Context) {
 			// Many nodes lose their connection in the same moment; they do not all come back in the same moment.
 			wait = rand.N(reconnectMin)
 		} else if !slept(ctx, leastPause) {
-			l.set(nil, errClosed, true)
 			return
 		}
 		select {
 		case <-ctx.Done():
-			l.set(nil, errClosed, true)
 			return
 		case <-l.poked:
 		case <-time.After(wait):
@@ -114,7 +114,7 @@ func (l *link) now() *session {
 }
 
 // get returns the session; while there is none it makes the link try at once, and waits for an attempt that begins
-// after the call to end. One that is under way will do if it succeeds, or if it is the first.
+// after the call to end. One that is under way will do if it succeeds, or if it is the first. errClosed: the link is closed.
 func (l *link) get(ctx context.Context) (*session, error) {
 	enough := 0
 	return l.await(ctx, func() bool {
@@ -155,6 +155,8 @@ func (l *link) await(ctx context.Context, enough func() bool) (*session, error) 
 				err = unreachable(l.node, ctx.Err())
 			}
 			return nil, err
+		case <-l.ended:
+			return nil, errClosed
 		case <-turn:
 		}
 	}

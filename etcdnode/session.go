@@ -1,6 +1,7 @@
 package etcdnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,26 +42,24 @@ type session struct {
 	pong   chan struct{} // closed when the engine answers that ping, or the session ends
 }
 
-// connect makes a session within DialLimit: TCP, handshake, login. A host key seen for the first time is stored before
-// the session is used.
+// connect makes a session: TCP, handshake and login within DialLimit. A host key seen for the first time is stored before the
+// session is used, within DialLimit again.
 func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, recovered func()) (*session, error) {
-	if err := f.acquireHandshake(ctx); err != nil {
-		return nil, err
-	}
-	defer f.releaseHandshake()
-	ctx, cancel := context.WithTimeout(ctx, allowed(DialLimit))
-	defer cancel()
-
-	signers, release, err := f.signers(ctx, n)
+	a := newAttempt(ctx, f.config.Handshakes, allowed(DialLimit))
+	defer a.end()
+	signers, release, err := f.signers(a.ctx, n)
 	defer release()
 	if err != nil {
 		return nil, err
 	}
 	s := &session{node: n, faults: &f.faults, recovered: recovered}
-	asked, err := s.handshake(ctx, check, signers)
+	asked, err := s.handshake(a, check, signers)
 	if err != nil {
-		return nil, explainHandshake(ctx, n, check, err)
+		return nil, explainHandshake(a, n, check, err)
 	}
+	a.end()
+	ctx, cancel := context.WithTimeout(ctx, allowed(DialLimit))
+	defer cancel()
 	if check.pinned == nil {
 		if err = f.config.HostKeys.Pin(ctx, n.Address, keyLine(check.shown)); err != nil {
 			s.ssh.Close()
@@ -83,30 +82,24 @@ type asked struct {
 	channels <-chan ssh.NewChannel
 }
 
-// handshake connects and logs in; ctx's deadline covers all of it.
-func (s *session) handshake(ctx context.Context, check *hostKeyCheck, signers []ssh.Signer) (asked, error) {
+// handshake connects and logs in, within the limit of the attempt.
+func (s *session) handshake(a *attempt, check *hostKeyCheck, signers []ssh.Signer) (asked, error) {
 	address := s.node.SSHAddress()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{}).DialContext(a.ctx, "tcp", address)
 	if err != nil {
-		return asked{}, err
+		return asked{}, cmp.Or(context.Cause(a.ctx), err)
 	}
 	// ssh.ClientConfig.Timeout would cover the TCP connect only.
 	s.wire = newWire(conn)
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	c, channels, requests, err := ssh.NewClientConn(s.wire, address, &ssh.ClientConfig{
+	stop := context.AfterFunc(a.ctx, func() { conn.Close() })
+	c, channels, requests, err := ssh.NewClientConn(attemptConn{s.wire, a}, address, &ssh.ClientConfig{
 		User: s.node.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)},
 		HostKeyCallback: check.verify, HostKeyAlgorithms: check.algorithms(),
 		ClientVersion: clientVersion,
 	})
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
+	if !stop() || err != nil {
 		conn.Close()
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return asked{}, err
+		return asked{}, cmp.Or(context.Cause(a.ctx), err)
 	}
 	s.ssh = c
 	return asked{requests, channels}, nil

@@ -50,14 +50,15 @@ func (f *Fleet) agentSigners(ctx context.Context) ([]ssh.Signer, func()) {
 		f.log.Debug("no ssh-agent", "socket", f.config.AgentSocket, "error", err)
 		return nil, nothing
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		conn.SetDeadline(deadline)
-	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	signers, err := agent.NewClient(conn).Signers()
 	if err != nil {
 		f.log.Debug("ssh-agent does not answer", "error", err)
 	}
-	return signers, func() { conn.Close() }
+	return signers, func() {
+		stop()
+		conn.Close()
+	}
 }
 
 func parseKey(pem []byte) (ssh.Signer, error) {

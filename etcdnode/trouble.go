@@ -15,13 +15,13 @@ import (
 )
 
 // explainHandshake turns a failed attempt to connect into a problem with a code.
-func explainHandshake(ctx context.Context, n cke.Node, check *hostKeyCheck, err error) error {
+func explainHandshake(a *attempt, n cke.Node, check *hostKeyCheck, err error) error {
 	var noAlgorithm *ssh.AlgorithmNegotiationError
 	var network *net.OpError
 	switch {
 	case check.pinned != nil && (errors.Is(err, errHostKey) || errors.As(err, &noAlgorithm) && noAlgorithm.What == "host key"):
 		if check.shown == nil {
-			lookAtHostKey(ctx, n, check)
+			lookAtHostKey(a, n, check)
 		}
 		return check.mismatch()
 	case check.shown != nil && loginRefused(err):
@@ -44,15 +44,16 @@ func loginRefused(err error) bool {
 }
 
 // lookAtHostKey learns which key a host shows that no longer has one of the pinned kind. It never logs in.
-func lookAtHostKey(ctx context.Context, n cke.Node, check *hostKeyCheck) {
+func lookAtHostKey(a *attempt, n cke.Node, check *hostKeyCheck) {
 	firstSight := hostKeyCheck{node: n}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", n.SSHAddress())
+	a.give()
+	conn, err := (&net.Dialer{}).DialContext(a.ctx, "tcp", n.SSHAddress())
 	if err != nil {
 		return
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	_, _, _, _ = ssh.NewClientConn(conn, n.SSHAddress(), &ssh.ClientConfig{
+	defer context.AfterFunc(a.ctx, func() { conn.Close() })()
+	_, _, _, _ = ssh.NewClientConn(attemptConn{conn, a}, n.SSHAddress(), &ssh.ClientConfig{
 		User: n.User, HostKeyAlgorithms: firstSight.algorithms(), ClientVersion: clientVersion,
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			check.shown = key

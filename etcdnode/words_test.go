@@ -198,3 +198,22 @@ func TestFollowStream_ErrorsAndProgress(t *testing.T) {
 		t.Error("a stream that broke counts as a success")
 	}
 }
+
+func TestPull_KeepsABoundedAccountOfLayers(t *testing.T) {
+	var account strings.Builder
+	layer := func(id string) {
+		fmt.Fprintf(&account, `{"status":"Downloading","id":%q,"progressDetail":{"current":1000000,"total":2000000}}`, id)
+	}
+	layer(strings.Repeat("x", longestLayer+1))
+	for i := range 3 * mostLayers {
+		layer(fmt.Sprint(i))
+	}
+	layer("0")
+	var last string
+	if err := followStream(strings.NewReader(account.String()), func(text string) { last = text }); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%d of %d MB", mostLayers, 2*mostLayers); last != want {
+		t.Errorf("%q, want %q", last, want)
+	}
+}

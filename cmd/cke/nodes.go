@@ -17,7 +17,7 @@ import (
 	"cke/storage"
 )
 
-// handshakes is how many SSH handshakes may go on at once: all nodes come back at one moment after a network loss.
+// handshakes is how many SSH handshakes may be computed at once: all nodes come back at one moment after a network loss.
 const handshakes = 32
 
 // connector returns what gives a term access to its cluster's nodes.
