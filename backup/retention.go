@@ -88,8 +88,8 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 					reasons[f.Name()].add(l.useless[f.Name()], false)
 				}
 			case f.Time.After(now.Add(time.Hour)):
-				// Written by a clock that was wrong: it stays without using up a place, and keeps nothing else.
-				reasons[f.Name()].add("dated in the future", false)
+				// Written by a clock that was wrong: it stays without using up a place.
+				reasons[f.Name()].add("dated in the future", true)
 			case !older(f, r.MaxAge, now):
 				fulls = append(fulls, f)
 			}

@@ -82,26 +82,6 @@ func TestPlanPrune_ClockInTheFutureDoesNotPushRealBackupsOut(t *testing.T) {
 	}
 }
 
-// Otherwise one full that was taken while the clock was wrong would keep all deltas after it until then.
-func TestPlanPrune_AFullDatedInTheFutureKeepsNoDeltas(t *testing.T) {
-	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
-	l := hourly(10, now)
-	l.Fulls[2].Time = now.AddDate(10, 0, 0)
-	plan := PlanPrune([]Lineage{l}, nil, cke.Retention{Last: 2}, now)
-	if got := kept(plan); len(got) != 3 || got[0] != "10 05h (dated in the future)" {
-		t.Errorf("%q", got)
-	}
-	deltas := 0
-	for _, d := range plan.Delete {
-		if strings.Contains(d.Name, "/delta/") {
-			deltas++
-		}
-	}
-	if deltas != len(l.Streams[0].Deltas)-2 {
-		t.Errorf("%d of %d deltas are deleted", deltas, len(l.Streams[0].Deltas))
-	}
-}
-
 // Requirement of retention by age: each rule by itself and together with counts.
 func TestPlanPrune_ByAge(t *testing.T) {
 	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
