@@ -26,6 +26,7 @@ func (m machine) Data(ctx context.Context, j cke.Join) (state cke.DataState, err
 		if err != nil {
 			return err
 		}
+		m.fleet.segments.doubt(c.Name)
 		state, err = m.fleet.data(ctx, s, c.Container)
 		return err
 	})

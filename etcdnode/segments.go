@@ -31,6 +31,11 @@ func (s *segments) keep(container, segment string) {
 	s.change(container, func(l *seenSegment) { l.name, l.at, l.emptied = segment, time.Now(), time.Time{} })
 }
 
+// doubt lets the next look ask whether a segment that was seen is there still, however short a time ago that was.
+func (s *segments) doubt(container string) {
+	s.change(container, func(l *seenSegment) { l.at = time.Time{} })
+}
+
 // empty notes that there was none in the directory as it had been since a time.
 func (s *segments) empty(container string, since time.Time) {
 	s.change(container, func(l *seenSegment) { l.emptied = since })

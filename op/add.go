@@ -269,7 +269,7 @@ func runOnOwnData(ctx context.Context, e Env, j cke.Join, token string) error {
 	if err := m.StopContainer(ctx, j, stopGrace); err != nil {
 		return err
 	}
-	return startOnOwnData(ctx, e, j)
+	return startUnlessRuns(ctx, e, j, fmt.Errorf("somebody has started the learner on %s as it was: %w", j.Node.Name(), cke.ErrConflict))
 }
 
 // hasDatabase compares the size of the learner's file with what the cluster's database holds.

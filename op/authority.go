@@ -40,8 +40,16 @@ func (r RotateAuthority) present(ctx context.Context, e Env) (cke.Identity, cke.
 
 // make stores the next one before it is on record.
 func (r RotateAuthority) make(ctx context.Context, e Env) error {
-	_, now, err := r.present(ctx, e)
+	id, now, err := r.present(ctx, e)
 	if err != nil || now.Task == r.Task {
+		return err
+	}
+	for _, j := range id.Joins { // one node that can be asked is enough
+		if err = rightClock(ctx, e, j.Node); err == nil {
+			break
+		}
+	}
+	if err != nil {
 		return err
 	}
 	_, err = e.Authority.CreateCA(ctx, r.Authority, now.Current.Generation+1)

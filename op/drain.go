@@ -48,7 +48,10 @@ func (d DrainNode) check(ctx context.Context, e Env) error {
 	if d.stopped(ctx, e) {
 		return nil
 	}
-	return mayStop(ctx, e, *d.Join, d.Accepted)
+	if err := mayStop(ctx, e, *d.Join, d.Accepted); err != nil {
+		return err
+	}
+	return needRunningData(ctx, e, *d.Join)
 }
 
 // stopped reports whether the member is known not to run: one or two voters have no quorum then that could be asked.

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"context"
 	"slices"
 
 	"cke"
@@ -30,9 +31,9 @@ func (h Hibernate) Stages() []Stage {
 	var followers, leader Stage
 	for _, j := range h.Joins {
 		if j.ID == h.Leader {
-			leader = append(leader, only(isFormed, stopStep(j)))
+			leader = append(leader, h.stop(j))
 		} else {
-			followers = append(followers, only(isFormed, stopStep(j)))
+			followers = append(followers, h.stop(j))
 		}
 	}
 	var backup Stage
@@ -40,4 +41,17 @@ func (h Hibernate) Stages() []Stage {
 		backup = LastBackup()
 	}
 	return slices.DeleteFunc([]Stage{backup, followers, leader}, func(s Stage) bool { return len(s) == 0 })
+}
+
+// stop stops a member that can be started again.
+func (Hibernate) stop(j cke.Join) Step {
+	s := only(isFormed, stopStep(j))
+	stop := s.Run
+	s.Run = func(ctx context.Context, e Env) error {
+		if err := needRunningData(ctx, e, j); err != nil {
+			return err
+		}
+		return stop(ctx, e)
+	}
+	return s
 }

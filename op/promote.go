@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +109,7 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 // leaderOf asks the members who leads, and returns what the leader says of itself.
 func leaderOf(ctx context.Context, e Env, id cke.Identity) (cke.EndpointStatus, error) {
 	for _, j := range id.Joins {
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && s.LeaderID != "" && s.LeaderID == s.MemberID {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && inCluster(id, s) && s.LeaderID != "" && s.LeaderID == s.MemberID {
 			return s, nil
 		}
 	}
@@ -135,9 +136,13 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	}
 	// A follower forwards this without saying who asked: with etcd's authentication on the leader refuses it.
 	// Source: etcd, EtcdServer.PromoteMember and promoteMemberHTTP.
-	via := list.via
-	if leader, err := leaderOf(ctx, e, id); err == nil {
-		via = leader.URL
+	leader, err := leaderOf(ctx, e, id)
+	if err != nil {
+		leader = e.Etcd.Endpoint(ctx, list.via)
 	}
-	return e.Etcd.Promote(ctx, via, m.ID)
+	// etcd judges a learner by what it had before it fell silent. One that died since it was looked at would be a vote that is missing.
+	if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); !s.Healthy() || !inCluster(id, s) || Lag(s, leader) >= MaxLag {
+		return fmt.Errorf("the learner on %s does not keep up any more: %w", p.Join.Node.Name(), cke.ErrNotReady)
+	}
+	return e.Etcd.Promote(ctx, cmp.Or(leader.URL, list.via), m.ID)
 }

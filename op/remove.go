@@ -135,7 +135,7 @@ func furthest(ctx context.Context, e Env, id cke.Identity, except cke.JoinID, fi
 		if j.ID == except {
 			continue
 		}
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); fits(s) && !s.Learner && s.RaftApplied >= best.RaftApplied {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); inCluster(id, s) && fits(s) && !s.Learner && s.RaftApplied >= best.RaftApplied {
 			best = s
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -112,8 +113,11 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 // needRunningData refuses to stop a member whose log was removed while it runs: nothing could start it again.
 func needRunningData(ctx context.Context, e Env, j cke.Join) error {
 	m := e.Machines.Machine(j.Node)
-	if c, err := m.Container(ctx, j); err != nil || !c.Running() {
+	switch c, err := m.Container(ctx, j); {
+	case errors.Is(err, cke.ErrNotFound), err == nil && !c.Running():
 		return nil // there is nothing to lose by stopping it
+	case err != nil:
+		return err
 	}
 	if data, err := m.Data(ctx, j); err != nil || data != cke.DataMissing {
 		return err

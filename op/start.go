@@ -51,6 +51,11 @@ func (s StartMembers) Stages() []Stage {
 // startOnOwnData starts the member of a join, and refuses unless its volume holds a write-ahead log. A container
 // that still carries the arguments of its first start is made anew with those of StartOwnData.
 func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
+	return startUnlessRuns(ctx, e, wanted, nil)
+}
+
+// startUnlessRuns is startOnOwnData that returns an error, or nil, where the member runs already.
+func startUnlessRuns(ctx context.Context, e Env, wanted cke.Join, runs error) error {
 	identity, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
@@ -69,7 +74,7 @@ func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
 	if err == nil && c.Running() {
-		return nil
+		return runs
 	}
 	if errors.Is(err, cke.ErrNotFound) {
 		err = m.EnsureImage(ctx, j.Etcd.Image, e.Progress)

@@ -125,7 +125,7 @@ func (in *Input) held() bool {
 // members back does not.
 func needsClock(o op.Operation) bool {
 	switch o := o.(type) {
-	case op.RenewCertificates, op.AddMember, op.ChangeAddress, op.BeginRestore:
+	case op.RenewCertificates, op.AddMember, op.ChangeAddress, op.BeginRestore, op.RotateAuthority:
 		return true
 	case op.Bootstrap:
 		return !o.Resume // from its start on no certificate is issued

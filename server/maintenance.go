@@ -22,6 +22,14 @@ const (
 	trialAgain = 10 * time.Minute
 )
 
+// leasedBeside is why a member does not pause now: another node is down for maintenance.
+func (in *Input) leasedBeside(j cke.Join) gate {
+	if m, there := in.listed(j); there {
+		return leaseGate(in, m)
+	}
+	return pass
+}
+
 // fullDatabase: etcd raised NOSPACE. What is free inside the databases is given back to their quota, one member after
 // the other, then the alarm is taken back. History is never compacted for it: it belongs to the clients.
 func fullDatabase(in *Input) (Decision, bool) {
@@ -43,6 +51,9 @@ func fullDatabase(in *Input) (Decision, bool) {
 			return refused(p.Message+"; the sizes of the databases are not known", p), true
 		case e.DBSize*10 < quota*9:
 		case used*5 < e.DBSize*4:
+			if g := in.leasedBeside(j); g != pass {
+				return refused(p.Message+"; "+string(g), p), true
+			}
 			return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: fmt.Sprintf("etcd is out of space, and of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(used))}, true
 		default:
 			below = false
@@ -53,6 +64,9 @@ func fullDatabase(in *Input) (Decision, bool) {
 			d := refused(p.Message+"; what is in use does not fit into the quota", p)
 			d.Again = trialAgain - since
 			return d, true
+		}
+		if g := in.leasedBeside(*trial); g != pass {
+			return refused(p.Message+"; "+string(g), p), true
 		}
 		return Decision{Operation: op.Defragment{Joins: []cke.Join{*trial}},
 			Reason: fmt.Sprintf("etcd is out of space, and reports what a compaction freed only after its next write, which it refuses: %s is defragmented to see", trial.Node.Name())}, true

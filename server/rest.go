@@ -181,6 +181,9 @@ func mayStop(in *Input, together ...cke.Member) gate {
 		if m.Learner {
 			continue
 		}
+		if hollow(in, m) {
+			return gate(nameOf(m) + " runs on files that were removed, and would not start again")
+		}
 		vote = true
 		others, g := without(in, t, m)
 		if g != pass {

@@ -48,7 +48,7 @@ func updating(in *Input, d Decision, s cke.Status) bool {
 // settling reports whether a member was restarted a moment ago: the next one waits for it to be level with the others.
 func settling(in *Input) bool {
 	last := in.Before.LastOperation
-	return last != nil && last.Type == (op.RestartMember{}).Name() && last.State == cke.RecordCompleted && in.Seen.ObservedAt.Sub(last.Time) < betweenUpdates
+	return last != nil && last.Type == (op.RestartMember{}).Name() && last.State == cke.RecordCompleted && in.Seen.ObservedAt.Sub(last.Time).Abs() < betweenUpdates
 }
 
 // progress is the sentence that says how far an update has come.

@@ -38,7 +38,10 @@ func (w *World) standing() (s standing) {
 		}
 	}
 	if g := w.groups[id]; g != nil && g.leader != nil {
-		s.leader, best = g.leader, g.leader
+		s.leader = g.leader
+		if i := slices.IndexFunc(s.running, func(p process) bool { return p.member == g.leader }); i >= 0 && w.hasQuorum(s.running[i], s.running) {
+			best = g.leader
+		}
 	}
 	if best != nil {
 		s.quorate, s.list, s.voters, s.alarms = true, best.present(), best.voters(), best.apply().alarms

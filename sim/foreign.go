@@ -73,6 +73,9 @@ func (n *Node) ceases(c *container) {
 // isCeased looks at a container that cke did not make before a daemon stops it: it carries a member that a person wants
 // to be adopted, and that has left the list.
 func (c *checker) isCeased(k *container) {
+	if k.seen().Down() || c.world.late {
+		return // it changes nothing, or was wanted when it was asked for
+	}
 	carries := ""
 	if v := k.volume(); !k.foreign && v != nil && v.wal != nil {
 		carries = hexID(v.wal.id)

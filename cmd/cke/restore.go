@@ -56,7 +56,7 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 	if known, err := s.known(id); err == nil {
 		return known, nil
 	}
-	if err := s.tidy(ctx, ""); err != nil {
+	if err := s.tidy(ctx, id); err != nil { // also of what this one has half of
 		return cke.Snapshot{}, err
 	}
 	snapshot, err := cke.Snapshot{}, error(nil)
@@ -72,7 +72,23 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 	if err != nil {
 		return snapshot, err
 	}
-	return snapshot, os.WriteFile(s.about(id), data, 0o600)
+	return snapshot, writeWhole(s.about(id), data)
+}
+
+// writeWhole writes a file that is there whole or not at all, also after a loss of power.
+func writeWhole(name string, data []byte) error {
+	f, err := os.OpenFile(name+".part", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }
 
 // known is a snapshot that was fetched before.
@@ -92,7 +108,7 @@ func (s *snapshots) known(id string) (cke.Snapshot, error) {
 	return known, err
 }
 
-// tidy removes the files of all restores but those under way, of which one is over ("": none).
+// tidy removes the files of all restores but those under way, and of one that is over or begins anew.
 func (s *snapshots) tidy(ctx context.Context, over string) error {
 	id, err := s.store.Identity(ctx, s.cluster)
 	if err != nil {

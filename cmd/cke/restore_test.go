@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,16 @@ func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
 	left, err := os.ReadDir(s.dir)
 	if err != nil || len(left) != 1 || left[0].Name() != filepath.Base(fetched) {
 		t.Errorf("left are %v, %v", left, err)
+	}
+	again := func() error {
+		_, err := s.Fetch(t.Context(), task.ID, cke.RestoreOrder{Target: "file://" + t.TempDir(), Source: "prod"}, nil, func(string) {})
+		return err
+	}
+	if err := again(); err == nil || !strings.Contains(err.Error(), "no full backup") {
+		t.Errorf("half of what it had fetched is in its way: %v", err)
+	}
+	if err := os.WriteFile(fetched, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if err := s.Forget(t.Context(), task.ID); err != nil {
 		t.Fatal(err)

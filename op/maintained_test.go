@@ -1,0 +1,141 @@
+package op_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// etcd takes a learner that has just died for one that has caught up. As a voter it would be missing from the quorum.
+func TestPromote_NotALearnerThatDiedSinceItWasLookedAt(t *testing.T) {
+	for voters := 1; voters <= 3; voters += 2 {
+		inWorld(t, voters+1, func(w *world) {
+			c := w.cluster()
+			last := c.Nodes[voters]
+			c.Nodes = c.Nodes[:voters]
+			w.mustRun(op.Bootstrap{Spec: c, Founders: c.ControlPlane()})
+			w.mustRun(w.add(last))
+			if voters == 3 {
+				w.Node("n1").PowerOff()
+				time.Sleep(10 * time.Second)
+			}
+			_, err := w.run(cut{op.PromoteMember{Join: w.joinOn(last)}, "promote", func() { w.Node(last.Name()).PowerOff() }})
+			if err == nil {
+				t.Errorf("of %d: promoted", voters)
+			}
+			if _, _, err := w.daemon.Etcd().Members(w.daemon.Context(), w.joins()[voters-1].ClientURL()); err != nil {
+				t.Errorf("of %d: no quorum afterwards: %v", voters, err)
+			}
+		})
+	}
+}
+
+// forgetful loses answers to looks at containers.
+type forgetful struct {
+	cke.Machines
+	lose *int
+}
+
+type forgetfulMachine struct {
+	cke.Machine
+	of forgetful
+}
+
+func (f forgetful) Machine(n cke.Node) cke.Machine {
+	return forgetfulMachine{f.Machines.Machine(n), f}
+}
+
+func (m forgetfulMachine) Container(ctx context.Context, j cke.Join) (cke.Container, error) {
+	if *m.of.lose > 0 {
+		*m.of.lose--
+		return cke.Container{}, errors.New("no answer")
+	}
+	return m.Machine.Container(ctx, j)
+}
+
+// A member that runs on removed files holds what nothing else may hold: it is stopped for nothing, whatever answers are lost.
+func TestStops_NoMemberThatRunsOnRemovedFiles(t *testing.T) {
+	for name, stop := range map[string]func(cke.Join) op.Operation{
+		"restart":   func(j cke.Join) op.Operation { return op.RestartMember{Join: j, Etcd: j.Etcd, Gap: true} },
+		"drain":     func(j cke.Join) op.Operation { return op.DrainNode{Node: j.Node, Join: &j, For: time.Hour, Accepted: true} },
+		"hibernate": func(j cke.Join) op.Operation { return op.Hibernate{Joins: []cke.Join{j}} },
+	} {
+		for lost := range 2 {
+			inWorld(t, 1, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				w.Node("n1").Unlink()
+				lose := 0
+				o := cut{stop(w.joins()[0]), "stop", func() { lose = lost }}
+				if _, err := w.runIn(func(e op.Env) op.Env { e.Machines = forgetful{e.Machines, &lose}; return e }, o); err == nil {
+					t.Errorf("%s, %d answers lost: done", name, lost)
+				}
+				if containers, _ := w.Node("n1").Look(); len(containers) != 1 || !containers[0].Running() {
+					t.Errorf("%s, %d answers lost: %+v", name, lost, containers)
+				}
+			})
+		}
+	}
+}
+
+// ofAnother is etcd of which one member is of another cluster, which a person knows. It takes every order.
+type ofAnother struct {
+	turned
+	orders *[]string
+}
+
+func (e ofAnother) took(url, order string) bool {
+	if url == e.url {
+		*e.orders = append(*e.orders, order)
+	}
+	return url == e.url
+}
+
+func (e ofAnother) SetAuth(ctx context.Context, url string, on bool) error {
+	if e.took(url, "SetAuth") {
+		return nil
+	}
+	return e.turned.Etcd.SetAuth(ctx, url, on)
+}
+
+func (e ofAnother) AdmitSelf(ctx context.Context, url string) error {
+	if e.took(url, "AdmitSelf") {
+		return nil
+	}
+	return e.turned.Etcd.AdmitSelf(ctx, url)
+}
+
+func (e ofAnother) Disarm(ctx context.Context, url string, a cke.Alarm) error {
+	if e.took(url, "Disarm") {
+		return nil
+	}
+	return e.turned.Etcd.Disarm(ctx, url, a)
+}
+
+func TestOrders_AreGivenToNoMemberOfAnotherCluster(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		joins := w.joins()
+		w.mustRun(op.Freeze{Kind: cke.FreezeClusterID, Finding: op.OtherID(joins[0], "c2"), Problem: cke.Problem{Code: cke.CodeSplitBrain}})
+		w.mustRun(op.Unfreeze{ID: w.Store().Identity().Freeze.ID, Reason: "it is known"})
+		var orders []string
+		e := op.Env{Cluster: "demo", Machines: w.daemon.Machines(), Etcd: ofAnother{turned{w.daemon.Etcd(), joins[0].ClientURL()}, &orders}, Authority: w.daemon.Authority(),
+			Ledger: w.daemon.Term(), Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
+		for _, o := range []op.Operation{op.SetAuth{On: true}, op.Disarm{Alarms: []cke.Alarm{{MemberID: "1", Kind: "NOSPACE"}}}} {
+			if r, err := op.Run(w.daemon.Context(), e, w.daemon.Term(), cke.Record{Reason: "a test"}, o); err != nil {
+				t.Errorf("%s: %s, %v", o.Name(), r.State, err)
+			}
+		}
+		if len(orders) > 0 {
+			t.Errorf("another cluster was told: %s", strings.Join(orders, ", "))
+		}
+		if s, err := w.daemon.Etcd().Auth(w.daemon.Context(), joins[1].ClientURL()); err != nil || !s.Enabled {
+			t.Errorf("this cluster: %+v, %v", s, err)
+		}
+	})
+}
