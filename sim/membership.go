@@ -179,6 +179,9 @@ func (e etcdPort) MoveLeader(ctx context.Context, url, id string) error {
 			return fmt.Errorf("etcdserver: bad leader transferee")
 		}
 		to := p.running[i]
+		if !p.world.electable(to, p.running) { // it does not reach those who would vote for it
+			return fmt.Errorf("etcdserver: request timed out, leader transfer took too long")
+		}
 		p.group.begin(p.world, to, p.leader.term, p.running)
 		p.world.log("%s leads, moved from %s", to.c.node.name, p.leader.c.node.name)
 		return nil
