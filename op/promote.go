@@ -138,7 +138,9 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	// Source: etcd, EtcdServer.PromoteMember and promoteMemberHTTP.
 	leader, err := leaderOf(ctx, e, id)
 	if err != nil {
-		leader = e.Etcd.Endpoint(ctx, list.via)
+		if leader = e.Etcd.Endpoint(ctx, list.via); !leader.Linearizable {
+			return fmt.Errorf("%s does not answer any more: %w", list.via, cke.ErrNotReady)
+		}
 	}
 	// etcd judges a learner by what it had before it fell silent. One that died since it was looked at would be a vote that is missing.
 	if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); !s.Healthy() || !inCluster(id, s) || Lag(s, leader) >= MaxLag {

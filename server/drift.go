@@ -152,10 +152,14 @@ func (in *Input) failedToStart(j cke.Join) bool {
 	return false
 }
 
-// mayRunInstead reports whether a member that does not come up with one version may be started with another. While a
-// member that serves is of a minor, the cluster has not left it, and all can run it; one that knows no leader may have been
-// down when the cluster went on to a later one. Without any, what wrote the data is not known but for being one minor version
-// away at most, and of what version databases were when they were seen last.
+// tooOldForData are the last words of an etcd that finds that the cluster has gone on to a later minor version. Source: etcd,
+// membership.mustDetectDowngrade and serverversion.MustDetectDowngrade.
+const tooOldForData = "invalid downgrade"
+
+// mayRunInstead reports whether a member that does not come up with one version may be started with another. A later minor, to which
+// there is no way back, is tried only where it ran before, etcd itself says that the data needs it, or a member runs it. While a
+// member that answers is of a minor, the cluster has not left it, and all can run it. Without any, what wrote the data is not
+// known but for being one minor version away at most, and of what version databases were when they were seen last.
 // etcd refuses to start on data that is too new for it, and leaves it as it is; but a member that is on record with such a
 // version waits for somebody to name a version in between. Nor may it leave the minors that read what 3.5 wrote, unless it had done
 // so before: that takes a start as it ran.
@@ -165,9 +169,13 @@ func mayRunInstead(in *Input, j cke.Join, version string) bool {
 	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 || op.NeedsSnapshot(j.Etcd.Version, version) && want[1] > j.Newest {
 		return false
 	}
+	c, _ := in.node(j.Node).Of(j.ID)
+	if want[1] > is[1] {
+		return want[1] <= j.Newest || strings.Contains(c.LastWords, tooOldForData) || runsMinor(in, want[1])
+	}
 	served := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
 		_, ok := parseVersion(e.Version)
-		return ok && (in.led(e) || want[1] < is[1])
+		return ok
 	})
 	return !served && want[1] >= leftBehind(in) || want == is || runsMinor(in, want[1])
 }

@@ -30,7 +30,9 @@ func listUnknown(in *Input) (Decision, bool) {
 // somebody else did; its data no longer counts.
 func endedMembership(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
-		if _, there := in.listed(j); there || j.StartedAt.IsZero() && declaredFree(in, j) {
+		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells.
+		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool { return op.Is(m, j) })
+		if stands || j.StartedAt.IsZero() && declaredFree(in, j) {
 			continue
 		}
 		return Decision{Operation: op.EndMembership{Join: j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true

@@ -61,7 +61,9 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 	single := func(s *scene, served bool) op.StartChanged { return start(s, 1, served) }
 	old := version("3.5.35")
 	behind := func() *scene {
-		return formed(3).stopped(2, 3).crashes(2).crashes(3).lost().tried(1, old).tried(2, old).tried(3, old).runs(1, "3.5.35")
+		return formed(3).stopped(2, 3).crashes(2).crashes(3).lost().tried(1, old).tried(2, old).tried(3, old).runs(1, "3.5.35").with(func(s *scene) {
+			s.container(2).LastWords = "invalid downgrade; server version is lower than determined cluster version"
+		})
 	}
 	newer := version("3.7.3")
 	ahead := func() *scene {
@@ -82,9 +84,9 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"only as the person's policy says", three().tried(2, wrong).with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }), nil, "`ckecli cluster apply`", []string{"CKE305 n2", "CKE212 n2"}},
 		{"a minor version up is taken back while others run the old one", three().tried(2, version("3.7.3")), start(three().tried(2, version("3.7.3")), 2, true), "other version", nil},
 		{"not when all others have left it", three().tried(2, version("3.7.3")).runs(1, "3.7.3").runs(3, "3.7.3"), nil, "", []string{"CKE305 n2", "CKE212 n2"}},
-		{"a minor version up: one that knows no leader may not know that the cluster has left the old one", behind(), start(behind(), 2, true), "other version", nil},
+		{"a minor version up, where etcd says that the cluster has left the old one", behind(), start(behind(), 2, true), "other version", nil},
+		{"and not for another fault, as a full disk: there is no way back", behind().with(func(s *scene) { s.container(2).LastWords = "no space left on device" }), nil, "", []string{"CKE215 n1", "CKE207 n2", "CKE212 n3"}},
 		{"nor back: one that knows no leader may run what the data needs", ahead(), nil, "", []string{"CKE215 n1", "CKE212 n2", "CKE212 n3"}},
-		{"not while one that runs the old version knows a leader", behind().with(func(s *scene) { s.endpoint(1).LeaderID = "m1" }), nil, "", []string{"CKE215 n1", "CKE212 n2", "CKE212 n3"}},
 		{"the only member, without a quorum", one().tried(1, wrong), single(one().tried(1, wrong), true), "n1 does not come up, and other arguments", nil},
 		{"the only member, back a minor version: etcd refuses what it cannot read", one().tried(1, version("3.7.3")), single(one().tried(1, version("3.7.3")), true), "other version", nil},
 		{"which the cluster had not left", one().tried(1, version("3.7.3")).wrote(1, "3.6.0"), single(one().tried(1, version("3.7.3")), true), "other version", nil},

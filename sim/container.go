@@ -142,7 +142,7 @@ func (c *container) boot() string {
 	}
 	if v.wal != nil {
 		if has := v.wal.minor(); has > c.minor() {
-			return fmt.Sprintf("panic: cluster cannot be downgraded: 3.%d is lower than the cluster's 3.%d", c.minor(), has)
+			return fmt.Sprintf("invalid downgrade; server version is lower than determined cluster version: 3.%d, 3.%d", c.minor(), has)
 		}
 		if v.wal.removed {
 			return "the member has been permanently removed from the cluster"

@@ -74,6 +74,37 @@ func TestOlderStore_OfAnAdditionWhoseMachineIsBlankSince(t *testing.T) {
 	}
 }
 
+// Nor does that keep another node from taking its place.
+func TestOlderStore_OfAnAdditionWhoseMachineIsBlankAndTakenOut(t *testing.T) {
+	for name, so := range copies {
+		t.Run(name, func(t *testing.T) {
+			play(t, 4, func(s *stage) {
+				s.declare(s.Nodes()[:2]...)
+				s.daemon()
+				if !s.until(convergence, s.settled) {
+					t.Fatal("does not form")
+				}
+				c := s.copiedOnce(func(id cke.Identity, _ sim.Call) bool {
+					j, joined := id.On(s.Node("n3").Declared())
+					return joined && j.StartedAt.IsZero() && so(j)
+				})
+				s.declare(s.Nodes()[:3]...)
+				if !s.until(convergence, func() bool { return s.settled() && c.made }) {
+					t.Fatal("has not grown")
+				}
+				s.pass(2 * time.Minute)
+				s.Node("n3").Blank()
+				s.broughtBack(c.StoreCopy)
+				cluster := s.cluster([]*sim.Node{s.Node("n1"), s.Node("n2"), s.Node("n4")})
+				cluster.Policies.Foreign, cluster.Policies.Replace.Mode = cke.ForeignRemove, cke.ReplaceAuto
+				s.Store().SetSpec(cluster)
+				s.pass(time.Hour)
+				s.must("grown", func() bool { return s.faults("n1", "n2", "n4") == nil })
+			})
+		})
+	}
+}
+
 func (s *stage) cutOff(nodes ...string) {
 	for _, n := range nodes {
 		for _, from := range []string{sim.Management, "n1"} {

@@ -229,7 +229,7 @@ func (n *nemesis) correct() {
 // tried while nobody served who could tell, and cke can name none between that and the file's.
 func (n *nemesis) tooOld() bool {
 	return slices.ContainsFunc(n.s.told().Problems, func(p cke.Problem) bool {
-		return p.Code == cke.CodeEtcdExited && strings.Contains(p.Message, "cannot be downgraded")
+		return p.Code == cke.CodeEtcdExited && strings.Contains(p.Message, "invalid downgrade")
 	})
 }
 
