@@ -11,6 +11,10 @@ import (
 // mostSilent is how often a watch may be found behind what the cluster told before, without having brought anything.
 const mostSilent = 2
 
+// mostDoubled is how often the time that a watch is given is doubled while none brings anything: a member that first has to read hours of
+// changes is silent for long, and begins from the start with each watch.
+const mostDoubled = 8
+
 // life is what the session knows of the watch from what the cluster itself tells.
 type life struct {
 	newest   int64     // revision that the cluster has told
@@ -20,6 +24,8 @@ type life struct {
 	proof    time.Time // all changes made before were received when they were made, or there were none
 	answered time.Time // the cluster, last
 	watches  int       // how many watches were given up because they were silent
+	vain     int       // how many of them since the last changes came
+	begun    time.Time // the watch that took the place of the last of them
 }
 
 // told is a revision that the cluster had reached at some time after it was asked.
@@ -67,6 +73,7 @@ func (s *session) prove() {
 // receive is called when changes come: they may have been made long ago if nothing has proved the watch since.
 func (s *session) receive() {
 	l, now := &s.life, s.t.c.Now()
+	l.vain = 0
 	if since(l.proof, now) > s.limit() {
 		s.at.watched, l.proof, s.broken = now.UTC(), now, true
 		s.authTry.Reset(0)
@@ -75,13 +82,14 @@ func (s *session) receive() {
 
 // silentWatch returns an error if the watch has to begin anew, through another member.
 func (s *session) silentWatch() error {
-	l := &s.life
-	if l.silent < mostSilent || since(l.ahead.asked, s.t.c.Now()) <= s.limit() {
+	l, now := &s.life, s.t.c.Now()
+	if l.silent < mostSilent || min(since(l.ahead.asked, now), since(l.begun, now)) <= s.limit()<<min(l.vain, mostDoubled) {
 		return nil
 	}
 	s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("the watch brings no changes after revision %d, and the cluster is at %d: it is started again, on another member if there is one", s.builder.Last(), l.newest)})
-	l.silent = 0
+	l.silent, l.begun = 0, now
 	l.watches++
+	l.vain++
 	return errWatchAgain
 }
 
