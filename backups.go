@@ -94,6 +94,8 @@ type VerifiedBackup struct {
 	At       time.Time `json:"at"`
 	// HashChecked: etcd's own hash was equal, of the revision or of the newest before that has one.
 	HashChecked bool `json:"hashChecked"`
+	// HashRevision is the revision of that hash; 0: not recorded by an earlier version, or no hash was compared.
+	HashRevision int64 `json:"hashRevision,omitempty"`
 	// Booted is the version of an etcd that started on it and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`
 	// NotBooted says why none did; empty also if it was found right by an earlier daemon.

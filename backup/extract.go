@@ -185,6 +185,14 @@ func (x *Extracted) compare(ctx context.Context, full Entry, file string) error 
 	return err
 }
 
+// HashRevision is the revision whose hash was compared; 0: none was.
+func (x Extracted) HashRevision() int64 {
+	if x.Compared == nil {
+		return 0
+	}
+	return x.Compared.Revision
+}
+
 func checkHash(ctx context.Context, file string, want Hash) error {
 	got, err := HashSnapshot(ctx, file, want.Revision, want.Compacted)
 	if err != nil {

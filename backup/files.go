@@ -200,6 +200,8 @@ type Verified struct {
 	At       time.Time `json:"at"`
 	// HashChecked: also etcd's own hash was equal, of this revision or of the newest before that has one.
 	HashChecked bool `json:"hashChecked"`
+	// HashRevision is the revision of that hash; 0: not recorded by an earlier version, or no hash was compared.
+	HashRevision int64 `json:"hashRevision,omitempty"`
 	// Booted is the version of an etcd that started on it and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`
 	// Wrong are fulls that were found to be damaged, or to hold something else than the cluster did, by ID.

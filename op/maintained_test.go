@@ -62,8 +62,10 @@ func (m forgetfulMachine) Container(ctx context.Context, j cke.Join) (cke.Contai
 // A member that runs on removed files holds what nothing else may hold: it is stopped for nothing, whatever answers are lost.
 func TestStops_NoMemberThatRunsOnRemovedFiles(t *testing.T) {
 	for name, stop := range map[string]func(cke.Join) op.Operation{
-		"restart":   func(j cke.Join) op.Operation { return op.RestartMember{Join: j, Etcd: j.Etcd, Gap: true} },
-		"drain":     func(j cke.Join) op.Operation { return op.DrainNode{Node: j.Node, Join: &j, For: time.Hour, Accepted: true} },
+		"restart": func(j cke.Join) op.Operation { return op.RestartMember{Join: j, Etcd: j.Etcd, Gap: true} },
+		"drain": func(j cke.Join) op.Operation {
+			return op.DrainNode{Node: j.Node, Join: &j, For: time.Hour, Accepted: true}
+		},
 		"hibernate": func(j cke.Join) op.Operation { return op.Hibernate{Joins: []cke.Join{j}} },
 	} {
 		for lost := range 2 {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -36,7 +37,9 @@ func planned(in *Input, d Decision, j cke.Join) bool {
 
 // updating reports whether what the file asks for is being applied member by member, and nothing else is wrong.
 func updating(in *Input, d Decision, s cke.Status) bool {
-	if len(s.Problems) > 0 || !in.Seen.Etcd.Quorate {
+	// An authority that ends in months is nothing that an update waits for; its replacement is one.
+	wrong := func(p cke.Problem) bool { return p.Code != cke.CodeAuthority }
+	if slices.ContainsFunc(s.Problems, wrong) || !in.Seen.Etcd.Quorate {
 		return false
 	}
 	if _, updates := updated(d.Operation); updates {

@@ -175,7 +175,7 @@ func (a *app) verifiedText(v *backup.Verified) string {
 	}
 	text := fmt.Sprintf("%s ago: restored at revision %d", a.ago(v.At), v.Revision)
 	if v.HashChecked {
-		text += ", HashKV equal"
+		text += ", HashKV equal" + atOlder(v.HashRevision, v.Revision)
 	}
 	if v.Booted != "" {
 		text += ", etcd " + v.Booted + " started on it"

@@ -67,13 +67,21 @@ func (a *app) due(t time.Time) string {
 	return "in " + a.in(t)
 }
 
+// atOlder says that a hash is of an older revision than the one restored: none was recorded of that.
+func atOlder(hashed, restored int64) string {
+	if hashed == 0 || hashed == restored {
+		return ""
+	}
+	return fmt.Sprintf(" at revision %d", hashed)
+}
+
 // drill tells of the last restore to scratch.
 func (a *app) drill(b *cke.BackupStatus) term.Cell {
 	text, style := "never", term.Plain
 	if v := b.Verified; v != nil {
 		text = fmt.Sprintf("%s ago, revision %d restored", a.ago(v.At), v.Revision)
 		if v.HashChecked {
-			text += " with the right hash"
+			text += " with the right hash" + atOlder(v.HashRevision, v.Revision)
 		}
 		if v.Booted != "" {
 			text += ", etcd " + v.Booted + " started on it"
