@@ -1,7 +1,6 @@
 package op
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,11 +86,9 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 		if !m.Learner {
 			return nil
 		}
-		leader, err := leaderOf(ctx, e, id)
-		if err != nil { // a stranger may lead: then what the member says that the list was read through
-			if leader = e.Etcd.Endpoint(ctx, list.via); !leader.Linearizable {
-				return err
-			}
+		leader, err := leaderOr(ctx, e, id, list)
+		if err != nil {
+			return err
 		}
 		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && Lag(s, leader) < MaxLag {
 			if good++; good == steadyLooks {
@@ -116,6 +113,18 @@ func leaderOf(ctx context.Context, e Env, id cke.Identity) (cke.EndpointStatus, 
 	return cke.EndpointStatus{}, fmt.Errorf("no member says that it leads: %w", cke.ErrNotReady)
 }
 
+// leaderOr is leaderOf, or, since a stranger may lead, what the member says that the list was read through.
+func leaderOr(ctx context.Context, e Env, id cke.Identity, list memberList) (cke.EndpointStatus, error) {
+	leader, err := leaderOf(ctx, e, id)
+	if err == nil {
+		return leader, nil
+	}
+	if other := e.Etcd.Endpoint(ctx, list.via); other.Linearizable {
+		return other, nil
+	}
+	return leader, err
+}
+
 func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	list, id, err := readList(ctx, e)
 	if err != nil {
@@ -136,15 +145,13 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	}
 	// A follower forwards this without saying who asked: with etcd's authentication on the leader refuses it.
 	// Source: etcd, EtcdServer.PromoteMember and promoteMemberHTTP.
-	leader, err := leaderOf(ctx, e, id)
+	leader, err := leaderOr(ctx, e, id, list)
 	if err != nil {
-		if leader = e.Etcd.Endpoint(ctx, list.via); !leader.Linearizable {
-			return fmt.Errorf("%s does not answer any more: %w", list.via, cke.ErrNotReady)
-		}
+		return err
 	}
 	// etcd judges a learner by what it had before it fell silent. One that died since it was looked at would be a vote that is missing.
 	if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); !s.Healthy() || !inCluster(id, s) || Lag(s, leader) >= MaxLag {
 		return fmt.Errorf("the learner on %s does not keep up any more: %w", p.Join.Node.Name(), cke.ErrNotReady)
 	}
-	return e.Etcd.Promote(ctx, cmp.Or(leader.URL, list.via), m.ID)
+	return e.Etcd.Promote(ctx, leader.URL, m.ID)
 }

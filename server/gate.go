@@ -213,6 +213,11 @@ func (in *Input) is(m cke.Member, j cke.Join) bool {
 	if !op.Is(m, j) || j.MemberID != "" || m.Learner {
 		return op.Is(m, j)
 	}
+	return in.mayHold(j)
+}
+
+// mayHold reports whether the node of a membership does not answer, or has a container or volume of it.
+func (in *Input) mayHold(j cke.Join) bool {
 	n := in.node(j.Node)
 	_, container := n.Of(j.ID)
 	_, volume := n.VolumeOf(j.ID)

@@ -22,12 +22,14 @@ const (
 	trialAgain = 10 * time.Minute
 )
 
-// leasedBeside is why a member does not pause now: another node is down for maintenance.
-func (in *Input) leasedBeside(j cke.Join) gate {
+// makeRoom defragments the full database of a member, unless another node is down for maintenance.
+func (in *Input) makeRoom(j cke.Join, p cke.Problem, reason string) (Decision, bool) {
 	if m, there := in.listed(j); there {
-		return leaseGate(in, m)
+		if g := leaseGate(in, m); g != pass {
+			return refused(p.Message+"; "+string(g), p), true
+		}
 	}
-	return pass
+	return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: "etcd is out of space, and " + reason}, true
 }
 
 // fullDatabase: etcd raised NOSPACE. What is free inside the databases is given back to their quota, one member after
@@ -51,10 +53,7 @@ func fullDatabase(in *Input) (Decision, bool) {
 			return refused(p.Message+"; the sizes of the databases are not known", p), true
 		case e.DBSize*10 < quota*9:
 		case used*5 < e.DBSize*4:
-			if g := in.leasedBeside(j); g != pass {
-				return refused(p.Message+"; "+string(g), p), true
-			}
-			return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: fmt.Sprintf("etcd is out of space, and of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(used))}, true
+			return in.makeRoom(j, p, fmt.Sprintf("of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(used)))
 		default:
 			below = false
 		}
@@ -65,11 +64,7 @@ func fullDatabase(in *Input) (Decision, bool) {
 			d.Again = trialAgain - since
 			return d, true
 		}
-		if g := in.leasedBeside(*trial); g != pass {
-			return refused(p.Message+"; "+string(g), p), true
-		}
-		return Decision{Operation: op.Defragment{Joins: []cke.Join{*trial}},
-			Reason: fmt.Sprintf("etcd is out of space, and reports what a compaction freed only after its next write, which it refuses: %s is defragmented to see", trial.Node.Name())}, true
+		return in.makeRoom(*trial, p, fmt.Sprintf("reports what a compaction freed only after its next write, which it refuses: %s is defragmented to see", trial.Node.Name()))
 	}
 	if below {
 		return Decision{Operation: op.Disarm{Alarms: alarms}, Reason: fmt.Sprintf("every database is below its quota of %s again", mebibytes(leastQuota(in)))}, true

@@ -123,13 +123,8 @@ func needed(n int) string { return cke.Plural(n, "is needed", "are needed") }
 
 // allBlank: every member's node answers and none holds anything of the cluster.
 func allBlank(in *Input) *cke.Problem {
-	for _, j := range in.Identity.Joins {
-		n := in.node(j.Node)
-		_, volume := n.VolumeOf(j.ID)
-		_, container := n.Of(j.ID)
-		if !n.Answered() || volume || container {
-			return nil
-		}
+	if slices.ContainsFunc(in.Identity.Joins, in.mayHold) {
+		return nil
 	}
 	return &cke.Problem{Code: cke.CodeBlankNodes,
 		Message: "the cluster was formed, but no node holds any of its data; a second cluster is never bootstrapped under its name",

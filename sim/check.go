@@ -120,7 +120,7 @@ func (d *Daemon) whoServes() serves {
 			continue // it serves once it has committed in its term
 		}
 		running := w.processes()[l.cluster]
-		if i := slices.IndexFunc(running, func(p process) bool { return p.member == l }); i < 0 || !w.hasQuorum(running[i], running) {
+		if !w.holdsOn(l, running) {
 			continue
 		}
 		for _, j := range d.look.identity.Joins {

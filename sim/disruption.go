@@ -38,8 +38,7 @@ func (w *World) standing() (s standing) {
 		}
 	}
 	if g := w.groups[id]; g != nil && g.leader != nil {
-		s.leader = g.leader
-		if i := slices.IndexFunc(s.running, func(p process) bool { return p.member == g.leader }); i >= 0 && w.hasQuorum(s.running[i], s.running) {
+		if s.leader = g.leader; w.holdsOn(g.leader, s.running) {
 			best = g.leader
 		}
 	}

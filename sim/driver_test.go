@@ -251,7 +251,6 @@ func (d *driver) now() (server.Decision, cke.Status) {
 	return d.decision, d.status
 }
 
-// count is how many decisions the daemon has made.
 // noted is the identity as the daemon had it last, with the starts that the store lacks.
 func (d *driver) noted() cke.Identity {
 	d.mu.Lock()
@@ -259,6 +258,7 @@ func (d *driver) noted() cke.Identity {
 	return d.input.Noted()
 }
 
+// count is how many decisions the daemon has made.
 func (d *driver) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -22,7 +22,7 @@ func (s *stage) copied(t *testing.T, so func(cke.Join) bool) sim.StoreCopy {
 		j, joined := id.On(s.Node("n3").Declared())
 		return joined && j.StartedAt.IsZero() && so(j)
 	})
-	s.declare(s.Nodes()...)
+	s.declare(s.Nodes()[:3]...)
 	if !s.until(convergence, func() bool { return s.settled() && c.made }) || !s.Write("n1", "acknowledged by three") {
 		t.Fatal("has not grown")
 	}
@@ -79,22 +79,9 @@ func TestOlderStore_OfAnAdditionWhoseMachineIsBlankAndTakenOut(t *testing.T) {
 	for name, so := range copies {
 		t.Run(name, func(t *testing.T) {
 			play(t, 4, func(s *stage) {
-				s.declare(s.Nodes()[:2]...)
-				s.daemon()
-				if !s.until(convergence, s.settled) {
-					t.Fatal("does not form")
-				}
-				c := s.copiedOnce(func(id cke.Identity, _ sim.Call) bool {
-					j, joined := id.On(s.Node("n3").Declared())
-					return joined && j.StartedAt.IsZero() && so(j)
-				})
-				s.declare(s.Nodes()[:3]...)
-				if !s.until(convergence, func() bool { return s.settled() && c.made }) {
-					t.Fatal("has not grown")
-				}
-				s.pass(2 * time.Minute)
+				c := s.copied(t, so)
 				s.Node("n3").Blank()
-				s.broughtBack(c.StoreCopy)
+				s.broughtBack(c)
 				cluster := s.cluster([]*sim.Node{s.Node("n1"), s.Node("n2"), s.Node("n4")})
 				cluster.Policies.Foreign, cluster.Policies.Replace.Mode = cke.ForeignRemove, cke.ReplaceAuto
 				s.Store().SetSpec(cluster)

@@ -56,11 +56,8 @@ func (w *World) settleGroups() {
 }
 
 func (g *group) settle(w *World, running []process) {
-	if g.leader != nil {
-		i := slices.IndexFunc(running, func(p process) bool { return p.member == g.leader })
-		if i < 0 || !w.hasQuorum(running[i], running) {
-			g.leader = nil
-		}
+	if g.leader != nil && !w.holdsOn(g.leader, running) {
+		g.leader = nil
 	}
 	if g.leader == nil {
 		if g.elect(w, running); g.leader == nil {
@@ -107,24 +104,29 @@ func (w *World) reach(a, b process) bool {
 
 // hasQuorum reports whether p reaches a quorum of its voters.
 func (w *World) hasQuorum(p process, running []process) bool {
+	return w.quorumOf(p, running, func(process) bool { return true })
+}
+
+// electable reports whether a quorum of its voters that p reaches would vote for it: none whose log goes further does.
+func (w *World) electable(p process, running []process) bool {
+	return w.quorumOf(p, running, func(v process) bool { return p.newer(v.member) })
+}
+
+// quorumOf reports whether p votes, and reaches a quorum of voters that count.
+func (w *World) quorumOf(p process, running []process, counts func(process) bool) bool {
 	voters, n := p.voters(), 0
-	for _, o := range running {
-		if slices.Contains(voters, o.id) && w.reach(p, o) {
+	for _, v := range running {
+		if slices.Contains(voters, v.id) && w.reach(p, v) && counts(v) {
 			n++
 		}
 	}
 	return slices.Contains(voters, p.id) && n >= cke.Quorum(len(voters))
 }
 
-// electable reports whether a quorum of its voters that p reaches would vote for it: none whose log goes further does.
-func (w *World) electable(p process, running []process) bool {
-	voters, granted := p.voters(), 0
-	for _, v := range running {
-		if slices.Contains(voters, v.id) && w.reach(p, v) && p.newer(v.member) {
-			granted++
-		}
-	}
-	return slices.Contains(voters, p.id) && granted >= cke.Quorum(len(voters))
+// holdsOn reports whether a leader still runs and reaches a quorum.
+func (w *World) holdsOn(leader *member, running []process) bool {
+	i := slices.IndexFunc(running, func(p process) bool { return p.member == leader })
+	return i >= 0 && w.hasQuorum(running[i], running)
 }
 
 // elect makes the candidate with the furthest log leader, after the time that an election takes.

@@ -83,8 +83,7 @@ func (t *Term) finishDelete(ctx context.Context) error {
 	}
 	ops := append(older, op, clientv3.OpDelete(k.status(name)))
 	for _, prefix := range []string{k.cluster(name), k.specLog(name), k.secrets(name), k.records(name), k.candidates(name)} {
-		r := under(prefix)
-		ops = append(ops, clientv3.OpDelete(r.start, r.options()...))
+		ops = append(ops, under(prefix).remove())
 	}
 	var asRead []clientv3.Cmp
 	for _, r := range kept {

@@ -261,7 +261,7 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 func (s *Store) lendHostKeys(ctx context.Context, cluster string, t cke.Task, keys map[string]string) ([]clientv3.Cmp, error) {
 	r := under(s.keys.hostKeys(cluster))
 	undeclared := absent(s.keys.spec(cluster))
-	ops := []clientv3.Op{clientv3.OpDelete(r.start, r.options()...)} // those of an attempt that was cut off
+	ops := []clientv3.Op{r.remove()} // those of an attempt that was cut off
 	last := int64(0)
 	write := func(ops []clientv3.Op) error {
 		resp, err := s.txn(ctx, []clientv3.Cmp{undeclared}, ops)

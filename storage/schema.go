@@ -130,6 +130,9 @@ func from(key, prefix string) keyRange {
 	return keyRange{key, clientv3.GetPrefixRangeEnd(prefix)}
 }
 
+// remove is the operation that deletes all keys in it.
+func (r keyRange) remove() clientv3.Op { return clientv3.OpDelete(r.start, r.options()...) }
+
 func (r keyRange) options(more ...clientv3.OpOption) []clientv3.OpOption {
 	if r.end != "" {
 		more = append(more, clientv3.WithRange(r.end))

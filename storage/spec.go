@@ -161,8 +161,7 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 		}
 		var more []clientv3.Op
 		if now.Generation == 0 { // a restore whose declaration was cut off may have left host keys
-			hostKeys := under(s.keys.hostKeys(cluster))
-			more = append(more, clientv3.OpDelete(hostKeys.start, hostKeys.options()...))
+			more = append(more, under(s.keys.hostKeys(cluster)).remove())
 		}
 		if opts.Interrupt {
 			op, err := s.request(cluster, requestInterrupt, by, applyRequest{next.Generation})

@@ -23,21 +23,15 @@ func (s *Store) AddTask(ctx context.Context, cluster string, t cke.Task) error {
 func (t *Term) FinishTask(ctx context.Context, id string) error {
 	k, tried := t.s.keys, "finish task "+id
 	return t.retry(ctx, func(ctx context.Context) error {
-		resp, err := t.read(ctx, tried, clientv3.OpGet(k.incarnation(t.cluster)))
+		identity, mod, err := t.identity(ctx)
 		if err != nil {
-			return err
-		}
-		var inc cke.Incarnation
-		for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
-			if err := decode(string(kv.Key), kv.Value, &inc); err != nil {
-				return fmt.Errorf("%s: %w", tried, err)
-			}
+			return fmt.Errorf("%s: %w", tried, err)
 		}
 		ops := []clientv3.Op{clientv3.OpDelete(k.request(t.cluster, taskOf(id)))}
-		if !slices.Contains(inc.Restores(), id) {
+		if !slices.Contains(identity.Incarnation.Restores(), id) {
 			ops = append(ops, clientv3.OpDelete(k.secret(t.cluster, lentFor(id))))
 		}
-		return t.write(ctx, tried, []clientv3.Cmp{unwritten(k.incarnation(t.cluster), resp.Header.Revision)}, ops...)
+		return t.write(ctx, tried, []clientv3.Cmp{unchanged(k.incarnation(t.cluster), mod)}, ops...)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,9 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 	}
 	if err := s.tidy(ctx, id); err != nil { // also of what this one has half of
 		return cke.Snapshot{}, err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return cke.Snapshot{}, fmt.Errorf("make room for a snapshot: %w", err)
 	}
 	snapshot, err := cke.Snapshot{}, error(nil)
 	if o.Survivor != "" {
@@ -114,11 +118,8 @@ func (s *snapshots) tidy(ctx context.Context, over string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make room for a snapshot: %w", err)
-	}
 	files, err := os.ReadDir(s.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("make room for a snapshot: %w", err)
 	}
 	under := id.Incarnation.Restores()
