@@ -80,10 +80,9 @@ func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
 			if !strings.Contains(p.Message, volume) || !strings.Contains(p.Remedy, "bring the volume back") {
 				t.Errorf("problem %+v", p)
 			}
-			st := s.now()
-			if st.Health != cke.HealthDegraded || st.Ready != 2 || st.Tolerance != 0 || st.ClusterID != before.ClusterID {
-				t.Errorf("the others: %s, %d ready, tolerance %d", st.Health, st.Ready, st.Tolerance)
-			}
+			s.await("the others to have a leader and no tolerance", seenLimit, func(st cke.Status) bool {
+				return st.Health == cke.HealthDegraded && st.Ready == 2 && st.Tolerance == 0 && st.ClusterID == before.ClusterID
+			})
 			s.must(w.Await(s.within(seenLimit), 20)) // they serve
 			if has := s.carried(victim); strings.Contains(has, "running") {
 				t.Errorf("something runs on %s:\n%s", victim.Name, has)
