@@ -81,7 +81,8 @@ type Machine interface {
 	Data(ctx context.Context, j Join) (DataState, error)
 	// StartContainer starts the join's container.
 	StartContainer(ctx context.Context, j Join) error
-	// KeepRunning lets the engine itself restart the container after a crash and after a reboot of the node.
+	// KeepRunning lets the engine itself restart the container after a crash and after a reboot of the node. ErrConflict: the
+	// container's arguments could start a member on an empty volume.
 	KeepRunning(ctx context.Context, j Join) error
 	// StopContainer sends SIGTERM, waits for grace, kills; ends the engine's own restarts first.
 	StopContainer(ctx context.Context, j Join, grace time.Duration) error
@@ -312,6 +313,8 @@ type Ledger interface {
 	EndDrain(ctx context.Context, node string) error
 	// Deleting reports whether the cluster is to be deleted.
 	Deleting(ctx context.Context) (bool, error)
+	// Hibernating reports whether no member is to run.
+	Hibernating(ctx context.Context) (bool, error)
 	// FinishDelete moves all that the store holds of the cluster to the archive of deleted clusters; the term ends.
 	// ErrConflict: nobody asked for the deletion.
 	FinishDelete(ctx context.Context) error

@@ -17,6 +17,8 @@ type Store struct {
 	AskDelete func()
 	// CancelDelete withdraws it.
 	CancelDelete func()
+	// Hibernate is an operator's request that no member run, or its end.
+	Hibernate func(on bool)
 	// Depose lets another daemon lead.
 	Depose func()
 }
@@ -38,6 +40,7 @@ func Ledger(t *testing.T, play func(t *testing.T, scene func(*testing.T, Store))
 		{"a restore is asked for, and takes the place of one life", restoreIsAsked},
 		{"a restore is called off before a member was started", restoreIsCalledOff},
 		{"a cluster is archived when it is to be deleted", deletedWhenAsked},
+		{"a hibernation lasts until it is ended", hibernatesWhileAsked},
 		{"nothing is written once the term is over", deposedWritesNothing},
 	} {
 		t.Run(c.name, func(t *testing.T) { play(t, c.run) })
@@ -274,6 +277,23 @@ func deletedWhenAsked(t *testing.T, s Store) {
 	}
 }
 
+func hibernatesWhileAsked(t *testing.T, s Store) {
+	formed(t, s)
+	is := func(want bool) {
+		t.Helper()
+		now, err := s.Hibernating(bounded(t))
+		must(t, "Hibernating", err)
+		if now != want {
+			t.Errorf("Hibernating: got %v, want %v", now, want)
+		}
+	}
+	is(false)
+	s.Hibernate(true)
+	is(true)
+	s.Hibernate(false)
+	is(false)
+}
+
 func deposedWritesNothing(t *testing.T, s Store) {
 	ctx := bounded(t)
 	inc := formed(t, s)
@@ -283,6 +303,8 @@ func deposedWritesNothing(t *testing.T, s Store) {
 	is(t, "Identity", err, cke.ErrDeposed)
 	_, err = s.Deleting(ctx)
 	is(t, "Deleting", err, cke.ErrDeposed)
+	_, err = s.Hibernating(ctx)
+	is(t, "Hibernating", err, cke.ErrDeposed)
 	for what, err := range map[string]error{
 		"CreateIncarnation": s.CreateIncarnation(ctx, inc), "UpdateIncarnation": s.UpdateIncarnation(ctx, inc), "PutJoins": s.PutJoins(ctx, read, read.Joins[0]),
 		"PutFreeze": s.PutFreeze(ctx, cke.Freeze{ID: "f"}), "PutComparison": s.PutComparison(ctx, cke.Comparison{}), "PutAuthorities": s.PutAuthorities(ctx, cke.Authorities{}, cke.Authorities{}),

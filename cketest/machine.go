@@ -39,6 +39,7 @@ func Machine(t *testing.T, play func(t *testing.T, scene func(*testing.T, Node))
 		{"nothing is found where nothing is", nothingThere},
 		{"options are tried without a trace", optionsAreTried},
 		{"files are put, read, and put in place of others", filesArePut},
+		{"an engine starts nothing by itself that could start empty", emptyIsNotKept},
 		{"a member lives: data, start, restarts, stop, removal", memberLives},
 		{"a volume in use or of another membership is not removed", volumeIsKept},
 		{"a foreign container that is not there is stopped", foreignIsStopped},
@@ -222,6 +223,20 @@ func filesArePut(t *testing.T, n Node) {
 		if !found {
 			t.Errorf("%s is not there as it was put", f.Path)
 		}
+	}
+	clear(t, n, s.Join)
+}
+
+func emptyIsNotKept(t *testing.T, n Node) {
+	ctx := bounded(t)
+	s, _ := n.Member()
+	s.Mode = cke.StartJoin
+	s.Peers = append(s.Peers, cke.Peer{Name: s.Join.Member, URL: s.Join.PeerURL()})
+	must(t, "EnsureVolume", n.EnsureVolume(ctx, s))
+	must(t, "EnsureContainer", n.EnsureContainer(ctx, s))
+	is(t, "KeepRunning", n.KeepRunning(ctx, s.Join), cke.ErrConflict)
+	if c, err := n.Container(ctx, s.Join); err != nil || !c.KeptDown || !c.StartsEmpty {
+		t.Errorf("%+v, %v", c, err)
 	}
 	clear(t, n, s.Join)
 }

@@ -241,6 +241,9 @@ func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 		if err != nil || c.Restart == restartAlways {
 			return err
 		}
+		if c.StartsEmpty {
+			return fmt.Errorf("container %s could start on an empty volume: its engine is not to start it by itself: %w", j.Volume, cke.ErrConflict)
+		}
 		return s.engine.setRestart(ctx, c.ID, restartAlways)
 	})
 }

@@ -18,6 +18,7 @@ type fakeBackups struct {
 	err    error
 	status *cke.BackupStatus
 	hang   bool
+	during func() // happens while one is made
 	calls  []string
 }
 
@@ -31,6 +32,9 @@ func (b *fakeBackups) Status() *cke.BackupStatus { return b.status }
 
 func (b *fakeBackups) call(ctx context.Context, what string) (cke.StoredBackup, error) {
 	b.calls = append(b.calls, what)
+	if b.during != nil {
+		b.during()
+	}
 	if b.hang {
 		<-ctx.Done()
 		return cke.StoredBackup{}, ctx.Err()
@@ -134,7 +138,7 @@ func TestLastBackup_ComesBeforeAnyMemberIsStopped(t *testing.T) {
 	stale.Lag = 3600
 	for name, operation := range map[string]func(w *world) op.Operation{
 		"hibernate": func(w *world) op.Operation {
-			w.Store().Ask("hibernate", func(r *cke.Requests) { r.Hibernation = &cke.Hibernation{Since: time.Now()} })
+			w.Store().Hibernate(true)
 			return op.Hibernate{Joins: w.joins(), Leader: w.joins()[0].ID, Backup: true}
 		},
 		"restart-member": func(w *world) op.Operation {
@@ -170,4 +174,20 @@ func TestLastBackup_ComesBeforeAnyMemberIsStopped(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A hibernation that is ended while its backup is made stops nobody.
+func TestHibernate_EndedWhileItsBackupIsMade(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		w.Store().Hibernate(true)
+		running := w.states()
+		w.trace = nil
+		e := op.Env{Cluster: "demo", Machines: w.daemon.Machines(), Etcd: w.daemon.Etcd(), Authority: w.daemon.Authority(), Ledger: w.daemon.Term(),
+			Backups: &fakeBackups{status: sound(), during: func() { w.Store().Hibernate(false) }}, Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
+		_, err := op.Run(w.daemon.Context(), e, w.daemon.Term(), cke.Record{Reason: "a test"}, op.Hibernate{Joins: w.joins(), Leader: w.joins()[0].ID, Backup: true})
+		if !errors.Is(err, cke.ErrConflict) || w.states() != running || w.calls("StopContainer") > 0 {
+			t.Errorf("%v: %s\n%s", err, w.states(), strings.Join(w.trace, "\n"))
+		}
+	})
 }

@@ -187,7 +187,7 @@ func (b Bootstrap) keepRunning(ctx context.Context, e Env, n cke.Node) error {
 	if err != nil {
 		return err
 	}
-	return e.Machines.Machine(n).KeepRunning(ctx, j)
+	return keepRunning(ctx, e, j)
 }
 
 // recordFormed checks that exactly the founders stand in the member list of one cluster, then ends the forming.

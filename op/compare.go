@@ -116,6 +116,9 @@ func (c CompareData) ready(ctx context.Context, e Env) (joins []cke.Join, revisi
 			continue
 		}
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
+		if s.Problem == "" && !inCluster(id, s) {
+			s.Problem = "a member of cluster " + s.ClusterID + " answers"
+		}
 		if s.Problem != "" {
 			return nil, 0, &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("the member on %s does not answer, so the members cannot be compared", j.Node.Name()), Facts: []string{s.Problem}, Unchanged: true}
 		}

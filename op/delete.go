@@ -36,14 +36,17 @@ func (d DeleteCluster) Stages() []Stage {
 	return []Stage{stop, remove, last}
 }
 
-// whileDeleting lets a step run unless the deletion was canceled, which is read anew. What was stopped until then is started
-// again on its own data: containers are all that a deletion removes before its last step.
-func whileDeleting(s Step) Step {
+// whileDeleting lets a step run unless the deletion was canceled. What was stopped until then is started again on its own
+// data: containers are all that a deletion removes before its last step.
+func whileDeleting(s Step) Step { return while(s, cke.Ledger.Deleting, "the deletion was canceled") }
+
+// while lets a step run as long as what it is for is asked for, which is read anew; else it says that it was taken back.
+func while(s Step, asked func(cke.Ledger, context.Context) (bool, error), takenBack string) Step {
 	run := s.Run
 	s.Run = func(ctx context.Context, e Env) error {
-		deleting, err := e.Ledger.Deleting(ctx)
-		if err == nil && !deleting {
-			err = fmt.Errorf("the deletion was canceled: %w", cke.ErrConflict)
+		now, err := asked(e.Ledger, ctx)
+		if err == nil && !now {
+			err = fmt.Errorf("%s: %w", takenBack, cke.ErrConflict)
 		}
 		if err != nil {
 			return err

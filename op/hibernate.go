@@ -43,7 +43,7 @@ func (h Hibernate) Stages() []Stage {
 	return slices.DeleteFunc([]Stage{backup, followers, leader}, func(s Stage) bool { return len(s) == 0 })
 }
 
-// stop stops a member that can be started again.
+// stop stops a member that can be started again, unless the hibernation was ended meanwhile: the backup before it may take long.
 func (Hibernate) stop(j cke.Join) Step {
 	s := only(isFormed, stopStep(j))
 	stop := s.Run
@@ -53,5 +53,5 @@ func (Hibernate) stop(j cke.Join) Step {
 		}
 		return stop(ctx, e)
 	}
-	return s
+	return while(s, cke.Ledger.Hibernating, "the hibernation was ended")
 }

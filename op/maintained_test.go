@@ -141,3 +141,37 @@ func TestOrders_AreGivenToNoMemberOfAnotherCluster(t *testing.T) {
 		}
 	})
 }
+
+// What a member of another cluster answers stands for nothing here.
+func TestAnswers_OfAMemberOfAnotherCluster(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		joins := w.joins()
+		other := joins[0]
+		if other.Node.Name() == w.leaderNode() {
+			other = joins[1]
+		}
+		w.mustRun(op.Freeze{Kind: cke.FreezeClusterID, Finding: op.OtherID(other, "c2"), Problem: cke.Problem{Code: cke.CodeSplitBrain}})
+		w.mustRun(op.Unfreeze{ID: w.Store().Identity().Freeze.ID, Reason: "it is known"})
+		run := func(o op.Operation) error {
+			_, err := w.runIn(func(e op.Env) op.Env { e.Etcd = turned{w.daemon.Etcd(), other.ClientURL()}; return e }, o)
+			return err
+		}
+		w.trace = nil
+		for _, row := range []struct {
+			does op.Operation
+			want cke.Code
+		}{
+			{op.MoveLeader{Join: other}, cke.CodeSplitBrain},
+			{op.CompareData{Joins: joins}, cke.CodeMemberSilent},
+			{op.StartMembers{Joins: []cke.Join{other}, AwaitServing: true}, cke.CodeMemberSilent},
+		} {
+			if err := run(row.does); cke.CodeOf(err) != row.want {
+				t.Errorf("%s: %v", row.does.Name(), err)
+			}
+		}
+		if w.calls("MoveLeader") > 0 || w.calls("HashKV") > 0 {
+			t.Errorf("it was asked:\n%s", strings.Join(w.trace, "\n"))
+		}
+	})
+}

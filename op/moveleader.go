@@ -31,16 +31,18 @@ func (m MoveLeader) move(ctx context.Context, e Env) error {
 	name := m.Join.Node.Name()
 	var last error
 	for {
+		id, err := e.Ledger.Identity(ctx)
+		if err != nil {
+			return err
+		}
 		to := e.Etcd.Endpoint(ctx, m.Join.ClientURL())
 		switch {
+		case !inCluster(id, to):
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member on %s is of cluster %s, so it cannot lead this one", name, to.ClusterID), Unchanged: true}
 		case to.MemberID != "" && to.LeaderID == to.MemberID:
 			return nil
 		case !to.Healthy() || !to.Linearizable || to.Learner:
 			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("%s does not serve as a voter, so it cannot lead", name), Unchanged: true}
-		}
-		id, err := e.Ledger.Identity(ctx)
-		if err != nil {
-			return err
 		}
 		leader, err := leaderOf(ctx, e, id)
 		if err == nil {

@@ -110,7 +110,7 @@ func nobodyElse(ctx context.Context, e Env, id cke.Identity, leader cke.Join) er
 		if j.ID == leader.ID || j.StartedAt.IsZero() {
 			continue
 		}
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Problem != "" || s.Linearizable && !s.Learner {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Problem != "" || inCluster(id, s) && s.Linearizable && !s.Learner {
 			return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s leads, and no member answers that could lead instead", leader.Node.Name()),
 				Facts: []string{j.Node.Name() + ": " + s.Problem}, Unchanged: true, Err: cke.ErrNotReady}
 		}

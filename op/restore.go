@@ -276,7 +276,7 @@ func listOf(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) (map[st
 }
 
 func (r Restore) keepRunning(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join) error {
-	return e.Machines.Machine(j.Node).KeepRunning(ctx, j)
+	return keepRunning(ctx, e, j)
 }
 
 func (r Restore) forget(ctx context.Context, e Env) error {

@@ -30,7 +30,14 @@ func await(ctx context.Context, e Env, j cke.Join, enough func(cke.EndpointStatu
 	for {
 		last = e.Etcd.Endpoint(ctx, j.ClientURL())
 		if enough(last) {
-			return nil
+			id, err := e.Ledger.Identity(ctx)
+			switch {
+			case err == nil && inCluster(id, last):
+				return nil
+			case err != nil && ctx.Err() == nil:
+				return err
+			}
+			last.Problem = "a member of cluster " + last.ClusterID + " answers"
 		}
 		if now := e.Now(); now.Sub(looked) >= containerEvery {
 			looked = now

@@ -124,6 +124,7 @@ func TestStop_SparesWhoVotesElsewhere(t *testing.T) {
 				}
 				w.Nodes()[2].PowerOff()
 				w.Store().BringBack(copied)
+				w.Store().Hibernate(name == "hibernated")
 				if _, err := w.run(row.stop(j)); cke.CodeOf(err) != cke.CodeOlderStore {
 					t.Errorf("%v", err)
 				}

@@ -83,7 +83,7 @@ func TestDecide_MakesContainersAnewThatCouldFoundACluster(t *testing.T) {
 		return op.RestartMember{Join: formed(3).join(i), Etcd: formed(3).join(i).Etcd}
 	}
 	check(t, []row{
-		{"followers first", formed(3).with(founds(1, 2, 3)), restart(2), "which could start the member without its data", nil},
+		{"followers first", formed(3).with(founds(1, 2, 3)), restart(2), "the container of n2 could start the member without its data", nil},
 		{"the leader last", formed(3).with(founds(1)), restart(1), "could start the member", nil},
 		{"nobody is asked", formed(3).with(founds(1, 2, 3)).with(manual), restart(2), "could start the member", nil},
 		{"all have to be well", formed(3).with(founds(1, 2, 3)).silent(3), nil, "restarting it waits: 2 of 3 voters are healthy", []string{"CKE219 n2", "CKE201 n3"}},

@@ -98,11 +98,14 @@ func withoutBackups(in *Input) Input {
 	return without
 }
 
-// outrun is why an operation under way must end for what is wanted now. A deletion may have been canceled. A backup gives way
+// outrun is why an operation under way must end for what is wanted now. A deletion or a hibernation may have been taken back. A backup gives way
 // to what else is to be done, which does not wait for a target, and is begun anew after it.
 func outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.DeleteCluster); is && !in.Deleting {
 		return errors.New("the deletion was canceled")
+	}
+	if _, is := running.(op.Hibernate); is && in.Requests.Hibernation == nil {
+		return errors.New("the hibernation was ended")
 	}
 	if _, is := running.(op.Backup); !is {
 		return nil

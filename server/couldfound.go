@@ -8,8 +8,8 @@ import (
 	"cke/op"
 )
 
-// couldFound: a member runs in a container whose arguments found a cluster on an empty volume, as an earlier version of cke made
-// them. If its data were removed, its engine or a person could start it empty under its id. It is restarted in another
+// couldFound: a voter runs in a container whose arguments could start it on an empty volume, as an earlier version of cke made
+// them, and as a learner's is whom a person promoted. If its data were removed, its engine or a person could start it empty under its id. It is restarted in another
 // container, one member after the other. No consent is asked: nothing that the file declares changes, and until it is done
 // acknowledged writes may be lost.
 func couldFound(in *Input) (Decision, bool) {
@@ -19,7 +19,7 @@ func couldFound(in *Input) (Decision, bool) {
 		if !there || !listed || m.Learner || in.silent(j) || !c.StartsEmpty || !c.Running() {
 			continue
 		}
-		told := fmt.Sprintf("an earlier version of cke made the container of %s, which could start the member without its data", j.Node.Name())
+		told := fmt.Sprintf("the container of %s could start the member without its data", j.Node.Name())
 		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != pass {
 			return refused(fmt.Sprintf("%s, and restarting it waits: %s", told, g), cke.Problem{Code: cke.CodeCouldFound, Node: j.Node.Name(), Message: told + ": " + string(g)}), true
 		}

@@ -46,7 +46,7 @@ func keptDown(in *Input) (Decision, bool) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
 		m, listed := in.listed(j)
-		if n.Answered() && there && c.Running() && c.KeptDown && listed && !m.Learner && in.drained(j.Node) == nil {
+		if n.Answered() && there && c.Running() && c.KeptDown && !c.StartsEmpty && listed && !m.Learner && in.drained(j.Node) == nil {
 			joins = append(joins, in.reached(j))
 		}
 	}

@@ -148,6 +148,8 @@ func TestDecide_LetsEnginesStartMembers(t *testing.T) {
 		{"a stop that was not finished", formed(3).with(down(2)), keep(2), "n2 would stay down after a crash", nil},
 		{"while another one is away", formed(3).silent(3).with(down(2)), keep(2), "n2 would stay down", nil},
 		{"not of a learner, whose first start it is", formed(4).running().learner(4, true).with(down(4)), op.PromoteMember{Join: formed(4).join(4)}, "", nil},
+		{"not of a voter whose container could start it empty, as one that a person promoted", formed(3).with(down(2)).with(func(s *scene) { s.container(2).StartsEmpty = true }),
+			op.RestartMember{Join: formed(3).join(2), Etcd: formed(3).join(2).Etcd}, "could start the member without its data", nil},
 		{"not on a node that is drained", formed(3).with(down(2)).drained(2), nil, "waiting for n2", []string{"CKE112 n2"}},
 		{"not while it is founded", forming(3, true).with(down(2)), forming(3, true).bootstrap(true), "", nil},
 	})

@@ -217,6 +217,11 @@ func (t *stageTerm) Deleting(ctx context.Context) (deleting bool, err error) {
 	return deleting, err
 }
 
+func (t *stageTerm) Hibernating(ctx context.Context) (hibernating bool, err error) {
+	err = t.write(ctx, "hibernating", func() { hibernating = t.requests.Hibernation != nil })
+	return hibernating, err
+}
+
 func (t *stageTerm) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "finish-delete", func() { t.gone, t.statuses, t.records = true, nil, nil })
 	if err == nil {

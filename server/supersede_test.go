@@ -50,3 +50,28 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 		})
 	}
 }
+
+// What was taken back while it is under way ends at once.
+func TestOutrun_WhatIsAskedForNoMore(t *testing.T) {
+	asleep := cke.Requests{Hibernation: &cke.Hibernation{}}
+	for _, tt := range []struct {
+		name    string
+		running op.Operation
+		in      Input
+		want    string
+	}{
+		{"a deletion", op.DeleteCluster{}, Input{Deleting: true}, ""},
+		{"a canceled deletion", op.DeleteCluster{}, Input{}, "the deletion was canceled"},
+		{"a hibernation", op.Hibernate{}, Input{Requests: asleep}, ""},
+		{"a hibernation that was ended", op.Hibernate{}, Input{}, "the hibernation was ended"},
+		{"another operation", op.StartMembers{}, Input{}, ""},
+	} {
+		got := ""
+		if err := outrun(tt.running, &tt.in); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

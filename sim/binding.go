@@ -63,7 +63,7 @@ func (n *Node) inspect(j cke.Join) (inspected, error) {
 	case c.Join != j.ID || c.Incarnation != j.Incarnation:
 		return inspected{}, fmt.Errorf("container %s on %s carries the labels of another membership: %w", c.Name, n.name, cke.ErrConflict)
 	}
-	return inspected{c.Container, c, c.keep}, nil
+	return inspected{c.shown(), c, c.keep}, nil
 }
 
 // binding is the container that a request names. The engine is told of containers by its own ids, which are never used

@@ -211,10 +211,19 @@ func (c *container) crash(code int, words string) {
 	})
 }
 
-// seen is the container as the engine shows it.
-func (c *container) seen() cke.Container {
+// shown is the container as the engine shows it to whoever inspects it.
+func (c *container) shown() cke.Container {
 	s := c.Container
 	s.StartsEmpty = c.spec.Mode == StartNew || c.spec.Mode == cke.StartJoin
+	if !c.foreign {
+		s.KeptDown = !c.keep
+	}
+	return s
+}
+
+// seen is the container as an observation shows it.
+func (c *container) seen() cke.Container {
+	s := c.shown()
 	if !c.foreign && !c.node.slowVolume {
 		s.Data = c.data()
 	}
@@ -224,9 +233,6 @@ func (c *container) seen() cke.Container {
 	}
 	if !c.foreign && c.Cluster == "" { // a person runs it
 		s.PeerURLs, s.Mounts = []string{c.spec.Join.PeerURL()}, []string{c.spec.Join.Volume}
-	}
-	if !c.foreign {
-		s.KeptDown = !c.keep
 	}
 	return s
 }

@@ -162,6 +162,7 @@ func TestLayers_EachAloneKeepsMembersFromStartingEmptySomewhere(t *testing.T) {
 			play(t, 3, func(s *stage) {
 				if row.lacks.founding || row.lacks.arguments {
 					s.FormedEarlier()
+					s.KeepAll()
 				}
 				s.blind = row.lacks.blind
 				s.wrap = func(e op.Env) op.Env { return row.lacks.wrap(s, e) }

@@ -264,12 +264,18 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 	})
 }
 
+// KeepAll takes away what keeps engines from starting members that could start empty.
+func (w *World) KeepAll() { w.keepsAll = true }
+
 // KeepRunning implements cke.Machine.
 func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 	r := m.method(ctx, "KeepRunning")
 	c, err := r.inspect(j)
 	if err != nil || c.keep {
 		return err
+	}
+	if c.StartsEmpty && !m.d.world.keepsAll {
+		return fmt.Errorf("container %s could start on an empty volume: %w", c.Name, cke.ErrConflict)
 	}
 	return r.request("", true, c.id, func(*Node, bool) error { c.id.keep = true; return nil })
 }

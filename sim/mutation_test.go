@@ -158,6 +158,7 @@ func TestChecker_NoticesAMemberThatStartsEmpty(t *testing.T) {
 		}
 		s.blind = noDataCheck
 		s.FormedEarlier()
+		s.KeepAll()
 		s.wrap = carelessly()
 		s.Node("n3").PowerOff()
 		s.Node("n1").Blank()
@@ -171,6 +172,7 @@ func TestChecker_NoticesAFounderThatForgot(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.blind = noDataCheck
 		s.FormedEarlier()
+		s.KeepAll()
 		s.wrap = carelessly()
 		s.Judge = func(_ int, c sim.Call) sim.Verdict {
 			if c.Name == "ProveWrite" {
@@ -239,6 +241,7 @@ func TestChecker_NoticesAMissingLookForDataInRandomSchedules(t *testing.T) {
 			}
 			s.blind = noDataCheck
 			s.FormedEarlier()
+			s.KeepAll()
 			s.wrap = carelessly()
 			s.Pick, s.Judge = r.IntN, n.judge
 			s.daemon()

@@ -13,10 +13,10 @@ import (
 // hibernates has all members stopped for a person, and the daemon ended; the copy that is brought back then knows of no such wish.
 func (s *stage) hibernates() {
 	s.t.Helper()
-	s.Store().Ask("hibernate", func(r *cke.Requests) { r.Hibernation = &cke.Hibernation{By: "ann@boot-1", Since: time.Now()} })
+	s.Store().Hibernate(true)
 	s.must("hibernates", func() bool { return s.runningOn("n1")+s.runningOn("n2")+s.runningOn("n3") == 0 })
 	s.latest().Kill()
-	s.Store().Ask("resume", func(r *cke.Requests) { r.Hibernation = nil })
+	s.Store().Hibernate(false)
 }
 
 // reports reports whether the status has a problem of a code on a node.

@@ -24,7 +24,7 @@ var persons = []event{
 	{name: "purge a volume", brings: "purge purge-volume", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.volume(cke.TaskPurge) }},
 	{name: "undelete a volume", brings: "undelete undelete-volume", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.volume(cke.TaskUndelete) }},
 	{name: "unfreeze", brings: "unfreeze end-finding", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.unfreeze() }},
-	{name: "hibernate or resume", brings: "hibernate", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.hibernate(n.IntN(3) == 0) }},
+	{name: "hibernate or resume", brings: "hibernate", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.Store().Hibernate(n.IntN(3) == 0) }},
 	{name: "pause or resume changes", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.pause(n.IntN(3) == 0) }},
 	{name: "apply the revision", weight: 2, do: func(n *nemesis, _ *sim.Node) { n.apply() }},
 	{name: "add a member manually", brings: "adopt adopt-member", weight: 1, do: func(n *nemesis, node *sim.Node) { n.addByHand(node) }},
@@ -98,15 +98,6 @@ func (n *nemesis) unfreeze() {
 		n.judged = n.judged || f.Kind == cke.FreezeOlderStore
 		n.s.ask(cke.TaskUnfreeze, "", f.ID, "judged")
 	}
-}
-
-func (n *nemesis) hibernate(on bool) {
-	n.s.Store().Ask(fmt.Sprintf("hibernate: %v", on), func(r *cke.Requests) {
-		r.Hibernation = nil
-		if on {
-			r.Hibernation = &cke.Hibernation{By: "eve@host", Since: time.Now()}
-		}
-	})
 }
 
 func (n *nemesis) pause(on bool) {
@@ -184,7 +175,7 @@ func (n *nemesis) restore(node *sim.Node) {
 // content takes back what people asked for that keeps the cluster from being as declared. What was asked for once is to
 // be answered.
 func (n *nemesis) content() {
-	n.hibernate(false)
+	n.s.Store().Hibernate(false)
 	n.pause(false)
 	n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil })
 	for _, node := range n.s.Nodes() {

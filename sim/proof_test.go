@@ -46,7 +46,7 @@ var mutations = []mutation{
 		})
 	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }},
 		wants: []string{"before there are as many others as are declared"}},
-	{name: "look for data, with the arguments that back it up", blind: thin{look: true}.blind, wrap: thin{look: true, arguments: true}.wrap, store: func(s *stage) { s.FormedEarlier() },
+	{name: "look for data, with the arguments that back it up", blind: thin{look: true}.blind, wrap: thin{look: true, arguments: true}.wrap, store: func(s *stage) { s.FormedEarlier(); s.KeepAll() },
 		often: []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.StopByHand(); node.RemoveData() }},
 		wants: []string{startsEmpty, couldStart, "starts anew though the cluster is formed"}},
 	{name: "what is wanted was stored", blind: otherDefault(), wants: []string{"stops a member that runs as declared"},

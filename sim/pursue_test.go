@@ -47,7 +47,7 @@ func (n *nemesis) pursue(node *sim.Node) {
 	case "keep-running":
 		node.SwitchRestartsOff()
 	case "compare", "auth":
-		n.hibernate(n.IntN(3) > 0)
+		n.s.Store().Hibernate(n.IntN(3) > 0)
 		if kind := (map[string]cke.TaskKind{"compare": cke.TaskCompare, "auth": cke.TaskAuth})[n.focus]; !asked {
 			s.ask(kind, "", map[string]string{"auth": cke.AuthOn}[n.focus], "")
 		}

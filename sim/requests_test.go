@@ -194,7 +194,7 @@ func TestRequests_AMemberThatStartsWhileHibernatedIsStoppedAgain(t *testing.T) {
 		s.beginChange(t, change{from: []int{1, 2, 3}, to: []int{1, 2, 3}})
 		s.until(convergence, s.changed)
 		asleep := func() bool { return s.runningOn("n1")+s.runningOn("n2")+s.runningOn("n3") == 0 }
-		s.Store().Ask("hibernate", func(r *cke.Requests) { r.Hibernation = &cke.Hibernation{Since: time.Now()} })
+		s.Store().Hibernate(true)
 		if !s.until(convergence, asleep) {
 			t.Fatal("does not hibernate")
 		}

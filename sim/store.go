@@ -50,6 +50,16 @@ func (s *Store) CancelDelete() {
 	s.world.change("a person cancels the deletion", func() { s.spec.DeleteRequestedAt, s.spec.Destroyed = time.Time{}, nil })
 }
 
+// Hibernate is a person's wish that no member run, or its end.
+func (s *Store) Hibernate(on bool) {
+	s.Ask(fmt.Sprintf("hibernate: %v", on), func(r *cke.Requests) {
+		r.Hibernation = nil
+		if on {
+			r.Hibernation = &cke.Hibernation{By: "eve@host", Since: s.world.now()}
+		}
+	})
+}
+
 // Destroy is the operator's word that machines are gone for good, for which a deletion does not wait.
 func (s *Store) Destroy(nodes ...string) {
 	s.world.change("a person says that machines are destroyed", func() { s.spec.Destroyed = nodes })

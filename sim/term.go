@@ -310,6 +310,18 @@ func (t *Term) Deleting(ctx context.Context) (deleting bool, err error) {
 	return deleting, err
 }
 
+// Hibernating implements cke.Ledger.
+func (t *Term) Hibernating(ctx context.Context) (hibernating bool, err error) {
+	err = t.read(ctx, "Hibernating", func(s *Store) error {
+		if s.term != t.number && !s.unfenced {
+			return cke.ErrDeposed
+		}
+		hibernating = s.requests.Hibernation != nil
+		return nil
+	})
+	return hibernating, err
+}
+
 // FinishDelete implements cke.Ledger.
 func (t *Term) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "FinishDelete", func(s *Store) error {

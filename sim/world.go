@@ -18,24 +18,25 @@ type World struct {
 	store *Store
 	cuts  map[link]bool
 	// groups are the raft groups that ever had a leader or looked for one, by cluster id.
-	groups  map[uint64]*group
-	timers  []timer
-	daemons []*Daemon
-	sched   *Scheduler
-	tell    func(format string, args ...any) // nil: nobody listens
-	late    bool                             // what is written now is a call that was given up
-	stale   bool                             // what is done to a node now is a call that nobody waits for any more
-	crowded bool                             // machines make containers for ports of other clusters
-	unquiet bool                             // something changed since the world was last settled
-	skew    time.Duration                    // of the management hosts' clocks
-	apart   [Hosts]time.Duration             // how much further the clock of each of them is
-	auth    cke.AuthState                    // of etcd
-	root    bool                             // etcd has the user root
-	settles bool                             // a member is added only where voters have been connected for a while
-	muted   bool                             // no member list is read through a quorum
-	events  int                              // counts what happened, by whomever
-	watch   func(tolerance int)
-	marks   map[Situation]int // how often each was reached
+	groups   map[uint64]*group
+	timers   []timer
+	daemons  []*Daemon
+	sched    *Scheduler
+	tell     func(format string, args ...any) // nil: nobody listens
+	late     bool                             // what is written now is a call that was given up
+	stale    bool                             // what is done to a node now is a call that nobody waits for any more
+	crowded  bool                             // machines make containers for ports of other clusters
+	keepsAll bool                             // engines may start by themselves what could start empty
+	unquiet  bool                             // something changed since the world was last settled
+	skew     time.Duration                    // of the management hosts' clocks
+	apart    [Hosts]time.Duration             // how much further the clock of each of them is
+	auth     cke.AuthState                    // of etcd
+	root     bool                             // etcd has the user root
+	settles  bool                             // a member is added only where voters have been connected for a while
+	muted    bool                             // no member list is read through a quorum
+	events   int                              // counts what happened, by whomever
+	watch    func(tolerance int)
+	marks    map[Situation]int // how often each was reached
 	// certificates is how long they last; zero: a year. keys counts those of certificates.
 	certificates time.Duration
 	keys         int

@@ -26,6 +26,13 @@ func TestTerm_KeepsThePortsSentences(t *testing.T) {
 			Ledger: term, Cluster: c,
 			Ask:       func(task cke.Task) { must(s.AddTask(ctx, name, task)) },
 			AskDelete: func() { must(s.RequestDelete(ctx, name, "me@here")) }, CancelDelete: func() { must(s.CancelDelete(ctx, name)) },
+			Hibernate: func(on bool) {
+				if on {
+					must(s.SetHibernation(ctx, name, "me@here"))
+				} else {
+					must(s.EndHibernation(ctx, name))
+				}
+			},
 			Depose: func() { must(term.Resign(ctx)) },
 		})
 	})
