@@ -83,6 +83,23 @@ func TestEndpoint_TellsWhatDoesNotWork(t *testing.T) {
 	}
 }
 
+// A user that may read is refused all the same what cke has to do. Orders of every kind would find out first.
+func TestEndpoint_TellsThatItMayOnlyRead(t *testing.T) {
+	t.Parallel()
+	ca := NewTestCA(t)
+	m, f := newFakeEtcd(t, ca.TLS("server", "127.0.0.1")), etcdFleet(t, ca)
+	for _, reader := range []bool{false, true} {
+		m.set(func() { m.reader = reader })
+		e, err := f.member(m.url())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.ask(t.Context(), true); got.status.Denied != reader || !got.status.Healthy() || !got.status.Linearizable || len(got.members) != 1 {
+			t.Errorf("a reader: %v, %+v", reader, got)
+		}
+	}
+}
+
 func TestEndpoint_RefusesWhomItCannotTrust(t *testing.T) {
 	t.Parallel()
 	ca, other := NewTestCA(t), NewTestCA(t)

@@ -39,6 +39,7 @@ type fakeEtcd struct {
 	held      chan struct{}       // linearizable questions wait until it is closed; nil: they do not
 	health    []byte              // what a client has put under the key "health"; nil: nothing
 	denied    bool                // reads are refused after the fact
+	reader    bool                // reads are allowed, and what needs the role root is refused
 	localFail error               // of serializable reads
 	refusal   error               // of changes of the member list
 	heardOf   func(method string) // nil: nobody listens
@@ -180,6 +181,16 @@ func (f *fakeEtcd) Alarm(ctx context.Context, _ *pb.AlarmRequest) (*pb.AlarmResp
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return &pb.AlarmResponse{Alarms: f.alarms}, nil
+}
+
+// HashKV answers as etcd does to a revision that it has not reached.
+func (f *fakeEtcd) HashKV(context.Context, *pb.HashKVRequest) (*pb.HashKVResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.denied || f.reader {
+		return nil, status.Error(codes.PermissionDenied, "etcdserver: permission denied")
+	}
+	return nil, status.Error(codes.OutOfRange, "etcdserver: mvcc: required revision is a future revision")
 }
 
 func (f *fakeEtcd) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {

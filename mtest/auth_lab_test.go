@@ -26,6 +26,19 @@ func (b backedUp) root(c *clientv3.Client, user string) {
 	b.must(err)
 }
 
+// reader makes sure of a user that may read everything and nothing else.
+func (b backedUp) reader(c *clientv3.Client, user string) {
+	b.Helper()
+	_, err := c.RoleAdd(b.ctx, "reader")
+	b.must(err)
+	_, err = c.RoleGrantPermission(b.ctx, "reader", "\x00", "\x00", clientv3.PermissionType(clientv3.PermRead))
+	b.must(err)
+	_, err = c.UserAddWithOptions(b.ctx, user, "", &clientv3.UserAddOptions{NoPassword: true})
+	b.must(err)
+	_, err = c.UserGrantRole(b.ctx, user, "reader")
+	b.must(err)
+}
+
 // Authentication that somebody turned on without cke's user is a problem with a remedy; turned on by cke, everything works
 // with it.
 func TestLabAuth_EverythingWorksWithAuthentication(t *testing.T) {
@@ -43,6 +56,11 @@ func TestLabAuth_EverythingWorksWithAuthentication(t *testing.T) {
 			_, err := c.AuthEnable(b.ctx)
 			b.must(err)
 		})
+		s.awaitProblem("", cke.CodeAuth)
+		b.asRoot(func(c *clientv3.Client) { b.reader(c, cke.EtcdUser) }) // it may read everything, and is still refused what cke has to do
+		term := s.now().Leader.Term
+		s.do("leader", "--resign")
+		s.await("a leader that has seen it", seenLimit, func(st cke.Status) bool { return st.Leader.Term > term && st.Etcd.Quorate })
 		p := s.awaitProblem("", cke.CodeAuth)
 		if !strings.Contains(p.Remedy, "etcdctl user add cke") {
 			t.Errorf("%+v", p)
