@@ -107,7 +107,7 @@ func strangerProblems(in *Input) []cke.Problem {
 // strangerRemedy is what a person can do about a member that cke does not know.
 func strangerRemedy(in *Input, m cke.Member) string {
 	for _, n := range in.Spec.ControlPlane() {
-		if hostOf(m) == n.Address {
+		if _, carries := in.Identity.On(n); hostOf(m) == n.Address && !carries {
 			return "`ckecli etcd adopt " + n.Name() + "` puts a member of cke's in its place; or remove it with etcdctl"
 		}
 	}

@@ -81,3 +81,20 @@ func TestReport_TellsOfStrangers(t *testing.T) {
 		t.Errorf("tolerance %d %+v", s.Tolerance, s.Problems)
 	}
 }
+
+// What a remedy offers is not refused: a node that has a membership takes no second one.
+func TestReport_OffersToAdoptOnlyWhereThatCanBe(t *testing.T) {
+	for host, want := range map[string]string{"10.0.0.4": "`ckecli etcd adopt n4`", "10.0.0.2": "remove it with etcdctl, or", "10.9.9.9": "remove it with etcdctl, or"} {
+		s := formed(4).running().unjoined(4).joinedBy(true)
+		s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1].PeerURLs = []string{"https://" + host + ":3380"}
+		got := ""
+		for _, p := range s.report().Problems {
+			if p.Code == cke.CodeStranger {
+				got = p.Remedy
+			}
+		}
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("at %s: %q", host, got)
+		}
+	}
+}
