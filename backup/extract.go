@@ -185,12 +185,13 @@ func (x *Extracted) compare(ctx context.Context, full Entry, file string) error 
 	return err
 }
 
-// HashRevision is the revision whose hash was compared; 0: none was.
-func (x Extracted) HashRevision() int64 {
-	if x.Compared == nil {
-		return 0
+// Verified is the mark of a drill that ended at a time.
+func (x Extracted) Verified(at time.Time) Verified {
+	v := Verified{Full: x.Full, Revision: x.Revision, At: at, HashChecked: x.Compared != nil, Booted: x.Booted, Wrong: x.wrong}
+	if v.HashChecked {
+		v.HashRevision = x.Compared.Revision
 	}
-	return x.Compared.Revision
+	return v
 }
 
 func checkHash(ctx context.Context, file string, want Hash) error {

@@ -70,7 +70,6 @@ type lock struct {
 	mu      sync.Mutex
 	number  int
 	renewed time.Time // when the last renewal was begun
-	wall    time.Time // the same by the wall clock: the other one stops while the machine is suspended
 	yield   error     // a deleter has to stop
 }
 
@@ -198,7 +197,7 @@ func (l *lock) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	begun, wall := time.Now(), l.s.now().Round(0)
+	begun := l.s.now()
 	brief := l.s.Retry
 	ttl := l.s.lockTTL()
 	brief.For, brief.Attempt = min(cmp.Or(brief.For, tellFor), tellFor, ttl/8), ttl/8
@@ -214,7 +213,7 @@ func (l *lock) renew(ctx context.Context) error {
 	if l.kind == lockDeleting && next > 1 && l.lapsed() {
 		l.yield = errLockLost // the renewal comes too late: somebody may have read or deleted meanwhile
 	}
-	l.number, l.renewed, l.wall = next, begun, wall
+	l.number, l.renewed = next, begun
 	return nil
 }
 
@@ -273,7 +272,7 @@ func (l *lock) check(ctx context.Context, name string) error {
 
 // lapsed reports whether others may take the lock for abandoned by now, or soon. A deletion whose lock lapsed once ends, whether or not it is renewed later.
 func (l *lock) lapsed() bool {
-	return max(time.Since(l.renewed), l.s.now().Round(0).Sub(l.wall).Abs()) > l.s.lockTTL()/2
+	return Since(l.renewed, l.s.now()) > l.s.lockTTL()/2
 }
 
 // release ends the lock.

@@ -185,7 +185,9 @@ func TestPrune_FrozenBetweenLockAndDeletionDeletesNothing(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := f.store(t, b).Prune(t.Context(), cke.Retention{Last: 1}, false); err == nil {
+		s, begun := f.store(t, b), time.Now()
+		s.Now = func() time.Time { return f.now().Add(time.Since(begun)) }
+		if _, err := s.Prune(t.Context(), cke.Retention{Last: 1}, false); err == nil {
 			t.Error("it went on")
 		}
 		f.whole(t, mem)

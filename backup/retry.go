@@ -116,3 +116,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Since returns how long ago something was, by one clock. A clock that was put back, or a machine that was suspended, counts as long.
+func Since(then, now time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
+}

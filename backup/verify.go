@@ -318,7 +318,7 @@ func (s *Store) drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 			return x, fmt.Errorf("start etcd on revision %d: %w", x.Revision, err)
 		}
 	}
-	return x, s.markVerified(ctx, x.Lineage, Verified{Full: x.Full, Revision: x.Revision, At: s.now(), HashChecked: x.Compared != nil, HashRevision: x.HashRevision(), Booted: x.Booted, Wrong: x.wrong})
+	return x, s.markVerified(ctx, x.Lineage, x.Verified(s.now()))
 }
 
 // versionNear is the version of etcd that the nearest other full of a lineage tells: fulls merged by early releases tell none.

@@ -404,6 +404,7 @@ func (w *chores) verify(ctx context.Context) error {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
 	defer w.l.news()
-	w.l.verified = &cke.VerifiedBackup{Revision: x.Revision, At: w.l.c.Now().UTC(), HashChecked: x.Compared != nil, HashRevision: x.HashRevision(), Booted: x.Booted, NotBooted: trial.Why}
+	w.l.verified = verifiedOf(x.Verified(w.l.c.Now()))
+	w.l.verified.NotBooted = trial.Why // the mark in the target does not record it
 	return nil
 }

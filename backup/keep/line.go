@@ -296,7 +296,7 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 		l.begun = l.c.Now()
 	}
 	if mark != nil {
-		l.verified = &cke.VerifiedBackup{Revision: mark.Revision, At: mark.At, HashChecked: mark.HashChecked, HashRevision: mark.HashRevision, Booted: mark.Booted}
+		l.verified = verifiedOf(*mark)
 	}
 	for _, c := range lineage.Chains() {
 		f := c.Full // in order of their revisions, whatever clock dated them

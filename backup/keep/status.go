@@ -85,6 +85,11 @@ func storedOf(h backup.Header) cke.StoredBackup {
 	return s
 }
 
+// verifiedOf is a drill that found the backups right, by its mark.
+func verifiedOf(v backup.Verified) *cke.VerifiedBackup {
+	return &cke.VerifiedBackup{Revision: v.Revision, At: v.At.UTC(), HashChecked: v.HashChecked, HashRevision: v.HashRevision, Booted: v.Booted}
+}
+
 // status fills in how the line stands.
 func (l *line) status(s *cke.BackupStatus) {
 	l.mu.Lock()
