@@ -3,6 +3,10 @@ package take
 import (
 	"fmt"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke/backup"
 )
 
 // A watch that is open may say nothing although the cluster changes, and etcd's client begins one that was cut again without a word. So the
@@ -39,11 +43,6 @@ func (s *session) limit() time.Duration {
 	return max(2*time.Duration(s.t.c.Delta.Period), DefaultPeriod)
 }
 
-// since is how long ago something was. A clock that was put back, or a machine that slept, counts as long.
-func since(then, now time.Time) time.Duration {
-	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
-}
-
 // heard takes in what the cluster told, if it did.
 func (s *session) heard(t told) {
 	l, last := &s.life, s.builder.Last()
@@ -74,7 +73,7 @@ func (s *session) prove() {
 func (s *session) receive() {
 	l, now := &s.life, s.t.c.Now()
 	l.vain = 0
-	if since(l.proof, now) > s.limit() {
+	if backup.Since(l.proof, now) > s.limit() {
 		s.at.watched, l.proof, s.broken = now.UTC(), now, true
 		s.authTry.Reset(0)
 	}
@@ -83,7 +82,7 @@ func (s *session) receive() {
 // silentWatch returns an error if the watch has to begin anew, through another member.
 func (s *session) silentWatch() error {
 	l, now := &s.life, s.t.c.Now()
-	if l.silent < mostSilent || min(since(l.ahead.asked, now), since(l.begun, now)) <= s.limit()<<min(l.vain, mostDoubled) {
+	if l.silent < mostSilent || min(backup.Since(l.ahead.asked, now), backup.Since(l.begun, now)) <= s.limit()<<min(l.vain, mostDoubled) {
 		return nil
 	}
 	s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("the watch brings no changes after revision %d, and the cluster is at %d: it is started again, on another member if there is one", s.builder.Last(), l.newest)})
@@ -93,10 +92,21 @@ func (s *session) silentWatch() error {
 	return errWatchAgain
 }
 
+// watched returns the client for the next watch: of all members, or of one after the other as long as watches are silent.
+func (s *session) watched() *clientv3.Client {
+	if l := &s.life; l.vain > 0 {
+		ends := s.k.all.Endpoints()
+		if cli, err := s.k.member(ends[l.watches%len(ends)]); err == nil {
+			return cli
+		}
+	}
+	return s.k.all
+}
+
 // unanswered reports a cluster that has told nothing for so long that backups may be late.
 func (s *session) unanswered(err error) {
 	l, now := &s.life, s.t.c.Now()
-	if since(l.answered, now) > max(time.Minute, 3*time.Duration(s.t.c.Delta.Period)) {
+	if backup.Since(l.answered, now) > max(time.Minute, 3*time.Duration(s.t.c.Delta.Period)) {
 		l.answered = now // it is told again after as long
 		s.t.tell(Event{Type: ClusterFailed, Err: err})
 	}

@@ -2,6 +2,7 @@ package take
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,5 +37,35 @@ func TestSilentWatch_IsGivenLongerEachTime(t *testing.T) {
 	s.receive()
 	if !restarted(11 * time.Second) {
 		t.Error("what brought changes is given as long as the first one")
+	}
+}
+
+// One member is watched only while watches are silent: afterwards that member may be the one that fails.
+func TestSilentWatch_AllMembersAreWatchedAgainOnceChangesCome(t *testing.T) {
+	c := Config{Endpoints: []string{"http://a:1", "http://b:1", "http://c:1"}, Now: time.Now, Notify: func(Event) {}, Log: slog.New(slog.DiscardHandler)}
+	k, err := dial(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	builder, err := backup.NewDeltaWriter(6, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{t: &Taker{c: c}, k: k, builder: builder, authTry: time.NewTimer(time.Hour)}
+	all := strings.Join(c.Endpoints, " ")
+	for i, want := range []string{all, "http://b:1", "http://c:1", all, "http://a:1", "http://b:1"} {
+		switch want {
+		case all:
+			s.receive()
+		default:
+			s.life.silent, s.life.ahead.asked, s.life.begun = mostSilent, time.Time{}, time.Time{}
+			if s.silentWatch() == nil {
+				t.Fatalf("watch %d: the one before is not given up", i)
+			}
+		}
+		if got := strings.Join(s.watched().Endpoints(), " "); got != want {
+			t.Errorf("watch %d goes to %s, want %s", i, got, want)
+		}
 	}
 }

@@ -77,17 +77,6 @@ func (k *cluster) member(endpoint string) (*clientv3.Client, error) {
 	return cli, err
 }
 
-// watched returns the client to watch with after so many watches that were silent: all members, then one after the other.
-func (k *cluster) watched(silent int) *clientv3.Client {
-	if silent > 0 {
-		ends := k.all.Endpoints()
-		if cli, err := k.member(ends[silent%len(ends)]); err == nil {
-			return cli
-		}
-	}
-	return k.all
-}
-
 func (k *cluster) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

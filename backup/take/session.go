@@ -185,7 +185,7 @@ func (s *session) watch() {
 	from := s.builder.Last() + 1
 	s.life.proof = s.t.c.Now()
 	s.at.watched = s.life.proof.UTC()
-	client := s.k.watched(s.life.watches)
+	client := s.watched()
 	go contain.Work(func() {
 		begun <- client.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
 			clientv3.WithRev(from), clientv3.WithFragment(), clientv3.WithProgressNotify())
