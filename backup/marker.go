@@ -25,6 +25,9 @@ const (
 	// probePrefix begins the names of what is written to see that a target takes it; mostProbes bounds how many are removed at once.
 	probePrefix = markerFolder + "/probe-"
 	mostProbes  = 100
+	// besideEvery is how long no probe is written after one was left beside another; it is doubled with each, mostDoubled times.
+	besideEvery = time.Hour
+	mostDoubled = 12
 	// maxMarker bounds what is read of a marker.
 	maxMarker = 4 << 10
 )
@@ -53,6 +56,11 @@ type Marked struct {
 	newest map[Kind]Place
 	// probe is what was written to see that the target takes it, and must not be removed; empty: there is none.
 	probe string
+	// beside counts the probes that were left although there was one: the target refuses to take its name again. last is when the
+	// newest of them was taken.
+	beside int
+	last   time.Time
+	now    func() time.Time
 }
 
 var _ Sweeper = (*Marked)(nil)
@@ -81,7 +89,7 @@ func (s *Store) Mark(ctx context.Context, known string) (*Marked, error) {
 			return nil, err
 		}
 	}
-	m := &Marked{Bucket: s.Bucket, ID: known, marker: folder + known}
+	m := &Marked{Bucket: s.Bucket, ID: known, marker: folder + known, now: s.now}
 	if err := m.check(ctx); err != nil || m.Local() {
 		return m, err
 	}
@@ -201,7 +209,8 @@ func (m *Marked) has(ctx context.Context) error {
 	return nil
 }
 
-// Probe reports whether the target is the same as before and has the newest backups. With write it also creates something and removes it.
+// Probe reports whether the target is the same as before and has the newest backups. With write it also creates something and removes it. Where
+// nothing may be deleted that stays, and is tried again; only a target that refuses its name gets others, less and less often.
 func (m *Marked) Probe(ctx context.Context, write bool) error {
 	if err := m.check(ctx); err != nil {
 		return err
@@ -213,27 +222,41 @@ func (m *Marked) Probe(ctx context.Context, write bool) error {
 		return d.probe(path.Dir(m.marker))
 	}
 	m.mu.Lock()
-	name, again := m.probe, m.probe != ""
+	kept, late := m.probe, m.beside == 0 || Since(m.last, m.now()) >= besideEvery<<min(m.beside-1, mostDoubled)
 	m.mu.Unlock()
-	if !again {
-		name = probePrefix + rand.Text()
+	switch {
+	case !late:
+		return nil // the one that is kept would prove nothing
+	case kept != "":
+		// Stores check the right to write before the condition that nothing is there.
+		err := m.Bucket.Create(ctx, kept, Content{Head: []byte("probe"), Unasked: true})
+		if err == nil {
+			return m.removeProbe(ctx, kept)
+		}
+		if errors.Is(err, ErrExists) {
+			return nil
+		}
 	}
-	switch err := m.Bucket.Create(ctx, name, Content{Head: []byte("probe"), Unasked: again}); {
-	case again && errors.Is(err, ErrExists):
-		return nil // it would have been written
-	case err != nil && !again:
+	name := probePrefix + rand.Text()
+	if err := m.Bucket.Create(ctx, name, Content{Head: []byte("probe")}); err != nil {
 		m.Bucket.Delete(ctx, name) // it may be there all the same
-		fallthrough
-	case err != nil:
 		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}
-	err := m.Delete(ctx, name)
+	return m.removeProbe(ctx, name)
+}
+
+// removeProbe removes a probe that the target took. One that must not be removed is kept.
+func (m *Marked) removeProbe(ctx context.Context, name string) error {
+	err := m.Bucket.Delete(ctx, name)
 	if m.keepProbe(name, err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("remove what was written to see that the target takes it: %w", err)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probe, m.beside = "", 0 // the next one is a fresh one
 	return nil
 }
 
@@ -244,6 +267,9 @@ func (m *Marked) keepProbe(name string, err error) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.probe != "" && m.probe != name {
+		m.beside, m.last = m.beside+1, m.now()
+	}
 	m.probe = name
 	return true
 }

@@ -70,3 +70,47 @@ func TestNoDeletion_ProbesDrillsAndLocksGoOn(t *testing.T) {
 		t.Errorf("%v, %d attempts to remove locks", err, refused)
 	}
 }
+
+// A policy may refuse the second object of a name with the same words as a deletion: what is kept then proves nothing, and a fresh one does.
+func TestNoDeletion_AKeptProbeThatIsRefusedIsNotBelieved(t *testing.T) {
+	denied := errors.New("api error AccessDenied: Access Denied")
+	mem, readOnly, now := backuptest.NewMemory(), false, time.Now()
+	b := &backuptest.Faulty{Bucket: mem, Before: func(_ context.Context, op, name string) error {
+		if op == "delete" || op == "create" && (readOnly || mem.Get(name) != nil) {
+			return denied
+		}
+		return nil
+	}}
+	s := &backup.Store{Bucket: b, Cluster: "prod", Now: func() time.Time { return now }}
+	m, err := s.Mark(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := func() int {
+		list, err := mem.List(t.Context(), ".target/probe-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	for n := range 30 * 24 {
+		if err := m.Probe(t.Context(), true); err != nil {
+			t.Fatalf("hour %d: %v", n, err)
+		}
+		now = now.Add(time.Hour)
+	}
+	if left() > 12 {
+		t.Errorf("%d probes are left after a month", left())
+	}
+	before := left()
+	readOnly, now = true, now.AddDate(0, 2, 0)
+	for range 3 {
+		if err := m.Probe(t.Context(), true); !errors.Is(err, denied) {
+			t.Errorf("read-only: %v", err)
+		}
+	}
+	readOnly = false
+	if err := m.Probe(t.Context(), true); err != nil || left() > before+1 {
+		t.Errorf("%v, %d probes left", err, left())
+	}
+}
