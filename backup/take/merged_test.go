@@ -1,6 +1,7 @@
 package take_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,6 +54,46 @@ func TestTaker_NothingIsJoinedToAFullThatTellsNoHistory(t *testing.T) {
 	r.Put("k", "second life, later")
 	r.Flush()
 	same(t, r, b)
+}
+
+// Where the backups begin anew, what the cluster changed while nobody watched is in none of them: that is reported as a gap.
+func TestTaker_AGapBeforeANewStreamIsTold(t *testing.T) {
+	for name, spoil := range map[string]func(r *taketest.Rig, b *backuptest.Memory, c *take.Config){
+		"merged by an earlier release": func(r *taketest.Rig, b *backuptest.Memory, _ *take.Config) { mergedAlone(t, b, true) },
+		"an unsigned record of another history": func(r *taketest.Rig, b *backuptest.Memory, c *take.Config) {
+			c.Signer = backup.NewSigner(identity(t))
+			if err := r.Store().PutFile(t.Context(), "a1b2", "diverged", []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, missing := range []int{2, 0} {
+			t.Run(fmt.Sprintf("%s, %d changes", name, missing), func(t *testing.T) {
+				b := backuptest.NewMemory()
+				r := begin(t, b, nil)
+				stored := r.Put("a", "1")
+				r.Flush()
+				if err := r.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				c, now := taketest.Config(r.Server, b), stored
+				spoil(r, b, &c)
+				for range missing {
+					now = r.Put("a", "2")
+				}
+				r = taketest.Start(t, r.Server, c)
+				if missing > 0 {
+					told(t, r, stored+1, now)
+					return
+				}
+				r.Await(take.FullStored)
+				if err := r.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				told(t, r, 0, 0)
+			})
+		}
+	}
 }
 
 // The life that replaced another one stays the present one whatever its clock was, also where its newest full is a merged one.

@@ -56,6 +56,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	if err != nil {
 		return position{}, err
 	}
+	anew := doubt && m == fromTail // a gap that ended the session before was told
 	if doubt {
 		m = fromNow
 	}
@@ -88,7 +89,10 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	}
 	if m == fromTail && h.Merged && p.known.mark == "" && p.known.index == 0 {
 		t.c.Log.Warn("a full that an earlier release merged tells nothing of the cluster's history: the backups begin anew", "lineage", t.c.Lineage)
-		m = fromNow
+		m, anew = fromNow, true
+	}
+	if anew {
+		t.missing(last, h, now)
 	}
 	if last != nil && last.Tail.Size > 0 {
 		p.after = last.Tail.Link()
@@ -146,6 +150,17 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		p.base, p.newer = nil, nil
 	}
 	return p, nil
+}
+
+// missing reports as a gap what the cluster changed after the newest delta and full, where a new stream begins at its revision now.
+func (t *Taker) missing(last *backup.Stream, full backup.Header, now int64) {
+	stored := full.Last
+	if last != nil {
+		stored = max(stored, last.Last)
+	}
+	if 0 < stored && stored < now {
+		t.tell(Event{Type: Gap, From: stored + 1, To: now})
+	}
 }
 
 // known is how far the newest delta and full tell the history. counts: they are signed, or this host does not sign; else anybody may have
