@@ -45,8 +45,8 @@ type Removal struct {
 // there is no other rule, all that is younger stays.
 // The newest full of every lineage that has any, and the one that was last verified, stay with all that their chains
 // need, whatever their age. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
-// everything stays. The zero Retention deletes nothing. now also keeps what is dated in the future from pushing real
-// backups out.
+// everything stays. The zero Retention deletes nothing. What is dated after now does not push real backups out: such a full stays, with
+// the deltas up to the next full that is not.
 func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retention, now time.Time) PrunePlan {
 	var plan PrunePlan
 	switch r {
@@ -66,8 +66,9 @@ func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retentio
 
 // keeping is why a full is kept.
 type keeping struct {
-	why []string
-	pit bool // with the deltas after it
+	why   []string
+	pit   bool // with the deltas after it
+	ahead bool // it is dated in the future: with the deltas up to the next full that is not
 }
 
 func (k *keeping) add(why string, pit bool) { k.why, k.pit = append(k.why, why), k.pit || pit }
@@ -89,7 +90,8 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 				}
 			case f.Time.After(now.Add(time.Hour)):
 				// Written by a clock that was wrong: it stays without using up a place.
-				reasons[f.Name()].add("dated in the future", true)
+				reasons[f.Name()].add("dated in the future", false)
+				reasons[f.Name()].ahead = true
 			case !older(f, r.MaxAge, now):
 				fulls = append(fulls, f)
 			}
@@ -196,6 +198,10 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 			plan.Delete = append(plan.Delete, Removal{f.Name(), f.Size, why})
 			continue
 		}
+		if to := l.leadsTo(i, reasons); k.ahead && !k.pit {
+			spans = append(spans, span{f, to})
+			k.pit = to == math.MaxInt64
+		}
 		if k.pit {
 			spans = append(spans, span{f, math.MaxInt64})
 		}
@@ -212,6 +218,17 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 			}
 		}
 	}
+}
+
+// leadsTo is the revision of the first full after one that counts for the rules; MaxInt64: there is none. By the order of revisions the one is
+// older, so where no rule keeps the deltas after the later full, none would keep them for the one if its date were right.
+func (l *Lineage) leadsTo(i int, reasons map[string]*keeping) int64 {
+	for _, f := range l.Fulls[i+1:] {
+		if f.Revision > l.Fulls[i].Revision && l.useless[f.Name()] == "" && !reasons[f.Name()].ahead {
+			return f.Revision
+		}
+	}
+	return math.MaxInt64
 }
 
 // lastOf is the newest revision in one of the run's deltas, as a listing tells it, or as its own header does where that was read and goes further: anybody

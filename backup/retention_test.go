@@ -82,6 +82,46 @@ func TestPlanPrune_ClockInTheFutureDoesNotPushRealBackupsOut(t *testing.T) {
 	}
 }
 
+// A full that a wrong clock dated in the future leads on as far as the next full: which deltas stay after that one is not for its date to say.
+func TestPlanPrune_AFullOfTheFutureKeepsDeltasUpToTheNextOne(t *testing.T) {
+	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		future, useless []int // fulls, of ten
+		deltas          []int64
+	}{
+		"one":                     {[]int{3}, nil, []int64{3, 8, 9}},
+		"the next one is damaged": {[]int{3}, []int{4}, []int64{3, 4, 8, 9}},
+		"two":                     {[]int{2, 3}, nil, []int64{2, 3, 8, 9}},
+		"none follows":            {[]int{2, 8, 9}, nil, []int64{2, 6, 7, 8, 9}},
+		"only damaged ones do":    {[]int{4}, []int{5, 6, 7, 8, 9}, []int64{2, 3, 4, 5, 6, 7, 8, 9}},
+	} {
+		l := hourly(10, now)
+		l.useless = map[string]string{}
+		for _, i := range tc.future {
+			l.Fulls[i] = Entry{Place: FullPlace("c", "l", l.Fulls[i].Revision, now.AddDate(10, 0, i))}
+		}
+		for _, i := range tc.useless {
+			l.useless[l.Fulls[i].Name()] = "damaged"
+		}
+		plan := PlanPrune([]Lineage{l}, nil, cke.Retention{Last: 2}, now)
+		gone := named(plan.Delete)
+		var left []int64
+		for _, d := range l.Streams[0].Deltas {
+			if !gone[d.Name()] {
+				left = append(left, d.Sequence)
+			}
+		}
+		if !slices.Equal(left, tc.deltas) {
+			t.Errorf("%s: deltas %v stay, want %v", name, left, tc.deltas)
+		}
+		for _, i := range tc.future {
+			if gone[l.Fulls[i].Name()] {
+				t.Errorf("%s: full %d is deleted", name, i)
+			}
+		}
+	}
+}
+
 // Requirement of retention by age: each rule by itself and together with counts.
 func TestPlanPrune_ByAge(t *testing.T) {
 	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
@@ -156,6 +196,11 @@ func TestPlanPrune_NeverBreaksWhatItKeeps(t *testing.T) {
 		l := hourly(rapid.IntRange(1, 200).Draw(rt, "fulls"), now)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		l.Fulls = slices.DeleteFunc(l.Fulls, func(e Entry) bool { return e.Revision > 10 && rng.IntN(3) == 0 })
+		for i, ahead := 0, rapid.SampledFrom([]int{0, 0, 2, 10}).Draw(rt, "ahead"); i < len(l.Fulls) && ahead > 0; i++ {
+			if rng.IntN(ahead) == 0 {
+				l.Fulls[i].Place = FullPlace("c", "l", l.Fulls[i].Revision, now.AddDate(1, 0, rng.IntN(9)))
+			}
+		}
 		v := &Verified{Full: l.Fulls[rng.IntN(len(l.Fulls))].ID()}
 		for _, f := range l.Fulls {
 			if f.ID() == v.Full {
@@ -202,6 +247,16 @@ func TestPlanPrune_NeverBreaksWhatItKeeps(t *testing.T) {
 		for _, k := range plan.Keep {
 			if got := reach(k.Full.ID()); k.PointInTime && got != l.Streams[0].Last {
 				rt.Errorf("%s reaches %d, needs %d", k.Full.ID(), got, l.Streams[0].Last)
+			}
+		}
+		for i, f := range l.Fulls { // what a wrong clock dated leads on as far as the next one that it did not
+			next := slices.IndexFunc(l.Fulls[i+1:], func(g Entry) bool { return !g.Time.After(now) })
+			want := l.Streams[0].Last
+			if next >= 0 {
+				want = l.Fulls[i+1+next].Revision
+			}
+			if f.Time.After(now) && reach(f.ID()) < want {
+				rt.Errorf("%s of a wrong clock reaches %d, needs %d", f.ID(), reach(f.ID()), want)
 			}
 		}
 		if newest := l.Fulls[len(l.Fulls)-1]; gone[newest.Name()] {
