@@ -144,13 +144,20 @@ func agree(r cke.Retention, clock, now time.Time) error {
 	return fmt.Errorf("%w: here it is %s, there %s; set the clock that is wrong", ErrClock, now.UTC().Format(time.RFC3339), clock.UTC().Format(time.RFC3339))
 }
 
+// aheadLimit is how far ahead of now a backup may be dated whose date still counts.
+const aheadLimit = time.Hour
+
 // ageAt is the time that ages count from: no later than the newest backup. While none is written, none gets too old, so a clock that is
-// ahead makes nothing old by itself.
+// ahead makes nothing old by itself. What is dated in the future says nothing of when one was written.
 func ageAt(lineages []Lineage, now time.Time) time.Time {
 	var newest time.Time
 	for _, l := range lineages {
-		for _, t := range append(ends(l.Streams), l.Newest()) {
-			if t.After(newest) {
+		times := ends(l.Streams)
+		for _, f := range l.Fulls {
+			times = append(times, f.Time)
+		}
+		for _, t := range times {
+			if t.After(newest) && !t.After(now.Add(aheadLimit)) {
 				newest = t
 			}
 		}

@@ -88,7 +88,7 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 				if !older(f, r.MaxAge, now) {
 					reasons[f.Name()].add(l.useless[f.Name()], false)
 				}
-			case f.Time.After(now.Add(time.Hour)):
+			case f.Time.After(now.Add(aheadLimit)):
 				// Written by a clock that was wrong: it stays without using up a place.
 				reasons[f.Name()].add("dated in the future", false)
 				reasons[f.Name()].ahead = true

@@ -122,6 +122,19 @@ func TestPlanPrune_AFullOfTheFutureKeepsDeltasUpToTheNextOne(t *testing.T) {
 	}
 }
 
+// While no backup is written none gets too old, also where one is dated in the future.
+func TestAgeAt_IsNoLaterThanTheNewestBackup(t *testing.T) {
+	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
+	l := hourly(3, now.AddDate(-1, 0, 0))
+	for ahead, want := range map[time.Duration]time.Time{0: now, 30 * time.Minute: now, 48 * time.Hour: now.AddDate(-1, 0, 0)} {
+		with := l
+		with.Fulls = append(slices.Clone(l.Fulls), Entry{Place: FullPlace("c", "l", 100, now.Add(ahead))})
+		if got := ageAt([]Lineage{with}, now); !got.Equal(want) {
+			t.Errorf("ages count from %s with a full dated %s ahead, want %s", got, ahead, want)
+		}
+	}
+}
+
 // Requirement of retention by age: each rule by itself and together with counts.
 func TestPlanPrune_ByAge(t *testing.T) {
 	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
