@@ -200,7 +200,9 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		}
 		if to := l.leadsTo(i, reasons); k.ahead && !k.pit {
 			spans = append(spans, span{f, to})
-			k.pit = to == math.MaxInt64
+			if k.pit = to == math.MaxInt64; !k.pit {
+				k.add(fmt.Sprintf("with its deltas up to revision %d", to), false)
+			}
 		}
 		if k.pit {
 			spans = append(spans, span{f, math.MaxInt64})
