@@ -136,6 +136,50 @@ func TestBounds_ADeletionWithADestroyedMachineEnds(t *testing.T) {
 	})
 }
 
+// A store from before 130 volumes were archived gets them on record again in rounds, each of which a person confirms. No round is held
+// back because the one before had not put all on record.
+func TestBounds_ManyArchivedVolumesAreReclaimed(t *testing.T) {
+	const volumes = 130
+	inFormed(t, 3, func(s *stage) {
+		inc := s.Store().Identity().Incarnation
+		for i := range volumes {
+			join := cke.JoinID(fmt.Sprintf("archived%04d", i))
+			s.Node(fmt.Sprintf("n%d", 1+i%3)).AddVolume(cke.Volume{Name: fmt.Sprintf("cke-%s-%s", s.Store().Spec().Cluster.Name, join), Cluster: s.Store().Spec().Cluster.Name, Incarnation: inc.ID, Join: join})
+		}
+		for rounds := 0; ; rounds++ {
+			repeats := ""
+			s.until(time.Minute, func() bool { // also what is reported for a moment
+				if dec, _ := s.latest().now(); slices.ContainsFunc(dec.Blockers, func(p cke.Problem) bool { return p.Code == cke.CodeRepeats }) {
+					repeats = dec.Reason
+				}
+				return false
+			})
+			if repeats != "" {
+				t.Errorf("after %d rounds: %s", rounds, repeats)
+			}
+			before := len(s.Store().Identity().Ended)
+			if before == volumes || rounds == 4 {
+				break
+			}
+			s.reclaim(t)
+			if !s.until(time.Minute, func() bool { return s.answered() && len(s.Store().Identity().Ended) > before }) {
+				dec, _ := s.latest().now()
+				t.Fatalf("round %d: %d are on record: %s\n%v", rounds, before, describeDecision(s.latest().Number(), dec), s.told().Problems)
+			}
+		}
+		for _, r := range s.Store().Records() {
+			if r.State == cke.RecordFailed {
+				t.Errorf("%+v", r)
+			}
+		}
+		if ended := len(s.Store().Identity().Ended); ended != volumes {
+			t.Errorf("%d volumes are on record after four rounds", ended)
+		}
+		s.must("as declared", func() bool { return s.settled() && !s.Store().Identity().Freeze.Active() })
+		s.isUnharmed(t)
+	})
+}
+
 // A month of a cluster's life: members are replaced, the file changes, disks fail and machines restart every few hours. What is
 // on record, and what is left on nodes, stays below its bounds.
 func TestBounds_AMonth(t *testing.T) {
