@@ -183,11 +183,14 @@ func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incar
 	return inc
 }
 
-// Restores are the ids of the restores under way: of the present one, and of those that it takes the place of, which go on if it is
-// canceled.
-func (i *Incarnation) Restores() (ids []string) {
-	for ; i != nil && i.State == Restoring && i.Restore != nil; i = i.Restore.Before {
-		ids = append(ids, i.Restore.ID)
+// Restores returns the ids of the restores under way that may still need what was fetched or lent for them: the present one, and those
+// that it takes the place of, which go on if it is canceled. None does once the restored members may have been started.
+func (i Identity) Restores() (ids []string) {
+	if i.Started() {
+		return nil
+	}
+	for inc := i.Incarnation; inc != nil && inc.State == Restoring && inc.Restore != nil; inc = inc.Restore.Before {
+		ids = append(ids, inc.Restore.ID)
 	}
 	return ids
 }

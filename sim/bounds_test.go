@@ -136,6 +136,57 @@ func TestBounds_ADeletionWithADestroyedMachineEnds(t *testing.T) {
 	})
 }
 
+// A store from before 130 volumes were archived gets them on record again in rounds, each of which a person confirms. No round is held
+// back because the one before had not put all on record.
+func TestBounds_ManyArchivedVolumesAreReclaimed(t *testing.T) {
+	const volumes = 130
+	inFormed(t, 3, func(s *stage) {
+		inc := s.Store().Identity().Incarnation
+		for i := range volumes {
+			join := cke.JoinID(fmt.Sprintf("archived%04d", i))
+			s.Node(fmt.Sprintf("n%d", 1+i%3)).AddVolume(cke.Volume{Name: fmt.Sprintf("cke-%s-%s", s.Store().Spec().Cluster.Name, join), Cluster: s.Store().Spec().Cluster.Name, Incarnation: inc.ID, Join: join})
+		}
+		repeats := map[string]bool{}
+		passes := func(is func() bool) bool {
+			return s.until(time.Minute, func() bool {
+				dec, _ := s.latest().now()
+				for _, p := range dec.Blockers {
+					if p.Code == cke.CodeRepeats { // also what is reported for a moment
+						repeats[dec.Reason] = true
+					}
+				}
+				return is()
+			})
+		}
+		ended := func() int { return len(s.Store().Identity().Ended) }
+		s.must("frozen", func() bool { return s.frozenFor(cke.FreezeOlderStore) })
+		for round := range 4 { // as fast as a person can
+			before := ended()
+			s.reclaim(t)
+			if !passes(func() bool {
+				return s.answered() && ended() > before && (ended() == volumes || s.frozenFor(cke.FreezeOlderStore))
+			}) {
+				dec, _ := s.latest().now()
+				t.Fatalf("round %d: %d are on record: %s\n%v", round, before, describeDecision(s.latest().Number(), dec), s.told().Problems)
+			}
+		}
+		passes(func() bool { return false })
+		if len(repeats) > 0 {
+			t.Errorf("held back: %v", repeats)
+		}
+		for _, r := range s.Store().Records() {
+			if r.State == cke.RecordFailed {
+				t.Errorf("%+v", r)
+			}
+		}
+		if ended() != volumes {
+			t.Errorf("%d volumes are on record after four rounds", ended())
+		}
+		s.must("as declared", func() bool { return s.settled() && !s.Store().Identity().Freeze.Active() })
+		s.isUnharmed(t)
+	})
+}
+
 // A month of a cluster's life: members are replaced, the file changes, disks fail and machines restart every few hours. What is
 // on record, and what is left on nodes, stays below its bounds.
 func TestBounds_AMonth(t *testing.T) {

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,17 +11,6 @@ import (
 
 	"cke"
 )
-
-// secretRestoreKey is where earlier versions kept the age identity that was lent for a restore from encrypted backups, for all restores
-// of a cluster.
-const secretRestoreKey = "restore-key"
-
-// lentFor is the age identity that was lent for one restore. Only what is done for that restore reads or removes it: another
-// one may be asked for while it waits.
-func lentFor(task string) string { return secretRestoreKey + "/" + task }
-
-// isLent reports whether a secret was lent for a restore, which it does not outlive.
-func isLent(name string) bool { return name == secretRestoreKey || below(name, secretRestoreKey+"/") }
 
 // BeginRestore implements cke.Ledger.
 func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
@@ -40,13 +28,14 @@ func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 	})
 }
 
-// CancelRestore implements cke.Ledger. The order goes with it: one that was done and is still in the store would be begun
-// again.
+// CancelRestore implements cke.Ledger. The order goes with it, and the key that was lent for it: one that was done and is still in
+// the store would be begun again.
 func (t *Term) CancelRestore(ctx context.Context, inc cke.Incarnation) error {
 	tried := "cancel the restore of " + t.cluster
 	var order []clientv3.Op
 	if inc.Restore != nil {
-		order = append(order, clientv3.OpDelete(t.s.keys.request(t.cluster, taskOf(inc.Restore.ID))))
+		task := inc.Restore.ID
+		order = append(order, clientv3.OpDelete(t.s.keys.request(t.cluster, taskOf(task))), clientv3.OpDelete(t.s.keys.secret(t.cluster, lentFor(task))))
 	}
 	return t.changeIdentity(ctx, tried, "", func(id cke.Identity) (cke.Identity, error) {
 		if id.Incarnation.WasAbandoned(inc.ID) {
@@ -130,34 +119,6 @@ func (t *Term) identityChanges(id, next cke.Identity) ([]clientv3.Op, error) {
 		ops = append(ops, clientv3.OpDelete(k.join(t.cluster, string(join))))
 	}
 	return ops, nil
-}
-
-// FinishRestore removes the key that was lent for a restore, and those of restores whose place it took; it is no error if there is none.
-func (t *Term) FinishRestore(ctx context.Context, task string) error {
-	id, err := t.Identity(ctx)
-	if err != nil {
-		return err
-	}
-	over := []string{lentFor(task), secretRestoreKey}
-	if inc := id.Incarnation; inc != nil && inc.State != cke.Restoring && inc.Restore != nil {
-		for _, before := range inc.Restore.Before.Restores() {
-			over = append(over, lentFor(before))
-		}
-	}
-	var ops []clientv3.Op
-	for _, name := range over {
-		ops = append(ops, clientv3.OpDelete(t.s.keys.secret(t.cluster, name)))
-	}
-	return t.write(ctx, "remove the key lent for a restore", nil, ops...)
-}
-
-// RestoreKey returns the age identities that were lent for a restore of the cluster. ErrNotFound: none were.
-func (s *Store) RestoreKey(ctx context.Context, cluster, task string) ([]byte, error) {
-	key, err := s.Secrets(cluster).Secret(ctx, lentFor(task))
-	if errors.Is(err, cke.ErrNotFound) {
-		return s.Secrets(cluster).Secret(ctx, secretRestoreKey)
-	}
-	return key, err
 }
 
 // RestoreAsked is what a person hands over with an order to restore.

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,20 +17,21 @@ func (s *Store) AddTask(ctx context.Context, cluster string, t cke.Task) error {
 	return s.PutRequest(ctx, cluster, taskOf(t.ID), t.By, t)
 }
 
-// FinishTask removes a task that is over, with the key that was lent for it, unless that is for a restore under way; one that is
-// gone already is no error.
+// FinishTask removes a task that is over, with the key that was lent for it, unless that is for a restore under way, and with those
+// that earlier versions, or steps that were cut off, left; one that is gone already is no error.
 func (t *Term) FinishTask(ctx context.Context, id string) error {
-	k, tried := t.s.keys, "finish task "+id
+	tried := "finish task " + id
 	return t.retry(ctx, func(ctx context.Context) error {
-		identity, mod, err := t.identity(ctx)
+		resp, err := t.read(ctx, tried, t.s.lendings(t.cluster)...)
+		if err != nil {
+			return err
+		}
+		l, err := t.s.lentIn(t.cluster, resp)
 		if err != nil {
 			return fmt.Errorf("%s: %w", tried, err)
 		}
-		ops := []clientv3.Op{clientv3.OpDelete(k.request(t.cluster, taskOf(id)))}
-		if !slices.Contains(identity.Incarnation.Restores(), id) {
-			ops = append(ops, clientv3.OpDelete(k.secret(t.cluster, lentFor(id))))
-		}
-		return t.write(ctx, tried, []clientv3.Cmp{unchanged(k.incarnation(t.cluster), mod)}, ops...)
+		ops := append(l.over(id), clientv3.OpDelete(t.s.keys.request(t.cluster, taskOf(id))))
+		return t.write(ctx, tried, l.unchanged(), ops...)
 	})
 }
 
@@ -55,7 +55,7 @@ func (s *Store) WithdrawTask(ctx context.Context, cluster, id string) error {
 // tryWithdraw is one attempt; false: something was written meanwhile.
 func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, error) {
 	key := s.keys.request(cluster, taskOf(id))
-	var reads []clientv3.Op
+	reads := s.lendings(cluster)
 	for _, r := range []keyRange{one(key), under(s.keys.records(cluster))} {
 		reads = append(reads, clientv3.OpGet(r.start, r.options()...))
 	}
@@ -63,7 +63,11 @@ func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	at := func(i int) []*mvccpb.KeyValue { return resp.Responses[i].GetResponseRange().Kvs }
+	l, err := s.lentIn(cluster, resp)
+	if err != nil {
+		return false, err
+	}
+	at := func(i int) []*mvccpb.KeyValue { return resp.Responses[3+i].GetResponseRange().Kvs }
 	if len(at(0)) == 0 {
 		return false, fmt.Errorf("it is not asked for: %w", cke.ErrNotFound)
 	}
@@ -77,7 +81,7 @@ func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, erro
 			return false, fmt.Errorf("record %d has begun it: %w", last.ID, cke.ErrConflict)
 		}
 	}
-	conditions := []clientv3.Cmp{unchanged(key, at(0)[0].ModRevision), absent(s.keys.record(cluster, last.ID+1))}
-	done, err := s.txn(ctx, conditions, []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(s.keys.secret(cluster, lentFor(id)))})
+	conditions := append(l.unchanged(), unchanged(key, at(0)[0].ModRevision), absent(s.keys.record(cluster, last.ID+1)))
+	done, err := s.txn(ctx, conditions, append(l.over(id), clientv3.OpDelete(key)))
 	return err == nil && done.Succeeded, err
 }

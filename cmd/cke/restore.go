@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,16 +25,21 @@ import (
 )
 
 // snapshotsOf returns what restores of a cluster go on from.
-func snapshotsOf(store *storage.Store, config cke.Config) func(string, server.Term, server.Nodes) (cke.Snapshots, error) {
+func snapshotsOf(store *storage.Store, config cke.Config, log *slog.Logger) func(string, server.Term, server.Nodes) (cke.Snapshots, error) {
 	return func(cluster string, t server.Term, nodes server.Nodes) (cke.Snapshots, error) {
 		lead, ok := t.(*term)
 		if !ok {
 			return nil, errors.New("a term of another store")
 		}
-		return &snapshots{
+		s := &snapshots{
 			store: store, term: lead, nodes: nodes, cluster: cluster,
 			dir: filepath.Join(config.Backup.ScratchDir, "restore", cluster), scratch: config.Backup.ScratchDir,
-		}, nil
+		}
+		// What a restore left that was ended elsewhere, by an earlier version, or just before a daemon was.
+		if err := s.Forget(t.Context(), ""); err != nil {
+			log.Warn("what was fetched or lent for restores that are over is left behind", "cluster", cluster, "error", err)
+		}
+		return s, nil
 	}
 }
 
@@ -112,9 +118,9 @@ func (s *snapshots) known(id string) (cke.Snapshot, error) {
 	return known, err
 }
 
-// tidy removes the files of all restores but those under way, and of one that is over or begins anew.
+// tidy removes the files of all restores but those that may still need them, and of one that is over or begins anew ("": of none).
 func (s *snapshots) tidy(ctx context.Context, over string) error {
-	id, err := s.store.Identity(ctx, s.cluster)
+	open, err := s.store.OpenRestores(ctx, s.cluster)
 	if err != nil {
 		return err
 	}
@@ -122,10 +128,9 @@ func (s *snapshots) tidy(ctx context.Context, over string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("make room for a snapshot: %w", err)
 	}
-	under := id.Incarnation.Restores()
 	for _, f := range files {
 		of, _, _ := strings.Cut(f.Name(), ".")
-		if of != over && slices.Contains(under, of) {
+		if of != over && slices.Contains(open, of) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(s.dir, f.Name())); err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,67 +49,112 @@ func TestRestore_AKeyThatIsLentVouchesForNone(t *testing.T) {
 	}
 }
 
-// Another restore may be asked for while one waits: what that one has fetched stays.
+// Another restore may be asked for while one waits: what that one has fetched stays until the one that takes its place ends, with the
+// steps of the operation in their order.
 func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
 	store, _ := externalStore(t)
-	if err := store.OpenSecrets(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	declare(t, store, "prod")
-	lead, err := store.Campaign(t.Context(), "prod", "here")
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "127.0.0.101", ControlPlane: true}}}.WithDefaults()
-	inc := cke.NewIncarnation(spec, nil, time.Now())
-	if err := lead.CreateIncarnation(t.Context(), inc); err != nil {
-		t.Fatal(err)
-	}
-	inc.State = cke.Formed
-	if err := lead.UpdateIncarnation(t.Context(), inc); err != nil {
-		t.Fatal(err)
-	}
-	task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
-	task.Restore = &cke.RestoreOrder{Target: "file:///b", Source: "prod"}
-	if err := store.AskRestore(t.Context(), "prod", task, storage.RestoreAsked{}); err != nil {
-		t.Fatal(err)
-	}
-	id, err := lead.Identity(t.Context())
-	if err == nil {
-		err = lead.BeginRestore(t.Context(), cke.NewRestoration(spec, id, cke.Restoration{ID: task.ID}, time.Now()))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &snapshots{store: store, term: &term{Term: lead}, cluster: "prod", dir: t.TempDir()}
-	fetched, other := s.file(task.ID), s.file("other")
-	for _, file := range []string{fetched, other} {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Fetch(t.Context(), "next", cke.RestoreOrder{Target: "file://" + t.TempDir(), Source: "prod"}, nil, func(string) {}); err == nil {
-		t.Fatal("an empty target has a backup")
+	ctx := t.Context()
+	must(store.OpenSecrets(ctx))
+	declare(t, store, "prod")
+	lead, err := store.Campaign(ctx, "prod", "here")
+	must(err)
+	spec := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "127.0.0.101", ControlPlane: true}}}.WithDefaults()
+	inc := cke.NewIncarnation(spec, nil, time.Now())
+	must(lead.CreateIncarnation(ctx, inc))
+	inc.State = cke.Formed
+	must(lead.UpdateIncarnation(ctx, inc))
+	scratch := t.TempDir()
+	leads := func() *snapshots {
+		t.Helper()
+		made, err := snapshotsOf(store, cke.Config{Backup: cke.BackupConfig{ScratchDir: scratch}}, slog.New(slog.DiscardHandler))("prod", &term{Term: lead}, nil)
+		must(err)
+		return made.(*snapshots)
 	}
-	left, err := os.ReadDir(s.dir)
-	if err != nil || len(left) != 1 || left[0].Name() != filepath.Base(fetched) {
-		t.Errorf("left are %v, %v", left, err)
+	s := leads()
+	must(os.MkdirAll(s.dir, 0o700))
+	ask := func() cke.Task {
+		t.Helper()
+		task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
+		task.Restore = &cke.RestoreOrder{Target: "file://" + t.TempDir(), Source: "prod"}
+		must(store.AskRestore(ctx, "prod", task, storage.RestoreAsked{Key: []byte("AGE")}))
+		must(os.WriteFile(s.file(task.ID), nil, 0o600))
+		return task
 	}
-	again := func() error {
-		_, err := s.Fetch(t.Context(), task.ID, cke.RestoreOrder{Target: "file://" + t.TempDir(), Source: "prod"}, nil, func(string) {})
-		return err
+	begin := func(task cke.Task) cke.Incarnation {
+		t.Helper()
+		id, err := lead.Identity(ctx)
+		must(err)
+		next := cke.NewRestoration(spec, id, cke.Restoration{ID: task.ID}, time.Now())
+		must(lead.BeginRestore(ctx, next))
+		must(lead.FinishTask(ctx, task.ID))
+		return next
 	}
-	if err := again(); err == nil || !strings.Contains(err.Error(), "no full backup") {
-		t.Errorf("half of what it had fetched is in its way: %v", err)
+	left := func(want ...cke.Task) {
+		t.Helper()
+		var files []string
+		for _, task := range want {
+			files = append(files, filepath.Base(s.file(task.ID)))
+			if _, err := store.RestoreKey(ctx, "prod", task.ID); err != nil {
+				t.Errorf("the key of %s: %v", task.ID, err)
+			}
+		}
+		slices.Sort(files)
+		var names []string
+		there, err := os.ReadDir(s.dir)
+		must(err)
+		for _, f := range there {
+			names = append(names, f.Name())
+		}
+		if !slices.Equal(names, files) {
+			t.Errorf("left are %v, want %v", names, files)
+		}
 	}
-	if err := os.WriteFile(fetched, nil, 0o600); err != nil {
-		t.Fatal(err)
+	fetch := func(id string) {
+		t.Helper()
+		if _, err := s.Fetch(ctx, id, cke.RestoreOrder{Target: "file://" + t.TempDir(), Source: "prod"}, nil, func(string) {}); err == nil || !strings.Contains(err.Error(), "no full backup") && !strings.Contains(err.Error(), "age identity") {
+			t.Fatalf("an empty target has a backup: %v", err)
+		}
 	}
-	if err := s.Forget(t.Context(), task.ID); err != nil {
-		t.Fatal(err)
+	waiting := ask()
+	begin(waiting)
+	must(os.WriteFile(s.file("other"), nil, 0o600))
+	fetch("next")
+	left(waiting)
+	fetch(waiting.ID) // half of what it had fetched is not in its way
+	left()
+	must(os.WriteFile(s.file(waiting.ID), nil, 0o600))
+
+	canceled := ask()
+	inc = begin(canceled)
+	must(lead.CancelRestore(ctx, inc)) // and the daemon is killed: the files stay until the next one leads
+	s = leads()
+	left(waiting)
+
+	better := ask()
+	inc = begin(better)
+	next := ask()
+	s = leads()
+	left(waiting, better, next)
+	id, err := lead.Identity(ctx)
+	must(err)
+	for i := range id.Joins { // record-start, forget-snapshot, record-formed
+		id.Joins[i].StartedAt = time.Now().UTC()
 	}
-	if left, err := os.ReadDir(s.dir); err != nil || len(left) != 0 {
-		t.Errorf("left are %v, %v", left, err)
+	must(lead.PutJoins(ctx, id, id.Joins...))
+	must(s.Forget(ctx, better.ID))
+	inc.State = cke.Formed
+	must(lead.UpdateIncarnation(ctx, inc))
+	left(next)
+	for _, task := range []cke.Task{waiting, better, canceled} {
+		if _, err := store.RestoreKey(ctx, "prod", task.ID); !errors.Is(err, cke.ErrNotFound) {
+			t.Errorf("the key of %s is left: %v", task.ID, err)
+		}
 	}
 }
 
