@@ -50,6 +50,9 @@ func opener(e Env, id string) func(context.Context) (io.ReadCloser, error) {
 type CancelRestore struct {
 	Task        cke.Task
 	Incarnation string
+	// Fence are members of abandoned lives that run, since somebody started them: of a restore that was called off before. They would
+	// serve in the name of the life that goes on.
+	Fence []cke.Join
 }
 
 var _ Operation = CancelRestore{}
@@ -62,7 +65,13 @@ func (CancelRestore) Targets() []string { return nil }
 
 // Stages implements Operation.
 func (c CancelRestore) Stages() []Stage {
-	return []Stage{{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
+	restoring := func(id cke.Identity) error {
+		if !id.Incarnation.Life(c.Incarnation) || id.Incarnation.State != cke.Restoring {
+			return fmt.Errorf("restore %s is not under way: %w", c.Incarnation, cke.ErrConflict)
+		}
+		return nil
+	}
+	return append(fenceStages(c.Fence, restoring), Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)
 		if err != nil || !id.Incarnation.Life(c.Incarnation) {
 			return err
@@ -72,5 +81,5 @@ func (c CancelRestore) Stages() []Stage {
 			return err
 		}
 		return e.Snapshots.Forget(ctx, restore.ID)
-	}}}}
+	}}})
 }

@@ -338,7 +338,8 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 	if silent >= cke.Quorum(len(in.Identity.Joins)) {
 		return refuse(t, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"})
 	}
-	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
+	fence := slices.DeleteFunc(toFence(in, in.Identity.Joins), func(j cke.Join) bool { return !inc.WasAbandoned(j.Incarnation) || !runs(in, j) })
+	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
 }
 
 // restoring: a restore was begun and is resumed until the restored members serve. A cluster that was declared to be

@@ -192,6 +192,29 @@ func TestDecide_CallsNoRestoreOffThatWasStarted(t *testing.T) {
 	}
 }
 
+// What somebody started of a restore that was called off before would serve in the name of the life that goes on.
+func TestDecide_FencesAbandonedLivesBeforeItCallsARestoreOff(t *testing.T) {
+	left := cke.Join{ID: "old", Incarnation: "gone", Volume: "etcd-cke.old"}
+	for state, want := range map[cke.ContainerState][]cke.JoinID{cke.ContainerRunning: {"old"}, cke.ContainerRestarting: {"old"}, cke.ContainerExited: nil} {
+		s := forming(3, false)
+		s.Identity.Incarnation.State, s.Identity.Incarnation.Previous = cke.Restoring, []string{"gone"}
+		n := s.node(2)
+		n.Containers = append(n.Containers, cke.Container{Name: left.Volume, State: state, Cluster: "demo", Incarnation: left.Incarnation, Join: left.ID})
+		s.Requests.Tasks = []cke.Task{{ID: "t1", Kind: cke.TaskCancelRestore}}
+		cancels, is := server.Decide(s.Input).Operation.(op.CancelRestore)
+		var got []cke.JoinID
+		for _, j := range cancels.Fence {
+			got = append(got, j.ID)
+		}
+		if !is || !slices.Equal(got, want) {
+			t.Errorf("%s: %+v", state, server.Decide(s.Input).Operation)
+		}
+		if stages := cancels.Stages(); is && stages[0][0].Name != "fence" && want != nil {
+			t.Errorf("%s: begins with %s", state, stages[0][0].Name)
+		}
+	}
+}
+
 // foreignDemo puts a member of another store's cluster of this name on a node.
 func foreignDemo(n *cke.NodeStatus, state cke.ContainerState) {
 	n.Containers = append(n.Containers, cke.Container{Name: "etcd-cke.ffff", State: state, KeptDown: state == cke.ContainerExited, Cluster: "demo", Incarnation: "elsewhere", Join: "ffff"})
