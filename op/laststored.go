@@ -122,7 +122,16 @@ func recordWrites(ctx context.Context, e Env, inc cke.Incarnation, stopping bool
 	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
 
+// callOff stops what runs of abandoned lives, as CancelRestore does, and goes back to the life before.
 func (r Restore) callOff(ctx context.Context, e Env, inc cke.Incarnation, why error) error {
+	for _, j := range r.Fence {
+		if !inc.WasAbandoned(j.Incarnation) {
+			continue
+		}
+		if err := stopStep(j).Run(ctx, e); err != nil {
+			return errors.Join(why, err)
+		}
+	}
 	if err := e.Ledger.CancelRestore(ctx, inc); err != nil {
 		return errors.Join(why, err)
 	}
