@@ -30,6 +30,9 @@ const (
 	choreRetry    = 30 * time.Second
 	heavyRetry    = 10 * time.Minute
 	choreRetryMax = time.Hour
+	// choreLimit is how long a chore may wait for its turn and work before that counts as trouble. A directory on another machine
+	// that hangs lets no call return, and what holds the turn then keeps all others waiting.
+	choreLimit = 6 * time.Hour
 	// checkEvery is how often a problem is looked at that no event tells the end of, checkLimit bounds one look.
 	checkEvery = 5 * time.Second
 	checkLimit = 10 * time.Second
@@ -106,7 +109,11 @@ func (w *chores) attempt(ctx context.Context, c *chore) (wait time.Duration) {
 			return min(pause, pause-now.Sub(c.failedAt))
 		}
 	}
+	late := time.AfterFunc(choreLimit, func() {
+		w.l.suffer(c.name, fmt.Errorf("it has waited for its turn and worked for more than %s: this backup target may hang, or that of another cluster", choreLimit))
+	})
 	err := contain.Do(func() error { return w.do(ctx, c) })
+	late.Stop()
 	switch {
 	case ctx.Err() != nil:
 		return 0
