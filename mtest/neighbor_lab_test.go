@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cke"
+	"cke/mtest/rig"
 )
 
 // TestLabMatrix_NeighborKeepsItsPortsWhileItIsDown lets a second cluster bootstrap, grow and change its ports on nodes that carry
@@ -73,10 +74,7 @@ func TestLabMatrix_NeighborKeepsItsPortsWhileItIsDown(t *testing.T) {
 		s.ready()
 		file.Nodes = twin.spec().Nodes
 		s.set(file)
-		st := s.ready()
-		if st.Ready != 3 {
-			s.Fatalf("%d are ready", st.Ready)
-		}
+		s.await("all three members", readyLimit, func(st cke.Status) bool { return rig.Ready(st) && st.Ready == 3 })
 		newest, serving := s.records()[0].ID, s.carriedBy(shared)
 		ports(cke.DefaultClientPort, cke.DefaultPeerPort)
 		path, err = s.WriteSpec(file)

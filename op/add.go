@@ -266,6 +266,13 @@ func runOnOwnData(ctx context.Context, e Env, j cke.Join, token string) error {
 	if !errors.Is(err, cke.ErrConflict) {
 		return err // nil: it runs as it should already
 	}
+	list, _, err := readList(ctx, e)
+	if err != nil {
+		return err
+	}
+	if member, there := list.of(j); there && !member.Learner {
+		return nil // somebody has promoted it: it is restarted as a voter is, once the others can do without it
+	}
 	if err := m.StopContainer(ctx, j, stopGrace); err != nil {
 		return err
 	}

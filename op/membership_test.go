@@ -507,3 +507,23 @@ func TestPromote_WhomARemovalWasRecordedFor(t *testing.T) {
 		}
 	})
 }
+
+// A learner that a person promotes while it receives its data is a voter, and is not stopped for another container.
+func TestAddMember_StopsNoVoter(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		c := w.cluster()
+		last := c.Nodes[1]
+		c.Nodes = c.Nodes[:1]
+		w.mustRun(op.Bootstrap{Spec: c, Founders: c.ControlPlane()})
+		_, err := w.run(cut{w.add(last), "receive-data", func() {
+			time.Sleep(3 * time.Second)
+			if err := w.daemon.Etcd().Promote(w.daemon.Context(), w.joins()[0].ClientURL(), w.joinOn(last).MemberID); err != nil {
+				t.Fatal(err)
+			}
+			w.trace = nil
+		}})
+		if stops := w.calls("StopContainer"); stops > 0 {
+			t.Errorf("a voter was stopped %d times without the gate: %v", stops, err)
+		}
+	})
+}

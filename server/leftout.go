@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"cke"
-	"cke/op"
 )
 
 // ballot is who votes in one life of the cluster, as far as its newest member list tells.
@@ -102,12 +101,12 @@ func (in *Input) ballot(life string, joins []cke.Join, goesOn func(cke.Join) boo
 	list, newest := in.listOf(life)
 	b := ballot{changing: !newest}
 	for _, j := range joins {
-		if votes := votesBy(list, j); votes || !j.StartedAt.IsZero() {
+		if votes := in.votesBy(list, j); votes || !j.StartedAt.IsZero() {
 			b.count(j.Node.Name(), votes, goesOn(j))
 		}
 	}
 	for _, m := range list {
-		ours := slices.ContainsFunc(joins, func(j cke.Join) bool { return op.Is(m, j) })
+		ours := slices.ContainsFunc(joins, func(j cke.Join) bool { return in.is(m, j) })
 		if !ours && !in.onceOurs(m) {
 			b.count(nameOf(m), !m.Learner, strangerGoesOn(m))
 		}
@@ -116,16 +115,16 @@ func (in *Input) ballot(life string, joins []cke.Join, goesOn func(cke.Join) boo
 }
 
 // votesBy reports whether a membership votes by a member list. Without one all do that were started.
-func votesBy(list []cke.Member, j cke.Join) bool {
+func (in *Input) votesBy(list []cke.Member, j cke.Join) bool {
 	if list == nil {
 		return !j.StartedAt.IsZero()
 	}
-	return hasVoter(list, j)
+	return in.hasVoter(list, j)
 }
 
 // hasVoter reports whether a member list has the membership as a voter.
-func hasVoter(list []cke.Member, j cke.Join) bool {
-	return slices.ContainsFunc(list, func(m cke.Member) bool { return op.Is(m, j) && !m.Learner })
+func (in *Input) hasVoter(list []cke.Member, j cke.Join) bool {
+	return slices.ContainsFunc(list, func(m cke.Member) bool { return in.is(m, j) && !m.Learner })
 }
 
 // listOf is the member list of a life that was seen last, and whether a quorum has just said so.

@@ -210,3 +210,19 @@ func TestRecover_NotWhileMembersThatRunCouldServe(t *testing.T) {
 		}
 	}
 }
+
+// A voter at the peer URL of a membership whose member id is not on record, and of which nothing is left, is a stranger also for a restore.
+func TestDecide_CountsAStrangerAtAPeerURLOfOurs(t *testing.T) {
+	stands := func(s *scene) *scene { return s.unrecorded(3).unidentified(3).wiped(3).undeclared(3) }
+	restore := stands(formed(3)).silent(2).restored("n2")
+	recover := stands(formed(3).running().local()).silent(2).restored()
+	*recover.Requests.Tasks[0].Restore = cke.RestoreOrder{Survivor: "n1", Without: []string{"n2"}}
+	for name, s := range map[string]*scene{"restore": restore, "recover": recover} {
+		if d := server.Decide(s.Input); !refusal(cke.CodeFence, "")(d) {
+			t.Errorf("%s: %T %s", name, d.Operation, d.Reason)
+		}
+	}
+	if st := stands(formed(3).running().local()).silent(2).report(); st.Health != cke.HealthUnknown {
+		t.Errorf("%s %s", st.Health, st.Summary)
+	}
+}

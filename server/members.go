@@ -70,10 +70,7 @@ func runningMembers(in *Input) int { return running(in, in.Identity.Joins) }
 // voters are the memberships that voted when a member told last.
 func (in *Input) voters() []cke.Join {
 	list := in.lastList()
-	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool {
-		another := func(m cke.Member) bool { return op.Is(m, j) && !in.is(m, j) }
-		return !votesBy(list, j) || slices.ContainsFunc(list, another)
-	})
+	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool { return !in.votesBy(list, j) })
 }
 
 func running(in *Input, joins []cke.Join) int {
@@ -210,7 +207,7 @@ func lostData(in *Input, j cke.Join) string {
 
 // isVoter reports whether the member is known to be a voter, which has a log. One that is just being started may have none yet.
 func (in *Input) isVoter(j cke.Join) bool {
-	return hasVoter(in.lastList(), j)
+	return in.hasVoter(in.lastList(), j)
 }
 
 // lastHolds reports whether a learner answers while there is no quorum: voters may have lost the data that it holds.

@@ -357,8 +357,13 @@ func restoring(in *Input) (Decision, bool) {
 	}
 	started := in.Identity.Started()
 	founders, blockers := restoredMembers(in)
-	if left := withoutLost(in, founders); started && left != nil {
-		founders, blockers = left, nil
+	if started {
+		if left := withoutLost(in, founders); left != nil {
+			founders, blockers = left, nil
+		}
+	}
+	if len(in.Identity.Joins) == 0 { // a copy of the store may lack them: without members nothing is restored, and nobody is stopped
+		blockers = append(blockers, cke.Problem{Code: cke.CodeAwaiting, Message: "no member of the restored cluster is on record", Remedy: "restore again: ckecli restore"})
 	}
 	for _, u := range in.mayServe() { // it could serve beside the restored members
 		blockers = append(blockers, unrecordedProblem(u))

@@ -102,3 +102,13 @@ func TestDecide_LetsClientsWriteAfterARestoreThatWasCalledOff(t *testing.T) {
 		t.Errorf("%s: %#v: %s", d.Rule, d.Operation, d.Reason)
 	}
 }
+
+// A record without members, which a copy of the store may have, neither ends the daemon nor stops anybody.
+func TestDecide_RestoresNothingWithoutMembersOnRecord(t *testing.T) {
+	s := forming(3, false).wiped(1, 2, 3)
+	s.Identity.Incarnation.State, s.Identity.Joins = cke.Restoring, nil
+	s.Identity.Incarnation.Restore = &cke.Restoration{Order: cke.RestoreOrder{Target: "file:///x"}}
+	if d := server.Decide(s.Input); d.Operation != nil || len(d.Blockers) != 1 || d.Blockers[0].Code != cke.CodeAwaiting {
+		t.Errorf("%+v", d)
+	}
+}
