@@ -8,7 +8,8 @@ import (
 )
 
 // Hibernate stops members because a person asked that none run: all followers side by side, then the leader, which has
-// then heard of every write that was acknowledged. Containers and volumes stay; the engine no longer restarts them.
+// then heard of every write that was acknowledged. None is stopped before each is seen to have the data that it starts on
+// again. Containers and volumes stay; the engine no longer restarts them.
 type Hibernate struct {
 	// Joins are the members whose node answers and whose container runs.
 	Joins []cke.Join
@@ -28,8 +29,9 @@ func (h Hibernate) Targets() []string { return joinNames(h.Joins) }
 
 // Stages implements Operation.
 func (h Hibernate) Stages() []Stage {
-	var followers, leader Stage
+	var check, followers, leader Stage
 	for _, j := range h.Joins {
+		check = append(check, Step{Name: "check", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return needRunningData(ctx, e, j) }})
 		if j.ID == h.Leader {
 			leader = append(leader, h.stop(j))
 		} else {
@@ -40,7 +42,7 @@ func (h Hibernate) Stages() []Stage {
 	if h.Backup {
 		backup = LastBackup()
 	}
-	return slices.DeleteFunc([]Stage{backup, followers, leader}, func(s Stage) bool { return len(s) == 0 })
+	return slices.DeleteFunc([]Stage{backup, check, followers, leader}, func(s Stage) bool { return len(s) == 0 })
 }
 
 // stop stops a member that can be started again, unless the hibernation was ended meanwhile: the backup before it may take long.

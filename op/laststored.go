@@ -25,6 +25,9 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 	if rest.Before == nil || rest.Order.Survivor != "" {
 		return nil // nobody was served, or nobody can be
 	}
+	if err := r.stopAbandoned(ctx, e, *id.Incarnation); err != nil {
+		return err // clients are still served; they would wait for it once writes are stopped
+	}
 	last, err := r.lastStored(ctx, e, *id.Incarnation)
 	switch {
 	case err == nil && last > rest.Last:
@@ -38,7 +41,7 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 		e.Progress("not stored: " + err.Error())
 		return nil
 	}
-	return r.callOff(ctx, e, *id.Incarnation, err)
+	return callOff(ctx, e, *id.Incarnation, err)
 }
 
 // lastStored stops the writes and returns the newest revision, up to which everything is stored. That they are about to be
@@ -122,16 +125,21 @@ func recordWrites(ctx context.Context, e Env, inc cke.Incarnation, stopping bool
 	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
 
-// callOff stops what runs of abandoned lives, as CancelRestore does, and goes back to the life before.
-func (r Restore) callOff(ctx context.Context, e Env, inc cke.Incarnation, why error) error {
+// stopAbandoned stops what runs of abandoned lives, as CancelRestore does: where the restore is called off, the life before goes on.
+func (r Restore) stopAbandoned(ctx context.Context, e Env, inc cke.Incarnation) error {
 	for _, j := range r.Fence {
 		if !inc.WasAbandoned(j.Incarnation) {
 			continue
 		}
 		if err := stopStep(j).Run(ctx, e); err != nil {
-			return errors.Join(why, err)
+			return err
 		}
 	}
+	return nil
+}
+
+// callOff goes back to the life before.
+func callOff(ctx context.Context, e Env, inc cke.Incarnation, why error) error {
 	if err := e.Ledger.CancelRestore(ctx, inc); err != nil {
 		return errors.Join(why, err)
 	}

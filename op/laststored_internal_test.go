@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -10,11 +11,16 @@ import (
 	"cke"
 )
 
-// calledOff notes what a restore that calls itself off does.
+// calledOff notes what a restore does that is called off, since there are no backups.
 type calledOff struct {
 	cke.Ledger
+	inc  cke.Incarnation
 	did  []string
 	fail error // of stops
+}
+
+func (c *calledOff) Identity(context.Context) (cke.Identity, error) {
+	return cke.Identity{Incarnation: &c.inc}, nil
 }
 
 func (c *calledOff) CancelRestore(context.Context, cke.Incarnation) error {
@@ -34,16 +40,37 @@ func (s stopper) StopContainer(_ context.Context, j cke.Join, _ time.Duration) e
 	return s.by.fail
 }
 
-func TestRestore_StopsAbandonedLivesBeforeItCallsItselfOff(t *testing.T) {
-	full := errors.New("the target is full")
-	r := Restore{Fence: []cke.Join{{ID: "serves", Incarnation: "before"}, {ID: "left", Incarnation: "gone"}}}
-	inc := cke.Incarnation{ID: "next", State: cke.Restoring, Previous: []string{"gone"}, Restore: &cke.Restoration{}}
+// served is etcd of which every member serves the life before.
+type served struct{ cke.Etcd }
+
+func (served) Endpoint(_ context.Context, url string) cke.EndpointStatus {
+	return cke.EndpointStatus{URL: url, Serializable: true, Linearizable: true, ClusterID: "c1"}
+}
+
+// fullTarget takes nothing.
+type fullTarget struct {
+	cke.Backups
+	by *calledOff
+}
+
+func (f fullTarget) Flush(context.Context) (cke.StoredBackup, error) {
+	f.by.did = append(f.by.did, "flush")
+	return cke.StoredBackup{}, errors.New("the target is full")
+}
+
+func (fullTarget) Status() *cke.BackupStatus { return nil }
+
+// What runs of an abandoned life would serve beside the life that goes on. It is stopped first: once writes are stopped, clients
+// would wait for it.
+func TestRestore_StopsAbandonedLivesBeforeItStoresTheLast(t *testing.T) {
+	r := Restore{Incarnation: "next", Fence: []cke.Join{{ID: "serves", Incarnation: "before"}, {ID: "left", Incarnation: "gone"}}}
 	for _, row := range []struct {
 		fail error
 		want []string
-	}{{nil, []string{"stop left", "cancel"}}, {errors.New("no answer"), []string{"stop left"}}} {
-		c := &calledOff{fail: row.fail}
-		err := r.callOff(t.Context(), Env{Machines: c, Ledger: c}, inc, full)
+	}{{nil, []string{"stop left", "flush", "cancel"}}, {errors.New("no answer"), []string{"stop left"}}} {
+		c := &calledOff{fail: row.fail, inc: cke.Incarnation{ID: "next", State: cke.Restoring, Previous: []string{"gone"},
+			Restore: &cke.Restoration{Before: &cke.Incarnation{ID: "before", ClusterID: "c1"}, Fence: []cke.JoinID{"serves"}, Order: cke.RestoreOrder{Stored: true}}}}
+		err := r.storeLast(t.Context(), Env{Machines: c, Ledger: c, Etcd: served{}, Backups: fullTarget{by: c}, Log: slog.New(slog.DiscardHandler)})
 		if err == nil || !slices.Equal(c.did, row.want) {
 			t.Errorf("%v: %v, %v", row.fail, c.did, err)
 		}

@@ -85,6 +85,33 @@ func TestStops_NoMemberThatRunsOnRemovedFiles(t *testing.T) {
 	}
 }
 
+// One that cannot start again is found before another one is stopped: afterwards there would be no quorum to mend it with.
+func TestHibernate_StopsNobodyBesideAMemberThatRunsOnRemovedFiles(t *testing.T) {
+	inFormed(t, 3, func(w *world) {
+		h := op.Hibernate{Joins: w.joins(), Leader: w.joinOn(w.node(w.leaderNode())).ID}
+		w.Node("n3").Unlink()
+		if _, err := w.run(h); cke.CodeOf(err) != cke.CodeDataMissing {
+			t.Error(err)
+		}
+		if w.states() != "n1 running, n2 running, n3 running" {
+			t.Error(w.states())
+		}
+	})
+}
+
+// A learner holds nothing that its voters do not: the hibernation does not wait for it.
+func TestHibernate_StopsALearnerThatRunsOnRemovedFiles(t *testing.T) {
+	inGrowing(t, 2, func(w *world, last cke.Node) {
+		w.mustRun(w.add(last))
+		w.Node(last.Name()).Unlink()
+		w.Store().Ask("hibernate", func(r *cke.Requests) { r.Hibernation = &cke.Hibernation{Since: time.Now()} })
+		w.mustRun(op.Hibernate{Joins: w.joins(), Leader: w.joinOn(w.node(w.leaderNode())).ID})
+		if strings.Contains(w.states(), "running") {
+			t.Error(w.states())
+		}
+	})
+}
+
 // ofAnother is etcd of which one member is of another cluster, which a person knows. It takes every order.
 type ofAnother struct {
 	turned

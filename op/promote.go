@@ -90,7 +90,7 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 		if err != nil {
 			return err
 		}
-		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && Lag(s, leader) < MaxLag {
+		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && inCluster(id, s) && Lag(s, leader) < MaxLag {
 			if good++; good == steadyLooks {
 				return nil
 			}

@@ -183,7 +183,7 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 	if r.Join != nil && via == r.Join.ClientURL() {
 		// A member that is removed may not live to answer.
 		for _, j := range id.Joins {
-			if s := e.Etcd.Endpoint(ctx, j.ClientURL()); j.ID != r.Join.ID && s.Healthy() && s.Linearizable {
+			if s := e.Etcd.Endpoint(ctx, j.ClientURL()); j.ID != r.Join.ID && s.Healthy() && inCluster(id, s) && s.Linearizable {
 				via = j.ClientURL()
 			}
 		}

@@ -152,7 +152,7 @@ func TestHibernate_StopsTheLeaderLastAndKeepsAllData(t *testing.T) {
 		leader := w.leaderNode()
 		h := op.Hibernate{Joins: w.joins(), Leader: w.joinOn(w.node(leader)).ID}
 		r := w.mustRun(h)
-		if got := r.Steps[2]; got.Node != leader || len(r.Steps) != 3 {
+		if got := r.Steps[5]; got.Node != leader || len(r.Steps) != 6 {
 			t.Errorf("%s, and %s led", steps(r), leader)
 		}
 		if w.states() != "n1 exited, n2 exited, n3 exited" {

@@ -110,7 +110,8 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 	return e.Machines.Machine(r.Join.Node).StopContainer(ctx, r.Join, stopGrace)
 }
 
-// needRunningData refuses to stop a member whose log was removed while it runs: nothing could start it again.
+// needRunningData refuses to stop a member whose log was removed while it runs: nothing could start it again. A learner may
+// stop where a quorum holds what it does, or where it has received nothing.
 func needRunningData(ctx context.Context, e Env, j cke.Join) error {
 	m := e.Machines.Machine(j.Node)
 	switch c, err := m.Container(ctx, j); {
@@ -119,10 +120,20 @@ func needRunningData(ctx context.Context, e Env, j cke.Join) error {
 	case err != nil:
 		return err
 	}
-	if data, err := m.Data(ctx, j); err != nil || data != cke.DataMissing {
+	if data, err := m.Data(ctx, j); err != nil || data != cke.DataMissing || isSpare(ctx, e, j) {
 		return err
 	}
 	return dataGone(j, cke.ErrDataMissing)
+}
+
+// isSpare reports whether a member that runs is a learner that nobody needs.
+func isSpare(ctx context.Context, e Env, j cke.Join) bool {
+	if list, _, err := readList(ctx, e); err == nil {
+		m, there := list.of(j)
+		return there && m.Learner
+	}
+	s := e.Etcd.Endpoint(ctx, j.ClientURL())
+	return s.Problem == "" && s.Learner && s.Revision <= cke.FirstRevision
 }
 
 // snapshotAlways makes etcd write a snapshot after every entry. Of an argument that is given twice etcd takes the last.

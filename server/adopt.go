@@ -104,14 +104,14 @@ func notAdoptable(in *Input, n cke.Node, m cke.Member) *cke.Error {
 
 // leadsUnheard reports whether the others say that the member leads, and it does not answer cke.
 func leadsUnheard(in *Input, m cke.Member) bool {
-	return !answers(in, m) && slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
+	return !answers(in, m) && slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
 		return e.Healthy() && e.LeaderID == m.ID
 	})
 }
 
 // answers reports whether the member itself answers.
 func answers(in *Input, m cke.Member) bool {
-	return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.MemberID == m.ID && e.Problem == "" })
+	return slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool { return e.MemberID == m.ID && e.Problem == "" })
 }
 
 // carriedElsewhere is why cke cannot tell, or not stop, what carries the member, or why no other one could be started

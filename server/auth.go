@@ -9,8 +9,8 @@ import (
 
 // authProblem is set while etcd's authentication refuses cke: a member said so.
 func authProblem(in *Input) *cke.Problem {
-	for _, e := range in.Seen.Etcd.Endpoints {
-		if e.Denied && !in.ofAnother(e) {
+	for _, e := range in.replies() {
+		if e.Denied {
 			return &cke.Problem{Code: cke.CodeAuth,
 				Message: fmt.Sprintf("etcd's authentication is on, and its user %s has not the role root: members cannot be changed or compared, and no snapshot can be taken", cke.EtcdUser),
 				Remedy:  fmt.Sprintf("as a user with the role root: etcdctl user add %s --no-password; etcdctl user grant-role %s root", cke.EtcdUser, cke.EtcdUser)}

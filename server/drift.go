@@ -173,7 +173,7 @@ func mayRunInstead(in *Input, j cke.Join, version string) bool {
 	if want[1] > is[1] {
 		return want[1] <= j.Newest || strings.Contains(c.LastWords, tooOldForData) || runsMinor(in, want[1])
 	}
-	served := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
+	served := slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
 		_, ok := parseVersion(e.Version)
 		return ok
 	})
@@ -192,7 +192,7 @@ func leftBehind(in *Input) (minor int) {
 
 // runsMinor reports whether a member that answers runs some patch level of a minor version.
 func runsMinor(in *Input, minor int) bool {
-	return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
+	return slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
 		v, ok := parseVersion(e.Version)
 		return ok && v[1] == minor
 	})
@@ -226,7 +226,7 @@ func mayRun(in *Input, version string) string {
 	if !ok {
 		return fmt.Sprintf("%q is no version", version)
 	}
-	for _, e := range in.Seen.Etcd.Endpoints {
+	for _, e := range in.replies() {
 		has, ok := parseVersion(e.Version)
 		switch {
 		case !ok:
@@ -250,7 +250,7 @@ func mayJoin(in *Input, version string) string {
 	want, ok := parseVersion(version)
 	oldest := ""
 	least := want
-	for _, e := range in.Seen.Etcd.Endpoints {
+	for _, e := range in.replies() {
 		if has, told := parseVersion(e.Version); told && (oldest == "" || has[1] < least[1]) {
 			oldest, least = e.Version, has
 		}

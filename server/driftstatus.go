@@ -73,7 +73,7 @@ func misplacedContainer(in *Input, j cke.Join) string {
 
 // versionOf is the version that a member runs, as far as that is known.
 func versionOf(in *Input, j cke.Join) string {
-	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	e := in.reply(j)
 	if e.Version != "" && unlikeRecord(in, j) != "" {
 		return e.Version
 	}
@@ -111,9 +111,9 @@ func limitsDiscarded(in *Input, j cke.Join) string {
 // versionByHand tells that a member runs another version than its image is declared to hold; empty: it does not, or has not
 // told. A restart would not change it.
 func versionByHand(in *Input, j cke.Join) string {
-	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	e := in.reply(j)
 	c, there := in.node(j.Node).Of(j.ID)
-	if e.Version == "" || e.Version == j.Etcd.Version || !there || c.Image != j.Etcd.Image || in.ofAnother(e) {
+	if e.Version == "" || e.Version == j.Etcd.Version || !there || c.Image != j.Etcd.Image {
 		return ""
 	}
 	return fmt.Sprintf("version: etcd says %s, and %s is declared to be %s", e.Version, j.Etcd.Image, j.Etcd.Version)

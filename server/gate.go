@@ -44,6 +44,27 @@ func (in *Input) ofAnother(e cke.EndpointStatus) bool {
 	return inc != nil && inc.ClusterID != "" && e.ClusterID != "" && e.ClusterID != inc.ClusterID
 }
 
+// replies are the answers that tell something about this cluster. One of another cluster is as good as none.
+func (in *Input) replies() []cke.EndpointStatus {
+	all := slices.Clone(in.Seen.Etcd.Endpoints)
+	for i, e := range all {
+		if in.ofAnother(e) {
+			all[i] = cke.EndpointStatus{Join: e.Join, URL: e.URL, Problem: "it answers with cluster id " + e.ClusterID}
+		}
+	}
+	return all
+}
+
+// reply is that of a membership; the zero value: it was not asked.
+func (in *Input) reply(j cke.Join) cke.EndpointStatus {
+	for _, e := range in.replies() {
+		if e.Join == j.ID {
+			return e
+		}
+	}
+	return cke.EndpointStatus{}
+}
+
 // hollow reports whether a member serves from files that were removed: it votes, and would not come back.
 func hollow(in *Input, m cke.Member) bool {
 	j := in.joinOf(m)
@@ -52,8 +73,8 @@ func hollow(in *Input, m cke.Member) bool {
 
 // healthyMember: the member answers local reads, a voter also linearizable ones, and reports no error.
 func healthyMember(in *Input, m cke.Member) bool {
-	return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
-		return e.MemberID == m.ID && e.Healthy() && (m.Learner || e.Linearizable) && !in.ofAnother(e)
+	return slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
+		return e.MemberID == m.ID && e.Healthy() && (m.Learner || e.Linearizable)
 	})
 }
 
@@ -163,9 +184,9 @@ func mayAdd(in *Input, pending int) gate {
 // What has not told its version is taken for a newer one. Source: etcd, mayAddMember before 3.5.30 and 3.6.11; from
 // those on a quorum of the voters is enough.
 func wantsAllVoters(in *Input) string {
-	for _, e := range in.Seen.Etcd.Endpoints {
+	for _, e := range in.replies() {
 		v, told := parseVersion(e.Version)
-		if told && !in.ofAnother(e) && (v[1] < 5 || v[1] == 5 && v[2] < 30 || v[1] == 6 && v[2] < 11) {
+		if told && (v[1] < 5 || v[1] == 5 && v[2] < 30 || v[1] == 6 && v[2] < 11) {
 			return e.Version
 		}
 	}
@@ -188,8 +209,7 @@ func allWell(t tally, pending int) gate {
 func noneLags(in *Input) gate {
 	for _, j := range in.Identity.Joins {
 		m, there := in.listed(j)
-		e, _ := in.Seen.Etcd.Endpoint(j.ID)
-		if behind := lag(in.Seen.Etcd, e); there && !m.Learner && behind >= op.MaxLag {
+		if behind := lag(in, in.reply(j)); there && !m.Learner && behind >= op.MaxLag {
 			return gate(fmt.Sprintf("%s is %s behind the leader", j.Node.Name(), cke.Plural(behind, "entry", "entries")))
 		}
 	}

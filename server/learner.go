@@ -34,7 +34,7 @@ func stuckLearner(in *Input) (Decision, bool) {
 		}
 		before := in.Before.Members[i]
 		stuck := in.watched(before)
-		if e, _ := in.Seen.Etcd.Endpoint(j.ID); stuck < in.patienceFor(e) || e.Learner && e.RaftApplied > before.Applied {
+		if e := in.reply(j); stuck < in.patienceFor(e) || e.Learner && e.RaftApplied > before.Applied {
 			continue
 		}
 		gone := j
@@ -85,7 +85,7 @@ func (in *Input) patienceFor(e cke.EndpointStatus) time.Duration {
 		return learnerPatience
 	}
 	largest := int64(0)
-	for _, other := range in.Seen.Etcd.Endpoints {
+	for _, other := range in.replies() {
 		largest = max(largest, other.DBSize)
 	}
 	return learnerPatience + time.Duration(largest/op.ReceiveRate)*time.Second
@@ -95,8 +95,8 @@ func (in *Input) patienceFor(e cke.EndpointStatus) time.Duration {
 func catchingUp(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
 		m, there := in.listed(j)
-		if e, _ := in.Seen.Etcd.Endpoint(j.ID); there && m.Learner && e.Healthy() {
-			d := Decision{Again: catchUpAgain, Reason: fmt.Sprintf("the learner on %s is catching up, %s behind", j.Node.Name(), cke.Plural(lag(in.Seen.Etcd, e), "entry", "entries"))}
+		if e := in.reply(j); there && m.Learner && e.Healthy() {
+			d := Decision{Again: catchUpAgain, Reason: fmt.Sprintf("the learner on %s is catching up, %s behind", j.Node.Name(), cke.Plural(lag(in, e), "entry", "entries"))}
 			if p := slowLearner(in, j); p != nil {
 				d.Blockers = []cke.Problem{*p}
 			}
@@ -109,12 +109,12 @@ func catchingUp(in *Input) (Decision, bool) {
 // slowLearner is set when a learner comes further and further and does not catch up. It is not withdrawn: another one
 // would be no faster.
 func slowLearner(in *Input, j cke.Join) *cke.Problem {
-	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	e := in.reply(j)
 	took := in.Seen.ObservedAt.Sub(j.StartedAt)
 	if !e.Learner || !e.Healthy() || j.StartedAt.IsZero() || took < catchUpLimit || clocksIn(in.Seen).wrong() {
 		return nil
 	}
 	return &cke.Problem{Code: cke.CodeSlowLearner, Node: j.Node.Name(),
-		Message: fmt.Sprintf("its learner has been catching up for %s and is %s behind; every other change waits for it", took.Round(time.Minute), cke.Plural(lag(in.Seen.Etcd, e), "entry", "entries")),
+		Message: fmt.Sprintf("its learner has been catching up for %s and is %s behind; every other change waits for it", took.Round(time.Minute), cke.Plural(lag(in, e), "entry", "entries")),
 		Remedy:  fmt.Sprintf("look at the disk and the line of %s; `ckecli replace %s` tries another one", j.Node.Name(), j.Node.Name())}
 }

@@ -45,7 +45,7 @@ func fullDatabase(in *Input) (Decision, bool) {
 	}
 	below, least := true, leastInUse(in)
 	for j := range inTurn(in) {
-		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		e := in.reply(j)
 		used := min(e.DBSizeInUse, least)
 		quota := j.Etcd.Quota() // a larger one that is declared may wait for consent
 		switch {
@@ -81,13 +81,13 @@ func leastInUse(in *Input) int64 {
 		return own
 	}
 	least := int64(own)
-	for _, e := range in.Seen.Etcd.Endpoints {
-		if e.Linearizable && !e.Learner && e.DBSizeInUse > 0 && !in.ofAnother(e) {
+	for _, e := range in.replies() {
+		if e.Linearizable && !e.Learner && e.DBSizeInUse > 0 {
 			least = min(least, e.DBSizeInUse)
 		}
 	}
 	for _, j := range in.Identity.Joins {
-		if e, _ := in.Seen.Etcd.Endpoint(j.ID); in.triedAgo(j) < defragmentAgain && least < own && least*5 < e.DBSize*4 {
+		if e := in.reply(j); in.triedAgo(j) < defragmentAgain && least < own && least*5 < e.DBSize*4 {
 			return own
 		}
 	}
@@ -98,7 +98,7 @@ func leastInUse(in *Input) int64 {
 // again, since nothing else shows what became free inside it. Nil: there is none.
 func (in *Input) fullest() *cke.Join {
 	for j := range inTurn(in) {
-		if e, _ := in.Seen.Etcd.Endpoint(j.ID); e.DBSize*10 >= j.Etcd.Quota()*9 {
+		if e := in.reply(j); e.DBSize*10 >= j.Etcd.Quota()*9 {
 			return &j
 		}
 	}
@@ -148,11 +148,11 @@ func leastQuota(in *Input) int64 {
 // fragmented: a database is large, and less than half of it is in use. It blocks its member for a while, so it waits for
 // consent as every voluntary change, and for all to be well.
 func fragmented(in *Input) (Decision, bool) {
-	if !in.formed() || !slices.ContainsFunc(in.Seen.Etcd.Endpoints, halfEmpty) || !everyoneServes(in) {
+	if !in.formed() || !slices.ContainsFunc(in.replies(), halfEmpty) || !everyoneServes(in) {
 		return Decision{}, false
 	}
 	for j := range inTurn(in) {
-		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		e := in.reply(j)
 		m, there := in.listed(j)
 		if !there || !halfEmpty(e) || mayRestart(in, m) != pass || in.triedAgo(j) < defragmentAgain {
 			continue

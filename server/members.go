@@ -212,7 +212,7 @@ func (in *Input) isVoter(j cke.Join) bool {
 
 // lastHolds reports whether a learner answers while there is no quorum: voters may have lost the data that it holds.
 func (in *Input) lastHolds(j cke.Join) bool {
-	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	e := in.reply(j)
 	return in.formed() && !in.Seen.Etcd.Quorate && e.Problem == "" && e.Learner && e.MemberID != "" && e.MemberID == j.MemberID && e.Revision > cke.FirstRevision
 }
 
@@ -225,7 +225,7 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 	case drainProblem(in, j) != nil:
 		return drainProblem(in, j)
 	case !n.Answered():
-		if e.Healthy() && e.Linearizable && !in.ofAnother(e) {
+		if e = in.reply(j); e.Healthy() && e.Linearizable {
 			return nil // etcd serves; the node's own problem is told apart
 		}
 		return n.Problem

@@ -109,11 +109,11 @@ func promote(in *Input) (Decision, bool) {
 
 func promoteOf(in *Input, j cke.Join) (Decision, bool) {
 	m, there := in.listed(j)
-	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	e := in.reply(j)
 	if _, wanted := in.declared(j); !wanted || !there || !m.Learner || !e.Healthy() || in.silent(j) {
 		return Decision{}, false
 	}
-	if behind := lag(in.Seen.Etcd, e); behind < 0 || behind >= op.MaxLag {
+	if behind := lag(in, e); behind < 0 || behind >= op.MaxLag {
 		return Decision{}, false
 	}
 	return Decision{Operation: op.PromoteMember{Join: j}, Reason: fmt.Sprintf("the learner on %s has caught up", j.Node.Name())}, true
@@ -397,7 +397,7 @@ func strangersOn(in *Input, n cke.Node) []cke.Problem {
 	var found []cke.Problem
 	for _, m := range in.strangersAt(n.Address) {
 		found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("member %s stands there, which cke does not know", nameOf(m)),
-			Remedy: "ckecli etcd adopt " + n.Name()})
+			Remedy: strangerRemedy(in, m)})
 	}
 	return found
 }
@@ -416,7 +416,7 @@ func inTurn(in *Input) iter.Seq[cke.Join] {
 }
 
 func leads(in *Input, j cke.Join) int {
-	if e, ok := in.Seen.Etcd.Endpoint(j.ID); ok && e.LeaderID != "" && e.LeaderID == e.MemberID {
+	if e := in.reply(j); e.LeaderID != "" && e.LeaderID == e.MemberID {
 		return 1
 	}
 	return 0

@@ -22,11 +22,8 @@ func down(in *Input, j cke.Join) bool {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	n := in.node(j.Node)
 	c, there := n.Of(j.ID)
-	return e.Problem == "" && e.MemberID != "" && !in.led(e) || n.Answered() && (!there || c.State != cke.ContainerRunning)
+	return e.Problem == "" && e.MemberID != "" && (e.LeaderID == "" || in.ofAnother(e)) || n.Answered() && (!there || c.State != cke.ContainerRunning)
 }
-
-// led reports whether a member that answers knows a leader of this cluster.
-func (in *Input) led(e cke.EndpointStatus) bool { return e.LeaderID != "" && !in.ofAnother(e) }
 
 // quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen could form one.
 func (in *Input) quorumUnknown() bool {
@@ -58,7 +55,7 @@ func unknownVoters(in *Input) (all []string) {
 func unseenSentence(in *Input) string {
 	b := in.unseen()
 	names := b.out()
-	slow := slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.Problem == "" && in.led(e) })
+	slow := slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool { return e.Problem == "" && e.LeaderID != "" })
 	switch {
 	case slow:
 		return "it is not known whether there is a quorum: " + doNotAnswer(names) + " in time"

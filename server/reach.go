@@ -56,11 +56,8 @@ func versionsOf(in *Input) []memberVersion {
 	for _, told := range []bool{true, false} {
 		for _, j := range in.Identity.Joins {
 			text := j.Etcd.Version
-			if e, ok := in.Seen.Etcd.Endpoint(j.ID); told {
-				text = e.Version
-				if !ok || in.ofAnother(e) {
-					continue
-				}
+			if told {
+				text = in.reply(j).Version
 			}
 			if v, ok := parseVersion(text); ok && !j.StartedAt.IsZero() {
 				all = append(all, memberVersion{j.Node.Name(), text, v, told})

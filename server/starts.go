@@ -65,7 +65,7 @@ func recordStart(in *Input) (Decision, bool) {
 		}
 		n := in.node(j.Node)
 		c, _ := n.Of(j.ID)
-		if e, _ := in.Seen.Etcd.Endpoint(j.ID); j.MemberID == "" && (!c.Running() || e.MemberID != m.ID) {
+		if e := in.reply(j); j.MemberID == "" && (!c.Running() || e.MemberID != m.ID) {
 			continue
 		}
 		return Decision{Operation: op.RecordStart{Join: in.reached(j)}, Reason: fmt.Sprintf("the member of %s was started, and that is not on record", j.Node.Name())}, true

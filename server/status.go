@@ -166,11 +166,11 @@ func (in *Input) watched(before cke.MemberStatus) time.Duration {
 func member(in *Input, j cke.Join) cke.MemberStatus {
 	m := cke.MemberStatus{Name: j.Node.Name(), Address: j.Node.Address, ClientURL: j.ClientURL(), PeerURL: j.PeerURL(), ID: j.MemberID, Join: j.ID,
 		Role: "-", State: "healthy", Lag: -1, Container: memberContainer(in, j)}
-	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	e := in.reply(j)
 	if e.Problem == "" && e.MemberID != "" {
 		m.ID, m.DBSize, m.Version, m.Role = e.MemberID, e.DBSize, e.Version, role(e)
 		m.StorageVersion = e.StorageVersion
-		m.Lag, m.DBSizeInUse, m.Revision = lag(in.Seen.Etcd, e), e.DBSizeInUse, e.Revision
+		m.Lag, m.DBSizeInUse, m.Revision = lag(in, e), e.DBSizeInUse, e.Revision
 	}
 	m.CertNotAfter = e.CertNotAfter
 	if worth, ok := in.certificates(j); ok && !worth.NotAfter.IsZero() {
@@ -227,9 +227,9 @@ func role(e cke.EndpointStatus) string {
 }
 
 // lag is how far e's applied index is behind the leader's index; -1 if either is not known.
-func lag(s cke.EtcdStatus, e cke.EndpointStatus) int64 {
+func lag(in *Input, e cke.EndpointStatus) int64 {
 	var leader cke.EndpointStatus
-	for _, other := range s.Endpoints {
+	for _, other := range in.replies() {
 		leads := other.Problem == "" && other.LeaderID != "" && other.LeaderID == other.MemberID
 		if leads && other.RaftTerm >= leader.RaftTerm { // one that was cut off may still take itself for the leader
 			leader = other
@@ -237,7 +237,7 @@ func lag(s cke.EtcdStatus, e cke.EndpointStatus) int64 {
 	}
 	index := leader.RaftIndex
 	if index == 0 {
-		for _, other := range s.Endpoints { // the leader answers others, who asked it for its index to read linearizably
+		for _, other := range in.replies() { // the leader answers others, who asked it for its index to read linearizably
 			if other.Linearizable && !other.Learner {
 				index = max(index, other.RaftIndex)
 			}
@@ -297,7 +297,7 @@ func more(n int) string { return cke.Count(n, "more member") }
 func serving(in *Input) int {
 	n := 0
 	for _, j := range in.Identity.Joins {
-		if e, ok := in.Seen.Etcd.Endpoint(j.ID); ok && e.Healthy() && e.Linearizable && !in.ofAnother(e) {
+		if e := in.reply(j); e.Healthy() && e.Linearizable {
 			n++
 		}
 	}

@@ -80,11 +80,11 @@ func strangerStatus(in *Input, m cke.Member) cke.MemberStatus {
 	if len(m.PeerURLs) > 0 {
 		s.PeerURL = m.PeerURLs[0]
 	}
-	for _, e := range in.Seen.Etcd.Endpoints {
+	for _, e := range in.replies() {
 		if e.MemberID != m.ID || e.Problem != "" {
 			continue
 		}
-		s.Role, s.DBSize, s.Version, s.Lag, s.CertNotAfter = role(e), e.DBSize, e.Version, lag(in.Seen.Etcd, e), e.CertNotAfter
+		s.Role, s.DBSize, s.Version, s.Lag, s.CertNotAfter = role(e), e.DBSize, e.Version, lag(in, e), e.CertNotAfter
 		s.Reason = "cke does not know it; it serves"
 	}
 	return s
