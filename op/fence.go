@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"cke"
 )
@@ -71,7 +72,26 @@ func (c CancelRestore) Stages() []Stage {
 		}
 		return nil
 	}
-	return append(fenceStages(c.Fence, restoring), Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
+	var stages []Stage
+	for _, j := range c.Fence {
+		stop := stopStep(j)
+		run := stop.Run
+		stop.Name, stop.Run = "fence", func(ctx context.Context, e Env) error {
+			err := run(ctx, e)
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			if err != nil { // whether it matters is judged once all were asked to stop
+				e.Progress(fmt.Sprintf("%s was not stopped: %v", j.Node.Name(), err))
+			}
+			return nil
+		}
+		stages = append(stages, Stage{only(restoring, stop)})
+	}
+	if stages != nil {
+		stages = append(stages, Stage{{Name: "check-fence", Run: c.checkFence}})
+	}
+	return append(stages, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)
 		if err != nil || !id.Incarnation.Life(c.Incarnation) {
 			return err
@@ -82,4 +102,36 @@ func (c CancelRestore) Stages() []Stage {
 		}
 		return e.Snapshots.Forget(ctx, restore.ID)
 	}}})
+}
+
+// checkFence refuses while a quorum of an abandoned life may run. Fewer serve nobody: an engine that does not stop one of them is
+// no reason to keep the life before from its clients.
+func (c CancelRestore) checkFence(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range c.Fence {
+		all := 0
+		var loose []error
+		for _, j := range id.Ended {
+			if j.Incarnation != f.Incarnation {
+				continue
+			}
+			all++
+			if i := slices.IndexFunc(c.Fence, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
+				j = c.Fence[i] // where it is reached now
+			}
+			if err := isFenced(ctx, e, j); err != nil {
+				loose = append(loose, err)
+			}
+		}
+		if err := isFenced(ctx, e, f); err != nil && all == 0 {
+			loose = append(loose, err) // of how many it was one is not known
+		}
+		if loose != nil && len(loose) >= cke.Quorum(all) {
+			return errors.Join(loose...)
+		}
+	}
+	return nil
 }

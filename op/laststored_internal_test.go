@@ -76,3 +76,73 @@ func TestRestore_StopsAbandonedLivesBeforeItStoresTheLast(t *testing.T) {
 		}
 	}
 }
+
+// lives is where members of an abandoned life run.
+type lives struct {
+	*calledOff
+	ended []cke.Join
+	runs  map[cke.JoinID]bool
+	stays map[cke.JoinID]bool // it does not stop
+}
+
+func (l *lives) Identity(ctx context.Context) (cke.Identity, error) {
+	id, err := l.calledOff.Identity(ctx)
+	id.Ended = l.ended
+	return id, err
+}
+
+func (l *lives) Machine(cke.Node) cke.Machine { return abode{by: l} }
+
+type abode struct {
+	cke.Machine
+	by *lives
+}
+
+func (a abode) StopContainer(_ context.Context, j cke.Join, _ time.Duration) error {
+	if a.by.stays[j.ID] {
+		return errors.New("the engine hangs")
+	}
+	a.by.runs[j.ID] = false
+	return nil
+}
+
+func (a abode) Container(_ context.Context, j cke.Join) (cke.Container, error) {
+	switch runs, answers := a.by.runs[j.ID]; {
+	case !answers:
+		return cke.Container{}, errors.New("no answer")
+	case runs:
+		return cke.Container{State: cke.ContainerRunning}, nil
+	}
+	return cke.Container{State: cke.ContainerExited}, nil
+}
+
+// A member of an abandoned life that nobody can stop holds the cancellation up only where it may have a quorum of that life.
+func TestCancelRestore_GoesOnWhereNoQuorumOfAnAbandonedLifeRuns(t *testing.T) {
+	join := func(id cke.JoinID) cke.Join {
+		return cke.Join{ID: id, Incarnation: "gone", Node: cke.Node{Hostname: string(id)}}
+	}
+	for name, row := range map[string]struct {
+		ended     []cke.Join
+		runs      map[cke.JoinID]bool
+		stays     map[cke.JoinID]bool
+		cancelled bool
+	}{
+		"all stop":                             {[]cke.Join{join("a"), join("b"), join("c")}, map[cke.JoinID]bool{"a": true, "b": true, "c": false}, nil, true},
+		"one of three goes on":                 {[]cke.Join{join("a"), join("b"), join("c")}, map[cke.JoinID]bool{"a": true, "b": true, "c": false}, map[cke.JoinID]bool{"a": true}, true},
+		"and one does not answer":              {[]cke.Join{join("a"), join("b"), join("c")}, map[cke.JoinID]bool{"a": true, "b": true}, map[cke.JoinID]bool{"a": true}, false},
+		"both that were started go on":         {[]cke.Join{join("a"), join("b"), join("c")}, map[cke.JoinID]bool{"a": true, "b": true, "c": false}, map[cke.JoinID]bool{"a": true, "b": true}, false},
+		"how many there were is not on record": {nil, map[cke.JoinID]bool{"a": true, "b": true}, map[cke.JoinID]bool{"a": true}, false},
+	} {
+		l := &lives{&calledOff{inc: cke.Incarnation{ID: "next", State: cke.Restoring, Previous: []string{"gone"}, Restore: &cke.Restoration{}}}, row.ended, row.runs, row.stays}
+		e := Env{Machines: l, Ledger: l, Log: slog.New(slog.DiscardHandler), Progress: func(string) {}}
+		var err error
+		for _, stage := range (CancelRestore{Incarnation: "next", Fence: []cke.Join{join("a"), join("b")}}).Stages() {
+			if err = stage[0].Run(t.Context(), e); err != nil {
+				break
+			}
+		}
+		if cancelled := slices.Contains(l.did, "cancel"); cancelled != row.cancelled || (err == nil) != row.cancelled {
+			t.Errorf("%s: %v, %v", name, l.did, err)
+		}
+	}
+}

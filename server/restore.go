@@ -13,7 +13,7 @@ import (
 // goes before all that would keep the cluster as it is, but for a pause.
 func restoreAsked(in *Input) (Decision, bool) {
 	for _, t := range in.Requests.Tasks {
-		// A cancellation changes no node, and does not wait for the end of a pause.
+		// A cancellation stops nothing but what nobody may run, and does not wait for the end of a pause.
 		if t.Kind != cke.TaskCancelRestore && (t.Kind != cke.TaskRestore || in.held()) {
 			continue
 		}
