@@ -44,6 +44,13 @@ func (w *World) Violations() []string {
 	return slices.Clone(w.violations)
 }
 
+// Violate notes an invariant that was broken where only the caller sees it.
+func (w *World) Violate(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violated("%s", text)
+}
+
 func (c *checker) violated(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !slices.Contains(c.violations, text) {

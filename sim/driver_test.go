@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -190,7 +191,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // round is one look, one decision and at most one operation.
-func (d *driver) round(ctx context.Context) (time.Duration, error) {
+func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
+	defer func() { // the schedule's story is worth more than a stack
+		if p := recover(); p != nil {
+			d.stage.Violate(fmt.Sprintf("a daemon panics: %v, in %s", p, where(debug.Stack())))
+			err = errors.New("fault in cke")
+		}
+	}()
 	spec, err := d.Term().Spec(ctx)
 	if err != nil {
 		return 0, err
@@ -229,6 +236,18 @@ func (d *driver) round(ctx context.Context) (time.Duration, error) {
 		pause = min(pause, 100*time.Millisecond)
 	}
 	return pause, nil
+}
+
+// where is the function of cke's that panicked.
+func where(stack []byte) string {
+	_, after, _ := strings.Cut(string(stack), "\npanic(")
+	for line := range strings.Lines(after) {
+		if strings.HasPrefix(line, "cke/") {
+			function, _, _ := strings.Cut(line, "({")
+			return strings.TrimSpace(function)
+		}
+	}
+	return "a place that the stack does not show"
 }
 
 func (d *driver) note(in server.Input, dec server.Decision) {
@@ -286,6 +305,11 @@ func (d *driver) operate(ctx context.Context, dec server.Decision) {
 		d.failures[key] = server.Failure{Count: d.failures[key].Count + 1, At: d.Now(), Error: err.Error(), Problems: problems(err)}
 	}
 	d.ended(ctx, dec, rec)
+	for _, s := range rec.Steps {
+		if strings.Contains(s.Error, "fault in cke") {
+			d.stage.Violate(fmt.Sprintf("%s, step %s: %s", rec.Operation, s.Name, s.Error))
+		}
+	}
 	for _, line := range describeSteps(rec.Steps) {
 		d.stage.say("  %s", line)
 	}
