@@ -33,7 +33,7 @@ func snapshotsOf(store *storage.Store, config cke.Config, log *slog.Logger) func
 		}
 		s := &snapshots{
 			store: store, term: lead, nodes: nodes, cluster: cluster,
-			dir: filepath.Join(config.Backup.ScratchDir, "restore", cluster), scratch: config.Backup.ScratchDir,
+			dir: snapshotDir(config.Backup.ScratchDir, cluster), scratch: config.Backup.ScratchDir,
 		}
 		// What a restore left that was ended elsewhere, by an earlier version, or just before a daemon was.
 		if err := s.Forget(t.Context(), ""); err != nil {
@@ -120,25 +120,54 @@ func (s *snapshots) known(id string) (cke.Snapshot, error) {
 
 // tidy removes the files of all restores but those that may still need them, and of one that is over or begins anew ("": of none).
 func (s *snapshots) tidy(ctx context.Context, over string) error {
-	open, err := s.store.OpenRestores(ctx, s.cluster)
+	return tidySnapshots(ctx, s.store, s.cluster, s.dir, over)
+}
+
+func tidySnapshots(ctx context.Context, store *storage.Store, cluster, dir, over string) error {
+	open, err := store.OpenRestores(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	files, err := os.ReadDir(s.dir)
+	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("make room for a snapshot: %w", err)
 	}
 	for _, f := range files {
-		of, _, _ := strings.Cut(f.Name(), ".")
-		if of != over && slices.Contains(open, of) {
-			continue
+		of, kind, _ := strings.Cut(f.Name(), ".")
+		if !strings.HasPrefix(kind, "db") && !strings.HasPrefix(kind, "json") || of != over && slices.Contains(open, of) {
+			continue // not ours, or needed still
 		}
-		if err := os.RemoveAll(filepath.Join(s.dir, f.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(dir, f.Name())); err != nil {
 			return fmt.Errorf("make room for a snapshot: %w", err)
 		}
 	}
 	return nil
 }
+
+// sweepSnapshots removes what this host fetched for restores that are over: another host may lead their clusters by now, and some are
+// deleted.
+func sweepSnapshots(ctx context.Context, store *storage.Store, scratch string) error {
+	dirs, err := os.ReadDir(filepath.Dir(snapshotDir(scratch, "any")))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	failed := []error{err}
+	for _, d := range dirs {
+		dir := snapshotDir(scratch, d.Name())
+		if !d.IsDir() {
+			continue
+		}
+		err := tidySnapshots(ctx, store, d.Name(), dir, "")
+		if err == nil {
+			_ = os.Remove(dir) // unless it has something in it
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// snapshotDir is where this host keeps what it fetches for restores of a cluster.
+func snapshotDir(scratch, cluster string) string { return filepath.Join(scratch, "restore", cluster) }
 
 // copyOf reads the data of a survivor, which is stopped.
 func (s *snapshots) copyOf(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join) (cke.Snapshot, error) {

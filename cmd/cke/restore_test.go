@@ -151,6 +151,18 @@ func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
 	inc.State = cke.Formed
 	must(lead.UpdateIncarnation(ctx, inc))
 	left(next)
+	// A host that does not lead the cluster, or of a cluster that was deleted.
+	gone := &snapshots{dir: snapshotDir(scratch, "gone")}
+	for _, of := range []*snapshots{s, gone} {
+		must(os.MkdirAll(of.dir, 0o700))
+		must(os.WriteFile(of.file("over"), nil, 0o600))
+	}
+	must(os.WriteFile(filepath.Join(gone.dir, "notes.txt"), nil, 0o600)) // a person's
+	must(sweepSnapshots(ctx, store, scratch))
+	left(next)
+	if files, err := os.ReadDir(gone.dir); err != nil || len(files) != 1 || files[0].Name() != "notes.txt" {
+		t.Errorf("of a cluster that is gone there are left %v, %v", files, err)
+	}
 	for _, task := range []cke.Task{waiting, better, canceled} {
 		if _, err := store.RestoreKey(ctx, "prod", task.ID); !errors.Is(err, cke.ErrNotFound) {
 			t.Errorf("the key of %s is left: %v", task.ID, err)

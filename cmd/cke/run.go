@@ -206,6 +206,7 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 		return err
 	}
 	p.waits.over()
+	go p.sweep(ctx, store, config.Backup.ScratchDir)
 	d := &server.Daemon{
 		Store: daemonStore{store, host}, Connect: connector(store, config, p.log), Backups: backupsOf(store, config, host, p.log),
 		Snapshots: snapshotsOf(store, config, p.log),
@@ -215,6 +216,22 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// sweepEvery is how often a daemon looks for files of restores that ended while another one led.
+const sweepEvery = time.Hour
+
+func (p *process) sweep(ctx context.Context, store *storage.Store, scratch string) {
+	for {
+		if err := sweepSnapshots(ctx, store, scratch); err != nil && ctx.Err() == nil {
+			p.log.Warn("what was fetched for restores that are over is left behind", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sweepEvery):
+		}
+	}
 }
 
 // errReconfigured sends serve back to its beginning.
