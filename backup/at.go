@@ -22,6 +22,9 @@ type At struct {
 	Full string
 }
 
+// named reports whether a state is named, and not just the newest one of a lineage.
+func (at At) named() bool { return at != At{Lineage: at.Lineage} }
+
 // target is a revision and the chains that lead to it, the best first.
 type target struct {
 	lineage  Lineage

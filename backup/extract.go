@@ -54,7 +54,8 @@ type Extracted struct {
 	// Notes are things that a person should know, as that a damaged full was passed over.
 	Notes []string `json:"notes,omitempty"`
 
-	// near is the newest hash known of a revision up to the one restored. wrong are fulls that were passed over, by ID.
+	// near is the newest hash known of a revision up to the one restored. wrong are fulls that were passed over, by ID; where nothing could be
+	// restored, those of them in which the fault certainly lies.
 	near  *Hash
 	wrong []string
 	// witness judges who wrote what is read, and history is what that tells of the cluster's.
@@ -94,13 +95,19 @@ func (s *Store) Extract(ctx context.Context, at At, out string, o ExtractOptions
 	return x, nil
 }
 
-// extract reads under a lock. Where somebody who does not respect it deletes what is read, it looks at what there is then.
+// extract reads under a lock.
 func (s *Store) extract(ctx context.Context, at At, file string, o ExtractOptions) (Extracted, error) {
 	release, notes, err := s.reading(ctx, "read a state of "+s.Cluster)
 	if err != nil {
 		return Extracted{}, err
 	}
 	defer release()
+	return s.extractHeld(ctx, at, file, o, notes)
+}
+
+// extractHeld reads under a lock that the caller holds; notes are those of the lock. Where somebody who does not respect it deletes what is
+// read, it looks at what there is then.
+func (s *Store) extractHeld(ctx context.Context, at At, file string, o ExtractOptions, notes []string) (Extracted, error) {
 	for range lookAgain {
 		x, err := s.extractOnce(ctx, at, file, o)
 		lost := s.deletedMeanwhile(ctx, err)
@@ -156,7 +163,7 @@ func (s *Store) extractOnce(ctx context.Context, at At, file string, o ExtractOp
 		x, err = s.tryChains(ctx, t, file, o)
 	}
 	if err != nil {
-		return Extracted{}, err
+		return x, err
 	}
 	x.Damage, x.Notes = t.damage, append(t.notes, x.Notes...)
 	if !at.Time.IsZero() && x.End.After(at.Time) {
@@ -210,9 +217,10 @@ func checkHash(ctx context.Context, file string, want Hash) error {
 func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractOptions) (Extracted, error) {
 	var worst *DamagedError
 	var notes []string
-	var wrong []string
+	var wrong, certain []string
 	for _, c := range t.chains {
 		x, err := s.restore(ctx, c, t.revision, file, o)
+		alone := err != nil || x.Deltas == 0 // else a delta may be what makes the result another one
 		if err == nil && o.CheckHash && x.sealed == nil {
 			err = x.compare(ctx, c.Full, file)
 		}
@@ -228,14 +236,16 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 			worst = d
 		}
 		if d.Object == c.Full.Name() {
-			wrong = append(wrong, c.Full.ID())
+			if wrong = append(wrong, c.Full.ID()); alone {
+				certain = append(certain, c.Full.ID())
+			}
 		}
 		notes = append(notes, fmt.Sprintf("full %s was passed over: %v", c.Full.ID(), d.Err))
 	}
 	if worst == nil {
 		return Extracted{}, fmt.Errorf("%w: revision %d", ErrNotCovered, t.revision)
 	}
-	return Extracted{}, s.lastGood(ctx, t, worst)
+	return Extracted{Lineage: t.lineage.Name, wrong: certain}, s.lastGood(ctx, t, worst)
 }
 
 func sameChain(a, b Chain) bool {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -22,8 +20,7 @@ const (
 	FileSpec     FileKind = "spec"     // the cluster file
 	FileIdentity FileKind = "identity" // incarnation and CAs, sealed by who gives it
 	fileVerified FileKind = "verified"
-	// fileFailed says that the last drill failed: {at, problem}.
-	fileFailed FileKind = "failed"
+	fileFailed   FileKind = "failed"
 )
 
 const (
@@ -75,23 +72,6 @@ func (s *Store) afterFile(newest string, signed bool, t time.Time) time.Time {
 		return t
 	}
 	return after(newest, t)
-}
-
-// putMark stores the outcome of a drill under a name that is newer than that of the newest with the opposite one.
-func (s *Store) putMark(ctx context.Context, lineage string, kind, opposite FileKind, t time.Time, mark any) error {
-	data, err := json.Marshal(mark)
-	if err != nil {
-		return err
-	}
-	other, signed, err := s.record(ctx, lineage, opposite)
-	if err != nil {
-		return err
-	}
-	name, _, _, err := s.nextFile(ctx, lineage, kind, s.afterFile(other, signed, t), data)
-	if err != nil {
-		return err
-	}
-	return s.put(ctx, name, data)
 }
 
 // sumOf is the digest in the name of a file.
@@ -191,75 +171,4 @@ func (s *Store) readFile(ctx context.Context, name string) ([]byte, error) {
 		return nil, &DamagedError{Object: name, Err: damaged("it does not match the digest in its name")}
 	}
 	return data, nil
-}
-
-// Verified is a mark that a backup was restored to scratch and found right.
-type Verified struct {
-	Full     string    `json:"full"` // ID
-	Revision int64     `json:"revision"`
-	At       time.Time `json:"at"`
-	// HashChecked: also etcd's own hash was equal, of this revision or of the newest before that has one.
-	HashChecked bool `json:"hashChecked"`
-	// HashRevision is the revision of that hash; 0: not recorded by an earlier version, or no hash was compared.
-	HashRevision int64 `json:"hashRevision,omitempty"`
-	// Booted is the version of an etcd that started on it and answered; empty: none did.
-	Booted string `json:"booted,omitempty"`
-	// Wrong are fulls that were found to be damaged, or to hold something else than the cluster did, by ID.
-	Wrong []string `json:"wrong,omitempty"`
-}
-
-// markVerified records that a drill succeeded, and forgets that one before failed.
-func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) error {
-	if err := s.putMark(ctx, lineage, fileVerified, fileFailed, v.At, v); err != nil {
-		return err
-	}
-	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, fileFailed))
-	for _, o := range objects {
-		for _, name := range []string{o.Name, signatureOf(o.Name)} {
-			if gone := s.Bucket.Delete(ctx, name); refusesDeletion(gone) {
-				return err // the newer record counts
-			} else if gone != nil {
-				err = errors.Join(err, gone)
-			}
-		}
-	}
-	return err
-}
-
-// markFailed records that a drill failed because of what is in the store: nothing is pruned until one succeeds.
-func (s *Store) markFailed(ctx context.Context, lineage string, why error) error {
-	if failing, err := s.failing(ctx, lineage); err != nil || failing {
-		return err
-	}
-	return s.putMark(ctx, lineage, fileFailed, fileVerified, s.now(), map[string]any{"at": s.now().UTC(), "problem": why.Error()})
-}
-
-// failing reports whether the last drill of a lineage failed. A copy may have the record of one that failed beside that of a later one.
-func (s *Store) failing(ctx context.Context, lineage string) (bool, error) {
-	failed, _, err := s.record(ctx, lineage, fileFailed)
-	if err != nil || failed == "" {
-		return false, err
-	}
-	verified, _, err := s.record(ctx, lineage, fileVerified)
-	return verified == "" || timeOf(failed).After(timeOf(verified)), err
-}
-
-// LastVerified returns the newest mark of a lineage; nil without one.
-func (s *Store) LastVerified(ctx context.Context, lineage string) (*Verified, error) {
-	name, trusted, err := s.record(ctx, lineage, fileVerified)
-	if err != nil || name == "" {
-		return nil, err
-	}
-	data, err := s.readFile(ctx, name)
-	if err != nil {
-		return nil, ignoreMissingObject(err)
-	}
-	var v Verified
-	if err := json.Unmarshal(data, &v); err != nil {
-		return nil, &DamagedError{Object: name, Err: damaged("it is no mark of verification: %w", err)}
-	}
-	if s.judges() && !trusted {
-		v.Wrong = nil // anybody's; what it calls wrong would count for nothing
-	}
-	return &v, nil
 }

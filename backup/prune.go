@@ -58,20 +58,15 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 	if err != nil {
 		return nil, PrunePlan{}, err
 	}
-	verified := map[string]*Verified{}
-	for _, l := range lineages {
-		if verified[l.Name], err = s.LastVerified(ctx, l.Name); err != nil && !IsDamage(err) {
-			return nil, PrunePlan{}, err
-		}
-	}
 	for i := range lineages {
 		if err := s.vetted(ctx, &lineages[i], (*Lineage).entries); err != nil {
 			return nil, PrunePlan{}, err
 		}
 	}
 	lineages = s.genuine(lineages)
+	verified := map[string]*Verified{}
 	for i := range lineages {
-		if err := s.judgeFulls(ctx, &lineages[i], verified[lineages[i].Name]); err != nil {
+		if verified[lineages[i].Name], err = s.judgeFulls(ctx, &lineages[i]); err != nil {
 			return nil, PrunePlan{}, err
 		}
 	}
@@ -105,9 +100,13 @@ func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error
 	return nil
 }
 
-// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that the last drill passed
-// over. It also reads whether that drill failed.
-func (s *Store) judgeFulls(ctx context.Context, l *Lineage, v *Verified) error {
+// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. It also
+// reads whether the last drill failed, and returns the newest one that succeeded.
+func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
+	d, err := s.drills(ctx, l.Name)
+	if err != nil {
+		return nil, err
+	}
 	l.useless = map[string]string{}
 	_, errs := s.headers(ctx, l.Fulls)
 	for i, f := range l.Fulls {
@@ -115,19 +114,18 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage, v *Verified) error {
 		case IsDamage(errs[i]):
 			l.useless[f.Name()] = "damaged, counts for nothing"
 		case errs[i] != nil && !errors.Is(errs[i], ErrNotFound):
-			return errs[i]
-		case v != nil && slices.Contains(v.Wrong, f.ID()):
+			return nil, errs[i]
+		case slices.Contains(d.wrong, f.ID()):
 			l.useless[f.Name()] = "found wrong by a drill, counts for nothing"
 		}
 	}
-	failing, err := s.failing(ctx, l.Name)
 	switch {
-	case failing:
+	case d.failing:
 		l.failing = "the last drill failed"
 	case len(l.useless) > 0 && len(l.useless) == len(l.Fulls):
 		l.failing = "no full of its lineage is whole"
 	}
-	return err
+	return d.verified(), nil
 }
 
 // ErrClock: the clock of this host differs from the target's, and what is too old to be kept depends on it.
@@ -291,14 +289,10 @@ func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage
 		if l.Name != lineageOf(id) {
 			continue
 		}
-		verified, err := s.LastVerified(ctx, l.Name)
-		if err != nil && !IsDamage(err) {
-			return nil, nil, err
-		}
 		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil {
 			return nil, nil, err
 		}
-		if err := s.judgeFulls(ctx, l, verified); err != nil {
+		if _, err := s.judgeFulls(ctx, l); err != nil {
 			return nil, nil, err
 		}
 		for j, f := range l.Fulls {

@@ -285,26 +285,32 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 type Boot func(ctx context.Context, snapshot string, x Extracted) (version string, err error)
 
 // Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, or else with the newest one that it gave of a
-// revision before, has boot, which may be nil, start an etcd on it, and leaves a mark of the success in the store, or of damage that it met.
+// revision before, has boot, which may be nil, start an etcd on it, and leaves a mark of the success in the store, or of damage that it met. Nothing
+// is deleted elsewhere before the mark says which fulls are wrong.
 func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) {
-	x, err := s.drill(ctx, at, boot)
+	release, notes, err := s.reading(ctx, "restore a state of "+s.Cluster+" to scratch")
+	if err != nil {
+		return Extracted{}, err
+	}
+	defer release()
+	x, err := s.drill(ctx, at, boot, notes)
 	var d *DamagedError
-	if errors.As(err, &d) && d.Lineage() != "" && at == (At{Lineage: at.Lineage}) {
-		if failed := s.markFailed(ctx, d.Lineage(), d); failed != nil {
+	if errors.As(err, &d) && d.Lineage() != "" && !at.named() {
+		if failed := s.markFailed(ctx, d.Lineage(), d, x.wrong...); failed != nil {
 			err = errors.Join(err, failed)
 		}
 	}
 	return x, err
 }
 
-func (s *Store) drill(ctx context.Context, at At, boot Boot) (Extracted, error) {
+func (s *Store) drill(ctx context.Context, at At, boot Boot, notes []string) (Extracted, error) {
 	dir, err := NewScratch(s.Scratch, ScratchDrill)
 	if err != nil {
 		return Extracted{}, err
 	}
 	defer dir.Remove()
 	file := filepath.Join(dir.Path, "db")
-	x, err := s.extract(ctx, at, file, ExtractOptions{CheckHash: true, scratch: true})
+	x, err := s.extractHeld(ctx, at, file, ExtractOptions{CheckHash: true, scratch: true}, notes)
 	if err != nil {
 		return x, err
 	}
@@ -318,7 +324,9 @@ func (s *Store) drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 			return x, fmt.Errorf("start etcd on revision %d: %w", x.Revision, err)
 		}
 	}
-	return x, s.markVerified(ctx, x.Lineage, x.Verified(s.now()))
+	v := x.Verified(s.now())
+	v.Named = at.named()
+	return x, s.markVerified(ctx, x.Lineage, v)
 }
 
 // versionNear is the version of etcd that the nearest other full of a lineage tells: fulls merged by early releases tell none.

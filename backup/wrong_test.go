@@ -2,9 +2,12 @@ package backup_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -154,4 +157,143 @@ func TestCompact_DoesNotBuildOnAWrongFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.extractOK(t, f.bucket, backup.At{Full: p.ID()})
+}
+
+// What a drill found wrong stays so while it is there, whatever is drilled later: the right one is neither pruned nor deleted.
+func TestDrill_ForgetsNoWrongFull(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	wrong, right := makeWrong(t, f), ""
+	fulls, _ := f.objects(t)
+	right = place(t, fulls[0]).ID()
+	s := f.store(t, f.bucket)
+	known := func(what string) {
+		t.Helper()
+		if v, err := s.LastVerified(ctx, "a1b2"); err != nil || !slices.Equal(v.Wrong, []string{place(t, wrong).ID()}) {
+			t.Errorf("%s: %+v, %v", what, v, err)
+		}
+		if _, err := s.Delete(ctx, right, false); !errors.Is(err, backup.ErrOnlyFull) {
+			t.Fatalf("%s: the only right full was deleted: %v", what, err)
+		}
+		if _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
+			t.Fatal(err)
+		}
+		f.extractOK(t, f.bucket, backup.At{Revision: f.last})
+	}
+	drill := func(at backup.At) {
+		t.Helper()
+		if _, err := s.Drill(ctx, at, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drill(backup.At{})
+	known("after the drill")
+	drill(backup.At{Revision: f.fulls[0] + 1})
+	known("after a drill of an older state")
+	merged, err := s.Compact(ctx, backup.At{}, backup.CompactOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drill(backup.At{})
+	if _, err := s.Delete(ctx, right, false); err != nil {
+		t.Fatal(err)
+	}
+	right = merged.ID()
+	known("after a drill of a newer full")
+}
+
+// A full that can be read again is right again once a drill of the newest state proves it.
+func TestDrill_AFullThatIsRightAfterAllCounts(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	fulls, _ := f.objects(t)
+	whole := f.bucket.Get(fulls[1])
+	s := f.store(t, f.bucket)
+	for _, damaged := range []bool{true, false} {
+		if f.bucket.Set(fulls[1], whole); damaged {
+			f.bucket.Set(fulls[1], flip(whole, len(whole)-5))
+		}
+		if _, err := s.Drill(ctx, backup.At{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := s.LastVerified(ctx, "a1b2"); err != nil || (len(v.Wrong) > 0) != damaged {
+			t.Errorf("damaged %t: %+v, %v", damaged, v, err)
+		}
+	}
+}
+
+// Only a drill of the newest state proves that it can be restored.
+func TestPrune_WaitsForADrillOfTheNewestState(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	_, deltas := f.objects(t)
+	f.bucket.Set(deltas[4], nil)
+	s := f.store(t, f.bucket)
+	if _, err := s.Drill(ctx, backup.At{}, nil); !backup.IsDamage(err) {
+		t.Fatal(err)
+	}
+	if _, err := s.Drill(ctx, backup.At{Revision: f.fulls[1]}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if plan, err := s.Prune(ctx, cke.Retention{Last: 1}, false); err != nil || len(plan.Delete) != 0 {
+		t.Errorf("%d objects were deleted: %v", len(plan.Delete), err)
+	}
+}
+
+// Also where nothing can be restored it is known afterwards which fulls are damaged.
+func TestDrill_ThatFailsRemembersWrongFulls(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	fulls, _ := f.objects(t)
+	whole := f.bucket.Get(fulls[1])
+	for _, name := range fulls {
+		data := f.bucket.Get(name)
+		f.bucket.Set(name, flip(data, len(data)-5))
+	}
+	s := f.store(t, f.bucket)
+	if _, err := s.Drill(ctx, backup.At{}, nil); !backup.IsDamage(err) {
+		t.Fatal(err)
+	}
+	f.bucket.Set(fulls[1], whole)
+	if _, err := s.Drill(ctx, backup.At{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(ctx, place(t, fulls[1]).ID(), false); !errors.Is(err, backup.ErrOnlyFull) {
+		t.Errorf("the only right full was deleted: %v", err)
+	}
+}
+
+// What makes all fulls lead to something else than the cluster held may be a delta: no full is called wrong for it.
+func TestDrill_ThatFailsBlamesNoFullForADelta(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	_, deltas := f.objects(t)
+	rehead(t, f.bucket, deltas[5], func(h *backup.Header) { h.Hashes = []backup.Hash{{Revision: h.Last, Compacted: -1, Hash: 7}} })
+	s := f.store(t, f.bucket)
+	if _, err := s.Drill(ctx, backup.At{}, nil); !backup.IsDamage(err) {
+		t.Fatal(err)
+	}
+	if _, err := s.Drill(ctx, backup.At{Revision: f.fulls[1]}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := s.LastVerified(ctx, "a1b2"); err != nil || len(v.Wrong) > 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// Nothing is deleted between the moment at which a drill has found a full wrong and the mark that says so.
+func TestDrill_HoldsItsLockUntilItsMarkIsThere(t *testing.T) {
+	f := makeFixture(t, false)
+	held := func() bool {
+		return slices.ContainsFunc(names(t, f.bucket), func(n string) bool { return strings.HasPrefix(n, ".locks/prod/reading-") })
+	}
+	_, err := f.store(t, f.bucket).Drill(etcdtest.Context(t), backup.At{}, func(context.Context, string, backup.Extracted) (string, error) {
+		if !held() {
+			t.Error("no lock while etcd is started on it")
+		}
+		return "3.7.0", nil
+	})
+	if err != nil || held() {
+		t.Errorf("%v, held %t", err, held())
+	}
 }

@@ -228,12 +228,25 @@ func (in *Input) listed(j cke.Join) (cke.Member, bool) {
 
 // is reports whether an entry of a member list is that of a membership. An addition lists a learner, records its id and makes its volume,
 // in this order: where that id is not on record and the node has nothing of the membership, a voter there is somebody else's, or has lost
-// all that it had.
+// all that it had. Of a life that was never formed the founders alone are listed, and their ids are not on record yet.
 func (in *Input) is(m cke.Member, j cke.Join) bool {
 	if !op.Is(m, j) || j.MemberID != "" || m.Learner {
 		return op.Is(m, j)
 	}
-	return in.mayHold(j)
+	return in.mayHold(j) || in.founds(j)
+}
+
+// founds reports whether a membership is that of a founder of a life that was never formed.
+func (in *Input) founds(j cke.Join) bool {
+	for i := in.Identity.Incarnation; i != nil; i = i.Restore.Before {
+		if i.Life(j.Incarnation) {
+			return i.State != cke.Formed
+		}
+		if i.Restore == nil {
+			break
+		}
+	}
+	return false
 }
 
 // mayHold reports whether the node of a membership does not answer, or has a container or volume of it.

@@ -39,7 +39,7 @@ func (n *Node) RemoveCertificates() {
 func (n *Node) StartByHand() {
 	n.change("a person starts the containers", func() {
 		for _, c := range n.sorted() {
-			if !c.Running() {
+			if n.on && !c.Running() {
 				c.run()
 			}
 		}

@@ -412,6 +412,7 @@ func (w *chores) verify(ctx context.Context) error {
 	defer w.l.mu.Unlock()
 	defer w.l.news()
 	w.l.verified = verifiedOf(x.Verified(w.l.c.Now()))
+	w.l.drilled = w.l.verified.At
 	w.l.verified.NotBooted = trial.Why // the mark in the target does not record it
 	return nil
 }

@@ -68,6 +68,7 @@ type line struct {
 	gap         bool      // changes are missing after it
 	pruneDue    bool
 	verified    *cke.VerifiedBackup
+	drilled     time.Time // when a drill of the newest state last succeeded; zero: none is known
 	problem     *cke.BackupTrouble
 	from        take.EventType // that the problem comes from; "": the target is not open
 	troubles    map[string]cke.BackupTrouble
@@ -290,13 +291,13 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 	defer l.mu.Unlock()
 	defer l.news()
 	before := l.reached
-	l.newest, l.delta, l.reached, l.reachedAt, l.events, l.bytes, l.verified = cke.StoredBackup{}, cke.StoredBackup{}, 0, time.Time{}, 0, 0, nil
+	l.newest, l.delta, l.reached, l.reachedAt, l.events, l.bytes, l.verified, l.drilled = cke.StoredBackup{}, cke.StoredBackup{}, 0, time.Time{}, 0, 0, nil, time.Time{}
 	l.known, l.doubt, l.pruneDue = true, false, l.backup.Retention != cke.Retention{}
 	if l.begun.IsZero() {
 		l.begun = l.c.Now()
 	}
 	if mark != nil {
-		l.verified = verifiedOf(*mark)
+		l.verified, l.drilled = verifiedOf(*mark), mark.Proved
 	}
 	for _, c := range lineage.Chains() {
 		f := c.Full // in order of their revisions, whatever clock dated them

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,10 +157,7 @@ func (l *line) after(s take.Schedule, last, now time.Time) time.Time {
 
 // verifiedAt is what the next drill counts from. The caller holds the lock.
 func (l *line) verifiedAt() time.Time {
-	if l.verified == nil {
-		return l.begun
-	}
-	return l.verified.At
+	return cmp.Or(l.drilled, l.begun)
 }
 
 func clone[T any](p *T) *T {

@@ -223,6 +223,22 @@ func TestKeeper_VerifiesOnSchedule(t *testing.T) {
 	}
 }
 
+// A drill of a state that the operator named does not put off the next one.
+func TestKeeper_CountsFromTheLastDrillOfTheNewestState(t *testing.T) {
+	h := newHouse(t)
+	h.wanted.Spec.Cluster.Backup.Verify = cke.BackupSchedule{Schedule: "0 0 * * *"}
+	for _, m := range []backup.Verified{{At: time.Now().Add(-48 * time.Hour)}, {At: time.Now(), Named: true}} {
+		data, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.store().PutFile(etcdtest.Context(t), "life1", "verified", data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.run().await("a drill", func(s *cke.BackupStatus) bool { return s.Verified != nil && s.Verified.HashChecked })
+}
+
 // A drill starts an etcd of the backup's version if the management host has one, and says why not if it has none.
 func TestKeeper_StartsAnEtcdOnWhatADrillRestored(t *testing.T) {
 	for name, tc := range map[string]struct {

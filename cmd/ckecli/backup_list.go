@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,6 +123,9 @@ func lineageRows(ctx context.Context, s *backup.Store, l *backup.Lineage) ([]bac
 			rows[i] = chainRow(c, h, err)
 			if verified != nil && verified.Full == c.Full.ID() {
 				rows[i].Verified = verified
+			}
+			if verified != nil && slices.Contains(verified.Wrong, c.Full.ID()) {
+				rows[i].Problem = cmp.Or(rows[i].Problem, "a drill found that it is damaged, or holds something else than the cluster did")
 			}
 			return nil
 		})

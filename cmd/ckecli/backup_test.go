@@ -1,10 +1,13 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -417,5 +420,21 @@ func TestBackup_TellsThatADirectoryIsNotThere(t *testing.T) {
 	contains(t, stderr, "error[CKE404]: ", "there is no directory "+none+" on this host\n")
 	if _, stderr = h.run(exitDamaged, "backup", "list", "--target", "file://"+h.dir); strings.Contains(stderr, "no directory") {
 		t.Errorf("an empty directory is there: %s", stderr)
+	}
+}
+
+// A full that a drill found wrong has a problem in the list.
+func TestBackup_ListTellsWhatADrillFoundWrong(t *testing.T) {
+	h := newBackedUpHouse(t)
+	newest := path.Base(h.objects("full")[1])
+	mark := fmt.Sprintf(`{"wrong":["a1b2/%s"]}`, strings.TrimSuffix(newest, ".cke"))
+	file := filepath.Join(h.dir, "prod", "a1b2", "verified", fmt.Sprintf("20260101T000000.000Z-%x", sha256.Sum256([]byte(mark))))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(mark), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	h.told(&b, exitDone, "backup", "list", "--target", h.url)
+	if n := strings.Count(b.String(), "a drill found"); n != 1 {
+		t.Errorf("%d problems:\n%s", n, b.String())
 	}
 }

@@ -1,0 +1,223 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Verified is a mark that a backup was restored to scratch and found right.
+type Verified struct {
+	Full     string    `json:"full"` // ID
+	Revision int64     `json:"revision"`
+	At       time.Time `json:"at"`
+	// HashChecked: also etcd's own hash was equal, of this revision or of the newest before that has one.
+	HashChecked bool `json:"hashChecked"`
+	// HashRevision is the revision of that hash; 0: not recorded by an earlier version, or no hash was compared.
+	HashRevision int64 `json:"hashRevision,omitempty"`
+	// Booted is the version of an etcd that started on it and answered; empty: none did.
+	Booted string `json:"booted,omitempty"`
+	// Named: the operator named the state, so this says nothing of whether the newest one can be restored.
+	Named bool `json:"named,omitempty"`
+	// Wrong are fulls that were found to be damaged, or to hold something else than the cluster did, by ID. They stay so while they are
+	// there, until a drill of the newest state proves one right.
+	Wrong []string `json:"wrong,omitempty"`
+	// Proved is when a drill of the newest state last succeeded; zero: none is known. Only of LastVerified.
+	Proved time.Time `json:"-"`
+}
+
+// mostMarks bounds how many marks of a kind are read. Each has what those before it call wrong; only of drills that end at once none has what the
+// others found.
+const mostMarks = 10
+
+// drilled is what the marks of a lineage's drills say together.
+type drilled struct {
+	last    *Verified // the newest drill that succeeded, of whatever state; nil: there is none
+	proved  time.Time // when one of the newest state succeeded; zero: none is known
+	wrong   []string  // fulls, by ID
+	failing bool      // the last drill of the newest state failed
+	damage  error     // of the newest mark of a success
+}
+
+// mark is what one drill left.
+type mark struct {
+	kind FileKind
+	at   time.Time // of its name: by the order of these, whatever the clock was put to
+	Verified
+}
+
+// drills reads the marks that count.
+func (s *Store) drills(ctx context.Context, lineage string) (d drilled, err error) {
+	verified, damage, err := s.marks(ctx, lineage, fileVerified)
+	if err != nil {
+		return d, err
+	}
+	failed, _, err := s.marks(ctx, lineage, fileFailed)
+	if err != nil {
+		return d, err
+	}
+	d.damage = damage
+	all := slices.SortedStableFunc(slices.Values(append(failed, verified...)), func(a, b mark) int { return a.at.Compare(b.at) })
+	for _, m := range all {
+		if m.kind == fileFailed {
+			d.failing = true
+		} else if d.last = &m.Verified; !m.Named {
+			d.failing, d.proved = false, m.At
+		}
+		d.wrong = m.wrongAfter(d.wrong)
+	}
+	return d, nil
+}
+
+// wrongAfter is what is known to be wrong after a drill.
+func (v Verified) wrongAfter(before []string) []string {
+	wrong := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(before), v.Wrong...))))
+	proves := v.Full != "" && v.HashChecked && !v.Named // a hash of an older state may be from before what is wrong
+	return slices.DeleteFunc(wrong, func(id string) bool { return proves && id == v.Full })
+}
+
+// marks reads the newest marks of a kind that count. damage is that of the newest one, which counts for nothing then.
+func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks []mark, damage, err error) {
+	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
+	if err != nil {
+		return nil, nil, err
+	}
+	for n := range mostMarks {
+		name, trusted, err := s.recordOf(ctx, lineage, objects)
+		if err != nil || name == "" || n > 0 && s.judges() && !trusted {
+			return marks, damage, err
+		}
+		m := mark{kind: kind, at: timeOf(name)}
+		data, err := s.readFile(ctx, name)
+		if err == nil {
+			if bad := json.Unmarshal(data, &m.Verified); bad != nil {
+				err = &DamagedError{Object: name, Err: damaged("it is no mark of a drill: %w", bad)}
+			}
+		}
+		if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
+			return nil, nil, err
+		}
+		if IsDamage(err) && n == 0 {
+			damage = err
+		}
+		if s.judges() && !trusted {
+			m.Wrong = nil // anybody's; what it calls wrong would count for nothing
+		}
+		if err == nil || IsDamage(err) && kind == fileFailed { // that a drill failed its name says
+			marks = append(marks, m)
+		}
+		objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name >= name })
+		objects = objects[max(0, len(objects)-keptFiles):] // anybody can put more there
+	}
+	return marks, damage, nil
+}
+
+// LastVerified returns the newest mark of a lineage, with all that is known to be wrong by now; nil without one. It may come with damage of a newer one.
+func (s *Store) LastVerified(ctx context.Context, lineage string) (*Verified, error) {
+	d, err := s.drills(ctx, lineage)
+	if err != nil {
+		return nil, err
+	}
+	return d.verified(), d.damage
+}
+
+func (d drilled) verified() *Verified {
+	if d.last == nil {
+		return nil
+	}
+	v := *d.last
+	v.Wrong, v.Proved = d.wrong, d.proved
+	return &v
+}
+
+// putMark stores the outcome of a drill under a name that is newer than that of the newest with the opposite one.
+func (s *Store) putMark(ctx context.Context, lineage string, kind, opposite FileKind, t time.Time, mark any) error {
+	data, err := json.Marshal(mark)
+	if err != nil {
+		return err
+	}
+	other, signed, err := s.record(ctx, lineage, opposite)
+	if err != nil {
+		return err
+	}
+	name, _, _, err := s.nextFile(ctx, lineage, kind, s.afterFile(other, signed, t), data)
+	if err != nil {
+		return err
+	}
+	return s.put(ctx, name, data)
+}
+
+// markVerified records that a drill succeeded, with all that is known to be wrong and still there, and forgets that one before failed if this was one of the
+// newest state.
+func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) error {
+	d, err := s.drills(ctx, lineage)
+	if err != nil {
+		return err
+	}
+	if v.Wrong, err = s.stillThere(ctx, lineage, v.wrongAfter(d.wrong)); err != nil {
+		return err
+	}
+	if err := s.putMark(ctx, lineage, fileVerified, fileFailed, v.At, v); err != nil || v.Named {
+		return err
+	}
+	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, fileFailed))
+	for _, o := range objects {
+		if s.Signer == nil && s.hasSignature(ctx, o.Name) {
+			continue // who signs does not count this drill
+		}
+		for _, name := range []string{o.Name, signatureOf(o.Name)} {
+			if gone := s.Bucket.Delete(ctx, name); refusesDeletion(gone) {
+				return err // the newer record counts
+			} else if gone != nil {
+				err = errors.Join(err, gone)
+			}
+		}
+	}
+	return err
+}
+
+// stillThere are those of some fulls that have not been deleted.
+func (s *Store) stillThere(ctx context.Context, lineage string, ids []string) (there []string, err error) {
+	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, KindFull))
+	for _, o := range objects {
+		if p, ok := ParsePlace(o.Name); ok && slices.Contains(ids, p.ID()) {
+			there = append(there, p.ID())
+		}
+	}
+	return there, err
+}
+
+// hasSignature reports whether somebody signed a file.
+func (s *Store) hasSignature(ctx context.Context, file string) bool {
+	r, err := s.Bucket.Open(ctx, signatureOf(file), 0, 1)
+	if err == nil {
+		r.Close()
+	}
+	return !errors.Is(err, ErrNotFound)
+}
+
+// failure is what a drill leaves that failed because of what is in the store.
+type failure struct {
+	At      time.Time `json:"at"`
+	Problem string    `json:"problem"`
+	Wrong   []string  `json:"wrong,omitempty"` // as of Verified
+}
+
+// markFailed records that a drill of the newest state failed: nothing is pruned until one succeeds. wrong are fulls that it found wrong.
+func (s *Store) markFailed(ctx context.Context, lineage string, why error, wrong ...string) error {
+	d, err := s.drills(ctx, lineage)
+	if err != nil || d.failing && !slices.ContainsFunc(wrong, func(id string) bool { return !slices.Contains(d.wrong, id) }) {
+		return err
+	}
+	wrong = Verified{Wrong: wrong}.wrongAfter(d.wrong)
+	return s.putMark(ctx, lineage, fileFailed, fileVerified, s.now(), failure{s.now().UTC(), why.Error(), wrong})
+}
+
+// failing reports whether the last drill of the newest state failed. A copy may have the record of one that failed beside that of a later one.
+func (s *Store) failing(ctx context.Context, lineage string) (bool, error) {
+	d, err := s.drills(ctx, lineage)
+	return d.failing, err
+}

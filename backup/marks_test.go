@@ -1,0 +1,112 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// drillWorld is a lineage of which a drill found the first full wrong.
+func drillWorld(t *testing.T) (b *shelf, s *Store, wrong string) {
+	t.Helper()
+	b, signer := newShelf(), newSigner(t)
+	first := fullHead(1, signer)
+	b.put(t, first)
+	b.put(t, fullHead(9, signer))
+	s, wrong = ours(b, signer), first.Place.ID()
+	if err := s.markVerified(t.Context(), "a1b2", Verified{At: s.now(), Wrong: []string{wrong}}); err != nil {
+		t.Fatal(err)
+	}
+	return b, s, wrong
+}
+
+func (s *Store) knowsWrong(t *testing.T, want ...string) {
+	t.Helper()
+	if v, err := s.LastVerified(t.Context(), "a1b2"); err != nil && !IsDamage(err) || !slices.Equal(v.Wrong, want) {
+		t.Errorf("%+v, %v; want %q", v, err, want)
+	}
+}
+
+// Of two drills that end at once neither knows what the other found. What they found stays known however many follow, while it is there.
+func TestMarks_TwoDrillsAtOnce(t *testing.T) {
+	b, s, wrong := drillWorld(t)
+	if err := s.putMark(t.Context(), "a1b2", fileVerified, fileFailed, s.now(), Verified{At: s.now()}); err != nil {
+		t.Fatal(err)
+	}
+	s.knowsWrong(t, wrong)
+	for range 2 * mostMarks {
+		if err := s.markVerified(t.Context(), "a1b2", Verified{At: s.now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.knowsWrong(t, wrong)
+	for _, name := range slices.Sorted(maps.Keys(b.clone().objects)) {
+		if strings.Contains(name, "/full/") && strings.Contains(name, strings.TrimPrefix(wrong, "a1b2/")) {
+			b.Delete(t.Context(), name)
+		}
+	}
+	for range mostMarks {
+		if err := s.markVerified(t.Context(), "a1b2", Verified{At: s.now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.knowsWrong(t)
+}
+
+// Marks that nobody signed who is trusted call nothing wrong and nothing right, and end no failure; nor does a mark that cannot be read.
+func TestMarks_ThatCountForNothing(t *testing.T) {
+	b, s, wrong := drillWorld(t)
+	if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong")); err != nil {
+		t.Fatal(err)
+	}
+	anybody := &Store{Bucket: b, Cluster: "prod", Now: s.Now, Retry: s.Retry}
+	good := Verified{At: s.now().AddDate(1, 0, 0), Full: wrong, HashChecked: true, Wrong: []string{fullHead(9, nil).Place.ID()}}
+	if err := anybody.markVerified(t.Context(), "a1b2", good); err != nil {
+		t.Fatal(err)
+	}
+	unread := s.fileName("a1b2", fileVerified, s.now().AddDate(2, 0, 0), []byte("{}"))
+	if err := s.put(t.Context(), unread, []byte("{ }")); err != nil {
+		t.Fatal(err)
+	}
+	s.knowsWrong(t, wrong)
+	if failing, err := s.failing(t.Context(), "a1b2"); err != nil || !failing {
+		t.Errorf("failing %t, %v", failing, err)
+	}
+	if err := s.markVerified(t.Context(), "a1b2", Verified{At: s.now(), Full: wrong, HashChecked: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.knowsWrong(t)
+	if failing, err := s.failing(t.Context(), "a1b2"); err != nil || failing {
+		t.Errorf("failing %t, %v", failing, err)
+	}
+}
+
+// A drill of a state that was named, or that compared no hash, proves no full right.
+func TestMarks_WhatProvesNothing(t *testing.T) {
+	for name, v := range map[string]Verified{"named": {HashChecked: true, Named: true}, "without a hash": {}} {
+		_, s, wrong := drillWorld(t)
+		v.At, v.Full = s.now(), wrong
+		if err := s.markVerified(t.Context(), "a1b2", v); err != nil {
+			t.Fatal(name, err)
+		}
+		s.knowsWrong(t, wrong)
+	}
+}
+
+// Somebody who may write, but has no key, can put any number of marks there: reading those that count takes bounded time.
+func TestMarks_AreReadInBoundedTime(t *testing.T) {
+	b, s, wrong := drillWorld(t)
+	for n := range 5000 {
+		data := fmt.Append(nil, n)
+		b.Create(t.Context(), s.fileName("a1b2", fileVerified, s.now().Add(-time.Duration(n+1)*time.Hour), data), Content{Head: data})
+	}
+	b.opened = 0
+	s.knowsWrong(t, wrong)
+	if b.opened > 500 {
+		t.Errorf("%d objects were opened", b.opened)
+	}
+}
