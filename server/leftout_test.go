@@ -102,6 +102,11 @@ func TestRestore_WhatIsLeftOutHasNoQuorum(t *testing.T) {
 		"again, two strangers and three":                      {formed(3).stranger("x", "y").begun(), true},
 		"again, two of three where the record had five":       {formed(5).local(4, 5).silent(2, 3).begun("n2", "n3"), false},
 		"again, one of three":                                 {formed(3).silent(3).begun("n3"), true},
+		"again, a restored member lost its volume": {formed(1).begun().with(func(s *scene) {
+			j := &s.Identity.Joins[0]
+			j.StartedAt = noon.Add(-time.Hour)
+			s.Before = cke.Status{Incarnation: j.Incarnation, Etcd: cke.EtcdStatus{Members: []cke.Member{{ID: "it", Name: "n1", PeerURLs: []string{j.PeerURL()}}}}}
+		}), true},
 		"strangers with a quorum":                             {formed(1).stranger("x", "y").restored(), false},
 		"strangers without one":                               {formed(3).stranger("x").restored(), true},
 		"a stranger and a silent node have a quorum":          {formed(2).stranger("x").silent(2).restored("n2"), false},
