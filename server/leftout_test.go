@@ -107,13 +107,13 @@ func TestRestore_WhatIsLeftOutHasNoQuorum(t *testing.T) {
 			j.StartedAt = noon.Add(-time.Hour)
 			s.Before = cke.Status{Incarnation: j.Incarnation, Etcd: cke.EtcdStatus{Members: []cke.Member{{ID: "it", Name: "n1", PeerURLs: []string{j.PeerURL()}}}}}
 		}), true},
-		"strangers with a quorum":                             {formed(1).stranger("x", "y").restored(), false},
-		"strangers without one":                               {formed(3).stranger("x").restored(), true},
-		"a stranger and a silent node have a quorum":          {formed(2).stranger("x").silent(2).restored("n2"), false},
-		"a new management host, one silent":                   {awaiting(3).silent(3).restored("n3"), true},
-		"a new management host, two silent":                   {awaiting(3).silent(2, 3).restored("n2", "n3"), false},
-		"never founded by this store, two silent":             {blank(3).silent(2, 3).restored("n2", "n3"), false},
-		"a new management host, two destroyed":                {awaiting(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
+		"strangers with a quorum":                    {formed(1).stranger("x", "y").restored(), false},
+		"strangers without one":                      {formed(3).stranger("x").restored(), true},
+		"a stranger and a silent node have a quorum": {formed(2).stranger("x").silent(2).restored("n2"), false},
+		"a new management host, one silent":          {awaiting(3).silent(3).restored("n3"), true},
+		"a new management host, two silent":          {awaiting(3).silent(2, 3).restored("n2", "n3"), false},
+		"never founded by this store, two silent":    {blank(3).silent(2, 3).restored("n2", "n3"), false},
+		"a new management host, two destroyed":       {awaiting(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
 	} {
 		d := server.Decide(c.scene.Input)
 		_, begun := d.Operation.(op.BeginRestore)
