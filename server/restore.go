@@ -176,7 +176,7 @@ func wouldServeOn(in *Input) *cke.Error {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + olderStore(in).problem.Message, Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name}
 	}
 	on := in.mayServe()
-	if inc := in.Identity.Incarnation; on == nil || inc != nil && inc.State == cke.Awaiting {
+	if inc := in.Identity.Incarnation; len(on) == 0 || inc != nil && inc.State == cke.Awaiting {
 		return nil
 	}
 	e := &cke.Error{Code: cke.CodeNotOnRecord, What: "cannot restore: containers that are not on record could serve beside the restored members", Try: "ckecli status"}

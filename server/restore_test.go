@@ -18,6 +18,7 @@ func TestRestore_PlanAndLeaderRefuseTheSame(t *testing.T) {
 		code  cke.Code // empty: it is begun
 	}{
 		"nothing is in the way":     {formed(3), cke.RestoreOrder{Target: "file:///backups"}, ""},
+		"a stopped stranger is not": {formed(3).with(func(s *scene) { foreignDemo(s.node(2), cke.ContainerExited) }), cke.RestoreOrder{Target: "file:///backups"}, ""},
 		"a node does not answer":    {formed(3).silent(3), cke.RestoreOrder{Target: "file:///backups"}, cke.CodeFence},
 		"too many are left out":     {formed(3), cke.RestoreOrder{Target: "file:///backups", Without: []string{"n2", "n3"}}, cke.CodeFence},
 		"a node that nobody knows":  {formed(3), cke.RestoreOrder{Target: "file:///backups", Without: []string{"n9"}}, cke.CodeConfig},

@@ -47,6 +47,8 @@ type nemesis struct {
 	// newer is the store as it was before an older copy took its place; nil: none did. judged: an operator lifted a freeze for such a one.
 	newer  *sim.StoreCopy
 	judged bool
+	// recovers: a person goes on from one member, since what is needed of the others is gone.
+	recovers bool
 	// healed is when the last fault ended.
 	healed time.Time
 }

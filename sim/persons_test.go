@@ -321,19 +321,25 @@ func (n *nemesis) forgo() {
 			n.s.Expel()
 		}
 	case strangers < 0: // those that are not on record are needed for the quorum
+		stopped := false
 		for _, node := range n.s.Nodes() {
-			if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool {
+			if containers, _ := node.Look(); !n.recovers && slices.ContainsFunc(containers, func(c cke.Container) bool {
 				return c.Cluster == clusterName && !c.Running() && !id.OnRecord(c.Incarnation, c.Join)
 			}) {
 				node.StartByHand()
+				stopped = true
 			}
+		}
+		if !stopped && time.Since(n.healed) > 30*time.Minute && !n.s.asks(cke.TaskRestore) {
+			n.recover()
 		}
 	case f.Active():
 	case strangers > 0 && n.s.Store().Spec().Cluster.Policies.Foreign != cke.ForeignRemove:
 		n.s.Expel()
 	case strangers == 0:
 		unknown := func(v cke.Volume) bool {
-			return v.Cluster == clusterName && id.Incarnation.Life(v.Incarnation) && !id.Has(v.Join)
+			ours := id.Incarnation.Life(v.Incarnation) || n.recovers && id.Incarnation.WasReplaced(v.Incarnation)
+			return v.Cluster == clusterName && ours && !id.Has(v.Join)
 		}
 		for _, node := range n.s.Nodes() {
 			_, volumes := node.Look()
@@ -343,6 +349,31 @@ func (n *nemesis) forgo() {
 				}
 			}
 		}
+	}
+}
+
+// recover goes on from a member on record that runs, as the status says where somebody removed the container of one that is needed
+// and not on record. It refuses while others run that are not on record.
+func (n *nemesis) recover() {
+	n.recovers = true
+	n.stopUnknown()
+	id := n.s.Store().Identity()
+	var o cke.RestoreOrder
+	for _, node := range n.s.Nodes() {
+		containers, _ := node.Look()
+		runs := slices.ContainsFunc(containers, func(c cke.Container) bool {
+			return c.Cluster == clusterName && c.Running() && id.OnRecord(c.Incarnation, c.Join)
+		})
+		_, carries := id.On(node.Declared())
+		switch {
+		case runs && carries && o.Survivor == "":
+			o.Survivor = node.Name()
+		case !runs && node.Declared().ControlPlane:
+			o.Destroyed = append(o.Destroyed, node.Name())
+		}
+	}
+	if o.Survivor != "" {
+		n.s.order(o)
 	}
 }
 
