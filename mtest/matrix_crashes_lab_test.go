@@ -107,8 +107,14 @@ var crashes = []chapter{
 			m.measured("drain-node/"+step, func() {
 				n := m.role("leader")
 				newest := m.newest()
-				died := m.killedAt(moment{"drain-node", step}, func() { m.do("node", "drain", n.Name, "--yes", "--no-wait", "--reason", "new kernel") })
+				ask := func() { m.do("node", "drain", n.Name, "--yes", "--no-wait", "--reason", "new kernel") }
+				died := m.killedAt(moment{"drain-node", step}, ask)
+				refused := int64(0)
 				st := m.await("it to be drained", readyLimit, func(st cke.Status) bool {
+					if last := st.LastOperation; last != nil && last.Type == "drain-node" && last.Refused && last.ID > max(newest, refused) {
+						refused = last.ID // a member of a busy machine did not answer for a moment
+						ask()
+					}
 					return len(st.Drains) == 1 && st.Operation == nil && m.of(st, n).State == "drained"
 				})
 				m.tells(st, map[cke.ConditionType]string{cke.CondDrained: "True Asked", cke.CondQuorate: "True LinearizableRead"})

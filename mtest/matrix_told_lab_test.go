@@ -61,11 +61,19 @@ func stepsOf(r cke.Record) []string {
 	return all
 }
 
+// waited reports whether an operation was refused before it stopped anything, since a member of a busy machine did not answer for a
+// moment. It comes again.
+func waited(r cke.Record) bool {
+	steps := stepsOf(r)
+	return r.State == cke.RecordFailed && (r.Code == cke.CodeQuorum || r.Code == cke.CodeMemberSilent) && !slices.Contains(steps, "start") && !slices.Contains(steps, "serve")
+}
+
 // inTurn fails unless these are completed operations of one kind, one after the other, on each of the targets once, the
 // last of which is last.
 func (m *loaded) inTurn(did []cke.Record, operation string, targets []string, last string) {
 	m.Helper()
 	var order []string
+	did = slices.DeleteFunc(slices.Clone(did), waited)
 	for i, r := range did {
 		order = append(order, r.Targets...)
 		if r.Operation != operation || r.State != cke.RecordCompleted || len(r.Steps) == 0 || r.Steps[len(r.Steps)-1].Name != "serve" {
