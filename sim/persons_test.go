@@ -290,7 +290,24 @@ func (n *nemesis) attend() {
 
 // disown removes containers of founders that may hold what clients wrote, where nobody ever used the cluster.
 func (n *nemesis) disown(blockers []cke.Problem) {
-	if inc := n.s.Store().Identity().Incarnation; inc == nil || inc.State != cke.Forming && inc.State != cke.Abandoned {
+	inc := n.s.Store().Identity().Incarnation
+	switch {
+	case inc == nil:
+		return
+	case inc.State == cke.Formed: // those of a founding before it, of which a node answers only now
+		for _, node := range n.s.Nodes() {
+			if !n.s.reports(cke.CodeOlderStore, node.Name()) {
+				continue
+			}
+			containers, _ := node.Look()
+			for _, c := range containers {
+				if c.Cluster == clusterName && inc.WasAbandoned(c.Incarnation) {
+					node.Remove(c.Name)
+				}
+			}
+		}
+		return
+	case inc.State != cke.Forming && inc.State != cke.Abandoned:
 		return
 	}
 	for _, p := range blockers {
