@@ -15,7 +15,8 @@ import (
 //
 // What was found that only a person can judge ends everything: it is recorded at once.
 //
-// A comparison of the members' data changes nothing and may take long: whatever else is to be done goes first.
+// A comparison of the members' data changes nothing and may take long: whatever else is to be done goes first. A learner that
+// receives a database takes long too, and goes on where it was.
 func superseded(running, next op.Operation, failures map[string]Failure) error {
 	if f, found := next.(op.Freeze); found {
 		return fmt.Errorf("the cluster is frozen: %s", f.Problem.Message)
@@ -23,8 +24,13 @@ func superseded(running, next op.Operation, failures map[string]Failure) error {
 	if _, comparing := running.(op.CompareData); comparing && next != nil && next.Name() != running.Name() {
 		return fmt.Errorf("%s goes first", next.Name())
 	}
-	now, ok := running.(op.StartMembers)
-	if !ok {
+	var own []cke.Join // whose stops are the operation's own
+	switch now := running.(type) {
+	case op.StartMembers:
+		own = now.Joins
+	case op.AddMember:
+		own = []cke.Join{{ID: now.Resume, Node: now.Node}}
+	default:
 		return nil
 	}
 	then, ok := next.(op.StartMembers)
@@ -33,7 +39,7 @@ func superseded(running, next op.Operation, failures map[string]Failure) error {
 	}
 	var more []string
 	for _, j := range then.Joins {
-		if !slices.ContainsFunc(now.Joins, func(k cke.Join) bool { return k.ID == j.ID }) {
+		if !slices.ContainsFunc(own, func(k cke.Join) bool { return k.ID == j.ID || k.Node.Address == j.Node.Address }) {
 			more = append(more, j.Node.Name())
 		}
 	}

@@ -11,7 +11,7 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 	starting := func(names ...string) op.Operation {
 		var o op.StartMembers
 		for _, n := range names {
-			o.Joins = append(o.Joins, cke.Join{ID: cke.JoinID(n), Node: cke.Node{Hostname: n}})
+			o.Joins = append(o.Joins, cke.Join{ID: cke.JoinID(n), Node: cke.Node{Hostname: n, Address: n[1:]}})
 		}
 		return o
 	}
@@ -28,6 +28,8 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 		{"all others stopped", starting("n1"), starting("n1", "n2", "n3"), nil, "n2 and n3 stopped meanwhile"},
 		{"another one stopped, and starting it failed", starting("n1"), starting("n2"), starting("n2"), ""},
 		{"another one stopped, and something else failed", starting("n1"), starting("n2"), starting("n1"), "n2 stopped meanwhile"},
+		{"a learner receives its data", op.AddMember{Node: cke.Node{Address: "4"}}, starting("n2"), nil, "n2 stopped meanwhile"},
+		{"that learner's own stop", op.AddMember{Node: cke.Node{Address: "2"}}, starting("n2"), nil, ""},
 		{"a bootstrap goes on", op.Bootstrap{}, starting("n1"), nil, ""},
 		{"a finding freezes the cluster", op.RestartMember{}, op.Freeze{Problem: cke.Problem{Message: "two clusters"}}, nil, "the cluster is frozen: two clusters"},
 		{"a comparison gives way", op.CompareData{}, starting("n1"), nil, "start-members goes first"},
