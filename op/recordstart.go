@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,13 +36,19 @@ func (r RecordStart) record(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	answers := ""
+	answers, noted := "", false
 	j, lasts := id.Join(r.Join.ID)
-	if lasts && j.MemberID == "" {
-		c, err := e.Machines.Machine(r.Join.Node).Container(ctx, j)
-		if err != nil {
-			return err
+	switch c, err := e.Machines.Machine(r.Join.Node).Container(ctx, j); {
+	case !lasts || j.MemberID != "" && !j.StartedAt.IsZero():
+	case err != nil && (j.MemberID == "" || !errors.Is(err, cke.ErrNotFound)):
+		return err
+	case j.MemberID != "":
+		if noted = c.EverRan(); noted { // it never starts empty again, whatever the list says
+			if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { noteStart(j, r.Join.StartedAt) }); err != nil {
+				return err
+			}
 		}
+	default:
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
 		if answers = s.MemberID; !c.Running() || answers == "" {
 			return fmt.Errorf("container %s is not known to carry a member: %w", c.Name, cke.ErrConflict)
@@ -51,6 +58,9 @@ func (r RecordStart) record(ctx context.Context, e Env) error {
 		}
 	}
 	list, _, err := readList(ctx, e)
+	if noted && err != nil {
+		return nil // what the list has to tell is recorded once there is a quorum
+	}
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,21 @@ func TestRecordStart_RecordsWhatTheStoreLacks(t *testing.T) {
 	}
 }
 
+// Without a quorum nothing but its container shows that a learner was started, and that may go any moment.
+func TestRecordStart_WithoutAQuorum(t *testing.T) {
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		w.mustRun(w.add(last))
+		lacks := w.forget(w.joinOn(last), false)
+		w.Node("n1").StopByHand()
+		w.Node("n2").StopByHand()
+		lacks.StartedAt = time.Now()
+		w.mustRun(op.RecordStart{Join: lacks})
+		if w.joinOn(last).StartedAt.IsZero() {
+			t.Error("its start is not on record")
+		}
+	})
+}
+
 // Nobody else may be left that has a member list.
 func TestRecordStart_OfTheOnlyMember(t *testing.T) {
 	inWorld(t, 1, func(w *world) {

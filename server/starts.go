@@ -55,16 +55,18 @@ func (in *Input) wasStarted(j cke.Join) bool {
 }
 
 // recordStart: a member was started, and its record does not have that, or has it for one that never voted. Where its member id
-// is not on record either, it has to answer first.
+// is not on record either, it has to answer first. That a container ran is recorded also without a quorum: once it is gone nothing shows
+// any more that the member must not start empty.
 func recordStart(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
 		m, listed := in.listed(j)
 		lacks := slices.Contains(in.unrecordedStarts, j.ID) || j.MemberID == "" && !j.StartedAt.IsZero() || !m.Learner && j.NeverVoted
-		if !listed || !lacks {
-			continue
-		}
 		n := in.node(j.Node)
 		c, _ := n.Of(j.ID)
+		ran := slices.Contains(in.unrecordedStarts, j.ID) && j.MemberID != "" && c.EverRan()
+		if quorum := in.Seen.Etcd.MembersSource == cke.MembersLinearizable; quorum && (!listed || !lacks) || !quorum && !ran {
+			continue
+		}
 		if e := in.reply(j); j.MemberID == "" && (!c.Running() || e.MemberID != m.ID) {
 			continue
 		}

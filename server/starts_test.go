@@ -21,6 +21,11 @@ func (s *scene) unidentified(i int) *scene {
 	return s
 }
 
+// learnerUnseen is a learner that somebody started while there is no quorum: its container is all that shows it.
+func learnerUnseen() *scene {
+	return formed(3).running().learner(3, true).unrecorded(3).silent(2).lost()
+}
+
 // A member that was started is one that votes, is started, and holds data that counts, whether the store has its start or not.
 func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 	started := func(i int, id bool) cke.Join {
@@ -46,6 +51,7 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 		{"whose start is on record by now", formed(3).unidentified(3), op.RecordStart{Join: formed(3).unidentified(3).join(3)}, "the member of n3 was started", nil},
 		{"not of one that answers with another id", formed(3).unrecorded(3).unidentified(3).with(func(s *scene) { s.endpoint(3).MemberID = "m9" }), nil, "nothing to do", nil},
 		{"a learner", learner, op.RecordStart{Join: begun}, "the member of n4 was started", nil},
+		{"also while there is no quorum", learnerUnseen(), op.RecordStart{Join: learnerUnseen().with(func(s *scene) { s.Identity.Joins[2].StartedAt = s.container(3).StartedAt }).join(3)}, "the member of n3 was started", nil},
 		{"one that is on record as one that never voted", formed(3).with(neverVoted), op.RecordStart{Join: never.join(3)}, "", nil},
 		{"before it is taken out", formed(3).unrecorded(3).undeclared(3), op.RecordStart{Join: formed(3).unrecorded(3).undeclared(3).with(func(s *scene) { s.Identity.Joins[2].StartedAt = noon }).join(3)}, "", nil},
 		{"a voter that is stopped is started first", formed(3).unrecorded(3).stopped(3), op.StartMembers{Joins: []cke.Join{started(3, true)}, AwaitServing: true}, "n3 stopped", nil},

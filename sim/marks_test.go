@@ -38,7 +38,7 @@ var focuses = slices.Concat(operations, seldom, rare, rare, rare, rarest, rarest
 
 var (
 	seldom = strings.Fields(`adopt auth change-address disable-authentication disarm drain enable-authentication promote-member purge restart-member undelete`)
-	rare   = strings.Fields(`adopt-member advance-authority cancel-restore compare end-finding end-membership finish-authority
+	rare   = strings.Fields(`adopt-member advance-authority cancel-restore compare disarm end-finding end-membership finish-authority
 		keep-running purge-volume reclaim stop-stray unfreeze`)
 	rarest = strings.Fields(`begin-recovery finish-restore freeze record-start undelete-volume`)
 )

@@ -78,7 +78,26 @@ func (n *nemesis) pursue(node *sim.Node) {
 			n.edit()
 		}
 	case "disarm":
-		n.fill(node)
+		if n.IntN(3) == 0 {
+			n.fill(node)
+		} else {
+			n.pursueCorrupt(node, id.Freeze, asked)
+		}
+	}
+}
+
+// pursueCorrupt lets etcd find that data differs, and a person judge it, repair it, and take the alarm back.
+func (n *nemesis) pursueCorrupt(node *sim.Node, f *cke.Freeze, asked bool) {
+	switch {
+	case !slices.ContainsFunc(n.s.Alarms(), func(a cke.Alarm) bool { return a.Kind == "CORRUPT" && !a.StopsWrites() }):
+		n.corrupt(node)
+		n.s.NoticeCorruption()
+	case asked:
+	case f.Active():
+		n.s.eachNode((*sim.Node).RepairData)
+		n.unfreeze()
+	default:
+		n.s.ask(cke.TaskDisarm, "", "", "")
 	}
 }
 
