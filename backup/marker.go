@@ -25,9 +25,10 @@ const (
 	// probePrefix begins the names of what is written to see that a target takes it; mostProbes bounds how many are removed at once.
 	probePrefix = markerFolder + "/probe-"
 	mostProbes  = 100
-	// besideEvery is how long no probe is written after one was left beside another; it is doubled with each, mostDoubled times.
+	// besideEvery is how long no probe is written after one was left beside another; it is doubled with each, up to freshEvery. So often one
+	// under a new name is written in any case: what is there already says nothing of how much room is left.
 	besideEvery = time.Hour
-	mostDoubled = 12
+	freshEvery  = 24 * time.Hour
 	// maxMarker bounds what is read of a marker.
 	maxMarker = 4 << 10
 )
@@ -56,8 +57,8 @@ type Marked struct {
 	newest map[Kind]Place
 	// probe is what was written to see that the target takes it, and must not be removed; empty: there is none.
 	probe string
-	// beside counts the probes that were left although there was one: the target refuses to take its name again. last is when the
-	// newest of them was taken.
+	// beside counts the probes that were left because the target refuses to take the name of one again. last is when the newest that is kept
+	// was taken.
 	beside int
 	last   time.Time
 	now    func() time.Time
@@ -120,7 +121,7 @@ func (m *Marked) sweepProbes(ctx context.Context, now time.Time) {
 			continue
 		}
 		if err := m.Bucket.Delete(ctx, o.Name); err != nil {
-			m.keepProbe(o.Name, err)
+			m.keepProbe(o.Name, err, false)
 			return
 		}
 	}
@@ -210,7 +211,7 @@ func (m *Marked) has(ctx context.Context) error {
 }
 
 // Probe reports whether the target is the same as before and has the newest backups. With write it also creates something and removes it. Where
-// nothing may be deleted that stays, and is tried again; only a target that refuses its name gets others, less and less often.
+// nothing may be deleted that stays, and is tried again. It gets another one each day, and more often where the target refuses its name.
 func (m *Marked) Probe(ctx context.Context, write bool) error {
 	if err := m.check(ctx); err != nil {
 		return err
@@ -222,8 +223,10 @@ func (m *Marked) Probe(ctx context.Context, write bool) error {
 		return d.probe(path.Dir(m.marker))
 	}
 	m.mu.Lock()
-	kept, late := m.probe, m.beside == 0 || Since(m.last, m.now()) >= besideEvery<<min(m.beside-1, mostDoubled)
+	kept, since := m.probe, Since(m.last, m.now())
+	late := m.beside == 0 || since >= min(besideEvery<<min(m.beside-1, 5), freshEvery)
 	m.mu.Unlock()
+	refused := false
 	switch {
 	case !late:
 		return nil // the one that is kept would prove nothing
@@ -231,9 +234,9 @@ func (m *Marked) Probe(ctx context.Context, write bool) error {
 		// Stores check the right to write before the condition that nothing is there.
 		err := m.Bucket.Create(ctx, kept, Content{Head: []byte("probe"), Unasked: true})
 		if err == nil {
-			return m.removeProbe(ctx, kept)
+			return m.removeProbe(ctx, kept, false)
 		}
-		if errors.Is(err, ErrExists) {
+		if refused = !errors.Is(err, ErrExists); !refused && since < freshEvery {
 			return nil
 		}
 	}
@@ -242,13 +245,13 @@ func (m *Marked) Probe(ctx context.Context, write bool) error {
 		m.Bucket.Delete(ctx, name) // it may be there all the same
 		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}
-	return m.removeProbe(ctx, name)
+	return m.removeProbe(ctx, name, refused)
 }
 
-// removeProbe removes a probe that the target took. One that must not be removed is kept.
-func (m *Marked) removeProbe(ctx context.Context, name string) error {
+// removeProbe removes a probe that the target took. One that must not be removed is kept. refused: the one before could not be tried again.
+func (m *Marked) removeProbe(ctx context.Context, name string, refused bool) error {
 	err := m.Bucket.Delete(ctx, name)
-	if m.keepProbe(name, err) {
+	if m.keepProbe(name, err, refused) {
 		return nil
 	}
 	if err != nil {
@@ -260,17 +263,19 @@ func (m *Marked) removeProbe(ctx context.Context, name string) error {
 	return nil
 }
 
-// keepProbe notes that a probe must not be removed: one is enough.
-func (m *Marked) keepProbe(name string, err error) bool {
+// keepProbe notes that a probe must not be removed: one is enough for now.
+func (m *Marked) keepProbe(name string, err error, refused bool) bool {
 	if !refusesDeletion(err) {
 		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.probe != "" && m.probe != name {
-		m.beside, m.last = m.beside+1, m.now()
+	if refused {
+		m.beside++
 	}
-	m.probe = name
+	if m.probe != name {
+		m.probe, m.last = name, m.now()
+	}
 	return true
 }
 

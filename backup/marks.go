@@ -25,8 +25,16 @@ type Verified struct {
 	// Wrong are fulls that were found to be damaged, or to hold something else than the cluster did, by ID. They stay so while they are
 	// there, until a drill of the newest state proves one right.
 	Wrong []string `json:"wrong,omitempty"`
-	// Proved is when a drill of the newest state last succeeded; zero: none is known. Only of LastVerified.
+	// Proved is when a drill of the newest state last succeeded and passed over no newer full; zero: none is known. Only of LastVerified.
 	Proved time.Time `json:"-"`
+}
+
+// PassedOver is the newest full that was found wrong and is newer than the one that was restored from, by ID; empty: there is none.
+func (v Verified) PassedOver() string {
+	if id := slices.Max(append(slices.Clone(v.Wrong), "")); id > v.Full {
+		return id
+	}
+	return ""
 }
 
 // mostMarks bounds how many marks of a kind are read. Each has what those before it call wrong; only of drills that end at once none has what the
@@ -36,7 +44,7 @@ const mostMarks = 10
 // drilled is what the marks of a lineage's drills say together.
 type drilled struct {
 	last    *Verified // the newest drill that succeeded, of whatever state; nil: there is none
-	proved  time.Time // when one of the newest state succeeded; zero: none is known
+	proved  time.Time // when one of the newest state succeeded from the newest full; zero: none is known
 	wrong   []string  // fulls, by ID
 	failing bool      // the last drill of the newest state failed
 	damage  error     // of the newest mark of a success
@@ -65,7 +73,10 @@ func (s *Store) drills(ctx context.Context, lineage string) (d drilled, err erro
 		if m.kind == fileFailed {
 			d.failing = true
 		} else if d.last = &m.Verified; !m.Named {
-			d.failing, d.proved = false, m.At
+			d.failing = false
+			if m.PassedOver() == "" {
+				d.proved = m.At
+			}
 		}
 		d.wrong = m.wrongAfter(d.wrong)
 	}

@@ -99,11 +99,11 @@ func TestNoDeletion_AKeptProbeThatIsRefusedIsNotBelieved(t *testing.T) {
 		}
 		now = now.Add(time.Hour)
 	}
-	if left() > 12 {
+	if left() > 40 {
 		t.Errorf("%d probes are left after a month", left())
 	}
 	before := left()
-	readOnly, now = true, now.AddDate(0, 2, 0)
+	readOnly, now = true, now.Add(24*time.Hour)
 	for range 3 {
 		if err := m.Probe(t.Context(), true); !errors.Is(err, denied) {
 			t.Errorf("read-only: %v", err)
@@ -112,5 +112,44 @@ func TestNoDeletion_AKeptProbeThatIsRefusedIsNotBelieved(t *testing.T) {
 	readOnly = false
 	if err := m.Probe(t.Context(), true); err != nil || left() > before+1 {
 		t.Errorf("%v, %d probes left", err, left())
+	}
+}
+
+// What is kept is there already, and a full target says so as before: a fresh one each day does not fit.
+func TestNoDeletion_AFullTargetIsNoticedWithinADay(t *testing.T) {
+	full := errors.New("no space left")
+	mem, isFull, now := backuptest.NewMemory(), false, time.Now()
+	b := &backuptest.Faulty{Bucket: mem, Before: func(_ context.Context, op, name string) error {
+		switch {
+		case op == "delete":
+			return errors.New("api error AccessDenied: Access Denied")
+		case op == "create" && isFull && mem.Get(name) == nil:
+			return full
+		}
+		return nil
+	}}
+	s := &backup.Store{Bucket: b, Cluster: "prod", Now: func() time.Time { return now }}
+	m, err := s.Mark(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 30 * 24 {
+		if err := m.Probe(t.Context(), true); err != nil {
+			t.Fatalf("hour %d: %v", n, err)
+		}
+		now = now.Add(time.Hour)
+	}
+	if list, err := mem.List(t.Context(), ".target/probe-"); err != nil || len(list) > 31 {
+		t.Errorf("%d probes are left after a month, %v", len(list), err)
+	}
+	isFull, now = true, now.Add(24*time.Hour)
+	for range 3 {
+		if err := m.Probe(t.Context(), true); !errors.Is(err, full) {
+			t.Errorf("full: %v", err)
+		}
+	}
+	isFull = false
+	if err := m.Probe(t.Context(), true); err != nil {
+		t.Error(err)
 	}
 }

@@ -172,6 +172,20 @@ func (s *Store) checkObject(ctx context.Context, e Entry) (h Header, opened bool
 	return h, true, o.Finish()
 }
 
+// CheckTail reads the newest delta of a run whole: a sound head tells nothing of what follows it. Where that is damaged, the run ends before.
+func (s *Store) CheckTail(ctx context.Context, st *Stream) error {
+	d := st.Deltas[len(st.Deltas)-1]
+	var err error
+	for range 2 { // once may be a fault on the way
+		if _, _, err = s.checkObject(ctx, d); !IsDamage(err) {
+			return err
+		}
+	}
+	st.Last, st.Tail = d.Revision-1, Header{}
+	st.Damage = &DamagedError{Object: d.Name(), LastGood: st.Last, Err: err}
+	return nil
+}
+
 // judge turns results into findings, and sees to contiguity.
 func (r *Report) judge(l *Lineage, results map[string]checked) {
 	held := l.held()

@@ -47,7 +47,7 @@ type chores struct {
 
 	stored   digest // what is known to lie beside the backups
 	storedAt time.Time
-	renewed  bool      // a full was taken since drills began to fail
+	renewed  bool      // a full was taken since drills began to fail, or to pass over the newest full
 	checked  time.Time // whether a problem has passed
 }
 
@@ -396,23 +396,35 @@ func (w *chores) verify(ctx context.Context) error {
 	if errors.Is(err, backup.ErrKey) {
 		return fmt.Errorf("%w: name the public key of secret_key_file among backup.encryption.recipients, or verify elsewhere with `ckecli backup verify --restore --key FILE`", err)
 	}
-	if backup.IsDamage(err) && !w.renewed {
+	if err == nil {
+		err = w.restored(x, trial.Why, time.Since(begun))
+	}
+	switch {
+	case err == nil:
+		w.renewed = false
+	case (backup.IsDamage(err) || cke.CodeOf(err) == cke.CodeBackupDamaged) && !w.renewed:
 		// A full of now has all that the cluster still holds, whatever is lost of its past.
-		w.renewed = true
 		if _, full := w.taker.Full(ctx); full != nil {
 			return errors.Join(err, full)
 		}
+		w.renewed = true
 	}
-	if err != nil {
-		return err
-	}
-	w.renewed = false
-	w.l.c.Log.Info("backup restored to scratch and verified", "cluster", w.l.c.Cluster, "revision", x.Revision, "hash", x.Compared != nil, "etcd", cmp.Or(x.Booted, "not started: "+trial.Why), "took", time.Since(begun))
+	return err
+}
+
+// restored takes in that a drill restored the newest state. It returns as an error that the newest full is of no use for that.
+func (w *chores) restored(x backup.Extracted, notBooted string, took time.Duration) error {
+	w.l.c.Log.Info("backup restored to scratch and verified", "cluster", w.l.c.Cluster, "revision", x.Revision, "hash", x.Compared != nil, "etcd", cmp.Or(x.Booted, "not started: "+notBooted), "took", took)
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
 	defer w.l.news()
-	w.l.verified = verifiedOf(x.Verified(w.l.c.Now()))
-	w.l.drilled = w.l.verified.At
-	w.l.verified.NotBooted = trial.Why // the mark in the target does not record it
+	mark := x.Verified(w.l.c.Now())
+	w.l.verified = verifiedOf(mark)
+	w.l.verified.NotBooted = notBooted // the mark in the target does not record it
+	if wrong := mark.PassedOver(); wrong != "" {
+		return &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held; revision %d was restored from %s",
+			wrong, x.Revision, x.Full)}
+	}
+	w.l.drilled = mark.At
 	return nil
 }

@@ -68,7 +68,7 @@ type line struct {
 	gap         bool      // changes are missing after it
 	pruneDue    bool
 	verified    *cke.VerifiedBackup
-	drilled     time.Time // when a drill of the newest state last succeeded; zero: none is known
+	drilled     time.Time // when a drill last succeeded from the newest full; zero: none is known
 	problem     *cke.BackupTrouble
 	from        take.EventType // that the problem comes from; "": the target is not open
 	troubles    map[string]cke.BackupTrouble

@@ -313,3 +313,49 @@ func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
+
+// A drill that passes over the newest full says so, and one more full is taken: until a drill begins with a full that is right.
+func TestKeeper_TellsThatADrillPassedOverTheNewestFull(t *testing.T) {
+	h := newHouse(t)
+	h.wanted.Spec.Cluster.Backup.Verify = cke.BackupSchedule{Schedule: "0 0 * * *"}
+	h.run().await("a full", hasFull)
+	spoil := func() (id string) {
+		fulls := h.lineage("life1").Fulls
+		newest := fulls[len(fulls)-1]
+		data := h.memory.Get(newest.Name())
+		data[len(data)-5] ^= 1
+		h.memory.Set(newest.Name(), data)
+		return newest.ID()
+	}
+	last := h.put("a")
+	h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
+	if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	wrong := spoil()
+	told := func(s *cke.BackupStatus) bool {
+		tr := s.Trouble("verify")
+		return tr != nil && tr.Code == cke.CodeBackupDamaged && strings.Contains(tr.Message, wrong)
+	}
+	again := func() { // the pause of a chore that failed is over
+		h.ahead.Add(int64(2 * time.Hour))
+		h.put("b")
+	}
+	h.ahead.Store(int64(24 * time.Hour))
+	h.put("a")
+	h.await("the trouble", func(s *cke.BackupStatus) bool { return told(s) && s.Verified != nil })
+	if n := len(h.lineage("life1").Fulls); n != 3 {
+		t.Errorf("%d fulls", n)
+	}
+	wrong = spoil() // the new one is no better
+	again()
+	h.await("the trouble again", told)
+	if n := len(h.lineage("life1").Fulls); n != 3 {
+		t.Errorf("%d fulls: another one for the same trouble", n)
+	}
+	if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	h.await("the end of the trouble", func(s *cke.BackupStatus) bool { return s.Trouble("verify") == nil })
+}

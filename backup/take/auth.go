@@ -50,8 +50,12 @@ type authAnswer struct {
 }
 
 func (s *session) authAnswered(a authAnswer) error {
+	pause := time.Duration(s.t.c.Delta.Period)
+	if s.broken { // the watch was cut meanwhile
+		pause = 0
+	}
+	s.authTry.Reset(pause)
 	s.broken = s.broken || a.broken
-	s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
 	if stop := new(stopError); errors.As(a.err, &stop) {
 		return stop
 	}
@@ -68,7 +72,9 @@ func (s *session) authAnswered(a authAnswer) error {
 
 // authSeen asks for a full when users or roles are no longer those of the newest one.
 func (s *session) authSeen(seen authState) {
-	s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
+	if !s.broken { // else the history has still to be compared
+		s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
+	}
 	if s.hasAuth(seen) || s.full != nil {
 		return
 	}

@@ -3,6 +3,7 @@ package take_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -71,6 +72,58 @@ func TestTaker_ADamagedObjectUnderTheNextNameEndsTheStream(t *testing.T) {
 					t.Errorf("revision %d, want %d", x.Revision, want.Revision)
 				}
 				taketest.SameState(t, want, got.State(t, 0))
+			})
+		}
+	}
+}
+
+// The newest delta has a sound head and another body: what follows does not continue it, also if reading the target fails once or somebody else
+// leads meanwhile.
+func TestTaker_NothingContinuesANewestDeltaThatIsDamaged(t *testing.T) {
+	for _, name := range []string{"the target fails once", "another leader"} {
+		for _, signed := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", signed", false: ", not signed"}[signed], func(t *testing.T) {
+				mem := &damaging{Memory: backuptest.NewMemory()}
+				var fail atomic.Bool
+				b := &backuptest.Faulty{Bucket: mem, Before: func(_ context.Context, op, _ string) error {
+					if op == "list" && fail.CompareAndSwap(true, false) {
+						return errors.New("no answer")
+					}
+					return nil
+				}}
+				s := etcdtest.Start(t, etcdtest.Options{})
+				c := taketest.Config(s, b)
+				if signed {
+					c.Signer = backup.NewSigner(identity(t))
+				}
+				c.Delta.Period = cke.Duration(50 * time.Millisecond)
+				r := taketest.Start(t, s, c)
+				r.Await(take.FullStored)
+				r.Put("k", "1")
+				h := r.Await(take.DeltaStored).Header
+				if name == "another leader" {
+					if err := r.Stop(); err != nil {
+						t.Fatal(err)
+					}
+					data := bytes.Clone(mem.Get(h.Place.Name()))
+					data[len(data)-5] ^= 1
+					mem.Set(h.Place.Name(), data)
+					r = taketest.Start(t, s, c)
+				} else {
+					mem.next.Store(true)
+					fail.Store(true)
+					r.Put("k", "2")
+				}
+				r.Await(take.Gap)
+				r.Await(take.FullStored)
+				r.Put("k", "3")
+				r.Flush()
+				store := r.Store()
+				if signed {
+					store.Trusted = []backup.PublicKey{c.Signer.Public()}
+				}
+				got, _ := taketest.Extract(t, store, backup.At{})
+				taketest.SameState(t, s.State(t, 0), got.State(t, 0))
 			})
 		}
 	}

@@ -91,6 +91,11 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		t.c.Log.Warn("a full that an earlier release merged tells nothing of the cluster's history: the backups begin anew", "lineage", t.c.Lineage)
 		m, anew = fromNow, true
 	}
+	if last != nil && m == fromTail && last.Damage == nil {
+		if err := store.CheckTail(ctx, last); err != nil {
+			return p, fmt.Errorf("read the target: %w", err)
+		}
+	}
 	if anew {
 		t.missing(last, h, now)
 	}

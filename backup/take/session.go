@@ -76,13 +76,9 @@ type sentDelta struct {
 	err      error
 }
 
-// session works until ctx ends or something breaks the stream.
-func (t *Taker) session(parent context.Context, k *cluster, after error) error {
-	var g *gapError
-	m := fromTail
-	if errors.As(after, &g) {
-		m = g.next
-	}
+// session works until ctx ends or something breaks the stream. next is how it begins; a gap is remembered there until that succeeded.
+func (t *Taker) session(parent context.Context, k *cluster, next *mode) error {
+	m := *next
 	at, err := t.resume(parent, k, m)
 	if err != nil {
 		if parent.Err() == nil {
@@ -90,6 +86,7 @@ func (t *Taker) session(parent context.Context, k *cluster, after error) error {
 		}
 		return err
 	}
+	*next = fromTail
 	baseless := at.full
 	at.full = at.full || at.others || t.renew
 	// What is under way outlives parent for a moment, so that the last delta can be stored.

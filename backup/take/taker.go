@@ -98,9 +98,10 @@ func (t *Taker) Run(ctx context.Context) error {
 	defer k.Close()
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 200*time.Millisecond, 30*time.Second
+	next := fromTail
 	for {
 		begun := time.Now()
-		err = contain.Do(func() error { return t.session(ctx, k, err) })
+		err = contain.Do(func() error { return t.session(ctx, k, &next) })
 		if contain.Of(err) != nil && ctx.Err() == nil {
 			t.tell(Event{Type: Faulty, Err: err})
 		}
@@ -115,7 +116,10 @@ func (t *Taker) Run(ctx context.Context) error {
 			pause.Reset()
 		}
 		var gap *gapError
-		if errors.As(err, &gap) || errors.Is(err, errTaken) {
+		if errors.As(err, &gap) {
+			next = gap.next
+		}
+		if gap != nil || errors.Is(err, errTaken) {
 			continue
 		}
 		t.wait(ctx, pause.NextBackOff())

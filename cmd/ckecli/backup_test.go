@@ -438,3 +438,29 @@ func TestBackup_ListTellsWhatADrillFoundWrong(t *testing.T) {
 		t.Errorf("%d problems:\n%s", n, b.String())
 	}
 }
+
+// A drill that passes over the newest full is none that says that all is well.
+func TestVerify_TellsThatTheNewestFullWasPassedOver(t *testing.T) {
+	h := newBackedUpHouse(t)
+	var b strings.Builder
+	h.told(&b, exitDone, "backup", "compact", "--target", h.url)
+	newest := h.objects("full")[2]
+	place, _ := backup.ParsePlace("prod/a1b2/full/" + path.Base(newest))
+	head, err := backup.ReadHeader(t.Context(), backup.Dir(h.dir), place)
+	if err != nil || len(head.Hashes) == 0 {
+		t.Fatal(head, err)
+	}
+	whole, err := os.ReadFile(newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head.Hashes[0].Hash ^= 1
+	c, err := backup.BodyContent(nil, whole[int64(len(whole))-head.BodySize:]).WithHeader(head)
+	if err := errors.Join(err, os.Remove(newest), backup.Dir(h.dir).Create(t.Context(), place.Name(), c)); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := h.run(exitDamaged, "backup", "verify", "--restore", "--target", h.url)
+	if !strings.Contains(stderr, "CKE401") || !strings.Contains(stderr, place.ID()+" was passed over") {
+		t.Error(stderr)
+	}
+}

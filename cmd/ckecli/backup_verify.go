@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -89,6 +90,12 @@ func runBackupVerify(ctx context.Context, a *app, b *backups, v verifyOptions) e
 	if v.restore && bad == nil {
 		if out.Restore, err = b.drill(ctx, a, s, v); err != nil {
 			return err
+		}
+	}
+	if out.Restore != nil {
+		if wrong := out.Restore.Verified(time.Time{}).PassedOver(); wrong != "" {
+			bad = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", wrong),
+				Facts: []string{"target " + b.where, fmt.Sprintf("revision %d was restored from %s", out.Restore.Revision, out.Restore.Full)}, Try: "ckecli backup now"}
 		}
 	}
 	out.Sound = bad == nil
