@@ -46,7 +46,11 @@ func (in *Input) ofAnother(e cke.EndpointStatus) bool {
 
 // replies are the answers that tell something about this cluster. One of another cluster is as good as none.
 func (in *Input) replies() []cke.EndpointStatus {
-	all := slices.Clone(in.Seen.Etcd.Endpoints)
+	all := in.Seen.Etcd.Endpoints
+	if !slices.ContainsFunc(all, in.ofAnother) {
+		return all
+	}
+	all = slices.Clone(all)
 	for i, e := range all {
 		if in.ofAnother(e) {
 			all[i] = cke.EndpointStatus{Join: e.Join, URL: e.URL, Problem: "it answers with cluster id " + e.ClusterID}
