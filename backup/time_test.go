@@ -145,3 +145,21 @@ func TestFind_ThePresentLifeOfTheCluster(t *testing.T) {
 		t.Errorf("on record: %+v, %v", found, err)
 	}
 }
+
+// A full that is merged within a delta is dated when its newest change was received, not when the delta ended; until that it is not complete.
+func TestCompact_WithinADeltaIsDatedByItsNewestChange(t *testing.T) {
+	f := makeFixture(t, false)
+	base := time.Now().Truncate(time.Second).Add(time.Hour).UTC()
+	last := f.extend(t, time.Time{}, base, base.Add(time.Hour), base.Add(2*time.Hour))
+	s := f.store(t, f.bucket)
+	for revision, want := range map[int64]time.Time{last - 2: base, last - 1: base.Add(time.Hour), last: base.Add(2 * time.Hour)} {
+		p, err := s.Compact(t.Context(), backup.At{Revision: revision}, backup.CompactOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := backup.ReadHeader(t.Context(), f.bucket, p)
+		if err != nil || !p.Time.Equal(want) || !h.Begin.Equal(want) || !h.End.Equal(base.Add(2*time.Hour)) {
+			t.Errorf("revision %d: dated %s, from %s to %s, want %s: %v", revision, p.Time, h.Begin, h.End, want, err)
+		}
+	}
+}
