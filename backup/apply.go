@@ -3,13 +3,14 @@ package backup
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // applyAll takes in all deltas.
 func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Extracted) error {
 	b := fetchAhead(ctx, s.Bucket, deltas)
 	defer b.Close()
-	d := s.decodeAhead(ctx, b, deltas)
+	d := s.decodeAhead(ctx, b, deltas, a.revision)
 	defer d.Close()
 	var before Header
 	for _, e := range deltas {
@@ -45,7 +46,10 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 				a.compacted = max(a.compacted, hash.Compacted)
 			}
 		}
-		x.End, x.Hash = h.End, hashAt(h, a.revision, x.Hash)
+		x.End, x.through, x.Hash = h.End, h.End, hashAt(h, a.revision, x.Hash)
+		if h.Last > a.revision {
+			x.End = a.received
+		}
 		if n := newestHash(h, a.revision, x.near); n != nil && max(0, n.Compacted) >= a.full.Compacted {
 			x.near = n
 		}
@@ -73,6 +77,7 @@ func (a *applier) apply(d *decodeAhead, e Entry) (Header, error) {
 			}
 		}
 		if p.last {
+			a.received = p.received
 			return p.header, p.err
 		}
 	}
@@ -87,6 +92,8 @@ type applier struct {
 	compacted      int64 // newest compaction known by then
 	leases         *leaseBook
 	keys           *treeLoader
+
+	received time.Time // when the newest wanted change of the delta came that was applied last
 
 	last    int64 // newest main revision applied or passed over
 	have    int64 // the same when the delta began: deltas may overlap, and hold the same where they do

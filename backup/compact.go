@@ -52,7 +52,7 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 	if signer == nil && x.witness.anySigned() {
 		return Place{}, fmt.Errorf("%w: a full made here would have no signature, and some of what it is made of has; compact on a management host, without --trust any", ErrUntrusted)
 	}
-	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.End, Signer: signer, SignedTip: x.witness.tip,
+	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.through, Signer: signer, SignedTip: x.witness.tip,
 		Writer: o.Writer, Term: o.Term, EtcdVersion: x.EtcdVersion}
 	x.history.describe(&h)
 	if x.Hash != nil {
@@ -83,6 +83,14 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		}
 	}
 	return h.Place, err
+}
+
+// received is when the newest change of a full had come. One that was merged within a delta ends with that.
+func (h Header) received() time.Time {
+	if h.Merged {
+		return h.Begin
+	}
+	return h.End
 }
 
 // history is what objects tell of the cluster's history: without it a full might be continued with that of another cluster.

@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"sync"
+	"time"
 
 	"cke/backup/internal/contain"
 )
@@ -28,21 +29,29 @@ type decoded struct {
 	records []Record
 	last    bool
 	header  Header
-	err     error
+	// received is when the newest of its changes came that are wanted.
+	received time.Time
+	err      error
 }
 
-// decodeAhead begins; Close ends it. It ends by itself with the last delta, or with the first that cannot be read.
-func (s *Store) decodeAhead(ctx context.Context, b Bucket, deltas []Entry) *decodeAhead {
+// decodeAhead begins; Close ends it. It ends by itself with the last delta, or with the first that cannot be read. Changes up to a revision are
+// wanted.
+func (s *Store) decodeAhead(ctx context.Context, b Bucket, deltas []Entry, revision int64) *decodeAhead {
 	d := &decodeAhead{parts: make(chan decoded, decodedParts), quit: make(chan struct{})}
 	d.wg.Go(contain.Work(func() {
 		defer close(d.parts)
 		for _, e := range deltas {
-			var h Header
-			err := contain.Do(func() (err error) {
-				h, err = d.decode(ctx, s, b, e)
+			end := decoded{last: true}
+			end.err = contain.Do(func() (err error) {
+				end.header, err = d.decode(ctx, s, b, e, func(t time.Time, first Record) error {
+					if first.Main <= revision {
+						end.received = t
+					}
+					return nil
+				})
 				return err
 			})
-			if d.send(decoded{last: true, header: h, err: err}) != nil || err != nil {
+			if d.send(end) != nil || end.err != nil {
 				return
 			}
 		}
@@ -50,7 +59,7 @@ func (s *Store) decodeAhead(ctx context.Context, b Bucket, deltas []Entry) *deco
 	return d
 }
 
-func (d *decodeAhead) decode(ctx context.Context, s *Store, b Bucket, e Entry) (Header, error) {
+func (d *decodeAhead) decode(ctx context.Context, s *Store, b Bucket, e Entry, frame func(t time.Time, first Record) error) (Header, error) {
 	var records []Record
 	bytes := 0
 	flush := func(c *LeaseChange) error {
@@ -65,6 +74,7 @@ func (d *decodeAhead) decode(ctx context.Context, s *Store, b Bucket, e Entry) (
 		return d.send(decoded{leases: c})
 	}
 	h, err := readDelta(ctx, b, e.Place, s.Identities, deltaVisitor{
+		frame: frame,
 		record: func(r Record) error {
 			if records == nil {
 				records = make([]Record, 0, decodedRecords)

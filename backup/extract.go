@@ -58,6 +58,8 @@ type Extracted struct {
 	// restored, those of them in which the fault certainly lies.
 	near  *Hash
 	wrong []string
+	// through is when the last delta that was read had been received whole, of which what follows the revision was left out.
+	through time.Time
 	// witness judges who wrote what is read, and history is what that tells of the cluster's.
 	witness *witness
 	history history
@@ -320,7 +322,7 @@ func (s *Store) copyFull(ctx context.Context, p Place, revision int64, file stri
 	if err != nil {
 		return err
 	}
-	x.End, x.Hash, x.EtcdVersion = h.End, hashAt(h, revision, nil), h.EtcdVersion
+	x.End, x.Hash, x.EtcdVersion = h.received(), hashAt(h, revision, nil), h.EtcdVersion
 	x.near = newestHash(h, revision, nil)
 	x.Digest, err = s.finishFull(ctx, h, file, o)
 	if x.Digest == "" && sum != nil {

@@ -142,3 +142,24 @@ func TestLineage_GarbageInAQuietClusterIsLeftOutAfterAFull(t *testing.T) {
 		}
 	}
 }
+
+// A full that was merged within a delta tells nothing of how far the cluster was when it received its newest change: more came with it.
+func TestLineage_AFullMergedWithinADeltaProvesNoGarbage(t *testing.T) {
+	for within, left := range map[bool]bool{true: false, false: true} {
+		b, signer := begun(t)
+		damaged := FullPlace("prod", "a1b2", 200, when(200))
+		b.garbage(damaged, when(200)) // a genuine one, of which the header was damaged
+		h := fullHead(190, signer)
+		h.Merged, h.SignedTip = true, true
+		h.Place.Time = when(200).Add(clockLimit + time.Second)
+		h.Begin, h.End = h.Place.Time, h.Place.Time
+		if within {
+			h.End = h.End.Add(time.Minute)
+		}
+		b.dated(t, h)
+		f, err := ours(b, signer).Find(t.Context(), At{})
+		if is := f.Revision == 190; err != nil || is != left { // what is not left out is read, and found damaged
+			t.Errorf("within %t: %+v, %v", within, f, err)
+		}
+	}
+}

@@ -95,7 +95,7 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 			return err
 		}
 	}
-	x.End, x.Hash, x.EtcdVersion = h.End, hashAt(h, revision, nil), h.EtcdVersion
+	x.End, x.Hash, x.EtcdVersion = h.received(), hashAt(h, revision, nil), h.EtcdVersion
 	x.near, x.history = newestHash(h, revision, nil), history{}
 	x.history.add(h)
 	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {

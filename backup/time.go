@@ -143,12 +143,18 @@ func (s *Store) lastBefore(ctx context.Context, c *Chain, t time.Time) (revision
 			case err != nil:
 				return 0, false, nil, err
 			case within < h.Place.Revision:
+				if !covered && h.Watched.After(t) {
+					note = unwatched(known, h.Watched, t)
+				}
 				covered = true
 				continue
 			case covered && !c.Full.Time.Equal(t):
 				return 0, false, nil, fmt.Errorf("%w: revisions %d and %d", ErrAmbiguousTime, revision, within)
 			}
 			revision, covered = max(revision, within), covered || within < h.Last
+			if h.Watched.After(t) {
+				note = unwatched(h.Begin, h.Watched, t)
+			}
 			continue
 		}
 		if h.Begin.After(t) {

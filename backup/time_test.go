@@ -81,6 +81,30 @@ func TestFind_AClockPutBackWithinADelta(t *testing.T) {
 	}
 }
 
+// The watch was cut before or within a delta in which the clock was put back, too: the note does not depend on the clock.
+func TestFind_ATimeAcrossAnOutageWithAClockPutBack(t *testing.T) {
+	base := time.Now().Truncate(time.Second).Add(2 * time.Hour)
+	for name, row := range map[string]struct {
+		watched, at time.Duration
+		after       int64 // revisions of the delta that the time stands for
+		notes       int
+	}{
+		"cut before":                  {-2 * time.Second, -time.Hour, 0, 1},
+		"watched before":              {-90 * time.Minute, -time.Hour, 0, 0},
+		"cut within":                  {time.Hour, 30 * time.Minute, 2, 1},
+		"watched within all the time": {-90 * time.Minute, 30 * time.Minute, 2, 0},
+	} {
+		f := makeFixture(t, false)
+		f.extend(t, base.Add(row.watched), base, base.Add(-time.Second), base.Add(time.Hour))
+		s := f.store(t, f.bucket)
+		s.Now = func() time.Time { return base.Add(2 * time.Hour) }
+		found, err := s.Find(t.Context(), backup.At{Time: base.Add(row.at)})
+		if err != nil || found.Revision != f.last+row.after || len(found.Notes) != row.notes {
+			t.Errorf("%s: revision %d, notes %q, %v", name, found.Revision, found.Notes, err)
+		}
+	}
+}
+
 // Lives name what they came from; clocks decide only where nothing else does.
 func TestFind_ThePresentLifeOfTheCluster(t *testing.T) {
 	f := makeFixture(t, false)
@@ -119,5 +143,23 @@ func TestFind_ThePresentLifeOfTheCluster(t *testing.T) {
 	s.Lives = []string{"eeee", "ffff", "a1b2"}
 	if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 0 {
 		t.Errorf("on record: %+v, %v", found, err)
+	}
+}
+
+// A full that is merged within a delta is dated when its newest change was received, not when the delta ended; until that it is not complete.
+func TestCompact_WithinADeltaIsDatedByItsNewestChange(t *testing.T) {
+	f := makeFixture(t, false)
+	base := time.Now().Truncate(time.Second).Add(time.Hour).UTC()
+	last := f.extend(t, time.Time{}, base, base.Add(time.Hour), base.Add(2*time.Hour))
+	s := f.store(t, f.bucket)
+	for revision, want := range map[int64]time.Time{last - 2: base, last - 1: base.Add(time.Hour), last: base.Add(2 * time.Hour)} {
+		p, err := s.Compact(t.Context(), backup.At{Revision: revision}, backup.CompactOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := backup.ReadHeader(t.Context(), f.bucket, p)
+		if err != nil || !p.Time.Equal(want) || !h.Begin.Equal(want) || !h.End.Equal(base.Add(2*time.Hour)) {
+			t.Errorf("revision %d: dated %s, from %s to %s, want %s: %v", revision, p.Time, h.Begin, h.End, want, err)
+		}
 	}
 }

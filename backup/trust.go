@@ -54,6 +54,7 @@ type verdict struct {
 	vouches bool
 	last    int64
 	end     time.Time // when last was received
+	within  bool      // it is a full that was merged within a delta
 	after   string    // the delta that it continues
 	head    *Header   // nil: not read this time
 	bad     error     // damage of the header
@@ -104,9 +105,12 @@ func (t *sifted) tooEarly(e Entry) bool {
 	return slices.ContainsFunc(t.reached, func(r reached) bool { return r.revision < e.Revision && r.at.After(e.ModTime.Add(clockLimit)) })
 }
 
-// reach notes when a signed object shows how far the cluster was: a delta when its last change was received, a full when it was begun.
-// The target dates neither earlier.
+// reach notes when a signed object shows how far the cluster was: a delta when its last change was received, a full when it was begun, unless it was
+// merged within a delta: more was received then. The target dates neither earlier.
 func (t *sifted) reach(e Entry, v verdict) {
+	if v.within {
+		return
+	}
 	r := reached{v.end, v.last}
 	if e.Kind == KindFull {
 		r.at = e.Time
@@ -165,7 +169,7 @@ func (s *Store) vet(ctx context.Context, l *Lineage, wanted func(l *Lineage, rou
 
 // verdictOn judges a header; bad is what is wrong with the object.
 func (s *Store) verdictOn(h Header, bad error) verdict {
-	v := verdict{last: h.Last, end: h.End, vouches: h.vouches(), bad: bad}
+	v := verdict{last: h.Last, end: h.End, within: h.Merged && !h.Begin.Equal(h.End), vouches: h.vouches(), bad: bad}
 	if h.Signature != nil {
 		v.by = h.Signature.Key
 	}
