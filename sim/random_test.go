@@ -265,10 +265,11 @@ func (s *stage) arrived() bool {
 	return tells(dec.Blockers, lost) && (status.Health == cke.HealthLost || status.Health == cke.HealthUnknown)
 }
 
-// tells reports whether problems name all nodes whose data is lost.
+// tells reports whether problems name all nodes whose data is lost. One that has lost its certificates, too, is told for those: what its
+// process still holds nobody can ask.
 func tells(blockers []cke.Problem, lost []string) bool {
 	for _, name := range lost {
-		if !slices.ContainsFunc(blockers, func(p cke.Problem) bool { return p.Node == name && p.Code == cke.CodeDataMissing }) {
+		if !slices.ContainsFunc(blockers, func(p cke.Problem) bool { return p.Node == name && (p.Code == cke.CodeDataMissing || p.Code == cke.CodeCertificates) }) {
 			return false
 		}
 	}
