@@ -244,11 +244,12 @@ func (st *Stream) lastOf(i int) int64 {
 }
 
 // mayPass reports whether one of the run's deltas may have changes that a full lacks. Where its end is not known, because it cannot be
-// read, only a full that was begun after it was stored has them all for certain.
+// read, only a full that was begun after it was stored has them all for certain. When one was begun that is dated later than it was stored
+// itself is not known.
 func (st *Stream) mayPass(i int, f Entry) bool {
 	d, last := st.Deltas[i], st.lastOf(i)
 	if last < d.Revision {
-		return !f.Time.After(d.ModTime.Add(clockLimit))
+		return !f.Time.After(d.ModTime.Add(clockLimit)) || f.Time.After(f.ModTime.Add(clockLimit))
 	}
 	return last > f.Revision
 }

@@ -1,6 +1,7 @@
 package take_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +71,48 @@ func TestTaker_AnUnsignedFullIsNoOtherHistory(t *testing.T) {
 				t.Errorf("recorded: %+v, %v", d, err)
 			}
 		})
+	}
+}
+
+// The newest delta is not signed, and a signed full is newer: what the cluster changed between them is in no delta, and that is reported.
+func TestTaker_WhatIsMissingAfterAnUnsignedDeltaIsTold(t *testing.T) {
+	ctx := etcdtest.Context(t)
+	mem, signer := backuptest.NewMemory(), backup.NewSigner(identity(t))
+	r := begin(t, mem, nil)
+	tail := r.Put("a", "1")
+	r.Flush()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	unsigned := backups(t, mem)
+	r.Put("a", "2")
+	now := r.Put("a", "3")
+	config := taketest.Config(r.Server, mem)
+	config.Signer = signer
+	r2 := taketest.Start(t, r.Server, config)
+	full := r2.Await(take.FullStored).Header.Last
+	if err := r2.Stop(); err != nil || full != now {
+		t.Fatal(full, err)
+	}
+	for _, n := range backups(t, mem) { // as if it had been killed before its first delta
+		if strings.Contains(n, "/delta/") && !slices.Contains(unsigned, n) {
+			mem.Delete(ctx, n)
+		}
+	}
+	r3 := taketest.Start(t, r.Server, config)
+	if e := r3.Await(take.Gap); e.From != tail+1 || e.To != full {
+		t.Errorf("from %d to %d, want %d to %d", e.From, e.To, tail+1, full)
+	}
+	r3.Await(take.FullStored)
+	last := r3.Put("a", "4")
+	r3.Flush()
+	s := r3.Store()
+	s.Trusted = []backup.PublicKey{signer.Public()}
+	for revision := full; revision <= last; revision++ {
+		got, _ := taketest.Extract(t, s, backup.At{Revision: revision})
+		taketest.SameState(t, r.Server.State(t, revision), got.State(t, 0))
+	}
+	if st := r3.Taker.Status(); st.Problem != "" {
+		t.Errorf("%+v", st)
 	}
 }
