@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -343,11 +344,20 @@ func (e *fakeEngine) connections() int {
 	return e.opened
 }
 
-// asked reports how many requests began with prefix.
-func (e *fakeEngine) asked(prefix string) (n int) {
+// calls are the requests made on behalf of somebody, in their order. A connection pings and follows events on its own, at any time.
+func (e *fakeEngine) calls() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, r := range e.requests {
+	return slices.DeleteFunc(slices.Clone(e.requests), byItself)
+}
+
+func byItself(request string) bool {
+	return request == "GET /events" || strings.HasSuffix(request, " /_ping")
+}
+
+// asked reports how many requests began with prefix.
+func (e *fakeEngine) asked(prefix string) (n int) {
+	for _, r := range e.calls() {
 		if strings.HasPrefix(r, prefix) {
 			n++
 		}
@@ -376,7 +386,7 @@ func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
 	body, known := e.answers[request]
 	heard := e.heard
 	e.mu.Unlock()
-	if heard != nil && path != "/_ping" && path != "/events" {
+	if heard != nil && !byItself(request) {
 		heard(request)
 	}
 	if hang != nil {

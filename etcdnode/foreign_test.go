@@ -59,9 +59,7 @@ func foreignNode(t *testing.T, labels, hostConfig string) (*fakeNode, cke.Machin
 
 // changes are the requests that changed something.
 func (f *fakeNode) changes() (all []string) {
-	f.engine.mu.Lock()
-	defer f.engine.mu.Unlock()
-	for _, r := range f.engine.requests {
+	for _, r := range f.engine.calls() {
 		if strings.HasPrefix(r, "POST") {
 			all = append(all, r)
 		}

@@ -39,7 +39,7 @@ func TestObserve_AFullDiskThatLeavesNoWords(t *testing.T) {
 				}
 			}
 			if n := e.asked("POST /containers/create"); n != tt.asked || e.asked("DELETE /containers/"+visitPrefix) != tt.asked {
-				t.Errorf("asked %v", e.requests)
+				t.Errorf("asked %v", e.calls())
 			}
 		})
 	}

@@ -79,11 +79,7 @@ func TestTryOptions_EndsAndLeavesNothing(t *testing.T) {
 			if (err != nil) != test.fails || test.code != "" && cke.CodeOf(err) != test.code || test.code == "" && cke.CodeOf(err) == cke.CodeOptions {
 				t.Errorf("%v", err)
 			}
-			e := node.engine
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			watch := func(request string) bool { return request == "GET /events" } // the connection follows the engine on its own, at any time
-			requests := slices.DeleteFunc(slices.Clone(e.requests), watch)
+			requests := node.engine.calls()
 			left := slices.Index(requests, "DELETE /containers/"+tried) // by a daemon that was killed
 			if made := slices.Index(requests, "POST /containers/create"); left < 0 || left > made {
 				t.Errorf("asked %q", requests)

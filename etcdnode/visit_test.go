@@ -46,7 +46,7 @@ func TestVisit_NeedsTheImageAndRemovesWhatAKilledOneLeft(t *testing.T) {
 	}
 	if e := node.engine; e.asked("DELETE /containers/left") != 1 || e.asked("DELETE /containers/busy") != 0 ||
 		e.asked("DELETE /volumes/lost") != 1 || e.asked("DELETE /volumes/new") != 0 || e.asked("POST /containers/create") != 0 {
-		t.Errorf("asked %v", e.requests)
+		t.Errorf("asked %v", e.calls())
 	}
 }
 
@@ -58,7 +58,7 @@ func TestVisit_RemovesItsContainerWhenTheProgramCannotBePutIntoIt(t *testing.T) 
 		t.Error(err)
 	}
 	if e := node.engine; e.asked("PUT /containers/"+visitPrefix) != 1 || e.asked("DELETE /containers/"+visitPrefix) != 1 {
-		t.Errorf("asked %v", e.requests)
+		t.Errorf("asked %v", e.calls())
 	}
 }
 
@@ -77,7 +77,7 @@ func TestVisit_RemovesItsContainerFromANodeThatIsBack(t *testing.T) {
 		t.Error(err)
 	}
 	if e := node.engine; e.asked("DELETE /containers/"+visitPrefix) != 1 {
-		t.Errorf("asked %v", e.requests)
+		t.Errorf("asked %v", e.calls())
 	}
 }
 

@@ -169,11 +169,10 @@ func (s *story) wantBlocked(w blocker) {
 	if !strings.Contains(p.Remedy, w.remedy) || p.Message == "" {
 		s.Errorf("problem %+v, want the remedy %q", p, w.remedy)
 	}
-	st := s.now()
-	c, _ := st.Condition(cke.CondReady)
-	if st.Health != cke.HealthForming || c.Status != cke.False || !strings.Contains(st.Reason, name) || !strings.Contains(st.Summary, name) {
-		s.Errorf("the status does not say that it waits for %s: %s, %q, reason %q, %+v", name, st.Health, st.Summary, st.Reason, c)
-	}
+	s.await("the status to say that it waits for "+name, seenLimit, func(st cke.Status) bool {
+		c, _ := st.Condition(cke.CondReady)
+		return st.Health == cke.HealthForming && c.Status == cke.False && strings.Contains(st.Reason, name) && strings.Contains(st.Summary, name)
+	})
 	if text := s.do("status"); !strings.Contains(text, name) || !strings.Contains(text, string(w.code)) {
 		s.Errorf("ckecli status does not name %s and %s:\n%s", name, w.code, text)
 	}

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
+	"cke/mtest/lab"
 	"cke/mtest/rig"
 )
 
@@ -107,19 +109,16 @@ var crashes = []chapter{
 			m.measured("drain-node/"+step, func() {
 				n := m.role("leader")
 				newest := m.newest()
-				ask := func() { m.do("node", "drain", n.Name, "--yes", "--no-wait", "--reason", "new kernel") }
-				died := m.killedAt(moment{"drain-node", step}, ask)
-				refused := int64(0)
-				st := m.await("it to be drained", readyLimit, func(st cke.Status) bool {
-					if last := st.LastOperation; last != nil && last.Type == "drain-node" && last.Refused && last.ID > max(newest, refused) {
-						refused = last.ID // a member of a busy machine did not answer for a moment
-						ask()
-					}
-					return len(st.Drains) == 1 && st.Operation == nil && m.of(st, n).State == "drained"
+				d := &drain{loaded: m, node: n, turnedDown: newest}
+				died := m.killedAt(moment{"drain-node", step}, d.ask, d.askAgain)
+				st := m.await("it to be drained, and the others to serve", readyLimit, func(st cke.Status) bool {
+					d.askAgain()
+					quorate, _ := st.Condition(cke.CondQuorate)
+					return len(st.Drains) == 1 && st.Operation == nil && m.of(st, n).State == "drained" && st.Ready == 2 && quorate.Status == cke.True
 				})
 				m.tells(st, map[cke.ConditionType]string{cke.CondDrained: "True Asked", cke.CondQuorate: "True LinearizableRead"})
-				if running := m.on(n, "docker ps -q"); running != "" || st.Ready != 2 || m.of(st, n).ID == "" {
-					m.Errorf("%s runs %q; %d are ready", n.Name, running, st.Ready)
+				if running := m.on(n, "docker ps -q"); running != "" || m.of(st, n).ID == "" {
+					m.Errorf("%s runs %q: %+v", n.Name, running, m.of(st, n))
 				}
 				m.interrupted(died)
 				did := m.did(newest)
@@ -189,15 +188,50 @@ func (m *loaded) dies(at moment) (st cke.Status) {
 	return st
 }
 
-// killedAt begins something, kills the daemon as soon as a moment of it has come, and starts it anew.
-func (m *loaded) killedAt(at moment, begin func()) *death {
+// drain is what a person asks for once: cke does not try it again when it is turned down.
+type drain struct {
+	*loaded
+	node       lab.Node
+	turnedDown int64 // the last record that was looked at
+}
+
+func (d *drain) ask() {
+	d.Helper()
+	d.do("node", "drain", d.node.Name, "--yes", "--no-wait", "--reason", "new kernel")
+}
+
+// askAgain asks again if the last answer was no because a member of a busy machine did not answer for a moment. While the daemon is
+// down nobody tells.
+func (d *drain) askAgain() {
+	d.Helper()
+	all, err := d.Records(d.ctx, 1)
+	if err != nil || len(all) == 0 || all[0].ID <= d.turnedDown || all[0].Operation != "drain-node" || !forNow(all[0]) {
+		return
+	}
+	d.turnedDown = all[0].ID
+	d.Logf("again: #%d %s", all[0].ID, all[0].Error)
+	d.ask()
+}
+
+// killedAt begins something, kills the daemon as soon as a moment of it has come, and starts it anew. Until then it looks again and
+// again whether it has to be begun once more.
+func (m *loaded) killedAt(at moment, begin func(), again ...func()) *death {
 	m.Helper()
 	d, x := m.daemon, &death{at: at, host: "cke1"}
 	died := m.when(m.within(readyLimit), x.come, func() error { d.Kill(); return nil })
 	begin()
-	m.must(<-died)
-	m.daemon = m.story.daemon("cke1")
-	return x
+	for tick := time.Tick(time.Second); ; {
+		select {
+		case err := <-died:
+			m.must(err)
+			m.daemon = m.story.daemon("cke1")
+			return x
+		case <-tick:
+			for _, look := range again {
+				look()
+			}
+		}
+	}
 }
 
 // follows waits until the cluster is as a revision of the file says.

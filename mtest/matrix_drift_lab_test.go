@@ -35,7 +35,7 @@ var drifts = []chapter{
 		for _, n := range m.nodes {
 			m.withoutMemoryLimits(n)
 		}
-		leader, newest := m.role("leader"), m.newest()
+		before, newest := leadOf(m.settled()), m.newest()
 		m.measured("a limit that no engine applies", func() {
 			m.file.Options.Etcd.Resources.Memory = 512 << 20
 			m.set(m.file)
@@ -55,7 +55,7 @@ var drifts = []chapter{
 			}
 		})
 		st := m.allServe()
-		m.inTurn(m.did(newest), "restart-member", names(st), leader.Name)
+		m.inTurn(m.did(newest), "restart-member", names(st), before)
 		newest = m.newest()
 		for range 5 { // without the record of what the engine made, the first member is restarted again at once
 			m.fresh()
@@ -65,7 +65,7 @@ var drifts = []chapter{
 			m.file.Options.Etcd.Resources = cke.Resources{}
 			m.apply()
 		})
-		m.inTurn(m.did(newest), "restart-member", names(st), leaderOf(st))
+		m.inTurn(m.did(newest), "restart-member", names(st), leadOf(st))
 	}},
 }
 
@@ -86,13 +86,13 @@ func (m *loaded) withoutMemoryLimits(n lab.Node) {
 // rolls changes how members run, and checks that they were restarted one after the other, the leader last, and run so.
 func (m *loaded) rolls(what string, change func(), is func(settings) bool) {
 	m.Helper()
-	leader, newest := m.role("leader"), m.newest()
+	before, newest := leadOf(m.settled()), m.newest()
 	var st cke.Status
 	m.measured(what, func() {
 		change()
 		st = m.apply()
 	})
-	m.inTurn(m.did(newest), "restart-member", names(st), leader.Name)
+	m.inTurn(m.did(newest), "restart-member", names(st), before)
 	for _, n := range m.nodes {
 		if s := m.inspect(n); !is(s) {
 			m.Errorf("%s: the container of %s has %+v", what, n.Name, s)
@@ -125,7 +125,7 @@ func (m *loaded) byHand(n lab.Node, is func(settings) bool) {
 		m.do("resume")
 		m.settled()
 	})
-	m.inTurn(m.did(newest), "restart-member", []string{n.Name}, n.Name)
+	m.inTurn(m.did(newest), "restart-member", []string{n.Name}, lead{})
 	if s := m.inspect(n); s.ID == before.ID || !is(s) {
 		m.Errorf("%s has %+v, before %+v", n.Name, s, before)
 	}

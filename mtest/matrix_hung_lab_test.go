@@ -22,13 +22,13 @@ var hangs = []chapter{
 			m.were(did, "add-member "+added.Name, "promote-member "+added.Name)
 		})
 		m.measured("other arguments", func() {
-			leader := m.leads()
+			before := leadOf(m.fresh())
 			m.quietly("--quota-backend-bytes=4294967296")
 			st, did := m.beside(hung, func(st cke.Status) bool {
 				return !slices.ContainsFunc(st.Members, func(member cke.MemberStatus) bool { return member.Name != hung.Name && member.Drift != nil })
 			})
 			m.waitsFor(st, hung)
-			m.inTurn(did, "restart-member", slices.DeleteFunc(names(st), func(n string) bool { return n == hung.Name }), leader)
+			m.inTurn(did, "restart-member", slices.DeleteFunc(names(st), func(n string) bool { return n == hung.Name }), before)
 			if drift := m.of(st, hung).Drift; !slices.Equal(drift, []string{"arguments: [--log-level=error], declared [--log-level=error --quota-backend-bytes=4294967296]"}) || st.ObservedGeneration >= st.Generation {
 				m.Errorf("drift of %s: %q; generation %d of %d", hung.Name, drift, st.ObservedGeneration, st.Generation)
 			}
@@ -105,10 +105,4 @@ func (m *loaded) goesOn(hung lab.Node, what ...string) {
 		m.settled()
 	})
 	m.were(m.did(newest), what...)
-}
-
-// leads is the name of the node whose member leads.
-func (m *loaded) leads() string {
-	m.Helper()
-	return leaderOf(m.fresh())
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ const (
 
 // spaceLimit bounds the wait for room that no member reports: a member is defragmented for a trial every ten minutes.
 const spaceLimit = 15 * time.Minute
+
+// writeLimit bounds one request, which is made again.
+const writeLimit = 20 * time.Second
 
 // spaces are about databases that reach their quota.
 var spaces = []chapter{
@@ -49,7 +53,7 @@ var spaces = []chapter{
 		})
 		did := m.did(newest)
 		m.disarmed(did)
-		m.inTurn(did[:len(did)-1], "defragment", names(st), leaderOf(st))
+		m.inTurn(did[:len(did)-1], "defragment", names(st), leadOf(st))
 
 		newest = m.newest()
 		st = m.fillUp(c)
@@ -59,7 +63,12 @@ var spaces = []chapter{
 		})
 		did = m.did(newest)
 		m.disarmed(did)
-		m.inTurn(did[:len(did)-1], "restart-member", names(st), leaderOf(st))
+		m.inTurn(did[:len(did)-1], "restart-member", names(st), leadOf(st))
+		for _, n := range m.nodes {
+			if s := m.inspect(n); !slices.Contains(s.Config.Cmd, "--quota-backend-bytes="+fmt.Sprint(largeQuota)) {
+				m.Errorf("%s runs with %q", n.Name, s.Config.Cmd)
+			}
+		}
 	}},
 	{name: "the database is full again and again", nodes: 3, members: 3, limit: 40 * time.Minute, tell: func(m *loaded) {
 		m.argument(fmt.Sprint(smallQuota))
@@ -93,10 +102,32 @@ var spaces = []chapter{
 // makeRoom does what the remedy of a full database advises.
 func (m *loaded) makeRoom(c *clientv3.Client) {
 	m.Helper()
-	gone, err := c.Delete(m.within(seenLimit), "fill/", clientv3.WithPrefix())
-	m.must(err)
-	_, err = c.Compact(m.within(seenLimit), gone.Header.Revision, clientv3.WithCompactPhysical())
-	m.must(err)
+	var gone *clientv3.DeleteResponse
+	m.insist(m.within(seenLimit), func() (err error) {
+		gone, err = c.Delete(m.within(writeLimit), "fill/", clientv3.WithPrefix())
+		return err
+	})
+	m.insist(m.within(seenLimit), func() error {
+		_, err := c.Compact(m.within(writeLimit), gone.Header.Revision, clientv3.WithCompactPhysical())
+		if errors.Is(err, rpctypes.ErrCompacted) { // the answer to an earlier try was lost
+			return nil
+		}
+		return err
+	})
+}
+
+// fits writes a value, and reports whether etcd has room for it. An etcd that does not answer for a moment is asked again.
+func (m *loaded) fits(c *clientv3.Client, key, value string) bool {
+	m.Helper()
+	full := false
+	m.insist(m.within(seenLimit), func() error {
+		_, err := c.Put(m.within(writeLimit), key, value)
+		if full = errors.Is(err, rpctypes.ErrNoSpace); full {
+			return nil
+		}
+		return err
+	})
+	return !full
 }
 
 // fillUp writes until etcd takes no more, and returns the status that tells of it: all serve, and clients can read.
@@ -104,20 +135,17 @@ func (m *loaded) fillUp(c *clientv3.Client) cke.Status {
 	m.Helper()
 	value := strings.Repeat("x", filling)
 	wrote := 0
-	for ; wrote < 2*smallQuota/filling; wrote++ {
-		_, err := c.Put(m.within(seenLimit), fmt.Sprintf("fill/%d", wrote), value)
-		if errors.Is(err, rpctypes.ErrNoSpace) {
-			break
-		}
-		m.must(err)
+	for wrote < 2*smallQuota/filling && m.fits(c, fmt.Sprintf("fill/%d", wrote), value) {
+		wrote++
 	}
 	st := m.await("the full database to be told", seenLimit, func(st cke.Status) bool {
 		_, told := problemOf(st, "", cke.CodeNoSpace)
-		return told && st.Operation == nil && st.Ready == m.declared()
+		quorate, _ := st.Condition(cke.CondQuorate)
+		return told && st.Operation == nil && st.Ready == m.declared() && quorate.Status == cke.True && len(st.Etcd.Alarms) > 0 && strings.HasSuffix(st.Reason, "what is in use does not fit into the quota")
 	})
 	m.tells(st, map[cke.ConditionType]string{cke.CondReady: "False Degraded", cke.CondAllMembersReady: "True AllServing",
 		cke.CondQuorate: "True LinearizableRead", cke.CondProgressing: "False Waiting", cke.CondClusterIDMismatch: "False SameID"})
-	if st.Health != cke.HealthDegraded || st.Tolerance != 1 || len(st.Etcd.Alarms) == 0 || !strings.HasSuffix(st.Reason, "what is in use does not fit into the quota") {
+	if st.Health != cke.HealthDegraded || st.Tolerance != 1 {
 		m.Errorf("status %s, tolerance %d, alarms %+v: %s", st.Health, st.Tolerance, st.Etcd.Alarms, st.Reason)
 	}
 	p, _ := problemOf(st, "", cke.CodeNoSpace)
@@ -130,14 +158,16 @@ func (m *loaded) fillUp(c *clientv3.Client) cke.Status {
 	if alarms := m.do("etcd", "alarm", "list"); !strings.Contains(alarms, "NOSPACE") {
 		m.Errorf("alarms: %s", alarms)
 	}
-	got, err := c.Get(m.within(seenLimit), "fill/0")
-	m.must(err)
+	var got *clientv3.GetResponse
+	m.insist(m.within(seenLimit), func() (err error) {
+		got, err = c.Get(m.within(writeLimit), "fill/0")
+		return err
+	})
 	if len(got.Kvs) != 1 || len(got.Kvs[0].Value) != filling {
 		m.Errorf("reads: %d keys", len(got.Kvs))
 	}
-	_, err = c.Put(m.within(time.Second), "fill/more", value)
-	if !errors.Is(err, rpctypes.ErrNoSpace) {
-		m.Errorf("a write: %v", err)
+	if m.fits(c, "fill/more", value) {
+		m.Error("a write fitted")
 	}
 	m.Logf("full after %d values of %d KiB", wrote, filling>>10)
 	return st

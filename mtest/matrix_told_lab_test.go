@@ -1,6 +1,7 @@
 package mtest_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -61,31 +62,84 @@ func stepsOf(r cke.Record) []string {
 	return all
 }
 
-// waited reports whether an operation was refused before it stopped anything, since a member of a busy machine did not answer for a
-// moment. It comes again.
-func waited(r cke.Record) bool {
-	steps := stepsOf(r)
-	return r.State == cke.RecordFailed && (r.Code == cke.CodeQuorum || r.Code == cke.CodeMemberSilent) && !slices.Contains(steps, "start") && !slices.Contains(steps, "serve")
+// silences are the codes of what fails because a member or an engine of a busy machine did not answer for a moment.
+var silences = []cke.Code{cke.CodeQuorum, cke.CodeMemberSilent, cke.CodeEngine, cke.CodeUnreachable}
+
+// forNow reports whether an operation failed only because somebody did not answer for a moment.
+func forNow(r cke.Record) bool {
+	return r.State == cke.RecordFailed && slices.Contains(silences, r.Code)
 }
 
-// inTurn fails unless these are completed operations of one kind, one after the other, on each of the targets once, the
-// last of which is last.
-func (m *loaded) inTurn(did []cke.Record, operation string, targets []string, last string) {
+// lead is who leads etcd, in the newest term of raft that is known.
+type lead struct {
+	name string
+	term uint64
+}
+
+func leadOf(st cke.Status) lead { return lead{leaderOf(st), termOf(st)} }
+
+func termOf(st cke.Status) (term uint64) {
+	for _, e := range st.Etcd.Endpoints {
+		term = max(term, e.RaftTerm)
+	}
+	return term
+}
+
+// inTurn fails unless an operation was completed on each of the targets, see outOfTurn, last on who led before. Where more leaders
+// were elected since than the one to whom that one handed over, a leader did not answer for a moment: then the order is any.
+func (m *loaded) inTurn(did []cke.Record, operation string, targets []string, before lead) {
 	m.Helper()
-	var order []string
-	did = slices.DeleteFunc(slices.Clone(did), waited)
+	last := before.name
+	if elected := termOf(m.fresh()) - before.term; elected > 1 {
+		m.Logf("%d leaders were elected: the order of %s is not looked at", elected, operation)
+		last = ""
+	}
+	for _, wrong := range outOfTurn(did, operation, targets, last) {
+		m.Errorf("%s", wrong)
+	}
+}
+
+// outOfTurn tells what is wrong with operations of one kind that were to take each of the targets down once, one after the other,
+// with last at the end if that is not empty. One that failed because somebody did not answer for a moment comes again. If it may
+// have left its target down, nothing may be begun on another one before that was brought up again.
+func outOfTurn(did []cke.Record, operation string, targets []string, last string) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	var done []string
+	down, started := "", false // the target that an operation may have left down, and whether it was started with what is asked for
 	for i, r := range did {
-		order = append(order, r.Targets...)
-		if r.Operation != operation || r.State != cke.RecordCompleted || len(r.Steps) == 0 || r.Steps[len(r.Steps)-1].Name != "serve" {
-			m.Errorf("#%d %s is %s: %s; steps %+v", r.ID, r.Operation, r.State, r.Error, r.Steps)
-		}
+		steps, target := stepsOf(r), strings.Join(r.Targets, ",")
 		if i > 0 && r.StartedAt.Before(did[i-1].EndedAt) {
-			m.Errorf("#%d began before #%d ended", r.ID, did[i-1].ID)
+			say("#%d began before #%d ended", r.ID, did[i-1].ID)
+		}
+		if down != "" && target != down {
+			say("#%d %s was begun on %s while %s may be down", r.ID, r.Operation, target, down)
+		}
+		completed, serves := r.State == cke.RecordCompleted, len(steps) > 0 && steps[len(steps)-1] == "serve"
+		switch {
+		case r.Operation == operation && completed && serves:
+			done, down = append(done, target), ""
+		case r.Operation == operation && forNow(r):
+			if slices.Contains(steps, "stop") && r.Code != cke.CodeQuorum || slices.Contains(steps, "start") { // a quorum is asked for before the stop
+				down, started = target, slices.Contains(steps, "serve")
+			}
+		case down != "" && target == down && (r.Operation == "start-members" || r.Operation == "start-changed") && (completed || forNow(r)):
+			if completed {
+				down = ""
+			}
+		default:
+			say("#%d %s %s is %s: %s; steps %v", r.ID, r.Operation, target, r.State, r.Error, steps)
 		}
 	}
-	if len(order) == 0 || order[len(order)-1] != last || !slices.Equal(slices.Sorted(slices.Values(order)), slices.Sorted(slices.Values(targets))) {
-		m.Errorf("%s: %v, want each of %v once and %s last", operation, order, targets, last)
+	switch {
+	case down != "" && started: // it took longer to serve than is waited for
+		done = append(done, down)
+	case down != "":
+		say("%s was left down", down)
 	}
+	if !slices.Equal(slices.Sorted(slices.Values(done)), slices.Sorted(slices.Values(targets))) || last != "" && len(done) > 0 && done[len(done)-1] != last {
+		say("%s: %v, want each of %v once and %s last", operation, done, targets, cmp.Or(last, "any"))
+	}
+	return wrong
 }
 
 // tells fails unless the conditions of a status are these, each as "Status Reason".
@@ -133,7 +187,7 @@ func leaderOf(st cke.Status) string {
 type settings struct {
 	ID     string
 	Config struct {
-		Env []string
+		Env, Cmd []string
 	}
 	HostConfig struct {
 		NanoCpus, Memory int64

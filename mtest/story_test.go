@@ -141,11 +141,25 @@ func refusedForNow(err error) bool {
 	return strings.Contains(said, "exit code 6: waiting: ") || strings.Contains(said, "would lose quorum")
 }
 
-// refused runs ckecli, which has to end with this exit code and say each of the words on stderr.
+// refused runs ckecli, which has to end with this exit code and say each of the words on stderr. Where it is refused for another
+// reason, that members do not answer for a moment, it is run again.
 func (s *story) refused(code int, words []string, args ...string) {
 	s.Helper()
-	res, err := s.CLI(s.ctx, args...)
-	s.must(err)
+	var res rig.Result
+	for ctx, again := s.within(readyLimit), true; again; {
+		var err error
+		res, err = s.CLI(s.ctx, args...)
+		s.must(err)
+		unsaid := slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(res.Stderr, w) })
+		if again = (res.Code != code || unsaid) && refusedForNow(fmt.Errorf("exit code %d: %s", res.Code, strings.TrimSpace(res.Stderr))); again {
+			s.Logf("again: %s", res.Stderr)
+			select {
+			case <-ctx.Done():
+				again = false
+			case <-time.After(time.Second):
+			}
+		}
+	}
 	if res.Code != code {
 		s.Errorf("ckecli %s: exit code %d, want %d: %s", strings.Join(args, " "), res.Code, code, res.Stderr)
 	}
