@@ -269,7 +269,9 @@ func (s *stage) arrived() bool {
 // process still holds nobody can ask.
 func tells(blockers []cke.Problem, lost []string) bool {
 	for _, name := range lost {
-		if !slices.ContainsFunc(blockers, func(p cke.Problem) bool { return p.Node == name && (p.Code == cke.CodeDataMissing || p.Code == cke.CodeCertificates) }) {
+		if !slices.ContainsFunc(blockers, func(p cke.Problem) bool {
+			return p.Node == name && (p.Code == cke.CodeDataMissing || p.Code == cke.CodeCertificates)
+		}) {
 			return false
 		}
 	}
