@@ -239,7 +239,7 @@ func (c *checker) wasStopped(t *turn, before standing, id uint64) {
 // leadsOn judges that a voter is stopped or held up that may lead.
 func (c *checker) leadsOn(t *turn, before standing, id uint64) {
 	l := before.leader
-	if l == nil || l.id != id {
+	if l == nil || l.id != id || len(before.voters) <= 2 { // of two nobody serves without the other, whoever leads
 		return
 	}
 	for _, p := range before.running {
