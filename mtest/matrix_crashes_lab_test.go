@@ -205,12 +205,18 @@ func (d *drain) ask() {
 func (d *drain) askAgain() {
 	d.Helper()
 	all, err := d.Records(d.ctx, 1)
-	if err != nil || len(all) == 0 || all[0].ID <= d.turnedDown || all[0].Operation != "drain-node" || !forNow(all[0]) {
+	if err != nil || len(all) == 0 || all[0].ID <= d.turnedDown || !turnedDown(all[0]) {
 		return
 	}
 	d.turnedDown = all[0].ID
 	d.Logf("again: #%d %s", all[0].ID, all[0].Error)
 	d.ask()
+}
+
+// turnedDown reports whether a drain was refused before it began, which is on record by what was asked for, or failed since somebody
+// did not answer for a moment.
+func turnedDown(r cke.Record) bool {
+	return r.Operation == string(cke.TaskDrain) && r.Refused || r.Operation == "drain-node" && forNow(r)
 }
 
 // killedAt begins something, kills the daemon as soon as a moment of it has come, and starts it anew. Until then it looks again and

@@ -42,6 +42,7 @@ var spaces = []chapter{
 
 		newest, carried := m.newest(), m.carriedBy(m.nodes)
 		st := m.fillUp(c)
+		newest = m.tried(newest)
 		m.refusesVersions()
 		m.didNothing(newest)
 		if now := m.carriedBy(m.nodes); !maps.Equal(now, carried) {
@@ -57,6 +58,7 @@ var spaces = []chapter{
 
 		newest = m.newest()
 		st = m.fillUp(c)
+		newest = m.tried(newest)
 		m.measured("a larger quota", func() {
 			m.argument(fmt.Sprint(largeQuota))
 			m.apply()
@@ -97,6 +99,17 @@ var spaces = []chapter{
 			}
 		}
 	}},
+}
+
+// tried returns the latest record, and fails unless all that was done after a record is one defragmentation of one member, for a
+// trial: nothing else shows what is free inside a full database.
+func (m *loaded) tried(after int64) int64 {
+	m.Helper()
+	did := slices.DeleteFunc(m.did(after), forNow)
+	if len(did) != 1 || did[0].Operation != "defragment" || did[0].State != cke.RecordCompleted || len(did[0].Targets) != 1 {
+		m.Errorf("to find room was done: %+v", did)
+	}
+	return m.newest()
 }
 
 // makeRoom does what the remedy of a full database advises.

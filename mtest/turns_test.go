@@ -33,6 +33,25 @@ func TestOutOfTurn_BearsSilenceAndNothingElse(t *testing.T) {
 	}
 }
 
+// A refusal is on record by what was asked for, not by the operation that would have done it.
+func TestTurnedDown_KnowsRefusalsAndSilence(t *testing.T) {
+	for _, tt := range []struct {
+		record cke.Record
+		want   bool
+	}{
+		{cke.Record{Operation: "drain", State: cke.RecordFailed, Code: cke.CodeCannot, Refused: true}, true},
+		{cke.Record{Operation: "drain-node", State: cke.RecordFailed, Code: cke.CodeQuorum}, true},
+		{cke.Record{Operation: "drain-node", State: cke.RecordFailed, Code: cke.CodeDataMissing}, false},
+		{cke.Record{Operation: "drain-node", State: cke.RecordInterrupted}, false},
+		{cke.Record{Operation: "drain-node", State: cke.RecordCompleted}, false},
+		{cke.Record{Operation: "restart-member", State: cke.RecordFailed, Code: cke.CodeQuorum}, false},
+	} {
+		if got := turnedDown(tt.record); got != tt.want {
+			t.Errorf("%+v: %v", tt.record, got)
+		}
+	}
+}
+
 func recordsOf(text string) (all []cke.Record) {
 	at := time.Now()
 	for line := range strings.SplitSeq(text, "; ") {
