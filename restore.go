@@ -307,6 +307,11 @@ func (i Identity) RestoreCancelled(inc Incarnation) (Identity, error) {
 	if now.Restore.Before != nil {
 		back = *now.Restore.Before
 	}
+	if back.State == Restoring { // clients may have written since it was put off: what was its last revision counts no more
+		again := *back.Restore
+		again.Last, again.Stopping = 0, again.Stopping || now.Restore.Stopping
+		back.Restore = &again
+	}
 	// What was called off while this one was being prepared is to be cleaned up as well.
 	back.Previous = newestOf(append(slices.DeleteFunc(slices.Clone(now.Previous), back.Life), inc.ID), KeptLives)
 	var all []Join

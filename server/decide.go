@@ -186,7 +186,7 @@ var rules = [...]rule{
 	{name: "renew certificates", decide: renewCertificates, yields: true, patience: renewAgain},
 	{name: "issue certificates of the next authority", decide: reissueCertificates, yields: true},
 	{name: "withdraw stuck learners", decide: stuckLearner},
-	{name: "finish adding", decide: finishAdding, yields: true},
+	{name: "finish adding", decide: finishAdding, yields: true, waits: true},
 	{name: "replace authorities", decide: advanceAuthority, yields: true},
 	{name: "containers that could found", decide: couldFound, waits: true},
 	{name: "drift", decide: drift, voluntary: true, waits: true},

@@ -151,17 +151,27 @@ func replaceLost(in *Input) (Decision, bool) {
 	if why := clocksIn(in.Seen).why(); why != "" {
 		return refused(told+"; for how long is not known: "+why, gone...), true
 	}
-	first := slices.MinFunc(lost, func(a, b loss) int { return cmp.Compare(a.wait, b.wait) })
+	slices.SortStableFunc(lost, func(a, b loss) int { return cmp.Compare(a.wait, b.wait) })
+	first := lost[0]
 	if first.wait > 0 {
 		return Decision{Blockers: gone, Again: min(first.wait, lastRetry), Reason: fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second))}, true
 	}
-	if missing := lacking(in); missing != nil && hollow(in, first.member) { // it serves: it stays while others are fewer than declared
-		return refused(fmt.Sprintf("%s; %s stays until there is a member on %s", told, first.join.Node.Name(), nodesOf(missing)), gone...), true
+	why := ""
+	for _, l := range lost { // what one waits for may be another one
+		name := l.join.Node.Name()
+		missing := lacking(in)
+		g := mayRemove(in, l.member)
+		switch {
+		case l.wait > 0:
+		case missing != nil && hollow(in, l.member): // it serves: it stays while others are fewer than declared
+			why = cmp.Or(why, fmt.Sprintf("%s stays until there is a member on %s", name, nodesOf(missing)))
+		case g != pass:
+			why = cmp.Or(why, fmt.Sprintf("replacing %s waits: %s", name, g))
+		default:
+			return Decision{Operation: op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join)}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", name)}, true
+		}
 	}
-	if g := mayRemove(in, first.member); g != pass {
-		return refused(fmt.Sprintf("%s; replacing %s waits: %s", told, first.join.Node.Name(), g), gone...), true
-	}
-	return Decision{Operation: op.RemoveMember{Member: first.member, Join: &first.join, Silent: in.silent(first.join), Repair: declaredFree(in, first.join)}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", first.join.Node.Name())}, true
+	return refused(told+"; "+why, gone...), true
 }
 
 // missingFor is for how long looks have told that the member's data is missing.

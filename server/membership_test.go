@@ -98,7 +98,7 @@ func TestDecide_AddsOneMemberAtATime(t *testing.T) {
 		{"a version that wants all voters connected", formed(6).running().unjoined(6).silent(3).runs(2, "3.6.10"), nil,
 			"now 5 voters, 4 healthy; etcd 3.6.10 wants 5 healthy before one is added", []string{"CKE104 n6", "CKE201 n3"}},
 		{"also to go on with one that was begun", formed(6).running().learner(6, false).silent(3).runs(2, "3.5.29").with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:5] }), nil,
-			"adding a member on n6 waits: now 5 voters, 4 healthy; etcd 3.5.29 wants 5", []string{"CKE104 n6"}},
+			"adding a member on n6 waits: now 5 voters, 4 healthy; etcd 3.5.29 wants 5", []string{"CKE104 n6", "CKE201 n3", "CKE212 n6"}},
 		{"all are", formed(6).running().unjoined(6).runs(2, "3.6.10"), op.AddMember{Node: formed(6).Spec.Nodes[5], Etcd: formed(6).Spec.Options.Etcd}, "n6 is a control-plane node", nil},
 		{"too few voters healthy to add one", formed(4).running().unjoined(4).silent(3), nil, "now 3 voters, 2 healthy; etcd wants 3 healthy before one is added", []string{"CKE104 n4", "CKE201 n3"}},
 		{"its node has never answered", formed(4).running().unjoined(4).with(func(s *scene) {

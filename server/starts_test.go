@@ -58,7 +58,7 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 		{"also where only its container says that it ever ran", formed(3).unrecorded(3).unidentified(3).stopped(2, 3).lost(),
 			op.StartMembers{Joins: []cke.Join{formed(3).join(2), started(3, false)}, AwaitServing: true}, "n2 and n3 stopped", nil},
 		{"what has left the list has ended", formed(3).unrecorded(3).with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:2] }), op.EndMembership{Join: started(3, true)}, "n3 is no longer", nil},
-		{"not where another member stands at its peer URL", stood(), nil, "stands there, which cke does not know", []string{"CKE307 n3"}},
+		{"not where another member stands at its peer URL", stood(), nil, "stands there, which cke does not know", []string{"CKE307 n3", "CKE212 n3"}},
 		{"which is removed as any other stranger", stood().with(func(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }), op.RemoveMember{Member: stood().Seen.Etcd.Members[2]}, "stands on no declared node", nil},
 		{"and may be what a silent node carries", stood().silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},
 	})
