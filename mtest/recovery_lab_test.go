@@ -86,7 +86,13 @@ func TestLabRecovery_MembersComeBackOnTheirOwnDataAndNoWriteIsLost(t *testing.T)
 	s.oneCluster()
 	t.Logf("%d acknowledged writes, none lost", w.Acked())
 	for _, r := range s.records() {
-		if r.Operation != "bootstrap" && r.Operation != "start-members" && r.Operation != "compare-data" {
+		switch r.Operation {
+		case "bootstrap", "start-members", "compare-data":
+		case "renew-certificates": // a busy engine may show a volume as it was before its files were put there; the renewal reads them again
+			if r.State != cke.RecordCompleted {
+				t.Errorf("operation %+v", r)
+			}
+		default:
 			t.Errorf("operation %+v", r)
 		}
 	}
