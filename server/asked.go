@@ -32,25 +32,15 @@ var askings = map[cke.TaskKind]asking{
 	cke.TaskFinish:     finishAsked,
 }
 
-// asked: a person wants something done once. The oldest task goes first; while what it needs has failed and is held back, the next one.
+// asked: a person wants something done once. The oldest task goes first.
 func asked(in *Input) (Decision, bool) {
-	var held *Decision
 	for _, t := range in.Requests.Tasks {
-		d := ask(in, t)
-		if d.Operation == nil {
-			continue
-		}
-		d.Task = t.ID
-		if _, wait := holdBack(in, d.Operation, 0); wait <= 0 {
+		if d := ask(in, t); d.Operation != nil {
+			d.Task = t.ID
 			return d, true
-		} else if held == nil {
-			held = &d
 		}
 	}
-	if held == nil {
-		return Decision{}, false
-	}
-	return *held, true
+	return Decision{}, false
 }
 
 func ask(in *Input, t cke.Task) Decision {

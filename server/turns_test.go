@@ -31,25 +31,6 @@ func TestDecide_ReplacesWhatCanBeReplacedOfSeveralLosses(t *testing.T) {
 	}
 }
 
-// A replacement whose new learner does not come up is held back between its tries: the task behind it has its turn then.
-func TestDecide_ATaskThatFailsKeepsNoOtherWaiting(t *testing.T) {
-	for before := time.Duration(0); before < 10*time.Minute; before += time.Second {
-		s := formed(3).wiped(3)
-		old := s.join(3)
-		old.EndedAt = noon.Add(-time.Hour)
-		s.Identity.Joins, s.Identity.Ended = s.Identity.Joins[:2], []cke.Join{old}
-		s.Seen.Etcd.Members, s.Seen.Etcd.Endpoints = s.Seen.Etcd.Members[:2], s.Seen.Etcd.Endpoints[:2]
-		s.node(3).ClientPort, s.node(3).PeerPort = cke.PortClosed, cke.PortClosed
-		s.task(cke.TaskReplace, "n3", string(old.ID)).task(cke.TaskMoveLeader, "n2", "")
-		s.failed(op.AddMember{Node: s.node(3).Node}, 4, before)
-		d := server.Decide(s.Input)
-		if _, moves := d.Operation.(op.MoveLeader); moves {
-			return
-		}
-	}
-	t.Error("whatever the time since the last failure, the leader is never moved: the task behind the replacement has no turn")
-}
-
 // cutOffRestore is a cluster that serves while its writes are stopped for a restore whose daemon died.
 func cutOffRestore() *scene {
 	s := formed(3)
