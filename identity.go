@@ -55,6 +55,13 @@ type Incarnation struct {
 // Life reports whether id names this incarnation.
 func (i *Incarnation) Life(id string) bool { return i != nil && i.ID == id }
 
+// OfAnother reports whether an answer comes from another cluster than the one on record: it tells nothing about this one. A member that
+// was founded anew by hand may have its old id, and a person may know of one and leave it where it is.
+func (i Identity) OfAnother(e EndpointStatus) bool {
+	inc := i.Incarnation
+	return inc != nil && inc.ClusterID != "" && e.ClusterID != "" && e.ClusterID != inc.ClusterID
+}
+
 // Lives returns the ids of this incarnation and of those that restores replaced, the present one first.
 func (i *Incarnation) Lives() []string {
 	if i == nil {

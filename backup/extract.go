@@ -203,6 +203,15 @@ func (x Extracted) Verified(at time.Time) Verified {
 	return v
 }
 
+// PassedOver says which newer full was of no use, where a state was restored from an older one; empty: none was.
+func (x Extracted) PassedOver() string {
+	wrong := x.Verified(time.Time{}).PassedOver()
+	if wrong == "" {
+		return ""
+	}
+	return fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", wrong)
+}
+
 func checkHash(ctx context.Context, file string, want Hash) error {
 	got, err := HashSnapshot(ctx, file, want.Revision, want.Compacted)
 	if err != nil {

@@ -143,7 +143,7 @@ func TestLineage_GarbageInAQuietClusterIsLeftOutAfterAFull(t *testing.T) {
 	}
 }
 
-// A full that was merged within a delta tells nothing of how far the cluster was when it received its newest change: more came with it.
+// A full that was merged within a delta does not show how far the cluster was when it received its newest change: more came with it.
 func TestLineage_AFullMergedWithinADeltaProvesNoGarbage(t *testing.T) {
 	for within, left := range map[bool]bool{true: false, false: true} {
 		b, signer := begun(t)

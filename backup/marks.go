@@ -226,9 +226,3 @@ func (s *Store) markFailed(ctx context.Context, lineage string, why error, wrong
 	wrong = Verified{Wrong: wrong}.wrongAfter(d.wrong)
 	return s.putMark(ctx, lineage, fileFailed, fileVerified, s.now(), failure{s.now().UTC(), why.Error(), wrong})
 }
-
-// failing reports whether the last drill of the newest state failed. A copy may have the record of one that failed beside that of a later one.
-func (s *Store) failing(ctx context.Context, lineage string) (bool, error) {
-	d, err := s.drills(ctx, lineage)
-	return d.failing, err
-}

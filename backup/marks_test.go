@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,6 +30,12 @@ func (s *Store) knowsWrong(t *testing.T, want ...string) {
 	if v, err := s.LastVerified(t.Context(), "a1b2"); err != nil && !IsDamage(err) || !slices.Equal(v.Wrong, want) {
 		t.Errorf("%+v, %v; want %q", v, err, want)
 	}
+}
+
+// failing reports whether the last drill of the newest state failed. A copy may have the record of one that failed beside that of a later one.
+func (s *Store) failing(ctx context.Context, lineage string) (bool, error) {
+	d, err := s.drills(ctx, lineage)
+	return d.failing, err
 }
 
 // Of two drills that end at once neither knows what the other found. What they found stays known however many follow, while it is there.

@@ -172,7 +172,7 @@ func (s *Store) checkObject(ctx context.Context, e Entry) (h Header, opened bool
 	return h, true, o.Finish()
 }
 
-// CheckTail reads the newest delta of a run whole: a sound head tells nothing of what follows it. Where that is damaged, the run ends before.
+// CheckTail reads the newest delta of a run whole: a sound head proves nothing about what follows it. Where that is damaged, the run ends before.
 func (s *Store) CheckTail(ctx context.Context, st *Stream) error {
 	d := st.Deltas[len(st.Deltas)-1]
 	var err error

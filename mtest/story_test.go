@@ -121,16 +121,26 @@ func (s *story) watch(name string, d *rig.Daemon) {
 // which those of a busy machine do, has changed nothing and is given again.
 func (s *story) do(args ...string) string {
 	s.Helper()
+	var out string
+	s.must(s.patiently(func() (err error) {
+		out, err = s.Do(s.ctx, args...)
+		return err
+	}))
+	return out
+}
+
+// patiently does something again while it is refused because members do not answer for a moment, and returns how it ended.
+func (s *story) patiently(try func() error) error {
+	s.Helper()
 	for ctx := s.within(readyLimit); ; {
-		out, err := s.Do(s.ctx, args...)
+		err := try()
 		if err == nil || !refusedForNow(err) {
-			s.must(err)
-			return out
+			return err
 		}
 		s.Logf("again: %v", err)
 		select {
 		case <-ctx.Done():
-			s.Fatal(err)
+			return err
 		case <-time.After(time.Second):
 		}
 	}
@@ -146,20 +156,15 @@ func refusedForNow(err error) bool {
 func (s *story) refused(code int, words []string, args ...string) {
 	s.Helper()
 	var res rig.Result
-	for ctx, again := s.within(readyLimit), true; again; {
-		var err error
+	_ = s.patiently(func() (err error) { // how it ended is judged below
 		res, err = s.CLI(s.ctx, args...)
 		s.must(err)
 		unsaid := slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(res.Stderr, w) })
-		if again = (res.Code != code || unsaid) && refusedForNow(fmt.Errorf("exit code %d: %s", res.Code, strings.TrimSpace(res.Stderr))); again {
-			s.Logf("again: %s", res.Stderr)
-			select {
-			case <-ctx.Done():
-				again = false
-			case <-time.After(time.Second):
-			}
+		if res.Code == code && !unsaid {
+			return nil
 		}
-	}
+		return fmt.Errorf("exit code %d: %s", res.Code, strings.TrimSpace(res.Stderr))
+	})
 	if res.Code != code {
 		s.Errorf("ckecli %s: exit code %d, want %d: %s", strings.Join(args, " "), res.Code, code, res.Stderr)
 	}

@@ -217,7 +217,7 @@ func (a AddMember) receive(ctx context.Context, e Env) error {
 	defer cancel()
 	judged := int64(-1) // the size of the file when it was judged last
 	for looked := e.Now(); ; {
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && inCluster(id, s) {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && !id.OfAnother(s) {
 			break
 		}
 		now := e.Now()

@@ -83,7 +83,7 @@ func throughAny(ctx context.Context, e Env, ask func(url string) error) error {
 	var failed []error
 	for _, j := range id.Joins {
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if !inCluster(id, s) {
+		if id.OfAnother(s) {
 			failed = append(failed, fmt.Errorf("%s answers with cluster id %s, on record is %s", j.Node.Name(), s.ClusterID, id.Incarnation.ClusterID))
 			continue
 		}

@@ -110,7 +110,7 @@ func noQuorum(ctx context.Context, e Env) error {
 		return err
 	}
 	for _, j := range id.Joins {
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && inCluster(id, s) && s.Linearizable {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && !id.OfAnother(s) && s.Linearizable {
 			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum again, and needs no recovery", e.Cluster), Unchanged: true, Try: "ckecli status"}
 		}
 	}

@@ -116,7 +116,7 @@ func (c CompareData) ready(ctx context.Context, e Env) (joins []cke.Join, revisi
 			continue
 		}
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if s.Problem == "" && !inCluster(id, s) {
+		if s.Problem == "" && id.OfAnother(s) {
 			s.Problem = "a member of cluster " + s.ClusterID + " answers"
 		}
 		if s.Problem != "" {

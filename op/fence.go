@@ -111,27 +111,37 @@ func (c CancelRestore) checkFence(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range c.Fence {
-		all := 0
+	for i, f := range c.Fence {
+		if len(ofLife(c.Fence[:i], f.Incarnation)) > 0 {
+			continue
+		}
+		members := ofLife(id.Ended, f.Incarnation)
+		need := cke.Quorum(len(members))
+		if members == nil { // how many there were is not on record
+			members = ofLife(c.Fence, f.Incarnation)
+		}
 		var loose []error
-		for _, j := range id.Ended {
-			if j.Incarnation != f.Incarnation {
-				continue
-			}
-			all++
-			if i := slices.IndexFunc(c.Fence, func(o cke.Join) bool { return o.ID == j.ID }); i >= 0 {
-				j = c.Fence[i] // where it is reached now
+		for _, j := range members {
+			if at := slices.IndexFunc(c.Fence, func(o cke.Join) bool { return o.ID == j.ID }); at >= 0 {
+				j = c.Fence[at] // where it is reached now
 			}
 			if err := isFenced(ctx, e, j); err != nil {
 				loose = append(loose, err)
 			}
 		}
-		if err := isFenced(ctx, e, f); err != nil && all == 0 {
-			loose = append(loose, err) // of how many it was one is not known
-		}
-		if loose != nil && len(loose) >= cke.Quorum(all) {
+		if len(loose) >= need {
 			return errors.Join(loose...)
 		}
 	}
 	return nil
+}
+
+// ofLife are those of some memberships that are of one life; nil: none is.
+func ofLife(joins []cke.Join, life string) (all []cke.Join) {
+	for _, j := range joins {
+		if j.Incarnation == life {
+			all = append(all, j)
+		}
+	}
+	return all
 }

@@ -21,12 +21,6 @@ func OtherID(j cke.Join, clusterID string) string {
 	return fmt.Sprintf("%s %s %s", cke.FreezeClusterID, j.ID, clusterID)
 }
 
-// inCluster reports whether what answers is of the cluster on record, as far as that is. A person may know of one that is not,
-// and leave it where it is.
-func inCluster(id cke.Identity, s cke.EndpointStatus) bool {
-	return s.ClusterID == "" || id.Incarnation == nil || id.Incarnation.ClusterID == "" || s.ClusterID == id.Incarnation.ClusterID
-}
-
 // readList reads the member list through the first member that answers, and refuses one of another cluster. One that a
 // person knows to be of another cluster is passed over.
 func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {

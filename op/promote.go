@@ -90,7 +90,7 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 		if err != nil {
 			return err
 		}
-		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && inCluster(id, s) && Lag(s, leader) < MaxLag {
+		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && !id.OfAnother(s) && Lag(s, leader) < MaxLag {
 			if good++; good == steadyLooks {
 				return nil
 			}
@@ -106,7 +106,7 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 // leaderOf asks the members who leads, and returns what the leader says of itself.
 func leaderOf(ctx context.Context, e Env, id cke.Identity) (cke.EndpointStatus, error) {
 	for _, j := range id.Joins {
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && inCluster(id, s) && s.LeaderID != "" && s.LeaderID == s.MemberID {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && !id.OfAnother(s) && s.LeaderID != "" && s.LeaderID == s.MemberID {
 			return s, nil
 		}
 	}
@@ -150,7 +150,7 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 		return err
 	}
 	// etcd judges a learner by what it had before it fell silent. One that died since it was looked at would be a vote that is missing.
-	if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); !s.Healthy() || !inCluster(id, s) || Lag(s, leader) >= MaxLag {
+	if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); !s.Healthy() || id.OfAnother(s) || Lag(s, leader) >= MaxLag {
 		return fmt.Errorf("the learner on %s does not keep up any more: %w", p.Join.Node.Name(), cke.ErrNotReady)
 	}
 	return e.Etcd.Promote(ctx, leader.URL, m.ID)

@@ -36,29 +36,27 @@ func (r RecordStart) record(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	answers, noted := "", false
+	answers, ran := "", false
 	j, lasts := id.Join(r.Join.ID)
-	switch c, err := e.Machines.Machine(r.Join.Node).Container(ctx, j); {
-	case !lasts || j.MemberID != "" && !j.StartedAt.IsZero():
-	case err != nil && (j.MemberID == "" || !errors.Is(err, cke.ErrNotFound)):
-		return err
-	case j.MemberID != "":
-		if noted = c.EverRan(); noted { // it never starts empty again, whatever the list says
+	if known := j.MemberID != ""; lasts && (!known || j.StartedAt.IsZero()) {
+		c, err := e.Machines.Machine(r.Join.Node).Container(ctx, j)
+		if err != nil && !(known && errors.Is(err, cke.ErrNotFound)) {
+			return err
+		}
+		if !known {
+			if answers = e.Etcd.Endpoint(ctx, j.ClientURL()).MemberID; !c.Running() || answers == "" {
+				return fmt.Errorf("container %s is not known to carry a member: %w", c.Name, cke.ErrConflict)
+			}
+		}
+		ran = known && c.EverRan()
+		if ran || !known { // it never starts empty again, whatever the list says, and may be the only one that has a list
 			if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { noteStart(j, r.Join.StartedAt) }); err != nil {
 				return err
 			}
 		}
-	default:
-		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if answers = s.MemberID; !c.Running() || answers == "" {
-			return fmt.Errorf("container %s is not known to carry a member: %w", c.Name, cke.ErrConflict)
-		}
-		if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { noteStart(j, r.Join.StartedAt) }); err != nil { // it may be the only one that has a list
-			return err
-		}
 	}
 	list, _, err := readList(ctx, e)
-	if noted && err != nil {
+	if ran && err != nil {
 		return nil // what the list has to tell is recorded once there is a quorum
 	}
 	if err != nil {

@@ -110,7 +110,7 @@ func nobodyElse(ctx context.Context, e Env, id cke.Identity, leader cke.Join) er
 		if j.ID == leader.ID || j.StartedAt.IsZero() {
 			continue
 		}
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Problem != "" || inCluster(id, s) && s.Linearizable && !s.Learner {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Problem != "" || !id.OfAnother(s) && s.Linearizable && !s.Learner {
 			return &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("%s leads, and no member answers that could lead instead", leader.Node.Name()),
 				Facts: []string{j.Node.Name() + ": " + s.Problem}, Unchanged: true, Err: cke.ErrNotReady}
 		}
@@ -135,7 +135,7 @@ func furthest(ctx context.Context, e Env, id cke.Identity, except cke.JoinID, fi
 		if j.ID == except {
 			continue
 		}
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); inCluster(id, s) && fits(s) && !s.Learner && s.RaftApplied >= best.RaftApplied {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); !id.OfAnother(s) && fits(s) && !s.Learner && s.RaftApplied >= best.RaftApplied {
 			best = s
 		}
 	}
@@ -183,7 +183,7 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 	if r.Join != nil && via == r.Join.ClientURL() {
 		// A member that is removed may not live to answer.
 		for _, j := range id.Joins {
-			if s := e.Etcd.Endpoint(ctx, j.ClientURL()); j.ID != r.Join.ID && s.Healthy() && inCluster(id, s) && s.Linearizable {
+			if s := e.Etcd.Endpoint(ctx, j.ClientURL()); j.ID != r.Join.ID && s.Healthy() && !id.OfAnother(s) && s.Linearizable {
 				via = j.ClientURL()
 			}
 		}

@@ -32,7 +32,7 @@ func await(ctx context.Context, e Env, j cke.Join, enough func(cke.EndpointStatu
 		if enough(last) {
 			id, err := e.Ledger.Identity(ctx)
 			switch {
-			case err == nil && inCluster(id, last):
+			case err == nil && !id.OfAnother(last):
 				return nil
 			case err != nil && ctx.Err() == nil:
 				return err

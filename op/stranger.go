@@ -50,7 +50,7 @@ func LeadsAlone(m cke.Member, err error) *cke.Error {
 // leads reports whether the members of memberships that answer say that this one leads.
 func leads(ctx context.Context, e Env, id cke.Identity, member string) bool {
 	for _, j := range id.Joins {
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && inCluster(id, s) && s.LeaderID != "" {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && !id.OfAnother(s) && s.LeaderID != "" {
 			return s.LeaderID == member
 		}
 	}

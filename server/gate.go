@@ -37,22 +37,15 @@ func tallyOf(in *Input) tally {
 	return t
 }
 
-// ofAnother reports whether an answer comes from another cluster: it tells nothing about this one. A member that was
-// founded anew by hand may have its old id.
-func (in *Input) ofAnother(e cke.EndpointStatus) bool {
-	inc := in.Identity.Incarnation
-	return inc != nil && inc.ClusterID != "" && e.ClusterID != "" && e.ClusterID != inc.ClusterID
-}
-
-// replies are the answers that tell something about this cluster. One of another cluster is as good as none.
+// replies are the answers that say something about this cluster. One of another cluster is as good as none.
 func (in *Input) replies() []cke.EndpointStatus {
 	all := in.Seen.Etcd.Endpoints
-	if !slices.ContainsFunc(all, in.ofAnother) {
+	if !slices.ContainsFunc(all, in.Identity.OfAnother) {
 		return all
 	}
 	all = slices.Clone(all)
 	for i, e := range all {
-		if in.ofAnother(e) {
+		if in.Identity.OfAnother(e) {
 			all[i] = cke.EndpointStatus{Join: e.Join, URL: e.URL, Problem: "it answers with cluster id " + e.ClusterID}
 		}
 	}
@@ -61,12 +54,8 @@ func (in *Input) replies() []cke.EndpointStatus {
 
 // reply is that of a membership; the zero value: it was not asked.
 func (in *Input) reply(j cke.Join) cke.EndpointStatus {
-	for _, e := range in.replies() {
-		if e.Join == j.ID {
-			return e
-		}
-	}
-	return cke.EndpointStatus{}
+	e, _ := cke.EtcdStatus{Endpoints: in.replies()}.Endpoint(j.ID)
+	return e
 }
 
 // hollow reports whether a member serves from files that were removed: it votes, and would not come back.

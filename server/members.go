@@ -225,7 +225,7 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 	case drainProblem(in, j) != nil:
 		return drainProblem(in, j)
 	case !n.Answered():
-		if e = in.reply(j); e.Healthy() && e.Linearizable {
+		if e := in.reply(j); e.Healthy() && e.Linearizable {
 			return nil // etcd serves; the node's own problem is told apart
 		}
 		return n.Problem

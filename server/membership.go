@@ -156,13 +156,13 @@ func replaceLost(in *Input) (Decision, bool) {
 	if first.wait > 0 {
 		return Decision{Blockers: gone, Again: min(first.wait, lastRetry), Reason: fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second))}, true
 	}
-	why := ""
+	missing, why := lacking(in), ""
 	for _, l := range lost { // what one waits for may be another one
-		name := l.join.Node.Name()
-		missing := lacking(in)
-		g := mayRemove(in, l.member)
+		if l.wait > 0 {
+			break
+		}
+		name, g := l.join.Node.Name(), mayRemove(in, l.member)
 		switch {
-		case l.wait > 0:
 		case missing != nil && hollow(in, l.member): // it serves: it stays while others are fewer than declared
 			why = cmp.Or(why, fmt.Sprintf("%s stays until there is a member on %s", name, nodesOf(missing)))
 		case g != pass:

@@ -22,7 +22,7 @@ func down(in *Input, j cke.Join) bool {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	n := in.node(j.Node)
 	c, there := n.Of(j.ID)
-	return e.Problem == "" && e.MemberID != "" && (e.LeaderID == "" || in.ofAnother(e)) || n.Answered() && (!there || c.State != cke.ContainerRunning)
+	return e.Problem == "" && e.MemberID != "" && (e.LeaderID == "" || in.Identity.OfAnother(e)) || n.Answered() && (!there || c.State != cke.ContainerRunning)
 }
 
 // quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen could form one.

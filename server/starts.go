@@ -58,16 +58,19 @@ func (in *Input) wasStarted(j cke.Join) bool {
 // is not on record either, it has to answer first. That a container ran is recorded also without a quorum: once it is gone nothing shows
 // any more that the member must not start empty.
 func recordStart(in *Input) (Decision, bool) {
+	quorum := in.Seen.Etcd.MembersSource == cke.MembersLinearizable
 	for _, j := range in.Identity.Joins {
 		m, listed := in.listed(j)
-		lacks := slices.Contains(in.unrecordedStarts, j.ID) || j.MemberID == "" && !j.StartedAt.IsZero() || !m.Learner && j.NeverVoted
-		n := in.node(j.Node)
-		c, _ := n.Of(j.ID)
-		ran := slices.Contains(in.unrecordedStarts, j.ID) && j.MemberID != "" && c.EverRan()
-		if quorum := in.Seen.Etcd.MembersSource == cke.MembersLinearizable; quorum && (!listed || !lacks) || !quorum && !ran {
+		started := slices.Contains(in.unrecordedStarts, j.ID)
+		lacks := started || j.MemberID == "" && !j.StartedAt.IsZero() || !m.Learner && j.NeverVoted
+		if !lacks || quorum && !listed {
 			continue
 		}
-		if e := in.reply(j); j.MemberID == "" && (!c.Running() || e.MemberID != m.ID) {
+		n := in.node(j.Node)
+		c, _ := n.Of(j.ID)
+		switch {
+		case !quorum && !(started && j.MemberID != "" && c.EverRan()),
+			j.MemberID == "" && (!c.Running() || in.reply(j).MemberID != m.ID):
 			continue
 		}
 		return Decision{Operation: op.RecordStart{Join: in.reached(j)}, Reason: fmt.Sprintf("the member of %s was started, and that is not on record", j.Node.Name())}, true

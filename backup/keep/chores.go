@@ -421,9 +421,8 @@ func (w *chores) restored(x backup.Extracted, notBooted string, took time.Durati
 	mark := x.Verified(w.l.c.Now())
 	w.l.verified = verifiedOf(mark)
 	w.l.verified.NotBooted = notBooted // the mark in the target does not record it
-	if wrong := mark.PassedOver(); wrong != "" {
-		return &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held; revision %d was restored from %s",
-			wrong, x.Revision, x.Full)}
+	if wrong := x.PassedOver(); wrong != "" {
+		return &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("%s; revision %d was restored from %s", wrong, x.Revision, x.Full)}
 	}
 	w.l.drilled = mark.At
 	return nil

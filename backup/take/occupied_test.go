@@ -34,22 +34,37 @@ func (d *damaging) Create(ctx context.Context, name string, c backup.Content) er
 	return err
 }
 
+// withADelta takes backups until a full and one delta are stored.
+func withADelta(t *testing.T, b backup.Bucket, signed bool) (*etcdtest.Server, take.Config, *taketest.Rig, backup.Header) {
+	t.Helper()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	c := taketest.Config(s, b)
+	if signed {
+		c.Signer = backup.NewSigner(identity(t))
+	}
+	c.Delta.Period = cke.Duration(50 * time.Millisecond)
+	r := taketest.Start(t, s, c)
+	r.Await(take.FullStored)
+	r.Put("k", "1")
+	return s, c, r, r.Await(take.DeltaStored).Header
+}
+
+// trusting reads what was stored, and trusts who signs.
+func trusting(r *taketest.Rig, c take.Config) *backup.Store {
+	store := r.Store()
+	if c.Signer != nil {
+		store.Trusted = []backup.PublicKey{c.Signer.Public()}
+	}
+	return store
+}
+
 // Whatever has the name of the next delta, changes are stored again without a restart.
 func TestTaker_ADamagedObjectUnderTheNextNameEndsTheStream(t *testing.T) {
 	for name, data := range map[string]string{"empty": "", "the first bytes of a head": "ckeback1", "garbage": "garbage, no object", "a real head, another body": "body"} {
 		for _, signed := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: ", signed", false: ", not signed"}[signed], func(t *testing.T) {
 				b := &damaging{Memory: backuptest.NewMemory()}
-				s := etcdtest.Start(t, etcdtest.Options{})
-				c := taketest.Config(s, b)
-				if signed {
-					c.Signer = backup.NewSigner(identity(t))
-				}
-				c.Delta.Period = cke.Duration(50 * time.Millisecond)
-				r := taketest.Start(t, s, c)
-				r.Await(take.FullStored)
-				r.Put("k", "1")
-				h := r.Await(take.DeltaStored).Header
+				s, c, r, h := withADelta(t, b, signed)
 				if data == "body" {
 					b.next.Store(true)
 				} else {
@@ -62,10 +77,7 @@ func TestTaker_ADamagedObjectUnderTheNextNameEndsTheStream(t *testing.T) {
 				if st := r.Taker.Status(); !st.Connected || st.Problem != "" {
 					t.Errorf("%+v", st)
 				}
-				store := r.Store()
-				if signed {
-					store.Trusted = []backup.PublicKey{c.Signer.Public()}
-				}
+				store := trusting(r, c)
 				got, x := taketest.Extract(t, store, backup.At{})
 				want := s.State(t, 0)
 				if x.Revision != want.Revision {
@@ -91,16 +103,7 @@ func TestTaker_NothingContinuesANewestDeltaThatIsDamaged(t *testing.T) {
 					}
 					return nil
 				}}
-				s := etcdtest.Start(t, etcdtest.Options{})
-				c := taketest.Config(s, b)
-				if signed {
-					c.Signer = backup.NewSigner(identity(t))
-				}
-				c.Delta.Period = cke.Duration(50 * time.Millisecond)
-				r := taketest.Start(t, s, c)
-				r.Await(take.FullStored)
-				r.Put("k", "1")
-				h := r.Await(take.DeltaStored).Header
+				s, c, r, h := withADelta(t, b, signed)
 				if name == "another leader" {
 					if err := r.Stop(); err != nil {
 						t.Fatal(err)
@@ -118,10 +121,7 @@ func TestTaker_NothingContinuesANewestDeltaThatIsDamaged(t *testing.T) {
 				r.Await(take.FullStored)
 				r.Put("k", "3")
 				r.Flush()
-				store := r.Store()
-				if signed {
-					store.Trusted = []backup.PublicKey{c.Signer.Public()}
-				}
+				store := trusting(r, c)
 				got, _ := taketest.Extract(t, store, backup.At{})
 				taketest.SameState(t, s.State(t, 0), got.State(t, 0))
 			})

@@ -139,9 +139,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	newest := last.Deltas[len(last.Deltas)-1]
 	sequence := l.NextSequence(newest.Place, last.Last+1)
 	if t.c.Signer != nil && !t.c.signs(last.Tail) || sequence > backup.MostSequence { // anybody's, or used up
-		if p.next > last.Last+1 { // a newer full: what the cluster changed before it is in no delta
-			t.tell(Event{Type: Gap, From: last.Last + 1, To: p.next - 1})
-		}
+		t.missing(last, backup.Header{}, p.next-1) // where a full is newer: what the cluster changed before it is in no delta
 		p = p.restart(max(last.Last, p.next-1))
 		p.newer = nil
 		return p, nil

@@ -147,7 +147,7 @@ func tidySnapshots(ctx context.Context, store *storage.Store, cluster, dir, over
 // sweepSnapshots removes what this host fetched for restores that are over: another host may lead their clusters by now, and some are
 // deleted.
 func sweepSnapshots(ctx context.Context, store *storage.Store, scratch string) error {
-	dirs, err := os.ReadDir(filepath.Dir(snapshotDir(scratch, "any")))
+	dirs, err := os.ReadDir(snapshotDir(scratch, ""))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -166,7 +166,7 @@ func sweepSnapshots(ctx context.Context, store *storage.Store, scratch string) e
 	return errors.Join(failed...)
 }
 
-// snapshotDir is where this host keeps what it fetches for restores of a cluster.
+// snapshotDir is where this host keeps what it fetches for restores of a cluster; "": of all, a directory for each.
 func snapshotDir(scratch, cluster string) string { return filepath.Join(scratch, "restore", cluster) }
 
 // copyOf reads the data of a survivor, which is stopped.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -93,8 +92,8 @@ func runBackupVerify(ctx context.Context, a *app, b *backups, v verifyOptions) e
 		}
 	}
 	if out.Restore != nil {
-		if wrong := out.Restore.Verified(time.Time{}).PassedOver(); wrong != "" {
-			bad = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", wrong),
+		if wrong := out.Restore.PassedOver(); wrong != "" {
+			bad = &cke.Error{Code: cke.CodeBackupDamaged, What: wrong,
 				Facts: []string{"target " + b.where, fmt.Sprintf("revision %d was restored from %s", out.Restore.Revision, out.Restore.Full)}, Try: "ckecli backup now"}
 		}
 	}
