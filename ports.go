@@ -313,8 +313,8 @@ type Ledger interface {
 	EndDrain(ctx context.Context, node string) error
 	// Deleting reports whether the cluster is to be deleted.
 	Deleting(ctx context.Context) (bool, error)
-	// Hibernating reports whether no member is to run.
-	Hibernating(ctx context.Context) (bool, error)
+	// Asked returns what people ask of the leader now.
+	Asked(ctx context.Context) (Requests, error)
 	// FinishDelete moves all that the store holds of the cluster to the archive of deleted clusters; the term ends.
 	// ErrConflict: nobody asked for the deletion.
 	FinishDelete(ctx context.Context) error

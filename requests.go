@@ -1,6 +1,9 @@
 package cke
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Requests is what people ask of one cluster's leader. Most of it lasts until a person takes it back or its time is
 // over; a task is done once.
@@ -18,6 +21,23 @@ type Requests struct {
 	Drains []Drain `json:"drains,omitempty"`
 	// Tasks are to be done once each, the oldest first.
 	Tasks []Task `json:"tasks,omitempty"`
+}
+
+// EndsRestore is why a restore that is being prepared must not go on, which these ask for; "": it may. Its members may not have been
+// started yet: nothing ends it after that but another restore.
+func (r Requests) EndsRestore(now time.Time) string {
+	switch {
+	case r.Hold.Active(now):
+		return "the cluster is paused"
+	case r.CallsRestoreOff():
+		return "the restore is called off"
+	}
+	return ""
+}
+
+// CallsRestoreOff reports whether a person called a restore off, and nobody has answered yet.
+func (r Requests) CallsRestoreOff() bool {
+	return slices.ContainsFunc(r.Tasks, func(t Task) bool { return t.Kind == TaskCancelRestore })
 }
 
 // Hold is a pause that a person asked for: meanwhile the cluster is observed and backed up, and nothing is changed.

@@ -281,10 +281,10 @@ func hibernatesWhileAsked(t *testing.T, s Store) {
 	formed(t, s)
 	is := func(want bool) {
 		t.Helper()
-		now, err := s.Hibernating(bounded(t))
-		must(t, "Hibernating", err)
-		if now != want {
-			t.Errorf("Hibernating: got %v, want %v", now, want)
+		asked, err := s.Asked(bounded(t))
+		must(t, "Asked", err)
+		if now := asked.Hibernation != nil; now != want {
+			t.Errorf("hibernated: got %v, want %v", now, want)
 		}
 	}
 	is(false)
@@ -303,8 +303,8 @@ func deposedWritesNothing(t *testing.T, s Store) {
 	is(t, "Identity", err, cke.ErrDeposed)
 	_, err = s.Deleting(ctx)
 	is(t, "Deleting", err, cke.ErrDeposed)
-	_, err = s.Hibernating(ctx)
-	is(t, "Hibernating", err, cke.ErrDeposed)
+	_, err = s.Asked(ctx)
+	is(t, "Asked", err, cke.ErrDeposed)
 	for what, err := range map[string]error{
 		"CreateIncarnation": s.CreateIncarnation(ctx, inc), "UpdateIncarnation": s.UpdateIncarnation(ctx, inc), "PutJoins": s.PutJoins(ctx, read, read.Joins[0]),
 		"PutFreeze": s.PutFreeze(ctx, cke.Freeze{ID: "f"}), "PutComparison": s.PutComparison(ctx, cke.Comparison{}), "PutAuthorities": s.PutAuthorities(ctx, cke.Authorities{}, cke.Authorities{}),

@@ -56,7 +56,7 @@ func (b BeginRestore) Stages() []Stage {
 		stages = append(stages, Stage{{Name: "check-quorum", Run: noQuorum}})
 		stages = append(stages, fenceStages(b.Fence, isFormed)...)
 	}
-	return append(stages,
+	return whileWanted(append(stages,
 		Stage{{Name: "fetch", Limit: SnapshotLimit, Run: func(ctx context.Context, e Env) error {
 			s, err := b.fetch(ctx, e)
 			if err != nil {
@@ -66,7 +66,7 @@ func (b BeginRestore) Stages() []Stage {
 		}}},
 		Stage{{Name: "final-backup", Limit: finalLimit + DefaultStepLimit, Run: b.finalBackup}},
 		Stage{{Name: "record-restoring", Run: b.record}},
-	)
+	))
 }
 
 // fetch returns the snapshot; one that was fetched before is there still.

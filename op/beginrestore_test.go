@@ -5,10 +5,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
 )
+
+// unasked is a ledger of a cluster of which nobody asks anything.
+type unasked struct{ cke.Ledger }
+
+func (unasked) Asked(context.Context) (cke.Requests, error) { return cke.Requests{}, nil }
 
 // sized are snapshots of one size.
 type sized struct {
@@ -38,7 +44,7 @@ func TestBeginRestore_RefusesADatabaseAboveTheQuota(t *testing.T) {
 			b.Spec.Options.Etcd.ExtraArgs = c.args
 			var err error
 			for _, s := range b.Stages()[1] {
-				err = s.Run(t.Context(), op.Env{Snapshots: sized{size: c.size}, Progress: func(string) {}})
+				err = s.Run(t.Context(), op.Env{Snapshots: sized{size: c.size}, Ledger: unasked{}, Now: time.Now, Progress: func(string) {}})
 			}
 			if c.needs == "" && err != nil || c.needs != "" && (cke.CodeOf(err) != cke.CodeAboveQuota || !strings.Contains(err.Error(), c.needs)) {
 				t.Errorf("%v", err)
@@ -60,7 +66,7 @@ func TestBeginRestore_CountsNothingAsStoredThatNoFullLeadsTo(t *testing.T) {
 		"nothing is known of a target": {nil, cke.CodeNotStored},
 	} {
 		b := op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Target: "file:///x", Stored: true}}, Serving: true}
-		e := op.Env{Backups: &fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: row.status}, Progress: func(string) {}}
+		e := op.Env{Backups: &fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: row.status}, Ledger: unasked{}, Now: time.Now, Progress: func(string) {}}
 		if err := b.Stages()[2][0].Run(t.Context(), e); cke.CodeOf(err) != row.code {
 			t.Errorf("%s: %v", name, err)
 		}

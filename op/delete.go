@@ -38,15 +38,26 @@ func (d DeleteCluster) Stages() []Stage {
 
 // whileDeleting lets a step run unless the deletion was canceled. What was stopped until then is started again on its own
 // data: containers are all that a deletion removes before its last step.
-func whileDeleting(s Step) Step { return while(s, cke.Ledger.Deleting, "the deletion was canceled") }
+func whileDeleting(s Step) Step {
+	return while(s, func(ctx context.Context, e Env) (string, error) {
+		deleting, err := e.Ledger.Deleting(ctx)
+		if err != nil || deleting {
+			return "", err
+		}
+		return "the deletion was canceled", nil
+	})
+}
 
-// while lets a step run as long as what it is for is asked for, which is read anew; else it says that it was taken back.
-func while(s Step, asked func(cke.Ledger, context.Context) (bool, error), takenBack string) Step {
+// errTakenBack is of an operation that people do not want any more. It has not failed.
+var errTakenBack = fmt.Errorf("taken back: %w", cke.ErrConflict)
+
+// while lets a step run as long as people want what it is for, which is read anew: over is why they do not any more, or "".
+func while(s Step, over func(context.Context, Env) (string, error)) Step {
 	run := s.Run
 	s.Run = func(ctx context.Context, e Env) error {
-		now, err := asked(e.Ledger, ctx)
-		if err == nil && !now {
-			err = fmt.Errorf("%s: %w", takenBack, cke.ErrConflict)
+		why, err := over(ctx, e)
+		if err == nil && why != "" {
+			err = fmt.Errorf("%s: %w", why, errTakenBack)
 		}
 		if err != nil {
 			return err

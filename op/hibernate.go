@@ -55,5 +55,11 @@ func (Hibernate) stop(j cke.Join) Step {
 		}
 		return stop(ctx, e)
 	}
-	return while(s, cke.Ledger.Hibernating, "the hibernation was ended")
+	return while(s, func(ctx context.Context, e Env) (string, error) {
+		asked, err := e.Ledger.Asked(ctx)
+		if err != nil || asked.Hibernation != nil {
+			return "", err
+		}
+		return "the hibernation was ended", nil
+	})
 }

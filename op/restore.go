@@ -49,17 +49,18 @@ func (r Restore) Targets() []string { return joinNames(r.Founders) }
 
 // Stages implements Operation.
 func (r Restore) Stages() []Stage {
+	fence := fenceStages(r.Fence, r.isRestoring)
 	var stages []Stage
-	if !r.Started {
+	if r.Started {
+		stages = fence
+	} else {
 		stages = append(stages,
 			append(r.each("image", ImageLimit, r.image), Step{Name: "fetch", Limit: SnapshotLimit, Run: r.fetch}, authorities()),
 			r.each("prepare", 0, r.prepare),
 			r.each("restore-data", SnapshotLimit, r.restoreData),
 			Stage{{Name: "store-last", Limit: finalLimit + stoppedLimit + 2*DefaultStepLimit, Run: r.storeLast}})
-	}
-	stages = append(stages, fenceStages(r.Fence, r.isRestoring)...)
-	if !r.Started {
-		stages = append(stages, Stage{{Name: "record-start", Run: r.recordStart}})
+		stages = append(stages, fence...)
+		stages = whileWanted(append(stages, Stage{{Name: "record-start", Run: r.recordStart}}))
 	}
 	if len(r.Fence) > 0 {
 		// What is only stopped could still be started, by a call that lands late or by a person, beside the restored members. Until
@@ -78,6 +79,20 @@ func (r Restore) Stages() []Stage {
 		Stage{{Name: "forget-snapshot", Run: r.forget}},
 		Stage{{Name: "record-formed", Run: r.recordFormed}},
 	)
+}
+
+// whileWanted lets the steps of a restore run until people pause the cluster or call the restore off. None of its members was started:
+// the cluster goes on as it was, and what is stopped of it is started again unless it is paused.
+func whileWanted(stages []Stage) []Stage {
+	for _, stage := range stages {
+		for i, s := range stage {
+			stage[i] = while(s, func(ctx context.Context, e Env) (string, error) {
+				asked, err := e.Ledger.Asked(ctx)
+				return asked.EndsRestore(e.Now()), err
+			})
+		}
+	}
+	return stages
 }
 
 // each makes one step for each founder. It is run while the incarnation is restoring, with the founder's membership as it

@@ -205,7 +205,7 @@ func (r *run) end(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 		r.record.State = cke.RecordCompleted
-	case ctx.Err() != nil || errors.Is(err, cke.ErrDeposed):
+	case ctx.Err() != nil, errors.Is(err, cke.ErrDeposed), errors.Is(err, errTakenBack):
 		r.record.State, r.record.Error = cke.RecordInterrupted, interruption(ctx, r.env.Leader.Host, err)
 	default:
 		r.record.State, r.record.Error, r.record.Code, r.record.Refusal = cke.RecordFailed, err.Error(), cke.CodeOf(err), cke.RefusalOf(err)
@@ -217,6 +217,8 @@ func interruption(ctx context.Context, host string, err error) string {
 	const next = "the next leader observes the cluster again and continues from there"
 	why := context.Cause(ctx)
 	switch {
+	case why == nil && errors.Is(err, errTakenBack):
+		return fmt.Sprintf("%v; cke on %s observes the cluster again and decides anew", err, host)
 	case why == nil:
 		return fmt.Sprintf("%v; %s", err, next)
 	case errors.Is(why, cke.ErrDeposed):

@@ -107,6 +107,12 @@ func outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.Hibernate); is && in.Requests.Hibernation == nil {
 		return errors.New("the hibernation was ended")
 	}
+	restore, is := running.(op.Restore)
+	if _, begins := running.(op.BeginRestore); begins || is && !restore.Started {
+		if why := in.Requests.EndsRestore(in.untilNow()); why != "" {
+			return errors.New(why)
+		}
+	}
 	if _, is := running.(op.Backup); !is {
 		return nil
 	}

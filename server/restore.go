@@ -14,7 +14,7 @@ import (
 func restoreAsked(in *Input) (Decision, bool) {
 	for _, t := range in.Requests.Tasks {
 		// A cancellation stops nothing but what nobody may run, and does not wait for the end of a pause.
-		if t.Kind != cke.TaskCancelRestore && (t.Kind != cke.TaskRestore || in.held()) {
+		if t.Kind != cke.TaskCancelRestore && (t.Kind != cke.TaskRestore || in.held() && !in.Requests.CallsRestoreOff()) {
 			continue
 		}
 		if newlyOlder(in) {
@@ -53,6 +53,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	inc := in.Identity.Incarnation
 	if inc != nil && inc.Restore != nil && inc.Restore.ID == t.ID {
 		return Decision{Operation: op.Settled{Task: t}, Reason: "the restore is on record"}
+	}
+	if in.Requests.CallsRestoreOff() {
+		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was called off before it was begun", Unchanged: true})
 	}
 	o := *t.Restore
 	founders := restoredTo(in, o)

@@ -113,3 +113,18 @@ func TestDecide_RestoresNothingWithoutMembersOnRecord(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// An order that is called off before it is on record is not carried out, and does not wait for the end of a pause for that.
+func TestDecide_RefusesARestoreThatWasCalledOff(t *testing.T) {
+	off := cke.Task{ID: "t2", Kind: cke.TaskCancelRestore, At: noon}
+	for name, s := range map[string]*scene{"": formed(3).restored(), "paused": formed(3).restored().held()} {
+		if d := server.Decide(s.Input); (d.Rule == "paused") != (name == "paused") {
+			t.Errorf("%s, not called off: %s, %T", name, d.Rule, d.Operation)
+		}
+		s.Requests.Tasks = append(s.Requests.Tasks, off)
+		d := server.Decide(s.Input)
+		if r, is := d.Operation.(op.Refuse); !is || r.Task.ID != "t1" {
+			t.Errorf("%s: %s, %#v", name, d.Rule, d.Operation)
+		}
+	}
+}

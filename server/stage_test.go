@@ -217,9 +217,9 @@ func (t *stageTerm) Deleting(ctx context.Context) (deleting bool, err error) {
 	return deleting, err
 }
 
-func (t *stageTerm) Hibernating(ctx context.Context) (hibernating bool, err error) {
-	err = t.write(ctx, "hibernating", func() { hibernating = t.requests.Hibernation != nil })
-	return hibernating, err
+func (t *stageTerm) Asked(ctx context.Context) (asked cke.Requests, err error) {
+	err = t.write(ctx, "asked", func() { asked = t.requests })
+	return asked, err
 }
 
 func (t *stageTerm) FinishDelete(ctx context.Context) error {

@@ -16,13 +16,19 @@ import (
 // What was found that only a person can judge ends everything: it is recorded at once.
 //
 // A comparison of the members' data changes nothing and may take long: whatever else is to be done goes first. A learner that
-// receives a database takes long too, and goes on where it was.
+// receives a database takes long too, and goes on where it was. So may what prepares a restore, which another one or a deletion replaces.
 func superseded(running, next op.Operation, failures map[string]Failure) error {
 	if f, found := next.(op.Freeze); found {
 		return fmt.Errorf("the cluster is frozen: %s", f.Problem.Message)
 	}
 	if _, comparing := running.(op.CompareData); comparing && next != nil && next.Name() != running.Name() {
 		return fmt.Errorf("%s goes first", next.Name())
+	}
+	if r, prepares := running.(op.Restore); prepares && !r.Started {
+		switch next.(type) {
+		case op.BeginRestore, op.DeleteCluster:
+			return fmt.Errorf("%s takes its place", next.Name())
+		}
 	}
 	var own []cke.Join // whose stops are the operation's own
 	switch now := running.(type) {

@@ -15,6 +15,7 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 		}
 		return o
 	}
+	restoring := cke.Task{Kind: cke.TaskRestore, Restore: &cke.RestoreOrder{}}
 	for _, tt := range []struct {
 		name          string
 		running, next op.Operation
@@ -36,6 +37,9 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 		{"a comparison goes on", op.CompareData{}, op.CompareData{}, nil, ""},
 		{"a comparison with nothing else to do", op.CompareData{}, nil, nil, ""},
 		{"a deletion waits its turn", starting("n1"), op.DeleteCluster{}, nil, ""},
+		{"a restore is prepared for hours", op.Restore{}, op.DeleteCluster{}, nil, "delete-cluster takes its place"},
+		{"another restore is asked for", op.Restore{}, op.BeginRestore{Task: restoring}, nil, "begin-restore takes its place"},
+		{"restored members are started", op.Restore{Started: true}, op.BeginRestore{Task: restoring}, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			failures := map[string]Failure{}
@@ -56,6 +60,8 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 // What was taken back while it is under way ends at once.
 func TestOutrun_WhatIsAskedForNoMore(t *testing.T) {
 	asleep := cke.Requests{Hibernation: &cke.Hibernation{}}
+	paused := cke.Requests{Hold: &cke.Hold{Reason: "what is this"}}
+	calledOff := cke.Requests{Tasks: []cke.Task{{Kind: cke.TaskCancelRestore}}}
 	for _, tt := range []struct {
 		name    string
 		running op.Operation
@@ -66,7 +72,12 @@ func TestOutrun_WhatIsAskedForNoMore(t *testing.T) {
 		{"a canceled deletion", op.DeleteCluster{}, Input{}, "the deletion was canceled"},
 		{"a hibernation", op.Hibernate{}, Input{Requests: asleep}, ""},
 		{"a hibernation that was ended", op.Hibernate{}, Input{}, "the hibernation was ended"},
-		{"another operation", op.StartMembers{}, Input{}, ""},
+		{"another operation", op.StartMembers{}, Input{Requests: paused}, ""},
+		{"a restore", op.Restore{}, Input{}, ""},
+		{"a restore that is called off", op.Restore{}, Input{Requests: calledOff}, "the restore is called off"},
+		{"a restore that is called off before it is on record", op.BeginRestore{}, Input{Requests: calledOff}, "the restore is called off"},
+		{"a restore in a cluster that is paused", op.Restore{}, Input{Requests: paused}, "the cluster is paused"},
+		{"a restore whose members may have been started", op.Restore{Started: true}, Input{Requests: calledOff}, ""},
 	} {
 		got := ""
 		if err := outrun(tt.running, &tt.in); err != nil {

@@ -35,7 +35,11 @@ func (t *Term) Requests() cke.Requests {
 	w := t.d.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.store.requests
+	return w.store.asked()
+}
+
+func (s *Store) asked() cke.Requests {
+	r := s.requests
 	r.Drains, r.Tasks = slices.Clone(r.Drains), slices.Clone(r.Tasks)
 	return r
 }
@@ -310,16 +314,16 @@ func (t *Term) Deleting(ctx context.Context) (deleting bool, err error) {
 	return deleting, err
 }
 
-// Hibernating implements cke.Ledger.
-func (t *Term) Hibernating(ctx context.Context) (hibernating bool, err error) {
-	err = t.read(ctx, "Hibernating", func(s *Store) error {
+// Asked implements cke.Ledger.
+func (t *Term) Asked(ctx context.Context) (asked cke.Requests, err error) {
+	err = t.read(ctx, "Asked", func(s *Store) error {
 		if s.term != t.number && !s.unfenced {
 			return cke.ErrDeposed
 		}
-		hibernating = s.requests.Hibernation != nil
+		asked = s.asked()
 		return nil
 	})
-	return hibernating, err
+	return asked, err
 }
 
 // FinishDelete implements cke.Ledger.

@@ -20,12 +20,6 @@ func (s *Store) EndHibernation(ctx context.Context, cluster string) error {
 		&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is not hibernated", cluster), Unchanged: true, Err: cke.ErrNotFound})
 }
 
-// Hibernating implements cke.Ledger.
-func (t *Term) Hibernating(ctx context.Context) (bool, error) {
-	resp, err := t.read(ctx, "read whether "+t.cluster+" is hibernated", clientv3.OpGet(t.s.keys.request(t.cluster, requestHibernate), clientv3.WithKeysOnly()))
-	return err == nil && len(resp.Responses[0].GetResponseRange().Kvs) > 0, err
-}
-
 // endRequest removes a request; none is what the caller says when it is not there.
 func (s *Store) endRequest(ctx context.Context, cluster, kind, tried string, none error) error {
 	if err := checkName(cluster); err != nil {

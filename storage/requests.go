@@ -169,9 +169,30 @@ func (s *Store) RequestsOf(ctx context.Context, cluster string) (cke.Requests, e
 	if err != nil {
 		return cke.Requests{}, s.fail("read the requests of "+cluster, err)
 	}
+	return asked(all), nil
+}
+
+// Asked implements cke.Ledger.
+func (t *Term) Asked(ctx context.Context) (cke.Requests, error) {
+	of := under(t.s.keys.requests(t.cluster))
+	resp, err := t.read(ctx, "read the requests of "+t.cluster, clientv3.OpGet(of.start, of.options()...))
+	if err != nil {
+		return cke.Requests{}, err
+	}
+	kvs := resp.Responses[0].GetResponseRange().Kvs
+	all := make([]Request, len(kvs))
+	for i, kv := range kvs {
+		if err := decode(string(kv.Key), kv.Value, &all[i]); err != nil {
+			return cke.Requests{}, err
+		}
+	}
+	return asked(all), nil
+}
+
+func asked(all []Request) cke.Requests {
 	state := ClusterState{Requests: map[string]Request{}}
 	for _, r := range all {
 		state.Requests[r.Kind] = r
 	}
-	return state.Asked(), nil
+	return state.Asked()
 }
