@@ -72,6 +72,44 @@ func (i *Incarnation) Lives() []string {
 	return append([]string{i.ID}, before...)
 }
 
+// keptMarks is how many lives a mark names at the most: no store is brought back from before so many restores.
+const keptMarks = 100
+
+// Over are the newest lives of this cluster that are over: those that restores replaced, and those that were abandoned. What a restore
+// replaces comes back if that is called off, which it can be until its members may have been started.
+func (i Identity) Over() []string {
+	if i.Incarnation == nil {
+		return nil
+	}
+	replaced := slices.Clone(i.Incarnation.Replaced)
+	for inc := i.Incarnation; inc != nil && inc.State == Restoring && inc.Restore != nil && !i.Started(); inc = inc.Restore.Before {
+		replaced = slices.DeleteFunc(replaced, inc.Restore.Before.Life)
+	}
+	return slices.Concat(newestOf(replaced, keptMarks/2), newestOf(i.Incarnation.Previous, keptMarks/2))
+}
+
+// Marked is what a mark names after these lives ended, too; more: it did not name all of them.
+func Marked(before, over []string) (all []string, more bool) {
+	all = slices.Clone(before)
+	for _, id := range over {
+		if !slices.Contains(all, id) {
+			all, more = append(all, id), true
+		}
+	}
+	return newestOf(all, keptMarks), more
+}
+
+// IsOver returns the nodes that answer and have the life on record marked as over: a restore has taken its place, or it was called off.
+// Then the store is older than the cluster.
+func (i Identity) IsOver(nodes []NodeStatus) (marked []Node) {
+	for _, n := range nodes {
+		if n.Answered() && slices.ContainsFunc(n.Over, i.Incarnation.Life) {
+			marked = append(marked, n.Node)
+		}
+	}
+	return marked
+}
+
 // WasAbandoned reports whether id names a life of this cluster that was abandoned before it served anybody.
 func (i *Incarnation) WasAbandoned(id string) bool {
 	return i != nil && (i.State == Abandoned && i.ID == id || slices.Contains(i.Previous, id))

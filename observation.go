@@ -48,6 +48,8 @@ type NodeStatus struct {
 	Neighbors []Neighbor `json:"neighbors,omitempty"`
 	// Volumes are those with the cluster's labels, or without labels and with a name that starts with its volume_name.
 	Volumes []Volume `json:"volumes,omitempty"`
+	// Over are incarnations of the cluster that are over, by marks that were left on the node; see Machine.MarkOver.
+	Over []string `json:"over,omitempty"`
 	// ClientPort and PeerPort tell whether something listens on the cluster's etcd ports of the node's address,
 	// seen from the management host. Asked only of nodes on which no container of the cluster runs that was made for them.
 	ClientPort PortState `json:"clientPort,omitempty"`

@@ -88,6 +88,9 @@ type Machine interface {
 	StopContainer(ctx context.Context, j Join, grace time.Duration) error
 	// RemoveContainer removes the join's container, which must not run. The volume stays.
 	RemoveContainer(ctx context.Context, j Join) error
+	// MarkOver leaves a mark on the node, which every look at it tells, that incarnations of a cluster are over: a store that is
+	// brought back from an older copy may have one of them as the present one. What was marked before stays so; see Marked.
+	MarkOver(ctx context.Context, cluster string, incarnations []string) error
 	// RemoveVolume removes the join's volume and all data in it.
 	RemoveVolume(ctx context.Context, j Join) error
 	// DataSize is the size in bytes of the database in the volume of the join's container; 0 while there is none.

@@ -54,6 +54,9 @@ func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
 	if inc == nil || inc.State != Formed {
 		return refuse("bring back a newer copy of the store", "the store has no record of a cluster that serves")
 	}
+	if marked := id.IsOver(seen.Nodes); marked != nil {
+		return refuse("bring back a copy of the store from after the restore", "by a mark on %s a restore replaced incarnation %s, which the store has", marked[0].Name(), inc.ID)
+	}
 	members, known := seen.Etcd.list(inc.ClusterID)
 	if !known {
 		return refuse("ckecli status", "which memberships have members is not known: no member list could be read through a quorum. Members that do not run are started on their nodes with docker start; members that were given other certificate authorities after the copy was made answer a newer copy of the store only")

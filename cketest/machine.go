@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ type Node struct {
 	NoImage string
 	// Serves reports whether the member serves clients.
 	Serves func(cke.Join) bool
+	// Over is what a look at the node tells of the member's cluster: which of its incarnations are over.
+	Over func() []string
 	// Snapshot is one of a cluster, as RestoreData takes it; nil: none can be made here.
 	Snapshot func() (cke.Snapshot, []byte)
 }
@@ -43,11 +46,46 @@ func Machine(t *testing.T, play func(t *testing.T, scene func(*testing.T, Node))
 		{"a member lives: data, start, restarts, stop, removal", memberLives},
 		{"a volume in use or of another membership is not removed", volumeIsKept},
 		{"a foreign container that is not there is stopped", foreignIsStopped},
+		{"incarnations that are over are marked", overIsMarked},
 		{"the clock is told to the second", clockIsTold},
 		{"data is restored once, and not under a member that was started", dataIsRestored},
 	} {
 		t.Run(c.name, func(t *testing.T) { play(t, c.run) })
 	}
+}
+
+func overIsMarked(t *testing.T, n Node) {
+	ctx := bounded(t)
+	s, _ := n.Member()
+	a, b := s.Join.Incarnation+"a", s.Join.Incarnation+"b"
+	told := func(want ...string) {
+		t.Helper()
+		for !slices.Equal(ofThese(n.Over(), a, b), want) {
+			select {
+			case <-ctx.Done():
+				t.Fatalf("over: got %v, want %v", n.Over(), want)
+			case <-time.After(10 * time.Millisecond): // a look takes its time
+			}
+		}
+	}
+	told()
+	is(t, "MarkOver", n.MarkOver(ctx, s.Cluster, []string{a}), nil)
+	told(a)
+	for range 2 {
+		is(t, "MarkOver of another one", n.MarkOver(ctx, s.Cluster, []string{b}), nil)
+		told(a, b)
+	}
+	is(t, "MarkOver of both", n.MarkOver(ctx, s.Cluster, []string{b, a}), nil)
+	is(t, "MarkOver of another cluster", n.MarkOver(ctx, "another", []string{"x"}), nil)
+	told(a, b)
+	if slices.Contains(n.Over(), "x") {
+		t.Error("tells what is over of another cluster")
+	}
+}
+
+// ofThese are those of ids that are one of these.
+func ofThese(ids []string, these ...string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !slices.Contains(these, id) })
 }
 
 func imageIsThere(t *testing.T, n Node) {

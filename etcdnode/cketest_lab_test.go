@@ -32,6 +32,7 @@ func TestMachine_KeepsThePortsSentences(t *testing.T) {
 				return r.spec(inc, inc.Founders[0], cke.StartPrepared), r.ca.MemberFiles(node.Address, time.Now().Add(time.Hour))
 			},
 			Serves:   func(j cke.Join) bool { return r.Endpoint(t.Context(), j.ClientURL()).Linearizable },
+			Over:     func() []string { return r.Observe(t.Context()).Nodes[0].Over },
 			Snapshot: func() (cke.Snapshot, []byte) { return snapshot, content },
 		})
 	})

@@ -28,6 +28,8 @@ const (
 	LabelPlace = "cke.place"
 	// LabelHelper marks a container that is no member: one that is never started, or runs one command, and is removed.
 	LabelHelper = "cke.helper"
+	// LabelOver is of a volume that only marks incarnations as over: their ids, with spaces between them.
+	LabelOver = "cke.over"
 )
 
 // Where things are in an etcd container. The volume is mounted at DataPath.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
@@ -22,25 +23,26 @@ import (
 type engineVolume struct {
 	cke.Volume
 	Device string
+	Over   []string // incarnations that it marks as over; nil: it is no mark
 }
 
-func (d *docker) volumes(ctx context.Context) ([]cke.Volume, error) {
+func (d *docker) volumes(ctx context.Context) ([]engineVolume, error) {
 	list, err := d.api.VolumeList(ctx, volume.ListOptions{})
 	if err != nil {
 		return nil, meaning(err)
 	}
-	out := make([]cke.Volume, 0, len(list.Volumes))
+	out := make([]engineVolume, 0, len(list.Volumes))
 	for _, v := range list.Volumes {
 		if v == nil || v.Name == "" { // left out, a volume that is there would look missing
 			return nil, answerError{"the list of volumes has an entry without a name"}
 		}
-		out = append(out, volumeOf(*v).Volume)
+		out = append(out, volumeOf(*v))
 	}
 	return out, nil
 }
 
 func volumeOf(v volume.Volume) engineVolume {
-	return engineVolume{Device: v.Options["device"], Volume: cke.Volume{
+	return engineVolume{Device: v.Options["device"], Over: strings.Fields(v.Labels[LabelOver]), Volume: cke.Volume{
 		Name: v.Name, Cluster: v.Labels[LabelCluster], Incarnation: v.Labels[LabelIncarnation],
 		Join: cke.JoinID(v.Labels[LabelJoin]), CreatedAt: moment(v.CreatedAt),
 	}}

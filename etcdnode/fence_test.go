@@ -136,6 +136,11 @@ func engineActs(node cke.Node) []engineAct {
 			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error { return m.StopContainer(ctx, j, time.Second) }},
 		{method: "RemoveContainer", answers: []string{inspectMember, inspected("exited", "no"), "DELETE /containers/c1", ""},
 			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error { return m.RemoveContainer(ctx, j) }},
+		{method: "MarkOver", answers: []string{"GET /volumes", `{"Volumes":[{"Name":"cke-over.demo.1","Labels":{"cke.cluster":"demo","cke.over":"a"}}]}`,
+			"POST /volumes/create", `{"Name":"cke-over.demo.c8687a08aa5d6ed2","Labels":{"cke.cluster":"demo","cke.over":"a b"}}`, "DELETE /volumes/cke-over.demo.1", ""},
+			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error {
+				return m.MarkOver(ctx, "demo", []string{"b"})
+			}},
 		{method: "RemoveVolume", answers: []string{"GET /volumes/etcd-cke.j1", volumeIn(""), "DELETE /volumes/etcd-cke.j1", ""},
 			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error { return m.RemoveVolume(ctx, j) }},
 		{method: "RemoveVolume", answers: append([]string{"GET /volumes/etcd-cke.j1", volumeIn("/srv/etcd/etcd-cke.j1"), "DELETE /volumes/etcd-cke.j1", ""}, helper...),

@@ -124,7 +124,14 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 	if err != nil {
 		return facts, err
 	}
-	facts.status.Volumes = slices.DeleteFunc(volumes, func(v cke.Volume) bool { return !sc.holdsEtcd(v) })
+	for _, v := range volumes {
+		switch {
+		case len(v.Over) > 0 && v.Cluster == sc.cluster:
+			facts.status.Over = append(facts.status.Over, v.Over...)
+		case len(v.Over) == 0 && sc.holdsEtcd(v.Volume):
+			facts.status.Volumes = append(facts.status.Volumes, v.Volume)
+		}
+	}
 	slices.SortFunc(facts.status.Containers, func(a, b cke.Container) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(facts.status.Volumes, func(a, b cke.Volume) int { return strings.Compare(a.Name, b.Name) })
 	if !running {

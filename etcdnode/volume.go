@@ -4,9 +4,12 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -94,6 +97,40 @@ func (m machine) withHelper(ctx context.Context, s *session, j cke.Join, source 
 	}
 	err = work(name)
 	return errors.Join(err, s.engine.remove(ctx, name))
+}
+
+// MarkOver implements cke.Machine. The mark is an empty volume: its labels are its content, and no removal of containers takes it away.
+func (m machine) MarkOver(ctx context.Context, cluster string, incarnations []string) error {
+	return m.write(ctx, EngineLimit, "mark incarnations of "+cluster+" as over", func(ctx context.Context, s *session) error {
+		all, err := s.engine.volumes(ctx)
+		if err != nil {
+			return err
+		}
+		marks := slices.DeleteFunc(all, func(v engineVolume) bool { return len(v.Over) == 0 || v.Cluster != cluster })
+		var before []string
+		for _, v := range marks {
+			before = append(before, v.Over...)
+		}
+		ids, more := cke.Marked(before, incarnations)
+		if !more {
+			return nil
+		}
+		text := strings.Join(ids, " ")
+		sum := sha256.Sum256([]byte(text))
+		made, err := s.engine.createVolume(ctx, fmt.Sprintf("cke-over.%s.%x", cluster, sum[:8]), map[string]string{LabelCluster: cluster, LabelOver: text}, "")
+		if err != nil {
+			return err
+		}
+		if made.Cluster != cluster || !slices.Equal(made.Over, ids) {
+			return fmt.Errorf("volume %s is there, without these labels: %w", made.Name, cke.ErrConflict)
+		}
+		for _, v := range marks {
+			if err := s.engine.removeVolume(ctx, v.Name); err != nil && !errors.Is(err, cke.ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // RemoveVolume implements cke.Machine.

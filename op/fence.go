@@ -54,6 +54,8 @@ type CancelRestore struct {
 	// Fence are members of abandoned lives that run, since somebody started them: of a restore that was called off before. They would
 	// serve in the name of the life that goes on.
 	Fence []cke.Join
+	// Nodes are those of the cluster that answer.
+	Nodes []cke.Node
 }
 
 var _ Operation = CancelRestore{}
@@ -91,7 +93,7 @@ func (c CancelRestore) Stages() []Stage {
 	if stages != nil {
 		stages = append(stages, Stage{{Name: "check-fence", Run: c.checkFence}})
 	}
-	return append(stages, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
+	return slices.DeleteFunc(append(stages, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)
 		if err != nil || !id.Incarnation.Life(c.Incarnation) {
 			return err
@@ -101,7 +103,7 @@ func (c CancelRestore) Stages() []Stage {
 			return err
 		}
 		return e.Snapshots.Forget(ctx, restore.ID)
-	}}})
+	}}}, markOver(c.Nodes)), func(s Stage) bool { return len(s) == 0 })
 }
 
 // checkFence refuses while a quorum of an abandoned life may run. Fewer serve nobody: an engine that does not stop one of them is

@@ -180,6 +180,9 @@ func wrongClock(in *Input) *cke.Error {
 // wouldServeOn: members that are not on record are not stopped, and would serve beside the restored ones. A cluster that was
 // declared to be restored has no record of its own: the order puts the incarnations that are found on record as replaced.
 func wouldServeOn(in *Input) *cke.Error {
+	if why, try := lifeIsOver(in); why != "" && !slices.Contains(in.Identity.Freeze.Tolerated(), olderStore(in).text) {
+		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: the store is older than the cluster: " + why, Unchanged: true, Try: try}
+	}
 	if in.Identity.VotesElsewhere(in.Seen.Etcd) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + olderStore(in).problem.Message, Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name}
 	}
@@ -347,7 +350,13 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"})
 	}
 	fence := slices.DeleteFunc(toFence(in, in.Identity.Joins), func(j cke.Join) bool { return !inc.WasAbandoned(j.Incarnation) || !runs(in, j) })
-	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
+	var nodes []cke.Node
+	for _, n := range in.Seen.Nodes {
+		if n.Answered() {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence, Nodes: nodes}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
 }
 
 // restoring: a restore was begun and is resumed until the restored members serve. A cluster that was declared to be

@@ -28,10 +28,14 @@ func olderStore(in *Input) *finding {
 			moved, ids = append(moved, fmt.Sprintf("member %s at %s", e.MemberID, e.URL)), append(ids, string(e.Join))
 		}
 	}
+	var lacks []string
+	remedy := "bring back a newer copy of the store, or put the memberships on record again: ckecli cluster reclaim " + in.Spec.Name
+	if why, try := lifeIsOver(in); why != "" {
+		lacks, ids, node, remedy = []string{why}, append(ids, in.Identity.Incarnation.ID), cmp.Or(node, in.Identity.IsOver(in.Seen.Nodes)[0].Name()), try
+	}
 	if ids == nil {
 		return nil
 	}
-	var lacks []string
 	if names != nil {
 		lacks = append(lacks, "it has no record of "+and(names))
 	}
@@ -41,8 +45,23 @@ func olderStore(in *Input) *finding {
 	slices.Sort(ids)
 	text := fmt.Sprintf("%s %s", cke.FreezeOlderStore, strings.Join(slices.Compact(ids), " "))
 	return &finding{kind: cke.FreezeOlderStore, text: text, unrecorded: lost, problem: cke.Problem{Code: cke.CodeOlderStore, Node: node,
-		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "),
-		Remedy:  "bring back a newer copy of the store, or put the memberships on record again: ckecli cluster reclaim " + in.Spec.Name}}
+		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
+}
+
+// lifeIsOver is how it is known that the life on record is over, and what to do; "": nothing says so.
+func lifeIsOver(in *Input) (why, try string) {
+	marked := in.Identity.IsOver(in.Seen.Nodes)
+	if marked == nil {
+		return "", ""
+	}
+	inc, names := in.Identity.Incarnation, make([]string, len(marked))
+	for i, n := range marked {
+		names[i] = n.Name()
+	}
+	if inc.State == cke.Restoring && !in.Identity.Started() {
+		return fmt.Sprintf("restore %s was called off, or another one replaced it, by marks on %s", inc.ID, and(names)), "bring back a newer copy of the store; if there is none: ckecli restore --cancel"
+	}
+	return fmt.Sprintf("a restore replaced incarnation %s, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after the restore"
 }
 
 // unrecordedProblems report containers and volumes of this cluster's name that are not on record and that say nothing about

@@ -38,6 +38,10 @@ func TestMachine_KeepsThePortsSentences(t *testing.T) {
 						sim.CertificatesOf(time.Now())
 				},
 				Serves: func(j cke.Join) bool { return d.Etcd().Endpoint(t.Context(), j.ClientURL()).Linearizable },
+				Over: func() []string {
+					d.Observer().Update(c, cke.Identity{})
+					return d.Observer().Observe(t.Context()).Nodes[0].Over
+				},
 				Snapshot: func() (cke.Snapshot, []byte) {
 					content, _ := json.Marshal([]string{"one", "two"})
 					return cke.Snapshot{Revision: 2, Size: int64(len(content)), Digest: "digest"}, content

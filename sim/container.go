@@ -272,6 +272,7 @@ func (n *Node) look(o cke.EtcdOptions, cluster string, s *cke.NodeStatus) {
 		}
 		s.Volumes = append(s.Volumes, cke.Volume{Name: v.name, Cluster: v.cluster, Incarnation: v.incarnation, Join: v.join, CreatedAt: v.createdAt})
 	}
+	s.Over = slices.Clone(n.over[cluster])
 	if !ours {
 		s.ClientPort, s.PeerPort = n.port(o.ClientPort), n.port(o.PeerPort)
 		if n.filtered {

@@ -103,6 +103,17 @@ func (m machine) EnsureVolume(ctx context.Context, s cke.MemberSpec) error {
 	})
 }
 
+// MarkOver implements cke.Machine.
+func (m machine) MarkOver(ctx context.Context, cluster string, incarnations []string) error {
+	return m.call(ctx, "MarkOver", true, func(n *Node, _ bool) error {
+		if err := noRoom(n); err != nil {
+			return err
+		}
+		n.over[cluster], _ = cke.Marked(n.over[cluster], incarnations)
+		return nil
+	})
+}
+
 // EnsureContainer implements cke.Machine. The engine finds out that it lacks the image, or room, when the container before
 // has been removed.
 func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {

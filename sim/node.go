@@ -36,7 +36,8 @@ type Node struct {
 
 	images     map[string]bool
 	volumes    map[string]*volume
-	tools      map[string]int // containers that make restored data, by volume: which of all that were ever made
+	over       map[string][]string // incarnations that are over, by cluster
+	tools      map[string]int      // containers that make restored data, by volume: which of all that were ever made
 	toolsMade  int
 	containers map[string]*container
 	order      []*container // by name, as they were sorted last
@@ -77,6 +78,7 @@ func (n *Node) awake() bool { return n.on && !n.frozen }
 
 // wipe leaves a blank disk.
 func (n *Node) wipe() {
+	n.over = map[string][]string{}
 	n.images, n.volumes, n.containers, n.backlog = map[string]bool{}, map[string]*volume{}, map[string]*container{}, nil
 	n.taken, n.full, n.tools = map[int]bool{}, false, map[string]int{}
 }

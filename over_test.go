@@ -1,0 +1,51 @@
+package cke_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"cke"
+)
+
+// What a restore replaces comes back when that is called off, and is over once its members may have been started.
+func TestIdentity_WhatIsOverDoesNotComeBack(t *testing.T) {
+	now := time.Now()
+	c := cke.Cluster{Name: "demo", Nodes: []cke.Node{{Address: "10.0.0.1", Hostname: "n1", ControlPlane: true}}}.WithDefaults()
+	first := cke.NewIncarnation(c, nil, now)
+	first.State = cke.Formed
+	id := cke.NewIdentity(&first, first.Founders)
+	begin := func(was cke.Identity) cke.Identity {
+		t.Helper()
+		now = now.Add(time.Minute)
+		next, err := was.Restoring(cke.NewRestoration(c, was, cke.Restoration{ID: now.String()}, now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	is := func(what string, id cke.Identity, want ...string) {
+		t.Helper()
+		if got := id.Over(); !slices.Equal(got, want) {
+			t.Errorf("%s: over are %v, want %v", what, got, want)
+		}
+	}
+	is("formed", id)
+	second := begin(id)
+	is("a restore is prepared", second)
+	third := begin(second)
+	is("another one takes its place", third)
+	back, err := third.RestoreCancelled(*third.Incarnation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("that is called off", back, third.Incarnation.ID)
+	third.Joins[0].StartedAt = now
+	is("its members may have been started", third, first.ID, second.Incarnation.ID)
+	if got := third.IsOver([]cke.NodeStatus{{Over: []string{first.ID}}}); got != nil {
+		t.Errorf("the present one is over: %v", got)
+	}
+	if got := id.IsOver([]cke.NodeStatus{{}, {Over: []string{"x", first.ID}}, {Over: []string{first.ID}, Problem: &cke.Problem{}}}); len(got) != 1 {
+		t.Errorf("is over on %v", got)
+	}
+}
