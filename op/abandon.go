@@ -220,7 +220,20 @@ func wasAbandoned(j cke.Join) func(cke.Identity) error {
 	}
 }
 
-// stopStep stops the join's container if there is one.
+// stopKeptStep is stopStep for a member whose data is needed.
+func stopKeptStep(j cke.Join) Step {
+	s := stopStep(j)
+	s.Run = func(ctx context.Context, e Env) error {
+		err := stopKept(ctx, e, j)
+		if errors.Is(err, cke.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	return s
+}
+
+// stopStep stops the join's container if there is one. Whatever the member holds that is not in its volume is lost.
 func stopStep(j cke.Join) Step {
 	return Step{Name: "stop", Node: j.Node.Name(), Limit: stopLimit, Run: func(ctx context.Context, e Env) error {
 		err := e.Machines.Machine(j.Node).StopContainer(ctx, j, stopGrace)

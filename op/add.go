@@ -273,7 +273,7 @@ func runOnOwnData(ctx context.Context, e Env, j cke.Join, token string) error {
 	if member, there := list.of(j); there && !member.Learner {
 		return nil // somebody has promoted it: it is restarted as a voter is, once the others can do without it
 	}
-	if err := m.StopContainer(ctx, j, stopGrace); err != nil {
+	if err := stopKept(ctx, e, j); err != nil {
 		return err
 	}
 	return startUnlessRuns(ctx, e, j, fmt.Errorf("somebody has started the learner on %s as it was: %w", j.Node.Name(), cke.ErrConflict))

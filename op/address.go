@@ -147,7 +147,9 @@ func (c ChangeAddress) stop(ctx context.Context, e Env) error {
 			return err
 		}
 	}
-	return m.StopContainer(ctx, c.Join, stopGrace)
+	j := c.Join
+	j.Node = c.Node
+	return stopKept(ctx, e, j)
 }
 
 func (c ChangeAddress) certify(ctx context.Context, e Env) error {
@@ -168,7 +170,7 @@ func (c ChangeAddress) start(ctx context.Context, e Env) error {
 	m := e.Machines.Machine(c.Node)
 	err = m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: id.Incarnation.Token})
 	if errors.Is(err, cke.ErrConflict) {
-		err = m.StopContainer(ctx, j, stopGrace)
+		err = stopKept(ctx, e, j)
 	}
 	if err != nil {
 		return dataGone(j, err)

@@ -54,7 +54,7 @@ func (b BeginRestore) Stages() []Stage {
 	}), authorities())}
 	if len(b.Fence) > 0 {
 		stages = append(stages, Stage{{Name: "check-quorum", Run: noQuorum}})
-		stages = append(stages, fenceStages(b.Fence, isFormed)...)
+		stages = append(stages, fenceStages(b.Fence, stopKeptStep, isFormed)...)
 	}
 	return whileWanted(append(stages,
 		Stage{{Name: "fetch", Limit: SnapshotLimit, Run: func(ctx context.Context, e Env) error {

@@ -51,7 +51,7 @@ func (d DrainNode) check(ctx context.Context, e Env) error {
 	if err := mayStop(ctx, e, *d.Join, d.Accepted); err != nil {
 		return err
 	}
-	return needRunningData(ctx, e, *d.Join)
+	return needRunningData(ctx, e, *d.Join) // before leadership is moved
 }
 
 // stopped reports whether the member is known not to run: one or two voters have no quorum then that could be asked.
@@ -71,7 +71,7 @@ func (d DrainNode) stop(ctx context.Context, e Env) error {
 	if err == nil {
 		j := *d.Join
 		j.Node = d.Node
-		err = e.Machines.Machine(d.Node).StopContainer(ctx, j, stopGrace)
+		err = stopKept(ctx, e, j)
 	}
 	if err == nil {
 		return nil

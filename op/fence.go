@@ -11,13 +11,13 @@ import (
 )
 
 // fenceStages stop containers for good, restarts by their engines first, and then see that none of them runs. They stop one
-// after the other: a leader that is stopped together with those it could hand over to waits for them in vain. Each asks
+// after the other, each with stop: a leader that is stopped together with those it could hand over to waits for them in vain. Each asks
 // first whether the cluster is still what it must be.
-func fenceStages(joins []cke.Join, allowed func(cke.Identity) error) []Stage {
+func fenceStages(joins []cke.Join, stop func(cke.Join) Step, allowed func(cke.Identity) error) []Stage {
 	var stages []Stage
 	var check Stage
 	for _, j := range joins {
-		s := stopStep(j)
+		s := stop(j)
 		s.Name = "fence"
 		stages = append(stages, Stage{only(allowed, s)})
 		check = append(check, Step{Name: "check-fence", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return isFenced(ctx, e, j) }})

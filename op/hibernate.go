@@ -47,14 +47,7 @@ func (h Hibernate) Stages() []Stage {
 
 // stop stops a member that can be started again, unless the hibernation was ended meanwhile: the backup before it may take long.
 func (Hibernate) stop(j cke.Join) Step {
-	s := only(isFormed, stopStep(j))
-	stop := s.Run
-	s.Run = func(ctx context.Context, e Env) error {
-		if err := needRunningData(ctx, e, j); err != nil {
-			return err
-		}
-		return stop(ctx, e)
-	}
+	s := only(isFormed, stopKeptStep(j))
 	return while(s, func(ctx context.Context, e Env) (string, error) {
 		asked, err := e.Ledger.Asked(ctx)
 		if err != nil || asked.Hibernation != nil {

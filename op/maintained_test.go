@@ -67,6 +67,9 @@ func TestStops_NoMemberThatRunsOnRemovedFiles(t *testing.T) {
 			return op.DrainNode{Node: j.Node, Join: &j, For: time.Hour, Accepted: true}
 		},
 		"hibernate": func(j cke.Join) op.Operation { return op.Hibernate{Joins: []cke.Join{j}} },
+		"change of ports": func(j cke.Join) op.Operation {
+			return op.ChangeAddress{Join: j, Node: j.Node, ClientPort: j.ClientPort + 100, PeerPort: j.PeerPort + 100, Gap: true}
+		},
 	} {
 		for lost := range 2 {
 			inWorld(t, 1, func(w *world) {
@@ -83,6 +86,24 @@ func TestStops_NoMemberThatRunsOnRemovedFiles(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A recovery reads the data of a member that is stopped for it.
+func TestRecovery_StopsNoMemberThatRunsOnRemovedFiles(t *testing.T) {
+	inFormed(t, 3, func(w *world) {
+		w.Node("n2").PowerOff()
+		w.Node("n3").PowerOff()
+		w.Node("n1").Unlink()
+		j := w.joins()[0]
+		b := op.BeginRestore{Task: cke.Task{ID: "t", Restore: &cke.RestoreOrder{Survivor: "n1"}}, Founders: []cke.Node{j.Node}, Fence: []cke.Join{j}}
+		b.Spec = w.Store().Spec().Wanted()
+		if r, err := w.run(b); cke.CodeOf(err) != cke.CodeDataMissing {
+			t.Errorf("%+v: %v", r.Steps, err)
+		}
+		if containers, _ := w.Node("n1").Look(); len(containers) != 1 || !containers[0].Running() {
+			t.Errorf("%+v", containers)
+		}
+	})
 }
 
 // One that cannot start again is found before another one is stopped: afterwards there would be no quorum to mend it with.

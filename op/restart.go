@@ -104,10 +104,15 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 	if err := list.pauseGate(ctx, e, id, m, r.Gap); err != nil {
 		return err
 	}
-	if err := needRunningData(ctx, e, r.Join); err != nil {
+	return stopKept(ctx, e, r.Join)
+}
+
+// stopKept stops a member that is to be started again on its own data.
+func stopKept(ctx context.Context, e Env, j cke.Join) error {
+	if err := needRunningData(ctx, e, j); err != nil {
 		return err
 	}
-	return e.Machines.Machine(r.Join.Node).StopContainer(ctx, r.Join, stopGrace)
+	return e.Machines.Machine(j.Node).StopContainer(ctx, j, stopGrace)
 }
 
 // needRunningData refuses to stop a member whose log was removed while it runs: nothing could start it again. A learner may
@@ -123,7 +128,8 @@ func needRunningData(ctx context.Context, e Env, j cke.Join) error {
 	if data, err := m.Data(ctx, j); err != nil || data != cke.DataMissing || isSpare(ctx, e, j) {
 		return err
 	}
-	return dataGone(j, cke.ErrDataMissing)
+	return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("the member on %s runs on files that were removed, and is not stopped", j.Node.Name()),
+		Facts: []string{"what only it holds would be lost; its database can be copied from the open files of its etcd process first (/proc/PID/fd)"}, Unchanged: true, Err: cke.ErrDataMissing}
 }
 
 // isSpare reports whether a member that runs is a learner that nobody needs.

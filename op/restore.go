@@ -49,7 +49,7 @@ func (r Restore) Targets() []string { return joinNames(r.Founders) }
 
 // Stages implements Operation.
 func (r Restore) Stages() []Stage {
-	fence := fenceStages(r.Fence, r.isRestoring)
+	fence := fenceStages(r.Fence, stopStep, r.isRestoring)
 	var stages []Stage
 	if r.Started {
 		stages = fence

@@ -53,7 +53,7 @@ func (s StartChanged) endRestarts(ctx context.Context, e Env) error {
 	case err != nil:
 		return err
 	case c.State == cke.ContainerRestarting, c.State == cke.ContainerRunning && !c.StandsAt(s.Join) && s.isLost(ctx, e):
-		return m.StopContainer(ctx, s.Join, stopGrace)
+		return stopKept(ctx, e, s.Join)
 	case c.State == cke.ContainerExited, c.State == cke.ContainerCreated, c.State == cke.ContainerDead:
 		return nil
 	}

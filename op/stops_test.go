@@ -1,0 +1,72 @@
+package op
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A member that is to be started again is stopped by stopKept. What these stop is not needed, or cannot run.
+func TestStops_OnlyWhatIsNotNeededWithoutALookAtItsData(t *testing.T) {
+	unguarded := []string{
+		"stopKept", "stopStep", "stopKeptStep", "StopContainer", // they are the ways to stop
+		"needLog", "bearsKeys", // of a container that its engine starts again and again: nothing is open
+		"AbandonBootstrap.Stages", "CleanUp.Stages", "CancelRestore.Stages", "Restore.stopAbandoned", // of a life that served nobody
+		"Restore.Stages",                   // of the life that a person has replaced
+		"DeleteCluster.Stages",             // of a cluster that a person has deleted
+		"retireStep", "PurgeVolume.remove", // of a membership that has ended
+	}
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			fn, is := d.(*ast.FuncDecl)
+			if !is {
+				continue
+			}
+			name := fn.Name.Name
+			if fn.Recv != nil && name != "StopContainer" {
+				if id, is := fn.Recv.List[0].Type.(*ast.Ident); is {
+					name = id.Name + "." + name
+				}
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					if n.Sel.Name == "StopContainer" {
+						found[name] = true
+					}
+				case *ast.Ident:
+					if n.Name == "stopStep" && n != fn.Name {
+						found[name] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	for name := range found {
+		if !slices.Contains(unguarded, name) {
+			t.Errorf("%s stops a member without a look at its data: stopKept does that", name)
+		}
+	}
+	for _, name := range unguarded {
+		if !found[name] {
+			t.Errorf("%s stops nothing any more", name)
+		}
+	}
+}
