@@ -74,9 +74,8 @@ func TestStops_NoMemberThatRunsOnRemovedFiles(t *testing.T) {
 		for lost := range 2 {
 			inWorld(t, 1, func(w *world) {
 				w.mustRun(w.bootstrap(false))
-				w.Node("n1").Unlink()
 				lose := 0
-				o := cut{stop(w.joins()[0]), "stop", func() { lose = lost }}
+				o := cut{stop(w.joins()[0]), "stop", func() { lose = lost; w.Node("n1").Unlink() }}
 				if _, err := w.runIn(func(e op.Env) op.Env { e.Machines = forgetful{e.Machines, &lose}; return e }, o); err == nil {
 					t.Errorf("%s, %d answers lost: done", name, lost)
 				}
