@@ -31,12 +31,14 @@ func drift(in *Input) (Decision, bool) {
 		case byHand != "":
 			what = "limits"
 		}
+		// Which set is named, so that the restart for the next one is no repetition of this one.
+		trust := fmt.Sprintf("trusts other certificate authorities than it is to (set %.8s)", in.Identity.Authorities.Bundle())
 		told := "runs with other " + what + " than declared"
 		switch {
 		case stale && what == "":
-			told = "trusts other certificate authorities than it is to"
+			told = trust
 		case stale:
-			told += ", and trusts other certificate authorities than it is to"
+			told += ", and " + trust
 		}
 		if why := mayRun(in, next.Version); why != "" && (unlike != "" || !next.Equal(j.Etcd)) {
 			return refused(fmt.Sprintf("not applied: %s: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true

@@ -254,6 +254,9 @@ func (t *turn) effect(w *World, half bool) error {
 		return fmt.Errorf("container %s on %s: %w", b.id.Name, b.node.name, cke.ErrNotFound)
 	}
 	before := w.standing()
+	if t.call.Name == "StopContainer" {
+		before.led = w.led(before)
+	}
 	if t.call.Port == "etcd" {
 		before.serving = w.answering(before)
 	}

@@ -21,6 +21,7 @@ type standing struct {
 	leader  *member
 	// serving are the ids of voters that serve linearizable reads, as a daemon sees it; known before calls to etcd only.
 	serving []uint64
+	led     []uint64 // those that run and have a leader; known before stops only
 	alarms  []cke.Alarm
 }
 
@@ -53,6 +54,16 @@ func (w *World) answering(s standing) (ids []uint64) {
 	for _, l := range s.list {
 		if slices.Contains(s.voters, l.id) && s.runs(l.id) && w.endpoint(l.client).Linearizable {
 			ids = append(ids, l.id)
+		}
+	}
+	return ids
+}
+
+// led are the members that run and have a leader.
+func (w *World) led(s standing) (ids []uint64) {
+	for _, p := range s.running {
+		if _, _, _, ok := w.leads(p.c); ok {
+			ids = append(ids, p.id)
 		}
 	}
 	return ids
@@ -228,7 +239,9 @@ func (c *checker) asked() bool {
 
 // wasStopped judges the stop of a voter that ran.
 func (c *checker) wasStopped(t *turn, before standing, id uint64) {
-	c.mayTake(t, before, id)
+	if len(before.led) == 0 || slices.Contains(before.led, id) { // one that has no leader while others have one serves nobody
+		c.mayTake(t, before, id)
+	}
 	c.leadsOn(t, before, id)
 	if c.stopped == nil {
 		c.stopped = map[uint64]bool{}

@@ -85,8 +85,10 @@ var mutations = []mutation{
 		}, func(n *nemesis, _ *sim.Node) { n.bringBack() }},
 		wants: []string{"which is not on record"}},
 	{name: "members are asked where their containers were made for", blind: func(in *server.Input) { in.Seen.Etcd.Elsewhere = nil },
-		wrap:  func(s *stage, e op.Env) op.Env { e.Etcd = recordedOnly{e.Etcd, s}; return e },
-		often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.pursueReclaim(node, n.s.Store().Identity(), true) }, flip((*sim.Node).StopByHand, (*sim.Node).StartByHand)},
+		wrap: func(s *stage, e op.Env) op.Env { e.Etcd = recordedOnly{e.Etcd, s}; return e },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.pursueReclaim(node, n.s.Store().Identity(), true) },
+			func(n *nemesis, node *sim.Node) { n.pursueReclaim(node, n.s.Store().Identity(), true) }, func(n *nemesis, _ *sim.Node) { n.unfreeze() },
+			flip((*sim.Node).StopByHand, (*sim.Node).StartByHand)},
 		wants: []string{"takes the quorum away", "takes a healthy voter away while another one does not run"}},
 	{name: "what an older cke does not know is carried over", store: func(s *stage) {
 		s.older = func() bool { return true }
