@@ -94,7 +94,9 @@ func (s *Store) Mark(ctx context.Context, known string) (*Marked, error) {
 	if err := m.check(ctx); err != nil || m.Local() {
 		return m, err
 	}
-	m.Overwrites = m.overwrites(ctx)
+	brief, cancel := context.WithTimeout(ctx, s.Retry.attempt(maxMarker))
+	defer cancel()
+	m.Overwrites = m.overwrites(brief) // that a target takes no write is found, and reported, with the first backup
 	m.sweepProbes(ctx, s.now())
 	return m, nil
 }

@@ -38,6 +38,28 @@ func TestMark_NoticesATargetThatOverwrites(t *testing.T) {
 	}
 }
 
+// A target that answers reads and keeps writes waiting holds up nobody who opens it: what is written next tells.
+func TestMark_DoesNotWaitForATargetThatIsSilentToWrites(t *testing.T) {
+	silent := false
+	b := &backuptest.Faulty{Bucket: backuptest.NewMemory(), Before: func(ctx context.Context, op, _ string) error {
+		if silent && op == "create" {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}}
+	s := &backup.Store{Bucket: b, Cluster: "prod", Retry: backup.Retry{Attempt: 50 * time.Millisecond}}
+	if _, err := s.Mark(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	silent = true
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if m, err := s.Mark(ctx, ""); err != nil || ctx.Err() != nil || m.Overwrites {
+		t.Errorf("%+v, %v, %v", m, err, ctx.Err())
+	}
+}
+
 // A probe of which the answer was lost goes with the next try, or the next time that the target is opened.
 func TestMark_ProbesDoNotStay(t *testing.T) {
 	mem := backuptest.NewMemory()

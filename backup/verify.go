@@ -298,6 +298,9 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 // etcd, "" if none could be started here.
 type Boot func(ctx context.Context, snapshot string, x Extracted) (version string, err error)
 
+// ErrNotServed: an etcd was started on a restored backup and does not serve what was restored.
+var ErrNotServed = errors.New("etcd does not serve what was restored")
+
 // Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, or else with the newest one that it gave of a
 // revision before, has boot, which may be nil, start an etcd on it, and leaves a mark of the success in the store, or of damage that it met. Nothing
 // is deleted elsewhere before the mark says which fulls are wrong.
@@ -309,8 +312,16 @@ func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 	defer release()
 	x, err := s.drill(ctx, at, boot, notes)
 	var d *DamagedError
-	if errors.As(err, &d) && d.Lineage() != "" && !at.named() {
-		if failed := s.markFailed(ctx, d.Lineage(), d, x.wrong...); failed != nil {
+	lineage, why := "", err
+	switch {
+	case at.named():
+	case errors.As(err, &d):
+		lineage, why = d.Lineage(), d
+	case errors.Is(err, ErrNotServed) && ctx.Err() == nil: // else it was ended with this drill
+		lineage = x.Lineage
+	}
+	if lineage != "" {
+		if failed := s.markFailed(ctx, lineage, why, x.wrong...); failed != nil {
 			err = errors.Join(err, failed)
 		}
 	}

@@ -129,6 +129,48 @@ func TestPrune_WaitsForADrillToSucceed(t *testing.T) {
 	}
 }
 
+// So it is where the data is what etcd had by its hash, and an etcd does not serve it: the hash counts keys alone.
+func TestPrune_WaitsForADrillInWhichEtcdServes(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	s := f.store(t, f.bucket)
+	notServed := func(context.Context, string, backup.Extracted) (string, error) { return "", backup.ErrNotServed }
+	deleted := func() int {
+		t.Helper()
+		plan, err := s.Prune(ctx, cke.Retention{Last: 1}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(plan.Delete)
+	}
+	if _, err := s.Drill(ctx, backup.At{Revision: f.last}, notServed); !errors.Is(err, backup.ErrNotServed) {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(ctx)
+	brokenOff := func(ctx context.Context, file string, x backup.Extracted) (string, error) {
+		end()
+		return notServed(ctx, file, x)
+	}
+	if _, err := s.Drill(ended, backup.At{}, brokenOff); !errors.Is(err, backup.ErrNotServed) {
+		t.Fatal(err)
+	}
+	if deleted() == 0 {
+		t.Error("a drill of a named state, or one that was broken off, keeps everything")
+	}
+	if _, err := s.Drill(ctx, backup.At{}, notServed); !errors.Is(err, backup.ErrNotServed) {
+		t.Fatal(err)
+	}
+	if n := deleted(); n != 0 {
+		t.Errorf("%d objects would be deleted", n)
+	}
+	if _, err := s.Drill(ctx, backup.At{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if deleted() == 0 {
+		t.Error("a drill that succeeds does not end it")
+	}
+}
+
 // A full of which only the name is left, or a part, is none that a retention could count.
 func TestPrune_ABrokenFullCountsForNothing(t *testing.T) {
 	f := makeFixture(t, false)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
@@ -69,6 +71,20 @@ func named(name string, v volume.Volume, err error) (engineVolume, error) {
 		err = answerError{fmt.Sprintf("the answer is about volume %q, not %s", v.Name, name)}
 	}
 	return volumeOf(v), meaning(err)
+}
+
+// users are the names of the containers, running or not, that mount a volume or bind a directory.
+func (d *docker) users(ctx context.Context, volume, dir string) (names []string, err error) {
+	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("volume", volume), filters.Arg("volume", dir))})
+	for _, c := range list {
+		name := c.ID
+		if len(c.Names) > 0 {
+			name = strings.TrimPrefix(c.Names[0], "/")
+		}
+		names = append(names, name)
+	}
+	return names, meaning(err)
 }
 
 func (d *docker) removeVolume(ctx context.Context, name string) error {

@@ -18,6 +18,9 @@ import (
 // helperMount is where a helper container has the directory or volume that it gives access to.
 const helperMount = "/cke"
 
+// helperSuffix is what the name of a helper container has behind that of the volume.
+const helperSuffix = ".helper"
+
 // EnsureVolume implements cke.Machine.
 func (m machine) EnsureVolume(ctx context.Context, spec cke.MemberSpec) error {
 	j := spec.Join
@@ -80,7 +83,7 @@ func (m machine) emptyDirectory(ctx context.Context, s *session, j cke.Join) err
 // withHelper runs work with a container that has source at helperMount and is never started. One that a crash left is
 // taken away first.
 func (m machine) withHelper(ctx context.Context, s *session, j cke.Join, source string, work func(id string) error) error {
-	name := j.Volume + ".helper"
+	name := j.Volume + helperSuffix
 	if c, err := s.engine.container(ctx, name); err == nil {
 		if err := s.engine.remove(ctx, c.ID); err != nil {
 			return err
@@ -97,6 +100,20 @@ func (m machine) withHelper(ctx context.Context, s *session, j cke.Join, source 
 	}
 	err = work(name)
 	return errors.Join(err, s.engine.remove(ctx, name))
+}
+
+// unused returns cke.ErrConflict while a container, running or not, mounts a volume or the directory that backs it. A helper that a
+// crash left does not count.
+func unused(ctx context.Context, s *session, v engineVolume) error {
+	names, err := s.engine.users(ctx, v.Name, v.Device)
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == v.Name+helperSuffix })
+	if len(names) > 0 {
+		return fmt.Errorf("volume %s is used by container %s: %w", v.Name, strings.Join(names, ", "), cke.ErrConflict)
+	}
+	return nil
 }
 
 // MarkOver implements cke.Machine. The mark is an empty volume: its labels are its content, and no removal of containers takes it away.
@@ -150,6 +167,10 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 			}
 		}
 		if v.Device != "" {
+			// The engine refuses to remove a volume that is in use, but only after its directory was emptied.
+			if err := unused(ctx, s, v); err != nil {
+				return err
+			}
 			if err := m.emptyDirectory(ctx, s, j); err != nil {
 				return fmt.Errorf("empty %s: %w", v.Device, err)
 			}

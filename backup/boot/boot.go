@@ -16,9 +16,6 @@ import (
 	"cke/backup"
 )
 
-// ErrNotServed: an etcd was started on a restored backup and does not serve what was restored.
-var ErrNotServed = errors.New("etcd does not serve what was restored")
-
 // ErrNotBooted: this host has the etcd that was to be started, or was told which one to take, and it could not be started.
 var ErrNotBooted = errors.New("no etcd was started on what was restored")
 
@@ -142,13 +139,13 @@ func serve(ctx context.Context, r etcdRunner, snapshot string, x backup.Extracte
 	case err != nil && ofThisHost(words):
 		return fmt.Errorf("%w: %w; its last words: %s", errNotTried, err, words)
 	case err != nil && words != "":
-		return fmt.Errorf("%w: %w; its last words: %s", ErrNotServed, err, words)
+		return fmt.Errorf("%w: %w; its last words: %s", backup.ErrNotServed, err, words)
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrNotServed, err)
+		return fmt.Errorf("%w: %w", backup.ErrNotServed, err)
 	case answer.revision != x.Revision:
-		return fmt.Errorf("%w: it has revision %d", ErrNotServed, answer.revision)
+		return fmt.Errorf("%w: it has revision %d", backup.ErrNotServed, answer.revision)
 	case x.Hash != nil && answer.compacted == x.Hash.Compacted && answer.hash != x.Hash.Hash:
-		return fmt.Errorf("%w: its HashKV is %d, and in the cluster it was %d", ErrNotServed, answer.hash, x.Hash.Hash)
+		return fmt.Errorf("%w: its HashKV is %d, and in the cluster it was %d", backup.ErrNotServed, answer.hash, x.Hash.Hash)
 	}
 	return nil
 }

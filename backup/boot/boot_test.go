@@ -104,7 +104,7 @@ func TestServe_ComparesWhatEtcdHolds(t *testing.T) {
 		"NotRestored":    {fakeEtcd{restoreErr: errors.New("no")}, false},
 	} {
 		err := serve(t.Context(), &tc.etcd, snapshot(t, 0), x)
-		if (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrNotServed) || tc.etcd.removed != 1 {
+		if (err == nil) != tc.ok || err != nil && !errors.Is(err, backup.ErrNotServed) || tc.etcd.removed != 1 {
 			t.Errorf("%s: %v, removed %d times", name, err, tc.etcd.removed)
 		}
 	}
@@ -135,7 +135,7 @@ func TestStart_AFailureOfThisHostIsNoDamage(t *testing.T) {
 		}
 		t.Setenv("PATH", dir+":/bin:/usr/bin")
 		trial := Trial{Scratch: t.TempDir()}
-		if _, err := trial.Start(t.Context(), snapshot(t, 0), backup.Extracted{Revision: 1, EtcdVersion: "3.7.3"}); errors.Is(err, ErrNotServed) != tc.damage || errors.Is(err, ErrNotBooted) == tc.damage {
+		if _, err := trial.Start(t.Context(), snapshot(t, 0), backup.Extracted{Revision: 1, EtcdVersion: "3.7.3"}); errors.Is(err, backup.ErrNotServed) != tc.damage || errors.Is(err, ErrNotBooted) == tc.damage {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

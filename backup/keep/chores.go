@@ -402,7 +402,7 @@ func (w *chores) verify(ctx context.Context) error {
 	switch {
 	case err == nil:
 		w.renewed = false
-	case (backup.IsDamage(err) || cke.CodeOf(err) == cke.CodeBackupDamaged) && !w.renewed:
+	case (backup.IsDamage(err) || errors.Is(err, backup.ErrNotServed) || cke.CodeOf(err) == cke.CodeBackupDamaged) && !w.renewed:
 		// A full of now has all that the cluster still holds, whatever is lost of its past.
 		if _, full := w.taker.Full(ctx); full != nil {
 			return errors.Join(err, full)

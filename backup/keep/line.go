@@ -373,7 +373,7 @@ func (l *line) trouble(work string, or cke.Code, err error) cke.BackupTrouble {
 		code = cke.CodeUntrusted
 	case errors.Is(err, backup.ErrKey):
 		code = cke.CodeBackupKey
-	case backup.IsDamage(err), errors.Is(err, boot.ErrNotServed):
+	case backup.IsDamage(err), errors.Is(err, backup.ErrNotServed):
 		code = cke.CodeBackupDamaged
 	case errors.Is(err, boot.ErrNotBooted):
 		code = cke.CodeNotBooted

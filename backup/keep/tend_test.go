@@ -261,6 +261,9 @@ func TestKeeper_StartsAnEtcdOnWhatADrillRestored(t *testing.T) {
 				if tr := s.Trouble("verify"); tr.Code != cke.CodeBackupDamaged || !strings.Contains(tr.Message, tc.mention) || s.Verified != nil {
 					t.Errorf("%+v, %+v", tr, s.Verified)
 				}
+				if n := len(h.lineage("life1").Fulls); n != 2 {
+					t.Errorf("%d fulls: another one is to follow a drill that fails", n)
+				}
 				return
 			}
 			s := h.await("the drill", func(s *cke.BackupStatus) bool { return s.Verified != nil })

@@ -12,7 +12,6 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/backup/boot"
 )
 
 // store is the backups of one cluster: the one that was chosen, or the only one in the target.
@@ -124,7 +123,7 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 	case errors.As(err, &damage):
 		e.Code, e.What, e.Err = cke.CodeBackupDamaged, "cannot "+tried+": a backup is damaged", nil
 		e.Facts = append(e.Facts, damage.Object, damageText(damage), lastGood(damage.LastGood))
-	case backup.IsDamage(err), errors.Is(err, boot.ErrNotServed):
+	case backup.IsDamage(err), errors.Is(err, backup.ErrNotServed):
 		e.Code = cke.CodeBackupDamaged
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):
 		e.Code, e.Try = cke.CodeNotCovered, b.command("list")
