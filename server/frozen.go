@@ -71,8 +71,12 @@ func wentBack(in *Input) *finding {
 	return nil
 }
 
-// reached is the furthest that members of the cluster were seen to serve.
+// reached is the furthest that members of the cluster were seen to serve. That of the life before is kept while a restore has not ended: it
+// may be called off.
 func reached(in *Input, before *cke.Reached) *cke.Reached {
+	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
+		return before
+	}
 	if !in.formed() {
 		return nil
 	}

@@ -293,9 +293,12 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 	return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("no member of %s is on %q", in.Spec.Name, o.Survivor), Try: "ckecli etcd members"}
 }
 
-// knownRevision is the highest one that any member told, now or when it was last seen.
+// knownRevision is the highest one that any member told, now or when it was last seen, or was ever seen to serve.
 func knownRevision(in *Input) int64 {
 	known := int64(0)
+	if r := in.Before.Reached; r != nil {
+		known = r.Revision
+	}
 	for _, e := range slices.Concat(in.Seen.Etcd.Endpoints, in.Before.Etcd.Endpoints) {
 		known = max(known, e.Revision)
 	}

@@ -128,3 +128,21 @@ func TestDecide_RefusesARestoreThatWasCalledOff(t *testing.T) {
 		}
 	}
 }
+
+// What members were ever seen to serve is not given out again, also where they were down for a while; and a restore does not forget it,
+// since it may be called off.
+func TestRestore_KnowsHowFarTheClusterHadCome(t *testing.T) {
+	reached := &cke.Reached{ClusterID: "c1", Revision: 5000, RaftTerm: 3}
+	s := formed(3).restored().with(func(s *scene) { s.Before.Reached = reached })
+	for i := range s.Seen.Etcd.Endpoints {
+		s.Seen.Etcd.Endpoints[i].Revision = 0
+	}
+	d := server.Decide(s.Input)
+	if b, is := d.Operation.(op.BeginRestore); !is || b.Known != reached.Revision {
+		t.Errorf("%#v", d.Operation)
+	}
+	begun := formed(3).begun().with(func(s *scene) { s.Requests.Tasks = nil })
+	if st := begun.reportAfter(cke.Status{Reached: reached}); st.Reached == nil || *st.Reached != *reached {
+		t.Errorf("a restore has begun: %+v", st.Reached)
+	}
+}
