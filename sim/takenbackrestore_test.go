@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -84,7 +83,7 @@ func TestRestore_EndsAtOnceWhenItIsTakenBack(t *testing.T) {
 			if stops < 20 {
 				t.Errorf("taken back at %d points", stops)
 			}
-			t.Log(fmt.Sprintf("taken back at %d points", stops))
+			t.Logf("taken back at %d points", stops)
 		})
 	}
 }
