@@ -48,7 +48,7 @@ func ask(in *Input, t cke.Task) Decision {
 		return refuse(t, &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name), Unchanged: true})
 	}
 	if p := in.misnamed(t.Node); p != nil {
-		return refuse(t, &cke.Error{Code: p.Code, What: fmt.Sprintf("which machine is meant by %s is not certain", t.Node), Facts: []string{p.Message, p.Remedy}, Unchanged: true, Try: "ckecli cluster edit"})
+		return refuse(t, notCertain(t.Node, p))
 	}
 	choose, known := askings[t.Kind]
 	if !known {

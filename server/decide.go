@@ -226,8 +226,7 @@ func deleteCluster(in *Input) (Decision, bool) {
 		switch n := in.node(j.Node); {
 		case n.Answered():
 			joins = append(joins, in.reached(j))
-		case slices.Contains(in.Destroyed, n.Node.Name()) || slices.Contains(in.Destroyed, j.Node.Name()):
-			// the operator confirmed that its machine is gone for good
+		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
 		case inc == nil || inc.State != cke.Abandoned:
 			p := *n.Problem
 			p.Remedy = fmt.Sprintf("bring it back; if its machine is destroyed: ckecli cluster delete %s --destroyed %s", in.Spec.Name, j.Node.Name())
@@ -255,6 +254,11 @@ func deleteCluster(in *Input) (Decision, bool) {
 		return Decision{Reason: "deletion waits: " + list(blockers), Blockers: blockers}, true
 	}
 	return Decision{Operation: op.DeleteCluster{Joins: joins}, Reason: "deletion was asked for; volumes are kept"}, true
+}
+
+// destroyed reports whether the operator who asked for the deletion named a machine as gone for good, by a name that means no other one.
+func (in *Input) destroyed(name string) bool {
+	return slices.Contains(in.Destroyed, name) && in.misnamed(name) == nil
 }
 
 // cleanUp: a node carries something of a life of this cluster that was abandoned before it served anybody.

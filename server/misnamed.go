@@ -17,6 +17,11 @@ func (in *Input) misnamed(name string) *cke.Problem {
 	return nil
 }
 
+// notCertain is why nothing is done by a name.
+func notCertain(name string, p *cke.Problem) *cke.Error {
+	return &cke.Error{Code: p.Code, What: fmt.Sprintf("which machine is meant by %s is not certain", name), Facts: []string{p.Message, p.Remedy}, Unchanged: true, Try: "ckecli cluster edit"}
+}
+
 // allMisnamed are the names that are given to other machines, and the machines that carry the volume of another one's member.
 // One that has moved carries that of its own, under a name that is declared for it alone.
 func (in *Input) allMisnamed() []cke.Problem {

@@ -63,6 +63,23 @@ func TestDecide_ActsOnNoNameThatMeansAnotherMachine(t *testing.T) {
 			t.Errorf("%s exchanged: %s may not be stopped: %s", name, st.Members[2].Name, st.Members[2].CannotStopBecause)
 		}
 	}
+	orders := map[string]cke.RestoreOrder{
+		"left out":  {Target: "file:///b", Without: []string{"n1"}},
+		"destroyed": {Target: "file:///b", Destroyed: []string{"n1"}},
+		"survivor":  {Survivor: "n1"},
+	}
+	for name, o := range orders {
+		s := exchanged()
+		s.Requests.Tasks = []cke.Task{{ID: "t1", Kind: cke.TaskRestore, Restore: &o}}
+		if r, refused := server.Decide(s.Input).Operation.(op.Refuse); !refused || r.Why.Code != cke.CodeMisnamed {
+			t.Errorf("hostnames exchanged, a restore with n1 %s: %+v", name, server.Decide(s.Input))
+		}
+	}
+	deleted := exchanged().silent(1)
+	deleted.Deleting, deleted.Destroyed = true, []string{"n1"}
+	if d := server.Decide(deleted.Input); d.Operation != nil || d.Blockers == nil {
+		t.Errorf("hostnames exchanged, deleted with n1 destroyed: %+v", d)
+	}
 	moved := formed(3).running()
 	moved.Spec.Nodes[1].Address = "10.0.9.2"
 	if m := moved.Identity.Misnamed(moved.Spec); m != nil {

@@ -69,7 +69,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if why := refusalOf(in, o, founders); why != nil {
 		return refuse(t, why)
 	}
-	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.Seen.Etcd.Quorate}
+	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.serves()}
 	if inc != nil && inc.State == cke.Awaiting { // what its former store knew of it is gone
 		for _, u := range in.unrecorded() {
 			if !slices.Contains(b.Replaces, u.Incarnation) {
@@ -94,7 +94,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), wouldServeOn(in), unknownNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), wouldServeOn(in), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -113,7 +113,7 @@ func NotStorable(in *Input) string {
 	switch b := in.Backup; {
 	case in.Spec.Backup.Target == "":
 		return "the cluster file declares no backup target"
-	case !in.Seen.Etcd.Quorate:
+	case !in.serves():
 		return "the cluster has no quorum"
 	case b != nil && b.Idle != "":
 		return b.Idle
@@ -121,6 +121,14 @@ func NotStorable(in *Input) string {
 		return b.Problem.Message
 	}
 	return unread(in)
+}
+
+// serves reports whether the cluster has its quorum. While a restore prepares its members their endpoints are asked, and the members before
+// serve: their backups say so.
+func (in *Input) serves() bool {
+	inc, b := in.Identity.Incarnation, in.Backup
+	prepares := inc != nil && inc.State == cke.Restoring && !in.Identity.Started()
+	return in.Seen.Etcd.Quorate || prepares && b != nil && b.Known && b.Connected && b.Problem == nil
 }
 
 // unread is what a daemon that has just begun to lead does not know of its backups yet; "": it knows how they stand.
@@ -205,6 +213,17 @@ func unknownNodes(in *Input, o cke.RestoreOrder) *cke.Error {
 		stranger := slices.ContainsFunc(in.lists(), func(m cke.Member) bool { return nameOf(m) == name })
 		if !declared && !stranger && !slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.Node.Name() == name }) {
 			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("cluster %s has no node %s", in.Spec.Name, name), Try: "ckecli node list"}
+		}
+	}
+	return nil
+}
+
+// misnamedNodes: an order that names a node by a name that may mean another machine is not carried out: which one is gone, or has the
+// data, is what matters.
+func misnamedNodes(in *Input, o cke.RestoreOrder) *cke.Error {
+	for _, name := range append(slices.Concat(o.Without, o.Destroyed), o.Survivor) {
+		if p := in.misnamed(name); p != nil {
+			return notCertain(name, p)
 		}
 	}
 	return nil
@@ -305,31 +324,6 @@ func knownRevision(in *Input) int64 {
 	return known
 }
 
-// toFence returns the memberships that may run and every other container on record that is seen on a node that answers,
-// apart from those of the founders.
-func toFence(in *Input, founders []cke.Join) []cke.Join {
-	var joins []cke.Join
-	has := func(joins []cke.Join, id cke.JoinID) bool {
-		return slices.ContainsFunc(joins, func(j cke.Join) bool { return j.ID == id })
-	}
-	add := func(j cke.Join) {
-		if !in.silent(j) && !has(founders, j.ID) && !has(joins, j.ID) {
-			joins = append(joins, in.reached(j))
-		}
-	}
-	for _, j := range in.Identity.MayRun() {
-		add(j)
-	}
-	for _, n := range in.Seen.Nodes {
-		for _, c := range n.Containers {
-			if c.Cluster == in.Spec.Name && in.Identity.OnRecord(c.Incarnation, c.Join) {
-				add(cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name})
-			}
-		}
-	}
-	return joins
-}
-
 func cancelRestore(in *Input, t cke.Task) Decision {
 	inc := in.Identity.Incarnation
 	switch {
@@ -360,110 +354,4 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 		}
 	}
 	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence, Nodes: nodes}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
-}
-
-// restoring: a restore was begun and is resumed until the restored members serve. A cluster that was declared to be
-// restored waits for a person: it is never bootstrapped.
-func restoring(in *Input) (Decision, bool) {
-	inc := in.Identity.Incarnation
-	switch {
-	case inc == nil:
-		return Decision{}, false
-	case inc.State == cke.Awaiting:
-		p := cke.Problem{Code: cke.CodeAwaiting, Message: "the cluster was declared to be restored, and nothing was restored yet", Remedy: "ckecli restore --from TARGET, or ckecli cluster delete"}
-		return Decision{Blockers: []cke.Problem{p}, Reason: p.Message}, true
-	case inc.State != cke.Restoring:
-		return Decision{}, false
-	}
-	started := in.Identity.Started()
-	founders, blockers := restoredMembers(in)
-	if started {
-		if left := withoutLost(in, founders); left != nil {
-			founders, blockers = left, nil
-		}
-	}
-	if len(in.Identity.Joins) == 0 { // a copy of the store may lack them: without members nothing is restored, and nobody is stopped
-		blockers = append(blockers, cke.Problem{Code: cke.CodeAwaiting, Message: "no member of the restored cluster is on record", Remedy: "restore again: ckecli restore"})
-	}
-	for _, u := range in.mayServe() { // it could serve beside the restored members
-		blockers = append(blockers, unrecordedProblem(u))
-	}
-	if !started {
-		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
-	}
-	if o, stopped := writesStopped(in); stopped && (blockers != nil || in.Failures[FailureKey(o)].Count == 0) { // if nobody serves, the restore goes on
-		return Decision{Operation: o, Blockers: blockers, Reason: "the restore was cut off while writes are stopped; clients write again until it stops the members"}, true
-	}
-	if blockers != nil {
-		return Decision{Blockers: blockers, Reason: "the restore waits: " + list(blockers)}, true
-	}
-	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: toFence(in, in.Identity.Joins), Started: started},
-		Reason: "the cluster goes on from " + inc.Restore.Order.Describe()}, true
-}
-
-// restoredMembers are those of a restore under way, and why the rest can do nothing now.
-func restoredMembers(in *Input) (left []cke.Join, lost []cke.Problem) {
-	for _, j := range in.Identity.Joins {
-		n := in.node(j.Node)
-		if !n.Answered() {
-			lost = append(lost, *n.Problem)
-		} else if p := forgotten(n, j); p != nil && !madeAgain(n, j) {
-			p.Remedy = "restore again: ckecli restore"
-			lost = append(lost, *p)
-		} else {
-			left = append(left, in.reached(j))
-		}
-	}
-	return left, lost
-}
-
-// withoutLost returns the restored members that answer, if they are a quorum and the rest was waited for: all that was restored
-// is served then, and the rest is healed as in any cluster. nil: it is to be waited for. Where only a member does not answer,
-// a restore must have failed for it.
-func withoutLost(in *Input, founders []cke.Join) []cke.Join {
-	all := in.Identity.Joins
-	since := in.Seen.ObservedAt.Sub(all[0].StartedAt)
-	if since < fencePatience && !wasSetBack(since) {
-		return nil
-	}
-	left := founders
-	if f := in.Failures[FailureKey(op.Restore{Founders: founders, Started: true})]; f.Count > 0 {
-		left = slices.DeleteFunc(slices.Clone(founders), func(j cke.Join) bool {
-			e, asked := in.Seen.Etcd.Endpoint(j.ID)
-			failed := slices.ContainsFunc(f.Problems, func(p cke.Problem) bool { return p.Node == j.Node.Name() })
-			return failed || asked && (e.Problem != "" || !e.Linearizable)
-		})
-	}
-	if len(left) == len(all) || len(left) < cke.Quorum(len(all)) {
-		return nil
-	}
-	return left
-}
-
-// startedBefore are restored members that were started although no start is on record: the store was brought back from a copy
-// that is older than the restored cluster.
-func startedBefore(in *Input) []cke.Problem {
-	var all []cke.Problem
-	for _, j := range in.Identity.Joins {
-		n := in.node(j.Node)
-		if c, there := n.Of(j.ID); there && n.Answered() && c.EverRan() {
-			e := cke.StartedOffRecord(j.Node.Name(), c)
-			all = append(all, cke.Problem{Code: e.Code, Node: j.Node.Name(), Message: e.What, Remedy: e.Try})
-		}
-	}
-	return all
-}
-
-// silentBefore are nodes that may run a member of the life before, and do not answer.
-func silentBefore(in *Input) []cke.Problem {
-	var silent []cke.Problem
-	for _, j := range in.Identity.Superseded() {
-		n := in.node(j.Node)
-		if n.Answered() || in.Identity.Incarnation.Restore.Order.Excuses(j.Node.Name()) ||
-			slices.ContainsFunc(silent, func(p cke.Problem) bool { return p.Node == n.Problem.Node }) {
-			continue
-		}
-		silent = append(silent, *n.Problem)
-	}
-	return silent
 }

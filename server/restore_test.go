@@ -146,3 +146,18 @@ func TestRestore_KnowsHowFarTheClusterHadCome(t *testing.T) {
 		t.Errorf("a restore has begun: %+v", st.Reached)
 	}
 }
+
+// While a restore prepares its members those before serve, and all that they acknowledge is backed up: another order that was told so is
+// not refused for want of a quorum.
+func TestRestore_BesideOneUnderWayStoresWhatIsWritten(t *testing.T) {
+	s := formed(3).begun().with(backedUp)
+	s.Requests.Tasks[0].Restore.Stored = true
+	if b, is := server.Decide(s.Input).Operation.(op.BeginRestore); !is || !b.Serving {
+		t.Errorf("%+v", server.Decide(s.Input))
+	}
+	s.Backup.Connected = false
+	s.Backup.Problem = &cke.BackupTrouble{Code: cke.CodeStaleBackup}
+	if r, is := server.Decide(s.Input).Operation.(op.Refuse); !is || r.Why.Code != cke.CodeNotStored {
+		t.Errorf("%+v", server.Decide(s.Input))
+	}
+}

@@ -197,9 +197,9 @@ func member(in *Input, j cke.Join) cke.MemberStatus {
 		m.State = "drained"
 	case !in.node(j.Node).Answered():
 		m.State = "unreachable"
-	case p.Code == cke.CodeDataMissing, !there:
-		m.State = "missing"
-	case !c.Running():
+	case p.Code == cke.CodeDataMissing:
+		m.State = "missing" // for so long the grace of lost data runs
+	case !there, !c.Running():
 		m.State = "stopped"
 	default:
 		m.State = "unhealthy"

@@ -449,3 +449,13 @@ func TestReport_LastErrorsAreTheNewestFirst(t *testing.T) {
 		t.Errorf("last errors (-want +got):\n%s", diff)
 	}
 }
+
+// The grace of lost data does not run while only the container is gone: the data is there.
+func TestReport_AMemberWithoutAContainerIsStopped(t *testing.T) {
+	s := formed(3)
+	s.node(3).Containers = nil
+	s.endpoint(3).Problem = "connection refused"
+	if m := s.report().Members[2]; m.State != "stopped" {
+		t.Errorf("%+v", m)
+	}
+}
