@@ -2,6 +2,7 @@ package etcdnode_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -139,6 +140,20 @@ func TestMachine_VolumeInADirectory(t *testing.T) {
 		t.Errorf("data: %q, %v", state, err)
 	}
 	must(t, m.RemoveContainer(ctx, j))
+	for what, mount := range map[string]string{"the volume": j.Volume, "the directory": dir} { // by a person who rescues what is in it
+		if out, err := r.lab.Exec(ctx, node, "docker", "create", "--name", "rescue", "-v", mount+":/rescue", testImage); err != nil {
+			t.Fatal(out, err)
+		}
+		if err := m.RemoveVolume(ctx, j); !errors.Is(err, cke.ErrConflict) {
+			t.Errorf("a container mounts %s: %v", what, err)
+		}
+		if _, err := r.lab.Exec(ctx, node, "test", "-d", dir+"/data/member/wal"); err != nil {
+			t.Fatalf("a container mounts %s, and the data is gone: %v", what, err)
+		}
+		if out, err := r.lab.Exec(ctx, node, "docker", "rm", "rescue"); err != nil {
+			t.Fatal(out, err)
+		}
+	}
 	must(t, m.RemoveVolume(ctx, j))
 	left, err := r.lab.Exec(ctx, node, "find", dir)
 	if err != nil || strings.Contains(left, "wal") || strings.Contains(left, ".key") {
