@@ -61,7 +61,7 @@ func lifeIsOver(in *Input) (why, try string) {
 	if inc.State == cke.Restoring && !in.Identity.Started() {
 		return fmt.Sprintf("restore %s was called off, or another one replaced it, by marks on %s", inc.ID, and(names)), "bring back a newer copy of the store; if there is none: ckecli restore --cancel"
 	}
-	return fmt.Sprintf("a restore replaced incarnation %s, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after the restore"
+	return fmt.Sprintf("a restore replaced incarnation %s, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after the restore; if the restored cluster is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
 }
 
 // unrecordedProblems report containers and volumes of this cluster's name that are not on record and that say nothing about
