@@ -77,6 +77,21 @@ func (f *Freeze) Tolerated() []string {
 	return all
 }
 
+// Tolerates reports whether a person has lifted a finding.
+func (f *Freeze) Tolerates(finding string) bool {
+	return slices.ContainsFunc(f.Tolerated(), func(lifted string) bool { return Covers(lifted, finding) })
+}
+
+// Covers reports whether who lifts one finding has lifted the other one as well. That of an older store names what was found; less of
+// it, as while a node is silent, is no new finding.
+func Covers(lifted, finding string) bool {
+	words, has := strings.Fields(finding), strings.Fields(lifted)
+	if len(words) == 0 || words[0] != string(FreezeOlderStore) {
+		return lifted == finding
+	}
+	return !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(has, w) })
+}
+
 // NewFreeze makes the record of a finding with a fresh id. Nothing is stored.
 func NewFreeze(kind FreezeKind, finding string, p Problem, seen EtcdStatus) Freeze {
 	return Freeze{ID: randomID(), Kind: kind, Finding: finding, Problem: p, Etcd: seen}

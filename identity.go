@@ -81,11 +81,12 @@ func (i Identity) Over() []string {
 	if i.Incarnation == nil {
 		return nil
 	}
-	replaced := slices.Clone(i.Incarnation.Replaced)
-	for inc := i.Incarnation; inc != nil && inc.State == Restoring && inc.Restore != nil && !i.Started(); inc = inc.Restore.Before {
-		replaced = slices.DeleteFunc(replaced, inc.Restore.Before.Life)
+	last := i.Incarnation // that comes back if all restores under way are called off
+	for last.State == Restoring && last.Restore != nil && last.Restore.Before != nil && !i.Started() {
+		last = last.Restore.Before
 	}
-	return slices.Concat(newestOf(replaced, keptMarks/2), newestOf(i.Incarnation.Previous, keptMarks/2))
+	previous := slices.DeleteFunc(slices.Clone(i.Incarnation.Previous), last.Life)
+	return slices.Concat(newestOf(last.Replaced, keptMarks/2), newestOf(previous, keptMarks/2))
 }
 
 // Marked is what a mark names after these lives ended, too; more: it did not name all of them.

@@ -8,6 +8,16 @@ import (
 	"cke"
 )
 
+// What a person has lifted does not freeze the cluster again when less of it is seen.
+func TestFreeze_ToleratesLessOfAnOlderStore(t *testing.T) {
+	f := &cke.Freeze{Accepted: []string{"older-store a b c", "corrupt m1"}}
+	for finding, want := range map[string]bool{"older-store a b c": true, "older-store a": true, "older-store a d": false, "corrupt m1": true, "corrupt": false} {
+		if f.Tolerates(finding) != want {
+			t.Errorf("%s: %v", finding, !want)
+		}
+	}
+}
+
 // What a restore replaces comes back when that is called off, and is over once its members may have been started.
 func TestIdentity_WhatIsOverDoesNotComeBack(t *testing.T) {
 	now := time.Now()
@@ -40,6 +50,15 @@ func TestIdentity_WhatIsOverDoesNotComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("that is called off", back, third.Incarnation.ID)
+	gaveUp := first
+	gaveUp.State = cke.Abandoned
+	early := begin(begin(cke.NewIdentity(&gaveUp, nil)))
+	if early, err = early.RestoreCancelled(*early.Incarnation); err != nil {
+		t.Fatal(err)
+	}
+	if got := early.Over(); slices.Contains(got, first.ID) {
+		t.Errorf("a founding that was given up comes back when the restore is called off, and is over: %v", got)
+	}
 	third.Joins[0].StartedAt = now
 	is("its members may have been started", third, first.ID, second.Incarnation.ID)
 	if got := third.IsOver([]cke.NodeStatus{{Over: []string{first.ID}}}); got != nil {

@@ -54,7 +54,7 @@ func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
 	if inc == nil || inc.State != Formed {
 		return refuse("bring back a newer copy of the store", "the store has no record of a cluster that serves")
 	}
-	if marked := id.IsOver(seen.Nodes); marked != nil {
+	if marked := id.IsOver(seen.Nodes); marked != nil && id.Freeze.Active() {
 		return refuse("bring back a copy of the store from after the restore", "by a mark on %s a restore replaced incarnation %s, which the store has", marked[0].Name(), inc.ID)
 	}
 	members, known := seen.Etcd.list(inc.ClusterID)

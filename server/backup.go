@@ -108,7 +108,7 @@ func outrun(running op.Operation, in *Input) error {
 		return errors.New("the hibernation was ended")
 	}
 	restore, is := running.(op.Restore)
-	if _, begins := running.(op.BeginRestore); begins || is && !restore.Started {
+	if _, begins := running.(op.BeginRestore); begins || is && !restore.Started && !in.Identity.Started() {
 		if why := in.Requests.EndsRestore(in.untilNow()); why != "" {
 			return errors.New(why)
 		}

@@ -89,7 +89,7 @@ func clusterIDMismatch(in *Input) cke.Condition {
 	for _, f := range findings(in) {
 		if f.kind == cke.FreezeClusterID {
 			reason := "Frozen"
-			if slices.Contains(in.Identity.Freeze.Tolerated(), f.text) {
+			if in.Identity.Freeze.Tolerates(f.text) {
 				reason = "Lifted"
 			}
 			return condition(cke.CondClusterIDMismatch, cke.True, reason, "%s", f.problem.Message)

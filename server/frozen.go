@@ -111,9 +111,8 @@ func frozen(in *Input) (Decision, bool) {
 		}
 		return d, true
 	}
-	tolerated := in.Identity.Freeze.Tolerated()
 	for _, f := range findings(in) {
-		if !slices.Contains(tolerated, f.text) {
+		if !in.Identity.Freeze.Tolerates(f.text) {
 			d := freeze(f.problem)
 			o := op.Freeze{Kind: f.kind, Finding: f.text, Problem: f.problem, Seen: in.Seen.Etcd, Unrecorded: f.unrecorded}
 			if f.kind == cke.FreezeOlderStore {
@@ -169,18 +168,21 @@ func findingOver(in *Input) (Decision, bool) {
 	if f == nil || f.Active() || !oursServe(in) {
 		return Decision{}, false
 	}
-	seen := map[string]bool{}
+	var texts []string
 	for _, s := range findings(in) {
-		seen[s.text] = true
+		texts = append(texts, s.text)
 	}
 	c := in.Identity.Compared
 	compared := c != nil && c.At.After(f.LiftedAt)
 	if c != nil {
-		seen[op.Finding(*c)] = true
+		texts = append(texts, op.Finding(*c))
+	}
+	seen := func(lifted string) bool {
+		return slices.ContainsFunc(texts, func(finding string) bool { return cke.Covers(lifted, finding) })
 	}
 	var over []string
 	for _, t := range f.Tolerated() {
-		if !seen[t] && (compared || !isUnequal(t)) {
+		if !seen(t) && (compared || !isUnequal(t)) {
 			over = append(over, t)
 		}
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -77,6 +78,7 @@ func TestOutrun_WhatIsAskedForNoMore(t *testing.T) {
 		{"a restore that is called off", op.Restore{}, Input{Requests: calledOff}, "the restore is called off"},
 		{"a restore that is called off before it is on record", op.BeginRestore{}, Input{Requests: calledOff}, "the restore is called off"},
 		{"a restore in a cluster that is paused", op.Restore{}, Input{Requests: paused}, "the cluster is paused"},
+		{"a restore whose members were started under way", op.Restore{}, Input{Requests: paused, Identity: cke.Identity{Joins: []cke.Join{{StartedAt: time.Now()}}}}, ""},
 		{"a restore whose members may have been started", op.Restore{Started: true}, Input{Requests: calledOff}, ""},
 	} {
 		got := ""

@@ -121,7 +121,7 @@ func (in *Input) elsewhere() (all []cke.Unrecorded) {
 func newlyOlder(in *Input) bool {
 	f := olderStore(in)
 	was := in.Identity.Freeze
-	return f != nil && !(was.Active() && was.Kind == cke.FreezeOlderStore) && !slices.Contains(was.Tolerated(), f.text)
+	return f != nil && !(was.Active() && was.Kind == cke.FreezeOlderStore) && !was.Tolerates(f.text)
 }
 
 // hold takes the requests out that were in a store when it was found to be older than the cluster, and reports them.

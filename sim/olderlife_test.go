@@ -40,34 +40,6 @@ func TestOlderStore_FromBeforeARestoreToOtherNodes(t *testing.T) {
 	})
 }
 
-// The same where the restored cluster is lost for good with the newer store: a person may go on from what the copy has.
-func TestOlderStore_FromBeforeARestoreThatIsLost(t *testing.T) {
-	t.Parallel()
-	play(t, 6, func(s *stage) {
-		s.declare(s.Nodes()[:3]...)
-		s.backedUp()
-		copied := s.Store().Copy()
-		s.declare(s.Nodes()[3:]...)
-		s.order(fromBackup)
-		s.must("restored", func() bool { return s.restored() && s.settled() })
-		s.latest().Kill()
-		for _, n := range s.Nodes()[3:] {
-			n.Blank()
-		}
-		s.broughtBack(copied)
-		s.must("frozen", func() bool { return s.told().Health == cke.HealthFrozen })
-		s.ask(cke.TaskUnfreeze, "", s.freeze().ID, "the restored one is lost")
-		s.must("serves", func() bool { return s.Write("n1", "afterwards") })
-		s.pass(time.Hour)
-		if f := s.Store().Identity().Freeze; f.Active() {
-			t.Errorf("frozen again: %+v", f)
-		}
-		if !slices.Equal(s.Written(), []string{"kept", "afterwards"}) {
-			t.Errorf("holds %v", s.Written())
-		}
-	})
-}
-
 // A restore that was called off after the store was copied does not go on when the copy is brought back, and can be called off again.
 func TestOlderStore_OfARestoreThatWasCalledOff(t *testing.T) {
 	t.Parallel()
