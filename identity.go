@@ -175,8 +175,8 @@ type Join struct {
 	// Repair is set before its member is removed for lost data, or as a learner that did not come up: nobody asked for one
 	// member fewer, so whatever takes its place waits for nobody's consent.
 	Repair bool `json:"repair,omitempty"`
-	// NeverVoted is set before its member is removed as a learner, or where it never started: its volume holds nothing that
-	// voters do not hold, and goes with the membership.
+	// NeverVoted is set before its member is removed as a learner, or where it never started and no volume of it was seen: a volume
+	// holds nothing that voters do not hold, and goes with the membership.
 	NeverVoted bool `json:"neverVoted,omitempty"`
 	// EndedAt is set once its member has left the member list for good; the volume may still be there.
 	EndedAt time.Time `json:"endedAt,omitzero"`

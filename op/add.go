@@ -113,7 +113,7 @@ func (a AddMember) addLearner(ctx context.Context, e Env) error {
 		return fmt.Errorf("member %s at %s is not that of membership %s: %w", m.ID, j.PeerURL(), j.ID, cke.ErrConflict)
 	}
 	if !there {
-		if !j.StartedAt.IsZero() {
+		if !j.StartedAt.IsZero() || j.MemberID != "" { // what its volume holds is that member's
 			return fmt.Errorf("the member of %s was removed by somebody: %w", a.Node.Name(), cke.ErrConflict)
 		}
 		for _, m := range list.members {

@@ -104,3 +104,28 @@ func TestRemoveMember_KeepsTheVolumeOfAVoterWithoutAStartOnRecord(t *testing.T) 
 		})
 	}
 }
+
+// A voter has left, and its volume is archived. A store from before its start has it as one that is being added: it is not added again
+// under the id of its membership, and its volume is not that of a learner.
+func TestEndMembership_KeepsTheArchiveOfAVoterWithoutAStartOnRecord(t *testing.T) {
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		w.mustRun(w.add(last))
+		w.mustRun(op.PromoteMember{Join: w.joinOn(last)})
+		c := w.cluster()
+		c.Nodes = c.Nodes[:3]
+		w.Store().SetSpec(c)
+		j, retain := w.joinOn(last), cke.VolumePolicies{OnRemoval: cke.VolumeRetain}
+		w.mustRun(op.RemoveMember{Member: w.members()[3], Join: &j, Volumes: retain})
+		id := w.Store().Identity()
+		j.StartedAt = time.Time{}
+		id.Joins, id.Ended = append(id.Joins, j), nil
+		w.Store().BringBack(w.Store().Copy().With(id))
+		if _, err := w.run(w.resume(last)); !errors.Is(err, cke.ErrConflict) || len(w.members()) != 3 {
+			t.Errorf("added again: %v, %+v", err, w.members())
+		}
+		w.mustRun(op.EndMembership{Join: j, Volumes: retain})
+		if ended := w.Store().Identity().Ended; len(ended) != 1 || ended[0].NeverVoted || !ended[0].KeepUntil.IsZero() || !w.Node(last.Name()).Holds(j.Volume) {
+			t.Errorf("%+v", ended)
+		}
+	})
+}

@@ -252,10 +252,10 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	if member, there := list.of(j); there {
 		return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 	}
-	noteStart(&j, m.Join.StartedAt) // seen by Decide, where the store is from before it
+	noteStart(&j, m.Join.StartedAt) // this and NeverVoted are seen by Decide, where the store is from before its start
 	j.EndedAt = e.Now().UTC()
 	j.KeepUntil = m.Volumes.KeepUntil(j.EndedAt)
-	if j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero(); j.NeverVoted {
+	if j.NeverVoted = j.NeverVoted || m.Join.NeverVoted && j.StartedAt.IsZero(); j.NeverVoted {
 		j.KeepUntil = j.EndedAt
 	}
 	return e.Ledger.PutJoins(ctx, id, j)

@@ -26,15 +26,19 @@ func listUnknown(in *Input) (Decision, bool) {
 	return Decision{Reason: "no member list could be read through a quorum yet"}, true
 }
 
-// endedMembership: a member was started and has left the member list. Either cke removed it and was interrupted, or
-// somebody else did; its data no longer counts.
+// endedMembership: a member was in the member list and has left it. Either cke removed it and was interrupted, or
+// somebody else did; its data no longer counts. Without a member id on record, adding it goes on.
 func endedMembership(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
 		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells.
 		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool { return op.Is(m, j) })
-		if stands || j.StartedAt.IsZero() && declaredFree(in, j) {
+		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue
 		}
+		// A store that is older than the cluster has voters without a start: only where no volume is left there is nothing to keep.
+		n := in.node(j.Node)
+		_, volume := n.VolumeOf(j.ID)
+		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
 		return Decision{Operation: op.EndMembership{Join: j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
 	}
 	return Decision{}, false

@@ -78,11 +78,16 @@ func TestDecide_AddsOneMemberAtATime(t *testing.T) {
 		return op.AddMember{Node: s.Spec.Nodes[i-1], Etcd: s.join(i).Etcd, Resume: s.join(i).ID}
 	}
 	f := formed(4).running()
+	gone := formed(4).learner(4, false)
+	gone.Identity.Joins[3].NeverVoted = true
 	check(t, []row{
 		{"a declared node without member", formed(4).running().unjoined(4), add(f, 4), "n4 is a control-plane node and carries no member", nil},
-		{"begun and not in the list", formed(4).running().learner(4, false).with(func(s *scene) {
+		{"begun and not in the list", formed(4).running().learner(4, false).unidentified(4).with(func(s *scene) {
 			s.Seen.Etcd.Members = s.Seen.Etcd.Members[:3]
 		}), resume(f, 4), "adding the member on n4 did not end", nil},
+		{"in the list no more", formed(4).running().learner(4, false).with(func(s *scene) {
+			s.Seen.Etcd.Members = s.Seen.Etcd.Members[:3]
+		}), op.EndMembership{Join: gone.join(4)}, "the member of n4 is no longer in the member list", nil},
 		{"in the list and not started", formed(4).running().learner(4, false), resume(f, 4), "adding the member on n4 did not end", nil},
 		{"what is in the list goes first", formed(4).running().learner(4, false).unjoined(1), resume(f, 4), "adding the member on n4 did not end", nil},
 		{"and before other options", formed(4).running().learner(4, false).with(func(s *scene) {
@@ -97,7 +102,7 @@ func TestDecide_AddsOneMemberAtATime(t *testing.T) {
 		{"of five voters one is dead: etcd takes another one", formed(6).running().unjoined(6).silent(3), op.AddMember{Node: formed(6).Spec.Nodes[5], Etcd: formed(6).Spec.Options.Etcd}, "n6 is a control-plane node", nil},
 		{"a version that wants all voters connected", formed(6).running().unjoined(6).silent(3).runs(2, "3.6.10"), nil,
 			"now 5 voters, 4 healthy; etcd 3.6.10 wants 5 healthy before one is added", []string{"CKE104 n6", "CKE201 n3"}},
-		{"also to go on with one that was begun", formed(6).running().learner(6, false).silent(3).runs(2, "3.5.29").with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:5] }), nil,
+		{"also to go on with one that was begun", formed(6).running().learner(6, false).unidentified(6).silent(3).runs(2, "3.5.29").with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:5] }), nil,
 			"adding a member on n6 waits: now 5 voters, 4 healthy; etcd 3.5.29 wants 5", []string{"CKE104 n6", "CKE201 n3", "CKE212 n6"}},
 		{"all are", formed(6).running().unjoined(6).runs(2, "3.6.10"), op.AddMember{Node: formed(6).Spec.Nodes[5], Etcd: formed(6).Spec.Options.Etcd}, "n6 is a control-plane node", nil},
 		{"too few voters healthy to add one", formed(4).running().unjoined(4).silent(3), nil, "now 3 voters, 2 healthy; etcd wants 3 healthy before one is added", []string{"CKE104 n4", "CKE201 n3"}},

@@ -44,6 +44,14 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 	learner := formed(4).running().learner(4, true).unrecorded(4)
 	begun := learner.join(4)
 	begun.StartedAt = learner.container(4).StartedAt
+	left := func() *scene { // only the archived volume of n3 is left
+		s := formed(3).unrecorded(3)
+		s.node(3).Containers, s.Seen.Etcd.Members = nil, s.Seen.Etcd.Members[:2]
+		s.quiet(3)
+		return s
+	}
+	nothing := left().join(3)
+	nothing.NeverVoted = true
 	stood := func() *scene { return formed(3).unrecorded(3).unidentified(3).wiped(3) }
 	check(t, []row{
 		{"a voter", formed(3).unrecorded(3), record(3, true), "the member of n3 was started", nil},
@@ -58,6 +66,9 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 		{"also where only its container says that it ever ran", formed(3).unrecorded(3).unidentified(3).stopped(2, 3).lost(),
 			op.StartMembers{Joins: []cke.Join{formed(3).join(2), started(3, false)}, AwaitServing: true}, "n2 and n3 stopped", nil},
 		{"what has left the list has ended", formed(3).unrecorded(3).with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:2] }), op.EndMembership{Join: started(3, true)}, "n3 is no longer", nil},
+		{"also where its start is not on record and only its volume is left", left(), op.EndMembership{Join: left().join(3)}, "n3 is no longer", nil},
+		{"which may be on a node that is silent", left().unidentified(3).undeclared(3).silent(3), op.EndMembership{Join: left().unidentified(3).join(3), Silent: true}, "n3 is no longer", nil},
+		{"where nothing is left nothing is kept", left().wiped(3), op.EndMembership{Join: nothing}, "n3 is no longer", nil},
 		{"not where another member stands at its peer URL", stood(), nil, "stands there, which cke does not know", []string{"CKE307 n3", "CKE212 n3"}},
 		{"which is removed as any other stranger", stood().with(func(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }), op.RemoveMember{Member: stood().Seen.Etcd.Members[2]}, "stands on no declared node", nil},
 		{"and may be what a silent node carries", stood().silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},

@@ -269,7 +269,7 @@ func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 			continue
 		}
 		if j.NeverVoted {
-			if best := furthest(c.world.remains()); !c.purges[j.Volume] && !by.surprised() && best != nil && best.voted(number(j.MemberID)) {
+			if best := furthest(c.world.remains()); !c.purges[j.Volume] && !by.surprised() && best != nil && slices.ContainsFunc(c.world.membersOf(j), best.voted) {
 				c.violated("the volume of a voter of %s is given up as that of a learner", j.Node.Name())
 			}
 			continue

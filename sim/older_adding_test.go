@@ -232,3 +232,34 @@ func TestOlderStore_OfAnAdditionStartsNoLearnerEmpty(t *testing.T) {
 		}
 	}
 }
+
+// n3 has left since, and nothing but its archived volume is left of it: that is kept, and n3 gets another membership where the file
+// declares it.
+func TestOlderStore_OfAnAdditionKeepsTheArchiveOfAVoterThatLeft(t *testing.T) {
+	undeclare := func(s *stage) {
+		c := s.cluster(s.Nodes())
+		c.Nodes[2].ControlPlane = false
+		s.Store().SetSpec(c)
+	}
+	for name, then := range map[string]struct{ harm, story func(s *stage) }{
+		"declared":               {func(*stage) {}, func(s *stage) { s.must("as declared", s.changed) }},
+		"taken out":              {func(s *stage) { s.Isolate("n3") }, func(s *stage) { undeclare(s); s.HealNetwork() }},
+		"taken out while silent": {func(s *stage) { s.Isolate("n3") }, func(s *stage) { undeclare(s); s.pass(time.Hour); s.HealNetwork() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var was cke.Join
+			eachCopy(t, func(s *stage) {
+				was = s.join("n3")
+				undeclare(s)
+				s.must("without n3", func() bool { return s.changed() && s.join("n3").ID == "" })
+				then.harm(s)
+			}, func(s *stage) {
+				then.story(s)
+				s.pass(3 * time.Hour)
+				if _, lasts := s.Store().Identity().Join(was.ID); lasts || !s.Node("n3").Holds(was.Volume) {
+					t.Errorf("lasts %v, holds its data %v: %s", lasts, s.Node("n3").Holds(was.Volume), s.latest().decision.Reason)
+				}
+			})
+		})
+	}
+}

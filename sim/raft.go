@@ -306,6 +306,17 @@ func furthest(all []*member) (best *member) {
 	return best
 }
 
+// membersOf are the ids of the members of a membership: that on record, and those whose logs its volume holds. An older store may have another one.
+func (w *World) membersOf(j cke.Join) []uint64 {
+	ids := []uint64{number(j.MemberID)}
+	for _, n := range w.nodes {
+		if v := n.volumes[j.Volume]; v != nil && v.wal != nil {
+			ids = append(ids, v.wal.id)
+		}
+	}
+	return ids
+}
+
 // Minor is the minor version of the formed cluster, below which none of its members starts; 0: there is none.
 func (w *World) Minor() (minor int) {
 	w.mu.Lock()
