@@ -58,7 +58,7 @@ func freeze(ctx context.Context, e Env, f cke.Freeze) error {
 	if err != nil {
 		return err
 	}
-	if id.Freeze.Active() || slices.Contains(id.Freeze.Tolerated(), f.Finding) {
+	if id.Freeze.Active() || id.Freeze.Tolerates(f.Finding) {
 		return nil
 	}
 	f.Held = f.Held.With(id.Freeze)

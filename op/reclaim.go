@@ -118,6 +118,14 @@ func (r Reclaim) list(ctx context.Context, e Env, id cke.Identity) ([]cke.Member
 	return nil, fmt.Errorf("no member gives a member list: %w", last)
 }
 
+// lift ends the finding, too: what is found afterwards, if only a part of it was put on record, freezes the cluster again.
 func (r Reclaim) lift(ctx context.Context, e Env) error {
-	return Unfreeze{ID: r.Freeze, Reason: "its memberships are on record again", By: r.Task.By}.lift(ctx, e)
+	if err := (Unfreeze{ID: r.Freeze, Reason: "its memberships are on record again", By: r.Task.By}).lift(ctx, e); err != nil {
+		return err
+	}
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil || id.Freeze == nil {
+		return err
+	}
+	return EndFinding{Findings: []string{id.Freeze.Finding}}.end(ctx, e)
 }
