@@ -55,8 +55,8 @@ type Incarnation struct {
 // Life reports whether id names this incarnation.
 func (i *Incarnation) Life(id string) bool { return i != nil && i.ID == id }
 
-// OfAnother reports whether an answer comes from another cluster than the one on record: it tells nothing about this one. A member that
-// was founded anew by hand may have its old id, and a person may know of one and leave it where it is.
+// OfAnother reports whether an answer comes from another cluster than the one on record: it says nothing about this one. A member that
+// was bootstrapped anew by hand may have its old id, and a person may know of one and leave it where it is.
 func (i Identity) OfAnother(e EndpointStatus) bool {
 	inc := i.Incarnation
 	return inc != nil && inc.ClusterID != "" && e.ClusterID != "" && e.ClusterID != inc.ClusterID

@@ -57,7 +57,7 @@ func TestIdentity_WhatIsOverDoesNotComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := early.Over(); slices.Contains(got, first.ID) {
-		t.Errorf("a founding that was given up comes back when the restore is called off, and is over: %v", got)
+		t.Errorf("a bootstrap that was given up comes back when the restore is called off, and is over: %v", got)
 	}
 	third.Joins[0].StartedAt = now
 	is("its members may have been started", third, first.ID, second.Incarnation.ID)

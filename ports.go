@@ -88,7 +88,7 @@ type Machine interface {
 	StopContainer(ctx context.Context, j Join, grace time.Duration) error
 	// RemoveContainer removes the join's container, which must not run. The volume stays.
 	RemoveContainer(ctx context.Context, j Join) error
-	// MarkOver leaves a mark on the node, which every look at it tells, that incarnations of a cluster are over: a store that is
+	// MarkOver leaves a mark on the node, which every look at it shows, that incarnations of a cluster are over: a store that is
 	// brought back from an older copy may have one of them as the present one. What was marked before stays so; see Marked.
 	MarkOver(ctx context.Context, cluster string, incarnations []string) error
 	// RemoveVolume removes the join's volume and all data in it.

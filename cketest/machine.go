@@ -21,7 +21,7 @@ type Node struct {
 	NoImage string
 	// Serves reports whether the member serves clients.
 	Serves func(cke.Join) bool
-	// Over is what a look at the node tells of the member's cluster: which of its incarnations are over.
+	// Over is what a look at the node shows of the member's cluster: which of its incarnations are over.
 	Over func() []string
 	// Snapshot is one of a cluster, as RestoreData takes it; nil: none can be made here.
 	Snapshot func() (cke.Snapshot, []byte)
@@ -79,7 +79,7 @@ func overIsMarked(t *testing.T, n Node) {
 	is(t, "MarkOver of another cluster", n.MarkOver(ctx, "another", []string{"x"}), nil)
 	told(a, b)
 	if slices.Contains(n.Over(), "x") {
-		t.Error("tells what is over of another cluster")
+		t.Error("shows what is over of another cluster")
 	}
 }
 

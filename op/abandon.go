@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"cke"
@@ -43,8 +42,7 @@ func (a AbandonBootstrap) Stages() []Stage {
 		stop = append(stop, only(isForming, unusedOnly(j, stopStep(j))))
 		remove = append(remove, removeStep(j))
 	}
-	stages := []Stage{{{Name: "record-given-up", Run: a.recordGivenUp}}, stop, {{Name: "record-abandoned", Run: a.recordAbandoned}}, remove}
-	return slices.DeleteFunc(stages, func(s Stage) bool { return len(s) == 0 })
+	return nonEmpty(Stage{{Name: "record-given-up", Run: a.recordGivenUp}}, stop, Stage{{Name: "record-abandoned", Run: a.recordAbandoned}}, remove)
 }
 
 // recordGivenUp stores that the bootstrap does not go on, unless a founder may hold what clients wrote, by fresh looks.
@@ -220,23 +218,19 @@ func wasAbandoned(j cke.Join) func(cke.Identity) error {
 	}
 }
 
-// stopKeptStep is stopStep for a member whose data is needed.
-func stopKeptStep(j cke.Join) Step {
-	s := stopStep(j)
-	s.Run = func(ctx context.Context, e Env) error {
-		err := stopKept(ctx, e, j)
-		if errors.Is(err, cke.ErrNotFound) {
-			return nil
-		}
-		return err
-	}
-	return s
-}
-
 // stopStep stops the join's container if there is one. Whatever the member holds that is not in its volume is lost.
 func stopStep(j cke.Join) Step {
+	return stopBy(j, func(ctx context.Context, e Env, j cke.Join) error {
+		return e.Machines.Machine(j.Node).StopContainer(ctx, j, stopGrace)
+	})
+}
+
+// stopKeptStep is stopStep for a member whose data is needed.
+func stopKeptStep(j cke.Join) Step { return stopBy(j, stopKept) }
+
+func stopBy(j cke.Join, stop func(context.Context, Env, cke.Join) error) Step {
 	return Step{Name: "stop", Node: j.Node.Name(), Limit: stopLimit, Run: func(ctx context.Context, e Env) error {
-		err := e.Machines.Machine(j.Node).StopContainer(ctx, j, stopGrace)
+		err := stop(ctx, e, j)
 		if errors.Is(err, cke.ErrNotFound) {
 			return nil
 		}

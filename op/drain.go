@@ -44,14 +44,19 @@ func (d DrainNode) Stages() []Stage {
 	}
 }
 
+// check looks at the member's data before its leadership is moved.
 func (d DrainNode) check(ctx context.Context, e Env) error {
+	if err := d.allowed(ctx, e); err != nil {
+		return err
+	}
+	return needRunningData(ctx, e, *d.Join)
+}
+
+func (d DrainNode) allowed(ctx context.Context, e Env) error {
 	if d.stopped(ctx, e) {
 		return nil
 	}
-	if err := mayStop(ctx, e, *d.Join, d.Accepted); err != nil {
-		return err
-	}
-	return needRunningData(ctx, e, *d.Join) // before leadership is moved
+	return mayStop(ctx, e, *d.Join, d.Accepted)
 }
 
 // stopped reports whether the member is known not to run: one or two voters have no quorum then that could be asked.
@@ -67,7 +72,7 @@ func (d DrainNode) lease(ctx context.Context, e Env) error {
 
 // stop asks for the arithmetic once more, and ends the lease unless the member is stopped.
 func (d DrainNode) stop(ctx context.Context, e Env) error {
-	err := d.check(ctx, e)
+	err := d.allowed(ctx, e)
 	if err == nil {
 		j := *d.Join
 		j.Node = d.Node

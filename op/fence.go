@@ -93,7 +93,7 @@ func (c CancelRestore) Stages() []Stage {
 	if stages != nil {
 		stages = append(stages, Stage{{Name: "check-fence", Run: c.checkFence}})
 	}
-	return slices.DeleteFunc(append(stages, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
+	stages = append(stages, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)
 		if err != nil || !id.Incarnation.Life(c.Incarnation) {
 			return err
@@ -103,7 +103,8 @@ func (c CancelRestore) Stages() []Stage {
 			return err
 		}
 		return e.Snapshots.Forget(ctx, restore.ID)
-	}}}, markOver(c.Nodes)), func(s Stage) bool { return len(s) == 0 })
+	}}})
+	return nonEmpty(append(stages, markOver(c.Nodes))...)
 }
 
 // checkFence refuses while a quorum of an abandoned life may run. Fewer serve nobody: an engine that does not stop one of them is

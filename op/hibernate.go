@@ -2,7 +2,6 @@ package op
 
 import (
 	"context"
-	"slices"
 
 	"cke"
 )
@@ -42,7 +41,7 @@ func (h Hibernate) Stages() []Stage {
 	if h.Backup {
 		backup = LastBackup()
 	}
-	return slices.DeleteFunc([]Stage{backup, check, followers, leader}, func(s Stage) bool { return len(s) == 0 })
+	return nonEmpty(backup, check, followers, leader)
 }
 
 // stop stops a member that can be started again, unless the hibernation was ended meanwhile: the backup before it may take long.

@@ -7,6 +7,7 @@ package op
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"cke"
@@ -25,6 +26,11 @@ type Operation interface {
 
 // Stage is a set of steps that do not depend on each other.
 type Stage []Step
+
+// nonEmpty are those of some stages that have a step.
+func nonEmpty(stages ...Stage) []Stage {
+	return slices.DeleteFunc(stages, func(s Stage) bool { return len(s) == 0 })
+}
 
 // Around returns stages in which each step is what around makes of it; i is its index in its stage. The stages given are
 // left as they are: an operation may name one twice.

@@ -81,15 +81,20 @@ func TestRecordStart_OfTheOnlyMember(t *testing.T) {
 	})
 }
 
+// promotedAndUndeclared adds a voter on the fourth node, and takes that out of the file.
+func (w *world) promotedAndUndeclared(last cke.Node) {
+	w.mustRun(w.add(last))
+	w.mustRun(op.PromoteMember{Join: w.joinOn(last)})
+	c := w.cluster()
+	c.Nodes = c.Nodes[:3]
+	w.Store().SetSpec(c)
+}
+
 // A voter whose start is not on record leaves the volume of a voter, also where the daemon dies before its end is on record.
 func TestRemoveMember_KeepsTheVolumeOfAVoterWithoutAStartOnRecord(t *testing.T) {
 	for _, step := range []string{"", "record-end"} {
 		inGrowing(t, 3, func(w *world, last cke.Node) {
-			w.mustRun(w.add(last))
-			w.mustRun(op.PromoteMember{Join: w.joinOn(last)})
-			c := w.cluster()
-			c.Nodes = c.Nodes[:3]
-			w.Store().SetSpec(c)
+			w.promotedAndUndeclared(last)
 			j := w.forget(w.joinOn(last), false)
 			o := op.RemoveMember{Member: w.members()[3], Join: &j, Volumes: cke.VolumePolicies{OnRemoval: cke.VolumeRetain}}
 			if step != "" {
@@ -109,11 +114,7 @@ func TestRemoveMember_KeepsTheVolumeOfAVoterWithoutAStartOnRecord(t *testing.T) 
 // under the id of its membership, and its volume is not that of a learner.
 func TestEndMembership_KeepsTheArchiveOfAVoterWithoutAStartOnRecord(t *testing.T) {
 	inGrowing(t, 3, func(w *world, last cke.Node) {
-		w.mustRun(w.add(last))
-		w.mustRun(op.PromoteMember{Join: w.joinOn(last)})
-		c := w.cluster()
-		c.Nodes = c.Nodes[:3]
-		w.Store().SetSpec(c)
+		w.promotedAndUndeclared(last)
 		j, retain := w.joinOn(last), cke.VolumePolicies{OnRemoval: cke.VolumeRetain}
 		w.mustRun(op.RemoveMember{Member: w.members()[3], Join: &j, Volumes: retain})
 		id := w.Store().Identity()

@@ -13,7 +13,7 @@ import (
 // A member that is to be started again is stopped by stopKept. What these stop is not needed, or cannot run.
 func TestStops_OnlyWhatIsNotNeededWithoutALookAtItsData(t *testing.T) {
 	unguarded := []string{
-		"stopKept", "stopStep", "stopKeptStep", "StopContainer", // they are the ways to stop
+		"stopKept", "stopStep", "StopContainer", // they are the ways to stop
 		"needLog", "bearsKeys", // of a container that its engine starts again and again: nothing is open
 		"AbandonBootstrap.Stages", "CleanUp.Stages", "CancelRestore.Stages", "Restore.stopAbandoned", // of a life that served nobody
 		"Restore.Stages",                   // of the life that a person has replaced

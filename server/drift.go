@@ -31,15 +31,14 @@ func drift(in *Input) (Decision, bool) {
 		case byHand != "":
 			what = "limits"
 		}
-		// Which set is named, so that the restart for the next one is no repetition of this one.
-		trust := fmt.Sprintf("trusts other certificate authorities than it is to (set %.8s)", in.Identity.Authorities.Bundle())
-		told := "runs with other " + what + " than declared"
-		switch {
-		case stale && what == "":
-			told = trust
-		case stale:
-			told += ", and " + trust
+		var unlikes []string
+		if what != "" || !stale {
+			unlikes = append(unlikes, "runs with other "+what+" than declared")
 		}
+		if stale { // which set is named, so that the restart for the next one is no repetition of this one
+			unlikes = append(unlikes, fmt.Sprintf("trusts other certificate authorities than it is to (set %.8s)", in.Identity.Authorities.Bundle()))
+		}
+		told := strings.Join(unlikes, ", and ")
 		if why := mayRun(in, next.Version); why != "" && (unlike != "" || !next.Equal(j.Etcd)) {
 			return refused(fmt.Sprintf("not applied: %s: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
 		}

@@ -188,7 +188,7 @@ func wrongClock(in *Input) *cke.Error {
 // wouldServeOn: members that are not on record are not stopped, and would serve beside the restored ones. A cluster that was
 // declared to be restored has no record of its own: the order puts the incarnations that are found on record as replaced.
 func wouldServeOn(in *Input) *cke.Error {
-	if why, try := lifeIsOver(in); why != "" && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
+	if _, why, try := lifeIsOver(in); why != "" && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: the store is older than the cluster: " + why, Unchanged: true, Try: try}
 	}
 	if in.Identity.VotesElsewhere(in.Seen.Etcd) {

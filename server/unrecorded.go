@@ -30,8 +30,8 @@ func olderStore(in *Input) *finding {
 	}
 	var lacks []string
 	remedy := "bring back a newer copy of the store, or put the memberships on record again: ckecli cluster reclaim " + in.Spec.Name
-	if why, try := lifeIsOver(in); why != "" {
-		lacks, ids, node, remedy = []string{why}, append(ids, in.Identity.Incarnation.ID), cmp.Or(node, in.Identity.IsOver(in.Seen.Nodes)[0].Name()), try
+	if on, why, try := lifeIsOver(in); why != "" {
+		lacks, ids, node, remedy = []string{why}, append(ids, in.Identity.Incarnation.ID), cmp.Or(node, on), try
 	}
 	if ids == nil {
 		return nil
@@ -48,20 +48,20 @@ func olderStore(in *Input) *finding {
 		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
 }
 
-// lifeIsOver is how it is known that the life on record is over, and what to do; "": nothing says so.
-func lifeIsOver(in *Input) (why, try string) {
+// lifeIsOver is how it is known that the life on record is over, on which node, and what to do; "": nothing says so.
+func lifeIsOver(in *Input) (on, why, try string) {
 	marked := in.Identity.IsOver(in.Seen.Nodes)
 	if marked == nil {
-		return "", ""
+		return "", "", ""
 	}
 	inc, names := in.Identity.Incarnation, make([]string, len(marked))
 	for i, n := range marked {
 		names[i] = n.Name()
 	}
 	if inc.State == cke.Restoring && !in.Identity.Started() {
-		return fmt.Sprintf("restore %s was called off, or another one replaced it, by marks on %s", inc.ID, and(names)), "bring back a newer copy of the store; if there is none: ckecli restore --cancel"
+		return names[0], fmt.Sprintf("restore %s was called off, or another one replaced it, by marks on %s", inc.ID, and(names)), "bring back a newer copy of the store; if there is none: ckecli restore --cancel"
 	}
-	return fmt.Sprintf("a restore replaced incarnation %s, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after the restore; if the restored cluster is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
+	return names[0], fmt.Sprintf("a restore replaced incarnation %s, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after the restore; if the restored cluster is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
 }
 
 // unrecordedProblems report containers and volumes of this cluster's name that are not on record and that say nothing about

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke"
@@ -33,8 +34,12 @@ func list[T any](ctx context.Context, s *Store, r keyRange, opts ...clientv3.OpO
 	if err != nil {
 		return nil, err
 	}
-	out := make([]T, len(resp.Kvs))
-	for i, kv := range resp.Kvs {
+	return decodeAll[T](resp.Kvs)
+}
+
+func decodeAll[T any](kvs []*mvccpb.KeyValue) ([]T, error) {
+	out := make([]T, len(kvs))
+	for i, kv := range kvs {
 		if err := decode(string(kv.Key), kv.Value, &out[i]); err != nil {
 			return nil, err
 		}

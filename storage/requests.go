@@ -179,12 +179,9 @@ func (t *Term) Asked(ctx context.Context) (cke.Requests, error) {
 	if err != nil {
 		return cke.Requests{}, err
 	}
-	kvs := resp.Responses[0].GetResponseRange().Kvs
-	all := make([]Request, len(kvs))
-	for i, kv := range kvs {
-		if err := decode(string(kv.Key), kv.Value, &all[i]); err != nil {
-			return cke.Requests{}, err
-		}
+	all, err := decodeAll[Request](resp.Responses[0].GetResponseRange().Kvs)
+	if err != nil {
+		return cke.Requests{}, err
 	}
 	return asked(all), nil
 }
