@@ -175,12 +175,16 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 	return s, err
 }
 
-// prepare makes volume, container and certificates of one founder; nothing runs yet.
+// prepare makes volume and container of one founder; nothing runs yet. It gets its certificates when it is started: without them etcd
+// ends at once, so a person who starts a prepared container makes no second cluster out of data that is older than the one that serves.
 func (r Restore) prepare(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if err := unstarted(j); err != nil {
 		return err
 	}
-	return prepareMember(ctx, e, founding(e.Cluster, inc, j))
+	if err := rightClock(ctx, e, j.Node); err != nil { // as later, before anything is stopped
+		return err
+	}
+	return makeContainer(ctx, e, founding(e.Cluster, inc, j))
 }
 
 // unstarted refuses to touch the data of a founder that may have been started.
@@ -221,14 +225,14 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 	return e.Ledger.PutJoins(ctx, id, joins...)
 }
 
-// start starts a founder on the data that was made for it. A container that was removed since, as by a deletion that was canceled, is
+// start gives a founder its certificates and starts it on the data that was made for it. A container that was removed since, as by a deletion that was canceled, is
 // made again, with arguments that start nothing without data.
 func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if j.StartedAt.IsZero() {
 		return fmt.Errorf("the start of %s is not on record: %w", j.Node.Name(), cke.ErrConflict)
 	}
 	m := e.Machines.Machine(j.Node)
-	_, err := m.Container(ctx, j)
+	c, err := m.Container(ctx, j)
 	if errors.Is(err, cke.ErrNotFound) {
 		if err = m.EnsureImage(ctx, j.Etcd.Image, e.Progress); err == nil {
 			err = dataGone(j, m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: inc.Token}))
@@ -239,6 +243,11 @@ func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Jo
 	}
 	if err := needData(ctx, m, j); err != nil {
 		return err
+	}
+	if !c.Running() && c.State != cke.ContainerRestarting {
+		if err := certify(ctx, e, j); err != nil {
+			return err
+		}
 	}
 	return m.StartContainer(ctx, j)
 }

@@ -9,12 +9,14 @@ import (
 	"cke/sim"
 )
 
+// off calls a restore off.
+func off(r *cke.Requests) {
+	r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", time.Now()))
+}
+
 // A restore that is called off, or a cluster that is paused, while its members are prepared or those before are stopped: what is asked
 // counts from the next call on, and nothing that clients wrote is lost.
 func TestRestore_EndsAtOnceWhenItIsTakenBack(t *testing.T) {
-	off := func(r *cke.Requests) {
-		r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", time.Now()))
-	}
 	for name, ask := range map[string]func(*cke.Requests){
 		"called off": off,
 		"paused":     func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "what is this"} },
@@ -86,4 +88,62 @@ func TestRestore_EndsAtOnceWhenItIsTakenBack(t *testing.T) {
 			t.Logf("taken back at %d points", stops)
 		})
 	}
+}
+
+// A person starts every container while a restore prepares its members, and calls it off: none of the prepared ones, whose data is older than
+// what the cluster serves, serves beside it.
+func TestRestore_PreparedMembersServeNobodyWhoeverStartsThem(t *testing.T) {
+	started, left := 0, 0 // prepared members
+	for at := 1; ; at++ {
+		over := false
+		play(t, 3, func(s *stage) {
+			s.backedUp()
+			was := s.Store().Identity().Incarnation.ID
+			writes, begun := 0, false
+			s.Judge = func(_ int, c sim.Call) sim.Verdict {
+				if begun && c.Writes {
+					writes++
+				}
+				return sim.Proceed
+			}
+			s.order(toldStored)
+			begun = true
+			s.until(convergence, func() bool { return writes >= at || s.restored() })
+			id := s.Store().Identity()
+			if over = s.restored() || id.Started() && id.Incarnation.ID != was; over {
+				return
+			}
+			if id.Incarnation.ID != was {
+				started++
+			}
+			for _, n := range s.everyNode() {
+				s.Node(n).StopByHand()
+				s.Node(n).StartByHand()
+			}
+			s.Store().Ask("off", off)
+			s.pass(10 * time.Second)
+			if id = s.Store().Identity(); id.Incarnation.State == cke.Restoring { // as the remedy says
+				for _, j := range id.Joins {
+					s.Node(j.Node.Name()).Remove(j.Volume)
+				}
+				s.Store().Ask("off", off)
+			}
+			if !s.until(convergence, func() bool { return s.settled() && s.faults(s.everyNode()...) == nil }) {
+				t.Errorf("started at write %d: %v, %s", at, s.faults(s.everyNode()...), s.latest().decision.Reason)
+			}
+			if s.Store().Identity().Incarnation.ID != was {
+				left++ // the order came too late
+			}
+			if got := s.Written(); !slices.Contains(got, "kept") {
+				t.Errorf("started at write %d: holds %v", at, got)
+			}
+		})
+		if over || t.Failed() {
+			break
+		}
+	}
+	if started-left < 10 {
+		t.Errorf("started at %d points, restored after %d of them", started, left)
+	}
+	t.Logf("started at %d points, restored after %d of them", started, left)
 }

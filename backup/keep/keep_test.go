@@ -318,6 +318,36 @@ func TestKeeper_WaitsForATargetThatCannotBeOpened(t *testing.T) {
 	h.await("a full", func(s *cke.BackupStatus) bool { return hasFull(s) && s.Problem == nil })
 }
 
+// A daemon that has just begun to lead is asked for a backup at once.
+func TestKeeper_ABackupWaitsUntilTheTargetIsRead(t *testing.T) {
+	h := newHouse(t)
+	opens, open := make(chan struct{}), h.config.Open
+	h.config.Open = func(ctx context.Context, url string) (keep.Target, error) {
+		<-opens
+		return open(ctx, url)
+	}
+	h.run()
+	type answer struct {
+		kind string
+		err  error
+	}
+	answers := make(chan answer, 2)
+	for _, take := range []func(context.Context) (cke.StoredBackup, error){h.keeper.Full, h.keeper.Flush} {
+		go func() { s, err := take(etcdtest.Context(t)); answers <- answer{s.Kind, err} }()
+	}
+	canceled, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := h.keeper.Full(canceled); cke.CodeOf(err) != cke.CodeTarget || !strings.Contains(err.Error(), "opened and read") {
+		t.Errorf("one that waits no longer: %v", err)
+	}
+	close(opens)
+	for range 2 {
+		if a := <-answers; a.err != nil {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
 func TestKeeper_TellsOfTheEndOfTroubleThoughNothingChanges(t *testing.T) {
 	h := newHouse(t)
 	h.run().await("a full", hasFull)

@@ -5,6 +5,7 @@ package keep
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/backup/internal/contain"
+	"cke/backup/take"
 )
 
 // Target is an open bucket.
@@ -219,37 +221,66 @@ func (k *Keeper) Status() *cke.BackupStatus {
 
 // Full implements cke.Backups.
 func (k *Keeper) Full(ctx context.Context) (cke.StoredBackup, error) {
-	l, err := k.taking()
+	l, t, err := k.taking(ctx)
 	if err != nil {
 		return cke.StoredBackup{}, err
 	}
-	return l.full(ctx)
+	return l.full(ctx, t)
 }
 
 // Flush implements cke.Backups.
 func (k *Keeper) Flush(ctx context.Context) (cke.StoredBackup, error) {
-	l, err := k.taking()
+	l, t, err := k.taking(ctx)
 	if err != nil {
 		return cke.StoredBackup{}, err
 	}
-	return l.flush(ctx)
+	return l.flush(ctx, t)
 }
 
-// taking returns the present line, or says why there is none.
-func (k *Keeper) taking() (*line, error) {
+// openPatience is how long whoever asks for a backup waits for a target that is being opened and read, as by a daemon that has just begun
+// to lead; openEvery is how often it is looked at.
+const (
+	openPatience = time.Minute
+	openEvery    = 10 * time.Millisecond
+)
+
+// errOpening: nothing is wrong with the target, it is not open yet.
+var errOpening = errors.New("it is being opened and read")
+
+// taking returns the present line and its Taker, or says why there is none.
+func (k *Keeper) taking(ctx context.Context) (*line, *take.Taker, error) {
+	for end := time.Now().Add(openPatience); ; {
+		l, t, err := k.ready()
+		if !errors.Is(err, errOpening) || time.Now().After(end) {
+			return l, t, err
+		}
+		if ended := backup.Pause(ctx, openEvery); ended != nil {
+			return nil, nil, errors.Join(err, ended)
+		}
+	}
+}
+
+// ready is taking without a wait.
+func (k *Keeper) ready() (*line, *take.Taker, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.present != nil {
-		return k.present, nil
+		t, err := k.present.taking()
+		return k.present, t, err
 	}
 	e := &cke.Error{Code: cke.CodeNotBackedUp, What: "no backups are taken of " + k.c.Cluster, Unchanged: true}
 	switch {
-	case !k.known, k.wanted.Idle == "" && k.wanted.Spec.Cluster.Backup.Target != "":
-		e.What, e.Facts, e.Try = "no backup can be taken of "+k.c.Cluster+" yet", []string{"the leader daemon has just started with it"}, "ckecli backup now"
-	case k.wanted.Spec.Cluster.Backup.Target == "":
+	case k.known && k.wanted.Spec.Cluster.Backup.Target == "":
 		e.Facts, e.Try, e.Err = []string{"its file declares no backup target"}, "declare backup: {target: …}, and: ckecli cluster set FILE", cke.ErrNotFound
-	default:
+	case k.known && k.wanted.Idle != "":
 		e.Facts = []string{k.wanted.Idle}
+	case k.fault != nil:
+		e.Facts = []string{k.fault.Message}
+	default:
+		e.What, e.Facts, e.Try = "no backup can be taken of "+k.c.Cluster+" yet", []string{"the leader daemon has just started with it"}, "ckecli backup now"
+		if k.known {
+			e.Err = errOpening
+		}
 	}
-	return nil, e
+	return nil, nil, e
 }

@@ -169,11 +169,7 @@ func clone[T any](p *T) *T {
 }
 
 // full takes a full now.
-func (l *line) full(ctx context.Context) (cke.StoredBackup, error) {
-	t, err := l.taking()
-	if err != nil {
-		return cke.StoredBackup{}, err
-	}
+func (l *line) full(ctx context.Context, t *take.Taker) (cke.StoredBackup, error) {
 	if m := l.markedTarget(); m != nil {
 		if err := l.probe(ctx, m, true); errors.Is(err, backup.ErrLost) { // a full waits for its target: the status has to say so meanwhile
 			l.ask()
@@ -187,11 +183,7 @@ func (l *line) full(ctx context.Context) (cke.StoredBackup, error) {
 }
 
 // flush stores what has changed by now.
-func (l *line) flush(ctx context.Context) (cke.StoredBackup, error) {
-	t, err := l.taking()
-	if err != nil {
-		return cke.StoredBackup{}, err
-	}
+func (l *line) flush(ctx context.Context, t *take.Taker) (cke.StoredBackup, error) {
 	before := l.last().ID
 	if err := t.Flush(ctx); err != nil {
 		return cke.StoredBackup{}, l.failed("the last changes were not stored", err)
@@ -228,9 +220,9 @@ func (l *line) taking() (*take.Taker, error) {
 	if l.taker != nil {
 		return l.taker, nil
 	}
-	e := &cke.Error{Code: cke.CodeTarget, What: "the backup target is not open", Unchanged: true}
+	e := &cke.Error{Code: cke.CodeTarget, What: "the backup target is not open", Unchanged: true, Err: errOpening}
 	if l.problem != nil {
-		e.Code, e.Facts = l.problem.Code, []string{l.problem.Message}
+		e.Code, e.Facts, e.Err = l.problem.Code, []string{l.problem.Message}, nil
 	}
 	return nil, e
 }
