@@ -290,6 +290,9 @@ func (c *checker) interrupts(t *turn, before standing) bool {
 	if len(before.voters) > 2 || s.spec.Generation != t.daemon.decidedOn || s.requests.Interrupt >= s.spec.Generation || len(s.records) == 0 {
 		return false
 	}
+	if slices.ContainsFunc(before.alarms, func(a cke.Alarm) bool { return a.Kind == corrupt }) { // etcd takes no writes: nothing is interrupted
+		return false
+	}
 	last := s.records[len(s.records)-1].Operation
 	return (last == "restart-member" || last == "change-address") && len(s.spec.Cluster.ControlPlane()) > len(before.voters)
 }

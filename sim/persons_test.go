@@ -257,7 +257,7 @@ func (n *nemesis) makeRoom() {
 func (n *nemesis) attend() {
 	n.correct()
 	switch f := n.s.freeze(); {
-	case n.unrecorded() && !n.s.asks(cke.TaskReclaim) && n.reclaim(): // what else is asked for may wait for it
+	case (!f.Active() || f.Kind == cke.FreezeOlderStore) && n.unrecorded() && !n.s.asks(cke.TaskReclaim) && n.reclaim(): // what else is asked for may wait for it
 	case len(n.s.asked()) > 0:
 	case !f.Active() && n.judged && n.bringNewer(): // what they lifted turned out to be needed
 	case !f.Active():
@@ -331,6 +331,11 @@ func (n *nemesis) forgo() {
 	f := id.Freeze
 	if n.copied == nil || n.s.Store().Spec().Deleting() {
 		return
+	}
+	for _, j := range id.Joins { // one that was added after the copy was made, at an address that is on record
+		if j.MemberID == "" && n.s.reports(cke.CodeStranger, j.Node.Name()) && n.s.Store().Spec().Cluster.Policies.Foreign != cke.ForeignRemove {
+			n.s.Forget(j.Node.Name())
+		}
 	}
 	switch strangers := n.s.Strangers(); {
 	case (f == nil || f.Kind != cke.FreezeOlderStore) && !n.judged: // it may have no record of a learner that was never started, which nothing else shows

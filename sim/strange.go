@@ -116,14 +116,19 @@ func (w *World) Expel() {
 	})
 }
 
-// Forget lets a person take the member of a node out of the list, as etcdctl does.
+// Forget lets a person take the member of a node out of the list, as etcdctl does; one whose id is not on record is known by its peer URL.
 func (w *World) Forget(node string) {
 	w.change("a person removes the member of "+node, func() {
 		s := w.standing()
 		for _, j := range w.store.identity.Joins {
 			if j.Node.Name() == node && s.leader != nil {
 				l := s.running[slices.IndexFunc(s.running, func(p process) bool { return p.member == s.leader })]
-				w.groups[l.cluster].reconfigure(w, l, s.running, entry{kind: entryRemove, id: number(j.MemberID)})
+				for _, m := range s.list {
+					if hexID(m.id) == j.MemberID || j.MemberID == "" && m.peer == j.PeerURL() {
+						w.groups[l.cluster].reconfigure(w, l, s.running, entry{kind: entryRemove, id: m.id})
+						return
+					}
+				}
 			}
 		}
 	})
