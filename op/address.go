@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ type ChangeAddress struct {
 	// Node is its machine as it is declared now.
 	Node                 cke.Node
 	ClientPort, PeerPort int
+	// Runs and Image are as in RestartMember.
+	Runs, Image string
 	// Gap: it is known that nobody is served meanwhile, since there are one or two voters.
 	Gap bool
 }
@@ -37,11 +40,16 @@ func (c ChangeAddress) Disrupts() []cke.JoinID { return []cke.JoinID{c.Join.ID} 
 // as the record says, before or after.
 func (c ChangeAddress) Stages() []Stage {
 	n := c.Node.Name()
-	return []Stage{
+	stages := []Stage{
 		{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
-			return e.Machines.Machine(c.Node).EnsureImage(ctx, c.Join.Etcd.Image, e.Progress)
+			return e.Machines.Machine(c.Node).EnsureImage(ctx, cmp.Or(c.Image, c.Join.Etcd.Image), e.Progress)
 		}}},
 		{{Name: "same-machine", Node: n, Run: c.prove}},
+	}
+	if c.Runs != "" {
+		stages = append(stages, Stage{{Name: "record-version", Node: n, Run: c.recordVersion}})
+	}
+	return append(stages, []Stage{
 		{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, c.Join) }}},
 		{{Name: "update-member", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return c.update(ctx, e) })
@@ -53,7 +61,7 @@ func (c ChangeAddress) Stages() []Stage {
 		}}},
 		{{Name: "start", Node: n, Limit: stopLimit + DefaultStepLimit, Run: c.start}},
 		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, c.moved(c.Join)) }}},
-	}
+	}...)
 }
 
 // moved is a join at the new address.
@@ -61,6 +69,15 @@ func (c ChangeAddress) moved(j cke.Join) cke.Join {
 	j.Node, j.ClientPort, j.PeerPort = c.Node, c.ClientPort, c.PeerPort
 	j.Etcd.ClientPort, j.Etcd.PeerPort = c.ClientPort, c.PeerPort
 	return j
+}
+
+// recordVersion notes the version that the member runs where the store has another one, as where it is from before an upgrade: etcd does
+// not go back to a minor version that the cluster has left.
+func (c ChangeAddress) recordVersion(ctx context.Context, e Env) error {
+	return putJoin(ctx, e, c.Join.ID, func(j *cke.Join) {
+		j.Newest = max(j.Newest, minorOf(j.Etcd.Version), minorOf(c.Runs))
+		j.Etcd.Version, j.Etcd.Image = c.Runs, c.Image
+	})
 }
 
 // prove refuses unless the volume of this very membership is on the machine, with its data: a machine of the same name

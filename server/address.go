@@ -27,7 +27,7 @@ func changeAddress(in *Input) (Decision, bool) {
 			continue
 		}
 		if what == "" && in.misplaced(j, m) {
-			return Decision{Operation: op.ChangeAddress{Join: j, Node: in.reached(j).Node, ClientPort: j.ClientPort, PeerPort: j.PeerPort, Gap: in.fewVoters()},
+			return Decision{Operation: move(in, j, in.reached(j).Node, j.ClientPort, j.PeerPort),
 				Reason: fmt.Sprintf("etcd's list has %s as %s, where nobody reaches it, and it cannot be removed yet", strings.Join(m.PeerURLs, " "), j.Node.Name())}, true
 		}
 		if what == "" || ownPending(in) || in.drained(to) != nil {
@@ -49,13 +49,20 @@ func changeAddress(in *Input) (Decision, bool) {
 			}
 			continue // one that is away may be what the others wait for
 		}
-		return Decision{Operation: op.ChangeAddress{Join: j, Node: to, ClientPort: o.ClientPort, PeerPort: o.PeerPort, Gap: in.fewVoters()},
+		return Decision{Operation: move(in, j, to, o.ClientPort, o.PeerPort),
 			Reason: fmt.Sprintf("%s is declared with %s; its data is there", to.Name(), what)}, true
 	}
 	if waits != nil {
 		return *waits, true
 	}
 	return Decision{}, false
+}
+
+// move lets a member be reached elsewhere, with the version that it runs: an older store may have another one on record.
+func move(in *Input, j cke.Join, to cke.Node, clientPort, peerPort int) op.ChangeAddress {
+	c := op.ChangeAddress{Join: j, Node: to, ClientPort: clientPort, PeerPort: peerPort, Gap: in.fewVoters()}
+	c.Runs, c.Image = runsInstead(in, j)
+	return c
 }
 
 // portInTheWay is why a member cannot have the declared ports on a node: another cluster has one of them, or something listens.

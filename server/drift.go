@@ -163,16 +163,17 @@ const tooOldForData = "invalid downgrade"
 // known but for being one minor version away at most, and of what version databases were when they were seen last.
 // etcd refuses to start on data that is too new for it, and leaves it as it is; but a member that is on record with such a
 // version waits for somebody to name a version in between. Nor may it leave the minors that read what 3.5 wrote, unless it had done
-// so before: that takes a start as it ran.
+// so before, as etcd itself says: that takes a start as it ran.
 func mayRunInstead(in *Input, j cke.Join, version string) bool {
 	is, ok := parseVersion(j.Etcd.Version)
 	want, valid := parseVersion(version)
-	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 || op.NeedsSnapshot(j.Etcd.Version, version) && want[1] > j.Newest {
+	c, _ := in.node(j.Node).Of(j.ID)
+	left := strings.Contains(c.LastWords, tooOldForData) // every member ran a later minor
+	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 || op.NeedsSnapshot(j.Etcd.Version, version) && want[1] > j.Newest && !left {
 		return false
 	}
-	c, _ := in.node(j.Node).Of(j.ID)
 	if want[1] > is[1] {
-		return want[1] <= j.Newest || strings.Contains(c.LastWords, tooOldForData) || runsMinor(in, want[1])
+		return want[1] <= j.Newest || left || runsMinor(in, want[1])
 	}
 	served := slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
 		_, ok := parseVersion(e.Version)

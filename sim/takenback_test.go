@@ -89,3 +89,62 @@ func TestMinorVersion_CanBeTakenBackHalfWay(t *testing.T) {
 		}
 	})
 }
+
+// The store is brought back from a copy that is older than an upgrade, and other ports are declared: nobody is started with what its data
+// has left.
+func TestMinorVersion_IsKeptWhereAnOlderStoreMovesAMember(t *testing.T) {
+	for _, size := range []int{1, 3} {
+		inFormed(t, size, func(s *stage) {
+			copied := s.Store().Copy()
+			up := s.Store().Spec().Wanted()
+			up.Options.Etcd.Version, up.Options.Etcd.Image = "3.7.3", ""
+			s.Store().SetSpec(up)
+			s.must("upgraded", func() bool { return s.settled() && s.Minor() == 7 })
+			s.latest().Kill()
+			s.broughtBack(copied)
+			moved := s.Store().Spec().Wanted()
+			moved.Options.Etcd.ClientPort, moved.Options.Etcd.PeerPort = 3379, 3380
+			s.Store().SetSpec(moved)
+			at := func() (n int) {
+				for _, j := range s.Store().Identity().Joins {
+					if j.PeerPort == 3380 {
+						n++
+					}
+				}
+				return n
+			}
+			s.must("moved", func() bool { return at() == size && s.Write("n1", "after") })
+			for _, j := range s.Store().Identity().Joins {
+				if s.Node(j.Node.Name()).MadeWith(j.Volume).Version != "3.7.3" {
+					t.Errorf("of %d, %s runs %+v", size, j.Node.Name(), j.Etcd)
+				}
+			}
+			for _, v := range s.Violations() {
+				t.Error(v)
+			}
+		})
+	}
+}
+
+// The store is older than an upgrade, and the members stopped meanwhile: with the version on record they do not start, and with the one that
+// a person declares they do.
+func TestMinorVersion_IsFoundAgainAfterAnOlderStore(t *testing.T) {
+	for _, size := range []int{1, 3} {
+		inFormed(t, size, func(s *stage) {
+			copied := s.Store().Copy()
+			up := s.Store().Spec().Wanted()
+			up.Options.Etcd.Version, up.Options.Etcd.Image = "3.7.3", ""
+			s.Store().SetSpec(up)
+			s.must("upgraded", func() bool { return s.settled() && s.Minor() == 7 })
+			s.latest().Kill()
+			s.eachNode((*sim.Node).StopByHand)
+			s.broughtBack(copied)
+			s.pass(10 * time.Minute)
+			s.Store().SetSpec(up)
+			s.must("ready", func() bool { return s.settled() && s.told().Health == cke.HealthReady && s.Minor() == 7 })
+			for _, v := range s.Violations() {
+				t.Error(v)
+			}
+		})
+	}
+}
