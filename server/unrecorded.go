@@ -73,6 +73,20 @@ func unrecordedProblems(in *Input) []cke.Problem {
 			all = append(all, unrecordedProblem(u))
 		}
 	}
+	return append(all, strayVolumes(in)...)
+}
+
+// strayVolumes report volumes of lives that a restore replaced, of memberships that the store never had, since it was older than them then:
+// they are kept as those on record are, and no time is set for them.
+func strayVolumes(in *Input) (all []cke.Problem) {
+	for _, n := range in.Seen.Nodes {
+		for _, v := range n.Volumes {
+			used := slices.ContainsFunc(n.Containers, func(c cke.Container) bool { return c.Name == v.Name })
+			if n.Answered() && v.Cluster == in.Spec.Name && !used && !in.Identity.Has(v.Join) && in.Identity.Incarnation.WasReplaced(v.Incarnation) {
+				all = append(all, unrecordedProblem(cke.Unrecorded{Node: n.Node, Name: v.Name, Volume: true}))
+			}
+		}
+	}
 	return all
 }
 

@@ -309,3 +309,19 @@ func TestDecide_Reclaims(t *testing.T) {
 		t.Errorf("%+v", server.Decide(done.Input))
 	}
 }
+
+// A store that was older than a membership does not have it after a restore either: what that left is reported, since no rule removes it.
+func TestReport_TellsOfVolumesOfReplacedLivesThatAreNotOnRecord(t *testing.T) {
+	left := formed(3).running().with(func(s *scene) {
+		s.Identity.Incarnation.Replaced = []string{"before"}
+		for _, id := range []cke.JoinID{"kept", "lost", "used"} {
+			s.node(2).Volumes = append(s.node(2).Volumes, cke.Volume{Name: "etcd-cke." + string(id), Cluster: "demo", Incarnation: "before", Join: id})
+		}
+		s.node(2).Containers = append(s.node(2).Containers, cke.Container{Name: "etcd-cke.used", State: cke.ContainerExited, Cluster: "demo", Incarnation: "before", Join: "used"})
+		s.Identity.Ended = append(s.Identity.Ended, cke.Join{ID: "kept", Incarnation: "before", Node: s.node(2).Node, Volume: "etcd-cke.kept", EndedAt: noon})
+	})
+	problems := server.Report(left.Input, server.Decide(left.Input), cke.Status{}).Problems
+	if len(problems) != 1 || problems[0].Code != cke.CodeNotOnRecord || problems[0].Remedy != "if nobody needs its data: ckecli volume purge etcd-cke.lost" {
+		t.Errorf("%+v", problems)
+	}
+}

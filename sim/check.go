@@ -313,6 +313,7 @@ func (c *checker) isRemoved(n *Node, v *volume) {
 	case id.Incarnation.WasAbandoned(v.incarnation):
 	case i >= 0 && id.Ended[i].PurgedAt.IsZero():
 		c.violated("a volume on %s is removed before that is on record", n.name)
+	case i < 0 && slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskPurge && t.Subject == v.name }):
 	case i < 0 && v.cluster == c.cluster:
 		c.violated("a volume on %s is removed whose life was not abandoned", n.name)
 	}

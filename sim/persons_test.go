@@ -399,7 +399,8 @@ func (n *nemesis) recover() {
 	}
 }
 
-// discard removes what a restore made that the copy of the store does not know of, and that never ran, as the status says.
+// discard removes what the copy of the store does not know of, as the status says: what a restore made and never ran, and volumes of lives
+// that a restore replaced.
 func (n *nemesis) discard() {
 	if n.copied == nil {
 		return
@@ -409,10 +410,16 @@ func (n *nemesis) discard() {
 		if !n.s.reports(cke.CodeNotOnRecord, node.Name()) {
 			continue
 		}
-		containers, _ := node.Look()
+		containers, volumes := node.Look()
 		for _, c := range containers {
 			if c.Cluster == clusterName && !id.OnRecord(c.Incarnation, c.Join) && !c.EverRan() {
 				node.Remove(c.Name)
+			}
+		}
+		for _, v := range volumes {
+			used := slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == v.Name })
+			if v.Cluster == clusterName && !used && !id.Has(v.Join) && id.Incarnation.WasReplaced(v.Incarnation) && !n.s.asks(cke.TaskPurge) {
+				n.s.ask(cke.TaskPurge, "", v.Name, "")
 			}
 		}
 	}

@@ -123,6 +123,9 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			dec, _ := s.latest().now()
 			faults = append(faults, "does not converge: "+describeDecision(s.latest().Number(), dec))
 			faults = append(faults, s.faults(s.declared()...)...)
+			for _, p := range s.told().Problems {
+				faults = append(faults, fmt.Sprintf("the status says %s %s: %s", p.Code, p.Node, p.Message))
+			}
 		}
 		if r.IntN(4) == 0 && faults == nil && s.lost(s.Store().Identity()) == nil { // what was removed under a member ends with it
 			faults = s.powerFails()
