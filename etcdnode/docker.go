@@ -39,6 +39,7 @@ type docker struct {
 type engineContainer struct {
 	cke.Container
 	Restart restartPolicy
+	Helper  bool
 }
 
 // newDocker returns a client that opens its streams with dial, and asks guard before each request that changes something.
@@ -190,7 +191,7 @@ func (d *docker) container(ctx context.Context, name string) (engineContainer, e
 		out.LastWords = c.State.Error // what kept it from starting, as told by the engine
 	}
 	out.KeptDown = out.Restart == restartNever || out.Restart == ""
-	out.StartsEmpty = startsEmpty(c.Config.Cmd)
+	out.StartsEmpty, out.Helper = startsEmpty(c.Config.Cmd), c.Config.Labels[LabelHelper] == "true"
 	if out.Cluster == "" {
 		out.PeerURLs = ownPeerURLs(slices.Concat(c.Config.Entrypoint, c.Config.Cmd), c.Config.Env)
 		out.AutoRemove = c.HostConfig.AutoRemove

@@ -72,15 +72,14 @@ func (m machine) RestoreData(ctx context.Context, r cke.RestoreSpec, open func(c
 		if !c.StartedAt.IsZero() {
 			return fmt.Errorf("container %s was started before: %w", c.Name, cke.ErrConflict)
 		}
-		name := j.Volume + onceSuffix
-		if err := s.engine.kill(ctx, name); err != nil {
+		if err := endTool(ctx, s, j); err != nil {
 			return err
 		}
 		if _, err := s.engine.stat(ctx, c.ID, path.Join(DataPath, markOf(r))); !errors.Is(err, cke.ErrNotFound) {
 			return err
 		}
 		tool, err := s.engine.createOnce(ctx, once{
-			name: name, image: j.Etcd.Image, volume: j.Volume, command: restoreCommand(r), capabilities: []string{"DAC_OVERRIDE"},
+			name: j.Volume + onceSuffix, image: j.Etcd.Image, volume: j.Volume, command: restoreCommand(r), capabilities: []string{"DAC_OVERRIDE"},
 			nanoCPUs: int64(j.Etcd.Resources.CPUs * 1e9), memory: int64(j.Etcd.Resources.Memory),
 		})
 		if err != nil {
@@ -88,6 +87,22 @@ func (m machine) RestoreData(ctx context.Context, r cke.RestoreSpec, open func(c
 		}
 		return errors.Join(m.restoreBy(ctx, s, r, tool, open, progress), s.engine.kill(ctx, tool))
 	})
+}
+
+// endTool removes the container of the tool that a daemon left when it was killed: its volume could not be removed. Another one of that
+// name is somebody's.
+func endTool(ctx context.Context, s *session, j cke.Join) error {
+	name := j.Volume + onceSuffix
+	c, err := s.engine.container(ctx, name)
+	switch {
+	case errors.Is(err, cke.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case !c.Helper:
+		return fmt.Errorf("container %s is there, and cke did not make it: %w", name, cke.ErrConflict)
+	}
+	return s.engine.kill(ctx, c.ID)
 }
 
 // restoreBy makes the data by way of the container of the tool, which was just made.

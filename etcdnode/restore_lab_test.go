@@ -87,7 +87,7 @@ func TestMachine_RestoresAnewWhatACrashLeft(t *testing.T) {
 	}
 	// Half a result, and a tool that a crash left behind.
 	volume := "cd $(docker volume inspect -f '{{.Mountpoint}}' " + j.Volume + ") && "
-	if _, err := r.lab.Exec(ctx, node, "sh", "-c", volume+"mkdir -p data/member/wal && echo x > data/member/wal/0.tmp && docker run -d --name "+j.Volume+".restore --network none "+testImage+" etcd --data-dir /tmp/x"); err != nil {
+	if _, err := r.lab.Exec(ctx, node, "sh", "-c", volume+"mkdir -p data/member/wal && echo x > data/member/wal/0.tmp && docker run -d --label cke.helper=true --name "+j.Volume+".restore --network none "+testImage+" etcd --data-dir /tmp/x"); err != nil {
 		t.Fatal(err)
 	}
 	must(t, m.RestoreData(ctx, spec, whole, quiet))
@@ -108,6 +108,25 @@ func TestMachine_RestoresAnewWhatACrashLeft(t *testing.T) {
 	if err := m.RestoreData(ctx, spec, whole, quiet); !errors.Is(err, cke.ErrConflict) {
 		t.Errorf("the data of a member that was started is replaced: %v", err)
 	}
+
+	// The tool of a restore that was called off keeps its volume in use.
+	must(t, m.StopContainer(ctx, j, 10*time.Second))
+	must(t, m.RemoveContainer(ctx, j))
+	used := func(label string) {
+		t.Helper()
+		if out, err := r.lab.Exec(ctx, node, "docker", "create", "--label", label, "--name", j.Volume+".restore", "-v", j.Volume+":/data", testImage); err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	used("somebody=else")
+	if err := m.RemoveVolume(ctx, j); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("somebody's container uses the volume: %v", err)
+	}
+	if out, err := r.lab.Exec(ctx, node, "docker", "rm", j.Volume+".restore"); err != nil {
+		t.Fatal(out, err)
+	}
+	used("cke.helper=true")
+	must(t, m.RemoveVolume(ctx, j))
 }
 
 func flipped(data []byte) []byte {

@@ -166,6 +166,9 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 				return err
 			}
 		}
+		if err := endTool(ctx, s, j); err != nil {
+			return err
+		}
 		if v.Device != "" {
 			// The engine refuses to remove a volume that is in use, but only after its directory was emptied.
 			if err := unused(ctx, s, v); err != nil {
