@@ -167,8 +167,7 @@ const tooOldForData = "invalid downgrade"
 func mayRunInstead(in *Input, j cke.Join, version string) bool {
 	is, ok := parseVersion(j.Etcd.Version)
 	want, valid := parseVersion(version)
-	c, _ := in.node(j.Node).Of(j.ID)
-	left := strings.Contains(c.LastWords, tooOldForData) // every member ran a later minor
+	left := leftRecord(in, j)
 	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 || op.NeedsSnapshot(j.Etcd.Version, version) && want[1] > j.Newest && !left {
 		return false
 	}
@@ -180,6 +179,24 @@ func mayRunInstead(in *Input, j cke.Join, version string) bool {
 		return ok
 	})
 	return !served && want[1] >= leftBehind(in) || want == is || runsMinor(in, want[1])
+}
+
+// leftRecord reports whether etcd itself says that every member ran a later minor than is on record for this one. What a container that
+// was made with other options said is about those.
+func leftRecord(in *Input, j cke.Join) bool {
+	c, _ := in.node(j.Node).Of(j.ID)
+	return strings.Contains(c.LastWords, tooOldForData) && c.MadeWith(j.Etcd)
+}
+
+// laterMinor is what to do about a member whose data is too new for the version that is on record and declared, as after an older
+// store; empty: it is not so. cke names no version that nobody has declared.
+func laterMinor(in *Input, j cke.Join) string {
+	is, ok := parseVersion(j.Etcd.Version)
+	want, _ := parseVersion(in.optionsOf(j).Version)
+	if !ok || want[1] > is[1] || !leftRecord(in, j) {
+		return ""
+	}
+	return fmt.Sprintf("declare options.etcd.version %d.%d.x: etcd says that the cluster has run it", is[0], is[1]+1)
 }
 
 // leftBehind is the minor version below which no etcd starts on the members' databases any more, as far as they told; 0: none did.

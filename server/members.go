@@ -246,7 +246,7 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 		if why != "" {
 			how += ": " + why
 		}
-		return &cke.Problem{Code: err.Code, Node: name, Message: "etcd " + how}
+		return &cke.Problem{Code: err.Code, Node: name, Message: "etcd " + how, Remedy: laterMinor(in, j)}
 	case e.Problem != "" && in.votesElsewhere(c):
 		return &cke.Problem{Code: cke.CodeOlderStore, Node: name, Message: "its member serves, though not at " + j.ClientURL() + " as the store has it", Remedy: "ckecli cluster reclaim " + in.Spec.Name}
 	case e.Problem != "":

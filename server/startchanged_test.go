@@ -6,6 +6,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/server"
 )
 
 // tried lets a member have been started with other options last than the file declares.
@@ -38,6 +39,37 @@ func leftAgain(newest int) *scene {
 		s.Identity.Joins[0].Newest = newest
 		s.Spec.Options.Etcd.Version = "3.7.3"
 	})
+}
+
+// said is a single member on record with 3.6, declared with 3.7, whose container says that it is too old for its data; what it was made
+// with is told by a digest, if not by the record.
+func said(options string) *scene {
+	return leftAgain(0).with(func(s *scene) {
+		s.container(1).Options, s.container(1).LastWords = options, "invalid downgrade; server version is lower than determined cluster version"
+	})
+}
+
+// The way out of an older record is shown, unless it is declared already.
+func TestReport_TellsHowToStartWhatIsTooOldForItsData(t *testing.T) {
+	old := func(s *scene) *scene {
+		return s.with(func(s *scene) { s.Spec.Options.Etcd.Version = s.join(1).Etcd.Version })
+	}
+	remedy := func(s *scene) (all string) {
+		for _, p := range server.Report(s.Input, server.Decide(s.Input), cke.Status{}).Problems {
+			if p.Code == cke.CodeEtcdExited {
+				all += p.Remedy
+			}
+		}
+		return all
+	}
+	if got := remedy(old(said(""))); got != "declare options.etcd.version 3.7.x: etcd says that the cluster has run it" {
+		t.Error(got)
+	}
+	for name, s := range map[string]*scene{"declared": said(""), "said by another container": old(said("made with 3.5")), "another fault": old(leftAgain(0))} {
+		if got := remedy(s); got != "" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 }
 
 // crashes lets a member that stopped be started by its engine again and again.
@@ -102,6 +134,9 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"one that is silent where it is reached", formed(1).quietMembers(1).lost(), nil, "n1 does not answer, and may serve", []string{"CKE215 n1"}},
 		{"up again to what its log was made ready for", leftAgain(7), single(leftAgain(7), true), "other version", nil},
 		{"not to what it was never", leftAgain(0), nil, "no quorum", []string{"CKE212 n1"}},
+		{"where etcd says that the cluster had left what is on record", said(""), single(said(""), true), "other version", nil},
+		{"but not where a container of an earlier version said so, which had not gone as far", said("made with 3.5"),
+			op.StartChanged{Join: said("").join(1), Etcd: said("").join(1).Etcd, AwaitServing: true}, "made with other options than are on record", nil},
 		{"never two", one().tried(1, version("3.8.0")), nil, "no quorum", []string{"CKE212 n1"}},
 		{"one that fails keeps nothing waiting", three().tried(2, wrong).failed(start(three().tried(2, wrong), 2, true), 9, time.Second).running().worth(3, -1, ""),
 			op.RenewCertificates{Join: formed(3).join(3)}, "", nil},

@@ -191,6 +191,9 @@ func (c *container) ends(code int, words string) {
 	}
 	c.open = nil
 	c.node.world.unquiet = true
+	if c.State == cke.ContainerRestarting { // no process is there to end otherwise, and its log stays
+		code, words = c.ExitCode, c.LastWords
+	}
 	c.State, c.ExitCode, c.LastWords, c.FinishedAt = cke.ContainerExited, code, words, c.node.world.now()
 	c.node.world.log("%s: etcd of %s ends with %d %s", c.node.name, c.Name, code, words)
 }

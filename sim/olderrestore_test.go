@@ -194,3 +194,36 @@ func TestBootstrap_ReportsAFounderOfAnEarlierLifeThatIsKept(t *testing.T) {
 		s.must("as declared", s.changed)
 	})
 }
+
+// The store is brought back from a copy from before a learner was put on record, of which only the empty volume is there, and a person
+// restores the cluster: that volume is of a life that was replaced, and on record nowhere. It is reported until a person removes it.
+func TestOlderStore_ReportsWhatARestoreHasReplaced(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.backedUp()
+		copied := s.Store().Copy()
+		dead := s.killedAt("EnsureVolume", func() {})
+		s.declare(s.Nodes()...)
+		s.comesTo(dead)
+		s.Judge = nil
+		s.broughtBack(copied)
+		s.declare(s.Nodes()...)
+		s.must("frozen", func() bool { return s.frozenFor(cke.FreezeOlderStore) })
+		_, left := s.Node("n4").Look()
+		s.order(fromBackup)
+		s.must("restored", func() bool { return s.restored() && s.settled() })
+		purge := "if nobody needs its data: ckecli volume purge " + left[0].Name
+		if !slices.ContainsFunc(s.told().Problems, func(p cke.Problem) bool { return p.Code == cke.CodeNotOnRecord && p.Remedy == purge }) {
+			t.Errorf("%+v", s.told().Problems)
+		}
+		s.ask(cke.TaskPurge, "", left[0].Name, "")
+		s.must("removed", func() bool {
+			_, is := s.Node("n4").Look()
+			return len(is) == 1 && is[0].Name != left[0].Name && s.answered()
+		})
+		s.must("told no more", func() bool { return !s.reports(cke.CodeNotOnRecord, "") })
+		for _, v := range s.Violations() {
+			t.Error(v)
+		}
+	})
+}

@@ -2,6 +2,8 @@ package sim_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,4 +149,42 @@ func TestMinorVersion_IsFoundAgainAfterAnOlderStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What etcd says of its data it says of the version that its container was made with: a record that has gone on to the next one, since the
+// container could not be made, is no reason to go two steps, past the snapshot that 3.7 needs.
+func TestMinorVersion_IsNotSkippedForWhatAnEarlierOneSaid(t *testing.T) {
+	play(t, 1, func(s *stage) {
+		declares := func(version string) {
+			c := s.cluster(s.Nodes())
+			c.Options.Etcd.Version = version
+			s.Store().SetSpec(c)
+		}
+		declares("3.5.35")
+		s.daemon()
+		s.must("formed", s.settled)
+		copied := s.Store().Copy()
+		declares("3.6.16")
+		s.must("upgraded", func() bool { return s.settled() && s.Minor() == 6 })
+		s.latest().Kill()
+		s.Node("n1").StopByHand()
+		s.broughtBack(copied)
+		s.must("told", func() bool {
+			return slices.ContainsFunc(s.told().Problems, func(p cke.Problem) bool { return strings.Contains(p.Remedy, "options.etcd.version 3.6") })
+		})
+		s.Judge = func(_ int, c sim.Call) sim.Verdict { // no container can be made
+			if strings.HasPrefix(c.Name, "EnsureContainer") {
+				return sim.Refuse
+			}
+			return sim.Proceed
+		}
+		declares("3.6.16")
+		s.pass(time.Minute)
+		s.Judge = nil
+		declares("3.7.3")
+		s.must("ready", func() bool { return s.settled() && s.told().Health == cke.HealthReady && s.Minor() == 7 })
+		for _, v := range s.Violations() {
+			t.Error(v)
+		}
+	})
 }
