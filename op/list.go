@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 
@@ -62,12 +63,29 @@ func (l memberList) of(j cke.Join) (cke.Member, bool) {
 	return l.members[i], true
 }
 
+func (l memberList) byID(id string) (cke.Member, bool) {
+	i := slices.IndexFunc(l.members, func(m cke.Member) bool { return m.ID == id })
+	if i < 0 {
+		return cke.Member{}, false
+	}
+	return l.members[i], true
+}
+
 // Is reports whether a member is that of a join: by its id, or by its peer URL as long as the id is not known.
 func Is(m cke.Member, j cke.Join) bool {
 	if j.MemberID != "" {
 		return m.ID == j.MemberID
 	}
 	return slices.Contains(m.PeerURLs, j.PeerURL())
+}
+
+// MayBe reports whether a member could be that of a join whose id is not on record: it stands at its node, or has its name. It may have
+// moved to other ports since the store was copied.
+func MayBe(m cke.Member, j cke.Join) bool {
+	return Is(m, j) || j.MemberID == "" && (m.Name == j.Member || slices.ContainsFunc(m.PeerURLs, func(text string) bool {
+		u, err := url.Parse(text)
+		return err == nil && u.Hostname() == j.Node.Address
+	}))
 }
 
 // voters counts the entries that vote.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -63,7 +64,10 @@ func (r RecordStart) record(ctx context.Context, e Env) error {
 		return err
 	}
 	m, there := list.of(j)
-	if !lasts || !there || answers != "" && answers != m.ID {
+	if !there && answers != "" { // it was moved to other ports since the store was copied
+		m, there = list.byID(answers)
+	}
+	if !lasts || !there || answers != "" && answers != m.ID || slices.ContainsFunc(id.Joins, func(o cke.Join) bool { return o.ID != j.ID && o.MemberID == m.ID }) {
 		return fmt.Errorf("%s is not in the member list: %w", r.Join.Node.Name(), cke.ErrConflict)
 	}
 	return putJoin(ctx, e, j.ID, func(j *cke.Join) {

@@ -52,6 +52,27 @@ func TestRecordStart_RecordsWhatTheStoreLacks(t *testing.T) {
 	}
 }
 
+// The store is from before the member's id was recorded, and other ports were declared since: it answers, and the list has it elsewhere.
+func TestRecordStart_OfAMemberThatTheListHasElsewhere(t *testing.T) {
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		w.mustRun(w.add(last))
+		was := w.joinOn(last)
+		w.mustRun(op.PromoteMember{Join: was})
+		lacks := w.forget(was, true)
+		lacks.StartedAt = time.Now()
+		if err := w.daemon.Etcd().UpdateMember(w.daemon.Context(), w.joins()[0].ClientURL(), was.MemberID, "https://"+was.Node.Address+":3380"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.run(op.EndMembership{Join: lacks}); !errors.Is(err, cke.ErrConflict) || w.joinOn(last).ID != was.ID {
+			t.Errorf("a voter that serves is ended: %v", err)
+		}
+		w.mustRun(op.RecordStart{Join: lacks})
+		if j := w.joinOn(last); j.StartedAt.IsZero() || j.MemberID != was.MemberID {
+			t.Errorf("%+v", j)
+		}
+	})
+}
+
 // Without a quorum nothing but its container shows that a learner was started, and that may go any moment.
 func TestRecordStart_WithoutAQuorum(t *testing.T) {
 	inGrowing(t, 3, func(w *world, last cke.Node) {

@@ -249,10 +249,13 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	if !lasts {
 		return nil
 	}
-	if member, there := list.of(j); there {
-		return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
-	}
 	noteStart(&j, m.Join.StartedAt) // this and NeverVoted are seen by Decide, where the store is from before its start
+	for _, member := range list.members {
+		others := slices.ContainsFunc(id.Joins, func(o cke.Join) bool { return o.ID != j.ID && Is(member, o) })
+		if Is(member, j) || !j.StartedAt.IsZero() && !others && MayBe(member, j) {
+			return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
+		}
+	}
 	j.EndedAt = e.Now().UTC()
 	j.KeepUntil = m.Volumes.KeepUntil(j.EndedAt)
 	if j.NeverVoted = j.NeverVoted || m.Join.NeverVoted && j.StartedAt.IsZero(); j.NeverVoted {

@@ -31,7 +31,9 @@ func listUnknown(in *Input) (Decision, bool) {
 func endedMembership(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
 		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells.
-		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool { return op.Is(m, j) })
+		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool {
+			return op.Is(m, j) || !j.StartedAt.IsZero() && op.MayBe(m, j) && in.joinOf(m) == nil
+		})
 		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue
 		}

@@ -61,6 +61,9 @@ func recordStart(in *Input) (Decision, bool) {
 	quorum := in.Seen.Etcd.MembersSource == cke.MembersLinearizable
 	for _, j := range in.Identity.Joins {
 		m, listed := in.listed(j)
+		if !listed {
+			m, listed = in.answering(j)
+		}
 		started := slices.Contains(in.unrecordedStarts, j.ID)
 		lacks := started || j.MemberID == "" && !j.StartedAt.IsZero() || !m.Learner && j.NeverVoted
 		if !lacks || quorum && !listed {
@@ -76,4 +79,14 @@ func recordStart(in *Input) (Decision, bool) {
 		return Decision{Operation: op.RecordStart{Join: in.reached(j)}, Reason: fmt.Sprintf("the member of %s was started, and that is not on record", j.Node.Name())}, true
 	}
 	return Decision{}, false
+}
+
+// answering is the entry of the member that answers for a membership whose id is not on record: it has other peer URLs than the record,
+// where it was moved since the store was copied.
+func (in *Input) answering(j cke.Join) (cke.Member, bool) {
+	i := slices.IndexFunc(in.Seen.Etcd.Members, func(m cke.Member) bool { return m.ID == in.reply(j).MemberID })
+	if j.MemberID != "" || i < 0 || in.joinOf(in.Seen.Etcd.Members[i]) != nil {
+		return cke.Member{}, false
+	}
+	return in.Seen.Etcd.Members[i], true
 }

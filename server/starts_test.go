@@ -53,11 +53,14 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 	nothing := left().join(3)
 	nothing.NeverVoted = true
 	stood := func() *scene { return formed(3).unrecorded(3).unidentified(3).wiped(3) }
+	elsewhere := func(s *scene) { s.Seen.Etcd.Members[2].PeerURLs = []string{"https://10.0.0.3:3380"} }
 	check(t, []row{
 		{"a voter", formed(3).unrecorded(3), record(3, true), "the member of n3 was started", nil},
 		{"whose member id is not on record", formed(3).unrecorded(3).unidentified(3), record(3, false), "the member of n3 was started", nil},
 		{"whose start is on record by now", formed(3).unidentified(3), op.RecordStart{Join: formed(3).unidentified(3).join(3)}, "the member of n3 was started", nil},
 		{"not of one that answers with another id", formed(3).unrecorded(3).unidentified(3).with(func(s *scene) { s.endpoint(3).MemberID = "m9" }), nil, "nothing to do", nil},
+		{"one that was moved to other ports since the store was copied", formed(3).unrecorded(3).unidentified(3).with(elsewhere), record(3, false), "the member of n3 was started", nil},
+		{"and that does not answer: it is not ended", formed(3).unrecorded(3).unidentified(3).with(elsewhere).quietMembers(3), nil, "", []string{"CKE104 n3", "CKE215 n3"}},
 		{"a learner", learner, op.RecordStart{Join: begun}, "the member of n4 was started", nil},
 		{"also while there is no quorum", learnerUnseen(), op.RecordStart{Join: learnerUnseen().with(func(s *scene) { s.Identity.Joins[2].StartedAt = s.container(3).StartedAt }).join(3)}, "the member of n3 was started", nil},
 		{"one that is on record as one that never voted", formed(3).with(neverVoted), op.RecordStart{Join: never.join(3)}, "", nil},

@@ -23,17 +23,21 @@ type repetition struct {
 	since           time.Time
 }
 
-// endsAFailedBootstrap reports whether r abandons what a bootstrap left that failed right before: it is as often as that fails,
-// whose pauses grow.
-func (c *checker) endsAFailedBootstrap(r cke.Record) bool {
+// endsAFailure reports whether r takes back what an operation left that failed right before, as a bootstrap, or a restart whose stop was not
+// finished: it is as often as that fails, whose pauses grow.
+func (c *checker) endsAFailure(r cke.Record) bool {
 	records := c.world.store.records
 	i := slices.IndexFunc(records, func(o cke.Record) bool { return o.ID == r.ID })
-	return r.Operation == "abandon-bootstrap" && i > 0 && records[i-1].Operation == "bootstrap" && records[i-1].State == cke.RecordFailed
+	if i <= 0 || records[i-1].State != cke.RecordFailed {
+		return false
+	}
+	before := records[i-1].Operation
+	return r.Operation == "abandon-bootstrap" && before == "bootstrap" || r.Operation == "keep-running" && before == "restart-member"
 }
 
 // wasRecorded judges that an operation completed: one that completes again and again has no effect that lasts.
 func (c *checker) wasRecorded(by *Daemon, r cke.Record) {
-	if r.State != cke.RecordCompleted || r.Task != "" || r.Operation == "compare-data" || c.endsAFailedBootstrap(r) {
+	if r.State != cke.RecordCompleted || r.Task != "" || r.Operation == "compare-data" || c.endsAFailure(r) {
 		return
 	}
 	key := r.Operation + " " + strings.Join(r.Targets, ",") + ": " + r.Reason
