@@ -55,6 +55,7 @@ func TestBackupNow_TellsWhatItWaitsFor(t *testing.T) {
 	now := h.start("backup", "now")
 	task := h.awaitTask()
 	r := l.begin(cke.Record{Operation: "backup", Reason: "asked for", Task: task.ID})
+	now.stderr.await(t, "asked for") // records and statuses arrive in no order
 	s := ready(1)
 	s.Operation = &cke.OperationStatus{ID: r.ID, Type: r.Operation, State: cke.RecordRunning}
 	s.Backup = &cke.BackupStatus{Problem: &cke.BackupTrouble{Work: "take", Code: cke.CodeTarget, Message: "nothing can be written to the target"}}
