@@ -318,6 +318,8 @@ type Ledger interface {
 	Deleting(ctx context.Context) (bool, error)
 	// Asked returns what people ask of the leader now.
 	Asked(ctx context.Context) (Requests, error)
+	// SealDelete records that the deletion is not canceled any more. ErrConflict: nobody asks for it.
+	SealDelete(ctx context.Context) error
 	// FinishDelete moves all that the store holds of the cluster to the archive of deleted clusters; the term ends.
 	// ErrConflict: nobody asked for the deletion.
 	FinishDelete(ctx context.Context) error

@@ -195,9 +195,36 @@ func (i Identity) Restores() (ids []string) {
 	return ids
 }
 
-// NewAwaiting makes the identity of a cluster that was declared to be restored. Nothing is stored.
+// NewAwaiting makes the incarnation of a cluster that was declared to be restored. Nothing is stored.
 func NewAwaiting(now time.Time) Incarnation {
 	return Incarnation{ID: randomID(), State: Awaiting, CreatedAt: now.UTC()}
+}
+
+// Awaiting makes the identity of a cluster that was declared to be restored and of which another store had this one: its members may
+// run, on whatever nodes, and a restore stops them. Nothing is stored.
+func (i Identity) Awaiting(now time.Time) Identity {
+	inc := NewAwaiting(now)
+	if was := i.Incarnation; was != nil {
+		inc.Previous, inc.Replaced = was.Previous, was.Replaced
+		switch was.State {
+		case Awaiting:
+		case Abandoned:
+			inc.Previous = newestOf(append(slices.Clone(inc.Previous), was.ID), KeptLives)
+		default:
+			inc.Replaced = newestOf(append(slices.Clone(inc.Replaced), was.ID), KeptLives)
+		}
+	}
+	running := i.MayRun()
+	var all []Join
+	for _, j := range slices.Concat(i.Joins, i.Ended) {
+		if slices.ContainsFunc(running, func(o Join) bool { return o.ID == j.ID }) {
+			j.EndedAt = time.Time{}
+		}
+		all = append(all, j)
+	}
+	next := NewIdentity(&inc, all)
+	next.Authorities = i.Authorities
+	return next
 }
 
 // Founder is a founder with the id that etcd gives it.

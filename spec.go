@@ -20,6 +20,8 @@ type Spec struct {
 	DeleteRequestedBy string    `json:"deleteRequestedBy,omitempty"`
 	// Destroyed names nodes whose machines are gone for good, as the operator confirmed with the deletion: it does not wait for them.
 	Destroyed []string `json:"destroyed,omitempty"`
+	// DeleteSealedAt is set once no member is left that could serve: the request is not canceled any more.
+	DeleteSealedAt time.Time `json:"deleteSealedAt,omitzero"`
 }
 
 // Deleting reports whether the cluster is to be deleted.

@@ -270,7 +270,12 @@ func deletedWhenAsked(t *testing.T, s Store) {
 	s.CancelDelete()
 	deleting(false)
 	is(t, "FinishDelete that was canceled", s.FinishDelete(ctx), cke.ErrConflict)
+	is(t, "SealDelete of a deletion that was canceled", s.SealDelete(ctx), cke.ErrConflict)
 	s.AskDelete()
+	is(t, "SealDelete", s.SealDelete(ctx), nil)
+	is(t, "SealDelete again", s.SealDelete(ctx), nil)
+	s.CancelDelete()
+	deleting(true)
 	is(t, "FinishDelete", s.FinishDelete(ctx), nil)
 	if err := s.PutComparison(ctx, cke.Comparison{}); err == nil {
 		t.Error("the term goes on")
@@ -309,7 +314,7 @@ func deposedWritesNothing(t *testing.T, s Store) {
 		"CreateIncarnation": s.CreateIncarnation(ctx, inc), "UpdateIncarnation": s.UpdateIncarnation(ctx, inc), "PutJoins": s.PutJoins(ctx, read, read.Joins[0]),
 		"PutFreeze": s.PutFreeze(ctx, cke.Freeze{ID: "f"}), "PutComparison": s.PutComparison(ctx, cke.Comparison{}), "PutAuthorities": s.PutAuthorities(ctx, cke.Authorities{}, cke.Authorities{}),
 		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "BeginRestore": s.BeginRestore(ctx, inc), "CancelRestore": s.CancelRestore(ctx, inc),
-		"FinishDelete": s.FinishDelete(ctx),
+		"SealDelete": s.SealDelete(ctx), "FinishDelete": s.FinishDelete(ctx),
 	} {
 		if what == "BeginRestore" || what == "CancelRestore" { // may be refused for what they are before
 			if err == nil {

@@ -8,9 +8,14 @@ import (
 )
 
 // DeleteCluster stops every member, removes its container, keeps its volume, and moves the cluster out of the store.
-// It ends only when every node of a member has answered, and can be canceled until its last step. Without its container a
+// It ends only when every node of a member has answered, and can be canceled until it is sealed. Without its container a
 // member cannot come back: neither by a start that an earlier daemon sent off and that arrives late, nor by a person's mistake.
-type DeleteCluster struct{ Joins []cke.Join }
+// Nodes are marked then, for a store that is brought back from before: the cluster may be declared again on others.
+type DeleteCluster struct {
+	Joins []cke.Join
+	// Nodes are those of the cluster that answer, to be marked.
+	Nodes []cke.Node
+}
 
 var _ Operation = DeleteCluster{}
 
@@ -29,11 +34,17 @@ func (d DeleteCluster) Stages() []Stage {
 			return removeContainer(ctx, e, j)
 		}}))
 	}
+	seal := Stage{{Name: "seal", Run: func(ctx context.Context, e Env) error { return e.Ledger.SealDelete(ctx) }}}
 	last := Stage{{Name: "archive-record", Run: func(ctx context.Context, e Env) error { return e.Ledger.FinishDelete(ctx) }}}
-	if stop == nil {
-		return []Stage{last}
+	return nonEmpty(stop, remove, seal, markOver(d.Nodes, withPresent), last)
+}
+
+// withPresent are the lives that are over once the present one is, too.
+func withPresent(i cke.Identity) []string {
+	if i.Incarnation == nil || i.Incarnation.State == cke.Awaiting {
+		return nil
 	}
-	return []Stage{stop, remove, last}
+	return append(i.Over(), i.Incarnation.ID)
 }
 
 // whileDeleting lets a step run unless the deletion was canceled. What was stopped until then is started again on its own

@@ -72,7 +72,7 @@ func TestDeleteCluster_LeavesNothingThatALateStartCouldWake(t *testing.T) {
 
 // A deletion that is canceled ends at its next step, whichever that is.
 func TestDeleteCluster_EndsOnceItIsCanceled(t *testing.T) {
-	for step, left := range map[string]int{"stop": 3, "remove-container": 3, "archive-record": 0} {
+	for step, left := range map[string]int{"stop": 3, "remove-container": 3, "seal": 0} {
 		inWorld(t, 3, func(w *world) {
 			w.mustRun(w.bootstrap(false))
 			w.Store().RequestDelete()

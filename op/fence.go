@@ -54,6 +54,9 @@ type CancelRestore struct {
 	// Fence are members of abandoned lives that run, since somebody started them: of a restore that was called off before. They would
 	// serve in the name of the life that goes on.
 	Fence []cke.Join
+	// Revive are members of the life that goes on which this restore may have stopped, and which no rule starts again: this store has
+	// no life of theirs, since the cluster was declared to be restored.
+	Revive []cke.Join
 	// Nodes are those of the cluster that answer.
 	Nodes []cke.Node
 }
@@ -93,7 +96,11 @@ func (c CancelRestore) Stages() []Stage {
 	if stages != nil {
 		stages = append(stages, Stage{{Name: "check-fence", Run: c.checkFence}})
 	}
-	stages = append(stages, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
+	var revive Stage
+	for _, j := range c.Revive {
+		revive = append(revive, only(restoring, Step{Name: "start-again", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return startAgain(ctx, e, j) }}))
+	}
+	stages = append(stages, revive, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)
 		if err != nil || !id.Incarnation.Life(c.Incarnation) {
 			return err
@@ -104,7 +111,23 @@ func (c CancelRestore) Stages() []Stage {
 		}
 		return e.Snapshots.Forget(ctx, restore.ID)
 	}}})
-	return nonEmpty(append(stages, markOver(c.Nodes))...)
+	return nonEmpty(append(stages, markOver(c.Nodes, cke.Identity.Over))...)
+}
+
+// startAgain starts the container of a member as it is, on its own data.
+func startAgain(ctx context.Context, e Env, j cke.Join) error {
+	m := e.Machines.Machine(j.Node)
+	c, err := m.Container(ctx, j)
+	if err != nil || c.Running() {
+		return err
+	}
+	if err := needData(ctx, m, j); err != nil {
+		return err
+	}
+	if err := m.KeepRunning(ctx, j); err != nil {
+		return err
+	}
+	return m.StartContainer(ctx, j)
 }
 
 // checkFence refuses while a quorum of an abandoned life may run. Fewer serve nobody: an engine that does not stop one of them is

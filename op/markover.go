@@ -9,13 +9,13 @@ import (
 
 // markOver marks on nodes which lives of the cluster are over, as the ledger has them: a copy of the store may have one of them as the
 // present one. It is done for a store that is brought back, and what is under way does not wait for a node that cannot take it.
-func markOver(nodes []cke.Node) Stage {
+func markOver(nodes []cke.Node, over func(cke.Identity) []string) Stage {
 	return onEach(nodes, "mark-over", 0, func(ctx context.Context, e Env, n cke.Node) error {
 		id, err := e.Ledger.Identity(ctx)
 		if err != nil {
 			return err
 		}
-		if err := e.Machines.Machine(n).MarkOver(ctx, e.Cluster, id.Over()); err != nil && ctx.Err() == nil {
+		if err := e.Machines.Machine(n).MarkOver(ctx, e.Cluster, over(id)); err != nil && ctx.Err() == nil {
 			e.Log.Warn("no mark that a life of the cluster is over", "node", n.Name(), "error", err)
 			e.Progress(fmt.Sprintf("not marked: %v", err))
 		}

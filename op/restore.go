@@ -69,7 +69,7 @@ func (r Restore) Stages() []Stage {
 		for _, j := range r.Fence {
 			replaced = append(replaced, only(r.isRestoring, Step{Name: "remove-replaced", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return removeContainer(ctx, e, j) }}))
 		}
-		stages = append(stages, markOver(nodesOf(r.Fence)), replaced)
+		stages = append(stages, markOver(nodesOf(r.Fence), cke.Identity.Over), replaced)
 	}
 	return append(stages,
 		r.each("start", 0, r.start),

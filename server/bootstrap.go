@@ -38,7 +38,31 @@ func bootstrapGate(in *Input) []cke.Problem {
 		blockers = append(blockers, leftovers(in, s)...)
 		blockers = append(blockers, takenPorts(in, s)...)
 	}
-	return append(blockers, abandonedElsewhere(in)...)
+	return append(append(blockers, membersElsewhere(in)...), abandonedElsewhere(in)...)
+}
+
+// membersElsewhere names nodes of the file that are no control plane and carry members of a cluster of this name, or may: the store may be
+// older than a cluster that was moved to them.
+func membersElsewhere(in *Input) (waits []cke.Problem) {
+	for _, n := range in.Spec.Nodes {
+		if n.ControlPlane {
+			continue
+		}
+		s := in.node(n)
+		if !s.Answered() {
+			p := *s.Problem
+			p.Message = "it may carry a member of a cluster of this name: " + p.Message
+			p.Remedy = "bring it back, or take it out of the cluster file until the cluster is formed"
+			waits = append(waits, p)
+			continue
+		}
+		for _, c := range s.Containers {
+			if c.Cluster == in.Spec.Name && !in.Identity.Incarnation.WasAbandoned(c.Incarnation) {
+				waits = append(waits, noLife(s, c))
+			}
+		}
+	}
+	return waits
 }
 
 // abandonedElsewhere names nodes of the file that are no control plane and have, or may have, what founders of the abandoned
@@ -62,13 +86,10 @@ func abandonedElsewhere(in *Input) []cke.Problem {
 		if left++; i < 0 || in.Spec.Nodes[i].ControlPlane { // the latter is told of anyway
 			continue
 		}
-		p := cke.Problem{Code: cke.CodeLeftover, Node: in.Spec.Nodes[i].Name(), Message: "it has what an abandoned founding left, which could be started"}
-		if !s.Answered() {
-			p = *s.Problem
-			p.Message = "it may have what an abandoned founding left, which could be started: " + p.Message
+		if s.Answered() { // of one that does not, the bootstrap waits for whatever it carries
+			waits = append(waits, cke.Problem{Code: cke.CodeLeftover, Node: in.Spec.Nodes[i].Name(), Message: "it has what an abandoned founding left, which could be started",
+				Remedy: "bring it back, or take it out of the cluster file if it is gone for good"})
 		}
-		p.Remedy = "bring it back, or take it out of the cluster file if it is gone for good"
-		waits = append(waits, p)
 	}
 	if left < cke.Quorum(len(inc.Founders)) {
 		return nil

@@ -43,10 +43,14 @@ func TestDecide_BootstrapsOnlyOnNodesThatProvablyHoldNothing(t *testing.T) {
 		{"the client port is filtered", blank(3).with(func(s *scene) { s.node(1).ClientPort = cke.PortUnknown }), nil, "waits for n1", []string{"CKE215 n1"}},
 		// Peers need the peer port, the management host does not.
 		{"the peer port is filtered", blank(3).with(func(s *scene) { s.node(1).PeerPort = cke.PortUnknown }), blank(3).bootstrap(false), "", nil},
-		{"a node without control plane does not matter", blank(3).silent(3).with(func(s *scene) { s.Spec.Nodes[2].ControlPlane = false }),
+		{"a node without control plane needs no free ports", blank(3).with(func(s *scene) { s.Spec.Nodes[2].ControlPlane, s.node(3).ClientPort = false, cke.PortOpen }),
 			op.Bootstrap{Spec: nonControl(3, 2), Founders: spec(3).Nodes[:2]}, "", nil},
+		{"one that is silent may carry a member", blank(3).silent(3).with(func(s *scene) { s.Spec.Nodes[2].ControlPlane = false }), nil, "waits for n3", []string{"CKE201 n3"}},
+		{"one carries a member that the store does not have", blank(3).with(container(cke.Container{Name: "etcd-cke.x", Cluster: "demo", Incarnation: "later", Join: "x", State: cke.ContainerRunning})).with(func(s *scene) {
+			s.Spec.Nodes[1].ControlPlane = false
+		}), nil, "waits for n2", []string{"CKE317 n2"}},
 		{"after an abandoned life", blank(3).with(func(s *scene) { s.Identity = abandoned(3).Identity }), blank(3).bootstrap(false), "", nil},
-		{"after one whose founder is no control plane any more and does not answer", retired(3, 3).silent(3), op.Bootstrap{Spec: nonControl(3, 2), Founders: spec(3).Nodes[:2]}, "", nil},
+		{"after one whose founder is no control plane any more and does not answer", retired(3, 3).silent(3), nil, "waits for n3", []string{"CKE201 n3"}},
 		{"where that one alone is a quorum", retired(1, 3).silent(1), nil, "bootstrap waits for n1", []string{"CKE201 n1"}},
 		{"where that one still has what was made for it", retired(1, 3).with(func(s *scene) {
 			j := s.Identity.Incarnation.Founders[0]

@@ -20,6 +20,8 @@ type Input struct {
 	Deleting bool
 	// DeletionAt is when the deletion was asked for.
 	DeletionAt time.Time
+	// Sealed: the deletion is not canceled any more, and nodes are being marked.
+	Sealed bool
 	// Destroyed names the nodes that a deletion does not wait for.
 	Destroyed []string
 	Identity  cke.Identity
@@ -220,24 +222,18 @@ func deleteCluster(in *Input) (Decision, bool) {
 		return Decision{}, false
 	}
 	inc := in.Identity.Incarnation
-	var joins []cke.Join
+	if inc != nil && inc.State == cke.Awaiting {
+		return Decision{Operation: op.DeleteCluster{}, Reason: "deletion was asked for; the cluster was declared to be restored, and what its nodes carry stays as it is"}, true
+	}
 	var blockers []cke.Problem
 	for _, j := range in.Identity.MayRun() {
 		switch n := in.node(j.Node); {
 		case n.Answered():
-			joins = append(joins, in.reached(j))
 		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
 		case inc == nil || inc.State != cke.Abandoned:
 			p := *n.Problem
 			p.Remedy = fmt.Sprintf("bring it back; if its machine is destroyed: ckecli cluster delete %s --destroyed %s", in.Spec.Name, j.Node.Name())
 			blockers = append(blockers, p)
-		}
-	}
-	for _, j := range in.Identity.Ended { // one whose removal was just recorded may be left
-		if n := in.node(j.Node); n.Answered() && !slices.ContainsFunc(joins, func(o cke.Join) bool { return o.ID == j.ID }) {
-			if _, there := n.Of(j.ID); there {
-				joins = append(joins, in.reached(j))
-			}
 		}
 	}
 	if f := olderStore(in); f != nil && (len(in.mayServe()) > 0 || in.Identity.VotesElsewhere(in.Seen.Etcd)) { // its members would go on running
@@ -253,7 +249,7 @@ func deleteCluster(in *Input) (Decision, bool) {
 	if blockers != nil {
 		return Decision{Reason: "deletion waits: " + list(blockers), Blockers: blockers}, true
 	}
-	return Decision{Operation: op.DeleteCluster{Joins: joins}, Reason: "deletion was asked for; volumes are kept"}, true
+	return Decision{Operation: op.DeleteCluster{Joins: toFence(in, nil), Nodes: answering(in)}, Reason: "deletion was asked for; volumes are kept"}, true
 }
 
 // destroyed reports whether the operator who asked for the deletion named a machine as gone for good, by a name that means no other one.

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,20 +75,32 @@ func TestDecide_DoesNothingWhereAllIsAsDeclared(t *testing.T) {
 // Requirement D7: deletion is orderly; a member that goes on running would be a cluster that nobody knows of.
 func TestDecide_Deletes(t *testing.T) {
 	deleting := func(s *scene) *scene { s.Deleting = true; return s }
+	// deletes is the deletion of memberships where the others of n nodes answer.
+	deletes := func(joins []cke.Join, n int, silent ...int) op.Operation {
+		d := op.DeleteCluster{Joins: joins}
+		for i, node := range spec(n).Nodes {
+			if !slices.Contains(silent, i+1) {
+				d.Nodes = append(d.Nodes, node)
+			}
+		}
+		return d
+	}
 	check(t, []row{
-		{"all answer", deleting(formed(3)), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
+		{"all answer", deleting(formed(3)), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
 		{"one is silent", deleting(formed(3).silent(2)), nil, "deletion waits: n2: no answer", []string{"CKE201 n2"}},
-		{"its machine is destroyed", deleting(formed(3).silent(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), op.DeleteCluster{Joins: []cke.Join{formed(3).join(1), formed(3).join(3)}}, "deletion was asked for", nil},
+		{"its machine is destroyed", deleting(formed(3).silent(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes([]cke.Join{formed(3).join(1), formed(3).join(3)}, 3, 2), "deletion was asked for", nil},
 		{"another one is destroyed", deleting(formed(3).silent(2, 3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), nil, "deletion waits: n3: no answer", []string{"CKE201 n3"}},
-		{"one that was taken for destroyed answers", deleting(formed(3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
-		{"never founded", deleting(blank(3).silent(1)), op.DeleteCluster{}, "deletion was asked for", nil},
-		{"forming", deleting(forming(3, true)), op.DeleteCluster{Joins: forming(3, true).Identity.Joins}, "deletion was asked for", nil},
-		{"frozen", deleting(formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" })), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
-		{"without quorum", deleting(formed(3).stopped(1, 2).lost()), op.DeleteCluster{Joins: formed(3).Identity.Joins}, "deletion was asked for", nil},
+		{"one that was taken for destroyed answers", deleting(formed(3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
+		{"never founded", deleting(blank(3).silent(1)), deletes(nil, 3, 1), "deletion was asked for", nil},
+		{"forming", deleting(forming(3, true)), deletes(forming(3, true).Identity.Joins, 3), "deletion was asked for", nil},
+		{"frozen", deleting(formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" })), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
+		{"without quorum", deleting(formed(3).stopped(1, 2).lost()), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
 		{"the container of a member that was just removed is left", deleting(formed(4).with(func(s *scene) {
 			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
-		})), op.DeleteCluster{Joins: formed(4).Identity.Joins}, "deletion was asked for", nil},
-		{"an abandoned life needs no silent node", deleting(abandoned(3).silent(3)), op.DeleteCluster{Joins: abandoned(3).Identity.Joins[:2]}, "deletion was asked for", nil},
+		})), deletes(append(formed(3).Identity.Joins, cke.Join{ID: "join4", Incarnation: "life", Node: spec(4).Nodes[3], Volume: "etcd-cke.join4"}), 4), "deletion was asked for", nil},
+		{"an abandoned life needs no silent node", deleting(abandoned(3).silent(3)), deletes(abandoned(3).Identity.Joins[:2], 3, 3), "deletion was asked for", nil},
+		{"one that was declared to be restored leaves nodes as they are", deleting(formed(3).with(func(s *scene) { s.Identity = s.Identity.Awaiting(noon) })), op.DeleteCluster{}, "stays as it is", nil},
+		{"a sealed one goes on though nodes are marked", deleting(formed(3).with(func(s *scene) { s.Sealed, s.node(1).Over = true, []string{"life"} })), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
 	})
 }
 

@@ -119,7 +119,7 @@ func TestLoop_EndsWithTheCluster(t *testing.T) {
 		}
 		calls := g.called()
 		slices.Sort(calls)
-		if !cmp.Equal(calls, []string{"remove n1", "remove n2", "remove n3", "stop n1", "stop n2", "stop n3"}) || g.stored() != 0 {
+		if !cmp.Equal(calls, []string{"mark n1", "mark n2", "mark n3", "remove n1", "remove n2", "remove n3", "stop n1", "stop n2", "stop n3"}) || g.stored() != 0 {
 			t.Errorf("calls %v, %d statuses afterwards", calls, g.stored())
 		}
 	})

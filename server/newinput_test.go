@@ -15,7 +15,7 @@ func TestInputFrom_LeavesOutNothingThatALeaderReports(t *testing.T) {
 	s.Backup = &cke.BackupStatus{Known: true, Connected: true}
 	s.Requests.Applied = 1
 	reported := server.Report(s.Input, server.Decide(s.Input), cke.Status{})
-	spec := cke.Spec{Cluster: s.Spec, Generation: s.Generation, SetAt: time.Now(), Destroyed: []string{"n9"}, DeleteRequestedAt: time.Now()}
+	spec := cke.Spec{Cluster: s.Spec, Generation: s.Generation, SetAt: time.Now(), Destroyed: []string{"n9"}, DeleteRequestedAt: time.Now(), DeleteSealedAt: time.Now()}
 	in := reflect.ValueOf(server.InputFrom(spec, s.Identity, s.Requests, reported))
 	for i := range in.NumField() {
 		f := in.Type().Field(i)

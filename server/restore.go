@@ -347,11 +347,40 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"})
 	}
 	fence := slices.DeleteFunc(toFence(in, in.Identity.Joins), func(j cke.Join) bool { return !inc.WasAbandoned(j.Incarnation) || !runs(in, j) })
-	var nodes []cke.Node
-	for _, n := range in.Seen.Nodes {
-		if n.Answered() {
-			nodes = append(nodes, n.Node)
+	revive, why := toRevive(in)
+	if why != nil {
+		return refuse(t, why)
+	}
+	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
+}
+
+// toRevive are the members that a restore may have stopped where the store has no life that would start them again: the cluster was declared
+// to be restored. A member that is not on record cannot be told from one that nobody may start.
+func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
+	inc := in.Identity.Incarnation
+	if inc.Restore == nil || inc.Restore.Before == nil || inc.Restore.Before.State != cke.Awaiting {
+		return nil, nil
+	}
+	var facts []string
+	for _, j := range in.Identity.Superseded() {
+		if n := in.node(j.Node); !n.Answered() {
+			facts = append(facts, fmt.Sprintf("%s: %s; its member may have been stopped", j.Node.Name(), n.Problem.Message))
 		}
 	}
-	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence, Nodes: nodes}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
+	for _, j := range toFence(in, in.Identity.Joins) {
+		n := in.node(j.Node)
+		c, there := n.Of(j.ID)
+		switch {
+		case !there || c.Running() || inc.WasAbandoned(j.Incarnation):
+		case !in.Identity.Has(j.ID):
+			facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
+		case c.EverRan() && !j.StartedAt.IsZero():
+			revive = append(revive, j)
+		}
+	}
+	if facts == nil {
+		return revive, nil
+	}
+	return nil, &cke.Error{Code: cke.CodeCannot, What: "the members before may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
+		Facts: append(facts, "the restore can go on, or another one can take its place"), Try: "ckecli history -f"}
 }

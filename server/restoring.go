@@ -33,6 +33,16 @@ func toFence(in *Input, founders []cke.Join) []cke.Join {
 	return joins
 }
 
+// answering are the nodes of the cluster that answer.
+func answering(in *Input) (nodes []cke.Node) {
+	for _, n := range in.Seen.Nodes {
+		if n.Answered() {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	return nodes
+}
+
 // restoring: a restore was begun and is resumed until the restored members serve. A cluster that was declared to be
 // restored waits for a person: it is never bootstrapped.
 func restoring(in *Input) (Decision, bool) {

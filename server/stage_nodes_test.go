@@ -141,6 +141,10 @@ func (m stageMachine) RemoveContainer(ctx context.Context, _ cke.Join) error {
 	return m.call(ctx, "remove", func(i int) { m.scene.node(i).Containers = nil })
 }
 
+func (m stageMachine) MarkOver(ctx context.Context, _ string, _ []string) error {
+	return m.call(ctx, "mark", func(int) {})
+}
+
 // started lets a member run and serve.
 func (s *scene) started(i int) {
 	c := s.container(i)

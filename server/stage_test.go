@@ -222,6 +222,10 @@ func (t *stageTerm) Asked(ctx context.Context) (asked cke.Requests, err error) {
 	return asked, err
 }
 
+func (t *stageTerm) SealDelete(ctx context.Context) error {
+	return t.write(ctx, "seal-delete", func() { t.scene.Sealed = true })
+}
+
 func (t *stageTerm) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "finish-delete", func() { t.gone, t.statuses, t.records = true, nil, nil })
 	if err == nil {

@@ -51,7 +51,7 @@ func olderStore(in *Input) *finding {
 // lifeIsOver is how it is known that the life on record is over, on which node, and what to do; "": nothing says so.
 func lifeIsOver(in *Input) (on, why, try string) {
 	marked := in.Identity.IsOver(in.Seen.Nodes)
-	if marked == nil {
+	if marked == nil || in.Sealed {
 		return "", "", ""
 	}
 	inc, names := in.Identity.Incarnation, make([]string, len(marked))
@@ -61,7 +61,7 @@ func lifeIsOver(in *Input) (on, why, try string) {
 	if inc.State == cke.Restoring && !in.Identity.Started() {
 		return names[0], fmt.Sprintf("restore %s was called off, or another one replaced it, by marks on %s", inc.ID, and(names)), "bring back a newer copy of the store; if there is none: ckecli restore --cancel"
 	}
-	return names[0], fmt.Sprintf("a restore replaced incarnation %s, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after the restore; if the restored cluster is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
+	return names[0], fmt.Sprintf("a restore replaced incarnation %s, or the cluster was deleted, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after that; if what came after it is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
 }
 
 // unrecordedProblems report containers and volumes of this cluster's name that are not on record and that say nothing about

@@ -20,6 +20,8 @@ type checker struct {
 	acknowledged []string
 	holds        held
 	formed       *cke.Incarnation
+	// declared: the store gave up a cluster that it was only declared to restore, and that goes on as it was.
+	declared bool
 	// replaced is the life that a restore under way is about to replace, lost what was acknowledged in it.
 	replaced   *cke.Incarnation
 	lost       []string
@@ -69,7 +71,7 @@ func (c *checker) check() {
 		c.violated("two clusters serve under one name")
 	}
 	for _, l := range leaders {
-		if c.world.store.deleted {
+		if c.world.store.deleted && !c.declared {
 			c.violated("a deleted cluster serves")
 		}
 		if c.formed != nil && hexID(l.cluster) != c.formed.ClusterID {
@@ -239,6 +241,8 @@ func (c *checker) wereCommitted(l *member) {
 // wasStored looks at a change of the cluster's identity in the store.
 func (c *checker) wasStored(before, after *cke.Incarnation) {
 	switch {
+	case after == nil && before != nil && before.State == cke.Awaiting: // what was deleted is a declaration
+		c.declared = true
 	case after == nil: // deleted
 		c.formed, c.acknowledged, c.holds = nil, nil, held{}
 	case after.State == cke.Restoring && (before == nil || before.ID != after.ID):

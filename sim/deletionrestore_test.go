@@ -21,7 +21,7 @@ func TestRestore_GoesOnAfterADeletionThatWasCanceled(t *testing.T) {
 			s.comesTo(func() bool { return s.Judge == nil })
 			s.pass(10 * time.Second)
 			s.Store().RequestDelete()
-			s.once(sim.KillBefore, func(c sim.Call) bool { return c.Name == "FinishDelete" })
+			s.once(sim.KillBefore, func(c sim.Call) bool { return c.Name == "SealDelete" })
 			s.daemon()
 			s.comesTo(func() bool { return s.Judge == nil })
 			s.Store().CancelDelete()

@@ -42,8 +42,13 @@ func TestLeft_AFounderThatItsEngineStartsIsRemovedOnceItShowsThatNobodyWrote(t *
 				c := s.cluster(s.Nodes())
 				c.Nodes[2].ControlPlane = false
 				s.Store().SetSpec(c)
+				s.pass(time.Minute)
+				if s.settled() {
+					t.Error("formed while a node of the file is silent, which may carry a member")
+				}
+				s.declare(s.Nodes()[:2]...)
 				s.must("formed", s.settled)
-				if !declared {
+				if s.Store().SetSpec(c); !declared {
 					s.declare(s.Nodes()...)
 				}
 				n3.PowerOn()

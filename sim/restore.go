@@ -316,7 +316,8 @@ func (c *checker) beginsRestore(inc *cke.Incarnation) {
 
 // cancelsRestore looks at a life that is put back.
 func (c *checker) cancelsRestore(inc *cke.Incarnation) {
-	if c.replaced != nil && c.replaced.ID == inc.ID {
+	// A store to which the cluster was declared to be restored goes back to that.
+	if c.replaced != nil && (c.replaced.ID == inc.ID || inc.State == cke.Awaiting && inc.WasReplaced(c.replaced.ID)) {
 		c.formed, c.acknowledged, c.holds = c.replaced, c.lost, held{}
 	}
 }

@@ -33,3 +33,12 @@ func (s *Store) BringBack(c StoreCopy) {
 		s.world.goesBack = false
 	})
 }
+
+// Redeclare declares a deleted cluster again.
+func (s *Store) Redeclare(c cke.Cluster) {
+	s.world.change("a person declares the cluster again", func() {
+		s.deleted, s.identity, s.requests, s.status = false, cke.Identity{}, cke.Requests{}, cke.Status{}
+		s.spec = cke.Spec{}.Following(c, cke.Spec{})
+		s.spec.SetAt = s.world.now()
+	})
+}

@@ -47,7 +47,11 @@ func (s *Store) RequestDelete() {
 
 // CancelDelete withdraws that wish, unless the cluster was deleted meanwhile.
 func (s *Store) CancelDelete() {
-	s.world.change("a person cancels the deletion", func() { s.spec.DeleteRequestedAt, s.spec.Destroyed = time.Time{}, nil })
+	s.world.change("a person cancels the deletion", func() {
+		if s.spec.DeleteSealedAt.IsZero() {
+			s.spec.DeleteRequestedAt, s.spec.Destroyed = time.Time{}, nil
+		}
+	})
 }
 
 // Hibernate is a person's wish that no member run, or its end.

@@ -326,15 +326,28 @@ func (t *Term) Asked(ctx context.Context) (asked cke.Requests, err error) {
 	return asked, err
 }
 
+// SealDelete implements cke.Ledger.
+func (t *Term) SealDelete(ctx context.Context) error {
+	return t.write(ctx, "SealDelete", func(s *Store) error {
+		if !s.spec.Deleting() {
+			return fmt.Errorf("nobody asks for its deletion: %w", cke.ErrConflict)
+		}
+		s.spec.DeleteSealedAt = s.world.now()
+		s.version++
+		return nil
+	})
+}
+
 // FinishDelete implements cke.Ledger.
 func (t *Term) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "FinishDelete", func(s *Store) error {
 		if !s.spec.Deleting() {
 			return fmt.Errorf("nobody asked for its deletion: %w", cke.ErrConflict)
 		}
+		before := s.identity.Incarnation
 		s.deleted, s.identity = true, cke.Identity{}
 		s.version++
-		t.d.world.wasStored(nil, nil)
+		t.d.world.wasStored(before, nil)
 		return nil
 	})
 	if err == nil {

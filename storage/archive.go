@@ -35,16 +35,44 @@ func (s *Store) Deleted(ctx context.Context) ([]Archive, error) {
 
 // Deleting implements cke.Ledger.
 func (t *Term) Deleting(ctx context.Context) (bool, error) {
+	spec, _, err := t.spec(ctx)
+	return spec.Deleting(), err
+}
+
+// spec is what is wanted of the cluster, and the revision of its key; 0: it is not in the store.
+func (t *Term) spec(ctx context.Context) (spec cke.Spec, mod int64, err error) {
 	key := t.s.keys.spec(t.cluster)
 	resp, err := t.read(ctx, "read the spec of "+t.cluster, clientv3.OpGet(key))
 	if err != nil {
-		return false, err
+		return spec, 0, err
 	}
-	var spec cke.Spec
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
-		err = decode(key, kv.Value, &spec)
+		mod, err = kv.ModRevision, decode(key, kv.Value, &spec)
 	}
-	return spec.Deleting(), err
+	return spec, mod, err
+}
+
+// SealDelete implements cke.Ledger.
+func (t *Term) SealDelete(ctx context.Context) error {
+	tried := "record that nothing cancels the deletion of " + t.cluster
+	return t.retry(ctx, func(ctx context.Context) error {
+		spec, mod, err := t.spec(ctx)
+		switch {
+		case err != nil:
+			return err
+		case !spec.Deleting():
+			return fmt.Errorf("%s: nobody asks for it: %w", tried, cke.ErrConflict)
+		case !spec.DeleteSealedAt.IsZero():
+			return nil
+		}
+		spec.DeleteSealedAt = time.Now().UTC()
+		key := t.s.keys.spec(t.cluster)
+		op, err := put(key, spec)
+		if err != nil {
+			return err
+		}
+		return t.write(ctx, tried, []clientv3.Cmp{unchanged(key, mod)}, op)
+	})
 }
 
 // FinishDelete implements cke.Ledger. SSH keys, records and the spec's log go with the cluster. ErrConflict: nobody

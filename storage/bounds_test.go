@@ -120,14 +120,14 @@ func TestBounds_ARestoreOfManyNodesIsAsked(t *testing.T) {
 		return s.AskRestore(ctx, "prod", task, RestoreAsked{Declare: &Declared{Cluster: c, HostKeys: lines, Secrets: map[string][]byte{"pki/peer-ca": []byte("x")}}})
 	}
 	// What an attempt that was cut off has left is no key of a cluster, however that is declared.
-	if _, err := s.lendHostKeys(ctx, "other", cke.Task{}, map[string]string{"10.9.9.9": "ssh-ed25519 BBBB"}); err != nil {
+	if _, err := s.lend(ctx, "other", cke.Task{}, map[string]string{"10.9.9.9": "ssh-ed25519 BBBB"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	setCluster(t, s, "other")
 	if pinned, err := s.HostKeys(ctx, "other"); err != nil || len(pinned) != 0 {
 		t.Errorf("host keys of a cluster that was declared just now: %v, %v", pinned, err)
 	}
-	if _, err := s.lendHostKeys(ctx, "prod", cke.Task{}, map[string]string{"10.9.9.9": "ssh-ed25519 BBBB"}); err != nil {
+	if _, err := s.lend(ctx, "prod", cke.Task{}, map[string]string{"10.9.9.9": "ssh-ed25519 BBBB"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := order(); err != nil {

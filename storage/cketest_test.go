@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"testing"
 
 	"cke"
@@ -25,7 +26,11 @@ func TestTerm_KeepsThePortsSentences(t *testing.T) {
 		scene(t, cketest.Store{
 			Ledger: term, Cluster: c,
 			Ask:       func(task cke.Task) { must(s.AddTask(ctx, name, task)) },
-			AskDelete: func() { must(s.RequestDelete(ctx, name, "me@here")) }, CancelDelete: func() { must(s.CancelDelete(ctx, name)) },
+			AskDelete: func() { must(s.RequestDelete(ctx, name, "me@here")) }, CancelDelete: func() {
+				if err := s.CancelDelete(ctx, name); !errors.Is(err, cke.ErrConflict) { // sealed
+					must(err)
+				}
+			},
 			Hibernate: func(on bool) {
 				if on {
 					must(s.SetHibernation(ctx, name, "me@here"))

@@ -139,8 +139,8 @@ type Declared struct {
 	// Secrets and HostKeys are those that it had, by name and by node address.
 	Secrets  map[string][]byte
 	HostKeys map[string]string
-	// Authorities says which of the secrets are the certificate authorities.
-	Authorities cke.Authorities
+	// Identity is who it was, as another store knew it; zero: nothing is known.
+	Identity cke.Identity
 }
 
 // AskRestore asks the cluster's leader for a restore. ErrNotFound: there is no such cluster. ErrConflict: it was to be
@@ -150,13 +150,17 @@ func (s *Store) AskRestore(ctx context.Context, cluster string, t cke.Task, aske
 		return err
 	}
 	tried := "ask for a restore of " + cluster
-	ops, err := s.restoreOps(ctx, cluster, t, asked)
+	awaiting := cke.Identity{}
+	if asked.Declare != nil {
+		awaiting = asked.Declare.Identity.Awaiting(t.At)
+	}
+	ops, err := s.restoreOps(ctx, cluster, t, asked, awaiting)
 	if err != nil {
 		return s.fail(tried, err)
 	}
 	guards := []clientv3.Cmp{present(s.keys.spec(cluster))}
 	if asked.Declare != nil {
-		if guards, err = s.lendHostKeys(ctx, cluster, t, asked.Declare.HostKeys); err != nil {
+		if guards, err = s.lend(ctx, cluster, t, asked.Declare.HostKeys, slices.Concat(awaiting.Joins, awaiting.Ended)); err != nil {
 			return s.fail(tried, err)
 		}
 	}
@@ -173,7 +177,7 @@ func (s *Store) AskRestore(ctx context.Context, cluster string, t cke.Task, aske
 		Try: "ckecli restore without --file"}
 }
 
-func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, asked RestoreAsked) ([]clientv3.Op, error) {
+func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, asked RestoreAsked, awaiting cke.Identity) ([]clientv3.Op, error) {
 	var ops []clientv3.Op
 	add := func(key string, value any) error {
 		op, err := put(key, value)
@@ -203,10 +207,10 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 	first.Source, first.SetAt, first.SetBy = string(d.Source), t.At, t.By
 	err = add(s.keys.spec(cluster), first)
 	if err == nil {
-		err = add(s.keys.incarnation(cluster), cke.NewAwaiting(t.At))
+		err = add(s.keys.incarnation(cluster), awaiting.Incarnation)
 	}
-	if err == nil && d.Authorities.Recorded() {
-		err = add(s.keys.authorities(cluster), d.Authorities)
+	if err == nil && awaiting.Authorities.Recorded() {
+		err = add(s.keys.authorities(cluster), awaiting.Authorities)
 	}
 	for name, value := range d.Secrets {
 		if err == nil {
@@ -216,13 +220,16 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 	return ops, err
 }
 
-// lendHostKeys pins the host keys of a cluster that is about to be declared, of which there may be more than a transaction
-// takes. Nothing reads them before it is: it is declared under the conditions returned, that nobody else has written keys or
+// lend writes the host keys and the memberships of a cluster that is about to be declared, of which there may be more than a transaction
+// takes. Nothing reads them before it is: it is declared under the conditions returned, that nobody else has written such keys or
 // declared the cluster since.
-func (s *Store) lendHostKeys(ctx context.Context, cluster string, t cke.Task, keys map[string]string) ([]clientv3.Cmp, error) {
-	r := under(s.keys.hostKeys(cluster))
+func (s *Store) lend(ctx context.Context, cluster string, t cke.Task, keys map[string]string, joins []cke.Join) ([]clientv3.Cmp, error) {
+	lent := []keyRange{under(s.keys.hostKeys(cluster)), under(s.keys.joins(cluster))}
 	undeclared := absent(s.keys.spec(cluster))
-	ops := []clientv3.Op{r.remove()} // those of an attempt that was cut off
+	var ops []clientv3.Op
+	for _, r := range lent {
+		ops = append(ops, r.remove()) // those of an attempt that was cut off
+	}
 	last := int64(0)
 	write := func(ops []clientv3.Op) error {
 		resp, err := s.txn(ctx, []clientv3.Cmp{undeclared}, ops)
@@ -242,12 +249,23 @@ func (s *Store) lendHostKeys(ctx context.Context, cluster string, t cke.Task, ke
 		}
 		ops = append(ops, op)
 	}
+	for _, j := range joins {
+		op, err := put(s.keys.join(cluster, string(j.ID)), j)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
 	for _, some := range batches(ops) {
 		if err := write(some); err != nil {
 			return nil, err
 		}
 	}
-	return []clientv3.Cmp{undeclared, unwritten(r.start, last).WithRange(r.end)}, nil
+	guards := []clientv3.Cmp{undeclared}
+	for _, r := range lent {
+		guards = append(guards, unwritten(r.start, last).WithRange(r.end))
+	}
+	return guards, nil
 }
 
 // WithdrawRestore takes an order back that nobody has begun, with the key that was lent for it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cke"
 )
@@ -105,10 +106,13 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 	if err := s.AskRestore(ctx, "prod", task, RestoreAsked{}); !errors.Is(err, cke.ErrNotFound) {
 		t.Fatalf("without a cluster: %v", err)
 	}
+	inc := cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now().Add(-time.Hour))
+	was := cke.NewIdentity(&inc, inc.Founders)
+	was.Authorities = cke.Authorities{Peer: cke.AuthorityRecord{Current: cke.CA{Fingerprint: "ab"}, Next: &cke.CA{Generation: 1, Fingerprint: "cd"}, Phase: cke.AuthorityIssues}}
 	asked := RestoreAsked{Key: []byte("AGE"), Declare: &Declared{
 		Cluster: testCluster("prod"), Source: []byte("name: prod"),
 		Secrets: map[string][]byte{"pki/peer-ca": []byte("CA")}, HostKeys: map[string]string{"10.0.0.11": "ssh-ed25519 AAAA"},
-		Authorities: cke.Authorities{Peer: cke.AuthorityRecord{Current: cke.CA{Fingerprint: "ab"}, Next: &cke.CA{Generation: 1, Fingerprint: "cd"}, Phase: cke.AuthorityIssues}},
+		Identity: was,
 	}}
 	if err := s.AskRestore(ctx, "prod", task, asked); err != nil {
 		t.Fatal(err)
@@ -123,7 +127,10 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 	if d := gocmp.Diff([]cke.Task{task}, state.Asked().Tasks); d != "" {
 		t.Fatal(d)
 	}
-	if d := gocmp.Diff(asked.Declare.Authorities, state.Identity.Authorities); d != "" {
+	if d := gocmp.Diff(was.Authorities, state.Identity.Authorities); d != "" {
+		t.Fatal(d)
+	}
+	if d := gocmp.Diff(was.Joins, state.Identity.Joins, cmpopts.SortSlices(func(a, b cke.Join) bool { return a.ID < b.ID })); d != "" || !state.Identity.Incarnation.WasReplaced(inc.ID) {
 		t.Fatal(d)
 	}
 	key, err := s.RestoreKey(ctx, "prod", task.ID)

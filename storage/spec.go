@@ -293,8 +293,8 @@ func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed
 	}
 }
 
-// CancelDelete withdraws the request to delete the cluster, which is possible until FinishDelete. ErrNotFound: there is no such
-// cluster, or not any more. ErrConflict: nobody asked for its deletion.
+// CancelDelete withdraws the request to delete the cluster, which is possible until SealDelete. ErrNotFound: there is no such
+// cluster, or not any more. ErrConflict: nobody asked for its deletion, or it is sealed.
 func (s *Store) CancelDelete(ctx context.Context, cluster string) error {
 	tried := "cancel the deletion of " + cluster
 	for {
@@ -307,6 +307,10 @@ func (s *Store) CancelDelete(ctx context.Context, cluster string) error {
 		}
 		if !spec.Deleting() {
 			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is not being deleted", cluster), Unchanged: true, Err: cke.ErrConflict}
+		}
+		if !spec.DeleteSealedAt.IsZero() {
+			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the deletion of cluster %s cannot be canceled any more", cluster), Unchanged: true, Err: cke.ErrConflict,
+				Facts: []string{"its members were stopped and removed, and its nodes are being told that it is over; its volumes are kept"}, Try: "ckecli cluster delete " + cluster}
 		}
 		spec.DeleteRequestedAt, spec.DeleteRequestedBy, spec.Destroyed = time.Time{}, "", nil
 		done, err := s.putSpec(ctx, cluster, spec, spec, mod)

@@ -157,7 +157,7 @@ func (r *restoring) adopt(ctx context.Context, e cke.Escrow, o restoreOptions) e
 		return err
 	}
 	d := r.asked.Declare
-	d.Authorities, d.Etcd = e.Identity.Authorities, cke.Spec{}.Resolved(e.Identity).Etcd
+	d.Identity, d.Etcd = e.Identity, cke.Spec{}.Resolved(e.Identity).Etcd
 	d.HostKeys, d.Secrets, r.sshKeys = e.HostKeys, map[string][]byte{}, map[string][]byte{}
 	var why error
 	for _, file := range append([]string{config.SecretKeyFile}, o.backups.keys...) {

@@ -1,0 +1,261 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// onNodes is the file that declares all nodes and makes these the control plane.
+func (s *stage) onNodes(names ...string) cke.Cluster {
+	c := s.cluster(s.Nodes())
+	for i := range c.Nodes {
+		c.Nodes[i].ControlPlane = false
+		for _, n := range names {
+			c.Nodes[i].ControlPlane = c.Nodes[i].ControlPlane || c.Nodes[i].Hostname == n
+		}
+	}
+	return c
+}
+
+// burnt is the management host lost, and another one to which the cluster is declared from what lies beside its backups.
+func (s *stage) burnt() {
+	s.latest().Kill()
+	copied := s.Store().Copy()
+	s.broughtBack(copied.With(copied.Identity().Awaiting(time.Now())))
+}
+
+func (s *stage) unbroken(t *testing.T) {
+	t.Helper()
+	for _, v := range s.Violations() {
+		t.Error(v)
+	}
+}
+
+// The cluster was moved to nodes that the first file has as no control plane, and what the first nodes had is removed.
+func TestBootstrap_NotBesideMembersOnNodesThatAreNoControlPlane(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		declare := func(names ...string) {
+			c := s.onNodes(names...)
+			c.Policies.Volumes = cke.VolumePolicies{OnRemoval: cke.VolumeDelete}
+			c.Backup = cke.Backup{}
+			s.Store().SetSpec(c)
+		}
+		declare("n1", "n2", "n3")
+		copied := s.Store().Copy()
+		s.daemon()
+		s.must("formed", s.settled)
+		declare("n4", "n5", "n6")
+		s.must("moved", func() bool {
+			left := 0
+			for _, n := range []string{"n1", "n2", "n3"} {
+				containers, volumes := s.Node(n).Look()
+				left += len(containers) + len(volumes)
+			}
+			return s.settled() && left == 0
+		})
+		if !s.Write("n4", "acknowledged") {
+			t.Fatal("not written")
+		}
+		s.broughtBack(copied)
+		s.pass(10 * time.Minute)
+		dec, _ := s.latest().now()
+		if dec.Operation != nil || len(dec.Blockers) == 0 || dec.Blockers[0].Code != cke.CodeOlderStore {
+			t.Errorf("%s", describeDecision(s.latest().Number(), dec))
+		}
+		s.unbroken(t)
+	})
+}
+
+// The cluster is deleted and declared again on other nodes, of which one may have been of the first, without what it had.
+func TestOlderStore_OfBeforeADeletionStartsNobody(t *testing.T) {
+	for _, overlap := range []bool{false, true} {
+		play(t, 6, func(s *stage) {
+			s.Store().SetSpec(s.cluster(s.Nodes()[:3]))
+			s.daemon()
+			s.must("formed", s.settled)
+			s.Write("n1", "old")
+			copied := s.Store().Copy()
+			s.Store().RequestDelete()
+			s.must("deleted", s.Store().Deleted)
+			s.latest().Kill()
+			nodes := s.Nodes()[3:]
+			if overlap {
+				s.Node("n3").Blank()
+				nodes = s.Nodes()[2:5]
+			}
+			s.Store().Redeclare(s.cluster(nodes))
+			s.daemon()
+			s.must("formed again", s.settled)
+			if !s.Write("n4", "acknowledged") {
+				t.Fatal("not written")
+			}
+			s.broughtBack(copied)
+			s.pass(10 * time.Minute)
+			if s.runningOn("n1")+s.runningOn("n2") > 0 {
+				t.Error("members of the deleted cluster run")
+			}
+			s.unbroken(t)
+		})
+	}
+}
+
+// A deletion that is canceled before it is sealed leaves no mark; after that it goes on.
+func TestDelete_IsCanceledUntilItIsSealed(t *testing.T) {
+	for _, at := range []struct {
+		call    string
+		deleted bool
+	}{{"SealDelete", false}, {"MarkOver", true}, {"FinishDelete", true}} {
+		play(t, 3, func(s *stage) {
+			s.declare(s.Nodes()...)
+			s.daemon()
+			s.must("formed", s.settled)
+			s.Write("n1", "kept")
+			asked := false
+			s.Judge = func(_ int, c sim.Call) sim.Verdict {
+				if c.Name == at.call && !asked {
+					asked = true
+					s.Store().CancelDelete()
+				}
+				return sim.Proceed
+			}
+			s.Store().RequestDelete()
+			s.until(time.Hour, func() bool { return s.Store().Deleted() || asked && s.settled() })
+			if got := s.Store().Deleted(); got != at.deleted {
+				t.Errorf("%s: deleted %v", at.call, got)
+			}
+			if !at.deleted && !s.Write("n1", "goes on") {
+				t.Errorf("%s: it does not serve", at.call)
+			}
+			s.unbroken(t)
+		})
+	}
+}
+
+// The file moves the cluster to other nodes and waits for consent when the management host burns.
+func TestNewHost_StopsMembersThatTheFileDoesNotName(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.backedUp()
+		next := s.cluster(s.Nodes()[3:])
+		next.Policies.Reconcile = cke.ReconcileManual
+		s.Store().SetSpec(next)
+		s.pass(time.Minute)
+		s.burnt()
+		s.order(fromBackup)
+		s.must("restored", s.restored)
+		if s.Write("n1", "later") || s.runningOn("n1")+s.runningOn("n2")+s.runningOn("n3") > 0 {
+			t.Error("the members before go on")
+		}
+		s.unbroken(t)
+	})
+}
+
+func TestNewHost_WaitsForNodesThatTheFileDoesNotName(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.backedUp()
+		next := s.onNodes("n4", "n5", "n6")
+		next.Policies.Reconcile = cke.ReconcileManual
+		s.Store().SetSpec(next)
+		s.pass(time.Minute)
+		s.latest().Kill()
+		s.cutOff("n1", "n2", "n3")
+		s.burnt()
+		s.order(fromBackup)
+		s.pass(time.Hour)
+		if s.restored() {
+			t.Error("restored beside members that cannot be seen")
+		}
+		s.unbroken(t)
+	})
+}
+
+// Three members, the file declares five and waits for consent: two that cannot be seen have a quorum.
+func TestNewHost_CountsVotersAndNotTheFile(t *testing.T) {
+	play(t, 5, func(s *stage) {
+		s.declare(s.Nodes()[2:]...)
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Write("n3", "kept")
+		s.TakeBackup()
+		next := s.cluster(s.Nodes())
+		next.Policies.Reconcile = cke.ReconcileManual
+		s.Store().SetSpec(next)
+		s.pass(time.Minute)
+		s.cutOff("n4", "n5")
+		s.burnt()
+		s.order(without("n4", "n5"))
+		s.pass(time.Hour)
+		if s.restored() {
+			t.Error("restored beside two of three voters")
+		}
+		s.unbroken(t)
+	})
+}
+
+// The restore is called off on the new host once members were stopped for it: they serve again.
+func TestNewHost_StartsAgainWhatItStoppedWhenCalledOff(t *testing.T) {
+	for _, at := range []string{"n1", "n2", "n3"} {
+		play(t, 3, func(s *stage) {
+			s.backedUp()
+			s.Write("n1", "after the backup")
+			s.burnt()
+			s.order(fromBackup)
+			asked := false
+			s.Judge = func(_ int, c sim.Call) sim.Verdict {
+				if !asked && c.Name == "StopContainer" && c.Node == at {
+					asked = true
+					s.Store().Ask("cancel the restore", func(r *cke.Requests) {
+						r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", time.Now()))
+					})
+				}
+				return sim.Proceed
+			}
+			s.pass(time.Hour)
+			if inc := s.Store().Identity().Incarnation; !asked || inc.State != cke.Awaiting {
+				t.Errorf("%s: asked %v, %s", at, asked, inc.State)
+			}
+			if !s.Write("n1", "later") || s.runningOn("n1")+s.runningOn("n2")+s.runningOn("n3") < 3 {
+				t.Errorf("%s: the members before do not serve", at)
+			}
+			s.unbroken(t)
+		})
+	}
+}
+
+// A deletion while a restore is prepared stops the members before it as well.
+func TestNewHost_DeletesWhatARestoreWasToReplace(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUp()
+		s.latest().Kill()
+		s.Node("n3").FillDisk()
+		s.burnt()
+		s.order(fromBackup)
+		s.must("begun", func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
+		s.pass(time.Minute)
+		s.Store().RequestDelete()
+		s.must("deleted", s.Store().Deleted)
+		if s.Write("n1", "later") {
+			t.Error("a deleted cluster serves")
+		}
+		s.unbroken(t)
+	})
+}
+
+// Whoever declared a cluster to be restored, and gives that up, gives up the declaration and not the cluster.
+func TestNewHost_ADeletionOfWhatWasOnlyDeclaredStopsNobody(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUp()
+		s.burnt()
+		s.pass(time.Minute)
+		s.Store().RequestDelete()
+		s.must("deleted", s.Store().Deleted)
+		if !s.Write("n1", "later") {
+			t.Error("the cluster does not serve any more")
+		}
+		s.unbroken(t)
+	})
+}
