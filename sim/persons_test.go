@@ -37,6 +37,7 @@ var persons = []event{
 	{name: "cancel a restore", brings: "cancel-restore", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.cancel() }},
 	{name: "rotate an authority", brings: "rotate-authority advance-authority finish-authority", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.rotate() }},
 	{name: "bring the store back from a copy", brings: "freeze reclaim record-start", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.bringBack() }},
+	{name: "restore on another management host", brings: "begin-restore restore finish-restore cancel-restore delete-cluster", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.anotherHost() }},
 	{name: "remove a member manually", brings: "end-membership", weight: 1, do: func(n *nemesis, node *sim.Node) { n.expelOurs(node) }},
 	{name: "switch restarts off manually", brings: "keep-running", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.SwitchRestartsOff() }},
 	{name: "another cluster on the node", weight: 1, do: func(n *nemesis, node *sim.Node) { n.neighbor(node) }},
@@ -170,6 +171,21 @@ func (n *nemesis) restore(node *sim.Node) {
 	default:
 		n.s.TakeBackup()
 	}
+}
+
+// anotherHost lets the management host burn while all is as declared and backed up; the cluster is declared to be restored on another one.
+func (n *nemesis) anotherHost() {
+	s := n.s.Store()
+	id := s.Identity()
+	if len(n.s.drivers) == 0 || !n.s.settled() || id.Incarnation == nil || id.Incarnation.State != cke.Formed || s.Deleted() || n.copied != nil {
+		return
+	}
+	n.s.TakeBackup()
+	n.s.latest().Kill()
+	copied := s.Copy()
+	s.BringBack(copied.With(copied.Identity().Awaiting(n.s.Now())))
+	n.newer = nil
+	n.s.order(fromBackup)
 }
 
 // content takes back what people asked for that keeps the cluster from being as declared. What was asked for once is to

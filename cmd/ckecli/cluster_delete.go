@@ -33,7 +33,7 @@ func newClusterDeleteCommand(a *app) *cobra.Command {
 It is confirmed by typing the cluster's name, or with --confirm NAME. It ends when every node that carries a member has
 answered. A machine that is gone for good is named with --destroyed, also once the deletion waits for it.
 
-Until it ends, --cancel withdraws it: members that were stopped are started again on their own data. After that it cannot be
+Until every member is stopped and its container removed, --cancel withdraws it: members that were stopped are started again on their own data. After that it cannot be
 undone: the store no longer knows the members, and only a backup brings the cluster back.`,
 		Args: arguments(1, 1), ValidArgsFunction: first(a.completeClusters()),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -148,7 +148,10 @@ type deleted struct {
 }
 
 // wouldDelete says what a deletion means for this cluster.
-func (a *app) wouldDelete(ctx context.Context, s tellings, spec cke.Spec) string {
+func (a *app) wouldDelete(ctx context.Context, s store, spec cke.Spec) string {
+	if id, err := s.Identity(ctx, spec.Cluster.Name); err == nil && id.Incarnation != nil && id.Incarnation.State == cke.Awaiting {
+		return fmt.Sprintf("Cluster %s was declared to be restored, and was not: deleting takes it out of this store; what its nodes carry stays as it is, and members that run go on.", spec.Cluster.Name)
+	}
 	serving := "whether its members serve is not known"
 	if st, err := s.Status(ctx, spec.Cluster.Name); err == nil {
 		serving = fmt.Sprintf("%d of its %d members serve", st.Ready, st.Declared)

@@ -120,6 +120,9 @@ func (r *restoring) planNodes(ctx context.Context) {
 	if err != nil {
 		id = cke.Identity{}
 	}
+	if p.Declared {
+		id = r.asked.Declare.Identity.Awaiting(r.app.now())
+	}
 	if !p.Declared && unseen == nil && err == nil {
 		r.judge(server.InputFrom(cke.Spec{Cluster: r.spec}, id, cke.Requests{}, st))
 	}
