@@ -61,6 +61,9 @@ func (c *checker) violated(format string, args ...any) {
 	}
 }
 
+// OnlyDeclared reports whether what was deleted is a declaration of a cluster that was to be restored.
+func (c *checker) OnlyDeclared() bool { return c.declared }
+
 // check looks at who serves now.
 func (c *checker) check() {
 	leaders := c.leaders()

@@ -177,7 +177,7 @@ func (n *nemesis) restore(node *sim.Node) {
 func (n *nemesis) anotherHost() {
 	s := n.s.Store()
 	id := s.Identity()
-	if len(n.s.drivers) == 0 || !n.s.settled() || id.Incarnation == nil || id.Incarnation.State != cke.Formed || s.Deleted() || n.copied != nil {
+	if len(n.s.drivers) == 0 || !n.s.settled() || id.Incarnation == nil || id.Incarnation.State != cke.Formed || s.Deleted() || s.Spec().Deleting() || n.copied != nil {
 		return
 	}
 	n.s.TakeBackup()

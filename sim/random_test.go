@@ -209,6 +209,9 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 		faults = append(faults, "is not deleted: "+describeDecision(s.latest().Number(), dec))
 	}
 	s.pass(time.Minute)
+	if s.OnlyDeclared() { // its members go on
+		return faults
+	}
 	for _, j := range joins {
 		node := s.Node(j.Node.Name())
 		containers, _ := node.Look()
