@@ -78,7 +78,13 @@ func (s *Store) txn(ctx context.Context, conditions []clientv3.Cmp, then []clien
 func (s *Store) commit(ctx context.Context, conditions []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	return s.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+	before, _ := s.horizon.now()
+	resp, err := s.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+	// A transaction without operations is answered by one member, which may be behind.
+	if err == nil && len(then)+len(otherwise) > 0 && s.horizon.saw(before, resp.Header) {
+		s.wentBack()
+	}
+	return resp, err
 }
 
 func put(key string, v any, opts ...clientv3.OpOption) (clientv3.Op, error) {

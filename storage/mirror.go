@@ -15,7 +15,7 @@ import (
 const relistPause = 200 * time.Millisecond
 
 // mirror follows key ranges without a gap: it lists them at one revision and watches from the next. It lists again
-// when the watch ends, be it that the store went away, a member lost its quorum, or compaction went past us.
+// when the watch ends, be it that the store went away, a member lost its quorum, or compaction went past us, and when the store went back.
 type mirror struct {
 	s        *Store
 	ranges   []keyRange
@@ -27,12 +27,14 @@ type mirror struct {
 
 // run mirrors until ctx ends.
 func (m mirror) run(ctx context.Context) {
+	m.s.horizon.watched.Do(func() { m.s.spawn(m.s.watchHorizon) })
 	for told := false; ctx.Err() == nil; {
+		_, back := m.s.horizon.now()
 		kvs, rev, err := m.list(ctx)
 		if err == nil {
 			told = false
 			m.changed(kvs, nil, rev)
-			err = m.follow(ctx, kvs, rev+1)
+			err = m.follow(ctx, kvs, rev+1, back)
 		}
 		if ctx.Err() != nil {
 			return
@@ -70,8 +72,8 @@ func (m mirror) list(ctx context.Context) (map[string]*mvccpb.KeyValue, int64, e
 	return kvs, resp.Header.Revision, nil
 }
 
-// follow applies changes from rev on to kvs until the watch ends.
-func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev int64) error {
+// follow applies changes from rev on to kvs until the watch ends, or back closes.
+func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev int64, back <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -96,6 +98,8 @@ func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-back:
+			return errWentBack
 		case resp := <-merged:
 			if err := resp.Err(); err != nil {
 				return err

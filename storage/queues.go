@@ -31,9 +31,9 @@ func (s *Store) watchQueues() *queues {
 func (q *queues) update(prefix string, kvs map[string]*mvccpb.KeyValue, keys []string, rev int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.rev = max(q.rev, rev)
 	touched := map[string]bool{}
-	if keys == nil {
+	if q.rev = max(q.rev, rev); keys == nil {
+		q.rev = rev // also of a store that went back
 		for cluster := range q.candidates {
 			touched[cluster] = true
 		}

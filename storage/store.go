@@ -50,6 +50,7 @@ type Store struct {
 	wg     sync.WaitGroup
 
 	sessions sessions
+	horizon  horizon
 
 	// schemaIs is the schema of the store when it was read last, schemaMod the mod revision of that.
 	schemaIs, schemaMod atomic.Int64
