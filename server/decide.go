@@ -222,7 +222,7 @@ func deleteCluster(in *Input) (Decision, bool) {
 		return Decision{}, false
 	}
 	inc := in.Identity.Incarnation
-	if inc != nil && inc.State == cke.Awaiting {
+	if in.awaitsRestore() {
 		return Decision{Operation: op.DeleteCluster{}, Reason: "deletion was asked for; the cluster was declared to be restored, and what its nodes carry stays as it is"}, true
 	}
 	var blockers []cke.Problem

@@ -70,7 +70,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, why)
 	}
 	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.serves()}
-	if inc != nil && inc.State == cke.Awaiting { // what its former store knew of it is gone
+	if in.awaitsRestore() { // what its former store knew of it since the copy beside the backups is gone
 		for _, u := range in.unrecorded() {
 			if !slices.Contains(b.Replaces, u.Incarnation) {
 				b.Replaces = append(b.Replaces, u.Incarnation)
@@ -188,6 +188,9 @@ func wrongClock(in *Input) *cke.Error {
 // wouldServeOn: members that are not on record are not stopped, and would serve beside the restored ones. A cluster that was
 // declared to be restored has no record of its own: the order puts the incarnations that are found on record as replaced.
 func wouldServeOn(in *Input) *cke.Error {
+	if in.awaitsRestore() {
+		return nil
+	}
 	if _, why, try := lifeIsOver(in); why != "" && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: the store is older than the cluster: " + why, Unchanged: true, Try: try}
 	}
@@ -195,7 +198,7 @@ func wouldServeOn(in *Input) *cke.Error {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + olderStore(in).problem.Message, Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name}
 	}
 	on := in.mayServe()
-	if inc := in.Identity.Incarnation; len(on) == 0 || inc != nil && inc.State == cke.Awaiting {
+	if len(on) == 0 {
 		return nil
 	}
 	e := &cke.Error{Code: cke.CodeNotOnRecord, What: "cannot restore: containers that are not on record could serve beside the restored members", Try: "ckecli status"}

@@ -43,6 +43,12 @@ func answering(in *Input) (nodes []cke.Node) {
 	return nodes
 }
 
+// awaitsRestore reports whether the cluster was declared to be restored, and no restore has begun.
+func (in *Input) awaitsRestore() bool {
+	inc := in.Identity.Incarnation
+	return inc != nil && inc.State == cke.Awaiting
+}
+
 // restoring: a restore was begun and is resumed until the restored members serve. A cluster that was declared to be
 // restored waits for a person: it is never bootstrapped.
 func restoring(in *Input) (Decision, bool) {

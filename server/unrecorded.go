@@ -17,6 +17,9 @@ func (in *Input) unrecorded() []cke.Unrecorded {
 
 // olderStore is the finding that the store was brought back from a copy that is older than the cluster; nil: nothing says so.
 func olderStore(in *Input) *finding {
+	if in.awaitsRestore() { // what it has on record is known to be a copy; a restore stops whatever is found
+		return nil
+	}
 	lost := slices.DeleteFunc(in.unrecorded(), func(u cke.Unrecorded) bool { return !in.Identity.StoreIsOlder(u, in.Seen.Nodes) })
 	var names, ids, moved []string
 	node := ""
