@@ -36,6 +36,9 @@ func TestLabDelete_StopsTheMembersAndKeepsTheirData(t *testing.T) {
 			t.Errorf("something runs on %s:\n%s", n.Name, has)
 		}
 		kept = append(kept, lines(has, "volume ")...)
+		if s.on(n, "docker volume ls -q --filter label=cke.over="+before.Incarnation) == "" {
+			t.Errorf("%s has no mark that the cluster is over", n.Name)
+		}
 		if s.on(n, "find /var/lib/docker/volumes -name '*.wal'") == "" {
 			t.Errorf("no data is left on %s", n.Name)
 		}

@@ -24,10 +24,10 @@ func (s *story) try(node lab.Node, script string) {
 	}
 }
 
-// carried is what the engine of one node carries: containers with their state, and volumes, one a line.
+// carried is what the engine of one node carries: containers with their state, and volumes but for marks, one a line.
 func (s *story) carried(node lab.Node) string {
 	s.Helper()
-	return s.on(node, `docker ps -a --no-trunc --format 'container {{.Names}} {{.ID}} {{.State}}' | sort; docker volume ls -q | sort | sed 's/^/volume /'`)
+	return s.on(node, `docker ps -a --no-trunc --format 'container {{.Names}} {{.ID}} {{.State}}' | sort; docker volume ls -q | grep -v '^cke-over[.]' | sort | sed 's/^/volume /'`)
 }
 
 // carriedBy asks several nodes.

@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"cke"
 )
@@ -39,12 +40,18 @@ func (d DeleteCluster) Stages() []Stage {
 	return nonEmpty(stop, remove, seal, markOver(d.Nodes, withPresent), last)
 }
 
-// withPresent are the lives that are over once the present one is, too.
+// withPresent are the lives that are over once the present one is, too, and with it those that a restore under way was to replace.
 func withPresent(i cke.Identity) []string {
 	if i.Incarnation == nil || i.Incarnation.State == cke.Awaiting {
 		return nil
 	}
-	return append(i.Over(), i.Incarnation.ID)
+	over := i.Over()
+	for _, id := range slices.Backward(i.Incarnation.Lives()) {
+		if !slices.Contains(over, id) {
+			over = append(over, id)
+		}
+	}
+	return over
 }
 
 // whileDeleting lets a step run unless the deletion was canceled. What was stopped until then is started again on its own

@@ -226,23 +226,36 @@ func TestNewHost_StartsAgainWhatItStoppedWhenCalledOff(t *testing.T) {
 	}
 }
 
-// A deletion while a restore is prepared stops the members before it as well.
+// A deletion while a restore is prepared stops the members before it as well, and a store from before finds that their life is over.
 func TestNewHost_DeletesWhatARestoreWasToReplace(t *testing.T) {
-	play(t, 3, func(s *stage) {
-		s.backedUp()
-		s.latest().Kill()
-		s.Node("n3").FillDisk()
-		s.burnt()
-		s.order(fromBackup)
-		s.must("begun", func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
-		s.pass(time.Minute)
-		s.Store().RequestDelete()
-		s.must("deleted", s.Store().Deleted)
-		if s.Write("n1", "later") {
-			t.Error("a deleted cluster serves")
-		}
-		s.unbroken(t)
-	})
+	for _, another := range []bool{true, false} {
+		play(t, 3, func(s *stage) {
+			s.backedUp()
+			s.latest().Kill()
+			copied := s.Store().Copy()
+			s.Node("n3").FillDisk()
+			if another {
+				s.burnt()
+			} else {
+				s.daemon()
+			}
+			s.order(fromBackup)
+			s.must("begun", func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
+			s.pass(time.Minute)
+			s.Store().RequestDelete()
+			s.must("deleted", s.Store().Deleted)
+			s.Node("n3").FreeDisk()
+			if s.Write("n1", "later") {
+				t.Error("a deleted cluster serves")
+			}
+			s.unbroken(t)
+			s.broughtBack(copied)
+			s.pass(10 * time.Minute)
+			if s.runningOn("n1")+s.runningOn("n2")+s.runningOn("n3") > 0 {
+				t.Errorf("on another host %v: members of the deleted cluster run", another)
+			}
+		})
+	}
 }
 
 // Whoever declared a cluster to be restored, and gives that up, gives up the declaration and not the cluster.

@@ -27,7 +27,7 @@ func (c StoreCopy) With(id cke.Identity) StoreCopy {
 // BringBack puts a copy in the place of the store. Requests, records and the status are lost.
 func (s *Store) BringBack(c StoreCopy) {
 	s.world.change("the store is brought back from a copy", func() {
-		s.spec, s.requests, s.status = c.spec, cke.Requests{}, cke.Status{}
+		s.deleted, s.spec, s.requests, s.status = false, c.spec, cke.Requests{}, cke.Status{}
 		s.world.goesBack = true
 		s.put(cloneIdentity(c.identity))
 		s.world.goesBack = false
