@@ -366,7 +366,7 @@ func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 	}
 	var facts []string
 	for _, j := range in.Identity.Superseded() {
-		if n := in.node(j.Node); !n.Answered() {
+		if n := in.node(j.Node); !n.Answered() && !inc.Restore.Order.Excuses(j.Node.Name()) {
 			facts = append(facts, fmt.Sprintf("%s: %s; its member may have been stopped", j.Node.Name(), n.Problem.Message))
 		}
 	}
