@@ -68,8 +68,8 @@ type Machine interface {
 	// image runs, what is to be mounted is there, and etcd takes the values of its arguments. It has neither the join's
 	// volume nor a network, and leaves nothing. CodeOptions or CodeImage: it could not. What it cannot tell is no error.
 	TryOptions(ctx context.Context, s MemberSpec) error
-	// PutFiles writes files into the volume of the join's container, which need not run. A file that is there already is
-	// replaced, and is not there for a moment.
+	// PutFiles writes files into the volume of the join's container, which need not run. Each file is replaced as a whole, also
+	// when the call is cut off: it is as it was, is missing for a moment, or is complete.
 	PutFiles(ctx context.Context, j Join, files []File) error
 	// PutFounder writes files and a founder's first log, which lists the founders and nothing else, into the volume of its
 	// container. ErrConflict: the container was started before.

@@ -37,6 +37,8 @@ const (
 	DataPath = "/var/lib/etcd"
 	dataDir  = "data"
 	pkiDir   = cke.CertificateDir
+	// incomingDir has files that are on their way to their places.
+	incomingDir = pkiDir + ".new"
 )
 
 // Bounds of every etcd container.

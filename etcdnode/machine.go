@@ -126,7 +126,7 @@ func (m machine) needVolume(ctx context.Context, s *session, j cke.Join) error {
 
 // PutFiles implements cke.Machine. The member's connection is made anew afterwards, so that new certificates are seen.
 func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) error {
-	archive, err := archiveOf(files)
+	packed, err := replacing(files)
 	if err != nil {
 		return fmt.Errorf("put files into %s: %w", j.Volume, err)
 	}
@@ -138,7 +138,7 @@ func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) err
 		m.fleet.looks.forget(c.Name)
 		defer m.fleet.redial(j.ClientURL())
 		defer m.fleet.looks.forget(c.Name)
-		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(archive))
+		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(packed))
 	})
 }
 
@@ -149,7 +149,7 @@ func (m machine) PutFounder(ctx context.Context, spec cke.MemberSpec, files []ck
 	if err != nil {
 		return err
 	}
-	archive, err := archiveOf(append(files, log))
+	packed, err := archiveOf(append(files, log))
 	if err != nil {
 		return fmt.Errorf("put files into %s: %w", j.Volume, err)
 	}
@@ -161,38 +161,93 @@ func (m machine) PutFounder(ctx context.Context, spec cke.MemberSpec, files []ck
 		if !c.StartedAt.IsZero() {
 			return fmt.Errorf("container %s was started before: %w", c.Name, cke.ErrConflict)
 		}
-		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(archive))
+		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(packed))
 	})
 }
 
 // archiveOf packs files with the directories that they need.
 func archiveOf(files []cke.File) ([]byte, error) {
+	return pack(func(a *archive) error {
+		for _, f := range files {
+			if err := a.file(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// replacing packs files so that none is ever there in part: all of them are unpacked beside their places first, then each
+// is linked into its own, and an empty file stays beside. An archive that ends early, since its sender was killed, leaves each
+// file as it was or whole.
+func replacing(files []cke.File) ([]byte, error) {
+	return pack(func(a *archive) error {
+		for _, f := range files {
+			f.Path = path.Join(incomingDir, f.Path)
+			if err := a.file(f); err != nil {
+				return err
+			}
+		}
+		for _, f := range files {
+			if err := a.parents(f.Path); err != nil {
+				return err
+			}
+			if err := a.WriteHeader(&tar.Header{Typeflag: tar.TypeLink, Name: f.Path, Linkname: path.Join(incomingDir, f.Path), Mode: f.Mode, ModTime: a.now}); err != nil {
+				return err
+			}
+		}
+		for _, f := range files { // the engine sets the times of directories last, so they have to stay
+			if err := a.file(cke.File{Path: path.Join(incomingDir, f.Path), Mode: f.Mode}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// archive writes a tar archive for a volume.
+type archive struct {
+	*tar.Writer
+	now  time.Time
+	made map[string]bool // directories
+}
+
+func pack(fill func(*archive) error) ([]byte, error) {
 	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	made := map[string]bool{}
-	now := time.Now()
-	for _, f := range files {
-		if !localPath(f.Path) {
-			return nil, fmt.Errorf("%q is no path below the volume", f.Path)
+	a := archive{Writer: tar.NewWriter(&b), now: time.Now(), made: map[string]bool{}}
+	if err := fill(&a); err != nil {
+		return nil, err
+	}
+	err := a.Close()
+	return b.Bytes(), err
+}
+
+func (a *archive) file(f cke.File) error {
+	if !localPath(f.Path) {
+		return fmt.Errorf("%q is no path below the volume", f.Path)
+	}
+	if err := a.parents(f.Path); err != nil {
+		return err
+	}
+	if err := a.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: f.Mode, Size: int64(len(f.Data)), ModTime: a.now}); err != nil {
+		return err
+	}
+	_, err := a.Write(f.Data)
+	return err
+}
+
+// parents adds the directories above a path that are not in the archive yet.
+func (a *archive) parents(p string) error {
+	for _, dir := range parents(p) {
+		if a.made[dir] {
+			continue
 		}
-		for _, dir := range parents(f.Path) {
-			if made[dir] {
-				continue
-			}
-			made[dir] = true
-			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o700, ModTime: now}); err != nil {
-				return nil, err
-			}
-		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: f.Mode, Size: int64(len(f.Data)), ModTime: now}); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.Data); err != nil {
-			return nil, err
+		a.made[dir] = true
+		if err := a.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o700, ModTime: a.now}); err != nil {
+			return err
 		}
 	}
-	err := w.Close()
-	return b.Bytes(), err
+	return nil
 }
 
 func localPath(p string) bool {

@@ -69,7 +69,7 @@ func (m machine) makeDirectory(ctx context.Context, s *session, j cke.Join, dir 
 func (m machine) emptyDirectory(ctx context.Context, s *session, j cke.Join) error {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for _, name := range []string{dataDir, pkiDir} {
+	for _, name := range []string{dataDir, pkiDir, incomingDir} {
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Now()}); err != nil {
 			return err
 		}

@@ -107,20 +107,17 @@ func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File
 	return files, worth, err
 }
 
-// putFiles writes files. Half done, the first one is there, and the second one begun.
+// putFiles writes files. Half done, the first one is there, and the others are as they were.
 func (v *volume) putFiles(files []cke.File, half bool) {
 	if v.tls == nil {
 		v.tls = map[string][]byte{}
 	}
 	v.damage, v.worth = "", nil
 	for i, f := range files {
-		if half && i > 1 {
+		if half && i > 0 {
 			return
 		}
 		v.files[f.Path], v.tls[f.Path] = true, f.Data
-		if half && i == 1 {
-			v.tls[f.Path] = nil
-		}
 	}
 }
 

@@ -206,7 +206,7 @@ func (m machine) of(ctx context.Context, j cke.Join, name string, writes bool, d
 	return r.request("", true, c.id, func(n *Node, half bool) error { return do(n, c.id, half) })
 }
 
-// PutFiles implements cke.Machine. Half done, the first file is there and the second one cut off.
+// PutFiles implements cke.Machine. Half done, the first file is replaced and the others are as they were.
 func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) error {
 	return m.of(ctx, j, "PutFiles", true, func(n *Node, c *container, half bool) error {
 		if err := noRoom(n); err != nil {
@@ -220,7 +220,7 @@ func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) err
 	})
 }
 
-// PutFounder implements cke.Machine. Half done, the first file is there, the second one cut off, and no log.
+// PutFounder implements cke.Machine. Half done, the first file is there, and no log.
 func (m machine) PutFounder(ctx context.Context, s cke.MemberSpec, files []cke.File) error {
 	return m.of(ctx, s.Join, "PutFounder", true, func(n *Node, c *container, half bool) error {
 		if err := noRoom(n); err != nil {

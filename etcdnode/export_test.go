@@ -1,0 +1,4 @@
+package etcdnode
+
+// Replacing is the archive that PutFiles sends.
+var Replacing = replacing
