@@ -104,7 +104,8 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 		return detached(ctx, err, "the deletion of "+name+" is asked for, and cke goes on with it", "ckecli status "+name)
 	}
 	took := a.now().Sub(begun)
-	return a.showDeleted(deleted{name, true, took.Seconds()}, fmt.Sprintf("%s is deleted; its volumes stay on the nodes (took %s)\n", name, term.Took(took)))
+	return a.showDeleted(deleted{name, true, took.Seconds()}, fmt.Sprintf("%s is deleted; its volumes stay on the nodes (took %s)\n"+
+		"  on each node: docker volume ls --filter label=cke.cluster=%s --filter label=cke.join\n", name, term.Took(took), name))
 }
 
 // runCancelDelete withdraws a deletion, and waits until the leader daemon has heard of it.

@@ -89,7 +89,7 @@ func TestDelete_AsksForTheName(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask.must(exitDone)
-	if text := ask.stdout.String(); !strings.Contains(text, "prod is deleted; its volumes stay on the nodes") {
+	if text := ask.stdout.String(); !strings.Contains(text, "prod is deleted; its volumes stay on the nodes") || !strings.Contains(text, "docker volume ls --filter label=cke.cluster=prod") {
 		t.Errorf("got %q", text)
 	}
 	if _, err := h.store.Spec(h.ctx(), "prod"); !errors.Is(err, cke.ErrNotFound) {
