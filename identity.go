@@ -50,6 +50,16 @@ type Incarnation struct {
 	Replaced []string `json:"replaced,omitempty"`
 	// Restore tells what this life was restored from; nil: it was bootstrapped.
 	Restore *Restoration `json:"restore,omitempty"`
+	// SeenUpTo is a revision up to which clients may have seen those of lives before, which are not on record; 0: not known.
+	SeenUpTo int64 `json:"seenUpTo,omitempty"`
+}
+
+// Floor is a revision up to which clients of this life, and of those before it, may have seen revisions when it began.
+func (i *Incarnation) Floor() int64 {
+	if i == nil {
+		return 0
+	}
+	return max(i.SeenUpTo, i.Restore.Floor())
 }
 
 // Life reports whether id names this incarnation.

@@ -205,7 +205,7 @@ func NewAwaiting(now time.Time) Incarnation {
 func (i Identity) Awaiting(now time.Time) Identity {
 	inc := NewAwaiting(now)
 	if was := i.Incarnation; was != nil {
-		inc.Previous, inc.Replaced = was.Previous, was.Replaced
+		inc.Previous, inc.Replaced, inc.SeenUpTo = was.Previous, was.Replaced, was.Floor()
 		switch was.State {
 		case Awaiting:
 		case Abandoned:

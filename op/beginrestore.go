@@ -158,11 +158,7 @@ func (b BeginRestore) record(ctx context.Context, e Env) error {
 	}
 	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: b.order(), Snapshot: s, Bump: cke.RevisionBump, Members: b.Members}
 	r.Order.Lineage, r.Order.Revision, r.Order.Time = s.Lineage, s.Revision, time.Time{}
-	floor := b.Known
-	if id.Incarnation != nil {
-		floor = max(floor, id.Incarnation.Restore.Floor())
-	}
-	r.Bump += max(0, floor-s.Revision)
+	r.Bump += max(0, max(b.Known, id.Incarnation.Floor())-s.Revision)
 	if r.Data, err = e.Snapshots.Hash(ctx, b.Task.ID, r.Bump); err != nil {
 		return err
 	}

@@ -71,7 +71,8 @@ func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
 	return r.vouched(o)
 }
 
-// readEscrow reads what lies beside the newest backups of the cluster, or of the lineage that was chosen.
+// readEscrow reads what lies beside the backups of the cluster's last life, also where the state of an earlier one was chosen: its members
+// may run.
 func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (e cke.Escrow, spec []byte, err error) {
 	chosen := o.backups
 	chosen.target, chosen.cluster = r.order.Target, r.order.Source
@@ -96,20 +97,80 @@ func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (e cke.Esc
 		}
 		lineage, r.plan.Notes = l.Name, append(r.plan.Notes, notes...)
 	}
-	data, trusted, err := s.TrustedFile(ctx, lineage, backup.FileIdentity)
+	there, err := readBeside(ctx, s, lineage)
+	var notes []string
 	if err == nil {
-		var also bool
-		spec, also, err = s.TrustedFile(ctx, lineage, backup.FileSpec)
-		trusted = trusted && also
+		there, notes, err = lastLife(ctx, s, there)
 	}
 	if err != nil {
 		return e, nil, fail(err)
 	}
-	if err := json.Unmarshal(data, &e); err != nil || e.Format > cke.EscrowFormat {
-		return e, nil, &cke.Error{Code: cke.CodeCannot, What: "what lies beside the backups is of a format that this ckecli does not know", Unchanged: true, Err: err}
+	r.plan.Notes = append(r.plan.Notes, notes...)
+	if there.lineage != lineage && o.point.lineage != "" {
+		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last life, lineage %s", there.lineage))
 	}
-	r.signed = trusted
-	return e, spec, nil
+	r.signed = there.trusted
+	return there.escrow, there.spec, nil
+}
+
+// beside is what lies beside the backups of one life.
+type beside struct {
+	lineage string
+	escrow  cke.Escrow
+	spec    []byte
+	trusted bool // both are signed by a key that is trusted
+}
+
+func readBeside(ctx context.Context, s *backup.Store, lineage string) (b beside, err error) {
+	b.lineage = lineage
+	data, signed, err := s.TrustedFile(ctx, lineage, backup.FileIdentity)
+	if err != nil {
+		return b, err
+	}
+	if b.spec, b.trusted, err = s.TrustedFile(ctx, lineage, backup.FileSpec); err != nil {
+		return b, err
+	}
+	b.trusted = b.trusted && signed
+	if err := json.Unmarshal(data, &b.escrow); err != nil || b.escrow.Format > cke.EscrowFormat {
+		return b, &cke.Error{Code: cke.CodeCannot, What: "what lies beside the backups is of a format that this ckecli does not know", Unchanged: true, Err: err}
+	}
+	return b, nil
+}
+
+// lastLife follows what lies beside the backups of one life to the last one that took its place, as far as signatures are as good. What
+// cannot be read elsewhere is noted.
+func lastLife(ctx context.Context, s *backup.Store, b beside) (last beside, notes []string, err error) {
+	lineages, err := s.Lineages(ctx)
+	if err != nil {
+		return b, nil, err
+	}
+	var all []beside
+	for _, l := range lineages {
+		if l.Name == b.lineage || len(l.Files) == 0 {
+			continue
+		}
+		next, err := readBeside(ctx, s, l.Name)
+		var unknown *cke.Error
+		switch {
+		case errors.Is(err, backup.ErrNotFound):
+		case backup.IsDamage(err), errors.As(err, &unknown) && (next.trusted || !b.trusted):
+			notes = append(notes, fmt.Sprintf("what lies beside the backups of lineage %s cannot be read; if that life came later, its members are not known: %v", l.Name, err))
+		case unknown != nil, err == nil && !next.trusted && b.trusted: // anybody can have written it
+		case err != nil:
+			return b, nil, err
+		default:
+			all = append(all, next)
+		}
+	}
+	for range all {
+		inc := b.escrow.Identity.Incarnation
+		i := slices.IndexFunc(all, func(n beside) bool { return inc != nil && n.escrow.Identity.Incarnation.WasReplaced(inc.ID) })
+		if i < 0 {
+			break
+		}
+		b = all[i]
+	}
+	return b, notes, nil
 }
 
 // vouched refuses a cluster file and an identity that nobody signed who is trusted, unless a person has looked at what would run.
