@@ -8,14 +8,16 @@ import (
 	"cke"
 )
 
-// StartChanged starts a member that does not run with other options than it was started with last: with those it did not
-// come up, or ended. Nobody is stopped for it, so no quorum is asked for.
+// StartChanged starts a member that does not run, or answers nobody, with other options than it was started with last: with those
+// it did not come up, or ended.
 type StartChanged struct {
 	Join cke.Join
 	// Etcd is how the member is to run from now on.
 	Etcd cke.EtcdOptions
 	// AwaitServing is as in StartMembers.
 	AwaitServing bool
+	// Silent: it runs, and has answered nobody since it was started.
+	Silent bool
 }
 
 var _ Operation = StartChanged{}
@@ -54,10 +56,34 @@ func (s StartChanged) endRestarts(ctx context.Context, e Env) error {
 		return err
 	case c.State == cke.ContainerRestarting, c.State == cke.ContainerRunning && !c.StandsAt(s.Join) && s.isLost(ctx, e):
 		return stopKept(ctx, e, s.Join)
+	case c.State == cke.ContainerRunning && s.Silent:
+		return s.stopSilent(ctx, e)
 	case c.State == cke.ContainerExited, c.State == cke.ContainerCreated, c.State == cke.ContainerDead:
 		return nil
 	}
 	return fmt.Errorf("the container on %s is %s: %w", s.Join.Node.Name(), c.State, cke.ErrConflict)
+}
+
+// stopSilent stops a member that answers nobody, if the others are a quorum, or it is the only one.
+func (s StartChanged) stopSilent(ctx context.Context, e Env) error {
+	if e.Etcd.Endpoint(ctx, s.Join.ClientURL()).Problem == "" {
+		return fmt.Errorf("the member on %s answers: %w", s.Join.Node.Name(), cke.ErrConflict)
+	}
+	list, id, err := readList(ctx, e)
+	if err != nil {
+		if id, idErr := e.Ledger.Identity(ctx); idErr != nil || len(id.Joins) != 1 {
+			return err
+		}
+		return stopKept(ctx, e, s.Join)
+	}
+	m, there := list.of(s.Join)
+	if !there {
+		return fmt.Errorf("%s is not in the member list: %w", s.Join.Node.Name(), cke.ErrConflict)
+	}
+	if err := list.pauseGate(ctx, e, id, m, false); err != nil {
+		return err
+	}
+	return stopKept(ctx, e, s.Join)
 }
 
 // isLost reports whether no member list can be read through a quorum, and the member does not answer.

@@ -57,6 +57,36 @@ func TestStartChanged_StartsOnlyWhatDoesNotRun(t *testing.T) {
 	}
 }
 
+// A member that runs and answers nobody is stopped to run with other options only where the others are a quorum without it.
+func TestStartChanged_StopsASilentMemberThatNobodyNeeds(t *testing.T) {
+	for name, row := range map[string]struct {
+		nodes  int
+		others func(w *world)
+		stops  bool
+	}{
+		"the others serve":    {3, func(*world) {}, true},
+		"one of them is down": {3, func(w *world) { w.Nodes()[2].PowerOff() }, false},
+		"it is the only one":  {1, func(*world) {}, true},
+		"no quorum is seen":   {3, func(w *world) { w.Nodes()[1].FilterClientPort(true); w.Nodes()[2].FilterClientPort(true) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, row.nodes, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				w.Nodes()[0].FilterClientPort(true)
+				row.others(w)
+				before := w.looked0()
+				other := w.joins()[0].Etcd
+				other.ExtraArgs = []string{"--quota-backend-bytes=1"}
+				_, err := w.run(op.StartChanged{Join: w.joins()[0], Etcd: other, Silent: true})
+				after := w.looked0()
+				if stopped := !after.Running() || after.StartedAt != before.StartedAt; stopped != row.stops || row.stops && (err != nil || !after.Running()) {
+					t.Errorf("stopped: %v, %s, %v", stopped, after.State, err)
+				}
+			})
+		})
+	}
+}
+
 // looked0 is what is seen of the first join's container; nothing where there is none.
 func (w *world) looked0() cke.Container {
 	j := w.joins()[0]

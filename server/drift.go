@@ -125,7 +125,7 @@ func startChanged(in *Input) (Decision, bool) {
 				continue
 			}
 		}
-		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, AwaitServing: runningMembers(in)+1 >= cke.Quorum(len(in.Identity.Joins))},
+		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: runningMembers(in)+1 >= cke.Quorum(len(in.Identity.Joins))},
 			Reason: fmt.Sprintf("%s does not come up, and %s", j.Node.Name(), why)}, true
 	}
 	return Decision{}, false
@@ -139,7 +139,22 @@ func (in *Input) down(j cke.Join) bool {
 		return false
 	}
 	c, there := n.Of(j.ID)
-	return there && (c.State == cke.ContainerRestarting || misplacedContainer(in, j) != "") || !(there && c.Running()) && in.failedToStart(j)
+	return there && (c.State == cke.ContainerRestarting || misplacedContainer(in, j) != "") || !(there && c.Running()) && in.failedToStart(j) || in.silentSinceStart(j)
+}
+
+// silentSinceStart reports whether a member runs, has answered nobody since cke failed to start it, and is not needed while it is made
+// anew: the others are a quorum, or there are none.
+func (in *Input) silentSinceStart(j cke.Join) bool {
+	c, there := in.node(j.Node).Of(j.ID)
+	if !there || c.State != cke.ContainerRunning || in.reply(j).Problem == "" || !in.failedToStart(j) {
+		return false
+	}
+	if !in.Seen.Etcd.Quorate {
+		return len(in.Identity.Joins) == 1
+	}
+	m, listed := in.listed(j)
+	t := tallyOf(in)
+	return listed && leaseGate(in, m) == pass && t.healthy >= cke.Quorum(t.voters)
 }
 
 // failedToStart reports whether starting the member as it is on record has failed since it last succeeded.

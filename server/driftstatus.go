@@ -60,12 +60,12 @@ func unlikeRecord(in *Input, j cke.Join) string {
 	return "its container was made with other options than are on record"
 }
 
-// misplacedContainer tells that there is no quorum and a container runs that was made for another place than the one on
-// record, so that nobody reaches its member: nobody is hurt when it stops. Empty: it is not so, or not known, or the record is older.
+// misplacedContainer tells that there is no quorum and a container runs, or is started again and again, that was made for another place
+// than the one on record, so that nobody reaches its member: nobody is hurt when it stops. Empty: it is not so, or not known, or the record is older.
 func misplacedContainer(in *Input, j cke.Join) string {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	c, there := in.node(j.Node).Of(j.ID)
-	if in.Seen.Etcd.Quorate || !there || c.State != cke.ContainerRunning || c.StandsAt(j) || e.Problem == "" || in.votesElsewhere(c) {
+	if in.Seen.Etcd.Quorate || !there || c.State != cke.ContainerRunning && c.State != cke.ContainerRestarting || c.StandsAt(j) || e.Problem == "" || in.votesElsewhere(c) {
 		return ""
 	}
 	return fmt.Sprintf("its container was made for %s", c.Place)

@@ -91,6 +91,15 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 	again := op.StartMembers{Joins: []cke.Join{formed(3).tried(2, wrong).join(2)}, AwaitServing: true}
 	one := func() *scene { return formed(1).stopped(1).crashes(1).lost() }
 	single := func(s *scene, served bool) op.StartChanged { return start(s, 1, served) }
+	// silent is a cluster whose n2 runs and answers nobody since it was started with wrong arguments.
+	silent := func() *scene { return formed(3).running().quietMembers(2).tried(2, wrong).failed(again, 1, 0) }
+	onlySilent := func() *scene {
+		s := formed(1).running().quietMembers(1).tried(1, wrong).lost()
+		return s.failed(op.RestartMember{Join: s.join(1)}, 1, 0)
+	}
+	silentStart := func(s *scene, i int) op.StartChanged {
+		return op.StartChanged{Join: s.join(i), Etcd: s.Spec.Options.Etcd, AwaitServing: true, Silent: true}
+	}
 	old := version("3.5.35")
 	behind := func() *scene {
 		return formed(3).stopped(2, 3).crashes(2).crashes(3).lost().tried(1, old).tried(2, old).tried(3, old).runs(1, "3.5.35").with(func(s *scene) {
@@ -111,6 +120,10 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"what was lost without having been tried is started as it ran", ended().tried(2, wrong).with(func(s *scene) { s.node(2).Containers = nil }), again, "n2 stopped", nil},
 		{"without a quorum no policy is asked", one().tried(1, wrong).with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }), single(one().tried(1, wrong), true), "n1 does not come up", nil},
 		{"not one that runs and is silent", formed(3).running().quietMembers(2).tried(2, wrong), nil, "a member has not told its version", []string{"CKE305 n2", "CKE215 n2"}},
+		{"unless cke failed to start it so: with such options etcd may run and answer nobody", silent(), silentStart(silent(), 2), "n2 does not come up, and other arguments are declared", nil},
+		{"and the others are a quorum", silent().with(func(s *scene) { s.quiet(3) }), nil, "", []string{"CKE305 n2", "CKE215 n2", "CKE215 n3"}},
+		{"the only one", onlySilent(), silentStart(onlySilent(), 1), "n1 does not come up, and other arguments are declared", nil},
+		{"not without a quorum: others may need it", silent().lost(), nil, "", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
 		{"not on a node that is drained", formed(3).running().leased(2).crashes(2).tried(2, wrong), nil, "", []string{"CKE305 n2", "CKE212 n2"}},
 		{"not on a node that does not answer", three().tried(2, wrong).silent(2), nil, "waiting for n2", []string{"CKE201 n2"}},
 		{"only as the person's policy says", three().tried(2, wrong).with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }), nil, "`ckecli cluster apply`", []string{"CKE305 n2", "CKE212 n2"}},
@@ -130,6 +143,7 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"the file also asks for another version, which waits", three().tried(2, wrong).with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
 		{"nor is a version that takes a snapshot first", three().tried(2, wrong).runs(1, "3.7.3").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
 		{"a single member that a person started where nobody reaches it", astray(formed(1).quietMembers(1).lost()), single(astray(formed(1).quietMembers(1).lost()), true), "n1 does not come up, and its container was made for https://10.0.0.1:12379", nil},
+		{"one that its engine starts again and again for a place that the machine does not have", astray(one()), single(astray(one()), true), "its container was made for https://10.0.0.1:12379", nil},
 		{"with a quorum that is a move", astray(formed(1).running()), nil, "nothing to do", nil},
 		{"one that is silent where it is reached", formed(1).quietMembers(1).lost(), nil, "n1 does not answer, and may serve", []string{"CKE215 n1"}},
 		{"up again to what its log was made ready for", leftAgain(7), single(leftAgain(7), true), "other version", nil},
