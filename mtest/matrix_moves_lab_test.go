@@ -36,7 +36,7 @@ var moves = []chapter{
 }
 
 // moveSteps are those of a change of address.
-var moveSteps = []string{"image", "same-machine", "move-leader", "update-member", "stop", "certificates", "record-address", "start", "serve"}
+var moveSteps = []string{"image", "same-machine", "try-files", "move-leader", "update-member", "stop", "certificates", "record-address", "start", "serve"}
 
 // moves declares another address of a node, and checks that its member was taken there, with its id and its data, and
 // that nothing else was done.

@@ -50,6 +50,7 @@ func (c ChangeAddress) Stages() []Stage {
 		stages = append(stages, Stage{{Name: "record-version", Node: n, Run: c.recordVersion}})
 	}
 	return append(stages, []Stage{
+		{{Name: "try-files", Node: n, Run: c.tryFiles}},
 		{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, c.Join) }}},
 		{{Name: "update-member", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return c.update(ctx, e) })
@@ -112,6 +113,17 @@ func (c ChangeAddress) prove(ctx context.Context, e Env) error {
 		return dataGone(j, err)
 	}
 	return needData(ctx, m, j)
+}
+
+// tryFiles writes what the member has once more: a volume that takes no files would keep it stopped without its new certificates.
+func (c ChangeAddress) tryFiles(ctx context.Context, e Env) error {
+	m, j := e.Machines.Machine(c.Node), c.Join
+	j.Node = c.Node
+	files, _, err := m.Certificates(ctx, j)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	return m.PutFiles(ctx, j, files)
 }
 
 // noDouble refuses while the member answers where it was although it does not run on the machine: that has a copy of its

@@ -303,12 +303,18 @@ func (r Restore) keepRunning(ctx context.Context, e Env, _ cke.Incarnation, j ck
 	return keepRunning(ctx, e, j)
 }
 
+// forget removes what was fetched. Where that fails the restore ends all the same: what is left is removed with that of other restores
+// that are over.
 func (r Restore) forget(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil || e.Snapshots == nil {
 		return err
 	}
-	return e.Snapshots.Forget(ctx, id.Incarnation.Restore.ID)
+	if err := e.Snapshots.Forget(ctx, id.Incarnation.Restore.ID); err != nil {
+		e.Log.Warn("what was fetched for the restore is not removed yet", "error", err)
+		e.Progress("not removed yet: " + err.Error())
+	}
+	return ctx.Err()
 }
 
 // recordFormed stores the members' ids, as each that is left lists them, then that the cluster is open.

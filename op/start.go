@@ -61,8 +61,9 @@ func startUnlessRuns(ctx context.Context, e Env, wanted cke.Join, runs error) er
 		return err
 	}
 	j, ok := identity.Join(wanted.ID)
-	if !ok || identity.Incarnation == nil || identity.Incarnation.State != cke.Formed {
-		return fmt.Errorf("join %s is no membership of a formed cluster: %w", wanted.ID, cke.ErrConflict)
+	inc := identity.Incarnation
+	if !ok || inc == nil || inc.State != cke.Formed && !(inc.State == cke.Restoring && !j.StartedAt.IsZero()) {
+		return fmt.Errorf("join %s is no membership of a cluster that is formed, or restored and started: %w", wanted.ID, cke.ErrConflict)
 	}
 	j.Node = wanted.Node
 	if j.StartedAt.IsZero() && !wanted.StartedAt.IsZero() { // seen by Decide, where the store is from before it

@@ -171,6 +171,7 @@ var rules = [...]rule{
 	{name: "look in full", decide: lookInFull},
 	{name: "start members with other options", decide: startChanged, yields: true, voluntary: true},
 	{name: "record starts", decide: recordStart, yields: true},
+	{name: "remove what a canceled restore prepared", decide: cleanUpPrepared, yields: true},
 	{name: "no quorum", decide: withoutQuorum},
 	{name: "let clients write", decide: letWrite, yields: true},
 	{name: "clean up abandoned lives", decide: cleanUp, yields: true},
@@ -291,6 +292,22 @@ func cleanUp(in *Input) (Decision, bool) {
 		return refused(list(held), held...), held != nil && inc.State == cke.Abandoned
 	}
 	return Decision{Operation: op.CleanUp{Left: left}, Reason: "an abandoned founding left containers or volumes; it never served a client"}, true
+}
+
+// cleanUpPrepared removes members of a canceled restore whose containers never ran, also without a quorum: what they brought may be what
+// fills the disks of members that serve.
+func cleanUpPrepared(in *Input) (Decision, bool) {
+	d, _ := cleanUp(in)
+	o, cleans := d.Operation.(op.CleanUp)
+	if !cleans || !in.formed() {
+		return Decision{}, false
+	}
+	o.Left = slices.DeleteFunc(o.Left, func(j cke.Join) bool {
+		c, there := in.node(j.Node).Of(j.ID)
+		return !there || c.State != cke.ContainerCreated || c.EverRan()
+	})
+	d.Operation = o
+	return d, len(o.Left) > 0
 }
 
 // keptOn are the containers of abandoned lives that are kept on a node that answers, and their memberships.

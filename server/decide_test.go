@@ -127,12 +127,14 @@ func TestDecide_CleansUpAbandonedLives(t *testing.T) {
 		}
 		return o
 	}
+	prepared := func(s *scene, i int) *scene { s.node(i).Containers[1].State = cke.ContainerCreated; return s }
 	f := blank(3)
 	check(t, []row{
 		{"of a formed cluster", left(after(formed(3)), 2, "past"), clean(f, 2), "it never served a client", nil},
 		{"of two nodes at once", left(left(after(formed(3)), 1, "past"), 3, "past"), clean(f, 1, 3), "it never served a client", nil},
 		{"what serves goes before what is tidy", left(after(formed(3).stopped(1)), 2, "past"), op.StartMembers{Joins: formed(3).Identity.Joins[:1], AwaitServing: true}, "n1 stopped", nil},
 		{"nothing while the quorum is lost", left(after(formed(3).silent(1, 3).lost()), 2, "past"), nil, "n1 and n3 do not answer", []string{"CKE201 n1", "CKE215 n2", "CKE201 n3"}},
+		{"but for what never ran: it may fill the disk of a member", prepared(left(after(formed(3).silent(1, 3).lost()), 2, "past"), 2), clean(f, 2), "it never served a client", nil},
 		{"nothing while a founding is under way", left(after(forming(3, true)), 1, "past"), forming(3, true).bootstrap(true), "resumed", nil},
 		{"not of a node that does not answer", left(after(formed(3)), 2, "past").silent(2), nil, "waiting for n2", []string{"CKE201 n2"}},
 		{"not of a life that nobody knows", left(after(formed(3)), 2, "unknown"), nil, "nothing to do", nil},

@@ -111,6 +111,10 @@ func startChanged(in *Input) (Decision, bool) {
 	if !in.formed() {
 		return Decision{}, false
 	}
+	return in.startAsDeclared()
+}
+
+func (in *Input) startAsDeclared() (Decision, bool) {
 	for j := range inTurn(in) {
 		if _, wanted := in.declared(j); !wanted && in.Seen.Etcd.Quorate || !in.down(j) {
 			continue // without a quorum it is needed for its own removal
@@ -157,11 +161,14 @@ func (in *Input) silentSinceStart(j cke.Join) bool {
 	return listed && leaseGate(in, m) == pass && t.healthy >= cke.Quorum(t.voters)
 }
 
+// starts are the operations that start members.
+var starts = []string{op.StartMembers{}.Name(), op.RestartMember{}.Name(), op.StartChanged{}.Name(), op.Restore{Started: true}.Name()}
+
 // failedToStart reports whether starting the member as it is on record has failed since it last succeeded.
 func (in *Input) failedToStart(j cke.Join) bool {
 	for key := range in.Failures {
 		name, targets, _ := strings.Cut(key, " ")
-		if (name == op.StartMembers{}.Name() || name == op.RestartMember{}.Name() || name == op.StartChanged{}.Name()) && slices.Contains(strings.Split(targets, ","), j.Node.Name()) {
+		if slices.Contains(starts, name) && slices.Contains(strings.Split(targets, ","), j.Node.Name()) {
 			return true
 		}
 	}

@@ -35,7 +35,7 @@ func restoreAsked(in *Input) (Decision, bool) {
 			return lookInFull(in) // whether the cluster serves, and at which revision, is known to members only
 		}
 		if t.Kind == cke.TaskRestore {
-			if o, stopped := writesStopped(in); stopped && in.Failures[FailureKey(o)].Count == 0 {
+			if o, stopped := writesStopped(in); stopped && due(in, o) {
 				return Decision{Operation: o, Reason: "a restore was cut off while writes are stopped; clients write again until another one stops them"}, true
 			}
 		}

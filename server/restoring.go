@@ -78,7 +78,12 @@ func restoring(in *Input) (Decision, bool) {
 	if !started {
 		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
 	}
-	if o, stopped := writesStopped(in); stopped && (blockers != nil || in.Failures[FailureKey(o)].Count == 0) { // if nobody serves, the restore goes on
+	if started { // what was declared when the restore began may be why they do not come up
+		if d, changed := in.startAsDeclared(); changed {
+			return d, true
+		}
+	}
+	if o, stopped := writesStopped(in); stopped && (blockers != nil || due(in, o)) { // if nobody serves, the restore goes on
 		return Decision{Operation: o, Blockers: blockers, Reason: "the restore was cut off while writes are stopped; clients write again until it stops the members"}, true
 	}
 	if blockers != nil {
@@ -154,4 +159,10 @@ func silentBefore(in *Input) []cke.Problem {
 		silent = append(silent, *n.Problem)
 	}
 	return silent
+}
+
+// due reports whether an operation is not held back after a failure.
+func due(in *Input, o op.Operation) bool {
+	_, wait := holdBack(in, o, 0)
+	return wait <= 0
 }
