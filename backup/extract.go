@@ -60,6 +60,7 @@ type Extracted struct {
 	wrong []string
 	// through is when the last delta that was read had been received whole, of which what follows the revision was left out.
 	through time.Time
+	users   users
 	// witness judges who wrote what is read, and history is what that tells of the cluster's.
 	witness *witness
 	history history
@@ -229,14 +230,18 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 	var worst *DamagedError
 	var notes []string
 	var wrong, certain []string
-	for _, c := range t.chains {
-		x, err := s.restore(ctx, c, t.revision, file, o)
+	chains, known, err := s.byUsers(ctx, t.chains)
+	if err != nil {
+		return Extracted{}, err
+	}
+	for _, c := range chains {
+		x, err := s.restore(ctx, c, t.revision, users{known: known}, file, o)
 		alone := err != nil || x.Deltas == 0 // else a delta may be what makes the result another one
 		if err == nil && o.CheckHash && x.sealed == nil {
 			err = x.compare(ctx, c.Full, file)
 		}
 		if err == nil {
-			x.Lineage, x.Notes, x.wrong = t.lineage.Name, append(notes, x.witness.notes()...), wrong
+			x.Lineage, x.Notes, x.wrong = t.lineage.Name, slices.Concat(notes, x.witness.notes(), x.users.notes(c)), wrong
 			return x, nil
 		}
 		var d *DamagedError
@@ -294,10 +299,10 @@ func (s *Store) soundTo(ctx context.Context, c Chain, revision int64) int64 {
 	return min(c.Last, revision)
 }
 
-// restore writes a full and the deltas after it to file.
-func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string, o ExtractOptions) (Extracted, error) {
+// restore writes a full and the deltas after it to file. u is what other fulls say of users and roles.
+func (s *Store) restore(ctx context.Context, c Chain, revision int64, u users, file string, o ExtractOptions) (Extracted, error) {
 	deltas := c.upTo(revision)
-	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), witness: &witness{s: s, signing: o.signs && len(deltas) > 0}}
+	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), users: u, witness: &witness{s: s, signing: o.signs && len(deltas) > 0}}
 	var err error
 	if len(deltas) > 0 {
 		err = s.merge(ctx, c.Full.Place, deltas, revision, file, o, &x)
@@ -332,7 +337,7 @@ func (s *Store) copyFull(ctx context.Context, p Place, revision int64, file stri
 		return err
 	}
 	x.End, x.Hash, x.EtcdVersion = h.received(), hashAt(h, revision, nil), h.EtcdVersion
-	x.near = newestHash(h, revision, nil)
+	x.near, x.users.full = newestHash(h, revision, nil), h.AuthRevision
 	x.Digest, err = s.finishFull(ctx, h, file, o)
 	if x.Digest == "" && sum != nil {
 		x.Digest = sum.whole()

@@ -96,7 +96,7 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		}
 	}
 	x.End, x.Hash, x.EtcdVersion = h.received(), hashAt(h, revision, nil), h.EtcdVersion
-	x.near, x.history = newestHash(h, revision, nil), history{}
+	x.near, x.history, x.users.full = newestHash(h, revision, nil), history{}, h.AuthRevision
 	x.history.add(h)
 	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {
 		if IsDamage(err) {
@@ -106,6 +106,9 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		return err
 	}
 	x.Records = m.a.records
+	if o.seal != nil && x.users.changed() {
+		return ErrOlderUsers
+	}
 	if o.seal != nil && m.a.compacted <= h.Compacted && (x.near == nil || hashAt(h, h.Last, nil) != nil) {
 		err := m.sealed(ctx, s, full, o.seal, x)
 		if !IsDamage(err) && !errors.Is(err, ErrNeedsWhole) {

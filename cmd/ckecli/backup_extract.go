@@ -137,13 +137,18 @@ func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, fil
 		out.Damage = fmt.Sprintf("%s: %s; %s", x.Damage.Object, damageText(x.Damage), lastGood(x.Damage.LastGood))
 		fmt.Fprintf(a.stderr, "warning: %s; what was asked for is later than the revision that was written\n", term.Clean(out.Damage))
 	}
-	for _, note := range x.Notes {
-		fmt.Fprintf(a.stderr, "note: %s\n", term.Clean(note))
-	}
+	a.notes(x.Notes)
 	fmt.Fprintf(a.stderr, "To restore it, on each node: %s\n", restoreHint(file))
 	return a.show(view{data: out, names: []string{file}, table: func(w io.Writer, colour, _ bool) error {
 		return renderExtracted(w, out, colour)
 	}})
+}
+
+// notes writes what came of reading backups and is no error.
+func (a *app) notes(notes []string) {
+	for _, note := range notes {
+		fmt.Fprintf(a.stderr, "note: %s\n", term.Clean(note))
+	}
 }
 
 // failExtract adds to damage how to accept less, and tells a file that cannot be written from a target that fails.

@@ -137,6 +137,8 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 		e.Code = cke.CodeBackupsBusy
 	case errors.Is(err, backup.ErrClock):
 		e.Code = cke.CodeClock
+	case errors.Is(err, backup.ErrOlderUsers):
+		e.Code, e.Try = cke.CodeBackupRefused, "ckecli backup now"
 	case errors.Is(err, backup.ErrExists), errors.Is(err, backup.ErrOnlyFull), errors.Is(err, backup.ErrProtected):
 		e.Code = cke.CodeBackupRefused
 	case errors.Is(err, backup.ErrNotFound):
