@@ -123,6 +123,9 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 	case errors.As(err, &damage):
 		e.Code, e.What, e.Err = cke.CodeBackupDamaged, "cannot "+tried+": a backup is damaged", nil
 		e.Facts = append(e.Facts, damage.Object, damageText(damage), lastGood(damage.LastGood))
+		if errors.Is(err, backup.ErrHash) {
+			e.Facts = append(e.Facts, backup.HashAdvice)
+		}
 	case backup.IsDamage(err), errors.Is(err, backup.ErrNotServed):
 		e.Code = cke.CodeBackupDamaged
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):
