@@ -39,6 +39,8 @@ type RestoreOrder struct {
 	Stored bool `json:"stored,omitempty"`
 	// Trust are keys by which backups may be signed, beside the one that follows from the key file; TrustAny: nobody need have signed them.
 	Trust []string `json:"trust,omitempty"`
+	// IgnoreHash: the state may have another hash than the one that a member gave when it was backed up, if all fulls that lead to it agree on it.
+	IgnoreHash bool `json:"ignoreHash,omitempty"`
 }
 
 // TrustAny is the word for restoring what nobody signed who is trusted.

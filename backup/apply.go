@@ -41,18 +41,17 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 			return err
 		}
 		x.history.add(h)
+		x.users.known = max(x.users.known, h.AuthRevision)
 		for _, hash := range h.Hashes {
 			if hash.Revision <= a.revision {
 				a.compacted = max(a.compacted, hash.Compacted)
 			}
 		}
-		x.End, x.through, x.Hash = h.End, h.End, hashAt(h, a.revision, x.Hash)
+		x.End, x.through = h.End, h.End
 		if h.Last > a.revision {
 			x.End = a.received
 		}
-		if n := newestHash(h, a.revision, x.near); n != nil && max(0, n.Compacted) >= a.full.Compacted {
-			x.near = n
-		}
+		x.knowHashes(h, a.full)
 	}
 	if a.last != a.revision {
 		last := deltas[len(deltas)-1]

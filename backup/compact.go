@@ -26,7 +26,8 @@ type CompactOptions struct {
 // Compact merges a full and the deltas up to a point into a new full, offline. What is superseded and was compacted
 // away in the cluster is left out, so that HashKV stays what it was. The objects that it was made from stay; Prune takes
 // them in its time. Repeating it writes nothing new. What comes of objects that are not signed by a key that is trusted is not signed: it is
-// refused with ErrUntrusted unless AllowUntrusted is set and none of them has a signature.
+// refused with ErrUntrusted unless AllowUntrusted is set and none of them has a signature. ErrOlderUsers: the full would be the newest, with users
+// and roles that are not.
 func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, error) {
 	dir, err := NewScratch(s.Scratch, ScratchCompact)
 	if err != nil {

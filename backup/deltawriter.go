@@ -118,12 +118,17 @@ func (w *DeltaWriter) flushFrame() error {
 	return err
 }
 
-// AddLeases notes what was seen of the leases after the changes added so far.
-func (w *DeltaWriter) AddLeases(c LeaseChange) error {
+// AddLeases notes what was seen of the leases after the changes added so far, the earliest first.
+func (w *DeltaWriter) AddLeases(lists ...LeaseChange) error {
 	if err := w.flushFrame(); err != nil {
 		return err
 	}
-	return writeFrame(w.seal, frameLeases, c.encode())
+	for _, c := range lists {
+		if err := writeFrame(w.seal, frameLeases, c.encode()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Empty tells whether there is nothing to store.

@@ -19,6 +19,9 @@ type ExtractOptions struct {
 	// CheckHash compares the result with a hash that etcd gave when the backup was taken, if there is one for the
 	// revision. It reads the whole database once more.
 	CheckHash bool
+	// IgnoreHash restores a state whose hash is another than the one that etcd gave, where no full leads to it with an equal one: the member that gave it may
+	// be the one that was wrong. That is a person's decision, and refused where fulls that lead to it differ.
+	IgnoreHash bool
 	// Digest has the digest of the file told also where no delta is applied, which takes digesting the full; with deltas it is
 	// known in any case.
 	Digest bool
@@ -45,6 +48,8 @@ type Extracted struct {
 	HashChecked bool  `json:"hashChecked"`
 	// Compared is the hash that was compared, and equal: where none was recorded for the revision, the newest one before.
 	Compared *Hash `json:"compared,omitempty"`
+	// HashIgnored: it was compared and not equal, and the operator wanted the state all the same.
+	HashIgnored bool `json:"hashIgnored,omitempty"`
 	// EtcdVersion is that of the etcd that the data is of; empty: not recorded.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// Booted is the version of an etcd that started on it and answered. Only of Drill.
@@ -54,12 +59,13 @@ type Extracted struct {
 	// Notes are things that a person should know, as that a damaged full was passed over.
 	Notes []string `json:"notes,omitempty"`
 
-	// near is the newest hash known of a revision up to the one restored. wrong are fulls that were passed over, by ID; where nothing could be
+	// hashes are those known of revisions up to the one restored, by revision. wrong are fulls that were passed over, by ID; where nothing could be
 	// restored, those of them in which the fault certainly lies.
-	near  *Hash
-	wrong []string
+	hashes []Hash
+	wrong  []string
 	// through is when the last delta that was read had been received whole, of which what follows the revision was left out.
 	through time.Time
+	users   users
 	// witness judges who wrote what is read, and history is what that tells of the cluster's.
 	witness *witness
 	history history
@@ -174,26 +180,6 @@ func (s *Store) extractOnce(ctx context.Context, at At, file string, o ExtractOp
 	return x, nil
 }
 
-// compare compares a database file with what etcd said of it: its hash at the revision, or else the newest one that is known of a
-// revision before. Where that differs, the full is taken for the cause: deltas come from a quorum, a full from one member.
-func (x *Extracted) compare(ctx context.Context, full Entry, file string) error {
-	known := x.Hash
-	if known == nil {
-		known = x.near
-	}
-	if known == nil {
-		return nil
-	}
-	err := checkHash(ctx, file, *known)
-	if IsDamage(err) {
-		return &DamagedError{Object: full.Name(), Err: err}
-	}
-	if err == nil {
-		x.HashChecked, x.Compared = x.Hash != nil, known
-	}
-	return err
-}
-
 // Verified is the mark of a drill that ended at a time.
 func (x Extracted) Verified(at time.Time) Verified {
 	v := Verified{Full: x.Full, Revision: x.Revision, At: at, HashChecked: x.Compared != nil, Booted: x.Booted, Wrong: x.wrong}
@@ -212,31 +198,24 @@ func (x Extracted) PassedOver() string {
 	return fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", wrong)
 }
 
-func checkHash(ctx context.Context, file string, want Hash) error {
-	got, err := HashSnapshot(ctx, file, want.Revision, want.Compacted)
-	if err != nil {
-		return err
-	}
-	if got != want {
-		return damaged("the data at revision %d has hash %d; in the cluster it was %d when the backup was taken",
-			want.Revision, got.Hash, want.Hash)
-	}
-	return nil
-}
-
 // tryChains restores along the best chain that is sound. The error is that of the chain that got furthest.
 func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractOptions) (Extracted, error) {
 	var worst *DamagedError
 	var notes []string
 	var wrong, certain []string
-	for _, c := range t.chains {
-		x, err := s.restore(ctx, c, t.revision, file, o)
+	var others []otherHash
+	chains, known, err := s.byUsers(ctx, t.chains)
+	if err != nil {
+		return Extracted{}, err
+	}
+	for _, c := range chains {
+		x, err := s.restore(ctx, c, t.revision, users{known: known}, file, o)
 		alone := err != nil || x.Deltas == 0 // else a delta may be what makes the result another one
 		if err == nil && o.CheckHash && x.sealed == nil {
 			err = x.compare(ctx, c.Full, file)
 		}
 		if err == nil {
-			x.Lineage, x.Notes, x.wrong = t.lineage.Name, append(notes, x.witness.notes()...), wrong
+			x.Lineage, x.Notes, x.wrong = t.lineage.Name, slices.Concat(notes, x.witness.notes(), x.users.notes(c)), wrong
 			return x, nil
 		}
 		var d *DamagedError
@@ -251,12 +230,21 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 				certain = append(certain, c.Full.ID())
 			}
 		}
+		if h := new(wrongHash); errors.As(err, &h) {
+			others = append(others, otherHash{c, *h})
+		}
 		notes = append(notes, fmt.Sprintf("full %s was passed over: %v", c.Full.ID(), d.Err))
 	}
 	if worst == nil {
 		return Extracted{}, fmt.Errorf("%w: revision %d", ErrNotCovered, t.revision)
 	}
-	return Extracted{Lineage: t.lineage.Name, wrong: certain}, s.lastGood(ctx, t, worst)
+	if o.IgnoreHash && sameData(others) {
+		c := others[0].Chain
+		x, err := s.restore(ctx, c, t.revision, users{known: known}, file, o)
+		x.Lineage, x.HashIgnored, x.Notes = t.lineage.Name, true, slices.Concat([]string{ignored(others)}, x.witness.notes(), x.users.notes(c))
+		return x, err
+	}
+	return Extracted{Lineage: t.lineage.Name, wrong: certain}, s.lastGood(ctx, t, worst, wrong)
 }
 
 func sameChain(a, b Chain) bool {
@@ -264,13 +252,13 @@ func sameChain(a, b Chain) bool {
 }
 
 // lastGood corrects the last good revision of damage in a full: older chains may still lead somewhere. They are read for it, the
-// newest first: a person goes by what is said here.
-func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError) error {
+// newest first: a person goes by what is said here. wrong are fulls that lead nowhere, by ID.
+func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError, wrong []string) error {
 	if d.LastGood > 0 {
 		return d
 	}
 	for _, c := range slices.Backward(t.lineage.Chains()) {
-		if c.Full.Revision < t.revision && c.Full.Name() != d.Object && min(c.Last, t.revision) > d.LastGood {
+		if c.Full.Revision < t.revision && !slices.Contains(wrong, c.Full.ID()) && min(c.Last, t.revision) > d.LastGood {
 			d.LastGood = max(d.LastGood, s.soundTo(ctx, c, t.revision))
 		}
 	}
@@ -294,10 +282,10 @@ func (s *Store) soundTo(ctx context.Context, c Chain, revision int64) int64 {
 	return min(c.Last, revision)
 }
 
-// restore writes a full and the deltas after it to file.
-func (s *Store) restore(ctx context.Context, c Chain, revision int64, file string, o ExtractOptions) (Extracted, error) {
+// restore writes a full and the deltas after it to file. u is what other fulls say of users and roles.
+func (s *Store) restore(ctx context.Context, c Chain, revision int64, u users, file string, o ExtractOptions) (Extracted, error) {
 	deltas := c.upTo(revision)
-	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), witness: &witness{s: s, signing: o.signs && len(deltas) > 0}}
+	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), users: u, witness: &witness{s: s, signing: o.signs && len(deltas) > 0}}
 	var err error
 	if len(deltas) > 0 {
 		err = s.merge(ctx, c.Full.Place, deltas, revision, file, o, &x)
@@ -331,8 +319,8 @@ func (s *Store) copyFull(ctx context.Context, p Place, revision int64, file stri
 	if err != nil {
 		return err
 	}
-	x.End, x.Hash, x.EtcdVersion = h.received(), hashAt(h, revision, nil), h.EtcdVersion
-	x.near = newestHash(h, revision, nil)
+	x.End, x.EtcdVersion, x.users.full = h.received(), h.EtcdVersion, h.AuthRevision
+	x.knowHashes(h, h)
 	x.Digest, err = s.finishFull(ctx, h, file, o)
 	if x.Digest == "" && sum != nil {
 		x.Digest = sum.whole()
@@ -352,25 +340,14 @@ func (s *Store) finishFull(ctx context.Context, h Header, file string, o Extract
 	return digest, syncFile(file)
 }
 
-// hashAt returns the hash that a header has for a revision, or else the one there was.
-func hashAt(h Header, revision int64, or *Hash) *Hash {
+// hashAt returns the hash that a header has for a revision; nil: none.
+func hashAt(h Header, revision int64) *Hash {
 	for _, x := range h.Hashes {
 		if x.Revision == revision && x.IsOf(h) {
 			return &x
 		}
 	}
-	return or
-}
-
-// newestHash returns the newest hash that a header has for a revision up to one given and that counts what a full holds, or else the
-// one there was.
-func newestHash(h Header, revision int64, or *Hash) *Hash {
-	for _, x := range h.Hashes {
-		if x.Revision <= revision && x.IsOf(h) && (or == nil || x.Revision > or.Revision) {
-			or = &x
-		}
-	}
-	return or
+	return nil
 }
 
 func syncFile(path string) error {

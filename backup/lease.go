@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"time"
@@ -96,6 +97,7 @@ type leaseBook struct {
 	at            int64 // the revision that is being restored
 	low           int64
 	with, without leaseState
+	times         map[int64]int64 // what later lists say of the time granted, by id: changes up to the revision may name such leases
 }
 
 // leaseState is what is known of leases.
@@ -112,7 +114,7 @@ func newLeaseBook(at int64) *leaseBook {
 	empty := func(others bool) leaseState {
 		return leaseState{others: others, known: map[int64]int64{}, gone: map[int64]struct{}{}, referred: map[int64]int64{}}
 	}
-	return &leaseBook{at: at, with: empty(true), without: empty(false)}
+	return &leaseBook{at: at, with: empty(true), without: empty(false), times: map[int64]int64{}}
 }
 
 // refer notes that a record of this revision names a lease.
@@ -132,11 +134,16 @@ func (b *leaseBook) observe(c LeaseChange, base int64) {
 	if c.High < base {
 		return
 	}
-	b.with.observe(c, b.at)
-	b.without.observe(c, b.at)
-	if c.High <= b.at {
-		b.low = max(b.low, c.Low)
+	if c.High > b.at {
+		// Seen after the revision wanted: what has ended by then may be alive at it, what is new may not be there yet.
+		for _, l := range c.Granted {
+			b.times[l.ID] = l.TTL
+		}
+		return
 	}
+	b.with.observe(c)
+	b.without.observe(c)
+	b.low = max(b.low, c.Low)
 }
 
 // most is how many leases there are at most, if the full has some.
@@ -160,7 +167,7 @@ func (b *leaseBook) settle(full map[int64]int64) map[int64]int64 {
 		}
 		for id := range s.referred {
 			if _, is := full[id]; is == wanted {
-				leases[id] = int64(SafeTTL / time.Second)
+				leases[id] = cmp.Or(b.times[id], int64(SafeTTL/time.Second))
 			}
 		}
 	}
@@ -177,16 +184,7 @@ func (s *leaseState) has(id int64) bool {
 	return s.others && !gone
 }
 
-func (s *leaseState) observe(c LeaseChange, at int64) {
-	if c.High > at {
-		// Seen after the revision wanted: what has ended by then may be alive at it, what is new may not be there yet.
-		for _, l := range c.Granted {
-			if _, ok := s.referred[l.ID]; ok {
-				s.grant(l)
-			}
-		}
-		return
-	}
+func (s *leaseState) observe(c LeaseChange) {
 	if c.Reset {
 		s.others = false
 		clear(s.known)

@@ -95,8 +95,9 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 			return err
 		}
 	}
-	x.End, x.Hash, x.EtcdVersion = h.received(), hashAt(h, revision, nil), h.EtcdVersion
-	x.near, x.history = newestHash(h, revision, nil), history{}
+	x.End, x.EtcdVersion = h.received(), h.EtcdVersion
+	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.AuthRevision
+	x.knowHashes(h, h)
 	x.history.add(h)
 	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {
 		if IsDamage(err) {
@@ -106,7 +107,10 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		return err
 	}
 	x.Records = m.a.records
-	if o.seal != nil && m.a.compacted <= h.Compacted && (x.near == nil || hashAt(h, h.Last, nil) != nil) {
+	if o.seal != nil && x.users.changed() {
+		return ErrOlderUsers
+	}
+	if o.seal != nil && m.a.compacted <= h.Compacted && (len(x.hashes) == 0 || hashAt(h, h.Last) != nil) {
 		err := m.sealed(ctx, s, full, o.seal, x)
 		if !IsDamage(err) && !errors.Is(err, ErrNeedsWhole) {
 			return err

@@ -28,7 +28,7 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 	if _, err := io.MultiWriter(w.check, w.seal).Write(m.metas()); err != nil {
 		return err
 	}
-	if known := hashAt(m.full, m.full.Last, nil); known != nil {
+	if known := hashAt(m.full, m.full.Last); known != nil {
 		m.hash = newKeyHash(*known, m.old.pages)
 	}
 	pages := m.sieve()

@@ -322,7 +322,8 @@ func (w *chores) compactDue(now time.Time) bool {
 	return w.l.events > 0
 }
 
-// compact merges the newest chain into a full. Where no key opens it, or not all of it is signed, the cluster is asked for a full instead.
+// compact merges the newest chain into a full. Where no key opens it, not all of it is signed, or users have changed, the cluster is asked for a full
+// instead.
 func (w *chores) compact(ctx context.Context) error {
 	recipients, err := recipientsOf(w.l.backup.Encryption)
 	if err != nil {
@@ -334,7 +335,7 @@ func (w *chores) compact(ctx context.Context) error {
 	events, bytes := w.unmerged()
 	place, err := w.store.Compact(ctx, backup.At{Lineage: w.l.lineage},
 		backup.CompactOptions{Recipients: recipients, Guard: w.l.c.Guard, Writer: w.l.c.Writer, Term: w.l.c.Term})
-	if errors.Is(err, backup.ErrKey) || errors.Is(err, backup.ErrUntrusted) && !backup.IsDamage(err) {
+	if errors.Is(err, backup.ErrKey) || errors.Is(err, backup.ErrOlderUsers) || errors.Is(err, backup.ErrUntrusted) && !backup.IsDamage(err) {
 		_, err = w.taker.Full(ctx) // counts anew when it is stored
 		return err
 	}
@@ -414,7 +415,7 @@ func (w *chores) verify(ctx context.Context) error {
 
 // restored takes in that a drill restored the newest state. It returns as an error that the newest full is of no use for that.
 func (w *chores) restored(x backup.Extracted, notBooted string, took time.Duration) error {
-	w.l.c.Log.Info("backup restored to scratch and verified", "cluster", w.l.c.Cluster, "revision", x.Revision, "hash", x.Compared != nil, "etcd", cmp.Or(x.Booted, "not started: "+notBooted), "took", took)
+	w.l.c.Log.Info("backup restored to scratch and verified", "cluster", w.l.c.Cluster, "revision", x.Revision, "hash", x.Compared != nil, "etcd", cmp.Or(x.Booted, "not started: "+notBooted), "notes", x.Notes, "took", took)
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
 	defer w.l.news()

@@ -42,7 +42,7 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 		// They are not made up: the delta has none, and a full follows.
 		c.Log.Warn("leases of a delta are unknown", "error", err)
 		r.noLeases = true
-	} else if err := d.AddLeases(r.leases); err != nil {
+	} else if err := d.AddLeases(s.o.lists(r.leases, at.next-1)...); err != nil {
 		return sentDelta{err: err}
 	} else {
 		s.o.told(r.leases)

@@ -40,6 +40,8 @@ type observer struct {
 	known  map[int64]int64 // what the stream has been told of; nil: nothing, tell all
 	listed []int64         // what was in seen when the list was made
 	index  uint64          // how far the member that made it had applied the log
+	// later are the lists that may be of a later revision than the end of their delta: a full merged up to there lacks what they say.
+	later []backup.LeaseChange
 }
 
 func newObserver(k *cluster, c *Config) *observer {
@@ -188,6 +190,13 @@ func (o *observer) fullStored(revision int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.full = max(o.full, revision)
+}
+
+// lists are those for a delta: the newest, after those before it that are of a later revision than the end of the delta before. Nobody who begins to
+// read with this delta has read these.
+func (o *observer) lists(newest backup.LeaseChange, before int64) []backup.LeaseChange {
+	o.later = append(slices.DeleteFunc(o.later, func(c backup.LeaseChange) bool { return c.High <= before }), newest)
+	return o.later
 }
 
 // told notes that a list is part of a delta.

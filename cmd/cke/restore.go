@@ -211,7 +211,7 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 		from.Lives = id.Incarnation.Lives()
 	}
 	progress("reading and checking " + o.Describe())
-	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true, Digest: true})
+	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true, IgnoreHash: o.IgnoreHash, Digest: true})
 	if err != nil {
 		return cke.Snapshot{}, cannotExtract(ctx, o, err)
 	}
@@ -252,6 +252,9 @@ func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 		return err
 	}
 	e := &cke.Error{Code: cke.CodeTarget, What: "cannot restore from " + o.Describe(), Facts: []string{err.Error()}, Unchanged: true}
+	if errors.Is(err, backup.ErrHash) {
+		e.Facts = append(e.Facts, backup.HashAdvice)
+	}
 	damaged := &backup.DamagedError{}
 	switch {
 	case errors.Is(err, backup.ErrUntrusted):

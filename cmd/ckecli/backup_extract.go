@@ -85,7 +85,7 @@ func newBackupExtractCommand(a *app) *cobra.Command {
 	var o backupOptions
 	var point pointOptions
 	var at backup.At
-	var partial bool
+	options := backup.ExtractOptions{CheckHash: true}
 	cmd := &cobra.Command{
 		Use: "extract FILE", Short: "Write the state at a revision or time to a snapshot file", Args: arguments(1, 1),
 		Long: `Write the state of a cluster at a revision, at a time, or the newest one, to FILE, which must not be there yet: a snapshot as etcd
@@ -99,14 +99,19 @@ damaged or missing, FILE does not appear and the last good revision is told (exi
 			return err
 		},
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, args []string) error {
-			return runBackupExtract(ctx, a, b, at, args[0], partial)
+			return runBackupExtract(ctx, a, b, at, args[0], options)
 		}),
 	}
 	o.addTarget(cmd)
 	o.addKeys(cmd)
 	point.addFlags(cmd)
-	cmd.Flags().BoolVar(&partial, "allow-partial", false, "where objects are damaged or missing, accept the last good revision")
+	cmd.Flags().BoolVar(&options.AllowPartial, "allow-partial", false, "where objects are damaged or missing, accept the last good revision")
+	addIgnoreHash(cmd, &options.IgnoreHash)
 	return cmd
+}
+
+func addIgnoreHash(cmd *cobra.Command, ignore *bool) {
+	cmd.Flags().BoolVar(ignore, "ignore-hash", false, "accept a state whose hash is not the one that a member gave, if all full backups that lead there agree")
 }
 
 // extracted is what `backup extract` writes for programs.
@@ -118,7 +123,7 @@ type extracted struct {
 	Damage string `json:"damage,omitempty"`
 }
 
-func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, file string, partial bool) error {
+func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, file string, o backup.ExtractOptions) error {
 	if _, err := os.Lstat(file); err == nil {
 		return &cke.Error{Code: cke.CodeBackupRefused, What: file + " is there already", Unchanged: true, Facts: []string{"name a new file: nothing is overwritten"}}
 	}
@@ -127,7 +132,7 @@ func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, fil
 		return err
 	}
 	done := a.telling("Extracting", b.bucket)
-	x, err := s.Extract(ctx, at, file, backup.ExtractOptions{AllowPartial: partial, CheckHash: true})
+	x, err := s.Extract(ctx, at, file, o)
 	done()
 	if err != nil {
 		return b.failExtract(ctx, s.Cluster, file, err)
@@ -137,13 +142,18 @@ func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, fil
 		out.Damage = fmt.Sprintf("%s: %s; %s", x.Damage.Object, damageText(x.Damage), lastGood(x.Damage.LastGood))
 		fmt.Fprintf(a.stderr, "warning: %s; what was asked for is later than the revision that was written\n", term.Clean(out.Damage))
 	}
-	for _, note := range x.Notes {
-		fmt.Fprintf(a.stderr, "note: %s\n", term.Clean(note))
-	}
+	a.notes(x.Notes)
 	fmt.Fprintf(a.stderr, "To restore it, on each node: %s\n", restoreHint(file))
 	return a.show(view{data: out, names: []string{file}, table: func(w io.Writer, colour, _ bool) error {
 		return renderExtracted(w, out, colour)
 	}})
+}
+
+// notes writes what came of reading backups and is no error.
+func (a *app) notes(notes []string) {
+	for _, note := range notes {
+		fmt.Fprintf(a.stderr, "note: %s\n", term.Clean(note))
+	}
 }
 
 // failExtract adds to damage how to accept less, and tells a file that cannot be written from a target that fails.
@@ -193,6 +203,8 @@ func renderExtracted(w io.Writer, x extracted, colour bool) error {
 // hashText tells whether a state was compared with etcd's own hash of it.
 func hashText(x backup.Extracted) string {
 	switch h := x.Compared; {
+	case x.HashIgnored:
+		return "not equal to the cluster's, which was ignored"
 	case h == nil:
 	case h.Revision == x.Revision:
 		return fmt.Sprintf("%d, equal to the cluster's at this revision", h.Hash)

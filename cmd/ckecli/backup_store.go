@@ -123,6 +123,9 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 	case errors.As(err, &damage):
 		e.Code, e.What, e.Err = cke.CodeBackupDamaged, "cannot "+tried+": a backup is damaged", nil
 		e.Facts = append(e.Facts, damage.Object, damageText(damage), lastGood(damage.LastGood))
+		if errors.Is(err, backup.ErrHash) {
+			e.Facts = append(e.Facts, backup.HashAdvice)
+		}
 	case backup.IsDamage(err), errors.Is(err, backup.ErrNotServed):
 		e.Code = cke.CodeBackupDamaged
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):
@@ -137,6 +140,8 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 		e.Code = cke.CodeBackupsBusy
 	case errors.Is(err, backup.ErrClock):
 		e.Code = cke.CodeClock
+	case errors.Is(err, backup.ErrOlderUsers):
+		e.Code, e.Try = cke.CodeBackupRefused, "ckecli backup now"
 	case errors.Is(err, backup.ErrExists), errors.Is(err, backup.ErrOnlyFull), errors.Is(err, backup.ErrProtected):
 		e.Code = cke.CodeBackupRefused
 	case errors.Is(err, backup.ErrNotFound):

@@ -337,6 +337,37 @@ func TestBackup_CompletesIDs(t *testing.T) {
 	}
 }
 
+// The hash in all headers is another one than that of the data.
+func TestBackup_IgnoresAHashIfAsked(t *testing.T) {
+	h := newBackedUpHouse(t)
+	for _, file := range append(h.objects("full"), h.objects("delta")...) {
+		name, err := filepath.Rel(h.dir, file)
+		p, ok := backup.ParsePlace(name)
+		head, bad := backup.ReadHeader(t.Context(), backup.Dir(h.dir), p)
+		whole, unread := os.ReadFile(file)
+		if err := errors.Join(err, bad, unread, os.Remove(file)); err != nil || !ok {
+			t.Fatal(name, err)
+		}
+		head.After, head.Base = nil, nil
+		for i := range head.Hashes {
+			head.Hashes[i].Hash ^= 1
+		}
+		c, err := backup.BodyContent(nil, whole[int64(len(whole))-head.BodySize:]).WithHeader(head)
+		if err == nil {
+			err = backup.Dir(h.dir).Create(t.Context(), name, c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "db")
+	_, stderr := h.run(exitDamaged, "backup", "extract", out, "--target", h.url)
+	contains(t, stderr, "CKE401", backup.HashAdvice)
+	stdout, stderr := h.run(exitDone, "backup", "extract", out, "--ignore-hash", "--target", h.url)
+	contains(t, stderr, "note: the data at revision ", "this was ignored, as asked for")
+	contains(t, stdout, "HashKV    not equal to the cluster's, which was ignored\n")
+}
+
 // Whose backups are accepted: the host's own key file's, those of keys that are named, or anybody's.
 func TestBackup_TrustsWhoItIsToldTo(t *testing.T) {
 	signer, other := newIdentity(t), newIdentity(t)

@@ -184,6 +184,7 @@ func (b *backups) drill(ctx context.Context, a *app, s *backup.Store, v verifyOp
 	if err != nil {
 		return nil, b.fail(ctx, "restore "+s.Cluster+" to scratch", err)
 	}
+	a.notes(x.Notes)
 	return &drilled{x, trial.From, trial.Why}, nil
 }
 

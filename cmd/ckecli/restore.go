@@ -28,7 +28,8 @@ type restoreOptions struct {
 	// file describes a cluster that is not in the store; empty: the one in the store, or the one beside the backups.
 	file string
 	orderOptions
-	cancel bool
+	cancel     bool
+	ignoreHash bool
 }
 
 // orderOptions are those of every order to restore.
@@ -83,6 +84,7 @@ empty, even if the restore fails.`,
 	o.backups.addCredentials(cmd)
 	o.backups.addKeys(cmd)
 	o.point.addFlags(cmd)
+	addIgnoreHash(cmd, &o.ignoreHash)
 	o.addFlags(a, cmd)
 	return cmd
 }
@@ -107,7 +109,7 @@ func runRestore(cmd *cobra.Command, a *app, o restoreOptions) error {
 	if err := r.choose(ctx, o); err != nil {
 		return err
 	}
-	r.order.Lineage, r.order.Revision, r.order.Time, r.order.Trust = at.Lineage, at.Revision, at.Time, o.backups.trust
+	r.order.Lineage, r.order.Revision, r.order.Time, r.order.Trust, r.order.IgnoreHash = at.Lineage, at.Revision, at.Time, o.backups.trust, o.ignoreHash
 	if err := r.look(ctx, o.backups, at); err != nil {
 		return err
 	}

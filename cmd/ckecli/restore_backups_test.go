@@ -60,6 +60,15 @@ func TestRestore_PlansWhatThereIs(t *testing.T) {
 	}
 }
 
+func TestRestore_OrdersToIgnoreAHash(t *testing.T) {
+	h := newBackedUpHouse(t)
+	h.withStore(t, "backup: {target: \""+h.url+"\"}\n")
+	h.lead("prod")
+	h.run(exitDone, "restore", "--ignore-hash", "--confirm", "prod", "--no-wait")
+	stdout, _ := h.run(exitDone, "task", "list", "-o", "json")
+	contains(t, stdout, `"ignoreHash": true`)
+}
+
 func TestRestore_RefusesDamageAndNamesWhatIsSound(t *testing.T) {
 	h := newBackedUpHouse(t)
 	h.withStore(t, "backup: {target: \""+h.url+"\"}\n")

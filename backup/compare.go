@@ -1,0 +1,98 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// ErrHash: what was restored has another hash than the one that a member gave when the backup was taken.
+var ErrHash = errors.New("etcd gave another hash")
+
+// HashAdvice is what a person can do about ErrHash.
+const HashAdvice = "the backup is wrong, or the data of the member that gave the hash was; if all full backups that lead there agree, --ignore-hash restores it"
+
+// wrongHash is a hash that was given, and that of the data.
+type wrongHash struct{ want, got Hash }
+
+func (e *wrongHash) Error() string {
+	return fmt.Sprintf("the data at revision %d has hash %d; in the cluster it was %d when the backup was taken", e.want.Revision, e.got.Hash, e.want.Hash)
+}
+
+func (e *wrongHash) Unwrap() error { return ErrHash }
+
+// compare compares a database file with what etcd said of it: its hash at the revision, or else the newest one that is known of a
+// revision before. Where that differs, the full is taken for the cause: deltas come from a quorum, a full from one member. The last good revision is
+// one up to which earlier hashes are equal.
+func (x *Extracted) compare(ctx context.Context, full Entry, file string) error {
+	if len(x.hashes) == 0 {
+		return nil
+	}
+	newest := len(x.hashes) - 1
+	known := x.hashes[newest]
+	err := checkHash(ctx, file, known)
+	if IsDamage(err) {
+		d := &DamagedError{Object: full.Name(), Err: err}
+		var failed error
+		wrong := sort.Search(newest, func(i int) bool {
+			err := checkHash(ctx, file, x.hashes[i])
+			if err != nil && !IsDamage(err) {
+				failed = err
+			}
+			return err != nil
+		})
+		if failed != nil {
+			return failed
+		}
+		if wrong > 0 {
+			d.LastGood = x.hashes[wrong].Revision - 1
+		}
+		return d
+	}
+	if err == nil {
+		x.HashChecked, x.Compared = x.Hash != nil, &known
+	}
+	return err
+}
+
+func checkHash(ctx context.Context, file string, want Hash) error {
+	got, err := HashSnapshot(ctx, file, want.Revision, want.Compacted)
+	if err == nil && got != want {
+		err = damaged("%w", &wrongHash{want, got})
+	}
+	return err
+}
+
+// knowHashes takes in the hashes in a header up to the revision restored that count no more than what the full holds: one from before the
+// compaction that it went through does.
+func (x *Extracted) knowHashes(h, full Header) {
+	for _, k := range h.Hashes {
+		i, there := slices.BinarySearchFunc(x.hashes, k.Revision, func(k Hash, r int64) int { return cmp.Compare(k.Revision, r) })
+		if k.Revision > x.Revision || !k.IsOf(full) || there {
+			continue
+		}
+		x.hashes = slices.Insert(x.hashes, i, k)
+		if k.Revision == x.Revision {
+			x.Hash = &k
+		}
+	}
+}
+
+// otherHash is a chain to a state whose hash is not the one that etcd gave.
+type otherHash struct {
+	Chain
+	wrongHash
+}
+
+// sameData reports whether all chains lead to the same data.
+func sameData(chains []otherHash) bool {
+	return len(chains) > 0 && !slices.ContainsFunc(chains, func(c otherHash) bool { return c.wrongHash != chains[0].wrongHash })
+}
+
+// ignored is the note of a state that was restored in spite of its hash.
+func ignored(chains []otherHash) string {
+	return fmt.Sprintf("%v; this was ignored, as asked for: %d of the full backups, which were compared, lead to this data, and none to other data", &chains[0].wrongHash, len(chains))
+}

@@ -1,0 +1,152 @@
+package take_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+	"cke/backup/take"
+)
+
+// Users and roles are in fulls alone. A merge that passed over the full that was taken because they had changed would make a full of those before,
+// the newest from then on.
+func TestMerged_NotFromAFullWithOlderUsers(t *testing.T) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	bucket := backuptest.NewMemory()
+	c := taketest.Config(s, bucket)
+	first := &taketest.Rig{T: t, Server: s}
+	first.Put("a", "1")
+	r := taketest.Start(t, s, c)
+	r.Await(take.FullStored)
+	r.Put("b", "1")
+	r.Flush()
+	if _, err := s.Client.UserAdd(ctx, "root", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.UserGrantRole(ctx, "root", "root"); err != nil {
+		t.Fatal(err)
+	}
+	r.Put("c", "1")
+	r.Flush()
+	users := r.Await(take.FullStored).Header // because users have changed
+	status, err := s.Client.AuthStatus(ctx)
+	if err != nil || users.AuthRevision != status.AuthRevision {
+		t.Fatal(users.AuthRevision, status, err)
+	}
+	r.Put("d", "1")
+	r.Flush()
+	name := users.Place.Name() // its body rots
+	data := bucket.Get(name)
+	data[len(data)-10] ^= 1
+	bucket.Set(name, data)
+
+	if _, err := r.Store().Compact(ctx, backup.At{}, backup.CompactOptions{}); !errors.Is(err, backup.ErrOlderUsers) {
+		t.Errorf("users and roles changed since the full that is merged: %v", err)
+	}
+	x, err := r.Store().Drill(ctx, backup.At{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.PassedOver() == "" || !strings.Contains(strings.Join(x.Notes, "; "), "users and roles are those of full") {
+		t.Errorf("restored from %s, notes %q", x.Full, x.Notes)
+	}
+}
+
+// slowFulls is a target that takes a full only once it is let.
+type slowFulls struct {
+	*backuptest.Memory
+	armed atomic.Bool
+	let   chan struct{}
+}
+
+func (s *slowFulls) Create(ctx context.Context, name string, c backup.Content) error {
+	if s.armed.Load() && strings.Contains(name, "/full/") {
+		select {
+		case <-s.let:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.Memory.Create(ctx, name, c)
+}
+
+// A merge begins while the full for new users and roles is still being uploaded, and would end at a later revision: the newest full, with those of before.
+func TestMerged_NotBesideAFullForNewUsers(t *testing.T) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	bucket := &slowFulls{Memory: backuptest.NewMemory(), let: make(chan struct{})}
+	c := taketest.Config(s, bucket)
+	c.Delta.Period = cke.Duration(20 * time.Millisecond)
+	first := &taketest.Rig{T: t, Server: s}
+	first.Put("a", "1")
+	r := taketest.Start(t, s, c)
+	r.Await(take.FullStored)
+	r.Put("b", "1")
+	r.Await(take.DeltaStored)
+	bucket.armed.Store(true)
+	if _, err := s.Client.UserAdd(ctx, "root", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	r.Await(take.AuthChanged) // the full begins
+	time.Sleep(300 * time.Millisecond)
+	for last := r.Put("c", "1"); r.Await(take.DeltaStored).Header.Last < last; {
+	}
+	m := &backup.Store{Bucket: bucket.Memory, Cluster: "prod", Scratch: t.TempDir()} // as the daemon's chores have
+	if _, err := m.Compact(ctx, backup.At{}, backup.CompactOptions{}); !errors.Is(err, backup.ErrOlderUsers) {
+		t.Errorf("users and roles changed since the full that is merged: %v", err)
+	}
+	close(bucket.let)
+	users := r.Await(take.FullStored).Header
+	if _, x := taketest.Extract(t, m, backup.At{}); x.Full != users.Place.ID() || len(x.Notes) > 0 {
+		t.Errorf("restored from %s, notes %q", x.Full, x.Notes)
+	}
+	for last := r.Put("d", "1"); r.Await(take.DeltaStored).Header.Last < last; {
+	}
+	if _, err := m.Compact(ctx, backup.At{}, backup.CompactOptions{}); err != nil {
+		t.Errorf("merge with the users of now: %v", err)
+	}
+}
+
+// The full that was taken because users and roles had changed is lost, and an older one leads to the newest revision. The headers of deltas say that
+// users and roles are others.
+func TestExtract_NotesUsersOfAnEarlierFull(t *testing.T) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	bucket := backuptest.NewMemory()
+	first := &taketest.Rig{T: t, Server: s}
+	first.Put("a", "1")
+	r := taketest.Start(t, s, taketest.Config(s, bucket))
+	r.Await(take.FullStored)
+	r.Put("b", "1")
+	r.Flush()
+	if _, err := s.Client.UserAdd(ctx, "root", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	r.Put("c", "1")
+	r.Flush()
+	users := r.Await(take.FullStored).Header
+	r.Put("d", "1")
+	r.Flush()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := bucket.Delete(ctx, users.Place.Name()); err != nil {
+		t.Fatal(err)
+	}
+	x, err := r.Store().Drill(ctx, backup.At{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(x.Notes, "; "), "users and roles are those of full") {
+		t.Errorf("revision %d comes back with users and roles of before revision %d of theirs, notes %q", x.Revision, users.AuthRevision, x.Notes)
+	}
+}
