@@ -136,6 +136,9 @@ func (s *Store) Find(ctx context.Context, at At) (Found, error) {
 		return Found{}, err
 	}
 	f := Found{Lineage: t.lineage.Name, Revision: t.revision, Notes: t.notes}
+	if full := t.chains[0].Full; t.lineage.unsigned(full) {
+		f.Notes = append(f.Notes, fmt.Sprintf("%s is not signed: whoever can write to the target may have made it", full.Name()))
+	}
 	for _, c := range t.chains {
 		switch t.revision {
 		case c.Last:
