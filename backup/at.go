@@ -136,6 +136,9 @@ func (s *Store) Find(ctx context.Context, at At) (Found, error) {
 		return Found{}, err
 	}
 	f := Found{Lineage: t.lineage.Name, Revision: t.revision, Notes: t.notes}
+	if full := t.chains[0].Full; t.lineage.unsigned(full) {
+		f.Notes = append(f.Notes, fmt.Sprintf("%s is not signed: whoever can write to the target may have made it", full.Name()))
+	}
 	for _, c := range t.chains {
 		switch t.revision {
 		case c.Last:
@@ -193,22 +196,29 @@ func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 // present is the lineage of the cluster's present life, or else of the newest one before that has backups. Where its lives are not
 // known, the origins that lineages name tell which life took the place of which; clocks decide where these do not.
 func (s *Store) present(ctx context.Context, lineages []Lineage) (Lineage, error) {
-	lineages = slices.DeleteFunc(slices.Clone(lineages), func(l Lineage) bool { return len(l.Fulls) == 0 })
+	var all []Lineage
+	signed := slices.ContainsFunc(lineages, Lineage.anySigned)
+	for _, l := range lineages {
+		if len(l.Fulls) > 0 || len(l.Streams) > 0 && (!signed || l.anySigned()) {
+			all = append(all, l)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Lineage) int { return a.newestTime().Compare(b.newestTime()) })
 	for _, life := range s.Lives {
-		for _, l := range lineages {
+		for _, l := range all {
 			if l.Name == life {
-				return l, nil
+				return l, l.onlyDeltas(all)
 			}
 		}
 	}
-	if len(lineages) == 1 {
-		return lineages[0], nil
+	if len(all) == 1 {
+		return all[0], nil
 	}
-	lineages, origins, doubt, err := s.origins(ctx, lineages)
+	rest, origins, doubt, err := s.origins(ctx, all)
 	if err != nil {
 		return Lineage{}, err
 	}
-	newest := lineages[len(lineages)-1]
+	newest := rest[len(rest)-1]
 	replaced := map[string]bool{}
 	for _, o := range origins {
 		if o != nil {
@@ -216,7 +226,7 @@ func (s *Store) present(ctx context.Context, lineages []Lineage) (Lineage, error
 		}
 	}
 	var last, names []string
-	for _, l := range lineages {
+	for _, l := range rest {
 		if !replaced[l.Name] {
 			last, newest = append(last, l.Name), l
 		}
@@ -230,51 +240,82 @@ func (s *Store) present(ctx context.Context, lineages []Lineage) (Lineage, error
 		doubt = byClock
 	}
 	newest.doubt = doubt
-	return newest, nil
+	return newest, newest.onlyDeltas(rest)
 }
 
-// origins reads what the newest fulls of lineages, or else their deltas and other fulls, say of where these come from. Once a full of
-// one lineage is signed by a key that is trusted, only what is so counts, and lineages without such a full are left out: anybody can
-// write any name, time and origin.
+// anySigned reports whether a key that is trusted signed anything of a lineage.
+func (l Lineage) anySigned() bool { return l.sifted != nil && slices.ContainsFunc(l.listed, l.signed) }
+
+// newestTime is when the newest full was begun, or without one when the newest change was received.
+func (l *Lineage) newestTime() time.Time {
+	newest := l.Newest()
+	for _, st := range l.Streams {
+		if len(l.Fulls) == 0 && st.End.After(newest) {
+			newest = st.End
+		}
+	}
+	return newest
+}
+
+// onlyDeltas is the damage of a lineage that has deltas and no full: they are newer than all that the lives before it have.
+func (l *Lineage) onlyDeltas(all []Lineage) error {
+	if len(l.Fulls) > 0 {
+		return nil
+	}
+	d := *l.after(0)
+	for _, o := range slices.Backward(all) {
+		if len(o.Fulls) > 0 {
+			d.Err = fmt.Errorf("%w; lineage %s is of the newest life of the cluster, and an earlier one is restored with --lineage %s", d.Err, l.Name, o.Name)
+			break
+		}
+	}
+	return &d
+}
+
+// origins reads what the newest fulls of lineages, or else their deltas and other fulls, say of where these come from. Once something of
+// one lineage is signed by a key that is trusted, only what is so counts, and lineages without are left out: anybody can write any name,
+// time and origin.
 func (s *Store) origins(ctx context.Context, lineages []Lineage) (rest []Lineage, origins []*Origin, doubt string, err error) {
 	judging := s.judges()
 	newest := make([]*Origin, len(lineages))
 	trusted := make([]bool, len(lineages))
 	for i, l := range lineages {
+		trusted[i] = l.anySigned()
+		told, merged := false, false // fulls that earlier releases merged tell no origin
 		take := func(h Header) {
-			if h.Origin != nil && trusted[i] == (judging && s.trusts(h.Signature)) {
+			if trusted[i] != (judging && s.trusts(h.Signature)) {
+				return
+			}
+			told, merged = true, merged || h.Merged
+			if h.Origin != nil {
 				newest[i] = h.Origin
 			}
 		}
-		merged := false
 		read := func(fulls []Entry) error {
 			hs, errs := s.headers(ctx, fulls)
 			for j, h := range hs {
 				switch {
 				case IsDamage(errs[j]):
-					continue
 				case errs[j] != nil:
 					return errs[j]
-				case !trusted[i] && judging && s.trusts(h.Signature):
-					newest[i], trusted[i] = nil, true
+				default:
+					take(h)
 				}
-				merged = merged || h.Merged
-				take(h)
 			}
 			return nil
 		}
 		fulls := l.Fulls
-		if !judging {
+		if !judging && len(fulls) > 0 {
 			fulls = fulls[len(fulls)-1:]
 		}
 		if err := read(fulls); err != nil {
 			return nil, nil, "", err
 		}
-		if !merged { // as earlier releases did: such fulls tell no origin
+		if told && !merged {
 			continue
 		}
 		for _, st := range l.Streams {
-			if newest[i] == nil {
+			if newest[i] == nil && st.Tail.Size > 0 {
 				take(st.Tail)
 			}
 		}
@@ -296,7 +337,7 @@ func (s *Store) origins(ctx context.Context, lineages []Lineage) (rest []Lineage
 		rest, origins = append(rest, l), append(origins, newest[i])
 	}
 	if len(others) > 0 {
-		doubt = fmt.Sprintf("left out, since no full of theirs is signed by a trusted key: lineages %s; name one to read it", strings.Join(others, ", "))
+		doubt = fmt.Sprintf("left out, since nothing of theirs is signed by a trusted key: lineages %s; name one to read it", strings.Join(others, ", "))
 	}
 	return rest, origins, doubt, nil
 }

@@ -42,7 +42,7 @@ func (l *Lineage) chain(f Entry) Chain {
 	if c.Damage != nil {
 		c.Damage = &DamagedError{Object: c.Damage.Object, Err: c.Damage.Err, LastGood: c.Last}
 	}
-	return c
+	return l.limited(c)
 }
 
 // resumed reports whether another run begins between the damage that ends one and a full: what is lost lies before that full then.
@@ -54,17 +54,23 @@ func (l *Lineage) resumed(ended *Stream, f Entry) bool {
 
 // after returns the deltas up to Last that hold changes after a revision.
 func (st *Stream) after(revision int64) []Entry {
+	deltas := st.from(revision)
+	to := 0
+	for to < len(deltas) && deltas[to].Revision <= st.Last {
+		to++
+	}
+	return deltas[:to]
+}
+
+// from returns the deltas from the one on that by the names holds the change after a revision.
+func (st *Stream) from(revision int64) []Entry {
 	from := 0
 	for i, d := range st.Deltas {
 		if d.Revision <= revision+1 {
 			from = i
 		}
 	}
-	to := from
-	for to < len(st.Deltas) && st.Deltas[to].Revision <= st.Last {
-		to++
-	}
-	return st.Deltas[from:to]
+	return st.Deltas[from:]
 }
 
 // upTo returns those deltas of the chain that are needed for a revision.

@@ -38,7 +38,7 @@ type Verdicts struct {
 	of map[string]remembered
 }
 
-// mostVerdicts bounds what is remembered, to some 20 MiB.
+// mostVerdicts bounds what is remembered, to some 30 MiB.
 const mostVerdicts = 100_000
 
 // remembered is a verdict on an object that was listed like this.
@@ -56,6 +56,7 @@ type verdict struct {
 	end     time.Time // when last was received
 	within  bool      // it is a full that was merged within a delta
 	after   string    // the delta that it continues
+	base    string    // the full that led to it
 	head    *Header   // nil: not read this time
 	bad     error     // damage of the header
 }
@@ -126,6 +127,15 @@ func (t *sifted) signed(e Entry) bool {
 	return t != nil && slices.Contains(t.trusted, t.seen[e.Name()].by)
 }
 
+// unsigned reports whether an object is known not to be signed by a key that is trusted.
+func (t *sifted) unsigned(e Entry) bool {
+	if t == nil {
+		return false
+	}
+	v, seen := t.seen[e.Name()]
+	return seen && v.bad == nil && !t.signed(e)
+}
+
 // vet reads those headers of a lineage that wanted names, and takes out what counts for nothing, until wanted names nothing new. round
 // counts from 0. changed: the lineage is another one now, and has to be completed.
 func (s *Store) vet(ctx context.Context, l *Lineage, wanted func(l *Lineage, round int) []Entry) (changed bool, err error) {
@@ -175,6 +185,9 @@ func (s *Store) verdictOn(h Header, bad error) verdict {
 	}
 	if h.After != nil {
 		v.after = h.After.Object
+	}
+	if h.Base != nil {
+		v.base = h.Base.Object
 	}
 	switch {
 	case bad == nil:
@@ -276,6 +289,58 @@ func (l *Lineage) before(e Entry, last int64, begin Entry) bool {
 	return begin.Kind == "" || e.Sequence < begin.Sequence && last < begin.Revision
 }
 
+// limited ends the chain of a full that nobody trusted signed where it would take the place of another one: signed deltas name the full that leads to
+// them, so one that came into the target after them leads nowhere from the revision of the named one on. One that was there before them is of an
+// earlier release, as far as anybody can tell.
+func (l *Lineage) limited(c Chain) Chain {
+	f := c.Full
+	if !l.unsigned(f) {
+		return c
+	}
+	to, by := c.Last, ""
+	for _, d := range c.Deltas {
+		base := l.seen[d.Name()].base
+		if !l.signed(d) || by == "" && !f.ModTime.After(d.ModTime) {
+			break
+		}
+		if base == f.Name() {
+			return c
+		}
+		if by == "" {
+			to, by = f.Revision, d.Name()
+		}
+		if p, ok := ParsePlace(base); ok {
+			to = max(f.Revision, p.Revision-1)
+			break
+		}
+	}
+	if to < c.Last {
+		c.Last, c.End = to, time.Time{}
+		if to == f.Revision {
+			c.End = f.Time
+		}
+		c.Damage = &DamagedError{Object: f.Name(), LastGood: to, Err: damaged("%w, and %s, which is, was there before it and does not name it", ErrUntrusted, by)}
+	}
+	return c
+}
+
+// undecided are the next deltas whose headers limited needs for a full.
+func (l *Lineage) undecided(f Entry, deltas []Entry, width int) []Entry {
+	if !l.unsigned(f) {
+		return nil
+	}
+	for i, d := range deltas {
+		v, seen := l.seen[d.Name()]
+		switch {
+		case !seen && f.ModTime.After(deltas[0].ModTime):
+			return deltas[i:min(i+width, len(deltas))]
+		case !seen, !l.signed(d), v.base != "":
+			return nil
+		}
+	}
+	return nil
+}
+
 // edges are the objects that decide what the runs of a lineage are, and how far its newest state goes.
 func edges(l *Lineage, round int) []Entry {
 	wanted := slices.Clone(l.Fulls)
@@ -292,6 +357,13 @@ func edges(l *Lineage, round int) []Entry {
 	}
 	if l.newestFull == 0 {
 		return wanted // the fulls are not read yet
+	}
+	for _, f := range l.Fulls {
+		for i := range l.Streams {
+			if st := &l.Streams[i]; st.First <= f.Revision+1 {
+				wanted = append(wanted, l.undecided(f, st.from(f.Revision), width)...)
+			}
+		}
 	}
 	return append(append(wanted, l.twins()...), l.between(l.newestFull, math.MaxInt64)...)
 }

@@ -345,3 +345,56 @@ func TestDrill_AfterAClockThatWasAheadAFailureCounts(t *testing.T) {
 		t.Errorf("failing %v, %v", failing, err)
 	}
 }
+
+// How far a full leads that nobody signed, to deltas that are signed: as far as the full that these name does not hold, unless they name this one, or it
+// was in the target before them.
+func TestLineages_AFullThatCameLaterTakesNoOthersPlace(t *testing.T) {
+	signer := newSigner(t)
+	for name, c := range map[string]struct {
+		bases []int64 // the revision of the full that each delta names; 0: none
+		came  int     // the full came before so many deltas of the end
+		last  int64
+	}{
+		"another one":                   {[]int64{12, 12, 12, 12}, 0, 11},
+		"another one, no newer":         {[]int64{9, 9, 9, 9}, 0, 10},
+		"another one, later":            {[]int64{0, 0, 14, 14}, 0, 13},
+		"none":                          {[]int64{0, 0, 0, 0}, 0, 10},
+		"this one":                      {[]int64{10, 10, 12, 12}, 0, 18},
+		"this one, later":               {[]int64{0, 0, 10, 10}, 0, 18},
+		"it was there first":            {[]int64{12, 12, 12, 12}, 4, 18},
+		"it was there first, none":      {[]int64{0, 0, 0, 0}, 4, 18},
+		"it was there before the rest":  {[]int64{12, 12, 12, 12}, 3, 11},
+		"it was there before the named": {[]int64{0, 14, 14, 14}, 3, 13},
+	} {
+		b := newShelf()
+		put := func(h Header, at int) {
+			h = b.put(t, h)
+			b.times[h.Place.Name()] = when(int64(at))
+		}
+		put(fullHead(10, nil), 100-10*c.came)
+		for i, base := range c.bases {
+			first := 11 + 2*int64(i)
+			h := deltaHead(11, int64(i), first, first+1, signer)
+			if base > 0 {
+				h.Base = &Link{FullPlace("prod", "a1b2", base, when(base)).Name(), strings.Repeat("0", 64)}
+			}
+			put(h, 95-10*(3-i))
+		}
+		s := ours(b, signer)
+		l, err := s.Lineage(t.Context(), "a1b2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain := l.Chains()[0]
+		if chain.Last != c.last || (chain.Damage != nil) != (c.last < 18) {
+			t.Errorf("%s: it leads to %d, want %d; %v", name, chain.Last, c.last, chain.Damage)
+		}
+		if _, err := s.Find(t.Context(), At{}); IsDamage(err) != (c.last < 18) {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.AllowUntrusted = true
+		if f, err := s.Find(t.Context(), At{}); err != nil || f.Revision != 18 {
+			t.Errorf("%s, with anybody trusted: %+v, %v", name, f, err)
+		}
+	}
+}

@@ -51,6 +51,8 @@ func TestRestore_PlansWhatThereIs(t *testing.T) {
 	if p := plan(); p.Revision != h.last || p.Lineage != "a1b2" || p.Time.IsZero() {
 		t.Errorf("the newest: %+v", p)
 	}
+	stdout, _ := h.run(exitDone, "restore", "--plan")
+	contains(t, stdout, fmt.Sprintf("prod goes on from the backups of prod in %s, lineage a1b2, revision %d", h.url, h.last))
 	if p := plan("--revision", fmt.Sprint(h.last-1)); p.Revision != h.last-1 || !p.Time.IsZero() {
 		t.Errorf("by revision: %+v", p)
 	}

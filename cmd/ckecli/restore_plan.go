@@ -196,6 +196,9 @@ func (p restorePlan) write(w io.Writer, colour bool) error {
 	from := "the data of " + p.Survivor
 	if p.Survivor == "" {
 		from = fmt.Sprintf("the backups of %s in %s", p.Source, p.Target)
+		if p.Lineage != "" {
+			from += ", lineage " + p.Lineage
+		}
 	}
 	state := ""
 	switch {
