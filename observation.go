@@ -70,9 +70,9 @@ func (s NodeStatus) Of(join JoinID) (Container, bool) {
 }
 
 // VolumeOf returns the volume of a join on this node.
-func (s NodeStatus) VolumeOf(join JoinID) (Volume, bool) {
+func (s NodeStatus) VolumeOf(j Join) (Volume, bool) {
 	for _, v := range s.Volumes {
-		if v.Join == join {
+		if v.Of(j) {
 			return v, true
 		}
 	}
@@ -213,6 +213,15 @@ type Volume struct {
 	Incarnation string    `json:"incarnation,omitempty"`
 	Join        JoinID    `json:"join,omitempty"`
 	CreatedAt   time.Time `json:"createdAt,omitzero"`
+}
+
+// Of reports whether a volume is that of a join: by its labels or, where the engine lost all of them, by its name, which
+// contains the id. Whether it holds the data is for Data to say.
+func (v Volume) Of(j Join) bool {
+	if v.Cluster == "" && v.Incarnation == "" && v.Join == "" {
+		return v.Name == j.Volume
+	}
+	return v.Join == j.ID && v.Incarnation == j.Incarnation
 }
 
 // EtcdStatus is what etcd itself answered. Every endpoint is asked on its own, with its own deadline.

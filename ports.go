@@ -52,7 +52,8 @@ type Machines interface {
 
 // Machine is one node as operations change it. Every call needs a context with a deadline; an error that
 // wraps context.DeadlineExceeded means unknown, look again. Every call may be repeated: what is already so
-// is no error.
+// is no error. A join's container is found by its labels too, if it was renamed; a volume of the join's name that has none of
+// cke's labels is the join's.
 type Machine interface {
 	// EnsureImage makes the image present: already there, loaded from an archive that the management host
 	// holds, or pulled. progress may be nil.

@@ -80,7 +80,7 @@ func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
 	}
 	return slices.ContainsFunc(nodes, func(n NodeStatus) bool {
 		_, container := n.Of(j.ID) // a restore removes the containers that it replaces
-		_, volume := n.VolumeOf(j.ID)
+		_, volume := n.VolumeOf(j)
 		return n.Node.Address == u.Node.Address && volume && !(container && u.Container.Down())
 	})
 }

@@ -23,6 +23,9 @@ type Node struct {
 	Serves func(cke.Join) bool
 	// Over is what a look at the node shows of the member's cluster: which of its incarnations are over.
 	Over func() []string
+	// Rename gives a container on the node another name; AddVolume makes a volume without labels.
+	Rename    func(from, to string)
+	AddVolume func(name string)
 	// Snapshot is one of a cluster, as RestoreData takes it; nil: none can be made here.
 	Snapshot func() (cke.Snapshot, []byte)
 }
@@ -39,6 +42,8 @@ func Machine(t *testing.T, play func(t *testing.T, scene func(*testing.T, Node))
 		{"a container never comes with a volume", containerNeedsVolume},
 		{"a container without its image is told, and the one before is gone", containerNeedsImage},
 		{"a container of another membership is left alone", containerIsOurs},
+		{"a container that was renamed is found", renamedIsFound},
+		{"a volume that lost its labels is the membership's by its name", unlabeledIsOurs},
 		{"nothing is found where nothing is", nothingThere},
 		{"options are tried without a trace", optionsAreTried},
 		{"files are put, read, and put in place of others", filesArePut},
@@ -221,6 +226,40 @@ func containerIsOurs(t *testing.T, n Node) {
 	is(t, "KeepRunning", n.KeepRunning(ctx, j), cke.ErrConflict)
 	is(t, "StopContainer", n.StopContainer(ctx, j, time.Second), cke.ErrConflict)
 	is(t, "RemoveContainer", n.RemoveContainer(ctx, j), cke.ErrConflict)
+	clear(t, n, s.Join)
+}
+
+func renamedIsFound(t *testing.T, n Node) {
+	ctx, s, files := made(t, n)
+	j := s.Join
+	first, err := n.Container(ctx, j)
+	must(t, "Container", err)
+	n.Rename(j.Volume, j.Volume+"-old")
+	if c, err := n.Container(ctx, j); err != nil || c.ID != first.ID {
+		t.Errorf("%+v, %v", c, err)
+	}
+	is(t, "EnsureContainer", n.EnsureContainer(ctx, s), nil)
+	is(t, "PutFounder", n.PutFounder(ctx, s, files), nil)
+	is(t, "StartContainer", n.StartContainer(ctx, j), nil)
+	await(t, "the member serves", func() bool { return n.Serves(j) })
+	is(t, "StopContainer", n.StopContainer(ctx, j, 10*time.Second), nil)
+	if c, err := n.Container(ctx, j); err != nil || c.ID != first.ID || c.Running() {
+		t.Errorf("not stopped: %+v, %v", c, err)
+	}
+	is(t, "RemoveVolume in use", n.RemoveVolume(ctx, j), cke.ErrConflict)
+	is(t, "RemoveContainer", n.RemoveContainer(ctx, j), nil)
+	_, err = n.Container(ctx, j)
+	is(t, "Container after its removal", err, cke.ErrNotFound)
+	clear(t, n, j)
+}
+
+func unlabeledIsOurs(t *testing.T, n Node) {
+	ctx := bounded(t)
+	s, _ := n.Member()
+	n.AddVolume(s.Join.Volume)
+	is(t, "EnsureVolume", n.EnsureVolume(ctx, s), nil)
+	is(t, "EnsureContainer", n.EnsureContainer(ctx, s), nil)
+	is(t, "EnsureContainer again", n.EnsureContainer(ctx, s), nil)
 	clear(t, n, s.Join)
 }
 

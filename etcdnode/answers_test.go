@@ -226,3 +226,15 @@ func TestAnswers_OfAMemberAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What an engine says when it refuses becomes part of records and of the status, of which the store takes 1.5 MiB.
+func TestExplain_BoundsWhatAnEngineSays(t *testing.T) {
+	t.Parallel()
+	node := newFakeNode(t, "127.0.61.7", "ed25519", "ed25519")
+	node.engine.answer("GET /containers/json", "500 "+strings.Repeat("no ", 300_000))
+	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
+	fleet.Update(clusterOf(node), cke.Identity{})
+	if n := len(awaitProblemBy(t, fleet, cke.CodeInternal).Message); n > 2*mostSaid {
+		t.Errorf("the problem of a node has %d bytes", n)
+	}
+}

@@ -48,6 +48,18 @@ func (a *Archives) Find(ctx context.Context, ref string) (file string, looked in
 	if err != nil {
 		return "", 0, err
 	}
+	type found struct {
+		file   string
+		looked int
+	}
+	f, err := onDisk(ctx, a.Dir, func() (f found, err error) {
+		f.file, f.looked, err = a.find(ctx, wanted)
+		return f, err
+	})
+	return f.file, f.looked, err
+}
+
+func (a *Archives) find(ctx context.Context, wanted string) (file string, looked int, err error) {
 	entries, err := os.ReadDir(a.Dir)
 	if err != nil {
 		return "", 0, err

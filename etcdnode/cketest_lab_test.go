@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/volume"
+
 	"cke"
 	"cke/cketest"
+	"cke/etcdnode"
 )
 
 // A real node and its engine keep every sentence of the port, as the simulated one does: see sim.
@@ -31,8 +34,15 @@ func TestMachine_KeepsThePortsSentences(t *testing.T) {
 				inc := r.found()
 				return r.spec(inc, inc.Founders[0], cke.StartPrepared), r.ca.MemberFiles(node.Address, time.Now().Add(time.Hour))
 			},
-			Serves:   func(j cke.Join) bool { return r.Endpoint(t.Context(), j.ClientURL()).Linearizable },
-			Over:     func() []string { return r.Observe(t.Context()).Nodes[0].Over },
+			Serves: func(j cke.Join) bool { return r.Endpoint(t.Context(), j.ClientURL()).Linearizable },
+			Over:   func() []string { return r.Observe(t.Context()).Nodes[0].Over },
+			Rename: func(from, to string) {
+				must(t, etcdnode.EngineOf(t, r.Fleet, node).ContainerRename(t.Context(), from, to))
+			},
+			AddVolume: func(name string) {
+				_, err := etcdnode.EngineOf(t, r.Fleet, node).VolumeCreate(t.Context(), volume.CreateOptions{Name: name})
+				must(t, err)
+			},
 			Snapshot: func() (cke.Snapshot, []byte) { return snapshot, content },
 		})
 	})

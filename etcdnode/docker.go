@@ -145,7 +145,17 @@ func (d *docker) ping(ctx context.Context) error {
 
 // containers lists all containers of the engine; dates and exit codes are left out.
 func (d *docker) containers(ctx context.Context) ([]cke.Container, error) {
-	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true})
+	return d.list(ctx, filters.NewArgs())
+}
+
+// labeled lists the containers that have the labels of a join, whatever their names.
+func (d *docker) labeled(ctx context.Context, j cke.Join) ([]cke.Container, error) {
+	all, err := d.list(ctx, filters.NewArgs(filters.Arg("label", LabelJoin+"="+string(j.ID)), filters.Arg("label", LabelIncarnation+"="+j.Incarnation)))
+	return slices.DeleteFunc(all, func(c cke.Container) bool { return ours(c, j) != nil }), err
+}
+
+func (d *docker) list(ctx context.Context, which filters.Args) ([]cke.Container, error) {
+	list, err := d.api.ContainerList(ctx, container.ListOptions{All: true, Filters: which})
 	if err != nil {
 		return nil, meaning(err)
 	}

@@ -1,20 +1,57 @@
 package etcdnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"cke"
 )
 
-// inspectForeign completes a container that cke did not make with what it is configured as.
-func inspectForeign(ctx context.Context, s *session, c cke.Container) (cke.Container, error) {
-	e, err := s.engine.container(ctx, c.ID)
-	c.PeerURLs, c.Mounts, c.KeptDown, c.AutoRemove = e.PeerURLs, e.Mounts, e.KeptDown, e.AutoRemove
-	return c, err
+// foreignsPerLook bounds how many containers that cke did not make are inspected in one look: a node may have thousands that ended.
+const foreignsPerLook = 50
+
+// foreignFacts is what a container that cke did not make was configured as at a time.
+type foreignFacts struct {
+	at time.Time
+	cke.Container
+}
+
+// inspectForeigns completes containers that cke did not make with what they are configured as: those that do not lie still first, then
+// those that were inspected longest ago. The others are as they were inspected last; what was never inspected is unknown.
+func inspectForeigns(ctx context.Context, s *session, all []cke.Container, known map[string]foreignFacts) ([]cke.Container, map[string]foreignFacts, error) {
+	ended := func(c cke.Container) int {
+		if c.State == cke.ContainerExited || c.State == cke.ContainerCreated || c.State == cke.ContainerDead {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(a, b cke.Container) int {
+		return cmp.Or(cmp.Compare(ended(a), ended(b)), known[a.ID].at.Compare(known[b.ID].at))
+	})
+	facts := map[string]foreignFacts{}
+	var found []cke.Container
+	for i, c := range all {
+		f := known[c.ID]
+		if i < foreignsPerLook {
+			e, err := s.engine.container(ctx, c.ID)
+			if errors.Is(err, cke.ErrNotFound) {
+				continue // gone meanwhile
+			}
+			if err != nil && ctx.Err() != nil {
+				return nil, nil, err
+			} // else what it is configured as stays unknown, which is no reason to doubt the node
+			f = foreignFacts{time.Now(), e.Container}
+		}
+		facts[c.ID] = f
+		c.PeerURLs, c.Mounts, c.KeptDown, c.AutoRemove = f.PeerURLs, f.Mounts, f.KeptDown, f.AutoRemove
+		found = append(found, c)
+	}
+	return found, facts, nil
 }
 
 // Foreign implements cke.Machine.

@@ -97,3 +97,40 @@ func TestStopForeign_TouchesNothingElse(t *testing.T) {
 		}
 	}
 }
+
+// A job that runs etcdctl in a container left 3,000 of them on a node: an observation inspects a few, first those that run, and the
+// others in later ones.
+func TestObserve_ManyForeignContainersDoNotHoldItUp(t *testing.T) {
+	t.Parallel()
+	node := newFakeNode(t, "127.0.61.2", "ed25519", "ed25519")
+	const n = 3000
+	var list []string
+	for i := range n {
+		id, state := fmt.Sprintf("%064x", i), "exited"
+		if i == n-1 {
+			state = "running"
+		}
+		list = append(list, fmt.Sprintf(`{"Id":%q,"Names":["/job%d"],"Image":"quay.io/coreos/etcd:v3.5.9","State":%q}`, id, i, state))
+		node.engine.answer("GET /containers/"+id+"/json", fmt.Sprintf(`{"Id":%q,"Name":"/job%d","State":{"Status":%q},"Config":{"Image":"quay.io/coreos/etcd:v3.5.9"},"HostConfig":{},"Mounts":[{"Name":"data"}]}`, id, i, state))
+	}
+	node.engine.answer("GET /containers/json", "["+strings.Join(list, ",")+"]")
+	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
+	fleet.Update(clusterOf(node), cke.Identity{})
+	known := 0
+	for looks := 1; known < 3*foreignsPerLook-2; looks++ {
+		seen := fleet.Observe(t.Context()).Nodes[0]
+		if known = 0; !seen.Answered() {
+			continue // the first one is under way
+		}
+		for _, c := range seen.Containers {
+			if len(c.Mounts) > 0 {
+				known++
+			} else if c.Running() {
+				t.Fatal("the one that runs is not inspected")
+			}
+		}
+		if asked := node.engine.asked("GET /containers/0"); known > asked || known == 0 || asked >= n {
+			t.Fatalf("%d of %d inspected, %d requests, %d looks", known, n, asked, looks)
+		}
+	}
+}

@@ -31,7 +31,9 @@ func (m machine) EnsureImage(ctx context.Context, ref string, progress func(stri
 		return err
 	}
 	tried := []string{"it is not on the node"}
-	archive, looked, findErr := m.fleet.config.Archives.Find(ctx, ref)
+	brief, cancel := context.WithTimeout(ctx, allowed(ArchiveLimit))
+	archive, looked, findErr := m.fleet.config.Archives.Find(brief, ref)
+	cancel()
 	if archive != "" {
 		err := m.loadArchive(ctx, archive, ref, progress)
 		if err == nil {
@@ -69,16 +71,20 @@ func (m machine) notArchived(looked int, err error) string {
 // loadArchive sends an archive through the SSH connection. Engines before 23 know gzip, but not zstd, so that is taken
 // off here.
 func (m machine) loadArchive(ctx context.Context, file, ref string, progress func(string)) error {
-	f, err := os.Open(file)
+	var size int64
+	f, err := onDisk(ctx, file, func() (*os.File, error) {
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, err
+		}
+		size = info.Size()
+		return os.Open(file)
+	})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	counted := &countingReader{Reader: f, total: info.Size(), tell: progress}
+	counted := &countingReader{Reader: newLocalReader(ctx, file, f), total: size, tell: progress}
 	var content io.Reader = counted
 	if strings.HasSuffix(file, ".zst") {
 		if content, err = decompress(file, counted); err != nil {

@@ -6,6 +6,8 @@ import "time"
 const (
 	// DialLimit bounds one attempt to connect: TCP, handshake and login. Waiting for one of Config.Handshakes does not count.
 	DialLimit = 3 * time.Second
+	// AgentLimit bounds asking an ssh-agent for its keys.
+	AgentLimit = time.Second
 	// KeepAliveEvery is how long a connection may be silent before it is asked for a sign of life, and
 	// KeepAliveLimit how long the answer may take: a frozen node is noticed within the sum of both.
 	KeepAliveEvery = 2 * time.Second
@@ -33,6 +35,8 @@ const (
 	// EngineLimit bounds one ordinary request to an engine, CopyLimit one that moves files or looks into a volume.
 	EngineLimit = 15 * time.Second
 	CopyLimit   = 30 * time.Second
+	// ArchiveLimit bounds the search for an image in the archives of the management host, whose mount may hang.
+	ArchiveLimit = time.Minute
 	// ImageLimit bounds a load or pull of an image over a slow line, as the step that asks for it does.
 	ImageLimit = 10 * time.Minute
 	// VisitLimit bounds a visit to a node: sending a program, and all that it does there.

@@ -39,13 +39,26 @@ func (m machine) write(ctx context.Context, limit time.Duration, what string, ca
 	return m.read(ctx, limit, what, call)
 }
 
-// own looks at the join's container and refuses one of that name that is not the join's. cke.ErrNotFound: none.
+// own returns the join's container. It is found by its name or, if it was renamed, by its labels. cke.ErrNotFound: none.
+// cke.ErrConflict: the one of that name is another one's, or several have the labels.
 func own(ctx context.Context, s *session, j cke.Join) (engineContainer, error) {
 	c, err := s.engine.container(ctx, j.Volume)
-	if err != nil {
+	if err == nil {
+		err = ours(c.Container, j)
+	}
+	if !errors.Is(err, cke.ErrNotFound) && !errors.Is(err, cke.ErrConflict) {
 		return c, err
 	}
-	return c, ours(c.Container, j)
+	labeled, listErr := s.engine.labeled(ctx, j)
+	switch {
+	case listErr != nil:
+		return engineContainer{}, listErr
+	case len(labeled) == 0:
+		return c, err
+	case len(labeled) > 1:
+		return engineContainer{}, fmt.Errorf("%d containers on %s have the labels of membership %s: %w", len(labeled), j.Node.Name(), j.ID, cke.ErrConflict)
+	}
+	return s.engine.container(ctx, labeled[0].ID)
 }
 
 // EnsureContainer implements cke.Machine.
@@ -53,7 +66,8 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 	d := Describe(spec)
 	return m.write(ctx, EngineLimit, "make container "+d.Name, func(ctx context.Context, s *session) error {
 		// The engine would make a volume that is missing, without labels.
-		if err := m.needVolume(ctx, s, spec.Join); err != nil {
+		before, err := m.volume(ctx, s, spec.Join)
+		if err != nil {
 			return err
 		}
 		c, err := own(ctx, s, spec.Join)
@@ -90,7 +104,11 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 		if err != nil {
 			return err
 		}
-		if err := m.needVolume(ctx, s, spec.Join); err != nil {
+		made, err := m.volume(ctx, s, spec.Join)
+		if err == nil && made.Join != before.Join {
+			err = m.volumeMissing(spec.Join)
+		}
+		if err != nil {
 			return errors.Join(err, s.engine.remove(ctx, d.Name))
 		}
 		return nil
@@ -112,16 +130,20 @@ func (m machine) portsFree(ctx context.Context, s *session, spec cke.MemberSpec)
 	return nil
 }
 
-// needVolume returns cke.ErrDataMissing unless the join's volume is there.
-func (m machine) needVolume(ctx context.Context, s *session, j cke.Join) error {
+// volume returns the join's volume. cke.ErrDataMissing: it is not there.
+func (m machine) volume(ctx context.Context, s *session, j cke.Join) (cke.Volume, error) {
 	v, err := s.engine.volume(ctx, j.Volume)
 	if errors.Is(err, cke.ErrNotFound) {
-		return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("volume %s is not on %s", j.Volume, m.node.Name()), Err: cke.ErrDataMissing}
+		return v.Volume, m.volumeMissing(j)
 	}
 	if err != nil {
-		return err
+		return v.Volume, err
 	}
-	return ownVolume(v.Volume, j)
+	return v.Volume, ownVolume(v.Volume, j)
+}
+
+func (m machine) volumeMissing(j cke.Join) error {
+	return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("volume %s is not on %s", j.Volume, m.node.Name()), Err: cke.ErrDataMissing}
 }
 
 // PutFiles implements cke.Machine. The member's connection is made anew afterwards, so that new certificates are seen.

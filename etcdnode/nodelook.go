@@ -20,6 +20,8 @@ import (
 type nodeFacts struct {
 	status cke.NodeStatus
 	words  map[string]string // last words by container and end, so that a log is read once
+	// foreign is what the containers that cke did not make were configured as, by id.
+	foreign map[string]foreignFacts
 }
 
 // sameNews reports whether n tells nothing that f did not tell.
@@ -89,6 +91,7 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 	}
 	all, facts.status.Neighbors = cke.SplitNeighbors(sc.cluster, all)
 	running := false
+	var foreign []cke.Container
 	for _, c := range all {
 		if !sc.carriesEtcd(c) {
 			continue
@@ -110,16 +113,15 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 			running = running || c.Running() && sc.declares(c)
 		}
 		if c.Cluster == "" {
-			c, err = inspectForeign(ctx, s, c)
-			if errors.Is(err, cke.ErrNotFound) {
-				continue // gone meanwhile
-			}
-			if err != nil && ctx.Err() != nil {
-				return facts, err
-			} // else what it is configured as stays unknown, which is no reason to doubt the node
+			foreign = append(foreign, c)
+			continue
 		}
 		facts.status.Containers = append(facts.status.Containers, c)
 	}
+	if foreign, facts.foreign, err = inspectForeigns(ctx, s, foreign, old.foreign); err != nil {
+		return facts, err
+	}
+	facts.status.Containers = append(facts.status.Containers, foreign...)
 	volumes, err := s.engine.volumes(ctx)
 	if err != nil {
 		return facts, err

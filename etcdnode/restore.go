@@ -92,15 +92,12 @@ func (m machine) RestoreData(ctx context.Context, r cke.RestoreSpec, open func(c
 // endTool removes the container of the tool that a daemon left when it was killed: its volume could not be removed. Another one of that
 // name is somebody's.
 func endTool(ctx context.Context, s *session, j cke.Join) error {
-	name := j.Volume + onceSuffix
-	c, err := s.engine.container(ctx, name)
-	switch {
-	case errors.Is(err, cke.ErrNotFound):
+	c, err := ownHelper(ctx, s, j.Volume+onceSuffix)
+	if errors.Is(err, cke.ErrNotFound) {
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return err
-	case !c.Helper:
-		return fmt.Errorf("container %s is there, and cke did not make it: %w", name, cke.ErrConflict)
 	}
 	return s.engine.kill(ctx, c.ID)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -45,13 +47,17 @@ func (f *Fleet) agentSigners(ctx context.Context) ([]ssh.Signer, func()) {
 	if f.config.AgentSocket == "" {
 		return nil, nothing
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", f.config.AgentSocket)
+	conn, err := (&net.Dialer{Timeout: allowed(AgentLimit)}).DialContext(ctx, "unix", f.config.AgentSocket)
 	if err != nil {
 		f.log.Debug("no ssh-agent", "socket", f.config.AgentSocket, "error", err)
 		return nil, nothing
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	limit := time.AfterFunc(allowed(AgentLimit), func() { conn.Close() })
 	signers, err := agent.NewClient(conn).Signers()
+	if !limit.Stop() {
+		signers, err = nil, os.ErrDeadlineExceeded
+	}
 	if err != nil {
 		f.log.Debug("ssh-agent does not answer", "error", err)
 	}

@@ -80,6 +80,9 @@ func (s *session) explain(what string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if len(err.Error()) > mostSaid {
+		err = briefError{err}
+	}
 	var coded *cke.Error
 	if errors.As(err, &coded) {
 		return err
@@ -110,6 +113,15 @@ func (s *session) explain(what string, err error) error {
 	}
 	return fmt.Errorf("%s on %s: %w", what, s.node.Name(), err)
 }
+
+// mostSaid bounds, in bytes, what an error of an engine says: it becomes part of records and of the status.
+const mostSaid = 4 << 10
+
+// briefError is an error that says less.
+type briefError struct{ error }
+
+func (e briefError) Error() string { return shorten(e.error.Error(), mostSaid) }
+func (e briefError) Unwrap() error { return e.error }
 
 // hungUp recognises a stream that the other side closed.
 func hungUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

@@ -41,7 +41,7 @@ func (m machine) EnsureVolume(ctx context.Context, spec cke.MemberSpec) error {
 		if v.Device != device {
 			return fmt.Errorf("it is there, in %q instead of %q: %w", v.Device, device, cke.ErrConflict)
 		}
-		if v.Cluster != spec.Cluster {
+		if v.Cluster != spec.Cluster && v.Cluster != "" {
 			return fmt.Errorf("it is there and belongs to cluster %q: %w", v.Cluster, cke.ErrConflict)
 		}
 		return ownVolume(v.Volume, j)
@@ -49,7 +49,7 @@ func (m machine) EnsureVolume(ctx context.Context, spec cke.MemberSpec) error {
 }
 
 func ownVolume(v cke.Volume, j cke.Join) error {
-	if v.Join == j.ID && v.Incarnation == j.Incarnation {
+	if v.Of(j) {
 		return nil
 	}
 	return fmt.Errorf("volume %s carries the labels of another membership (%q): %w", v.Name, v.Join, cke.ErrConflict)
@@ -81,17 +81,17 @@ func (m machine) emptyDirectory(ctx context.Context, s *session, j cke.Join) err
 }
 
 // withHelper runs work with a container that has source at helperMount and is never started. One that a crash left is
-// taken away first.
+// removed first.
 func (m machine) withHelper(ctx context.Context, s *session, j cke.Join, source string, work func(id string) error) error {
 	name := j.Volume + helperSuffix
-	if c, err := s.engine.container(ctx, name); err == nil {
-		if err := s.engine.remove(ctx, c.ID); err != nil {
-			return err
-		}
-	} else if !errors.Is(err, cke.ErrNotFound) {
+	c, err := ownHelper(ctx, s, name)
+	if err == nil {
+		err = s.engine.remove(ctx, c.ID)
+	}
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
 		return err
 	}
-	err := s.engine.createHelper(ctx, name, j.Etcd.Image, source, helperMount)
+	err = s.engine.createHelper(ctx, name, j.Etcd.Image, source, helperMount)
 	if errors.Is(err, cke.ErrNotFound) {
 		return m.noImage(j.Etcd.Image, err)
 	}
@@ -100,6 +100,15 @@ func (m machine) withHelper(ctx context.Context, s *session, j cke.Join, source 
 	}
 	err = work(name)
 	return errors.Join(err, s.engine.remove(ctx, name))
+}
+
+// ownHelper returns the helper container of that name. cke.ErrNotFound: none. cke.ErrConflict: cke did not make it.
+func ownHelper(ctx context.Context, s *session, name string) (engineContainer, error) {
+	c, err := s.engine.container(ctx, name)
+	if err == nil && !c.Helper {
+		err = fmt.Errorf("container %s on %s lacks the label %s, so cke did not make it: %w", name, s.node.Name(), LabelHelper, cke.ErrConflict)
+	}
+	return c, err
 }
 
 // unused returns cke.ErrConflict while a container, running or not, mounts a volume or the directory that backs it. A helper that a
@@ -160,11 +169,8 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 		if err != nil {
 			return err
 		}
-		// An engine that dies while it makes a volume may forget its labels; the name is of this membership alone.
-		if forgotten := v.Cluster == "" && v.Incarnation == "" && v.Join == ""; !forgotten {
-			if err := ownVolume(v.Volume, j); err != nil {
-				return err
-			}
+		if err := ownVolume(v.Volume, j); err != nil {
+			return err
 		}
 		if err := endTool(ctx, s, j); err != nil {
 			return err

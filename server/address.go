@@ -163,7 +163,7 @@ func (in *Input) holds(n cke.Node, j cke.Join) answer {
 	if !s.Answered() {
 		return unknown
 	}
-	if _, there := s.VolumeOf(j.ID); there {
+	if _, there := s.VolumeOf(j); there {
 		return yes
 	}
 	return no

@@ -79,7 +79,7 @@ func abandonedElsewhere(in *Input) []cke.Problem {
 		i := slices.IndexFunc(in.Spec.Nodes, func(n cke.Node) bool { return n.Address == j.Node.Address })
 		s := in.node(j.Node)
 		_, container := s.Of(j.ID)
-		_, volume := s.VolumeOf(j.ID)
+		_, volume := s.VolumeOf(j)
 		if i >= 0 && s.Answered() && !container && !volume {
 			continue
 		}
@@ -298,7 +298,7 @@ func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 	gone := func(format string, args ...any) *cke.Problem {
 		return &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: fmt.Sprintf(format, args...)}
 	}
-	if _, there := n.VolumeOf(j.ID); !there {
+	if _, there := n.VolumeOf(j); !there {
 		return gone("its volume is gone")
 	}
 	c, there := n.Of(j.ID)
@@ -318,7 +318,7 @@ func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 // madeAgain reports whether a restored member that may have been started lacks its container only, as after a deletion that was
 // canceled: it is made again, with arguments that start nothing without data.
 func madeAgain(n cke.NodeStatus, j cke.Join) bool {
-	_, volume := n.VolumeOf(j.ID)
+	_, volume := n.VolumeOf(j)
 	_, container := n.Of(j.ID)
 	return volume && !container
 }

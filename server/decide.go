@@ -231,7 +231,8 @@ func deleteCluster(in *Input) (Decision, bool) {
 		switch n := in.node(j.Node); {
 		case n.Answered():
 		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
-		case inc == nil || inc.State != cke.Abandoned:
+		case inc == nil: // no member is stopped
+		case inc.State != cke.Abandoned:
 			p := *n.Problem
 			p.Remedy = fmt.Sprintf("bring it back; if its machine is destroyed: ckecli cluster delete %s --destroyed %s", in.Spec.Name, j.Node.Name())
 			blockers = append(blockers, p)
@@ -250,7 +251,11 @@ func deleteCluster(in *Input) (Decision, bool) {
 	if blockers != nil {
 		return Decision{Reason: "deletion waits: " + list(blockers), Blockers: blockers}, true
 	}
-	return Decision{Operation: op.DeleteCluster{Joins: toFence(in, nil), Nodes: answering(in)}, Reason: "deletion was asked for; volumes are kept"}, true
+	del := op.DeleteCluster{Nodes: answering(in)}
+	if inc != nil { // else memberships on record are another incarnation's: a restore that was cut off left them
+		del.Joins = toFence(in, nil)
+	}
+	return Decision{Operation: del, Reason: "deletion was asked for; volumes are kept"}, true
 }
 
 // destroyed reports whether the operator who asked for the deletion named a machine as gone for good, by a name that means no other one.

@@ -201,3 +201,15 @@ func TestDecide_HoldsNothingBackThatSucceeded(t *testing.T) {
 		t.Errorf("another set of members is held back: %+v", d)
 	}
 }
+
+// A restore that was cut off has left memberships of another incarnation on record, and the cluster never had one.
+func TestDecide_DeletesWhatNeverLivedAndStopsNobody(t *testing.T) {
+	s := formed(3).running().with(func(s *scene) {
+		s.Identity.Incarnation = nil
+		s.Deleting = true
+	})
+	d := server.Decide(s.Input)
+	if o, is := d.Operation.(op.DeleteCluster); is && len(o.Joins) > 0 {
+		t.Errorf("stops members of another incarnation: %v", o.Targets())
+	}
+}

@@ -246,7 +246,7 @@ func (in *Input) founds(j cke.Join) bool {
 func (in *Input) mayHold(j cke.Join) bool {
 	n := in.node(j.Node)
 	_, container := n.Of(j.ID)
-	_, volume := n.VolumeOf(j.ID)
+	_, volume := n.VolumeOf(j)
 	return !n.Answered() || container || volume
 }
 

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,34 @@ func TestLoop_DoesNotForgetATaskThatWasNotRecorded(t *testing.T) {
 		g.pass(time.Minute)
 		if got := g.told(); !cmp.Equal(got, []string{"1 move-leader failed"}) || len(p.term.Requests().Tasks) != 0 {
 			t.Errorf("history %v", got)
+		}
+		_ = p.over()
+	})
+}
+
+// The watch of a store that was brought back may have a task that the store refuses: it is not begun again.
+func TestLoop_BeginsATaskThatTheStoreRefusesOnce(t *testing.T) {
+	onStage(t, formed(3).with(func(s *scene) { s.Seen.Etcd.Quorate = true }), func(g *stage) {
+		p := g.perform()
+		begun := 0
+		g.mu.Lock()
+		g.storeDo = func(_ context.Context, call string) error {
+			if call != "append-record" {
+				return nil
+			}
+			if begun++; begun > 500 {
+				return errors.New("enough")
+			}
+			return fmt.Errorf("the task was withdrawn: %w", cke.ErrConflict)
+		}
+		g.mu.Unlock()
+		p.wish(cke.TaskMoveLeader, "n9")
+		g.pass(time.Minute)
+		g.mu.Lock()
+		n := begun
+		g.mu.Unlock()
+		if n != 1 {
+			t.Errorf("begun %d times", n)
 		}
 		_ = p.over()
 	})

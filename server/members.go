@@ -137,7 +137,7 @@ func startable(in *Input) []cke.Join {
 		if !n.Answered() {
 			continue
 		}
-		_, volume := n.VolumeOf(j.ID)
+		_, volume := n.VolumeOf(j)
 		c, there := n.Of(j.ID)
 		_, listed := in.listed(j)
 		switch {
@@ -196,7 +196,7 @@ func lostData(in *Input, j cke.Join) string {
 		}
 		return ""
 	}
-	if _, volume := n.VolumeOf(j.ID); !volume {
+	if _, volume := n.VolumeOf(j); !volume {
 		return fmt.Sprintf("volume %s is gone", j.Volume)
 	}
 	if c.Data == cke.DataMissing {

@@ -39,7 +39,7 @@ func endedMembership(in *Input) (Decision, bool) {
 		}
 		// A store that is older than the cluster has voters without a start: only where no volume is left there is nothing to keep.
 		n := in.node(j.Node)
-		_, volume := n.VolumeOf(j.ID)
+		_, volume := n.VolumeOf(j)
 		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
 		return Decision{Operation: op.EndMembership{Join: j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
 	}

@@ -37,7 +37,7 @@ func (in *Input) allMisnamed() []cke.Problem {
 			continue
 		}
 		for _, s := range in.Seen.Nodes {
-			if _, there := s.VolumeOf(j.ID); there && s.Answered() && s.Node.Address != j.Node.Address {
+			if _, there := s.VolumeOf(j); there && s.Answered() && s.Node.Address != j.Node.Address {
 				all = append(all, cke.Problem{Code: cke.CodeMisnamed, Node: s.Node.Name(), Remedy: "give the machines their addresses back, or declare each with the one that it has, one after the other",
 					Message: fmt.Sprintf("the machine at %s carries the volume of the member of %s: the machines have exchanged their addresses", s.Node.Address, j.Node.Name())})
 			}

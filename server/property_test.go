@@ -253,7 +253,7 @@ func worst(in server.Input, d server.Decision) error {
 		for _, j := range o.Joins {
 			s := answers(j.Node)
 			c, _ := s.Of(j.ID)
-			if _, there := s.VolumeOf(j.ID); !there || c.Running() || c.Data == cke.DataMissing {
+			if _, there := s.VolumeOf(j); !there || c.Running() || c.Data == cke.DataMissing {
 				return fmt.Errorf("%s is started: %+v", j.Node.Name(), s)
 			}
 		}

@@ -66,6 +66,7 @@ func (l *Loop) finish() {
 	l.running = nil
 	if r.task != "" && r.record.ID == 0 && errors.Is(r.err, cke.ErrConflict) {
 		l.Log.Info("a task was taken back before it was begun", "operation", r.record.Operation, "task", r.task)
+		l.over = append(l.over, r.task) // the watch of the store may still have it
 		return
 	}
 	if r.record.ID > 0 && !r.journal.saved(r.record.State) {

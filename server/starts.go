@@ -42,7 +42,7 @@ func (in Input) Noted() cke.Identity {
 func (in *Input) wasStarted(j cke.Join) bool {
 	n := in.node(j.Node)
 	c, _ := n.Of(j.ID)
-	_, volume := n.VolumeOf(j.ID)
+	_, volume := n.VolumeOf(j)
 	switch {
 	case c.EverRan():
 		return true

@@ -130,7 +130,7 @@ func (in *Input) holder(name string) (volumeHolder, bool) {
 // gone reports whether the volume is known not to be on its node any more.
 func (h volumeHolder) gone(in *Input) bool {
 	n := in.node(h.join.Node)
-	_, there := n.VolumeOf(h.join.ID)
+	_, there := n.VolumeOf(h.join)
 	return n.Answered() && !there
 }
 

@@ -55,12 +55,21 @@ func (r *method) inspect(j cke.Join) (seen inspected, err error) {
 	return seen, err
 }
 
+// inspect finds the join's container by its name or, if it was renamed, by its labels.
 func (n *Node) inspect(j cke.Join) (inspected, error) {
+	of := func(c *container) bool { return !c.bare && c.Join == j.ID && c.Incarnation == j.Incarnation }
 	c := n.containers[j.Volume]
+	if c == nil || !of(c) {
+		for _, other := range n.sorted() {
+			if of(other) {
+				c = other
+			}
+		}
+	}
 	switch {
 	case c == nil || c.bare:
 		return inspected{}, fmt.Errorf("container %s on %s: %w", j.Volume, n.name, cke.ErrNotFound)
-	case c.Join != j.ID || c.Incarnation != j.Incarnation:
+	case !of(c):
 		return inspected{}, fmt.Errorf("container %s on %s carries the labels of another membership: %w", c.Name, n.name, cke.ErrConflict)
 	}
 	return inspected{c.shown(), c, c.keep}, nil

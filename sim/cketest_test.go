@@ -42,6 +42,8 @@ func TestMachine_KeepsThePortsSentences(t *testing.T) {
 					d.Observer().Update(c, cke.Identity{})
 					return d.Observer().Observe(t.Context()).Nodes[0].Over
 				},
+				Rename:    w.Node("n1").Rename,
+				AddVolume: func(name string) { w.Node("n1").AddVolume(cke.Volume{Name: name}) },
 				Snapshot: func() (cke.Snapshot, []byte) {
 					content, _ := json.Marshal([]string{"one", "two"})
 					return cke.Snapshot{Revision: 2, Size: int64(len(content)), Digest: "digest"}, content

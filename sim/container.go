@@ -273,7 +273,7 @@ func (n *Node) look(o cke.EtcdOptions, cluster string, s *cke.NodeStatus) {
 		if v.bare || cluster != "" && v.cluster != "" && v.cluster != cluster {
 			continue
 		}
-		s.Volumes = append(s.Volumes, cke.Volume{Name: v.name, Cluster: v.cluster, Incarnation: v.incarnation, Join: v.join, CreatedAt: v.createdAt})
+		s.Volumes = append(s.Volumes, v.shown())
 	}
 	s.Over = slices.Clone(n.over[cluster])
 	if !ours {

@@ -153,6 +153,25 @@ func (n *Node) AddForeignEtcd(name string, ports ...int) {
 	})
 }
 
+// ForgetLabels is what an engine does whose database of volumes was lost or removed: volumes and their data are there, their labels are not.
+func (n *Node) ForgetLabels() {
+	n.change("the engine has lost the labels of its volumes", func() {
+		for _, v := range n.volumes {
+			v.cluster, v.incarnation, v.join = "", "", ""
+		}
+	})
+}
+
+// Rename is `docker rename`: the container keeps running, with its labels.
+func (n *Node) Rename(from, to string) {
+	n.change("an operator renames "+from, func() {
+		if c := n.containers[from]; c != nil {
+			delete(n.containers, from)
+			c.Name, n.containers[to] = to, c
+		}
+	})
+}
+
 // AddVolume puts a volume on the node that a person or another life left.
 func (n *Node) AddVolume(v cke.Volume) {
 	n.change("volume "+v.Name, func() {

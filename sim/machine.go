@@ -88,7 +88,7 @@ func (m machine) TryOptions(ctx context.Context, s cke.MemberSpec) error {
 func (m machine) EnsureVolume(ctx context.Context, s cke.MemberSpec) error {
 	return m.call(ctx, "EnsureVolume", true, func(n *Node, _ bool) error {
 		if v := n.volumes[s.Join.Volume]; v != nil {
-			if v.cluster != s.Cluster || v.incarnation != s.Join.Incarnation || v.join != s.Join.ID {
+			if shown := v.shown(); !shown.Of(s.Join) || shown.Cluster != s.Cluster && shown.Cluster != "" {
 				return fmt.Errorf("volume %s on %s: %w", v.name, n.name, cke.ErrConflict)
 			}
 			return nil
@@ -124,7 +124,7 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 		switch {
 		case v == nil:
 			return fmt.Errorf("volume %s on %s: %w", s.Join.Volume, n.name, cke.ErrDataMissing)
-		case v.join != s.Join.ID || v.incarnation != s.Join.Incarnation:
+		case !v.shown().Of(s.Join):
 			return fmt.Errorf("volume %s on %s carries the labels of another membership: %w", v.name, n.name, cke.ErrConflict)
 		}
 		if c, err = n.inspect(s.Join); err != nil && !errors.Is(err, cke.ErrNotFound) {
@@ -334,7 +334,7 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 	r, there := m.method(ctx, "RemoveVolume"), false
 	err := r.request("inspect", false, nil, func(n *Node, _ bool) error {
 		v := n.volumes[j.Volume]
-		if there = v != nil; there && (v.cluster != "" || v.incarnation != "" || v.join != "") && (v.join != j.ID || v.incarnation != j.Incarnation) {
+		if there = v != nil; there && !v.shown().Of(j) {
 			return fmt.Errorf("volume %s on %s carries the labels of another membership: %w", v.name, n.name, cke.ErrConflict)
 		}
 		return nil
@@ -343,7 +343,7 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 		return err
 	}
 	return r.request("", true, nil, func(n *Node, _ bool) error {
-		if c := n.containers[j.Volume]; c != nil {
+		if slices.ContainsFunc(n.sorted(), func(c *container) bool { return c.Name == j.Volume || c.spec.Join.Volume == j.Volume }) {
 			return fmt.Errorf("volume %s on %s is in use: %w", j.Volume, n.name, cke.ErrConflict)
 		}
 		n.world.isRemoved(n, n.volumes[j.Volume])

@@ -139,7 +139,7 @@ func noDataCheck(in *server.Input) {
 			if n.Node.Address != j.Node.Address {
 				continue
 			}
-			if _, there := n.VolumeOf(j.ID); !there {
+			if _, there := n.VolumeOf(j); !there {
 				n.Volumes = append(n.Volumes, cke.Volume{Name: j.Volume, Cluster: in.Spec.Name, Incarnation: j.Incarnation, Join: j.ID})
 			}
 			for k := range n.Containers {

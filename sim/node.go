@@ -62,6 +62,11 @@ type volume struct {
 	unborn                     bool      // its log was made for it, and no process ran on it yet
 }
 
+// shown is the volume as the engine shows it.
+func (v *volume) shown() cke.Volume {
+	return cke.Volume{Name: v.name, Cluster: v.cluster, Incarnation: v.incarnation, Join: v.join, CreatedAt: v.createdAt}
+}
+
 // Name is the node's host name.
 func (n *Node) Name() string { return n.name }
 

@@ -1,15 +1,18 @@
 package storage
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// horizonPeriod is how often the store is asked how far it is while it is only watched.
+// horizonPeriod is how often a mirror asks whether the store is still the one that it has read.
 const horizonPeriod = 5 * time.Second
 
 // errWentBack ends what was read of a store in whose place an older copy was put.
@@ -18,9 +21,8 @@ var errWentBack = errors.New("the store is not the one that was read before: it 
 // horizon is how far the store has come, as far as this process has seen. A watch that etcd's client resumes on an older copy waits for
 // revisions that were there before and says nothing.
 type horizon struct {
-	watched sync.Once
-	mu      sync.Mutex
-	at      point
+	mu sync.Mutex
+	at point
 	// back is closed, and replaced, when the store went back.
 	back chan struct{}
 }
@@ -50,10 +52,6 @@ func (h *horizon) saw(before point, header *etcdserverpb.ResponseHeader) (wentBa
 	switch {
 	case before.cluster != 0 && now.cluster != before.cluster, now.rev < before.rev:
 		h.at = now
-		if h.back != nil {
-			close(h.back)
-			h.back = nil
-		}
 		return true
 	case h.at.cluster == 0 || now.cluster == h.at.cluster && now.rev > h.at.rev:
 		h.at = now
@@ -61,9 +59,20 @@ func (h *horizon) saw(before point, header *etcdserverpb.ResponseHeader) (wentBa
 	return false
 }
 
+// turn ends what was read before.
+func (h *horizon) turn() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.back != nil {
+		close(h.back)
+		h.back = nil
+	}
+}
+
 // wentBack ends the session: what its terms read and decided on is not what the store has.
 func (s *Store) wentBack() {
 	s.log.Warn("the store was brought back from a copy while this process was connected; all is read anew")
+	s.horizon.turn()
 	s.spawn(func() {
 		s.sessions.mu.Lock()
 		defer s.sessions.mu.Unlock()
@@ -73,16 +82,63 @@ func (s *Store) wentBack() {
 	})
 }
 
-// watchHorizon asks the store again and again, until it closes.
-func (s *Store) watchHorizon() {
-	for {
-		select {
-		case <-time.After(horizonPeriod):
-		case <-s.ctx.Done():
-			return
+// sample is what the store must have while a mirror is up to date: so many keys, and some of them as they were written last. A copy from
+// before the newest of them lacks it, also where the copy has come further by its revision; one from before a deletion has more keys.
+type sample struct {
+	count int
+	mods  map[string]int64
+}
+
+// sampleOf takes the newest key, and any other one.
+func sampleOf(kvs map[string]*mvccpb.KeyValue) sample {
+	s := sample{count: len(kvs), mods: map[string]int64{}}
+	var newest *mvccpb.KeyValue
+	for key, kv := range kvs {
+		if newest == nil {
+			s.mods[key] = kv.ModRevision
 		}
-		if _, err := s.commit(s.ctx, nil, []clientv3.Op{clientv3.OpGet(s.keys.version(), clientv3.WithKeysOnly())}); err != nil {
-			s.log.Debug("the store was not asked how far it is", "error", err)
+		if newest == nil || kv.ModRevision > newest.ModRevision {
+			newest = kv
 		}
 	}
+	if newest != nil {
+		s.mods[string(newest.Key)] = newest.ModRevision
+	}
+	return s
+}
+
+// of reports whether a mirror still has what was sampled.
+func (s sample) of(kvs map[string]*mvccpb.KeyValue) bool {
+	for key, mod := range s.mods {
+		if kv := kvs[key]; kv == nil || kv.ModRevision != mod {
+			return false
+		}
+	}
+	return len(kvs) == s.count
+}
+
+// holds reports whether the store has what was sampled.
+func (m mirror) holds(ctx context.Context, of sample) (bool, error) {
+	var gets []clientv3.Op
+	for _, r := range m.ranges {
+		gets = append(gets, clientv3.OpGet(r.start, r.options(clientv3.WithCountOnly())...))
+	}
+	for key := range of.mods {
+		gets = append(gets, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+	}
+	resp, err := m.s.txn(ctx, nil, gets)
+	if err != nil {
+		return false, err
+	}
+	there := sample{mods: map[string]int64{}}
+	for i, r := range resp.Responses {
+		if i < len(m.ranges) {
+			there.count += int(r.GetResponseRange().Count)
+			continue
+		}
+		for _, kv := range r.GetResponseRange().Kvs {
+			there.mods[string(kv.Key)] = kv.ModRevision
+		}
+	}
+	return there.count == of.count && maps.Equal(there.mods, of.mods), nil
 }

@@ -27,7 +27,6 @@ type mirror struct {
 
 // run mirrors until ctx ends.
 func (m mirror) run(ctx context.Context) {
-	m.s.horizon.watched.Do(func() { m.s.spawn(m.s.watchHorizon) })
 	for told := false; ctx.Err() == nil; {
 		_, back := m.s.horizon.now()
 		kvs, rev, err := m.list(ctx)
@@ -72,7 +71,8 @@ func (m mirror) list(ctx context.Context) (map[string]*mvccpb.KeyValue, int64, e
 	return kvs, resp.Header.Revision, nil
 }
 
-// follow applies changes from rev on to kvs until the watch ends, or back closes.
+// follow applies changes from rev on to kvs until the watch ends, or the store went back: back closes, or the store has twice in a row
+// something else than kvs, with no change to it in between.
 func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev int64, back <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	var wg sync.WaitGroup
@@ -94,12 +94,46 @@ func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev
 			}
 		})
 	}
+	type answer struct {
+		sample
+		holds bool
+		err   error
+	}
+	answers := make(chan answer)
+	ask := func(s sample) {
+		wg.Go(func() {
+			select {
+			case <-time.After(horizonPeriod):
+			case <-ctx.Done():
+				return
+			}
+			holds, err := m.holds(ctx, s)
+			select {
+			case answers <- answer{s, holds, err}:
+			case <-ctx.Done():
+			}
+		})
+	}
+	ask(sampleOf(kvs))
+	doubted := false
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-back:
 			return errWentBack
+		case a := <-answers:
+			if a.err != nil || a.holds || !a.of(kvs) {
+				doubted = false
+				ask(sampleOf(kvs))
+				continue
+			}
+			if doubted {
+				m.s.wentBack()
+				return errWentBack
+			}
+			doubted = true
+			ask(a.sample)
 		case resp := <-merged:
 			if err := resp.Err(); err != nil {
 				return err

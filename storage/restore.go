@@ -220,11 +220,16 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 	return ops, err
 }
 
+// lent are the ranges that a restore fills before it declares its cluster.
+func (k schema) lent(cluster string) []keyRange {
+	return []keyRange{under(k.hostKeys(cluster)), under(k.joins(cluster))}
+}
+
 // lend writes the host keys and the memberships of a cluster that is about to be declared, of which there may be more than a transaction
 // takes. Nothing reads them before it is: it is declared under the conditions returned, that nobody else has written such keys or
 // declared the cluster since.
 func (s *Store) lend(ctx context.Context, cluster string, t cke.Task, keys map[string]string, joins []cke.Join) ([]clientv3.Cmp, error) {
-	lent := []keyRange{under(s.keys.hostKeys(cluster)), under(s.keys.joins(cluster))}
+	lent := s.keys.lent(cluster)
 	undeclared := absent(s.keys.spec(cluster))
 	var ops []clientv3.Op
 	for _, r := range lent {

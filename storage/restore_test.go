@@ -165,3 +165,26 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 		}
 	}
 }
+
+// A restore on a new management host is cut off between lending what it declares and declaring it, and the cluster is declared anew.
+func TestSetCluster_TakesNothingOverOfARestoreThatWasCutOff(t *testing.T) {
+	c := testConfig(t)
+	startEmbeddedStore(t, c)
+	s := openStore(t, c)
+	ctx := testContext(t)
+	inc := cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now().Add(-time.Hour))
+	inc.State = cke.Formed
+	was := cke.NewIdentity(&inc, inc.Founders)
+	task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
+	if _, err := s.lend(ctx, "prod", task, map[string]string{"10.0.0.11": "ssh-ed25519 AAAA"}, was.Awaiting(task.At).Joins); err != nil {
+		t.Fatal(err)
+	}
+	setCluster(t, s, "prod")
+	id, err := s.Identity(ctx, "prod")
+	if err != nil || len(id.Joins) > 0 {
+		t.Errorf("%d memberships of another incarnation, %v", len(id.Joins), err)
+	}
+	if keys, err := s.HostKeys(ctx, "prod"); err != nil || len(keys) > 0 {
+		t.Errorf("host keys %v, %v", keys, err)
+	}
+}

@@ -160,8 +160,10 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 			}
 		}
 		var more []clientv3.Op
-		if now.Generation == 0 { // a restore whose declaration was cut off may have left host keys
-			more = append(more, under(s.keys.hostKeys(cluster)).remove())
+		if now.Generation == 0 { // a restore whose declaration was cut off may have left host keys and memberships
+			for _, r := range s.keys.lent(cluster) {
+				more = append(more, r.remove())
+			}
 		}
 		if opts.Interrupt {
 			op, err := s.request(cluster, requestInterrupt, by, applyRequest{next.Generation})

@@ -138,6 +138,11 @@ func (t *Term) commit(ctx context.Context, tried string, conditions []clientv3.C
 		if len(kvs) != 1 || kvs[0].ModRevision == t.mark {
 			return fmt.Errorf("%s: %w", tried, errChanged)
 		}
+		if kvs[0].ModRevision < t.mark {
+			t.s.wentBack()
+			t.depose("the store went back")
+			return fmt.Errorf("%s: %w", tried, cke.ErrDeposed)
+		}
 		t.mark = kvs[0].ModRevision // one that was given up had landed before: this one comes after it
 	}
 }

@@ -114,7 +114,7 @@ func listVolumes(cluster string, id cke.Identity, st cke.Status) []listedVolume 
 				continue
 			}
 			answered = n.Answered()
-			if seen, there := n.VolumeOf(j.ID); there {
+			if seen, there := n.VolumeOf(j); there {
 				v.Seen, v.CreatedAt = answered, seen.CreatedAt
 			}
 		}
