@@ -63,8 +63,8 @@ func (s *session) startFull() {
 	}
 	done := make(chan result, 1)
 	s.full = done
-	// It must reach the first revision of the stream, or changes would be missing between them.
-	revision, known := max(s.at.stream-1, s.owed), backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index}
+	// It must reach the run that goes on, or changes would be missing between them.
+	revision, known := max(s.at.begins-1, s.owed), backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index}
 	c := s.t.c
 	c.Guard = s.t.guard
 	go contain.Work(func() {
