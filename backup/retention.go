@@ -20,6 +20,8 @@ type PrunePlan struct {
 	Held []Removal `json:"held,omitempty"`
 	// Failed is what could not be deleted, and why.
 	Failed []Removal `json:"failed,omitempty"`
+	// Failing are the lineages of which nothing goes, because the last drill failed or no full is whole.
+	Failing []string `json:"failing,omitempty"`
 }
 
 // Kept is a full that stays, and why.
@@ -59,6 +61,9 @@ func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retentio
 	reasons := keepReasons(lineages, r, now)
 	for i := range lineages {
 		l := &lineages[i]
+		if l.failing != "" {
+			plan.Failing = append(plan.Failing, l.Name)
+		}
 		l.pruneInto(&plan, reasons, verified[l.Name], r, now)
 	}
 	return plan

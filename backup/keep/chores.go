@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"filippo.io/age"
@@ -47,7 +48,7 @@ type chores struct {
 
 	stored   digest // what is known to lie beside the backups
 	storedAt time.Time
-	renewed  bool      // a full was taken since drills began to fail, or to pass over the newest full
+	renewed  bool      // a full was taken since drills or merges began to meet damage
 	checked  time.Time // whether a problem has passed
 }
 
@@ -285,6 +286,9 @@ func (w *chores) prune(ctx context.Context) error {
 	if n := len(plan.Held); n > 0 {
 		w.l.c.Log.Info("backups that the target protects, or that these are restored from, are not pruned", "cluster", w.l.c.Cluster, "objects", n, "first", plan.Held[0].Name)
 	}
+	if slices.Contains(plan.Failing, w.l.lineage) && err == nil {
+		err = &cke.Error{Code: cke.CodeBackupDamaged, What: "nothing is pruned until a drill succeeds: the last one failed, or no full is whole"}
+	}
 	if err != nil {
 		w.l.mu.Lock()
 		w.l.pruneDue = true
@@ -339,8 +343,14 @@ func (w *chores) compact(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
+		return w.renew(ctx, err)
+	}
+	h, err := backup.ReadHeader(ctx, w.store.Bucket, place)
+	if err != nil {
 		return err
 	}
+	w.taker.Merged(h)
+	w.renewed = false
 	w.l.c.Log.Info("full backup and its deltas merged", "cluster", w.l.c.Cluster, "id", place.ID(), "revision", place.Revision, "events", events, "bytes", bytes)
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
@@ -399,17 +409,22 @@ func (w *chores) verify(ctx context.Context) error {
 	if err == nil {
 		err = w.restored(x, trial.Why, time.Since(begun))
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		w.renewed = false
-	case (backup.IsDamage(err) || errors.Is(err, backup.ErrNotServed) || cke.CodeOf(err) == cke.CodeBackupDamaged) && !w.renewed:
-		// A full of now has all that the cluster still holds, whatever is lost of its past.
-		if _, full := w.taker.Full(ctx); full != nil {
-			return errors.Join(err, full)
-		}
-		w.renewed = true
 	}
-	return err
+	return w.renew(ctx, err)
+}
+
+// renew takes a full after damage was found, once until a drill or a merge succeeds: a full of now has all that the cluster still holds, whatever is lost of its past.
+func (w *chores) renew(ctx context.Context, found error) error {
+	if w.renewed || !backup.IsDamage(found) && !errors.Is(found, backup.ErrNotServed) && cke.CodeOf(found) != cke.CodeBackupDamaged {
+		return found
+	}
+	if _, err := w.taker.Full(ctx); err != nil {
+		return errors.Join(found, err)
+	}
+	w.renewed = true
+	return found
 }
 
 // restored takes in that a drill restored the newest state. It returns as an error that the newest full is of no use for that.

@@ -19,6 +19,8 @@ type position struct {
 	// after and base are the newest delta and the newest full in the target that lead there; nil: none. newer is a full that does not
 	// lead to what is filled now, but to what follows.
 	after, base, newer *backup.Link
+	// cluster is the cluster's revision when it was asked.
+	cluster int64
 	// known is how far the history is known from the target.
 	known point
 	// watched is since when the watch has been unbroken.
@@ -30,6 +32,8 @@ type position struct {
 	newest   backup.Header // of the newest full; zero: there is none
 	auth     authState
 	authOK   bool
+	// authAt is the revision of that full.
+	authAt int64
 	// others: the newest full is encrypted for other recipients than deltas are from now on.
 	others bool
 }
@@ -72,7 +76,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	for _, u := range l.Untrusted {
 		t.tell(Event{Type: Bogus, Damage: &backup.DamagedError{Object: u.Name(), LastGood: now, Err: u.Err}})
 	}
-	p := position{}.restart(now)
+	p := position{cluster: now}.restart(now)
 	last := tail(&l)
 	sound, h, err := t.sound(ctx, store, l.Fulls)
 	if err != nil {
@@ -82,7 +86,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	if p.known, counts = t.known(last, h); !counts {
 		if err := k.compare(ctx, p.known, now); errors.Is(err, ErrDiverged) {
 			t.c.Log.Warn("the backups are of another history, but nobody signed them: they begin anew", "lineage", t.c.Lineage, "why", err)
-			return position{}.restart(now), nil
+			return position{cluster: now}.restart(now), nil
 		} else if err != nil {
 			return p, err
 		}
@@ -121,7 +125,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		if len(sound) > 0 {
 			newest = sound[len(sound)-1]
 		}
-		p.lastFull, p.auth, p.authOK = newest.Time, authState{h.AuthRevision, h.AuthEnabled}, !damaged
+		p.lastFull, p.auth, p.authOK, p.authAt = newest.Time, authState{h.AuthRevision, h.AuthEnabled}, !damaged, newest.Revision
 		p.others = h.Recipients != backup.RecipientsID(t.c.Recipients)
 	}
 	if last == nil {
