@@ -75,6 +75,7 @@ type line struct {
 	fault       string // the last one logged
 	behind      int64  // a revision that was not in the target, and when that was first seen
 	behindSince time.Time
+	caughtUp    bool // all that the cluster was known to hold was in the target once since this line began
 }
 
 func newLine(c *Config, w cke.BackupWanted, news func()) *line {
