@@ -34,6 +34,8 @@ const (
 	// choreLimit is how long a chore may wait for its turn and work before that counts as trouble. A directory on another machine
 	// that hangs lets no call return, and what holds the turn then keeps all others waiting.
 	choreLimit = 6 * time.Hour
+	// turnEvery is how often it is looked whether it is this cluster's turn.
+	turnEvery = time.Second
 	// checkEvery is how often a problem is looked at that no event tells the end of, checkLimit bounds one look.
 	checkEvery = 5 * time.Second
 	checkLimit = 10 * time.Second
@@ -142,7 +144,7 @@ func (c *chore) pause() time.Duration {
 // do waits for a heavy chore's turn: those of all clusters share it.
 func (w *chores) do(ctx context.Context, c *chore) error {
 	if c.heavy && w.l.c.Turn != nil {
-		if err := w.l.c.Turn.Acquire(ctx, 1); err != nil {
+		if err := w.turn(ctx); err != nil {
 			return err
 		}
 		defer w.l.c.Turn.Release(1)
@@ -151,6 +153,22 @@ func (w *chores) do(ctx context.Context, c *chore) error {
 		return err
 	}
 	return c.do(ctx)
+}
+
+// turn waits for the turn of a heavy chore, which may take hours. The others are done meanwhile.
+func (w *chores) turn(ctx context.Context) error {
+	for !w.l.c.Turn.TryAcquire(1) {
+		w.check(ctx)
+		for _, c := range w.all {
+			if !c.heavy {
+				w.attempt(ctx, c)
+			}
+		}
+		if err := backup.Pause(ctx, turnEvery); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // check finds out whether trouble with etcd, or with opening the target, is over: the Taker tells of it when it comes, and
