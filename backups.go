@@ -68,7 +68,9 @@ type BackupStatus struct {
 	// that wait for it.
 	LagRevisions int64   `json:"lagRevisions"`
 	Lag          float64 `json:"lag"`
-	Buffered     int64   `json:"buffered"`
+	// LagMost (seconds) is how long changes may have waited that were not stored when this daemon began with the backups; 0: none wait.
+	LagMost  float64 `json:"lagMost,omitempty"`
+	Buffered int64   `json:"buffered"`
 
 	// Verified is the last restore to scratch that came out right; nil: there was none.
 	Verified   *VerifiedBackup `json:"verified,omitempty"`
@@ -129,6 +131,8 @@ func (s *BackupStatus) Stale(now time.Time) string {
 		return "backups have failed since " + s.Problem.Since.UTC().Format(time.RFC3339)
 	case s.Lag > FreshBackup.Seconds():
 		return "changes have not been stored for " + (time.Duration(s.Lag) * time.Second).String()
+	case s.LagMost > FreshBackup.Seconds():
+		return "changes may not have been stored for " + (time.Duration(s.LagMost) * time.Second).String()
 	}
 	return ""
 }

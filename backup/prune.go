@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -178,10 +179,20 @@ func ends(streams []Stream) (times []time.Time) {
 func (s *Store) carryOut(ctx context.Context, lock *lock, lineages []Lineage, plan *PrunePlan) error {
 	order := plan.Delete
 	plan.Delete = []Removal{}
+	first := map[string]int{} // what cannot be read: what shows that the newest state does not need it may go, too
+	for _, l := range lineages {
+		for _, st := range l.Streams {
+			for i, d := range st.Deltas {
+				if st.unread(i) {
+					first[d.Name()] = -1
+				}
+			}
+		}
+	}
 	slices.SortStableFunc(order, func(a, b Removal) int {
 		p, _ := ParsePlace(a.Name)
 		q, _ := ParsePlace(b.Name)
-		return cmp.Or(strings.Compare(string(p.Kind), string(q.Kind)), cmp.Compare(q.Revision, p.Revision)) // "delta" < "full"
+		return cmp.Or(cmp.Compare(first[a.Name], first[b.Name]), strings.Compare(string(p.Kind), string(q.Kind)), cmp.Compare(q.Revision, p.Revision)) // "delta" < "full"
 	})
 	needed := map[string]string{} // what has to stay, and what for
 	var failed error
@@ -334,9 +345,12 @@ func (l *Lineage) planDelete(i int, force bool) ([]Removal, error) {
 	if len(equal) == 0 && !force {
 		return nil, fmt.Errorf("%s is %w of its lineage: nothing of it could be restored without it", asked.ID(), ErrOnlyFull)
 	}
-	newest := int64(0)
+	newest, left := int64(0), Lineage{Fulls: equal, Streams: l.Streams}
 	for _, f := range equal {
 		newest = max(newest, f.Revision)
+	}
+	if reach := left.reach(math.MaxInt64); !force && l.useless[asked.Name()] == "" && reach < asked.Revision {
+		return nil, fmt.Errorf("%s is %w that leads to the changes after revision %d", asked.ID(), ErrOnlyFull, reach)
 	}
 	for _, st := range l.Streams {
 		for _, d := range st.Deltas[:st.unled(equal)] {

@@ -20,6 +20,8 @@ type PrunePlan struct {
 	Held []Removal `json:"held,omitempty"`
 	// Failed is what could not be deleted, and why.
 	Failed []Removal `json:"failed,omitempty"`
+	// Failing are the lineages of which nothing goes, because the last drill failed or no full is whole.
+	Failing []string `json:"failing,omitempty"`
 }
 
 // Kept is a full that stays, and why.
@@ -44,7 +46,7 @@ type Removal struct {
 // they do from the newest full on that was begun before the time Within. Nothing of this keeps what is older than MaxAge; if
 // there is no other rule, all that is younger stays.
 // The newest full of every lineage that has any, and the one that was last verified, stay with all that their chains
-// need, whatever their age. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
+// need, whatever their age. Where the last drill passed over a newer full, so do all deltas after the one that it restored from. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
 // everything stays. The zero Retention deletes nothing. What is dated after now does not push real backups out: such a full stays, with
 // the deltas up to the next full that is not.
 func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retention, now time.Time) PrunePlan {
@@ -59,6 +61,9 @@ func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retentio
 	reasons := keepReasons(lineages, r, now)
 	for i := range lineages {
 		l := &lineages[i]
+		if l.failing != "" {
+			plan.Failing = append(plan.Failing, l.Name)
+		}
 		l.pruneInto(&plan, reasons, verified[l.Name], r, now)
 	}
 	return plan
@@ -188,7 +193,11 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		}
 		if v != nil && v.Full == f.ID() {
 			k.add("verified "+v.At.UTC().Format(time.RFC3339), false)
-			spans = append(spans, span{f, v.Revision})
+			to := v.Revision
+			if v.PassedOver() != "" { // what follows the wrong full may come from the same member
+				to = math.MaxInt64
+			}
+			spans = append(spans, span{f, to})
 		}
 		if len(k.why) == 0 {
 			why := "no rule keeps it"
@@ -214,7 +223,9 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 	}
 	for _, st := range l.Streams {
 		for i, d := range st.Deltas {
-			needed := slices.ContainsFunc(spans, func(s span) bool { return st.mayPass(i, s.from) && d.Revision <= s.to })
+			needed := slices.ContainsFunc(spans, func(s span) bool {
+				return st.mayPass(i, s.from) && d.Revision <= s.to && !(st.unread(i) && l.resumed(&st, s.from))
+			})
 			if !needed {
 				plan.Delete = append(plan.Delete, Removal{d.Name(), d.Size, "no full that is kept needs it"})
 			}
@@ -243,12 +254,15 @@ func (st *Stream) lastOf(i int) int64 {
 	return max(last, st.ends[st.Deltas[i].Name()])
 }
 
+// unread reports whether it is not known where one of the run's deltas ends: it is the last one, and cannot be read.
+func (st *Stream) unread(i int) bool { return st.lastOf(i) < st.Deltas[i].Revision }
+
 // mayPass reports whether one of the run's deltas may have changes that a full lacks. Where its end is not known, because it cannot be
 // read, only a full that was begun after it was stored has them all for certain. When one was begun that is dated later than it was stored
 // itself is not known.
 func (st *Stream) mayPass(i int, f Entry) bool {
 	d, last := st.Deltas[i], st.lastOf(i)
-	if last < d.Revision {
+	if st.unread(i) {
 		return !f.Time.After(d.ModTime.Add(clockLimit)) || f.Time.After(f.ModTime.Add(clockLimit))
 	}
 	return last > f.Revision

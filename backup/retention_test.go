@@ -280,3 +280,30 @@ func TestPlanPrune_NeverBreaksWhatItKeeps(t *testing.T) {
 		}
 	})
 }
+
+// The last drill restored the newest state (revision 35) from an older full (20), since the newest (30) was wrong: one member gives wrong snapshots. The
+// daemon takes another full at once (40), as a rule from the same member, and prunes after it, before any drill has looked at it. What leads from the full
+// that was proved to what came after the drill goes, on the strength of a full from the same source as the one that was just found wrong.
+func TestPlanPrune_KeepsWhatFollowsTheFullThatADrillFellBackOn(t *testing.T) {
+	now := time.Date(2026, 11, 10, 5, 0, 0, 0, time.UTC)
+	l := Lineage{Name: "l", useless: map[string]string{}}
+	st := Stream{Stream: 11, First: 11, Last: 45}
+	for i, revision := range []int64{20, 30, 40} {
+		l.Fulls = append(l.Fulls, Entry{Place: FullPlace("c", "l", revision, now.Add(time.Duration(i-3)*time.Hour))})
+	}
+	for i := range 7 { // 11-15, 16-20, … 41-45
+		st.Deltas = append(st.Deltas, Entry{Place: DeltaPlace("c", "l", 11, int64(i), int64(5*i+11))})
+	}
+	l.Streams = []Stream{st}
+	l.useless[l.Fulls[1].Name()] = "found wrong by a drill, counts for nothing"
+	v := &Verified{Full: l.Fulls[0].ID(), Revision: 35, At: now.Add(-90 * time.Minute), HashChecked: true, Wrong: []string{l.Fulls[1].ID()}}
+	if v.PassedOver() == "" {
+		t.Fatal("nothing was passed over")
+	}
+	plan := PlanPrune([]Lineage{l}, map[string]*Verified{"l": v}, cke.Retention{Last: 1}, now)
+	for _, d := range plan.Delete {
+		if p, _ := ParsePlace(d.Name); p.Kind == KindDelta && p.Revision > 20 {
+			t.Errorf("%s goes: from the full that a drill proved nothing leads to the newest state any more", d.Name)
+		}
+	}
+}

@@ -109,7 +109,7 @@ func calm(s cke.Status) cke.Status {
 	}
 	if s.Backup != nil {
 		b := *s.Backup
-		b.Revision, b.Time, b.LagRevisions, b.Lag, b.Buffered = 0, time.Time{}, 0, 0, 0
+		b.Revision, b.Time, b.LagRevisions, b.Lag, b.LagMost, b.Buffered = 0, time.Time{}, 0, 0, 0, 0
 		s.Backup = &b
 	}
 	s.Members = slices.Clone(s.Members)

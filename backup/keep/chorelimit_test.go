@@ -37,6 +37,7 @@ func TestChores_WaitInVainAndSaySo(t *testing.T) {
 			t.Errorf("not told: %q", got)
 		}
 		turn.Release(1)
+		time.Sleep(turnEvery)
 		if got := told(); got != "" {
 			t.Errorf("still told: %s", got)
 		}

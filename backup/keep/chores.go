@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"filippo.io/age"
@@ -33,6 +34,8 @@ const (
 	// choreLimit is how long a chore may wait for its turn and work before that counts as trouble. A directory on another machine
 	// that hangs lets no call return, and what holds the turn then keeps all others waiting.
 	choreLimit = 6 * time.Hour
+	// turnEvery is how often it is looked whether it is this cluster's turn.
+	turnEvery = time.Second
 	// checkEvery is how often a problem is looked at that no event tells the end of, checkLimit bounds one look.
 	checkEvery = 5 * time.Second
 	checkLimit = 10 * time.Second
@@ -47,7 +50,7 @@ type chores struct {
 
 	stored   digest // what is known to lie beside the backups
 	storedAt time.Time
-	renewed  bool      // a full was taken since drills began to fail, or to pass over the newest full
+	renewed  bool      // a full was taken since drills or merges began to meet damage
 	checked  time.Time // whether a problem has passed
 }
 
@@ -141,7 +144,7 @@ func (c *chore) pause() time.Duration {
 // do waits for a heavy chore's turn: those of all clusters share it.
 func (w *chores) do(ctx context.Context, c *chore) error {
 	if c.heavy && w.l.c.Turn != nil {
-		if err := w.l.c.Turn.Acquire(ctx, 1); err != nil {
+		if err := w.turn(ctx); err != nil {
 			return err
 		}
 		defer w.l.c.Turn.Release(1)
@@ -150,6 +153,22 @@ func (w *chores) do(ctx context.Context, c *chore) error {
 		return err
 	}
 	return c.do(ctx)
+}
+
+// turn waits for the turn of a heavy chore, which may take hours. The others are done meanwhile.
+func (w *chores) turn(ctx context.Context) error {
+	for !w.l.c.Turn.TryAcquire(1) {
+		w.check(ctx)
+		for _, c := range w.all {
+			if !c.heavy {
+				w.attempt(ctx, c)
+			}
+		}
+		if err := backup.Pause(ctx, turnEvery); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // check finds out whether trouble with etcd, or with opening the target, is over: the Taker tells of it when it comes, and
@@ -285,6 +304,9 @@ func (w *chores) prune(ctx context.Context) error {
 	if n := len(plan.Held); n > 0 {
 		w.l.c.Log.Info("backups that the target protects, or that these are restored from, are not pruned", "cluster", w.l.c.Cluster, "objects", n, "first", plan.Held[0].Name)
 	}
+	if slices.Contains(plan.Failing, w.l.lineage) && err == nil {
+		err = &cke.Error{Code: cke.CodeBackupDamaged, What: "nothing is pruned until a drill succeeds: the last one failed, or no full is whole"}
+	}
 	if err != nil {
 		w.l.mu.Lock()
 		w.l.pruneDue = true
@@ -340,8 +362,14 @@ func (w *chores) compact(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
+		return w.renew(ctx, err)
+	}
+	h, err := backup.ReadHeader(ctx, w.store.Bucket, place)
+	if err != nil {
 		return err
 	}
+	w.taker.Merged(h)
+	w.renewed = false
 	w.l.c.Log.Info("full backup and its deltas merged", "cluster", w.l.c.Cluster, "id", place.ID(), "revision", place.Revision, "events", events, "bytes", bytes)
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
@@ -400,17 +428,22 @@ func (w *chores) verify(ctx context.Context) error {
 	if err == nil {
 		err = w.restored(x, trial.Why, time.Since(begun))
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		w.renewed = false
-	case (backup.IsDamage(err) || errors.Is(err, backup.ErrNotServed) || cke.CodeOf(err) == cke.CodeBackupDamaged) && !w.renewed:
-		// A full of now has all that the cluster still holds, whatever is lost of its past.
-		if _, full := w.taker.Full(ctx); full != nil {
-			return errors.Join(err, full)
-		}
-		w.renewed = true
 	}
-	return err
+	return w.renew(ctx, err)
+}
+
+// renew takes a full after damage was found, once until a drill or a merge succeeds: a full of now has all that the cluster still holds, whatever is lost of its past.
+func (w *chores) renew(ctx context.Context, found error) error {
+	if w.renewed || !backup.IsDamage(found) && !errors.Is(found, backup.ErrNotServed) && cke.CodeOf(found) != cke.CodeBackupDamaged {
+		return found
+	}
+	if _, err := w.taker.Full(ctx); err != nil {
+		return errors.Join(found, err)
+	}
+	w.renewed = true
+	return found
 }
 
 // restored takes in that a drill restored the newest state. It returns as an error that the newest full is of no use for that.

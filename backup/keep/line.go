@@ -75,6 +75,7 @@ type line struct {
 	fault       string // the last one logged
 	behind      int64  // a revision that was not in the target, and when that was first seen
 	behindSince time.Time
+	caughtUp    bool // all that the cluster was known to hold was in the target once since this line began
 }
 
 func newLine(c *Config, w cke.BackupWanted, news func()) *line {
@@ -329,10 +330,10 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 	return nil
 }
 
-// soundNewest leaves out fulls after the newest one whose header can be read: nothing leads on from them.
+// soundNewest leaves out fulls after the newest one whose header can be read and whose size is as it says: nothing leads on from them.
 func soundNewest(ctx context.Context, store *backup.Store, l backup.Lineage) backup.Lineage {
 	for n := len(l.Fulls); n > 0; n-- {
-		if _, err := backup.ReadHeader(ctx, store.Bucket, l.Fulls[n-1].Place); !backup.IsDamage(err) {
+		if _, err := store.Header(ctx, l.Fulls[n-1]); !backup.IsDamage(err) {
 			break
 		}
 		l.Fulls = l.Fulls[:n-1]

@@ -135,6 +135,9 @@ func (l *line) taken(s *cke.BackupStatus, now time.Time) {
 	if l.behind == 0 && s.LagRevisions > 0 {
 		l.behind, l.behindSince = t.Seen, now
 	}
+	if l.caughtUp = l.caughtUp || t.Seen > 0 && s.LagRevisions == 0; !l.caughtUp && s.LagRevisions > 0 && !s.Time.IsZero() {
+		s.LagMost = max(0, now.Sub(s.Time).Seconds())
+	}
 	if l.behind > 0 {
 		s.Lag = max(0, now.Sub(l.behindSince).Seconds())
 	}

@@ -19,8 +19,9 @@ const (
 	probed take.EventType = "probe"
 	// missing is what a problem comes from that ends with the next full.
 	missing take.EventType = "missing"
-	// probeLimit bounds one probe.
+	// probeLimit bounds one probe. One that has not returned after probeGrace more hangs, as in a directory on another machine.
 	probeLimit = 10 * time.Second
+	probeGrace = time.Second
 	// writeEvery is how often it is tried whether an object store takes something, while nothing is stored. It costs two requests.
 	writeEvery = time.Minute
 )
@@ -138,7 +139,9 @@ func (l *line) compare(ctx context.Context, store *backup.Store) error {
 func (l *line) probe(ctx context.Context, m *backup.Marked, write bool) error {
 	limited, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
+	late := time.AfterFunc(probeLimit+probeGrace, l.hangs)
 	err := m.Probe(limited, write)
+	late.Stop()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -155,6 +158,17 @@ func (l *line) probe(ctx context.Context, m *backup.Marked, write bool) error {
 		l.fail(probed, cke.CodeTarget, err)
 	}
 	return err
+}
+
+// hangs notes that a probe does not return.
+func (l *line) hangs() {
+	l.mu.Lock()
+	l.doubt = true
+	other := l.problem != nil && l.from != probed
+	l.mu.Unlock()
+	if !other {
+		l.fail(probed, cke.CodeTarget, errors.New("the target does not answer, and lets no call return"))
+	}
 }
 
 // untaken reports whether the last attempt to write something failed.

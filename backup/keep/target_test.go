@@ -267,3 +267,59 @@ func TestKeeper_FindsAFullThatItWasNotToldOf(t *testing.T) {
 		t.Errorf("%d fulls", n)
 	}
 }
+
+// The target has taken nothing for five hours. The daemon that leads then does not know since when changes wait: they may have for as long.
+func TestKeeper_AnotherLeaderTakesNoOldBackupForFresh(t *testing.T) {
+	h := newHouse(t)
+	var refused atomic.Bool
+	h.target = &backuptest.Faulty{Bucket: h.memory, Before: func(_ context.Context, op, _ string) error {
+		if refused.Load() && op == "create" {
+			return errors.New("503 slow down")
+		}
+		return nil
+	}}
+	h.run().await("a full", hasFull)
+	refused.Store(true)
+	h.put("a", "b", "c")
+	h.await("the problem", func(s *cke.BackupStatus) bool { return s.Problem != nil && s.LagRevisions == 3 })
+	h.ahead.Store(int64(5 * time.Hour))
+	h.stop()
+	s := h.run().await("the target to be read", func(s *cke.BackupStatus) bool { return s.Known && s.LagRevisions == 3 })
+	if s.Stale(h.config.Now()) == "" {
+		t.Errorf("fresh: %+v", s)
+	}
+	refused.Store(false)
+	h.await("the changes to be stored", func(s *cke.BackupStatus) bool { return s.LagRevisions == 0 && s.Problem == nil })
+	refused.Store(true)
+	h.put("d")
+	s = h.await("a change that waits", func(s *cke.BackupStatus) bool { return s.LagRevisions == 1 })
+	if why := s.Stale(h.config.Now()); why != "" {
+		t.Errorf("a change of now: %s", why)
+	}
+}
+
+// A directory on another machine hangs once the target has been read: no call returns.
+func TestKeeper_SaysThatATargetHangsWhileItIsResumed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for longer than a probe may take")
+	}
+	h := newHouse(t)
+	h.run().await("a full", hasFull)
+	h.stop()
+	back := make(chan struct{})
+	var lists atomic.Int32
+	h.target = &backuptest.Faulty{Bucket: h.memory, Before: func(_ context.Context, op, name string) error {
+		if op == "list" && name == "prod/" {
+			lists.Add(1)
+		}
+		if lists.Load() > 1 {
+			<-back
+		}
+		return nil
+	}}
+	h.run().await("the target to be read", func(s *cke.BackupStatus) bool { return s.Known })
+	h.await("the problem", func(s *cke.BackupStatus) bool { return s.Problem != nil })
+	close(back)
+	last := h.put("a")
+	h.await("the change", func(s *cke.BackupStatus) bool { return s.Problem == nil && s.Revision >= last })
+}

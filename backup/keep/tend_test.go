@@ -362,3 +362,21 @@ func TestKeeper_TellsThatADrillPassedOverTheNewestFull(t *testing.T) {
 	again()
 	h.await("the end of the trouble", func(s *cke.BackupStatus) bool { return s.Trouble("verify") == nil })
 }
+
+// A drill by hand failed: nothing is pruned from then on, and the status says so.
+func TestKeeper_SaysThatNothingIsPrunedAfterADrillFailed(t *testing.T) {
+	h := newHouse(t)
+	h.wanted.Spec.Cluster.Backup.Retention.Last = 1
+	h.run().await("a full", hasFull)
+	h.damageDelta()
+	if _, err := h.store().Drill(etcdtest.Context(t), backup.At{}, nil); err == nil {
+		t.Fatal("the drill succeeded")
+	}
+	if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	s := h.await("the trouble", func(s *cke.BackupStatus) bool { return s.Trouble("prune") != nil })
+	if got := s.Trouble("prune"); got.Code != cke.CodeBackupDamaged {
+		t.Errorf("%+v", got)
+	}
+}

@@ -75,6 +75,7 @@ func (s *session) authSeen(seen authState) {
 	if !s.broken { // else the history has still to be compared
 		s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
 	}
+	s.authNow = max(s.authNow, seen.revision)
 	if s.hasAuth(seen) || s.full != nil {
 		return
 	}
@@ -84,5 +85,8 @@ func (s *session) authSeen(seen authState) {
 
 // hasAuth reports whether users and roles as they were seen are in the newest full.
 func (s *session) hasAuth(seen authState) bool {
+	if m := s.t.newestMerged(); m.Last > s.at.authAt && m.AuthRevision < seen.revision {
+		return false
+	}
 	return s.at.authOK && (s.at.auth == seen || s.at.auth.revision > seen.revision)
 }

@@ -127,18 +127,31 @@ const (
 )
 
 // source chooses the member to burden with a snapshot or a scan: not the leader if another is close enough behind and
-// has reached a revision. It waits a moment for one that is about to. The member at the endpoint other is asked only if no other can be.
+// has reached a revision. It waits a moment for one that is about to. A snapshot has to have all that the cluster had applied before. The member at the
+// endpoint other is asked only if no other can be.
 func (k *cluster) source(ctx context.Context, revision int64, q question, other string) (candidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	waited := time.Now().Add(catchUp)
+	begun, newest := time.Now(), uint64(0)
 	for {
 		all, failed := k.look(ctx)
+		if newest == 0 && q == aSnapshot {
+			for _, c := range all {
+				newest = max(newest, c.status.RaftAppliedIndex)
+			}
+		}
+		lags := func(c candidate) bool { return c.status.RaftAppliedIndex < newest }
 		best, reached := choose(all, revision, q, other)
+		if best != nil && lags(*best) {
+			if time.Since(begun) < patience && backup.Pause(ctx, catchUpPause) == nil {
+				continue
+			}
+			best, reached = choose(slices.DeleteFunc(all, lags), revision, q, other)
+		}
 		switch {
 		case best != nil:
 			return *best, nil
-		case reached || len(all) == 0 || time.Now().After(waited) || backup.Pause(ctx, catchUpPause) != nil:
+		case reached || len(all) == 0 || time.Since(begun) > catchUp || backup.Pause(ctx, catchUpPause) != nil:
 			return candidate{}, fmt.Errorf("no member can be asked for revision %d: %w", revision, errors.Join(failed, errors.New("those that answer lag behind, are corrupt or are learners")))
 		}
 	}

@@ -1,11 +1,13 @@
 package take_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"cke/backup"
 	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
 	"cke/backup/take"
 )
 
@@ -65,4 +67,28 @@ func TestTaker_TakesAFullWhereOnlyADamagedOneLeadsOn(t *testing.T) {
 	r.Await(take.FullStored)
 	now := r.Server.State(t, 0).Revision
 	covers(t, r, now, now)
+}
+
+// The header of a full that was cut short is sound. Only its size tells that nothing can be restored from it.
+func TestTaker_AFullThatWasCutShortConnectsNothing(t *testing.T) {
+	b := backuptest.NewMemory()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	c := taketest.Config(s, b)
+	r := taketest.Start(t, s, c)
+	name := r.Await(take.FullStored).Header.Place.Name()
+	r.Put("a", "1")
+	r.Flush()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	data := b.Get(name)
+	b.Set(name, data[:len(data)-200])
+	r = taketest.Start(t, s, c)
+	r.Put("b", "1")
+	r.Flush()
+	st := r.Taker.Status()
+	_, err := r.Store().Extract(t.Context(), backup.At{}, filepath.Join(t.TempDir(), "x.db"), backup.ExtractOptions{})
+	if err != nil && st.Connected && st.Problem == "" {
+		t.Errorf("flushed and connected up to revision %d, and: %v", st.Revision, err)
+	}
 }

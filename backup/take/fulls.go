@@ -63,8 +63,9 @@ func (s *session) startFull() {
 	}
 	done := make(chan result, 1)
 	s.full = done
-	// It must reach the first revision of the stream, or changes would be missing between them.
-	revision, known := max(s.at.stream-1, s.owed), backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index}
+	// It must reach the run that goes on, or changes would be missing between them, and be the newest full: that has the users and roles that count.
+	revision := max(s.at.begins-1, s.owed, s.t.newestMerged().Last)
+	known := backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow}
 	c := s.t.c
 	c.Guard = s.t.guard
 	go contain.Work(func() {
@@ -98,7 +99,9 @@ func (s *session) fullDone(r result) error {
 		s.at.newer = r.header.Link()
 		s.t.renew = false
 		s.baseless, s.at.full, s.at.lastFull = false, false, r.header.Place.Time
-		s.at.auth, s.at.authOK = authState{r.header.AuthRevision, r.header.AuthEnabled}, true
+		if r.header.Last >= s.at.authAt {
+			s.at.auth, s.at.authOK, s.at.authAt = authState{r.header.AuthRevision, r.header.AuthEnabled}, true, r.header.Last
+		}
 		if r.header.Last >= s.owed {
 			s.owed = 0
 		}

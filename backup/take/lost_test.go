@@ -204,3 +204,46 @@ func TestTaker_AFlushAfterAGapWaitsForTheFull(t *testing.T) {
 	r.Flush()
 	covers(t, r, last, last)
 }
+
+// A delta in the middle of a stream was lost. The full that follows has to reach the run after the hole: one of a member that is behind, from before
+// the hole, leads to nothing that was stored since.
+func TestTaker_AFullFromBeforeAHoleConnectsNothing(t *testing.T) {
+	cluster := etcdtest.StartCluster(t, 1)
+	voter := cluster[0]
+	learner := etcdtest.AddLearner(t, cluster)
+	b := backuptest.NewMemory()
+	c := taketest.Config(voter, b)
+	c.Endpoints = []string{learner.Endpoint, voter.Endpoint}
+	r := taketest.Start(t, voter, c)
+	r.Await(take.FullStored)
+	voter.Etcd.Server.CutPeer(learner.Etcd.Server.MemberID())
+	defer voter.Etcd.Server.MendPeer(learner.Etcd.Server.MemberID())
+	var names []string
+	for i := range 6 {
+		r.Put(fmt.Sprint("k", i), "v")
+		r.Flush()
+		names = append(names, r.Await(take.DeltaStored).Header.Place.Name())
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Delete(t.Context(), names[2]); err != nil {
+		t.Fatal(err)
+	}
+	r = taketest.Start(t, voter, c)
+	h := r.Await(take.FullStored).Header
+	last := r.Put("later", "v")
+	r.Flush()
+	s := r.Taker.Status()
+	l, err := r.Store().Lineage(t.Context(), c.Lineage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reach := int64(0)
+	for _, x := range l.Chains() {
+		reach = max(reach, x.Last)
+	}
+	if reach < last && s.Connected {
+		t.Errorf("the full is of revision %d; told: connected %v up to revision %d, problem %q; but restorable up to %d only", h.Last, s.Connected, s.Revision, s.Problem, reach)
+	}
+}

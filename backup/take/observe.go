@@ -150,6 +150,7 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	}
 	granted, err := o.askAll(ctx, ask)
 	if err != nil {
+		o.remember(granted) // the next list goes on from here
 		return c, err
 	}
 	c.Granted = append(c.Granted, granted...)
@@ -182,7 +183,17 @@ func (o *observer) askAll(ctx context.Context, ids []int64) (granted []backup.Le
 			return nil
 		}))
 	}
-	return granted, g.Wait()
+	err = g.Wait()
+	return granted, err
+}
+
+// remember keeps what leases were granted for a list that is tried again.
+func (o *observer) remember(leases []backup.Lease) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range leases {
+		o.seen[l.ID] = l.TTL
+	}
 }
 
 // fullStored notes a full, by its revision.

@@ -14,9 +14,13 @@ type position struct {
 	stream   int64 // name of the stream
 	sequence int64 // of the next delta
 	next     int64 // its first revision
+	// begins is the first revision of the unbroken run that goes on: only a full that reaches the one before leads to it.
+	begins int64
 	// after and base are the newest delta and the newest full in the target that lead there; nil: none. newer is a full that does not
 	// lead to what is filled now, but to what follows.
 	after, base, newer *backup.Link
+	// cluster is the cluster's revision when it was asked.
+	cluster int64
 	// known is how far the history is known from the target.
 	known point
 	// watched is since when the watch has been unbroken.
@@ -28,6 +32,8 @@ type position struct {
 	newest   backup.Header // of the newest full; zero: there is none
 	auth     authState
 	authOK   bool
+	// authAt is the revision of that full.
+	authAt int64
 	// others: the newest full is encrypted for other recipients than deltas are from now on.
 	others bool
 }
@@ -70,9 +76,9 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	for _, u := range l.Untrusted {
 		t.tell(Event{Type: Bogus, Damage: &backup.DamagedError{Object: u.Name(), LastGood: now, Err: u.Err}})
 	}
-	p := position{}.restart(now)
+	p := position{cluster: now}.restart(now)
 	last := tail(&l)
-	sound, h, err := t.sound(ctx, l.Fulls)
+	sound, h, err := t.sound(ctx, store, l.Fulls)
 	if err != nil {
 		return p, err
 	}
@@ -80,7 +86,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	if p.known, counts = t.known(last, h); !counts {
 		if err := k.compare(ctx, p.known, now); errors.Is(err, ErrDiverged) {
 			t.c.Log.Warn("the backups are of another history, but nobody signed them: they begin anew", "lineage", t.c.Lineage, "why", err)
-			return position{}.restart(now), nil
+			return position{cluster: now}.restart(now), nil
 		} else if err != nil {
 			return p, err
 		}
@@ -119,7 +125,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		if len(sound) > 0 {
 			newest = sound[len(sound)-1]
 		}
-		p.lastFull, p.auth, p.authOK = newest.Time, authState{h.AuthRevision, h.AuthEnabled}, !damaged
+		p.lastFull, p.auth, p.authOK, p.authAt = newest.Time, authState{h.AuthRevision, h.AuthEnabled}, !damaged, newest.Revision
 		p.others = h.Recipients != backup.RecipientsID(t.c.Recipients)
 	}
 	if last == nil {
@@ -145,7 +151,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		return p, nil
 	}
 	p.base = last.Tail.Base
-	p.stream, p.sequence, p.next = newest.Stream, sequence, last.Last+1
+	p.stream, p.sequence, p.next, p.begins = newest.Stream, sequence, last.Last+1, last.First
 	p.full = true
 	for _, c := range l.Chains()[:len(sound)] {
 		if c.Last >= last.Last && c.Damage == nil {
@@ -189,11 +195,11 @@ func (t *Taker) known(last *backup.Stream, full backup.Header) (all point, count
 	return all, t.c.Signer == nil
 }
 
-// sound are the fulls up to the newest one whose header can be read, with that header. A full without is of no use to anybody, and one that this
+// sound are the fulls up to the newest one whose header can be read and whose size is as it says, with that header. A full without is of no use to anybody, and one that this
 // Taker's key did not sign is none of its own if an older one is signed: what it says of the history counts for nothing.
-func (t *Taker) sound(ctx context.Context, fulls []backup.Entry) (found []backup.Entry, newest backup.Header, err error) {
+func (t *Taker) sound(ctx context.Context, store *backup.Store, fulls []backup.Entry) (found []backup.Entry, newest backup.Header, err error) {
 	for n := len(fulls); n > 0; n-- {
-		h, err := backup.ReadHeader(ctx, t.c.Bucket, fulls[n-1].Place)
+		h, err := store.Header(ctx, fulls[n-1])
 		if backup.IsDamage(err) {
 			t.c.Log.Warn("a full backup is damaged, another one is taken", "full", fulls[n-1].ID(), "error", err)
 			continue
@@ -219,7 +225,7 @@ func (t *Taker) sound(ctx context.Context, fulls []backup.Entry) (found []backup
 
 // restart begins a new stream after a revision.
 func (p position) restart(revision int64) position {
-	p.stream, p.sequence, p.next, p.full = revision+1, 0, revision+1, true
+	p.stream, p.sequence, p.next, p.begins, p.full = revision+1, 0, revision+1, revision+1, true
 	return p
 }
 

@@ -47,6 +47,7 @@ type session struct {
 	hurry   chan struct{} // ends a pause between attempts
 	authTry *time.Timer   // fires when users and roles, and the cluster's revision, are to be asked for
 	auths   chan authAnswer
+	authNow uint64 // revision of users and roles, as etcd last told it
 	life    life
 
 	stored   int64 // everything up to this revision is in the target
@@ -94,7 +95,7 @@ func (t *Taker) session(parent context.Context, k *cluster, next *mode) error {
 	defer cancel()
 	s := &session{t: t, mode: m, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(), slow: stopped(),
 		authTry: time.NewTimer(time.Duration(t.c.Delta.Period)), auths: make(chan authAnswer), hurry: make(chan struct{}, 1),
-		stored: at.next - 1, baseless: baseless, marks: make(chan flush), life: life{answered: t.c.Now()}}
+		stored: at.next - 1, baseless: baseless, marks: make(chan flush), life: life{answered: t.c.Now(), newest: at.cluster}}
 	leasesDone := make(chan struct{})
 	go contain.Work(func() { defer close(leasesDone); s.o.run(ctx) }, func(err error) { t.c.Log.Warn("leases are not asked for as they are met", "error", err) })()
 	defer func() { cancel(); <-leasesDone; s.settle() }()

@@ -22,7 +22,8 @@ type Taker struct {
 	status  Status
 	problem EventType // what Status.Problem comes from
 	running bool
-	renew   bool // as Config.Renew, until a full is stored
+	renew   bool          // as Config.Renew, until a full is stored
+	merged  backup.Header // the newest full of which Merged told
 }
 
 // request asks the loop for a full or a flush.
@@ -59,6 +60,22 @@ func (t *Taker) Full(ctx context.Context) (backup.Header, error) { return t.ask(
 func (t *Taker) Flush(ctx context.Context) error {
 	_, err := t.ask(ctx, false)
 	return err
+}
+
+// Merged tells of a full that was made of others in the target. It has the users and roles of the one that it began with, and a restore brings back those
+// of the newest full: where they are not those of now, another full follows.
+func (t *Taker) Merged(h backup.Header) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h.Last > t.merged.Last {
+		t.merged = h
+	}
+}
+
+func (t *Taker) newestMerged() backup.Header {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.merged
 }
 
 func (t *Taker) ask(ctx context.Context, full bool) (backup.Header, error) {

@@ -1,0 +1,81 @@
+package take_test
+
+import (
+	"testing"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+	"cke/backup/take"
+)
+
+// The newest full is the only object that holds the newest state: deltas up to it were pruned, or never there. To delete it takes the newest state back to
+// an older full, and is not refused as it is where a delta follows.
+func TestDelete_KeepsTheOnlyFullThatHoldsTheNewestState(t *testing.T) {
+	b := backuptest.NewMemory()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	r := taketest.Start(t, s, taketest.Config(s, b))
+	r.Await(take.FullStored)
+	store := r.Store()
+	if _, err := store.Drill(t.Context(), backup.At{}, nil); err != nil { // so this full is kept, as an hourly or daily one is
+		t.Fatal(err)
+	}
+	r.Put("a", "1")
+	last := r.Put("b", "1")
+	r.Flush()
+	h, err := r.Taker.Full(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Prune(t.Context(), cke.Retention{Last: 1}, false); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := store.Find(t.Context(), backup.At{}); err != nil || f.Revision != last {
+		t.Fatal(f, err)
+	}
+	gone, err := store.Delete(t.Context(), h.Place.ID(), false)
+	f, findErr := store.Find(t.Context(), backup.At{})
+	if err == nil {
+		t.Errorf("%d objects were deleted without force; the newest state is that of revision %d, and was that of %d: %v", len(gone), f.Revision, last, findErr)
+	}
+}
+
+// A prune deletes the run that begins after a damaged delta, and leaves that: the full that was as good as any before counts as damaged after it.
+func TestPrune_TakesDamageWithTheRunThatFollowsIt(t *testing.T) {
+	b := backuptest.NewMemory()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	c := taketest.Config(s, b)
+	c.Signer = backup.NewSigner(identity(t))
+	r := taketest.Start(t, s, c)
+	r.Await(take.FullStored)
+	r.Put("a", "1")
+	r.Flush()
+	name := r.Await(take.DeltaStored).Header.Place.Name()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	data := b.Get(name)
+	data[40] ^= 1
+	b.Set(name, data)
+	r = taketest.Start(t, s, c)
+	r.Await(take.FullStored)
+	last := r.Put("b", "1")
+	r.Flush()
+	if _, err := r.Taker.Full(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store := r.Store()
+	store.Trusted, store.Signer = []backup.PublicKey{c.Signer.Public()}, c.Signer
+	if f, err := store.Find(t.Context(), backup.At{}); err != nil || f.Revision != last {
+		t.Fatal(f, err)
+	}
+	plan, err := store.Prune(t.Context(), cke.Retention{Last: 1}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := store.Find(t.Context(), backup.At{}); err != nil {
+		t.Errorf("%d objects were pruned, %+v, and now: %v", len(plan.Delete), f, err)
+	}
+}
