@@ -50,7 +50,7 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 		if h.Last > a.revision {
 			x.End = a.received
 		}
-		if n := newestHash(h, a.revision, x.near); n != nil && max(0, n.Compacted) >= a.full.Compacted {
+		if n := newestHash(h, a.revision, x.near); n != nil && n.Revision >= a.base && max(0, n.Compacted) >= a.full.Compacted {
 			x.near = n
 		}
 	}
