@@ -51,7 +51,7 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 		if h.Last > a.revision {
 			x.End = a.received
 		}
-		x.knowHashes(h, a.full)
+		x.knowHashes(h, a.full, a.base)
 	}
 	if a.last != a.revision {
 		last := deltas[len(deltas)-1]

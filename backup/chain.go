@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -45,11 +46,38 @@ func (l *Lineage) chain(f Entry) Chain {
 	return l.limited(c)
 }
 
-// resumed reports whether another run begins between the damage that ends one and a full: what is lost lies before that full then.
+// resumed reports whether another run begins between the damage that ends one and a full: what is lost lies before that full then. Where that run
+// was pruned, the full names it.
 func (l *Lineage) resumed(ended *Stream, f Entry) bool {
+	p := l.newestAt[f.Name()]
+	begin := p.Stream
+	if p.Stream == ended.Stream {
+		begin = p.Revision
+	}
+	if ended.Deltas[len(ended.Deltas)-1].Revision < begin && begin <= f.Revision+1 {
+		return true
+	}
 	return slices.ContainsFunc(l.Streams, func(st Stream) bool {
 		return st.Damage == nil && ended.Last < st.First && st.First <= f.Revision+1
 	})
+}
+
+// readNewestAt reads from the fulls that look damaged, because a run ended before them, which delta was the newest when they were begun.
+func (s *Store) readNewestAt(ctx context.Context, l *Lineage) error {
+	l.newestAt = map[string]Place{}
+	for _, c := range l.Chains() {
+		if c.Damage == nil || c.Deltas != nil {
+			continue
+		}
+		h, err := s.headerIn(ctx, l, c.Full)
+		if err != nil && !IsDamage(err) {
+			return err
+		}
+		if err == nil && h.After != nil {
+			l.newestAt[c.Full.Name()] = h.After.Place()
+		}
+	}
+	return nil
 }
 
 // after returns the deltas up to Last that hold changes after a revision.

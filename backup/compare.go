@@ -66,12 +66,12 @@ func checkHash(ctx context.Context, file string, want Hash) error {
 	return err
 }
 
-// knowHashes takes in the hashes in a header up to the revision restored that count no more than what the full holds: one from before the
-// compaction that it went through does.
-func (x *Extracted) knowHashes(h, full Header) {
+// knowHashes takes in the hashes in a header from a revision on up to the one restored that count no more than what the full holds: one from
+// before the compaction that it went through does, and one that a delta has of what the full was made from may.
+func (x *Extracted) knowHashes(h, full Header, from int64) {
 	for _, k := range h.Hashes {
 		i, there := slices.BinarySearchFunc(x.hashes, k.Revision, func(k Hash, r int64) int { return cmp.Compare(k.Revision, r) })
-		if k.Revision > x.Revision || !k.IsOf(full) || there {
+		if k.Revision < from || k.Revision > x.Revision || !k.IsOf(full) || there {
 			continue
 		}
 		x.hashes = slices.Insert(x.hashes, i, k)

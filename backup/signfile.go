@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,7 +42,16 @@ const farFuture = 100 * 365 * 24 * time.Hour
 // far future. Empty: there is none.
 func (s *Store) newestOf(ctx context.Context, files []Object) (name string, trusted bool, err error) {
 	if s.judges() {
-		for _, o := range slices.Backward(files) {
+		var there map[string]bool // signatures; nil: not listed
+		for i, o := range slices.Backward(files) {
+			if i < len(files)-1 && there == nil { // anybody can put many files there: those that have no signature are not to cost a request each
+				if there, err = s.signatures(ctx, o.Name); err != nil {
+					return "", false, err
+				}
+			}
+			if there != nil && !there[signatureOf(o.Name)] {
+				continue
+			}
 			if trusted, err = s.signedFile(ctx, o.Name); err != nil || trusted {
 				return o.Name, trusted, err
 			}
@@ -101,6 +111,17 @@ func (s *Store) signedLineage(ctx context.Context, lineage string) (bool, error)
 		}
 	}
 	return false, nil
+}
+
+// signatures are the names of the signatures that files of a file's kind have. A signature is written before its file.
+func (s *Store) signatures(ctx context.Context, file string) (map[string]bool, error) {
+	kind, _ := strings.CutSuffix(signatureOf(file), path.Base(file))
+	objects, err := s.Bucket.List(ctx, kind)
+	there := make(map[string]bool, len(objects))
+	for _, o := range objects {
+		there[o.Name] = true
+	}
+	return there, err
 }
 
 // signedFile reports whether a file is signed by a key that is trusted.

@@ -99,6 +99,8 @@ type Lineage struct {
 	failing string
 	// doubt is why it is not certain that this is the newest lineage; "": it is, or was named.
 	doubt string
+	// newestAt are the deltas that were the newest when fulls were begun, by the fulls' names. Only known where it decides.
+	newestAt map[string]Place
 	// deleted are fulls that were deleted although deltas stay that they led to, by name.
 	deleted []string
 	// Untrusted are objects that count for nothing, since they are not signed by a key that is trusted and others are.
@@ -189,6 +191,9 @@ func (s *Store) finish(ctx context.Context, lineages []Lineage) error {
 		return err
 	}
 	for i := range lineages {
+		if err := s.readNewestAt(ctx, &lineages[i]); err != nil {
+			return err
+		}
 		if err := lineages[i].findStrays(func(e Entry) (Header, error) { return s.headerIn(ctx, &lineages[i], e) }); err != nil {
 			return err
 		}

@@ -52,6 +52,8 @@ const (
 	// member's time.
 	hashCheap = 200 * time.Millisecond
 	hashShare = 50
+	// hashWait is how long a delta waits for its hash. What comes later is part of a later delta.
+	hashWait = time.Second
 )
 
 // Schedule says when something is due.

@@ -54,9 +54,7 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 			return sentDelta{err: err}
 		}
 	}
-	if h.Hashes, err = s.o.hash(s.ctx, d.Last(), false, ""); err != nil {
-		c.Log.Warn("no hash for a delta", "revision", d.Last(), "error", err)
-	}
+	h.Hashes = s.o.deltaHash(s.ctx, d.Last())
 	r.told.asked = c.Now()
 	if r.auth, r.told.revision, err = s.o.auth(s.ctx); err == nil {
 		r.authOK, h.AuthRevision = true, r.auth.revision

@@ -2,7 +2,10 @@ package take_test
 
 import (
 	"bytes"
+	"context"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,4 +66,48 @@ func corrupt(s *etcdtest.Server, revision int64, from, to string) {
 	tx.UnsafePut(schema.Key, key, v)
 	tx.Unlock()
 	be.ForceCommit()
+}
+
+// HashKV reads all of a large database, which takes minutes. What clients wrote does not wait for it: the hash is part of a later delta.
+func TestTaker_ADeltaDoesNotWaitForItsHash(t *testing.T) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	var slow atomic.Bool
+	answer := make(chan struct{})
+	c := taketest.Config(s, backuptest.NewMemory())
+	c.Endpoints = []string{etcdtest.SlowProxy(t, s, func(ctx context.Context, method string, _ int) {
+		if strings.HasSuffix(method, "/HashKV") && slow.Load() {
+			select {
+			case <-answer:
+			case <-ctx.Done():
+			}
+		}
+	})}
+	r := taketest.Start(t, s, c)
+	r.Await(take.FullStored)
+	slow.Store(true)
+	begun := time.Now()
+	first := r.Put("a", "v")
+	r.Flush()
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("a change was stored after %s", took)
+	}
+	if h := r.Await(take.DeltaStored).Header; len(h.Hashes) > 0 {
+		t.Errorf("hashes that nobody told: %+v", h.Hashes)
+	}
+	close(answer)
+	var hashes []backup.Hash
+	for range 100 {
+		r.Put("b", "v")
+		r.Flush()
+		if hashes = r.Await(take.DeltaStored).Header.Hashes; len(hashes) > 0 {
+			break
+		}
+	}
+	if len(hashes) != 1 || hashes[0].Revision != first {
+		t.Fatalf("hashes %+v, want that of revision %d", hashes, first)
+	}
+	x, err := r.Store().Drill(t.Context(), backup.At{}, nil)
+	if err != nil || x.Compared == nil || x.Compared.Revision != first {
+		t.Errorf("compared %+v, %v", x.Compared, err)
+	}
 }

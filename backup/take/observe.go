@@ -37,9 +37,10 @@ type observer struct {
 	hashTook time.Duration
 
 	// What follows is used by one flush at a time.
-	known  map[int64]int64 // what the stream has been told of; nil: nothing, tell all
-	listed []int64         // what was in seen when the list was made
-	index  uint64          // how far the member that made it had applied the log
+	known  map[int64]int64    // what the stream has been told of; nil: nothing, tell all
+	listed []int64            // what was in seen when the list was made
+	index  uint64             // how far the member that made it had applied the log
+	hashes chan []backup.Hash // gives the hash that was asked for with a delta; nil: none was
 	// later are the lists that may be of a later revision than the end of their delta: a full merged up to there lacks what they say.
 	later []backup.LeaseChange
 }
@@ -264,6 +265,34 @@ func (o *observer) hash(ctx context.Context, revision int64, always bool, other 
 		return nil, fmt.Errorf("ask for the hash of revision %d: %w", revision, err)
 	}
 	return []backup.Hash{{Revision: revision, Compacted: r.CompactRevision, Hash: r.Hash}}, nil
+}
+
+// deltaHash asks for the hash of a delta's last revision, and returns what has come: its own hash, or that of an earlier delta which took longer.
+func (o *observer) deltaHash(ctx context.Context, revision int64) []backup.Hash {
+	wait := time.Duration(0)
+	if o.hashes == nil {
+		hashes := make(chan []backup.Hash, 1)
+		o.hashes, wait = hashes, hashWait
+		go contain.Work(func() {
+			found, err := o.hash(ctx, revision, false, "")
+			if err != nil {
+				o.c.Log.Warn("no hash for a delta", "revision", revision, "error", err)
+			}
+			hashes <- found
+		}, func(err error) {
+			o.c.Log.Warn("no hash for a delta", "revision", revision, "error", err)
+			hashes <- nil
+		})()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case found := <-o.hashes:
+		o.hashes = nil
+		return found
+	case <-timer.C:
+		return nil
+	}
 }
 
 // auth is the state of users and roles, and the cluster's revision. etcd's client does not go on to the next member by itself when it is asked for that.

@@ -20,15 +20,15 @@ func newBackupDeleteCommand(a *app) *cobra.Command {
 	var confirm string
 	cmd := &cobra.Command{
 		Use: "delete ID", Short: "Delete one full backup, and the deltas that no other needs", Args: arguments(1, 1),
-		Long: `Delete one full backup, and the deltas that no other full needs. The only full of a lineage is deleted with --force alone: then
-nothing of that lineage can be restored any more. It is confirmed by typing the cluster's name, or with --confirm NAME.`,
+		Long: `Delete one full backup, and the deltas that no other full needs. The only full of a lineage, or the only one that leads to its newest
+state, is deleted with --force alone: that cannot be restored any more then. It is confirmed by typing the cluster's name, or with --confirm NAME.`,
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, args []string) error {
 			return runBackupDelete(ctx, a, b, args[0], force, confirm)
 		}),
 		ValidArgsFunction: first(a.completeBackups(&o)),
 	}
 	o.addTarget(cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "delete even the only full of a lineage")
+	cmd.Flags().BoolVar(&force, "force", false, "delete even the only full of a lineage, or of its newest state")
 	cmd.Flags().StringVar(&confirm, "confirm", "", "confirm with the cluster's `name`")
 	return cmd
 }
