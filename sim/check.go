@@ -22,6 +22,8 @@ type checker struct {
 	formed       *cke.Incarnation
 	// declared: the store gave up a cluster that it was only declared to restore, and that goes on as it was.
 	declared bool
+	// gone are the lives that were deleted.
+	gone []string
 	// replaced is the life that a restore under way is about to replace, lost what was acknowledged in it.
 	replaced   *cke.Incarnation
 	lost       []string
@@ -248,6 +250,9 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 		c.declared = true
 	case after == nil: // deleted
 		c.formed, c.acknowledged, c.holds = nil, nil, held{}
+		if before != nil {
+			c.gone = append(c.gone, slices.Concat(before.Lives(), before.Previous)...)
+		}
 	case after.State == cke.Restoring && (before == nil || before.ID != after.ID):
 		c.beginsRestore(after)
 	case before != nil && before.State == cke.Restoring && before.ID != after.ID:

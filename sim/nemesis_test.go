@@ -296,6 +296,16 @@ func (n *nemesis) lose(node *sim.Node) {
 // edit changes the spec: which nodes are to carry members, and now and then how they run, and what cke may do by
 // itself. Nodes without a member are declared, too, so that what is on them is seen.
 func (n *nemesis) edit() {
+	c := n.file()
+	if n.s.older != nil && n.IntN(3) == 0 {
+		n.s.Store().SetSpecEarlier(c)
+		return
+	}
+	n.s.Store().SetSpec(c)
+}
+
+// file is what edit changes the spec to.
+func (n *nemesis) file() cke.Cluster {
 	nodes := n.s.Nodes()
 	n.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	c := n.s.cluster(nodes)
@@ -327,11 +337,7 @@ func (n *nemesis) edit() {
 	c.Policies.Reconcile, c.Policies.Window = []cke.ReconcileMode{cke.ReconcileAuto, cke.ReconcileAuto, cke.ReconcileManual, cke.ReconcileWindow}[n.IntN(4)], cke.Window{Schedule: "*/10 * * * *", Duration: cke.Duration(2 * time.Minute)}
 	c.Policies.Volumes.OnRemoval = []cke.VolumePolicy{cke.VolumeRetain, cke.VolumeArchive, cke.VolumeDelete}[n.IntN(3)]
 	c.Policies.Volumes.Keep = cke.Duration(n.IntN(3600)) * cke.Duration(time.Second)
-	if n.s.older != nil && n.IntN(3) == 0 {
-		n.s.Store().SetSpecEarlier(c)
-		return
-	}
-	n.s.Store().SetSpec(c)
+	return c
 }
 
 // tune changes one thing of how members are to run, and now and then what cannot work.

@@ -295,6 +295,7 @@ func (n *nemesis) attend() {
 	}
 	dec, _ := n.s.latest().now()
 	n.disown(dec.Blockers)
+	n.sweep(dec.Blockers)
 	if inc := n.s.Store().Identity().Incarnation; inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.asks(cke.TaskRestore) {
 		n.s.order(fromBackup)
 	}

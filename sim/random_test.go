@@ -112,27 +112,16 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			s.leap = false
 		}
 		n.heal()
-		if !s.until(bound, func() bool {
-			s.succeed()
-			if !s.news() {
-				return false
-			}
-			n.attend()
-			return s.arrived()
-		}) {
-			dec, _ := s.latest().now()
-			faults = append(faults, "does not converge: "+describeDecision(s.latest().Number(), dec))
-			faults = append(faults, s.faults(s.declared()...)...)
-			for _, p := range s.told().Problems {
-				faults = append(faults, fmt.Sprintf("the status says %s %s: %s", p.Code, p.Node, p.Message))
-			}
-		}
+		faults = append(faults, s.arrives(n)...)
 		if r.IntN(4) == 0 && faults == nil && s.lost(s.Store().Identity()) == nil { // what was removed under a member ends with it
 			faults = s.powerFails()
 		}
 		if faults == nil && r.IntN(4) == 0 {
 			s.succeed()
-			faults = s.deleted(n)
+			before := s.Store().Copy()
+			if faults = s.deleted(n); faults == nil && !s.OnlyDeclared() && r.IntN(2) == 0 {
+				faults = s.declaredAgain(n, before)
+			}
 		}
 		faults = append(faults, s.Violations()...)
 		reached.notice(s.World)
@@ -140,6 +129,26 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			tell("\n%s", s.World)
 		}
 	})
+	return faults
+}
+
+// arrives awaits that the world comes where it can come, while a person attends to it.
+func (s *stage) arrives(n *nemesis) (faults []string) {
+	if s.until(bound, func() bool {
+		s.succeed()
+		if !s.news() {
+			return false
+		}
+		n.attend()
+		return s.arrived()
+	}) {
+		return nil
+	}
+	dec, _ := s.latest().now()
+	faults = append(s.faults(s.declared()...), "does not converge: "+describeDecision(s.latest().Number(), dec))
+	for _, p := range s.told().Problems {
+		faults = append(faults, fmt.Sprintf("the status says %s %s: %s", p.Code, p.Node, p.Message))
+	}
 	return faults
 }
 
