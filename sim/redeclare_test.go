@@ -15,7 +15,7 @@ func (s *stage) declaredAgain(first *nemesis, before sim.StoreCopy) (faults []st
 	n := &nemesis{Rand: first.Rand, s: s, rate: min(first.rate, 0.03), replace: first.replace, moved: first.moved}
 	c := n.file()
 	s.eachNode(func(node *sim.Node) { node.Remove("hand") }) // people know what is theirs
-	if n.IntN(2) == 0 { // otherwise what is left is told
+	if n.IntN(2) == 0 {                                      // otherwise what is left is told
 		for _, d := range c.Nodes {
 			n.clear(s.Node(d.Hostname), d.ControlPlane)
 		}
