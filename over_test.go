@@ -68,3 +68,32 @@ func TestIdentity_WhatIsOverDoesNotComeBack(t *testing.T) {
 		t.Errorf("is over on %v", got)
 	}
 }
+
+// Two restores that begin at one moment, by a clock that was set back or is coarse: only what the second one ended comes back when that is
+// called off.
+func TestIdentity_ARestoreThatIsCalledOffBringsBackWhatItEnded(t *testing.T) {
+	now := time.Now()
+	c := cke.Cluster{Name: "demo", Nodes: []cke.Node{{Address: "10.0.0.1", Hostname: "n1", ControlPlane: true}}}.WithDefaults()
+	first := cke.NewIncarnation(c, nil, now)
+	first.State = cke.Formed
+	id := cke.NewIdentity(&first, first.Founders)
+	for _, name := range []string{"second", "third"} {
+		next, err := id.Restoring(cke.NewRestoration(c, id, cke.Restoration{ID: name}, now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = next
+	}
+	for range 2 {
+		back, err := id.RestoreCancelled(*id.Incarnation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id = back; len(id.Joins) != 1 || !id.Incarnation.Life(id.Joins[0].Incarnation) {
+			t.Errorf("%s has the members %+v", id.Incarnation.ID, id.Joins)
+		}
+	}
+	if !id.Incarnation.Life(first.ID) {
+		t.Errorf("it is %s, and was %s", id.Incarnation.ID, first.ID)
+	}
+}

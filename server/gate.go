@@ -11,6 +11,8 @@ import (
 // tally counts voters as the quorum gate needs them, on a linearizable member list.
 type tally struct {
 	voters, healthy int
+	// recorded are the voters that are on record, with any health: all others are a person's, and may go at any time.
+	recorded int
 	// hollow are those of the healthy ones that serve from files that were removed.
 	hollow int
 	// pending are learners and members that never started: a change in flight.
@@ -27,6 +29,9 @@ func tallyOf(in *Input) tally {
 			continue
 		}
 		t.voters++
+		if in.joinOf(m) != nil {
+			t.recorded++
+		}
 		if healthyMember(in, m) {
 			t.healthy++
 		}

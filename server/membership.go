@@ -80,12 +80,12 @@ func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
 	return Decision{}, false
 }
 
-// lacking are the declared nodes without a member, if one voter less would be fewer than declared: whoever writes an
-// address that does not answer is not to lose the members that serve. Where there are as many as there may be, one has to
-// go first.
+// lacking are the declared nodes without a member, if one voter less on record would be fewer than declared: whoever writes an
+// address that does not answer is not to lose the members that serve, nor all of them to one that cke does not know. Where there
+// are as many as there may be, one has to go first.
 func lacking(in *Input) []cke.Problem {
 	t := tallyOf(in)
-	if t.voters > len(in.Spec.ControlPlane()) || t.voters >= cke.MaxMembers {
+	if t.recorded > len(in.Spec.ControlPlane()) || t.voters >= cke.MaxMembers {
 		return nil
 	}
 	var missing []cke.Problem

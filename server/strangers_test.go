@@ -24,6 +24,14 @@ func stranger() cke.Member {
 	return cke.Member{ID: "s1", Name: "stranger", PeerURLs: []string{"https://10.9.9.9:2380"}, ClientURLs: []string{"https://10.9.9.9:2379"}}
 }
 
+// strangerOn lets the member that cke does not know stand on a declared node.
+func strangerOn(i int) func(*scene) {
+	return func(s *scene) {
+		m := &s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1]
+		m.PeerURLs = []string{"https://" + s.Spec.Nodes[i-1].Address + ":2380"}
+	}
+}
+
 func removing(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }
 
 // Requirements A6, I15, C7, C11: unhealthy strangers go before anything is added, healthy ones after it.
@@ -58,6 +66,7 @@ func TestDecide_RemovesStrangersInTheOrderOfTheirHealth(t *testing.T) {
 		{"a person's voter that never started, where one of ours stood", formed(3).running().joinedBy(false).with(at("m9", false, false)), nil, "nothing to do", nil},
 		{"a learner that never started, where one of ours stood: added late", formed(3).running().joinedBy(false).with(at("m9", false, true)), late, "stands on no declared node", nil},
 		{"a healthy one counts as healthy: another may be removed", formed(3).running().joinedBy(true).undeclared(3), remove(formed(3).running(), 3), "n3 is no control-plane node any more", nil},
+		{"but does not stand in for one of ours", formed(2).running().unjoined(2).joinedBy(true).undeclared(1).with(strangerOn(2)), nil, "its member stays until there is one on n2", []string{"CKE307 n2", "CKE305 n2"}},
 		{"an unhealthy one does not", formed(3).running().joinedBy(false).undeclared(3), nil, "3 of 4 voters are healthy", []string{"CKE104 n3"}},
 	})
 }

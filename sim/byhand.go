@@ -38,6 +38,8 @@ func (n *Node) RemoveCertificates() {
 // StartByHand starts every container that is stopped, as `docker start` does.
 func (n *Node) StartByHand() {
 	n.change("a person starts the containers", func() {
+		n.world.byHand = true
+		defer func() { n.world.byHand = false }()
 		for _, c := range n.sorted() {
 			if n.on && !c.Running() {
 				c.run()

@@ -22,6 +22,10 @@ type checker struct {
 	formed       *cke.Incarnation
 	// declared: the store gave up a cluster that it was only declared to restore, and that goes on as it was.
 	declared bool
+	// byHand: a person starts what is started now.
+	byHand bool
+	// gone are the lives that were deleted.
+	gone []string
 	// replaced is the life that a restore under way is about to replace, lost what was acknowledged in it.
 	replaced   *cke.Incarnation
 	lost       []string
@@ -178,9 +182,11 @@ func (c *checker) leaders() []*member {
 	return leaders
 }
 
-// wasBorn notes that a member made a log where there was none.
+// wasBorn notes that a member made a log where there was none. A learner that a person starts may: it never voted, and gets all anew.
 func (c *checker) wasBorn(by *container, m *member) {
-	if _, before := c.born[m.id]; before {
+	best := furthest(c.world.remains())
+	learns := c.byHand && best != nil && !best.voted(m.id)
+	if _, before := c.born[m.id]; before && !learns {
 		c.violated("a member of %s starts empty under the id that it had before", by.node.name)
 	}
 	if c.formed != nil && by.spec.Mode == StartNew && by.Incarnation == c.formed.ID {
@@ -248,6 +254,9 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 		c.declared = true
 	case after == nil: // deleted
 		c.formed, c.acknowledged, c.holds = nil, nil, held{}
+		if before != nil {
+			c.gone = append(c.gone, slices.Concat(before.Lives(), before.Previous)...)
+		}
 	case after.State == cke.Restoring && (before == nil || before.ID != after.ID):
 		c.beginsRestore(after)
 	case before != nil && before.State == cke.Restoring && before.ID != after.ID:

@@ -342,7 +342,7 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 	if l.learner || asked {
 		return
 	}
-	if slices.Contains(before.serving, l.id) && !c.unlinked(l.id) && c.lacks(len(before.voters)) {
+	if slices.Contains(before.serving, l.id) && !c.unlinked(l.id) && c.lacks(before.voters) {
 		c.violated("%s takes a member away that serves, before there are as many others as are declared", t.call)
 	}
 	for _, n := range s.spec.Cluster.ControlPlane() {
@@ -366,11 +366,17 @@ func (c *checker) unlinked(id uint64) bool {
 	return false
 }
 
-// lacks reports whether one voter less would be fewer than declared while a declared node carries none, and one may be added.
-func (c *checker) lacks(voters int) bool {
+// lacks reports whether one voter less that is on record would be fewer than declared while a declared node carries none, and one may be
+// added.
+func (c *checker) lacks(voters []uint64) bool {
 	s := c.world.store
-	declared := s.spec.Cluster.ControlPlane()
-	return voters <= len(declared) && voters < cke.MaxMembers && slices.ContainsFunc(declared, func(n cke.Node) bool {
+	declared, recorded := s.spec.Cluster.ControlPlane(), 0
+	for _, j := range s.identity.Joins {
+		if slices.Contains(voters, number(j.MemberID)) {
+			recorded++
+		}
+	}
+	return recorded <= len(declared) && len(voters) < cke.MaxMembers && slices.ContainsFunc(declared, func(n cke.Node) bool {
 		return !slices.ContainsFunc(s.identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address })
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 // faults returns what keeps the world from being one formed cluster with members on exactly the nodes given: a running
 // container and its volume on each, no other container of a lasting life running anywhere, and nothing of a life that was
-// abandoned. What memberships that ended left is kept.
+// abandoned. What memberships that ended left is kept, as are volumes of a cluster that was deleted.
 func (s *stage) faults(nodes ...string) []string {
 	all := s.Violations()
 	wrong := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -47,7 +47,7 @@ func (s *stage) faults(nodes ...string) []string {
 	for _, a := range s.Alarms() {
 		wrong("the alarm %s of %s stands", a.Kind, a.MemberID)
 	}
-	ended := map[cke.JoinID]bool{}
+	ended, gone := map[cke.JoinID]bool{}, s.Store().Gone()
 	for _, j := range id.Ended {
 		ended[j.ID] = true
 	}
@@ -67,7 +67,7 @@ func (s *stage) faults(nodes ...string) []string {
 			switch {
 			case current[v.Join] == n.Name():
 				kept++
-			case !ended[v.Join]:
+			case !ended[v.Join] && !slices.Contains(gone, v.Incarnation):
 				wrong("%s carries volume %s of life %s", n.Name(), v.Name, v.Incarnation)
 			}
 		}

@@ -13,11 +13,14 @@ const (
 	HostsApart Situation = "the clocks of two management hosts differ"
 	// DeposedWithin is what the guard is asked before each request for, and not once per method.
 	DeposedWithin Situation = "a term ends between two requests of one method"
+	DeclaredAgain Situation = "a deleted cluster is declared again"
+	// BeforeDeletion is a store that has the members of the deleted cluster on record, and none of those that serve.
+	BeforeDeletion Situation = "a store from before a deletion meets the cluster that was declared again"
 )
 
 // Situations are all of them.
 func Situations() []Situation {
-	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin}
+	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion}
 }
 
 // mark counts a situation that was reached.

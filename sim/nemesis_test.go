@@ -18,8 +18,8 @@ type nemesis struct {
 	rate float64 // of a fault at a call
 	// focus is the operation in which faults come often; empty: none.
 	focus string
-	// often is the rate of faults in it, next the call from which on something more is done that leads to it, away a node that is off for it.
-	often  float64
+	aimed
+	// next is the call from which on something more is done that leads to that operation, away a node that is off for it.
 	next   int
 	away   string
 	writes int
@@ -61,37 +61,33 @@ func (n *nemesis) judge(call int, c sim.Call) sim.Verdict {
 	if n.freeze > 0 && call >= n.freeze {
 		n.land()
 	}
-	rate, focused := n.rate, n.focused()
+	focused, waits := n.focused()
+	rate := n.rate
 	switch {
+	case waits:
+		return sim.Proceed
 	case focused:
 		rate = max(rate, n.often)
 	case n.focus != "" && call >= n.next && len(n.s.drivers) > 0:
-		n.next = call + 5 + n.IntN(25)
+		n.next = call + n.gap()
 		nodes := n.s.Nodes()
 		n.pursue(nodes[n.IntN(len(nodes))])
 	}
 	if n.Float64() > rate {
 		return sim.Proceed
 	}
-	if n.IntN(3) == 0 {
-		v := sim.Refuse + sim.Verdict(n.IntN(8))
+	if n.IntN(3) == 0 || focused && (n.at != "" || n.late > 0 && n.IntN(2) == 0) {
+		v := n.fate(focused)
 		if v == sim.KillLate || v == sim.Linger || v == sim.Freeze {
 			n.freeze = call + 1 + n.IntN(120)
 		}
 		n.s.mark("call", v.String())
 		return v
 	}
-	n.strike(focused)
-	return sim.Proceed
-}
-
-// focused reports whether the operation is under way that the schedule is about.
-func (n *nemesis) focused() bool {
-	if n.focus == "" {
-		return false
+	for range n.atOnce(focused) {
+		n.strike(focused)
 	}
-	operation, _ := n.s.Store().Running()
-	return operation == n.focus
+	return sim.Proceed
 }
 
 func (n *nemesis) land() {
@@ -112,7 +108,7 @@ func (n *nemesis) strike(anything bool) {
 		from = events
 	}
 	nodes := n.s.Nodes()
-	e := from[n.IntN(len(from))]
+	e := n.nextOf(from, anything)
 	node := nodes[n.IntN(len(nodes))]
 	n.s.mark("fault", e.name)
 	e.do(n, node)
@@ -296,6 +292,16 @@ func (n *nemesis) lose(node *sim.Node) {
 // edit changes the spec: which nodes are to carry members, and now and then how they run, and what cke may do by
 // itself. Nodes without a member are declared, too, so that what is on them is seen.
 func (n *nemesis) edit() {
+	c := n.file()
+	if n.s.older != nil && n.IntN(3) == 0 {
+		n.s.Store().SetSpecEarlier(c)
+		return
+	}
+	n.s.Store().SetSpec(c)
+}
+
+// file is what edit changes the spec to.
+func (n *nemesis) file() cke.Cluster {
 	nodes := n.s.Nodes()
 	n.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	c := n.s.cluster(nodes)
@@ -327,11 +333,7 @@ func (n *nemesis) edit() {
 	c.Policies.Reconcile, c.Policies.Window = []cke.ReconcileMode{cke.ReconcileAuto, cke.ReconcileAuto, cke.ReconcileManual, cke.ReconcileWindow}[n.IntN(4)], cke.Window{Schedule: "*/10 * * * *", Duration: cke.Duration(2 * time.Minute)}
 	c.Policies.Volumes.OnRemoval = []cke.VolumePolicy{cke.VolumeRetain, cke.VolumeArchive, cke.VolumeDelete}[n.IntN(3)]
 	c.Policies.Volumes.Keep = cke.Duration(n.IntN(3600)) * cke.Duration(time.Second)
-	if n.s.older != nil && n.IntN(3) == 0 {
-		n.s.Store().SetSpecEarlier(c)
-		return
-	}
-	n.s.Store().SetSpec(c)
+	return c
 }
 
 // tune changes one thing of how members are to run, and now and then what cannot work.

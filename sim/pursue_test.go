@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,18 @@ func (n *nemesis) pursue(node *sim.Node) {
 		}
 	case "rotate-authority", "advance-authority", "finish-authority":
 		n.rotate()
+	case "drain", "drain-node", "move-leader", "defragment", "replace", "promote-member", "enable-authentication", "disable-authentication":
+		if !asked {
+			n.pursueTask(node)
+		}
+	case "start-changed":
+		if s.settled() {
+			c := s.Store().Spec().Cluster
+			c.Options.Etcd.ExtraEnv = map[string]string{"GOMAXPROCS": strconv.Itoa(2 + n.IntN(6))}
+			s.Store().SetSpec(c)
+			n.apply()
+			node.StopByHand()
+		}
 	case "keep-running":
 		node.SwitchRestartsOff()
 	case "compare", "auth":
@@ -56,11 +69,24 @@ func (n *nemesis) pursue(node *sim.Node) {
 		switch {
 		case operation == "restore" && n.focus == "finish-restore" && slices.Contains([]string{"start", "serve", "verify", "keep-running"}, step):
 			s.latest().Kill()
-		case inc.State == cke.Restoring && n.focus == "cancel-restore" && n.IntN(2) == 0:
+		case inc.State == cke.Restoring && n.focus == "cancel-restore" && (step == "fence" || n.at != "start-again" && n.IntN(16) == 0):
 			n.cancel()
 		case inc.State == cke.Formed && !asked && s.settled():
-			s.TakeBackup()
-			s.order(fromBackup)
+			switch s.TakeBackup(); {
+			case n.focus == "cancel-restore" && n.IntN(2) == 0:
+				n.anotherHost()
+			case n.at == "check": // it serves, and needs no recovery
+				s.order(cke.RestoreOrder{Survivor: node.Name()})
+			default:
+				s.order(fromBackup)
+			}
+		}
+	case "allow-writes":
+		n.pursueWrites(node, asked)
+	case stuckLearner:
+		if !asked && s.settled() {
+			node.Trickle(true)
+			s.ask(cke.TaskReplace, node.Name(), string(s.join(node.Name()).ID), "")
 		}
 	case "begin-recovery":
 		n.pursueRecovery(node, asked)
@@ -78,19 +104,50 @@ func (n *nemesis) pursue(node *sim.Node) {
 			n.edit()
 		}
 	case "disarm":
-		if n.IntN(3) == 0 {
-			n.fill(node)
-		} else {
+		switch {
+		case n.at != "disarm NOSPACE" && n.IntN(3) > 0:
 			n.pursueCorrupt(node, id.Freeze, asked)
+		case slices.ContainsFunc(s.Alarms(), func(a cke.Alarm) bool { return a.Kind == "NOSPACE" }):
+			s.Compact()
+		default:
+			n.fill(node)
 		}
 	}
+}
+
+// pursueTask asks for what the schedule is about, which is done or refused.
+func (n *nemesis) pursueTask(node *sim.Node) {
+	member := string(n.s.join(node.Name()).ID)
+	switch n.focus {
+	case "move-leader":
+		n.s.ask(cke.TaskMoveLeader, node.Name(), "", "")
+	case "defragment":
+		n.s.ask(cke.TaskDefragment, node.Name(), "", "")
+	case "replace":
+		n.s.ask(cke.TaskReplace, node.Name(), "none", "")
+	case "promote-member":
+		n.s.ask(cke.TaskReplace, node.Name(), member, "")
+	case "drain", "drain-node":
+		n.drain(node.Name())
+	default:
+		n.authenticate()
+	}
+}
+
+// gap is how many calls are let through before more is done that leads to the operation that the schedule is about.
+func (n *nemesis) gap() int {
+	often := n.focus == "allow-writes" || n.focus == "cancel-restore"
+	if inc := n.s.Store().Identity().Incarnation; often && inc != nil && inc.State == cke.Restoring {
+		return 1 + n.IntN(4)
+	}
+	return 4 + n.IntN(16)
 }
 
 // pursueCorrupt lets etcd find that data differs, and a person judge it, repair it, and take the alarm back.
 func (n *nemesis) pursueCorrupt(node *sim.Node, f *cke.Freeze, asked bool) {
 	switch {
 	case !slices.ContainsFunc(n.s.Alarms(), func(a cke.Alarm) bool { return a.Kind == "CORRUPT" && !a.StopsWrites() }):
-		n.corrupt(node)
+		n.corrupt(n.carrier(node))
 		n.s.NoticeCorruption()
 	case asked:
 	case f.Active():
@@ -99,6 +156,14 @@ func (n *nemesis) pursueCorrupt(node *sim.Node, f *cke.Freeze, asked bool) {
 	default:
 		n.s.ask(cke.TaskDisarm, "", "", "")
 	}
+}
+
+// carrier is a node that carries a member, if there is one: this one, or another.
+func (n *nemesis) carrier(node *sim.Node) *sim.Node {
+	if joins := n.s.Store().Identity().Joins; len(joins) > 0 {
+		return n.s.Node(joins[n.IntN(len(joins))].Node.Name())
+	}
+	return node
 }
 
 // pursueFinding lets data differ, be compared, be judged, and be repaired.
@@ -117,7 +182,7 @@ func (n *nemesis) pursueFinding(node *sim.Node, f *cke.Freeze, asked bool) {
 			n.s.ask(cke.TaskCompare, "", "", "")
 		}
 	default:
-		n.corrupt(node)
+		n.corrupt(n.carrier(node))
 		if !asked {
 			n.s.ask(cke.TaskCompare, "", "", "")
 		}
@@ -132,7 +197,7 @@ func (n *nemesis) pursueReclaim(node *sim.Node, id cke.Identity, asked bool) {
 		return !n.copied.Identity().Has(j.ID) && !j.StartedAt.IsZero() || there && was.Place() != j.Place()
 	})
 	switch {
-	case !asked && n.IntN(8) == 0: // what is not, or not any more, to be put on record
+	case !asked && n.IntN(4) == 0: // what is not, or not any more, to be put on record
 		task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", n.s.Now())
 		task.Reclaim = []cke.JoinID{"none"}
 		n.s.Store().Ask("reclaim", func(q *cke.Requests) { q.Tasks = append(q.Tasks, task) })
@@ -190,6 +255,22 @@ func (n *nemesis) pursueAdoption(node *sim.Node) {
 		}
 	}
 	n.edit()
+}
+
+// pursueWrites cuts a restore off while writes are stopped for it, and lets it wait for a node.
+func (n *nemesis) pursueWrites(node *sim.Node, asked bool) {
+	s := n.s
+	operation, _ := s.Store().Running()
+	switch inc := s.Store().Identity().Incarnation; {
+	case inc.State == cke.Restoring && operation == "restore" && slices.ContainsFunc(s.Alarms(), cke.Alarm.StopsWrites):
+		node.PowerOff()
+		s.latest().Kill()
+	case inc.State == cke.Restoring && n.IntN(12) == 0:
+		s.eachNode((*sim.Node).PowerOn)
+	case inc.State == cke.Formed && !asked && s.settled():
+		s.TakeBackup()
+		s.order(toldStored)
+	}
 }
 
 // pursueRecovery takes all data but that of one node away, and orders a recovery from that.

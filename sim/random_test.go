@@ -65,10 +65,7 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			s.OnTrace(tell)
 		}
 		n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.03, 0.1, 0.3}[r.IntN(4)], replace: []cke.ReplaceMode{cke.ReplaceAuto, cke.ReplaceManual}[r.IntN(2)]}
-		if r.IntN(4) > 0 {
-			n.focus, n.often = focuses[r.IntN(len(focuses))], []float64{0.1, 0.3, 0.6}[r.IntN(3)]
-			n.rate = min(n.rate, 0.03)
-		}
+		n.aim(seed)
 		if r.IntN(8) == 0 {
 			s.CertificatesLast(time.Duration(1+r.IntN(5)) * time.Hour)
 		}
@@ -80,7 +77,7 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 		}
 		n.edit()
 		s.Pick, s.Judge = r.IntN, n.judge
-		if r.IntN(3) > 0 { // the faults come once the cluster is formed
+		if r.IntN(3) > 0 && !n.founds() { // the faults come once the cluster is formed
 			s.Judge = nil
 			n.correct()
 			earlier := r.IntN(16) == 0
@@ -102,37 +99,29 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			s.daemon()
 		}
 		last := s.Calls() + 20 + r.IntN(600)
+		if n.focus != "" {
+			last += 100
+		}
 		s.until(time.Hour, func() bool {
 			s.succeed()
 			return s.Calls() >= last
 		})
-		if r.IntN(8) == 0 { // what is wrong stays so for a while
+		if r.IntN(8) == 0 || n.focus == stuckLearner { // what is wrong stays so for a while
 			n.over, s.leap = true, true
 			s.pass(time.Duration(10+r.IntN(20)) * time.Minute)
 			s.leap = false
 		}
 		n.heal()
-		if !s.until(bound, func() bool {
-			s.succeed()
-			if !s.news() {
-				return false
-			}
-			n.attend()
-			return s.arrived()
-		}) {
-			dec, _ := s.latest().now()
-			faults = append(faults, "does not converge: "+describeDecision(s.latest().Number(), dec))
-			faults = append(faults, s.faults(s.declared()...)...)
-			for _, p := range s.told().Problems {
-				faults = append(faults, fmt.Sprintf("the status says %s %s: %s", p.Code, p.Node, p.Message))
-			}
-		}
+		faults = append(faults, s.arrives(n)...)
 		if r.IntN(4) == 0 && faults == nil && s.lost(s.Store().Identity()) == nil { // what was removed under a member ends with it
 			faults = s.powerFails()
 		}
-		if faults == nil && r.IntN(4) == 0 {
+		if faults == nil && (r.IntN(4) == 0 || n.focus == "delete-cluster") {
 			s.succeed()
-			faults = s.deleted(n)
+			before := s.Store().Copy()
+			if faults = s.deleted(n); faults == nil && !s.OnlyDeclared() && r.IntN(2) == 0 {
+				faults = s.declaredAgain(n, before)
+			}
 		}
 		faults = append(faults, s.Violations()...)
 		reached.notice(s.World)
@@ -140,6 +129,26 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 			tell("\n%s", s.World)
 		}
 	})
+	return faults
+}
+
+// arrives awaits that the world comes where it can come, while a person attends to it.
+func (s *stage) arrives(n *nemesis) (faults []string) {
+	if s.until(bound, func() bool {
+		s.succeed()
+		if !s.news() {
+			return false
+		}
+		n.attend()
+		return s.arrived()
+	}) {
+		return nil
+	}
+	dec, _ := s.latest().now()
+	faults = append(s.faults(s.declared()...), "does not converge: "+describeDecision(s.latest().Number(), dec))
+	for _, p := range s.told().Problems {
+		faults = append(faults, fmt.Sprintf("the status says %s %s: %s", p.Code, p.Node, p.Message))
+	}
 	return faults
 }
 

@@ -1,6 +1,10 @@
 package sim
 
-import "cke"
+import (
+	"slices"
+
+	"cke"
+)
 
 // StoreCopy is a copy of the store: what it holds of the cluster at one time.
 type StoreCopy struct {
@@ -18,6 +22,33 @@ func (s *Store) Copy() StoreCopy {
 // Identity is who the cluster was.
 func (c StoreCopy) Identity() cke.Identity { return cloneIdentity(c.identity) }
 
+// life is the incarnation that the copy has; empty: none.
+func (c StoreCopy) life() string {
+	if c.identity.Incarnation == nil {
+		return ""
+	}
+	return c.identity.Incarnation.ID
+}
+
+// Ends reports whether a node of the copy answers where the copy has it, and has its life marked as over.
+func (s *Store) Ends(c StoreCopy) bool {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, declared := range c.spec.Cluster.Nodes {
+		if n := s.world.at(declared.Address); n != nil && n.trouble(declared) == nil && slices.Contains(n.over[s.cluster], c.life()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Gone are the lives that were deleted.
+func (s *Store) Gone() []string {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return slices.Clone(s.world.gone)
+}
+
 // With is the copy with another identity.
 func (c StoreCopy) With(id cke.Identity) StoreCopy {
 	c.identity = id
@@ -27,6 +58,9 @@ func (c StoreCopy) With(id cke.Identity) StoreCopy {
 // BringBack puts a copy in the place of the store. Requests, records and the status are lost.
 func (s *Store) BringBack(c StoreCopy) {
 	s.world.change("the store is brought back from a copy", func() {
+		if s.world.formed != nil && slices.Contains(s.world.gone, c.life()) {
+			s.world.mark(BeforeDeletion)
+		}
 		s.deleted, s.spec, s.requests, s.status = false, c.spec, cke.Requests{}, cke.Status{}
 		s.world.goesBack = true
 		s.put(cloneIdentity(c.identity))
@@ -34,9 +68,13 @@ func (s *Store) BringBack(c StoreCopy) {
 	})
 }
 
-// Redeclare declares a deleted cluster again.
+// Redeclare declares a deleted cluster again. It has nothing of the one before: no keys, no users, no clients.
 func (s *Store) Redeclare(c cke.Cluster) {
 	s.world.change("a person declares the cluster again", func() {
+		w := s.world
+		w.mark(DeclaredAgain)
+		w.auth, w.root, w.cas, w.clients = cke.AuthState{}, false, map[string]cke.CA{}, clientsOf(cke.Authorities{})
+		w.replaced, w.lost = nil, nil
 		s.deleted, s.identity, s.requests, s.status = false, cke.Identity{}, cke.Requests{}, cke.Status{}
 		s.spec = cke.Spec{}.Following(c, cke.Spec{})
 		s.spec.SetAt = s.world.now()

@@ -127,6 +127,31 @@ func TestStranger_IsHeldAndRemovedByPolicy(t *testing.T) {
 	})
 }
 
+// The file wants a single member, where a person put one of their own: that does not stand in for the members that cke knows.
+func TestStranger_IsNotLeftAlone(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.daemon()
+		if !s.until(convergence, s.settled) || !s.Node("n4").Join("hand", true) {
+			t.Fatal("does not form")
+		}
+		c := s.onNodes("n4")
+		c.Policies.Volumes.OnRemoval = cke.VolumeDelete
+		s.Store().SetSpec(c)
+		s.pass(time.Hour)
+		dec, _ := s.latest().now()
+		if len(s.Store().Identity().Joins) != 1 || !named(dec.Blockers, "n4", cke.CodeStranger) {
+			t.Fatal(describeDecision(1, dec))
+		}
+		s.adopt(s.Node("n4"))
+		s.must("on n4", func() bool { return s.settled() && s.answered() && s.join("n4").ID != "" })
+		if !s.Write("n4", "afterwards") {
+			t.Error("it does not serve")
+		}
+		s.unbroken(t)
+	})
+}
+
 func TestStranger_ThatNeverRanKeepsOthersWaiting(t *testing.T) {
 	play(t, 4, func(s *stage) {
 		s.declare(s.Nodes()[:3]...)
