@@ -93,6 +93,11 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 					return err
 				}
 			}
+			if c.Name != d.Name { // it was renamed
+				if _, err := s.engine.container(ctx, d.Name); !errors.Is(err, cke.ErrNotFound) {
+					return errors.Join(err, fmt.Errorf("the container of %s was renamed to %s, and another one has its name: %w", spec.Join.ID, c.Name, cke.ErrConflict))
+				}
+			}
 			if err := s.engine.remove(ctx, c.ID); err != nil {
 				return err
 			}

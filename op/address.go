@@ -115,11 +115,12 @@ func (c ChangeAddress) prove(ctx context.Context, e Env) error {
 	return needData(ctx, m, j)
 }
 
-// tryFiles writes what the member has once more: a volume that takes no files would keep it stopped without its new certificates.
+// tryFiles writes a certificate that the member has once more: a volume that takes no files would keep it stopped without its new certificates.
 func (c ChangeAddress) tryFiles(ctx context.Context, e Env) error {
 	m, j := e.Machines.Machine(c.Node), c.Join
 	j.Node = c.Node
 	files, _, err := m.Certificates(ctx, j)
+	files = slices.DeleteFunc(files, func(f cke.File) bool { return f.Path != cke.PeerCertFile })
 	if err != nil || len(files) == 0 {
 		return err
 	}

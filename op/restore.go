@@ -244,7 +244,12 @@ func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Jo
 	if err := needData(ctx, m, j); err != nil {
 		return err
 	}
-	if !c.Running() && c.State != cke.ContainerRestarting {
+	if c.State == cke.ContainerRestarting { // it may lack its certificates
+		if err := stopKept(ctx, e, j); err != nil {
+			return err
+		}
+	}
+	if !c.Running() {
 		if err := certify(ctx, e, j); err != nil {
 			return err
 		}

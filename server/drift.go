@@ -166,9 +166,11 @@ var starts = []string{op.StartMembers{}.Name(), op.RestartMember{}.Name(), op.St
 
 // failedToStart reports whether starting the member as it is on record has failed since it last succeeded.
 func (in *Input) failedToStart(j cke.Join) bool {
-	for key := range in.Failures {
+	for key, f := range in.Failures {
 		name, targets, _ := strings.Cut(key, " ")
-		if slices.Contains(starts, name) && slices.Contains(strings.Split(targets, ","), j.Node.Name()) {
+		nodes := strings.Split(targets, ",")
+		here := func(p cke.Problem) bool { return p.Node == j.Node.Name() }
+		if slices.Contains(starts, name) && slices.Contains(nodes, j.Node.Name()) && (len(nodes) == 1 || slices.ContainsFunc(f.Problems, here)) {
 			return true
 		}
 	}

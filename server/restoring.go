@@ -78,8 +78,8 @@ func restoring(in *Input) (Decision, bool) {
 	if !started {
 		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
 	}
-	if started { // what was declared when the restore began may be why they do not come up
-		if d, changed := in.startAsDeclared(); changed {
+	if started && blockers == nil && !in.unfenced() { // what was declared when the restore began may be why they do not start
+		if d, changed := in.startAsDeclared(); changed && due(in, d.Operation) {
 			return d, true
 		}
 	}
@@ -165,4 +165,18 @@ func silentBefore(in *Input) []cke.Problem {
 func due(in *Input, o op.Operation) bool {
 	_, wait := holdBack(in, o, 0)
 	return wait <= 0
+}
+
+// unfenced reports whether a node that answers has a container of a membership on record that is not one of those restored: not
+// all that was replaced is removed, so none of the restored members has been started yet.
+func (in *Input) unfenced() bool {
+	for _, n := range in.Seen.Nodes {
+		for _, c := range n.Containers {
+			if _, restored := in.Identity.Join(c.Join); n.Answered() && c.Cluster == in.Spec.Name && in.Identity.OnRecord(c.Incarnation, c.Join) &&
+				!(restored && in.Identity.Incarnation.Life(c.Incarnation)) {
+				return true
+			}
+		}
+	}
+	return false
 }

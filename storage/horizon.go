@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -17,6 +18,9 @@ const horizonPeriod = 5 * time.Second
 
 // errWentBack ends what was read of a store in whose place an older copy was put.
 var errWentBack = errors.New("the store is not the one that was read before: it was brought back from a copy")
+
+// errLateWatch ends a watch that does not bring what the store has.
+var errLateWatch = errors.New("the watch is behind the store")
 
 // horizon is how far the store has come, as far as this process has seen. A watch that etcd's client resumes on an older copy waits for
 // revisions that were there before and says nothing.
@@ -141,4 +145,21 @@ func (m mirror) holds(ctx context.Context, of sample) (bool, error) {
 		}
 	}
 	return there.count == of.count && maps.Equal(there.mods, of.mods), nil
+}
+
+// had reports whether the store has in its history what was sampled: then it is the one that was read, and only the watch is late.
+func (m mirror) had(ctx context.Context, of sample) (bool, error) {
+	for key, mod := range of.mods {
+		resp, err := m.s.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly(), clientv3.WithRev(mod))})
+		if errors.Is(err, rpctypes.ErrFutureRev) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) == 0 || kvs[0].ModRevision != mod {
+			return false, nil
+		}
+	}
+	return true, nil
 }

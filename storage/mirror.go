@@ -129,6 +129,9 @@ func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev
 				continue
 			}
 			if doubted {
+				if was, err := m.had(ctx, a.sample); err != nil || was {
+					return errLateWatch
+				}
 				m.s.wentBack()
 				return errWentBack
 			}
