@@ -15,20 +15,20 @@ var focuses = slices.Concat(operations, more(1, `begin-recovery cancel-restore m
 
 // seldom are steps that few schedules come to, by operation: the rarer, the more often.
 var seldom = slices.Concat(
-	stepsOf(1, "adopt-member", "move-leader"), stepsOf(3, "adopt-member", "stop-container"), stepsOf(3, "allow-writes", "disarm"), stepsOf(1, "auth", "check"),
+	stepsOf(1, "adopt-member", "find-container", "move-leader", "remove"), stepsOf(3, "adopt-member", "stop-container"), stepsOf(3, "allow-writes", "disarm"), stepsOf(1, "auth", "check"),
 	stepsOf(1, "begin-recovery", "check-fence", "check-quorum", "fence", "fetch", "record-restoring"), stepsOf(2, "begin-recovery", "final-backup"),
 	stepsOf(1, "begin-restore", "fetch", "final-backup"), stepsOf(3, "cancel-restore", "record-cancelled", "start-again", "mark-over"), stepsOf(1, "cancel-restore", "check"),
-	stepsOf(1, "change-address", "same-machine", "start", "stop"), stepsOf(2, "change-address", "image", "record-address"), stepsOf(3, "change-address", "serve"),
+	stepsOf(1, "change-address", "certificates", "move-leader", "same-machine", "start", "stop", "update-member"), stepsOf(2, "change-address", "image", "record-address"), stepsOf(3, "change-address", "serve"),
 	stepsOf(2, "compare", "check"), stepsOf(2, "delete-cluster", "seal"), stepsOf(4, "delete-cluster", "archive-record"), stepsOf(1, "disarm", "check"), stepsOf(3, "disarm", "disarm NOSPACE"),
-	stepsOf(1, "drain-node", "move-leader"), stepsOf(3, "end-finding", "record-end"), stepsOf(1, "end-membership", "stop"), stepsOf(3, "finish-authority", "check"),
+	stepsOf(1, "defragment", "check", "move-leader", "serve"), stepsOf(1, "drain-node", "move-leader", "stop"), stepsOf(3, "end-finding", "record-end"), stepsOf(1, "end-membership", "stop"), stepsOf(2, "end-membership", "record-end"), stepsOf(2, "unfreeze", "check"), stepsOf(3, "finish-authority", "check"),
 	stepsOf(1, "finish-restore", "check-fence", "forget-snapshot", "keep-running", "record-formed", "verify"), stepsOf(2, "finish-restore", "serve", "mark-over", "remove-replaced", "start"),
 	stepsOf(2, "hibernate", "check", "last-backup"), stepsOf(1, "promote-member", "promote"), stepsOf(2, "promote-member", "serve"),
 	stepsOf(3, "purge-volume", "record-purge", "record-removed", "remove"), stepsOf(1, "reclaim", "check-container", "record-lift"), stepsOf(2, "reclaim", "check", "record-memberships"),
-	stepsOf(3, "record-start", "record-start"), stepsOf(2, "remove-member", "move-leader", "record-end"), stepsOf(1, "restart-member", "image", "snapshot"),
+	stepsOf(3, "record-start", "record-start"), stepsOf(2, "remove-member", "move-leader", "record-end"), stepsOf(1, "restart-member", "image", "snapshot"), stepsOf(2, "restart-member", "last-backup"), stepsOf(1, "add-member", "serve"),
 	stepsOf(1, "restore", "check-fence", "fence", "forget-snapshot", "keep-running", "mark-over", "record-formed", "record-start", "remove-replaced", "serve"),
 	stepsOf(2, "restore", "check", "start", "verify"), stepsOf(2, "abandon-bootstrap", "record-abandoned"), stepsOf(1, "resume-bootstrap", "prepare", "record-formed"),
 	stepsOf(2, "resume-bootstrap", "keep-running", "record-incarnation", "start"), stepsOf(4, "resume-bootstrap", "record-start"), stepsOf(1, "rotate-authority", "check"),
-	stepsOf(2, "start-changed", "end-restarts", "image", "start"), stepsOf(4, "start-changed", "serve"), stepsOf(2, "undelete", "check"))
+	stepsOf(3, "start-changed", "end-restarts", "image", "start"), stepsOf(4, "start-changed", "serve"), stepsOf(2, "undelete", "check"))
 
 type stepOf struct{ operation, name string }
 
