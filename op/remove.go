@@ -73,7 +73,28 @@ func moveLeaderFrom(ctx context.Context, e Env, j cke.Join) error {
 	if s.Problem != "" && e.Pause(ctx, lookEvery) == nil {
 		s = e.Etcd.Endpoint(ctx, j.ClientURL()) // one answer that is lost does not make a leader stop with its leadership
 	}
+	if s.Problem != "" {
+		return moveSilent(ctx, e, j)
+	}
 	return moveLeaderOf(ctx, e, j, s)
+}
+
+// moveSilent is moveLeaderFrom for a member that does not answer: others know whether it leads. It may not take the order to hand over
+// either, and then is not waited for.
+func moveSilent(ctx context.Context, e Env, j cke.Join) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if j.MemberID == "" || !leads(ctx, e, id, j.MemberID) {
+		return nil
+	}
+	if best := successor(ctx, e, id, j.ID); best != "" {
+		if err := e.Etcd.MoveLeader(ctx, j.ClientURL(), best); err != nil {
+			e.Progress(fmt.Sprintf("%s leads, does not answer, and does not hand over: %v", j.Node.Name(), err))
+		}
+	}
+	return nil
 }
 
 // moveLeaderOf is moveLeaderFrom for a member that has said how it stands. One that reports errors leads all the same: an

@@ -8,33 +8,55 @@ import (
 )
 
 // focuses are what schedules are about: the rarer an operation is reached, the more often.
-var focuses = slices.Concat(operations, more(1, `begin-recovery cancel-restore move-leader replace`),
-	more(2, `advance-authority change-address disable-authentication disarm enable-authentication promote-member stuck-learner stop-stray`),
-	more(6, `adopt adopt-member clean-up compare purge purge-volume reclaim start-changed undelete undelete-volume`), more(8, `unfreeze record-start freeze`),
-	more(12, `allow-writes end-finding finish-authority`))
+var focuses = slices.Concat(operations, more(1, `cancel-restore move-leader replace`),
+	more(2, `advance-authority begin-recovery change-address disable-authentication disarm enable-authentication promote-member remove-member stuck-learner stop-stray`),
+	more(6, `adopt adopt-member clean-up compare purge purge-volume reclaim undelete undelete-volume`), more(8, `unfreeze record-start freeze`),
+	more(12, `allow-writes end-finding finish-authority start-changed`))
 
-// seldom are steps that few schedules come to, by operation: the rarer, the more often.
-var seldom = slices.Concat(
-	stepsOf(1, "adopt-member", "move-leader"), stepsOf(3, "adopt-member", "stop-container"), stepsOf(3, "allow-writes", "disarm"), stepsOf(1, "auth", "check"),
-	stepsOf(1, "begin-recovery", "check-fence", "check-quorum", "fence", "fetch", "record-restoring"), stepsOf(2, "begin-recovery", "final-backup"),
-	stepsOf(1, "begin-restore", "fetch", "final-backup"), stepsOf(3, "cancel-restore", "record-cancelled", "start-again", "mark-over"), stepsOf(1, "cancel-restore", "check"),
-	stepsOf(1, "change-address", "same-machine", "start", "stop"), stepsOf(2, "change-address", "image", "record-address"), stepsOf(3, "change-address", "serve"),
-	stepsOf(2, "compare", "check"), stepsOf(2, "delete-cluster", "seal"), stepsOf(4, "delete-cluster", "archive-record"), stepsOf(1, "disarm", "check"), stepsOf(3, "disarm", "disarm NOSPACE"),
-	stepsOf(1, "drain-node", "move-leader"), stepsOf(3, "end-finding", "record-end"), stepsOf(1, "end-membership", "stop"), stepsOf(3, "finish-authority", "check"),
-	stepsOf(1, "finish-restore", "check-fence", "forget-snapshot", "keep-running", "record-formed", "verify"), stepsOf(2, "finish-restore", "serve", "mark-over", "remove-replaced", "start"),
-	stepsOf(2, "hibernate", "check", "last-backup"), stepsOf(1, "promote-member", "promote"), stepsOf(2, "promote-member", "serve"),
-	stepsOf(3, "purge-volume", "record-purge", "record-removed", "remove"), stepsOf(1, "reclaim", "check-container", "record-lift"), stepsOf(2, "reclaim", "check", "record-memberships"),
-	stepsOf(3, "record-start", "record-start"), stepsOf(2, "remove-member", "move-leader", "record-end"), stepsOf(1, "restart-member", "image", "snapshot"),
-	stepsOf(1, "restore", "check-fence", "fence", "forget-snapshot", "keep-running", "mark-over", "record-formed", "record-start", "remove-replaced", "serve"),
-	stepsOf(2, "restore", "check", "start", "verify"), stepsOf(2, "abandon-bootstrap", "record-abandoned"), stepsOf(1, "resume-bootstrap", "prepare", "record-formed"),
-	stepsOf(2, "resume-bootstrap", "keep-running", "record-incarnation", "start"), stepsOf(4, "resume-bootstrap", "record-start"), stepsOf(1, "rotate-authority", "check"),
-	stepsOf(2, "start-changed", "end-restarts", "image", "start"), stepsOf(4, "start-changed", "serve"), stepsOf(2, "undelete", "check"))
+// seldom are steps that few schedules come to: how often each is aimed at, by operation.
+var seldom = aims(`
+abandon-bootstrap: 2 record-abandoned
+add-member: 2 serve
+adopt-member: 1 find-container, 1 move-leader, 1 remove, 6 stop-container
+allow-writes: 3 disarm
+auth: 1 check
+begin-recovery: 1 certificate-authorities, 1 check-fence, 1 check-quorum, 1 fence, 1 fetch, 1 record-restoring, 2 final-backup
+begin-restore: 1 fetch, 1 final-backup
+cancel-restore: 3 record-cancelled, 3 start-again, 3 mark-over, 1 check
+change-address: 1 certificates, 1 move-leader, 1 same-machine, 1 stop, 1 update-member, 2 image, 2 record-address, 2 start, 3 serve
+compare: 2 check
+defragment: 1 check, 1 move-leader, 1 serve
+delete-cluster: 2 seal, 4 archive-record
+disarm: 1 check, 3 disarm NOSPACE
+drain-node: 1 lease, 1 move-leader, 1 stop
+end-finding: 3 record-end
+end-membership: 1 stop, 2 record-end
+finish-authority: 3 check
+finish-restore: 1 check-fence, 1 forget-snapshot, 1 keep-running, 1 record-formed, 1 verify, 2 serve, 2 mark-over, 2 remove-replaced, 2 start
+hibernate: 2 check, 2 last-backup
+promote-member: 1 promote, 2 serve
+purge-volume: 3 record-purge, 3 record-removed, 3 remove
+reclaim: 1 check-container, 1 record-lift, 2 record-memberships, 4 check
+record-start: 3 record-start
+remove-member: 2 move-leader, 2 record-end
+restart-member: 1 image, 1 snapshot, 2 last-backup
+restore: 1 check-fence, 1 fence, 1 forget-snapshot, 1 keep-running, 1 mark-over, 1 record-formed, 1 record-start, 1 remove-replaced, 1 serve, 2 check, 2 start, 2 verify
+resume-bootstrap: 1 prepare, 1 record-formed, 2 keep-running, 2 record-incarnation, 2 start, 4 record-start
+rotate-authority: 1 check
+start-changed: 3 end-restarts, 3 image, 6 serve, 6 start
+undelete: 2 check
+unfreeze: 2 check`)
 
+// stepOf is a step of an operation.
 type stepOf struct{ operation, name string }
 
-func stepsOf(times int, operation string, names ...string) (all []stepOf) {
-	for _, n := range names {
-		all = append(all, slices.Repeat([]stepOf{{operation, n}}, times)...)
+func aims(table string) (all []stepOf) {
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		operation, steps, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		for s := range strings.SplitSeq(steps, ", ") {
+			times, name, _ := strings.Cut(s, " ")
+			all = append(all, slices.Repeat([]stepOf{{operation, name}}, int(times[0]-'0'))...)
+		}
 	}
 	return all
 }

@@ -184,8 +184,7 @@ func (c *checker) leaders() []*member {
 
 // wasBorn notes that a member made a log where there was none. A learner that a person starts may: it never voted, and gets all anew.
 func (c *checker) wasBorn(by *container, m *member) {
-	best := furthest(c.world.remains())
-	learns := c.byHand && best != nil && !best.voted(m.id)
+	learns := c.byHand && !c.world.everVoted(m)
 	if _, before := c.born[m.id]; before && !learns {
 		c.violated("a member of %s starts empty under the id that it had before", by.node.name)
 	}

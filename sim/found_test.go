@@ -298,3 +298,23 @@ func TestFound_ADeletionByAnOlderStoreCanBeFinished(t *testing.T) {
 		})
 	}
 }
+
+// Two answers in a row of a leader are lost: others tell that it leads, and it hands over before it is held up.
+func TestFound_ALeaderWhoseAnswersAreLostHandsOver(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		leader, lost := s.leading(), 0
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if operation, step := s.Store().Running(); operation == "defragment" && step == "move-leader" && c.Name == "Endpoint" && c.Node == leader && lost < 2 {
+				lost++
+				return sim.LoseAnswer
+			}
+			return sim.Proceed
+		}
+		s.ask(cke.TaskDefragment, leader, "", "")
+		s.must("defragmented", s.answered)
+		s.pass(time.Minute)
+		if lost != 2 || s.leading() == leader {
+			t.Errorf("%d answers were lost, and %s leads", lost, s.leading())
+		}
+	})
+}

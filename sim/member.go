@@ -97,6 +97,18 @@ func (m *member) voted(id uint64) bool {
 	})
 }
 
+// everVoted reports whether a log of its cluster says that a member votes, or did.
+func (w *World) everVoted(m *member) bool {
+	for _, n := range w.nodes {
+		for _, v := range n.volumes {
+			if v.wal != nil && v.wal.cluster == m.cluster && v.wal.voted(m.id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // published reports whether the member found the cluster and told its name.
 func (m *member) published() bool {
 	return slices.ContainsFunc(m.members(), func(l listed) bool { return l.id == m.id && l.name != "" })

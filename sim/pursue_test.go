@@ -18,6 +18,7 @@ func (n *nemesis) pursue(node *sim.Node) {
 	if inc == nil {
 		return
 	}
+	node = n.carrier(node)
 	switch n.focus {
 	case "freeze", "unfreeze", "end-finding":
 		n.pursueFinding(node, id.Freeze, asked)
@@ -147,7 +148,7 @@ func (n *nemesis) gap() int {
 func (n *nemesis) pursueCorrupt(node *sim.Node, f *cke.Freeze, asked bool) {
 	switch {
 	case !slices.ContainsFunc(n.s.Alarms(), func(a cke.Alarm) bool { return a.Kind == "CORRUPT" && !a.StopsWrites() }):
-		n.corrupt(n.carrier(node))
+		n.corrupt(node)
 		n.s.NoticeCorruption()
 	case asked:
 	case f.Active():
@@ -169,6 +170,8 @@ func (n *nemesis) carrier(node *sim.Node) *sim.Node {
 // pursueFinding lets data differ, be compared, be judged, and be repaired.
 func (n *nemesis) pursueFinding(node *sim.Node, f *cke.Freeze, asked bool) {
 	switch {
+	case !f.Active() && n.focus == "unfreeze" && !asked && (n.at == "check" || n.IntN(8) == 0): // it is not frozen
+		n.s.ask(cke.TaskUnfreeze, "", "none", "judged")
 	case f.Active():
 		if n.IntN(2) == 0 || n.focus == "freeze" { // what differs next is another finding
 			n.s.eachNode((*sim.Node).RepairData)
@@ -182,7 +185,7 @@ func (n *nemesis) pursueFinding(node *sim.Node, f *cke.Freeze, asked bool) {
 			n.s.ask(cke.TaskCompare, "", "", "")
 		}
 	default:
-		n.corrupt(n.carrier(node))
+		n.corrupt(node)
 		if !asked {
 			n.s.ask(cke.TaskCompare, "", "", "")
 		}

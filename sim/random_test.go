@@ -202,6 +202,9 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 		s.succeed()
 		if s.news() {
 			n.attend()
+			if n.moved != nil && s.reports(cke.CodeUnreachable, "") { // another address went on record meanwhile
+				n.moveBack()
+			}
 			if dec, _ := s.latest().now(); slices.ContainsFunc(dec.Blockers, func(p cke.Problem) bool { return p.Code == cke.CodeOlderStore }) &&
 				!s.asks(cke.TaskReclaim) && !n.reclaim() {
 				n.stopUnknown()
