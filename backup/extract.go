@@ -319,7 +319,7 @@ func (s *Store) copyFull(ctx context.Context, p Place, revision int64, file stri
 	if err != nil {
 		return err
 	}
-	x.End, x.EtcdVersion, x.users.full = h.received(), h.EtcdVersion, h.AuthRevision
+	x.End, x.EtcdVersion, x.users.full = h.received(), h.EtcdVersion, h.Users()
 	x.knowHashes(h, h, 0)
 	x.Digest, err = s.finishFull(ctx, h, file, o)
 	if x.Digest == "" && sum != nil {

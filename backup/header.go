@@ -41,7 +41,7 @@ type Header struct {
 	// Stored is how far deltas, or fulls before it, reached in the target when a full was begun: what follows up to the full's own
 	// revision has to come in deltas yet. 0: unknown.
 	Stored int64 `json:"stored,omitempty"`
-	// AuthRevision is etcd's revision of users and roles; AuthEnabled: of a full, clients had to authenticate.
+	// AuthRevision is etcd's revision of users and roles; AuthEnabled: clients had to authenticate. In deltas of earlier versions it is false.
 	AuthRevision uint64 `json:"authRevision,omitempty"`
 	AuthEnabled  bool   `json:"authEnabled,omitempty"`
 	// Origin is what the cluster of this lineage was restored from; nil: it was bootstrapped, or the writer did not record it.

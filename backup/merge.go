@@ -96,7 +96,7 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		}
 	}
 	x.End, x.EtcdVersion = h.received(), h.EtcdVersion
-	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.AuthRevision
+	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.Users()
 	x.knowHashes(h, h, 0)
 	x.history.add(h)
 	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {

@@ -11,13 +11,42 @@ import (
 // ErrOlderUsers: users or roles have changed since the full that deltas were to be merged into. Fulls alone have them.
 var ErrOlderUsers = errors.New("users or roles have changed since the full, and no delta carries them: take a full from the cluster instead of a merge")
 
-// users compares the users and roles of a state, which are those of a full, with what the backups say of the cluster's, by etcd's revision of them.
+// UsersState orders what users and roles there were. Turning authentication on does not raise etcd's revision of them, turning it off does. Source: etcd,
+// authStore.AuthEnable and AuthDisable.
+type UsersState struct {
+	Revision uint64
+	Enabled  bool // clients had to authenticate
+}
+
+// Users returns what the header says of users and roles.
+func (h Header) Users() UsersState { return UsersState{h.AuthRevision, h.AuthEnabled} }
+
+// Compare returns -1 if a was before b, 0 if they are the same, 1 otherwise.
+func (a UsersState) Compare(b UsersState) int {
+	on := func(enabled bool) int {
+		if enabled {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(on(a.Enabled), on(b.Enabled)))
+}
+
+// laterUsers returns the later one.
+func laterUsers(a, b UsersState) UsersState {
+	if b.Compare(a) > 0 {
+		return b
+	}
+	return a
+}
+
+// users compares the users and roles of a state, which are those of a full, with what the backups say of the cluster's.
 type users struct {
-	full, known uint64
+	full, known UsersState
 }
 
 // changed: users or roles are others than those of the state, or were soon after.
-func (u users) changed() bool { return u.known > u.full }
+func (u users) changed() bool { return u.known.Compare(u.full) > 0 }
 
 func (u users) notes(c Chain) []string {
 	if !u.changed() {
@@ -26,11 +55,11 @@ func (u users) notes(c Chain) []string {
 	return []string{fmt.Sprintf("users and roles are those of full %s: they were changed since, and no full that can be read leads here with them as they were", c.Full.ID())}
 }
 
-// byUsers puts those chains first whose full has the newest users and roles, and tells their revision: a full that was merged may have older ones than
+// byUsers puts those chains first whose full has the newest users and roles, and returns which those are: a full that was merged may have older ones than
 // a full from the cluster before it. Those of the cluster never go back, so nothing older than a full from it need be asked. One whose header cannot be
 // read keeps its place. Where it is known who is trusted, nobody else changes the order.
-func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest uint64, err error) {
-	of := map[string]uint64{}
+func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest UsersState, err error) {
+	of := map[string]UsersState{}
 	var unread []string
 	for _, c := range chains {
 		h, err := ReadHeader(ctx, s.Bucket, c.Full.Place)
@@ -39,11 +68,11 @@ func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest 
 			unread = append(unread, c.Full.Name())
 			continue
 		case err != nil:
-			return nil, 0, err
+			return nil, newest, err
 		case s.judges() && !s.trusts(h.Signature):
 			continue
 		}
-		of[c.Full.Name()], newest = h.AuthRevision, max(newest, h.AuthRevision)
+		of[c.Full.Name()], newest = h.Users(), laterUsers(newest, h.Users())
 		if !h.Merged {
 			break
 		}
@@ -51,5 +80,5 @@ func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest 
 	for _, name := range unread {
 		of[name] = newest
 	}
-	return slices.SortedStableFunc(slices.Values(chains), func(a, b Chain) int { return cmp.Compare(of[b.Full.Name()], of[a.Full.Name()]) }), newest, nil
+	return slices.SortedStableFunc(slices.Values(chains), func(a, b Chain) int { return of[b.Full.Name()].Compare(of[a.Full.Name()]) }), newest, nil
 }

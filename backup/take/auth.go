@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"cke/backup"
 	"cke/backup/internal/contain"
 )
 
@@ -17,7 +18,7 @@ func (s *session) askAuth() {
 	s.broken = false
 	go contain.Work(func() {
 		a := authAnswer{broken: broken, told: told{asked: s.t.c.Now()}}
-		if a.authState, a.told.revision, a.err = s.o.auth(s.ctx); a.err == nil && (broken || a.told.revision < known.revision) {
+		if a.auth, a.told.revision, a.err = s.o.auth(s.ctx); a.err == nil && (broken || a.told.revision < known.revision) {
 			now, err := s.k.revision(s.ctx)
 			if err == nil {
 				err = s.t.refuseHistory(s.ctx, s.k, known, now)
@@ -35,15 +36,9 @@ func (s *session) auth(a authAnswer) {
 	}
 }
 
-// authState is what etcd says of its users and roles. Turning authentication on or off does not change their revision.
-type authState struct {
-	revision uint64
-	enabled  bool
-}
-
 // authAnswer comes with what was noticed of the cluster's history on the way.
 type authAnswer struct {
-	authState
+	auth   backup.UsersState
 	told   told
 	broken bool // its history has still to be compared
 	err    error
@@ -64,18 +59,20 @@ func (s *session) authAnswered(a authAnswer) error {
 		s.unanswered(a.err)
 	} else {
 		s.life.answered = s.t.c.Now()
-		s.authSeen(a.authState)
+		s.authSeen(a.auth)
 	}
 	s.heard(a.told)
 	return s.silentWatch()
 }
 
 // authSeen asks for a full when users or roles are no longer those of the newest one.
-func (s *session) authSeen(seen authState) {
+func (s *session) authSeen(seen backup.UsersState) {
 	if !s.broken { // else the history has still to be compared
 		s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
 	}
-	s.authNow = max(s.authNow, seen.revision)
+	if seen.Compare(s.authNow) > 0 {
+		s.authNow = seen
+	}
 	if s.hasAuth(seen) || s.full != nil {
 		return
 	}
@@ -84,9 +81,9 @@ func (s *session) authSeen(seen authState) {
 }
 
 // hasAuth reports whether users and roles as they were seen are in the newest full.
-func (s *session) hasAuth(seen authState) bool {
-	if m := s.t.newestMerged(); m.Last > s.at.authAt && m.AuthRevision < seen.revision {
+func (s *session) hasAuth(seen backup.UsersState) bool {
+	if m := s.t.newestMerged(); m.Last > s.at.authAt && m.Users().Compare(seen) < 0 {
 		return false
 	}
-	return s.at.authOK && (s.at.auth == seen || s.at.auth.revision > seen.revision)
+	return s.at.authOK && (s.at.auth == seen || s.at.auth.Compare(seen) > 0)
 }

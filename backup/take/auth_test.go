@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"cke/backup"
 )
 
 // After a watch that was cut the histories are compared, however fast deltas are stored.
@@ -16,7 +18,7 @@ func TestAuth_FastDeltasPutOffNoComparison(t *testing.T) {
 		period := time.Duration(taker.c.Delta.Period)
 		s := &session{t: taker, broken: true, authTry: time.NewTimer(period), at: position{authOK: true}}
 		for range 10 {
-			s.authSeen(authState{})
+			s.authSeen(backup.UsersState{})
 			time.Sleep(period / 4)
 			synctest.Wait()
 		}
@@ -28,7 +30,7 @@ func TestAuth_FastDeltasPutOffNoComparison(t *testing.T) {
 		s.broken = false
 		s.authTry.Reset(period)
 		for range 10 { // else nobody has to ask
-			s.authSeen(authState{})
+			s.authSeen(backup.UsersState{})
 			time.Sleep(period / 4)
 			synctest.Wait()
 		}

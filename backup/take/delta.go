@@ -57,7 +57,7 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 	h.Hashes = s.o.deltaHash(s.ctx, d.Last())
 	r.told.asked = c.Now()
 	if r.auth, r.told.revision, err = s.o.auth(s.ctx); err == nil {
-		r.authOK, h.AuthRevision = true, r.auth.revision
+		r.authOK, h.AuthRevision, h.AuthEnabled = true, r.auth.Revision, r.auth.Enabled
 	}
 	content, h, err := d.Seal(h)
 	if err != nil {

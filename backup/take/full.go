@@ -44,7 +44,7 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision 
 	if err != nil {
 		return h, err
 	}
-	if h.AuthRevision < known.AuthRevision {
+	if h.Users().Compare(known.Users()) < 0 {
 		return h, fmt.Errorf("the snapshot of revision %d has users and roles of revision %d, the cluster is at %d: a member lags", h.Last, h.AuthRevision, known.AuthRevision)
 	}
 	if h.RaftIndex < known.RaftIndex { // a member that lags, or another history

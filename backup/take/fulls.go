@@ -65,7 +65,7 @@ func (s *session) startFull() {
 	s.full = done
 	// It must reach the run that goes on, or changes would be missing between them, and be the newest full: that has the users and roles that count.
 	revision := max(s.at.begins-1, s.owed, s.t.newestMerged().Last)
-	known := backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow}
+	known := backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow.Revision, AuthEnabled: s.authNow.Enabled}
 	c := s.t.c
 	c.Guard = s.t.guard
 	go contain.Work(func() {
@@ -100,7 +100,7 @@ func (s *session) fullDone(r result) error {
 		s.t.renew = false
 		s.baseless, s.at.full, s.at.lastFull = false, false, r.header.Place.Time
 		if r.header.Last >= s.at.authAt {
-			s.at.auth, s.at.authOK, s.at.authAt = authState{r.header.AuthRevision, r.header.AuthEnabled}, true, r.header.Last
+			s.at.auth, s.at.authOK, s.at.authAt = r.header.Users(), true, r.header.Last
 		}
 		if r.header.Last >= s.owed {
 			s.owed = 0

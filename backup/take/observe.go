@@ -296,16 +296,16 @@ func (o *observer) deltaHash(ctx context.Context, revision int64) []backup.Hash 
 }
 
 // auth is the state of users and roles, and the cluster's revision. etcd's client does not go on to the next member by itself when it is asked for that.
-func (o *observer) auth(ctx context.Context) (authState, int64, error) {
+func (o *observer) auth(ctx context.Context) (backup.UsersState, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	for tries := len(o.c.Endpoints); ; tries-- {
 		r, err := o.k.all.AuthStatus(ctx)
 		if err == nil {
-			return authState{r.AuthRevision, r.Enabled}, r.Header.GetRevision(), nil
+			return backup.UsersState{Revision: r.AuthRevision, Enabled: r.Enabled}, r.Header.GetRevision(), nil
 		}
 		if tries <= 0 || ctx.Err() != nil {
-			return authState{}, 0, fmt.Errorf("ask for the revision of users and roles: %w", err)
+			return backup.UsersState{}, 0, fmt.Errorf("ask for the revision of users and roles: %w", err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type position struct {
 	// last are time and revision of users and roles of the newest full.
 	lastFull time.Time
 	newest   backup.Header // of the newest full; zero: there is none
-	auth     authState
+	auth     backup.UsersState
 	authOK   bool
 	// authAt is the revision of that full.
 	authAt int64
@@ -125,7 +125,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 		if len(sound) > 0 {
 			newest = sound[len(sound)-1]
 		}
-		p.lastFull, p.auth, p.authOK, p.authAt = newest.Time, authState{h.AuthRevision, h.AuthEnabled}, !damaged, newest.Revision
+		p.lastFull, p.auth, p.authOK, p.authAt = newest.Time, h.Users(), !damaged, newest.Revision
 		p.others = h.Recipients != backup.RecipientsID(t.c.Recipients)
 	}
 	if last == nil {

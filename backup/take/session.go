@@ -47,7 +47,7 @@ type session struct {
 	hurry   chan struct{} // ends a pause between attempts
 	authTry *time.Timer   // fires when users and roles, and the cluster's revision, are to be asked for
 	auths   chan authAnswer
-	authNow uint64 // revision of users and roles, as etcd last told it
+	authNow backup.UsersState // as etcd last reported them
 	life    life
 
 	stored   int64 // everything up to this revision is in the target
@@ -62,7 +62,7 @@ type session struct {
 type flush struct {
 	request
 	revision int64
-	auth     authState
+	auth     backup.UsersState
 	err      error
 }
 
@@ -71,7 +71,7 @@ type sentDelta struct {
 	header   backup.Header
 	leases   backup.LeaseChange
 	noLeases bool
-	auth     authState
+	auth     backup.UsersState
 	authOK   bool
 	told     told
 	err      error

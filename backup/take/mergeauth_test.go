@@ -1,0 +1,64 @@
+package take_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+	"cke/backup/take"
+)
+
+// Turning authentication on does not raise etcd's revision of users and roles. A merge that passes over the damaged full with it is refused:
+// the merged full would be the newest, with authentication off.
+func TestCompact_DoesNotTurnAuthenticationOff(t *testing.T) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	s.Client.UserAdd(ctx, "root", "secret")
+	s.Client.UserGrantRole(ctx, "root", "root")
+	b := backuptest.NewMemory()
+	c := taketest.Config(s, b)
+	c.Username, c.Password, c.Delta.Period = "root", "secret", cke.Duration(20*time.Millisecond)
+	first := &taketest.Rig{T: t, Server: s}
+	first.Put("a", "1")
+	r := taketest.Start(t, s, c)
+	if h := r.Await(take.FullStored).Header; h.AuthEnabled {
+		t.Fatal("on")
+	}
+	r.Put("b", "1")
+	r.Flush()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.AuthEnable(ctx); err != nil {
+		t.Fatal(err)
+	}
+	root, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Username: "root", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	s.Client.Close()
+	s.Client = root
+	r = taketest.Start(t, s, c)
+	r.Await(take.AuthChanged)
+	on := r.Await(take.FullStored).Header
+	if !on.AuthEnabled {
+		t.Fatal("off")
+	}
+	r.Put("c", "1")
+	r.Flush()
+	data := b.Get(on.Place.Name())
+	data[len(data)-10] ^= 1
+	b.Set(on.Place.Name(), data)
+	place, err := r.Store().Compact(ctx, backup.At{}, backup.CompactOptions{})
+	if !errors.Is(err, backup.ErrOlderUsers) {
+		t.Errorf("a merge to %s: %v", place.ID(), err)
+	}
+}
