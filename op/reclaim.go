@@ -68,10 +68,8 @@ func (r Reclaim) record(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	listed := func(j cke.Join) bool {
-		return slices.ContainsFunc(members, func(m cke.Member) bool {
-			return m.ID == j.MemberID && slices.Contains(m.PeerURLs, j.PeerURL())
-		})
+	listed := func(j cke.Join) bool { // at whatever URL: a change of that may have been cut off when the store went back
+		return slices.ContainsFunc(members, func(m cke.Member) bool { return m.ID == j.MemberID })
 	}
 	for _, j := range r.Members {
 		if !listed(j) {

@@ -8,8 +8,8 @@ import (
 )
 
 // focuses are what schedules are about: the rarer an operation is reached, the more often.
-var focuses = slices.Concat(operations, more(1, `cancel-restore move-leader replace`),
-	more(2, `advance-authority begin-recovery change-address disable-authentication disarm enable-authentication promote-member remove-member stuck-learner stop-stray`),
+var focuses = slices.Concat(operations, more(1, `cancel-restore defragment move-leader replace`),
+	more(2, `advance-authority begin-recovery change-address disable-authentication disarm enable-authentication end-membership promote-member remove-member stuck-learner stop-stray`),
 	more(6, `adopt adopt-member clean-up compare purge purge-volume reclaim undelete undelete-volume`), more(8, `unfreeze record-start freeze`),
 	more(12, `allow-writes end-finding finish-authority start-changed`))
 
@@ -25,10 +25,11 @@ begin-restore: 1 fetch, 1 final-backup
 cancel-restore: 3 record-cancelled, 3 start-again, 3 mark-over, 1 check
 change-address: 1 certificates, 1 move-leader, 1 same-machine, 1 stop, 1 update-member, 2 image, 2 record-address, 2 start, 3 serve
 compare: 2 check
-defragment: 1 check, 1 move-leader, 1 serve
+defragment: 3 check, 1 move-leader, 1 serve
 delete-cluster: 2 seal, 4 archive-record
 disarm: 1 check, 3 disarm NOSPACE
 drain-node: 1 lease, 1 move-leader, 1 stop
+enable-authentication: 1 verify
 end-finding: 3 record-end
 end-membership: 1 stop, 2 record-end
 finish-authority: 3 check
@@ -43,7 +44,7 @@ restart-member: 1 image, 1 snapshot, 2 last-backup
 restore: 1 check-fence, 1 fence, 1 forget-snapshot, 1 keep-running, 1 mark-over, 1 record-formed, 1 record-start, 1 remove-replaced, 1 serve, 2 check, 2 start, 2 verify
 resume-bootstrap: 1 prepare, 1 record-formed, 2 keep-running, 2 record-incarnation, 2 start, 4 record-start
 rotate-authority: 1 check
-start-changed: 3 end-restarts, 3 image, 6 serve, 6 start
+start-changed: 4 end-restarts, 4 image, 6 serve, 6 start
 undelete: 2 check
 unfreeze: 2 check`)
 

@@ -318,3 +318,24 @@ func TestFound_ALeaderWhoseAnswersAreLostHandsOver(t *testing.T) {
 		}
 	})
 }
+
+// The store goes back while a member is moved to other ports, after etcd was told of them: who the member is does not depend on its URL.
+func TestFound_AReclaimOfAMemberWhoseMoveWasCutOff(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		copied := s.Store().Copy()
+		s.replaceAll(t, "n1", "n2", "n3")
+		s.portsOf(3379, 3380)
+		file := s.Store().Spec().Cluster
+		s.once(sim.KillAfter, func(c sim.Call) bool { return c.Name == "UpdateMember" })
+		if !s.until(convergence, func() bool { return s.Judge == nil }) {
+			t.Fatal("nobody is moved")
+		}
+		s.broughtBack(copied)
+		s.freezesAndServes(t)
+		s.Store().SetSpec(file)
+		s.pass(time.Minute)
+		s.reclaims(t)
+		s.isUnharmed(t)
+		s.must("as declared", s.changed)
+	})
+}

@@ -143,6 +143,12 @@ func memberID(peerURL, token string, at *time.Time) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
+// another tells additions of members apart: many may come within one second of the world's time.
+func (w *World) another() string {
+	w.added++
+	return strconv.Itoa(w.added)
+}
+
 // clusterID is computed from the founders' member ids.
 func clusterID(ids []uint64) uint64 {
 	ids = slices.Sorted(slices.Values(ids))

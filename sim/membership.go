@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"cke"
@@ -118,7 +117,7 @@ func (e etcdPort) AddLearner(ctx context.Context, url, peerURL string) (id strin
 			}
 		}
 		now := e.d.world.now()
-		x := entry{kind: entryAdd, id: memberID(peerURL, strconv.Itoa(len(p.leader.log)), &now), peer: peerURL, learner: true}
+		x := entry{kind: entryAdd, id: memberID(peerURL, e.d.world.another(), &now), peer: peerURL, learner: true}
 		if err := p.commit(x); err != nil {
 			return err
 		}

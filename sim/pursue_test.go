@@ -20,9 +20,9 @@ func (n *nemesis) pursue(node *sim.Node) {
 	}
 	node = n.carrier(node)
 	switch n.focus {
-	case "freeze", "unfreeze", "end-finding":
+	case "unfreeze", "end-finding":
 		n.pursueFinding(node, id.Freeze, asked)
-	case "reclaim":
+	case "freeze", "reclaim": // what a comparison finds it records itself
 		n.pursueReclaim(node, id, asked)
 	case "record-start":
 		n.pursueStart(node, asked)
@@ -173,13 +173,13 @@ func (n *nemesis) pursueFinding(node *sim.Node, f *cke.Freeze, asked bool) {
 	case !f.Active() && n.focus == "unfreeze" && !asked && (n.at == "check" || n.IntN(8) == 0): // it is not frozen
 		n.s.ask(cke.TaskUnfreeze, "", "none", "judged")
 	case f.Active():
-		if n.IntN(2) == 0 || n.focus == "freeze" { // what differs next is another finding
+		if n.IntN(2) == 0 { // what differs next is another finding
 			n.s.eachNode((*sim.Node).RepairData)
 		}
 		if !asked {
 			n.unfreeze()
 		}
-	case f != nil && f.OverAt.IsZero() && n.focus != "freeze" && n.IntN(3) > 0: // lifted, and not over
+	case f != nil && f.OverAt.IsZero() && n.IntN(3) > 0: // lifted, and not over
 		n.s.eachNode((*sim.Node).RepairData)
 		if !asked {
 			n.s.ask(cke.TaskCompare, "", "", "")

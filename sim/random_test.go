@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -58,7 +59,9 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 const bound = 2 * time.Hour
 
 func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []string) {
-	r := rand.New(rand.NewPCG(seed, 1))
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	r := rand.New(rand.NewChaCha8(key)) // of one that is weaker, seeds at equal distances begin alike
 	play(t, []int{1, 2, 3, 3, 4, 4, 5, 6}[r.IntN(8)], func(s *stage) {
 		s.tell, s.marks = tell, reached
 		if tell != nil {

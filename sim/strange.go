@@ -43,7 +43,7 @@ func (n *Node) Join(name string, run bool) bool {
 			}
 			hand := n.hand(name, l.c.spec.Join.Etcd.Version)
 			now := w.now()
-			id := memberID(hand.PeerURL(), fmt.Sprint(len(l.log)), &now)
+			id := memberID(hand.PeerURL(), w.another(), &now)
 			if joined = g.reconfigure(w, l, running, entry{kind: entryAdd, id: id, peer: hand.PeerURL()}); joined && run {
 				n.runByHand(hand, l.member)
 			}

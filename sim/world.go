@@ -35,6 +35,7 @@ type World struct {
 	settles  bool                             // a member is added only where voters have been connected for a while
 	muted    bool                             // no member list is read through a quorum
 	events   int                              // counts what happened, by whomever
+	added    int                              // counts additions of members
 	watch    func(tolerance int)
 	marks    map[Situation]int // how often each was reached
 	// certificates is how long they last; zero: a year. keys counts those of certificates.
