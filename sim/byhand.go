@@ -41,7 +41,7 @@ func (n *Node) StartByHand() {
 		n.world.byHand = true
 		defer func() { n.world.byHand = false }()
 		for _, c := range n.sorted() {
-			if n.on && !c.Running() {
+			if n.on && !n.hung && !c.Running() {
 				c.run()
 			}
 		}

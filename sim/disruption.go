@@ -141,7 +141,7 @@ func (c *checker) wasDone(t *turn, before standing) {
 		return
 	}
 	after := c.world.standing()
-	if t.stale() || c.asked() {
+	if t.stale() || c.asked() || c.unheard(before, after) {
 		return
 	}
 	gone := slices.DeleteFunc(slices.Clone(before.voters), func(id uint64) bool {
@@ -168,6 +168,19 @@ func (c *checker) wasDone(t *turn, before standing) {
 	case "Defragment":
 		c.wasHeldUp(t, before)
 	}
+}
+
+// unheard reports whether what ends is a member that has not heard of where it stands, while no leader serves: to a daemon whose store is
+// older, too, it is one that nobody reaches.
+func (c *checker) unheard(before, after standing) bool {
+	if l := before.leader; l != nil && l.commit > 0 && l.log[l.commit-1].term == l.term {
+		return false
+	}
+	return slices.ContainsFunc(before.running, func(p process) bool {
+		j, lasts := c.world.store.identity.Join(p.c.Join)
+		heard := slices.ContainsFunc(p.members(), func(l listed) bool { return l.id == p.id && l.peer == p.c.spec.Join.PeerURL() })
+		return !after.runs(p.id) && lasts && !p.c.StandsAt(j) && !heard
+	})
 }
 
 // outOfSpace reports whether NOSPACE is active.

@@ -199,9 +199,12 @@ var disasters = []event{
 	{name: "stop members manually", brings: "keep-running", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.StopByHand() }},
 	{name: "remove containers manually", brings: "stop-stray", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.RemoveContainers() }},
 	{name: "start members manually", brings: "stop-stray", weight: 1, do: func(n *nemesis, node *sim.Node) {
-		if !n.restored() || !n.hand { // what a person runs of the life before is not cke's to remove
-			node.StartByHand()
+		_, volumes := node.Look()
+		theirs := slices.ContainsFunc(volumes, func(v cke.Volume) bool { return v.Name == "hand" })
+		if theirs && (n.restored() || !node.Holds("hand")) { // nobody starts a member of their own without its data, nor one of the life before
+			return
 		}
+		node.StartByHand()
 	}},
 	{name: "set a clock", weight: 1, do: func(n *nemesis, node *sim.Node) { n.jump(node) }},
 	{name: "another daemon leads", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.depose() }},
