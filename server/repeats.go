@@ -56,7 +56,7 @@ func longestRepeat(d Decision) time.Duration {
 		return lastRestart
 	case op.Defragment: // it has a pause of its own: trialAgain
 		return 0
-	case nil, op.Refuse, op.Settled, op.CompareData, op.Backup, op.EndFinding, op.Freeze, op.AllowWrites, op.Disarm:
+	case nil, op.Refuse, op.Settled, op.CompareData, op.Backup, op.EndFinding, op.Freeze, op.AllowWrites:
 		return 0
 	}
 	return lastRepeat
