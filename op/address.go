@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 
 	"cke"
@@ -121,7 +120,7 @@ func (c ChangeAddress) tryFiles(ctx context.Context, e Env) error {
 	m, j := e.Machines.Machine(c.Node), c.Join
 	j.Node = c.Node
 	files, _, err := m.Certificates(ctx, j)
-	files = slices.DeleteFunc(files, func(f cke.File) bool { return path.Base(f.Path) != path.Base(cke.PeerCertFile) })
+	files = slices.DeleteFunc(files, func(f cke.File) bool { return f.Path != cke.PeerCertFile })
 	if err != nil || len(files) == 0 {
 		return err
 	}

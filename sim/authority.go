@@ -99,8 +99,8 @@ func trusted(all cke.Authorities, names ...cke.AuthorityName) []string {
 
 // Files that tell a simulated member whom to trust: fingerprints.
 const (
-	peerBundle   = "certs/peer-ca.crt"
-	clientBundle = "certs/client-ca.crt"
+	peerBundle   = cke.PeerCAFile
+	clientBundle = cke.ClientCAFile
 )
 
 func bundles(all cke.Authorities) []cke.File {

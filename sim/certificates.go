@@ -13,7 +13,7 @@ import (
 
 // certificates are the files without which etcd does not start: each certificate with its key. What is in them is the
 // number of the key, and in a certificate when it was issued and by whom.
-var certificates = []string{"certs/peer.crt", "certs/peer.key", "certs/server.crt", "certs/server.key"}
+var certificates = []string{cke.PeerCertFile, cke.PeerKeyFile, cke.ServerCertFile, cke.ServerKeyFile}
 
 // issuedBefore is how long before it is issued a certificate begins to hold.
 const issuedBefore = time.Hour
