@@ -1,7 +1,6 @@
 package etcdnode
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -10,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"cke"
 )
@@ -67,17 +65,11 @@ func (m machine) makeDirectory(ctx context.Context, s *session, j cke.Join, dir 
 // emptyDirectory replaces what etcd and we put into a volume by empty files: removing a volume that a directory of the
 // node backs would leave them. Docker's untar removes a directory that a file is to replace.
 func (m machine) emptyDirectory(ctx context.Context, s *session, j cke.Join) error {
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, name := range []string{dataDir, pkiDir, incomingDir} {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Now()}); err != nil {
-			return err
-		}
-	}
-	if err := w.Close(); err != nil {
+	packed, err := archiveOf([]cke.File{{Path: dataDir, Mode: 0o600}, {Path: pkiDir, Mode: 0o600}, {Path: incomingDir, Mode: 0o600}})
+	if err != nil {
 		return err
 	}
-	return m.withHelper(ctx, s, j, j.Volume, func(id string) error { return s.engine.putTar(ctx, id, helperMount, &b) })
+	return m.withHelper(ctx, s, j, j.Volume, func(id string) error { return s.engine.putTar(ctx, id, helperMount, bytes.NewReader(packed)) })
 }
 
 // withHelper runs work with a container that has source at helperMount and is never started. One that a crash left is

@@ -83,7 +83,7 @@ func startUnlessRuns(ctx context.Context, e Env, wanted cke.Join, runs error) er
 	if err != nil {
 		return err
 	}
-	spec := cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: identity.Incarnation.Token}
+	spec := cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: inc.Token}
 	if err := m.EnsureContainer(ctx, spec); err != nil {
 		return dataGone(j, err)
 	}

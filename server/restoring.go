@@ -78,7 +78,8 @@ func restoring(in *Input) (Decision, bool) {
 	if !started {
 		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
 	}
-	if started && blockers == nil && !in.unfenced() { // what was declared when the restore began may be why they do not start
+	fence := toFence(in, in.Identity.Joins)
+	if started && blockers == nil && !in.hasAny(fence) { // what was declared when the restore began may be why they do not start
 		if d, changed := in.startAsDeclared(); changed && due(in, d.Operation) {
 			return d, true
 		}
@@ -89,7 +90,7 @@ func restoring(in *Input) (Decision, bool) {
 	if blockers != nil {
 		return Decision{Blockers: blockers, Reason: "the restore waits: " + list(blockers)}, true
 	}
-	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: toFence(in, in.Identity.Joins), Started: started},
+	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Started: started},
 		Reason: "the cluster goes on from " + inc.Restore.Order.Describe()}, true
 }
 
@@ -167,16 +168,10 @@ func due(in *Input, o op.Operation) bool {
 	return wait <= 0
 }
 
-// unfenced reports whether a node that answers has a container of a membership on record that is not one of those restored: not
-// all that was replaced is removed, so none of the restored members has been started yet.
-func (in *Input) unfenced() bool {
-	for _, n := range in.Seen.Nodes {
-		for _, c := range n.Containers {
-			if _, restored := in.Identity.Join(c.Join); n.Answered() && c.Cluster == in.Spec.Name && in.Identity.OnRecord(c.Incarnation, c.Join) &&
-				!(restored && in.Identity.Incarnation.Life(c.Incarnation)) {
-				return true
-			}
-		}
-	}
-	return false
+// hasAny reports whether a node that answers has a container of one of these memberships. While one of those to be fenced is there, none
+// of the restored members has been started yet.
+func (in *Input) hasAny(joins []cke.Join) bool {
+	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
+		return n.Answered() && slices.ContainsFunc(joins, func(j cke.Join) bool { _, there := n.Of(j.ID); return there })
+	})
 }

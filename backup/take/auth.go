@@ -85,5 +85,5 @@ func (s *session) hasAuth(seen backup.UsersState) bool {
 	if m := s.t.newestMerged(); m.Last > s.at.authAt && m.Users().Compare(seen) < 0 {
 		return false
 	}
-	return s.at.authOK && (s.at.auth == seen || s.at.auth.Compare(seen) > 0)
+	return s.at.authOK && s.at.auth.Compare(seen) >= 0
 }
