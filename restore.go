@@ -159,7 +159,7 @@ type RestoreSpec struct {
 func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incarnation {
 	left := c
 	left.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return r.Order.Excuses(n.Name()) })
-	// Which memberships ended with it is told by the time when they did, if it is called off: that of no others.
+	// If it is canceled, the memberships that ended with it are recognized by the time at which they did: no others have it.
 	for slices.ContainsFunc(was.Ended, func(j Join) bool { return j.EndedAt.Equal(now) }) {
 		now = now.Add(time.Nanosecond)
 	}

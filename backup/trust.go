@@ -291,7 +291,7 @@ func (l *Lineage) before(e Entry, last int64, begin Entry) bool {
 
 // limited ends the chain of a full that nobody trusted signed where it would take the place of another one: signed deltas name the full that leads to
 // them, so one that came into the target after them leads nowhere from the revision of the named one on. One that was there before them is of an
-// earlier release, as far as anybody can tell.
+// earlier release, as far as can be known.
 func (l *Lineage) limited(c Chain) Chain {
 	f := c.Full
 	if !l.unsigned(f) {

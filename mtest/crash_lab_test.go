@@ -53,7 +53,7 @@ func TestLabCrash_OfTheDaemonInTheMiddleOfABootstrapEndsInOneCluster(t *testing.
 	}
 }
 
-// killAt kills the daemon as soon as a step has begun, and tells when it is dead. A last step that takes a few milliseconds may be seen only with
+// killAt kills the daemon as soon as a step has started, and returns a channel that reports when it is dead. A last step that takes a few milliseconds may be seen only with
 // the end of its operation.
 func (s *story) killAt(d *rig.Daemon, step string) <-chan error {
 	begun := func(r cke.Record) bool {

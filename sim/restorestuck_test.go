@@ -171,59 +171,42 @@ func TestAddress_NobodyIsStoppedWhoseCertificatesCannotBeWritten(t *testing.T) {
 
 // A restore fails once before its members have their certificates, and the cluster file is changed meanwhile: it ends all the same.
 func TestRestore_EndsThoughCertificatesCouldNotBeWrittenForAWhile(t *testing.T) {
-	for name, change := range map[string]bool{"the file stays": false, "the file is changed": true} {
-		t.Run(name, func(t *testing.T) {
-			play(t, 3, func(s *stage) {
-				s.backedUp()
-				refuse := true
-				s.Judge = func(_ int, c sim.Call) sim.Verdict {
-					if refuse && c.Name == "PutFiles" && s.Store().Identity().Started() && s.Store().Identity().Incarnation.State == cke.Restoring {
-						return sim.Refuse
-					}
-					return sim.Proceed
-				}
-				s.order(fromBackup)
-				s.must("start on record", func() bool {
-					id := s.Store().Identity()
-					return id.Incarnation.State == cke.Restoring && id.Started()
-				})
-				if change {
-					c := s.Store().Spec().Cluster
-					c.Options.Etcd.ExtraArgs = []string{"--max-request-bytes=2000000"}
-					s.Store().SetSpec(c)
-				}
-				s.pass(2 * time.Minute)
-				refuse = false
-				s.must("restored", s.restored)
-			})
-		})
-	}
+	endsAfterFailing(t, (*stage).backedUp, fromBackup, func(c sim.Call) bool { return c.Name == "PutFiles" })
 }
 
 // The same where one engine does not remove what was replaced for a while, and the operator recovers from the last survivor.
 func TestRecover_EndsThoughAnEngineFailedForAWhile(t *testing.T) {
+	endsAfterFailing(t, func(s *stage) {
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Write("n1", "kept")
+		s.pass(time.Minute)
+		s.Node("n1").Blank()
+		s.Node("n3").Blank()
+		s.pass(time.Minute)
+	}, cke.RestoreOrder{Survivor: "n2"}, func(c sim.Call) bool { return c.Name == "RemoveContainer" && c.Node == "n2" })
+}
+
+// endsAfterFailing refuses calls for two minutes from the time at which the start of restored members is on record. The restore ends, whether the
+// cluster file is changed meanwhile or not.
+func endsAfterFailing(t *testing.T, before func(*stage), o cke.RestoreOrder, refused func(sim.Call) bool) {
 	for name, change := range map[string]bool{"the file stays": false, "the file is changed": true} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 3, func(s *stage) {
-				s.daemon()
-				s.must("formed", s.settled)
-				s.Write("n1", "kept")
-				s.pass(time.Minute)
-				s.Node("n1").Blank()
-				s.Node("n3").Blank()
-				s.pass(time.Minute)
+				before(s)
+				onRecord := func() bool {
+					id := s.Store().Identity()
+					return id.Started() && id.Incarnation.State == cke.Restoring
+				}
 				refuse := true
 				s.Judge = func(_ int, c sim.Call) sim.Verdict {
-					if refuse && c.Name == "RemoveContainer" && c.Node == "n2" && s.Store().Identity().Started() && s.Store().Identity().Incarnation.State == cke.Restoring {
+					if refuse && refused(c) && onRecord() {
 						return sim.Refuse
 					}
 					return sim.Proceed
 				}
-				s.order(cke.RestoreOrder{Survivor: "n2"})
-				s.must("start on record", func() bool {
-					id := s.Store().Identity()
-					return id.Incarnation.State == cke.Restoring && id.Started()
-				})
+				s.order(o)
+				s.must("start on record", onRecord)
 				if change {
 					c := s.Store().Spec().Cluster
 					c.Options.Etcd.ExtraArgs = []string{"--max-request-bytes=2000000"}

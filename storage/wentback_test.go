@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -31,24 +30,26 @@ func plainEtcd(t *testing.T, dir, addr string) *embed.Etcd {
 	return e
 }
 
-// An external etcd is brought back from a copy under daemons that stay connected: they lead again, and what they read is the copy's.
-func TestStore_ThatGoesBackUnderADaemonIsReadAnew(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+// copyEtcd ends a plain etcd, copies its data, and starts it again.
+func copyEtcd(t *testing.T, e *embed.Etcd, to, addr string) *embed.Etcd {
+	t.Helper()
+	from := e.Config().Dir
+	e.Close()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
+	return plainEtcd(t, from, addr)
+}
+
+// An external etcd is brought back from a copy under daemons that stay connected: they lead again, and what they read is the copy's.
+func TestStore_ThatGoesBackUnderADaemonIsReadAnew(t *testing.T) {
+	addr := freeAddr(t)
 	root := t.TempDir()
 	live, copied := filepath.Join(root, "etcd"), filepath.Join(root, "copy")
 	e := plainEtcd(t, live, addr)
 	s := openStore(t, Config{Endpoints: []string{"http://" + addr}, Prefix: "/cke/", SecretKeyFile: filepath.Join(root, "secret.key"), SessionTTL: 3 * time.Second, Patience: 2 * time.Second})
 	setCluster(t, s, "prod")
-	e.Close()
-	if err := os.CopyFS(copied, os.DirFS(live)); err != nil {
-		t.Fatal(err)
-	}
-	e = plainEtcd(t, live, addr)
+	e = copyEtcd(t, e, copied, addr)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	first, err := s.Campaign(ctx, "prod", "h1")

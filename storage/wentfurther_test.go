@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -39,11 +38,7 @@ func TestStore_ThatGoesBackToAHigherRevisionIsReadAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Close()
-	if err := os.CopyFS(copied, os.DirFS(live)); err != nil {
-		t.Fatal(err)
-	}
-	e = plainEtcd(t, live, addr)
+	e = copyEtcd(t, e, copied, addr)
 	states := s.WatchCluster(ctx, "prod")
 	task := cke.NewTask(cke.TaskCompare, "", "", "eve@here", time.Now()) // asked for after the copy
 	if err := s.AddTask(ctx, "prod", task); err != nil {
@@ -95,11 +90,7 @@ func TestStore_ThatGoesBackToAHigherRevisionHasALeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Close()
-	if err := os.CopyFS(copied, os.DirFS(live)); err != nil {
-		t.Fatal(err)
-	}
-	e = plainEtcd(t, live, addr)
+	e = copyEtcd(t, e, copied, addr)
 	elected := make(chan *Term, 10)
 	campaign := func(s *Store, host string) {
 		go func() {

@@ -55,9 +55,9 @@ func TestTaker_MembersThatFailAreDoneWithout(t *testing.T) {
 	}
 }
 
-// With authentication on, the user root sees everything; and users come back with the full.
-func TestTaker_WithAuthentication(t *testing.T) {
-	s := etcdtest.Start(t, etcdtest.Options{})
+// addRoot adds the user root, which has every right once authentication is on.
+func addRoot(t *testing.T, s *etcdtest.Server) {
+	t.Helper()
 	ctx := etcdtest.Context(t)
 	if _, err := s.Client.UserAdd(ctx, "root", "secret"); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,12 @@ func TestTaker_WithAuthentication(t *testing.T) {
 	if _, err := s.Client.UserGrantRole(ctx, "root", "root"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Client.AuthEnable(ctx); err != nil {
+}
+
+// authenticate turns authentication on, and returns the server's client from then on, which is root.
+func authenticate(t *testing.T, s *etcdtest.Server) *clientv3.Client {
+	t.Helper()
+	if _, err := s.Client.AuthEnable(etcdtest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	root, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Username: "root", Password: "secret"})
@@ -75,6 +80,15 @@ func TestTaker_WithAuthentication(t *testing.T) {
 	t.Cleanup(func() { root.Close() })
 	s.Client.Close()
 	s.Client = root
+	return root
+}
+
+// With authentication on, the user root sees everything; and users come back with the full.
+func TestTaker_WithAuthentication(t *testing.T) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	addRoot(t, s)
+	root := authenticate(t, s)
 	b := backuptest.NewMemory()
 	c := taketest.Config(s, b)
 	c.Username, c.Password = "root", "secret"

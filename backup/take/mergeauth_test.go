@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"cke"
 	"cke/backup"
 	"cke/backup/backuptest"
@@ -20,8 +18,7 @@ import (
 func TestCompact_DoesNotTurnAuthenticationOff(t *testing.T) {
 	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
-	s.Client.UserAdd(ctx, "root", "secret")
-	s.Client.UserGrantRole(ctx, "root", "root")
+	addRoot(t, s)
 	b := backuptest.NewMemory()
 	c := taketest.Config(s, b)
 	c.Username, c.Password, c.Delta.Period = "root", "secret", cke.Duration(20*time.Millisecond)
@@ -36,16 +33,7 @@ func TestCompact_DoesNotTurnAuthenticationOff(t *testing.T) {
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Client.AuthEnable(ctx); err != nil {
-		t.Fatal(err)
-	}
-	root, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Username: "root", Password: "secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	s.Client.Close()
-	s.Client = root
+	authenticate(t, s)
 	r = taketest.Start(t, s, c)
 	r.Await(take.AuthChanged)
 	on := r.Await(take.FullStored).Header

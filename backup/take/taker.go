@@ -23,7 +23,7 @@ type Taker struct {
 	problem EventType // what Status.Problem comes from
 	running bool
 	renew   bool          // as Config.Renew, until a full is stored
-	merged  backup.Header // the newest full of which Merged told
+	merged  backup.Header // the newest full that Merged reported
 }
 
 // request asks the loop for a full or a flush.
@@ -62,7 +62,7 @@ func (t *Taker) Flush(ctx context.Context) error {
 	return err
 }
 
-// Merged tells of a full that was made of others in the target. It has the users and roles of the one that it began with, and a restore brings back those
+// Merged reports a full that was made of others in the target. It has the users and roles of the one that it began with, and a restore brings back those
 // of the newest full: where they are not those of now, another full follows.
 func (t *Taker) Merged(h backup.Header) {
 	t.mu.Lock()
