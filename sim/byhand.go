@@ -35,13 +35,14 @@ func (n *Node) RemoveCertificates() {
 	})
 }
 
-// StartByHand starts every container that is stopped, as `docker start` does.
+// StartByHand starts every container that is stopped, as `docker start` does, but none that a person made and whose data is gone: with the
+// arguments of its first start that would be a member that has forgotten what it voted for, which cke cannot prevent.
 func (n *Node) StartByHand() {
 	n.change("a person starts the containers", func() {
 		n.world.byHand = true
 		defer func() { n.world.byHand = false }()
 		for _, c := range n.sorted() {
-			if n.on && !n.hung && !c.Running() {
+			if v := c.volume(); n.on && !n.hung && !c.Running() && (c.Cluster != "" || c.foreign || v != nil && v.wal != nil) {
 				c.run()
 			}
 		}

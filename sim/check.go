@@ -39,6 +39,8 @@ type checker struct {
 	repeats map[string]repetition
 	ordered map[string]bool // restores that persons asked for, by task
 	purges  map[string]bool // volumes that persons asked to remove
+	// promoted are learners that became voters after the daemon that removed them had read the member list.
+	promoted map[uint64]bool
 	// earlier: an earlier version of cke formed the cluster.
 	earlier bool
 }
@@ -284,7 +286,8 @@ func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 			continue
 		}
 		if j.NeverVoted {
-			if best := furthest(c.world.remains()); !c.purges[j.Volume] && !by.surprised() && best != nil && slices.ContainsFunc(c.world.membersOf(j), best.voted) {
+			voted := func(id uint64) bool { return !c.promoted[id] && furthest(c.world.remains()).voted(id) }
+			if !c.purges[j.Volume] && !by.surprised() && furthest(c.world.remains()) != nil && slices.ContainsFunc(c.world.membersOf(j), voted) {
 				c.violated("the volume of a voter of %s is given up as that of a learner", j.Node.Name())
 			}
 			continue

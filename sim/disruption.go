@@ -141,6 +141,7 @@ func (c *checker) wasDone(t *turn, before standing) {
 		return
 	}
 	after := c.world.standing()
+	c.wasRemoved(t, before, after)
 	if t.stale() || c.asked() || c.unheard(before, after) {
 		return
 	}
@@ -167,6 +168,22 @@ func (c *checker) wasDone(t *turn, before standing) {
 		c.wasDisarmed(t, before, after)
 	case "Defragment":
 		c.wasHeldUp(t, before)
+	}
+}
+
+// wasRemoved notes a voter that left the list by a removal which could still take it for a learner: what it voted for meanwhile, the voters that
+// remain hold.
+func (c *checker) wasRemoved(t *turn, before, after standing) {
+	if t.call.Name != "RemoveMember" || !t.stale() && !t.daemon.surprisedLately(t.call.Actor) {
+		return
+	}
+	if c.promoted == nil {
+		c.promoted = map[uint64]bool{}
+	}
+	for _, id := range before.voters {
+		if !slices.Contains(after.voters, id) {
+			c.promoted[id] = true
+		}
 	}
 }
 
