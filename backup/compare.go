@@ -96,3 +96,9 @@ func sameData(chains []otherHash) bool {
 func ignored(chains []otherHash) string {
 	return fmt.Sprintf("%v; this was ignored, as asked for: %d of the full backups, which were compared, lead to this data, and none to other data", &chains[0].wrongHash, len(chains))
 }
+
+// onlyHashOf reports whether x is compared with nothing but the full's own hash: a hash that a delta has for a later revision may show that
+// full or delta are wrong.
+func (x *Extracted) onlyHashOf(h Header) bool {
+	return len(x.hashes) == 0 || hashAt(h, h.Last) != nil && x.hashes[len(x.hashes)-1].Revision == h.Last
+}

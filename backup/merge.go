@@ -110,7 +110,7 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 	if o.seal != nil && x.users.changed() {
 		return ErrOlderUsers
 	}
-	if o.seal != nil && m.a.compacted <= h.Compacted && (len(x.hashes) == 0 || hashAt(h, h.Last) != nil) {
+	if o.seal != nil && m.a.compacted <= h.Compacted && x.onlyHashOf(h) {
 		err := m.sealed(ctx, s, full, o.seal, x)
 		if !IsDamage(err) && !errors.Is(err, ErrNeedsWhole) {
 			return err

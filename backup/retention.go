@@ -193,11 +193,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		}
 		if v != nil && v.Full == f.ID() {
 			k.add("verified "+v.At.UTC().Format(time.RFC3339), false)
-			to := v.Revision
-			if v.PassedOver() != "" { // what follows the wrong full may come from the same member
-				to = math.MaxInt64
-			}
-			spans = append(spans, span{f, to})
+			spans = append(spans, span{f, math.MaxInt64}) // no drill has tried the fulls that came since
 		}
 		if len(k.why) == 0 {
 			why := "no rule keeps it"

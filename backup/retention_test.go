@@ -191,7 +191,7 @@ func TestPlanPrune_AgeNeverTakesTheLastOnes(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	if len(plan.Delete) != 4 { // two fulls, and the deltas that neither of the others needs
+	if len(plan.Delete) != 3 { // two fulls, and the deltas before the verified one
 		t.Errorf("%+v", plan.Delete)
 	}
 }

@@ -129,28 +129,35 @@ func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) bool {
 // is, and believes the first: one that is behind may list the member that stood at its peer URL before, under whose id it
 // would start empty. Source: etcd, GetClusterFromRemotePeers, which takes what a member knows by itself.
 func (l memberList) known(ctx context.Context, e Env, id cke.Identity) error {
-	var asked []cke.Join
+	type voter struct{ name, url string }
+	var asked []voter
 	applied := uint64(0)
-	for _, j := range id.Joins {
-		if m, there := l.of(j); !there || m.Learner {
+	for _, m := range l.members {
+		v, known := voter{name: m.Name}, false
+		if i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) }); i >= 0 {
+			v, known = voter{id.Joins[i].Node.Name(), id.Joins[i].ClientURL()}, true
+		} else if m.Name != "" {
+			v.url, known = cke.StrangerURL(m, id.Joins)
+		}
+		if m.Learner || !known {
 			continue
 		}
-		s := e.Etcd.Endpoint(ctx, j.ClientURL())
+		s := e.Etcd.Endpoint(ctx, v.url)
 		if s.Problem != "" { // an answer may be lost
-			s = e.Etcd.Endpoint(ctx, j.ClientURL())
+			s = e.Etcd.Endpoint(ctx, v.url)
 		}
 		if s.Problem == "" && s.ClusterID == id.Incarnation.ClusterID {
-			asked, applied = append(asked, j), max(applied, s.RaftApplied)
+			asked, applied = append(asked, v), max(applied, s.RaftApplied)
 		}
 	}
 	for _, j := range asked {
 		for {
-			s := e.Etcd.Endpoint(ctx, j.ClientURL())
+			s := e.Etcd.Endpoint(ctx, j.url)
 			if s.Problem == "" && s.RaftApplied >= applied {
 				break
 			}
 			if e.Pause(ctx, steadyEvery) != nil {
-				return fmt.Errorf("%s has applied %d of %d entries, and could tell a new member of one that has left: %w", j.Node.Name(), s.RaftApplied, applied, cke.ErrNotReady)
+				return fmt.Errorf("%s has applied %d of %d entries, and could tell a new member of one that has left: %w", j.name, s.RaftApplied, applied, cke.ErrNotReady)
 			}
 		}
 	}

@@ -1,0 +1,46 @@
+package backup_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/internal/etcdtest"
+)
+
+// The full that a drill proved right leads to the newest state. A newer full that no drill has looked at yet is wrong. Pruning takes the deltas
+// between the two.
+func TestPrune_KeepsTheWayFromWhatWasProved(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	s := f.store(t, f.bucket)
+	fulls, deltas := f.objects(t)
+	// A day ago: the first full and one delta were there.
+	then := f.bucket.Clone()
+	for _, name := range append(slices.Clone(deltas[1:]), fulls[1]) {
+		then.Delete(ctx, name)
+	}
+	if x, err := f.store(t, then).Drill(ctx, backup.At{}, nil); err != nil || x.Full != place(t, fulls[0]).ID() || x.Compared == nil {
+		t.Fatal(x, err)
+	}
+	for _, name := range names(t, then) {
+		if !slices.Contains(names(t, f.bucket), name) {
+			f.bucket.Set(name, then.Get(name)) // its mark
+		}
+	}
+	makeWrong(t, f)
+	extract := func() (backup.Extracted, error) {
+		return s.Extract(ctx, backup.At{}, filepath.Join(t.TempDir(), "o"), backup.ExtractOptions{CheckHash: true})
+	}
+	if x, err := extract(); err != nil || x.Revision != f.last {
+		t.Fatal(x, err)
+	}
+	if _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := extract(); err != nil || x.Revision != f.last {
+		t.Errorf("the newest state could be restored before: %v", err)
+	}
+}
