@@ -46,7 +46,7 @@ type Removal struct {
 // they do from the newest full on that was begun before the time Within. Nothing of this keeps what is older than MaxAge; if
 // there is no other rule, all that is younger stays.
 // The newest full of every lineage that has any, and the one that was last verified, stay with all that their chains
-// need, whatever their age. Where the last drill passed over a newer full, so do all deltas after the one that it restored from. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
+// need, whatever their age, and so do all deltas after the latter: no drill has tried the fulls that came since. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
 // everything stays. The zero Retention deletes nothing. What is dated after now does not push real backups out: such a full stays, with
 // the deltas up to the next full that is not.
 func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retention, now time.Time) PrunePlan {
@@ -193,7 +193,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		}
 		if v != nil && v.Full == f.ID() {
 			k.add("verified "+v.At.UTC().Format(time.RFC3339), false)
-			spans = append(spans, span{f, math.MaxInt64}) // no drill has tried the fulls that came since
+			spans = append(spans, span{f, math.MaxInt64})
 		}
 		if len(k.why) == 0 {
 			why := "no rule keeps it"
