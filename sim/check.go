@@ -286,8 +286,9 @@ func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 			continue
 		}
 		if j.NeverVoted {
-			voted := func(id uint64) bool { return !c.promoted[id] && furthest(c.world.remains()).voted(id) }
-			if !c.purges[j.Volume] && !by.surprised() && furthest(c.world.remains()) != nil && slices.ContainsFunc(c.world.membersOf(j), voted) {
+			best := furthest(c.world.remains())
+			voted := func(id uint64) bool { return !c.promoted[id] && best.voted(id) }
+			if !c.purges[j.Volume] && !by.surprised() && best != nil && slices.ContainsFunc(c.world.membersOf(j), voted) {
 				c.violated("the volume of a voter of %s is given up as that of a learner", j.Node.Name())
 			}
 			continue

@@ -22,9 +22,10 @@ type Daemon struct {
 	older        bool // of an earlier version of cke
 	// What the daemon did, and what had happened apart from that when it looked; see happened.
 	own, observed, decided int
-	writes                 int            // to the store
-	listed                 map[string]int // by actor
-	clock                  time.Time      // the furthest that its host's clock was since it began what it does
+	writes                 int                     // to the store
+	listed                 map[string]int          // by actor
+	read                   map[string][]cke.Member // the last member list, by actor
+	clock                  time.Time               // the furthest that its host's clock was since it began what it does
 	lookEnded              bool
 	authRead               int   // what had happened when it read etcd's authentication last
 	file, decidedOn        int64 // the generation of the spec that it read last, and when it decided what it does
@@ -39,7 +40,7 @@ func (w *World) NewDaemon() *Daemon {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.store.term++
-	d := &Daemon{world: w, number: int(w.store.term)}
+	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}, read: map[string][]cke.Member{}}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.term = &Term{d: d, number: w.store.term, since: w.now(), changed: make(chan struct{}, 1)}
 	d.look = newObserver(d)

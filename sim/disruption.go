@@ -117,9 +117,6 @@ func (d *Daemon) looks(c Call) {
 	case c.Port == "store" && c.Name == "AppendRecord":
 		d.decided, d.decidedOn = d.observed, d.file
 	case c.Port == "etcd" && c.Name == "Members":
-		if d.listed == nil {
-			d.listed = map[string]int{}
-		}
 		d.listed[c.Actor] = d.happened()
 	}
 }
@@ -171,17 +168,15 @@ func (c *checker) wasDone(t *turn, before standing) {
 	}
 }
 
-// wasRemoved notes a voter that left the list by a removal which could still take it for a learner: what it voted for meanwhile, the voters that
+// wasRemoved notes a voter that left the list by a removal whose step had read it as a learner: what it voted for meanwhile, the voters that
 // remain hold.
 func (c *checker) wasRemoved(t *turn, before, after standing) {
-	if t.call.Name != "RemoveMember" || !t.stale() && !t.daemon.surprisedLately(t.call.Actor) {
+	if t.call.Name != "RemoveMember" {
 		return
 	}
-	if c.promoted == nil {
-		c.promoted = map[uint64]bool{}
-	}
 	for _, id := range before.voters {
-		if !slices.Contains(after.voters, id) {
+		learned := func(m cke.Member) bool { return m.Learner && m.ID == hexID(id) }
+		if !slices.Contains(after.voters, id) && slices.ContainsFunc(t.daemon.read[t.call.Actor], learned) {
 			c.promoted[id] = true
 		}
 	}

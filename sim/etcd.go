@@ -150,7 +150,11 @@ func (e etcdPort) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 
 // Members implements cke.Etcd.
 func (e etcdPort) Members(ctx context.Context, url string) (id string, members []cke.Member, err error) {
-	err = e.call(ctx, url, "Members", false, func() (err error) { id, members, err = e.d.world.list(url); return err })
+	err = e.call(ctx, url, "Members", false, func() (err error) {
+		id, members, err = e.d.world.list(url)
+		e.d.read[actorOf(ctx)] = members
+		return err
+	})
 	return id, members, err
 }
 

@@ -189,18 +189,39 @@ func TestFound_AFounderWhoseCertificateHoldsLaterIsNotWaitedFor(t *testing.T) {
 // A member is replaced while another one is behind, which still lists it: the new one is not told that it is that one.
 func TestFound_ANewMemberIsNotTheOneBeforeIt(t *testing.T) {
 	inFormed(t, 4, func(s *stage) {
-		s.ask(cke.TaskReplace, "n1", string(s.join("n1").ID), "")
-		s.once(sim.Proceed, func(c sim.Call) bool {
-			if c.Name == "RemoveMember" {
-				s.Node("n2").Trickle(true)
-			}
-			return c.Name == "RemoveMember"
-		})
-		s.until(10*time.Minute, func() bool { return false })
-		s.Node("n2").Trickle(false)
+		s.replacedBesideOneBehind("n1", "n2")
 		s.must("replaced", func() bool { return s.answered() && s.changed() })
 		s.isUnharmed(t)
 	})
+}
+
+// As before, but the voter that is behind is one that a person added manually.
+func TestFound_ANewMemberIsNotToldTheFormerIDByAStranger(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[1:]...)
+		s.daemon()
+		s.must("formed", s.settled)
+		if !s.Node("n1").Join("hand", true) {
+			t.Fatal("not joined")
+		}
+		s.pass(time.Minute)
+		s.replacedBesideOneBehind("n2", "n1")
+		s.must("answered", s.answered)
+		s.isUnharmed(t)
+	})
+}
+
+// replacedBesideOneBehind lets a member be replaced, while that of another node hears of nothing from the removal on.
+func (s *stage) replacedBesideOneBehind(replaced, behind string) {
+	s.ask(cke.TaskReplace, replaced, string(s.join(replaced).ID), "")
+	s.once(sim.Proceed, func(c sim.Call) bool {
+		if c.Name == "RemoveMember" {
+			s.Node(behind).Trickle(true)
+		}
+		return c.Name == "RemoveMember"
+	})
+	s.until(10*time.Minute, func() bool { return false })
+	s.Node(behind).Trickle(false)
 }
 
 // The file goes back to a minor version that the cluster has left while the only member is down for another reason: the
