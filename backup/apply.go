@@ -41,7 +41,7 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 			return err
 		}
 		x.history.add(h)
-		x.users.known = laterUsers(x.users.known, h.Users())
+		x.users.known = x.users.known.Later(h.Users())
 		for _, hash := range h.Hashes {
 			if hash.Revision <= a.revision {
 				a.compacted = max(a.compacted, hash.Compacted)

@@ -42,31 +42,21 @@ func TestCompact_ComparesWithHashesOfDeltas(t *testing.T) {
 			}
 		})
 	}
-	before := f.extractNewest(t, backup.At{})
-	if before.Full == place(t, wrong).ID() {
-		t.Fatal("a restore does not pass it over")
+	if before, err := f.compared(t, backup.At{}); err != nil || before.Full == place(t, wrong).ID() {
+		t.Fatal("a restore does not pass it over", err)
 	}
 	p, err := s.Compact(ctx, backup.At{}, backup.CompactOptions{})
 	t.Logf("merged %s: %v", p.ID(), err)
 	if _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
 		t.Fatal(err)
 	}
-	x, err := s.Extract(ctx, backup.At{Revision: f.last}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{CheckHash: true})
+	x, err := f.compared(t, backup.At{Revision: f.last})
 	if err != nil {
 		t.Errorf("what could be restored before cannot be any more: %v", err)
 		return
 	}
 	t.Logf("after: from %s, compared %v, notes %q", x.Full, x.Compared, x.Notes)
 	f.extractOK(t, f.bucket, backup.At{Revision: f.last})
-}
-
-func (f *fixture) extractNewest(t *testing.T, at backup.At) backup.Extracted {
-	t.Helper()
-	x, err := f.store(t, f.bucket).Extract(etcdtest.Context(t), at, filepath.Join(t.TempDir(), "o"), backup.ExtractOptions{CheckHash: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
 }
 
 // A delta does not lead to the data of which a later delta has the hash. A restore refuses the newest state. Compact makes a full of it that has no
@@ -80,17 +70,14 @@ func TestCompact_DoesNotLaunderAWrongDelta(t *testing.T) {
 	})
 	rehead(t, f.bucket, deltas[5], func(h *backup.Header) { h.Hashes, h.After = nil, nil })
 	s := f.store(t, f.bucket)
-	extract := func() (backup.Extracted, error) {
-		return s.Extract(ctx, backup.At{}, filepath.Join(t.TempDir(), "o"), backup.ExtractOptions{CheckHash: true})
-	}
-	if _, err := extract(); !errors.Is(err, backup.ErrHash) {
+	if _, err := f.compared(t, backup.At{}); !errors.Is(err, backup.ErrHash) {
 		t.Fatalf("before: %v", err)
 	}
 	p, err := s.Compact(ctx, backup.At{}, backup.CompactOptions{})
 	if err == nil {
 		t.Errorf("it was merged: %s", p.ID())
 	}
-	if x, err := extract(); err == nil {
+	if x, err := f.compared(t, backup.At{}); err == nil {
 		t.Errorf("revision %d is restored from %s without a word: compared %v, notes %q", x.Revision, x.Full, x.Compared, x.Notes)
 	}
 }

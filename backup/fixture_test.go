@@ -129,6 +129,12 @@ func (f *fixture) extractOK(t testing.TB, b backup.Bucket, at backup.At) backup.
 	return x
 }
 
+// compared extracts a state and compares it with the hashes that etcd gave.
+func (f *fixture) compared(t testing.TB, at backup.At) (backup.Extracted, error) {
+	t.Helper()
+	return f.store(t, f.bucket).Extract(etcdtest.Context(t), at, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{CheckHash: true})
+}
+
 // extractBad checks that nothing is written, and returns the damage told.
 func (f *fixture) extractBad(t testing.TB, b backup.Bucket, at backup.At) *backup.DamagedError {
 	t.Helper()

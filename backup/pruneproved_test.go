@@ -1,7 +1,6 @@
 package backup_test
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -31,16 +30,13 @@ func TestPrune_KeepsTheWayFromWhatWasProved(t *testing.T) {
 		}
 	}
 	makeWrong(t, f)
-	extract := func() (backup.Extracted, error) {
-		return s.Extract(ctx, backup.At{}, filepath.Join(t.TempDir(), "o"), backup.ExtractOptions{CheckHash: true})
-	}
-	if x, err := extract(); err != nil || x.Revision != f.last {
+	if x, err := f.compared(t, backup.At{}); err != nil || x.Revision != f.last {
 		t.Fatal(x, err)
 	}
 	if _, err := s.Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
 		t.Fatal(err)
 	}
-	if x, err := extract(); err != nil || x.Revision != f.last {
+	if x, err := f.compared(t, backup.At{}); err != nil || x.Revision != f.last {
 		t.Errorf("the newest state could be restored before: %v", err)
 	}
 }

@@ -32,8 +32,8 @@ func (a UsersState) Compare(b UsersState) int {
 	return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(on(a.Enabled), on(b.Enabled)))
 }
 
-// laterUsers returns the later one.
-func laterUsers(a, b UsersState) UsersState {
+// Later returns the later one of a and b.
+func (a UsersState) Later(b UsersState) UsersState {
 	if b.Compare(a) > 0 {
 		return b
 	}
@@ -72,7 +72,7 @@ func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest 
 		case s.judges() && !s.trusts(h.Signature):
 			continue
 		}
-		of[c.Full.Name()], newest = h.Users(), laterUsers(newest, h.Users())
+		of[c.Full.Name()], newest = h.Users(), newest.Later(h.Users())
 		if !h.Merged {
 			break
 		}

@@ -112,17 +112,25 @@ func (l memberList) healthy(ctx context.Context, e Env, id cke.Identity, without
 
 // serves reports whether a voter serves linearizable reads of this cluster, with a fresh look.
 func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) bool {
-	url, known := "", false
-	if i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.MemberID == m.ID }); i >= 0 {
-		url, known = id.Joins[i].ClientURL(), true
-	} else if m.Name != "" {
-		url, known = cke.StrangerURL(m, id.Joins)
-	}
+	_, url, known := askedAt(id, m, func(j cke.Join) bool { return j.MemberID == m.ID })
 	if !known {
 		return false
 	}
 	s := e.Etcd.Endpoint(ctx, url)
 	return s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID
+}
+
+// askedAt returns where a member may be asked, and what people know it by: as the membership that it is, if one is, or as the list has it.
+// false: that is not known.
+func askedAt(id cke.Identity, m cke.Member, is func(cke.Join) bool) (name, url string, known bool) {
+	if i := slices.IndexFunc(id.Joins, is); i >= 0 {
+		return id.Joins[i].Node.Name(), id.Joins[i].ClientURL(), true
+	}
+	if m.Name == "" {
+		return "", "", false
+	}
+	url, known = cke.StrangerURL(m, id.Joins)
+	return m.Name, url, known
 }
 
 // known waits until all voters that answer have applied the list. A new member asks the voters one after the other who it
@@ -133,31 +141,26 @@ func (l memberList) known(ctx context.Context, e Env, id cke.Identity) error {
 	var asked []voter
 	applied := uint64(0)
 	for _, m := range l.members {
-		v, known := voter{name: m.Name}, false
-		if i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) }); i >= 0 {
-			v, known = voter{id.Joins[i].Node.Name(), id.Joins[i].ClientURL()}, true
-		} else if m.Name != "" {
-			v.url, known = cke.StrangerURL(m, id.Joins)
-		}
+		name, url, known := askedAt(id, m, func(j cke.Join) bool { return Is(m, j) })
 		if m.Learner || !known {
 			continue
 		}
-		s := e.Etcd.Endpoint(ctx, v.url)
+		s := e.Etcd.Endpoint(ctx, url)
 		if s.Problem != "" { // an answer may be lost
-			s = e.Etcd.Endpoint(ctx, v.url)
+			s = e.Etcd.Endpoint(ctx, url)
 		}
 		if s.Problem == "" && s.ClusterID == id.Incarnation.ClusterID {
-			asked, applied = append(asked, v), max(applied, s.RaftApplied)
+			asked, applied = append(asked, voter{name, url}), max(applied, s.RaftApplied)
 		}
 	}
-	for _, j := range asked {
+	for _, v := range asked {
 		for {
-			s := e.Etcd.Endpoint(ctx, j.url)
+			s := e.Etcd.Endpoint(ctx, v.url)
 			if s.Problem == "" && s.RaftApplied >= applied {
 				break
 			}
 			if e.Pause(ctx, steadyEvery) != nil {
-				return fmt.Errorf("%s has applied %d of %d entries, and could tell a new member of one that has left: %w", j.name, s.RaftApplied, applied, cke.ErrNotReady)
+				return fmt.Errorf("%s has applied %d of %d entries, and could tell a new member of one that has left: %w", v.name, s.RaftApplied, applied, cke.ErrNotReady)
 			}
 		}
 	}

@@ -70,9 +70,7 @@ func (s *session) authSeen(seen backup.UsersState) {
 	if !s.broken { // else the history has still to be compared
 		s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
 	}
-	if seen.Compare(s.authNow) > 0 {
-		s.authNow = seen
-	}
+	s.authNow = s.authNow.Later(seen)
 	if s.hasAuth(seen) || s.full != nil {
 		return
 	}
