@@ -17,6 +17,7 @@ const (
 	FreezeCorrupt     FreezeKind = "corrupt-alarm" // etcd raised the alarm CORRUPT
 	FreezeWentBack    FreezeKind = "went-back"     // members serve less than members of the same cluster had served before
 	FreezeUnequalData FreezeKind = "unequal-data"  // members differ in their hash at one revision
+	FreezeTwoQuorums  FreezeKind = "two-quorums"   // members of one cluster id serve without each other
 	FreezeOlderStore  FreezeKind = "older-store"   // the store does not have memberships that nodes carry, or has members where they are not
 )
 

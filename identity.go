@@ -182,6 +182,9 @@ type Join struct {
 	MemberID string `json:"memberID,omitempty"`
 	// StartedAt is set before the first start: from then on the volume must hold a WAL, or its data is gone.
 	StartedAt time.Time `json:"startedAt,omitzero"`
+	// Stopping is set before its engine is asked to stop it, and cleared once the engine has answered: until then the request may be
+	// carried out at any time, also long after it was given up.
+	Stopping bool `json:"stopping,omitempty"`
 	// Repair is set before its member is removed for lost data, or as a learner that did not come up: nobody asked for one
 	// member fewer, so whatever takes its place waits for nobody's consent.
 	Repair bool `json:"repair,omitempty"`

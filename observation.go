@@ -305,6 +305,33 @@ type EndpointStatus struct {
 	CertNotAfter  time.Time `json:"certNotAfter,omitzero"`
 }
 
+// ServesAs reports whether the member of an id answered a linearizable read: it is one of a quorum.
+func (e EndpointStatus) ServesAs(id string) bool {
+	return e.Problem == "" && e.Linearizable && !e.Learner && e.MemberID != "" && e.MemberID == id
+}
+
+// Apart returns two members of a cluster id that serve without each other: one is led by another member than the other, or is not in
+// the member list that the other one gave. An election or a removal between two answers looks alike for a moment. false: none do.
+func (s EtcdStatus) Apart(clusterID string) (one, other EndpointStatus, is bool) {
+	var serve []EndpointStatus
+	for _, e := range s.Endpoints {
+		if e.ClusterID == clusterID && e.ServesAs(e.MemberID) {
+			serve = append(serve, e)
+		}
+	}
+	listed := func(e EndpointStatus) bool {
+		return s.MembersSource != MembersLinearizable || slices.ContainsFunc(s.Members, func(m Member) bool { return m.ID == e.MemberID })
+	}
+	for i, e := range serve {
+		for _, o := range serve[:i] {
+			if e.LeaderID != "" && o.LeaderID != "" && e.LeaderID != o.LeaderID || listed(e) != listed(o) {
+				return o, e, true
+			}
+		}
+	}
+	return EndpointStatus{}, EndpointStatus{}, false
+}
+
 // Healthy: it answers local reads and reports no error of its own. Source: etcd-operator #468.
 func (e EndpointStatus) Healthy() bool {
 	return e.Problem == "" && e.Serializable && len(e.Errors) == 0

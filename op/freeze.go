@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"cke"
 )
@@ -39,10 +40,48 @@ func (f Freeze) Stages() []Stage {
 		if recordedMeanwhile, err := f.onRecord(ctx, e); err != nil || recordedMeanwhile {
 			return err
 		}
+		if f.Kind == cke.FreezeTwoQuorums {
+			if apart, err := stayApart(ctx, e); err != nil || !apart {
+				return err
+			}
+		}
 		found := cke.NewFreeze(f.Kind, f.Finding, f.Problem, f.Seen)
 		found.Held = f.Held
 		return freeze(ctx, e, found)
 	}}}}
+}
+
+// How often, and after which pause, members are asked again whether they serve without each other.
+const (
+	apartLooks = 3
+	apartPause = 2 * time.Second
+)
+
+// stayApart reports whether members serve without each other each time that they are asked. What an election or a removal between two
+// answers showed is over by then.
+func stayApart(ctx context.Context, e Env) (bool, error) {
+	for range apartLooks {
+		if err := e.Pause(ctx, apartPause); err != nil {
+			return false, err
+		}
+		id, err := e.Ledger.Identity(ctx)
+		if err != nil || id.Incarnation == nil {
+			return false, err
+		}
+		var seen cke.EtcdStatus
+		for _, j := range id.Joins {
+			s := e.Etcd.Endpoint(ctx, j.ClientURL())
+			s.Join = j.ID
+			seen.Endpoints = append(seen.Endpoints, s)
+		}
+		if list, _, err := readList(ctx, e); err == nil {
+			seen.Members, seen.MembersSource = list.members, cke.MembersLinearizable
+		}
+		if _, _, is := seen.Apart(id.Incarnation.ClusterID); !is {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // onRecord reports whether any of what was found is on record by now: the record was read before the nodes were observed,

@@ -82,10 +82,15 @@ func Is(m cke.Member, j cke.Join) bool {
 // MayBe reports whether a member could be that of a join whose id is not on record: it stands at its node, or has its name. It may have
 // moved to other ports since the store was copied.
 func MayBe(m cke.Member, j cke.Join) bool {
-	return Is(m, j) || j.MemberID == "" && (m.Name == j.Member || slices.ContainsFunc(m.PeerURLs, func(text string) bool {
+	return Is(m, j) || j.MemberID == "" && (m.Name == j.Member || StandsAt(m, j.Node.Address))
+}
+
+// StandsAt reports whether a member is reached by its peers at an address.
+func StandsAt(m cke.Member, address string) bool {
+	return slices.ContainsFunc(m.PeerURLs, func(text string) bool {
 		u, err := url.Parse(text)
-		return err == nil && u.Hostname() == j.Node.Address
-	}))
+		return err == nil && u.Hostname() == address
+	})
 }
 
 // voters counts the entries that vote.
@@ -191,6 +196,12 @@ func (l memberList) takeGate(ctx context.Context, e Env, id cke.Identity, m cke.
 		why = "a member was added and has not caught up yet"
 	case healthy < others:
 		why = fmt.Sprintf("%d of the %d other voters are healthy", healthy, others)
+	default:
+		for _, j := range id.Joins {
+			if o, there := l.of(j); there && !o.Learner && o.ID != m.ID && j.Stopping {
+				why = j.Node.Name() + " was asked to stop, and its engine has not answered since"
+			}
+		}
 	}
 	if why == "" || !serves(ctx, e, id, m) {
 		return nil

@@ -48,7 +48,7 @@ func (m recordedMachine) allowed(ctx context.Context, j cke.Join) error {
 }
 
 // StopContainer implements cke.Machine. A member that votes where it is not on record is not stopped: its store is older than the
-// cluster.
+// cluster. That a member of a cluster that serves is asked to stop is on record until its engine has answered.
 func (m recordedMachine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
 	if err := m.allowed(ctx, j); err != nil {
 		return err
@@ -56,7 +56,31 @@ func (m recordedMachine) StopContainer(ctx context.Context, j cke.Join, grace ti
 	if err := m.votesElsewhere(ctx, j); err != nil {
 		return err
 	}
-	return m.Machine.StopContainer(ctx, j, grace)
+	if err := m.noteStopping(ctx, j.ID, true); err != nil {
+		return err
+	}
+	if err := m.Machine.StopContainer(ctx, j, grace); err != nil {
+		return err
+	}
+	return m.noteStopping(ctx, j.ID, false)
+}
+
+// KeepRunning implements cke.Machine. An engine that answers has done what it was asked for before.
+func (m recordedMachine) KeepRunning(ctx context.Context, j cke.Join) error {
+	if err := m.Machine.KeepRunning(ctx, j); err != nil {
+		return err
+	}
+	return m.noteStopping(ctx, j.ID, false)
+}
+
+func (m recordedMachine) noteStopping(ctx context.Context, of cke.JoinID, is bool) error {
+	id, err := m.by.ledger.Identity(ctx)
+	j, lasts := id.Join(of)
+	if err != nil || !lasts || j.Stopping == is || id.Incarnation == nil || id.Incarnation.State != cke.Formed {
+		return err
+	}
+	j.Stopping = is
+	return m.by.ledger.PutJoins(ctx, id, j)
 }
 
 // RemoveContainer implements cke.Machine.
@@ -97,10 +121,11 @@ func (m recordedMachine) votesElsewhere(ctx context.Context, j cke.Join) error {
 	for _, e := range cke.ToAskElsewhere(c.Cluster, []cke.NodeStatus{n}, id.Joins) {
 		e.EndpointStatus = m.by.etcd.Endpoint(ctx, e.URL)
 		e.Join = j.ID
-		if _, members, err := m.by.etcd.Members(ctx, e.URL); err == nil {
+		_, members, err := m.by.etcd.Members(ctx, e.URL)
+		if err == nil {
 			e.Members, e.Source = members, cke.MembersLinearizable
 		}
-		if id.Votes(e) {
+		if unknown := err != nil && e.ClusterID == id.Incarnation.ClusterID && e.ServesAs(e.MemberID); unknown || id.Votes(e) {
 			return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("the member of %s on %s votes, and is not on record there", j.Volume, j.Node.Name()),
 				Facts: []string{fmt.Sprintf("member %s at %s", e.MemberID, e.URL)}, Unchanged: true, Err: cke.ErrConflict}
 		}

@@ -41,6 +41,12 @@ func findings(in *Input) []finding {
 	if f := wentBack(in); f != nil {
 		all = append(all, *f)
 	}
+	if one, other, is := in.Seen.Etcd.Apart(inc.ClusterID); is && in.wereApart() {
+		j, _ := in.Identity.Join(other.Join)
+		all = append(all, finding{kind: cke.FreezeTwoQuorums, text: fmt.Sprintf("%s %s", cke.FreezeTwoQuorums, inc.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
+			Message: fmt.Sprintf("the members at %s and %s serve without each other: two clusters have the id %s", one.URL, other.URL, inc.ClusterID),
+			Remedy:  "find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen"}})
+	}
 	for _, a := range in.Seen.Etcd.Alarms {
 		if a.Kind == "CORRUPT" && !a.StopsWrites() {
 			all = append(all, finding{kind: cke.FreezeCorrupt, text: fmt.Sprintf("%s %s", cke.FreezeCorrupt, a.MemberID), problem: cke.Problem{Code: cke.CodeUnequalData,
@@ -52,6 +58,12 @@ func findings(in *Input) []finding {
 		all = append(all, finding{kind: cke.FreezeUnequalData, text: op.Finding(*c), problem: op.Unequal(*c)})
 	}
 	return all
+}
+
+// wereApart reports whether the look before, too, found members that serve without each other.
+func (in *Input) wereApart() bool {
+	_, _, is := in.Before.Etcd.Apart(in.Identity.Incarnation.ClusterID)
+	return is && in.Identity.Incarnation.Life(in.Before.Incarnation)
 }
 
 // wentBack: a member serves less than members of the same cluster were seen to serve before. Only what stands beside a

@@ -17,6 +17,8 @@ type tally struct {
 	hollow int
 	// pending are learners and members that never started: a change in flight.
 	pending int
+	// stopping are the nodes of voters whose engines were asked to stop them and have not answered since.
+	stopping []string
 }
 
 func tallyOf(in *Input) tally {
@@ -29,8 +31,11 @@ func tallyOf(in *Input) tally {
 			continue
 		}
 		t.voters++
-		if in.joinOf(m) != nil {
+		if j := in.joinOf(m); j != nil {
 			t.recorded++
+			if j.Stopping {
+				t.stopping = append(t.stopping, j.Node.Name())
+			}
 		}
 		if healthyMember(in, m) {
 			t.healthy++
@@ -110,6 +115,9 @@ func without(in *Input, t tally, m cke.Member) (left int, g gate) {
 	if hollow(in, m) {
 		t.hollow = 0 // what is to be mended is no obstacle
 	}
+	if j := in.joinOf(m); j != nil && j.Stopping {
+		t.stopping = nil // so is what was begun
+	}
 	return t.healthy - 1, allWell(t, 0)
 }
 
@@ -119,6 +127,9 @@ func mayRestart(in *Input, m cke.Member) gate {
 	t := tallyOf(in)
 	if g := leaseGate(in, m); g != pass {
 		return g
+	}
+	if j := in.joinOf(m); j != nil && j.Stopping {
+		t.stopping = nil // what was begun is gone on with
 	}
 	if g := allWell(t, 0); g != pass {
 		return g
@@ -197,6 +208,8 @@ func allWell(t tally, pending int) gate {
 		return "a member was added and has not caught up yet"
 	case t.healthy < t.voters:
 		return gate(fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.healthy, t.voters))
+	case t.stopping != nil:
+		return gate(fmt.Sprintf("%s may stop at any time: an engine was asked to, and has not answered since; no other one is taken away before it has", and(t.stopping)))
 	case t.hollow > 0:
 		return gate(fmt.Sprintf("%s from files that were removed; no healthy one is taken away before that is mended", cke.Plural(t.hollow, "voter serves", "voters serve")))
 	}

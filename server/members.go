@@ -36,7 +36,8 @@ func whatIsLeft(in *Input, stopped []cke.Join) string {
 }
 
 // keptDown: a voter runs, and its engine would not start it after a crash or a reboot. A stop of cke's that was not
-// finished leaves it so, and nobody would notice before the power fails.
+// finished leaves it so, and nobody would notice before the power fails. An engine that does what it is asked now has done, or
+// never had, what it was asked for before.
 func keptDown(in *Input) (Decision, bool) {
 	if !in.formed() {
 		return Decision{}, false
@@ -46,14 +47,14 @@ func keptDown(in *Input) (Decision, bool) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
 		m, listed := in.listed(j)
-		if n.Answered() && there && c.Running() && c.KeptDown && !c.StartsEmpty && listed && !m.Learner && in.drained(j.Node) == nil {
+		if n.Answered() && there && c.Running() && (c.KeptDown || j.Stopping) && !c.StartsEmpty && listed && !m.Learner && in.drained(j.Node) == nil {
 			joins = append(joins, in.reached(j))
 		}
 	}
 	if joins == nil {
 		return Decision{}, false
 	}
-	return Decision{Operation: op.KeepRunning{Joins: joins}, Reason: namesOf(joins) + " would stay down after a crash: the engine's own restarts are off"}, true
+	return Decision{Operation: op.KeepRunning{Joins: joins}, Reason: namesOf(joins) + " would stay down after a crash: a stop was begun, or the engine's own restarts are off"}, true
 }
 
 func namesOf(joins []cke.Join) string {

@@ -30,12 +30,17 @@ func listUnknown(in *Input) (Decision, bool) {
 // somebody else did; its data no longer counts. Without a member id on record, adding it goes on.
 func endedMembership(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
-		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells.
+		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells. While its node does not
+		// answer, an unknown member there may be one of a newer membership, which the store does not have.
 		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool {
-			return op.Is(m, j) || !j.StartedAt.IsZero() && op.MayBe(m, j) && in.joinOf(m) == nil
+			return op.Is(m, j) || in.joinOf(m) == nil && (!j.StartedAt.IsZero() && op.MayBe(m, j) || in.silent(j) && op.StandsAt(m, j.Node.Address))
 		})
 		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue
+		}
+		if e := in.reply(j); e.ServesAs(j.MemberID) {
+			return refused(fmt.Sprintf("the member of %s is not in the member list that was read, and serves: its membership lasts while it does", j.Node.Name()),
+				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, and is not in the member list that another member gives", Remedy: remedy(cke.CodeSplitBrain)}), true
 		}
 		// A store that is older than the cluster has voters without a start: only where no volume is left there is nothing to keep.
 		n := in.node(j.Node)

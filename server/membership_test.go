@@ -51,6 +51,12 @@ func (s *scene) running() *scene {
 	return s
 }
 
+// removedByHand: somebody removed the third of three members.
+func removedByHand(s *scene) {
+	s.Seen.Etcd.Members = s.Seen.Etcd.Members[:2]
+	s.endpoint(3).Linearizable = false
+}
+
 func remove(s *scene, i int) op.RemoveMember {
 	j := s.join(i)
 	return op.RemoveMember{Member: s.Seen.Etcd.Members[i-1], Join: &j}
@@ -133,7 +139,11 @@ func TestDecide_RemovesWhatIsNoLongerDeclared(t *testing.T) {
 		{"one that once was ours", formed(3).running().with(strange).with(func(s *scene) {
 			s.Identity.Ended = []cke.Join{{ID: "old", MemberID: "s1", EndedAt: noon}}
 		}), op.RemoveMember{Member: stranger}, "member stranger stands on no declared node", nil},
-		{"removed by somebody else", formed(3).running().with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:2] }), op.EndMembership{Join: f.join(3)}, "the member of n3 is no longer in the member list", nil},
+		{"removed by somebody else", formed(3).running().with(removedByHand), op.EndMembership{Join: f.join(3)}, "the member of n3 is no longer in the member list", nil},
+		{"not in the list, and serves", formed(3).running().with(removedByHand).with(func(s *scene) { s.endpoint(3).Linearizable = true }), nil, "not in the member list that was read, and serves", []string{"CKE302 n3"}},
+		{"a newer membership may stand there", formed(3).running().silent(3).with(func(s *scene) {
+			s.Seen.Etcd.Members[2].ID = "m9"
+		}), nil, "n3", []string{"CKE201 n3"}},
 	})
 }
 

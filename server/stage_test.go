@@ -212,6 +212,11 @@ func (t *stageTerm) PutFreeze(ctx context.Context, f cke.Freeze) error {
 	return t.write(ctx, "put-freeze", func() { t.scene.Identity.Freeze = &f })
 }
 
+// PutJoins keeps nothing: operations of these tests read none back.
+func (t *stageTerm) PutJoins(ctx context.Context, _ cke.Identity, _ ...cke.Join) error {
+	return t.write(ctx, "put-joins", func() {})
+}
+
 func (t *stageTerm) Deleting(ctx context.Context) (deleting bool, err error) {
 	err = t.write(ctx, "deleting", func() { deleting = t.scene.Deleting })
 	return deleting, err

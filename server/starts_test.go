@@ -68,7 +68,7 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 		{"a voter that is stopped is started first", formed(3).unrecorded(3).stopped(3), op.StartMembers{Joins: []cke.Join{started(3, true)}, AwaitServing: true}, "n3 stopped", nil},
 		{"also where only its container says that it ever ran", formed(3).unrecorded(3).unidentified(3).stopped(2, 3).lost(),
 			op.StartMembers{Joins: []cke.Join{formed(3).join(2), started(3, false)}, AwaitServing: true}, "n2 and n3 stopped", nil},
-		{"what has left the list has ended", formed(3).unrecorded(3).with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[:2] }), op.EndMembership{Join: started(3, true)}, "n3 is no longer", nil},
+		{"what has left the list has ended", formed(3).unrecorded(3).with(removedByHand), op.EndMembership{Join: started(3, true)}, "n3 is no longer", nil},
 		{"also where its start is not on record and only its volume is left", left(), op.EndMembership{Join: left().join(3)}, "n3 is no longer", nil},
 		{"which may be on a node that is silent", left().unidentified(3).undeclared(3).silent(3), op.EndMembership{Join: left().unidentified(3).join(3), Silent: true}, "n3 is no longer", nil},
 		{"where nothing is left nothing is kept", left().wiped(3), op.EndMembership{Join: nothing}, "n3 is no longer", nil},

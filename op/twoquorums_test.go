@@ -1,0 +1,88 @@
+package op_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"cke"
+	"cke/op"
+)
+
+// apart is an etcd in which one member says, a number of times, that another one leads; it serves all the same.
+type apart struct {
+	cke.Etcd
+	url   string
+	times *int
+}
+
+func (e apart) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	s := e.Etcd.Endpoint(ctx, url)
+	if url == e.url && *e.times > 0 {
+		*e.times--
+		s.LeaderID = s.MemberID
+		if s.LeaderID == "" {
+			panic("it does not answer")
+		}
+	}
+	return s
+}
+
+// What only an election between two answers showed freezes nobody.
+func TestFreeze_AsksTwoQuorumsAgain(t *testing.T) {
+	for _, c := range []struct {
+		times int
+		want  bool
+	}{{1, false}, {2, false}, {100, true}} {
+		inWorld(t, 3, func(w *world) {
+			w.mustRun(w.bootstrap(false))
+			id := w.Store().Identity()
+			var follower cke.Join
+			for _, j := range id.Joins {
+				if s := w.daemon.Etcd().Endpoint(w.daemon.Context(), j.ClientURL()); s.LeaderID != s.MemberID {
+					follower = j
+				}
+			}
+			times := c.times
+			_, err := w.runIn(func(e op.Env) op.Env {
+				e.Etcd = apart{e.Etcd, follower.ClientURL(), &times}
+				return e
+			}, op.Freeze{Kind: cke.FreezeTwoQuorums, Finding: "two", Problem: cke.Problem{Code: cke.CodeSplitBrain}})
+			if err != nil || w.Store().Identity().Freeze.Active() != c.want {
+				t.Errorf("told %d times: %v %+v", c.times, err, w.Store().Identity().Freeze)
+			}
+		})
+	}
+}
+
+// listless is an etcd that lists members without one of them, which serves.
+type listless struct {
+	cke.Etcd
+	without string
+}
+
+func (e listless) Members(ctx context.Context, url string) (string, []cke.Member, error) {
+	id, all, err := e.Etcd.Members(ctx, url)
+	var rest []cke.Member
+	for _, m := range all {
+		if m.ID != e.without {
+			rest = append(rest, m)
+		}
+	}
+	return id, rest, err
+}
+
+// The list is that of another cluster of the same id: a membership does not end while its member serves.
+func TestEndMembership_NotWhileTheMemberServes(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		j := w.joins()[2]
+		_, err := w.runIn(func(e op.Env) op.Env {
+			e.Etcd = listless{e.Etcd, j.MemberID}
+			return e
+		}, op.EndMembership{Join: j})
+		if cke.CodeOf(err) != cke.CodeSplitBrain || !errors.Is(err, cke.ErrConflict) || len(w.joins()) != 3 || w.calls("StopContainer") > 0 {
+			t.Errorf("%v, %d memberships", err, len(w.joins()))
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package server_test
+
+import (
+	"testing"
+
+	"cke"
+	"cke/op"
+)
+
+// ledBy lets members answer that one leads.
+func (s *scene) ledBy(leader string, members ...int) *scene {
+	for _, i := range members {
+		s.endpoint(i).LeaderID = leader
+	}
+	return s
+}
+
+// The look before showed the same.
+func (s *scene) twice() *scene {
+	s.Before.Incarnation, s.Before.Etcd = s.Identity.Incarnation.ID, s.Seen.Etcd
+	return s
+}
+
+// A disk that was put back to when its member was alone serves by itself, under the id of the cluster that goes on without it.
+func TestDecide_FreezesTwoClustersOfOneID(t *testing.T) {
+	finding := func(s *scene, one, other, node string) op.Freeze {
+		return found(s, cke.FreezeTwoQuorums, "two-quorums c1", node, cke.CodeSplitBrain, "the members at https://10.0.0."+one+":2379 and https://10.0.0."+other+":2379 serve without each other: two clusters have the id c1",
+			"find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen")
+	}
+	split := func() *scene { return formed(3).ledBy("m1", 1, 2).ledBy("m3", 3) }
+	alone := func() *scene {
+		s := formed(3).ledBy("m3", 1, 2, 3)
+		s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
+		return s
+	}
+	check(t, []row{
+		{"led by two", split().twice(), finding(split(), "1", "3", "n3"), "frozen", []string{"CKE302 n3"}},
+		{"an election between two answers", split(), nil, "nothing to do", nil},
+		{"one has stopped serving", split().with(func(s *scene) { s.endpoint(3).Linearizable = false }).twice(), nil, "", []string{"CKE215 n3"}},
+		{"the list is that of one of them", alone().twice(), finding(alone(), "1", "3", "n3"), "frozen", []string{"CKE302 n3"}},
+		{"a removal between two answers", alone(), nil, "not in the member list that was read, and serves", []string{"CKE302 n1"}},
+		{"a person lifted it", split().twice().frozenBy("two-quorums c1", true), nil, "nothing to do", nil},
+	})
+}
