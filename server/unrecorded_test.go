@@ -293,9 +293,9 @@ func TestDecide_Reclaims(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	refusals := map[string]*scene{
-		"other ones than shown":     frozen("join2b"),
-		"without a member list":     frozen("join2b", "join3b").lost(),
-		"a node that is silent":     frozen("join2b", "join3b").silent(3),
+		"other ones than shown": frozen("join2b"),
+		"without a member list": frozen("join2b", "join3b").lost(),
+		"a node that is silent": frozen("join2b", "join3b").silent(3),
 		"frozen for something else": frozen("join2b", "join3b").with(func(s *scene) {
 			s.Identity.Freeze = &cke.Freeze{ID: "f2", Kind: cke.FreezeCorrupt, Finding: "corrupt", Accepted: []string{s.Identity.Freeze.Finding}, At: noon}
 		}),
