@@ -38,6 +38,9 @@ type Freeze struct {
 	// Held are requests that the store had when it was found to be older than the cluster: people may have withdrawn them since.
 	Held *HeldRequests `json:"held,omitempty"`
 
+	// Former is the active freeze whose place this one took, as the store was found to be older as well: it is active again once this one is lifted.
+	Former *Freeze `json:"former,omitempty"`
+
 	LiftedAt time.Time `json:"liftedAt,omitzero"`
 	LiftedBy string    `json:"liftedBy,omitempty"` // user@host
 	// LiftReason is a person's words.
@@ -52,11 +55,15 @@ type Freeze struct {
 func (f *Freeze) Active() bool { return f != nil && f.LiftedAt.IsZero() }
 
 // Precedes returns why next must not take the place of the present freeze: ErrConflict where another one is active, where
-// next lifts another one than the present, and where the present one was lifted already.
+// next lifts another one than the present, and where the present one was lifted already. One that names the active freeze as its former one
+// takes its place, and only its place.
 func (f *Freeze) Precedes(next Freeze) error {
 	same := f != nil && f.ID == next.ID
+	former := !same && next.Former != nil
 	switch {
-	case f.Active() && !same:
+	case former && !(f.Active() && f.ID == next.Former.ID):
+		return fmt.Errorf("freeze %s is not the active one: %w", next.Former.ID, ErrConflict)
+	case f.Active() && !same && !former:
 		return fmt.Errorf("freeze %s is active: %w", f.ID, ErrConflict)
 	case !next.Active() && !same:
 		return fmt.Errorf("freeze %s, which is lifted, is not the present one: %w", next.ID, ErrConflict)
@@ -64,6 +71,21 @@ func (f *Freeze) Precedes(next Freeze) error {
 		return fmt.Errorf("freeze %s was lifted: %w", f.ID, ErrConflict)
 	}
 	return nil
+}
+
+// MakesWay reports whether a freeze of another kind takes the place of f: all else can be judged only by the right store.
+func (f *Freeze) MakesWay(kind FreezeKind) bool {
+	return f.Active() && f.Kind != FreezeOlderStore && kind == FreezeOlderStore
+}
+
+// Returns is the freeze that is to be active again, since the one that took its place was lifted; nil: there is none.
+func (f *Freeze) Returns() *Freeze {
+	if f == nil || f.Active() || f.Former == nil {
+		return nil
+	}
+	r := *f.Former
+	r.Accepted = f.Tolerated()
+	return &r
 }
 
 // Tolerated are the findings that a person has lifted and that are not known to be over.

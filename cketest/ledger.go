@@ -161,6 +161,19 @@ func findingLasts(t *testing.T, s Store) {
 	if f := identity(t, s).Freeze; f == nil || f.ID != two.ID || !f.Active() {
 		t.Errorf("%+v", f)
 	}
+	older := cke.NewFreeze(cke.FreezeOlderStore, "older", cke.Problem{}, cke.EtcdStatus{})
+	older.Former = &one
+	is(t, "one in the place of one that is lifted", s.PutFreeze(ctx, older), cke.ErrConflict)
+	older.Former = &two
+	for range 2 {
+		is(t, "one in the place of the active one", s.PutFreeze(ctx, older), nil)
+	}
+	is(t, "the former one beside it", s.PutFreeze(ctx, two), cke.ErrConflict)
+	is(t, "a lift", s.PutFreeze(ctx, lift(older)), nil)
+	is(t, "the former one again", s.PutFreeze(ctx, *identity(t, s).Freeze.Returns()), nil)
+	if f := identity(t, s).Freeze; f.ID != two.ID || !f.Active() || !f.Tolerates("older") {
+		t.Errorf("%+v", f)
+	}
 }
 
 func comparisonIsReplaced(t *testing.T, s Store) {

@@ -19,6 +19,8 @@ type Freeze struct {
 	Unrecorded []cke.Unrecorded
 	// Held are the requests that the store has then; only of FreezeOlderStore.
 	Held *cke.HeldRequests
+	// Returns is set instead of all else where an earlier freeze is to be active again.
+	Returns *cke.Freeze
 }
 
 var _ Operation = Freeze{}
@@ -37,6 +39,9 @@ func (f Freeze) Targets() []string {
 // Stages implements Operation.
 func (f Freeze) Stages() []Stage {
 	return []Stage{{{Name: "record-finding", Run: func(ctx context.Context, e Env) error {
+		if f.Returns != nil {
+			return e.Ledger.PutFreeze(ctx, *f.Returns)
+		}
 		if recordedMeanwhile, err := f.onRecord(ctx, e); err != nil || recordedMeanwhile {
 			return err
 		}
@@ -91,14 +96,20 @@ func (f Freeze) onRecord(ctx context.Context, e Env) (bool, error) {
 	return slices.ContainsFunc(f.Unrecorded, func(u cke.Unrecorded) bool { return id.OnRecord(u.Incarnation, u.Join) }), err
 }
 
-// freeze stores a finding unless the cluster is frozen already: whatever froze it has to be judged first.
+// freeze stores a finding unless the cluster is frozen already: whatever froze it has to be judged first, but by the right store.
 func freeze(ctx context.Context, e Env, f cke.Freeze) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
 	}
-	if id.Freeze.Active() || id.Freeze.Tolerates(f.Finding) {
+	if id.Freeze.Tolerates(f.Finding) {
 		return nil
+	}
+	if id.Freeze.Active() {
+		if !id.Freeze.MakesWay(f.Kind) {
+			return nil
+		}
+		f.Former = id.Freeze
 	}
 	f.Held = f.Held.With(id.Freeze)
 	f.At, f.Leader, f.Accepted = e.Now().UTC(), e.Leader, id.Freeze.Tolerated()

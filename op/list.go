@@ -115,14 +115,21 @@ func (l memberList) healthy(ctx context.Context, e Env, id cke.Identity, without
 	return healthy
 }
 
-// serves reports whether a voter serves linearizable reads of this cluster, with a fresh look.
+// serves reports whether a voter serves linearizable reads of this cluster, with a fresh look: where it is on record, or, in case that is
+// older, where the list has it.
 func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) bool {
 	_, url, known := askedAt(id, m, func(j cke.Join) bool { return j.MemberID == m.ID })
 	if !known {
 		return false
 	}
-	s := e.Etcd.Endpoint(ctx, url)
-	return s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID
+	is := func(s cke.EndpointStatus) bool {
+		return s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID
+	}
+	if is(e.Etcd.Endpoint(ctx, url)) {
+		return true
+	}
+	listed, elsewhere := cke.StrangerURL(m, id.Joins)
+	return elsewhere && listed != url && is(e.Etcd.Endpoint(ctx, listed))
 }
 
 // askedAt returns where a member may be asked, and what people know it by: as the membership that it is, if one is, or as the list has it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"cke"
 )
@@ -35,7 +36,7 @@ func (s StartChanged) Stages() []Stage {
 		{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
 			return e.Machines.Machine(s.Join.Node).EnsureImage(ctx, s.Etcd.Image, e.Progress)
 		}}},
-		{{Name: "end-restarts", Node: n, Limit: stopLimit, Run: s.endRestarts}},
+		{{Name: "end-restarts", Node: n, Limit: lostFor + stopLimit, Run: s.endRestarts}},
 		{{Name: "start", Node: n, Run: RestartMember{Join: s.Join, Etcd: s.Etcd}.start}},
 	}
 	if s.AwaitServing {
@@ -54,7 +55,12 @@ func (s StartChanged) endRestarts(ctx context.Context, e Env) error {
 		return nil
 	case err != nil:
 		return err
-	case c.State == cke.ContainerRestarting, c.State == cke.ContainerRunning && !c.StandsAt(s.Join) && s.isLost(ctx, e):
+	case c.State == cke.ContainerRestarting:
+		return stopKept(ctx, e, s.Join)
+	case c.State == cke.ContainerRunning && !c.StandsAt(s.Join):
+		if err := s.isLost(ctx, e, c); err != nil {
+			return err
+		}
 		return stopKept(ctx, e, s.Join)
 	case c.State == cke.ContainerRunning && s.Silent:
 		return s.stopSilent(ctx, e)
@@ -86,8 +92,29 @@ func (s StartChanged) stopSilent(ctx context.Context, e Env) error {
 	return stopKept(ctx, e, s.Join)
 }
 
-// isLost reports whether no member list can be read through a quorum, and the member does not answer.
-func (s StartChanged) isLost(ctx context.Context, e Env) bool {
-	_, _, err := readList(ctx, e)
-	return err != nil && e.Etcd.Endpoint(ctx, s.Join.ClientURL()).Problem != ""
+// An election takes a second or two; for as long as a few of them no quorum was seen before a member that runs is stopped for that.
+const (
+	lostFor   = 5 * time.Second
+	lostEvery = lostFor / 10
+)
+
+// isLost returns nil if for as long as elections take no member list can be read through a quorum, and the member answers neither where it
+// is on record nor, through a quorum with others, where its container was made for.
+func (s StartChanged) isLost(ctx context.Context, e Env, c cke.Container) error {
+	n := s.Join.Node
+	ask := cke.ToAskElsewhere(c.Cluster, []cke.NodeStatus{{Node: n, Containers: []cke.Container{c}}}, []cke.Join{s.Join})
+	for range lostFor / lostEvery {
+		for _, a := range ask {
+			if _, members, err := e.Etcd.Members(ctx, a.URL); err == nil && len(members) > 1 {
+				return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("the member on %s serves at %s, and is not on record there", n.Name(), a.URL), Unchanged: true, Err: cke.ErrConflict}
+			}
+		}
+		if _, _, err := readList(ctx, e); err == nil || e.Etcd.Endpoint(ctx, s.Join.ClientURL()).Problem == "" {
+			return fmt.Errorf("the container on %s runs, and the cluster serves: %w", n.Name(), cke.ErrConflict)
+		}
+		if err := e.Pause(ctx, lostEvery); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -130,6 +130,20 @@ func (in *Input) ranElsewhere(j cke.Join) bool {
 	return there && (told || !c.StandsAt(j)) && c.State == cke.ContainerRunning && !healthyMember(in, m)
 }
 
+// servesAnywhere reports whether a member is healthy, or serves where its container was made for and it is not on record: it is no member that
+// may be removed or stopped as one that does not serve.
+func servesAnywhere(in *Input, m cke.Member) bool {
+	return healthyMember(in, m) || in.servesElsewhere(func(e cke.Elsewhere) bool { return e.MemberID == m.ID })
+}
+
+// servesElsewhere reports whether a member of this cluster serves linearizable reads where it is not on record.
+func (in *Input) servesElsewhere(is func(cke.Elsewhere) bool) bool {
+	inc := in.Identity.Incarnation
+	return inc != nil && inc.ClusterID != "" && slices.ContainsFunc(in.Seen.Etcd.Elsewhere, func(e cke.Elsewhere) bool {
+		return e.Problem == "" && e.Linearizable && e.ClusterID == inc.ClusterID && is(e)
+	})
+}
+
 // moved returns the declared control-plane node that has a membership's name and another address, where no declared node
 // has the old one.
 func (in *Input) moved(j cke.Join) (cke.Node, bool) {

@@ -112,10 +112,19 @@ func (in *Input) allLast(c cke.Comparison) bool {
 
 // frozen: two clusters under one name, data that etcd itself calls corrupt, members that were found to differ, or a store
 // that is older than the cluster. What is found is recorded first, and from then on the cluster stays frozen until a person
-// lifts it.
+// lifts it. That the store is older is recorded also while something else freezes the cluster: what it asks for may be outdated, and
+// what froze it may be over.
 func frozen(in *Input) (Decision, bool) {
-	if f := in.Identity.Freeze; f.Active() {
+	if f := in.Identity.Freeze.Returns(); f != nil {
 		d := freeze(f.Problem)
+		d.Operation = op.Freeze{Kind: f.Kind, Finding: f.Finding, Problem: f.Problem, Returns: f}
+		return d, true
+	}
+	if f := in.Identity.Freeze; f.Active() && !(f.MakesWay(cke.FreezeOlderStore) && newlyOlder(in)) {
+		d := freeze(f.Problem)
+		if f.Former != nil {
+			d.Blockers = append(d.Blockers, f.Former.Problem)
+		}
 		if o, t := whileFrozen(in, f); o != nil {
 			d.Operation, d.Task, d.Reason = o, t.ID, askedFor(t, "frozen: "+f.Problem.Message)
 		} else if o, stopped := writesStopped(in); stopped {

@@ -106,8 +106,11 @@ func mayRemove(in *Input, m cke.Member) gate {
 // without is how many healthy voters are left without this one. A healthy one is let go only while everything else is
 // well and no lease lasts.
 func without(in *Input, t tally, m cke.Member) (left int, g gate) {
-	if !healthyMember(in, m) {
+	if !servesAnywhere(in, m) {
 		return t.healthy, pass
+	}
+	if !healthyMember(in, m) {
+		t.healthy++ // it serves where it is not on record
 	}
 	if g := leaseGate(in, m); g != pass {
 		return 0, g

@@ -66,7 +66,7 @@ func removeHealthy(in *Input) (Decision, bool) { return removeUndeclared(in, tru
 func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
 	for j := range inTurn(in) {
 		m, there := in.listed(j)
-		if _, wanted := in.declared(j); wanted || !there || (!m.Learner && healthyMember(in, m)) != healthy {
+		if _, wanted := in.declared(j); wanted || !there || (!m.Learner && servesAnywhere(in, m)) != healthy {
 			continue
 		}
 		if _, moving := in.moving(j); moving && !m.Learner {

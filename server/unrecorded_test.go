@@ -157,8 +157,8 @@ func TestDecide_HoldsRequestsOfAnOlderStore(t *testing.T) {
 	}
 	frozen := formed(3).elsewhere(2) // the copy was made while it was frozen for something else
 	frozen.Identity.Freeze = &cke.Freeze{ID: "f0", Kind: cke.FreezeCorrupt, Finding: "corrupt", Problem: cke.Problem{Code: cke.CodeUnequalData}, At: noon}
-	if d := server.Decide(input(frozen, noon, cke.Requests{})); d.Rule == "delete" {
-		t.Errorf("%+v", d)
+	if f, found := server.Decide(input(frozen, noon, asked)).Operation.(op.Freeze); !found || f.Kind != cke.FreezeOlderStore || f.Held == nil || !f.Held.Deletion.Equal(noon) {
+		t.Errorf("%+v", f)
 	}
 	asked.Tasks = nil
 	in := input(s, noon, asked)
@@ -293,10 +293,12 @@ func TestDecide_Reclaims(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	refusals := map[string]*scene{
-		"other ones than shown":     frozen("join2b"),
-		"without a member list":     frozen("join2b", "join3b").lost(),
-		"a node that is silent":     frozen("join2b", "join3b").silent(3),
-		"frozen for something else": frozen("join2b", "join3b").with(func(s *scene) { s.Identity.Freeze.Kind = cke.FreezeCorrupt }),
+		"other ones than shown": frozen("join2b"),
+		"without a member list": frozen("join2b", "join3b").lost(),
+		"a node that is silent": frozen("join2b", "join3b").silent(3),
+		"frozen for something else": frozen("join2b", "join3b").with(func(s *scene) {
+			s.Identity.Freeze = &cke.Freeze{ID: "f2", Kind: cke.FreezeCorrupt, Finding: "corrupt", Accepted: []string{s.Identity.Freeze.Finding}, At: noon}
+		}),
 	}
 	for name, s := range refusals {
 		if _, refused := server.Decide(s.Input).Operation.(op.Refuse); !refused {

@@ -216,11 +216,21 @@ func (n *nemesis) putBack() {
 		return
 	}
 	n.s.latest().Kill()
-	if f := id.Freeze; n.newer == nil || !f.Active() || f.Kind != cke.FreezeOlderStore { // that it is an older one itself has not been noticed
+	f := id.Freeze
+	if found := f.Active() && f.Kind == cke.FreezeOlderStore; n.newer == nil || !found && !isOlder(id, n.newer.Identity()) {
 		c := s.Copy()
 		n.newer = &c
 	}
 	s.BringBack(n.ofAnAddition(*n.copied))
+}
+
+// isOlder reports whether a record lacks memberships that another one of the same life has, and has none that the other one lacks. People who put
+// an older copy in the place of a store keep that store, whether or not any daemon found out that the copy is older.
+func isOlder(id, newer cke.Identity) bool {
+	lacks := func(a, b cke.Identity) bool {
+		return slices.ContainsFunc(slices.Concat(b.Joins, b.Ended), func(j cke.Join) bool { return !a.Has(j.ID) })
+	}
+	return newer.Incarnation.Life(id.Incarnation.ID) && lacks(id, newer) && !lacks(newer, id)
 }
 
 // bringNewer brings the store back as it was before an older copy took its place, where nothing can be put on record without a quorum.

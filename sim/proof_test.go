@@ -218,11 +218,22 @@ type recordedOnly struct {
 	s *stage
 }
 
+func (r recordedOnly) onRecord(url string) bool {
+	return slices.ContainsFunc(r.s.Store().Identity().Joins, func(j cke.Join) bool { return j.ClientURL() == url })
+}
+
 func (r recordedOnly) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
-	if !slices.ContainsFunc(r.s.Store().Identity().Joins, func(j cke.Join) bool { return j.ClientURL() == url }) {
+	if !r.onRecord(url) {
 		return cke.EndpointStatus{URL: url, Problem: "not asked"}
 	}
 	return r.Etcd.Endpoint(ctx, url)
+}
+
+func (r recordedOnly) Members(ctx context.Context, url string) (string, []cke.Member, error) {
+	if !r.onRecord(url) {
+		return "", nil, cke.ErrUnreachable
+	}
+	return r.Etcd.Members(ctx, url)
 }
 
 // unmoving is an etcd that takes the wish for another leader and does nothing.

@@ -66,6 +66,9 @@ func (a *app) writeEvidence(w io.Writer, cluster string, id cke.Identity, colour
 	l.Add("State", state)
 	l.Add("Found", term.Text(problemText(f.Problem)))
 	l.Add("Kind", term.Text(string(f.Kind)))
+	if f.Former != nil {
+		l.Add("Before it", term.Textf("%s; active again once this one is lifted", problemText(f.Former.Problem)))
+	}
 	l.Add("At", term.Textf("%s, by %s, term %d", moment(f.At), f.Leader.Host, f.Leader.Term))
 	l.Add("Record", term.Text(f.ID))
 	if f.Active() {

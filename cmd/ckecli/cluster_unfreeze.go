@@ -70,6 +70,9 @@ func runUnfreeze(ctx context.Context, a *app, s store, name string, o unfreezeOp
 	t := a.newTask(cke.TaskUnfreeze, "", id.Freeze.ID)
 	t.Reason = o.reason
 	return a.runTask(ctx, s, taskRun{cluster: name, task: t, noWait: o.noWait, done: func(cke.Record, string) string {
+		if id.Freeze.Former != nil {
+			return fmt.Sprintf("lifted; %s is still frozen for what was found before: ckecli cluster evidence %s", name, name)
+		}
 		return fmt.Sprintf("%s is no longer frozen; what was found stays on record", name)
 	}})
 }

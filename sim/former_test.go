@@ -1,0 +1,32 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+)
+
+// A copy of the store that was made while CORRUPT froze the cluster takes the place of the store. That it is older is found all the same,
+// and what it asks for is held. Once its memberships are on record again the cluster is as frozen as in the copy.
+func TestOlderStore_FromWhileItWasFrozen(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.Node("n2").CorruptData()
+		s.NoticeCorruption()
+		s.must("frozen", func() bool { return s.frozenFor(cke.FreezeCorrupt) })
+		copied := s.Store().Copy()
+		s.ask(cke.TaskUnfreeze, "", s.freeze().ID, "n2 is to be replaced")
+		s.must("lifted", func() bool { return s.answered() && !s.freeze().Active() })
+		s.ask(cke.TaskDisarm, "", "", "")
+		s.must("without an alarm", func() bool { return s.answered() && len(s.Alarms()) == 0 })
+		s.replaceAll(t, "n2")
+		s.broughtBack(copied)
+		s.freezesAndServes(t)
+		s.reclaim(t)
+		s.must("frozen as before", func() bool { return s.answered() && s.frozenFor(cke.FreezeCorrupt) })
+		s.pass(time.Minute)
+		s.ask(cke.TaskUnfreeze, "", s.freeze().ID, "that is over")
+		s.must("as declared", func() bool { return s.changed() && s.answered() })
+		s.isUnharmed(t)
+	})
+}
