@@ -47,6 +47,14 @@ func tallyOf(in *Input) tally {
 	return t
 }
 
+// besides is t where it matters only whether other voters were asked to stop.
+func (t tally) besides(in *Input, m cke.Member) tally {
+	if j := in.joinOf(m); j != nil {
+		t.stopping = slices.DeleteFunc(slices.Clone(t.stopping), func(name string) bool { return name == j.Node.Name() })
+	}
+	return t
+}
+
 // replies are the answers that say something about this cluster. One of another cluster is as good as none.
 func (in *Input) replies() []cke.EndpointStatus {
 	all := in.Seen.Etcd.Endpoints
@@ -118,10 +126,7 @@ func without(in *Input, t tally, m cke.Member) (left int, g gate) {
 	if hollow(in, m) {
 		t.hollow = 0 // what is to be mended is no obstacle
 	}
-	if j := in.joinOf(m); j != nil && j.Stopping {
-		t.stopping = nil // so is what was begun
-	}
-	return t.healthy - 1, allWell(t, 0)
+	return t.healthy - 1, allWell(t.besides(in, m), 0)
 }
 
 // mayRestart asks whether a voter may stop for a moment. One or two voters cannot be restarted without a gap, which is
@@ -131,10 +136,7 @@ func mayRestart(in *Input, m cke.Member) gate {
 	if g := leaseGate(in, m); g != pass {
 		return g
 	}
-	if j := in.joinOf(m); j != nil && j.Stopping {
-		t.stopping = nil // what was begun is gone on with
-	}
-	if g := allWell(t, 0); g != pass {
+	if g := allWell(t.besides(in, m), 0); g != pass {
 		return g
 	}
 	if in.fewVoters() || m.Learner {
@@ -211,7 +213,7 @@ func allWell(t tally, pending int) gate {
 		return "a member was added and has not caught up yet"
 	case t.healthy < t.voters:
 		return gate(fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.healthy, t.voters))
-	case t.stopping != nil:
+	case len(t.stopping) > 0:
 		return gate(fmt.Sprintf("%s may stop at any time: an engine was asked to, and has not answered since; no other one is taken away before it has", and(t.stopping)))
 	case t.hollow > 0:
 		return gate(fmt.Sprintf("%s from files that were removed; no healthy one is taken away before that is mended", cke.Plural(t.hollow, "voter serves", "voters serve")))
