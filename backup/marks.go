@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,9 @@ type Verified struct {
 	// Wrong are fulls that were found to be damaged, or to hold something else than the cluster did, by ID. They stay so while they are
 	// there, until a drill of the newest state proves one right.
 	Wrong []string `json:"wrong,omitempty"`
+	// HashProved is the full that a drill of the newest state last found equal to a hash and none found wrong since, by ID: a drill that has no hash to
+	// compare with proves less.
+	HashProved string `json:"hashProved,omitempty"`
 	// Proved is when a drill of the newest state last succeeded and passed over no newer full; zero: none is known. Only of LastVerified.
 	Proved time.Time `json:"-"`
 }
@@ -46,6 +50,7 @@ type drilled struct {
 	last    *Verified // the newest drill that succeeded, of whatever state; nil: there is none
 	proved  time.Time // when one of the newest state succeeded from the newest full; zero: none is known
 	wrong   []string  // fulls, by ID
+	hashed  string    // as HashProved
 	failing bool      // the last drill of the newest state failed
 	damage  error     // of the newest mark of a success
 }
@@ -80,7 +85,20 @@ func (s *Store) drills(ctx context.Context, lineage string) (d drilled, err erro
 		}
 		d.wrong = m.wrongAfter(d.wrong)
 	}
+	for _, m := range all {
+		if id := m.hashed(); id != "" && !slices.Contains(d.wrong, id) {
+			d.hashed = id
+		}
+	}
 	return d, nil
+}
+
+// hashed is HashProved, or what a mark of an earlier version says of it.
+func (v Verified) hashed() string {
+	if v.HashChecked && !v.Named {
+		return v.Full
+	}
+	return v.HashProved
 }
 
 // wrongAfter is what is known to be wrong after a drill.
@@ -115,7 +133,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 			damage = err
 		}
 		if s.judges() && !trusted {
-			m.Wrong = nil // anybody's; what it calls wrong would count for nothing
+			m.Wrong, m.HashProved = nil, "" // anybody's; what it says of others would count for nothing
 		}
 		if err == nil || IsDamage(err) && kind == fileFailed { // that a drill failed its name says
 			marks = append(marks, m)
@@ -140,7 +158,7 @@ func (d drilled) verified() *Verified {
 		return nil
 	}
 	v := *d.last
-	v.Wrong, v.Proved = d.wrong, d.proved
+	v.Wrong, v.Proved, v.HashProved = d.wrong, d.proved, d.hashed
 	return &v
 }
 
@@ -168,6 +186,7 @@ func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) er
 	if err != nil {
 		return err
 	}
+	v.HashProved = cmp.Or(v.hashed(), d.hashed)
 	if v.Wrong, err = s.stillThere(ctx, lineage, v.wrongAfter(d.wrong)); err != nil {
 		return err
 	}
