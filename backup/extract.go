@@ -196,11 +196,14 @@ func (x Extracted) Verified(at time.Time) Verified {
 
 // PassedOver says which newer full was of no use, where a state was restored from an older one; empty: none was.
 func (x Extracted) PassedOver() string {
-	wrong := x.Verified(time.Time{}).PassedOver()
-	if wrong == "" {
+	return ofNoUse(x.Verified(time.Time{}).PassedOver())
+}
+
+func ofNoUse(full string) string {
+	if full == "" {
 		return ""
 	}
-	return fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", wrong)
+	return fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", full)
 }
 
 // tryChains restores along the best chain that is sound. The error is that of the chain that got furthest.

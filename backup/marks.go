@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"cke"
 )
 
 // Verified is a mark that a backup was restored to scratch and found right.
@@ -52,6 +54,7 @@ type drilled struct {
 	wrong   []string  // fulls, by ID
 	hashed  string    // as HashProved
 	failing bool      // the last drill of the newest state failed
+	trouble *mark     // of that drill, if it failed or passed over the newest full; nil: it did neither
 	damage  error     // of the newest mark of a success
 }
 
@@ -60,6 +63,7 @@ type mark struct {
 	kind FileKind
 	at   time.Time // of its name: by the order of these, whatever the clock was put to
 	Verified
+	Problem string `json:"problem"` // as of failure
 }
 
 // drills reads the marks that count.
@@ -76,11 +80,11 @@ func (s *Store) drills(ctx context.Context, lineage string) (d drilled, err erro
 	all := slices.SortedStableFunc(slices.Values(append(failed, verified...)), func(a, b mark) int { return a.at.Compare(b.at) })
 	for _, m := range all {
 		if m.kind == fileFailed {
-			d.failing = true
+			d.failing, d.trouble = true, &m
 		} else if d.last = &m.Verified; !m.Named {
-			d.failing = false
+			d.failing, d.trouble = false, &m
 			if m.PassedOver() == "" {
-				d.proved = m.At
+				d.proved, d.trouble = m.At, nil
 			}
 		}
 		d.wrong = m.wrongAfter(d.wrong)
@@ -122,7 +126,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 		m := mark{kind: kind, at: timeOf(name)}
 		data, err := s.readFile(ctx, name)
 		if err == nil {
-			if bad := json.Unmarshal(data, &m.Verified); bad != nil {
+			if bad := json.Unmarshal(data, &m); bad != nil {
 				err = &DamagedError{Object: name, Err: damaged("it is no mark of a drill: %w", bad)}
 			}
 		}
@@ -133,7 +137,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 			damage = err
 		}
 		if s.judges() && !trusted {
-			m.Wrong, m.HashProved = nil, "" // anybody's; what it says of others would count for nothing
+			m.Wrong, m.HashProved, m.Problem = nil, "", "" // anybody's; what it says of others would count for nothing
 		}
 		if err == nil || IsDamage(err) && kind == fileFailed { // that a drill failed its name says
 			marks = append(marks, m)
@@ -146,11 +150,24 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 
 // LastVerified returns the newest mark of a lineage, with all that is known to be wrong by now; nil without one. It may come with damage of a newer one.
 func (s *Store) LastVerified(ctx context.Context, lineage string) (*Verified, error) {
+	v, _, err := s.LastDrills(ctx, lineage)
+	return v, err
+}
+
+// LastDrills returns LastVerified, and what is wrong by the last drill of the newest state: it failed, or passed over the newest full; nil: neither.
+func (s *Store) LastDrills(ctx context.Context, lineage string) (v *Verified, trouble, err error) {
 	d, err := s.drills(ctx, lineage)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return d.verified(), d.damage
+	if m := d.trouble; m != nil {
+		what := cmp.Or(m.Problem, "what it met is not on record")
+		if m.kind == fileVerified {
+			what = ofNoUse(m.PassedOver())
+		}
+		trouble = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("the drill of %s: %s", m.at.UTC().Format(time.RFC3339), what)}
+	}
+	return d.verified(), trouble, d.damage
 }
 
 func (d drilled) verified() *Verified {
