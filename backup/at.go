@@ -33,6 +33,9 @@ type target struct {
 	// damage says why the newest cannot be had, when the target is less than what was asked for.
 	damage *DamagedError
 	notes  []string
+	// wrong are fulls that drills found wrong, by ID; accepts: they are restored from all the same, if nothing else leads there.
+	wrong   []string
+	accepts bool
 }
 
 // resolve finds out what is wanted. With partial, damage that lies in the way lowers the target.
@@ -131,7 +134,18 @@ type Found struct {
 // Find tells which state Extract would write, and refuses what is not there to be written, with the same error. It goes by names
 // and headers; only for a time that lies within a delta it reads that delta. So Extract may still find damage.
 func (s *Store) Find(ctx context.Context, at At) (Found, error) {
+	return s.FindFor(ctx, at, ExtractOptions{})
+}
+
+// FindFor is Find for an Extract with these options.
+func (s *Store) FindFor(ctx context.Context, at At, o ExtractOptions) (Found, error) {
 	t, err := s.resolve(ctx, at, false)
+	if err == nil {
+		err = s.mistrust(ctx, &t, at, o)
+	}
+	if err == nil {
+		t, err = t.withoutWrong()
+	}
 	if err != nil {
 		return Found{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -75,12 +76,16 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		if !occupied && !errors.Is(err, ErrExists) {
 			break
 		}
-		if there, err := ReadHeader(ctx, s.Bucket, h.Place); !occupied && err == nil && there.Merged && (!s.judges() || s.trusts(there.Signature)) {
-			return h.Place, nil // made before, from the same changes
+		if !occupied && !slices.Contains(x.wrong, h.Place.ID()) {
+			there, _, bad := s.checkObject(ctx, Entry{Place: h.Place})
+			if bad == nil && there.Merged && (!s.judges() || s.trusts(there.Signature)) {
+				return h.Place, nil // made before, from the same changes
+			}
 		}
 		h.Place.Time = h.Place.Time.Add(time.Millisecond) // somebody else's
-		if c, err = c.WithHeader(h); err != nil {
-			break
+		var bad error
+		if c, bad = c.WithHeader(h); bad != nil {
+			return Place{}, bad
 		}
 	}
 	return h.Place, err

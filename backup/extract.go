@@ -27,6 +27,8 @@ type ExtractOptions struct {
 	Digest bool
 	// scratch: the result is thrown away soon and need not outlive a loss of power. bare: it may lack the digest at its end.
 	scratch, bare bool
+	// drill: fulls that drills found wrong are tried again.
+	drill bool
 	// signs: what deltas are applied to is to be signed, so all of it has to be.
 	signs bool
 	// seal begins a new full. If that takes no more than adding pages to the one that is extracted, it is made instead of a file.
@@ -151,6 +153,9 @@ func (s *Store) extractOnce(ctx context.Context, at At, file string, o ExtractOp
 	if err != nil {
 		return Extracted{}, err
 	}
+	if err := s.mistrust(ctx, &t, at, o); err != nil {
+		return Extracted{}, err
+	}
 	x, err := s.tryChains(ctx, t, file, o)
 	if IsDamage(err) && s.judges() {
 		// Older chains were tried whose deltas nobody looked at.
@@ -191,11 +196,14 @@ func (x Extracted) Verified(at time.Time) Verified {
 
 // PassedOver says which newer full was of no use, where a state was restored from an older one; empty: none was.
 func (x Extracted) PassedOver() string {
-	wrong := x.Verified(time.Time{}).PassedOver()
-	if wrong == "" {
+	return ofNoUse(x.Verified(time.Time{}).PassedOver())
+}
+
+func ofNoUse(full string) string {
+	if full == "" {
 		return ""
 	}
-	return fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", wrong)
+	return fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", full)
 }
 
 // tryChains restores along the best chain that is sound. The error is that of the chain that got furthest.
@@ -208,14 +216,20 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 	if err != nil {
 		return Extracted{}, err
 	}
-	for _, c := range chains {
-		x, err := s.restore(ctx, c, t.revision, users{known: known}, file, o)
+	for _, c := range t.inOrder(chains) {
+		var x Extracted
+		var err error
+		if t.foundWrong(c) && !t.accepts {
+			err = &DamagedError{Object: c.Full.Name(), Err: errFoundWrong}
+		} else {
+			x, err = s.restore(ctx, c, t.revision, users{known: known}, file, o)
+		}
 		alone := err != nil || x.Deltas == 0 // else a delta may be what makes the result another one
 		if err == nil && o.CheckHash && x.sealed == nil {
 			err = x.compare(ctx, c.Full, file)
 		}
 		if err == nil {
-			x.Lineage, x.Notes, x.wrong = t.lineage.Name, slices.Concat(notes, x.witness.notes(), x.users.notes(c)), wrong
+			x.Lineage, x.Notes, x.wrong = t.lineage.Name, slices.Concat(notes, t.acceptedWrong(c), x.witness.notes(), x.users.notes(c)), wrong
 			return x, nil
 		}
 		var d *DamagedError
@@ -233,7 +247,7 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 		if h := new(wrongHash); errors.As(err, &h) {
 			others = append(others, otherHash{c, *h})
 		}
-		notes = append(notes, fmt.Sprintf("full %s was passed over: %v", c.Full.ID(), d.Err))
+		notes = append(notes, passNote(c, d.Err))
 	}
 	if worst == nil {
 		return Extracted{}, fmt.Errorf("%w: revision %d", ErrNotCovered, t.revision)
@@ -244,7 +258,7 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 		x.Lineage, x.HashIgnored, x.Notes = t.lineage.Name, true, slices.Concat([]string{ignored(others)}, x.witness.notes(), x.users.notes(c))
 		return x, err
 	}
-	return Extracted{Lineage: t.lineage.Name, wrong: certain}, s.lastGood(ctx, t, worst, wrong)
+	return Extracted{Lineage: t.lineage.Name, wrong: certain}, s.lastGood(ctx, t, advised(worst), append(wrong, t.wrong...))
 }
 
 func sameChain(a, b Chain) bool {

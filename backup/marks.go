@@ -1,12 +1,15 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"cke"
 )
 
 // Verified is a mark that a backup was restored to scratch and found right.
@@ -25,6 +28,9 @@ type Verified struct {
 	// Wrong are fulls that were found to be damaged, or to hold something else than the cluster did, by ID. They stay so while they are
 	// there, until a drill of the newest state proves one right.
 	Wrong []string `json:"wrong,omitempty"`
+	// HashProved is the full that a drill of the newest state last found equal to a hash and none found wrong since, by ID: a drill that has no hash to
+	// compare with proves less.
+	HashProved string `json:"hashProved,omitempty"`
 	// Proved is when a drill of the newest state last succeeded and passed over no newer full; zero: none is known. Only of LastVerified.
 	Proved time.Time `json:"-"`
 }
@@ -46,7 +52,9 @@ type drilled struct {
 	last    *Verified // the newest drill that succeeded, of whatever state; nil: there is none
 	proved  time.Time // when one of the newest state succeeded from the newest full; zero: none is known
 	wrong   []string  // fulls, by ID
+	hashed  string    // as HashProved
 	failing bool      // the last drill of the newest state failed
+	trouble *mark     // of that drill, if it failed or passed over the newest full; nil: it did neither
 	damage  error     // of the newest mark of a success
 }
 
@@ -55,6 +63,7 @@ type mark struct {
 	kind FileKind
 	at   time.Time // of its name: by the order of these, whatever the clock was put to
 	Verified
+	Problem string `json:"problem"` // as of failure
 }
 
 // drills reads the marks that count.
@@ -71,16 +80,29 @@ func (s *Store) drills(ctx context.Context, lineage string) (d drilled, err erro
 	all := slices.SortedStableFunc(slices.Values(append(failed, verified...)), func(a, b mark) int { return a.at.Compare(b.at) })
 	for _, m := range all {
 		if m.kind == fileFailed {
-			d.failing = true
+			d.failing, d.trouble = true, &m
 		} else if d.last = &m.Verified; !m.Named {
-			d.failing = false
+			d.failing, d.trouble = false, &m
 			if m.PassedOver() == "" {
-				d.proved = m.At
+				d.proved, d.trouble = m.At, nil
 			}
 		}
 		d.wrong = m.wrongAfter(d.wrong)
 	}
+	for _, m := range all {
+		if id := m.hashed(); id != "" && !slices.Contains(d.wrong, id) {
+			d.hashed = id
+		}
+	}
 	return d, nil
+}
+
+// hashed is HashProved, or what a mark of an earlier version says of it.
+func (v Verified) hashed() string {
+	if v.HashChecked && !v.Named {
+		return v.Full
+	}
+	return v.HashProved
 }
 
 // wrongAfter is what is known to be wrong after a drill.
@@ -104,7 +126,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 		m := mark{kind: kind, at: timeOf(name)}
 		data, err := s.readFile(ctx, name)
 		if err == nil {
-			if bad := json.Unmarshal(data, &m.Verified); bad != nil {
+			if bad := json.Unmarshal(data, &m); bad != nil {
 				err = &DamagedError{Object: name, Err: damaged("it is no mark of a drill: %w", bad)}
 			}
 		}
@@ -115,7 +137,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 			damage = err
 		}
 		if s.judges() && !trusted {
-			m.Wrong = nil // anybody's; what it calls wrong would count for nothing
+			m.Wrong, m.HashProved, m.Problem = nil, "", "" // anybody's; what it says of others would count for nothing
 		}
 		if err == nil || IsDamage(err) && kind == fileFailed { // that a drill failed its name says
 			marks = append(marks, m)
@@ -128,11 +150,24 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 
 // LastVerified returns the newest mark of a lineage, with all that is known to be wrong by now; nil without one. It may come with damage of a newer one.
 func (s *Store) LastVerified(ctx context.Context, lineage string) (*Verified, error) {
+	v, _, err := s.LastDrills(ctx, lineage)
+	return v, err
+}
+
+// LastDrills returns LastVerified, and what is wrong by the last drill of the newest state: it failed, or passed over the newest full; nil: neither.
+func (s *Store) LastDrills(ctx context.Context, lineage string) (v *Verified, trouble, err error) {
 	d, err := s.drills(ctx, lineage)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return d.verified(), d.damage
+	if m := d.trouble; m != nil {
+		what := cmp.Or(m.Problem, "what it met is not on record")
+		if m.kind == fileVerified {
+			what = ofNoUse(m.PassedOver())
+		}
+		trouble = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("the drill of %s: %s", m.at.UTC().Format(time.RFC3339), what)}
+	}
+	return d.verified(), trouble, d.damage
 }
 
 func (d drilled) verified() *Verified {
@@ -140,7 +175,7 @@ func (d drilled) verified() *Verified {
 		return nil
 	}
 	v := *d.last
-	v.Wrong, v.Proved = d.wrong, d.proved
+	v.Wrong, v.Proved, v.HashProved = d.wrong, d.proved, d.hashed
 	return &v
 }
 
@@ -168,6 +203,7 @@ func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) er
 	if err != nil {
 		return err
 	}
+	v.HashProved = cmp.Or(v.hashed(), d.hashed)
 	if v.Wrong, err = s.stillThere(ctx, lineage, v.wrongAfter(d.wrong)); err != nil {
 		return err
 	}

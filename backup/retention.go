@@ -45,8 +45,8 @@ type Removal struct {
 // months (UTC) that have any. From the oldest of the last ones on, all deltas stay: any revision can be restored there. So
 // they do from the newest full on that was begun before the time Within. Nothing of this keeps what is older than MaxAge; if
 // there is no other rule, all that is younger stays.
-// The newest full of every lineage that has any, and the one that was last verified, stay with all that their chains
-// need, whatever their age, and so do all deltas after the latter: no drill has tried the fulls that came since. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
+// The newest full of every lineage that has any, the one that was last verified, and the one that a hash last proved, stay with all that their
+// chains need, whatever their age, and so do all deltas after the latter two: no drill has tried the fulls that came since. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
 // everything stays. The zero Retention deletes nothing. What is dated after now does not push real backups out: such a full stays, with
 // the deltas up to the next full that is not.
 func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retention, now time.Time) PrunePlan {
@@ -191,8 +191,12 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		if i == newest {
 			k.add("newest of its lineage", true)
 		}
-		if v != nil && v.Full == f.ID() {
-			k.add("verified "+v.At.UTC().Format(time.RFC3339), false)
+		if v != nil && (v.Full == f.ID() || v.HashProved == f.ID()) {
+			why := "proved by a hash"
+			if v.Full == f.ID() {
+				why = "verified " + v.At.UTC().Format(time.RFC3339)
+			}
+			k.add(why, false)
 			spans = append(spans, span{f, math.MaxInt64})
 		}
 		if len(k.why) == 0 {

@@ -335,7 +335,7 @@ func (s *Store) drill(ctx context.Context, at At, boot Boot, notes []string) (Ex
 	}
 	defer dir.Remove()
 	file := filepath.Join(dir.Path, "db")
-	x, err := s.extractHeld(ctx, at, file, ExtractOptions{CheckHash: true, scratch: true}, notes)
+	x, err := s.extractHeld(ctx, at, file, ExtractOptions{CheckHash: true, scratch: true, drill: true}, notes)
 	if err != nil {
 		return x, err
 	}

@@ -50,9 +50,10 @@ func restoreAsked(in *Input) (Decision, bool) {
 const fencePatience = 30 * time.Second
 
 func beginRestore(in *Input, t cke.Task) Decision {
-	inc := in.Identity.Incarnation
-	if inc != nil && inc.Restore != nil && inc.Restore.ID == t.ID {
-		return Decision{Operation: op.Settled{Task: t}, Reason: "the restore is on record"}
+	for i := in.Identity.Incarnation; i != nil && i.Restore != nil; i = i.Restore.Before { // another order may have taken its place since
+		if i.Restore.ID == t.ID {
+			return Decision{Operation: op.Settled{Task: t}, Reason: "the restore is on record"}
+		}
 	}
 	if in.Requests.CallsRestoreOff() {
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was called off before it was begun", Unchanged: true})

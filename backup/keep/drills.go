@@ -12,7 +12,7 @@ import (
 	"cke/backup/boot"
 )
 
-// verifyDue: counted from the last success; before the first one from when this line began.
+// verifyDue: counted from the last success; before the first one from when this line began. At once while the last one left trouble.
 func (w *chores) verifyDue(now time.Time) bool {
 	if w.l.drills == nil {
 		return false
@@ -21,6 +21,9 @@ func (w *chores) verifyDue(now time.Time) bool {
 	defer w.l.mu.Unlock()
 	if w.l.newest.Revision == 0 {
 		return false
+	}
+	if _, bad := w.l.troubles["verify"]; bad {
+		return true
 	}
 	next := w.l.after(w.l.drills, w.l.verifiedAt(), now)
 	return !next.IsZero() && !next.After(now)

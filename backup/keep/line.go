@@ -284,7 +284,7 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 		return fmt.Errorf("read the target: %w", err)
 	}
 	lineage = soundNewest(ctx, store, lineage)
-	mark, err := store.LastVerified(ctx, l.lineage)
+	mark, drill, err := store.LastDrills(ctx, l.lineage)
 	if err != nil && !backup.IsDamage(err) {
 		return fmt.Errorf("read the target: %w", err)
 	}
@@ -299,6 +299,9 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 	}
 	if mark != nil {
 		l.verified, l.drilled = verifiedOf(*mark), mark.Proved
+	}
+	if _, here := l.troubles["verify"]; drill != nil && l.drills != nil && !here { // this daemon drills again, and reports when it is over
+		l.troubles["verify"] = l.trouble("verify", cke.CodeBackupDamaged, drill)
 	}
 	for _, c := range lineage.Chains() {
 		f := c.Full // in order of their revisions, whatever clock dated them

@@ -11,6 +11,7 @@ import (
 type cutter struct {
 	mu    sync.Mutex
 	off   bool
+	to    string
 	conns []net.Conn
 }
 
@@ -20,6 +21,7 @@ func (c *cutter) start(t *testing.T, to string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
+	c.to = to
 	go func() {
 		for {
 			in, err := l.Accept()
@@ -27,7 +29,7 @@ func (c *cutter) start(t *testing.T, to string) string {
 				return
 			}
 			c.mu.Lock()
-			off := c.off
+			off, to := c.off, c.to
 			c.conns = append(c.conns, in)
 			c.mu.Unlock()
 			if off {
@@ -59,4 +61,12 @@ func (c *cutter) set(off bool) {
 		}
 		c.conns = nil
 	}
+}
+
+// move cuts all connections; what connects from now on reaches another address.
+func (c *cutter) move(to string) {
+	c.set(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off, c.to = false, to
 }

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
+
 	"cke/backup"
 )
 
@@ -102,10 +105,14 @@ func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision i
 	first := &firstWrite{w: w, then: func() { early.begin(ctx, cli, src) }}
 	streaming, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
-	if err := receive(streaming, cli, first); err != nil {
+	var from peer.Peer
+	if err := receive(streaming, cli, first, grpc.Peer(&from)); err != nil {
 		return backup.Content{}, h, fmt.Errorf("receive a snapshot from %s: %w", src.endpoint, err)
 	}
 	h.End = c.Now().UTC()
+	if err := confirm(ctx, cli, &from, src.status.Header.ClusterId); err != nil {
+		return backup.Content{}, h, fmt.Errorf("snapshot from %s: %w", src.endpoint, err)
+	}
 	content, h, err := w.Seal(h)
 	if err != nil {
 		return content, h, fmt.Errorf("snapshot from %s: %w", src.endpoint, err)

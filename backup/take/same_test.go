@@ -3,6 +3,7 @@ package take_test
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,4 +39,32 @@ func TestTaker_AMemberOfAnotherClusterIsNotBackedUp(t *testing.T) {
 	for r.Taker.Flush(etcdtest.Context(t)) != nil {
 	}
 	same(t, r, b)
+}
+
+// The address of a member is that of another cluster when the snapshot is asked for: the stream carries no cluster id.
+func TestFull_IsNotOfAClusterThatTookTheAddress(t *testing.T) {
+	right, wrong := etcdtest.Start(t, etcdtest.Options{}), etcdtest.StartCluster(t, 1)[0]
+	for _, known := range []bool{true, false} {
+		b := backuptest.NewMemory()
+		c := taketest.Config(right, b)
+		if c.Scratch = t.TempDir(); known {
+			c.ClusterID = strconv.FormatUint(uint64(right.Etcd.Server.Cluster().ID()), 16)
+		}
+		var address cutter
+		c.Endpoints = []string{address.start(t, right.Address)}
+		var once sync.Once
+		c.Now = func() time.Time { // first right before a snapshot is asked for
+			once.Do(func() {
+				address.move(wrong.Address)
+				time.Sleep(300 * time.Millisecond) // until the client has noticed
+			})
+			return time.Now()
+		}
+		if h, err := take.Full(etcdtest.Context(t), c); err == nil || !strings.Contains(err.Error(), "cluster") {
+			t.Errorf("cluster id known %t: full %s: %v", known, h.Place.ID(), err)
+		}
+		if all, err := b.List(etcdtest.Context(t), ""); err != nil || len(all) > 0 {
+			t.Errorf("cluster id known %t: %d objects are stored, %v", known, len(all), err)
+		}
+	}
 }

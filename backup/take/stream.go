@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
 )
 
 // maxPart bounds one message of a snapshot; etcd sends 32 KiB at a time.
@@ -21,9 +22,9 @@ const maxPart = 16 << 20
 //
 // etcd's client copies every byte four times on its way, through memory that it allocates for each message: a fifth of all
 // that a full costs. Here bytes go from the transport's buffers straight to w.
-func receive(ctx context.Context, cli *clientv3.Client, w io.Writer) error {
+func receive(ctx context.Context, cli *clientv3.Client, w io.Writer, options ...grpc.CallOption) error {
 	stream, err := cli.ActiveConnection().NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, pb.Maintenance_Snapshot_FullMethodName,
-		grpc.ForceCodecV2(snapshotCodec{}), grpc.MaxCallRecvMsgSize(maxPart))
+		append(options, grpc.ForceCodecV2(snapshotCodec{}), grpc.MaxCallRecvMsgSize(maxPart))...)
 	if err != nil {
 		return rpctypes.Error(err)
 	}
@@ -41,6 +42,24 @@ func receive(ctx context.Context, cli *clientv3.Client, w io.Writer) error {
 			return rpctypes.Error(err)
 		}
 	}
+}
+
+// confirm asks over the very connection that a snapshot came on of which cluster it is: the stream carries no cluster id, and another cluster may have
+// taken the address since the member was chosen.
+func confirm(ctx context.Context, cli *clientv3.Client, from *peer.Peer, clusterID uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var now peer.Peer
+	s, err := pb.NewMaintenanceClient(cli.ActiveConnection()).Status(ctx, &pb.StatusRequest{}, grpc.Peer(&now))
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask of which cluster it is: %w", rpctypes.Error(err))
+	case s.Header.ClusterId != clusterID:
+		return fmt.Errorf("it is of the cluster with id %x, the member was one of %x", s.Header.ClusterId, clusterID)
+	case now.String() != from.String():
+		return errors.New("the connection was lost right after it: of which cluster it is cannot be known")
+	}
+	return nil
 }
 
 // errorKeeper remembers what went wrong: of an error in a codec, gRPC passes on the text alone.

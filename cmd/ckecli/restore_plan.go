@@ -80,7 +80,7 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	if id, err := r.store.Identity(ctx, r.cluster); err == nil && r.order.Source == r.cluster {
 		b.lives = id.Incarnation.Lives()
 	}
-	found, err := b.of(r.order.Source).Find(ctx, at)
+	found, err := b.of(r.order.Source).FindFor(ctx, at, backup.ExtractOptions{IgnoreHash: r.order.IgnoreHash})
 	switch {
 	case err == nil:
 	case errors.Is(err, backup.ErrKey):
