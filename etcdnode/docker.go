@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type docker struct {
 	heardAt   atomic.Int64           // nanoseconds since 1970: when the engine last sent something, or took a part of a long request
 	agreed    bool                   // on an API version; guarded by agreeing
 	agreeing  chan struct{}          // cap 1: a lock that gives way to a context
+	reach     *reach                 // of all sessions with the engine
 }
 
 // engineContainer is a container with what only we need to know of it.
@@ -45,7 +47,7 @@ type engineContainer struct {
 // newDocker returns a client that opens its streams with dial, and asks guard before each request that changes something.
 // Call agree before the first call.
 func newDocker(dial func(context.Context) (net.Conn, error), guard func() error) (*docker, error) {
-	d := &docker{agreeing: make(chan struct{}, 1)}
+	d := &docker{agreeing: make(chan struct{}, 1), reach: &reach{}}
 	d.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := dial(ctx)
@@ -288,8 +290,20 @@ func (d *docker) stop(ctx context.Context, id string, grace time.Duration) error
 	return meaning(d.api.ContainerStop(ctx, id, container.StopOptions{Timeout: &seconds}))
 }
 
+// remove removes a container that does not run. It is named as those name it who reach into it.
 func (d *docker) remove(ctx context.Context, id string) error {
-	return meaning(d.api.ContainerRemove(ctx, id, container.RemoveOptions{}))
+	return d.removeWith(ctx, id, container.RemoveOptions{})
+}
+
+// removeWith removes a container while nobody reaches into it.
+func (d *docker) removeWith(ctx context.Context, id string, o container.RemoveOptions) error {
+	done, err := d.reach.alone(ctx, id)
+	if err != nil {
+		return err
+	}
+	err = meaning(d.api.ContainerRemove(ctx, id, o))
+	done(err == nil)
+	return err
 }
 
 func (d *docker) setRestart(ctx context.Context, id string, p restartPolicy) error {
@@ -300,18 +314,49 @@ func (d *docker) setRestart(ctx context.Context, id string, p restartPolicy) err
 // putTar unpacks a tar archive into a directory of a container, which need not run. What it holds goes before what is
 // there, also a file before a directory.
 func (d *docker) putTar(ctx context.Context, id, dir string, tar io.Reader) error {
-	return meaning(d.api.CopyToContainer(ctx, id, dir, tar, container.CopyToContainerOptions{AllowOverwriteDirWithFile: true}))
+	leave, err := d.reach.into(id)
+	if err != nil {
+		return err
+	}
+	err = d.api.CopyToContainer(ctx, id, dir, tar, container.CopyToContainerOptions{AllowOverwriteDirWithFile: true})
+	leave(err != nil && ctx.Err() != nil)
+	return meaning(err)
 }
 
 // getTar streams a path of a container, which need not run, as a tar archive. cke.ErrNotFound: it is not there.
 func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, error) {
+	leave, err := d.reach.into(id)
+	if err != nil {
+		return nil, err
+	}
 	r, _, err := d.api.CopyFromContainer(ctx, id, path)
-	return r, meaning(err)
+	if err != nil {
+		leave(ctx.Err() != nil)
+		return nil, meaning(err)
+	}
+	return &leaving{ReadCloser: r, leave: sync.OnceFunc(func() { leave(false) })}, nil
+}
+
+// leaving is a stream out of a container.
+type leaving struct {
+	io.ReadCloser
+	leave func()
+}
+
+// Close implements io.Closer.
+func (l *leaving) Close() error {
+	defer l.leave()
+	return l.ReadCloser.Close()
 }
 
 // stat tells of a file or directory of a container, which need not run. cke.ErrNotFound: it is not there.
 func (d *docker) stat(ctx context.Context, id, path string) (container.PathStat, error) {
+	leave, err := d.reach.into(id)
+	if err != nil {
+		return container.PathStat{}, err
+	}
 	s, err := d.api.ContainerStatPath(ctx, id, path)
+	leave(err != nil && ctx.Err() != nil)
 	return s, meaning(err)
 }
 

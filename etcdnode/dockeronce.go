@@ -133,7 +133,7 @@ func (d *docker) wait(ctx context.Context, id string) (int, error) {
 
 // kill removes a container, running or not. One that is not there is no error.
 func (d *docker) kill(ctx context.Context, id string) error {
-	err := meaning(d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})) // those without a name
+	err := d.removeWith(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}) // those without a name
 	if errors.Is(err, cke.ErrNotFound) {
 		return nil
 	}

@@ -47,6 +47,7 @@ type Fleet struct {
 	faults   faults
 	segments segments
 	looks    certificateLooks
+	reach    reach
 	mu       sync.Mutex
 	closed   bool
 	scope    scope

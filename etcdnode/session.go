@@ -70,6 +70,7 @@ func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, re
 		s.ssh.Close()
 		return nil, err
 	}
+	s.engine.reach = &f.reach
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.spawn(func() { s.serve(asked) })
 	s.checkLater(KeepAliveEvery)

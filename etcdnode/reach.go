@@ -1,0 +1,104 @@
+package etcdnode
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"cke"
+)
+
+// lateGrace is how long an engine that answers may take to carry out what was given up before.
+const lateGrace = 2 * time.Second
+
+// reach keeps the removal of a container and requests into its files apart.
+//
+// An engine before 23.0 mounts the volumes of a container below its own root for such a request. Where it removes the container at the
+// same time, it deletes what is below that root, with all that the volumes hold: their data is gone. Source: moby 20.10,
+// containerStatPath takes the container's lock and cleanupContainer does not; from 23.0 on the mounts are in a namespace of their
+// own. Seen on nodes, and once in three tries with both requests at once.
+type reach struct {
+	mu sync.Mutex
+	of map[string]*reached // by the engine's id of the container
+}
+
+// reached is who reaches into one container.
+type reached struct {
+	within int           // requests under way
+	left   chan struct{} // closed, and made anew, when one ends
+	late   bool          // one was given up: the engine may carry it out later
+	goes   bool          // it is being removed: nobody reaches into it any more
+}
+
+func (r *reach) get(id string) *reached {
+	if r.of == nil {
+		r.of = map[string]*reached{}
+	}
+	c := r.of[id]
+	if c == nil {
+		c = &reached{left: make(chan struct{})}
+		r.of[id] = c
+	}
+	return c
+}
+
+// into allows one request into the files of a container, and returns what is called once it has ended, with whether it was given up.
+// ErrConflict: the container is being removed, and what it holds is not known.
+func (r *reach) into(id string) (leave func(late bool), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.get(id)
+	if c.goes {
+		return nil, fmt.Errorf("container %.12s is being removed: %w", id, cke.ErrConflict)
+	}
+	c.within++
+	return func(late bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		c.within--
+		c.late = c.late || late
+		close(c.left)
+		c.left = make(chan struct{})
+		if c.within == 0 && !c.late && !c.goes {
+			delete(r.of, id)
+		}
+	}, nil
+}
+
+// alone waits until nobody reaches into a container, and lets nobody until done is called. removed tells that it is gone.
+func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), err error) {
+	r.mu.Lock()
+	c := r.get(id)
+	c.goes = true
+	r.mu.Unlock()
+	done = func(removed bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if c.goes = false; removed || c.within == 0 && !c.late {
+			delete(r.of, id)
+		}
+	}
+	for {
+		r.mu.Lock()
+		within, left, late := c.within, c.left, c.late
+		r.mu.Unlock()
+		if within == 0 && !late {
+			return done, nil
+		}
+		wait := (<-chan time.Time)(nil)
+		if within == 0 {
+			t := time.NewTimer(lateGrace)
+			defer t.Stop()
+			wait = t.C
+		}
+		select {
+		case <-left:
+		case <-wait:
+			return done, nil
+		case <-ctx.Done():
+			done(false)
+			return nil, ctx.Err()
+		}
+	}
+}

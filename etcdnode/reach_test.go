@@ -1,0 +1,72 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cke"
+)
+
+func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r reach
+		leave, err := r.into("c1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := make(chan struct{})
+		go func() {
+			done, err := r.alone(t.Context(), "c1")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			done(true)
+			close(gone)
+		}()
+		synctest.Wait()
+		select {
+		case <-gone:
+			t.Fatal("removed beside a request into it")
+		default:
+		}
+		if _, err := r.into("c1"); !errors.Is(err, cke.ErrConflict) {
+			t.Errorf("a request into what is being removed: %v", err)
+		}
+		if other, err := r.into("c2"); err != nil {
+			t.Error(err)
+		} else {
+			other(false)
+		}
+		leave(false)
+		<-gone
+		if len(r.of) != 0 {
+			t.Errorf("%d containers are remembered", len(r.of))
+		}
+	})
+}
+
+func TestReach_WaitsForWhatWasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r reach
+		leave, _ := r.into("c1")
+		leave(true)
+		began := time.Now()
+		done, err := r.alone(t.Context(), "c1")
+		if waited := time.Since(began); err != nil || waited != lateGrace {
+			t.Errorf("%v after %s", err, waited)
+		}
+		done(false)
+		ctx, cancel := context.WithTimeout(t.Context(), lateGrace/2)
+		defer cancel()
+		if _, err := r.alone(ctx, "c1"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("what was given up is forgotten: %v", err)
+		}
+		if _, err := r.into("c1"); err != nil {
+			t.Errorf("a removal that was given up holds others off: %v", err)
+		}
+	})
+}
