@@ -60,7 +60,13 @@ func TestLabRecord_OlderStoreNeighborsAndNames(t *testing.T) {
 		s.refused(6, []string{"CKE309"}, "etcd", "defrag")
 		var rows []struct{ Then string }
 		s.must(json.Unmarshal([]byte(s.do("cluster", "reclaim", s.Cluster, "--plan", "-o", "json")), &rows))
-		if len(rows) != 4 {
+		members := 0
+		for _, r := range rows {
+			if r.Then == "member" {
+				members++
+			}
+		}
+		if members != 2 || len(rows) > 4 { // of those before them some may have ended while their nodes did not answer yet
 			s.Errorf("plan %+v", rows)
 		}
 		began := time.Now()

@@ -82,15 +82,10 @@ func Is(m cke.Member, j cke.Join) bool {
 // MayBe reports whether a member could be that of a join whose id is not on record: it stands at its node, or has its name. It may have
 // moved to other ports since the store was copied.
 func MayBe(m cke.Member, j cke.Join) bool {
-	return Is(m, j) || j.MemberID == "" && (m.Name == j.Member || StandsAt(m, j.Node.Address))
-}
-
-// StandsAt reports whether a member is reached by its peers at an address.
-func StandsAt(m cke.Member, address string) bool {
-	return slices.ContainsFunc(m.PeerURLs, func(text string) bool {
+	return Is(m, j) || j.MemberID == "" && (m.Name == j.Member || slices.ContainsFunc(m.PeerURLs, func(text string) bool {
 		u, err := url.Parse(text)
-		return err == nil && u.Hostname() == address
-	})
+		return err == nil && u.Hostname() == j.Node.Address
+	}))
 }
 
 // voters counts the entries that vote.

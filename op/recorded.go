@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -65,12 +66,13 @@ func (m recordedMachine) StopContainer(ctx context.Context, j cke.Join, grace ti
 	return m.noteStopping(ctx, j.ID, false)
 }
 
-// KeepRunning implements cke.Machine. An engine that answers has done what it was asked for before.
+// KeepRunning implements cke.Machine. An engine that answers, if only that it does not want to, has done what it was asked for before.
 func (m recordedMachine) KeepRunning(ctx context.Context, j cke.Join) error {
-	if err := m.Machine.KeepRunning(ctx, j); err != nil {
-		return err
+	err := m.Machine.KeepRunning(ctx, j)
+	if err == nil || errors.Is(err, cke.ErrConflict) {
+		err = errors.Join(err, m.noteStopping(ctx, j.ID, false))
 	}
-	return m.noteStopping(ctx, j.ID, false)
+	return err
 }
 
 func (m recordedMachine) noteStopping(ctx context.Context, of cke.JoinID, is bool) error {

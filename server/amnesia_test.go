@@ -82,6 +82,11 @@ func TestDecide_MakesContainersAnewThatCouldFoundACluster(t *testing.T) {
 	restart := func(i int) op.RestartMember {
 		return op.RestartMember{Join: formed(3).join(i), Etcd: formed(3).join(i).Etcd}
 	}
+	stopping := func(i int) cke.Join {
+		j := formed(3).join(i)
+		j.Stopping = true
+		return j
+	}
 	check(t, []row{
 		{"followers first", formed(3).with(founds(1, 2, 3)), restart(2), "the container of n2 could start the member without its data", nil},
 		{"the leader last", formed(3).with(founds(1)), restart(1), "could start the member", nil},
@@ -89,6 +94,7 @@ func TestDecide_MakesContainersAnewThatCouldFoundACluster(t *testing.T) {
 		{"all have to be well", formed(3).with(founds(1, 2, 3)).silent(3), nil, "restarting it waits: 2 of 3 voters are healthy", []string{"CKE219 n2", "CKE201 n3"}},
 		{"a single one, too", formed(1).with(founds(1)), op.RestartMember{Join: formed(1).join(1), Etcd: formed(1).join(1).Etcd, Gap: true}, "could start", nil},
 		{"a pause is a person's word", formed(3).with(founds(1)).held(), nil, "paused", nil},
+		{"whose stop was begun and did not arrive", formed(3).with(founds(1, 2)).with(func(s *scene) { s.Identity.Joins[1].Stopping = true }), op.KeepRunning{Joins: []cke.Join{stopping(2)}}, "a stop was begun", nil},
 	})
 }
 

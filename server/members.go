@@ -47,7 +47,7 @@ func keptDown(in *Input) (Decision, bool) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
 		m, listed := in.listed(j)
-		if n.Answered() && there && c.Running() && (c.KeptDown || j.Stopping) && !c.StartsEmpty && listed && !m.Learner && in.drained(j.Node) == nil {
+		if n.Answered() && there && c.Running() && (c.KeptDown && !c.StartsEmpty || j.Stopping) && listed && !m.Learner && in.drained(j.Node) == nil {
 			joins = append(joins, in.reached(j))
 		}
 	}

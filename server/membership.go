@@ -30,10 +30,9 @@ func listUnknown(in *Input) (Decision, bool) {
 // somebody else did; its data no longer counts. Without a member id on record, adding it goes on.
 func endedMembership(in *Input) (Decision, bool) {
 	for _, j := range in.Identity.Joins {
-		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells. While its node does not
-		// answer, an unknown member there may be one of a newer membership, which the store does not have.
+		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells.
 		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool {
-			return op.Is(m, j) || in.joinOf(m) == nil && (!j.StartedAt.IsZero() && op.MayBe(m, j) || in.silent(j) && op.StandsAt(m, j.Node.Address))
+			return op.Is(m, j) || !j.StartedAt.IsZero() && op.MayBe(m, j) && in.joinOf(m) == nil
 		})
 		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue

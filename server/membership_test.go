@@ -141,9 +141,6 @@ func TestDecide_RemovesWhatIsNoLongerDeclared(t *testing.T) {
 		}), op.RemoveMember{Member: stranger}, "member stranger stands on no declared node", nil},
 		{"removed by somebody else", formed(3).running().with(removedByHand), op.EndMembership{Join: f.join(3)}, "the member of n3 is no longer in the member list", nil},
 		{"not in the list, and serves", formed(3).running().with(removedByHand).with(func(s *scene) { s.endpoint(3).Linearizable = true }), nil, "not in the member list that was read, and serves", []string{"CKE302 n3"}},
-		{"a newer membership may stand there", formed(3).running().silent(3).with(func(s *scene) {
-			s.Seen.Etcd.Members[2].ID = "m9"
-		}), nil, "n3", []string{"CKE201 n3"}},
 	})
 }
 
