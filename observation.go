@@ -315,7 +315,7 @@ func (e EndpointStatus) ServesAs(id string) bool {
 func (s EtcdStatus) Apart(clusterID string) (one, other EndpointStatus, is bool) {
 	var serve []EndpointStatus
 	for _, e := range s.Endpoints {
-		if e.ClusterID == clusterID && e.ServesAs(e.MemberID) {
+		if e.Join != "" && e.ClusterID == clusterID && e.ServesAs(e.MemberID) { // who is no membership is a person's to judge
 			serve = append(serve, e)
 		}
 	}

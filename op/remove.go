@@ -277,9 +277,14 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 			return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 		}
 	}
-	if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.ClusterID == id.Incarnation.ClusterID && s.ServesAs(j.MemberID) {
-		return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s serves, and is not in the member list that another one gives", j.Node.Name()),
-			Facts: []string{fmt.Sprintf("member %s at %s", j.MemberID, s.URL)}, Unchanged: true, Err: cke.ErrConflict}
+	for _, o := range id.Joins {
+		if _, there := list.of(o); there || o.MemberID == "" {
+			continue
+		}
+		if s := e.Etcd.Endpoint(ctx, o.ClientURL()); s.ClusterID == id.Incarnation.ClusterID && s.ServesAs(o.MemberID) {
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s serves, and is not in the member list that another one gives", o.Node.Name()),
+				Facts: []string{fmt.Sprintf("member %s at %s", o.MemberID, s.URL)}, Unchanged: true, Err: cke.ErrConflict}
+		}
 	}
 	j.EndedAt = e.Now().UTC()
 	j.KeepUntil = m.Volumes.KeepUntil(j.EndedAt)

@@ -45,7 +45,7 @@ func findings(in *Input) []finding {
 		j, _ := in.Identity.Join(other.Join)
 		all = append(all, finding{kind: cke.FreezeTwoQuorums, text: fmt.Sprintf("%s %s", cke.FreezeTwoQuorums, inc.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the members at %s and %s serve without each other: two clusters have the id %s", one.URL, other.URL, inc.ClusterID),
-			Remedy:  "find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen"}})
+			Remedy:  "find out which data is right, with `ckecli cluster evidence`; switch the machines with the wrong data off, keep their disks, `ckecli cluster unfreeze`, then `ckecli replace` their nodes"}})
 	}
 	for _, a := range in.Seen.Etcd.Alarms {
 		if a.Kind == "CORRUPT" && !a.StopsWrites() {

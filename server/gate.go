@@ -17,12 +17,17 @@ type tally struct {
 	hollow int
 	// pending are learners and members that never started: a change in flight.
 	pending int
+	// apart: members serve without each other, so that not all that are healthy are of one quorum.
+	apart bool
 	// stopping are the nodes of voters whose engines were asked to stop them and have not answered since.
 	stopping []string
 }
 
 func tallyOf(in *Input) tally {
 	var t tally
+	if inc := in.Identity.Incarnation; inc != nil {
+		_, _, t.apart = in.Seen.Etcd.Apart(inc.ClusterID)
+	}
 	for _, m := range in.Seen.Etcd.Members {
 		if m.Learner || m.Name == "" {
 			t.pending++
@@ -211,6 +216,8 @@ func allWell(t tally, pending int) gate {
 	switch {
 	case t.pending > pending:
 		return "a member was added and has not caught up yet"
+	case t.apart:
+		return "members serve without each other: they are not of one quorum, and none is taken away that others may not count on"
 	case t.healthy < t.voters:
 		return gate(fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.healthy, t.voters))
 	case len(t.stopping) > 0:

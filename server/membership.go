@@ -29,6 +29,15 @@ func listUnknown(in *Input) (Decision, bool) {
 // endedMembership: a member was in the member list and has left it. Either cke removed it and was interrupted, or
 // somebody else did; its data no longer counts. Without a member id on record, adding it goes on.
 func endedMembership(in *Input) (Decision, bool) {
+	for _, j := range in.Identity.Joins { // the list of whoever serves without one of ours ends nobody
+		if _, there := in.listed(j); there {
+			continue
+		}
+		if e := in.reply(j); e.ServesAs(j.MemberID) {
+			return refused(fmt.Sprintf("the member of %s is not in the member list that was read, and serves: its membership lasts while it does", j.Node.Name()),
+				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, and is not in the member list that another member gives", Remedy: remedy(cke.CodeSplitBrain)}), true
+		}
+	}
 	for _, j := range in.Identity.Joins {
 		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells.
 		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool {
@@ -36,10 +45,6 @@ func endedMembership(in *Input) (Decision, bool) {
 		})
 		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue
-		}
-		if e := in.reply(j); e.ServesAs(j.MemberID) {
-			return refused(fmt.Sprintf("the member of %s is not in the member list that was read, and serves: its membership lasts while it does", j.Node.Name()),
-				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, and is not in the member list that another member gives", Remedy: remedy(cke.CodeSplitBrain)}), true
 		}
 		// A store that is older than the cluster has voters without a start: only where no volume is left there is nothing to keep.
 		n := in.node(j.Node)

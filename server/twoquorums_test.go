@@ -5,6 +5,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/server"
 )
 
 // ledBy lets members answer that one leads.
@@ -25,7 +26,7 @@ func (s *scene) twice() *scene {
 func TestDecide_FreezesTwoClustersOfOneID(t *testing.T) {
 	finding := func(s *scene, one, other, node string) op.Freeze {
 		return found(s, cke.FreezeTwoQuorums, "two-quorums c1", node, cke.CodeSplitBrain, "the members at https://10.0.0."+one+":2379 and https://10.0.0."+other+":2379 serve without each other: two clusters have the id c1",
-			"find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen")
+			"find out which data is right, with `ckecli cluster evidence`; switch the machines with the wrong data off, keep their disks, `ckecli cluster unfreeze`, then `ckecli replace` their nodes")
 	}
 	split := func() *scene { return formed(3).ledBy("m1", 1, 2).ledBy("m3", 3) }
 	alone := func() *scene {
@@ -41,4 +42,24 @@ func TestDecide_FreezesTwoClustersOfOneID(t *testing.T) {
 		{"a removal between two answers", alone(), nil, "not in the member list that was read, and serves", []string{"CKE302 n1"}},
 		{"a person lifted it", split().twice().frozenBy("two-quorums c1", true), nil, "nothing to do", nil},
 	})
+}
+
+// One answer that is missing does not make the list of the member that is alone a fact: another one that serves contradicts it.
+func TestDecide_EndsNobodyByAListThatServingMembersContradict(t *testing.T) {
+	s := formed(3).running().ledBy("m1", 1).ledBy("m3", 2, 3)
+	s.Seen.Etcd.Members = s.Seen.Etcd.Members[:1]
+	s.endpoint(2).Linearizable, s.endpoint(2).Serializable, s.endpoint(2).Problem = false, false, "no answer"
+	d := server.Decide(s.Input)
+	if o, ends := d.Operation.(op.EndMembership); ends {
+		t.Errorf("ends the membership of %s: %s", o.Join.Node.Name(), d.Reason)
+	}
+}
+
+// Also where a person has lifted the freeze.
+func TestDecide_WhoServesApartIsNoVoterThatOthersMayCountOn(t *testing.T) {
+	s := formed(3).running().ledBy("m1", 1, 2).ledBy("m3", 3).twice().frozenBy("two-quorums c1", true)
+	s.Spec.Options.Etcd.ExtraArgs = []string{"--max-txn-ops=256"}
+	if r, restarts := server.Decide(s.Input).Operation.(op.RestartMember); restarts {
+		t.Errorf("restarts %s", r.Join.Node.Name())
+	}
 }
