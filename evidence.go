@@ -21,6 +21,9 @@ const (
 	FreezeOlderStore  FreezeKind = "older-store"   // the store does not have memberships that nodes carry, or has members where they are not
 )
 
+// TwoClusters reports whether it is that two clusters carry one name.
+func (k FreezeKind) TwoClusters() bool { return k == FreezeClusterID || k == FreezeTwoQuorums }
+
 // Freeze is the record of a finding that stops every change. It is stored before anything else is done, and lasts, even
 // when the finding is no longer seen, until a person lifts it.
 type Freeze struct {

@@ -305,26 +305,24 @@ type EndpointStatus struct {
 	CertNotAfter  time.Time `json:"certNotAfter,omitzero"`
 }
 
-// ServesAs reports whether the member of an id answered a linearizable read: it is one of a quorum.
-func (e EndpointStatus) ServesAs(id string) bool {
-	return e.Problem == "" && e.Linearizable && !e.Learner && e.MemberID != "" && e.MemberID == id
+// Serves reports whether a voter of the cluster of an id answered a linearizable read: it is one of a quorum.
+func (e EndpointStatus) Serves(clusterID string) bool {
+	return e.Problem == "" && e.Linearizable && !e.Learner && e.MemberID != "" && e.ClusterID == clusterID
 }
 
 // Apart returns two members of a cluster id that serve without each other: one is led by another member than the other, or is not in
 // the member list that the other one gave. An election or a removal between two answers looks alike for a moment. false: none do.
 func (s EtcdStatus) Apart(clusterID string) (one, other EndpointStatus, is bool) {
-	var serve []EndpointStatus
-	for _, e := range s.Endpoints {
-		if e.Join != "" && e.ClusterID == clusterID && e.ServesAs(e.MemberID) { // who is no membership is a person's to judge
-			serve = append(serve, e)
-		}
-	}
+	serves := func(e EndpointStatus) bool { return e.Join != "" && e.Serves(clusterID) } // a member that cke does not know is for a person to judge
 	listed := func(e EndpointStatus) bool {
 		return s.MembersSource != MembersLinearizable || slices.ContainsFunc(s.Members, func(m Member) bool { return m.ID == e.MemberID })
 	}
-	for i, e := range serve {
-		for _, o := range serve[:i] {
-			if e.LeaderID != "" && o.LeaderID != "" && e.LeaderID != o.LeaderID || listed(e) != listed(o) {
+	for i, e := range s.Endpoints {
+		if !serves(e) {
+			continue
+		}
+		for _, o := range s.Endpoints[:i] {
+			if serves(o) && (e.LeaderID != "" && o.LeaderID != "" && e.LeaderID != o.LeaderID || listed(e) != listed(o)) {
 				return o, e, true
 			}
 		}

@@ -9,14 +9,11 @@ import (
 	"cke/backup/internal/etcdtest"
 )
 
-// The full that a drill proved right leads to the newest state. A newer full that no drill has looked at yet is wrong. Pruning takes the deltas
-// between the two.
-func TestPrune_KeepsTheWayFromWhatWasProved(t *testing.T) {
-	f := makeFixture(t, false)
+// drilledBefore leaves the mark of a drill, with a hash, of a time when only the first full and one delta were there.
+func drilledBefore(t *testing.T, f *fixture) {
+	t.Helper()
 	ctx := etcdtest.Context(t)
-	s := f.store(t, f.bucket)
 	fulls, deltas := f.objects(t)
-	// A day ago: the first full and one delta were there.
 	then := f.bucket.Clone()
 	for _, name := range append(slices.Clone(deltas[1:]), fulls[1]) {
 		then.Delete(ctx, name)
@@ -29,6 +26,15 @@ func TestPrune_KeepsTheWayFromWhatWasProved(t *testing.T) {
 			f.bucket.Set(name, then.Get(name)) // its mark
 		}
 	}
+}
+
+// The full that a drill proved right leads to the newest state. A newer full that no drill has looked at yet is wrong. Pruning takes the deltas
+// between the two.
+func TestPrune_KeepsTheWayFromWhatWasProved(t *testing.T) {
+	f := makeFixture(t, false)
+	ctx := etcdtest.Context(t)
+	s := f.store(t, f.bucket)
+	drilledBefore(t, f)
 	makeWrong(t, f)
 	if x, err := f.compared(t, backup.At{}); err != nil || x.Revision != f.last {
 		t.Fatal(x, err)
@@ -47,16 +53,7 @@ func TestPrune_KeepsTheWayFromWhatAHashProved(t *testing.T) {
 	ctx := etcdtest.Context(t)
 	s := f.store(t, f.bucket)
 	fulls, deltas := f.objects(t)
-	then := f.bucket.Clone()
-	for _, name := range append(slices.Clone(deltas[1:]), fulls[1]) {
-		then.Delete(ctx, name)
-	}
-	if x, err := f.store(t, then).Drill(ctx, backup.At{}, nil); err != nil || x.Compared == nil {
-		t.Fatal(x, err)
-	}
-	for _, name := range names(t, then) {
-		f.bucket.Set(name, then.Get(name))
-	}
+	drilledBefore(t, f)
 	wrong := makeWrong(t, f)
 	noHashes := func(h *backup.Header) { h.Hashes, h.After, h.Base = nil, nil, nil }
 	for _, name := range append([]string{wrong}, deltas[1:]...) {

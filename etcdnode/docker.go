@@ -314,27 +314,27 @@ func (d *docker) setRestart(ctx context.Context, id string, p restartPolicy) err
 // putTar unpacks a tar archive into a directory of a container, which need not run. What it holds goes before what is
 // there, also a file before a directory.
 func (d *docker) putTar(ctx context.Context, id, dir string, tar io.Reader) error {
-	leave, err := d.reach.into(id)
+	leave, err := d.reach.into(ctx, id)
 	if err != nil {
 		return err
 	}
 	err = d.api.CopyToContainer(ctx, id, dir, tar, container.CopyToContainerOptions{AllowOverwriteDirWithFile: true})
-	leave(err != nil && ctx.Err() != nil)
+	leave(err)
 	return meaning(err)
 }
 
 // getTar streams a path of a container, which need not run, as a tar archive. cke.ErrNotFound: it is not there.
 func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	leave, err := d.reach.into(id)
+	leave, err := d.reach.into(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	r, _, err := d.api.CopyFromContainer(ctx, id, path)
 	if err != nil {
-		leave(ctx.Err() != nil)
+		leave(err)
 		return nil, meaning(err)
 	}
-	return &leaving{ReadCloser: r, leave: sync.OnceFunc(func() { leave(false) })}, nil
+	return &leaving{ReadCloser: r, leave: sync.OnceFunc(func() { leave(nil) })}, nil
 }
 
 // leaving is a stream out of a container.
@@ -351,12 +351,12 @@ func (l *leaving) Close() error {
 
 // stat tells of a file or directory of a container, which need not run. cke.ErrNotFound: it is not there.
 func (d *docker) stat(ctx context.Context, id, path string) (container.PathStat, error) {
-	leave, err := d.reach.into(id)
+	leave, err := d.reach.into(ctx, id)
 	if err != nil {
 		return container.PathStat{}, err
 	}
 	s, err := d.api.ContainerStatPath(ctx, id, path)
-	leave(err != nil && ctx.Err() != nil)
+	leave(err)
 	return s, meaning(err)
 }
 

@@ -43,9 +43,9 @@ func (r *reach) get(id string) *reached {
 	return c
 }
 
-// into allows one request into the files of a container, and returns what is called once it has ended, with whether it was given up.
-// ErrConflict: the container is being removed, and what it holds is not known.
-func (r *reach) into(id string) (leave func(late bool), err error) {
+// into allows one request into the files of a container, and returns what is called once it has ended, with its error.
+// One that failed as ctx ended was given up. ErrConflict: the container is being removed, and what it holds is not known.
+func (r *reach) into(ctx context.Context, id string) (leave func(error), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.get(id)
@@ -53,11 +53,11 @@ func (r *reach) into(id string) (leave func(late bool), err error) {
 		return nil, fmt.Errorf("container %.12s is being removed: %w", id, cke.ErrConflict)
 	}
 	c.within++
-	return func(late bool) {
+	return func(failed error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		c.within--
-		c.late = c.late || late
+		c.late = c.late || failed != nil && ctx.Err() != nil
 		close(c.left)
 		c.left = make(chan struct{})
 		if c.within == 0 && !c.late && !c.goes {
@@ -66,7 +66,7 @@ func (r *reach) into(id string) (leave func(late bool), err error) {
 	}, nil
 }
 
-// alone waits until nobody reaches into a container, and lets nobody until done is called. removed tells that it is gone.
+// alone waits until nobody reaches into a container, and lets nobody until done is called. removed: it is gone.
 func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), err error) {
 	r.mu.Lock()
 	c := r.get(id)
@@ -79,26 +79,28 @@ func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), 
 			delete(r.of, id)
 		}
 	}
-	for {
+	state := func() (within int, left <-chan struct{}, late bool) {
 		r.mu.Lock()
-		within, left, late := c.within, c.left, c.late
-		r.mu.Unlock()
-		if within == 0 && !late {
-			return done, nil
-		}
-		wait := (<-chan time.Time)(nil)
-		if within == 0 {
-			t := time.NewTimer(lateGrace)
-			defer t.Stop()
-			wait = t.C
-		}
+		defer r.mu.Unlock()
+		return c.within, c.left, c.late
+	}
+	within, left, late := state()
+	for ; within > 0; within, left, late = state() {
 		select {
 		case <-left:
-		case <-wait:
-			return done, nil
 		case <-ctx.Done():
 			done(false)
 			return nil, ctx.Err()
 		}
+	}
+	if !late {
+		return done, nil
+	}
+	select {
+	case <-time.After(lateGrace):
+		return done, nil
+	case <-ctx.Done():
+		done(false)
+		return nil, ctx.Err()
 	}
 }

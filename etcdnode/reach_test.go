@@ -13,7 +13,7 @@ import (
 func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r reach
-		leave, err := r.into("c1")
+		leave, err := r.into(t.Context(), "c1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,15 +33,15 @@ func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 			t.Fatal("removed beside a request into it")
 		default:
 		}
-		if _, err := r.into("c1"); !errors.Is(err, cke.ErrConflict) {
+		if _, err := r.into(t.Context(), "c1"); !errors.Is(err, cke.ErrConflict) {
 			t.Errorf("a request into what is being removed: %v", err)
 		}
-		if other, err := r.into("c2"); err != nil {
+		if other, err := r.into(t.Context(), "c2"); err != nil {
 			t.Error(err)
 		} else {
-			other(false)
+			other(nil)
 		}
-		leave(false)
+		leave(nil)
 		<-gone
 		if len(r.of) != 0 {
 			t.Errorf("%d containers are remembered", len(r.of))
@@ -52,8 +52,10 @@ func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 func TestReach_WaitsForWhatWasGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r reach
-		leave, _ := r.into("c1")
-		leave(true)
+		asking, giveUp := context.WithCancel(t.Context())
+		leave, _ := r.into(asking, "c1")
+		giveUp()
+		leave(asking.Err())
 		began := time.Now()
 		done, err := r.alone(t.Context(), "c1")
 		if waited := time.Since(began); err != nil || waited != lateGrace {
@@ -65,7 +67,7 @@ func TestReach_WaitsForWhatWasGivenUp(t *testing.T) {
 		if _, err := r.alone(ctx, "c1"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("what was given up is forgotten: %v", err)
 		}
-		if _, err := r.into("c1"); err != nil {
+		if _, err := r.into(t.Context(), "c1"); err != nil {
 			t.Errorf("a removal that was given up holds others off: %v", err)
 		}
 	})

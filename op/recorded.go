@@ -127,7 +127,7 @@ func (m recordedMachine) votesElsewhere(ctx context.Context, j cke.Join) error {
 		if err == nil {
 			e.Members, e.Source = members, cke.MembersLinearizable
 		}
-		if unknown := err != nil && e.ClusterID == id.Incarnation.ClusterID && e.ServesAs(e.MemberID); unknown || id.Votes(e) {
+		if unknown := err != nil && e.Serves(id.Incarnation.ClusterID); unknown || id.Votes(e) {
 			return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("the member of %s on %s votes, and is not on record there", j.Volume, j.Node.Name()),
 				Facts: []string{fmt.Sprintf("member %s at %s", e.MemberID, e.URL)}, Unchanged: true, Err: cke.ErrConflict}
 		}

@@ -281,7 +281,7 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 		if _, there := list.of(o); there || o.MemberID == "" {
 			continue
 		}
-		if s := e.Etcd.Endpoint(ctx, o.ClientURL()); s.ClusterID == id.Incarnation.ClusterID && s.ServesAs(o.MemberID) {
+		if s := e.Etcd.Endpoint(ctx, o.ClientURL()); s.MemberID == o.MemberID && s.Serves(id.Incarnation.ClusterID) {
 			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s serves, and is not in the member list that another one gives", o.Node.Name()),
 				Facts: []string{fmt.Sprintf("member %s at %s", o.MemberID, s.URL)}, Unchanged: true, Err: cke.ErrConflict}
 		}

@@ -3,6 +3,7 @@ package op_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"cke"
@@ -21,9 +22,6 @@ func (e apart) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 	if url == e.url && *e.times > 0 {
 		*e.times--
 		s.LeaderID = s.MemberID
-		if s.LeaderID == "" {
-			panic("it does not answer")
-		}
 	}
 	return s
 }
@@ -55,21 +53,23 @@ func TestFreeze_AsksTwoQuorumsAgain(t *testing.T) {
 	}
 }
 
-// listless is an etcd that lists members without one of them, which serves.
-type listless struct {
+// oneSided is an etcd whose list has a part of the members. The answer of one of the others is lost; empty: of none.
+type oneSided struct {
 	cke.Etcd
-	without string
+	lists func(cke.Member) bool
+	mute  string
 }
 
-func (e listless) Members(ctx context.Context, url string) (string, []cke.Member, error) {
+func (e oneSided) Members(ctx context.Context, url string) (string, []cke.Member, error) {
 	id, all, err := e.Etcd.Members(ctx, url)
-	var rest []cke.Member
-	for _, m := range all {
-		if m.ID != e.without {
-			rest = append(rest, m)
-		}
+	return id, slices.DeleteFunc(slices.Clone(all), func(m cke.Member) bool { return !e.lists(m) }), err
+}
+
+func (e oneSided) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	if url == e.mute {
+		return cke.EndpointStatus{URL: url, Problem: "no answer within 1s"}
 	}
-	return id, rest, err
+	return e.Etcd.Endpoint(ctx, url)
 }
 
 // The list is that of another cluster of the same id: a membership does not end while its member serves.
@@ -78,11 +78,26 @@ func TestEndMembership_NotWhileTheMemberServes(t *testing.T) {
 		w.mustRun(w.bootstrap(false))
 		j := w.joins()[2]
 		_, err := w.runIn(func(e op.Env) op.Env {
-			e.Etcd = listless{e.Etcd, j.MemberID}
+			e.Etcd = oneSided{e.Etcd, func(m cke.Member) bool { return m.ID != j.MemberID }, ""}
 			return e
 		}, op.EndMembership{Join: j})
 		if cke.CodeOf(err) != cke.CodeSplitBrain || !errors.Is(err, cke.ErrConflict) || len(w.joins()) != 3 || w.calls("StopContainer") > 0 {
 			t.Errorf("%v, %d memberships", err, len(w.joins()))
+		}
+	})
+}
+
+// The list is that of n1 alone. n3 serves, with n2, whose answer to us is lost: n2 is not ended, nor stopped.
+func TestEndMembership_NotWhileAnotherUnlistedMemberServes(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		all := w.joins()
+		_, err := w.runIn(func(e op.Env) op.Env {
+			e.Etcd = oneSided{e.Etcd, func(m cke.Member) bool { return m.ID == all[0].MemberID }, all[1].ClientURL()}
+			return e
+		}, op.EndMembership{Join: all[1]})
+		if err == nil || len(w.joins()) != 3 || w.calls("StopContainer") > 0 {
+			t.Errorf("%v, %d memberships, %d stops", err, len(w.joins()), w.calls("StopContainer"))
 		}
 	})
 }

@@ -71,7 +71,7 @@ func compareAsked(in *Input, t cke.Task) Decision {
 
 // dataConsistent tells of the last comparison, and of what etcd itself found.
 func dataConsistent(in *Input) cke.Condition {
-	if f := in.Identity.Freeze; f.Active() && f.Kind != cke.FreezeClusterID && f.Kind != cke.FreezeTwoQuorums {
+	if f := in.Identity.Freeze; f.Active() && !f.Kind.TwoClusters() {
 		reason := map[cke.FreezeKind]string{cke.FreezeCorrupt: "CorruptAlarm", cke.FreezeUnequalData: "UnequalHashes", cke.FreezeWentBack: "WentBack"}[f.Kind]
 		return condition(cke.CondDataConsistent, cke.False, reason, "%s", f.Problem.Message)
 	}

@@ -83,11 +83,11 @@ func quorate(in *Input, s cke.Status) cke.Condition {
 }
 
 func clusterIDMismatch(in *Input) cke.Condition {
-	if f := in.Identity.Freeze; f.Active() && (f.Kind == cke.FreezeClusterID || f.Kind == cke.FreezeTwoQuorums) {
+	if f := in.Identity.Freeze; f.Active() && f.Kind.TwoClusters() {
 		return condition(cke.CondClusterIDMismatch, cke.True, "Frozen", "%s", f.Problem.Message)
 	}
 	for _, f := range findings(in) {
-		if f.kind == cke.FreezeClusterID || f.kind == cke.FreezeTwoQuorums {
+		if f.kind.TwoClusters() {
 			reason := "Frozen"
 			if in.Identity.Freeze.Tolerates(f.text) {
 				reason = "Lifted"

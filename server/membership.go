@@ -29,11 +29,11 @@ func listUnknown(in *Input) (Decision, bool) {
 // endedMembership: a member was in the member list and has left it. Either cke removed it and was interrupted, or
 // somebody else did; its data no longer counts. Without a member id on record, adding it goes on.
 func endedMembership(in *Input) (Decision, bool) {
-	for _, j := range in.Identity.Joins { // the list of whoever serves without one of ours ends nobody
+	for _, j := range in.Identity.Joins { // a list that a serving member is missing from ends nobody
 		if _, there := in.listed(j); there {
 			continue
 		}
-		if e := in.reply(j); e.ServesAs(j.MemberID) {
+		if e := in.reply(j); e.MemberID == j.MemberID && e.Serves(in.Identity.Incarnation.ClusterID) {
 			return refused(fmt.Sprintf("the member of %s is not in the member list that was read, and serves: its membership lasts while it does", j.Node.Name()),
 				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, and is not in the member list that another member gives", Remedy: remedy(cke.CodeSplitBrain)}), true
 		}
@@ -197,54 +197,6 @@ func (in *Input) missingFor(j cke.Join) time.Duration {
 		}
 	}
 	return 0
-}
-
-// strays: a container of a membership that ended is stopped and removed, one of an incarnation that a restore replaced is
-// stopped; its data is kept. What is not on record stays as it is.
-func strays(in *Input) (Decision, bool) {
-	for _, n := range in.Seen.Nodes {
-		if !n.Answered() {
-			continue
-		}
-		for _, c := range n.Containers {
-			if !isStray(in, c) || in.votesElsewhere(c) {
-				continue
-			}
-			j := cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name}
-			return Decision{Operation: op.StopStray{Join: j}, Reason: fmt.Sprintf("container %s on %s is no member", c.Name, n.Node.Name())}, true
-		}
-	}
-	return Decision{}, false
-}
-
-// isStray reports whether a container is to be stopped or removed. What a replaced incarnation left, with its data, stays
-// as it is once it is stopped.
-func isStray(in *Input, c cke.Container) bool {
-	if _, lasts := in.Identity.Join(c.Join); lasts || c.Cluster != in.Spec.Name {
-		return false
-	}
-	if in.Identity.Has(c.Join) {
-		return true
-	}
-	return in.Identity.Incarnation.WasReplaced(c.Incarnation) && (c.Running() || c.State == cke.ContainerRestarting || c.Data == cke.DataMissing)
-}
-
-// votesElsewhere reports whether the member of a container votes, and is not on record there.
-func (in *Input) votesElsewhere(c cke.Container) bool {
-	return slices.ContainsFunc(in.Seen.Etcd.Elsewhere, func(e cke.Elsewhere) bool { return e.Join == c.Join && in.Identity.Votes(e) })
-}
-
-// straysOn are the containers on a node that have to go before a member is added there: started late, one of them would
-// be taken for it.
-func straysOn(in *Input, s cke.NodeStatus) []cke.Problem {
-	var found []cke.Problem
-	for _, c := range s.Containers {
-		if isStray(in, c) {
-			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: s.Node.Name(), Message: fmt.Sprintf("container %s is of a membership that ended, and is not removed yet", c.Name),
-				Remedy: fmt.Sprintf("on %s: docker rm -f %s", s.Node.Address, c.Name)})
-		}
-	}
-	return found
 }
 
 // finishAdding: a membership was begun on a declared node, and its member is not there yet. It goes before everything
