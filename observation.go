@@ -322,12 +322,23 @@ func (s EtcdStatus) Apart(clusterID string) (one, other EndpointStatus, is bool)
 			continue
 		}
 		for _, o := range s.Endpoints[:i] {
-			if serves(o) && (e.LeaderID != "" && o.LeaderID != "" && e.LeaderID != o.LeaderID || listed(e) != listed(o)) {
+			if serves(o) && (e.FollowsAnother(o) || listed(e) != listed(o)) {
 				return o, e, true
 			}
 		}
 	}
 	return EndpointStatus{}, EndpointStatus{}, false
+}
+
+// FollowsAnother reports whether two members say that different ones lead.
+func (e EndpointStatus) FollowsAnother(o EndpointStatus) bool {
+	return e.LeaderID != "" && o.LeaderID != "" && e.LeaderID != o.LeaderID
+}
+
+// Voted reports whether a member followed another leader, or the same one in another term, when it answered before: it took part in an
+// election, or heard of one, between the two.
+func (e EndpointStatus) Voted(before EndpointStatus) bool {
+	return e.Join != before.Join || e.LeaderID != before.LeaderID || e.RaftTerm != before.RaftTerm
 }
 
 // Healthy: it answers local reads and reports no error of its own. Source: etcd-operator #468.

@@ -325,7 +325,7 @@ func (d *docker) putTar(ctx context.Context, id, dir string, tar io.Reader) erro
 
 // getTar streams a path of a container, which need not run, as a tar archive. cke.ErrNotFound: it is not there.
 func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	leave, err := d.reach.into(ctx, id)
+	leave, err := d.reach.look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +351,7 @@ func (l *leaving) Close() error {
 
 // stat tells of a file or directory of a container, which need not run. cke.ErrNotFound: it is not there.
 func (d *docker) stat(ctx context.Context, id, path string) (container.PathStat, error) {
-	leave, err := d.reach.into(ctx, id)
+	leave, err := d.reach.look(ctx, id)
 	if err != nil {
 		return container.PathStat{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"path"
 	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -20,9 +21,8 @@ type fenceError struct{ error }
 
 func (e fenceError) Unwrap() error { return e.error }
 
-// fencedTransport asks the guard before each request to an engine that may change something: all but GET and HEAD. It asks
-// when the request is made, so that nothing is dialled in vain, and again before each write to the connection: getting one
-// takes time, and so does sending a body.
+// fencedTransport asks the guard before each request to an engine that may change something. It asks when the request is made, so
+// that nothing is dialled in vain, and again before each write to the connection: getting one takes time, and so does sending a body.
 type fencedTransport struct {
 	guard func() error
 	next  http.RoundTripper
@@ -30,7 +30,7 @@ type fencedTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (f fencedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if readsOnly(r) {
 		return f.next.RoundTrip(withConn(r, func(c *fencedConn) { c.guard.Store(nil) }))
 	}
 	if err := f.guard(); err != nil {
@@ -46,6 +46,12 @@ func (f fencedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, err
+}
+
+// readsOnly reports whether a request can change nothing on a node. A look into a container's files can: while another daemon removes
+// that container, an engine may delete its data; see reach.
+func readsOnly(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && path.Base(r.URL.Path) != "archive"
 }
 
 // withConn lets do see the connection that a request is about to be written to.

@@ -29,6 +29,9 @@ type Config struct {
 	// Guard is asked before every change on a node or through a member. It returns cke.ErrDeposed when the term is over.
 	// nil: everything is allowed.
 	Guard func() error
+	// Beside: another process changes the nodes meanwhile, so that no file in a container is looked at: on an engine before 23.0 that
+	// could cost a member its data; see reach. What containers hold is not known then.
+	Beside bool
 	// Probe is how often each node and member is looked at by itself; default ProbeEvery.
 	Probe time.Duration
 	// Handshakes bounds how many SSH handshakes are computed at once in all fleets that share it: a handshake costs 3 ms of
@@ -85,7 +88,7 @@ func New(c Config) *Fleet {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Fleet{config: c, log: c.Log, faults: faults{log: c.Log}, changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
+	return &Fleet{config: c, log: c.Log, faults: faults{log: c.Log}, reach: reach{beside: c.Beside}, changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
 }
 
 // Machine implements cke.Machines.

@@ -19,6 +19,9 @@ const lateGrace = 2 * time.Second
 // containerStatPath takes the container's lock and cleanupContainer does not; from 23.0 on the mounts are in a namespace of their
 // own. Seen on nodes, and once in three tries with both requests at once.
 type reach struct {
+	// beside: another process may remove containers, and does not ask here.
+	beside bool
+
 	mu sync.Mutex
 	of map[string]*reached // by the engine's id of the container
 }
@@ -41,6 +44,14 @@ func (r *reach) get(id string) *reached {
 		r.of[id] = c
 	}
 	return c
+}
+
+// look is into for what only reads.
+func (r *reach) look(ctx context.Context, id string) (leave func(error), err error) {
+	if r.beside {
+		return nil, fmt.Errorf("another process may be removing container %.12s, and its files are not looked at: %w", id, cke.ErrConflict)
+	}
+	return r.into(ctx, id)
 }
 
 // into allows one request into the files of a container, and returns what is called once it has ended, with its error.

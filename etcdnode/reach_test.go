@@ -49,6 +49,17 @@ func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 	})
 }
 
+// The removal of the process beside does not wait for this one.
+func TestReach_LooksAtNothingBesideAnotherProcess(t *testing.T) {
+	r := reach{beside: true}
+	if _, err := r.look(t.Context(), "c1"); !errors.Is(err, cke.ErrConflict) {
+		t.Error(err)
+	}
+	if _, err := r.into(t.Context(), "c1"); err != nil {
+		t.Errorf("its own container: %v", err)
+	}
+}
+
 func TestReach_WaitsForWhatWasGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r reach

@@ -90,6 +90,9 @@ func (s *session) handshake(a *attempt, check *hostKeyCheck, signers []ssh.Signe
 	if err != nil {
 		return asked{}, cmp.Or(context.Cause(a.ctx), err)
 	}
+	if c, ok := conn.(*net.TCPConn); ok {
+		_ = c.SetLinger(0) // what was not sent when we give up is not to arrive later
+	}
 	// ssh.ClientConfig.Timeout would cover the TCP connect only.
 	s.wire = newWire(conn)
 	stop := context.AfterFunc(a.ctx, func() { conn.Close() })

@@ -62,10 +62,11 @@ const (
 	apartPause = 2 * time.Second
 )
 
-// stayApart reports whether members serve without each other each time that they are asked. What an election or a removal between two
-// answers showed is over by then.
+// stayApart reports whether two members serve without each other each time that they are asked, each under its leader in its term: no two
+// of one quorum do, whatever their elections. What a removal between two answers showed is over by then.
 func stayApart(ctx context.Context, e Env) (bool, error) {
-	for range apartLooks {
+	var one, other cke.EndpointStatus
+	for look := range apartLooks {
 		if err := e.Pause(ctx, apartPause); err != nil {
 			return false, err
 		}
@@ -82,9 +83,11 @@ func stayApart(ctx context.Context, e Env) (bool, error) {
 		if list, _, err := readList(ctx, e); err == nil {
 			seen.Members, seen.MembersSource = list.members, cke.MembersLinearizable
 		}
-		if _, _, is := seen.Apart(id.Incarnation.ClusterID); !is {
+		a, b, is := seen.Apart(id.Incarnation.ClusterID)
+		if !is || look > 0 && (a.Voted(one) || b.Voted(other)) {
 			return false, nil
 		}
+		one, other = a, b
 	}
 	return true, nil
 }

@@ -99,32 +99,36 @@ func (l memberList) voters() int {
 	return n
 }
 
-// healthy counts the voters apart from one that serve, with fresh looks.
-func (l memberList) healthy(ctx context.Context, e Env, id cke.Identity, without string) int {
-	healthy := 0
+// healthy are the answers of the voters apart from one that serve, with fresh looks.
+func (l memberList) healthy(ctx context.Context, e Env, id cke.Identity, without string) []cke.EndpointStatus {
+	var healthy []cke.EndpointStatus
 	for _, m := range l.members {
-		if !m.Learner && m.ID != without && serves(ctx, e, id, m) {
-			healthy++
+		if m.Learner || m.ID == without {
+			continue
+		}
+		if s, is := serves(ctx, e, id, m); is {
+			healthy = append(healthy, s)
 		}
 	}
 	return healthy
 }
 
-// serves reports whether a voter serves linearizable reads of this cluster, with a fresh look: where it is on record, or, in case that is
+// serves asks a voter whether it serves linearizable reads of this cluster, with a fresh look: where it is on record, or, in case that is
 // older, where the list has it.
-func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) bool {
+func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) (s cke.EndpointStatus, is bool) {
 	_, url, known := askedAt(id, m, func(j cke.Join) bool { return j.MemberID == m.ID })
 	if !known {
-		return false
+		return s, false
 	}
-	is := func(s cke.EndpointStatus) bool {
+	at := func(url string) bool {
+		s = e.Etcd.Endpoint(ctx, url)
 		return s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID
 	}
-	if is(e.Etcd.Endpoint(ctx, url)) {
-		return true
+	if at(url) {
+		return s, true
 	}
 	listed, elsewhere := cke.StrangerURL(m, id.Joins)
-	return elsewhere && listed != url && is(e.Etcd.Endpoint(ctx, listed))
+	return s, elsewhere && listed != url && at(listed)
 }
 
 // askedAt returns where a member may be asked, and what people know it by: as the membership that it is, if one is, or as the list has it.
@@ -177,7 +181,14 @@ func (l memberList) known(ctx context.Context, e Env, id cke.Identity) error {
 // gate asks for the arithmetic again, on a fresh list and with fresh health: the healthy voters apart from one must be
 // at least the quorum of the voters there will be.
 func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without string, voters int) (healthy int, err error) {
-	healthy = l.healthy(ctx, e, id, without)
+	serve := l.healthy(ctx, e, id, without)
+	for i := range serve {
+		if serve[i].FollowsAnother(serve[0]) { // an election between two answers looks alike, and is over at the next try
+			return 0, &cke.Error{Code: cke.CodeQuorum, What: "not all members that serve are of one quorum", Unchanged: true,
+				Facts: []string{fmt.Sprintf("%s follows member %s, %s member %s", serve[0].URL, serve[0].LeaderID, serve[i].URL, serve[i].LeaderID)}}
+		}
+	}
+	healthy = len(serve)
 	if need := cke.Quorum(voters); healthy < need {
 		return healthy, &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true,
 			Facts: []string{fmt.Sprintf("after  %s, %d healthy; %d needed", cke.Count(voters, "voter"), healthy, need)}}
@@ -205,7 +216,10 @@ func (l memberList) takeGate(ctx context.Context, e Env, id cke.Identity, m cke.
 			}
 		}
 	}
-	if why == "" || !serves(ctx, e, id, m) {
+	if why == "" {
+		return nil
+	}
+	if _, is := serves(ctx, e, id, m); !is {
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeQuorum, What: "a member that serves is not taken away while another change is under way or another member is down", Facts: []string{why}, Unchanged: true}

@@ -63,7 +63,7 @@ func (m recordedMachine) StopContainer(ctx context.Context, j cke.Join, grace ti
 	if err := m.Machine.StopContainer(ctx, j, grace); err != nil {
 		return err
 	}
-	return m.noteStopping(ctx, j.ID, false)
+	return m.noteStopping(context.WithoutCancel(ctx), j.ID, false) // the step may have ended with the stop
 }
 
 // KeepRunning implements cke.Machine. An engine that answers, if only that it does not want to, has done what it was asked for before.

@@ -53,7 +53,8 @@ func (r RemoveMember) Stages() []Stage {
 	if r.Join == nil {
 		return stages
 	}
-	return append(stages, EndMembership{Join: *r.Join, Silent: r.Silent, Volumes: r.Volumes}.Stages()...)
+	end := EndMembership{Join: *r.Join, Silent: r.Silent, Volumes: r.Volumes}
+	return append(stages, end.stages(r.Join.ID)...)
 }
 
 // moveLeader moves leadership away from the member if it leads.
@@ -253,15 +254,19 @@ func (EndMembership) Name() string { return "end-membership" }
 func (m EndMembership) Targets() []string { return []string{m.Join.Node.Name()} }
 
 // Stages implements Operation.
-func (m EndMembership) Stages() []Stage {
-	record := Stage{{Name: "record-end", Node: m.Join.Node.Name(), Run: m.record}}
+func (m EndMembership) Stages() []Stage { return m.stages("") }
+
+// stages are those of an end. removed was taken out of the list right before, through a quorum: it may serve for a moment still, or as
+// the wrong one of two clusters, which a person replaces.
+func (m EndMembership) stages(removed cke.JoinID) []Stage {
+	record := Stage{{Name: "record-end", Node: m.Join.Node.Name(), Run: func(ctx context.Context, e Env) error { return m.record(ctx, e, removed) }}}
 	if m.Silent {
 		return []Stage{record}
 	}
 	return []Stage{record, {retireStep(m.Join)}}
 }
 
-func (m EndMembership) record(ctx context.Context, e Env) error {
+func (m EndMembership) record(ctx context.Context, e Env, removed cke.JoinID) error {
 	list, id, err := readList(ctx, e)
 	if err != nil {
 		return err
@@ -278,7 +283,7 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 		}
 	}
 	for _, o := range id.Joins {
-		if _, there := list.of(o); there || o.MemberID == "" {
+		if _, there := list.of(o); there || o.MemberID == "" || o.ID == removed {
 			continue
 		}
 		if s := e.Etcd.Endpoint(ctx, o.ClientURL()); s.MemberID == o.MemberID && s.Serves(id.Incarnation.ClusterID) {

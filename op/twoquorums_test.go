@@ -10,11 +10,13 @@ import (
 	"cke/op"
 )
 
-// apart is an etcd in which one member says, a number of times, that another one leads; it serves all the same.
+// apart is an etcd in which one member says, a number of times, that another one leads; it serves all the same. voting: in another term
+// each time.
 type apart struct {
 	cke.Etcd
-	url   string
-	times *int
+	url    string
+	times  *int
+	voting bool
 }
 
 func (e apart) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
@@ -22,6 +24,9 @@ func (e apart) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 	if url == e.url && *e.times > 0 {
 		*e.times--
 		s.LeaderID = s.MemberID
+		if e.voting {
+			s.RaftTerm += uint64(*e.times)
+		}
 	}
 	return s
 }
@@ -29,9 +34,10 @@ func (e apart) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 // What only an election between two answers showed freezes nobody.
 func TestFreeze_AsksTwoQuorumsAgain(t *testing.T) {
 	for _, c := range []struct {
-		times int
-		want  bool
-	}{{1, false}, {2, false}, {100, true}} {
+		times  int
+		voting bool
+		want   bool
+	}{{1, false, false}, {2, false, false}, {100, true, false}, {100, false, true}} {
 		inWorld(t, 3, func(w *world) {
 			w.mustRun(w.bootstrap(false))
 			id := w.Store().Identity()
@@ -43,7 +49,7 @@ func TestFreeze_AsksTwoQuorumsAgain(t *testing.T) {
 			}
 			times := c.times
 			_, err := w.runIn(func(e op.Env) op.Env {
-				e.Etcd = apart{e.Etcd, follower.ClientURL(), &times}
+				e.Etcd = apart{e.Etcd, follower.ClientURL(), &times, c.voting}
 				return e
 			}, op.Freeze{Kind: cke.FreezeTwoQuorums, Finding: "two", Problem: cke.Problem{Code: cke.CodeSplitBrain}})
 			if err != nil || w.Store().Identity().Freeze.Active() != c.want {
@@ -51,6 +57,50 @@ func TestFreeze_AsksTwoQuorumsAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Three serve, but not as one: n2 may be the other cluster's.
+func TestRemoveMember_CountsOnlyWhoIsOfOneQuorum(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		all, times := w.joins(), 100
+		_, err := w.runIn(func(e op.Env) op.Env {
+			e.Etcd = apart{e.Etcd, all[1].ClientURL(), &times, false}
+			return e
+		}, op.RemoveMember{Member: w.members()[2], Join: &all[2]})
+		if cke.CodeOf(err) != cke.CodeQuorum || len(w.joins()) != 3 {
+			t.Errorf("%v, %d memberships", err, len(w.joins()))
+		}
+	})
+}
+
+// A person replaces the wrong one of two clusters, which serves: that it does is no obstacle.
+func TestRemoveMember_OneThatServesOn(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		j := w.joins()[2]
+		_, err := w.runIn(func(e op.Env) op.Env {
+			e.Etcd = servesOn{e.Etcd, j.ClientURL(), e.Etcd.Endpoint(w.daemon.Context(), j.ClientURL())}
+			return e
+		}, op.RemoveMember{Member: w.members()[2], Join: &j})
+		if err != nil || len(w.joins()) != 2 {
+			t.Errorf("%v, %d memberships", err, len(w.joins()))
+		}
+	})
+}
+
+// servesOn is an etcd in which one member goes on answering what it answered.
+type servesOn struct {
+	cke.Etcd
+	url    string
+	answer cke.EndpointStatus
+}
+
+func (e servesOn) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	if url == e.url {
+		return e.answer
+	}
+	return e.Etcd.Endpoint(ctx, url)
 }
 
 // oneSided is an etcd whose list has a part of the members. The answer of one of the others is lost; empty: of none.

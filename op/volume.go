@@ -113,7 +113,7 @@ func (l memberList) allHealthy(ctx context.Context, e Env, id cke.Identity) erro
 		}
 	}
 	// So many must serve as if all voters were needed.
-	healthy := l.healthy(ctx, e, id, "")
+	healthy := len(l.healthy(ctx, e, id, ""))
 	if voters := l.voters(); healthy < voters {
 		return &cke.Error{Code: cke.CodeVolume, What: "not every member serves, so nothing that could still be needed is removed", Facts: []string{fmt.Sprintf("%d of %d voters are healthy", healthy, voters)},
 			Unchanged: true, Try: "ckecli status"}

@@ -66,6 +66,23 @@ func (in *Input) wereApart() bool {
 	return is && in.Identity.Incarnation.Life(in.Before.Incarnation)
 }
 
+// servedApart reports whether a member served without one that serves now, when two clusters of one id were found and a person lifted
+// the freeze: started again, it could be the other cluster.
+func (in *Input) servedApart(j cke.Join) bool {
+	f := in.Identity.Freeze
+	if f == nil || f.Active() || f.Kind != cke.FreezeTwoQuorums || !in.formed() {
+		return false
+	}
+	id := in.Identity.Incarnation.ClusterID
+	then, found := f.Etcd.Endpoint(j.ID)
+	return found && slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
+		was, found := f.Etcd.Endpoint(e.Join)
+		two := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{then, was}, Members: f.Etcd.Members, MembersSource: f.Etcd.MembersSource}
+		_, _, apart := two.Apart(id)
+		return e.Join != j.ID && e.Serves(id) && found && apart
+	})
+}
+
 // wentBack: a member serves less than members of the same cluster were seen to serve before. Only what stands beside a
 // linearizable read is compared: the applied index, and all that a member says by itself, is lower after every restart
 // until it has read its log again.

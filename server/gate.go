@@ -19,8 +19,8 @@ type tally struct {
 	pending int
 	// apart: members serve without each other, so that not all that are healthy are of one quorum.
 	apart bool
-	// stopping are the nodes of voters whose engines were asked to stop them and have not answered since.
-	stopping []string
+	// stopping are the voters whose engines were asked to stop them and have not answered since.
+	stopping []cke.Join
 }
 
 func tallyOf(in *Input) tally {
@@ -39,7 +39,7 @@ func tallyOf(in *Input) tally {
 		if j := in.joinOf(m); j != nil {
 			t.recorded++
 			if j.Stopping {
-				t.stopping = append(t.stopping, j.Node.Name())
+				t.stopping = append(t.stopping, *j)
 			}
 		}
 		if healthyMember(in, m) {
@@ -55,7 +55,7 @@ func tallyOf(in *Input) tally {
 // besides is t where it matters only whether other voters were asked to stop.
 func (t tally) besides(in *Input, m cke.Member) tally {
 	if j := in.joinOf(m); j != nil {
-		t.stopping = slices.DeleteFunc(slices.Clone(t.stopping), func(name string) bool { return name == j.Node.Name() })
+		t.stopping = slices.DeleteFunc(slices.Clone(t.stopping), func(o cke.Join) bool { return o.ID == j.ID })
 	}
 	return t
 }
@@ -221,7 +221,7 @@ func allWell(t tally, pending int) gate {
 	case t.healthy < t.voters:
 		return gate(fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.healthy, t.voters))
 	case len(t.stopping) > 0:
-		return gate(fmt.Sprintf("%s may stop at any time: an engine was asked to, and has not answered since; no other one is taken away before it has", and(t.stopping)))
+		return gate(fmt.Sprintf("%s may stop at any time: an engine was asked to, and has not answered since; no other one is taken away before it has", namesOf(t.stopping)))
 	case t.hollow > 0:
 		return gate(fmt.Sprintf("%s from files that were removed; no healthy one is taken away before that is mended", cke.Plural(t.hollow, "voter serves", "voters serve")))
 	}

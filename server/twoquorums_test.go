@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"slices"
 	"testing"
 
 	"cke"
@@ -61,5 +62,34 @@ func TestDecide_WhoServesApartIsNoVoterThatOthersMayCountOn(t *testing.T) {
 	s.Spec.Options.Etcd.ExtraArgs = []string{"--max-txn-ops=256"}
 	if r, restarts := server.Decide(s.Input).Operation.(op.RestartMember); restarts {
 		t.Errorf("restarts %s", r.Join.Node.Name())
+	}
+}
+
+// n3's machine is on again, after a person judged that n1 and n2 have the right data.
+func TestDecide_DoesNotStartTheOtherClusterAgain(t *testing.T) {
+	lifted := func() *scene {
+		s := formed(3).running().ledBy("m1", 1, 2).ledBy("m3", 3).frozenBy("two-quorums c1", true)
+		s.Identity.Freeze.Kind, s.Identity.Freeze.Etcd = cke.FreezeTwoQuorums, s.Seen.Etcd
+		return s
+	}
+	stop := func(s *scene, nodes ...int) *scene {
+		s.Seen.Etcd.Endpoints = slices.Clone(s.Seen.Etcd.Endpoints)
+		for _, i := range nodes {
+			s.stopped(i).endpoint(i).LeaderID = ""
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		s      *scene
+		starts bool
+	}{
+		{"the wrong one", stop(lifted(), 3), false},
+		{"one of the right ones", stop(lifted().silent(3), 2), true},
+	} {
+		d := server.Decide(c.s.Input)
+		if _, starts := d.Operation.(op.StartMembers); starts != c.starts {
+			t.Errorf("%s: %v, %s", c.name, d.Operation, d.Reason)
+		}
 	}
 }

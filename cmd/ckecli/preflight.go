@@ -95,7 +95,7 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 		own.identity = &id
 	}
 	known := &seenKeys{pinned: keys.pinned, blind: s == nil, shown: map[string]string{}}
-	fleet := etcdnode.New(etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: known})
+	fleet := etcdnode.New(etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: known, Beside: true})
 	defer fleet.Close()
 	fleet.Update(c, cke.Identity{}) // members are not asked
 	fmt.Fprintf(a.stderr, "Looking at %s; it takes some seconds.\n", cke.Count(len(c.Nodes), "node"))

@@ -67,7 +67,7 @@ func (a *app) witness(ctx context.Context) (*witness, error) {
 	}
 	authority := pki.New(s.Secrets(w.cluster), w.cluster, a.now)
 	w.fleet = etcdnode.New(etcdnode.Config{
-		Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: &seenKeys{pinned: keys.pinned, strict: true},
+		Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: &seenKeys{pinned: keys.pinned, strict: true}, Beside: true,
 		ClientTLS: func(ctx context.Context) (*tls.Config, error) {
 			return authority.ClientTLS(ctx, w.identity.Authorities)
 		},
