@@ -1,11 +1,16 @@
 package cke
 
 import (
+	"bytes"
+	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"net"
 	"slices"
 	"strconv"
+
+	"gopkg.in/yaml.v3"
 )
 
 // Defaults of a cluster file.
@@ -104,16 +109,16 @@ func (c Cluster) WithDefaults() Cluster {
 	c.Nodes = slices.Clone(c.Nodes)
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
-		n.Hostname = or(n.Hostname, n.Address)
-		n.User = or(n.User, DefaultSSHUser)
-		n.SSH.Port = or(n.SSH.Port, DefaultSSHPort)
+		n.Hostname = cmp.Or(n.Hostname, n.Address)
+		n.User = cmp.Or(n.User, DefaultSSHUser)
+		n.SSH.Port = cmp.Or(n.SSH.Port, DefaultSSHPort)
 	}
 	e := &c.Options.Etcd
-	e.Version = or(e.version(), DefaultEtcdVersion)
-	e.Image = or(e.Image, DefaultImage+":v"+e.Version)
-	e.VolumeName = or(e.VolumeName, DefaultVolumeName)
-	e.ClientPort = or(e.ClientPort, DefaultClientPort)
-	e.PeerPort = or(e.PeerPort, DefaultPeerPort)
+	e.Version = cmp.Or(e.NamedVersion(), DefaultEtcdVersion)
+	e.Image = cmp.Or(e.Image, DefaultImage+":v"+e.Version)
+	e.VolumeName = cmp.Or(e.VolumeName, DefaultVolumeName)
+	e.ClientPort = cmp.Or(e.ClientPort, DefaultClientPort)
+	e.PeerPort = cmp.Or(e.PeerPort, DefaultPeerPort)
 	c.Policies = c.Policies.withDefaults()
 	return c
 }
@@ -158,11 +163,11 @@ func (o EtcdOptions) PeerURL(n Node) string { return httpsURL(n.Address, o.PeerP
 func (o EtcdOptions) Volume(join JoinID) string { return o.VolumeName + "." + string(join) }
 
 // Name is what people call the node: its hostname, or its address when it has none.
-func (n Node) Name() string { return or(n.Hostname, n.Address) }
+func (n Node) Name() string { return cmp.Or(n.Hostname, n.Address) }
 
 // SSHAddress is host:port of the node's sshd.
 func (n Node) SSHAddress() string {
-	return net.JoinHostPort(n.Address, strconv.Itoa(or(n.SSH.Port, DefaultSSHPort)))
+	return net.JoinHostPort(n.Address, strconv.Itoa(cmp.Or(n.SSH.Port, DefaultSSHPort)))
 }
 
 // Quorum is the number of voters that must agree among n: ⌊n/2⌋+1.
@@ -170,14 +175,6 @@ func Quorum(n int) int { return n/2 + 1 }
 
 func httpsURL(host string, port int) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // PlacedAs returns o with the volume and the ports of p, which a membership keeps whatever is declared.
@@ -191,4 +188,15 @@ func (o EtcdOptions) Equal(p EtcdOptions) bool {
 	return o.Version == p.Version && o.Image == p.Image && o.VolumeName == p.VolumeName && o.VolumeRoot == p.VolumeRoot &&
 		o.ClientPort == p.ClientPort && o.PeerPort == p.PeerPort && o.Resources == p.Resources &&
 		slices.Equal(o.ExtraArgs, p.ExtraArgs) && slices.Equal(o.ExtraBinds, p.ExtraBinds) && maps.Equal(o.ExtraEnv, p.ExtraEnv)
+}
+
+// MarshalCluster writes c as YAML that ParseCluster reads back to the same; what is not set is left out.
+func MarshalCluster(c Cluster) ([]byte, error) {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(c); err != nil {
+		return nil, fmt.Errorf("write cluster %q as YAML: %w", c.Name, err)
+	}
+	return b.Bytes(), nil
 }

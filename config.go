@@ -1,13 +1,9 @@
 package cke
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
+	"cmp"
 	"net"
 	"net/netip"
-	"os"
-	"strings"
 	"time"
 )
 
@@ -107,15 +103,15 @@ func DefaultConfig() Config { return Config{}.WithDefaults() }
 // WithDefaults returns a copy of c with every default filled in. It is idempotent.
 func (c Config) WithDefaults() Config {
 	if c.Store.IsEmbedded() {
-		c.Store.Embedded.DataDir = or(c.Store.Embedded.DataDir, DefaultStoreDir)
+		c.Store.Embedded.DataDir = cmp.Or(c.Store.Embedded.DataDir, DefaultStoreDir)
 	}
-	c.Store.Prefix = or(c.Store.Prefix, DefaultStorePrefix)
-	c.SecretKeyFile = or(c.SecretKeyFile, DefaultSecretKeyFile)
-	c.HTTP.Listen = or(c.HTTP.Listen, DefaultListen)
-	c.Images.ArchiveDir = or(c.Images.ArchiveDir, DefaultImageDir)
-	c.Backup.ScratchDir = or(c.Backup.ScratchDir, DefaultScratchDir)
-	c.SessionTTL = or(c.SessionTTL, DefaultSessionTTL)
-	c.ProbeInterval = or(c.ProbeInterval, DefaultProbeInterval)
+	c.Store.Prefix = cmp.Or(c.Store.Prefix, DefaultStorePrefix)
+	c.SecretKeyFile = cmp.Or(c.SecretKeyFile, DefaultSecretKeyFile)
+	c.HTTP.Listen = cmp.Or(c.HTTP.Listen, DefaultListen)
+	c.Images.ArchiveDir = cmp.Or(c.Images.ArchiveDir, DefaultImageDir)
+	c.Backup.ScratchDir = cmp.Or(c.Backup.ScratchDir, DefaultScratchDir)
+	c.SessionTTL = cmp.Or(c.SessionTTL, DefaultSessionTTL)
+	c.ProbeInterval = cmp.Or(c.ProbeInterval, DefaultProbeInterval)
 	return c
 }
 
@@ -130,24 +126,4 @@ func (h HTTPConfig) Loopback() bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.IsLoopback()
-}
-
-// LoadConfig reads the configuration file and fills in the defaults. A missing file is an error only when a
-// person named it (explicit); else the defaults hold. Errors have CodeConfig.
-func LoadConfig(path string, explicit bool) (Config, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && !explicit {
-		return DefaultConfig(), nil
-	}
-	if err != nil {
-		return Config{}, &Error{Code: CodeConfig, What: fmt.Sprintf("configuration file %s cannot be read", path), Err: err}
-	}
-	return ParseConfig(path, data)
-}
-
-// ReadPassword returns what a password_file holds: its first line.
-func ReadPassword(file string) (string, error) {
-	data, err := os.ReadFile(file)
-	line, _, _ := strings.Cut(string(data), "\n")
-	return strings.TrimSuffix(line, "\r"), err
 }

@@ -33,7 +33,7 @@ func TestParseConfig_EverythingHasADefault(t *testing.T) {
 			t.Errorf("%q: %s", file, diff)
 		}
 	}
-	if err := want.Validate(); err != nil {
+	if err := cke.CheckConfig(want); err != nil {
 		t.Errorf("the defaults are not good: %v", err)
 	}
 }
@@ -138,13 +138,13 @@ func TestConfig_OpenListenersAskWhoIsThere(t *testing.T) {
 		{Listen: ":80", TLS: cke.HTTPTLS{CertFile: "/a", KeyFile: "/b", ClientCAFile: "/c"}},
 		{Listen: ":80", TLS: cke.HTTPTLS{CertFile: "/a", KeyFile: "/b"}, BasicAuth: cke.BasicAuth{Username: "a", PasswordFile: "/p"}},
 	} {
-		if err := (cke.Config{HTTP: h}).Validate(); err != nil {
+		if err := cke.CheckConfig(cke.Config{HTTP: h}); err != nil {
 			t.Errorf("%+v: %v", h, err)
 		}
 	}
 	for _, listen := range []string{":80", "0.0.0.0:80", "[::]:80", "10.0.0.1:80", "cke.example.com:80", "localhost.example.com:80"} {
 		h := cke.HTTPConfig{Listen: listen, BasicAuth: cke.BasicAuth{Username: "a", PasswordFile: "/p"}}
-		if err := (cke.Config{HTTP: h}).Validate(); err == nil {
+		if err := cke.CheckConfig(cke.Config{HTTP: h}); err == nil {
 			t.Errorf("%s was accepted without encryption", listen)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // etcdFlag is an argument of etcd and the minors of 3.x that have it. What cke itself sets is left out.
 type etcdFlag struct {
 	name string
-	// first and last are minors; 5 and newestMinor also stand for older and newer ones.
+	// first and last are minors; 5 and NewestMinor also stand for older and newer ones.
 	first, last int
 	kind        flagKind
 	// instead is what to write in later minors.
@@ -29,7 +29,7 @@ const (
 	flagDuration          // as 100ms or 1h
 )
 
-// etcdFlags is every argument that a person may set. Source: flag sets of etcd 3.5.35, 3.6.16 and 3.7.3, see knownPatch.
+// etcdFlags is every argument that a person may set. Source: flag sets of etcd 3.5.35, 3.6.16 and 3.7.3, see KnownFlags.
 var etcdFlags = sync.OnceValue(func() []etcdFlag {
 	var flags []etcdFlag
 	add := func(first, last int, kind flagKind, names string) {
@@ -71,19 +71,6 @@ var etcdFlags = sync.OnceValue(func() []etcdFlag {
 	add(5, 5, flagBool, `enable-v2`)
 	return flags
 })
-
-// knownPatch is the patch level whose arguments are in the table; -1 for a minor that cke does not know.
-func knownPatch(minor int) int {
-	switch minor {
-	case 5:
-		return 35
-	case 6:
-		return 16
-	case 7:
-		return 3
-	}
-	return -1
-}
 
 // reads says what etcd wants where it would not read a value of the kind; "" where it does.
 func (k flagKind) reads(value string) string {

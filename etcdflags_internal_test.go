@@ -19,8 +19,8 @@ func TestEtcdFlags_AreThoseOfTheNewestEtcd(t *testing.T) {
 			if known != nil {
 				t.Errorf("--%s is reserved, and in the table of free ones", f.Name)
 			}
-		case known == nil || known.last < newestMinor:
-			t.Errorf("--%s is not in the table for 3.%d", f.Name, newestMinor)
+		case known == nil || known.last < NewestMinor:
+			t.Errorf("--%s is not in the table for 3.%d", f.Name, NewestMinor)
 		default:
 			b, ok := f.Value.(interface{ IsBoolFlag() bool })
 			if takesNone := ok && b.IsBoolFlag(); takesNone != (known.kind == flagBool) {
@@ -34,9 +34,9 @@ func TestEtcdFlags_AreThoseOfTheNewestEtcd(t *testing.T) {
 			}
 		}
 	})
-	for _, name := range flagNames(newestMinor) {
+	for _, name := range flagNames(NewestMinor) {
 		if real.Lookup(name) == nil && name != "v2-deprecation" { // which the command adds by itself
-			t.Errorf("--%s is in the table, and etcd 3.%d does not have it", name, newestMinor)
+			t.Errorf("--%s is in the table, and etcd 3.%d does not have it", name, NewestMinor)
 		}
 	}
 }

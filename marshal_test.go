@@ -63,7 +63,7 @@ func TestMarshalCluster_ParsesBackToTheSame(t *testing.T) {
 		if diff := cmp.Diff(full, full.WithDefaults(), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("defaults twice are not defaults once:\n%s", diff)
 		}
-		if _, err := full.Validate(); err != nil {
+		if _, err := cke.Check(full); err != nil {
 			t.Fatalf("with defaults: %v", err)
 		}
 	})
@@ -180,7 +180,7 @@ func FuzzParseCluster(f *testing.F) {
 		if diff := cmp.Diff(c, got); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := c.WithDefaults().Validate(); err != nil {
+		if _, err := cke.Check(c.WithDefaults()); err != nil {
 			t.Errorf("with defaults: %v", err)
 		}
 	})

@@ -1,11 +1,7 @@
 package cke
 
 import (
-	"bytes"
-	"fmt"
 	"reflect"
-
-	"gopkg.in/yaml.v3"
 )
 
 // ParseCluster reads one cluster file and checks it in full. file is the name that faults are told with.
@@ -23,23 +19,12 @@ func ParseCluster(file string, data []byte) (Cluster, []Warning, error) {
 	return c, f.sortedWarnings(), nil
 }
 
-// Validate checks a cluster that came from elsewhere than a file, as from an inventory, by the rules of
+// Check checks a cluster that came from elsewhere than a file, as from an inventory, by the rules of
 // ParseCluster. Faults have paths and no lines.
-func (c Cluster) Validate() ([]Warning, error) {
+func Check(c Cluster) ([]Warning, error) {
 	f := newFindings("")
 	checkCluster(f, c)
 	return f.sortedWarnings(), f.err()
-}
-
-// MarshalCluster writes c as YAML that ParseCluster reads back to the same; what is not set is left out.
-func MarshalCluster(c Cluster) ([]byte, error) {
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(c); err != nil {
-		return nil, fmt.Errorf("write cluster %q as YAML: %w", c.Name, err)
-	}
-	return b.Bytes(), nil
 }
 
 // parse reads one YAML file into the struct that to points to. remedy is for a file without content.

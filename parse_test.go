@@ -271,12 +271,12 @@ func TestParseCluster_ManyFaultsAreCounted(t *testing.T) {
 
 func TestCluster_ValidateKnowsTheSameRulesWithoutAFile(t *testing.T) {
 	c := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "nowhere.example.com", ControlPlane: true}}}
-	_, err := c.Validate()
+	_, err := cke.Check(c)
 	if got := faults(t, err); len(got) != 1 || got[0].Line != 0 || got[0].Path != "nodes[0].address" {
 		t.Errorf("got %v", got)
 	}
 	c.Nodes[0].Address = "10.0.0.11"
-	if warnings, err := c.WithDefaults().Validate(); err != nil || len(warnings) > 0 {
+	if warnings, err := cke.Check(c.WithDefaults()); err != nil || len(warnings) > 0 {
 		t.Errorf("with defaults: %v, %v", warnings, err)
 	}
 }

@@ -1,6 +1,9 @@
 package cke
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // ReconcileMode says when the daemon may change a running cluster.
 type ReconcileMode string
@@ -134,11 +137,11 @@ type Encryption struct {
 }
 
 func (p Policies) withDefaults() Policies {
-	p.Reconcile = or(p.Reconcile, ReconcileAuto)
-	p.Foreign = or(p.Foreign, ForeignHold)
-	p.Replace.Mode = or(p.Replace.Mode, ReplaceAuto)
-	p.Replace.Grace = or(p.Replace.Grace, Duration(10*time.Minute))
-	p.Volumes.OnRemoval = or(p.Volumes.OnRemoval, VolumeArchive)
-	p.Volumes.Keep = or(p.Volumes.Keep, Duration(168*time.Hour))
+	p.Reconcile = cmp.Or(p.Reconcile, ReconcileAuto)
+	p.Foreign = cmp.Or(p.Foreign, ForeignHold)
+	p.Replace.Mode = cmp.Or(p.Replace.Mode, ReplaceAuto)
+	p.Replace.Grace = cmp.Or(p.Replace.Grace, Duration(10*time.Minute))
+	p.Volumes.OnRemoval = cmp.Or(p.Volumes.OnRemoval, VolumeArchive)
+	p.Volumes.Keep = cmp.Or(p.Volumes.Keep, Duration(168*time.Hour))
 	return p
 }

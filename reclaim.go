@@ -1,6 +1,7 @@
 package cke
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -167,7 +168,7 @@ func carrying(j Join, c Cluster, nodes []NodeStatus) (Unrecorded, bool) {
 // moved is a membership on record at the place that its container was made for.
 func (u Unrecorded) moved(j Join, c Cluster, id Identity, seen Observation, m Member) Join {
 	now := u.join(c, id, seen, m)
-	j.Node, j.ClientPort, j.PeerPort, j.Etcd, j.Bundle, j.MemberID = now.Node, now.ClientPort, now.PeerPort, now.Etcd, or(now.Bundle, j.Bundle), m.ID
+	j.Node, j.ClientPort, j.PeerPort, j.Etcd, j.Bundle, j.MemberID = now.Node, now.ClientPort, now.PeerPort, now.Etcd, cmp.Or(now.Bundle, j.Bundle), m.ID
 	return j
 }
 
@@ -224,7 +225,7 @@ func (u Unrecorded) options(j Join, id Identity, seen Observation) EtcdOptions {
 	runs := j.Etcd
 	runs.Image = u.Container.Image
 	_, tag, _ := strings.Cut(u.Container.Image[strings.LastIndex(u.Container.Image, "/")+1:], ":v")
-	runs.Version = or(tag, runs.Version)
+	runs.Version = cmp.Or(tag, runs.Version)
 	for _, e := range seen.Etcd.Endpoints {
 		if e.MemberID == j.MemberID && e.Version != "" {
 			runs.Version = e.Version

@@ -1,5 +1,7 @@
 package cke
 
+import "cmp"
+
 // Release is a version of etcd and the image that it is run from.
 type Release struct {
 	Version string `json:"version"` // without "v", as "3.6.16"
@@ -14,7 +16,7 @@ func (o EtcdOptions) Release() Release { return Release{o.Version, o.Image} }
 // earlier revision that c takes the cluster back to.
 func (s Spec) Following(c Cluster, was Spec) Spec {
 	named, is := c.Options.Etcd, was.Etcd
-	r := Release{Version: or(named.version(), or(is.Version, DefaultEtcdVersion))}
+	r := Release{Version: cmp.Or(named.NamedVersion(), cmp.Or(is.Version, DefaultEtcdVersion))}
 	switch kept := was.Cluster.Options.Etcd.Image == "" && r.Version == is.Version; {
 	case named.Image != "":
 		r.Image = named.Image
@@ -41,9 +43,9 @@ func (s Spec) Resolved(id Identity) Spec {
 func (i Identity) release() Release {
 	var newest Release
 	for _, j := range i.Joins {
-		a, known := parseVersion(newest.Version)
-		b, ok := parseVersion(j.Etcd.Version)
-		if ok && (!known || a.before(b)) {
+		a, known := ParseVersion(newest.Version)
+		b, ok := ParseVersion(j.Etcd.Version)
+		if ok && (!known || a.Compare(b) < 0) {
 			newest = j.Etcd.Release()
 		}
 	}
@@ -54,8 +56,8 @@ func (i Identity) release() Release {
 // revision with another cke changes nothing.
 func (s Spec) Wanted() Cluster {
 	c := s.Cluster
-	if e := &c.Options.Etcd; e.version() == "" || e.version() == s.Etcd.Version {
-		e.Version, e.Image = s.Etcd.Version, or(e.Image, s.Etcd.Image)
+	if e := &c.Options.Etcd; e.NamedVersion() == "" || e.NamedVersion() == s.Etcd.Version {
+		e.Version, e.Image = s.Etcd.Version, cmp.Or(e.Image, s.Etcd.Image)
 	}
 	return c.WithDefaults()
 }

@@ -52,8 +52,8 @@ func Plural[N int | int64](n N, one, many string) string {
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// short is String without parts that are zero: "168h", not "168h0m0s".
-func (d Duration) short() string {
+// Short is String without parts that are zero: "168h", not "168h0m0s".
+func (d Duration) Short() string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -100,7 +100,7 @@ func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 }
 
 // MarshalYAML implements yaml.Marshaler.
-func (d Duration) MarshalYAML() (any, error) { return d.short(), nil }
+func (d Duration) MarshalYAML() (any, error) { return d.Short(), nil }
 
 // MarshalYAML implements yaml.Marshaler.
 func (s Size) MarshalYAML() (any, error) { return s.exact(), nil }

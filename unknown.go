@@ -1,6 +1,7 @@
 package cke
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -90,7 +91,7 @@ func pathsOf(t reflect.Type, path, key string) []string {
 	fields := yamlFields(t)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name == key {
-			found = append(found, or(path, "the top level"))
+			found = append(found, cmp.Or(path, "the top level"))
 		}
 		p := name
 		if path != "" {

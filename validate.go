@@ -2,6 +2,7 @@ package cke
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -62,7 +63,7 @@ func checkNodes(f *findings, c Cluster) {
 		checkLabels(f, p+".labels", n.Labels)
 		checkLabels(f, p+".annotations", n.Annotations)
 		if n.ControlPlane {
-			checkSSHPortFree(f, p, or(n.SSH.Port, DefaultSSHPort), etcd)
+			checkSSHPortFree(f, p, cmp.Or(n.SSH.Port, DefaultSSHPort), etcd)
 		}
 		twice(f, addresses, p+".address", address, "address", "Every node has its own address.")
 		if n.Hostname != "" && n.Hostname != n.Address {
@@ -149,7 +150,7 @@ func checkPort(f *findings, path string, port int) {
 }
 
 func checkSSHPortFree(f *findings, node string, sshPort int, o EtcdOptions) {
-	if sshPort == or(o.ClientPort, DefaultClientPort) || sshPort == or(o.PeerPort, DefaultPeerPort) {
+	if sshPort == cmp.Or(o.ClientPort, DefaultClientPort) || sshPort == cmp.Or(o.PeerPort, DefaultPeerPort) {
 		f.fault(node+".ssh.port", fmt.Sprintf("port %d is also a port of etcd", sshPort), "Choose another client_port or peer_port in options.etcd.")
 	}
 }

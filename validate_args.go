@@ -1,6 +1,7 @@
 package cke
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,17 +14,18 @@ const maxQuota = 8 << 30
 // checkArgs checks further arguments of etcd: one that etcd does not take keeps a member from starting, and one
 // that cke sets itself could take a member's identity away.
 func checkArgs(f *findings, p string, o EtcdOptions) {
-	v, ok := parseVersion(or(o.version(), DefaultEtcdVersion))
-	whole := ok && v.patch <= knownPatch(v.minor) && (o.Image == "" || strings.HasPrefix(o.Image, DefaultImage+":"))
-	if !ok || v.minor > newestMinor {
-		v.minor = newestMinor
+	v, ok := ParseVersion(cmp.Or(o.NamedVersion(), DefaultEtcdVersion))
+	known, is := KnownFlags(v.Minor)
+	whole := ok && is && v.Compare(known) <= 0 && (o.Image == "" || strings.HasPrefix(o.Image, DefaultImage+":"))
+	if !ok || v.Minor > NewestMinor {
+		v.Minor = NewestMinor
 	}
 	first := map[string]string{}
 	values := map[string]string{}
 	for i, arg := range o.ExtraArgs {
 		at := itemPath(p, i)
 		name, value, hasValue := splitArg(arg)
-		if !checkArgForm(f, at, arg, o.ExtraArgs[:i]) || !checkArgName(f, at, name, v.minor, whole) {
+		if !checkArgForm(f, at, arg, o.ExtraArgs[:i]) || !checkArgName(f, at, name, v.Minor, whole) {
 			continue
 		}
 		if flag := lookupFlag(name); flag != nil && !checkArgKind(f, at, *flag, value, hasValue) {
@@ -38,7 +40,7 @@ func checkArgs(f *findings, p string, o EtcdOptions) {
 		checkArgValue(f, at, name, value)
 	}
 	checkBothNames(f, first, values)
-	checkGates(f, first["--feature-gates"], values["feature-gates"], v.minor)
+	checkGates(f, first["--feature-gates"], values["feature-gates"], v.Minor)
 	checkTimers(f, p, first, values)
 }
 
@@ -107,7 +109,7 @@ func checkArgName(f *findings, at, name string, minor int, whole bool) bool {
 			remedy = fmt.Sprintf("Did you mean --%s?", near)
 		}
 		if whole {
-			f.fault(at, fmt.Sprintf("etcd 3.%d does not have --%s and would not start", minor, name), or(remedy, "Remove it."))
+			f.fault(at, fmt.Sprintf("etcd 3.%d does not have --%s and would not start", minor, name), cmp.Or(remedy, "Remove it."))
 			return false
 		}
 		f.warn(at, fmt.Sprintf("etcd 3.%d is not known to have --%s; a member does not start with an argument that it does not know", minor, name), remedy)
@@ -117,7 +119,7 @@ func checkArgName(f *findings, at, name string, minor int, whole bool) bool {
 	case minor < flag.first:
 		f.fault(at, fmt.Sprintf("--%s came with etcd 3.%d; etcd 3.%d would not start", name, flag.first, minor), replaceWith(olderName(name, minor)))
 		return false
-	case flag.last < newestMinor && flag.instead != "" && minor >= 6:
+	case flag.last < NewestMinor && flag.instead != "" && minor >= 6:
 		f.warn(at, fmt.Sprintf("etcd 3.%d does not have --%s any more", flag.last+1, name), replaceWith(flag.instead))
 	}
 	return true
@@ -176,7 +178,7 @@ func checkTimers(f *findings, p string, at, values map[string]string) {
 		return ms
 	}
 	heartbeat, election := timer("heartbeat-interval", 100), timer("election-timeout", 1000)
-	where := or(at["--election-timeout"], or(at["--heartbeat-interval"], p))
+	where := cmp.Or(at["--election-timeout"], cmp.Or(at["--heartbeat-interval"], p))
 	switch {
 	case heartbeat == 0 || election == 0:
 	case election > 50000:

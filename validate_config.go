@@ -1,9 +1,12 @@
 package cke
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -24,9 +27,29 @@ func ParseConfig(file string, data []byte) (Config, error) {
 	return c.WithDefaults(), nil
 }
 
-// Validate checks a configuration after flags or variables have changed it, by the rules of ParseConfig.
+// LoadConfig reads the configuration file and fills in the defaults. A missing file is an error only when a
+// person named it (explicit); else the defaults hold. Errors have CodeConfig.
+func LoadConfig(path string, explicit bool) (Config, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !explicit {
+		return DefaultConfig(), nil
+	}
+	if err != nil {
+		return Config{}, &Error{Code: CodeConfig, What: fmt.Sprintf("configuration file %s cannot be read", path), Err: err}
+	}
+	return ParseConfig(path, data)
+}
+
+// ReadPassword returns what a password_file holds: its first line.
+func ReadPassword(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimSuffix(line, "\r"), err
+}
+
+// CheckConfig checks a configuration after flags or variables have changed it, by the rules of ParseConfig.
 // Faults have paths and no lines.
-func (c Config) Validate() error {
+func CheckConfig(c Config) error {
 	f := newFindings("")
 	checkConfig(f, c)
 	return f.err()

@@ -7,15 +7,12 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/distribution/reference"
 )
 
 var (
-	threeNumbers = regexp.MustCompile(`^(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})$`)
-	versionTag   = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\b`)
 	volumeName   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$`)
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
@@ -34,7 +31,7 @@ func checkEtcd(f *findings, p string, c Cluster) {
 	checkVolume(f, p, o)
 	checkPort(f, p+".client_port", o.ClientPort)
 	checkPort(f, p+".peer_port", o.PeerPort)
-	if port := or(o.ClientPort, DefaultClientPort); port == or(o.PeerPort, DefaultPeerPort) {
+	if port := cmp.Or(o.ClientPort, DefaultClientPort); port == cmp.Or(o.PeerPort, DefaultPeerPort) {
 		at := p + ".peer_port"
 		if !f.given(at) {
 			at = p + ".client_port"
@@ -57,63 +54,24 @@ func checkVersion(f *findings, p, s string) {
 	if s == "" {
 		return
 	}
-	v, ok := parseVersion(s)
+	v, ok := ParseVersion(s)
+	ok = ok && v.String() == s // nodes get images of releases alone
 	switch {
 	case !ok && strings.HasPrefix(s, "v"):
 		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write it without the v, as "+DefaultEtcdVersion+".")
 	case !ok:
 		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write all three numbers, as "+DefaultEtcdVersion+"; a build of your own is named by image.")
-	case v.major > 3:
+	case v.Major > 3:
 		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+DefaultEtcdVersion+".")
-	case v.major != 3 || v.minor < 5:
+	case v.Major != 3 || v.Minor < 5:
 		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+DefaultEtcdVersion+"; bring an older cluster to 3.5 first.")
-	case v.minor == 5 && v.patch <= 2:
-		f.fault(p, fmt.Sprintf("etcd %s corrupts data when it is killed under load", s), fmt.Sprintf("Choose 3.5.%d or newer.", oldestGoodPatch(5)))
-	case v.minor > newestMinor:
-		f.warn(p, fmt.Sprintf("cke does not know etcd 3.%d yet: its arguments and its way to upgrade are not checked", v.minor), "")
-	case v.patch < oldestGoodPatch(v.minor):
-		f.warn(p, fmt.Sprintf("etcd %s has faults in security or consistency that later releases repair", s), fmt.Sprintf("Choose 3.%d.%d or newer.", v.minor, oldestGoodPatch(v.minor)))
+	case v.Corrupts():
+		f.fault(p, fmt.Sprintf("etcd %s corrupts data when it is killed under load", s), fmt.Sprintf("Choose %s or newer.", GoodRelease(v.Minor)))
+	case v.Minor > NewestMinor:
+		f.warn(p, fmt.Sprintf("cke does not know etcd 3.%d yet: its arguments and its way to upgrade are not checked", v.Minor), "")
+	case v.Compare(GoodRelease(v.Minor)) < 0:
+		f.warn(p, fmt.Sprintf("etcd %s has faults in security or consistency that later releases repair", s), fmt.Sprintf("Choose %s or newer.", GoodRelease(v.Minor)))
 	}
-}
-
-// newestMinor is the newest 3.x that cke knows.
-const newestMinor = 7
-
-// oldestGoodPatch is the first patch release of a minor with all known repairs of TLS and watch permissions.
-// Source: etcd changelogs.
-func oldestGoodPatch(minor int) int {
-	switch minor {
-	case 5:
-		return 33
-	case 6:
-		return 14
-	case 7:
-		return 1
-	}
-	return 0
-}
-
-// GoodRelease is a version of 3.minor with all known repairs, as far as cke knows that minor.
-func GoodRelease(minor int) string { return fmt.Sprintf("3.%d.%d", minor, oldestGoodPatch(minor)) }
-
-// version is x.y.z.
-type version struct{ major, minor, patch int }
-
-// before reports whether v is older than w.
-func (v version) before(w version) bool {
-	return cmp.Or(cmp.Compare(v.major, w.major), cmp.Compare(v.minor, w.minor), cmp.Compare(v.patch, w.patch)) < 0
-}
-
-func parseVersion(s string) (version, bool) {
-	m := threeNumbers.FindStringSubmatch(s)
-	if m == nil {
-		return version{}, false
-	}
-	var v version
-	for i, n := range []*int{&v.major, &v.minor, &v.patch} {
-		*n, _ = strconv.Atoi(m[i+1])
-	}
-	return v, true
 }
 
 func checkImage(f *findings, p string, o EtcdOptions) {
@@ -135,34 +93,12 @@ func checkImage(f *findings, p string, o EtcdOptions) {
 		f.warn(at, "names no certain image: nodes can come to run different ones", "Give it a tag or a digest.")
 	}
 	// The version decides on arguments and on the order of upgrades: it must be the image's own.
-	switch tagged := o.taggedVersion(); {
+	switch tagged := o.TaggedVersion(); {
 	case o.Version == "" && tagged != "":
 		checkVersion(f, at, tagged)
 	case tagged != "" && tagged != o.Version:
 		f.fault(at, fmt.Sprintf("has the tag %s, but the version is %s", tag, o.Version), fmt.Sprintf("Set version: %s, or choose another image.", tagged))
 	}
-}
-
-// taggedVersion is the version in the tag of the image that o names; "" if there is none.
-func (o EtcdOptions) taggedVersion() string {
-	ref, err := reference.ParseNormalizedNamed(o.Image)
-	if err != nil {
-		return ""
-	}
-	if t, ok := ref.(reference.Tagged); ok {
-		if m := versionTag.FindStringSubmatch(t.Tag()); m != nil {
-			return m[1]
-		}
-	}
-	return ""
-}
-
-// version is the one that o names itself or by its image's tag; "" if it names none.
-func (o EtcdOptions) version() string {
-	if o.Version != "" || o.Image == "" {
-		return o.Version
-	}
-	return o.taggedVersion()
 }
 
 func checkVolume(f *findings, p string, o EtcdOptions) {

@@ -106,10 +106,10 @@ func checkAges(f *findings, at string, r Retention) {
 	notZero(f, at+".within", r.Within, "which means no such rule", "Write a duration, as 72h.")
 	notZero(f, at+".max_age", r.MaxAge, "which means no limit", "Write a duration, as 2160h.")
 	if r.MaxAge > 0 && r.MaxAge < Duration(time.Hour) {
-		f.fault(at+".max_age", fmt.Sprintf("%s is too short: a mistake would be in every backup before it is noticed", r.MaxAge.short()), "Write 1h or more; weeks are usual.")
+		f.fault(at+".max_age", fmt.Sprintf("%s is too short: a mistake would be in every backup before it is noticed", r.MaxAge.Short()), "Write 1h or more; weeks are usual.")
 	}
 	if r.MaxAge > 0 && r.Within > r.MaxAge {
-		f.fault(at+".within", fmt.Sprintf("%s is longer than max_age, %s, which would delete what it keeps", r.Within.short(), r.MaxAge.short()), "Write a shorter one, or raise max_age.")
+		f.fault(at+".within", fmt.Sprintf("%s is longer than max_age, %s, which would delete what it keeps", r.Within.Short(), r.MaxAge.Short()), "Write a shorter one, or raise max_age.")
 	}
 }
 

@@ -2,6 +2,7 @@ package cke
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -97,7 +98,7 @@ func syntaxFault(f *findings, data []byte, err error) {
 		line = lineWith(lines, func(s string) bool { return !printable(s) })
 	}
 	if line == 0 || strings.HasPrefix(message, "did not find expected") {
-		line = or(lineOfError(lines, err), line)
+		line = cmp.Or(lineOfError(lines, err), line)
 	}
 	text := ""
 	if line >= 1 && line <= len(lines) {

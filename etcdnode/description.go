@@ -171,7 +171,7 @@ func listenURLs(j cke.Join) []string {
 // corruptionChecks turns on the cheap checks, under the names that the minor version knows. Unknown versions count as
 // new ones: 3.7 does not start with an --experimental flag. Source: etcd, upgrade guides to 3.6 and 3.7.
 func corruptionChecks(version string) []string {
-	if strings.HasPrefix(version, "3.5.") {
+	if v, ok := cke.ParseVersion(version); ok && v.Minor == 5 {
 		return []string{"--experimental-initial-corrupt-check=true", "--experimental-compact-hash-check-enabled=true"}
 	}
 	return []string{"--feature-gates=InitialCorruptCheck=true,CompactHashCheck=true"}

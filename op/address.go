@@ -76,7 +76,7 @@ func (c ChangeAddress) moved(j cke.Join) cke.Join {
 // not go back to a minor version that the cluster has left.
 func (c ChangeAddress) recordVersion(ctx context.Context, e Env) error {
 	return putJoin(ctx, e, c.Join.ID, func(j *cke.Join) {
-		j.Newest = max(j.Newest, minorOf(j.Etcd.Version), minorOf(c.Runs))
+		j.Newest = max(j.Newest, versionOf(j.Etcd.Version).Minor, versionOf(c.Runs).Minor)
 		j.Etcd.Version, j.Etcd.Image = c.Runs, c.Image
 	})
 }

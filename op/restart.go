@@ -60,23 +60,15 @@ func (r RestartMember) Stages() []Stage {
 	return append(stages, move, stop, Stage{{Name: "start", Node: n, Run: r.start}}, serve)
 }
 
-// noLegacyLog is the first minor of 3.x that cannot read what members of 3.5 wrote into the raft log about themselves:
-// it panics at every start until a snapshot stands behind those entries, which etcd by itself writes only every 10,000
-// or 100,000 entries. Source: etcd 3.7 apply.Apply, 3.6 v2ToV3Request, 3.5 publish; seen on nodes.
-const noLegacyLog = 7
-
 // NeedsSnapshot reports whether a member that ran one version has to write a snapshot before it may run another.
 func NeedsSnapshot(before, after string) bool {
-	return minorOf(before) < noLegacyLog && minorOf(after) >= noLegacyLog
+	return versionOf(before).ReadsLegacyLog() && !versionOf(after).ReadsLegacyLog()
 }
 
-// minorOf is the y of x.y.z; 0 if that is no version.
-func minorOf(version string) int {
-	var major, minor int
-	if n, _ := fmt.Sscanf(version, "%d.%d.", &major, &minor); n < 2 {
-		return 0
-	}
-	return minor
+// versionOf is the zero value where that is no version.
+func versionOf(s string) cke.Version {
+	v, _ := cke.ParseVersion(s)
+	return v
 }
 
 // try finds out what cannot work before the member is stopped for it.
@@ -224,7 +216,7 @@ func (r RestartMember) start(ctx context.Context, e Env) error {
 		}
 	}
 	err := putJoin(ctx, e, r.Join.ID, func(j *cke.Join) {
-		if before, after := minorOf(j.Etcd.Version), minorOf(r.Etcd.Version); before != after {
+		if before, after := versionOf(j.Etcd.Version).Minor, versionOf(r.Etcd.Version).Minor; before != after {
 			j.Newest = max(j.Newest, before, after)
 		}
 		if j.Etcd = r.Etcd; r.Bundle != "" {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cke"
@@ -192,17 +191,17 @@ func mayRunInstead(in *Input, j cke.Join, version string) bool {
 	is, ok := parseVersion(j.Etcd.Version)
 	want, valid := parseVersion(version)
 	left := leftRecord(in, j)
-	if !ok || !valid || want[1] > is[1]+1 || want[1] < is[1]-1 || op.NeedsSnapshot(j.Etcd.Version, version) && want[1] > j.Newest && !left {
+	if !ok || !valid || want.Minor > is.Minor+1 || want.Minor < is.Minor-1 || op.NeedsSnapshot(j.Etcd.Version, version) && want.Minor > j.Newest && !left {
 		return false
 	}
-	if want[1] > is[1] {
-		return want[1] <= j.Newest || left || runsMinor(in, want[1])
+	if want.Minor > is.Minor {
+		return want.Minor <= j.Newest || left || runsMinor(in, want.Minor)
 	}
 	served := slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
 		_, ok := parseVersion(e.Version)
 		return ok
 	})
-	return !served && want[1] >= leftBehind(in) || want == is || runsMinor(in, want[1])
+	return !served && want.Minor >= leftBehind(in) || want == is || runsMinor(in, want.Minor)
 }
 
 // leftRecord reports whether etcd itself says that every member ran a later minor than is on record for this one. What a container that
@@ -217,17 +216,17 @@ func leftRecord(in *Input, j cke.Join) bool {
 func laterMinor(in *Input, j cke.Join) string {
 	is, ok := parseVersion(j.Etcd.Version)
 	want, _ := parseVersion(in.optionsOf(j).Version)
-	if !ok || want[1] > is[1] || !leftRecord(in, j) {
+	if !ok || want.Minor > is.Minor || !leftRecord(in, j) {
 		return ""
 	}
-	return fmt.Sprintf("declare options.etcd.version %d.%d.x: etcd says that the cluster has run it", is[0], is[1]+1)
+	return fmt.Sprintf("declare options.etcd.version %d.%d.x: etcd says that the cluster has run it", is.Major, is.Minor+1)
 }
 
 // leftBehind is the minor version below which no etcd starts on the members' databases any more, as far as they told; 0: none did.
 func leftBehind(in *Input) (minor int) {
 	for _, m := range in.Before.Members {
 		if v, ok := parseVersion(m.StorageVersion); ok && slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return j.ID == m.Join }) {
-			minor = max(minor, v[1])
+			minor = max(minor, v.Minor)
 		}
 	}
 	return minor
@@ -237,7 +236,7 @@ func leftBehind(in *Input) (minor int) {
 func runsMinor(in *Input, minor int) bool {
 	return slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
 		v, ok := parseVersion(e.Version)
-		return ok && v[1] == minor
+		return ok && v.Minor == minor
 	})
 }
 
@@ -274,14 +273,14 @@ func mayRun(in *Input, version string) string {
 		switch {
 		case !ok:
 			return "a member has not told its version"
-		case has[1] == want[1]+1 && runsMinor(in, want[1]):
+		case has.Minor == want.Minor+1 && runsMinor(in, want.Minor):
 			// not all have taken the step up
-		case has[1] > want[1]:
-			return fmt.Sprintf("a member runs %s, and none runs 3.%d any more; there is no way back by a restart", e.Version, want[1])
-		case want[1] > has[1]+1:
+		case has.Minor > want.Minor:
+			return fmt.Sprintf("a member runs %s, and none runs 3.%d any more; there is no way back by a restart", e.Version, want.Minor)
+		case want.Minor > has.Minor+1:
 			return fmt.Sprintf("a member runs %s; upgrades go one minor version at a time", e.Version)
-		case want[1] == has[1]+1 && has[2] < upgradeFloor(has[1]):
-			return fmt.Sprintf("a member runs %s; before 3.%d every member must run 3.%d.%d or newer", e.Version, want[1], has[1], upgradeFloor(has[1]))
+		case want.Minor == has.Minor+1 && has.Compare(cke.UpgradeFloor(has.Minor)) < 0:
+			return fmt.Sprintf("a member runs %s; before 3.%d every member must run %s or newer", e.Version, want.Minor, cke.UpgradeFloor(has.Minor))
 		}
 	}
 	return ""
@@ -294,42 +293,20 @@ func mayJoin(in *Input, version string) string {
 	oldest := ""
 	least := want
 	for _, e := range in.replies() {
-		if has, told := parseVersion(e.Version); told && (oldest == "" || has[1] < least[1]) {
+		if has, told := parseVersion(e.Version); told && (oldest == "" || has.Minor < least.Minor) {
 			oldest, least = e.Version, has
 		}
 	}
 	switch {
-	case !ok || oldest == "" || want[1] == least[1] || want[1] == least[1]+1:
+	case !ok || oldest == "" || want.Minor == least.Minor || want.Minor == least.Minor+1:
 		return ""
-	case want[1] < least[1]:
+	case want.Minor < least.Minor:
 		return fmt.Sprintf("%s is declared, and the members run %s and newer", version, oldest)
 	}
 	return fmt.Sprintf("%s is declared, and a member runs %s; upgrades go one minor version at a time", version, oldest)
 }
 
-// upgradeFloor is the patch level of a minor from which the next minor may be reached.
-func upgradeFloor(minor int) int {
-	switch minor {
-	case 5:
-		return 32
-	case 6:
-		return 11
-	}
-	return 0
-}
-
-func parseVersion(s string) (v [3]int, ok bool) {
-	parts := strings.Split(s, ".")
-	if len(parts) != 3 {
-		return v, false
-	}
-	for i, p := range parts {
-		p, _, _ = strings.Cut(p, "-")
-		n, err := strconv.Atoi(p)
-		if err != nil {
-			return v, false
-		}
-		v[i] = n
-	}
-	return v, v[0] == 3
+func parseVersion(s string) (cke.Version, bool) {
+	v, ok := cke.ParseVersion(s)
+	return v, ok && v.Major == 3
 }

@@ -199,13 +199,12 @@ func mayAdd(in *Input, pending int) gate {
 	return pass
 }
 
-// wantsAllVoters is the version of a member that refuses every addition while a voter is not connected; empty: none does.
-// What has not told its version is taken for a newer one. Source: etcd, mayAddMember before 3.5.30 and 3.6.11; from
-// those on a quorum of the voters is enough.
+// wantsAllVoters is the version of a member that refuses every addition while a voter is not connected; empty: none does. What has not told
+// its version is taken for a newer one.
 func wantsAllVoters(in *Input) string {
 	for _, e := range in.replies() {
 		v, told := parseVersion(e.Version)
-		if told && (v[1] < 5 || v[1] == 5 && v[2] < 30 || v[1] == 6 && v[2] < 11) {
+		if told && !v.AddsByQuorum() {
 			return e.Version
 		}
 	}

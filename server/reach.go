@@ -20,14 +20,14 @@ func Unreachable(in Input) *cke.Error {
 	oldest, newest := known[0], known[len(known)-1]
 	e := &cke.Error{Code: cke.CodeVersion, What: fmt.Sprintf("etcd %s cannot be reached from %s", in.Spec.Options.Etcd.Version, oldest.text), Unchanged: true}
 	switch {
-	case want[1] > oldest.v[1]+1:
+	case want.Minor > oldest.v.Minor+1:
 		e.Facts = []string{oldest.said(), "upgrades go one minor version at a time"}
-	case want[1] == oldest.v[1]+1 && oldest.v[2] < upgradeFloor(oldest.v[1]):
-		e.Facts = []string{oldest.said(), fmt.Sprintf("before 3.%d every member must run 3.%d.%d or newer", want[1], oldest.v[1], upgradeFloor(oldest.v[1]))}
-	case want[1] < oldest.v[1] && (oldest.told || want[1] < oldest.v[1]-1) || want[1] < leftBehind(&in) || want[1] < newest.v[1]-1:
+	case want.Minor == oldest.v.Minor+1 && oldest.v.Compare(cke.UpgradeFloor(oldest.v.Minor)) < 0:
+		e.Facts = []string{oldest.said(), fmt.Sprintf("before 3.%d every member must run %s or newer", want.Minor, cke.UpgradeFloor(oldest.v.Minor))}
+	case want.Minor < oldest.v.Minor && (oldest.told || want.Minor < oldest.v.Minor-1) || want.Minor < leftBehind(&in) || want.Minor < newest.v.Minor-1:
 		e.What = fmt.Sprintf("etcd %s cannot be reached from %s", in.Spec.Options.Etcd.Version, newest.text)
-		e.Facts = []string{newest.said(), fmt.Sprintf("the data has left 3.%d: no etcd of it starts on the data any more", want[1])}
-		e.Try = fmt.Sprintf("write version: %s; a restore from a backup of 3.%d is the only way back to it", newest.text, want[1])
+		e.Facts = []string{newest.said(), fmt.Sprintf("the data has left 3.%d: no etcd of it starts on the data any more", want.Minor)}
+		e.Try = fmt.Sprintf("write version: %s; a restore from a backup of 3.%d is the only way back to it", newest.text, want.Minor)
 		return e
 	default:
 		return nil
@@ -39,7 +39,7 @@ func Unreachable(in Input) *cke.Error {
 // memberVersion is the version that a member runs.
 type memberVersion struct {
 	node, text string
-	v          [3]int
+	v          cke.Version
 	told       bool // by the member itself
 }
 
@@ -67,18 +67,18 @@ func versionsOf(in *Input) []memberVersion {
 			break
 		}
 	}
-	slices.SortStableFunc(all, func(a, b memberVersion) int { return slices.Compare(a.v[:], b.v[:]) })
+	slices.SortStableFunc(all, func(a, b memberVersion) int { return a.v.Compare(b.v) })
 	return all
 }
 
 // wayUp are the versions to go through from one to another.
-func wayUp(from, to [3]int, last string) []string {
+func wayUp(from, to cke.Version, last string) []string {
 	var all []string
-	if floor := upgradeFloor(from[1]); from[2] < floor {
-		all = append(all, cke.GoodRelease(from[1]))
+	if from.Compare(cke.UpgradeFloor(from.Minor)) < 0 {
+		all = append(all, cke.GoodRelease(from.Minor).String())
 	}
-	for minor := from[1] + 1; minor < to[1]; minor++ {
-		all = append(all, cke.GoodRelease(minor))
+	for minor := from.Minor + 1; minor < to.Minor; minor++ {
+		all = append(all, cke.GoodRelease(minor).String())
 	}
 	return append(all, last)
 }

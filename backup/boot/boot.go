@@ -83,7 +83,7 @@ func (t *Trial) Start(ctx context.Context, snapshot string, x backup.Extracted) 
 		case err != nil:
 			tried = append(tried, err.Error())
 			continue
-		case wanted != "" && minorOf(version) != minorOf(wanted):
+		case wanted != "" && !sameMinor(version, wanted):
 			tried = append(tried, fmt.Sprintf("there is etcd %s, and the backup is of %s", version, wanted))
 			continue
 		}
@@ -190,13 +190,11 @@ func answerOf(ctx context.Context, r etcdRunner, snapshot string) (bootAnswer, e
 	}
 }
 
-// minorOf is "3.6" of "3.6.16".
-func minorOf(version string) string {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return version
-	}
-	return parts[0] + "." + parts[1]
+// sameMinor reports whether two releases are of one minor version, as "3.6.16" and "3.6.2".
+func sameMinor(a, b string) bool {
+	v, _ := cke.ParseVersion(a)
+	w, _ := cke.ParseVersion(b)
+	return v.Major == w.Major && v.Minor == w.Minor
 }
 
 // versionIn finds the version in what `etcd --version` writes.

@@ -110,7 +110,7 @@ func loadConfig(o options, explicit bool) (cke.Config, error) {
 	if o.http != "" {
 		config.HTTP.Listen = o.http
 	}
-	return config, config.Validate()
+	return config, cke.CheckConfig(config)
 }
 
 // hostName is what people know this host by.
