@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cke"
+	"cke/internal/golden"
 )
 
 func TestExplain_IsInOrderAndComplete(t *testing.T) {
@@ -35,5 +36,5 @@ Every refusal and every problem that cke tells has a code that never changes its
 	for _, e := range cke.Explain() {
 		fmt.Fprintf(&b, "\n## %s\n\n**%s.** %s\n\n%s\n", e.Code, e.Title, e.Meaning, e.WayOut)
 	}
-	golden(t, "docs/codes.md", []byte(b.String()))
+	golden.Compare(t, "docs/codes.md", b.String())
 }

@@ -18,13 +18,15 @@ import (
 func mayImport(folder string) []string {
 	switch folder {
 	case "cmd":
-		return []string{"", "cmd", "plan", "server", "op", "etcdnode", "storage", "pki", "backup", "sim", "mtest"}
+		return []string{"", "cmd", "clusterfile", "plan", "server", "op", "etcdnode", "storage", "pki", "backup", "sim", "mtest"}
 	case "server":
 		return []string{"", "op"}
+	case "storage": // it connects as the configuration says
+		return []string{"", folder, "clusterfile"}
 	case "plan":
 		return []string{"", "server", "op", "sim"}
 	case "mtest":
-		return []string{"", folder}
+		return []string{"", folder, "clusterfile"}
 	case "cketest": // held by tests to what stands in ports.go; no program imports it
 		return []string{""}
 	case "bench":

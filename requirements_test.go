@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cke/internal/golden"
 )
 
 var (
@@ -37,7 +39,7 @@ func requirementIDs() []string {
 func TestRequirements_EachRowIsShownByATestThatNamesIt(t *testing.T) {
 	cited := citedRequirements(t)
 	var ids []string
-	for _, row := range requirementRow.FindAllStringSubmatch(read(t, "docs/requirements.md"), -1) {
+	for _, row := range requirementRow.FindAllStringSubmatch(golden.Read(t, "docs/requirements.md"), -1) {
 		id, tests := row[1], testName.FindAllStringSubmatch(row[3], -1)
 		ids = append(ids, id)
 		if len(tests) == 0 {

@@ -6,11 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"cke/internal/golden"
 )
 
 // Every command in docs/track-record.md selects a test that exists.
 func TestTrackRecord_ItsCommandsSelectTests(t *testing.T) {
-	commands := regexp.MustCompile(`(?m)^ +go test (\S+) .*?-run ['"]?([^'"\s]+)`).FindAllStringSubmatch(read(t, "docs/track-record.md"), -1)
+	commands := regexp.MustCompile(`(?m)^ +go test (\S+) .*?-run ['"]?([^'"\s]+)`).FindAllStringSubmatch(golden.Read(t, "docs/track-record.md"), -1)
 	if len(commands) == 0 {
 		t.Fatal("no commands")
 	}

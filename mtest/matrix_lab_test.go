@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/mtest/lab"
 	"cke/mtest/rig"
 )
@@ -176,7 +177,7 @@ func (m *loaded) apply() cke.Status {
 // adopt takes the stored file as the present one: ckecli changed it.
 func (m *loaded) adopt() {
 	m.Helper()
-	file, _, err := cke.ParseCluster("cluster.yml", []byte(m.do("cluster", "get")))
+	file, _, err := clusterfile.ParseCluster("cluster.yml", []byte(m.do("cluster", "get")))
 	m.must(err)
 	m.file = file
 }

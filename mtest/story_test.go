@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/mtest/lab"
 	"cke/mtest/rig"
 )
@@ -198,7 +199,7 @@ func (s *story) set(c cke.Cluster) int64 {
 // what the status says then is fresh.
 func (s *story) nudge() cke.Status {
 	s.Helper()
-	c, _, err := cke.ParseCluster("cluster.yml", []byte(s.do("cluster", "get")))
+	c, _, err := clusterfile.ParseCluster("cluster.yml", []byte(s.do("cluster", "get")))
 	s.must(err)
 	c.Nodes[0].Labels = map[string]string{"nudged": fmt.Sprint(time.Now().UnixNano())}
 	revision := s.set(c)

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,12 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"cke/internal/golden"
 	"cke/plan"
 )
-
-var update = flag.Bool("update", false, "write the plans in testdata anew")
 
 // TestPlans makes the plans of the stories in testdata: a cluster as it was observed, a file, and what would be done.
 // `go test ./plan -run Plans -update` writes them anew.
@@ -56,16 +52,7 @@ func tell(t *testing.T, file string) {
 	if again := plan.Make(t.Context(), s.Input); again.Hash != p.Hash {
 		t.Error("the same plan has another hash when it is made again")
 	}
-	got := given + "----\n" + written(p)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(b), got); diff != "" {
-		t.Errorf("%s (-told +happened):\n%s", file, diff)
-	}
+	golden.Compare(t, file, given+"----\n"+written(p))
 }
 
 var randomID = regexp.MustCompile(`\b[0-9a-f]{12}\b`)

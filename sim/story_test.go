@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,13 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cke"
+	"cke/internal/golden"
 	"cke/sim"
 )
-
-var update = flag.Bool("update", false, "write what happens into the stories in testdata")
 
 // TestStories plays the stories in testdata: commands of persons and of fate, and what the daemon decides, does and
 // tells. `go test ./sim -run Stories -update` writes them anew.
@@ -62,16 +58,7 @@ func playStory(t *testing.T, file string) {
 	if v := p.Violations(); v != nil {
 		t.Error(strings.Join(v, "\n"))
 	}
-	got := strings.TrimSpace(out.String()) + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(b), got); diff != "" {
-		t.Errorf("%s (-told +happened):\n%s", file, diff)
-	}
+	golden.Compare(t, file, strings.TrimSpace(out.String())+"\n")
 }
 
 // storyteller obeys commands and writes down what happens.

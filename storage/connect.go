@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 // embeddedClient looks for the daemon on this host before any client is made, since "not there" is an answer.
@@ -47,7 +48,7 @@ func externalClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = keepAlive, keepAliveLimit
 	cfg.Username = c.Username
 	if c.PasswordFile != "" {
-		password, err := cke.ReadPassword(c.PasswordFile)
+		password, err := clusterfile.ReadPassword(c.PasswordFile)
 		if err != nil {
 			return &cke.Error{Code: cke.CodeConfig, What: "read password_file of the store", Err: err, Unchanged: true}
 		}

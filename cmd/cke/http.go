@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/server"
 )
 
@@ -77,7 +78,7 @@ func (p *process) serveHealth(o options) (end func()) {
 // listenHTTP opens the address, with TLS and a password where they are configured.
 func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, error) {
 	if c.BasicAuth.Username != "" {
-		password, err := cke.ReadPassword(c.BasicAuth.PasswordFile)
+		password, err := clusterfile.ReadPassword(c.BasicAuth.PasswordFile)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the password: %w", err)
 		}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/server"
 )
 
@@ -87,7 +88,7 @@ func (a authority) files(t *testing.T, name string) (cert, key string) {
 // serve listens as the daemon does and returns the port.
 func serve(t *testing.T, c cke.HTTPConfig) (port string) {
 	t.Helper()
-	if err := cke.CheckConfig(cke.Config{HTTP: c}); err != nil {
+	if err := clusterfile.CheckConfig(cke.Config{HTTP: c}); err != nil {
 		t.Fatalf("the configuration is not even allowed: %v", err)
 	}
 	l, h, err := listenHTTP(c, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))

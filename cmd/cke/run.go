@@ -17,6 +17,7 @@ import (
 
 	"cke"
 	"cke/backup"
+	"cke/clusterfile"
 	"cke/server"
 	"cke/storage"
 )
@@ -97,7 +98,7 @@ func (p *process) configured(ctx context.Context, o options) cke.Config {
 }
 
 func loadConfig(o options, explicit bool) (cke.Config, error) {
-	config, err := cke.LoadConfig(o.config, explicit)
+	config, err := clusterfile.LoadConfig(o.config, explicit)
 	if err != nil {
 		return config, err
 	}
@@ -110,7 +111,7 @@ func loadConfig(o options, explicit bool) (cke.Config, error) {
 	if o.http != "" {
 		config.HTTP.Listen = o.http
 	}
-	return config, cke.CheckConfig(config)
+	return config, clusterfile.CheckConfig(config)
 }
 
 // hostName is what people know this host by.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 // errTimedOut is why a context ended that --timeout bounds.
@@ -84,7 +85,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 // loadConfig reads the configuration file once.
 func (a *app) loadConfig() (cke.Config, error) {
 	if a.loaded == nil {
-		c, err := cke.LoadConfig(a.config, a.configGiven)
+		c, err := clusterfile.LoadConfig(a.config, a.configGiven)
 		if err != nil {
 			return cke.Config{}, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/golden"
 )
 
 func TestBackupNow_TellsWhatWasStored(t *testing.T) {
@@ -111,7 +112,7 @@ func TestStatus_RendersBackups(t *testing.T) {
 			if err := renderer().renderStatus(&b, screen{status: s, revision: 41, led: true}, false, false); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "status/backup-"+name+".txt", b.String())
+			golden.Compare(t, "testdata/status/backup-"+name+".txt", b.String())
 		})
 	}
 }

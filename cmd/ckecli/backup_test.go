@@ -18,6 +18,7 @@ import (
 
 	"cke/backup"
 	"cke/backup/backuptest"
+	"cke/internal/golden"
 )
 
 // told runs a command and writes it down as a person sees it.
@@ -59,7 +60,7 @@ func TestBackup_WorksFromTheTargetAlone(t *testing.T) {
 	h.told(&b, exitRefused, "backup", "delete", old, "--target", h.url, "--confirm", "test")
 	h.told(&b, exitDone, "backup", "delete", old, "--target", h.url, "--confirm", "prod")
 	h.told(&b, exitDone, "backup", "prune", "--target", h.url, "--keep-last", "1", "--confirm", "prod")
-	golden(t, "backup/story.txt", h.still(b.String()))
+	golden.Compare(t, "testdata/backup/story.txt", h.still(b.String()))
 }
 
 func TestBackup_DamageIsToldAndHasAnExitCodeOfItsOwn(t *testing.T) {
@@ -85,7 +86,7 @@ func TestBackup_DamageIsToldAndHasAnExitCodeOfItsOwn(t *testing.T) {
 	}
 	h.told(&b, exitDone, "backup", "list", "--target", h.url)
 	h.told(&b, exitDamaged, "backup", "verify", "--target", h.url)
-	golden(t, "backup/damage.txt", h.still(b.String()))
+	golden.Compare(t, "testdata/backup/damage.txt", h.still(b.String()))
 }
 
 func TestBackup_EveryRefusalHasItsCode(t *testing.T) {
@@ -167,7 +168,7 @@ func TestBackup_PrunePassesOverWhatItCannotDelete(t *testing.T) {
 	backuptest.Chattr(t, locked, unix.STATX_ATTR_IMMUTABLE)
 	h.told(&b, exitDone, "backup", "prune", "--target", h.url, "--keep-last", "1", "--confirm", "prod")
 	h.told(&b, exitDone, "backup", "prune", "--target", h.url, "--keep-last", "1", "--confirm", "prod", "-o", "json")
-	golden(t, "backup/prune.txt", h.still(b.String()))
+	golden.Compare(t, "testdata/backup/prune.txt", h.still(b.String()))
 	if n := len(h.objects("full")); n != 2 { // the newest, and what the delta is restored from
 		t.Errorf("%d fulls are left", n)
 	}
@@ -208,7 +209,7 @@ func TestBackup_CopyTellsWhatItDoesNotCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.told(&b, exitDamaged, "backup", "copy", h.url, "file://"+dst)
-	golden(t, "backup/copy.txt", h.still(b.String()))
+	golden.Compare(t, "testdata/backup/copy.txt", h.still(b.String()))
 	if after, err := os.Stat(full); err != nil || after.Size() != info.Size()-100 {
 		t.Errorf("it was overwritten: %v", err)
 	}
@@ -272,7 +273,7 @@ func TestBackup_EncryptedNeedsAKey(t *testing.T) {
 	h.told(&b, exitFailed, "backup", "verify", "--target", h.url, "--restore")
 	h.told(&b, exitFailed, "backup", "extract", out, "--target", h.url, "--key", wrong)
 	h.told(&b, exitRefused, "backup", "compact", "--target", h.url, "--key", right)
-	golden(t, "backup/encrypted.txt", h.still(strings.NewReplacer(wrong, "/wrong.key", right, "/right.key").Replace(b.String())))
+	golden.Compare(t, "testdata/backup/encrypted.txt", h.still(strings.NewReplacer(wrong, "/wrong.key", right, "/right.key").Replace(b.String())))
 
 	h.run(exitDone, "backup", "extract", out, "--target", h.url, "--key", wrong, "--key", right)
 	h.run(exitDone, "backup", "verify", "--target", h.url, "--key", right)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 func newClusterEditCommand(a *app) *cobra.Command {
@@ -184,10 +185,10 @@ func (d *draft) write(wrong error) error {
 func notesOf(wrong error) []string {
 	head := []string{"Nothing is stored yet. Saved again as it is, the text is given up. Lines that begin with " + noteMark + " are left out."}
 	body := strings.Split(wrong.Error(), "\n")
-	var faults *cke.FaultList
+	var faults *clusterfile.FaultList
 	if errors.As(wrong, &faults) {
 		body = strings.Split(faults.Error(), "\n") // as many lines as below
-		moved := &cke.FaultList{}
+		moved := &clusterfile.FaultList{}
 		for _, f := range faults.Faults {
 			f.File = ""
 			if f.Line > 0 {

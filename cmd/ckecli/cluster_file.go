@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 // edition is the text of a cluster file on its way into the store.
@@ -51,7 +52,7 @@ func (a *app) readCluster(ctx context.Context, file string) (cke.Cluster, []byte
 
 // parseCluster checks the text of a cluster file that people know by a name. Warnings are told.
 func (a *app) parseCluster(name string, text []byte) (cke.Cluster, error) {
-	c, warnings, err := cke.ParseCluster(name, text)
+	c, warnings, err := clusterfile.ParseCluster(name, text)
 	for _, w := range warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", w)
 	}

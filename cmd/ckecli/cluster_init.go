@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 func newClusterInitCommand(a *app) *cobra.Command {
@@ -57,7 +58,7 @@ func runInit(a *app, name string, nodes []string) error {
 	if n := len(nodes); n%2 == 0 {
 		fmt.Fprintf(a.stderr, "warning: %d members bear the loss of %d, as %d would; an odd number is better\n", n, n-cke.Quorum(n), n-1)
 	}
-	c, _, err := cke.ParseCluster("", []byte(b.String()))
+	c, _, err := clusterfile.ParseCluster("", []byte(b.String()))
 	if err != nil {
 		return err
 	}

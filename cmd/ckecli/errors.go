@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/cmd/ckecli/internal/term"
 )
 
@@ -96,7 +97,7 @@ type failure struct {
 	code      string // empty: none
 	message   string
 	facts     []string
-	faults    []cke.Fault
+	faults    []clusterfile.Fault
 	unchanged bool
 	try       string
 	// note: what is told is no error.
@@ -150,7 +151,7 @@ func codedFailure(e *cke.Error, err error) failure {
 	if around, found := strings.CutSuffix(err.Error(), e.Error()); found {
 		f.message = around + f.message
 	}
-	var faults *cke.FaultList
+	var faults *clusterfile.FaultList
 	switch {
 	case errors.As(e.Err, &faults):
 		f.faults = faults.Faults
@@ -198,11 +199,11 @@ func (f failure) writeJSON(w io.Writer) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.Encode(struct {
-		Code      string      `json:"code"`
-		Message   string      `json:"message"`
-		Facts     []string    `json:"facts"`
-		Faults    []cke.Fault `json:"faults,omitempty"`
-		Unchanged bool        `json:"unchanged"`
-		Try       string      `json:"try,omitempty"`
+		Code      string              `json:"code"`
+		Message   string              `json:"message"`
+		Facts     []string            `json:"facts"`
+		Faults    []clusterfile.Fault `json:"faults,omitempty"`
+		Unchanged bool                `json:"unchanged"`
+		Try       string              `json:"try,omitempty"`
 	}{f.code, f.message, append([]string{}, f.facts...), f.faults, f.unchanged, f.try})
 }

@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/cmd/ckecli/internal/term"
+	"cke/internal/golden"
 )
 
 // records are a failed, an interrupted and a running bootstrap, newest first.
@@ -40,7 +41,7 @@ func TestHistory_RendersRecordsAndSteps(t *testing.T) {
 		}
 		b.WriteByte('\n')
 	}
-	golden(t, "history/table.txt", b.String())
+	golden.Compare(t, "testdata/history/table.txt", b.String())
 	b.Reset()
 	for _, r := range records() {
 		if err := a.renderRecord(&b, r, false); err != nil {
@@ -48,7 +49,7 @@ func TestHistory_RendersRecordsAndSteps(t *testing.T) {
 		}
 		b.WriteByte('\n')
 	}
-	golden(t, "history/records.txt", b.String())
+	golden.Compare(t, "testdata/history/records.txt", b.String())
 }
 
 // Nothing was tried and nothing is wrong: a wish that was turned down did not fail.
@@ -106,7 +107,7 @@ func TestNarrator_TellsEachThingOnce(t *testing.T) {
 			n.record(r)
 			n.status(cke.Status{Reason: "members are electing a leader"})
 			n.end()
-			golden(t, "history/narrator-"+tc.name+".txt", strings.ReplaceAll(b.String(), "\x1b", "^["))
+			golden.Compare(t, "testdata/history/narrator-"+tc.name+".txt", strings.ReplaceAll(b.String(), "\x1b", "^["))
 		})
 	}
 }

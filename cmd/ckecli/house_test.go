@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,13 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cke"
+	"cke/clusterfile"
 	"cke/storage"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 // limit is how long a test waits for what must happen.
 const limit = time.Minute
@@ -43,7 +39,7 @@ func newHouse(t testing.TB) *house {
 	dir := t.TempDir()
 	h := &house{t: t, dir: dir, patience: 2 * limit, silence: 2 * limit, config: filepath.Join(dir, "config.yml"), env: map[string]string{"HOME": dir}, now: time.Now}
 	h.write("config.yml", fmt.Sprintf("store:\n  embedded: {data_dir: %[1]s/store}\nsecret_key_file: %[1]s/secret.key\nimages: {archive_dir: %[1]s/images}\n", dir))
-	c, err := cke.LoadConfig(h.config, true)
+	c, err := clusterfile.LoadConfig(h.config, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,25 +283,3 @@ nodes:
   - {address: 10.0.0.12, hostname: cp2, user: cke, control_plane: true}
   - {address: 10.0.0.13, hostname: cp3, user: cke, control_plane: true}
 `
-
-// golden compares with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s differs (-want +got):\n%s", path, d)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/backup/target"
+	"cke/clusterfile"
 )
 
 // A cluster was restored to other nodes and serves there when its management host is lost. Whichever state is restored on another one, the
@@ -24,7 +25,7 @@ func TestRestore_KnowsTheMembersOfTheLastIncarnation(t *testing.T) {
 	put := func(by *backup.Signer, lineage, file string, replaced ...string) {
 		t.Helper()
 		s := &backup.Store{Bucket: to, Cluster: "prod", Signer: by}
-		c, _, err := cke.ParseCluster("cluster.yml", []byte(file))
+		c, _, err := clusterfile.ParseCluster("cluster.yml", []byte(file))
 		if err != nil {
 			t.Fatal(err)
 		}

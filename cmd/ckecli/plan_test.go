@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/golden"
 	"cke/server"
 )
 
@@ -126,20 +127,20 @@ func TestPlan_ShowsEveryOperationWithItsTolerance(t *testing.T) {
 		{"refused-upgrade", []string{o.write("upgrade.yml", clusterFile+"options: {etcd: {version: 3.8.0}}\n")}, exitRefused},
 	} {
 		stdout, _ := o.run(tc.code, append([]string{"plan"}, tc.args...)...)
-		golden(t, "plan/"+tc.name+".txt", stdout)
+		golden.Compare(t, "testdata/plan/"+tc.name+".txt", stdout)
 	}
 	o.lost("cp2")
 	stdout, _ := o.run(exitDone, "plan")
-	golden(t, "plan/lost-data.txt", stdout)
+	golden.Compare(t, "testdata/plan/lost-data.txt", stdout)
 	o.in.Seen = seenServing(o.in.Identity)
 	o.unreachable("cp3")
 	stdout, stderr := o.run(exitRefused, "plan", o.file("", 1, 3))
-	golden(t, "plan/strands.txt", stdout)
+	golden.Compare(t, "testdata/plan/strands.txt", stdout)
 	contains(t, stderr, "error[CKE104]: removing cp2 would lose quorum\n")
 	stdout, _ = o.run(exitDone, "plan", o.file("", 1, 2, 4))
-	golden(t, "plan/replace-dead.txt", stdout)
+	golden.Compare(t, "testdata/plan/replace-dead.txt", stdout)
 	stdout, _ = o.run(exitDone, "plan", "-o", "wide")
-	golden(t, "plan/unreachable.txt", stdout)
+	golden.Compare(t, "testdata/plan/unreachable.txt", stdout)
 }
 
 func TestPlan_TellsByTheExitCodeWhetherThereIsSomethingToDo(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/cmd/ckecli/internal/probe"
 )
 
@@ -16,7 +17,7 @@ const hostKeyLine = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGlJt4IUeDs4rnqWGHrTHkI
 // lookedAt is a cluster of three nodes, each of which is sound.
 func lookedAt(t *testing.T) (cke.Cluster, cke.Observation, *seenKeys, map[string]visit) {
 	t.Helper()
-	c, _, err := cke.ParseCluster("cluster.yml", []byte(clusterFile))
+	c, _, err := clusterfile.ParseCluster("cluster.yml", []byte(clusterFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/storage"
 )
 
@@ -178,10 +179,10 @@ func movedControlPlane(spec cke.Spec, from, to string) (cke.Cluster, []byte, err
 	case n.ControlPlane:
 		return refuse("name a declared node without control_plane: true", "%s is a control-plane node already and has a member of its own", to)
 	}
-	source, err := cke.MoveControlPlane([]byte(spec.Source), old.Address, n.Address)
+	source, err := clusterfile.MoveControlPlane([]byte(spec.Source), old.Address, n.Address)
 	if err == nil {
 		var next cke.Cluster
-		if next, _, err = cke.ParseCluster("the stored file", source); err == nil {
+		if next, _, err = clusterfile.ParseCluster("the stored file", source); err == nil {
 			return next, source, nil
 		}
 	}

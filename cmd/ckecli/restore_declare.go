@@ -13,6 +13,7 @@ import (
 
 	"cke"
 	"cke/backup"
+	"cke/clusterfile"
 	"cke/storage"
 )
 
@@ -58,7 +59,7 @@ func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
 	if err != nil {
 		return err
 	}
-	c, _, err := cke.ParseCluster("the cluster file beside the backups", spec)
+	c, _, err := clusterfile.ParseCluster("the cluster file beside the backups", spec)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 func newRootCommand(a *app) *cobra.Command {
@@ -121,7 +122,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 		}
 		cmd.Flags().VisitAll(collect)
 		cmd.InheritedFlags().VisitAll(collect)
-		if near := cke.NearestWord(unknown.GetSpecifiedName(), names); near != "" {
+		if near := clusterfile.NearestWord(unknown.GetSpecifiedName(), names); near != "" {
 			return fmt.Errorf("%w, did you mean --%s?", err, near)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"cke"
+	"cke/clusterfile"
+	"cke/internal/golden"
 )
 
 func contains(t *testing.T, text string, parts ...string) {
@@ -42,7 +44,7 @@ func TestErrors_AreJSONWhenTheOutputIs(t *testing.T) {
 			Code, Message, Try *string
 			Facts              []string
 			Unchanged          *bool
-			Faults             []cke.Fault
+			Faults             []clusterfile.Fault
 		}
 		if err := json.Unmarshal([]byte(c.stderr.String()), &e); err != nil || e.Code == nil || e.Message == nil || e.Facts == nil || e.Unchanged == nil {
 			t.Errorf("%q: %v in %s", args, err, c.stderr)
@@ -118,7 +120,7 @@ func TestInit_WritesAFileThatIsInOrder(t *testing.T) {
 	if stderr != "" {
 		t.Error(stderr)
 	}
-	golden(t, "init.yml", stdout)
+	golden.Compare(t, "testdata/init.yml", stdout)
 	stdout, _ = h.run(exitDone, "cluster", "validate", h.write("lab.yml", stdout))
 	contains(t, stdout, "lab.yml is in order: cluster lab, 3 members of etcd "+cke.DefaultEtcdVersion+"\n")
 	_, stderr = h.run(exitUsage, "cluster", "init", "cp1.example.org")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"cke/internal/golden"
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +32,7 @@ func patientMain() {
 // TestScripts runs ckecli as a process of its own, as scripts and people do, beside an empty store.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script", UpdateScripts: *update,
+		Dir: "testdata/script", UpdateScripts: *golden.Update,
 		Setup: func(e *testscript.Env) error {
 			h := newHouse(e.T().(testing.TB))
 			e.Setenv("CKECLI_CONFIG", h.config)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 func ready(generation int64) cke.Status {
@@ -70,7 +71,7 @@ func TestSet_GoesOnWhenTheStoreWasAway(t *testing.T) {
 	set.stderr.await(t, "waiting: no daemon leads prod")
 	h.embedded.Close()
 	set.stderr.await(t, "does not answer")
-	c, err := cke.LoadConfig(h.config, true)
+	c, err := clusterfile.LoadConfig(h.config, true)
 	if err != nil {
 		t.Fatal(err)
 	}

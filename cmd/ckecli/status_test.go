@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/golden"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -90,7 +91,7 @@ func TestStatus_Renders(t *testing.T) {
 			if err := renderer().renderStatus(&b, tc.screen, tc.colour, tc.wide); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "status/"+tc.name+".txt", b.String())
+			golden.Compare(t, "testdata/status/"+tc.name+".txt", b.String())
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/etcdnode"
 	"cke/pki"
 )
@@ -195,7 +196,7 @@ func (w *witness) daemon(ctx context.Context, what string) ([]byte, error) {
 		return nil, err
 	}
 	if h.BasicAuth.Username != "" {
-		password, err := cke.ReadPassword(h.BasicAuth.PasswordFile)
+		password, err := clusterfile.ReadPassword(h.BasicAuth.PasswordFile)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/storage"
 )
 
@@ -96,7 +97,7 @@ func TestTaskCancel_SaysWhatARestoreLeavesBehind(t *testing.T) {
 	h := newHouse(t)
 	task := cke.NewTask(cke.TaskRestore, "", "", "ann@boot-2", time.Now())
 	task.Restore = &cke.RestoreOrder{Target: "file:///b", Source: "prod"}
-	c, _, err := cke.ParseCluster("cluster.yml", []byte(clusterFile))
+	c, _, err := clusterfile.ParseCluster("cluster.yml", []byte(clusterFile))
 	if err != nil {
 		t.Fatal(err)
 	}

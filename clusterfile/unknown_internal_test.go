@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import "testing"
 

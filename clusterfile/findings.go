@@ -1,9 +1,11 @@
-package cke
+package clusterfile
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"cke"
 )
 
 // What one file can make us print.
@@ -114,7 +116,7 @@ func (f *findings) isFaulty(path string) bool {
 func (f *findings) sortedWarnings() []Warning {
 	slices.SortStableFunc(f.warnings, func(a, b Warning) int { return comparePlaces(Fault(a), Fault(b)) })
 	if more := len(f.warnings) - maxFaults; more > 0 {
-		return append(f.warnings[:maxFaults:maxFaults], Warning{File: f.file, Message: "and " + Count(more, "more warning")})
+		return append(f.warnings[:maxFaults:maxFaults], Warning{File: f.file, Message: "and " + cke.Count(more, "more warning")})
 	}
 	return f.warnings
 }
@@ -126,14 +128,14 @@ func (f *findings) err() error {
 	}
 	faults := slices.Clone(f.faults)
 	slices.SortStableFunc(faults, comparePlaces)
-	what := Count(len(faults), "fault")
+	what := cke.Count(len(faults), "fault")
 	if f.file != "" {
 		what += " in " + f.file
 	}
 	if more := len(faults) - maxFaults; more > 0 {
-		faults = append(faults[:maxFaults], Fault{File: f.file, Message: fmt.Sprintf("and %s", Count(more, "more fault"))})
+		faults = append(faults[:maxFaults], Fault{File: f.file, Message: fmt.Sprintf("and %s", cke.Count(more, "more fault"))})
 	}
-	return &Error{Code: CodeConfig, What: what, Err: &FaultList{Faults: faults}}
+	return &cke.Error{Code: cke.CodeConfig, What: what, Err: &FaultList{Faults: faults}}
 }
 
 // childPath is the path of key within path. A key that is no plain word is quoted: labels["example.com/rack"].

@@ -1,10 +1,10 @@
-package cke_test
+package clusterfile_test
 
 import (
 	"strings"
 	"testing"
 
-	"cke"
+	"cke/clusterfile"
 )
 
 const spare = `# our cluster
@@ -38,7 +38,7 @@ func TestMoveControlPlane_ChangesNothingElse(t *testing.T) {
 		for i := range row.old {
 			want = strings.Replace(want, row.old[i], row.new[i], 1)
 		}
-		got, err := cke.MoveControlPlane([]byte(spare), row.from, row.to)
+		got, err := clusterfile.MoveControlPlane([]byte(spare), row.from, row.to)
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
@@ -51,7 +51,7 @@ func TestMoveControlPlane_RefusesWhatItCannotEdit(t *testing.T) {
 		"no such address": "name: a\nnodes: [{address: 10.0.0.1, control_plane: true}]\n",
 		"faulty":          "name: a\nnodez: []\n",
 	} {
-		if got, err := cke.MoveControlPlane([]byte(file), "10.0.0.3", "10.0.0.9"); err == nil {
+		if got, err := clusterfile.MoveControlPlane([]byte(file), "10.0.0.3", "10.0.0.9"); err == nil {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"fmt"
@@ -11,30 +11,32 @@ import (
 	"time"
 
 	"filippo.io/age"
+
+	"cke"
 )
 
-func checkPolicies(f *findings, p string, s Policies) {
-	enum(f, p+".reconcile", s.Reconcile, ReconcileAuto, ReconcileManual, ReconcileWindow)
-	enum(f, p+".foreign", s.Foreign, ForeignHold, ForeignRemove)
-	enum(f, p+".replace.mode", s.Replace.Mode, ReplaceAuto, ReplaceManual)
-	enum(f, p+".volumes.on_removal", s.Volumes.OnRemoval, VolumeRetain, VolumeArchive, VolumeDelete)
+func checkPolicies(f *findings, p string, s cke.Policies) {
+	enum(f, p+".reconcile", s.Reconcile, cke.ReconcileAuto, cke.ReconcileManual, cke.ReconcileWindow)
+	enum(f, p+".foreign", s.Foreign, cke.ForeignHold, cke.ForeignRemove)
+	enum(f, p+".replace.mode", s.Replace.Mode, cke.ReplaceAuto, cke.ReplaceManual)
+	enum(f, p+".volumes.on_removal", s.Volumes.OnRemoval, cke.VolumeRetain, cke.VolumeArchive, cke.VolumeDelete)
 	checkWindow(f, p, s)
 	notZero(f, p+".replace.grace", s.Replace.Grace, "which means 10m", "Write 1s to replace at once.")
 	notZero(f, p+".volumes.keep", s.Volumes.Keep, "which means 168h", "To keep nothing, write on_removal: delete.")
 }
 
 // checkRemoval warns where data of former members would go with nothing to bring it back from.
-func checkRemoval(f *findings, c Cluster) {
-	if c.Policies.Volumes.OnRemoval == VolumeDelete && c.Backup.Target == "" {
+func checkRemoval(f *findings, c cke.Cluster) {
+	if c.Policies.Volumes.OnRemoval == cke.VolumeDelete && c.Backup.Target == "" {
 		f.warn("policies.volumes.on_removal", "a former member's volume is removed as soon as the others serve, and no backups are declared to bring anything back from", "Write archive, which keeps volumes for a time, or declare a backup target: then a volume is removed once a fresh backup is verified.")
 	}
 }
 
 // checkWindow checks that a window is whole, and that it is used.
-func checkWindow(f *findings, p string, s Policies) {
+func checkWindow(f *findings, p string, s cke.Policies) {
 	w, at := s.Window, p+".window"
-	if s.Reconcile != ReconcileWindow {
-		if w != (Window{}) && !f.isFaulty(p+".reconcile") {
+	if s.Reconcile != cke.ReconcileWindow {
+		if w != (cke.Window{}) && !f.isFaulty(p+".reconcile") {
 			f.fault(at, "has no effect without reconcile: window", "Set reconcile: window in policies, or remove the window.")
 		}
 		return
@@ -48,20 +50,20 @@ func checkWindow(f *findings, p string, s Policies) {
 	switch {
 	case w.Duration == 0:
 		f.fault(at+".duration", "is missing or zero: nothing would ever be changed", "Say how long the window stays open, as duration: 2h.")
-	case w.Duration < Duration(time.Minute):
+	case w.Duration < cke.Duration(time.Minute):
 		f.fault(at+".duration", fmt.Sprintf("%s is too short for one change", w.Duration), "Write at least 1m.")
 	}
 	checkSchedule(f, at, w.Schedule, w.TimeZone)
 }
 
-func checkBackup(f *findings, p string, b Backup) {
+func checkBackup(f *findings, p string, b cke.Backup) {
 	if b.Target == "" {
 		for _, part := range []struct {
 			key string
 			set bool
 		}{
-			{"full", b.Full != BackupSchedule{}}, {"delta", b.Delta != BackupDelta{}}, {"retention", b.Retention != Retention{}},
-			{"compaction", b.Compaction != BackupCompaction{}}, {"verify", b.Verify != BackupSchedule{}}, {"encryption", len(b.Encryption.Recipients) > 0},
+			{"full", b.Full != cke.BackupSchedule{}}, {"delta", b.Delta != cke.BackupDelta{}}, {"retention", b.Retention != cke.Retention{}},
+			{"compaction", b.Compaction != cke.BackupCompaction{}}, {"verify", b.Verify != cke.BackupSchedule{}}, {"encryption", len(b.Encryption.Recipients) > 0},
 		} {
 			if part.set {
 				f.fault(p+".target", fmt.Sprintf("is missing: there is %s, but nowhere to put a backup", part.key), "Say where backups go, as target: s3://bucket/prefix, or remove the backup section.")
@@ -79,7 +81,7 @@ func checkBackup(f *findings, p string, b Backup) {
 	zoneNeedsSchedule(f, p+".compaction", b.Compaction.When())
 	notZero(f, p+".delta.period", b.Delta.Period, "which means 10s", "Write a duration, as 10s.")
 	notZero(f, p+".delta.size", b.Delta.Size, "which means 10MiB", "Write a size, as 10MiB.")
-	if d := b.Delta.Period; d > 0 && d < Duration(time.Second) {
+	if d := b.Delta.Period; d > 0 && d < cke.Duration(time.Second) {
 		f.fault(p+".delta.period", fmt.Sprintf("%s is too short: each delta is an object of its own", d), "Write 1s or more; 10s is usual.")
 	}
 	r := b.Retention
@@ -102,10 +104,10 @@ func checkBackup(f *findings, p string, b Backup) {
 }
 
 // checkAges checks the rules of a retention that go by age.
-func checkAges(f *findings, at string, r Retention) {
+func checkAges(f *findings, at string, r cke.Retention) {
 	notZero(f, at+".within", r.Within, "which means no such rule", "Write a duration, as 72h.")
 	notZero(f, at+".max_age", r.MaxAge, "which means no limit", "Write a duration, as 2160h.")
-	if r.MaxAge > 0 && r.MaxAge < Duration(time.Hour) {
+	if r.MaxAge > 0 && r.MaxAge < cke.Duration(time.Hour) {
 		f.fault(at+".max_age", fmt.Sprintf("%s is too short: a mistake would be in every backup before it is noticed", r.MaxAge.Short()), "Write 1h or more; weeks are usual.")
 	}
 	if r.MaxAge > 0 && r.Within > r.MaxAge {
@@ -113,7 +115,7 @@ func checkAges(f *findings, at string, r Retention) {
 	}
 }
 
-func zoneNeedsSchedule(f *findings, at string, s BackupSchedule) {
+func zoneNeedsSchedule(f *findings, at string, s cke.BackupSchedule) {
 	if s.TimeZone != "" && s.Schedule == "" {
 		f.fault(at+".schedule", "is missing: a time zone alone says nothing", "Write schedule: \"0 * * * *\", or remove the time zone.")
 	}

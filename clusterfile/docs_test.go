@@ -1,17 +1,18 @@
-package cke_test
+package clusterfile_test
 
 import (
-	"os"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"cke"
+	"cke/clusterfile"
+	"cke/internal/golden"
 )
 
 func TestDocs_ClusterFileNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
-	text := read(t, "docs/cluster.md")
+	text := golden.Read(t, "../docs/cluster.md")
 	for path := range schemaPaths(t) {
 		if !strings.Contains(text, "\n| `"+path+"` |") {
 			t.Errorf("docs/cluster.md does not tell of %s", path)
@@ -27,12 +28,12 @@ func TestDocs_ClusterFileNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	for _, block := range blocks[:2] {
-		if _, warnings, err := cke.ParseCluster("docs/cluster.md", []byte(block)); err != nil || len(warnings) > 0 {
+		if _, warnings, err := clusterfile.ParseCluster("docs/cluster.md", []byte(block)); err != nil || len(warnings) > 0 {
 			t.Errorf("%v %v in\n%s", warnings, err, block)
 		}
 	}
-	if blocks[1] != read(t, "testdata/cluster/full.yml") {
-		t.Error("the example with everything in docs/cluster.md is not testdata/cluster/full.yml")
+	if blocks[1] != golden.Read(t, "testdata/full.yml") {
+		t.Error("the example with everything in docs/cluster.md is not testdata/full.yml")
 	}
 	indented := ""
 	for line := range strings.Lines(told([]byte(blocks[2]))) {
@@ -47,7 +48,7 @@ func TestDocs_ClusterFileNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
 }
 
 func TestDocs_ConfigurationNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
-	text := read(t, "docs/configuration.md")
+	text := golden.Read(t, "../docs/configuration.md")
 	for _, path := range configPaths(reflect.TypeFor[cke.Config](), "") {
 		if !strings.Contains(text, "\n| `"+path+"` |") {
 			t.Errorf("docs/configuration.md does not tell of %s", path)
@@ -58,7 +59,7 @@ func TestDocs_ConfigurationNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	for i, block := range blocks {
-		c, err := cke.ParseConfig("docs/configuration.md", []byte(block))
+		c, err := clusterfile.ParseConfig("docs/configuration.md", []byte(block))
 		if err != nil {
 			t.Errorf("%v in\n%s", err, block)
 		}
@@ -66,15 +67,6 @@ func TestDocs_ConfigurationNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
 			t.Errorf("the first example is not what holds without a file: %+v", c)
 		}
 	}
-}
-
-func read(t *testing.T, file string) string {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }
 
 func yamlBlocks(text string) []string {

@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"golang.org/x/crypto/ssh"
+
+	"cke"
 )
 
 var (
@@ -22,7 +24,7 @@ var (
 )
 
 // checkCluster puts everything that is wrong with c into f.
-func checkCluster(f *findings, c Cluster) {
+func checkCluster(f *findings, c cke.Cluster) {
 	checkName(f, c.Name)
 	checkNodes(f, c)
 	checkEtcd(f, "options.etcd", c)
@@ -43,7 +45,7 @@ func checkName(f *findings, name string) {
 }
 
 // checkNodes checks every node by itself, then against the others.
-func checkNodes(f *findings, c Cluster) {
+func checkNodes(f *findings, c cke.Cluster) {
 	const path = "nodes"
 	if len(c.Nodes) == 0 {
 		f.fault(path, "is missing: a cluster needs at least one node", "Declare a node with its address, as in - address: 10.0.0.11.")
@@ -63,7 +65,7 @@ func checkNodes(f *findings, c Cluster) {
 		checkLabels(f, p+".labels", n.Labels)
 		checkLabels(f, p+".annotations", n.Annotations)
 		if n.ControlPlane {
-			checkSSHPortFree(f, p, cmp.Or(n.SSH.Port, DefaultSSHPort), etcd)
+			checkSSHPortFree(f, p, cmp.Or(n.SSH.Port, cke.DefaultSSHPort), etcd)
 		}
 		twice(f, addresses, p+".address", address, "address", "Every node has its own address.")
 		if n.Hostname != "" && n.Hostname != n.Address {
@@ -86,12 +88,12 @@ func checkControlPlane(f *findings, path string, n int) {
 	}
 	switch {
 	case n == 0:
-		f.fault(path, "no node is a control-plane node: there would be no member", fmt.Sprintf("Mark 1 to %d nodes with control_plane: true; three or five are usual.", MaxMembers))
-	case n > MaxMembers:
-		f.fault(path, fmt.Sprintf("%d nodes are control-plane nodes: etcd supports at most %d members", n, MaxMembers), "Take control_plane: true away from some; three or five are usual.")
+		f.fault(path, "no node is a control-plane node: there would be no member", fmt.Sprintf("Mark 1 to %d nodes with control_plane: true; three or five are usual.", cke.MaxMembers))
+	case n > cke.MaxMembers:
+		f.fault(path, fmt.Sprintf("%d nodes are control-plane nodes: etcd supports at most %d members", n, cke.MaxMembers), "Take control_plane: true away from some; three or five are usual.")
 	case n%2 == 0:
 		f.warn(path, fmt.Sprintf("%d control-plane nodes can lose %d, no more than %d could: quorum of %d is %d, of %d it is %d",
-			n, n-Quorum(n), n-1, n, Quorum(n), n-1, Quorum(n-1)),
+			n, n-cke.Quorum(n), n-1, n, cke.Quorum(n), n-1, cke.Quorum(n-1)),
 			fmt.Sprintf("Declare %d or %d.", n-1, n+1))
 	}
 }
@@ -125,7 +127,7 @@ func looksLikeHost(s string) bool {
 	return hostLike.MatchString(s) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-func checkHostname(f *findings, path string, n Node) {
+func checkHostname(f *findings, path string, n cke.Node) {
 	if n.Hostname == "" || n.Hostname == n.Address {
 		return
 	}
@@ -149,8 +151,8 @@ func checkPort(f *findings, path string, port int) {
 	}
 }
 
-func checkSSHPortFree(f *findings, node string, sshPort int, o EtcdOptions) {
-	if sshPort == cmp.Or(o.ClientPort, DefaultClientPort) || sshPort == cmp.Or(o.PeerPort, DefaultPeerPort) {
+func checkSSHPortFree(f *findings, node string, sshPort int, o cke.EtcdOptions) {
+	if sshPort == cmp.Or(o.ClientPort, cke.DefaultClientPort) || sshPort == cmp.Or(o.PeerPort, cke.DefaultPeerPort) {
 		f.fault(node+".ssh.port", fmt.Sprintf("port %d is also a port of etcd", sshPort), "Choose another client_port or peer_port in options.etcd.")
 	}
 }

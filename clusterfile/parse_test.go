@@ -1,4 +1,4 @@
-package cke_test
+package clusterfile_test
 
 import (
 	"errors"
@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cke"
+	"cke/clusterfile"
+	"cke/internal/golden"
 )
 
 const minimal = `name: prod
@@ -21,9 +23,9 @@ nodes:
     control_plane: true
 `
 
-// TestParseCluster_Stories reads every file of testdata/cluster and compares what is told, word for word.
+// TestParseCluster_Stories reads every file of testdata and compares what is told, word for word.
 func TestParseCluster_Stories(t *testing.T) {
-	files, err := filepath.Glob("testdata/cluster/*.yml")
+	files, err := filepath.Glob("testdata/*.yml")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("stories: %v, %v", files, err)
 	}
@@ -33,7 +35,7 @@ func TestParseCluster_Stories(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, strings.TrimSuffix(file, ".yml")+".txt", []byte(told(data)))
+			golden.Compare(t, strings.TrimSuffix(file, ".yml")+".txt", told(data))
 		})
 	}
 }
@@ -41,12 +43,12 @@ func TestParseCluster_Stories(t *testing.T) {
 // told is all that a person is told about a cluster file.
 func told(data []byte) string {
 	var b strings.Builder
-	c, warnings, err := cke.ParseCluster("cluster.yml", data)
+	c, warnings, err := clusterfile.ParseCluster("cluster.yml", data)
 	for _, w := range warnings {
 		fmt.Fprintf(&b, "warning: %s\n", w)
 	}
 	var coded *cke.Error
-	var list *cke.FaultList
+	var list *clusterfile.FaultList
 	switch {
 	case err == nil:
 		fmt.Fprintf(&b, "%s is good: %d of %d nodes carry members\n", c.Name, len(c.ControlPlane()), len(c.Nodes))
@@ -59,7 +61,7 @@ func told(data []byte) string {
 }
 
 func TestParseCluster_FillsInNoDefaults(t *testing.T) {
-	c, warnings, err := cke.ParseCluster("cluster.yml", []byte(minimal))
+	c, warnings, err := clusterfile.ParseCluster("cluster.yml", []byte(minimal))
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(warnings, err)
 	}
@@ -70,11 +72,11 @@ func TestParseCluster_FillsInNoDefaults(t *testing.T) {
 }
 
 func TestParseCluster_ReadsEverything(t *testing.T) {
-	data, err := os.ReadFile("testdata/cluster/full.yml")
+	data, err := os.ReadFile("testdata/full.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := cke.ParseCluster("full.yml", data)
+	c, _, err := clusterfile.ParseCluster("full.yml", data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func TestParseCluster_ReadsEverything(t *testing.T) {
 }
 
 func TestParseCluster_NullMeansNotGiven(t *testing.T) {
-	c, _, err := cke.ParseCluster("", []byte(minimal+"options:\npolicies: ~\nbackup: {target: , full: {schedule: }}\n"))
+	c, _, err := clusterfile.ParseCluster("", []byte(minimal+"options:\npolicies: ~\nbackup: {target: , full: {schedule: }}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,7 @@ func TestParseCluster_NullMeansNotGiven(t *testing.T) {
 }
 
 func TestParseCluster_AnchorsAndMergeKeysWork(t *testing.T) {
-	c, _, err := cke.ParseCluster("", []byte(`name: prod
+	c, _, err := clusterfile.ParseCluster("", []byte(`name: prod
 nodes:
   - &first
     address: 10.0.0.11
@@ -128,7 +130,7 @@ nodes:
 }
 
 func TestParseCluster_MergedValueThatIsOverriddenKeepsItsOwnLine(t *testing.T) {
-	_, _, err := cke.ParseCluster("f", []byte("name: prod\nnodes:\n  - &a {address: 10.0.0.11, control_plane: true}\n  - <<: *a\n    address: bad!\n"))
+	_, _, err := clusterfile.ParseCluster("f", []byte("name: prod\nnodes:\n  - &a {address: 10.0.0.11, control_plane: true}\n  - <<: *a\n    address: bad!\n"))
 	if got := faults(t, err); len(got) != 1 || got[0].Line != 5 || got[0].Path != "nodes[1].address" {
 		t.Errorf("got %v", got)
 	}
@@ -141,11 +143,11 @@ func TestParseCluster_AliasBombsEnd(t *testing.T) {
 		fmt.Fprintf(&b, "x%d: &x%d {<<: [%s]}\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d, ", i), 12), ", "))
 	}
 	b.WriteString("options: *x12\n<<: *x12\n")
-	_, _, err := cke.ParseCluster("bomb.yml", []byte(b.String()))
+	_, _, err := clusterfile.ParseCluster("bomb.yml", []byte(b.String()))
 	if err == nil || !strings.Contains(err.Error(), "aliases make more than") {
 		t.Errorf("got %.300v", err)
 	}
-	if _, _, err := cke.ParseCluster("", []byte("a: &a\n  <<: *a\nname: &n [*n]\n")); err == nil {
+	if _, _, err := clusterfile.ParseCluster("", []byte("a: &a\n  <<: *a\nname: &n [*n]\n")); err == nil {
 		t.Error("a file that contains itself was read")
 	}
 }
@@ -157,7 +159,7 @@ func TestParseCluster_NothingIsMergedIntoItself(t *testing.T) {
 		minimal + "  - &n\n    address: 10.0.0.12\n    <<: &m {user: x, <<: *m}\n": 7,
 		minimal + "  - &n\n    address: 10.0.0.12\n    <<: &m [{user: x}, *m]\n":   7,
 	} {
-		_, _, err := cke.ParseCluster("f", []byte(file))
+		_, _, err := clusterfile.ParseCluster("f", []byte(file))
 		if got := faults(t, err); len(got) != 1 || got[0].Line != line || got[0].Message != "a merge key (<<) merges keys and values into themselves" {
 			t.Errorf("%s: got %v", file, err)
 		}
@@ -170,18 +172,18 @@ func TestParseCluster_NumbersAreWrittenInOneWay(t *testing.T) {
 		"026": "026 is octal and would mean 22", "0o26": "0o26 would mean 22", "0x16": "0x16 would mean 22", "2_2": "2_2 would mean 22",
 		"0b10110": "0b10110 would mean 22", "+22": "+22 would mean 22", "089": "089", "-022": "-022 is octal and would mean -18",
 	} {
-		_, _, err := cke.ParseCluster("f", []byte(minimal+"    ssh: {port: "+value+"}\n"))
+		_, _, err := clusterfile.ParseCluster("f", []byte(minimal+"    ssh: {port: "+value+"}\n"))
 		got := faults(t, err)
 		if len(got) != 1 || !strings.Contains(got[0].Message, says) || got[0].Path != "nodes[0].ssh.port" {
 			t.Errorf("%s: got %v", value, err)
 		}
 	}
 	for _, options := range []string{"resources: {cpus: 010}", "extra_args: [--quota-backend-bytes=010]", "extra_args: [--snapshot-count=0x10]", "extra_args: [--heartbeat-interval=010]"} {
-		if _, _, err := cke.ParseCluster("f", []byte(minimal+"options: {etcd: {"+options+"}}\n")); err == nil {
+		if _, _, err := clusterfile.ParseCluster("f", []byte(minimal+"options: {etcd: {"+options+"}}\n")); err == nil {
 			t.Errorf("%s was accepted", options)
 		}
 	}
-	if _, _, err := cke.ParseCluster("f", []byte(minimal+"    ssh: {port: 22}\noptions: {etcd: {resources: {cpus: 0.50}, extra_args: [--snapshot-count=0]}}\n")); err != nil {
+	if _, _, err := clusterfile.ParseCluster("f", []byte(minimal+"    ssh: {port: 22}\noptions: {etcd: {resources: {cpus: 0.50}, extra_args: [--snapshot-count=0]}}\n")); err != nil {
 		t.Error(err)
 	}
 }
@@ -218,7 +220,7 @@ func TestParseCluster_ABoundOnFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := processTime(t)
-			_, warnings, err := cke.ParseCluster("f", []byte(file))
+			_, warnings, err := clusterfile.ParseCluster("f", []byte(file))
 			if took := processTime(t) - start; took > 30*time.Second { // it was minutes; with the race detector it is ten times what it is without
 				t.Errorf("it took %s", took)
 			}
@@ -247,11 +249,11 @@ func processTime(t *testing.T) time.Duration {
 }
 
 func TestParseCluster_FaultsAreInTheOrderOfTheFile(t *testing.T) {
-	data, err := os.ReadFile("testdata/cluster/everything-wrong.yml")
+	data, err := os.ReadFile("testdata/everything-wrong.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = cke.ParseCluster("cluster.yml", data)
+	_, _, err = clusterfile.ParseCluster("cluster.yml", data)
 	line := 0
 	for _, f := range faults(t, err) {
 		if f.Line < line || f.Line == 0 {
@@ -262,7 +264,7 @@ func TestParseCluster_FaultsAreInTheOrderOfTheFile(t *testing.T) {
 }
 
 func TestParseCluster_ManyFaultsAreCounted(t *testing.T) {
-	_, _, err := cke.ParseCluster("f", []byte("name: prod\nnodes:\n"+strings.Repeat("  - address: x\n", 1500)))
+	_, _, err := clusterfile.ParseCluster("f", []byte("name: prod\nnodes:\n"+strings.Repeat("  - address: x\n", 1500)))
 	got := faults(t, err)
 	if len(got) != 1001 || got[1000].Message != "and 501 more faults" {
 		t.Errorf("%d faults, the last is %v", len(got), got[len(got)-1])
@@ -271,19 +273,19 @@ func TestParseCluster_ManyFaultsAreCounted(t *testing.T) {
 
 func TestCluster_ValidateKnowsTheSameRulesWithoutAFile(t *testing.T) {
 	c := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "nowhere.example.com", ControlPlane: true}}}
-	_, err := cke.Check(c)
+	_, err := clusterfile.Check(c)
 	if got := faults(t, err); len(got) != 1 || got[0].Line != 0 || got[0].Path != "nodes[0].address" {
 		t.Errorf("got %v", got)
 	}
 	c.Nodes[0].Address = "10.0.0.11"
-	if warnings, err := cke.Check(c.WithDefaults()); err != nil || len(warnings) > 0 {
+	if warnings, err := clusterfile.Check(c.WithDefaults()); err != nil || len(warnings) > 0 {
 		t.Errorf("with defaults: %v, %v", warnings, err)
 	}
 }
 
-func faults(t *testing.T, err error) []cke.Fault {
+func faults(t *testing.T, err error) []clusterfile.Fault {
 	t.Helper()
-	var list *cke.FaultList
+	var list *clusterfile.FaultList
 	if !errors.As(err, &list) {
 		t.Fatalf("no fault list: %v", err)
 	}

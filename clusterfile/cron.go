@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cke"
 )
 
 // cronField is one of the five fields of a schedule.
@@ -58,7 +60,7 @@ func scheduleTrouble(s string) (message, remedy string) {
 	}
 	parts := strings.Fields(s)
 	if len(parts) != 5 {
-		return fmt.Sprintf("has %s, a schedule has five", Count(len(parts), "field")), form
+		return fmt.Sprintf("has %s, a schedule has five", cke.Count(len(parts), "field")), form
 	}
 	var days, months uint64
 	for i, field := range cronFields() {

@@ -1,4 +1,4 @@
-package cke_test
+package clusterfile_test
 
 import (
 	"encoding/binary"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"cke"
+	"cke/clusterfile"
 )
 
 func TestParseCluster_SyntaxErrorsHaveLineAndRemedy(t *testing.T) {
@@ -38,7 +38,7 @@ func TestParseCluster_SyntaxErrorsHaveLineAndRemedy(t *testing.T) {
 		{strings.Repeat("# long\n", 1<<18), 0, "at most 1048576", ""},
 		{strings.Repeat("[", 20000), 0, "no valid YAML", ""},
 	} {
-		_, _, err := cke.ParseCluster("f", []byte(c.file))
+		_, _, err := clusterfile.ParseCluster("f", []byte(c.file))
 		if err == nil {
 			if c.says != "" {
 				t.Errorf("%.80q was accepted", c.file)
@@ -73,14 +73,14 @@ func TestParseCluster_NamesAnotherEncoding(t *testing.T) {
 		"UTF-32LE":                           append([]byte{0xff, 0xfe, 0, 0}, "n\x00\x00\x00"...),
 		"UTF-32BE":                           append([]byte{0, 0, 0xfe, 0xff}, "\x00\x00\x00n"...),
 	} {
-		_, _, err := cke.ParseCluster("c.yml", file)
+		_, _, err := clusterfile.ParseCluster("c.yml", file)
 		got := faults(t, err)
 		want, _, _ := strings.Cut(name, " ")
 		want = strings.TrimSuffix(want, ",")
 		if len(got) != 1 || got[0].Message != "is encoded as "+want+", not as UTF-8" || !strings.Contains(got[0].Remedy, "iconv -f "+want+" -t UTF-8") {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if _, err := cke.ParseConfig("config.yml", file); err == nil || !strings.Contains(err.Error(), "is encoded as "+want) {
+		if _, err := clusterfile.ParseConfig("config.yml", file); err == nil || !strings.Contains(err.Error(), "is encoded as "+want) {
 			t.Errorf("%s: configuration: got %v", name, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestParseCluster_ReadsWhatEditorsWrite(t *testing.T) {
 		"JSON":            `{"name": "prod", "nodes": [{"address": "10.0.0.11", "control_plane": true}]}`,
 		"no last newline": strings.TrimSpace(minimal),
 	} {
-		if c, _, err := cke.ParseCluster("f", []byte(file)); err != nil || c.Name != "prod" || len(c.ControlPlane()) != 1 {
+		if c, _, err := clusterfile.ParseCluster("f", []byte(file)); err != nil || c.Name != "prod" || len(c.ControlPlane()) != 1 {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}

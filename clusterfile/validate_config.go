@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"errors"
@@ -11,31 +11,33 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cke"
 )
 
 // ParseConfig reads /etc/cke/config.yml, checks it in full and fills in the defaults. An empty file is one with
 // all defaults. The error is an *Error with CodeConfig that wraps a *FaultList: everything that is wrong, at once.
-func ParseConfig(file string, data []byte) (Config, error) {
-	var c Config
+func ParseConfig(file string, data []byte) (cke.Config, error) {
+	var c cke.Config
 	f := newFindings(file)
 	if blank(data) || parse(f, data, &c, unknownConfigKey, "") {
 		checkConfig(f, c)
 	}
 	if err := f.err(); err != nil {
-		return Config{}, err
+		return cke.Config{}, err
 	}
 	return c.WithDefaults(), nil
 }
 
 // LoadConfig reads the configuration file and fills in the defaults. A missing file is an error only when a
 // person named it (explicit); else the defaults hold. Errors have CodeConfig.
-func LoadConfig(path string, explicit bool) (Config, error) {
+func LoadConfig(path string, explicit bool) (cke.Config, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && !explicit {
-		return DefaultConfig(), nil
+		return cke.DefaultConfig(), nil
 	}
 	if err != nil {
-		return Config{}, &Error{Code: CodeConfig, What: fmt.Sprintf("configuration file %s cannot be read", path), Err: err}
+		return cke.Config{}, &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("configuration file %s cannot be read", path), Err: err}
 	}
 	return ParseConfig(path, data)
 }
@@ -49,7 +51,7 @@ func ReadPassword(file string) (string, error) {
 
 // CheckConfig checks a configuration after flags or variables have changed it, by the rules of ParseConfig.
 // Faults have paths and no lines.
-func CheckConfig(c Config) error {
+func CheckConfig(c cke.Config) error {
 	f := newFindings("")
 	checkConfig(f, c)
 	return f.err()
@@ -65,7 +67,7 @@ func blank(data []byte) bool {
 	return true
 }
 
-func checkConfig(f *findings, c Config) {
+func checkConfig(f *findings, c cke.Config) {
 	checkStore(f, "store", c.Store)
 	checkFile(f, "secret_key_file", c.SecretKeyFile)
 	checkHTTP(f, "http", c.HTTP)
@@ -83,7 +85,7 @@ func checkConfig(f *findings, c Config) {
 	}
 }
 
-func checkStore(f *findings, p string, s StoreConfig) {
+func checkStore(f *findings, p string, s cke.StoreConfig) {
 	checkFile(f, p+".embedded.data_dir", s.Embedded.DataDir)
 	if s.Prefix != "" && (!strings.HasPrefix(s.Prefix, "/") || !strings.HasSuffix(s.Prefix, "/")) {
 		f.fault(p+".prefix", fmt.Sprintf("%q does not begin and end with a slash", shorten(s.Prefix)), fmt.Sprintf("Write /%s/.", strings.Trim(shorten(s.Prefix), "/")))
@@ -97,12 +99,12 @@ func checkStore(f *findings, p string, s StoreConfig) {
 		if f.given(p + ".endpoints") {
 			f.fault(p+".endpoints", "is empty", "Name the URLs of an etcd, or remove the key: then the store is embedded.")
 		}
-		if s.TLS != (StoreTLS{}) || s.Username != "" || s.PasswordFile != "" {
+		if s.TLS != (cke.StoreTLS{}) || s.Username != "" || s.PasswordFile != "" {
 			f.fault(p, "tls, username and password_file are for an etcd that endpoints name, and there are none", "Add endpoints, or remove them.")
 		}
 		return
 	}
-	if s.Embedded != (EmbeddedStore{}) {
+	if s.Embedded != (cke.EmbeddedStore{}) {
 		f.fault(p, "has both embedded and endpoints: the store is either in the daemon or in an etcd of its own", "Remove one of them.")
 	}
 	checkEndpoints(f, p, s)
@@ -110,7 +112,7 @@ func checkStore(f *findings, p string, s StoreConfig) {
 	together(f, p, "username", s.Username, "password_file", s.PasswordFile)
 }
 
-func checkEndpoints(f *findings, p string, s StoreConfig) {
+func checkEndpoints(f *findings, p string, s cke.StoreConfig) {
 	seen := map[string]string{}
 	for i, e := range s.Endpoints {
 		at := itemPath(p+".endpoints", i)
@@ -122,7 +124,7 @@ func checkEndpoints(f *findings, p string, s StoreConfig) {
 			f.fault(at, "has a user name or password in it", "Write it as username and password_file.")
 		case !goodPort(u.Port()):
 			f.fault(at, fmt.Sprintf("%q has no port", shorten(e)), "Write https://HOST:2379.")
-		case u.Scheme == "http" && s.TLS != (StoreTLS{}):
+		case u.Scheme == "http" && s.TLS != (cke.StoreTLS{}):
 			f.fault(at, fmt.Sprintf("%q would not use the certificates that tls names", shorten(e)), "Write https://, or remove tls.")
 		}
 		twice(f, seen, at, e, "endpoint", "Remove one of them.")
@@ -130,7 +132,7 @@ func checkEndpoints(f *findings, p string, s StoreConfig) {
 }
 
 // checkHTTP refuses a listener that others can reach and that does not ask who they are.
-func checkHTTP(f *findings, p string, h HTTPConfig) {
+func checkHTTP(f *findings, p string, h cke.HTTPConfig) {
 	for _, file := range []struct{ key, value string }{
 		{"tls.cert_file", h.TLS.CertFile}, {"tls.key_file", h.TLS.KeyFile}, {"tls.client_ca_file", h.TLS.ClientCAFile},
 		{"basic_auth.password_file", h.BasicAuth.PasswordFile},
@@ -149,19 +151,19 @@ func checkHTTP(f *findings, p string, h HTTPConfig) {
 	_, port, err := net.SplitHostPort(h.Listen)
 	switch {
 	case err != nil || !goodPort(port):
-		f.fault(at, fmt.Sprintf("%q is no address with a port", shorten(h.Listen)), "Write HOST:PORT, as "+DefaultListen+".")
+		f.fault(at, fmt.Sprintf("%q is no address with a port", shorten(h.Listen)), "Write HOST:PORT, as "+cke.DefaultListen+".")
 	case h.Loopback():
 	case h.TLS.CertFile == "":
-		f.fault(at, fmt.Sprintf("%s can be reached from other machines, without encryption", h.Listen), "Add http.tls with cert_file and key_file, or listen on "+DefaultListen+".")
-	case h.TLS.ClientCAFile == "" && h.BasicAuth == (BasicAuth{}):
-		f.fault(at, fmt.Sprintf("%s can be reached from other machines by anybody", h.Listen), "Add http.tls.client_ca_file or http.basic_auth, or listen on "+DefaultListen+".")
+		f.fault(at, fmt.Sprintf("%s can be reached from other machines, without encryption", h.Listen), "Add http.tls with cert_file and key_file, or listen on "+cke.DefaultListen+".")
+	case h.TLS.ClientCAFile == "" && h.BasicAuth == (cke.BasicAuth{}):
+		f.fault(at, fmt.Sprintf("%s can be reached from other machines by anybody", h.Listen), "Add http.tls.client_ca_file or http.basic_auth, or listen on "+cke.DefaultListen+".")
 	}
 }
 
 // checkFile checks a path that may be left out. It must be absolute, since cke and ckecli run in different places.
 func checkFile(f *findings, at, s string) {
 	if s != "" && !path.IsAbs(s) {
-		f.fault(at, fmt.Sprintf("%q is a relative path", shorten(s)), "Write an absolute path, as "+DefaultSecretKeyFile+".")
+		f.fault(at, fmt.Sprintf("%q is a relative path", shorten(s)), "Write an absolute path, as "+cke.DefaultSecretKeyFile+".")
 	}
 }
 

@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"flag"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"cke"
 )
 
 func TestEtcdFlags_AreThoseOfTheNewestEtcd(t *testing.T) {
@@ -19,8 +21,8 @@ func TestEtcdFlags_AreThoseOfTheNewestEtcd(t *testing.T) {
 			if known != nil {
 				t.Errorf("--%s is reserved, and in the table of free ones", f.Name)
 			}
-		case known == nil || known.last < NewestMinor:
-			t.Errorf("--%s is not in the table for 3.%d", f.Name, NewestMinor)
+		case known == nil || known.last < cke.NewestMinor:
+			t.Errorf("--%s is not in the table for 3.%d", f.Name, cke.NewestMinor)
 		default:
 			b, ok := f.Value.(interface{ IsBoolFlag() bool })
 			if takesNone := ok && b.IsBoolFlag(); takesNone != (known.kind == flagBool) {
@@ -34,9 +36,9 @@ func TestEtcdFlags_AreThoseOfTheNewestEtcd(t *testing.T) {
 			}
 		}
 	})
-	for _, name := range flagNames(NewestMinor) {
+	for _, name := range flagNames(cke.NewestMinor) {
 		if real.Lookup(name) == nil && name != "v2-deprecation" { // which the command adds by itself
-			t.Errorf("--%s is in the table, and etcd 3.%d does not have it", name, NewestMinor)
+			t.Errorf("--%s is in the table, and etcd 3.%d does not have it", name, cke.NewestMinor)
 		}
 	}
 }

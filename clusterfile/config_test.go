@@ -1,4 +1,4 @@
-package cke_test
+package clusterfile_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 func TestParseConfig_EverythingHasADefault(t *testing.T) {
@@ -25,7 +26,7 @@ func TestParseConfig_EverythingHasADefault(t *testing.T) {
 		ProbeInterval: cke.Duration(5 * time.Second),
 	}
 	for _, file := range []string{"", "\n", "# nothing\n", "---\n# nothing\n", "store:\n", "{}", "http: {tls: {cert_file: , key_file: }}\n"} {
-		got, err := cke.ParseConfig("config.yml", []byte(file))
+		got, err := clusterfile.ParseConfig("config.yml", []byte(file))
 		if err != nil {
 			t.Errorf("%q: %v", file, err)
 		}
@@ -33,13 +34,13 @@ func TestParseConfig_EverythingHasADefault(t *testing.T) {
 			t.Errorf("%q: %s", file, diff)
 		}
 	}
-	if err := cke.CheckConfig(want); err != nil {
+	if err := clusterfile.CheckConfig(want); err != nil {
 		t.Errorf("the defaults are not good: %v", err)
 	}
 }
 
 func TestParseConfig_ReadsAnExternalStore(t *testing.T) {
-	got, err := cke.ParseConfig("config.yml", []byte(`
+	got, err := clusterfile.ParseConfig("config.yml", []byte(`
 store:
   endpoints: [https://10.0.0.5:2379, "https://[2001:db8::5]:2379"]
   prefix: /infra/cke/
@@ -120,7 +121,7 @@ func TestParseConfig_TellsTheOneThingThatIsWrong(t *testing.T) {
 		{"images: {}\n---\nimages: {}", "", "second YAML document"},
 	} {
 		t.Run(c.path+" "+c.says, func(t *testing.T) {
-			_, err := cke.ParseConfig("config.yml", []byte(c.file))
+			_, err := clusterfile.ParseConfig("config.yml", []byte(c.file))
 			if err == nil {
 				t.Fatalf("accepted:\n%s", c.file)
 			}
@@ -138,13 +139,13 @@ func TestConfig_OpenListenersAskWhoIsThere(t *testing.T) {
 		{Listen: ":80", TLS: cke.HTTPTLS{CertFile: "/a", KeyFile: "/b", ClientCAFile: "/c"}},
 		{Listen: ":80", TLS: cke.HTTPTLS{CertFile: "/a", KeyFile: "/b"}, BasicAuth: cke.BasicAuth{Username: "a", PasswordFile: "/p"}},
 	} {
-		if err := cke.CheckConfig(cke.Config{HTTP: h}); err != nil {
+		if err := clusterfile.CheckConfig(cke.Config{HTTP: h}); err != nil {
 			t.Errorf("%+v: %v", h, err)
 		}
 	}
 	for _, listen := range []string{":80", "0.0.0.0:80", "[::]:80", "10.0.0.1:80", "cke.example.com:80", "localhost.example.com:80"} {
 		h := cke.HTTPConfig{Listen: listen, BasicAuth: cke.BasicAuth{Username: "a", PasswordFile: "/p"}}
-		if err := cke.CheckConfig(cke.Config{HTTP: h}); err == nil {
+		if err := clusterfile.CheckConfig(cke.Config{HTTP: h}); err == nil {
 			t.Errorf("%s was accepted without encryption", listen)
 		}
 	}
@@ -153,24 +154,24 @@ func TestConfig_OpenListenersAskWhoIsThere(t *testing.T) {
 func TestLoadConfig_AMissingFileIsAnErrorOnlyWhenNamed(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "config.yml")
-	got, err := cke.LoadConfig(missing, false)
+	got, err := clusterfile.LoadConfig(missing, false)
 	if err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(cke.DefaultConfig(), got); diff != "" {
 		t.Error(diff)
 	}
-	_, err = cke.LoadConfig(missing, true)
+	_, err = clusterfile.LoadConfig(missing, true)
 	if !errors.Is(err, fs.ErrNotExist) || cke.CodeOf(err) != cke.CodeConfig || !strings.Contains(err.Error(), missing) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := cke.LoadConfig(dir, false); cke.CodeOf(err) != cke.CodeConfig { // there, but no file
+	if _, err := clusterfile.LoadConfig(dir, false); cke.CodeOf(err) != cke.CodeConfig { // there, but no file
 		t.Errorf("got %v", err)
 	}
 	if err := os.WriteFile(missing, []byte("session_ttl: 20s\nprob_interval: 1s\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = cke.LoadConfig(missing, false)
+	_, err = clusterfile.LoadConfig(missing, false)
 	if got := faults(t, err); len(got) != 1 || got[0].File != missing || got[0].Line != 2 {
 		t.Errorf("got %v", err)
 	}

@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"cke"
 )
 
 // What a file may expand to through aliases and merge keys: a file without them does not come to this.
@@ -55,7 +57,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	switch v.Interface().(type) {
-	case Duration, Size:
+	case cke.Duration, cke.Size:
 		d.unit(n, v, path)
 		return
 	}

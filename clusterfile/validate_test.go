@@ -1,11 +1,11 @@
-package cke_test
+package clusterfile_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"cke"
+	"cke/clusterfile"
 )
 
 // one is a cluster file with one thing in it that is wrong.
@@ -169,7 +169,7 @@ func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
 		{"backup: {target: 'file:///b', full: {schedule: 0 * * * *}, encryption: {recipients: [me]}}", "backup.encryption.recipients[0]", "age-keygen"},
 	} {
 		t.Run(c.path+" "+c.says, func(t *testing.T) {
-			_, _, err := cke.ParseCluster("cluster.yml", []byte(c.text()))
+			_, _, err := clusterfile.ParseCluster("cluster.yml", []byte(c.text()))
 			if err == nil {
 				t.Fatalf("accepted:\n%s", c.text())
 			}
@@ -195,7 +195,7 @@ func TestParseCluster_NeverTellsSecrets(t *testing.T) {
 		"backup: {target: 'file:///b', encryption: {recipients: [age-plugin-x-1hunter2]}}",
 		"nodes: [{address: 10.0.0.1, ssh: {host_key: \"-----BEGIN OPENSSH PRIVATE KEY-----\\nhunter2\"}}]",
 	} {
-		_, _, err := cke.ParseCluster("f", []byte("name: prod\n"+file))
+		_, _, err := clusterfile.ParseCluster("f", []byte("name: prod\n"+file))
 		if err == nil {
 			t.Errorf("%s was accepted", file)
 		} else if strings.Contains(strings.ToLower(err.Error()), "hunter2") {
@@ -229,7 +229,7 @@ func TestParseCluster_AcceptsWhatIsRight(t *testing.T) {
 		{file: "backup:"},
 		{file: "backup: {}"},
 	} {
-		_, warnings, err := cke.ParseCluster("cluster.yml", []byte(c.text()))
+		_, warnings, err := clusterfile.ParseCluster("cluster.yml", []byte(c.text()))
 		if err != nil || len(warnings) > 0 {
 			t.Errorf("%s: %v %v", c.text(), warnings, err)
 		}
@@ -253,7 +253,7 @@ func TestParseCluster_Warns(t *testing.T) {
 		{"backup: {target: 'file:///b', full: {schedule: 0 0 1 * 1}}", "backup.full.schedule", "differently"},
 	} {
 		text := strings.Replace(c.text(), "    {}\n", "", 1)
-		_, warnings, err := cke.ParseCluster("cluster.yml", []byte(text))
+		_, warnings, err := clusterfile.ParseCluster("cluster.yml", []byte(text))
 		if err != nil || len(warnings) != 1 {
 			t.Errorf("%s\nwarnings %v, error %v", text, warnings, err)
 			continue

@@ -1,4 +1,4 @@
-package cke_test
+package clusterfile_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cke"
+	"cke/clusterfile"
 )
 
 func TestMarshalCluster_IsTidy(t *testing.T) {
@@ -52,7 +53,7 @@ func TestMarshalCluster_ParsesBackToTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := cke.ParseCluster("cluster.yml", data)
+		got, _, err := clusterfile.ParseCluster("cluster.yml", data)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, data)
 		}
@@ -63,7 +64,7 @@ func TestMarshalCluster_ParsesBackToTheSame(t *testing.T) {
 		if diff := cmp.Diff(full, full.WithDefaults(), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("defaults twice are not defaults once:\n%s", diff)
 		}
-		if _, err := cke.Check(full); err != nil {
+		if _, err := clusterfile.Check(full); err != nil {
 			t.Fatalf("with defaults: %v", err)
 		}
 	})
@@ -143,7 +144,7 @@ func drawCluster(t *rapid.T) cke.Cluster {
 // FuzzParseCluster looks for files that make the parser panic, faults that say nothing, and clusters that do not
 // come back from their own YAML.
 func FuzzParseCluster(f *testing.F) {
-	files, err := filepath.Glob("testdata/cluster/*.yml")
+	files, err := filepath.Glob("testdata/*.yml")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func FuzzParseCluster(f *testing.F) {
 	f.Add([]byte(minimal + "    ssh: {port: 026, <<: &m [*m]}\n"))
 	f.Add([]byte("- !!binary aGk=\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, _, err := cke.ParseCluster("f", data)
+		c, _, err := clusterfile.ParseCluster("f", data)
 		if err != nil {
 			for _, fault := range faults(t, err) {
 				if fault.Message == "" || fault.Line < 0 || len(fault.String()) > 2000 {
@@ -173,14 +174,14 @@ func FuzzParseCluster(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := cke.ParseCluster("f", again)
+		got, _, err := clusterfile.ParseCluster("f", again)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, again)
 		}
 		if diff := cmp.Diff(c, got); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := cke.Check(c.WithDefaults()); err != nil {
+		if _, err := clusterfile.Check(c.WithDefaults()); err != nil {
 			t.Errorf("with defaults: %v", err)
 		}
 	})

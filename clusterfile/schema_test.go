@@ -1,4 +1,4 @@
-package cke_test
+package clusterfile_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"cke"
+	"cke/internal/golden"
 )
 
 func TestClusterSchema_IsCurrent(t *testing.T) {
@@ -19,7 +20,7 @@ func TestClusterSchema_IsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "docs/cluster.schema.json", append(text, '\n'))
+	golden.Compare(t, "../docs/cluster.schema.json", string(text)+"\n")
 }
 
 func TestClusterSchema_DescribesEveryKey(t *testing.T) {
@@ -38,7 +39,7 @@ func TestClusterSchema_DescribesEveryKey(t *testing.T) {
 }
 
 func TestClusterSchema_FitsTheExample(t *testing.T) {
-	data, err := os.ReadFile("testdata/cluster/full.yml")
+	data, err := os.ReadFile("testdata/full.yml")
 	if err != nil {
 		t.Fatal(err)
 	}

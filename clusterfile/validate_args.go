@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"cke"
 )
 
 // maxQuota is the largest database that etcd suggests. Source: etcd, server/storage/quota.go.
@@ -13,12 +15,12 @@ const maxQuota = 8 << 30
 
 // checkArgs checks further arguments of etcd: one that etcd does not take keeps a member from starting, and one
 // that cke sets itself could take a member's identity away.
-func checkArgs(f *findings, p string, o EtcdOptions) {
-	v, ok := ParseVersion(cmp.Or(o.NamedVersion(), DefaultEtcdVersion))
-	known, is := KnownFlags(v.Minor)
-	whole := ok && is && v.Compare(known) <= 0 && (o.Image == "" || strings.HasPrefix(o.Image, DefaultImage+":"))
-	if !ok || v.Minor > NewestMinor {
-		v.Minor = NewestMinor
+func checkArgs(f *findings, p string, o cke.EtcdOptions) {
+	v, ok := cke.ParseVersion(cmp.Or(o.NamedVersion(), cke.DefaultEtcdVersion))
+	known, is := cke.KnownFlags(v.Minor)
+	whole := ok && is && v.Compare(known) <= 0 && (o.Image == "" || strings.HasPrefix(o.Image, cke.DefaultImage+":"))
+	if !ok || v.Minor > cke.NewestMinor {
+		v.Minor = cke.NewestMinor
 	}
 	first := map[string]string{}
 	values := map[string]string{}
@@ -119,7 +121,7 @@ func checkArgName(f *findings, at, name string, minor int, whole bool) bool {
 	case minor < flag.first:
 		f.fault(at, fmt.Sprintf("--%s came with etcd 3.%d; etcd 3.%d would not start", name, flag.first, minor), replaceWith(olderName(name, minor)))
 		return false
-	case flag.last < NewestMinor && flag.instead != "" && minor >= 6:
+	case flag.last < cke.NewestMinor && flag.instead != "" && minor >= 6:
 		f.warn(at, fmt.Sprintf("etcd 3.%d does not have --%s any more", flag.last+1, name), replaceWith(flag.instead))
 	}
 	return true
@@ -142,7 +144,7 @@ func checkArgValue(f *findings, at, name, value string) {
 		case n < 0:
 			f.warn(at, "a database without quota grows until the disk is full", fmt.Sprintf("Write --%s=%d or less.", name, int64(maxQuota)))
 		case n > maxQuota:
-			f.warn(at, fmt.Sprintf("%s is more than the 8GiB that etcd suggests: starts and new members take long", Size(n)), "")
+			f.warn(at, fmt.Sprintf("%s is more than the 8GiB that etcd suggests: starts and new members take long", cke.Size(n)), "")
 		}
 	case "auto-compaction-mode":
 		oneOf(f, at, value, "periodic", "revision")

@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"cmp"
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+
+	"cke"
 )
 
 var (
@@ -24,14 +26,14 @@ const dataDir = "/var/lib/etcd"
 const minMemory = 6 << 20
 
 // checkEtcd checks how the members of c are to run.
-func checkEtcd(f *findings, p string, c Cluster) {
+func checkEtcd(f *findings, p string, c cke.Cluster) {
 	o := c.Options.Etcd
 	checkVersion(f, p+".version", o.Version)
 	checkImage(f, p, o)
 	checkVolume(f, p, o)
 	checkPort(f, p+".client_port", o.ClientPort)
 	checkPort(f, p+".peer_port", o.PeerPort)
-	if port := cmp.Or(o.ClientPort, DefaultClientPort); port == cmp.Or(o.PeerPort, DefaultPeerPort) {
+	if port := cmp.Or(o.ClientPort, cke.DefaultClientPort); port == cmp.Or(o.PeerPort, cke.DefaultPeerPort) {
 		at := p + ".peer_port"
 		if !f.given(at) {
 			at = p + ".client_port"
@@ -54,27 +56,27 @@ func checkVersion(f *findings, p, s string) {
 	if s == "" {
 		return
 	}
-	v, ok := ParseVersion(s)
+	v, ok := cke.ParseVersion(s)
 	ok = ok && v.String() == s // nodes get images of releases alone
 	switch {
 	case !ok && strings.HasPrefix(s, "v"):
-		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write it without the v, as "+DefaultEtcdVersion+".")
+		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write it without the v, as "+cke.DefaultEtcdVersion+".")
 	case !ok:
-		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write all three numbers, as "+DefaultEtcdVersion+"; a build of your own is named by image.")
+		f.fault(p, fmt.Sprintf("%q is not a version", shorten(s)), "Write all three numbers, as "+cke.DefaultEtcdVersion+"; a build of your own is named by image.")
 	case v.Major > 3:
-		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+DefaultEtcdVersion+".")
+		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+cke.DefaultEtcdVersion+".")
 	case v.Major != 3 || v.Minor < 5:
-		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+DefaultEtcdVersion+"; bring an older cluster to 3.5 first.")
+		f.fault(p, fmt.Sprintf("cke runs etcd 3.5 and newer 3.x, not %s", s), "Choose "+cke.DefaultEtcdVersion+"; bring an older cluster to 3.5 first.")
 	case v.Corrupts():
-		f.fault(p, fmt.Sprintf("etcd %s corrupts data when it is killed under load", s), fmt.Sprintf("Choose %s or newer.", GoodRelease(v.Minor)))
-	case v.Minor > NewestMinor:
+		f.fault(p, fmt.Sprintf("etcd %s corrupts data when it is killed under load", s), fmt.Sprintf("Choose %s or newer.", cke.GoodRelease(v.Minor)))
+	case v.Minor > cke.NewestMinor:
 		f.warn(p, fmt.Sprintf("cke does not know etcd 3.%d yet: its arguments and its way to upgrade are not checked", v.Minor), "")
-	case v.Compare(GoodRelease(v.Minor)) < 0:
-		f.warn(p, fmt.Sprintf("etcd %s has faults in security or consistency that later releases repair", s), fmt.Sprintf("Choose %s or newer.", GoodRelease(v.Minor)))
+	case v.Compare(cke.GoodRelease(v.Minor)) < 0:
+		f.warn(p, fmt.Sprintf("etcd %s has faults in security or consistency that later releases repair", s), fmt.Sprintf("Choose %s or newer.", cke.GoodRelease(v.Minor)))
 	}
 }
 
-func checkImage(f *findings, p string, o EtcdOptions) {
+func checkImage(f *findings, p string, o cke.EtcdOptions) {
 	if o.Image == "" {
 		return
 	}
@@ -101,7 +103,7 @@ func checkImage(f *findings, p string, o EtcdOptions) {
 	}
 }
 
-func checkVolume(f *findings, p string, o EtcdOptions) {
+func checkVolume(f *findings, p string, o cke.EtcdOptions) {
 	if n := o.VolumeName; n != "" && !volumeName.MatchString(n) {
 		f.fault(p+".volume_name", fmt.Sprintf("%q is no volume name", shorten(n)), "Write letters, digits, hyphens, underscores and dots, a letter or digit first; for a directory use volume_root.")
 	}
@@ -118,7 +120,7 @@ func checkVolume(f *findings, p string, o EtcdOptions) {
 	}
 }
 
-func checkBinds(f *findings, p string, binds []Bind) {
+func checkBinds(f *findings, p string, binds []cke.Bind) {
 	destinations := map[string]string{}
 	for i, b := range binds {
 		at := itemPath(p, i)
@@ -141,7 +143,7 @@ func checkBinds(f *findings, p string, binds []Bind) {
 }
 
 // checkBindSource refuses what gives a member the node, or the data of others.
-func checkBindSource(f *findings, p string, b Bind) {
+func checkBindSource(f *findings, p string, b cke.Bind) {
 	s := b.Source
 	switch {
 	case within(s, "/proc"), within(s, "/sys"), within(s, "/dev"):

@@ -1,4 +1,4 @@
-package cke
+package clusterfile
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"cke"
 )
 
 // unknownClusterKey tells of a key that cluster.yml does not have.
@@ -15,12 +17,12 @@ func unknownClusterKey(d *decoder, at place, path, key string, t reflect.Type) {
 		d.faultAt(at, childPath(path, key), what, remedy)
 		return
 	}
-	unknownKey(d, at, path, key, t, reflect.TypeFor[Cluster]())
+	unknownKey(d, at, path, key, t, reflect.TypeFor[cke.Cluster]())
 }
 
 // unknownConfigKey tells of a key that the configuration file does not have.
 func unknownConfigKey(d *decoder, at place, path, key string, t reflect.Type) {
-	unknownKey(d, at, path, key, t, reflect.TypeFor[Config]())
+	unknownKey(d, at, path, key, t, reflect.TypeFor[cke.Config]())
 }
 
 // unknownKey tells of a key that t, somewhere in root, does not have, and which one is probably meant.
@@ -40,7 +42,7 @@ func unknownKey(d *decoder, at place, path, key string, t, root reflect.Type) {
 func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 	const etcdOnly = "is about Kubernetes, and cke runs etcd only"
 	switch t {
-	case reflect.TypeFor[Cluster]():
+	case reflect.TypeFor[cke.Cluster]():
 		switch key {
 		case "service_subnet", "pod_subnet", "dns_servers", "dns_service", "taint_control_plane", "control_plane_tolerations",
 			"reboot", "repair", "retire", "trusted_rest_mappings":
@@ -52,18 +54,18 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 		case "constraints", "control-plane-count", "minimum-workers", "maximum-workers", "minimum-workers-rate":
 			return "cke has no constraints: the nodes with control_plane: true are the members", "Remove it.", true
 		}
-	case reflect.TypeFor[Node]():
+	case reflect.TypeFor[cke.Node]():
 		if key == "taints" {
 			return etcdOnly, "Remove it with all that belongs to it.", true
 		}
-	case reflect.TypeFor[Options]():
+	case reflect.TypeFor[cke.Options]():
 		switch key {
 		case "etcd-rivers", "rivers":
 			return "is a proxy for Kubernetes, and cke runs etcd only", "Remove it with all that belongs to it.", true
 		case "kube-api", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet":
 			return etcdOnly, "Remove it with all that belongs to it.", true
 		}
-	case reflect.TypeFor[Bind]():
+	case reflect.TypeFor[cke.Bind]():
 		if key == "propagation" || key == "selinux_label" {
 			return "is not known to cke", "Remove it; a bind has source, destination and read_only.", true
 		}

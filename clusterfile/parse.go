@@ -1,27 +1,29 @@
-package cke
+package clusterfile
 
 import (
 	"reflect"
+
+	"cke"
 )
 
 // ParseCluster reads one cluster file and checks it in full. file is the name that faults are told with.
 // The Cluster is as the person wrote it: defaults are not filled in, see WithDefaults. Warnings come in the order
 // of the file. The error is an *Error with CodeConfig that wraps a *FaultList: everything that is wrong, at once.
-func ParseCluster(file string, data []byte) (Cluster, []Warning, error) {
-	var c Cluster
+func ParseCluster(file string, data []byte) (cke.Cluster, []Warning, error) {
+	var c cke.Cluster
 	f := newFindings(file)
 	if parse(f, data, &c, unknownClusterKey, "`ckecli cluster init ADDRESS…` writes one to begin with.") {
 		checkCluster(f, c)
 	}
 	if err := f.err(); err != nil {
-		return Cluster{}, f.sortedWarnings(), err
+		return cke.Cluster{}, f.sortedWarnings(), err
 	}
 	return c, f.sortedWarnings(), nil
 }
 
 // Check checks a cluster that came from elsewhere than a file, as from an inventory, by the rules of
 // ParseCluster. Faults have paths and no lines.
-func Check(c Cluster) ([]Warning, error) {
+func Check(c cke.Cluster) ([]Warning, error) {
 	f := newFindings("")
 	checkCluster(f, c)
 	return f.sortedWarnings(), f.err()
