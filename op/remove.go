@@ -53,8 +53,7 @@ func (r RemoveMember) Stages() []Stage {
 	if r.Join == nil {
 		return stages
 	}
-	end := EndMembership{Join: *r.Join, Silent: r.Silent, Volumes: r.Volumes}
-	return append(stages, end.stages(r.Join.ID)...)
+	return append(stages, EndMembership{Join: *r.Join, Silent: r.Silent, Volumes: r.Volumes, Agreed: []cke.JoinID{r.Join.ID}}.Stages()...)
 }
 
 // moveLeader moves leadership away from the member if it leads.
@@ -243,6 +242,9 @@ type EndMembership struct {
 	// Silent and Volumes are as in RemoveMember.
 	Silent  bool
 	Volumes cke.VolumePolicies
+	// Agreed are those of which more is known than what the list says: cke removed them, or the file or a person wants them gone. If it
+	// is one of these, it may serve for a moment still, or as the wrong one of two clusters.
+	Agreed []cke.JoinID
 }
 
 var _ Operation = EndMembership{}
@@ -254,19 +256,32 @@ func (EndMembership) Name() string { return "end-membership" }
 func (m EndMembership) Targets() []string { return []string{m.Join.Node.Name()} }
 
 // Stages implements Operation.
-func (m EndMembership) Stages() []Stage { return m.stages("") }
-
-// stages are those of an end. removed was taken out of the list right before, through a quorum: it may serve for a moment still, or as
-// the wrong one of two clusters, which a person replaces.
-func (m EndMembership) stages(removed cke.JoinID) []Stage {
-	record := Stage{{Name: "record-end", Node: m.Join.Node.Name(), Run: func(ctx context.Context, e Env) error { return m.record(ctx, e, removed) }}}
+func (m EndMembership) Stages() []Stage {
+	record := Stage{{Name: "record-end", Node: m.Join.Node.Name(), Run: m.record}}
 	if m.Silent {
 		return []Stage{record}
 	}
 	return []Stage{record, {retireStep(m.Join)}}
 }
 
-func (m EndMembership) record(ctx context.Context, e Env, removed cke.JoinID) error {
+// Proves reports whether a member list that was read through a quorum proves that memberships have left it: it has a quorum of those that
+// voted, as far as is on record. A list of fewer may be that of a second cluster, as of a disk that was put back to when its member was
+// alone. Those agreed on do not count.
+func Proves(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) bool {
+	listed, gone := 0, 0
+	for _, j := range joins {
+		i := slices.IndexFunc(list, func(m cke.Member) bool { return Is(m, j) })
+		switch {
+		case i >= 0 && !list[i].Learner:
+			listed++
+		case i < 0 && !slices.Contains(agreed, j.ID) && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted:
+			gone++
+		}
+	}
+	return listed >= cke.Quorum(listed+gone)
+}
+
+func (m EndMembership) record(ctx context.Context, e Env) error {
 	list, id, err := readList(ctx, e)
 	if err != nil {
 		return err
@@ -282,8 +297,12 @@ func (m EndMembership) record(ctx context.Context, e Env, removed cke.JoinID) er
 			return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 		}
 	}
+	if !Proves(list.members, id.Joins, m.Agreed) {
+		return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member list that %s gives has no quorum of the members on record, and ends no membership", list.via),
+			Facts: []string{fmt.Sprintf("it lists %s", cke.Count(len(list.members), "member"))}, Unchanged: true, Err: cke.ErrConflict}
+	}
 	for _, o := range id.Joins {
-		if _, there := list.of(o); there || o.MemberID == "" || o.ID == removed {
+		if _, there := list.of(o); there || o.MemberID == "" || o.ID == j.ID && slices.Contains(m.Agreed, j.ID) {
 			continue
 		}
 		if s := e.Etcd.Endpoint(ctx, o.ClientURL()); s.MemberID == o.MemberID && s.Serves(id.Incarnation.ClusterID) {
