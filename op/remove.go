@@ -90,11 +90,23 @@ func moveSilent(ctx context.Context, e Env, j cke.Join) error {
 		return nil
 	}
 	if best := successor(ctx, e, id, j.ID); best != "" {
-		if err := e.Etcd.MoveLeader(ctx, j.ClientURL(), best); err != nil {
+		if err := e.Etcd.MoveLeader(ctx, servesAt(ctx, e, id, j), best); err != nil {
 			e.Progress(fmt.Sprintf("%s leads, does not answer, and does not hand over: %v", j.Node.Name(), err))
 		}
 	}
 	return nil
+}
+
+// servesAt is where a member that does not answer where it is on record may answer: the store may be older than its last move.
+func servesAt(ctx context.Context, e Env, id cke.Identity, j cke.Join) string {
+	if list, _, err := readList(ctx, e); err == nil {
+		if m, there := list.byID(j.MemberID); there {
+			if url, elsewhere := cke.StrangerURL(m, id.Joins); elsewhere {
+				return url
+			}
+		}
+	}
+	return j.ClientURL()
 }
 
 // moveLeaderOf is moveLeaderFrom for a member that has said how it stands. One that reports errors leads all the same: an
@@ -200,6 +212,12 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 	if i < 0 {
 		return "", false, nil
 	}
+	if r.Join != nil {
+		after := slices.Delete(slices.Clone(list.members), i, i+1)
+		if missing := Unproved(after, id.Joins, []cke.JoinID{r.Join.ID}); missing != nil {
+			return "", false, fmt.Errorf("the member list lacks %s, whose membership ends first: %w", missing[0].Node.Name(), cke.ErrConflict)
+		}
+	}
 	via = list.via
 	if r.Join != nil && via == r.Join.ClientURL() {
 		// A member that is removed may not live to answer.
@@ -264,21 +282,24 @@ func (m EndMembership) Stages() []Stage {
 	return []Stage{record, {retireStep(m.Join)}}
 }
 
-// Proves reports whether a member list that was read through a quorum proves that memberships have left it: it has a quorum of those that
-// voted, as far as is on record. A list of fewer may be that of a second cluster, as of a disk that was put back to when its member was
-// alone. Those agreed on do not count.
-func Proves(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) bool {
-	listed, gone := 0, 0
+// Unproved returns the memberships that a member list lacks, though it was read through a quorum, and proves of none that it has left: it
+// has no quorum of those that voted, as far as is on record. Such a list may be that of a second cluster, as of a disk that was put back
+// to when its member was alone. Those agreed on do not count. nil: the list is proof.
+func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing []cke.Join) {
+	listed := 0
 	for _, j := range joins {
 		i := slices.IndexFunc(list, func(m cke.Member) bool { return Is(m, j) })
 		switch {
 		case i >= 0 && !list[i].Learner:
 			listed++
 		case i < 0 && !slices.Contains(agreed, j.ID) && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted:
-			gone++
+			missing = append(missing, j)
 		}
 	}
-	return listed >= cke.Quorum(listed+gone)
+	if listed >= cke.Quorum(listed+len(missing)) {
+		return nil
+	}
+	return missing
 }
 
 func (m EndMembership) record(ctx context.Context, e Env) error {
@@ -297,7 +318,7 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 			return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 		}
 	}
-	if !Proves(list.members, id.Joins, m.Agreed) {
+	if Unproved(list.members, id.Joins, m.Agreed) != nil {
 		return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member list that %s gives has no quorum of the members on record, and ends no membership", list.via),
 			Facts: []string{fmt.Sprintf("it lists %s", cke.Count(len(list.members), "member"))}, Unchanged: true, Err: cke.ErrConflict}
 	}

@@ -51,14 +51,25 @@ func endedMembership(in *Input) (Decision, bool) {
 		_, volume := n.VolumeOf(j)
 		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
 		end := op.EndMembership{Join: j, Silent: in.silent(j), Agreed: in.leavers()}
-		if !op.Proves(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed) {
-			return refused(fmt.Sprintf("the member of %s is not in the member list that was read, which has no quorum of the members on record: it may be that of a second cluster", j.Node.Name()),
-				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "the member list that was read lacks it, and has no quorum of the members on record: a second cluster may serve",
-					Remedy: fmt.Sprintf("`ckecli cluster evidence` shows what each member answers; if somebody removed it from the list on purpose: ckecli replace %s", j.Node.Name())}), true
+		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed); missing != nil {
+			var problems []cke.Problem
+			for _, m := range missing {
+				problems = append(problems, cke.Problem{Code: cke.CodeSplitBrain, Node: m.Node.Name(), Message: "the member list that was read lacks it, and has no quorum of the members on record: a second cluster may serve",
+					Remedy: fmt.Sprintf("`ckecli cluster evidence` shows what each member answers; if somebody removed it from the list on purpose: ckecli replace %s", m.Node.Name())})
+			}
+			return refused(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...), true
 		}
 		return Decision{Operation: end, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
 	}
 	return Decision{}, false
+}
+
+// lacksMember reports whether the list lacks a member that voted, as far as is on record.
+func (in *Input) lacksMember() bool {
+	return slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool {
+		_, there := in.listed(j)
+		return !there && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted
+	})
 }
 
 // leavers are the memberships that end by the file, by a person, or because cke repairs them: that they have left the list is no surprise.

@@ -90,8 +90,8 @@ func TestDecide_AListOfFewerThanAQuorumEndsNoMembership(t *testing.T) {
 	}
 	left := alone()
 	check(t, []row{
-		{"nobody has it leave", alone(), nil, "which has no quorum of the members on record", []string{"CKE302 n1"}},
-		{"a person replaces one of them", alone().asked(cke.TaskReplace, "n1", "join1"), nil, "which has no quorum of the members on record", []string{"CKE302 n1"}},
+		{"nobody has it leave", alone(), nil, "lacks n1 and n2, and has no quorum of the members on record", []string{"CKE302 n1", "CKE302 n2"}},
+		{"a person replaces one of them", alone().asked(cke.TaskReplace, "n1", "join1"), nil, "lacks n2, and has no quorum of the members on record", []string{"CKE302 n2"}},
 		{"a person replaces both", alone().asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2"), op.EndMembership{Join: left.join(1), Agreed: []cke.JoinID{"join1", "join2"}}, "no longer in the member list", nil},
 	})
 }
