@@ -47,12 +47,13 @@ func (n *nemesis) attend() {
 // expelled replaces members that persons took out of the list, where so few are left in it that cke does not take it for a proof.
 func (n *nemesis) expelled(blockers []cke.Problem) {
 	id := n.s.Store().Identity()
-	if id.Freeze.Active() || len(n.s.asked()) > 0 {
+	if id.Freeze.Active() {
 		return
 	}
 	for _, p := range blockers {
 		for _, j := range id.Joins {
-			if p.Code == cke.CodeSplitBrain && j.Node.Name() == p.Node {
+			asked := slices.ContainsFunc(n.s.asked(), func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
+			if p.Code == cke.CodeSplitBrain && j.Node.Name() == p.Node && !asked {
 				n.s.ask(cke.TaskReplace, p.Node, string(j.ID), "it was taken out of the list on purpose")
 			}
 		}
