@@ -46,6 +46,9 @@ func (r Retry) withDefaults() Retry {
 // guard, which may be nil, is asked before every attempt; its error ends the work.
 func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard func() error) error {
 	r = r.withDefaults()
+	if p, is := ParsePlace(name); is && p.Kind == KindDelta {
+		c.Whole = true // writers contend for this name: it takes the request of which Mark has seen that the store keeps to its condition
+	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = r.First, r.Longest
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
