@@ -138,6 +138,11 @@ type VerifiedBackup struct {
 	NotBooted string `json:"notBooted,omitempty"`
 }
 
+// Holds reports whether backups of the first of these lineages are known to have been stored.
+func (s *BackupStatus) Holds(lineages []string) bool {
+	return s != nil && len(lineages) > 0 && s.Lineage == lineages[0] && s.Revision > 0
+}
+
 // Trouble returns the trouble of one kind of work; nil: there is none.
 func (s *BackupStatus) Trouble(work string) *BackupTrouble {
 	for i := range s.Troubles {
