@@ -83,12 +83,12 @@ func (b *bucket) Create(ctx context.Context, name string, c backup.Content) erro
 	}
 	r, err := b.Open(ctx, name, 0, -1)
 	if err != nil {
-		return fmt.Errorf("read back: %w", err)
+		return fmt.Errorf("%w: %w", backup.ErrUnsettled, err)
 	}
 	defer r.Close()
 	if err := c.Check(r); err != nil {
 		if !backup.IsDamage(err) {
-			return err
+			return fmt.Errorf("%w: %w", backup.ErrUnsettled, err)
 		}
 		err = fmt.Errorf("what was uploaded to %s came back altered: %v", name, err)
 		if !b.honors(ctx, name) {
