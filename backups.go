@@ -2,6 +2,7 @@ package cke
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -82,6 +83,39 @@ type BackupStatus struct {
 	Troubles []BackupTrouble `json:"troubles,omitempty"`
 }
 
+// BackupTarget is what a target is known by since it was used first.
+type BackupTarget struct {
+	URL string `json:"url"`
+	ID  string `json:"id"` // of its marker
+}
+
+// keptTargets is how many targets a status names at the most.
+const keptTargets = 16
+
+// TargetID is the id of the marker of the target at a URL; empty: it was not used, as far as is known.
+func (s Status) TargetID(url string) string {
+	for _, t := range s.KnownTargets(nil) {
+		if t.URL == url {
+			return t.ID
+		}
+	}
+	return ""
+}
+
+// KnownTargets are the targets that a status knows, and the one of now, in the order in which they were used last. A target stays known
+// while the cluster file names another one or none: what lies at its URL later may be a directory over which nothing is mounted.
+func (s Status) KnownTargets(now *BackupStatus) []BackupTarget {
+	all := slices.Clone(s.Targets)
+	for _, b := range []*BackupStatus{s.Backup, now} { // earlier versions stored no others than that of Backup
+		if b == nil || b.Target == "" || b.TargetID == "" {
+			continue
+		}
+		all = slices.DeleteFunc(all, func(t BackupTarget) bool { return t.URL == b.Target })
+		all = append(all, BackupTarget{URL: b.Target, ID: b.TargetID})
+	}
+	return all[max(0, len(all)-keptTargets):]
+}
+
 // BackupTrouble is something about backups that failed, and is tried again.
 type BackupTrouble struct {
 	Work    string    `json:"work"`
@@ -102,6 +136,11 @@ type VerifiedBackup struct {
 	Booted string `json:"booted,omitempty"`
 	// NotBooted says why none did; empty also if it was found right by an earlier daemon.
 	NotBooted string `json:"notBooted,omitempty"`
+}
+
+// Holds reports whether backups of the first of these lineages are known to have been stored.
+func (s *BackupStatus) Holds(lineages []string) bool {
+	return s != nil && len(lineages) > 0 && s.Lineage == lineages[0] && s.Revision > 0
 }
 
 // Trouble returns the trouble of one kind of work; nil: there is none.

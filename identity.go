@@ -185,6 +185,9 @@ type Join struct {
 	// Stopping is set before its engine is asked to stop it, and cleared once the engine has answered: until then the request may be
 	// carried out at any time, also long after it was given up.
 	Stopping bool `json:"stopping,omitempty"`
+	// Apart is set where two clusters, or one with older data, were found, and a person lifted the freeze while this member did not
+	// serve and others did: it served without them, and is not started any more.
+	Apart bool `json:"apart,omitempty"`
 	// Repair is set before its member is removed for lost data, or as a learner that did not come up: nobody asked for one
 	// member fewer, so whatever takes its place waits for nobody's consent.
 	Repair bool `json:"repair,omitempty"`

@@ -308,6 +308,9 @@ func (i Identity) BackedUp() Identity {
 	return was.BackedUp()
 }
 
+// BackedUpLives are the lineages of the cluster's backups, the present one first.
+func (i Identity) BackedUpLives() []string { return i.BackedUp().Incarnation.Lives() }
+
 // Restoring returns the identity once inc has begun to take the place of what the cluster is. ErrConflict: the cluster is
 // no longer what inc is to replace.
 func (i Identity) Restoring(inc Incarnation) (Identity, error) {

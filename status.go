@@ -73,6 +73,8 @@ type Status struct {
 	Leader      Leader            `json:"leader"`
 	// Backup is how the backups stand; nil: the cluster file declares no target, or nothing is known yet.
 	Backup *BackupStatus `json:"backup,omitempty"`
+	// Targets are the backup targets that were used, the last one last.
+	Targets []BackupTarget `json:"targets,omitempty"`
 }
 
 // Condition returns the condition of this type.

@@ -207,9 +207,31 @@ func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 	return Lineage{}, fmt.Errorf("%w %s in this store", ErrEmpty, what)
 }
 
-// present is the lineage of the cluster's present life, or else of the newest one before that has backups. Where its lives are not
-// known, the origins that lineages name tell which life took the place of which; clocks decide where these do not.
+// present is the lineage of the cluster's present life, or else of the newest one before that has backups, with a doubt. ErrLost: backups of
+// the present one were stored.
 func (s *Store) present(ctx context.Context, lineages []Lineage) (Lineage, error) {
+	l, err := s.newestLife(ctx, lineages)
+	if len(s.Lives) == 0 || l.Name == "" || l.Name == s.Lives[0] {
+		return l, err
+	}
+	why := fmt.Sprintf("the cluster's present incarnation, lineage %s, has no backups in this target: ", s.Lives[0])
+	if s.Stored {
+		return l, fmt.Errorf("%w: %sa state of another one is restored with --lineage %s", ErrLost, why, l.Name)
+	}
+	why += fmt.Sprintf("this is a state of lineage %s", l.Name)
+	if slices.Contains(s.Lives, l.Name) {
+		why += ", an earlier one"
+	}
+	if l.doubt != "" {
+		why += "; " + l.doubt
+	}
+	l.doubt = why
+	return l, err
+}
+
+// newestLife goes by the lives on record. Where they are not known, the origins that lineages name tell which life took the place of which;
+// clocks decide where these do not.
+func (s *Store) newestLife(ctx context.Context, lineages []Lineage) (Lineage, error) {
 	var all []Lineage
 	signed := slices.ContainsFunc(lineages, Lineage.anySigned)
 	for _, l := range lineages {

@@ -20,6 +20,9 @@ type Content struct {
 	Body Body
 	// Unasked: no bucket asks first whether the object is there, so that its store shows whether it keeps to the condition.
 	Unasked bool
+	// Whole: it goes in one request, from memory, whatever its size. InParts: it goes as large objects do, however small it is. Stores that
+	// treat both alike pass over them.
+	Whole, InParts bool
 }
 
 // Body is the large part of an object.

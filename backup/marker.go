@@ -101,7 +101,8 @@ func (s *Store) Mark(ctx context.Context, known string) (*Marked, error) {
 	return m, nil
 }
 
-// overwrites tries whether the target lets the marker be written again, with the same content.
+// overwrites tries whether the target lets the marker be written again, with the same content, in one request as deltas are or in parts as large
+// fulls are: merged ones of two daemons may have the same name.
 func (m *Marked) overwrites(ctx context.Context) bool {
 	r, err := m.Open(ctx, m.marker, 0, -1)
 	if err != nil {
@@ -109,7 +110,11 @@ func (m *Marked) overwrites(ctx context.Context) bool {
 	}
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, maxMarker))
-	return err == nil && m.Bucket.Create(ctx, m.marker, Content{Head: data, Unasked: true}) == nil
+	if err != nil {
+		return false
+	}
+	return m.Bucket.Create(ctx, m.marker, Content{Head: data, Unasked: true}) == nil ||
+		m.Bucket.Create(ctx, m.marker, Content{Head: data, Unasked: true, InParts: true}) == nil
 }
 
 // sweepProbes removes what was written to see that the target takes it, where the answer was lost.

@@ -11,13 +11,17 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
+// ErrUnsettled: an object was written, or may have been, and was not read back.
+var ErrUnsettled = errors.New("it may be stored, and was not read back")
+
 // Retry bounds how a write to a bucket is tried again.
 type Retry struct {
 	// First is the pause after the first failure, doubled up to Longest; zero: 500 ms and 30 s.
 	First, Longest time.Duration
 	// For is how long to go on; zero: 10 minutes. The context may end it earlier.
 	For time.Duration
-	// Attempt bounds one attempt, so that a target that hangs is given up; zero: a minute, and a second for each MiB.
+	// Attempt bounds one attempt, so that a target that hangs is given up; zero: a minute, and a second for each MiB. What an attempt may have
+	// written is read back in as much time again.
 	Attempt time.Duration
 }
 
@@ -46,6 +50,9 @@ func (r Retry) withDefaults() Retry {
 // guard, which may be nil, is asked before every attempt; its error ends the work.
 func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard func() error) error {
 	r = r.withDefaults()
+	if p, is := ParsePlace(name); is && p.Kind == KindDelta {
+		c.Whole = true // writers contend for this name: it takes the request of which Mark has seen that the store keeps to its condition
+	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = r.First, r.Longest
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -54,12 +61,7 @@ func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard 
 				return struct{}{}, backoff.Permanent(err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(ctx, r.attempt(c.Size()))
-		defer cancel()
-		err := b.Create(ctx, name, c)
-		if errors.Is(err, ErrExists) {
-			err = sameObject(ctx, b, name, c)
-		}
+		err := r.create(ctx, b, name, c)
 		if errors.Is(err, ErrExists) || errors.Is(err, ErrLost) || IsDamage(err) {
 			return struct{}{}, backoff.Permanent(err)
 		}
@@ -69,6 +71,31 @@ func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard 
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
+}
+
+// create is one attempt. The end of its time does not tell whether the object was written: that is settled, or the next attempt would fare no
+// better, or find no time.
+func (r Retry) create(ctx context.Context, b Bucket, name string, c Content) error {
+	attempt, cancel := context.WithTimeout(ctx, r.attempt(c.Size()))
+	defer cancel()
+	err := b.Create(attempt, name, c)
+	if err != nil && attempt.Err() != nil && !errors.Is(err, ErrExists) {
+		err = fmt.Errorf("%w: %w", ErrUnsettled, err)
+	}
+	exists := errors.Is(err, ErrExists)
+	if !exists && !errors.Is(err, ErrUnsettled) || ctx.Err() != nil {
+		return err
+	}
+	again, cancel := context.WithTimeout(ctx, r.attempt(c.Size()))
+	defer cancel()
+	same := sameObject(again, b, name, c)
+	switch {
+	case same == nil || errors.Is(same, ErrExists) || IsDamage(same):
+		return same
+	case exists:
+		return fmt.Errorf("%w: %w", ErrUnsettled, same)
+	}
+	return err
 }
 
 // sameObject is nil if what is there is c, from its first byte to its last. ErrExists if it is something else; damage if it

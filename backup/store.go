@@ -35,6 +35,8 @@ type Store struct {
 	Verdicts *Verdicts
 	// Lives are the lineages of the cluster as they are on record, its present incarnation first; empty: not known.
 	Lives []string
+	// Stored: backups of the present incarnation are known to have been stored. An earlier one has to be named then.
+	Stored bool
 	// Scratch is a directory for working copies of databases; empty: the system's temporary directory.
 	Scratch string
 	// Retry bounds how writing to the bucket is tried again.

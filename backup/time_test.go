@@ -141,8 +141,26 @@ func TestFind_ThePresentLifeOfTheCluster(t *testing.T) {
 	}
 	s := f.store(t, b)
 	s.Lives = []string{"eeee", "ffff", "a1b2"}
-	if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 0 {
+	if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "lineage eeee, has no backups") {
 		t.Errorf("on record: %+v, %v", found, err)
+	}
+	s.Lives = []string{"ffff", "a1b2"}
+	if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 0 {
+		t.Errorf("the present one: %+v, %v", found, err)
+	}
+	s.Lives = []string{"eeee"}
+	for _, bucket := range []backup.Bucket{b, f.bucket} { // several others, and one
+		s.Bucket = bucket
+		if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "a1b2" || !strings.Contains(strings.Join(found.Notes, " "), "lineage eeee, has no backups") {
+			t.Errorf("none on record: %+v, %v", found, err)
+		}
+	}
+	s.Bucket, s.Stored = b, true
+	if found, err := s.Find(t.Context(), backup.At{}); !errors.Is(err, backup.ErrLost) || !strings.Contains(err.Error(), "--lineage a1b2") {
+		t.Errorf("backups of the present one were stored: %+v, %v", found, err)
+	}
+	if found, err := s.Find(t.Context(), backup.At{Lineage: "ffff"}); err != nil || len(found.Notes) != 0 {
+		t.Errorf("named: %+v, %v", found, err)
 	}
 }
 

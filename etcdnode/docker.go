@@ -245,8 +245,8 @@ func (d *docker) log(ctx context.Context, id string, o container.LogsOptions, mo
 	return frames(stdout, stderr, io.LimitReader(r, most))
 }
 
-// create makes a container, not started. cke.ErrConflict: one of that name is there.
-func (d *docker) create(ctx context.Context, c Description) error {
+// create makes a container, not started, and returns the engine's id of it. cke.ErrConflict: one of that name is there.
+func (d *docker) create(ctx context.Context, c Description) (id string, err error) {
 	mounts := []mount.Mount{{Type: mount.TypeVolume, Source: c.Volume, Target: DataPath, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}
 	for _, b := range c.Binds {
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: b.Source, Target: b.Destination, ReadOnly: b.ReadOnly})
@@ -256,7 +256,7 @@ func (d *docker) create(ctx context.Context, c Description) error {
 		labels[k] = v
 	}
 	grace := c.StopSeconds
-	_, err := d.api.ContainerCreate(ctx,
+	made, err := d.api.ContainerCreate(ctx,
 		&container.Config{
 			Image: c.Image, Entrypoint: c.Entrypoint, Cmd: c.Args, Env: c.Env, Labels: labels,
 			StopSignal: "SIGTERM", StopTimeout: &grace,
@@ -268,7 +268,7 @@ func (d *docker) create(ctx context.Context, c Description) error {
 			LogConfig:     container.LogConfig{Type: "json-file", Config: c.LogOptions},
 			Resources:     container.Resources{NanoCPUs: c.NanoCPUs, Memory: c.Memory},
 		}, nil, nil, c.Name)
-	return meaning(err)
+	return made.ID, meaning(err)
 }
 
 // createHelper makes a container that is never started: it only gives access to a directory or volume, mounted at
@@ -314,7 +314,7 @@ func (d *docker) setRestart(ctx context.Context, id string, p restartPolicy) err
 // putTar unpacks a tar archive into a directory of a container, which need not run. What it holds goes before what is
 // there, also a file before a directory.
 func (d *docker) putTar(ctx context.Context, id, dir string, tar io.Reader) error {
-	leave, err := d.reach.into(ctx, id)
+	leave, err := d.reach.into(id)
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func (d *docker) putTar(ctx context.Context, id, dir string, tar io.Reader) erro
 
 // getTar streams a path of a container, which need not run, as a tar archive. cke.ErrNotFound: it is not there.
 func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	leave, err := d.reach.look(ctx, id)
+	leave, err := d.reach.look(id)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +351,7 @@ func (l *leaving) Close() error {
 
 // stat tells of a file or directory of a container, which need not run. cke.ErrNotFound: it is not there.
 func (d *docker) stat(ctx context.Context, id, path string) (container.PathStat, error) {
-	leave, err := d.reach.look(ctx, id)
+	leave, err := d.reach.look(id)
 	if err != nil {
 		return container.PathStat{}, err
 	}
@@ -391,6 +391,11 @@ func (d *docker) events(ctx context.Context, opened func(), heard func(cke.Conta
 			heard(containerOf(m.Actor.ID, name, m.Actor.Attributes["image"], "", m.Actor.Attributes))
 		}
 	}
+}
+
+// answered reports whether an error is an engine's answer: what was asked has been done, or refused. All else leaves that open.
+func answered(err error) bool {
+	return cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) || cerrdefs.IsInvalidArgument(err) || cerrdefs.IsInternal(err) || cerrdefs.IsPermissionDenied(err)
 }
 
 // meaning adds the sentinel that an engine's answer stands for.

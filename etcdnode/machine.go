@@ -102,7 +102,7 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 				return err
 			}
 		}
-		err = s.engine.create(ctx, d)
+		id, err := s.engine.create(ctx, d)
 		if errors.Is(err, cke.ErrNotFound) {
 			return m.noImage(d.Image, err)
 		}
@@ -114,7 +114,7 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 			err = m.volumeMissing(spec.Join)
 		}
 		if err != nil {
-			return errors.Join(err, s.engine.remove(ctx, d.Name))
+			return errors.Join(err, s.engine.remove(ctx, id))
 		}
 		return nil
 	})

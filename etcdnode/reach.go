@@ -21,6 +21,8 @@ const lateGrace = 2 * time.Second
 type reach struct {
 	// beside: another process may remove containers, and does not ask here.
 	beside bool
+	// began is when this process, or this term, took over: what the one before asked last may be carried out for a moment after that.
+	began time.Time
 
 	mu sync.Mutex
 	of map[string]*reached // by the engine's id of the container
@@ -47,16 +49,16 @@ func (r *reach) get(id string) *reached {
 }
 
 // look is into for what only reads.
-func (r *reach) look(ctx context.Context, id string) (leave func(error), err error) {
+func (r *reach) look(id string) (leave func(error), err error) {
 	if r.beside {
 		return nil, fmt.Errorf("another process may be removing container %.12s, and its files are not looked at: %w", id, cke.ErrConflict)
 	}
-	return r.into(ctx, id)
+	return r.into(id)
 }
 
 // into allows one request into the files of a container, and returns what is called once it has ended, with its error.
-// One that failed as ctx ended was given up. ErrConflict: the container is being removed, and what it holds is not known.
-func (r *reach) into(ctx context.Context, id string) (leave func(error), err error) {
+// One that failed without an answer of the engine was given up. ErrConflict: the container is being removed, and what it holds is not known.
+func (r *reach) into(id string) (leave func(error), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.get(id)
@@ -68,7 +70,7 @@ func (r *reach) into(ctx context.Context, id string) (leave func(error), err err
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		c.within--
-		c.late = c.late || failed != nil && ctx.Err() != nil
+		c.late = c.late || failed != nil && !answered(failed)
 		close(c.left)
 		c.left = make(chan struct{})
 		if c.within == 0 && !c.late && !c.goes {
@@ -104,11 +106,15 @@ func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), 
 			return nil, ctx.Err()
 		}
 	}
-	if !late {
+	pause := max(0, lateGrace-time.Since(r.began))
+	if late {
+		pause = lateGrace
+	}
+	if pause == 0 {
 		return done, nil
 	}
 	select {
-	case <-time.After(lateGrace):
+	case <-time.After(pause):
 		return done, nil
 	case <-ctx.Done():
 		done(false)

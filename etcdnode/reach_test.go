@@ -13,7 +13,7 @@ import (
 func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r reach
-		leave, err := r.into(t.Context(), "c1")
+		leave, err := r.into("c1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,10 +33,10 @@ func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 			t.Fatal("removed beside a request into it")
 		default:
 		}
-		if _, err := r.into(t.Context(), "c1"); !errors.Is(err, cke.ErrConflict) {
+		if _, err := r.into("c1"); !errors.Is(err, cke.ErrConflict) {
 			t.Errorf("a request into what is being removed: %v", err)
 		}
-		if other, err := r.into(t.Context(), "c2"); err != nil {
+		if other, err := r.into("c2"); err != nil {
 			t.Error(err)
 		} else {
 			other(nil)
@@ -52,10 +52,10 @@ func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 // The removal of the process beside does not wait for this one.
 func TestReach_LooksAtNothingBesideAnotherProcess(t *testing.T) {
 	r := reach{beside: true}
-	if _, err := r.look(t.Context(), "c1"); !errors.Is(err, cke.ErrConflict) {
+	if _, err := r.look("c1"); !errors.Is(err, cke.ErrConflict) {
 		t.Error(err)
 	}
-	if _, err := r.into(t.Context(), "c1"); err != nil {
+	if _, err := r.into("c1"); err != nil {
 		t.Errorf("its own container: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestReach_WaitsForWhatWasGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r reach
 		asking, giveUp := context.WithCancel(t.Context())
-		leave, _ := r.into(asking, "c1")
+		leave, _ := r.into("c1")
 		giveUp()
 		leave(asking.Err())
 		began := time.Now()
@@ -78,7 +78,7 @@ func TestReach_WaitsForWhatWasGivenUp(t *testing.T) {
 		if _, err := r.alone(ctx, "c1"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("what was given up is forgotten: %v", err)
 		}
-		if _, err := r.into(t.Context(), "c1"); err != nil {
+		if _, err := r.into("c1"); err != nil {
 			t.Errorf("a removal that was given up holds others off: %v", err)
 		}
 	})

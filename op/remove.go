@@ -53,8 +53,7 @@ func (r RemoveMember) Stages() []Stage {
 	if r.Join == nil {
 		return stages
 	}
-	end := EndMembership{Join: *r.Join, Silent: r.Silent, Volumes: r.Volumes}
-	return append(stages, end.stages(r.Join.ID)...)
+	return append(stages, EndMembership{Join: *r.Join, Silent: r.Silent, Volumes: r.Volumes, Agreed: []cke.JoinID{r.Join.ID}}.Stages()...)
 }
 
 // moveLeader moves leadership away from the member if it leads.
@@ -91,11 +90,23 @@ func moveSilent(ctx context.Context, e Env, j cke.Join) error {
 		return nil
 	}
 	if best := successor(ctx, e, id, j.ID); best != "" {
-		if err := e.Etcd.MoveLeader(ctx, j.ClientURL(), best); err != nil {
+		if err := e.Etcd.MoveLeader(ctx, servesAt(ctx, e, id, j), best); err != nil {
 			e.Progress(fmt.Sprintf("%s leads, does not answer, and does not hand over: %v", j.Node.Name(), err))
 		}
 	}
 	return nil
+}
+
+// servesAt is where a member that does not answer where it is on record may answer: the store may be older than its last move.
+func servesAt(ctx context.Context, e Env, id cke.Identity, j cke.Join) string {
+	if list, _, err := readList(ctx, e); err == nil {
+		if m, there := list.byID(j.MemberID); there {
+			if url, elsewhere := cke.StrangerURL(m, id.Joins); elsewhere {
+				return url
+			}
+		}
+	}
+	return j.ClientURL()
 }
 
 // moveLeaderOf is moveLeaderFrom for a member that has said how it stands. One that reports errors leads all the same: an
@@ -201,6 +212,12 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 	if i < 0 {
 		return "", false, nil
 	}
+	if r.Join != nil {
+		after := slices.Delete(slices.Clone(list.members), i, i+1)
+		if missing := Unproved(after, id.Joins, []cke.JoinID{r.Join.ID}); missing != nil {
+			return "", false, fmt.Errorf("the member list lacks %s, whose membership ends first: %w", missing[0].Node.Name(), cke.ErrConflict)
+		}
+	}
 	via = list.via
 	if r.Join != nil && via == r.Join.ClientURL() {
 		// A member that is removed may not live to answer.
@@ -243,6 +260,9 @@ type EndMembership struct {
 	// Silent and Volumes are as in RemoveMember.
 	Silent  bool
 	Volumes cke.VolumePolicies
+	// Agreed are those of which more is known than what the list says: cke removed them, or the file or a person wants them gone. If it
+	// is one of these, it may serve for a moment still, or as the wrong one of two clusters.
+	Agreed []cke.JoinID
 }
 
 var _ Operation = EndMembership{}
@@ -254,19 +274,35 @@ func (EndMembership) Name() string { return "end-membership" }
 func (m EndMembership) Targets() []string { return []string{m.Join.Node.Name()} }
 
 // Stages implements Operation.
-func (m EndMembership) Stages() []Stage { return m.stages("") }
-
-// stages are those of an end. removed was taken out of the list right before, through a quorum: it may serve for a moment still, or as
-// the wrong one of two clusters, which a person replaces.
-func (m EndMembership) stages(removed cke.JoinID) []Stage {
-	record := Stage{{Name: "record-end", Node: m.Join.Node.Name(), Run: func(ctx context.Context, e Env) error { return m.record(ctx, e, removed) }}}
+func (m EndMembership) Stages() []Stage {
+	record := Stage{{Name: "record-end", Node: m.Join.Node.Name(), Run: m.record}}
 	if m.Silent {
 		return []Stage{record}
 	}
 	return []Stage{record, {retireStep(m.Join)}}
 }
 
-func (m EndMembership) record(ctx context.Context, e Env, removed cke.JoinID) error {
+// Unproved returns the memberships that a member list lacks, though it was read through a quorum, and proves of none that it has left: it
+// has no quorum of those that voted, as far as is on record. Such a list may be that of a second cluster, as of a disk that was put back
+// to when its member was alone. Those agreed on do not count. nil: the list is proof.
+func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing []cke.Join) {
+	listed := 0
+	for _, j := range joins {
+		i := slices.IndexFunc(list, func(m cke.Member) bool { return Is(m, j) })
+		switch {
+		case i >= 0 && !list[i].Learner:
+			listed++
+		case i < 0 && !slices.Contains(agreed, j.ID) && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted:
+			missing = append(missing, j)
+		}
+	}
+	if listed >= cke.Quorum(listed+len(missing)) {
+		return nil
+	}
+	return missing
+}
+
+func (m EndMembership) record(ctx context.Context, e Env) error {
 	list, id, err := readList(ctx, e)
 	if err != nil {
 		return err
@@ -282,8 +318,12 @@ func (m EndMembership) record(ctx context.Context, e Env, removed cke.JoinID) er
 			return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 		}
 	}
+	if Unproved(list.members, id.Joins, m.Agreed) != nil {
+		return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member list that %s gives has no quorum of the members on record, and ends no membership", list.via),
+			Facts: []string{fmt.Sprintf("it lists %s", cke.Count(len(list.members), "member"))}, Unchanged: true, Err: cke.ErrConflict}
+	}
 	for _, o := range id.Joins {
-		if _, there := list.of(o); there || o.MemberID == "" || o.ID == removed {
+		if _, there := list.of(o); there || o.MemberID == "" || o.ID == j.ID && slices.Contains(m.Agreed, j.ID) {
 			continue
 		}
 		if s := e.Etcd.Endpoint(ctx, o.ClientURL()); s.MemberID == o.MemberID && s.Serves(id.Incarnation.ClusterID) {

@@ -114,7 +114,7 @@ func TestDecide_FreezesAClusterThatWentBack(t *testing.T) {
 	}
 	finding := func(s *scene, served string) op.Freeze {
 		return found(s, cke.FreezeWentBack, "went-back c1", "n1", cke.CodeWentBack, fmt.Sprintf("the member at https://10.0.0.1:2379 %s", served),
-			"keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen")
+			"keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen; if it alone is wrong: stop it, `ckecli cluster unfreeze` while the others serve, then `ckecli replace` its node")
 	}
 	back, older := formed(3).serve(2, 3).with(reached(22, 3, "c1")), formed(3).serve(22, 2).with(reached(22, 3, "c1"))
 	starting := formed(3).serve(22, 3).with(reached(22, 3, "c1")).with(func(s *scene) { e := s.endpoint(2); e.Revision, e.RaftTerm, e.Linearizable = 1, 0, false })

@@ -81,14 +81,6 @@ func withBackup(in *Input, d Decision) Decision {
 	return d
 }
 
-// targetID is what the target is known by, whichever daemon used it first.
-func targetID(last cke.Status, wanted cke.Backup) string {
-	if last.Backup == nil || last.Backup.Target != wanted.Target {
-		return ""
-	}
-	return last.Backup.TargetID
-}
-
 func isBackup(t cke.Task) bool { return t.Kind == cke.TaskBackup }
 
 // withoutBackups is the input as if nobody had asked for a backup: backups change nothing about a cluster.

@@ -181,6 +181,7 @@ type stageBackups struct {
 	slowEnd time.Duration
 	changed chan struct{}
 	status  *cke.BackupStatus // nil: as it should be
+	none    bool              // there is no status
 }
 
 var _ server.Backups = (*stageBackups)(nil)
@@ -213,7 +214,7 @@ func (b *stageBackups) Changed() <-chan struct{} { return b.changed }
 func (b *stageBackups) Status() *cke.BackupStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.status != nil {
+	if b.status != nil || b.none {
 		return b.status
 	}
 	return soundBackups()

@@ -138,7 +138,7 @@ func (in *Input) startAsDeclared() (Decision, bool) {
 // be started. Its container is missing where the engine refused to make the one that was asked for.
 func (in *Input) down(j cke.Join) bool {
 	n := in.node(j.Node)
-	if !n.Answered() || j.StartedAt.IsZero() || in.drained(j.Node) != nil || in.servedApart(j) || dataProblem(in, j) != nil {
+	if !n.Answered() || j.StartedAt.IsZero() || in.drained(j.Node) != nil || j.Apart || dataProblem(in, j) != nil {
 		return false
 	}
 	c, there := n.Of(j.ID)

@@ -38,14 +38,16 @@ func findings(in *Input) []finding {
 			Message: fmt.Sprintf("the member at %s answers with cluster id %s, on record is %s", e.URL, e.ClusterID, inc.ClusterID),
 			Remedy:  "find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen"}})
 	}
-	if f := wentBack(in); f != nil {
-		all = append(all, *f)
-	}
-	if one, other, is := in.Seen.Etcd.Apart(inc.ClusterID); is && in.wereApart() {
+	switch one, other, apart := in.Seen.Etcd.Apart(inc.ClusterID); {
+	case apart && in.wereApart():
 		j, _ := in.Identity.Join(other.Join)
 		all = append(all, finding{kind: cke.FreezeTwoQuorums, text: fmt.Sprintf("%s %s", cke.FreezeTwoQuorums, inc.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the members at %s and %s serve without each other: two clusters have the id %s", one.URL, other.URL, inc.ClusterID),
-			Remedy:  "find out which data is right, with `ckecli cluster evidence`; switch the machines with the wrong data off, keep their disks, `ckecli cluster unfreeze`, then `ckecli replace` their nodes"}})
+			Remedy:  "find out which data is right, with `ckecli cluster evidence`; stop the members with the wrong data, keep their volumes, `ckecli cluster unfreeze` while the right ones serve, then `ckecli replace` the nodes of the others"}})
+	case !apart: // who serves less than another cluster of that id has not gone back for that
+		if f := wentBack(in); f != nil {
+			all = append(all, *f)
+		}
 	}
 	for _, a := range in.Seen.Etcd.Alarms {
 		if a.Kind == "CORRUPT" && !a.StopsWrites() {
@@ -66,42 +68,28 @@ func (in *Input) wereApart() bool {
 	return is && in.Identity.Incarnation.Life(in.Before.Incarnation)
 }
 
-// servedApart reports whether a member served without one that serves now, when two clusters of one id were found and a person lifted
-// the freeze: started again, it could be the other cluster.
-func (in *Input) servedApart(j cke.Join) bool {
-	f := in.Identity.Freeze
-	if f == nil || f.Active() || f.Kind != cke.FreezeTwoQuorums || !in.formed() {
-		return false
-	}
-	id := in.Identity.Incarnation.ClusterID
-	then, found := f.Etcd.Endpoint(j.ID)
-	return found && slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
-		was, found := f.Etcd.Endpoint(e.Join)
-		two := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{then, was}, Members: f.Etcd.Members, MembersSource: f.Etcd.MembersSource}
-		_, _, apart := two.Apart(id)
-		return e.Join != j.ID && e.Serves(id) && found && apart
-	})
-}
-
 // wentBack: a member serves less than members of the same cluster were seen to serve before. Only what stands beside a
 // linearizable read is compared: the applied index, and all that a member says by itself, is lower after every restart
 // until it has read its log again.
 func wentBack(in *Input) *finding {
 	before := in.Before.Reached
+	if in.choseSince() {
+		return nil
+	}
 	for _, e := range in.Seen.Etcd.Endpoints {
 		j, ours := in.Identity.Join(e.Join)
-		if !ours || e.ClusterID != in.Identity.Incarnation.ClusterID || !before.Behind(e) {
+		if !ours || j.Apart || e.ClusterID != in.Identity.Incarnation.ClusterID || !before.Behind(e) {
 			continue
 		}
 		return &finding{kind: cke.FreezeWentBack, text: fmt.Sprintf("%s %s", cke.FreezeWentBack, e.ClusterID), problem: cke.Problem{Code: cke.CodeWentBack, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the member at %s serves revision %d in raft term %d, and members had served revision %d in term %d", e.URL, e.Revision, e.RaftTerm, before.Revision, before.RaftTerm),
-			Remedy:  "keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen"}}
+			Remedy:  "keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen; if it alone is wrong: stop it, `ckecli cluster unfreeze` while the others serve, then `ckecli replace` its node"}}
 	}
 	return nil
 }
 
 // reached is the furthest that members of the cluster were seen to serve. That of the life before is kept while a restore has not ended: it
-// may be called off.
+// may be called off. What a second cluster of that id served is no measure once a person has lifted the freeze.
 func reached(in *Input, before *cke.Reached) *cke.Reached {
 	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
 		return before
@@ -110,13 +98,21 @@ func reached(in *Input, before *cke.Reached) *cke.Reached {
 		return nil
 	}
 	r := cke.Reached{ClusterID: in.Identity.Incarnation.ClusterID}
-	if before != nil && before.ClusterID == r.ClusterID {
+	if before != nil && before.ClusterID == r.ClusterID && !in.choseSince() {
 		r = *before
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
-		r = r.With(e)
+		if j, _ := in.Identity.Join(e.Join); !j.Apart {
+			r = r.With(e)
+		}
 	}
 	return &r
+}
+
+// choseSince reports whether a person chose one of two clusters of one id since the look before.
+func (in *Input) choseSince() bool {
+	f := in.Identity.Freeze
+	return f != nil && !f.Active() && f.Kind == cke.FreezeTwoQuorums && in.Before.ObservedAt.Before(f.LiftedAt)
 }
 
 // allLast reports whether every member that was compared is one still.

@@ -234,7 +234,7 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 	if l.Backups != nil {
 		of := in
 		of.Identity = identity.BackedUp()
-		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: noBackups(&of), Clock: clocksIn(seen).why(), TargetID: targetID(l.status, spec.Cluster.Backup)})
+		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: noBackups(&of), Clock: clocksIn(seen).why(), TargetID: l.status.TargetID(spec.Cluster.Backup.Target)})
 		in.Backup = l.Backups.Status()
 	}
 	return in, nil

@@ -143,7 +143,7 @@ func startable(in *Input) []cke.Join {
 		_, listed := in.listed(j)
 		switch {
 		case j.StartedAt.IsZero(): // adding it goes on
-		case in.drained(j.Node) != nil, in.servedApart(j):
+		case in.drained(j.Node) != nil, j.Apart:
 		case in.Seen.Etcd.MembersSource == cke.MembersLinearizable && !listed: // no member any more
 		case !volume, c.Data == cke.DataMissing:
 		case there && (c.Running() || c.State == cke.ContainerRestarting): // the engine's own restart is not raced
@@ -238,9 +238,9 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "its container is paused by somebody", Remedy: fmt.Sprintf("on %s: docker unpause %s", j.Node.Address, c.Name)}
 	case certificateProblem(in, j) != nil && (!c.Running() || e.Problem != ""):
 		return certificateProblem(in, j)
-	case !c.Running() && in.servedApart(j):
-		return &cke.Problem{Code: cke.CodeSplitBrain, Node: name, Message: "its member served apart from those that serve now, and is not started: it could be a second cluster again",
-			Remedy: fmt.Sprintf("`ckecli replace %s` where its data is the wrong one; its volume is kept", name)}
+	case !c.Running() && j.Apart:
+		return &cke.Problem{Code: cke.CodeSplitBrain, Node: name, Message: "its member served apart from the others, and is not started: it could be a second cluster again",
+			Remedy: fmt.Sprintf("ckecli replace %s; its volume is kept", name)}
 	case !c.Running():
 		err := op.Exited(name, c)
 		how, why := op.Ending(c)

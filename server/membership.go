@@ -50,9 +50,37 @@ func endedMembership(in *Input) (Decision, bool) {
 		n := in.node(j.Node)
 		_, volume := n.VolumeOf(j)
 		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
-		return Decision{Operation: op.EndMembership{Join: j, Silent: in.silent(j)}, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
+		end := op.EndMembership{Join: j, Silent: in.silent(j), Agreed: in.leavers()}
+		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed); missing != nil {
+			var problems []cke.Problem
+			for _, m := range missing {
+				problems = append(problems, cke.Problem{Code: cke.CodeSplitBrain, Node: m.Node.Name(), Message: "the member list that was read lacks it, and has no quorum of the members on record: a second cluster may serve",
+					Remedy: fmt.Sprintf("`ckecli cluster evidence` shows what each member answers; if somebody removed it from the list on purpose: ckecli replace %s", m.Node.Name())})
+			}
+			return refused(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...), true
+		}
+		return Decision{Operation: end, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
 	}
 	return Decision{}, false
+}
+
+// lacksMember reports whether the list lacks a member that voted, as far as is on record.
+func (in *Input) lacksMember() bool {
+	return slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool {
+		_, there := in.listed(j)
+		return !there && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted
+	})
+}
+
+// leavers are the memberships that end by the file, by a person, or because cke repairs them: that they have left the list is no surprise.
+func (in *Input) leavers() (all []cke.JoinID) {
+	for _, j := range in.Identity.Joins {
+		asked := slices.ContainsFunc(in.Requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
+		if _, wanted := in.declared(j); !wanted || j.Repair || asked {
+			all = append(all, j.ID)
+		}
+	}
+	return all
 }
 
 // declaredFree: the membership was recorded and its node is still wanted, so that adding it goes on.

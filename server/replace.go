@@ -35,6 +35,9 @@ func giveUp(in *Input, t cke.Task, j cke.Join) Decision {
 	if !there {
 		return Decision{} // the rules below end the membership, or go on adding it
 	}
+	if in.lacksMember() {
+		return Decision{} // that membership ends first: the shorter list would not prove that
+	}
 	if g := mayRemove(in, m); g != pass {
 		return refuseGate(t, fmt.Sprintf("replacing the member of %s would lose quorum", n.Name()), g)
 	}

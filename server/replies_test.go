@@ -33,7 +33,7 @@ func TestDecide_MeasuresNobodyByAMemberOfAnotherCluster(t *testing.T) {
 // Every rule asks replies and reply, which leave out members of other clusters. Only these are about anything that answers.
 func TestRules_TakeNoAnswerOfAnotherCluster(t *testing.T) {
 	raw := []string{"replies", // it leaves them out
-		"findings", "servedApart", "wentBack", "reached", "clusterIDMismatch", // two clusters under one name, and what each has served
+		"findings", "wentBack", "reached", "clusterIDMismatch", // two clusters under one name, and what each has served
 		"memberProblem", "certificates", "misplacedContainer", "unseen", "down", // whether anything answers there
 		"olderThanFounder", "knownRevision", "withoutLost", // of lives before the one on record
 		"calm"} // texts

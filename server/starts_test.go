@@ -70,7 +70,7 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 			op.StartMembers{Joins: []cke.Join{formed(3).join(2), started(3, false)}, AwaitServing: true}, "n2 and n3 stopped", nil},
 		{"what has left the list has ended", formed(3).unrecorded(3).with(removedByHand), op.EndMembership{Join: started(3, true)}, "n3 is no longer", nil},
 		{"also where its start is not on record and only its volume is left", left(), op.EndMembership{Join: left().join(3)}, "n3 is no longer", nil},
-		{"which may be on a node that is silent", left().unidentified(3).undeclared(3).silent(3), op.EndMembership{Join: left().unidentified(3).join(3), Silent: true}, "n3 is no longer", nil},
+		{"which may be on a node that is silent", left().unidentified(3).undeclared(3).silent(3), op.EndMembership{Join: left().unidentified(3).join(3), Silent: true, Agreed: []cke.JoinID{"join3"}}, "n3 is no longer", nil},
 		{"where nothing is left nothing is kept", left().wiped(3), op.EndMembership{Join: nothing}, "n3 is no longer", nil},
 		{"not where another member stands at its peer URL", stood(), nil, "stands there, which cke does not know", []string{"CKE307 n3", "CKE212 n3"}},
 		{"which is removed as any other stranger", stood().with(func(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }), op.RemoveMember{Member: stood().Seen.Etcd.Members[2]}, "stands on no declared node", nil},

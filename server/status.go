@@ -26,7 +26,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		ObservedAt: now, Nodes: in.Seen.Nodes, Etcd: in.Seen.Etcd, Problems: problems(&in, d, prev.Problems), Reason: d.Reason,
 		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in),
 		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: touchedAt(prev), LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
-		Backup:   in.Backup,
+		Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
 		Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
 	}

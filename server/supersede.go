@@ -19,6 +19,9 @@ import (
 // receives a database takes long too, and goes on where it was. So may what prepares a restore, which another one or a deletion replaces.
 func superseded(running, next op.Operation, failures map[string]Failure) error {
 	if f, found := next.(op.Freeze); found {
+		if now, same := running.(op.Freeze); same && now.Finding == f.Finding {
+			return nil // it takes some seconds where members are asked again
+		}
 		return fmt.Errorf("the cluster is frozen: %s", f.Problem.Message)
 	}
 	if _, comparing := running.(op.CompareData); comparing && next != nil && next.Name() != running.Name() {

@@ -34,6 +34,8 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 		{"that learner's own stop", op.AddMember{Node: cke.Node{Address: "2"}}, starting("n2"), nil, ""},
 		{"a bootstrap goes on", op.Bootstrap{}, starting("n1"), nil, ""},
 		{"a finding freezes the cluster", op.RestartMember{}, op.Freeze{Problem: cke.Problem{Message: "two clusters"}}, nil, "the cluster is frozen: two clusters"},
+		{"a finding that is being recorded", op.Freeze{Finding: "two-quorums c1"}, op.Freeze{Finding: "two-quorums c1", Problem: cke.Problem{Message: "two clusters"}}, nil, ""},
+		{"another finding meanwhile", op.Freeze{Finding: "two-quorums c1"}, op.Freeze{Finding: "older-store", Problem: cke.Problem{Message: "older"}}, nil, "the cluster is frozen: older"},
 		{"a comparison gives way", op.CompareData{}, starting("n1"), nil, "start-members goes first"},
 		{"a comparison goes on", op.CompareData{}, op.CompareData{}, nil, ""},
 		{"a comparison with nothing else to do", op.CompareData{}, nil, nil, ""},

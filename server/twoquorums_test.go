@@ -1,7 +1,7 @@
 package server_test
 
 import (
-	"slices"
+	"strings"
 	"testing"
 
 	"cke"
@@ -27,7 +27,7 @@ func (s *scene) twice() *scene {
 func TestDecide_FreezesTwoClustersOfOneID(t *testing.T) {
 	finding := func(s *scene, one, other, node string) op.Freeze {
 		return found(s, cke.FreezeTwoQuorums, "two-quorums c1", node, cke.CodeSplitBrain, "the members at https://10.0.0."+one+":2379 and https://10.0.0."+other+":2379 serve without each other: two clusters have the id c1",
-			"find out which data is right, with `ckecli cluster evidence`; switch the machines with the wrong data off, keep their disks, `ckecli cluster unfreeze`, then `ckecli replace` their nodes")
+			"find out which data is right, with `ckecli cluster evidence`; stop the members with the wrong data, keep their volumes, `ckecli cluster unfreeze` while the right ones serve, then `ckecli replace` the nodes of the others")
 	}
 	split := func() *scene { return formed(3).ledBy("m1", 1, 2).ledBy("m3", 3) }
 	alone := func() *scene {
@@ -65,31 +65,33 @@ func TestDecide_WhoServesApartIsNoVoterThatOthersMayCountOn(t *testing.T) {
 	}
 }
 
-// n3's machine is on again, after a person judged that n1 and n2 have the right data.
+// n3 served apart, and a person judged that n1 and n2 have the right data: it is not started again, whether they serve just now or not.
 func TestDecide_DoesNotStartTheOtherClusterAgain(t *testing.T) {
-	lifted := func() *scene {
-		s := formed(3).running().ledBy("m1", 1, 2).ledBy("m3", 3).frozenBy("two-quorums c1", true)
-		s.Identity.Freeze.Kind, s.Identity.Freeze.Etcd = cke.FreezeTwoQuorums, s.Seen.Etcd
+	apart := func() *scene {
+		s := formed(3).running().frozenBy("two-quorums c1", true).stopped(3)
+		s.Identity.Joins[2].Apart = true
 		return s
 	}
-	stop := func(s *scene, nodes ...int) *scene {
-		s.Seen.Etcd.Endpoints = slices.Clone(s.Seen.Etcd.Endpoints)
-		for _, i := range nodes {
-			s.stopped(i).endpoint(i).LeaderID = ""
+	for _, s := range []*scene{apart(), apart().silent(1), apart().with(func(s *scene) { s.Seen.Partial = true })} {
+		if d := server.Decide(s.Input); d.Operation != nil && strings.HasPrefix(d.Operation.Name(), "start") {
+			t.Errorf("%v, %s", d.Operation, d.Reason)
 		}
+	}
+	check(t, []row{{"the others are", apart().stopped(2), op.StartMembers{Joins: []cke.Join{apart().join(2)}, AwaitServing: true}, "n2 stopped", nil}})
+}
+
+// The list is that of n3 alone, whose disk was put back to when it was. n2's machine is off, so that n1 serves nobody.
+func TestDecide_AListOfFewerThanAQuorumEndsNoMembership(t *testing.T) {
+	alone := func() *scene {
+		s := formed(3).running().ledBy("m3", 3).silent(2).frozenBy("two-quorums c1", true)
+		s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
+		s.endpoint(1).Linearizable = false
 		return s
 	}
-	for _, c := range []struct {
-		name   string
-		s      *scene
-		starts bool
-	}{
-		{"the wrong one", stop(lifted(), 3), false},
-		{"one of the right ones", stop(lifted().silent(3), 2), true},
-	} {
-		d := server.Decide(c.s.Input)
-		if _, starts := d.Operation.(op.StartMembers); starts != c.starts {
-			t.Errorf("%s: %v, %s", c.name, d.Operation, d.Reason)
-		}
-	}
+	left := alone()
+	check(t, []row{
+		{"nobody has it leave", alone(), nil, "lacks n1 and n2, and has no quorum of the members on record", []string{"CKE302 n1", "CKE302 n2"}},
+		{"a person replaces one of them", alone().asked(cke.TaskReplace, "n1", "join1"), nil, "lacks n2, and has no quorum of the members on record", []string{"CKE302 n2"}},
+		{"a person replaces both", alone().asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2"), op.EndMembership{Join: left.join(1), Agreed: []cke.JoinID{"join1", "join2"}}, "no longer in the member list", nil},
+	})
 }

@@ -33,6 +33,7 @@ func (n *nemesis) attend() {
 	}
 	dec, _ := n.s.latest().now()
 	n.disown(dec.Blockers)
+	n.expelled(dec.Blockers)
 	n.sweep(dec.Blockers)
 	if inc := n.s.Store().Identity().Incarnation; inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.asks(cke.TaskRestore) {
 		n.s.order(fromBackup)
@@ -40,6 +41,22 @@ func (n *nemesis) attend() {
 	if n.moved != nil && !n.back && time.Since(n.healed) > 30*time.Minute {
 		n.moveBack()
 		n.back = true
+	}
+}
+
+// expelled replaces members that persons took out of the list, where so few are left in it that cke does not take it for a proof.
+func (n *nemesis) expelled(blockers []cke.Problem) {
+	id := n.s.Store().Identity()
+	if id.Freeze.Active() {
+		return
+	}
+	for _, p := range blockers {
+		for _, j := range id.Joins {
+			asked := slices.ContainsFunc(n.s.asked(), func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
+			if p.Code == cke.CodeSplitBrain && j.Node.Name() == p.Node && !asked {
+				n.s.ask(cke.TaskReplace, p.Node, string(j.ID), "it was taken out of the list on purpose")
+			}
+		}
 	}
 }
 

@@ -210,7 +210,7 @@ func (k *Keeper) Status() *cke.BackupStatus {
 		return nil
 	}
 	s := cke.BackupStatus{Target: wanted.Spec.Cluster.Backup.Target, TargetID: wanted.TargetID, Idle: wanted.Idle}
-	if l != nil {
+	if l != nil && l.backup.Target == s.Target { // else it works on the target before, and is about to end
 		l.status(&s)
 	}
 	if fault != nil {

@@ -15,6 +15,7 @@ import (
 	"cke/backup"
 	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
+	"cke/backup/keep"
 )
 
 // mount is a directory that can be taken away as `umount` does, and put back.
@@ -322,4 +323,25 @@ func TestKeeper_SaysThatATargetHangsWhileItIsResumed(t *testing.T) {
 	close(back)
 	last := h.put("a")
 	h.await("the change", func(s *cke.BackupStatus) bool { return s.Problem == nil && s.Revision >= last })
+}
+
+// What a target is known by is never told of another one, also while the work on that has not ended yet.
+func TestKeeper_TellsNoTargetByTheMarkerOfTheOneBefore(t *testing.T) {
+	h := newHouse(t)
+	other := backuptest.NewMemory()
+	h.config.Open = func(_ context.Context, url string) (keep.Target, error) {
+		if url == "mem://two" {
+			return open{other}, nil
+		}
+		return open{h.target}, nil
+	}
+	first := h.run().await("a full", hasFull)
+	h.wanted.Spec.Cluster.Backup.Target = "mem://two"
+	for range 100 {
+		h.keeper.Update(h.wanted)
+		if s := h.keeper.Status(); s.Target != "mem://two" || s.TargetID != "" && s.TargetID == first.TargetID {
+			t.Fatalf("%s is known by %s, the marker of mem://one", s.Target, s.TargetID)
+		}
+	}
+	h.await("a full", hasFull)
 }

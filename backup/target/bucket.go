@@ -22,8 +22,13 @@ const (
 	uploadParts = 3
 )
 
+const contentType = "application/octet-stream"
+
 // bucket is an object store.
-type bucket struct{ b *blob.Bucket }
+type bucket struct {
+	b  *blob.Bucket
+	s3 *s3Objects // nil: another service, which treats small and large objects alike
+}
 
 var _ backup.Bucket = (*bucket)(nil)
 
@@ -78,12 +83,12 @@ func (b *bucket) Create(ctx context.Context, name string, c backup.Content) erro
 	}
 	r, err := b.Open(ctx, name, 0, -1)
 	if err != nil {
-		return fmt.Errorf("read back: %w", err)
+		return fmt.Errorf("%w: %w", backup.ErrUnsettled, err)
 	}
 	defer r.Close()
 	if err := c.Check(r); err != nil {
 		if !backup.IsDamage(err) {
-			return err
+			return fmt.Errorf("%w: %w", backup.ErrUnsettled, err)
 		}
 		err = fmt.Errorf("what was uploaded to %s came back altered: %v", name, err)
 		if !b.honors(ctx, name) {
@@ -103,6 +108,10 @@ func (b *bucket) honors(ctx context.Context, name string) bool {
 	if err == nil {
 		err = b.upload(ctx, name, c)
 	}
+	if errors.Is(err, backup.ErrExists) {
+		c.InParts = true
+		err = b.upload(ctx, name, c)
+	}
 	return b.Delete(ctx, name) == nil && errors.Is(err, backup.ErrExists)
 }
 
@@ -115,6 +124,9 @@ func (b *bucket) upload(ctx context.Context, name string, c backup.Content) erro
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if b.s3 != nil && b.s3.takes(name, c) {
+		return b.s3.upload(ctx, name, c)
+	}
 	src, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -133,7 +145,7 @@ func (b *bucket) upload(ctx context.Context, name string, c backup.Content) erro
 	}, func(error) {})()
 	// Not NewWriter: the library's writer for Azure panics in Close when the service refuses the object.
 	err = b.b.Upload(ctx, name, r, &blob.WriterOptions{
-		IfNotExist: true, BufferSize: partSize, MaxConcurrency: uploadParts, ContentType: "application/octet-stream",
+		IfNotExist: true, BufferSize: partSize, MaxConcurrency: uploadParts, ContentType: contentType,
 	})
 	r.CloseWithError(errNotRead)
 	if wrong := <-checked; err == nil || !errors.Is(wrong, errNotRead) {

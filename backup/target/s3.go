@@ -60,16 +60,14 @@ func openS3(ctx context.Context, u *url.URL, c Credentials) (*Target, error) {
 		o.UsePathStyle = pathStyle
 		if e := q.Get("endpoint"); e != "" {
 			o.BaseEndpoint = &e
+			// Not every server knows the checksums that AWS' own client adds of itself. All is read back anyway.
+			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		}
 	})
-	o := &s3blob.Options{}
-	if q.Get("endpoint") != "" {
-		// Not every server knows the checksums that AWS' own client adds of itself. All is read back anyway.
-		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
-	}
+	o := &s3blob.Options{RequestChecksumCalculation: client.Options().RequestChecksumCalculation}
 	b, err := s3blob.OpenBucket(ctx, client, u.Host, o)
 	if err != nil {
 		return nil, fmt.Errorf("backup target %s: %w", u.Redacted(), err)
 	}
-	return &Target{Bucket: backup.Within(&bucket{b: b}, strings.Trim(u.Path, "/")), close: b.Close}, nil
+	return &Target{Bucket: backup.Within(&bucket{b: b, s3: &s3Objects{client, u.Host}}, strings.Trim(u.Path, "/")), close: b.Close}, nil
 }

@@ -208,7 +208,10 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 	}
 	from.Bucket, from.Scratch = t, s.scratch
 	if id, err := s.store.Identity(ctx, s.cluster); err == nil && o.Source == s.cluster {
-		from.Lives = id.Incarnation.Lives()
+		from.Lives = id.BackedUpLives()
+		if told, err := s.store.Status(ctx, s.cluster); err == nil {
+			from.Stored = told.Backup.Holds(from.Lives)
+		}
 	}
 	progress("reading and checking " + o.Describe())
 	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true, IgnoreHash: o.IgnoreHash, Digest: true})
@@ -272,6 +275,8 @@ func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 	case errors.Is(err, backup.ErrKey):
 		e.Code = cke.CodeBackupKey
 		e.Facts = append(e.Facts, "lend the private part of one of the recipients with --key FILE")
+	case errors.Is(err, backup.ErrLost):
+		e.Code, e.Try = cke.CodeLostBackups, "ckecli backup list"
 	case errors.Is(err, backup.ErrEmpty):
 		e.Code = cke.CodeBackupEmpty
 	}

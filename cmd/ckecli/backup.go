@@ -78,6 +78,8 @@ func (o *backupOptions) addScratch(cmd *cobra.Command) {
 // backups are the backups in an open target.
 type backups struct {
 	lives []string // of the chosen cluster, as they are on record; nil: not known
+	// stored: backups of the first of them were stored.
+	stored bool
 	// where is the target's URL without secrets.
 	where string
 	// cluster is the name that was chosen; empty: none.
@@ -143,7 +145,7 @@ func (a *app) openBackups(ctx context.Context, o backupOptions) (*backups, error
 			b.cluster = b.spec.Name
 		}
 		if id, err := s.Identity(ctx, b.cluster); err == nil {
-			b.lives = id.Incarnation.Lives()
+			b.lives = id.BackedUpLives()
 		}
 		if credentials, err = a.storedCredentials(ctx, s, b.spec, credentials); err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ func (b *backups) of(cluster string) *backup.Store {
 	s := &backup.Store{Bucket: b.bucket, Cluster: cluster, Identities: b.identities, Scratch: b.scratch,
 		Signer: b.signer, Trusted: b.trusted, AllowUntrusted: b.anyone, Verdicts: new(backup.Verdicts)}
 	if cluster == b.cluster {
-		s.Lives = b.lives
+		s.Lives, s.Stored = b.lives, b.stored
 	}
 	return s
 }
@@ -128,6 +128,8 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 		}
 	case backup.IsDamage(err), errors.Is(err, backup.ErrNotServed):
 		e.Code = cke.CodeBackupDamaged
+	case errors.Is(err, backup.ErrLost):
+		e.Code, e.Try = cke.CodeLostBackups, b.command("list")
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):
 		e.Code, e.Try = cke.CodeNotCovered, b.command("list")
 	case errors.Is(err, backup.ErrKey):

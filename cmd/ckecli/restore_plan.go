@@ -78,7 +78,10 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	}
 	defer b.Close()
 	if id, err := r.store.Identity(ctx, r.cluster); err == nil && r.order.Source == r.cluster {
-		b.lives = id.Incarnation.Lives()
+		b.lives = id.BackedUpLives()
+		if told, err := r.store.Status(ctx, r.cluster); err == nil {
+			b.stored = told.Backup.Holds(b.lives)
+		}
 	}
 	found, err := b.of(r.order.Source).FindFor(ctx, at, backup.ExtractOptions{IgnoreHash: r.order.IgnoreHash})
 	switch {
@@ -88,6 +91,8 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 		return nil
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime), errors.Is(err, backup.ErrEmpty), backup.IsDamage(err):
 		return r.notThere(b.fail(ctx, "restore from "+r.order.Describe(), err), err)
+	case errors.Is(err, backup.ErrLost):
+		return refused(b.fail(ctx, "restore from "+r.order.Describe(), err))
 	default:
 		return note(err)
 	}

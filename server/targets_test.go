@@ -1,0 +1,77 @@
+package server_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/server"
+)
+
+// What a target is known by outlasts the section in the cluster file, and other targets in between.
+func TestTargetID_OutlastsTheSectionAndOtherTargets(t *testing.T) {
+	at := func(url string) *scene {
+		return formed(3).running().with(func(s *scene) { s.Spec.Backup.Target = url })
+	}
+	said := func(prev cke.Status, url, id string) cke.Status {
+		in := at(url).Input
+		if url != "" {
+			in.Backup = &cke.BackupStatus{Target: url, TargetID: id}
+		}
+		return server.Report(in, server.Decide(in), prev)
+	}
+	want := func(what string, s cke.Status, url, id string) {
+		t.Helper()
+		if got := s.TargetID(url); got != id {
+			t.Errorf("%s: %s is known by %q, want %q", what, url, got, id)
+		}
+	}
+	old := cke.Status{Backup: &cke.BackupStatus{Target: "file:///a", TargetID: "M1"}} // as earlier versions stored it
+	want("old", old, "file:///a", "M1")
+	want("old", old, "file:///b", "")
+
+	none := said(old, "", "")
+	want("without a section", none, "file:///a", "M1")
+	want("back before it was opened", said(none, "file:///a", ""), "file:///a", "M1")
+	other := said(said(old, "file:///b", ""), "file:///b", "M2")
+	want("another one", other, "file:///b", "M2")
+	want("the first one meanwhile", other, "file:///a", "M1")
+	want("not said yet", server.Report(at("file:///a").Input, server.Decide(at("file:///a").Input), other), "file:///a", "M1")
+
+	many := other
+	for i := range 100 {
+		many = said(many, fmt.Sprint("file:///", i), fmt.Sprint("N", i))
+		many = said(many, "file:///a", "M1")
+	}
+	want("in use", many, "file:///a", "M1")
+	want("of long ago", many, "file:///0", "")
+	if len(many.Targets) > 20 {
+		t.Errorf("%d targets are kept", len(many.Targets))
+	}
+}
+
+// The keeper is told what the target was before the section was taken out.
+func TestLoop_TellsBackupsWhatTheTargetWasOnceTheSectionIsBack(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		b := &stageBackups{}
+		g.backups = b
+		section := func(url string, status *cke.BackupStatus) {
+			b.mu.Lock()
+			b.status, b.none = status, status == nil
+			b.mu.Unlock()
+			g.change(func() { g.scene.Spec.Backup.Target = url })
+		}
+		section("file:///mnt/nfs/etcd", &cke.BackupStatus{Target: "file:///mnt/nfs/etcd", TargetID: "M1"})
+		p := g.perform()
+		g.pass(time.Minute)
+		section("", nil)
+		g.pass(time.Minute)
+		section("file:///mnt/nfs/etcd", &cke.BackupStatus{Target: "file:///mnt/nfs/etcd"})
+		g.pass(time.Minute)
+		if w := b.last(); w.Spec.Cluster.Backup.Target == "" || w.TargetID != "M1" {
+			t.Errorf("%q is known by %q", w.Spec.Cluster.Backup.Target, w.TargetID)
+		}
+		p.over()
+	})
+}
