@@ -180,3 +180,13 @@ func Explain() []Explanation {
 		{CodeOverwrites, "Backup target overwrites objects", "The target took an object under a name that is taken: it does not honor the condition `If-None-Match: *`. Backups are taken all the same. A second daemon that takes itself for the leader, or anybody who can write to the target, could replace backups there.", "Use a target, or a version of its server, that honors the condition."},
 	}
 }
+
+// WayOut is what to do about a code; "" where it has no explanation of its own.
+func WayOut(code Code) string {
+	for _, e := range Explain() {
+		if e.Code == code && code != CodeInternal {
+			return e.WayOut
+		}
+	}
+	return ""
+}

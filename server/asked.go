@@ -44,7 +44,7 @@ func asked(in *Input) (Decision, bool) {
 }
 
 func ask(in *Input, t cke.Task) Decision {
-	if !in.formed() {
+	if !in.Formed() {
 		return refuse(t, &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name), Unchanged: true})
 	}
 	if p := in.misnamed(t.Node); p != nil {

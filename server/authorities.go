@@ -12,7 +12,7 @@ import (
 // reissueCertificates: a member has a certificate of an authority that is being replaced, and its successor issues them by
 // now. Every member trusts both.
 func reissueCertificates(in *Input) (Decision, bool) {
-	if !in.formed() || !in.Identity.Authorities.Replacing() {
+	if !in.Formed() || !in.Identity.Authorities.Replacing() {
 		return Decision{}, false
 	}
 	return in.renewal(0, func(j cke.Join) string {
@@ -33,7 +33,7 @@ func reissueCertificates(in *Input) (Decision, bool) {
 // advanceAuthority: all that the present phase of an authority's replacement asks for is so, with every member, and no
 // person has to say more.
 func advanceAuthority(in *Input) (Decision, bool) {
-	if !in.formed() {
+	if !in.Formed() {
 		return Decision{}, false
 	}
 	all := in.Identity.Authorities

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,46 +10,12 @@ import (
 	"cke/op"
 )
 
-// Backups works on the backups of one cluster during one term, beside the loop.
-type Backups interface {
-	cke.Backups
-	// Update tells what is wanted now. It never waits.
-	Update(w cke.BackupWanted)
-	// Changed receives after something has begun or ended that people ought to know of; coalesced.
-	Changed() <-chan struct{}
-	// Run works until ctx ends and then stores what has changed last, within a bounded time.
-	Run(ctx context.Context)
-}
-
-// backupsEnd is how long the backups may take to store the last changes once a term ends, beside all else that ends.
-const backupsEnd = 3 * time.Second
-
-// keep runs the backups of a term; end waits until the last changes are stored, or cannot be.
-func (d *Daemon) keep(ctx context.Context, b Backups) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b.Run(ctx)
-	}()
-	return func() {
-		cancel()
-		timer := time.NewTimer(backupsEnd)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-			d.Log.Warn("the last changes may not be in the backup target: it does not answer")
-		}
-	}
-}
-
-// noBackups is why no backups are taken now; "" when they are. A pause is no reason: it protects the cluster from changes.
-func noBackups(in *Input) string {
+// NoBackups is why no backups are taken now; "" when they are. A pause is no reason: it protects the cluster from changes.
+func NoBackups(in *Input) string {
 	switch {
 	case in.Deleting:
 		return "the cluster is being deleted"
-	case !in.formed():
+	case !in.Formed():
 		return "the cluster has not been founded"
 	case in.Requests.Hibernation != nil && !in.Seen.Etcd.Quorate:
 		return "the cluster is hibernated: no member runs, and nothing changes"
@@ -90,9 +55,9 @@ func withoutBackups(in *Input) Input {
 	return without
 }
 
-// outrun is why an operation under way must end for what is wanted now. A deletion or a hibernation may have been taken back. A backup gives way
+// Outrun is why an operation under way must end for what is wanted now. A deletion or a hibernation may have been taken back. A backup gives way
 // to what else is to be done, which does not wait for a target, and is begun anew after it.
-func outrun(running op.Operation, in *Input) error {
+func Outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.DeleteCluster); is && !in.Deleting {
 		return errors.New("the deletion was canceled")
 	}
@@ -162,11 +127,11 @@ func backupProblems(in *Input) []cke.Problem {
 	}
 	var all []cke.Problem
 	if p := in.Backup.Problem; p != nil {
-		all = append(all, cke.Problem{Code: p.Code, Message: "backups: " + p.Message, Remedy: remedy(p.Code), Since: p.Since})
+		all = append(all, cke.Problem{Code: p.Code, Message: "backups: " + p.Message, Remedy: cke.WayOut(p.Code), Since: p.Since})
 	}
 	for _, t := range in.Backup.Troubles {
 		if !slices.ContainsFunc(all, func(p cke.Problem) bool { return p.Code == t.Code }) {
-			all = append(all, cke.Problem{Code: t.Code, Message: "backups: " + t.Work + ": " + t.Message, Remedy: remedy(t.Code), Since: t.Since})
+			all = append(all, cke.Problem{Code: t.Code, Message: "backups: " + t.Work + ": " + t.Message, Remedy: cke.WayOut(t.Code), Since: t.Since})
 		}
 	}
 	return all

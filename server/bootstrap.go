@@ -280,7 +280,7 @@ func (in *Input) leftAnswer(j cke.Join, c cke.Container) cke.EndpointStatus {
 // could let one start that lost its disk. Nobody serves clients yet who would miss it.
 func uncertified(in *Input, n cke.NodeStatus, j cke.Join) *cke.Problem {
 	c, there := n.Of(j.ID)
-	if !there || c.Certificates == nil || clocksIn(in.Seen).wrong() {
+	if !there || c.Certificates == nil || ClocksIn(in.Seen).wrong() {
 		return nil
 	}
 	if trouble := c.Certificates.Trouble(in.Seen.ObservedAt); trouble != "" {

@@ -12,7 +12,7 @@ import (
 // whether it answers: members whose certificates have ended answer nobody, and if all have, there is no quorum. Writing
 // new files stops nobody, so it goes before everything that needs a member that serves, and before members are started.
 func brokenCertificates(in *Input) (Decision, bool) {
-	if !in.formed() {
+	if !in.Formed() {
 		return Decision{}, false
 	}
 	return in.renewal(0, func(j cke.Join) string {
@@ -95,7 +95,7 @@ func (in *Input) certificates(j cke.Join) (cke.CertificateFiles, bool) {
 func certificateProblem(in *Input, j cke.Join) *cke.Problem {
 	n := in.node(j.Node)
 	worth, ok := in.certificates(j)
-	if !ok || !n.Answered() || j.StartedAt.IsZero() || !in.formed() || dataProblem(in, j) != nil {
+	if !ok || !n.Answered() || j.StartedAt.IsZero() || !in.Formed() || dataProblem(in, j) != nil {
 		return nil
 	}
 	trouble := worth.Trouble(in.Seen.ObservedAt)

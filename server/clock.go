@@ -26,9 +26,9 @@ type nodeClock struct {
 	ahead time.Duration
 }
 
-// clocksIn compares the daemon's clock, which has dated the observation, with those of the nodes that answered. Where two
+// ClocksIn compares the daemon's clock, which has dated the observation, with those of the nodes that answered. Where two
 // of them are in the middle, the one counts that the daemon's agrees with better.
-func clocksIn(o cke.Observation) clocks {
+func ClocksIn(o cke.Observation) clocks {
 	c := clocks{nodes: len(o.Nodes)}
 	for _, n := range o.Nodes {
 		if n.Answered() && !n.Clock.IsZero() {
@@ -60,8 +60,8 @@ func (c clocks) sure() bool {
 	return agree*2 > c.nodes+1
 }
 
-// why is what keeps things waiting that depend on the time; empty: nothing does.
-func (c clocks) why() string {
+// Why is what keeps things waiting that depend on the time; empty: nothing does.
+func (c clocks) Why() string {
 	if !c.wrong() {
 		return ""
 	}
@@ -84,7 +84,7 @@ func apart(d time.Duration) string {
 func (c clocks) problems() []cke.Problem {
 	var all []cke.Problem
 	if c.wrong() {
-		all = append(all, cke.Problem{Code: cke.CodeClock, Message: c.why() + "; what depends on the time waits", Remedy: "set the clock of the daemon's host right"})
+		all = append(all, cke.Problem{Code: cke.CodeClock, Message: c.Why() + "; what depends on the time waits", Remedy: "set the clock of the daemon's host right"})
 	}
 	for _, n := range c.told {
 		if off := c.ahead - n.ahead; off.Abs() > op.ClockLimit {
@@ -101,7 +101,7 @@ func wasSetBack(since time.Duration) bool { return since < -time.Minute }
 // untilNow is the time by which leases and pauses end: the nodes', where the daemon's clock is ahead of it. Where that is
 // behind they last for longer, which nobody is hurt by.
 func (in *Input) untilNow() time.Time {
-	if c := clocksIn(in.Seen); c.wrong() && c.ahead > 0 {
+	if c := ClocksIn(in.Seen); c.wrong() && c.ahead > 0 {
 		return in.Seen.ObservedAt.Add(-c.ahead)
 	}
 	return in.Seen.ObservedAt
@@ -109,7 +109,7 @@ func (in *Input) untilNow() time.Time {
 
 // behind is how much longer than asked for something has to last that begins by the daemon's clock: that may be behind.
 func (in *Input) behind() time.Duration {
-	if c := clocksIn(in.Seen); c.wrong() && c.ahead < 0 {
+	if c := ClocksIn(in.Seen); c.wrong() && c.ahead < 0 {
 		return -c.ahead
 	}
 	return 0
@@ -140,16 +140,16 @@ func withClock(in *Input, d Decision) Decision {
 	if d.Operation == nil || !needsClock(d.Operation) {
 		return d
 	}
-	c := clocksIn(in.Seen)
+	c := ClocksIn(in.Seen)
 	if !c.wrong() {
 		return d
 	}
-	return Decision{Reason: fmt.Sprintf("%s; %s waits: %s", d.Reason, d.Operation.Name(), c.why()), Blockers: c.problems()[:1], Converged: d.Converged}
+	return Decision{Reason: fmt.Sprintf("%s; %s waits: %s", d.Reason, d.Operation.Name(), c.Why()), Blockers: c.problems()[:1], Converged: d.Converged}
 }
 
 // clocksAgree tells which clocks are off.
 func clocksAgree(in *Input) cke.Condition {
-	c := clocksIn(in.Seen)
+	c := ClocksIn(in.Seen)
 	switch p := c.problems(); {
 	case c.wrong():
 		return condition(cke.CondClocksAgree, cke.False, "DaemonOff", "%s", p[0].Message)

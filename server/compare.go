@@ -22,9 +22,9 @@ var risky = []string{
 	op.StartMembers{}.Name(), op.StartChanged{}.Name(), op.RestartMember{}.Name(), op.AddMember{}.Name(), op.PromoteMember{}.Name(), op.ChangeAddress{}.Name(),
 }
 
-// touchedAt is when the last risky operation ended that no comparison came after, by what was told before and by the
+// TouchedAt is when the last risky operation ended that no comparison came after, by what was told before and by the
 // operation that has ended since.
-func touchedAt(s cke.Status) time.Time {
+func TouchedAt(s cke.Status) time.Time {
 	switch last := s.LastOperation; {
 	case last == nil:
 	case slices.Contains(risky, last.Type) && last.Time.After(s.TouchedAt):
@@ -39,7 +39,7 @@ func touchedAt(s cke.Status) time.Time {
 // to them that could have left them with different data.
 func compareDue(in *Input) (Decision, bool) {
 	inc := in.Identity.Incarnation
-	if !in.formed() || len(in.Identity.Joins) < 2 {
+	if !in.Formed() || len(in.Identity.Joins) < 2 {
 		return Decision{}, false
 	}
 	last := inc.FormedAt
@@ -47,7 +47,7 @@ func compareDue(in *Input) (Decision, bool) {
 		last = c.At
 	}
 	why := ""
-	if touched := touchedAt(in.Before); touched.After(last) && !wasSetBack(in.Seen.ObservedAt.Sub(touched)) {
+	if touched := TouchedAt(in.Before); touched.After(last) && !wasSetBack(in.Seen.ObservedAt.Sub(touched)) {
 		why = "members are compared: some were started, restarted, added, promoted or moved since the last time"
 		if before := in.Before.LastOperation; before != nil && slices.Contains(risky, before.Type) {
 			why = fmt.Sprintf("members are compared after %s", before.Type)

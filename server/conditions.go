@@ -110,7 +110,7 @@ func dataVolumesReady(in *Input) cke.Condition {
 	if inc := in.Identity.Incarnation; inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) {
 		return condition(cke.CondDataVolumesReady, cke.False, "Restoring", "the members' data is what is to be restored")
 	}
-	if !in.formed() || len(in.Identity.Joins) == 0 {
+	if !in.Formed() || len(in.Identity.Joins) == 0 {
 		return condition(cke.CondDataVolumesReady, cke.False, "NotFounded", "the cluster has no data yet")
 	}
 	for _, j := range in.Identity.Joins {

@@ -54,7 +54,7 @@ func noConsent(in *Input) (why string, again time.Duration) {
 	case p.Reconcile == cke.ReconcileManual && !released:
 		return fmt.Sprintf("revision %d is applied when a person says `ckecli cluster apply` (reconcile: manual)", in.Generation), 0
 	case p.Reconcile == cke.ReconcileWindow && !released:
-		if why := clocksIn(in.Seen).why(); why != "" {
+		if why := ClocksIn(in.Seen).Why(); why != "" {
 			return "whether a maintenance window is open is not known: " + why, 0
 		}
 		open, next := windowAt(p.Window, in.Seen.ObservedAt)

@@ -28,7 +28,7 @@ func couldFound(in *Input) (Decision, bool) {
 		}
 		if g := mayInterrupt(in, m); g != pass {
 			return refused(fmt.Sprintf("%s, and restarting it interrupts service: %s", told, g),
-				cke.Problem{Code: cke.CodeInterrupt, Node: j.Node.Name(), Message: told + ": " + string(g), Remedy: remedy(cke.CodeInterrupt)}), true
+				cke.Problem{Code: cke.CodeInterrupt, Node: j.Node.Name(), Message: told + ": " + string(g), Remedy: cke.WayOut(cke.CodeInterrupt)}), true
 		}
 		restart := op.RestartMember{Join: j, Etcd: j.Etcd, Gap: in.fewVoters()}
 		restart.Runs, restart.Image = runsInstead(in, j)

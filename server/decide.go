@@ -304,7 +304,7 @@ func cleanUp(in *Input) (Decision, bool) {
 func cleanUpPrepared(in *Input) (Decision, bool) {
 	d, _ := cleanUp(in)
 	o, cleans := d.Operation.(op.CleanUp)
-	if !cleans || !in.formed() {
+	if !cleans || !in.Formed() {
 		return Decision{}, false
 	}
 	o.Left = slices.DeleteFunc(o.Left, func(j cke.Join) bool {
@@ -427,8 +427,8 @@ func (in *Input) reached(j cke.Join) cke.Join {
 	return j
 }
 
-// formed reports whether the cluster has served, or may have.
-func (in *Input) formed() bool {
+// Formed reports whether the cluster has served, or may have.
+func (in *Input) Formed() bool {
 	inc := in.Identity.Incarnation
 	return inc != nil && inc.State == cke.Formed
 }

@@ -44,7 +44,7 @@ func drift(in *Input) (Decision, bool) {
 		first := firstOf(in, next.Version)
 		if err := noFreshBackup(in); first && err != nil {
 			return refused(fmt.Sprintf("not applied: %s: before another version there is to be a fresh backup, and %v", what, err),
-				cke.Problem{Code: cke.CodeStaleBackup, Message: err.Error(), Remedy: remedy(cke.CodeStaleBackup)}), true
+				cke.Problem{Code: cke.CodeStaleBackup, Message: err.Error(), Remedy: cke.WayOut(cke.CodeStaleBackup)}), true
 		}
 		if next.Version != versionOf(in, j) && noSpace(in) != nil {
 			p := noSpaceProblem(in)
@@ -61,7 +61,7 @@ func drift(in *Input) (Decision, bool) {
 		}
 		if g := mayInterrupt(in, m); g != pass {
 			return refused(fmt.Sprintf("%s %s, and restarting it interrupts service: %s", j.Node.Name(), told, g),
-				cke.Problem{Code: cke.CodeInterrupt, Node: j.Node.Name(), Message: string(g), Remedy: remedy(cke.CodeInterrupt)}), true
+				cke.Problem{Code: cke.CodeInterrupt, Node: j.Node.Name(), Message: string(g), Remedy: cke.WayOut(cke.CodeInterrupt)}), true
 		}
 		restart := op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle(), Gap: in.fewVoters()}
 		restart.Runs, restart.Image = runsInstead(in, j)
@@ -107,7 +107,7 @@ func roomForMore(in *Input) bool {
 // startChanged: a member does not come up, and the file wants it to run with other options. They may be what cures it: a
 // person has taken back what did not work. Quorum or not, nobody is hurt by starting who does not run.
 func startChanged(in *Input) (Decision, bool) {
-	if !in.formed() {
+	if !in.Formed() {
 		return Decision{}, false
 	}
 	return in.startAsDeclared()
@@ -128,7 +128,7 @@ func (in *Input) startAsDeclared() (Decision, bool) {
 				continue
 			}
 		}
-		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: runningMembers(in)+1 >= cke.Quorum(len(in.Identity.Joins))},
+		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= cke.Quorum(len(in.Identity.Joins))},
 			Reason: fmt.Sprintf("%s does not come up, and %s", j.Node.Name(), why)}, true
 	}
 	return Decision{}, false

@@ -15,7 +15,7 @@ func driftOf(in *Input, j cke.Join) []string {
 			all = append(all, fmt.Sprintf("%s: %s, declared %s", what, from, to))
 		}
 	}
-	if _, wanted := in.declared(j); wanted && in.formed() {
+	if _, wanted := in.declared(j); wanted && in.Formed() {
 		is, want := j.Etcd, in.optionsOf(j)
 		add("version", is.Version, want.Version)
 		if is.Version == want.Version {
@@ -132,7 +132,7 @@ func byHandProblem(in *Input, j cke.Join) *cke.Problem {
 		return p
 	}
 	if p.Message = limitsDiscarded(in, j); p.Message != "" {
-		p.Code, p.Remedy = cke.CodeDiscarded, remedy(cke.CodeDiscarded)
+		p.Code, p.Remedy = cke.CodeDiscarded, cke.WayOut(cke.CodeDiscarded)
 		return p
 	}
 	if p.Message = versionByHand(in, j); p.Message != "" {

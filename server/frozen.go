@@ -26,7 +26,7 @@ func findings(in *Input) []finding {
 	if f := olderStore(in); f != nil {
 		all = append(all, *f)
 	}
-	if !in.formed() {
+	if !in.Formed() {
 		return all
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
@@ -94,7 +94,7 @@ func reached(in *Input, before *cke.Reached) *cke.Reached {
 	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
 		return before
 	}
-	if !in.formed() {
+	if !in.Formed() {
 		return nil
 	}
 	r := cke.Reached{ClusterID: in.Identity.Incarnation.ClusterID}

@@ -111,7 +111,7 @@ func catchingUp(in *Input) (Decision, bool) {
 func slowLearner(in *Input, j cke.Join) *cke.Problem {
 	e := in.reply(j)
 	took := in.Seen.ObservedAt.Sub(j.StartedAt)
-	if !e.Learner || !e.Healthy() || j.StartedAt.IsZero() || took < catchUpLimit || clocksIn(in.Seen).wrong() {
+	if !e.Learner || !e.Healthy() || j.StartedAt.IsZero() || took < catchUpLimit || ClocksIn(in.Seen).wrong() {
 		return nil
 	}
 	return &cke.Problem{Code: cke.CodeSlowLearner, Node: j.Node.Name(),

@@ -68,8 +68,6 @@ const (
 	electionLimit = 5 * time.Second
 	// sameAgain is the least pause before an operation that has just completed is begun anew: it had no lasting effect.
 	sameAgain = time.Second
-	// forgetAfter is when a failure no longer counts whose operation was not wanted again.
-	forgetAfter = time.Hour
 	// lastWordLimit bounds a write about how an operation ended, when another one had failed or the loop ends.
 	lastWordLimit = 500 * time.Millisecond
 )
@@ -146,7 +144,7 @@ func (l *Loop) takeOver(ctx context.Context) {
 	}
 	if left := last.Operation; left != nil {
 		left.State, left.Description = cke.RecordInterrupted, fmt.Sprintf("%s stopped leading while this ran", last.Leader.Host)
-		last.TouchedAt = touchedAt(last)
+		last.TouchedAt = TouchedAt(last)
 		last.Operation, last.LastOperation = nil, left
 	}
 	l.status = last
@@ -187,7 +185,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 		l.start(ctx, d, in.Generation)
 	}
 	if in.Seen.Partial { // it is acted on, and not told: who was not waited for looks silent
-		return lookAtOnce, nil
+		return LookAtOnce, nil
 	}
 	l.publish(ctx, in, d)
 	if d.Again > 0 {
@@ -201,10 +199,10 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 
 // electing reports whether a leader may be elected any moment. A quorum that stays away is not looked for all the time.
 func (l *Loop) electing(in Input) bool {
-	if now := (quorum{in.Seen.Etcd.Quorate, runningMembers(&in)}); now != l.quorum || l.quorumAt.IsZero() {
+	if now := (quorum{in.Seen.Etcd.Quorate, RunningMembers(&in)}); now != l.quorum || l.quorumAt.IsZero() {
 		l.quorum, l.quorumAt = now, l.Now()
 	}
-	return in.formed() && !l.quorum.there && l.Now().Sub(l.quorumAt) < electionLimit
+	return in.Formed() && !l.quorum.there && l.Now().Sub(l.quorumAt) < electionLimit
 }
 
 // look gathers what Decide needs.
@@ -234,7 +232,7 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 	if l.Backups != nil {
 		of := in
 		of.Identity = identity.BackedUp()
-		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: noBackups(&of), Clock: clocksIn(seen).why(), TargetID: l.status.TargetID(spec.Cluster.Backup.Target)})
+		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: NoBackups(&of), Clock: ClocksIn(seen).Why(), TargetID: l.status.TargetID(spec.Cluster.Backup.Target)})
 		in.Backup = l.Backups.Status()
 	}
 	return in, nil
@@ -244,16 +242,16 @@ func (l *Loop) look(ctx context.Context) (Input, error) {
 func (l *Loop) decide(in Input) Decision {
 	if r := l.running; r != nil {
 		next := Decide(in)
-		if why := superseded(r.operation, next.Operation, in.Failures); why != nil {
+		if why := Superseded(r.operation, next.Operation, in.Failures); why != nil {
 			r.end(why)
 		}
-		if why := outrun(r.operation, &in); why != nil {
+		if why := Outrun(r.operation, &in); why != nil {
 			r.end(why)
 		}
 		return Decision{Operation: r.operation, Reason: r.reason, Frozen: next.Frozen, Converged: next.Converged}
 	}
-	maps.DeleteFunc(l.failures, func(_ string, f Failure) bool { return l.Now().Sub(f.At) > forgetAfter })
-	maps.DeleteFunc(l.done, func(_ string, c Completion) bool { return c.stale(l.Now()) })
+	maps.DeleteFunc(l.failures, func(_ string, f Failure) bool { return l.Now().Sub(f.At) > ForgetAfter })
+	maps.DeleteFunc(l.done, func(_ string, c Completion) bool { return c.Stale(l.Now()) })
 	d := Decide(in)
 	if d.Converged && d.Operation == nil && d.Blockers == nil {
 		clear(l.failures)

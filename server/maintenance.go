@@ -148,7 +148,7 @@ func leastQuota(in *Input) int64 {
 // fragmented: a database is large, and less than half of it is in use. It blocks its member for a while, so it waits for
 // consent as every voluntary change, and for all to be well.
 func fragmented(in *Input) (Decision, bool) {
-	if !in.formed() || !slices.ContainsFunc(in.replies(), halfEmpty) || !everyoneServes(in) {
+	if !in.Formed() || !slices.ContainsFunc(in.replies(), halfEmpty) || !everyoneServes(in) {
 		return Decision{}, false
 	}
 	for j := range inTurn(in) {

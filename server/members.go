@@ -14,10 +14,10 @@ import (
 // since after the loss of a quorum they would wait for each other.
 func startStopped(in *Input) (Decision, bool) {
 	stopped := startable(in)
-	if !in.formed() || len(stopped) == 0 {
+	if !in.Formed() || len(stopped) == 0 {
 		return Decision{}, false
 	}
-	running, need := runningMembers(in), cke.Quorum(len(in.Identity.Joins))
+	running, need := RunningMembers(in), cke.Quorum(len(in.Identity.Joins))
 	reason := namesOf(stopped) + " stopped; " + whatIsLeft(in, stopped)
 	if running < need && !in.quorumUnknown() {
 		reason = fmt.Sprintf("quorum is lost, %d of %d members run and %s: %s", running, len(in.Identity.Joins), needed(need), reason)
@@ -39,7 +39,7 @@ func whatIsLeft(in *Input, stopped []cke.Join) string {
 // finished leaves it so, and nobody would notice before the power fails. An engine that does what it is asked now has done, or
 // never had, what it was asked for before.
 func keptDown(in *Input) (Decision, bool) {
-	if !in.formed() {
+	if !in.Formed() {
 		return Decision{}, false
 	}
 	var joins []cke.Join
@@ -65,8 +65,8 @@ func namesOf(joins []cke.Join) string {
 	return and(names)
 }
 
-// runningMembers counts members whose container is seen running.
-func runningMembers(in *Input) int { return running(in, in.Identity.Joins) }
+// RunningMembers counts members whose container is seen running.
+func RunningMembers(in *Input) int { return running(in, in.Identity.Joins) }
 
 // voters are the memberships that voted when a member told last.
 func (in *Input) voters() []cke.Join {
@@ -88,7 +88,7 @@ func running(in *Input, joins []cke.Join) int {
 // withoutQuorum: the cluster was formed, no linearizable read succeeds, and no member can be started. Nothing is
 // changed: a second cluster would be the worst outcome.
 func withoutQuorum(in *Input) (Decision, bool) {
-	if !in.formed() || in.Seen.Etcd.Quorate {
+	if !in.Formed() || in.Seen.Etcd.Quorate {
 		return Decision{}, false
 	}
 	if p := allBlank(in); p != nil {
@@ -214,7 +214,7 @@ func (in *Input) isVoter(j cke.Join) bool {
 // lastHolds reports whether a learner answers while there is no quorum: voters may have lost the data that it holds.
 func (in *Input) lastHolds(j cke.Join) bool {
 	e := in.reply(j)
-	return in.formed() && !in.Seen.Etcd.Quorate && e.Problem == "" && e.Learner && e.MemberID != "" && e.MemberID == j.MemberID && e.Revision > cke.FirstRevision
+	return in.Formed() && !in.Seen.Etcd.Quorate && e.Problem == "" && e.Learner && e.MemberID != "" && e.MemberID == j.MemberID && e.Revision > cke.FirstRevision
 }
 
 // memberProblem is why a member does not serve, or nil when it does.
@@ -255,7 +255,7 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 		return &cke.Problem{Code: cke.CodeOlderStore, Node: name, Message: "its member serves, though not at " + j.ClientURL() + " as the store has it", Remedy: "ckecli cluster reclaim " + in.Spec.Name}
 	case e.Problem != "":
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd runs and does not answer: " + e.Problem}
-	case in.formed() && e.ClusterID != "" && e.ClusterID != in.Identity.Incarnation.ClusterID:
+	case in.Formed() && e.ClusterID != "" && e.ClusterID != in.Identity.Incarnation.ClusterID:
 		return &cke.Problem{Code: cke.CodeSplitBrain, Node: name, Message: fmt.Sprintf("it answers with cluster id %s, on record is %s", e.ClusterID, in.Identity.Incarnation.ClusterID)}
 	case len(e.Errors) > 0:
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd reports " + e.Errors[0]}

@@ -35,7 +35,7 @@ func endedMembership(in *Input) (Decision, bool) {
 		}
 		if e := in.reply(j); e.MemberID == j.MemberID && e.Serves(in.Identity.Incarnation.ClusterID) {
 			return refused(fmt.Sprintf("the member of %s is not in the member list that was read, and serves: its membership lasts while it does", j.Node.Name()),
-				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, and is not in the member list that another member gives", Remedy: remedy(cke.CodeSplitBrain)}), true
+				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, and is not in the member list that another member gives", Remedy: cke.WayOut(cke.CodeSplitBrain)}), true
 		}
 	}
 	for _, j := range in.Identity.Joins {
@@ -191,7 +191,7 @@ func replaceLost(in *Input) (Decision, bool) {
 	if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
 		return Decision{Blockers: gone, Reason: told + "; it is replaced when a person says so (replace: manual)"}, true
 	}
-	if why := clocksIn(in.Seen).why(); why != "" {
+	if why := ClocksIn(in.Seen).Why(); why != "" {
 		return refused(told+"; for how long is not known: "+why, gone...), true
 	}
 	slices.SortStableFunc(lost, func(a, b loss) int { return cmp.Compare(a.wait, b.wait) })

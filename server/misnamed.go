@@ -26,7 +26,7 @@ func notCertain(name string, p *cke.Problem) *cke.Error {
 // One that has moved carries that of its own, under a name that is declared for it alone.
 func (in *Input) allMisnamed() []cke.Problem {
 	var all []cke.Problem
-	if !in.formed() {
+	if !in.Formed() {
 		return nil
 	}
 	for _, m := range in.Identity.Misnamed(in.Spec) {

@@ -73,23 +73,14 @@ func problemsOf(err error, at time.Time) []cke.Problem {
 	var failed op.StageError
 	if !errors.As(err, &failed) {
 		code := cke.CodeOf(err)
-		return []cke.Problem{{Code: code, Message: err.Error(), Remedy: remedy(code), Since: at}}
+		return []cke.Problem{{Code: code, Message: err.Error(), Remedy: cke.WayOut(code), Since: at}}
 	}
 	var all []cke.Problem
 	for _, s := range failed {
 		code := cke.CodeOf(s.Err)
-		all = append(all, cke.Problem{Code: code, Node: s.Node, Message: s.Step + ": " + s.Err.Error(), Remedy: remedy(code), Since: at})
+		all = append(all, cke.Problem{Code: code, Node: s.Node, Message: s.Step + ": " + s.Err.Error(), Remedy: cke.WayOut(code), Since: at})
 	}
 	return all
-}
-
-func remedy(code cke.Code) string {
-	for _, e := range cke.Explain() {
-		if e.Code == code && code != cke.CodeInternal {
-			return e.WayOut
-		}
-	}
-	return ""
 }
 
 // sameNews reports whether a tells nothing that b does not, apart from times and counters that move all the time.

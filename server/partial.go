@@ -2,8 +2,8 @@ package server
 
 import "time"
 
-// lookAtOnce is the pause before a look after one that was not waited for.
-const lookAtOnce = time.Millisecond
+// LookAtOnce is the pause before a look after one that was not waited for.
+const LookAtOnce = time.Millisecond
 
 // lookInFull: members were not waited for, so that those that stopped could be started at once. What is due otherwise
 // must not be decided by who happened to answer.
@@ -11,5 +11,5 @@ func lookInFull(in *Input) (Decision, bool) {
 	if !in.Seen.Partial {
 		return Decision{}, false
 	}
-	return Decision{Reason: "members are being asked", Again: lookAtOnce}, true
+	return Decision{Reason: "members are being asked", Again: LookAtOnce}, true
 }

@@ -27,7 +27,7 @@ func down(in *Input, j cke.Join) bool {
 
 // quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen could form one.
 func (in *Input) quorumUnknown() bool {
-	return in.formed() && !in.Seen.Etcd.Quorate && allBlank(in) == nil && in.unseen().of() > 0
+	return in.Formed() && !in.Seen.Etcd.Quorate && allBlank(in) == nil && in.unseen().of() > 0
 }
 
 // votes is the number of voters, foreign ones included.
@@ -75,7 +75,7 @@ func doNotAnswer(names []string) string {
 // quorumProblem says, where there is no quorum or none can be seen, and no member can be started, what the operator can
 // do. A recovery continues from one member, so it is right only where a quorum never comes back.
 func quorumProblem(in *Input) *cke.Problem {
-	if !in.formed() || in.Seen.Etcd.Quorate || len(startable(in)) > 0 || allBlank(in) != nil {
+	if !in.Formed() || in.Seen.Etcd.Quorate || len(startable(in)) > 0 || allBlank(in) != nil {
 		return nil
 	}
 	n, up := in.votes(), running(in, in.voters())

@@ -14,7 +14,7 @@ func Unreachable(in Input) *cke.Error {
 	in.noteStarts()
 	want, ok := parseVersion(in.Spec.Options.Etcd.Version)
 	known := versionsOf(&in)
-	if !ok || !in.formed() || len(known) == 0 {
+	if !ok || !in.Formed() || len(known) == 0 {
 		return nil
 	}
 	oldest, newest := known[0], known[len(known)-1]

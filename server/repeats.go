@@ -31,16 +31,19 @@ const (
 func Completed(all map[string]Completion, o op.Operation, reason string, now time.Time) {
 	key := FailureKey(o)
 	c := all[key]
-	if c.Reason != reason || c.stale(now) {
+	if c.Reason != reason || c.Stale(now) {
 		c = Completion{Reason: reason}
 	}
 	c.Count, c.At = c.Count+1, now
 	all[key] = c
 }
 
-// stale reports whether an operation that is needed again is no repetition any more.
-func (c Completion) stale(now time.Time) bool {
-	return now.Sub(c.At) > max(forgetAfter, 2*retryAfter("", c.Count, lastRestart))
+// ForgetAfter is when a failure no longer counts whose operation was not wanted again.
+const ForgetAfter = time.Hour
+
+// Stale reports whether an operation that is needed again is no repetition any more.
+func (c Completion) Stale(now time.Time) bool {
+	return now.Sub(c.At) > max(ForgetAfter, 2*retryAfter("", c.Count, lastRestart))
 }
 
 // longestRepeat is the longest pause before an operation is repeated; 0: it is not held back. Members that stopped are started
@@ -70,7 +73,7 @@ func repeated(in *Input, d Decision) Decision {
 	}
 	c, done := in.Completed[FailureKey(d.Operation)]
 	since := in.Seen.ObservedAt.Sub(c.At)
-	if !done || c.Reason != d.Reason || c.stale(in.Seen.ObservedAt) || wasSetBack(since) {
+	if !done || c.Reason != d.Reason || c.Stale(in.Seen.ObservedAt) || wasSetBack(since) {
 		return d
 	}
 	count := c.Count
@@ -86,7 +89,7 @@ func repeated(in *Input, d Decision) Decision {
 	if c.Count < toldFrom {
 		return held
 	}
-	p := cke.Problem{Code: cke.CodeRepeats, Message: held.Reason, Remedy: remedy(cke.CodeRepeats)}
+	p := cke.Problem{Code: cke.CodeRepeats, Message: held.Reason, Remedy: cke.WayOut(cke.CodeRepeats)}
 	if targets := d.Operation.Targets(); len(targets) == 1 {
 		p.Node = targets[0]
 	}

@@ -145,7 +145,7 @@ func runOnNothing(in *Input, running []cke.Join) (lost []cke.Problem) {
 }
 
 // hibernates reports whether a person asked that no member of a formed cluster run.
-func (in *Input) hibernates() bool { return in.Requests.Hibernation != nil && in.formed() }
+func (in *Input) hibernates() bool { return in.Requests.Hibernation != nil && in.Formed() }
 
 // hibernation is the sentence that tells how far it has come.
 func hibernation(in *Input) string {
@@ -208,7 +208,7 @@ func canStop(in *Input, d Decision, row cke.MemberStatus) gate {
 		return gate("the cluster is frozen: " + d.Frozen.Message)
 	case changes(d.Operation):
 		return gate(d.Operation.Name() + " is under way")
-	case !in.formed():
+	case !in.Formed():
 		return "the cluster is not formed"
 	case in.misnamed(row.Name) != nil:
 		return gate(in.misnamed(row.Name).Message)

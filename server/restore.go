@@ -178,12 +178,12 @@ func heldRequests(in *Input) *cke.Error {
 // wrongClock: certificates would be issued for another time than they are needed. An order that waited for somebody to set
 // a clock would keep everything else waiting.
 func wrongClock(in *Input) *cke.Error {
-	c := clocksIn(in.Seen)
+	c := ClocksIn(in.Seen)
 	if !c.wrong() {
 		return nil
 	}
 	p := c.problems()[0]
-	return &cke.Error{Code: cke.CodeClock, What: "cannot restore: " + c.why(), Facts: []string{p.Remedy}}
+	return &cke.Error{Code: cke.CodeClock, What: "cannot restore: " + c.Why(), Facts: []string{p.Remedy}}
 }
 
 // wouldServeOn: members that are not on record are not stopped, and would serve beside the restored ones. A cluster that was
@@ -297,7 +297,7 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 		return &cke.Error{Code: cke.CodeConfig, What: "the order to restore names neither backups nor a survivor"}
 	case o.Survivor == "":
 		return nil
-	case !in.formed():
+	case !in.Formed():
 		return &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name)}
 	case in.Requests.Hibernation != nil:
 		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is hibernated, so that nobody knows whether it has lost its quorum", in.Spec.Name), Try: "ckecli cluster resume " + in.Spec.Name}

@@ -78,7 +78,7 @@ func (l *Loop) finish() {
 	}
 	took := r.record.Took(l.Now())
 	l.Metrics.operated(l.Env.Cluster, r.record)
-	l.status.TouchedAt = touchedAt(l.status)
+	l.status.TouchedAt = TouchedAt(l.status)
 	l.status.Operation, l.status.LastOperation = nil, operationStatus(r.record)
 	key := FailureKey(r.operation)
 	switch r.record.State {

@@ -11,7 +11,7 @@ import (
 // noteStarts takes members for started that were, though no start is on record: the store was brought back from a copy that
 // was made while they were added. They may vote since, and hold data that counts.
 func (in *Input) noteStarts() {
-	if !in.formed() {
+	if !in.Formed() {
 		return
 	}
 	for i, j := range in.Identity.Joins {

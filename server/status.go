@@ -25,7 +25,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		Cluster: in.Spec.Name, Generation: in.Generation, ObservedGeneration: prev.ObservedGeneration,
 		ObservedAt: now, Nodes: in.Seen.Nodes, Etcd: in.Seen.Etcd, Problems: problems(&in, d, prev.Problems), Reason: d.Reason,
 		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in),
-		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: touchedAt(prev), LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
+		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: TouchedAt(prev), LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 		Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
 		Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
@@ -318,7 +318,7 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 		if planned(in, d, j) {
 			continue
 		}
-		if p := memberProblem(in, j); in.formed() && !j.StartedAt.IsZero() && (!in.hibernates() || p != nil && p.Code == cke.CodeDataMissing) {
+		if p := memberProblem(in, j); in.Formed() && !j.StartedAt.IsZero() && (!in.hibernates() || p != nil && p.Code == cke.CodeDataMissing) {
 			add(p)
 		}
 	}
@@ -328,14 +328,14 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 		}
 	}
 	for _, j := range in.Identity.Joins {
-		if in.formed() {
+		if in.Formed() {
 			add(byHandProblem(in, j))
 		}
 	}
 	if !in.hibernates() && !in.Deleting && d.Operation == nil {
 		add(quorumProblem(in))
 	}
-	for _, p := range clocksIn(in.Seen).problems() {
+	for _, p := range ClocksIn(in.Seen).problems() {
 		add(&p)
 	}
 	if noSpace(in) != nil {
@@ -343,7 +343,7 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 		add(&p)
 	}
 	for _, n := range in.Seen.Nodes {
-		if !in.formed() || !n.Answered() {
+		if !in.Formed() || !n.Answered() {
 			continue
 		}
 		kept, _ := keptOn(in, n)

@@ -31,7 +31,7 @@ func removeStrangers(in *Input, healthy bool) (Decision, bool) {
 
 // strangers are the entries of a member list read through a quorum that no membership names.
 func (in *Input) strangers() []cke.Member {
-	if !in.formed() || in.Seen.Etcd.MembersSource != cke.MembersLinearizable {
+	if !in.Formed() || in.Seen.Etcd.MembersSource != cke.MembersLinearizable {
 		return nil
 	}
 	var all []cke.Member

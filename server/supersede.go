@@ -8,7 +8,7 @@ import (
 	"cke/op"
 )
 
-// superseded is why an operation under way must end for the one that Decide would choose now; nil: it goes on. While
+// Superseded is why an operation under way must end for the one that Decide would choose now; nil: it goes on. While
 // stopped members are started and waited for, others can stop too: the wait could last in vain, since without them
 // there may be no quorum, and nobody would start them meanwhile. What has failed lately supersedes nothing, so that a
 // member that stops again and again does not keep the others down.
@@ -17,7 +17,7 @@ import (
 //
 // A comparison of the members' data changes nothing and may take long: whatever else is to be done goes first. A learner that
 // receives a database takes long too, and goes on where it was. So may what prepares a restore, which another one or a deletion replaces.
-func superseded(running, next op.Operation, failures map[string]Failure) error {
+func Superseded(running, next op.Operation, failures map[string]Failure) error {
 	if f, found := next.(op.Freeze); found {
 		if now, same := running.(op.Freeze); same && now.Finding == f.Finding {
 			return nil // it takes some seconds where members are asked again

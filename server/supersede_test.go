@@ -50,7 +50,7 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 				failures[FailureKey(tt.failed)] = Failure{Count: 1}
 			}
 			got := ""
-			if err := superseded(tt.running, tt.next, failures); err != nil {
+			if err := Superseded(tt.running, tt.next, failures); err != nil {
 				got = err.Error()
 			}
 			if got != tt.want {
@@ -84,7 +84,7 @@ func TestOutrun_WhatIsAskedForNoMore(t *testing.T) {
 		{"a restore whose members may have been started", op.Restore{Started: true}, Input{Requests: calledOff}, ""},
 	} {
 		got := ""
-		if err := outrun(tt.running, &tt.in); err != nil {
+		if err := Outrun(tt.running, &tt.in); err != nil {
 			got = err.Error()
 		}
 		if got != tt.want {

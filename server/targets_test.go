@@ -3,7 +3,6 @@ package server_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"cke"
 	"cke/server"
@@ -49,29 +48,4 @@ func TestTargetID_OutlastsTheSectionAndOtherTargets(t *testing.T) {
 	if len(many.Targets) > 20 {
 		t.Errorf("%d targets are kept", len(many.Targets))
 	}
-}
-
-// The keeper is told what the target was before the section was taken out.
-func TestLoop_TellsBackupsWhatTheTargetWasOnceTheSectionIsBack(t *testing.T) {
-	onStage(t, formed(3), func(g *stage) {
-		b := &stageBackups{}
-		g.backups = b
-		section := func(url string, status *cke.BackupStatus) {
-			b.mu.Lock()
-			b.status, b.none = status, status == nil
-			b.mu.Unlock()
-			g.change(func() { g.scene.Spec.Backup.Target = url })
-		}
-		section("file:///mnt/nfs/etcd", &cke.BackupStatus{Target: "file:///mnt/nfs/etcd", TargetID: "M1"})
-		p := g.perform()
-		g.pass(time.Minute)
-		section("", nil)
-		g.pass(time.Minute)
-		section("file:///mnt/nfs/etcd", &cke.BackupStatus{Target: "file:///mnt/nfs/etcd"})
-		g.pass(time.Minute)
-		if w := b.last(); w.Spec.Cluster.Backup.Target == "" || w.TargetID != "M1" {
-			t.Errorf("%q is known by %q", w.Spec.Cluster.Backup.Target, w.TargetID)
-		}
-		p.over()
-	})
 }

@@ -43,10 +43,10 @@ func (in *Input) keeps() cke.VolumePolicies {
 // that was begun is finished.
 func expiredVolumes(in *Input) (Decision, bool) {
 	expired := in.Identity.Expired(in.Seen.ObservedAt)
-	if expired == nil || !in.formed() || !everyoneServes(in) {
+	if expired == nil || !in.Formed() || !everyoneServes(in) {
 		return Decision{}, false
 	}
-	sure := clocksIn(in.Seen).sure()
+	sure := ClocksIn(in.Seen).sure()
 	for _, j := range expired {
 		if n := in.node(j.Node); !n.Answered() || !backedUp(in, j) || !sure && j.PurgedAt.IsZero() {
 			continue
@@ -60,7 +60,7 @@ func expiredVolumes(in *Input) (Decision, bool) {
 // learnerVolumes: a learner was withdrawn, and its volume is still there. It holds nothing that the voters do not hold, and the
 // next one on the node gets a volume of its own: kept ones would fill the disk.
 func learnerVolumes(in *Input) (Decision, bool) {
-	if !in.formed() || !in.Seen.Etcd.Quorate {
+	if !in.Formed() || !in.Seen.Etcd.Quorate {
 		return Decision{}, false
 	}
 	for _, j := range in.Identity.Ended {

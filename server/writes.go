@@ -35,7 +35,7 @@ func writesStopped(in *Input) (op.Operation, bool) {
 		return op.AllowWrites{Incarnation: inc.ID, Fence: fence, Alarms: writeStops(in)}, serveBefore(in, fence)
 	}
 	stops := writeStops(in)
-	return op.Disarm{Alarms: stops}, in.formed() && stops != nil
+	return op.Disarm{Alarms: stops}, in.Formed() && stops != nil
 }
 
 // writeStops are the alarms seen with which cke stopped writes.

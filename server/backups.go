@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"cke"
+)
+
+// Backups works on the backups of one cluster during one term, beside the loop.
+type Backups interface {
+	cke.Backups
+	// Update tells what is wanted now. It never waits.
+	Update(w cke.BackupWanted)
+	// Changed receives after something has begun or ended that people ought to know of; coalesced.
+	Changed() <-chan struct{}
+	// Run works until ctx ends and then stores what has changed last, within a bounded time.
+	Run(ctx context.Context)
+}
+
+// backupsEnd is how long the backups may take to store the last changes once a term ends, beside all else that ends.
+const backupsEnd = 3 * time.Second
+
+// keep runs the backups of a term; end waits until the last changes are stored, or cannot be.
+func (d *Daemon) keep(ctx context.Context, b Backups) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		timer := time.NewTimer(backupsEnd)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+			d.Log.Warn("the last changes may not be in the backup target: it does not answer")
+		}
+	}
+}

@@ -1,0 +1,3 @@
+package server
+
+var CouldBeQuorum = couldBeQuorum
