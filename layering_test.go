@@ -20,7 +20,7 @@ func mayImport(folder string) []string {
 	case "cmd":
 		return []string{"", "cmd", "clusterfile", "plan", "server", "op", "etcdnode", "storage", "pki", "backup", "sim", "mtest"}
 	case "server":
-		return []string{"", "op"}
+		return []string{"", folder, "op"}
 	case "storage": // it connects as the configuration says
 		return []string{"", folder, "clusterfile"}
 	case "plan":

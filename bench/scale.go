@@ -12,6 +12,7 @@ import (
 	"cke"
 	"cke/op"
 	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -112,9 +113,9 @@ func (c fleetCluster) look(ctx context.Context) error {
 		return err
 	}
 	d.Observer().Update(spec.Wanted(), identity)
-	in := server.NewInput(spec, identity, d.Term().Requests(), d.Observer().Observe(ctx), nil, cke.Status{})
-	dec := server.Decide(in)
-	if s := server.Report(in, dec, cke.Status{}); s.Ready != fleetNodes {
+	in := strategy.NewInput(spec, identity, d.Term().Requests(), d.Observer().Observe(ctx), nil, cke.Status{})
+	dec := strategy.Decide(in)
+	if s := strategy.Report(in, dec, cke.Status{}); s.Ready != fleetNodes {
 		return fmt.Errorf("%s: %s: %s", c.name, s.Health, dec.Reason)
 	}
 	return nil

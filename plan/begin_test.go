@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cke/plan"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -77,8 +77,8 @@ func spoilAndPlan(t *testing.T, seed uint64) {
 	}
 	time.Sleep(6 * time.Second) // elections are over, silent members are given up
 	in := r.look()
-	d := server.Decide(in)
-	r.status = server.Report(in, d, r.status)
+	d := strategy.Decide(in)
+	r.status = strategy.Report(in, d, r.status)
 	planned := r.told(r.wanted.Cluster)
 	planned.Generation = r.wanted.Generation
 	p := plan.Make(t.Context(), planned)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/server"
+	"cke/server/strategy"
 )
 
 // Bounds of a plan.
@@ -30,7 +30,7 @@ const (
 
 // Make plans from what Decide may know now. in.Spec has its defaults filled in; in.Failures is not looked at: what failed
 // may go well next time.
-func Make(ctx context.Context, in server.Input) Plan {
+func Make(ctx context.Context, in strategy.Input) Plan {
 	m := &maker{stage: newStage(in), plan: Plan{
 		Cluster: in.Spec.Name, Revision: in.Generation, ObservedAt: in.Seen.ObservedAt, Steps: []Step{},
 	}}
@@ -59,7 +59,7 @@ func (m *maker) work(ctx context.Context) {
 	in := m.stage.look(ctx)
 	for {
 		d := m.decide(in)
-		status := server.Report(in, d, m.stage.in.Before)
+		status := strategy.Report(in, d, m.stage.in.Before)
 		m.stage.in.Before = status
 		m.stage.in.Before.Reached = nil // what members really serve and what simulated ones do is not comparable
 		m.plan.End = End{status.Health, status.Summary, status.Declared, status.Ready, status.Tolerance}
@@ -92,7 +92,7 @@ func (m *maker) work(ctx context.Context) {
 
 // converged ends a plan that has nothing more to do. A declared node that does not answer and never carried a member is
 // nothing that the daemon could act upon, and not what is wanted.
-func (m *maker) converged(d server.Decision, s cke.Status) {
+func (m *maker) converged(d strategy.Decision, s cke.Status) {
 	if s.Declared > s.Ready && len(s.Problems) > 0 {
 		m.plan.Blockers = s.Problems
 		m.end(Blocked, fmt.Sprintf("%d of %d members serve; %s", s.Ready, s.Declared, s.Problems[0].Message))
@@ -106,8 +106,8 @@ func (m *maker) converged(d server.Decision, s cke.Status) {
 }
 
 // decide is what the daemon would decide; where it waits for a person's consent, what it would with it.
-func (m *maker) decide(in server.Input) server.Decision {
-	d := server.Decide(in)
+func (m *maker) decide(in strategy.Input) strategy.Decision {
+	d := strategy.Decide(in)
 	if d.Operation != nil && !d.Upkeep {
 		return d
 	}
@@ -115,9 +115,9 @@ func (m *maker) decide(in server.Input) server.Decision {
 	released.Requests.Hold = nil
 	released.Requests.Applied = max(released.Requests.Applied, in.Generation)
 	released.Requests.Interrupt = max(released.Requests.Interrupt, in.Generation)
-	next := server.Decide(released)
+	next := strategy.Decide(released)
 	if next.Operation != nil && next.Upkeep && !next.Converged {
-		next = server.DecideChange(released)
+		next = strategy.DecideChange(released)
 	}
 	if next.Operation == nil || next.Upkeep {
 		return next
@@ -129,7 +129,7 @@ func (m *maker) decide(in server.Input) server.Decision {
 }
 
 // consent is what held operations wait for, by what the daemon would decide without it.
-func consent(in server.Input, d server.Decision) string {
+func consent(in strategy.Input, d strategy.Decision) string {
 	var all []string
 	if h := in.Requests.Hold; h.Active(in.Seen.ObservedAt) {
 		who := ""
@@ -152,9 +152,9 @@ func consent(in server.Input, d server.Decision) string {
 }
 
 // operate does the operation, and reports whether the plan goes on.
-func (m *maker) operate(ctx context.Context, in server.Input, d server.Decision, before int) bool {
+func (m *maker) operate(ctx context.Context, in strategy.Input, d strategy.Decision, before int) bool {
 	m.tellWait()
-	key := server.FailureKey(d.Operation)
+	key := strategy.FailureKey(d.Operation)
 	if key != m.last {
 		m.last, m.repeats = key, 0
 	}
@@ -206,9 +206,9 @@ func (m *maker) forgetFailed(key string) {
 }
 
 // finish notes how the cluster stands after the operation.
-func (m *maker) finish(in server.Input) {
+func (m *maker) finish(in strategy.Input) {
 	t := m.plan.Steps[len(m.plan.Steps)-1].Tolerance
-	t.After = server.Report(in, server.Decision{}, m.stage.in.Before).Tolerance
+	t.After = strategy.Report(in, strategy.Decision{}, m.stage.in.Before).Tolerance
 	if t.After >= 0 {
 		t.During = min(t.During, t.After)
 	}
@@ -222,7 +222,7 @@ func (m *maker) finish(in server.Input) {
 }
 
 // wait lets time pass, and reports whether there is any use in it.
-func (m *maker) wait(d server.Decision) bool {
+func (m *maker) wait(d strategy.Decision) bool {
 	if m.waited == 0 {
 		m.waitFor = d.Reason
 	}

@@ -17,7 +17,7 @@ import (
 	"cke"
 	"cke/op"
 	"cke/plan"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -59,8 +59,8 @@ func (r *reality) set(c cke.Cluster) {
 }
 
 // look is what the daemon knows.
-func (r *reality) look() server.Input {
-	in := server.Input{Spec: r.wanted.Cluster.WithDefaults(), Generation: r.wanted.Generation, Identity: r.Store().Identity(), Requests: r.asked, Before: r.status}
+func (r *reality) look() strategy.Input {
+	in := strategy.Input{Spec: r.wanted.Cluster.WithDefaults(), Generation: r.wanted.Generation, Identity: r.Store().Identity(), Requests: r.asked, Before: r.status}
 	r.daemon.Observer().Update(in.Spec, in.Identity)
 	in.Seen = r.daemon.Observer().Observe(r.t.Context())
 	return in
@@ -71,8 +71,8 @@ func (r *reality) work() []string {
 	var done []string
 	for idle := 0; idle < 30; {
 		in := r.look()
-		d := server.Decide(in)
-		r.status = server.Report(in, d, r.status)
+		d := strategy.Decide(in)
+		r.status = strategy.Report(in, d, r.status)
 		switch {
 		case d.Converged:
 			return done
@@ -92,7 +92,7 @@ func (r *reality) work() []string {
 }
 
 // told is what a plan is made from: what stands in the store, as it is read from there, and a file.
-func (r *reality) told(file cke.Cluster) server.Input {
+func (r *reality) told(file cke.Cluster) strategy.Input {
 	text, err := json.Marshal(r.status)
 	if err != nil {
 		r.t.Fatal(err)
@@ -101,7 +101,7 @@ func (r *reality) told(file cke.Cluster) server.Input {
 	if err := json.Unmarshal(text, &status); err != nil {
 		r.t.Fatal(err)
 	}
-	return server.Input{Spec: file.WithDefaults(), Generation: r.wanted.Generation + 1, Identity: r.Store().Identity(), Before: status,
+	return strategy.Input{Spec: file.WithDefaults(), Generation: r.wanted.Generation + 1, Identity: r.Store().Identity(), Before: status,
 		Seen: cke.Observation{ObservedAt: status.ObservedAt, Nodes: status.Nodes, Etcd: status.Etcd}}
 }
 

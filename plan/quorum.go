@@ -8,7 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/server"
+	"cke/server/strategy"
 )
 
 // Arithmetic is why a member must not be taken away.
@@ -48,7 +48,7 @@ func (a Arithmetic) Error() *cke.Error {
 
 // stranded returns the arithmetic when the decision waits because a member that the spec no longer wants cannot leave
 // without the quorum; nil when it waits for anything else, or for no more than that all be well first.
-func stranded(in server.Input, d server.Decision) *Arithmetic {
+func stranded(in strategy.Input, d strategy.Decision) *Arithmetic {
 	for _, node := range leaving(in, d) {
 		a := Arithmetic{Node: node}
 		victim := false
@@ -80,7 +80,7 @@ func stranded(in server.Input, d server.Decision) *Arithmetic {
 
 // leaving are the nodes whose members cannot leave for the quorum gate, or because the gate lets nobody take their place
 // before.
-func leaving(in server.Input, d server.Decision) []string {
+func leaving(in strategy.Input, d strategy.Decision) []string {
 	var nodes []string
 	adds := false
 	for _, b := range d.Blockers {
@@ -105,13 +105,13 @@ func leaving(in server.Input, d server.Decision) []string {
 }
 
 // wanted reports whether a node is declared to carry a member.
-func wanted(in server.Input, name string) bool {
+func wanted(in strategy.Input, name string) bool {
 	n, declared := in.Spec.Node(name)
 	return declared && n.ControlPlane
 }
 
 // unhealthy notes a voter that is not well.
-func (a *Arithmetic) unhealthy(in server.Input, m cke.Member, j cke.Join) {
+func (a *Arithmetic) unhealthy(in strategy.Input, m cke.Member, j cke.Join) {
 	if j.ID == "" {
 		a.Unhealthy = append(a.Unhealthy, m.Name+" not ours")
 		return
@@ -141,7 +141,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%ds", int(d.Seconds()))
 }
 
-func joinOf(in server.Input, m cke.Member) cke.Join {
+func joinOf(in strategy.Input, m cke.Member) cke.Join {
 	for _, j := range in.Identity.Joins {
 		if op.Is(m, j) {
 			return j
@@ -151,14 +151,14 @@ func joinOf(in server.Input, m cke.Member) cke.Join {
 }
 
 // serves reports whether a voter counts as healthy for the quorum gate.
-func serves(in server.Input, m cke.Member) bool {
+func serves(in strategy.Input, m cke.Member) bool {
 	return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool {
 		return e.MemberID == m.ID && e.Healthy() && e.Linearizable
 	})
 }
 
 // disturbed is the tolerance while a member that the operation names does not serve, although it does not stop.
-func disturbed(in server.Input, o op.Operation) int {
+func disturbed(in strategy.Input, o op.Operation) int {
 	least := cke.MaxMembers
 	d, names := o.(op.Disruptive)
 	if !names {

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"cke"
-	"cke/server"
+	"cke/server/strategy"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // scene is an observed cluster with what is wanted of it; nodes are cp1… at 10.0.0.1….
-type scene struct{ server.Input }
+type scene struct{ strategy.Input }
 
 // founded is a cluster of n members that all serve; cp1 leads.
 func founded(n int, version string) *scene {
@@ -45,7 +45,7 @@ func founded(n int, version string) *scene {
 
 // unfounded is a cluster of n declared nodes that hold nothing.
 func unfounded(n int) *scene {
-	s := &scene{server.Input{Generation: 2}}
+	s := &scene{strategy.Input{Generation: 2}}
 	s.Spec = cke.Cluster{Name: "prod", Nodes: nodes(1, n)}.WithDefaults()
 	s.Seen.ObservedAt = noon
 	for _, node := range s.Spec.Nodes {

@@ -8,7 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -18,15 +18,15 @@ type stage struct {
 	world    *sim.World
 	daemon   *sim.Daemon
 	env      op.Env
-	in       server.Input // as it was; Requests, Before and Failures go on
+	in       strategy.Input // as it was; Requests, Before and Failures go on
 	assumed  []string
 	least    int // tolerance since it was last asked for
 	watching bool
 }
 
-func newStage(in server.Input) *stage {
+func newStage(in strategy.Input) *stage {
 	s := &stage{clock: &clock{now: in.Seen.ObservedAt}, in: in}
-	s.in.Failures = map[string]server.Failure{}
+	s.in.Failures = map[string]strategy.Failure{}
 	s.in.Before.Reached = nil // simulated members count their revisions anew
 	spec := cke.Spec{Cluster: in.Spec, Generation: in.Generation}
 	if in.Deleting {
@@ -47,7 +47,7 @@ func newStage(in server.Input) *stage {
 }
 
 // look is what the daemon would know now.
-func (s *stage) look(ctx context.Context) server.Input {
+func (s *stage) look(ctx context.Context) strategy.Input {
 	in := s.in
 	in.Identity = s.world.Store().Identity()
 	s.daemon.Observer().Update(in.Spec, in.Identity)
@@ -101,16 +101,16 @@ func containerOf(seen cke.Observation, join cke.JoinID) cke.Container {
 }
 
 // run runs an operation on the copy. least is the smallest tolerance meanwhile.
-func (s *stage) run(ctx context.Context, d server.Decision) (r cke.Record, least int, err error) {
+func (s *stage) run(ctx context.Context, d strategy.Decision) (r cke.Record, least int, err error) {
 	s.least, s.watching = cke.MaxMembers, true
 	r, err = op.Run(ctx, s.env, journal{}, cke.Record{Reason: d.Reason, Task: d.Task, Generation: s.in.Generation}, timed{d.Operation, s.clock})
 	s.watching = false
-	key := server.FailureKey(d.Operation)
+	key := strategy.FailureKey(d.Operation)
 	if r.State == cke.RecordCompleted {
 		err = nil
 		delete(s.in.Failures, key)
 	} else {
-		s.in.Failures[key] = server.Failure{Count: s.in.Failures[key].Count + 1, At: s.clock.Now(), Error: err.Error()}
+		s.in.Failures[key] = strategy.Failure{Count: s.in.Failures[key].Count + 1, At: s.clock.Now(), Error: err.Error()}
 	}
 	s.in.Before.LastOperation = &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.EndedAt}
 	if d.Task != "" && !d.Part {
@@ -126,7 +126,7 @@ const (
 )
 
 // settled looks once the members have a leader again, if they had one before.
-func (s *stage) settled(ctx context.Context, quorate bool) server.Input {
+func (s *stage) settled(ctx context.Context, quorate bool) strategy.Input {
 	end := s.clock.Now().Add(electionLimit)
 	for {
 		in := s.look(ctx)

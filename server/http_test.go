@@ -15,6 +15,7 @@ import (
 
 	"cke"
 	"cke/server"
+	"cke/server/strategy"
 )
 
 // ask sends one request to the API and returns code and body.
@@ -27,7 +28,7 @@ func ask(a server.API, method, path string) (int, string) {
 func TestAPI_AnswersWhatIsAskedAndNothingElse(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	server.NewMetrics(registry)
-	told := []cke.Status{formed(3).report()}
+	told := []cke.Status{strategy.Report(formed(3).Input, strategy.Decide(formed(3).Input), cke.Status{})}
 	a := server.API{
 		Version: "1.2.3", Metrics: registry,
 		Health:   func(context.Context) server.Health { return server.Health{Status: "ok"} },

@@ -12,6 +12,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/server/strategy"
 )
 
 // Term is one daemon's time as leader of one cluster. Its writes are fenced: ErrDeposed once it has ended.
@@ -85,11 +86,11 @@ type Loop struct {
 	// Backups are told what is wanted, and asked how they stand; nil: none are taken.
 	Backups Backups
 
-	failures map[string]Failure
-	done     map[string]Completion
-	seen     Input      // last looked at
-	status   cke.Status // last made
-	stored   cke.Status // last stored
+	failures map[string]strategy.Failure
+	done     map[string]strategy.Completion
+	seen     strategy.Input // last looked at
+	status   cke.Status     // last made
+	stored   cke.Status     // last stored
 	storedAt time.Time
 	running  *runningOperation
 	unsaved  []cke.Record // ended, and not yet so in the store
@@ -114,7 +115,7 @@ type quorum struct {
 func (l *Loop) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.end(ctx, cancel)
-	l.failures, l.done = map[string]Failure{}, map[string]Completion{}
+	l.failures, l.done = map[string]strategy.Failure{}, map[string]strategy.Completion{}
 	l.takeOver(ctx)
 	for {
 		if l.running == nil && l.Term.ResignRequested() {
@@ -144,7 +145,7 @@ func (l *Loop) takeOver(ctx context.Context) {
 	}
 	if left := last.Operation; left != nil {
 		left.State, left.Description = cke.RecordInterrupted, fmt.Sprintf("%s stopped leading while this ran", last.Leader.Host)
-		last.TouchedAt = TouchedAt(last)
+		last.TouchedAt = strategy.TouchedAt(last)
 		last.Operation, last.LastOperation = nil, left
 	}
 	l.status = last
@@ -164,7 +165,7 @@ func (l *Loop) end(ctx context.Context, cancel context.CancelFunc) {
 	}
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWordLimit)
 	defer cancel()
-	l.publish(ctx, l.seen, Decision{Reason: fmt.Sprintf("%s no longer leads; %s ended as %s", l.Term.Leader().Host, last.Operation, last.State)})
+	l.publish(ctx, l.seen, strategy.Decision{Reason: fmt.Sprintf("%s no longer leads; %s ended as %s", l.Term.Leader().Host, last.Operation, last.State)})
 }
 
 // round is one look, one decision, and the start of at most one operation.
@@ -185,7 +186,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 		l.start(ctx, d, in.Generation)
 	}
 	if in.Seen.Partial { // it is acted on, and not told: who was not waited for looks silent
-		return LookAtOnce, nil
+		return strategy.LookAtOnce, nil
 	}
 	l.publish(ctx, in, d)
 	if d.Again > 0 {
@@ -198,67 +199,67 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 }
 
 // electing reports whether a leader may be elected any moment. A quorum that stays away is not looked for all the time.
-func (l *Loop) electing(in Input) bool {
-	if now := (quorum{in.Seen.Etcd.Quorate, RunningMembers(&in)}); now != l.quorum || l.quorumAt.IsZero() {
+func (l *Loop) electing(in strategy.Input) bool {
+	if now := (quorum{in.Seen.Etcd.Quorate, strategy.RunningMembers(&in)}); now != l.quorum || l.quorumAt.IsZero() {
 		l.quorum, l.quorumAt = now, l.Now()
 	}
 	return in.Formed() && !l.quorum.there && l.Now().Sub(l.quorumAt) < electionLimit
 }
 
 // look gathers what Decide needs.
-func (l *Loop) look(ctx context.Context) (Input, error) {
+func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 	spec, err := l.Term.Spec(ctx)
 	if err != nil {
-		return Input{}, fmt.Errorf("read spec: %w", err)
+		return strategy.Input{}, fmt.Errorf("read spec: %w", err)
 	}
 	identity, err := l.Term.Identity(ctx)
 	if err != nil {
-		return Input{}, fmt.Errorf("read identity: %w", err)
+		return strategy.Input{}, fmt.Errorf("read identity: %w", err)
 	}
 	l.Observer.Update(spec.Wanted(), identity)
 	began := l.Now()
 	seen := l.Observer.Observe(ctx)
 	l.Metrics.observed(spec.Cluster.Name, l.Now().Sub(began))
 	if ctx.Err() != nil {
-		return Input{}, ctx.Err()
+		return strategy.Input{}, ctx.Err()
 	}
 	if len(identity.Unrecorded(spec.Cluster.Name, seen.Nodes)) > 0 || identity.VotesElsewhere(seen.Etcd) { // it may have been put on record while the nodes were observed
 		if identity, err = l.Term.Identity(ctx); err != nil {
-			return Input{}, fmt.Errorf("read identity: %w", err)
+			return strategy.Input{}, fmt.Errorf("read identity: %w", err)
 		}
 	}
-	in := NewInput(spec, identity, l.requests(), seen, nil, l.status)
+	in := strategy.NewInput(spec, identity, l.requests(), seen, nil, l.status)
 	in.Failures, in.Completed = l.failures, l.done
 	if l.Backups != nil {
 		of := in
 		of.Identity = identity.BackedUp()
-		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: NoBackups(&of), Clock: ClocksIn(seen).Why(), TargetID: l.status.TargetID(spec.Cluster.Backup.Target)})
+		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of), Clock: strategy.ClocksIn(seen).Why(), TargetID: l.status.TargetID(spec.Cluster.Backup.Target)})
 		in.Backup = l.Backups.Status()
 	}
 	return in, nil
 }
 
 // decide returns the operation under way while there is one: at most one change is in flight.
-func (l *Loop) decide(in Input) Decision {
+func (l *Loop) decide(in strategy.Input) strategy.Decision {
 	if r := l.running; r != nil {
-		next := Decide(in)
-		if why := Superseded(r.operation, next.Operation, in.Failures); why != nil {
+		next := strategy.Decide(in)
+		if why := strategy.Superseded(r.operation, next.Operation, in.Failures); why != nil {
 			r.end(why)
 		}
-		if why := Outrun(r.operation, &in); why != nil {
+		if why := strategy.Outrun(r.operation, &in); why != nil {
 			r.end(why)
 		}
-		return Decision{Operation: r.operation, Reason: r.reason, Frozen: next.Frozen, Converged: next.Converged}
+		return strategy.Decision{Operation: r.operation, Reason: r.reason, Frozen: next.Frozen, Converged: next.Converged}
 	}
-	maps.DeleteFunc(l.failures, func(_ string, f Failure) bool { return l.Now().Sub(f.At) > ForgetAfter })
-	maps.DeleteFunc(l.done, func(_ string, c Completion) bool { return c.Stale(l.Now()) })
-	d := Decide(in)
+	maps.DeleteFunc(l.failures, func(_ string, f strategy.Failure) bool { return l.Now().Sub(f.At) > strategy.ForgetAfter })
+	maps.DeleteFunc(l.done, func(_ string, c strategy.Completion) bool { return c.Stale(l.Now()) })
+	d := strategy.Decide(in)
 	if d.Converged && d.Operation == nil && d.Blockers == nil {
 		clear(l.failures)
 	}
-	if d.Operation != nil && d.Task == "" && FailureKey(d.Operation) == l.completed {
+	if d.Operation != nil && d.Task == "" && strategy.FailureKey(d.Operation) == l.completed {
 		if wait := sameAgain - l.Now().Sub(l.completedAt); wait > 0 {
-			return Decision{Reason: fmt.Sprintf("%s; %s has just completed", d.Reason, d.Operation.Name()), Again: wait}
+			return strategy.Decision{Reason: fmt.Sprintf("%s; %s has just completed", d.Reason, d.Operation.Name()), Again: wait}
 		}
 	}
 	return d

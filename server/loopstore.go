@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cke"
+	"cke/server/strategy"
 )
 
 // closeRecords closes, once, what earlier terms left running.
@@ -59,8 +60,8 @@ func (l *Loop) finishTasks(ctx context.Context) {
 }
 
 // publish stores the status when it tells something new, or when the stored one grows old.
-func (l *Loop) publish(ctx context.Context, in Input, d Decision) {
-	s := Report(in, d, l.status)
+func (l *Loop) publish(ctx context.Context, in strategy.Input, d strategy.Decision) {
+	s := strategy.Report(in, d, l.status)
 	s.Leader = l.Term.Leader()
 	s.Operation = nil
 	if l.running != nil {

@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/server/strategy"
 )
 
 // runningOperation is an operation in its own goroutine.
@@ -24,7 +25,7 @@ type runningOperation struct {
 }
 
 // start begins an operation and returns once it is on record, or has ended.
-func (l *Loop) start(ctx context.Context, d Decision, generation int64) {
+func (l *Loop) start(ctx context.Context, d strategy.Decision, generation int64) {
 	ctx, end := context.WithCancelCause(ctx)
 	r := &runningOperation{operation: d.Operation, reason: d.Reason, task: d.Task, part: d.Part, end: end, done: make(chan struct{}),
 		journal: &lastRecord{Journal: l.Term, begun: make(chan struct{})}}
@@ -78,19 +79,19 @@ func (l *Loop) finish() {
 	}
 	took := r.record.Took(l.Now())
 	l.Metrics.operated(l.Env.Cluster, r.record)
-	l.status.TouchedAt = TouchedAt(l.status)
+	l.status.TouchedAt = strategy.TouchedAt(l.status)
 	l.status.Operation, l.status.LastOperation = nil, operationStatus(r.record)
-	key := FailureKey(r.operation)
+	key := strategy.FailureKey(r.operation)
 	switch r.record.State {
 	case cke.RecordCompleted:
 		l.Log.Info("operation completed", "operation", r.record.Operation, "record", r.record.ID, "took", took)
 		delete(l.failures, key)
-		Completed(l.done, r.operation, r.reason, l.Now())
+		strategy.Completed(l.done, r.operation, r.reason, l.Now())
 		l.completed, l.completedAt = key, l.Now()
 	case cke.RecordFailed:
 		if !answered { // what was asked for once is not tried again, and another wish is not held back for it
 			f := l.failures[key]
-			l.failures[key] = Failure{Count: f.Count + 1, At: l.Now(), Error: r.err.Error(), Problems: problemsOf(r.err, l.Now())}
+			l.failures[key] = strategy.Failure{Count: f.Count + 1, At: l.Now(), Error: r.err.Error(), Problems: problemsOf(r.err, l.Now())}
 		}
 		l.Log.Warn("operation "+r.record.Outcome(), "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
 	default:

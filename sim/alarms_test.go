@@ -9,7 +9,7 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -83,7 +83,7 @@ func TestChecker_NoticesAnAlarmThatIsTakenBackTooEarly(t *testing.T) {
 		s.daemon()
 		s.must("formed", s.settled)
 		s.small(512)
-		s.blind = func(in *server.Input) {
+		s.blind = func(in *strategy.Input) {
 			in.Seen.Etcd.Endpoints = slices.Clone(in.Seen.Etcd.Endpoints)
 			for i := range in.Seen.Etcd.Endpoints {
 				in.Seen.Etcd.Endpoints[i].DBSize = 1
@@ -239,7 +239,7 @@ func TestChecker_NoticesARestartThatNothingAsksFor(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.daemon()
 		s.must("formed", s.settled)
-		s.blind = func(in *server.Input) {
+		s.blind = func(in *strategy.Input) {
 			in.Spec.Options.Etcd.ExtraArgs = []string{"--heartbeat-interval=101"}
 		}
 		s.pass(convergence)

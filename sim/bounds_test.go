@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -234,7 +234,7 @@ func TestBounds_AMonth(t *testing.T) {
 }
 
 // unbounded is a daemon that remembers neither what completed nor what engines make of limits.
-var unbounded = mutation{name: "operations that repeat", blind: func(in *server.Input) {
+var unbounded = mutation{name: "operations that repeat", blind: func(in *strategy.Input) {
 	in.Completed = nil
 	in.Identity.Joins = slices.Clone(in.Identity.Joins)
 	for i := range in.Identity.Joins {

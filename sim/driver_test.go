@@ -15,7 +15,7 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -40,7 +40,7 @@ type stage struct {
 	// tell is called with what a daemon decides and does; nil: silence.
 	tell func(format string, args ...any)
 	// blind changes what Decide is given: for mutations.
-	blind func(*server.Input)
+	blind func(*strategy.Input)
 	// wrap changes what operations work with: for mutations.
 	wrap func(op.Env) op.Env
 	// leap lets daemons observe ever more seldom while nothing happens: for stories of weeks.
@@ -95,12 +95,12 @@ func (s *stage) stop() {
 type driver struct {
 	*sim.Daemon
 	stage    *stage
-	failures map[string]server.Failure
-	done     map[string]server.Completion
+	failures map[string]strategy.Failure
+	done     map[string]strategy.Completion
 	mu       sync.Mutex
-	decision server.Decision
+	decision strategy.Decision
 	status   cke.Status
-	input    server.Input
+	input    strategy.Input
 	rounds   int
 	calm     time.Duration // the pause before, while nothing happens
 	// quorate is whether there is a quorum, quorateAt since when.
@@ -110,7 +110,7 @@ type driver struct {
 
 // daemon starts a daemon.
 func (s *stage) daemon() *driver {
-	d := &driver{Daemon: s.NewDaemon(), stage: s, failures: map[string]server.Failure{}, done: map[string]server.Completion{}}
+	d := &driver{Daemon: s.NewDaemon(), stage: s, failures: map[string]strategy.Failure{}, done: map[string]strategy.Completion{}}
 	if s.older != nil && s.older() {
 		d.BecomeOlder()
 	}
@@ -211,12 +211,12 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	in := server.NewInput(spec, identity, d.Term().Requests(), seen, d.Backups().Status(), d.before())
+	in := strategy.NewInput(spec, identity, d.Term().Requests(), seen, d.Backups().Status(), d.before())
 	in.Failures, in.Completed = d.failures, d.done
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}
-	dec := server.Decide(in)
+	dec := strategy.Decide(in)
 	if dec.Converged && dec.Operation == nil && dec.Blockers == nil {
 		clear(d.failures)
 	}
@@ -250,12 +250,12 @@ func where(stack []byte) string {
 	return "a place that the stack does not show"
 }
 
-func (d *driver) note(in server.Input, dec server.Decision) {
+func (d *driver) note(in strategy.Input, dec strategy.Decision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	news := dec.Reason != d.decision.Reason || dec.Operation != nil
 	d.decision, d.input, d.rounds = dec, in, d.rounds+1
-	d.status = server.Report(in, dec, d.status)
+	d.status = strategy.Report(in, dec, d.status)
 	d.stage.marks.decision(dec)
 	d.Reported(d.status)
 	if news {
@@ -264,7 +264,7 @@ func (d *driver) note(in server.Input, dec server.Decision) {
 }
 
 // now is the daemon's last decision and status.
-func (d *driver) now() (server.Decision, cke.Status) {
+func (d *driver) now() (strategy.Decision, cke.Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.decision, d.status
@@ -284,7 +284,7 @@ func (d *driver) count() int {
 	return d.rounds
 }
 
-func (d *driver) operate(ctx context.Context, dec server.Decision) {
+func (d *driver) operate(ctx context.Context, dec strategy.Decision) {
 	e := op.Env{
 		Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),
 		Snapshots: d.Snapshots(), Backups: d.Backups(),
@@ -296,13 +296,13 @@ func (d *driver) operate(ctx context.Context, dec server.Decision) {
 	leader := d.Term().Leader()
 	about := cke.Record{Reason: dec.Reason, Task: dec.Task, Host: leader.Host, Term: leader.Term}
 	rec, err := op.Run(ctx, e, d.Term(), about, told{dec.Operation})
-	key := server.FailureKey(dec.Operation)
+	key := strategy.FailureKey(dec.Operation)
 	switch rec.State {
 	case cke.RecordCompleted:
 		delete(d.failures, key)
-		server.Completed(d.done, dec.Operation, dec.Reason, d.stage.Now())
+		strategy.Completed(d.done, dec.Operation, dec.Reason, d.stage.Now())
 	case cke.RecordFailed:
-		d.failures[key] = server.Failure{Count: d.failures[key].Count + 1, At: d.Now(), Error: err.Error(), Problems: problems(err)}
+		d.failures[key] = strategy.Failure{Count: d.failures[key].Count + 1, At: d.Now(), Error: err.Error(), Problems: problems(err)}
 	}
 	d.ended(ctx, dec, rec)
 	for _, s := range rec.Steps {
@@ -317,7 +317,7 @@ func (d *driver) operate(ctx context.Context, dec server.Decision) {
 }
 
 // ended takes note of how an operation ended: in the status, and in the store where a person had asked for it.
-func (d *driver) ended(ctx context.Context, dec server.Decision, rec cke.Record) {
+func (d *driver) ended(ctx context.Context, dec strategy.Decision, rec cke.Record) {
 	d.mu.Lock()
 	d.status.LastOperation = &cke.OperationStatus{ID: rec.ID, Type: rec.Operation, Targets: rec.Targets, State: rec.State, Time: rec.EndedAt}
 	d.mu.Unlock()
@@ -379,7 +379,7 @@ func (o told) Stages() []op.Stage {
 	})
 }
 
-func describeDecision(daemon int, dec server.Decision) string {
+func describeDecision(daemon int, dec strategy.Decision) string {
 	var b strings.Builder
 	what := "nothing"
 	if dec.Operation != nil {

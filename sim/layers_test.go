@@ -6,7 +6,7 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -21,7 +21,7 @@ type thin struct {
 	look, arguments, founding bool
 }
 
-func (l thin) blind(in *server.Input) {
+func (l thin) blind(in *strategy.Input) {
 	if l.look {
 		noDataCheck(in)
 	}

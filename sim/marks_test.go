@@ -14,7 +14,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -56,7 +56,7 @@ func (m *marks) add(what mark, n int) {
 }
 
 // decision counts the rule that decided, and those that were held back.
-func (m *marks) decision(d server.Decision) {
+func (m *marks) decision(d strategy.Decision) {
 	if d.Rule != "" {
 		m.add(mark{"rule", d.Rule, "decides"}, 1)
 	}
@@ -93,7 +93,7 @@ var unreached string
 // in each step that was ever under way, and whatever the world notices by itself.
 func (m *marks) expected() []mark {
 	var all []mark
-	for _, rule := range server.Rules() {
+	for _, rule := range strategy.Rules() {
 		all = append(all, mark{"rule", rule, "decides"})
 	}
 	for _, s := range sim.Situations() {

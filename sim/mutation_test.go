@@ -11,7 +11,7 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -50,7 +50,7 @@ func TestChecker_NoticesASecondBootstrap(t *testing.T) {
 		}
 		life := s.Store().Identity().Incarnation.ID
 		s.Store().Unguard()
-		s.blind = func(in *server.Input) {
+		s.blind = func(in *strategy.Input) {
 			if in.Identity.Incarnation.Life(life) {
 				in.Identity = cke.Identity{}
 			}
@@ -132,7 +132,7 @@ func (m carelessMachine) Container(ctx context.Context, j cke.Join) (cke.Contain
 }
 
 // noDataCheck lets Decide believe that every member's volume is there and holds its data, and shows it nothing of what is in it.
-func noDataCheck(in *server.Input) {
+func noDataCheck(in *strategy.Input) {
 	for _, j := range in.Identity.Joins {
 		for i := range in.Seen.Nodes {
 			n := &in.Seen.Nodes[i]

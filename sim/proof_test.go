@@ -11,14 +11,14 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
 // mutation takes one safeguard away: from what Decide is given, and from what operations see.
 type mutation struct {
 	name  string
-	blind func(*server.Input)
+	blind func(*strategy.Input)
 	wrap  func(s *stage, e op.Env) op.Env
 	store func(s *stage)
 	// often is what the schedules are about beside what they are by chance.
@@ -28,18 +28,18 @@ type mutation struct {
 }
 
 var mutations = []mutation{
-	{name: "quorum gate", blind: func(in *server.Input) { flatter(in, func(m cke.Member) bool { return !m.Learner && m.Name != "" }) },
+	{name: "quorum gate", blind: func(in *strategy.Input) { flatter(in, func(m cke.Member) bool { return !m.Learner && m.Name != "" }) },
 		wrap:  func(s *stage, e op.Env) op.Env { e.Etcd = flattering{e.Etcd, s}; return e },
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, flip((*sim.Node).Freeze, (*sim.Node).Thaw)},
 		wants: []string{"takes the quorum away", "takes a healthy voter away while another one does not run", "takes a second voter away"}},
-	{name: "one change in flight", blind: func(in *server.Input) {
+	{name: "one change in flight", blind: func(in *strategy.Input) {
 		flatter(in, func(m cke.Member) bool { return m.Learner || m.Name == "" })
 		in.Seen.Etcd.Members = grown(in.Seen.Etcd.Members)
 	}, wrap: func(s *stage, e op.Env) op.Env { e.Etcd = growing{e.Etcd, s, map[string]bool{}}; return e },
 		wants: []string{"while a change of the member list is under way"}},
 	{name: "leader's move", wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = unmoving{e.Etcd}; return e },
 		wants: []string{"stops the leader though"}},
-	{name: "others first", blind: func(in *server.Input) { // it does not see the declared nodes that carry nobody yet
+	{name: "others first", blind: func(in *strategy.Input) { // it does not see the declared nodes that carry nobody yet
 		in.Spec.Nodes = slices.DeleteFunc(slices.Clone(in.Spec.Nodes), func(n cke.Node) bool {
 			_, carries := in.Identity.On(n)
 			return n.ControlPlane && !carries && in.Identity.Incarnation != nil
@@ -51,7 +51,7 @@ var mutations = []mutation{
 		wants: []string{startsEmpty, couldStart, "starts anew though the cluster is formed"}},
 	{name: "what is wanted was stored", blind: otherDefault(), wants: []string{"stops a member that runs as declared"},
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(n *nemesis, _ *sim.Node) { n.depose() }}},
-	{name: "silence is no evidence", blind: func(in *server.Input) { // what does not answer is taken for paused
+	{name: "silence is no evidence", blind: func(in *strategy.Input) { // what does not answer is taken for paused
 		for i := range in.Seen.Nodes {
 			n := &in.Seen.Nodes[i]
 			if n.Answered() {
@@ -64,7 +64,7 @@ var mutations = []mutation{
 		}
 	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.Isolate(sim.Management) }},
 		wants: []string{"reports a lost quorum while the cluster serves"}},
-	{name: "a refusal proves a read, not more", blind: func(in *server.Input) {
+	{name: "a refusal proves a read, not more", blind: func(in *strategy.Input) {
 		for i := range in.Seen.Etcd.Endpoints {
 			in.Seen.Etcd.Endpoints[i].Denied = false
 		}
@@ -73,10 +73,10 @@ var mutations = []mutation{
 	{name: "cke's own user", wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = trusting{e.Etcd}; return e },
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.SetAuth(false, false) }, func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskAuth, "", cke.AuthOn, "") }},
 		wants: []string{"authentication is turned on, and refuses cke"}},
-	{name: "interruptions ask first", blind: func(in *server.Input) { in.Requests.Interrupt = in.Generation },
+	{name: "interruptions ask first", blind: func(in *strategy.Input) { in.Requests.Interrupt = in.Generation },
 		wants: []string{"interrupts service unasked"}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(n *nemesis, _ *sim.Node) { n.edit() }, flip((*sim.Node).PowerOff, (*sim.Node).PowerOn)}},
 	{name: "fencing", store: func(s *stage) { s.Store().Unfence() }, wants: []string{"after its term"}},
-	{name: "the record", blind: func(in *server.Input) {
+	{name: "the record", blind: func(in *strategy.Input) {
 		in.Identity = ended(in.Identity, in.Identity.Unrecorded(in.Spec.Name, in.Seen.Nodes))
 	},
 		wrap: func(s *stage, e op.Env) op.Env { e.Ledger = believing{e.Ledger, s}; return e },
@@ -84,7 +84,7 @@ var mutations = []mutation{
 			n.s.ask(cke.TaskReplace, node.Name(), string(n.s.join(node.Name()).ID), "")
 		}, func(n *nemesis, _ *sim.Node) { n.bringBack() }},
 		wants: []string{"which is not on record"}},
-	{name: "members are asked where their containers were made for", blind: func(in *server.Input) { in.Seen.Etcd.Elsewhere = nil },
+	{name: "members are asked where their containers were made for", blind: func(in *strategy.Input) { in.Seen.Etcd.Elsewhere = nil },
 		wrap: func(s *stage, e op.Env) op.Env { e.Etcd = recordedOnly{e.Etcd, s}; return e },
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.pursueReclaim(node, n.s.Store().Identity(), true) },
 			func(n *nemesis, node *sim.Node) { n.pursueReclaim(node, n.s.Store().Identity(), true) }, func(n *nemesis, _ *sim.Node) { n.unfreeze() },
@@ -99,7 +99,7 @@ var mutations = []mutation{
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.TakeBackup(); n.s.order(toldStored) }, write, write, write, write},
 		wants: []string{"the plan of the restore said that it will be"}},
 	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
-	{name: "ports of other clusters", blind: func(in *server.Input) {
+	{name: "ports of other clusters", blind: func(in *strategy.Input) {
 		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)
 		for i := range in.Seen.Nodes {
 			n := &in.Seen.Nodes[i]
@@ -107,7 +107,7 @@ var mutations = []mutation{
 		}
 	}, store: func(s *stage) { s.IgnoreNeighbors() }, often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.neighbor(node) }, func(n *nemesis, _ *sim.Node) { n.ported = !n.ported; n.edit() }},
 		wants: []string{"share a port"}},
-	{name: "learner's lag", blind: func(in *server.Input) {
+	{name: "learner's lag", blind: func(in *strategy.Input) {
 		for i := range in.Seen.Etcd.Endpoints {
 			in.Seen.Etcd.Endpoints[i].RaftApplied = 1 << 40
 		}
@@ -116,8 +116,8 @@ var mutations = []mutation{
 }
 
 // otherDefault takes for wanted what a cke of another default version would, where the file names none.
-func otherDefault() func(*server.Input) {
-	return func(in *server.Input) {
+func otherDefault() func(*strategy.Input) {
+	return func(in *strategy.Input) {
 		if o := &in.Spec.Options.Etcd; o.Version == "3.6.16" {
 			o.Version, o.Image = "3.6.17", cke.DefaultImage+":v3.6.17"
 		}
@@ -143,7 +143,7 @@ func (unarmed) Arm(context.Context, string, cke.Alarm) error { return nil }
 func write(n *nemesis, node *sim.Node) { n.s.Write(node.Name(), fmt.Sprintf("write %d", n.Int64())) }
 
 // flatter makes members look healthy.
-func flatter(in *server.Input, which func(cke.Member) bool) {
+func flatter(in *strategy.Input, which func(cke.Member) bool) {
 	seen := &in.Seen.Etcd
 	seen.Endpoints = slices.Clone(seen.Endpoints)
 	for _, m := range seen.Members {

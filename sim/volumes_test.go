@@ -8,7 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/server"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -131,7 +131,7 @@ func TestChecker_NoticesAnArchiveThatIsRemovedEarly(t *testing.T) {
 			t.Fatal("does not shrink")
 		}
 		s.wrap = func(e op.Env) op.Env { e.Ledger = hasty{e.Ledger}; return e }
-		s.blind = func(in *server.Input) { hurry(&in.Identity) }
+		s.blind = func(in *strategy.Input) { hurry(&in.Identity) }
 		s.pass(10 * time.Minute)
 		s.mustViolate(t, "given up before its time")
 	})

@@ -10,7 +10,7 @@ import (
 
 	"cke"
 	"cke/plan"
-	"cke/server"
+	"cke/server/strategy"
 )
 
 // planOptions are the options of `plan`.
@@ -131,7 +131,7 @@ func (a *app) makePlan(ctx context.Context, s planStore, wanted *edition) (plann
 	stored, err := s.Spec(ctx, name)
 	switch {
 	case errors.Is(err, cke.ErrNotFound) && wanted != nil:
-		p := planned{Plan: plan.Make(ctx, server.InputFrom(wanted.after(cke.Spec{}), cke.Identity{}, cke.Requests{}, cke.Status{ObservedAt: a.now().UTC()}))}
+		p := planned{Plan: plan.Make(ctx, strategy.InputFrom(wanted.after(cke.Spec{}), cke.Identity{}, cke.Requests{}, cke.Status{ObservedAt: a.now().UTC()}))}
 		return p, nil
 	case err != nil:
 		return planned{}, err
@@ -143,7 +143,7 @@ func (a *app) makePlan(ctx context.Context, s planStore, wanted *edition) (plann
 	p := planned{Plan: plan.Make(ctx, in), StoredRevision: stored.Generation, seen: true, undone: in.Before.ObservedGeneration < stored.Generation}
 	if wanted != nil {
 		if p.Changes = changed(stored.Wanted(), wanted.after(stored).Wanted()); len(p.Changes) > 0 {
-			p.refusal = server.Unreachable(in)
+			p.refusal = strategy.Unreachable(in)
 		}
 	}
 	p.Age = max(a.now().Sub(in.Seen.ObservedAt), 0).Seconds()
@@ -162,26 +162,26 @@ func (a *app) plannedNow(ctx context.Context, s planStore) (*planned, error) {
 }
 
 // planInput gathers what Decide knows.
-func (a *app) planInput(ctx context.Context, s planStore, name string, stored cke.Spec, wanted *edition) (server.Input, error) {
+func (a *app) planInput(ctx context.Context, s planStore, name string, stored cke.Spec, wanted *edition) (strategy.Input, error) {
 	if wanted != nil {
 		if stored.Deleting() {
-			return server.Input{}, &cke.Error{Code: cke.CodeConflict, What: "cluster " + name + " is being deleted", Unchanged: true}
+			return strategy.Input{}, &cke.Error{Code: cke.CodeConflict, What: "cluster " + name + " is being deleted", Unchanged: true}
 		}
 		stored = wanted.after(stored)
 	}
 	status, err := s.Status(ctx, name)
 	if errors.Is(err, cke.ErrNotFound) {
-		return server.Input{}, noStatus(ctx, s, name)
+		return strategy.Input{}, noStatus(ctx, s, name)
 	}
 	if err != nil {
-		return server.Input{}, err
+		return strategy.Input{}, err
 	}
 	id, err := s.Identity(ctx, name)
 	if err != nil {
-		return server.Input{}, err
+		return strategy.Input{}, err
 	}
 	asked, err := s.RequestsOf(ctx, name)
-	return server.InputFrom(stored, id, asked, status), err
+	return strategy.InputFrom(stored, id, asked, status), err
 }
 
 // stale reports whether the plan begins with a past that may be over.
@@ -224,7 +224,7 @@ func (a *app) checkOnRecord(ctx context.Context, s planStore, e edition) error {
 	if err != nil {
 		return err
 	}
-	if refusal := server.Unreachable(server.InputFrom(e.after(stored), id, cke.Requests{}, cke.Status{})); refusal != nil {
+	if refusal := strategy.Unreachable(strategy.InputFrom(e.after(stored), id, cke.Requests{}, cke.Status{})); refusal != nil {
 		return refusal
 	}
 	return nil

@@ -10,14 +10,14 @@ import (
 
 	"cke"
 	"cke/internal/golden"
-	"cke/server"
+	"cke/server/strategy"
 )
 
 // observed is a cluster of three members that a daemon has told of, at noon.
 type observed struct {
 	*house
 	*leader
-	in server.Input
+	in strategy.Input
 }
 
 // serving makes the cluster prod of three members that all serve, declared as revision 1, and a leader that has told so.
@@ -32,7 +32,7 @@ func servingIn(h *house, file string) *observed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &observed{house: h, leader: h.lead("prod"), in: server.Input{Spec: spec.Wanted(), Generation: 1}}
+	o := &observed{house: h, leader: h.lead("prod"), in: strategy.Input{Spec: spec.Wanted(), Generation: 1}}
 	began := noon.Add(-time.Hour)
 	inc := cke.Incarnation{ID: "aaaaaaaaaaaa", Token: "prod-token", State: cke.Forming, CreatedAt: began}
 	for i, n := range o.in.Spec.ControlPlane() {
@@ -78,7 +78,7 @@ func seenServing(id cke.Identity) cke.Observation {
 // tell stores the status.
 func (o *observed) tell() {
 	o.leader.t.Helper()
-	s := server.Report(o.in, server.Decide(o.in), o.in.Before)
+	s := strategy.Report(o.in, strategy.Decide(o.in), o.in.Before)
 	o.in.Before = s
 	o.status(s)
 }

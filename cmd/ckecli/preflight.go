@@ -13,7 +13,7 @@ import (
 	"cke"
 	"cke/cmd/ckecli/internal/term"
 	"cke/etcdnode"
-	"cke/server"
+	"cke/server/strategy"
 )
 
 // preflightOptions are the options of `preflight`.
@@ -174,7 +174,7 @@ func versionCheck(ctx context.Context, s store, c cke.Cluster, id cke.Identity) 
 	if err != nil {
 		status = cke.Status{} // what is on record counts
 	}
-	if e := server.Unreachable(server.InputFrom(cke.Spec{Cluster: c}, id, cke.Requests{}, status)); e != nil {
+	if e := strategy.Unreachable(strategy.InputFrom(cke.Spec{Cluster: c}, id, cke.Requests{}, status)); e != nil {
 		return []check{{Node: c.Name, Check: "version", Result: verdictFail, Detail: e.What + ": " + strings.Join(e.Facts, "; "), Code: e.Code, Remedy: e.Try}}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/cmd/ckecli/internal/term"
-	"cke/server"
+	"cke/server/strategy"
 )
 
 // restorePlan is what a restore would do, as `restore --plan` writes it for programs.
@@ -129,7 +129,7 @@ func (r *restoring) planNodes(ctx context.Context) {
 		id = r.asked.Declare.Identity.Awaiting(r.app.now())
 	}
 	if !p.Declared && unseen == nil && err == nil {
-		r.judge(server.InputFrom(cke.Spec{Cluster: r.spec}, id, cke.Requests{}, st))
+		r.judge(strategy.InputFrom(cke.Spec{Cluster: r.spec}, id, cke.Requests{}, st))
 	}
 	for _, e := range st.Etcd.Endpoints {
 		p.Present = max(p.Present, e.Revision)
@@ -145,16 +145,16 @@ func (r *restoring) planNodes(ctx context.Context) {
 }
 
 // judge says what the leader would say of the order, and what becomes of the last changes.
-func (r *restoring) judge(in server.Input) {
+func (r *restoring) judge(in strategy.Input) {
 	p := &r.plan
 	if r.order.Survivor == "" {
-		why := server.NotStorable(&in)
+		why := strategy.NotStorable(&in)
 		if r.order.Stored = why == ""; !r.order.Stored {
 			p.Notes = append(p.Notes, "what is in no backup when the members stop is left in their volumes only: "+why)
 		}
 		p.Stored = r.order.Stored
 	}
-	if why := server.RestoreRefusal(in, r.order); why != nil {
+	if why := strategy.RestoreRefusal(in, r.order); why != nil {
 		p.Refusal = &restoreRefusal{Code: why.Code, Message: why.What, Facts: why.Facts}
 	}
 }

@@ -1,3 +1,0 @@
-package server
-
-var CouldBeQuorum = couldBeQuorum

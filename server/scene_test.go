@@ -1,0 +1,65 @@
+package server_test
+
+import (
+	"time"
+
+	"cke"
+	"cke/server/strategy"
+	"cke/server/strategy/scenes"
+)
+
+var noon = scenes.Noon
+
+// scene is an Input under construction; its nodes are n1… at 10.0.0.1….
+type scene struct{ strategy.Input }
+
+func formed(n int) *scene { return &scene{*scenes.Formed(n)} }
+
+func (s *scene) node(i int) *cke.NodeStatus { return &s.Seen.Nodes[i-1] }
+
+func (s *scene) container(i int) *cke.Container { return &s.node(i).Containers[0] }
+
+func (s *scene) endpoint(i int) *cke.EndpointStatus { return &s.Seen.Etcd.Endpoints[i-1] }
+
+func (s *scene) join(i int) cke.Join { return s.Identity.Joins[i-1] }
+
+func (s *scene) silent(nodes ...int) *scene {
+	scenes.Silence(&s.Input, nodes...)
+	return s
+}
+
+func (s *scene) stopped(nodes ...int) *scene {
+	scenes.Stop(&s.Input, nodes...)
+	return s
+}
+
+func (s *scene) emptied(nodes ...int) *scene {
+	scenes.Empty(&s.Input, nodes...)
+	return s
+}
+
+func (s *scene) lost() *scene {
+	scenes.LoseQuorum(&s.Input)
+	return s
+}
+
+func (s *scene) partial() *scene {
+	scenes.NotWaitedFor(&s.Input)
+	return s
+}
+
+func (s *scene) with(change func(s *scene)) *scene {
+	change(s)
+	return s
+}
+
+func soundBackups() *cke.BackupStatus {
+	return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: true, Connected: true, Revision: 120, Time: noon.Add(-time.Second),
+		Full: cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 100, At: noon.Add(-time.Hour)}}
+}
+
+func asked(kind cke.TaskKind, subject string) cke.Task {
+	return cke.Task{ID: "t1", Kind: kind, Subject: subject, By: "ops@boot-1", At: noon}
+}
+
+func forming(n int, started bool) *scene { return &scene{*scenes.Forming(n, started)} }

@@ -1,0 +1,159 @@
+package strategy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// NoBackups is why no backups are taken now; "" when they are. A pause is no reason: it protects the cluster from changes.
+func NoBackups(in *Input) string {
+	switch {
+	case in.Deleting:
+		return "the cluster is being deleted"
+	case !in.Formed():
+		return "the cluster has not been founded"
+	case in.Requests.Hibernation != nil && !in.Seen.Etcd.Quorate:
+		return "the cluster is hibernated: no member runs, and nothing changes"
+	}
+	// Which of two histories a member tells, or which of two data sets it holds, is for a person to find out first.
+	if d, is := frozen(in); is {
+		return d.Reason
+	}
+	return ""
+}
+
+// backupAfterAllElse leaves the turn to every other rule: whoever waits for a target must not keep a member down.
+func backupAfterAllElse(*Input, cke.Task) Decision { return Decision{} }
+
+// withBackup puts the oldest backup that a person asked for in the place of doing nothing, also while the cluster is
+// paused or waits for something.
+func withBackup(in *Input, d Decision) Decision {
+	if d.Operation != nil || in.Deleting {
+		return d
+	}
+	i := slices.IndexFunc(in.Requests.Tasks, isBackup)
+	if i < 0 {
+		return d
+	}
+	t := in.Requests.Tasks[i]
+	d.Operation, d.Task = op.Backup{Delta: t.Subject == "delta"}, t.ID
+	d.Reason = askedFor(t, "a backup")
+	return d
+}
+
+func isBackup(t cke.Task) bool { return t.Kind == cke.TaskBackup }
+
+// withoutBackups is the input as if nobody had asked for a backup: backups change nothing about a cluster.
+func withoutBackups(in *Input) Input {
+	without := *in
+	without.Requests.Tasks = slices.DeleteFunc(slices.Clone(in.Requests.Tasks), isBackup)
+	return without
+}
+
+// Outrun is why an operation under way must end for what is wanted now. A deletion or a hibernation may have been taken back. A backup gives way
+// to what else is to be done, which does not wait for a target, and is begun anew after it.
+func Outrun(running op.Operation, in *Input) error {
+	if _, is := running.(op.DeleteCluster); is && !in.Deleting {
+		return errors.New("the deletion was canceled")
+	}
+	if _, is := running.(op.Hibernate); is && in.Requests.Hibernation == nil {
+		return errors.New("the hibernation was ended")
+	}
+	restore, is := running.(op.Restore)
+	if _, begins := running.(op.BeginRestore); begins || is && !restore.Started && !in.Identity.Started() {
+		if why := in.Requests.EndsRestore(in.untilNow()); why != "" {
+			return errors.New(why)
+		}
+	}
+	if _, is := running.(op.Backup); !is {
+		return nil
+	}
+	if next := Decide(withoutBackups(in)); next.Operation != nil {
+		return fmt.Errorf("%s comes first: %s", next.Operation.Name(), next.Reason)
+	}
+	return nil
+}
+
+// backupReady is True while all that the cluster held a moment ago can be restored, as far as is known.
+func backupReady(in *Input) cke.Condition {
+	say := func(status cke.Truth, reason, format string, args ...any) cke.Condition {
+		return condition(cke.CondBackupReady, status, reason, format, args...)
+	}
+	s := in.Backup
+	if in.Spec.Backup.Target == "" {
+		return say(cke.False, "NotConfigured", "the cluster file declares no backup target")
+	}
+	if s == nil || s.Idle == "" && !s.Known && s.Problem == nil {
+		return say(cke.Unknown, "NotSeen", "the target has not been read yet")
+	}
+	verify := s.Trouble("verify")
+	switch late := lateness(in.Spec.Backup); {
+	case s.Idle != "":
+		return say(cke.False, "Suspended", "%s", s.Idle)
+	case s.Problem != nil && s.Problem.Code == cke.CodeStaleBackup:
+		return say(cke.False, "Gap", "%s", s.Problem.Message)
+	case s.Problem != nil && s.Problem.Code == cke.CodeOtherHistory:
+		return say(cke.False, "OtherHistory", "%s", s.Problem.Message)
+	case s.Problem != nil:
+		return say(cke.False, "Failing", "%s", s.Problem.Message)
+	case s.Full.Revision == 0:
+		return say(cke.False, "NoFull", "there is no full backup yet")
+	case !s.Connected:
+		return say(cke.False, "Gap", "changes are missing after the newest full backup; the next one is on its way")
+	case s.Lag > late.Seconds():
+		return say(cke.False, "Lagging", "changes have not been stored for more than %s", late)
+	case verify != nil:
+		return say(cke.False, "NotVerified", "the last restore to scratch failed: %s", verify.Message)
+	}
+	verified := "no restore has been tried yet"
+	if s.Verified != nil {
+		verified = "last verified at " + s.Verified.At.UTC().Format(time.RFC3339)
+	}
+	return say(cke.True, "UpToDate", "a full of %s and all changes since are stored; %s", s.Full.At.UTC().Format(time.RFC3339), verified)
+}
+
+// lateness is how long changes may wait for the target before that is called a fault.
+func lateness(b cke.Backup) time.Duration { return max(time.Minute, 3*time.Duration(b.Delta.Period)) }
+
+// backupProblems are what is wrong with the backups.
+func backupProblems(in *Input) []cke.Problem {
+	if in.Backup == nil {
+		return nil
+	}
+	var all []cke.Problem
+	if p := in.Backup.Problem; p != nil {
+		all = append(all, cke.Problem{Code: p.Code, Message: "backups: " + p.Message, Remedy: cke.WayOut(p.Code), Since: p.Since})
+	}
+	for _, t := range in.Backup.Troubles {
+		if !slices.ContainsFunc(all, func(p cke.Problem) bool { return p.Code == t.Code }) {
+			all = append(all, cke.Problem{Code: t.Code, Message: "backups: " + t.Work + ": " + t.Message, Remedy: cke.WayOut(t.Code), Since: t.Since})
+		}
+	}
+	return all
+}
+
+// firstOf reports whether no member runs a version yet. The backup that counts is the one before the first member gets
+// it: a cluster that stays halfway for want of a target would be worse off.
+func firstOf(in *Input, version string) bool {
+	return !slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return j.Etcd.Version == version })
+}
+
+// noFreshBackup is why a change has to wait that there ought to be a way back from; nil when there is one, or when the
+// cluster has no backups.
+func noFreshBackup(in *Input) error {
+	if in.Spec.Backup.Target == "" {
+		return nil
+	}
+	if in.Backup == nil {
+		return errors.New("how the backups stand is not known yet")
+	}
+	if why := in.Backup.Stale(in.Seen.ObservedAt); why != "" {
+		return errors.New(why)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// Rhythm of comparisons of the members' data.
+const (
+	// compareEvery is how often members are compared while nothing gives another reason to. Hashing reads all data.
+	compareEvery = time.Hour
+	// compareAgain is the pause after a comparison without a verdict.
+	compareAgain = 10 * time.Minute
+)
+
+// risky are operations after which members are compared: they start members, or let members take data from others.
+var risky = []string{
+	op.StartMembers{}.Name(), op.StartChanged{}.Name(), op.RestartMember{}.Name(), op.AddMember{}.Name(), op.PromoteMember{}.Name(), op.ChangeAddress{}.Name(),
+}
+
+// TouchedAt is when the last risky operation ended that no comparison came after, by what was told before and by the
+// operation that has ended since.
+func TouchedAt(s cke.Status) time.Time {
+	switch last := s.LastOperation; {
+	case last == nil:
+	case slices.Contains(risky, last.Type) && last.Time.After(s.TouchedAt):
+		return last.Time
+	case last.Type == op.CompareData{}.Name() && last.State == cke.RecordCompleted:
+		return time.Time{}
+	}
+	return s.TouchedAt
+}
+
+// compareDue: nothing else is to be done, and the members were not compared for a while, or not since something was done
+// to them that could have left them with different data.
+func compareDue(in *Input) (Decision, bool) {
+	inc := in.Identity.Incarnation
+	if !in.Formed() || len(in.Identity.Joins) < 2 {
+		return Decision{}, false
+	}
+	last := inc.FormedAt
+	if c := in.Identity.Compared; c != nil && c.At.After(last) && !wasSetBack(in.Seen.ObservedAt.Sub(c.At)) {
+		last = c.At
+	}
+	why := ""
+	if touched := TouchedAt(in.Before); touched.After(last) && !wasSetBack(in.Seen.ObservedAt.Sub(touched)) {
+		why = "members are compared: some were started, restarted, added, promoted or moved since the last time"
+		if before := in.Before.LastOperation; before != nil && slices.Contains(risky, before.Type) {
+			why = fmt.Sprintf("members are compared after %s", before.Type)
+		}
+	} else if age := in.Seen.ObservedAt.Sub(last); age >= compareEvery {
+		why = fmt.Sprintf("members were not compared for %s", age.Round(time.Minute))
+	}
+	if why == "" || !oursServe(in) {
+		return Decision{}, false
+	}
+	return Decision{Operation: op.CompareData{Joins: slices.Collect(inTurn(in))}, Reason: why, Converged: true, Upkeep: true}, true
+}
+
+// compareAsked compares because a person asked for it.
+func compareAsked(in *Input, t cke.Task) Decision {
+	if !in.Seen.Etcd.Quorate {
+		return refuse(t, &cke.Error{Code: cke.CodeNoQuorum, What: "members cannot be compared without a quorum", Unchanged: true, Try: "ckecli status"})
+	}
+	return Decision{Operation: op.CompareData{Joins: slices.Collect(inTurn(in))}, Reason: askedFor(t, "members are compared")}
+}
+
+// dataConsistent tells of the last comparison, and of what etcd itself found.
+func dataConsistent(in *Input) cke.Condition {
+	if f := in.Identity.Freeze; f.Active() && !f.Kind.TwoClusters() {
+		reason := map[cke.FreezeKind]string{cke.FreezeCorrupt: "CorruptAlarm", cke.FreezeUnequalData: "UnequalHashes", cke.FreezeWentBack: "WentBack"}[f.Kind]
+		return condition(cke.CondDataConsistent, cke.False, reason, "%s", f.Problem.Message)
+	}
+	for _, f := range findings(in) {
+		switch f.kind {
+		case cke.FreezeCorrupt:
+			return condition(cke.CondDataConsistent, cke.False, "CorruptAlarm", "%s", f.problem.Message)
+		case cke.FreezeWentBack:
+			return condition(cke.CondDataConsistent, cke.False, "WentBack", "%s", f.problem.Message)
+		}
+	}
+	switch c := in.Identity.Compared; {
+	case c == nil:
+		return condition(cke.CondDataConsistent, cke.Unknown, "NotCompared", "the members were not compared yet")
+	case !c.Equal():
+		return condition(cke.CondDataConsistent, cke.False, "UnequalHashes", "at revision %d %s", c.Revision, c.Difference())
+	default:
+		return condition(cke.CondDataConsistent, cke.True, "EqualHashes", "%s had the same data at revision %d", cke.Count(len(c.Hashes), "member"), c.Revision)
+	}
+}

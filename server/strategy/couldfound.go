@@ -1,0 +1,38 @@
+package strategy
+
+import (
+	"cmp"
+	"fmt"
+
+	"cke"
+	"cke/op"
+)
+
+// couldFound: a voter runs in a container whose arguments could start it on an empty volume, as an earlier version of cke made
+// them, and as a learner's is whom a person promoted. If its data were removed, its engine or a person could start it empty under its id. It is restarted in another
+// container, one member after the other. No consent is asked: nothing that the file declares changes, and until it is done
+// acknowledged writes may be lost.
+func couldFound(in *Input) (Decision, bool) {
+	for j := range inTurn(in) {
+		c, there := in.node(j.Node).Of(j.ID)
+		m, listed := in.listed(j)
+		if !there || !listed || m.Learner || in.silent(j) || !c.StartsEmpty || !c.Running() {
+			continue
+		}
+		told := fmt.Sprintf("the container of %s could start the member without its data", j.Node.Name())
+		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != pass {
+			return refused(fmt.Sprintf("%s, and restarting it waits: %s", told, g), cke.Problem{Code: cke.CodeCouldFound, Node: j.Node.Name(), Message: told + ": " + string(g)}), true
+		}
+		if in.fewVoters() && roomForMore(in) {
+			return Decision{}, false // with another voter it goes without a gap
+		}
+		if g := mayInterrupt(in, m); g != pass {
+			return refused(fmt.Sprintf("%s, and restarting it interrupts service: %s", told, g),
+				cke.Problem{Code: cke.CodeInterrupt, Node: j.Node.Name(), Message: told + ": " + string(g), Remedy: cke.WayOut(cke.CodeInterrupt)}), true
+		}
+		restart := op.RestartMember{Join: j, Etcd: j.Etcd, Gap: in.fewVoters()}
+		restart.Runs, restart.Image = runsInstead(in, j)
+		return Decision{Operation: restart, Reason: told}, true
+	}
+	return Decision{}, false
+}

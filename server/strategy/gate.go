@@ -1,0 +1,300 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// tally counts voters as the quorum gate needs them, on a linearizable member list.
+type tally struct {
+	voters, healthy int
+	// recorded are the voters that are on record, with any health: all others are a person's, and may go at any time.
+	recorded int
+	// hollow are those of the healthy ones that serve from files that were removed.
+	hollow int
+	// pending are learners and members that never started: a change in flight.
+	pending int
+	// apart: members serve without each other, so that not all that are healthy are of one quorum.
+	apart bool
+	// stopping are the voters whose engines were asked to stop them and have not answered since.
+	stopping []cke.Join
+}
+
+func tallyOf(in *Input) tally {
+	var t tally
+	if inc := in.Identity.Incarnation; inc != nil {
+		_, _, t.apart = in.Seen.Etcd.Apart(inc.ClusterID)
+	}
+	for _, m := range in.Seen.Etcd.Members {
+		if m.Learner || m.Name == "" {
+			t.pending++
+		}
+		if m.Learner {
+			continue
+		}
+		t.voters++
+		if j := in.joinOf(m); j != nil {
+			t.recorded++
+			if j.Stopping {
+				t.stopping = append(t.stopping, *j)
+			}
+		}
+		if healthyMember(in, m) {
+			t.healthy++
+		}
+		if hollow(in, m) {
+			t.hollow++
+		}
+	}
+	return t
+}
+
+// besides is t where it matters only whether other voters were asked to stop.
+func (t tally) besides(in *Input, m cke.Member) tally {
+	if j := in.joinOf(m); j != nil {
+		t.stopping = slices.DeleteFunc(slices.Clone(t.stopping), func(o cke.Join) bool { return o.ID == j.ID })
+	}
+	return t
+}
+
+// replies are the answers that say something about this cluster. One of another cluster is as good as none.
+func (in *Input) replies() []cke.EndpointStatus {
+	all := in.Seen.Etcd.Endpoints
+	if !slices.ContainsFunc(all, in.Identity.OfAnother) {
+		return all
+	}
+	all = slices.Clone(all)
+	for i, e := range all {
+		if in.Identity.OfAnother(e) {
+			all[i] = cke.EndpointStatus{Join: e.Join, URL: e.URL, Problem: "it answers with cluster id " + e.ClusterID}
+		}
+	}
+	return all
+}
+
+// reply is that of a membership; the zero value: it was not asked.
+func (in *Input) reply(j cke.Join) cke.EndpointStatus {
+	e, _ := cke.EtcdStatus{Endpoints: in.replies()}.Endpoint(j.ID)
+	return e
+}
+
+// hollow reports whether a member serves from files that were removed: it votes, and would not come back.
+func hollow(in *Input, m cke.Member) bool {
+	j := in.joinOf(m)
+	return j != nil && lostData(in, *j) != "" && healthyMember(in, m)
+}
+
+// healthyMember: the member answers local reads, a voter also linearizable ones, and reports no error.
+func healthyMember(in *Input, m cke.Member) bool {
+	return slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
+		return e.MemberID == m.ID && e.Healthy() && (m.Learner || e.Linearizable)
+	})
+}
+
+// gate is the answer of the quorum gate: pass, or the arithmetic of the refusal.
+type gate string
+
+const pass gate = ""
+
+// mayRemove asks whether the member may leave the list: the healthy voters left must be at least the quorum of the list
+// after it. A healthy voter also waits until everything else is well.
+func mayRemove(in *Input, m cke.Member) gate {
+	if m.Learner {
+		return pass
+	}
+	t := tallyOf(in)
+	left, g := without(in, t, m)
+	if g != pass {
+		return g
+	}
+	if need := cke.Quorum(t.voters - 1); t.voters == 1 || left < need {
+		return gate(fmt.Sprintf("now %s, %d healthy; after %s, %d healthy, %d needed", cke.Count(t.voters, "voter"), t.healthy, cke.Count(t.voters-1, "voter"), left, need))
+	}
+	return pass
+}
+
+// without is how many healthy voters are left without this one. A healthy one is let go only while everything else is
+// well and no lease lasts.
+func without(in *Input, t tally, m cke.Member) (left int, g gate) {
+	if !servesAnywhere(in, m) {
+		return t.healthy, pass
+	}
+	if !healthyMember(in, m) {
+		t.healthy++ // it serves where it is not on record
+	}
+	if g := leaseGate(in, m); g != pass {
+		return 0, g
+	}
+	if hollow(in, m) {
+		t.hollow = 0 // what is to be mended is no obstacle
+	}
+	return t.healthy - 1, allWell(t.besides(in, m), 0)
+}
+
+// mayRestart asks whether a voter may stop for a moment. One or two voters cannot be restarted without a gap, which is
+// allowed while all are healthy.
+func mayRestart(in *Input, m cke.Member) gate {
+	t := tallyOf(in)
+	if g := leaseGate(in, m); g != pass {
+		return g
+	}
+	if g := allWell(t.besides(in, m), 0); g != pass {
+		return g
+	}
+	if in.fewVoters() || m.Learner {
+		return pass
+	}
+	if need := cke.Quorum(t.voters); t.healthy-1 < need {
+		return gate(fmt.Sprintf("now %s, %d healthy; meanwhile %d healthy, %d needed", cke.Count(t.voters, "voter"), t.healthy, t.healthy-1, need))
+	}
+	return pass
+}
+
+// mayInterrupt asks whether a voter may be restarted for what nobody asked for now: mayRestart, and if nobody would be served
+// meanwhile although more voters are declared, a person's consent. With another voter it goes without a gap.
+func mayInterrupt(in *Input, m cke.Member) gate {
+	if g := mayRestart(in, m); g != pass || m.Learner || !in.lacksVoters() || in.Requests.Interrupt >= in.Generation && in.Generation > 0 {
+		return g
+	}
+	return gate(fmt.Sprintf("%s, %d declared: nobody is served while one restarts; it waits for another voter, or for `ckecli cluster apply`",
+		cke.Count(tallyOf(in).voters, "voter"), len(in.Spec.ControlPlane())))
+}
+
+// codeOfGate is the code of what mayInterrupt refuses.
+func codeOfGate(in *Input, m cke.Member) cke.Code {
+	if mayRestart(in, m) == pass {
+		return cke.CodeInterrupt
+	}
+	return cke.CodeQuorum
+}
+
+// lacksVoters reports whether no voter can be away without a gap, and more are declared.
+func (in *Input) lacksVoters() bool {
+	return in.fewVoters() && tallyOf(in).voters < len(in.Spec.ControlPlane())
+}
+
+// fewVoters reports whether no voter can be away without a gap.
+func (in *Input) fewVoters() bool { return tallyOf(in).voters <= 2 }
+
+// mayAdd asks whether a learner may be added. etcd itself wants so many healthy voters as the list with one more needs.
+// pending is how many changes in flight are the caller's own.
+func mayAdd(in *Input, pending int) gate {
+	t := tallyOf(in)
+	if t.pending > pending {
+		return "a member was added and has not caught up yet"
+	}
+	need, who := min(t.voters, cke.Quorum(t.voters+1)), "etcd"
+	if old := wantsAllVoters(in); old != "" {
+		need, who = t.voters, "etcd "+old
+	}
+	if t.healthy < need {
+		return gate(fmt.Sprintf("now %s, %d healthy; %s wants %d healthy before one is added", cke.Count(t.voters, "voter"), t.healthy, who, need))
+	}
+	if t.voters >= cke.MaxMembers {
+		return gate(fmt.Sprintf("%d voters are the most that etcd bears well", cke.MaxMembers))
+	}
+	return pass
+}
+
+// wantsAllVoters is the version of a member that refuses every addition while a voter is not connected; empty: none does. What has not told
+// its version is taken for a newer one.
+func wantsAllVoters(in *Input) string {
+	for _, e := range in.replies() {
+		v, told := parseVersion(e.Version)
+		if told && !v.AddsByQuorum() {
+			return e.Version
+		}
+	}
+	return ""
+}
+
+func allWell(t tally, pending int) gate {
+	switch {
+	case t.pending > pending:
+		return "a member was added and has not caught up yet"
+	case t.apart:
+		return "members serve without each other: they are not of one quorum, and none is taken away that others may not count on"
+	case t.healthy < t.voters:
+		return gate(fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.healthy, t.voters))
+	case len(t.stopping) > 0:
+		return gate(fmt.Sprintf("%s may stop at any time: an engine was asked to, and has not answered since; no other one is taken away before it has", namesOf(t.stopping)))
+	case t.hollow > 0:
+		return gate(fmt.Sprintf("%s from files that were removed; no healthy one is taken away before that is mended", cke.Plural(t.hollow, "voter serves", "voters serve")))
+	}
+	return pass
+}
+
+// noneLags asks whether every voter is level with the leader: while one restarts, the others are to commit without a gap.
+func noneLags(in *Input) gate {
+	for _, j := range in.Identity.Joins {
+		m, there := in.listed(j)
+		if behind := lag(in, in.reply(j)); there && !m.Learner && behind >= op.MaxLag {
+			return gate(fmt.Sprintf("%s is %s behind the leader", j.Node.Name(), cke.Plural(behind, "entry", "entries")))
+		}
+	}
+	return pass
+}
+
+// listed returns the entry of a membership in the member list.
+func (in *Input) listed(j cke.Join) (cke.Member, bool) {
+	for _, m := range in.Seen.Etcd.Members {
+		if in.is(m, j) {
+			return m, true
+		}
+	}
+	return cke.Member{}, false
+}
+
+// is reports whether an entry of a member list is that of a membership. An addition lists a learner, records its id and makes its volume,
+// in this order: where that id is not on record and the node has nothing of the membership, a voter there is somebody else's, or has lost
+// all that it had. Of a life that was never formed the founders alone are listed, and their ids are not on record yet.
+func (in *Input) is(m cke.Member, j cke.Join) bool {
+	if !op.Is(m, j) || j.MemberID != "" || m.Learner {
+		return op.Is(m, j)
+	}
+	return in.mayHold(j) || in.founds(j)
+}
+
+// founds reports whether a membership is that of a founder of a life that was never formed.
+func (in *Input) founds(j cke.Join) bool {
+	for i := in.Identity.Incarnation; i != nil; i = i.Restore.Before {
+		if i.Life(j.Incarnation) {
+			return i.State != cke.Formed
+		}
+		if i.Restore == nil {
+			break
+		}
+	}
+	return false
+}
+
+// mayHold reports whether the node of a membership does not answer, or has a container or volume of it.
+func (in *Input) mayHold(j cke.Join) bool {
+	n := in.node(j.Node)
+	_, container := n.Of(j.ID)
+	_, volume := n.VolumeOf(j)
+	return !n.Answered() || container || volume
+}
+
+// joinOf returns the membership of an entry; nil for a stranger.
+func (in *Input) joinOf(m cke.Member) *cke.Join {
+	for i := range in.Identity.Joins {
+		if j := &in.Identity.Joins[i]; in.is(m, *j) {
+			return j
+		}
+	}
+	return nil
+}
+
+// declared returns the control-plane node that a membership stands on, as it is declared now.
+func (in *Input) declared(j cke.Join) (cke.Node, bool) {
+	for _, n := range in.Spec.ControlPlane() {
+		if n.Address == j.Node.Address {
+			return n, true
+		}
+	}
+	return cke.Node{}, false
+}

@@ -1,0 +1,172 @@
+package strategy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"cke"
+)
+
+// ballot is who votes in one life of the cluster, as far as its newest member list tells.
+type ballot struct {
+	// voters is how many voters that list has.
+	voters int
+	// sure are voters that may go on; maybe are those that may go on of which that list does not say that they vote: learners, which may
+	// have been promoted since, and members that it does not have.
+	sure, maybe []string
+	// changing: nobody says that the list is the newest, so that a voter may have been removed since.
+	changing bool
+}
+
+// of returns of how many voters those that may go on could be a quorum; 0: of none.
+func (b ballot) of() int { return couldBeQuorum(b.voters, len(b.sure), len(b.maybe), b.changing) }
+
+// out are all that may go on.
+func (b ballot) out() []string { return slices.Concat(b.sure, b.maybe) }
+
+// count takes a member into account.
+func (b *ballot) count(name string, votes, goesOn bool) {
+	if votes {
+		b.voters++
+	}
+	switch {
+	case goesOn && votes:
+		b.sure = append(b.sure, name)
+	case goesOn:
+		b.maybe = append(b.maybe, name)
+	}
+}
+
+// couldBeQuorum returns of how many voters those that may go on could be a quorum, of whom maybe may vote beside the sure ones; 0: of none. One
+// change at a time is in flight: either those who may vote do, which is worse the more of them do, or a voter was removed.
+func couldBeQuorum(voters, sure, maybe int, changing bool) int {
+	switch {
+	case sure+maybe >= cke.Quorum(voters+maybe):
+		return voters + maybe
+	case changing && sure >= cke.Quorum(voters-1):
+		return voters - 1
+	}
+	return 0
+}
+
+// couldServe: members that may go on must not have a quorum among themselves. A node that is left out counts also while
+// it answers: it may be cut off before its member is stopped.
+func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
+	for _, b := range in.ballots(o) {
+		n := b.of()
+		if n == 0 {
+			continue
+		}
+		e := &cke.Error{Code: cke.CodeFence, What: "cannot restore: the nodes left out could go on serving the cluster as it was",
+			Facts: []string{fmt.Sprintf("%s may go on, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, cke.Quorum(n)),
+				"a machine that is switched off or wiped for good is named with --destroyed NODE"}}
+		if o.Survivor != "" {
+			e.What = "cannot recover: members that cannot be asked could be serving the cluster"
+			e.Facts = append(e.Facts, "a member that runs and does not answer may answer its clients: let this management host reach its client port, see `ckecli status`")
+		}
+		return e
+	}
+	return nil
+}
+
+// servesUnseen: a recovery is for a cluster that has lost its quorum. A member that runs and does not answer this host may answer
+// its clients.
+func (in *Input) servesUnseen(j cke.Join, o cke.RestoreOrder) bool {
+	return !in.Seen.Etcd.Quorate && !slices.Contains(o.Destroyed, j.Node.Name()) && !in.silent(j) && !down(in, j)
+}
+
+// ballots are those of all lives that may still run.
+func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
+	mayGoOn := func(n cke.Node) bool {
+		s := in.node(n)
+		return !slices.Contains(o.Destroyed, n.Name()) && (!s.Answered() || slices.Contains(o.Without, n.Name()))
+	}
+	lives := map[string][]cke.Join{}
+	for _, j := range in.Identity.MayRun() {
+		lives[j.Incarnation] = append(lives[j.Incarnation], j)
+	}
+	if len(lives) == 0 {
+		return []ballot{unknownBallot(in, mayGoOn)}
+	}
+	for _, life := range slices.Sorted(maps.Keys(lives)) {
+		all = append(all, in.ballot(life, lives[life], func(j cke.Join) bool { return mayGoOn(j.Node) || o.Survivor != "" && in.servesUnseen(j, o) },
+			func(m cke.Member) bool { return !slices.Contains(o.Destroyed, nameOf(m)) }))
+	}
+	return all
+}
+
+// ballot is that of the memberships of a life, and of the voters that no membership names.
+func (in *Input) ballot(life string, joins []cke.Join, goesOn func(cke.Join) bool, strangerGoesOn func(cke.Member) bool) ballot {
+	list, newest := in.listOf(life)
+	b := ballot{changing: !newest}
+	for _, j := range joins {
+		if votes := in.votesBy(list, j); votes || !j.StartedAt.IsZero() {
+			b.count(j.Node.Name(), votes, goesOn(j))
+		}
+	}
+	for _, m := range list {
+		ours := slices.ContainsFunc(joins, func(j cke.Join) bool { return in.is(m, j) })
+		if !ours && !in.onceOurs(m) {
+			b.count(nameOf(m), !m.Learner, strangerGoesOn(m))
+		}
+	}
+	return b
+}
+
+// votesBy reports whether a membership votes by a member list. Without one all do that were started.
+func (in *Input) votesBy(list []cke.Member, j cke.Join) bool {
+	if list == nil {
+		return !j.StartedAt.IsZero()
+	}
+	return in.hasVoter(list, j)
+}
+
+// hasVoter reports whether a member list has the membership as a voter.
+func (in *Input) hasVoter(list []cke.Member, j cke.Join) bool {
+	return slices.ContainsFunc(list, func(m cke.Member) bool { return in.is(m, j) && !m.Learner })
+}
+
+// listOf is the member list of a life that was seen last, and whether a quorum has just said so.
+func (in *Input) listOf(life string) (list []cke.Member, newest bool) {
+	if in.Identity.Incarnation.Life(life) {
+		return in.lastList(), in.Seen.Etcd.MembersSource == cke.MembersLinearizable
+	}
+	for i := in.Identity.Incarnation; i != nil && i.Restore != nil; i = i.Restore.Before {
+		if i.Restore.Before.Life(life) {
+			return i.Restore.Members, false
+		}
+	}
+	return nil, false
+}
+
+// unknownBallot is that of a cluster of which this store knows no life: a management host before may have had one, on
+// the declared nodes.
+func unknownBallot(in *Input, mayGoOn func(cke.Node) bool) (b ballot) {
+	for _, n := range in.Spec.ControlPlane() {
+		b.count(n.Name(), true, mayGoOn(n))
+	}
+	return b
+}
+
+// lists are the members by the newest lists of all lives that may still run.
+func (in *Input) lists() []cke.Member {
+	all := in.lastList()
+	for _, j := range in.Identity.Superseded() {
+		list, _ := in.listOf(j.Incarnation)
+		all = slices.Concat(all, list)
+	}
+	return all
+}
+
+// lastList is the member list of this life that was seen last, by whatever member; nil: none is known.
+func (in *Input) lastList() []cke.Member {
+	inc := in.Identity.Incarnation
+	switch {
+	case len(in.Seen.Etcd.Members) > 0:
+		return in.Seen.Etcd.Members
+	case inc.Life(in.Before.Incarnation):
+		return in.Before.Etcd.Members
+	}
+	return nil
+}

@@ -1,0 +1,438 @@
+package strategy
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// Bounds of what a learner may take.
+const (
+	// withdrawAfter is how often adding a member may fail before its learner is taken back and a new one is tried, and how
+	// often that one may fail.
+	withdrawAfter = 5
+)
+
+// listUnknown: what follows needs a member list that was read through a quorum.
+func listUnknown(in *Input) (Decision, bool) {
+	if in.Seen.Etcd.MembersSource == cke.MembersLinearizable {
+		return Decision{}, false
+	}
+	return Decision{Reason: "no member list could be read through a quorum yet"}, true
+}
+
+// endedMembership: a member was in the member list and has left it. Either cke removed it and was interrupted, or
+// somebody else did; its data no longer counts. Without a member id on record, adding it goes on.
+func endedMembership(in *Input) (Decision, bool) {
+	for _, j := range in.Identity.Joins { // a list that a serving member is missing from ends nobody
+		if _, there := in.listed(j); there {
+			continue
+		}
+		if e := in.reply(j); e.MemberID == j.MemberID && e.Serves(in.Identity.Incarnation.ClusterID) {
+			return refused(fmt.Sprintf("the member of %s is not in the member list that was read, and serves: its membership lasts while it does", j.Node.Name()),
+				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, and is not in the member list that another member gives", Remedy: cke.WayOut(cke.CodeSplitBrain)}), true
+		}
+	}
+	for _, j := range in.Identity.Joins {
+		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells.
+		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool {
+			return op.Is(m, j) || !j.StartedAt.IsZero() && op.MayBe(m, j) && in.joinOf(m) == nil
+		})
+		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
+			continue
+		}
+		// A store that is older than the cluster has voters without a start: only where no volume is left there is nothing to keep.
+		n := in.node(j.Node)
+		_, volume := n.VolumeOf(j)
+		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
+		end := op.EndMembership{Join: j, Silent: in.silent(j), Agreed: in.leavers()}
+		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed); missing != nil {
+			var problems []cke.Problem
+			for _, m := range missing {
+				problems = append(problems, cke.Problem{Code: cke.CodeSplitBrain, Node: m.Node.Name(), Message: "the member list that was read lacks it, and has no quorum of the members on record: a second cluster may serve",
+					Remedy: fmt.Sprintf("`ckecli cluster evidence` shows what each member answers; if somebody removed it from the list on purpose: ckecli replace %s", m.Node.Name())})
+			}
+			return refused(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...), true
+		}
+		return Decision{Operation: end, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
+	}
+	return Decision{}, false
+}
+
+// lacksMember reports whether the list lacks a member that voted, as far as is on record.
+func (in *Input) lacksMember() bool {
+	return slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool {
+		_, there := in.listed(j)
+		return !there && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted
+	})
+}
+
+// leavers are the memberships that end by the file, by a person, or because cke repairs them: that they have left the list is no surprise.
+func (in *Input) leavers() (all []cke.JoinID) {
+	for _, j := range in.Identity.Joins {
+		asked := slices.ContainsFunc(in.Requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
+		if _, wanted := in.declared(j); !wanted || j.Repair || asked {
+			all = append(all, j.ID)
+		}
+	}
+	return all
+}
+
+// declaredFree: the membership was recorded and its node is still wanted, so that adding it goes on.
+func declaredFree(in *Input, j cke.Join) bool {
+	_, wanted := in.declared(j)
+	return wanted
+}
+
+// removeUnhealthy: an unhealthy member on a node that is no declared control plane, or a learner, which costs nothing.
+func removeUnhealthy(in *Input) (Decision, bool) { return removeUndeclared(in, false) }
+
+// removeHealthy: a healthy one, once there are as many others as are declared; leadership is moved away first.
+func removeHealthy(in *Input) (Decision, bool) { return removeUndeclared(in, true) }
+
+func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
+	for j := range inTurn(in) {
+		m, there := in.listed(j)
+		if _, wanted := in.declared(j); wanted || !there || (!m.Learner && servesAnywhere(in, m)) != healthy {
+			continue
+		}
+		if _, moving := in.moving(j); moving && !m.Learner {
+			continue // its data may be on its machine, at another address
+		}
+		if g := mayRemove(in, m); g != pass {
+			return refused(fmt.Sprintf("%s is no control-plane node any more, and removing its member waits: %s", j.Node.Name(), g),
+				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
+		}
+		if missing := lacking(in); healthy && missing != nil {
+			return refused(fmt.Sprintf("%s is no control-plane node any more, and its member stays until there is one on %s", j.Node.Name(), nodesOf(missing)), missing...), true
+		}
+		gone := j
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, Reason: fmt.Sprintf("%s is no control-plane node any more", j.Node.Name())}, true
+	}
+	return Decision{}, false
+}
+
+// lacking are the declared nodes without a member, if one voter less on record would be fewer than declared: whoever writes an
+// address that does not answer is not to lose the members that serve, nor all of them to one that cke does not know. Where there
+// are as many as there may be, one has to go first.
+func lacking(in *Input) []cke.Problem {
+	t := tallyOf(in)
+	if t.recorded > len(in.Spec.ControlPlane()) || t.voters >= cke.MaxMembers {
+		return nil
+	}
+	var missing []cke.Problem
+	for _, n := range in.Spec.ControlPlane() {
+		if _, carries := in.Identity.On(n); carries {
+			continue
+		}
+		if s := in.node(n); s.Problem != nil {
+			missing = append(missing, *s.Problem)
+			continue
+		}
+		missing = append(missing, cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: "it carries no member yet"})
+	}
+	return missing
+}
+
+// promote: a learner of ours, on a declared node, answers and has caught up. It comes before repairs: one dead voter must
+// not keep a good one from voting. Its node has to answer: a voter's engine is to start it by itself.
+func promote(in *Input) (Decision, bool) {
+	for _, j := range in.Identity.Joins {
+		if d, matched := promoteOf(in, j); matched {
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+func promoteOf(in *Input, j cke.Join) (Decision, bool) {
+	m, there := in.listed(j)
+	e := in.reply(j)
+	if _, wanted := in.declared(j); !wanted || !there || !m.Learner || !e.Healthy() || in.silent(j) {
+		return Decision{}, false
+	}
+	if behind := lag(in, e); behind < 0 || behind >= op.MaxLag {
+		return Decision{}, false
+	}
+	return Decision{Operation: op.PromoteMember{Join: j}, Reason: fmt.Sprintf("the learner on %s has caught up", j.Node.Name())}, true
+}
+
+// replaceLost: a member's data is provably gone for longer than the grace. Its entry is removed; the node then gets a
+// new membership with a volume of its own.
+func replaceLost(in *Input) (Decision, bool) {
+	type loss struct {
+		join   cke.Join
+		member cke.Member
+		wait   time.Duration
+	}
+	var lost []loss
+	var gone []cke.Problem
+	for j := range inTurn(in) {
+		m, there := in.listed(j)
+		p := dataProblem(in, j)
+		if !there || p == nil || m.Learner { // a learner holds nothing that others do not
+			continue
+		}
+		if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
+			p.Remedy = "bring the volume back, or give it up: ckecli replace " + j.Node.Name()
+		}
+		gone = append(gone, *p)
+		lost = append(lost, loss{j, m, time.Duration(in.Spec.Policies.Replace.Grace) - in.missingFor(j)})
+	}
+	if lost == nil {
+		return Decision{}, false
+	}
+	told := "a member's data is gone, it is never started empty: " + list(gone)
+	if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
+		return Decision{Blockers: gone, Reason: told + "; it is replaced when a person says so (replace: manual)"}, true
+	}
+	if why := ClocksIn(in.Seen).Why(); why != "" {
+		return refused(told+"; for how long is not known: "+why, gone...), true
+	}
+	slices.SortStableFunc(lost, func(a, b loss) int { return cmp.Compare(a.wait, b.wait) })
+	first := lost[0]
+	if first.wait > 0 {
+		return Decision{Blockers: gone, Again: min(first.wait, lastRetry), Reason: fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second))}, true
+	}
+	missing, why := lacking(in), ""
+	for _, l := range lost { // what one waits for may be another one
+		if l.wait > 0 {
+			break
+		}
+		name, g := l.join.Node.Name(), mayRemove(in, l.member)
+		switch {
+		case missing != nil && hollow(in, l.member): // it serves: it stays while others are fewer than declared
+			why = cmp.Or(why, fmt.Sprintf("%s stays until there is a member on %s", name, nodesOf(missing)))
+		case g != pass:
+			why = cmp.Or(why, fmt.Sprintf("replacing %s waits: %s", name, g))
+		default:
+			return Decision{Operation: op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join)}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", name)}, true
+		}
+	}
+	return refused(told+"; "+why, gone...), true
+}
+
+// missingFor is for how long looks have told that the member's data is missing.
+func (in *Input) missingFor(j cke.Join) time.Duration {
+	for _, m := range in.Before.Members {
+		if m.Join == j.ID && m.State == "missing" {
+			return in.watched(m)
+		}
+	}
+	return 0
+}
+
+// finishAdding: a membership was begun on a declared node, and its member is not there yet. It goes before everything
+// that a change in flight keeps waiting; what the member list holds already goes before what was only recorded.
+func finishAdding(in *Input) (Decision, bool) {
+	var all []Decision
+	for _, inList := range []bool{true, false} {
+		for _, j := range in.Identity.Joins {
+			n, wanted := in.declared(j)
+			if _, there := in.listed(j); !wanted || there != inList {
+				continue
+			}
+			if d, matched := resumeAdding(in, n, j); matched {
+				all = append(all, d)
+			}
+		}
+	}
+	return firstFree(in, all)
+}
+
+// firstFree returns the first decision with an operation that is not held back after a failure, else the first one with
+// an operation, else the first one.
+func firstFree(in *Input, all []Decision) (Decision, bool) {
+	if all == nil {
+		return Decision{}, false
+	}
+	rank := func(d Decision) int {
+		if d.Operation == nil {
+			return 2
+		}
+		if _, wait := holdBack(in, d.Operation, 0); wait > 0 {
+			return 1
+		}
+		return 0
+	}
+	return slices.MinFunc(all, func(a, b Decision) int { return cmp.Compare(rank(a), rank(b)) }), true
+}
+
+// addMember: a declared control-plane node carries no member. One that cannot take a member does not keep others
+// waiting.
+func addMember(in *Input) (Decision, bool) {
+	var all []Decision
+	for _, n := range in.Spec.ControlPlane() {
+		if _, carries := in.Identity.On(n); carries || in.awaits(n) || strangerGoes(in, n) {
+			continue
+		}
+		d, matched := addOn(in, n)
+		if p, again := in.triedInVain(n); p != nil && d.Operation != nil {
+			d = refused(p.Message, *p)
+			d.Again = again
+		}
+		if matched {
+			all = append(all, d)
+		}
+	}
+	d, matched := firstFree(in, all)
+	d.Operation = asOthersRun(in, d.Operation)
+	return d, matched
+}
+
+// repaired returns the last membership that ended on a node, if it was removed for lost data or did not come up: the
+// member that takes its place is no change that anybody asked for.
+func (in *Input) repaired(n cke.Node) (cke.Join, bool) {
+	var last cke.Join
+	for _, j := range in.Identity.Ended {
+		if j.Node.Address == n.Address && in.Identity.Incarnation.Life(j.Incarnation) && !j.EndedAt.Before(last.EndedAt) {
+			last = j
+		}
+	}
+	return last, last.Repair
+}
+
+// asOthersRun lets a member that takes the place of a lost one run as the leader's does while the file waits for consent:
+// what the file declares is not agreed to yet. Its volume and its ports are as they were.
+func asOthersRun(in *Input, o op.Operation) op.Operation {
+	add, is := o.(op.AddMember)
+	if !is {
+		return o
+	}
+	lost, repairs := in.repaired(add.Node)
+	if why, _ := noConsent(in); !repairs || why == "" {
+		return o
+	}
+	for j := range inTurn(in) { // the leader's is the last one
+		add.Etcd = op.Lasting(j.Etcd)
+	}
+	add.Etcd = add.Etcd.PlacedAs(lost.Etcd)
+	return add
+}
+
+// strangerGoes reports whether a node carries a stranger that is to be removed: it takes no member before.
+func strangerGoes(in *Input, n cke.Node) bool {
+	return slices.ContainsFunc(in.strangersAt(n.Address), func(m cke.Member) bool {
+		return in.Spec.Policies.Foreign == cke.ForeignRemove || in.onceOurs(m)
+	})
+}
+
+// addOn adds a member on a control-plane node that carries none.
+func addOn(in *Input, n cke.Node) (Decision, bool) {
+	s := in.node(n)
+	if !s.Answered() || in.drained(n) != nil {
+		return Decision{}, false // it may hold data, or go down; another node may be added meanwhile
+	}
+	if found := slices.Concat(strangersOn(in, n), straysOn(in, s), unrecordedOn(in, n), foreign(s, ""), takenPorts(in, s)); len(found) > 0 {
+		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
+	}
+	etcd := in.newOptions()
+	if why := mayJoin(in, etcd.Version); why != "" {
+		return refused(fmt.Sprintf("no member is added on %s: %s", n.Name(), why), cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: why}), true
+	}
+	if g := mayAdd(in, 0); g != pass {
+		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
+	}
+	return Decision{Operation: op.AddMember{Node: n, Etcd: etcd}, Reason: fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())}, true
+}
+
+func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {
+	m, there := in.listed(j)
+	if there && (!m.Learner || m.Name != "" && healthyMember(in, m)) {
+		return Decision{}, false
+	}
+	add := op.AddMember{Node: n, Etcd: j.Etcd, Resume: j.ID}
+	pending := 0
+	if there {
+		pending = 1
+	}
+	if failed := in.Failures[FailureKey(add)].Count; there && failed > 0 && failed%withdrawAfter == 0 {
+		gone := j
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
+	}
+	s := in.node(n)
+	if !s.Answered() || in.drained(n) != nil {
+		return Decision{}, false
+	}
+	if p := forgotten(s, j); there && p != nil {
+		gone := j
+		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
+	}
+	found := straysOn(in, s)
+	if !there {
+		found = append(found, strangersOn(in, n)...)
+	}
+	if found != nil && j.StartedAt.IsZero() {
+		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
+	}
+	if g := mayAdd(in, pending); g != pass {
+		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
+	}
+	return Decision{Operation: add, Reason: fmt.Sprintf("adding the member on %s did not end", n.Name())}, true
+}
+
+// foreign are etcd containers on the node that cke did not make, apart from one, and that run or may be started by
+// their engine. One that is down for good is no obstacle, nor are our own old volumes and containers: every membership
+// has its own.
+func foreign(s cke.NodeStatus, except string) []cke.Problem {
+	var found []cke.Problem
+	for _, c := range s.Containers {
+		if c.Cluster != "" || c.Down() || except != "" && c.ID == except {
+			continue
+		}
+		p := cke.Problem{Code: cke.CodeForeignEtcd, Node: s.Node.Name(), Message: fmt.Sprintf("container %s (%s, %s) was not made by cke", c.Name, c.Image, c.State),
+			Remedy: foreignRemedy(s, c)}
+		if !c.Running() && c.State != cke.ContainerRestarting {
+			p.Message += ", and its engine may start it again"
+			p.Remedy = fmt.Sprintf("on %s: docker update --restart=no %s, or docker rm %s, if nobody needs it", s.Node.Address, c.Name, c.Name)
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// strangersOn are the members on a node that cke does not know and leaves alone. Two members on one node would share
+// its ports, and one of ours at the same peer URL would be taken for the stranger, without its data.
+func strangersOn(in *Input, n cke.Node) []cke.Problem {
+	var found []cke.Problem
+	for _, m := range in.strangersAt(n.Address) {
+		found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("member %s stands there, which cke does not know", nameOf(m)),
+			Remedy: strangerRemedy(in, m)})
+	}
+	return found
+}
+
+// inTurn yields the memberships with the leader's last.
+func inTurn(in *Input) iter.Seq[cke.Join] {
+	return func(yield func(cke.Join) bool) {
+		for turn := range 2 {
+			for i := range in.Identity.Joins {
+				if leads(in, in.Identity.Joins[i]) == turn && !yield(in.Identity.Joins[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func leads(in *Input, j cke.Join) int {
+	if e := in.reply(j); e.LeaderID != "" && e.LeaderID == e.MemberID {
+		return 1
+	}
+	return 0
+}
+
+// silent reports whether the node of a membership does not answer.
+func (in *Input) silent(j cke.Join) bool {
+	n := in.node(j.Node)
+	return !n.Answered()
+}
+
+func refused(reason string, blockers ...cke.Problem) Decision {
+	return Decision{Reason: reason, Blockers: blockers}
+}

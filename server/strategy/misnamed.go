@@ -1,0 +1,47 @@
+package strategy
+
+import (
+	"fmt"
+
+	"cke"
+)
+
+// misnamed is why it is not certain which machine a name means; nil: it is. The volume of a membership proves its machine,
+// not a name or an address.
+func (in *Input) misnamed(name string) *cke.Problem {
+	for _, p := range in.allMisnamed() {
+		if name != "" && p.Node == name {
+			return &p
+		}
+	}
+	return nil
+}
+
+// notCertain is why nothing is done by a name.
+func notCertain(name string, p *cke.Problem) *cke.Error {
+	return &cke.Error{Code: p.Code, What: fmt.Sprintf("which machine is meant by %s is not certain", name), Facts: []string{p.Message, p.Remedy}, Unchanged: true, Try: "ckecli cluster edit"}
+}
+
+// allMisnamed are the names that are given to other machines, and the machines that carry the volume of another one's member.
+// One that has moved carries that of its own, under a name that is declared for it alone.
+func (in *Input) allMisnamed() []cke.Problem {
+	var all []cke.Problem
+	if !in.Formed() {
+		return nil
+	}
+	for _, m := range in.Identity.Misnamed(in.Spec) {
+		all = append(all, m.Problem())
+	}
+	for _, j := range in.Identity.Joins {
+		if _, moved := in.moved(j); moved {
+			continue
+		}
+		for _, s := range in.Seen.Nodes {
+			if _, there := s.VolumeOf(j); there && s.Answered() && s.Node.Address != j.Node.Address {
+				all = append(all, cke.Problem{Code: cke.CodeMisnamed, Node: s.Node.Name(), Remedy: "give the machines their addresses back, or declare each with the one that it has, one after the other",
+					Message: fmt.Sprintf("the machine at %s carries the volume of the member of %s: the machines have exchanged their addresses", s.Node.Address, j.Node.Name())})
+			}
+		}
+	}
+	return all
+}

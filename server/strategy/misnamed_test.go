@@ -1,0 +1,88 @@
+package strategy_test
+
+import (
+	"testing"
+
+	"cke"
+	"cke/op"
+	"cke/server/strategy"
+)
+
+// exchanged lets the file give the hostnames of n1 and n2 to each other's machines.
+func exchanged() *scene {
+	s := formed(3).running()
+	for i, name := range []string{"n2", "n1"} {
+		s.Spec.Nodes[i].Hostname = name
+		s.Seen.Nodes[i].Node.Hostname = name
+	}
+	return s
+}
+
+// A name that a member has and that the file gives to another machine means no machine: nothing is done by it.
+func TestDecide_ActsOnNoNameThatMeansAnotherMachine(t *testing.T) {
+	swapped := func() *scene { // the machines have exchanged their addresses, and the file says nothing of it
+		s := formed(3).running()
+		a, b := s.node(1), s.node(2)
+		a.Containers, b.Containers = b.Containers, a.Containers
+		a.Volumes, b.Volumes = b.Volumes, a.Volumes
+		return s
+	}
+	for name, scene := range map[string]func() *scene{"hostnames": exchanged, "addresses": swapped} {
+		for _, kind := range []cke.TaskKind{cke.TaskDrain, cke.TaskReplace, cke.TaskMoveLeader, cke.TaskDefragment} {
+			s := scene()
+			s.Requests.Tasks = []cke.Task{{ID: "t1", Kind: kind, Node: "n1", Subject: "join1"}}
+			if name == "addresses" { // the lower rules start nothing on the wrong machine first
+				s.Seen.Etcd.Quorate = true
+			}
+			d := strategy.Decide(s.Input)
+			o, refused := d.Operation.(op.Refuse)
+			if name == "hostnames" && (!refused || o.Why.Code != cke.CodeMisnamed) {
+				t.Errorf("%s exchanged, %s: %+v", name, kind, d)
+			}
+			if _, drains := d.Operation.(op.DrainNode); drains {
+				t.Errorf("%s exchanged, %s: drained", name, kind)
+			}
+		}
+		s := scene()
+		st := strategy.Report(s.Input, strategy.Decide(s.Input), cke.Status{})
+		told := 0
+		for _, p := range st.Problems {
+			if p.Code == cke.CodeMisnamed && p.Remedy != "" {
+				told++
+			}
+		}
+		if told != 2 {
+			t.Errorf("%s exchanged: %d problems: %+v", name, told, st.Problems)
+		}
+		for _, m := range st.Members[:2] {
+			if m.CanStop {
+				t.Errorf("%s exchanged: %s may be stopped", name, m.Name)
+			}
+		}
+		if !st.Members[2].CanStop && name == "hostnames" {
+			t.Errorf("%s exchanged: %s may not be stopped: %s", name, st.Members[2].Name, st.Members[2].CannotStopBecause)
+		}
+	}
+	orders := map[string]cke.RestoreOrder{
+		"left out":  {Target: "file:///b", Without: []string{"n1"}},
+		"destroyed": {Target: "file:///b", Destroyed: []string{"n1"}},
+		"survivor":  {Survivor: "n1"},
+	}
+	for name, o := range orders {
+		s := exchanged()
+		s.Requests.Tasks = []cke.Task{{ID: "t1", Kind: cke.TaskRestore, Restore: &o}}
+		if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || r.Why.Code != cke.CodeMisnamed {
+			t.Errorf("hostnames exchanged, a restore with n1 %s: %+v", name, strategy.Decide(s.Input))
+		}
+	}
+	deleted := exchanged().silent(1)
+	deleted.Deleting, deleted.Destroyed = true, []string{"n1"}
+	if d := strategy.Decide(deleted.Input); d.Operation != nil || d.Blockers == nil {
+		t.Errorf("hostnames exchanged, deleted with n1 destroyed: %+v", d)
+	}
+	moved := formed(3).running()
+	moved.Spec.Nodes[1].Address = "10.0.9.2"
+	if m := moved.Identity.Misnamed(moved.Spec); m != nil {
+		t.Errorf("a machine that moves: %+v", m)
+	}
+}

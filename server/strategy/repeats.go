@@ -1,0 +1,98 @@
+package strategy
+
+import (
+	"fmt"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// Completion is an operation that completed, and how often in a row for one reason.
+type Completion struct {
+	Reason string
+	Count  int
+	// At is when it last completed.
+	At time.Time
+}
+
+// Bounds of the pause after an operation completed that is needed again for the same reason: it had no lasting effect.
+const (
+	// lastRestart is for what takes a member away that serves, lastRepeat for what does not.
+	lastRestart = time.Hour
+	lastRepeat  = 5 * time.Minute
+	// toldFrom is how often it completed when people are told.
+	toldFrom = 2
+	// freeStarts is how often a member that stops is started without a pause.
+	freeStarts = 5
+)
+
+// Completed notes that an operation completed which was chosen for a reason.
+func Completed(all map[string]Completion, o op.Operation, reason string, now time.Time) {
+	key := FailureKey(o)
+	c := all[key]
+	if c.Reason != reason || c.Stale(now) {
+		c = Completion{Reason: reason}
+	}
+	c.Count, c.At = c.Count+1, now
+	all[key] = c
+}
+
+// ForgetAfter is when a failure no longer counts whose operation was not wanted again.
+const ForgetAfter = time.Hour
+
+// Stale reports whether an operation that is needed again is no repetition any more.
+func (c Completion) Stale(now time.Time) bool {
+	return now.Sub(c.At) > max(ForgetAfter, 2*retryAfter("", c.Count, lastRestart))
+}
+
+// longestRepeat is the longest pause before an operation is repeated; 0: it is not held back. Members that stopped are started
+// again soon, however often they stop. What a person asked for, or what only looks or records, is none of this.
+func longestRepeat(d Decision) time.Duration {
+	if d.Task != "" || d.Upkeep {
+		return 0
+	}
+	switch d.Operation.(type) {
+	case op.StartMembers, op.StartChanged, op.KeepRunning:
+		return lastRetry
+	case op.RestartMember, op.RemoveMember:
+		return lastRestart
+	case op.Defragment: // it has a pause of its own: trialAgain
+		return 0
+	case nil, op.Refuse, op.Settled, op.CompareData, op.Backup, op.EndFinding, op.Freeze, op.AllowWrites:
+		return 0
+	}
+	return lastRepeat
+}
+
+// repeated holds an operation back that completed a short time ago, and is needed again for the same reason.
+func repeated(in *Input, d Decision) Decision {
+	longest := longestRepeat(d)
+	if longest == 0 {
+		return d
+	}
+	c, done := in.Completed[FailureKey(d.Operation)]
+	since := in.Seen.ObservedAt.Sub(c.At)
+	if !done || c.Reason != d.Reason || c.Stale(in.Seen.ObservedAt) || wasSetBack(since) {
+		return d
+	}
+	count := c.Count
+	if longest == lastRetry {
+		count -= freeStarts
+	}
+	wait := retryAfter(in.Spec.Name, count, longest) - since
+	if wait <= 0 {
+		return d
+	}
+	held := Decision{Again: wait, Frozen: d.Frozen, Converged: d.Converged,
+		Reason: fmt.Sprintf("%s completed %s and is needed again; it is repeated in %s: %s", d.Operation.Name(), times(c.Count), wait.Round(100*time.Millisecond), d.Reason)}
+	if c.Count < toldFrom {
+		return held
+	}
+	p := cke.Problem{Code: cke.CodeRepeats, Message: held.Reason, Remedy: cke.WayOut(cke.CodeRepeats)}
+	if targets := d.Operation.Targets(); len(targets) == 1 {
+		p.Node = targets[0]
+	}
+	held.Blockers = []cke.Problem{p}
+	return held
+}

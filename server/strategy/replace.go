@@ -1,0 +1,80 @@
+package strategy
+
+import (
+	"fmt"
+
+	"cke"
+	"cke/op"
+)
+
+// replaceAsked: a membership is given up, and its node gets a fresh one. The task names the membership, so that one
+// which was interrupted goes on where it was, and never gives the fresh one up.
+func replaceAsked(in *Input, t cke.Task) Decision {
+	for _, j := range in.Identity.Joins {
+		if string(j.ID) == t.Subject {
+			return giveUp(in, t, in.reached(j))
+		}
+	}
+	for _, j := range in.Identity.Ended {
+		if string(j.ID) == t.Subject {
+			return takePlace(in, t, j)
+		}
+	}
+	return refuse(t, cannot("%s has no membership %s in this life of the cluster", t.Node, t.Subject))
+}
+
+// giveUp removes the old membership. Two members cannot stand on one node, so it goes first.
+func giveUp(in *Input, t cke.Task, j cke.Join) Decision {
+	n, wanted := in.declared(j)
+	if !wanted {
+		why := cannot("%s is no control-plane node, so no member would take the place of its own", j.Node.Name())
+		why.Try = "ckecli plan"
+		return refuse(t, why)
+	}
+	m, there := in.listed(j)
+	if !there {
+		return Decision{} // the rules below end the membership, or go on adding it
+	}
+	if in.lacksMember() {
+		return Decision{} // that membership ends first: the shorter list would not prove that
+	}
+	if g := mayRemove(in, m); g != pass {
+		return refuseGate(t, fmt.Sprintf("replacing the member of %s would lose quorum", n.Name()), g)
+	}
+	return Decision{Operation: op.RemoveMember{Member: m, Join: &j, Silent: in.silent(j), Volumes: in.Spec.Policies.Volumes}, Part: true,
+		Reason: askedFor(t, fmt.Sprintf("the member of %s is to be replaced", n.Name()))}
+}
+
+// takePlace goes on until the fresh membership votes, or can be left to the time when the node answers again.
+func takePlace(in *Input, t cke.Task, old cke.Join) Decision {
+	n, wanted := in.declared(old)
+	switch {
+	case !wanted:
+		return settled(t, fmt.Sprintf("%s is no longer a control-plane node", old.Node.Name()))
+	case in.drained(n) != nil:
+		return settled(t, in.drained(n).Text()+"; a new member is added after that")
+	case in.silent(old):
+		return settled(t, n.Name()+" does not answer; a new member is added once it does")
+	}
+	for _, j := range in.Identity.Joins {
+		if j.Node.Address != n.Address {
+			continue
+		}
+		if d, matched := resumeAdding(in, n, j); matched {
+			d.Part = true
+			return d
+		}
+		if m, there := in.listed(j); !there || m.Learner {
+			d, _ := promoteOf(in, j)
+			return d
+		}
+		return settled(t, n.Name()+" has its new member")
+	}
+	d, _ := addOn(in, n)
+	d.Part = true
+	return d
+}
+
+func settled(t cke.Task, what string) Decision {
+	return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, what)}
+}

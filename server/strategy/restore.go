@@ -1,0 +1,390 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// restoreAsked: a person wants the cluster put back to another state, or a restore called off. It was confirmed, so it
+// goes before all that would keep the cluster as it is, but for a pause.
+func restoreAsked(in *Input) (Decision, bool) {
+	for _, t := range in.Requests.Tasks {
+		// A cancellation stops nothing but what nobody may run, and does not wait for the end of a pause.
+		if t.Kind != cke.TaskCancelRestore && (t.Kind != cke.TaskRestore || in.held() && !in.Requests.CallsRestoreOff()) {
+			continue
+		}
+		if newlyOlder(in) {
+			return Decision{}, false
+		}
+		var d Decision
+		switch {
+		case in.Identity.Freeze.HoldsTask(t):
+			d = refuse(t, &cke.Error{Code: cke.CodeOlderStore, What: "it was in the store when that was found to be older than the cluster, and may have been withdrawn since", Unchanged: true, Try: "ask for it again"})
+		case t.Kind == cke.TaskCancelRestore:
+			d = cancelRestore(in, t)
+		case t.Kind == cke.TaskRestore && t.Restore != nil:
+			d = beginRestore(in, t)
+		default:
+			continue
+		}
+		if in.Seen.Partial {
+			return lookInFull(in) // whether the cluster serves, and at which revision, is known to members only
+		}
+		if t.Kind == cke.TaskRestore {
+			if o, stopped := writesStopped(in); stopped && due(in, o) {
+				return Decision{Operation: o, Reason: "a restore was cut off while writes are stopped; clients write again until another one stops them"}, true
+			}
+		}
+		d.Task = t.ID
+		return d, true
+	}
+	return Decision{}, false
+}
+
+// fencePatience is how long an order waits for nodes that do not answer before it is refused: an engine may be busy for a
+// moment, and the nodes of a cluster that was just declared have not been looked at.
+const fencePatience = 30 * time.Second
+
+func beginRestore(in *Input, t cke.Task) Decision {
+	for i := in.Identity.Incarnation; i != nil && i.Restore != nil; i = i.Restore.Before { // another order may have taken its place since
+		if i.Restore.ID == t.ID {
+			return Decision{Operation: op.Settled{Task: t}, Reason: "the restore is on record"}
+		}
+	}
+	if in.Requests.CallsRestoreOff() {
+		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was called off before it was begun", Unchanged: true})
+	}
+	o := *t.Restore
+	founders := restoredTo(in, o)
+	since := in.Seen.ObservedAt.Sub(t.At) // by the clock of the host that it was asked on, which may be another one
+	if why := unfenceable(in, o); why != nil && !wasSetBack(since) && since < fencePatience {
+		return Decision{Reason: fmt.Sprintf("%s; %s", why.What, why.Facts[0]), Again: time.Second}
+	}
+	if why := unread(in); o.Stored && why != "" && !longUnread(in) {
+		return Decision{Reason: "the restore waits for its backups: " + why, Again: time.Second}
+	}
+	if why := refusalOf(in, o, founders); why != nil {
+		return refuse(t, why)
+	}
+	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.serves()}
+	if in.awaitsRestore() { // what its former store knew of it since the copy beside the backups is gone
+		for _, u := range in.unrecorded() {
+			if !slices.Contains(b.Replaces, u.Incarnation) {
+				b.Replaces = append(b.Replaces, u.Incarnation)
+			}
+		}
+	}
+	if o.Survivor != "" {
+		b.Fence = toFence(in, nil)
+		survives := func(j cke.Join) bool { return j.Node.Name() == o.Survivor } // what the others acknowledge until then, it may have
+		last := slices.DeleteFunc(slices.Clone(b.Fence), func(j cke.Join) bool { return !survives(j) })
+		b.Fence = append(slices.DeleteFunc(b.Fence, survives), last...)
+	}
+	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to go on from "+o.Describe())}
+}
+
+// RestoreRefusal is why an order to restore is refused as the cluster is; nil: it is not. The leader and the plan that an
+// operator confirms both ask it.
+func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
+	in.noteStarts()
+	return refusalOf(&in, o, restoredTo(&in, o))
+}
+
+func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), wouldServeOn(in), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+		if why != nil {
+			why.Unchanged = true
+			return why
+		}
+	}
+	return nil
+}
+
+// restoredTo are the nodes that get a member.
+func restoredTo(in *Input, o cke.RestoreOrder) []cke.Node {
+	return slices.DeleteFunc(foundersOf(in.Spec), func(n cke.Node) bool { return o.Excuses(n.Name()) })
+}
+
+// NotStorable is why what clients write until a restore stops the members cannot be stored in the backups; "": it can be.
+func NotStorable(in *Input) string {
+	switch b := in.Backup; {
+	case in.Spec.Backup.Target == "":
+		return "the cluster file declares no backup target"
+	case !in.serves():
+		return "the cluster has no quorum"
+	case b != nil && b.Idle != "":
+		return b.Idle
+	case b != nil && b.Problem != nil:
+		return b.Problem.Message
+	}
+	return unread(in)
+}
+
+// serves reports whether the cluster has its quorum. While a restore prepares its members their endpoints are asked, and the members before
+// serve: their backups say so.
+func (in *Input) serves() bool {
+	inc, b := in.Identity.Incarnation, in.Backup
+	prepares := inc != nil && inc.State == cke.Restoring && !in.Identity.Started()
+	return in.Seen.Etcd.Quorate || prepares && b != nil && b.Known && b.Connected && b.Problem == nil
+}
+
+// unread is what a daemon that has just begun to lead does not know of its backups yet; "": it knows how they stand.
+func unread(in *Input) string {
+	switch b := in.Backup; {
+	case in.Spec.Backup.Target == "" || b != nil && (b.Idle != "" || b.Problem != nil):
+		return ""
+	case b == nil || !b.Known:
+		return "the target has not been read yet"
+	case !b.Connected:
+		return "changes are missing after the newest full backup"
+	}
+	return ""
+}
+
+// longUnread reports whether that has been so for longer than a daemon needs to read a target, and to receive what is missing.
+func longUnread(in *Input) bool {
+	c, told := in.Before.Condition(cke.CondBackupReady)
+	if !told || c.Status == cke.True {
+		return false
+	}
+	since := in.Seen.ObservedAt.Sub(c.Since)
+	return since >= fencePatience || wasSetBack(since)
+}
+
+// notStorable: the operator was told something else.
+func notStorable(in *Input, o cke.RestoreOrder) *cke.Error {
+	if why := NotStorable(in); o.Stored && why != "" {
+		return cke.NotStored(why)
+	}
+	return nil
+}
+
+// heldRequests: a restore ends the freeze, with which requests of an older store are held.
+func heldRequests(in *Input) *cke.Error {
+	if in.outdated == nil {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore while requests of an older store are held"}
+	for _, p := range in.outdated {
+		e.Facts, e.Try = append(e.Facts, p.Message), p.Remedy
+	}
+	return e
+}
+
+// wrongClock: certificates would be issued for another time than they are needed. An order that waited for somebody to set
+// a clock would keep everything else waiting.
+func wrongClock(in *Input) *cke.Error {
+	c := ClocksIn(in.Seen)
+	if !c.wrong() {
+		return nil
+	}
+	p := c.problems()[0]
+	return &cke.Error{Code: cke.CodeClock, What: "cannot restore: " + c.Why(), Facts: []string{p.Remedy}}
+}
+
+// wouldServeOn: members that are not on record are not stopped, and would serve beside the restored ones. A cluster that was
+// declared to be restored has no record of its own: the order puts the incarnations that are found on record as replaced.
+func wouldServeOn(in *Input) *cke.Error {
+	if in.awaitsRestore() {
+		return nil
+	}
+	if _, why, try := lifeIsOver(in); why != "" && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
+		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: the store is older than the cluster: " + why, Unchanged: true, Try: try}
+	}
+	if in.Identity.VotesElsewhere(in.Seen.Etcd) {
+		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + olderStore(in).problem.Message, Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name}
+	}
+	on := in.mayServe()
+	if len(on) == 0 {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeNotOnRecord, What: "cannot restore: containers that are not on record could serve beside the restored members", Try: "ckecli status"}
+	for _, u := range on {
+		p := unrecordedProblem(u)
+		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
+	}
+	return e
+}
+
+// unknownNodes: an order that names nodes which nobody knows is not understood.
+func unknownNodes(in *Input, o cke.RestoreOrder) *cke.Error {
+	for _, name := range slices.Concat(o.Without, o.Destroyed) {
+		_, declared := in.Spec.Node(name)
+		stranger := slices.ContainsFunc(in.lists(), func(m cke.Member) bool { return nameOf(m) == name })
+		if !declared && !stranger && !slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.Node.Name() == name }) {
+			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("cluster %s has no node %s", in.Spec.Name, name), Try: "ckecli node list"}
+		}
+	}
+	return nil
+}
+
+// misnamedNodes: an order that names a node by a name that may mean another machine is not carried out: which one is gone, or has the
+// data, is what matters.
+func misnamedNodes(in *Input, o cke.RestoreOrder) *cke.Error {
+	for _, name := range append(slices.Concat(o.Without, o.Destroyed), o.Survivor) {
+		if p := in.misnamed(name); p != nil {
+			return notCertain(name, p)
+		}
+	}
+	return nil
+}
+
+func noFounders(in *Input, founders []cke.Node) *cke.Error {
+	if len(founders) > 0 {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeConfig, What: "no control-plane node is left to restore to",
+		Facts: []string{fmt.Sprintf("%d are declared", len(in.Spec.ControlPlane()))}, Try: "declare control-plane nodes that are not left out, and: ckecli cluster set FILE"}
+}
+
+// unfenceable: a node that does not answer may go on running the cluster as it was.
+func unfenceable(in *Input, o cke.RestoreOrder) *cke.Error {
+	var silent []string
+	e := &cke.Error{Code: cke.CodeFence}
+	look := func(n cke.Node, what string) {
+		s := in.node(n)
+		if s.Answered() || o.Excuses(n.Name()) || slices.Contains(silent, n.Name()) {
+			return
+		}
+		silent = append(silent, n.Name())
+		e.Facts = append(e.Facts, fmt.Sprintf("%s: %s; %s", n.Name(), s.Problem.Message, what))
+	}
+	for _, j := range in.Identity.MayRun() {
+		look(j.Node, "it may run a member of the cluster as it was")
+	}
+	for _, n := range in.Spec.ControlPlane() {
+		look(n, "it is to get a member")
+	}
+	if silent == nil {
+		return nil
+	}
+	e.What = "cannot restore: " + and(silent) + " cannot be reached"
+	e.Facts = append(e.Facts, "bring it back, or leave it out with --without NODE; --destroyed NODE if the machine is gone for good")
+	return e
+}
+
+// notFree: a founder's node carries an etcd that cke did not make, or its ports are taken.
+func notFree(in *Input, founders []cke.Node) *cke.Error {
+	var found []cke.Problem
+	for _, n := range founders {
+		s := in.node(n)
+		found = append(found, foreign(s, "")...)
+		ours := slices.ContainsFunc(s.Containers, func(c cke.Container) bool { return c.Cluster == in.Spec.Name && c.Running() })
+		if p := s.PortTaken(in.Spec.Options.Etcd.ClientPort, in.Spec.Options.Etcd.PeerPort); p != nil {
+			found = append(found, *p)
+		} else if !ours {
+			found = append(found, takenPorts(in, s)...)
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	e := &cke.Error{Code: found[0].Code, What: "cannot restore to " + nodesOf(found)}
+	for _, p := range found {
+		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
+	}
+	return e
+}
+
+// noSurvivor: a recovery goes on from the data of a member, and only once the quorum is lost.
+func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
+	switch {
+	case o.Survivor == "" && o.Target == "":
+		return &cke.Error{Code: cke.CodeConfig, What: "the order to restore names neither backups nor a survivor"}
+	case o.Survivor == "":
+		return nil
+	case !in.Formed():
+		return &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name)}
+	case in.Requests.Hibernation != nil:
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is hibernated, so that nobody knows whether it has lost its quorum", in.Spec.Name), Try: "ckecli cluster resume " + in.Spec.Name}
+	case in.Seen.Etcd.Quorate:
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", in.Spec.Name), Try: "ckecli status"}
+	}
+	for _, j := range in.Identity.Joins {
+		if j.Node.Name() != o.Survivor {
+			continue
+		}
+		if p := dataProblem(in, j); p != nil {
+			return &cke.Error{Code: p.Code, What: "cannot recover from " + o.Survivor, Facts: []string{p.Message}}
+		}
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("no member of %s is on %q", in.Spec.Name, o.Survivor), Try: "ckecli etcd members"}
+}
+
+// knownRevision is the highest one that any member told, now or when it was last seen, or was ever seen to serve.
+func knownRevision(in *Input) int64 {
+	known := int64(0)
+	if r := in.Before.Reached; r != nil {
+		known = r.Revision
+	}
+	for _, e := range slices.Concat(in.Seen.Etcd.Endpoints, in.Before.Etcd.Endpoints) {
+		known = max(known, e.Revision)
+	}
+	return known
+}
+
+func cancelRestore(in *Input, t cke.Task) Decision {
+	inc := in.Identity.Incarnation
+	switch {
+	case inc == nil || inc.State != cke.Restoring:
+		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "no restore of " + in.Spec.Name + " is under way", Unchanged: true, Try: "ckecli history"})
+	case in.Identity.Started():
+		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
+			Facts: []string{"clients may have written to them", "another restore can take the place of this one"}, Try: "ckecli history -f"})
+	}
+	if before := startedBefore(in); before != nil {
+		p := before[0]
+		return refuse(t, &cke.Error{Code: p.Code, What: "the store is older than the restored cluster", Unchanged: true, Try: p.Remedy, Facts: []string{p.Message}})
+	}
+	silent := 0
+	for _, j := range in.Identity.Joins {
+		if !in.node(j.Node).Answered() {
+			silent++
+		}
+	}
+	if silent >= cke.Quorum(len(in.Identity.Joins)) {
+		return refuse(t, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"})
+	}
+	fence := slices.DeleteFunc(toFence(in, in.Identity.Joins), func(j cke.Join) bool { return !inc.WasAbandoned(j.Incarnation) || !runs(in, j) })
+	revive, why := toRevive(in)
+	if why != nil {
+		return refuse(t, why)
+	}
+	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
+}
+
+// toRevive are the members that a restore may have stopped where the store has no life that would start them again: the cluster was declared
+// to be restored. A member that is not on record cannot be told from one that nobody may start.
+func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
+	inc := in.Identity.Incarnation
+	if inc.Restore == nil || inc.Restore.Before == nil || inc.Restore.Before.State != cke.Awaiting {
+		return nil, nil
+	}
+	var facts []string
+	for _, j := range in.Identity.Superseded() {
+		if n := in.node(j.Node); !n.Answered() && !inc.Restore.Order.Excuses(j.Node.Name()) {
+			facts = append(facts, fmt.Sprintf("%s: %s; its member may have been stopped", j.Node.Name(), n.Problem.Message))
+		}
+	}
+	for _, j := range toFence(in, in.Identity.Joins) {
+		n := in.node(j.Node)
+		c, there := n.Of(j.ID)
+		switch {
+		case !there || c.Running() || inc.WasAbandoned(j.Incarnation):
+		case !in.Identity.Has(j.ID):
+			facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
+		case c.EverRan() && !j.StartedAt.IsZero():
+			revive = append(revive, j)
+		}
+	}
+	if facts == nil {
+		return revive, nil
+	}
+	return nil, &cke.Error{Code: cke.CodeCannot, What: "the members before may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
+		Facts: append(facts, "the restore can go on, or another one can take its place"), Try: "ckecli history -f"}
+}

@@ -1,0 +1,68 @@
+package strategy_test
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server/strategy"
+)
+
+// startedRestore is a restore whose start is on record, with all restored members serving.
+func startedRestore() *scene {
+	s := cutOffRestore()
+	s.Seen.Etcd.Alarms = nil
+	r := s.Identity.Incarnation.Restore
+	r.Stopping = false
+	for i := range s.Identity.Joins {
+		j := &s.Identity.Joins[i]
+		j.StartedAt = noon.Add(-2 * time.Hour)
+		n := s.node(i + 1)
+		n.Containers = []cke.Container{
+			{Name: j.Volume, Image: j.Etcd.Image, State: cke.ContainerRunning, StartedAt: noon.Add(-time.Hour), Cluster: "demo", Incarnation: j.Incarnation, Join: j.ID, Data: cke.DataUnknown},
+		}
+		n.Volumes = []cke.Volume{{Name: j.Volume, Cluster: "demo", Incarnation: j.Incarnation, Join: j.ID}}
+		s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{Join: j.ID, URL: j.ClientURL(), Serializable: true, Linearizable: true, ClusterID: "c2", MemberID: "x" + string(j.ID), LeaderID: "x" + string(s.Identity.Joins[0].ID)})
+	}
+	return s
+}
+
+// A restored quorum does not wait for a member that cannot be started as the file declares now.
+func TestRestore_ContinuesWithoutOneThatCannotTakeTheDeclaredImage(t *testing.T) {
+	s := startedRestore()
+	s.container(3).State, s.container(3).Data = cke.ContainerRestarting, cke.DataPresent
+	j3 := s.join(3)
+	s.Seen.Etcd.Endpoints[2] = cke.EndpointStatus{Join: j3.ID, URL: j3.ClientURL(), Problem: "connection refused"}
+	s.failed(op.Restore{Founders: s.Identity.Joins, Started: true}, 3, time.Hour/2)
+	s.Spec.Options.Etcd.Image = "registry.example/etcd:typo"
+	d := strategy.Decide(s.Input)
+	changed, ok := d.Operation.(op.StartChanged)
+	if !ok {
+		t.Fatalf("%T, %s", d.Operation, d.Reason)
+	}
+	for _, count := range []int{1, 5, 50} {
+		s.failed(changed, count, 0)
+		d = strategy.Decide(s.Input)
+		if _, ok := d.Operation.(op.Restore); !ok {
+			t.Errorf("the restore waits for a node that it could leave out")
+		}
+	}
+}
+
+// The members before the restore run again, and those that it restored were never started: the fence comes first.
+func TestRestore_StartsNobodyBesideWhatIsNotFenced(t *testing.T) {
+	s := startedRestore()
+	for i := range s.Identity.Joins {
+		o := s.Identity.Ended[i]
+		n := s.node(i + 1)
+		n.Containers[0].State, n.Containers[0].StartedAt, n.Containers[0].Data = cke.ContainerExited, noon.Add(-time.Hour), cke.DataPresent
+		n.Containers = append(n.Containers, cke.Container{Name: o.Volume, Image: o.Etcd.Image, State: cke.ContainerRunning, StartedAt: noon, Cluster: "demo", Incarnation: o.Incarnation, Join: o.ID, Data: cke.DataUnknown})
+	}
+	s.Seen.Etcd.Endpoints = nil
+	s.failed(op.Restore{Founders: s.Identity.Joins, Started: true}, 3, time.Hour/2)
+	s.Spec.Options.Etcd.ExtraArgs = []string{"--x"}
+	if c, ok := strategy.Decide(s.Input).Operation.(op.StartChanged); ok {
+		t.Errorf("starts %s while three members of the life before run", c.Join.Node.Name())
+	}
+}

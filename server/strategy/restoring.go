@@ -1,0 +1,177 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// toFence returns the memberships that may run and every other container on record that is seen on a node that answers,
+// apart from those of the founders.
+func toFence(in *Input, founders []cke.Join) []cke.Join {
+	var joins []cke.Join
+	has := func(joins []cke.Join, id cke.JoinID) bool {
+		return slices.ContainsFunc(joins, func(j cke.Join) bool { return j.ID == id })
+	}
+	add := func(j cke.Join) {
+		if !in.silent(j) && !has(founders, j.ID) && !has(joins, j.ID) {
+			joins = append(joins, in.reached(j))
+		}
+	}
+	for _, j := range in.Identity.MayRun() {
+		add(j)
+	}
+	for _, n := range in.Seen.Nodes {
+		for _, c := range n.Containers {
+			if c.Cluster == in.Spec.Name && in.Identity.OnRecord(c.Incarnation, c.Join) {
+				add(cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name})
+			}
+		}
+	}
+	return joins
+}
+
+// answering are the nodes of the cluster that answer.
+func answering(in *Input) (nodes []cke.Node) {
+	for _, n := range in.Seen.Nodes {
+		if n.Answered() {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	return nodes
+}
+
+// awaitsRestore reports whether the cluster was declared to be restored, and no restore has begun.
+func (in *Input) awaitsRestore() bool {
+	inc := in.Identity.Incarnation
+	return inc != nil && inc.State == cke.Awaiting
+}
+
+// restoring: a restore was begun and is resumed until the restored members serve. A cluster that was declared to be
+// restored waits for a person: it is never bootstrapped.
+func restoring(in *Input) (Decision, bool) {
+	inc := in.Identity.Incarnation
+	switch {
+	case inc == nil:
+		return Decision{}, false
+	case inc.State == cke.Awaiting:
+		p := cke.Problem{Code: cke.CodeAwaiting, Message: "the cluster was declared to be restored, and nothing was restored yet", Remedy: "ckecli restore --from TARGET, or ckecli cluster delete"}
+		return Decision{Blockers: []cke.Problem{p}, Reason: p.Message}, true
+	case inc.State != cke.Restoring:
+		return Decision{}, false
+	}
+	started := in.Identity.Started()
+	founders, blockers := restoredMembers(in)
+	if started {
+		if left := withoutLost(in, founders); left != nil {
+			founders, blockers = left, nil
+		}
+	}
+	if len(in.Identity.Joins) == 0 { // a copy of the store may lack them: without members nothing is restored, and nobody is stopped
+		blockers = append(blockers, cke.Problem{Code: cke.CodeAwaiting, Message: "no member of the restored cluster is on record", Remedy: "restore again: ckecli restore"})
+	}
+	for _, u := range in.mayServe() { // it could serve beside the restored members
+		blockers = append(blockers, unrecordedProblem(u))
+	}
+	if !started {
+		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
+	}
+	fence := toFence(in, in.Identity.Joins)
+	if started && blockers == nil && !in.hasAny(fence) { // what was declared when the restore began may be why they do not start
+		if d, changed := in.startAsDeclared(); changed && due(in, d.Operation) {
+			return d, true
+		}
+	}
+	if o, stopped := writesStopped(in); stopped && (blockers != nil || due(in, o)) { // if nobody serves, the restore goes on
+		return Decision{Operation: o, Blockers: blockers, Reason: "the restore was cut off while writes are stopped; clients write again until it stops the members"}, true
+	}
+	if blockers != nil {
+		return Decision{Blockers: blockers, Reason: "the restore waits: " + list(blockers)}, true
+	}
+	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Started: started},
+		Reason: "the cluster goes on from " + inc.Restore.Order.Describe()}, true
+}
+
+// restoredMembers are those of a restore under way, and why the rest can do nothing now.
+func restoredMembers(in *Input) (left []cke.Join, lost []cke.Problem) {
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		if !n.Answered() {
+			lost = append(lost, *n.Problem)
+		} else if p := forgotten(n, j); p != nil && !madeAgain(n, j) {
+			p.Remedy = "restore again: ckecli restore"
+			lost = append(lost, *p)
+		} else {
+			left = append(left, in.reached(j))
+		}
+	}
+	return left, lost
+}
+
+// withoutLost returns the restored members that answer, if they are a quorum and the rest was waited for: all that was restored
+// is served then, and the rest is healed as in any cluster. nil: it is to be waited for. Where only a member does not answer,
+// a restore must have failed for it.
+func withoutLost(in *Input, founders []cke.Join) []cke.Join {
+	all := in.Identity.Joins
+	since := in.Seen.ObservedAt.Sub(all[0].StartedAt)
+	if since < fencePatience && !wasSetBack(since) {
+		return nil
+	}
+	left := founders
+	if f := in.Failures[FailureKey(op.Restore{Founders: founders, Started: true})]; f.Count > 0 {
+		left = slices.DeleteFunc(slices.Clone(founders), func(j cke.Join) bool {
+			e, asked := in.Seen.Etcd.Endpoint(j.ID)
+			failed := slices.ContainsFunc(f.Problems, func(p cke.Problem) bool { return p.Node == j.Node.Name() })
+			return failed || asked && (e.Problem != "" || !e.Linearizable)
+		})
+	}
+	if len(left) == len(all) || len(left) < cke.Quorum(len(all)) {
+		return nil
+	}
+	return left
+}
+
+// startedBefore are restored members that were started although no start is on record: the store was brought back from a copy
+// that is older than the restored cluster.
+func startedBefore(in *Input) []cke.Problem {
+	var all []cke.Problem
+	for _, j := range in.Identity.Joins {
+		n := in.node(j.Node)
+		if c, there := n.Of(j.ID); there && n.Answered() && c.EverRan() {
+			e := cke.StartedOffRecord(j.Node.Name(), c)
+			e.Try += fmt.Sprintf("; only if a person started it, and the restored cluster has never served: on %s: docker rm -f %s", j.Node.Address, c.Name)
+			all = append(all, cke.Problem{Code: e.Code, Node: j.Node.Name(), Message: e.What, Remedy: e.Try})
+		}
+	}
+	return all
+}
+
+// silentBefore are nodes that may run a member of the life before, and do not answer.
+func silentBefore(in *Input) []cke.Problem {
+	var silent []cke.Problem
+	for _, j := range in.Identity.Superseded() {
+		n := in.node(j.Node)
+		if n.Answered() || in.Identity.Incarnation.Restore.Order.Excuses(j.Node.Name()) ||
+			slices.ContainsFunc(silent, func(p cke.Problem) bool { return p.Node == n.Problem.Node }) {
+			continue
+		}
+		silent = append(silent, *n.Problem)
+	}
+	return silent
+}
+
+// due reports whether an operation is not held back after a failure.
+func due(in *Input, o op.Operation) bool {
+	_, wait := holdBack(in, o, 0)
+	return wait <= 0
+}
+
+// hasAny reports whether a node that answers has a container of one of these memberships. While one of those to be fenced is there, none
+// of the restored members has been started yet.
+func (in *Input) hasAny(joins []cke.Join) bool {
+	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
+		return n.Answered() && slices.ContainsFunc(joins, func(j cke.Join) bool { _, there := n.Of(j.ID); return there })
+	})
+}

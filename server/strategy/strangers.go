@@ -1,0 +1,125 @@
+package strategy
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// unhealthyStrangers: members that cke does not know and that do not serve cost tolerance. Those that once were ours are
+// removed whatever the policy says.
+func unhealthyStrangers(in *Input) (Decision, bool) { return removeStrangers(in, false) }
+
+// healthyStrangers: the same for those that serve, after everything that adds tolerance.
+func healthyStrangers(in *Input) (Decision, bool) { return removeStrangers(in, true) }
+
+func removeStrangers(in *Input, healthy bool) (Decision, bool) {
+	for _, m := range in.strangers() {
+		if healthyMember(in, m) != healthy || in.Spec.Policies.Foreign == cke.ForeignHold && !in.onceOurs(m) {
+			continue
+		}
+		if g := mayRemove(in, m); g != pass {
+			return refused(fmt.Sprintf("stranger %s cannot be removed: %s", nameOf(m), g), cke.Problem{Code: cke.CodeQuorum, Message: string(g)}), true
+		}
+		return Decision{Operation: op.RemoveMember{Member: m}, Reason: fmt.Sprintf("member %s stands on no declared node", nameOf(m))}, true
+	}
+	return Decision{}, false
+}
+
+// strangers are the entries of a member list read through a quorum that no membership names.
+func (in *Input) strangers() []cke.Member {
+	if !in.Formed() || in.Seen.Etcd.MembersSource != cke.MembersLinearizable {
+		return nil
+	}
+	var all []cke.Member
+	for _, m := range in.Seen.Etcd.Members {
+		if in.joinOf(m) == nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// strangersAt are the strangers that stand at an address.
+func (in *Input) strangersAt(address string) []cke.Member {
+	var all []cke.Member
+	for _, m := range in.strangers() {
+		if hostOf(m) == address {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// onceOurs reports whether a stranger is what is left of a membership that ended: by its id, which is on record before any
+// of ours is started. A learner that never started, at the peer URL of one that ended, was added by a call of ours that
+// landed after it had been given up. Whoever else stands where one of ours stood is a person's.
+func (in *Input) onceOurs(m cke.Member) bool {
+	return slices.ContainsFunc(in.Identity.Ended, func(j cke.Join) bool {
+		return m.ID == j.MemberID || m.Learner && m.Name == "" && slices.Contains(m.PeerURLs, j.PeerURL())
+	})
+}
+
+// nameOf is what a member is called by; one that never started has no name.
+func nameOf(m cke.Member) string {
+	if m.Name == "" {
+		return m.ID
+	}
+	return m.Name
+}
+
+// strangerStatus tells of a member that cke does not know.
+func strangerStatus(in *Input, m cke.Member) cke.MemberStatus {
+	s := cke.MemberStatus{Name: nameOf(m), Address: hostOf(m), ID: m.ID, Role: "-", State: "stranger", Lag: -1, Reason: "cke does not know it, and it does not answer"}
+	if len(m.ClientURLs) > 0 {
+		s.ClientURL = m.ClientURLs[0]
+	}
+	if len(m.PeerURLs) > 0 {
+		s.PeerURL = m.PeerURLs[0]
+	}
+	for _, e := range in.replies() {
+		if e.MemberID != m.ID || e.Problem != "" {
+			continue
+		}
+		s.Role, s.DBSize, s.Version, s.Lag, s.CertNotAfter = role(e), e.DBSize, e.Version, lag(in, e), e.CertNotAfter
+		s.Reason = "cke does not know it; it serves"
+	}
+	return s
+}
+
+// strangerProblems tell of the members that cke does not know. They are nothing that is waited for.
+func strangerProblems(in *Input) []cke.Problem {
+	var all []cke.Problem
+	for _, m := range in.strangers() {
+		how := "does not serve, and counts in the quorum"
+		if healthyMember(in, m) {
+			how = "serves"
+		}
+		all = append(all, cke.Problem{Code: cke.CodeStranger, Node: nameOf(m), Message: fmt.Sprintf("a member that cke does not know, at %s, %s", hostOf(m), how),
+			Remedy: strangerRemedy(in, m)})
+	}
+	return all
+}
+
+// strangerRemedy is what a person can do about a member that cke does not know.
+func strangerRemedy(in *Input, m cke.Member) string {
+	for _, n := range in.Spec.ControlPlane() {
+		if _, carries := in.Identity.On(n); hostOf(m) == n.Address && !carries {
+			return "`ckecli etcd adopt " + n.Name() + "` puts a member of cke's in its place; or remove it with etcdctl"
+		}
+	}
+	return "remove it with etcdctl, or set policies.foreign: remove"
+}
+
+// hostOf is where a member says that its peers reach it.
+func hostOf(m cke.Member) string {
+	for _, text := range m.PeerURLs {
+		if u, err := url.Parse(text); err == nil && u.Hostname() != "" {
+			return u.Hostname()
+		}
+	}
+	return "an unknown address"
+}

@@ -1,0 +1,109 @@
+package strategy_test
+
+import (
+	"strings"
+	"testing"
+
+	"cke"
+	"cke/op"
+)
+
+// joinedBy puts a member into the list that cke does not know; a healthy one answers.
+func (s *scene) joinedBy(healthy bool) *scene {
+	m := stranger()
+	s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, m)
+	e := cke.EndpointStatus{URL: "https://10.9.9.9:2379", Problem: "no answer in 1s"}
+	if healthy {
+		e = cke.EndpointStatus{URL: e.URL, Serializable: true, Linearizable: true, ClusterID: "c1", MemberID: m.ID, LeaderID: "m1", Version: "3.6.16", RaftIndex: 5000, RaftApplied: 5000}
+	}
+	s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, e)
+	return s
+}
+
+func stranger() cke.Member {
+	return cke.Member{ID: "s1", Name: "stranger", PeerURLs: []string{"https://10.9.9.9:2380"}, ClientURLs: []string{"https://10.9.9.9:2379"}}
+}
+
+// strangerOn lets the member that cke does not know stand on a declared node.
+func strangerOn(i int) func(*scene) {
+	return func(s *scene) {
+		m := &s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1]
+		m.PeerURLs = []string{"https://" + s.Spec.Nodes[i-1].Address + ":2380"}
+	}
+}
+
+func removing(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }
+
+// Requirements A6, I15, C7, C11: unhealthy strangers go before anything is added, healthy ones after it.
+// Requirement N8: members that cke does not know, by policy.
+func TestDecide_RemovesStrangersInTheOrderOfTheirHealth(t *testing.T) {
+	gone := op.RemoveMember{Member: stranger()}
+	add := op.AddMember{Node: formed(4).Spec.Nodes[3], Etcd: formed(4).Spec.Options.Etcd}
+	once := func(s *scene) { s.Identity.Ended = []cke.Join{{ID: "old", MemberID: "s1", EndedAt: noon}} }
+	at := func(memberID string, started, learner bool) func(*scene) { // where one of ours stood, under its id if that is known
+		return func(s *scene) {
+			s.Identity.Ended = []cke.Join{{ID: "old", MemberID: memberID, Node: cke.Node{Address: "10.9.9.9"}, PeerPort: 2380, EndedAt: noon}}
+			m := &s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1]
+			if m.Learner = learner; !started {
+				m.Name, m.ClientURLs = "", nil
+			}
+		}
+	}
+	late := op.RemoveMember{Member: cke.Member{ID: "s1", Learner: true, PeerURLs: stranger().PeerURLs}}
+	lacking := func(healthy bool) *scene { return formed(4).running().unjoined(4).joinedBy(healthy) }
+	check(t, []row{
+		{"held by default, healthy", formed(3).running().joinedBy(true), nil, "nothing to do", nil},
+		{"held by default, unhealthy", formed(3).running().joinedBy(false), nil, "nothing to do", nil},
+		{"unhealthy, by policy", formed(3).running().joinedBy(false).with(removing), gone, "member stranger stands on no declared node", nil},
+		{"unhealthy, before one is added", lacking(false).with(removing), gone, "stands on no declared node", nil},
+		{"healthy, after one is added", lacking(true).with(removing), add, "n4 is a control-plane node", nil},
+		{"healthy, by policy", formed(3).running().joinedBy(true).with(removing), gone, "stands on no declared node", nil},
+		{"healthy, not while one of ours is away", formed(3).running().joinedBy(true).with(removing).silent(3), nil, "stranger stranger cannot be removed: 3 of 4 voters are healthy", []string{"CKE104"}},
+		{"once ours, whatever the policy", formed(3).running().joinedBy(true).with(once), gone, "stands on no declared node", nil},
+		{"a person's, where one of ours stood", formed(3).running().joinedBy(true).with(at("m9", true, false)), nil, "nothing to do", nil},
+		{"a person's, where one of ours stood whose id was never known", formed(3).running().joinedBy(true).with(at("", true, false)), nil, "nothing to do", nil},
+		{"a person's that does not serve, where one of ours stood", formed(3).running().joinedBy(false).with(at("m9", true, false)), nil, "nothing to do", nil},
+		{"a person's voter that never started, where one of ours stood", formed(3).running().joinedBy(false).with(at("m9", false, false)), nil, "nothing to do", nil},
+		{"a learner that never started, where one of ours stood: added late", formed(3).running().joinedBy(false).with(at("m9", false, true)), late, "stands on no declared node", nil},
+		{"a healthy one counts as healthy: another may be removed", formed(3).running().joinedBy(true).undeclared(3), remove(formed(3).running(), 3), "n3 is no control-plane node any more", nil},
+		{"but does not stand in for one of ours", formed(2).running().unjoined(2).joinedBy(true).undeclared(1).with(strangerOn(2)), nil, "its member stays until there is one on n2", []string{"CKE307 n2", "CKE305 n2"}},
+		{"an unhealthy one does not", formed(3).running().joinedBy(false).undeclared(3), nil, "3 of 4 voters are healthy", []string{"CKE104 n3"}},
+	})
+}
+
+// Requirement A6: a held stranger is told.
+func TestReport_TellsOfStrangers(t *testing.T) {
+	s := formed(3).running().joinedBy(true).report()
+	if s.Health != cke.HealthReady || s.Tolerance != 1 {
+		t.Errorf("%s, tolerance %d", s.Health, s.Tolerance)
+	}
+	m := s.Members[len(s.Members)-1]
+	if m.State != "stranger" || m.Name != "stranger" || m.Address != "10.9.9.9" || m.Role != "follower" || m.Ready || m.Join != "" {
+		t.Errorf("%+v", m)
+	}
+	p := s.Problems[len(s.Problems)-1]
+	if p.Code != cke.CodeStranger || !strings.Contains(p.Message, "at 10.9.9.9, serves") {
+		t.Errorf("%+v", p)
+	}
+	s = formed(3).running().joinedBy(false).report()
+	if s.Tolerance != 0 || !strings.Contains(s.Problems[0].Message, "does not serve, and counts in the quorum") {
+		t.Errorf("tolerance %d %+v", s.Tolerance, s.Problems)
+	}
+}
+
+// What a remedy offers is not refused: a node that has a membership takes no second one.
+func TestReport_OffersToAdoptOnlyWhereThatCanBe(t *testing.T) {
+	for host, want := range map[string]string{"10.0.0.4": "`ckecli etcd adopt n4`", "10.0.0.2": "remove it with etcdctl, or", "10.9.9.9": "remove it with etcdctl, or"} {
+		s := formed(4).running().unjoined(4).joinedBy(true)
+		s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1].PeerURLs = []string{"https://" + host + ":3380"}
+		got := ""
+		for _, p := range s.report().Problems {
+			if p.Code == cke.CodeStranger {
+				got = p.Remedy
+			}
+		}
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("at %s: %q", host, got)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// strays: a container of a membership that ended is stopped and removed, one of an incarnation that a restore replaced is
+// stopped; its data is kept. What is not on record stays as it is.
+func strays(in *Input) (Decision, bool) {
+	for _, n := range in.Seen.Nodes {
+		if !n.Answered() {
+			continue
+		}
+		for _, c := range n.Containers {
+			if !isStray(in, c) || in.votesElsewhere(c) {
+				continue
+			}
+			j := cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name}
+			return Decision{Operation: op.StopStray{Join: j}, Reason: fmt.Sprintf("container %s on %s is no member", c.Name, n.Node.Name())}, true
+		}
+	}
+	return Decision{}, false
+}
+
+// isStray reports whether a container is to be stopped or removed. What a replaced incarnation left, with its data, stays
+// as it is once it is stopped.
+func isStray(in *Input, c cke.Container) bool {
+	if _, lasts := in.Identity.Join(c.Join); lasts || c.Cluster != in.Spec.Name {
+		return false
+	}
+	if in.Identity.Has(c.Join) {
+		return true
+	}
+	return in.Identity.Incarnation.WasReplaced(c.Incarnation) && (c.Running() || c.State == cke.ContainerRestarting || c.Data == cke.DataMissing)
+}
+
+// votesElsewhere reports whether the member of a container votes, and is not on record there.
+func (in *Input) votesElsewhere(c cke.Container) bool {
+	return slices.ContainsFunc(in.Seen.Etcd.Elsewhere, func(e cke.Elsewhere) bool { return e.Join == c.Join && in.Identity.Votes(e) })
+}
+
+// straysOn are the containers on a node that have to go before a member is added there: started late, one of them would
+// be taken for it.
+func straysOn(in *Input, s cke.NodeStatus) []cke.Problem {
+	var found []cke.Problem
+	for _, c := range s.Containers {
+		if isStray(in, c) {
+			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: s.Node.Name(), Message: fmt.Sprintf("container %s is of a membership that ended, and is not removed yet", c.Name),
+				Remedy: fmt.Sprintf("on %s: docker rm -f %s", s.Node.Address, c.Name)})
+		}
+	}
+	return found
+}

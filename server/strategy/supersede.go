@@ -1,0 +1,59 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// Superseded is why an operation under way must end for the one that Decide would choose now; nil: it goes on. While
+// stopped members are started and waited for, others can stop too: the wait could last in vain, since without them
+// there may be no quorum, and nobody would start them meanwhile. What has failed lately supersedes nothing, so that a
+// member that stops again and again does not keep the others down.
+//
+// What was found that only a person can judge ends everything: it is recorded at once.
+//
+// A comparison of the members' data changes nothing and may take long: whatever else is to be done goes first. A learner that
+// receives a database takes long too, and goes on where it was. So may what prepares a restore, which another one or a deletion replaces.
+func Superseded(running, next op.Operation, failures map[string]Failure) error {
+	if f, found := next.(op.Freeze); found {
+		if now, same := running.(op.Freeze); same && now.Finding == f.Finding {
+			return nil // it takes some seconds where members are asked again
+		}
+		return fmt.Errorf("the cluster is frozen: %s", f.Problem.Message)
+	}
+	if _, comparing := running.(op.CompareData); comparing && next != nil && next.Name() != running.Name() {
+		return fmt.Errorf("%s goes first", next.Name())
+	}
+	if r, prepares := running.(op.Restore); prepares && !r.Started {
+		switch next.(type) {
+		case op.BeginRestore, op.DeleteCluster:
+			return fmt.Errorf("%s takes its place", next.Name())
+		}
+	}
+	var own []cke.Join // whose stops are the operation's own
+	switch now := running.(type) {
+	case op.StartMembers:
+		own = now.Joins
+	case op.AddMember:
+		own = []cke.Join{{ID: now.Resume, Node: now.Node}}
+	default:
+		return nil
+	}
+	then, ok := next.(op.StartMembers)
+	if !ok || failures[FailureKey(next)].Count > 0 {
+		return nil
+	}
+	var more []string
+	for _, j := range then.Joins {
+		if !slices.ContainsFunc(own, func(k cke.Join) bool { return k.ID == j.ID || k.Node.Address == j.Node.Address }) {
+			more = append(more, j.Node.Name())
+		}
+	}
+	if more == nil {
+		return nil
+	}
+	return fmt.Errorf("%s stopped meanwhile", and(more))
+}

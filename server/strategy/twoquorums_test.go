@@ -1,0 +1,97 @@
+package strategy_test
+
+import (
+	"strings"
+	"testing"
+
+	"cke"
+	"cke/op"
+	"cke/server/strategy"
+)
+
+// ledBy lets members answer that one leads.
+func (s *scene) ledBy(leader string, members ...int) *scene {
+	for _, i := range members {
+		s.endpoint(i).LeaderID = leader
+	}
+	return s
+}
+
+// The look before showed the same.
+func (s *scene) twice() *scene {
+	s.Before.Incarnation, s.Before.Etcd = s.Identity.Incarnation.ID, s.Seen.Etcd
+	return s
+}
+
+// A disk that was put back to when its member was alone serves by itself, under the id of the cluster that goes on without it.
+func TestDecide_FreezesTwoClustersOfOneID(t *testing.T) {
+	finding := func(s *scene, one, other, node string) op.Freeze {
+		return found(s, cke.FreezeTwoQuorums, "two-quorums c1", node, cke.CodeSplitBrain, "the members at https://10.0.0."+one+":2379 and https://10.0.0."+other+":2379 serve without each other: two clusters have the id c1",
+			"find out which data is right, with `ckecli cluster evidence`; stop the members with the wrong data, keep their volumes, `ckecli cluster unfreeze` while the right ones serve, then `ckecli replace` the nodes of the others")
+	}
+	split := func() *scene { return formed(3).ledBy("m1", 1, 2).ledBy("m3", 3) }
+	alone := func() *scene {
+		s := formed(3).ledBy("m3", 1, 2, 3)
+		s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
+		return s
+	}
+	check(t, []row{
+		{"led by two", split().twice(), finding(split(), "1", "3", "n3"), "frozen", []string{"CKE302 n3"}},
+		{"an election between two answers", split(), nil, "nothing to do", nil},
+		{"one has stopped serving", split().with(func(s *scene) { s.endpoint(3).Linearizable = false }).twice(), nil, "", []string{"CKE215 n3"}},
+		{"the list is that of one of them", alone().twice(), finding(alone(), "1", "3", "n3"), "frozen", []string{"CKE302 n3"}},
+		{"a removal between two answers", alone(), nil, "not in the member list that was read, and serves", []string{"CKE302 n1"}},
+		{"a person lifted it", split().twice().frozenBy("two-quorums c1", true), nil, "nothing to do", nil},
+	})
+}
+
+// One answer that is missing does not make the list of the member that is alone a fact: another one that serves contradicts it.
+func TestDecide_EndsNobodyByAListThatServingMembersContradict(t *testing.T) {
+	s := formed(3).running().ledBy("m1", 1).ledBy("m3", 2, 3)
+	s.Seen.Etcd.Members = s.Seen.Etcd.Members[:1]
+	s.endpoint(2).Linearizable, s.endpoint(2).Serializable, s.endpoint(2).Problem = false, false, "no answer"
+	d := strategy.Decide(s.Input)
+	if o, ends := d.Operation.(op.EndMembership); ends {
+		t.Errorf("ends the membership of %s: %s", o.Join.Node.Name(), d.Reason)
+	}
+}
+
+// Also where a person has lifted the freeze.
+func TestDecide_WhoServesApartIsNoVoterThatOthersMayCountOn(t *testing.T) {
+	s := formed(3).running().ledBy("m1", 1, 2).ledBy("m3", 3).twice().frozenBy("two-quorums c1", true)
+	s.Spec.Options.Etcd.ExtraArgs = []string{"--max-txn-ops=256"}
+	if r, restarts := strategy.Decide(s.Input).Operation.(op.RestartMember); restarts {
+		t.Errorf("restarts %s", r.Join.Node.Name())
+	}
+}
+
+// n3 served apart, and a person judged that n1 and n2 have the right data: it is not started again, whether they serve just now or not.
+func TestDecide_DoesNotStartTheOtherClusterAgain(t *testing.T) {
+	apart := func() *scene {
+		s := formed(3).running().frozenBy("two-quorums c1", true).stopped(3)
+		s.Identity.Joins[2].Apart = true
+		return s
+	}
+	for _, s := range []*scene{apart(), apart().silent(1), apart().with(func(s *scene) { s.Seen.Partial = true })} {
+		if d := strategy.Decide(s.Input); d.Operation != nil && strings.HasPrefix(d.Operation.Name(), "start") {
+			t.Errorf("%v, %s", d.Operation, d.Reason)
+		}
+	}
+	check(t, []row{{"the others are", apart().stopped(2), op.StartMembers{Joins: []cke.Join{apart().join(2)}, AwaitServing: true}, "n2 stopped", nil}})
+}
+
+// The list is that of n3 alone, whose disk was put back to when it was. n2's machine is off, so that n1 serves nobody.
+func TestDecide_AListOfFewerThanAQuorumEndsNoMembership(t *testing.T) {
+	alone := func() *scene {
+		s := formed(3).running().ledBy("m3", 3).silent(2).frozenBy("two-quorums c1", true)
+		s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
+		s.endpoint(1).Linearizable = false
+		return s
+	}
+	left := alone()
+	check(t, []row{
+		{"nobody has it leave", alone(), nil, "lacks n1 and n2, and has no quorum of the members on record", []string{"CKE302 n1", "CKE302 n2"}},
+		{"a person replaces one of them", alone().asked(cke.TaskReplace, "n1", "join1"), nil, "lacks n2, and has no quorum of the members on record", []string{"CKE302 n2"}},
+		{"a person replaces both", alone().asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2"), op.EndMembership{Join: left.join(1), Agreed: []cke.JoinID{"join1", "join2"}}, "no longer in the member list", nil},
+	})
+}

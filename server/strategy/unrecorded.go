@@ -1,0 +1,192 @@
+package strategy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cke"
+	"cke/op"
+)
+
+// unrecorded is what nodes carry of this cluster's name and not of its record. No rule acts on it.
+func (in *Input) unrecorded() []cke.Unrecorded {
+	return in.Identity.Unrecorded(in.Spec.Name, in.Seen.Nodes)
+}
+
+// olderStore is the finding that the store was brought back from a copy that is older than the cluster; nil: nothing says so.
+func olderStore(in *Input) *finding {
+	if in.awaitsRestore() { // what it has on record is known to be a copy; a restore stops whatever is found
+		return nil
+	}
+	lost := slices.DeleteFunc(in.unrecorded(), func(u cke.Unrecorded) bool { return !in.Identity.StoreIsOlder(u, in.Seen.Nodes) })
+	var names, ids, moved []string
+	node := ""
+	for _, u := range lost {
+		names, ids, node = append(names, u.Name+" on "+u.Node.Name()), append(ids, string(u.Join)), cmp.Or(node, u.Node.Name())
+	}
+	for _, e := range in.Seen.Etcd.Elsewhere {
+		if in.Identity.Votes(e) && !slices.Contains(ids, string(e.Join)) {
+			moved, ids = append(moved, fmt.Sprintf("member %s at %s", e.MemberID, e.URL)), append(ids, string(e.Join))
+		}
+	}
+	var lacks []string
+	remedy := "bring back a newer copy of the store, or put the memberships on record again: ckecli cluster reclaim " + in.Spec.Name
+	if on, why, try := lifeIsOver(in); why != "" {
+		lacks, ids, node, remedy = []string{why}, append(ids, in.Identity.Incarnation.ID), cmp.Or(node, on), try
+	}
+	if ids == nil {
+		return nil
+	}
+	if names != nil {
+		lacks = append(lacks, "it has no record of "+and(names))
+	}
+	if moved != nil {
+		lacks = append(lacks, "it does not have "+and(moved))
+	}
+	slices.Sort(ids)
+	text := fmt.Sprintf("%s %s", cke.FreezeOlderStore, strings.Join(slices.Compact(ids), " "))
+	return &finding{kind: cke.FreezeOlderStore, text: text, unrecorded: lost, problem: cke.Problem{Code: cke.CodeOlderStore, Node: node,
+		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
+}
+
+// lifeIsOver is how it is known that the life on record is over, on which node, and what to do; "": nothing says so.
+func lifeIsOver(in *Input) (on, why, try string) {
+	marked := in.Identity.IsOver(in.Seen.Nodes)
+	if marked == nil || in.Sealed {
+		return "", "", ""
+	}
+	inc, names := in.Identity.Incarnation, make([]string, len(marked))
+	for i, n := range marked {
+		names[i] = n.Name()
+	}
+	if inc.State == cke.Restoring && !in.Identity.Started() {
+		return names[0], fmt.Sprintf("restore %s was called off, or another one replaced it, by marks on %s", inc.ID, and(names)), "bring back a newer copy of the store; if there is none: ckecli restore --cancel"
+	}
+	return names[0], fmt.Sprintf("a restore replaced incarnation %s, or the cluster was deleted, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after that; if what came after it is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
+}
+
+// unrecordedProblems report containers and volumes of this cluster's name that are not on record and that say nothing about
+// the store: of another store's cluster of the same name, or of a cluster that was deleted.
+func unrecordedProblems(in *Input) []cke.Problem {
+	var all []cke.Problem
+	for _, u := range in.unrecorded() {
+		if !in.Identity.StoreIsOlder(u, in.Seen.Nodes) {
+			all = append(all, unrecordedProblem(u))
+		}
+	}
+	return append(all, strayVolumes(in)...)
+}
+
+// strayVolumes report volumes of lives that a restore replaced, of memberships that the store never had, since it was older than them then:
+// they are kept as those on record are, and no time is set for them.
+func strayVolumes(in *Input) (all []cke.Problem) {
+	for _, n := range in.Seen.Nodes {
+		for _, v := range n.Volumes {
+			used := slices.ContainsFunc(n.Containers, func(c cke.Container) bool { return c.Name == v.Name })
+			if n.Answered() && v.Cluster == in.Spec.Name && !used && !in.Identity.Has(v.Join) && in.Identity.Incarnation.WasReplaced(v.Incarnation) {
+				all = append(all, unrecordedProblem(cke.Unrecorded{Node: n.Node, Name: v.Name, Volume: true}))
+			}
+		}
+	}
+	return all
+}
+
+func unrecordedProblem(u cke.Unrecorded) cke.Problem {
+	p := cke.Problem{Code: cke.CodeNotOnRecord, Node: u.Node.Name()}
+	if u.Container == nil {
+		p.Message = fmt.Sprintf("volume %s carries this cluster's name and is not on record", u.Name)
+		p.Remedy = "if nobody needs its data: ckecli volume purge " + u.Name
+		return p
+	}
+	p.Message = fmt.Sprintf("container %s (%s) carries this cluster's name and is not on record: a cluster of the same name in another store may own it", u.Name, u.Container.State)
+	p.Remedy = fmt.Sprintf("take the node out of the cluster file; or, if nobody needs it, on %s: docker update --restart=no %s && docker stop %s && docker rm %s", u.Node.Address, u.Name, u.Name, u.Name)
+	return p
+}
+
+// unrecordedOn are the containers on a node that are not on record. No member is added beside them.
+func unrecordedOn(in *Input, n cke.Node) []cke.Problem {
+	var found []cke.Problem
+	for _, u := range in.unrecorded() {
+		if u.Container != nil && u.Node.Address == n.Address {
+			found = append(found, unrecordedProblem(u))
+		}
+	}
+	return found
+}
+
+// mayServe are containers that are not on record and run, or may be started by their engines.
+func (in *Input) mayServe() []cke.Unrecorded {
+	return slices.DeleteFunc(in.unrecorded(), func(u cke.Unrecorded) bool { return u.Container == nil || u.Container.Down() })
+}
+
+// elsewhere are containers of memberships on record whose members vote where they are not on record.
+func (in *Input) elsewhere() (all []cke.Unrecorded) {
+	for _, e := range in.Seen.Etcd.Elsewhere {
+		for _, n := range in.Seen.Nodes {
+			if c, there := n.Of(e.Join); there && c.Place == e.Place && in.Identity.Has(e.Join) && in.Identity.Votes(e) {
+				all = append(all, cke.Unrecorded{Node: n.Node, Name: c.Name, Incarnation: c.Incarnation, Join: e.Join, Container: &c})
+			}
+		}
+	}
+	return all
+}
+
+// newlyOlder reports whether the store is found to be older than the cluster, and that is not on record yet: requests wait until
+// it is, since what the store has of them may be older, too.
+func newlyOlder(in *Input) bool {
+	f := olderStore(in)
+	was := in.Identity.Freeze
+	return f != nil && !(was.Active() && was.Kind == cke.FreezeOlderStore) && !was.Tolerates(f.text)
+}
+
+// hold takes the requests out that were in a store when it was found to be older than the cluster, and reports them.
+func (in *Input) hold() {
+	f, name := in.Identity.Freeze, in.Spec.Name
+	var what, remedies []string
+	if f.HoldsDeletion(in.DeletionAt) {
+		in.Deleting = false
+		what, remedies = append(what, "a deletion"), append(remedies, fmt.Sprintf("ckecli cluster delete %s --cancel", name))
+	}
+	if f.HoldsHibernation(in.Requests.Hibernation) {
+		in.Requests.Hibernation = nil
+		what, remedies = append(what, "a hibernation"), append(remedies, "ckecli cluster resume "+name)
+	}
+	if what != nil {
+		in.outdated = []cke.Problem{{Code: cke.CodeOlderStore, Message: and(what) + " was asked for in the store when it was found to be older than the cluster: that may have been withdrawn since, and is not acted on",
+			Remedy: strings.Join(remedies, "; ") + "; what is still wanted, ask for again afterwards"}}
+	}
+}
+
+// reclaimAnswer answers an order to reclaim, if there is one, where no other task is answered.
+func reclaimAnswer(in *Input) (Decision, bool) {
+	for _, t := range in.Requests.Tasks {
+		if t.Kind == cke.TaskReclaim {
+			d := ask(in, t)
+			d.Task = t.ID
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+// reclaimAsked: an operator wants memberships on record again that the store lost. Nothing but what was shown is.
+func reclaimAsked(in *Input, t cke.Task) Decision {
+	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen)
+	if why != nil {
+		return refuse(t, why)
+	}
+	o := op.Reclaim{Task: t, Reclaim: r}
+	if f := in.Identity.Freeze; f.Active() && f.Kind == cke.FreezeOlderStore {
+		o.Freeze = f.ID
+	}
+	ids := r.IDs()
+	switch shown := slices.Sorted(slices.Values(t.Reclaim)); {
+	case len(ids) == 0 && o.Freeze == "":
+		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, "every membership is on record")}
+	case len(ids) > 0 && !slices.Equal(ids, shown):
+		return refuse(t, &cke.Error{Code: cke.CodeConflict, What: "what is to be put on record is no longer what was shown", Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name})
+	}
+	return Decision{Operation: o, Reason: askedFor(t, fmt.Sprintf("%s put on record again", cke.Plural(len(ids), "membership is", "memberships are")))}
+}
