@@ -22,9 +22,6 @@ const (
 	DefaultPeerPort    = 2380
 	DefaultSSHPort     = 22
 	DefaultSSHUser     = "root"
-
-	// MaxMembers is the largest supported number of voters. Source: etcd FAQ, "at most seven".
-	MaxMembers = 7
 )
 
 // Cluster is what a person wants: the content of one cluster.yml.
@@ -169,9 +166,6 @@ func (n Node) Name() string { return cmp.Or(n.Hostname, n.Address) }
 func (n Node) SSHAddress() string {
 	return net.JoinHostPort(n.Address, strconv.Itoa(cmp.Or(n.SSH.Port, DefaultSSHPort)))
 }
-
-// Quorum is the number of voters that must agree among n: ⌊n/2⌋+1.
-func Quorum(n int) int { return n/2 + 1 }
 
 func httpsURL(host string, port int) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))

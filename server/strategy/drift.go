@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // drift: a member runs with other options than declared. One is restarted at a time, followers first, the leader last;
@@ -128,7 +129,7 @@ func (in *Input) startAsDeclared() (Decision, bool) {
 				continue
 			}
 		}
-		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= cke.Quorum(len(in.Identity.Joins))},
+		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= quorum.Of(len(in.Identity.Joins))},
 			Reason: fmt.Sprintf("%s does not come up, and %s", j.Node.Name(), why)}, true
 	}
 	return Decision{}, false
@@ -157,7 +158,7 @@ func (in *Input) silentSinceStart(j cke.Join) bool {
 	}
 	m, listed := in.listed(j)
 	t := tallyOf(in)
-	return listed && leaseGate(in, m) == pass && t.healthy >= cke.Quorum(t.voters)
+	return listed && leaseGate(in, m) == pass && t.Pause(0) == ""
 }
 
 // starts are the operations that start members.
