@@ -161,16 +161,13 @@ func (in *Input) silentSinceStart(j cke.Join) bool {
 	return listed && leaseGate(in, m) == pass && t.Pause(0) == ""
 }
 
-// starts are the operations that start members.
-var starts = []string{op.StartMembers{}.Name(), op.RestartMember{}.Name(), op.StartChanged{}.Name(), op.Restore{Started: true}.Name()}
-
 // failedToStart reports whether starting the member as it is on record has failed since it last succeeded.
 func (in *Input) failedToStart(j cke.Join) bool {
 	for key, f := range in.Failures {
 		name, targets, _ := strings.Cut(key, " ")
 		nodes := strings.Split(targets, ",")
 		here := func(p cke.Problem) bool { return p.Node == j.Node.Name() }
-		if slices.Contains(starts, name) && slices.Contains(nodes, j.Node.Name()) && (len(nodes) == 1 || slices.ContainsFunc(f.Problems, here)) {
+		if op.OfName(name).Starts && slices.Contains(nodes, j.Node.Name()) && (len(nodes) == 1 || slices.ContainsFunc(f.Problems, here)) {
 			return true
 		}
 	}

@@ -226,10 +226,4 @@ func canStop(in *Input, d Decision, row cke.MemberStatus) gate {
 }
 
 // changes reports whether an operation changes anything that a node may not go down beside.
-func changes(o op.Operation) bool {
-	switch o.(type) {
-	case nil, op.Refuse, op.Settled, op.CompareData, op.Backup, op.EndFinding:
-		return false
-	}
-	return true
-}
+func changes(o op.Operation) bool { return o != nil && !o.Traits().Idle }
