@@ -20,9 +20,11 @@ func mayImport(folder string) []string {
 	case "cmd":
 		return []string{"", "quorum", "cmd", "clusterfile", "plan", "server", "op", "etcdnode", "storage", "pki", "backup", "sim", "mtest"}
 	case "server":
-		return []string{"", "quorum", folder, "op"}
+		return []string{"", "quorum", folder, "op", "internal"}
 	case "storage": // it connects as the configuration says
 		return []string{"", "quorum", folder, "clusterfile"}
+	case "backup":
+		return []string{"", "quorum", folder, "internal"}
 	case "plan":
 		return []string{"", "quorum", "server", "op", "sim"}
 	case "mtest":
