@@ -239,24 +239,7 @@ func runsMinor(in *Input, minor int) bool {
 }
 
 // difference names what differs between two descriptions of a member.
-func difference(a, b cke.EtcdOptions) string {
-	var all []string
-	add := func(name string, differs bool) {
-		if differs {
-			all = append(all, name)
-		}
-	}
-	add("version", a.Version != b.Version)
-	add("image", a.Image != b.Image)
-	one, two := a, b
-	one.ExtraArgs, two.ExtraArgs = nil, nil
-	one.Version, one.Image = two.Version, two.Image
-	add("arguments", fmt.Sprint(a.ExtraArgs) != fmt.Sprint(b.ExtraArgs))
-	add("limits", a.Resources != b.Resources)
-	one.Resources = two.Resources
-	add("environment or binds", !one.Equal(two))
-	return strings.Join(all, ", ")
-}
+func difference(a, b cke.EtcdOptions) string { return strings.Join(a.Differences(b), ", ") }
 
 // mayRun says why no member may run a version now; "" when one may. etcd bears one minor step up, from the floor of the
 // minor before, with every member on the same minor, and the step back while one of them has not taken it: until then the
