@@ -186,7 +186,7 @@ type Join struct {
 	// carried out at any time, also long after it was given up.
 	Stopping bool `json:"stopping,omitempty"`
 	// Apart is set where two clusters, or one with older data, were found, and a person lifted the freeze while this member did not
-	// serve and others did: it served without them, and is not started any more.
+	// serve and others did: it served without them, and is put aside. It is stopped, and not started any more, until it is replaced.
 	Apart bool `json:"apart,omitempty"`
 	// Repair is set before its member is removed for lost data, or as a learner that did not come up: nobody asked for one
 	// member fewer, so whatever takes its place waits for nobody's consent.

@@ -337,6 +337,11 @@ func (e EndpointStatus) FollowsAnother(o EndpointStatus) bool {
 	return e.LeaderID != "" && o.LeaderID != "" && e.LeaderID != o.LeaderID
 }
 
+// Follows reports whether two members serve in one quorum: they follow one leader in one term.
+func (e EndpointStatus) Follows(o EndpointStatus, clusterID string) bool {
+	return e.Serves(clusterID) && o.Serves(clusterID) && e.LeaderID != "" && e.LeaderID == o.LeaderID && e.RaftTerm == o.RaftTerm
+}
+
 // Voted reports whether a member followed another leader, or the same one in another term, when it answered before: it took part in an
 // election, or heard of one, between the two.
 func (e EndpointStatus) Voted(before EndpointStatus) bool {

@@ -93,6 +93,8 @@ type Reached struct {
 	ClusterID string `json:"clusterID"`
 	Revision  int64  `json:"revision"`
 	RaftTerm  uint64 `json:"raftTerm"`
+	// Freeze is the one after whose lift this was begun anew: what a second cluster served is no measure.
+	Freeze string `json:"freeze,omitempty"`
 }
 
 // Behind reports whether an answer is from before what was reached. Zero is not known.

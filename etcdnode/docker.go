@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -334,19 +335,35 @@ func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, er
 		leave(err)
 		return nil, meaning(err)
 	}
-	return &leaving{ReadCloser: r, leave: sync.OnceFunc(func() { leave(nil) })}, nil
+	return &leaving{ReadCloser: r, leave: leave}, nil
 }
 
 // leaving is a stream out of a container.
 type leaving struct {
 	io.ReadCloser
-	leave func()
+	leave func(error)
+	ended bool
+	once  sync.Once
+}
+
+// Read implements io.Reader.
+func (l *leaving) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	l.ended = l.ended || errors.Is(err, io.EOF)
+	return n, err
 }
 
 // Close implements io.Closer.
 func (l *leaving) Close() error {
-	defer l.leave()
-	return l.ReadCloser.Close()
+	err := l.ReadCloser.Close()
+	l.once.Do(func() {
+		if l.ended {
+			l.leave(nil)
+		} else {
+			l.leave(errLeft)
+		}
+	})
+	return err
 }
 
 // stat tells of a file or directory of a container, which need not run. cke.ErrNotFound: it is not there.

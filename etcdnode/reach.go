@@ -2,6 +2,7 @@ package etcdnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +12,9 @@ import (
 
 // lateGrace is how long an engine that answers may take to carry out what was given up before.
 const lateGrace = 2 * time.Second
+
+// errLeft: a stream out of a container was closed before its end, as once a list has told enough. The engine notices that as it writes on.
+var errLeft = errors.New("left before its end")
 
 // reach keeps the removal of a container and requests into its files apart.
 //
@@ -33,6 +37,7 @@ type reached struct {
 	within int           // requests under way
 	left   chan struct{} // closed, and made anew, when one ends
 	late   bool          // one was given up: the engine may carry it out later
+	closed time.Time     // when one was left before its end: the engine notices that in a moment
 	goes   bool          // it is being removed: nobody reaches into it any more
 }
 
@@ -57,7 +62,7 @@ func (r *reach) look(id string) (leave func(error), err error) {
 }
 
 // into allows one request into the files of a container, and returns what is called once it has ended, with its error.
-// One that failed without an answer of the engine was given up. ErrConflict: the container is being removed, and what it holds is not known.
+// One that failed without an answer of the engine was given up; errLeft: it was left before its end. ErrConflict: the container is being removed, and what it holds is not known.
 func (r *reach) into(id string) (leave func(error), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,10 +75,14 @@ func (r *reach) into(id string) (leave func(error), err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		c.within--
-		c.late = c.late || failed != nil && !answered(failed)
+		if errors.Is(failed, errLeft) {
+			c.closed = time.Now()
+		} else if failed != nil && !answered(failed) {
+			c.late = true
+		}
 		close(c.left)
 		c.left = make(chan struct{})
-		if c.within == 0 && !c.late && !c.goes {
+		if c.within == 0 && !c.late && c.closed.IsZero() && !c.goes {
 			delete(r.of, id)
 		}
 	}, nil
@@ -88,7 +97,7 @@ func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), 
 	done = func(removed bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if c.goes = false; removed || c.within == 0 && !c.late {
+		if c.goes = false; removed || c.within == 0 && !c.late && c.closed.IsZero() {
 			delete(r.of, id)
 		}
 	}
@@ -106,7 +115,7 @@ func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), 
 			return nil, ctx.Err()
 		}
 	}
-	pause := max(0, lateGrace-time.Since(r.began))
+	pause := max(0, lateGrace-time.Since(r.began), lateGrace-time.Since(c.closed))
 	if late {
 		pause = lateGrace
 	}

@@ -83,3 +83,22 @@ func TestReach_WaitsForWhatWasGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// A list that has told enough is closed before its end: the engine may write on for a moment, with the volume mounted.
+func TestReach_WaitsForAStreamThatWasLeftBeforeItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r reach
+		leave, _ := r.into("c1")
+		leave(errLeft)
+		time.Sleep(lateGrace / 4)
+		began := time.Now()
+		done, err := r.alone(t.Context(), "c1")
+		if waited := time.Since(began); err != nil || waited != lateGrace-lateGrace/4 {
+			t.Errorf("%v after %s", err, waited)
+		}
+		done(true)
+		if len(r.of) != 0 {
+			t.Errorf("%d containers are remembered", len(r.of))
+		}
+	})
+}

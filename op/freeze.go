@@ -152,50 +152,19 @@ func (u Unfreeze) lift(ctx context.Context, e Env) error {
 	if !f.Active() {
 		return nil
 	}
-	if err := leaveApart(ctx, e, id); err != nil {
+	if err := putAside(ctx, e, id); err != nil {
 		return err
 	}
 	f.LiftedAt, f.LiftedBy, f.LiftReason = e.Now().UTC(), u.By, u.Reason
 	return e.Ledger.PutFreeze(ctx, *f)
 }
 
-// leaveApart records which members are not to be started any more once a freeze is lifted: those that served without the ones that serve
-// now, or less than these. A person has stopped them.
-func leaveApart(ctx context.Context, e Env, id cke.Identity) error {
-	f := id.Freeze
-	if f.Kind != cke.FreezeTwoQuorums && f.Kind != cke.FreezeWentBack || id.Incarnation == nil {
-		return nil
-	}
-	cluster := id.Incarnation.ClusterID
-	serving := map[cke.JoinID]bool{}
-	for _, j := range id.Joins {
-		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		serving[j.ID] = s.Serves(cluster) && s.MemberID == j.MemberID
-	}
-	without := func(j cke.Join) bool { // one of those that serve
-		then, _ := f.Etcd.Endpoint(j.ID)
-		return then.Serves(cluster) && slices.ContainsFunc(id.Joins, func(o cke.Join) bool {
-			was, _ := f.Etcd.Endpoint(o.ID)
-			two := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{then, was}, Members: f.Etcd.Members, MembersSource: f.Etcd.MembersSource}
-			_, _, apart := two.Apart(cluster)
-			return serving[o.ID] && (apart || f.Kind == cke.FreezeWentBack && f.Problem.Node == j.Node.Name())
-		})
-	}
-	var changed []cke.Join
-	for _, j := range id.Joins {
-		if apart := !serving[j.ID] && (j.Apart || without(j)); apart != j.Apart {
-			j.Apart = apart
-			changed = append(changed, j)
-		}
-	}
-	if changed == nil {
-		return nil
-	}
-	return e.Ledger.PutJoins(ctx, id, changed...)
-}
-
 // EndFinding notes that findings that a person lifted are no longer seen: found again they freeze the cluster again.
-type EndFinding struct{ Findings []string }
+type EndFinding struct {
+	Findings []string
+	// Rejoined were put aside, and serve with the others.
+	Rejoined []cke.JoinID
+}
 
 var _ Operation = EndFinding{}
 
@@ -214,6 +183,21 @@ func (o EndFinding) end(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil || id.Freeze == nil || id.Freeze.Active() {
 		return err
+	}
+	var joins []cke.Join
+	for _, j := range id.Joins {
+		if j.Apart && slices.Contains(o.Rejoined, j.ID) {
+			j.Apart = false
+			joins = append(joins, j)
+		}
+	}
+	if joins != nil {
+		if err := e.Ledger.PutJoins(ctx, id, joins...); err != nil {
+			return err
+		}
+	}
+	if o.Findings == nil {
+		return nil
 	}
 	f := *id.Freeze
 	if slices.Contains(o.Findings, f.Finding) && f.OverAt.IsZero() {

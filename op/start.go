@@ -65,6 +65,10 @@ func startUnlessRuns(ctx context.Context, e Env, wanted cke.Join, runs error) er
 	if !ok || inc == nil || inc.State != cke.Formed && !(inc.State == cke.Restoring && !j.StartedAt.IsZero()) {
 		return fmt.Errorf("join %s is no membership of a cluster that is formed, or restored and started: %w", wanted.ID, cke.ErrConflict)
 	}
+	if j.Apart {
+		return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s is put aside, and is not started: it could be a second cluster", j.Node.Name()), Unchanged: true,
+			Try: "ckecli replace " + j.Node.Name(), Err: cke.ErrConflict}
+	}
 	j.Node = wanted.Node
 	if j.StartedAt.IsZero() && !wanted.StartedAt.IsZero() { // seen by Decide, where the store is from before it
 		if err := putJoin(ctx, e, j.ID, func(j *cke.Join) { noteStart(j, wanted.StartedAt) }); err != nil {

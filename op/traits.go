@@ -63,6 +63,7 @@ func (Refuse) Traits() Traits            { return Traits{Idle: true, Repeat: Rep
 func (Settled) Traits() Traits           { return Traits{Idle: true, Repeat: RepeatFree} }
 func (RemoveMember) Traits() Traits      { return Traits{Repeat: RepeatLate} }
 func (EndMembership) Traits() Traits     { return Traits{} }
+func (StopApart) Traits() Traits         { return Traits{} }
 func (StopStray) Traits() Traits         { return Traits{} }
 func (RestartMember) Traits() Traits     { return Traits{Risky: true, Starts: true, Repeat: RepeatLate} }
 func (r Restore) Traits() Traits         { return Traits{NeedsClock: !r.Started, Starts: r.Started} }
@@ -76,7 +77,7 @@ var kinds = []Operation{
 	AbandonBootstrap{}, CleanUp{}, AddMember{}, ChangeAddress{}, AdoptMember{}, AllowWrites{}, RotateAuthority{},
 	AdvanceAuthority{}, Backup{}, Bootstrap{}, RenewCertificates{}, CompareData{}, Defragment{}, DeleteCluster{},
 	Disarm{}, DrainNode{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
-	MoveLeader{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopStray{},
+	MoveLeader{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopApart{}, StopStray{},
 	RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, PurgeVolume{}, UndeleteVolume{},
 	Bootstrap{Resume: true}, Restore{Started: true}, SetAuth{}, SetAuth{On: true},
 	BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{}}}, BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Survivor: "one"}}},

@@ -151,3 +151,81 @@ func TestEndMembership_NotWhileAnotherUnlistedMemberServes(t *testing.T) {
 		}
 	})
 }
+
+// A person stops the wrong one of two clusters, and lifts the freeze while the right one serves: the wrong one is put aside.
+func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		stopped []int
+		still   bool // the member apart answers as it did
+		aside   bool
+		refused bool
+	}{
+		{name: "the wrong one is stopped", stopped: []int{2}, aside: true},
+		{name: "both serve on", still: true, refused: true},
+		{name: "it was a mistake, and all serve as one"},
+		{name: "nobody serves", stopped: []int{0, 1, 2}, refused: true},
+	} {
+		inWorld(t, 3, func(w *world) {
+			w.mustRun(w.bootstrap(false))
+			all, times := w.joins(), 1000
+			w.lead(all[0].MemberID)
+			wrong := func(e op.Env) op.Env {
+				e.Etcd = apart{e.Etcd, all[2].ClientURL(), &times, false}
+				return e
+			}
+			var seen cke.EtcdStatus
+			for _, j := range all {
+				s := w.daemon.Etcd().Endpoint(w.daemon.Context(), j.ClientURL())
+				if s.Join = j.ID; j.ID == all[2].ID {
+					s.LeaderID = s.MemberID
+				}
+				seen.Endpoints = append(seen.Endpoints, s)
+			}
+			if _, err := w.runIn(wrong, op.Freeze{Kind: cke.FreezeTwoQuorums, Finding: "two", Seen: seen, Problem: cke.Problem{Code: cke.CodeSplitBrain}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range c.stopped {
+				w.Nodes()[i].StopByHand()
+			}
+			if !c.still {
+				times = 0
+			}
+			_, err := w.runIn(wrong, op.Unfreeze{ID: w.Store().Identity().Freeze.ID})
+			j := w.joins()[2]
+			if (err != nil) != c.refused || w.Store().Identity().Freeze.Active() != c.refused || j.Apart != c.aside {
+				t.Fatalf("%s: %v, put aside: %v", c.name, err, j.Apart)
+			}
+			if !c.aside {
+				return
+			}
+			if _, err := w.run(op.StartMembers{Joins: []cke.Join{j}}); cke.CodeOf(err) != cke.CodeSplitBrain {
+				t.Errorf("it is started: %v", err)
+			}
+			w.Nodes()[2].StartByHand()
+			times = 1000
+			if _, err := w.runIn(wrong, op.StopApart{Join: j}); err != nil || w.looked(2).Running() || !w.looked(2).KeptDown {
+				t.Errorf("it serves on: %v", err)
+			}
+		})
+	}
+}
+
+// It has joined the others again.
+func TestStopApart_NotOneThatServesWithOthers(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		j := w.joins()[2]
+		if _, err := w.run(op.StopApart{Join: j}); !errors.Is(err, cke.ErrConflict) {
+			t.Errorf("not put aside: %v", err)
+		}
+		j.Apart = true
+		if err := w.daemon.Term().PutJoins(w.daemon.Context(), w.Store().Identity(), j); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.run(op.StopApart{Join: j}); !errors.Is(err, cke.ErrConflict) || w.calls("StopContainer") > 0 {
+			t.Errorf("serves with the others: %v", err)
+		}
+		w.mustRun(op.EndFinding{Rejoined: []cke.JoinID{j.ID}})
+	})
+}

@@ -15,7 +15,7 @@ func changeAddress(in *Input) (Decision, bool) {
 	var waits *Decision
 	for j := range inTurn(in) {
 		m, there := in.listed(j)
-		if !there || m.Learner {
+		if !there || m.Learner || j.Apart {
 			continue
 		}
 		to, what := in.addressed(j)

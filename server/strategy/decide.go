@@ -166,6 +166,7 @@ var rules = [...]rule{
 	{name: "forming", decide: formingCluster},
 	{name: "hibernated", decide: hibernated},
 	{name: "renew certificates that do not hold", decide: brokenCertificates, yields: true},
+	{name: "stop members put aside", decide: putAside, yields: true},
 	{name: "start stopped members", decide: startStopped, yields: true},
 	{name: "let engines start members", decide: keptDown, yields: true},
 	{name: "look in full", decide: lookInFull},

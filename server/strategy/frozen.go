@@ -73,7 +73,7 @@ func (in *Input) wereApart() bool {
 // until it has read its log again.
 func wentBack(in *Input) *finding {
 	before := in.Before.Reached
-	if in.choseSince() {
+	if in.chose(before) != "" {
 		return nil
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
@@ -98,7 +98,9 @@ func reached(in *Input, before *cke.Reached) *cke.Reached {
 		return nil
 	}
 	r := cke.Reached{ClusterID: in.Identity.Incarnation.ClusterID}
-	if before != nil && before.ClusterID == r.ClusterID && !in.choseSince() {
+	if since := in.chose(before); since != "" {
+		r.Freeze = since
+	} else if before != nil && before.ClusterID == r.ClusterID {
 		r = *before
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
@@ -109,10 +111,13 @@ func reached(in *Input, before *cke.Reached) *cke.Reached {
 	return &r
 }
 
-// choseSince reports whether a person chose one of two clusters of one id since the look before.
-func (in *Input) choseSince() bool {
+// chose returns the freeze for two clusters that was lifted last, where what was reached is from before that; empty: it is not.
+func (in *Input) chose(before *cke.Reached) string {
 	f := in.Identity.Freeze
-	return f != nil && !f.Active() && f.Kind == cke.FreezeTwoQuorums && in.Before.ObservedAt.Before(f.LiftedAt)
+	if f == nil || f.Active() || f.Kind != cke.FreezeTwoQuorums || before != nil && before.Freeze == f.ID {
+		return ""
+	}
+	return f.ID
 }
 
 // allLast reports whether every member that was compared is one still.
@@ -220,10 +225,16 @@ func findingOver(in *Input) (Decision, bool) {
 			over = append(over, t)
 		}
 	}
-	if over == nil {
+	var rejoined []cke.JoinID
+	for _, j := range in.Identity.Joins {
+		if j.Apart && everyoneServes(in) {
+			rejoined = append(rejoined, j.ID)
+		}
+	}
+	if over == nil && rejoined == nil {
 		return Decision{}, false
 	}
-	return Decision{Operation: op.EndFinding{Findings: over}, Reason: "what a person lifted is no longer seen", Converged: true, Upkeep: true}, true
+	return Decision{Operation: op.EndFinding{Findings: over, Rejoined: rejoined}, Reason: "what a person lifted is no longer seen", Converged: true, Upkeep: true}, true
 }
 
 func isUnequal(finding string) bool { return strings.HasPrefix(finding, string(cke.FreezeUnequalData)) }

@@ -36,6 +36,26 @@ func whatIsLeft(in *Input, stopped []cke.Join) string {
 	return "the data is there"
 }
 
+// putAside: a member that was put aside runs, or its engine would start it: as after a reboot of its node. It served apart from those that
+// were chosen, and would be a second cluster.
+func putAside(in *Input) (Decision, bool) {
+	for _, j := range in.Identity.Joins {
+		c, there := in.node(j.Node).Of(j.ID)
+		if j.Apart && in.Formed() && in.node(j.Node).Answered() && there && (c.Running() || !c.KeptDown) && !in.servesWithOthers(j) {
+			return Decision{Operation: op.StopApart{Join: in.reached(j)}, Reason: fmt.Sprintf("the member of %s served apart from the others, and was put aside", j.Node.Name())}, true
+		}
+	}
+	return Decision{}, false
+}
+
+// servesWithOthers reports whether a member serves in one quorum with another one that is on record, or alone where none else is.
+func (in *Input) servesWithOthers(j cke.Join) bool {
+	e, id := in.reply(j), in.Identity.Incarnation.ClusterID
+	return len(in.Identity.Joins) == 1 && e.Serves(id) || slices.ContainsFunc(in.Identity.Joins, func(o cke.Join) bool {
+		return o.ID != j.ID && e.Follows(in.reply(o), id)
+	})
+}
+
 // keptDown: a voter runs, and its engine would not start it after a crash or a reboot. A stop of cke's that was not
 // finished leaves it so, and nobody would notice before the power fails. An engine that does what it is asked now has done, or
 // never had, what it was asked for before.
@@ -48,7 +68,7 @@ func keptDown(in *Input) (Decision, bool) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
 		m, listed := in.listed(j)
-		if n.Answered() && there && c.Running() && (c.KeptDown && !c.StartsEmpty || j.Stopping) && listed && !m.Learner && in.drained(j.Node) == nil {
+		if n.Answered() && there && c.Running() && (c.KeptDown && !c.StartsEmpty || j.Stopping) && listed && !m.Learner && !j.Apart && in.drained(j.Node) == nil {
 			joins = append(joins, in.reached(j))
 		}
 	}
@@ -239,8 +259,8 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "its container is paused by somebody", Remedy: fmt.Sprintf("on %s: docker unpause %s", j.Node.Address, c.Name)}
 	case certificateProblem(in, j) != nil && (!c.Running() || e.Problem != ""):
 		return certificateProblem(in, j)
-	case !c.Running() && j.Apart:
-		return &cke.Problem{Code: cke.CodeSplitBrain, Node: name, Message: "its member served apart from the others, and is not started: it could be a second cluster again",
+	case j.Apart && in.Formed() && !in.servesWithOthers(j):
+		return &cke.Problem{Code: cke.CodeSplitBrain, Node: name, Message: "its member served apart from the others, and is put aside: it could be a second cluster again",
 			Remedy: fmt.Sprintf("ckecli replace %s; its volume is kept", name)}
 	case !c.Running():
 		err := op.Exited(name, c)

@@ -77,7 +77,8 @@ func (in *Input) lacksMember() bool {
 func (in *Input) leavers() (all []cke.JoinID) {
 	for _, j := range in.Identity.Joins {
 		asked := slices.ContainsFunc(in.Requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
-		if _, wanted := in.declared(j); !wanted || j.Repair || asked {
+		_, moving := in.moving(j)
+		if _, wanted := in.declared(j); !wanted && !moving || j.Repair || asked {
 			all = append(all, j.ID)
 		}
 	}

@@ -69,7 +69,7 @@ func TestDecide_WhoServesApartIsNoVoterThatOthersMayCountOn(t *testing.T) {
 func TestDecide_DoesNotStartTheOtherClusterAgain(t *testing.T) {
 	apart := func() *scene {
 		s := formed(3).running().frozenBy("two-quorums c1", true).stopped(3)
-		s.Identity.Joins[2].Apart = true
+		s.Identity.Joins[2].Apart, s.container(3).KeptDown = true, true
 		return s
 	}
 	for _, s := range []*scene{apart(), apart().silent(1), apart().with(func(s *scene) { s.Seen.Partial = true })} {
@@ -93,5 +93,25 @@ func TestDecide_AListOfFewerThanAQuorumEndsNoMembership(t *testing.T) {
 		{"nobody has it leave", alone(), nil, "lacks n1 and n2, and has no quorum of the members on record", []string{"CKE302 n1", "CKE302 n2"}},
 		{"a person replaces one of them", alone().asked(cke.TaskReplace, "n1", "join1"), nil, "lacks n2, and has no quorum of the members on record", []string{"CKE302 n2"}},
 		{"a person replaces both", alone().asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2"), op.EndMembership{Join: left.join(1), Agreed: []cke.JoinID{"join1", "join2"}}, "no longer in the member list", nil},
+	})
+}
+
+// Its machine is on again, and its engine started it; or would start it after the next reboot. Nobody moves it either.
+func TestDecide_StopsWhoWasPutAside(t *testing.T) {
+	aside := func() *scene {
+		s := formed(3).running().ledBy("m1", 1, 2).ledBy("m3", 3).frozenBy("two-quorums c1", true)
+		s.Identity.Joins[2].Apart = true
+		return s
+	}
+	stop := op.StopApart{Join: aside().join(3)}
+	down := func(kept bool) *scene {
+		return aside().stopped(3).with(func(s *scene) { s.container(3).KeptDown = kept })
+	}
+	check(t, []row{
+		{"it runs", aside(), stop, "was put aside", nil},
+		{"its engine would start it", down(false), stop, "was put aside", nil},
+		{"it is down for good", down(true), nil, "waiting for n3", []string{"CKE302 n3"}},
+		{"it is down for good, and other ports are declared", down(true).with(func(s *scene) { s.Spec.Options.Etcd.ClientPort = 3379 }), nil, "", []string{"CKE104 n2", "CKE302 n3"}},
+		{"it serves with the others again", aside().ledBy("m1", 3), op.EndFinding{Rejoined: []cke.JoinID{"join3"}, Findings: []string{"two-quorums c1"}}, "no longer seen", nil},
 	})
 }
