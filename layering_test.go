@@ -22,6 +22,7 @@ var layers = map[string]string{
 	"cke/backup/backuptest":        "cke/backup cke/backup/internal/need golang.org/x/sys",
 	"cke/backup/boot":              "cke cke/backup go.etcd.io/bbolt go.etcd.io/etcd/client/v3 go.uber.org/zap",
 	"cke/backup/internal/contain":  "",
+	"cke/backup/internal/damage":   "",
 	"cke/backup/internal/etcdtest": "cke/backup/internal/need go.etcd.io/etcd go.uber.org/zap google.golang.org/grpc",
 	"cke/backup/internal/need":     "",
 	"cke/backup/internal/taketest": "cke cke/backup cke/backup/internal/etcdtest go.etcd.io/etcd/client/v3 google.golang.org/protobuf",
