@@ -101,7 +101,7 @@ type applier struct {
 }
 
 func newApplier(w *pageWriter, full Header, revision int64) *applier {
-	return &applier{full: full, base: full.Last, revision: revision, have: full.Last, leases: newLeaseBook(revision), keys: &treeLoader{w: w}}
+	return &applier{full: full, base: full.Last, revision: revision, have: full.Last, leases: newLeaseBook(revision), keys: newLoader(w)}
 }
 
 // record applies one change, unless the full or a delta before has it already, or it is newer than what is wanted.

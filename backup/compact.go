@@ -10,9 +10,8 @@ import (
 	"slices"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"filippo.io/age"
+	bolt "go.etcd.io/bbolt"
 )
 
 // CompactOptions change how a chain is merged.
@@ -179,13 +178,13 @@ func rewrite(ctx context.Context, from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	w := &pageWriter{f: f, size: src.Info().PageSize, next: 2}
-	err = src.View(func(tx *bolt.Tx) error { return w.compacted(ctx, tx) })
+	w := newPageWriter(f, src.Info().PageSize, 2)
+	err = src.View(func(tx *bolt.Tx) error { return compacted(ctx, w, tx) })
 	return errors.Join(err, f.Close())
 }
 
 // compacted fills a new database with what is to be kept of another.
-func (w *pageWriter) compacted(ctx context.Context, tx *bolt.Tx) error {
+func compacted(ctx context.Context, w *pageWriter, tx *bolt.Tx) error {
 	info, err := inspect(tx)
 	if err != nil {
 		return err
@@ -200,7 +199,7 @@ func (w *pageWriter) compacted(ctx context.Context, tx *bolt.Tx) error {
 		var root uint64
 		switch string(name) {
 		case string(bucketKey):
-			root, err = w.survivors(ctx, b, info.Compacted)
+			root, err = copySurvivors(ctx, w, b, info.Compacted)
 		case string(bucketMeta):
 			root, err = w.copyBucket(b, done)
 		default:
@@ -215,8 +214,8 @@ func (w *pageWriter) compacted(ctx context.Context, tx *bolt.Tx) error {
 	return w.completeDB(all)
 }
 
-// survivors copies the records that a compaction leaves.
-func (w *pageWriter) survivors(ctx context.Context, b *bolt.Bucket, compacted int64) (root uint64, err error) {
+// copySurvivors copies the records that a compaction leaves.
+func copySurvivors(ctx context.Context, w *pageWriter, b *bolt.Bucket, compacted int64) (root uint64, err error) {
 	if compacted < 1 {
 		return w.copyBucket(b, nil)
 	}
@@ -224,7 +223,7 @@ func (w *pageWriter) survivors(ctx context.Context, b *bolt.Bucket, compacted in
 	if err != nil {
 		return 0, err
 	}
-	t := &treeLoader{w: w}
+	t := newLoader(w)
 	i := -1
 	err = b.ForEach(func(k, v []byte) error {
 		r, _ := parseRecordKey(k)

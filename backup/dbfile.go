@@ -11,8 +11,6 @@ import (
 	"hash"
 	"io"
 	"os"
-	"runtime/debug"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -44,33 +42,17 @@ type SnapshotInfo struct {
 	Leases       int64
 }
 
-const (
-	// dbTimeout bounds waiting for the lock of a database file; nobody else opens our files.
-	dbTimeout = 5 * time.Second
-	// snapshotBlock: etcd's database has whole blocks, and a snapshot file is one digest longer.
-	snapshotBlock = 512
-)
+// snapshotBlock: etcd's database has whole blocks, and a snapshot file is one digest longer.
+const snapshotBlock = 512
 
-// openDB opens an etcd database file without its trailing digest. Nothing is synced until Sync is called.
-func openDB(path string, readOnly bool) (db *bolt.DB, err error) {
-	defer guard(&err)()
-	return bolt.Open(path, 0o600, &bolt.Options{
-		Timeout: dbTimeout, ReadOnly: readOnly, NoSync: true, NoGrowSync: true, NoFreelistSync: true,
-		FreelistType: bolt.FreelistMapType,
-	})
+// checkTree walks a database file of etcd, with or without the digest at its end. theEdge is all that InspectSnapshot looks at.
+func checkTree(ctx context.Context, path string, e extent) error {
+	_, err := walkTree(ctx, path, look{extent: e, bucket: bucketKey})
+	return err
 }
 
-// guard turns what a broken file or a bad disk does to a reader into an error: a panic of bbolt, or a fault in memory that
-// a file is mapped to. For the goroutine that reads: defer guard(&err)()
-func guard(err *error) func() {
-	before := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(before)
-		if p := recover(); p != nil {
-			*err = damaged("the database file is broken: %v", p)
-		}
-	}
-}
+// newSieve keeps of a snapshot what InspectSnapshot looks at.
+func newSieve(f *os.File) *sieve { return &sieve{f: f, ours: isRecordKey} }
 
 // InspectSnapshot reads what an etcd snapshot or database file says of itself.
 func InspectSnapshot(path string) (info SnapshotInfo, err error) {

@@ -2,6 +2,9 @@ package backup
 
 import "encoding/binary"
 
+// freeListPages is how many pages a list takes that has a number for each of these pages, and for each of its own.
+func freeListPages(pages, size uint64) int { return int((pageHeader+8+8*pages)/(size-8)) + 1 }
+
 // freePages encodes a list of free pages in as many bytes of pages as there are for it.
 //
 // Source of the layout: bbolt, internal/freelist/shared.go.

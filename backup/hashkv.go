@@ -99,7 +99,7 @@ func survivors(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (
 			total++
 		}
 	}
-	keep = make(bitmap, (total+63)/64)
+	keep = newBitmap(total)
 	// From the newest to the oldest: the first record of a key that is met is the one that counts.
 	seen := newKeySet()
 	end := Record{Main: revision + 1}.AppendKey(nil)
@@ -146,11 +146,6 @@ func (p *pulse) check() error {
 	}
 	return p.ctx.Err()
 }
-
-type bitmap []uint64
-
-func (b bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
-func (b bitmap) set(i int)      { b[i/64] |= 1 << (i % 64) }
 
 // keySet is a set of byte strings that keeps 16 bytes of each one's SHA-256: two keys are never taken for one, short
 // of a broken hash, whatever their lengths.

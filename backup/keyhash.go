@@ -37,13 +37,10 @@ func (h *keyHash) next(p page) {
 }
 
 func (h *keyHash) sum(p page) (sum leafSum) {
-	after := pageHeader + p.count*pageElement
-	for i := range p.count {
-		e, end, err := p.element(i, after)
+	for e, err := range p.elements() {
 		if err != nil {
 			return leafSum{} // the walk of the tree reports it
 		}
-		after = end
 		if r, _ := parseRecordKey(e.key); r.Tombstone && r.Main == h.want.Compacted {
 			continue // etcd keeps it, and does not count it
 		}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"hash"
 	"io"
@@ -34,6 +33,7 @@ type merger struct {
 	full Header
 	old  dbHead
 	w    *pageWriter
+	back *writeback
 	a    *applier
 	// meta is what the result is expected to say of itself, and freePages how many pages its list of free pages has.
 	meta      dbMeta
@@ -45,28 +45,6 @@ type merger struct {
 	hash *keyHash
 	// found is what the full says of itself, with the leases of the result.
 	found SnapshotInfo
-}
-
-// dbHead is what the first two pages of a database say.
-type dbHead struct {
-	size  int    // of a page
-	pages uint64 // of the file
-	tx    uint64
-	metas []byte // both pages
-}
-
-func parseHead(data []byte, content int64) (dbHead, error) {
-	t := &tree{data: data}
-	if err := t.newestMeta(); err != nil {
-		return dbHead{}, err
-	}
-	if uint64(len(data)) < 2*t.size || uint64(content) < 2*t.size {
-		return dbHead{}, damaged("no database: it has %d bytes", content)
-	}
-	return dbHead{
-		size: int(t.size), pages: (uint64(content) + t.size - 1) / t.size,
-		tx: binary.LittleEndian.Uint64(t.newest[48:]), metas: data[:2*t.size],
-	}, nil
 }
 
 // merge writes a full and the deltas after it to a file.
@@ -91,9 +69,10 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
 	if !o.scratch {
-		if m.w.back, err = newWriteback(file); err != nil {
+		if m.back, err = newWriteback(file); err != nil {
 			return err
 		}
+		m.w.wrote = m.back.wrote
 	}
 	x.End, x.EtcdVersion = h.received(), h.EtcdVersion
 	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.Users()
@@ -181,11 +160,11 @@ func newMerger(file string, full Header, head dbHead, revision int64) (*merger, 
 	if err != nil {
 		return nil, err
 	}
-	w := &pageWriter{f: f, size: head.size, next: head.pages}
+	w := newPageWriter(f, head.size, head.pages)
 	return &merger{f: f, full: full, old: head, w: w, a: newApplier(w, full, revision)}, nil
 }
 
-func (m *merger) close() error { return errors.Join(m.w.back.Close(), m.f.Close()) }
+func (m *merger) close() error { return errors.Join(m.back.Close(), m.f.Close()) }
 
 // plan completes what follows the full, and decides where all else will be. list: the free pages will be listed.
 func (m *merger) plan(digest, list bool) (added subtree, err error) {
@@ -200,8 +179,7 @@ func (m *merger) plan(digest, list bool) (added subtree, err error) {
 	m.w.next += uint64(bucketsPages(m.old.size))
 	room := edgeRoom + uint64(m.a.leases.most(m.full.Leases))*leaseBytes/size
 	if list {
-		// It has a number for each page at most.
-		m.freePages = int((pageHeader+8+8*(m.w.next+room))/(size-8)) + 1
+		m.freePages = freeListPages(m.w.next+room, size)
 		m.meta.free = m.w.next
 		m.w.next += uint64(m.freePages)
 	}
@@ -223,7 +201,7 @@ func (m *merger) metas() []byte {
 
 // receivers take the stream of the full.
 func (m *merger) receivers() []io.Writer {
-	to := []io.Writer{&window{w: writtenBack{m.f, m.w.back}, left: m.full.Content - sha256.Size}}
+	to := []io.Writer{&window{w: writtenBack{m.f, m.back}, left: m.full.Content - sha256.Size}}
 	if m.sum != nil {
 		to = append(to, m.afterMetas(m.sum))
 	}
@@ -296,11 +274,14 @@ func (m *merger) digest(ctx context.Context, from, to int64) error {
 // assemble writes what leads to both trees, and how the result differs from the full beside its keys.
 func (m *merger) assemble(ctx context.Context, added subtree) (err error) {
 	defer guard(&err)()
-	check := theEdge // the rest is looked at in the end
+	l := look{extent: theEdge, bucket: bucketKey} // the rest is looked at in the end
 	if m.passed != nil {
-		check = allRules
+		l.extent, l.known = allRules, m.passed.keys
 	}
-	if _, err := walkTree(ctx, m.f.Name(), check, m.passed, m.hash); err != nil {
+	if m.hash != nil {
+		l.next = m.hash.next
+	}
+	if _, err := walkTree(ctx, m.f.Name(), l); err != nil {
 		return err
 	}
 	db, err := openDB(m.f.Name(), true)
@@ -323,7 +304,7 @@ func (m *merger) list(ctx context.Context) error {
 	if _, err := m.f.WriteAt(m.metas(), 0); err != nil {
 		return err
 	}
-	t, err := walkTree(ctx, m.f.Name(), allRules, nil, nil)
+	t, err := walkTree(ctx, m.f.Name(), look{extent: allRules})
 	if err != nil {
 		return err
 	}

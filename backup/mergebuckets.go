@@ -44,7 +44,7 @@ func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added 
 			return m.joinKeys(ctx, b, added)
 		}
 	case string(bucketAlarm):
-		return new(treeLoader{w: m.w}).bucketRoot()
+		return newLoader(m.w).bucketRoot()
 	case string(bucketLease):
 		leases, err := m.leases(b)
 		if err != nil {
@@ -67,7 +67,7 @@ func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added 
 // joinKeys returns where the records of both begin.
 func (m *merger) joinKeys(ctx context.Context, b *bolt.Bucket, added subtree) (uint64, error) {
 	if b.Root() != 0 {
-		t, err := openTree(ctx, m.f.Name(), theEdge)
+		t, err := openTree(ctx, m.f.Name())
 		if err != nil {
 			return 0, err
 		}
@@ -78,7 +78,7 @@ func (m *merger) joinKeys(ctx context.Context, b *bolt.Bucket, added subtree) (u
 		}
 		return join(m.w, left, added)
 	}
-	few := &treeLoader{w: m.w} // they stand within the page of the buckets
+	few := newLoader(m.w) // they stand within the page of the buckets
 	if err := b.ForEach(few.add); err != nil {
 		return 0, err
 	}

@@ -60,5 +60,12 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 // sieve keeps what of the full is not in a sound leaf.
 func (m *merger) sieve() *sieve {
 	m.passed = make(passedLeaves, m.old.pages)
-	return &sieve{f: m.f, size: m.old.size, passed: m.passed, hash: m.hash}
+	pages := newSieve(m.f)
+	pages.size = m.old.size
+	pages.sound = func(p page) {
+		if m.passed.take(p) {
+			m.hash.passed(p)
+		}
+	}
+	return pages
 }

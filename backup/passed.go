@@ -13,6 +13,24 @@ type passedLeaf struct {
 	first, last uint16 // Sub of both records, and in the lowest bit whether it is a tombstone
 }
 
+// take notes a leaf, and reports whether it did.
+func (l passedLeaves) take(p page) bool {
+	if p.id >= uint64(len(l)) {
+		return false
+	}
+	l[p.id] = passedOf(p)
+	return l[p.id].span > 0
+}
+
+// keys are the first and the last key of a leaf that passed.
+func (l passedLeaves) keys(id uint64) (first, last []byte, ok bool) {
+	if id >= uint64(len(l)) || l[id].span == 0 {
+		return nil, nil, false
+	}
+	first, last = l[id].keys()
+	return first, last, true
+}
+
 // passedOf returns the limits of a sound leaf; span 0 if they do not fit: the leaf then counts as missing, and all of the database is
 // read.
 func passedOf(p page) (l passedLeaf) {

@@ -14,6 +14,9 @@ import (
 	"filippo.io/age"
 )
 
+// ErrNeedsWhole: what was kept of a snapshot does not tell its revision. Take it again with KeepWhole.
+var ErrNeedsWhole = errors.New("the snapshot has to be kept whole to be read")
+
 // FullWriter receives an etcd snapshot as it streams in, and keeps two local files: what is needed of the snapshot to read
 // its revision from, and the compressed and encrypted body to be uploaded. Memory does not depend on its size.
 type FullWriter struct {
@@ -44,7 +47,7 @@ func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter,
 	}
 	to := []io.Writer{w.check, w.seal}
 	if w.raw != nil {
-		w.pages = &sieve{f: w.raw}
+		w.pages = newSieve(w.raw)
 		to[0] = io.MultiWriter(w.pages, w.check)
 	}
 	w.fan = newFanout(to...)

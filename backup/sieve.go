@@ -3,15 +3,11 @@ package backup
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"os"
 )
 
-// ErrNeedsWhole: what was kept of a snapshot does not tell its revision. Take it again with KeepWhole.
-var ErrNeedsWhole = errors.New("the snapshot has to be kept whole to be read")
-
-// sieve keeps, of a snapshot that streams by, the pages that InspectSnapshot looks at, each at its place in a file with
-// holes: everything but the leaves of the bucket "key", of which it keeps the last. So gigabytes need not be written and
+// sieve keeps, of a database that streams by, the pages that theEdge is made of, each at its place in a file with
+// holes: everything but the leaves of one bucket, of which it keeps the last. So gigabytes need not be written and
 // thrown away to learn a few numbers.
 //
 // It decides nothing but what to keep. bbolt reads the file, follows the pointers from page to page, and panics at a hole: a
@@ -26,25 +22,17 @@ type sieve struct {
 	next  int64 // number of the next page
 	// follow counts the pages after the newest kept one that are its continuation.
 	follow int64
-	newest []byte // greatest last key of a leaf of "key" so far
+	newest []byte // greatest last key of a leaf of the bucket so far
 	leaf   []byte // the page that has it, not written yet; nil: none
 	leafAt int64
 	hold   []byte // memory for leaf between two calls
 	rest   []byte // the beginning of a page
-	// passed takes each leaf of "key" that has one page and in which nothing is wrong; longer ones are kept then. nil: nobody
-	// wants to know.
-	passed passedLeaves
-	hash   *keyHash // takes these; nil: nothing does
+	// ours reports whether a key is one of the bucket of which the last leaf is kept.
+	ours func(key []byte) bool
+	// sound takes each leaf of it that has one page and in which nothing is wrong; longer ones are kept then. nil: nobody wants
+	// to know.
+	sound func(p page)
 }
-
-const (
-	pageHeader  = 16
-	pageElement = 16
-	branchPage  = 1
-	leafPage    = 2
-	dbMagic     = 0xED0CDAED
-	maxPageSize = 64 << 10
-)
 
 // Write takes the next bytes. It is quick if they begin and end with pages.
 func (s *sieve) Write(p []byte) (int, error) {
@@ -87,7 +75,7 @@ func (s *sieve) Write(p []byte) (int, error) {
 // pageSize reads the size of pages from the first one; 0: this is no database.
 func pageSize(p []byte) int {
 	size := int(binary.LittleEndian.Uint32(p[pageHeader+8:]))
-	if binary.LittleEndian.Uint32(p[pageHeader:]) != dbMagic || size < 512 || size > maxPageSize || size&(size-1) != 0 {
+	if binary.LittleEndian.Uint32(p[pageHeader:]) != dbMagic || size < leastPage || size > maxPageSize || size&(size-1) != 0 {
 		return 0
 	}
 	return size
@@ -129,16 +117,16 @@ func (s *sieve) page(p []byte) error {
 	switch binary.LittleEndian.Uint16(p[8:]) {
 	case branchPage:
 	case leafPage:
-		if count := int(binary.LittleEndian.Uint16(p[10:])); isRecordKey(elementKey(p, 0)) {
-			if s.passed != nil && more == 0 {
+		if count := int(binary.LittleEndian.Uint16(p[10:])); s.ours(elementKey(p, 0)) {
+			if s.sound != nil && more == 0 {
 				s.check(at, p)
 			}
 			last := elementKey(p, count-1)
 			old := last != nil && bytes.Compare(last, s.newest) < 0
-			if old && (more == 0 || s.passed == nil) {
+			if old && (more == 0 || s.sound == nil) {
 				return nil
 			}
-			if isRecordKey(last) && more == 0 {
+			if s.ours(last) && more == 0 {
 				return s.better(at, p, last)
 			}
 		}
@@ -152,10 +140,8 @@ func (s *sieve) page(p []byte) error {
 // check checks a leaf as the walk of a tree does.
 func (s *sieve) check(id int64, data []byte) {
 	p, err := parsePage(uint64(id), data)
-	if err == nil && id < int64(len(s.passed)) && new(tree).leaf(p, limits{}, 0) == nil {
-		if s.passed[id] = passedOf(p); s.passed[id].span > 0 {
-			s.hash.passed(p)
-		}
+	if err == nil && new(tree).leaf(p, limits{}, 0) == nil {
+		s.sound(p)
 	}
 }
 
@@ -181,24 +167,4 @@ func (s *sieve) keepLeaf() error {
 func (s *sieve) keep(at int64, p []byte) error {
 	_, err := s.f.WriteAt(p, at*int64(s.size))
 	return err
-}
-
-// elementKey returns the key of the i-th element of a leaf; nil if it is not in this page, or names a bucket.
-func elementKey(p []byte, i int) []byte {
-	at := pageHeader + i*pageElement
-	if i < 0 || at+pageElement > len(p) {
-		return nil
-	}
-	e := p[at:]
-	const nested = 1
-	pos, size := uint64(binary.LittleEndian.Uint32(e[4:])), uint64(binary.LittleEndian.Uint32(e[8:]))
-	if binary.LittleEndian.Uint32(e)&nested != 0 || pos+size > uint64(len(e)) {
-		return nil
-	}
-	return e[pos : pos+size]
-}
-
-func isRecordKey(k []byte) bool {
-	_, ok := parseRecordKey(k)
-	return ok
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +19,7 @@ import (
 type extent int
 
 const (
-	// theEdge is what InspectSnapshot looks at: of the bucket "key" the way to its last record, of all others everything.
+	// theEdge is of one bucket the way to its last key, and of all others everything.
 	theEdge extent = iota
 	// theTree is all that can be read.
 	theTree
@@ -32,17 +31,24 @@ const (
 )
 
 const (
-	metaSize     = 64
-	metaVersion  = 2
-	freePage     = 0x10
-	bucketHeader = 16
-	nestedBucket = 1
-	noFreeList   = 1<<64 - 1
+	noFreeList = 1<<64 - 1
 	// maxDepth: a tree of 16 levels has more pages than a file can.
 	maxDepth = 16
 	// pagesAtOnce are looked at between two looks at the context.
 	pagesAtOnce = 1 << 12
 )
+
+// look says how a database is walked.
+type look struct {
+	extent extent
+	// bucket is the one of which theEdge is the way to the last key, and to which known and next belong.
+	bucket []byte
+	// known returns the first and the last key of a page that was found to be a sound leaf before; such pages may be missing in
+	// the file. nil: none, and the file is whole.
+	known func(id uint64) (first, last []byte, ok bool)
+	// next takes the leaves, in order; those that are known have no data. nil: nothing does.
+	next func(p page)
+}
 
 // tree is a database file that is walked.
 type tree struct {
@@ -54,41 +60,32 @@ type tree struct {
 	free   uint64
 	newest [metaSize]byte // what the newest meta page says
 	seen   bitmap
-	extent extent
-	// passed are pages that were found to be sound leaves before; they may be missing in the file. nil: none, and the file is whole.
-	passed passedLeaves
-	// keys takes the leaves of the bucket "key", in order; nil: nothing does. inKeys: they are walked now.
-	keys   *keyHash
-	inKeys bool
+	look   look
+	inside bool // the leaves of look.bucket are walked now
 	looked int
 	leaves int // depth + 1 of the leaves of the bucket that is walked; 0: none was met
 }
 
-// checkTree walks a database file, with or without the digest at its end.
-func checkTree(ctx context.Context, path string, e extent) error {
-	_, err := walkTree(ctx, path, e, nil, nil)
-	return err
-}
-
-// walkTree also returns what it learnt of pages. Their data is out of reach then.
-func walkTree(ctx context.Context, path string, e extent, passed passedLeaves, keys *keyHash) (t *tree, err error) {
+// walkTree walks a database file, with or without the digest at its end, and returns what it learnt of pages. Their data is out
+// of reach then.
+func walkTree(ctx context.Context, path string, l look) (t *tree, err error) {
 	defer guard(&err)()
-	if t, err = openTree(ctx, path, e); err != nil {
+	if t, err = openTree(ctx, path); err != nil {
 		return t, err
 	}
-	t.passed, t.keys = passed, keys
+	t.look = l
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.walk(t.root, limits{}, 0, false); err != nil {
 		return t, err
 	}
-	if e >= allPages && passed == nil && t.free != noFreeList {
+	if l.extent >= allPages && l.known == nil && t.free != noFreeList {
 		return t, t.freeList()
 	}
 	return t, nil
 }
 
 // openTree maps a database file into memory until it is closed.
-func openTree(ctx context.Context, path string, e extent) (*tree, error) {
+func openTree(ctx context.Context, path string) (*tree, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -98,18 +95,18 @@ func openTree(ctx context.Context, path string, e extent) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() < 2*snapshotBlock {
+	if info.Size() < 2*leastPage {
 		return nil, damaged("no database: it has %d bytes", info.Size())
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, &os.PathError{Op: "map", Path: path, Err: err}
 	}
-	t := &tree{ctx: ctx, data: data, extent: e}
+	t := &tree{ctx: ctx, data: data}
 	if err := t.meta(); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
-	t.seen = make(bitmap, t.pages/64+1)
+	t.seen = newBitmap(int(t.pages))
 	return t, nil
 }
 
@@ -128,56 +125,6 @@ func (t *tree) meta() error {
 		return damaged("it says that it has %d pages of %d bytes, and has %d bytes", t.pages, t.size, len(t.data))
 	}
 	return nil
-}
-
-func (t *tree) newestMeta() error {
-	read := func(at uint64) []byte {
-		if at+pageHeader+metaSize > uint64(len(t.data)) {
-			return nil
-		}
-		m := t.data[at+pageHeader:][:metaSize]
-		if binary.LittleEndian.Uint32(m) != dbMagic || binary.LittleEndian.Uint32(m[4:]) != metaVersion || binary.LittleEndian.Uint64(m[metaSize-8:]) != metaSum(m) {
-			return nil
-		}
-		return m
-	}
-	first := read(0)
-	best := first
-	for at := uint64(1 << 10); best == nil && at <= 1<<25; at <<= 1 {
-		best = read(at)
-	}
-	if best == nil {
-		return damaged("no database: it has no meta page")
-	}
-	t.size = uint64(binary.LittleEndian.Uint32(best[8:]))
-	if t.size < 512 || t.size > maxPageSize || t.size&(t.size-1) != 0 {
-		return damaged("pages of %d bytes", t.size)
-	}
-	if second := read(t.size); second != nil && binary.LittleEndian.Uint64(second[48:]) > binary.LittleEndian.Uint64(best[48:]) {
-		best = second
-	}
-	if uint64(binary.LittleEndian.Uint32(best[8:])) != t.size {
-		return damaged("pages of two sizes")
-	}
-	t.newest = [metaSize]byte(best)
-	t.root, t.free = binary.LittleEndian.Uint64(best[16:]), binary.LittleEndian.Uint64(best[32:])
-	t.pages = binary.LittleEndian.Uint64(best[40:])
-	return nil
-}
-
-// metaSum is the checksum that a meta page ends with.
-func metaSum(meta []byte) uint64 {
-	sum := fnv.New64a()
-	sum.Write(meta[:metaSize-8])
-	return sum.Sum64()
-}
-
-// page is one page with what continues it.
-type page struct {
-	id    uint64
-	flags uint16
-	count int
-	data  []byte
 }
 
 func (t *tree) page(id uint64) (page, error) {
@@ -214,54 +161,15 @@ func (t *tree) enter(id, more uint64) error {
 	return nil
 }
 
-func parsePage(id uint64, data []byte) (page, error) {
-	p := page{id: id, data: data, flags: binary.LittleEndian.Uint16(data[8:]), count: int(binary.LittleEndian.Uint16(data[10:]))}
-	if p.flags != freePage && pageHeader+p.count*pageElement > len(data) {
-		return p, damaged("page %d has no room for %d elements", id, p.count)
-	}
-	return p, nil
-}
-
-// element is one of a branch or a leaf.
-type element struct {
-	flags      uint32
-	key, value []byte
-	child      uint64
-}
-
-// element reads the i-th one, which has to begin where the one before ended, or later, and returns where it ends.
-func (p page) element(i, after int) (e element, end int, err error) {
-	at := pageHeader + i*pageElement
-	d := p.data[at:]
-	pos, key, value := uint64(binary.LittleEndian.Uint32(d)), uint64(binary.LittleEndian.Uint32(d[4:])), uint64(0)
-	if p.flags == leafPage {
-		e.flags, pos, key = uint32(pos), key, uint64(binary.LittleEndian.Uint32(d[8:]))
-		value = uint64(binary.LittleEndian.Uint32(d[12:]))
-	} else {
-		e.child = binary.LittleEndian.Uint64(d[8:])
-	}
-	begin := uint64(at) + pos
-	if begin < uint64(after) || key == 0 || begin+key+value > uint64(len(p.data)) {
-		return e, 0, damaged("element %d of page %d lies outside of it", i, p.id)
-	}
-	e.key, e.value = p.data[begin:begin+key], p.data[begin+key:begin+key+value]
-	return e, int(begin + key + value), nil
-}
-
-// limits are those of the keys in a page: from the first on, less than the other; nil: none.
-type limits struct{ from, to []byte }
-
-func (l limits) admit(key []byte) bool {
-	return bytes.Compare(key, l.from) >= 0 && (l.to == nil || bytes.Compare(key, l.to) < 0)
-}
-
 // walk checks a page and all below; last: of its children only the last one.
 func (t *tree) walk(id uint64, within limits, depth int, last bool) error {
 	if depth > maxDepth {
 		return damaged("its tree is too deep")
 	}
-	if id < min(t.pages, uint64(len(t.passed))) && t.passed[id].span > 0 {
-		return t.passedLeaf(id, within, depth)
+	if t.look.known != nil && id < t.pages {
+		if first, last, ok := t.look.known(id); ok {
+			return t.knownLeaf(id, first, last, within, depth)
+		}
 	}
 	p, err := t.page(id)
 	if err != nil {
@@ -272,11 +180,11 @@ func (t *tree) walk(id uint64, within limits, depth int, last bool) error {
 		if err := t.level(id, depth); err != nil {
 			return err
 		}
-		if t.inKeys {
-			t.keys.next(p)
+		if t.inside {
+			t.look.next(p)
 		}
 		return t.leaf(p, within, depth)
-	case p.flags == branchPage && (p.count > 1 || p.count > 0 && t.extent != allRules):
+	case p.flags == branchPage && (p.count > 1 || p.count > 0 && t.look.extent != allRules):
 	default:
 		return damaged("page %d is of type %x with %d elements", id, p.flags, p.count)
 	}
@@ -306,23 +214,23 @@ func (t *tree) walk(id uint64, within limits, depth int, last bool) error {
 
 // level notes how deep a leaf is.
 func (t *tree) level(id uint64, depth int) error {
-	if t.extent == allRules && t.leaves != 0 && t.leaves != depth+1 {
+	if t.look.extent == allRules && t.leaves != 0 && t.leaves != depth+1 {
 		return damaged("page %d is a leaf at another depth than those before", id)
 	}
 	t.leaves = depth + 1
 	return nil
 }
 
-// passedLeaf checks that a leaf which passed before is where it belongs.
-func (t *tree) passedLeaf(id uint64, within limits, depth int) error {
+// knownLeaf checks that a leaf which was found to be sound before is where it belongs.
+func (t *tree) knownLeaf(id uint64, first, last []byte, within limits, depth int) error {
 	if err := errors.Join(t.level(id, depth), t.enter(id, 0)); err != nil {
 		return err
 	}
-	if first, last := t.passed[id].keys(); !within.admit(first) || !within.admit(last) {
+	if !within.admit(first) || !within.admit(last) {
 		return damaged("the keys of page %d are not in order", id)
 	}
-	if t.inKeys {
-		t.keys.next(page{id: id})
+	if t.inside {
+		t.look.next(page{id: id})
 	}
 	return nil
 }
@@ -356,9 +264,10 @@ func (t *tree) bucket(p page, e element, depth int) error {
 	if root := binary.LittleEndian.Uint64(e.value); root != 0 {
 		defer func(leaves int) { t.leaves = leaves }(t.leaves)
 		t.leaves = 0
-		t.inKeys = t.keys != nil && bytes.Equal(e.key, bucketKey)
-		defer func() { t.inKeys = false }()
-		return t.walk(root, limits{}, depth+1, t.extent == theEdge && bytes.Equal(e.key, bucketKey))
+		named := bytes.Equal(e.key, t.look.bucket)
+		t.inside = t.look.next != nil && named
+		defer func() { t.inside = false }()
+		return t.walk(root, limits{}, depth+1, t.look.extent == theEdge && named)
 	}
 	if len(e.value) < bucketHeader+pageHeader {
 		return damaged("page %d has half a bucket", p.id)

@@ -59,19 +59,3 @@ func (w *pageWriter) writeBranch(items []item) (pages []item, err error) {
 	}
 	return pages, nil
 }
-
-// items returns what a branch page holds.
-func (p page) items() (items []item, err error) {
-	if p.flags != branchPage || p.count < 2 {
-		return nil, damaged("page %d is no branch", p.id)
-	}
-	after := pageHeader + p.count*pageElement
-	for n := range p.count {
-		e, end, err := p.element(n, after)
-		if err != nil {
-			return nil, err
-		}
-		items, after = append(items, item{key: e.key, child: e.child}), end
-	}
-	return items, nil
-}
