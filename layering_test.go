@@ -25,6 +25,7 @@ var layers = map[string]string{
 	"cke/backup/internal/damage":   "",
 	"cke/backup/internal/etcdtest": "cke/backup/internal/need go.etcd.io/etcd go.uber.org/zap google.golang.org/grpc",
 	"cke/backup/internal/need":     "",
+	"cke/backup/internal/pages":    "cke/backup/internal/damage go.etcd.io/bbolt golang.org/x/sys",
 	"cke/backup/internal/taketest": "cke cke/backup cke/backup/internal/etcdtest go.etcd.io/etcd/client/v3 google.golang.org/protobuf",
 	"cke/backup/keep":              "cke cke/backup " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
 	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/schedule " + etcd + "golang.org/x/sync",

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"cke/backup/internal/pages"
 )
 
 // applyAll takes in all deltas.
@@ -90,7 +92,7 @@ type applier struct {
 	base, revision int64 // of the full; wanted
 	compacted      int64 // newest compaction known by then
 	leases         *leaseBook
-	keys           *treeLoader
+	keys           *pages.Loader
 
 	received time.Time // when the newest wanted change of the delta came that was applied last
 
@@ -100,8 +102,8 @@ type applier struct {
 	key     []byte
 }
 
-func newApplier(w *pageWriter, full Header, revision int64) *applier {
-	return &applier{full: full, base: full.Last, revision: revision, have: full.Last, leases: newLeaseBook(revision), keys: newLoader(w)}
+func newApplier(w *pages.Writer, full Header, revision int64) *applier {
+	return &applier{full: full, base: full.Last, revision: revision, have: full.Last, leases: newLeaseBook(revision), keys: pages.NewLoader(w)}
 }
 
 // record applies one change, unless the full or a delta before has it already, or it is newer than what is wanted.
@@ -120,5 +122,5 @@ func (a *applier) record(r Record) error {
 	a.leases.refer(lease, r.Main)
 	a.key = r.AppendKey(a.key[:0])
 	a.records++
-	return a.keys.add(a.key, r.Value)
+	return a.keys.Add(a.key, r.Value)
 }

@@ -12,6 +12,8 @@ import (
 
 	"filippo.io/age"
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/pages"
 )
 
 // CompactOptions change how a chain is merged.
@@ -151,8 +153,8 @@ func (s *Store) placeOf(ctx context.Context, x Extracted) (Place, error) {
 
 // hasSuperseded tells whether a compaction is ordered in a database that was not done.
 func hasSuperseded(file string) (yes bool, err error) {
-	defer guard(&err)()
-	db, err := openDB(file, true)
+	defer pages.Guard(&err)()
+	db, err := pages.Open(file, true)
 	if err != nil {
 		return false, err
 	}
@@ -168,8 +170,8 @@ func hasSuperseded(file string) (yes bool, err error) {
 
 // rewrite copies a database without what its ordered compaction leaves out, and without free pages.
 func rewrite(ctx context.Context, from, to string) (err error) {
-	defer guard(&err)()
-	src, err := openDB(from, true)
+	defer pages.Guard(&err)()
+	src, err := pages.Open(from, true)
 	if err != nil {
 		return err
 	}
@@ -178,13 +180,13 @@ func rewrite(ctx context.Context, from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	w := newPageWriter(f, src.Info().PageSize, 2)
+	w := pages.NewWriter(f, src.Info().PageSize, 2)
 	err = src.View(func(tx *bolt.Tx) error { return compacted(ctx, w, tx) })
 	return errors.Join(err, f.Close())
 }
 
 // compacted fills a new database with what is to be kept of another.
-func compacted(ctx context.Context, w *pageWriter, tx *bolt.Tx) error {
+func compacted(ctx context.Context, w *pages.Writer, tx *bolt.Tx) error {
 	info, err := inspect(tx)
 	if err != nil {
 		return err
@@ -194,50 +196,50 @@ func compacted(ctx context.Context, w *pageWriter, tx *bolt.Tx) error {
 		at := Record{Main: info.Compacted}.AppendKey(nil)
 		done[string(scheduledCompact)], done[string(finishedCompact)] = at, at
 	}
-	var all []item
+	var all []pages.Item
 	err = tx.ForEach(func(name []byte, b *bolt.Bucket) (err error) {
 		var root uint64
 		switch string(name) {
 		case string(bucketKey):
 			root, err = copySurvivors(ctx, w, b, info.Compacted)
 		case string(bucketMeta):
-			root, err = w.copyBucket(b, done)
+			root, err = w.CopyBucket(b, done)
 		default:
-			root, err = w.copyBucket(b, nil)
+			root, err = w.CopyBucket(b, nil)
 		}
-		all = append(all, bucketItem(name, root, b.Sequence()))
+		all = append(all, pages.BucketItem(name, root, b.Sequence()))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return w.completeDB(all)
+	return w.Complete(all)
 }
 
 // copySurvivors copies the records that a compaction leaves.
-func copySurvivors(ctx context.Context, w *pageWriter, b *bolt.Bucket, compacted int64) (root uint64, err error) {
+func copySurvivors(ctx context.Context, w *pages.Writer, b *bolt.Bucket, compacted int64) (root uint64, err error) {
 	if compacted < 1 {
-		return w.copyBucket(b, nil)
+		return w.CopyBucket(b, nil)
 	}
 	keep, _, err := survivors(ctx, b, compacted, compacted)
 	if err != nil {
 		return 0, err
 	}
-	t := newLoader(w)
+	t := pages.NewLoader(w)
 	i := -1
 	err = b.ForEach(func(k, v []byte) error {
 		r, _ := parseRecordKey(k)
 		if r.Main <= compacted {
 			i++
 			// etcd keeps a tombstone of the very revision that it compacts to.
-			if !keep.has(i) && !(r.Tombstone && r.Main == compacted) {
+			if !keep.Has(i) && !(r.Tombstone && r.Main == compacted) {
 				return nil
 			}
 		}
-		return t.add(k, v)
+		return t.Add(k, v)
 	})
 	if err != nil {
 		return 0, err
 	}
-	return t.bucketRoot()
+	return t.BucketRoot()
 }

@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"cke/backup/internal/contain"
+	"cke/backup/internal/pages"
 )
 
 // What etcd's database holds: buckets and the keys of bucket "meta" and "auth" that matter here.
@@ -45,22 +46,22 @@ type SnapshotInfo struct {
 // snapshotBlock: etcd's database has whole blocks, and a snapshot file is one digest longer.
 const snapshotBlock = 512
 
-// checkTree walks a database file of etcd, with or without the digest at its end. theEdge is all that InspectSnapshot looks at.
-func checkTree(ctx context.Context, path string, e extent) error {
-	_, err := walkTree(ctx, path, look{extent: e, bucket: bucketKey})
+// checkTree walks a database file of etcd, with or without the digest at its end. pages.Edge is all that InspectSnapshot looks at.
+func checkTree(ctx context.Context, path string, e pages.Extent) error {
+	_, err := pages.Walk(ctx, path, pages.Look{Extent: e, Bucket: bucketKey})
 	return err
 }
 
 // newSieve keeps of a snapshot what InspectSnapshot looks at.
-func newSieve(f *os.File) *sieve { return &sieve{f: f, ours: isRecordKey} }
+func newSieve(f *os.File) *pages.Sieve { return &pages.Sieve{File: f, Ours: isRecordKey} }
 
 // InspectSnapshot reads what an etcd snapshot or database file says of itself.
 func InspectSnapshot(path string) (info SnapshotInfo, err error) {
-	defer guard(&err)()
-	if err := checkTree(context.Background(), path, theEdge); err != nil {
+	defer pages.Guard(&err)()
+	if err := checkTree(context.Background(), path, pages.Edge); err != nil {
 		return info, err
 	}
-	db, err := openDB(path, true)
+	db, err := pages.Open(path, true)
 	if err != nil {
 		return info, fmt.Errorf("open %s as a database: %w", path, err)
 	}

@@ -13,6 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"cke/backup/internal/contain"
+	"cke/backup/internal/pages"
 )
 
 // A full and the deltas after it become one database without a page of the full being changed, but for a meta page: what the
@@ -31,12 +32,12 @@ const (
 type merger struct {
 	f    *os.File
 	full Header
-	old  dbHead
-	w    *pageWriter
+	old  pages.Head
+	w    *pages.Writer
 	back *writeback
 	a    *applier
 	// meta is what the result is expected to say of itself, and freePages how many pages its list of free pages has.
-	meta      dbMeta
+	meta      pages.Meta
 	freePages int
 	sum       hash.Hash // nil: of no use
 	// passed are leaves of the full that are not in the file, but were found sound; nil: all of it is there.
@@ -49,7 +50,7 @@ type merger struct {
 
 // merge writes a full and the deltas after it to a file.
 func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision int64, file string, o ExtractOptions, x *Extracted) (err error) {
-	defer guard(&err)()
+	defer pages.Guard(&err)()
 	ofFull := func(err error) error {
 		if d := new(DamagedError); IsDamage(err) && !errors.As(err, &d) {
 			return &DamagedError{Object: full.Name(), Err: err}
@@ -72,7 +73,7 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		if m.back, err = newWriteback(file); err != nil {
 			return err
 		}
-		m.w.wrote = m.back.wrote
+		m.w.Wrote = m.back.wrote
 	}
 	x.End, x.EtcdVersion = h.received(), h.EtcdVersion
 	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.Users()
@@ -111,17 +112,17 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 }
 
 // fullHead reads the header of a full and the first pages of its database.
-func (s *Store) fullHead(ctx context.Context, p Place) (Header, dbHead, error) {
+func (s *Store) fullHead(ctx context.Context, p Place) (Header, pages.Head, error) {
 	o, err := s.openFull(ctx, p)
 	if err != nil {
-		return Header{}, dbHead{}, err
+		return Header{}, pages.Head{}, err
 	}
 	defer o.Close()
-	data := make([]byte, min(o.head.Content, 2*maxPageSize))
+	data := make([]byte, min(o.head.Content, 2*pages.MaxPageSize))
 	if _, err := io.ReadFull(o, data); err != nil {
-		return o.head, dbHead{}, short(err, "its database")
+		return o.head, pages.Head{}, short(err, "its database")
 	}
-	head, err := parseHead(data, o.head.Content-sha256.Size)
+	head, err := pages.ParseHead(data, o.head.Content-sha256.Size)
 	return o.head, head, err
 }
 
@@ -138,7 +139,7 @@ func (s *Store) checkFull(ctx context.Context, p Place, f *os.File) error {
 		err = wrongRevision(info.Revision, p.Revision)
 	}
 	if err == nil {
-		err = checkTree(ctx, f.Name(), theTree)
+		err = checkTree(ctx, f.Name(), pages.Reachable)
 	}
 	return err
 }
@@ -155,35 +156,35 @@ func wrongRevision(is, said int64) error {
 	return damaged("the snapshot has revision %d, its header says %d", is, said)
 }
 
-func newMerger(file string, full Header, head dbHead, revision int64) (*merger, error) {
+func newMerger(file string, full Header, head pages.Head, revision int64) (*merger, error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	w := newPageWriter(f, head.size, head.pages)
+	w := pages.NewWriter(f, head.Size, head.Pages)
 	return &merger{f: f, full: full, old: head, w: w, a: newApplier(w, full, revision)}, nil
 }
 
 func (m *merger) close() error { return errors.Join(m.back.Close(), m.f.Close()) }
 
 // plan completes what follows the full, and decides where all else will be. list: the free pages will be listed.
-func (m *merger) plan(digest, list bool) (added subtree, err error) {
-	if added, err = m.a.keys.finish(); err != nil {
+func (m *merger) plan(digest, list bool) (added pages.Subtree, err error) {
+	if added, err = m.a.keys.Finish(); err != nil {
 		return added, err
 	}
-	if err := m.w.flush(); err != nil {
+	if err := m.w.Flush(); err != nil {
 		return added, err
 	}
-	size := uint64(m.old.size)
-	m.meta = dbMeta{root: m.w.next, free: noFreeList, tx: m.old.tx + 1}
-	m.w.next += uint64(bucketsPages(m.old.size))
+	size := uint64(m.old.Size)
+	m.meta = pages.Meta{Root: m.w.Next, Free: pages.NoFreeList, Tx: m.old.Tx + 1}
+	m.w.Next += uint64(pages.BucketsPages(m.old.Size))
 	room := edgeRoom + uint64(m.a.leases.most(m.full.Leases))*leaseBytes/size
 	if list {
-		m.freePages = freeListPages(m.w.next+room, size)
-		m.meta.free = m.w.next
-		m.w.next += uint64(m.freePages)
+		m.freePages = pages.FreeListPages(m.w.Next+room, size)
+		m.meta.Free = m.w.Next
+		m.w.Next += uint64(m.freePages)
 	}
-	m.meta.pages = m.w.next + room
+	m.meta.Pages = m.w.Next + room
 	if digest {
 		m.sum = sha256.New()
 		m.sum.Write(m.metas())
@@ -193,8 +194,8 @@ func (m *merger) plan(digest, list bool) (added subtree, err error) {
 
 // metas are both meta pages of the result: the old one that is not replaced stays.
 func (m *merger) metas() []byte {
-	metas := bytes.Clone(m.old.metas)
-	at, page := m.meta.page(m.old.size)
+	metas := bytes.Clone(m.old.Metas)
+	at, page := m.meta.Page(m.old.Size)
 	copy(metas[at:], page)
 	return metas
 }
@@ -210,7 +211,7 @@ func (m *merger) receivers() []io.Writer {
 
 // afterMetas hands on the database of the full from its third page on.
 func (m *merger) afterMetas(w io.Writer) io.Writer {
-	metas := int64(len(m.old.metas))
+	metas := int64(len(m.old.Metas))
 	return &window{w: w, skip: metas, left: m.full.Content - sha256.Size - metas}
 }
 
@@ -238,10 +239,10 @@ func (w *window) Write(p []byte) (int, error) {
 
 // complete makes one database of the full, which is in the file now, and what was added behind it. It returns the SHA-256 of the
 // result in hex, if that is wanted.
-func (m *merger) complete(ctx context.Context, added subtree, durable bool) (digest string, err error) {
-	size := int64(m.old.size)
+func (m *merger) complete(ctx context.Context, added pages.Subtree, durable bool) (digest string, err error) {
+	size := int64(m.old.Size)
 	begin := m.full.Content - sha256.Size // of what has not been digested yet
-	expected, middle := m.meta, int64(m.meta.root)*size
+	expected, middle := m.meta, int64(m.meta.Root)*size
 	summed := make(chan error, 1)
 	go contain.Work(func() { summed <- m.digest(ctx, begin, middle) }, func(err error) { summed <- err })()
 	if err = m.assemble(ctx, added); err == nil {
@@ -258,7 +259,7 @@ func (m *merger) complete(ctx context.Context, added subtree, durable bool) (dig
 		middle = 0
 	}
 	return putDigest(m.f, durable, func() (hash.Hash, int64, error) {
-		end := int64(m.meta.pages) * size
+		end := int64(m.meta.Pages) * size
 		return m.sum, end, m.digest(ctx, middle, end)
 	})
 }
@@ -272,19 +273,19 @@ func (m *merger) digest(ctx context.Context, from, to int64) error {
 }
 
 // assemble writes what leads to both trees, and how the result differs from the full beside its keys.
-func (m *merger) assemble(ctx context.Context, added subtree) (err error) {
-	defer guard(&err)()
-	l := look{extent: theEdge, bucket: bucketKey} // the rest is looked at in the end
+func (m *merger) assemble(ctx context.Context, added pages.Subtree) (err error) {
+	defer pages.Guard(&err)()
+	l := pages.Look{Extent: pages.Edge, Bucket: bucketKey} // the rest is looked at in the end
 	if m.passed != nil {
-		l.extent, l.known = allRules, m.passed.keys
+		l.Extent, l.Known = pages.AllRules, m.passed.keys
 	}
 	if m.hash != nil {
-		l.next = m.hash.next
+		l.Next = m.hash.next
 	}
-	if _, err := walkTree(ctx, m.f.Name(), l); err != nil {
+	if _, err := pages.Walk(ctx, m.f.Name(), l); err != nil {
 		return err
 	}
-	db, err := openDB(m.f.Name(), true)
+	db, err := pages.Open(m.f.Name(), true)
 	if err != nil {
 		return damaged("open as a database: %w", err)
 	}
@@ -292,8 +293,8 @@ func (m *merger) assemble(ctx context.Context, added subtree) (err error) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	m.meta.pages = max(m.meta.pages, m.w.next)
-	return m.f.Truncate(int64(m.meta.pages) * int64(m.old.size))
+	m.meta.Pages = max(m.meta.Pages, m.w.Next)
+	return m.f.Truncate(int64(m.meta.Pages) * int64(m.old.Size))
 }
 
 // list makes the file say what it holds, checks all of it, and lists its free pages.
@@ -304,16 +305,16 @@ func (m *merger) list(ctx context.Context) error {
 	if _, err := m.f.WriteAt(m.metas(), 0); err != nil {
 		return err
 	}
-	t, err := walkTree(ctx, m.f.Name(), look{extent: allRules})
+	t, err := pages.Walk(ctx, m.f.Name(), pages.Look{Extent: pages.AllRules})
 	if err != nil {
 		return err
 	}
-	return m.writeFree(t.unseen())
+	return m.writeFree(t.Unseen())
 }
 
 // writeFree writes the list of free pages, so that who opens the file to write need not look for them in all of it.
 func (m *merger) writeFree(ids []uint64) error {
-	list := freePages(m.meta.free, ids, m.freePages*m.old.size, m.old.size)
-	_, err := m.f.WriteAt(list, int64(m.meta.free)*int64(m.old.size))
+	list := pages.FreeList(m.meta.Free, ids, m.freePages*m.old.Size, m.old.Size)
+	_, err := m.f.WriteAt(list, int64(m.meta.Free)*int64(m.old.Size))
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/pages"
 )
 
 // grown is a database of etcd's, and what is to be added to its records.
@@ -90,8 +92,8 @@ func (g grown) check(t *testing.T) {
 		t.Errorf("%d bytes of records, wanted %d", len(records), len(before))
 	}
 	meta := m.meta
-	meta.free, meta.tx = noFreeList, meta.tx+1
-	at, page := meta.page(m.old.size)
+	meta.Free, meta.Tx = pages.NoFreeList, meta.Tx+1
+	at, page := meta.Page(m.old.Size)
 	if _, err := m.f.WriteAt(page, at); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func mergedFile(t *testing.T, path string, data []byte, last int64, records []Re
 // mergeInto writes a database, whose last revision is given, and the records after it to a file. The merger, if there is one, is
 // to be closed.
 func mergeInto(ctx context.Context, path string, data []byte, last int64, records []Record, digest bool) (*merger, error) {
-	head, err := parseHead(data[:min(len(data), 2*maxPageSize)], int64(len(data)))
+	head, err := pages.ParseHead(data[:min(len(data), 2*pages.MaxPageSize)], int64(len(data)))
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +173,7 @@ func (g grown) make(t *testing.T, path string) (last int64) {
 // also writes to it.
 func openedDB(t *testing.T, path string, written bool) (free int, records []byte) {
 	t.Helper()
-	db, err := openDB(path, false)
+	db, err := pages.Open(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +210,7 @@ func openedDB(t *testing.T, path string, written bool) (free int, records []byte
 		})
 		putRecords(t, db, (round+1)<<40, (round+1)<<40+500, make([]byte, 300))
 	}
-	if err := checkTree(t.Context(), path, theTree); err != nil {
+	if err := checkTree(t.Context(), path, pages.Reachable); err != nil {
 		t.Error(err)
 	}
 	return free, records

@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/pages"
 )
 
 // buckets writes the root of the result, and what is new in the buckets that it leads to.
-func (m *merger) buckets(ctx context.Context, tx *bolt.Tx, added subtree) error {
+func (m *merger) buckets(ctx context.Context, tx *bolt.Tx, added pages.Subtree) error {
 	found, err := inspect(tx)
 	m.found = found
 	if err == nil && found.Revision != m.a.base {
@@ -20,31 +22,31 @@ func (m *merger) buckets(ctx context.Context, tx *bolt.Tx, added subtree) error 
 	if tx.Bucket(bucketLease) == nil && len(m.a.leases.settle(nil)) > 0 {
 		return damaged("no etcd database: it has no bucket %q", bucketLease)
 	}
-	var all []item
+	var all []pages.Item
 	err = tx.ForEach(func(name []byte, b *bolt.Bucket) error {
 		root, err := m.bucket(ctx, name, b, added)
-		all = append(all, bucketItem(name, root, b.Sequence()))
+		all = append(all, pages.BucketItem(name, root, b.Sequence()))
 		return err
 	})
 	if err == nil {
-		err = m.w.flush()
+		err = m.w.Flush()
 	}
 	if err != nil {
 		return err
 	}
-	return m.w.writeBuckets(m.meta.root, all)
+	return m.w.WriteBuckets(m.meta.Root, all)
 }
 
 // bucket returns where a bucket of the result begins.
-func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added subtree) (uint64, error) {
+func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added pages.Subtree) (uint64, error) {
 	change := map[string][]byte{}
 	switch string(name) {
 	case string(bucketKey):
-		if added.height > 0 {
+		if added.Height > 0 {
 			return m.joinKeys(ctx, b, added)
 		}
 	case string(bucketAlarm):
-		return newLoader(m.w).bucketRoot()
+		return pages.NewLoader(m.w).BucketRoot()
 	case string(bucketLease):
 		leases, err := m.leases(b)
 		if err != nil {
@@ -61,32 +63,32 @@ func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added 
 	if len(change) == 0 && b.Root() != 0 {
 		return uint64(b.Root()), nil
 	}
-	return m.w.copyBucket(b, change)
+	return m.w.CopyBucket(b, change)
 }
 
 // joinKeys returns where the records of both begin.
-func (m *merger) joinKeys(ctx context.Context, b *bolt.Bucket, added subtree) (uint64, error) {
+func (m *merger) joinKeys(ctx context.Context, b *bolt.Bucket, added pages.Subtree) (uint64, error) {
 	if b.Root() != 0 {
-		t, err := openTree(ctx, m.f.Name())
+		t, err := pages.OpenTree(ctx, m.f.Name())
 		if err != nil {
 			return 0, err
 		}
-		defer t.close()
-		left, err := t.rightEdge(uint64(b.Root()))
+		defer t.Close()
+		left, err := t.RightEdge(uint64(b.Root()))
 		if err != nil {
 			return 0, err
 		}
-		return join(m.w, left, added)
+		return pages.Join(m.w, left, added)
 	}
-	few := newLoader(m.w) // they stand within the page of the buckets
-	if err := b.ForEach(few.add); err != nil {
+	few := pages.NewLoader(m.w) // they stand within the page of the buckets
+	if err := b.ForEach(few.Add); err != nil {
 		return 0, err
 	}
-	left, err := few.finish()
+	left, err := few.Finish()
 	if err != nil {
 		return 0, err
 	}
-	return join(m.w, left, added)
+	return pages.Join(m.w, left, added)
 }
 
 // leases returns how the leases of the full have to change. What is there already with the same time stays as it is, with the

@@ -12,6 +12,8 @@ import (
 	"os"
 
 	"filippo.io/age"
+
+	"cke/backup/internal/pages"
 )
 
 // ErrNeedsWhole: what was kept of a snapshot does not tell its revision. Take it again with KeepWhole.
@@ -21,7 +23,7 @@ var ErrNeedsWhole = errors.New("the snapshot has to be kept whole to be read")
 // its revision from, and the compressed and encrypted body to be uploaded. Memory does not depend on its size.
 type FullWriter struct {
 	raw, body *os.File
-	pages     *sieve
+	pages     *pages.Sieve
 	seal      *sealer
 	check     *digestGuard
 	fan       *fanout
@@ -81,7 +83,7 @@ func (w *FullWriter) For(b Bucket) error {
 }
 
 // KeepWhole makes the first file a copy of the whole snapshot. Call it before anything is written.
-func (w *FullWriter) KeepWhole() { w.pages.whole = true }
+func (w *FullWriter) KeepWhole() { w.pages.Whole = true }
 
 // Write takes the next bytes of the snapshot.
 func (w *FullWriter) Write(p []byte) (int, error) { return w.fan.Write(p) }
@@ -113,11 +115,11 @@ func (w *FullWriter) Seal(h Header) (Content, Header, error) {
 	if err := w.end(); err != nil {
 		return Content{}, h, err
 	}
-	if err := w.pages.done(); err != nil {
+	if err := w.pages.Done(); err != nil {
 		return Content{}, h, err
 	}
 	info, err := InspectSnapshot(w.raw.Name())
-	if err != nil && !w.pages.whole {
+	if err != nil && !w.pages.Whole {
 		err = fmt.Errorf("%w: %w", ErrNeedsWhole, err)
 	}
 	if err != nil {

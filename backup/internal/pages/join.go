@@ -1,29 +1,29 @@
-package backup
+package pages
 
 import "slices"
 
-// join makes one tree of two, of which all of right comes after all of left. It has the right edge of left, and the left one of
+// Join makes one tree of two, of which all of right comes after all of left. It has the right edge of left, and the left one of
 // right. Pages are copied, never changed. bbolt makes one page of neighbours later, so all leaves of the result have to be equally
 // deep, and no branch may have a single page below it.
-func join(w *pageWriter, left, right subtree) (root uint64, err error) {
-	top := []item{left.item(), right.item()}
+func Join(w *Writer, left, right Subtree) (root uint64, err error) {
+	top := []Item{left.item(), right.item()}
 	switch {
-	case left.height == 0 || right.height == 0:
+	case left.Height == 0 || right.Height == 0:
 		return max(left.root, right.root), nil
-	case left.height > right.height:
-		top, err = w.enter(left.edge[:left.height-right.height], top, false)
-	case left.height < right.height:
-		top, err = w.enter(right.edge[:right.height-left.height], top, true)
+	case left.Height > right.Height:
+		top, err = w.enter(left.edge[:left.Height-right.Height], top, false)
+	case left.Height < right.Height:
+		top, err = w.enter(right.edge[:right.Height-left.Height], top, true)
 	}
 	if err != nil || len(top) == 1 {
-		return top[0].child, err
+		return top[0].Child, err
 	}
-	return w.writePage(branchPage, top)
+	return w.WritePage(BranchPage, top)
 }
 
 // enter puts the first of two pages before the first page below an edge, or the second one behind the last, and copies the branches
 // of the edge. It returns what has to stand above these: one page, or two if there was no room.
-func (w *pageWriter) enter(edge [][]item, two []item, before bool) (pages []item, err error) {
+func (w *Writer) enter(edge [][]Item, two []Item, before bool) (pages []Item, err error) {
 	for n := len(edge) - 1; n >= 0; n-- {
 		items, rest := edge[n], len(edge[n])-1
 		switch {
@@ -34,7 +34,7 @@ func (w *pageWriter) enter(edge [][]item, two []item, before bool) (pages []item
 		case before: // copies stand in for the page below
 			items = slices.Concat(pages, items[1:])
 		default:
-			pages[0].key = items[rest].key
+			pages[0].Key = items[rest].Key
 			items = slices.Concat(items[:rest], pages)
 		}
 		if pages, err = w.writeBranch(items); err != nil {
@@ -45,17 +45,17 @@ func (w *pageWriter) enter(edge [][]item, two []item, before bool) (pages []item
 }
 
 // writeBranch writes a branch, or two if there is too much for one page.
-func (w *pageWriter) writeBranch(items []item) (pages []item, err error) {
-	halves := [][]item{items}
-	if pageBytes(items) > w.size {
-		halves = [][]item{items[:len(items)/2], items[len(items)/2:]}
+func (w *Writer) writeBranch(items []Item) (pages []Item, err error) {
+	halves := [][]Item{items}
+	if pageBytes(items) > w.Size {
+		halves = [][]Item{items[:len(items)/2], items[len(items)/2:]}
 	}
 	for _, half := range halves {
-		id, err := w.writePage(branchPage, half)
+		id, err := w.WritePage(BranchPage, half)
 		if err != nil {
 			return nil, err
 		}
-		pages = append(pages, item{key: half[0].key, child: id})
+		pages = append(pages, Item{Key: half[0].Key, Child: id})
 	}
 	return pages, nil
 }

@@ -1,4 +1,4 @@
-package backup
+package pages
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// sieve keeps, of a database that streams by, the pages that theEdge is made of, each at its place in a file with
+// Sieve keeps, of a database that streams by, the pages that Edge is made of, each at its place in a file with
 // holes: everything but the leaves of one bucket, of which it keeps the last. So gigabytes need not be written and
 // thrown away to learn a few numbers.
 //
@@ -15,10 +15,10 @@ import (
 // compaction that took the very last change away.
 //
 // Source of the layout: bbolt, internal/common/page.go and meta.go; unchanged since etcd 3.0.
-type sieve struct {
-	f     *os.File
-	whole bool
-	size  int   // of a page; 0: not known yet
+type Sieve struct {
+	File  *os.File
+	Whole bool
+	Size  int   // of a page; 0: not known yet
 	next  int64 // number of the next page
 	// follow counts the pages after the newest kept one that are its continuation.
 	follow int64
@@ -28,32 +28,32 @@ type sieve struct {
 	hold   []byte // memory for leaf between two calls
 	rest   []byte // the beginning of a page
 	// ours reports whether a key is one of the bucket of which the last leaf is kept.
-	ours func(key []byte) bool
+	Ours func(key []byte) bool
 	// sound takes each leaf of it that has one page and in which nothing is wrong; longer ones are kept then. nil: nobody wants
 	// to know.
-	sound func(p page)
+	Sound func(p Page)
 }
 
 // Write takes the next bytes. It is quick if they begin and end with pages.
-func (s *sieve) Write(p []byte) (int, error) {
+func (s *Sieve) Write(p []byte) (int, error) {
 	n := len(p)
-	if s.size == 0 && !s.whole {
+	if s.Size == 0 && !s.Whole {
 		s.rest = append(s.rest, p...)
-		if len(s.rest) < 2*pageHeader {
+		if len(s.rest) < 2*HeaderSize {
 			return n, nil
 		}
 		p, s.rest = s.rest, nil
-		s.size = pageSize(p)
-		s.whole = s.size == 0
+		s.Size = pageSize(p)
+		s.Whole = s.Size == 0
 	}
-	if s.whole {
-		_, err := s.f.Write(p)
+	if s.Whole {
+		_, err := s.File.Write(p)
 		return n, err
 	}
 	if len(s.rest) > 0 {
-		m := min(s.size-len(s.rest), len(p))
+		m := min(s.Size-len(s.rest), len(p))
 		s.rest, p = append(s.rest, p[:m]...), p[m:]
-		if len(s.rest) < s.size {
+		if len(s.rest) < s.Size {
 			return n, nil
 		}
 		if err := s.page(s.rest); err != nil {
@@ -62,8 +62,8 @@ func (s *sieve) Write(p []byte) (int, error) {
 		s.release()
 		s.rest = s.rest[:0]
 	}
-	for ; len(p) >= s.size; p = p[s.size:] {
-		if err := s.page(p[:s.size]); err != nil {
+	for ; len(p) >= s.Size; p = p[s.Size:] {
+		if err := s.page(p[:s.Size]); err != nil {
 			return 0, err
 		}
 	}
@@ -74,33 +74,33 @@ func (s *sieve) Write(p []byte) (int, error) {
 
 // pageSize reads the size of pages from the first one; 0: this is no database.
 func pageSize(p []byte) int {
-	size := int(binary.LittleEndian.Uint32(p[pageHeader+8:]))
-	if binary.LittleEndian.Uint32(p[pageHeader:]) != dbMagic || size < leastPage || size > maxPageSize || size&(size-1) != 0 {
+	size := int(binary.LittleEndian.Uint32(p[HeaderSize+8:]))
+	if binary.LittleEndian.Uint32(p[HeaderSize:]) != dbMagic || size < leastPage || size > MaxPageSize || size&(size-1) != 0 {
 		return 0
 	}
 	return size
 }
 
 // release copies the leaf out of the caller's memory.
-func (s *sieve) release() {
+func (s *Sieve) release() {
 	if s.leaf != nil {
 		s.hold = append(s.hold[:0], s.leaf...)
 		s.leaf = s.hold
 	}
 }
 
-// done completes the file. The digest at the end of the snapshot is not in it.
-func (s *sieve) done() error {
-	if s.whole {
+// Done completes the file. The digest at the end of the snapshot is not in it.
+func (s *Sieve) Done() error {
+	if s.Whole {
 		return nil
 	}
-	if err := s.keepLeaf(); err != nil {
+	if err := s.KeepLeaf(); err != nil {
 		return err
 	}
-	return s.f.Truncate(s.next * int64(s.size))
+	return s.File.Truncate(s.next * int64(s.Size))
 }
 
-func (s *sieve) page(p []byte) error {
+func (s *Sieve) page(p []byte) error {
 	at := s.next
 	s.next++
 	if at < 2 { // meta pages
@@ -115,18 +115,18 @@ func (s *sieve) page(p []byte) error {
 	}
 	more := int64(binary.LittleEndian.Uint32(p[12:]))
 	switch binary.LittleEndian.Uint16(p[8:]) {
-	case branchPage:
-	case leafPage:
-		if count := int(binary.LittleEndian.Uint16(p[10:])); s.ours(elementKey(p, 0)) {
-			if s.sound != nil && more == 0 {
+	case BranchPage:
+	case LeafPage:
+		if count := int(binary.LittleEndian.Uint16(p[10:])); s.Ours(ElementKey(p, 0)) {
+			if s.Sound != nil && more == 0 {
 				s.check(at, p)
 			}
-			last := elementKey(p, count-1)
+			last := ElementKey(p, count-1)
 			old := last != nil && bytes.Compare(last, s.newest) < 0
-			if old && (more == 0 || s.sound == nil) {
+			if old && (more == 0 || s.Sound == nil) {
 				return nil
 			}
-			if s.ours(last) && more == 0 {
+			if s.Ours(last) && more == 0 {
 				return s.better(at, p, last)
 			}
 		}
@@ -138,17 +138,17 @@ func (s *sieve) page(p []byte) error {
 }
 
 // check checks a leaf as the walk of a tree does.
-func (s *sieve) check(id int64, data []byte) {
+func (s *Sieve) check(id int64, data []byte) {
 	p, err := parsePage(uint64(id), data)
-	if err == nil && new(tree).leaf(p, limits{}, 0) == nil {
-		s.sound(p)
+	if err == nil && new(Tree).leaf(p, limits{}, 0) == nil {
+		s.Sound(p)
 	}
 }
 
 // better takes a leaf in place of the one before, unless both end with the same key: either may be the one in use.
-func (s *sieve) better(at int64, p, last []byte) error {
+func (s *Sieve) better(at int64, p, last []byte) error {
 	if bytes.Equal(last, s.newest) {
-		if err := s.keepLeaf(); err != nil {
+		if err := s.KeepLeaf(); err != nil {
 			return err
 		}
 	}
@@ -157,14 +157,15 @@ func (s *sieve) better(at int64, p, last []byte) error {
 	return nil
 }
 
-func (s *sieve) keepLeaf() error {
+// KeepLeaf writes the leaf that has the last key.
+func (s *Sieve) KeepLeaf() error {
 	if s.leaf == nil {
 		return nil
 	}
 	return s.keep(s.leafAt, s.leaf)
 }
 
-func (s *sieve) keep(at int64, p []byte) error {
-	_, err := s.f.WriteAt(p, at*int64(s.size))
+func (s *Sieve) keep(at int64, p []byte) error {
+	_, err := s.File.WriteAt(p, at*int64(s.Size))
 	return err
 }

@@ -1,6 +1,8 @@
-package backup
+package pages
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +11,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/damage"
 )
 
 // Names of users and roles may be long: longer than a page, too.
@@ -22,8 +26,8 @@ func TestCopyBucket_KeysOfAnyLength(t *testing.T) {
 		}
 		defer src.Close()
 		wanted := map[string]string{}
-		update(t, src, func(tx *bolt.Tx) error {
-			b, err := tx.CreateBucket(bucketAuth)
+		change(t, src, func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucket([]byte("auth"))
 			for most := 1 + r.IntN(4000); err == nil && len(wanted) < 200; {
 				key := fmt.Appendf(nil, "%04d%s", r.IntN(10_000), make([]byte, r.IntN(most)))
 				wanted[string(key)] = string(make([]byte, r.IntN(200)))
@@ -35,23 +39,23 @@ func TestCopyBucket_KeysOfAnyLength(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newPageWriter(f, size, 2)
+		w := NewWriter(f, size, 2)
 		err = src.View(func(tx *bolt.Tx) error {
-			root, err := w.copyBucket(tx.Bucket(bucketAuth), nil)
-			return errors.Join(err, w.completeDB([]item{bucketItem(bucketAuth, root, 0)}))
+			root, err := w.CopyBucket(tx.Bucket([]byte("auth")), nil)
+			return errors.Join(err, w.Complete([]Item{BucketItem([]byte("auth"), root, 0)}))
 		})
 		if err = errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkTree(t.Context(), f.Name(), allRules); err != nil {
+		if err := check(t.Context(), f.Name(), AllRules); err != nil {
 			t.Errorf("%d, in pages of %d: %v", seed, size, err)
 		}
-		db, err := openDB(f.Name(), false)
+		db, err := Open(f.Name(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		update(t, db, func(tx *bolt.Tx) error { // all of it goes, as bbolt takes it out
-			b := tx.Bucket(bucketAuth)
+		change(t, db, func(tx *bolt.Tx) error { // all of it goes, as bbolt takes it out
+			b := tx.Bucket([]byte("auth"))
 			for k, v := range wanted {
 				if got := b.Get([]byte(k)); got == nil || string(got) != v {
 					t.Errorf("%d, in pages of %d: %.8q is %q", seed, size, k, got)
@@ -73,29 +77,31 @@ func TestCopyBucket_KeysOfAnyLength(t *testing.T) {
 
 // A tree of which every reader is content, and at which bbolt would end as soon as it deletes from it.
 func TestWalk_NoticesWhatOnlyAWriterWould(t *testing.T) {
-	key := func(n int64) item { return item{key: Record{Main: n}.AppendKey(nil), value: []byte("v")} }
-	for name, root := range map[string]func(w *pageWriter) (uint64, error){
-		"a branch with one page below": func(w *pageWriter) (uint64, error) {
-			leaf, err := w.writePage(leafPage, []item{key(2)})
+	key := func(n int64) Item {
+		return Item{Key: binary.BigEndian.AppendUint64(nil, uint64(n)), Value: []byte("v")}
+	}
+	for name, root := range map[string]func(w *Writer) (uint64, error){
+		"a branch with one page below": func(w *Writer) (uint64, error) {
+			leaf, err := w.WritePage(LeafPage, []Item{key(2)})
 			if err != nil {
 				return 0, err
 			}
-			return w.writePage(branchPage, []item{{key: key(2).key, child: leaf}})
+			return w.WritePage(BranchPage, []Item{{Key: key(2).Key, Child: leaf}})
 		},
-		"leaves at two depths": func(w *pageWriter) (uint64, error) {
-			var leaves []item
+		"leaves at two depths": func(w *Writer) (uint64, error) {
+			var leaves []Item
 			for n := range int64(3) {
-				leaf, err := w.writePage(leafPage, []item{key(n)})
+				leaf, err := w.WritePage(LeafPage, []Item{key(n)})
 				if err != nil {
 					return 0, err
 				}
-				leaves = append(leaves, item{key: key(n).key, child: leaf})
+				leaves = append(leaves, Item{Key: key(n).Key, Child: leaf})
 			}
-			below, err := w.writePage(branchPage, leaves[:2])
+			below, err := w.WritePage(BranchPage, leaves[:2])
 			if err != nil {
 				return 0, err
 			}
-			return w.writePage(branchPage, []item{{key: leaves[0].key, child: below}, leaves[2]})
+			return w.WritePage(BranchPage, []Item{{Key: leaves[0].Key, Child: below}, leaves[2]})
 		},
 	} {
 		path := filepath.Join(t.TempDir(), "db")
@@ -103,19 +109,33 @@ func TestWalk_NoticesWhatOnlyAWriterWould(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newPageWriter(f, 4096, 2)
+		w := NewWriter(f, 4096, 2)
 		id, err := root(w)
 		if err == nil {
-			err = w.completeDB([]item{bucketItem(bucketKey, id, 0)})
+			err = w.Complete([]Item{BucketItem([]byte("key"), id, 0)})
 		}
 		if err = errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkTree(t.Context(), path, allPages); err != nil {
+		if err := check(t.Context(), path, AllPages); err != nil {
 			t.Errorf("%s: a reader finds %v", name, err)
 		}
-		if err := checkTree(t.Context(), path, allRules); !IsDamage(err) {
+		if err := check(t.Context(), path, AllRules); !damage.Is(err) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// check walks a database.
+func check(ctx context.Context, path string, e Extent) error {
+	_, err := Walk(ctx, path, Look{Extent: e})
+	return err
+}
+
+// change has bbolt change a database.
+func change(t *testing.T, db *bolt.DB, do func(tx *bolt.Tx) error) {
+	t.Helper()
+	if err := db.Update(do); err != nil {
+		t.Fatal(err)
 	}
 }
