@@ -16,6 +16,7 @@ import (
 
 	"cke/backup/internal/contain"
 	"cke/backup/internal/pages"
+	"cke/backup/internal/stream"
 )
 
 // What etcd's database holds: buckets and the keys of bucket "meta" and "auth" that matter here.
@@ -205,7 +206,7 @@ func hashFile(ctx context.Context, f *os.File) (h hash.Hash, size int64, err err
 // digestFile takes a part of a file into a digest. What the disk does not give back is an os.PathError, as of any file of this
 // host.
 func digestFile(ctx context.Context, h hash.Hash, f *os.File, from, to int64) error {
-	ahead := newReadAhead(&contextReader{ctx, io.NewSectionReader(f, from, to-from)})
+	ahead := stream.NewReadAhead(&contextReader{ctx, io.NewSectionReader(f, from, to-from)})
 	defer ahead.Close()
 	n, err := io.Copy(h, ahead)
 	if err == nil && n < to-from {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cke/backup/internal/damage"
+	"cke/backup/internal/stream"
 )
 
 // Sentinel errors; ask with errors.Is.
@@ -21,11 +22,11 @@ var (
 	// ErrProtected: the target keeps the object from being deleted: it is immutable, or locked for a time.
 	ErrProtected = errors.New("the target protects it from being deleted")
 	// ErrKey: a backup is encrypted and no identity given opens it.
-	ErrKey = errors.New("none of the given identities opens this backup")
+	ErrKey = stream.ErrNoKey
 	// ErrAmbiguousTime: the clock of the backup host jumped, and a time stands for more than one revision.
 	ErrAmbiguousTime = errors.New("the time stands for more than one revision: name a revision")
 	// ErrLimit: an object asks for more memory than a reader grants.
-	ErrLimit = errors.New("larger than any reader accepts")
+	ErrLimit = stream.ErrTooLarge
 )
 
 // DamagedError tells that an object is missing, truncated, altered or at the wrong place, and how far the backup can be

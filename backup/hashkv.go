@@ -12,6 +12,9 @@ import (
 	"cke/backup/internal/pages"
 )
 
+// castagnoli is the polynomial of etcd's hashes.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // HashSnapshot computes what etcd's HashKV returns for a revision once everything up to compacted is compacted, from a
 // snapshot or database file. compacted < 1 means never. Memory: 32 bytes for each key.
 // Source: etcd server, storage/mvcc/hash.go.

@@ -14,6 +14,7 @@ import (
 
 	"cke/backup/internal/contain"
 	"cke/backup/internal/pages"
+	"cke/backup/internal/stream"
 )
 
 // A full and the deltas after it become one database without a page of the full being changed, but for a meta page: what the
@@ -120,7 +121,7 @@ func (s *Store) fullHead(ctx context.Context, p Place) (Header, pages.Head, erro
 	defer o.Close()
 	data := make([]byte, min(o.head.Content, 2*pages.MaxPageSize))
 	if _, err := io.ReadFull(o, data); err != nil {
-		return o.head, pages.Head{}, short(err, "its database")
+		return o.head, pages.Head{}, stream.Short(err, "its database")
 	}
 	head, err := pages.ParseHead(data, o.head.Content-sha256.Size)
 	return o.head, head, err

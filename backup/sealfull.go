@@ -14,6 +14,7 @@ import (
 	"filippo.io/age"
 
 	"cke/backup/internal/pages"
+	"cke/backup/internal/stream"
 )
 
 // ErrNeedsWhole: what was kept of a snapshot does not tell its revision. Take it again with KeepWhole.
@@ -24,9 +25,9 @@ var ErrNeedsWhole = errors.New("the snapshot has to be kept whole to be read")
 type FullWriter struct {
 	raw, body *os.File
 	pages     *pages.Sieve
-	seal      *sealer
+	seal      *bodyWriter
 	check     *digestGuard
-	fan       *fanout
+	fan       *stream.Fanout
 	back      *writeback
 }
 
@@ -44,7 +45,7 @@ func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter,
 	if _, err = w.body.Seek(headRoom, io.SeekStart); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	if w.seal, err = newSealer(w.body, recipients, true); err != nil {
+	if w.seal, err = newBody(w.body, recipients, true); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	to := []io.Writer{w.check, w.seal}
@@ -52,7 +53,7 @@ func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter,
 		w.pages = newSieve(w.raw)
 		to[0] = io.MultiWriter(w.pages, w.check)
 	}
-	w.fan = newFanout(to...)
+	w.fan = stream.NewFanout(to...)
 	return w, nil
 }
 
@@ -77,7 +78,7 @@ func (w *FullWriter) For(b Bucket) error {
 	back, err := newWriteback(w.body.Name())
 	w.back = back
 	if err == nil {
-		w.seal.out.w = writtenBack{w.body, back}
+		w.seal.Into(writtenBack{w.body, back})
 	}
 	return err
 }
@@ -147,7 +148,7 @@ func (w *FullWriter) Close() error {
 		err = w.fan.Close()
 	}
 	if w.seal != nil {
-		w.seal.abandon()
+		w.seal.Abandon()
 	}
 	err = errors.Join(err, w.back.Close())
 	for _, f := range []*os.File{w.raw, w.body} {
