@@ -130,7 +130,11 @@ func (s *Store) sealCompacted(ctx context.Context, merged, body string, h Header
 	}
 	if superseded {
 		small := merged + ".small"
-		if err := rewrite(ctx, merged, small); err != nil {
+		write := rewrite
+		if s.Plain {
+			write = rewritePlain
+		}
+		if err := write(ctx, merged, small); err != nil {
 			return Content{}, h, fmt.Errorf("merge backups: %w", err)
 		}
 		if err := os.Remove(merged); err != nil {
@@ -191,11 +195,7 @@ func compacted(ctx context.Context, w *pages.Writer, tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	done := map[string][]byte{}
-	if info.Compacted > 0 {
-		at := Record{Main: info.Compacted}.AppendKey(nil)
-		done[string(scheduledCompact)], done[string(finishedCompact)] = at, at
-	}
+	done := compactionDone(info)
 	var all []pages.Item
 	err = tx.ForEach(func(name []byte, b *bolt.Bucket) (err error) {
 		var root uint64
@@ -216,18 +216,38 @@ func compacted(ctx context.Context, w *pages.Writer, tx *bolt.Tx) error {
 	return w.Complete(all)
 }
 
+// compactionDone is what the bucket "meta" says once an ordered compaction is done.
+func compactionDone(info SnapshotInfo) map[string][]byte {
+	if info.Compacted < 1 {
+		return nil
+	}
+	at := Record{Main: info.Compacted}.AppendKey(nil)
+	return map[string][]byte{string(scheduledCompact): at, string(finishedCompact): at}
+}
+
 // copySurvivors copies the records that a compaction leaves.
 func copySurvivors(ctx context.Context, w *pages.Writer, b *bolt.Bucket, compacted int64) (root uint64, err error) {
 	if compacted < 1 {
 		return w.CopyBucket(b, nil)
 	}
-	keep, _, err := survivors(ctx, b, compacted, compacted)
-	if err != nil {
+	t := pages.NewLoader(w)
+	if err := eachSurvivor(ctx, b, compacted, t.Add); err != nil {
 		return 0, err
 	}
-	t := pages.NewLoader(w)
+	return t.BucketRoot()
+}
+
+// eachSurvivor hands on the records that a compaction leaves; compacted < 1: all.
+func eachSurvivor(ctx context.Context, b *bolt.Bucket, compacted int64, add func(key, value []byte) error) error {
+	if compacted < 1 {
+		return b.ForEach(add)
+	}
+	keep, _, err := survivors(ctx, b, compacted, compacted)
+	if err != nil {
+		return err
+	}
 	i := -1
-	err = b.ForEach(func(k, v []byte) error {
+	return b.ForEach(func(k, v []byte) error {
 		r, _ := parseRecordKey(k)
 		if r.Main <= compacted {
 			i++
@@ -236,10 +256,6 @@ func copySurvivors(ctx context.Context, w *pages.Writer, b *bolt.Bucket, compact
 				return nil
 			}
 		}
-		return t.Add(k, v)
+		return add(k, v)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return t.BucketRoot()
 }

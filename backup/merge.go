@@ -36,6 +36,7 @@ type merger struct {
 	old  pages.Head
 	w    *pages.Writer
 	back *writeback
+	keys *pages.Loader // of the records
 	a    *applier
 	// meta is what the result is expected to say of itself, and freePages how many pages its list of free pages has.
 	meta      pages.Meta
@@ -51,13 +52,11 @@ type merger struct {
 
 // merge writes a full and the deltas after it to a file.
 func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision int64, file string, o ExtractOptions, x *Extracted) (err error) {
-	defer pages.Guard(&err)()
-	ofFull := func(err error) error {
-		if d := new(DamagedError); IsDamage(err) && !errors.As(err, &d) {
-			return &DamagedError{Object: full.Name(), Err: err}
-		}
-		return err
+	if s.Plain {
+		return s.mergePlain(ctx, full, deltas, revision, file, o, x)
 	}
+	defer pages.Guard(&err)()
+	ofFull := full.blame
 	h, head, err := s.fullHead(ctx, full)
 	if err != nil {
 		return ofFull(err)
@@ -76,10 +75,7 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		}
 		m.w.Wrote = m.back.wrote
 	}
-	x.End, x.EtcdVersion = h.received(), h.EtcdVersion
-	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.Users()
-	x.knowHashes(h, h, 0)
-	x.history.add(h)
+	x.start(h)
 	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {
 		if IsDamage(err) {
 			// What it says of the last good revision is true only if the full is sound.
@@ -112,6 +108,22 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 	return nil
 }
 
+// blame has damage be of the object at a place, unless it is of another one.
+func (p Place) blame(err error) error {
+	if d := new(DamagedError); IsDamage(err) && !errors.As(err, &d) {
+		return &DamagedError{Object: p.Name(), Err: err}
+	}
+	return err
+}
+
+// start takes in the full to which deltas will be applied.
+func (x *Extracted) start(h Header) {
+	x.End, x.EtcdVersion = h.received(), h.EtcdVersion
+	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.Users()
+	x.knowHashes(h, h, 0)
+	x.history.add(h)
+}
+
 // fullHead reads the header of a full and the first pages of its database.
 func (s *Store) fullHead(ctx context.Context, p Place) (Header, pages.Head, error) {
 	o, err := s.openFull(ctx, p)
@@ -135,12 +147,17 @@ func (s *Store) checkFull(ctx context.Context, p Place, f *os.File) error {
 	if _, err := s.fetchFull(ctx, p, io.NewOffsetWriter(f, 0)); err != nil {
 		return err
 	}
-	info, err := InspectSnapshot(f.Name())
-	if err == nil && info.Revision != p.Revision {
-		err = wrongRevision(info.Revision, p.Revision)
+	return checkDatabase(ctx, f.Name(), p.Revision, pages.Reachable)
+}
+
+// checkDatabase looks for damage in the database of a full of some revision.
+func checkDatabase(ctx context.Context, path string, revision int64, e pages.Extent) error {
+	info, err := InspectSnapshot(path)
+	if err == nil && info.Revision != revision {
+		err = wrongRevision(info.Revision, revision)
 	}
 	if err == nil {
-		err = checkTree(ctx, f.Name(), pages.Reachable)
+		err = checkTree(ctx, path, e)
 	}
 	return err
 }
@@ -163,14 +180,15 @@ func newMerger(file string, full Header, head pages.Head, revision int64) (*merg
 		return nil, err
 	}
 	w := pages.NewWriter(f, head.Size, head.Pages)
-	return &merger{f: f, full: full, old: head, w: w, a: newApplier(w, full, revision)}, nil
+	keys := pages.NewLoader(w)
+	return &merger{f: f, full: full, old: head, w: w, keys: keys, a: newApplier(keys.Add, full, revision)}, nil
 }
 
 func (m *merger) close() error { return errors.Join(m.back.Close(), m.f.Close()) }
 
 // plan completes what follows the full, and decides where all else will be. list: the free pages will be listed.
 func (m *merger) plan(digest, list bool) (added pages.Subtree, err error) {
-	if added, err = m.a.keys.Finish(); err != nil {
+	if added, err = m.keys.Finish(); err != nil {
 		return added, err
 	}
 	if err := m.w.Flush(); err != nil {

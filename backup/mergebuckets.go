@@ -19,8 +19,8 @@ func (m *merger) buckets(ctx context.Context, tx *bolt.Tx, added pages.Subtree) 
 	if err != nil {
 		return err
 	}
-	if tx.Bucket(bucketLease) == nil && len(m.a.leases.settle(nil)) > 0 {
-		return damaged("no etcd database: it has no bucket %q", bucketLease)
+	if err := m.a.needsLeases(tx); err != nil {
+		return err
 	}
 	var all []pages.Item
 	err = tx.ForEach(func(name []byte, b *bolt.Bucket) error {
@@ -39,7 +39,6 @@ func (m *merger) buckets(ctx context.Context, tx *bolt.Tx, added pages.Subtree) 
 
 // bucket returns where a bucket of the result begins.
 func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added pages.Subtree) (uint64, error) {
-	change := map[string][]byte{}
 	switch string(name) {
 	case string(bucketKey):
 		if added.Height > 0 {
@@ -47,18 +46,10 @@ func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added 
 		}
 	case string(bucketAlarm):
 		return pages.NewLoader(m.w).BucketRoot()
-	case string(bucketLease):
-		leases, err := m.leases(b)
-		if err != nil {
-			return 0, err
-		}
-		change = leases
-	case string(bucketMeta):
-		// A compaction that etcd did after the full: order it again, so that etcd does it as soon as it starts on the file.
-		// HashKV counts by what is ordered, so it is right at once.
-		if m.a.compacted > m.found.Compacted && m.a.compacted <= m.a.revision {
-			change[string(scheduledCompact)] = Record{Main: m.a.compacted}.AppendKey(nil)
-		}
+	}
+	change, err := m.a.changes(name, b, &m.found)
+	if err != nil {
+		return 0, err
 	}
 	if len(change) == 0 && b.Root() != 0 {
 		return uint64(b.Root()), nil
@@ -91,16 +82,32 @@ func (m *merger) joinKeys(ctx context.Context, b *bolt.Bucket, added pages.Subtr
 	return pages.Join(m.w, left, added)
 }
 
-// leases returns how the leases of the full have to change. What is there already with the same time stays as it is, with the
+// changes returns how a bucket of the full has to change, records and alarms left aside; nil takes a key out. found is what the full
+// says of itself, and gets the leases of the result.
+func (a *applier) changes(name []byte, b *bolt.Bucket, found *SnapshotInfo) (map[string][]byte, error) {
+	switch string(name) {
+	case string(bucketLease):
+		return a.leaseChanges(b, found)
+	case string(bucketMeta):
+		// A compaction that etcd did after the full: order it again, so that etcd does it as soon as it starts on the file.
+		// HashKV counts by what is ordered, so it is right at once.
+		if a.compacted > found.Compacted && a.compacted <= a.revision {
+			return map[string][]byte{string(scheduledCompact): Record{Main: a.compacted}.AppendKey(nil)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// leaseChanges returns how the leases of the full have to change. What is there already with the same time stays as it is, with the
 // remaining time that etcd may have noted.
-func (m *merger) leases(b *bolt.Bucket) (change map[string][]byte, err error) {
+func (a *applier) leaseChanges(b *bolt.Bucket, found *SnapshotInfo) (change map[string][]byte, err error) {
 	full, err := readLeases(b)
 	if err != nil {
 		return nil, err
 	}
 	change = map[string][]byte{}
-	settled := m.a.leases.settle(full)
-	m.found.Leases = int64(len(settled))
+	settled := a.leases.settle(full)
+	found.Leases = int64(len(settled))
 	for id := range full {
 		if _, there := settled[id]; !there {
 			change[leaseKey(id)] = nil
@@ -112,6 +119,14 @@ func (m *merger) leases(b *bolt.Bucket) (change map[string][]byte, err error) {
 		}
 	}
 	return change, nil
+}
+
+// needsLeases refuses a database that has no room for the leases there are.
+func (a *applier) needsLeases(tx *bolt.Tx) error {
+	if tx.Bucket(bucketLease) == nil && len(a.leases.settle(nil)) > 0 {
+		return damaged("no etcd database: it has no bucket %q", bucketLease)
+	}
+	return nil
 }
 
 func leaseKey(id int64) string {
