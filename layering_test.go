@@ -18,12 +18,15 @@ import (
 //	cmd ─► plan ─► server ─► op ─► cke ─► quorum, cke ◄─ clusterfile, etcdnode, storage, pki, backup, sim   (siblings never import each other)
 var layers = map[string]string{
 	"cke":                          "cke/quorum github.com/docker/go-units gopkg.in/yaml.v3",
-	"cke/backup":                   "cke cke/backup/internal " + age + backoff + "github.com/klauspost/compress go.etcd.io/bbolt golang.org/x/sync golang.org/x/sys",
+	"cke/backup":                   "cke cke/backup/internal " + age + backoff + "go.etcd.io/bbolt golang.org/x/sync golang.org/x/sys",
 	"cke/backup/backuptest":        "cke/backup cke/backup/internal/need golang.org/x/sys",
 	"cke/backup/boot":              "cke cke/backup go.etcd.io/bbolt go.etcd.io/etcd/client/v3 go.uber.org/zap",
 	"cke/backup/internal/contain":  "",
+	"cke/backup/internal/damage":   "",
 	"cke/backup/internal/etcdtest": "cke/backup/internal/need go.etcd.io/etcd go.uber.org/zap google.golang.org/grpc",
 	"cke/backup/internal/need":     "",
+	"cke/backup/internal/pages":    "cke/backup/internal/damage go.etcd.io/bbolt golang.org/x/sys",
+	"cke/backup/internal/stream":   "cke/backup/internal/contain cke/backup/internal/damage " + age + "github.com/klauspost/compress",
 	"cke/backup/internal/taketest": "cke cke/backup cke/backup/internal/etcdtest go.etcd.io/etcd/client/v3 google.golang.org/protobuf",
 	"cke/backup/keep":              "cke cke/backup " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
 	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/schedule " + etcd + "golang.org/x/sync",

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/pages"
 )
 
 // bucketAlarm holds etcd's alarms, by the members that raised them.
@@ -22,7 +24,7 @@ func ForgetAlarms(ctx context.Context, path string) error {
 
 // forgetAlarms returns the SHA-256 of a snapshot that it changed, in hex.
 func forgetAlarms(ctx context.Context, path string, durable bool) (digest string, err error) {
-	defer guard(&err)()
+	defer pages.Guard(&err)()
 	if there, err := hasAlarms(ctx, path); err != nil || !there {
 		return "", err
 	}
@@ -36,10 +38,10 @@ func forgetAlarms(ctx context.Context, path string, durable bool) (digest string
 			return "", err
 		}
 	}
-	if err := checkTree(ctx, path, allPages); err != nil {
+	if err := checkTree(ctx, path, pages.AllPages); err != nil {
 		return "", err
 	}
-	db, err := openDB(path, false)
+	db, err := pages.Open(path, false)
 	if err != nil {
 		return "", fmt.Errorf("open %s as a database: %w", path, err)
 	}
@@ -54,10 +56,10 @@ func forgetAlarms(ctx context.Context, path string, durable bool) (digest string
 }
 
 func hasAlarms(ctx context.Context, path string) (there bool, err error) {
-	if err := checkTree(ctx, path, theEdge); err != nil {
+	if err := checkTree(ctx, path, pages.Edge); err != nil {
 		return false, err
 	}
-	db, err := openDB(path, true)
+	db, err := pages.Open(path, true)
 	if err != nil {
 		return false, fmt.Errorf("open %s as a database: %w", path, err)
 	}

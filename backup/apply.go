@@ -83,14 +83,15 @@ func (a *applier) apply(d *decodeAhead, e Entry) (Header, error) {
 	return Header{}, errNoMore // the decoding was ended: ctx has
 }
 
-// applier takes in the changes that follow a full, and writes them as pages of etcd's database, offline: no etcd runs, so no
+// applier takes in the changes that follow a full, and hands them on as records of etcd's database, offline: no etcd runs, so no
 // request is too large, no lease expires, and every revision, version and lease comes out as it was.
 type applier struct {
 	full           Header
 	base, revision int64 // of the full; wanted
 	compacted      int64 // newest compaction known by then
 	leases         *leaseBook
-	keys           *treeLoader
+	// add takes the next record. The key is valid until it returns, the value for ever.
+	add func(key, value []byte) error
 
 	received time.Time // when the newest wanted change of the delta came that was applied last
 
@@ -100,8 +101,8 @@ type applier struct {
 	key     []byte
 }
 
-func newApplier(w *pageWriter, full Header, revision int64) *applier {
-	return &applier{full: full, base: full.Last, revision: revision, have: full.Last, leases: newLeaseBook(revision), keys: &treeLoader{w: w}}
+func newApplier(add func(key, value []byte) error, full Header, revision int64) *applier {
+	return &applier{full: full, base: full.Last, revision: revision, have: full.Last, leases: newLeaseBook(revision), add: add}
 }
 
 // record applies one change, unless the full or a delta before has it already, or it is newer than what is wanted.
@@ -120,5 +121,5 @@ func (a *applier) record(r Record) error {
 	a.leases.refer(lease, r.Main)
 	a.key = r.AppendKey(a.key[:0])
 	a.records++
-	return a.keys.add(a.key, r.Value)
+	return a.add(a.key, r.Value)
 }

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"filippo.io/age"
 	bolt "go.etcd.io/bbolt"
 
-	"filippo.io/age"
+	"cke/backup/internal/pages"
 )
 
 // CompactOptions change how a chain is merged.
@@ -129,7 +130,11 @@ func (s *Store) sealCompacted(ctx context.Context, merged, body string, h Header
 	}
 	if superseded {
 		small := merged + ".small"
-		if err := rewrite(ctx, merged, small); err != nil {
+		write := rewrite
+		if s.Plain {
+			write = rewritePlain
+		}
+		if err := write(ctx, merged, small); err != nil {
 			return Content{}, h, fmt.Errorf("merge backups: %w", err)
 		}
 		if err := os.Remove(merged); err != nil {
@@ -152,8 +157,8 @@ func (s *Store) placeOf(ctx context.Context, x Extracted) (Place, error) {
 
 // hasSuperseded tells whether a compaction is ordered in a database that was not done.
 func hasSuperseded(file string) (yes bool, err error) {
-	defer guard(&err)()
-	db, err := openDB(file, true)
+	defer pages.Guard(&err)()
+	db, err := pages.Open(file, true)
 	if err != nil {
 		return false, err
 	}
@@ -169,8 +174,8 @@ func hasSuperseded(file string) (yes bool, err error) {
 
 // rewrite copies a database without what its ordered compaction leaves out, and without free pages.
 func rewrite(ctx context.Context, from, to string) (err error) {
-	defer guard(&err)()
-	src, err := openDB(from, true)
+	defer pages.Guard(&err)()
+	src, err := pages.Open(from, true)
 	if err != nil {
 		return err
 	}
@@ -179,66 +184,78 @@ func rewrite(ctx context.Context, from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	w := &pageWriter{f: f, size: src.Info().PageSize, next: 2}
-	err = src.View(func(tx *bolt.Tx) error { return w.compacted(ctx, tx) })
+	w := pages.NewWriter(f, src.Info().PageSize, 2)
+	err = src.View(func(tx *bolt.Tx) error { return compacted(ctx, w, tx) })
 	return errors.Join(err, f.Close())
 }
 
 // compacted fills a new database with what is to be kept of another.
-func (w *pageWriter) compacted(ctx context.Context, tx *bolt.Tx) error {
+func compacted(ctx context.Context, w *pages.Writer, tx *bolt.Tx) error {
 	info, err := inspect(tx)
 	if err != nil {
 		return err
 	}
-	done := map[string][]byte{}
-	if info.Compacted > 0 {
-		at := Record{Main: info.Compacted}.AppendKey(nil)
-		done[string(scheduledCompact)], done[string(finishedCompact)] = at, at
-	}
-	var all []item
+	done := compactionDone(info)
+	var all []pages.Item
 	err = tx.ForEach(func(name []byte, b *bolt.Bucket) (err error) {
 		var root uint64
 		switch string(name) {
 		case string(bucketKey):
-			root, err = w.survivors(ctx, b, info.Compacted)
+			root, err = copySurvivors(ctx, w, b, info.Compacted)
 		case string(bucketMeta):
-			root, err = w.copyBucket(b, done)
+			root, err = w.CopyBucket(b, done)
 		default:
-			root, err = w.copyBucket(b, nil)
+			root, err = w.CopyBucket(b, nil)
 		}
-		all = append(all, bucketItem(name, root, b.Sequence()))
+		all = append(all, pages.BucketItem(name, root, b.Sequence()))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return w.completeDB(all)
+	return w.Complete(all)
 }
 
-// survivors copies the records that a compaction leaves.
-func (w *pageWriter) survivors(ctx context.Context, b *bolt.Bucket, compacted int64) (root uint64, err error) {
+// compactionDone is what the bucket "meta" says once an ordered compaction is done.
+func compactionDone(info SnapshotInfo) map[string][]byte {
+	if info.Compacted < 1 {
+		return nil
+	}
+	at := Record{Main: info.Compacted}.AppendKey(nil)
+	return map[string][]byte{string(scheduledCompact): at, string(finishedCompact): at}
+}
+
+// copySurvivors copies the records that a compaction leaves.
+func copySurvivors(ctx context.Context, w *pages.Writer, b *bolt.Bucket, compacted int64) (root uint64, err error) {
 	if compacted < 1 {
-		return w.copyBucket(b, nil)
+		return w.CopyBucket(b, nil)
+	}
+	t := pages.NewLoader(w)
+	if err := eachSurvivor(ctx, b, compacted, t.Add); err != nil {
+		return 0, err
+	}
+	return t.BucketRoot()
+}
+
+// eachSurvivor hands on the records that a compaction leaves; compacted < 1: all.
+func eachSurvivor(ctx context.Context, b *bolt.Bucket, compacted int64, add func(key, value []byte) error) error {
+	if compacted < 1 {
+		return b.ForEach(add)
 	}
 	keep, _, err := survivors(ctx, b, compacted, compacted)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	t := &treeLoader{w: w}
 	i := -1
-	err = b.ForEach(func(k, v []byte) error {
+	return b.ForEach(func(k, v []byte) error {
 		r, _ := parseRecordKey(k)
 		if r.Main <= compacted {
 			i++
 			// etcd keeps a tombstone of the very revision that it compacts to.
-			if !keep.has(i) && !(r.Tombstone && r.Main == compacted) {
+			if !keep.Has(i) && !(r.Tombstone && r.Main == compacted) {
 				return nil
 			}
 		}
-		return t.add(k, v)
+		return add(k, v)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return t.bucketRoot()
 }

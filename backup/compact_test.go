@@ -12,6 +12,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/pages"
 )
 
 // chain is a full and one delta of some changes behind it, in a store.
@@ -88,7 +90,7 @@ func (c *chain) records(t *testing.T) (all []Record, x Extracted) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkTree(t.Context(), out, allRules); err != nil {
+	if err := checkTree(t.Context(), out, pages.AllRules); err != nil {
 		t.Error(err)
 	}
 	err = viewKeys(t.Context(), out, func(b *bolt.Bucket) error {
@@ -189,13 +191,13 @@ func TestCompact_RefusesAFullWithABrokenLeaf(t *testing.T) {
 	for name, spoil := range map[string]func(page []byte){
 		"empty":        func(page []byte) { clear(page) },
 		"out of order": func(page []byte) { page[bytes.Index(page, Record{Main: 1500}.AppendKey(nil))] = 1 },
-		"too long":     func(page []byte) { binary.LittleEndian.PutUint32(page[pageHeader+12:], 5000) },
+		"too long":     func(page []byte) { binary.LittleEndian.PutUint32(page[pages.HeaderSize+12:], 5000) },
 	} {
 		snapshot := database(t, 4096, func(db *bolt.DB) { putRecords(t, db, 2, 3000, make([]byte, 50)) })
 		data := snapshot[:len(snapshot)-sha256.Size]
 		wanted := Record{Main: 1500}.AppendKey(nil)
 		for at := 2 * 4096; at < len(data); at += 4096 {
-			if page := data[at : at+4096]; binary.LittleEndian.Uint16(page[8:]) == leafPage && bytes.Contains(page, wanted) {
+			if page := data[at : at+4096]; binary.LittleEndian.Uint16(page[8:]) == pages.LeafPage && bytes.Contains(page, wanted) {
 				spoil(page)
 			}
 		}
@@ -217,7 +219,7 @@ func TestCompact_AFullWithOneMetaPage(t *testing.T) {
 		}
 	})
 	data := snapshot[:len(snapshot)-sha256.Size]
-	binary.LittleEndian.PutUint32(data[pageHeader+8:], 512)
+	binary.LittleEndian.PutUint32(data[pages.HeaderSize+8:], 512)
 	sum := sha256.Sum256(data)
 	c := newChain(t, append(data, sum[:]...), 3000, 100, 0)
 	if _, err := c.store.Compact(t.Context(), At{}, CompactOptions{}); err != nil {

@@ -11,12 +11,12 @@ import (
 	"hash"
 	"io"
 	"os"
-	"runtime/debug"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
 	"cke/backup/internal/contain"
+	"cke/backup/internal/pages"
+	"cke/backup/internal/stream"
 )
 
 // What etcd's database holds: buckets and the keys of bucket "meta" and "auth" that matter here.
@@ -44,41 +44,25 @@ type SnapshotInfo struct {
 	Leases       int64
 }
 
-const (
-	// dbTimeout bounds waiting for the lock of a database file; nobody else opens our files.
-	dbTimeout = 5 * time.Second
-	// snapshotBlock: etcd's database has whole blocks, and a snapshot file is one digest longer.
-	snapshotBlock = 512
-)
+// snapshotBlock: etcd's database has whole blocks, and a snapshot file is one digest longer.
+const snapshotBlock = 512
 
-// openDB opens an etcd database file without its trailing digest. Nothing is synced until Sync is called.
-func openDB(path string, readOnly bool) (db *bolt.DB, err error) {
-	defer guard(&err)()
-	return bolt.Open(path, 0o600, &bolt.Options{
-		Timeout: dbTimeout, ReadOnly: readOnly, NoSync: true, NoGrowSync: true, NoFreelistSync: true,
-		FreelistType: bolt.FreelistMapType,
-	})
+// checkTree walks a database file of etcd, with or without the digest at its end. pages.Edge is all that InspectSnapshot looks at.
+func checkTree(ctx context.Context, path string, e pages.Extent) error {
+	_, err := pages.Walk(ctx, path, pages.Look{Extent: e, Bucket: bucketKey})
+	return err
 }
 
-// guard turns what a broken file or a bad disk does to a reader into an error: a panic of bbolt, or a fault in memory that
-// a file is mapped to. For the goroutine that reads: defer guard(&err)()
-func guard(err *error) func() {
-	before := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(before)
-		if p := recover(); p != nil {
-			*err = damaged("the database file is broken: %v", p)
-		}
-	}
-}
+// newSieve keeps of a snapshot what InspectSnapshot looks at.
+func newSieve(f *os.File) *pages.Sieve { return &pages.Sieve{File: f, Ours: isRecordKey} }
 
 // InspectSnapshot reads what an etcd snapshot or database file says of itself.
 func InspectSnapshot(path string) (info SnapshotInfo, err error) {
-	defer guard(&err)()
-	if err := checkTree(context.Background(), path, theEdge); err != nil {
+	defer pages.Guard(&err)()
+	if err := checkTree(context.Background(), path, pages.Edge); err != nil {
 		return info, err
 	}
-	db, err := openDB(path, true)
+	db, err := pages.Open(path, true)
 	if err != nil {
 		return info, fmt.Errorf("open %s as a database: %w", path, err)
 	}
@@ -222,7 +206,7 @@ func hashFile(ctx context.Context, f *os.File) (h hash.Hash, size int64, err err
 // digestFile takes a part of a file into a digest. What the disk does not give back is an os.PathError, as of any file of this
 // host.
 func digestFile(ctx context.Context, h hash.Hash, f *os.File, from, to int64) error {
-	ahead := newReadAhead(&contextReader{ctx, io.NewSectionReader(f, from, to-from)})
+	ahead := stream.NewReadAhead(&contextReader{ctx, io.NewSectionReader(f, from, to-from)})
 	defer ahead.Close()
 	n, err := io.Copy(h, ahead)
 	if err == nil && n < to-from {

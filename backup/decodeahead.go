@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,6 +16,9 @@ const (
 	decodedBytes   = 1 << 20
 	decodedParts   = 4
 )
+
+// errNoMore ends the decoding of what nobody wants any more.
+var errNoMore = errors.New("closed")
 
 // decodeAhead reads deltas in their order in a goroutine of its own, while those before are applied.
 type decodeAhead struct {

@@ -8,6 +8,15 @@ import (
 	"time"
 
 	"filippo.io/age"
+
+	"cke/backup/internal/stream"
+)
+
+// The content of a delta is a run of frames of these types.
+const (
+	frameEvents byte = 'E'
+	frameLeases byte = 'L'
+	frameEnd    byte = 'Z' // the last one; its payload repeats the last revision and the number of records
 )
 
 // deltaVisitor gets what a delta holds, in order. Values stay valid.
@@ -41,14 +50,14 @@ func readDelta(ctx context.Context, b Bucket, p Place, ids []age.Identity, v del
 }
 
 func readDeltaBody(h Header, body io.Reader, ids []age.Identity, v deltaVisitor) error {
-	o, err := newOpener(h, body, ids)
+	o, err := openBody(h, body, ids)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
 	c := deltaChecker{h: h, visit: v, last: Record{Main: h.Place.Revision - 1}}
 	for !c.ended {
-		kind, payload, err := readFrame(o)
+		kind, payload, err := stream.ReadFrame(o)
 		if err != nil {
 			return err
 		}
@@ -56,11 +65,11 @@ func readDeltaBody(h Header, body io.Reader, ids []age.Identity, v deltaVisitor)
 			return err
 		}
 	}
-	before := o.read
+	before := o.Taken()
 	if err := o.Finish(); err != nil {
 		return err
 	}
-	if o.read != before {
+	if o.Taken() != before {
 		return damaged("something follows the last frame")
 	}
 	return nil

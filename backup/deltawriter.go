@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+
+	"cke/backup/internal/stream"
 )
 
 // ErrGap: changes are missing between what a delta holds and what was to be added.
@@ -19,7 +21,7 @@ const timeGrain = time.Second
 // DeltaWriter builds one delta in memory: framed, compressed, encrypted. Not for concurrent use.
 type DeltaWriter struct {
 	body bytes.Buffer
-	seal *sealer
+	seal *bodyWriter
 
 	frame     []byte
 	frameTime time.Time
@@ -40,7 +42,7 @@ type DeltaWriter struct {
 func NewDeltaWriter(first int64, recipients []age.Recipient) (*DeltaWriter, error) {
 	w := &DeltaWriter{first: first, last: Record{Main: first - 1, Sub: -1}, mark: newMarker()}
 	var err error
-	if w.seal, err = newSealer(&w.body, recipients, false); err != nil {
+	if w.seal, err = newBody(&w.body, recipients, false); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -74,7 +76,7 @@ func (w *DeltaWriter) add(c *Change, now time.Time) error {
 	if r.Main == w.last.Main {
 		r.Sub = w.last.Sub + 1
 	}
-	if len(w.frame) >= frameTarget || len(w.frame) > 0 && now.Sub(w.frameTime).Abs() >= timeGrain {
+	if len(w.frame) >= stream.FrameTarget || len(w.frame) > 0 && now.Sub(w.frameTime).Abs() >= timeGrain {
 		if err := w.flushFrame(); err != nil {
 			return err
 		}
@@ -110,8 +112,8 @@ func (w *DeltaWriter) flushFrame() error {
 	if len(w.frame) == 0 {
 		return nil
 	}
-	err := writeFrame(w.seal, frameEvents, w.frame)
-	if cap(w.frame) > 4*frameTarget {
+	err := stream.WriteFrame(w.seal, frameEvents, w.frame)
+	if cap(w.frame) > 4*stream.FrameTarget {
 		w.frame = nil
 	}
 	w.frame = w.frame[:0]
@@ -124,7 +126,7 @@ func (w *DeltaWriter) AddLeases(lists ...LeaseChange) error {
 		return err
 	}
 	for _, c := range lists {
-		if err := writeFrame(w.seal, frameLeases, c.encode()); err != nil {
+		if err := stream.WriteFrame(w.seal, frameLeases, c.encode()); err != nil {
 			return err
 		}
 	}
@@ -164,7 +166,7 @@ func (w *DeltaWriter) Seal(h Header) (Content, Header, error) {
 		return Content{}, h, err
 	}
 	end := binary.AppendUvarint(nil, uint64(w.last.Main))
-	if err := writeFrame(w.seal, frameEnd, binary.AppendUvarint(end, uint64(w.records))); err != nil {
+	if err := stream.WriteFrame(w.seal, frameEnd, binary.AppendUvarint(end, uint64(w.records))); err != nil {
 		return Content{}, h, err
 	}
 	if err := w.seal.Close(); err != nil {

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"cke/backup/internal/damage"
+	"cke/backup/internal/stream"
 )
 
 // Sentinel errors; ask with errors.Is.
@@ -19,11 +22,11 @@ var (
 	// ErrProtected: the target keeps the object from being deleted: it is immutable, or locked for a time.
 	ErrProtected = errors.New("the target protects it from being deleted")
 	// ErrKey: a backup is encrypted and no identity given opens it.
-	ErrKey = errors.New("none of the given identities opens this backup")
+	ErrKey = stream.ErrNoKey
 	// ErrAmbiguousTime: the clock of the backup host jumped, and a time stands for more than one revision.
 	ErrAmbiguousTime = errors.New("the time stands for more than one revision: name a revision")
 	// ErrLimit: an object asks for more memory than a reader grants.
-	ErrLimit = errors.New("larger than any reader accepts")
+	ErrLimit = stream.ErrTooLarge
 )
 
 // DamagedError tells that an object is missing, truncated, altered or at the wrong place, and how far the backup can be
@@ -37,7 +40,7 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	why := strings.TrimPrefix(fmt.Sprint(e.Err), errDamaged.Error()+": ")
+	why := damage.Why(e.Err)
 	if e.LastGood == 0 {
 		return fmt.Sprintf("%s is damaged: %s; no revision can be restored from this backup", e.Object, why)
 	}
@@ -67,15 +70,10 @@ func (e *LocalError) Unwrap() error { return e.Err }
 // errMissing: an object that a listing had is not there. Somebody may have deleted it since.
 var errMissing = errors.New("it is missing")
 
-// errDamaged marks what a reader found wrong in an object, as opposed to a store that did not answer.
-var errDamaged = errors.New("damaged")
-
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
-}
+func damaged(format string, args ...any) error { return damage.Errorf(format, args...) }
 
 // IsDamage reports whether err speaks of the content of a backup rather than of the way to it.
 func IsDamage(err error) bool {
 	var d *DamagedError
-	return errors.As(err, &d) || errors.Is(err, errDamaged)
+	return errors.As(err, &d) || damage.Is(err)
 }

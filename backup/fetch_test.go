@@ -10,7 +10,7 @@ import (
 
 // Where a full is digested on its way, the digest that the snapshot itself ends with is compared, too.
 func TestFetchFull_ASnapshotThatItsOwnDigestDoesNotFitIsDamaged(t *testing.T) {
-	data := noise(8 * snapshotBlock)
+	data := random(8 * snapshotBlock)
 	right := sha256.Sum256(data)
 	for name, tc := range map[string]struct {
 		end   [sha256.Size]byte

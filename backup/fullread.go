@@ -13,6 +13,8 @@ import (
 
 	"filippo.io/age"
 	"golang.org/x/sys/unix"
+
+	"cke/backup/internal/stream"
 )
 
 // saveFull writes the snapshot in a full to a file, checked. w judges who wrote it before anything is unpacked. sum digests it on the
@@ -71,8 +73,8 @@ func (s *Store) fetchFull(ctx context.Context, p Place, to ...io.Writer) (Header
 }
 
 // copyTo hands what is opened to writers. It is checked, but only in the end.
-func (o *opener) copyTo(ctx context.Context, to ...io.Writer) error {
-	fan := newFanout(to...)
+func (o *bodyReader) copyTo(ctx context.Context, to ...io.Writer) error {
+	fan := stream.NewFanout(to...)
 	_, err := o.WriteTo(&contextWriter{ctx, fan})
 	if err = cmp.Or(fan.Close(), err); err != nil && !IsDamage(err) {
 		err = fmt.Errorf("copy %s: %w", o.head.Place.Name(), err)
@@ -84,7 +86,7 @@ func (o *opener) copyTo(ctx context.Context, to ...io.Writer) error {
 }
 
 // openFull begins to read a full.
-func (s *Store) openFull(ctx context.Context, p Place) (*opener, error) {
+func (s *Store) openFull(ctx context.Context, p Place) (*bodyReader, error) {
 	body, err := s.Bucket.Open(ctx, p.Name(), 0, -1)
 	if errors.Is(err, ErrNotFound) {
 		return nil, damaged("%w", errMissing)
@@ -99,7 +101,7 @@ func (s *Store) openFull(ctx context.Context, p Place) (*opener, error) {
 	return o, nil
 }
 
-func newFullOpener(p Place, body io.ReadCloser, ids []age.Identity) (*opener, error) {
+func newFullOpener(p Place, body io.ReadCloser, ids []age.Identity) (*bodyReader, error) {
 	h, _, err := readHeader(body)
 	if err == nil {
 		err = h.at(p)
@@ -110,7 +112,7 @@ func newFullOpener(p Place, body io.ReadCloser, ids []age.Identity) (*opener, er
 	if err != nil {
 		return nil, err
 	}
-	o, err := newOpener(h, body, ids)
+	o, err := openBody(h, body, ids)
 	if err == nil {
 		o.body = body
 	}

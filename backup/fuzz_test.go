@@ -14,6 +14,8 @@ import (
 	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
+
+	"cke/backup/internal/stream"
 )
 
 // sealedDelta is a small delta as it lies in a store.
@@ -144,10 +146,10 @@ func FuzzContent(f *testing.F) {
 		var framed bytes.Buffer
 		for _, kind := range []byte{frameEvents, frameLeases, frameEnd, 'x'} {
 			framed.Reset()
-			if err := writeFrame(&framed, kind, payload); err != nil {
+			if err := stream.WriteFrame(&framed, kind, payload); err != nil {
 				t.Fatal(err)
 			}
-			k, p, err := readFrame(&framed)
+			k, p, err := stream.ReadFrame(&framed)
 			if err != nil || k != kind || !bytes.Equal(p, payload) {
 				t.Fatalf("frame %q came back as %q: %v", kind, k, err)
 			}
@@ -156,7 +158,7 @@ func FuzzContent(f *testing.F) {
 			}}
 			_ = c.frame(kind, payload)
 		}
-		_, _, _ = readFrame(bytes.NewReader(payload))
+		_, _, _ = stream.ReadFrame(bytes.NewReader(payload))
 		parseKeyValue(payload)
 		parseRecordKey(payload)
 		if l, err := decodeLeases(payload); err == nil {
@@ -167,23 +169,6 @@ func FuzzContent(f *testing.F) {
 		}
 		ParsePlace(string(payload))
 	})
-}
-
-// A frame that says it is large does not get memory before its bytes are there.
-func TestReadFrame_LengthIsNotBelieved(t *testing.T) {
-	head := []byte{frameEvents, 0, 0, 0, 0}
-	for _, n := range []uint32{maxFrame, maxFrame + 1, 1<<32 - 1} {
-		binary.BigEndian.PutUint32(head[1:], n)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		if _, _, err := readFrame(bytes.NewReader(append(head, make([]byte, 1000)...))); !IsDamage(err) {
-			t.Errorf("%d: %v", n, err)
-		}
-		runtime.ReadMemStats(&after)
-		if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
-			t.Errorf("a frame of %d bytes that is not there took %d", n, used)
-		}
-	}
 }
 
 func TestSealedDelta_EveryFlippedBitIsNoticed(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/pages"
 )
 
 // realDatabases are snapshots of an etcd, without the digest at their end: one of a single change; one with branch pages,
@@ -95,7 +96,7 @@ func realDatabases(t testing.TB) [][]byte {
 
 // resum makes the meta pages' own checksums right, so that what is wrong in them is believed.
 func resum(data []byte) {
-	for _, at := range []int{pageHeader, os.Getpagesize() + pageHeader} {
+	for _, at := range []int{pages.HeaderSize, os.Getpagesize() + pages.HeaderSize} {
 		if at+64 <= len(data) {
 			h := fnv.New64a()
 			h.Write(data[at : at+56])

@@ -8,7 +8,12 @@ import (
 	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/pages"
 )
+
+// castagnoli is the polynomial of etcd's hashes.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // HashSnapshot computes what etcd's HashKV returns for a revision once everything up to compacted is compacted, from a
 // snapshot or database file. compacted < 1 means never. Memory: 32 bytes for each key.
@@ -24,11 +29,11 @@ func HashSnapshot(ctx context.Context, path string, revision, compacted int64) (
 
 // viewKeys has look read the bucket of all records in a snapshot or database file, whose tree it checks before.
 func viewKeys(ctx context.Context, path string, look func(b *bolt.Bucket) error) (err error) {
-	defer guard(&err)()
-	if err := checkTree(ctx, path, theTree); err != nil {
+	defer pages.Guard(&err)()
+	if err := checkTree(ctx, path, pages.Reachable); err != nil {
 		return err
 	}
-	db, err := openDB(path, true)
+	db, err := pages.Open(path, true)
 	if err != nil {
 		return fmt.Errorf("open %s as a database: %w", path, err)
 	}
@@ -66,7 +71,7 @@ func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (uin
 			break
 		}
 		if r.Main <= compacted {
-			kept := keep.has(i)
+			kept := keep.Has(i)
 			i++
 			if !kept || r.Tombstone && r.Main == compacted {
 				continue
@@ -79,7 +84,7 @@ func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (uin
 
 // survivors marks, among the records up to compacted, those that are the newest of their key at a revision and no
 // tombstones; bit i is for the i-th record. live counts all keys that live at the revision.
-func survivors(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (keep bitmap, live int64, err error) {
+func survivors(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (keep pages.Bitmap, live int64, err error) {
 	p := pulse{ctx: ctx}
 	total := 0 // records up to compacted
 	c := b.Cursor()
@@ -99,7 +104,7 @@ func survivors(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (
 			total++
 		}
 	}
-	keep = make(bitmap, (total+63)/64)
+	keep = pages.NewBitmap(total)
 	// From the newest to the oldest: the first record of a key that is met is the one that counts.
 	seen := newKeySet()
 	end := Record{Main: revision + 1}.AppendKey(nil)
@@ -127,7 +132,7 @@ func survivors(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (
 		if r.Main <= compacted {
 			i--
 			if newest {
-				keep.set(i)
+				keep.Set(i)
 			}
 		}
 	}
@@ -146,11 +151,6 @@ func (p *pulse) check() error {
 	}
 	return p.ctx.Err()
 }
-
-type bitmap []uint64
-
-func (b bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
-func (b bitmap) set(i int)      { b[i/64] |= 1 << (i % 64) }
 
 // keySet is a set of byte strings that keeps 16 bytes of each one's SHA-256: two keys are never taken for one, short
 // of a broken hash, whatever their lengths.

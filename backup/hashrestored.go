@@ -40,7 +40,7 @@ func hashRestored(ctx context.Context, b *bolt.Bucket, revision int64) (uint32, 
 		if err := p.check(); err != nil {
 			return 0, err
 		}
-		if i++; !keep.has(i - 1) {
+		if i++; !keep.Has(i - 1) {
 			continue
 		}
 		if key, _, _ := parseKeyValue(v); len(key) > 0 {

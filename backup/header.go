@@ -7,10 +7,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
+
+	"cke/backup/internal/stream"
 )
 
 const (
@@ -128,10 +129,10 @@ func (h Header) encode(room int) ([]byte, error) {
 // readHeader reads and checks the head of an object and returns it with the header.
 func readHeader(r io.Reader) (Header, []byte, error) {
 	var h Header
-	r = uncut{r}
+	r = stream.Uncut(r)
 	fixed := make([]byte, len(magic)+4)
 	if _, err := io.ReadFull(r, fixed); err != nil {
-		return h, nil, short(err, "header")
+		return h, nil, stream.Short(err, "header")
 	}
 	if string(fixed[:len(magic)]) != magic {
 		return h, nil, damaged("not a backup object: it does not begin with %q", magic)
@@ -143,7 +144,7 @@ func readHeader(r io.Reader) (Header, []byte, error) {
 	head := make([]byte, len(fixed)+int(n)+sha256.Size)
 	copy(head, fixed)
 	if _, err := io.ReadFull(r, head[len(fixed):]); err != nil {
-		return h, nil, short(err, "header")
+		return h, nil, stream.Short(err, "header")
 	}
 	signed := head[:len(head)-sha256.Size]
 	if sum := sha256.Sum256(signed); !bytes.Equal(sum[:], head[len(signed):]) {
@@ -200,29 +201,6 @@ func (h Header) bodySum() (sum [sha256.Size]byte) {
 	b, _ := hex.DecodeString(h.BodySum)
 	copy(sum[:], b)
 	return sum
-}
-
-// errCut: a store broke off what it was asked for, as one whose connection is cut. It says nothing about the object.
-var errCut = errors.New("the store ended its answer early")
-
-// uncut reads what a bucket opened. Only a clean end is the end of an object; io.ErrUnexpectedEOF, with which net/http reports a
-// connection that was cut, could not be told from it in the layers above.
-type uncut struct{ r io.Reader }
-
-func (u uncut) Read(p []byte) (int, error) {
-	n, err := u.r.Read(p)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errCut
-	}
-	return n, err
-}
-
-// short tells a stream that ended early from one that failed.
-func short(err error, what string) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return damaged("truncated in its %s", what)
-	}
-	return fmt.Errorf("read %s: %w", what, err)
 }
 
 // ReadHeader fetches and checks the header of the object at a place, and that the object is the one that belongs there.

@@ -1,6 +1,10 @@
 package backup
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+
+	"cke/backup/internal/pages"
+)
 
 // keyHash computes etcd's HashKV of a full from sums of its leaves, which pass in the order of their pages and count in that of their
 // keys. That is the hash if nothing in the full is superseded, as in what a finished compaction leaves; else another one comes out,
@@ -19,36 +23,33 @@ func newKeyHash(want Hash, pages uint64) *keyHash {
 }
 
 // passed notes a leaf that passes by.
-func (h *keyHash) passed(p page) {
+func (h *keyHash) passed(p pages.Page) {
 	if h != nil {
-		h.leaves[p.id] = h.sum(p)
+		h.leaves[p.ID] = h.sum(p)
 	}
 }
 
 // next takes the next leaf in the order of keys; p has no data if it passed before.
-func (h *keyHash) next(p page) {
+func (h *keyHash) next(p pages.Page) {
 	sum := leafSum{}
-	if p.data != nil {
+	if p.Data != nil {
 		sum = h.sum(p)
-	} else if p.id < uint64(len(h.leaves)) {
-		sum = h.leaves[p.id]
+	} else if p.ID < uint64(len(h.leaves)) {
+		sum = h.leaves[p.ID]
 	}
 	h.crc = shiftCRC(h.crc, sum.size) ^ sum.crc
 }
 
-func (h *keyHash) sum(p page) (sum leafSum) {
-	after := pageHeader + p.count*pageElement
-	for i := range p.count {
-		e, end, err := p.element(i, after)
+func (h *keyHash) sum(p pages.Page) (sum leafSum) {
+	for e, err := range p.Elements() {
 		if err != nil {
 			return leafSum{} // the walk of the tree reports it
 		}
-		after = end
-		if r, _ := parseRecordKey(e.key); r.Tombstone && r.Main == h.want.Compacted {
+		if r, _ := parseRecordKey(e.Key); r.Tombstone && r.Main == h.want.Compacted {
 			continue // etcd keeps it, and does not count it
 		}
-		sum.crc = crc32.Update(crc32.Update(sum.crc, castagnoli, e.key), castagnoli, e.value)
-		sum.size += uint32(len(e.key) + len(e.value))
+		sum.crc = crc32.Update(crc32.Update(sum.crc, castagnoli, e.Key), castagnoli, e.Value)
+		sum.size += uint32(len(e.Key) + len(e.Value))
 	}
 	return sum
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"hash"
 	"io"
@@ -14,6 +13,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"cke/backup/internal/contain"
+	"cke/backup/internal/pages"
+	"cke/backup/internal/stream"
 )
 
 // A full and the deltas after it become one database without a page of the full being changed, but for a meta page: what the
@@ -32,11 +33,13 @@ const (
 type merger struct {
 	f    *os.File
 	full Header
-	old  dbHead
-	w    *pageWriter
+	old  pages.Head
+	w    *pages.Writer
+	back *writeback
+	keys *pages.Loader // of the records
 	a    *applier
 	// meta is what the result is expected to say of itself, and freePages how many pages its list of free pages has.
-	meta      dbMeta
+	meta      pages.Meta
 	freePages int
 	sum       hash.Hash // nil: of no use
 	// passed are leaves of the full that are not in the file, but were found sound; nil: all of it is there.
@@ -47,37 +50,13 @@ type merger struct {
 	found SnapshotInfo
 }
 
-// dbHead is what the first two pages of a database say.
-type dbHead struct {
-	size  int    // of a page
-	pages uint64 // of the file
-	tx    uint64
-	metas []byte // both pages
-}
-
-func parseHead(data []byte, content int64) (dbHead, error) {
-	t := &tree{data: data}
-	if err := t.newestMeta(); err != nil {
-		return dbHead{}, err
-	}
-	if uint64(len(data)) < 2*t.size || uint64(content) < 2*t.size {
-		return dbHead{}, damaged("no database: it has %d bytes", content)
-	}
-	return dbHead{
-		size: int(t.size), pages: (uint64(content) + t.size - 1) / t.size,
-		tx: binary.LittleEndian.Uint64(t.newest[48:]), metas: data[:2*t.size],
-	}, nil
-}
-
 // merge writes a full and the deltas after it to a file.
 func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision int64, file string, o ExtractOptions, x *Extracted) (err error) {
-	defer guard(&err)()
-	ofFull := func(err error) error {
-		if d := new(DamagedError); IsDamage(err) && !errors.As(err, &d) {
-			return &DamagedError{Object: full.Name(), Err: err}
-		}
-		return err
+	if s.Plain {
+		return s.mergePlain(ctx, full, deltas, revision, file, o, x)
 	}
+	defer pages.Guard(&err)()
+	ofFull := full.blame
 	h, head, err := s.fullHead(ctx, full)
 	if err != nil {
 		return ofFull(err)
@@ -91,14 +70,12 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
 	if !o.scratch {
-		if m.w.back, err = newWriteback(file); err != nil {
+		if m.back, err = newWriteback(file); err != nil {
 			return err
 		}
+		m.w.Wrote = m.back.wrote
 	}
-	x.End, x.EtcdVersion = h.received(), h.EtcdVersion
-	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.Users()
-	x.knowHashes(h, h, 0)
-	x.history.add(h)
+	x.start(h)
 	if err := s.applyAll(ctx, m.a, deltas, x); err != nil {
 		if IsDamage(err) {
 			// What it says of the last good revision is true only if the full is sound.
@@ -131,18 +108,34 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 	return nil
 }
 
+// blame has damage be of the object at a place, unless it is of another one.
+func (p Place) blame(err error) error {
+	if d := new(DamagedError); IsDamage(err) && !errors.As(err, &d) {
+		return &DamagedError{Object: p.Name(), Err: err}
+	}
+	return err
+}
+
+// start takes in the full to which deltas will be applied.
+func (x *Extracted) start(h Header) {
+	x.End, x.EtcdVersion = h.received(), h.EtcdVersion
+	x.Hash, x.hashes, x.history, x.users.full = nil, nil, history{}, h.Users()
+	x.knowHashes(h, h, 0)
+	x.history.add(h)
+}
+
 // fullHead reads the header of a full and the first pages of its database.
-func (s *Store) fullHead(ctx context.Context, p Place) (Header, dbHead, error) {
+func (s *Store) fullHead(ctx context.Context, p Place) (Header, pages.Head, error) {
 	o, err := s.openFull(ctx, p)
 	if err != nil {
-		return Header{}, dbHead{}, err
+		return Header{}, pages.Head{}, err
 	}
 	defer o.Close()
-	data := make([]byte, min(o.head.Content, 2*maxPageSize))
+	data := make([]byte, min(o.head.Content, 2*pages.MaxPageSize))
 	if _, err := io.ReadFull(o, data); err != nil {
-		return o.head, dbHead{}, short(err, "its database")
+		return o.head, pages.Head{}, stream.Short(err, "its database")
 	}
-	head, err := parseHead(data, o.head.Content-sha256.Size)
+	head, err := pages.ParseHead(data, o.head.Content-sha256.Size)
 	return o.head, head, err
 }
 
@@ -154,12 +147,17 @@ func (s *Store) checkFull(ctx context.Context, p Place, f *os.File) error {
 	if _, err := s.fetchFull(ctx, p, io.NewOffsetWriter(f, 0)); err != nil {
 		return err
 	}
-	info, err := InspectSnapshot(f.Name())
-	if err == nil && info.Revision != p.Revision {
-		err = wrongRevision(info.Revision, p.Revision)
+	return checkDatabase(ctx, f.Name(), p.Revision, pages.Reachable)
+}
+
+// checkDatabase looks for damage in the database of a full of some revision.
+func checkDatabase(ctx context.Context, path string, revision int64, e pages.Extent) error {
+	info, err := InspectSnapshot(path)
+	if err == nil && info.Revision != revision {
+		err = wrongRevision(info.Revision, revision)
 	}
 	if err == nil {
-		err = checkTree(ctx, f.Name(), theTree)
+		err = checkTree(ctx, path, e)
 	}
 	return err
 }
@@ -176,36 +174,36 @@ func wrongRevision(is, said int64) error {
 	return damaged("the snapshot has revision %d, its header says %d", is, said)
 }
 
-func newMerger(file string, full Header, head dbHead, revision int64) (*merger, error) {
+func newMerger(file string, full Header, head pages.Head, revision int64) (*merger, error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	w := &pageWriter{f: f, size: head.size, next: head.pages}
-	return &merger{f: f, full: full, old: head, w: w, a: newApplier(w, full, revision)}, nil
+	w := pages.NewWriter(f, head.Size, head.Pages)
+	keys := pages.NewLoader(w)
+	return &merger{f: f, full: full, old: head, w: w, keys: keys, a: newApplier(keys.Add, full, revision)}, nil
 }
 
-func (m *merger) close() error { return errors.Join(m.w.back.Close(), m.f.Close()) }
+func (m *merger) close() error { return errors.Join(m.back.Close(), m.f.Close()) }
 
 // plan completes what follows the full, and decides where all else will be. list: the free pages will be listed.
-func (m *merger) plan(digest, list bool) (added subtree, err error) {
-	if added, err = m.a.keys.finish(); err != nil {
+func (m *merger) plan(digest, list bool) (added pages.Subtree, err error) {
+	if added, err = m.keys.Finish(); err != nil {
 		return added, err
 	}
-	if err := m.w.flush(); err != nil {
+	if err := m.w.Flush(); err != nil {
 		return added, err
 	}
-	size := uint64(m.old.size)
-	m.meta = dbMeta{root: m.w.next, free: noFreeList, tx: m.old.tx + 1}
-	m.w.next += uint64(bucketsPages(m.old.size))
+	size := uint64(m.old.Size)
+	m.meta = pages.Meta{Root: m.w.Next, Free: pages.NoFreeList, Tx: m.old.Tx + 1}
+	m.w.Next += uint64(pages.BucketsPages(m.old.Size))
 	room := edgeRoom + uint64(m.a.leases.most(m.full.Leases))*leaseBytes/size
 	if list {
-		// It has a number for each page at most.
-		m.freePages = int((pageHeader+8+8*(m.w.next+room))/(size-8)) + 1
-		m.meta.free = m.w.next
-		m.w.next += uint64(m.freePages)
+		m.freePages = pages.FreeListPages(m.w.Next+room, size)
+		m.meta.Free = m.w.Next
+		m.w.Next += uint64(m.freePages)
 	}
-	m.meta.pages = m.w.next + room
+	m.meta.Pages = m.w.Next + room
 	if digest {
 		m.sum = sha256.New()
 		m.sum.Write(m.metas())
@@ -215,15 +213,15 @@ func (m *merger) plan(digest, list bool) (added subtree, err error) {
 
 // metas are both meta pages of the result: the old one that is not replaced stays.
 func (m *merger) metas() []byte {
-	metas := bytes.Clone(m.old.metas)
-	at, page := m.meta.page(m.old.size)
+	metas := bytes.Clone(m.old.Metas)
+	at, page := m.meta.Page(m.old.Size)
 	copy(metas[at:], page)
 	return metas
 }
 
 // receivers take the stream of the full.
 func (m *merger) receivers() []io.Writer {
-	to := []io.Writer{&window{w: writtenBack{m.f, m.w.back}, left: m.full.Content - sha256.Size}}
+	to := []io.Writer{&window{w: writtenBack{m.f, m.back}, left: m.full.Content - sha256.Size}}
 	if m.sum != nil {
 		to = append(to, m.afterMetas(m.sum))
 	}
@@ -232,7 +230,7 @@ func (m *merger) receivers() []io.Writer {
 
 // afterMetas hands on the database of the full from its third page on.
 func (m *merger) afterMetas(w io.Writer) io.Writer {
-	metas := int64(len(m.old.metas))
+	metas := int64(len(m.old.Metas))
 	return &window{w: w, skip: metas, left: m.full.Content - sha256.Size - metas}
 }
 
@@ -260,10 +258,10 @@ func (w *window) Write(p []byte) (int, error) {
 
 // complete makes one database of the full, which is in the file now, and what was added behind it. It returns the SHA-256 of the
 // result in hex, if that is wanted.
-func (m *merger) complete(ctx context.Context, added subtree, durable bool) (digest string, err error) {
-	size := int64(m.old.size)
+func (m *merger) complete(ctx context.Context, added pages.Subtree, durable bool) (digest string, err error) {
+	size := int64(m.old.Size)
 	begin := m.full.Content - sha256.Size // of what has not been digested yet
-	expected, middle := m.meta, int64(m.meta.root)*size
+	expected, middle := m.meta, int64(m.meta.Root)*size
 	summed := make(chan error, 1)
 	go contain.Work(func() { summed <- m.digest(ctx, begin, middle) }, func(err error) { summed <- err })()
 	if err = m.assemble(ctx, added); err == nil {
@@ -280,7 +278,7 @@ func (m *merger) complete(ctx context.Context, added subtree, durable bool) (dig
 		middle = 0
 	}
 	return putDigest(m.f, durable, func() (hash.Hash, int64, error) {
-		end := int64(m.meta.pages) * size
+		end := int64(m.meta.Pages) * size
 		return m.sum, end, m.digest(ctx, middle, end)
 	})
 }
@@ -294,16 +292,19 @@ func (m *merger) digest(ctx context.Context, from, to int64) error {
 }
 
 // assemble writes what leads to both trees, and how the result differs from the full beside its keys.
-func (m *merger) assemble(ctx context.Context, added subtree) (err error) {
-	defer guard(&err)()
-	check := theEdge // the rest is looked at in the end
+func (m *merger) assemble(ctx context.Context, added pages.Subtree) (err error) {
+	defer pages.Guard(&err)()
+	l := pages.Look{Extent: pages.Edge, Bucket: bucketKey} // the rest is looked at in the end
 	if m.passed != nil {
-		check = allRules
+		l.Extent, l.Known = pages.AllRules, m.passed.keys
 	}
-	if _, err := walkTree(ctx, m.f.Name(), check, m.passed, m.hash); err != nil {
+	if m.hash != nil {
+		l.Next = m.hash.next
+	}
+	if _, err := pages.Walk(ctx, m.f.Name(), l); err != nil {
 		return err
 	}
-	db, err := openDB(m.f.Name(), true)
+	db, err := pages.Open(m.f.Name(), true)
 	if err != nil {
 		return damaged("open as a database: %w", err)
 	}
@@ -311,8 +312,8 @@ func (m *merger) assemble(ctx context.Context, added subtree) (err error) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	m.meta.pages = max(m.meta.pages, m.w.next)
-	return m.f.Truncate(int64(m.meta.pages) * int64(m.old.size))
+	m.meta.Pages = max(m.meta.Pages, m.w.Next)
+	return m.f.Truncate(int64(m.meta.Pages) * int64(m.old.Size))
 }
 
 // list makes the file say what it holds, checks all of it, and lists its free pages.
@@ -323,16 +324,16 @@ func (m *merger) list(ctx context.Context) error {
 	if _, err := m.f.WriteAt(m.metas(), 0); err != nil {
 		return err
 	}
-	t, err := walkTree(ctx, m.f.Name(), allRules, nil, nil)
+	t, err := pages.Walk(ctx, m.f.Name(), pages.Look{Extent: pages.AllRules})
 	if err != nil {
 		return err
 	}
-	return m.writeFree(t.unseen())
+	return m.writeFree(t.Unseen())
 }
 
 // writeFree writes the list of free pages, so that who opens the file to write need not look for them in all of it.
 func (m *merger) writeFree(ids []uint64) error {
-	list := freePages(m.meta.free, ids, m.freePages*m.old.size, m.old.size)
-	_, err := m.f.WriteAt(list, int64(m.meta.free)*int64(m.old.size))
+	list := pages.FreeList(m.meta.Free, ids, m.freePages*m.old.Size, m.old.Size)
+	_, err := m.f.WriteAt(list, int64(m.meta.Free)*int64(m.old.Size))
 	return err
 }

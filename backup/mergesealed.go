@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"cke/backup/internal/pages"
 )
 
 // sealed makes a new full of a full and the deltas after it, page by page as the full streams by. Of that only those pages are
@@ -29,15 +31,15 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 		return err
 	}
 	if known := hashAt(m.full, m.full.Last); known != nil {
-		m.hash = newKeyHash(*known, m.old.pages)
+		m.hash = newKeyHash(*known, m.old.Pages)
 	}
-	pages := m.sieve()
+	kept := m.sieve()
 	content := m.full.Content - sha256.Size
-	err = m.same(s.fetchFull(ctx, full, &window{w: pages, left: content}, m.afterMetas(w.check), m.afterMetas(w.seal)))
+	err = m.same(s.fetchFull(ctx, full, &window{w: kept, left: content}, m.afterMetas(w.check), m.afterMetas(w.seal)))
 	if err != nil {
 		return err
 	}
-	if err := pages.keepLeaf(); err != nil {
+	if err := kept.KeepLeaf(); err != nil {
 		return err
 	}
 	if err := m.assemble(ctx, added); err != nil {
@@ -46,7 +48,7 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 	if m.meta != expected || !m.hash.equal() {
 		return ErrNeedsWhole
 	}
-	size := int64(m.meta.pages)*int64(m.old.size) - content
+	size := int64(m.meta.Pages)*int64(m.old.Size) - content
 	if _, err := w.fan.ReadFrom(&contextReader{ctx, io.NewSectionReader(m.f, content, size)}); err != nil {
 		return err
 	}
@@ -58,7 +60,14 @@ func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() 
 }
 
 // sieve keeps what of the full is not in a sound leaf.
-func (m *merger) sieve() *sieve {
-	m.passed = make(passedLeaves, m.old.pages)
-	return &sieve{f: m.f, size: m.old.size, passed: m.passed, hash: m.hash}
+func (m *merger) sieve() *pages.Sieve {
+	m.passed = make(passedLeaves, m.old.Pages)
+	kept := newSieve(m.f)
+	kept.Size = m.old.Size
+	kept.Sound = func(p pages.Page) {
+		if m.passed.take(p) {
+			m.hash.passed(p)
+		}
+	}
+	return kept
 }

@@ -1,6 +1,10 @@
 package backup
 
-import "math"
+import (
+	"math"
+
+	"cke/backup/internal/pages"
+)
 
 // passedLeaves are the leaves of the bucket "key" that streamed by and are in no file, by page: what the walk of the tree has to know
 // of them, in 16 bytes for a page of the database.
@@ -13,14 +17,32 @@ type passedLeaf struct {
 	first, last uint16 // Sub of both records, and in the lowest bit whether it is a tombstone
 }
 
+// take notes a leaf, and reports whether it did.
+func (l passedLeaves) take(p pages.Page) bool {
+	if p.ID >= uint64(len(l)) {
+		return false
+	}
+	l[p.ID] = passedOf(p)
+	return l[p.ID].span > 0
+}
+
+// keys are the first and the last key of a leaf that passed.
+func (l passedLeaves) keys(id uint64) (first, last []byte, ok bool) {
+	if id >= uint64(len(l)) || l[id].span == 0 {
+		return nil, nil, false
+	}
+	first, last = l[id].keys()
+	return first, last, true
+}
+
 // passedOf returns the limits of a sound leaf; span 0 if they do not fit: the leaf then counts as missing, and all of the database is
 // read.
-func passedOf(p page) (l passedLeaf) {
-	if p.count == 0 {
+func passedOf(p pages.Page) (l passedLeaf) {
+	if p.Count == 0 {
 		return l
 	}
-	first, ok := parseRecordKey(elementKey(p.data, 0))
-	last, too := parseRecordKey(elementKey(p.data, p.count-1))
+	first, ok := parseRecordKey(pages.ElementKey(p.Data, 0))
+	last, too := parseRecordKey(pages.ElementKey(p.Data, p.Count-1))
 	if span := last.Main - first.Main + 1; ok && too && span > 0 && span <= math.MaxUint32 && max(first.Sub, last.Sub) <= math.MaxInt16 {
 		return passedLeaf{main: first.Main, span: uint32(span), first: subOf(first), last: subOf(last)}
 	}

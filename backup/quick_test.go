@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"cke/backup/internal/pages"
 )
 
 // mergeQuick is the way of Compact that keeps few pages of the full, up to where it is accepted.
 func mergeQuick(file string, data []byte, revision int64) (err error) {
-	defer guard(&err)()
-	head, err := parseHead(data[:min(len(data), 2*maxPageSize)], int64(len(data)))
+	defer pages.Guard(&err)()
+	head, err := pages.ParseHead(data[:min(len(data), 2*pages.MaxPageSize)], int64(len(data)))
 	if err != nil {
 		return err
 	}
@@ -29,11 +31,11 @@ func mergeQuick(file string, data []byte, revision int64) (err error) {
 	if err != nil {
 		return err
 	}
-	pages := m.sieve()
-	if _, err := pages.Write(data); err != nil {
+	kept := m.sieve()
+	if _, err := kept.Write(data); err != nil {
 		return err
 	}
-	if err := pages.keepLeaf(); err != nil {
+	if err := kept.KeepLeaf(); err != nil {
 		return err
 	}
 	return m.assemble(context.Background(), added)

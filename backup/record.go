@@ -36,6 +36,11 @@ func parseRecordKey(k []byte) (r Record, ok bool) {
 	return r, r.Main >= 0 && r.Sub >= 0
 }
 
+func isRecordKey(k []byte) bool {
+	_, ok := parseRecordKey(k)
+	return ok
+}
+
 // Change is one event of a watch.
 type Change struct {
 	Key, Value                  []byte

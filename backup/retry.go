@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"cke/backup/internal/stream"
 )
 
 // ErrUnsettled: an object was written, or may have been, and was not read back.
@@ -120,7 +122,7 @@ func sameObject(ctx context.Context, b Bucket, name string, c Content) error {
 // sameHead reads c's head.
 func sameHead(r io.Reader, c Content) error {
 	head := make([]byte, len(c.Head))
-	n, err := io.ReadFull(uncut{r}, head)
+	n, err := io.ReadFull(stream.Uncut(r), head)
 	switch {
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF):
 		return err

@@ -12,16 +12,22 @@ import (
 	"os"
 
 	"filippo.io/age"
+
+	"cke/backup/internal/pages"
+	"cke/backup/internal/stream"
 )
+
+// ErrNeedsWhole: what was kept of a snapshot does not tell its revision. Take it again with KeepWhole.
+var ErrNeedsWhole = errors.New("the snapshot has to be kept whole to be read")
 
 // FullWriter receives an etcd snapshot as it streams in, and keeps two local files: what is needed of the snapshot to read
 // its revision from, and the compressed and encrypted body to be uploaded. Memory does not depend on its size.
 type FullWriter struct {
 	raw, body *os.File
-	pages     *sieve
-	seal      *sealer
+	pages     *pages.Sieve
+	seal      *bodyWriter
 	check     *digestGuard
-	fan       *fanout
+	fan       *stream.Fanout
 	back      *writeback
 }
 
@@ -39,15 +45,15 @@ func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter,
 	if _, err = w.body.Seek(headRoom, io.SeekStart); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	if w.seal, err = newSealer(w.body, recipients, true); err != nil {
+	if w.seal, err = newBody(w.body, recipients, true); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	to := []io.Writer{w.check, w.seal}
 	if w.raw != nil {
-		w.pages = &sieve{f: w.raw}
+		w.pages = newSieve(w.raw)
 		to[0] = io.MultiWriter(w.pages, w.check)
 	}
-	w.fan = newFanout(to...)
+	w.fan = stream.NewFanout(to...)
 	return w, nil
 }
 
@@ -72,13 +78,13 @@ func (w *FullWriter) For(b Bucket) error {
 	back, err := newWriteback(w.body.Name())
 	w.back = back
 	if err == nil {
-		w.seal.out.w = writtenBack{w.body, back}
+		w.seal.Into(writtenBack{w.body, back})
 	}
 	return err
 }
 
 // KeepWhole makes the first file a copy of the whole snapshot. Call it before anything is written.
-func (w *FullWriter) KeepWhole() { w.pages.whole = true }
+func (w *FullWriter) KeepWhole() { w.pages.Whole = true }
 
 // Write takes the next bytes of the snapshot.
 func (w *FullWriter) Write(p []byte) (int, error) { return w.fan.Write(p) }
@@ -110,11 +116,11 @@ func (w *FullWriter) Seal(h Header) (Content, Header, error) {
 	if err := w.end(); err != nil {
 		return Content{}, h, err
 	}
-	if err := w.pages.done(); err != nil {
+	if err := w.pages.Done(); err != nil {
 		return Content{}, h, err
 	}
 	info, err := InspectSnapshot(w.raw.Name())
-	if err != nil && !w.pages.whole {
+	if err != nil && !w.pages.Whole {
 		err = fmt.Errorf("%w: %w", ErrNeedsWhole, err)
 	}
 	if err != nil {
@@ -142,7 +148,7 @@ func (w *FullWriter) Close() error {
 		err = w.fan.Close()
 	}
 	if w.seal != nil {
-		w.seal.abandon()
+		w.seal.Abandon()
 	}
 	err = errors.Join(err, w.back.Close())
 	for _, f := range []*os.File{w.raw, w.body} {

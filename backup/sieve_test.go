@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"cke/backup/internal/pages"
 )
 
 // database makes an etcd database by hand, with the history that edit gives it, and returns it as a snapshot.
@@ -131,7 +133,7 @@ func TestFullWriter_ReadsTheRevisionFromFewPages(t *testing.T) {
 			evil := make([]byte, 40_000)
 			for i := 0; i+16 <= len(evil); i += 16 {
 				binary.LittleEndian.PutUint64(evil[i:], uint64(i/64))
-				binary.LittleEndian.PutUint16(evil[i+8:], leafPage)
+				binary.LittleEndian.PutUint16(evil[i+8:], pages.LeafPage)
 				binary.LittleEndian.PutUint16(evil[i+10:], 65535)
 				binary.LittleEndian.PutUint32(evil[i+12:], 3)
 			}

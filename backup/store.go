@@ -45,6 +45,9 @@ type Store struct {
 	Now func() time.Time
 	// Holder is who reads or deletes, for people who wait for that; empty: this process and host.
 	Holder string
+	// Plain has bbolt write every record that Extract, Compact and Drill bring into a database, instead of package pages: slower,
+	// and with the same content. It is the way back if a fault is found in pages, see docs/decisions/0015; tests compare both.
+	Plain bool
 	// LockTTL is how long a lock counts that is not renewed; zero: DefaultLockTTL. All users of a bucket must agree on it.
 	LockTTL time.Duration
 }

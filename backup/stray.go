@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"cke/backup/internal/damage"
 )
 
 // Stray is a run of deltas to which nothing leads: a full, or the deltas before them, are missing.
@@ -82,7 +84,7 @@ func (l *Lineage) missing(i int, base *Link) (object, why string) {
 		if before.Damage == nil {
 			return missingDelta(first.Place, first.Sequence-1), "it was deleted"
 		}
-		return before.Damage.Object, strings.TrimPrefix(fmt.Sprint(before.Damage.Err), errDamaged.Error()+": ")
+		return before.Damage.Object, damage.Why(before.Damage.Err)
 	}
 	there := slices.ContainsFunc(l.Fulls, func(f Entry) bool { return base != nil && f.Name() == base.Object })
 	switch {

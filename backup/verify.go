@@ -3,15 +3,14 @@ package backup
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"cke/backup/internal/contain"
+	"cke/backup/internal/stream"
 )
 
 // Finding is one thing that Check found wrong.
@@ -155,16 +154,12 @@ func (s *Store) checkObject(ctx context.Context, e Entry) (h Header, opened bool
 		return h, true, err
 	}
 	if h.Encryption != "" && len(s.Identities) == 0 {
-		d := &digestReader{r: r, h: sha256.New(), left: h.BodySize}
-		if _, err := io.Copy(io.Discard, d); err != nil {
-			return h, false, err
-		}
-		return h, false, d.check(h)
+		return h, false, stream.Check(factsOf(h), r)
 	}
 	if h.Place.Kind == KindDelta {
 		return h, true, readDeltaBody(h, r, s.Identities, deltaVisitor{})
 	}
-	o, err := newOpener(h, r, s.Identities)
+	o, err := openBody(h, r, s.Identities)
 	if err != nil {
 		return h, true, err
 	}

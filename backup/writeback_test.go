@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,7 @@ func TestWriteback_LeavesWhatIsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := noise(3*writebackPart + 12345)
+	data := random(3*writebackPart + 12345)
 	to := writtenBack{f, back}
 	for rest := data; len(rest) > 0; {
 		n, err := to.Write(rest[:min(len(rest), 1<<20)])
@@ -42,4 +43,11 @@ func TestWriteback_LeavesWhatIsWritten(t *testing.T) {
 	if _, err := newWriteback(path + "/none"); err == nil {
 		t.Error("a file that is not there was opened")
 	}
+}
+
+// random is as many bytes that repeat nothing.
+func random(n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{7}).Read(b)
+	return b
 }

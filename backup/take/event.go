@@ -50,7 +50,8 @@ type Event struct {
 	Damage *backup.DamagedError
 }
 
-// Status is how the backups of a cluster stand.
+// Status is what one Taker knows. It is not what people are shown: keep outlives Takers, and joins what each of them knew with
+// targets, drills, pruning and schedules to a cke.BackupStatus.
 type Status struct {
 	// FullRevision and FullTime are of the newest full in the target; zero: none.
 	FullRevision int64     `json:"fullRevision"`

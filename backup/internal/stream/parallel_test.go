@@ -1,4 +1,4 @@
-package backup
+package stream
 
 import (
 	"bytes"
@@ -29,15 +29,15 @@ func noise(n int) []byte {
 // sizeInOne is how large it is as one frame.
 func sizeInOne(t *testing.T, data []byte) int {
 	t.Helper()
-	out, _ := sealed(t, data, nil, false)
+	out, _ := sealedAs(t, data, nil, false)
 	return out.Len()
 }
 
-// sealed is a body that holds some content, and what knows its header.
-func sealed(t *testing.T, content []byte, to []age.Recipient, beside bool) (*bytes.Buffer, *sealer) {
+// sealedAs is a body that holds some content, and what knows its facts.
+func sealedAs(t *testing.T, content []byte, to []age.Recipient, beside bool) (*bytes.Buffer, *Sealer) {
 	t.Helper()
 	var body bytes.Buffer
-	s, err := newSealer(&body, to, beside)
+	s, err := NewSealer(&body, to, beside)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,17 +113,17 @@ func TestFrames_TellWhatCannotBeWritten(t *testing.T) {
 func TestReadAhead_IsTheSameStream(t *testing.T) {
 	data := noise(7*aheadPart + 99)
 	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "halves": iotest.HalfReader(bytes.NewReader(data)), "with its end": iotest.DataErrReader(bytes.NewReader(data))} {
-		a := newReadAhead(r)
+		a := NewReadAhead(r)
 		got, err := io.ReadAll(a)
 		if err != nil || !bytes.Equal(got, data) || a.told.Load() != nil {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 		a.Close()
 	}
-	a := newReadAhead(iotest.TimeoutReader(bytes.NewReader(data)))
+	a := NewReadAhead(iotest.TimeoutReader(bytes.NewReader(data)))
 	if _, err := io.ReadAll(a); !errors.Is(err, iotest.ErrTimeout) || !errors.Is(*a.told.Load(), iotest.ErrTimeout) {
 		t.Errorf("%v", err)
 	}
 	a.Close()
-	newReadAhead(bytes.NewReader(data)).Close() // nobody read it
+	NewReadAhead(bytes.NewReader(data)).Close() // nobody read it
 }

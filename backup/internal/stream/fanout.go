@@ -1,4 +1,4 @@
-package backup
+package stream
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ const (
 	fanDepth = 4
 )
 
-// fanout hands a stream to several receivers, each with a goroutine of its own: receiving, writing, digesting and
+// Fanout hands a stream to several receivers, each with a goroutine of its own: receiving, writing, digesting and
 // compressing a snapshot go on side by side. Memory is a few parts, whatever the stream's length.
-type fanout struct {
+type Fanout struct {
 	to     []chan *part
 	errs   []error
 	wg     sync.WaitGroup
@@ -31,8 +31,9 @@ type part struct {
 	left atomic.Int32 // receivers that have not read it yet
 }
 
-func newFanout(to ...io.Writer) *fanout {
-	f := &fanout{errs: make([]error, len(to))}
+// NewFanout starts the receivers. Close ends them.
+func NewFanout(to ...io.Writer) *Fanout {
+	f := &Fanout{errs: make([]error, len(to))}
 	f.pool.New = func() any { return &part{data: make([]byte, 0, fanPart)} }
 	for i, w := range to {
 		parts := make(chan *part, fanDepth)
@@ -63,7 +64,7 @@ func writeTo(w io.Writer, p []byte) error {
 }
 
 // Write takes p over. An error of a receiver may be told by a later Write, or by Close.
-func (f *fanout) Write(p []byte) (int, error) {
+func (f *Fanout) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
 		room, err := f.room()
@@ -78,7 +79,7 @@ func (f *fanout) Write(p []byte) (int, error) {
 }
 
 // ReadFrom takes over all of r, without a copy between.
-func (f *fanout) ReadFrom(r io.Reader) (n int64, err error) {
+func (f *Fanout) ReadFrom(r io.Reader) (n int64, err error) {
 	for {
 		room, err := f.room()
 		if err != nil {
@@ -97,7 +98,7 @@ func (f *fanout) ReadFrom(r io.Reader) (n int64, err error) {
 }
 
 // room is where the next bytes go; never empty.
-func (f *fanout) room() ([]byte, error) {
+func (f *Fanout) room() ([]byte, error) {
 	if err := f.failed.Load(); err != nil {
 		return nil, *err
 	}
@@ -108,14 +109,14 @@ func (f *fanout) room() ([]byte, error) {
 }
 
 // fill takes n bytes of room over.
-func (f *fanout) fill(n int) {
+func (f *Fanout) fill(n int) {
 	f.filled.data = f.filled.data[:len(f.filled.data)+n]
 	if len(f.filled.data) == cap(f.filled.data) {
 		f.flush()
 	}
 }
 
-func (f *fanout) flush() {
+func (f *Fanout) flush() {
 	p := f.filled
 	f.filled = nil
 	p.left.Store(int32(len(f.to)))
@@ -125,7 +126,7 @@ func (f *fanout) flush() {
 }
 
 // Close waits until every receiver has had all, and returns what went wrong. It may be called twice.
-func (f *fanout) Close() error {
+func (f *Fanout) Close() error {
 	if f.to != nil {
 		if f.filled != nil {
 			f.flush()

@@ -1,4 +1,4 @@
-package backup
+package stream
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"testing/iotest"
 
 	"filippo.io/age"
+
+	"cke/backup/internal/damage"
 )
 
 var errStore = errors.New("the store is gone")
@@ -28,11 +30,10 @@ func TestOpener_TellsDamageFromAStoreThatFails(t *testing.T) {
 		{"short, encrypted", 10_000, []age.Recipient{id.Recipient()}}, {"long, encrypted", 9 * aheadPart, []age.Recipient{id.Recipient()}},
 	} {
 		content := noise(bodies.size)
-		body, seal := sealed(t, content, bodies.to, true)
-		h := Header{Place: FullPlace("prod", "l", 5, h0), Last: 5}
-		seal.describe(&h)
-		if long := bodies.size > 100_000; long != (h.BodySize > aheadPart) {
-			t.Fatalf("%s: a body of %d bytes", bodies.name, h.BodySize)
+		body, seal := sealedAs(t, content, bodies.to, true)
+		f := seal.Facts()
+		if long := bodies.size > 100_000; long != (f.Size > aheadPart) {
+			t.Fatalf("%s: a body of %d bytes", bodies.name, f.Size)
 		}
 		for _, part := range []int{0, 1, 50, 99, 100} { // percent of the body that come before what happens
 			at := body.Len() * part / 100
@@ -48,14 +49,14 @@ func TestOpener_TellsDamageFromAStoreThatFails(t *testing.T) {
 				fine func(err error) bool
 			}{
 				"sound":  {bytes.NewReader(rest), func(err error) bool { return err == nil }},
-				"broken": {bytes.NewReader(broken), IsDamage},
-				"cut":    {bytes.NewReader(nil), func(err error) bool { return IsDamage(err) || part == 100 && err == nil }},
+				"broken": {bytes.NewReader(broken), damage.Is},
+				"cut":    {bytes.NewReader(nil), func(err error) bool { return damage.Is(err) || part == 100 && err == nil }},
 				"fails": {iotest.ErrReader(errStore), func(err error) bool {
-					return errors.Is(err, errStore) && !IsDamage(err) || part == 100 && err == nil
+					return errors.Is(err, errStore) && !damage.Is(err) || part == 100 && err == nil
 				}},
 			} {
 				var got bytes.Buffer
-				o, err := newOpener(h, io.MultiReader(bytes.NewReader(sound), tc.then), []age.Identity{id})
+				o, err := NewOpener(f, io.MultiReader(bytes.NewReader(sound), tc.then), []age.Identity{id})
 				if err == nil {
 					if _, err = o.WriteTo(&got); err == nil {
 						err = o.Finish()

@@ -1,4 +1,4 @@
-package backup
+package stream
 
 import (
 	"errors"
@@ -11,6 +11,21 @@ import (
 
 	"cke/backup/internal/contain"
 )
+
+const (
+	// zstdWindow bounds what a reader has to remember; a writer takes twice as much.
+	zstdWindow    = 1 << 20
+	zstdMaxWindow = 8 << 20
+)
+
+// zstdOptions are those of every body. Values that repeat nothing are made shorter, too, if they do not use all bytes alike: who
+// reads them has less to fetch, to digest and to decrypt. The content has a digest or checksums of its own, so zstd adds none.
+func zstdOptions(cores int) []zstd.EOption {
+	return []zstd.EOption{
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(cores), zstd.WithWindowSize(zstdWindow),
+		zstd.WithEncoderCRC(false), zstd.WithAllLitEntropyCompression(true),
+	}
+}
 
 const (
 	// framePart is how much of a full is compressed at once, in a frame of its own: a run of frames is as good as one frame to
@@ -105,110 +120,4 @@ func (f *frames) Close() error {
 		err = *e
 	}
 	return errors.Join(err, f.zstd.Close())
-}
-
-const (
-	// aheadPart is how much is read at once of what is read ahead, aheadDepth how many such parts there are.
-	aheadPart  = 256 << 10
-	aheadDepth = 4
-)
-
-// readAhead reads in a goroutine of its own: reading, digesting and decrypting a body go on beside decompressing it.
-type readAhead struct {
-	full, free chan []byte
-	quit       chan struct{}
-	ended      chan struct{}
-	once       sync.Once
-	err        error // valid once full is closed
-	told       atomic.Pointer[error]
-
-	held, rest []byte
-}
-
-func newReadAhead(r io.Reader) *readAhead {
-	a := &readAhead{full: make(chan []byte, aheadDepth), free: make(chan []byte, aheadDepth), quit: make(chan struct{}), ended: make(chan struct{})}
-	for range aheadDepth {
-		a.free <- make([]byte, aheadPart)
-	}
-	go contain.Work(func() {
-		defer close(a.ended)
-		defer close(a.full)
-		for {
-			var part []byte
-			select {
-			case part = <-a.free:
-			case <-a.quit:
-				a.err = errNoMore
-				return
-			}
-			n, err := readFrom(r, part[:cap(part)])
-			if n > 0 {
-				a.full <- part[:n] // there is room for all parts
-			}
-			if err != nil {
-				a.err = err
-				return
-			}
-			if n == 0 {
-				a.free <- part
-			}
-		}
-	}, func(error) {})()
-	return a
-}
-
-// readFrom reads; a panic of r is an error.
-func readFrom(r io.Reader, p []byte) (n int, err error) {
-	err = contain.Do(func() (err error) {
-		n, err = r.Read(p)
-		return err
-	})
-	return n, err
-}
-
-// errNoMore ends the reading of what nobody wants any more.
-var errNoMore = errors.New("closed")
-
-func (a *readAhead) Read(p []byte) (int, error) {
-	for len(a.rest) == 0 {
-		if a.held != nil {
-			a.free <- a.held
-			a.held = nil
-		}
-		part, ok := <-a.full
-		if !ok {
-			if !errors.Is(a.err, io.EOF) {
-				a.told.Store(&a.err)
-			}
-			return 0, a.err
-		}
-		a.held, a.rest = part, part
-	}
-	n := copy(p, a.rest)
-	a.rest = a.rest[n:]
-	return n, nil
-}
-
-// WriteTo hands on what is left, without a copy between.
-func (a *readAhead) WriteTo(w io.Writer) (n int64, err error) {
-	for {
-		if len(a.rest) == 0 {
-			if _, err := a.Read(nil); errors.Is(err, io.EOF) {
-				return n, nil
-			} else if err != nil {
-				return n, err
-			}
-		}
-		m, err := w.Write(a.rest)
-		n, a.rest = n+int64(m), a.rest[m:]
-		if err != nil {
-			return n, err
-		}
-	}
-}
-
-// Close ends the reading.
-func (a *readAhead) Close() {
-	a.once.Do(func() { close(a.quit) })
-	<-a.ended
 }

@@ -1,0 +1,23 @@
+// Package damage marks what a reader found wrong in the content of a backup or a database, as opposed to a store or a
+// disk that did not answer.
+package damage
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// errDamaged is what every marked error wraps.
+var errDamaged = errors.New("damaged")
+
+// Errorf returns a marked error; its text begins with "damaged: ".
+func Errorf(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
+}
+
+// Is reports whether err is marked, or wraps an error that is.
+func Is(err error) bool { return errors.Is(err, errDamaged) }
+
+// Why is the text of err without the mark at its beginning.
+func Why(err error) string { return strings.TrimPrefix(fmt.Sprint(err), errDamaged.Error()+": ") }

@@ -1,0 +1,7 @@
+// Package stream encodes and reads the bodies of objects: content is compressed with zstd, then encrypted with age, and
+// what leaves is digested. It knows nothing of what a body holds, nor of the header that describes it.
+//
+//	Sealer, Opener          write and read a body; Facts are what a reader has to know of it
+//	WriteFrame, ReadFrame   cut a content into checksummed frames
+//	Fanout, ReadAhead       let the layers of one stream work side by side
+package stream
