@@ -66,7 +66,9 @@ type TargetFault struct{ What, Remedy string }
 //	azblob://container/prefix
 func ParseTarget(s string) (TargetURL, []TargetFault) {
 	const form = "Write file:///DIR, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or azblob://CONTAINER/PREFIX."
-	fault := func(what, remedy string) (TargetURL, []TargetFault) { return TargetURL{}, []TargetFault{{what, remedy}} }
+	fault := func(what, remedy string) (TargetURL, []TargetFault) {
+		return TargetURL{}, []TargetFault{{what, remedy}}
+	}
 	u, err := url.Parse(s)
 	switch {
 	case err != nil: // the error is not told: it could hold a password

@@ -56,15 +56,21 @@ func TestLabTwins_TwoClustersOfOneIDEndAsOne(t *testing.T) {
 			if e.Freeze.Kind != cke.FreezeTwoQuorums {
 				s.Errorf("frozen by %s: %s", e.Freeze.Kind, e.Freeze.Problem.Message)
 			}
+			lift := []string{"cluster", "unfreeze", s.Cluster, "--reason", "its disk was put back by a test", "--confirm", s.Cluster}
+			s.refused(6, []string{"CKE302"}, lift...) // both serve
 			s.on(twin, "docker stop "+container)
-			s.do("cluster", "unfreeze", s.Cluster, "--reason", "its disk was put back by a test", "--confirm", s.Cluster)
+			s.do(lift...)
 			s.awaitProblem(twin.Name, cke.CodeSplitBrain)
+			s.eventually("its engine to leave it alone", func() bool {
+				return strings.TrimSpace(s.on(twin, "docker inspect -f '{{.HostConfig.RestartPolicy.Name}}' "+container)) == "no"
+			})
 
 			other := s.nodes[1]
 			s.must(s.Lab.Kill(s.ctx, other.Name))
-			s.on(twin, "docker start "+container) // as an engine does after a power cut
-			s.await("its list to be contradicted", seenLimit, func(st cke.Status) bool { return strings.Contains(st.Reason, "no quorum of the members on record") })
-			s.on(twin, "docker stop "+container)
+			s.on(twin, "docker start "+container) // by hand, while the others have no quorum
+			s.eventually("it to be stopped", func() bool {
+				return strings.TrimSpace(s.on(twin, "docker inspect -f '{{.State.Running}}' "+container)) == "false"
+			})
 			s.must(s.Lab.Start(s.ctx, other.Name))
 			s.await("the others to serve", readyLimit, func(st cke.Status) bool {
 				c, _ := st.Condition(cke.CondQuorate)
