@@ -18,7 +18,7 @@ import (
 func mayImport(folder string) []string {
 	switch folder {
 	case "cmd":
-		return []string{"", "cmd", "clusterfile", "plan", "server", "op", "etcdnode", "storage", "pki", "backup", "sim", "mtest"}
+		return []string{"", "cmd", "internal", "clusterfile", "plan", "preflight", "server", "op", "etcdnode", "storage", "pki", "backup", "sim", "mtest"}
 	case "server":
 		return []string{"", folder, "op"}
 	case "storage": // it connects as the configuration says

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 func newClusterHibernateCommand(a *app) *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // listed is one cluster in `cluster list`.

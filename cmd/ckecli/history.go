@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // historyOptions are the options of `history`.

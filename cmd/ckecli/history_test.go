@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
 	"cke/internal/golden"
+	"cke/internal/term"
 )
 
 // records are a failed, an interrupted and a running bootstrap, newest first.

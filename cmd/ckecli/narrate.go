@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 	"cke/op"
 )
 

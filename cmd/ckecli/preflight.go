@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
 	"cke/etcdnode"
+	"cke/internal/term"
 	"cke/server/strategy"
 )
 

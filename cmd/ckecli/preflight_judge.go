@@ -11,9 +11,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"cke"
-	"cke/cmd/ckecli/internal/probe"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 	"cke/op"
+	"cke/preflight/probe"
 )
 
 // What is asked of nodes.

@@ -9,7 +9,7 @@ import (
 
 	"cke"
 	"cke/clusterfile"
-	"cke/cmd/ckecli/internal/probe"
+	"cke/preflight/probe"
 )
 
 const hostKeyLine = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGlJt4IUeDs4rnqWGHrTHkIEgYjKAmDDkNE8Fyj3Ez3c"

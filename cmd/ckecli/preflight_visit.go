@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/probe"
 	"cke/etcdnode"
+	"cke/preflight/probe"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // staleAfter is the age from which a status is no longer taken for the present: leaders store one at least every 10 s.

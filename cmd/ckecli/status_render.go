@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // certificateSoon is how long before its expiry a certificate is shown in yellow.

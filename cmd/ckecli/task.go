@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // tasks are what people ask leaders to do once.
