@@ -25,6 +25,8 @@ func mayImport(folder string) []string {
 		return []string{"", folder, "clusterfile"}
 	case "plan":
 		return []string{"", "server", "op", "sim"}
+	case "preflight":
+		return []string{"", folder, "internal", "etcdnode", "op"}
 	case "mtest":
 		return []string{"", folder, "clusterfile"}
 	case "cketest": // held by tests to what stands in ports.go; no program imports it

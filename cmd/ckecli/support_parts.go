@@ -17,6 +17,7 @@ import (
 	"cke/clusterfile"
 	"cke/etcdnode"
 	"cke/pki"
+	"cke/preflight"
 )
 
 // Bounds of a bundle.
@@ -68,13 +69,13 @@ func (a *app) witness(ctx context.Context) (*witness, error) {
 	}
 	authority := pki.New(s.Secrets(w.cluster), w.cluster, a.now)
 	w.fleet = etcdnode.New(etcdnode.Config{
-		Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: &seenKeys{pinned: keys.pinned, strict: true}, Beside: true,
+		Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: &preflight.HostKeys{Known: keys.pinned, Strict: true}, Beside: true,
 		ClientTLS: func(ctx context.Context) (*tls.Config, error) {
 			return authority.ClientTLS(ctx, w.identity.Authorities)
 		},
 	})
 	w.fleet.Update(w.spec.Cluster, w.identity)
-	w.observe = sync.OnceValue(func() cke.Observation { return lookTwice(ctx, w.fleet) })
+	w.observe = sync.OnceValue(func() cke.Observation { return preflight.Observe(ctx, w.fleet) })
 	return w, nil
 }
 
