@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cke"
+	"cke/internal/follow"
 	"cke/internal/term"
 )
 
@@ -108,7 +109,7 @@ func (a *app) listRow(l listed) []term.Cell {
 	seen := term.Text("never")
 	if !l.ObservedAt.IsZero() {
 		seen = term.Text(a.ago(l.ObservedAt) + " ago")
-		if a.now().Sub(l.ObservedAt) > staleAfter {
+		if a.now().Sub(l.ObservedAt) > follow.StaleAfter {
 			seen.Style = term.Red
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/internal/follow"
 	"cke/internal/term"
 	"cke/storage"
 )
@@ -211,7 +212,7 @@ func (r *restoring) run(ctx context.Context, what string) error {
 	begun := a.now()
 	t := a.newTask(cke.TaskRestore, "", "")
 	t.Restore = &r.order
-	newest, err := newestRecord(ctx, r.store, r.cluster)
+	newest, err := follow.NewestRecord(ctx, r.store, r.cluster)
 	if err != nil {
 		return err
 	}
@@ -255,22 +256,22 @@ func (r *restoring) ask(ctx context.Context, t cke.Task) error {
 }
 
 // follow follows the order until it is on record, or was refused.
-func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*narrator, error) {
+func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*follow.Narrator, error) {
 	w := &taskWatch{app: r.app, store: r.store, cluster: r.cluster, task: t.ID, after: newest}
 	f := r.app.newFollower(r.store, r.cluster, newest)
-	f.about, f.declared = w.about(), declaredStill(r.cluster)
-	f.asked = func(q cke.Requests) error { return w.asked(ctx, q) }
-	f.recorded = w.recorded
-	_, err := f.until(ctx, func(cke.Status) bool { return false })
+	f.About, f.Declared = w.about(), follow.DeclaredStill(r.cluster)
+	f.Asked = func(q cke.Requests) error { return w.asked(ctx, q) }
+	f.Recorded = w.recorded
+	_, err := f.Until(ctx, func(cke.Status) bool { return false })
 	if err != nil && !over(w.last) {
 		return nil, detached(ctx, err, "the restore of "+r.cluster+" is asked for, and cke goes on with it", r.app.again(r.cluster, "history -f"))
 	}
-	f.tell.record(w.last)
+	f.Tell.Record(w.last)
 	if w.last.State == cke.RecordCompleted {
-		return f.tell, nil
+		return f.Tell, nil
 	}
 	if id, again := r.store.Identity(ctx, r.cluster); again == nil && id.Incarnation != nil && id.Incarnation.Restore != nil && id.Incarnation.Restore.ID == t.ID {
-		return f.tell, nil // it failed after it was on record, and goes on
+		return f.Tell, nil // it failed after it was on record, and goes on
 	}
 	failed := taskFailure(w.last)
 	if err := r.store.WithdrawRestore(ctx, r.cluster, t.ID); err != nil {
@@ -280,13 +281,13 @@ func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*narr
 }
 
 // followOpen follows the work until the restored members serve. What was told before is not told again.
-func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, tell *narrator) (cke.Status, error) {
+func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, tell *follow.Narrator) (cke.Status, error) {
 	f := r.app.newFollower(r.store, r.cluster, newest)
-	f.tell = tell
-	f.about = func(s cke.Status) bool { return s.Health == cke.HealthRestoring }
-	f.declared = declaredStill(r.cluster)
+	f.Tell = tell
+	f.About = func(s cke.Status) bool { return s.Health == cke.HealthRestoring }
+	f.Declared = follow.DeclaredStill(r.cluster)
 	restored, calledOff := "", false
-	st, err := f.until(ctx, func(s cke.Status) bool {
+	st, err := f.Until(ctx, func(s cke.Status) bool {
 		if restored == "" {
 			id, err := r.store.Identity(ctx, r.cluster)
 			switch inc := id.Incarnation; {

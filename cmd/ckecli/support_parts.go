@@ -16,6 +16,7 @@ import (
 	"cke"
 	"cke/clusterfile"
 	"cke/etcdnode"
+	"cke/internal/follow"
 	"cke/pki"
 	"cke/preflight"
 )
@@ -227,7 +228,7 @@ func (w *witness) node(ctx context.Context, n cke.Node) ([]entry, error) {
 		}
 		all := []entry{{Name: path.Join(dir, "observation.json"), data: data}}
 		if p := st.Problem; p != nil {
-			return append(all, entry{Name: path.Join(dir, "logs"), Problem: problemText(*p)}), nil
+			return append(all, entry{Name: path.Join(dir, "logs"), Problem: follow.ProblemText(*p)}), nil
 		}
 		for _, c := range st.Containers {
 			if c.Cluster == w.cluster {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cke"
+	"cke/internal/follow"
 	"cke/internal/term"
 )
 
@@ -87,7 +88,7 @@ func nobodyTakes(cluster string) error {
 // or failed. A task that waits, as in a paused cluster, is waited for, and what for is told; one that nobody has begun
 // while no daemon leads is taken back.
 func (a *app) followTask(ctx context.Context, s store, cluster string, t cke.Task) (cke.Record, error) {
-	newest, err := newestRecord(ctx, s, cluster)
+	newest, err := follow.NewestRecord(ctx, s, cluster)
 	if err != nil {
 		return cke.Record{}, err
 	}
@@ -96,16 +97,16 @@ func (a *app) followTask(ctx context.Context, s store, cluster string, t cke.Tas
 	}
 	w := &taskWatch{app: a, store: s, cluster: cluster, task: t.ID, after: newest}
 	f := a.newFollower(s, cluster, newest)
-	f.about = w.about()
-	f.declared = declaredStill(cluster)
-	f.asked = func(r cke.Requests) error { return w.asked(ctx, r) }
-	f.alone = w.alone
-	f.recorded = w.recorded
-	_, err = f.until(ctx, func(cke.Status) bool { return false })
+	f.About = w.about()
+	f.Declared = follow.DeclaredStill(cluster)
+	f.Asked = func(r cke.Requests) error { return w.asked(ctx, r) }
+	f.Alone = w.alone
+	f.Recorded = w.recorded
+	_, err = f.Until(ctx, func(cke.Status) bool { return false })
 	if err != nil && !over(w.last) {
 		return cke.Record{}, detached(ctx, err, "the leader of "+cluster+" was asked, and goes on with it", a.again(cluster, "history -f"))
 	}
-	f.tell.record(w.last)
+	f.Tell.Record(w.last)
 	if w.last.State == cke.RecordCompleted {
 		return w.last, nil
 	}
@@ -191,19 +192,6 @@ func (w *taskWatch) alone(ctx context.Context) error {
 		return err
 	}
 	return nobodyTakes(w.cluster)
-}
-
-// declaredStill ends the following of anything once the cluster is gone or to be deleted.
-func declaredStill(cluster string) func(cke.Spec) error {
-	return func(now cke.Spec) error {
-		switch {
-		case now.Generation == 0:
-			return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s was deleted meanwhile", cluster)}
-		case now.Deleting():
-			return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("%s asked meanwhile for cluster %s to be deleted", now.DeleteRequestedBy, cluster)}
-		}
-		return nil
-	}
 }
 
 // taskFailure is the error that a record ended with, as it is shown. What changed nothing was refused.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/internal/follow"
 	"cke/internal/term"
 )
 
@@ -123,7 +124,7 @@ func (a *app) notCancelled(ctx context.Context, s store, cluster string, t cke.T
 
 // recordText is a record in a line.
 func recordText(r cke.Record) string {
-	text := heading(r) + " " + r.Outcome()
+	text := follow.Heading(r) + " " + r.Outcome()
 	if r.Error != "" {
 		text += ": " + r.Error
 	}
