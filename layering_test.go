@@ -27,6 +27,8 @@ func mayImport(folder string) []string {
 		return []string{"", "server", "op", "sim"}
 	case "internal/follow": // it reads what leaders store
 		return []string{"", "internal", "op", "storage"}
+	case "internal/bundle": // it asks nodes, and the daemon as the configuration says
+		return []string{"", "internal", "clusterfile", "etcdnode"}
 	case "preflight":
 		return []string{"", folder, "internal", "etcdnode", "op"}
 	case "mtest":
