@@ -239,7 +239,7 @@ func (r *restoring) run(ctx context.Context, what string) error {
 func (r *restoring) ask(ctx context.Context, t cke.Task) error {
 	if r.asked.Declare == nil {
 		if _, err := r.store.Leader(ctx, r.cluster); errors.Is(err, cke.ErrNotFound) {
-			return nobodyTakes(r.cluster)
+			return follow.NobodyTakes(r.cluster)
 		} else if err != nil {
 			return err
 		}
@@ -257,23 +257,23 @@ func (r *restoring) ask(ctx context.Context, t cke.Task) error {
 
 // follow follows the order until it is on record, or was refused.
 func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*follow.Narrator, error) {
-	w := &taskWatch{app: r.app, store: r.store, cluster: r.cluster, task: t.ID, after: newest}
+	w := &follow.Task{Store: r.store, Cluster: r.cluster, ID: t.ID, After: newest}
 	f := r.app.newFollower(r.store, r.cluster, newest)
-	f.About, f.Declared = w.about(), follow.DeclaredStill(r.cluster)
-	f.Asked = func(q cke.Requests) error { return w.asked(ctx, q) }
-	f.Recorded = w.recorded
+	f.About, f.Declared = w.About(), follow.DeclaredStill(r.cluster)
+	f.Asked = func(q cke.Requests) error { return w.Asked(ctx, q) }
+	f.Recorded = w.Recorded
 	_, err := f.Until(ctx, func(cke.Status) bool { return false })
-	if err != nil && !over(w.last) {
+	if err != nil && !follow.Over(w.Last) {
 		return nil, detached(ctx, err, "the restore of "+r.cluster+" is asked for, and cke goes on with it", r.app.again(r.cluster, "history -f"))
 	}
-	f.Tell.Record(w.last)
-	if w.last.State == cke.RecordCompleted {
+	f.Tell.Record(w.Last)
+	if w.Last.State == cke.RecordCompleted {
 		return f.Tell, nil
 	}
 	if id, again := r.store.Identity(ctx, r.cluster); again == nil && id.Incarnation != nil && id.Incarnation.Restore != nil && id.Incarnation.Restore.ID == t.ID {
 		return f.Tell, nil // it failed after it was on record, and goes on
 	}
-	failed := taskFailure(w.last)
+	failed := taskFailure(w.Last)
 	if err := r.store.WithdrawRestore(ctx, r.cluster, t.ID); err != nil {
 		fmt.Fprintf(r.app.stderr, "warning: the key that was lent is still in the store, sealed: %v\n", err)
 	}

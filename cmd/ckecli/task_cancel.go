@@ -108,7 +108,7 @@ func (a *app) notCancelled(ctx context.Context, s store, cluster string, t cke.T
 		return e
 	}
 	e.What, e.Facts, e.Try = taskText(t)+" is over", []string{recordText(r)}, a.again(cluster, fmt.Sprintf("history %d", r.ID))
-	if over(r) {
+	if follow.Over(r) {
 		return e
 	}
 	left, try := leftToDo(t)
