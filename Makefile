@@ -11,62 +11,86 @@ BIN := bin
 export CGO_ENABLED := 0
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 PROGRAMS := cke ckecli cke-lab
+# Packages whose tests need neither a store nor nodes.
+PURE := . ./clusterfile ./internal/... ./op ./pki ./plan ./preflight/... ./quorum ./server/...
+# gotest prints what `go test` prints, and notes in $(TIMES), where that is set, how long each test took.
+GOTEST := .cache/gotest
+RUN = $(GOTEST) -times '$(TIMES)' $(GO) test -json
+# `make check` vets the same files.
+NOVET := -vet=off
 
-.PHONY: all build demo demo-down test check unit nodes stories matrix month nodes-race bench clean
+.PHONY: all help build demo demo-down quick test check unit nodes stories matrix month nodes-race bench clean gotest
 
 all: build
 
-build:
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+build: ## build cke, ckecli and cke-lab into bin/
 	@mkdir -p $(BIN)
 	@echo "Build $(PROGRAMS)" >&2
 	@$(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./cmd/,$(PROGRAMS))
 
 # Three real nodes, a cke daemon, one cluster: the main job from nothing.
-demo:
+demo: ## start a lab of three nodes, a daemon and a cluster
 	@mtest/demo.sh up
 
-demo-down:
+demo-down: ## remove all that `make demo` made
 	@mtest/demo.sh down
 
-# All that .ci/run runs: checks, tests with the race detector, tests on real nodes.
-test: check unit nodes
+# What can be known in two minutes: no store, no etcd, no node, no race detector, and few random schedules.
+quick: gotest ## vet, tests of pure packages, 400 simulated schedules: two minutes
+	$(GO) vet ./...
+	$(RUN) -short $(NOVET) $(PURE)
+	$(RUN) -short $(NOVET) -run '^Test(Cluster_KeepsItsPromisesInRandomSchedules$$|Found_|Left_)' ./sim -schedules=400
+	$(RUN) -short $(NOVET) ./cmd/ckecli -no-store
 
-check:
+# All that .ci/run runs. Each package is compiled twice: with the race detector, and as it is released.
+test: ## all checks and tests (check, unit, nodes), and the ten slowest tests
+	@rm -f .cache/times
+	@code=0; $(MAKE) TIMES=.cache/times check unit nodes || code=$$?; \
+	if test -f .cache/times; then $(GOTEST) -times .cache/times -slowest 10; fi; exit $$code
+
+gotest:
+	@$(GO) build -o $(GOTEST) ./internal/gotest
+
+check: ## gofmt, vet, staticcheck
 	@mtest/need.sh
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "Not gofmt-clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 
-unit:
-	CGO_ENABLED=1 $(GO) test -race -short ./...
-	$(GO) test -short ./sim
+# The simulation plays much less with the race detector, so it runs without as well.
+unit: gotest ## unit tests and simulations with the race detector, simulations without it
+	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) ./...
+	$(RUN) -short $(NOVET) ./sim
 
 # The stories of mtest run last and alone: what they wait for has limits, and they fill the machine by themselves.
 # Tests on real nodes: containers with their own sshd and Docker engine. Backups with etcd of every minor, etcdutl, a real S3 server.
-nodes:
-	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 -run '^Test(Machine|Etcd|Observer)_' ./etcdnode
-	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./backup/... ./mtest/lab ./mtest/rig
-	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 ./mtest
+nodes: gotest ## tests on real nodes and with real programs
+	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 -run '^Test(Machine|Etcd|Observer)_' ./etcdnode
+	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./backup/... ./mtest/lab ./mtest/rig
+	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./mtest
 
 # The stories that `make nodes` has, and the others that take longer: half an hour.
-stories:
+stories: ## more stories on real nodes: half an hour
 	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 80m -count=1 ./mtest -stories
 
 # Every story on real nodes: every change, fault and crash under a load whose history is checked, and what else is rare.
-matrix:
+matrix: ## every story on real nodes under load: more than an hour
 	$(GO) test -timeout 85m -count=1 -v ./mtest -run TestLab -matrix
 
 # What a month does to a cluster and its daemon, played in an hour on real nodes: nothing may grow that has no bound.
-month:
+month: ## a month of a cluster in an hour: nothing may grow without a bound
 	$(GO) test -timeout 100m -count=1 -v ./mtest -run TestLabMonth -month 60m
 
 # The stories with programs that tell data races, and are slow.
-nodes-race:
+nodes-race: ## the stories on real nodes with programs that detect data races
 	CKE_RACE=1 CGO_ENABLED=1 $(GO) test -timeout 40m -count=1 ./mtest
 
-bench:
+bench: ## measure, one line for each figure
 	@mtest/need.sh
 	@$(GO) run ./bench
 
-clean:
-	rm -rf $(BIN)
+clean: ## remove what was built
+	rm -rf $(BIN) $(GOTEST) .cache/times

@@ -22,9 +22,6 @@ const (
 	DefaultPeerPort    = 2380
 	DefaultSSHPort     = 22
 	DefaultSSHUser     = "root"
-
-	// MaxMembers is the largest supported number of voters. Source: etcd FAQ, "at most seven".
-	MaxMembers = 7
 )
 
 // Cluster is what a person wants: the content of one cluster.yml.
@@ -170,9 +167,6 @@ func (n Node) SSHAddress() string {
 	return net.JoinHostPort(n.Address, strconv.Itoa(cmp.Or(n.SSH.Port, DefaultSSHPort)))
 }
 
-// Quorum is the number of voters that must agree among n: ⌊n/2⌋+1.
-func Quorum(n int) int { return n/2 + 1 }
-
 func httpsURL(host string, port int) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
 }
@@ -183,12 +177,31 @@ func (o EtcdOptions) PlacedAs(p EtcdOptions) EtcdOptions {
 	return o
 }
 
-// Equal reports whether members described by o and p would run alike.
-func (o EtcdOptions) Equal(p EtcdOptions) bool {
-	return o.Version == p.Version && o.Image == p.Image && o.VolumeName == p.VolumeName && o.VolumeRoot == p.VolumeRoot &&
-		o.ClientPort == p.ClientPort && o.PeerPort == p.PeerPort && o.Resources == p.Resources &&
-		slices.Equal(o.ExtraArgs, p.ExtraArgs) && slices.Equal(o.ExtraBinds, p.ExtraBinds) && maps.Equal(o.ExtraEnv, p.ExtraEnv)
+// Differences names the options in which members described by o and p would run otherwise; none: they would run alike.
+func (o EtcdOptions) Differences(p EtcdOptions) []string {
+	var names []string
+	for _, option := range [...]struct {
+		name string
+		same bool
+	}{
+		{"version", o.Version == p.Version},
+		{"image", o.Image == p.Image},
+		{"volume", o.VolumeName == p.VolumeName && o.VolumeRoot == p.VolumeRoot},
+		{"ports", o.ClientPort == p.ClientPort && o.PeerPort == p.PeerPort},
+		{"arguments", slices.Equal(o.ExtraArgs, p.ExtraArgs)},
+		{"environment", maps.Equal(o.ExtraEnv, p.ExtraEnv)},
+		{"binds", slices.Equal(o.ExtraBinds, p.ExtraBinds)},
+		{"limits", o.Resources == p.Resources},
+	} {
+		if !option.same {
+			names = append(names, option.name)
+		}
+	}
+	return names
 }
+
+// Equal reports whether members described by o and p would run alike.
+func (o EtcdOptions) Equal(p EtcdOptions) bool { return o.Differences(p) == nil }
 
 // MarshalCluster writes c as YAML that ParseCluster reads back to the same; what is not set is left out.
 func MarshalCluster(c Cluster) ([]byte, error) {

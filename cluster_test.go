@@ -2,6 +2,7 @@ package cke_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,5 +87,41 @@ func TestEtcdOptions_DigestStaysAsItWas(t *testing.T) {
 	c := cke.Container{Options: o.Digest()}
 	if n := testing.AllocsPerRun(100, func() { c.MadeWith(o) }); n > 12 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A field that one of these does not see would be stored, and never applied.
+func TestEtcdOptions_EqualAndDigestSeeEveryField(t *testing.T) {
+	place := []string{"VolumeName", "VolumeRoot", "ClientPort", "PeerPort"} // kept whatever is declared: not in the digest
+	options := reflect.TypeFor[cke.EtcdOptions]()
+	for i := range options.NumField() {
+		var o cke.EtcdOptions
+		name := options.Field(i).Name
+		switch f := reflect.ValueOf(&o).Elem().Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Int:
+			f.SetInt(1)
+		case reflect.Slice:
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+		case reflect.Map:
+			f.Set(reflect.ValueOf(map[string]string{"a": "b"}))
+		case reflect.Struct:
+			for k := range f.NumField() {
+				if f.Field(k).CanInt() {
+					f.Field(k).SetInt(1)
+				} else {
+					f.Field(k).SetFloat(1)
+				}
+			}
+		default:
+			t.Errorf("%s: set it in this test", name)
+		}
+		if o.Equal(cke.EtcdOptions{}) || len(o.Differences(cke.EtcdOptions{})) != 1 {
+			t.Errorf("Differences does not see %s", name)
+		}
+		if seen := o.Digest() != (cke.EtcdOptions{}).Digest(); seen == slices.Contains(place, name) {
+			t.Errorf("Digest sees %s: %v", name, seen)
+		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"cke/quorum"
 )
 
 // maxElsewhere bounds how many members are asked in one look at places that are not on record.
-const maxElsewhere = 2 * MaxMembers
+const maxElsewhere = 2 * quorum.MostVoters
 
 // Elsewhere is what is answered at the place that a container was made for, where no membership that lasts is on record for
 // the container at that place.

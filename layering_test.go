@@ -4,88 +4,184 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// mayImport says which packages of this module each top-level folder may import, tests left aside:
+// layers says what packages may import, tests left aside: packages of this module and of others; the standard library is free.
+// The key is a package or a folder. Of several that match a package the longest decides. An entry allows what lies below it,
+// too, but for testOnly.
 //
-//	cmd ─► server ─► op ─► cke ◄─ etcdnode, storage, pki, …   (siblings never import each other)
-//
-// A folder that is missing here may import nothing but the vocabulary.
-func mayImport(folder string) []string {
-	switch folder {
-	case "cmd":
-		return []string{"", "cmd", "internal", "clusterfile", "plan", "preflight", "server", "op", "etcdnode", "storage", "pki", "backup", "sim", "mtest"}
-	case "server":
-		return []string{"", folder, "op"}
-	case "storage": // it connects as the configuration says
-		return []string{"", folder, "clusterfile"}
-	case "plan":
-		return []string{"", "server", "op", "sim"}
-	case "internal/follow": // it reads what leaders store
-		return []string{"", "internal", "op", "storage"}
-	case "internal/bundle": // it asks nodes, and the daemon as the configuration says
-		return []string{"", "internal", "clusterfile", "etcdnode"}
-	case "preflight":
-		return []string{"", folder, "internal", "etcdnode", "op"}
-	case "mtest":
-		return []string{"", folder, "clusterfile"}
-	case "cketest": // held by tests to what stands in ports.go; no program imports it
-		return []string{""}
-	case "bench":
-		return []string{"", folder, "mtest", "backup", "server", "op", "sim"}
-	case "":
-		return nil
-	}
-	return []string{"", folder}
+//	cmd ─► plan ─► server ─► op ─► cke ─► quorum, cke ◄─ clusterfile, etcdnode, storage, pki, backup, sim   (siblings never import each other)
+var layers = map[string]string{
+	"cke":                          "cke/quorum github.com/docker/go-units gopkg.in/yaml.v3",
+	"cke/backup":                   "cke cke/backup/internal " + age + backoff + "github.com/klauspost/compress go.etcd.io/bbolt golang.org/x/sync golang.org/x/sys",
+	"cke/backup/backuptest":        "cke/backup cke/backup/internal/need golang.org/x/sys",
+	"cke/backup/boot":              "cke cke/backup go.etcd.io/bbolt go.etcd.io/etcd/client/v3 go.uber.org/zap",
+	"cke/backup/internal/contain":  "",
+	"cke/backup/internal/etcdtest": "cke/backup/internal/need go.etcd.io/etcd go.uber.org/zap google.golang.org/grpc",
+	"cke/backup/internal/need":     "",
+	"cke/backup/internal/taketest": "cke cke/backup cke/backup/internal/etcdtest go.etcd.io/etcd/client/v3 google.golang.org/protobuf",
+	"cke/backup/keep":              "cke cke/backup " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
+	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/schedule " + etcd + "golang.org/x/sync",
+	"cke/backup/target":            "cke cke/backup github.com/aws/aws-sdk-go-v2 gocloud.dev",
+	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/server cke/sim " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
+	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
+	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
+	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage " + age + command +
+		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
+	"cke/cmd/cke-lab": "cke/mtest/lab github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
+	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/term cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
+		"golang.org/x/crypto golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
+	"cke/etcdnode": "cke " + backoff + "github.com/containerd/errdefs github.com/distribution/reference github.com/docker/docker github.com/docker/go-units " +
+		"github.com/klauspost/compress go.etcd.io/etcd/api/v3 golang.org/x/crypto golang.org/x/sync golang.org/x/sys google.golang.org/grpc google.golang.org/protobuf",
+	"cke/internal/bundle":        "cke cke/clusterfile cke/etcdnode cke/internal/follow gopkg.in/yaml.v3", // it asks nodes, and the daemon as the configuration says
+	"cke/internal/follow":        "cke cke/internal/term cke/op cke/storage",                              // it reads what leaders store
+	"cke/internal/term":          "",
+	"cke/internal/golden":        "github.com/google/go-cmp",
+	"cke/internal/gotest":        "",
+	"cke/mtest/lab":              "github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
+	"cke/mtest/rig":              "cke cke/mtest/lab github.com/anishathalye/porcupine go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc gopkg.in/yaml.v3",
+	"cke/op":                     "cke cke/quorum",
+	"cke/quorum":                 "",
+	"cke/server/strategy":        "cke cke/internal/schedule cke/op cke/quorum",
+	"cke/internal/schedule":      "github.com/netresearch/go-cron",
+	"cke/pki":                    "cke golang.org/x/sync",
+	"cke/plan":                   "cke cke/quorum cke/op cke/server cke/sim",
+	"cke/preflight":              "cke cke/etcdnode cke/internal/term cke/op cke/preflight/probe golang.org/x/crypto",
+	"cke/preflight/probe":        "",
+	"cke/server":                 "cke cke/op cke/server/strategy github.com/prometheus/client_golang",
+	"cke/server/strategy/scenes": "cke cke/server/strategy",
+	"cke/sim":                    "cke",
+	"cke/storage": "cke cke/clusterfile " + age + etcd + // it reads a password as clusterfile does
+		"go.etcd.io/etcd/server/v3 golang.org/x/crypto golang.org/x/sys",
+}
+
+const (
+	age     = "filippo.io/age "
+	backoff = "github.com/cenkalti/backoff/v5 "
+	command = "github.com/spf13/cobra github.com/spf13/pflag "
+	etcd    = "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc "
+)
+
+// testOnly are packages that only tests, and packages for tests, import: a row has to name them themselves.
+var testOnly = []string{"cke/backup/backuptest", "cke/backup/internal/etcdtest", "cke/backup/internal/need", "cke/backup/internal/taketest",
+	"cke/cketest", "cke/internal/golden", "cke/mtest", "cke/server/strategy/scenes"}
+
+// instead says what to do in place of importing a module that few packages may import.
+var instead = map[string]string{
+	"github.com/docker/docker":            "reach containers through the ports in ports.go, which etcdnode implements",
+	"github.com/aws/aws-sdk-go-v2":        "open targets with backup/target, and use them as a backup.Bucket",
+	"gocloud.dev":                         "open targets with backup/target, and use them as a backup.Bucket",
+	"go.etcd.io/bbolt":                    "read and write files of etcd's database through package backup",
+	"go.etcd.io/etcd/server/v3":           "only storage runs an etcd server; tests may, too",
+	"github.com/prometheus/client_golang": "return the value, and export it in server/metrics.go",
+	"cke/cketest":                         "it is for tests",
+	"cke/internal/golden":                 "it is for tests",
+	"cke/mtest":                           "it is for tests and cke-lab",
+	"cke/server/strategy/scenes":          "cke cke/server/strategy",
+	"cke/sim":                             "only plans and proofs need a simulated world",
+	"cke/backup/backuptest":               "it is for tests",
+	"cke/clusterfile":                     "take a cke.Cluster or cke.Config that was read already",
+	"cke/server":                          "move what both need to the vocabulary, or down to op",
+	"github.com/spf13/cobra":              "commands belong in cmd",
+	"github.com/cenkalti/backoff/v5":      "rules and operations do not retry: the loop observes again",
+	"golang.org/x/crypto":                 "SSH belongs in etcdnode",
+	"go.etcd.io/etcd/client/v3":           "speak to members through the ports in ports.go, and to the store through storage",
+}
+
+// programs are the commands for users, and what must not be linked into them by any way.
+var programs = map[string][]string{
+	"cke/cmd/cke":    append([]string{"testing", "cke/sim", "cke/plan"}, testOnly...),
+	"cke/cmd/ckecli": append([]string{"testing"}, testOnly...),
 }
 
 // Requirement D5: each package has one job.
 func TestLayering_EveryPackageImportsOnlyWhatStandsBelowIt(t *testing.T) {
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	d := json.NewDecoder(strings.NewReader(string(out)))
-	packages := 0
-	for {
+	used, linked := map[string]bool{}, 0
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p struct {
-			ImportPath string
-			Imports    []string
+			ImportPath    string
+			Imports, Deps []string
 		}
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		packages++
-		room := folder(p.ImportPath)
-		if room == "internal" { // each has a job of its own
-			_, room, _ = strings.Cut(p.ImportPath, "/")
+		layer := longest(p.ImportPath, slices.Collect(maps.Keys(layers)))
+		if layer == "cke" && p.ImportPath != "cke" {
+			if len(p.Imports) > 0 {
+				t.Errorf("%s is in no row of layers in layering_test.go: add one with what it may import", p.ImportPath)
+			}
+			continue
 		}
-		allowed := mayImport(room)
+		used[layer] = true
 		for _, i := range p.Imports {
-			if !ours(i) {
-				continue
+			if first, _, _ := strings.Cut(i, "/"); first != "cke" && !strings.Contains(first, ".") {
+				continue // the standard library
 			}
-			if !slices.Contains(allowed, folder(i)) {
-				t.Errorf("%s imports %s; folder %q may import only %q", p.ImportPath, i, room, allowed)
+			entry := allows(strings.Fields(layers[layer]), i)
+			if used[layer+" "+entry] = true; entry == "" {
+				t.Errorf("%s imports %s, which its layer may not import.%s\n\tIf it has to, add it to the row %q of layers in layering_test.go.", p.ImportPath, i, advice(i), layer)
+			}
+		}
+		for _, not := range programs[p.ImportPath] {
+			for _, dep := range p.Deps {
+				if within(dep, not) {
+					t.Errorf("%s links %s through another package: take that import out, or move what is needed to a package of its own", p.ImportPath, dep)
+				}
+			}
+		}
+		if programs[p.ImportPath] != nil {
+			linked++
+		}
+	}
+	if linked != len(programs) {
+		t.Errorf("%d programs, want %d", linked, len(programs))
+	}
+	for layer, row := range layers {
+		if !used[layer] {
+			t.Errorf("layering_test.go has a row for %q, where no package is", layer)
+		}
+		for _, entry := range strings.Fields(row) {
+			if !used[layer+" "+entry] {
+				t.Errorf("layering_test.go allows %q to import %q, which it does not: take it out", layer, entry)
 			}
 		}
 	}
-	if packages < 5 {
-		t.Fatalf("only %d packages were looked at", packages)
+}
+
+// allows returns the entry of a row that allows an import, "" if none does.
+func allows(row []string, imported string) string {
+	least := longest(imported, testOnly)
+	entry := longest(imported, row)
+	if entry == "cke" && imported != "cke" || len(entry) < len(least) {
+		return "" // the vocabulary has the name of the module
 	}
+	return entry
 }
 
-// folder is the top-level folder of a package of this module, "" for the vocabulary itself.
-func folder(path string) string {
-	_, rest, _ := strings.Cut(path, "/")
-	top, _, _ := strings.Cut(rest, "/")
-	return top
+// longest returns the longest of some prefixes that a package is within, "" if it is in none.
+func longest(path string, prefixes []string) (best string) {
+	for _, p := range prefixes {
+		if within(path, p) && len(p) > len(best) {
+			best = p
+		}
+	}
+	return best
 }
 
-func ours(path string) bool { return path == "cke" || strings.HasPrefix(path, "cke/") }
+func advice(imported string) string {
+	if say := instead[longest(imported, slices.Collect(maps.Keys(instead)))]; say != "" {
+		return " Instead: " + say + "."
+	}
+	return ""
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"cke/quorum"
 )
 
 // Observation is what was seen of one cluster in one look. It is facts only: trouble is a value in it,
@@ -178,7 +180,7 @@ func NothingWritten(founders int, answers []EndpointStatus) bool {
 			first++
 		}
 	}
-	return first >= Quorum(founders)
+	return first >= quorum.Of(founders)
 }
 
 // stoppedCodes are the exit codes of a container that was stopped: etcd that was asked to end, and etcd that was killed when

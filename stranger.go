@@ -5,10 +5,12 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+
+	"cke/quorum"
 )
 
 // MaxStrangers bounds how many members that no membership names are asked in one look.
-const MaxStrangers = MaxMembers
+const MaxStrangers = quorum.MostVoters
 
 // StrangerURL is where a member that no membership names may be asked about itself: a client URL that etcd's own member
 // list has, never a made-up one. It must be https with an IP address that means the same machine everywhere, and not

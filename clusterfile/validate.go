@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"cke"
+	"cke/quorum"
 )
 
 var (
@@ -88,12 +89,12 @@ func checkControlPlane(f *findings, path string, n int) {
 	}
 	switch {
 	case n == 0:
-		f.fault(path, "no node is a control-plane node: there would be no member", fmt.Sprintf("Mark 1 to %d nodes with control_plane: true; three or five are usual.", cke.MaxMembers))
-	case n > cke.MaxMembers:
-		f.fault(path, fmt.Sprintf("%d nodes are control-plane nodes: etcd supports at most %d members", n, cke.MaxMembers), "Take control_plane: true away from some; three or five are usual.")
+		f.fault(path, "no node is a control-plane node: there would be no member", fmt.Sprintf("Mark 1 to %d nodes with control_plane: true; three or five are usual.", quorum.MostVoters))
+	case n > quorum.MostVoters:
+		f.fault(path, fmt.Sprintf("%d nodes are control-plane nodes: etcd supports at most %d members", n, quorum.MostVoters), "Take control_plane: true away from some; three or five are usual.")
 	case n%2 == 0:
 		f.warn(path, fmt.Sprintf("%d control-plane nodes can lose %d, no more than %d could: quorum of %d is %d, of %d it is %d",
-			n, n-cke.Quorum(n), n-1, n, cke.Quorum(n), n-1, cke.Quorum(n-1)),
+			n, n-quorum.Of(n), n-1, n, quorum.Of(n), n-1, quorum.Of(n-1)),
 			fmt.Sprintf("Declare %d or %d.", n-1, n+1))
 	}
 }

@@ -2,11 +2,6 @@ package clusterfile
 
 import (
 	"fmt"
-	"maps"
-	"net/url"
-	"path"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -123,53 +118,9 @@ func zoneNeedsSchedule(f *findings, at string, s cke.BackupSchedule) {
 
 // checkTarget checks the URL of a backup target without asking anybody.
 func checkTarget(f *findings, at, s string) {
-	u, err := url.Parse(s)
-	const remedy = "Write file:///DIR, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or azblob://CONTAINER/PREFIX."
-	switch {
-	case err != nil: // the error is not told: it could hold a password
-		f.fault(at, "is no URL", remedy)
-	case u.User != nil:
-		f.fault(at, "has a user name or password in it", "Leave it out; credentials are never part of the cluster file.")
-	case u.Scheme == "file":
-		if u.Host != "" || !path.IsAbs(u.Path) || path.Clean(u.Path) == "/" || u.RawQuery != "" {
-			f.fault(at, fmt.Sprintf("%q names no directory", shorten(s)), "Write file:/// and the rest of an absolute path, as file:///var/backups/etcd.")
-		}
-	case u.Scheme == "s3":
-		if u.Host == "" {
-			f.fault(at, "names no bucket", remedy)
-		}
-		checkS3(f, at, u)
-	case u.Scheme == "gs", u.Scheme == "azblob":
-		if u.Host == "" {
-			f.fault(at, "names no bucket", remedy)
-		}
-	case u.Scheme == "":
-		f.fault(at, fmt.Sprintf("%q has no scheme", shorten(s)), remedy)
-	default:
-		f.fault(at, fmt.Sprintf("%s:// is no place for backups that cke knows", shorten(u.Scheme)), remedy)
-	}
-}
-
-// checkS3 checks the options of an S3 target.
-func checkS3(f *findings, at string, u *url.URL) {
-	q, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		f.fault(at, "has options that cannot be read", "Write ?region=…&endpoint=https://…&path_style=true.")
-	}
-	for _, k := range slices.Sorted(maps.Keys(q)) {
-		switch v := q.Get(k); {
-		case k == "region":
-		case k == "endpoint":
-			if e, err := url.Parse(v); err != nil || e.Host == "" || e.Scheme != "https" && e.Scheme != "http" {
-				f.fault(at, "has an endpoint that is no URL", "Write endpoint=https://HOST:PORT.")
-			}
-		case k == "path_style":
-			if _, err := strconv.ParseBool(v); err != nil {
-				f.fault(at, fmt.Sprintf("path_style=%s is neither true nor false", shorten(v)), "Write path_style=true.")
-			}
-		default:
-			f.fault(at, fmt.Sprintf("has the unknown option %s", shorten(k)), "Known are region, endpoint and path_style.")
-		}
+	_, faults := cke.ParseTarget(s)
+	for _, fault := range faults {
+		f.fault(at, fault.What, fault.Remedy)
 	}
 }
 

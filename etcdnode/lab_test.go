@@ -130,7 +130,7 @@ func rigOn(t testing.TB, l *lab.Lab, n int, change func(*etcdnode.Config)) *rig 
 		ClientTLS: func(context.Context) (*tls.Config, error) { return r.client(), nil },
 		Archives:  &etcdnode.Archives{Dir: archiveDir(t)},
 	}
-	if testing.Verbose() {
+	if flag.Lookup("test.v").Value.String() == "true" { // -v; testing.Verbose also holds under -json, as make runs tests
 		c.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	if change != nil {

@@ -79,7 +79,7 @@ func TestEnsureContainer_LeavesNoContainerOnAVolumeThatTheEngineMade(t *testing.
 	j, labels := testJoin(node)
 	node.engine.answer("GET /volumes/etcd-cke.j1", `{"Name":"etcd-cke.j1","Driver":"local","Labels":{`+labels+`}}`)
 	node.engine.answer("POST /containers/create", `{"Id":"c1"}`)
-	node.engine.answer("DELETE /containers/etcd-cke.j1", "")
+	node.engine.answer("DELETE /containers/c1", "")
 	node.engine.mu.Lock()
 	node.engine.heard = func(request string) {
 		if request == "POST /containers/create" {
@@ -88,7 +88,7 @@ func TestEnsureContainer_LeavesNoContainerOnAVolumeThatTheEngineMade(t *testing.
 	}
 	node.engine.mu.Unlock()
 	err := fleet.Machine(node.node).EnsureContainer(t.Context(), cke.MemberSpec{Cluster: "demo", Join: j, Mode: cke.StartOwnData})
-	if !errors.Is(err, cke.ErrDataMissing) || node.engine.asked("DELETE /containers/etcd-cke.j1") != 1 {
+	if !errors.Is(err, cke.ErrDataMissing) || node.engine.asked("DELETE /containers/c1") != 1 {
 		t.Errorf("it is left: %v", err)
 	}
 }

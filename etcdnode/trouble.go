@@ -160,12 +160,8 @@ func remedy(code cke.Code, n cke.Node) string {
 	case cke.CodeForward:
 		return fmt.Sprintf("on %s: see that Docker runs (`systemctl status docker`), that user %s may open %s, and that its key's line allows port forwarding", n.Name(), n.User, engineSocket)
 	}
-	for _, e := range cke.Explain() {
-		if e.Code == code {
-			return e.WayOut
-		}
-	}
-	return ""
+	e, _ := cke.Explain(code)
+	return e.WayOut
 }
 
 // problemOf makes a problem of an error, as nodes show it.

@@ -174,7 +174,7 @@ func TestExplain_CodesOfEngineErrors(t *testing.T) {
 	if up().explain("do it", nil) != nil {
 		t.Error("no error became one")
 	}
-	for _, e := range cke.Explain() {
+	for _, e := range cke.Explanations() {
 		if r := remedy(e.Code, node); r == "" || strings.Contains(r, "\n") {
 			t.Errorf("remedy of %s: %q", e.Code, r)
 		}

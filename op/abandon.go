@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/quorum"
 )
 
 // stopGrace is how long etcd may take to move its leadership away and end. Source: etcd, request timeout.
@@ -77,7 +78,7 @@ func (a AbandonBootstrap) recordAbandoned(ctx context.Context, e Env) error {
 	if err := isForming(id); err != nil {
 		return err
 	}
-	if silent := len(id.Joins) - len(a.Reachable); silent >= cke.Quorum(len(id.Joins)) { // whatever is on record of their starts
+	if silent := len(id.Joins) - len(a.Reachable); silent >= quorum.Of(len(id.Joins)) { // whatever is on record of their starts
 		return fmt.Errorf("%d of %d founders do not answer and could have a quorum", silent, len(id.Joins))
 	}
 	inc := *id.Incarnation

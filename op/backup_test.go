@@ -90,6 +90,7 @@ type dangerous struct{ done *bool }
 
 func (dangerous) Name() string      { return "dangerous" }
 func (dangerous) Targets() []string { return nil }
+func (dangerous) Traits() op.Traits { return op.Traits{} }
 func (d dangerous) Stages() []op.Stage {
 	return []op.Stage{op.LastBackup(), {{Name: "do", Run: func(context.Context, op.Env) error { *d.done = true; return nil }}}}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cke"
+	"cke/quorum"
 )
 
 // fenceStages stop containers for good, restarts by their engines first, and then see that none of them runs. They stop one
@@ -142,7 +143,7 @@ func (c CancelRestore) checkFence(ctx context.Context, e Env) error {
 			continue
 		}
 		members := ofLife(id.Ended, f.Incarnation)
-		need := cke.Quorum(len(members))
+		need := quorum.Of(len(members))
 		if members == nil { // how many there were is not on record
 			members = ofLife(c.Fence, f.Incarnation)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/quorum"
 )
 
 // memberList is a linearizable member list with the URL of the member that it was read through.
@@ -189,9 +190,8 @@ func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without st
 		}
 	}
 	healthy = len(serve)
-	if need := cke.Quorum(voters); healthy < need {
-		return healthy, &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true,
-			Facts: []string{fmt.Sprintf("after  %s, %d healthy; %d needed", cke.Count(voters, "voter"), healthy, need)}}
+	if why := quorum.Enough(voters, healthy); why != "" {
+		return healthy, &cke.Error{Code: cke.CodeQuorum, What: "quorum would be lost", Unchanged: true, Facts: []string{why}}
 	}
 	return healthy, nil
 }
@@ -206,7 +206,7 @@ func (l memberList) takeGate(ctx context.Context, e Env, id cke.Identity, m cke.
 	why := ""
 	switch others := l.voters() - 1; {
 	case slices.ContainsFunc(l.members, func(o cke.Member) bool { return o.ID != m.ID && (o.Learner || o.Name == "") }):
-		why = "a member was added and has not caught up yet"
+		why = quorum.InFlight
 	case healthy < others:
 		why = fmt.Sprintf("%d of the %d other voters are healthy", healthy, others)
 	default:

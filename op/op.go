@@ -22,6 +22,8 @@ type Operation interface {
 	// Stages returns the steps: stages run one after the other, the steps of a stage side by side.
 	// A stage begins only when every step of the one before succeeded.
 	Stages() []Stage
+	// Traits are what has to be known of its kind.
+	Traits() Traits
 }
 
 // Stage is a set of steps that do not depend on each other.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cke"
+	"cke/quorum"
 )
 
 // RemoveMember takes a member out of the list, ends its membership, and removes its container where the node answers.
@@ -296,7 +297,7 @@ func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing
 			missing = append(missing, j)
 		}
 	}
-	if listed >= cke.Quorum(listed+len(missing)) {
+	if listed >= quorum.Of(listed+len(missing)) {
 		return nil
 	}
 	return missing

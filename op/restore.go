@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/quorum"
 )
 
 // Limits of a restore's longer steps.
@@ -328,7 +329,7 @@ func (r Restore) recordFormed(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	if len(r.Founders) < cke.Quorum(len(id.Incarnation.Founders)) {
+	if len(r.Founders) < quorum.Of(len(id.Incarnation.Founders)) {
 		return fmt.Errorf("%d of %d restored members are no quorum: %w", len(r.Founders), len(id.Incarnation.Founders), cke.ErrConflict)
 	}
 	joins := slices.Clone(id.Joins)

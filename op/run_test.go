@@ -20,6 +20,7 @@ type script []op.Stage
 func (script) Name() string         { return "script" }
 func (script) Targets() []string    { return []string{"n1"} }
 func (s script) Stages() []op.Stage { return s }
+func (script) Traits() op.Traits    { return op.Traits{} }
 
 // journal keeps every version of every record.
 type journal struct {

@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 	"cke/server/strategy"
 )
 
@@ -70,7 +71,7 @@ func stranded(in strategy.Input, d strategy.Decision) *Arithmetic {
 		if victim {
 			a.After.Healthy--
 		}
-		a.Needed = cke.Quorum(a.After.Members)
+		a.Needed = quorum.Of(a.After.Members)
 		if a.After.Healthy < a.Needed && a.After.Members > 0 {
 			return &a
 		}
@@ -159,7 +160,7 @@ func serves(in strategy.Input, m cke.Member) bool {
 
 // disturbed is the tolerance while a member that the operation names does not serve, although it does not stop.
 func disturbed(in strategy.Input, o op.Operation) int {
-	least := cke.MaxMembers
+	least := quorum.MostVoters
 	d, names := o.(op.Disruptive)
 	if !names {
 		return least
@@ -176,7 +177,7 @@ func disturbed(in strategy.Input, o op.Operation) int {
 		}
 	}
 	for _, id := range d.Disrupts() {
-		left := serving - cke.Quorum(voters)
+		left := serving - quorum.Of(voters)
 		if healthy[id] {
 			left--
 		}

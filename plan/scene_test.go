@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/quorum"
 	"cke/server/strategy"
 )
 
@@ -200,7 +201,7 @@ func (s *scene) silent(i int) {
 			left++
 		}
 	}
-	if left < cke.Quorum(len(s.Seen.Etcd.Endpoints)) {
+	if left < quorum.Of(len(s.Seen.Etcd.Endpoints)) {
 		s.Seen.Etcd.Quorate, s.Seen.Etcd.MembersSource, s.Seen.Etcd.Members = false, cke.MembersUnknown, nil
 		for k := range s.Seen.Etcd.Endpoints {
 			if e := &s.Seen.Etcd.Endpoints[k]; e.Problem == "" {

@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 	"cke/server/strategy"
 	"cke/sim"
 )
@@ -102,7 +103,7 @@ func containerOf(seen cke.Observation, join cke.JoinID) cke.Container {
 
 // run runs an operation on the copy. least is the smallest tolerance meanwhile.
 func (s *stage) run(ctx context.Context, d strategy.Decision) (r cke.Record, least int, err error) {
-	s.least, s.watching = cke.MaxMembers, true
+	s.least, s.watching = quorum.MostVoters, true
 	r, err = op.Run(ctx, s.env, journal{}, cke.Record{Reason: d.Reason, Task: d.Task, Generation: s.in.Generation}, timed{d.Operation, s.clock})
 	s.watching = false
 	key := strategy.FailureKey(d.Operation)

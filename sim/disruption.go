@@ -401,7 +401,7 @@ func (c *checker) lacks(voters []uint64) bool {
 			recorded++
 		}
 	}
-	return recorded <= len(declared) && len(voters) < cke.MaxMembers && slices.ContainsFunc(declared, func(n cke.Node) bool {
+	return recorded <= len(declared) && len(voters) < mostVoters && slices.ContainsFunc(declared, func(n cke.Node) bool {
 		return !slices.ContainsFunc(s.identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address })
 	})
 }

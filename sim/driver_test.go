@@ -354,13 +354,8 @@ func problems(err error) []cke.Problem {
 	}
 	var all []cke.Problem
 	for _, s := range failed {
-		p := cke.Problem{Code: cke.CodeOf(s.Err), Node: s.Node, Message: s.Step + ": " + s.Err.Error()}
-		for _, e := range cke.Explain() {
-			if e.Code == p.Code && e.Code != cke.CodeInternal {
-				p.Remedy = e.WayOut
-			}
-		}
-		all = append(all, p)
+		code := cke.CodeOf(s.Err)
+		all = append(all, cke.Problem{Code: code, Node: s.Node, Message: s.Step + ": " + s.Err.Error(), Remedy: cke.WayOut(code)})
 	}
 	return all
 }

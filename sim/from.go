@@ -75,7 +75,7 @@ func hidesVoters(s cke.EtcdStatus) bool {
 			serve++
 		}
 	}
-	return s.Quorate && serve < cke.Quorum(voters)
+	return s.Quorate && serve < majority(voters)
 }
 
 func portOf(n cke.Node) int {
@@ -222,7 +222,7 @@ func (f *from) enoughRun() bool {
 			}
 		}
 	}
-	return running >= cke.Quorum(len(f.identity.Joins))
+	return running >= majority(len(f.identity.Joins))
 }
 
 func (f *from) forming() bool {

@@ -3,8 +3,6 @@ package sim
 import (
 	"maps"
 	"slices"
-
-	"cke"
 )
 
 // Watch lets look be told, after everything that happens, how many more voters could be lost in that moment; -1: too
@@ -36,7 +34,7 @@ func (w *World) tolerance() int {
 				answer++
 			}
 		}
-		if need := cke.Quorum(len(voters)); run >= need {
+		if need := majority(len(voters)); run >= need {
 			best = max(best, max(0, answer-need))
 		}
 	}

@@ -98,7 +98,7 @@ func (p proposal) wanted(voters int) int {
 	if fmt.Sscanf(p.leader.c.spec.Join.Etcd.Version, "3.%d.%d", &minor, &patch); minor < 5 || minor == 5 && patch < 30 || minor == 6 && patch < 11 {
 		return voters
 	}
-	return min(voters, cke.Quorum(voters+1))
+	return min(voters, majority(voters+1))
 }
 
 // AddLearner implements cke.Etcd. Source of the checks: etcd, mayAddMember and --max-learners.

@@ -95,7 +95,7 @@ func (o *Observer) node(ctx context.Context, declared cke.Node) cke.NodeStatus {
 			trouble = &cke.Error{Code: cke.CodeEngine, What: "the Docker engine does not answer"}
 		}
 		if trouble != nil {
-			s.Problem = &cke.Problem{Code: trouble.Code, Node: declared.Name(), Message: trouble.What, Remedy: wayOut(trouble.Code)}
+			s.Problem = &cke.Problem{Code: trouble.Code, Node: declared.Name(), Message: trouble.What, Remedy: cke.WayOut(trouble.Code)}
 			s.ClientPort, s.PeerPort = cke.PortUnknown, cke.PortUnknown
 			return nil
 		}
@@ -107,15 +107,6 @@ func (o *Observer) node(ctx context.Context, declared cke.Node) cke.NodeStatus {
 		s.Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: declared.Name(), Message: err.Error()}
 	}
 	return s
-}
-
-func wayOut(code cke.Code) string {
-	for _, e := range cke.Explain() {
-		if e.Code == code {
-			return e.WayOut
-		}
-	}
-	return ""
 }
 
 // members is what etcd answers through the endpoints of joins, and what strangers answer.

@@ -120,7 +120,7 @@ func (w *World) quorumOf(p process, running []process, counts func(process) bool
 			n++
 		}
 	}
-	return slices.Contains(voters, p.id) && n >= cke.Quorum(len(voters))
+	return slices.Contains(voters, p.id) && n >= majority(len(voters))
 }
 
 // holdsOn reports whether a leader still runs and reaches a quorum.
@@ -192,11 +192,11 @@ func (g *group) replicate(w *World, l process, running []process) {
 			have = append(have, len(p.log))
 		}
 	}
-	if len(have) < cke.Quorum(len(voters)) {
+	if len(have) < majority(len(voters)) {
 		return
 	}
 	slices.Sort(have)
-	if n := have[len(have)-cke.Quorum(len(voters))]; n > l.commit && l.log[n-1].term == l.term {
+	if n := have[len(have)-majority(len(voters))]; n > l.commit && l.log[n-1].term == l.term {
 		l.commit = n
 	}
 	w.wereCommitted(l.member)
@@ -367,5 +367,5 @@ func recoverable(remains []*member) bool {
 			n++
 		}
 	}
-	return n >= cke.Quorum(len(voters))
+	return n >= majority(len(voters))
 }

@@ -56,12 +56,6 @@ const (
 	hashWait = time.Second
 )
 
-// Schedule says when something is due.
-type Schedule interface {
-	// Next is the first time after t; zero: never.
-	Next(t time.Time) time.Time
-}
-
 // Config is all that a Taker needs. Bucket, Cluster, Lineage and Endpoints must be set.
 type Config struct {
 	Bucket  backup.Bucket

@@ -6,14 +6,13 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob" // azblob://
 	_ "gocloud.dev/blob/gcsblob"   // gs://
 
+	"cke"
 	"cke/backup"
 )
 
@@ -51,35 +50,26 @@ func (t *Target) Sweep(ctx context.Context, age time.Duration) error {
 	return nil
 }
 
-// Open opens a target. Nothing is asked of it yet.
-//
-//	file:///var/backups/etcd
-//	s3://bucket/prefix?region=eu-west-1&endpoint=https://s3.example.com&path_style=true
-//	gs://bucket/prefix
-//	azblob://container/prefix
+// Open opens a target, see cke.ParseTarget. Nothing is asked of it yet.
 func Open(ctx context.Context, rawURL string, c Credentials) (*Target, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return nil, fmt.Errorf("backup target: %w", err)
+	t, faults := cke.ParseTarget(rawURL)
+	if faults != nil {
+		return nil, fmt.Errorf("backup target %s: it %s. %s", t.URL, faults[0].What, faults[0].Remedy)
 	}
-	none := func() error { return nil }
-	switch u.Scheme {
+	switch t.Scheme {
 	case "file":
-		if u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
-			return nil, fmt.Errorf("backup target %s: write file:// and an absolute path, as file:///var/backups/etcd", u.Redacted())
-		}
-		return &Target{Bucket: backup.Dir(filepath.Clean(u.Path)), close: none}, nil
+		return &Target{Bucket: backup.Dir(t.Path), close: func() error { return nil }}, nil
 	case "s3":
-		return openS3(ctx, u, c)
-	case "gs", "azblob":
-		prefix := strings.Trim(u.Path, "/")
-		bare := *u
-		bare.Path = ""
-		b, err := blob.OpenBucket(ctx, bare.String())
-		if err != nil {
-			return nil, fmt.Errorf("backup target %s: %w", u.Redacted(), err)
-		}
-		return &Target{Bucket: backup.Within(&bucket{b: b}, prefix), close: b.Close}, nil
+		return openS3(ctx, t, c)
 	}
-	return nil, fmt.Errorf("backup target %s: use file://, s3://, gs:// or azblob://", u.Redacted())
+	bare, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("backup target %s: %w", t.URL, err)
+	}
+	bare.Path = ""
+	b, err := blob.OpenBucket(ctx, bare.String())
+	if err != nil {
+		return nil, fmt.Errorf("backup target %s: %w", t.URL, err)
+	}
+	return &Target{Bucket: backup.Within(&bucket{b: b}, t.Path), close: b.Close}, nil
 }

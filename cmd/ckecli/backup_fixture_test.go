@@ -123,6 +123,7 @@ func awaitFull(t testing.TB, events <-chan take.Event) int64 {
 // startEtcd runs an etcd of one member on loopback until the test ends.
 func startEtcd(t testing.TB) *clientv3.Client {
 	t.Helper()
+	skipWithoutStore(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

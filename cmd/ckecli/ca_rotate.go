@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/quorum"
 )
 
 // rotateOptions are the options of `ca rotate` and `ca finish`.
@@ -49,7 +50,7 @@ func runCARotate(ctx context.Context, a *app, s store, name cke.AuthorityName, o
 		return err
 	}
 	if n := voters(st); n > 0 && n <= 2 && !o.yes {
-		question := fmt.Sprintf("%s has %d of %d members that a quorum needs: it does not serve while one is restarted. Go on?", cluster, n, cke.Quorum(n))
+		question := fmt.Sprintf("%s has %d of %d members that a quorum needs: it does not serve while one is restarted. Go on?", cluster, n, quorum.Of(n))
 		if err := a.confirmYes(ctx, "replacing an authority of "+cluster, question, fmt.Sprintf("ckecli ca rotate %s --yes", name)); err != nil {
 			return err
 		}

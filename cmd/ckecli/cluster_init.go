@@ -10,6 +10,7 @@ import (
 
 	"cke"
 	"cke/clusterfile"
+	"cke/quorum"
 )
 
 func newClusterInitCommand(a *app) *cobra.Command {
@@ -56,7 +57,7 @@ func runInit(a *app, name string, nodes []string) error {
 	}
 	fmt.Fprintf(&b, initTail, cke.DefaultSSHUser, cke.DefaultEtcdVersion)
 	if n := len(nodes); n%2 == 0 {
-		fmt.Fprintf(a.stderr, "warning: %d members bear the loss of %d, as %d would; an odd number is better\n", n, n-cke.Quorum(n), n-1)
+		fmt.Fprintf(a.stderr, "warning: %d members bear the loss of %d, as %d would; an odd number is better\n", n, n-quorum.Of(n), n-1)
 	}
 	c, _, err := clusterfile.ParseCluster("", []byte(b.String()))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"cke"
 	"cke/internal/term"
+	"cke/quorum"
 	"cke/storage"
 )
 
@@ -219,7 +220,7 @@ func fewer(ctx context.Context, s planStore, was, wanted cke.Cluster) (string, e
 	if id, err := s.Identity(ctx, wanted.Name); err != nil || !isFormed(id) {
 		return "", err
 	}
-	return fmt.Sprintf("%s to carry no member any more: %d of %d members can be lost now, %d of %d then. Store it?", are(gone), from-cke.Quorum(from), from, to-cke.Quorum(to), to), nil
+	return fmt.Sprintf("%s to carry no member any more: %d of %d members can be lost now, %d of %d then. Store it?", are(gone), from-quorum.Of(from), from, to-quorum.Of(to), to), nil
 }
 
 // are is the beginning of a sentence about nodes.

@@ -49,7 +49,7 @@ func TestDocs_NameEveryCommandAndFlag(t *testing.T) {
 func TestHelp_NamesCommandsThatAreThere(t *testing.T) {
 	root := newRootCommand(renderer())
 	command := regexp.MustCompile("`ckecli ([^`]+)`")
-	for _, e := range cke.Explain() {
+	for _, e := range cke.Explanations() {
 		for _, m := range command.FindAllStringSubmatch(e.Meaning+" "+e.WayOut, -1) {
 			words := strings.Fields(m[1])
 			cmd, rest, err := root.Find(words)
@@ -69,7 +69,7 @@ func TestHelp_NamesCommandsThatAreThere(t *testing.T) {
 // A member that is lost for good is given up for a fresh one: whoever looks up why it does not serve has to find that.
 func TestHelp_TellsHowToGiveAMemberUp(t *testing.T) {
 	for _, code := range []cke.Code{cke.CodeUnreachable, cke.CodeDataMissing, cke.CodeEtcdExited, cke.CodeQuorum} {
-		for _, e := range cke.Explain() {
+		for _, e := range cke.Explanations() {
 			if e.Code == code && !strings.Contains(e.WayOut, "`ckecli replace NODE`") {
 				t.Errorf("%s: %s", code, e.WayOut)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/quorum"
 )
 
 func newAdoptCommand(a *app) *cobra.Command {
@@ -107,11 +108,11 @@ func toleranceAfter(st cke.Status, m cke.Member) int {
 		return st.Tolerance
 	}
 	n := voters(st)
-	healthy := st.Tolerance + cke.Quorum(n)
+	healthy := st.Tolerance + quorum.Of(n)
 	for _, e := range st.Etcd.Endpoints {
 		if e.MemberID == m.ID && e.Healthy() {
-			return max(0, healthy-1-cke.Quorum(n-1))
+			return max(0, healthy-1-quorum.Of(n-1))
 		}
 	}
-	return max(0, healthy-cke.Quorum(n-1))
+	return max(0, healthy-quorum.Of(n-1))
 }

@@ -10,6 +10,7 @@ import (
 
 	"cke"
 	"cke/internal/term"
+	"cke/quorum"
 )
 
 func newMoveLeaderCommand(a *app) *cobra.Command {
@@ -43,7 +44,7 @@ type defragOptions struct{ yes, noWait bool }
 func newDefragCommand(a *app) *cobra.Command {
 	var o defragOptions
 	cmd := &cobra.Command{
-		Use: "defrag [NODE]…", Args: arguments(0, cke.MaxMembers), ValidArgsFunction: a.completeNodes(),
+		Use: "defrag [NODE]…", Args: arguments(0, quorum.MostVoters), ValidArgsFunction: a.completeNodes(),
 		Short: "Give the free space of members' databases back to their disks",
 		Long: `Rewrite the databases of members without their free pages, of all members or of those named.
 
@@ -80,7 +81,7 @@ func runDefrag(ctx context.Context, a *app, s store, nodes []string, o defragOpt
 	}
 	slices.SortStableFunc(names, func(x, y string) int { return leads(x) - leads(y) })
 	if n := voters(st); n > 0 && n <= 2 && !o.yes {
-		question := fmt.Sprintf("%s has %d of %d members that a quorum needs: it does not serve while one is defragmented. Go on?", cluster, n, cke.Quorum(n))
+		question := fmt.Sprintf("%s has %d of %d members that a quorum needs: it does not serve while one is defragmented. Go on?", cluster, n, quorum.Of(n))
 		if err := a.confirmYes(ctx, "defragmenting "+cluster, question, "ckecli etcd defrag --yes"); err != nil {
 			return err
 		}

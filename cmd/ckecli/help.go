@@ -43,7 +43,7 @@ func newHelpCommand(a *app) *cobra.Command {
 				}
 			}
 			if len(args) == 0 {
-				for _, e := range cke.Explain() {
+				for _, e := range cke.Explanations() {
 					code := string(e.Code)
 					if strings.HasPrefix(prefix, "c") {
 						code = strings.ToLower(code)
@@ -69,7 +69,7 @@ type explanation struct {
 }
 
 func runExplain(a *app, code string) error {
-	all := cke.Explain()
+	all := cke.Explanations()
 	i := slices.IndexFunc(all, func(e cke.Explanation) bool { return strings.EqualFold(string(e.Code), code) })
 	if i < 0 {
 		return usageError{fmt.Errorf("there is no code %s; `ckecli help codes` lists all", strings.ToUpper(code)), "ckecli help"}
@@ -84,7 +84,7 @@ func runExplain(a *app, code string) error {
 func runCodes(a *app) error {
 	var all []explanation
 	var names []string
-	for _, e := range cke.Explain() {
+	for _, e := range cke.Explanations() {
 		all, names = append(all, explanation(e)), append(names, string(e.Code))
 	}
 	return a.show(view{data: all, names: names, table: func(w io.Writer, colour, _ bool) error {

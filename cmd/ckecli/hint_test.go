@@ -34,7 +34,7 @@ func TestHints_AreCommands(t *testing.T) {
 			hints[hint] = file
 		}
 	}
-	for _, e := range cke.Explain() {
+	for _, e := range cke.Explanations() {
 		for _, m := range regexp.MustCompile("`(ckecli [^`]*)`").FindAllStringSubmatch(e.Meaning+" "+e.WayOut, -1) {
 			hints[m[1]] = string(e.Code)
 		}

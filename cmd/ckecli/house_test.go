@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,8 +35,19 @@ type house struct {
 	embedded *storage.Embedded
 }
 
+// noStore skips the tests that start a store, for make quick.
+var noStore = flag.Bool("no-store", false, "skip the tests that need a store or an etcd")
+
+func skipWithoutStore(t testing.TB) {
+	t.Helper()
+	if *noStore {
+		t.Skip("it needs a store or an etcd, and -no-store is set")
+	}
+}
+
 func newHouse(t testing.TB) *house {
 	t.Helper()
+	skipWithoutStore(t)
 	dir := t.TempDir()
 	h := &house{t: t, dir: dir, patience: 2 * limit, silence: 2 * limit, config: filepath.Join(dir, "config.yml"), env: map[string]string{"HOME": dir}, now: time.Now}
 	h.write("config.yml", fmt.Sprintf("store:\n  embedded: {data_dir: %[1]s/store}\nsecret_key_file: %[1]s/secret.key\nimages: {archive_dir: %[1]s/images}\n", dir))

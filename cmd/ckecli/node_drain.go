@@ -11,6 +11,7 @@ import (
 	"cke"
 	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/quorum"
 )
 
 // rests are what people take back that leaders keep from running.
@@ -77,7 +78,7 @@ func runDrain(ctx context.Context, a *app, s store, node string, o drainOptions)
 	case none != nil:
 	case v > 0 && v <= 2:
 		t.Accepted = true
-		question = fmt.Sprintf("%s has %s, and a quorum needs %d: it does not serve while %s is down. Drain it?", cluster, cke.Count(v, "voter"), cke.Quorum(v), n.Name())
+		question = fmt.Sprintf("%s has %s, and a quorum needs %d: it does not serve while %s is down. Drain it?", cluster, cke.Count(v, "voter"), quorum.Of(v), n.Name())
 	case m.Ready:
 		question = fmt.Sprintf("%s serves. While it is down %s can be lost, %s now. Drain it?", n.Name(), membersLost(sc.status.Tolerance-1), membersLost(sc.status.Tolerance))
 	}

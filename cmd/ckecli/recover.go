@@ -11,6 +11,7 @@ import (
 
 	"cke"
 	"cke/internal/term"
+	"cke/quorum"
 )
 
 func newRecoverCommand(a *app) *cobra.Command {
@@ -170,7 +171,7 @@ func lossOf(chosen survivor, st cke.Status) string {
 		}
 	}
 	n := len(all)
-	if furthest && left >= n-cke.Quorum(n)+1 {
+	if furthest && left >= n-quorum.Of(n)+1 {
 		return fmt.Sprintf("%d of %d members are left, and every quorum had one of them; what %s has applied is kept", left, n, chosen.Node)
 	}
 	return fmt.Sprintf("%d of %d members are left: writes that the others acknowledged and %s has not applied (index %d, revision %d) are lost", left, n, chosen.Node, chosen.Applied, chosen.Revision)

@@ -10,6 +10,7 @@ import (
 
 	"cke"
 	"cke/clusterfile"
+	"cke/quorum"
 	"cke/storage"
 )
 
@@ -115,8 +116,8 @@ func voters(st cke.Status) int {
 // toleranceWithout is how many members can be lost while one that serves is no member.
 func toleranceWithout(st cke.Status) int {
 	n := voters(st)
-	healthy := st.Tolerance + cke.Quorum(n)
-	return max(0, healthy-1-cke.Quorum(n-1))
+	healthy := st.Tolerance + quorum.Of(n)
+	return max(0, healthy-1-quorum.Of(n-1))
 }
 
 func membersLost(n int) string {

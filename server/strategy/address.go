@@ -213,7 +213,7 @@ func mayMove(in *Input, m cke.Member) gate {
 	if healthyMember(in, m) {
 		return mayInterrupt(in, m)
 	}
-	if tallyOf(in).pending > 0 {
+	if tallyOf(in).Pending > 0 {
 		return "a member was added and has not caught up yet"
 	}
 	return pass

@@ -7,6 +7,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // bootstrapCluster: the cluster never had a life that served anybody, and every declared control-plane node has
@@ -91,7 +92,7 @@ func abandonedElsewhere(in *Input) []cke.Problem {
 				Remedy: "bring it back, or take it out of the cluster file if it is gone for good"})
 		}
 	}
-	if left < cke.Quorum(len(inc.Founders)) {
+	if left < quorum.Of(len(inc.Founders)) {
 		return nil
 	}
 	return waits
@@ -216,7 +217,7 @@ func formingCluster(in *Input) (Decision, bool) {
 		reason = "nothing was started yet and the founding was cut off"
 	case silent != nil:
 		wayOut := ""
-		if len(silent) < cke.Quorum(len(in.Identity.Joins)) {
+		if len(silent) < quorum.Of(len(in.Identity.Joins)) {
 			wayOut = ", or begins anew once those that do not are taken out of the cluster file"
 		}
 		return Decision{Blockers: silent, Reason: "the founding resumes when every founder answers" + wayOut + ": " + list(silent)}, true
@@ -224,7 +225,7 @@ func formingCluster(in *Input) (Decision, bool) {
 		return Decision{Operation: op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec), Resume: true},
 			Reason: "the founding did not end; it is resumed with the same identity"}, true
 	}
-	if total := len(in.Identity.Joins); len(silent) >= cke.Quorum(total) { // started or not: a record may be older than they are
+	if total := len(in.Identity.Joins); len(silent) >= quorum.Of(total) { // started or not: a record may be older than they are
 		return Decision{Blockers: silent, Reason: fmt.Sprintf("%s, but %d of %d founders do not answer and could have a quorum", reason, len(silent), total)}, true
 	}
 	if p := servedClients(in); p != nil {

@@ -121,23 +121,9 @@ func (in *Input) held() bool {
 	return h != nil && h.Active(in.untilNow())
 }
 
-// needsClock reports whether an operation writes something down that lasts until a time, as certificates do. What brings
-// members back does not.
-func needsClock(o op.Operation) bool {
-	switch o := o.(type) {
-	case op.RenewCertificates, op.AddMember, op.ChangeAddress, op.BeginRestore, op.RotateAuthority:
-		return true
-	case op.Bootstrap:
-		return !o.Resume // from its start on no certificate is issued
-	case op.Restore:
-		return !o.Started
-	}
-	return false
-}
-
 // withClock holds an operation back that must not be done by a clock that is wrong.
 func withClock(in *Input, d Decision) Decision {
-	if d.Operation == nil || !needsClock(d.Operation) {
+	if d.Operation == nil || !d.Operation.Traits().NeedsClock {
 		return d
 	}
 	c := ClocksIn(in.Seen)

@@ -17,17 +17,12 @@ const (
 	compareAgain = 10 * time.Minute
 )
 
-// risky are operations after which members are compared: they start members, or let members take data from others.
-var risky = []string{
-	op.StartMembers{}.Name(), op.StartChanged{}.Name(), op.RestartMember{}.Name(), op.AddMember{}.Name(), op.PromoteMember{}.Name(), op.ChangeAddress{}.Name(),
-}
-
 // TouchedAt is when the last risky operation ended that no comparison came after, by what was told before and by the
 // operation that has ended since.
 func TouchedAt(s cke.Status) time.Time {
 	switch last := s.LastOperation; {
 	case last == nil:
-	case slices.Contains(risky, last.Type) && last.Time.After(s.TouchedAt):
+	case op.OfName(last.Type).Risky && last.Time.After(s.TouchedAt):
 		return last.Time
 	case last.Type == op.CompareData{}.Name() && last.State == cke.RecordCompleted:
 		return time.Time{}
@@ -49,7 +44,7 @@ func compareDue(in *Input) (Decision, bool) {
 	why := ""
 	if touched := TouchedAt(in.Before); touched.After(last) && !wasSetBack(in.Seen.ObservedAt.Sub(touched)) {
 		why = "members are compared: some were started, restarted, added, promoted or moved since the last time"
-		if before := in.Before.LastOperation; before != nil && slices.Contains(risky, before.Type) {
+		if before := in.Before.LastOperation; before != nil && op.OfName(before.Type).Risky {
 			why = fmt.Sprintf("members are compared after %s", before.Type)
 		}
 	} else if age := in.Seen.ObservedAt.Sub(last); age >= compareEvery {

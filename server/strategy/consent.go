@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	cron "github.com/netresearch/go-cron"
-
 	"cke"
+	"cke/internal/schedule"
 	"cke/op"
 )
 
@@ -72,20 +71,12 @@ func noConsent(in *Input) (why string, again time.Duration) {
 // windowAt reports whether a window is open at a time, and when the next one begins; a zero time when its schedule or
 // its time zone cannot be read, and then it is shut.
 func windowAt(w cke.Window, now time.Time) (open bool, next time.Time) {
-	zone := time.UTC
-	if w.TimeZone != "" {
-		var err error
-		if zone, err = time.LoadLocation(w.TimeZone); err != nil {
-			return false, time.Time{}
-		}
-	}
-	schedule, err := cron.ParseStandard(w.Schedule)
+	due, err := schedule.Parse(w.Schedule, w.TimeZone)
 	if err != nil {
 		return false, time.Time{}
 	}
-	now = now.In(zone)
-	if begun := schedule.Next(now.Add(-time.Duration(w.Duration))); !begun.IsZero() && !begun.After(now) {
+	if begun := due.Next(now.Add(-time.Duration(w.Duration))); !begun.IsZero() && !begun.After(now) {
 		return true, begun
 	}
-	return false, schedule.Next(now)
+	return false, due.Next(now)
 }

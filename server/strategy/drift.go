@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // drift: a member runs with other options than declared. One is restarted at a time, followers first, the leader last;
@@ -128,7 +129,7 @@ func (in *Input) startAsDeclared() (Decision, bool) {
 				continue
 			}
 		}
-		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= cke.Quorum(len(in.Identity.Joins))},
+		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= quorum.Of(len(in.Identity.Joins))},
 			Reason: fmt.Sprintf("%s does not come up, and %s", j.Node.Name(), why)}, true
 	}
 	return Decision{}, false
@@ -157,11 +158,8 @@ func (in *Input) silentSinceStart(j cke.Join) bool {
 	}
 	m, listed := in.listed(j)
 	t := tallyOf(in)
-	return listed && leaseGate(in, m) == pass && t.healthy >= cke.Quorum(t.voters)
+	return listed && leaseGate(in, m) == pass && t.Pause(0) == ""
 }
-
-// starts are the operations that start members.
-var starts = []string{op.StartMembers{}.Name(), op.RestartMember{}.Name(), op.StartChanged{}.Name(), op.Restore{Started: true}.Name()}
 
 // failedToStart reports whether starting the member as it is on record has failed since it last succeeded.
 func (in *Input) failedToStart(j cke.Join) bool {
@@ -169,7 +167,7 @@ func (in *Input) failedToStart(j cke.Join) bool {
 		name, targets, _ := strings.Cut(key, " ")
 		nodes := strings.Split(targets, ",")
 		here := func(p cke.Problem) bool { return p.Node == j.Node.Name() }
-		if slices.Contains(starts, name) && slices.Contains(nodes, j.Node.Name()) && (len(nodes) == 1 || slices.ContainsFunc(f.Problems, here)) {
+		if op.OfName(name).Starts && slices.Contains(nodes, j.Node.Name()) && (len(nodes) == 1 || slices.ContainsFunc(f.Problems, here)) {
 			return true
 		}
 	}
@@ -241,24 +239,7 @@ func runsMinor(in *Input, minor int) bool {
 }
 
 // difference names what differs between two descriptions of a member.
-func difference(a, b cke.EtcdOptions) string {
-	var all []string
-	add := func(name string, differs bool) {
-		if differs {
-			all = append(all, name)
-		}
-	}
-	add("version", a.Version != b.Version)
-	add("image", a.Image != b.Image)
-	one, two := a, b
-	one.ExtraArgs, two.ExtraArgs = nil, nil
-	one.Version, one.Image = two.Version, two.Image
-	add("arguments", fmt.Sprint(a.ExtraArgs) != fmt.Sprint(b.ExtraArgs))
-	add("limits", a.Resources != b.Resources)
-	one.Resources = two.Resources
-	add("environment or binds", !one.Equal(two))
-	return strings.Join(all, ", ")
-}
+func difference(a, b cke.EtcdOptions) string { return strings.Join(a.Differences(b), ", ") }
 
 // mayRun says why no member may run a version now; "" when one may. etcd bears one minor step up, from the floor of the
 // minor before, with every member on the same minor, and the step back while one of them has not taken it: until then the

@@ -10,22 +10,20 @@ import (
 // driftOf names each way in which a member does not run as declared, or not as is on record, from what to what.
 func driftOf(in *Input, j cke.Join) []string {
 	var all []string
-	add := func(what, from, to string) {
-		if from != to {
-			all = append(all, fmt.Sprintf("%s: %s, declared %s", what, from, to))
-		}
-	}
 	if _, wanted := in.declared(j); wanted && in.Formed() {
 		is, want := j.Etcd, in.optionsOf(j)
-		add("version", is.Version, want.Version)
-		if is.Version == want.Version {
-			add("image", is.Image, want.Image)
+		values := map[string][2]string{ // of those that can be told in a word
+			"version": {is.Version, want.Version}, "image": {is.Image, want.Image}, "limits": {limits(is.Resources), limits(want.Resources)},
+			"arguments": {fmt.Sprint(is.ExtraArgs), fmt.Sprint(want.ExtraArgs)},
 		}
-		add("arguments", fmt.Sprint(is.ExtraArgs), fmt.Sprint(want.ExtraArgs))
-		add("limits", limits(is.Resources), limits(want.Resources))
-		is.Version, is.Image, is.ExtraArgs, is.Resources = want.Version, want.Image, want.ExtraArgs, want.Resources
-		if !is.Equal(want) {
-			all = append(all, "environment or binds are not those declared")
+		for _, name := range is.Differences(want) {
+			switch v, told := values[name]; {
+			case name == "image" && is.Version != want.Version: // it follows from the version
+			case told:
+				all = append(all, fmt.Sprintf("%s: %s, declared %s", name, v[0], v[1]))
+			default:
+				all = append(all, name+": not as declared")
+			}
 		}
 	}
 	for _, unlike := range []string{unlikeRecord(in, j), limitsByHand(in, j), limitsDiscarded(in, j), versionByHand(in, j)} {

@@ -37,7 +37,7 @@ func TestReport_NamesEachDifference(t *testing.T) {
 		{"arguments and limits", with(formed(3).running(), func(e *cke.EtcdOptions) {
 			e.ExtraArgs, e.Resources = []string{"--x=1"}, cke.Resources{CPUs: 0.5, Memory: 1 << 30}
 		}), []string{"arguments: [], declared [--x=1]", "limits: none, declared 0.5 CPUs and 1GiB"}},
-		{"environment", with(formed(3).running(), func(e *cke.EtcdOptions) { e.ExtraEnv = map[string]string{"A": "b"} }), []string{"environment or binds are not those declared"}},
+		{"environment", with(formed(3).running(), func(e *cke.EtcdOptions) { e.ExtraEnv = map[string]string{"A": "b"} }), []string{"environment: not as declared"}},
 		{"limits by hand", formed(3).running().updated(2, 512<<20), []string{"limits: its container was given 512MiB by hand, and was made with none"}},
 		{"another container than is on record", formed(3).running().made(2, "--x=1"), []string{"its container was made with other options than are on record"}},
 		{"other limits with it", formed(3).running().made(2, "--x=1").updated(2, 512<<20), []string{"its container was made with other options than are on record"}},

@@ -247,4 +247,4 @@ func oursServe(in *Input) bool {
 }
 
 // everyoneServes reports whether strangers serve, too, and no change of the member list is under way.
-func everyoneServes(in *Input) bool { return oursServe(in) && allWell(tallyOf(in), 0) == pass }
+func everyoneServes(in *Input) bool { return oursServe(in) && allWell(tallyOf(in)) == pass }

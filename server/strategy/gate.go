@@ -6,17 +6,16 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // tally counts voters as the quorum gate needs them, on a linearizable member list.
 type tally struct {
-	voters, healthy int
+	quorum.Tally
 	// recorded are the voters that are on record, with any health: all others are a person's, and may go at any time.
 	recorded int
 	// hollow are those of the healthy ones that serve from files that were removed.
 	hollow int
-	// pending are learners and members that never started: a change in flight.
-	pending int
 	// apart: members serve without each other, so that not all that are healthy are of one quorum.
 	apart bool
 	// stopping are the voters whose engines were asked to stop them and have not answered since.
@@ -30,12 +29,12 @@ func tallyOf(in *Input) tally {
 	}
 	for _, m := range in.Seen.Etcd.Members {
 		if m.Learner || m.Name == "" {
-			t.pending++
+			t.Pending++
 		}
 		if m.Learner {
 			continue
 		}
-		t.voters++
+		t.Voters++
 		if j := in.joinOf(m); j != nil {
 			t.recorded++
 			if j.Stopping {
@@ -43,7 +42,7 @@ func tallyOf(in *Input) tally {
 			}
 		}
 		if healthyMember(in, m) {
-			t.healthy++
+			t.Healthy++
 		}
 		if hollow(in, m) {
 			t.hollow++
@@ -106,32 +105,28 @@ func mayRemove(in *Input, m cke.Member) gate {
 		return pass
 	}
 	t := tallyOf(in)
-	left, g := without(in, t, m)
-	if g != pass {
+	if g := letGo(in, t, m); g != pass {
 		return g
 	}
-	if need := cke.Quorum(t.voters - 1); t.voters == 1 || left < need {
-		return gate(fmt.Sprintf("now %s, %d healthy; after %s, %d healthy, %d needed", cke.Count(t.voters, "voter"), t.healthy, cke.Count(t.voters-1, "voter"), left, need))
-	}
-	return pass
+	return gate(t.Remove(healthyMember(in, m)))
 }
 
-// without is how many healthy voters are left without this one. A healthy one is let go only while everything else is
-// well and no lease lasts.
-func without(in *Input, t tally, m cke.Member) (left int, g gate) {
+// letGo asks whether a member may be taken away from the others: one that serves is let go only while everything else is well and no
+// lease lasts.
+func letGo(in *Input, t tally, m cke.Member) gate {
 	if !servesAnywhere(in, m) {
-		return t.healthy, pass
+		return pass
 	}
 	if !healthyMember(in, m) {
-		t.healthy++ // it serves where it is not on record
+		t.Healthy++ // it serves where it is not on record
 	}
 	if g := leaseGate(in, m); g != pass {
-		return 0, g
+		return g
 	}
 	if hollow(in, m) {
 		t.hollow = 0 // what is to be mended is no obstacle
 	}
-	return t.healthy - 1, allWell(t.besides(in, m), 0)
+	return allWell(t.besides(in, m))
 }
 
 // mayRestart asks whether a voter may stop for a moment. One or two voters cannot be restarted without a gap, which is
@@ -141,16 +136,13 @@ func mayRestart(in *Input, m cke.Member) gate {
 	if g := leaseGate(in, m); g != pass {
 		return g
 	}
-	if g := allWell(t.besides(in, m), 0); g != pass {
+	if g := allWell(t.besides(in, m)); g != pass {
 		return g
 	}
 	if in.fewVoters() || m.Learner {
 		return pass
 	}
-	if need := cke.Quorum(t.voters); t.healthy-1 < need {
-		return gate(fmt.Sprintf("now %s, %d healthy; meanwhile %d healthy, %d needed", cke.Count(t.voters, "voter"), t.healthy, t.healthy-1, need))
-	}
-	return pass
+	return gate(t.Pause(1))
 }
 
 // mayInterrupt asks whether a voter may be restarted for what nobody asked for now: mayRestart, and if nobody would be served
@@ -160,7 +152,7 @@ func mayInterrupt(in *Input, m cke.Member) gate {
 		return g
 	}
 	return gate(fmt.Sprintf("%s, %d declared: nobody is served while one restarts; it waits for another voter, or for `ckecli cluster apply`",
-		cke.Count(tallyOf(in).voters, "voter"), len(in.Spec.ControlPlane())))
+		cke.Count(tallyOf(in).Voters, "voter"), len(in.Spec.ControlPlane())))
 }
 
 // codeOfGate is the code of what mayInterrupt refuses.
@@ -173,30 +165,16 @@ func codeOfGate(in *Input, m cke.Member) cke.Code {
 
 // lacksVoters reports whether no voter can be away without a gap, and more are declared.
 func (in *Input) lacksVoters() bool {
-	return in.fewVoters() && tallyOf(in).voters < len(in.Spec.ControlPlane())
+	return in.fewVoters() && tallyOf(in).Voters < len(in.Spec.ControlPlane())
 }
 
 // fewVoters reports whether no voter can be away without a gap.
-func (in *Input) fewVoters() bool { return tallyOf(in).voters <= 2 }
+func (in *Input) fewVoters() bool { return tallyOf(in).Voters <= 2 }
 
 // mayAdd asks whether a learner may be added. etcd itself wants so many healthy voters as the list with one more needs.
 // pending is how many changes in flight are the caller's own.
 func mayAdd(in *Input, pending int) gate {
-	t := tallyOf(in)
-	if t.pending > pending {
-		return "a member was added and has not caught up yet"
-	}
-	need, who := min(t.voters, cke.Quorum(t.voters+1)), "etcd"
-	if old := wantsAllVoters(in); old != "" {
-		need, who = t.voters, "etcd "+old
-	}
-	if t.healthy < need {
-		return gate(fmt.Sprintf("now %s, %d healthy; %s wants %d healthy before one is added", cke.Count(t.voters, "voter"), t.healthy, who, need))
-	}
-	if t.voters >= cke.MaxMembers {
-		return gate(fmt.Sprintf("%d voters are the most that etcd bears well", cke.MaxMembers))
-	}
-	return pass
+	return gate(tallyOf(in).Add(pending, wantsAllVoters(in)))
 }
 
 // wantsAllVoters is the version of a member that refuses every addition while a voter is not connected; empty: none does. What has not told
@@ -211,14 +189,14 @@ func wantsAllVoters(in *Input) string {
 	return ""
 }
 
-func allWell(t tally, pending int) gate {
-	switch {
-	case t.pending > pending:
-		return "a member was added and has not caught up yet"
-	case t.apart:
+func allWell(t tally) gate {
+	if t.Pending == 0 && t.apart {
 		return "members serve without each other: they are not of one quorum, and none is taken away that others may not count on"
-	case t.healthy < t.voters:
-		return gate(fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.healthy, t.voters))
+	}
+	if g := t.Whole(); g != "" {
+		return gate(g)
+	}
+	switch {
 	case len(t.stopping) > 0:
 		return gate(fmt.Sprintf("%s may stop at any time: an engine was asked to, and has not answered since; no other one is taken away before it has", namesOf(t.stopping)))
 	case t.hollow > 0:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cke"
+	"cke/quorum"
 )
 
 // ballot is who votes in one life of the cluster, as far as its newest member list tells.
@@ -42,9 +43,9 @@ func (b *ballot) count(name string, votes, goesOn bool) {
 // change at a time is in flight: either those who may vote do, which is worse the more of them do, or a voter was removed.
 func couldBeQuorum(voters, sure, maybe int, changing bool) int {
 	switch {
-	case sure+maybe >= cke.Quorum(voters+maybe):
+	case sure+maybe >= quorum.Of(voters+maybe):
 		return voters + maybe
-	case changing && sure >= cke.Quorum(voters-1):
+	case changing && sure >= quorum.Of(voters-1):
 		return voters - 1
 	}
 	return 0
@@ -59,7 +60,7 @@ func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
 			continue
 		}
 		e := &cke.Error{Code: cke.CodeFence, What: "cannot restore: the nodes left out could go on serving the cluster as it was",
-			Facts: []string{fmt.Sprintf("%s may go on, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, cke.Quorum(n)),
+			Facts: []string{fmt.Sprintf("%s may go on, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, quorum.Of(n)),
 				"a machine that is switched off or wiped for good is named with --destroyed NODE"}}
 		if o.Survivor != "" {
 			e.What = "cannot recover: members that cannot be asked could be serving the cluster"

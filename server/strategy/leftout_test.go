@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 	"cke/server/strategy"
 )
 
@@ -152,7 +153,7 @@ func TestCouldBeQuorum(t *testing.T) {
 			for maybe := range 8 {
 				could := false
 				for i := range maybe + 1 {
-					could = could || sure+i >= cke.Quorum(voters+i)
+					could = could || sure+i >= quorum.Of(voters+i)
 				}
 				if of := strategy.CouldBeQuorum(voters, sure, maybe, false); (of > 0) != could {
 					t.Errorf("%d voters, %d of them and %d others: %d", voters, sure, maybe, of)

@@ -7,6 +7,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // startStopped: a member's container is stopped or missing while its node answers and its volume is there. Starting
@@ -17,7 +18,7 @@ func startStopped(in *Input) (Decision, bool) {
 	if !in.Formed() || len(stopped) == 0 {
 		return Decision{}, false
 	}
-	running, need := RunningMembers(in), cke.Quorum(len(in.Identity.Joins))
+	running, need := RunningMembers(in), quorum.Of(len(in.Identity.Joins))
 	reason := namesOf(stopped) + " stopped; " + whatIsLeft(in, stopped)
 	if running < need && !in.quorumUnknown() {
 		reason = fmt.Sprintf("quorum is lost, %d of %d members run and %s: %s", running, len(in.Identity.Joins), needed(need), reason)
@@ -104,7 +105,7 @@ func withoutQuorum(in *Input) (Decision, bool) {
 		return Decision{Reason: "members are electing a leader"}, true
 	}
 	n := in.votes()
-	reason := fmt.Sprintf("no quorum: %d of %d members run, %s; waiting for %s", running(in, in.voters()), n, needed(cke.Quorum(n)), nodesOf(blockers))
+	reason := fmt.Sprintf("no quorum: %d of %d members run, %s; waiting for %s", running(in, in.voters()), n, needed(quorum.Of(n)), nodesOf(blockers))
 	if in.quorumUnknown() {
 		reason = unseenSentence(in)
 	}
@@ -167,7 +168,7 @@ func dataProblem(in *Input, j cke.Join) *cke.Problem {
 		}
 	}
 	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: message, Remedy: "bring the volume back"}
-	enough := left >= cke.Quorum(len(in.Identity.Joins))
+	enough := left >= quorum.Of(len(in.Identity.Joins))
 	c, _ := in.node(j.Node).Of(j.ID)
 	switch runs := c.Running(); { // one that its engine starts again and again has nothing open
 	case runs && in.lastHolds(j):

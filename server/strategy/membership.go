@@ -9,6 +9,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // Bounds of what a learner may take.
@@ -122,7 +123,7 @@ func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
 // are as many as there may be, one has to go first.
 func lacking(in *Input) []cke.Problem {
 	t := tallyOf(in)
-	if t.recorded > len(in.Spec.ControlPlane()) || t.voters >= cke.MaxMembers {
+	if t.recorded > len(in.Spec.ControlPlane()) || t.Voters >= quorum.MostVoters {
 		return nil
 	}
 	var missing []cke.Problem

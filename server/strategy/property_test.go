@@ -12,6 +12,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 	"cke/server/strategy"
 )
 
@@ -324,7 +325,7 @@ func worstChange(in strategy.Input, o op.Operation) error {
 				return fmt.Errorf("a healthy voter is taken away while not all is well")
 			}
 		}
-		if left < cke.Quorum(voters-1) || voters == 1 {
+		if left < quorum.Of(voters-1) || voters == 1 {
 			return fmt.Errorf("%d of %d voters are left", left, voters-1)
 		}
 	case op.RestartMember:

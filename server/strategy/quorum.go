@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cke"
+	"cke/quorum"
 )
 
 // unseen is the ballot of those of which nothing says whether they serve now: they do not answer, and no engine says that
@@ -79,7 +80,7 @@ func quorumProblem(in *Input) *cke.Problem {
 		return nil
 	}
 	n, up := in.votes(), running(in, in.voters())
-	need := cke.Quorum(n)
+	need := quorum.Of(n)
 	p := &cke.Problem{Code: cke.CodeNoQuorum, Message: fmt.Sprintf("no quorum: %d of %d members run, %s", up, n, needed(need))}
 	first := "bring members back"
 	switch {

@@ -52,14 +52,15 @@ func longestRepeat(d Decision) time.Duration {
 	if d.Task != "" || d.Upkeep {
 		return 0
 	}
-	switch d.Operation.(type) {
-	case op.StartMembers, op.StartChanged, op.KeepRunning:
-		return lastRetry
-	case op.RestartMember, op.RemoveMember:
-		return lastRestart
-	case op.Defragment: // it has a pause of its own: trialAgain
+	if d.Operation == nil {
 		return 0
-	case nil, op.Refuse, op.Settled, op.CompareData, op.Backup, op.EndFinding, op.Freeze, op.AllowWrites:
+	}
+	switch d.Operation.Traits().Repeat {
+	case op.RepeatSoon:
+		return lastRetry
+	case op.RepeatLate:
+		return lastRestart
+	case op.RepeatFree:
 		return 0
 	}
 	return lastRepeat

@@ -176,7 +176,7 @@ func asleep(in *Input, silent int) string {
 // mayStop asks whether the cluster serves on while members do not that stop together.
 func mayStop(in *Input, together ...cke.Member) gate {
 	t := tallyOf(in)
-	left, vote := t.healthy, false
+	vote, away := false, 0
 	for _, m := range together {
 		if m.Learner {
 			continue
@@ -185,16 +185,17 @@ func mayStop(in *Input, together ...cke.Member) gate {
 			return gate(nameOf(m) + " runs on files that were removed, and would not start again")
 		}
 		vote = true
-		others, g := without(in, t, m)
-		if g != pass {
+		if g := letGo(in, t, m); g != pass {
 			return g
 		}
-		left -= t.healthy - others
+		if healthyMember(in, m) {
+			away++
+		}
 	}
-	if need := cke.Quorum(t.voters); vote && left < need {
-		return gate(fmt.Sprintf("now %s, %d healthy; meanwhile %d healthy, %d needed", cke.Count(t.voters, "voter"), t.healthy, left, need))
+	if !vote {
+		return pass
 	}
-	return pass
+	return gate(t.Pause(away))
 }
 
 // canStop is why the node of a row of the status may not go down now; pass when it may. Whatever member stands there goes
@@ -225,10 +226,4 @@ func canStop(in *Input, d Decision, row cke.MemberStatus) gate {
 }
 
 // changes reports whether an operation changes anything that a node may not go down beside.
-func changes(o op.Operation) bool {
-	switch o.(type) {
-	case nil, op.Refuse, op.Settled, op.CompareData, op.Backup, op.EndFinding:
-		return false
-	}
-	return true
-}
+func changes(o op.Operation) bool { return o != nil && !o.Traits().Idle }

@@ -7,6 +7,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // restoreAsked: a person wants the cluster put back to another state, or a restore called off. It was confirmed, so it
@@ -347,7 +348,7 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 			silent++
 		}
 	}
-	if silent >= cke.Quorum(len(in.Identity.Joins)) {
+	if silent >= quorum.Of(len(in.Identity.Joins)) {
 		return refuse(t, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"})
 	}
 	fence := slices.DeleteFunc(toFence(in, in.Identity.Joins), func(j cke.Join) bool { return !inc.WasAbandoned(j.Incarnation) || !runs(in, j) })

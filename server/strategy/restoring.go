@@ -6,6 +6,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // toFence returns the memberships that may run and every other container on record that is seen on a node that answers,
@@ -127,7 +128,7 @@ func withoutLost(in *Input, founders []cke.Join) []cke.Join {
 			return failed || asked && (e.Problem != "" || !e.Linearizable)
 		})
 	}
-	if len(left) == len(all) || len(left) < cke.Quorum(len(all)) {
+	if len(left) == len(all) || len(left) < quorum.Of(len(all)) {
 		return nil
 	}
 	return left

@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // certificateWarning is how long before its expiry a certificate is no longer called valid.
@@ -78,7 +79,7 @@ func tolerance(in *Input) int {
 		return -1
 	}
 	t := tallyOf(in)
-	return max(0, t.healthy-cke.Quorum(t.voters))
+	return t.Tolerance()
 }
 
 // memberships are those of the present life. What an abandoned one left is cleaned up and no member.
@@ -275,7 +276,7 @@ func health(in *Input, d Decision, s cke.Status) (cke.Health, string) {
 		return cke.HealthUnknown, unseenSentence(in)
 	case !in.Seen.Etcd.Quorate:
 		n := len(in.Identity.Joins)
-		return cke.HealthLost, fmt.Sprintf("no quorum: %d of %d members serve, %d needed", serving(in), n, cke.Quorum(n))
+		return cke.HealthLost, fmt.Sprintf("no quorum: %d of %d members serve, %d needed", serving(in), n, quorum.Of(n))
 	case s.Ready == s.Declared && converged(in, d):
 		return cke.HealthReady, fmt.Sprintf("%s, can lose %s", allServe(s.Declared), more(s.Tolerance))
 	}

@@ -152,8 +152,8 @@ func purgeAsked(in *Input, t cke.Task) Decision {
 		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, fmt.Sprintf("volume %s was removed already", t.Subject))}
 	case !in.Seen.Etcd.Quorate:
 		return keep("the cluster has no quorum: it may be all that is left")
-	case tally.healthy < tally.voters || tally.pending > 0:
-		return keep(fmt.Sprintf("%d of %d voters are healthy, %s: it may still be needed", tally.healthy, tally.voters, cke.Plural(tally.pending, "member is on its way", "members are on their way")))
+	case tally.Healthy < tally.Voters || tally.Pending > 0:
+		return keep(fmt.Sprintf("%d of %d voters are healthy, %s: it may still be needed", tally.Healthy, tally.Voters, cke.Plural(tally.Pending, "member is on its way", "members are on their way")))
 	}
 	return Decision{Operation: op.PurgeVolume{Join: h.join, Asked: true}, Reason: askedFor(t, fmt.Sprintf("volume %s on %s is removed", t.Subject, h.join.Node.Name()))}
 }
