@@ -12,7 +12,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 PROGRAMS := cke ckecli cke-lab
 # Packages whose tests need neither a store nor nodes.
-PURE := . ./clusterfile ./internal/... ./cmd/ckecli/internal/... ./op ./pki ./plan ./quorum ./server/...
+PURE := . ./clusterfile ./internal/... ./op ./pki ./plan ./preflight/... ./quorum ./server/...
 # gotest prints what `go test` prints, and notes in $(TIMES), where that is set, how long each test took.
 GOTEST := .cache/gotest
 RUN = $(GOTEST) -times '$(TIMES)' $(GO) test -json

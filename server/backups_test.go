@@ -185,9 +185,7 @@ func TestDaemon_BackupsEndWithTheTermAndHoldItUpForABoundedTime(t *testing.T) {
 	for name, slow := range map[string]time.Duration{"at once": 0, "too slowly": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			b := &stageBackups{slowEnd: slow}
-			governWith(t, func(d *server.Daemon) {
-				d.Backups = func(string, server.Term, cke.Authority) (server.Backups, error) { return b, nil }
-			}, func(c *country) {
+			governWith(t, b, func(c *country) {
 				one := c.stage("one")
 				c.stage("one").pass(time.Second)
 				if b.ran != 1 || len(b.wanted) == 0 {
@@ -214,9 +212,7 @@ func TestDaemon_BackupsEndWithTheTermAndHoldItUpForABoundedTime(t *testing.T) {
 func TestMetrics_OfBackupsAreThereWhileThereIsATarget(t *testing.T) {
 	b := &stageBackups{}
 	var registry *prometheus.Registry
-	governWith(t, func(d *server.Daemon) {
-		d.Backups = func(string, server.Term, cke.Authority) (server.Backups, error) { return b, nil }
-	}, func(c *country) {
+	governWith(t, b, func(c *country) {
 		registry = c.registry
 		c.stage("one").pass(time.Second)
 		for name, want := range map[string]float64{
@@ -243,9 +239,7 @@ func TestMetrics_OfATargetThatFailsHaveBoundedLabels(t *testing.T) {
 		defer b.mu.Unlock()
 		return cke.StoredBackup{}, errors.New(b.status.Problem.Message)
 	}
-	governWith(t, func(d *server.Daemon) {
-		d.Backups = func(string, server.Term, cke.Authority) (server.Backups, error) { return b, nil }
-	}, func(c *country) {
+	governWith(t, b, func(c *country) {
 		one := c.stage("one")
 		one.pass(time.Second)
 		count := 0

@@ -18,7 +18,18 @@ type Store interface {
 	// WatchClusters sends the names of all clusters, first at once, then whenever they change; closed with ctx.
 	WatchClusters(ctx context.Context) <-chan []string
 	// Campaign blocks until this daemon leads the cluster or ctx ends.
-	Campaign(ctx context.Context, cluster string) (Term, error)
+	Campaign(ctx context.Context, cluster string) (Seat, error)
+}
+
+// Seat is a term as leader of a cluster with all that comes with it, each made when it is asked for.
+type Seat struct {
+	Term
+	// Connect gives access to the cluster's nodes, with the authority that issues its certificates.
+	Connect func() (Nodes, cke.Authority, error)
+	// Backups takes the backups of the cluster, with the authority that lets it in; nil: none are taken.
+	Backups func(cke.Authority) (Backups, error)
+	// Snapshots are what restores of the cluster go on from; nil: nothing can be restored.
+	Snapshots func(Nodes) (cke.Snapshots, error)
 }
 
 // Nodes is access to one cluster's nodes and members during one term.
@@ -31,17 +42,11 @@ type Nodes interface {
 
 // Daemon leads as many clusters as it is elected for.
 type Daemon struct {
-	Store Store
-	// Connect gives access to a cluster's nodes for one term, with the authority that issues its certificates.
-	Connect func(cluster string, t Term) (Nodes, cke.Authority, error)
-	// Backups takes the backups of a cluster for one term, with the authority that lets it in; nil: none are taken.
-	Backups func(cluster string, t Term, a cke.Authority) (Backups, error)
-	// Snapshots are what restores of a cluster go on from, for one term; nil: nothing can be restored.
-	Snapshots func(cluster string, t Term, nodes Nodes) (cke.Snapshots, error)
-	Probe     time.Duration
-	Now       func() time.Time
-	Log       *slog.Logger
-	Metrics   *Metrics
+	Store   Store
+	Probe   time.Duration
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics *Metrics
 }
 
 // electionRetry is the pause after a campaign or a term that ended with an error.
@@ -103,10 +108,11 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 
 // term is one campaign and the time as leader after it.
 func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (err error) {
-	t, err := d.Store.Campaign(ctx, cluster)
+	seat, err := d.Store.Campaign(ctx, cluster)
 	if err != nil {
 		return fmt.Errorf("campaign: %w", err)
 	}
+	t := seat.Term
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.Context(), func() { cancel(context.Cause(t.Context())) })()
@@ -121,7 +127,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 			log.Error("the loop panicked; the cluster is left as it is", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	nodes, authority, err := d.Connect(cluster, t)
+	nodes, authority, err := seat.Connect()
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -131,16 +137,16 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 		Env:   op.Env{Cluster: cluster, Machines: nodes, Etcd: nodes, Authority: authority, Ledger: t, Leader: t.Leader(), Now: d.Now, Pause: sleep, Log: log},
 		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics,
 	}
-	if d.Backups != nil {
-		b, err := d.Backups(cluster, t, authority)
+	if seat.Backups != nil {
+		b, err := seat.Backups(authority)
 		if err != nil {
 			return fmt.Errorf("backups: %w", err)
 		}
 		defer d.keep(ctx, b)()
 		loop.Backups, loop.Env.Backups = b, b
 	}
-	if d.Snapshots != nil {
-		if loop.Env.Snapshots, err = d.Snapshots(cluster, t, nodes); err != nil {
+	if seat.Snapshots != nil {
+		if loop.Env.Snapshots, err = seat.Snapshots(nodes); err != nil {
 			return fmt.Errorf("snapshots: %w", err)
 		}
 	}

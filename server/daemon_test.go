@@ -28,7 +28,9 @@ type country struct {
 	// campaign is asked before a campaign is won, connect before nodes are reached; nil: all succeeds.
 	campaign func(ctx context.Context, cluster string) error
 	connect  func(cluster string) error
-	log      strings.Builder
+	// backups is what takes those of every cluster; nil: none are taken.
+	backups server.Backups
+	log     strings.Builder
 
 	registry *prometheus.Registry
 	stop     context.CancelFunc
@@ -38,22 +40,21 @@ type country struct {
 // govern starts a daemon for clusters that all serve.
 func govern(t *testing.T, f func(c *country), clusters ...string) {
 	t.Helper()
-	governWith(t, func(*server.Daemon) {}, f, clusters...)
+	governWith(t, nil, f, clusters...)
 }
 
-// governWith is govern with a daemon that was changed before it starts.
-func governWith(t *testing.T, change func(*server.Daemon), f func(c *country), clusters ...string) {
+// governWith is govern with backups.
+func governWith(t *testing.T, backups server.Backups, f func(c *country), clusters ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &country{t: t, names: make(chan []string), stages: map[string]*stage{}, registry: prometheus.NewRegistry(), ended: make(chan struct{})}
+		c := &country{t: t, backups: backups, names: make(chan []string), stages: map[string]*stage{}, registry: prometheus.NewRegistry(), ended: make(chan struct{})}
 		for _, name := range clusters {
 			c.add(name)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		c.stop = cancel
-		d := &server.Daemon{Store: c, Connect: c.reach, Probe: probe, Now: time.Now, Metrics: server.NewMetrics(c.registry),
+		d := &server.Daemon{Store: c, Probe: probe, Now: time.Now, Metrics: server.NewMetrics(c.registry),
 			Log: slog.New(slog.NewTextHandler(c, nil))}
-		change(d)
 		go func() {
 			defer close(c.ended)
 			if err := d.Run(ctx); !errors.Is(err, context.Canceled) && err != nil {
@@ -128,18 +129,18 @@ func (c *country) WatchClusters(ctx context.Context) <-chan []string {
 }
 
 // Campaign implements server.Store.
-func (c *country) Campaign(ctx context.Context, cluster string) (server.Term, error) {
+func (c *country) Campaign(ctx context.Context, cluster string) (server.Seat, error) {
 	if c.campaign != nil {
 		if err := c.campaign(ctx, cluster); err != nil {
-			return nil, err
+			return server.Seat{}, err
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return server.Seat{}, err
 	}
 	g := c.stage(cluster)
 	if g.gone {
-		return nil, cke.ErrNotFound
+		return server.Seat{}, cke.ErrNotFound
 	}
 	if g.led() != nil && g.led().ctx.Err() == nil {
 		c.t.Errorf("%s: a campaign while its term goes on", cluster)
@@ -147,10 +148,14 @@ func (c *country) Campaign(ctx context.Context, cluster string) (server.Term, er
 	if g.connections() != 0 {
 		c.t.Errorf("%s: a campaign with %d connections open", cluster, g.connections())
 	}
-	return g.elect(), nil
+	seat := server.Seat{Term: g.elect(), Connect: func() (server.Nodes, cke.Authority, error) { return c.reach(cluster) }}
+	if c.backups != nil {
+		seat.Backups = func(cke.Authority) (server.Backups, error) { return c.backups, nil }
+	}
+	return seat, nil
 }
 
-func (c *country) reach(cluster string, _ server.Term) (server.Nodes, cke.Authority, error) {
+func (c *country) reach(cluster string) (server.Nodes, cke.Authority, error) {
 	if c.connect != nil {
 		if err := c.connect(cluster); err != nil {
 			return nil, nil, err

@@ -23,13 +23,10 @@ import (
 const lastDeltaLimit = 2 * time.Second
 
 // backupsOf returns what takes the backups of a cluster during one term.
-func backupsOf(store *storage.Store, config cke.Config, host string, log *slog.Logger) func(string, server.Term, cke.Authority) (server.Backups, error) {
+func backupsOf(store *storage.Store, config cke.Config, host string, log *slog.Logger) func(*term, cke.Authority) (server.Backups, error) {
 	turn := semaphore.NewWeighted(1)
-	return func(cluster string, t server.Term, authority cke.Authority) (server.Backups, error) {
-		lead, ok := t.(*term)
-		if !ok {
-			return nil, errors.New("a term of another store")
-		}
+	return func(lead *term, authority cke.Authority) (server.Backups, error) {
+		cluster := lead.Cluster()
 		return keep.New(keep.Config{
 			Cluster: cluster,
 			Open: func(ctx context.Context, url string) (keep.Target, error) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -21,14 +20,11 @@ import (
 const handshakes = 32
 
 // connector returns what gives a term access to its cluster's nodes.
-func connector(store *storage.Store, config cke.Config, log *slog.Logger) func(string, server.Term) (server.Nodes, cke.Authority, error) {
+func connector(store *storage.Store, config cke.Config, log *slog.Logger) func(*term) (server.Nodes, cke.Authority, error) {
 	archives := &etcdnode.Archives{Dir: config.Images.ArchiveDir}
 	limit := semaphore.NewWeighted(handshakes)
-	return func(cluster string, t server.Term) (server.Nodes, cke.Authority, error) {
-		lead, ok := t.(*term)
-		if !ok {
-			return nil, nil, errors.New("a term of another store")
-		}
+	return func(lead *term) (server.Nodes, cke.Authority, error) {
+		cluster := lead.Cluster()
 		authority := pki.New(store.Secrets(cluster), cluster, time.Now)
 		fleet := etcdnode.New(etcdnode.Config{
 			Keys: func(ctx context.Context, n cke.Node) ([]byte, error) {

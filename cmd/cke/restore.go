@@ -25,18 +25,15 @@ import (
 )
 
 // snapshotsOf returns what restores of a cluster go on from.
-func snapshotsOf(store *storage.Store, config cke.Config, log *slog.Logger) func(string, server.Term, server.Nodes) (cke.Snapshots, error) {
-	return func(cluster string, t server.Term, nodes server.Nodes) (cke.Snapshots, error) {
-		lead, ok := t.(*term)
-		if !ok {
-			return nil, errors.New("a term of another store")
-		}
+func snapshotsOf(store *storage.Store, config cke.Config, log *slog.Logger) func(*term, server.Nodes) (cke.Snapshots, error) {
+	return func(lead *term, nodes server.Nodes) (cke.Snapshots, error) {
+		cluster := lead.Cluster()
 		s := &snapshots{
 			store: store, term: lead, nodes: nodes, cluster: cluster,
 			dir: snapshotDir(config.Backup.ScratchDir, cluster), scratch: config.Backup.ScratchDir,
 		}
 		// What a restore left that was ended elsewhere, by an earlier version, or just before a daemon was.
-		if err := s.Forget(t.Context(), ""); err != nil {
+		if err := s.Forget(lead.Context(), ""); err != nil {
 			log.Warn("what was fetched or lent for restores that are over is left behind", "cluster", cluster, "error", err)
 		}
 		return s, nil

@@ -72,7 +72,7 @@ func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
 	scratch := t.TempDir()
 	leads := func() *snapshots {
 		t.Helper()
-		made, err := snapshotsOf(store, cke.Config{Backup: cke.BackupConfig{ScratchDir: scratch}}, slog.New(slog.DiscardHandler))("prod", &term{Term: lead}, nil)
+		made, err := snapshotsOf(store, cke.Config{Backup: cke.BackupConfig{ScratchDir: scratch}}, slog.New(slog.DiscardHandler))(&term{Term: lead}, nil)
 		must(err)
 		return made.(*snapshots)
 	}

@@ -209,9 +209,8 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 	p.waits.over()
 	go p.sweep(ctx, store, config.Backup.ScratchDir)
 	d := &server.Daemon{
-		Store: daemonStore{store, host}, Connect: connector(store, config, p.log), Backups: backupsOf(store, config, host, p.log),
-		Snapshots: snapshotsOf(store, config, p.log),
-		Probe:     time.Duration(config.ProbeInterval), Now: time.Now, Log: p.log, Metrics: p.metrics,
+		Store: daemonStore{store, host, seats(store, config, host, p.log)},
+		Probe: time.Duration(config.ProbeInterval), Now: time.Now, Log: p.log, Metrics: p.metrics,
 	}
 	if err := d.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err

@@ -29,12 +29,36 @@ func storeConfig(c cke.Config, log *slog.Logger) storage.Config {
 type daemonStore struct {
 	*storage.Store
 	host string
+	// seat is what comes with a term.
+	seat func(*term) server.Seat
 }
 
 var _ server.Store = daemonStore{}
 
 // Campaign implements server.Store.
-func (s daemonStore) Campaign(ctx context.Context, cluster string) (server.Term, error) {
+func (s daemonStore) Campaign(ctx context.Context, cluster string) (server.Seat, error) {
+	lead, err := s.lead(ctx, cluster)
+	if err != nil {
+		return server.Seat{}, err
+	}
+	return s.seat(lead), nil
+}
+
+// seats returns what comes with a term in a store: nodes, authority, backups and snapshots.
+func seats(store *storage.Store, config cke.Config, host string, log *slog.Logger) func(*term) server.Seat {
+	connect, backups, snapshots := connector(store, config, log), backupsOf(store, config, host, log), snapshotsOf(store, config, log)
+	return func(lead *term) server.Seat {
+		return server.Seat{
+			Term:      lead,
+			Connect:   func() (server.Nodes, cke.Authority, error) { return connect(lead) },
+			Backups:   func(authority cke.Authority) (server.Backups, error) { return backups(lead, authority) },
+			Snapshots: func(nodes server.Nodes) (cke.Snapshots, error) { return snapshots(lead, nodes) },
+		}
+	}
+}
+
+// lead blocks until this daemon leads the cluster or ctx ends.
+func (s daemonStore) lead(ctx context.Context, cluster string) (*term, error) {
 	t, err := s.Store.Campaign(ctx, cluster, s.host)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"cke"
-	"cke/server"
 	"cke/storage"
 )
 
@@ -214,8 +213,8 @@ func TestCke_AnotherDaemonTakesOverAtOnceWhenOneEnds(t *testing.T) {
 func TestTerm_TellsOfChangesUntilItEnds(t *testing.T) {
 	s, _ := externalStore(t)
 	declare(t, s, "one")
-	d := daemonStore{s, "boot-1"}
-	lead, err := d.Campaign(t.Context(), "one")
+	d := daemonStore{Store: s, host: "boot-1"}
+	lead, err := d.lead(t.Context(), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,9 +248,9 @@ func TestTerm_TellsOfChangesUntilItEnds(t *testing.T) {
 	}
 	await("a new generation", func() bool {
 		spec, err := lead.Spec(t.Context())
-		return err == nil && spec.Generation == 2 && lead.(*term).state.Load().Spec.Generation == 2
+		return err == nil && spec.Generation == 2 && lead.state.Load().Spec.Generation == 2
 	})
-	keys := hostKeys{lead.(*term), slog.New(slog.DiscardHandler)}
+	keys := hostKeys{lead, slog.New(slog.DiscardHandler)}
 	if err := keys.Pin(t.Context(), "127.0.0.101", "ssh-ed25519 AAAA"); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +269,7 @@ func TestTerm_TellsOfChangesUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-lead.Context().Done()
-	next, err := d.Campaign(t.Context(), "one")
+	next, err := d.lead(t.Context(), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,19 +286,11 @@ func TestCampaign_EndsWithTheDaemonAndWithTheCluster(t *testing.T) {
 	declare(t, s, "one")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	lead, err := daemonStore{s, "boot-1"}.Campaign(ctx, "one")
+	lead, err := daemonStore{Store: s, host: "boot-1"}.Campaign(ctx, "one")
 	if err == nil {
 		t.Errorf("%+v was elected", lead.Leader())
 	}
-	if _, err := (daemonStore{s, "boot-1"}).Campaign(t.Context(), "none"); !errors.Is(err, cke.ErrNotFound) {
+	if _, err := (daemonStore{Store: s, host: "boot-1"}).Campaign(t.Context(), "none"); !errors.Is(err, cke.ErrNotFound) {
 		t.Error(err)
-	}
-}
-
-func TestConnector_RefusesATermOfAnotherStore(t *testing.T) {
-	connect := connector(nil, cke.DefaultConfig(), slog.New(slog.DiscardHandler))
-	var stranger server.Term
-	if _, _, err := connect("one", stranger); err == nil {
-		t.Error("it was accepted")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"cke"
 	"cke/clusterfile"
+	"cke/internal/follow"
 )
 
 // errTimedOut is why a context ended that --timeout bounds.
@@ -52,7 +53,7 @@ type global struct {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string, now func() time.Time, open opener) *app {
-	return &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, now: now, open: open, patience: leaderPatience, silence: silencePatience,
+	return &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv, now: now, open: open, patience: follow.LeaderPatience, silence: follow.SilencePatience,
 		bound: context.WithTimeoutCause, cancel: func() {}}
 }
 

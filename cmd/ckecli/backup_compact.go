@@ -13,7 +13,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // compactOptions are the options of `backup compact`, but for the target and the state.

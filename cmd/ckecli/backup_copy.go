@@ -13,7 +13,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // copyOptions are the options of `backup copy`.

@@ -11,7 +11,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 func newBackupDeleteCommand(a *app) *cobra.Command {

@@ -16,7 +16,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // pointOptions say which state of a cluster is wanted; none of them: the newest.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 func newBackupListCommand(a *app) *cobra.Command {

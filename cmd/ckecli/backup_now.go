@@ -8,7 +8,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // nowOptions are the options of `backup now`.

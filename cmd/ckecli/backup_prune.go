@@ -13,7 +13,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // pruneOptions are the options of `backup prune`.

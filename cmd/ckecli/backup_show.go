@@ -11,7 +11,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 func newBackupShowCommand(a *app) *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/backup/boot"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // verifyOptions are the options of `backup verify`.

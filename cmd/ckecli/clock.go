@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // ago is how long ago t was, as "4m"; "-" when t is unknown.

@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 	"cke/op"
 )
 
@@ -77,7 +78,7 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 			return err
 		}
 	}
-	newest, err := newestRecord(ctx, s, name)
+	newest, err := follow.NewestRecord(ctx, s, name)
 	if err != nil {
 		return err
 	}
@@ -89,8 +90,8 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 		return a.showDeleted(deleted{Cluster: name}, "")
 	}
 	f := a.newFollower(s, name, newest)
-	f.about = func(s cke.Status) bool { return s.Health == cke.HealthDeleting }
-	f.declared = func(now cke.Spec) error {
+	f.About = func(s cke.Status) bool { return s.Health == cke.HealthDeleting }
+	f.Declared = func(now cke.Spec) error {
 		switch {
 		case now.Generation == 0:
 			return errGone
@@ -99,7 +100,7 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 		}
 		return nil
 	}
-	_, err = f.until(ctx, func(cke.Status) bool { return false })
+	_, err = f.Until(ctx, func(cke.Status) bool { return false })
 	if !errors.Is(err, errGone) {
 		return detached(ctx, err, "the deletion of "+name+" is asked for, and cke goes on with it", "ckecli status "+name)
 	}
@@ -110,7 +111,7 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 
 // runCancelDelete withdraws a deletion, and waits until the leader daemon has heard of it.
 func runCancelDelete(ctx context.Context, a *app, s store, name string, noWait bool) error {
-	newest, err := newestRecord(ctx, s, name)
+	newest, err := follow.NewestRecord(ctx, s, name)
 	if err != nil {
 		return err
 	}
@@ -120,9 +121,9 @@ func runCancelDelete(ctx context.Context, a *app, s store, name string, noWait b
 	line := fmt.Sprintf("The deletion of %s is canceled; members that it stopped are started again.\n", name)
 	if !noWait {
 		f := a.newFollower(s, name, newest)
-		f.declared = declaredStill(name)
-		f.about = func(st cke.Status) bool { return st.Health != cke.HealthDeleting }
-		if _, err := f.until(ctx, func(st cke.Status) bool {
+		f.Declared = follow.DeclaredStill(name)
+		f.About = func(st cke.Status) bool { return st.Health != cke.HealthDeleting }
+		if _, err := f.Until(ctx, func(st cke.Status) bool {
 			return st.Health != cke.HealthDeleting && (st.Operation == nil || st.Operation.Type != op.DeleteCluster{}.Name())
 		}); err != nil {
 			return detached(ctx, err, "the deletion of "+name+" is canceled", "ckecli status "+name)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // dryResult is what `cluster set --dry-run` writes for programs.

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 func newClusterEvidenceCommand(a *app) *cobra.Command {
@@ -64,10 +65,10 @@ func (a *app) writeEvidence(w io.Writer, cluster string, id cke.Identity, colour
 	}
 	l.Add("Cluster", term.Text(cluster))
 	l.Add("State", state)
-	l.Add("Found", term.Text(problemText(f.Problem)))
+	l.Add("Found", term.Text(follow.ProblemText(f.Problem)))
 	l.Add("Kind", term.Text(string(f.Kind)))
 	if f.Former != nil {
-		l.Add("Before it", term.Textf("%s; active again once this one is lifted", problemText(f.Former.Problem)))
+		l.Add("Before it", term.Textf("%s; active again once this one is lifted", follow.ProblemText(f.Former.Problem)))
 	}
 	l.Add("At", term.Textf("%s, by %s, term %d", moment(f.At), f.Leader.Host, f.Leader.Term))
 	l.Add("Record", term.Text(f.ID))

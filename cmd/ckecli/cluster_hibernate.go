@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 func newClusterHibernateCommand(a *app) *cobra.Command {
@@ -60,9 +61,9 @@ func runHibernate(ctx context.Context, a *app, s store, cluster, confirm string,
 		return a.showRested(rested{Cluster: cluster, Hibernated: true}, "The hibernation of "+cluster+" is asked for.")
 	}
 	f := a.newFollower(s, cluster, newest)
-	f.declared = declaredStill(cluster)
-	f.about = func(st cke.Status) bool { return st.Hibernation != nil }
-	st, err := f.until(ctx, func(st cke.Status) bool {
+	f.Declared = follow.DeclaredStill(cluster)
+	f.About = func(st cke.Status) bool { return st.Hibernation != nil }
+	st, err := f.Until(ctx, func(st cke.Status) bool {
 		asleep, _ := st.Condition(cke.CondHibernated)
 		return asleep.Status == cke.True
 	})

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 // listed is one cluster in `cluster list`.
@@ -108,7 +109,7 @@ func (a *app) listRow(l listed) []term.Cell {
 	seen := term.Text("never")
 	if !l.ObservedAt.IsZero() {
 		seen = term.Text(a.ago(l.ObservedAt) + " ago")
-		if a.now().Sub(l.ObservedAt) > staleAfter {
+		if a.now().Sub(l.ObservedAt) > follow.StaleAfter {
 			seen.Style = term.Red
 		}
 	}

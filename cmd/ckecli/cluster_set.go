@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 	"cke/quorum"
 	"cke/storage"
 )
@@ -255,9 +255,9 @@ type outcome struct {
 // followReady follows the work until the cluster is ready for the revision, and returns the line that says so.
 func (a *app) followReady(ctx context.Context, s store, g goal) (outcome, string, error) {
 	f := a.newFollower(s, g.cluster, g.newest)
-	f.about = func(s cke.Status) bool { return s.Generation >= g.revision }
-	same := f.sameSpec(g.revision)
-	f.declared = func(now cke.Spec) error {
+	f.About = func(s cke.Status) bool { return s.Generation >= g.revision }
+	same := f.SameSpec(g.revision)
+	f.Declared = func(now cke.Spec) error {
 		if g.void != nil {
 			if err := g.void(now); err != nil {
 				return err
@@ -265,12 +265,12 @@ func (a *app) followReady(ctx context.Context, s store, g goal) (outcome, string
 		}
 		return same(now)
 	}
-	st, err := f.until(ctx, func(s cke.Status) bool {
+	st, err := f.Until(ctx, func(s cke.Status) bool {
 		return s.ObservedGeneration >= g.revision && s.Health == cke.HealthReady
 	})
 	if err != nil {
 		goesOn := "cke goes on working on it"
-		if f.tell.alone {
+		if f.Tell.Leaderless() {
 			goesOn = "the work begins once a daemon leads the cluster"
 		}
 		state := fmt.Sprintf("revision %d of %s is %s, and %s", g.revision, g.cluster, g.is, goesOn)
@@ -278,22 +278,6 @@ func (a *app) followReady(ctx context.Context, s store, g goal) (outcome, string
 	}
 	took := a.now().Sub(g.begun)
 	return outcome{st.Health, st.Ready, &st.Tolerance, took.Seconds()}, readyLine(st, took), nil
-}
-
-// sameSpec ends the following once the cluster is to be deleted, and says so when another revision is set meanwhile.
-func (f *follower) sameSpec(newest int64) func(cke.Spec) error {
-	return func(now cke.Spec) error {
-		switch {
-		case now.Generation == 0:
-			return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s was deleted meanwhile", f.cluster)}
-		case now.Deleting():
-			return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("%s asked meanwhile for cluster %s to be deleted", now.DeleteRequestedBy, f.cluster)}
-		case now.Generation > newest:
-			newest = now.Generation
-			f.tell.out.Print(term.Clean(fmt.Sprintf("%s set revision %d meanwhile; cke works on that one", now.SetBy, newest)))
-		}
-		return nil
-	}
 }
 
 // setResult is what `cluster set` writes for programs.

@@ -11,7 +11,7 @@ import (
 
 	"cke"
 	"cke/clusterfile"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // Exit codes; scripts rely on them. Source: docs/cli.md.

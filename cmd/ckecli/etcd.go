@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // identities is who clusters are, and what is sealed of them.

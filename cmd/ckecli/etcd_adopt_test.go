@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/follow"
 )
 
 // strangerServing is a status of two members of cke's and one that a person runs on cp3.
@@ -64,7 +65,7 @@ func TestAdopt_IsNotAskedForByAnOldStatus(t *testing.T) {
 	h := declared(t)
 	l := h.lead("prod")
 	s := strangerServing()
-	s.ObservedAt = time.Now().Add(-staleAfter - time.Second)
+	s.ObservedAt = time.Now().Add(-follow.StaleAfter - time.Second)
 	l.status(s)
 	_, stderr := h.run(exitNoStatus, "etcd", "adopt", "cp3", "--yes")
 	contains(t, stderr, "error[CKE108]: which member stands on cp3 is not known\n")

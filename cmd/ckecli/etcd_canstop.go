@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 func newCanStopCommand(a *app) *cobra.Command {
@@ -20,7 +21,7 @@ func newCanStopCommand(a *app) *cobra.Command {
 nobody knows: no daemon leads the cluster, or its status is older than %s. 1: there is no such node.
 
 It is one read of the store and reserves nothing: a moment later another node may have gone down. What takes nodes down by
-itself leases them instead: `+"`ckecli node drain`"+`.`, staleAfter),
+itself leases them instead: `+"`ckecli node drain`"+`.`, follow.StaleAfter),
 		Example: "  ckecli etcd can-stop cp2 && ssh cp2 reboot",
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			return runCanStop(ctx, a, s, args[0])

@@ -69,7 +69,7 @@ func runCtl(ctx context.Context, a *app, s store, name string, args []string) er
 		return fmt.Errorf("make a directory for the certificate: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	b := bundle(dir, name)
+	b := filesOf(dir, name)
 	if err := a.issue(ctx, s, cluster, &b, ctlTTL); err != nil {
 		return err
 	}

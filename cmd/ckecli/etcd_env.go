@@ -74,7 +74,7 @@ func runEnv(ctx context.Context, a *app, s store, dir string) error {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	b := bundle(dir, envName)
+	b := filesOf(dir, envName)
 	usable, err := a.usable(ctx, s, cluster, b)
 	if err != nil {
 		return err

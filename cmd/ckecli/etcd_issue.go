@@ -73,8 +73,8 @@ type issued struct {
 	NotAfter time.Time `json:"notAfter"`
 }
 
-// bundle names the files of one client in a directory.
-func bundle(dir, name string) issued {
+// filesOf names the files of one client in a directory.
+func filesOf(dir, name string) issued {
 	return issued{Name: name, CertFile: filepath.Join(dir, name+".crt"), KeyFile: filepath.Join(dir, name+".key"), CAFile: filepath.Join(dir, "ca.crt")}
 }
 
@@ -83,7 +83,7 @@ func runIssue(ctx context.Context, a *app, s store, name string, o issueOptions)
 	if err != nil {
 		return err
 	}
-	b := bundle(o.out, name)
+	b := filesOf(o.out, name)
 	for _, file := range []string{b.CertFile, b.KeyFile} {
 		if _, err := os.Lstat(file); err == nil && !o.overwrite {
 			return &cke.Error{Code: cke.CodeConfirm, What: file + " is there already", Unchanged: true, Try: "the same command with --overwrite"}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 func newHelpCommand(a *app) *cobra.Command {

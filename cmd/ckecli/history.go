@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 // historyOptions are the options of `history`.
@@ -138,7 +139,7 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 		case r.Error != "":
 			reason += "; " + r.Outcome() + ": " + r.Error
 		}
-		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(outcomeStyle(r.State, r.Refused), r.Outcome()), term.Text(r.Operation),
+		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(follow.OutcomeStyle(r.State, r.Refused), r.Outcome()), term.Text(r.Operation),
 			term.Text(strings.Join(r.Targets, ",")), term.Text(started), term.Text(term.Took(r.Took(a.now())))}
 		if wide {
 			cells = append(cells, term.Textf("%d", r.Generation), term.Textf("%s, term %d", r.Host, r.Term))
@@ -151,15 +152,15 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 // renderRecord writes one record with its steps.
 func (a *app) renderRecord(w io.Writer, r cke.Record, colour bool) error {
 	l := &term.Labels{}
-	l.Add("Operation", term.Text(heading(r)))
-	l.Add("State", term.Styled(outcomeStyle(r.State, r.Refused), r.Outcome()))
+	l.Add("Operation", term.Text(follow.Heading(r)))
+	l.Add("State", term.Styled(follow.OutcomeStyle(r.State, r.Refused), r.Outcome()))
 	l.Add("Reason", term.Text(r.Reason))
 	l.Add("Started", term.Textf("%s, %s ago", r.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), a.ago(r.StartedAt)))
 	l.Add("Took", term.Text(term.Took(r.Took(a.now()))))
 	l.Add("Revision", term.Textf("%d", r.Generation))
 	l.Add("By", term.Textf("%s, term %d", r.Host, r.Term))
 	if r.Error != "" {
-		l.Add("Error", term.Styled(outcomeStyle(r.State, r.Refused), withCode(r.Error, r.Code)))
+		l.Add("Error", term.Styled(follow.OutcomeStyle(r.State, r.Refused), withCode(r.Error, r.Code)))
 	}
 	if err := l.Write(w, colour); err != nil || len(r.Steps) == 0 {
 		return err
@@ -176,7 +177,7 @@ func (a *app) stepRow(r cke.Record, s cke.StepRecord) []term.Cell {
 	end, result := s.EndedAt, term.Styled(term.Green, "done")
 	switch {
 	case s.Error != "":
-		result = term.Styled(outcomeStyle(cke.RecordFailed, r.Refused), stepOutcome(r)+": "+s.Error)
+		result = term.Styled(follow.OutcomeStyle(cke.RecordFailed, r.Refused), follow.StepOutcome(r)+": "+s.Error)
 	case s.EndedAt.IsZero() && r.EndedAt.IsZero():
 		end, result = a.now(), term.Styled(term.Yellow, "under way")
 		if s.Progress != "" {
@@ -187,25 +188,6 @@ func (a *app) stepRow(r cke.Record, s cke.StepRecord) []term.Cell {
 	}
 	return []term.Cell{term.Text(s.Name), term.Text(s.Node), term.Text(term.Took(s.StartedAt.Sub(r.StartedAt))),
 		term.Text(term.Took(end.Sub(s.StartedAt))), result}
-}
-
-// outcomeStyle paints how an operation ended. Nothing is wrong where a wish was refused.
-func outcomeStyle(s cke.RecordState, refused bool) term.Style {
-	switch {
-	case s == cke.RecordCompleted:
-		return term.Green
-	case s == cke.RecordFailed && !refused:
-		return term.Red
-	}
-	return term.Yellow
-}
-
-// stepOutcome is what a step with an error did.
-func stepOutcome(r cke.Record) string {
-	if r.Refused {
-		return "refused"
-	}
-	return "failed"
 }
 
 // withCode is the text of an error with its code, if it has one of its own.
@@ -228,15 +210,15 @@ func followHistory(ctx context.Context, a *app, s store, name string, o historyO
 	if a.structured() || a.output == formatName {
 		return a.streamRecords(ctx, s, name, after, o.id)
 	}
-	f := &follower{store: s, cluster: name, after: after,
-		tell: newNarrator(term.NewLive(a.stdout, a.size(a.stdout)), a.colour(a.stdout), a.now)}
-	return watched(ctx, f.records(ctx, o.id))
+	f := &follow.Follower{Store: s, Cluster: name, After: after,
+		Tell: follow.NewNarrator(term.NewLive(a.stdout, a.size(a.stdout)), a.colour(a.stdout), a.now)}
+	return watched(ctx, f.Records(ctx, o.id))
 }
 
 // followFrom returns the id after which records are told.
 func followFrom(ctx context.Context, s tellings, name string, o historyOptions) (int64, error) {
 	if !o.past {
-		return newestRecord(ctx, s, name)
+		return follow.NewestRecord(ctx, s, name)
 	}
 	records, err := s.Records(ctx, name, o.n)
 	if err != nil || len(records) == 0 {
@@ -267,5 +249,5 @@ func (a *app) streamRecords(ctx context.Context, s tellings, name string, after,
 			return err
 		}
 	}
-	return watched(ctx, watchEnded(ctx))
+	return watched(ctx, follow.WatchEnded(ctx))
 }

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
 	"cke/internal/golden"
+	"cke/internal/term"
 )
 
 // records are a failed, an interrupted and a running bootstrap, newest first.
@@ -66,49 +67,10 @@ func TestHistory_TellsWhatWasRefused(t *testing.T) {
 	if err := a.renderRecord(&b, r, false); err != nil {
 		t.Fatal(err)
 	}
-	newNarrator(term.NewLive(&b, nil), false, a.now).record(r)
+	follow.NewNarrator(term.NewLive(&b, nil), false, a.now).Record(r)
 	contains(t, b.String(), "State      refused\n", "[CKE111]\n", "refused: cp9 carries no member\n", "#4 replace cp9: ", "refused: cp9 carries no member\n", "#4 refused after 0ms\n")
 	if strings.Contains(b.String(), "failed") {
 		t.Errorf("it is told as a failure:\n%s", b.String())
-	}
-}
-
-func TestNarrator_TellsEachThingOnce(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		size func() (int, int)
-	}{{"plain", nil}, {"terminal", func() (int, int) { return 100, 30 }}} {
-		t.Run(tc.name, func(t *testing.T) {
-			var b strings.Builder
-			now := noon
-			n := newNarrator(term.NewLive(&b, tc.size), false, func() time.Time { return now })
-			n.noLeader("prod")
-			n.noLeader("prod")
-			waiting := cke.Status{Reason: "bootstrap failed once and is tried again in 1s", Health: cke.HealthForming, Problems: []cke.Problem{
-				{Code: cke.CodeDiskFull, Node: "cp3", Message: "image: no space left on device", Remedy: "Free space."},
-				{Code: cke.CodeUnreachable, Node: "cp2", Message: "dial: connection refused"}}}
-			n.status(waiting)
-			n.status(waiting)
-			waiting.Reason = "bootstrap failed once and is tried again in 0.5s"
-			waiting.Problems = waiting.Problems[:1]
-			n.status(waiting)
-
-			all := records()
-			n.record(all[2])
-			n.record(all[2])
-			r := all[0]
-			r.Steps = append([]cke.StepRecord{}, r.Steps...)
-			n.record(r)
-			n.status(cke.Status{Operation: &cke.OperationStatus{ID: 3, State: cke.RecordRunning}, Reason: r.Reason})
-			now = now.Add(11 * time.Second)
-			n.tick()
-			r.Steps[1].EndedAt = now
-			r.State, r.EndedAt = cke.RecordCompleted, now
-			n.record(r)
-			n.status(cke.Status{Reason: "members are electing a leader"})
-			n.end()
-			golden.Compare(t, "testdata/history/narrator-"+tc.name+".txt", strings.ReplaceAll(b.String(), "\x1b", "^["))
-		})
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
 	"cke/etcdnode"
+	"cke/internal/term"
 )
 
 func newImagesCommand(a *app) *cobra.Command {

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 // leadership is who leads a cluster.
@@ -92,5 +93,5 @@ func runResign(ctx context.Context, a *app, s interface {
 		}
 		return a.showLeader(st.Leader)
 	}
-	return detached(ctx, watchEnded(ctx), "the request stays; the leader resigns when it reads it", "ckecli leader")
+	return detached(ctx, follow.WatchEnded(ctx), "the request stays; the leader resigns when it reads it", "ckecli leader")
 }

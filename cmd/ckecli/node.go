@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 func newNodeCommand(a *app) *cobra.Command {
@@ -38,7 +39,7 @@ func runNodeList(ctx context.Context, a *app, s store, watch bool) error {
 		fmt.Fprintf(a.stderr, "%s has no status yet: its nodes are as declared, and nothing is known of them.\n", name)
 	case err != nil:
 		return err
-	case a.age(st) > staleAfter:
+	case a.age(st) > follow.StaleAfter:
 		fmt.Fprintf(a.stderr, "This is how it was %s ago.\n", term.Age(a.age(st)))
 	}
 	return a.show(a.nodesView(spec, st))
@@ -107,7 +108,7 @@ func (a *app) nodeRow(cluster string, n listedNode) []term.Cell {
 		seen = term.Text(a.ago(n.SeenAt) + " ago")
 	}
 	if n.Problem != nil {
-		problem = term.Styled(term.Red, problemText(cke.Problem{Code: n.Problem.Code, Message: strings.TrimPrefix(n.Problem.Message, n.Name+": ")}))
+		problem = term.Styled(term.Red, follow.ProblemText(cke.Problem{Code: n.Problem.Code, Message: strings.TrimPrefix(n.Problem.Message, n.Name+": ")}))
 	}
 	return []term.Cell{term.Text(n.Name), term.Text(n.Node.Address), term.Text(n.Node.User), carries, term.Text(n.EngineVersion),
 		containerCell(cluster, n.NodeStatus), seen, problem, term.Text(n.Node.Zone), term.Textf("%d", n.Node.SSH.Port), term.Text(volumeNames(n.NodeStatus))}

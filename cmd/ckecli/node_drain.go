@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 	"cke/quorum"
 )
 
@@ -119,10 +120,10 @@ func runUndrain(ctx context.Context, a *app, s store, node string, noWait bool) 
 		return a.showTask(taskDone{Cluster: cluster}, n.Name())
 	}
 	f := a.newFollower(s, cluster, newest)
-	f.declared = declaredStill(cluster)
-	f.about = func(st cke.Status) bool { return !isDrained(st, n) }
+	f.Declared = follow.DeclaredStill(cluster)
+	f.About = func(st cke.Status) bool { return !isDrained(st, n) }
 	carries := false
-	_, err = f.until(ctx, func(st cke.Status) bool {
+	_, err = f.Until(ctx, func(st cke.Status) bool {
 		i := slices.IndexFunc(st.Members, func(m cke.MemberStatus) bool { return m.Address == n.Address })
 		carries = i >= 0
 		return !isDrained(st, n) && (!carries || st.Members[i].State == "healthy")

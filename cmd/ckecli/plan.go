@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/internal/follow"
 	"cke/plan"
 	"cke/server/strategy"
 )
@@ -185,7 +186,7 @@ func (a *app) planInput(ctx context.Context, s planStore, name string, stored ck
 }
 
 // stale reports whether the plan begins with a past that may be over.
-func (p planned) stale() bool { return p.seen && (!p.Led || p.age() > staleAfter) }
+func (p planned) stale() bool { return p.seen && (!p.Led || p.age() > follow.StaleAfter) }
 
 func (p planned) age() time.Duration { return time.Duration(p.Age * float64(time.Second)) }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 	"cke/plan"
 )
 

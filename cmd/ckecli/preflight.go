@@ -2,17 +2,23 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
 	"cke/etcdnode"
+	"cke/internal/term"
+	"cke/preflight"
+	"cke/preflight/probe"
 	"cke/server/strategy"
 )
 
@@ -47,33 +53,25 @@ host key is stored. Exit code 1: a check failed.`,
 	return cmd
 }
 
-// verdict is how a check went.
-type verdict string
-
-const (
-	verdictOK   verdict = "ok"
-	verdictWarn verdict = "warn"
-	verdictFail verdict = "fail"
-)
-
-// check is one thing that was looked at on one node.
-type check struct {
-	Node   string  `json:"node"`
-	Check  string  `json:"check"`
-	Result verdict `json:"result"`
-	Detail string  `json:"detail"`
-	// Code and Remedy are those of the problem, where it has one.
-	Code   cke.Code `json:"code,omitempty"`
-	Remedy string   `json:"remedy,omitempty"`
-	// Because is the check, as NODE/CHECK, that is the reason for this result: without it this one was not made or did not fail.
-	Because string `json:"because,omitempty"`
-}
-
 // preflightResult is what `preflight` writes for programs.
 type preflightResult struct {
-	Cluster string  `json:"cluster"`
-	Passed  bool    `json:"passed"`
-	Checks  []check `json:"checks"`
+	Cluster string            `json:"cluster"`
+	Passed  bool              `json:"passed"`
+	Checks  []preflight.Check `json:"checks"`
+}
+
+// newProbeCommand is hidden: `preflight` runs it on nodes.
+func newProbeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: preflight.ProbeCommand + " TASK", Hidden: true, Args: arguments(1, 1), Short: "Look at this machine on behalf of preflight",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var task probe.Task
+			if err := json.Unmarshal([]byte(args[0]), &task); err != nil {
+				return usageError{fmt.Errorf("%q is no task: %w", args[0], err), cmd.CommandPath()}
+			}
+			return json.NewEncoder(a.stdout).Encode(probe.Run(cmd.Context(), task))
+		},
+	}
 }
 
 func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) error {
@@ -86,31 +84,31 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 		return err
 	}
 	defer holdSignals()() // a second Ctrl-C would leave what is on the nodes
-	own := members{cluster: c.Name}
+	own := preflight.Members{Cluster: c.Name}
 	if s != nil {
 		id, err := s.Identity(ctx, c.Name)
 		if err != nil {
 			return err
 		}
-		own.identity = &id
+		own.Identity = &id
 	}
-	known := &seenKeys{pinned: keys.pinned, blind: s == nil, shown: map[string]string{}}
+	known := &preflight.HostKeys{Known: keys.pinned}
 	fleet := etcdnode.New(etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: known, Beside: true})
 	defer fleet.Close()
 	fleet.Update(c, cke.Identity{}) // members are not asked
 	fmt.Fprintf(a.stderr, "Looking at %s; it takes some seconds.\n", cke.Count(len(c.Nodes), "node"))
-	seen := lookTwice(ctx, fleet)
-	visits := visitNodes(ctx, fleet, c, own, seen)
+	seen := preflight.Observe(ctx, fleet)
+	visits := preflight.VisitNodes(ctx, fleet, c, own, seen)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	r := preflightResult{Cluster: c.Name, Passed: true, Checks: judge(c, own, seen, known, visits)}
-	if own.identity != nil {
-		r.Checks = append(versionCheck(ctx, s, c, *own.identity), r.Checks...)
+	r := preflightResult{Cluster: c.Name, Passed: true, Checks: preflight.Judge(c, own, seen, known.Seen(s == nil), visits)}
+	if own.Identity != nil {
+		r.Checks = append(versionCheck(ctx, s, c, *own.Identity), r.Checks...)
 	}
 	names := []string{}
 	for _, check := range r.Checks {
-		if check.Result == verdictFail && check.Because == "" {
+		if check.Result == preflight.Fail && check.Because == "" {
 			r.Passed = false
 			names = append(names, check.Node+"/"+check.Check)
 		}
@@ -122,15 +120,6 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 		return exitError(exitFailed)
 	}
 	return nil
-}
-
-// lookTwice observes all nodes, and once more if one did not answer: what took long to connect has not told much yet.
-func lookTwice(ctx context.Context, fleet *etcdnode.Fleet) cke.Observation {
-	seen := fleet.Observe(ctx)
-	if slices.ContainsFunc(seen.Nodes, func(st cke.NodeStatus) bool { return !st.Answered() }) {
-		seen = fleet.Observe(ctx)
-	}
-	return seen
 }
 
 // preflightFile is the file that is asked about, and the store; nil: it does not answer, and is not needed.
@@ -169,13 +158,13 @@ func (a *app) preflightFile(ctx context.Context, file string, o preflightOptions
 }
 
 // versionCheck says whether the members of a cluster can come to run the version that is wanted.
-func versionCheck(ctx context.Context, s store, c cke.Cluster, id cke.Identity) []check {
+func versionCheck(ctx context.Context, s store, c cke.Cluster, id cke.Identity) []preflight.Check {
 	status, err := s.Status(ctx, c.Name)
 	if err != nil {
 		status = cke.Status{} // what is on record counts
 	}
 	if e := strategy.Unreachable(strategy.InputFrom(cke.Spec{Cluster: c}, id, cke.Requests{}, status)); e != nil {
-		return []check{{Node: c.Name, Check: "version", Result: verdictFail, Detail: e.What + ": " + strings.Join(e.Facts, "; "), Code: e.Code, Remedy: e.Try}}
+		return []preflight.Check{{Node: c.Name, Check: "version", Result: preflight.Fail, Detail: e.What + ": " + strings.Join(e.Facts, "; "), Code: e.Code, Remedy: e.Try}}
 	}
 	return nil
 }
@@ -215,7 +204,7 @@ func (r preflightResult) table(w io.Writer, colour, wide bool) error {
 		}
 	}
 	t := term.NewTable("NODE", "CHECK", "RESULT", "DETAIL")
-	styles := map[verdict]term.Style{verdictOK: term.Green, verdictWarn: term.Yellow, verdictFail: term.Red}
+	styles := map[preflight.Verdict]term.Style{preflight.OK: term.Green, preflight.Warn: term.Yellow, preflight.Fail: term.Red}
 	for _, c := range r.Checks {
 		if c.Because != "" && !wide {
 			continue
@@ -232,7 +221,7 @@ func (r preflightResult) table(w io.Writer, colour, wide bool) error {
 	if err := t.Write(w, colour); err != nil {
 		return err
 	}
-	failed := slices.DeleteFunc(slices.Clone(r.Checks), func(c check) bool { return c.Result != verdictFail || c.Because != "" })
+	failed := slices.DeleteFunc(slices.Clone(r.Checks), func(c preflight.Check) bool { return c.Result != preflight.Fail || c.Because != "" })
 	for _, line := range r.remedies(failed) {
 		fmt.Fprintln(w, line)
 	}
@@ -245,7 +234,7 @@ func (r preflightResult) table(w io.Writer, colour, wide bool) error {
 }
 
 // remedies are those of failed checks, each once, with the nodes that it is for.
-func (preflightResult) remedies(failed []check) []string {
+func (preflightResult) remedies(failed []preflight.Check) []string {
 	nodes, order := map[string][]string{}, []string{}
 	for _, c := range failed {
 		if c.Remedy == "" {
@@ -262,4 +251,11 @@ func (preflightResult) remedies(failed []check) []string {
 		order[i] = strings.Join(nodes[remedy], ", ") + ": " + remedy
 	}
 	return order
+}
+
+// holdSignals keeps further signals from ending the process before it has tidied up; the returned function ends that.
+func holdSignals() func() {
+	held := make(chan os.Signal, 1)
+	signal.Notify(held, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	return func() { signal.Stop(held) }
 }

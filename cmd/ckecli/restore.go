@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 	"cke/storage"
 )
 
@@ -211,7 +212,7 @@ func (r *restoring) run(ctx context.Context, what string) error {
 	begun := a.now()
 	t := a.newTask(cke.TaskRestore, "", "")
 	t.Restore = &r.order
-	newest, err := newestRecord(ctx, r.store, r.cluster)
+	newest, err := follow.NewestRecord(ctx, r.store, r.cluster)
 	if err != nil {
 		return err
 	}
@@ -238,7 +239,7 @@ func (r *restoring) run(ctx context.Context, what string) error {
 func (r *restoring) ask(ctx context.Context, t cke.Task) error {
 	if r.asked.Declare == nil {
 		if _, err := r.store.Leader(ctx, r.cluster); errors.Is(err, cke.ErrNotFound) {
-			return nobodyTakes(r.cluster)
+			return follow.NobodyTakes(r.cluster)
 		} else if err != nil {
 			return err
 		}
@@ -255,24 +256,24 @@ func (r *restoring) ask(ctx context.Context, t cke.Task) error {
 }
 
 // follow follows the order until it is on record, or was refused.
-func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*narrator, error) {
-	w := &taskWatch{app: r.app, store: r.store, cluster: r.cluster, task: t.ID, after: newest}
+func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*follow.Narrator, error) {
+	w := &follow.Task{Store: r.store, Cluster: r.cluster, ID: t.ID, After: newest}
 	f := r.app.newFollower(r.store, r.cluster, newest)
-	f.about, f.declared = w.about(), declaredStill(r.cluster)
-	f.asked = func(q cke.Requests) error { return w.asked(ctx, q) }
-	f.recorded = w.recorded
-	_, err := f.until(ctx, func(cke.Status) bool { return false })
-	if err != nil && !over(w.last) {
+	f.About, f.Declared = w.About(), follow.DeclaredStill(r.cluster)
+	f.Asked = func(q cke.Requests) error { return w.Asked(ctx, q) }
+	f.Recorded = w.Recorded
+	_, err := f.Until(ctx, func(cke.Status) bool { return false })
+	if err != nil && !follow.Over(w.Last) {
 		return nil, detached(ctx, err, "the restore of "+r.cluster+" is asked for, and cke goes on with it", r.app.again(r.cluster, "history -f"))
 	}
-	f.tell.record(w.last)
-	if w.last.State == cke.RecordCompleted {
-		return f.tell, nil
+	f.Tell.Record(w.Last)
+	if w.Last.State == cke.RecordCompleted {
+		return f.Tell, nil
 	}
 	if id, again := r.store.Identity(ctx, r.cluster); again == nil && id.Incarnation != nil && id.Incarnation.Restore != nil && id.Incarnation.Restore.ID == t.ID {
-		return f.tell, nil // it failed after it was on record, and goes on
+		return f.Tell, nil // it failed after it was on record, and goes on
 	}
-	failed := taskFailure(w.last)
+	failed := taskFailure(w.Last)
 	if err := r.store.WithdrawRestore(ctx, r.cluster, t.ID); err != nil {
 		fmt.Fprintf(r.app.stderr, "warning: the key that was lent is still in the store, sealed: %v\n", err)
 	}
@@ -280,13 +281,13 @@ func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*narr
 }
 
 // followOpen follows the work until the restored members serve. What was told before is not told again.
-func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, tell *narrator) (cke.Status, error) {
+func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, tell *follow.Narrator) (cke.Status, error) {
 	f := r.app.newFollower(r.store, r.cluster, newest)
-	f.tell = tell
-	f.about = func(s cke.Status) bool { return s.Health == cke.HealthRestoring }
-	f.declared = declaredStill(r.cluster)
+	f.Tell = tell
+	f.About = func(s cke.Status) bool { return s.Health == cke.HealthRestoring }
+	f.Declared = follow.DeclaredStill(r.cluster)
 	restored, calledOff := "", false
-	st, err := f.until(ctx, func(s cke.Status) bool {
+	st, err := f.Until(ctx, func(s cke.Status) bool {
 		if restored == "" {
 			id, err := r.store.Identity(ctx, r.cluster)
 			switch inc := id.Incarnation; {

@@ -10,7 +10,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 	"cke/server/strategy"
 )
 

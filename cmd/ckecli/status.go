@@ -11,11 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
-
-// staleAfter is the age from which a status is no longer taken for the present: leaders store one at least every 10 s.
-const staleAfter = 30 * time.Second
 
 // redrawEvery is how often a watched screen is drawn again while nothing changes, so that ages are right.
 const redrawEvery = time.Second
@@ -123,7 +121,7 @@ func noStatus(ctx context.Context, s leadership, name string) error {
 func (a *app) check(sc screen) error {
 	quorate, known := sc.status.Condition(cke.CondQuorate)
 	switch {
-	case !sc.led, a.age(sc.status) > staleAfter, sc.status.Health == cke.HealthUnknown:
+	case !sc.led, a.age(sc.status) > follow.StaleAfter, sc.status.Health == cke.HealthUnknown:
 		return exitError(exitNoStatus)
 	case sc.status.Health == cke.HealthReady && sc.status.ObservedGeneration >= sc.revision:
 		return nil
@@ -175,7 +173,7 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 			continue
 		case c, open := <-clusters:
 			if !open {
-				return watchEnded(ctx)
+				return follow.WatchEnded(ctx)
 			}
 			if c.Spec.Generation == 0 {
 				return &cke.Error{Code: cke.CodeCluster, What: "cluster " + name + " has been deleted"}
@@ -187,7 +185,7 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 			}
 		case st, open := <-statuses:
 			if !open {
-				return watchEnded(ctx)
+				return follow.WatchEnded(ctx)
 			}
 			sc.status = st
 		case <-tick:
@@ -195,7 +193,7 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 		if sc.status.Cluster == "" {
 			continue
 		}
-		if a.age(sc.status) > staleAfter {
+		if a.age(sc.status) > follow.StaleAfter {
 			sc.led, _ = isLed(ctx, s, name)
 		} else {
 			sc.led = true

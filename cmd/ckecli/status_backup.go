@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // backupFacts are the lines about backups. A status of an older daemon tells nothing of them.

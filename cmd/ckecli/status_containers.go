@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 )
 
 // containerTable shows what carries each member and where it is reached; nil when there is no member.

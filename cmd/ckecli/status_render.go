@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 // certificateSoon is how long before its expiry a certificate is shown in yellow.
@@ -66,7 +67,7 @@ func (a *app) staleness(sc screen) string {
 	switch {
 	case !sc.led:
 		return fmt.Sprintf("This is how it was %s ago: no daemon leads %s now, and nobody looks after it.", age, sc.status.Cluster)
-	case a.age(sc.status) > staleAfter:
+	case a.age(sc.status) > follow.StaleAfter:
 		return fmt.Sprintf("This is how it was %s ago: the leader has told nothing since.", age)
 	}
 	return ""
@@ -126,7 +127,7 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	authorityFacts(l, s)
 	label := "Problem"
 	for _, p := range s.Problems {
-		text := problemText(p)
+		text := follow.ProblemText(p)
 		if !p.Since.IsZero() {
 			text += " (" + a.ago(p.Since) + ")"
 		}
@@ -144,7 +145,7 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	if o := s.LastOperation; o != nil {
 		style, text := term.Plain, fmt.Sprintf("#%d %s %s %s ago", o.ID, o.Type, o.Outcome(), a.ago(o.Time))
 		if o.State == cke.RecordFailed {
-			style, text = outcomeStyle(o.State, o.Refused), text+": "+withCode(o.Description, o.Code)
+			style, text = follow.OutcomeStyle(o.State, o.Refused), text+": "+withCode(o.Description, o.Code)
 		}
 		l.Add("Last", term.Styled(style, text))
 	}

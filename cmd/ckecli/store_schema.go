@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 	"cke/storage"
 )
 

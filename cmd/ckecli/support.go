@@ -1,29 +1,23 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
-	"io"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/etcdnode"
+	"cke/internal/bundle"
+	"cke/pki"
+	"cke/preflight"
 )
-
-// partLimit bounds the gathering of one part of a bundle.
-const partLimit = 20 * time.Second
 
 func newSupportCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -47,38 +41,14 @@ of nodes are in it.`,
 	}
 }
 
-// entry is a file of a bundle, or why it is not there.
-type entry struct {
-	Name    string `json:"name"`
-	Bytes   int    `json:"bytes"`
-	Problem string `json:"problem,omitempty"`
-
-	data []byte
-}
-
-// part gathers some entries; name is what stands for them when it fails.
-type part struct {
-	name   string
-	gather func(ctx context.Context) ([]entry, error)
-}
-
-// bundleResult is what `support-bundle` writes for programs, and what stands in the bundle as its list.
-type bundleResult struct {
-	File    string    `json:"file"`
-	Cluster string    `json:"cluster"`
-	MadeAt  time.Time `json:"madeAt"`
-	MadeBy  string    `json:"madeBy"`
-	Entries []entry   `json:"entries"`
-}
-
 func runSupport(ctx context.Context, a *app, file string) error {
-	w, err := a.witness(ctx)
+	w, err := a.source(ctx)
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	r := bundleResult{File: file, Cluster: w.cluster, MadeAt: a.now().UTC().Truncate(time.Second), MadeBy: a.whoami()}
-	base := fmt.Sprintf("cke-support-%s-%s", cmp.Or(w.cluster, "unknown"), r.MadeAt.Format("20060102-150405"))
+	defer w.Close()
+	r := bundle.List{File: file, Cluster: w.Cluster, MadeAt: a.now().UTC().Truncate(time.Second), MadeBy: a.whoami()}
+	base := fmt.Sprintf("cke-support-%s-%s", cmp.Or(w.Cluster, "unknown"), r.MadeAt.Format("20060102-150405"))
 	if r.File == "" {
 		r.File = base + ".tar.gz"
 	}
@@ -88,11 +58,11 @@ func runSupport(ctx context.Context, a *app, file string) error {
 	if info, err := os.Stat(filepath.Dir(r.File)); err != nil || !info.IsDir() {
 		return refused(&cke.Error{What: "there is no directory " + filepath.Dir(r.File) + " to write the bundle to", Unchanged: true})
 	}
-	r.Entries = gatherAll(ctx, w.parts())
+	r.Entries = bundle.Gather(ctx, w.Parts())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	packed, err := pack(base, r, w.scrub)
+	packed, err := bundle.Pack(base, r, w.Scrub)
 	if err != nil {
 		return fmt.Errorf("pack the bundle: %w", err)
 	}
@@ -107,69 +77,43 @@ func runSupport(ctx context.Context, a *app, file string) error {
 	return a.showLine(r, r.File, r.File)
 }
 
-// gatherAll gathers all parts at the same time; what fails is an entry that says why.
-func gatherAll(ctx context.Context, parts []part) []entry {
-	results := make([][]entry, len(parts))
-	var wg sync.WaitGroup
-	for i, p := range parts {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, partLimit)
-			defer cancel()
-			got, err := p.gather(ctx)
-			if err != nil {
-				got = append(got, entry{Name: p.name, Problem: oneLine(err)})
-			}
-			results[i] = got
-		})
+// source finds out who can be asked. A store that does not answer is no error.
+func (a *app) source(ctx context.Context) (*bundle.Source, error) {
+	w := &bundle.Source{Cluster: a.cluster, Scrub: bundle.NewScrubber(nil), Version: buildVersion(), Config: a.loadConfig, Changes: changed}
+	s, err := a.connect(ctx)
+	if err == nil {
+		_, err = s.Clusters(ctx)
 	}
-	wg.Wait()
-	all := slices.Concat(results...)
-	for i := range all {
-		all[i].Bytes = len(all[i].data)
+	if err != nil {
+		w.Away = err
+		return w, ctx.Err()
 	}
-	return all
-}
-
-// oneLine is an error with its code, where it has one.
-func oneLine(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	var coded *cke.Error
-	if errors.As(err, &coded) && coded.Code != "" {
-		text += " [" + string(coded.Code) + "]"
+	if w.Cluster, err = a.theCluster(ctx, s); err != nil {
+		return nil, err
 	}
-	return text
-}
-
-// pack makes a compressed archive of the entries and their list.
-func pack(base string, r bundleResult, scrub scrubber) ([]byte, error) {
-	for i := range r.Entries {
-		r.Entries[i].Problem = string(scrub.text([]byte(r.Entries[i].Problem)))
+	if w.Log, err = s.SpecLog(ctx, w.Cluster); err != nil {
+		return nil, err
 	}
-	list, err := scrub.json(r)
+	w.Store, w.Spec, w.Scrub = s, w.Log[0], bundle.NewScrubber(w.Log)
+	identity, err := s.Identity(ctx, w.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	w := tar.NewWriter(z)
-	add := func(name string, data []byte) error {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(base, name), Mode: 0o600, Size: int64(len(data)), ModTime: r.MadeAt})
-		if err == nil {
-			_, err = io.Copy(w, bytes.NewReader(data))
-		}
-		return err
+	w.Plan = func(ctx context.Context) (any, error) {
+		return a.makePlan(ctx, s, &edition{cluster: w.Spec.Cluster})
 	}
-	err = add("bundle.json", list)
-	for _, e := range r.Entries {
-		if err != nil {
-			return nil, err
-		}
-		if e.Problem != "" {
-			err = add(e.Name+".missing.txt", []byte(e.Problem+"\n"))
-		} else {
-			err = add(e.Name, e.data)
-		}
+	keys, err := a.preflightKeys(ctx, s, w.Cluster, preflightOptions{})
+	if err != nil {
+		return nil, err
 	}
-	err = errors.Join(err, w.Close(), z.Close())
-	return b.Bytes(), err
+	authority := pki.New(s.Secrets(w.Cluster), w.Cluster, a.now)
+	w.Fleet = etcdnode.New(etcdnode.Config{
+		Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: &preflight.HostKeys{Known: keys.pinned, Strict: true}, Beside: true,
+		ClientTLS: func(ctx context.Context) (*tls.Config, error) {
+			return authority.ClientTLS(ctx, identity.Authorities)
+		},
+	})
+	w.Fleet.Update(w.Spec.Cluster, identity)
+	w.Observe = sync.OnceValue(func() cke.Observation { return preflight.Observe(ctx, w.Fleet) })
+	return w, nil
 }

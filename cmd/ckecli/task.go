@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 // tasks are what people ask leaders to do once.
@@ -69,7 +69,7 @@ func (a *app) askTask(ctx context.Context, s store, cluster string, t cke.Task) 
 		if _, err := s.Spec(ctx, cluster); err != nil {
 			return err
 		}
-		return nobodyTakes(cluster)
+		return follow.NobodyTakes(cluster)
 	}
 	if err == nil {
 		err = s.AddTask(ctx, cluster, t)
@@ -77,133 +77,33 @@ func (a *app) askTask(ctx context.Context, s store, cluster string, t cke.Task) 
 	return detached(ctx, err, "it is not known whether the leader was asked", a.again(cluster, "history"))
 }
 
-// nobodyTakes is why a task is not asked for, or was taken back.
-func nobodyTakes(cluster string) error {
-	return &cke.Error{Code: cke.CodeNoLeader, What: "no daemon leads " + cluster + ", so nobody would do it",
-		Facts: []string{"start cke on a management host, or read its log there: journalctl -u cke"}, Unchanged: true, Try: "systemctl start cke"}
-}
-
 // followTask asks for a task and follows it until its record ends: nil when it was done, its error when it was refused
 // or failed. A task that waits, as in a paused cluster, is waited for, and what for is told; one that nobody has begun
 // while no daemon leads is taken back.
 func (a *app) followTask(ctx context.Context, s store, cluster string, t cke.Task) (cke.Record, error) {
-	newest, err := newestRecord(ctx, s, cluster)
+	newest, err := follow.NewestRecord(ctx, s, cluster)
 	if err != nil {
 		return cke.Record{}, err
 	}
 	if err := a.askTask(ctx, s, cluster, t); err != nil {
 		return cke.Record{}, err
 	}
-	w := &taskWatch{app: a, store: s, cluster: cluster, task: t.ID, after: newest}
+	w := &follow.Task{Store: s, Cluster: cluster, ID: t.ID, After: newest}
 	f := a.newFollower(s, cluster, newest)
-	f.about = w.about()
-	f.declared = declaredStill(cluster)
-	f.asked = func(r cke.Requests) error { return w.asked(ctx, r) }
-	f.alone = w.alone
-	f.recorded = w.recorded
-	_, err = f.until(ctx, func(cke.Status) bool { return false })
-	if err != nil && !over(w.last) {
+	f.About = w.About()
+	f.Declared = follow.DeclaredStill(cluster)
+	f.Asked = func(r cke.Requests) error { return w.Asked(ctx, r) }
+	f.Alone = w.Alone
+	f.Recorded = w.Recorded
+	_, err = f.Until(ctx, func(cke.Status) bool { return false })
+	if err != nil && !follow.Over(w.Last) {
 		return cke.Record{}, detached(ctx, err, "the leader of "+cluster+" was asked, and goes on with it", a.again(cluster, "history -f"))
 	}
-	f.tell.record(w.last)
-	if w.last.State == cke.RecordCompleted {
-		return w.last, nil
+	f.Tell.Record(w.Last)
+	if w.Last.State == cke.RecordCompleted {
+		return w.Last, nil
 	}
-	return w.last, taskFailure(w.last)
-}
-
-// errTaskOver ends the following of a task whose record was found beside the watch.
-var errTaskOver = errors.New("the task is over")
-
-// taskWatch knows how far a task has come.
-type taskWatch struct {
-	app     *app
-	store   store
-	cluster string
-	task    string
-	after   int64
-	// last is the record of the task that was seen last; begun: there was one.
-	last  cke.Record
-	begun bool
-}
-
-// about leaves out what was told before the task was asked for, unless it keeps the task waiting.
-func (w *taskWatch) about() func(cke.Status) bool {
-	first := true
-	return func(s cke.Status) bool {
-		was := first
-		first = false
-		held, _ := s.Condition(cke.CondPaused)
-		return !was || held.Status == cke.True || s.Health == cke.HealthFrozen
-	}
-}
-
-// recorded takes note of a record and reports whether the task is over. An interrupted one is begun again.
-func (w *taskWatch) recorded(r cke.Record) bool {
-	if r.Task != w.task {
-		return false
-	}
-	w.last, w.begun = r, true
-	return over(r)
-}
-
-// over reports whether a task ended with a record.
-func over(r cke.Record) bool {
-	return !r.Part && (r.State == cke.RecordCompleted || r.State == cke.RecordFailed)
-}
-
-// asked ends the following when the task is no longer asked for: it is over, or somebody took it back.
-func (w *taskWatch) asked(ctx context.Context, r cke.Requests) error {
-	if slices.ContainsFunc(r.Tasks, func(t cke.Task) bool { return t.ID == w.task }) {
-		return nil
-	}
-	if err := w.find(ctx); err != nil || over(w.last) {
-		return errors.Join(err, errTaskOver)
-	}
-	return &cke.Error{Code: cke.CodeConflict, What: "the task was taken back by somebody", Unchanged: !w.begun}
-}
-
-// find reads the records for that of the task: the watch may not have brought it yet.
-func (w *taskWatch) find(ctx context.Context) error {
-	records, err := w.store.Records(ctx, w.cluster, 20)
-	if err != nil {
-		return err
-	}
-	for _, r := range records {
-		if r.ID > w.after && r.Task == w.task {
-			w.last, w.begun = r, true
-			return nil
-		}
-	}
-	return nil
-}
-
-// alone takes back a task that nobody has begun while no daemon leads. One that was begun waits for the next leader.
-func (w *taskWatch) alone(ctx context.Context) error {
-	if err := w.find(ctx); err != nil || w.begun {
-		return err
-	}
-	err := w.store.WithdrawTask(ctx, w.cluster, w.task)
-	switch {
-	case errors.Is(err, cke.ErrConflict), errors.Is(err, cke.ErrNotFound):
-		return nil // somebody leads again and has begun it, or it is over: the watches tell
-	case err != nil:
-		return err
-	}
-	return nobodyTakes(w.cluster)
-}
-
-// declaredStill ends the following of anything once the cluster is gone or to be deleted.
-func declaredStill(cluster string) func(cke.Spec) error {
-	return func(now cke.Spec) error {
-		switch {
-		case now.Generation == 0:
-			return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s was deleted meanwhile", cluster)}
-		case now.Deleting():
-			return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("%s asked meanwhile for cluster %s to be deleted", now.DeleteRequestedBy, cluster)}
-		}
-		return nil
-	}
+	return w.Last, taskFailure(w.Last)
 }
 
 // taskFailure is the error that a record ended with, as it is shown. What changed nothing was refused.

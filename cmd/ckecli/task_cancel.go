@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 func newTaskCancelCommand(a *app) *cobra.Command {
@@ -107,7 +108,7 @@ func (a *app) notCancelled(ctx context.Context, s store, cluster string, t cke.T
 		return e
 	}
 	e.What, e.Facts, e.Try = taskText(t)+" is over", []string{recordText(r)}, a.again(cluster, fmt.Sprintf("history %d", r.ID))
-	if over(r) {
+	if follow.Over(r) {
 		return e
 	}
 	left, try := leftToDo(t)
@@ -123,7 +124,7 @@ func (a *app) notCancelled(ctx context.Context, s store, cluster string, t cke.T
 
 // recordText is a record in a line.
 func recordText(r cke.Record) string {
-	text := heading(r) + " " + r.Outcome()
+	text := follow.Heading(r) + " " + r.Outcome()
 	if r.Error != "" {
 		text += ": " + r.Error
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 func newTaskCommand(a *app) *cobra.Command {
@@ -108,7 +109,7 @@ func (a *app) listTasks(ctx context.Context, s store, cluster string) ([]listedT
 		if r, begun := recordOf(records, t.ID); begun {
 			l.State, l.Record = taskBegun, r.ID
 			if r.State == cke.RecordRunning && led {
-				l.State, l.Because = taskRunning, heading(r)
+				l.State, l.Because = taskRunning, follow.Heading(r)
 			}
 		}
 		all = append(all, l)
@@ -144,7 +145,7 @@ func (a *app) waitsFor(st cke.Status, led bool, t cke.Task) string {
 		return "the leader has told no status yet"
 	case o != nil && o.State == cke.RecordRunning:
 		return fmt.Sprintf("#%d %s is under way", o.ID, o.Type)
-	case a.age(st) > staleAfter:
+	case a.age(st) > follow.StaleAfter:
 		return fmt.Sprintf("the leader has told nothing for %s; then: %s", term.Age(a.age(st)), st.Reason)
 	case st.ObservedAt.Before(t.At):
 		return "the leader has not looked since; before: " + st.Reason

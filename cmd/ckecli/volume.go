@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/follow"
+	"cke/internal/term"
 )
 
 func newVolumeCommand(a *app) *cobra.Command {
@@ -78,7 +79,7 @@ func runVolumeList(ctx context.Context, a *app, s store) error {
 		fmt.Fprintf(a.stderr, "%s has no status yet: volumes are those on record.\n", cluster)
 	case err != nil:
 		return err
-	case a.age(st) > staleAfter:
+	case a.age(st) > follow.StaleAfter:
 		fmt.Fprintf(a.stderr, "This is how it was %s ago.\n", term.Age(a.age(st)))
 	}
 	all, names := listVolumes(cluster, id, st), []string{}

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"cke"
-	"cke/cmd/ckecli/internal/probe"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 	"cke/op"
+	"cke/preflight/probe"
 )
 
 // What is asked of nodes.
@@ -25,21 +25,10 @@ const (
 	syncLimit = 10 * time.Millisecond
 )
 
-// Names of the checks, in the order in which they are told.
-const (
-	checkSSH     = "ssh"
-	checkHostKey = "host-key"
-	checkEngine  = "engine"
-	checkClock   = "clock"
-	checkClient  = "client-port"
-	checkPeer    = "peer-port"
-	checkReach   = "reach"
-	checkDisk    = "disk"
-)
-
-// judge says what is to be said about each node. A check that could not be made is a warning that says why.
-func judge(c cke.Cluster, own members, seen cke.Observation, keys *seenKeys, visits map[string]visit) []check {
-	all := []check{}
+// Judge says what is to be said about each node, of what was observed and of what visits found, by address. A check that could
+// not be made is a warning that says why.
+func Judge(c cke.Cluster, own Members, seen cke.Observation, keys Keys, visits map[string]Visit) []Check {
+	all := []Check{}
 	for _, st := range seen.Nodes {
 		j := judgement{c: c, own: own, st: st, all: seen.Nodes, keys: keys, visits: visits}
 		j.connection()
@@ -53,22 +42,30 @@ func judge(c cke.Cluster, own members, seen cke.Observation, keys *seenKeys, vis
 	return all
 }
 
+// Keys is what is known of host keys.
+type Keys struct {
+	// Known are those that cke knows, and Shown those that nodes showed of which none is known, by address.
+	Known, Shown map[string]string
+	// Blind: nobody could be asked for those that cke knows.
+	Blind bool
+}
+
 // judgement is about one node.
 type judgement struct {
 	c      cke.Cluster
-	own    members
+	own    Members
 	st     cke.NodeStatus
 	all    []cke.NodeStatus
-	keys   *seenKeys
-	visits map[string]visit // by address
-	checks []check
+	keys   Keys
+	visits map[string]Visit // by address
+	checks []Check
 }
 
-func (j *judgement) say(name string, v verdict, format string, args ...any) {
-	j.checks = append(j.checks, check{Node: j.st.Node.Name(), Check: name, Result: v, Detail: fmt.Sprintf(format, args...)})
+func (j *judgement) say(name string, v Verdict, format string, args ...any) {
+	j.checks = append(j.checks, Check{Node: j.st.Node.Name(), Check: name, Result: v, Detail: fmt.Sprintf(format, args...)})
 }
 
-func (j *judgement) unchecked(name, why string) { j.say(name, verdictWarn, "not checked: %s", why) }
+func (j *judgement) unchecked(name, why string) { j.say(name, Warn, "not checked: %s", why) }
 
 // unanswered reports a check that was not made because the node did not answer in full.
 func (j *judgement) unanswered(name string) {
@@ -81,7 +78,7 @@ func (j *judgement) because(cause string) { j.checks[len(j.checks)-1].Because = 
 
 func (j *judgement) problem(name string) {
 	p := j.st.Problem
-	j.checks = append(j.checks, check{Node: j.st.Node.Name(), Check: name, Result: verdictFail, Detail: p.Message, Code: p.Code, Remedy: p.Remedy})
+	j.checks = append(j.checks, Check{Node: j.st.Node.Name(), Check: name, Result: Fail, Detail: p.Message, Code: p.Code, Remedy: p.Remedy})
 }
 
 // obstacle is the check that says why a node did not answer in full, "" for one that did.
@@ -106,7 +103,7 @@ func (j *judgement) obstacleTo(n cke.Node) string {
 			return obstacle(st)
 		}
 	}
-	if j.visits[n.Address].err != nil {
+	if j.visits[n.Address].Err != nil {
 		return n.Name() + "/" + checkDisk
 	}
 	return ""
@@ -128,36 +125,36 @@ func (j *judgement) connection() {
 		j.unanswered(checkHostKey)
 		j.unanswered(checkEngine)
 	default:
-		j.say(checkSSH, verdictOK, "user %s at %s", j.st.Node.User, j.st.Node.SSHAddress())
+		j.say(checkSSH, OK, "user %s at %s", j.st.Node.User, j.st.Node.SSHAddress())
 		j.hostKey()
 		if j.st.Problem != nil {
 			j.problem(checkEngine)
 		} else {
-			j.say(checkEngine, verdictOK, "Docker %s", j.st.EngineVersion)
+			j.say(checkEngine, OK, "Docker %s", j.st.EngineVersion)
 		}
 	}
 }
 
 func (j *judgement) hostKey() {
 	if j.st.Node.SSH.HostKey != "" {
-		j.say(checkHostKey, verdictOK, "as the file says")
+		j.say(checkHostKey, OK, "as the file says")
 		return
 	}
-	if _, known := j.keys.Pinned(j.st.Node.Address); known {
-		j.say(checkHostKey, verdictOK, "the one that cke knows")
+	if _, known := j.keys.Known[j.st.Node.Address]; known {
+		j.say(checkHostKey, OK, "the one that cke knows")
 		return
 	}
-	line, _ := j.keys.first(j.st.Node.Address)
+	line := j.keys.Shown[j.st.Node.Address]
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {
 		j.unanswered(checkHostKey)
 		return
 	}
-	if j.keys.blind {
-		j.say(checkHostKey, verdictWarn, "the file has none, and the store could not be asked for the one that cke knows; the node showed %s", ssh.FingerprintSHA256(key))
+	if j.keys.Blind {
+		j.say(checkHostKey, Warn, "the file has none, and the store could not be asked for the one that cke knows; the node showed %s", ssh.FingerprintSHA256(key))
 		return
 	}
-	j.say(checkHostKey, verdictWarn, "none is known yet; cke will trust %s at first sight, unless ssh.host_key says another", ssh.FingerprintSHA256(key))
+	j.say(checkHostKey, Warn, "none is known yet; cke will trust %s at first sight, unless ssh.host_key says another", ssh.FingerprintSHA256(key))
 }
 
 func (j *judgement) clock() {
@@ -172,11 +169,11 @@ func (j *judgement) clock() {
 	}
 	switch {
 	case off.Abs() <= clockWarn:
-		j.say(checkClock, verdictOK, "within %s of this host", clockWarn)
+		j.say(checkClock, OK, "within %s of this host", clockWarn)
 	case off.Abs() <= op.ClockLimit:
-		j.say(checkClock, verdictWarn, "%s", how)
+		j.say(checkClock, Warn, "%s", how)
 	default:
-		j.say(checkClock, verdictFail, "%s; certificates would not hold", how)
+		j.say(checkClock, Fail, "%s; certificates would not hold", how)
 	}
 }
 
@@ -196,21 +193,21 @@ func (j *judgement) ports() {
 		case !j.st.Answered():
 			j.unanswered(p.name)
 		case ours && reached:
-			j.say(p.name, verdictOK, "%d: our member listens", p.port)
+			j.say(p.name, OK, "%d: our member listens", p.port)
 		case ours && refused:
-			j.say(p.name, verdictWarn, "our member runs, and does not listen on %d", p.port)
+			j.say(p.name, Warn, "our member runs, and does not listen on %d", p.port)
 		case ours:
-			j.say(p.name, verdictOK, "%d: our member runs", p.port)
+			j.say(p.name, OK, "%d: our member runs", p.port)
 		case p.state == cke.PortOpen || trouble == probe.Taken || j.holder(p.port) != "":
 			j.taken(p.name, p.port)
 		case trouble != "":
-			j.say(p.name, verdictFail, "%s cannot be listened on: %s", address, trouble)
+			j.say(p.name, Fail, "%s cannot be listened on: %s", address, trouble)
 		case !j.listened(address) && j.otherLife() != "":
 			j.unchecked(p.name, fmt.Sprintf("container %s of another incarnation runs here and may use %d", j.otherLife(), p.port))
 		case p.state == cke.PortUnknown:
-			j.say(p.name, verdictWarn, "%d is not taken, but this host got no answer from it: a firewall may keep cke from the member", p.port)
+			j.say(p.name, Warn, "%d is not taken, but this host got no answer from it: a firewall may keep cke from the member", p.port)
 		default:
-			j.say(p.name, verdictOK, "%d is free", p.port)
+			j.say(p.name, OK, "%d is free", p.port)
 		}
 		j.reach(checkReach+"-"+strings.TrimSuffix(p.name, "-port"), address, ours || j.listened(address))
 	}
@@ -244,10 +241,10 @@ func (j *judgement) otherLife() string {
 // taken says who holds a port as far as that is known, and else how to find out.
 func (j *judgement) taken(name string, port int) {
 	if holder := j.holder(port); holder != "" {
-		j.say(name, verdictFail, "%d is taken by %s", port, holder)
+		j.say(name, Fail, "%d is taken by %s", port, holder)
 		return
 	}
-	j.say(name, verdictFail, "%d is taken, it is not known by what", port)
+	j.say(name, Fail, "%d is taken, it is not known by what", port)
 	j.checks[len(j.checks)-1].Remedy = fmt.Sprintf("log in to the node; `ss -ltnp 'sport = :%d'` shows what listens", port)
 }
 
@@ -283,8 +280,8 @@ func (j *judgement) reach(name, address string, listens bool) {
 			cause = j.obstacleTo(n)
 		}
 		switch {
-		case !asked && visited && v.err != nil:
-			unknown, why = append(unknown, n.Name()), plainWhy(v.err)
+		case !asked && visited && v.Err != nil:
+			unknown, why = append(unknown, n.Name()), plainWhy(v.Err)
 		case !asked:
 			unknown, why = append(unknown, n.Name()), "it did not answer in full"
 		case said == "":
@@ -297,7 +294,7 @@ func (j *judgement) reach(name, address string, listens bool) {
 	}
 	switch {
 	case len(trouble) > 0:
-		j.say(name, verdictFail, "%s is not reached from %s", address, strings.Join(trouble, ", "))
+		j.say(name, Fail, "%s is not reached from %s", address, strings.Join(trouble, ", "))
 		if j.st.Problem != nil && j.st.Problem.Code == cke.CodeUnreachable {
 			j.because(obstacle(j.st))
 		}
@@ -308,9 +305,9 @@ func (j *judgement) reach(name, address string, listens bool) {
 		j.unchecked(name, fmt.Sprintf("nothing listens on %s, and %s got that answer", address, strings.Join(refused, ", ")))
 		j.because(j.obstacleTo(j.st.Node))
 	case len(from) > 0:
-		j.say(name, verdictOK, "reached from %s", strings.Join(from, ", "))
+		j.say(name, OK, "reached from %s", strings.Join(from, ", "))
 	default:
-		j.say(name, verdictOK, "there is no other control-plane node")
+		j.say(name, OK, "there is no other control-plane node")
 	}
 }
 
@@ -325,9 +322,9 @@ func (j *judgement) disk() {
 	switch {
 	case !visited:
 		j.unanswered(checkDisk)
-	case v.err != nil:
-		j.unchecked(checkDisk, plainWhy(v.err))
-	case v.noDir:
+	case v.Err != nil:
+		j.unchecked(checkDisk, plainWhy(v.Err))
+	case v.NoDir:
 		j.unchecked(checkDisk, root+" is not there; cke makes it, on whatever disk that is")
 	case s == nil || s.Problem != "" || s.Writes == 0:
 		why := "nothing was measured"
@@ -337,12 +334,12 @@ func (j *judgement) disk() {
 		j.unchecked(checkDisk, where+": "+why)
 	default:
 		p99, median := time.Duration(s.P99*float64(time.Second)), time.Duration(s.Median*float64(time.Second))
-		verdict, said := verdictOK, ""
+		verdict, said := OK, ""
 		if p99 > syncLimit {
-			verdict, said = verdictWarn, "; etcd wants 99 within 10ms"
+			verdict, said = Warn, "; etcd wants 99 within 10ms"
 		}
 		if median > syncLimit {
-			verdict = verdictFail
+			verdict = Fail
 		}
 		j.say(checkDisk, verdict, "99 of 100 small writes are synced within %s, half of them within %s%s (%d writes, %s)",
 			millis(p99), millis(median), said, s.Writes, where)

@@ -1,4 +1,4 @@
-package main
+package bundle
 
 import (
 	"bytes"
@@ -10,19 +10,19 @@ import (
 	"cke"
 )
 
-// leftOut stands where something secret stood.
-const leftOut = "(left out)"
+// LeftOut stands where something secret stood.
+const LeftOut = "(left out)"
 
-// scrubber takes secrets out of what is given away: what people declared for etcd's environment, which may be anything, and
+// Scrubber takes secrets out of what is given away: what people declared for etcd's environment, which may be anything, and
 // whatever looks like a key or a password.
-type scrubber struct{ values *strings.Replacer }
+type Scrubber struct{ values *strings.Replacer }
 
 // leastSecret, in bytes, is how long a value of the environment is at least that is looked for everywhere: shorter ones stand in
 // too many places with another meaning, and are left out only where they are declared.
 const leastSecret = 6
 
-// newScrubber knows the secrets of all revisions of a cluster file.
-func newScrubber(log []cke.Spec) scrubber {
+// NewScrubber knows the secrets of all revisions of a cluster file.
+func NewScrubber(log []cke.Spec) Scrubber {
 	var values []string
 	for _, spec := range log {
 		for _, v := range spec.Cluster.Options.Etcd.ExtraEnv {
@@ -35,12 +35,12 @@ func newScrubber(log []cke.Spec) scrubber {
 		if len(v) < leastSecret {
 			continue
 		}
-		pairs = append(pairs, v, leftOut)
+		pairs = append(pairs, v, LeftOut)
 		for _, quoted := range inJSON(v) {
-			pairs = append(pairs, quoted, leftOut)
+			pairs = append(pairs, quoted, LeftOut)
 		}
 	}
-	return scrubber{strings.NewReplacer(pairs...)}
+	return Scrubber{strings.NewReplacer(pairs...)}
 }
 
 // inJSON is a text as logs in JSON have it: with the characters that have a meaning in HTML escaped, and without.
@@ -68,17 +68,17 @@ var (
 		`(?:(\\")[^"\\\n]+(\\"|)|(")(?:[^"\\\n]|\\.)+("|)|(')[^'\n]+('|)|(?:(?:basic|bearer)\s+)?[^\s"'&,;]+)`)
 )
 
-// text scrubs a text in no particular form.
-func (s scrubber) text(b []byte) []byte { return []byte(s.words(string(b))) }
+// Text scrubs a text in no particular form.
+func (s Scrubber) Text(b []byte) []byte { return []byte(s.words(string(b))) }
 
-func (s scrubber) words(text string) string {
-	text = secretText.ReplaceAllString(s.values.Replace(text), leftOut)
-	text = secretURL.ReplaceAllString(text, "://"+leftOut+"@")
-	return secretPair.ReplaceAllString(text, "${1}${2}${4}${6}"+leftOut+"${3}${5}${7}")
+func (s Scrubber) words(text string) string {
+	text = secretText.ReplaceAllString(s.values.Replace(text), LeftOut)
+	text = secretURL.ReplaceAllString(text, "://"+LeftOut+"@")
+	return secretPair.ReplaceAllString(text, "${1}${2}${4}${6}"+LeftOut+"${3}${5}${7}")
 }
 
-// json writes v without its secrets. Fields come in alphabetic order.
-func (s scrubber) json(v any) ([]byte, error) {
+// JSON writes v without its secrets. Fields come in alphabetic order.
+func (s Scrubber) JSON(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -90,12 +90,15 @@ func (s scrubber) json(v any) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = writeJSON(&b, s.value(plain))
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err = e.Encode(s.value(plain))
 	return b.Bytes(), err
 }
 
 // value scrubs what was read from JSON.
-func (s scrubber) value(v any) any {
+func (s Scrubber) value(v any) any {
 	switch v := v.(type) {
 	case string:
 		return s.words(v)
@@ -106,7 +109,7 @@ func (s scrubber) value(v any) any {
 	case map[string]any:
 		for name, field := range v {
 			if text, ok := field.(string); ok && text != "" && secretName.MatchString(name) {
-				v[name] = leftOut
+				v[name] = LeftOut
 				continue
 			}
 			v[name] = s.value(field)
@@ -115,8 +118,20 @@ func (s scrubber) value(v any) any {
 	return v
 }
 
-// cluster is a cluster file without what is declared for etcd's environment, and without a person's comments.
-func (s scrubber) cluster(c cke.Cluster) ([]byte, error) {
+// Cluster is a cluster file without what is declared for etcd's environment, and without a person's comments.
+func (s Scrubber) Cluster(c cke.Cluster) ([]byte, error) {
 	text, err := cke.MarshalCluster(withoutEnvValues(c))
-	return s.text(text), err
+	return s.Text(text), err
+}
+
+// withoutEnvValues leaves out of a cluster file what etcd's environment is to hold.
+func withoutEnvValues(c cke.Cluster) cke.Cluster {
+	env := map[string]string{}
+	for name := range c.Options.Etcd.ExtraEnv {
+		env[name] = LeftOut
+	}
+	if len(env) > 0 {
+		c.Options.Etcd.ExtraEnv = env
+	}
+	return c
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"cke/cmd/ckecli/internal/probe"
+	"cke/preflight/probe"
 )
 
 // free is an address of this machine that nobody listens on.

@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"cmp"
@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"cke"
-	"cke/cmd/ckecli/internal/term"
+	"cke/internal/term"
 	"cke/op"
 )
 
-// narrator tells people what the leader does, each thing once.
-type narrator struct {
+// Narrator tells people what the leader does, each thing once.
+type Narrator struct {
 	out    *term.Live
 	colour bool
 	now    func() time.Time
@@ -32,23 +32,24 @@ type stepKey struct {
 	step   int
 }
 
-func newNarrator(out *term.Live, colour bool, now func() time.Time) *narrator {
-	return &narrator{out: out, colour: colour, now: now, records: map[int64]cke.Record{}, told: map[stepKey]bool{},
+// NewNarrator returns a narrator that writes to out and takes the time from now.
+func NewNarrator(out *term.Live, colour bool, now func() time.Time) *Narrator {
+	return &Narrator{out: out, colour: colour, now: now, records: map[int64]cke.Record{}, told: map[stepKey]bool{},
 		blockers: map[string]cke.Problem{}, still: now()}
 }
 
-// every is how often tick wants to be called.
-func (n *narrator) every() time.Duration {
+// every is how often Tick wants to be called.
+func (n *Narrator) every() time.Duration {
 	if n.out.Terminal() {
 		return liveEvery
 	}
 	return stillEvery
 }
 
-func (n *narrator) paint(s term.Style, text string) string { return term.Paint(n.colour, s, text) }
+func (n *Narrator) paint(s term.Style, text string) string { return term.Paint(n.colour, s, text) }
 
-// record tells what is new in a record. Records may come more than once and out of date.
-func (n *narrator) record(r cke.Record) {
+// Record tells what is new in a record. Records may come more than once and out of date.
+func (n *Narrator) Record(r cke.Record) {
 	before, known := n.records[r.ID]
 	if known && !before.EndedAt.IsZero() {
 		return
@@ -57,7 +58,7 @@ func (n *narrator) record(r cke.Record) {
 	if !known {
 		n.reason, n.alone = "", false // what is waited for is told again once the operation has ended
 		clear(n.blockers)
-		n.out.Print(n.paint(term.Bold, heading(r)) + term.Clean(": "+r.Reason))
+		n.out.Print(n.paint(term.Bold, Heading(r)) + term.Clean(": "+r.Reason))
 	}
 	var ended []int
 	for i, s := range r.Steps {
@@ -76,37 +77,16 @@ func (n *narrator) record(r cke.Record) {
 	n.redraw()
 }
 
-// heading names an operation: "#12 bootstrap cp1, cp2, cp3".
-func heading(r cke.Record) string {
-	return term.Clean(strings.TrimSpace(fmt.Sprintf("#%d %s %s", r.ID, r.Operation, strings.Join(r.Targets, ", "))))
-}
-
 // step is one line for a step that ended.
-func (n *narrator) step(r cke.Record, s cke.StepRecord) string {
+func (n *Narrator) step(r cke.Record, s cke.StepRecord) string {
 	line := stepLine(r, s) + term.Took(s.EndedAt.Sub(s.StartedAt))
 	if s.Error != "" {
-		line += "  " + n.paint(outcomeStyle(cke.RecordFailed, r.Refused), stepOutcome(r)+": "+term.Clean(s.Error))
+		line += "  " + n.paint(OutcomeStyle(cke.RecordFailed, r.Refused), StepOutcome(r)+": "+term.Clean(s.Error))
 	}
 	return line
 }
 
-// stepLine is a step's name and node in columns that suit the record.
-func stepLine(r cke.Record, s cke.StepRecord) string {
-	name, node := 24, 0
-	for _, t := range r.Targets {
-		node = max(node, term.Width(t))
-	}
-	for _, other := range r.Steps {
-		name, node = max(name, term.Width(other.Name)), max(node, term.Width(other.Node))
-	}
-	line := "  " + term.Pad(term.Clean(s.Name), name) + "  "
-	if node > 0 {
-		line += term.Pad(term.Clean(s.Node), node) + "  "
-	}
-	return line
-}
-
-func (n *narrator) ending(r cke.Record) {
+func (n *Narrator) ending(r cke.Record) {
 	took := term.Took(r.Took(n.now()))
 	switch r.State {
 	case cke.RecordCompleted:
@@ -114,7 +94,7 @@ func (n *narrator) ending(r cke.Record) {
 	case cke.RecordInterrupted:
 		n.out.Print(fmt.Sprintf("#%d %s after %s: %s", r.ID, n.paint(term.Yellow, "interrupted"), took, term.Clean(cmp.Or(r.Error, "the next leader continues"))))
 	default:
-		line := fmt.Sprintf("#%d %s after %s", r.ID, n.paint(outcomeStyle(r.State, r.Refused), r.Outcome()), took)
+		line := fmt.Sprintf("#%d %s after %s", r.ID, n.paint(OutcomeStyle(r.State, r.Refused), r.Outcome()), took)
 		if !stepTold(r) && r.Error != "" {
 			line += ": " + term.Clean(r.Error)
 		}
@@ -127,8 +107,8 @@ func stepTold(r cke.Record) bool {
 	return slices.ContainsFunc(r.Steps, func(s cke.StepRecord) bool { return s.Error != "" })
 }
 
-// status tells what is waited for while nothing is under way, once for every change.
-func (n *narrator) status(s cke.Status) {
+// Status tells what is waited for while nothing is under way, once for every change.
+func (n *Narrator) Status(s cke.Status) {
 	n.alone = false
 	if s.Operation != nil && s.Operation.State == cke.RecordRunning {
 		if s.Operation.Type == (op.Backup{}).Name() { // it waits for the target for up to an hour
@@ -157,7 +137,7 @@ func ofBackups(s cke.Status) []cke.Problem {
 }
 
 // problems tells new problems with their remedies, and those that are gone.
-func (n *narrator) problems(now []cke.Problem) {
+func (n *Narrator) problems(now []cke.Problem) {
 	present, kinds := map[string]cke.Problem{}, map[string]bool{}
 	kind := func(p cke.Problem) string { return string(p.Code) + " " + p.Node }
 	for _, p := range now {
@@ -167,7 +147,7 @@ func (n *narrator) problems(now []cke.Problem) {
 			continue
 		}
 		n.blockers[key] = p
-		n.out.Print("  " + n.paint(term.Yellow, problemText(p)))
+		n.out.Print("  " + n.paint(term.Yellow, ProblemText(p)))
 		if p.Remedy != "" {
 			n.out.Print("    → " + term.Clean(p.Remedy))
 		}
@@ -182,34 +162,13 @@ func (n *narrator) problems(now []cke.Problem) {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Code, b.Code))
 	})
 	for _, p := range gone {
-		n.out.Print("  " + n.paint(term.Green, "no longer: "+problemText(p)))
+		n.out.Print("  " + n.paint(term.Green, "no longer: "+ProblemText(p)))
 	}
 	n.blockers = present
 }
 
-// problemText is a problem in one line: code, node, message.
-func problemText(p cke.Problem) string {
-	text := p.Message
-	if p.Node != "" && !strings.HasPrefix(text, p.Node) {
-		text = p.Node + ": " + text
-	}
-	if p.Code != "" && p.Code != cke.CodeInternal {
-		text += " [" + string(p.Code) + "]"
-	}
-	return term.Clean(text)
-}
-
-// steady is text without figures, so that a count of seconds makes no news.
-func steady(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r == '.' {
-			return -1
-		}
-		return r
-	}, text)
-}
-
-func (n *narrator) noLeader(cluster string) {
+// NoLeader says, once, that no daemon leads a cluster.
+func (n *Narrator) NoLeader(cluster string) {
 	if n.alone || len(n.running()) > 0 {
 		return
 	}
@@ -218,13 +177,16 @@ func (n *narrator) noLeader(cluster string) {
 		"    → Start cke on a management host; the work begins then.")
 }
 
+// Leaderless reports whether it was told last that no daemon leads the cluster.
+func (n *Narrator) Leaderless() bool { return n.alone }
+
 // noStore says that the store is silent. The watches go on once it answers.
-func (n *narrator) noStore(err error) {
+func (n *Narrator) noStore(err error) {
 	n.out.Print(n.paint(term.Yellow, "waiting:") + " " + term.Clean(err.Error()))
 }
 
 // running are the records under way, oldest first.
-func (n *narrator) running() []cke.Record {
+func (n *Narrator) running() []cke.Record {
 	var all []cke.Record
 	for _, r := range n.records {
 		if r.EndedAt.IsZero() {
@@ -236,7 +198,7 @@ func (n *narrator) running() []cke.Record {
 }
 
 // unfinished is the lowest id from first on of a record whose end has not been told.
-func (n *narrator) unfinished(first int64) int64 {
+func (n *Narrator) unfinished(first int64) int64 {
 	for {
 		r, known := n.records[first]
 		if !known || r.EndedAt.IsZero() {
@@ -246,8 +208,8 @@ func (n *narrator) unfinished(first int64) int64 {
 	}
 }
 
-// tick redraws how long running steps have taken; without a terminal it tells those that take long.
-func (n *narrator) tick() {
+// Tick redraws how long running steps have taken; without a terminal it tells those that take long.
+func (n *Narrator) Tick() {
 	n.redraw()
 	if n.out.Terminal() || n.now().Sub(n.still) < stillEvery {
 		return
@@ -258,14 +220,14 @@ func (n *narrator) tick() {
 	}
 }
 
-func (n *narrator) redraw() {
+func (n *Narrator) redraw() {
 	if n.out.Terminal() {
 		n.out.Show(n.liveLines(0)...)
 	}
 }
 
 // liveLines are the steps that have been under way for so long: those of one name in one line.
-func (n *narrator) liveLines(least time.Duration) []string {
+func (n *Narrator) liveLines(least time.Duration) []string {
 	var all []string
 	for _, r := range n.running() {
 		var names []string
@@ -296,5 +258,5 @@ func (n *narrator) liveLines(least time.Duration) []string {
 	return all
 }
 
-// end takes the changing lines off the screen.
-func (n *narrator) end() { n.out.Show() }
+// End takes the changing lines off the screen.
+func (n *Narrator) End() { n.out.Show() }

@@ -1,0 +1,34 @@
+package preflight
+
+import (
+	"slices"
+
+	"cke"
+)
+
+// Members tells containers of the cluster's members from those of others.
+type Members struct {
+	// Cluster is its name.
+	Cluster string
+	// Identity is the cluster's; nil: nobody could be asked, and the name has to do.
+	Identity *cke.Identity
+}
+
+// has reports whether a container is labelled as one of the cluster's. What another life of it left under its name is not;
+// an abandoned one is no obstacle.
+func (m Members) has(c cke.Container) bool {
+	if c.Cluster != m.Cluster || m.Identity == nil {
+		return c.Cluster == m.Cluster
+	}
+	life := m.Identity.Incarnation
+	return life.Life(c.Incarnation) || life.WasAbandoned(c.Incarnation)
+}
+
+// running is the container of the cluster's member that runs on a node.
+func (m Members) running(st cke.NodeStatus) (cke.Container, bool) {
+	i := slices.IndexFunc(st.Containers, func(c cke.Container) bool { return m.has(c) && c.Running() })
+	if i < 0 {
+		return cke.Container{}, false
+	}
+	return st.Containers[i], true
+}
