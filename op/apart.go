@@ -91,10 +91,8 @@ func putAside(ctx context.Context, e Env, id cke.Identity) error {
 			changed = append(changed, j)
 		}
 	}
-	if f.Kind == cke.FreezeTwoQuorums {
-		if err := c.refusal(open); err != nil {
-			return err
-		}
+	if err := c.refusal(f.Kind, open); err != nil {
+		return err
 	}
 	if changed == nil {
 		return nil
@@ -137,17 +135,21 @@ func (c choice) complete(joins []cke.Join) bool {
 	return len(c.now) > 0 && !slices.ContainsFunc(joins, func(j cke.Join) bool { return c.served(j) && !c.serves(j) && !c.without(j) })
 }
 
-// refusal is why nothing can be said of who is right. open are members that served then, do not serve now, and are with nobody who does.
-func (c choice) refusal(open []cke.Join) error {
+// refusal is why nothing can be said of who is right. open are members that served then, do not serve now, and are with nobody who does. A
+// cluster that went back as a whole is lifted as it is.
+func (c choice) refusal(kind cke.FreezeKind, open []cke.Join) error {
 	refuse := func(what string, facts ...string) error {
 		return &cke.Error{Code: cke.CodeSplitBrain, What: what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence"}
-	}
-	if len(c.now) == 0 {
-		return refuse("no member serves, so it cannot be seen which data is to be kept: let the right ones serve, and stop the others, before the freeze is lifted")
 	}
 	now := cke.EtcdStatus{Endpoints: c.now}
 	if one, other, is := now.Apart(c.cluster); is {
 		return refuse("two clusters serve still: stop the members with the wrong data before the freeze is lifted", one.URL+" follows member "+one.LeaderID, other.URL+" follows member "+other.LeaderID)
+	}
+	if kind != cke.FreezeTwoQuorums {
+		return nil
+	}
+	if len(c.now) == 0 {
+		return refuse("no member serves, so it cannot be seen which data is to be kept: let the right ones serve, and stop the others, before the freeze is lifted")
 	}
 	for i, a := range open {
 		for _, b := range open[:i] {

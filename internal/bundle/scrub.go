@@ -58,13 +58,13 @@ func inJSON(text string) []string {
 }
 
 var (
-	secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|access_?key|api_?key|signature|authorization)s?$`)
+	secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|access_?key|api_?key|secret_?key|private_?key|signature|authorization)s?$`)
 	// What looks like a secret wherever it stands.
 	secretText = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)` +
 		`|AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Za-z]+|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)
 	secretURL = regexp.MustCompile(`://[^/\s:@"']*:[^/\s@"']*@`)
 	// A value in quotes goes up to the closing one, and the quotes stay.
-	secretPair = regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passwd|secret|token|credential|access_?key|api_?key|signature|authorization|\bsig)(?:\\?["'])?\s*[=:]\s*)` +
+	secretPair = regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passwd|secret|token|credential|access_?key|api_?key|secret_?key|private_?key|signature|authorization|\bsig)(?:\\?["'])?\s*[=:]\s*)` +
 		`(?:(\\")[^"\\\n]+(\\"|)|(")(?:[^"\\\n]|\\.)+("|)|(')[^'\n]+('|)|(?:(?:basic|bearer)\s+)?[^\s"'&,;]+)`)
 )
 
