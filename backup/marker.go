@@ -113,8 +113,11 @@ func (m *Marked) overwrites(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	return m.Bucket.Create(ctx, m.marker, Content{Head: data, Unasked: true}) == nil ||
-		m.Bucket.Create(ctx, m.marker, Content{Head: data, Unasked: true, InParts: true}) == nil
+	took := func(inParts bool) bool {
+		err := m.Bucket.Create(ctx, m.marker, Content{Head: data, Unasked: true, InParts: inParts})
+		return err == nil || errors.Is(err, ErrUnsettled) // it was written, and could not be read back
+	}
+	return took(false) || took(true)
 }
 
 // sweepProbes removes what was written to see that the target takes it, where the answer was lost.

@@ -92,7 +92,14 @@ func (r Retry) create(ctx context.Context, b Bucket, name string, c Content) err
 	defer cancel()
 	same := sameObject(again, b, name, c)
 	switch {
-	case same == nil || errors.Is(same, ErrExists) || IsDamage(same):
+	case same == nil:
+		if e, is := b.(interface{ Expect(Place) }); is { // it is stored, as if Create had said so
+			if p, is := ParsePlace(name); is {
+				e.Expect(p)
+			}
+		}
+		return nil
+	case errors.Is(same, ErrExists) || IsDamage(same):
 		return same
 	case exists:
 		return fmt.Errorf("%w: %w", ErrUnsettled, same)

@@ -302,9 +302,9 @@ func (d *docker) removeWith(ctx context.Context, id string, o container.RemoveOp
 	if err != nil {
 		return err
 	}
-	err = meaning(d.api.ContainerRemove(ctx, id, o))
-	done(err == nil)
-	return err
+	err = d.api.ContainerRemove(ctx, id, o)
+	done(err)
+	return meaning(err)
 }
 
 func (d *docker) setRestart(ctx context.Context, id string, p restartPolicy) error {

@@ -16,6 +16,9 @@ const lateGrace = 2 * time.Second
 // errLeft: a stream out of a container was closed before its end, as once a list has told enough. The engine notices that as it writes on.
 var errLeft = errors.New("left before its end")
 
+// errNotAsked: the engine was not asked to remove anything.
+var errNotAsked = errors.New("not asked")
+
 // reach keeps the removal of a container and requests into its files apart.
 //
 // An engine before 23.0 mounts the volumes of a container below its own root for such a request. Where it removes the container at the
@@ -39,6 +42,7 @@ type reached struct {
 	late   bool          // one was given up: the engine may carry it out later
 	closed time.Time     // when one was left before its end: the engine notices that in a moment
 	goes   bool          // it is being removed: nobody reaches into it any more
+	gone   time.Time     // when a removal was given up: the engine may go on with it for a moment
 }
 
 func (r *reach) get(id string) *reached {
@@ -67,7 +71,7 @@ func (r *reach) into(id string) (leave func(error), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.get(id)
-	if c.goes {
+	if c.goes || time.Since(c.gone) < lateGrace {
 		return nil, fmt.Errorf("container %.12s is being removed: %w", id, cke.ErrConflict)
 	}
 	c.within++
@@ -88,16 +92,21 @@ func (r *reach) into(id string) (leave func(error), err error) {
 	}, nil
 }
 
-// alone waits until nobody reaches into a container, and lets nobody until done is called. removed: it is gone.
-func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), err error) {
+// alone waits until nobody reaches into a container, and lets nobody until done is called with what became of the removal. One that got no
+// answer may go on.
+func (r *reach) alone(ctx context.Context, id string) (done func(failed error), err error) {
 	r.mu.Lock()
 	c := r.get(id)
 	c.goes = true
 	r.mu.Unlock()
-	done = func(removed bool) {
+	done = func(failed error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if c.goes = false; removed || c.within == 0 && !c.late && c.closed.IsZero() {
+		var deposed fenceError // nothing is sent any more, nor looked at
+		if failed != nil && !answered(failed) && !errors.Is(failed, errNotAsked) && !errors.As(failed, &deposed) {
+			c.gone = time.Now()
+		}
+		if c.goes = false; failed == nil || c.within == 0 && !c.late && c.closed.IsZero() && c.gone.IsZero() {
 			delete(r.of, id)
 		}
 	}
@@ -111,7 +120,7 @@ func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), 
 		select {
 		case <-left:
 		case <-ctx.Done():
-			done(false)
+			done(errNotAsked)
 			return nil, ctx.Err()
 		}
 	}
@@ -126,7 +135,7 @@ func (r *reach) alone(ctx context.Context, id string) (done func(removed bool), 
 	case <-time.After(pause):
 		return done, nil
 	case <-ctx.Done():
-		done(false)
+		done(errNotAsked)
 		return nil, ctx.Err()
 	}
 }

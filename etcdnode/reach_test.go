@@ -24,7 +24,7 @@ func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			done(true)
+			done(nil)
 			close(gone)
 		}()
 		synctest.Wait()
@@ -72,7 +72,7 @@ func TestReach_WaitsForWhatWasGivenUp(t *testing.T) {
 		if waited := time.Since(began); err != nil || waited != lateGrace {
 			t.Errorf("%v after %s", err, waited)
 		}
-		done(false)
+		done(errNotAsked)
 		ctx, cancel := context.WithTimeout(t.Context(), lateGrace/2)
 		defer cancel()
 		if _, err := r.alone(ctx, "c1"); !errors.Is(err, context.DeadlineExceeded) {
@@ -96,9 +96,28 @@ func TestReach_WaitsForAStreamThatWasLeftBeforeItsEnd(t *testing.T) {
 		if waited := time.Since(began); err != nil || waited != lateGrace-lateGrace/4 {
 			t.Errorf("%v after %s", err, waited)
 		}
-		done(true)
+		done(nil)
 		if len(r.of) != 0 {
 			t.Errorf("%d containers are remembered", len(r.of))
+		}
+	})
+}
+
+// The engine goes on with a removal whose caller has gone away.
+func TestReach_LooksAtNothingThatMayBeBeingRemovedStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r reach
+		done, err := r.alone(t.Context(), "c1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done(context.DeadlineExceeded)
+		if _, err := r.look("c1"); !errors.Is(err, cke.ErrConflict) {
+			t.Errorf("a look beside it: %v", err)
+		}
+		time.Sleep(lateGrace)
+		if _, err := r.look("c1"); err != nil {
+			t.Errorf("later: %v", err)
 		}
 	})
 }

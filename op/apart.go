@@ -82,7 +82,7 @@ func putAside(ctx context.Context, e Env, id cke.Identity) error {
 	var changed []cke.Join
 	var open []cke.Join
 	for _, j := range id.Joins {
-		apart := !c.serves(j) && (j.Apart || c.without(j) || f.Kind == cke.FreezeWentBack && f.Problem.Node == j.Node.Name() && len(c.now) > 0 && !runs(ctx, e, j))
+		apart := !c.serves(j) && (j.Apart || c.without(j) || f.Kind == cke.FreezeWentBack && f.Problem.Node == j.Node.Name() && !c.with(j) && !runs(ctx, e, j))
 		if !apart && !c.serves(j) && c.served(j) {
 			open = append(open, j)
 		}
@@ -130,26 +130,35 @@ func (c choice) without(j cke.Join) bool {
 	return slices.ContainsFunc(c.now, func(s cke.EndpointStatus) bool { return c.apart(s.Join, j.ID) })
 }
 
+// with reports whether a member served in one quorum with one that serves now.
+func (c choice) with(j cke.Join) bool {
+	then, _ := c.seen.Endpoint(j.ID)
+	return slices.ContainsFunc(c.now, func(s cke.EndpointStatus) bool {
+		was, _ := c.seen.Endpoint(s.Join)
+		return then.Follows(was, c.cluster)
+	})
+}
+
 // complete reports whether each member that served then serves now, or served without one that does.
 func (c choice) complete(joins []cke.Join) bool {
 	return len(c.now) > 0 && !slices.ContainsFunc(joins, func(j cke.Join) bool { return c.served(j) && !c.serves(j) && !c.without(j) })
 }
 
 // refusal is why nothing can be said of who is right. open are members that served then, do not serve now, and are with nobody who does. A
-// cluster that went back as a whole is lifted as it is.
+// cluster that went back as a whole, and serves, is lifted as it is.
 func (c choice) refusal(kind cke.FreezeKind, open []cke.Join) error {
 	refuse := func(what string, facts ...string) error {
-		return &cke.Error{Code: cke.CodeSplitBrain, What: what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence"}
+		return &cke.Error{Code: cke.CodeSplitBrain, What: what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence; where the right ones cannot serve: ckecli recover"}
 	}
 	now := cke.EtcdStatus{Endpoints: c.now}
 	if one, other, is := now.Apart(c.cluster); is {
 		return refuse("two clusters serve still: stop the members with the wrong data before the freeze is lifted", one.URL+" follows member "+one.LeaderID, other.URL+" follows member "+other.LeaderID)
 	}
-	if kind != cke.FreezeTwoQuorums {
-		return nil
-	}
 	if len(c.now) == 0 {
 		return refuse("no member serves, so it cannot be seen which data is to be kept: let the right ones serve, and stop the others, before the freeze is lifted")
+	}
+	if kind != cke.FreezeTwoQuorums {
+		return nil
 	}
 	for i, a := range open {
 		for _, b := range open[:i] {
@@ -162,8 +171,8 @@ func (c choice) refusal(kind cke.FreezeKind, open []cke.Join) error {
 	return nil
 }
 
-// runs reports whether a member's container runs, or that is not known.
+// runs reports whether a member's container is seen to run.
 func runs(ctx context.Context, e Env, j cke.Join) bool {
 	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-	return err != nil || c.Running()
+	return err == nil && c.Running()
 }

@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -160,11 +161,16 @@ func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
 		still   bool // the member apart answers as it did
 		aside   bool
 		refused bool
+		kind    cke.FreezeKind
+		gone    bool // the container is removed
 	}{
 		{name: "the wrong one is stopped", stopped: []int{2}, aside: true},
 		{name: "both serve on", still: true, refused: true},
 		{name: "it was a mistake, and all serve as one"},
 		{name: "nobody serves", stopped: []int{0, 1, 2}, refused: true},
+		{name: "one that went back is stopped", kind: cke.FreezeWentBack, stopped: []int{2}, aside: true},
+		{name: "its container is removed", kind: cke.FreezeWentBack, stopped: []int{2}, gone: true, aside: true},
+		{name: "nobody serves after one went back", kind: cke.FreezeWentBack, stopped: []int{0, 1, 2}, refused: true},
 	} {
 		inWorld(t, 3, func(w *world) {
 			w.mustRun(w.bootstrap(false))
@@ -182,11 +188,14 @@ func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
 				}
 				seen.Endpoints = append(seen.Endpoints, s)
 			}
-			if _, err := w.runIn(wrong, op.Freeze{Kind: cke.FreezeTwoQuorums, Finding: "two", Seen: seen, Problem: cke.Problem{Code: cke.CodeSplitBrain}}); err != nil {
+			if _, err := w.runIn(wrong, op.Freeze{Kind: cmp.Or(c.kind, cke.FreezeTwoQuorums), Finding: "two", Seen: seen, Problem: cke.Problem{Code: cke.CodeSplitBrain, Node: all[2].Node.Name()}}); err != nil {
 				t.Fatal(err)
 			}
 			for _, i := range c.stopped {
 				w.Nodes()[i].StopByHand()
+			}
+			if c.gone {
+				w.Nodes()[2].RemoveContainers()
 			}
 			if !c.still {
 				times = 0
@@ -196,7 +205,7 @@ func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
 			if (err != nil) != c.refused || w.Store().Identity().Freeze.Active() != c.refused || j.Apart != c.aside {
 				t.Fatalf("%s: %v, put aside: %v", c.name, err, j.Apart)
 			}
-			if !c.aside {
+			if !c.aside || c.gone {
 				return
 			}
 			if _, err := w.run(op.StartMembers{Joins: []cke.Join{j}}); cke.CodeOf(err) != cke.CodeSplitBrain {

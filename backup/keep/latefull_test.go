@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,8 +14,8 @@ import (
 	"cke/backup/internal/etcdtest"
 )
 
-// Fulls that are reported as failed, and are in the target all the same, do not pile up.
-func TestKeeper_PrunesAfterAFullThatMayHaveBeenStored(t *testing.T) {
+// A full that was never read back counts for nothing: the one before it is not pruned on its account.
+func TestKeeper_KeepsTheLastFullThatWasReadBack(t *testing.T) {
 	h := newHouse(t)
 	h.wanted.Spec.Cluster.Backup.Retention = cke.Retention{Last: 1}
 	var unread atomic.Bool
@@ -22,16 +23,15 @@ func TestKeeper_PrunesAfterAFullThatMayHaveBeenStored(t *testing.T) {
 	h.config.Retry.For = time.Millisecond
 	h.target = &lateFulls{h.memory, &unread}
 	h.run().await("a full", hasFull)
+	good := h.lineage("life1").Fulls[0].Place
 	unread.Store(true)
 	for _, key := range []string{"a", "b", "c"} {
 		h.put(key)
 		if _, err := h.keeper.Full(etcdtest.Context(t)); err == nil {
 			t.Error("it is said to be stored")
 		}
-	}
-	for end := time.Now().Add(wait); len(h.lineage("life1").Fulls) > 1; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d fulls are kept", len(h.lineage("life1").Fulls))
+		if !slices.ContainsFunc(h.lineage("life1").Fulls, func(e backup.Entry) bool { return e.Place == good }) {
+			t.Fatal("the only full that was read back is gone")
 		}
 	}
 }

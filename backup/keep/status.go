@@ -45,12 +45,6 @@ func (l *line) notify(e take.Event) {
 		if errors.Is(e.Err, backup.ErrLost) {
 			l.ask()
 		}
-		if errors.Is(e.Err, backup.ErrUnsettled) { // it takes room, and no full that is stored would have it deleted
-			l.mu.Lock()
-			l.pruneDue = l.backup.Retention != cke.Retention{}
-			l.mu.Unlock()
-			l.rouse()
-		}
 	case take.ClusterFailed:
 		l.fail(e.Type, cke.CodeMemberSilent, e.Err)
 		l.rouse()
