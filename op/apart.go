@@ -148,14 +148,14 @@ func (c choice) complete(joins []cke.Join) bool {
 // cluster that went back as a whole, and serves, is lifted as it is.
 func (c choice) refusal(kind cke.FreezeKind, open []cke.Join) error {
 	refuse := func(what string, facts ...string) error {
-		return &cke.Error{Code: cke.CodeSplitBrain, What: what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence; where the right ones cannot serve: ckecli recover"}
+		return &cke.Error{Code: cke.CodeSplitBrain, What: what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence"}
 	}
 	now := cke.EtcdStatus{Endpoints: c.now}
 	if one, other, is := now.Apart(c.cluster); is {
 		return refuse("two clusters serve still: stop the members with the wrong data before the freeze is lifted", one.URL+" follows member "+one.LeaderID, other.URL+" follows member "+other.LeaderID)
 	}
 	if len(c.now) == 0 {
-		return refuse("no member serves, so it cannot be seen which data is to be kept: let the right ones serve, and stop the others, before the freeze is lifted")
+		return refuse("no member serves, so it cannot be seen which data is to be kept: let the right ones serve, and stop the others, before the freeze is lifted", "where too few of them are left to serve, `ckecli recover` goes on from one")
 	}
 	if kind != cke.FreezeTwoQuorums {
 		return nil
