@@ -46,6 +46,7 @@ var layers = map[string]string{
 	"cke/internal/term":          "",
 	"cke/internal/golden":        "github.com/google/go-cmp",
 	"cke/internal/gotest":        "",
+	"cke/internal/source":        "",
 	"cke/mtest/lab":              "github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
 	"cke/mtest/rig":              "cke cke/mtest/lab github.com/anishathalye/porcupine go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc gopkg.in/yaml.v3",
 	"cke/op":                     "cke cke/quorum",
@@ -72,7 +73,7 @@ const (
 
 // testOnly are packages that only tests, and packages for tests, import: a row has to name them themselves.
 var testOnly = []string{"cke/backup/backuptest", "cke/backup/internal/etcdtest", "cke/backup/internal/need", "cke/backup/internal/taketest",
-	"cke/cketest", "cke/internal/golden", "cke/mtest", "cke/server/strategy/scenes"}
+	"cke/cketest", "cke/internal/golden", "cke/internal/source", "cke/mtest", "cke/server/strategy/scenes"}
 
 // instead says what to do in place of importing a module that few packages may import.
 var instead = map[string]string{
@@ -84,8 +85,9 @@ var instead = map[string]string{
 	"github.com/prometheus/client_golang": "return the value, and export it in server/metrics.go",
 	"cke/cketest":                         "it is for tests",
 	"cke/internal/golden":                 "it is for tests",
+	"cke/internal/source":                 "it is for tests",
 	"cke/mtest":                           "it is for tests and cke-lab",
-	"cke/server/strategy/scenes":          "cke cke/server/strategy",
+	"cke/server/strategy/scenes":          "it is for tests",
 	"cke/sim":                             "only plans and proofs need a simulated world",
 	"cke/backup/backuptest":               "it is for tests",
 	"cke/clusterfile":                     "take a cke.Cluster or cke.Config that was read already",

@@ -45,6 +45,11 @@ type reached struct {
 	gone   time.Time     // when a removal was given up: the engine may go on with it for a moment
 }
 
+// idle reports whether nothing of it has to be remembered.
+func (c *reached) idle() bool {
+	return c.within == 0 && !c.late && c.closed.IsZero() && !c.goes && c.gone.IsZero()
+}
+
 func (r *reach) get(id string) *reached {
 	if r.of == nil {
 		r.of = map[string]*reached{}
@@ -86,7 +91,7 @@ func (r *reach) into(id string) (leave func(error), err error) {
 		}
 		close(c.left)
 		c.left = make(chan struct{})
-		if c.within == 0 && !c.late && c.closed.IsZero() && !c.goes {
+		if c.idle() {
 			delete(r.of, id)
 		}
 	}, nil
@@ -106,7 +111,7 @@ func (r *reach) alone(ctx context.Context, id string) (done func(failed error), 
 		if failed != nil && !answered(failed) && !errors.Is(failed, errNotAsked) && !errors.As(failed, &deposed) {
 			c.gone = time.Now()
 		}
-		if c.goes = false; failed == nil || c.within == 0 && !c.late && c.closed.IsZero() && c.gone.IsZero() {
+		if c.goes = false; failed == nil || c.idle() {
 			delete(r.of, id)
 		}
 	}

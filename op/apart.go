@@ -22,39 +22,37 @@ func (s StopApart) Targets() []string { return []string{s.Join.Node.Name()} }
 
 // Stages implements Operation.
 func (s StopApart) Stages() []Stage {
-	stop := stopStep(s.Join)
-	run := stop.Run
-	stop.Run = func(ctx context.Context, e Env) error {
-		id, err := e.Ledger.Identity(ctx)
-		if err != nil {
-			return err
-		}
+	return []Stage{{unless(stopStep(s.Join), func(ctx context.Context, e Env, id cke.Identity) error {
 		if j, lasts := id.Join(s.Join.ID); !lasts || !j.Apart {
 			return fmt.Errorf("%s is not put aside: %w", s.Join.Node.Name(), cke.ErrConflict)
 		}
-		answers := answersOf(ctx, e, id)
-		own := answers[s.Join.ID]
-		for _, j := range id.Joins {
-			if o := answers[j.ID]; j.ID != s.Join.ID && own.Follows(o, id.Incarnation.ClusterID) {
-				return fmt.Errorf("%s serves with %s: %w", s.Join.Node.Name(), j.Node.Name(), cke.ErrConflict)
+		serving := cke.EtcdStatus{Endpoints: servingNow(ctx, e, id)}
+		own, _ := serving.Endpoint(s.Join.ID)
+		for _, o := range serving.Endpoints {
+			if o.Join != own.Join && own.Follows(o, id.Incarnation.ClusterID) {
+				return fmt.Errorf("%s serves with %s: %w", s.Join.Node.Name(), o.URL, cke.ErrConflict)
 			}
 		}
-		return run(ctx, e)
-	}
-	return []Stage{{stop}}
+		return nil
+	})}}
 }
 
-// answersOf asks each member where it is on record. One that answers with another member's id counts as silent.
-func answersOf(ctx context.Context, e Env, id cke.Identity) map[cke.JoinID]cke.EndpointStatus {
-	all := map[cke.JoinID]cke.EndpointStatus{}
+// answersOf asks each member where it is on record, in the order of the memberships.
+func answersOf(ctx context.Context, e Env, id cke.Identity) (all []cke.EndpointStatus) {
 	for _, j := range id.Joins {
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if s.Join = j.ID; s.MemberID != j.MemberID {
-			s = cke.EndpointStatus{Join: j.ID, URL: s.URL, Problem: "it answers as member " + s.MemberID}
-		}
-		all[j.ID] = s
+		s.Join = j.ID
+		all = append(all, s)
 	}
 	return all
+}
+
+// servingNow are the answers of those that serve as the members that are on record.
+func servingNow(ctx context.Context, e Env, id cke.Identity) []cke.EndpointStatus {
+	return slices.DeleteFunc(answersOf(ctx, e, id), func(s cke.EndpointStatus) bool {
+		j, _ := id.Join(s.Join)
+		return s.MemberID != j.MemberID || !s.Serves(id.Incarnation.ClusterID)
+	})
 }
 
 // putAside records which members are not to be started any more once a freeze is lifted: those that served without the ones that serve
@@ -69,13 +67,7 @@ func putAside(ctx context.Context, e Env, id cke.Identity) error {
 		if look > 0 && e.Pause(ctx, apartPause) != nil {
 			return ctx.Err()
 		}
-		c.now = c.now[:0]
-		for _, s := range answersOf(ctx, e, id) {
-			if s.Serves(c.cluster) {
-				c.now = append(c.now, s)
-			}
-		}
-		if c.complete(id.Joins) {
+		if c.now = servingNow(ctx, e, id); c.complete(id.Joins) {
 			break
 		}
 	}

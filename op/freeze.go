@@ -74,12 +74,7 @@ func stayApart(ctx context.Context, e Env) (bool, error) {
 		if err != nil || id.Incarnation == nil {
 			return false, err
 		}
-		var seen cke.EtcdStatus
-		for _, j := range id.Joins {
-			s := e.Etcd.Endpoint(ctx, j.ClientURL())
-			s.Join = j.ID
-			seen.Endpoints = append(seen.Endpoints, s)
-		}
+		seen := cke.EtcdStatus{Endpoints: answersOf(ctx, e, id)}
 		if list, _, err := readList(ctx, e); err == nil {
 			seen.Members, seen.MembersSource = list.members, cke.MembersLinearizable
 		}

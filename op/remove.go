@@ -283,18 +283,30 @@ func (m EndMembership) Stages() []Stage {
 	return []Stage{record, {retireStep(m.Join)}}
 }
 
-// Unproved returns the memberships that a member list lacks, though it was read through a quorum, and proves of none that it has left: it
-// has no quorum of those that voted, as far as is on record. Such a list may be that of a second cluster, as of a disk that was put back
-// to when its member was alone. Those agreed on do not count. nil: the list is proof.
+// Missing returns the memberships that voted, as far as is on record, and that a member list lacks; nil: none.
+func Missing(list []cke.Member, joins []cke.Join) (missing []cke.Join) {
+	for _, j := range joins {
+		listed := slices.ContainsFunc(list, func(m cke.Member) bool { return Is(m, j) })
+		if !listed && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted {
+			missing = append(missing, j)
+		}
+	}
+	return missing
+}
+
+// Unproved returns what is missing in a member list that proves of none that it has left, though it was read through a quorum: it has no
+// quorum of those that voted. Such a list may be that of a second cluster, as of a disk that was put back to when its member was alone.
+// Those agreed on do not count. nil: the list is proof.
 func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing []cke.Join) {
+	for _, j := range Missing(list, joins) {
+		if !slices.Contains(agreed, j.ID) {
+			missing = append(missing, j)
+		}
+	}
 	listed := 0
 	for _, j := range joins {
-		i := slices.IndexFunc(list, func(m cke.Member) bool { return Is(m, j) })
-		switch {
-		case i >= 0 && !list[i].Learner:
+		if slices.ContainsFunc(list, func(m cke.Member) bool { return !m.Learner && Is(m, j) }) {
 			listed++
-		case i < 0 && !slices.Contains(agreed, j.ID) && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted:
-			missing = append(missing, j)
 		}
 	}
 	if listed >= quorum.Of(listed+len(missing)) {
@@ -354,17 +366,10 @@ func (s StopStray) Targets() []string { return []string{s.Join.Node.Name()} }
 
 // Stages implements Operation.
 func (s StopStray) Stages() []Stage {
-	stop := retireStep(s.Join)
-	run := stop.Run
-	stop.Run = func(ctx context.Context, e Env) error {
-		id, err := e.Ledger.Identity(ctx)
-		if err != nil {
-			return err
-		}
+	return []Stage{{unless(retireStep(s.Join), func(_ context.Context, _ Env, id cke.Identity) error {
 		if _, lasts := id.Join(s.Join.ID); lasts {
 			return fmt.Errorf("%s is a membership: %w", s.Join.ID, cke.ErrConflict)
 		}
-		return run(ctx, e)
-	}
-	return []Stage{{stop}}
+		return nil
+	})}}
 }

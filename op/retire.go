@@ -36,6 +36,22 @@ func retireStep(j cke.Join) Step {
 	return s
 }
 
+// unless returns a step that first asks, of the record as it is then, why it must not be done.
+func unless(s Step, refused func(context.Context, Env, cke.Identity) error) Step {
+	run := s.Run
+	s.Run = func(ctx context.Context, e Env) error {
+		id, err := e.Ledger.Identity(ctx)
+		if err != nil {
+			return err
+		}
+		if err := refused(ctx, e, id); err != nil {
+			return err
+		}
+		return run(ctx, e)
+	}
+	return s
+}
+
 // removeEmpty removes a container whose volume holds no data. One that has data goes on from its own log, which names
 // another cluster than the present one.
 func removeEmpty(ctx context.Context, e Env, j cke.Join) error {

@@ -2,12 +2,10 @@ package op
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
 	"slices"
-	"strings"
 	"testing"
+
+	"cke/internal/source"
 )
 
 // A member that is to be started again is stopped by stopKept. What these stop is not needed, or cannot run.
@@ -21,44 +19,27 @@ func TestStops_OnlyWhatIsNotNeededWithoutALookAtItsData(t *testing.T) {
 		"StopApart.Stages",                 // of the one of two clusters that a person did not choose
 		"retireStep", "PurgeVolume.remove", // of a membership that has ended
 	}
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := map[string]bool{}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range file.Decls {
-			fn, is := d.(*ast.FuncDecl)
-			if !is {
-				continue
+	for _, fn := range source.Functions(t) {
+		name := fn.Name.Name
+		if fn.Recv != nil && name != "StopContainer" {
+			if id, is := fn.Recv.List[0].Type.(*ast.Ident); is {
+				name = id.Name + "." + name
 			}
-			name := fn.Name.Name
-			if fn.Recv != nil && name != "StopContainer" {
-				if id, is := fn.Recv.List[0].Type.(*ast.Ident); is {
-					name = id.Name + "." + name
+		}
+		ast.Inspect(fn, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if n.Sel.Name == "StopContainer" {
+					found[name] = true
+				}
+			case *ast.Ident:
+				if n.Name == "stopStep" && n != fn.Name {
+					found[name] = true
 				}
 			}
-			ast.Inspect(fn, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.SelectorExpr:
-					if n.Sel.Name == "StopContainer" {
-						found[name] = true
-					}
-				case *ast.Ident:
-					if n.Name == "stopStep" && n != fn.Name {
-						found[name] = true
-					}
-				}
-				return true
-			})
-		}
+			return true
+		})
 	}
 	for name := range found {
 		if !slices.Contains(unguarded, name) {

@@ -22,7 +22,10 @@ func (t Tally) Tolerance() int { return max(0, t.Healthy-Of(t.Voters)) }
 
 // Remove asks whether a voter may leave the list: the healthy voters left must be a majority of the list after it.
 func (t Tally) Remove(healthy bool) string {
-	left := t.without(healthy)
+	left := t.Healthy
+	if healthy {
+		left--
+	}
 	if need := Of(t.Voters - 1); t.Voters == 1 || left < need {
 		return fmt.Sprintf("now %s, %d healthy; after %s, %d healthy, %d needed", voters(t.Voters), t.Healthy, voters(t.Voters-1), left, need)
 	}
@@ -77,14 +80,6 @@ func (t Tally) Whole() string {
 
 // InFlight is the refusal while the list is being changed.
 const InFlight = "a member was added and has not caught up yet"
-
-// without is how many healthy voters are left without one.
-func (t Tally) without(healthy bool) int {
-	if healthy {
-		return t.Healthy - 1
-	}
-	return t.Healthy
-}
 
 func voters(n int) string {
 	if n == 1 {

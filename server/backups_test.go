@@ -14,6 +14,7 @@ import (
 
 	"cke"
 	"cke/server"
+	"cke/server/strategy/scenes"
 )
 
 // stageBackups are backups that do as they are told.
@@ -63,7 +64,7 @@ func (b *stageBackups) Status() *cke.BackupStatus {
 	if b.status != nil || b.none {
 		return b.status
 	}
-	return soundBackups()
+	return scenes.SoundBackups()
 }
 
 func (b *stageBackups) Full(ctx context.Context) (cke.StoredBackup, error) {
@@ -82,7 +83,7 @@ func TestLoop_ABackupWaitsForItsTargetAndHoldsNothingUp(t *testing.T) {
 		}}
 		g.backups = b
 		p := g.perform()
-		g.change(func() { p.term.requests.Tasks = []cke.Task{asked(cke.TaskBackup, "")} })
+		g.change(func() { p.term.requests.Tasks = []cke.Task{scenes.Asked(cke.TaskBackup, "")} })
 		p.term.wake()
 		g.pass(10 * time.Second)
 		if s := g.status(); s.Operation == nil || s.Operation.Type != "backup" || s.Health != cke.HealthReady {
@@ -117,7 +118,7 @@ func TestLoop_PutsTheBackupIntoTheRecordAndEndsTheTask(t *testing.T) {
 					return cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 7, Size: 10}, row.err
 				}}
 				p := g.perform()
-				g.change(func() { p.term.requests.Tasks = []cke.Task{asked(cke.TaskBackup, "")} })
+				g.change(func() { p.term.requests.Tasks = []cke.Task{scenes.Asked(cke.TaskBackup, "")} })
 				p.term.wake()
 				g.pass(time.Minute)
 				if len(g.told()) != 1 || len(p.term.Requests().Tasks) != 0 {
@@ -244,14 +245,14 @@ func TestMetrics_OfATargetThatFailsHaveBoundedLabels(t *testing.T) {
 		one.pass(time.Second)
 		count := 0
 		for i, text := range answers {
-			failing := soundBackups()
+			failing := scenes.SoundBackups()
 			failing.Problem = &cke.BackupTrouble{Work: "take", Code: cke.CodeTarget, Message: text, Since: noon}
 			failing.Troubles = []cke.BackupTrouble{{Work: text, Code: cke.CodeTarget, Message: text, Since: noon}}
 			failing.Target, failing.Lineage, failing.Full.ID = text, text, text
 			b.mu.Lock()
 			b.status = failing
 			b.mu.Unlock()
-			task := asked(cke.TaskBackup, "")
+			task := scenes.Asked(cke.TaskBackup, "")
 			task.ID = fmt.Sprint("t", i)
 			led := one.led()
 			one.change(func() { led.requests.Tasks = []cke.Task{task} })

@@ -1,8 +1,6 @@
 package server_test
 
 import (
-	"time"
-
 	"cke"
 	"cke/server/strategy"
 	"cke/server/strategy/scenes"
@@ -51,15 +49,6 @@ func (s *scene) partial() *scene {
 func (s *scene) with(change func(s *scene)) *scene {
 	change(s)
 	return s
-}
-
-func soundBackups() *cke.BackupStatus {
-	return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: true, Connected: true, Revision: 120, Time: noon.Add(-time.Second),
-		Full: cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 100, At: noon.Add(-time.Hour)}}
-}
-
-func asked(kind cke.TaskKind, subject string) cke.Task {
-	return cke.Task{ID: "t1", Kind: kind, Subject: subject, By: "ops@boot-1", At: noon}
 }
 
 func forming(n int, started bool) *scene { return &scene{*scenes.Forming(n, started)} }

@@ -8,24 +8,16 @@ import (
 	"cke"
 	"cke/op"
 	"cke/server/strategy"
+	"cke/server/strategy/scenes"
 )
 
 // backed is a formed cluster of three whose backups are as they should be.
 func backed(change func(s *scene, b *cke.BackupStatus)) *scene {
 	return formed(3).running().with(func(s *scene) {
 		s.Spec.Backup.Target = "file:///b"
-		s.Backup = soundBackups()
+		s.Backup = scenes.SoundBackups()
 		change(s, s.Backup)
 	})
-}
-
-func soundBackups() *cke.BackupStatus {
-	return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: true, Connected: true, Revision: 120, Time: noon.Add(-time.Second),
-		Full: cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 100, At: noon.Add(-time.Hour)}}
-}
-
-func asked(kind cke.TaskKind, subject string) cke.Task {
-	return cke.Task{ID: "t1", Kind: kind, Subject: subject, By: "ops@boot-1", At: noon}
 }
 
 // Requirement D14: ready while all that the cluster held a moment ago can be restored.
@@ -97,13 +89,13 @@ func TestReport_NamesWhatIsWrongWithBackupsAndKeepsTheClusterReady(t *testing.T)
 }
 
 func TestDecide_TakesABackupThatWasAskedForWhenNothingElseIsToBeDone(t *testing.T) {
-	ask := func(s *scene) { s.Requests.Tasks = []cke.Task{asked(cke.TaskBackup, "")} }
+	ask := func(s *scene) { s.Requests.Tasks = []cke.Task{scenes.Asked(cke.TaskBackup, "")} }
 	for name, row := range map[string]struct {
 		scene *scene
 		want  op.Operation
 	}{
 		"all is well":         {formed(3).running().with(ask), op.Backup{}},
-		"a delta":             {formed(3).running().with(func(s *scene) { s.Requests.Tasks = []cke.Task{asked(cke.TaskBackup, "delta")} }), op.Backup{Delta: true}},
+		"a delta":             {formed(3).running().with(func(s *scene) { s.Requests.Tasks = []cke.Task{scenes.Asked(cke.TaskBackup, "delta")} }), op.Backup{Delta: true}},
 		"paused":              {formed(3).running().with(ask).with(func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "switch"} }), op.Backup{}},
 		"a node is silent":    {formed(3).running().silent(3).with(ask), op.Backup{}},
 		"no quorum":           {formed(3).running().silent(2, 3).lost().with(ask), op.Backup{}},

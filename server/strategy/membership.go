@@ -65,14 +65,6 @@ func endedMembership(in *Input) (Decision, bool) {
 	return Decision{}, false
 }
 
-// lacksMember reports whether the list lacks a member that voted, as far as is on record.
-func (in *Input) lacksMember() bool {
-	return slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool {
-		_, there := in.listed(j)
-		return !there && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted
-	})
-}
-
 // leavers are the memberships that end by the file, by a person, or because cke repairs them: that they have left the list is no surprise.
 func (in *Input) leavers() (all []cke.JoinID) {
 	for _, j := range in.Identity.Joins {

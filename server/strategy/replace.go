@@ -35,7 +35,7 @@ func giveUp(in *Input, t cke.Task, j cke.Join) Decision {
 	if !there {
 		return Decision{} // the rules below end the membership, or go on adding it
 	}
-	if in.lacksMember() {
+	if op.Missing(in.Seen.Etcd.Members, in.Identity.Joins) != nil {
 		return Decision{} // that membership ends first: the shorter list would not prove that
 	}
 	if g := mayRemove(in, m); g != pass {

@@ -7,6 +7,7 @@ import (
 	"cke"
 	"cke/op"
 	"cke/server/strategy"
+	"cke/server/strategy/scenes"
 )
 
 // The plan that an operator confirms and the leader give one answer.
@@ -87,7 +88,7 @@ func codeOf(e *cke.Error) cke.Code {
 }
 
 func backedUp(s *scene) {
-	s.Spec.Backup.Target, s.Backup = "file:///backups", soundBackups()
+	s.Spec.Backup.Target, s.Backup = "file:///backups", scenes.SoundBackups()
 }
 
 // Writes that were stopped for a restore are let through again once it is not under way; of what etcd itself finds corrupt

@@ -2,10 +2,8 @@ package strategy_test
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 	"testing"
 
 	"cke"
+	"cke/internal/source"
 )
 
 const statusPage = "../../docs/status.md"
@@ -84,9 +83,9 @@ func TestDocs_NameEveryHealthAndMemberState(t *testing.T) {
 func conditionReasons(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	eachFunction(t, func(fn *ast.FuncDecl) {
+	for _, fn := range source.Functions(t) {
 		if fn.Type.Results == nil || len(fn.Type.Results.List) != 1 || typeName(fn.Type.Results.List[0].Type) != "Condition" {
-			return
+			continue
 		}
 		kind, reasons := "", []string{}
 		ast.Inspect(fn, func(n ast.Node) bool {
@@ -107,7 +106,7 @@ func conditionReasons(t *testing.T) []string {
 				all = append(all, kind+" "+r)
 			}
 		}
-	})
+	}
 	return all
 }
 
@@ -121,7 +120,7 @@ func memberStates(t *testing.T) []string {
 			all = append(all, s)
 		}
 	}
-	eachFunction(t, func(fn *ast.FuncDecl) {
+	for _, fn := range source.Functions(t) {
 		ast.Inspect(fn, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.AssignStmt:
@@ -139,7 +138,7 @@ func memberStates(t *testing.T) []string {
 			}
 			return true
 		})
-	})
+	}
 	if len(all) < 8 {
 		t.Errorf("only %q were found in the code", all)
 	}
@@ -154,26 +153,4 @@ func typeName(e ast.Expr) string {
 		return e.Name
 	}
 	return ""
-}
-
-func eachFunction(t *testing.T, do func(*ast.FuncDecl)) {
-	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range f.Decls {
-			if fn, is := d.(*ast.FuncDecl); is {
-				do(fn)
-			}
-		}
-	}
 }

@@ -126,3 +126,14 @@ func NotWaitedFor(in *strategy.Input) {
 	LoseQuorum(in)
 	in.Seen.Partial = true
 }
+
+// SoundBackups is the status of backups of which nothing is wrong.
+func SoundBackups() *cke.BackupStatus {
+	return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: true, Connected: true, Revision: 120, Time: Noon.Add(-time.Second),
+		Full: cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 100, At: Noon.Add(-time.Hour)}}
+}
+
+// Asked is a task that an operator asked for at noon.
+func Asked(kind cke.TaskKind, subject string) cke.Task {
+	return cke.Task{ID: "t1", Kind: kind, Subject: subject, By: "ops@boot-1", At: Noon}
+}
