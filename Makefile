@@ -10,23 +10,25 @@ BIN := bin
 # Programs and tests are built alike, as programs are released: so each package is compiled once for both.
 export CGO_ENABLED := 0
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
-PROGRAMS := cke ckecli cke-lab
+PROGRAMS := cke ckecli cke-probe cke-lab
 # Packages whose tests need neither a store nor nodes.
-PURE := . ./clusterfile ./internal/... ./op ./pki ./plan ./preflight/... ./quorum ./server/...
+PURE := . ./clusterfile ./internal/... ./monitoring ./op ./pki ./plan ./preflight/... ./quorum ./server/...
 # gotest prints what `go test` prints, and notes in $(TIMES), where that is set, how long each test took.
 GOTEST := .cache/gotest
 RUN = $(GOTEST) -times '$(TIMES)' $(GO) test -json
 # `make check` vets the same files.
 NOVET := -vet=off
+# Tests that wait are marked as parallel: more of them than there are cores run at once.
+PARALLEL := -parallel 4
 
-.PHONY: all help build demo demo-down quick test check unit nodes stories matrix month nodes-race bench clean gotest
+.PHONY: all help build demo demo-down quick test check unit backups alerts nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: ## build cke, ckecli and cke-lab into bin/
+build: ## build cke, ckecli, cke-probe and cke-lab into bin/
 	@mkdir -p $(BIN)
 	@echo "Build $(PROGRAMS)" >&2
 	@$(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./cmd/,$(PROGRAMS))
@@ -45,10 +47,13 @@ quick: gotest ## vet, tests of pure packages, 400 simulated schedules: two minut
 	$(RUN) -short $(NOVET) -run '^Test(Cluster_KeepsItsPromisesInRandomSchedules$$|Found_|Left_)' ./sim -schedules=400
 	$(RUN) -short $(NOVET) ./cmd/ckecli -no-store
 
-# All that .ci/run runs. Each package is compiled twice: with the race detector, and as it is released.
-test: ## all checks and tests (check, unit, nodes), and the ten slowest tests
+# All that .ci/run runs. Each test runs once, with the race detector, and with real programs where it can use them, except:
+# - ./sim and ./backup mostly compute. They run without it, and a part runs with it as well: the random schedules and the
+#   real loop of ./sim, and few random cases of ./backup.
+# - Tests of texts, and on real nodes, run without it: they start no goroutine, or use other programs.
+test: ## all checks and tests (check, unit, backups, nodes), and the ten slowest tests
 	@rm -f .cache/times
-	@code=0; $(MAKE) TIMES=.cache/times check unit nodes || code=$$?; \
+	@code=0; $(MAKE) TIMES=.cache/times check unit backups nodes || code=$$?; \
 	if test -f .cache/times; then $(GOTEST) -times .cache/times -slowest 10; fi; exit $$code
 
 gotest:
@@ -60,16 +65,30 @@ check: ## gofmt, vet, staticcheck
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 
-# The simulation plays much less with the race detector, so it runs without as well.
-unit: gotest ## unit tests and simulations with the race detector, simulations without it
-	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) ./...
-	$(RUN) -short $(NOVET) ./sim
+# The root's tests read texts. Of the backups only ./backup is here: `make backups` runs the others.
+unit: gotest ## unit tests and simulations with the race detector, simulations and tests of texts without it
+	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) $(PARALLEL) $$($(GO) list ./... | grep -vE '^cke(/sim|/backup/.*)?$$')
+	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) -run '^Test(Cluster|Loop)_' ./sim
+	$(RUN) -short $(NOVET) . ./sim
+
+# Etcd of every minor, etcdutl, a real S3 server. What takes, keeps and stores backups runs here only.
+# FAST are tests that the race detector leaves no room for: thousands of leases that are to be listed in time, and
+# transactions of thousands of keys, which etcd has to answer in time.
+FAST := ManyLeasesOverASlowLine|TestProperty_
+backups: gotest ## tests of backups, with real programs
+	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) $(PARALLEL) -skip '$(FAST)' -timeout 40m -count=1 $$($(GO) list ./backup/... | grep -vx cke/backup)
+	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 -run '$(FAST)' ./backup/take
+	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./backup
+
+# Not in `make test`: promtool takes minutes to build.
+alerts: gotest ## tests of alerts, with Prometheus's own promtool
+	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./monitoring
 
 # The stories of mtest run last and alone: what they wait for has limits, and they fill the machine by themselves.
-# Tests on real nodes: containers with their own sshd and Docker engine. Backups with etcd of every minor, etcdutl, a real S3 server.
-nodes: gotest ## tests on real nodes and with real programs
+# Tests on real nodes: containers with their own sshd and Docker engine.
+nodes: gotest ## tests on real nodes
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 -run '^Test(Machine|Etcd|Observer)_' ./etcdnode
-	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./backup/... ./mtest/lab ./mtest/rig
+	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./mtest/lab ./mtest/rig
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./mtest
 
 # The stories that `make nodes` has, and the others that take longer: half an hour.
@@ -92,5 +111,14 @@ bench: ## measure, one line for each figure
 	@mtest/need.sh
 	@$(GO) run ./bench
 
+packages: ## build deb and rpm packages for amd64 and arm64 into dist/
+	@GO='$(GO)' packaging/packages.sh
+
+# EARLIER is the commit whose package is upgraded.
+EARLIER ?= HEAD~1
+packages-test: packages ## packages: what is in them, the same bytes again, their life on a host with systemd
+	$(GO) test -count=1 ./packaging -dist '$(CURDIR)/dist'
+	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 -v ./mtest -run TestLabPackages -packages '$(CURDIR)/dist' -earlier '$(EARLIER)'
+
 clean: ## remove what was built
-	rm -rf $(BIN) $(GOTEST) .cache/times
+	rm -rf $(BIN) dist $(GOTEST) .cache/times

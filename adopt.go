@@ -2,16 +2,16 @@ package cke
 
 import "slices"
 
-// Adoption is what a task of that kind names: a member that no membership names, and what carries it.
+// Adoption is the subject of a task of that kind: a member that no membership names, and the container that runs it.
 type Adoption struct {
-	// Member is its entry in the member list as it was when the task was asked for.
+	// Member is its entry in the member list when the task was requested.
 	Member Member `json:"member"`
-	// Container is the engine's id of the foreign container that carries it; empty: none is known to.
+	// Container is the engine's id of the foreign container that runs it; empty: none is known.
 	Container string `json:"container,omitempty"`
 }
 
-// Carriers returns the foreign containers on the node whose own settings give their etcd one of these peer URLs; of
-// these only the ones that run, if any does.
+// Carriers returns the foreign containers on the node whose settings give their etcd one of these peer URLs; if any
+// of them runs, only the running ones.
 func (s NodeStatus) Carriers(peerURLs []string) []Container {
 	var all []Container
 	for _, c := range s.Containers {
@@ -25,7 +25,7 @@ func (s NodeStatus) Carriers(peerURLs []string) []Container {
 	return all
 }
 
-// Carries reports whether cke did not make the container, and its settings give its etcd one of these peer URLs.
+// Carries reports whether the container is foreign and its settings give its etcd one of these peer URLs.
 func (c Container) Carries(peerURLs []string) bool {
 	return c.Cluster == "" && slices.ContainsFunc(c.PeerURLs, func(url string) bool { return slices.Contains(peerURLs, url) })
 }

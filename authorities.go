@@ -22,16 +22,16 @@ const (
 	ClientAuthority AuthorityName = "client"
 )
 
-// AuthorityNames are all of them.
+// AuthorityNames returns all of them.
 func AuthorityNames() []AuthorityName {
 	return []AuthorityName{PeerAuthority, ServerAuthority, ClientAuthority}
 }
 
-// CA is one generation of an authority as it stands on record; its key is sealed elsewhere.
+// CA is one recorded generation of an authority; its key is sealed elsewhere.
 type CA struct {
 	// Generation counts from 0.
 	Generation int `json:"generation"`
-	// Fingerprint is the SHA-256 of its certificate, in hex; empty: not on record, since it was never replaced.
+	// Fingerprint is the SHA-256 of its certificate, in hex; empty: not recorded, because it was never replaced.
 	Fingerprint string    `json:"fingerprint,omitempty"`
 	NotAfter    time.Time `json:"notAfter,omitzero"`
 }
@@ -44,42 +44,42 @@ func AuthoritySecret(name AuthorityName, generation int) string {
 	return fmt.Sprintf("pki/%s-ca.%d", name, generation)
 }
 
-// AuthorityPhase is how far the replacement of an authority has come.
+// AuthorityPhase is the progress of the replacement of an authority.
 type AuthorityPhase string
 
-// Phases, in their order. Nobody distrusts anybody in any of them: who is to be trusted is so before he is needed, and
-// until nobody needs him any more.
+// Phases, in their order. No phase breaks trust: an authority is trusted before the first certificate of it is used,
+// and until the last one is gone.
 const (
 	// AuthoritySteady: it is not being replaced.
 	AuthoritySteady AuthorityPhase = ""
-	// AuthorityIntroduced: every member comes to trust the next one beside the present one.
+	// AuthorityIntroduced: every member comes to trust the next one in addition to the current one.
 	AuthorityIntroduced AuthorityPhase = "introduce"
 	// AuthorityIssues: certificates are issued by the next one, and both are trusted.
 	AuthorityIssues AuthorityPhase = "issue"
-	// AuthorityWithdrawn: no member is to trust the former one any more.
+	// AuthorityWithdrawn: members stop trusting the former one.
 	AuthorityWithdrawn AuthorityPhase = "withdraw"
 )
 
-// Number is which of the three phases it is; 0: none.
+// Number returns which of the three phases it is; 0: none.
 func (p AuthorityPhase) Number() int {
 	return slices.Index([]AuthorityPhase{AuthoritySteady, AuthorityIntroduced, AuthorityIssues, AuthorityWithdrawn}, p)
 }
 
 // AuthorityRecord is one authority of a cluster and what takes its place. The zero value is one that was never replaced.
 type AuthorityRecord struct {
-	// Current is the one that there was before a replacement, or is after it.
+	// Current is the one in use before a replacement, and again after it.
 	Current CA `json:"current"`
-	// Next takes its place; nil: nothing does.
+	// Next replaces it; nil: no replacement is under way.
 	Next  *CA            `json:"next,omitempty"`
 	Phase AuthorityPhase `json:"phase,omitempty"`
-	// Since is when the phase began.
+	// Since is when the phase started.
 	Since time.Time `json:"since,omitzero"`
-	// Task is the one that asked for the last replacement, By who did.
+	// Task is the id of the task that requested the last replacement, By its user.
 	Task string `json:"task,omitempty"`
 	By   string `json:"by,omitempty"`
 }
 
-// Signs is the one that issues certificates.
+// Signs returns the one that issues certificates.
 func (r AuthorityRecord) Signs() CA {
 	if r.Next != nil && r.Phase != AuthorityIntroduced {
 		return *r.Next
@@ -87,7 +87,7 @@ func (r AuthorityRecord) Signs() CA {
 	return r.Current
 }
 
-// Trusted are those whose certificates are taken.
+// Trusted returns those whose certificates are accepted.
 func (r AuthorityRecord) Trusted() []CA {
 	switch {
 	case r.Next == nil:
@@ -98,7 +98,7 @@ func (r AuthorityRecord) Trusted() []CA {
 	return []CA{r.Current, *r.Next}
 }
 
-// Kept are all whose keys are kept.
+// Kept returns all whose keys are kept.
 func (r AuthorityRecord) Kept() []CA {
 	if r.Next == nil {
 		return []CA{r.Current}
@@ -106,7 +106,7 @@ func (r AuthorityRecord) Kept() []CA {
 	return []CA{r.Current, *r.Next}
 }
 
-// Advanced is the record one phase later.
+// Advanced returns the record one phase later.
 func (r AuthorityRecord) Advanced(at time.Time) AuthorityRecord {
 	r.Since = at.UTC()
 	switch r.Phase {
@@ -120,17 +120,17 @@ func (r AuthorityRecord) Advanced(at time.Time) AuthorityRecord {
 	return r
 }
 
-// Authorities are those of a cluster. The zero value is a cluster of which none was ever replaced.
+// Authorities are those of a cluster. The zero value is a cluster in which none was ever replaced.
 type Authorities struct {
 	Peer   AuthorityRecord `json:"peer"`
 	Server AuthorityRecord `json:"server"`
 	Client AuthorityRecord `json:"client"`
 }
 
-// Of returns the record of one.
+// Of returns the record of one authority.
 func (a Authorities) Of(name AuthorityName) AuthorityRecord { return *a.of(name) }
 
-// With returns them with another record of one.
+// With returns a copy with another record of one authority.
 func (a Authorities) With(name AuthorityName, r AuthorityRecord) Authorities {
 	*a.of(name) = r
 	return a
@@ -146,7 +146,7 @@ func (a *Authorities) of(name AuthorityName) *AuthorityRecord {
 	return &a.Client
 }
 
-// Recorded reports whether any was ever replaced, or is being so: then all of them are known.
+// Recorded reports whether any was ever replaced or is being replaced: then all of them are recorded.
 func (a Authorities) Recorded() bool { return a.Peer.Current.Fingerprint != "" }
 
 // Replacing reports whether any is being replaced.
@@ -154,17 +154,17 @@ func (a Authorities) Replacing() bool {
 	return slices.ContainsFunc(AuthorityNames(), func(n AuthorityName) bool { return a.Of(n).Next != nil })
 }
 
-// WaitsForPerson reports whether only a person can say that the phase is over: clients are to trust the next server
-// authority before members show certificates of it, and to have certificates of the next client authority before members
-// cease to trust the former one.
+// WaitsForPerson reports whether only the operator can end the phase: clients must trust the next server authority
+// before members use its certificates, and have certificates of the next client authority before members stop
+// trusting the former one.
 func (a Authorities) WaitsForPerson(name AuthorityName) bool {
 	phase := a.Of(name).Phase
 	return name == ServerAuthority && phase == AuthorityIntroduced || name == ClientAuthority && phase == AuthorityIssues
 }
 
-// Bundle names what members are to trust, see BundleOf; empty: it was never another than what they were founded with.
+// Bundle names what members must trust, see BundleOf; empty: still what they were bootstrapped with.
 //
-// A server's certificate is trusted on the client port, too: the gateway for HTTP shows it to its own member.
+// A server's certificate is trusted on the client port, too: the HTTP gateway presents it to its own member.
 func (a Authorities) Bundle() string {
 	if !a.Recorded() {
 		return ""
@@ -179,8 +179,8 @@ func (a Authorities) Bundle() string {
 	return BundleOf(peers, clients)
 }
 
-// BundleOf names a set of authorities by their fingerprints: those that a member trusts on its peer port, and those on its
-// client port.
+// BundleOf names a set of authorities by their fingerprints: those that a member trusts on its peer port, and those
+// on its client port.
 func BundleOf(peers, clients []string) string {
 	sorted := func(all []string) string {
 		return strings.Join(slices.Compact(slices.Sorted(slices.Values(all))), " ")

@@ -1,54 +1,57 @@
 package cke
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 )
 
-// DefaultCompactionEvents is how many changes in deltas lead to a merge with their full when the file does not say.
+// DefaultCompactionEvents is how many changes in deltas trigger a merge with their full if the file does not set it.
 const DefaultCompactionEvents = 1_000_000
 
-// Backups takes and tends the backups of one cluster, beside everything else. No call waits longer than its context.
-// An *Error with CodeNotBackedUp says that there is no target, or why no backups are taken now.
+// Backups takes and maintains the backups of one cluster, concurrently with everything else. No call waits longer
+// than its context. An *Error with CodeNotBackedUp says that there is no target, or why no backups are taken now.
 type Backups interface {
-	// Full takes a full that begins after the call and returns once it is stored.
+	// Full takes a full that starts after the call and returns once it is stored.
 	Full(ctx context.Context) (StoredBackup, error)
-	// Flush stores all changes made before the call and returns once they are stored. When there were none, the
-	// result has no ID.
+	// Flush stores all changes made before the call and returns once they are stored. Without changes the result has no
+	// ID.
 	Flush(ctx context.Context) (StoredBackup, error)
-	// Status tells how the backups stand; it never waits. nil: the cluster has no target, or nothing is known yet.
+	// Status returns the status of the backups; it never waits. nil: the cluster has no target, or nothing is known yet.
 	Status() *BackupStatus
 }
 
-// BackupWanted is what a leader wants of the backups of its cluster.
+// BackupWanted is what a leader daemon requires of the backups of its cluster.
 type BackupWanted struct {
-	// Spec is as it is stored.
+	// Spec is the stored revision of the cluster file.
 	Spec     Spec
 	Identity Identity
 	// Idle is why no backups are to be taken now; empty: they are.
 	Idle string
-	// Clock is why the clock of this host cannot be trusted, and nothing is deleted for its age; empty: it can.
+	// Clock is why this host's clock cannot be trusted, so that nothing is deleted because of its age; empty: it can.
 	Clock string
-	// TargetID is what the target is known by since it was used first; empty: it was not, as far as is known.
+	// TargetID identifies the target since its first use; empty: it is not known to have been used.
 	TargetID string
+	// Stored is the newest revision of the incarnation that the target is known to have led to; 0: none is known.
+	Stored int64
 }
 
 // StoredBackup is one object in a target.
 type StoredBackup struct {
 	Kind string `json:"kind"` // full or delta
-	// ID is what a person calls a full by, LINEAGE/REVISION-TIME, or a delta's name.
+	// ID names a full as `LINEAGE/REVISION-TIME`, or is a delta's name.
 	ID string `json:"id,omitempty"`
-	// Revision is the newest one that it leads to.
+	// Revision is the newest revision that it restores.
 	Revision int64     `json:"revision"`
 	Size     int64     `json:"size"` // bytes
 	At       time.Time `json:"at"`
 }
 
-// BackupStatus is how the backups of a cluster stand.
+// BackupStatus is the status of the backups of a cluster.
 type BackupStatus struct {
 	Target string `json:"target"`
-	// TargetID is the id of the marker that the target has since it was used first; empty: it was not.
+	// TargetID is the id in the marker that the target has since its first use; empty: not used yet.
 	TargetID string `json:"targetID,omitempty"`
 	// Lineage is the incarnation that is backed up.
 	Lineage string `json:"lineage,omitempty"`
@@ -60,39 +63,53 @@ type BackupStatus struct {
 	// Full is the newest full; its zero value: there is none.
 	Full     StoredBackup `json:"full,omitzero"`
 	NextFull time.Time    `json:"nextFull,omitzero"`
-	// Revision is the newest one that can be restored, and Time when it was received.
+	// Revision is the newest one that can be restored, Time when it was received.
 	Revision int64     `json:"revision"`
 	Time     time.Time `json:"time,omitzero"`
 	// Connected: a full and an unbroken run of deltas lead to Revision.
 	Connected bool `json:"connected"`
+	// Resuming: what is in the target has not been compared with the cluster yet.
+	Resuming bool `json:"resuming,omitempty"`
 	// LagRevisions and Lag (seconds) are how far the target is behind what was received from etcd, Buffered the bytes
-	// that wait for it.
+	// that wait to be stored.
 	LagRevisions int64   `json:"lagRevisions"`
 	Lag          float64 `json:"lag"`
-	// LagMost (seconds) is how long changes may have waited that were not stored when this daemon began with the backups; 0: none wait.
+	// LagMost (seconds) is how long unstored changes may already have waited when this daemon started the backups; 0:
+	// none wait.
 	LagMost  float64 `json:"lagMost,omitempty"`
 	Buffered int64   `json:"buffered"`
 
-	// Verified is the last restore to scratch that came out right; nil: there was none.
+	// Verified is the last successful restore drill; nil: there was none.
 	Verified   *VerifiedBackup `json:"verified,omitempty"`
 	NextVerify time.Time       `json:"nextVerify,omitzero"`
 
-	// Problem is why backups are not taken or not stored; nil: nothing is known to be wrong.
+	// Problem is why backups are not taken or not stored; nil: no problem is known.
 	Problem *BackupTrouble `json:"problem,omitempty"`
-	// Troubles are of work beside that, by its name: beside, prune, compact, verify.
+	// Troubles are failures of other work, by its name: beside, list, prune, compact, verify.
 	Troubles []BackupTrouble `json:"troubles,omitempty"`
+	// Lost is the last loss of stored backups that this daemon noticed; nil: none.
+	Lost *BackupTrouble `json:"lost,omitempty"`
 }
 
-// BackupTarget is what a target is known by since it was used first.
+// BackupTarget identifies a target since its first use.
 type BackupTarget struct {
 	URL string `json:"url"`
 	ID  string `json:"id"` // of its marker
+	// Lineages are the incarnations of which backups were stored in it, the last one last. They may be missing by now.
+	Lineages []string `json:"lineages,omitempty"`
+	// Revisions are the newest ones of these incarnations that could be restored from it. They never fall.
+	Revisions map[string]int64 `json:"revisions,omitempty"`
+	// Lost is the last loss of backups that was noticed; nil: none was.
+	Lost *BackupTrouble `json:"lost,omitempty"`
 }
 
-// keptTargets is how many targets a status names at the most.
-const keptTargets = 16
+// keptTargets is how many targets a status names at the most, keptLineages how many incarnations of each.
+const (
+	keptTargets  = 16
+	keptLineages = 16
+)
 
-// TargetID is the id of the marker of the target at a URL; empty: it was not used, as far as is known.
+// TargetID returns the id in the marker of the target at a URL; empty: it is not known to have been used.
 func (s Status) TargetID(url string) string {
 	for _, t := range s.KnownTargets(nil) {
 		if t.URL == url {
@@ -102,21 +119,52 @@ func (s Status) TargetID(url string) string {
 	return ""
 }
 
-// KnownTargets are the targets that a status knows, and the one of now, in the order in which they were used last. A target stays known
-// while the cluster file names another one or none: what lies at its URL later may be a directory over which nothing is mounted.
+// KnownTargets returns the targets of a status and the current one, last used last. A target stays known while the
+// cluster file names another one or none: its URL may later lead to a directory without its mount. So the id at a URL
+// never becomes another one: an operator who empties a target gives it a marker of the same id.
 func (s Status) KnownTargets(now *BackupStatus) []BackupTarget {
 	all := slices.Clone(s.Targets)
 	for _, b := range []*BackupStatus{s.Backup, now} { // earlier versions stored no others than that of Backup
-		if b == nil || b.Target == "" || b.TargetID == "" {
+		if b == nil || b.Target == "" || b.TargetID == "" && !b.stored() {
 			continue
 		}
-		all = slices.DeleteFunc(all, func(t BackupTarget) bool { return t.URL == b.Target })
-		all = append(all, BackupTarget{URL: b.Target, ID: b.TargetID})
+		t := BackupTarget{URL: b.Target, ID: b.TargetID}
+		if i := slices.IndexFunc(all, func(t BackupTarget) bool { return t.URL == b.Target }); i >= 0 {
+			id := cmp.Or(all[i].ID, t.ID)
+			t = all[i]
+			t.ID = id
+			all = slices.Delete(all, i, i+1)
+		}
+		if b.stored() {
+			t.Lineages = append(slices.DeleteFunc(slices.Clone(t.Lineages), func(l string) bool { return l == b.Lineage }), b.Lineage)
+			t.Lineages = t.Lineages[max(0, len(t.Lineages)-keptLineages):]
+		}
+		if b.stored() && b.Connected && !b.Resuming { // before that, any client may have made it
+			revisions := map[string]int64{b.Lineage: b.Revision}
+			for _, l := range t.Lineages {
+				revisions[l] = max(revisions[l], t.Revisions[l])
+			}
+			t.Revisions = revisions
+		}
+		t.Lost = cmp.Or(b.Lost, t.Lost)
+		all = append(all, t)
 	}
 	return all[max(0, len(all)-keptTargets):]
 }
 
-// BackupTrouble is something about backups that failed, and is tried again.
+// Stored reports whether backups of an incarnation are known to have been stored in the target at a URL ("": in any), and
+// the newest revision that they led to (0: not known), even if they are missing now.
+func (s Status) Stored(url, lineage string) (revision int64, stored bool) {
+	for _, t := range s.KnownTargets(nil) {
+		if url == "" || t.URL == url {
+			revision = max(revision, t.Revisions[lineage])
+			stored = stored || slices.Contains(t.Lineages, lineage)
+		}
+	}
+	return revision, stored
+}
+
+// BackupTrouble is a failure in work on backups, which is retried.
 type BackupTrouble struct {
 	Work    string    `json:"work"`
 	Code    Code      `json:"code"`
@@ -124,26 +172,24 @@ type BackupTrouble struct {
 	Since   time.Time `json:"since"`
 }
 
-// VerifiedBackup is a restore to scratch that came out right.
+// VerifiedBackup is a successful restore drill.
 type VerifiedBackup struct {
 	Revision int64     `json:"revision"`
 	At       time.Time `json:"at"`
-	// HashChecked: etcd's own hash was equal, of the revision or of the newest before that has one.
+	// HashChecked: etcd's own hash matched, at the revision or at the newest one before that has a hash.
 	HashChecked bool `json:"hashChecked"`
-	// HashRevision is the revision of that hash; 0: not recorded by an earlier version, or no hash was compared.
+	// HashRevision is the revision of that hash; 0: no hash was compared, or an earlier version did not record it.
 	HashRevision int64 `json:"hashRevision,omitempty"`
-	// Booted is the version of an etcd that started on it and answered; empty: none did.
+	// Booted is the version of an etcd that started on the data and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`
-	// NotBooted says why none did; empty also if it was found right by an earlier daemon.
+	// NotBooted says why none did; also empty if an earlier daemon verified it.
 	NotBooted string `json:"notBooted,omitempty"`
 }
 
-// Holds reports whether backups of the first of these lineages are known to have been stored.
-func (s *BackupStatus) Holds(lineages []string) bool {
-	return s != nil && len(lineages) > 0 && s.Lineage == lineages[0] && s.Revision > 0
-}
+// stored reports whether backups of its incarnation are in the target.
+func (s *BackupStatus) stored() bool { return s.Lineage != "" && s.Revision > 0 }
 
-// Trouble returns the trouble of one kind of work; nil: there is none.
+// Trouble returns the trouble with one kind of work; nil: there is none.
 func (s *BackupStatus) Trouble(work string) *BackupTrouble {
 	for i := range s.Troubles {
 		if s.Troubles[i].Work == work {
@@ -153,11 +199,12 @@ func (s *BackupStatus) Trouble(work string) *BackupTrouble {
 	return nil
 }
 
-// FreshBackup is how far the target may be behind for a change that ought to be preceded by a backup, and cannot have one.
+// FreshBackup is how far the target may be behind for a change that needs a backup first, when no new one can be
+// made.
 const FreshBackup = 10 * time.Minute
 
-// Stale is why the backups are not good enough to change the cluster's version or to stop it; "" when they are: all that
-// the cluster held a short time ago can be restored.
+// Stale returns why the backups are too old to change the cluster's version or to stop it; "": all that the cluster
+// held a short time ago can be restored.
 func (s *BackupStatus) Stale(now time.Time) string {
 	switch {
 	case !s.Known:

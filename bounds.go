@@ -2,19 +2,20 @@ package cke
 
 import "slices"
 
-// Bounds of what the store keeps of a cluster, each checked where it grows. docs/store.md lists them by key.
+// Bounds of what the store keeps of a cluster, each checked where it grows; docs/store.md lists them by key.
 const (
-	// KeptTombstones is how many memberships stay on record whose volumes are known to be gone: a container of one of them
-	// that appears late is recognized and removed. One that was forgotten is reported, and never touched.
+	// KeptTombstones is how many memberships with removed volumes stay on record: a container of one that appears late
+	// is recognized and removed. One that was forgotten is reported, and never touched.
 	KeptTombstones = 100
-	// KeptEnded is how many ended memberships stay on record in all. The volume of one that was forgotten is never touched.
+	// KeptEnded is how many ended memberships stay on record in all. The volume of a forgotten one is never touched.
 	KeptEnded = 500
-	// KeptLives is how many ids of abandoned and of replaced incarnations stay on record, of each kind. A bootstrap that fails
-	// without end is abandoned about twice a minute. What a forgotten life left on a node is reported, and never touched.
+	// KeptLives is how many ids of abandoned and of replaced incarnations stay on record, of each kind. A bootstrap that
+	// fails forever is abandoned about twice a minute. What a forgotten one left on a node is reported, and never
+	// touched.
 	KeptLives = 1000
 )
 
-// Forgettable returns the ended memberships that are too many, the oldest of each kind. What a restore fences is none.
+// Forgettable returns the surplus ended memberships, the oldest of each kind, except those that a restore fences.
 func (i Identity) Forgettable() []JoinID {
 	fenced := i.Superseded()
 	ended := slices.DeleteFunc(slices.Clone(i.Ended), func(j Join) bool {
@@ -36,7 +37,7 @@ func (i Identity) Forgettable() []JoinID {
 	return all
 }
 
-// With returns the identity with other or more memberships.
+// With returns the identity with added or changed memberships.
 func (i Identity) With(joins []Join) Identity {
 	all := slices.DeleteFunc(slices.Concat(i.Joins, i.Ended), func(j Join) bool {
 		return slices.ContainsFunc(joins, func(o Join) bool { return o.ID == j.ID })

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Files by which a member proves who it is and knows others, relative to its volume. etcd reads certificates and keys at
-// each handshake, and the CAs when it starts. Source: etcd, client/pkg/transport.
+// Files by which a member proves its identity and checks others, relative to its volume. etcd reads certificates and
+// keys at each handshake, and the CAs at its start. Source: etcd, client/pkg/transport.
 const (
 	CertificateDir = "pki"
 
@@ -28,25 +28,25 @@ const (
 	ServerKeyFile  = CertificateDir + "/server.key"
 )
 
-// CertificateFiles is what a member's certificate files are worth.
+// CertificateFiles is what was found in a member's certificate files.
 type CertificateFiles struct {
-	// NotBefore and NotAfter bound the time in which both certificates hold; zero where they are damaged.
+	// NotBefore and NotAfter bound the time in which both certificates are valid; zero if they are damaged.
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	NotAfter  time.Time `json:"notAfter,omitzero"`
-	// Damage is what is wrong with them at any time, as "pki/peer.key is not there"; empty: nothing.
+	// Damage is what is wrong with them at any time, as "pki/peer.key is missing"; empty: nothing.
 	Damage string `json:"damage,omitempty"`
-	// PeerCAs and ClientCAs are the fingerprints of the authorities that the files let a member trust on its two ports once
-	// it is started; PeerSigner and ServerSigner those of the authorities that signed its certificates. Empty where they are
-	// damaged, or where only the certificate was seen.
+	// PeerCAs and ClientCAs are the fingerprints of the authorities that a member trusts on its two ports once it is
+	// started with the files; PeerSigner and ServerSigner are those that signed its certificates. Empty if the files are
+	// damaged, or if only the certificate was seen.
 	PeerCAs      []string `json:"peerCAs,omitempty"`
 	ClientCAs    []string `json:"clientCAs,omitempty"`
 	PeerSigner   string   `json:"peerSigner,omitempty"`
 	ServerSigner string   `json:"serverSigner,omitempty"`
-	// AuthorityEnds is when the first authority of each kind in the files ends; empty like those.
+	// AuthorityEnds is when the first authority of each kind in the files expires; empty under the same conditions.
 	AuthorityEnds map[AuthorityName]time.Time `json:"authorityEnds,omitempty"`
 }
 
-// Bundle names what the files let a member trust, see BundleOf; empty: that is not known.
+// Bundle names what the files let a member trust, see BundleOf; empty: unknown.
 func (c CertificateFiles) Bundle() string {
 	if c.PeerCAs == nil || c.ClientCAs == nil {
 		return ""
@@ -54,8 +54,8 @@ func (c CertificateFiles) Bundle() string {
 	return BundleOf(c.PeerCAs, c.ClientCAs)
 }
 
-// SignedBy is the fingerprint of the authority that signed the certificate that a member shows for an authority's sake;
-// empty: that is not known, or it shows none.
+// SignedBy returns the fingerprint of the authority that signed the certificate that a member presents under this
+// authority; empty: unknown, or it presents none.
 func (c CertificateFiles) SignedBy(name AuthorityName) string {
 	switch name {
 	case PeerAuthority:
@@ -66,30 +66,30 @@ func (c CertificateFiles) SignedBy(name AuthorityName) string {
 	return ""
 }
 
-// Hold reports whether a member can prove who it is at a time.
+// Hold reports whether a member can prove its identity at a time.
 func (c CertificateFiles) Hold(now time.Time) bool {
 	return c.Damage == "" && !now.Before(c.NotBefore) && now.Before(c.NotAfter)
 }
 
-// Trouble is why they do not hold at a time; empty: they do.
+// Trouble returns why they are not valid at a time; empty: they are.
 func (c CertificateFiles) Trouble(now time.Time) string {
 	switch {
 	case c.Damage != "":
 		return c.Damage
 	case now.Before(c.NotBefore):
-		return "its certificates hold from " + c.NotBefore.Format(time.RFC3339) + " on only"
+		return "its certificates are not valid before " + c.NotBefore.Format(time.RFC3339)
 	case !now.Before(c.NotAfter):
-		return "its certificates ended at " + c.NotAfter.Format(time.RFC3339)
+		return "its certificates expired at " + c.NotAfter.Format(time.RFC3339)
 	}
 	return ""
 }
 
-// EndSoon reports whether less than a third of their life is left.
+// EndSoon reports whether less than a third of their validity remains.
 func (c CertificateFiles) EndSoon(now time.Time) bool {
 	return c.Damage == "" && c.NotAfter.Sub(now)*3 < c.NotAfter.Sub(c.NotBefore)
 }
 
-// ReadCertificates judges the files of a member's certificate directory. Whether they hold now is asked of the result.
+// ReadCertificates parses the files of a member's certificate directory. Hold and Trouble check their time.
 func ReadCertificates(files []File) CertificateFiles {
 	byPath := map[string][]byte{}
 	for _, f := range files {
@@ -101,12 +101,12 @@ func ReadCertificates(files []File) CertificateFiles {
 	for _, p := range [][3]string{{PeerCAFile, PeerCertFile, PeerKeyFile}, {ServerCAFile, ServerCertFile, ServerKeyFile}} {
 		for _, path := range p {
 			if byPath[path] == nil {
-				return damaged(path, "is not there")
+				return damaged(path, "is missing")
 			}
 		}
 		cas := authoritiesIn(byPath[p[0]])
 		if cas == nil {
-			return damaged(p[0], "holds no certificate")
+			return damaged(p[0], "contains no certificate")
 		}
 		pair, err := tls.X509KeyPair(byPath[p[1]], byPath[p[2]])
 		if err != nil {
@@ -133,7 +133,7 @@ func ReadCertificates(files []File) CertificateFiles {
 	}
 	clients := authoritiesIn(byPath[ClientCAFile])
 	if clients == nil {
-		return damaged(ClientCAFile, "holds no certificate")
+		return damaged(ClientCAFile, "contains no certificate")
 	}
 	all.ClientCAs = fingerprints(clients)
 	// The client port trusts members, too.
@@ -185,22 +185,22 @@ func fingerprints(cas []*x509.Certificate) []string {
 	return slices.Compact(all)
 }
 
-// Fingerprint is the SHA-256 of a certificate, in hex.
+// Fingerprint returns the SHA-256 of a certificate, in hex.
 func Fingerprint(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.Raw)
 	return hex.EncodeToString(sum[:])
 }
 
-// whichIsDamaged tells why a certificate and a key are no pair. Errors of the standard library are not quoted: they may
+// whichIsDamaged says why a certificate and a key are no pair. Errors of the standard library are not quoted: they may
 // hold a part of a key.
 func whichIsDamaged(cert, key string, byPath map[string][]byte) CertificateFiles {
 	what := fmt.Sprintf("%s is not the key of %s", key, cert)
 	if block, _ := pem.Decode(byPath[cert]); block == nil {
-		what = cert + " holds no certificate"
+		what = cert + " contains no certificate"
 	} else if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-		what = cert + " holds no certificate"
+		what = cert + " contains no certificate"
 	} else if block, _ := pem.Decode(byPath[key]); block == nil {
-		what = key + " holds no key"
+		what = key + " contains no key"
 	}
 	return CertificateFiles{Damage: what}
 }

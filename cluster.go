@@ -24,26 +24,26 @@ const (
 	DefaultSSHUser     = "root"
 )
 
-// Cluster is what a person wants: the content of one cluster.yml.
-// ParseCluster leaves out what the file leaves out; WithDefaults fills it in.
+// Cluster is the content of one cluster file. ParseCluster leaves out what the file leaves out; WithDefaults fills it
+// in.
 type Cluster struct {
 	// Name identifies the cluster in the store, in labels and in certificates; 1–40 of [a-z0-9-].
 	Name     string   `yaml:"name" json:"name"`
 	Nodes    []Node   `yaml:"nodes" json:"nodes"`
 	Options  Options  `yaml:"options,omitempty" json:"options,omitzero"`
 	Policies Policies `yaml:"policies,omitempty" json:"policies,omitzero"`
-	// Backup is off in its zero value.
+	// Backup is off if zero.
 	Backup Backup `yaml:"backup,omitempty" json:"backup,omitzero"`
 }
 
 // Node is a declared machine.
 type Node struct {
-	// Address is an IP address; other members and the management host reach the node by it. Unique in a cluster.
+	// Address is an IP address at which other members and the management host reach the node. Unique in a cluster.
 	Address string `yaml:"address" json:"address"`
 	// Hostname is also the member's name in etcd; default: the address. Unique in a cluster.
 	Hostname string `yaml:"hostname,omitempty" json:"hostname,omitempty"`
 	User     string `yaml:"user,omitempty" json:"user,omitempty"`
-	// ControlPlane marks a node that should carry a member.
+	// ControlPlane marks a control-plane node: it should carry a member.
 	ControlPlane bool              `yaml:"control_plane,omitempty" json:"control_plane,omitempty"`
 	SSH          SSH               `yaml:"ssh,omitempty" json:"ssh,omitzero"`
 	Zone         string            `yaml:"zone,omitempty" json:"zone,omitempty"`
@@ -51,10 +51,10 @@ type Node struct {
 	Annotations  map[string]string `yaml:"annotations,omitempty" json:"annotations,omitempty"`
 }
 
-// SSH says how to reach a node.
+// SSH is how to reach a node.
 type SSH struct {
 	Port int `yaml:"port,omitempty" json:"port,omitempty"`
-	// HostKey is one line of an authorized_keys file ("ssh-ed25519 AAAA…"); empty: pinned at first sight.
+	// HostKey is one line of an authorized_keys file ("ssh-ed25519 AAAA…"); empty: pinned at the first connection.
 	HostKey string `yaml:"host_key,omitempty" json:"host_key,omitempty"`
 }
 
@@ -69,7 +69,7 @@ type EtcdOptions struct {
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 	// Image is a full reference, a digest allowed; default: the official image of Version.
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
-	// VolumeName is a base name: each membership has its own volume, VolumeName + "." + join id.
+	// VolumeName is a base name: each membership has its own volume, VolumeName + "." + membership id.
 	VolumeName string `yaml:"volume_name,omitempty" json:"volume_name,omitempty"`
 	// VolumeRoot, when set, is an absolute directory on the nodes that holds the volumes as directories.
 	VolumeRoot string   `yaml:"volume_root,omitempty" json:"volume_root,omitempty"`
@@ -95,7 +95,7 @@ type Resources struct {
 	Memory Size    `yaml:"memory,omitempty" json:"memory,omitempty"`
 }
 
-// Of reports whether they are the limits of a container: whoever runs `docker update` gives it others.
+// Of reports whether a container has these limits: `docker update` may have changed them.
 func (r Resources) Of(c Container) bool {
 	const grain = 1e-6 // engines count billionths of a CPU
 	return math.Abs(r.CPUs-c.CPUs) < grain && int64(r.Memory) == c.Memory
@@ -120,8 +120,8 @@ func (c Cluster) WithDefaults() Cluster {
 	return c
 }
 
-// ControlPlane returns the declared control-plane nodes in the order of the file. The slice may be part of c: it is not
-// to be changed.
+// ControlPlane returns the control-plane nodes in the order of the file. Do not modify the slice: it may be part of
+// c.
 func (c Cluster) ControlPlane() []Node {
 	count, first := 0, 0
 	for i := range c.Nodes {
@@ -150,19 +150,19 @@ func (c Cluster) Node(name string) (Node, bool) {
 	return Node{}, false
 }
 
-// ClientURL is where clients reach the member on n.
+// ClientURL returns where clients reach the member on n.
 func (o EtcdOptions) ClientURL(n Node) string { return httpsURL(n.Address, o.ClientPort) }
 
-// PeerURL is where the other members reach the member on n.
+// PeerURL returns where other members reach the member on n.
 func (o EtcdOptions) PeerURL(n Node) string { return httpsURL(n.Address, o.PeerPort) }
 
-// Volume is the name of the volume, and of the container, of one join.
+// Volume returns the name of the volume, and of the container, of one membership.
 func (o EtcdOptions) Volume(join JoinID) string { return o.VolumeName + "." + string(join) }
 
-// Name is what people call the node: its hostname, or its address when it has none.
+// Name returns the node's name: its hostname, or its address if it has none.
 func (n Node) Name() string { return cmp.Or(n.Hostname, n.Address) }
 
-// SSHAddress is host:port of the node's sshd.
+// SSHAddress returns host:port of the node's sshd.
 func (n Node) SSHAddress() string {
 	return net.JoinHostPort(n.Address, strconv.Itoa(cmp.Or(n.SSH.Port, DefaultSSHPort)))
 }
@@ -177,7 +177,7 @@ func (o EtcdOptions) PlacedAs(p EtcdOptions) EtcdOptions {
 	return o
 }
 
-// Differences names the options in which members described by o and p would run otherwise; none: they would run alike.
+// Differences names the options in which members of o and p would run differently; none: they would run alike.
 func (o EtcdOptions) Differences(p EtcdOptions) []string {
 	var names []string
 	for _, option := range [...]struct {
@@ -200,10 +200,10 @@ func (o EtcdOptions) Differences(p EtcdOptions) []string {
 	return names
 }
 
-// Equal reports whether members described by o and p would run alike.
+// Equal reports whether members of o and p would run alike.
 func (o EtcdOptions) Equal(p EtcdOptions) bool { return o.Differences(p) == nil }
 
-// MarshalCluster writes c as YAML that ParseCluster reads back to the same; what is not set is left out.
+// MarshalCluster returns c as YAML that ParseCluster reads back unchanged; what is not set is left out.
 func MarshalCluster(c Cluster) ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)

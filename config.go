@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// DefaultConfigFile is where cke and ckecli look for their configuration.
+// DefaultConfigFile is where cke and ckecli read their configuration by default.
 const DefaultConfigFile = "/etc/cke/config.yml"
 
 // Defaults of the configuration file.
@@ -22,7 +22,7 @@ const (
 	DefaultProbeInterval = Duration(5 * time.Second)
 )
 
-// Config is the content of /etc/cke/config.yml, used by cke and ckecli alike.
+// Config is the content of /etc/cke/config.yml, used by both cke and ckecli.
 type Config struct {
 	Store StoreConfig `yaml:"store,omitempty"`
 	// SecretKeyFile seals CA keys, SSH keys and credentials in the store; the same on every management host.
@@ -30,26 +30,26 @@ type Config struct {
 	HTTP          HTTPConfig   `yaml:"http,omitempty"`
 	Images        ImagesConfig `yaml:"images,omitempty"`
 	Backup        BackupConfig `yaml:"backup,omitempty"`
-	// SessionTTL is how long a leader that went silent keeps its term.
+	// SessionTTL is how long a silent leader daemon keeps its term.
 	SessionTTL Duration `yaml:"session_ttl,omitempty"`
-	// ProbeInterval is how often every node and member is asked, events aside.
+	// ProbeInterval is how often every node and member is probed, apart from events.
 	ProbeInterval Duration `yaml:"probe_interval,omitempty"`
 }
 
-// StoreConfig says where the store is: embedded in the daemon, or in an etcd cluster of its own.
+// StoreConfig is where the store is: embedded in the daemon, or in a separate etcd cluster.
 type StoreConfig struct {
 	// Embedded is used when there are no Endpoints.
 	Embedded EmbeddedStore `yaml:"embedded,omitempty"`
 	// Endpoints are URLs of an existing etcd; empty: the embedded store.
 	Endpoints []string `yaml:"endpoints,omitempty"`
-	// Prefix stands before every key; begins and ends with a slash.
+	// Prefix precedes every key; it has a slash at both ends.
 	Prefix       string   `yaml:"prefix,omitempty"`
 	TLS          StoreTLS `yaml:"tls,omitempty"`
 	Username     string   `yaml:"username,omitempty"`
 	PasswordFile string   `yaml:"password_file,omitempty"`
 }
 
-// IsEmbedded reports whether the daemon carries the store itself.
+// IsEmbedded reports whether the daemon runs the store itself.
 func (s StoreConfig) IsEmbedded() bool { return len(s.Endpoints) == 0 }
 
 // EmbeddedStore is the store in the daemon's own process.
@@ -66,38 +66,38 @@ type StoreTLS struct {
 
 // HTTPConfig is the daemon's status page, API and metrics.
 type HTTPConfig struct {
-	// Listen is an address and port. One that is not loopback needs TLS, and client certificates or BasicAuth.
+	// Listen is an address and port. If it is not loopback, TLS and client certificates or BasicAuth are required.
 	Listen    string    `yaml:"listen,omitempty"`
 	TLS       HTTPTLS   `yaml:"tls,omitempty"`
 	BasicAuth BasicAuth `yaml:"basic_auth,omitempty"`
 }
 
-// HTTPTLS is the daemon's own certificate; with ClientCAFile it asks for client certificates of that CA.
+// HTTPTLS is the daemon's own certificate; with ClientCAFile it requires client certificates of that CA.
 type HTTPTLS struct {
 	CertFile     string `yaml:"cert_file,omitempty"`
 	KeyFile      string `yaml:"key_file,omitempty"`
 	ClientCAFile string `yaml:"client_ca_file,omitempty"`
 }
 
-// BasicAuth asks for a user name and the password that is the first line of PasswordFile.
+// BasicAuth requires a user name and the password in the first line of PasswordFile.
 type BasicAuth struct {
 	Username     string `yaml:"username,omitempty"`
 	PasswordFile string `yaml:"password_file,omitempty"`
 }
 
-// ImagesConfig is about etcd images for nodes that cannot pull.
+// ImagesConfig provides etcd images for nodes that cannot pull.
 type ImagesConfig struct {
 	// ArchiveDir holds the output of `docker save`, one image or more in each file.
 	ArchiveDir string `yaml:"archive_dir,omitempty"`
 }
 
-// BackupConfig is about how the daemon works on backups; where they go is part of each cluster file.
+// BackupConfig is how the daemon works on backups; the target is part of each cluster file.
 type BackupConfig struct {
-	// ScratchDir has room for one snapshot and its compressed copy of each cluster, and for two databases more.
+	// ScratchDir has room for one snapshot and its compressed copy of each cluster, and for two more databases.
 	ScratchDir string `yaml:"scratch_dir,omitempty"`
 }
 
-// DefaultConfig is what holds without a file.
+// DefaultConfig returns the configuration without a file.
 func DefaultConfig() Config { return Config{}.WithDefaults() }
 
 // WithDefaults returns a copy of c with every default filled in. It is idempotent.
@@ -115,7 +115,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Loopback reports whether only this machine can reach the listener.
+// Loopback reports whether only this host can reach the listener.
 func (h HTTPConfig) Loopback() bool {
 	host, _, err := net.SplitHostPort(h.Listen)
 	if err != nil {

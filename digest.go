@@ -8,15 +8,15 @@ import (
 	"strconv"
 )
 
-// Digest is the same for options with which a member runs alike, its place aside: it lets a container tell with which ones
-// it was made. An option that is not set does not count, so that a new one changes no digest.
+// Digest is equal for options with which a member runs alike, apart from its place: a container's label records it.
+// An option that is not set does not count, so that a new one changes no digest.
 func (o EtcdOptions) Digest() string {
 	d := o.digest()
 	return string(d[:])
 }
 
-// MadeWith reports whether the container was made with some options, or does not tell with which. It is asked of every
-// member at every look, so it is to be cheap.
+// MadeWith reports whether the container was made with these options, or has no label of them. It is called for every
+// member in every observation, so it must be cheap.
 func (c Container) MadeWith(o EtcdOptions) bool {
 	if c.Options == "" {
 		return true

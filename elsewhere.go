@@ -11,19 +11,19 @@ import (
 // maxElsewhere bounds how many members are asked in one look at places that are not on record.
 const maxElsewhere = 2 * quorum.MostVoters
 
-// Elsewhere is what is answered at the place that a container was made for, where no membership that lasts is on record for
-// the container at that place.
+// Elsewhere is what answers at the place that a container was made for, if no current membership is on record for the
+// container at that place.
 type Elsewhere struct {
 	// EndpointStatus is that of the place's client URL; Join is the container's label.
 	EndpointStatus
 	Place string `json:"place"`
-	// Members is the list that is given there, and Source how far it can be trusted.
+	// Members is the list that was returned there, Source how far it can be trusted.
 	Members []Member      `json:"members,omitempty"`
 	Source  MembersSource `json:"source,omitempty"`
 }
 
-// ToAskElsewhere returns whom to ask: the containers of a cluster that run where they are not on record. joins are the
-// memberships that last. A label is not asked at another machine than its container's.
+// ToAskElsewhere returns what to ask: the cluster's containers that run where they are not on record. joins are the
+// current memberships. A label is not asked on another machine than its container's.
 func ToAskElsewhere(cluster string, nodes []NodeStatus, joins []Join) []Elsewhere {
 	var all []Elsewhere
 	for _, n := range nodes {
@@ -55,10 +55,10 @@ func clientURLOf(c Container) *url.URL {
 	return client
 }
 
-// Votes reports whether e is the answer of a member that the list given there has at the place of the container, which no membership
-// on record names there: what is on record of it is older. A member is listed at another place before that is on record, and
-// it is on record before its container is made for it. What is said without a quorum counts only for whose membership lasts:
-// one that has left may not have heard of it.
+// Votes reports whether e is the answer of a voter that its own list has at the container's place, while no
+// membership on record names it there: the record is older. A change of place is recorded after the list has it and
+// before its container is made.
+// Without a quorum the answer counts only for a current membership: a removed member may not know of its removal.
 func (i Identity) Votes(e Elsewhere) bool {
 	inc := i.Incarnation
 	if inc == nil || inc.ClusterID == "" || e.Problem != "" || e.ClusterID != inc.ClusterID || e.MemberID == "" {
@@ -74,11 +74,17 @@ func (i Identity) Votes(e Elsewhere) bool {
 			return j.ID == e.Join && j.PeerURL() != urls[1]
 		}
 	}
-	return e.Source == MembersLinearizable
+	// One that was put aside has a list of its own: that it serves without the others shows nothing about the record. So has one that ended in
+	// this incarnation and lists no member on record: it continued alone. No such membership becomes current again.
+	listed := slices.ContainsFunc(i.Joins, func(j Join) bool {
+		return slices.ContainsFunc(e.Members, func(m Member) bool { return m.ID == j.MemberID })
+	})
+	alone := slices.ContainsFunc(i.Ended, func(j Join) bool { return j.ID == e.Join && (j.Apart || inc.Life(j.Incarnation) && !listed) })
+	return e.Source == MembersLinearizable && !alone
 }
 
-// AskForLeft returns the client URL at which the member in a container answers that was made for a machine of this address; "": it does
-// not run, its label does not tell, or a membership on record is reached there.
+// AskForLeft returns the client URL of the member in a container that was made for a machine with this address; "":
+// it does not run, it has no label of its place, or a membership on record is reached there.
 func (i Identity) AskForLeft(c Container, address string) string {
 	client := clientURLOf(c)
 	if c.State != ContainerRunning || client == nil || client.Hostname() != address {
@@ -91,7 +97,8 @@ func (i Identity) AskForLeft(c Container, address string) string {
 	return url
 }
 
-// LeftAnswers reports whether e, asked at the URL of AskForLeft, is a member's answer, and not one of the present cluster's.
+// LeftAnswers reports whether e, the answer at the URL of AskForLeft, is that of a member of another cluster than the
+// current one.
 func (i Identity) LeftAnswers(e EndpointStatus) bool {
 	return e.Problem == "" && e.MemberID != "" && e.ClusterID != "" && (i.Incarnation == nil || e.ClusterID != i.Incarnation.ClusterID)
 }

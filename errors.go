@@ -10,30 +10,32 @@ import (
 // Sentinel errors; ask with errors.Is.
 var (
 	ErrNotFound    = errors.New("not found")
-	ErrConflict    = errors.New("already there and different")
+	ErrConflict    = errors.New("already exists and differs")
 	ErrDeposed     = errors.New("this daemon no longer leads the cluster")
-	ErrDataMissing = errors.New("the member's data is not there")
+	ErrDataMissing = errors.New("the member's data is missing")
 	ErrUnreachable = errors.New("unreachable")
 	ErrNotReady    = errors.New("not ready yet")
-	ErrCompacted   = errors.New("compacted already")
+	ErrCompacted   = errors.New("already compacted")
+	// ErrMalformed: what was read cannot be decoded, now or later.
+	ErrMalformed = errors.New("malformed")
 )
 
 // sentinels tell programs, and say nothing to people that a message around them does not.
 var sentinels = []error{ErrNotFound, ErrConflict, ErrDeposed, ErrDataMissing, ErrUnreachable, ErrNotReady, ErrCompacted}
 
-// Code is a stable name of a refusal or a problem, as "CKE104"; explained by `ckecli help CODE`.
+// Code is the stable name of an error or a problem, as "CKE104"; `ckecli help CODE` explains it.
 type Code string
 
-// Error is a refusal or failure that a person can act on.
+// Error is an error that the operator can act on.
 type Error struct {
 	Code Code
 	// What is one line: what and where.
 	What string
-	// Facts are further lines, each a fact.
+	// Facts are further lines, one fact each.
 	Facts []string
-	// Unchanged tells that nothing was changed.
+	// Unchanged says that nothing was changed.
 	Unchanged bool
-	// Try is a command that leads out, or empty.
+	// Try is a command that helps, or empty.
 	Try string
 	// Err is the cause, or nil.
 	Err error

@@ -3,15 +3,15 @@ package cke
 // EscrowFormat is the version of the format of an Escrow; readers refuse a higher one.
 const EscrowFormat = 1
 
-// Escrow is the file "identity" that lies beside a cluster's backups. With the file "spec" next to it, the text of the
-// cluster file, and with the key file of the management hosts it is all that a blank cke needs to bring the cluster back:
-// who it was, how its nodes are reached, and its certificate authorities.
+// Escrow is the file "identity" beside a cluster's backups. Together with the file "spec", the text of the cluster
+// file, and the key file of the management hosts it is all that a new cke needs to restore the cluster: its identity,
+// the access to its nodes, and its certificate authorities.
 //
-// Secrets stand in it as they are sealed in the store. Nothing else in it is secret.
+// Secrets are sealed as in the store. Nothing else in it is secret.
 type Escrow struct {
 	Format  int    `json:"format"`
 	Cluster string `json:"cluster"`
-	// Identity is without freezes and comparisons: those speak of members that are no more after a restore.
+	// Identity has no freezes or comparisons: they refer to members that no longer exist after a restore.
 	Identity Identity `json:"identity"`
 	// SealedWith is the public part of the key file that opens the secrets, "age1…".
 	SealedWith string         `json:"sealedWith"`
@@ -22,10 +22,10 @@ type Escrow struct {
 
 // SealedSecret is a secret as the store keeps it.
 type SealedSecret struct {
-	// Name is "pki/peer-ca" and the like for what Secrets holds, "ssh-key" for the SSH key of the cluster or of all
+	// Name is "pki/peer-ca" and the like for values of Secrets, "ssh-key" for the SSH key of the cluster or of all
 	// clusters, "ssh-key/NODE" for that of one node.
 	Name string `json:"name"`
-	// Key is where it stood in the store: it is part of what is sealed, so that a value that was moved does not open.
+	// Key is its key in the store: it is part of what is sealed, so that a moved value does not open.
 	Key string `json:"key"`
 	// Age is an age file.
 	Age []byte `json:"age"`

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FreezeKind is what was found out about a cluster that nothing may be done to until a person decides.
+// FreezeKind is the kind of finding that stops all changes to a cluster until the operator decides.
 type FreezeKind string
 
 // Kinds of freezes.
@@ -21,45 +21,51 @@ const (
 	FreezeOlderStore  FreezeKind = "older-store"   // the store does not have memberships that nodes carry, or has members where they are not
 )
 
-// TwoClusters reports whether it is that two clusters carry one name.
+// TwoClusters reports whether the finding is that two clusters have one name.
 func (k FreezeKind) TwoClusters() bool { return k == FreezeClusterID || k == FreezeTwoQuorums }
 
-// Freeze is the record of a finding that stops every change. It is stored before anything else is done, and lasts, even
-// when the finding is no longer seen, until a person lifts it.
+// NamesWrong reports whether a member can be named as wrong when the freeze is lifted.
+func (k FreezeKind) NamesWrong() bool { return k.TwoClusters() || k == FreezeWentBack }
+
+// Freeze is the record of a finding that stops every change. It is stored before anything else is done, and stays
+// active, even if the finding is no longer seen, until the operator lifts it.
 type Freeze struct {
 	ID   string     `json:"id"`
 	Kind FreezeKind `json:"kind"`
-	// Finding tells findings apart: one that was lifted does not freeze the cluster again, another one does.
+	// Finding identifies the finding: once lifted, the same one does not freeze the cluster again, another one does.
 	Finding string    `json:"finding"`
 	Problem Problem   `json:"problem"`
 	At      time.Time `json:"at"`
 	Leader  Leader    `json:"leader"`
-	// Etcd is what the members answered then, Compared the hashes, where the freeze comes from them.
+	// Etcd is what the members answered then, Compared the hashes if the freeze is because of them.
 	Etcd     EtcdStatus  `json:"etcd"`
 	Compared *Comparison `json:"compared,omitempty"`
 
-	// Held are requests that the store had when it was found to be older than the cluster: people may have withdrawn them since.
+	// Held are requests in the store when it was found to be older than the cluster: they may have been withdrawn since.
 	Held *HeldRequests `json:"held,omitempty"`
 
-	// Former is the active freeze whose place this one took, as the store was found to be older as well: it is active again once this one is lifted.
+	// Former is the active freeze that this one replaced because the store is older as well: it is active again once
+	// this one is lifted.
 	Former *Freeze `json:"former,omitempty"`
 
 	LiftedAt time.Time `json:"liftedAt,omitzero"`
 	LiftedBy string    `json:"liftedBy,omitempty"` // user@host
-	// LiftReason is a person's words.
+	// LiftReason is the operator's text.
 	LiftReason string `json:"liftReason,omitempty"`
-	// OverAt is set once what was found and lifted is no longer seen: found again, it freezes the cluster again.
+	// Wrong are the nodes whose members the operator put aside.
+	Wrong []string `json:"wrong,omitempty"`
+	// OverAt is set once a lifted finding is no longer seen: seen again, it freezes the cluster again.
 	OverAt time.Time `json:"overAt,omitzero"`
-	// Accepted are the findings that were lifted before this one and are not known to be over.
+	// Accepted are the findings that were lifted earlier and are not known to be over.
 	Accepted []string `json:"accepted,omitempty"`
 }
 
-// Active reports whether the freeze has not been lifted. No freeze never is.
+// Active reports whether there is a freeze that was not lifted.
 func (f *Freeze) Active() bool { return f != nil && f.LiftedAt.IsZero() }
 
-// Precedes returns why next must not take the place of the present freeze: ErrConflict where another one is active, where
-// next lifts another one than the present, and where the present one was lifted already. One that names the active freeze as its former one
-// takes its place, and only its place.
+// Precedes returns why next must not replace the current freeze. ErrConflict: another one is active, next lifts
+// another one than the current one, or the current one is already lifted. If next names the active freeze as its
+// former one, it replaces that one only.
 func (f *Freeze) Precedes(next Freeze) error {
 	same := f != nil && f.ID == next.ID
 	former := !same && next.Former != nil
@@ -69,19 +75,21 @@ func (f *Freeze) Precedes(next Freeze) error {
 	case f.Active() && !same && !former:
 		return fmt.Errorf("freeze %s is active: %w", f.ID, ErrConflict)
 	case !next.Active() && !same:
-		return fmt.Errorf("freeze %s, which is lifted, is not the present one: %w", next.ID, ErrConflict)
+		return fmt.Errorf("lifted freeze %s is not the current one: %w", next.ID, ErrConflict)
 	case next.Active() && same && !f.Active():
 		return fmt.Errorf("freeze %s was lifted: %w", f.ID, ErrConflict)
 	}
 	return nil
 }
 
-// MakesWay reports whether a freeze of another kind takes the place of f: all else can be judged only by the right store.
+// MakesWay reports whether a freeze of another kind replaces f: everything else can be judged only with the right
+// store.
 func (f *Freeze) MakesWay(kind FreezeKind) bool {
 	return f.Active() && f.Kind != FreezeOlderStore && kind == FreezeOlderStore
 }
 
-// Returns is the freeze that is to be active again, since the one that took its place was lifted; nil: there is none.
+// Returns returns the freeze that must be active again because the one that replaced it was lifted; nil: there is
+// none.
 func (f *Freeze) Returns() *Freeze {
 	if f == nil || f.Active() || f.Former == nil {
 		return nil
@@ -91,7 +99,7 @@ func (f *Freeze) Returns() *Freeze {
 	return &r
 }
 
-// Tolerated are the findings that a person has lifted and that are not known to be over.
+// Tolerated returns the findings that the operator lifted and that are not known to be over.
 func (f *Freeze) Tolerated() []string {
 	if f == nil {
 		return nil
@@ -103,13 +111,18 @@ func (f *Freeze) Tolerated() []string {
 	return all
 }
 
-// Tolerates reports whether a person has lifted a finding.
+// Tolerates reports whether the operator lifted a finding.
 func (f *Freeze) Tolerates(finding string) bool {
 	return slices.ContainsFunc(f.Tolerated(), func(lifted string) bool { return Covers(lifted, finding) })
 }
 
-// Covers reports whether who lifts one finding has lifted the other one as well. That of an older store names what was found; less of
-// it, as while a node is silent, is no new finding.
+// OtherID names the finding that a member answers with another cluster id than the one on record.
+func OtherID(j Join, clusterID string) string {
+	return fmt.Sprintf("%s %s %s", FreezeClusterID, j.ID, clusterID)
+}
+
+// Covers reports whether lifting one finding lifts the other one as well. The finding of an older store lists what
+// was found; a part of it, as while a node is silent, is no new finding.
 func Covers(lifted, finding string) bool {
 	words, has := strings.Fields(finding), strings.Fields(lifted)
 	if len(words) == 0 || words[0] != string(FreezeOlderStore) {
@@ -118,7 +131,7 @@ func Covers(lifted, finding string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(has, w) })
 }
 
-// NewFreeze makes the record of a finding with a fresh id. Nothing is stored.
+// NewFreeze returns the record of a finding with a new id. Nothing is stored.
 func NewFreeze(kind FreezeKind, finding string, p Problem, seen EtcdStatus) Freeze {
 	return Freeze{ID: randomID(), Kind: kind, Finding: finding, Problem: p, Etcd: seen}
 }
@@ -126,7 +139,7 @@ func NewFreeze(kind FreezeKind, finding string, p Problem, seen EtcdStatus) Free
 // Comparison is one comparison of the members' data: HashKV at one revision.
 type Comparison struct {
 	At time.Time `json:"at"`
-	// Revision is the one that was hashed.
+	// Revision is the revision of the hashes.
 	Revision int64        `json:"revision"`
 	Hashes   []MemberHash `json:"hashes"`
 }
@@ -141,7 +154,7 @@ func (c Comparison) Equal() bool {
 	return len(c.Hashes) > 0
 }
 
-// Difference says who differs from whom, as "n1 and n2 have 8f3a01c2, n3 has 00417b6e".
+// Difference describes which nodes differ, as "n1 and n2 have 8f3a01c2, n3 has 00417b6e".
 func (c Comparison) Difference() string {
 	nodes := map[uint32][]string{}
 	for _, h := range c.Hashes {
@@ -160,25 +173,26 @@ func (c Comparison) Difference() string {
 	return strings.Join(all, ", ")
 }
 
-// MemberHash is one member's answer to HashKV. Hashes can be compared at one revision and one compacted revision only.
+// MemberHash is one member's answer to HashKV. Hashes are comparable only at the same revision and the same compacted
+// revision.
 type MemberHash struct {
 	Join      JoinID `json:"join"`
 	Node      string `json:"node"`
 	Hash      uint32 `json:"hash"`
 	Compacted int64  `json:"compacted"` // the revision up to which the member had compacted
-	// Problem is why the member gave no hash; empty when it did.
+	// Problem is why the member returned no hash; empty if it did.
 	Problem string `json:"problem,omitempty"`
 }
 
-// HashKV is what a member answers about its data at a revision.
+// HashKV is a member's hash of its data at a revision.
 type HashKV struct {
 	Hash      uint32 `json:"hash"`
 	Revision  int64  `json:"revision"` // of the member when it answered
 	Compacted int64  `json:"compacted"`
 }
 
-// HeldRequests are requests of a store that is older than its cluster, by when they were made. They are not acted on, also after
-// the freeze was lifted, until a person makes them again.
+// HeldRequests are requests in a store that is older than its cluster, by their time. They are ignored, even after
+// the freeze was lifted, until they are made again.
 type HeldRequests struct {
 	Deletion    time.Time `json:"deletion,omitzero"`
 	Hibernation time.Time `json:"hibernation,omitzero"`
@@ -186,7 +200,7 @@ type HeldRequests struct {
 	Tasks []string `json:"tasks,omitempty"`
 }
 
-// HoldRequests are the requests of a store, to be held.
+// HoldRequests returns the requests of a store as held ones.
 func HoldRequests(deletion time.Time, asked Requests) *HeldRequests {
 	h := HeldRequests{Deletion: deletion}
 	if asked.Hibernation != nil {
@@ -201,7 +215,7 @@ func HoldRequests(deletion time.Time, asked Requests) *HeldRequests {
 	return &h
 }
 
-// With adds what the freeze before holds. Its tasks were answered.
+// With adds what the previous freeze holds, except its tasks, which were answered.
 func (h *HeldRequests) With(before *Freeze) *HeldRequests {
 	if before == nil || before.Held == nil {
 		return h
@@ -219,7 +233,7 @@ func (h *HeldRequests) With(before *Freeze) *HeldRequests {
 	return &all
 }
 
-// HoldsDeletion reports whether f holds the deletion that was asked for at a time.
+// HoldsDeletion reports whether f holds the deletion that was requested at a time.
 func (f *Freeze) HoldsDeletion(at time.Time) bool {
 	return f != nil && f.Held != nil && !at.IsZero() && f.Held.Deletion.Equal(at)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Explanation tells what a code means and what to do about it.
+// Explanation is what a code means and what to do about it.
 type Explanation struct {
 	Code                   Code
 	Title, Meaning, WayOut string
@@ -38,10 +38,10 @@ var explanations = sync.OnceValue(func() []Explanation {
 	return all
 })
 
-// Explanations returns all codes in the order of docs/codes.md, which has the texts. The slice is not to be changed.
+// Explanations returns all codes in the order of docs/codes.md, which has the texts. Do not modify the slice.
 func Explanations() []Explanation { return explanations() }
 
-// Explain returns what a code means; false for one that there is not.
+// Explain returns what a code means; false: there is no such code.
 func Explain(code Code) (Explanation, bool) {
 	for _, e := range explanations() {
 		if e.Code == code {
@@ -51,7 +51,7 @@ func Explain(code Code) (Explanation, bool) {
 	return Explanation{}, false
 }
 
-// WayOut is what to do about a code; "" for an unexpected failure, about which nothing is known.
+// WayOut returns what to do about a code; "" for an unexpected failure.
 func WayOut(code Code) string {
 	if code == CodeInternal {
 		return ""

@@ -3,58 +3,62 @@ package cke
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 )
 
-// JoinID names one node's one membership in an incarnation; never used twice. Twelve characters of [a-z0-9].
+// JoinID names one node's membership in an incarnation; never used twice. Twelve characters of [a-z0-9].
 type JoinID string
 
-// IncarnationState is how far a cluster's life has come.
+// IncarnationState is the phase of an incarnation.
 type IncarnationState string
 
-// Incarnation states. forming → formed; forming → abandoned when a bootstrap could not be finished
-// before any client was served.
+// Incarnation states. forming → formed; forming → abandoned if a bootstrap could not be completed before any client
+// was served.
 const (
 	Forming   IncarnationState = "forming"
 	Formed    IncarnationState = "formed"
 	Abandoned IncarnationState = "abandoned"
-	// Restoring: the cluster goes on from a snapshot; restoring → formed once its members serve what was restored.
+	// Restoring: the cluster continues from a snapshot; restoring → formed once its members serve the restored data.
 	Restoring IncarnationState = "restoring"
-	// Awaiting: the cluster was declared to be restored and is never bootstrapped; awaiting → restoring.
+	// Awaiting: the cluster was declared for a restore and is never bootstrapped; awaiting → restoring.
 	Awaiting IncarnationState = "awaiting-restore"
 )
 
-// Incarnation is one life of a cluster, from a bootstrap or a restore to its end.
-// It is written before anything touches a node; a cluster that has one is never bootstrapped again.
+// Incarnation is one life of a cluster, from a bootstrap or a restore to its end. It is stored before anything
+// touches a node; a cluster that has one is never bootstrapped again.
 type Incarnation struct {
-	// ID is fresh and random; it is a label on every volume and container of this life.
+	// ID is new and random; it is a label on every volume and container of this incarnation.
 	ID string `json:"id"`
-	// Token is etcd's initial-cluster-token: fresh and random, so that member and cluster ids differ from every other life's.
+	// Token is etcd's initial-cluster-token: new and random, so that member and cluster ids differ from those of every
+	// other incarnation.
 	Token string           `json:"token"`
 	State IncarnationState `json:"state"`
-	// Founders are the first joins, sorted by peer URL. They never change.
+	// Founders are the first memberships, sorted by peer URL. They never change.
 	Founders []Join `json:"founders"`
 	// ClusterID is etcd's cluster id in hex; set when State becomes Formed.
 	ClusterID string    `json:"clusterID,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	FormedAt  time.Time `json:"formedAt,omitzero"`
-	// AbandonedAt is when its bootstrap was given up: set before the first of its founders is stopped. It never forms
+	// AbandonedAt is when its bootstrap was given up: set before the first of its members is stopped. It never forms
 	// after that.
 	AbandonedAt time.Time `json:"abandonedAt,omitzero"`
-	// Previous are the ids of abandoned lives of this cluster. None ever served a client, so what is left of
-	// them on nodes may be removed.
+	// Previous are the ids of abandoned incarnations of this cluster. None ever served a client, so what is left of them
+	// on nodes may be removed.
 	Previous []string `json:"previous,omitempty"`
-	// Replaced are the ids of lives that a restore took the place of. What they left on nodes is kept.
+	// Replaced are the ids of incarnations that a restore replaced. What they left on nodes is kept.
 	Replaced []string `json:"replaced,omitempty"`
-	// Restore tells what this life was restored from; nil: it was bootstrapped.
+	// Restore is what this incarnation was restored from; nil: it was bootstrapped.
 	Restore *Restoration `json:"restore,omitempty"`
-	// SeenUpTo is a revision up to which clients may have seen those of lives before, which are not on record; 0: not known.
+	// SeenUpTo is a revision up to which clients may have seen those of earlier incarnations that are not on record; 0:
+	// unknown.
 	SeenUpTo int64 `json:"seenUpTo,omitempty"`
 }
 
-// Floor is a revision up to which clients of this life, and of those before it, may have seen revisions when it began.
+// Floor returns a revision up to which clients may have seen revisions of earlier incarnations, when this one
+// started.
 func (i *Incarnation) Floor() int64 {
 	if i == nil {
 		return 0
@@ -65,14 +69,88 @@ func (i *Incarnation) Floor() int64 {
 // Life reports whether id names this incarnation.
 func (i *Incarnation) Life(id string) bool { return i != nil && i.ID == id }
 
-// OfAnother reports whether an answer comes from another cluster than the one on record: it says nothing about this one. A member that
-// was bootstrapped anew by hand may have its old id, and a person may know of one and leave it where it is.
-func (i Identity) OfAnother(e EndpointStatus) bool {
-	inc := i.Incarnation
-	return inc != nil && inc.ClusterID != "" && e.ClusterID != "" && e.ClusterID != inc.ClusterID
+// OfAnother reports whether an answer comes from another cluster than the one on record, see NotOurs.
+func (i Identity) OfAnother(e EndpointStatus) bool { return i.NotOurs(e) != "" }
+
+// Ours returns answers in which those that say nothing about this cluster are as good as none, see NotOurs.
+func (i Identity) Ours(s EtcdStatus) EtcdStatus {
+	if !slices.ContainsFunc(s.Endpoints, i.OfAnother) {
+		return s
+	}
+	s.Endpoints = slices.Clone(s.Endpoints)
+	for n, e := range s.Endpoints {
+		s.Endpoints[n] = i.OursOf(e)
+	}
+	return s
 }
 
-// Lives returns the ids of this incarnation and of those that restores replaced, the present one first.
+// OursOf returns what an answer says about this cluster.
+func (i Identity) OursOf(e EndpointStatus) EndpointStatus {
+	if why := i.NotOurs(e); why != "" {
+		return EndpointStatus{Join: e.Join, URL: e.URL, Problem: why}
+	}
+	return e
+}
+
+// NotOurs returns why an answer says nothing about this cluster; empty: it does. A member that was bootstrapped again
+// manually may have its old id, and an operator may know of one and leave it. A member that is put aside may serve
+// under this cluster's id.
+func (i Identity) NotOurs(e EndpointStatus) string {
+	inc := i.Incarnation
+	if inc != nil && inc.ClusterID != "" && e.ClusterID != "" && e.ClusterID != inc.ClusterID {
+		return fmt.Sprintf("it answers with cluster id %s, on record is %s", e.ClusterID, inc.ClusterID)
+	}
+	if IsApart(i.Joins, e) {
+		return "it is put aside"
+	}
+	return ""
+}
+
+// IsApart reports whether an answer comes from a member that is put aside, see Join.Apart. If all are put aside, none
+// counts as such.
+func IsApart(joins []Join, e EndpointStatus) bool {
+	apart, others := false, false
+	for i := range joins { // a copy of each takes longer than all the rest
+		if j := &joins[i]; !j.Apart {
+			others = true
+		} else if e.Join == j.ID || e.Join == "" && e.MemberID != "" && e.MemberID == j.MemberID {
+			apart = true
+		}
+	}
+	return apart && others
+}
+
+// Chosen returns the memberships that are not put aside, see Join.Apart; all of them, if all are.
+func Chosen(joins []Join) []Join {
+	chosen := slices.DeleteFunc(slices.Clone(joins), func(j Join) bool { return j.Apart })
+	if len(chosen) == 0 {
+		return joins
+	}
+	return chosen
+}
+
+// Carriers returns the memberships of the members on nodes. An error: there is none on one of them.
+func (i Identity) Carriers(nodes []string) (joins []Join, err error) {
+	for _, name := range nodes {
+		at := slices.IndexFunc(i.Joins, func(j Join) bool { return j.Node.Name() == name })
+		if at < 0 {
+			var all []string
+			for _, j := range i.Joins {
+				all = append(all, j.Node.Name())
+			}
+			return nil, &Error{Code: CodeCannot, What: "node " + name + " has no member", Facts: []string{"members are on " + strings.Join(all, ", ")}, Unchanged: true}
+		}
+		if j := i.Joins[at]; !slices.ContainsFunc(joins, func(o Join) bool { return o.ID == j.ID }) {
+			joins = append(joins, j)
+		}
+	}
+	return joins, nil
+}
+
+// PutAside reports whether the member of a membership is put aside, and others are not.
+func (i Identity) PutAside(id JoinID) bool { return IsApart(i.Joins, EndpointStatus{Join: id}) }
+
+// Lives returns the ids of this incarnation and of those that restores replaced, the current one first.
 func (i *Incarnation) Lives() []string {
 	if i == nil {
 		return nil
@@ -82,11 +160,15 @@ func (i *Incarnation) Lives() []string {
 	return append([]string{i.ID}, before...)
 }
 
-// keptMarks is how many lives a mark names at the most: no store is brought back from before so many restores.
-const keptMarks = 100
+const (
+	// keptMarks is how many ids a mark names at the most: no store is brought back from before so many restores.
+	keptMarks = 100
+	// markedEnds is how many memberships of a node, the last ones that ended, are marked. It is below keptMarks.
+	markedEnds = 20
+)
 
-// Over are the newest lives of this cluster that are over: those that restores replaced, and those that were abandoned. What a restore
-// replaces comes back if that is called off, which it can be until its members may have been started.
+// Over returns the newest incarnations of this cluster that are over: replaced by a restore, or abandoned. A restore
+// can be called off, and what it replaces becomes current again, until its members may have been started.
 func (i Identity) Over() []string {
 	if i.Incarnation == nil {
 		return nil
@@ -99,7 +181,7 @@ func (i Identity) Over() []string {
 	return slices.Concat(newestOf(last.Replaced, keptMarks/2), newestOf(previous, keptMarks/2))
 }
 
-// Marked is what a mark names after these lives ended, too; more: it did not name all of them.
+// Marked returns what a mark names once these incarnations are over, too; more: it did not name all of them.
 func Marked(before, over []string) (all []string, more bool) {
 	all = slices.Clone(before)
 	for _, id := range over {
@@ -110,8 +192,8 @@ func Marked(before, over []string) (all []string, more bool) {
 	return newestOf(all, keptMarks), more
 }
 
-// IsOver returns the nodes that answer and have the life on record marked as over: a restore has taken its place, or it was called off.
-// Then the store is older than the cluster.
+// IsOver returns the nodes that answer and have a mark that the incarnation on record is over: a restore replaced it,
+// or was called off. Then the store is older than the cluster.
 func (i Identity) IsOver(nodes []NodeStatus) (marked []Node) {
 	for _, n := range nodes {
 		if n.Answered() && slices.ContainsFunc(n.Over, i.Incarnation.Life) {
@@ -121,18 +203,57 @@ func (i Identity) IsOver(nodes []NodeStatus) (marked []Node) {
 	return marked
 }
 
-// WasAbandoned reports whether id names a life of this cluster that was abandoned before it served anybody.
+// EndedByMarks returns the current memberships that ended, or were put aside, according to a mark on a node that answers,
+// and not according to the store. None becomes current again: the store is older than the cluster.
+func (i Identity) EndedByMarks(nodes []NodeStatus) (joins []Join) {
+	for _, j := range i.Joins {
+		if !j.Apart && slices.ContainsFunc(nodes, func(n NodeStatus) bool { return n.Answered() && n.Marks(j.ID) }) {
+			joins = append(joins, j)
+		}
+	}
+	return joins
+}
+
+// Marks reports whether a mark on the node names a membership.
+func (n NodeStatus) Marks(id JoinID) bool { return slices.Contains(n.Over, string(id)) }
+
+// EndedByMark is why the member of a membership that a mark on its node names is not started: it may be a second cluster,
+// or have a vote that was taken over.
+func EndedByMark(j Join) error {
+	return &Error{Code: CodeOlderStore, What: fmt.Sprintf("the membership of %s ended, according to a mark on the node, and its member is not started", j.Node.Name()),
+		Try: "ckecli replace " + j.Node.Name(), Err: ErrConflict}
+}
+
+// Unmarked returns the memberships of this incarnation that ended, or were put aside, whose node answers and has no mark
+// of that. A membership that never voted needs none.
+func (i Identity) Unmarked(nodes []NodeStatus) (joins []Join) {
+	ended := slices.DeleteFunc(slices.Clone(i.Ended), func(j Join) bool { return !i.Incarnation.Life(j.Incarnation) || j.NeverVoted })
+	slices.SortStableFunc(ended, func(a, b Join) int { return b.EndedAt.Compare(a.EndedAt) }) // newest first
+	ended = slices.Concat(slices.DeleteFunc(slices.Clone(i.Joins), func(j Join) bool { return !j.Apart }), ended)
+	for _, n := range nodes {
+		on := slices.DeleteFunc(slices.Clone(ended), func(j Join) bool { return j.Node.Address != n.Node.Address })
+		for _, j := range on[:min(len(on), markedEnds)] {
+			if n.Answered() && !n.Marks(j.ID) {
+				joins = append(joins, j)
+			}
+		}
+	}
+	return joins
+}
+
+// WasAbandoned reports whether id names an incarnation of this cluster that was abandoned before it served any
+// client.
 func (i *Incarnation) WasAbandoned(id string) bool {
 	return i != nil && (i.State == Abandoned && i.ID == id || slices.Contains(i.Previous, id))
 }
 
-// GaveUp reports whether id names a life of this cluster whose bootstrap was given up by the record.
+// GaveUp reports whether id names an incarnation of this cluster whose bootstrap is recorded as given up.
 func (i *Incarnation) GaveUp(id string) bool {
 	return i.WasAbandoned(id) || i.Life(id) && !i.AbandonedAt.IsZero()
 }
 
-// MayBecome reports whether next may follow i in the store: a life only goes forward, and one whose bootstrap was given up
-// does not form.
+// MayBecome reports whether next may follow i in the store: states only advance, and an incarnation whose bootstrap
+// was given up does not form.
 func (i Incarnation) MayBecome(next Incarnation) bool {
 	switch {
 	case i.ID != next.ID:
@@ -145,12 +266,12 @@ func (i Incarnation) MayBecome(next Incarnation) bool {
 	return i.State == next.State
 }
 
-// WasReplaced reports whether id names an incarnation that a restore took the place of.
+// WasReplaced reports whether id names an incarnation that a restore replaced.
 func (i *Incarnation) WasReplaced(id string) bool {
 	return i != nil && slices.Contains(i.Replaced, id)
 }
 
-// Keeps reports whether a membership is one of this incarnation, or one that ended in a life before it and left a volume.
+// Keeps reports whether a membership belongs to this incarnation, or ended in an earlier one and left a volume.
 func (i *Incarnation) Keeps(j Join) bool {
 	return i.Life(j.Incarnation) || !j.EndedAt.IsZero() && i.WasReplaced(j.Incarnation)
 }
@@ -159,8 +280,8 @@ func (i *Incarnation) Keeps(j Join) bool {
 type Join struct {
 	ID          JoinID `json:"id"`
 	Incarnation string `json:"incarnation"`
-	// Node is the machine as it was declared when the join was made; address and SSH access stay known
-	// even after the node has left the cluster file.
+	// Node is the machine as it was declared when the membership was made; address and SSH access stay known after the
+	// node has left the cluster file.
 	Node Node `json:"node"`
 	// Member is the member's name in etcd.
 	Member string `json:"member"`
@@ -170,33 +291,36 @@ type Join struct {
 	PeerPort   int    `json:"peerPort"`
 	// Etcd is how its container is described: the options of the cluster file that were last applied to it.
 	Etcd EtcdOptions `json:"etcd"`
-	// Made are the limits that its engine gave the container where those are not the ones asked for: it discards what its
-	// kernel does not support. Nil: as asked for.
+	// Made are the limits that its engine gave the container if they differ from the requested ones: an engine discards
+	// what its kernel does not support. Nil: as requested.
 	Made *Resources `json:"made,omitempty"`
-	// Newest is the minor of etcd 3.x that its log was made ready for, which is not undone by going back; 0: that of Etcd.
+	// Newest is the minor of etcd 3.x that its log was prepared for, which a downgrade does not undo; 0: that of Etcd.
 	Newest int `json:"newest,omitempty"`
-	// Bundle names the authorities that the member was started with last, see Authorities.Bundle: etcd reads them when it
-	// starts. Empty: those that the cluster was founded with.
+	// Bundle names the authorities of the member's last start, see Authorities.Bundle: etcd reads them when it starts.
+	// Empty: those of the bootstrap.
 	Bundle string `json:"bundle,omitempty"`
 	// MemberID is etcd's member id in hex, once known.
 	MemberID string `json:"memberID,omitempty"`
-	// StartedAt is set before the first start: from then on the volume must hold a WAL, or its data is gone.
+	// StartedAt is set before the first start: from then on the volume must contain a WAL, or its data is lost.
 	StartedAt time.Time `json:"startedAt,omitzero"`
-	// Stopping is set before its engine is asked to stop it, and cleared once the engine has answered: until then the request may be
-	// carried out at any time, also long after it was given up.
+	// Stopping is set before its engine is asked to stop it, and cleared once the engine has answered: until then the
+	// request may be carried out at any time, even long after it was given up.
 	Stopping bool `json:"stopping,omitempty"`
-	// Apart is set where two clusters, or one with older data, were found, and a person lifted the freeze while this member did not
-	// serve and others did: it served without them, and is put aside. It is stopped, and not started any more, until it is replaced.
+	// Apart is set if two clusters, or one with older data, were found, and the operator named this member as wrong when
+	// he lifted the freeze: it is put aside. It is stopped, and not started again, until it is replaced.
 	Apart bool `json:"apart,omitempty"`
-	// Repair is set before its member is removed for lost data, or as a learner that did not come up: nobody asked for one
-	// member fewer, so whatever takes its place waits for nobody's consent.
+	// Repair is set before its member is removed because of lost data, or as a learner that did not start. The number of
+	// members was not meant to shrink, so its replacement needs no consent.
 	Repair bool `json:"repair,omitempty"`
-	// NeverVoted is set before its member is removed as a learner, or where it never started and no volume of it was seen: a volume
-	// holds nothing that voters do not hold, and goes with the membership.
+	// NeverVoted is set before its member is removed as a learner, or if it never started and no volume of it was seen:
+	// a volume holds only what voters hold, and is removed with the membership.
 	NeverVoted bool `json:"neverVoted,omitempty"`
-	// EndedAt is set once its member has left the member list for good; the volume may still be there.
+	// MayVote is set before etcd is asked to promote its member: the request may be carried out at any time, even right
+	// before its removal as a learner.
+	MayVote bool `json:"mayVote,omitempty"`
+	// EndedAt is set once its member has left the member list for good; the volume may still exist.
 	EndedAt time.Time `json:"endedAt,omitzero"`
-	// KeepUntil is when an archived volume may be removed; zero: it is kept until a person purges it.
+	// KeepUntil is when an archived volume may be removed; zero: it is kept until the operator purges it.
 	KeepUntil time.Time `json:"keepUntil,omitzero"`
 	// PurgedAt is set before the volume of an ended membership is removed.
 	PurgedAt time.Time `json:"purgedAt,omitzero"`
@@ -204,8 +328,8 @@ type Join struct {
 	RemovedAt time.Time `json:"removedAt,omitzero"`
 }
 
-// Expired reports whether the volume of an ended membership is to be removed now: its time is over, or its removal was
-// begun.
+// Expired reports whether the volume of an ended membership must be removed now: its time is over, or its removal was
+// started.
 func (j Join) Expired(now time.Time) bool {
 	switch {
 	case j.EndedAt.IsZero() || !j.RemovedAt.IsZero():
@@ -216,17 +340,20 @@ func (j Join) Expired(now time.Time) bool {
 	return !j.KeepUntil.IsZero() && !now.Before(j.KeepUntil)
 }
 
-// PeerURL is where the other members reach this join.
+// Copied reports whether the voters hold all that the volume of an ended membership holds.
+func (j Join) Copied() bool { return j.NeverVoted && !j.MayVote }
+
+// PeerURL returns where other members reach this member.
 func (j Join) PeerURL() string { return httpsURL(j.Node.Address, j.PeerPort) }
 
-// ClientURL is where clients reach this join.
+// ClientURL returns where clients reach this member.
 func (j Join) ClientURL() string { return httpsURL(j.Node.Address, j.ClientPort) }
 
-// Place is where the member of this join is reached: its client URL and its peer URL.
+// Place returns where this member is reached: its client URL and its peer URL.
 func (j Join) Place() string { return j.ClientURL() + " " + j.PeerURL() }
 
-// NewIncarnation makes a fresh identity for a bootstrap of c on its control-plane nodes. Nothing is stored.
-// previous is the abandoned life that it follows, or nil.
+// NewIncarnation returns a new identity for a bootstrap of c on its control-plane nodes. Nothing is stored. previous
+// is the abandoned one that it follows, or nil.
 func NewIncarnation(c Cluster, previous *Incarnation, now time.Time) Incarnation {
 	inc := Incarnation{ID: randomID(), Token: c.Name + "-" + randomHex(16), State: Forming, CreatedAt: now.UTC()}
 	if previous != nil {
@@ -239,7 +366,7 @@ func NewIncarnation(c Cluster, previous *Incarnation, now time.Time) Incarnation
 	return inc
 }
 
-// NewJoin makes a fresh membership of n in an incarnation. Nothing is stored.
+// NewJoin returns a new membership of n in an incarnation. Nothing is stored.
 func NewJoin(c Cluster, n Node, incarnation string) Join {
 	id := JoinID(randomID())
 	o := c.Options.Etcd
@@ -257,5 +384,5 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// FirstRevision is the revision of a cluster that no client has written to. Source: etcd, mvcc.
+// FirstRevision is the revision of a cluster before the first write of a client. Source: etcd, mvcc.
 const FirstRevision = 1

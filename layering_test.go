@@ -19,12 +19,11 @@ import (
 var layers = map[string]string{
 	"cke":                          "cke/quorum github.com/docker/go-units gopkg.in/yaml.v3",
 	"cke/backup":                   "cke cke/backup/internal " + age + backoff + "go.etcd.io/bbolt golang.org/x/sync golang.org/x/sys",
-	"cke/backup/backuptest":        "cke/backup cke/backup/internal/need golang.org/x/sys",
+	"cke/backup/backuptest":        "cke/backup cke/internal/need golang.org/x/sys",
 	"cke/backup/boot":              "cke cke/backup go.etcd.io/bbolt go.etcd.io/etcd/client/v3 go.uber.org/zap",
 	"cke/backup/internal/contain":  "",
 	"cke/backup/internal/damage":   "",
-	"cke/backup/internal/etcdtest": "cke/backup/internal/need go.etcd.io/etcd go.uber.org/zap google.golang.org/grpc",
-	"cke/backup/internal/need":     "",
+	"cke/backup/internal/etcdtest": "cke/internal/need go.etcd.io/etcd go.uber.org/zap google.golang.org/grpc",
 	"cke/backup/internal/pages":    "cke/backup/internal/damage go.etcd.io/bbolt golang.org/x/sys",
 	"cke/backup/internal/stream":   "cke/backup/internal/contain cke/backup/internal/damage " + age + "github.com/klauspost/compress",
 	"cke/backup/internal/taketest": "cke cke/backup cke/backup/internal/etcdtest go.etcd.io/etcd/client/v3 google.golang.org/protobuf",
@@ -36,8 +35,9 @@ var layers = map[string]string{
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
 	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage " + age + command +
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
-	"cke/cmd/cke-lab": "cke/mtest/lab github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
-	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/term cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
+	"cke/cmd/cke-lab":   "cke/mtest/lab github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
+	"cke/cmd/cke-probe": "cke/preflight/probe",
+	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/term cke/monitoring cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
 		"golang.org/x/crypto golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/etcdnode": "cke " + backoff + "github.com/containerd/errdefs github.com/distribution/reference github.com/docker/docker github.com/docker/go-units " +
 		"github.com/klauspost/compress go.etcd.io/etcd/api/v3 golang.org/x/crypto golang.org/x/sync golang.org/x/sys google.golang.org/grpc google.golang.org/protobuf",
@@ -46,7 +46,10 @@ var layers = map[string]string{
 	"cke/internal/term":          "",
 	"cke/internal/golden":        "github.com/google/go-cmp",
 	"cke/internal/gotest":        "",
+	"cke/internal/need":          "",
+	"cke/internal/sbom":          "",
 	"cke/internal/source":        "",
+	"cke/monitoring":             "",
 	"cke/mtest/lab":              "github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
 	"cke/mtest/rig":              "cke cke/mtest/lab github.com/anishathalye/porcupine go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc gopkg.in/yaml.v3",
 	"cke/op":                     "cke cke/quorum",
@@ -54,7 +57,7 @@ var layers = map[string]string{
 	"cke/server/strategy":        "cke cke/internal/schedule cke/op cke/quorum",
 	"cke/internal/schedule":      "github.com/netresearch/go-cron",
 	"cke/pki":                    "cke golang.org/x/sync",
-	"cke/plan":                   "cke cke/quorum cke/op cke/server cke/sim",
+	"cke/plan":                   "cke cke/quorum cke/op cke/server cke/sim gopkg.in/yaml.v3",
 	"cke/preflight":              "cke cke/etcdnode cke/internal/term cke/op cke/preflight/probe golang.org/x/crypto",
 	"cke/preflight/probe":        "",
 	"cke/server":                 "cke cke/op cke/server/strategy github.com/prometheus/client_golang",
@@ -72,7 +75,7 @@ const (
 )
 
 // testOnly are packages that only tests, and packages for tests, import: a row has to name them themselves.
-var testOnly = []string{"cke/backup/backuptest", "cke/backup/internal/etcdtest", "cke/backup/internal/need", "cke/backup/internal/taketest",
+var testOnly = []string{"cke/backup/backuptest", "cke/backup/internal/etcdtest", "cke/internal/need", "cke/backup/internal/taketest",
 	"cke/cketest", "cke/internal/golden", "cke/internal/source", "cke/mtest", "cke/server/strategy/scenes"}
 
 // instead says what to do in place of importing a module that few packages may import.

@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// Misnamed is a hostname that a cluster file gives to one machine while a member that is called so runs on another one.
+// Misnamed is a hostname that the cluster file gives to one machine while the member of that name runs on another
+// one.
 type Misnamed struct {
 	// Node is the declared node of that name, Join the membership whose machine had the name when the member was added.
 	Node Node
 	Join Join
 }
 
-// Misnamed returns the hostnames that a file gives to other machines although those that carry their members are declared,
-// too. A machine that moves takes its name along: its old address is not declared any more.
+// Misnamed returns the hostnames that a file gives to other machines although the machines of their members are still
+// declared. A machine that moves keeps its name: its old address is no longer declared.
 func (i Identity) Misnamed(c Cluster) []Misnamed {
 	var all []Misnamed
 	for _, n := range c.Nodes {
@@ -29,9 +30,9 @@ func (i Identity) Misnamed(c Cluster) []Misnamed {
 	return all
 }
 
-// Problem says whose name it is, and what to do.
+// Problem returns whose name it is, and what to do.
 func (m Misnamed) Problem() Problem {
 	return Problem{Code: CodeMisnamed, Node: m.Node.Name(),
-		Message: fmt.Sprintf("the cluster file gives the hostname %s to %s, and the member of that name runs on %s", m.Node.Name(), m.Node.Address, m.Join.Node.Address),
-		Remedy:  "give each machine its hostname back in the cluster file; a machine that gets another address is declared with it under its own hostname, one after the other"}
+		Message: fmt.Sprintf("the cluster file gives the hostname %s to %s, but the member of that name runs on %s", m.Node.Name(), m.Node.Address, m.Join.Node.Address),
+		Remedy:  "give each machine its own hostname again in the cluster file; if a machine's address changes, declare the new address under its own hostname, one machine at a time"}
 }

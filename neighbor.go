@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// Neighbor is another cluster of cke's that has containers on a node. It is the same whether they run or not.
+// Neighbor is another cluster of cke with containers on a node, running or not.
 type Neighbor struct {
 	Cluster string `json:"cluster"`
 	// Ports are those that its containers were made for, ascending.
 	Ports []int `json:"ports,omitempty"`
 }
 
-// SplitNeighbors returns the containers that are of a cluster or of none, and the other clusters among the rest, by name.
+// SplitNeighbors returns the containers of a cluster and the foreign ones, and the other clusters among the rest, by
+// name.
 func SplitNeighbors(cluster string, all []Container) (own []Container, others []Neighbor) {
 	for _, c := range all {
 		if c.Cluster == "" || c.Cluster == cluster {
@@ -49,7 +50,7 @@ func (c Container) ports() (all []int) {
 	return all
 }
 
-// MadeFor reports whether the container was made for a port, by its label or, if it is not ours, by its settings.
+// MadeFor reports whether the container was made for a port, by its label or, if it is foreign, by its settings.
 func (c Container) MadeFor(port int) bool {
 	if slices.Contains(c.ports(), port) {
 		return true
@@ -60,7 +61,7 @@ func (c Container) MadeFor(port int) bool {
 	})
 }
 
-// PortOwner returns the other cluster of which a container on the node was made for a port; "": none is known to be.
+// PortOwner returns the other cluster that has a container for a port on the node; "": none is known.
 func (s NodeStatus) PortOwner(port int) string {
 	for _, b := range s.Neighbors {
 		if slices.Contains(b.Ports, port) {
@@ -70,7 +71,8 @@ func (s NodeStatus) PortOwner(port int) string {
 	return ""
 }
 
-// PortTaken reports the first of some ports that a container of another cluster on the node was made for; nil: none.
+// PortTaken returns the problem that another cluster has a container for one of these ports on the node; nil: none
+// has.
 func (s NodeStatus) PortTaken(ports ...int) *Problem {
 	for _, port := range ports {
 		if owner := s.PortOwner(port); owner != "" {

@@ -15,7 +15,7 @@ const (
 	ReconcileWindow ReconcileMode = "window"
 )
 
-// ForeignPolicy says what happens to members that stand on no declared node and never were ours.
+// ForeignPolicy is what happens to foreign members on no declared node.
 type ForeignPolicy string
 
 // Foreign policies.
@@ -24,7 +24,7 @@ const (
 	ForeignRemove ForeignPolicy = "remove"
 )
 
-// ReplaceMode says whether a member whose data is provably gone is replaced without asking.
+// ReplaceMode is whether a member whose data is provably lost is replaced without consent.
 type ReplaceMode string
 
 // Replace modes.
@@ -33,7 +33,7 @@ const (
 	ReplaceManual ReplaceMode = "manual"
 )
 
-// VolumePolicy says what becomes of the volume of a membership that ended.
+// VolumePolicy is what happens to the volume of an ended membership.
 type VolumePolicy string
 
 // Volume policies.
@@ -43,7 +43,7 @@ const (
 	VolumeDelete  VolumePolicy = "delete"
 )
 
-// Policies bound what the daemon does without asking.
+// Policies bound what the daemon does without consent.
 type Policies struct {
 	Reconcile ReconcileMode  `yaml:"reconcile,omitempty" json:"reconcile,omitempty" jsonschema:"enum=auto,enum=manual,enum=window"`
 	Window    Window         `yaml:"window,omitempty" json:"window,omitzero"`
@@ -52,27 +52,27 @@ type Policies struct {
 	Volumes   VolumePolicies `yaml:"volumes,omitempty" json:"volumes,omitzero"`
 }
 
-// Window is a recurring span of time in which changes are allowed; it needs reconcile: window.
+// Window is a recurring time in which changes are allowed; it needs reconcile: window.
 type Window struct {
 	Schedule string   `yaml:"schedule,omitempty" json:"schedule,omitempty"` // cron, five fields
 	Duration Duration `yaml:"duration,omitempty" json:"duration,omitempty"`
 	TimeZone string   `yaml:"time_zone,omitempty" json:"time_zone,omitempty"` // IANA name
 }
 
-// ReplacePolicy is about members whose data is provably gone.
+// ReplacePolicy is about members whose data is provably lost.
 type ReplacePolicy struct {
 	Mode  ReplaceMode `yaml:"mode,omitempty" json:"mode,omitempty" jsonschema:"enum=auto,enum=manual"`
 	Grace Duration    `yaml:"grace,omitempty" json:"grace,omitempty"`
 }
 
-// VolumePolicies are about volumes of memberships that ended.
+// VolumePolicies are about volumes of ended memberships.
 type VolumePolicies struct {
 	OnRemoval VolumePolicy `yaml:"on_removal,omitempty" json:"on_removal,omitempty" jsonschema:"enum=retain,enum=archive,enum=delete"`
 	Keep      Duration     `yaml:"keep,omitempty" json:"keep,omitempty"`
 }
 
-// KeepUntil is when the volume of a membership that ends at a time may be removed; zero: it is kept until a person
-// purges it.
+// KeepUntil returns when the volume of a membership that ended at a time may be removed; zero: it is kept until the
+// operator purges it.
 func (p VolumePolicies) KeepUntil(ended time.Time) time.Time {
 	switch p.OnRemoval {
 	case VolumeArchive:
@@ -83,7 +83,7 @@ func (p VolumePolicies) KeepUntil(ended time.Time) time.Time {
 	return time.Time{}
 }
 
-// Backup says where backups go and how often they are taken. The zero value means no backups.
+// Backup is where backups go and how often they are taken. The zero value means no backups.
 type Backup struct {
 	Target     string           `yaml:"target,omitempty" json:"target,omitempty"`
 	Full       BackupSchedule   `yaml:"full,omitempty" json:"full,omitzero"`
@@ -100,27 +100,27 @@ type BackupSchedule struct {
 	TimeZone string `yaml:"time_zone,omitempty" json:"time_zone,omitempty"`
 }
 
-// BackupDelta bounds what one delta object holds: whichever is reached first.
+// BackupDelta bounds what one delta object holds: the bound that is reached first.
 type BackupDelta struct {
 	Period Duration `yaml:"period,omitempty" json:"period,omitempty"`
 	Size   Size     `yaml:"size,omitempty" json:"size,omitempty"`
 }
 
-// Retention says which backups to keep, by count and by age.
+// Retention is which backups to keep, by count and by age.
 type Retention struct {
 	Last    int `yaml:"last,omitempty" json:"last,omitempty"`
 	Hourly  int `yaml:"hourly,omitempty" json:"hourly,omitempty"`
 	Daily   int `yaml:"daily,omitempty" json:"daily,omitempty"`
 	Weekly  int `yaml:"weekly,omitempty" json:"weekly,omitempty"`
 	Monthly int `yaml:"monthly,omitempty" json:"monthly,omitempty"`
-	// Within keeps all that is needed to restore any revision of the time before now that it is long.
+	// Within keeps all that is needed to restore any revision of a time of this length before now.
 	Within Duration `yaml:"within,omitempty" json:"within,omitempty"`
-	// MaxAge ends what the other rules keep; alone it is the only rule: everything younger stays.
+	// MaxAge limits the other rules; alone it is the only rule: everything younger is kept.
 	MaxAge Duration `yaml:"max_age,omitempty" json:"max_age,omitempty"`
 }
 
-// BackupCompaction merges a full and its deltas once these hold so many events, or bytes in the target, or when the
-// schedule (cron, in a time zone, default UTC) says so: whichever is first.
+// BackupCompaction merges a full and its deltas once these have this many events, or bytes in the target, or at a
+// time of the schedule (cron, in a time zone, default UTC): at the first of these.
 type BackupCompaction struct {
 	Events   int64  `yaml:"events,omitempty" json:"events,omitempty"`
 	Size     Size   `yaml:"size,omitempty" json:"size,omitempty"`
@@ -128,7 +128,7 @@ type BackupCompaction struct {
 	TimeZone string `yaml:"time_zone,omitempty" json:"time_zone,omitempty"`
 }
 
-// When is its schedule.
+// When returns its schedule.
 func (c BackupCompaction) When() BackupSchedule { return BackupSchedule{c.Schedule, c.TimeZone} }
 
 // Encryption names the age recipients of backups; none means no encryption.

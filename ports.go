@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// StartMode is how a member's container is to be described.
+// StartMode is how a member's container is described.
 type StartMode string
 
 const (
 	// StartJoin joins a member that was just added: existing, with the fresh member list.
 	StartJoin StartMode = "join"
 	// StartOwnData starts a member that has its data. Its initial cluster is the member alone with state "existing":
-	// etcd ignores both once a WAL exists and refuses to start without one, so an empty volume cannot be started
-	// even by the engine's own restart.
+	// etcd ignores both once a WAL exists and refuses to start without one, so that even a restart by the engine cannot
+	// start it on an empty volume.
 	StartOwnData StartMode = "own-data"
-	// StartPrepared starts a member for the first time on data that was made for it, by a bootstrap or a restore: described
-	// as with StartOwnData, and the engine does not yet start it by itself.
+	// StartPrepared starts a member for the first time on data that a bootstrap or a restore made for it: described as
+	// with StartOwnData, but the engine does not start it by itself yet.
 	StartPrepared StartMode = "prepared"
 )
 
@@ -46,90 +46,93 @@ type File struct {
 
 // Machines gives access to nodes.
 type Machines interface {
-	// Machine never fails and never dials: trouble comes from the calls on it.
+	// Machine never fails and never dials: errors come from the calls on it.
 	Machine(n Node) Machine
 }
 
-// Machine is one node as operations change it. Every call needs a context with a deadline; an error that
-// wraps context.DeadlineExceeded means unknown, look again. Every call may be repeated: what is already so
-// is no error. A join's container is found by its labels too, if it was renamed; a volume of the join's name that has none of
-// cke's labels is the join's.
+// Machine is one node as operations change it. Every call needs a context with a deadline; an error that wraps
+// context.DeadlineExceeded means that the outcome is unknown: observe again. Every call may be repeated.
+// A renamed container of a membership is found by its labels; a volume of the membership's name without labels of cke
+// belongs to the membership.
 type Machine interface {
-	// EnsureImage makes the image present: already there, loaded from an archive that the management host
-	// holds, or pulled. progress may be nil.
+	// EnsureImage makes the image present: already there, loaded from an archive on the management host, or pulled.
+	// progress may be nil.
 	EnsureImage(ctx context.Context, ref string, progress func(string)) error
-	// EnsureVolume creates the join's volume with its labels. ErrConflict: one of that name has other labels.
+	// EnsureVolume creates the membership's volume with its labels. ErrConflict: one of that name has other labels.
 	EnsureVolume(ctx context.Context, s MemberSpec) error
-	// EnsureContainer creates the join's container, not started, and replaces one that is not running and was made
-	// from another description. It never creates a volume: ErrDataMissing when the join's volume is not there. CodePortTaken, with
-	// nothing changed: the container, which is not there or was made for other ports, would share a port with one of another
-	// cluster on the node. CodeOlderStore, ErrConflict: the join's container was started, and the join's start is not on record.
+	// EnsureContainer creates the membership's container, not started, and replaces one that does not run and was made
+	// from another description. It never creates a volume: ErrDataMissing if the membership's volume is missing.
+	// CodePortTaken, nothing changed: the container, missing or made for other ports, would share a port with one of
+	// another cluster on the node. CodeOlderStore, ErrConflict: the container was started, but no start is on record.
 	EnsureContainer(ctx context.Context, s MemberSpec) error
-	// TryOptions tries whether a container of the join could start, with another description than it may run with now: the
-	// image runs, what is to be mounted is there, and etcd takes the values of its arguments. It has neither the join's
-	// volume nor a network, and leaves nothing. CodeOptions or CodeImage: it could not. What it cannot tell is no error.
+	// TryOptions checks that a container of the membership could start with another description than the current one:
+	// the image runs, what must be mounted is there, and etcd accepts its arguments. The trial has neither the
+	// membership's volume nor a network, and leaves nothing. CodeOptions or CodeImage: it could not start. What cannot
+	// be checked is no error.
 	TryOptions(ctx context.Context, s MemberSpec) error
-	// PutFiles writes files into the volume of the join's container, which need not run. Each file is replaced as a whole, also
-	// when the call is cut off: it is as it was, is missing for a moment, or is complete.
+	// PutFiles writes files into the volume of the membership's container, which need not run. Each file is replaced as
+	// a whole, even if the call is cut off: it is the old one, missing for a moment, or complete.
 	PutFiles(ctx context.Context, j Join, files []File) error
-	// PutFounder writes files and a founder's first log, which lists the founders and nothing else, into the volume of its
-	// container. ErrConflict: the container was started before.
+	// PutFounder writes files and the first log of a member of a bootstrap, which lists only its first members, into the
+	// volume of its container. ErrConflict: the container was started before.
 	PutFounder(ctx context.Context, s MemberSpec, files []File) error
-	// Certificates reads the files in the CertificateDir of the volume of the join's container, which need not run, and tells
-	// what they are worth.
+	// Certificates reads the files in the CertificateDir of the volume of the membership's container, which need not
+	// run, and checks them.
 	Certificates(ctx context.Context, j Join) ([]File, CertificateFiles, error)
-	// Data looks for a write-ahead log in the volume of the join's container, without starting anything.
+	// Data checks for a write-ahead log in the volume of the membership's container, without starting anything.
 	Data(ctx context.Context, j Join) (DataState, error)
-	// StartContainer starts the join's container.
+	// StartContainer starts the membership's container. CodeOlderStore, ErrConflict, here and for KeepRunning: a mark on the
+	// node names the membership.
 	StartContainer(ctx context.Context, j Join) error
-	// KeepRunning lets the engine itself restart the container after a crash and after a reboot of the node. ErrConflict: the
-	// container's arguments could start a member on an empty volume.
+	// KeepRunning lets the engine restart the container by itself after a crash and after a reboot of the node.
+	// ErrConflict: the container's arguments could start a member on an empty volume.
 	KeepRunning(ctx context.Context, j Join) error
-	// StopContainer sends SIGTERM, waits for grace, kills; ends the engine's own restarts first.
+	// StopContainer switches off the engine's own restarts, sends SIGTERM, waits for grace, and kills.
 	StopContainer(ctx context.Context, j Join, grace time.Duration) error
-	// RemoveContainer removes the join's container, which must not run. The volume stays.
+	// RemoveContainer removes the membership's container, which must not run. The volume stays.
 	RemoveContainer(ctx context.Context, j Join) error
-	// MarkOver leaves a mark on the node, which every look at it shows, that incarnations of a cluster are over: a store that is
-	// brought back from an older copy may have one of them as the present one. What was marked before stays so; see Marked.
-	MarkOver(ctx context.Context, cluster string, incarnations []string) error
-	// RemoveVolume removes the join's volume and all data in it.
+	// MarkOver leaves a mark on the node, which every observation of it shows, that incarnations or memberships of a
+	// cluster are over: a store restored from an older copy may have one of them as a current one. Earlier marks remain;
+	// see Marked.
+	MarkOver(ctx context.Context, cluster string, ids []string) error
+	// RemoveVolume removes the membership's volume and all data in it. It may need the membership's image, and gets it.
 	RemoveVolume(ctx context.Context, j Join) error
-	// DataSize is the size in bytes of the database in the volume of the join's container; 0 while there is none.
+	// DataSize returns the size in bytes of the database in the volume of the membership's container; 0: there is none.
 	DataSize(ctx context.Context, j Join) (int64, error)
-	// Clock is the node's own time, to the second.
+	// Clock returns the node's own time, to the second.
 	Clock(ctx context.Context) (time.Time, error)
-	// Container looks at the join's container now. ErrNotFound when there is none.
+	// Container observes the membership's container now. ErrNotFound: there is none.
 	Container(ctx context.Context, j Join) (Container, error)
-	// Foreign looks at a container that cke did not make, by the engine's id of it. ErrNotFound: there is none.
+	// Foreign observes a foreign container, by its id in the engine. ErrNotFound: there is none.
 	Foreign(ctx context.Context, id string) (Container, error)
-	// StopForeign switches off the restarts by the engine of a container that cke did not make and whose settings give
-	// its etcd one of these peer URLs, and stops it as StopContainer does. It and its volumes are kept. ErrConflict, with
-	// nothing done: it is another one, or would not be kept. One that is not there is stopped.
+	// StopForeign switches off the engine's restarts of a foreign container whose settings give its etcd one of these
+	// peer URLs, and stops it as StopContainer does. It and its volumes are kept. One that does not exist counts as
+	// stopped. ErrConflict, nothing done: it is another one, or would not be kept.
 	StopForeign(ctx context.Context, id string, peerURLs []string, grace time.Duration) error
-	// RestoreData makes the member's data out of a snapshot, with the tool of the member's own etcd image, in place of all
-	// data in the volume of the join's container, which must never have been started. Data that was made from the same
+	// RestoreData makes the member's data from a snapshot, with the tool in the member's own etcd image, and replaces
+	// all data in the volume of the membership's container, which must never have been started. Data made from the same
 	// snapshot before is kept. open is called when the snapshot has to be sent; it is streamed.
 	RestoreData(ctx context.Context, s RestoreSpec, open func(context.Context) (io.ReadCloser, error), progress func(string)) error
-	// SaveData writes the database in the volume of the join's container, which must not run, to w, as a snapshot with its
-	// digest. What only stands in the write-ahead log is not in it. ErrDataMissing: there is none.
+	// SaveData writes the database in the volume of the membership's container, which must not run, to w, as a snapshot
+	// with its digest. Changes only in the write-ahead log are not included. ErrDataMissing: there is none.
 	SaveData(ctx context.Context, j Join, w io.Writer) error
 }
 
-// Etcd speaks with the members of one cluster, each by its own URL.
+// Etcd is the access to the members of one cluster, each by its own URL.
 type Etcd interface {
-	// Endpoint asks one member about itself; it never fails, trouble is in the result.
+	// Endpoint probes one member; it never fails, errors are in the result.
 	Endpoint(ctx context.Context, url string) EndpointStatus
 	// Members returns a linearizable member list and the cluster id in hex, through one endpoint.
 	Members(ctx context.Context, url string) (clusterID string, members []Member, err error)
 	// AddLearner adds a learner with this peer URL and returns its id in hex. ErrConflict: a member has that URL.
-	// ErrNotReady: etcd refuses for now, as it does while its members are not connected for a few seconds.
-	// A time-out means unknown, here and below: read the list again before anything else.
+	// ErrNotReady: etcd refuses for now, as it does until its members have been connected for a few seconds. A time-out
+	// means that the outcome is unknown, here and below: read the list again first.
 	AddLearner(ctx context.Context, url, peerURL string) (id string, err error)
 	// Promote makes a learner a voter. ErrNotReady: etcd says that it has not caught up.
 	Promote(ctx context.Context, url, id string) error
 	// RemoveMember removes a member from the list. ErrNotFound: it is not in it.
 	RemoveMember(ctx context.Context, url, id string) error
-	// MoveLeader moves leadership to a voter; url is the present leader's.
+	// MoveLeader moves leadership to a voter; url is the current leader's.
 	MoveLeader(ctx context.Context, url, id string) error
 	// UpdateMember changes the peer URL of a member. ErrNotFound: it is not in the list. ErrConflict: another member has
 	// that URL.
@@ -137,75 +140,75 @@ type Etcd interface {
 	// HashKV hashes the member's data up to a revision; 0: its newest. ErrNotReady: the member has not reached it.
 	// ErrCompacted: it no longer has it.
 	HashKV(ctx context.Context, url string, revision int64) (HashKV, error)
-	// Compact lets all members drop what was overwritten or deleted before a revision, and waits until the member asked
-	// has done so. A revision that is compacted already is no error.
+	// Compact lets all members drop what was overwritten or deleted before a revision, and waits until the probed member
+	// has done so. An already compacted revision is no error.
 	Compact(ctx context.Context, url string, revision int64) error
-	// Defragment gives the member's free database pages back to the disk. The member answers nobody meanwhile.
+	// Defragment gives the member's free database pages back to the disk. The member does not answer meanwhile.
 	Defragment(ctx context.Context, url string) error
-	// Arm raises one alarm, and returns once the member asked has applied it. One that is active already is no error.
+	// Arm raises one alarm, and returns once the probed member has applied it. An active one is no error.
 	Arm(ctx context.Context, url string, a Alarm) error
-	// Disarm takes one alarm back.
+	// Disarm clears one alarm.
 	Disarm(ctx context.Context, url string, a Alarm) error
-	// Auth returns how etcd's authentication is, asked over a connection of its own.
+	// Auth returns the state of etcd's authentication, read over a separate connection.
 	Auth(ctx context.Context, url string) (AuthState, error)
-	// AdmitSelf makes EtcdUser and the user root, which etcd wants, without passwords, and grants both the role root. What is
-	// there already is left as it is.
+	// AdmitSelf creates EtcdUser and the user root, which etcd requires, without passwords, and grants both the role
+	// root. What already exists is left as it is.
 	AdmitSelf(ctx context.Context, url string) error
-	// SetAuth turns etcd's authentication on or off. That it is so already is no error. It is refused while there is no user
-	// root: nobody could turn it off.
+	// SetAuth turns etcd's authentication on or off. No change is no error. It is refused while there is no user root,
+	// because then no user could turn it off.
 	SetAuth(ctx context.Context, url string, on bool) error
-	// ProveWrite takes one proposal through raft by way of this endpoint, leaving no key and no revision behind.
+	// ProveWrite takes one proposal through raft via this endpoint, without leaving a key or a revision.
 	ProveWrite(ctx context.Context, url string) error
 }
 
-// Authority issues the certificates of one cluster. Which generation of each CA signs, and which are trusted, is as on
-// record, in Authorities.
+// Authority issues the certificates of one cluster. Authorities records which generation of each CA signs, and which
+// ones are trusted.
 type Authority interface {
-	// Ensure makes the cluster's CAs on first need and returns once they are stored.
+	// Ensure creates the cluster's CAs at first use and returns once they are stored.
 	Ensure(ctx context.Context, a Authorities) error
-	// MemberFiles issues fresh peer and server certificates for a join and returns all that its volume needs.
+	// MemberFiles issues new peer and server certificates for a membership and returns all files that its volume needs.
 	MemberFiles(ctx context.Context, j Join, a Authorities) ([]File, error)
-	// RenewMember issues certificates for the keys that a member has, and returns what differs from the files that it has.
-	// Only for a key that cannot be used there is another one, with the certificate for it.
+	// RenewMember issues certificates for the keys that a member has, and returns the files that change. Only a key that
+	// cannot be used is replaced, with its certificate.
 	RenewMember(ctx context.Context, j Join, a Authorities, have []File) ([]File, error)
-	// Bundles are the files that tell a member whom to trust.
+	// Bundles returns the files with the authorities that a member trusts.
 	Bundles(ctx context.Context, a Authorities) ([]File, error)
-	// CA tells of a generation of an authority. ErrNotFound: there is none.
+	// CA returns a generation of an authority. ErrNotFound: there is none.
 	CA(ctx context.Context, name AuthorityName, generation int) (CA, error)
-	// CreateCA makes a generation of an authority and returns once it is stored; one that is there is kept.
+	// CreateCA creates a generation of an authority and returns once it is stored; an existing one is kept.
 	CreateCA(ctx context.Context, name AuthorityName, generation int) (CA, error)
-	// ClientTLS is what cke itself shows to members.
+	// ClientTLS returns what cke itself presents to members.
 	ClientTLS(ctx context.Context, a Authorities) (*tls.Config, error)
 }
 
 // Secrets holds sealed values of one cluster.
 type Secrets interface {
-	// Secret returns ErrNotFound if there is none of that name.
+	// Secret returns a value. ErrNotFound: there is none of that name.
 	Secret(ctx context.Context, name string) ([]byte, error)
-	// CreateSecret returns ErrConflict if there is one already; it never overwrites.
+	// CreateSecret stores a value, and never overwrites one. ErrConflict: there is one already.
 	CreateSecret(ctx context.Context, name string, value []byte) error
 }
 
-// Identity is what cannot be observed about a cluster: who it is.
+// Identity is what cannot be observed about a cluster: which one it is.
 type Identity struct {
-	// Revision is that of the store when a Ledger read it: what is written on the strength of it is refused if it has
-	// changed since. 0: it was not read to be changed.
+	// Revision is that of the store when a Ledger read it: a write based on it is refused if it has changed since. 0: it
+	// was not read for a write.
 	Revision int64 `json:"-"`
 
 	Incarnation *Incarnation `json:"incarnation,omitempty"` // nil: never bootstrapped
-	// Joins are all memberships of the incarnation that have not ended, founders included.
+	// Joins are all current memberships of the incarnation, including the first ones.
 	Joins []Join `json:"joins,omitempty"`
-	// Ended are the memberships of the incarnation that have.
+	// Ended are the ended memberships of the incarnation.
 	Ended []Join `json:"ended,omitempty"`
-	// Freeze is the last finding that stopped every change; it may have been lifted. nil: there never was one.
+	// Freeze is the last finding that stopped every change; it may have been lifted. nil: there was none.
 	Freeze *Freeze `json:"freeze,omitempty"`
 	// Compared is the last comparison of the members' data; nil: there was none.
 	Compared *Comparison `json:"compared,omitempty"`
-	// Authorities are the cluster's certificate authorities. They outlast its incarnations.
+	// Authorities are the cluster's certificate authorities. They survive its incarnations.
 	Authorities Authorities `json:"authorities,omitzero"`
 }
 
-// NewIdentity sorts memberships into those that last and those that ended, each in the given order.
+// NewIdentity separates current from ended memberships, each in the given order.
 func NewIdentity(inc *Incarnation, joins []Join) Identity {
 	id := Identity{Incarnation: inc}
 	for _, j := range joins {
@@ -228,7 +231,7 @@ func (i Identity) Join(id JoinID) (Join, bool) {
 	return Join{}, false
 }
 
-// Has reports whether a membership with this id is on record, whether it lasts or has ended.
+// Has reports whether a membership with this id is on record, current or ended.
 func (i Identity) Has(id JoinID) bool {
 	is := func(j Join) bool { return j.ID == id }
 	return slices.ContainsFunc(i.Joins, is) || slices.ContainsFunc(i.Ended, is)
@@ -244,7 +247,7 @@ func (i Identity) On(n Node) (Join, bool) {
 	return Join{}, false
 }
 
-// Started reports whether a start of any membership that lasts is on record.
+// Started reports whether a start of any current membership is on record.
 func (i Identity) Started() bool {
 	for _, j := range i.Joins {
 		if !j.StartedAt.IsZero() {
@@ -254,7 +257,8 @@ func (i Identity) Started() bool {
 	return false
 }
 
-// Expired returns the ended memberships whose volumes are to be removed now. Their nodes may have left the cluster file.
+// Expired returns the ended memberships whose volumes must be removed now. Their nodes may have left the cluster
+// file.
 func (i Identity) Expired(now time.Time) []Join {
 	var all []Join
 	for _, j := range i.Ended {
@@ -265,11 +269,11 @@ func (i Identity) Expired(now time.Time) []Join {
 	return all
 }
 
-// leavingFor is how long the node of a membership that ended is still looked at: its container is being stopped.
+// leavingFor is how long the node of a membership that ended is still observed: its container is being stopped.
 const leavingFor = time.Minute
 
-// Leaving returns the ended memberships whose nodes are still to be looked at, though they may have left the cluster
-// file: the membership has only just ended, or its volume is to be removed now.
+// Leaving returns the ended memberships whose nodes must still be observed, though they may have left the cluster
+// file: the membership has only just ended, or its volume must be removed now.
 func (i Identity) Leaving(now time.Time) []Join {
 	var all []Join
 	for _, j := range i.Ended {
@@ -280,48 +284,48 @@ func (i Identity) Leaving(now time.Time) []Join {
 	return all
 }
 
-// Ledger keeps a cluster's identity. Every write is one transaction guarded by the leader key:
-// ErrDeposed, with nothing written, once the term has ended. One that was given up, and whose outcome is therefore unknown,
-// changes nothing any more once another one was made.
+// Ledger keeps a cluster's identity. Every write is one transaction guarded by the leader key: ErrDeposed, nothing
+// written, once the term is over. A write that was given up, so that its outcome is unknown, changes nothing once
+// another one was made.
 type Ledger interface {
 	Identity(ctx context.Context) (Identity, error)
-	// CreateIncarnation stores a first or, after an abandoned one, a new life with its founders' joins.
-	// ErrConflict when the cluster has an incarnation already.
+	// CreateIncarnation stores a first incarnation or the one after an abandoned one, with its first memberships.
+	// ErrConflict: the cluster already has an incarnation.
 	CreateIncarnation(ctx context.Context, inc Incarnation) error
-	// BeginRestore stores an incarnation that is restoring, with its founders' joins, in place of the one that it names as
-	// the one before, whose memberships end at the new one's CreatedAt and are kept. ErrConflict: that is not the present
-	// one any more.
+	// BeginRestore stores a restoring incarnation with its first memberships, in place of the one that it names as the
+	// one before, whose memberships end at the new one's CreatedAt and are kept. ErrConflict: that one is no longer
+	// current.
 	BeginRestore(ctx context.Context, inc Incarnation) error
-	// CancelRestore puts the life before a restore back, with its memberships, and takes the restored one for abandoned.
-	// ErrConflict: inc is not the present one, it is not restoring, or a member of it may have been started.
+	// CancelRestore brings the incarnation before a restore back, with its memberships, and treats the restored one as
+	// abandoned. ErrConflict: inc is not current, it is not restoring, or a member of it may have been started.
 	CancelRestore(ctx context.Context, inc Incarnation) error
-	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the present incarnation, and how far the life before
-	// its restore is known to be stored.
+	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the current incarnation, and how far the one
+	// before its restore is known to be stored.
 	UpdateIncarnation(ctx context.Context, inc Incarnation) error
-	// PutJoins stores joins of the present incarnation, all or none, as they follow from the identity that was read.
-	// ErrConflict: one of them, or the incarnation, was written since, or, where one is new, any join was. So a write that
-	// was given up and lands late changes nothing that was written after it.
+	// PutJoins stores memberships of the current incarnation, all or none, based on the identity that was read.
+	// ErrConflict: one of them or the incarnation was written since or, if one is new, any membership was. So a write
+	// that was given up and takes effect late changes nothing that was written after it.
 	PutJoins(ctx context.Context, read Identity, joins ...Join) error
 	// PutFreeze stores a finding, or that it was lifted. ErrConflict: another one is active, what is lifted is not the
-	// present one, or what is found was lifted.
+	// current one, or the finding was lifted already.
 	PutFreeze(ctx context.Context, f Freeze) error
 	// PutComparison stores the last comparison of the members' data.
 	PutComparison(ctx context.Context, c Comparison) error
-	// PutAuthorities stores the authorities in place of those before, and removes the keys that no record names any more.
-	// ErrConflict: others are on record.
+	// PutAuthorities replaces the authorities before, and removes the keys that no record names any more. ErrConflict:
+	// others are on record.
 	PutAuthorities(ctx context.Context, before, after Authorities) error
-	// PutDrain stores a maintenance lease in place of the one that the node has. ErrConflict: another node has one that
-	// lasts at d.Since.
+	// PutDrain stores a maintenance lease in place of the node's current one. ErrConflict: another node has one that is
+	// active at d.Since.
 	PutDrain(ctx context.Context, d Drain) error
-	// EndDrain removes the node's lease. None is no error.
+	// EndDrain removes the node's lease. A missing one is no error.
 	EndDrain(ctx context.Context, node string) error
-	// Deleting reports whether the cluster is to be deleted.
+	// Deleting reports whether the cluster must be deleted.
 	Deleting(ctx context.Context) (bool, error)
-	// Asked returns what people ask of the leader now.
+	// Asked returns the current requests to the leader daemon.
 	Asked(ctx context.Context) (Requests, error)
-	// SealDelete records that the deletion is not canceled any more. ErrConflict: nobody asks for it.
+	// SealDelete records that the deletion can no longer be canceled. ErrConflict: no deletion is requested.
 	SealDelete(ctx context.Context) error
-	// FinishDelete moves all that the store holds of the cluster to the archive of deleted clusters; the term ends.
-	// ErrConflict: nobody asked for the deletion.
+	// FinishDelete moves all that the store holds of the cluster to the archive of deleted clusters; the term is over
+	// then. ErrConflict: no deletion is requested.
 	FinishDelete(ctx context.Context) error
 }

@@ -14,17 +14,22 @@ import (
 // ones are found, and reclaimed, after these.
 const maxArchived = 40
 
-// Reclaim is what puts memberships on record again that the store lost when it was brought back from an older copy.
+// Reclaim is a set of memberships to record again after the store lost them because it was restored from an older
+// copy.
 type Reclaim struct {
-	// Members are memberships whose member is in the member list, also those that are on record with another place; Archived
-	// those of which only a volume is left, with a container that nobody starts or none.
+	// Members are memberships whose member is in the member list, including those on record with another place; Archived
+	// those of which only a volume is left, with no container or one that is not started by anything.
 	Members  []Join
 	Archived []Join
-	// Ends are memberships on record whose member has left the list, on the nodes of Members.
+	// Ends are memberships on record whose member has left the list, on the nodes of Members, or that ended according to
+	// marks.
 	Ends []Join
+	// Apart are memberships on record whose member is in the list, and that ended according to a mark: the operator had
+	// put their members aside.
+	Apart []Join
 }
 
-// IDs are the memberships that are put on record.
+// IDs returns the memberships to record.
 func (r Reclaim) IDs() []JoinID {
 	var ids []JoinID
 	for _, j := range slices.Concat(r.Members, r.Archived) {
@@ -34,18 +39,18 @@ func (r Reclaim) IDs() []JoinID {
 	return ids
 }
 
-// Writes are the memberships as they are stored, at a time.
+// Writes returns the memberships as they are stored, at a time.
 func (r Reclaim) Writes(now time.Time) []Join {
 	all := slices.Clone(r.Members)
 	for _, j := range slices.Concat(r.Archived, r.Ends) {
 		j.EndedAt = now.UTC()
 		all = append(all, j)
 	}
-	return all
+	return append(all, r.Apart...)
 }
 
-// PlanReclaim works out what was lost, from the labels of containers and volumes and from etcd's member list. c is the wanted
-// cluster with defaults. An error says what cannot be told from them.
+// PlanReclaim derives what was lost from the labels of containers and volumes and from etcd's member list. c is the
+// declared cluster with defaults. An error says what cannot be derived from them.
 func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
 	var r Reclaim
 	refuse := func(try, format string, args ...any) (Reclaim, *Error) {
@@ -55,17 +60,22 @@ func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
 	if inc == nil || inc.State != Formed {
 		return refuse("bring back a newer copy of the store", "the store has no record of a cluster that serves")
 	}
-	if marked := id.IsOver(seen.Nodes); marked != nil && id.Freeze.Active() {
-		return refuse("bring back a copy of the store from after the restore", "by a mark on %s a restore replaced incarnation %s, which the store has", marked[0].Name(), inc.ID)
+	if over := id.IsOver(seen.Nodes); over != nil && id.Freeze.Active() {
+		return refuse("bring back a copy of the store from after the restore", "a mark on %s says that a restore replaced incarnation %s, which the store has", over[0].Name(), inc.ID)
 	}
+	marked := id.EndedByMarks(seen.Nodes)
 	members, known := seen.Etcd.list(inc.ClusterID)
-	if !known {
-		return refuse("ckecli status", "which memberships have members is not known: no member list could be read through a quorum. Members that do not run are started on their nodes with docker start; members that were given other certificate authorities after the copy was made answer a newer copy of the store only")
+	switch {
+	case known:
+	case len(marked) > 0:
+		return refuse("store the newest cluster file: ckecli cluster set --no-wait FILE", "no member list could be read through a quorum, and the membership of %s ended, according to a mark on its node: the members may be on nodes that this cluster file does not name", marked[0].Node.Name())
+	default:
+		return refuse("ckecli status", "it is unknown which memberships have members: no member list could be read through a quorum. Start stopped members on their nodes with docker start; members that got other certificate authorities after the copy was made answer only with a newer copy of the store")
 	}
 	found := id.Unrecorded(c.Name, seen.Nodes)
 	for _, u := range found {
 		if !inc.Life(u.Incarnation) && id.StoreIsOlder(u, seen.Nodes) {
-			return refuse("bring back a copy of the store from after the restore", "%s on %s is of incarnation %s: a restore replaced incarnation %s, which the store has", u.Name, u.Node.Name(), u.Incarnation, inc.ID)
+			return refuse("bring back a copy of the store from after the restore", "%s on %s belongs to incarnation %s: a restore replaced incarnation %s, which the store has", u.Name, u.Node.Name(), u.Incarnation, inc.ID)
 		}
 	}
 	found = slices.DeleteFunc(found, func(u Unrecorded) bool { return !inc.Life(u.Incarnation) })
@@ -84,18 +94,20 @@ func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
 			continue // the record of its membership is there
 		}
 		if carrier {
-			r.Members = append(r.Members, u.join(c, id, seen, m))
+			j := u.join(c, id, seen, m)
+			j.Apart = slices.ContainsFunc(seen.Nodes, func(n NodeStatus) bool { return n.Marks(j.ID) })
+			r.Members = append(r.Members, j)
 			found = slices.DeleteFunc(found, func(f Unrecorded) bool { return f.Join == u.Join })
 			continue
 		}
 		if n, silent := silentAt(m, seen.Nodes); silent && !id.names(m) {
-			return refuse("bring "+n.Name()+" back first", "%s does not answer, and may carry the membership of member %s", n.Name(), m.ID)
+			return refuse("bring "+n.Name()+" back first", "%s does not answer, but may carry the membership of member %s", n.Name(), m.ID)
 		}
 	}
 	for _, u := range found {
 		if u.Container != nil && !u.Container.Down() {
 			return refuse(fmt.Sprintf("on %s, if it carries no member: docker update --restart=no %s && docker stop %s", u.Node.Address, u.Name, u.Name),
-				"container %s on %s runs, or may be started by its engine, and which member it carries is not known", u.Name, u.Node.Name())
+				"container %s on %s runs or may be started by its engine, but it is unknown which member it carries", u.Name, u.Node.Name())
 		}
 	}
 	for _, u := range found[:min(len(found), maxArchived)] {
@@ -105,10 +117,16 @@ func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
 		if slices.ContainsFunc(r.Members, func(m Join) bool { return m.ID == j.ID }) {
 			continue
 		}
+		ended := slices.ContainsFunc(marked, func(m Join) bool { return m.ID == j.ID })
 		taken := slices.ContainsFunc(r.Members, func(m Join) bool { return m.Node.Address == j.Node.Address })
-		if listed := slices.ContainsFunc(members, func(m Member) bool { return m.ID == j.MemberID }); taken && listed {
-			return refuse("ckecli etcd members", "%s carries two memberships that have members", j.Node.Name())
-		} else if taken {
+		listed := slices.ContainsFunc(members, func(m Member) bool { return m.ID == j.MemberID })
+		switch {
+		case taken && listed:
+			return refuse("ckecli etcd members", "%s carries two memberships with members", j.Node.Name())
+		case ended && listed:
+			j.Apart = true
+			r.Apart = append(r.Apart, j)
+		case taken || ended:
 			r.Ends = append(r.Ends, j)
 		}
 	}

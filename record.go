@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// RecordState is how an operation stands.
+// RecordState is the state of an operation.
 type RecordState string
 
-// Record states. Interrupted: the daemon that ran it ended or lost its term; the next round looks again.
+// Record states. Interrupted: the daemon that ran it stopped or lost its term; the next round observes the cluster
+// again.
 const (
 	RecordRunning     RecordState = "running"
 	RecordCompleted   RecordState = "completed"
@@ -18,7 +19,7 @@ const (
 	RecordInterrupted RecordState = "interrupted"
 )
 
-// Record tells of one operation: what, on whom, why, and every step with its outcome.
+// Record is the record of one operation: what, on which nodes, why, and every step with its outcome.
 type Record struct {
 	// ID counts up from 1 within a cluster.
 	ID        int64    `json:"id"`
@@ -32,19 +33,19 @@ type Record struct {
 	EndedAt   time.Time   `json:"endedAt,omitzero"`
 	Error     string      `json:"error,omitempty"`
 	Code      Code        `json:"code,omitempty"`
-	// Refusal is the error for a person, where it has a code.
+	// Refusal is the error as the operator reads it, if it has a code.
 	Refusal *Refusal `json:"refusal,omitempty"`
-	// Refused: a person's wish was turned down, and nothing was tried. State is failed then, since what was asked for is not so.
+	// Refused: a request was refused, and nothing was tried. State is failed then, because the request is not fulfilled.
 	Refused bool         `json:"refused,omitempty"`
 	Steps   []StepRecord `json:"steps,omitempty"`
 
 	// Backup is what the operation stored in the backup target; nil: nothing.
 	Backup *StoredBackup `json:"backup,omitempty"`
-	// Task is the id of the task that a person asked for; empty: nobody asked.
+	// Task is the id of the requested task; empty: none was requested.
 	Task string `json:"task,omitempty"`
-	// Part: the task goes on after this record, however it ends.
+	// Part: the task continues after this record, whatever its outcome.
 	Part bool `json:"part,omitempty"`
-	// Generation is the revision of the spec that led to the operation.
+	// Generation is the revision of the cluster file that led to the operation.
 	Generation int64 `json:"generation"`
 	// Host and Term name the daemon that ran it.
 	Host string `json:"host"`
@@ -59,20 +60,28 @@ type Refusal struct {
 	Try       string   `json:"try,omitempty"`
 }
 
-// Outcome is the state in the word for people, and for counting: a wish that was turned down is refused, and did not fail.
+// Outcome returns the state in one word, also for counting: a refused request is refused, and did not fail.
 func (r Record) Outcome() string { return outcome(r.State, r.Refused) }
+
+// outcomeRefused is the outcome of a request that was refused.
+const outcomeRefused = "refused"
+
+// Outcomes returns the outcomes of operations that are over.
+func Outcomes() []string {
+	return []string{string(RecordCompleted), string(RecordFailed), string(RecordInterrupted), outcomeRefused}
+}
 
 func outcome(s RecordState, refused bool) string {
 	if refused && s == RecordFailed {
-		return "refused"
+		return outcomeRefused
 	}
 	return string(s)
 }
 
-// Text is all of a refusal in one line.
+// Text returns all of a refusal in one line.
 func (r Refusal) Text() string { return strings.Join(append([]string{r.What}, r.Facts...), "; ") }
 
-// RefusalOf returns the coded error in err's chain as it is stored; nil when there is none.
+// RefusalOf returns the coded error in err's chain as it is stored; nil: there is none.
 func RefusalOf(err error) *Refusal {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -85,7 +94,7 @@ func RefusalOf(err error) *Refusal {
 	return r
 }
 
-// Took is how long the operation ran, or has run by now.
+// Took returns how long the operation ran, or has run until now.
 func (r Record) Took(now time.Time) time.Duration {
 	if !r.EndedAt.IsZero() {
 		now = r.EndedAt
@@ -93,7 +102,7 @@ func (r Record) Took(now time.Time) time.Duration {
 	return now.Sub(r.StartedAt)
 }
 
-// StepRecord tells of one step of an operation. A step is recorded before it runs.
+// StepRecord is the record of one step of an operation. A step is recorded before it runs.
 type StepRecord struct {
 	Name      string    `json:"name"`
 	Node      string    `json:"node,omitempty"` // empty: not about one node

@@ -2,18 +2,18 @@ package cke
 
 import "cmp"
 
-// Release is a version of etcd and the image that it is run from.
+// Release is a version of etcd and its image.
 type Release struct {
 	Version string `json:"version"` // without "v", as "3.6.16"
 	Image   string `json:"image"`
 }
 
-// Release is what o names; a part that it leaves out is empty.
+// Release returns what o names; a part that it leaves out is empty.
 func (o EtcdOptions) Release() Release { return Release{o.Version, o.Image} }
 
-// Following is the revision that c becomes after s, not stored yet. The version that c leaves out is the one that was
-// wants, and so is the image if neither names one; after nothing they are the defaults of this cke. was is s, or an
-// earlier revision that c takes the cluster back to.
+// Following returns the revision that c becomes after s, not stored yet. The version that c leaves out is that of
+// was, and so is the image if neither names one; for a first revision they are the defaults of this cke. was is s, or
+// the earlier revision to which c returns the cluster.
 func (s Spec) Following(c Cluster, was Spec) Spec {
 	named, is := c.Options.Etcd, was.Etcd
 	r := Release{Version: cmp.Or(named.NamedVersion(), cmp.Or(is.Version, DefaultEtcdVersion))}
@@ -30,8 +30,8 @@ func (s Spec) Following(c Cluster, was Spec) Spec {
 	return s
 }
 
-// Resolved returns s with its release, which revisions of an older cke do not have: what is on record as running stays.
-// It is read once, by whoever leads next, and then stored.
+// Resolved returns s with its release, which revisions of an older cke do not have: what is recorded as running
+// remains. The next leader daemon reads it once, and then stores it.
 func (s Spec) Resolved(id Identity) Spec {
 	if s.Etcd == (Release{}) {
 		s.Etcd = s.Following(s.Cluster, Spec{Etcd: id.release()}).Etcd
@@ -52,8 +52,8 @@ func (i Identity) release() Release {
 	return newest
 }
 
-// Wanted is the cluster with its release and all defaults filled in. What runs follows from this alone: reading a
-// revision with another cke changes nothing.
+// Wanted returns the cluster with its release and all defaults filled in. What runs depends only on this: another cke
+// that reads the revision changes nothing.
 func (s Spec) Wanted() Cluster {
 	c := s.Cluster
 	if e := &c.Options.Etcd; e.NamedVersion() == "" || e.NamedVersion() == s.Etcd.Version {

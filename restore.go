@@ -13,48 +13,55 @@ import (
 	"time"
 )
 
-// RevisionBump is how far a restored cluster's revision is moved at the least, so that none is ever used again that a
-// client may have seen: about a week at 1500 writes a second. Source: etcd docs, disaster recovery.
+// RevisionBump is the least by which a restored cluster's revision is moved, so that no revision that a client may
+// have seen is used again: about a week at 1500 writes a second. Source: etcd docs, disaster recovery.
 const RevisionBump = 1_000_000_000
 
-// RestoreOrder says which state a cluster is to go on from, and which nodes cannot take part.
+// RestoreOrder is the state that a cluster is restored to, and the nodes that cannot take part.
 type RestoreOrder struct {
 	// Target is the URL of the backups; empty: Survivor is set.
 	Target string `json:"target,omitempty"`
 	// Source is the cluster whose backups they are.
 	Source string `json:"source,omitempty"`
-	// Lineage, Revision and Time choose the state; empty: the newest lineage, its newest revision.
+	// Lineage, Revision and Time choose the state; empty: the newest incarnation, its newest revision.
 	Lineage  string    `json:"lineage,omitempty"`
 	Revision int64     `json:"revision,omitempty"`
 	Time     time.Time `json:"time,omitzero"`
-	// Survivor is the node whose member's own data the cluster is to go on from, in place of a backup.
+	// ShownLineage and ShownRevision are the state that the plan showed: another incarnation, or an older revision, was not
+	// confirmed. Empty: the plan could not determine it.
+	ShownLineage  string `json:"shownLineage,omitempty"`
+	ShownRevision int64  `json:"shownRevision,omitempty"`
+	// Survivor is the node whose member's own data is used in place of a backup.
 	Survivor string `json:"survivor,omitempty"`
-	// Without are nodes that do not answer and get no member now. Together they could have no quorum of the cluster as it
-	// was, so that nothing is served by them.
+	// Named: the operator named the survivor, even if it is put aside or answers as a member of another cluster.
+	Named bool `json:"named,omitempty"`
+	// Without are nodes that do not answer and get no member now. Together they could not have a quorum of the former
+	// cluster, so that they cannot serve.
 	Without []string `json:"without,omitempty"`
-	// Destroyed are nodes of which a person says that they are gone for good: switched off or wiped.
+	// Destroyed are nodes that the operator declared to be gone for good: switched off or wiped.
 	Destroyed []string `json:"destroyed,omitempty"`
-	// Stored: the operator was told that all that is acknowledged until the members stop will be in the backups of the
-	// cluster. Where it cannot be stored, the restore is called off. False: it is stored if that can be done.
+	// Stored: the operator was promised that all that is acknowledged until the members stop is stored in the cluster's
+	// backups first. If that is not possible, the restore is called off. False: it is stored if possible.
 	Stored bool `json:"stored,omitempty"`
-	// Trust are keys by which backups may be signed, beside the one that follows from the key file; TrustAny: nobody need have signed them.
+	// Trust are additional keys that may have signed the backups, beside the one derived from the key file; TrustAny:
+	// signatures are not required.
 	Trust []string `json:"trust,omitempty"`
-	// IgnoreHash: the state may have another hash than the one that a member gave when it was backed up, if all fulls that lead to it agree on it.
+	// IgnoreHash: the state may have another hash than a member returned when it was backed up, if all fulls that lead
+	// to it have the same one.
 	IgnoreHash bool `json:"ignoreHash,omitempty"`
 }
 
-// TrustAny is the word for restoring what nobody signed who is trusted.
+// TrustAny is the word for restoring without a signature by a trusted key.
 const TrustAny = "any"
 
-// Excuses reports whether a node that does not answer is not waited for.
+// Excuses reports whether the restore does not wait for this node.
 func (o RestoreOrder) Excuses(node string) bool {
 	return slices.Contains(o.Without, node) || slices.Contains(o.Destroyed, node)
 }
 
 // Snapshot is the state that a cluster is restored to, as one file on a management host.
 type Snapshot struct {
-	// Revision is the cluster's at that state, Lineage and Full where it was taken from; both are empty for the data of a
-	// member.
+	// Revision is the cluster's at that state, from the incarnation and the full below; both are empty for a member's data.
 	Revision int64  `json:"revision"`
 	Lineage  string `json:"lineage,omitempty"`
 	Full     string `json:"full,omitempty"`
@@ -67,45 +74,46 @@ type Snapshot struct {
 
 // Snapshots holds the snapshot of one restore on the management host. id is the restore's.
 type Snapshots interface {
-	// Fetch makes the snapshot that an order means, whole and verified, and tells what it is. One that was made before under
-	// this id is kept. A survivor's data is read from the member of that join, which must not run.
+	// Fetch makes the snapshot that an order names, complete and verified. One that was made before under this id is
+	// kept. A survivor's data is read from the member of that membership, which must not run.
 	Fetch(ctx context.Context, id string, o RestoreOrder, survivor *Join, progress func(string)) (Snapshot, error)
-	// Hash is what etcd answers about its data right after the snapshot was restored with its revision moved by bump.
+	// Hash returns etcd's hash of its data right after the snapshot was restored with its revision moved by bump.
 	Hash(ctx context.Context, id string, bump int64) (HashKV, error)
-	// Open opens the file of a snapshot that was fetched.
+	// Open opens the file of a fetched snapshot.
 	Open(ctx context.Context, id string) (io.ReadCloser, error)
-	// Forget removes what was fetched, and the key of the backups that was lent.
+	// Forget removes what was fetched, and the borrowed key of the backups.
 	Forget(ctx context.Context, id string) error
 }
 
-// Restoration is how an incarnation came out of a snapshot.
+// Restoration is how an incarnation was restored from a snapshot.
 type Restoration struct {
-	// ID is that of the task which asked for it.
+	// ID is that of the task that requested it.
 	ID    string       `json:"id"`
 	By    string       `json:"by,omitempty"` // user@host
 	Order RestoreOrder `json:"order"`
-	// Snapshot is the state that was restored. Its digest may be another one when it had to be fetched again.
+	// Snapshot is the state that was restored. Its digest may differ if it had to be fetched again.
 	Snapshot Snapshot `json:"snapshot"`
-	// Bump is how far the revision was moved, Data what etcd answers about its data right after that.
+	// Bump is how far the revision was moved, Data etcd's answer about its data right after that.
 	Bump int64  `json:"bump"`
 	Data HashKV `json:"data"`
-	// Before is the life that this one takes the place of; nil: there was none.
+	// Before is the incarnation that this one replaces; nil: there was none.
 	Before *Incarnation `json:"before,omitempty"`
-	// Freeze is what had been found about that life: if the restore is called off it is as frozen as before.
+	// Freeze is the freeze of that incarnation: it applies again if the restore is called off.
 	Freeze *Freeze `json:"freeze,omitempty"`
-	// Last is the newest revision of that life: it takes no write after it, and its backups hold all up to it; 0: not known.
+	// Last is the newest revision of that incarnation: it accepts no write after it, and its backups hold all up to it;
+	// 0: unknown.
 	Last int64 `json:"last,omitempty"`
-	// Stopping: cke stops the writes of that life, and may not have allowed them again.
+	// Stopping: cke stops the writes of that incarnation, and may not have allowed them again.
 	Stopping bool `json:"stopping,omitempty"`
-	// Stops counts how often it began to; each time has an alarm of its own.
+	// Stops counts how often it did so; each time has a separate alarm.
 	Stops int `json:"stops,omitempty"`
-	// Fence are the memberships that must not run any more before one of this life is started.
+	// Fence are the memberships that must no longer run before a member of this incarnation is started.
 	Fence []JoinID `json:"fence,omitempty"`
-	// Members is the newest member list of the life before that was known; nil: none was.
+	// Members is the newest known member list of the incarnation before; nil: none was known.
 	Members []Member `json:"members,omitempty"`
 }
 
-// Floor is the lowest revision that no client of the restored cluster can have seen.
+// Floor returns the lowest revision that no client of the restored cluster can have seen.
 func (r *Restoration) Floor() int64 {
 	if r == nil {
 		return 0
@@ -113,13 +121,13 @@ func (r *Restoration) Floor() int64 {
 	return r.Snapshot.Revision + r.Bump
 }
 
-// NotStored is the error of a restore of which the operator was told that all is stored first, where that cannot be done.
+// NotStored returns the error of a restore that promised to store all data first, and cannot.
 func NotStored(facts ...string) *Error {
-	return &Error{Code: CodeNotStored, What: "what the cluster holds now cannot be stored in its backups first", Facts: facts, Try: "ckecli restore"}
+	return &Error{Code: CodeNotStored, What: "cannot store the cluster's current data in its backups before the restore", Facts: facts, Try: "ckecli restore"}
 }
 
-// Replaces reports whether the cluster of this id is the one that serves until the restore takes its place: a restore that takes
-// the place of another one before that started its members takes that of the life before both.
+// Replaces reports whether the cluster of this id serves until the restore replaces it: a restore that replaces an
+// earlier one before that one started its members replaces the incarnation before both.
 func (r *Restoration) Replaces(clusterID string) bool {
 	for b := r.Before; b != nil; b = b.Restore.Before {
 		if b.ClusterID == clusterID && clusterID != "" {
@@ -132,7 +140,7 @@ func (r *Restoration) Replaces(clusterID string) bool {
 	return false
 }
 
-// With returns the incarnation as it is once what UpdateIncarnation may change is as in the other one.
+// With returns the incarnation with what UpdateIncarnation may change taken from the other one.
 func (i Incarnation) With(next Incarnation) Incarnation {
 	i.State, i.ClusterID, i.FormedAt = next.State, next.ClusterID, next.FormedAt
 	if i.AbandonedAt.IsZero() {
@@ -146,16 +154,16 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 	return i
 }
 
-// RestoreSpec says what a member's data is to be made from.
+// RestoreSpec is what a member's data is made from.
 type RestoreSpec struct {
-	// Member is the member in a cluster of Peers, whose token is fresh.
+	// Member is the member in a cluster of Peers, whose token is new.
 	Member   MemberSpec
 	Snapshot Snapshot
 	Bump     int64
 }
 
-// NewRestoration makes a fresh identity for a cluster that goes on from a snapshot, on the control-plane nodes that the
-// order does not leave out, in place of what it was. Its cluster id is known from the beginning. Nothing is stored.
+// NewRestoration returns a new identity for a cluster that continues from a snapshot, on the control-plane nodes that
+// the order does not leave out, in place of what it was. Its cluster id is known from the start. Nothing is stored.
 func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incarnation {
 	left := c
 	left.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return r.Order.Excuses(n.Name()) })
@@ -189,8 +197,9 @@ func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incar
 	return inc
 }
 
-// Restores returns the ids of the restores under way that may still need what was fetched or lent for them: the present one, and those
-// that it takes the place of, which go on if it is canceled. None does once the restored members may have been started.
+// Restores returns the ids of restores under way that may still need what was fetched or borrowed for them: the
+// current one, and those that it replaces, which continue if it is canceled. None does once the restored members may
+// have been started.
 func (i Identity) Restores() (ids []string) {
 	if i.Started() {
 		return nil
@@ -201,13 +210,13 @@ func (i Identity) Restores() (ids []string) {
 	return ids
 }
 
-// NewAwaiting makes the incarnation of a cluster that was declared to be restored. Nothing is stored.
+// NewAwaiting returns the incarnation of a cluster that was declared for a restore. Nothing is stored.
 func NewAwaiting(now time.Time) Incarnation {
 	return Incarnation{ID: randomID(), State: Awaiting, CreatedAt: now.UTC()}
 }
 
-// Awaiting makes the identity of a cluster that was declared to be restored and of which another store had this one: its members may
-// run, on whatever nodes, and a restore stops them. Nothing is stored.
+// Awaiting returns the identity of a cluster that was declared for a restore and that had this identity in another
+// store: its members may run, on any nodes, and a restore stops them. Nothing is stored.
 func (i Identity) Awaiting(now time.Time) Identity {
 	inc := NewAwaiting(now)
 	if was := i.Incarnation; was != nil {
@@ -233,13 +242,13 @@ func (i Identity) Awaiting(now time.Time) Identity {
 	return next
 }
 
-// Founder is a founder with the id that etcd gives it.
+// Founder is a first member with the id that etcd gives it.
 type Founder struct {
 	Peer
 	ID uint64
 }
 
-// Founders are the peers with their ids, sorted by id.
+// Founders returns the peers with their ids, sorted by id.
 func (s MemberSpec) Founders() []Founder {
 	var all []Founder
 	for _, p := range s.Peers {
@@ -249,13 +258,14 @@ func (s MemberSpec) Founders() []Founder {
 	return all
 }
 
-// founderID computes the id that etcd gives a founder. Source: etcd server, api/membership, computeMemberID.
+// founderID computes the id that etcd gives a first member. Source: etcd server, api/membership, computeMemberID.
 func founderID(peerURL, token string) uint64 {
 	sum := sha1.Sum([]byte(peerURL + token))
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// ClusterIDOf computes the id that etcd gives a cluster of these founders. Source: etcd server, api/membership, genID.
+// ClusterIDOf computes the id that etcd gives a cluster with these first members. Source: etcd server,
+// api/membership, genID.
 func ClusterIDOf(founders []uint64) uint64 {
 	var all []byte
 	for _, id := range slices.Sorted(slices.Values(founders)) {
@@ -273,7 +283,7 @@ func clusterIDOf(inc Incarnation) string {
 	return fmt.Sprintf("%x", ClusterIDOf(ids))
 }
 
-// Superseded returns the memberships that the present restore takes the place of: none of them may run any more.
+// Superseded returns the memberships that the current restore replaces: none of them may run any more.
 func (i Identity) Superseded() []Join {
 	if i.Incarnation == nil || i.Incarnation.Restore == nil {
 		return nil
@@ -287,7 +297,8 @@ func (i Identity) Superseded() []Join {
 	return joins
 }
 
-// MayRun returns the memberships that may run now: those that last, and those that a restore under way has not fenced.
+// MayRun returns the memberships that may run now: the current ones, and those that a restore under way has not
+// fenced.
 func (i Identity) MayRun() []Join {
 	joins := slices.Clone(i.Joins)
 	if i.Incarnation != nil && i.Incarnation.State == Restoring {
@@ -296,7 +307,8 @@ func (i Identity) MayRun() []Join {
 	return joins
 }
 
-// BackedUp returns the identity that backups are taken of: while restored members are being prepared, that of the life before.
+// BackedUp returns the identity that is backed up: while restored members are being prepared, that of the incarnation
+// before.
 func (i Identity) BackedUp() Identity {
 	if i.Incarnation == nil || i.Incarnation.State != Restoring {
 		return i
@@ -308,17 +320,24 @@ func (i Identity) BackedUp() Identity {
 	return was.BackedUp()
 }
 
-// BackedUpLives are the lineages of the cluster's backups, the present one first.
-func (i Identity) BackedUpLives() []string { return i.BackedUp().Incarnation.Lives() }
+// BackedUpLives returns the incarnations of the cluster's backups, the current one first. One that awaits its restore has none.
+func (i Identity) BackedUpLives() []string {
+	inc := i.BackedUp().Incarnation
+	lives := inc.Lives()
+	if inc != nil && inc.State == Awaiting {
+		return lives[1:]
+	}
+	return lives
+}
 
-// Restoring returns the identity once inc has begun to take the place of what the cluster is. ErrConflict: the cluster is
-// no longer what inc is to replace.
+// Restoring returns the identity once inc has started to replace what the cluster is. ErrConflict: the cluster is no
+// longer what inc replaces.
 func (i Identity) Restoring(inc Incarnation) (Identity, error) {
 	if inc.State != Restoring || inc.Restore == nil {
 		return i, fmt.Errorf("incarnation %s is %s: %w", inc.ID, inc.State, ErrConflict)
 	}
 	if !sameLife(i.Incarnation, inc.Restore.Before) {
-		return i, fmt.Errorf("the cluster is no longer the one that %s is to replace: %w", inc.ID, ErrConflict)
+		return i, fmt.Errorf("the cluster is no longer the one that %s replaces: %w", inc.ID, ErrConflict)
 	}
 	all := slices.Clone(inc.Founders)
 	for _, j := range slices.Concat(i.Joins, i.Ended) {
@@ -332,8 +351,8 @@ func (i Identity) Restoring(inc Incarnation) (Identity, error) {
 	return next, nil
 }
 
-// RestoreCancelled returns the identity as it was before inc, which is taken for abandoned. ErrConflict: inc is not the
-// present incarnation, or it has come too far.
+// RestoreCancelled returns the identity as it was before inc, which is treated as abandoned. ErrConflict: inc is not
+// the current incarnation, or it has advanced too far.
 func (i Identity) RestoreCancelled(inc Incarnation) (Identity, error) {
 	now := i.Incarnation
 	if !now.Life(inc.ID) || now.State != Restoring {
@@ -374,7 +393,7 @@ func sameLife(a, b *Incarnation) bool {
 	return a.ID == b.ID && a.State == b.State
 }
 
-// Again is the command that restores another state from the same backups. A password in the target is not in it.
+// Again returns the command that restores another state from the same backups. It omits a password in the target.
 func (o RestoreOrder) Again(lineage string, revision int64) string {
 	target := o.Target
 	if u, err := url.Parse(target); err == nil {
@@ -383,7 +402,7 @@ func (o RestoreOrder) Again(lineage string, revision int64) string {
 	return fmt.Sprintf("ckecli restore --from '%s' --source-cluster %s --lineage %s --revision %d", target, o.Source, cmp.Or(o.Lineage, lineage), revision)
 }
 
-// Describe is the order in words for people.
+// Describe describes the order for messages.
 func (o RestoreOrder) Describe() string {
 	if o.Survivor != "" {
 		return "the data of " + o.Survivor

@@ -8,6 +8,6 @@ import (
 //go:embed docs/cluster.schema.json
 var clusterSchema []byte
 
-// ClusterSchema returns the JSON schema of cluster.yml, for editors. It knows keys, types and words; what only
-// ParseCluster knows, as quorum and versions, it does not say.
+// ClusterSchema returns the JSON schema of cluster.yml, for editors. It covers keys, types and allowed words, but not
+// what only ParseCluster checks, as quorum and versions.
 func ClusterSchema() []byte { return slices.Clone(clusterSchema) }

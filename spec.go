@@ -2,11 +2,11 @@ package cke
 
 import "time"
 
-// Spec is one stored revision of what a person wants.
+// Spec is one stored revision of a cluster file.
 type Spec struct {
-	// Cluster is as the person wrote it, without defaults.
+	// Cluster is the content of the file, without defaults.
 	Cluster Cluster `json:"cluster"`
-	// Etcd is what the revision meant by version and image when it was stored, whatever a cke takes for default later.
+	// Etcd is what the revision meant by version and image when it was stored, whatever the defaults of a later cke.
 	// Zero: an older cke stored it, see Resolved.
 	Etcd Release `json:"etcd,omitzero"`
 	// Source is the text of the file.
@@ -15,14 +15,15 @@ type Spec struct {
 	Generation int64     `json:"generation"`
 	SetAt      time.Time `json:"setAt"`
 	SetBy      string    `json:"setBy,omitempty"` // user@host
-	// DeleteRequestedAt is set once a person asked for the cluster to be deleted, until the request is canceled.
+	// DeleteRequestedAt is set once the deletion of the cluster was requested, until the request is canceled.
 	DeleteRequestedAt time.Time `json:"deleteRequestedAt,omitzero"`
 	DeleteRequestedBy string    `json:"deleteRequestedBy,omitempty"`
-	// Destroyed names nodes whose machines are gone for good, as the operator confirmed with the deletion: it does not wait for them.
+	// Destroyed names nodes whose machines are gone for good, as the operator confirmed with the deletion, which does
+	// not wait for them.
 	Destroyed []string `json:"destroyed,omitempty"`
-	// DeleteSealedAt is set once no member is left that could serve: the request is not canceled any more.
+	// DeleteSealedAt is set once no member that could serve is left: the request can no longer be canceled.
 	DeleteSealedAt time.Time `json:"deleteSealedAt,omitzero"`
 }
 
-// Deleting reports whether the cluster is to be deleted.
+// Deleting reports whether the cluster must be deleted.
 func (s Spec) Deleting() bool { return !s.DeleteRequestedAt.IsZero() }

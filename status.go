@@ -15,12 +15,12 @@ const (
 	HealthFrozen   Health = "FROZEN"   // two clusters, or unequal data: nothing is changed until a person decides
 	HealthDeleting Health = "DELETING"
 
-	// HealthUpdating: every member serves, or only the one that cke restarts or moves now, under the gate, does not. The file's
-	// revision is being applied; nothing is wrong.
+	// HealthUpdating: every member serves, or all except the one that cke is restarting or moving. The file's revision
+	// is being applied; nothing is wrong.
 	HealthUpdating Health = "UPDATING"
-	// HealthHibernated: no member runs because a person asked for that; all data is kept.
+	// HealthHibernated: no member runs, as requested; all data is kept.
 	HealthHibernated Health = "HIBERNATED"
-	// HealthRestoring: the cluster is being put back to an earlier state; it serves again once that is done.
+	// HealthRestoring: the cluster is being restored to an earlier state; it serves again once that is done.
 	HealthRestoring Health = "RESTORING"
 )
 
@@ -29,21 +29,22 @@ func Healths() []Health {
 	return []Health{HealthReady, HealthUpdating, HealthForming, HealthDegraded, HealthLost, HealthUnknown, HealthFrozen, HealthDeleting, HealthHibernated, HealthRestoring}
 }
 
-// Status is what the leader tells about a cluster; stored as one document.
+// Status is what the leader daemon reports about a cluster; stored as one document.
 type Status struct {
 	Cluster string `json:"cluster"`
-	// Generation is the spec's revision that this status was made from.
+	// Generation is the revision of the cluster file for this status.
 	Generation int64 `json:"generation"`
-	// ObservedGeneration is the last generation of which all is done; written last.
+	// ObservedGeneration is the last revision that is fully applied; written last.
 	ObservedGeneration int64     `json:"observedGeneration"`
 	ObservedAt         time.Time `json:"observedAt"`
 	Health             Health    `json:"health"`
 	// Summary is one sentence, as "quorum held, can lose 0 more members".
 	Summary string `json:"summary"`
-	// Declared is the number of members wanted; Ready those of them that serve. Unknown never counts as ready.
+	// Declared is the number of declared members; Ready those of them that serve. Unknown never counts as ready.
 	Declared int `json:"declared"`
 	Ready    int `json:"ready"`
-	// Tolerance is how many more voters can be lost before quorum goes; -1: quorum is lost, not known, or there is none yet.
+	// Tolerance is how many more voters may fail before quorum is lost; -1: quorum is lost or unknown, or there is none
+	// yet.
 	Tolerance   int              `json:"tolerance"`
 	Incarnation string           `json:"incarnation,omitempty"`
 	ClusterID   string           `json:"clusterID,omitempty"`
@@ -53,25 +54,25 @@ type Status struct {
 	Etcd        EtcdStatus       `json:"etcd,omitzero"`
 	Problems    []Problem        `json:"problems,omitempty"`
 	Operation   *OperationStatus `json:"operation,omitempty"`
-	// Reason says why there is no operation, or why the one under way was chosen. Never empty.
+	// Reason says why there is no operation, or why the current one was chosen. Never empty.
 	Reason        string           `json:"reason"`
 	LastOperation *OperationStatus `json:"lastOperation,omitempty"`
 	LastErrors    []LastError      `json:"lastErrors,omitempty"`
-	// TouchedAt is when the last operation ended that started members or let one take data from others, and after which
-	// they are to be compared; zero: they were compared since.
+	// TouchedAt is when the last operation ended that started members or let one take data from others, so that the
+	// members must be compared; zero: they were compared since.
 	TouchedAt time.Time `json:"touchedAt,omitzero"`
-	// Drains are the maintenance leases that last.
+	// Drains are the active maintenance leases.
 	Drains []Drain `json:"drains,omitempty"`
-	// Hibernation is the wish that no member run; nil: there is none.
+	// Hibernation is the request that no member runs; nil: there is none.
 	Hibernation *Hibernation `json:"hibernation,omitempty"`
 	// Compared is the last comparison of the members' data; nil: there was none.
 	Compared *Comparison `json:"compared,omitempty"`
-	// Reached is the furthest that members were seen to serve; nil: none was.
+	// Reached is the furthest state that members were seen to serve; nil: none was.
 	Reached *Reached `json:"reached,omitempty"`
 	// Authorities are the certificate authorities that are being replaced.
 	Authorities []AuthorityStatus `json:"authorities,omitempty"`
 	Leader      Leader            `json:"leader"`
-	// Backup is how the backups stand; nil: the cluster file declares no target, or nothing is known yet.
+	// Backup is the status of the backups; nil: the cluster file declares no target, or nothing is known yet.
 	Backup *BackupStatus `json:"backup,omitempty"`
 	// Targets are the backup targets that were used, the last one last.
 	Targets []BackupTarget `json:"targets,omitempty"`
@@ -93,17 +94,17 @@ type Reached struct {
 	ClusterID string `json:"clusterID"`
 	Revision  int64  `json:"revision"`
 	RaftTerm  uint64 `json:"raftTerm"`
-	// Freeze is the one after whose lift this was begun anew: what a second cluster served is no measure.
+	// Freeze is the freeze after whose lift this was started again: what a second cluster served does not count.
 	Freeze string `json:"freeze,omitempty"`
 }
 
-// Behind reports whether an answer is from before what was reached. Zero is not known.
+// Behind reports whether an answer is from before what was reached. Zero is unknown.
 func (r *Reached) Behind(e EndpointStatus) bool {
 	return r != nil && e.Linearizable && !e.Learner && e.ClusterID == r.ClusterID &&
 		(e.Revision > 0 && e.Revision < r.Revision || e.RaftTerm > 0 && e.RaftTerm < r.RaftTerm)
 }
 
-// With returns what was reached once an answer is taken into account.
+// With returns what was reached, including this answer.
 func (r Reached) With(e EndpointStatus) Reached {
 	if e.Linearizable && !e.Learner && e.ClusterID == r.ClusterID {
 		r.Revision, r.RaftTerm = max(r.Revision, e.Revision), max(r.RaftTerm, e.RaftTerm)
@@ -111,16 +112,16 @@ func (r Reached) With(e EndpointStatus) Reached {
 	return r
 }
 
-// AuthorityStatus tells of an authority that is being replaced.
+// AuthorityStatus is the status of an authority that is being replaced.
 type AuthorityStatus struct {
 	Name  AuthorityName  `json:"name"`
 	Phase AuthorityPhase `json:"phase"`
-	// Since is when the phase began.
+	// Since is when the phase started.
 	Since time.Time `json:"since"`
 	By    string    `json:"by,omitempty"`
-	// Waits is what keeps the phase from being over, as "cp3 does not answer".
+	// Waits are what the phase waits for, as "cp3 does not answer".
 	Waits []string `json:"waits,omitempty"`
-	// Person: it waits for nothing but a person's word.
+	// Person: it waits only for the operator's confirmation.
 	Person bool `json:"person,omitempty"`
 }
 
@@ -154,18 +155,18 @@ const (
 	Unknown Truth = "Unknown"
 )
 
-// Condition is one statement about the cluster, a pure function of spec, identity and observation.
+// Condition is one statement about the cluster, a pure function of cluster file, identity and observation.
 type Condition struct {
 	Type   ConditionType `json:"type"`
 	Status Truth         `json:"status"`
 	Reason string        `json:"reason"` // one CamelCase word
-	// Message is a sentence for a person.
+	// Message is a sentence for the operator.
 	Message string `json:"message"`
 	// Since is when Status last changed.
 	Since time.Time `json:"since"`
 }
 
-// MemberStatus is one declared or known member as a person sees it.
+// MemberStatus is one declared or known member as reported to the operator.
 type MemberStatus struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
@@ -188,26 +189,26 @@ type MemberStatus struct {
 	DBSizeInUse int64  `json:"dbSizeInUse,omitempty"` // bytes
 	Revision    int64  `json:"revision,omitempty"`    // the newest that it holds
 	Version     string `json:"version,omitempty"`
-	// StorageVersion is that of its database as it told last, from 3.6 on: no older etcd starts on it.
+	// StorageVersion is that of its database as last reported, from 3.6 on: no older etcd starts on it.
 	StorageVersion string    `json:"storageVersion,omitempty"`
 	CertNotAfter   time.Time `json:"certNotAfter,omitzero"`
 	// Applied is how many raft entries a learner has applied, ProgressAt when that last grew.
 	Applied    uint64    `json:"applied,omitempty"`
 	ProgressAt time.Time `json:"progressAt,omitzero"`
-	// Watched is for how long looks have told the same: the state, and of a learner how far it is. Time in which nobody
-	// looked does not count.
+	// Watched is for how long observations have been the same: the state, and the progress of a learner. Time without
+	// observations does not count.
 	Watched Duration `json:"watched,omitempty"`
-	// Drift is how it does not run as declared, or was changed by hand: "version: 3.6.15, declared 3.6.16".
+	// Drift is how it runs otherwise than declared, or was changed manually: "version: 3.6.15, declared 3.6.16".
 	Drift []string `json:"drift,omitempty"`
-	// CanStop reports whether the node may go down now and the cluster serves on; CannotStopBecause is the arithmetic
-	// where it may not.
+	// CanStop reports whether the node may go down now and the cluster still serves; CannotStopBecause is the arithmetic
+	// if it may not.
 	CanStop           bool   `json:"canStop"`
 	CannotStopBecause string `json:"cannotStopBecause,omitempty"`
-	// Container is what carries it, as last seen; nil: none was seen.
+	// Container is what runs it, as last seen; nil: none was seen.
 	Container *MemberContainer `json:"container,omitempty"`
 }
 
-// MemberContainer is the container that carries a member.
+// MemberContainer is the container of a member.
 type MemberContainer struct {
 	Name  string         `json:"name"`
 	State ContainerState `json:"state"`
@@ -237,15 +238,15 @@ type OperationStatus struct {
 	State       RecordState `json:"state"`
 	Description string      `json:"description"`
 	Time        time.Time   `json:"time"` // of its last change
-	// Code is that of the error it ended with; Refused as in Record.
+	// Code is that of the error it failed with; Refused as in Record.
 	Code    Code `json:"code,omitempty"`
 	Refused bool `json:"refused,omitempty"`
 }
 
-// Outcome is as in Record.
+// Outcome returns the outcome as in Record.
 func (o OperationStatus) Outcome() string { return outcome(o.State, o.Refused) }
 
-// LastError is an error that the latest failed operations ended with.
+// LastError is an error of the latest failed operations.
 type LastError struct {
 	Code        Code      `json:"code"`
 	Description string    `json:"description"`

@@ -9,12 +9,12 @@ import (
 	"cke/quorum"
 )
 
-// MaxStrangers bounds how many members that no membership names are asked in one look.
+// MaxStrangers bounds how many members that no membership names are probed in one observation.
 const MaxStrangers = quorum.MostVoters
 
-// StrangerURL is where a member that no membership names may be asked about itself: a client URL that etcd's own member
-// list has, never a made-up one. It must be https with an IP address that means the same machine everywhere, and not
-// that of one of our own members. known are the cluster's memberships; false: there is no such URL.
+// StrangerURL returns where a member that no membership names may be probed: a client URL from etcd's own member
+// list, never a made-up one. It must be https with an IP address that means the same machine everywhere, other than
+// that of a known member. known are the cluster's memberships; false: there is no such URL.
 func StrangerURL(m Member, known []Join) (string, bool) {
 	for _, text := range m.ClientURLs {
 		u, err := url.Parse(text)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// TargetURL is the URL of a place for backups, in its parts.
+// TargetURL is the URL of a backup target, in its parts.
 type TargetURL struct {
 	// Scheme is file, s3, gs or azblob.
 	Scheme string
@@ -23,7 +23,7 @@ type TargetURL struct {
 	URL string
 }
 
-// S3Options are what the URL of an S3 target may ask for.
+// S3Options are the options in the URL of an S3 target.
 type S3Options struct {
 	Region    string
 	Endpoint  string // URL of a server other than AWS
@@ -42,20 +42,26 @@ var s3Options = []struct {
 	{"endpoint", func(o *S3Options, v string) (string, string) {
 		o.Endpoint = v
 		if u, err := url.Parse(v); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-			return "has an endpoint that is no URL", "Write endpoint=https://HOST:PORT."
+			return "has an endpoint that is not a URL", "Write endpoint=https://HOST:PORT."
 		}
 		return "", ""
 	}},
-	{"path_style", func(o *S3Options, v string) (wrong, remedy string) {
-		var err error
-		if o.PathStyle, err = strconv.ParseBool(v); err != nil {
-			return fmt.Sprintf("path_style=%.40s is neither true nor false", v), "Write path_style=true."
-		}
-		return "", ""
-	}},
+	{"path_style", truth("path_style", func(o *S3Options) *bool { return &o.PathStyle })},
 }
 
-// TargetFault is what is wrong with the URL of a target, and what would be right.
+// truth sets an option that is true or false.
+func truth(name string, field func(*S3Options) *bool) func(o *S3Options, value string) (wrong, remedy string) {
+	return func(o *S3Options, v string) (string, string) {
+		is, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Sprintf("%s=%.40s is neither true nor false", name, v), fmt.Sprintf("Write %s=true.", name)
+		}
+		*field(o) = is
+		return "", ""
+	}
+}
+
+// TargetFault is what is wrong with the URL of a target, and how to fix it.
 type TargetFault struct{ What, Remedy string }
 
 // ParseTarget reads the URL of a target:
@@ -72,7 +78,7 @@ func ParseTarget(s string) (TargetURL, []TargetFault) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil: // the error is not told: it could hold a password
-		return fault("is no URL", form)
+		return fault("is not a URL", form)
 	case u.User != nil:
 		return fault("has a user name or password in it", "Leave it out; credentials are never part of the cluster file.")
 	}
@@ -89,7 +95,7 @@ func ParseTarget(s string) (TargetURL, []TargetFault) {
 	case "":
 		return fault(fmt.Sprintf("%.60q has no scheme", s), form)
 	default:
-		return fault(fmt.Sprintf("%.40s:// is no place for backups that cke knows", u.Scheme), form)
+		return fault(fmt.Sprintf("%.40s:// is not a backup target that cke supports", u.Scheme), form)
 	}
 	var faults []TargetFault
 	if t.Bucket == "" {
@@ -114,7 +120,7 @@ func (o *S3Options) parse(query string) (faults []TargetFault) {
 		i := slices.Index(names, k)
 		if i < 0 {
 			last := len(names) - 1
-			faults = append(faults, TargetFault{fmt.Sprintf("has the unknown option %.40s", k), fmt.Sprintf("Known are %s and %s.", strings.Join(names[:last], ", "), names[last])})
+			faults = append(faults, TargetFault{fmt.Sprintf("has the unknown option %.40s", k), fmt.Sprintf("The options are %s and %s.", strings.Join(names[:last], ", "), names[last])})
 			continue
 		}
 		if wrong, remedy := s3Options[i].set(o, q.Get(k)); wrong != "" {

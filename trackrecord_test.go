@@ -16,8 +16,13 @@ func TestTrackRecord_ItsCommandsSelectTests(t *testing.T) {
 	if len(commands) == 0 {
 		t.Fatal("no commands")
 	}
+	tests := map[string]string{} // of each folder
 	for _, c := range commands {
-		names := testsIn(t, c[1])
+		names, there := tests[c[1]]
+		if !there {
+			names = testsIn(t, c[1])
+			tests[c[1]] = names
+		}
 		top, _, _ := strings.Cut(c[2], "/") // subtests are not looked for
 		for _, part := range alternatives(top) {
 			pattern, err := regexp.Compile("(?m)" + part)
@@ -55,13 +60,14 @@ func testsIn(t *testing.T, folder string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	declaration := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	var names strings.Builder
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllSubmatch(text, -1) {
+		for _, m := range declaration.FindAllSubmatch(text, -1) {
 			names.Write(append(m[1], '\n'))
 		}
 	}

@@ -39,10 +39,10 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// Count is a number of things in words: "1 member", "2 members".
+// Count returns a number of things in words: "1 member", "2 members".
 func Count[N int | int64](n N, noun string) string { return Plural(n, noun, noun+"s") }
 
-// Plural is Count where more than the noun depends on the number: "1 revision waits", "2 revisions wait".
+// Plural is Count for text where more than the noun depends on the number: "1 revision waits", "2 revisions wait".
 func Plural[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// Unrecorded is what carries the labels of a cluster and of a membership that is not on record: a container, its volume, or
-// both. Nobody stops, removes or changes it.
+// Unrecorded is what has the labels of a cluster and of a membership that is not on record: a container, its volume,
+// or both. cke never stops, removes or changes it.
 type Unrecorded struct {
 	Node        Node   `json:"node"`
 	Name        string `json:"name"` // of the container and of the volume
 	Incarnation string `json:"incarnation"`
 	Join        JoinID `json:"join"`
-	// Container is nil where there is only a volume.
+	// Container is nil if there is only a volume.
 	Container *Container `json:"container,omitempty"`
 	Volume    bool       `json:"volume,omitempty"`
 }
 
-// OnRecord reports whether what is labeled with a membership may be touched: the membership is or was one of the cluster, or
-// belongs to an incarnation that was abandoned or that a restore replaced.
+// OnRecord reports whether what is labeled with a membership may be touched: the membership is or was one of the
+// cluster, or belongs to an incarnation that was abandoned or that a restore replaced.
 func (i Identity) OnRecord(incarnation string, id JoinID) bool {
 	return i.Has(id) || i.Incarnation.WasAbandoned(incarnation) || i.Incarnation.WasReplaced(incarnation)
 }
 
-// Unrecorded returns what nodes that answer carry of this cluster's name and not of its record, by node and name.
+// Unrecorded returns what answering nodes carry with this cluster's name and without a record, by node and name.
 func (i Identity) Unrecorded(cluster string, nodes []NodeStatus) []Unrecorded {
 	var all []Unrecorded
 	for _, n := range nodes {
@@ -55,17 +55,17 @@ func (i Identity) Unrecorded(cluster string, nodes []NodeStatus) []Unrecorded {
 	return all
 }
 
-// StartedOffRecord is why a membership whose start is not on record is not made anew: its container was started, so the store
-// was brought back from a copy that is older than its member. errors.Is: ErrConflict.
+// StartedOffRecord returns why a membership whose start is not on record is not created again: its container was
+// started, so the store was restored from a copy that is older than its member. errors.Is: ErrConflict.
 func StartedOffRecord(node string, c Container) *Error {
-	return &Error{Code: CodeOlderStore, What: fmt.Sprintf("container %s on %s was started, and no start is on record", c.Name, node),
+	return &Error{Code: CodeOlderStore, What: fmt.Sprintf("container %s on %s was started, but no start is on record", c.Name, node),
 		Try: "bring back a newer copy of the store", Err: ErrConflict}
 }
 
-// StoreIsOlder reports whether u proves that the store was brought back from a copy that is older than the cluster. Each
-// membership is on record before anything is made for it, so one of the present incarnation was lost with its record. A
-// container of an unknown incarnation that may serve beside the volume of a present membership was made by a restore:
-// nothing else adds a member on a node that carries one of ours.
+// StoreIsOlder reports whether u proves that the store was restored from a copy that is older than the cluster. Each
+// membership is on record before anything is made for it, so one of the current incarnation was lost with its record.
+// A container of an unknown incarnation that may serve beside the volume of a current membership was made by a
+// restore: nothing else adds a member on a node that carries a known one.
 func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
 	inc := i.Incarnation
 	if inc == nil {

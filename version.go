@@ -56,7 +56,7 @@ var minors = map[int]minorFacts{
 	7: {good: 1, flags: 3},
 }
 
-// GoodRelease returns the first release of 3.minor with all known repairs, as far as cke knows that minor.
+// GoodRelease returns the first release of 3.minor with all known fixes, as far as cke knows that minor.
 func GoodRelease(minor int) Version { return Version{3, minor, minors[minor].good} }
 
 // Corrupts reports whether a release corrupts data when it is killed under load.
@@ -74,8 +74,14 @@ func KnownFlags(minor int) (Version, bool) {
 	return Version{3, minor, m.flags}, known
 }
 
-// ReadsLegacyLog reports whether a release reads what members of 3.5 wrote into the raft log about themselves. Later ones panic at every
-// start until a snapshot stands behind those entries, which etcd by itself writes only every 10,000 or 100,000 entries.
+// AlarmsReplace reports whether members of a release apply requests by the rules of the alarm that became active last, and by
+// none as soon as all alarms of one kind are cleared. Later ones go by all that are active.
+// Source: etcd 3.5, applierV3backend.Alarm; 3.6, uberApplier.
+func (v Version) AlarmsReplace() bool { return v.Minor <= 5 }
+
+// ReadsLegacyLog reports whether a release reads what members of 3.5 wrote into the raft log about themselves. Later
+// ones panic at every start until a snapshot follows those entries, which etcd itself writes only every 10,000 or
+// 100,000 entries.
 // Source: etcd 3.7 apply.Apply, 3.6 v2ToV3Request, 3.5 publish; seen on nodes.
 func (v Version) ReadsLegacyLog() bool { return v.Minor < 7 }
 

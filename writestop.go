@@ -11,16 +11,40 @@ import (
 // of one in four thousand million.
 const writeStopMark = 0x636b652d // "cke-"
 
-// WriteStop is the alarm that stops the writes of a cluster, for the n-th time, for the restore that begins this incarnation. With
-// CORRUPT etcd refuses every put, deletion, transaction, compaction and lease, and goes on answering reads, watches and snapshots.
-// It is an entry in the log like any other: what was acknowledged stands before it. It is raised in the name of a member that
-// does not exist, another one for each time: what lands late for one changes nothing about another.
+// WriteStop returns the alarm that stops the writes of a cluster, for the n-th time, for the restore to this
+// incarnation. With CORRUPT etcd refuses every put, deletion, transaction, compaction and lease, and still answers
+// reads, watches and snapshots.
+// It is an ordinary log entry: what was acknowledged precedes it. It names a member that does not exist, each time
+// another one, so that a late effect on one changes nothing about another.
 func WriteStop(incarnation string, n int) Alarm {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", incarnation, n))
 	return Alarm{MemberID: fmt.Sprintf("%x%08x", writeStopMark, binary.BigEndian.Uint32(sum[:4])), Kind: "CORRUPT"}
 }
 
-// MayStopWritesOf reports whether cke may have stopped the writes of the cluster of this id: one that a restore under way is to replace.
+// NoWriteStop returns why a stop of writes may not hold in a cluster whose members answer so; "": it holds. With etcd 3.5
+// the alarm NOSPACE, which any member may raise, ends the stop, and its rules allow deletions; and once the stop is
+// cleared, members that were restarted go by NOSPACE and others do not.
+func NoWriteStop(joins []Join, reply func(Join) EndpointStatus) string {
+	replaced, full := false, ""
+	for _, j := range joins {
+		e := reply(j)
+		v, known := ParseVersion(e.Version)
+		replaced = replaced || known && v.AlarmsReplace()
+		switch {
+		case e.NoSpace:
+			full = "with etcd 3.5 writes cannot be stopped while the alarm NOSPACE is active"
+		case known && full == "" && j.Etcd.MayFill(e.DBSize):
+			full = "with etcd 3.5 writes cannot be stopped reliably while a database is near its quota: that of " + j.Node.Name()
+		}
+	}
+	if !replaced {
+		return ""
+	}
+	return full
+}
+
+// MayStopWritesOf reports whether cke may have stopped the writes of the cluster of this id: a restore under way
+// replaces it.
 func (i Identity) MayStopWritesOf(clusterID string) bool {
 	inc := i.Incarnation
 	return inc != nil && inc.State == Restoring && inc.Restore != nil && inc.Restore.Replaces(clusterID)

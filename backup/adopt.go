@@ -56,8 +56,8 @@ func nameCount(f *os.File) (uint64, error) {
 	return uint64(s.Nlink), nil
 }
 
-// FlushAhead begins to sync a body if its file can become an object of b, and returns what waits for that. Creating the
-// object, which syncs it in any case, then takes less time.
+// FlushAhead starts to sync a body whose file can become an object of b, and returns a function that waits for that.
+// Creating the object, which syncs it in any case, then takes less time.
 func (c Content) FlushAhead(b Bucket) (wait func()) {
 	body, ok := c.Body.(*fileBody)
 	if !ok || !keepsFiles(b) {
@@ -73,7 +73,7 @@ func (c Content) FlushAhead(b Bucket) (wait func()) {
 	return func() { <-done }
 }
 
-// keepsFiles tells whether objects of b are local files.
+// keepsFiles reports whether objects of b are local files.
 func keepsFiles(b Bucket) bool {
 	_, ok := local(b)
 	return ok

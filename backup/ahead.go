@@ -30,7 +30,7 @@ type fetched struct {
 	err  error
 }
 
-// fetchAhead begins; Close ends it. Only whole reads are served from what was fetched.
+// fetchAhead starts; Close ends it. Only whole reads are served from what was fetched.
 func fetchAhead(ctx context.Context, b Bucket, entries []Entry) *ahead {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &ahead{Bucket: b, cancel: cancel, fetched: map[string]chan fetched{}, room: make(chan struct{}, aheadObjects)}
@@ -85,7 +85,7 @@ func (a *ahead) Open(ctx context.Context, name string, offset, length int64) (io
 	}
 }
 
-// Close waits for what is under way.
+// Close waits for pending reads.
 func (a *ahead) Close() {
 	a.cancel()
 	a.wg.Wait()

@@ -15,8 +15,9 @@ import (
 // Source: etcd server, storage/schema/alarm.go.
 var bucketAlarm = []byte("alarm")
 
-// ForgetAlarms takes the alarms out of a snapshot or database file. They name members that a restored cluster does not
-// have, and would keep it from taking writes: etcdutl leaves them where they are. etcd raises one anew whose cause lasts.
+// ForgetAlarms removes the alarms from a snapshot or database file: they name members that a restored cluster does not
+// have, would keep it from accepting writes, and are left in place by etcdutl. etcd raises an alarm again if its cause
+// remains.
 func ForgetAlarms(ctx context.Context, path string) error {
 	_, err := forgetAlarms(ctx, path, true)
 	return err
@@ -47,7 +48,7 @@ func forgetAlarms(ctx context.Context, path string, durable bool) (digest string
 	}
 	defer db.Close()
 	if err := db.Update(dropAlarms); err != nil {
-		return "", fmt.Errorf("take the alarms out of %s: %w", path, err)
+		return "", fmt.Errorf("remove the alarms from %s: %w", path, err)
 	}
 	if err := db.Close(); err != nil || !snapshot {
 		return "", err

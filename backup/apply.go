@@ -28,7 +28,7 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 			return &DamagedError{Object: before.Place.Name(), LastGood: max(a.base, before.Place.Revision-1), Err: follows}
 		}
 		if err == nil && h.Base.contradicts(a.full) {
-			return &DamagedError{Object: a.full.Place.Name(), Err: damaged("it is another full than the one that %s names", e.Name())}
+			return &DamagedError{Object: a.full.Place.Name(), Err: damaged("it is not the full that %s names", e.Name())}
 		}
 		before = h
 		if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 func (a *applier) apply(d *decodeAhead, e Entry) (Header, error) {
 	a.have = max(a.last, a.base)
 	if e.Revision > a.have+1 {
-		return Header{}, damaged("it begins at revision %d, after %d: changes are missing between them", e.Revision, a.have)
+		return Header{}, damaged("it starts at revision %d, but the changes before it end at %d: those between them are missing", e.Revision, a.have)
 	}
 	for p := range d.parts {
 		if p.leases != nil {

@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// At says which state of the cluster is wanted. The zero value is the newest one that the backups hold.
+// At selects a state of the cluster. The zero value is the newest one that the backups hold.
 type At struct {
-	// Lineage; empty: the newest.
+	// Lineage names the incarnation; empty means the newest.
 	Lineage string
-	// Revision wanted; 0: not by revision.
+	// Revision selects a state by revision; 0 means not by revision.
 	Revision int64
-	// Time wanted: the newest revision whose change had been received by then. Zero: not by time.
+	// Time selects the newest revision whose change had been received by then; zero means not by time.
 	Time time.Time
-	// Full names a full by its ID, as LINEAGE/REVISION-TIME, or the part after the slash: exactly its revision.
+	// Full names a full by its ID, as `LINEAGE/REVISION-TIME` or the part after the slash, and selects exactly its
+	// revision.
 	Full string
 }
 
@@ -46,6 +47,9 @@ func (s *Store) resolve(ctx context.Context, at At, partial bool) (target, error
 		return target{}, err
 	}
 	t, err := s.resolveIn(ctx, l, at, partial)
+	if err == nil {
+		err = s.checkTail(&t, at, !anyLineage)
+	}
 	t.notes = append(t.notes, t.lineage.left()...)
 	if l.doubt != "" {
 		t.notes = append([]string{l.doubt}, t.notes...)
@@ -74,7 +78,7 @@ func (s *Store) coveredElsewhere(ctx context.Context, newest string, at At, notC
 	if len(others) == 0 {
 		return notCovered
 	}
-	return fmt.Errorf("%w; lineage %s, another life of the cluster, covers it", notCovered, strings.Join(others, ", "))
+	return fmt.Errorf("%w; another incarnation of the cluster covers it (choose it with `--lineage`): %s", notCovered, strings.Join(others, ", "))
 }
 
 func (s *Store) resolveIn(ctx context.Context, l Lineage, at At, partial bool) (t target, err error) {
@@ -122,22 +126,22 @@ func (at At) needs(l *Lineage) []Entry {
 	return nil // what the newest state depends on is known
 }
 
-// Found is a state that backups hold.
+// Found describes a state that backups hold.
 type Found struct {
 	Lineage  string
 	Revision int64
-	// Received is when its newest change had come; zero: the names and headers do not tell.
+	// Received is when the newest change of the state was received; zero if names and headers do not show it.
 	Received time.Time
 	Notes    []string
 }
 
-// Find tells which state Extract would write, and refuses what is not there to be written, with the same error. It goes by names
-// and headers; only for a time that lies within a delta it reads that delta. So Extract may still find damage.
+// Find returns the state that Extract would write, or the error with which Extract would refuse. It reads names and
+// headers, and one delta if a time lies within it; so Extract may still find damage.
 func (s *Store) Find(ctx context.Context, at At) (Found, error) {
 	return s.FindFor(ctx, at, ExtractOptions{})
 }
 
-// FindFor is Find for an Extract with these options.
+// FindFor does what Find does, for an Extract with these options.
 func (s *Store) FindFor(ctx context.Context, at At, o ExtractOptions) (Found, error) {
 	t, err := s.resolve(ctx, at, false)
 	if err == nil {
@@ -151,7 +155,7 @@ func (s *Store) FindFor(ctx context.Context, at At, o ExtractOptions) (Found, er
 	}
 	f := Found{Lineage: t.lineage.Name, Revision: t.revision, Notes: t.notes}
 	if full := t.chains[0].Full; t.lineage.unsigned(full) {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s is not signed: whoever can write to the target may have made it", full.Name()))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s is not signed: any client that can write to the target may have made it", full.Name()))
 	}
 	for _, c := range t.chains {
 		switch t.revision {
@@ -192,12 +196,12 @@ func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 	}
 	what := "of cluster " + s.Cluster
 	if at.Lineage != "" {
-		what += ", lineage " + at.Lineage
+		what += ", incarnation " + at.Lineage
 	}
 	for _, l := range lineages {
 		for _, u := range l.Untrusted {
 			if u.Kind == KindFull && (at.Lineage == "" || at.Lineage == l.Name) {
-				return Lineage{}, fmt.Errorf("%w %s that counts: %w", ErrEmpty, what, u.damage(0))
+				return Lineage{}, fmt.Errorf("%w %s that can be used: %w", ErrEmpty, what, u.damage(0))
 			}
 		}
 	}
@@ -207,54 +211,42 @@ func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 	return Lineage{}, fmt.Errorf("%w %s in this store", ErrEmpty, what)
 }
 
-// present is the lineage of the cluster's present life, or else of the newest one before that has backups, with a doubt. ErrLost: backups of
-// the present one were stored.
-func (s *Store) present(ctx context.Context, lineages []Lineage) (Lineage, error) {
-	l, err := s.newestLife(ctx, lineages)
-	if len(s.Lives) == 0 || l.Name == "" || l.Name == s.Lives[0] {
-		return l, err
-	}
-	why := fmt.Sprintf("the cluster's present incarnation, lineage %s, has no backups in this target: ", s.Lives[0])
-	if s.Stored {
-		return l, fmt.Errorf("%w: %sa state of another one is restored with --lineage %s", ErrLost, why, l.Name)
-	}
-	why += fmt.Sprintf("this is a state of lineage %s", l.Name)
-	if slices.Contains(s.Lives, l.Name) {
-		why += ", an earlier one"
-	}
-	if l.doubt != "" {
-		why += "; " + l.doubt
-	}
-	l.doubt = why
-	return l, err
-}
-
-// newestLife goes by the lives on record. Where they are not known, the origins that lineages name tell which life took the place of which;
-// clocks decide where these do not.
-func (s *Store) newestLife(ctx context.Context, lineages []Lineage) (Lineage, error) {
+// newestLife goes by the incarnations on record. Where they are not known, the origins that they name show which one replaced which;
+// clocks decide where these do not. Once an object of one lineage is signed by a trusted key, lineages without such an object are left
+// out: any client can write any name, time and origin.
+func (s *Store) newestLife(ctx context.Context, lineages []Lineage) (l Lineage, left []Lineage, err error) {
 	var all []Lineage
 	signed := slices.ContainsFunc(lineages, Lineage.anySigned)
 	for _, l := range lineages {
-		if len(l.Fulls) > 0 || len(l.Streams) > 0 && (!signed || l.anySigned()) {
+		switch {
+		case len(l.Fulls) == 0 && len(l.Streams) == 0:
+		case signed && !l.anySigned():
+			left = append(left, l)
+		default:
 			all = append(all, l)
 		}
+	}
+	doubt := leftOut(left)
+	if len(all) == 0 {
+		return l, left, fmt.Errorf("%w of cluster %s that counts; %s", ErrEmpty, s.Cluster, doubt)
 	}
 	slices.SortStableFunc(all, func(a, b Lineage) int { return a.newestTime().Compare(b.newestTime()) })
 	for _, life := range s.Lives {
 		for _, l := range all {
 			if l.Name == life {
-				return l, l.onlyDeltas(all)
+				return l, left, l.onlyDeltas(all)
 			}
 		}
 	}
 	if len(all) == 1 {
-		return all[0], nil
+		all[0].doubt = doubt
+		return all[0], left, all[0].onlyDeltas(lineages)
 	}
-	rest, origins, doubt, err := s.origins(ctx, all)
+	origins, err := s.origins(ctx, all)
 	if err != nil {
-		return Lineage{}, err
+		return Lineage{}, left, err
 	}
-	newest := rest[len(rest)-1]
+	newest := all[len(all)-1]
 	replaced := map[string]bool{}
 	for _, o := range origins {
 		if o != nil {
@@ -262,27 +254,39 @@ func (s *Store) newestLife(ctx context.Context, lineages []Lineage) (Lineage, er
 		}
 	}
 	var last, names []string
-	for _, l := range rest {
+	for _, l := range all {
 		if !replaced[l.Name] {
 			last, newest = append(last, l.Name), l
 		}
 		names = append(names, l.Name)
 	}
 	if len(last) != 1 {
-		byClock := fmt.Sprintf("of the lineages %s, %s is taken for the newest because its clock is; if that was wrong, name another one", strings.Join(names, ", "), newest.Name)
+		byClock := fmt.Sprintf("of the incarnations %s, %s is used as the newest because its clock is the latest; if that clock was wrong, name another one", strings.Join(names, ", "), newest.Name)
 		if doubt != "" {
 			byClock += "; " + doubt
 		}
 		doubt = byClock
 	}
 	newest.doubt = doubt
-	return newest, newest.onlyDeltas(rest)
+	return newest, left, newest.onlyDeltas(all)
+}
+
+// leftOut is the note of lineages that were left out.
+func leftOut(left []Lineage) string {
+	var names []string
+	for _, l := range left {
+		names = append(names, l.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("left out, because none of their objects is signed by a trusted key: incarnations %s; name one to read it", strings.Join(names, ", "))
 }
 
 // anySigned reports whether a key that is trusted signed anything of a lineage.
 func (l Lineage) anySigned() bool { return l.sifted != nil && slices.ContainsFunc(l.listed, l.signed) }
 
-// newestTime is when the newest full was begun, or without one when the newest change was received.
+// newestTime is when the newest full was started, or without one when the newest change was received.
 func (l *Lineage) newestTime() time.Time {
 	newest := l.Newest()
 	for _, st := range l.Streams {
@@ -301,7 +305,7 @@ func (l *Lineage) onlyDeltas(all []Lineage) error {
 	d := *l.after(0)
 	for _, o := range slices.Backward(all) {
 		if len(o.Fulls) > 0 {
-			d.Err = fmt.Errorf("%w; lineage %s is of the newest life of the cluster, and an earlier one is restored with --lineage %s", d.Err, l.Name, o.Name)
+			d.Err = fmt.Errorf("%w; incarnation %s is the newest of the cluster; to restore an earlier one, use `--lineage %s`", d.Err, l.Name, o.Name)
 			break
 		}
 	}
@@ -309,17 +313,15 @@ func (l *Lineage) onlyDeltas(all []Lineage) error {
 }
 
 // origins reads what the newest fulls of lineages, or else their deltas and other fulls, say of where these come from. Once something of
-// one lineage is signed by a key that is trusted, only what is so counts, and lineages without are left out: anybody can write any name,
-// time and origin.
-func (s *Store) origins(ctx context.Context, lineages []Lineage) (rest []Lineage, origins []*Origin, doubt string, err error) {
+// a lineage is signed by a key that is trusted, only what is so counts.
+func (s *Store) origins(ctx context.Context, lineages []Lineage) ([]*Origin, error) {
 	judging := s.judges()
 	newest := make([]*Origin, len(lineages))
-	trusted := make([]bool, len(lineages))
 	for i, l := range lineages {
-		trusted[i] = l.anySigned()
+		trusted := l.anySigned()
 		told, merged := false, false // fulls that earlier releases merged tell no origin
 		take := func(h Header) {
-			if trusted[i] != (judging && s.trusts(h.Signature)) {
+			if trusted != (judging && s.trusts(h.Signature)) {
 				return
 			}
 			told, merged = true, merged || h.Merged
@@ -345,7 +347,7 @@ func (s *Store) origins(ctx context.Context, lineages []Lineage) (rest []Lineage
 			fulls = fulls[len(fulls)-1:]
 		}
 		if err := read(fulls); err != nil {
-			return nil, nil, "", err
+			return nil, err
 		}
 		if told && !merged {
 			continue
@@ -357,28 +359,14 @@ func (s *Store) origins(ctx context.Context, lineages []Lineage) (rest []Lineage
 		}
 		if newest[i] == nil {
 			if err := read(l.Fulls[:len(l.Fulls)-len(fulls)]); err != nil {
-				return nil, nil, "", err
+				return nil, err
 			}
 		}
 	}
-	if !slices.Contains(trusted, true) {
-		return lineages, newest, "", nil
-	}
-	var others []string
-	for i, l := range lineages {
-		if !trusted[i] {
-			others = append(others, l.Name)
-			continue
-		}
-		rest, origins = append(rest, l), append(origins, newest[i])
-	}
-	if len(others) > 0 {
-		doubt = fmt.Sprintf("left out, since nothing of theirs is signed by a trusted key: lineages %s; name one to read it", strings.Join(others, ", "))
-	}
-	return rest, origins, doubt, nil
+	return newest, nil
 }
 
-// Present returns the lineage that is meant where none is named: the one of the cluster's present life as far as is known. notes say
+// Present returns the incarnation to use if none is named: the cluster's present one, as far as is known. The notes say
 // what that depends on.
 func (s *Store) Present(ctx context.Context) (l Lineage, notes []string, err error) {
 	if l, err = s.pick(ctx, &At{}); l.doubt != "" {

@@ -15,7 +15,7 @@ type bodyWriter struct {
 	to string // RecipientsID
 }
 
-// newBody begins a body. With beside, it is compressed and written in goroutines of their own.
+// newBody starts a body. With beside, it is compressed and written in goroutines of their own.
 func newBody(w io.Writer, recipients []age.Recipient, beside bool) (*bodyWriter, error) {
 	s, err := stream.NewSealer(w, recipients, beside)
 	if err != nil {
@@ -46,7 +46,7 @@ type bodyReader struct {
 	body io.Closer // nil: it is the caller's
 }
 
-// openBody begins to read the body that a header describes.
+// openBody starts to read the body that a header describes.
 func openBody(h Header, body io.Reader, identities []age.Identity) (*bodyReader, error) {
 	o, err := stream.NewOpener(factsOf(h), body, identities)
 	if err != nil {
@@ -55,7 +55,7 @@ func openBody(h Header, body io.Reader, identities []age.Identity) (*bodyReader,
 	return &bodyReader{Opener: o, head: h}, nil
 }
 
-// Close ends the reading.
+// Close stops reading.
 func (b *bodyReader) Close() {
 	b.Opener.Close()
 	if b.body != nil {

@@ -10,23 +10,24 @@ import (
 )
 
 // Bucket is a place for objects. An object is written whole or not at all, and never changes.
-// backuptest.Run says by tests what every implementation keeps.
+// backuptest.Run tests what every implementation guarantees.
 type Bucket interface {
-	// List returns the objects whose names begin with prefix, sorted by name.
+	// List returns the objects whose names start with prefix, sorted by name.
 	List(ctx context.Context, prefix string) ([]Object, error)
-	// Open reads length bytes from offset on, or fewer where the object ends; a negative length reads to the end. cke.ErrNotFound if there is no such object.
+	// Open reads length bytes from offset on, or fewer if the object ends before; a negative length reads to the end. It
+	// returns cke.ErrNotFound if there is no such object.
 	Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error)
-	// Create writes an object that is not there yet; ErrExists, with nothing changed, if it is. It returns nil only once
-	// the object is complete, durable, and its size and digest were found equal to c's. After any other error the object
-	// may be there or not, but never in part.
+	// Create writes a new object; if one of that name exists, it returns ErrExists and changes nothing. It returns nil
+	// only when the object is complete and durable, and its size and digest were found equal to c's. After any other
+	// error the object may exist or not, but never in part.
 	Create(ctx context.Context, name string, c Content) error
-	// Delete removes an object. Deleting what is not there succeeds.
+	// Delete removes an object. It succeeds if there is no such object.
 	Delete(ctx context.Context, name string) error
 }
 
-// Sweeper is a bucket in which writers that crashed may leave half-written files behind, as Dir.
+// Sweeper is a bucket, such as Dir, in which crashed writers may leave half-written files.
 type Sweeper interface {
-	// Sweep removes those that are older than age.
+	// Sweep removes half-written files that are older than age.
 	Sweep(ctx context.Context, age time.Duration) error
 }
 
@@ -40,7 +41,7 @@ type Object struct {
 // ErrNotFound is what Open returns for a missing object.
 var ErrNotFound = cke.ErrNotFound
 
-// Within returns the part of b below a folder, as if it were a bucket of its own.
+// Within returns the part of b below a folder, as if it were a separate bucket.
 func Within(b Bucket, folder string) Bucket {
 	folder = strings.Trim(folder, "/")
 	if folder == "" {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Chain is a full and the deltas that lead on from it: everything from its revision to Last can be restored.
+// Chain is a full and the deltas that follow it: every revision from its own to Last can be restored.
 type Chain struct {
 	Full   Entry   `json:"full"`
 	Deltas []Entry `json:"deltas"`
 	// Last is the newest revision that the chain reaches, and End when it was received.
 	Last int64     `json:"last"`
 	End  time.Time `json:"end"`
-	// Damage tells that the chain could go on but for something missing or broken.
+	// Damage reports what is missing or broken, so that the chain cannot continue.
 	Damage *DamagedError `json:"-"`
 }
 
-// Chains returns the chain of every full, by revision. Several may share deltas.
+// Chains returns the chain of every full, ordered by revision. Several chains may share deltas.
 func (l *Lineage) Chains() []Chain {
 	chains := make([]Chain, len(l.Fulls))
 	for i, f := range l.Fulls {
@@ -46,7 +46,7 @@ func (l *Lineage) chain(f Entry) Chain {
 	return l.limited(c)
 }
 
-// resumed reports whether another run begins between the damage that ends one and a full: what is lost lies before that full then. Where that run
+// resumed reports whether another run starts between the damage that ends one and a full: what is lost lies before that full then. Where that run
 // was pruned, the full names it.
 func (l *Lineage) resumed(ended *Stream, f Entry) bool {
 	p := l.newestAt[f.Name()]
@@ -62,7 +62,7 @@ func (l *Lineage) resumed(ended *Stream, f Entry) bool {
 	})
 }
 
-// readNewestAt reads from the fulls that look damaged, because a run ended before them, which delta was the newest when they were begun.
+// readNewestAt reads from the fulls that look damaged, because a run ended before them, which delta was the newest when they were started.
 func (s *Store) readNewestAt(ctx context.Context, l *Lineage) error {
 	l.newestAt = map[string]Place{}
 	for _, c := range l.Chains() {
@@ -143,7 +143,7 @@ func (l *Lineage) choose(revision int64) ([]Chain, error) {
 	if blocked != nil {
 		return nil, blocked
 	}
-	return nil, fmt.Errorf("%w: revision %d of lineage %s; %s", ErrNotCovered, revision, l.Name, l.coverage())
+	return nil, fmt.Errorf("%w: revision %d of incarnation %s; %s", ErrNotCovered, revision, l.Name, l.coverage())
 }
 
 // coverage says in words what can be restored.
@@ -158,5 +158,5 @@ func (l *Lineage) coverage() string {
 	if s == "" {
 		return "nothing can be restored"
 	}
-	return "there are " + s
+	return "the backups cover revisions " + s
 }

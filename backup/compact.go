@@ -19,17 +19,18 @@ import (
 // CompactOptions change how a chain is merged.
 type CompactOptions struct {
 	Recipients []age.Recipient
-	// Guard is asked before the result is written; nil: no guard.
+	// Guard is called before the result is written; nil means no guard.
 	Guard  func() error
 	Writer string
 	Term   int64
 }
 
-// Compact merges a full and the deltas up to a point into a new full, offline. What is superseded and was compacted
-// away in the cluster is left out, so that HashKV stays what it was. The objects that it was made from stay; Prune takes
-// them in its time. Repeating it writes nothing new. What comes of objects that are not signed by a key that is trusted is not signed: it is
-// refused with ErrUntrusted unless AllowUntrusted is set and none of them has a signature. ErrOlderUsers: the full would be the newest, with users
-// and roles that are not.
+// Compact merges a full and the deltas up to a point into a new full, offline. What is superseded and was compacted away
+// in the cluster is left out, so HashKV stays what it was. The source objects stay until Prune removes them. Repeating it
+// writes nothing new.
+// If a source is not signed by a trusted key, it returns ErrUntrusted unless AllowUntrusted is set and no source has a
+// signature; the result is then not signed. ErrOlderUsers: the result would be the newest full, with users and roles that
+// are not the newest.
 func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, error) {
 	dir, err := NewScratch(s.Scratch, ScratchCompact)
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Store) Compact(ctx context.Context, at At, o CompactOptions) (Place, er
 		signer = nil
 	}
 	if signer == nil && x.witness.anySigned() {
-		return Place{}, fmt.Errorf("%w: a full made here would have no signature, and some of what it is made of has; compact on a management host, without --trust any", ErrUntrusted)
+		return Place{}, fmt.Errorf("%w: the merged full would have no signature, although some of its sources have one; compact on a management host, without --trust any", ErrUntrusted)
 	}
 	h := Header{Place: FullPlace(s.Cluster, x.Lineage, x.Revision, x.End), Merged: true, Begin: x.End, End: x.through, Signer: signer, SignedTip: x.witness.tip,
 		Writer: o.Writer, Term: o.Term, EtcdVersion: x.EtcdVersion}
@@ -155,7 +156,7 @@ func (s *Store) placeOf(ctx context.Context, x Extracted) (Place, error) {
 	return Place{}, err
 }
 
-// hasSuperseded tells whether a compaction is ordered in a database that was not done.
+// hasSuperseded reports whether a compaction is ordered in a database that was not done.
 func hasSuperseded(file string) (yes bool, err error) {
 	defer pages.Guard(&err)()
 	db, err := pages.Open(file, true)

@@ -9,11 +9,11 @@ import (
 	"sort"
 )
 
-// ErrHash: what was restored has another hash than the one that a member gave when the backup was taken.
-var ErrHash = errors.New("etcd gave another hash")
+// ErrHash reports that restored data does not have the hash that a member computed when the backup was taken.
+var ErrHash = errors.New("the hash differs from etcd's")
 
-// HashAdvice is what a person can do about ErrHash.
-const HashAdvice = "the backup is wrong, or the data of the member that gave the hash was; if all full backups that lead there agree, --ignore-hash restores it"
+// HashAdvice says what the operator can do about ErrHash.
+const HashAdvice = "either the backup is wrong, or the data of the member that computed the hash was; if all full backups that lead to the revision agree, --ignore-hash restores it"
 
 // wrongHash is a hash that was given, and that of the data.
 type wrongHash struct{ want, got Hash }
@@ -94,7 +94,7 @@ func sameData(chains []otherHash) bool {
 
 // ignored is the note of a state that was restored in spite of its hash.
 func ignored(chains []otherHash) string {
-	return fmt.Sprintf("%v; this was ignored, as asked for: %d of the full backups, which were compared, lead to this data, and none to other data", &chains[0].wrongHash, len(chains))
+	return fmt.Sprintf("%v; this was ignored, as requested: of the full backups that were compared, %d lead to this data, and none leads to other data", &chains[0].wrongHash, len(chains))
 }
 
 // onlyHashOf reports whether x is compared with nothing but the full's own hash: a hash that a delta has for a later revision may show that

@@ -11,17 +11,18 @@ import (
 	"sync/atomic"
 )
 
-// Content is what an object is to hold. Size and digest are known beforehand and it can be read again and again, so
-// that an upload can be repeated and its result be checked.
+// Content is what an object is to hold. Size and digest are known beforehand and it can be read repeatedly, so an upload
+// can be repeated and its result checked.
 type Content struct {
-	// Head comes first and whole from memory. It holds its own digest or is all there is.
+	// Head comes first, whole and from memory. It holds its own digest or is the whole object.
 	Head []byte
-	// Body follows; nil: none.
+	// Body follows the head; nil means that there is none.
 	Body Body
-	// Unasked: no bucket asks first whether the object is there, so that its store shows whether it keeps to the condition.
+	// Unasked makes a bucket skip the check whether the object exists, so that the store shows whether it enforces the
+	// condition of Create.
 	Unasked bool
-	// Whole: it goes in one request, from memory, whatever its size. InParts: it goes as large objects do, however small it is. Stores that
-	// treat both alike pass over them.
+	// Whole sends the object in one request, from memory, whatever its size. InParts sends it as large objects are sent,
+	// however small it is. Stores that treat both alike ignore them.
 	Whole, InParts bool
 }
 
@@ -54,14 +55,14 @@ func (c Content) Open(ctx context.Context) (io.ReadCloser, error) {
 	return &readCloser{io.MultiReader(bytes.NewReader(c.Head), body), body.Close}, nil
 }
 
-// Check reads r to its end and compares it with c, size and digest.
+// Check reads r to its end and compares it with the size and digest of c.
 func (c Content) Check(r io.Reader) error {
 	head := make([]byte, len(c.Head))
 	if _, err := io.ReadFull(r, head); err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
 	if !bytes.Equal(head, c.Head) {
-		return damaged("read back another head than was written")
+		return damaged("the head that was read back differs from the one that was written")
 	}
 	h := sha256.New()
 	n, err := io.Copy(h, r)
@@ -75,7 +76,7 @@ func (c Content) Check(r io.Reader) error {
 		return nil
 	}
 	if sum := c.Body.Sum(); n != c.Body.Size() || !bytes.Equal(h.Sum(nil), sum[:]) {
-		return damaged("read back %d bytes instead of %d, or others than were written", n, c.Body.Size())
+		return damaged("read back %d bytes instead of %d, or bytes that differ from those written", n, c.Body.Size())
 	}
 	return nil
 }
@@ -140,7 +141,7 @@ func (b *remoteBody) Open(ctx context.Context) (io.ReadCloser, error) {
 	return b.bucket.Open(ctx, b.name, b.offset, -1)
 }
 
-// HeadSum is the digest at the end of the head of a backup object: what Header.Sum is once it is read.
+// HeadSum returns the digest at the end of the head of a backup object: the value of Header.Sum after reading.
 func (c Content) HeadSum() string { return headSum(c.Head) }
 
 // WithHeader returns the same content under another header.
@@ -153,7 +154,7 @@ func (c Content) WithHeader(h Header) (Content, error) {
 	return Content{Head: head, Body: c.Body}, err
 }
 
-// BodyContent is a content that is in memory as a whole.
+// BodyContent is a content that is wholly in memory.
 func BodyContent(head, body []byte) Content {
 	return Content{Head: head, Body: &memoryBody{data: body, sum: sha256.Sum256(body)}}
 }

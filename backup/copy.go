@@ -16,38 +16,39 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// CopyFilter chooses what is copied. Its zero value is everything of the cluster.
+// CopyFilter selects what is copied. Its zero value selects all backups of the cluster.
 type CopyFilter struct {
-	// Lineage; empty: all.
+	// Lineage names the incarnation; empty means all.
 	Lineage string
-	// Since leaves out fulls begun earlier, and deltas that none of the others needs.
+	// Since leaves out fulls that were started earlier, and deltas that none of the other fulls needs.
 	Since time.Time
 }
 
-// Copied tells what Copy did.
+// Copied reports what Copy did.
 type Copied struct {
 	Objects int64 `json:"objects"`
 	Bytes   int64 `json:"bytes"`
-	// Present were there already, with the same content.
+	// Present counts objects that already existed, with the same content.
 	Present int64 `json:"present"`
-	// Problems are the objects that were not copied, because one of the two is damaged or they differ.
+	// Problems are the objects that were not copied, because one of the two copies is damaged or they differ.
 	Problems []CopyProblem `json:"problems,omitempty"`
 }
 
 // CopyProblem is why one object was not copied.
 type CopyProblem struct {
 	Object string `json:"object"`
-	// There: what is wrong lies in the destination; else in the source.
+	// There is set if the fault is in the destination; else it is in the source.
 	There   bool   `json:"there"`
 	Problem string `json:"problem"`
 	err     error
 }
 
-// Copy copies backups to another store, checked on the way. What is there already is left alone, so that it can be
-// broken off and begun again, and nothing is ever overwritten. An object that is damaged here or there, or has another content
-// there, is passed over and told: the error is damage if any of them is, else ErrExists, and comes once all else is copied.
+// Copy copies backups to another store and checks them on the way. Existing objects are left alone, so it can be
+// interrupted and repeated, and no object is ever overwritten. An object that is damaged in the source or the
+// destination, or has different content in the destination, is skipped and reported: the error is damage if any is
+// damaged, else ErrExists, and is returned after all others are copied.
 //
-// What is there already is compared by size and header, and small objects by their digest; Check reads all.
+// Existing objects are compared by size and header, and small ones by digest; Check reads all.
 func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, error) {
 	release, _, err := s.reading(ctx, "copy the backups of "+s.Cluster)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 	there := map[string]Object{}
 	objects, err := dst.List(ctx, s.Cluster+"/")
 	if err != nil {
-		return Copied{}, &CopyError{There: true, Err: fmt.Errorf("list what is there: %w", err)}
+		return Copied{}, &CopyError{There: true, Err: fmt.Errorf("list the destination: %w", err)}
 	}
 	for _, o := range objects {
 		there[o.Name] = o
@@ -97,7 +98,7 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 	return done, err
 }
 
-// CopyError tells on which side a copy failed.
+// CopyError reports on which side a copy failed.
 type CopyError struct {
 	There bool // in the destination
 	Err   error
@@ -119,7 +120,7 @@ func (c *Copied) count(name string, bytes int64, present bool, err error) error 
 		var side *CopyError
 		text := strings.TrimPrefix(err.Error(), name+": ")
 		if errors.Is(err, ErrExists) {
-			text = "another content under this name: " + ErrExists.Error()
+			text = "different content under this name: " + ErrExists.Error()
 		}
 		c.Problems = append(c.Problems, CopyProblem{name, errors.As(err, &side) && side.There, text, err})
 	default:
@@ -128,7 +129,7 @@ func (c *Copied) count(name string, bytes int64, present bool, err error) error 
 	return nil
 }
 
-// problem is the error that tells of what was passed over.
+// problem is the error that reports what was skipped.
 func (c *Copied) problem() error {
 	for _, p := range c.Problems {
 		if IsDamage(p.err) {
@@ -184,7 +185,7 @@ func (s *Store) copyPruning(ctx context.Context, dst Bucket, l *Lineage) error {
 	there := &Store{Bucket: dst, Cluster: s.Cluster, Retry: s.Retry, Now: s.Now, Signer: s.Signer, Trusted: s.Trusted, AllowUntrusted: s.AllowUntrusted}
 	objects, err := dst.List(ctx, s.Cluster+"/"+l.Name+"/")
 	if err != nil {
-		return &CopyError{There: true, Err: fmt.Errorf("list what is there: %w", err)}
+		return &CopyError{There: true, Err: fmt.Errorf("list the destination: %w", err)}
 	}
 	copied := Lineage{Name: l.Name}
 	for _, o := range objects {
@@ -238,7 +239,7 @@ func (s *Store) copyObject(ctx context.Context, dst Bucket, name string, there O
 	case err == nil:
 		return c.Size(), nil
 	case IsDamage(err) && !errors.Is(err, ErrExists):
-		return 0, &CopyError{Err: damaged("the body does not match its digest, or is cut short")}
+		return 0, &CopyError{Err: damaged("the body does not match its digest, or is truncated")}
 	}
 	return 0, &CopyError{There: !watched.failed.Load(), Err: err}
 }
@@ -291,7 +292,7 @@ func samePresent(ctx context.Context, dst Bucket, there Object, c Content) error
 		return err
 	}
 	if there.Size != c.Size() {
-		return damaged("what is there has %d bytes instead of %d", there.Size, c.Size())
+		return damaged("the object in the destination has %d bytes instead of %d", there.Size, c.Size())
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func TestExtract_DamageBeforeTheNewestFullDoesNotMatter(t *testing.T) {
 func TestExtract_RandomDamageNeverGivesWrongData(t *testing.T) {
 	rounds := 300
 	if testing.Short() {
-		rounds = 60
+		rounds = 20
 	}
 	for _, encrypted := range []bool{false, true} {
 		f := makeFixture(t, encrypted)

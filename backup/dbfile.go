@@ -33,11 +33,11 @@ var (
 	authEnabled      = []byte("authEnabled")
 )
 
-// SnapshotInfo is what an etcd snapshot file says of itself.
+// SnapshotInfo is what an etcd snapshot file contains about itself.
 type SnapshotInfo struct {
 	// Revision is the store's revision, computed as etcd does when it starts on the file.
 	Revision int64
-	// Compacted is the revision to which a compaction was ordered; 0: never.
+	// Compacted is the revision to which a compaction was ordered; 0 means never.
 	Compacted    int64
 	AuthRevision uint64
 	AuthEnabled  bool
@@ -47,16 +47,16 @@ type SnapshotInfo struct {
 // snapshotBlock: etcd's database has whole blocks, and a snapshot file is one digest longer.
 const snapshotBlock = 512
 
-// checkTree walks a database file of etcd, with or without the digest at its end. pages.Edge is all that InspectSnapshot looks at.
+// checkTree walks a database file of etcd, with or without the digest at its end. pages.Edge is all that InspectSnapshot reads.
 func checkTree(ctx context.Context, path string, e pages.Extent) error {
 	_, err := pages.Walk(ctx, path, pages.Look{Extent: e, Bucket: bucketKey})
 	return err
 }
 
-// newSieve keeps of a snapshot what InspectSnapshot looks at.
+// newSieve keeps of a snapshot what InspectSnapshot reads.
 func newSieve(f *os.File) *pages.Sieve { return &pages.Sieve{File: f, Ours: isRecordKey} }
 
-// InspectSnapshot reads what an etcd snapshot or database file says of itself.
+// InspectSnapshot reads the SnapshotInfo of an etcd snapshot or database file.
 func InspectSnapshot(path string) (info SnapshotInfo, err error) {
 	defer pages.Guard(&err)()
 	if err := checkTree(context.Background(), path, pages.Edge); err != nil {
@@ -77,7 +77,7 @@ func InspectSnapshot(path string) (info SnapshotInfo, err error) {
 func inspect(tx *bolt.Tx) (SnapshotInfo, error) {
 	info := SnapshotInfo{Revision: 1}
 	if tx.Bucket(bucketKey) == nil || tx.Bucket(bucketMeta) == nil {
-		return info, damaged("no etcd database: it has no bucket %q or %q", bucketKey, bucketMeta)
+		return info, damaged("not an etcd database: it has no bucket %q or %q", bucketKey, bucketMeta)
 	}
 	if k, _ := tx.Bucket(bucketKey).Cursor().Last(); k != nil {
 		r, ok := parseRecordKey(k)
@@ -152,7 +152,7 @@ func trimDigest(path string) error {
 }
 
 // appendDigest completes a database file to a snapshot, and returns the SHA-256 of that in hex. With durable it also syncs
-// it: hashing and writing back go on side by side.
+// it: hashing and writing back continue side by side.
 func appendDigest(ctx context.Context, path string, durable bool) (digest string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -162,7 +162,7 @@ func appendDigest(ctx context.Context, path string, durable bool) (digest string
 	digest, err = putDigest(f, durable, func() (hash.Hash, int64, error) {
 		h, size, err := hashFile(ctx, f)
 		if err == nil && size%snapshotBlock != 0 {
-			err = fmt.Errorf("the database has %d bytes, which is no whole number of blocks", size)
+			err = fmt.Errorf("the database has %d bytes, which is not a whole number of blocks", size)
 		}
 		return h, size, err
 	})

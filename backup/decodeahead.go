@@ -17,7 +17,7 @@ const (
 	decodedParts   = 4
 )
 
-// errNoMore ends the decoding of what nobody wants any more.
+// errNoMore stops decoding what is no longer needed.
 var errNoMore = errors.New("closed")
 
 // decodeAhead reads deltas in their order in a goroutine of its own, while those before are applied.
@@ -38,7 +38,7 @@ type decoded struct {
 	err      error
 }
 
-// decodeAhead begins; Close ends it. It ends by itself with the last delta, or with the first that cannot be read. Changes up to a revision are
+// decodeAhead starts; Close ends it. It ends by itself with the last delta, or with the first that cannot be read. Changes up to a revision are
 // wanted.
 func (s *Store) decodeAhead(ctx context.Context, b Bucket, deltas []Entry, revision int64) *decodeAhead {
 	d := &decodeAhead{parts: make(chan decoded, decodedParts), quit: make(chan struct{})}
@@ -106,7 +106,7 @@ func (d *decodeAhead) send(p decoded) error {
 	}
 }
 
-// Close waits for what is under way.
+// Close waits for pending work.
 func (d *decodeAhead) Close() {
 	close(d.quit)
 	d.wg.Wait()

@@ -70,7 +70,7 @@ func readDeltaBody(h Header, body io.Reader, ids []age.Identity, v deltaVisitor)
 		return err
 	}
 	if o.Taken() != before {
-		return damaged("something follows the last frame")
+		return damaged("data follows the last frame")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (c *deltaChecker) frame(kind byte, payload []byte) error {
 		last, n := binary.Uvarint(payload)
 		records, m := binary.Uvarint(payload[max(n, 0):])
 		if n <= 0 || m <= 0 || int64(last) != c.last.Main || int64(records) != c.records {
-			return damaged("it ends at another place than it says")
+			return damaged("its end frame does not match its changes")
 		}
 		if c.h.Last != c.last.Main || c.h.Records != c.records {
 			return damaged("it holds %d changes up to revision %d, its header says %d up to %d",

@@ -12,13 +12,13 @@ import (
 	"cke/backup/internal/stream"
 )
 
-// ErrGap: changes are missing between what a delta holds and what was to be added.
+// ErrGap reports that changes are missing between what a delta holds and what was to be added.
 var ErrGap = errors.New("revisions are missing")
 
 // timeGrain is how finely a delta remembers when its changes came.
 const timeGrain = time.Second
 
-// DeltaWriter builds one delta in memory: framed, compressed, encrypted. Not for concurrent use.
+// DeltaWriter builds one delta in memory: framed, compressed, encrypted. It is not safe for concurrent use.
 type DeltaWriter struct {
 	body bytes.Buffer
 	seal *bodyWriter
@@ -38,7 +38,7 @@ type DeltaWriter struct {
 	clockBack bool
 }
 
-// NewDeltaWriter begins a delta whose first change has this revision.
+// NewDeltaWriter starts a delta whose first change has this revision.
 func NewDeltaWriter(first int64, recipients []age.Recipient) (*DeltaWriter, error) {
 	w := &DeltaWriter{first: first, last: Record{Main: first - 1, Sub: -1}, mark: newMarker()}
 	var err error
@@ -48,8 +48,8 @@ func NewDeltaWriter(first int64, recipients []age.Recipient) (*DeltaWriter, erro
 	return w, nil
 }
 
-// Add takes changes in, in the order in which etcd sent them and with all changes of a revision in one call. Changes
-// that precede the delta are passed over. It returns ErrGap, with nothing added, if a revision is missing.
+// Add adds changes, in the order in which etcd sent them and with all changes of a revision in one call. Changes that
+// precede the delta are skipped. If a revision is missing, it adds nothing and returns ErrGap.
 func (w *DeltaWriter) Add(changes []Change, now time.Time) error {
 	for len(changes) > 0 && changes[0].ModRevision < w.first {
 		changes = changes[1:]
@@ -120,7 +120,7 @@ func (w *DeltaWriter) flushFrame() error {
 	return err
 }
 
-// AddLeases notes what was seen of the leases after the changes added so far, the earliest first.
+// AddLeases records the lease changes observed after the changes added so far, the earliest first.
 func (w *DeltaWriter) AddLeases(lists ...LeaseChange) error {
 	if err := w.flushFrame(); err != nil {
 		return err
@@ -133,16 +133,16 @@ func (w *DeltaWriter) AddLeases(lists ...LeaseChange) error {
 	return nil
 }
 
-// Empty tells whether there is nothing to store.
+// Empty reports whether the delta has nothing to store.
 func (w *DeltaWriter) Empty() bool { return w.records == 0 }
 
-// First and Last are the delta's revisions; Last is First-1 while it is empty.
+// First is the delta's first revision.
 func (w *DeltaWriter) First() int64 { return w.first }
 
-// Last is the newest revision in the delta.
+// Last is the newest revision in the delta; First-1 while it is empty.
 func (w *DeltaWriter) Last() int64 { return w.last.Main }
 
-// Mark is the mark of revision Last, or empty while the delta is.
+// Mark is the mark of revision Last; empty while the delta is.
 func (w *DeltaWriter) Mark() string {
 	if w.Empty() {
 		return ""
@@ -150,7 +150,7 @@ func (w *DeltaWriter) Mark() string {
 	return w.mark.sum()
 }
 
-// Begin is when the first change came.
+// Begin is when the first change was received.
 func (w *DeltaWriter) Begin() time.Time { return w.begin }
 
 // Size is the number of bytes held in memory.
@@ -159,8 +159,8 @@ func (w *DeltaWriter) Size() int64 { return int64(w.body.Len() + len(w.frame)) }
 // Payload is the number of bytes of keys and values added.
 func (w *DeltaWriter) Payload() int64 { return w.payload }
 
-// Seal completes the delta for a place whose Revision is First. h brings what the writer of a delta cannot know: place,
-// hashes, writer. The DeltaWriter is used up.
+// Seal completes the delta for a place whose Revision is First. h provides what the writer of a delta cannot know: place,
+// hashes, writer. The DeltaWriter cannot be used again.
 func (w *DeltaWriter) Seal(h Header) (Content, Header, error) {
 	if err := w.flushFrame(); err != nil {
 		return Content{}, h, err

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is a bucket in a local directory, which need not be there yet. An object is written under a temporary name,
-// synced, moved into place without ever replacing another, and the directory synced: a crash or a loss of power at any
-// instant leaves the object whole or not there at all.
+// Dir is a bucket in a local directory, which is created when needed. An object is written under a temporary name, synced
+// and moved into place without ever replacing another, and the directory is synced: after a crash or loss of power at any
+// time the object is whole or absent.
 type Dir string
 
 var (
@@ -26,7 +26,7 @@ var (
 	_ Sweeper = Dir("")
 )
 
-// partial begins the base name of files that are being written; no object has such a name.
+// partial starts the base name of files that are being written; no object has such a name.
 const partial = ".partial-"
 
 func (d Dir) path(name string) (string, error) {
@@ -65,11 +65,11 @@ func (d Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 // mostFolders bounds how deep folders lie in each other: a link may lead back.
 const mostFolders = 32
 
-// walk calls do for each file below a folder ("": all) with its name. It follows links, as whoever opens or makes a file by its name does.
+// walk calls do for each file below a folder ("": all) with its name. It follows links, as opening or creating a file by its name does.
 // A link that leads nowhere is an error: what it led to may not be mounted.
 func (d Dir) walk(ctx context.Context, folder string, do func(name string, e fs.DirEntry) error) error {
 	if strings.Count(folder, "/") >= mostFolders {
-		return fmt.Errorf("%s: more than %d folders in each other: does a link lead back?", folder, mostFolders)
+		return fmt.Errorf("%s: more than %d nested folders: does a symbolic link point back?", folder, mostFolders)
 	}
 	entries, err := os.ReadDir(d.file(folder))
 	if err != nil {
@@ -83,7 +83,7 @@ func (d Dir) walk(ctx context.Context, folder string, do func(name string, e fs.
 		if e.Type() == fs.ModeSymlink {
 			info, err := os.Stat(d.file(name))
 			if err != nil {
-				return fmt.Errorf("%s is a link that cannot be followed: is what it leads to mounted? %w", d.file(name), err)
+				return fmt.Errorf("%s is a symbolic link that cannot be followed: is its destination mounted? %w", d.file(name), err)
 			}
 			e = fs.FileInfoToDirEntry(info)
 		}
@@ -123,7 +123,7 @@ func (d Dir) Open(_ context.Context, name string, offset, length int64) (io.Read
 	return &readCloser{io.LimitReader(f, length), f.Close}, nil
 }
 
-// Create implements Bucket. The digest is checked over the bytes that were handed to the kernel, the size on the file. A
+// Create implements Bucket. The digest is checked over the bytes that were passed to the kernel, the size on the file. A
 // full that was sealed on the same file system is not copied.
 func (d Dir) Create(ctx context.Context, name string, c Content) error {
 	file, err := d.path(name)
@@ -191,7 +191,7 @@ func place(tmp, file string) error {
 		return taken(file)
 	}
 	if err != nil {
-		return fmt.Errorf("move into place %s: %w", file, err)
+		return fmt.Errorf("move %s into place: %w", file, err)
 	}
 	return syncDir(filepath.Dir(file))
 }
@@ -220,14 +220,14 @@ func (d Dir) Delete(_ context.Context, name string) error {
 	return syncDir(filepath.Dir(file))
 }
 
-// immutable reports whether chattr was told that nothing may be taken away there.
+// immutable reports whether chattr forbids removing anything there.
 func immutable(file string) bool {
 	var s unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, file, unix.AT_SYMLINK_NOFOLLOW, 0, &s)
 	return err == nil && s.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0
 }
 
-// Sweep removes what crashed writers left behind, if it is older than age.
+// Sweep removes what crashed writers left, if it is older than age.
 func (d Dir) Sweep(ctx context.Context, age time.Duration) error {
 	limit := time.Now().Add(-age)
 	return d.walk(ctx, "", func(name string, e fs.DirEntry) error {

@@ -9,32 +9,33 @@ import (
 	"cke/backup/internal/stream"
 )
 
-// Sentinel errors; ask with errors.Is.
+// Sentinel errors; check them with errors.Is.
 var (
-	// ErrExists: an object of that name is there already. Objects are never overwritten.
-	ErrExists = errors.New("the object is there already")
-	// ErrEmpty: the store answers and holds no full backup of what was asked for.
+	// ErrExists reports that an object of that name already exists. Objects are never overwritten.
+	ErrExists = errors.New("the object already exists")
+	// ErrEmpty reports that the store answers and holds no full backup of what was requested.
 	ErrEmpty = errors.New("no full backup")
-	// ErrNotCovered: backups are there, and none reaches the revision or the time asked for.
+	// ErrNotCovered reports that there are backups, but none reaches the requested revision or time.
 	ErrNotCovered = errors.New("not covered by any backup")
-	// ErrOnlyFull: without this full, nothing of its lineage or not its newest state could be restored.
+	// ErrOnlyFull reports that without this full, no state of its incarnation, or not the newest one, could be restored.
 	ErrOnlyFull = errors.New("the only full")
-	// ErrProtected: the target keeps the object from being deleted: it is immutable, or locked for a time.
-	ErrProtected = errors.New("the target protects it from being deleted")
-	// ErrKey: a backup is encrypted and no identity given opens it.
+	// ErrProtected reports that the target does not allow the object to be deleted: it is immutable, or locked for a
+	// time.
+	ErrProtected = errors.New("the target protects it from deletion")
+	// ErrKey reports that a backup is encrypted and no given identity decrypts it.
 	ErrKey = stream.ErrNoKey
-	// ErrAmbiguousTime: the clock of the backup host jumped, and a time stands for more than one revision.
-	ErrAmbiguousTime = errors.New("the time stands for more than one revision: name a revision")
-	// ErrLimit: an object asks for more memory than a reader grants.
+	// ErrAmbiguousTime reports that the clock of the backup host jumped, and a time matches more than one revision.
+	ErrAmbiguousTime = errors.New("the time matches more than one revision: name a revision")
+	// ErrLimit reports that an object requests more memory than a reader grants.
 	ErrLimit = stream.ErrTooLarge
 )
 
-// DamagedError tells that an object is missing, truncated, altered or at the wrong place, and how far the backup can be
+// DamagedError reports that an object is missing, truncated, altered or in the wrong place, and how far the backup can be
 // trusted. Nothing was written when it is returned. Extract with AllowPartial goes as far as LastGood.
 type DamagedError struct {
 	// Object is the name of the damaged or missing object.
 	Object string
-	// LastGood is the newest revision that can be restored in spite of the damage; 0: none.
+	// LastGood is the newest revision that can be restored in spite of the damage; 0 means none.
 	LastGood int64
 	Err      error
 }
@@ -49,7 +50,7 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Lineage is the lineage that the object is of; empty: it tells none.
+// Lineage returns the incarnation that the object belongs to; empty if its name has none.
 func (e *DamagedError) Lineage() string {
 	if parts := strings.Split(e.Object, "/"); len(parts) > 2 {
 		return parts[1]
@@ -57,7 +58,7 @@ func (e *DamagedError) Lineage() string {
 	return ""
 }
 
-// LocalError tells that a file of this host could not be written: nothing is wrong with the store.
+// LocalError reports that a file of this host could not be written: the store is not at fault.
 type LocalError struct {
 	Path string
 	Err  error
@@ -72,7 +73,7 @@ var errMissing = errors.New("it is missing")
 
 func damaged(format string, args ...any) error { return damage.Errorf(format, args...) }
 
-// IsDamage reports whether err speaks of the content of a backup rather than of the way to it.
+// IsDamage reports whether err is about the content of a backup rather than about access to it.
 func IsDamage(err error) bool {
 	var d *DamagedError
 	return errors.As(err, &d) || damage.Is(err)

@@ -13,17 +13,18 @@ import (
 
 // ExtractOptions change how a backup is extracted.
 type ExtractOptions struct {
-	// AllowPartial accepts the last good revision when the one wanted cannot be had because objects are damaged or
-	// missing. That is a person's decision, never a default.
+	// AllowPartial accepts the last good revision if the requested one is not available because objects are damaged or
+	// missing. Only the operator may decide that; it is never a default.
 	AllowPartial bool
 	// CheckHash compares the result with a hash that etcd gave when the backup was taken, if there is one for the
 	// revision. It reads the whole database once more.
 	CheckHash bool
-	// IgnoreHash restores a state whose hash is another than the one that etcd gave, where no full leads to it with an equal one: the member that gave it may
-	// be the one that was wrong. That is a person's decision, and refused where fulls that lead to it differ.
+	// IgnoreHash restores a state whose hash differs from etcd's, if no full leads to it with an equal one: the member
+	// that gave the hash may have been wrong. Only the operator may decide that, and it is refused if the fulls that lead
+	// to the state differ.
 	IgnoreHash bool
-	// Digest has the digest of the file told also where no delta is applied, which takes digesting the full; with deltas it is
-	// known in any case.
+	// Digest requests the digest of the file even if no delta is applied, which requires digesting the full; with deltas
+	// it is known in any case.
 	Digest bool
 	// scratch: the result is thrown away soon and need not outlive a loss of power. bare: it may lack the digest at its end.
 	scratch, bare bool
@@ -31,11 +32,11 @@ type ExtractOptions struct {
 	drill bool
 	// signs: what deltas are applied to is to be signed, so all of it has to be.
 	signs bool
-	// seal begins a new full. If that takes no more than adding pages to the one that is extracted, it is made instead of a file.
+	// seal starts a new full. If that takes no more than adding pages to the one that is extracted, it is made instead of a file.
 	seal func() (*FullWriter, error)
 }
 
-// Extracted tells what Extract wrote.
+// Extracted describes what Extract wrote.
 type Extracted struct {
 	Lineage  string    `json:"lineage"`
 	Revision int64     `json:"revision"`
@@ -45,20 +46,20 @@ type Extracted struct {
 	Size     int64     `json:"size"`    // of the file, in bytes
 	Digest   string    `json:"-"`       // SHA-256 of the file, in hex; empty: not known
 	End      time.Time `json:"end"`     // when the newest change had been received
-	// Hash is what etcd's HashKV was for the revision; nil: not recorded. HashChecked: compared, and equal.
+	// Hash is etcd's HashKV for the revision, or nil if not recorded. HashChecked: it was compared, and equal.
 	Hash        *Hash `json:"hash,omitempty"`
 	HashChecked bool  `json:"hashChecked"`
-	// Compared is the hash that was compared, and equal: where none was recorded for the revision, the newest one before.
+	// Compared is the hash that was compared, and equal: if none was recorded for the revision, the newest one before.
 	Compared *Hash `json:"compared,omitempty"`
-	// HashIgnored: it was compared and not equal, and the operator wanted the state all the same.
+	// HashIgnored is set if the hash was compared and differed, and the operator accepted the state anyway.
 	HashIgnored bool `json:"hashIgnored,omitempty"`
-	// EtcdVersion is that of the etcd that the data is of; empty: not recorded.
+	// EtcdVersion is the version of the etcd that the data is from; empty if not recorded.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
-	// Booted is the version of an etcd that started on it and answered. Only of Drill.
+	// Booted is the version of an etcd that started on the data and answered. Only Drill sets it.
 	Booted string `json:"booted,omitempty"`
-	// Damage is what made the result end before what was asked for. Only with AllowPartial.
+	// Damage is why the result ends before the requested state. Only with AllowPartial.
 	Damage *DamagedError `json:"-"`
-	// Notes are things that a person should know, as that a damaged full was passed over.
+	// Notes are what the operator should know, for example that a damaged full was skipped.
 	Notes []string `json:"notes,omitempty"`
 
 	// hashes are those known of revisions up to the one restored, by revision. wrong are fulls that were passed over, by ID; where nothing could be
@@ -68,23 +69,23 @@ type Extracted struct {
 	// through is when the last delta that was read had been received whole, of which what follows the revision was left out.
 	through time.Time
 	users   users
-	// witness judges who wrote what is read, and history is what that tells of the cluster's.
+	// witness judges who wrote what is read, and history is what that shows of the cluster's.
 	witness *witness
 	history history
-	// sealed is what was begun by seal, and info what the database in it says of itself; nil: there is a file.
+	// sealed is what was started by seal, and info what the database in it says of itself; nil: there is a file.
 	sealed *FullWriter
 	info   SnapshotInfo
 }
 
-// Extract writes the state of the cluster at a revision to a file, which must not be there yet: a snapshot such as etcd
-// itself makes, ready for etcdutl. Revisions, versions, leases and hashes are those of the cluster at that revision.
+// Extract writes the state of the cluster at a revision to a new file: a snapshot like etcd's own, ready for etcdutl.
+// Revisions, versions, leases and hashes are those of the cluster at that revision.
 //
-// All that is needed is read and checked before out appears. If something is damaged, out does not appear and the error
-// is a *DamagedError that names the last good revision. If the newest full is damaged and an older one leads to the same
-// revision, that one is used, and Notes tell.
+// All sources are read and checked before out appears. If one is damaged, out does not appear and the error is a
+// *DamagedError with the last good revision. If the newest full is damaged and an older one leads to the same revision,
+// the older one is used, and Notes say so.
 func (s *Store) Extract(ctx context.Context, at At, out string, o ExtractOptions) (Extracted, error) {
 	if _, err := os.Lstat(out); err == nil {
-		return Extracted{}, fmt.Errorf("%s is there already: name a new file", out)
+		return Extracted{}, fmt.Errorf("%s already exists: name a new file", out)
 	}
 	stage, err := NewScratch(filepath.Dir(out), ScratchExtract)
 	if err != nil {
@@ -115,8 +116,8 @@ func (s *Store) extract(ctx context.Context, at At, file string, o ExtractOption
 	return s.extractHeld(ctx, at, file, o, notes)
 }
 
-// extractHeld reads under a lock that the caller holds; notes are those of the lock. Where somebody who does not respect it deletes what is
-// read, it looks at what there is then.
+// extractHeld reads under a lock that the caller holds; notes are those of the lock. Where a process that does not respect it deletes what is
+// read, it reads what remains.
 func (s *Store) extractHeld(ctx context.Context, at At, file string, o ExtractOptions, notes []string) (Extracted, error) {
 	for range lookAgain {
 		x, err := s.extractOnce(ctx, at, file, o)
@@ -158,7 +159,7 @@ func (s *Store) extractOnce(ctx context.Context, at At, file string, o ExtractOp
 	}
 	x, err := s.tryChains(ctx, t, file, o)
 	if IsDamage(err) && s.judges() {
-		// Older chains were tried whose deltas nobody looked at.
+		// Older chains were tried whose deltas were not read.
 		if again := s.vetted(ctx, &t.lineage, (*Lineage).entries); again != nil {
 			return Extracted{}, again
 		}
@@ -185,7 +186,7 @@ func (s *Store) extractOnce(ctx context.Context, at At, file string, o ExtractOp
 	return x, nil
 }
 
-// Verified is the mark of a drill that ended at a time.
+// Verified returns the mark of a drill that completed at a time.
 func (x Extracted) Verified(at time.Time) Verified {
 	v := Verified{Full: x.Full, Revision: x.Revision, At: at, HashChecked: x.Compared != nil, Booted: x.Booted, Wrong: x.wrong}
 	if v.HashChecked {
@@ -194,7 +195,7 @@ func (x Extracted) Verified(at time.Time) Verified {
 	return v
 }
 
-// PassedOver says which newer full was of no use, where a state was restored from an older one; empty: none was.
+// PassedOver describes the newer full that was skipped, if a state was restored from an older one; empty if none was.
 func (x Extracted) PassedOver() string {
 	return ofNoUse(x.Verified(time.Time{}).PassedOver())
 }
@@ -203,7 +204,7 @@ func ofNoUse(full string) string {
 	if full == "" {
 		return ""
 	}
-	return fmt.Sprintf("full backup %s was passed over: it is damaged, or does not hold what the cluster held", full)
+	return fmt.Sprintf("full backup %s was skipped: it is damaged, or its data differs from the cluster's", full)
 }
 
 // tryChains restores along the best chain that is sound. The error is that of the chain that got furthest.
@@ -266,7 +267,7 @@ func sameChain(a, b Chain) bool {
 }
 
 // lastGood corrects the last good revision of damage in a full: older chains may still lead somewhere. They are read for it, the
-// newest first: a person goes by what is said here. wrong are fulls that lead nowhere, by ID.
+// newest first: the operator goes by what is said here. wrong are fulls that lead nowhere, by ID.
 func (s *Store) lastGood(ctx context.Context, t target, d *DamagedError, wrong []string) error {
 	if d.LastGood > 0 {
 		return d

@@ -35,8 +35,8 @@ func (s *Store) fileName(lineage string, kind FileKind, t time.Time, data []byte
 	return fmt.Sprintf("%s/%s/%s/%s-%x", s.Cluster, lineage, kind, t.UTC().Format(timeLayout), sha256.Sum256(data))
 }
 
-// PutFile stores a file beside a lineage's backups, unless the newest of its kind that counts has the same content. The bytes are
-// stored as they are: who wants them sealed seals them.
+// PutFile stores a file beside the backups of an incarnation, unless the newest valid one of its kind has the same
+// content. The bytes are stored as they are; the caller encrypts them if needed.
 func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data []byte) error {
 	if err := CheckNames(s.Cluster, lineage); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Store) nextFile(ctx context.Context, lineage string, kind FileKind, t t
 	return s.fileName(lineage, kind, s.afterFile(newest, signed, t), data), newest, signed, err
 }
 
-// afterFile is after, but where files are signed only those that are have a time that anybody believes.
+// afterFile is after, but where files are signed only those that are have a time that can be trusted.
 func (s *Store) afterFile(newest string, signed bool, t time.Time) time.Time {
 	if s.Signer != nil && !signed {
 		return t
@@ -127,13 +127,14 @@ func timeOf(name string) time.Time {
 	return t
 }
 
-// File returns the newest file of a kind; ErrNotFound if there is none. Once one is signed by a key that is trusted, only such files count.
+// File returns the newest file of a kind, or ErrNotFound. Once one is signed by a trusted key, only such files count.
 func (s *Store) File(ctx context.Context, lineage string, kind FileKind) ([]byte, error) {
 	data, _, err := s.TrustedFile(ctx, lineage, kind)
 	return data, err
 }
 
-// TrustedFile also reports whether the file is signed by a key that is trusted. Where the newest is damaged, it is the one before it.
+// TrustedFile also reports whether the file is signed by a trusted key. If the newest file is damaged, it returns the one
+// before it.
 func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) (data []byte, trusted bool, err error) {
 	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) 
 		damage, signed = cmp.Or(damage, err), trusted
 		objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name >= name })
 	}
-	return nil, false, cmp.Or(damage, fmt.Errorf("%s of cluster %s, lineage %s: %w", kind, s.Cluster, lineage, ErrNotFound))
+	return nil, false, cmp.Or(damage, fmt.Errorf("%s of cluster %s, incarnation %s: %w", kind, s.Cluster, lineage, ErrNotFound))
 }
 
 func (s *Store) readFile(ctx context.Context, name string) ([]byte, error) {

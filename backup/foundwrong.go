@@ -8,12 +8,12 @@ import (
 )
 
 // errFoundWrong: a drill has compared a full with a hash that an extract of an earlier revision may not have.
-var errFoundWrong = damaged("a drill found that it is damaged, or holds something else than the cluster did")
+var errFoundWrong = damaged("a restore drill found that it is damaged, or that its data differs from the cluster's")
 
-// advised adds what a person can do where nothing but fulls that were found wrong leads to a state.
+// advised adds what the operator can do where nothing but fulls that were found wrong leads to a state.
 func advised(d *DamagedError) *DamagedError {
 	if errors.Is(d, errFoundWrong) {
-		d.Err = fmt.Errorf("%w; `ckecli backup verify --restore` tries it again, and --ignore-hash restores from it all the same", d.Err)
+		d.Err = fmt.Errorf("%w; `ckecli backup verify --restore` tests it again, and --ignore-hash restores from it anyway", d.Err)
 	}
 	return d
 }
@@ -56,13 +56,12 @@ func (t target) withoutWrong() (target, error) {
 		}
 		t.notes = append(t.notes, passNote(c, errFoundWrong))
 	}
-	rest := t.lineage
-	rest.Fulls = slices.DeleteFunc(slices.Clone(rest.Fulls), func(f Entry) bool { return slices.Contains(t.wrong, f.ID()) })
+	rest, _ := t.lineage.without(t.wrong)
 	return t, advised(&DamagedError{Object: chains[0].Full.Name(), LastGood: rest.reach(t.revision), Err: errFoundWrong})
 }
 
 func passNote(c Chain, why error) string {
-	return fmt.Sprintf("full %s was passed over: %v", c.Full.ID(), why)
+	return fmt.Sprintf("full %s was skipped: %v", c.Full.ID(), why)
 }
 
 // acceptedWrong is the note of a state that was restored from a full all the same.
@@ -70,5 +69,26 @@ func (t target) acceptedWrong(c Chain) []string {
 	if !t.foundWrong(c) {
 		return nil
 	}
-	return []string{fmt.Sprintf("a drill found that full %s is damaged, or holds something else than the cluster did; this was accepted, as asked for", c.Full.ID())}
+	return []string{fmt.Sprintf("a restore drill found that full %s is damaged, or that its data differs from the cluster's; this was accepted, as requested", c.Full.ID())}
+}
+
+// LeaveOutWrong removes the fulls from l that a restore drill found wrong, or that were read whole and are damaged. It returns these.
+func (s *Store) LeaveOutWrong(ctx context.Context, l *Lineage) (wrong []Entry, err error) {
+	d, err := s.drills(ctx, l.Name)
+	if err == nil {
+		*l, wrong = l.without(d.wrong)
+	}
+	return wrong, err
+}
+
+// without returns the lineage without some of its fulls, by id, and those of them that it had.
+func (l Lineage) without(ids []string) (rest Lineage, out []Entry) {
+	l.Fulls = slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool {
+		is := slices.Contains(ids, f.ID())
+		if is {
+			out = append(out, f)
+		}
+		return is
+	})
+	return l, out
 }

@@ -90,7 +90,7 @@ func TestExtract_RefusesAFullThatADrillFoundWrong(t *testing.T) {
 			return s.Drill(ctx, at, func(context.Context, string, backup.Extracted) (string, error) { return "", nil })
 		},
 	} {
-		if x, err := x(); err != nil || x.Full != wrong || what != "as a drill" && !strings.Contains(strings.Join(x.Notes, "; "), "a drill found") {
+		if x, err := x(); err != nil || x.Full != wrong || what != "as a drill" && !strings.Contains(strings.Join(x.Notes, "; "), "a restore drill found") {
 			t.Errorf("%s: from %s, notes %q, %v", what, x.Full, x.Notes, err)
 		}
 	}

@@ -85,7 +85,7 @@ func (o *bodyReader) copyTo(ctx context.Context, to ...io.Writer) error {
 	return err
 }
 
-// openFull begins to read a full.
+// openFull starts to read a full.
 func (s *Store) openFull(ctx context.Context, p Place) (*bodyReader, error) {
 	body, err := s.Bucket.Open(ctx, p.Name(), 0, -1)
 	if errors.Is(err, ErrNotFound) {

@@ -15,8 +15,8 @@ import (
 // castagnoli is the polynomial of etcd's hashes.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// HashSnapshot computes what etcd's HashKV returns for a revision once everything up to compacted is compacted, from a
-// snapshot or database file. compacted < 1 means never. Memory: 32 bytes for each key.
+// HashSnapshot computes etcd's HashKV for a revision, after everything up to compacted is compacted, from a snapshot or
+// database file. compacted < 1 means never. Memory: 32 bytes for each key.
 // Source: etcd server, storage/mvcc/hash.go.
 func HashSnapshot(ctx context.Context, path string, revision, compacted int64) (Hash, error) {
 	hash := Hash{Revision: revision, Compacted: compacted}
@@ -41,7 +41,7 @@ func viewKeys(ctx context.Context, path string, look func(b *bolt.Bucket) error)
 	return db.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketKey)
 		if b == nil {
-			return damaged("no etcd database")
+			return damaged("not an etcd database")
 		}
 		return look(b)
 	})
@@ -139,7 +139,7 @@ func survivors(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (
 	return keep, live, nil
 }
 
-// pulse looks at a context now and then.
+// pulse checks a context now and then.
 type pulse struct {
 	ctx context.Context
 	n   int

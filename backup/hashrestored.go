@@ -7,11 +7,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// HashRestored computes what etcd's HashKV returns once a snapshot file was restored by `etcdutl snapshot restore` with
-// --bump-revision and --mark-compacted: at the revision that was moved to, with all before it compacted.
+// HashRestored computes etcd's HashKV after a snapshot file was restored by `etcdutl snapshot restore` with
+// --bump-revision and --mark-compacted: at the new revision, with everything before it compacted.
 //
-// The tool writes an empty record at that revision, which etcd takes for a key without a name that lives. Nobody else can
-// write such a key, so one in the file is of an earlier restore, and the new one takes its place.
+// The tool writes an empty record at that revision, which etcd reads as a live key without a name. No client can write
+// such a key, so one in the file is from an earlier restore, and the new one replaces it.
 // Source: etcdutl, snapshot/v3_snapshot.go, modifyLatestRevision.
 func HashRestored(ctx context.Context, path string, bump int64) (hash Hash, err error) {
 	err = viewKeys(ctx, path, func(b *bolt.Bucket) (err error) {

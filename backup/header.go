@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -24,7 +25,7 @@ const (
 	headRead = 4 << 10
 )
 
-// Header stands in clear at the head of every object: what can be known without a key.
+// Header is stored in clear text at the head of every object: what can be known without a key.
 type Header struct {
 	Format int   `json:"format"`
 	Place  Place `json:"place"`
@@ -37,68 +38,75 @@ type Header struct {
 	Records int64 `json:"records,omitempty"`
 	// Leases counts a full's leases.
 	Leases int64 `json:"leases,omitempty"`
-	// Compacted is the revision that a full was compacted to; 0: never.
+	// Compacted is the revision that a full was compacted to; 0 means never.
 	Compacted int64 `json:"compacted,omitempty"`
-	// Stored is how far deltas, or fulls before it, reached in the target when a full was begun: what follows up to the full's own
-	// revision has to come in deltas yet. 0: unknown.
+	// Stored is the revision that deltas, or earlier fulls, had reached in the target when a full was started: later
+	// changes, up to the full's own revision, are still to come in deltas. 0 means unknown.
 	Stored int64 `json:"stored,omitempty"`
-	// AuthRevision is etcd's revision of users and roles; AuthEnabled: clients had to authenticate. In deltas of earlier versions it is false.
+	// AuthRevision is etcd's revision of users and roles; AuthEnabled is set if clients had to authenticate. In deltas of
+	// earlier versions it is false.
 	AuthRevision uint64 `json:"authRevision,omitempty"`
 	AuthEnabled  bool   `json:"authEnabled,omitempty"`
-	// Origin is what the cluster of this lineage was restored from; nil: it was bootstrapped, or the writer did not record it.
+	// Origin is the state that the cluster of this incarnation was restored from; nil: it was bootstrapped, or the writer
+	// did not record it.
 	Origin *Origin `json:"origin,omitempty"`
-	// After names the delta before this object: the one that a delta continues, or the newest one stored when a full was begun.
-	// Of the first delta of a stream it is the last one of the stream before. nil: there was none.
+	// After names the delta before this object: the one that a delta continues, or the newest one stored when a full was
+	// started. For the first delta of a stream it is the last one of the stream before. nil means that there was none.
 	After *Link `json:"after,omitempty"`
-	// Base names the newest full that led to a delta when it was sealed; nil: none was stored yet.
+	// Base names the newest full that led to a delta when it was sealed; nil if none was stored yet.
 	Base *Link `json:"base,omitempty"`
-	// Mark is the digest of all changes of revision Last, see MarkOf; empty in objects of earlier releases and in fulls that they merged.
+	// Mark is the digest of all changes of revision Last, see MarkOf; empty in objects of earlier releases and in fulls
+	// that they merged.
 	Mark string `json:"mark,omitempty"`
-	// RaftIndex is how far the cluster's log had been applied when the object was made; 0: unknown.
+	// RaftIndex is how far the cluster's log had been applied when the object was made; 0 means unknown.
 	RaftIndex uint64 `json:"raftIndex,omitempty"`
-	// Watched is since when the watch that received a delta had been unbroken; zero: unknown.
+	// Watched is since when the watch that received a delta had been unbroken; zero means unknown.
 	Watched time.Time `json:"watched,omitzero"`
-	// ClockBack: the writer's clock was put back between two changes of a delta, so Begin and End do not bound their times.
+	// ClockBack is set if the writer's clock was put back between two changes of a delta, so `Begin` and `End` do not bound
+	// their times.
 	ClockBack bool `json:"clockBack,omitempty"`
-	// Content is the size of what the body holds before compression.
+	// Content is the size of the body's content before compression.
 	Content int64 `json:"content"`
-	// Compression is "zstd"; Encryption "age" or empty. Data is compressed first.
+	// Compression is "zstd"; Encryption is "age" or empty. Data is compressed first.
 	Compression string `json:"compression"`
 	Encryption  string `json:"encryption,omitempty"`
-	// Recipients tells apart for whom a body is encrypted: see RecipientsID. Empty: for nobody, or an older program wrote it.
+	// Recipients identifies for whom a body is encrypted, see RecipientsID. Empty: it is not encrypted, or an older
+	// program wrote it.
 	Recipients string `json:"recipients,omitempty"`
 	// BodySize and BodySum (SHA-256, hex) are of the bytes after the header.
 	BodySize int64  `json:"bodySize"`
 	BodySum  string `json:"bodySum"`
-	// Size is that of the whole object, this header included. It is not in the header itself, but known once that is written or read.
+	// Size is the size of the whole object, including this header. It is not stored in the header, but set when that is
+	// written or read.
 	Size int64 `json:"-"`
-	// Sum is the SHA-256 (hex) at the end of the head, by which links name the object. Like Size, it is not in the header itself.
+	// Sum is the SHA-256 (hex) at the end of the head, by which links name the object. Like Size, it is not stored in the
+	// header.
 	Sum string `json:"-"`
-	// Hashes are etcd's own hashes of its data, for checking what is restored.
+	// Hashes are etcd's own hashes of its data, to check what is restored.
 	Hashes []Hash `json:"hashes,omitempty"`
-	// Writer and Term name who wrote the object.
+	// Writer and Term identify the daemon that wrote the object, and its term.
 	Writer      string `json:"writer,omitempty"`
 	Term        int64  `json:"term,omitempty"`
 	EtcdVersion string `json:"etcdVersion,omitempty"`
-	// Signature is by whom the object is; nil: it is not signed. It is the last field, and covers all others.
+	// Signature is the key and the proof; nil if the object is not signed. It is the last field, and covers all others.
 	Signature *Signature `json:"signature,omitempty"`
-	// SignedTip: the newest of the objects that a full was merged from is signed.
+	// SignedTip is set if the newest of the objects that a full was merged from is signed.
 	SignedTip bool `json:"signedTip,omitempty"`
-	// Signer signs the header when it is written; nil: nobody does.
+	// Signer signs the header when it is written; nil means no signature.
 	Signer *Signer `json:"-"`
-	// Merged tells that a full was made from an older one and deltas, not by etcd.
+	// Merged is set if a full was made from an older one and deltas, not by etcd.
 	Merged bool `json:"merged,omitempty"`
 }
 
-// Hash is what etcd's HashKV returned.
+// Hash is a value of etcd's HashKV.
 type Hash struct {
 	Revision  int64  `json:"revision"`
 	Compacted int64  `json:"compacted"` // -1: never
 	Hash      uint32 `json:"hash"`
 }
 
-// IsOf reports whether a hash counts no more than what a full or delta holds: one from before the compaction that a full went
-// through does.
+// IsOf reports whether a hash covers no more than what a full or delta holds. One from before the compaction that a full
+// went through covers more.
 func (x Hash) IsOf(h Header) bool { return max(0, x.Compacted) >= h.Compacted }
 
 // encode returns the head of an object: magic, length, JSON, SHA-256 of these three. It is at least room bytes long: white
@@ -135,7 +143,7 @@ func readHeader(r io.Reader) (Header, []byte, error) {
 		return h, nil, stream.Short(err, "header")
 	}
 	if string(fixed[:len(magic)]) != magic {
-		return h, nil, damaged("not a backup object: it does not begin with %q", magic)
+		return h, nil, damaged("not a backup object: it does not start with %q", magic)
 	}
 	n := binary.BigEndian.Uint32(fixed[len(magic):])
 	if n > maxHeaderJSON {
@@ -173,14 +181,14 @@ type newerFormatError struct {
 }
 
 func (e *newerFormatError) Error() string {
-	return fmt.Sprintf("format %d is newer than this program knows (%d): use a newer one", e.format, FormatVersion)
+	return fmt.Sprintf("format %d is newer than this program supports (%d): use a newer program", e.format, FormatVersion)
 }
 
 func (h Header) check() error {
 	sum, err := hex.DecodeString(h.BodySum)
 	switch {
 	case err != nil || len(sum) != sha256.Size:
-		return damaged("header: body digest %q", h.BodySum)
+		return damaged("header: invalid body digest %q", h.BodySum)
 	case h.Compression != "zstd":
 		return damaged("header: unknown compression %q", h.Compression)
 	case h.Encryption != "" && h.Encryption != "age":
@@ -188,11 +196,11 @@ func (h Header) check() error {
 	case h.BodySize < 0 || h.Content < 0:
 		return damaged("header: negative size")
 	case h.Place.Revision < 1 || h.Last < h.Place.Revision:
-		return damaged("header: revisions %d to %d", h.Place.Revision, h.Last)
+		return damaged("header: invalid revisions %d to %d", h.Place.Revision, h.Last)
 	case !h.After.valid(), !h.Base.valid():
 		return damaged("header: a link names no object")
 	case h.Place.Kind == KindFull && h.Last != h.Place.Revision:
-		return damaged("header: a full of two revisions")
+		return damaged("header: a full with two revisions")
 	}
 	return nil
 }
@@ -203,8 +211,8 @@ func (h Header) bodySum() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// ReadHeader fetches and checks the header of the object at a place, and that the object is the one that belongs there.
-// It does not read the body.
+// ReadHeader fetches and checks the header of the object at a place, and that the object belongs there. It does not read
+// the body.
 func ReadHeader(ctx context.Context, b Bucket, p Place) (Header, error) {
 	h, _, err := readHead(ctx, b, p)
 	return h, err
@@ -240,4 +248,14 @@ func (h Header) at(p Place) error {
 		return damaged("the object belongs at %s", h.Place.Name())
 	}
 	return nil
+}
+
+// judgeFormat turns an error about a newer format into damage of that object, unless a key that is trusted has signed it: any client can
+// write any number.
+func (s *Store) judgeFormat(err error) error {
+	var newer *newerFormatError
+	if errors.As(err, &newer) && s.judges() && !s.trusts(newer.by) {
+		return damaged("%w: %w", ErrUntrusted, err)
+	}
+	return err
 }

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// SafeTTL is given to a lease that keys refer to and of which nothing else is known: it ended before it could be asked
-// for. Its keys were about to be deleted, so a short life is the right one; without a lease they would live for ever.
+// SafeTTL is given to a lease that keys refer to and of which nothing else is known: it expired before its TTL could be
+// read. Its keys were about to be deleted, so a short TTL is correct; without a lease they would remain forever.
 const SafeTTL = 60 * time.Second
 
 // Lease is a lease of etcd.
 type Lease struct {
 	ID int64 `json:"id"`
-	// TTL is the time granted, in seconds.
+	// TTL is the granted time, in seconds.
 	TTL int64 `json:"ttl"`
 }
 
-// LeaseChange is what was seen of the leases while revisions went from Low to High: the list was asked for after Low
-// and had come before High.
+// LeaseChange is what was seen of the leases while revisions went from Low to High: the list was requested after Low and
+// was received before High.
 type LeaseChange struct {
 	Low, High int64
-	// Reset: Granted is the whole list, and leases that are not in it have ended.
+	// Reset means that Granted is the whole list, and leases that are not in it have ended.
 	Reset bool
-	// Granted are leases not told of before; Gone have ended. A lease that came and went in between is in both.
+	// Granted are new leases; Gone have ended. A lease that was granted and ended in between is in both.
 	Granted []Lease
 	Gone    []int64
 }
@@ -51,7 +51,7 @@ func (c LeaseChange) encode() []byte {
 }
 
 func decodeLeases(b []byte) (c LeaseChange, err error) {
-	bad := damaged("a leases frame is not one")
+	bad := damaged("invalid frame of leases")
 	number := func() int64 {
 		v, n := binary.Uvarint(b)
 		if n <= 0 || v > math.MaxInt64 {
@@ -91,7 +91,7 @@ func decodeLeases(b []byte) (c LeaseChange, err error) {
 	return c, nil
 }
 
-// leaseBook follows the leases up to one revision, from a full whose own leases are told in the end only. So it follows what
+// leaseBook follows the leases up to one revision, from a full whose own leases are reported in the end only. So it follows what
 // became of any lease twice: as if the full had it, and as if not.
 type leaseBook struct {
 	at            int64 // the revision that is being restored

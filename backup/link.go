@@ -7,7 +7,7 @@ import (
 	"hash"
 )
 
-// Link names another object by the digest of its head, which covers all that the head says and the digest of the body.
+// Link names another object by the digest of its head, which covers everything in the head and the digest of the body.
 type Link struct {
 	// Object is its name in the bucket.
 	Object string `json:"object"`
@@ -18,7 +18,7 @@ type Link struct {
 // Link returns the link that names the object with this header.
 func (h Header) Link() *Link { return &Link{Object: h.Place.Name(), Sum: h.Sum} }
 
-// Place is the place of the object named; the zero Place for nil.
+// Place returns the place of the named object; the zero Place for nil.
 func (l *Link) Place() Place {
 	if l == nil {
 		return Place{}
@@ -46,15 +46,15 @@ func (h Header) follows(before Header) error {
 	if h.After == nil || before.Sum == "" || h.Place.Sequence == 0 || *h.After == *before.Link() {
 		return nil
 	}
-	return damaged("it is another delta than the one that %s continues", h.Place.Name())
+	return damaged("it is not the delta that %s continues", h.Place.Name())
 }
 
 // Origin is the state that an incarnation was restored from.
 type Origin struct {
-	// Lineage and Revision are the state; empty: it is of no backup of this cluster.
+	// Lineage and Revision are the state; empty: it is not from a backup of this cluster.
 	Lineage  string `json:"lineage,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
-	// Replaces is the lineage of the life that ended with it; empty: none did, or it is not known.
+	// Replaces is the incarnation that ended with the restore; empty: none did, or it is not known.
 	Replaces string `json:"replaces,omitempty"`
 }
 
@@ -92,7 +92,7 @@ func (m *marker) add(r Record, value []byte) {
 
 func (m *marker) sum() string { return hex.EncodeToString(m.h.Sum(nil)) }
 
-// MarkOf is the mark of a revision, of which these are all changes in order: the SHA-256, in hex, of each change's size, kind
+// MarkOf computes the mark of a revision from all its changes in order: the SHA-256, in hex, of each change's size, kind
 // and value as etcd stores it. Two histories that differ at a revision have different marks there.
 func MarkOf(changes []Change) string {
 	m := newMarker()

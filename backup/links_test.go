@@ -63,7 +63,7 @@ func TestDir_FollowsLinks(t *testing.T) {
 	}
 
 	// What is not mounted is no empty folder, and a circle ends.
-	for to, says := range map[string]string{filepath.Join(root, "none"): "mounted?", real: "does a link lead back?"} {
+	for to, says := range map[string]string{filepath.Join(root, "none"): "mounted?", real: "does a symbolic link point back?"} {
 		link := filepath.Join(real, "prod/a1b2/more")
 		if err := os.Symlink(to, link); err != nil {
 			t.Fatal(err)

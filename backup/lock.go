@@ -27,15 +27,15 @@ import (
 // that sees a deleter waits for it, and a deleter stops as soon as it sees a reader.
 //
 // A lock is renewed while its holder lives. Its age is the difference of the modification times of two objects, so only the target's
-// own clock counts. One that was not renewed for Store.LockTTL belongs to nobody.
+// own clock counts. One that was not renewed for Store.LockTTL is abandoned.
 
 // lockFolder holds the locks, LOCKS/CLUSTER/KIND-ID-NUMBER. No cluster can have its name.
 const lockFolder = ".locks"
 
-// IsLock reports whether a name is that of a lock, which is no backup and goes by itself.
+// IsLock reports whether a name is that of a lock, which is not a backup and disappears without pruning.
 func IsLock(name string) bool { return strings.HasPrefix(name, lockFolder+"/") }
 
-// DefaultLockTTL is how long a lock counts that is not renewed.
+// DefaultLockTTL is how long a lock is valid without renewal.
 const DefaultLockTTL = time.Minute
 
 type lockKind string
@@ -45,13 +45,14 @@ const (
 	lockDeleting lockKind = "deleting"
 )
 
-// ErrBusy: somebody else reads or deletes the backups of the cluster at this time. Nothing was deleted, or no more than is reported.
+// ErrBusy reports that another process reads or deletes the backups of the cluster now. Nothing was deleted, or no more
+// than is reported.
 var ErrBusy = errors.New("the backups are in use")
 
 // errLockLost: a deleter could not renew its lock in time.
 var errLockLost = errors.New("the lock of this deletion could not be renewed in time")
 
-// lockHolder is what a lock says of its holder, for people.
+// lockHolder is what a lock says of its holder, for the operator.
 type lockHolder struct {
 	Holder string    `json:"holder"`
 	Work   string    `json:"work"`
@@ -80,20 +81,20 @@ type seenLock struct {
 	id     string
 }
 
-// patience is how long anybody waits for others. A deletion makes way within a quarter of lockTTL, and the lock of one that was killed counts for one.
+// patience is how long a process waits for others. A deletion makes way within a quarter of lockTTL, and the lock of one that was killed counts for one.
 func (s *Store) patience() time.Duration { return s.lockTTL() + s.lockTTL()/2 }
 
 func (s *Store) lockTTL() time.Duration { return cmp.Or(s.LockTTL, DefaultLockTTL) }
 
-// reading announces a reader and waits while somebody deletes, as long as a deletion takes to make way: anybody can renew a lock. That it cannot be announced, as in a target that this host may only read,
-// keeps nobody from reading: the note says so.
+// reading announces a reader and waits while another process deletes, as long as a deletion takes to make way: any client can renew a lock. That it cannot be announced, as in a target that this host may only read,
+// prevents no reading: the note says so.
 func (s *Store) reading(ctx context.Context, work string) (release func(), notes []string, err error) {
 	l, err := s.announce(ctx, lockReading, work)
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
 	if err != nil {
-		return func() {}, []string{fmt.Sprintf("the target took no lock, so nothing keeps a prune elsewhere from deleting what is read: %v", err)}, nil
+		return func() {}, []string{fmt.Sprintf("no lock could be stored in the target, so a prune elsewhere may delete objects while they are read: %v", err)}, nil
 	}
 	for begun := time.Now(); ; {
 		other, _, err := l.conflict(ctx)
@@ -105,7 +106,7 @@ func (s *Store) reading(ctx context.Context, work string) (release func(), notes
 			return nil, nil, err
 		}
 		if time.Since(begun) > s.patience() {
-			return l.release, []string{fmt.Sprintf("a deletion does not make way, so what is read may disappear: %v", s.busy(ctx, *other))}, nil
+			return l.release, []string{fmt.Sprintf("a deletion did not stop in time, so it may delete objects while they are read: %v", s.busy(ctx, *other))}, nil
 		}
 		if err := Pause(ctx, s.lockTTL()/60); err != nil {
 			l.release()
@@ -114,7 +115,7 @@ func (s *Store) reading(ctx context.Context, work string) (release func(), notes
 	}
 }
 
-// deleting announces a deletion once nobody else reads or deletes. ErrBusy tells who does. clock is the target's time at now, the time of
+// deleting announces a deletion once no other process reads or deletes. ErrBusy names which one does. clock is the target's time at now, the time of
 // this host; zero: the target could not be asked.
 func (s *Store) deleting(ctx context.Context, work string) (l *lock, clock, now time.Time, err error) {
 	ttl := s.lockTTL()
@@ -127,7 +128,7 @@ func (s *Store) deleting(ctx context.Context, work string) (l *lock, clock, now 
 			return l, time.Time{}, now, l.alone(ctx)
 		}
 		if err != nil {
-			return nil, time.Time{}, now, fmt.Errorf("the target took no lock: %w", err)
+			return nil, time.Time{}, now, fmt.Errorf("no lock could be stored in the target: %w", err)
 		}
 		other, clock, err := l.conflict(ctx)
 		if err == nil && other == nil {
@@ -146,7 +147,7 @@ func (s *Store) deleting(ctx context.Context, work string) (l *lock, clock, now 
 	}
 }
 
-// alone is for a deletion whose lock the target did not take: it goes on as long as it sees nobody else.
+// alone is for a deletion whose lock the target did not take: it continues as long as it sees no other process.
 func (l *lock) alone(ctx context.Context) error {
 	all, err := l.s.locks(ctx)
 	for _, o := range all {
@@ -158,7 +159,7 @@ func (l *lock) alone(ctx context.Context) error {
 }
 
 // refuses reports whether a target takes nothing and says why: it is full or read-only, or writing is forbidden. Object stores
-// have their own words. Any other error may pass, and somebody else's lock may be taken meanwhile.
+// have their own words. Any other error may pass, and another process's lock may be taken meanwhile.
 func refuses(err error) bool {
 	if err == nil {
 		return false
@@ -247,7 +248,7 @@ func (l *lock) keep(ctx context.Context) {
 	}
 }
 
-// broken ends a deletion whose lock nobody renews any more.
+// broken ends a deletion whose lock is no longer renewed.
 func (l *lock) broken(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -286,8 +287,8 @@ func (l *lock) release() {
 	l.remove(context.Background(), l.name(l.number+1)) // a renewal that was broken off
 }
 
-// conflict returns a lock of somebody else that this one has to respect, and the target's time when this one was renewed last. Locks that
-// nobody holds any more are removed.
+// conflict returns a lock of another process that this one has to respect, and the target's time when this one was renewed last. Locks that
+// no process holds any more are removed.
 func (l *lock) conflict(ctx context.Context) (other *seenLock, clock time.Time, err error) {
 	all, err := l.s.locks(ctx)
 	if err != nil {
@@ -299,7 +300,7 @@ func (l *lock) conflict(ctx context.Context) (other *seenLock, clock time.Time, 
 		}
 	}
 	if clock.IsZero() {
-		return nil, clock, fmt.Errorf("the target does not list the lock that it took: %s", l.name(l.number))
+		return nil, clock, fmt.Errorf("the target does not list the lock that was stored in it: %s", l.name(l.number))
 	}
 	newest := map[string]seenLock{}
 	for _, o := range all {
@@ -337,7 +338,7 @@ func (s *Store) locks(ctx context.Context) (all []seenLock, err error) {
 
 // busy says who holds a lock.
 func (s *Store) busy(ctx context.Context, o seenLock) error {
-	h := lockHolder{Holder: "somebody", Work: string(o.kind)}
+	h := lockHolder{Holder: "another process", Work: string(o.kind)}
 	if r, err := s.Bucket.Open(ctx, o.object.Name, 0, maxLock); err == nil {
 		if data, err := io.ReadAll(r); err == nil {
 			json.Unmarshal(data, &h) // what cannot be read stays as it is

@@ -106,7 +106,7 @@ func TestExtract_WhatWasDeletedMeanwhileIsNoDamage(t *testing.T) {
 		})
 		x, err := f.store(t, b).Extract(ctx, backup.At{Revision: tc.revision}, filepath.Join(t.TempDir(), "x"), backup.ExtractOptions{})
 		switch {
-		case tc.covered && (err != nil || len(x.Notes) == 0 || !strings.Contains(x.Notes[0], "passed over")):
+		case tc.covered && (err != nil || len(x.Notes) == 0 || !strings.Contains(x.Notes[0], "skipped")):
 			t.Errorf("%s: %+v, %v", name, x, err)
 		case !tc.covered && (!errors.Is(err, backup.ErrNotCovered) || backup.IsDamage(err) || !strings.Contains(err.Error(), "was deleted while it was read")):
 			t.Errorf("%s: %v", name, err)

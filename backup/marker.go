@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// A directory over which nothing is mounted yet looks like a target that nobody has used so far. So a target gets a marker when it is
+// A directory over which nothing is mounted yet looks like a target that was not used so far. So a target gets a marker when it is
 // used first, and who uses it remembers that: where the marker is missing, nothing is written.
 
 // markerFolder holds the markers, .target/CLUSTER/ID. No cluster can have its name.
 const markerFolder = ".target"
 
 const (
-	// probePrefix begins the names of what is written to see that a target takes it; mostProbes bounds how many are removed at once.
+	// probePrefix starts the names of what is written to see that a target takes it; mostProbes bounds how many are removed at once.
 	probePrefix = markerFolder + "/probe-"
 	mostProbes  = 100
 	// besideEvery is how long no probe is written after one was left beside another; it is doubled with each, up to freshEvery. So often one
@@ -33,26 +33,27 @@ const (
 	maxMarker = 4 << 10
 )
 
-// ErrOtherTarget: what answers at a target's URL is not what was used there before: it is empty, not mounted, or another one.
+// ErrOtherTarget reports that the target at a URL is not the one used there before: it is empty, not mounted, or another
+// one.
 var ErrOtherTarget = errors.New("this is not the target that was used before")
 
-// ErrLost: what is known to have been stored in a target is not there any more. The target has to be read again before anything is
-// stored that continues it.
-var ErrLost = errors.New("a backup that was stored is not in the target any more")
+// ErrLost reports that a backup that is known to have been stored is no longer in the target. The target must be read
+// again before anything that continues it is stored.
+var ErrLost = errors.New("a backup that was stored is no longer in the target")
 
 // errReadOnly: a target that answers takes nothing.
 var errReadOnly = errors.New("nothing can be written to the target")
 
-// Marked is a target with a marker: objects are created in it only while that is there.
+// Marked is a target with a marker: objects are created in it only while the marker is there.
 type Marked struct {
 	Bucket
-	// ID is the marker's.
-	ID     string
-	marker string
-	// Overwrites: the target lets objects be overwritten, so another writer could replace backups.
+	// ID is that of the marker with which it was opened.
+	ID string
+	// Overwrites is set if the target allows objects to be overwritten, so another writer could replace backups.
 	Overwrites bool
 
-	mu sync.Mutex
+	mu     sync.Mutex
+	marker string
 	// newest names the newest full and the newest delta that are known to be there.
 	newest map[Kind]Place
 	// probe is what was written to see that the target takes it, and must not be removed; empty: there is none.
@@ -66,8 +67,8 @@ type Marked struct {
 
 var _ Sweeper = (*Marked)(nil)
 
-// Mark opens a bucket as the target of a cluster. known is the ID of the marker that it had before; empty: it is used for the first
-// time as far as anybody knows, and gets a marker unless it has one. ErrOtherTarget: the marker is missing.
+// Mark opens a bucket as the target of a cluster. known is the ID of the marker that it had before; empty: it was not
+// used before as far as is known, and gets a marker unless it has one. ErrOtherTarget: the marker is missing.
 func (s *Store) Mark(ctx context.Context, known string) (*Marked, error) {
 	folder := markerFolder + "/" + s.Cluster + "/"
 	there, err := s.Bucket.List(ctx, folder)
@@ -101,10 +102,25 @@ func (s *Store) Mark(ctx context.Context, known string) (*Marked, error) {
 	return m, nil
 }
 
+// KnownBy has the target known by the marker of another id from now on: it was opened before that was known.
+func (m *Marked) KnownBy(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.marker = path.Dir(m.marker) + "/" + id
+}
+
+// markerName is the name of the marker.
+func (m *Marked) markerName() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marker
+}
+
 // overwrites tries whether the target lets the marker be written again, with the same content, in one request as deltas are or in parts as large
 // fulls are: merged ones of two daemons may have the same name.
 func (m *Marked) overwrites(ctx context.Context) bool {
-	r, err := m.Open(ctx, m.marker, 0, -1)
+	marker := m.markerName()
+	r, err := m.Open(ctx, marker, 0, -1)
 	if err != nil {
 		return false // whoever reads it next tells
 	}
@@ -114,7 +130,7 @@ func (m *Marked) overwrites(ctx context.Context) bool {
 		return false
 	}
 	took := func(inParts bool) bool {
-		err := m.Bucket.Create(ctx, m.marker, Content{Head: data, Unasked: true, InParts: inParts})
+		err := m.Bucket.Create(ctx, marker, Content{Head: data, Unasked: true, InParts: inParts})
 		return err == nil || errors.Is(err, ErrUnsettled) // it was written, and could not be read back
 	}
 	return took(false) || took(true)
@@ -139,9 +155,10 @@ func (m *Marked) sweepProbes(ctx context.Context, now time.Time) {
 
 // check refuses what has no marker.
 func (m *Marked) check(ctx context.Context) error {
-	r, err := m.Open(ctx, m.marker, 0, -1) // S3 refuses a range of an empty object
+	marker := m.markerName()
+	r, err := m.Open(ctx, marker, 0, -1) // S3 refuses a range of an empty object
 	if errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("%w: it is empty, not mounted, or another one; if it is to be used from now on, create an empty object %s in it", ErrOtherTarget, m.marker)
+		return fmt.Errorf("%w: it is empty, not mounted, or another one; to use it from now on, create an empty object %s in it", ErrOtherTarget, marker)
 	}
 	if err != nil {
 		return fmt.Errorf("read the target: %w", err)
@@ -149,7 +166,7 @@ func (m *Marked) check(ctx context.Context) error {
 	return r.Close()
 }
 
-// Create implements Bucket. It returns ErrLost, and writes no backup, where the newest ones are missing.
+// Create implements Bucket. It returns ErrLost, and writes no backup, if the newest ones are missing.
 func (m *Marked) Create(ctx context.Context, name string, c Content) error {
 	if err := m.check(ctx); err != nil {
 		return err
@@ -179,7 +196,7 @@ func (m *Marked) Delete(ctx context.Context, name string) error {
 	return m.Bucket.Delete(ctx, name)
 }
 
-// Expect notes that a backup is in the target. The newest full and the newest delta have to stay there.
+// Expect records that a backup is in the target. The newest full and the newest delta must remain there.
 func (m *Marked) Expect(p Place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,8 +237,9 @@ func (m *Marked) has(ctx context.Context) error {
 	return nil
 }
 
-// Probe reports whether the target is the same as before and has the newest backups. With write it also creates something and removes it. Where
-// nothing may be deleted that stays, and is tried again. It gets another one each day, and more often where the target refuses its name.
+// Probe checks that the target is the same as before and has the newest backups. With write it also creates an object and
+// removes it. If the target allows no deletion, the object stays and its deletion is tried again; a new
+// one is created each day, and more often if the target refuses its name.
 func (m *Marked) Probe(ctx context.Context, write bool) error {
 	if err := m.check(ctx); err != nil {
 		return err
@@ -230,7 +248,7 @@ func (m *Marked) Probe(ctx context.Context, write bool) error {
 		return err
 	}
 	if d, ok := local(m.Bucket); ok {
-		return d.probe(path.Dir(m.marker))
+		return d.probe(path.Dir(m.markerName()))
 	}
 	m.mu.Lock()
 	kept, since := m.probe, Since(m.last, m.now())
@@ -265,7 +283,7 @@ func (m *Marked) removeProbe(ctx context.Context, name string, refused bool) err
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove what was written to see that the target takes it: %w", err)
+		return fmt.Errorf("remove the object that was written to test the target: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,7 +310,7 @@ func (m *Marked) keepProbe(name string, err error, refused bool) bool {
 // refusesDeletion reports whether a target that may take more does not let an object be deleted.
 func refusesDeletion(err error) bool { return errors.Is(err, ErrProtected) || refuses(err) }
 
-// Local reports whether the target is a directory, which is probed at hardly any cost.
+// Local reports whether the target is a directory, where a probe costs hardly anything.
 func (m *Marked) Local() bool {
 	_, ok := local(m.Bucket)
 	return ok

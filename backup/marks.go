@@ -12,30 +12,32 @@ import (
 	"cke"
 )
 
-// Verified is a mark that a backup was restored to scratch and found right.
+// Verified is a mark that a backup was restored to scratch and found correct.
 type Verified struct {
 	Full     string    `json:"full"` // ID
 	Revision int64     `json:"revision"`
 	At       time.Time `json:"at"`
-	// HashChecked: also etcd's own hash was equal, of this revision or of the newest before that has one.
+	// HashChecked means that etcd's own hash was also equal, of this revision or of the newest before that has one.
 	HashChecked bool `json:"hashChecked"`
 	// HashRevision is the revision of that hash; 0: not recorded by an earlier version, or no hash was compared.
 	HashRevision int64 `json:"hashRevision,omitempty"`
 	// Booted is the version of an etcd that started on it and answered; empty: none did.
 	Booted string `json:"booted,omitempty"`
-	// Named: the operator named the state, so this says nothing of whether the newest one can be restored.
+	// Named means that the operator named the state, so the mark does not show whether the newest one can be restored.
 	Named bool `json:"named,omitempty"`
-	// Wrong are fulls that were found to be damaged, or to hold something else than the cluster did, by ID. They stay so while they are
-	// there, until a drill of the newest state proves one right.
+	// Wrong are fulls, by ID, that were found to be damaged, or to differ from what the cluster held. They remain so
+	// while they exist, until a drill of the newest state proves one correct.
 	Wrong []string `json:"wrong,omitempty"`
-	// HashProved is the full that a drill of the newest state last found equal to a hash and none found wrong since, by ID: a drill that has no hash to
-	// compare with proves less.
+	// HashProved is the full, by ID, that a drill of the newest state last found equal to a hash and none found wrong
+	// since: a drill that has no hash to compare with proves less.
 	HashProved string `json:"hashProved,omitempty"`
-	// Proved is when a drill of the newest state last succeeded and passed over no newer full; zero: none is known. Only of LastVerified.
+	// Proved is when a drill of the newest state last succeeded and skipped no newer full; zero: none is known. Only
+	// LastVerified sets it.
 	Proved time.Time `json:"-"`
 }
 
-// PassedOver is the newest full that was found wrong and is newer than the one that was restored from, by ID; empty: there is none.
+// PassedOver returns the newest full, by ID, that was found wrong and is newer than the one that was restored from; empty
+// if there is none.
 func (v Verified) PassedOver() string {
 	if id := slices.Max(append(slices.Clone(v.Wrong), "")); id > v.Full {
 		return id
@@ -63,7 +65,8 @@ type mark struct {
 	kind FileKind
 	at   time.Time // of its name: by the order of these, whatever the clock was put to
 	Verified
-	Problem string `json:"problem"` // as of failure
+	Problem  string `json:"problem"` // as of failure
+	ReadBack bool   `json:"readBack"`
 }
 
 // drills reads the marks that count.
@@ -79,9 +82,14 @@ func (s *Store) drills(ctx context.Context, lineage string) (d drilled, err erro
 	d.damage = damage
 	all := slices.SortedStableFunc(slices.Values(append(failed, verified...)), func(a, b mark) int { return a.at.Compare(b.at) })
 	for _, m := range all {
-		if m.kind == fileFailed {
+		switch {
+		case m.kind == fileFailed && m.ReadBack: // it says what is wrong, and nothing of a drill
+		case m.kind == fileFailed:
 			d.failing, d.trouble = true, &m
-		} else if d.last = &m.Verified; !m.Named {
+		default:
+			if d.last = &m.Verified; m.Named {
+				break
+			}
 			d.failing, d.trouble = false, &m
 			if m.PassedOver() == "" {
 				d.proved, d.trouble = m.At, nil
@@ -127,7 +135,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 		data, err := s.readFile(ctx, name)
 		if err == nil {
 			if bad := json.Unmarshal(data, &m); bad != nil {
-				err = &DamagedError{Object: name, Err: damaged("it is no mark of a drill: %w", bad)}
+				err = &DamagedError{Object: name, Err: damaged("it is not a mark of a restore drill: %w", bad)}
 			}
 		}
 		if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
@@ -137,7 +145,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 			damage = err
 		}
 		if s.judges() && !trusted {
-			m.Wrong, m.HashProved, m.Problem = nil, "", "" // anybody's; what it says of others would count for nothing
+			m.Wrong, m.HashProved, m.Problem, m.ReadBack = nil, "", "", false // anybody's; what it says of others would count for nothing
 		}
 		if err == nil || IsDamage(err) && kind == fileFailed { // that a drill failed its name says
 			marks = append(marks, m)
@@ -148,24 +156,26 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 	return marks, damage, nil
 }
 
-// LastVerified returns the newest mark of a lineage, with all that is known to be wrong by now; nil without one. It may come with damage of a newer one.
+// LastVerified returns the newest mark of an incarnation, with all fulls that are known to be wrong by now; nil without
+// one. The error may be the damage of a newer mark.
 func (s *Store) LastVerified(ctx context.Context, lineage string) (*Verified, error) {
 	v, _, err := s.LastDrills(ctx, lineage)
 	return v, err
 }
 
-// LastDrills returns LastVerified, and what is wrong by the last drill of the newest state: it failed, or passed over the newest full; nil: neither.
+// LastDrills returns LastVerified, and the problem of the last drill of the newest state: it failed, or skipped the
+// newest full; nil: neither.
 func (s *Store) LastDrills(ctx context.Context, lineage string) (v *Verified, trouble, err error) {
 	d, err := s.drills(ctx, lineage)
 	if err != nil {
 		return nil, nil, err
 	}
 	if m := d.trouble; m != nil {
-		what := cmp.Or(m.Problem, "what it met is not on record")
+		what := cmp.Or(m.Problem, "its problem is not recorded")
 		if m.kind == fileVerified {
 			what = ofNoUse(m.PassedOver())
 		}
-		trouble = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("the drill of %s: %s", m.at.UTC().Format(time.RFC3339), what)}
+		trouble = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("the restore drill of %s: %s", m.at.UTC().Format(time.RFC3339), what)}
 	}
 	return d.verified(), trouble, d.damage
 }
@@ -237,7 +247,7 @@ func (s *Store) stillThere(ctx context.Context, lineage string, ids []string) (t
 	return there, err
 }
 
-// hasSignature reports whether somebody signed a file.
+// hasSignature reports whether a file is signed.
 func (s *Store) hasSignature(ctx context.Context, file string) bool {
 	r, err := s.Bucket.Open(ctx, signatureOf(file), 0, 1)
 	if err == nil {
@@ -251,6 +261,8 @@ type failure struct {
 	At      time.Time `json:"at"`
 	Problem string    `json:"problem"`
 	Wrong   []string  `json:"wrong,omitempty"` // as of Verified
+	// ReadBack: no drill failed, a full was read whole and is damaged. Earlier versions prune nothing until a drill succeeds.
+	ReadBack bool `json:"readBack,omitempty"`
 }
 
 // markFailed records that a drill of the newest state failed: nothing is pruned until one succeeds. wrong are fulls that it found wrong.
@@ -259,6 +271,19 @@ func (s *Store) markFailed(ctx context.Context, lineage string, why error, wrong
 	if err != nil || d.failing && !slices.ContainsFunc(wrong, func(id string) bool { return !slices.Contains(d.wrong, id) }) {
 		return err
 	}
-	wrong = Verified{Wrong: wrong}.wrongAfter(d.wrong)
-	return s.putMark(ctx, lineage, fileFailed, fileVerified, s.now(), failure{s.now().UTC(), why.Error(), wrong})
+	return s.putFailure(ctx, lineage, d, failure{Problem: why.Error(), Wrong: wrong})
+}
+
+// MarkDamaged records that a full was read whole and is damaged: it counts for nothing from now on, as if a drill had found it wrong.
+func (s *Store) MarkDamaged(ctx context.Context, full Entry, why error) error {
+	d, err := s.drills(ctx, full.Lineage)
+	if err != nil || slices.Contains(d.wrong, full.ID()) {
+		return err
+	}
+	return s.putFailure(ctx, full.Lineage, d, failure{Problem: why.Error(), Wrong: []string{full.ID()}, ReadBack: !d.failing})
+}
+
+func (s *Store) putFailure(ctx context.Context, lineage string, before drilled, f failure) error {
+	f.At, f.Wrong = s.now().UTC(), Verified{Wrong: f.Wrong}.wrongAfter(before.wrong)
+	return s.putMark(ctx, lineage, fileFailed, fileVerified, f.At, f)
 }

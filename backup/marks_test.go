@@ -117,3 +117,35 @@ func TestMarks_AreReadInBoundedTime(t *testing.T) {
 		t.Errorf("%d objects were opened", b.opened)
 	}
 }
+
+// That a full was read back and is damaged is no failure of a drill, and ends none.
+func TestMarks_OfAFullThatWasReadBack(t *testing.T) {
+	for name, failed := range map[string]bool{"after a drill that succeeded": false, "after one that failed": true} {
+		_, s, wrong := drillWorld(t)
+		if failed {
+			if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong")); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		full := fullHead(9, nil).Place
+		_, before, err := s.LastDrills(t.Context(), "a1b2")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for range 2 * mostMarks { // one is recorded once
+			if err := s.MarkDamaged(t.Context(), Entry{Place: full}, errors.New("damaged")); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		s.knowsWrong(t, wrong, full.ID())
+		if failing, err := s.failing(t.Context(), "a1b2"); err != nil || failing != failed {
+			t.Errorf("%s: failing %t, %v", name, failing, err)
+		}
+		if _, trouble, err := s.LastDrills(t.Context(), "a1b2"); err != nil || !failed && trouble.Error() != before.Error() || failed && trouble == nil {
+			t.Errorf("%s: %v, %v", name, trouble, err)
+		}
+		if all, err := s.Bucket.List(t.Context(), "prod/a1b2/failed/"); err != nil || len(all) > 2 {
+			t.Errorf("%s: %d records, %v", name, len(all), err)
+		}
+	}
+}

@@ -19,7 +19,7 @@ import (
 
 // A full and the deltas after it become one database without a page of the full being changed, but for a meta page: what the
 // deltas bring is written behind the full, as a tree of its own, before the full is fetched. Then it is known how large the
-// result is and where its root will be, which is all that the meta page says. So the digest of the result, which begins with that
+// result is and where its root will be, which is all that the meta page says. So the digest of the result, which starts with that
 // page, is made while the full streams in, and nothing has to be read twice for it but what stands behind the full.
 
 const (
@@ -139,7 +139,7 @@ func (s *Store) fullHead(ctx context.Context, p Place) (Header, pages.Head, erro
 	return o.head, head, err
 }
 
-// checkFull looks for damage in a full, by way of a file that is of no use any more.
+// checkFull searches for damage in a full, by way of a file that is of no use any more.
 func (s *Store) checkFull(ctx context.Context, p Place, f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *Store) checkFull(ctx context.Context, p Place, f *os.File) error {
 	return checkDatabase(ctx, f.Name(), p.Revision, pages.Reachable)
 }
 
-// checkDatabase looks for damage in the database of a full of some revision.
+// checkDatabase searches for damage in the database of a full of some revision.
 func checkDatabase(ctx context.Context, path string, revision int64, e pages.Extent) error {
 	info, err := InspectSnapshot(path)
 	if err == nil && info.Revision != revision {
@@ -331,7 +331,7 @@ func (m *merger) list(ctx context.Context) error {
 	return m.writeFree(t.Unseen())
 }
 
-// writeFree writes the list of free pages, so that who opens the file to write need not look for them in all of it.
+// writeFree writes the list of free pages, so that who opens the file to write need not search for them in all of it.
 func (m *merger) writeFree(ids []uint64) error {
 	list := pages.FreeList(m.meta.Free, ids, m.freePages*m.old.Size, m.old.Size)
 	_, err := m.f.WriteAt(list, int64(m.meta.Free)*int64(m.old.Size))

@@ -58,7 +58,7 @@ func TestMerge_IsWhatBboltWouldRead(t *testing.T) {
 func TestMerge_IsWhatBboltWouldReadWhateverTheSizes(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {
-		seeds = 12
+		seeds = 5
 	}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))

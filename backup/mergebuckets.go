@@ -37,7 +37,7 @@ func (m *merger) buckets(ctx context.Context, tx *bolt.Tx, added pages.Subtree) 
 	return m.w.WriteBuckets(m.meta.Root, all)
 }
 
-// bucket returns where a bucket of the result begins.
+// bucket returns where a bucket of the result starts.
 func (m *merger) bucket(ctx context.Context, name []byte, b *bolt.Bucket, added pages.Subtree) (uint64, error) {
 	switch string(name) {
 	case string(bucketKey):
@@ -124,7 +124,7 @@ func (a *applier) leaseChanges(b *bolt.Bucket, found *SnapshotInfo) (change map[
 // needsLeases refuses a database that has no room for the leases there are.
 func (a *applier) needsLeases(tx *bolt.Tx) error {
 	if tx.Bucket(bucketLease) == nil && len(a.leases.settle(nil)) > 0 {
-		return damaged("no etcd database: it has no bucket %q", bucketLease)
+		return damaged("not an etcd database: it has no bucket %q", bucketLease)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // sealed makes a new full of a full and the deltas after it, page by page as the full streams by. Of that only those pages are
-// kept that a sieve keeps; the others are looked at as they pass. ErrNeedsWhole, or damage: these were not enough.
+// kept that a sieve keeps; the others are checked as they pass. ErrNeedsWhole, or damage: these were not enough.
 func (m *merger) sealed(ctx context.Context, s *Store, full Place, begin func() (*FullWriter, error), x *Extracted) (err error) {
 	added, err := m.plan(false, false)
 	if err != nil {

@@ -26,37 +26,37 @@ const (
 // MostSequence is the last number that a name has room for.
 const MostSequence = 9_999_999_999
 
-// Place is where an object stands; its name tells all of it.
+// Place is where an object is stored; its name contains all of it.
 //
 //	CLUSTER/LINEAGE/full/REVISION-TIME.cke
 //	CLUSTER/LINEAGE/delta/STREAM/SEQUENCE-FIRST.cke
 //
-// A stream is an unbroken run of deltas, named by its first revision. The name of the next delta of a stream follows
-// from the one before it, so that two writers can never both extend a stream: the second finds the name taken.
+// A stream is an unbroken run of deltas, named by its first revision. The name of the next delta of a stream follows from
+// the one before it, so two writers can never both extend a stream: the second finds the name taken.
 type Place struct {
 	Cluster string `json:"cluster"`
 	Lineage string `json:"lineage"`
 	Kind    Kind   `json:"kind"`
 	// Revision is a full's revision, or the first revision of a delta.
 	Revision int64 `json:"revision"`
-	// Time is when a full's snapshot began, in milliseconds of UTC; zero for a delta.
+	// Time is when a full's snapshot was started, in milliseconds of UTC; zero for a delta.
 	Time time.Time `json:"time,omitzero"`
-	// Stream is the first revision of the delta's stream, Sequence counts its deltas from 0. Zero for a full.
+	// Stream is the first revision of the delta's stream, Sequence counts its deltas from 0. Both are zero for a full.
 	Stream   int64 `json:"stream,omitempty"`
 	Sequence int64 `json:"sequence,omitempty"`
 }
 
-// FullPlace is the place of a full.
+// FullPlace returns the place of a full.
 func FullPlace(cluster, lineage string, revision int64, t time.Time) Place {
 	return Place{Cluster: cluster, Lineage: lineage, Kind: KindFull, Revision: revision, Time: t.UTC().Truncate(time.Millisecond)}
 }
 
-// DeltaPlace is the place of a delta.
+// DeltaPlace returns the place of a delta.
 func DeltaPlace(cluster, lineage string, stream, sequence, first int64) Place {
 	return Place{Cluster: cluster, Lineage: lineage, Kind: KindDelta, Revision: first, Stream: stream, Sequence: sequence}
 }
 
-// Name is the object's name.
+// Name returns the object's name.
 func (p Place) Name() string {
 	if p.Kind == KindFull {
 		return fmt.Sprintf("%s/%s/full/%020d-%s%s", p.Cluster, p.Lineage, p.Revision, p.Time.UTC().Format(timeLayout), suffix)
@@ -64,7 +64,7 @@ func (p Place) Name() string {
 	return fmt.Sprintf("%s/%s/delta/%020d/%010d-%020d%s", p.Cluster, p.Lineage, p.Stream, p.Sequence, p.Revision, suffix)
 }
 
-// ID is the name by which a person calls a full: LINEAGE/REVISION-TIME.
+// ID returns the name of a full in output and commands: `LINEAGE/REVISION-TIME`.
 func (p Place) ID() string {
 	return p.Lineage + "/" + strings.TrimSuffix(path.Base(p.Name()), suffix)
 }
@@ -75,7 +75,7 @@ var (
 	plainWord = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$`)
 )
 
-// ParsePlace reads a name; false for anything that is no backup object.
+// ParsePlace parses a name; it returns false if that is not the name of a backup object.
 func ParsePlace(name string) (Place, bool) {
 	if m := fullName.FindStringSubmatch(name); m != nil {
 		rev, err := strconv.ParseInt(m[3], 10, 64)
@@ -92,11 +92,11 @@ func ParsePlace(name string) (Place, bool) {
 	return Place{}, false
 }
 
-// CheckNames refuses names of a cluster or a lineage that cannot be folders.
+// CheckNames refuses names of a cluster or an incarnation that cannot be folders.
 func CheckNames(cluster, lineage string) error {
 	for _, s := range []string{cluster, lineage} {
 		if !plainWord.MatchString(s) {
-			return fmt.Errorf("%q cannot name a cluster or a lineage in a backup store: use letters, digits, '.', '_' and '-'", s)
+			return fmt.Errorf("%q cannot name a cluster or an incarnation in a backup target: use letters, digits, '.', '_' and '-'", s)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 // of them, in 16 bytes for a page of the database.
 type passedLeaves []passedLeaf
 
-// passedLeaf is where a leaf begins and ends.
+// passedLeaf is where a leaf starts and ends.
 type passedLeaf struct {
 	main        int64  // of the first record
 	span        uint32 // how many revisions there are up to the last record, both included; 0: no such leaf passed

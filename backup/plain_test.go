@@ -22,7 +22,7 @@ func TestPlain_BboltMakesTheSameOfIt(t *testing.T) {
 	real := realDatabases(t)
 	rounds := 60
 	if testing.Short() {
-		rounds = 16
+		rounds = 6
 	}
 	for seed := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(seed, 21)) //nolint:gosec // to be repeated

@@ -16,9 +16,9 @@ import (
 // sweepAge is how old a half-written local file must be to count as left behind.
 const sweepAge = 24 * time.Hour
 
-// Prune deletes what a retention does not keep. With dryRun it only returns the plan. It can be broken off at any
-// point: what the plan keeps is never touched. What cannot be deleted is passed over and told in the plan, with what it
-// needs to be restored from; that the target protects an object is no error.
+// Prune deletes what a retention does not keep. With dryRun it only returns the plan. It can be interrupted at any point:
+// what the plan keeps is never touched. Objects that cannot be deleted are skipped and reported in the plan, with those
+// that they need for a restore; that the target protects an object is not an error.
 func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PrunePlan, error) {
 	if dryRun {
 		_, plan, err := s.planPrune(ctx, r)
@@ -33,6 +33,9 @@ func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PruneP
 		return PrunePlan{}, err
 	}
 	lineages, plan, err := s.planPrune(ctx, r)
+	if err == nil && s.Approve != nil {
+		err = s.Approve(plan)
+	}
 	if err != nil {
 		return PrunePlan{}, err
 	}
@@ -47,7 +50,7 @@ func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PruneP
 	}
 	if b, ok := s.Bucket.(Sweeper); ok && ctx.Err() == nil {
 		if swept := b.Sweep(ctx, sweepAge); swept != nil {
-			err = errors.Join(err, fmt.Errorf("sweep half-written files: %w", swept))
+			err = errors.Join(err, fmt.Errorf("remove half-written files: %w", swept))
 		}
 	}
 	return plan, err
@@ -59,6 +62,14 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 	if err != nil {
 		return nil, PrunePlan{}, err
 	}
+	var others []string
+	lineages = slices.DeleteFunc(lineages, func(l Lineage) bool {
+		other := s.Prunable != nil && !slices.Contains(s.Prunable, l.Name)
+		if other {
+			others = append(others, l.Name)
+		}
+		return other
+	})
 	for i := range lineages {
 		if err := s.vetted(ctx, &lineages[i], (*Lineage).entries); err != nil {
 			return nil, PrunePlan{}, err
@@ -77,11 +88,13 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 			return nil, PrunePlan{}, err
 		}
 	}
-	return lineages, PlanPrune(lineages, verified, r, ageAt(lineages, s.now())), nil
+	plan = PlanPrune(lineages, verified, r, ageAt(lineages, s.now()))
+	plan.Others = others
+	return lineages, plan, nil
 }
 
 // readEnds reads from their own headers how far the deltas go that are to be deleted: the name of the next one, which says where they end, is
-// anybody's. What is to be deleted is planned again afterwards.
+// anybody's. What is to be deleted is planned again afterward.
 func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error {
 	names := named(going)
 	for i := range l.Streams {
@@ -113,23 +126,24 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 	for i, f := range l.Fulls {
 		switch {
 		case IsDamage(errs[i]):
-			l.useless[f.Name()] = "damaged, counts for nothing"
+			l.useless[f.Name()] = "damaged, does not count"
 		case errs[i] != nil && !errors.Is(errs[i], ErrNotFound):
 			return nil, errs[i]
 		case slices.Contains(d.wrong, f.ID()):
-			l.useless[f.Name()] = "found wrong by a drill, counts for nothing"
+			l.useless[f.Name()] = "found wrong by a restore drill, does not count"
 		}
 	}
 	switch {
 	case d.failing:
-		l.failing = "the last drill failed"
+		l.failing = "the last restore drill failed"
 	case len(l.useless) > 0 && len(l.useless) == len(l.Fulls):
-		l.failing = "no full of its lineage is whole"
+		l.failing = "no full of its incarnation is intact"
 	}
 	return d.verified(), nil
 }
 
-// ErrClock: the clock of this host differs from the target's, and what is too old to be kept depends on it.
+// ErrClock reports that the clock of this host differs from the target's, and the clock decides which backups are too old
+// to be kept.
 var ErrClock = errors.New("the clocks of this host and of the target differ")
 
 // clockLimit is how far two clocks may be apart where days are counted, or objects are dated by both.
@@ -140,7 +154,7 @@ func agree(r cke.Retention, clock, now time.Time) error {
 	if r.MaxAge == 0 && r.Within == 0 || clock.IsZero() || clock.Sub(now).Abs() <= clockLimit {
 		return nil
 	}
-	return fmt.Errorf("%w: here it is %s, there %s; set the clock that is wrong", ErrClock, now.UTC().Format(time.RFC3339), clock.UTC().Format(time.RFC3339))
+	return fmt.Errorf("%w: this host has %s, the target has %s; set the clock that is wrong", ErrClock, now.UTC().Format(time.RFC3339), clock.UTC().Format(time.RFC3339))
 }
 
 // aheadLimit is how far ahead of now a backup may be dated whose date still counts.
@@ -227,7 +241,7 @@ func (s *Store) carryOut(ctx context.Context, lock *lock, lineages []Lineage, pl
 // errRefused: a target that answers did not delete an object.
 var errRefused = errors.New("it is still there")
 
-// remove deletes an object. Of an attempt that failed the outcome is unknown until it was looked for.
+// remove deletes an object. Of an attempt that failed the outcome is unknown until it was searched for.
 func (s *Store) remove(ctx context.Context, lock *lock, name string) (gone bool, err error) {
 	if ctx.Err() != nil { // a directory takes no notice of it
 		return false, ctx.Err()
@@ -248,9 +262,9 @@ func (s *Store) remove(ctx context.Context, lock *lock, name string) (gone bool,
 	return false, fmt.Errorf("%w: %w", errRefused, err)
 }
 
-// Delete removes one full, named by its ID, and the deltas that no other full needs. Unless force is set, it refuses with
-// ErrOnlyFull to remove the only full of a lineage, or the only one that leads to its newest changes. Deltas that cannot be
-// deleted are passed over.
+// Delete removes one full, named by its ID, and the deltas that no other full needs. Unless force is set, it returns
+// ErrOnlyFull for the only full of an incarnation, and for the only one that leads to its newest changes. Deltas that
+// cannot be deleted are skipped.
 func (s *Store) Delete(ctx context.Context, id string, force bool) ([]Removal, error) {
 	lock, _, _, err := s.deleting(ctx, "delete "+id)
 	if err != nil {
@@ -283,7 +297,7 @@ func (s *Store) Delete(ctx context.Context, id string, force bool) ([]Removal, e
 	return gone, errors.Join(failed, s.settle(ctx, told, gone))
 }
 
-// PlanDelete tells what Delete would remove.
+// PlanDelete returns what Delete would remove.
 func (s *Store) PlanDelete(ctx context.Context, id string, force bool) ([]Removal, error) {
 	_, plan, err := s.planDelete(ctx, id, force)
 	return plan, err
@@ -322,7 +336,7 @@ func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage
 	for i := range lineages {
 		for _, u := range lineages[i].Untrusted {
 			if u.Kind == KindFull && u.ID() == id {
-				return &lineages[i], []Removal{{u.Name(), u.Size, "asked for"}}, nil
+				return &lineages[i], []Removal{{u.Name(), u.Size, "requested"}}, nil
 			}
 		}
 	}
@@ -337,13 +351,13 @@ func lineageOf(id string) string {
 
 func (l *Lineage) planDelete(i int, force bool) ([]Removal, error) {
 	asked := l.Fulls[i]
-	gone := []Removal{{asked.Name(), asked.Size, "asked for"}}
+	gone := []Removal{{asked.Name(), asked.Size, "requested"}}
 	rest := slices.Delete(slices.Clone(l.Fulls), i, i+1)
 	equal := slices.DeleteFunc(slices.Clone(rest), func(f Entry) bool { // what can take its place
 		return l.useless[f.Name()] != "" || l.signed(asked) && !l.signed(f)
 	})
 	if len(equal) == 0 && !force {
-		return nil, fmt.Errorf("%s is %w of its lineage: nothing of it could be restored without it", asked.ID(), ErrOnlyFull)
+		return nil, fmt.Errorf("%s is %w of its incarnation: nothing of that incarnation could be restored without it", asked.ID(), ErrOnlyFull)
 	}
 	newest, left := int64(0), Lineage{Fulls: equal, Streams: l.Streams}
 	for _, f := range equal {

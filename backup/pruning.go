@@ -14,16 +14,16 @@ import (
 
 // Deltas are deleted from the newest to the oldest, so that what has to stay can still be restored from: a prune that is
 // killed, or has to leave something, leaves a hole before the deltas that it keeps. So it says beforehand what it is about to
-// delete, in a file beside the backups. A hole that is told there is the end of what is before it, and no damage.
+// delete, in a file beside the backups. A hole that is listed there is the end of what is before it, and no damage.
 
-// filePruning tells what is about to be deleted or has been: holes, as a JSON list. The newest counts.
+// filePruning lists what is about to be deleted or has been: holes, as a JSON list. The newest counts.
 const filePruning FileKind = "pruning"
 
 // tellFor is how long telling is tried again: deleting makes the room that a full target lacks for it.
 const tellFor = 2 * time.Second
 
 // hole is a run of sequence numbers in a stream, From and To among them, of which those that are missing were deleted; from 0:
-// none, since a stream begins before its first hole. Or it is a full, by its name: one that was deleted although deltas that it
+// none, since a stream starts before its first hole. Or it is a full, by its name: one that was deleted although deltas that it
 // led to stay.
 type hole struct {
 	Stream int64  `json:"stream"`
@@ -55,7 +55,7 @@ func (s *Store) explain(ctx context.Context, l *Lineage) error {
 	return nil
 }
 
-// readPruning returns what the newest of a lineage's files that count tells, merged, and its name. One that is damaged tells nothing.
+// readPruning returns what the newest of a lineage's files that count tells, merged, and its name. A damaged one counts as empty.
 func (s *Store) readPruning(ctx context.Context, l *Lineage) (told []hole, newest string, err error) {
 	files := slices.DeleteFunc(slices.Clone(l.Files), func(o Object) bool { return !strings.Contains(o.Name, "/"+string(filePruning)+"/") })
 	newest, _, err = s.recordOf(ctx, l.Name, files)
@@ -83,7 +83,7 @@ type deletion struct {
 	untold error           // why it could not be told
 }
 
-// tell says what is about to be deleted. That it cannot be told keeps nothing from being deleted.
+// tell says what is about to be deleted. That it cannot be reported keeps nothing from being deleted.
 func (s *Store) tell(ctx context.Context, l *Lineage, going []Removal, full string) deletion {
 	d := deletion{l: l, going: named(going), full: full}
 	before, _, err := s.readPruning(ctx, l)
@@ -93,8 +93,8 @@ func (s *Store) tell(ctx context.Context, l *Lineage, going []Removal, full stri
 	return d
 }
 
-// settle forgets what was told, but for what explains a hole, or what of the deletion has still to be repeated. What could not
-// be told before is told now. gone has been deleted.
+// settle forgets what was reported, but for what explains a hole, or what of the deletion has still to be repeated. What could not
+// be reported before is reported now. gone has been deleted.
 func (s *Store) settle(ctx context.Context, d deletion, gone []Removal) error {
 	objects, err := s.Bucket.List(ctx, s.Cluster+"/"+d.l.Name+"/"+string(filePruning)+"/")
 	if err != nil {
@@ -132,12 +132,12 @@ func (s *Store) putPruning(ctx context.Context, l *Lineage, told []hole) error {
 	brief := *s
 	brief.Retry.For = min(cmp.Or(brief.Retry.For, tellFor), tellFor)
 	if err := brief.PutFile(ctx, l.Name, filePruning, data); err != nil {
-		return fmt.Errorf("tell what is pruned: %w", err)
+		return fmt.Errorf("record what is pruned: %w", err)
 	}
 	return nil
 }
 
-// leaves returns, of what goes and of what was told before, the numbers that leave a hole when they are missing: those with
+// leaves returns, of what goes and of what was reported before, the numbers that leave a hole when they are missing: those with
 // another of their stream before them that is not gone, without what is there to stay.
 func (d deletion) leaves(before []hole, gone map[string]bool) (holes []hole) {
 	there := map[int64][]Entry{} // deltas by stream

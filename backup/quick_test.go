@@ -76,7 +76,7 @@ func TestCompact_TheQuickWayRefusesWhatTheWholeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	rounds := 1500
 	if testing.Short() {
-		rounds = 700
+		rounds = 150
 	}
 	both, refused := 0, 0
 	for seed := range uint64(rounds) {

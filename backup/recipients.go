@@ -11,7 +11,7 @@ import (
 	"filippo.io/age"
 )
 
-// ParseRecipients reads age recipients, one per string. None: nil, and backups are not encrypted.
+// ParseRecipients parses age recipients, one per string. For none it returns nil, and backups are not encrypted.
 func ParseRecipients(recipients []string) ([]age.Recipient, error) {
 	if len(recipients) == 0 {
 		return nil, nil
@@ -23,7 +23,8 @@ func ParseRecipients(recipients []string) ([]age.Recipient, error) {
 	return rs, nil
 }
 
-// RecipientsID tells sets of recipients apart: the digest of their public keys. Empty for none, and for keys that do not show themselves.
+// RecipientsID identifies a set of recipients: the digest of their public keys. It is empty for none, and for keys that
+// do not reveal themselves.
 func RecipientsID(recipients []age.Recipient) string {
 	if len(recipients) == 0 {
 		return ""
@@ -41,7 +42,7 @@ func RecipientsID(recipients []age.Recipient) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ParseIdentities reads an age identity file.
+// ParseIdentities parses an age identity file.
 func ParseIdentities(file string) ([]age.Identity, error) {
 	ids, err := age.ParseIdentities(strings.NewReader(file))
 	if err != nil {
@@ -50,8 +51,8 @@ func ParseIdentities(file string) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// Opens reports whether one of the identities opens what is encrypted for these recipients. Nothing else tells: an encrypted body
-// does not say for whom it is.
+// Opens reports whether one of the identities decrypts what is encrypted for these recipients. An encrypted body does not
+// show its recipients.
 func Opens(recipients []age.Recipient, identities []age.Identity) bool {
 	var b bytes.Buffer
 	w, err := age.Encrypt(&b, recipients...)

@@ -11,7 +11,7 @@ type Record struct {
 	// Main and Sub are the revision: Main counts transactions, Sub the changes in one.
 	Main, Sub int64
 	Tombstone bool
-	// Value is the mvccpb.KeyValue that etcd stores; of a tombstone it holds the key alone.
+	// Value is the mvccpb.KeyValue that etcd stores; of a tombstone it holds only the key.
 	Value []byte
 }
 

@@ -11,24 +11,26 @@ import (
 	"cke"
 )
 
-// PrunePlan says what a retention keeps and what it deletes. Nothing in it depends on the store's state later on.
+// PrunePlan lists what a retention keeps and what it deletes. It does not depend on later states of the store.
 type PrunePlan struct {
 	Keep []Kept `json:"keep"`
-	// Delete is what is to go; from Prune what went.
+	// Delete is what is to be deleted; from Prune, what was.
 	Delete []Removal `json:"delete"`
-	// Held is what was to go and stays, because the target protects it, or because something that stays needs it.
+	// Held is what was to be deleted and stays, because the target protects it, or because something that stays needs it.
 	Held []Removal `json:"held,omitempty"`
 	// Failed is what could not be deleted, and why.
 	Failed []Removal `json:"failed,omitempty"`
-	// Failing are the lineages of which nothing goes, because the last drill failed or no full is whole.
+	// Failing are the incarnations of which nothing is deleted, because the last drill failed or no full is intact.
 	Failing []string `json:"failing,omitempty"`
+	// Others are the incarnations of which nothing is deleted, because they are not the caller's.
+	Others []string `json:"others,omitempty"`
 }
 
 // Kept is a full that stays, and why.
 type Kept struct {
 	Full    Entry    `json:"full"`
 	Reasons []string `json:"reasons"`
-	// PointInTime: the deltas after it stay too.
+	// PointInTime means that the deltas after it stay too.
 	PointInTime bool `json:"pointInTime"`
 }
 
@@ -41,14 +43,18 @@ type Removal struct {
 
 // PlanPrune decides what a retention deletes. It is pure: the same store, policy and time give the same plan.
 //
-// A full stays if it is one of the last ones, or the newest of one of the last hours, days, weeks (from Monday) or
-// months (UTC) that have any. From the oldest of the last ones on, all deltas stay: any revision can be restored there. So
-// they do from the newest full on that was begun before the time Within. Nothing of this keeps what is older than MaxAge; if
-// there is no other rule, all that is younger stays.
-// The newest full of every lineage that has any, the one that was last verified, and the one that a hash last proved, stay with all that their
-// chains need, whatever their age, and so do all deltas after the latter two: no drill has tried the fulls that came since. Fulls that nothing can be restored from count for nothing. Of a lineage of which the last drill failed
-// everything stays. The zero Retention deletes nothing. What is dated after now does not push real backups out: such a full stays, with
-// the deltas up to the next full that is not.
+// A full stays if it is one of the last ones, or the newest of one of the last hours, days, weeks (from Monday) or months
+// (UTC) that have any. From the oldest of the last ones on, all deltas stay: any revision can be restored there. The same
+// holds from the newest full on that was started before the time Within. None of these rules keeps what is older than
+// MaxAge; if there is no other rule, everything younger stays.
+//
+// The newest full of every incarnation that has any, the one that was last verified, and the one that a hash last proved,
+// stay with all that their chains need, whatever their age, and so do all deltas after the latter two: no drill has
+// tested the fulls that were taken since. Fulls that cannot be restored do not count. If the last drill of an incarnation
+// failed, everything of it stays.
+//
+// The zero Retention deletes nothing. A full that is dated after now does not displace real backups: it stays, with the
+// deltas up to the next full that is not.
 func PlanPrune(lineages []Lineage, verified map[string]*Verified, r cke.Retention, now time.Time) PrunePlan {
 	var plan PrunePlan
 	switch r {
@@ -89,7 +95,7 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 			case l.failing != "":
 				reasons[f.Name()].add(l.failing, true)
 			case l.useless[f.Name()] != "":
-				// It stays, to be looked into, without using up a place.
+				// It stays, to be examined, without using up a place.
 				if !older(f, r.MaxAge, now) {
 					reasons[f.Name()].add(l.useless[f.Name()], false)
 				}
@@ -143,7 +149,7 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 	return reasons
 }
 
-// keepWithin keeps the fulls, newest first, that were begun within a time, and of each lineage the one before these: the
+// keepWithin keeps the fulls, newest first, that were started within a time, and of each lineage the one before these: the
 // revisions of that time from before the first of them are restored from it.
 func keepWithin(reasons map[string]*keeping, fulls []Entry, within cke.Duration, now time.Time) {
 	based := map[string]bool{}
@@ -158,12 +164,12 @@ func keepWithin(reasons map[string]*keeping, fulls []Entry, within cke.Duration,
 	}
 }
 
-// older reports whether a full was begun longer ago than an age; zero is no age.
+// older reports whether a full was started longer ago than an age; zero is no age.
 func older(f Entry, age cke.Duration, now time.Time) bool {
 	return age > 0 && f.Time.Before(now.Add(-time.Duration(age)))
 }
 
-// spanText is a span of time in hours and what is left, as people write it in the cluster file.
+// spanText is a span of time in hours and what is left, as users write it in the cluster file.
 func spanText(d cke.Duration) string {
 	text := d.String()
 	for _, none := range []string{"m0s", "h0m"} {
@@ -189,7 +195,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 	for i, f := range l.Fulls {
 		k := reasons[f.Name()]
 		if i == newest {
-			k.add("newest of its lineage", true)
+			k.add("newest of its incarnation", true)
 		}
 		if v != nil && (v.Full == f.ID() || v.HashProved == f.ID()) {
 			why := "proved by a hash"
@@ -258,7 +264,7 @@ func (st *Stream) lastOf(i int) int64 {
 func (st *Stream) unread(i int) bool { return st.lastOf(i) < st.Deltas[i].Revision }
 
 // mayPass reports whether one of the run's deltas may have changes that a full lacks. Where its end is not known, because it cannot be
-// read, only a full that was begun after it was stored has them all for certain. When one was begun that is dated later than it was stored
+// read, only a full that was started after it was stored has them all for certain. When one was started that is dated later than it was stored
 // itself is not known.
 func (st *Stream) mayPass(i int, f Entry) bool {
 	d, last := st.Deltas[i], st.lastOf(i)

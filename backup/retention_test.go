@@ -47,7 +47,7 @@ func TestPlanPrune_Rules(t *testing.T) {
 		"10 02h (hourly 2026-11-10 02)",
 		"10 03h (last, hourly 2026-11-10 03)",
 		"10 04h (last, hourly 2026-11-10 04)",
-		"10 05h (last, hourly 2026-11-10 05, daily 2026-11-10, weekly 2026 week 46, monthly 2026-11, newest of its lineage)",
+		"10 05h (last, hourly 2026-11-10 05, daily 2026-11-10, weekly 2026 week 46, monthly 2026-11, newest of its incarnation)",
 	}
 	if got := kept(plan); !slices.Equal(got, want) {
 		t.Errorf("kept\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -146,18 +146,18 @@ func TestPlanPrune_ByAge(t *testing.T) {
 		deltas int // that stay
 	}{
 		"AgeAlone": {cke.Retention{MaxAge: hours(2)}, 48, []string{
-			"10 03h (within 2h)", "10 04h (within 2h)", "10 05h (last, within 2h, newest of its lineage)"}, 3},
+			"10 03h (within 2h)", "10 04h (within 2h)", "10 05h (last, within 2h, newest of its incarnation)"}, 3},
 		"WithinKeepsItsBase": {cke.Retention{Within: cke.Duration(90 * time.Minute)}, 48, []string{
-			"10 03h (base of what is within 1h30m)", "10 04h (within 1h30m)", "10 05h (last, within 1h30m, newest of its lineage)"}, 3},
+			"10 03h (base of what is within 1h30m)", "10 04h (within 1h30m)", "10 05h (last, within 1h30m, newest of its incarnation)"}, 3},
 		"WithinAddsToCounts": {cke.Retention{Last: 1, Daily: 2, Within: hours(1)}, 48, []string{
 			"09 23h (daily 2026-11-09)", "10 03h (base of what is within 1h)", "10 04h (within 1h)",
-			"10 05h (last, daily 2026-11-10, within 1h, newest of its lineage)"}, 3},
+			"10 05h (last, daily 2026-11-10, within 1h, newest of its incarnation)"}, 3},
 		"AgeEndsCounts": {cke.Retention{Last: 1, Daily: 7, MaxAge: hours(48)}, 24 * 5, []string{
-			"08 23h (daily 2026-11-08)", "09 23h (daily 2026-11-09)", "10 05h (last, daily 2026-11-10, newest of its lineage)"}, 1},
+			"08 23h (daily 2026-11-08)", "09 23h (daily 2026-11-09)", "10 05h (last, daily 2026-11-10, newest of its incarnation)"}, 1},
 		"AgeEndsLast": {cke.Retention{Last: 10, MaxAge: hours(1)}, 24, []string{
-			"10 04h (last)", "10 05h (last, newest of its lineage)"}, 2},
+			"10 04h (last)", "10 05h (last, newest of its incarnation)"}, 2},
 		"AllYounger": {cke.Retention{MaxAge: hours(1000)}, 3, []string{
-			"10 03h (within 1000h)", "10 04h (within 1000h)", "10 05h (last, within 1000h, newest of its lineage)"}, 3},
+			"10 03h (within 1000h)", "10 04h (within 1000h)", "10 05h (last, within 1000h, newest of its incarnation)"}, 3},
 	} {
 		l := hourly(tc.fulls, now)
 		plan := PlanPrune([]Lineage{l}, nil, tc.rule, now)
@@ -182,7 +182,7 @@ func TestPlanPrune_AgeNeverTakesTheLastOnes(t *testing.T) {
 	l := hourly(4, now.AddDate(-1, 0, 0))
 	v := &Verified{Full: l.Fulls[1].ID(), Revision: l.Fulls[1].Revision + 5, At: now}
 	plan := PlanPrune([]Lineage{l}, map[string]*Verified{"l": v}, cke.Retention{Last: 3, MaxAge: cke.Duration(24 * time.Hour)}, now)
-	want := []string{"10 03h (verified 2026-11-10T05:00:00Z)", "10 05h (newest of its lineage)"}
+	want := []string{"10 03h (verified 2026-11-10T05:00:00Z)", "10 05h (newest of its incarnation)"}
 	if got := kept(plan); !slices.Equal(got, want) {
 		t.Errorf("kept %q, want %q", got, want)
 	}
@@ -295,7 +295,7 @@ func TestPlanPrune_KeepsWhatFollowsTheFullThatADrillFellBackOn(t *testing.T) {
 		st.Deltas = append(st.Deltas, Entry{Place: DeltaPlace("c", "l", 11, int64(i), int64(5*i+11))})
 	}
 	l.Streams = []Stream{st}
-	l.useless[l.Fulls[1].Name()] = "found wrong by a drill, counts for nothing"
+	l.useless[l.Fulls[1].Name()] = "found wrong by a restore drill, does not count"
 	v := &Verified{Full: l.Fulls[0].ID(), Revision: 35, At: now.Add(-90 * time.Minute), HashChecked: true, Wrong: []string{l.Fulls[1].ID()}}
 	if v.PassedOver() == "" {
 		t.Fatal("nothing was passed over")

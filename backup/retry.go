@@ -13,17 +13,17 @@ import (
 	"cke/backup/internal/stream"
 )
 
-// ErrUnsettled: an object was written, or may have been, and was not read back.
-var ErrUnsettled = errors.New("it may be stored, and was not read back")
+// ErrUnsettled reports that an object was written, or may have been, and was not read back.
+var ErrUnsettled = errors.New("it may be stored, but was not read back")
 
-// Retry bounds how a write to a bucket is tried again.
+// Retry bounds how a write to a bucket is repeated.
 type Retry struct {
 	// First is the pause after the first failure, doubled up to Longest; zero: 500 ms and 30 s.
 	First, Longest time.Duration
-	// For is how long to go on; zero: 10 minutes. The context may end it earlier.
+	// For is how long to retry; zero: 10 minutes. The context may stop it earlier.
 	For time.Duration
-	// Attempt bounds one attempt, so that a target that hangs is given up; zero: a minute, and a second for each MiB. What an attempt may have
-	// written is read back in as much time again.
+	// Attempt bounds one attempt, so that a target that hangs is given up; zero: a minute, and a second for each MiB.
+	// What an attempt may have written is read back within the same time again.
 	Attempt time.Duration
 }
 
@@ -47,9 +47,9 @@ func (r Retry) withDefaults() Retry {
 	return r
 }
 
-// Put writes an object and tries again when the bucket fails. An attempt of which the outcome is unknown is settled by
-// looking: if the object that is there is the very one, it was written. ErrExists means that another one is there.
-// guard, which may be nil, is asked before every attempt; its error ends the work.
+// Put writes an object and tries again when the bucket fails. If the outcome of an attempt is unknown, it reads the
+// object: if that is the same one, it was written. ErrExists means that another one exists. guard, which may be nil, is
+// called before every attempt; its error stops Put.
 func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard func() error) error {
 	r = r.withDefaults()
 	if p, is := ParsePlace(name); is && p.Kind == KindDelta {
@@ -75,7 +75,7 @@ func (r Retry) Put(ctx context.Context, b Bucket, name string, c Content, guard 
 	return nil
 }
 
-// create is one attempt. The end of its time does not tell whether the object was written: that is settled, or the next attempt would fare no
+// create is one attempt. The end of its time does not show whether the object was written: that is settled, or the next attempt would fare no
 // better, or find no time.
 func (r Retry) create(ctx context.Context, b Bucket, name string, c Content) error {
 	attempt, cancel := context.WithTimeout(ctx, r.attempt(c.Size()))
@@ -121,7 +121,7 @@ func sameObject(ctx context.Context, b Bucket, name string, c Content) error {
 	rest := Content{Body: c.Body}
 	err = rest.Check(&contextReader{ctx, r})
 	if IsDamage(err) {
-		return damaged("what is there was altered behind its header")
+		return damaged("the stored object was altered after its header")
 	}
 	return err
 }
@@ -136,12 +136,12 @@ func sameHead(r io.Reader, c Content) error {
 	case bytes.Equal(head, c.Head):
 		return nil
 	case bytes.HasPrefix(c.Head, head[:n]):
-		return damaged("what is there is cut short: %d bytes instead of %d", n, c.Size())
+		return damaged("the stored object is truncated: %d bytes instead of %d", n, c.Size())
 	}
 	return ErrExists
 }
 
-// Pause waits for a time, or until ctx ends; then it returns its error.
+// Pause waits for a time, or until ctx is canceled; then it returns the error of ctx.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -153,7 +153,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Since returns how long ago something was, by one clock. A clock that was put back, or a machine that was suspended, counts as long.
+// Since returns how long ago a time was, by one clock. If the clock was put back, or the machine suspended, that counts
+// as a long time.
 func Since(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
 }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scratch is a directory for working copies. A process that is killed leaves it behind with all that is in it, as much as a whole
-// database. So its maker holds a lock on it, which ends with the process, and whoever makes another one next to it removes those that
-// nobody holds.
+// Scratch is a directory for working copies. A process that is killed leaves it behind with its content, as much as a
+// whole database. So its maker holds a file lock on it, which the process loses when it exits, and the next maker of a
+// directory beside it removes those that no process has locked.
 type Scratch struct {
 	Path string
 	held *os.File
@@ -37,15 +37,15 @@ var scratchKinds = []ScratchKind{ScratchFull, ScratchCompact, ScratchDrill, Scra
 
 const (
 	scratchPrefix = "cke-"
-	// scratchMark is the name of an empty file in each scratch directory: nobody else's directory has it, whatever it is called.
+	// scratchMark is the name of an empty file in each scratch directory: no other process's directory has it, whatever it is called.
 	scratchMark = ".cke-scratch"
 	// mostSwept bounds what one sweep removes, and mostScratch how often a directory is made that a sweep takes for abandoned.
 	mostSwept   = 100
 	mostScratch = 10
 )
 
-// NewScratch makes a scratch directory in dir (empty: the system's for temporary files), and removes abandoned ones there. Remove it in
-// the end.
+// NewScratch makes a scratch directory in dir (empty: the system's for temporary files), and removes abandoned ones
+// there. The caller must call Remove.
 func NewScratch(dir string, kind ScratchKind) (*Scratch, error) {
 	if dir == "" {
 		dir = os.TempDir()
@@ -68,7 +68,7 @@ func NewScratch(dir string, kind ScratchKind) (*Scratch, error) {
 			return nil, errors.Join(err, os.RemoveAll(path))
 		}
 	}
-	return nil, fmt.Errorf("make a scratch directory in %s: each one was removed by another process", dir)
+	return nil, fmt.Errorf("make a scratch directory in %s: another process removed each one", dir)
 }
 
 // Remove removes the directory. It may be called on nil, and twice.
@@ -96,8 +96,8 @@ func SweepScratchBelow(dir string) error {
 	return err
 }
 
-// SweepScratch removes scratch directories in dir whose makers live no more. Those of other users are left alone, and directories
-// that have only the name of one.
+// SweepScratch removes scratch directories in dir whose makers no longer run. It leaves those of other users alone, and
+// directories that only have such a name.
 func SweepScratch(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +132,7 @@ func SweepScratch(dir string) error {
 	return nil
 }
 
-// removeScratch removes the mark last, so that the next sweep goes on where this one is cut off.
+// removeScratch removes the mark last, so that the next sweep continues where this one is cut off.
 func removeScratch(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -156,7 +156,7 @@ func isScratch(name string) bool {
 }
 
 // errNoLocks: the file system takes no locks. What is left behind there stays.
-var errNoLocks = errors.New("no locks")
+var errNoLocks = errors.New("no file locks")
 
 // holdScratch locks a directory of this user; nil: another process holds it. What was removed before it was locked is fs.ErrNotExist.
 func holdScratch(path string) (*os.File, error) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +31,7 @@ func TestScratch_Child(t *testing.T) {
 		}
 		fmt.Println(s.Path)
 	}
-	select {}
+	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed, or the test is
 }
 
 func TestScratch_OfAKilledProcessIsRemoved(t *testing.T) {
@@ -41,6 +42,11 @@ func TestScratch_OfAKilledProcessIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

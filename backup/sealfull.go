@@ -17,11 +17,11 @@ import (
 	"cke/backup/internal/stream"
 )
 
-// ErrNeedsWhole: what was kept of a snapshot does not tell its revision. Take it again with KeepWhole.
-var ErrNeedsWhole = errors.New("the snapshot has to be kept whole to be read")
+// ErrNeedsWhole reports that the kept part of a snapshot does not show its revision. Take it again with KeepWhole.
+var ErrNeedsWhole = errors.New("the snapshot must be kept whole to be read")
 
-// FullWriter receives an etcd snapshot as it streams in, and keeps two local files: what is needed of the snapshot to read
-// its revision from, and the compressed and encrypted body to be uploaded. Memory does not depend on its size.
+// FullWriter receives an etcd snapshot as a stream, and writes two local files: what is needed to read the snapshot's
+// revision, and the compressed and encrypted body to be uploaded. Memory does not depend on its size.
 type FullWriter struct {
 	raw, body *os.File
 	pages     *pages.Sieve
@@ -31,7 +31,7 @@ type FullWriter struct {
 	back      *writeback
 }
 
-// NewFullWriter makes the two files; raw == "": the snapshot is in a file already.
+// NewFullWriter makes the two files; raw == "" means that the snapshot is in a file already.
 func NewFullWriter(raw, body string, recipients []age.Recipient) (w *FullWriter, err error) {
 	w = &FullWriter{check: newDigestGuard()}
 	if raw != "" {
@@ -69,8 +69,8 @@ func beginFull(body string, to Bucket, recipients []age.Recipient) (*FullWriter,
 	return w, nil
 }
 
-// For tells where the object goes. If its file can become the object, the disk begins to take it while it is written. Call it
-// before anything is written.
+// For sets where the object will be stored. If its file can become the object, the disk starts to sync it while it is
+// written. Call it before anything is written.
 func (w *FullWriter) For(b Bucket) error {
 	if !keepsFiles(b) {
 		return nil
@@ -110,8 +110,8 @@ func (w *FullWriter) complete() error {
 	return err
 }
 
-// Seal completes the full. It refuses a snapshot that does not end with its own digest: one that was cut short anywhere.
-// h brings place and writer; Place.Revision 0 is filled in from the snapshot. ErrNeedsWhole: take it again.
+// Seal completes the full. It refuses a snapshot that does not end with its own digest: a truncated one. h provides place
+// and writer; if Place.Revision is 0, it is filled in from the snapshot. ErrNeedsWhole: take the snapshot again.
 func (w *FullWriter) Seal(h Header) (Content, Header, error) {
 	if err := w.end(); err != nil {
 		return Content{}, h, err
@@ -141,7 +141,7 @@ func (w *FullWriter) describe(h Header, info SnapshotInfo) (Content, Header, err
 	return c, h, err
 }
 
-// Close lets go of the files; the content given out by Seal stays readable until they are removed.
+// Close closes the files; the content returned by Seal stays readable until they are removed.
 func (w *FullWriter) Close() error {
 	var err error
 	if w.fan != nil {
@@ -159,8 +159,8 @@ func (w *FullWriter) Close() error {
 	return err
 }
 
-// SealFull makes a full for a bucket of a snapshot file, or of a database file, which has no digest at its end yet; body is the
-// file to keep the result in.
+// SealFull makes a full for a bucket from a snapshot file, or from a database file, which has no digest at its end yet;
+// body is the file for the result.
 func SealFull(ctx context.Context, snapshot, body string, to Bucket, h Header, recipients []age.Recipient) (Content, Header, error) {
 	info, err := InspectSnapshot(snapshot)
 	if err != nil {
@@ -226,7 +226,7 @@ func (g *digestGuard) whole() string { return hex.EncodeToString(g.sum()) }
 
 func (g *digestGuard) done() error {
 	if g.size%snapshotBlock != sha256.Size {
-		return damaged("the snapshot was cut short: %d bytes", g.size)
+		return damaged("the snapshot is truncated: %d bytes", g.size)
 	}
 	if !bytes.Equal(g.h.Sum(nil), g.tail) {
 		return damaged("the snapshot does not match the digest at its end")

@@ -19,12 +19,12 @@ import (
 	"cke"
 )
 
-// Who can write to a target could put backups there that nobody took: recipients are public, and digests prove nothing. So what is
+// Who can write to a target could put forged backups there: recipients are public, and digests prove nothing. So what is
 // written is signed with an Ed25519 key that follows from the key file of the management hosts. A signature covers the header, and with
 // it place, links and the digest of the body; or the name of a file, which has its digest.
 
-// ErrUntrusted: an object is signed by nobody who is trusted, where one who is trusted has to have signed it.
-var ErrUntrusted = errors.New("it is not signed by a key that is trusted")
+// ErrUntrusted reports that an object is not signed by a trusted key, but should be.
+var ErrUntrusted = errors.New("it is not signed by a trusted key")
 
 // PublicKey is what a signature is checked with: an Ed25519 key in base64.
 type PublicKey string
@@ -41,7 +41,7 @@ const (
 	signedFile   = "cke backup file v1\n"
 )
 
-// NewSigner returns the Signer that follows from an age identity. Other kinds of identities than X25519 have none: nil.
+// NewSigner returns the Signer that is derived from an age identity; nil for kinds of identities other than X25519.
 func NewSigner(id age.Identity) *Signer {
 	x, ok := id.(*age.X25519Identity)
 	if !ok || x == nil {
@@ -58,7 +58,7 @@ func NewSigner(id age.Identity) *Signer {
 // Public is the key that others check with.
 func (s *Signer) Public() PublicKey { return s.public }
 
-// SignersOf are the public keys that follow from age identities.
+// SignersOf returns the public keys that are derived from age identities.
 func SignersOf(ids []age.Identity) (keys []PublicKey) {
 	for _, id := range ids {
 		if s := NewSigner(id); s != nil && !slices.Contains(keys, s.public) {
@@ -68,7 +68,8 @@ func SignersOf(ids []age.Identity) (keys []PublicKey) {
 	return keys
 }
 
-// TrustedBy is whom a reader trusts: the keys that follow from identities, and those that a person names. any: whoever signed, or nobody.
+// TrustedBy returns the keys that a reader trusts: those derived from identities, and those that the operator names. any
+// means to accept objects of any signer, and unsigned ones.
 func TrustedBy(ids []age.Identity, named []string) (keys []PublicKey, anyone bool, err error) {
 	keys = SignersOf(ids)
 	for _, text := range named {
@@ -85,16 +86,16 @@ func TrustedBy(ids []age.Identity, named []string) (keys []PublicKey, anyone boo
 	return keys, anyone, nil
 }
 
-// ParsePublicKey reads a key as people write it.
+// ParsePublicKey parses a key as `ckecli` shows it.
 func ParsePublicKey(text string) (PublicKey, error) {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(data) != ed25519.PublicKeySize {
-		return "", fmt.Errorf("%q is no signing key: want the 44 characters that `ckecli backup extract` shows", text)
+		return "", fmt.Errorf("%q is not a signing key: want the 44 characters that `ckecli backup extract` shows", text)
 	}
 	return PublicKey(text), nil
 }
 
-// Signature is by whom an object is, and the proof.
+// Signature is the key that an object is signed with, and the proof.
 type Signature struct {
 	Key   PublicKey `json:"key"`
 	Value []byte    `json:"value"`
@@ -108,7 +109,7 @@ func (s *Signer) sign(what string, data []byte) Signature {
 func (g Signature) verify(what string, data []byte) error {
 	key, err := base64.StdEncoding.DecodeString(string(g.Key))
 	if err != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, append([]byte(what), data...), g.Value) {
-		return damaged("its signature does not fit")
+		return damaged("its signature is invalid")
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func (s *Store) judges() bool { return len(s.Trusted) > 0 && !s.AllowUntrusted }
 // witness judges the objects of one chain in their order, and of what lies before it.
 type witness struct {
 	s *Store
-	// signed: somebody who is trusted has signed an object before.
+	// signed: a trusted key has signed an object before.
 	signed   bool
 	tip      bool // so is the newest that was seen
 	signing  bool // what comes of the chain is to be signed
@@ -177,9 +178,9 @@ func (w *witness) see(h Header) error {
 	case h.Signature != nil:
 		return damaged("%w: the key is %s", ErrUntrusted, h.Signature.Key)
 	case w.signed:
-		return damaged("%w: it has no signature, and objects before it have", ErrUntrusted)
+		return damaged("%w: it has no signature, but objects before it have one", ErrUntrusted)
 	case w.signing: // it is no damage: it can be read
-		return fmt.Errorf("%w: %s has no signature, and a merge would sign what is in it; take a full instead (`ckecli backup now`), or accept it with --trust any, which makes a full without a signature", ErrUntrusted, h.Place.Name())
+		return fmt.Errorf("%w: %s has no signature, and a merge would sign its content; take a full instead (`ckecli backup now`), or accept it with --trust any, which makes a full without a signature", ErrUntrusted, h.Place.Name())
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (h Header) vouches() bool { return !h.Merged || h.SignedTip }
 // anySigned reports whether anything that was seen has a signature.
 func (w *witness) anySigned() bool { return w.signed || w.tip || len(w.unknown) > 0 }
 
-// notes say what a person should know of who wrote what was read.
+// notes say what the operator should know of who wrote what was read.
 func (w *witness) notes() []string {
 	switch {
 	case w.unsigned == 0:
@@ -201,19 +202,19 @@ func (w *witness) notes() []string {
 		for _, k := range w.unknown {
 			keys = append(keys, string(k))
 		}
-		return []string{fmt.Sprintf("nothing here says whether the key can be trusted that signed it: %s", strings.Join(keys, ", "))}
+		return []string{fmt.Sprintf("nothing here shows whether the key that signed it can be trusted: %s", strings.Join(keys, ", "))}
 	case len(w.s.Trusted) == 0:
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of the objects read are not signed (%s): whoever can write to the target may have made them", w.unsigned, w.first)}
+	return []string{fmt.Sprintf("%d of the objects read are not signed (%s): any client that can write to the target may have made them", w.unsigned, w.first)}
 }
 
-// seeFull begins with a full. One that is not signed is older than all that are.
+// seeFull starts with a full. One that is not signed is older than all that are.
 func (s *Store) seeFull(ctx context.Context, w *witness, h Header) error {
 	if h.Signature == nil && len(s.Trusted) > 0 {
 		objects, err := s.Bucket.List(ctx, s.Cluster+"/"+h.Place.Lineage+"/"+string(KindFull)+"/")
 		if err != nil {
-			return fmt.Errorf("list the fulls of lineage %s: %w", h.Place.Lineage, err)
+			return fmt.Errorf("list the fulls of incarnation %s: %w", h.Place.Lineage, err)
 		}
 		for _, o := range objects {
 			p, ok := ParsePlace(o.Name)

@@ -35,7 +35,7 @@ func (s *Store) signFile(ctx context.Context, file string) error {
 	return s.Retry.Put(ctx, s.Bucket, signatureOf(file), Content{Head: data}, nil)
 }
 
-// farFuture is how far ahead of the target's clock a clock may have been under which somebody wrote a file that is not signed.
+// farFuture is how far ahead of the target's clock a clock may have been under which a file was written that is not signed.
 const farFuture = 100 * 365 * 24 * time.Hour
 
 // newestOf chooses, of the files of a kind, the newest that is signed by a key that is trusted; without such, the newest that is not of the
@@ -65,7 +65,7 @@ func (s *Store) newestOf(ctx context.Context, files []Object) (name string, trus
 	return "", false, nil
 }
 
-// record returns the newest file of a kind that tells how backups stand, and decides what is done with them; "": there is none. Once a
+// record returns the newest file of a kind that shows the state of the backups, and decides what is done with them; "": there is none. Once a
 // backup of the lineage is signed by a key that is trusted, only files count that are, too: who signed that backup signs all that follows.
 // trusted: this one is.
 func (s *Store) record(ctx context.Context, lineage string, kind FileKind) (name string, trusted bool, err error) {

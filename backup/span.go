@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Span is a run of revisions, From and To among them.
+// Span is a run of revisions, including From and To.
 type Span struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`

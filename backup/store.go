@@ -17,38 +17,41 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// Store reads and tends the backups of one cluster in a bucket. Its fields must not change while it is used; it is
+// Store reads and maintains the backups of one cluster in a bucket. Its fields must not change while it is used; it is
 // safe for concurrent use.
 type Store struct {
 	Bucket  Bucket
 	Cluster string
-	// Identities open encrypted backups; without them everything works that does not look into bodies.
+	// Identities decrypt encrypted backups; without them everything works that does not read bodies.
 	Identities []age.Identity
 	// Signer signs what is written; nil: it is not signed.
 	Signer *Signer
-	// Trusted are the keys by which objects have to be signed that are restored from; empty: it is not known whom to trust. What was
-	// written before anything was signed is read all the same.
+	// Trusted are the keys with which objects to restore from must be signed; empty: it is unknown which keys to trust.
+	// Objects written before the first signed one are read anyway.
 	Trusted []PublicKey
-	// AllowUntrusted reads objects that nobody signed who is trusted. That is a person's decision.
+	// AllowUntrusted reads objects that are not signed by a trusted key. Only the operator may decide that.
 	AllowUntrusted bool
-	// Verdicts remembers who signed what; nil: every listing reads the headers that it needs.
+	// Verdicts caches which key signed what; nil: every listing reads the headers that it needs.
 	Verdicts *Verdicts
-	// Lives are the lineages of the cluster as they are on record, its present incarnation first; empty: not known.
-	Lives []string
-	// Stored: backups of the present incarnation are known to have been stored. An earlier one has to be named then.
-	Stored bool
+	// Past is what is on record of the cluster; its zero value: nothing is known.
+	Past
+	// Prunable are the incarnations of which Prune may delete something; nil: all. Others count for nothing in the retention.
+	Prunable []string
+	// Approve is called before Prune carries out a plan; its error keeps everything. nil: every plan is carried out.
+	Approve func(PrunePlan) error
 	// Scratch is a directory for working copies of databases; empty: the system's temporary directory.
 	Scratch string
-	// Retry bounds how writing to the bucket is tried again.
+	// Retry bounds how writing to the bucket is repeated.
 	Retry Retry
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
-	// Holder is who reads or deletes, for people who wait for that; empty: this process and host.
+	// Holder names who reads or deletes, for those who wait for that; empty: this process and host.
 	Holder string
-	// Plain has bbolt write every record that Extract, Compact and Drill bring into a database, instead of package pages: slower,
-	// and with the same content. It is the way back if a fault is found in pages, see docs/decisions/0015; tests compare both.
+	// Plain makes bbolt, instead of package pages, write every record that Extract, Compact and Drill add to a database:
+	// slower, with the same content. It is the fallback if a fault is found in pages, see docs/decisions/0015; tests
+	// compare both.
 	Plain bool
-	// LockTTL is how long a lock counts that is not renewed; zero: DefaultLockTTL. All users of a bucket must agree on it.
+	// LockTTL is how long a lock is valid without renewal; zero: DefaultLockTTL. All users of a bucket must agree on it.
 	LockTTL time.Duration
 }
 
@@ -69,9 +72,9 @@ type Entry struct {
 	ModTime time.Time `json:"modTime"`
 }
 
-// Stream is an unbroken run of deltas. Where objects are missing, what follows is a run of its own.
+// Stream is an unbroken run of deltas. If objects are missing, the deltas after them are a separate run.
 type Stream struct {
-	// Stream is the name that the deltas share; First the first revision they still hold.
+	// Stream is the name that the deltas share; First is the first revision they still hold.
 	Stream int64   `json:"stream"`
 	First  int64   `json:"first"`
 	Deltas []Entry `json:"deltas"`
@@ -81,9 +84,9 @@ type Stream struct {
 	End time.Time `json:"end"`
 	// Tail is the header of the last delta; zero if it is damaged.
 	Tail Header `json:"-"`
-	// Damage tells what ends the run too early; nil: nothing known.
+	// Damage is why the run ends too early; nil: no cause is known.
 	Damage *DamagedError `json:"-"`
-	// until is the revision with which the deltas go on after the damage; 0: they do not.
+	// until is the revision with which the deltas continue after the damage; 0: they do not.
 	until int64
 	// hole is what is missing between this run and the next.
 	hole hole
@@ -91,7 +94,7 @@ type Stream struct {
 	ends map[string]int64
 }
 
-// Lineage is what one incarnation of the cluster left behind.
+// Lineage holds the backups of one incarnation of the cluster.
 type Lineage struct {
 	Name    string   `json:"name"`
 	Fulls   []Entry  `json:"fulls"`   // by revision, then time
@@ -104,18 +107,18 @@ type Lineage struct {
 	failing string
 	// doubt is why it is not certain that this is the newest lineage; "": it is, or was named.
 	doubt string
-	// newestAt are the deltas that were the newest when fulls were begun, by the fulls' names. Only known where it decides.
+	// newestAt are the deltas that were the newest when fulls were started, by the fulls' names. Only known where it decides.
 	newestAt map[string]Place
 	// deleted are fulls that were deleted although deltas stay that they led to, by name.
 	deleted []string
-	// Untrusted are objects that count for nothing, since they are not signed by a key that is trusted and others are.
+	// Untrusted are objects that do not count, since they are not signed by a trusted key and others are.
 	Untrusted []Untrusted `json:"-"`
 	*sifted
 	// Files are the other objects: specs, identities, marks of verification.
 	Files []Object `json:"files,omitempty"`
 }
 
-// Newest is when the newest full was begun; zero without one.
+// Newest returns when the newest full was started; zero without one.
 func (l *Lineage) Newest() (t time.Time) {
 	for _, f := range l.Fulls {
 		if f.Time.After(t) {
@@ -141,11 +144,11 @@ func Clusters(ctx context.Context, b Bucket) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// Lineages returns everything that the store holds of the cluster, the newest lineage last. It lists names, and reads
-// one header for each stream; where it is known whom to trust, more, see vet.
+// Lineages returns the backups of all incarnations of the cluster, the newest last. It lists names, and reads one header
+// for each stream; if it is known which keys to trust, more, see vet.
 func (s *Store) Lineages(ctx context.Context) ([]Lineage, error) {
 	for range lookAgain {
-		// What somebody prunes meanwhile is in the listing and no longer in the store.
+		// What is pruned meanwhile is in the listing and no longer in the store.
 		if lineages, err := s.look(ctx); !errors.Is(err, ErrNotFound) {
 			return lineages, err
 		}
@@ -168,7 +171,7 @@ func (s *Store) look(ctx context.Context) ([]Lineage, error) {
 	return lineages, nil
 }
 
-// complete takes out what counts for nothing, and finds out what names do not tell.
+// complete takes out what counts for nothing, and finds out what names do not show.
 func (s *Store) complete(ctx context.Context, lineages []Lineage) error {
 	for i := range lineages {
 		if _, err := s.vet(ctx, &lineages[i], edges); err != nil {
@@ -178,7 +181,7 @@ func (s *Store) complete(ctx context.Context, lineages []Lineage) error {
 	return s.finish(ctx, lineages)
 }
 
-// finish finds out what names do not tell of runs and their ends.
+// finish finds out what names do not show of runs and their ends.
 func (s *Store) finish(ctx context.Context, lineages []Lineage) error {
 	for i := range lineages {
 		if err := s.explain(ctx, &lineages[i]); err != nil {
@@ -206,7 +209,7 @@ func (s *Store) finish(ctx context.Context, lineages []Lineage) error {
 	return nil
 }
 
-// Lineage returns one lineage; an empty one if there is nothing of that name.
+// Lineage returns the backups of one incarnation; empty if there are none of that name.
 func (s *Store) Lineage(ctx context.Context, name string) (Lineage, error) {
 	lineages, err := s.Lineages(ctx)
 	if err != nil {
@@ -220,8 +223,8 @@ func (s *Store) Lineage(ctx context.Context, name string) (Lineage, error) {
 	return Lineage{Name: name}, nil
 }
 
-// WithoutBogus returns a lineage without the objects that by their names hold revisions after one, but are no backups: their headers are
-// damaged. bogus names these. As long as one such object is sound, all stay.
+// WithoutBogus returns l without the objects that, by their names, hold revisions after a given one, but are not backups:
+// their headers are damaged. bogus names these. As long as one such object is sound, all stay.
 func (s *Store) WithoutBogus(ctx context.Context, l Lineage, revision int64) (rest Lineage, bogus []*DamagedError, err error) {
 	var later []Entry
 	for _, e := range l.entries() {
@@ -364,9 +367,9 @@ func (l *Lineage) breaks(run *Stream, before, next Entry) bool {
 		return false
 	case next.Sequence != before.Sequence+1 || next.Revision <= before.Revision:
 		run.hole = hole{Stream: next.Stream, From: before.Sequence + 1, To: l.follows(next)}
-		run.Damage = &DamagedError{Object: missingDelta(next.Place, before.Sequence+1), Err: damaged("no object with this sequence number is there")}
+		run.Damage = &DamagedError{Object: missingDelta(next.Place, before.Sequence+1), Err: damaged("no object has this sequence number")}
 	case is.last > 0 && is.last+1 != next.Revision:
-		run.Damage = &DamagedError{Object: next.Name(), Err: damaged("it begins at revision %d, and the one before it ends at %d", next.Revision, is.last)}
+		run.Damage = &DamagedError{Object: next.Name(), Err: damaged("it starts at revision %d, but the delta before ends at %d", next.Revision, is.last)}
 	default:
 		return false
 	}
@@ -412,23 +415,14 @@ func (s *Store) headerIn(ctx context.Context, l *Lineage, e Entry) (Header, erro
 	return s.Header(ctx, e)
 }
 
-// Header reads the header of an object that was listed. An object of another size than its header says is damaged; the header is returned all the same.
+// Header reads the header of a listed object. An object whose size differs from that in its header is damaged; the header
+// is returned anyway.
 func (s *Store) Header(ctx context.Context, e Entry) (Header, error) {
 	h, err := ReadHeader(ctx, s.Bucket, e.Place)
 	if err == nil && h.Size != e.Size {
 		return h, fmt.Errorf("%s: %w", e.Name(), damaged("it has %d bytes instead of %d", e.Size, h.Size))
 	}
 	return h, s.judgeFormat(err)
-}
-
-// judgeFormat makes an error that tells of a newer format damage of that object, unless a key that is trusted has signed it: anybody can
-// write any number.
-func (s *Store) judgeFormat(err error) error {
-	var newer *newerFormatError
-	if errors.As(err, &newer) && s.judges() && !s.trusts(newer.by) {
-		return damaged("%w: %w", ErrUntrusted, err)
-	}
-	return err
 }
 
 // headers reads the headers of many objects at once. errs[i] is set where one could not be read.

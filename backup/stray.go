@@ -8,7 +8,7 @@ import (
 	"cke/backup/internal/damage"
 )
 
-// Stray is a run of deltas to which nothing leads: a full, or the deltas before them, are missing.
+// Stray is a run of deltas that cannot be reached: a full, or the deltas before them, are missing.
 type Stray struct {
 	Deltas []Entry
 	// First and Last are the revisions that these deltas hold and that cannot be restored.
@@ -91,7 +91,7 @@ func (l *Lineage) missing(i int, base *Link) (object, why string) {
 	case base != nil && !there:
 		return base.Object, "it is missing"
 	case first.Sequence > 0:
-		return missingDelta(first.Place, first.Sequence-1), "no object with this sequence number is there"
+		return missingDelta(first.Place, first.Sequence-1), "no object has this sequence number"
 	}
 	return first.Name(), "no full that leads to it was ever stored"
 }

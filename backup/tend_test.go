@@ -160,11 +160,11 @@ func TestCopy_CopiesAllThatIsSound(t *testing.T) {
 		words       string
 	}{
 		"delta altered":         {here: map[string][]byte{deltas[2]: flip(f.bucket.Get(deltas[2]), len(f.bucket.Get(deltas[2]))-5)}, object: deltas[2], damage: true, words: "digest"},
-		"delta cut":             {here: map[string][]byte{deltas[2]: cut(f.bucket.Get(deltas[2]), 10)}, object: deltas[2], damage: true, words: "cut short"},
+		"delta cut":             {here: map[string][]byte{deltas[2]: cut(f.bucket.Get(deltas[2]), 10)}, object: deltas[2], damage: true, words: "truncated"},
 		"header altered":        {here: map[string][]byte{deltas[4]: flip(f.bucket.Get(deltas[4]), 30)}, object: deltas[4], damage: true, words: "header"},
 		"full altered":          {here: map[string][]byte{fulls[0]: flip(f.bucket.Get(fulls[0]), len(f.bucket.Get(fulls[0]))-5)}, object: fulls[0], damage: true, words: "digest"},
 		"cut there":             {there: map[string][]byte{fulls[1]: cut(f.bucket.Get(fulls[1]), 100)}, object: fulls[1], side: true, damage: true, words: "bytes instead of"},
-		"cut there in its head": {there: map[string][]byte{fulls[1]: f.bucket.Get(fulls[1])[:50]}, object: fulls[1], side: true, damage: true, words: "cut short"},
+		"cut there in its head": {there: map[string][]byte{fulls[1]: f.bucket.Get(fulls[1])[:50]}, object: fulls[1], side: true, damage: true, words: "truncated"},
 		"altered there":         {there: map[string][]byte{deltas[1]: flip(f.bucket.Get(deltas[1]), len(f.bucket.Get(deltas[1]))-5)}, object: deltas[1], side: true, damage: true, words: "altered"},
 		"longer there":          {there: map[string][]byte{deltas[1]: append(f.bucket.Get(deltas[1]), 0)}, object: deltas[1], side: true, damage: true, words: "bytes instead of"},
 		"another there":         {there: map[string][]byte{deltas[0]: []byte("something else")}, object: deltas[0], side: true, words: backup.ErrExists.Error()},

@@ -11,7 +11,7 @@ import (
 // revisionAt finds the newest revision that had been received at a time. It refuses with ErrAmbiguousTime when the
 // clock that gave the times went backwards across it.
 //
-// A quiet cluster writes nothing, so nothing in a store tells how long its newest state lasted. A time after it and not in the
+// A quiet cluster writes nothing, so nothing in a store shows how long its newest state was current. A time after it and not in the
 // future stands for it; the note says what is known.
 func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revision int64, note []string, err error) {
 	chains, lost, err := s.soundChains(ctx, l, t)
@@ -24,7 +24,7 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 			continue
 		}
 		if base == nil && i > 0 || base != nil && base != &chains[i-1] {
-			return 0, nil, fmt.Errorf("%w: fulls of later revisions carry earlier times than %s", ErrAmbiguousTime, chains[i-1].Full.ID())
+			return 0, nil, fmt.Errorf("%w: fulls of later revisions have earlier times than %s", ErrAmbiguousTime, chains[i-1].Full.ID())
 		}
 		base = &chains[i]
 	}
@@ -34,9 +34,9 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 	if base == nil {
 		first := chains[0].Full.Time
 		if !t.Before(first) {
-			return 0, nil, fmt.Errorf("%w: at %s the first full of lineage %s was not complete", ErrNotCovered, t.Format(time.RFC3339), l.Name)
+			return 0, nil, fmt.Errorf("%w: at %s the first full of incarnation %s was not complete", ErrNotCovered, t.Format(time.RFC3339), l.Name)
 		}
-		return 0, nil, fmt.Errorf("%w: %s is before the first full of lineage %s, taken %s",
+		return 0, nil, fmt.Errorf("%w: %s is before the first full of incarnation %s, taken %s",
 			ErrNotCovered, t.Format(time.RFC3339), l.Name, first.Format(time.RFC3339))
 	}
 	revision, covered, note, err := s.lastBefore(ctx, base, t)
@@ -46,7 +46,7 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 	if next := base.before(chains); !covered && next == nil && lost != nil && lost.revision > base.Last {
 		return 0, nil, &DamagedError{Object: lost.Object, LastGood: base.Last, Err: lost.Err}
 	} else if !covered && next != nil && base.Last < next.Full.Revision {
-		return 0, nil, fmt.Errorf("%w: the changes between %s and %s (revisions %d to %d) are missing in lineage %s", ErrNotCovered,
+		return 0, nil, fmt.Errorf("%w: the changes between %s and %s (revisions %d to %d) are missing in incarnation %s", ErrNotCovered,
 			base.End.UTC().Format(time.RFC3339), next.Full.Time.Format(time.RFC3339), base.Last+1, next.Full.Revision, l.Name)
 	} else if !covered && next == nil {
 		return s.newestAt(l, base, revision, t)
@@ -55,7 +55,7 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 }
 
 // soundChains are the chains of the fulls whose headers can be read: of the others the names are anybody's, and their times decide nothing.
-// lost is the newest of those others that by its name had been begun at a time; nil: there is none.
+// lost is the newest of those others that by its name had been started at a time; nil: there is none.
 func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chains []Chain, lost *lostFull, err error) {
 	_, errs := s.headers(ctx, l.Fulls)
 	for i, c := range l.Chains() {
@@ -81,7 +81,7 @@ type lostFull struct {
 	revision int64
 }
 
-// completeBy returns base, or the chain before it whose full was complete at a time; nil: there is none. A full is dated when it was begun, and the
+// completeBy returns base, or the chain before it whose full was complete at a time; nil: there is none. A full is dated when it was started, and the
 // member cuts the snapshot later: until it is complete it may hold what came after that time.
 func (s *Store) completeBy(ctx context.Context, l *Lineage, chains []Chain, base *Chain, t time.Time) (*Chain, error) {
 	for i := slices.IndexFunc(chains, func(c Chain) bool { return base != nil && c.Full == base.Full }); i >= 0; i-- {
@@ -96,7 +96,7 @@ func (s *Store) completeBy(ctx context.Context, l *Lineage, chains []Chain, base
 	return nil, nil
 }
 
-// newestAt is for a time after all that the backups of a lineage tell of.
+// newestAt is for a time after all that the backups of an incarnation hold.
 func (s *Store) newestAt(l *Lineage, newest *Chain, revision int64, t time.Time) (int64, []string, error) {
 	known := newest.End.UTC().Format(time.RFC3339)
 	switch {
@@ -105,10 +105,10 @@ func (s *Store) newestAt(l *Lineage, newest *Chain, revision int64, t time.Time)
 	case l.after(newest.Last) != nil:
 		return 0, nil, l.after(newest.Last)
 	case t.After(s.now()):
-		return 0, nil, fmt.Errorf("%w: %s is in the future, and the newest change in lineage %s was received %s; ask for the latest instead",
+		return 0, nil, fmt.Errorf("%w: %s is in the future, and the newest change in incarnation %s was received %s; ask for the latest instead",
 			ErrNotCovered, t.UTC().Format(time.RFC3339), l.Name, known)
 	}
-	return revision, []string{fmt.Sprintf("the backups tell of no change between %s, when revision %d was received, and %s: what a cluster changed without being backed up is not in them",
+	return revision, []string{fmt.Sprintf("the backups hold no change between %s, when revision %d was received, and %s: changes that were made while the cluster was not backed up are not in them",
 		known, revision, t.UTC().Format(time.RFC3339))}, nil
 }
 
@@ -197,11 +197,11 @@ func (h Header) unwatched(t, known time.Time) []string {
 }
 
 func unwatched(from, to, t time.Time) []string {
-	return []string{fmt.Sprintf("nobody is known to have watched the cluster between %s and %s: what it changed in that time was received at its end, so the state at %s may have been a later one",
+	return []string{fmt.Sprintf("no watch on the cluster is known between %s and %s: its changes in that time were received at the end of it, so the state at %s may have been a later one",
 		from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), t.UTC().Format(time.RFC3339))}
 }
 
-// wentBack reports whether the clock was put back while a delta was filled, so that its changes have to be looked at one by one.
+// wentBack reports whether the clock was put back while a delta was filled, so that its changes have to be checked one by one.
 func (h Header) wentBack() bool { return h.ClockBack || h.End.Before(h.Begin) }
 
 // within finds the newest revision in one delta that had been received at a time.

@@ -131,7 +131,7 @@ func TestFind_ThePresentLifeOfTheCluster(t *testing.T) {
 	if found, err := f.store(t, b).Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 0 {
 		t.Errorf("by origin: %+v, %v", found, err)
 	}
-	if _, err := f.store(t, b).Find(t.Context(), backup.At{Revision: f.last}); !errors.Is(err, backup.ErrNotCovered) || !strings.Contains(err.Error(), "lineage a1b2") {
+	if _, err := f.store(t, b).Find(t.Context(), backup.At{Revision: f.last}); !errors.Is(err, backup.ErrNotCovered) || !strings.Contains(err.Error(), "(choose it with `--lineage`): a1b2") {
 		t.Errorf("what only the life before has: %v", err)
 	}
 	b = f.bucket.Clone()
@@ -141,7 +141,7 @@ func TestFind_ThePresentLifeOfTheCluster(t *testing.T) {
 	}
 	s := f.store(t, b)
 	s.Lives = []string{"eeee", "ffff", "a1b2"}
-	if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "lineage eeee, has no backups") {
+	if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "incarnation, eeee, has no backups") {
 		t.Errorf("on record: %+v, %v", found, err)
 	}
 	s.Lives = []string{"ffff", "a1b2"}
@@ -151,16 +151,27 @@ func TestFind_ThePresentLifeOfTheCluster(t *testing.T) {
 	s.Lives = []string{"eeee"}
 	for _, bucket := range []backup.Bucket{b, f.bucket} { // several others, and one
 		s.Bucket = bucket
-		if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "a1b2" || !strings.Contains(strings.Join(found.Notes, " "), "lineage eeee, has no backups") {
+		if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "a1b2" || !strings.Contains(strings.Join(found.Notes, " "), "incarnation, eeee, has no backups") {
 			t.Errorf("none on record: %+v, %v", found, err)
 		}
 	}
-	s.Bucket, s.Stored = b, true
+	s.Bucket, s.Stored = b, map[string]int64{"eeee": 0}
 	if found, err := s.Find(t.Context(), backup.At{}); !errors.Is(err, backup.ErrLost) || !strings.Contains(err.Error(), "--lineage a1b2") {
 		t.Errorf("backups of the present one were stored: %+v, %v", found, err)
 	}
-	if found, err := s.Find(t.Context(), backup.At{Lineage: "ffff"}); err != nil || len(found.Notes) != 0 {
-		t.Errorf("named: %+v, %v", found, err)
+	s.Stored, s.Unread = nil, errors.New("timed out")
+	for _, s.Lives = range [][]string{{"eeee"}, nil} {
+		_, err := s.Find(t.Context(), backup.At{})
+		if !errors.Is(err, backup.ErrUnread) || !strings.Contains(err.Error(), "timed out") || !strings.Contains(err.Error(), "--lineage a1b2") {
+			t.Errorf("it is not known of %v: %v", s.Lives, err)
+		}
+		if found, err := s.Find(t.Context(), backup.At{Lineage: "ffff"}); err != nil || len(found.Notes) != 0 {
+			t.Errorf("named: %+v, %v", found, err)
+		}
+	}
+	s.Lives = []string{"ffff", "a1b2"}
+	if found, err := s.Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" {
+		t.Errorf("the present one is there: %+v, %v", found, err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // genuine ones nor vouches for them. To read every header of a large target takes long. Read are those of all fulls, of all deltas after
 // the newest full, and of the first and the last delta of every run; the others before anything depends on them.
 
-// Untrusted is an object that counts for nothing, because nobody signed it who is trusted.
+// Untrusted is an object that does not count, because it is not signed by a trusted key.
 type Untrusted struct {
 	Entry
 	// Last is the newest revision that it claims to hold.
@@ -27,12 +27,13 @@ type Untrusted struct {
 
 func (u Untrusted) covers(revision int64) bool { return u.Revision <= revision && revision <= u.Last }
 
-// damage tells that an object that somebody needs is one that counts for nothing.
+// damage reports that a needed object is one that does not count.
 func (u Untrusted) damage(lastGood int64) *DamagedError {
 	return &DamagedError{Object: u.Name(), LastGood: lastGood, Err: u.Err}
 }
 
-// Verdicts remembers by whom objects are signed, so that a process that lists a target again and again reads each header once.
+// Verdicts caches which keys objects are signed with, so that a process that lists a target repeatedly reads each header
+// once.
 type Verdicts struct {
 	mu sync.Mutex
 	of map[string]remembered
@@ -106,7 +107,7 @@ func (t *sifted) tooEarly(e Entry) bool {
 	return slices.ContainsFunc(t.reached, func(r reached) bool { return r.revision < e.Revision && r.at.After(e.ModTime.Add(clockLimit)) })
 }
 
-// reach notes when a signed object shows how far the cluster was: a delta when its last change was received, a full when it was begun, unless it was
+// reach notes when a signed object shows how far the cluster was: a delta when its last change was received, a full when it was started, unless it was
 // merged within a delta: more was received then. The target dates neither earlier.
 func (t *sifted) reach(e Entry, v verdict) {
 	if v.within {
@@ -265,7 +266,7 @@ func (l *Lineage) counts(e, twin, begin Entry) error {
 	case errors.Is(v.bad, ErrUntrusted): // a format that is claimed
 		return v.bad
 	case twin.Kind == KindDelta:
-		return damaged("%w: %s has its number and is", ErrUntrusted, twin.Name())
+		return damaged("%w, but %s, which has the same number, is", ErrUntrusted, twin.Name())
 	case v.bad != nil && l.tooEarly(e):
 		return damaged("%w: its header cannot be read, and it is older than the revision in its name", ErrUntrusted)
 	case v.bad != nil || l.first == math.MaxInt64:
@@ -275,7 +276,7 @@ func (l *Lineage) counts(e, twin, begin Entry) error {
 	case v.by != "":
 		return damaged("%w: the key is %s", ErrUntrusted, v.by)
 	}
-	return damaged("%w: it has no signature, and objects before it have", ErrUntrusted)
+	return damaged("%w: it has no signature, but objects before it have one", ErrUntrusted)
 }
 
 // before reports whether an object claims to be older than all that is signed. last is its newest revision, begin the first signed delta of its stream.
@@ -289,7 +290,7 @@ func (l *Lineage) before(e Entry, last int64, begin Entry) bool {
 	return begin.Kind == "" || e.Sequence < begin.Sequence && last < begin.Revision
 }
 
-// limited ends the chain of a full that nobody trusted signed where it would take the place of another one: signed deltas name the full that leads to
+// limited ends the chain of a full without a trusted signature where it would take the place of another one: signed deltas name the full that leads to
 // them, so one that came into the target after them leads nowhere from the revision of the named one on. One that was there before them is of an
 // earlier release, as far as can be known.
 func (l *Lineage) limited(c Chain) Chain {
@@ -407,7 +408,8 @@ func (s *Store) vetted(ctx context.Context, l *Lineage, wanted func(l *Lineage) 
 	return err
 }
 
-// NextSequence is the number for the delta that continues another one: the next one that nothing has taken which counts for nothing.
+// NextSequence returns the number for the delta that continues another one: the next one that is not taken by an object
+// that does not count.
 func (l *Lineage) NextSequence(after Place, first int64) int64 {
 	sequence := after.Sequence + 1
 	for slices.ContainsFunc(l.Untrusted, func(u Untrusted) bool {
@@ -423,7 +425,7 @@ func (l *Lineage) left() []string {
 	if len(l.Untrusted) == 0 {
 		return nil
 	}
-	note := fmt.Sprintf("left out, since it is not signed by anyone trusted: %s", l.Untrusted[0].Name())
+	note := fmt.Sprintf("left out, because it is not signed by a trusted key: %s", l.Untrusted[0].Name())
 	if n := len(l.Untrusted) - 1; n > 0 {
 		note += fmt.Sprintf(", and %d more", n)
 	}

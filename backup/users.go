@@ -8,17 +8,18 @@ import (
 	"slices"
 )
 
-// ErrOlderUsers: users or roles have changed since the full that deltas were to be merged into. Fulls alone have them.
-var ErrOlderUsers = errors.New("users or roles have changed since the full, and no delta carries them: take a full from the cluster instead of a merge")
+// ErrOlderUsers reports that users or roles have changed since the full that deltas were to be merged into. Only fulls
+// hold them.
+var ErrOlderUsers = errors.New("users or roles have changed since the full, and deltas do not hold them: take a full from the cluster instead of merging")
 
-// UsersState orders what users and roles there were. Turning authentication on does not raise etcd's revision of them, turning it off does. Source: etcd,
-// authStore.AuthEnable and AuthDisable.
+// UsersState orders states of users and roles. Turning authentication on does not raise etcd's revision of them, turning
+// it off does. Source: etcd, authStore.AuthEnable and AuthDisable.
 type UsersState struct {
 	Revision uint64
 	Enabled  bool // clients had to authenticate
 }
 
-// Users returns what the header says of users and roles.
+// Users returns the users and roles that the header records.
 func (h Header) Users() UsersState { return UsersState{h.AuthRevision, h.AuthEnabled} }
 
 // Compare returns -1 if a was before b, 0 if they are the same, 1 otherwise.
@@ -52,12 +53,12 @@ func (u users) notes(c Chain) []string {
 	if !u.changed() {
 		return nil
 	}
-	return []string{fmt.Sprintf("users and roles are those of full %s: they were changed since, and no full that can be read leads here with them as they were", c.Full.ID())}
+	return []string{fmt.Sprintf("users and roles are those of full %s: they have changed since, and no readable full that leads to this revision has them as they were", c.Full.ID())}
 }
 
 // byUsers puts those chains first whose full has the newest users and roles, and returns which those are: a full that was merged may have older ones than
 // a full from the cluster before it. Those of the cluster never go back, so nothing older than a full from it need be asked. One whose header cannot be
-// read keeps its place. Where it is known who is trusted, nobody else changes the order.
+// read keeps its place. Where it is known who is trusted, no other process changes the order.
 func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest UsersState, err error) {
 	of := map[string]UsersState{}
 	var unread []string

@@ -13,14 +13,14 @@ import (
 	"cke/backup/internal/stream"
 )
 
-// Finding is one thing that Check found wrong.
+// Finding is one problem that Check found.
 type Finding struct {
 	Object   string `json:"object"`
 	LastGood int64  `json:"lastGood"`
 	Problem  string `json:"problem"`
 }
 
-// Report is what Check found out about a lineage.
+// Report is what Check found in the backups of one incarnation.
 type Report struct {
 	Lineage  string    `json:"lineage"`
 	Objects  int       `json:"objects"`
@@ -30,17 +30,18 @@ type Report struct {
 	LastGood int64 `json:"lastGood"`
 	// Lost are the revisions that these backups held, or were to hold, and that cannot be restored from them.
 	Lost []Span `json:"lost,omitempty"`
-	// Unlinked counts deltas of earlier releases, which do not name the one before them: that nothing was put in the place of
+	// Unlinked counts deltas of earlier releases, which do not name the one before them: whether one was replaced by
 	// another cannot be checked.
 	Unlinked int `json:"unlinked,omitempty"`
-	// Opened: bodies were decrypted and their frames checked; else their digests only, for want of a key.
+	// Opened means that bodies were decrypted and their frames checked; else only their digests, because a key is
+	// missing.
 	Opened bool `json:"opened"`
 }
 
-// Check reads every object of a lineage whole (empty: the newest) and checks names, headers, digests, frames and
-// contiguity. It goes on after what it finds; the error is for a store that cannot be read, or ErrEmpty.
+// Check reads every object of an incarnation whole (empty: the newest) and checks names, headers, digests, frames and
+// contiguity. It continues after what it finds; the error is for a store that cannot be read, or ErrEmpty.
 //
-// What somebody deletes meanwhile is no damage: it is judged by what is there in the end.
+// What is deleted during the check is not damage: the final state decides.
 func (s *Store) Check(ctx context.Context, lineage string) (Report, error) {
 	results := map[string]checked{}
 	for tries := 1; ; tries++ {
@@ -77,7 +78,7 @@ func anyMissing(entries []Entry, results map[string]checked) (any bool) {
 	return any
 }
 
-// judgeTrust calls what nobody signed who is trusted as bad as what is damaged.
+// judgeTrust treats objects without a trusted signature like damaged ones.
 func (s *Store) judgeTrust(entries []Entry, results map[string]checked) {
 	order := slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) })
 	w := witness{s: s}
@@ -167,14 +168,34 @@ func (s *Store) checkObject(ctx context.Context, e Entry) (h Header, opened bool
 	return h, true, o.Finish()
 }
 
-// CheckTail reads the newest delta of a run whole: a sound head proves nothing about what follows it. Where that is damaged, the run ends before.
+// readWhole is checkObject, twice where it is damaged: once may be a fault on the way.
+func (s *Store) readWhole(ctx context.Context, e Entry) (err error) {
+	for range 2 {
+		if _, _, err = s.checkObject(ctx, e); !IsDamage(err) {
+			break
+		}
+	}
+	return err
+}
+
+// ReadBack reads a full whole and compares it with its digest, as its upload does. It decrypts nothing.
+func (s *Store) ReadBack(ctx context.Context, full Entry) error {
+	closed := *s
+	closed.Identities = nil
+	err := closed.readWhole(ctx, full)
+	if IsDamage(err) {
+		return &DamagedError{Object: full.Name(), Err: err}
+	}
+	return err
+}
+
+// CheckTail reads the newest delta of a run whole, because a sound head proves nothing about what follows it. If that is
+// damaged, the run ends before it.
 func (s *Store) CheckTail(ctx context.Context, st *Stream) error {
 	d := st.Deltas[len(st.Deltas)-1]
-	var err error
-	for range 2 { // once may be a fault on the way
-		if _, _, err = s.checkObject(ctx, d); !IsDamage(err) {
-			return err
-		}
+	err := s.readWhole(ctx, d)
+	if !IsDamage(err) {
+		return err
 	}
 	st.Last, st.Tail = d.Revision-1, Header{}
 	st.Damage = &DamagedError{Object: d.Name(), LastGood: st.Last, Err: err}
@@ -221,7 +242,7 @@ func (r *Report) links(l *Lineage, results map[string]checked) {
 			return
 		}
 		if c, there := results[link.Object]; there && c.bad == nil && link.contradicts(c.header) {
-			c.bad = damaged("it is another object than the one that %s names", by.Place.Name())
+			c.bad = damaged("it is not the object that %s names", by.Place.Name())
 			results[link.Object] = c
 		}
 	}
@@ -267,7 +288,7 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 		if j+1 < len(st.Deltas) {
 			next = st.Deltas[j+1].Revision
 			if c.bad == nil && results[st.Deltas[j+1].Name()].bad == nil && c.header.Last+1 != next {
-				c.bad = damaged("it ends at revision %d, the next begins at %d", c.header.Last, next)
+				c.bad = damaged("its last revision is %d, but the next delta starts at %d", c.header.Last, next)
 			}
 		}
 		if c.bad == nil {
@@ -289,16 +310,16 @@ func (r *Report) split(st Stream, results map[string]checked) []Stream {
 	return parts
 }
 
-// Boot starts an etcd on a copy of a restored snapshot and asks it for what was restored. It returns the version of that
-// etcd, "" if none could be started here.
+// Boot starts an etcd on a copy of a restored snapshot and reads the restored data from it. It returns the version of
+// that etcd, "" if none could be started here.
 type Boot func(ctx context.Context, snapshot string, x Extracted) (version string, err error)
 
-// ErrNotServed: an etcd was started on a restored backup and does not serve what was restored.
+// ErrNotServed reports that an etcd was started on a restored backup and does not serve the restored data.
 var ErrNotServed = errors.New("etcd does not serve what was restored")
 
-// Drill restores a state to scratch, compares it with the hash that etcd gave when it was taken, or else with the newest one that it gave of a
-// revision before, has boot, which may be nil, start an etcd on it, and leaves a mark of the success in the store, or of damage that it met. Nothing
-// is deleted elsewhere before the mark says which fulls are wrong.
+// Drill restores a state to scratch and compares it with the hash that etcd gave when it was taken, or else with the
+// newest one of an earlier revision. boot, which may be nil, starts an etcd on it. Drill leaves a mark in the store, of
+// the success or of the damage that it found. Nothing is deleted elsewhere before the mark names the wrong fulls.
 func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) {
 	release, notes, err := s.reading(ctx, "restore a state of "+s.Cluster+" to scratch")
 	if err != nil {
@@ -349,7 +370,7 @@ func (s *Store) drill(ctx context.Context, at At, boot Boot, notes []string) (Ex
 	return x, s.markVerified(ctx, x.Lineage, v)
 }
 
-// versionNear is the version of etcd that the nearest other full of a lineage tells: fulls merged by early releases tell none.
+// versionNear is the version of etcd that the nearest other full of an incarnation records: fulls merged by early releases record none.
 func (s *Store) versionNear(ctx context.Context, x Extracted) (string, error) {
 	l, err := s.Lineage(ctx, x.Lineage)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// writebackPart is how much is written before the kernel is asked to begin putting it on disk.
+// writebackPart is how much is written before the kernel is asked to start putting it on disk.
 const writebackPart = 16 << 20
 
 // writeback has the kernel put a file on disk while it is still being written, so that the sync in the end has little left
-// to wait for. It promises nothing: what fails is told by that sync. Not for concurrent use. nil does nothing.
+// to wait for. It promises nothing: what fails is reported by that sync. Not for concurrent use. nil does nothing.
 type writeback struct {
 	f       *os.File
 	pending int64
@@ -48,7 +48,7 @@ func (w *writeback) wrote(n int) {
 	}
 }
 
-// Close waits for what was asked. It may be called twice.
+// Close waits until pending syncs are done. It may be called twice.
 func (w *writeback) Close() error {
 	if w == nil {
 		return nil

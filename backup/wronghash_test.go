@@ -47,7 +47,7 @@ func TestExtract_AWrongHashLeavesAWayOn(t *testing.T) {
 		t.Errorf("with AllowPartial: revision %d, %v", x.Revision, err)
 	}
 	x, err := s.Extract(ctx, backup.At{}, out(), backup.ExtractOptions{CheckHash: true, IgnoreHash: true})
-	if err != nil || x.Revision != f.last || x.Compared != nil || !strings.Contains(strings.Join(x.Notes, "; "), "2 of the full backups, which were compared, lead to this data") {
+	if err != nil || x.Revision != f.last || x.Compared != nil || !strings.Contains(strings.Join(x.Notes, "; "), "of the full backups that were compared, 2 lead to this data") {
 		t.Errorf("with IgnoreHash: revision %d, compared with %v, notes %q, %v", x.Revision, x.Compared, x.Notes, err)
 	}
 }

@@ -18,13 +18,13 @@ import (
 )
 
 // benchBootstrap compares `ckecli cluster set` up to a write through each of three members over TLS with three
-// parallel `ssh … docker run` by hand, without TLS, up to the same. The two alternate.
+// parallel `ssh … docker run` manually, without TLS, up to the same. The two alternate.
 func benchBootstrap(ctx context.Context, h *host) ([]figure, error) {
 	var ours, hand []time.Duration
 	for i := range h.runs {
 		d, err := h.byHand(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("by hand, run %d: %w", i, err)
+			return nil, fmt.Errorf("manually, run %d: %w", i, err)
 		}
 		hand = append(hand, d)
 		if err := h.lab.Reset(ctx); err != nil {
@@ -37,15 +37,15 @@ func benchBootstrap(ctx context.Context, h *host) ([]figure, error) {
 		if err := h.lab.Reset(ctx); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(os.Stderr, "  run %2d: cke %s, by hand %s\n", i+1, ours[i].Round(time.Millisecond), hand[i].Round(time.Millisecond))
+		fmt.Fprintf(os.Stderr, "  run %2d: cke %s, manually %s\n", i+1, ours[i].Round(time.Millisecond), hand[i].Round(time.Millisecond))
 	}
 	slices.Sort(ours)
 	slices.Sort(hand)
 	return []figure{
 		{name: "bootstrap, 3 members, TLS: median", value: median(ours).Seconds(), unit: "s", target: 1.2},
 		{name: "bootstrap, 3 members, TLS: slowest", value: ours[len(ours)-1].Seconds(), unit: "s", target: 3},
-		{name: "bootstrap, by hand without TLS: median", value: median(hand).Seconds(), unit: "s"},
-		{name: "bootstrap, cke / by hand", value: median(ours).Seconds() / median(hand).Seconds(), unit: "ratio", target: 1.5},
+		{name: "bootstrap, manually without TLS: median", value: median(hand).Seconds(), unit: "s"},
+		{name: "bootstrap, cke / manually", value: median(ours).Seconds() / median(hand).Seconds(), unit: "ratio", target: 1.5},
 	}, nil
 }
 

@@ -1,5 +1,5 @@
-// Command bench measures what cke promises to be fast at, on real nodes, and prints one line for each figure:
-// name, value, unit, target, and pass or short. Ratios are taken against a peer or a floor in the same run.
+// Command bench measures on real nodes how fast cke is, and prints one line for each figure: name, value, unit, target, and
+// pass or short. Ratios are taken against a peer or a floor in the same run.
 package main
 
 import (
@@ -57,8 +57,8 @@ type host struct {
 }
 
 func main() {
-	runs := flag.Int("runs", 30, "how often the bootstrap is measured")
-	only := flag.String("only", "", "run only measurements whose name contains this")
+	runs := flag.Int("runs", 30, "how many times to measure the bootstrap")
+	only := flag.String("only", "", "run only measurements whose name contains `TEXT`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -83,7 +83,7 @@ func (b *backedUp) putDeltas(ctx context.Context, first int64, n int64) error {
 	return nil
 }
 
-// sampled is how often memory is looked at.
+// sampled is how often memory is observed.
 const sampled = 5 * time.Millisecond
 
 // measured returns how long work took, and by how many MiB the memory of this process that is no mapped file grew

@@ -145,7 +145,7 @@ func benchPlanned(ctx context.Context, h *host) ([]figure, error) {
 		{name: "rolling restart, gap in writes: longest", value: seconds(rolling, last), unit: "s", target: 0.3},
 		{name: "replace healthy leader, gap in writes: median", value: seconds(replace, middle), unit: "s", target: 0.3},
 		{name: "replace healthy leader, gap in writes: longest", value: seconds(replace, last), unit: "s", target: 0.3},
-		{name: "leader restarted by hand, etcd moves it: median", value: seconds(asked, middle), unit: "s"},
+		{name: "leader restarted manually, etcd moves it: median", value: seconds(asked, middle), unit: "s"},
 		{name: "leader killed, leadership not moved: gap: median", value: seconds(unmoved, middle), unit: "s"},
 		{name: "gap in writes, cke / leadership not moved", value: seconds(rolling, middle) / seconds(unmoved, middle), unit: "ratio", target: 0.3},
 	}, nil

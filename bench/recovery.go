@@ -15,7 +15,7 @@ import (
 // recoveries is how often each kind of member is killed.
 const recoveries = 10
 
-// benchRecovery kills a follower's and the leader's container and measures until cke began to start it, and until a
+// benchRecovery kills a follower's and the leader's container and measures until cke started to start it, and until a
 // write through the same member succeeds.
 func benchRecovery(ctx context.Context, h *host) ([]figure, error) {
 	r, d, err := h.start(ctx, "recovery")
@@ -54,8 +54,8 @@ func benchRecovery(ctx context.Context, h *host) ([]figure, error) {
 		slices.Sort(all)
 	}
 	return []figure{
-		{name: "dead follower noticed, start begun: median", value: median(noticed).Seconds(), unit: "s", target: 0.1},
-		{name: "dead leader noticed, start begun: median", value: median(noticedLeader).Seconds(), unit: "s", target: 0.1},
+		{name: "dead follower noticed, start issued: median", value: median(noticed).Seconds(), unit: "s", target: 0.1},
+		{name: "dead leader noticed, start issued: median", value: median(noticedLeader).Seconds(), unit: "s", target: 0.1},
 		{name: "killed follower serves again: median", value: median(follower).Seconds(), unit: "s", target: 0.5},
 		{name: "killed follower serves again: slowest", value: follower[len(follower)-1].Seconds(), unit: "s", target: 0.5},
 		{name: "killed leader serves again: median", value: median(leader).Seconds(), unit: "s", target: 1.5},
@@ -63,7 +63,7 @@ func benchRecovery(ctx context.Context, h *host) ([]figure, error) {
 	}, nil
 }
 
-// killMember returns how long after the engine saw the container die cke began to start it, and how long after that
+// killMember returns how long after the engine saw the container die cke started to start it, and how long after that
 // moment a write through the member succeeded.
 func (h *host) killMember(ctx context.Context, r *rig.Rig, tls *tls.Config, role string) (noticed, serves time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -72,7 +72,7 @@ func (h *host) killMember(ctx context.Context, r *rig.Rig, tls *tls.Config, role
 	if err != nil {
 		return 0, 0, err
 	}
-	// An operation that has just completed is not begun anew at once; deaths are farther apart than that.
+	// An operation that has just completed is not started again at once; deaths are farther apart than that.
 	if err := pause(ctx, 1200*time.Millisecond); err != nil {
 		return 0, 0, err
 	}

@@ -32,7 +32,7 @@ const (
 	connected = 6 * time.Second
 )
 
-// benchReplacement measures how long it takes to replace a dead member of a cluster with 200 MB, by cke and by hand.
+// benchReplacement measures how long it takes to replace a dead member of a cluster with 200 MB, by cke and manually.
 func benchReplacement(ctx context.Context, h *host) ([]figure, error) {
 	quorum, serves, sent, err := h.replaceDead(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func benchReplacement(ctx context.Context, h *host) ([]figure, error) {
 	}
 	naive, err := h.replaceByHand(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("by hand: %w", err)
+		return nil, fmt.Errorf("manually: %w", err)
 	}
 	return []figure{
 		{name: "replace dead, 200 MB, quorum restored: median", value: median(quorum).Seconds(), unit: "s", target: 1.2},
@@ -51,9 +51,9 @@ func benchReplacement(ctx context.Context, h *host) ([]figure, error) {
 		{name: "replace dead, 200 MB, serves: median", value: median(serves).Seconds(), unit: "s", target: 2},
 		{name: "replace dead, 200 MB, serves: slowest", value: serves[replacements-1].Seconds(), unit: "s", target: 2},
 		{name: "replace dead, 200 MB, etcd sends it: median", value: median(sent).Seconds(), unit: "s"},
-		{name: "replace dead, 200 MB, by hand: serves: median", value: median(naive).Seconds(), unit: "s"},
-		{name: "replace dead, 200 MB, by hand: serves: slowest", value: naive[replacements-1].Seconds(), unit: "s"},
-		{name: "replace dead, 200 MB, serves: cke / by hand", value: median(serves).Seconds() / median(naive).Seconds(), unit: "ratio", target: 0.5},
+		{name: "replace dead, 200 MB, manually: serves: median", value: median(naive).Seconds(), unit: "s"},
+		{name: "replace dead, 200 MB, manually: serves: slowest", value: naive[replacements-1].Seconds(), unit: "s"},
+		{name: "replace dead, 200 MB, serves: cke / manually", value: median(serves).Seconds() / median(naive).Seconds(), unit: "ratio", target: 0.5},
 	}, nil
 }
 
@@ -132,14 +132,14 @@ func (h *host) replaceOne(ctx context.Context, f founded, victim int) (quorum, s
 	if _, err := f.leader(ctx); err != nil { // all is well
 		return 0, 0, err
 	}
-	if err := f.daemon.Freeze(); err != nil { // else the container is made anew before its volume is gone
+	if err := f.daemon.Freeze(); err != nil { // else the container is made again before its volume is gone
 		return 0, 0, err
 	}
 	_, err = h.lab.Exec(ctx, node.Name, "sh", "-c", "docker rm -f $(docker ps -aq) && docker volume rm $(docker volume ls -q)")
 	if thawed := f.daemon.Thaw(); err != nil || thawed != nil {
 		return 0, 0, fmt.Errorf("take the data away: %w, %w", err, thawed)
 	}
-	s, err := f.Await(ctx, "the loss to be told", func(s cke.Status) bool {
+	s, err := f.Await(ctx, "the loss to be reported", func(s cke.Status) bool {
 		return slices.ContainsFunc(s.Problems, func(p cke.Problem) bool { return p.Node == node.Name && p.Code == cke.CodeDataMissing })
 	})
 	if err != nil {
@@ -191,7 +191,7 @@ func (h *host) replaceOne(ctx context.Context, f founded, victim int) (quorum, s
 	return quorum, serves, g.Wait()
 }
 
-// spent tells how long the steps of the last n operations took, the earliest first.
+// spent reports how long the steps of the last n operations took, the earliest first.
 func (f founded) spent(ctx context.Context, n int) (string, error) {
 	records, err := f.Records(ctx, n)
 	if err != nil {
@@ -247,7 +247,7 @@ func fillCluster(ctx context.Context, urls []string, tls *tls.Config) error {
 	return g.Wait()
 }
 
-// replaceByHand does with etcdctl's calls what people do: remove the dead member, add a new one as a voter, start it. It
+// replaceByHand does with etcdctl's calls what operators do: remove the dead member, add a new one as a voter, start it. It
 // returns the times from the removal until a write through the new member succeeds.
 func (h *host) replaceByHand(ctx context.Context) ([]time.Duration, error) {
 	if _, err := h.byHand(ctx); err != nil {
@@ -266,7 +266,7 @@ func (h *host) replaceByHand(ctx context.Context) ([]time.Duration, error) {
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(os.Stderr, "  by hand %d: serves after %s\n", i+1, d.Round(time.Millisecond))
+		fmt.Fprintf(os.Stderr, "  manually %d: serves after %s\n", i+1, d.Round(time.Millisecond))
 		all = append(all, d)
 	}
 	slices.Sort(all)

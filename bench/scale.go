@@ -75,7 +75,7 @@ func (f *fleet) stop() {
 	f.loops.Wait()
 }
 
-// round looks at every cluster once and decides, on all cores. It returns how long that took.
+// round observes every cluster once and decides, on all cores. It returns how long that took.
 func (f *fleet) round(ctx context.Context) (time.Duration, error) {
 	work := make(chan fleetCluster)
 	errs := make(chan error, runtime.GOMAXPROCS(0))

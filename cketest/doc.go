@@ -1,5 +1,5 @@
-// Package cketest holds every implementation of a port to the sentences of its comments in ports.go: one case for each. The
-// simulated nodes, members and stores pass the same cases as the real ones, so that a fake is not kinder than what it stands for.
+// Package cketest tests that every implementation of a port does what the comments in ports.go say: one case for each sentence.
+// The simulated nodes, members and stores pass the same cases as the real ones, so that a fake is as strict as the real one.
 package cketest
 
 import (
@@ -45,7 +45,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// await asks until done, which needs time and tells nobody when it is so.
+// await asks until done, which needs time and reports nobody when it holds.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

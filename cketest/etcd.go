@@ -12,21 +12,21 @@ import (
 type Members struct {
 	cke.Etcd
 	URLs []string
-	// Nobody is a client URL at which nobody listens, Free a peer URL that no member has.
-	Nobody, Free string
-	// Write lets a client write so many keys.
+	// NoMember is a client URL at which no member listens, Free a peer URL that no member has.
+	NoMember, Free string
+	// Write lets a client write that many keys.
 	Write func(n int)
 	// Restart restarts the member of a client URL, and returns once it runs.
 	Restart func(url string)
 }
 
-// Etcd plays every case with members of its own, or with those that the cases before have left as they found them.
+// Etcd runs every case with members of its own, or with those that earlier cases have left as they found them.
 func Etcd(t *testing.T, play func(t *testing.T, scene func(*testing.T, Members))) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, Members)
 	}{
-		{"a member tells of itself, and one that does not answer is no error", endpointTells},
+		{"a member reports its status, and one that does not answer is no error", endpointTells},
 		{"the list is the same through all", listIsTheSame},
 		{"a learner is added once, and not promoted before it has caught up", learnerIsAdded},
 		{"no learner is added right after members were connected", learnerWaitsForConnections},
@@ -52,7 +52,7 @@ func endpointTells(t *testing.T, m Members) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if e := m.Endpoint(ctx, m.Nobody); e.Problem == "" || e.URL != m.Nobody || e.Serializable {
+	if e := m.Endpoint(ctx, m.NoMember); e.Problem == "" || e.URL != m.NoMember || e.Serializable {
 		t.Errorf("%+v", e)
 	}
 }
@@ -97,8 +97,8 @@ func listIsTheSame(t *testing.T, m Members) {
 			t.Errorf("%s: %q %+v %v", url, other, members, err)
 		}
 	}
-	if _, _, err := m.Members(ctx, m.Nobody); err == nil {
-		t.Error("nobody has a list")
+	if _, _, err := m.Members(ctx, m.NoMember); err == nil {
+		t.Error("an address without a member returns no list")
 	}
 }
 
@@ -251,8 +251,8 @@ func proofLeavesNothing(t *testing.T, m Members) {
 	if e := m.Endpoint(ctx, url); e.Revision != before {
 		t.Errorf("revision %d became %d", before, e.Revision)
 	}
-	if err := m.ProveWrite(ctx, m.Nobody); err == nil {
-		t.Error("nobody proves a write")
+	if err := m.ProveWrite(ctx, m.NoMember); err == nil {
+		t.Error("an address without a member proves no write")
 	}
 }
 
@@ -269,7 +269,7 @@ func nobodyIsRoot(t *testing.T, m Members) {
 		t.Skipf("cases before have left users: %+v", s)
 	}
 	if err := m.SetAuth(ctx, url, true); err == nil {
-		t.Error("authentication is on, and nobody may turn it off")
+		t.Error("authentication is on, and this client may not turn it off")
 	}
 	if s := auth(t, m, url); s.Enabled {
 		t.Errorf("%+v", s)
@@ -288,19 +288,19 @@ func authIsSwitched(t *testing.T, m Members) {
 	}
 	for _, on := range []bool{true, true, false, false} {
 		is(t, "SetAuth", m.SetAuth(ctx, url, on), nil)
-		await(t, "all tell the same of authentication", func() bool { return auth(t, m, other).Enabled == on })
+		await(t, "all report the same of authentication", func() bool { return auth(t, m, other).Enabled == on })
 		if s := auth(t, m, url); s.Enabled != on || !s.Admitted {
 			t.Errorf("%v: %+v", on, s)
 		}
 		is(t, "a change while cke is admitted", m.ProveWrite(ctx, url), nil)
 	}
-	if _, err := m.Auth(ctx, m.Nobody); err == nil {
-		t.Error("nobody tells of authentication")
+	if _, err := m.Auth(ctx, m.NoMember); err == nil {
+		t.Error("an address without a member reports no authentication")
 	}
-	if err := m.SetAuth(ctx, m.Nobody, true); err == nil {
-		t.Error("nobody turns authentication on")
+	if err := m.SetAuth(ctx, m.NoMember, true); err == nil {
+		t.Error("an address without a member turns authentication on")
 	}
-	if err := m.AdmitSelf(ctx, m.Nobody); err == nil {
-		t.Error("nobody admits")
+	if err := m.AdmitSelf(ctx, m.NoMember); err == nil {
+		t.Error("an address without a member admits cke")
 	}
 }

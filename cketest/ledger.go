@@ -7,7 +7,7 @@ import (
 	"cke"
 )
 
-// Store is a store with one declared cluster, which a term has just begun to lead.
+// Store is a store with one declared cluster, which a term has just started to lead.
 type Store struct {
 	cke.Ledger
 	Cluster cke.Cluster
@@ -23,7 +23,7 @@ type Store struct {
 	Depose func()
 }
 
-// Ledger plays every case with a store of its own.
+// Ledger runs every case with a store of its own.
 func Ledger(t *testing.T, play func(t *testing.T, scene func(*testing.T, Store))) {
 	for _, c := range []struct {
 		name string
@@ -33,14 +33,14 @@ func Ledger(t *testing.T, play func(t *testing.T, scene func(*testing.T, Store))
 		{"an incarnation goes forward", incarnationGoesForward},
 		{"a bootstrap that was given up never forms", givenUpNeverForms},
 		{"a membership is written as it was read", joinsAsRead},
-		{"a finding lasts until it is lifted itself", findingLasts},
+		{"a finding is active until it is lifted itself", findingLasts},
 		{"a comparison takes the place of the one before", comparisonIsReplaced},
 		{"authorities are written as they were read", authoritiesAsRead},
 		{"one node has a lease at a time", oneLease},
-		{"a restore is asked for, and takes the place of one life", restoreIsAsked},
-		{"a restore is called off before a member was started", restoreIsCalledOff},
+		{"a restore is requested, and replaces one incarnation", restoreIsAsked},
+		{"a restore is canceled before a member was started", restoreIsCalledOff},
 		{"a cluster is archived when it is to be deleted", deletedWhenAsked},
-		{"a hibernation lasts until it is ended", hibernatesWhileAsked},
+		{"a hibernation is active until it is ended", hibernatesWhileAsked},
 		{"nothing is written once the term is over", deposedWritesNothing},
 	} {
 		t.Run(c.name, func(t *testing.T) { play(t, c.run) })
@@ -134,7 +134,7 @@ func joinsAsRead(t *testing.T, s Store) {
 	is(t, "PutJoins of a new one", s.PutJoins(ctx, read, fresh), nil)
 	ended := changed
 	ended.EndedAt = time.Now().UTC()
-	is(t, "PutJoins of one that ends", s.PutJoins(ctx, identity(t, s), ended), nil)
+	is(t, "PutJoins of an ended one", s.PutJoins(ctx, identity(t, s), ended), nil)
 	if id := identity(t, s); len(id.Ended) != 1 || id.Ended[0].ID != changed.ID {
 		t.Errorf("%+v", id)
 	}
@@ -218,7 +218,7 @@ func oneLease(t *testing.T, s Store) {
 	is(t, "PutDrain after the end of the other one", s.PutDrain(ctx, lease(a, now)), nil)
 }
 
-// ordered is the life that a restore begins, which an operator asked for unless silent.
+// ordered is the incarnation that a restore starts, which an operator asked for unless silent.
 func ordered(t *testing.T, s Store, id string, silent bool) cke.Incarnation {
 	t.Helper()
 	task := cke.Task{ID: id, Kind: cke.TaskRestore, Restore: &cke.RestoreOrder{}, At: time.Now().UTC()}
@@ -231,7 +231,7 @@ func ordered(t *testing.T, s Store, id string, silent bool) cke.Incarnation {
 func restoreIsAsked(t *testing.T, s Store) {
 	ctx := bounded(t)
 	was := formed(t, s)
-	is(t, "BeginRestore that nobody asks for", s.BeginRestore(ctx, ordered(t, s, "none", true)), cke.ErrConflict)
+	is(t, "BeginRestore that is not requested", s.BeginRestore(ctx, ordered(t, s, "none", true)), cke.ErrConflict)
 	one, two := ordered(t, s, "one", false), ordered(t, s, "two", false)
 	for range 2 {
 		is(t, "BeginRestore", s.BeginRestore(ctx, one), nil)
@@ -268,7 +268,7 @@ func restoreIsCalledOff(t *testing.T, s Store) {
 func deletedWhenAsked(t *testing.T, s Store) {
 	ctx := bounded(t)
 	formed(t, s)
-	is(t, "FinishDelete that nobody asked for", s.FinishDelete(ctx), cke.ErrConflict)
+	is(t, "FinishDelete that is not requested", s.FinishDelete(ctx), cke.ErrConflict)
 	deleting := func(want bool) {
 		t.Helper()
 		now, err := s.Deleting(ctx)
@@ -291,7 +291,7 @@ func deletedWhenAsked(t *testing.T, s Store) {
 	deleting(true)
 	is(t, "FinishDelete", s.FinishDelete(ctx), nil)
 	if err := s.PutComparison(ctx, cke.Comparison{}); err == nil {
-		t.Error("the term goes on")
+		t.Error("the term continues")
 	}
 }
 

@@ -17,11 +17,11 @@ type Node struct {
 	// Member describes a member of a membership that was never used, alone in its cluster, with the certificates that it is
 	// started with. Its image is on the node.
 	Member func() (cke.MemberSpec, []cke.File)
-	// NoImage is an image that is neither on the node nor to be had.
+	// NoImage is an image that is not on the node and cannot be pulled.
 	NoImage string
 	// Serves reports whether the member serves clients.
 	Serves func(cke.Join) bool
-	// Over is what a look at the node shows of the member's cluster: which of its incarnations are over.
+	// Over returns which incarnations of the member's cluster are over, as an observation of the node shows.
 	Over func() []string
 	// Rename gives a container on the node another name; AddVolume makes a volume without labels.
 	Rename    func(from, to string)
@@ -30,17 +30,17 @@ type Node struct {
 	Snapshot func() (cke.Snapshot, []byte)
 }
 
-// Machine plays every case with a node of its own, or with one that the cases before have left as they found it.
+// Machine runs every case with a node of its own, or with one that earlier cases have left as they found it.
 func Machine(t *testing.T, play func(t *testing.T, scene func(*testing.T, Node))) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, Node)
 	}{
-		{"an image that is there is no error, and one that nobody has is told", imageIsThere},
+		{"an image that is there is no error, and one that does not exist is reported", imageIsThere},
 		{"a volume is made once and belongs to one membership", volumeIsOurs},
 		{"a container is made, not started, and made again only from another description", containerIsMade},
 		{"a container never comes with a volume", containerNeedsVolume},
-		{"a container without its image is told, and the one before is gone", containerNeedsImage},
+		{"a container without its image is reported, and the one before is gone", containerNeedsImage},
 		{"a container of another membership is left alone", containerIsOurs},
 		{"a container that was renamed is found", renamedIsFound},
 		{"a volume that lost its labels is the membership's by its name", unlabeledIsOurs},
@@ -52,7 +52,8 @@ func Machine(t *testing.T, play func(t *testing.T, scene func(*testing.T, Node))
 		{"a volume in use or of another membership is not removed", volumeIsKept},
 		{"a foreign container that is not there is stopped", foreignIsStopped},
 		{"incarnations that are over are marked", overIsMarked},
-		{"the clock is told to the second", clockIsTold},
+		{"a member whose membership a mark names is not started", markedIsNotStarted},
+		{"the clock is reported to the second", clockIsTold},
 		{"data is restored once, and not under a member that was started", dataIsRestored},
 	} {
 		t.Run(c.name, func(t *testing.T) { play(t, c.run) })
@@ -69,7 +70,7 @@ func overIsMarked(t *testing.T, n Node) {
 			select {
 			case <-ctx.Done():
 				t.Fatalf("over: got %v, want %v", n.Over(), want)
-			case <-time.After(10 * time.Millisecond): // a look takes its time
+			case <-time.After(10 * time.Millisecond): // an observation takes its time
 			}
 		}
 	}
@@ -85,6 +86,21 @@ func overIsMarked(t *testing.T, n Node) {
 	told(a, b)
 	if slices.Contains(n.Over(), "x") {
 		t.Error("shows what is over of another cluster")
+	}
+}
+
+func markedIsNotStarted(t *testing.T, n Node) {
+	ctx, s, files := made(t, n)
+	j := s.Join
+	is(t, "PutFounder", n.PutFounder(ctx, s, files), nil)
+	is(t, "MarkOver of another one", n.MarkOver(ctx, s.Cluster, []string{"another"}), nil)
+	is(t, "StartContainer", n.StartContainer(ctx, j), nil)
+	is(t, "StopContainer", n.StopContainer(ctx, j, 10*time.Second), nil)
+	is(t, "MarkOver", n.MarkOver(ctx, s.Cluster, []string{string(j.ID)}), nil)
+	has(t, "StartContainer", n.StartContainer(ctx, j), cke.CodeOlderStore)
+	has(t, "KeepRunning", n.KeepRunning(ctx, j), cke.CodeOlderStore)
+	if c, err := n.Container(ctx, j); err != nil || c.Running() || !c.KeptDown {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 
@@ -215,7 +231,7 @@ func containerIsOurs(t *testing.T, n Node) {
 	data, err := n.Data(ctx, j)
 	is(t, "Data", err, cke.ErrConflict)
 	if data == cke.DataPresent || data == cke.DataMissing {
-		t.Errorf("Data tells of another membership: %s", data)
+		t.Errorf("Data is that of another membership: %s", data)
 	}
 	_, err = n.Container(ctx, j)
 	is(t, "Container", err, cke.ErrConflict)
@@ -332,7 +348,7 @@ func memberLives(t *testing.T, n Node) {
 		is(t, "PutFounder", n.PutFounder(ctx, s, files), nil)
 	}
 	if data, err := n.Data(ctx, j); err != nil || data != cke.DataPresent {
-		t.Errorf("Data of a founder: %s, %v", data, err)
+		t.Errorf("Data of a bootstrap member: %s, %v", data, err)
 	}
 	for range 2 {
 		is(t, "StartContainer", n.StartContainer(ctx, j), nil)
@@ -392,7 +408,7 @@ func foreignIsStopped(t *testing.T, n Node) {
 	is(t, "StopForeign of none", n.StopForeign(ctx, "c0ffee", []string{s.Join.PeerURL()}, time.Second), nil)
 	c, err := n.Container(ctx, s.Join)
 	must(t, "Container", err)
-	is(t, "StopForeign of one of ours", n.StopForeign(ctx, c.ID, []string{s.Join.PeerURL()}, time.Second), cke.ErrConflict)
+	is(t, "StopForeign of a membership's container", n.StopForeign(ctx, c.ID, []string{s.Join.PeerURL()}, time.Second), cke.ErrConflict)
 	clear(t, n, s.Join)
 }
 

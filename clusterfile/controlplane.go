@@ -11,11 +11,11 @@ import (
 )
 
 // errEdit is why the text of a file was not edited.
-var errEdit = errors.New("the file is written in a way that cannot be edited by a program")
+var errEdit = errors.New("the form of the file is one that a program cannot edit")
 
 // MoveControlPlane edits the text of a cluster file: control_plane becomes false for the node at address from and true
-// for the one at address to. Everything else, comments and line ends included, stays as it is. An error when the text
-// is not as it must be, or means something else afterwards than that.
+// for the one at address to. Everything else, comments and line ends included, stays as it is. It fails if the text is not
+// as it must be, or if the edit would change anything else.
 func MoveControlPlane(source []byte, from, to string) ([]byte, error) {
 	before, _, err := ParseCluster("", source)
 	if err != nil {
@@ -100,7 +100,7 @@ func setControlPlane(text string, node *yaml.Node, value string) (string, error)
 		}
 		return text[:at] + value + text[at+len(v.Value):], nil
 	}
-	// Before the second key, so that the entry still begins with its address.
+	// Before the second key, so that the entry still starts with its address.
 	next := node.Content[0]
 	if len(node.Content) > 2 {
 		next = node.Content[2]
@@ -116,7 +116,7 @@ func setControlPlane(text string, node *yaml.Node, value string) (string, error)
 	return text[:at] + "control_plane: " + value + between + text[at:], nil
 }
 
-// offset is where a node begins in the text, in bytes; -1 when it is not in it. Columns count characters.
+// offset is where a node starts in the text, in bytes; -1 when it is not in it. Columns count characters.
 func offset(text string, n *yaml.Node) int {
 	at := 0
 	for line := 1; line < n.Line; line++ {

@@ -43,7 +43,7 @@ func checkSchedule(f *findings, at, schedule, zone string) {
 		return
 	}
 	if _, err := time.LoadLocation(zone); err != nil || strings.EqualFold(zone, "local") {
-		f.fault(at+".time_zone", fmt.Sprintf("%q is no known time zone", shorten(zone)), "Write an IANA name, as Asia/Tokyo or UTC.")
+		f.fault(at+".time_zone", fmt.Sprintf("unknown time zone %q", shorten(zone)), "Write an IANA name, as Asia/Tokyo or UTC.")
 	}
 }
 
@@ -52,9 +52,9 @@ func scheduleTrouble(s string) (message, remedy string) {
 	const form = "Write minute, hour, day of month, month and day of week, as \"30 3 * * *\"."
 	switch {
 	case strings.HasPrefix(s, "@"):
-		return fmt.Sprintf("%q is short for a schedule that must be written out", shorten(s)), form
+		return fmt.Sprintf("%q is an abbreviation, which is not supported", shorten(s)), form
 	case strings.Contains(s, "TZ="):
-		return "a schedule holds no time zone", "Write it as time_zone."
+		return "a schedule cannot have a time zone", "Write it as time_zone."
 	case len(s) > 1024:
 		return "is too long for a schedule", form
 	}
@@ -123,7 +123,7 @@ func (c cronField) parse(s string) (uint64, error) {
 		if stepped {
 			n, err := strconv.Atoi(stepText)
 			if err != nil || n < 1 || n > 1 && n > high-low {
-				return 0, fmt.Errorf("%q is no step within %d–%d", stepText, low, high)
+				return 0, fmt.Errorf("invalid step %q: want a number from %d to %d", stepText, low, high)
 			}
 			step = n
 		}
@@ -142,7 +142,7 @@ func (c cronField) number(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || strings.HasPrefix(s, "+") {
-		return 0, fmt.Errorf("%q is no number", s)
+		return 0, fmt.Errorf("%q is not a number", s)
 	}
 	if n < c.min || n > c.max {
 		return 0, fmt.Errorf("%d is not within %d–%d", n, c.min, c.max)

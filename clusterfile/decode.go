@@ -23,8 +23,8 @@ const (
 // decimal is how whole numbers are written.
 var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
-// decoder fills Go values from YAML nodes by the fields' yaml tags. It is strict and goes on after a fault,
-// so that all of them are told at once. Its depth is bounded by the types, its breadth by maxValues.
+// decoder fills Go values from YAML nodes by the fields' yaml tags. It is strict and continues after a fault,
+// so that all of them are shown at once. Its depth is bounded by the types, its breadth by maxValues.
 type decoder struct {
 	*findings
 	left    int // values that may still be visited
@@ -32,7 +32,7 @@ type decoder struct {
 	unknown unknownFunc
 }
 
-// unknownFunc tells of a key that t, which stands at path, does not have.
+// unknownFunc reports a key that t, which is at path, does not have.
 type unknownFunc func(d *decoder, at place, path, key string, t reflect.Type)
 
 func newDecoder(f *findings, unknown unknownFunc) *decoder {
@@ -43,12 +43,12 @@ func newDecoder(f *findings, unknown unknownFunc) *decoder {
 func (d *decoder) spend(n *yaml.Node) bool {
 	d.left -= 1 + len(n.Value)/64
 	if d.left <= 0 {
-		d.fatal(place{}, fmt.Sprintf("aliases make more than %d values of this file, or more than %d bytes of text", maxValues, 64*maxValues), "Write the values out.")
+		d.fatal(place{}, fmt.Sprintf("with its aliases expanded, the file has more than %d values, or more than %d bytes of text", maxValues, 64*maxValues), "Write the values out.")
 	}
 	return d.left > 0
 }
 
-// value decodes n into v, which stands at path.
+// value decodes n into v, which is at path.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -173,7 +173,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// undecimal reports a number that YAML reads otherwise than most people.
+// undecimal reports a number that YAML reads otherwise than most users.
 func (d *decoder) undecimal(n *yaml.Node, path string, means int64) {
 	what := shorten(n.Value)
 	if strings.HasPrefix(strings.TrimLeft(what, "+-"), "0") && !strings.ContainsAny(what, "xXoObB_") {
@@ -225,7 +225,7 @@ func (d *decoder) collect(n *yaml.Node, path string, merged bool) []entry {
 			merges = append(merges, v)
 		case first > 0:
 			if !merged {
-				d.faultAt(at, childPath(path, k.Value), fmt.Sprintf("is given a second time, first in line %d", first), "Remove one of them.")
+				d.faultAt(at, childPath(path, k.Value), fmt.Sprintf("is given twice, first in line %d", first), "Remove one of them.")
 			}
 		default:
 			seen[k.Value] = at.line
@@ -293,7 +293,7 @@ func (d *decoder) remember(path string, key place, v *yaml.Node) {
 }
 
 func (d *decoder) wrongType(n *yaml.Node, path, want string) {
-	message := fmt.Sprintf("is %s, wanted is %s", describe(n), want)
+	message := fmt.Sprintf("is %s, want %s", describe(n), want)
 	if path == "" {
 		d.fatal(place{line: n.Line, column: n.Column}, message, "")
 		return
@@ -315,7 +315,7 @@ func describe(n *yaml.Node) string {
 	return fmt.Sprintf("tagged %s", n.Tag)
 }
 
-// shorten keeps a value that is told back within one line.
+// shorten keeps a value that is quoted back within one line.
 func shorten(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:57]) + "…"
@@ -333,7 +333,7 @@ func yamlFields(t reflect.Type) map[string]int {
 	return fields
 }
 
-// sentence begins s with a capital letter and ends it with a full stop.
+// sentence starts s with a capital letter and ends it with a full stop.
 func sentence(s string) string {
 	if s == "" {
 		return ""

@@ -29,7 +29,7 @@ const (
 	flagDuration          // as 100ms or 1h
 )
 
-// etcdFlags is every argument that a person may set. Source: flag sets of etcd 3.5.35, 3.6.16 and 3.7.3, see KnownFlags.
+// etcdFlags is every argument that a user may set. Source: flag sets of etcd 3.5.35, 3.6.16 and 3.7.3, see KnownFlags.
 var etcdFlags = sync.OnceValue(func() []etcdFlag {
 	var flags []etcdFlag
 	add := func(first, last int, kind flagKind, names string) {

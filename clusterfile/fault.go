@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong in a file, with the place and the way out.
+// Fault is one error in a file, with its place and its remedy.
 type Fault struct {
 	File string `json:"file,omitempty"`
 	// Line and Column count from 1; 0: not about one place in a file.
@@ -19,7 +19,7 @@ type Fault struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// String is "cluster.yml:12: nodes[2].address: message", with the remedy on an indented line of its own.
+// String returns "cluster.yml:12: nodes[2].address: message", with the remedy on an indented line of its own.
 func (f Fault) String() string {
 	var parts []string
 	switch {
@@ -40,17 +40,17 @@ func (f Fault) String() string {
 	return s
 }
 
-// Warning is something that is allowed and yet seldom meant; it has the shape of a Fault.
+// Warning is something that is allowed but seldom intended; it has the fields of a Fault.
 type Warning Fault
 
 func (w Warning) String() string { return Fault(w).String() }
 
-// FaultList is all that is wrong in one file, sorted by place. It is never empty.
+// FaultList is all errors in one file, sorted by place. It is never empty.
 type FaultList struct {
 	Faults []Fault
 }
 
-// Error has one fault after the other, each on lines of its own.
+// Error returns all faults, each on lines of its own.
 func (l *FaultList) Error() string {
 	lines := make([]string, len(l.Faults))
 	for i, f := range l.Faults {

@@ -73,7 +73,7 @@ func (f *findings) faultAt(at place, path, message, remedy string) {
 	f.faults = append(f.faults, f.finding(at, path, message, remedy))
 }
 
-// fatal adds a fault of the whole file, after which no other is told.
+// fatal adds a fault of the whole file, after which no other is shown.
 func (f *findings) fatal(at place, message, remedy string) {
 	if !f.isFaulty("") {
 		f.faultAt(at, "", message, remedy)

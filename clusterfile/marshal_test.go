@@ -120,7 +120,7 @@ func drawCluster(t *rapid.T) cke.Cluster {
 		e.ClientPort, e.PeerPort = rapid.IntRange(1024, 1999).Draw(t, "client"), rapid.IntRange(2000, 2999).Draw(t, "peer")
 		e.ExtraArgs = []string{"--quota-backend-bytes=" + fmt.Sprint(rapid.Int64Range(0, 8<<30).Draw(t, "quota"))}
 		e.ExtraEnv = rapid.MapOfN(rapid.StringMatching(`[A-DF-Z_][A-Z0-9_]{0,8}`), text, 1, 3).Draw(t, "env")
-		e.ExtraBinds = []cke.Bind{{Source: "/" + word.Draw(t, "source"), Destination: "/mnt/" + word.Draw(t, "destination"), ReadOnly: maybe("read only")}}
+		e.ExtraBinds = []cke.Bind{{Source: "/srv/etcd/" + word.Draw(t, "source"), Destination: "/mnt/" + word.Draw(t, "destination"), ReadOnly: maybe("read only")}}
 		e.Resources = cke.Resources{CPUs: rapid.Float64Range(0, 64).Draw(t, "cpus"), Memory: cke.Size(rapid.Int64Range(6<<20, 1<<40).Draw(t, "memory"))}
 	}
 	if maybe("policies") {

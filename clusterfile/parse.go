@@ -6,13 +6,13 @@ import (
 	"cke"
 )
 
-// ParseCluster reads one cluster file and checks it in full. file is the name that faults are told with.
-// The Cluster is as the person wrote it: defaults are not filled in, see WithDefaults. Warnings come in the order
-// of the file. The error is an *Error with CodeConfig that wraps a *FaultList: everything that is wrong, at once.
+// ParseCluster reads one cluster file and checks it in full. file is the name that faults show.
+// The Cluster is as it was written: defaults are not filled in, see WithDefaults. Warnings come in the order
+// of the file. The error is an *Error with CodeConfig that wraps a *FaultList: all errors together.
 func ParseCluster(file string, data []byte) (cke.Cluster, []Warning, error) {
 	var c cke.Cluster
 	f := newFindings(file)
-	if parse(f, data, &c, unknownClusterKey, "`ckecli cluster init ADDRESS…` writes one to begin with.") {
+	if parse(f, data, &c, unknownClusterKey, "`ckecli cluster init ADDRESS…` writes one to start from.") {
 		checkCluster(f, c)
 	}
 	if err := f.err(); err != nil {
@@ -21,7 +21,7 @@ func ParseCluster(file string, data []byte) (cke.Cluster, []Warning, error) {
 	return c, f.sortedWarnings(), nil
 }
 
-// Check checks a cluster that came from elsewhere than a file, as from an inventory, by the rules of
+// Check checks a cluster that does not come from a file, but from an inventory for example, by the rules of
 // ParseCluster. Faults have paths and no lines.
 func Check(c cke.Cluster) ([]Warning, error) {
 	f := newFindings("")

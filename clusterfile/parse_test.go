@@ -72,11 +72,7 @@ func TestParseCluster_FillsInNoDefaults(t *testing.T) {
 }
 
 func TestParseCluster_ReadsEverything(t *testing.T) {
-	data, err := os.ReadFile("testdata/full.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, _, err := clusterfile.ParseCluster("full.yml", data)
+	c, _, err := clusterfile.ParseCluster("docs/cluster.md", fullExample(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +140,7 @@ func TestParseCluster_AliasBombsEnd(t *testing.T) {
 	}
 	b.WriteString("options: *x12\n<<: *x12\n")
 	_, _, err := clusterfile.ParseCluster("bomb.yml", []byte(b.String()))
-	if err == nil || !strings.Contains(err.Error(), "aliases make more than") {
+	if err == nil || !strings.Contains(err.Error(), "with its aliases expanded, the file has more than") {
 		t.Errorf("got %.300v", err)
 	}
 	if _, _, err := clusterfile.ParseCluster("", []byte("a: &a\n  <<: *a\nname: &n [*n]\n")); err == nil {

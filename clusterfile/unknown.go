@@ -11,7 +11,7 @@ import (
 	"cke"
 )
 
-// unknownClusterKey tells of a key that cluster.yml does not have.
+// unknownClusterKey reports a key that cluster.yml does not have.
 func unknownClusterKey(d *decoder, at place, path, key string, t reflect.Type) {
 	if what, remedy, ok := keyOfCKE(t, key); ok {
 		d.faultAt(at, childPath(path, key), what, remedy)
@@ -20,12 +20,12 @@ func unknownClusterKey(d *decoder, at place, path, key string, t reflect.Type) {
 	unknownKey(d, at, path, key, t, reflect.TypeFor[cke.Cluster]())
 }
 
-// unknownConfigKey tells of a key that the configuration file does not have.
+// unknownConfigKey reports a key that the configuration file does not have.
 func unknownConfigKey(d *decoder, at place, path, key string, t reflect.Type) {
 	unknownKey(d, at, path, key, t, reflect.TypeFor[cke.Config]())
 }
 
-// unknownKey tells of a key that t, somewhere in root, does not have, and which one is probably meant.
+// unknownKey reports a key that t, somewhere in root, does not have, and which one is probably meant.
 func unknownKey(d *decoder, at place, path, key string, t, root reflect.Type) {
 	known := slices.Sorted(maps.Keys(yamlFields(t)))
 	message, remedy := "unknown key", "Known here: "+strings.Join(known, ", ")+"."
@@ -38,17 +38,17 @@ func unknownKey(d *decoder, at place, path, key string, t, root reflect.Type) {
 	d.faultAt(at, childPath(path, key), message, remedy)
 }
 
-// keyOfCKE tells of keys that CKE's cluster file has and ours does not: CKE runs Kubernetes as well.
+// keyOfCKE describes keys that CKE's cluster file has and ours does not: CKE runs Kubernetes as well.
 func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
-	const etcdOnly = "is about Kubernetes, and cke runs etcd only"
+	const etcdOnly = "is for Kubernetes, and cke runs only etcd"
 	switch t {
 	case reflect.TypeFor[cke.Cluster]():
 		switch key {
 		case "service_subnet", "pod_subnet", "dns_servers", "dns_service", "taint_control_plane", "control_plane_tolerations",
 			"reboot", "repair", "retire", "trusted_rest_mappings":
-			return etcdOnly, "Remove it with all that belongs to it.", true
+			return etcdOnly, "Remove it with all keys below it.", true
 		case "etcd_backup":
-			return "is Kubernetes' way to back up etcd, cke does it itself", "Remove it and write a backup section.", true
+			return "is how Kubernetes backs up etcd; cke does this itself", "Remove it and write a backup section.", true
 		case "sabakan":
 			return "is not part of the cluster file", "Remove it; cke reads no inventory, nodes are declared in this file.", true
 		case "constraints", "control-plane-count", "minimum-workers", "maximum-workers", "minimum-workers-rate":
@@ -56,18 +56,18 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 		}
 	case reflect.TypeFor[cke.Node]():
 		if key == "taints" {
-			return etcdOnly, "Remove it with all that belongs to it.", true
+			return etcdOnly, "Remove it with all keys below it.", true
 		}
 	case reflect.TypeFor[cke.Options]():
 		switch key {
 		case "etcd-rivers", "rivers":
-			return "is a proxy for Kubernetes, and cke runs etcd only", "Remove it with all that belongs to it.", true
+			return "is a proxy for Kubernetes, and cke runs only etcd", "Remove it with all keys below it.", true
 		case "kube-api", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet":
-			return etcdOnly, "Remove it with all that belongs to it.", true
+			return etcdOnly, "Remove it with all keys below it.", true
 		}
 	case reflect.TypeFor[cke.Bind]():
 		if key == "propagation" || key == "selinux_label" {
-			return "is not known to cke", "Remove it; a bind has source, destination and read_only.", true
+			return "is unknown to cke", "Remove it; a bind has source, destination and read_only.", true
 		}
 	}
 	return "", "", false
@@ -137,7 +137,7 @@ func plainWord(s string) string {
 // maxWord bounds the words of which the nearest is searched: the work grows with the square.
 const maxWord = 64
 
-// editDistance counts the letters to insert, remove, change or swap with their neighbour to make a into b.
+// editDistance counts the letters to insert, remove, change or swap with their neighbor to make a into b.
 func editDistance(a, b string) int {
 	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

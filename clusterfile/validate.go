@@ -40,7 +40,7 @@ func checkName(f *findings, name string) {
 	case name == "":
 		f.fault(path, "is missing", "Give the cluster a name, as in name: prod.")
 	case !clusterName.MatchString(name):
-		f.fault(path, fmt.Sprintf("%q is no cluster name", shorten(name)),
+		f.fault(path, fmt.Sprintf("invalid cluster name %q", shorten(name)),
 			"Write 1 to 40 lower-case letters, digits and hyphens, no hyphen at either end.")
 	}
 }
@@ -91,9 +91,9 @@ func checkControlPlane(f *findings, path string, n int) {
 	case n == 0:
 		f.fault(path, "no node is a control-plane node: there would be no member", fmt.Sprintf("Mark 1 to %d nodes with control_plane: true; three or five are usual.", quorum.MostVoters))
 	case n > quorum.MostVoters:
-		f.fault(path, fmt.Sprintf("%d nodes are control-plane nodes: etcd supports at most %d members", n, quorum.MostVoters), "Take control_plane: true away from some; three or five are usual.")
+		f.fault(path, fmt.Sprintf("%d nodes are control-plane nodes: etcd supports at most %d members", n, quorum.MostVoters), "Remove control_plane: true from some; three or five are usual.")
 	case n%2 == 0:
-		f.warn(path, fmt.Sprintf("%d control-plane nodes can lose %d, no more than %d could: quorum of %d is %d, of %d it is %d",
+		f.warn(path, fmt.Sprintf("%d control-plane nodes tolerate the loss of %d, no more than %d do: quorum of %d is %d, of %d it is %d",
 			n, n-quorum.Of(n), n-1, n, quorum.Of(n), n-1, quorum.Of(n-1)),
 			fmt.Sprintf("Declare %d or %d.", n-1, n+1))
 	}
@@ -106,13 +106,13 @@ func checkAddress(f *findings, path, s string) string {
 	case s == "":
 		f.fault(path, "is missing", "Give the node's IP address, as in address: 10.0.0.11.")
 	case err != nil && looksLikeHost(s):
-		f.fault(path, fmt.Sprintf("%q is a host name, an IP address is wanted", shorten(s)), "Write the node's IP address here and the name in hostname. Members must find each other without DNS.")
+		f.fault(path, fmt.Sprintf("%q is a host name, want an IP address", shorten(s)), "Write the node's IP address here and the name in hostname. Members must find each other without DNS.")
 	case err != nil:
-		f.fault(path, fmt.Sprintf("%q is no IP address", shorten(s)), "Write it without port and without network mask, as 10.0.0.11 or 2001:db8::11.")
+		f.fault(path, fmt.Sprintf("invalid IP address %q", shorten(s)), "Write it without port and without network mask, as 10.0.0.11 or 2001:db8::11.")
 	case a.Zone() != "":
-		f.fault(path, fmt.Sprintf("%q has a zone, which holds on one machine only", s), "Write an address that all nodes can reach.")
+		f.fault(path, fmt.Sprintf("%q has a zone, which is valid on one machine only", s), "Write an address that all nodes can reach.")
 	case a.IsUnspecified(), a.IsMulticast(), a.Unmap() == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		f.fault(path, fmt.Sprintf("%s is the address of no machine", s), "Write the address by which the other nodes reach this one.")
+		f.fault(path, fmt.Sprintf("%s is not the address of a machine", s), "Write the address by which the other nodes reach this one.")
 	case a.Unmap().String() != s:
 		f.fault(path, fmt.Sprintf("%q is not the usual way to write this address", s), fmt.Sprintf("Write %s: addresses are compared as text.", a.Unmap()))
 	case a.IsLoopback():
@@ -135,20 +135,20 @@ func checkHostname(f *findings, path string, n cke.Node) {
 	if _, err := netip.ParseAddr(n.Hostname); err == nil {
 		f.fault(path, fmt.Sprintf("%s is an IP address other than the node's own", n.Hostname), "Give the node a name of its own, or leave it out.")
 	} else if !memberName.MatchString(n.Hostname) {
-		f.fault(path, fmt.Sprintf("%q is no host name", shorten(n.Hostname)), "Write letters, digits, hyphens and dots; it is also the member's name in etcd.")
+		f.fault(path, fmt.Sprintf("invalid host name %q", shorten(n.Hostname)), "Write letters, digits, hyphens and dots; it is also the member's name in etcd.")
 	}
 }
 
 func checkUser(f *findings, path, s string) {
 	if s != "" && !userName.MatchString(s) {
-		f.fault(path, fmt.Sprintf("%q is no user name", shorten(s)), "Write the name of the user that cke logs in as.")
+		f.fault(path, fmt.Sprintf("invalid user name %q", shorten(s)), "Write the name of the user that cke logs in as.")
 	}
 }
 
 // checkPort accepts 0 only where it was left out.
 func checkPort(f *findings, path string, port int) {
 	if port < 0 || port > 65535 || port == 0 && f.given(path) {
-		f.fault(path, fmt.Sprintf("%d is no port", port), "Write a number from 1 to 65535.")
+		f.fault(path, fmt.Sprintf("invalid port %d", port), "Write a number from 1 to 65535.")
 	}
 }
 
@@ -167,15 +167,15 @@ func checkHostKey(f *findings, path, s string) string {
 	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(s))
 	switch {
 	case strings.Contains(s, "PRIVATE KEY"):
-		f.fault(path, "is a private key, the public host key is wanted", remedy+" Take the private key out of this file, and make a new one if others could read it.")
+		f.fault(path, "is a private key, want the public host key", remedy+" Remove the private key from this file, and make a new one if others could read it.")
 	case err != nil:
-		f.fault(path, "is no public host key", remedy)
+		f.fault(path, "is not a public host key", remedy)
 	case len(bytes.TrimSpace(rest)) > 0:
-		f.fault(path, "is more than one key", "Write the one key that cke is to expect; an ed25519 key is best.")
+		f.fault(path, "is more than one key", "Write the one key that cke must expect; an ed25519 key is best.")
 	case len(options) > 0:
 		f.fault(path, fmt.Sprintf("has %q before the key", shorten(options[0])), remedy)
 	case strings.Contains(key.Type(), "-cert-"):
-		f.fault(path, "is a certificate, a plain key is wanted", remedy)
+		f.fault(path, "is a certificate, want a plain key", remedy)
 	default:
 		return string(key.Marshal())
 	}
@@ -185,12 +185,12 @@ func checkHostKey(f *findings, path, s string) string {
 func checkLabels(f *findings, path string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if key == "" || key == "<<" || strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-			f.fault(childPath(path, key), "is no key for a label", "Write a word without spaces.")
+			f.fault(childPath(path, key), "is not a valid key of a label", "Write a word without spaces.")
 		}
 	}
 }
 
-// twice tells of a value that stands at two paths.
+// twice reports a value that is at two paths.
 func twice(f *findings, seen map[string]string, path, value, what, remedy string) {
 	if value == "" {
 		return

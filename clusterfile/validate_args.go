@@ -33,7 +33,7 @@ func checkArgs(f *findings, p string, o cke.EtcdOptions) {
 		if flag := lookupFlag(name); flag != nil && !checkArgKind(f, at, *flag, value, hasValue) {
 			continue
 		}
-		remedy := "Remove one of them: only the last would hold."
+		remedy := "Remove one of them: only the last would take effect."
 		if name == "feature-gates" {
 			remedy = "Write all gates into one, with commas between them."
 		}
@@ -55,7 +55,7 @@ func checkArgForm(f *findings, at, arg string, before []string) bool {
 	name, _, _ := splitArg(arg)
 	switch {
 	case strings.TrimSpace(arg) == "" || name == "":
-		f.fault(at, "is no argument", "Write --NAME=VALUE.")
+		f.fault(at, "is not an argument", "Write --NAME=VALUE.")
 	case !strings.HasPrefix(arg, "-") && lookupFlag(name) == nil && len(before) > 0 && !strings.Contains(before[len(before)-1], "="):
 		f.fault(at, fmt.Sprintf("%q has no -- before it", shorten(arg)), fmt.Sprintf("If it is the value of the argument before: write %s=%s as one item.", before[len(before)-1], shorten(arg)))
 	case !strings.HasPrefix(arg, "--"):
@@ -116,13 +116,13 @@ func checkArgName(f *findings, at, name string, minor int, whole bool) bool {
 		}
 		f.warn(at, fmt.Sprintf("etcd 3.%d is not known to have --%s; a member does not start with an argument that it does not know", minor, name), remedy)
 	case minor > flag.last:
-		f.fault(at, fmt.Sprintf("etcd 3.%d does not have --%s any more and would not start", minor, name), replaceWith(flag.instead))
+		f.fault(at, fmt.Sprintf("etcd 3.%d no longer has --%s and would not start", minor, name), replaceWith(flag.instead))
 		return false
 	case minor < flag.first:
 		f.fault(at, fmt.Sprintf("--%s came with etcd 3.%d; etcd 3.%d would not start", name, flag.first, minor), replaceWith(olderName(name, minor)))
 		return false
 	case flag.last < cke.NewestMinor && flag.instead != "" && minor >= 6:
-		f.warn(at, fmt.Sprintf("etcd 3.%d does not have --%s any more", flag.last+1, name), replaceWith(flag.instead))
+		f.warn(at, fmt.Sprintf("etcd 3.%d no longer has --%s", flag.last+1, name), replaceWith(flag.instead))
 	}
 	return true
 }
@@ -140,11 +140,11 @@ func checkArgValue(f *findings, at, name, value string) {
 		n, err := strconv.ParseInt(value, 10, 64)
 		switch {
 		case err != nil || !decimal.MatchString(value): // etcd reads 010 as octal
-			f.fault(at, fmt.Sprintf("%q is no number of bytes", shorten(value)), fmt.Sprintf("Write a plain number, as --%s=%d.", name, int64(maxQuota)))
+			f.fault(at, fmt.Sprintf("invalid number of bytes %q", shorten(value)), fmt.Sprintf("Write a plain number, as --%s=%d.", name, int64(maxQuota)))
 		case n < 0:
 			f.warn(at, "a database without quota grows until the disk is full", fmt.Sprintf("Write --%s=%d or less.", name, int64(maxQuota)))
 		case n > maxQuota:
-			f.warn(at, fmt.Sprintf("%s is more than the 8GiB that etcd suggests: starts and new members take long", cke.Size(n)), "")
+			f.warn(at, fmt.Sprintf("%s is more than the 8GiB that etcd recommends: starts and new members take long", cke.Size(n)), "")
 		}
 	case "auto-compaction-mode":
 		oneOf(f, at, value, "periodic", "revision")
@@ -174,7 +174,7 @@ func checkTimers(f *findings, p string, at, values map[string]string) {
 		}
 		ms, err := strconv.Atoi(s)
 		if err != nil || ms <= 0 || !decimal.MatchString(s) {
-			f.fault(at["--"+name], fmt.Sprintf("%q is no number of milliseconds", shorten(s)), fmt.Sprintf("Write a plain number, as --%s=%d.", name, otherwise))
+			f.fault(at["--"+name], fmt.Sprintf("invalid number of milliseconds %q", shorten(s)), fmt.Sprintf("Write a plain number, as --%s=%d.", name, otherwise))
 			return 0
 		}
 		return ms
@@ -199,21 +199,21 @@ func reserved(name string) string {
 		"initial-cluster", "initial-cluster-state", "initial-cluster-token":
 		return ours
 	case "wal-dir":
-		return "would take the log out of the member's own volume, where cke looks for it before every start"
+		return "would move the log out of the member's own volume, where cke checks it before every start"
 	case "force-new-cluster":
-		return "drops members and writes; cke uses it in `recover` only, on a copy"
+		return "drops members and writes; cke uses it only in `recover`, on a copy"
 	case "config-file":
 		return "makes etcd ignore all other arguments"
 	case "unsafe-no-fsync":
 		return "loses acknowledged writes when a node loses power"
 	case "experimental-initial-corrupt-check", "experimental-compact-hash-check-enabled":
-		return "is turned on by cke itself, under the name that the version knows"
+		return "is turned on by cke itself, under the name that the version has"
 	case "strict-reconfig-check":
 		return "keeps quorum safe while members change; it stays on"
 	case "version":
-		return "makes etcd print its version and end"
+		return "makes etcd print its version and exit"
 	case "help", "h":
-		return "makes etcd print its arguments and end"
+		return "makes etcd print its arguments and exit"
 	}
 	for _, prefix := range []string{"listen-", "advertise-", "initial-advertise-"} {
 		if strings.HasPrefix(name, prefix) {
@@ -221,7 +221,7 @@ func reserved(name string) string {
 		}
 	}
 	if strings.HasPrefix(name, "discovery") {
-		return "would let something else than the cluster file decide who is a member"
+		return "would let something other than the cluster file decide which nodes are members"
 	}
 	for _, suffix := range []string{"cert-file", "key-file", "trusted-ca-file", "client-cert-auth"} {
 		if strings.HasSuffix(name, suffix) {

@@ -16,7 +16,7 @@ import (
 )
 
 // ParseConfig reads /etc/cke/config.yml, checks it in full and fills in the defaults. An empty file is one with
-// all defaults. The error is an *Error with CodeConfig that wraps a *FaultList: everything that is wrong, at once.
+// all defaults. The error is an *Error with CodeConfig that wraps a *FaultList: all errors together.
 func ParseConfig(file string, data []byte) (cke.Config, error) {
 	var c cke.Config
 	f := newFindings(file)
@@ -29,8 +29,8 @@ func ParseConfig(file string, data []byte) (cke.Config, error) {
 	return c.WithDefaults(), nil
 }
 
-// LoadConfig reads the configuration file and fills in the defaults. A missing file is an error only when a
-// person named it (explicit); else the defaults hold. Errors have CodeConfig.
+// LoadConfig reads the configuration file and fills in the defaults. A missing file is an error only if it
+// was named (explicit); else the defaults apply. Errors have CodeConfig.
 func LoadConfig(path string, explicit bool) (cke.Config, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && !explicit {
@@ -42,7 +42,7 @@ func LoadConfig(path string, explicit bool) (cke.Config, error) {
 	return ParseConfig(path, data)
 }
 
-// ReadPassword returns what a password_file holds: its first line.
+// ReadPassword returns the password in a password_file: its first line.
 func ReadPassword(file string) (string, error) {
 	data, err := os.ReadFile(file)
 	line, _, _ := strings.Cut(string(data), "\n")
@@ -75,12 +75,12 @@ func checkConfig(f *findings, c cke.Config) {
 	checkFile(f, "backup.scratch_dir", c.Backup.ScratchDir)
 	if d := time.Duration(c.SessionTTL); f.given("session_ttl") || d != 0 {
 		if d < 2*time.Second || d > time.Hour || d%time.Second != 0 {
-			f.fault("session_ttl", fmt.Sprintf("%s is no time to wait for a silent leader", c.SessionTTL), "Write whole seconds, from 2s to 1h; 10s is usual.")
+			f.fault("session_ttl", fmt.Sprintf("invalid time to wait for a silent leader: %s", c.SessionTTL), "Write whole seconds, from 2s to 1h; 10s is usual.")
 		}
 	}
 	if d := time.Duration(c.ProbeInterval); f.given("probe_interval") || d != 0 {
 		if d < 100*time.Millisecond || d > time.Hour {
-			f.fault("probe_interval", fmt.Sprintf("%s is no interval to ask nodes in", c.ProbeInterval), "Write a time from 100ms to 1h; 5s is usual.")
+			f.fault("probe_interval", fmt.Sprintf("invalid interval of observations: %s", c.ProbeInterval), "Write a time from 100ms to 1h; 5s is usual.")
 		}
 	}
 }
@@ -88,7 +88,7 @@ func checkConfig(f *findings, c cke.Config) {
 func checkStore(f *findings, p string, s cke.StoreConfig) {
 	checkFile(f, p+".embedded.data_dir", s.Embedded.DataDir)
 	if s.Prefix != "" && (!strings.HasPrefix(s.Prefix, "/") || !strings.HasSuffix(s.Prefix, "/")) {
-		f.fault(p+".prefix", fmt.Sprintf("%q does not begin and end with a slash", shorten(s.Prefix)), fmt.Sprintf("Write /%s/.", strings.Trim(shorten(s.Prefix), "/")))
+		f.fault(p+".prefix", fmt.Sprintf("%q does not start and end with a slash", shorten(s.Prefix)), fmt.Sprintf("Write /%s/.", strings.Trim(shorten(s.Prefix), "/")))
 	}
 	for _, file := range []struct{ key, value string }{
 		{"tls.ca_file", s.TLS.CAFile}, {"tls.cert_file", s.TLS.CertFile}, {"tls.key_file", s.TLS.KeyFile}, {"password_file", s.PasswordFile},
@@ -119,7 +119,7 @@ func checkEndpoints(f *findings, p string, s cke.StoreConfig) {
 		u, err := url.Parse(e)
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
-			f.fault(at, "is no URL of an etcd", "Write https://HOST:2379.")
+			f.fault(at, "is not a URL of an etcd", "Write https://HOST:2379.")
 		case u.User != nil:
 			f.fault(at, "has a user name or password in it", "Write it as username and password_file.")
 		case !goodPort(u.Port()):
@@ -151,12 +151,12 @@ func checkHTTP(f *findings, p string, h cke.HTTPConfig) {
 	_, port, err := net.SplitHostPort(h.Listen)
 	switch {
 	case err != nil || !goodPort(port):
-		f.fault(at, fmt.Sprintf("%q is no address with a port", shorten(h.Listen)), "Write HOST:PORT, as "+cke.DefaultListen+".")
+		f.fault(at, fmt.Sprintf("%q is not an address with a port", shorten(h.Listen)), "Write HOST:PORT, as "+cke.DefaultListen+".")
 	case h.Loopback():
 	case h.TLS.CertFile == "":
 		f.fault(at, fmt.Sprintf("%s can be reached from other machines, without encryption", h.Listen), "Add http.tls with cert_file and key_file, or listen on "+cke.DefaultListen+".")
 	case h.TLS.ClientCAFile == "" && h.BasicAuth == (cke.BasicAuth{}):
-		f.fault(at, fmt.Sprintf("%s can be reached from other machines by anybody", h.Listen), "Add http.tls.client_ca_file or http.basic_auth, or listen on "+cke.DefaultListen+".")
+		f.fault(at, fmt.Sprintf("%s can be reached from other machines without authentication", h.Listen), "Add http.tls.client_ca_file or http.basic_auth, or listen on "+cke.DefaultListen+".")
 	}
 }
 

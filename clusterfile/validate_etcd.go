@@ -19,7 +19,7 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// dataDir is where a member's volume stands in its container.
+// dataDir is where a member's volume is in its container.
 const dataDir = "/var/lib/etcd"
 
 // minMemory is the least that the Docker engine accepts as a limit.
@@ -44,10 +44,10 @@ func checkEtcd(f *findings, p string, c cke.Cluster) {
 	checkEnv(f, p+".extra_env", o.ExtraEnv)
 	checkBinds(f, p+".extra_binds", o.ExtraBinds)
 	if o.Resources.CPUs < 0 {
-		f.fault(p+".resources.cpus", fmt.Sprintf("%v is less than none", o.Resources.CPUs), "Write how many processors a member may use, as 2 or 0.5, or leave it out.")
+		f.fault(p+".resources.cpus", fmt.Sprintf("%v is negative", o.Resources.CPUs), "Write how many processors a member may use, as 2 or 0.5, or leave it out.")
 	}
 	if m := o.Resources.Memory; m != 0 && m < minMemory {
-		f.fault(p+".resources.memory", fmt.Sprintf("%s is less than the 6MiB that the Docker engine asks for", m), "Write a limit that etcd can live with, as 2GiB.")
+		f.fault(p+".resources.memory", fmt.Sprintf("%s is less than the 6MiB that the Docker engine asks for", m), "Write a limit that is enough for etcd, as 2GiB.")
 	}
 }
 
@@ -72,7 +72,7 @@ func checkVersion(f *findings, p, s string) {
 	case v.Minor > cke.NewestMinor:
 		f.warn(p, fmt.Sprintf("cke does not know etcd 3.%d yet: its arguments and its way to upgrade are not checked", v.Minor), "")
 	case v.Compare(cke.GoodRelease(v.Minor)) < 0:
-		f.warn(p, fmt.Sprintf("etcd %s has faults in security or consistency that later releases repair", s), fmt.Sprintf("Choose %s or newer.", cke.GoodRelease(v.Minor)))
+		f.warn(p, fmt.Sprintf("etcd %s has faults in security or consistency that later releases fix", s), fmt.Sprintf("Choose %s or newer.", cke.GoodRelease(v.Minor)))
 	}
 }
 
@@ -83,7 +83,7 @@ func checkImage(f *findings, p string, o cke.EtcdOptions) {
 	at := p + ".image"
 	ref, err := reference.ParseNormalizedNamed(o.Image)
 	if err != nil {
-		f.fault(at, fmt.Sprintf("%q is no image reference", shorten(o.Image)), "Write REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST, lower case, without https://.")
+		f.fault(at, fmt.Sprintf("invalid image reference %q", shorten(o.Image)), "Write REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST, lower case, without https://.")
 		return
 	}
 	_, pinned := ref.(reference.Digested)
@@ -92,7 +92,7 @@ func checkImage(f *findings, p string, o cke.EtcdOptions) {
 		tag = t.Tag()
 	}
 	if !pinned && (tag == "" || tag == "latest") {
-		f.warn(at, "names no certain image: nodes can come to run different ones", "Give it a tag or a digest.")
+		f.warn(at, "does not name one definite image: nodes could run different ones", "Give it a tag or a digest.")
 	}
 	// The version decides on arguments and on the order of upgrades: it must be the image's own.
 	switch tagged := o.TaggedVersion(); {
@@ -105,14 +105,14 @@ func checkImage(f *findings, p string, o cke.EtcdOptions) {
 
 func checkVolume(f *findings, p string, o cke.EtcdOptions) {
 	if n := o.VolumeName; n != "" && !volumeName.MatchString(n) {
-		f.fault(p+".volume_name", fmt.Sprintf("%q is no volume name", shorten(n)), "Write letters, digits, hyphens, underscores and dots, a letter or digit first; for a directory use volume_root.")
+		f.fault(p+".volume_name", fmt.Sprintf("invalid volume name %q", shorten(n)), "Write letters, digits, hyphens, underscores and dots, a letter or digit first; for a directory use volume_root.")
 	}
 	if o.VolumeRoot == "" || !checkPath(f, p+".volume_root", o.VolumeRoot) {
 		return
 	}
 	for _, no := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
 		if within(o.VolumeRoot, no) {
-			f.fault(p+".volume_root", fmt.Sprintf("what is in %s does not outlive a restart of the node", no), "Name a directory on a disk, as /mnt/nvme/etcd.")
+			f.fault(p+".volume_root", fmt.Sprintf("the content of %s is lost in a restart of the node", no), "Name a directory on a disk, as /mnt/nvme/etcd.")
 		}
 	}
 	if within(o.VolumeRoot, "/tmp") {
@@ -131,14 +131,14 @@ func checkBinds(f *findings, p string, binds []cke.Bind) {
 			continue
 		}
 		if within(b.Destination, dataDir) || within(dataDir, b.Destination) {
-			f.fault(at+".destination", fmt.Sprintf("%s clashes with %s, where the member's own volume is", b.Destination, dataDir), "Choose another place in the container; to put the data on a disk of its own, use volume_root.")
+			f.fault(at+".destination", fmt.Sprintf("%s clashes with %s, where the member's own volume is", b.Destination, dataDir), "Choose another path in the container; to put the data on a disk of its own, use volume_root.")
 		}
 		for _, hides := range []string{"/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr", "/usr/local", "/usr/local/bin", "/var", "/var/lib"} {
 			if b.Destination == hides || (hides == "/proc" || hides == "/sys" || hides == "/dev" || hides == "/usr/local/bin") && within(b.Destination, hides) {
-				f.fault(at+".destination", fmt.Sprintf("%s would hide what etcd's image has in %s, and etcd would not start", b.Destination, hides), "Choose a place that the image does not have, as /extra.")
+				f.fault(at+".destination", fmt.Sprintf("%s would hide the content of %s in etcd's image, and etcd would not start", b.Destination, hides), "Choose a path that the image does not have, as /extra.")
 			}
 		}
-		twice(f, destinations, at+".destination", b.Destination, "destination", "Every bind has its own place in the container.")
+		twice(f, destinations, at+".destination", b.Destination, "destination", "Every bind has its own path in the container.")
 	}
 }
 
@@ -149,7 +149,7 @@ func checkBindSource(f *findings, p string, b cke.Bind) {
 	case within(s, "/proc"), within(s, "/sys"), within(s, "/dev"):
 		f.fault(p, fmt.Sprintf("%s is the kernel's, not a directory of the node", s), "Name a directory on a disk, as /mnt/fast.")
 	case strings.HasSuffix(s, "/docker.sock"), s == "/run", s == "/var/run", s == "/var", s == "/var/lib", within(s, "/var/lib/docker"):
-		f.fault(p, fmt.Sprintf("with %s a member could do on the node whatever root can, and reach the data of other members", s), "Name a directory of its own, as /mnt/fast.")
+		f.fault(p, fmt.Sprintf("with %s a member could do everything on the node that root can, and reach the data of other members", s), "Name a directory of its own, as /mnt/fast.")
 	case !b.ReadOnly && slices.Contains([]string{"/bin", "/boot", "/etc", "/home", "/lib", "/lib64", "/opt", "/root", "/sbin", "/srv", "/usr", "/usr/bin", "/usr/local"}, s):
 		f.fault(p, fmt.Sprintf("a member could write to all of %s on the node", s), "Add read_only: true, or name a directory of its own.")
 	}
@@ -167,7 +167,7 @@ func checkPath(f *findings, p, s string) bool {
 	case path.Clean(s) == "/":
 		f.fault(p, "is the root of the file system", "Write a directory below it, as /mnt/fast.")
 	case path.Clean(s) != s:
-		f.fault(p, fmt.Sprintf("%q is not written plainly", shorten(s)), fmt.Sprintf("Write %s.", path.Clean(s)))
+		f.fault(p, fmt.Sprintf("%q is not a canonical path", shorten(s)), fmt.Sprintf("Write %s.", path.Clean(s)))
 	default:
 		return true
 	}
@@ -183,7 +183,7 @@ func checkEnv(f *findings, p string, env map[string]string) {
 		at := childPath(p, name)
 		switch {
 		case !variableName.MatchString(name):
-			f.fault(at, "is no name of an environment variable", "Write letters, digits and underscores, no digit first.")
+			f.fault(at, "is not a valid name of an environment variable", "Write letters, digits and underscores, no digit first.")
 		case strings.HasPrefix(name, "ETCD_"):
 			arg := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "ETCD_")), "_", "-")
 			remedy := fmt.Sprintf("Write --%s=%s in extra_args, where it is checked.", arg, shorten(value))

@@ -23,7 +23,7 @@ func checkPolicies(f *findings, p string, s cke.Policies) {
 // checkRemoval warns where data of former members would go with nothing to bring it back from.
 func checkRemoval(f *findings, c cke.Cluster) {
 	if c.Policies.Volumes.OnRemoval == cke.VolumeDelete && c.Backup.Target == "" {
-		f.warn("policies.volumes.on_removal", "a former member's volume is removed as soon as the others serve, and no backups are declared to bring anything back from", "Write archive, which keeps volumes for a time, or declare a backup target: then a volume is removed once a fresh backup is verified.")
+		f.warn("policies.volumes.on_removal", "a former member's volume is removed as soon as the others serve, and no backups are declared to restore from", "Write archive, which keeps volumes for a time, or declare a backup target: then a volume is removed once a fresh backup is verified.")
 	}
 }
 
@@ -88,7 +88,7 @@ func checkBackup(f *findings, p string, b cke.Backup) {
 		{"retention.weekly", int64(r.Weekly)}, {"retention.monthly", int64(r.Monthly)}, {"compaction.events", b.Compaction.Events},
 	} {
 		if n.value < 0 {
-			f.fault(p+"."+n.key, fmt.Sprintf("%d is less than none", n.value), "Write a number that is not negative.")
+			f.fault(p+"."+n.key, fmt.Sprintf("%d is negative", n.value), "Write a number that is not negative.")
 		}
 	}
 	checkAges(f, p+".retention", r)
@@ -112,11 +112,11 @@ func checkAges(f *findings, at string, r cke.Retention) {
 
 func zoneNeedsSchedule(f *findings, at string, s cke.BackupSchedule) {
 	if s.TimeZone != "" && s.Schedule == "" {
-		f.fault(at+".schedule", "is missing: a time zone alone says nothing", "Write schedule: \"0 * * * *\", or remove the time zone.")
+		f.fault(at+".schedule", "is missing: a time zone alone has no effect", "Write schedule: \"0 * * * *\", or remove the time zone.")
 	}
 }
 
-// checkTarget checks the URL of a backup target without asking anybody.
+// checkTarget checks the URL of a backup target without access to it.
 func checkTarget(f *findings, at, s string) {
 	_, faults := cke.ParseTarget(s)
 	for _, fault := range faults {
@@ -127,12 +127,12 @@ func checkTarget(f *findings, at, s string) {
 func checkRecipient(f *findings, at, s string) {
 	const remedy = "Write the public key, as age-keygen prints it: age1…"
 	if strings.Contains(strings.ToUpper(s), "AGE-") {
-		f.fault(at, "is a private key, the public one is wanted", remedy+" Whoever has read this file can read the backups: make a new key.")
+		f.fault(at, "is a private key, want the public one", remedy+" All who have read this file can read the backups: make a new key.")
 		return
 	}
 	recipients, err := age.ParseRecipients(strings.NewReader(s))
 	if err != nil || len(recipients) != 1 || strings.TrimSpace(s) != s {
-		f.fault(at, fmt.Sprintf("%q is no age recipient", shorten(s)), remedy)
+		f.fault(at, fmt.Sprintf("invalid age recipient %q", shorten(s)), remedy)
 	}
 }
 
@@ -151,6 +151,6 @@ func enum[T ~string](f *findings, at string, value T, words ...T) {
 // notZero refuses a zero that was written down, because it could not be told from a value that was left out.
 func notZero[T ~int64](f *findings, at string, value T, meaning, remedy string) {
 	if value == 0 && f.given(at) {
-		f.fault(at, "zero cannot be told from a value that is left out, "+meaning, remedy)
+		f.fault(at, "zero cannot be distinguished from a value that is left out, "+meaning, remedy)
 	}
 }

@@ -23,7 +23,7 @@ var (
 const maxFileSize = 1 << 20
 
 // readYAML returns the one document of a file, or nil after it has put what is wrong into f.
-// remedy tells how to come by a file where there is none.
+// remedy shows how to come by a file where there is none.
 func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
 	if len(data) > maxFileSize {
 		f.fatal(place{}, fmt.Sprintf("is %d bytes long, at most %d are read", len(data), maxFileSize), "")
@@ -47,7 +47,7 @@ func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
 	var second yaml.Node
 	switch err := d.Decode(&second); {
 	case err == nil:
-		f.fatal(place{line: second.Line, column: second.Column}, "a second YAML document begins here, only one is read",
+		f.fatal(place{line: second.Line, column: second.Column}, "a second YAML document starts here, only one is read",
 			"Put it into a file of its own, or remove the line with ---.")
 		return nil
 	case !errors.Is(err, io.EOF):
@@ -106,23 +106,23 @@ func syntaxFault(f *findings, data []byte, err error) {
 	}
 	message, remedy := syntaxWords(message, text)
 	if tab := tabbedLine(lines, line); tab > 0 {
-		line, message, remedy = tab, "a tab where YAML wants spaces", "Indent with spaces only."
+		line, message, remedy = tab, "a tab where YAML requires spaces", "Indent with spaces only."
 	}
 	f.fatal(place{line: line}, message, remedy)
 }
 
 // syntaxWords says what the parser's message means for the line and what to do about it.
 func syntaxWords(message, text string) (what, remedy string) {
-	what = "no valid YAML: " + message
+	what = "invalid YAML: " + message
 	switch {
 	case strings.Contains(message, "alphabetic or numeric character"):
-		return what, "A value that begins with * or & must stand in quotes, as in schedule: \"* * * * *\"."
+		return what, "A value that starts with * or & must be in quotes, as in schedule: \"* * * * *\"."
 	case strings.Contains(message, "cannot start any token"):
-		return what, "A value that begins with @, % or ` must stand in quotes."
+		return what, "A value that starts with @, % or ` must be in quotes."
 	case strings.Contains(message, "mapping values are not allowed"):
-		return what, "Check the indentation of this line; a value that has a colon and a space in it must stand in quotes."
+		return what, "Check the indentation of this line; a value that has a colon and a space in it must be in quotes."
 	case strings.Contains(message, "unknown anchor"):
-		return what, "A value that begins with * must stand in quotes; an alias needs its anchor (&name) further up."
+		return what, "A value that starts with * must be in quotes; an alias needs its anchor (&name) further up."
 	case strings.Contains(message, "unexpected end of stream"), strings.Contains(message, "found unexpected document indicator"):
 		return what, "A quote that was opened is not closed."
 	case strings.Contains(message, "UTF-8"), strings.Contains(message, "control characters"), strings.Contains(message, "UTF-16"), strings.Contains(message, "surrogate"):
@@ -132,14 +132,14 @@ func syntaxWords(message, text string) (what, remedy string) {
 	case strings.Contains(message, "could not find expected ':'"):
 		return what, "A key needs a colon and a space after it."
 	case strings.Contains(message, "did not find expected"), strings.Contains(message, "block"):
-		return what, "Check the indentation: what belongs together begins in the same column, a list item with \"- \"."
+		return what, "Check the indentation: what belongs together starts in the same column, a list item with \"- \"."
 	case strings.Contains(text, "\t"):
 		return what, "Indent with spaces only."
 	}
 	return what, ""
 }
 
-// lineOfError finds the line at which err comes up. The parser names the line where the block around it begins,
+// lineOfError finds the line at which err occurs. The parser names the line where the block around it starts,
 // which can be far above: the first lines up to the one in question are the fewest with which it fails like this.
 func lineOfError(lines []string, err error) int {
 	fails := func(n int) bool {

@@ -154,7 +154,7 @@ func frames(stdout, stderr io.Writer, r io.Reader) error {
 type faults struct {
 	log  *slog.Logger
 	mu   sync.Mutex
-	told map[string]bool // what was logged with its stack: a node is looked at every few seconds
+	told map[string]bool // what was logged with its stack: a node is observed every few seconds
 }
 
 // mostFaults bounds how many different ones are told apart.
@@ -178,6 +178,6 @@ func (f *faults) catch(doing string, err *error) {
 	}
 	f.mu.Unlock()
 	if first {
-		f.log.Error("a panic while working on one node; the others go on", "doing", doing, "panic", p, "stack", string(debug.Stack()))
+		f.log.Error("panic while working on one node; the other nodes are not affected", "doing", doing, "panic", p, "stack", string(debug.Stack()))
 	}
 }

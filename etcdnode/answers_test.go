@@ -132,7 +132,7 @@ func TestAnswers_APanicIsAProblemOfOneNodeAndIsLoggedOnce(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if n := strings.Count(log.String(), "a panic while working on one node"); n != 1 || !strings.Contains(log.String(), "answers_test.go") {
+	if n := strings.Count(log.String(), "panic while working on one node"); n != 1 || !strings.Contains(log.String(), "answers_test.go") {
 		t.Errorf("logged %d times: %s", n, log.String())
 	}
 	if err := m.read(t.Context(), EngineLimit, "play", func(context.Context, *session) error { return nil }); err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // Archives finds images in a directory of `docker save` files: *.tar, also compressed as .tar.gz, .tgz or .tar.zst.
-// What a file holds is remembered until it changes. Dir "": there are none.
+// The content of a file is remembered until it changes. Dir "": there are none.
 type Archives struct {
 	Dir string
 
@@ -38,8 +38,8 @@ type archiveIndex struct {
 	err     error
 }
 
-// Find returns the file that holds an image, and how many files were looked at; file "" when none does. Files that
-// cannot be read are told in err, and do not hide the others.
+// Find returns the file that contains an image, and how many files were checked; file "": none does. Files that
+// cannot be read are in err, and do not hide the others.
 func (a *Archives) Find(ctx context.Context, ref string) (file string, looked int, err error) {
 	if a == nil || a.Dir == "" {
 		return "", 0, nil

@@ -149,7 +149,7 @@ func TestEnsureImage_LoadsAnArchiveBeforeItPulls(t *testing.T) {
 	var told []string
 	err := fleet.Machine(node.node).EnsureImage(t.Context(), "etcd:1", func(s string) { told = append(told, s) })
 	// The engine says that it loaded the image, yet has it not: a lie is told, and the registry is tried.
-	if cke.CodeOf(err) != cke.CodeImage || !strings.Contains(err.Error(), "is not there") {
+	if cke.CodeOf(err) != cke.CodeImage || !strings.Contains(err.Error(), "is still missing") {
 		t.Errorf("%v", err)
 	}
 	if node.engine.asked("POST /images/load") != 1 || len(told) < 2 || told[0] != "0 of 0 MB" {

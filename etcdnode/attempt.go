@@ -55,7 +55,7 @@ func (a *attempt) take() {
 	got := a.slots.Acquire(a.ctx, 1) == nil
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if got && (a.over || a.held) { // of two connections of one attempt, the first may still read when the second begins
+	if got && (a.over || a.held) { // of two connections of one attempt, the first may still read when the second starts
 		a.slots.Release(1)
 	}
 	if !a.over {
@@ -81,7 +81,7 @@ func (a *attempt) isOver() bool {
 	return a.over
 }
 
-// attemptConn is the connection of an attempt, and afterwards that of the session.
+// attemptConn is the connection of an attempt, and afterward that of the session.
 type attemptConn struct {
 	net.Conn
 	attempt *attempt

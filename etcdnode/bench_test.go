@@ -9,7 +9,7 @@ import (
 	"cke"
 )
 
-// The figures in docs/nodes.md come from here: go test -run '^$' -bench . ./etcdnode/
+// The figures in docs/benchmarks.md#nodes come from here: go test -run '^$' -bench . ./etcdnode/
 
 func BenchmarkColdProbeOfThreeNodes(b *testing.B) {
 	r := newRig(b, 3, nil)

@@ -14,13 +14,13 @@ import (
 	"cke"
 )
 
-// Bounds of a look at certificate files.
+// Bounds of an observation of certificate files.
 const (
 	// certificatesEvery is how old may be what is known of the files of a member that answers; certificatesAgain, of one
 	// that does not, or whose files could not be read.
 	certificatesEvery = 10 * time.Minute
 	certificatesAgain = 5 * time.Second
-	// certificatePatience is how long a look at a node, which is waited for for a second, waits for them to be read. They
+	// certificatePatience is how long an observation of a node, which is waited for for a second, waits for them to be read. They
 	// are read to the end all the same, and a later look has them.
 	certificatePatience = 250 * time.Millisecond
 	// largestFile and mostFiles are far more than what is issued.
@@ -108,7 +108,7 @@ func (l *certificateLooks) get(container string) certificateLook {
 	return l.known[container]
 }
 
-// begin notes that a look begins; false: one is under way.
+// begin notes that a look starts; false: one is under way.
 func (l *certificateLooks) begin(container string) (certificateLook, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func (l *certificateLooks) begin(container string) (certificateLook, bool) {
 	return now, true
 }
 
-// end stores what the look that began found; nil: the files could not be read.
+// end stores what the look that started found; nil: the files could not be read.
 func (l *certificateLooks) end(container string, began certificateLook, found *cke.CertificateFiles, changed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *certificateLooks) put(container string, look certificateLook) {
 }
 
 // certificates tells what the certificate files of a container of ours are worth. Where they cannot be read at once, what
-// was known before stays; nil: nothing was. A look at a node does not fail for it, and is late for it only once.
+// was known before stays; nil: nothing was. An observation of a node does not fail for it, and is late for it only once.
 func (f *Fleet) certificates(ctx context.Context, s *session, c cke.Container) *cke.CertificateFiles {
 	lasts, answers := f.memberOf(c.Join)
 	if !lasts {
@@ -237,7 +237,7 @@ func (f *Fleet) readCertificates(s *session, c cke.Container, began certificateL
 	}
 }
 
-// memberOf reports whether a membership lasts, and whether its member answered when it was looked at last.
+// memberOf reports whether a membership is current, and whether its member answered when it was observed last.
 func (f *Fleet) memberOf(id cke.JoinID) (lasts, answers bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

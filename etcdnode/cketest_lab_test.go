@@ -52,7 +52,7 @@ func TestMachine_KeepsThePortsSentences(t *testing.T) {
 func TestEtcd_KeepsThePortsSentences(t *testing.T) {
 	r := newRig(t, 3, nil)
 	inc := r.bootstrap(t)
-	m := cketest.Members{Etcd: r.Fleet, Nobody: "https://127.0.0.1:9", Free: fmt.Sprintf("https://%s:12380", inc.Founders[0].Node.Address)}
+	m := cketest.Members{Etcd: r.Fleet, NoMember: "https://127.0.0.1:9", Free: fmt.Sprintf("https://%s:12380", inc.Founders[0].Node.Address)}
 	for _, j := range inc.Founders {
 		m.URLs = append(m.URLs, j.ClientURL())
 	}

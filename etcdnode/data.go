@@ -21,7 +21,7 @@ const firstWAL = "0000000000000000-0000000000000000.wal"
 
 // Data implements cke.Machine.
 func (m machine) Data(ctx context.Context, j cke.Join) (state cke.DataState, err error) {
-	err = m.read(ctx, CopyLimit, "look for data in "+j.Volume, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, CopyLimit, "check for data in "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -34,13 +34,13 @@ func (m machine) Data(ctx context.Context, j cke.Join) (state cke.DataState, err
 }
 
 // runningDataEvery is how old may be what is known of the log of a running member: its directory may be removed under it, and
-// etcd goes on with the files that it has open. runningDataLimit bounds the look for it.
+// etcd continues with the files that it has open. runningDataLimit bounds the look for it.
 const (
 	runningDataEvery = 3 * time.Second
 	runningDataLimit = 250 * time.Millisecond
 )
 
-// data looks for a segment of the write-ahead log in the volume of a container, whatever state that is in. The log alone
+// data searches for a segment of the write-ahead log in the volume of a container, whatever state that is in. The log alone
 // decides: a member that has it has its votes and its entries, and etcd itself judges the rest; one that does not must
 // never be started.
 func (f *Fleet) data(ctx context.Context, s *session, c cke.Container) (cke.DataState, error) {
@@ -51,8 +51,8 @@ func (f *Fleet) data(ctx context.Context, s *session, c cke.Container) (cke.Data
 	return state, err
 }
 
-// observedData is data for a look at a node. Where the directory has to be listed, the look waits for that no longer than ctx:
-// the listing goes on, and the next look, which follows it at once, has what it found.
+// observedData is data for an observation of a node. Where the directory has to be listed, the look waits for that no longer than ctx:
+// the listing continues, and the next look, which follows it at once, has what it found.
 func (f *Fleet) observedData(ctx context.Context, s *session, c cke.Container) (cke.DataState, error) {
 	state, changed, err := f.knownData(ctx, s, c)
 	if err != nil || state != cke.DataUnknown {

@@ -92,3 +92,26 @@ func TestObserver_OutlivesARestartOfTheEngine(t *testing.T) {
 		r.awaitObserved(t, 5*time.Second, "it goes on", func(o cke.Observation) bool { return o.Etcd.Quorate })
 	}
 }
+
+// Etcd says that its member was removed, when that happens and when it is started again.
+func TestObserver_RecognizesARemovedMember(t *testing.T) {
+	r := newRig(t, 3, nil)
+	inc := r.bootstrap(t)
+	first, last := inc.Founders[0], inc.Founders[2]
+	member := r.Endpoint(t.Context(), last.ClientURL()).MemberID
+	r.await(t, 20*time.Second, "etcd removes it, as it does once all have been connected for 5 s", func() (bool, any) {
+		err := r.RemoveMember(t.Context(), first.ClientURL(), member)
+		return err == nil, err
+	})
+	for _, when := range []string{"removed", "started again"} {
+		r.awaitObserved(t, 20*time.Second, "etcd's words, "+when, func(o cke.Observation) bool {
+			for _, n := range o.Nodes {
+				if c, there := n.Of(last.ID); there {
+					return c.SaysRemoved()
+				}
+			}
+			return false
+		})
+		must(t, r.Machine(last.Node).StartContainer(t.Context(), last))
+	}
+}

@@ -15,7 +15,7 @@ import (
 	"cke"
 )
 
-// Labels of our containers and volumes.
+// Labels of containers and volumes.
 const (
 	LabelCluster     = "cke.cluster"
 	LabelIncarnation = "cke.incarnation"
@@ -26,9 +26,9 @@ const (
 	LabelOptions = "cke.options"
 	// LabelPlace is where the member of a container is reached: its client URL and its peer URL.
 	LabelPlace = "cke.place"
-	// LabelHelper marks a container that is no member: one that is never started, or runs one command, and is removed.
+	// LabelHelper marks a container that is no member: it is never started, or runs one command, and is removed.
 	LabelHelper = "cke.helper"
-	// LabelOver is of a volume that only marks incarnations as over: their ids, with spaces between them.
+	// LabelOver is the label of a volume that only marks incarnations as over: their ids, separated by spaces.
 	LabelOver = "cke.over"
 )
 
@@ -58,8 +58,8 @@ const (
 )
 
 // Description is all that an etcd container is made from, in Docker's terms. The rest is the same for all: the host's
-// network, a read-only root file system, no privilege, the volume at DataPath, the user that the image names. There is
-// no limit of open files: etcd raises its own to the engine's bound, as every Go program does, and an engine without
+// network, a read-only root file system, no privilege, the volume at DataPath, the user of the image. There is no
+// limit of open files: etcd raises its own to the engine's bound, as every Go program does, and an engine without
 // CAP_SYS_RESOURCE could not set another.
 type Description struct {
 	Name         string // of the container
@@ -75,15 +75,14 @@ type Description struct {
 	Capabilities []string
 	StopSeconds  int
 	LogOptions   map[string]string
-	// Restart is no part of the digest: KeepRunning changes it later.
+	// Restart is not part of the digest: KeepRunning changes it later.
 	Restart restartPolicy `json:"-"`
-	// Options is the digest of the options that all this follows from, Place where the member is reached; no part of the
-	// digest of what follows.
+	// Options is the digest of the options behind all this, Place where the member is reached; not part of the digest.
 	Options string `json:"-"`
 	Place   string `json:"-"`
 }
 
-// Digest is the same for descriptions that make the same container, restart policy aside.
+// Digest is equal for descriptions that make the same container, apart from the restart policy.
 func (d Description) Digest() string {
 	b, err := json.Marshal(d)
 	if err != nil {
@@ -93,7 +92,7 @@ func (d Description) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Describe describes the container of a member in full. It is a pure function of its argument.
+// Describe returns the full description of a member's container. It is a pure function of its argument.
 //
 // The engine may restart a member by itself only with StartOwnData: etcd with these arguments refuses to start on an
 // empty volume.

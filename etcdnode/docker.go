@@ -25,7 +25,7 @@ import (
 	"cke"
 )
 
-// docker speaks with one node's Docker engine. All use of the Docker client library stands in the files docker*.go. Errors are
+// docker speaks with one node's Docker engine. All use of the Docker client library is in the files docker*.go. Errors are
 // the library's, wrapped in cke.ErrNotFound or cke.ErrConflict where they mean that; session.explain does the rest.
 type docker struct {
 	api       *client.Client
@@ -134,7 +134,7 @@ func (d *docker) agree(ctx context.Context) error {
 	return nil
 }
 
-// disagree makes the next call agree anew: another engine may have taken the place of this one.
+// disagree makes the next call agree again: another engine may have taken the place of this one.
 func (d *docker) disagree() {
 	d.agreeing <- struct{}{}
 	defer func() { <-d.agreeing }()
@@ -172,9 +172,13 @@ func (d *docker) list(ctx context.Context, which filters.Args) ([]cke.Container,
 			name = c.Names[0]
 		}
 		out = append(out, containerOf(c.ID, name, c.Image, string(c.State), c.Labels))
+		d.reach.seen(c.ID, hasEnded(out[len(out)-1]))
 	}
 	return out, nil
 }
+
+// hasEnded reports whether a container has run and does not now.
+func hasEnded(c cke.Container) bool { return !c.Running() && c.State != cke.ContainerCreated }
 
 func containerOf(id, name, image, state string, labels map[string]string) cke.Container {
 	return cke.Container{
@@ -197,6 +201,7 @@ func (d *docker) container(ctx context.Context, name string) (engineContainer, e
 		Container: containerOf(c.ID, c.Name, c.Config.Image, string(c.State.Status), c.Config.Labels),
 		Restart:   restartPolicy(c.HostConfig.RestartPolicy.Name),
 	}
+	d.reach.seen(out.ID, hasEnded(out.Container))
 	out.StartedAt, out.FinishedAt = moment(c.State.StartedAt), moment(c.State.FinishedAt)
 	out.ImageID, out.CPUs, out.Memory = c.Image, float64(c.HostConfig.NanoCPUs)/1e9, c.HostConfig.Memory
 	if !out.Running() {
@@ -296,7 +301,7 @@ func (d *docker) remove(ctx context.Context, id string) error {
 	return d.removeWith(ctx, id, container.RemoveOptions{})
 }
 
-// removeWith removes a container while nobody reaches into it.
+// removeWith removes a container while no request reaches into it.
 func (d *docker) removeWith(ctx context.Context, id string, o container.RemoveOptions) error {
 	done, err := d.reach.alone(ctx, id)
 	if err != nil {
@@ -326,7 +331,7 @@ func (d *docker) putTar(ctx context.Context, id, dir string, tar io.Reader) erro
 
 // getTar streams a path of a container, which need not run, as a tar archive. cke.ErrNotFound: it is not there.
 func (d *docker) getTar(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	leave, err := d.reach.look(id)
+	leave, err := d.reach.look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +373,7 @@ func (l *leaving) Close() error {
 
 // stat tells of a file or directory of a container, which need not run. cke.ErrNotFound: it is not there.
 func (d *docker) stat(ctx context.Context, id, path string) (container.PathStat, error) {
-	leave, err := d.reach.look(id)
+	leave, err := d.reach.look(ctx, id)
 	if err != nil {
 		return container.PathStat{}, err
 	}

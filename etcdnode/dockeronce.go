@@ -19,7 +19,7 @@ import (
 // once is a container that runs one command on the volume at DataPath and ends. It has no network.
 type once struct {
 	name, image, volume string
-	command             []string // its first word is looked for in the image's PATH
+	command             []string // its first word is searched for in the image's PATH
 	capabilities        []string
 	nanoCPUs, memory    int64
 }

@@ -118,7 +118,7 @@ func (d *docker) pullImage(ctx context.Context, ref string, progress func(string
 	return followStream(r, progress)
 }
 
-// followStream reads the engine's account of a load or pull to its end; errors stand in it.
+// followStream reads the engine's account of a load or pull to its end; errors are in it.
 func followStream(r io.Reader, progress func(string)) error {
 	type line struct {
 		ID             string `json:"id"`

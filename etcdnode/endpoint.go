@@ -62,7 +62,7 @@ func (f *Fleet) member(url string) (*endpoint, error) {
 	return f.endpoint(url), nil
 }
 
-// redial makes the connection to a member anew at the next question.
+// redial makes the connection to a member again at the next question.
 func (f *Fleet) redial(url string) {
 	f.mu.Lock()
 	e := f.members[url]
@@ -72,7 +72,7 @@ func (f *Fleet) redial(url string) {
 	}
 }
 
-// observe begins to look at the member, if that has not begun. Fleet.mu is held.
+// observe starts to look at the member, if that has not started. Fleet.mu is held.
 func (e *endpoint) observe() {
 	if e.watch.Load() != nil {
 		return

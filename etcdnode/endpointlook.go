@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ import (
 // hedge is when the local question is asked, while the one that needs a quorum has not been answered.
 const hedge = 50 * time.Millisecond
 
-// endpointFacts is what a look at a member found.
+// endpointFacts is what an observation of a member found.
 type endpointFacts struct {
 	status  cke.EndpointStatus
 	silent  bool // it let the limit pass
@@ -47,7 +48,7 @@ func (e *endpoint) look(ctx context.Context, _ endpointFacts, _ time.Time) endpo
 
 // ask asks the member about itself and, if all is wanted, about its cluster, within EndpointLimit.
 func (e *endpoint) ask(ctx context.Context, all bool) (f endpointFacts) {
-	err := e.safely("look at "+e.url, func() error { f = e.question(ctx, all); return nil })
+	err := e.safely("probe "+e.url, func() error { f = e.question(ctx, all); return nil })
 	if err != nil {
 		return endpointFacts{status: cke.EndpointStatus{URL: e.url, Problem: err.Error()}}
 	}
@@ -99,6 +100,7 @@ func statusOf(url string, r *pb.StatusResponse) cke.EndpointStatus {
 		LeaderID: hexID(r.Leader), Learner: r.IsLearner, Version: r.Version, StorageVersion: r.StorageVersion,
 		Revision: r.GetHeader().GetRevision(), DBSize: r.DbSize, DBSizeInUse: r.DbSizeInUse,
 		RaftTerm: r.RaftTerm, RaftIndex: r.RaftIndex, RaftApplied: r.RaftAppliedIndex, Errors: ownErrors(r.Errors),
+		NoSpace: slices.ContainsFunc(alarmsIn(r.Errors), func(a cke.Alarm) bool { return a.Kind == "NOSPACE" }),
 	}
 }
 
@@ -258,7 +260,7 @@ func alarmsIn(errs []string) []cke.Alarm {
 	return alarms
 }
 
-// said is what an error of gRPC tells a person about a question that was given so long.
+// said is what an error of gRPC tells the operator about a question that was given so long.
 func said(err error, limit time.Duration) string {
 	st, ok := status.FromError(err)
 	switch {

@@ -10,9 +10,9 @@ import (
 )
 
 // suspect is called when the engine keeps a call waiting. It sends a ping, unless one is under way, waits HangAfter for
-// the answer, and tells whether the engine hangs, and since when.
+// the answer, and reports whether the engine hangs, and since when.
 //
-// The ping is left waiting as long as the session lasts: an engine that goes on answers it at once, and no further
+// The ping is left waiting as long as the session lasts: an engine that continues answers it at once, and no further
 // connections pile up in front of one that hangs, where they would use up the socket's backlog.
 func (s *session) suspect() (since time.Time, hangs bool) {
 	s.mu.Lock()
@@ -77,7 +77,7 @@ func (s *session) diagnose(what string) error {
 }
 
 // call runs one call on the engine within limit and explains its error. A call that lasts is cut short when the engine
-// turns out to hang; one that is long by nature, as a load or a stop, goes on while the engine answers pings.
+// turns out to hang; one that is long by nature, as a load or a stop, continues while the engine answers pings.
 func (s *session) call(ctx context.Context, limit time.Duration, what string, do func(context.Context) error) error {
 	if since, hangs := s.hangs(); hangs {
 		return engineHangs(s.node, what, since)

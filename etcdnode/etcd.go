@@ -38,7 +38,7 @@ func (f *Fleet) Members(ctx context.Context, url string) (clusterID string, memb
 	return clusterID, members, err
 }
 
-// ProveWrite implements cke.Etcd: a lease that is granted and revoked goes through raft twice and touches no key.
+// ProveWrite implements cke.Etcd: granting and revoking a lease goes through raft twice and touches no key.
 func (f *Fleet) ProveWrite(ctx context.Context, url string) error {
 	return f.call(ctx, url, "lease", func(ctx context.Context, conn *grpc.ClientConn) error {
 		leases := pb.NewLeaseClient(conn)

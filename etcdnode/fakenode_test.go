@@ -8,16 +8,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -276,162 +271,6 @@ func (g *gatedConn) Close() error {
 		}
 	}
 	return g.Conn.Close()
-}
-
-// fakeEngine answers what a probe asks.
-type fakeEngine struct {
-	socket string
-	server *http.Server
-
-	mu       sync.Mutex
-	hang     chan struct{} // not nil: requests wait until it is closed
-	hangOn   string        // those alone that contain it
-	opened   int           // connections
-	requests []string
-	heard    func(request string) // nil: nobody listens; not told of pings and of who follows events
-	events   chan string          // lines for whoever listens to events
-	answers  map[string]string
-}
-
-func newFakeEngine(t testing.TB) *fakeEngine {
-	t.Helper()
-	e := &fakeEngine{socket: filepath.Join(t.TempDir(), "docker.sock"), events: make(chan string, 10), answers: map[string]string{
-		"GET /containers/json": "[]",
-		"GET /volumes":         `{"Volumes":[]}`,
-	}}
-	l, err := net.Listen("unix", e.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.server = &http.Server{Handler: http.HandlerFunc(e.handle), ConnState: func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			e.mu.Lock()
-			e.opened++
-			e.mu.Unlock()
-		}
-	}}
-	var wg sync.WaitGroup
-	wg.Go(func() { e.server.Serve(l) })
-	t.Cleanup(func() {
-		e.resume()
-		e.server.Close()
-		wg.Wait()
-	})
-	return e
-}
-
-func (e *fakeEngine) pause() { e.pauseOn("") }
-
-// pauseOn lets requests wait that contain a text.
-func (e *fakeEngine) pauseOn(text string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.hang, e.hangOn = make(chan struct{}), text
-}
-
-func (e *fakeEngine) resume() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.hang != nil {
-		close(e.hang)
-		e.hang = nil
-	}
-}
-
-func (e *fakeEngine) connections() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.opened
-}
-
-// calls are the requests made on behalf of somebody, in their order. A connection pings and follows events on its own, at any time.
-func (e *fakeEngine) calls() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(e.requests), byItself)
-}
-
-func byItself(request string) bool {
-	return request == "GET /events" || strings.HasSuffix(request, " /_ping")
-}
-
-// asked reports how many requests began with prefix.
-func (e *fakeEngine) asked(prefix string) (n int) {
-	for _, r := range e.calls() {
-		if strings.HasPrefix(r, prefix) {
-			n++
-		}
-	}
-	return n
-}
-
-func (e *fakeEngine) answer(request, body string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.answers[request] = body
-}
-
-func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
-	path := r.URL.Path
-	if rest, ok := strings.CutPrefix(path, "/v1.41"); ok {
-		path = rest
-	}
-	request := r.Method + " " + path
-	e.mu.Lock()
-	e.requests = append(e.requests, request)
-	hang := e.hang
-	if !strings.Contains(request, e.hangOn) {
-		hang = nil
-	}
-	body, known := e.answers[request]
-	heard := e.heard
-	e.mu.Unlock()
-	if heard != nil && !byItself(request) {
-		heard(request)
-	}
-	if hang != nil {
-		select {
-		case <-hang:
-		case <-r.Context().Done():
-			return
-		}
-	}
-	w.Header().Set("Server", "Docker/20.10.24+dfsg1 (linux)")
-	w.Header().Set("Api-Version", "1.41")
-	w.Header().Set("Content-Type", "application/json")
-	switch {
-	case path == "/_ping":
-	case path == "/events":
-		w.WriteHeader(http.StatusOK)
-		w.(http.Flusher).Flush()
-		for {
-			select {
-			case line := <-e.events:
-				fmt.Fprintln(w, line)
-				w.(http.Flusher).Flush()
-			case <-r.Context().Done():
-				return
-			}
-		}
-	case !known:
-		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprintf(w, `{"message":"no such thing: %s"}`, path)
-	case strings.HasPrefix(body, "500 "):
-		w.WriteHeader(http.StatusInternalServerError)
-		fmt.Fprintf(w, `{"message":%q}`, body[4:])
-	default:
-		if strings.HasSuffix(path, "/archive") {
-			w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString([]byte(`{"size":1}`)))
-		}
-		io.WriteString(w, body)
-		if body == endless {
-			for chunk := []byte(strings.Repeat("x", 1<<16)); ; {
-				if _, err := w.Write(chunk); err != nil {
-					return
-				}
-			}
-		}
-	}
 }
 
 // endless is the beginning of a string that never ends.

@@ -128,7 +128,7 @@ func changes(method string, req any) bool {
 type fencedCall struct{}
 
 // fenceOptions make a connection to a member ask the guard before each request that may change something: before the call
-// begins, and again once there is a connection, right before its headers are written.
+// starts, and again once there is a connection, right before its headers are written.
 func fenceOptions(guard func() error) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithPerRPCCredentials(fencedHeaders{}),

@@ -24,11 +24,11 @@ const (
 // confChange is the type of a log entry that changes the members. Source: etcd-io/raft, raftpb.
 const confChange = 1
 
-// firstLogPath is where a founder's first log is put, relative to the volume.
+// firstLogPath is where a first member's first log is put, relative to the volume.
 const firstLogPath = dataDir + "/member/wal/" + firstWAL
 
 // firstLog is the write-ahead log that etcd itself would have written when it was started with
-// --initial-cluster-state=new: each founder is added, in the order of the ids, and all of that is committed.
+// --initial-cluster-state=new: each first member is added, in the order of the ids, and all of that is committed.
 //
 // A founder is started on it, with arguments that cannot start a member without a log. So no container ever exists that
 // could found the cluster a second time. Source: etcd, bootstrapRaftFromCluster; raft, RawNode.Bootstrap.
@@ -41,7 +41,7 @@ func firstLog(s cke.MemberSpec) (cke.File, error) {
 		}
 	}
 	if own == 0 {
-		return cke.File{}, fmt.Errorf("%s is no founder", s.Join.PeerURL())
+		return cke.File{}, fmt.Errorf("%s is not a member of the bootstrap", s.Join.PeerURL())
 	}
 	var log walWriter
 	log.record(walChecksum, nil)

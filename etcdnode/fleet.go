@@ -16,32 +16,36 @@ import (
 
 // Config is what a Fleet works with. Collaborators are passed in.
 type Config struct {
-	// Keys returns the private key (PEM) to log in to a node with. cke.ErrNotFound: there is none.
+	// Keys returns the private key (PEM) to log in to a node. cke.ErrNotFound: there is none.
 	Keys func(ctx context.Context, n cke.Node) ([]byte, error)
-	// AgentSocket is where an ssh-agent listens (usually $SSH_AUTH_SOCK); its keys are tried after that of Keys. Empty: none.
+	// AgentSocket is where an ssh-agent listens (usually $SSH_AUTH_SOCK); its keys are tried after those of Keys. Empty:
+	// none.
 	AgentSocket string
 	// HostKeys remembers host keys. nil: only nodes with a host key in the cluster file can be reached.
 	HostKeys HostKeys
-	// Archives holds images that nodes lack; it may be shared by fleets. nil: there are none.
+	// Archives has images that nodes lack; fleets may share it. nil: there are none.
 	Archives *Archives
-	// ClientTLS is what we show to members; asked at each handshake. nil as result: the certificate authority is not there yet.
+	// ClientTLS returns what cke presents to members; called at each handshake. nil result: no certificate authority
+	// yet.
 	ClientTLS func(ctx context.Context) (*tls.Config, error)
-	// Guard is asked before every change on a node or through a member. It returns cke.ErrDeposed when the term is over.
-	// nil: everything is allowed.
+	// Guard is called before every change on a node or through a member. It returns cke.ErrDeposed once the term is
+	// over. nil: everything is allowed.
 	Guard func() error
-	// Beside: another process changes the nodes meanwhile, so that no file in a container is looked at: on an engine before 23.0 that
-	// could cost a member its data; see reach. What containers hold is not known then.
+	// Beside: another process changes the nodes meanwhile, so files in containers are not read: with an engine before
+	// 23.0 that could cost a member its data; see reach. The content of containers is unknown then.
 	Beside bool
-	// Probe is how often each node and member is looked at by itself; default ProbeEvery.
+	// Connected, if set, is called after each attempt to connect to a node; nil: it succeeded.
+	Connected func(error)
+	// Probe is how often each node and member is probed without other reasons; default ProbeEvery.
 	Probe time.Duration
-	// Handshakes bounds how many SSH handshakes are computed at once in all fleets that share it: a handshake costs 3 ms of
-	// CPU here, and thousands at once would all run into their deadlines. A silent node takes none. nil: no bound.
+	// Handshakes bounds the SSH handshakes that all fleets that share it compute at once: a handshake costs 3 ms of CPU
+	// here, and thousands at once would all miss their deadlines. A silent node takes none. nil: no bound.
 	Handshakes *semaphore.Weighted
 	Log        *slog.Logger // nil: silent
 }
 
-// Fleet is access to the nodes and members of one cluster. It dials a node when that is first asked for or declared
-// with Update, and keeps the connection until the node is neither declared nor carries a membership.
+// Fleet is the access to the nodes and members of one cluster. It dials a node at its first use or once Update
+// declares it, and keeps the connection until the node is neither declared nor carries a membership.
 type Fleet struct {
 	config  Config
 	log     *slog.Logger
@@ -58,7 +62,7 @@ type Fleet struct {
 	members  map[string]*endpoint   // by client URL
 	everSeen bool                   // an observation has been made
 	stopped  map[cke.JoinID]bool    // members whose container the last observation saw stopped
-	news     chan struct{}          // closed, and made anew, when a look at a node has told something new
+	news     chan struct{}          // closed, and made again, when an observation of a node has told something new
 }
 
 var (
@@ -80,7 +84,7 @@ type scope struct {
 	stopped func(clusterID string) bool
 }
 
-// New returns a Fleet that knows no node yet. Close ends everything that it began.
+// New returns a Fleet that knows no node yet. Close stops everything that it started.
 func New(c Config) *Fleet {
 	if c.Probe <= 0 {
 		c.Probe = ProbeEvery
@@ -94,8 +98,8 @@ func New(c Config) *Fleet {
 // Machine implements cke.Machines.
 func (f *Fleet) Machine(n cke.Node) cke.Machine { return machine{f, n} }
 
-// Update tells what to look at; it may be called at any time. Nodes that are new are dialled at once, those that are
-// gone are left.
+// Update sets what is observed; it may be called at any time. New nodes are dialed at once, removed ones
+// disconnected.
 func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	spec = spec.WithDefaults()
 	o := spec.Options.Etcd
@@ -104,7 +108,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	if inc := identity.Incarnation; inc != nil {
 		sc.clusterID = inc.ClusterID
 	}
-	// Nodes of ended memberships are looked at only while something on them is to be done.
+	// Nodes of ended memberships are observed only while something on them is to be done.
 	for _, j := range slices.Concat(identity.MayRun(), identity.Leaving(time.Now())) {
 		if !slices.ContainsFunc(sc.nodes, func(n cke.Node) bool { return n.Address == j.Node.Address }) {
 			sc.nodes = append(sc.nodes, j.Node)
@@ -186,7 +190,7 @@ func (f *Fleet) guard() error {
 	return f.config.Guard()
 }
 
-// Changed receives after something may have changed; wake-ups are coalesced.
+// Changed receives after a possible change; wake-ups are coalesced.
 func (f *Fleet) Changed() <-chan struct{} { return f.changed }
 
 func (f *Fleet) wake() {
@@ -204,7 +208,7 @@ func (f *Fleet) tell() {
 	f.news = make(chan struct{})
 }
 
-// Close ends all connections and returns when nothing of them is left. Calls under way fail.
+// Close closes all connections and returns when nothing of them is left. Calls under way fail.
 func (f *Fleet) Close() {
 	f.mu.Lock()
 	f.closed = true
@@ -221,7 +225,7 @@ func (f *Fleet) Close() {
 }
 
 // Retry makes every node that is not connected try at once instead of pausing: a key or a host key that it waited for
-// may be there now.
+// may exist now.
 func (f *Fleet) Retry() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +236,7 @@ func (f *Fleet) Retry() {
 	}
 }
 
-// wantNode asks for a look at a node.
+// wantNode asks for an observation of a node.
 func (f *Fleet) wantNode(n cke.Node) {
 	f.mu.Lock()
 	a := f.nodes[n.Address]

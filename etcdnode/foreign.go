@@ -56,7 +56,7 @@ func inspectForeigns(ctx context.Context, s *session, all []cke.Container, known
 
 // Foreign implements cke.Machine.
 func (m machine) Foreign(ctx context.Context, id string) (found cke.Container, err error) {
-	err = m.read(ctx, EngineLimit, "look at container "+id, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, EngineLimit, "inspect container "+id, func(ctx context.Context, s *session) error {
 		c, err := s.engine.container(ctx, id)
 		found = c.Container
 		return err
@@ -72,7 +72,7 @@ func (m machine) StopForeign(ctx context.Context, id string, peerURLs []string, 
 			switch {
 			case err != nil:
 			case c.ID != id || !c.Carries(peerURLs):
-				err = fmt.Errorf("%s on %s is no foreign etcd container of %s: %w", c.Name, m.node.Name(), strings.Join(peerURLs, ", "), cke.ErrConflict)
+				err = fmt.Errorf("%s on %s is not a foreign etcd container of %s: %w", c.Name, m.node.Name(), strings.Join(peerURLs, ", "), cke.ErrConflict)
 			case c.AutoRemove:
 				err = fmt.Errorf("%s on %s would be removed once it stops: %w", c.Name, m.node.Name(), cke.ErrConflict)
 			}

@@ -13,13 +13,13 @@ import (
 )
 
 // HostKeys remembers the host keys of nodes, by the nodes' addresses. A line is "ssh-ed25519 AAAA…", as in
-// authorized_keys. A key in the cluster file goes before what is remembered here.
+// authorized_keys. A key in the cluster file takes precedence.
 type HostKeys interface {
-	// Pinned returns the key that the node must show. It is asked often and must not wait.
+	// Pinned returns the key that the node must present. It is called often and must not wait.
 	Pinned(address string) (line string, ok bool)
-	// Pin stores the key of a node seen for the first time. The connection is used only if it returns nil.
+	// Pin stores the key of a node at its first connection, which is used only if Pin returns nil.
 	Pin(ctx context.Context, address, line string) error
-	// Offered takes note of another key than the pinned one, for a person to accept.
+	// Offered records another key than the pinned one, for the operator to accept.
 	Offered(ctx context.Context, address, line string)
 }
 
@@ -43,20 +43,23 @@ func (f *Fleet) pinnedKey(n cke.Node) string {
 }
 
 func (f *Fleet) hostKeyCheck(n cke.Node, line string) (*hostKeyCheck, error) {
-	check := &hostKeyCheck{node: n}
 	if line == "" {
 		if f.config.HostKeys == nil {
-			return nil, &cke.Error{Code: cke.CodeHostKey, What: fmt.Sprintf("no host key of %s is known, and there is no place to keep one", n.Name())}
+			return nil, &cke.Error{Code: cke.CodeHostKey, What: fmt.Sprintf("no host key of %s is known, and there is nowhere to store one", n.Name())}
 		}
-		return check, nil
+		return &hostKeyCheck{node: n}, nil
 	}
+	return pinnedKeyCheck(n, line)
+}
+
+// pinnedKeyCheck requires the host key of this line.
+func pinnedKeyCheck(n cke.Node, line string) (*hostKeyCheck, error) {
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {
-		return nil, &cke.Error{Code: cke.CodeHostKey, What: fmt.Sprintf("the pinned host key of %s is no key: %q", n.Name(), shorten(line, 60)),
+		return nil, &cke.Error{Code: cke.CodeHostKey, What: fmt.Sprintf("the pinned host key of %s is not a valid key: %q", n.Name(), shorten(line, 60)),
 			Try: "ckecli node accept-key " + n.Name(), Err: err}
 	}
-	check.pinned = key
-	return check, nil
+	return &hostKeyCheck{node: n, pinned: key}, nil
 }
 
 // algorithms are the ones that make a host with several keys show the pinned one; before the first sight, in the

@@ -16,14 +16,14 @@ import (
 // progressEvery bounds how often the progress of a load is told.
 const progressEvery = 200 * time.Millisecond
 
-// EnsureImage implements cke.Machine. An archive goes before a registry: the management host is the faster and the
-// surer source.
+// EnsureImage implements cke.Machine. It prefers an archive to a registry: the management host is faster and more
+// reliable.
 func (m machine) EnsureImage(ctx context.Context, ref string, progress func(string)) error {
 	if progress == nil {
 		progress = func(string) {}
 	}
 	present := false
-	err := m.read(ctx, EngineLimit, "look for image "+ref, func(ctx context.Context, s *session) (err error) {
+	err := m.read(ctx, EngineLimit, "check for image "+ref, func(ctx context.Context, s *session) (err error) {
 		present, err = s.engine.hasImage(ctx, ref)
 		return err
 	})
@@ -56,16 +56,16 @@ func (m machine) EnsureImage(ctx context.Context, ref string, progress func(stri
 	return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not available on %s", ref, m.node.Name()), Facts: append(tried, err.Error())}
 }
 
-// notArchived tells why no archive was loaded.
+// notArchived says why no archive was loaded.
 func (m machine) notArchived(looked int, err error) string {
 	a := m.fleet.config.Archives
 	switch {
 	case a == nil || a.Dir == "":
 		return "no directory of image archives is configured (images.archive_dir)"
 	case err != nil:
-		return fmt.Sprintf("no archive in %s holds it (%d looked at; %v)", a.Dir, looked, err)
+		return fmt.Sprintf("no archive in %s contains it (%d checked; %v)", a.Dir, looked, err)
 	}
-	return fmt.Sprintf("no archive in %s holds it (%d looked at)", a.Dir, looked)
+	return fmt.Sprintf("no archive in %s contains it (%d checked)", a.Dir, looked)
 }
 
 // loadArchive sends an archive through the SSH connection. Engines before 23 know gzip, but not zstd, so that is taken
@@ -99,13 +99,13 @@ func (m machine) loadArchive(ctx context.Context, file, ref string, progress fun
 		}
 		present, err := s.engine.hasImage(ctx, ref)
 		if err == nil && !present {
-			err = fmt.Errorf("the archive was loaded, but image %s is not there", ref)
+			err = fmt.Errorf("the archive was loaded, but image %s is still missing", ref)
 		}
 		return err
 	})
 }
 
-// countingReader tells how far the reading has come, not too often.
+// countingReader reports how far the reading has come, not too often.
 type countingReader struct {
 	io.Reader
 	read, total int64

@@ -7,10 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"cke"
 )
 
 const (
-	// lastWordsLines is how much of a log is looked at, lastWordsLength how much of it is told, in bytes.
+	// lastWordsLines is how much of a log is read, lastWordsLength how much of it is returned, in bytes.
 	lastWordsLines  = 2000 // a panic is followed by the stacks of all goroutines
 	lastWordsLength = 300
 	// lastWordsSpan is how long before the end an error still belongs to it.
@@ -20,10 +22,11 @@ const (
 // stackTrace matches lines of Go's stack traces: the goroutine, a call, where it is, and what made the goroutine.
 var stackTrace = regexp.MustCompile(`^(goroutine \d+ .*|created by \S+.*|\S+\.(go|s):\d+( \+0x[0-9a-f]+)?|[\w./*%()\[\]{}·-]+\((\.\.\.|[0-9a-fx, .{}?]*)\)|runtime stack:|\[signal .*\])$`)
 
-// lastWords returns what an etcd process said last about its end, in one line: its last fatal message, else a Go panic,
-// else an error if it came with the end, else its last line. An error that it lived on with is not its last word.
+// lastWords returns what an etcd process said last about its end, in one line: that its member was removed, which etcd
+// logs as a warning, else its last fatal message, else a Go panic, else an error if it came with the end, else its last
+// line. An error after which it continued is not its last word.
 func lastWords(log []byte) string {
-	var fatal, panicked, last string
+	var removed, fatal, panicked, last string
 	var failed logLine
 	var ended time.Time
 	lines := bufio.NewScanner(bytes.NewReader(log))
@@ -42,6 +45,9 @@ func lastWords(log []byte) string {
 			continue
 		}
 		l := readLogLine(text)
+		if l.Error == cke.WordsOfRemoved { // of another member it is a part of a longer error
+			removed = l.words()
+		}
 		switch l.Level {
 		case "fatal", "panic", "dpanic":
 			fatal = l.words()
@@ -66,7 +72,7 @@ func lastWords(log []byte) string {
 	if ended.Sub(failed.time()) > lastWordsSpan {
 		failed = logLine{}
 	}
-	for _, words := range []string{fatal, panicked, failed.words(), last} {
+	for _, words := range []string{removed, fatal, panicked, failed.words(), last} {
 		if words != "" {
 			return shorten(strings.Join(strings.Fields(words), " "), lastWordsLength)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"cke"
 )
 
 // What kept etcd from running is told, not a line of the stacks that follow it, however long these are.
@@ -30,5 +32,34 @@ created by go.etcd.io/etcd/server/v3/storage/backend.newBackend in goroutine 1
 		if got := lastWords([]byte(log)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// The ends of logs of etcd 3.5.35 whose member was removed: when that happened, and when it was started again.
+func TestLastWords_OfARemovedMember(t *testing.T) {
+	removed := `{"level":"warn","ts":"2026-11-26T00:07:12.893670Z","caller":"etcdserver/server.go:1160","msg":"server error","error":"the member has been permanently removed from the cluster"}
+{"level":"warn","ts":"2026-11-26T00:07:12.893680Z","caller":"etcdserver/server.go:1161","msg":"data-dir used by this member must be removed"}
+{"level":"info","ts":"2026-11-26T00:07:12.894003Z","caller":"rafthttp/peer.go:335","msg":"stopped remote peer","remote-peer-id":"ddd67b312462fd7b"}
+{"level":"info","ts":"2026-11-26T00:07:12.898384Z","caller":"etcdmain/main.go:50","msg":"successfully notified init daemon"}`
+	for name, log := range map[string]string{
+		"when it was removed": removed,
+		"a later start":       removed + "\n" + `{"level":"fatal","ts":"2026-11-26T00:07:13.087505Z","caller":"etcdmain/etcd.go:219","msg":"listener failed","error":"server is stopping"}`,
+	} {
+		if got := lastWords([]byte(log)); got != "server error: "+cke.WordsOfRemoved {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	asked := `{"level":"panic","ts":"2026-11-26T03:51:42.812Z","caller":"membership/cluster.go:890","msg":"failed to find local ID in cluster members","cluster-id":"7c3ec3574d16b300","local-member-id":"83faa7aa3b1ac8b3"}
+panic: failed to find local ID in cluster members
+
+goroutine 214 [running]:
+go.uber.org/zap/zapcore.CheckWriteAction.OnWrite(0x0?, 0x0?, {0x0?, 0x0?, 0xc0000a6000?})`
+	if c := (cke.Container{State: cke.ContainerExited, LastWords: lastWords([]byte(asked))}); !c.SaysRemoved() {
+		t.Errorf("asked for its status meanwhile: %q", c.LastWords)
+	}
+	other := `{"level":"warn","ts":"2026-11-26T00:07:10.848250Z","msg":"peer became inactive (message send to peer failed)","peer-id":"ddd67b312462fd7b","error":"failed to dial ddd67b312462fd7b on stream MsgApp v2 (the member has been permanently removed from the cluster)"}
+{"level":"info","ts":"2026-11-26T00:07:12.898384Z","msg":"closed etcd server"}`
+	if got := lastWords([]byte(other)); got != "closed etcd server" {
+		t.Errorf("of another member: %q", got)
 	}
 }

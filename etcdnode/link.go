@@ -25,7 +25,7 @@ type link struct {
 	mu       sync.Mutex
 	session  *session      // nil while down
 	err      error         // why it is down; nil before the first attempt has ended
-	begun    int           // attempts to connect that have begun
+	begun    int           // attempts to connect that have started
 	attempts int           // and that have ended
 	turn     chan struct{} // closed and replaced whenever the above changes
 }
@@ -113,7 +113,7 @@ func (l *link) now() *session {
 	return l.session
 }
 
-// get returns the session; while there is none it makes the link try at once, and waits for an attempt that begins
+// get returns the session; while there is none it makes the link try at once, and waits for an attempt that starts
 // after the call to end. One that is under way will do if it succeeds, or if it is the first. errClosed: the link is closed.
 func (l *link) get(ctx context.Context) (*session, error) {
 	enough := 0
@@ -129,7 +129,7 @@ func (l *link) get(ctx context.Context) (*session, error) {
 	})
 }
 
-// first returns the session, or why there is none; it waits only while the very first attempt goes on.
+// first returns the session, or why there is none; it waits only while the very first attempt continues.
 func (l *link) first(ctx context.Context) (*session, error) {
 	return l.await(ctx, func() bool { return l.attempts > 0 })
 }

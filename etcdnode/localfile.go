@@ -34,7 +34,7 @@ func onDisk[T any](ctx context.Context, what string, call func() (T, error)) (T,
 	case r := <-ended:
 		return r.v, r.err
 	case <-ctx.Done():
-		return none, fmt.Errorf("%s: it does not answer: %w", what, ctx.Err())
+		return none, fmt.Errorf("%s: the file system does not answer: %w", what, ctx.Err())
 	}
 }
 

@@ -22,7 +22,7 @@ type machine struct {
 
 var _ cke.Machine = machine{}
 
-// read runs a call on the engine; write is one that changes something, and is not begun once the term is over. While it runs
+// read runs a call on the engine; write is one that changes something, and is not started once the term is over. While it runs
 // the fence asks before each request.
 func (m machine) read(ctx context.Context, limit time.Duration, what string, call func(context.Context, *session) error) error {
 	s, err := m.fleet.session(ctx, m.node)
@@ -64,7 +64,7 @@ func own(ctx context.Context, s *session, j cke.Join) (engineContainer, error) {
 // EnsureContainer implements cke.Machine.
 func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error {
 	d := Describe(spec)
-	return m.write(ctx, EngineLimit, "make container "+d.Name, func(ctx context.Context, s *session) error {
+	return m.write(ctx, EngineLimit, "create container "+d.Name, func(ctx context.Context, s *session) error {
 		// The engine would make a volume that is missing, without labels.
 		before, err := m.volume(ctx, s, spec.Join)
 		if err != nil {
@@ -95,7 +95,7 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 			}
 			if c.Name != d.Name { // it was renamed
 				if _, err := s.engine.container(ctx, d.Name); !errors.Is(err, cke.ErrNotFound) {
-					return errors.Join(err, fmt.Errorf("the container of %s was renamed to %s, and another one has its name: %w", spec.Join.ID, c.Name, cke.ErrConflict))
+					return errors.Join(err, fmt.Errorf("the container of %s was renamed to %s, and another container has its name: %w", spec.Join.ID, c.Name, cke.ErrConflict))
 				}
 			}
 			if err := s.engine.remove(ctx, c.ID); err != nil {
@@ -130,7 +130,7 @@ func (m machine) portsFree(ctx context.Context, s *session, spec cke.MemberSpec)
 	n := cke.NodeStatus{Node: m.node}
 	_, n.Neighbors = cke.SplitNeighbors(spec.Cluster, all)
 	if p := n.PortTaken(spec.Join.ClientPort, spec.Join.PeerPort); p != nil {
-		return &cke.Error{Code: p.Code, What: "cannot make container " + spec.Join.Volume + ": " + p.Message, Try: p.Remedy}
+		return &cke.Error{Code: p.Code, What: "cannot create container " + spec.Join.Volume + ": " + p.Message, Try: p.Remedy}
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (m machine) volumeMissing(j cke.Join) error {
 	return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("volume %s is not on %s", j.Volume, m.node.Name()), Err: cke.ErrDataMissing}
 }
 
-// PutFiles implements cke.Machine. The member's connection is made anew afterwards, so that new certificates are seen.
+// PutFiles implements cke.Machine. It closes the member's connection, so that the next one sees new certificates.
 func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) error {
 	packed, err := replacing(files)
 	if err != nil {
@@ -251,7 +251,7 @@ func pack(fill func(*archive) error) ([]byte, error) {
 
 func (a *archive) file(f cke.File) error {
 	if !localPath(f.Path) {
-		return fmt.Errorf("%q is no path below the volume", f.Path)
+		return fmt.Errorf("%q is not a path below the volume", f.Path)
 	}
 	if err := a.parents(f.Path); err != nil {
 		return err
@@ -293,12 +293,12 @@ func parents(p string) []string {
 
 // Clock implements cke.Machine.
 func (m machine) Clock(ctx context.Context) (now time.Time, err error) {
-	err = m.read(ctx, EngineLimit, "ask for the time", func(ctx context.Context, s *session) error {
+	err = m.read(ctx, EngineLimit, "read the clock", func(ctx context.Context, s *session) error {
 		if err := s.engine.ping(ctx); err != nil {
 			return err
 		}
 		if now = s.engine.time(); now.IsZero() {
-			return errors.New("the engine does not tell the time")
+			return errors.New("the engine does not report the time")
 		}
 		return nil
 	})
@@ -310,6 +310,9 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, EngineLimit, "start container "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil || c.State == cke.ContainerRunning {
+			return err
+		}
+		if err := mayRun(ctx, s, j); err != nil {
 			return err
 		}
 		return s.engine.start(ctx, c.ID)
@@ -324,7 +327,10 @@ func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 			return err
 		}
 		if c.StartsEmpty {
-			return fmt.Errorf("container %s could start on an empty volume: its engine is not to start it by itself: %w", j.Volume, cke.ErrConflict)
+			return fmt.Errorf("container %s could start on an empty volume, so its engine must not start it by itself: %w", j.Volume, cke.ErrConflict)
+		}
+		if err := mayRun(ctx, s, j); err != nil {
+			return err
 		}
 		return s.engine.setRestart(ctx, c.ID, restartAlways)
 	})
@@ -336,7 +342,7 @@ const (
 	restartPause = 50 * time.Millisecond
 )
 
-// StopContainer implements cke.Machine. A container that is not there is stopped.
+// StopContainer implements cke.Machine. A container that does not exist counts as stopped.
 func (m machine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
 	return m.write(ctx, grace+StopSlack, "stop container "+j.Volume, func(ctx context.Context, s *session) error {
 		return stopForGood(ctx, s, grace, func() (engineContainer, error) { return own(ctx, s, j) })
@@ -359,7 +365,7 @@ func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
 
 // Container implements cke.Machine.
 func (m machine) Container(ctx context.Context, j cke.Join) (found cke.Container, err error) {
-	err = m.read(ctx, EngineLimit, "look at container "+j.Volume, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, EngineLimit, "inspect container "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err

@@ -65,11 +65,11 @@ func (f *Fleet) Disarm(ctx context.Context, url string, a cke.Alarm) error {
 func (f *Fleet) alarm(ctx context.Context, url, what string, action pb.AlarmRequest_AlarmAction, a cke.Alarm) error {
 	id, err := strconv.ParseUint(a.MemberID, 16, 64)
 	if err != nil {
-		return fmt.Errorf("%q is no member id", a.MemberID)
+		return fmt.Errorf("%q is not a member id", a.MemberID)
 	}
 	kind, there := pb.AlarmType_value[a.Kind]
 	if !there {
-		return fmt.Errorf("%q is no alarm that etcd knows", a.Kind)
+		return fmt.Errorf("%q is not an alarm of etcd", a.Kind)
 	}
 	return f.callKnown(ctx, MembershipLimit, url, what+" "+a.Kind, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := pb.NewMaintenanceClient(conn).Alarm(ctx, &pb.AlarmRequest{Action: action, MemberID: id, Alarm: pb.AlarmType(kind)})
@@ -77,7 +77,7 @@ func (f *Fleet) alarm(ctx context.Context, url, what string, action pb.AlarmRequ
 	})
 }
 
-// callKnown asks once, and tells apart the answers about revisions that callers act on.
+// callKnown asks once, and distinguishes the answers about revisions that callers act on.
 func (f *Fleet) callKnown(ctx context.Context, limit time.Duration, url, what string, ask func(context.Context, *grpc.ClientConn) error) error {
 	var answer error
 	err := f.callWithin(ctx, limit, url, what, func(ctx context.Context, conn *grpc.ClientConn) error {

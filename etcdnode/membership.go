@@ -18,7 +18,7 @@ const databasePath = DataPath + "/" + dataDir + "/member/snap/db"
 
 // DataSize implements cke.Machine.
 func (m machine) DataSize(ctx context.Context, j cke.Join) (size int64, err error) {
-	err = m.read(ctx, EngineLimit, "look at the database in "+j.Volume, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, EngineLimit, "read the size of the database in "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (f *Fleet) RemoveMember(ctx context.Context, url, id string) error {
 func (f *Fleet) MoveLeader(ctx context.Context, url, id string) error {
 	target, err := strconv.ParseUint(id, 16, 64)
 	if err != nil {
-		return fmt.Errorf("%q is no member id", id)
+		return fmt.Errorf("%q is not a member id", id)
 	}
 	return f.callWithin(ctx, MembershipLimit, url, "move leader to "+id, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := pb.NewMaintenanceClient(conn).MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: target})
@@ -85,12 +85,12 @@ func (f *Fleet) UpdateMember(ctx context.Context, url, id, peerURL string) error
 func (f *Fleet) changeMember(ctx context.Context, url, what, id string, ask func(context.Context, pb.ClusterClient, uint64) error) error {
 	n, err := strconv.ParseUint(id, 16, 64)
 	if err != nil {
-		return fmt.Errorf("%q is no member id", id)
+		return fmt.Errorf("%q is not a member id", id)
 	}
 	return f.change(ctx, url, what+" "+id, func(ctx context.Context, c pb.ClusterClient) error { return ask(ctx, c, n) })
 }
 
-// change asks for one change of the member list, and tells apart what callers act on.
+// change asks for one change of the member list, and distinguishes what callers act on.
 func (f *Fleet) change(ctx context.Context, url, what string, ask func(context.Context, pb.ClusterClient) error) error {
 	var known error
 	err := f.callWithin(ctx, MembershipLimit, url, what, func(ctx context.Context, conn *grpc.ClientConn) error {

@@ -22,7 +22,7 @@ type nodeAccess struct {
 	offer   offer
 }
 
-// offer is the key that a node shows instead of the pinned one, as it was handed over for a person to accept.
+// offer is the key that a node shows instead of the pinned one, as it was handed over for the operator to accept.
 type offer struct {
 	pinned, shown string
 	at            time.Time
@@ -81,6 +81,9 @@ func (a *nodeAccess) connect(ctx context.Context) (s *session, err error) {
 		defer cancel()
 		a.fleet.config.HostKeys.Offered(ctx, a.node.Address, shown)
 	}
+	if connected := a.fleet.config.Connected; connected != nil && ctx.Err() == nil {
+		connected(err)
+	}
 	return s, err
 }
 
@@ -91,7 +94,7 @@ func (a *nodeAccess) keyAccepted() bool {
 	return a.refused != "" && a.refused != a.fleet.pinnedKey(a.node)
 }
 
-// observe begins to look at the node, if that has not begun. Fleet.mu is held.
+// observe starts to look at the node, if that has not started. Fleet.mu is held.
 func (a *nodeAccess) observe() {
 	if a.watch.Load() != nil {
 		return

@@ -16,7 +16,7 @@ import (
 	"cke"
 )
 
-// nodeFacts is what a look at a node found. With a problem, the rest is what was last seen.
+// nodeFacts is what an observation of a node found. With a problem, the rest is what was last seen.
 type nodeFacts struct {
 	status cke.NodeStatus
 	words  map[string]string // last words by container and end, so that a log is read once
@@ -50,7 +50,7 @@ func ahead(s cke.NodeStatus) time.Duration {
 	return s.Clock.Sub(s.SeenAt)
 }
 
-// failed is what is known of a node after a look that failed. A problem of the same kind lasts since it began.
+// failed is what is known of a node after a look that failed. A problem of the same kind lasts since it started.
 func (f nodeFacts) failed(n cke.Node, err error, since time.Time) nodeFacts {
 	if p := f.status.Problem; p != nil && p.Code == cke.CodeOf(err) {
 		since = p.Since
@@ -71,7 +71,7 @@ func (a *nodeAccess) look(ctx context.Context, old nodeFacts, begun time.Time) n
 		return old.failed(a.node, err, begun)
 	}
 	var facts nodeFacts
-	err = s.call(ctx, allowed(LookLimit), "look at containers and volumes", func(ctx context.Context) (err error) {
+	err = s.call(ctx, allowed(LookLimit), "list containers and volumes", func(ctx context.Context) (err error) {
 		facts, err = a.survey(ctx, s, old)
 		return err
 	})
@@ -169,7 +169,7 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 		}
 	}
 	limit := allowed(DataLookLimit)
-	if c.Running() { // it is seldom gone, and looked for again soon
+	if c.Running() { // it is seldom gone, and searched for again soon
 		limit = allowed(runningDataLimit)
 	}
 	brief, cancel := context.WithTimeout(ctx, limit)
@@ -177,7 +177,7 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 	if c.Data, err = f.observedData(brief, s, c); err != nil && ctx.Err() != nil {
 		return c, err
 	}
-	return c, nil // data that could not be looked for in time is unknown, which is no reason to doubt the node
+	return c, nil // data that could not be searched for in time is unknown, which is no reason to doubt the node
 }
 
 // carriesEtcd reports whether a container belongs into an observation: one of the cluster's, of an etcd image, or named as
@@ -216,7 +216,7 @@ func etcdImage(image, clusters string) bool {
 	return r != "" && (r == repository(clusters) || r[strings.LastIndex(r, "/")+1:] == "etcd")
 }
 
-// portsOf tells whether something listens on the two ports.
+// portsOf reports whether something listens on the two ports.
 func portsOf(ctx context.Context, address string, client, peer int) (c, p cke.PortState) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c = portState(ctx, address, client) })

@@ -18,13 +18,13 @@ func (f *Fleet) currentScope() scope {
 	return f.scope
 }
 
-// Observe returns facts that were asked for after the call, as far as nodes and members answer. It never fails.
+// Observe returns facts that were read after the call, as far as nodes and members answer. It never fails.
 //
-// A node or member that answered before is waited for AnswerWait, one that is known to be silent not at all. The first
-// observation gives everybody time to connect (DialLimit): then nothing is known of anybody. What comes later than
-// that makes Changed receive.
+// It waits AnswerWait for a node or member that answered before, and not at all for one that is known to be silent.
+// The first observation waits DialLimit for all, as nothing is known about them yet. Later answers make Changed
+// receive.
 func (f *Fleet) Observe(ctx context.Context) cke.Observation {
-	select { // what was told before this call is looked at now
+	select { // what Update set before this call is observed now
 	case <-f.changed:
 	default:
 	}
@@ -56,7 +56,7 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	for i, n := range sc.nodes {
 		l.statuses = append(l.statuses, f.nodeStatus(forNodes, n, nodes[i], l.tickets[i]))
 	}
-	// A look at a member ends with EndpointLimit at the latest, and then tells more than "no answer".
+	// An observation of a member ends with EndpointLimit at the latest, and then tells more than "no answer".
 	forMembers, cancel := context.WithTimeout(ctx, allowed(EndpointLimit+EndpointLimit/4))
 	var wg sync.WaitGroup
 	cut := false
@@ -93,7 +93,7 @@ type looks struct {
 	statuses []cke.NodeStatus    // what they told, as far as they were waited for
 }
 
-// now returns what has been told by now, also by looks that began or ended later.
+// now returns what has been told by now, also by looks that started or ended later.
 func (l looks) now() []cke.NodeStatus {
 	all := slices.Clone(l.statuses)
 	for i, w := range l.nodes {
@@ -165,7 +165,7 @@ func wantAll[T any](watches []*watch[T]) []uint64 {
 	return tickets
 }
 
-// nodeStatus waits for a look at a node as long as ctx lasts.
+// nodeStatus waits for an observation of a node as long as ctx lasts.
 func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts], ticket uint64) cke.NodeStatus {
 	if w == nil {
 		return cke.NodeStatus{Node: n, Problem: problemOf(n, unreachable(n, errClosed), time.Now().UTC())}
@@ -204,7 +204,7 @@ func (f *Fleet) lateProblem(n cke.Node, begun time.Time) *cke.Problem {
 	return problemOf(n, unreachable(n, fmt.Errorf("not connected yet, after %s", waited)), begun)
 }
 
-// memberFacts waits for a look at a member as long as ctx lasts, and not at all for one that is known to be silent. It
+// memberFacts waits for an observation of a member as long as ctx lasts, and not at all for one that is known to be silent. It
 // returns false when it waited in vain.
 func memberFacts(ctx context.Context, w *watch[endpointFacts], ticket uint64, asked time.Time) (facts endpointFacts, answered bool) {
 	if w == nil {
@@ -224,8 +224,8 @@ func memberFacts(ctx context.Context, w *watch[endpointFacts], ticket uint64, as
 	return facts, false
 }
 
-// etcdStatus puts together what the members said, each for itself. What one of another cluster says tells nothing about
-// this one, but that writes are stopped in the one that a restore is to replace.
+// etcdStatus puts together what the members said, each for itself. What one of another cluster says, or one that was put aside, tells
+// nothing about this one, but that writes are stopped in the one that a restore is to replace.
 func etcdStatus(looks []endpointFacts, sc scope) cke.EtcdStatus {
 	var s cke.EtcdStatus
 	alarms := map[cke.Alarm]bool{}
@@ -237,6 +237,9 @@ func etcdStatus(looks []endpointFacts, sc scope) cke.EtcdStatus {
 					alarms[a] = true
 				}
 			}
+			continue
+		}
+		if cke.IsApart(sc.joins, l.status) {
 			continue
 		}
 		s.Quorate = s.Quorate || l.status.Linearizable

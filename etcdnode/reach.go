@@ -33,16 +33,18 @@ type reach struct {
 
 	mu sync.Mutex
 	of map[string]*reached // by the engine's id of the container
+	// ended are the containers that were seen to have ended in the first moments: the process before may have asked to remove them.
+	ended map[string]bool
 }
 
 // reached is who reaches into one container.
 type reached struct {
 	within int           // requests under way
-	left   chan struct{} // closed, and made anew, when one ends
+	left   chan struct{} // closed, and made again, when one ends
 	late   bool          // one was given up: the engine may carry it out later
 	closed time.Time     // when one was left before its end: the engine notices that in a moment
-	goes   bool          // it is being removed: nobody reaches into it any more
-	gone   time.Time     // when a removal was given up: the engine may go on with it for a moment
+	goes   bool          // it is being removed: no request reaches into it any more
+	gone   time.Time     // when a removal was given up: the engine may continue with it for a moment
 }
 
 // idle reports whether nothing of it has to be remembered.
@@ -62,10 +64,42 @@ func (r *reach) get(id string) *reached {
 	return c
 }
 
-// look is into for what only reads.
-func (r *reach) look(id string) (leave func(error), err error) {
+// seen notes the state of a container.
+func (r *reach) seen(id string, ended bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.settles() <= 0:
+		r.ended = nil
+	case ended && r.ended == nil:
+		r.ended = map[string]bool{id: true}
+	case ended:
+		r.ended[id] = true
+	default:
+		delete(r.ended, id)
+	}
+}
+
+// settles is for how long the engine may still carry out what the process before asked.
+func (r *reach) settles() time.Duration { return lateGrace - time.Since(r.began) }
+
+// look is into for what only reads. It waits while the process before may have asked to remove the container.
+func (r *reach) look(ctx context.Context, id string) (leave func(error), err error) {
 	if r.beside {
-		return nil, fmt.Errorf("another process may be removing container %.12s, and its files are not looked at: %w", id, cke.ErrConflict)
+		return nil, fmt.Errorf("another process may be removing container %.12s, so its files are not read: %w", id, cke.ErrConflict)
+	}
+	r.mu.Lock()
+	wait := r.settles()
+	if !r.ended[id] {
+		wait = 0
+	}
+	r.mu.Unlock()
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	return r.into(id)
 }
@@ -97,8 +131,8 @@ func (r *reach) into(id string) (leave func(error), err error) {
 	}, nil
 }
 
-// alone waits until nobody reaches into a container, and lets nobody until done is called with what became of the removal. One that got no
-// answer may go on.
+// alone waits until no request reaches into a container, and lets nobody until done is called with what became of the removal. One that got no
+// answer may continue.
 func (r *reach) alone(ctx context.Context, id string) (done func(failed error), err error) {
 	r.mu.Lock()
 	c := r.get(id)
@@ -107,7 +141,7 @@ func (r *reach) alone(ctx context.Context, id string) (done func(failed error), 
 	done = func(failed error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		var deposed fenceError // nothing is sent any more, nor looked at
+		var deposed fenceError // nothing more is sent or read
 		if failed != nil && !answered(failed) && !errors.Is(failed, errNotAsked) && !errors.As(failed, &deposed) {
 			c.gone = time.Now()
 		}
@@ -129,7 +163,7 @@ func (r *reach) alone(ctx context.Context, id string) (done func(failed error), 
 			return nil, ctx.Err()
 		}
 	}
-	pause := max(0, lateGrace-time.Since(r.began), lateGrace-time.Since(c.closed))
+	pause := max(0, r.settles(), lateGrace-time.Since(c.closed))
 	if late {
 		pause = lateGrace
 	}

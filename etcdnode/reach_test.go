@@ -52,7 +52,7 @@ func TestReach_RemovesOnlyWhatNobodyReachesInto(t *testing.T) {
 // The removal of the process beside does not wait for this one.
 func TestReach_LooksAtNothingBesideAnotherProcess(t *testing.T) {
 	r := reach{beside: true}
-	if _, err := r.look("c1"); !errors.Is(err, cke.ErrConflict) {
+	if _, err := r.look(t.Context(), "c1"); !errors.Is(err, cke.ErrConflict) {
 		t.Error(err)
 	}
 	if _, err := r.into("c1"); err != nil {
@@ -112,12 +112,42 @@ func TestReach_LooksAtNothingThatMayBeBeingRemovedStill(t *testing.T) {
 			t.Fatal(err)
 		}
 		done(context.DeadlineExceeded)
-		if _, err := r.look("c1"); !errors.Is(err, cke.ErrConflict) {
+		if _, err := r.look(t.Context(), "c1"); !errors.Is(err, cke.ErrConflict) {
 			t.Errorf("a look beside it: %v", err)
 		}
 		time.Sleep(lateGrace)
-		if _, err := r.look("c1"); err != nil {
+		if _, err := r.look(t.Context(), "c1"); err != nil {
 			t.Errorf("later: %v", err)
+		}
+	})
+}
+
+// The term before had asked an engine to remove a container, which may be about to do so.
+func TestReach_LooksIntoWhatHasEndedOnlyOnceTheTermBeforeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reach{began: time.Now()}
+		r.seen("ended", true)
+		r.seen("runs", false)
+		for _, c := range []struct {
+			id   string
+			wait time.Duration
+		}{{"runs", 0}, {"ended", lateGrace}, {"ended", 0}} {
+			began := time.Now()
+			leave, err := r.look(t.Context(), c.id)
+			if took := time.Since(began); err != nil || took != c.wait {
+				t.Errorf("%s: %v after %s, want %s", c.id, err, took, c.wait)
+				continue
+			}
+			leave(nil)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := reach{began: time.Now()}
+		r.seen("c1", true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.look(ctx, "c1"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
 		}
 	})
 }

@@ -59,9 +59,9 @@ func restoreCommand(s cke.RestoreSpec) []string {
 
 // RestoreData implements cke.Machine.
 //
-// A crash may leave a part of a snapshot, a tool that runs, or a part of its result. So there is a mark for data that is
-// whole, and without it everything is made anew, in an empty directory. All that changes the volume goes by way of the tool's
-// own container, which is removed before the member is started: what lands late finds it gone.
+// A crash may leave a part of a snapshot, a running tool, or a part of its result. So there is a mark for complete
+// data, and without it everything is made again, in an empty directory. All changes of the volume go through the
+// tool's own container, which is removed before the member is started: a late one finds it gone.
 func (m machine) RestoreData(ctx context.Context, r cke.RestoreSpec, open func(context.Context) (io.ReadCloser, error), progress func(string)) error {
 	j := r.Member.Join
 	return m.write(ctx, RestoreLimit, "restore the data of "+j.Volume, func(ctx context.Context, s *session) error {
@@ -107,7 +107,7 @@ func (m machine) restoreBy(ctx context.Context, s *session, r cke.RestoreSpec, t
 	if err := m.sendSnapshot(ctx, s, tool, r.Snapshot.Size, open, progress); err != nil {
 		return err
 	}
-	progress("making the member's data")
+	progress("creating the member's data")
 	if err := m.runOnce(ctx, s, tool, r.Member.Join.Etcd.Image, restoreCommand(r)[0]); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func writeSnapshot(to io.Writer, snapshot io.Reader, size int64, progress func(s
 	return w.Close()
 }
 
-// told tells how far a reader has been read.
+// told reports how far a reader has been read.
 type told struct {
 	r          io.Reader
 	size, done int64
@@ -190,7 +190,7 @@ func (m machine) runOnce(ctx context.Context, s *session, id, image, tool string
 	if err := s.engine.start(ctx, id); err != nil {
 		if strings.Contains(err.Error(), "executable file not found") {
 			return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s on %s lacks %s", image, m.node.Name(), tool),
-				Facts: []string{"a restore needs it, of the same version as etcd", "the official images have it"}, Err: err}
+				Facts: []string{"a restore needs it, in the same version as etcd", "the official images have it"}, Err: err}
 		}
 		return err
 	}
@@ -222,7 +222,7 @@ func (m machine) SaveData(ctx context.Context, j cke.Join, w io.Writer) error {
 		}
 		r, err := s.engine.getTar(ctx, c.ID, databasePath)
 		if errors.Is(err, cke.ErrNotFound) {
-			return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("volume %s on %s holds no database", j.Volume, m.node.Name()), Err: cke.ErrDataMissing}
+			return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("volume %s on %s contains no database", j.Volume, m.node.Name()), Err: cke.ErrDataMissing}
 		}
 		if err != nil {
 			return err

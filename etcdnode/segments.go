@@ -41,7 +41,7 @@ func (s *segments) empty(container string, since time.Time) {
 	s.change(container, func(l *seenSegment) { l.emptied = since })
 }
 
-// begin notes that a listing begins, unless one is under way, and returns what is closed when it ends.
+// begin notes that a listing starts, unless one is under way, and returns what is closed when it ends.
 func (s *segments) begin(container string) (listed <-chan struct{}, first bool) {
 	s.change(container, func(l *seenSegment) {
 		if first = l.listing == nil; first {

@@ -36,7 +36,7 @@ type session struct {
 	wg     sync.WaitGroup
 	mu     sync.Mutex
 	err    error // why it ended
-	closed bool  // no goroutine begins any more
+	closed bool  // no goroutine starts any more
 
 	pinged time.Time     // since when the engine keeps a ping waiting; zero: it does not
 	pong   chan struct{} // closed when the engine answers that ping, or the session ends
@@ -189,7 +189,7 @@ func (s *session) serve(a asked) {
 			if !ok {
 				a.channels = nil
 			} else {
-				ch.Reject(ssh.Prohibited, "nothing is forwarded here")
+				ch.Reject(ssh.Prohibited, "forwarding is not supported")
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (s *session) isEnding() bool {
 // streamsFirst is how long after its streams a connection may be known to have ended.
 const streamsFirst = 50 * time.Millisecond
 
-// ended tells why the session ended, or is about to; nil while it lasts.
+// ended says why the session ended, or is about to; nil while it lasts.
 func (s *session) ended() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +265,7 @@ func (s *session) checkLater(wait time.Duration) {
 	})
 }
 
-// alive asks the node for a sign of life. It returns false, and ended tells why, when nothing at all was heard from
+// alive asks the node for a sign of life. It returns false, and ended says why, when nothing at all was heard from
 // the node for limit: anything that it sends meanwhile counts, since the answer may stand behind a long upload.
 func (s *session) alive(limit time.Duration) bool {
 	answered := make(chan error, 1)

@@ -43,35 +43,40 @@ func (f *Fleet) signers(ctx context.Context, n cke.Node) (signers []ssh.Signer, 
 
 // agentSigners returns the keys of a running ssh-agent; one that does not answer counts as none.
 func (f *Fleet) agentSigners(ctx context.Context) ([]ssh.Signer, func()) {
-	nothing := func() {}
-	if f.config.AgentSocket == "" {
-		return nil, nothing
-	}
-	conn, err := (&net.Dialer{Timeout: allowed(AgentLimit)}).DialContext(ctx, "unix", f.config.AgentSocket)
+	signers, release, err := AgentSigners(ctx, f.config.AgentSocket)
 	if err != nil {
-		f.log.Debug("no ssh-agent", "socket", f.config.AgentSocket, "error", err)
-		return nil, nothing
+		f.log.Debug("ssh-agent does not answer", "socket", f.config.AgentSocket, "error", err)
+	}
+	return signers, release
+}
+
+// AgentSigners returns the keys of the ssh-agent that listens on a socket; empty: there is none. Call release, which is
+// never nil, when the login is over.
+func AgentSigners(ctx context.Context, socket string) (signers []ssh.Signer, release func(), err error) {
+	if socket == "" {
+		return nil, func() {}, nil
+	}
+	conn, err := (&net.Dialer{Timeout: allowed(AgentLimit)}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, func() {}, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	limit := time.AfterFunc(allowed(AgentLimit), func() { conn.Close() })
-	signers, err := agent.NewClient(conn).Signers()
+	signers, err = agent.NewClient(conn).Signers()
 	if !limit.Stop() {
 		signers, err = nil, os.ErrDeadlineExceeded
-	}
-	if err != nil {
-		f.log.Debug("ssh-agent does not answer", "error", err)
 	}
 	return signers, func() {
 		stop()
 		conn.Close()
-	}
+	}, err
 }
 
 func parseKey(pem []byte) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKey(pem)
 	var locked *ssh.PassphraseMissingError
 	if errors.As(err, &locked) {
-		return nil, errors.New("a passphrase protects it: set a key without one, or put it into an ssh-agent")
+		return nil, errors.New("it is protected by a passphrase: set a key without one, or load it into an ssh-agent")
 	}
 	return signer, err
 }

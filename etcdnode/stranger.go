@@ -68,7 +68,7 @@ func (f *Fleet) askAt(ctx context.Context, url string, asked time.Time) endpoint
 	return facts
 }
 
-// watchStranger begins to look at a member, if that has not begun; it ends once the member is not asked for any more.
+// watchStranger starts to look at a member, if that has not started; it ends once the member is not asked for any more.
 func (f *Fleet) watchStranger(url string) *watch[endpointFacts] {
 	f.mu.Lock()
 	defer f.mu.Unlock()

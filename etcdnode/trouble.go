@@ -21,7 +21,7 @@ func explainHandshake(a *attempt, n cke.Node, check *hostKeyCheck, err error) er
 	switch {
 	case check.pinned != nil && (errors.Is(err, errHostKey) || errors.As(err, &noAlgorithm) && noAlgorithm.What == "host key"):
 		if check.shown == nil {
-			lookAtHostKey(a, n, check)
+			_ = lookAtHostKey(a, n, check)
 		}
 		return check.mismatch()
 	case check.shown != nil && loginRefused(err):
@@ -36,7 +36,7 @@ func explainHandshake(a *attempt, n cke.Node, check *hostKeyCheck, err error) er
 	return unreachable(n, err)
 }
 
-// loginRefused recognises a login that was refused, also of an agent with more keys than sshd hears. x/crypto/ssh and
+// loginRefused recognizes a login that was refused, also of an agent with more keys than sshd hears. x/crypto/ssh and
 // OpenSSH tell it in words only.
 func loginRefused(err error) bool {
 	text := err.Error()
@@ -44,22 +44,23 @@ func loginRefused(err error) bool {
 }
 
 // lookAtHostKey learns which key a host shows that no longer has one of the pinned kind. It never logs in.
-func lookAtHostKey(a *attempt, n cke.Node, check *hostKeyCheck) {
+func lookAtHostKey(a *attempt, n cke.Node, check *hostKeyCheck) error {
 	firstSight := hostKeyCheck{node: n}
 	a.give()
 	conn, err := (&net.Dialer{}).DialContext(a.ctx, "tcp", n.SSHAddress())
 	if err != nil {
-		return
+		return err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(a.ctx, func() { conn.Close() })()
-	_, _, _, _ = ssh.NewClientConn(attemptConn{conn, a}, n.SSHAddress(), &ssh.ClientConfig{
+	_, _, _, err = ssh.NewClientConn(attemptConn{conn, a}, n.SSHAddress(), &ssh.ClientConfig{
 		User: n.User, HostKeyAlgorithms: firstSight.algorithms(), ClientVersion: clientVersion,
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			check.shown = key
 			return errHostKey
 		},
 	})
+	return err
 }
 
 // unreachable is the problem of a node whose sshd does not answer. errors.Is: cke.ErrUnreachable.
@@ -102,7 +103,7 @@ func (s *session) explain(what string, err error) error {
 		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("%s on %s took too long", what, s.node.Name()),
 			Facts: []string{"the Docker engine answers, but slowly"}, Err: err}
 	case unusable(err):
-		return &cke.Error{Code: cke.CodeAnswer, What: fmt.Sprintf("what the Docker engine on %s answered cannot be used (%s)", s.node.Name(), what), Err: err}
+		return &cke.Error{Code: cke.CodeAnswer, What: fmt.Sprintf("the answer of the Docker engine on %s cannot be used (%s)", s.node.Name(), what), Err: err}
 	case hungUp(err) && s.isEnding(), s.ended() != nil:
 		return unreachable(s.node, wrap(what, s.ended()))
 	case errors.Is(err, context.Canceled):
@@ -123,7 +124,7 @@ type briefError struct{ error }
 func (e briefError) Error() string { return shorten(e.error.Error(), mostSaid) }
 func (e briefError) Unwrap() error { return e.error }
 
-// hungUp recognises a stream that the other side closed.
+// hungUp recognizes a stream that the other side closed.
 func hungUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 func wrap(what string, err error) error { return fmt.Errorf("%s: %w", what, err) }
@@ -147,18 +148,18 @@ func noSpace(err error) bool { return strings.Contains(err.Error(), noSpaceText)
 func remedy(code cke.Code, n cke.Node) string {
 	switch code {
 	case cke.CodeUnreachable:
-		return fmt.Sprintf("check power, network and sshd of %s; cke goes on by itself once it answers", n.Name())
+		return fmt.Sprintf("check power, network and sshd of %s; cke continues by itself once it answers", n.Name())
 	case cke.CodeSSHAuth:
-		return fmt.Sprintf("put cke's public key into the authorized_keys of %s on %s, or set the right key with `ckecli ssh-key set`", n.User, n.Name())
+		return fmt.Sprintf("put cke's public key into the authorized_keys of %s on %s with `ckecli node authorize %s`, or set the right key with `ckecli ssh-key set`", n.User, n.Name(), n.Name())
 	case cke.CodeHostKey:
 		if n.SSH.HostKey != "" {
-			return fmt.Sprintf("if the change is intended: write the new key as ssh.host_key of %s into the cluster file, and `ckecli cluster set FILE`; `ckecli node accept-key %s` shows the key", n.Name(), n.Name())
+			return fmt.Sprintf("if the change is intended: write the new key as ssh.host_key of %s into the cluster file, and run `ckecli cluster set FILE`; `ckecli node accept-key %s` shows the key", n.Name(), n.Name())
 		}
-		return fmt.Sprintf("if the change is intended: `ckecli node accept-key %s`", n.Name())
+		return fmt.Sprintf("if the change is intended: run `ckecli node accept-key %s`", n.Name())
 	case cke.CodeEngine:
 		return fmt.Sprintf("on %s: `systemctl status docker`; restart it if it hangs", n.Name())
 	case cke.CodeForward:
-		return fmt.Sprintf("on %s: see that Docker runs (`systemctl status docker`), that user %s may open %s, and that its key's line allows port forwarding", n.Name(), n.User, engineSocket)
+		return fmt.Sprintf("on %s: check that Docker runs (`systemctl status docker`), that user %s may open %s, and that its key's line allows port forwarding", n.Name(), n.User, engineSocket)
 	}
 	e, _ := cke.Explain(code)
 	return e.WayOut

@@ -17,8 +17,8 @@ const (
 	tryWait  = 5 * time.Second
 )
 
-// TryOptions implements cke.Machine. etcd ends by itself, at what it lacks; one that runs on has refused nothing. The name
-// lets the next try, or a later visit, remove what a crash left.
+// TryOptions implements cke.Machine. etcd exits by itself because of what it lacks; one that keeps running has
+// refused nothing. The name lets the next trial, or a later visit, remove what a crash left.
 func (m machine) TryOptions(ctx context.Context, spec cke.MemberSpec) error {
 	d := Describe(spec)
 	d.Name = visitPrefix + d.Name + ".try"
@@ -63,7 +63,7 @@ func (m machine) try(ctx context.Context, s *session, id string) error {
 }
 
 func (m machine) refused(why string) error {
-	return &cke.Error{Code: cke.CodeOptions, What: fmt.Sprintf("the member on %s could not run with the options that are declared: %s", m.node.Name(), why), Unchanged: true}
+	return &cke.Error{Code: cke.CodeOptions, What: fmt.Sprintf("the member on %s could not run with the declared options: %s", m.node.Name(), why), Unchanged: true}
 }
 
 // notTaken tells an engine's refusal of what a container is to be made of from other trouble with it.

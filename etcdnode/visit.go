@@ -16,14 +16,14 @@ import (
 	"cke"
 )
 
-// Visit is a program of ours that runs on a node for a short time. It runs in a container of an image that is there
-// already, on the node's network, and the engine removes the container when the program ends, also when nobody is left to
-// ask for it. So the program must end by itself.
+// Visit is a program of cke that runs on a node for a short time. It runs in a container of an image that is already
+// there, on the node's network, and the engine removes the container when the program exits, even without any client.
+// So the program must exit by itself.
 type Visit struct {
 	Image   string
 	Program []byte // an executable that needs no library
 	Args    []string
-	// Dir is a directory of the node that the program finds at VisitDir; empty: one of the engine's that is removed, too.
+	// Dir is a directory of the node that the program finds at VisitDir; empty: a temporary one of the engine.
 	Dir string
 }
 
@@ -31,16 +31,17 @@ type Visit struct {
 const VisitDir = "/cke"
 
 // ErrNoDirectory is why a visit cannot have its directory.
-var ErrNoDirectory = errors.New("there is no such directory")
+var ErrNoDirectory = errors.New("no such directory")
 
 const (
 	visitPrefix  = "cke-preflight-"
 	visitProgram = "/cke-preflight"
 )
 
-// Visit runs a program on a node and returns what it wrote to stdout. Before the program is started start is called, once
-// all else is done. What was made on the node is removed, however this ends; what a process left that was killed, or an
-// engine that restarted, is removed by the next visit after VisitLimit. CodeImage: the image is not on the node. ErrNoDirectory: the directory is not.
+// Visit runs a program on a node and returns its stdout. It calls start when all else is ready, before the program
+// starts. What was made on the node is removed, whatever the outcome; what a killed process or a restarted engine
+// left is removed by the next visit after VisitLimit. CodeImage: the image is not on the node. ErrNoDirectory: the
+// directory is not.
 func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(context.Context) error) (stdout []byte, err error) {
 	m := machine{f, n}
 	id := make([]byte, 4)
@@ -94,7 +95,7 @@ func (m machine) prepareVisit(ctx context.Context, s *session, name string, v Vi
 	return nil
 }
 
-// removeLeft removes what visits have left on the node that were begun before a time.
+// removeLeft removes what visits have left on the node that were started before a time.
 func removeLeft(ctx context.Context, s *session, before time.Time) error {
 	ids, err := s.engine.leftVisits(ctx, before)
 	if err != nil {
@@ -126,7 +127,7 @@ func (m machine) endVisit(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EngineLimit)
 	defer cancel()
 	for {
-		err := m.read(ctx, EngineLimit, "end the visit", func(ctx context.Context, s *session) error {
+		err := m.read(ctx, EngineLimit, "stop the visit", func(ctx context.Context, s *session) error {
 			err := s.engine.kill(ctx, name)
 			if errors.Is(err, cke.ErrConflict) {
 				return nil // the engine is removing it already
@@ -144,7 +145,7 @@ func (m machine) endVisit(ctx context.Context, name string) error {
 	}
 }
 
-// Unanswered reports whether a visit failed because the node, or its engine, did not answer: it may do so at another time.
+// Unanswered reports whether a visit failed because the node, or its engine, did not answer: it may do so later.
 func Unanswered(err error) bool {
 	code := cke.CodeOf(err)
 	return code == cke.CodeEngine || code == cke.CodeUnreachable

@@ -22,13 +22,13 @@ const helperSuffix = ".helper"
 // EnsureVolume implements cke.Machine.
 func (m machine) EnsureVolume(ctx context.Context, spec cke.MemberSpec) error {
 	j := spec.Join
-	return m.write(ctx, CopyLimit, "make volume "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, CopyLimit, "create volume "+j.Volume, func(ctx context.Context, s *session) error {
 		device := ""
 		if j.Etcd.VolumeRoot != "" {
 			device = path.Join(j.Etcd.VolumeRoot, j.Volume)
 			if _, err := s.engine.volume(ctx, j.Volume); errors.Is(err, cke.ErrNotFound) {
 				if err := m.makeDirectory(ctx, s, j, device); err != nil {
-					return fmt.Errorf("make directory %s: %w", device, err)
+					return fmt.Errorf("create directory %s: %w", device, err)
 				}
 			}
 		}
@@ -37,10 +37,10 @@ func (m machine) EnsureVolume(ctx context.Context, spec cke.MemberSpec) error {
 			return err
 		}
 		if v.Device != device {
-			return fmt.Errorf("it is there, in %q instead of %q: %w", v.Device, device, cke.ErrConflict)
+			return fmt.Errorf("it exists in %q instead of %q: %w", v.Device, device, cke.ErrConflict)
 		}
 		if v.Cluster != spec.Cluster && v.Cluster != "" {
-			return fmt.Errorf("it is there and belongs to cluster %q: %w", v.Cluster, cke.ErrConflict)
+			return fmt.Errorf("it exists and belongs to cluster %q: %w", v.Cluster, cke.ErrConflict)
 		}
 		return ownVolume(v.Volume, j)
 	})
@@ -65,7 +65,7 @@ func (m machine) makeDirectory(ctx context.Context, s *session, j cke.Join, dir 
 // emptyDirectory replaces what etcd and we put into a volume by empty files: removing a volume that a directory of the
 // node backs would leave them. Docker's untar removes a directory that a file is to replace.
 func (m machine) emptyDirectory(ctx context.Context, s *session, j cke.Join) error {
-	packed, err := archiveOf([]cke.File{{Path: dataDir, Mode: 0o600}, {Path: pkiDir, Mode: 0o600}, {Path: incomingDir, Mode: 0o600}})
+	packed, err := archiveOf([]cke.File{{Path: dataDir, Mode: 0o600}, {Path: pkiDir, Mode: 0o600}, {Path: incomingDir, Mode: 0o600}, {Path: restoreDir, Mode: 0o600}})
 	if err != nil {
 		return err
 	}
@@ -117,9 +117,10 @@ func unused(ctx context.Context, s *session, v engineVolume) error {
 	return nil
 }
 
-// MarkOver implements cke.Machine. The mark is an empty volume: its labels are its content, and no removal of containers takes it away.
-func (m machine) MarkOver(ctx context.Context, cluster string, incarnations []string) error {
-	return m.write(ctx, EngineLimit, "mark incarnations of "+cluster+" as over", func(ctx context.Context, s *session) error {
+// MarkOver implements cke.Machine. The mark is an empty volume: its labels are its content, and no removal of
+// containers removes it.
+func (m machine) MarkOver(ctx context.Context, cluster string, over []string) error {
+	return m.write(ctx, EngineLimit, "mark what is over of cluster "+cluster, func(ctx context.Context, s *session) error {
 		all, err := s.engine.volumes(ctx)
 		if err != nil {
 			return err
@@ -129,7 +130,7 @@ func (m machine) MarkOver(ctx context.Context, cluster string, incarnations []st
 		for _, v := range marks {
 			before = append(before, v.Over...)
 		}
-		ids, more := cke.Marked(before, incarnations)
+		ids, more := cke.Marked(before, over)
 		if !more {
 			return nil
 		}
@@ -140,7 +141,7 @@ func (m machine) MarkOver(ctx context.Context, cluster string, incarnations []st
 			return err
 		}
 		if made.Cluster != cluster || !slices.Equal(made.Over, ids) {
-			return fmt.Errorf("volume %s is there, without these labels: %w", made.Name, cke.ErrConflict)
+			return fmt.Errorf("volume %s exists without these labels: %w", made.Name, cke.ErrConflict)
 		}
 		for _, v := range marks {
 			if err := s.engine.removeVolume(ctx, v.Name); err != nil && !errors.Is(err, cke.ErrNotFound) {
@@ -151,8 +152,29 @@ func (m machine) MarkOver(ctx context.Context, cluster string, incarnations []st
 	})
 }
 
-// RemoveVolume implements cke.Machine.
+// mayRun refuses to start a member whose membership a mark on the node names.
+func mayRun(ctx context.Context, s *session, j cke.Join) error {
+	all, err := s.engine.volumes(ctx)
+	if err == nil && slices.ContainsFunc(all, func(v engineVolume) bool { return slices.Contains(v.Over, string(j.ID)) }) {
+		err = cke.EndedByMark(j)
+	}
+	return err
+}
+
+// RemoveVolume implements cke.Machine. A directory of the node is emptied by a container of the member's image, which may
+// have been removed from the node since.
 func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
+	err := m.removeVolume(ctx, j)
+	if cke.CodeOf(err) != cke.CodeImage {
+		return err
+	}
+	if err := m.EnsureImage(ctx, j.Etcd.Image, nil); err != nil {
+		return err
+	}
+	return m.removeVolume(ctx, j)
+}
+
+func (m machine) removeVolume(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, CopyLimit, "remove volume "+j.Volume, func(ctx context.Context, s *session) error {
 		v, err := s.engine.volume(ctx, j.Volume)
 		if errors.Is(err, cke.ErrNotFound) {

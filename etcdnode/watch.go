@@ -21,7 +21,7 @@ type watch[T any] struct {
 	wanted chan struct{} // cap 1
 
 	mu       sync.Mutex
-	started  uint64    // number of the last look begun
+	started  uint64    // number of the last look started
 	finished uint64    // number of the last look ended
 	begun    time.Time // of the look under way; zero: none
 	value    T         // of the last look ended
@@ -79,7 +79,7 @@ func (w *watch[T]) run(ctx context.Context) {
 	}
 }
 
-// want asks for a look that begins after this call and returns its number.
+// want asks for a look that starts after this call and returns its number.
 func (w *watch[T]) want() uint64 {
 	w.mu.Lock()
 	ticket := w.started + 1

@@ -68,7 +68,7 @@ func (s *story) heir(name string) *rig.Daemon {
 	free, err := rig.FreeAddress()
 	s.must(err)
 	d := s.launch(name, "--http", free)
-	s.must(d.AwaitLog(s.within(seenLimit), "takes over when it ends"))
+	s.must(d.AwaitLog(s.within(seenLimit), "takes over when that one exits"))
 	return d
 }
 

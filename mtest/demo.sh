@@ -30,9 +30,9 @@ stop_daemon() {
 up() {
   mtest/need.sh
   mkdir -p "$demo/images" "$demo/bin"
-  say "Build cke, ckecli and cke-lab (the first time takes some minutes)"
+  say "Build cke, ckecli, cke-probe and cke-lab (the first time takes some minutes)"
   make --no-print-directory build
-  ln -sf "$here"/bin/{cke,ckecli,cke-lab} "$demo/bin/"
+  ln -sf "$here"/bin/{cke,ckecli,cke-probe,cke-lab} "$demo/bin/"
 
   say "An etcd $etcd image and etcdctl"
   bin/cke-lab etcd-image "$etcd" --out "$demo/images/etcd-$etcd.tar" --binaries "$demo/bin" >/dev/null
@@ -85,7 +85,7 @@ EOF
   run ckecli history
   cat >&2 <<EOF
 
-To go on by hand:
+To continue manually:
   source .demo/env
   ckecli status
   etcdctl get hello

@@ -82,7 +82,7 @@ func TestLabLeadership_PassesOnWhenALeaderFails(t *testing.T) {
 		h.wire.Cut()
 		st := leads(s, "boot-2", time.Now())
 		s.must(first.AwaitLog(s.within(seenLimit), "term ended"))
-		h.wire.Mend()
+		h.wire.Repair()
 		s.keepsLeading(st.Leader)
 	})
 	two.part("stopped in good order", func(s *story) {

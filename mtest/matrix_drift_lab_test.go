@@ -111,7 +111,7 @@ func (m *loaded) byHand(n lab.Node, is func(settings) bool) {
 	newest, before := m.newest(), m.inspect(n)
 	m.on(n, "docker update --cpus 1 --memory 384m $(docker ps -q)")
 	p := m.awaitProblem(n.Name, cke.CodeNotApplied)
-	const told = "limits: its container was given 1 CPUs and 384MiB by hand, and was made with 1.5 CPUs and 512MiB"
+	const told = "limits: its container was given 1 CPUs and 384MiB outside cke, and was created with 1.5 CPUs and 512MiB"
 	st := m.allServe()
 	if drift := m.of(st, n).Drift; p.Message != told || !slices.Equal(drift, []string{told}) {
 		m.Errorf("problem %q, drift %q", p.Message, drift)

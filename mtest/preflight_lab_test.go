@@ -117,7 +117,7 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 	if disk := said[s.nodes[0].Name]["disk"]; !strings.HasSuffix(disk, " writes, /srv/etcd)") {
 		s.Errorf("disk: %s", disk)
 	}
-	s.wantChecks(said[s.nodes[1].Name], map[string]string{"disk": "warn: not checked: /srv/etcd is not there", "client-port": "ok: ", "reach-client": "ok: "})
+	s.wantChecks(said[s.nodes[1].Name], map[string]string{"disk": "warn: not checked: /srv/etcd does not exist", "client-port": "ok: ", "reach-client": "ok: "})
 	if left := s.on(s.nodes[0], "ls -A /srv/etcd") + s.on(s.nodes[1], "ls -d /srv/etcd 2>/dev/null || true"); left != "" {
 		s.Errorf("left behind: %s", left)
 	}
@@ -150,7 +150,7 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 	said = s.preflight(1, with...)
 	s.wantChecks(said[off.Name], map[string]string{"ssh": "fail: ", "host-key": "warn: not checked: ", "engine": "warn: not checked: ", "client-port": "warn: not checked: ",
 		"reach-peer": "fail: ", "disk": "warn: not checked: "})
-	s.wantChecks(said[taken.Name], map[string]string{"client-port": "ok: ", "peer-port": "fail: 2380 is taken, it is not known by what"})
+	s.wantChecks(said[taken.Name], map[string]string{"client-port": "ok: ", "peer-port": "fail: 2380 is taken; it is not known by which process"})
 	s.wantChecks(said[asks.Name], map[string]string{"ssh": "ok: ", "peer-port": "ok: ", "reach-peer": "warn: not checked: from " + off.Name})
 }
 

@@ -56,15 +56,14 @@ func TestLabTwins_TwoClustersOfOneIDEndAsOne(t *testing.T) {
 			if k := e.Freeze.Kind; k != cke.FreezeTwoQuorums && (ahead || k != cke.FreezeWentBack) { // by what was seen first
 				s.Errorf("frozen by %s: %s", e.Freeze.Kind, e.Freeze.Problem.Message)
 			}
-			lift := []string{"cluster", "unfreeze", s.Cluster, "--reason", "its disk was put back by a test", "--confirm", s.Cluster}
-			if !ahead { // the second time it has the id of a member that was replaced: it cannot be the right one
-				s.refused(6, []string{"CKE302"}, lift...) // both serve
-			}
-			s.on(twin, "docker stop "+container)
-			s.do(lift...)
+			lift := []string{"cluster", "unfreeze", s.Cluster, "--reason", "its disk was put back by a test", "--confirm", s.Cluster, "--wrong"}
+			s.refused(6, []string{"CKE302"}, lift[:len(lift)-1]...)
+			s.refused(6, []string{"CKE302"}, append(lift, s.nodes[1].Name)...) // it serves with the third
+			s.refused(6, []string{"CKE302"}, append(lift, twin.Name+","+s.nodes[1].Name)...)
+			s.do(append(lift, twin.Name)...)
 			s.awaitProblem(twin.Name, cke.CodeSplitBrain)
-			s.eventually("its engine to leave it alone", func() bool {
-				return strings.TrimSpace(s.on(twin, "docker inspect -f '{{.HostConfig.RestartPolicy.Name}}' "+container)) == "no"
+			s.eventually("it to be stopped for good", func() bool {
+				return strings.TrimSpace(s.on(twin, "docker inspect -f '{{.HostConfig.RestartPolicy.Name}} {{.State.Running}}' "+container)) == "no false"
 			})
 
 			other := s.nodes[1]

@@ -16,15 +16,16 @@ const stopGrace = 30 * time.Second
 // stopLimit bounds a step that stops a container.
 const stopLimit = stopGrace + 15*time.Second
 
-// AbandonBootstrap ends a founding that cannot be finished. No client has been served: the incarnation is forming.
+// AbandonBootstrap abandons a bootstrap that cannot be completed. No client has been served: the incarnation is
+// forming.
 //
-// That it is given up is recorded before anybody is stopped: a founder that is found stopped without that is one of a
-// cluster that served. The end is recorded before anything is removed, and only once so many founders are known to be
-// stopped that the rest cannot have a quorum among themselves.
+// That it is given up is recorded before any member is stopped: a member that is found stopped without that record
+// belongs to a cluster that served. The end is recorded before anything is removed, and only once so many members are
+// known to be stopped that the others cannot form a quorum.
 type AbandonBootstrap struct {
-	// Reachable are the founders' joins whose nodes answer; they are stopped and removed.
+	// Reachable are the first memberships whose nodes answer; they are stopped and removed.
 	Reachable []cke.Join
-	// Founders is the number of all founders.
+	// Founders is the number of all first members.
 	Founders int
 }
 
@@ -46,7 +47,7 @@ func (a AbandonBootstrap) Stages() []Stage {
 	return nonEmpty(Stage{{Name: "record-given-up", Run: a.recordGivenUp}}, stop, Stage{{Name: "record-abandoned", Run: a.recordAbandoned}}, remove)
 }
 
-// recordGivenUp stores that the bootstrap does not go on, unless a founder may hold what clients wrote, by fresh looks.
+// recordGivenUp stores that the bootstrap does not continue, unless a first member may hold what clients wrote, by fresh looks.
 func (a AbandonBootstrap) recordGivenUp(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
@@ -79,14 +80,14 @@ func (a AbandonBootstrap) recordAbandoned(ctx context.Context, e Env) error {
 		return err
 	}
 	if silent := len(id.Joins) - len(a.Reachable); silent >= quorum.Of(len(id.Joins)) { // whatever is on record of their starts
-		return fmt.Errorf("%d of %d founders do not answer and could have a quorum", silent, len(id.Joins))
+		return fmt.Errorf("%d of %d members of the bootstrap do not answer and could form a quorum", silent, len(id.Joins))
 	}
 	inc := *id.Incarnation
 	inc.State = cke.Abandoned
 	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
 
-// CleanUp removes what an abandoned founding left on a node: it never held a client's data.
+// CleanUp removes what an abandoned bootstrap left on a node: it never held a client's data.
 type CleanUp struct{ Left []cke.Join }
 
 var _ Operation = CleanUp{}
@@ -97,12 +98,12 @@ func (CleanUp) Name() string { return "clean-up" }
 // Targets implements Operation.
 func (c CleanUp) Targets() []string { return joinNames(c.Left) }
 
-// Stages implements Operation. One node that fails does not keep the others from being cleaned: each has one step.
+// Stages implements Operation. Each node has one step, so that a failure on one does not stop the others.
 func (c CleanUp) Stages() []Stage {
 	var clean Stage
 	for _, j := range c.Left {
 		stop, remove := stopStep(j), removeStep(j)
-		clean = append(clean, only(wasAbandoned(j), unusedOnly(j, Step{Name: "clean", Node: j.Node.Name(), Limit: stopLimit + DefaultStepLimit,
+		clean = append(clean, only(wasAbandoned(j), unusedOnly(j, Step{Name: "clean", Node: j.Node.Name(), Limit: stopLimit + ImageLimit,
 			Run: func(ctx context.Context, e Env) error {
 				if err := stop.Run(ctx, e); err != nil {
 					return err
@@ -113,7 +114,7 @@ func (c CleanUp) Stages() []Stage {
 	return []Stage{clean}
 }
 
-// only lets a step run while the cluster's identity is as it must be, which is read anew.
+// only lets a step run while the cluster's identity is as it must be, which is read again.
 func only(allowed func(cke.Identity) error, s Step) Step {
 	run := s.Run
 	s.Run = func(ctx context.Context, e Env) error {
@@ -129,7 +130,7 @@ func only(allowed func(cke.Identity) error, s Step) Step {
 	return s
 }
 
-// unusedOnly lets a step take a founder away only while it cannot hold what clients wrote, with fresh looks. What it stops is
+// unusedOnly lets a step take a first member away only while it cannot hold what clients wrote, with fresh looks. What it stops is
 // stopped for good, so nothing is asked again before the volume goes.
 func unusedOnly(j cke.Join, s Step) Step {
 	run := s.Run
@@ -146,7 +147,7 @@ func unusedOnly(j cke.Join, s Step) Step {
 	return s
 }
 
-// unused refuses a founder that may hold what clients wrote. stops: it may have been stopped without having served.
+// unused refuses a first member that may hold what clients wrote. stops: it may have been stopped without having served.
 func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join, stops bool) error {
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
@@ -172,10 +173,10 @@ func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join, stops bool)
 	if data, err := m.Data(ctx, j); err == nil && data == cke.DataMissing {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("what the bootstrap left on %s may hold what clients wrote", j.Node.Name()), Facts: []string{why}, Unchanged: true, Err: cke.ErrConflict}
+	return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("what the bootstrap left on %s may hold writes of clients", j.Node.Name()), Facts: []string{why}, Unchanged: true, Err: cke.ErrConflict}
 }
 
-// leftAnswer asks a founder of a life before the present one where its container was made for. Who answers is it only if its container
+// leftAnswer asks a first member of a life before the present one where its container was made for. Who answers is it only if its container
 // runs all the while.
 func leftAnswer(ctx context.Context, e Env, id cke.Identity, j cke.Join, c cke.Container) (cke.EndpointStatus, error) {
 	none := cke.EndpointStatus{Problem: "not on record"}
@@ -241,7 +242,7 @@ func stopBy(j cke.Join, stop func(context.Context, Env, cke.Join) error) Step {
 
 // removeStep removes the join's container, then its volume.
 func removeStep(j cke.Join) Step {
-	return Step{Name: "remove", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error {
+	return Step{Name: "remove", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
 		if err := removeContainer(ctx, e, j); err != nil {
 			return err
 		}

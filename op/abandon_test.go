@@ -38,7 +38,7 @@ func TestAbandonBootstrap_RefusesWhereTheSilentCouldHaveAQuorum(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.runUntil(w.bootstrap(false), "serve")
 		_, err := w.run(op.AbandonBootstrap{Reachable: w.joins()[:1], Founders: 3})
-		if err == nil || !strings.Contains(err.Error(), "2 of 3 founders do not answer and could have a quorum") {
+		if err == nil || !strings.Contains(err.Error(), "2 of 3 members of the bootstrap do not answer and could form a quorum") {
 			t.Error(err)
 		}
 		if w.Store().Identity().Incarnation.State != cke.Forming {

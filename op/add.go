@@ -13,12 +13,12 @@ import (
 
 // Limits of the steps of AddMember.
 const (
-	// ChangeLimit bounds a change of the member list, with the time that etcd may need to be ready for it.
+	// ChangeLimit bounds a change of the member list, with the time until etcd is ready for it.
 	ChangeLimit = 20 * time.Second
-	// CatchUpLimit bounds the wait for a learner to receive the database; then the next round looks again.
+	// CatchUpLimit bounds the wait for a learner to receive the database; then the next round observes again.
 	CatchUpLimit = 5 * time.Minute
-	// ReceiveRate is how many bytes of the database a learner receives each second at least, over a slow line; it is given
-	// that time beyond CatchUpLimit.
+	// ReceiveRate is the least number of bytes per second that a learner receives over a slow line; it gets that time in
+	// addition to CatchUpLimit.
 	ReceiveRate = 1 << 20
 	// receiveLimit bounds it all: etcd's databases are of 8 GB at most.
 	receiveLimit = CatchUpLimit + 8<<30/ReceiveRate*time.Second
@@ -27,13 +27,13 @@ const (
 	telling = 1 << 20
 )
 
-// AddMember adds a member on a node as a learner: record the join, add the learner, prepare, start, wait until it has
-// the database. Another operation promotes it.
+// AddMember adds a member on a node as a learner: record the membership, add the learner, prepare, start, wait until
+// it has the database. Another operation promotes it.
 type AddMember struct {
 	Node cke.Node
-	// Etcd is how the member is to run.
+	// Etcd is how the member runs.
 	Etcd cke.EtcdOptions
-	// Resume is the membership that was begun before on this node; empty: a new one is begun.
+	// Resume is the membership that was started earlier on this node; empty: a new one.
 	Resume cke.JoinID
 }
 
@@ -110,11 +110,11 @@ func (a AddMember) addLearner(ctx context.Context, e Env) error {
 	if there && j.MemberID == "" && (!m.Learner || m.Name != "") {
 		// What was added for this membership is a learner that was never started. Started empty under the id of another
 		// one it would take part without what that one agreed to.
-		return fmt.Errorf("member %s at %s is not that of membership %s: %w", m.ID, j.PeerURL(), j.ID, cke.ErrConflict)
+		return fmt.Errorf("member %s at %s does not belong to membership %s: %w", m.ID, j.PeerURL(), j.ID, cke.ErrConflict)
 	}
 	if !there {
 		if !j.StartedAt.IsZero() || j.MemberID != "" { // what its volume holds is that member's
-			return fmt.Errorf("the member of %s was removed by somebody: %w", a.Node.Name(), cke.ErrConflict)
+			return fmt.Errorf("the member of %s was removed by another client: %w", a.Node.Name(), cke.ErrConflict)
 		}
 		for _, m := range list.members {
 			if m.Learner || m.Name == "" {
@@ -204,7 +204,7 @@ func (a AddMember) start(ctx context.Context, e Env) error {
 	return e.Machines.Machine(a.Node).StartContainer(ctx, j)
 }
 
-// receive waits until the learner holds the database, then makes its container anew with the arguments of
+// receive waits until the learner holds the database, then makes its container again with the arguments of
 // StartOwnData. That also makes it announce itself at once: etcd loses a learner's announcement of itself when it arrives
 // with the snapshot, and repeats it only after 7 s.
 func (a AddMember) receive(ctx context.Context, e Env) error {
@@ -258,7 +258,7 @@ func (a AddMember) patience(ctx context.Context, e Env) time.Duration {
 	return CatchUpLimit + time.Duration(e.Etcd.Endpoint(ctx, list.via).DBSize/ReceiveRate)*time.Second
 }
 
-// runOnOwnData makes the container of a learner anew with the arguments of StartOwnData, unless it has them: with those of
+// runOnOwnData makes the container of a learner again with the arguments of StartOwnData, unless it has them: with those of
 // its first start its engine does not start it by itself.
 func runOnOwnData(ctx context.Context, e Env, j cke.Join, token string) error {
 	m := e.Machines.Machine(j.Node)
@@ -271,12 +271,12 @@ func runOnOwnData(ctx context.Context, e Env, j cke.Join, token string) error {
 		return err
 	}
 	if member, there := list.of(j); there && !member.Learner {
-		return nil // somebody has promoted it: it is restarted as a voter is, once the others can do without it
+		return nil // another client has promoted it: it is restarted as a voter is, once the others can do without it
 	}
 	if err := stopKept(ctx, e, j); err != nil {
 		return err
 	}
-	return startUnlessRuns(ctx, e, j, fmt.Errorf("somebody has started the learner on %s as it was: %w", j.Node.Name(), cke.ErrConflict))
+	return startUnlessRuns(ctx, e, j, fmt.Errorf("the learner on %s was started as it was: %w", j.Node.Name(), cke.ErrConflict))
 }
 
 // hasDatabase compares the size of the learner's file with what the cluster's database holds.

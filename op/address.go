@@ -10,18 +10,18 @@ import (
 	"cke"
 )
 
-// ChangeAddress lets a member be reached elsewhere: its machine has another address, or the cluster other ports. The
-// member keeps its id and its data. etcd is told the new peer URL first, then the member runs there, with certificates
-// for the new address. Source: etcd docs, runtime reconfiguration, "update advertise peer URLs".
+// ChangeAddress moves a member to another address of its machine, or to other ports of the cluster. The member keeps
+// its id and its data. etcd gets the new peer URL first, then the member runs there, with certificates for the new
+// address. Source: etcd docs, runtime reconfiguration, "update advertise peer URLs".
 type ChangeAddress struct {
-	// Join is the membership as it is on record.
+	// Join is the membership as recorded.
 	Join cke.Join
-	// Node is its machine as it is declared now.
+	// Node is its machine as declared now.
 	Node                 cke.Node
 	ClientPort, PeerPort int
 	// Runs and Image are as in RestartMember.
 	Runs, Image string
-	// Gap: it is known that nobody is served meanwhile, since there are one or two voters.
+	// Gap: service is interrupted meanwhile, since there are one or two voters.
 	Gap bool
 }
 
@@ -36,8 +36,8 @@ func (c ChangeAddress) Targets() []string { return []string{c.Node.Name()} }
 // Disrupts implements Disruptive.
 func (c ChangeAddress) Disrupts() []cke.JoinID { return []cke.JoinID{c.Join.ID} }
 
-// Stages implements Operation. The record changes only while the member is stopped: whoever finds it stopped starts it
-// as the record says, before or after.
+// Stages implements Operation. The record changes only while the member is stopped: a daemon that finds it stopped
+// starts it as recorded, before or after the change.
 func (c ChangeAddress) Stages() []Stage {
 	n := c.Node.Name()
 	stages := []Stage{
@@ -90,7 +90,7 @@ func (c ChangeAddress) prove(ctx context.Context, e Env) error {
 	}
 	j, lasts := id.Join(c.Join.ID)
 	if !lasts || id.Incarnation == nil || id.Incarnation.State != cke.Formed {
-		return fmt.Errorf("join %s is no membership of a formed cluster: %w", c.Join.ID, cke.ErrConflict)
+		return fmt.Errorf("%s is not a membership of a formed cluster: %w", c.Join.ID, cke.ErrConflict)
 	}
 	if err := rightClock(ctx, e, c.Node); err != nil { // certify would refuse, with the member stopped
 		return err
@@ -134,8 +134,8 @@ func (c ChangeAddress) noDouble(ctx context.Context, e Env, j cke.Join) error {
 	if j.ClientURL() == c.moved(j).ClientURL() || s.Problem != "" || s.MemberID != j.MemberID {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("volume %s is on %s, and its member runs elsewhere", j.Volume, c.Node.Name()),
-		Facts: []string{"it answers at " + j.ClientURL(), "a copy of a member's disk is no member: remove the volume there, or stop the member where it runs"}, Unchanged: true, Err: cke.ErrConflict}
+	return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("volume %s is on %s, but its member runs elsewhere", j.Volume, c.Node.Name()),
+		Facts: []string{"it answers at " + j.ClientURL(), "a copy of a member's disk is not a member: remove the volume there, or stop the member where it runs"}, Unchanged: true, Err: cke.ErrConflict}
 }
 
 func (c ChangeAddress) update(ctx context.Context, e Env) error {
@@ -186,7 +186,7 @@ func (c ChangeAddress) certify(ctx context.Context, e Env) error {
 	return certify(ctx, e, c.moved(c.Join))
 }
 
-// start makes the container anew. One that somebody has started meanwhile still has the old address.
+// start makes the container again. One that another client has started meanwhile still has the old address.
 func (c ChangeAddress) start(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"cke"
 )
 
-// AdoptMember takes a member that no membership names out of the list, and stops the foreign container on its node that
-// carried it for good. The container and its volumes are kept. What comes in its place is AddMember's.
+// AdoptMember removes a member that no membership names from the list, and permanently stops the foreign container on
+// its node that ran it. The container and its volumes are kept. AddMember then adds its replacement.
 type AdoptMember struct {
 	Node cke.Node
 	// Member is its entry in the list, which may have left it already.
 	Member cke.Member
-	// Container is the engine's id of what carries it; empty: nothing is to be stopped.
+	// Container is the engine's id of its container; empty: nothing must be stopped.
 	Container string
 }
 
@@ -50,7 +50,7 @@ func (a AdoptMember) find(ctx context.Context, e Env) error {
 	}
 	for _, j := range id.Joins {
 		if Is(m, j) {
-			return fmt.Errorf("member %s is that of membership %s: %w", m.ID, j.ID, cke.ErrConflict)
+			return fmt.Errorf("member %s belongs to membership %s: %w", m.ID, j.ID, cke.ErrConflict)
 		}
 	}
 	c, err := e.Machines.Machine(a.Node).Foreign(ctx, a.Container)

@@ -189,7 +189,7 @@ func TestAdoptMember_TouchesNothingElse(t *testing.T) {
 func TestAddMember_NeverTakesAStrangersPlaceInTheList(t *testing.T) {
 	inStrange(t, func(w *world, o op.AdoptMember) {
 		w.Node("n4").StopOne("hand")
-		if _, err := w.run(w.add(o.Node)); !errors.Is(err, cke.ErrConflict) || !strings.Contains(err.Error(), "is not that of membership") {
+		if _, err := w.run(w.add(o.Node)); !errors.Is(err, cke.ErrConflict) || !strings.Contains(err.Error(), "does not belong to membership") {
 			t.Error(err)
 		}
 		if w.runs("n4") > 0 {

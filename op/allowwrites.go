@@ -2,20 +2,21 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"cke"
 )
 
-// AllowWrites lets clients of the life before write again after a restore was cut off while their writes were stopped. What was
-// on record as the last revision does not count any more; the restore stops them again when it goes on.
+// AllowWrites allows clients of the incarnation before to write again after a restore was cut off while their writes
+// were stopped. Its recorded last revision no longer counts; the restore stops the writes again when it continues.
 type AllowWrites struct {
 	// Incarnation is the one that is restoring.
 	Incarnation string
-	// Fence are the memberships of the life before that answer.
+	// Fence are the memberships of the incarnation before that answer.
 	Fence []cke.Join
-	// Alarms are those seen that stop writes: also of a restore that was called off before this one began.
+	// Alarms are the observed ones that stop writes, including those of a restore that was called off before this one.
 	Alarms []cke.Alarm
 }
 
@@ -41,7 +42,7 @@ func (a AllowWrites) disarm(ctx context.Context, e Env) error {
 		return fmt.Errorf("the restored members may have been started: %w", cke.ErrConflict)
 	}
 	inc := *id.Incarnation
-	url, err := servingBefore(ctx, e, a.Fence, *inc.Restore)
+	urls, err := allServingBefore(ctx, e, a.Fence, *inc.Restore)
 	if err != nil {
 		return err // nobody can write, and the last revision stands
 	}
@@ -56,10 +57,17 @@ func (a AllowWrites) disarm(ctx context.Context, e Env) error {
 			}
 		}
 	}
-	for _, stop := range stops {
-		if err := e.Etcd.Disarm(ctx, url, stop); err != nil {
-			return fmt.Errorf("allow clients to write: %w", err)
+	var failed []error
+	for _, url := range urls { // one that continued alone has a log of its own
+		for _, stop := range stops {
+			if err := e.Etcd.Disarm(ctx, url, stop); err != nil {
+				failed = append(failed, fmt.Errorf("allow clients to write: %w", err))
+				break
+			}
 		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return err
 	}
 	return recordWrites(ctx, e, inc, false, 0)
 }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,8 +9,9 @@ import (
 	"cke"
 )
 
-// StopApart stops a member that an operator has put aside, see cke.Join.Apart, and ends its engine's own restarts. Its membership and its
-// volume stay until it is replaced.
+// StopApart stops a member that the operator put aside, see cke.Join.Apart, and switches off its engine's own
+// restarts, whichever members it serves with: raft takes data of two histories for one where their terms coincide. Its
+// membership and its volume stay until it is replaced.
 type StopApart struct{ Join cke.Join }
 
 var _ Operation = StopApart{}
@@ -22,16 +24,9 @@ func (s StopApart) Targets() []string { return []string{s.Join.Node.Name()} }
 
 // Stages implements Operation.
 func (s StopApart) Stages() []Stage {
-	return []Stage{{unless(stopStep(s.Join), func(ctx context.Context, e Env, id cke.Identity) error {
-		if j, lasts := id.Join(s.Join.ID); !lasts || !j.Apart {
+	return []Stage{{unless(stopStep(s.Join), func(_ context.Context, _ Env, id cke.Identity) error {
+		if !id.PutAside(s.Join.ID) {
 			return fmt.Errorf("%s is not put aside: %w", s.Join.Node.Name(), cke.ErrConflict)
-		}
-		serving := cke.EtcdStatus{Endpoints: servingNow(ctx, e, id)}
-		own, _ := serving.Endpoint(s.Join.ID)
-		for _, o := range serving.Endpoints {
-			if o.Join != own.Join && own.Follows(o, id.Incarnation.ClusterID) {
-				return fmt.Errorf("%s serves with %s: %w", s.Join.Node.Name(), o.URL, cke.ErrConflict)
-			}
 		}
 		return nil
 	})}}
@@ -47,124 +42,157 @@ func answersOf(ctx context.Context, e Env, id cke.Identity) (all []cke.EndpointS
 	return all
 }
 
-// servingNow are the answers of those that serve as the members that are on record.
-func servingNow(ctx context.Context, e Env, id cke.Identity) []cke.EndpointStatus {
-	return slices.DeleteFunc(answersOf(ctx, e, id), func(s cke.EndpointStatus) bool {
-		j, _ := id.Join(s.Join)
-		return s.MemberID != j.MemberID || !s.Serves(id.Incarnation.ClusterID)
-	})
-}
-
-// putAside records which members are not to be started any more once a freeze is lifted: those that served without the ones that serve
-// now, or less than these, and that a person has stopped. Who is right is chosen by that, so it has to be seen.
-func putAside(ctx context.Context, e Env, id cke.Identity) error {
+// putAside puts the members aside that the operator named as wrong when he lifts a freeze: they are stopped, and not started again. Whose
+// data to keep is not concluded from what is seen: it is only made sure that nothing contradicts it.
+func putAside(ctx context.Context, e Env, id cke.Identity, wrong []string) error {
 	f := id.Freeze
-	if f.Kind != cke.FreezeTwoQuorums && f.Kind != cke.FreezeWentBack || id.Incarnation == nil {
+	if id.Incarnation == nil || !f.Kind.NamesWrong() {
+		if wrong != nil {
+			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("no member is put aside after a finding of kind %s", f.Kind), Unchanged: true, Try: "ckecli cluster evidence"}
+		}
 		return nil
 	}
-	c := choice{cluster: id.Incarnation.ClusterID, seen: f.Etcd}
+	named, err := id.Carriers(wrong)
+	if err != nil {
+		return err
+	}
+	l := lift{Freeze: f, cluster: id.Incarnation.ClusterID, wrong: named}
+	for _, j := range id.Joins {
+		if !j.Apart && !slices.Contains(wrong, j.Node.Name()) {
+			l.kept = append(l.kept, j)
+		}
+	}
 	for look := range apartLooks { // one answer may be lost, or an election be under way
 		if look > 0 && e.Pause(ctx, apartPause) != nil {
 			return ctx.Err()
 		}
-		if c.now = servingNow(ctx, e, id); c.complete(id.Joins) {
+		l.now.Endpoints = answersOf(ctx, e, id)
+		if err = l.refusal(); err == nil {
 			break
 		}
 	}
-	var changed []cke.Join
-	var open []cke.Join
-	for _, j := range id.Joins {
-		apart := !c.serves(j) && (j.Apart || c.without(j) || f.Kind == cke.FreezeWentBack && f.Problem.Node == j.Node.Name() && !c.with(j) && !runs(ctx, e, j))
-		if !apart && !c.serves(j) && c.served(j) {
-			open = append(open, j)
-		}
-		if apart != j.Apart {
-			j.Apart = apart
-			changed = append(changed, j)
-		}
-	}
-	if err := c.refusal(f.Kind, open); err != nil {
+	if err != nil || named == nil {
 		return err
 	}
-	if changed == nil {
-		return nil
+	for i := range named {
+		named[i].Apart = true
 	}
-	return e.Ledger.PutJoins(ctx, id, changed...)
+	return e.Ledger.PutJoins(ctx, id, named...)
 }
 
-// choice is what a person has chosen by stopping members, as far as can be seen.
-type choice struct {
-	cluster string
-	seen    cke.EtcdStatus       // when the cluster was frozen
-	now     []cke.EndpointStatus // of those that serve now
+// lift is what the operator says about a cluster that is frozen, and what its members answer.
+type lift struct {
+	*cke.Freeze
+	cluster string         // its id
+	now     cke.EtcdStatus // what each member answers
+	wrong   []cke.Join     // those that the operator named
+	kept    []cke.Join     // the others, but for those that were put aside before
 }
 
-func (c choice) serves(j cke.Join) bool {
-	return slices.ContainsFunc(c.now, func(s cke.EndpointStatus) bool { return s.Join == j.ID })
-}
-
-func (c choice) served(j cke.Join) bool {
-	then, _ := c.seen.Endpoint(j.ID)
-	return then.Serves(c.cluster)
-}
-
-// apart reports whether two members were seen to serve without each other.
-func (c choice) apart(a, b cke.JoinID) bool {
-	one, _ := c.seen.Endpoint(a)
-	other, _ := c.seen.Endpoint(b)
-	two := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{one, other}, Members: c.seen.Members, MembersSource: c.seen.MembersSource}
-	_, _, is := two.Apart(c.cluster)
-	return is
-}
-
-// without reports whether a member served without one that serves now.
-func (c choice) without(j cke.Join) bool {
-	return slices.ContainsFunc(c.now, func(s cke.EndpointStatus) bool { return c.apart(s.Join, j.ID) })
-}
-
-// with reports whether a member served in one quorum with one that serves now.
-func (c choice) with(j cke.Join) bool {
-	then, _ := c.seen.Endpoint(j.ID)
-	return slices.ContainsFunc(c.now, func(s cke.EndpointStatus) bool {
-		was, _ := c.seen.Endpoint(s.Join)
-		return then.Follows(was, c.cluster)
-	})
-}
-
-// complete reports whether each member that served then serves now, or served without one that does.
-func (c choice) complete(joins []cke.Join) bool {
-	return len(c.now) > 0 && !slices.ContainsFunc(joins, func(j cke.Join) bool { return c.served(j) && !c.serves(j) && !c.without(j) })
-}
-
-// refusal is why nothing can be said of who is right. open are members that served then, do not serve now, and are with nobody who does. A
-// cluster that went back as a whole, and serves, is lifted as it is.
-func (c choice) refusal(kind cke.FreezeKind, open []cke.Join) error {
+// refusal is what contradicts the operator; nil: nothing.
+func (l lift) refusal() error {
 	refuse := func(what string, facts ...string) error {
-		return &cke.Error{Code: cke.CodeSplitBrain, What: what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence"}
+		return &cke.Error{Code: cke.CodeSplitBrain, What: "the freeze is not lifted: " + what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence"}
 	}
-	now := cke.EtcdStatus{Endpoints: c.now}
-	if one, other, is := now.Apart(c.cluster); is {
-		return refuse("two clusters serve still: stop the members with the wrong data before the freeze is lifted", one.URL+" follows member "+one.LeaderID, other.URL+" follows member "+other.LeaderID)
+	if !slices.ContainsFunc(l.kept, func(j cke.Join) bool { return !j.StartedAt.IsZero() }) {
+		return refuse("no member would be left", "to continue from one that was put aside: ckecli recover --from NODE", "if no member has the right data: ckecli restore")
 	}
-	if len(c.now) == 0 {
-		return refuse("no member serves, so it cannot be seen which data is to be kept: let the right ones serve, and stop the others, before the freeze is lifted", "where too few of them are left to serve, `ckecli recover` goes on from one")
-	}
-	if kind != cke.FreezeTwoQuorums {
-		return nil
-	}
-	for i, a := range open {
-		for _, b := range open[:i] {
-			if c.apart(a.ID, b.ID) {
-				return refuse("it cannot be seen which data is to be kept: let the right members serve before the freeze is lifted",
-					fmt.Sprintf("%s and %s served without each other, and neither serves", b.Node.Name(), a.Node.Name()))
+	serve := slices.DeleteFunc(slices.Clone(l.kept), func(j cke.Join) bool { return !l.serves(j) })
+	for i, a := range serve {
+		for _, b := range serve[:i] {
+			if apart(l.now, a, b, l.cluster) {
+				return refuse(fmt.Sprintf("%s and %s serve separately", b.Node.Name(), a.Node.Name()), "name the nodes whose data is wrong with --wrong")
 			}
+		}
+	}
+	for _, w := range l.wrong {
+		s, _ := l.now.Endpoint(w.ID)
+		for _, j := range serve {
+			if o, _ := l.now.Endpoint(j.ID); s.Follows(o, l.cluster) || o.LeaderID != "" && o.LeaderID == w.MemberID {
+				return refuse(fmt.Sprintf("%s was named as wrong, and serves with %s, which was not", w.Node.Name(), j.Node.Name()),
+					"name all members that serve with a wrong one", "to replace one that serves with the right ones, lift the freeze without naming it, then: ckecli replace "+w.Node.Name())
+			}
+		}
+		if len(serve) == 0 && s.Problem == "" && s.Linearizable {
+			way := "let the right members serve, or stop the wrong ones first"
+			if l.Kind == cke.FreezeWentBack { // a right one that joins them could be overwritten
+				way = "stop the wrong ones first, and start no right one before"
+			}
+			return refuse(fmt.Sprintf("%s was named as wrong, and serves, and no other member does", w.Node.Name()), way)
+		}
+	}
+	for _, j := range l.kept {
+		if doubt := l.doubt(j, serve); doubt != "" {
+			return refuse(doubt, fmt.Sprintf("if its data is wrong, name it: --wrong %s", j.Node.Name()), fmt.Sprintf("if its data is right, name the others, or continue from it: ckecli recover --from %s", j.Node.Name()))
 		}
 	}
 	return nil
 }
 
-// runs reports whether a member's container is seen to run.
-func runs(ctx context.Context, e Env, j cke.Join) bool {
-	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-	return err == nil && c.Running()
+// doubt is why a member that was not named may be wrong as well; serve are those of them that serve.
+func (l lift) doubt(j cke.Join, serve []cke.Join) string {
+	name := j.Node.Name()
+	now, _ := l.now.Endpoint(j.ID)
+	then, _ := l.Etcd.Endpoint(j.ID)
+	switch {
+	case l.Kind == cke.FreezeClusterID:
+		if id := cmp.Or(now.ClusterID, then.ClusterID); id != "" && id != l.cluster {
+			return fmt.Sprintf("the member of %s answered with cluster id %s, on record is %s", name, id, l.cluster)
+		}
+		return ""
+	case l.serves(j) || j.StartedAt.IsZero():
+		return ""
+	}
+	for _, w := range l.wrong {
+		if together(l.Etcd, j, w, l.cluster) {
+			return fmt.Sprintf("the member of %s served with %s, which was named as wrong, and does not serve now", name, w.Node.Name())
+		}
+	}
+	if l.Kind == cke.FreezeWentBack {
+		if l.Problem.Node == name {
+			return fmt.Sprintf("the member of %s served less than the cluster had served, and does not serve now", name)
+		}
+		return ""
+	}
+	others := serve
+	if len(serve) == 0 {
+		others = slices.DeleteFunc(slices.Clone(l.kept), func(o cke.Join) bool { return o.ID == j.ID })
+	}
+	for _, o := range others {
+		if apart(l.Etcd, j, o, l.cluster) {
+			return fmt.Sprintf("the member of %s served without %s, and does not serve with it now", name, o.Node.Name())
+		}
+	}
+	if len(others) > 0 && !slices.ContainsFunc(others, func(o cke.Join) bool { return together(l.Etcd, j, o, l.cluster) || together(l.now, j, o, l.cluster) }) {
+		return fmt.Sprintf("the member of %s was not seen to serve with the others", name)
+	}
+	return ""
+}
+
+// serves reports whether a member serves now, as the one that is on record.
+func (l lift) serves(j cke.Join) bool {
+	s, _ := l.now.Endpoint(j.ID)
+	return s.MemberID == j.MemberID && s.Serves(l.cluster)
+}
+
+// apart reports whether two members served without each other, as they answered.
+func apart(seen cke.EtcdStatus, a, b cke.Join, cluster string) bool {
+	one, _ := seen.Endpoint(a.ID)
+	other, _ := seen.Endpoint(b.ID)
+	seen.Endpoints = []cke.EndpointStatus{one, other}
+	_, _, is := seen.Apart(cluster)
+	return is
+}
+
+// together reports whether two members had one leader, as they answered. A learner takes part in no quorum, but has its leader's data.
+func together(seen cke.EtcdStatus, a, b cke.Join, cluster string) bool {
+	var both [2]cke.EndpointStatus
+	for i, j := range []cke.Join{a, b} {
+		s, _ := seen.Endpoint(j.ID)
+		if s.Learner {
+			s.Learner, s.Linearizable = false, s.Serializable
+		}
+		both[i] = s
+	}
+	return both[0].Follows(both[1], cluster)
 }

@@ -8,8 +8,8 @@ import (
 	"cke"
 )
 
-// SetAuth turns etcd's authentication on or off. Before it is turned on cke's own user is set up, and read back over
-// another connection; afterwards a call that needs the role root proves that cke is admitted.
+// SetAuth turns etcd's authentication on or off. Before it is turned on, cke's own user is set up and read back over
+// another connection; afterward a call that needs the role root proves that cke is admitted.
 type SetAuth struct{ On bool }
 
 var _ Operation = SetAuth{}
@@ -53,7 +53,7 @@ func (SetAuth) admitted(ctx context.Context, e Env) error {
 	return throughAny(ctx, e, func(url string) error {
 		st, err := e.Etcd.Auth(ctx, url)
 		if err == nil && !st.Admitted {
-			err = &cke.Error{Code: cke.CodeAuth, What: fmt.Sprintf("the user %s has not the role root", cke.EtcdUser), Unchanged: true}
+			err = &cke.Error{Code: cke.CodeAuth, What: fmt.Sprintf("user %s does not have the role root", cke.EtcdUser), Unchanged: true}
 		}
 		return err
 	})
@@ -66,7 +66,7 @@ func (SetAuth) verify(ctx context.Context, e Env, on bool) error {
 		case err != nil:
 			return err
 		case st.Enabled != on:
-			return &cke.Error{Code: cke.CodeAuth, What: "somebody has changed etcd's authentication meanwhile"}
+			return &cke.Error{Code: cke.CodeAuth, What: "another client changed etcd's authentication meanwhile"}
 		case on && !st.Admitted:
 			return &cke.Error{Code: cke.CodeAuth, What: "etcd's authentication is on and refuses cke"}
 		}
@@ -76,22 +76,37 @@ func (SetAuth) verify(ctx context.Context, e Env, on bool) error {
 
 // throughAny asks one member after the other until one has done it.
 func throughAny(ctx context.Context, e Env, ask func(url string) error) error {
+	return through(ctx, e, ask, false)
+}
+
+// throughAll asks every member. It fails if none has done it.
+func throughAll(ctx context.Context, e Env, ask func(url string) error) error {
+	return through(ctx, e, ask, true)
+}
+
+func through(ctx context.Context, e Env, ask func(url string) error, all bool) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
 	}
 	var failed []error
+	done := false
 	for _, j := range id.Joins {
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if id.OfAnother(s) {
-			failed = append(failed, fmt.Errorf("%s answers with cluster id %s, on record is %s", j.Node.Name(), s.ClusterID, id.Incarnation.ClusterID))
+		if why := id.NotOurs(s); why != "" {
+			failed = append(failed, fmt.Errorf("%s: %s", j.Node.Name(), why))
 			continue
 		}
 		err := ask(j.ClientURL())
-		if err == nil {
+		if done = done || err == nil; done && !all {
 			return nil
 		}
-		failed = append(failed, fmt.Errorf("%s: %w", j.Node.Name(), err))
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", j.Node.Name(), err))
+		}
+	}
+	if done {
+		return nil
 	}
 	return errors.Join(failed...)
 }

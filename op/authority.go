@@ -8,11 +8,11 @@ import (
 	"cke"
 )
 
-// RotateAuthority begins to replace a certificate authority: the next one is made beside the present one. Nothing else
-// changes yet; what follows is decided by what is on record.
+// RotateAuthority starts the replacement of a certificate authority: the next one is created beside the current one.
+// Nothing else changes yet; the record decides what follows.
 type RotateAuthority struct {
 	Authority cke.AuthorityName
-	// Task is the one that asked for it, By who did.
+	// Task is the id of the task that requested it, By its user.
 	Task, By string
 }
 
@@ -65,7 +65,7 @@ func (r RotateAuthority) record(ctx context.Context, e Env) error {
 	case now.Task == r.Task:
 		return nil // a former attempt
 	case now.Next != nil:
-		return fmt.Errorf("the %s authority is being replaced already: %w", r.Authority, cke.ErrConflict)
+		return fmt.Errorf("the %s authority is already being replaced: %w", r.Authority, cke.ErrConflict)
 	}
 	all := id.Authorities
 	for _, name := range cke.AuthorityNames() {
@@ -87,13 +87,13 @@ func (r RotateAuthority) record(ctx context.Context, e Env) error {
 	return e.Ledger.PutAuthorities(ctx, id.Authorities, all.With(r.Authority, now))
 }
 
-// AdvanceAuthority records that the next phase of an authority's replacement has begun, after it has looked itself whether
-// every member has what it needs for it.
+// AdvanceAuthority records the next phase of an authority's replacement, after it has checked that every member has
+// what it needs for it.
 type AdvanceAuthority struct {
 	Authority cke.AuthorityName
 	// From is the phase that is over.
 	From cke.AuthorityPhase
-	// Joins are all memberships, on their nodes as they are declared now.
+	// Joins are all memberships, on their nodes as declared now.
 	Joins []cke.Join
 }
 
@@ -130,13 +130,13 @@ func (a AdvanceAuthority) look(ctx context.Context, e Env, j cke.Join) error {
 	return nil
 }
 
-// Unfit is why a member's files do not do for the next phase of an authority's replacement; empty: they do.
+// Unfit returns why a member's files do not suffice for the next phase of an authority's replacement; empty: they do.
 func Unfit(all cke.Authorities, name cke.AuthorityName, worth cke.CertificateFiles) string {
 	switch r := all.Of(name); {
 	case worth.Bundle() != all.Bundle():
-		return "does not have the authorities that it is to trust"
+		return "does not have the authorities that it must trust"
 	case name != cke.ClientAuthority && worth.SignedBy(name) != r.Signs().Fingerprint:
-		return fmt.Sprintf("has no certificate of the %s authority that issues them now", name)
+		return fmt.Sprintf("has no certificate of the %s authority that now issues them", name)
 	}
 	return ""
 }
@@ -167,12 +167,12 @@ func (a AdvanceAuthority) record(ctx context.Context, e Env) error {
 	for _, j := range id.Joins {
 		looked := slices.ContainsFunc(a.Joins, func(o cke.Join) bool { return o.ID == j.ID })
 		if !looked || j.StartedAt.IsZero() || j.Bundle != id.Authorities.Bundle() {
-			return fmt.Errorf("the member on %s was not started with the authorities that it is to trust: %w", j.Node.Name(), cke.ErrNotReady)
+			return fmt.Errorf("the member on %s was not started with the authorities that it must trust: %w", j.Node.Name(), cke.ErrNotReady)
 		}
 	}
 	for _, m := range list.members {
 		if !slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) }) {
-			return fmt.Errorf("member %s is not one of cke's: %w", m.ID, cke.ErrNotReady)
+			return fmt.Errorf("member %s is a foreign member: %w", m.ID, cke.ErrNotReady)
 		}
 	}
 	return e.Ledger.PutAuthorities(ctx, id.Authorities, id.Authorities.With(a.Authority, r.Advanced(e.Now())))

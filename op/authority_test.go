@@ -53,9 +53,9 @@ func TestAdvanceAuthority_LooksAtEveryMemberItself(t *testing.T) {
 				}
 			}
 		}
-		refuses(cke.AuthorityIntroduced, "does not have the authorities that it is to trust")
+		refuses(cke.AuthorityIntroduced, "does not have the authorities that it must trust")
 		w.restart(0, 1)
-		refuses(cke.AuthorityIntroduced, "n3 does not have the authorities that it is to trust")
+		refuses(cke.AuthorityIntroduced, "n3 does not have the authorities that it must trust")
 		w.mustRun(op.RenewCertificates{Join: w.joins()[2]}) // it has the files, and was not started with them
 		refuses(cke.AuthorityIntroduced, "n3 was not started with the authorities")
 		w.restart(2)
@@ -64,7 +64,7 @@ func TestAdvanceAuthority_LooksAtEveryMemberItself(t *testing.T) {
 		w.Node("n2").PowerOn()
 		time.Sleep(time.Second)
 		passes(cke.AuthorityIntroduced, cke.AuthorityIssues)
-		refuses(cke.AuthorityIssues, "has no certificate of the peer authority that issues them now")
+		refuses(cke.AuthorityIssues, "has no certificate of the peer authority that now issues them")
 		for i := range w.joins() {
 			before := w.looked(i).StartedAt
 			if _, err := w.renew(i); err != nil {

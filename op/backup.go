@@ -17,7 +17,7 @@ const (
 
 // Backup stores a full, or all changes made so far.
 type Backup struct {
-	// Delta: only the changes.
+	// Delta: store only the changes.
 	Delta bool
 }
 
@@ -54,11 +54,11 @@ func (b Backup) take(ctx context.Context, e Env) error {
 	return nil
 }
 
-// LastBackup is the stage with which an operation begins that could cost data if it went wrong: all that the cluster
-// holds is stored in its backup target. It changes nothing.
+// LastBackup returns the first stage of an operation that could cost data if it fails: it stores all that the cluster
+// holds in its backup target, and changes nothing else.
 //
-// A target that cannot be reached holds the operation up for lastBackupLimit and no longer: if what is in the target is
-// fresh (cke.BackupStatus.Stale), the operation goes on and the record says so; else it ends with CodeStaleBackup. A
+// A target that cannot be reached delays the operation for at most lastBackupLimit: if the backups in it are fresh
+// (cke.BackupStatus.Stale), the operation continues and the record says so; else it fails with CodeStaleBackup. A
 // cluster without a target has no last backup.
 func LastBackup() Stage {
 	return Stage{{Name: "last-backup", Limit: lastBackupLimit + DefaultStepLimit, Run: lastBackup}}
@@ -79,7 +79,7 @@ func lastBackup(ctx context.Context, e Env) error {
 		e.Progress("the cluster file declares no backup target")
 		return nil
 	}
-	stale := "how the backups stand is not known"
+	stale := "the status of the backups is unknown"
 	s := e.Backups.Status()
 	if s != nil {
 		stale = s.Stale(e.Now())
@@ -92,7 +92,7 @@ func lastBackup(ctx context.Context, e Env) error {
 		}
 		return &cke.Error{Code: cke.CodeStaleBackup, What: "there is no fresh backup to fall back on", Facts: facts, Unchanged: true, Try: "ckecli status"}
 	case err != nil:
-		e.Progress(fmt.Sprintf("not stored: %v; what is there is fresh, up to revision %d", err, s.Revision))
+		e.Progress(fmt.Sprintf("not stored: %v; the existing backup is fresh, up to revision %d", err, s.Revision))
 	default:
 		e.Progress(fmt.Sprintf("all is stored, up to revision %d", stored.Revision))
 	}

@@ -109,7 +109,7 @@ func TestLastBackup_HoldsUpForABoundedTimeAndNotWithoutNeed(t *testing.T) {
 		"no backups":                  {nil, true, "no backups are taken"},
 		"no target":                   {&fakeBackups{err: &cke.Error{Code: cke.CodeNotBackedUp, Err: cke.ErrNotFound}}, true, "declares no backup target"},
 		"stored":                      {&fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: sound()}, true, "all is stored, up to revision 12"},
-		"not stored, and fresh":       {&fakeBackups{err: gone, status: sound()}, true, "the target is gone; what is there is fresh, up to revision 12"},
+		"not stored, and fresh":       {&fakeBackups{err: gone, status: sound()}, true, "the target is gone; the existing backup is fresh, up to revision 12"},
 		"the target hangs, and fresh": {&fakeBackups{hang: true, status: sound()}, true, "deadline"},
 		"not stored, and old":         {&fakeBackups{err: gone, status: stale}, false, ""},
 		"stored behind a gap":         {&fakeBackups{status: cut}, false, ""},

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,25 +11,25 @@ import (
 	"cke"
 )
 
-// BeginRestore fetches and checks what a cluster is to be restored from, and records the life that it will have. Until
-// then nothing changes, except that members are stopped whose own data is to be read.
+// BeginRestore fetches and checks what a cluster is restored from, and records its next incarnation. Until then
+// nothing changes, except that members whose own data is read are stopped.
 type BeginRestore struct {
 	Task cke.Task
-	// Spec is the wanted cluster, with defaults.
+	// Spec is the declared cluster, with defaults.
 	Spec cke.Cluster
 	// Founders are the nodes that get a member.
 	Founders []cke.Node
-	// Known is the highest revision that is known to have been given out.
+	// Known is the highest revision that is known to have been used.
 	Known int64
-	// Members is the newest member list that is known.
+	// Members is the newest known member list.
 	Members []cke.Member
-	// Serving: the cluster has its quorum, so what it holds now is stored once more.
+	// Serving: the cluster has its quorum, so its current data is stored once more.
 	Serving bool
-	// Fence are the memberships and containers that are stopped first, so that what is read does not change; only where a
+	// Fence are the memberships and containers that are stopped first, so that what is read does not change; only if a
 	// survivor's data is read.
 	Fence []cke.Join
-	// Replaces are incarnations that were found on nodes and that nothing on record names: with the restore they are on
-	// record as replaced. Only for a cluster that was declared to be restored.
+	// Replaces are incarnations that were found on nodes and that no record names: the restore records them as replaced.
+	// Only for a cluster that was declared for a restore.
 	Replaces []string
 }
 
@@ -62,7 +63,7 @@ func (b BeginRestore) Stages() []Stage {
 			if err != nil {
 				return err
 			}
-			return b.fits(s)
+			return cmp.Or(confirmed(b.order(), s), b.fits(s))
 		}}},
 		Stage{{Name: "final-backup", Limit: finalLimit + DefaultStepLimit, Run: b.finalBackup}},
 		Stage{{Name: "record-restoring", Run: b.record}},
@@ -90,6 +91,17 @@ func (b BeginRestore) fetch(ctx context.Context, e Env) (cke.Snapshot, error) {
 	return e.Snapshots.Fetch(ctx, b.Task.ID, o, survivor, e.Progress)
 }
 
+// confirmed refuses another incarnation, or an older revision, than the operator confirmed.
+func confirmed(o cke.RestoreOrder, s cke.Snapshot) error {
+	if o.ShownLineage == "" || s.Lineage == o.ShownLineage && s.Revision >= o.ShownRevision {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeLostBackups, What: "this is not the state that was confirmed", Unchanged: true, Facts: []string{
+		fmt.Sprintf("the plan showed revision %d of incarnation %s, and the backups now lead to revision %d of incarnation %s", o.ShownRevision, o.ShownLineage, s.Revision, s.Lineage),
+		"to restore that state: " + o.Again(s.Lineage, s.Revision),
+	}, Try: "ckecli restore --plan"}
+}
+
 // fits refuses a database with which etcd would take no write: one from backups holds history that the cluster itself had
 // compacted. That of a survivor is taken as it is.
 func (b BeginRestore) fits(s cke.Snapshot) error {
@@ -99,7 +111,7 @@ func (b BeginRestore) fits(s cke.Snapshot) error {
 	}
 	const mib = 1 << 20
 	need := (s.Size + s.Size/4 + mib - 1) / mib * mib
-	return &cke.Error{Code: cke.CodeAboveQuota, What: fmt.Sprintf("the restored database would have %d MiB, and members are full at %d MiB", s.Size/mib, quota/mib), Unchanged: true,
+	return &cke.Error{Code: cke.CodeAboveQuota, What: fmt.Sprintf("the restored database would have %d MiB, but members are full at %d MiB", s.Size/mib, quota/mib), Unchanged: true,
 		Facts: []string{fmt.Sprintf("options.etcd.extra_args: --quota-backend-bytes=%d leaves room for writes", need)}, Try: "ckecli cluster edit"}
 }
 
@@ -111,7 +123,7 @@ func noQuorum(ctx context.Context, e Env) error {
 	}
 	for _, j := range id.Joins {
 		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && !id.OfAnother(s) && s.Linearizable {
-			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum again, and needs no recovery", e.Cluster), Unchanged: true, Try: "ckecli status"}
+			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum again and needs no recovery", e.Cluster), Unchanged: true, Try: "ckecli status"}
 		}
 	}
 	return nil

@@ -53,6 +53,41 @@ func TestBeginRestore_RefusesADatabaseAboveTheQuota(t *testing.T) {
 	}
 }
 
+// shown are snapshots of one state.
+type shown struct {
+	cke.Snapshots
+	state cke.Snapshot
+}
+
+func (s shown) Fetch(context.Context, string, cke.RestoreOrder, *cke.Join, func(string)) (cke.Snapshot, error) {
+	return s.state, nil
+}
+
+// The backups may have changed since the operator confirmed what the plan showed.
+func TestBeginRestore_RefusesAnotherStateThanTheOneConfirmed(t *testing.T) {
+	confirmed := cke.RestoreOrder{Target: "file:///x", Source: "prod", ShownLineage: "a1b2", ShownRevision: 22}
+	for name, row := range map[string]struct {
+		order cke.RestoreOrder
+		state cke.Snapshot
+		code  cke.Code
+	}{
+		"the same":            {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 22}, cke.CodeOf(nil)},
+		"a newer revision":    {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 23}, cke.CodeOf(nil)},
+		"an older revision":   {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 12}, cke.CodeLostBackups},
+		"another incarnation": {confirmed, cke.Snapshot{Lineage: "c3d4", Revision: 30}, cke.CodeLostBackups},
+		"the plan saw none":   {cke.RestoreOrder{Target: "file:///x"}, cke.Snapshot{Lineage: "c3d4", Revision: 30}, cke.CodeOf(nil)},
+	} {
+		b := op.BeginRestore{Task: cke.Task{Restore: &row.order}}
+		var err error
+		for _, s := range b.Stages()[1] {
+			err = s.Run(t.Context(), op.Env{Snapshots: shown{state: row.state}, Ledger: unasked{}, Now: time.Now, Progress: func(string) {}})
+		}
+		if cke.CodeOf(err) != row.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What no full leads to cannot be restored, whatever a flush says.
 func TestBeginRestore_CountsNothingAsStoredThatNoFullLeadsTo(t *testing.T) {
 	cut := sound()

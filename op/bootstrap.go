@@ -16,19 +16,19 @@ const (
 	ServeLimit = 30 * time.Second // from the last start to a linearizable read through every member
 )
 
-// Bootstrap founds the cluster on its control-plane nodes, or resumes a founding that a crash interrupted after its start
-// was recorded.
+// Bootstrap starts the cluster's first members on its control-plane nodes, or resumes a bootstrap that a crash
+// interrupted after its start was recorded.
 //
-// Nothing on any node changes before the incarnation is stored. Everything is prepared on every node before the first
-// start, also each founder's first log, by one daemon that had every call answered: so nothing that makes a founder able to
-// start can land after that. A founder is started with arguments that cannot start it without its log. No client is served
-// before the incarnation is formed.
+// Nothing on any node changes before the incarnation is stored. One daemon, whose every call was answered, prepares
+// everything on every node before the first start, including each member's first log: so nothing that makes a member
+// able to start can take effect later. A member is started with arguments that cannot start it without its log. No
+// client is served before the incarnation is formed.
 type Bootstrap struct {
-	// Spec is the wanted cluster, with defaults; its control-plane nodes are the founders of a new incarnation.
+	// Spec is the declared cluster, with defaults; its control-plane nodes get the first members of a new incarnation.
 	Spec cke.Cluster
-	// Founders are the nodes, sorted by peer URL: those of the incarnation when it exists.
+	// Founders are these nodes, sorted by peer URL: those of the incarnation if it exists.
 	Founders []cke.Node
-	// Resume tells that the incarnation exists already.
+	// Resume: the incarnation exists already.
 	Resume bool
 }
 
@@ -84,7 +84,7 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 	return e.Ledger.CreateIncarnation(ctx, inc)
 }
 
-// forming returns the incarnation and the join of the founder on n, and refuses unless the cluster is forming.
+// forming returns the incarnation and the join of the first member on n, and refuses unless the cluster is forming.
 func forming(ctx context.Context, e Env, n cke.Node) (cke.Incarnation, cke.Join, error) {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func forming(ctx context.Context, e Env, n cke.Node) (cke.Incarnation, cke.Join,
 	if j, there := id.On(n); there {
 		return *id.Incarnation, j, nil
 	}
-	return cke.Incarnation{}, cke.Join{}, fmt.Errorf("%s is no founder: %w", n.Name(), cke.ErrConflict)
+	return cke.Incarnation{}, cke.Join{}, fmt.Errorf("%s is not part of the bootstrap: %w", n.Name(), cke.ErrConflict)
 }
 
 func founding(cluster string, inc cke.Incarnation, j cke.Join) cke.MemberSpec {
@@ -107,7 +107,7 @@ func founding(cluster string, inc cke.Incarnation, j cke.Join) cke.MemberSpec {
 	return s
 }
 
-// prepare makes volume, container and certificates of one founder; nothing runs yet.
+// prepare makes volume, container and certificates of one first member; nothing runs yet.
 func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 	inc, j, err := forming(ctx, e, n)
 	if err != nil {
@@ -130,7 +130,7 @@ func (b Bootstrap) prepare(ctx context.Context, e Env, n cke.Node) error {
 	return needLog(ctx, m, j, c)
 }
 
-// needLog refuses to resume with a founder whose log is gone. Nothing is put back into its volume: a founder that forgot
+// needLog refuses to resume with a first member whose log is gone. Nothing is put back into its volume: a first member that forgot
 // what it agreed to must not take part under the same id.
 func needLog(ctx context.Context, m cke.Machine, j cke.Join, c cke.Container) error {
 	err := needData(ctx, m, j)
@@ -140,7 +140,7 @@ func needLog(ctx context.Context, m cke.Machine, j cke.Join, c cke.Container) er
 	return err
 }
 
-// recordStart stores that the founders are about to start, all in one transaction.
+// recordStart stores that the first members are about to start, all in one transaction.
 func (b Bootstrap) recordStart(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (b Bootstrap) keepRunning(ctx context.Context, e Env, n cke.Node) error {
 	return keepRunning(ctx, e, j)
 }
 
-// recordFormed checks that exactly the founders stand in the member list of one cluster, then ends the forming.
+// recordFormed checks that exactly the first members are in the member list of one cluster, then ends the forming.
 func (b Bootstrap) recordFormed(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
@@ -213,7 +213,7 @@ func (b Bootstrap) recordFormed(ctx context.Context, e Env) error {
 			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the others with %s", joins[i].Node.Name(), clusterID, inc.ClusterID)}
 		}
 		if len(members) != len(joins) {
-			return fmt.Errorf("%s lists %s, the founders are %d", joins[i].Node.Name(), cke.Count(len(members), "member"), len(joins))
+			return fmt.Errorf("%s lists %s, but the bootstrap has %d", joins[i].Node.Name(), cke.Count(len(members), "member"), len(joins))
 		}
 		k := slices.IndexFunc(members, func(m cke.Member) bool { return slices.Contains(m.PeerURLs, joins[i].PeerURL()) })
 		if k < 0 {

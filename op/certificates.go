@@ -11,12 +11,12 @@ import (
 	"cke"
 )
 
-// RenewCertificates gives a member certificates that hold, whether it runs or not. etcd reads them at each new handshake,
-// so nothing is stopped and no connection ends.
+// RenewCertificates gives a member valid certificates, whether it runs or not. etcd reads them at each new handshake,
+// so nothing is stopped and no connection is closed.
 //
-// The member keeps its keys, and only certificates are written: whoever reads certificate and key between two writes has
-// a pair that fits, and a volume that is emptied meanwhile gets nothing that a member could start with. A key that cannot
-// be used is replaced only where the container cannot found a cluster, see docs/decisions/0002.
+// The member keeps its keys, and only certificates are written: a read of certificate and key between two writes
+// returns a matching pair, and a volume that is emptied meanwhile gets nothing that a member could start with. A key
+// that cannot be used is replaced only if the container cannot bootstrap a cluster, see docs/decisions/0002.
 type RenewCertificates struct{ Join cke.Join }
 
 var _ Operation = RenewCertificates{}
@@ -43,7 +43,7 @@ func (r RenewCertificates) renew(ctx context.Context, e Env) error {
 	}
 	j, lasts := id.Join(r.Join.ID)
 	if !lasts || id.Incarnation == nil || id.Incarnation.State != cke.Formed {
-		return fmt.Errorf("join %s is no membership of a formed cluster: %w", r.Join.ID, cke.ErrConflict)
+		return fmt.Errorf("%s is not a membership of a formed cluster: %w", r.Join.ID, cke.ErrConflict)
 	}
 	j.Node = r.Join.Node
 	m := e.Machines.Machine(j.Node)
@@ -100,8 +100,8 @@ func bearsKeys(ctx context.Context, m cke.Machine, spec cke.MemberSpec) error {
 	}
 	err = m.EnsureContainer(ctx, spec)
 	if errors.Is(err, cke.ErrConflict) {
-		return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("a key of the member on %s cannot be used, and its container has to be made anew before it gets another one", j.Node.Name()),
-			Facts: []string{"cke stops no member for it; one that has stopped gets its keys and is started"}, Unchanged: true,
+		return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("a key of the member on %s cannot be used, and its container must be recreated before it gets a new one", j.Node.Name()),
+			Facts: []string{"cke does not stop a member for this; a stopped member gets its keys and is started"}, Unchanged: true,
 			Try: fmt.Sprintf("on %s, while the others serve: docker restart %s", j.Node.Address, j.Volume), Err: err}
 	}
 	if err != nil {
@@ -113,14 +113,14 @@ func bearsKeys(ctx context.Context, m cke.Machine, spec cke.MemberSpec) error {
 // better refuses what was written unless it holds, and is of another authority than what was there, or holds for longer.
 func better(j cke.Join, before, after cke.CertificateFiles, now time.Time) error {
 	fail := func(what string, facts ...string) error {
-		return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the certificates of the member on %s were renewed, and %s", j.Node.Name(), what), Facts: facts}
+		return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the certificates of the member on %s were renewed, but %s", j.Node.Name(), what), Facts: facts}
 	}
 	switch {
 	case !after.Hold(now):
 		return fail(after.Trouble(now))
 	case before.Hold(now) && !after.NotAfter.After(before.NotAfter) && after.PeerSigner == before.PeerSigner && after.ServerSigner == before.ServerSigner:
-		return fail("do not end later than "+before.NotAfter.Format(time.RFC3339),
-			"a member's certificate never outlives the authority that signs it: `ckecli status -o wide` and `openssl x509` tell when that ends")
+		return fail("they do not expire later than "+before.NotAfter.Format(time.RFC3339),
+			"a member's certificate never outlives the authority that signs it: `ckecli status -o wide` and `openssl x509` show when that expires")
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (r RenewCertificates) shown(ctx context.Context, e Env, j cke.Join, until t
 			return nil
 		}
 		if err := e.Pause(ctx, 10*lookEvery); err != nil {
-			return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the member on %s does not show the certificate that ends at %s", j.Node.Name(), until.Format(time.RFC3339)), Err: err}
+			return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the member on %s does not present the certificate that expires at %s", j.Node.Name(), until.Format(time.RFC3339)), Err: err}
 		}
 	}
 }

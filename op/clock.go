@@ -8,10 +8,10 @@ import (
 	"cke"
 )
 
-// Bounds of a look at clocks.
+// Bounds of a comparison of clocks.
 const (
-	// ClockLimit is by how much the clock of the daemon's host may differ from others where something is written that lasts
-	// until a time, or removed because one has come.
+	// ClockLimit is by how much the clock of the daemon's host may differ from others when something is written that is
+	// valid until a time, or removed because a time has come.
 	ClockLimit = 10 * time.Minute
 	// tellLimit is how long a node that is not the one in question is asked for the time.
 	tellLimit = 2 * time.Second
@@ -23,7 +23,7 @@ const (
 func rightClock(ctx context.Context, e Env, n cke.Node) error {
 	off, err := clockOff(ctx, e, n)
 	if err != nil {
-		return fmt.Errorf("ask for the time: %w", err)
+		return fmt.Errorf("read the clock: %w", err)
 	}
 	if off.Abs() <= ClockLimit {
 		return nil
@@ -51,7 +51,7 @@ func rightClock(ctx context.Context, e Env, n cke.Node) error {
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeClock, What: fmt.Sprintf("the clock of this host and that of %s differ by %s", n.Name(), off.Abs().Round(time.Second)), Unchanged: true,
-		Facts: []string{"certificates would hold at another time than they are needed, and what is kept for a time be given up at another"}}
+		Facts: []string{"certificates would be valid at the wrong time, and what is kept for a time would be removed at the wrong time"}}
 }
 
 // clockOff is how far the clock of the daemon's host is ahead of a node's.

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ import (
 const (
 	// CompareLimit bounds a comparison of all members: hashing reads all data that a member holds.
 	CompareLimit = 30 * time.Minute
-	// compareTries is how often it is begun anew because compaction moved on meanwhile.
+	// compareTries is how often it is started again because compaction moved on meanwhile.
 	compareTries = 5
-	// compareEvery is the pause before it is begun anew.
+	// compareEvery is the pause before it is started again.
 	compareEvery = time.Second
 	// unequalLooks is how many comparisons, each at a revision of its own, must find the members to differ in the same
 	// way: what follows from it, a frozen cluster, must not come from a chance.
@@ -26,7 +27,7 @@ const (
 )
 
 // CompareData compares the members' data: the hash of each at one revision. It changes nothing on any member. Members
-// are asked one after the other, since each reads all that it holds. When they differ the cluster is frozen.
+// are asked one at a time, since each reads all that it holds. If they differ, the cluster is frozen.
 type CompareData struct {
 	// Joins are the members to ask, in this order: followers first.
 	Joins []cke.Join
@@ -116,9 +117,7 @@ func (c CompareData) ready(ctx context.Context, e Env) (joins []cke.Join, revisi
 			continue
 		}
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if s.Problem == "" && id.OfAnother(s) {
-			s.Problem = "a member of cluster " + s.ClusterID + " answers"
-		}
+		s.Problem = cmp.Or(s.Problem, id.NotOurs(s))
 		if s.Problem != "" {
 			return nil, 0, &cke.Error{Code: cke.CodeMemberSilent, What: fmt.Sprintf("the member on %s does not answer, so the members cannot be compared", j.Node.Name()), Facts: []string{s.Problem}, Unchanged: true}
 		}
@@ -147,13 +146,13 @@ func (c CompareData) unequal(ctx context.Context, e Env, r cke.Comparison) error
 	return e.Ledger.PutComparison(ctx, r)
 }
 
-// Unequal is the problem that members differ.
+// Unequal returns the problem that members differ.
 func Unequal(r cke.Comparison) cke.Problem {
 	return cke.Problem{Code: cke.CodeUnequalData, Message: fmt.Sprintf("the members hold different data at revision %d: %s", r.Revision, r.Difference()),
-		Remedy: "`ckecli cluster evidence` shows all that was found; keep every volume, find the member that is wrong"}
+		Remedy: "`ckecli cluster evidence` shows all that was found; keep every volume, and find the member with the wrong data"}
 }
 
-// Finding names what a comparison found: who differs from whom, whatever the hashes are. Empty: all are equal.
+// Finding names what a comparison found: which members differ, whatever the hashes are. Empty: all are equal.
 func Finding(r cke.Comparison) string {
 	if r.Equal() {
 		return ""

@@ -11,8 +11,8 @@ import (
 // DefragmentLimit bounds the rewriting of one member's database: some gigabytes on a slow disk.
 const DefragmentLimit = 10 * time.Minute
 
-// Defragment gives the free pages of members' databases back to their disks, one member after the other. A member
-// answers nobody meanwhile, so each has to serve again before the next one's turn.
+// Defragment gives the free pages of members' databases back to their disks, one member at a time. A member does not
+// answer meanwhile, so each must serve again before the next one.
 type Defragment struct {
 	// Joins are the members in their order: followers first, the leader last, after its leadership was moved.
 	Joins []cke.Join
@@ -71,6 +71,9 @@ func mayStop(ctx context.Context, e Env, j cke.Join, gap bool) error {
 		return err
 	}
 	m, there := list.of(j)
+	if !there && Unproved(list.members, id.Joins, nil) != nil {
+		return list.unproved("no member is stopped because of it")
+	}
 	if !there {
 		return nil
 	}

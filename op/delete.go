@@ -9,9 +9,9 @@ import (
 )
 
 // DeleteCluster stops every member, removes its container, keeps its volume, and moves the cluster out of the store.
-// It ends only when every node of a member has answered, and can be canceled until it is sealed. Without its container a
-// member cannot come back: neither by a start that an earlier daemon sent off and that arrives late, nor by a person's mistake.
-// Nodes are marked then, for a store that is brought back from before: the cluster may be declared again on others.
+// It completes only when every node of a member has answered, and can be canceled until it is sealed. Without its
+// container a member cannot start again, neither by a late start of an earlier daemon nor by a mistake.
+// Nodes are marked then, for a store that is restored from before: the cluster may be declared again on other nodes.
 type DeleteCluster struct {
 	Joins []cke.Join
 	// Nodes are those of the cluster that answer, to be marked.
@@ -67,9 +67,9 @@ func whileDeleting(s Step) Step {
 }
 
 // errTakenBack is of an operation that people do not want any more. It has not failed.
-var errTakenBack = fmt.Errorf("taken back: %w", cke.ErrConflict)
+var errTakenBack = fmt.Errorf("withdrawn: %w", cke.ErrConflict)
 
-// while lets a step run as long as people want what it is for, which is read anew: over is why they do not any more, or "".
+// while lets a step run as long as people want what it is for, which is read again: over is why they do not any more, or "".
 func while(s Step, over func(context.Context, Env) (string, error)) Step {
 	run := s.Run
 	s.Run = func(ctx context.Context, e Env) error {

@@ -7,7 +7,7 @@ import (
 	"cke"
 )
 
-// Disarm takes active alarms of etcd back. One whose cause lasts is raised again by etcd.
+// Disarm clears active alarms of etcd. If the cause remains, etcd raises the alarm again.
 type Disarm struct{ Alarms []cke.Alarm }
 
 var _ Operation = Disarm{}
@@ -27,10 +27,14 @@ func (d Disarm) Stages() []Stage {
 	return all
 }
 
-// disarm takes one alarm back; one that is off already is no error.
+// disarm clears one alarm; one that is off already is no error.
 func disarm(ctx context.Context, e Env, a cke.Alarm) error {
-	if err := throughAny(ctx, e, func(url string) error { return e.Etcd.Disarm(ctx, url, a) }); err != nil {
-		return fmt.Errorf("no member takes the alarm back: %w", err)
+	through := throughAny
+	if a.StopsWrites() { // one that continued alone has a log of its own
+		through = throughAll
+	}
+	if err := through(ctx, e, func(url string) error { return e.Etcd.Disarm(ctx, url, a) }); err != nil {
+		return fmt.Errorf("no member clears the alarm: %w", err)
 	}
 	return nil
 }

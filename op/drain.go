@@ -8,16 +8,16 @@ import (
 	"cke"
 )
 
-// DrainNode leases a node for maintenance: leadership away, the lease on record, the member stopped. A lease that was
-// refused, or whose member could not be stopped, is not left behind.
+// DrainNode gives a node a maintenance lease: leadership is moved away, the lease recorded, the member stopped. A
+// lease that was refused, or whose member could not be stopped, is removed.
 type DrainNode struct {
 	Node cke.Node
 	// Join is the membership on the node; nil: it carries none, and only the lease is recorded.
 	Join *cke.Join
-	// Reason and By are of the lease, For is how long it lasts from when it is recorded.
+	// Reason and By are of the lease, For is how long it is active from when it is recorded.
 	Reason, By string
 	For        time.Duration
-	// Accepted: the person knows that a cluster of one or two voters does not serve meanwhile.
+	// Accepted: the operator accepted that a cluster of one or two voters does not serve meanwhile.
 	Accepted bool
 }
 
@@ -67,7 +67,7 @@ func (d DrainNode) stopped(ctx context.Context, e Env) bool {
 
 func (d DrainNode) lease(ctx context.Context, e Env) error {
 	now := e.Now().UTC()
-	return e.Ledger.PutDrain(ctx, cke.Drain{Node: d.Node.Name(), Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For)})
+	return e.Ledger.PutDrain(ctx, cke.Drain{Node: d.Node.Name(), Address: d.Node.Address, Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For)})
 }
 
 // stop asks for the arithmetic once more, and ends the lease unless the member is stopped.
@@ -84,7 +84,7 @@ func (d DrainNode) stop(ctx context.Context, e Env) error {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
 	if endErr := e.Ledger.EndDrain(late, d.Node.Name()); endErr != nil {
-		return fmt.Errorf("%w; and its lease is left until its time is over: %w", err, endErr)
+		return fmt.Errorf("%w; its lease remains until it expires: %w", err, endErr)
 	}
 	return err
 }

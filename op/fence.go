@@ -48,15 +48,16 @@ func opener(e Env, id string) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) { return e.Snapshots.Open(ctx, id) }
 }
 
-// CancelRestore goes back to the life that a restore was about to replace, while none of the restored members was started.
+// CancelRestore returns to the incarnation that a restore was about to replace, while none of the restored members
+// was started.
 type CancelRestore struct {
 	Task        cke.Task
 	Incarnation string
-	// Fence are members of abandoned lives that run, since somebody started them: of a restore that was called off before. They would
-	// serve in the name of the life that goes on.
+	// Fence are running members of abandoned incarnations: of a restore that was called off earlier, started from
+	// outside. They would serve in the name of the incarnation that continues.
 	Fence []cke.Join
-	// Revive are members of the life that goes on which this restore may have stopped, and which no rule starts again: this store has
-	// no life of theirs, since the cluster was declared to be restored.
+	// Revive are members of the incarnation that continues which this restore may have stopped, and which no rule starts
+	// again: this store has no incarnation of theirs, since the cluster was declared for a restore.
 	Revive []cke.Join
 	// Nodes are those of the cluster that answer.
 	Nodes []cke.Node

@@ -9,7 +9,7 @@ import (
 	"cke"
 )
 
-// Freeze records a finding that stops every change until a person lifts it, with what was seen.
+// Freeze records a finding that stops every change until the operator lifts it, with what was observed.
 type Freeze struct {
 	Kind    cke.FreezeKind
 	Finding string
@@ -17,9 +17,11 @@ type Freeze struct {
 	Seen    cke.EtcdStatus
 	// Unrecorded are the memberships that were found and that the store did not have; only of FreezeOlderStore.
 	Unrecorded []cke.Unrecorded
-	// Held are the requests that the store has then; only of FreezeOlderStore.
+	// Ended are the current memberships that ended according to marks; only of FreezeOlderStore.
+	Ended []cke.Join
+	// Held are the requests in the store at that time; only of FreezeOlderStore.
 	Held *cke.HeldRequests
-	// Returns is set instead of all else where an earlier freeze is to be active again.
+	// Returns is set instead of all else if an earlier freeze must be active again.
 	Returns *cke.Freeze
 }
 
@@ -46,9 +48,11 @@ func (f Freeze) Stages() []Stage {
 			return err
 		}
 		if f.Kind == cke.FreezeTwoQuorums {
-			if apart, err := stayApart(ctx, e); err != nil || !apart {
+			seen, err := stayApart(ctx, e)
+			if err != nil || seen == nil {
 				return err
 			}
+			f.Seen.Endpoints, f.Seen.Members, f.Seen.MembersSource = seen.Endpoints, seen.Members, seen.MembersSource // by these members are put aside later
 		}
 		found := cke.NewFreeze(f.Kind, f.Finding, f.Problem, f.Seen)
 		found.Held = f.Held
@@ -62,36 +66,46 @@ const (
 	apartPause = 2 * time.Second
 )
 
-// stayApart reports whether two members serve without each other each time that they are asked, each under its leader in its term: no two
-// of one quorum do, whatever their elections. What a removal between two answers showed is over by then.
-func stayApart(ctx context.Context, e Env) (bool, error) {
+// stayApart returns what the members answered last if two of them serve without each other each time that they are asked, each under its
+// leader in its term: no two of one quorum do, whatever their elections. What a removal between two answers showed is over by then, and
+// nil is returned.
+func stayApart(ctx context.Context, e Env) (seen *cke.EtcdStatus, err error) {
 	var one, other cke.EndpointStatus
 	for look := range apartLooks {
 		if err := e.Pause(ctx, apartPause); err != nil {
-			return false, err
+			return nil, err
 		}
 		id, err := e.Ledger.Identity(ctx)
 		if err != nil || id.Incarnation == nil {
-			return false, err
+			return nil, err
 		}
-		seen := cke.EtcdStatus{Endpoints: answersOf(ctx, e, id)}
+		last := seen
+		seen = &cke.EtcdStatus{Endpoints: answersOf(ctx, e, id)}
 		if list, _, err := readList(ctx, e); err == nil {
 			seen.Members, seen.MembersSource = list.members, cke.MembersLinearizable
 		}
-		a, b, is := seen.Apart(id.Incarnation.ClusterID)
+		a, b, is := id.Ours(*seen).Apart(id.Incarnation.ClusterID)
 		if !is || look > 0 && (a.Voted(one) || b.Voted(other)) {
-			return false, nil
+			return nil, nil
 		}
 		one, other = a, b
+		for i, s := range seen.Endpoints { // an answer that was lost does not hide where the member belongs
+			if last != nil && !s.Serves(id.Incarnation.ClusterID) {
+				if before, asked := last.Endpoint(s.Join); asked && before.Serves(id.Incarnation.ClusterID) {
+					seen.Endpoints[i] = before
+				}
+			}
+		}
 	}
-	return true, nil
+	return seen, nil
 }
 
 // onRecord reports whether any of what was found is on record by now: the record was read before the nodes were observed,
-// and a membership may have been added between the two.
+// and a membership may have been added, or have ended, between the two.
 func (f Freeze) onRecord(ctx context.Context, e Env) (bool, error) {
 	id, err := e.Ledger.Identity(ctx)
-	return slices.ContainsFunc(f.Unrecorded, func(u cke.Unrecorded) bool { return id.OnRecord(u.Incarnation, u.Join) }), err
+	return slices.ContainsFunc(f.Unrecorded, func(u cke.Unrecorded) bool { return id.OnRecord(u.Incarnation, u.Join) }) ||
+		slices.ContainsFunc(f.Ended, func(j cke.Join) bool { _, current := id.Join(j.ID); return !current }), err
 }
 
 // freeze stores a finding unless the cluster is frozen already: whatever froze it has to be judged first, but by the right store.
@@ -114,12 +128,14 @@ func freeze(ctx context.Context, e Env, f cke.Freeze) error {
 	return e.Ledger.PutFreeze(ctx, f)
 }
 
-// Unfreeze lifts a freeze: a person has judged what was found.
+// Unfreeze lifts a freeze: the operator has judged what was found.
 type Unfreeze struct {
 	ID string
-	// Reason is the person's words.
+	// Reason is the operator's text.
 	Reason string
 	By     string // user@host
+	// Wrong names the nodes whose members have the wrong data: they are put aside. See cke.FreezeKind.NamesWrong.
+	Wrong []string
 }
 
 var _ Operation = Unfreeze{}
@@ -142,23 +158,21 @@ func (u Unfreeze) lift(ctx context.Context, e Env) error {
 	}
 	f := id.Freeze
 	if f == nil || f.ID != u.ID {
-		return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("freeze %s is not the present one", u.ID), Unchanged: true, Try: "ckecli cluster evidence"}
+		return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("freeze %s is not the current one", u.ID), Unchanged: true, Try: "ckecli cluster evidence"}
 	}
 	if !f.Active() {
 		return nil
 	}
-	if err := putAside(ctx, e, id); err != nil {
+	if err := putAside(ctx, e, id, u.Wrong); err != nil {
 		return err
 	}
-	f.LiftedAt, f.LiftedBy, f.LiftReason = e.Now().UTC(), u.By, u.Reason
+	f.LiftedAt, f.LiftedBy, f.LiftReason, f.Wrong = e.Now().UTC(), u.By, u.Reason, u.Wrong
 	return e.Ledger.PutFreeze(ctx, *f)
 }
 
-// EndFinding notes that findings that a person lifted are no longer seen: found again they freeze the cluster again.
+// EndFinding records that lifted findings are no longer seen: seen again, they freeze the cluster again.
 type EndFinding struct {
 	Findings []string
-	// Rejoined were put aside, and serve with the others.
-	Rejoined []cke.JoinID
 }
 
 var _ Operation = EndFinding{}
@@ -178,21 +192,6 @@ func (o EndFinding) end(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil || id.Freeze == nil || id.Freeze.Active() {
 		return err
-	}
-	var joins []cke.Join
-	for _, j := range id.Joins {
-		if j.Apart && slices.Contains(o.Rejoined, j.ID) {
-			j.Apart = false
-			joins = append(joins, j)
-		}
-	}
-	if joins != nil {
-		if err := e.Ledger.PutJoins(ctx, id, joins...); err != nil {
-			return err
-		}
-	}
-	if o.Findings == nil {
-		return nil
 	}
 	f := *id.Freeze
 	if slices.Contains(o.Findings, f.Finding) && f.OverAt.IsZero() {

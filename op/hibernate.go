@@ -6,15 +6,15 @@ import (
 	"cke"
 )
 
-// Hibernate stops members because a person asked that none run: all followers side by side, then the leader, which has
-// then heard of every write that was acknowledged. None is stopped before each is seen to have the data that it starts on
-// again. Containers and volumes stay; the engine no longer restarts them.
+// Hibernate stops members on request: all followers in parallel, then the leader, which then has every acknowledged
+// write. None is stopped before each is seen to have the data that it starts on again. Containers and volumes stay;
+// the engine no longer restarts them.
 type Hibernate struct {
 	// Joins are the members whose node answers and whose container runs.
 	Joins []cke.Join
-	// Leader is the one of them that leads; empty: none is known to.
+	// Leader is the one of them that leads; empty: unknown.
 	Leader cke.JoinID
-	// Backup tells that the cluster serves, so that all that it holds can be stored in its backup target first.
+	// Backup: the cluster serves, so all that it holds can be stored in its backup target first.
 	Backup bool
 }
 

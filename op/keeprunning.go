@@ -7,7 +7,8 @@ import (
 	"cke"
 )
 
-// KeepRunning lets the engines start members by themselves after a crash and after a reboot. It stops and starts nobody.
+// KeepRunning lets the engines start members by themselves after a crash and after a reboot. It stops and starts no
+// member.
 type KeepRunning struct{ Joins []cke.Join }
 
 var _ Operation = KeepRunning{}

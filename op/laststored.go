@@ -14,7 +14,7 @@ import (
 const stoppedLimit = 20 * time.Second
 
 // storeLast has all that the life before acknowledged in its backups before any of its members is stopped: what is new by now
-// is stored while clients go on, then writes are stopped, and what is left is stored. If that cannot be done the restore is
+// is stored while clients continue, then writes are stopped, and what is left is stored. If that cannot be done the restore is
 // called off where the operator was told that it would be, and a rule lets the cluster take writes again.
 func (r Restore) storeLast(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
@@ -45,7 +45,7 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 }
 
 // lastStored stops the writes and returns the newest revision, up to which everything is stored. That they are about to be
-// stopped is on record first: whoever cannot go on knows that they have to be allowed again.
+// stopped is on record first: whoever cannot continue knows that they have to be allowed again.
 func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (int64, error) {
 	rest := *inc.Restore
 	if e.Backups == nil {
@@ -59,6 +59,15 @@ func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (in
 	if err != nil {
 		return 0, err
 	}
+	holds := func() error {
+		if why := cke.NoWriteStop(serving(r.Fence, rest), func(j cke.Join) cke.EndpointStatus { return e.Etcd.Endpoint(ctx, j.ClientURL()) }); why != "" {
+			return errors.New(why)
+		}
+		return nil
+	}
+	if err := holds(); err != nil {
+		return 0, err
+	}
 	rest.Stops++
 	inc.Restore = &rest
 	if err := recordWrites(ctx, e, inc, true, rest.Last); err != nil {
@@ -69,9 +78,12 @@ func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (in
 	if err := e.Etcd.Arm(ctx, url, cke.WriteStop(r.Incarnation, rest.Stops)); err != nil {
 		return 0, fmt.Errorf("stop the writes of the cluster: %w", err)
 	}
+	if err := holds(); err != nil { // the size is that of the last commit
+		return 0, err
+	}
 	s := e.Etcd.Endpoint(ctx, url)
 	if !s.Linearizable || !rest.Replaces(s.ClusterID) {
-		return 0, fmt.Errorf("%s does not tell the newest revision: %s", url, s.Problem)
+		return 0, fmt.Errorf("%s does not report the newest revision: %s", url, s.Problem)
 	}
 	if s.Revision <= rest.Last {
 		return rest.Last, nil
@@ -89,18 +101,33 @@ func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (in
 
 // servingBefore is the URL of a member of the life before that serves through a quorum.
 func servingBefore(ctx context.Context, e Env, fence []cke.Join, rest cke.Restoration) (string, error) {
+	urls, err := allServingBefore(ctx, e, fence, rest)
+	if err != nil {
+		return "", err
+	}
+	return urls[0], nil
+}
+
+// allServingBefore are the URLs of all of them; there is at least one.
+func allServingBefore(ctx context.Context, e Env, fence []cke.Join, rest cke.Restoration) (urls []string, err error) {
 	var silent []error
-	for _, j := range fence {
-		if !slices.Contains(rest.Fence, j.ID) {
-			continue
-		}
+	for _, j := range serving(fence, rest) {
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
 		if s.Linearizable && rest.Replaces(s.ClusterID) {
-			return s.URL, nil
+			urls = append(urls, s.URL)
+			continue
 		}
 		silent = append(silent, fmt.Errorf("%s does not serve: %s", j.Node.Name(), s.Problem))
 	}
-	return "", errors.Join(append(silent, errors.New("the cluster has no quorum"))...)
+	if urls == nil {
+		return nil, errors.Join(append(silent, errors.New("the cluster has no quorum"))...)
+	}
+	return urls, nil
+}
+
+// serving are the memberships of the life before that answer and were not put aside.
+func serving(fence []cke.Join, rest cke.Restoration) []cke.Join {
+	return slices.DeleteFunc(cke.Chosen(fence), func(j cke.Join) bool { return !slices.Contains(rest.Fence, j.ID) })
 }
 
 // flush stores what the cluster holds. What no full leads to cannot be restored, and counts as not stored.
@@ -118,14 +145,14 @@ func flush(ctx context.Context, e Env, limit time.Duration) (cke.StoredBackup, e
 }
 
 // recordWrites stores whether the writes of the life before are stopped, and the newest revision if nothing is written after
-// it. It is stored before a member of that life is stopped: whoever goes on when some of them are finds no quorum to ask.
+// it. It is stored before a member of that life is stopped: whoever continues when some of them are finds no quorum to ask.
 func recordWrites(ctx context.Context, e Env, inc cke.Incarnation, stopping bool, last int64) error {
 	rest := *inc.Restore
 	rest.Stopping, rest.Last, inc.Restore = stopping, last, &rest
 	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
 
-// stopAbandoned stops what runs of abandoned lives, as CancelRestore does: where the restore is called off, the life before goes on.
+// stopAbandoned stops what runs of abandoned lives, as CancelRestore does: where the restore is called off, the life before continues.
 func (r Restore) stopAbandoned(ctx context.Context, e Env, inc cke.Incarnation) error {
 	for _, j := range r.Fence {
 		if !inc.WasAbandoned(j.Incarnation) {
@@ -149,12 +176,12 @@ func callOff(ctx context.Context, e Env, inc cke.Incarnation, why error) error {
 		return called
 	}
 	if err := e.Snapshots.Forget(ctx, inc.Restore.ID); err != nil {
-		e.Log.Warn("what was fetched for the restore is left behind", "error", err)
+		e.Log.Warn("cannot remove what was fetched for the restore", "error", err)
 	}
 	return called
 }
 
 // notStored is why a restore ends before a member was stopped.
 func notStored(why error) *cke.Error {
-	return cke.NotStored(why.Error(), "the cluster goes on as it was")
+	return cke.NotStored(why.Error(), "the cluster continues unchanged")
 }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,8 @@ type memberList struct {
 	members []cke.Member
 }
 
-// OtherID names the finding that a member answers with another cluster id than the one on record.
-func OtherID(j cke.Join, clusterID string) string {
-	return fmt.Sprintf("%s %s %s", cke.FreezeClusterID, j.ID, clusterID)
-}
-
-// readList reads the member list through the first member that answers, and refuses one of another cluster. One that a
-// person knows to be of another cluster is passed over.
+// readList reads the member list through the first member that answers, and refuses one of another cluster. One that an
+// operator knows to be of another cluster, or has put aside, is passed over.
 func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
@@ -34,7 +30,7 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 		return memberList{}, id, fmt.Errorf("the cluster is not formed: %w", cke.ErrConflict)
 	}
 	var failed []error
-	for _, j := range id.Joins {
+	for _, j := range cke.Chosen(id.Joins) {
 		if j.MemberID == "" && j.StartedAt.IsZero() {
 			continue
 		}
@@ -43,7 +39,7 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 			failed = append(failed, err)
 			continue
 		}
-		if clusterID != id.Incarnation.ClusterID && slices.Contains(id.Freeze.Tolerated(), OtherID(j, clusterID)) {
+		if clusterID != id.Incarnation.ClusterID && slices.Contains(id.Freeze.Tolerated(), cke.OtherID(j, clusterID)) {
 			failed = append(failed, fmt.Errorf("%s answers with cluster id %s", j.Node.Name(), clusterID))
 			continue
 		}
@@ -52,7 +48,7 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 		}
 		return memberList{via: j.ClientURL(), members: members}, id, nil
 	}
-	return memberList{}, id, fmt.Errorf("no member gives a member list: %w", errors.Join(failed...))
+	return memberList{}, id, fmt.Errorf("no member gives a member list: %w", cmp.Or(errors.Join(failed...), cke.ErrNotReady))
 }
 
 // of returns the entry of a join.
@@ -72,7 +68,7 @@ func (l memberList) byID(id string) (cke.Member, bool) {
 	return l.members[i], true
 }
 
-// Is reports whether a member is that of a join: by its id, or by its peer URL as long as the id is not known.
+// Is reports whether a member belongs to a membership: by its id, or by its peer URL while the id is unknown.
 func Is(m cke.Member, j cke.Join) bool {
 	if j.MemberID != "" {
 		return m.ID == j.MemberID
@@ -80,8 +76,8 @@ func Is(m cke.Member, j cke.Join) bool {
 	return slices.Contains(m.PeerURLs, j.PeerURL())
 }
 
-// MayBe reports whether a member could be that of a join whose id is not on record: it stands at its node, or has its name. It may have
-// moved to other ports since the store was copied.
+// MayBe reports whether a member could belong to a membership whose member id is not on record: it is at its node, or
+// has its name. It may have moved to other ports since the store was copied.
 func MayBe(m cke.Member, j cke.Join) bool {
 	return Is(m, j) || j.MemberID == "" && (m.Name == j.Member || slices.ContainsFunc(m.PeerURLs, func(text string) bool {
 		u, err := url.Parse(text)
@@ -123,7 +119,7 @@ func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) (s cke.En
 	}
 	at := func(url string) bool {
 		s = e.Etcd.Endpoint(ctx, url)
-		return s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID
+		return s.Healthy() && s.Linearizable && s.MemberID == m.ID && s.ClusterID == id.Incarnation.ClusterID && !id.OfAnother(s)
 	}
 	if at(url) {
 		return s, true
@@ -161,6 +157,9 @@ func (l memberList) known(ctx context.Context, e Env, id cke.Identity) error {
 		if s.Problem != "" { // an answer may be lost
 			s = e.Etcd.Endpoint(ctx, url)
 		}
+		if s.Problem == "" && cke.IsApart(id.Joins, s) {
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s is put aside, and its member runs: a new member could ask it for its id", name), Unchanged: true, Try: "ckecli replace " + name, Err: cke.ErrConflict}
+		}
 		if s.Problem == "" && s.ClusterID == id.Incarnation.ClusterID {
 			asked, applied = append(asked, voter{name, url}), max(applied, s.RaftApplied)
 		}
@@ -172,7 +171,7 @@ func (l memberList) known(ctx context.Context, e Env, id cke.Identity) error {
 				break
 			}
 			if e.Pause(ctx, steadyEvery) != nil {
-				return fmt.Errorf("%s has applied %d of %d entries, and could tell a new member of one that has left: %w", v.name, s.RaftApplied, applied, cke.ErrNotReady)
+				return fmt.Errorf("%s has applied %d of %d entries, and could still list a removed member to a new one: %w", v.name, s.RaftApplied, applied, cke.ErrNotReady)
 			}
 		}
 	}
@@ -185,8 +184,8 @@ func (l memberList) gate(ctx context.Context, e Env, id cke.Identity, without st
 	serve := l.healthy(ctx, e, id, without)
 	for i := range serve {
 		if serve[i].FollowsAnother(serve[0]) { // an election between two answers looks alike, and is over at the next try
-			return 0, &cke.Error{Code: cke.CodeQuorum, What: "not all members that serve are of one quorum", Unchanged: true,
-				Facts: []string{fmt.Sprintf("%s follows member %s, %s member %s", serve[0].URL, serve[0].LeaderID, serve[i].URL, serve[i].LeaderID)}}
+			return 0, &cke.Error{Code: cke.CodeQuorum, What: "the serving members do not all form one quorum", Unchanged: true,
+				Facts: []string{fmt.Sprintf("%s follows member %s, %s follows member %s", serve[0].URL, serve[0].LeaderID, serve[i].URL, serve[i].LeaderID)}}
 		}
 	}
 	healthy = len(serve)
@@ -222,7 +221,7 @@ func (l memberList) takeGate(ctx context.Context, e Env, id cke.Identity, m cke.
 	if _, is := serves(ctx, e, id, m); !is {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeQuorum, What: "a member that serves is not taken away while another change is under way or another member is down", Facts: []string{why}, Unchanged: true}
+	return &cke.Error{Code: cke.CodeQuorum, What: "a serving member is not taken away while another change is under way or another member is down", Facts: []string{why}, Unchanged: true}
 }
 
 // pauseGate is takeGate for a member that is to answer nobody for a while. gap: of one or two voters any may, since that
@@ -238,7 +237,7 @@ func (l memberList) pauseGate(ctx context.Context, e Env, id cke.Identity, m cke
 // connected for five seconds, and have started.
 const readyEvery = 100 * time.Millisecond
 
-// whenReady tries again while etcd says that it is not ready, until ctx ends. try reads what it depends on anew.
+// whenReady tries again while etcd says that it is not ready, until ctx ends. try reads what it depends on again.
 func whenReady(ctx context.Context, e Env, try func() error) error {
 	for {
 		err := try()
@@ -260,4 +259,10 @@ func putJoin(ctx context.Context, e Env, id cke.JoinID, change func(*cke.Join)) 
 	}
 	change(&j)
 	return e.Ledger.PutJoins(ctx, identity, j)
+}
+
+// unproved is why nothing is done by a list that may be that of a second cluster, see Unproved.
+func (l memberList) unproved(so string) error {
+	return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member list of %s has no quorum of the members on record, so %s", l.via, so),
+		Facts: []string{fmt.Sprintf("it lists %s", cke.Count(len(l.members), "member"))}, Unchanged: true, Err: cke.ErrConflict}
 }

@@ -170,7 +170,7 @@ func TestOrders_AreGivenToNoMemberOfAnotherCluster(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
 		joins := w.joins()
-		w.mustRun(op.Freeze{Kind: cke.FreezeClusterID, Finding: op.OtherID(joins[0], "c2"), Problem: cke.Problem{Code: cke.CodeSplitBrain}})
+		w.mustRun(op.Freeze{Kind: cke.FreezeClusterID, Finding: cke.OtherID(joins[0], "c2"), Problem: cke.Problem{Code: cke.CodeSplitBrain}})
 		w.mustRun(op.Unfreeze{ID: w.Store().Identity().Freeze.ID, Reason: "it is known"})
 		var orders []string
 		e := op.Env{Cluster: "demo", Machines: w.daemon.Machines(), Etcd: ofAnother{turned{w.daemon.Etcd(), joins[0].ClientURL()}, &orders}, Authority: w.daemon.Authority(),
@@ -198,7 +198,7 @@ func TestAnswers_OfAMemberOfAnotherCluster(t *testing.T) {
 		if other.Node.Name() == w.leaderNode() {
 			other = joins[1]
 		}
-		w.mustRun(op.Freeze{Kind: cke.FreezeClusterID, Finding: op.OtherID(other, "c2"), Problem: cke.Problem{Code: cke.CodeSplitBrain}})
+		w.mustRun(op.Freeze{Kind: cke.FreezeClusterID, Finding: cke.OtherID(other, "c2"), Problem: cke.Problem{Code: cke.CodeSplitBrain}})
 		w.mustRun(op.Unfreeze{ID: w.Store().Identity().Freeze.ID, Reason: "it is known"})
 		run := func(o op.Operation) error {
 			_, err := w.runIn(func(e op.Env) op.Env { e.Etcd = turned{w.daemon.Etcd(), other.ClientURL()}; return e }, o)

@@ -16,7 +16,7 @@ func markOver(nodes []cke.Node, over func(cke.Identity) []string) Stage {
 			return err
 		}
 		if err := e.Machines.Machine(n).MarkOver(ctx, e.Cluster, over(id)); err != nil && ctx.Err() == nil {
-			e.Log.Warn("no mark that a life of the cluster is over", "node", n.Name(), "error", err)
+			e.Log.Warn("cannot mark an incarnation of the cluster as over", "node", n.Name(), "error", err)
 			e.Progress(fmt.Sprintf("not marked: %v", err))
 		}
 		return ctx.Err()

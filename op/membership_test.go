@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -206,39 +205,6 @@ func TestAddMember_GivesAFreshMembershipAVolumeOfItsOwn(t *testing.T) {
 	}
 }
 
-// What a member is removed for is on record before it is gone: whoever goes on after a crash cannot see it any more.
-func TestRemoveMember_RecordsWhatForBeforeTheEffect(t *testing.T) {
-	for _, step := range []string{"record-end", "stop"} {
-		inWorld(t, 3, func(w *world) {
-			w.mustRun(w.bootstrap(false))
-			m, j := w.members(), w.joins()
-			w.runUntil(op.RemoveMember{Member: m[2], Join: &j[2], Repair: true}, step)
-			if step == "record-end" {
-				w.mustRun(op.EndMembership{Join: j[2]}) // what the next daemon does
-			}
-			if ended := w.Store().Identity().Ended; len(ended) != 1 || !ended[0].Repair {
-				t.Errorf("cut at %s: %+v", step, ended)
-			}
-		})
-	}
-	inWorld(t, 3, func(w *world) {
-		w.mustRun(w.bootstrap(false))
-		m, j := w.members(), w.joins()
-		w.Node("n2").PowerOff()
-		if _, err := w.run(op.RemoveMember{Member: m[2], Join: &j[2], Repair: true}); cke.CodeOf(err) != cke.CodeQuorum {
-			t.Error(err)
-		}
-		if w.joins()[2].Repair {
-			t.Error("it was not removed, and is on record as if it had been, for a repair")
-		}
-		w.Node("n2").PowerOn()
-		w.mustRun(op.RemoveMember{Member: m[2], Join: &j[2]}) // later, because a person wants it
-		if ended := w.Store().Identity().Ended; len(ended) != 1 || ended[0].Repair {
-			t.Errorf("%+v", ended)
-		}
-	})
-}
-
 // From its first start on a learner is started on what it wrote, or not at all.
 func TestAddMember_RefusesALearnerThatForgot(t *testing.T) {
 	for name, lose := range map[string]func(w *world){
@@ -256,49 +222,6 @@ func TestAddMember_RefusesALearnerThatForgot(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Requirements C7, C8: quorum arithmetic right before the effect.
-func TestRemoveMember_AsksForTheArithmeticAgain(t *testing.T) {
-	inWorld(t, 3, func(w *world) {
-		w.mustRun(w.bootstrap(false))
-		m, j := w.members(), w.joins()
-		o := op.RemoveMember{Member: m[2], Join: &j[2]}
-		w.Node("n2").PowerOff() // after it was decided
-		if _, err := w.run(o); cke.CodeOf(err) != cke.CodeQuorum {
-			t.Error(err)
-		}
-		if len(w.members()) != 3 || len(w.joins()) != 3 {
-			t.Error("removed")
-		}
-		w.Node("n2").PowerOn()
-	})
-}
-
-// A member that was ill when this was decided may serve again. Then it is one more that is taken away.
-func TestRemoveMember_DoesNotTakeWhoServesAgainBesideAnotherLoss(t *testing.T) {
-	inWorld(t, 5, func(w *world) {
-		w.mustRun(w.bootstrap(false))
-		m, j := w.members(), w.joins()
-		o := op.RemoveMember{Member: m[4], Join: &j[4], Silent: true}
-		w.Node("n2").PowerOff()
-		if _, err := w.run(o); cke.CodeOf(err) != cke.CodeQuorum {
-			t.Error(err)
-		}
-		if len(w.members()) != 5 {
-			t.Error("removed")
-		}
-		w.Node("n5").PowerOff() // an ill one is removed: that costs nothing
-		w.mustRun(o)
-		w.Node("n2").PowerOn()
-	})
-	inGrowing(t, 3, func(w *world, last cke.Node) {
-		w.mustRun(w.add(last)) // a learner: a change is under way
-		m, j := w.members(), w.joins()
-		if _, err := w.run(op.RemoveMember{Member: m[2], Join: &j[2], Silent: true}); cke.CodeOf(err) != cke.CodeQuorum {
-			t.Error(err)
-		}
-	})
 }
 
 func TestRestartMember_DoesNotStopAMemberBesideAnotherLoss(t *testing.T) {
@@ -322,42 +245,6 @@ func TestRestartMember_DoesNotStopAMemberBesideAnotherLoss(t *testing.T) {
 			w.Node("n2").PowerOn()
 		})
 	}
-}
-
-// Requirements A9, A14, I6, I19, N12, C12: member removed, then stopped; its storage is kept.
-func TestRemoveMember_EndsTheMembershipAndKeepsTheVolume(t *testing.T) {
-	inWorld(t, 3, func(w *world) {
-		w.mustRun(w.bootstrap(false))
-		m, j := w.members(), w.joins()
-		o := op.RemoveMember{Member: m[0], Join: &j[0]}
-		w.mustRun(o)
-		if id := w.Store().Identity(); len(id.Joins) != 2 || len(id.Ended) != 1 || id.Ended[0].EndedAt.IsZero() || id.Ended[0].Repair {
-			t.Errorf("%+v", id)
-		}
-		if removed, stopped := w.happened("etcd.RemoveMember"), w.happened("StopContainer on n1"); removed > stopped || stopped > w.happened("RemoveContainer on n1") {
-			t.Error("it is to be removed, then stopped")
-		}
-		if c, v := w.Node("n1").Look(); len(v) != 1 || len(c) != 0 { // nothing is left that could be started
-			t.Errorf("%v %v", c, v)
-		}
-		if !w.Write("n2", "more") {
-			t.Error("the others take no write")
-		}
-	})
-}
-
-// Requirements A14, C12, I19: whoever leads hands the leadership over first, then its member leaves the list, then it stops.
-func TestRemoveMember_MovesTheLeadershipAwayFirst(t *testing.T) {
-	inWorld(t, 3, func(w *world) {
-		w.mustRun(w.bootstrap(false))
-		m, j := w.members(), w.joins()
-		w.lead(m[1].ID)
-		w.mustRun(op.RemoveMember{Member: m[1], Join: &j[1]})
-		moved, removed, stopped := w.happened("moved from n2"), w.happened("etcd.RemoveMember"), w.happened("StopContainer on n2")
-		if moved > removed || removed > stopped {
-			t.Errorf("moved at %d, removed at %d, stopped at %d", moved, removed, stopped)
-		}
-	})
 }
 
 func TestRestartMember_AsksForTheArithmeticAgain(t *testing.T) {
@@ -421,49 +308,6 @@ func TestRestartMember_MakesTheMemberWriteASnapshotBeforeAMinorThatCannotReadOld
 			}
 			if got := w.joins()[2].Etcd; got.Version != tt.to || len(got.ExtraArgs) != 1 {
 				t.Errorf("on record: %+v", got)
-			}
-		})
-	}
-}
-
-// What a replaced incarnation left is kept, with its container, where it holds data; one that holds none could join as
-// whoever is added at its address. What is not on record is not touched.
-func TestStopStray_RemovesWhatCouldStartWithoutData(t *testing.T) {
-	for _, empty := range []bool{false, true} {
-		inWorld(t, 1, func(w *world) {
-			w.mustRun(w.bootstrap(false))
-			former := w.joins()[0]
-			former.ID, former.Incarnation, former.Volume, former.ClientPort, former.PeerPort = "former", "before", "etcd-cke.former", 12379, 12380
-			m := w.daemon.Machines().Machine(former.Node)
-			spec := cke.MemberSpec{Cluster: "demo", Join: former, Mode: cke.StartPrepared, Token: "another", Peers: []cke.Peer{{Name: former.Member, URL: former.PeerURL()}}}
-			ctx := w.daemon.Context()
-			files, err := w.daemon.Authority().MemberFiles(ctx, former, cke.Authorities{})
-			if err := errors.Join(err, m.EnsureVolume(ctx, spec), m.EnsureContainer(ctx, spec)); err != nil {
-				t.Fatal(err)
-			}
-			if !empty {
-				if err := errors.Join(m.PutFounder(ctx, spec, files), m.StartContainer(ctx, former)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			before, _ := w.Node("n1").Look()
-			if _, err := w.run(op.StopStray{Join: former}); cke.CodeOf(err) != cke.CodeNotOnRecord {
-				t.Errorf("not on record: %v", err)
-			}
-			if after, _ := w.Node("n1").Look(); !reflect.DeepEqual(before, after) {
-				t.Errorf("what is not on record was changed: %+v, was %+v", after, before)
-			}
-			id := w.Store().Identity()
-			id.Incarnation.Replaced = []string{"before"}
-			w.Store().BringBack(w.Store().Copy().With(id))
-			w.mustRun(op.StopStray{Join: former})
-			containers, volumes := w.Node("n1").Look()
-			want := 2
-			if empty {
-				want = 1
-			}
-			if len(containers) != want || len(volumes) != 2 {
-				t.Errorf("empty %v: %+v\n%+v", empty, containers, volumes)
 			}
 		})
 	}

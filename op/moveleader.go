@@ -38,7 +38,7 @@ func (m MoveLeader) move(ctx context.Context, e Env) error {
 		to := e.Etcd.Endpoint(ctx, m.Join.ClientURL())
 		switch {
 		case id.OfAnother(to):
-			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member on %s is of cluster %s, so it cannot lead this one", name, to.ClusterID), Unchanged: true}
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member on %s cannot lead", name), Facts: []string{id.NotOurs(to)}, Unchanged: true}
 		case to.MemberID != "" && to.LeaderID == to.MemberID:
 			return nil
 		case !to.Healthy() || !to.Linearizable || to.Learner:

@@ -1,7 +1,7 @@
-// Package op holds the operations that change a cluster and the steps that they consist of.
+// Package op holds the operations that change a cluster and their steps.
 //
-// An Operation is data: Decide makes it, tests compare it. Its steps reach the world through the ports of
-// package cke only. Each step may be killed half-way and repeated; each re-reads what it depends on.
+// An Operation is data: Decide makes it, tests compare it. Its steps act only through the ports of package cke. Each
+// step may be killed half-way and repeated; each re-reads what it depends on.
 package op
 
 import (
@@ -15,14 +15,14 @@ import (
 
 // Operation is one change to a cluster, chosen by Decide.
 type Operation interface {
-	// Name is the operation's name in records, as "bootstrap".
+	// Name returns the operation's name in records, as "bootstrap".
 	Name() string
-	// Targets are the names of the nodes that it is about.
+	// Targets returns the names of its nodes.
 	Targets() []string
-	// Stages returns the steps: stages run one after the other, the steps of a stage side by side.
-	// A stage begins only when every step of the one before succeeded.
+	// Stages returns the steps: stages run one after the other, the steps of a stage in parallel. A stage starts only
+	// when every step of the one before succeeded.
 	Stages() []Stage
-	// Traits are what has to be known of its kind.
+	// Traits returns what the strategy must know of its kind.
 	Traits() Traits
 }
 
@@ -34,8 +34,8 @@ func nonEmpty(stages ...Stage) []Stage {
 	return slices.DeleteFunc(stages, func(s Stage) bool { return len(s) == 0 })
 }
 
-// Around returns stages in which each step is what around makes of it; i is its index in its stage. The stages given are
-// left as they are: an operation may name one twice.
+// Around returns stages in which each step is replaced by the result of around; i is its index in its stage. The
+// given stages are not modified: an operation may name one twice.
 func Around(stages []Stage, around func(i int, s Step) Step) []Stage {
 	all := make([]Stage, len(stages))
 	for k, stage := range stages {
@@ -68,16 +68,16 @@ type Env struct {
 	Ledger    cke.Ledger
 	// Backups are those of the cluster; nil: none are taken.
 	Backups cke.Backups
-	// Snapshots are what restores go on from; nil: nothing can be restored.
+	// Snapshots are the sources of restores; nil: nothing can be restored.
 	Snapshots cke.Snapshots
-	// Leader is in whose name the steps run.
+	// Leader is the daemon in whose name the steps run.
 	Leader cke.Leader
 	Now    func() time.Time
-	// Pause waits between two looks at something that is about to happen; it returns early with ctx's error.
+	// Pause waits between two checks for an expected change; it returns early with ctx's error.
 	Pause func(ctx context.Context, d time.Duration) error
 	Log   *slog.Logger
-	// Progress tells how far a long step has come; set by Run for each step.
+	// Progress reports the progress of a long step; set by Run for each step.
 	Progress func(text string)
-	// Stored puts a backup that a step has made into the record; set by Run for each step.
+	// Stored records a backup that a step has made; set by Run for each step.
 	Stored func(cke.StoredBackup)
 }

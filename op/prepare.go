@@ -25,7 +25,7 @@ func prepareMember(ctx context.Context, e Env, spec cke.MemberSpec) error {
 	return certify(ctx, e, spec.Join)
 }
 
-// prepareFounder is prepareMember for a founder, which gets its first log as well.
+// prepareFounder is prepareMember for a first member, which gets its first log as well.
 func prepareFounder(ctx context.Context, e Env, spec cke.MemberSpec) error {
 	if err := makeContainer(ctx, e, spec); err != nil {
 		return err

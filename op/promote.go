@@ -9,8 +9,8 @@ import (
 	"cke"
 )
 
-// MaxLag is how many raft entries a learner may be behind to be promoted. etcd's own test lets a learner pass that has
-// nine tenths of the absolute index. Source: etcd, isLearnerReady.
+// MaxLag is how many raft entries a learner may be behind to be promoted. etcd itself accepts a learner that has nine
+// tenths of the absolute index. Source: etcd, isLearnerReady.
 const MaxLag = 1000
 
 // steadyLooks is how often in a row the lag must be small.
@@ -68,7 +68,7 @@ func (p PromoteMember) ownData(ctx context.Context, e Env) error {
 	return runOnOwnData(ctx, e, j, id.Incarnation.Token)
 }
 
-// Lag is how many entries a member is behind the leader, both as they said themselves.
+// Lag returns how many entries a member is behind the leader, by their own reports.
 func Lag(member, leader cke.EndpointStatus) int64 {
 	return max(0, int64(leader.RaftIndex)-int64(member.RaftApplied))
 }
@@ -110,7 +110,7 @@ func leaderOf(ctx context.Context, e Env, id cke.Identity) (cke.EndpointStatus, 
 			return s, nil
 		}
 	}
-	return cke.EndpointStatus{}, fmt.Errorf("no member says that it leads: %w", cke.ErrNotReady)
+	return cke.EndpointStatus{}, fmt.Errorf("no member reports that it leads: %w", cke.ErrNotReady)
 }
 
 // leaderOr is leaderOf, or, since a stranger may lead, what the member says that the list was read through.
@@ -137,8 +137,8 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	case !m.Learner:
 		return nil
 	}
-	// From now on its data counts: also where somebody else has started it, or its removal as a learner failed.
-	if j, _ := id.Join(p.Join.ID); j.StartedAt.IsZero() || j.NeverVoted || j.Repair {
+	// From now on its data counts: also where another client has started it, or its removal as a learner failed.
+	if j, _ := id.Join(p.Join.ID); j.StartedAt.IsZero() || j.NeverVoted || j.Repair || !j.MayVote {
 		if err := putJoin(ctx, e, p.Join.ID, func(j *cke.Join) { noteVote(j, e.Now()) }); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	// etcd judges a learner by what it had before it fell silent. One that died since it was looked at would be a vote that is missing.
+	// etcd judges a learner by what it had before it fell silent. One that died since it was observed would be a vote that is missing.
 	if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); !s.Healthy() || id.OfAnother(s) || Lag(s, leader) >= MaxLag {
 		return fmt.Errorf("the learner on %s does not keep up any more: %w", p.Join.Node.Name(), cke.ErrNotReady)
 	}

@@ -8,8 +8,7 @@ import (
 	"cke"
 )
 
-// Reclaim puts memberships on record again that the store lost, and lifts the freeze that was recorded for them. No node is
-// changed.
+// Reclaim records memberships again that the store lost, and lifts the freeze because of them. No node is changed.
 type Reclaim struct {
 	Task cke.Task
 	cke.Reclaim
@@ -46,7 +45,7 @@ func (r Reclaim) Stages() []Stage {
 	if look != nil {
 		stages = append(stages, look)
 	}
-	if len(r.IDs()) > 0 {
+	if len(r.IDs())+len(r.Ends)+len(r.Apart) > 0 {
 		stages = append(stages, Stage{{Name: "record-memberships", Run: r.record}})
 	}
 	if r.Freeze != "" {
@@ -71,7 +70,7 @@ func (r Reclaim) record(ctx context.Context, e Env) error {
 	listed := func(j cke.Join) bool { // at whatever URL: a change of that may have been cut off when the store went back
 		return slices.ContainsFunc(members, func(m cke.Member) bool { return m.ID == j.MemberID })
 	}
-	for _, j := range r.Members {
+	for _, j := range slices.Concat(r.Members, r.Apart) {
 		if !listed(j) {
 			return fmt.Errorf("member %s of %s has left the list meanwhile: %w", j.MemberID, j.Node.Name(), cke.ErrConflict)
 		}
@@ -91,7 +90,7 @@ func (r Reclaim) record(ctx context.Context, e Env) error {
 	}
 	writes := slices.DeleteFunc(r.Writes(e.Now()), func(j cke.Join) bool { // a former attempt, whose answer was lost
 		is, lasts := id.Join(j.ID)
-		return id.Has(j.ID) && lasts == j.EndedAt.IsZero() && (!lasts || is.Place() == j.Place())
+		return id.Has(j.ID) && lasts == j.EndedAt.IsZero() && (!lasts || is.Place() == j.Place() && is.Apart == j.Apart)
 	})
 	if writes = append(writes, started...); len(writes) == 0 {
 		return nil
@@ -116,7 +115,7 @@ func (r Reclaim) list(ctx context.Context, e Env, id cke.Identity) ([]cke.Member
 	return nil, fmt.Errorf("no member gives a member list: %w", last)
 }
 
-// lift ends the finding, too: what is found afterwards, if only a part of it was put on record, freezes the cluster again.
+// lift ends the finding, too: what is found afterward, if only a part of it was put on record, freezes the cluster again.
 func (r Reclaim) lift(ctx context.Context, e Env) error {
 	if err := (Unfreeze{ID: r.Freeze, Reason: "its memberships are on record again", By: r.Task.By}).lift(ctx, e); err != nil {
 		return err

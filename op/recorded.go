@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"cke"
@@ -44,12 +45,12 @@ func (m recordedMachine) allowed(ctx context.Context, j cke.Join) error {
 	if err != nil || id.OnRecord(j.Incarnation, j.ID) || j.ID == m.by.named {
 		return err
 	}
-	return &cke.Error{Code: cke.CodeNotOnRecord, What: fmt.Sprintf("%s on %s is not on record, and is not touched", j.Volume, j.Node.Name()),
+	return &cke.Error{Code: cke.CodeNotOnRecord, What: fmt.Sprintf("%s on %s is not on record and is not touched", j.Volume, j.Node.Name()),
 		Facts: []string{fmt.Sprintf("membership %s of incarnation %s", j.ID, j.Incarnation)}, Unchanged: true, Err: cke.ErrConflict}
 }
 
-// StopContainer implements cke.Machine. A member that votes where it is not on record is not stopped: its store is older than the
-// cluster. That a member of a cluster that serves is asked to stop is on record until its engine has answered.
+// StopContainer implements cke.Machine. A member that votes where it is not on record is not stopped: its store is
+// older than the cluster. A stop request in a serving cluster is on record until the engine has answered.
 func (m recordedMachine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
 	if err := m.allowed(ctx, j); err != nil {
 		return err
@@ -66,8 +67,38 @@ func (m recordedMachine) StopContainer(ctx context.Context, j cke.Join, grace ti
 	return m.noteStopping(context.WithoutCancel(ctx), j.ID, false) // the step may have ended with the stop
 }
 
-// KeepRunning implements cke.Machine. An engine that answers, if only that it does not want to, has done what it was asked for before.
+// mayRun refuses to start a member that is put aside, whatever becomes of its cluster.
+func (m recordedMachine) mayRun(ctx context.Context, of cke.Join) error {
+	id, err := m.by.ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	return neverApart(id, of)
+}
+
+// neverApart refuses to start a member that is put aside: it could be a second cluster.
+func neverApart(id cke.Identity, of cke.Join) error {
+	if !slices.ContainsFunc(slices.Concat(id.Joins, id.Ended), func(j cke.Join) bool { return j.ID == of.ID && j.Apart }) {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s is put aside and is not started: it could be a second cluster", of.Node.Name()), Unchanged: true,
+		Try: "ckecli replace " + of.Node.Name(), Err: cke.ErrConflict}
+}
+
+// StartContainer implements cke.Machine.
+func (m recordedMachine) StartContainer(ctx context.Context, j cke.Join) error {
+	if err := m.mayRun(ctx, j); err != nil {
+		return err
+	}
+	return m.Machine.StartContainer(ctx, j)
+}
+
+// KeepRunning implements cke.Machine. An engine that answers, even with a refusal, has completed its earlier
+// requests.
 func (m recordedMachine) KeepRunning(ctx context.Context, j cke.Join) error {
+	if err := m.mayRun(ctx, j); err != nil {
+		return err
+	}
 	err := m.Machine.KeepRunning(ctx, j)
 	if err == nil || errors.Is(err, cke.ErrConflict) {
 		err = errors.Join(err, m.noteStopping(ctx, j.ID, false))
@@ -128,7 +159,7 @@ func (m recordedMachine) votesElsewhere(ctx context.Context, j cke.Join) error {
 			e.Members, e.Source = members, cke.MembersLinearizable
 		}
 		if unknown := err != nil && e.Serves(id.Incarnation.ClusterID); unknown || id.Votes(e) {
-			return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("the member of %s on %s votes, and is not on record there", j.Volume, j.Node.Name()),
+			return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("the member of %s on %s votes, but is not on record there", j.Volume, j.Node.Name()),
 				Facts: []string{fmt.Sprintf("member %s at %s", e.MemberID, e.URL)}, Unchanged: true, Err: cke.ErrConflict}
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"cke"
 )
 
-// RecordStart puts the start and the member id of a member on record that was started. The store lacks them where it was brought
-// back from a copy that was made while the member was added. Nothing else is changed.
+// RecordStart records the start and the member id of a started member. The store lacks them if it was restored from a
+// copy that was made while the member was added. Nothing else is changed.
 type RecordStart struct {
-	// Join is its membership, with the start that was seen.
+	// Join is its membership, with the observed start.
 	Join cke.Join
 }
 
@@ -30,7 +30,7 @@ func (r RecordStart) Stages() []Stage {
 	return []Stage{{{Name: "record-start", Node: r.Join.Node.Name(), Run: r.record}}}
 }
 
-// record asks the member list once more. Where the member id is not on record the member that stands at the peer URL may be
+// record asks the member list once more. Where the member id is not on record the member that is at the peer URL may be
 // another one: it must answer from the container of this membership.
 func (r RecordStart) record(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
@@ -85,8 +85,8 @@ func noteStart(j *cke.Join, at time.Time) {
 	}
 }
 
-// noteVote notes that a member votes: its data counts, also where its removal as a learner failed.
+// noteVote notes that a member votes, or may soon: its data counts, also where its removal as a learner failed.
 func noteVote(j *cke.Join, now time.Time) {
 	noteStart(j, now)
-	j.NeverVoted, j.Repair = false, false
+	j.NeverVoted, j.Repair, j.MayVote = false, false, true
 }

@@ -6,7 +6,7 @@ import (
 	"cke"
 )
 
-// Refuse ends a task that cannot be done, so that the person who asked reads why in its record.
+// Refuse completes a task that cannot be done, and records why.
 type Refuse struct {
 	Task cke.Task
 	// Why is what the record says; never nil.
@@ -26,7 +26,7 @@ func (r Refuse) Stages() []Stage {
 	return []Stage{{{Name: "check", Node: r.Task.Node, Run: func(context.Context, Env) error { return r.Why }}}}
 }
 
-// Settled ends a task of which all is done already.
+// Settled completes a task of which all is done already.
 type Settled struct{ Task cke.Task }
 
 var _ Operation = Settled{}

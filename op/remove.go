@@ -10,19 +10,18 @@ import (
 	"cke/quorum"
 )
 
-// RemoveMember takes a member out of the list, ends its membership, and removes its container where the node answers.
-// Its volume is kept. It works when the member's machine is gone.
+// RemoveMember removes a member from the list, ends its membership, and removes its container if the node answers.
+// Its volume is kept. It also works when the member's machine is gone.
 type RemoveMember struct {
 	// Member is the entry to remove.
 	Member cke.Member
-	// Join is its membership; nil for a member that cke did not make, or no longer knows.
+	// Join is its membership; nil for a foreign member or one whose membership was forgotten.
 	Join *cke.Join
-	// Silent tells that the node does not answer: its container is not stopped. etcd there ends by itself once it
-	// hears that it was removed.
+	// Silent: the node does not answer, so its container is not stopped. etcd there exits once it hears of its removal.
 	Silent bool
 	// Repair is recorded with the end of the membership; see cke.Join.
 	Repair bool
-	// Volumes says how long the volume is kept.
+	// Volumes determines how long the volume is kept.
 	Volumes cke.VolumePolicies
 }
 
@@ -120,6 +119,9 @@ func moveLeaderOf(ctx context.Context, e Env, j cke.Join, s cke.EndpointStatus) 
 	if err != nil {
 		return err
 	}
+	if s.Join = j.ID; id.OfAnother(s) {
+		return nil // it leads no member of this cluster
+	}
 	best := successor(ctx, e, id, j.ID)
 	switch {
 	case s.Healthy() && best == "":
@@ -216,7 +218,7 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 	if r.Join != nil {
 		after := slices.Delete(slices.Clone(list.members), i, i+1)
 		if missing := Unproved(after, id.Joins, []cke.JoinID{r.Join.ID}); missing != nil {
-			return "", false, fmt.Errorf("the member list lacks %s, whose membership ends first: %w", missing[0].Node.Name(), cke.ErrConflict)
+			return "", false, fmt.Errorf("the member list lacks %s: its membership must end first: %w", missing[0].Node.Name(), cke.ErrConflict)
 		}
 	}
 	via = list.via
@@ -234,7 +236,7 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 	return via, list.members[i].Learner, err
 }
 
-// recordWhy records what the member is removed for, before it is: whoever goes on after a crash sees only that it is gone.
+// recordWhy records what the member is removed for, before it is: whoever continues after a crash sees only that it is gone.
 // It reports whether that was new. Of a voter its start is on record then, too: without one it would count as one that never voted.
 func (r RemoveMember) recordWhy(ctx context.Context, e Env, learner bool) (recorded bool, err error) {
 	if r.Join == nil {
@@ -255,14 +257,15 @@ func (r RemoveMember) recordWhy(ctx context.Context, e Env, learner bool) (recor
 	})
 }
 
-// EndMembership ends a membership whose member is no longer in the list, and removes its container. The volume is kept.
+// EndMembership ends a membership whose member is no longer in the list, and removes its container. The volume is
+// kept.
 type EndMembership struct {
 	Join cke.Join
 	// Silent and Volumes are as in RemoveMember.
 	Silent  bool
 	Volumes cke.VolumePolicies
-	// Agreed are those of which more is known than what the list says: cke removed them, or the file or a person wants them gone. If it
-	// is one of these, it may serve for a moment still, or as the wrong one of two clusters.
+	// Agreed are those of which more is known than what the list says: cke removed them, or the file or the operator
+	// wants them gone. One of these may still serve for a moment, or as the wrong one of two clusters.
 	Agreed []cke.JoinID
 }
 
@@ -280,10 +283,10 @@ func (m EndMembership) Stages() []Stage {
 	if m.Silent {
 		return []Stage{record}
 	}
-	return []Stage{record, {retireStep(m.Join)}}
+	return []Stage{record, {{Name: "mark-ended", Node: m.Join.Node.Name(), Run: MarkEnded{Join: m.Join}.try}}, {retireStep(m.Join)}}
 }
 
-// Missing returns the memberships that voted, as far as is on record, and that a member list lacks; nil: none.
+// Missing returns the memberships that voted, as far as recorded, and that a member list lacks; nil: none.
 func Missing(list []cke.Member, joins []cke.Join) (missing []cke.Join) {
 	for _, j := range joins {
 		listed := slices.ContainsFunc(list, func(m cke.Member) bool { return Is(m, j) })
@@ -294,9 +297,9 @@ func Missing(list []cke.Member, joins []cke.Join) (missing []cke.Join) {
 	return missing
 }
 
-// Unproved returns what is missing in a member list that proves of none that it has left, though it was read through a quorum: it has no
-// quorum of those that voted. Such a list may be that of a second cluster, as of a disk that was put back to when its member was alone.
-// Those agreed on do not count. nil: the list is proof.
+// Unproved returns what is missing in a member list that does not prove a removal, though it was read through a
+// quorum: it has no quorum of those that voted and were not put aside. It may be that of a second cluster, as of a
+// disk that was restored to when its member was alone. Those agreed on do not count. nil: the list is proof.
 func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing []cke.Join) {
 	for _, j := range Missing(list, joins) {
 		if !slices.Contains(agreed, j.ID) {
@@ -305,7 +308,7 @@ func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing
 	}
 	listed := 0
 	for _, j := range joins {
-		if slices.ContainsFunc(list, func(m cke.Member) bool { return !m.Learner && Is(m, j) }) {
+		if !j.Apart && slices.ContainsFunc(list, func(m cke.Member) bool { return !m.Learner && Is(m, j) }) {
 			listed++
 		}
 	}
@@ -332,28 +335,27 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 		}
 	}
 	if Unproved(list.members, id.Joins, m.Agreed) != nil {
-		return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member list that %s gives has no quorum of the members on record, and ends no membership", list.via),
-			Facts: []string{fmt.Sprintf("it lists %s", cke.Count(len(list.members), "member"))}, Unchanged: true, Err: cke.ErrConflict}
+		return list.unproved("no membership is ended because of it")
 	}
 	for _, o := range id.Joins {
-		if _, there := list.of(o); there || o.MemberID == "" || o.ID == j.ID && slices.Contains(m.Agreed, j.ID) {
+		if _, there := list.of(o); there || o.MemberID == "" || id.PutAside(o.ID) || o.ID == j.ID && slices.Contains(m.Agreed, j.ID) {
 			continue
 		}
 		if s := e.Etcd.Endpoint(ctx, o.ClientURL()); s.MemberID == o.MemberID && s.Serves(id.Incarnation.ClusterID) {
-			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s serves, and is not in the member list that another one gives", o.Node.Name()),
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s serves, but is not in the member list of another one", o.Node.Name()),
 				Facts: []string{fmt.Sprintf("member %s at %s", o.MemberID, s.URL)}, Unchanged: true, Err: cke.ErrConflict}
 		}
 	}
 	j.EndedAt = e.Now().UTC()
 	j.KeepUntil = m.Volumes.KeepUntil(j.EndedAt)
-	if j.NeverVoted = j.NeverVoted || m.Join.NeverVoted && j.StartedAt.IsZero(); j.NeverVoted {
+	if j.NeverVoted = j.NeverVoted || m.Join.NeverVoted && j.StartedAt.IsZero(); j.Copied() {
 		j.KeepUntil = j.EndedAt
 	}
 	return e.Ledger.PutJoins(ctx, id, j)
 }
 
-// StopStray stops a container of this cluster that is no member, and removes it, unless it is of another life and holds
-// data. Its volume is kept.
+// StopStray stops a container of this cluster that is no member, and removes it, unless it belongs to another
+// incarnation and holds data. Its volume is kept.
 type StopStray struct{ Join cke.Join }
 
 var _ Operation = StopStray{}

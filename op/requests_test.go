@@ -214,7 +214,7 @@ func TestDisarm_AsksOneMemberAfterTheOther(t *testing.T) {
 		w.mustRun(alarm)
 		w.Node("n2").PowerOff()
 		w.Node("n3").PowerOff()
-		if _, err := w.run(alarm); err == nil || !strings.Contains(err.Error(), "no member takes the alarm back") {
+		if _, err := w.run(alarm); err == nil || !strings.Contains(err.Error(), "no member clears the alarm") {
 			t.Error(err)
 		}
 	})

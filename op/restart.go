@@ -11,20 +11,21 @@ import (
 	"cke"
 )
 
-// RestartMember makes one member run with other options: image first, a try of the options, then leadership away, stop,
-// start anew on its own data, wait until it serves. A member that leaves the minors that can read what 3.5 wrote into the
-// log is started once more as it ran before, so that it writes a snapshot and the next one need not read that.
+// RestartMember makes one member run with other options: image first, a trial of the options, then leadership away,
+// stop, start again on its own data, wait until it serves. A member that moves to a minor that cannot read what 3.5
+// wrote into the log is first started once more as it ran before, so that it writes a snapshot.
 type RestartMember struct {
 	Join cke.Join
-	// Etcd is how the member is to run from now on.
+	// Etcd is how the member runs from now on.
 	Etcd cke.EtcdOptions
-	// Runs is the version that it runs now, Image that of its container, where they are not those on record; else empty.
+	// Runs is the version that it runs now, Image that of its container, if they differ from those on record; else
+	// empty.
 	Runs, Image string
-	// Backup: there is to be a fresh backup before the member stops.
+	// Backup: a fresh backup is required before the member stops.
 	Backup bool
-	// Bundle names the authorities that the member is to trust, see cke.Join; empty: those of which it has the files.
+	// Bundle names the authorities that the member must trust, see cke.Join; empty: those in its files.
 	Bundle string
-	// Gap: it is known that nobody is served meanwhile, since there are one or two voters.
+	// Gap: service is interrupted meanwhile, since there are one or two voters.
 	Gap bool
 }
 
@@ -60,7 +61,7 @@ func (r RestartMember) Stages() []Stage {
 	return append(stages, move, stop, Stage{{Name: "start", Node: n, Run: r.start}}, serve)
 }
 
-// NeedsSnapshot reports whether a member that ran one version has to write a snapshot before it may run another.
+// NeedsSnapshot reports whether a member that ran one version must write a snapshot before it may run another.
 func NeedsSnapshot(before, after string) bool {
 	return versionOf(before).ReadsLegacyLog() && !versionOf(after).ReadsLegacyLog()
 }
@@ -120,11 +121,11 @@ func needRunningData(ctx context.Context, e Env, j cke.Join) error {
 	if data, err := m.Data(ctx, j); err != nil || data != cke.DataMissing || isSpare(ctx, e, j) {
 		return err
 	}
-	return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("the member on %s runs on files that were removed, and is not stopped", j.Node.Name()),
-		Facts: []string{"what only it holds would be lost; its database can be copied from the open files of its etcd process first (/proc/PID/fd)"}, Unchanged: true, Err: cke.ErrDataMissing}
+	return &cke.Error{Code: cke.CodeDataMissing, What: fmt.Sprintf("the member on %s runs on removed files and is not stopped", j.Node.Name()),
+		Facts: []string{"data that only it holds would be lost; first copy its database from the open files of its etcd process (/proc/PID/fd)"}, Unchanged: true, Err: cke.ErrDataMissing}
 }
 
-// isSpare reports whether a member that runs is a learner that nobody needs.
+// isSpare reports whether a member that runs is a learner that is not needed.
 func isSpare(ctx context.Context, e Env, j cke.Join) bool {
 	if list, _, err := readList(ctx, e); err == nil {
 		m, there := list.of(j)
@@ -137,7 +138,7 @@ func isSpare(ctx context.Context, e Env, j cke.Join) bool {
 // snapshotAlways makes etcd write a snapshot after every entry. Of an argument that is given twice etcd takes the last.
 const snapshotAlways = "--snapshot-count=1"
 
-// Lasting is how a member runs but for what it was given for a while, before a minor that cannot read old logs.
+// Lasting returns the options without what is set only for a while, before a minor that cannot read old logs.
 func Lasting(o cke.EtcdOptions) cke.EtcdOptions {
 	if n := len(o.ExtraArgs); n > 0 && o.ExtraArgs[n-1] == snapshotAlways {
 		o.ExtraArgs = o.ExtraArgs[:n-1]
@@ -169,7 +170,7 @@ func (r RestartMember) authorities(ctx context.Context, e Env) error {
 		return err
 	}
 	if is := id.Authorities.Bundle(); is != r.Bundle {
-		return fmt.Errorf("members are to trust %s by now, not %s: %w", is, r.Bundle, cke.ErrConflict)
+		return fmt.Errorf("members must now trust %s, not %s: %w", is, r.Bundle, cke.ErrConflict)
 	}
 	m := e.Machines.Machine(r.Join.Node)
 	files, err := e.Authority.Bundles(ctx, id.Authorities)
@@ -195,7 +196,7 @@ func (r RestartMember) authorities(ctx context.Context, e Env) error {
 func (r RestartMember) trusts(ctx context.Context, e Env) error {
 	_, worth, err := e.Machines.Machine(r.Join.Node).Certificates(ctx, r.Join)
 	if err == nil && worth.Bundle() != r.Bundle {
-		err = &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the member on %s does not have the authorities that it is to trust", r.Join.Node.Name()), Facts: facts(worth.Damage)}
+		err = &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the member on %s does not have the authorities that it must trust", r.Join.Node.Name()), Facts: facts(worth.Damage)}
 	}
 	return err
 }

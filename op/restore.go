@@ -15,23 +15,24 @@ import (
 const (
 	// SnapshotLimit bounds fetching a snapshot, and bringing it to a node and making data of it.
 	SnapshotLimit = 2 * time.Hour
-	// finalLimit bounds storing what is new in the cluster that a restore replaces, while clients go on.
+	// finalLimit bounds storing what is new in the cluster that a restore replaces, while clients continue.
 	finalLimit = time.Minute
 )
 
 // errNoSnapshots is what a restore ends with where nothing can be fetched.
 var errNoSnapshots = &cke.Error{Code: cke.CodeCannot, What: "this program cannot fetch snapshots", Unchanged: true}
 
-// Restore makes every founder's data from the snapshot, fences what is replaced, and starts the founders. It may be
-// resumed at any point.
+// Restore makes every first member's data from the snapshot, fences what is replaced, and starts the members. It may
+// be resumed at any point.
 type Restore struct {
 	// Incarnation is the one that is restoring.
 	Incarnation string
-	// Founders are its memberships, sorted by peer URL; once they may have been started those that are left, a quorum at least.
+	// Founders are its memberships, sorted by peer URL; once they may have been started, the remaining ones, at least a
+	// quorum.
 	Founders []cke.Join
-	// Fence are memberships and containers that must not run any more before a founder is started.
+	// Fence are memberships and containers that must no longer run before a member is started.
 	Fence []cke.Join
-	// Started: the founders may have been started; their data is not touched any more.
+	// Started: the members may have been started; their data is not touched any more.
 	Started bool
 }
 
@@ -64,7 +65,7 @@ func (r Restore) Stages() []Stage {
 		stages = whileWanted(append(stages, Stage{{Name: "record-start", Run: r.recordStart}}))
 	}
 	if len(r.Fence) > 0 {
-		// What is only stopped could still be started, by a call that lands late or by a person, beside the restored members. Until
+		// What is only stopped could still be started, by a call that lands late or by the operator, beside the restored members. Until
 		// the start is on record another daemon may have to read a survivor's data once more, for which its container is needed.
 		var replaced Stage
 		for _, j := range r.Fence {
@@ -83,7 +84,7 @@ func (r Restore) Stages() []Stage {
 }
 
 // whileWanted lets the steps of a restore run until people pause the cluster or call the restore off. None of its members was started:
-// the cluster goes on as it was, and what is stopped of it is started again unless it is paused.
+// the cluster continues as it was, and what is stopped of it is started again unless it is paused.
 func whileWanted(stages []Stage) []Stage {
 	for _, stage := range stages {
 		for i, s := range stage {
@@ -96,8 +97,8 @@ func whileWanted(stages []Stage) []Stage {
 	return stages
 }
 
-// each makes one step for each founder. It is run while the incarnation is restoring, with the founder's membership as it
-// stands in the ledger, on its node as it is declared now.
+// each makes one step for each first member. It is run while the incarnation is restoring, with the first member's membership as it
+// is in the ledger, on its node as it is declared now.
 func (r Restore) each(name string, limit time.Duration, run func(context.Context, Env, cke.Incarnation, cke.Join) error) Stage {
 	var stage Stage
 	for _, f := range r.Founders {
@@ -108,7 +109,7 @@ func (r Restore) each(name string, limit time.Duration, run func(context.Context
 			}
 			j, ok := id.Join(f.ID)
 			if !ok {
-				return fmt.Errorf("%s is no founder: %w", f.Node.Name(), cke.ErrConflict)
+				return fmt.Errorf("%s is not part of the restore: %w", f.Node.Name(), cke.ErrConflict)
 			}
 			j.Node = f.Node
 			return run(ctx, e, *id.Incarnation, j)
@@ -128,7 +129,7 @@ func (r Restore) restoring(ctx context.Context, e Env) (cke.Identity, error) {
 
 func (r Restore) isRestoring(id cke.Identity) error {
 	if !id.Incarnation.Life(r.Incarnation) || id.Incarnation.State != cke.Restoring {
-		return fmt.Errorf("incarnation %s is not being restored any more: %w", r.Incarnation, cke.ErrConflict)
+		return fmt.Errorf("incarnation %s is no longer being restored: %w", r.Incarnation, cke.ErrConflict)
 	}
 	return nil
 }
@@ -137,7 +138,7 @@ func (r Restore) image(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join
 	return e.Machines.Machine(j.Node).EnsureImage(ctx, j.Etcd.Image, e.Progress)
 }
 
-// fetch has the snapshot on this host: another daemon may have begun the restore.
+// fetch has the snapshot on this host: another daemon may have started the restore.
 func (r Restore) fetch(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil {
@@ -170,14 +171,14 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 	// The file may differ where a backup was compacted meanwhile; what etcd makes of it may not.
 	data, err := e.Snapshots.Hash(ctx, rest.ID, rest.Bump)
 	if err == nil && data != rest.Data {
-		err = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("the snapshot of revision %d is not the one that the restore began with", s.Revision),
-			Facts: []string{fmt.Sprintf("its hash is %d, and was %d", data.Hash, rest.Data.Hash)}, Try: "ckecli restore"}
+		err = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("the snapshot of revision %d is not the one that the restore started with", s.Revision),
+			Facts: []string{fmt.Sprintf("its hash is %d, but was %d", data.Hash, rest.Data.Hash)}, Try: "ckecli restore"}
 	}
 	return s, err
 }
 
-// prepare makes volume and container of one founder; nothing runs yet. It gets its certificates when it is started: without them etcd
-// ends at once, so a person who starts a prepared container makes no second cluster out of data that is older than the one that serves.
+// prepare makes volume and container of one first member; nothing runs yet. It gets its certificates when it is started: without them etcd
+// ends at once, so the operator who starts a prepared container makes no second cluster out of data that is older than the one that serves.
 func (r Restore) prepare(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if err := unstarted(j); err != nil {
 		return err
@@ -188,7 +189,7 @@ func (r Restore) prepare(ctx context.Context, e Env, inc cke.Incarnation, j cke.
 	return makeContainer(ctx, e, founding(e.Cluster, inc, j))
 }
 
-// unstarted refuses to touch the data of a founder that may have been started.
+// unstarted refuses to touch the data of a first member that may have been started.
 func unstarted(j cke.Join) error {
 	if j.StartedAt.IsZero() {
 		return nil
@@ -196,7 +197,7 @@ func unstarted(j cke.Join) error {
 	return fmt.Errorf("the member on %s may have been started: %w", j.Node.Name(), cke.ErrConflict)
 }
 
-// restoreData makes a founder's data, and looks for the log that etcd then starts from.
+// restoreData makes a first member's data, and searches for the log that etcd then starts from.
 func (r Restore) restoreData(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if err := unstarted(j); err != nil {
 		return err
@@ -213,7 +214,7 @@ func (r Restore) restoreData(ctx context.Context, e Env, inc cke.Incarnation, j 
 	return needData(ctx, m, j)
 }
 
-// recordStart stores that the founders are about to start, all in one transaction: from then on their data is not touched.
+// recordStart stores that the first members are about to start, all in one transaction: from then on their data is not touched.
 func (r Restore) recordStart(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil {
@@ -226,7 +227,7 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 	return e.Ledger.PutJoins(ctx, id, joins...)
 }
 
-// start gives a founder its certificates and starts it on the data that was made for it. A container that was removed since, as by a deletion that was canceled, is
+// start gives a first member its certificates and starts it on the data that was made for it. A container that was removed since, as by a deletion that was canceled, is
 // made again, with arguments that start nothing without data.
 func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if j.StartedAt.IsZero() {
@@ -276,23 +277,23 @@ func (r Restore) verify(ctx context.Context, e Env, inc cke.Incarnation, j cke.J
 		return err
 	}
 	if got.Compacted == want.Compacted && got.Hash != want.Hash {
-		return &cke.Error{Code: cke.CodeUnequalData, What: fmt.Sprintf("the member on %s does not hold what was restored", j.Node.Name()),
+		return &cke.Error{Code: cke.CodeUnequalData, What: fmt.Sprintf("the member on %s does not hold the restored data", j.Node.Name()),
 			Facts: []string{fmt.Sprintf("its hash at revision %d is %d instead of %d", want.Revision, got.Hash, want.Hash)}, Try: "ckecli restore"}
 	}
 	return nil
 }
 
-// listOf returns the ids of the founders by peer URL, as the member lists them. It must list the founders and nobody else.
+// listOf returns the ids of the first members by peer URL, as the member lists them. It must list the first members and nobody else.
 func listOf(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) (map[string]string, error) {
 	id, members, err := e.Etcd.Members(ctx, j.ClientURL())
 	if err != nil {
 		return nil, fmt.Errorf("member list through %s: %w", j.ClientURL(), err)
 	}
 	if id != inc.ClusterID {
-		return nil, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the restored one is %s", j.Node.Name(), id, inc.ClusterID)}
+		return nil, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, the restored cluster has %s", j.Node.Name(), id, inc.ClusterID)}
 	}
 	if len(members) != len(inc.Founders) {
-		return nil, fmt.Errorf("%s lists %s, the founders are %d", j.Node.Name(), cke.Count(len(members), "member"), len(inc.Founders))
+		return nil, fmt.Errorf("%s lists %s, but the restore has %d", j.Node.Name(), cke.Count(len(members), "member"), len(inc.Founders))
 	}
 	ids := map[string]string{}
 	for _, f := range inc.Founders {
@@ -317,7 +318,7 @@ func (r Restore) forget(ctx context.Context, e Env) error {
 		return err
 	}
 	if err := e.Snapshots.Forget(ctx, id.Incarnation.Restore.ID); err != nil {
-		e.Log.Warn("what was fetched for the restore is not removed yet", "error", err)
+		e.Log.Warn("cannot remove what was fetched for the restore yet", "error", err)
 		e.Progress("not removed yet: " + err.Error())
 	}
 	return ctx.Err()
@@ -330,7 +331,7 @@ func (r Restore) recordFormed(ctx context.Context, e Env) error {
 		return err
 	}
 	if len(r.Founders) < quorum.Of(len(id.Incarnation.Founders)) {
-		return fmt.Errorf("%d of %d restored members are no quorum: %w", len(r.Founders), len(id.Incarnation.Founders), cke.ErrConflict)
+		return fmt.Errorf("%d of %d restored members are not a quorum: %w", len(r.Founders), len(id.Incarnation.Founders), cke.ErrConflict)
 	}
 	joins := slices.Clone(id.Joins)
 	for _, f := range r.Founders {

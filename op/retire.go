@@ -8,11 +8,11 @@ import (
 )
 
 // retireStep stops a container that carries no member any more, and removes it, unless it is of a life that is not on
-// record and holds data: that may be what a person needs. The volume is kept.
+// record and holds data: that may be what the operator needs. The volume is kept.
 //
 // etcd gives a member that joins the id that the list has at its peer URL, whoever it is. A container that was made for a
-// learner and is started late, by a call that lands long after its caller gave it up or by a person, would take the id of
-// the member that stands on the node by then, without that one's data. One that is gone is started by nobody: a start names
+// learner and is started late, by a call that lands long after its caller gave it up or by the operator, would take the id of
+// the member that is on the node by then, without that one's data. One that is gone is started by nobody: a start names
 // it by the engine's id of it.
 func retireStep(j cke.Join) Step {
 	s := stopStep(j)
@@ -52,7 +52,7 @@ func unless(s Step, refused func(context.Context, Env, cke.Identity) error) Step
 	return s
 }
 
-// removeEmpty removes a container whose volume holds no data. One that has data goes on from its own log, which names
+// removeEmpty removes a container whose volume holds no data. One that has data continues from its own log, which names
 // another cluster than the present one.
 func removeEmpty(ctx context.Context, e Env, j cke.Join) error {
 	switch data, err := e.Machines.Machine(j.Node).Data(ctx, j); {

@@ -14,7 +14,7 @@ import (
 
 // Journal keeps records. Its writes are fenced like the Ledger's.
 type Journal interface {
-	// AppendRecord stores a new record and returns it with its id. ErrConflict: it names a task that was taken back.
+	// AppendRecord stores a new record and returns it with its id. ErrConflict: it names a withdrawn task.
 	AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error)
 	// PutRecord stores a changed record.
 	PutRecord(ctx context.Context, r cke.Record) error
@@ -33,9 +33,9 @@ const closeLimit = 2 * time.Second
 // may leave a record that nobody knows of and that says "running".
 const appendPatience = 500 * time.Millisecond
 
-// Run runs an operation to its end and returns its record, with State completed, failed or interrupted.
-// about carries what the caller knows: reason, generation, host, term. A step is recorded before it runs.
-// The error is what ended the operation; the record says the same in words.
+// Run runs an operation to its end and returns its record, with State completed, failed or interrupted. about has
+// what the caller knows: reason, generation, host, term. A step is recorded before it runs.
+// The error is the cause of a failure; the record has the same as text.
 func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (cke.Record, error) {
 	about.Operation, about.Targets, about.Cluster = o.Name(), o.Targets(), e.Cluster
 	about.State, about.StartedAt = cke.RecordRunning, e.Now().UTC()
@@ -150,12 +150,12 @@ func (r *run) step(ctx context.Context, index int, s Step) error {
 		r.record.Steps[index].Error = err.Error()
 	}
 	r.left--
-	// The end of the last step is stored with what follows; that of another one is told while the rest go on.
+	// The end of the last step is stored with what follows; that of another one is told while the rest continue.
 	due := r.left > 0 && now.Sub(r.stored) >= stepEvery
 	r.mu.Unlock()
 	if due {
 		if err := r.store(ctx); err != nil {
-			r.env.Log.Debug("the end of a step not stored", "error", err)
+			r.env.Log.Debug("end of step not stored", "error", err)
 		}
 	}
 	return err
@@ -182,7 +182,7 @@ func patiently(ctx context.Context, after time.Duration) (context.Context, conte
 	}
 }
 
-// store writes a copy of the record as it is now, after the one that is being written. The steps go on meanwhile: a
+// store writes a copy of the record as it is now, after the one that is being written. The steps continue meanwhile: a
 // store that is slow must not hold up their ends.
 func (r *run) store(ctx context.Context) error {
 	select {
@@ -218,7 +218,7 @@ func interruption(ctx context.Context, host string, err error) string {
 	why := context.Cause(ctx)
 	switch {
 	case why == nil && errors.Is(err, errTakenBack):
-		return fmt.Sprintf("%v; cke on %s observes the cluster again and decides anew", err, host)
+		return fmt.Sprintf("%v; cke on %s observes the cluster and decides again", err, host)
 	case why == nil:
 		return fmt.Sprintf("%v; %s", err, next)
 	case errors.Is(why, cke.ErrDeposed):
@@ -226,7 +226,7 @@ func interruption(ctx context.Context, host string, err error) string {
 	case errors.Is(why, context.Canceled), errors.Is(why, context.DeadlineExceeded):
 		return fmt.Sprintf("cke on %s was stopped; %s", host, next)
 	}
-	return fmt.Sprintf("%v; cke on %s observes the cluster again and decides anew", why, host)
+	return fmt.Sprintf("%v; cke on %s observes the cluster and decides again", why, host)
 }
 
 // close ends the record and stores it.
@@ -274,7 +274,7 @@ func (e StageError) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// Unwrap lets errors.Is and errors.As look into every step.
+// Unwrap lets errors.Is and errors.As search every step.
 func (e StageError) Unwrap() []error {
 	var all []error
 	for _, s := range e {

@@ -13,7 +13,7 @@ import (
 const (
 	// lookEvery is the pause between two looks at a member that is starting.
 	lookEvery = 10 * time.Millisecond
-	// containerEvery is how often the container is looked at meanwhile: an etcd that exited will not answer.
+	// containerEvery is how often the container is observed meanwhile: an etcd that exited will not answer.
 	containerEvery = 250 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ func await(ctx context.Context, e Env, j cke.Join, enough func(cke.EndpointStatu
 			case err != nil && ctx.Err() == nil:
 				return err
 			}
-			last.Problem = "a member of cluster " + last.ClusterID + " answers"
+			last.Problem = id.NotOurs(last)
 		}
 		if now := e.Now(); now.Sub(looked) >= containerEvery {
 			looked = now
@@ -69,7 +69,7 @@ func stillRunning(ctx context.Context, e Env, j cke.Join, before *cke.Error) (*c
 	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
 	switch {
 	case errors.Is(err, cke.ErrNotFound):
-		return nil, fmt.Errorf("the container of %s has gone: %w", j.Node.Name(), err)
+		return nil, fmt.Errorf("the container of %s is gone: %w", j.Node.Name(), err)
 	case err != nil:
 		return before, nil // unknown: the endpoint decides
 	case c.State == cke.ContainerRestarting:
@@ -80,7 +80,7 @@ func stillRunning(ctx context.Context, e Env, j cke.Join, before *cke.Error) (*c
 	return before, nil
 }
 
-// Exited turns a container that ended into an error with its last words and, where they tell, a better code.
+// Exited returns the error of a container that exited, with its last words and, if they allow, a better code.
 func Exited(node string, c cke.Container) *cke.Error {
 	code := cke.CodeEtcdExited
 	words := strings.ToLower(c.LastWords)
@@ -98,8 +98,8 @@ func Exited(node string, c cke.Container) *cke.Error {
 	return e
 }
 
-// Ending says how the process of a container ended, and its last words where they say why: those of one that was stopped
-// do not.
+// Ending describes how the process of a container ended, and returns its last words if they say why: those of a
+// stopped one do not.
 func Ending(c cke.Container) (how, why string) {
 	if c.State == cke.ContainerExited && c.ExitCode == 0 {
 		return "was stopped", ""

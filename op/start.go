@@ -14,10 +14,10 @@ const RejoinLimit = 20 * time.Second
 
 // StartMembers starts members on their own data, all at once.
 type StartMembers struct {
-	// Joins say where each node is reached now, in Join.Node; all else is read from the ledger.
+	// Joins name where each node is reached now, in Join.Node; all else is read from the ledger.
 	Joins []cke.Join
-	// AwaitServing tells to wait until each answers linearizable reads. Without a quorum there may be too few
-	// members for that: then local reads are enough.
+	// AwaitServing: wait until each answers linearizable reads. Without a quorum there may be too few members for that:
+	// then local reads are enough.
 	AwaitServing bool
 }
 
@@ -49,7 +49,7 @@ func (s StartMembers) Stages() []Stage {
 }
 
 // startOnOwnData starts the member of a join, and refuses unless its volume holds a write-ahead log. A container
-// that still carries the arguments of its first start is made anew with those of StartOwnData.
+// that still carries the arguments of its first start is made again with those of StartOwnData.
 func startOnOwnData(ctx context.Context, e Env, wanted cke.Join) error {
 	return startUnlessRuns(ctx, e, wanted, nil)
 }
@@ -63,11 +63,10 @@ func startUnlessRuns(ctx context.Context, e Env, wanted cke.Join, runs error) er
 	j, ok := identity.Join(wanted.ID)
 	inc := identity.Incarnation
 	if !ok || inc == nil || inc.State != cke.Formed && !(inc.State == cke.Restoring && !j.StartedAt.IsZero()) {
-		return fmt.Errorf("join %s is no membership of a cluster that is formed, or restored and started: %w", wanted.ID, cke.ErrConflict)
+		return fmt.Errorf("%s is not a membership of a cluster that is formed, or restored and started: %w", wanted.ID, cke.ErrConflict)
 	}
-	if j.Apart {
-		return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s is put aside, and is not started: it could be a second cluster", j.Node.Name()), Unchanged: true,
-			Try: "ckecli replace " + j.Node.Name(), Err: cke.ErrConflict}
+	if err := neverApart(identity, j); err != nil {
+		return err
 	}
 	j.Node = wanted.Node
 	if j.StartedAt.IsZero() && !wanted.StartedAt.IsZero() { // seen by Decide, where the store is from before it
@@ -128,7 +127,7 @@ func noteLimits(ctx context.Context, e Env, j cke.Join) error {
 func needData(ctx context.Context, m cke.Machine, j cke.Join) error {
 	data, err := m.Data(ctx, j)
 	if err != nil {
-		return fmt.Errorf("look for data: %w", err)
+		return fmt.Errorf("check for data: %w", err)
 	}
 	if data != cke.DataPresent {
 		return dataGone(j, cke.ErrDataMissing)

@@ -9,15 +9,15 @@ import (
 	"cke"
 )
 
-// StartChanged starts a member that does not run, or answers nobody, with other options than it was started with last: with those
-// it did not come up, or ended.
+// StartChanged starts a member that does not run, or does not answer, with other options than at its last start, with
+// which it failed to start or exited.
 type StartChanged struct {
 	Join cke.Join
-	// Etcd is how the member is to run from now on.
+	// Etcd is how the member runs from now on.
 	Etcd cke.EtcdOptions
 	// AwaitServing is as in StartMembers.
 	AwaitServing bool
-	// Silent: it runs, and has answered nobody since it was started.
+	// Silent: it runs, and has not answered since it was started.
 	Silent bool
 }
 
@@ -106,11 +106,11 @@ func (s StartChanged) isLost(ctx context.Context, e Env, c cke.Container) error 
 	for began, looks := e.Now(), 0; looks < 2 || e.Now().Sub(began) < lostFor; looks++ { // a member without a leader keeps a question waiting for seconds
 		for _, a := range ask {
 			if _, members, err := e.Etcd.Members(ctx, a.URL); err == nil && len(members) > 1 {
-				return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("the member on %s serves at %s, and is not on record there", n.Name(), a.URL), Unchanged: true, Err: cke.ErrConflict}
+				return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("the member on %s serves at %s, but is not on record there", n.Name(), a.URL), Unchanged: true, Err: cke.ErrConflict}
 			}
 		}
 		if _, _, err := readList(ctx, e); err == nil || e.Etcd.Endpoint(ctx, s.Join.ClientURL()).Problem == "" {
-			return fmt.Errorf("the container on %s runs, and the cluster serves: %w", n.Name(), cke.ErrConflict)
+			return fmt.Errorf("the container on %s runs and the cluster serves: %w", n.Name(), cke.ErrConflict)
 		}
 		if err := e.Pause(ctx, lostEvery); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"cke"
 )
 
-// listedMember looks for a member in the list.
+// listedMember searches for a member in the list.
 func listedMember(ctx context.Context, e Env, member string) (m cke.Member, id cke.Identity, there bool, err error) {
 	list, id, err := readList(ctx, e)
 	for _, m := range list.members {
@@ -40,10 +40,10 @@ func moveLeaderFromStranger(ctx context.Context, e Env, member string) error {
 	return nil
 }
 
-// LeadsAlone is the refusal to take a member away that leads and does not let cke move its leadership.
+// LeadsAlone returns the refusal to remove a member that leads and does not let cke move its leadership.
 func LeadsAlone(m cke.Member, err error) *cke.Error {
-	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("member %s leads, and its leadership cannot be moved away by cke", m.ID), Unchanged: true, Err: err,
-		Facts: []string{"etcd takes that order from the leader alone, which has to trust cke's client certificate"},
+	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("member %s leads, and cke cannot move its leadership away", m.ID), Unchanged: true, Err: err,
+		Facts: []string{"etcd accepts this request only on the leader, which must trust cke's client certificate"},
 		Try:   "etcdctl --endpoints=" + strings.Join(m.ClientURLs, ",") + " move-leader ID"}
 }
 

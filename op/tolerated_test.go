@@ -37,6 +37,7 @@ func TestRemoveMember_BesideAMemberOfAnotherCluster(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
 		joins, list := w.joins(), w.members()
+		w.lead(joins[2].MemberID)
 		run := func(o op.Operation) error {
 			e := op.Env{Cluster: "demo", Machines: w.daemon.Machines(), Etcd: turned{w.daemon.Etcd(), joins[0].ClientURL()}, Authority: w.daemon.Authority(), Ledger: w.daemon.Term(),
 				Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
@@ -47,7 +48,7 @@ func TestRemoveMember_BesideAMemberOfAnotherCluster(t *testing.T) {
 		if err := run(wrong); cke.CodeOf(err) != cke.CodeSplitBrain {
 			t.Fatal(err)
 		}
-		finding := op.OtherID(joins[0], "c2")
+		finding := cke.OtherID(joins[0], "c2")
 		w.mustRun(op.Freeze{Kind: cke.FreezeClusterID, Finding: finding, Problem: cke.Problem{Code: cke.CodeSplitBrain}})
 		w.mustRun(op.Unfreeze{ID: w.Store().Identity().Freeze.ID, Reason: "it is known"})
 		if err := run(op.RemoveMember{Member: list[1], Join: &joins[1]}); cke.CodeOf(err) != cke.CodeQuorum {

@@ -1,27 +1,32 @@
 package op
 
-import "cke"
+import (
+	"slices"
 
-// Traits are what the strategy has to know of a kind of operation. Each kind names its own in this file: the compiler asks for those of a
-// new one.
+	"cke"
+)
+
+// Traits are what the strategy must know of a kind of operation. Each kind declares its own in this file: the
+// compiler requires those of a new one.
 type Traits struct {
-	// NeedsClock: it writes something down that lasts until a time, as certificates do. What brings members back does not.
+	// NeedsClock: it writes something that is valid until a time, as certificates are. What brings members back does
+	// not.
 	NeedsClock bool
 	// Risky: it starts members, or lets members take data from others. They are compared after it.
 	Risky bool
 	// Starts: it starts members that ran before.
 	Starts bool
-	// Idle: it only looks or records.
+	// Idle: it only observes or records.
 	Idle bool
-	// Repeat is how soon it is done again where it completed, and is wanted again for the same reason.
+	// Repeat is how soon it is repeated after it completed, if it is chosen again for the same reason.
 	Repeat Repeat
 }
 
-// Repeat says how long an operation that completed is held back where it is wanted again.
+// Repeat is how long a completed operation is held back before it is repeated.
 type Repeat int
 
-// How soon. Members that stopped are started again soon, however often they stop; what only looks or records, or has a pause of its own,
-// is not held back.
+// How soon. Members that stopped are started again soon, however often they stop; what only observes or records, or
+// has a delay of its own, is not held back.
 const (
 	RepeatUsual Repeat = iota
 	RepeatSoon
@@ -55,6 +60,7 @@ func (Unfreeze) Traits() Traits          { return Traits{} }
 func (EndFinding) Traits() Traits        { return Traits{Idle: true, Repeat: RepeatFree} }
 func (Hibernate) Traits() Traits         { return Traits{} }
 func (KeepRunning) Traits() Traits       { return Traits{Repeat: RepeatSoon} }
+func (MarkEnded) Traits() Traits         { return Traits{Idle: true} }
 func (MoveLeader) Traits() Traits        { return Traits{} }
 func (PromoteMember) Traits() Traits     { return Traits{Risky: true} }
 func (Reclaim) Traits() Traits           { return Traits{} }
@@ -72,15 +78,25 @@ func (StartChanged) Traits() Traits      { return Traits{Risky: true, Starts: tr
 func (PurgeVolume) Traits() Traits       { return Traits{} }
 func (UndeleteVolume) Traits() Traits    { return Traits{} }
 
-// kinds are a value of each kind whose name stands in records for itself, and of each other name that a kind has.
+// kinds are a value of each kind whose name is in records for itself, and of each other name that a kind has.
 var kinds = []Operation{
 	AbandonBootstrap{}, CleanUp{}, AddMember{}, ChangeAddress{}, AdoptMember{}, AllowWrites{}, RotateAuthority{},
 	AdvanceAuthority{}, Backup{}, Bootstrap{}, RenewCertificates{}, CompareData{}, Defragment{}, DeleteCluster{},
 	Disarm{}, DrainNode{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
-	MoveLeader{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopApart{}, StopStray{},
+	MarkEnded{}, MoveLeader{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopApart{}, StopStray{},
 	RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, PurgeVolume{}, UndeleteVolume{},
 	Bootstrap{Resume: true}, Restore{Started: true}, SetAuth{}, SetAuth{On: true},
 	BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{}}}, BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Survivor: "one"}}},
+}
+
+// Names returns the names that operations have in records, sorted. One that refuses a task has the name of its kind instead.
+func Names() []string {
+	var names []string
+	for _, o := range kinds {
+		names = append(names, o.Name())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // OfName returns the traits of the operation that a record or a failure names; the zero value for an unknown name.

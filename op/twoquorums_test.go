@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -153,23 +154,29 @@ func TestEndMembership_NotWhileAnotherUnlistedMemberServes(t *testing.T) {
 	})
 }
 
-// A person stops the wrong one of two clusters, and lifts the freeze while the right one serves: the wrong one is put aside.
+// A person names the wrong one of two clusters, running or stopped: it is put aside.
 func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		stopped []int
 		still   bool // the member apart answers as it did
-		aside   bool
+		named   bool
 		refused bool
 		kind    cke.FreezeKind
 		gone    bool // the container is removed
 	}{
-		{name: "the wrong one is stopped", stopped: []int{2}, aside: true},
+		{name: "the wrong one is stopped", stopped: []int{2}, named: true},
+		{name: "stopped, and not named", stopped: []int{2}, refused: true},
 		{name: "both serve on", still: true, refused: true},
+		{name: "both serve on, and one is named", still: true, named: true},
 		{name: "it was a mistake, and all serve as one"},
+		{name: "all serve as one, and one of them is named", named: true, refused: true},
 		{name: "nobody serves", stopped: []int{0, 1, 2}, refused: true},
-		{name: "one that went back is stopped", kind: cke.FreezeWentBack, stopped: []int{2}, aside: true},
-		{name: "its container is removed", kind: cke.FreezeWentBack, stopped: []int{2}, gone: true, aside: true},
+		{name: "one that went back is stopped", kind: cke.FreezeWentBack, stopped: []int{2}, named: true},
+		{name: "one that went back is stopped, and not named", kind: cke.FreezeWentBack, stopped: []int{2}, refused: true},
+		{name: "one that went back serves apart", kind: cke.FreezeWentBack, still: true, named: true},
+		{name: "one that went back serves with the others", kind: cke.FreezeWentBack},
+		{name: "its container is removed", kind: cke.FreezeWentBack, stopped: []int{2}, gone: true, named: true},
 		{name: "nobody serves after one went back", kind: cke.FreezeWentBack, stopped: []int{0, 1, 2}, refused: true},
 	} {
 		inWorld(t, 3, func(w *world) {
@@ -200,16 +207,23 @@ func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
 			if !c.still {
 				times = 0
 			}
-			_, err := w.runIn(wrong, op.Unfreeze{ID: w.Store().Identity().Freeze.ID})
+			var names []string
+			if c.named {
+				names = []string{"n3"}
+			}
+			err := w.lift(wrong, names...)
 			j := w.joins()[2]
-			if (err != nil) != c.refused || w.Store().Identity().Freeze.Active() != c.refused || j.Apart != c.aside {
+			if (err != nil) != c.refused || w.Store().Identity().Freeze.Active() != c.refused || j.Apart != (c.named && !c.refused) {
 				t.Fatalf("%s: %v, put aside: %v", c.name, err, j.Apart)
 			}
-			if !c.aside || c.gone {
+			if !j.Apart || c.gone {
 				return
 			}
 			if _, err := w.run(op.StartMembers{Joins: []cke.Join{j}}); cke.CodeOf(err) != cke.CodeSplitBrain {
 				t.Errorf("it is started: %v", err)
+			}
+			if _, err := w.run(op.KeepRunning{Joins: []cke.Join{j}}); cke.CodeOf(err) != cke.CodeSplitBrain {
+				t.Errorf("its engine starts it: %v", err)
 			}
 			w.Nodes()[2].StartByHand()
 			times = 1000
@@ -220,21 +234,30 @@ func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
 	}
 }
 
-// It has joined the others again.
-func TestStopApart_NotOneThatServesWithOthers(t *testing.T) {
+// Only who was named is stopped.
+func TestStopApart_NotOneThatWasNotPutAside(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
+		if _, err := w.run(op.StopApart{Join: w.joins()[2]}); !errors.Is(err, cke.ErrConflict) || w.calls("StopContainer") > 0 {
+			t.Error(err)
+		}
+	})
+}
+
+// A member that the list lacks may be one of a quorum that another leader has: it is not stopped for an operator either.
+func TestDrain_StopsNoMemberByTheListOfASecondCluster(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		if !w.Node("n1").ContinueAlone() {
+			t.Fatal("n1 does not continue alone")
+		}
+		time.Sleep(time.Second)
 		j := w.joins()[2]
-		if _, err := w.run(op.StopApart{Join: j}); !errors.Is(err, cke.ErrConflict) {
-			t.Errorf("not put aside: %v", err)
+		if _, err := w.run(op.DrainNode{Node: j.Node, Join: &j, For: time.Hour, Accepted: true}); cke.CodeOf(err) != cke.CodeSplitBrain {
+			t.Error(err)
 		}
-		j.Apart = true
-		if err := w.daemon.Term().PutJoins(w.daemon.Context(), w.Store().Identity(), j); err != nil {
-			t.Fatal(err)
+		if !w.Write("n2", "more") || w.Violations() != nil {
+			t.Errorf("the others take no write: %q", w.Violations())
 		}
-		if _, err := w.run(op.StopApart{Join: j}); !errors.Is(err, cke.ErrConflict) || w.calls("StopContainer") > 0 {
-			t.Errorf("serves with the others: %v", err)
-		}
-		w.mustRun(op.EndFinding{Rejoined: []cke.JoinID{j.ID}})
 	})
 }

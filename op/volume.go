@@ -10,13 +10,12 @@ import (
 	"cke"
 )
 
-// PurgeVolume removes the volume of a membership that ended, and its container. That it is going to be removed is on
-// record before.
+// PurgeVolume removes the volume of an ended membership, and its container. The removal is recorded first.
 type PurgeVolume struct {
-	// Join is the ended membership with its node as it is reached now; of a life that nobody knows, what the volume's
-	// labels say.
+	// Join is the ended membership with its node as reached now; of an unknown incarnation, what the volume's labels
+	// say.
 	Join cke.Join
-	// Asked: a person wants it. Otherwise its time must be over.
+	// Asked: the operator requested it. Otherwise its time must be over.
 	Asked bool
 }
 
@@ -33,7 +32,7 @@ func (p PurgeVolume) Stages() []Stage {
 	n := p.Join.Node.Name()
 	return []Stage{
 		{{Name: "record-purge", Node: n, Run: p.record}},
-		{{Name: "remove", Node: n, Limit: stopLimit + DefaultStepLimit, Run: p.remove}},
+		{{Name: "remove", Node: n, Limit: stopLimit + ImageLimit, Run: p.remove}},
 		{{Name: "record-removed", Node: n, Run: func(ctx context.Context, e Env) error {
 			return putEnded(ctx, e, p.Join.ID, func(j *cke.Join) { j.RemovedAt = e.Now().UTC() })
 		}}},
@@ -56,14 +55,14 @@ func (p PurgeVolume) record(ctx context.Context, e Env) error {
 	}
 	j, known := ended(id, p.Join.ID)
 	switch {
-	case known && !j.PurgedAt.IsZero(): // begun before
+	case known && !j.PurgedAt.IsZero(): // started before
 		return nil
-	case known && !p.Asked && !j.NeverVoted && !j.Expired(e.Now()):
+	case known && !p.Asked && !j.Copied() && !j.Expired(e.Now()):
 		return keeps(p.Join, fmt.Sprintf("it is kept until %s", j.KeepUntil.Format(time.RFC3339)))
 	case !known && !p.Asked:
 		return keeps(p.Join, "its membership is not on record")
 	}
-	copied := known && j.NeverVoted // the voters through which the list was read hold all of it, whatever the time is
+	copied := known && j.Copied() // the voters through which the list was read hold all of it, whatever the time is
 	if !p.Asked && !copied {
 		if err := rightClock(ctx, e, p.Join.Node); err != nil {
 			return err
@@ -115,13 +114,13 @@ func (l memberList) allHealthy(ctx context.Context, e Env, id cke.Identity) erro
 	// So many must serve as if all voters were needed.
 	healthy := len(l.healthy(ctx, e, id, ""))
 	if voters := l.voters(); healthy < voters {
-		return &cke.Error{Code: cke.CodeVolume, What: "not every member serves, so nothing that could still be needed is removed", Facts: []string{fmt.Sprintf("%d of %d voters are healthy", healthy, voters)},
+		return &cke.Error{Code: cke.CodeVolume, What: "not every member serves, so data that could still be needed is not removed", Facts: []string{fmt.Sprintf("%d of %d voters are healthy", healthy, voters)},
 			Unchanged: true, Try: "ckecli status"}
 	}
 	return nil
 }
 
-// UndeleteVolume keeps the volume of an ended membership until a person purges it.
+// UndeleteVolume keeps the volume of an ended membership until the operator purges it.
 type UndeleteVolume struct{ Join cke.Join }
 
 var _ Operation = UndeleteVolume{}
@@ -140,7 +139,7 @@ func (u UndeleteVolume) Stages() []Stage {
 			return err
 		}
 		if j, _ := ended(id, u.Join.ID); !j.PurgedAt.IsZero() {
-			return &cke.Error{Code: cke.CodeVolume, What: fmt.Sprintf("the removal of volume %s has begun", j.Volume), Unchanged: true}
+			return &cke.Error{Code: cke.CodeVolume, What: fmt.Sprintf("the removal of volume %s has started", j.Volume), Unchanged: true}
 		}
 		return putEnded(ctx, e, u.Join.ID, func(j *cke.Join) { j.KeepUntil = time.Time{} })
 	}}}}

@@ -24,10 +24,10 @@ const (
 	patience = 2 * time.Second
 )
 
-// Authority issues the certificates of one cluster. Its CAs are made by the first call that needs them; when
-// several daemons do so at once, one makes them and the others read them. Safe for concurrent use.
+// Authority issues the certificates of one cluster. Its CAs are created by the first call that needs them; if several
+// daemons do so at once, one creates them and the others read them. Safe for concurrent use.
 //
-// What the store says (cke.ErrNotFound, an unreadable seal) passes through in every error.
+// Errors of the store (cke.ErrNotFound, an unreadable seal) are in the chain of every error.
 type Authority struct {
 	secrets cke.Secrets
 	cluster string
@@ -57,7 +57,7 @@ type issuer struct {
 	trusted []*ca
 }
 
-// New returns the authority of one cluster. It reads and writes nothing yet.
+// New returns the authority of one cluster. It does not access the store yet.
 func New(secrets cke.Secrets, cluster string, now func() time.Time) *Authority {
 	return &Authority{secrets: secrets, cluster: cluster, now: now, lock: make(chan struct{}, 1), known: map[string]known{}}
 }
@@ -150,7 +150,7 @@ func (a *Authority) one(ctx context.Context, name cke.AuthorityName, is cke.CA, 
 // recorded refuses a CA that is another one than that on record: members would not trust what it signs.
 func (a *Authority) recorded(name cke.AuthorityName, is cke.CA, c *ca, at time.Time, err error) (*ca, time.Time, error) {
 	if err == nil && is.Fingerprint != "" && is.Fingerprint != c.fingerprint() {
-		return nil, at, a.unusable(name, "is not the one that is on record", nil)
+		return nil, at, a.unusable(name, "is not the one on record", nil)
 	}
 	return c, at, err
 }
@@ -167,15 +167,15 @@ func (a *Authority) readCA(ctx context.Context, name cke.AuthorityName, generati
 	return c, nil
 }
 
-// createCA makes a CA and stores it, or returns the one that somebody else has stored first.
+// createCA makes a CA and stores it, or returns the one that another client has stored first.
 func (a *Authority) createCA(ctx context.Context, name cke.AuthorityName, generation int) (*ca, error) {
 	c, err := newCA(name, a.cluster, generation, a.now())
 	if err != nil {
-		return nil, fmt.Errorf("make the %s CA of %s: %w", name, a.cluster, err)
+		return nil, fmt.Errorf("create the %s CA of %s: %w", name, a.cluster, err)
 	}
 	value, err := c.encode()
 	if err != nil {
-		return nil, fmt.Errorf("make the %s CA of %s: %w", name, a.cluster, err)
+		return nil, fmt.Errorf("create the %s CA of %s: %w", name, a.cluster, err)
 	}
 	err = a.secrets.CreateSecret(ctx, cke.AuthoritySecret(name, generation), value)
 	if errors.Is(err, cke.ErrConflict) {
@@ -213,7 +213,7 @@ func (a *Authority) CreateCA(ctx context.Context, name cke.AuthorityName, genera
 func (a *Authority) unusable(name cke.AuthorityName, what string, err error) error {
 	return &cke.Error{
 		Code: cke.CodeInternal, What: fmt.Sprintf("the %s CA of %s %s", name, a.cluster, what), Unchanged: true, Err: err,
-		Facts: []string{"it is never made anew by itself, since members and clients trust it"},
+		Facts: []string{"cke never replaces it automatically, because members and clients trust it"},
 	}
 }
 

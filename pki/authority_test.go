@@ -151,7 +151,7 @@ func TestAuthority_SwappedKeyIsTold(t *testing.T) {
 	cert, _, _ := bytes.Cut(m.values["pki/peer-ca"], cut)
 	_, key, _ := bytes.Cut(m.values["pki/client-ca"], cut)
 	m.values["pki/peer-ca"] = append(append(bytes.Clone(cert), cut...), key...)
-	if err := a.Ensure(t.Context(), cke.Authorities{}); err == nil || !bytes.Contains([]byte(err.Error()), []byte("the key is not the certificate's")) {
+	if err := a.Ensure(t.Context(), cke.Authorities{}); err == nil || !bytes.Contains([]byte(err.Error()), []byte("the key does not belong to the certificate")) {
 		t.Errorf("got %v", err)
 	}
 }

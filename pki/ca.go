@@ -55,7 +55,7 @@ func newCA(name cke.AuthorityName, cluster string, generation int, now time.Time
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("read what was signed: %w", err)
+		return nil, fmt.Errorf("parse the signed certificate: %w", err)
 	}
 	return &ca{name: name, cert: cert, pem: encodePEM(certBlock, der), key: key}, nil
 }
@@ -76,7 +76,7 @@ func parseCA(name cke.AuthorityName, value []byte) (*ca, error) {
 		block, next := pem.Decode(rest)
 		if block == nil {
 			if len(bytes.TrimSpace(rest)) > 0 {
-				return nil, errors.New("there is more than PEM in it, or a part of it is cut off")
+				return nil, errors.New("it contains more than PEM, or a truncated block")
 			}
 			break
 		}
@@ -98,7 +98,7 @@ func parseCA(name cke.AuthorityName, value []byte) (*ca, error) {
 				return nil, fmt.Errorf("the key is a %T, not an ECDSA key", key)
 			}
 		default:
-			return nil, fmt.Errorf("a second or strange part %q is in it", block.Type)
+			return nil, fmt.Errorf("it contains a duplicate or unexpected block %q", block.Type)
 		}
 	}
 	switch {
@@ -107,9 +107,9 @@ func parseCA(name cke.AuthorityName, value []byte) (*ca, error) {
 	case c.key == nil:
 		return nil, errors.New("the key is missing")
 	case !c.cert.IsCA:
-		return nil, errors.New("the certificate is no CA's")
+		return nil, errors.New("the certificate is not that of a CA")
 	case !c.key.PublicKey.Equal(c.cert.PublicKey):
-		return nil, errors.New("the key is not the certificate's")
+		return nil, errors.New("the key does not belong to the certificate")
 	}
 	return c, nil
 }
@@ -147,7 +147,7 @@ func (i issuer) bundle() []byte {
 func newSerial() (*big.Int, error) {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("generate a serial number: %w", err)
 	}
 	return n.Add(n, big.NewInt(1)), nil
 }

@@ -178,7 +178,7 @@ func TestIssue_LeavesNeverOutliveTheirCA(t *testing.T) {
 }
 
 func TestIssue_RefusesOutsideTheCAsLife(t *testing.T) {
-	for name, move := range map[string]time.Duration{"ended": 11 * 365 * 24 * time.Hour, "check the clock": -48 * time.Hour} {
+	for name, move := range map[string]time.Duration{"expired": 11 * 365 * 24 * time.Hour, "check the clock": -48 * time.Hour} {
 		a, _, c := newAuthority()
 		if err := a.Ensure(t.Context(), cke.Authorities{}); err != nil {
 			t.Fatal(err)

@@ -25,8 +25,8 @@ type ownCert struct {
 	ca   *ca
 }
 
-// ClientTLS implements cke.Authority. Members are trusted by the server CAs alone. The caller may change the
-// configuration. It can be kept for as long as the CAs hold: the certificate in it renews itself.
+// ClientTLS implements cke.Authority. Only the server CAs are trusted for members. The caller may change the
+// configuration and keep it for as long as the CAs are valid: its certificate renews itself.
 func (a *Authority) ClientTLS(ctx context.Context, rec cke.Authorities) (*tls.Config, error) {
 	cas, err := a.get(ctx, rec)
 	if err != nil {
@@ -62,9 +62,9 @@ func (a *Authority) ownCert(c *ca) (*tls.Certificate, error) {
 	return &a.own.cert, nil
 }
 
-// IssueClient issues a client certificate for a person or program. name becomes the common name, which is the
-// user's name when authentication is on in etcd. It holds for ttl, or to the end of the client CA if that comes
-// first: notAfter tells. caPEM are the CAs to trust members by. All three are PEM; the key is nowhere else.
+// IssueClient issues a client certificate for a user or program, valid for ttl or until the client CA expires;
+// notAfter is the earlier of both. name becomes the common name, which is the user if authentication is on in etcd.
+// caPEM are the CAs to trust members by. All three are PEM; the key is kept nowhere else.
 func (a *Authority) IssueClient(ctx context.Context, rec cke.Authorities, name string, ttl time.Duration) (certPEM, keyPEM, caPEM []byte, notAfter time.Time, err error) {
 	if err := checkClient(name, ttl); err != nil {
 		return nil, nil, nil, time.Time{}, fmt.Errorf("issue a client certificate of %s: %w", a.cluster, err)
@@ -83,11 +83,11 @@ func (a *Authority) IssueClient(ctx context.Context, rec cke.Authorities, name s
 func checkClient(name string, ttl time.Duration) error {
 	switch {
 	case name == "" || len(name) > 64 || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("%q is no name for it: write 1 to 64 characters", name)
+		return fmt.Errorf("invalid name %q: want 1 to 64 characters", name)
 	case name == ownName:
-		return fmt.Errorf("the name %q is cke's own", name)
+		return fmt.Errorf("the name %q is reserved for cke", name)
 	case ttl < time.Second:
-		return fmt.Errorf("a life of %s is too short", ttl)
+		return fmt.Errorf("a validity of %s is too short", ttl)
 	}
 	return nil
 }

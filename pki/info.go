@@ -12,12 +12,12 @@ import (
 	"cke"
 )
 
-// CAInfo tells of one CA.
+// CAInfo describes one CA.
 type CAInfo struct {
 	// Name is peer, server or client.
 	Name       cke.AuthorityName `json:"name"`
 	Generation int               `json:"generation"`
-	// Signs: certificates are issued by it. Trusted: members are to trust it.
+	// Signs: it issues certificates. Trusted: members must trust it.
 	Signs    bool      `json:"signs"`
 	Trusted  bool      `json:"trusted"`
 	NotAfter time.Time `json:"notAfter"`
@@ -27,7 +27,7 @@ type CAInfo struct {
 	PEM string `json:"-"`
 }
 
-// CAs tells of the CAs of a record: peer, server, client, and behind each the one that takes its place. It makes none; a
+// CAs describes the CAs of a record: peer, server, client, each followed by its replacement. It creates none; a
 // cluster that was never bootstrapped has none.
 func (a *Authority) CAs(ctx context.Context, rec cke.Authorities) ([]CAInfo, error) {
 	var infos []CAInfo
@@ -58,8 +58,8 @@ func (a *Authority) CAs(ctx context.Context, rec cke.Authorities) ([]CAInfo, err
 	return slices.DeleteFunc(infos, func(i CAInfo) bool { return i.Fingerprint == "" }), nil
 }
 
-// ServerCA returns the certificates, in PEM, by which clients trust the members. It makes none: ErrNotFound when
-// the cluster was never bootstrapped.
+// ServerCA returns the certificates, in PEM, by which clients trust the members. It creates none: ErrNotFound if the
+// cluster was never bootstrapped.
 func (a *Authority) ServerCA(ctx context.Context, rec cke.Authorities) ([]byte, error) {
 	var i issuer
 	for _, is := range rec.Server.Trusted() {
@@ -72,7 +72,7 @@ func (a *Authority) ServerCA(ctx context.Context, rec cke.Authorities) ([]byte, 
 	return i.bundle(), nil
 }
 
-// SignsClient reports whether a client's certificate is of the CA that signs them now.
+// SignsClient reports whether a client's certificate was signed by the CA that signs them now.
 func (a *Authority) SignsClient(ctx context.Context, rec cke.Authorities, leaf *x509.Certificate) (bool, error) {
 	c, err := a.readCA(ctx, cke.ClientAuthority, rec.Client.Signs().Generation)
 	if err != nil {

@@ -36,9 +36,9 @@ func (a *Authority) issue(c *ca, r request) (*leaf, error) {
 	now := a.now()
 	switch {
 	case now.Before(c.cert.NotBefore):
-		return nil, a.unusable(c.name, fmt.Sprintf("holds from %s on only: check the clock of this host, which says %s", stamp(c.cert.NotBefore), stamp(now)), nil)
+		return nil, a.unusable(c.name, fmt.Sprintf("is not valid before %s: check the clock of this host, which shows %s", stamp(c.cert.NotBefore), stamp(now)), nil)
 	case !now.Before(c.cert.NotAfter):
-		return nil, a.unusable(c.name, fmt.Sprintf("ended at %s; this host's clock says %s", stamp(c.cert.NotAfter), stamp(now)), nil)
+		return nil, a.unusable(c.name, fmt.Sprintf("expired at %s; the clock of this host shows %s", stamp(c.cert.NotAfter), stamp(now)), nil)
 	}
 	l := &leaf{}
 	if r.key == nil {
@@ -68,7 +68,7 @@ func (a *Authority) issue(c *ca, r request) (*leaf, error) {
 		return nil, fmt.Errorf("sign with the %s CA of %s: %w", c.name, a.cluster, err)
 	}
 	if l.cert, err = x509.ParseCertificate(der); err != nil {
-		return nil, fmt.Errorf("read what the %s CA of %s signed: %w", c.name, a.cluster, err)
+		return nil, fmt.Errorf("parse the certificate that the %s CA of %s signed: %w", c.name, a.cluster, err)
 	}
 	l.certPEM = encodePEM(certBlock, der)
 	return l, nil

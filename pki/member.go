@@ -21,12 +21,12 @@ var (
 	dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// MemberFiles implements cke.Authority. Keys are fresh with every call and have mode 0600, certificates 0644.
+// MemberFiles implements cke.Authority. Every call generates new keys, with mode 0600; certificates have 0644.
 func (a *Authority) MemberFiles(ctx context.Context, j cke.Join, rec cke.Authorities) ([]cke.File, error) {
 	return a.memberFiles(ctx, j, rec, nil)
 }
 
-// RenewMember implements cke.Authority. What is the same already is left out.
+// RenewMember implements cke.Authority. Unchanged files are left out.
 func (a *Authority) RenewMember(ctx context.Context, j cke.Join, rec cke.Authorities, have []cke.File) ([]cke.File, error) {
 	byPath := map[string][]byte{}
 	for _, f := range have {
@@ -118,7 +118,7 @@ func publicKey(keyPEM []byte) crypto.PublicKey {
 func altNames(j cke.Join) (names []string, addresses []net.IP, err error) {
 	address, err := netip.ParseAddr(j.Node.Address)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the node's address %q is no IP address", j.Node.Address)
+		return nil, nil, fmt.Errorf("the node's address %q is not an IP address", j.Node.Address)
 	}
 	all := []netip.Addr{address.Unmap()}
 	for _, a := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {

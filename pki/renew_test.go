@@ -100,16 +100,16 @@ func TestRenewMember_MendsWhatIsDamaged(t *testing.T) {
 		writes string
 	}{
 		{"nothing", good, "", "peer.crt server.crt"},
-		{"a certificate is gone", damage(good, cke.PeerCertFile, nil), "pki/peer.crt is not there", "peer.crt server.crt"},
-		{"a certificate is empty", damage(good, cke.ServerCertFile, []byte{}), "pki/server.crt holds no certificate", "peer.crt server.crt"},
-		{"a certificate is cut off", damage(good, cke.ServerCertFile, data(good, cke.ServerCertFile)[:100]), "pki/server.crt holds no certificate", "peer.crt server.crt"},
+		{"a certificate is gone", damage(good, cke.PeerCertFile, nil), "pki/peer.crt is missing", "peer.crt server.crt"},
+		{"a certificate is empty", damage(good, cke.ServerCertFile, []byte{}), "pki/server.crt contains no certificate", "peer.crt server.crt"},
+		{"a certificate is cut off", damage(good, cke.ServerCertFile, data(good, cke.ServerCertFile)[:100]), "pki/server.crt contains no certificate", "peer.crt server.crt"},
 		{"a certificate is for another key", damage(good, cke.PeerCertFile, data(again, cke.PeerCertFile)), "pki/peer.key is not the key of pki/peer.crt", "peer.crt server.crt"},
 		{"a certificate is another authority's", damage(damage(good, cke.PeerCertFile, data(foreign, cke.PeerCertFile)), cke.PeerKeyFile, data(foreign, cke.PeerKeyFile)), "pki/peer.crt was not signed by the authority in pki/peer-ca.crt", "peer.crt server.crt"},
-		{"a key is gone", damage(good, cke.ServerKeyFile, nil), "pki/server.key is not there", "peer.crt server.crt server.key"},
-		{"a key is cut off", damage(good, cke.ServerKeyFile, data(good, cke.ServerKeyFile)[:50]), "pki/server.key holds no key", "peer.crt server.crt server.key"},
-		{"an authority is gone", damage(good, cke.PeerCAFile, nil), "pki/peer-ca.crt is not there", "peer-ca.crt peer.crt server.crt"},
-		{"the clients' authority is garbage", damage(good, cke.ClientCAFile, []byte("x")), "pki/client-ca.crt holds no certificate", "peer.crt client-ca.crt server.crt"},
-		{"all is gone", nil, "pki/peer-ca.crt is not there", "peer-ca.crt peer.crt peer.key client-ca.crt server.crt server.key server-ca.crt"},
+		{"a key is gone", damage(good, cke.ServerKeyFile, nil), "pki/server.key is missing", "peer.crt server.crt server.key"},
+		{"a key is cut off", damage(good, cke.ServerKeyFile, data(good, cke.ServerKeyFile)[:50]), "pki/server.key contains no key", "peer.crt server.crt server.key"},
+		{"an authority is gone", damage(good, cke.PeerCAFile, nil), "pki/peer-ca.crt is missing", "peer-ca.crt peer.crt server.crt"},
+		{"the clients' authority is garbage", damage(good, cke.ClientCAFile, []byte("x")), "pki/client-ca.crt contains no certificate", "peer.crt client-ca.crt server.crt"},
+		{"all is gone", nil, "pki/peer-ca.crt is missing", "peer-ca.crt peer.crt peer.key client-ca.crt server.crt server.key server-ca.crt"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			before := cke.ReadCertificates(row.have)
@@ -169,11 +169,11 @@ func TestCertificateFiles_HoldForTheirTime(t *testing.T) {
 		hold, soon  bool
 		troubleSays string
 	}{
-		{-1, false, false, "hold from 2026-05-01"},
+		{-1, false, false, "not valid before 2026-05-01"},
 		{0, true, false, ""},
 		{199, true, false, ""},
 		{201, true, true, ""},
-		{300, false, true, "ended at 2027-02-25"},
+		{300, false, true, "expired at 2027-02-25"},
 	} {
 		now := from.AddDate(0, 0, row.days)
 		trouble := c.Trouble(now)
@@ -181,7 +181,7 @@ func TestCertificateFiles_HoldForTheirTime(t *testing.T) {
 			t.Errorf("day %d: hold %v, soon %v, %q", row.days, c.Hold(now), c.EndSoon(now), trouble)
 		}
 	}
-	if broken := (cke.CertificateFiles{Damage: "pki/peer.crt is not there"}); broken.Hold(from) || broken.EndSoon(from) || broken.Trouble(from) == "" {
+	if broken := (cke.CertificateFiles{Damage: "pki/peer.crt is missing"}); broken.Hold(from) || broken.EndSoon(from) || broken.Trouble(from) == "" {
 		t.Errorf("%+v", broken)
 	}
 }

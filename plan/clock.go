@@ -14,7 +14,7 @@ type clock struct {
 	now time.Time
 }
 
-// Now is the time on the clock.
+// Now returns the time on the clock.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *clock) pause(ctx context.Context, d time.Duration) error {
 }
 
 // timed is an operation whose steps are bounded by the clock, and run one after the other in the order of their stage,
-// so that what happens follows from nothing but the operation.
+// so that what happens follows from the operation only.
 type timed struct {
 	op.Operation
 	clock *clock

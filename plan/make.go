@@ -13,7 +13,7 @@ import (
 
 // Bounds of a plan.
 const (
-	// maxOperations ends a plan that would go on for ever.
+	// maxOperations ends a plan that would continue for ever.
 	maxOperations = 200
 	// maxWaits bounds the looks between two operations.
 	maxWaits = 3000
@@ -28,8 +28,8 @@ const (
 	maxRepeats = 5
 )
 
-// Make plans from what Decide may know now. in.Spec has its defaults filled in; in.Failures is not looked at: what failed
-// may go well next time.
+// Make plans from what Decide may know now. in.Spec has its defaults filled in; in.Failures is ignored: what failed may
+// succeed next time.
 func Make(ctx context.Context, in strategy.Input) Plan {
 	m := &maker{stage: newStage(in), plan: Plan{
 		Cluster: in.Spec.Name, Revision: in.Generation, ObservedAt: in.Seen.ObservedAt, Steps: []Step{},
@@ -54,7 +54,7 @@ type maker struct {
 	repeats int
 }
 
-// work plays on until nothing goes on.
+// work plays on until nothing more can be done.
 func (m *maker) work(ctx context.Context) {
 	in := m.stage.look(ctx)
 	for {
@@ -91,7 +91,7 @@ func (m *maker) work(ctx context.Context) {
 }
 
 // converged ends a plan that has nothing more to do. A declared node that does not answer and never carried a member is
-// nothing that the daemon could act upon, and not what is wanted.
+// nothing that the daemon could act upon, and not what is declared.
 func (m *maker) converged(d strategy.Decision, s cke.Status) {
 	if s.Declared > s.Ready && len(s.Problems) > 0 {
 		m.plan.Blockers = s.Problems
@@ -102,10 +102,10 @@ func (m *maker) converged(d strategy.Decision, s cke.Status) {
 		m.plan.Afterwards = d.Operation.Name() + ": " + d.Reason
 	}
 	m.plan.Blockers = nil
-	m.end(Converged, "all is as wanted")
+	m.end(Converged, "all is as declared")
 }
 
-// decide is what the daemon would decide; where it waits for a person's consent, what it would with it.
+// decide is what the daemon would decide; where it waits for the user's consent, what it would with it.
 func (m *maker) decide(in strategy.Input) strategy.Decision {
 	d := strategy.Decide(in)
 	if d.Operation != nil && !d.Upkeep {
@@ -146,12 +146,12 @@ func consent(in strategy.Input, d strategy.Decision) string {
 		all = append(all, "the next maintenance window, or `ckecli cluster apply` (reconcile: window)")
 	}
 	if slices.ContainsFunc(d.Blockers, func(p cke.Problem) bool { return p.Code == cke.CodeInterrupt }) {
-		all = append(all, "another voter, or `ckecli cluster apply`: nobody is served while one of these restarts")
+		all = append(all, "another voter, or `ckecli cluster apply`: the cluster does not serve while one of these restarts")
 	}
 	return strings.Join(all, "; and for ")
 }
 
-// operate does the operation, and reports whether the plan goes on.
+// operate does the operation, and reports whether the plan continues.
 func (m *maker) operate(ctx context.Context, in strategy.Input, d strategy.Decision, before int) bool {
 	m.tellWait()
 	key := strategy.FailureKey(d.Operation)

@@ -1,5 +1,5 @@
-// Package plan tells what the daemon would do from here on: it plays Decide forward on a simulated copy of the observed
-// cluster and runs the real operations there, on a clock of its own, until all is as wanted or nothing goes on.
+// Package plan computes what the daemon would do from here on: it plays Decide forward on a simulated copy of the observed
+// cluster and runs the real operations there, on a clock of its own, until all is as declared or nothing can be done.
 //
 // Nothing in the real world is read or changed by it.
 package plan
@@ -21,7 +21,7 @@ type Plan struct {
 	Revision int64 `json:"revision"`
 	// Hash covers the spec, its revision, who the cluster is, and the operations in their order; not times.
 	Hash string `json:"hash"`
-	// ObservedAt is when the cluster was seen that the plan begins with.
+	// ObservedAt is the time of the observation that the plan starts from.
 	ObservedAt time.Time `json:"observedAt"`
 	// Operations is how many of the steps are operations.
 	Operations int    `json:"operations"`
@@ -34,16 +34,16 @@ type Plan struct {
 	Reason  string  `json:"reason"`
 	// Blockers are what a blocked plan waits for.
 	Blockers []cke.Problem `json:"blockers,omitempty"`
-	// Afterwards is what looks after the cluster once all is done, as a comparison of the members' data; it is no part of
-	// the plan.
+	// Afterwards is the maintenance of the cluster once all is done, such as a comparison of the members' data; it is no part
+	// of the plan.
 	Afterwards string `json:"afterwards,omitempty"`
 	// Held is what the steps wait for that are marked as held; empty: none is.
 	Held string `json:"held,omitempty"`
-	// Assumed are the nodes that were never seen; they are taken to answer and to be blank.
+	// Assumed are the nodes that were never observed; they are assumed to answer and to be blank.
 	Assumed []string `json:"assumed,omitempty"`
 	// Quorum is set when the plan ends because it would lose quorum.
 	Quorum *Arithmetic `json:"quorum,omitempty"`
-	// End is how the cluster stands after the last step.
+	// End is the state of the cluster after the last step.
 	End End `json:"end"`
 }
 
@@ -53,12 +53,12 @@ type Outcome string
 // Outcomes.
 const (
 	Converged Outcome = "converged" // all that the spec wants is so
-	Blocked   Outcome = "blocked"   // nothing goes on before something outside changes
+	Blocked   Outcome = "blocked"   // nothing can be done before something outside changes
 	Deleted   Outcome = "deleted"   // the cluster is gone, as was asked for
 	Endless   Outcome = "endless"   // no end within the bounds of a plan
 )
 
-// StepKind tells operations and waits apart.
+// StepKind distinguishes operations and waits.
 type StepKind string
 
 // Kinds of steps.
@@ -72,7 +72,7 @@ type Step struct {
 	Kind StepKind `json:"kind"`
 	// Reason is why the operation is done, or what is waited for.
 	Reason string `json:"reason"`
-	// Held: it waits for what Plan.Held tells.
+	// Held: it waits for what Plan.Held names.
 	Held bool `json:"held,omitempty"`
 
 	// Of an operation. Number counts from 1.
@@ -98,10 +98,10 @@ type Tolerance struct {
 	After  int `json:"after"`
 }
 
-// Gap reports whether the operation takes away a quorum that was there and, if all goes well, comes back.
+// Gap reports whether the operation interrupts a quorum that, if all goes well, returns.
 func (t Tolerance) Gap() bool { return t.Before >= 0 && t.During < 0 }
 
-// End is how a cluster stands.
+// End is the state of a cluster.
 type End struct {
 	Health    cke.Health `json:"health"`
 	Summary   string     `json:"summary"`
@@ -110,7 +110,7 @@ type End struct {
 	Tolerance int        `json:"tolerance"`
 }
 
-// Interrupts returns the nodes with whose restart nobody is served for a while, in order.
+// Interrupts returns, in order, the nodes whose restart interrupts service.
 func (p Plan) Interrupts() []string {
 	var all []string
 	for _, s := range p.Steps {
@@ -124,7 +124,7 @@ func (p Plan) Interrupts() []string {
 // Changes reports whether anything would be done.
 func (p Plan) Changes() bool { return p.Operations > 0 }
 
-// hash tells plans apart by what is done, to whom and for what; a plan that is made again a little later has the same.
+// hash distinguishes plans by what is done, to whom and for what; a plan that is made again a little later has the same.
 func hash(generation int64, spec cke.Cluster, deleting bool, id cke.Identity, p Plan) string {
 	type done struct {
 		Operation string

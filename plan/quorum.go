@@ -12,7 +12,7 @@ import (
 	"cke/server/strategy"
 )
 
-// Arithmetic is why a member must not be taken away.
+// Arithmetic is why a member must not be removed.
 type Arithmetic struct {
 	// Node is whose member would be removed.
 	Node string `json:"node"`
@@ -21,7 +21,7 @@ type Arithmetic struct {
 	After Count `json:"after"`
 	// Needed is the quorum after it.
 	Needed int `json:"needed"`
-	// Unhealthy tells of those that are not, as "cp3 unreachable for 4m"; Replace names the first of their nodes that is
+	// Unhealthy describes those that are not, as "cp3 unreachable for 4m"; Replace names the first of their nodes that is
 	// still declared, or is empty.
 	Unhealthy []string `json:"unhealthy,omitempty"`
 	Replace   string   `json:"replace,omitempty"`
@@ -33,7 +33,7 @@ type Count struct {
 	Healthy int `json:"healthy"`
 }
 
-// Error is the refusal with its arithmetic.
+// Error returns the refusal with its arithmetic.
 func (a Arithmetic) Error() *cke.Error {
 	now := fmt.Sprintf("now    %s, %d healthy", cke.Count(a.Now.Members, "member"), a.Now.Healthy)
 	if len(a.Unhealthy) > 0 {
@@ -129,7 +129,7 @@ func (a *Arithmetic) unhealthy(in strategy.Input, m cke.Member, j cke.Join) {
 	a.Unhealthy = append(a.Unhealthy, name)
 }
 
-// short is a duration in its largest unit, as people say it.
+// short is a duration in its largest unit, as users say it.
 func short(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

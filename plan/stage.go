@@ -19,7 +19,7 @@ type stage struct {
 	world    *sim.World
 	daemon   *sim.Daemon
 	env      op.Env
-	in       strategy.Input // as it was; Requests, Before and Failures go on
+	in       strategy.Input // as it was; Requests, Before and Failures persist
 	assumed  []string
 	least    int // tolerance since it was last asked for
 	watching bool
@@ -28,7 +28,7 @@ type stage struct {
 func newStage(in strategy.Input) *stage {
 	s := &stage{clock: &clock{now: in.Seen.ObservedAt}, in: in}
 	s.in.Failures = map[string]strategy.Failure{}
-	s.in.Before.Reached = nil // simulated members count their revisions anew
+	s.in.Before.Reached = nil // simulated members count their revisions from the start
 	spec := cke.Spec{Cluster: in.Spec, Generation: in.Generation}
 	if in.Deleting {
 		spec.DeleteRequestedAt = in.Seen.ObservedAt
@@ -138,7 +138,7 @@ func (s *stage) settled(ctx context.Context, quorate bool) strategy.Input {
 	}
 }
 
-// journal keeps nothing: the plan tells what is done.
+// journal keeps nothing: the plan reports what is done.
 type journal struct{}
 
 // AppendRecord implements op.Journal.

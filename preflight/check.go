@@ -1,10 +1,10 @@
-// Package preflight finds out whether nodes are fit to carry a cluster: it looks at them from outside and from inside, and
-// judges what it saw. Nothing that lasts is changed on them.
+// Package preflight checks whether nodes are fit to carry a cluster: it observes them from outside and from inside, and judges
+// what it saw. It changes nothing on them permanently.
 package preflight
 
 import "cke"
 
-// Verdict is how a check went.
+// Verdict is the result of a check.
 type Verdict string
 
 // Verdicts.
@@ -14,7 +14,7 @@ const (
 	Fail Verdict = "fail"
 )
 
-// Check is one thing that was looked at on one node.
+// Check is one thing that was checked on one node.
 type Check struct {
 	Node   string  `json:"node"`
 	Check  string  `json:"check"`
@@ -23,11 +23,11 @@ type Check struct {
 	// Code and Remedy are those of the problem, where it has one.
 	Code   cke.Code `json:"code,omitempty"`
 	Remedy string   `json:"remedy,omitempty"`
-	// Because is the check, as NODE/CHECK, that is the reason for this result: without it this one was not made or did not fail.
+	// Because is the check, as NODE/CHECK, that is the reason for this result: why this one was not made, or failed.
 	Because string `json:"because,omitempty"`
 }
 
-// Names of the checks, in the order in which they are told.
+// Names of the checks, in the order in which they are shown.
 const (
 	checkSSH     = "ssh"
 	checkHostKey = "host-key"

@@ -13,7 +13,7 @@ import (
 type HostKeys struct {
 	// Known are the host keys that are known, by address.
 	Known map[string]string
-	// Strict: no node is talked to whose key is not known.
+	// Strict: connect to no node whose key is not known.
 	Strict bool
 
 	mu    sync.Mutex
@@ -45,7 +45,7 @@ func (k *HostKeys) Pin(_ context.Context, address, line string) error {
 // Offered implements etcdnode.HostKeys.
 func (*HostKeys) Offered(context.Context, string, string) {}
 
-// Seen is what is known of host keys by now. blind: nobody could be asked for those that cke knows.
+// Seen returns what is known of host keys by now. blind: those that cke knows could not be read.
 func (k *HostKeys) Seen(blind bool) Keys {
 	k.mu.Lock()
 	defer k.mu.Unlock()

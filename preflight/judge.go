@@ -25,8 +25,8 @@ const (
 	syncLimit = 10 * time.Millisecond
 )
 
-// Judge says what is to be said about each node, of what was observed and of what visits found, by address. A check that could
-// not be made is a warning that says why.
+// Judge makes the checks of each node from the observation and from what visits found, by address. A check that could not be
+// made is a warning that says why.
 func Judge(c cke.Cluster, own Members, seen cke.Observation, keys Keys, visits map[string]Visit) []Check {
 	all := []Check{}
 	for _, st := range seen.Nodes {
@@ -46,7 +46,7 @@ func Judge(c cke.Cluster, own Members, seen cke.Observation, keys Keys, visits m
 type Keys struct {
 	// Known are those that cke knows, and Shown those that nodes showed of which none is known, by address.
 	Known, Shown map[string]string
-	// Blind: nobody could be asked for those that cke knows.
+	// Blind: those that cke knows could not be read.
 	Blind bool
 }
 
@@ -96,7 +96,7 @@ func obstacle(st cke.NodeStatus) string {
 	return st.Node.Name() + "/" + name
 }
 
-// obstacleTo is the check that says why another node was not looked at from inside; "": it was.
+// obstacleTo is the check that says why another node was not checked from inside; "": it was.
 func (j *judgement) obstacleTo(n cke.Node) string {
 	for _, st := range j.all {
 		if st.Node.Address == n.Address && st.Problem != nil {
@@ -112,11 +112,11 @@ func (j *judgement) obstacleTo(n cke.Node) string {
 // noAnswer is why nothing further is known of a node that has a problem.
 const noAnswer = "the node did not answer in full"
 
-// connection tells of SSH, the host key and the engine.
+// connection judges SSH, the host key and the engine.
 func (j *judgement) connection() {
 	switch cause := obstacle(j.st); cause {
 	case j.st.Node.Name() + "/" + checkHostKey:
-		j.unchecked(checkSSH, "nobody logs in to a node with another host key")
+		j.unchecked(checkSSH, "there is no login to a node with another host key")
 		j.because(cause)
 		j.problem(checkHostKey)
 		j.unanswered(checkEngine)
@@ -154,7 +154,7 @@ func (j *judgement) hostKey() {
 		j.say(checkHostKey, Warn, "the file has none, and the store could not be asked for the one that cke knows; the node showed %s", ssh.FingerprintSHA256(key))
 		return
 	}
-	j.say(checkHostKey, Warn, "none is known yet; cke will trust %s at first sight, unless ssh.host_key says another", ssh.FingerprintSHA256(key))
+	j.say(checkHostKey, Warn, "none is known yet; cke will trust %s at first sight, unless ssh.host_key declares another", ssh.FingerprintSHA256(key))
 }
 
 func (j *judgement) clock() {
@@ -162,7 +162,7 @@ func (j *judgement) clock() {
 		j.unanswered(checkClock)
 		return
 	}
-	off := j.st.Clock.Add(time.Second / 2).Sub(j.st.SeenAt) // it is told to the second, cut off
+	off := j.st.Clock.Add(time.Second / 2).Sub(j.st.SeenAt) // it is reported to the second, cut off
 	how := term.Took(off.Abs()) + " ahead of this host"
 	if off < 0 {
 		how = term.Took(off.Abs()) + " behind this host"
@@ -173,11 +173,11 @@ func (j *judgement) clock() {
 	case off.Abs() <= op.ClockLimit:
 		j.say(checkClock, Warn, "%s", how)
 	default:
-		j.say(checkClock, Fail, "%s; certificates would not hold", how)
+		j.say(checkClock, Fail, "%s; certificates would not be valid", how)
 	}
 }
 
-// ports tells whether the node's ports are free or those of our member, and whether the others reach them.
+// ports reports whether the node's ports are free or those of our member, and whether the others reach them.
 func (j *judgement) ports() {
 	o := j.c.Options.Etcd
 	for _, p := range []struct {
@@ -195,13 +195,13 @@ func (j *judgement) ports() {
 		case ours && reached:
 			j.say(p.name, OK, "%d: our member listens", p.port)
 		case ours && refused:
-			j.say(p.name, Warn, "our member runs, and does not listen on %d", p.port)
+			j.say(p.name, Warn, "our member runs, but does not listen on %d", p.port)
 		case ours:
 			j.say(p.name, OK, "%d: our member runs", p.port)
 		case p.state == cke.PortOpen || trouble == probe.Taken || j.holder(p.port) != "":
 			j.taken(p.name, p.port)
 		case trouble != "":
-			j.say(p.name, Fail, "%s cannot be listened on: %s", address, trouble)
+			j.say(p.name, Fail, "cannot listen on %s: %s", address, trouble)
 		case !j.listened(address) && j.otherLife() != "":
 			j.unchecked(p.name, fmt.Sprintf("container %s of another incarnation runs here and may use %d", j.otherLife(), p.port))
 		case p.state == cke.PortUnknown:
@@ -244,7 +244,7 @@ func (j *judgement) taken(name string, port int) {
 		j.say(name, Fail, "%d is taken by %s", port, holder)
 		return
 	}
-	j.say(name, Fail, "%d is taken, it is not known by what", port)
+	j.say(name, Fail, "%d is taken; it is not known by which process", port)
 	j.checks[len(j.checks)-1].Remedy = fmt.Sprintf("log in to the node; `ss -ltnp 'sport = :%d'` shows what listens", port)
 }
 
@@ -266,7 +266,7 @@ func (j *judgement) holder(port int) string {
 	return ""
 }
 
-// reach tells which of the other control-plane nodes reach an address of the node.
+// reach judges which of the other control-plane nodes reach an address of the node.
 func (j *judgement) reach(name, address string, listens bool) {
 	var from, refused, trouble, unknown []string
 	why, cause := "", obstacle(j.st)
@@ -302,7 +302,7 @@ func (j *judgement) reach(name, address string, listens bool) {
 		j.unchecked(name, fmt.Sprintf("from %s: %s", strings.Join(unknown, ", "), why))
 		j.because(cause)
 	case len(refused) > 0:
-		j.unchecked(name, fmt.Sprintf("nothing listens on %s, and %s got that answer", address, strings.Join(refused, ", ")))
+		j.unchecked(name, fmt.Sprintf("nothing listens on %s, as %s found", address, strings.Join(refused, ", ")))
 		j.because(j.obstacleTo(j.st.Node))
 	case len(from) > 0:
 		j.say(name, OK, "reached from %s", strings.Join(from, ", "))
@@ -325,7 +325,7 @@ func (j *judgement) disk() {
 	case v.Err != nil:
 		j.unchecked(checkDisk, plainWhy(v.Err))
 	case v.NoDir:
-		j.unchecked(checkDisk, root+" is not there; cke makes it, on whatever disk that is")
+		j.unchecked(checkDisk, root+" does not exist; cke creates it, on whatever disk that is")
 	case s == nil || s.Problem != "" || s.Writes == 0:
 		why := "nothing was measured"
 		if s != nil && s.Problem != "" {
@@ -336,7 +336,7 @@ func (j *judgement) disk() {
 		p99, median := time.Duration(s.P99*float64(time.Second)), time.Duration(s.Median*float64(time.Second))
 		verdict, said := OK, ""
 		if p99 > syncLimit {
-			verdict, said = Warn, "; etcd wants 99 within 10ms"
+			verdict, said = Warn, "; etcd needs 99 within 10ms"
 		}
 		if median > syncLimit {
 			verdict = Fail

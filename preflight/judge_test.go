@@ -79,7 +79,7 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 			"disk warn: not checked: the node did not answer in full"}},
 		"another host key": {func(g given) {
 			g.st.Problem = &cke.Problem{Code: cke.CodeHostKey, Message: "the host key of cp1 has changed"}
-		}, []string{"ssh warn: not checked: nobody logs in to a node with another host key", "host-key fail: the host key of cp1 has changed",
+		}, []string{"ssh warn: not checked: there is no login to a node with another host key", "host-key fail: the host key of cp1 has changed",
 			"engine warn: not checked: the node did not answer in full"}},
 		"first sight": {func(g given) { delete(g.keys.Known, cp1); g.keys.Shown[cp1] = hostKeyLine },
 			[]string{"host-key warn: none is known yet; cke will trust SHA256:"}},
@@ -97,7 +97,7 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 		"our member, on other ports than the file's": {func(g given) {
 			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", State: cke.ContainerRunning}}
 			g.visits["10.0.0.12"].Dialled[client], g.visits["10.0.0.13"].Dialled[client] = probe.Refused, probe.Refused
-		}, []string{"client-port warn: our member runs, and does not listen on 2379", "reach-client fail: ", "peer-port ok: 2380: our member listens"}},
+		}, []string{"client-port warn: our member runs, but does not listen on 2379", "reach-client fail: ", "peer-port ok: 2380: our member listens"}},
 		"our member, and nobody else was there to ask": {func(g given) {
 			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", Incarnation: "this", State: cke.ContainerRunning}}
 			g.own.Identity = &cke.Identity{Incarnation: &cke.Incarnation{ID: "this"}}
@@ -127,10 +127,10 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 		"taken by something else than the etcd that runs here": {func(g given) {
 			g.st.Containers = []cke.Container{{Name: "their-etcd", State: cke.ContainerRunning, PeerURLs: []string{"http://10.0.0.11:2380"}}}
 			g.st.ClientPort, g.st.PeerPort = cke.PortOpen, cke.PortOpen
-		}, []string{"client-port fail: 2379 is taken, it is not known by what", "peer-port fail: 2380 is taken by container their-etcd, by its settings"}},
-		"taken meanwhile": {func(g given) { g.visits[cp1].Listened[peer] = probe.Taken }, []string{"peer-port fail: 2380 is taken, it is not known by what"}},
+		}, []string{"client-port fail: 2379 is taken; it is not known by which process", "peer-port fail: 2380 is taken by container their-etcd, by its settings"}},
+		"taken meanwhile": {func(g given) { g.visits[cp1].Listened[peer] = probe.Taken }, []string{"peer-port fail: 2380 is taken; it is not known by which process"}},
 		"not its address": {func(g given) { g.visits[cp1].Listened[client] = "cannot assign requested address" },
-			[]string{"client-port fail: 10.0.0.11:2379 cannot be listened on: cannot assign requested address"}},
+			[]string{"client-port fail: cannot listen on 10.0.0.11:2379: cannot assign requested address"}},
 		"a firewall rejects": {func(g given) { g.visits["10.0.0.12"].Dialled[peer] = probe.Refused },
 			[]string{"reach-peer fail: 10.0.0.11:2380 is not reached from cp2: connection refused"}},
 		"no image": {func(g given) {
@@ -145,8 +145,8 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 			for _, from := range []string{"10.0.0.12", "10.0.0.13"} {
 				g.visits[from].Dialled[client], g.visits[from].Dialled[peer] = probe.Refused, probe.Refused
 			}
-		}, []string{"reach-client warn: not checked: nothing listens on 10.0.0.11:2379, and cp2, cp3 got that answer",
-			"reach-peer warn: not checked: nothing listens on 10.0.0.11:2380, and cp2, cp3 got that answer", "disk warn: not checked: image etcd:v3 is not on cp1"}},
+		}, []string{"reach-client warn: not checked: nothing listens on 10.0.0.11:2379, as cp2, cp3 found",
+			"reach-peer warn: not checked: nothing listens on 10.0.0.11:2380, as cp2, cp3 found", "disk warn: not checked: image etcd:v3 is not on cp1"}},
 		"slow now and then": {func(g given) { g.visits[cp1].Sync.P99 = 0.03 }, []string{"disk warn: 99 of 100 small writes are synced within 30.0ms"}},
 		"slow":              {func(g given) { g.visits[cp1].Sync.P99, g.visits[cp1].Sync.Median = 0.03, 0.02 }, []string{"disk fail: 99 of 100 small writes are synced within 30.0ms"}},
 		"no directory": {func(g given) {
@@ -154,7 +154,7 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 			v := g.visits[cp1]
 			v.NoDir = true
 			g.visits[cp1] = v
-		}, []string{"disk warn: not checked: /mnt/etcd is not there; cke makes it"}},
+		}, []string{"disk warn: not checked: /mnt/etcd does not exist; cke creates it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster, seen, keys, visits := lookedAt(t)

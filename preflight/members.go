@@ -6,15 +6,15 @@ import (
 	"cke"
 )
 
-// Members tells containers of the cluster's members from those of others.
+// Members distinguishes containers of the cluster's members from other containers.
 type Members struct {
 	// Cluster is its name.
 	Cluster string
-	// Identity is the cluster's; nil: nobody could be asked, and the name has to do.
+	// Identity is the cluster's; nil: it could not be read, and the name decides.
 	Identity *cke.Identity
 }
 
-// has reports whether a container is labelled as one of the cluster's. What another life of it left under its name is not;
+// has reports whether a container is labeled as one of the cluster's. What another incarnation of it left under its name is not;
 // an abandoned one is no obstacle.
 func (m Members) has(c cke.Container) bool {
 	if c.Cluster != m.Cluster || m.Identity == nil {

@@ -15,11 +15,8 @@ import (
 	"cke/preflight/probe"
 )
 
-// ProbeCommand is the command of this program that looks at a node from inside; its argument is a probe.Task in JSON.
-const ProbeCommand = "probe-node"
-
 const (
-	// visitFor is how long ckecli looks at a node from inside.
+	// visitFor is how long ckecli checks a node from inside.
 	visitFor = 6 * time.Second
 	// meetLimit bounds how long visits wait for each other, so that all nodes listen when others dial.
 	meetLimit = time.Minute
@@ -37,9 +34,9 @@ type Visit struct {
 	NoDir bool
 }
 
-// VisitNodes looks at the control-plane nodes that answered from inside, all at the same time; the result is by address.
+// VisitNodes checks the control-plane nodes that answered from inside, all at the same time; the result is by address.
 func VisitNodes(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own Members, seen cke.Observation) map[string]Visit {
-	program, unfit := ownProgram()
+	program, unfit := probeProgram()
 	var mu sync.Mutex
 	all := map[string]Visit{}
 	var visits, yet sync.WaitGroup // those under way, and those that have not come as far as to begin
@@ -76,7 +73,7 @@ func VisitNodes(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own M
 	return all
 }
 
-// visitNode looks at one node from inside. A directory for volumes that is not there is left out.
+// visitNode checks one node from inside. A directory for volumes that is not there is left out.
 func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own Members, st cke.NodeStatus, program []byte, meet func(context.Context) error) Visit {
 	o := c.Options.Etcd
 	task := probe.Task{For: visitFor.Seconds(), Dir: etcdnode.VisitDir}
@@ -94,7 +91,7 @@ func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own Me
 		if err != nil {
 			return Visit{Err: err}
 		}
-		v.Args = []string{ProbeCommand, string(text)}
+		v.Args = []string{string(text)}
 		out, err := visitBusy(ctx, fleet, st.Node, v, meet)
 		found := Visit{Err: err}
 		if err == nil {
@@ -134,7 +131,7 @@ func portsOf(o cke.EtcdOptions, n cke.Node) []string {
 	return []string{net.JoinHostPort(n.Address, strconv.Itoa(o.ClientPort)), net.JoinHostPort(n.Address, strconv.Itoa(o.PeerPort))}
 }
 
-// Observe observes all nodes, and once more if one did not answer: what took long to connect has not told much yet.
+// Observe observes all nodes, and once more if one did not answer: a slow connection may have left no time for an answer.
 func Observe(ctx context.Context, fleet *etcdnode.Fleet) cke.Observation {
 	seen := fleet.Observe(ctx)
 	if slices.ContainsFunc(seen.Nodes, func(st cke.NodeStatus) bool { return !st.Answered() }) {

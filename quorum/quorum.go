@@ -1,4 +1,4 @@
-// Package quorum is the arithmetic of voters: which of them etcd can be without. Each question answers "" or the refusal in words.
+// Package quorum is the arithmetic of voters: how many may be missing. Each check returns "" or the refusal as text.
 package quorum
 
 import "fmt"
@@ -13,14 +13,14 @@ func Of(n int) int { return n/2 + 1 }
 type Tally struct {
 	// Voters are those in the list, Healthy those of them that serve linearizable reads.
 	Voters, Healthy int
-	// Pending are learners and members that never started: a change in flight.
+	// Pending are learners and members that never started: a change under way.
 	Pending int
 }
 
 // Tolerance returns how many more healthy voters may fail before the quorum is lost.
 func (t Tally) Tolerance() int { return max(0, t.Healthy-Of(t.Voters)) }
 
-// Remove asks whether a voter may leave the list: the healthy voters left must be a majority of the list after it.
+// Remove checks that a voter may leave the list: the remaining healthy voters must be a majority of the new list.
 func (t Tally) Remove(healthy bool) string {
 	left := t.Healthy
 	if healthy {
@@ -32,7 +32,8 @@ func (t Tally) Remove(healthy bool) string {
 	return ""
 }
 
-// Pause asks whether so many healthy voters may serve nobody for a while: those left must be a majority of the list as it is.
+// Pause checks that this many healthy voters may stop serving for a while: the others must be a majority of the
+// current list.
 func (t Tally) Pause(away int) string {
 	if left, need := t.Healthy-away, Of(t.Voters); left < need {
 		return fmt.Sprintf("now %s, %d healthy; meanwhile %d healthy, %d needed", voters(t.Voters), t.Healthy, left, need)
@@ -40,7 +41,7 @@ func (t Tally) Pause(away int) string {
 	return ""
 }
 
-// Enough asks whether so many healthy voters are a majority of the list as it will be.
+// Enough checks that this many healthy voters are a majority of the new list.
 func Enough(n, healthy int) string {
 	if need := Of(n); healthy < need {
 		return fmt.Sprintf("after  %s, %d healthy; %d needed", voters(n), healthy, need)
@@ -48,8 +49,9 @@ func Enough(n, healthy int) string {
 	return ""
 }
 
-// Add asks whether a learner may be added. own are the changes in flight that are the caller's. all names an etcd that wants every voter
-// healthy; empty: as many are enough as a list with one more needs. Source: etcd, mayAddMember.
+// Add checks that a learner may be added. own is the number of changes under way by the caller. all names an etcd
+// that requires all voters to be healthy; empty: it requires as many as a list with one more voter needs. Source:
+// etcd, mayAddMember.
 func (t Tally) Add(own int, all string) string {
 	if t.Pending > own {
 		return InFlight
@@ -60,25 +62,25 @@ func (t Tally) Add(own int, all string) string {
 	}
 	switch {
 	case t.Healthy < need:
-		return fmt.Sprintf("now %s, %d healthy; %s wants %d healthy before one is added", voters(t.Voters), t.Healthy, who, need)
+		return fmt.Sprintf("now %s, %d healthy; %s requires %d healthy before one is added", voters(t.Voters), t.Healthy, who, need)
 	case t.Voters >= MostVoters:
-		return fmt.Sprintf("%d voters are the most that etcd bears well", MostVoters)
+		return fmt.Sprintf("%d voters are the most that etcd supports well", MostVoters)
 	}
 	return ""
 }
 
-// Whole asks whether everything else is well, so that a voter that serves may be taken away: no change is in flight, and all are healthy.
+// Whole checks that a serving voter may be taken away: no change is under way, and all are healthy.
 func (t Tally) Whole() string {
 	switch {
 	case t.Pending > 0:
 		return InFlight
 	case t.Healthy < t.Voters:
-		return fmt.Sprintf("%d of %d voters are healthy; a healthy one is not taken away before all are", t.Healthy, t.Voters)
+		return fmt.Sprintf("%d of %d voters are healthy; a healthy one is taken away only when all are", t.Healthy, t.Voters)
 	}
 	return ""
 }
 
-// InFlight is the refusal while the list is being changed.
+// InFlight is the refusal while the member list is being changed.
 const InFlight = "a member was added and has not caught up yet"
 
 func voters(n int) string {

@@ -61,12 +61,12 @@ func TestTally_Add(t *testing.T) {
 		want  string
 	}{
 		{quorum.Tally{Voters: 1, Healthy: 1}, 0, "", ""},
-		{quorum.Tally{Voters: 3, Healthy: 2}, 0, "", "now 3 voters, 2 healthy; etcd wants 3 healthy before one is added"},
+		{quorum.Tally{Voters: 3, Healthy: 2}, 0, "", "now 3 voters, 2 healthy; etcd requires 3 healthy before one is added"},
 		{quorum.Tally{Voters: 4, Healthy: 3}, 0, "", ""},
-		{quorum.Tally{Voters: 4, Healthy: 3}, 0, "3.5.9", "now 4 voters, 3 healthy; etcd 3.5.9 wants 4 healthy before one is added"},
+		{quorum.Tally{Voters: 4, Healthy: 3}, 0, "3.5.9", "now 4 voters, 3 healthy; etcd 3.5.9 requires 4 healthy before one is added"},
 		{quorum.Tally{Voters: 3, Healthy: 3, Pending: 1}, 0, "", quorum.InFlight},
 		{quorum.Tally{Voters: 3, Healthy: 3, Pending: 1}, 1, "", ""},
-		{quorum.Tally{Voters: 7, Healthy: 7}, 0, "", "7 voters are the most that etcd bears well"},
+		{quorum.Tally{Voters: 7, Healthy: 7}, 0, "", "7 voters are the most that etcd supports well"},
 	} {
 		if got := c.tally.Add(c.own, c.all); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.tally, got, c.want)
@@ -81,7 +81,7 @@ func TestTally_Whole(t *testing.T) {
 	}{
 		{quorum.Tally{Voters: 3, Healthy: 3}, ""},
 		{quorum.Tally{Voters: 3, Healthy: 3, Pending: 1}, quorum.InFlight},
-		{quorum.Tally{Voters: 3, Healthy: 2}, "2 of 3 voters are healthy; a healthy one is not taken away before all are"},
+		{quorum.Tally{Voters: 3, Healthy: 2}, "2 of 3 voters are healthy; a healthy one is taken away only when all are"},
 	} {
 		if got := c.tally.Whole(); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.tally, got, c.want)

@@ -10,11 +10,11 @@ import (
 // Backups works on the backups of one cluster during one term, beside the loop.
 type Backups interface {
 	cke.Backups
-	// Update tells what is wanted now. It never waits.
+	// Update sets what is declared now. It never waits.
 	Update(w cke.BackupWanted)
-	// Changed receives after something has begun or ended that people ought to know of; coalesced.
+	// Changed receives after something that operators should know of has started or is over; coalesced.
 	Changed() <-chan struct{}
-	// Run works until ctx ends and then stores what has changed last, within a bounded time.
+	// Run takes backups until ctx is canceled and then stores the last changes, within a bounded time.
 	Run(ctx context.Context)
 }
 

@@ -149,7 +149,7 @@ func TestLoop_TellsBackupsWhatIsWantedAndWhenTheyRest(t *testing.T) {
 		"no quorum":        {formed(3).stopped(1, 2, 3).lost(), cke.Requests{Hold: &cke.Hold{Reason: "switch"}}, ""},
 		"to be hibernated": {formed(3), cke.Requests{Hibernation: &cke.Hibernation{}, Hold: &cke.Hold{Reason: "wait"}}, ""},
 		"hibernated":       {formed(3).with(hibernated), cke.Requests{Hibernation: &cke.Hibernation{}, Hold: &cke.Hold{Reason: "wait"}}, "hibernated"},
-		"forming":          {forming(3, true), cke.Requests{}, "founded"},
+		"forming":          {forming(3, true), cke.Requests{}, "bootstrapped"},
 		"another id":       {formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), cke.Requests{}, "frozen"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestMetrics_OfATargetThatFailsHaveBoundedLabels(t *testing.T) {
 	}
 }
 
-// boundedLabels counts the series of a registry, and sees that their labels are names of clusters, operations and states.
+// boundedLabels counts the series of a registry, and sees that their labels have only values of which there are few.
 func boundedLabels(t *testing.T, r *prometheus.Registry) (series int) {
 	t.Helper()
 	families, err := r.Gather()
@@ -282,7 +282,10 @@ func boundedLabels(t *testing.T, r *prometheus.Registry) (series int) {
 	}
 	allowed := map[string]*regexp.Regexp{
 		"cluster": regexp.MustCompile("^one$"), "operation": regexp.MustCompile("^[a-z-]+$"),
-		"state": regexp.MustCompile(fmt.Sprintf("^(%s|%s|%s)$", cke.RecordCompleted, cke.RecordFailed, cke.RecordInterrupted)),
+		"state": regexp.MustCompile("^(" + strings.Join(cke.Outcomes(), "|") + ")$"), "condition": regexp.MustCompile("^[A-Za-z]+$"),
+		"health": regexp.MustCompile("^[A-Z]+$"), "code": regexp.MustCompile(`^CKE\d+$`), "work": regexp.MustCompile("^(take|list|beside|compact|prune|verify)$"),
+		"node": regexp.MustCompile(`^n\d$`), "member": regexp.MustCompile(`^n\d$`), "role": regexp.MustCompile("^(leader|follower|learner|-)$"),
+		"result": regexp.MustCompile("^(connected|failed)$"), "version": regexp.MustCompile(`^1\.2\.3$`), "goversion": regexp.MustCompile("^go"),
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -338,4 +341,85 @@ func TestLoop_TellsBackupsWhatTheTargetWasOnceTheSectionIsBack(t *testing.T) {
 		}
 		p.over()
 	})
+}
+
+// A status that could not be read when the term began is not overwritten before it was: what it alone knows would be forgotten.
+func TestLoop_ForgetsNoTargetWhileTheStoreDoesNotAnswer(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		b := &stageBackups{}
+		g.backups = b
+		url := "file:///mnt/nfs/etcd"
+		life := g.scene.Identity.Incarnation.ID
+		b.status = &cke.BackupStatus{Target: url, TargetID: "M1", Lineage: life, Revision: 7, Connected: true}
+		g.change(func() { g.scene.Spec.Backup.Target = url })
+		p := g.perform()
+		g.pass(time.Minute)
+		p.over()
+		b.mu.Lock()
+		b.status = &cke.BackupStatus{Target: url}
+		b.mu.Unlock()
+		down := true
+		g.storeDo = func(_ context.Context, call string) error {
+			if down && call == "status" {
+				return &cke.Error{Code: cke.CodeStore, What: "the store does not answer"}
+			}
+			return nil
+		}
+		p = g.perform()
+		g.pass(time.Minute)
+		g.change(func() { down = false })
+		g.pass(time.Minute)
+		s := g.status()
+		if revision, stored := s.Stored(url, life); s.TargetID(url) != "M1" || !stored || revision != 7 || b.last().TargetID != "M1" || b.last().Stored != 7 {
+			t.Errorf("%+v, the keeper is told %q, %d", s.Targets, b.last().TargetID, b.last().Stored)
+		}
+		if s.Leader != p.term.Leader() {
+			t.Errorf("the status is that of %+v", s.Leader)
+		}
+		p.over()
+	})
+}
+
+// Until it is known what a target was, backups are told nothing: a directory over which nothing is mounted would be taken for a new one.
+func TestLoop_TellsBackupsNothingBeforeTheStatusWasRead(t *testing.T) {
+	for name, row := range map[string]struct {
+		err  error
+		told bool
+	}{
+		"the store does not answer": {&cke.Error{Code: cke.CodeStore, What: "the store does not answer"}, false},
+		"of no code":                {errors.New("read the status of prod: rpc error: code = Unknown"), false},
+		"not ours to read":          {context.DeadlineExceeded, false},
+		"there is none":             {cke.ErrNotFound, true},
+		"it cannot be decoded":      {fmt.Errorf("decode status/prod: %w", cke.ErrMalformed), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, formed(3), func(g *stage) {
+				b := &stageBackups{none: true}
+				g.backups = b
+				url := "file:///mnt/nfs/etcd"
+				g.change(func() { g.scene.Spec.Backup.Target = url })
+				down := true
+				g.storeDo = func(_ context.Context, call string) error {
+					if down && call == "status" {
+						return row.err
+					}
+					return nil
+				}
+				p := g.perform()
+				g.pass(time.Minute)
+				b.mu.Lock()
+				told := len(b.wanted) > 0
+				b.mu.Unlock()
+				if told != row.told {
+					t.Errorf("backups are told what is wanted: %v", told)
+				}
+				g.change(func() { down = false })
+				g.pass(time.Minute)
+				if w := b.last(); w.Spec.Cluster.Backup.Target != url {
+					t.Errorf("once it was read: %+v", w.Spec.Cluster.Backup)
+				}
+				p.over()
+			})
+		})
+	}
 }

@@ -15,20 +15,20 @@ import (
 
 // Store is what the daemon needs of the store, apart from terms.
 type Store interface {
-	// WatchClusters sends the names of all clusters, first at once, then whenever they change; closed with ctx.
+	// WatchClusters sends the names of all clusters, first at once, then whenever they change, until ctx is canceled.
 	WatchClusters(ctx context.Context) <-chan []string
-	// Campaign blocks until this daemon leads the cluster or ctx ends.
+	// Campaign blocks until this daemon leads the cluster or ctx is canceled.
 	Campaign(ctx context.Context, cluster string) (Seat, error)
 }
 
-// Seat is a term as leader of a cluster with all that comes with it, each made when it is asked for.
+// Seat is a term as leader of a cluster, and makes on request what a leader needs.
 type Seat struct {
 	Term
 	// Connect gives access to the cluster's nodes, with the authority that issues its certificates.
 	Connect func() (Nodes, cke.Authority, error)
-	// Backups takes the backups of the cluster, with the authority that lets it in; nil: none are taken.
+	// Backups makes what takes the cluster's backups, with the authority that issues its certificates; nil: none are taken.
 	Backups func(cke.Authority) (Backups, error)
-	// Snapshots are what restores of the cluster go on from; nil: nothing can be restored.
+	// Snapshots returns what restores of the cluster continue from; nil: nothing can be restored.
 	Snapshots func(Nodes) (cke.Snapshots, error)
 }
 
@@ -47,13 +47,17 @@ type Daemon struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *Metrics
+	// Progress gets what each loop does; nil: it is not reported.
+	Progress *Progress
 }
 
 // electionRetry is the pause after a campaign or a term that ended with an error.
 const electionRetry = time.Second
 
-// Run works until ctx ends; it returns once every loop has ended.
+// Run leads clusters until ctx is canceled; it returns once every loop has returned.
 func (d *Daemon) Run(ctx context.Context) error {
+	d.Metrics.serves(true)
+	defer d.Metrics.serves(false)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	campaigns := map[string]context.CancelFunc{}
@@ -99,7 +103,7 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 		default:
 			log.Warn("term ended", "error", err)
 		}
-		// A cluster that is gone ends ctx. One that was deleted and declared again between two looks does not.
+		// A cluster that is gone ends ctx. One that was deleted and declared again between two observations does not.
 		if sleep(ctx, electionRetry) != nil {
 			return
 		}
@@ -121,6 +125,8 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	log.Info("leading")
 	d.Metrics.leads(cluster, true)
 	defer d.Metrics.leads(cluster, false)
+	d.Progress.led(cluster, d.Now())
+	defer d.Progress.left(cluster)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("fault in cke: %v", p)
@@ -135,7 +141,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	loop := &Loop{
 		Term: t, Observer: nodes,
 		Env:   op.Env{Cluster: cluster, Machines: nodes, Etcd: nodes, Authority: authority, Ledger: t, Leader: t.Leader(), Now: d.Now, Pause: sleep, Log: log},
-		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics,
+		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics, Progress: d.Progress,
 	}
 	if seat.Backups != nil {
 		b, err := seat.Backups(authority)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"cke"
 	"cke/server"
@@ -33,6 +32,9 @@ type country struct {
 	log     strings.Builder
 
 	registry *prometheus.Registry
+	metrics  *server.Metrics
+	progress server.Progress
+	leads    []string // as progress reported
 	stop     context.CancelFunc
 	ended    chan struct{}
 }
@@ -53,7 +55,13 @@ func governWith(t *testing.T, backups server.Backups, f func(c *country), cluste
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		c.stop = cancel
-		d := &server.Daemon{Store: c, Probe: probe, Now: time.Now, Metrics: server.NewMetrics(c.registry),
+		c.metrics = server.NewMetrics(c.registry, "1.2.3")
+		c.progress.Leading = func(clusters []string) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.leads = clusters
+		}
+		d := &server.Daemon{Store: c, Probe: probe, Now: time.Now, Metrics: c.metrics, Progress: &c.progress,
 			Log: slog.New(slog.NewTextHandler(c, nil))}
 		go func() {
 			defer close(c.ended)
@@ -81,6 +89,13 @@ func (c *country) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.log.Write(b)
+}
+
+// leading is what is led, as progress reported.
+func (c *country) leading() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leads
 }
 
 func (c *country) logged(text string) int {
@@ -383,76 +398,4 @@ func TestDaemon_ResignsWhenNodesCannotBeReached(t *testing.T) {
 			t.Errorf("terms: %s", got)
 		}
 	})
-}
-
-func TestDaemon_TellsItsFigures(t *testing.T) {
-	govern(t, func(c *country) {
-		g := c.stage("one")
-		g.change(func() { g.scene.stopped(3) })
-		time.Sleep(probe)
-		synctest.Wait()
-		g.change(func() { g.scene.silent(2) })
-		time.Sleep(probe)
-		synctest.Wait()
-		want := `
-# HELP cke_leader 1 while this daemon leads the cluster, 0 while it does not.
-# TYPE cke_leader gauge
-cke_leader{cluster="one"} 1
-# HELP cke_members_declared Members that the cluster file declares.
-# TYPE cke_members_declared gauge
-cke_members_declared{cluster="one"} 3
-# HELP cke_members_ready Declared members that serve.
-# TYPE cke_members_ready gauge
-cke_members_ready{cluster="one"} 2
-# HELP cke_operations_failed_total Operations that failed; 0 from the moment this daemon leads the cluster.
-# TYPE cke_operations_failed_total counter
-cke_operations_failed_total{cluster="one"} 0
-# HELP cke_operations_total Operations that ended.
-# TYPE cke_operations_total counter
-cke_operations_total{cluster="one",operation="start-members",state="completed"} 1
-# HELP cke_quorum 1 with a quorum, 0 without one, -1 while members that could form one cannot be seen.
-# TYPE cke_quorum gauge
-cke_quorum{cluster="one"} 1
-# HELP cke_tolerance How many more voters can be lost before quorum goes; -1 without quorum, or while none can be seen.
-# TYPE cke_tolerance gauge
-cke_tolerance{cluster="one"} 0
-`
-		names := []string{"cke_leader", "cke_members_declared", "cke_members_ready", "cke_operations_failed_total", "cke_operations_total", "cke_quorum", "cke_tolerance"}
-		if err := testutil.GatherAndCompare(c.registry, strings.NewReader(want), names...); err != nil {
-			t.Error(err)
-		}
-		if n, err := testutil.GatherAndCount(c.registry, "cke_observation_seconds", "cke_operation_seconds"); n != 2 || err != nil {
-			t.Errorf("%d histograms, %v", n, err)
-		}
-		// One that does not lead says so: an alarm on a figure that vanished would never fire.
-		g.led().end(cke.ErrDeposed)
-		synctest.Wait()
-		not := "# HELP cke_leader 1 while this daemon leads the cluster, 0 while it does not.\n# TYPE cke_leader gauge\ncke_leader{cluster=\"one\"} 0\n"
-		if err := testutil.GatherAndCompare(c.registry, strings.NewReader(not), "cke_leader", "cke_members_ready", "cke_quorum", "cke_tolerance"); err != nil {
-			t.Error(err)
-		}
-		// Of a cluster that is not declared any more it says nothing.
-		c.declare()
-		if n, err := testutil.GatherAndCount(c.registry, "cke_leader", "cke_members_ready", "cke_operations_failed_total", "cke_tolerance"); n != 0 || err != nil {
-			t.Errorf("%d figures of a cluster that is not led, %v", n, err)
-		}
-	}, "one")
-}
-
-// Nodes that all stop answering, as after a key was taken from them, are in the log once each, and once they answer again.
-func TestDaemon_LogsProblemsOnce(t *testing.T) {
-	govern(t, func(c *country) {
-		g := c.stage("one")
-		before := c.logged("msg=problem ")
-		g.change(func() { g.scene.silent(1, 2, 3) })
-		g.pass(5 * time.Minute)
-		if n := c.logged("msg=problem "); n < before+3 || c.logged("node=n1") != 1 || c.logged("code=CKE201") != 3 {
-			t.Errorf("%d problems are logged:\n%s", n-before, c.log.String())
-		}
-		g.change(func() { g.scene.Seen = formed(3).Seen })
-		g.pass(5 * time.Minute)
-		if c.logged(`msg="problem ended"`) < 3 {
-			t.Errorf("their end is not logged:\n%s", c.log.String())
-		}
-	}, "one")
 }

@@ -12,10 +12,10 @@ import (
 	"cke"
 )
 
-// Health says whether the daemon can do its work.
+// Health reports whether the daemon can do its work.
 type Health struct {
 	Status string `json:"status"` // "ok", or "waiting"
-	// Waiting says for what, when Status is "waiting"; Code is its code, where it has one.
+	// Waiting names what the daemon waits for when Status is "waiting"; Code is its code, if it has one.
 	Waiting string   `json:"waiting,omitempty"`
 	Code    cke.Code `json:"code,omitempty"`
 }
@@ -24,16 +24,16 @@ type Health struct {
 type API struct {
 	Version string
 	Metrics prometheus.Gatherer
-	// Health says how the daemon is, by itself and by the store that it needs.
+	// Health returns the health of the daemon and of the store that it needs.
 	Health func(ctx context.Context) Health
-	// Statuses returns the stored status of every cluster, whoever leads it.
+	// Statuses returns the stored status of every cluster, whichever daemon leads it.
 	Statuses func(ctx context.Context) ([]cke.Status, error)
 }
 
 // answerLimit bounds what one request may ask of the store.
 const answerLimit = 2 * time.Second
 
-// Handler returns the API as one handler. Only GET is served.
+// Handler returns the API as one handler. It serves only GET.
 func (a API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {

@@ -27,7 +27,7 @@ func ask(a server.API, method, path string) (int, string) {
 
 func TestAPI_AnswersWhatIsAskedAndNothingElse(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	server.NewMetrics(registry)
+	server.NewMetrics(registry, "1.2.3")
 	told := []cke.Status{strategy.Report(formed(3).Input, strategy.Decide(formed(3).Input), cke.Status{})}
 	a := server.API{
 		Version: "1.2.3", Metrics: registry,

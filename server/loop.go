@@ -1,5 +1,5 @@
-// Package server decides and drives: Decide chooses one operation from what is wanted and what is seen, the Loop
-// runs it and looks again, the Daemon runs a Loop for every cluster that it leads.
+// Package server leads clusters: strategy.Decide chooses one operation from the cluster file and the observation, the Loop
+// runs it and observes again, and the Daemon runs a Loop for every cluster that it leads.
 package server
 
 import (
@@ -15,81 +15,85 @@ import (
 	"cke/server/strategy"
 )
 
-// Term is one daemon's time as leader of one cluster. Its writes are fenced: ErrDeposed once it has ended.
+// Term is one daemon's time as leader of one cluster. Its writes are fenced: they return ErrDeposed once it is over.
 type Term interface {
 	cke.Ledger
 	op.Journal
-	// Spec returns the present spec. ErrNotFound once the cluster is gone.
+	// Spec returns the stored revision of the cluster file, or ErrNotFound once the cluster is gone.
 	Spec(ctx context.Context) (cke.Spec, error)
-	// Status returns what was stored last, by this term or one before. ErrNotFound: nothing was.
+	// Status returns the status that was stored last, by this term or an earlier one, or ErrNotFound. ErrMalformed: it
+	// cannot be decoded.
 	Status(ctx context.Context) (cke.Status, error)
 	PutStatus(ctx context.Context, s cke.Status) error
-	// InterruptRunning marks records that earlier terms left running.
+	// InterruptRunning marks records that earlier terms left running as interrupted.
 	InterruptRunning(ctx context.Context) error
-	// Context ends with the term, at the latest when the session's time to live has passed without a renewal.
+	// Context is canceled with the term, at the latest when the session's time to live has passed without a renewal.
 	Context() context.Context
-	// Leader says who leads and since when.
+	// Leader returns which daemon leads and since when.
 	Leader() cke.Leader
-	// Changed receives after anything that decisions need has changed in the store; coalesced.
+	// Changed receives after anything that decisions depend on has changed in the store; coalesced.
 	Changed() <-chan struct{}
-	// Requests is what people ask for, as far as it is known now.
+	// Requests returns what operators requested, as far as it is known now.
 	Requests() cke.Requests
-	// FinishTask removes a task that was done or refused; one that is gone already is no error.
+	// FinishTask removes a task that was done or refused; it is no error if the task is gone already.
 	FinishTask(ctx context.Context, id string) error
-	// ResignRequested reports whether a person asked this term to end.
+	// ResignRequested reports whether an operator requested the end of this term.
 	ResignRequested() bool
-	// Resign ends the term and lets the next candidate lead; nothing may be under way in its name.
+	// Resign ends the term and lets the next candidate lead; no operation of the term may be running.
 	Resign(ctx context.Context) error
 }
 
-// errResigned ends a loop whose term a person asked to end.
+// errResigned ends a loop whose term an operator asked to end.
 var errResigned = errors.New("asked to resign")
 
-// Observer looks at one cluster. Observe never fails and is never held up by one node.
+// Observer observes one cluster. Observe never fails, and one node never delays it.
 type Observer interface {
-	// Update tells what to look at; it may be called at any time.
+	// Update sets what to observe; it may be called at any time.
 	Update(spec cke.Cluster, identity cke.Identity)
-	// Observe returns facts that were asked for after the call, as far as nodes answer.
+	// Observe returns what nodes answered to probes that were sent after the call.
 	Observe(ctx context.Context) cke.Observation
 	// Changed receives after something may have changed; wake-ups are coalesced.
 	Changed() <-chan struct{}
-	// Retry connects at once to nodes that wait for their next try.
+	// Retry connects at once to nodes whose next attempt is due later.
 	Retry()
 }
 
 // Bounds of the loop's rhythm.
 const (
-	// busyPause is the least pause between two looks while an operation runs: it knows better what it waits for.
+	// busyPause is the least pause between two observations while an operation runs: it knows better what it waits for.
 	busyPause = 500 * time.Millisecond
 	// statusEvery is how old a stored status may get while nothing changes.
 	statusEvery = 10 * time.Second
-	// electionPause is when to look again while members may be electing a leader, which is for electionLimit after the
+	// electionPause is when to observe again while members may be electing a leader, which is for electionLimit after the
 	// quorum went or a member came or went.
 	electionPause = 100 * time.Millisecond
 	electionLimit = 5 * time.Second
-	// sameAgain is the least pause before an operation that has just completed is begun anew: it had no lasting effect.
+	// sameAgain is the least pause before an operation that has just completed is started again: it had no lasting effect.
 	sameAgain = time.Second
 	// lastWordLimit bounds a write about how an operation ended, when another one had failed or the loop ends.
 	lastWordLimit = 500 * time.Millisecond
 )
 
-// Loop observes, decides, runs one operation and looks again, for one cluster during one term.
+// Loop observes, decides, runs one operation and observes again, for one cluster during one term.
 type Loop struct {
 	Term     Term
 	Observer Observer
 	Env      op.Env
-	// Probe is the longest time between two looks.
+	// Probe is the longest time between two observations.
 	Probe   time.Duration
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *Metrics
-	// Backups are told what is wanted, and asked how they stand; nil: none are taken.
+	// Progress gets each round; nil: it is not reported.
+	Progress *Progress
+	// Backups get what is declared and return their status; nil: none are taken.
 	Backups Backups
 
 	failures map[string]strategy.Failure
 	done     map[string]strategy.Completion
-	seen     strategy.Input // last looked at
+	seen     strategy.Input // last observed
 	status   cke.Status     // last made
+	unread   bool           // the status of the terms before could not be read, and is not overwritten
 	stored   cke.Status     // last stored
 	storedAt time.Time
 	running  *runningOperation
@@ -97,7 +101,7 @@ type Loop struct {
 	over     []string     // tasks that are over, and not yet so in the store
 	closed   bool         // nothing of earlier terms is left running
 	quorum   quorum
-	quorumAt time.Time // since when it is so
+	quorumAt time.Time // since when it holds
 
 	problems problemLog
 
@@ -111,7 +115,7 @@ type quorum struct {
 	running int // members
 }
 
-// Run works until the term ends, ctx ends, or the cluster is gone. It returns once no operation runs any more.
+// Run leads until the term is over, ctx is canceled, or the cluster is gone. It returns once no operation runs any more.
 func (l *Loop) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.end(ctx, cancel)
@@ -122,6 +126,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			return errResigned
 		}
 		again, err := l.round(ctx)
+		l.Progress.round(l.Env.Cluster, l.Now())
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -136,22 +141,31 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// takeOver goes on from what earlier terms told: since when things are as they are, and which generation was reached, can
+// takeOver continues from what earlier terms told: since when things are as they are, and which generation was reached, can
 // be observed no more.
 func (l *Loop) takeOver(ctx context.Context) {
 	last, err := l.Term.Status(ctx)
-	if err != nil && !errors.Is(err, cke.ErrNotFound) {
-		l.Log.Warn("what was told before is not known", "error", err)
+	if l.unread = err != nil && !errors.Is(err, cke.ErrNotFound) && !errors.Is(err, cke.ErrMalformed); err != nil { // what cannot be decoded is lost
+		if !errors.Is(err, cke.ErrNotFound) {
+			l.Log.Warn("the stored status cannot be read", "tried again", l.unread, "error", err)
+		}
+		return
 	}
 	if left := last.Operation; left != nil {
 		left.State, left.Description = cke.RecordInterrupted, fmt.Sprintf("%s stopped leading while this ran", last.Leader.Host)
 		last.TouchedAt = strategy.TouchedAt(last)
 		last.Operation, last.LastOperation = nil, left
 	}
+	if l.status.LastOperation != nil { // it ended before this could be read
+		if l.status.TouchedAt.After(last.TouchedAt) {
+			last.TouchedAt = l.status.TouchedAt
+		}
+		last.LastOperation = l.status.LastOperation
+	}
 	l.status = last
 }
 
-// end ends what is under way, waits for it, and tells how it ended: the last status still says that it runs.
+// end ends what is under way, waits for it, and reports how it ended: the last status still says that it runs.
 func (l *Loop) end(ctx context.Context, cancel context.CancelFunc) {
 	cancel()
 	if l.running == nil {
@@ -171,6 +185,9 @@ func (l *Loop) end(ctx context.Context, cancel context.CancelFunc) {
 // round is one look, one decision, and the start of at most one operation.
 func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	again = min(l.Probe, statusEvery)
+	if l.unread {
+		l.takeOver(ctx)
+	}
 	in, err := l.look(ctx)
 	if err != nil {
 		return again, err
@@ -223,7 +240,8 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 	if ctx.Err() != nil {
 		return strategy.Input{}, ctx.Err()
 	}
-	if len(identity.Unrecorded(spec.Cluster.Name, seen.Nodes)) > 0 || identity.VotesElsewhere(seen.Etcd) { // it may have been put on record while the nodes were observed
+	// What the nodes show may have been put on record while they were observed.
+	if len(identity.Unrecorded(spec.Cluster.Name, seen.Nodes)) > 0 || identity.VotesElsewhere(seen.Etcd) || identity.EndedByMarks(seen.Nodes) != nil {
 		if identity, err = l.Term.Identity(ctx); err != nil {
 			return strategy.Input{}, fmt.Errorf("read identity: %w", err)
 		}
@@ -233,7 +251,13 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 	if l.Backups != nil {
 		of := in
 		of.Identity = identity.BackedUp()
-		l.Backups.Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of), Clock: strategy.ClocksIn(seen).Why(), TargetID: l.status.TargetID(spec.Cluster.Backup.Target)})
+		if !l.unread { // else the target that is known would be taken for a new one
+			w := cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of), Clock: strategy.ClocksIn(seen).Why(), TargetID: l.status.TargetID(spec.Cluster.Backup.Target)}
+			if i := of.Identity.Incarnation; i != nil {
+				w.Stored, _ = l.status.Stored(spec.Cluster.Backup.Target, i.ID)
+			}
+			l.Backups.Update(w)
+		}
 		in.Backup = l.Backups.Status()
 	}
 	return in, nil
@@ -265,7 +289,7 @@ func (l *Loop) decide(in strategy.Input) strategy.Decision {
 	return d
 }
 
-// wait returns when there is a reason to look again.
+// wait returns when there is a reason to observe again.
 func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	timer := time.NewTimer(again)
 	defer timer.Stop()

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -293,7 +294,7 @@ func TestLoop_LeadsAlsoWhereTheWordsOfEarlierTermsCannotBeRead(t *testing.T) {
 		onStage(t, formed(3).stopped(1), func(g *stage) {
 			g.storeDo = func(_ context.Context, c string) error {
 				if c == call {
-					return errors.New("decode /cke/records/demo/7: unexpected end of JSON input")
+					return fmt.Errorf("decode /cke/records/demo/7: %w: unexpected end of JSON input", cke.ErrMalformed)
 				}
 				return nil
 			}

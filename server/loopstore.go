@@ -33,14 +33,14 @@ func (l *Loop) save(ctx context.Context) {
 	}
 }
 
-// requests is what people ask for, without tasks that are over: the store may not know yet.
+// requests is what operators ask for, without tasks that are over: the store may not know yet.
 func (l *Loop) requests() cke.Requests {
 	r := l.Term.Requests()
 	r.Tasks = slices.DeleteFunc(slices.Clone(r.Tasks), func(t cke.Task) bool { return slices.Contains(l.over, t.ID) })
 	return r
 }
 
-// finishTasks removes tasks that are over from the store. They are remembered until the store tells that they are gone.
+// finishTasks removes tasks that are over from the store. They are remembered until the store reports that they are gone.
 func (l *Loop) finishTasks(ctx context.Context) {
 	if len(l.over) == 0 {
 		return
@@ -53,13 +53,13 @@ func (l *Loop) finishTasks(ctx context.Context) {
 	})
 	for _, id := range l.over {
 		if err := l.Term.FinishTask(ctx, id); err != nil {
-			l.Log.Warn("a task that is over is not yet so in the store", "task", id, "error", err)
+			l.Log.Warn("a task that is over is not removed from the store yet", "task", id, "error", err)
 			return
 		}
 	}
 }
 
-// publish stores the status when it tells something new, or when the stored one grows old.
+// publish stores the status when it reports something new, or when the stored one grows old.
 func (l *Loop) publish(ctx context.Context, in strategy.Input, d strategy.Decision) {
 	s := strategy.Report(in, d, l.status)
 	s.Leader = l.Term.Leader()
@@ -72,9 +72,9 @@ func (l *Loop) publish(ctx context.Context, in strategy.Input, d strategy.Decisi
 		s.Operation = operationStatus(r)
 	}
 	l.status = s
-	l.Metrics.status(s)
+	l.Metrics.status(&in, s)
 	l.problems.update(l.Log, s.Problems, l.Now())
-	if sameNews(s, l.stored) && l.Now().Sub(l.storedAt) < statusEvery {
+	if l.unread || sameNews(s, l.stored) && l.Now().Sub(l.storedAt) < statusEvery {
 		return
 	}
 	if err := l.Term.PutStatus(ctx, s); err != nil {

@@ -1,105 +1,127 @@
 package server
 
 import (
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cke"
+	"cke/op"
+	"cke/server/strategy"
 )
 
-// gauge is a figure of a cluster that follows from its status. A metric is added here and nowhere else.
-type gauge struct {
-	name, help string
-	// value is false where the cluster has none: it vanishes.
-	value func(cke.Status) (float64, bool)
-}
+const namespace = "cke"
 
-func gauges() []gauge {
-	figure := func(of func(cke.Status) float64) func(cke.Status) (float64, bool) {
-		return func(s cke.Status) (float64, bool) { return of(s), true }
-	}
-	backup := func(of func(*cke.BackupStatus) float64) func(cke.Status) (float64, bool) {
-		return func(s cke.Status) (float64, bool) {
-			if s.Backup == nil {
-				return 0, false // it has no target
-			}
-			return of(s.Backup), true
-		}
-	}
-	truth := func(s cke.Status, t cke.ConditionType) cke.Truth {
-		c, _ := s.Condition(t)
-		return c.Status
-	}
-	return []gauge{
-		{"members_ready", "Declared members that serve.", figure(func(s cke.Status) float64 { return float64(s.Ready) })},
-		{"members_declared", "Members that the cluster file declares.", figure(func(s cke.Status) float64 { return float64(s.Declared) })},
-		{"tolerance", "How many more voters can be lost before quorum goes; -1 without quorum, or while none can be seen.",
-			figure(func(s cke.Status) float64 { return float64(s.Tolerance) })},
-		{"quorum", "1 with a quorum, 0 without one, -1 while members that could form one cannot be seen.",
-			figure(func(s cke.Status) float64 {
-				return map[cke.Truth]float64{cke.True: 1, cke.Unknown: -1}[truth(s, cke.CondQuorate)]
-			})},
-		{"backup_ready", "1 while all that the cluster held a moment ago can be restored, as far as is known.",
-			func(s cke.Status) (float64, bool) {
-				return map[cke.Truth]float64{cke.True: 1}[truth(s, cke.CondBackupReady)], s.Backup != nil
-			}},
-		{"backup_full_timestamp_seconds", "When the newest full backup was begun; 0 without one.",
-			backup(func(b *cke.BackupStatus) float64 { return unix(b.Full.At) })},
-		{"backup_verified_timestamp_seconds", "When a backup was last restored to scratch and found right; 0: never.",
-			backup(func(b *cke.BackupStatus) float64 {
-				if b.Verified == nil {
-					return 0
-				}
-				return unix(b.Verified.At)
-			})},
-		{"backup_revision", "Newest revision that can be restored from the backup target.", backup(func(b *cke.BackupStatus) float64 { return float64(b.Revision) })},
-		{"backup_lag_seconds", "For how long changes have waited for the backup target.", backup(func(b *cke.BackupStatus) float64 { return b.Lag })},
-		{"backup_lag_revisions", "How many revisions the backup target is behind.", backup(func(b *cke.BackupStatus) float64 { return float64(b.LagRevisions) })},
-		{"backup_buffered_bytes", "Bytes that wait for the backup target.", backup(func(b *cke.BackupStatus) float64 { return float64(b.Buffered) })},
-	}
-}
-
-func unix(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.Unix())
-}
-
-// Metrics are the daemon's own figures. Labels are bounded: clusters, operations, states. A nil *Metrics counts nothing.
+// Metrics holds the daemon's own metrics, which figures.go lists. Labels are bounded: names of clusters, nodes and
+// operations, and fixed words. A nil *Metrics counts nothing.
 type Metrics struct {
-	gauges             []gauge
-	of                 []*prometheus.GaugeVec // by gauge
+	serving            prometheus.Gauge
 	leader             *prometheus.GaugeVec
+	store              *prometheus.HistogramVec
 	observation        *prometheus.HistogramVec
+	connections        *prometheus.CounterVec
 	operations, failed *prometheus.CounterVec
 	operationSeconds   *prometheus.HistogramVec
+
+	ofStatus []described
+	mu       sync.Mutex
+	values   map[string][]prometheus.Metric // that follow from the status, by cluster that this daemon leads
 }
 
-// NewMetrics registers the figures.
-func NewMetrics(r prometheus.Registerer) *Metrics {
-	perCluster := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cke", Name: name, Help: help}, []string{"cluster"})
+// described is a metric that follows from a status.
+type described struct {
+	metric
+	desc *prometheus.Desc
+}
+
+// NewMetrics registers the metrics of a daemon of this version.
+func NewMetrics(r prometheus.Registerer, version string) *Metrics {
+	m := &Metrics{values: map[string][]prometheus.Metric{}}
+	rows := map[string]metric{}
+	for _, s := range sections() {
+		for _, row := range s.rows {
+			rows[row.name] = row
+			if row.of != nil {
+				m.ofStatus = append(m.ofStatus, described{row, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", row.name), row.help, row.labels, nil)})
+			}
+		}
 	}
-	m := &Metrics{
-		gauges: gauges(),
-		leader: perCluster("leader", "1 while this daemon leads the cluster, 0 while it does not."),
-		observation: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "cke", Name: "observation_seconds",
-			Help: "Time of one look at a cluster.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 12)}, []string{"cluster"}),
-		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cke", Name: "operations_total",
-			Help: "Operations that ended."}, []string{"cluster", "operation", "state"}),
-		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cke", Name: "operations_failed_total",
-			Help: "Operations that failed; 0 from the moment this daemon leads the cluster."}, []string{"cluster"}),
-		operationSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "cke", Name: "operation_seconds",
-			Help: "Time of one operation.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"cluster", "operation"}),
+	newGauge := func(row metric) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: row.name, Help: row.help}, row.labels)
 	}
-	for _, g := range m.gauges {
-		m.of = append(m.of, perCluster(g.name, g.help))
-		r.MustRegister(m.of[len(m.of)-1])
+	newCounter := func(row metric) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: row.name, Help: row.help}, row.labels)
 	}
-	r.MustRegister(m.leader, m.observation, m.operations, m.failed, m.operationSeconds)
+	newHistogram := func(row metric, shortest float64, buckets int) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: row.name, Help: row.help,
+			Buckets: prometheus.ExponentialBuckets(shortest, 2, buckets)}, row.labels)
+	}
+	build := newGauge(rows["build_info"])
+	build.WithLabelValues(version, runtime.Version()).Set(1)
+	m.serving = newGauge(rows["serving"]).WithLabelValues()
+	m.leader = newGauge(rows["leader"])
+	m.store = newHistogram(rows["store_request_seconds"], 0.0005, 14)
+	m.observation = newHistogram(rows["observation_seconds"], 0.001, 12)
+	m.connections = newCounter(rows["node_connections_total"])
+	m.operations = newCounter(rows["operations_total"])
+	m.failed = newCounter(rows["operations_failed_total"])
+	m.operationSeconds = newHistogram(rows["operation_seconds"], 0.05, 14)
+	r.MustRegister(m, build, m.serving, m.leader, m.store, m.observation, m.connections, m.operations, m.failed, m.operationSeconds)
 	return m
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
+	for _, row := range m.ofStatus {
+		descs <- row.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(values chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, of := range m.values {
+		for _, v := range of {
+			values <- v
+		}
+	}
+}
+
+// StoreRequest counts a request to the store, by the method of etcd's API.
+func (m *Metrics) StoreRequest(method string, took time.Duration) {
+	if m != nil {
+		m.store.WithLabelValues(method).Observe(took.Seconds())
+	}
+}
+
+// Results of attempts to connect to nodes.
+const (
+	connected     = "connected"
+	connectFailed = "failed"
+)
+
+// NodeConnection counts an attempt to connect to a node of a cluster; nil: it succeeded.
+func (m *Metrics) NodeConnection(cluster string, err error) {
+	if m == nil {
+		return
+	}
+	result := connected
+	if err != nil {
+		result = connectFailed
+	}
+	m.connections.WithLabelValues(cluster, result).Inc()
+}
+
+// serves notes that the daemon campaigns for its clusters, or cannot.
+func (m *Metrics) serves(is bool) {
+	if m != nil {
+		m.serving.Set(truth(is))
+	}
 }
 
 func (m *Metrics) observed(cluster string, d time.Duration) {
@@ -118,17 +140,25 @@ func (m *Metrics) operated(cluster string, r cke.Record) {
 	}
 }
 
-func (m *Metrics) status(s cke.Status) {
+// status replaces the values that follow from the status of a cluster.
+func (m *Metrics) status(in *strategy.Input, s cke.Status) {
 	if m == nil {
 		return
 	}
-	for i, g := range m.gauges {
-		if v, is := g.value(s); is {
-			m.of[i].WithLabelValues(s.Cluster).Set(v)
-		} else {
-			m.of[i].DeleteLabelValues(s.Cluster)
-		}
+	var all []prometheus.Metric
+	for _, row := range m.ofStatus {
+		seen := map[string]bool{} // two nodes may have one name for a time, and a series that comes twice voids the scrape
+		row.of(in, s, func(value float64, labels ...string) {
+			labels = clean(slices.Concat([]string{s.Cluster}, labels))
+			if key := strings.Join(labels, "\x00"); !seen[key] {
+				seen[key] = true
+				all = append(all, prometheus.MustNewConstMetric(row.desc, prometheus.GaugeValue, value, labels...))
+			}
+		})
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values[s.Cluster] = all
 }
 
 // leads notes that this daemon leads the cluster, or no longer does; then what it knew of it goes. The figures that alarms
@@ -138,23 +168,38 @@ func (m *Metrics) leads(cluster string, is bool) {
 		return
 	}
 	m.failed.WithLabelValues(cluster).Add(0)
+	m.leader.WithLabelValues(cluster).Set(truth(is))
 	if is {
-		m.leader.WithLabelValues(cluster).Set(1)
+		for _, name := range op.Names() {
+			for _, state := range cke.Outcomes() {
+				m.operations.WithLabelValues(cluster, name, state).Add(0)
+			}
+		}
+		m.connections.WithLabelValues(cluster, connected).Add(0)
+		m.connections.WithLabelValues(cluster, connectFailed).Add(0)
 		return
 	}
-	m.leader.WithLabelValues(cluster).Set(0)
-	for _, g := range m.of {
-		g.DeleteLabelValues(cluster)
-	}
+	m.drop(cluster)
+}
+
+// drop removes the values that follow from the status of a cluster.
+func (m *Metrics) drop(cluster string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.values, cluster)
 }
 
 // forget drops a cluster that is not declared any more.
 func (m *Metrics) forget(cluster string) {
-	if m != nil {
-		m.leader.DeleteLabelValues(cluster)
-		m.failed.DeleteLabelValues(cluster)
-		m.observation.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
-		m.operations.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
-		m.operationSeconds.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+	if m == nil {
+		return
 	}
+	m.drop(cluster)
+	of := prometheus.Labels{"cluster": cluster}
+	m.leader.DeletePartialMatch(of)
+	m.observation.DeletePartialMatch(of)
+	m.connections.DeletePartialMatch(of)
+	m.operations.DeletePartialMatch(of)
+	m.failed.DeletePartialMatch(of)
+	m.operationSeconds.DeletePartialMatch(of)
 }

@@ -83,10 +83,10 @@ func problemsOf(err error, at time.Time) []cke.Problem {
 	return all
 }
 
-// sameNews reports whether a tells nothing that b does not, apart from times and counters that move all the time.
+// sameNews reports whether a reports nothing that b does not, apart from times and counters that move all the time.
 func sameNews(a, b cke.Status) bool { return reflect.DeepEqual(calm(a), calm(b)) }
 
-// calm returns s without what changes from look to look.
+// calm returns s without what changes from observation to observation.
 func calm(s cke.Status) cke.Status {
 	s.ObservedAt, s.Reached = time.Time{}, nil
 	s.Nodes = slices.Clone(s.Nodes)
@@ -102,6 +102,10 @@ func calm(s cke.Status) cke.Status {
 		b := *s.Backup
 		b.Revision, b.Time, b.LagRevisions, b.Lag, b.LagMost, b.Buffered = 0, time.Time{}, 0, 0, 0, 0
 		s.Backup = &b
+	}
+	s.Targets = slices.Clone(s.Targets)
+	for i := range s.Targets {
+		s.Targets[i].Revisions = nil
 	}
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {

@@ -85,7 +85,7 @@ func (l *loggedProblem) update(log *slog.Logger, k problemKey, x cke.Problem, th
 	}
 	switch {
 	case !there:
-		log.Info("problem ended", "was", l.message, "since", l.since)
+		log.Info("problem resolved", "was", l.message, "since", l.since)
 	case l.message == "":
 		log.Warn("problem", "message", x.Message, "remedy", x.Remedy)
 		l.since = x.Since

@@ -36,7 +36,7 @@ func TestProblemLog_LogsEachChangeOnce(t *testing.T) {
 		{[]cke.Problem{refuses("cp1", "refused 17 times"), refuses("cp2", "refused")}, []string{
 			`level=WARN msg="problem changed" code=CKE202 node=cp1 message="refused 17 times" remedy="set the key"`}},
 		{[]cke.Problem{refuses("cp1", "refused 18 times"), refuses("cp2", "refused")}, nil},
-		{[]cke.Problem{refuses("cp1", "refused 18 times")}, []string{`level=INFO msg="problem ended" code=CKE202 node=cp2 was=refused`}},
+		{[]cke.Problem{refuses("cp1", "refused 18 times")}, []string{`level=INFO msg="problem resolved" code=CKE202 node=cp2 was=refused`}},
 		{[]cke.Problem{refuses("cp1", "refused 18 times"), refuses("cp2", "refused")}, []string{
 			`level=WARN msg=problem code=CKE202 node=cp2 message=refused remedy="set the key"`}},
 	} {

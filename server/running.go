@@ -16,7 +16,7 @@ type runningOperation struct {
 	operation op.Operation
 	reason    string
 	task      string // that it is for, or ""
-	part      bool   // the task goes on after it
+	part      bool   // the task continues after it
 	journal   *lastRecord
 	end       context.CancelCauseFunc // interrupts it
 	done      chan struct{}
@@ -24,7 +24,7 @@ type runningOperation struct {
 	err       error
 }
 
-// start begins an operation and returns once it is on record, or has ended.
+// start starts an operation and returns once it is on record, or has ended.
 func (l *Loop) start(ctx context.Context, d strategy.Decision, generation int64) {
 	ctx, end := context.WithCancelCause(ctx)
 	r := &runningOperation{operation: d.Operation, reason: d.Reason, task: d.Task, part: d.Part, end: end, done: make(chan struct{}),
@@ -32,7 +32,7 @@ func (l *Loop) start(ctx context.Context, d strategy.Decision, generation int64)
 	l.running = r
 	leader := l.Term.Leader()
 	about := cke.Record{Reason: d.Reason, Task: d.Task, Part: d.Part, Generation: generation, Host: leader.Host, Term: leader.Term}
-	l.Log.Info("operation begins", "operation", d.Operation.Name(), "targets", d.Operation.Targets(), "reason", d.Reason)
+	l.Log.Info("operation started", "operation", d.Operation.Name(), "targets", d.Operation.Targets(), "reason", d.Reason)
 	go func() {
 		defer close(r.done)
 		defer end(nil)
@@ -66,7 +66,7 @@ func (l *Loop) finish() {
 	r := l.running
 	l.running = nil
 	if r.task != "" && r.record.ID == 0 && errors.Is(r.err, cke.ErrConflict) {
-		l.Log.Info("a task was taken back before it was begun", "operation", r.record.Operation, "task", r.task)
+		l.Log.Info("a task was withdrawn before it started", "operation", r.record.Operation, "task", r.task)
 		l.over = append(l.over, r.task) // the watch of the store may still have it
 		return
 	}

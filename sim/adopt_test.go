@@ -31,7 +31,7 @@ func (s *stage) adopt(node *sim.Node) {
 	s.Store().Ask("adopt "+node.Name(), func(r *cke.Requests) { r.Tasks = append(r.Tasks, t) })
 }
 
-// strange begins with a cluster of three on four declared nodes; on the fourth a person runs a member.
+// strange begins with a cluster of three on four declared nodes; on the fourth the operator runs a member.
 func (s *stage) strange(t *testing.T, kept bool) {
 	s.beginChange(t, change{from: []int{1, 2, 3}, to: []int{1, 2, 3}})
 	n4 := s.Node("n4")
@@ -44,8 +44,8 @@ func (s *stage) strange(t *testing.T, kept bool) {
 	s.pass(time.Minute)
 	s.declare(s.Nodes()...)
 	s.pass(time.Minute)
-	if s.Strangers() != 1 || len(s.Store().Identity().Joins) != 3 {
-		t.Fatalf("%d strangers, %d memberships", s.Strangers(), len(s.Store().Identity().Joins))
+	if s.ForeignMembers() != 1 || len(s.Store().Identity().Joins) != 3 {
+		t.Fatalf("%d strangers, %d memberships", s.ForeignMembers(), len(s.Store().Identity().Joins))
 	}
 }
 
@@ -53,7 +53,7 @@ func (s *stage) strange(t *testing.T, kept bool) {
 func (s *stage) replaced() bool {
 	containers, _ := s.Node("n4").Look()
 	down := !slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == "hand" && !c.Down() })
-	return s.answered() && s.settled() && s.Strangers() == 0 && down && len(s.Store().Identity().Joins) == 4 && s.Serving() == 4
+	return s.answered() && s.settled() && s.ForeignMembers() == 0 && down && len(s.Store().Identity().Joins) == 4 && s.Serving() == 4
 }
 
 // Requirements A6, I15: held strangers are adopted when a person says so, whichever call of it kills the daemon; what was
@@ -109,7 +109,7 @@ func TestAdopt_WithoutAPersonsWordAStrangerOnADeclaredNodeIsLetAlone(t *testing.
 		s.Node("n4").StopOne("hand")
 		s.pass(time.Hour)
 		dec, _ := s.latest().now()
-		if s.Strangers() != 1 || len(s.Store().Identity().Joins) != 3 || !strings.Contains(dec.Reason, "member hand stands there, which cke does not know") {
+		if s.ForeignMembers() != 1 || len(s.Store().Identity().Joins) != 3 || !strings.Contains(dec.Reason, "foreign member hand is on this node") {
 			t.Fatal(describeDecision(1, dec))
 		}
 		s.adopt(s.Node("n4"))
@@ -132,9 +132,9 @@ func TestAdopt_AStrangerWhereOneOfOursStoodIsHeld(t *testing.T) {
 			t.Fatal("not added")
 		}
 		s.pass(time.Hour)
-		if id := s.Store().Identity(); s.Strangers() != 1 || s.Serving() != 4 || len(id.Ended) != 1 {
+		if id := s.Store().Identity(); s.ForeignMembers() != 1 || s.Serving() != 4 || len(id.Ended) != 1 {
 			dec, _ := s.latest().now()
-			t.Error(s.Strangers(), s.Serving(), describeDecision(1, dec))
+			t.Error(s.ForeignMembers(), s.Serving(), describeDecision(1, dec))
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestAdopt_IsRefusedWhereItIsNotSafe(t *testing.T) {
 				t.Fatal("nobody answers")
 			}
 			last := s.Store().Records()[len(s.Store().Records())-1]
-			if last.State != cke.RecordFailed || last.Refusal == nil || !last.Refusal.Unchanged || s.Strangers() != 1 || s.runningOn("n4") == 0 {
+			if last.State != cke.RecordFailed || last.Refusal == nil || !last.Refusal.Unchanged || s.ForeignMembers() != 1 || s.runningOn("n4") == 0 {
 				t.Errorf("%s: %+v %+v", name, last, last.Refusal)
 			}
 			if v := s.Violations(); v != nil {

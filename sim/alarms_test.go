@@ -95,7 +95,7 @@ func TestChecker_NoticesAnAlarmThatIsTakenBackTooEarly(t *testing.T) {
 		s.small(256)
 		s.Fill("n1", 1)
 		s.pass(convergence)
-		s.mustViolate(t, "takes NOSPACE back while the database of")
+		s.mustViolate(t, "clears NOSPACE while the database of")
 	})
 }
 
@@ -297,7 +297,7 @@ func TestVersions_OneThatWantsAllVotersIsAskedForAMemberOnceTheyServe(t *testing
 		nodes[4].PowerOff()
 		declare(nodes)
 		s.pass(10 * time.Minute)
-		if id, status := s.Store().Identity(), s.told(); len(id.Joins) != 5 || !strings.Contains(status.Reason, "etcd 3.6.10 wants 5 healthy") {
+		if id, status := s.Store().Identity(), s.told(); len(id.Joins) != 5 || !strings.Contains(status.Reason, "etcd 3.6.10 requires 5 healthy") {
 			t.Errorf("%d memberships: %s", len(id.Joins), status.Reason)
 		}
 		for _, r := range s.Store().Records() {

@@ -19,6 +19,8 @@ func (n *nemesis) attend() {
 	default: // also where another store's cluster of this name was taken away
 		n.unfreeze()
 	}
+	n.outlived()
+	n.replaceApart()
 	n.forgo()
 	n.discard()
 	n.makeRoom()
@@ -47,7 +49,7 @@ func (n *nemesis) attend() {
 // expelled replaces members that persons took out of the list, where so few are left in it that cke does not take it for a proof.
 func (n *nemesis) expelled(blockers []cke.Problem) {
 	id := n.s.Store().Identity()
-	if id.Freeze.Active() {
+	if id.Freeze.Active() || n.s.Twins() {
 		return
 	}
 	for _, p := range blockers {
@@ -109,7 +111,7 @@ func (n *nemesis) forgo() {
 			n.s.Forget(j.Node.Name())
 		}
 	}
-	switch strangers := n.s.Strangers(); {
+	switch strangers := n.s.ForeignMembers(); {
 	case (f == nil || f.Kind != cke.FreezeOlderStore) && !n.judged: // it may have no record of a learner that was never started, which nothing else shows
 		if strangers > 0 && n.s.reports(cke.CodeStranger, "") && n.s.Store().Spec().Cluster.Policies.Foreign != cke.ForeignRemove {
 			n.s.Expel()
@@ -234,7 +236,7 @@ func (n *nemesis) moveBack() {
 
 // tidy removes what was added by hand, first from the list, unless cke is to do so.
 func (n *nemesis) tidy() {
-	switch strangers := n.s.Strangers(); {
+	switch strangers := n.s.ForeignMembers(); {
 	case strangers > 0 && n.s.Store().Spec().Cluster.Policies.Foreign != cke.ForeignRemove:
 		n.s.Expel()
 	case strangers == 0:

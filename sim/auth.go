@@ -7,9 +7,9 @@ import (
 	"cke"
 )
 
-// SetAuth is what a person with the role root does to etcd's authentication and to cke's user.
+// SetAuth changes etcd's authentication and cke's user, as a user with the role root does.
 func (w *World) SetAuth(on, admitted bool) {
-	w.change("a person changes etcd's authentication", func() { w.auth, w.root = cke.AuthState{Enabled: on, Admitted: admitted}, true })
+	w.change("the operator changes etcd's authentication", func() { w.auth, w.root = cke.AuthState{Enabled: on, Admitted: admitted}, true })
 }
 
 // Refuses reports whether etcd's authentication refuses cke.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,7 +77,7 @@ func (w *World) makeCA(name cke.AuthorityName, generation int) cke.CA {
 
 // fingerprintOf is what names a simulated authority.
 func fingerprintOf(name cke.AuthorityName, generation int) string {
-	return fmt.Sprintf("%s-%d", name, generation)
+	return string(name) + "-" + strconv.Itoa(generation)
 }
 
 // recorded is the fingerprint of one on record; those that never were have that of their generation.
@@ -111,7 +112,7 @@ func bundleFile(path string, prints []string) cke.File {
 	return cke.File{Path: path, Mode: 0o644, Data: []byte(strings.Join(prints, " "))}
 }
 
-// person is what the clients of people have: a certificate, and authorities that they know members by.
+// person is what the clients of operators have: a certificate, and authorities that they know members by.
 type person struct {
 	signer string
 	trust  []string
@@ -131,7 +132,7 @@ func (c *container) takes(p person) bool {
 	return slices.Contains(c.clientCAs, p.signer) && slices.Contains(p.trust, c.volume().signerOf(1))
 }
 
-// knows reports whether two members take each other's certificates. What a person runs has some that all take.
+// knows reports whether two members take each other's certificates. What the operator runs has some that all take.
 func (c *container) knows(other *container) bool {
 	if c.Cluster == "" || other.Cluster == "" {
 		return true
@@ -147,7 +148,7 @@ func (c *checker) checkTrust() {
 		return
 	}
 	var running []*container
-	for _, p := range w.processes()[number(c.formed.ClusterID)] {
+	for _, p := range w.running(w.history()) {
 		v := p.c.volume()
 		lasts := slices.ContainsFunc(w.store.identity.Joins, func(j cke.Join) bool { return j.ID == p.c.Join })
 		if lasts && !v.late && p.c.trusted() {

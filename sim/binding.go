@@ -16,7 +16,7 @@ type method struct {
 	begun bool // a request was made, or the method only reads
 }
 
-// method begins one that changes something.
+// method starts one that changes something.
 func (m machine) method(ctx context.Context, name string) *method {
 	return &method{machine: m, ctx: ctx, name: name}
 }

@@ -59,7 +59,7 @@ func (c *checker) wasRecorded(by *Daemon, r cke.Record) {
 func (c *checker) wasMade(n *Node) {
 	ended := 0
 	for _, j := range c.world.store.identity.Ended {
-		if v := n.volumes[j.Volume]; v != nil && j.NeverVoted && !j.KeepUntil.IsZero() {
+		if v := n.volumes[j.Volume]; v != nil && j.Copied() && !j.KeepUntil.IsZero() {
 			ended++
 		}
 	}
@@ -80,7 +80,7 @@ func (c *checker) staysBounded(id cke.Identity) {
 	case gone > cke.KeptTombstones, len(id.Ended) > cke.KeptEnded:
 		c.violated("%d ended memberships are on record, %d of them without a volume", len(id.Ended), gone)
 	case inc != nil && max(len(inc.Previous), len(inc.Replaced)) > cke.KeptLives:
-		c.violated("%d abandoned and %d replaced lives are on record", len(inc.Previous), len(inc.Replaced))
+		c.violated("%d abandoned and %d replaced incarnations are on record", len(inc.Previous), len(inc.Replaced))
 	}
 }
 

@@ -1,9 +1,9 @@
 package sim
 
-// RemoveData deletes etcd's data directory in every volume, as `rm -r` does, and ends what ran on it. What else is in the
+// RemoveData deletes etcd's data directory in every volume, as `rm -r` does, and stops what ran on it. What else is in the
 // volumes, certificates above all, stays.
 func (n *Node) RemoveData() {
-	n.change("a person removes the data directories", func() {
+	n.change("the operator removes the data directories", func() {
 		for _, v := range n.volumes {
 			v.wal = nil
 		}
@@ -11,10 +11,10 @@ func (n *Node) RemoveData() {
 	})
 }
 
-// Unlink deletes etcd's data directory in every volume, as `rm -r` does; what runs, or is paused, goes on with the files that it has
-// open.
+// Unlink deletes etcd's data directory in every volume, as `rm -r` does; what runs, or is paused, continues with the files that it
+// has open.
 func (n *Node) Unlink() {
-	n.change("a person removes the data directories under what runs", func() {
+	n.change("the operator removes the data directories under what runs", func() {
 		for _, c := range n.sorted() {
 			if v := c.volume(); v != nil && !c.foreign && c.Running() && !c.hangs && c.open == nil {
 				c.open = v.wal
@@ -28,17 +28,17 @@ func (n *Node) Unlink() {
 
 // RemoveCertificates deletes the certificates in every volume.
 func (n *Node) RemoveCertificates() {
-	n.change("a person removes the certificates", func() {
+	n.change("the operator removes the certificates", func() {
 		for _, v := range n.volumes {
 			v.files, v.worth = map[string]bool{}, nil
 		}
 	})
 }
 
-// StartByHand starts every container that is stopped, as `docker start` does, but none that a person made and whose data is gone: with the
-// arguments of its first start that would be a member that has forgotten what it voted for, which cke cannot prevent.
+// StartByHand starts every stopped container, as `docker start` does, except one that cke did not make and whose data is gone: with
+// the arguments of its first start that would be a member that has forgotten its votes, which cke cannot prevent.
 func (n *Node) StartByHand() {
-	n.change("a person starts the containers", func() {
+	n.change("the operator starts the containers", func() {
 		n.world.byHand = true
 		defer func() { n.world.byHand = false }()
 		for _, c := range n.sorted() {

@@ -15,7 +15,7 @@ import (
 // number of the key, and in a certificate when it was issued and by whom.
 var certificates = []string{cke.PeerCertFile, cke.PeerKeyFile, cke.ServerCertFile, cke.ServerKeyFile}
 
-// issuedBefore is how long before it is issued a certificate begins to hold.
+// issuedBefore is how long before it is issued a certificate starts to hold.
 const issuedBefore = time.Hour
 
 // defaultLife is how long certificates last.
@@ -121,7 +121,7 @@ func (v *volume) putFiles(files []cke.File, half bool) {
 	}
 }
 
-// certificates is what the files of a volume are worth. It is read once, until the files or the life change.
+// certificates is what the files of a volume are worth. It is read once, until the files or the incarnation change.
 func (v *volume) certificates(life time.Duration) cke.CertificateFiles {
 	if v.worth == nil || v.worthFor != life {
 		worth := v.readCertificates(life)
@@ -155,14 +155,14 @@ func (v *volume) readCertificates(life time.Duration) cke.CertificateFiles {
 	var all cke.CertificateFiles
 	for _, path := range []string{peerBundle, clientBundle} {
 		if len(v.tls[path]) == 0 || !v.files[path] {
-			return cke.CertificateFiles{Damage: path + " is not there"}
+			return cke.CertificateFiles{Damage: path + " is missing"}
 		}
 	}
 	all.PeerCAs, all.ClientCAs = strings.Fields(string(v.tls[peerBundle])), strings.Fields(string(v.tls[clientBundle]))
 	for i := 0; i < len(certificates); i += 2 {
 		for _, path := range certificates[i : i+2] {
 			if !v.files[path] {
-				return cke.CertificateFiles{Damage: path + " is not there"}
+				return cke.CertificateFiles{Damage: path + " is missing"}
 			}
 		}
 		cert, key := readCertificate(v.tls[certificates[i]]), readCertificate(v.tls[certificates[i+1]])
@@ -220,15 +220,15 @@ func (v *volume) certify(now time.Time, all cke.Authorities, seen *cke.Certifica
 }
 
 // trusted reports whether others accept the member in a container: its certificates hold. Nodes have the right time. What
-// a person runs has certificates of his own.
+// the operator runs has certificates of his own.
 func (c *container) trusted() bool {
 	v := c.volume()
 	return c.Cluster == "" || v != nil && v.certificates(c.node.world.certificateLife()).Hold(c.node.world.now())
 }
 
-// CertificatesLast sets how long certificates last from now on, also those that are there.
+// CertificatesLast sets how long certificates are valid from now on, also those that exist.
 func (w *World) CertificatesLast(d time.Duration) {
-	w.change(fmt.Sprintf("certificates last %v", d), func() { w.certificates = d })
+	w.change(fmt.Sprintf("certificates are valid for %v", d), func() { w.certificates = d })
 }
 
 func (w *World) certificateLife() time.Duration {
@@ -249,9 +249,9 @@ func (n *Node) DamageCertificate(nth int) {
 	})
 }
 
-// AgeCertificates lets the certificates on a node be older by a part of their life, as if no daemon had led for so long.
+// AgeCertificates makes the certificates on a node older by a part of their validity, as if no daemon had led for so long.
 func (n *Node) AgeCertificates(part float64) {
-	n.change(fmt.Sprintf("certificates are older by %.2f of their life", part), func() {
+	n.change(fmt.Sprintf("certificates are older by %.2f of their validity", part), func() {
 		for _, v := range n.volumes {
 			v.age(time.Duration(part * float64(n.world.certificateLife())))
 		}
@@ -268,9 +268,9 @@ func (v *volume) age(by time.Duration) {
 	}
 }
 
-// EndCertificates lets all certificates of members have ended, as if daemons had been away for years.
+// EndCertificates makes all certificates of members expire, as if daemons had been away for years.
 func (w *World) EndCertificates() {
-	w.change("certificates end", func() {
+	w.change("certificates expire", func() {
 		for _, n := range w.nodes {
 			for _, v := range n.volumes {
 				v.age(2 * w.certificateLife())

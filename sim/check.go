@@ -20,32 +20,30 @@ type checker struct {
 	acknowledged []string
 	holds        held
 	formed       *cke.Incarnation
-	// declared: the store gave up a cluster that it was only declared to restore, and that goes on as it was.
+	// declared: the store gave up a cluster that it was only declared to restore, and that continues as it was.
 	declared bool
-	// byHand: a person starts what is started now.
+	// byHand: an operator starts what is started now.
 	byHand bool
-	// gone are the lives that were deleted.
+	// gone are the incarnations that were deleted.
 	gone []string
-	// replaced is the life that a restore under way is about to replace, lost what was acknowledged in it.
+	// replaced is the incarnation that a restore under way is about to replace, lost what was acknowledged in it.
 	replaced   *cke.Incarnation
 	lost       []string
 	violations []string
-	// recovery is the operation that was stopping members for a recovery last, meanwhile what was acknowledged since it began to.
+	// recovery is the operation that was stopping members for a recovery last, meanwhile what was acknowledged since it started to.
 	recovery  int64
 	meanwhile []string
 	// stopped are the voters that a daemon stopped and that do not run again yet, had what members had when they ended last.
 	stopped map[uint64]bool
 	had     map[uint64]int
 	repeats map[string]repetition
-	ordered map[string]bool // restores that persons asked for, by task
-	purges  map[string]bool // volumes that persons asked to remove
-	// promoted are learners that became voters after the daemon that removed them had read the member list.
-	promoted map[uint64]bool
+	ordered map[string]bool // restores that operators asked for, by task
+	purges  map[string]bool // volumes that operators asked to remove
 	// earlier: an earlier version of cke formed the cluster.
 	earlier bool
 }
 
-// Violations are the invariants that were broken, first one first.
+// Violations returns the invariants that were broken, in order.
 func (w *World) Violations() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +68,7 @@ func (c *checker) violated(format string, args ...any) {
 // OnlyDeclared reports whether what was deleted is a declaration of a cluster that was to be restored.
 func (c *checker) OnlyDeclared() bool { return c.declared }
 
-// check looks at who serves now.
+// check observes who serves now.
 func (c *checker) check() {
 	leaders := c.leaders()
 	c.checkFence()
@@ -141,7 +139,7 @@ func (d *Daemon) whoServes() serves {
 		if w.formed == nil || hexID(l.cluster) != w.formed.ClusterID || l.commit == 0 || l.log[l.commit-1].term != l.term {
 			continue // it serves once it has committed in its term
 		}
-		running := w.processes()[l.cluster]
+		running := w.running(l.history())
 		if !w.holdsOn(l, running) {
 			continue
 		}
@@ -156,7 +154,7 @@ func (d *Daemon) whoServes() serves {
 	return noLeader
 }
 
-// Reported checks what a daemon says of the cluster without storing it.
+// Reported checks what a daemon reports of the cluster without storing it.
 func (d *Daemon) Reported(s cke.Status) {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()
@@ -171,32 +169,33 @@ func (c *checker) wasReported(d *Daemon, s cke.Status) {
 	if d.look.refused && s.Health == cke.HealthReady {
 		c.violated("daemon %d reports a ready cluster in which etcd refuses all that it does", d.number)
 	}
+	c.mustFreeze(d, s)
 }
 
-// leaders are the members that lead now, of whatever cluster.
+// leaders are the members that lead now, of whatever cluster, but for a history aside.
 func (c *checker) leaders() []*member {
 	var leaders []*member
 	for _, g := range c.world.groups {
-		if g.leader != nil {
+		if g.leader != nil && c.world.counts(g.leader) {
 			leaders = append(leaders, g.leader)
 		}
 	}
 	return leaders
 }
 
-// wasBorn notes that a member made a log where there was none. A learner that a person starts may: it never voted, and gets all anew.
+// wasBorn notes that a member made a log where there was none. A learner that an operator starts may: it never voted, and gets all again.
 func (c *checker) wasBorn(by *container, m *member) {
 	learns := c.byHand && !c.world.everVoted(m)
 	if _, before := c.born[m.id]; before && !learns {
 		c.violated("a member of %s starts empty under the id that it had before", by.node.name)
 	}
 	if c.formed != nil && by.spec.Mode == StartNew && by.Incarnation == c.formed.ID {
-		c.violated("a founder on %s starts anew though the cluster is formed", by.node.name)
+		c.violated("a bootstrap member on %s starts as a new one though the cluster is formed", by.node.name)
 	}
 	c.born[m.id] = by.Name
 }
 
-// FormedEarlier says that an earlier version of cke forms the cluster: its containers are held against nobody.
+// FormedEarlier notes that an earlier version of cke forms the cluster: its containers count as no violation.
 func (w *World) FormedEarlier() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,8 +220,12 @@ func (c *checker) checkArguments() {
 	}
 }
 
-// wasAcknowledged notes a write; while a restore is being prepared it is one of the life that will be replaced.
-func (c *checker) wasAcknowledged(value string) {
+// wasAcknowledged notes a write; while a restore is being prepared it is one of the incarnation that will be replaced.
+func (c *checker) wasAcknowledged(by *member, value string) {
+	if !c.world.counts(by) {
+		c.world.twin.acknowledged = append(c.world.twin.acknowledged, value)
+		return
+	}
 	c.wasMeanwhile(value)
 	if c.formed == nil {
 		c.lost = append(c.lost, value)
@@ -236,7 +239,7 @@ func (c *checker) wereCommitted(l *member) {
 	if l.proved == l.commit {
 		return
 	}
-	known := c.committed[l.cluster]
+	known := c.committed[l.history()]
 	for i := l.proved; i < l.commit; i++ {
 		if i == len(known) {
 			known = append(known, l.log[i])
@@ -245,10 +248,10 @@ func (c *checker) wereCommitted(l *member) {
 			c.violated("two members committed different entries at index %d", i+1)
 		}
 	}
-	c.committed[l.cluster], l.proved = known, l.commit
+	c.committed[l.history()], l.proved = known, l.commit
 }
 
-// wasStored looks at a change of the cluster's identity in the store.
+// wasStored observes a change of the cluster's identity in the store.
 func (c *checker) wasStored(before, after *cke.Incarnation) {
 	switch {
 	case after == nil && before != nil && before.State == cke.Awaiting: // what was deleted is a declaration
@@ -271,12 +274,12 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 		c.formed = &inc
 		c.restores(after)
 	case before != nil && before.ID != after.ID && before.State != cke.Abandoned:
-		c.violated("a founding is replaced that was not abandoned")
+		c.violated("a bootstrap is replaced that was not abandoned")
 	}
 }
 
-// wereJoined looks at a change of memberships in the store: archived data is given up only once its time is over, by the
-// clock of the daemon's host as it was while the daemon was about it, or for a person.
+// wereJoined observes a change of memberships in the store: archived data is given up only once its time is over, by the
+// clock of the daemon's host as it was while the daemon was about it, or for an operator.
 func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 	c.wereChanged(by, before, after)
 	c.wereCarried(by, before, after)
@@ -285,10 +288,9 @@ func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 		if j.PurgedAt.IsZero() || i >= 0 && !before.Ended[i].PurgedAt.IsZero() {
 			continue
 		}
-		if j.NeverVoted {
+		if j.Copied() {
 			best := furthest(c.world.remains())
-			voted := func(id uint64) bool { return !c.promoted[id] && best.voted(id) }
-			if !c.purges[j.Volume] && !by.surprised() && best != nil && slices.ContainsFunc(c.world.membersOf(j), voted) {
+			if !c.purges[j.Volume] && !by.surprised() && best != nil && slices.ContainsFunc(c.world.membersOf(j), best.voted) {
 				c.violated("the volume of a voter of %s is given up as that of a learner", j.Node.Name())
 			}
 			continue
@@ -304,7 +306,7 @@ func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 	}
 }
 
-// wereChanged looks at how members are to run from now on: while etcd is out of space none that runs is made to run
+// wereChanged observes how members are to run from now on: while etcd is out of space none that runs is made to run
 // another version.
 func (c *checker) wereChanged(by *Daemon, before, after cke.Identity) {
 	records := c.world.store.records
@@ -319,11 +321,12 @@ func (c *checker) wereChanged(by *Daemon, before, after cke.Identity) {
 	}
 }
 
-// isRemoved looks at a volume before it goes.
+// isRemoved observes a volume before it goes.
 func (c *checker) isRemoved(n *Node, v *volume) {
 	if v == nil {
 		return
 	}
+	c.keepsTwins(n)
 	id := c.world.store.identity
 	i := slices.IndexFunc(id.Ended, func(j cke.Join) bool { return j.ID == v.join })
 	switch {
@@ -334,6 +337,6 @@ func (c *checker) isRemoved(n *Node, v *volume) {
 		c.violated("a volume on %s is removed before that is on record", n.name)
 	case i < 0 && slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskPurge && t.Subject == v.name }):
 	case i < 0 && v.cluster == c.cluster:
-		c.violated("a volume on %s is removed whose life was not abandoned", n.name)
+		c.violated("a volume on %s is removed whose incarnation was not abandoned", n.name)
 	}
 }

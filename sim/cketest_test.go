@@ -87,7 +87,7 @@ func TestEtcd_KeepsThePortsSentences(t *testing.T) {
 			s.stop()
 			s.Unschedule() // every call is made at once from here on
 			d := s.NewDaemon()
-			m := cketest.Members{Etcd: d.Etcd(), Nobody: "https://10.0.0.9:2379", Free: "https://10.0.0.9:2380"}
+			m := cketest.Members{Etcd: d.Etcd(), NoMember: "https://10.0.0.9:2379", Free: "https://10.0.0.9:2380"}
 			for _, j := range s.Store().Identity().Joins {
 				m.URLs = append(m.URLs, j.ClientURL())
 			}

@@ -14,8 +14,8 @@ import (
 	"cke"
 )
 
-// StartNew is how cke started founders before it gave them their first log: with arguments that found a cluster on an empty
-// volume. It never asks for that any more.
+// StartNew is how cke started bootstrap members before it wrote their first log: with arguments that bootstrap a cluster on an
+// empty volume. cke no longer does that.
 const StartNew cke.StartMode = "new"
 
 // readyAfter is when a member that finds no leader serves local reads at the latest. Source: etcd, wait-cluster-ready-timeout.
@@ -27,7 +27,7 @@ type container struct {
 	node    *Node
 	spec    cke.MemberSpec
 	foreign bool
-	// bare: no engine tells of it; it stands for a process that runs without one, or was never looked at.
+	// bare: no engine reports it; it stands for a process that runs without one, or was never observed.
 	bare bool
 	// keep is the restart policy always; stoppedByHand overrides it until the next start.
 	keep, stoppedByHand bool
@@ -38,7 +38,7 @@ type container struct {
 	unsure bool
 	// open is the log that the process has open although it was removed from the volume.
 	open *member
-	// hangs: the process runs, answers nobody and takes no part, until it is started anew.
+	// hangs: the process runs, answers nobody and takes no part, until it is started again.
 	hangs bool
 	// y is the minor version, yOf the version that it was read from.
 	y   int
@@ -106,7 +106,7 @@ func (c *container) run() {
 // MissingDirectory is one that no node has: an engine makes no container that is to use it.
 const MissingDirectory = "/no/such/directory"
 
-// WrongArgument is one that etcd does not know: it ends at once.
+// WrongArgument is one that etcd does not know: it exits at once.
 const WrongArgument = "--no-such-flag"
 
 // LateArgument has a value that etcd refuses only when it starts on its data: no try of options notices.
@@ -145,7 +145,7 @@ func (c *container) boot() string {
 			return fmt.Sprintf("invalid downgrade; server version is lower than determined cluster version: 3.%d, 3.%d", c.minor(), has)
 		}
 		if v.wal.removed {
-			return "the member has been permanently removed from the cluster"
+			return "server error: " + cke.WordsOfRemoved
 		}
 		if v.unborn {
 			v.unborn = false
@@ -195,7 +195,7 @@ func (c *container) ends(code int, words string) {
 		code, words = c.ExitCode, c.LastWords
 	}
 	c.State, c.ExitCode, c.LastWords, c.FinishedAt = cke.ContainerExited, code, words, c.node.world.now()
-	c.node.world.log("%s: etcd of %s ends with %d %s", c.node.name, c.Name, code, words)
+	c.node.world.log("%s: etcd of %s exits with %d %s", c.node.name, c.Name, code, words)
 }
 
 // crash notes that the process ended by itself: the engine starts it again when it is to keep running.
@@ -234,7 +234,7 @@ func (c *container) seen() cke.Container {
 		worth := v.certificates(c.node.world.certificateLife())
 		s.Certificates = &worth
 	}
-	if !c.foreign && c.Cluster == "" { // a person runs it
+	if !c.foreign && c.Cluster == "" { // the operator runs it
 		s.PeerURLs, s.Mounts = []string{c.spec.Join.PeerURL()}, []string{c.spec.Join.Volume}
 	}
 	return s
@@ -307,7 +307,7 @@ func (c *container) version() string {
 	return cmp.Or(c.spec.Join.Etcd.Version, cke.DefaultEtcdVersion)
 }
 
-// storage is the version of the member's database, which etcd tells from 3.6 on: it follows the cluster's, not the process's.
+// storage is the version of the member's database, which etcd reports from 3.6 on: it follows the cluster's, not the process's.
 // Source: etcd, serverVersionAdapter.UpdateStorageVersion.
 func (c *container) storage() string {
 	if minor := c.member().minor(); minor > 0 && c.minor() > 5 {

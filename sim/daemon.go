@@ -22,10 +22,9 @@ type Daemon struct {
 	older        bool // of an earlier version of cke
 	// What the daemon did, and what had happened apart from that when it looked; see happened.
 	own, observed, decided int
-	writes                 int                     // to the store
-	listed                 map[string]int          // by actor
-	read                   map[string][]cke.Member // the last member list, by actor
-	clock                  time.Time               // the furthest that its host's clock was since it began what it does
+	writes                 int            // to the store
+	listed                 map[string]int // by actor
+	clock                  time.Time      // the furthest that its host's clock was since it started what it does
 	lookEnded              bool
 	authRead               int   // what had happened when it read etcd's authentication last
 	file, decidedOn        int64 // the generation of the spec that it read last, and when it decided what it does
@@ -40,7 +39,7 @@ func (w *World) NewDaemon() *Daemon {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.store.term++
-	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}, read: map[string][]cke.Member{}}
+	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.term = &Term{d: d, number: w.store.term, since: w.now(), changed: make(chan struct{}, 1)}
 	d.look = newObserver(d)
@@ -73,7 +72,7 @@ func (d *Daemon) Context() context.Context { return d.ctx }
 // Term is the daemon's way to the store.
 func (d *Daemon) Term() *Term { return d.term }
 
-// Observer is the daemon's look at the world.
+// Observer is the daemon's observer of the world.
 func (d *Daemon) Observer() *Observer { return d.look }
 
 // Machines is the daemon's way to nodes.
@@ -87,7 +86,7 @@ func (d *Daemon) Authority() cke.Authority { return authority{d} }
 
 func (d *Daemon) end(cause error) { d.cancel(cause) }
 
-// Kill ends the daemon: no further call of it has any effect. Calls in flight are forgotten.
+// Kill stops the daemon: no further call of it has any effect. Calls in flight are dropped.
 func (d *Daemon) Kill() {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()
@@ -120,10 +119,10 @@ func (d *Daemon) freeze() {
 	}
 }
 
-// noticed is how long a daemon that was frozen goes on before its context ends, if its term has ended meanwhile.
+// noticed is how long a daemon that was frozen continues before its context ends, if its term has ended meanwhile.
 const noticed = 10 * time.Millisecond
 
-// Wake lets a frozen daemon go on. If its term has ended meanwhile its context ends soon, and what it had in flight lands.
+// Wake lets a frozen daemon continue. If its term is over its context is canceled soon, and its calls in flight land.
 func (d *Daemon) Wake() {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()
@@ -162,7 +161,7 @@ func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, d
 		w.mu.Unlock()
 		return cke.ErrDeposed
 	case c.touches() && d.deposed():
-		w.violated("daemon %d begins %s on %s after its term", d.number, c.Name, c.Node)
+		w.violated("daemon %d starts %s on %s after its term", d.number, c.Name, c.Node)
 	}
 	t := &turn{call: c, daemon: d, node: n, declared: declared, do: do, done: make(chan struct{})}
 	if w.sched == nil {
@@ -183,7 +182,7 @@ func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, d
 func (d *Daemon) deposed() bool { return d.ctx.Err() != nil || d.world.store.term != d.number64() }
 
 // fenced reports whether the guard of the term keeps a request from being made: it reads clocks, and so is true in a daemon
-// that was frozen before anything has told it.
+// that was frozen before anything has reported it.
 func (d *Daemon) fenced(c Call) bool {
 	if !d.deposed() {
 		return false
@@ -291,7 +290,7 @@ const hangPatience = 3 * time.Second
 
 type actorKey struct{}
 
-// WithActor names who makes calls with this context, so that a Scheduler can tell parallel callers apart.
+// WithActor names who makes calls with this context, so that a Scheduler can distinguish parallel callers.
 func WithActor(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, actorKey{}, name)
 }

@@ -126,7 +126,7 @@ func (d *database) take(e entry) bool {
 	return true
 }
 
-// list makes the lists anew that follow from the membership: who has the former ones keeps them.
+// list makes the lists again that follow from the membership: who has the former ones keeps them.
 func (d *database) list() {
 	d.present, d.voters = nil, nil
 	for _, l := range d.known {
@@ -254,7 +254,7 @@ func (w *World) Fill(node string, bytes int64) bool {
 	return w.put(node, entry{kind: entryFill, bytes: bytes}, fmt.Sprintf("%d MiB", bytes>>20))
 }
 
-// Compact lets a client drop what was overwritten, through whichever member takes it.
+// Compact lets a client drop what was overwritten, through any member that accepts it.
 func (w *World) Compact() {
 	w.change("a client compacts", func() {
 		w.events--
@@ -280,7 +280,7 @@ func (w *World) NoticeCorruption() {
 		l := s.running[slices.IndexFunc(s.running, func(p process) bool { return p.member == s.leader })]
 		for _, p := range s.running {
 			if p.corrupt && w.reach(l, p) {
-				w.groups[l.cluster].propose(w, l, s.running, entry{kind: entryAlarm, id: p.id, value: corrupt})
+				w.groups[l.history()].propose(w, l, s.running, entry{kind: entryAlarm, id: p.id, value: corrupt})
 			}
 		}
 	})
@@ -342,7 +342,7 @@ func (e etcdPort) maintain(ctx context.Context, url, name string, do func(*conta
 	})
 }
 
-// alarmsOf are the alarms that a member tells of, as they are observed.
+// alarmsOf are the alarms that a member reports, as they are observed.
 func (w *World) alarmsOf(url string) []cke.Alarm {
 	c, problem := w.serving(Management, url)
 	if problem != "" {

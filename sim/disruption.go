@@ -11,7 +11,7 @@ import (
 // it, against what its daemon could know: where something else has happened since the daemon looked, and where a call
 // lands after its caller gave it up or lost its term, nobody could have known better.
 
-// standing is how the formed cluster stands at one moment.
+// standing is how the formed cluster is at one moment.
 type standing struct {
 	formed  bool
 	quorate bool // some running member reaches a quorum of its voters
@@ -30,8 +30,8 @@ func (w *World) standing() (s standing) {
 		return s
 	}
 	s.formed = true
-	id := number(w.formed.ClusterID)
-	s.running = w.processes()[id]
+	id := w.history()
+	s.running = w.running(id)
 	var best *member
 	for _, p := range s.running {
 		if w.electable(p, s.running) && (best == nil || p.newer(best) && p.commit >= best.commit) {
@@ -138,7 +138,6 @@ func (c *checker) wasDone(t *turn, before standing) {
 		return
 	}
 	after := c.world.standing()
-	c.wasRemoved(t, before, after)
 	if t.stale() || c.asked() || c.unheard(before, after) {
 		return
 	}
@@ -168,20 +167,6 @@ func (c *checker) wasDone(t *turn, before standing) {
 	}
 }
 
-// wasRemoved notes a voter that left the list by a removal whose step had read it as a learner: what it voted for meanwhile, the voters that
-// remain hold.
-func (c *checker) wasRemoved(t *turn, before, after standing) {
-	if t.call.Name != "RemoveMember" {
-		return
-	}
-	for _, id := range before.voters {
-		learned := func(m cke.Member) bool { return m.Learner && m.ID == hexID(id) }
-		if !slices.Contains(after.voters, id) && slices.ContainsFunc(t.daemon.read[t.call.Actor], learned) {
-			c.promoted[id] = true
-		}
-	}
-}
-
 // unheard reports whether what ends is a member that has not heard of where it stands, while no leader serves: to a daemon whose store is
 // older, too, it is one that nobody reaches.
 func (c *checker) unheard(before, after standing) bool {
@@ -200,7 +185,7 @@ func (s standing) outOfSpace() bool {
 	return slices.ContainsFunc(s.alarms, func(a cke.Alarm) bool { return a.Kind == noSpace })
 }
 
-// wasDisarmed judges that an alarm is taken back: CORRUPT only for a person, NOSPACE also where no database is full.
+// wasDisarmed judges that an alarm is cleared: CORRUPT only for an operator, NOSPACE also where no database is full.
 func (c *checker) wasDisarmed(t *turn, before, after standing) {
 	asked := slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskDisarm })
 	if asked || len(after.alarms) >= len(before.alarms) {
@@ -215,11 +200,11 @@ func (c *checker) wasDisarmed(t *turn, before, after standing) {
 		return n
 	}
 	if found(after.alarms) < found(before.alarms) {
-		c.violated("%s takes the alarm CORRUPT back, which nobody asked for", t.call)
+		c.violated("%s clears the alarm CORRUPT, which was not requested", t.call)
 	}
 	for _, p := range before.running {
 		if slices.Contains(before.voters, p.id) && p.apply().file >= p.quota() {
-			c.violated("%s takes NOSPACE back while the database of %s is full", t.call, p.c.node.name)
+			c.violated("%s clears NOSPACE while the database of %s is full", t.call, p.c.node.name)
 		}
 	}
 }
@@ -247,16 +232,16 @@ func (c *checker) wasNeeded(t *turn, before standing, id uint64) {
 			continue
 		}
 		if cke.BundleOf(p.c.peerCAs, p.c.clientCAs) != s.identity.Authorities.Bundle() && s.identity.Authorities.Bundle() != "" || p.c.unsure || p.c.spec.Mode == StartNew {
-			continue // no record tells what a call that landed late put beside the data
+			continue // no record reports what a call that landed late put beside the data
 		}
-		now, recorded := p.c.runsWith(), s.identity.Joins[i].Etcd // a person may have given it by hand what the file asks for
+		now, recorded := p.c.runsWith(), s.identity.Joins[i].Etcd // an operator may have given it manually what the file asks for
 		if declared := s.spec.Wanted().Options.Etcd.PlacedAs(now); now.Equal(declared) && recorded.Equal(declared) {
 			c.violated("%s stops a member that runs as declared", t.call)
 		}
 	}
 }
 
-// asked reports whether a person wants that members do not serve.
+// asked reports whether an operator wants that members do not serve.
 func (c *checker) asked() bool {
 	s := c.world.store
 	return s.spec.Deleting() || s.requests.Hibernation != nil || slices.ContainsFunc(s.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskRestore })
@@ -345,7 +330,7 @@ func (c *checker) wasListed(t *turn, before, after standing) {
 	}
 }
 
-// wasTakenOut judges the removal of an entry. One that may serve again is removed only when the file or a person wants it.
+// wasTakenOut judges the removal of an entry. One that may serve again is removed only when the file or an operator wants it.
 func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 	if slices.Contains(before.serving, l.id) {
 		c.mayTake(t, before, l.id)
@@ -358,7 +343,7 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 			return j.MemberID == hexID(l.id) || l.learner && l.name == "" && j.PeerURL() == l.peer
 		}
 		if s.spec.Wanted().Policies.Foreign == cke.ForeignHold && !slices.ContainsFunc(s.identity.Ended, once) && !c.adopted(hexID(l.id), "") {
-			c.violated("%s removes a stranger that is to be held", t.call)
+			c.violated("%s removes a foreign member that is to be held", t.call)
 		}
 		return
 	}

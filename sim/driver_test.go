@@ -115,7 +115,7 @@ func (s *stage) daemon() *driver {
 		d.BecomeOlder()
 	}
 	if len(s.drivers) > 0 {
-		d.status = s.latest().before() // what the last one told is in the store
+		d.status = s.Store().Status() // that of the last one, or of the copy that took the store's place
 	}
 	s.drivers = append(s.drivers, d)
 	s.wg.Go(d.run)
@@ -258,6 +258,7 @@ func (d *driver) note(in strategy.Input, dec strategy.Decision) {
 	d.status = strategy.Report(in, dec, d.status)
 	d.stage.marks.decision(dec)
 	d.Reported(d.status)
+	d.stage.Store().Tell(d.status)
 	if news {
 		d.stage.say("%s", describeDecision(d.Number(), dec))
 	}
@@ -397,13 +398,16 @@ func (s *stage) settled() bool {
 	return dec.Converged && dec.Operation == nil
 }
 
+// mostCalls bounds the calls while the world is awaited: what repeats without a pause takes none of its time.
+const mostCalls = 200_000
+
 // until runs the world until done, at most for limit of its time. It reports whether done came true.
 func (s *stage) until(limit time.Duration, done func() bool) bool {
-	end := time.Now().Add(limit)
+	end, last := time.Now().Add(limit), s.Calls()+mostCalls
 	ok := false
 	s.Run(func() bool {
 		ok = done()
-		return ok || time.Now().After(end) || len(s.Violations()) > 0
+		return ok || time.Now().After(end) || s.Calls() > last || len(s.Violations()) > 0
 	})
 	return ok
 }

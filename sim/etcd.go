@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"cke"
 )
@@ -24,7 +23,7 @@ var _ cke.Etcd = etcdPort{}
 // serving returns the container whose member listens at a client URL.
 func (w *World) serving(from, url string) (*container, string) {
 	for _, n := range w.nodes {
-		if !strings.Contains(url, "//"+n.address+":") {
+		if !n.hosts(url) {
 			continue
 		}
 		if !w.connected(from, n.name) || n.filtered && from == Management {
@@ -51,7 +50,7 @@ func (w *World) serving(from, url string) (*container, string) {
 	return nil, "no route to host"
 }
 
-// personAt is who asks from somewhere: cke, or people's clients.
+// personAt is who asks from somewhere: cke, or operators' clients.
 func (w *World) personAt(from string) person {
 	if from == Clients {
 		return w.clients
@@ -77,9 +76,10 @@ func (w *World) voting(url string) (*container, error) {
 // something in its term: before that no linearizable read succeeds.
 func (w *World) leads(c *container) (process, *group, []process, bool) {
 	m := c.member()
-	g, running := w.groups[m.cluster], w.processes()[m.cluster]
+	g, running := w.groups[m.history()], w.running(m.history())
 	for _, p := range running {
-		if g != nil && p.member == g.leader && w.reach(process{m, c}, p) && p.commit > 0 && p.log[p.commit-1].term == p.term {
+		if g != nil && p.member == g.leader && w.reach(process{m, c}, p) && p.commit > 0 && p.log[p.commit-1].term == p.term &&
+			slices.ContainsFunc(p.present(), func(l listed) bool { return l.id == m.id }) { // a leader closes its connections with whom it has removed
 			return p, g, running, true
 		}
 	}
@@ -121,6 +121,7 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 		s.Errors = []string{"etcdserver: no leader"}
 	}
 	for _, a := range d.alarms { // NOSPACE keeps nobody from serving, nor does a stop of writes
+		s.NoSpace = s.NoSpace || a.Kind == noSpace
 		if a.Kind != noSpace && !a.StopsWrites() {
 			s.Errors = append(s.Errors, fmt.Sprintf("memberID:%d alarm:%s", number(a.MemberID), a.Kind))
 		}
@@ -131,7 +132,7 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 func (e etcdPort) call(ctx context.Context, url, name string, writes bool, do func() error) error {
 	node := url
 	for _, n := range e.d.world.nodes {
-		if strings.Contains(url, "//"+n.address+":") {
+		if n.hosts(url) {
 			node = n.name
 		}
 	}
@@ -152,7 +153,6 @@ func (e etcdPort) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 func (e etcdPort) Members(ctx context.Context, url string) (id string, members []cke.Member, err error) {
 	err = e.call(ctx, url, "Members", false, func() (err error) {
 		id, members, err = e.d.world.list(url)
-		e.d.read[actorOf(ctx)] = members
 		return err
 	})
 	return id, members, err
@@ -223,8 +223,8 @@ func (w *World) propose(from, url string, x entry) error {
 	return nil
 }
 
-// Write is a client's write through one member of the cluster; nobody has a client's certificate before the cluster is
-// formed. It reports whether it was acknowledged; what was, may never be lost.
+// Write is a client's write through one member of the cluster; no client has a certificate before the cluster is formed. It
+// reports whether the write was acknowledged: it must never be lost then.
 func (w *World) Write(node, value string) bool {
 	return w.put(node, entry{kind: entryPut, value: value}, value)
 }
@@ -239,11 +239,12 @@ func (w *World) put(node string, e entry, what string) bool {
 		}
 		for _, carrier := range w.Node(node).sorted() { // clients know where members serve, whatever is on record
 			url := carrier.spec.Join.ClientURL()
-			if c, _ := w.serving(Clients, url); ok || carrier.foreign || c == nil || hexID(c.member().cluster) != life.ClusterID || w.propose(Clients, url, e) != nil {
+			c, _ := w.serving(Clients, url)
+			if ok || carrier.foreign || c == nil || hexID(c.member().cluster) != life.ClusterID || w.propose(Clients, url, e) != nil {
 				continue
 			}
 			if ok = true; e.kind == entryPut {
-				w.wasAcknowledged(e.value)
+				w.wasAcknowledged(c.member(), e.value)
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"cke"
 )
 
-// PowerOff ends everything on the node at once; disks stay.
+// PowerOff stops everything on the node at once; disks stay.
 func (n *Node) PowerOff() { n.change("power off", n.powerOff) }
 
 func (n *Node) powerOff() {
@@ -46,7 +46,7 @@ func (n *Node) Blank() {
 	})
 }
 
-// Freeze stops the whole machine where it is; Thaw lets it go on.
+// Freeze stops the whole machine where it is; Thaw lets it continue.
 func (n *Node) Freeze() { n.change("frozen", func() { n.frozen = true }) }
 
 // Thaw ends a Freeze.
@@ -58,7 +58,7 @@ func (n *Node) Thaw() {
 	})
 }
 
-// Hang stops the Docker engine from answering; containers go on. What it is asked meanwhile it does on Unhang.
+// Hang stops the Docker engine from answering; containers continue. What is requested meanwhile it does on Unhang.
 func (n *Node) Hang() { n.change("engine hangs", func() { n.hung = true }) }
 
 // Unhang lets the engine do what it was asked.
@@ -90,7 +90,7 @@ func (n *Node) ReleasePort(port int) {
 	n.change(fmt.Sprintf("port %d free", port), func() { delete(n.taken, port) })
 }
 
-// ChangeHostKey lets sshd show another key than the pinned one; AcceptHostKey is a person's consent.
+// ChangeHostKey lets sshd show another key than the pinned one; AcceptHostKey is the operator's consent.
 func (n *Node) ChangeHostKey() { n.change("host key changed", func() { n.hostKey++ }) }
 
 // AcceptHostKey pins the key that is shown now.
@@ -106,14 +106,14 @@ func (n *Node) FilterClientPort(on bool) {
 	n.change(fmt.Sprintf("client port filtered: %v", on), func() { n.filtered = on })
 }
 
-// LieOfData lets the engine call every volume's data present; with false it tells the truth again.
+// LieOfData lets the engine call every volume's data present; with false it reports the truth again.
 func (n *Node) LieOfData(lie bool) {
 	n.change(fmt.Sprintf("lies of data: %v", lie), func() { n.liesOfData = lie })
 }
 
-// SlowVolumes lets no look into a volume on the node end in time: what is in it stays unknown unless it is waited for.
+// SlowVolumes lets no check of a volume on the node complete in time: its content stays unknown unless the caller waits.
 func (n *Node) SlowVolumes(on bool) {
-	n.change(fmt.Sprintf("looks into volumes are slow: %v", on), func() { n.slowVolume = on })
+	n.change(fmt.Sprintf("checks of volumes are slow: %v", on), func() { n.slowVolume = on })
 }
 
 // Trickle lets members on the node fall behind, as a slow disk or a slow link does; learners there never catch up.
@@ -126,7 +126,7 @@ func (n *Node) JumpClock(d time.Duration) {
 	n.change(fmt.Sprintf("clock jumps by %v", d), func() { n.skew += d })
 }
 
-// SetClock sets the node's clock right.
+// SetClock corrects the node's clock.
 func (n *Node) SetClock() { n.change("clock set right", func() { n.skew = 0 }) }
 
 func (n *Node) clock() time.Time { return n.world.now().Add(n.skew) }
@@ -172,7 +172,7 @@ func (n *Node) Rename(from, to string) {
 	})
 }
 
-// AddVolume puts a volume on the node that a person or another life left.
+// AddVolume puts a volume on the node that the operator or another incarnation left.
 func (n *Node) AddVolume(v cke.Volume) {
 	n.change("volume "+v.Name, func() {
 		n.volumes[v.Name] = &volume{name: v.Name, cluster: v.Cluster, incarnation: v.Incarnation, join: v.Join, createdAt: n.world.now(),
@@ -180,9 +180,9 @@ func (n *Node) AddVolume(v cke.Volume) {
 	})
 }
 
-// Remove takes a container or volume away by a person's hand, whatever runs in it.
+// Remove removes a container or volume, as an operator does, whatever runs in it.
 func (n *Node) Remove(name string) {
-	n.change("a person removes "+name, func() {
+	n.change("the operator removes "+name, func() {
 		if c := n.containers[name]; c != nil {
 			if c.foreign {
 				clear(n.taken)
@@ -194,7 +194,7 @@ func (n *Node) Remove(name string) {
 	})
 }
 
-// EmptyVolumes deletes the content of every volume behind the engine's back, and ends what ran on them.
+// EmptyVolumes deletes the content of every volume without the engine's knowledge, and stops what ran on them.
 func (n *Node) EmptyVolumes() {
 	n.change("volumes emptied", func() {
 		for _, v := range n.volumes {
@@ -204,7 +204,7 @@ func (n *Node) EmptyVolumes() {
 	})
 }
 
-// RemoveVolumes takes the containers and the volumes of the cluster away behind our back.
+// RemoveVolumes removes the containers and the volumes of the cluster without cke's knowledge.
 func (n *Node) RemoveVolumes() {
 	n.change("containers and volumes removed", func() {
 		for _, c := range n.sorted() {
@@ -214,9 +214,9 @@ func (n *Node) RemoveVolumes() {
 	})
 }
 
-// StopByHand ends every container as `docker stop` does: the engine does not start them again.
+// StopByHand stops every container as `docker stop` does: the engine does not start them again.
 func (n *Node) StopByHand() {
-	n.change("a person stops the containers", func() {
+	n.change("the operator stops the containers", func() {
 		for _, c := range n.sorted() {
 			c.stoppedByHand = true
 			c.ends(0, "")
@@ -226,7 +226,7 @@ func (n *Node) StopByHand() {
 
 // SwitchRestartsOff lets the engine start nothing by itself, as `docker update --restart=no` does.
 func (n *Node) SwitchRestartsOff() {
-	n.change("a person switches restarts off", func() {
+	n.change("the operator switches restarts off", func() {
 		for _, c := range n.sorted() {
 			c.keep = false
 		}
@@ -235,7 +235,7 @@ func (n *Node) SwitchRestartsOff() {
 
 // RemoveContainers takes every container away, and leaves the volumes.
 func (n *Node) RemoveContainers() {
-	n.change("a person removes the containers", func() {
+	n.change("the operator removes the containers", func() {
 		for _, c := range n.sorted() {
 			c.ends(137, "")
 		}
@@ -245,7 +245,7 @@ func (n *Node) RemoveContainers() {
 
 // SetLimits gives every container others, as `docker update` does.
 func (n *Node) SetLimits(cpus float64, memory int64) {
-	n.change(fmt.Sprintf("a person limits the containers to %g CPUs and %d bytes", cpus, memory), func() {
+	n.change(fmt.Sprintf("the operator limits the containers to %g CPUs and %d bytes", cpus, memory), func() {
 		for _, c := range n.sorted() {
 			c.CPUs, c.Memory = cpus, memory
 		}
@@ -265,7 +265,7 @@ func (n *Node) crashAll(code int, words string) {
 	}
 }
 
-// PauseContainers pauses every etcd container, as `docker pause` does; with false they go on.
+// PauseContainers pauses every etcd container, as `docker pause` does; with false they continue.
 func (n *Node) PauseContainers(pause bool) {
 	n.change(fmt.Sprintf("containers paused: %v", pause), func() {
 		for _, c := range n.sorted() {

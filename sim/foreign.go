@@ -10,14 +10,14 @@ import (
 	"cke"
 )
 
-// Keep lets the engine keep a person's container running, as docker's restart policy always does.
+// Keep lets the engine keep a foreign container running, as Docker's restart policy always does.
 func (n *Node) Keep(name string) {
-	n.change("a person lets the engine keep "+name+" running", func() { n.containers[name].keep = true })
+	n.change("the operator lets the engine keep "+name+" running", func() { n.containers[name].keep = true })
 }
 
-// StopOne ends one container as `docker stop` does: the engine does not start it again before the next boot.
+// StopOne stops one container as `docker stop` does: the engine does not start it again before the next boot.
 func (n *Node) StopOne(name string) {
-	n.change("a person stops "+name, func() { n.containers[name].ends(0, "") })
+	n.change("the operator stops "+name, func() { n.containers[name].ends(0, "") })
 }
 
 // byID runs do with the container of this id.
@@ -70,7 +70,7 @@ func (n *Node) ceases(c *container) {
 	c.ends(0, "")
 }
 
-// isCeased looks at a container that cke did not make before a daemon stops it: it carries a member that a person wants
+// isCeased observes a container that cke did not make before a daemon stops it: it carries a member that an operator wants
 // to be adopted, and that has left the list.
 func (c *checker) isCeased(k *container) {
 	if k.seen().Down() || c.world.late {
@@ -81,14 +81,14 @@ func (c *checker) isCeased(k *container) {
 		carries = hexID(v.wal.id)
 	}
 	if !c.adopted(carries, k.ID) {
-		c.violated("container %s is stopped, which nobody wants to be adopted", k.ID)
+		c.violated("container %s is stopped, and no task adopts its member", k.ID)
 	}
 	if slices.ContainsFunc(c.world.standing().list, func(l listed) bool { return hexID(l.id) == carries }) {
 		c.violated("container %s is stopped while its member is in the list", k.ID)
 	}
 }
 
-// adopted reports whether a person wants the member with this id to be adopted, or, where nothing tells any more which one it was,
+// adopted reports whether an operator wants the member with this id to be adopted, or, where nothing reports any more which one it was,
 // any; container: what carries it, or empty.
 func (c *checker) adopted(member, container string) bool {
 	return slices.ContainsFunc(c.world.store.requests.Tasks, func(t cke.Task) bool {

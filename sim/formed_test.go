@@ -316,7 +316,7 @@ func TestAbandoned_IsRemovedFromANodeThatReturnsLater(t *testing.T) {
 		s.daemon()
 		s.pass(time.Minute)
 		s.Judge = nil
-		if dec, _ := s.latest().now(); !named(dec.Blockers, "n3", cke.CodeUnreachable) || !strings.Contains(dec.Reason, "taken out of the cluster file") {
+		if dec, _ := s.latest().now(); !named(dec.Blockers, "n3", cke.CodeUnreachable) || !strings.Contains(dec.Reason, "removed from the cluster file") {
 			t.Fatal(describeDecision(1, dec))
 		}
 		s.declare(s.Node("n1"), s.Node("n2"), s.Node("n4"))

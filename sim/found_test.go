@@ -67,7 +67,7 @@ func TestFound_AStrangerMakesRoomForAMember(t *testing.T) {
 		c := s.cluster(s.Nodes())
 		c.Policies.Foreign = cke.ForeignRemove
 		s.Store().SetSpec(c)
-		s.must("free of strangers", func() bool { return s.Strangers() == 0 })
+		s.must("free of strangers", func() bool { return s.ForeignMembers() == 0 })
 		s.Node("n4").Remove("hand")
 		s.must("as declared", s.changed)
 	})
@@ -262,7 +262,7 @@ func TestFound_AVoterThatCkeDoesNotKnowIsNotForgotten(t *testing.T) {
 				return strings.Contains(dec.Reason, what) && strings.Contains(dec.Reason, "hand at https")
 			}
 		}
-		s.must("told of", says("etcd lists members that cke does not know"))
+		s.must("told of", says("etcd lists foreign members"))
 		s.Node("n1").PowerOff()
 		s.Node("n2").PowerOff()
 		s.pass(5 * time.Minute)

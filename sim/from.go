@@ -9,16 +9,16 @@ import (
 	"cke"
 )
 
-// FromObservation makes a world that looks as a cluster was seen, with the store's spec generation, identity and
-// requests. All logs are equal and caught up; who led leads. What was not seen is taken as it can do the least good:
+// FromObservation makes a world that is as a cluster was observed, with the stored revision of its file, its identity and
+// requests. All logs are equal and caught up; the member that led leads. For what was not seen it assumes the worst:
 //
 //   - A node that does not answer stays away. Its member takes part only if it answers, or if the quorum that was seen
 //     cannot be without it.
-//   - A member that was seen running and does not serve hangs until its container is started anew.
-//   - Members that had no quorum though enough of them ran go on without one.
+//   - A member that was seen running and does not serve hangs until its container is started again.
+//   - Members that had no quorum though enough of them ran continue without one.
 //   - A member that no membership names takes part if it was seen to serve, or if the quorum cannot be without it.
 //
-// A declared node that was never looked at answers and is blank, or is the machine of that name where the name was seen
+// A declared node that was never observed answers and is blank, or is the machine of that name where the name was seen
 // at an address that is declared no more; FromObservation returns the names of those.
 func FromObservation(now func() time.Time, spec cke.Spec, identity cke.Identity, requests cke.Requests, seen cke.Observation) (w *World, assumed []string) {
 	w = New(spec.Cluster.Name, now)
@@ -93,7 +93,7 @@ func freeName(w *World, n cke.Node) string {
 	return n.Name()
 }
 
-// declared is a node as it is declared now: access to it may have changed since it was looked at, or its address.
+// declared is a node as it is declared now: access to it may have changed since it was observed, or its address.
 func (f *from) declared(n cke.Node) (now cke.Node, moved bool) {
 	now = n
 	for _, d := range f.spec.Nodes {
@@ -118,6 +118,7 @@ func (f *from) node(s cke.NodeStatus) {
 	if !s.Answered() {
 		return
 	}
+	n.over[f.spec.Name] = slices.Clone(s.Over)
 	for _, v := range s.Volumes {
 		n.volumes[v.Name] = &volume{name: v.Name, cluster: v.Cluster, incarnation: v.Incarnation, join: v.Join, createdAt: v.CreatedAt}
 		n.volumes[v.Name].certify(f.now(), f.identity.Authorities, nil)
@@ -251,7 +252,7 @@ func (f *from) describe(j cke.Join, e cke.EndpointStatus) cke.MemberSpec {
 	return s
 }
 
-// found gives every member the log that the member list tells of.
+// found gives every member the log that the member list reports.
 func (f *from) found() {
 	if f.forming() {
 		f.foundAnew()
@@ -308,7 +309,7 @@ func (f *from) listed() []cke.Member {
 	return all
 }
 
-// foundAnew lets founders begin as etcd does.
+// foundAnew lets bootstrap members begin as etcd does.
 func (f *from) foundAnew() {
 	for _, n := range f.nodes {
 		for _, c := range n.sorted() {
@@ -334,11 +335,11 @@ func (f *from) lead() {
 			continue
 		}
 		m.starts(c)
-		if f.groups[m.cluster] == nil {
-			f.groups[m.cluster] = &group{since: f.now().Add(-electionTime)}
+		if f.groups[m.history()] == nil {
+			f.groups[m.history()] = &group{since: f.now().Add(-electionTime)}
 		}
 		if hexID(m.id) == leader {
-			f.groups[m.cluster].leader, f.groups[m.cluster].match = m, map[uint64]int{}
+			f.groups[m.history()].leader, f.groups[m.history()].match = m, map[uint64]int{}
 		}
 	}
 	f.settle()

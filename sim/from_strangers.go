@@ -19,10 +19,10 @@ func (f *from) strangers() {
 			continue
 		}
 		if n == nil {
-			n = f.AddNode("stranger "+m.ID, host)
+			n = f.AddNode("foreign member "+m.ID, host)
 			n.on = false
 		}
-		if !n.on { // no machine that is looked at, and etcd serves, or must
+		if !n.on { // no machine that is observed, and etcd serves, or must
 			n.on, n.refusesKey, n.filtered = true, true, !serves
 		}
 		f.stranger(n, m, e)

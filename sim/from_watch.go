@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Watch lets look be told, after everything that happens, how many more voters could be lost in that moment; -1: too
-// few of them run for a quorum, or there is no cluster. An election counts as no loss. look is called with the world's lock held.
+// Watch calls look with the tolerance after everything that happens: how many more voters may fail before quorum is lost, -1
+// without one or without a cluster. An election is no loss of quorum. look is called with the world's lock held.
 func (w *World) Watch(look func(tolerance int)) { w.watch = look }
 
 // tolerance counts voters that run, and of them those that answer.
@@ -14,7 +14,7 @@ func (w *World) tolerance() int {
 	all := w.processes()
 	best := -1
 	for _, id := range slices.Sorted(maps.Keys(all)) {
-		if w.formed != nil && hexID(id) != w.formed.ClusterID {
+		if w.formed != nil && id != w.history() {
 			continue
 		}
 		running := all[id]

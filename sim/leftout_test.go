@@ -131,6 +131,7 @@ func TestLeftOut_AQuorumThatIsFewerThanTheStoreHas(t *testing.T) {
 		s.must("three are left", s.changed)
 		s.pass(time.Hour)
 		s.latest().Kill()
+		s.eachNode(func(n *sim.Node) { n.Unmark() }) // else the restore is refused for that
 		s.aside()
 		s.Store().BringBack(c)
 		s.daemon()

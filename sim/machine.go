@@ -68,7 +68,7 @@ func (m machine) EnsureImage(ctx context.Context, ref string, _ func(string)) er
 func (m machine) TryOptions(ctx context.Context, s cke.MemberSpec) error {
 	return m.call(ctx, "TryOptions", true, func(n *Node, _ bool) error {
 		refused := func(why string) error {
-			return &cke.Error{Code: cke.CodeOptions, What: fmt.Sprintf("the member on %s could not run with the options that are declared: %s", n.name, why), Unchanged: true}
+			return &cke.Error{Code: cke.CodeOptions, What: fmt.Sprintf("the member on %s could not run with the declared options: %s", n.name, why), Unchanged: true}
 		}
 		switch {
 		case !n.images[s.Join.Etcd.Image]:
@@ -104,12 +104,12 @@ func (m machine) EnsureVolume(ctx context.Context, s cke.MemberSpec) error {
 }
 
 // MarkOver implements cke.Machine.
-func (m machine) MarkOver(ctx context.Context, cluster string, incarnations []string) error {
+func (m machine) MarkOver(ctx context.Context, cluster string, over []string) error {
 	return m.call(ctx, "MarkOver", true, func(n *Node, _ bool) error {
 		if err := noRoom(n); err != nil {
 			return err
 		}
-		n.over[cluster], _ = cke.Marked(n.over[cluster], incarnations)
+		n.over[cluster], _ = cke.Marked(n.over[cluster], over)
 		return nil
 	})
 }
@@ -186,7 +186,7 @@ func (c *container) remove(n *Node, _ bool) error {
 	return nil
 }
 
-// of runs do with the join's container. What changes something is another request than the look for the container, and names
+// of runs do with the join's container. What changes something is another request than the observation for the container, and names
 // that one.
 func (m machine) of(ctx context.Context, j cke.Join, name string, writes bool, do func(n *Node, c *container, half bool) error) error {
 	if !writes {
@@ -263,6 +263,9 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 	if err != nil || c.State == cke.ContainerRunning {
 		return err
 	}
+	if err := r.mayRun(j); err != nil {
+		return err
+	}
 	return r.request("", true, c.id, func(n *Node, _ bool) error {
 		switch c.id.State {
 		case cke.ContainerRunning, cke.ContainerRestarting:
@@ -275,7 +278,7 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 	})
 }
 
-// KeepAll takes away what keeps engines from starting members that could start empty.
+// KeepAll removes what keeps engines from starting members that could start empty.
 func (w *World) KeepAll() { w.keepsAll = true }
 
 // KeepRunning implements cke.Machine.
@@ -288,7 +291,22 @@ func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 	if c.StartsEmpty && !m.d.world.keepsAll {
 		return fmt.Errorf("container %s could start on an empty volume: %w", c.Name, cke.ErrConflict)
 	}
+	if err := r.mayRun(j); err != nil {
+		return err
+	}
 	return r.request("", true, c.id, func(*Node, bool) error { c.id.keep = true; return nil })
+}
+
+// mayRun reads the marks on the node.
+func (r *method) mayRun(j cke.Join) error {
+	return r.request("marks", false, nil, func(n *Node, _ bool) error {
+		for _, over := range n.over {
+			if slices.Contains(over, string(j.ID)) {
+				return cke.EndedByMark(j)
+			}
+		}
+		return nil
+	})
 }
 
 // StopContainer implements cke.Machine. The engine's own restarts end first.

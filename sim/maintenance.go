@@ -60,7 +60,7 @@ func (e etcdPort) HashKV(ctx context.Context, url string, revision int64) (h cke
 			}
 		}
 		if m.corrupt {
-			fmt.Fprintln(sum, "what nobody wrote")
+			fmt.Fprintln(sum, "what no client wrote")
 		}
 		h.Hash = sum.Sum32()
 		return nil

@@ -16,11 +16,12 @@ const (
 	DeclaredAgain Situation = "a deleted cluster is declared again"
 	// BeforeDeletion is a store that has the members of the deleted cluster on record, and none of those that serve.
 	BeforeDeletion Situation = "a store from before a deletion meets the cluster that was declared again"
+	TwoHistories   Situation = "a member continues alone under the same cluster id"
 )
 
 // Situations are all of them.
 func Situations() []Situation {
-	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion}
+	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories}
 }
 
 // mark counts a situation that was reached.

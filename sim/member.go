@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"cke"
 )
 
-// entryKind tells what a log entry does once committed.
+// entryKind reports what a log entry does once committed.
 type entryKind string
 
 const (
@@ -48,10 +47,12 @@ type entry struct {
 // member is a member's write-ahead log: all that survives its process.
 type member struct {
 	id, cluster uint64
-	name        string
-	term        uint64
-	log         []entry
-	commit      int // entries known to be committed
+	// apart distinguishes the history of a member that continued alone from that of the others.
+	apart  uint64
+	name   string
+	term   uint64
+	log    []entry
+	commit int // entries known to be committed
 	// removed: it learned that it was removed, and never runs again.
 	removed bool
 	// corrupt: its database is not what its log says.
@@ -69,7 +70,7 @@ type member struct {
 	runs runs
 }
 
-// listed is a member as the committed log tells of it.
+// listed is a member as the committed log reports it.
 type listed struct {
 	id            uint64
 	name          string // empty: never started
@@ -90,7 +91,7 @@ func (m *member) voters() []uint64 { return m.apply().voters }
 // goes back. Source: etcd, server.monitorVersions.
 func (m *member) minor() int { return m.apply().minor }
 
-// voted reports whether a member was ever a voter, as far as this log tells.
+// voted reports whether a member was ever a voter, as far as this log reports.
 func (m *member) voted(id uint64) bool {
 	return slices.ContainsFunc(m.log[:m.commit], func(e entry) bool {
 		return e.id == id && (e.kind == entryPromote || e.kind == entryAdd && !e.learner)
@@ -101,7 +102,7 @@ func (m *member) voted(id uint64) bool {
 func (w *World) everVoted(m *member) bool {
 	for _, n := range w.nodes {
 		for _, v := range n.volumes {
-			if v.wal != nil && v.wal.cluster == m.cluster && v.wal.voted(m.id) {
+			if v.wal != nil && v.wal.history() == m.history() && v.wal.voted(m.id) {
 				return true
 			}
 		}
@@ -143,13 +144,13 @@ func memberID(peerURL, token string, at *time.Time) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// another tells additions of members apart: many may come within one second of the world's time.
+// another distinguishes additions of members: many may come within one second of the world's time.
 func (w *World) another() string {
 	w.added++
 	return strconv.Itoa(w.added)
 }
 
-// clusterID is computed from the founders' member ids.
+// clusterID is computed from the bootstrap members' member ids.
 func clusterID(ids []uint64) uint64 {
 	ids = slices.Sorted(slices.Values(ids))
 	b := make([]byte, 8*len(ids))
@@ -167,7 +168,7 @@ func hexID(id uint64) string {
 	return strconv.FormatUint(id, 16)
 }
 
-// foundedMember is the log with which a founder begins: the state that it was restored to, if any, then the founders.
+// foundedMember is the log with which a bootstrap member starts: the state that it was restored to, if any, then the bootstrap members.
 func foundedMember(s cke.MemberSpec, values []string) *member {
 	m := &member{name: s.Join.Member, term: 1}
 	for _, v := range values {
@@ -226,7 +227,7 @@ func (w *World) join(c *container) (*member, string) {
 				return nil, "error validating peerURLs: unmatched member while checking PeerURLs"
 			}
 			if l.peer == c.spec.Join.PeerURL() {
-				m := &member{id: l.id, cluster: other.cluster, name: c.spec.Join.Member}
+				m := &member{id: l.id, cluster: other.cluster, apart: other.apart, name: c.spec.Join.Member}
 				for _, p := range present {
 					m.peers = append(m.peers, p.peer)
 				}
@@ -240,7 +241,7 @@ func (w *World) join(c *container) (*member, string) {
 // peer returns the member that listens at a peer URL, as seen from a node.
 func (w *World) peer(from *Node, url string) (*member, bool) {
 	for _, n := range w.nodes {
-		if !strings.Contains(url, "//"+n.address+":") || !w.connected(from.name, n.name) {
+		if !n.hosts(url) || !w.connected(from.name, n.name) {
 			continue
 		}
 		for _, c := range n.sorted() {

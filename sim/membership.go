@@ -104,7 +104,7 @@ func (p proposal) wanted(voters int) int {
 // AddLearner implements cke.Etcd. Source of the checks: etcd, mayAddMember and --max-learners.
 func (e etcdPort) AddLearner(ctx context.Context, url, peerURL string) (id string, err error) {
 	err = e.reconfigure(ctx, url, "AddLearner", func(p proposal) error {
-		voters := len(p.leader.voters()) // looked at before the change is proposed, and all else when it is applied
+		voters := len(p.leader.voters()) // observed before the change is proposed, and all else when it is applied
 		if voters > 1 && p.connected() < p.wanted(voters) {
 			return fmt.Errorf("etcdserver: unhealthy cluster: %w", cke.ErrNotReady)
 		}

@@ -2,8 +2,8 @@ package sim
 
 import "cke"
 
-// Neighbor is a member of another cluster of cke's on a node, or of one of the same name that another store has. Its own cke
-// looks after it.
+// Neighbor is a member of another cluster on a node, or of one of the same name that another store has. Another cke manages
+// it.
 type Neighbor struct {
 	Cluster              string
 	ClientPort, PeerPort int
@@ -76,7 +76,7 @@ func (n *Node) portOwner(j cke.Join) string {
 	return ""
 }
 
-// isTouched looks at what a daemon is about to stop, remove or overwrite: it belongs to a membership on record.
+// isTouched observes what a daemon is about to stop, remove or overwrite: it belongs to a membership on record.
 func (c *checker) isTouched(what, cluster, incarnation string, j cke.JoinID) {
 	s := c.world.store
 	if c.world.stale || s.deleted || cluster == "" || s.named(j) {
@@ -108,7 +108,7 @@ func (w *World) volumeOf(j cke.JoinID) *volume {
 	return nil
 }
 
-// sharesPort looks at a container that a daemon has made.
+// sharesPort observes a container that a daemon has made.
 func (c *checker) sharesPort(k *container) {
 	if owner := k.node.portOwner(k.spec.Join); owner != "" && owner != k.Cluster {
 		c.violated("clusters %s and %s share a port on %s", k.Cluster, owner, k.node.name)

@@ -26,6 +26,7 @@ type nemesis struct {
 	// replace says whether members whose data is gone are replaced.
 	replace   cke.ReplaceMode
 	keepsData bool // takes no data away
+	twins     bool // a member continued alone: no older store is brought back beside that
 	over      bool
 	freeze    int // the call at which a frozen daemon wakes and late calls land
 	// about are the kinds of events in this schedule.
@@ -197,7 +198,7 @@ var disasters = []event{
 	{name: "foreign etcd", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddForeignEtcd("etcd", cke.DefaultClientPort) }},
 	{name: "foreign volume", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.AddVolume(cke.Volume{Name: "etcd-cke"}) }},
 	{name: "stop members manually", brings: "keep-running", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.StopByHand() }},
-	{name: "remove containers manually", brings: "stop-stray", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.RemoveContainers() }},
+	{name: "remove containers manually", brings: "stop-stray", weight: 1, do: func(n *nemesis, node *sim.Node) { n.removeContainers(node) }},
 	{name: "start members manually", brings: "stop-stray", weight: 1, do: func(n *nemesis, node *sim.Node) {
 		_, volumes := node.Look()
 		theirs := slices.ContainsFunc(volumes, func(v cke.Volume) bool { return v.Name == "hand" })
@@ -215,7 +216,7 @@ var disasters = []event{
 			n.fill(node)
 		}
 	}},
-	{name: "certificates grow old", brings: "renew-certificates", weight: 1, do: func(n *nemesis, node *sim.Node) { node.AgeCertificates(0.7 + 0.4*n.Float64()) }},
+	{name: "certificates grow old", brings: "renew-certificates", weight: 1, do: func(n *nemesis, node *sim.Node) { n.ageCertificates(node) }},
 	{name: "member lists are answered or not", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.MuteLists(n.IntN(2) == 0) }},
 	{name: "an engine discards limits", weight: 1, do: func(n *nemesis, node *sim.Node) { node.DiscardLimits(n.IntN(2) == 0) }},
 	{name: "change limits manually", weight: 1, do: func(n *nemesis, node *sim.Node) {
@@ -287,7 +288,9 @@ func (n *nemesis) lose(node *sim.Node) {
 		case 4:
 			node.Unlink()
 		case 5:
-			node.RemoveCertificates()
+			if n.copied == nil { // those of a member that an older store does not know are renewed by nobody
+				node.RemoveCertificates()
+			}
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Node struct {
 
 	on, frozen bool
 	hostKey    int // counts changes
-	pinned     int // the one that a person accepted
+	pinned     int // the one that an operator accepted
 	refusesKey bool
 	hung       bool
 	full       bool
@@ -36,7 +36,7 @@ type Node struct {
 
 	images     map[string]bool
 	volumes    map[string]*volume
-	over       map[string][]string // incarnations that are over, by cluster
+	over       map[string][]string // what is over, by cluster
 	tools      map[string]int      // containers that make restored data, by volume: which of all that were ever made
 	toolsMade  int
 	containers map[string]*container
@@ -57,7 +57,7 @@ type volume struct {
 	signers                    [2]signer // of certificates as they were read last
 	wal                        *member   // nil: no write-ahead log
 	restored                   string    // digest of the snapshot that it was made from
-	bare                       bool      // as of a container: no engine tells of it
+	bare                       bool      // as of a container: no engine reports it
 	late                       bool      // files were put into it by a call that nobody waited for any more
 	unborn                     bool      // its log was made for it, and no process ran on it yet
 }
@@ -65,6 +65,13 @@ type volume struct {
 // shown is the volume as the engine shows it.
 func (v *volume) shown() cke.Volume {
 	return cke.Volume{Name: v.name, Cluster: v.cluster, Incarnation: v.incarnation, Join: v.join, CreatedAt: v.createdAt}
+}
+
+// hosts reports whether a URL is one on the node.
+func (n *Node) hosts(url string) bool {
+	rest, is := strings.CutPrefix(url, "https://")
+	rest, here := strings.CutPrefix(rest, n.address)
+	return is && here && strings.HasPrefix(rest, ":")
 }
 
 // Name is the node's host name.
@@ -102,7 +109,7 @@ func (n *Node) sorted() []*container {
 	return n.order
 }
 
-// Look returns what really stands on the node.
+// Look returns what really is on the node.
 func (n *Node) Look() (containers []cke.Container, volumes []cke.Volume) {
 	n.world.mu.Lock()
 	defer n.world.mu.Unlock()

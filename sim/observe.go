@@ -7,8 +7,8 @@ import (
 	"cke"
 )
 
-// Observer looks at the world as the real one does: each node and each member by itself. What a node showed last is
-// kept while it does not answer.
+// Observer observes the world as the real one does: each node and each member by itself. What a node showed last is kept while
+// it does not answer.
 type Observer struct {
 	d        *Daemon
 	spec     cke.Cluster
@@ -16,6 +16,7 @@ type Observer struct {
 	last     map[string]cke.NodeStatus // by address
 	changed  chan struct{}
 	refused  bool // and etcd refused all changes of cke
+	twins    int  // how many observations in a row saw that two histories serve
 	served   bool // a leader served from the beginning of the last observation to its end, and nothing else happened
 }
 
@@ -23,7 +24,7 @@ func newObserver(d *Daemon) *Observer {
 	return &Observer{d: d, last: map[string]cke.NodeStatus{}, changed: make(chan struct{}, 1)}
 }
 
-// Update tells what to look at.
+// Update sets what to observe.
 func (o *Observer) Update(spec cke.Cluster, identity cke.Identity) {
 	o.spec, o.identity = spec, identity
 }
@@ -34,7 +35,7 @@ func (o *Observer) Changed() <-chan struct{} { return o.changed }
 // Retry does nothing: simulated nodes are connected to at once.
 func (o *Observer) Retry() {}
 
-// poke tells daemons that something has changed.
+// poke notifies daemons that something has changed.
 func (w *World) poke() {
 	for _, d := range w.daemons {
 		for _, c := range []chan struct{}{d.look.changed, d.term.changed} {
@@ -46,11 +47,11 @@ func (w *World) poke() {
 	}
 }
 
-// Observe looks at every declared node, then at nodes of joins that are declared no more, then at the members.
+// Observe probes every declared node, then nodes of memberships that are no longer declared, then the members.
 func (o *Observer) Observe(ctx context.Context) cke.Observation {
 	w := o.d.world
 	seen := cke.Observation{}
-	before := o.d.whoServes()
+	before, twins := o.d.whoServes(), o.d.seesTwins()
 	declared := slices.Clone(o.spec.Nodes)
 	for _, j := range slices.Concat(o.identity.MayRun(), o.identity.Leaving(o.d.Now())) {
 		if !slices.ContainsFunc(declared, func(n cke.Node) bool { return n.Address == j.Node.Address }) {
@@ -68,6 +69,9 @@ func (o *Observer) Observe(ctx context.Context) cke.Observation {
 	})
 	if err != nil {
 		seen.ObservedAt = o.d.Now()
+	}
+	if o.twins++; err != nil || !twins || !o.d.seesTwins() {
+		o.twins = 0
 	}
 	o.served, o.refused = false, false
 	if before != noLeader && before == o.d.whoServes() {
@@ -109,7 +113,7 @@ func (o *Observer) node(ctx context.Context, declared cke.Node) cke.NodeStatus {
 	return s
 }
 
-// members is what etcd answers through the endpoints of joins, and what strangers answer.
+// members is what etcd answers through the endpoints of joins, and what foreign members answer.
 func (w *World) members(identity cke.Identity) cke.EtcdStatus {
 	joins, clusterID := identity.Joins, clusterIDOf(identity)
 	w.tick()
@@ -124,6 +128,9 @@ func (w *World) members(identity cke.Identity) cke.EtcdStatus {
 			}
 			continue
 		}
+		if cke.IsApart(joins, e) {
+			continue
+		}
 		s.Quorate = true
 		if _, list, err := w.list(e.URL); err == nil {
 			s.Members, s.MembersSource = list, cke.MembersLinearizable
@@ -131,7 +138,7 @@ func (w *World) members(identity cke.Identity) cke.EtcdStatus {
 		}
 	}
 	for i := 0; i < len(s.Endpoints) && s.Members == nil; i++ { // without a quorum each reports what it has applied itself
-		if e := s.Endpoints[i]; e.Serializable && (clusterID == "" || e.ClusterID == clusterID) {
+		if e := s.Endpoints[i]; e.Serializable && !cke.IsApart(joins, e) && (clusterID == "" || e.ClusterID == clusterID) {
 			if c, err := w.voting(e.URL); err == nil {
 				s.Members, s.MembersSource = c.member().entries(), cke.MembersLocal
 			}

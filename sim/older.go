@@ -6,8 +6,8 @@ import (
 	"cke"
 )
 
-// BecomeOlder makes the daemon one of an earlier version of cke, which does not know what was added to documents since. What it
-// writes goes on from what is stored: the store carries over what it does not know. Source: storage/carry.go.
+// BecomeOlder makes the daemon one of an earlier version of cke, which does not know fields that were added to documents since.
+// The store carries these over when it writes. Source: storage/carry.go.
 func (d *Daemon) BecomeOlder() {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()
@@ -15,10 +15,10 @@ func (d *Daemon) BecomeOlder() {
 	d.world.log("daemon %d is of an earlier version", d.number)
 }
 
-// SetSpecEarlier stores what a person wants with a ckecli of an earlier version: what the file means by version and image is left
-// open, and follows from what runs.
+// SetSpecEarlier stores a cluster file with a ckecli of an earlier version: version and image are left open, and follow from what
+// runs.
 func (s *Store) SetSpecEarlier(c cke.Cluster) {
-	s.world.change("a person sets the spec with an earlier ckecli", func() {
+	s.world.change("the operator sets the cluster file with an earlier ckecli", func() {
 		s.spec.Cluster, s.spec.Etcd, s.spec.SetAt = c, cke.Release{}, s.world.now()
 		s.spec.Generation++
 	})

@@ -233,13 +233,18 @@ func TestOlderStore_OfAnAdditionStartsNoLearnerEmpty(t *testing.T) {
 	}
 }
 
-// n3 has left since, and nothing but its archived volume is left of it: that is kept, and n3 gets another membership where the file
-// declares it.
+// n3 has left since, and nothing but its archived volume, and a mark, is left of it: that is kept, and n3 gets another membership where the
+// file declares it.
 func TestOlderStore_OfAnAdditionKeepsTheArchiveOfAVoterThatLeft(t *testing.T) {
 	undeclare := func(s *stage) {
 		c := s.cluster(s.Nodes())
 		c.Nodes[2].ControlPlane = false
 		s.Store().SetSpec(c)
+	}
+	reclaim := func(s *stage) {
+		if s.frozenFor(cke.FreezeOlderStore) {
+			s.reclaim(t)
+		}
 	}
 	for name, then := range map[string]struct{ harm, story func(s *stage) }{
 		"declared":               {func(*stage) {}, func(s *stage) { s.must("as declared", s.changed) }},
@@ -254,7 +259,10 @@ func TestOlderStore_OfAnAdditionKeepsTheArchiveOfAVoterThatLeft(t *testing.T) {
 				s.must("without n3", func() bool { return s.changed() && s.join("n3").ID == "" })
 				then.harm(s)
 			}, func(s *stage) {
+				reclaim(s)
 				then.story(s)
+				s.pass(10 * time.Minute)
+				reclaim(s)
 				s.pass(3 * time.Hour)
 				if _, lasts := s.Store().Identity().Join(was.ID); lasts || !s.Node("n3").Holds(was.Volume) {
 					t.Errorf("lasts %v, holds its data %v: %s", lasts, s.Node("n3").Holds(was.Volume), s.latest().decision.Reason)

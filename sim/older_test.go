@@ -164,7 +164,10 @@ func (n *nemesis) reclaim() (asked bool) {
 	in := d.input
 	d.mu.Unlock()
 	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen)
-	if why != nil {
+	refused := slices.ContainsFunc(n.s.Store().Records(), func(r cke.Record) bool {
+		return r.Operation == string(cke.TaskReclaim) && r.Refused && r.StartedAt.After(n.healed)
+	})
+	if why != nil || refused && len(r.IDs())+len(r.Ends)+len(r.Apart) == 0 {
 		return false
 	}
 	task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", n.s.Now())
@@ -204,7 +207,7 @@ func (n *nemesis) bringBack() {
 func (n *nemesis) copy() {
 	s := n.s.Store()
 	id := s.Identity()
-	if c := s.Copy(); len(n.s.drivers) > 0 && n.s.settled() && id.Incarnation != nil && id.Incarnation.State == cke.Formed {
+	if c := s.Copy(); !n.twins && len(n.s.drivers) > 0 && n.s.settled() && id.Incarnation != nil && id.Incarnation.State == cke.Formed {
 		n.copied = &c
 	}
 }
@@ -236,7 +239,7 @@ func isOlder(id, newer cke.Identity) bool {
 // bringNewer brings the store back as it was before an older copy took its place, where nothing can be put on record without a quorum.
 func (n *nemesis) bringNewer() bool {
 	s := n.s.Store()
-	if n.newer == nil || n.s.Strangers() >= 0 {
+	if n.newer == nil || n.s.ForeignMembers() >= 0 {
 		return false
 	}
 	id, was := s.Identity(), n.newer.Identity()

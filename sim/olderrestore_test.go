@@ -196,7 +196,7 @@ func TestBootstrap_ReportsAFounderOfAnEarlierLifeThatIsKept(t *testing.T) {
 }
 
 // The store is brought back from a copy from before a learner was put on record, of which only the empty volume is there, and a person
-// restores the cluster: that volume is of a life that was replaced, and on record nowhere. It is reported until a person removes it.
+// restores the cluster: that volume is of a life that was replaced, and on record nowhere. It is reported until the operator removes it.
 func TestOlderStore_ReportsWhatARestoreHasReplaced(t *testing.T) {
 	play(t, 4, func(s *stage) {
 		s.declare(s.Nodes()[:3]...)
@@ -212,7 +212,7 @@ func TestOlderStore_ReportsWhatARestoreHasReplaced(t *testing.T) {
 		_, left := s.Node("n4").Look()
 		s.order(fromBackup)
 		s.must("restored", func() bool { return s.restored() && s.settled() })
-		purge := "if nobody needs its data: ckecli volume purge " + left[0].Name
+		purge := "if its data is not needed: ckecli volume purge " + left[0].Name
 		if !slices.ContainsFunc(s.told().Problems, func(p cke.Problem) bool { return p.Code == cke.CodeNotOnRecord && p.Remedy == purge }) {
 			t.Errorf("%+v", s.told().Problems)
 		}

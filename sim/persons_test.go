@@ -40,6 +40,7 @@ var persons = []event{
 	{name: "restore on another management host", brings: "begin-restore restore finish-restore cancel-restore delete-cluster", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.anotherHost() }},
 	{name: "remove a member manually", brings: "end-membership", weight: 1, do: func(n *nemesis, node *sim.Node) { n.expelOurs(node) }},
 	{name: "switch restarts off manually", brings: "keep-running", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.SwitchRestartsOff() }},
+	{name: alone, brings: "freeze unfreeze stop-apart", weight: 1, do: func(n *nemesis, node *sim.Node) { n.continueAlone(node) }},
 	{name: "another cluster on the node", weight: 1, do: func(n *nemesis, node *sim.Node) { n.neighbor(node) }},
 }
 
@@ -97,7 +98,9 @@ func (n *nemesis) volume(kind cke.TaskKind) {
 func (n *nemesis) unfreeze() {
 	if f := n.s.freeze(); f.Active() {
 		n.judged = n.judged || f.Kind == cke.FreezeOlderStore
-		n.s.ask(cke.TaskUnfreeze, "", f.ID, "judged")
+		t := cke.NewTask(cke.TaskUnfreeze, "", f.ID, "eve@host", n.s.Now())
+		t.Reason, t.Wrong = "judged", n.settleTwins(f)
+		n.s.Store().Ask("unfreeze", func(r *cke.Requests) { r.Tasks = append(r.Tasks, t) })
 	}
 }
 

@@ -48,7 +48,7 @@ var mutations = []mutation{
 		wants: []string{"before there are as many others as are declared"}},
 	{name: "look for data, with the arguments that back it up", blind: thin{look: true}.blind, wrap: thin{look: true, arguments: true}.wrap, store: func(s *stage) { s.FormedEarlier(); s.KeepAll() },
 		often: []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.StopByHand(); node.RemoveData() }},
-		wants: []string{startsEmpty, couldStart, "starts anew though the cluster is formed"}},
+		wants: []string{startsEmpty, couldStart, "starts as a new one though the cluster is formed"}},
 	{name: "what is wanted was stored", blind: otherDefault(), wants: []string{"stops a member that runs as declared"},
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(n *nemesis, _ *sim.Node) { n.depose() }}},
 	{name: "silence is no evidence", blind: func(in *strategy.Input) { // what does not answer is taken for paused
@@ -75,6 +75,8 @@ var mutations = []mutation{
 		wants: []string{"authentication is turned on, and refuses cke"}},
 	{name: "interruptions ask first", blind: func(in *strategy.Input) { in.Requests.Interrupt = in.Generation },
 		wants: []string{"interrupts service unasked"}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(n *nemesis, _ *sim.Node) { n.edit() }, flip((*sim.Node).PowerOff, (*sim.Node).PowerOn)}},
+	{name: "two clusters of one id", blind: func(in *strategy.Input) { in.Before.Etcd = cke.EtcdStatus{} }, // none was seen before
+		wants: []string{"while two histories serve under one cluster id"}, often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.continueAlone(node) }}},
 	{name: "fencing", store: func(s *stage) { s.Store().Unfence() }, wants: []string{"after its term"}},
 	{name: "the record", blind: func(in *strategy.Input) {
 		in.Identity = ended(in.Identity, in.Identity.Unrecorded(in.Spec.Name, in.Seen.Nodes))
@@ -267,14 +269,14 @@ func mutant(t *testing.T, m mutation, seed uint64) (violations []string) {
 		if m.store != nil {
 			m.store(s)
 		}
-		n.choose(events)
+		n.choose(slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.name == alone })) // no older store is brought back beside that
 		for range 12 {
 			for _, do := range m.often {
 				n.about = append(n.about, event{do: do})
 			}
 		}
 		s.Pick, s.Judge = r.IntN, n.judge
-		last := s.Calls() + 800
+		last := s.Calls() + 1000
 		s.until(time.Hour, func() bool { s.succeed(); return s.Calls() > last })
 		violations = s.Violations()
 	})

@@ -29,7 +29,7 @@ func (n *nemesis) pursue(node *sim.Node) {
 	case "adopt-member":
 		n.pursueAdoption(node)
 	case "undelete-volume", "purge-volume", "undelete", "purge":
-		i := slices.IndexFunc(id.Ended, func(j cke.Join) bool { return j.RemovedAt.IsZero() && !j.NeverVoted })
+		i := slices.IndexFunc(id.Ended, func(j cke.Join) bool { return j.RemovedAt.IsZero() && !j.Copied() })
 		kind := cke.TaskUndelete
 		if strings.HasPrefix(n.focus, "purge") {
 			kind = cke.TaskPurge
@@ -93,10 +93,14 @@ func (n *nemesis) pursue(node *sim.Node) {
 		n.pursueRecovery(node, asked)
 	case "end-membership":
 		n.expelOurs(node)
+	case "stop-apart":
+		n.pursueApart(node, id, asked)
+	case "mark-ended":
+		n.pursueMark(node, id, asked)
 	case "stop-stray":
 		n.pursueStray(node, asked)
 	case "renew-certificates":
-		node.AgeCertificates(0.7 + 0.4*n.Float64())
+		n.ageCertificates(node)
 	case "change-address":
 		n.move(node)
 	case "restart-member":
@@ -156,6 +160,19 @@ func (n *nemesis) pursueCorrupt(node *sim.Node, f *cke.Freeze, asked bool) {
 		n.unfreeze()
 	default:
 		n.s.ask(cke.TaskDisarm, "", "", "")
+	}
+}
+
+// pursueMark lets memberships end while their node is off, and puts it on again, which is marked then.
+func (n *nemesis) pursueMark(node *sim.Node, id cke.Identity, asked bool) {
+	switch carries := slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return j.Node.Name() == n.away && !j.StartedAt.IsZero() }); {
+	case n.away != "" && !carries:
+		n.s.Node(n.away).PowerOn()
+		n.away = ""
+	case n.away == "" && !asked && len(id.Joins) > 2 && n.s.settled():
+		n.away = node.Name()
+		node.PowerOff()
+		n.s.ask(cke.TaskReplace, n.away, string(n.s.join(n.away).ID), "")
 	}
 }
 
@@ -244,7 +261,7 @@ func (n *nemesis) pursueStart(node *sim.Node, asked bool) {
 
 // pursueAdoption lets a person add a member on a node that carries none, which is then to be adopted.
 func (n *nemesis) pursueAdoption(node *sim.Node) {
-	if n.s.Strangers() > 0 {
+	if n.s.ForeignMembers() > 0 {
 		n.adopt(node)
 		return
 	}

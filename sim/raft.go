@@ -16,7 +16,7 @@ const electionTime = 50 * time.Millisecond
 type group struct {
 	leader *member
 	since  time.Time // a quorum could elect since then; zero: it cannot
-	// match is what the leader knows of each follower's log; it begins anew with each leader.
+	// match is what the leader knows of each follower's log; it starts again with each leader.
 	match map[uint64]int
 }
 
@@ -26,19 +26,34 @@ type process struct {
 	c *container
 }
 
-// processes returns the running members of every cluster id, by node; members of frozen nodes are not among them.
-func (w *World) processes() map[uint64][]process {
-	all := map[uint64][]process{}
+// eachProcess visits the running members, by node; members of frozen nodes are not among them.
+func (w *World) eachProcess(visit func(process)) {
 	for _, n := range w.nodes {
 		if !n.awake() {
 			continue
 		}
 		for _, c := range n.sorted() {
 			if m := c.member(); m != nil {
-				all[m.cluster] = append(all[m.cluster], process{m, c})
+				visit(process{m, c})
 			}
 		}
 	}
+}
+
+// processes returns the running members of every history.
+func (w *World) processes() map[uint64][]process {
+	all := map[uint64][]process{}
+	w.eachProcess(func(p process) { all[p.history()] = append(all[p.history()], p) })
+	return all
+}
+
+// running returns the running members of one history.
+func (w *World) running(history uint64) (all []process) {
+	w.eachProcess(func(p process) {
+		if p.history() == history {
+			all = append(all, p)
+		}
+	})
 	return all
 }
 
@@ -70,9 +85,9 @@ func (g *group) settle(w *World, running []process) {
 	}
 	l := running[slices.IndexFunc(running, func(p process) bool { return p.member == g.leader })]
 	g.replicate(w, l, running)
-	for _, p := range running { // a member tells its name once it finds the leader
+	for _, p := range running { // a member reports its name once it finds the leader
 		if (!p.announced() || p.runs.minor == 5 && !p.runs.told) && slices.ContainsFunc(l.members(), func(m listed) bool { return m.id == p.id && !m.gone }) && w.reach(l, p) {
-			p.runs.told = true // 3.5 tells it at every start
+			p.runs.told = true // 3.5 reports it at every start
 			g.propose(w, l, running, entry{kind: entryPublish, id: p.id, value: p.name, client: p.c.spec.Join.ClientURL(), legacy: p.runs.minor == 5})
 		}
 	}
@@ -207,7 +222,11 @@ func (g *group) replicate(w *World, l process, running []process) {
 		p.commit = max(p.commit, min(l.commit, len(p.log)))
 		if slices.ContainsFunc(p.members(), func(m listed) bool { return m.id == p.id && m.gone }) {
 			p.removed = true
-			p.c.crash(0, "the member has been permanently removed from the cluster")
+			if w.events%4 == 0 { // it was just asked for its status
+				p.c.crash(2, cke.WordsOfMissing)
+			} else {
+				p.c.crash(0, "server error: "+cke.WordsOfRemoved)
+			}
 		}
 	}
 }
@@ -272,7 +291,7 @@ func (w *World) onDisks() (all []*member) {
 	id := number(w.formed.ClusterID)
 	for _, n := range w.nodes {
 		for _, v := range n.volumes {
-			if m := v.wal; m != nil && m.cluster == id {
+			if m := v.wal; m != nil && m.cluster == id && w.counts(m) {
 				all = append(all, m)
 			}
 		}
@@ -288,7 +307,7 @@ func (w *World) openOnly() (all []*member) {
 	id := number(w.formed.ClusterID)
 	for _, n := range w.nodes {
 		for _, c := range n.sorted() {
-			if c.open != nil && c.open.cluster == id {
+			if c.open != nil && c.open.cluster == id && w.counts(c.open) {
 				all = append(all, c.open)
 			}
 		}

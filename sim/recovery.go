@@ -23,8 +23,8 @@ func (c *checker) wasMeanwhile(value string) {
 	c.meanwhile = append(c.meanwhile, value)
 }
 
-// recovers looks at a recovery: a cluster that acknowledges writes while its members are stopped has its quorum, and nobody said
-// that it may lose them. Members on machines that were called destroyed are a person's word.
+// recovers observes a recovery: a cluster that acknowledges writes while its members are stopped has its quorum, and nobody said
+// that it may lose them. Members on machines that were called destroyed are an operator's word.
 func (c *checker) recovers(inc *cke.Incarnation) {
 	records := c.world.store.records
 	if o := inc.Restore.Order; o.Survivor == "" || o.Destroyed != nil || len(records) == 0 || records[len(records)-1].ID != c.recovery {

@@ -255,7 +255,7 @@ func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 			return nil // a former attempt, whose answer was lost
 		}
 		if inc.Restore == nil || !slices.ContainsFunc(t.d.world.store.requests.Tasks, func(task cke.Task) bool { return task.ID == inc.Restore.ID }) {
-			return fmt.Errorf("the request was taken back: %w", cke.ErrConflict)
+			return fmt.Errorf("the request was withdrawn: %w", cke.ErrConflict)
 		}
 		*id, err = id.Restoring(inc)
 		return err
@@ -277,7 +277,7 @@ func (t *Term) CancelRestore(ctx context.Context, inc cke.Incarnation) error {
 	})
 }
 
-// wereAsked notes the restores that persons ever asked for, and the volumes that they asked to remove and not to keep since.
+// wereAsked notes the restores that operators ever asked for, and the volumes that they asked to remove and not to keep since.
 func (c *checker) wereAsked(tasks []cke.Task) {
 	if c.ordered == nil {
 		c.ordered, c.purges = map[string]bool{}, map[string]bool{}
@@ -290,7 +290,7 @@ func (c *checker) wereAsked(tasks []cke.Task) {
 	}
 }
 
-// wasAnswered notes that a task is done: a volume that persons asked to keep is not removed for what was asked before.
+// wasAnswered notes that a task is done: a volume that operators asked to keep is not removed for what was asked before.
 func (c *checker) wasAnswered(id string) {
 	tasks := c.world.store.requests.Tasks
 	for _, t := range tasks {
@@ -301,11 +301,11 @@ func (c *checker) wasAnswered(id string) {
 	c.wereAsked(tasks)
 }
 
-// beginsRestore looks at an incarnation that takes the place of another one: a person must have asked. From then on what
+// beginsRestore observes an incarnation that takes the place of another one: an operator must have asked. From then on what
 // counts as acknowledged is what the snapshot holds.
 func (c *checker) beginsRestore(inc *cke.Incarnation) {
 	if !c.ordered[inc.Restore.ID] {
-		c.violated("the cluster is replaced and nobody asked for it")
+		c.violated("the cluster is replaced, which was not requested")
 	}
 	c.recovers(inc)
 	if c.formed != nil {
@@ -314,7 +314,7 @@ func (c *checker) beginsRestore(inc *cke.Incarnation) {
 	c.formed, c.acknowledged, c.holds = nil, slices.Clone(c.world.states[inc.Restore.Snapshot.Digest]), held{}
 }
 
-// cancelsRestore looks at a life that is put back.
+// cancelsRestore observes an incarnation that is put back.
 func (c *checker) cancelsRestore(inc *cke.Incarnation) {
 	// A store to which the cluster was declared to be restored goes back to that.
 	if c.replaced != nil && (c.replaced.ID == inc.ID || inc.State == cke.Awaiting && inc.WasReplaced(c.replaced.ID)) {
@@ -322,7 +322,7 @@ func (c *checker) cancelsRestore(inc *cke.Incarnation) {
 	}
 }
 
-// serves is the life that serves clients: while a restore is being prepared, that which will be replaced.
+// serves is the incarnation that serves clients: while a restore is being prepared, that which will be replaced.
 func (c *checker) serves() *cke.Incarnation {
 	if inc := c.world.store.identity.Incarnation; c.formed == nil && inc != nil && inc.State == cke.Restoring {
 		return c.replaced
@@ -330,7 +330,7 @@ func (c *checker) serves() *cke.Incarnation {
 	return c.formed
 }
 
-// restores looks at a life that takes the place of another one: all that was acknowledged in that is in its backups where the
+// restores observes an incarnation that takes the place of another one: all that was acknowledged in that is in its backups where the
 // person was told so.
 func (c *checker) restores(inc *cke.Incarnation) {
 	lost := c.lost
@@ -350,7 +350,7 @@ type backups struct{ d *Daemon }
 
 var _ cke.Backups = backups{}
 
-// Backups take what the cluster holds.
+// Backups takes what the cluster holds.
 func (d *Daemon) Backups() cke.Backups { return backups{d} }
 
 // Flush implements cke.Backups: what the members hold is read through a quorum.
@@ -377,7 +377,7 @@ func (b backups) Flush(ctx context.Context) (stored cke.StoredBackup, err error)
 // Full implements cke.Backups.
 func (b backups) Full(ctx context.Context) (cke.StoredBackup, error) { return b.Flush(ctx) }
 
-// readsFor is how long a daemon that begins to lead reads its target, and after it receives what is missing.
+// readsFor is how long a daemon that starts to lead reads its target, and after it receives what is missing.
 const readsFor = 2 * time.Second
 
 // Status implements cke.Backups.
@@ -397,7 +397,7 @@ func (b backups) Status() *cke.BackupStatus {
 	return &s
 }
 
-// checkFence: no member of the life before may run once one of the restored life does, wherever it can be reached.
+// checkFence: no member of the incarnation before may run once one of the restored life does, wherever it can be reached.
 func (c *checker) checkFence() {
 	id := c.world.store.identity
 	if id.Incarnation == nil || id.Incarnation.Restore == nil {

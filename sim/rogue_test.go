@@ -73,7 +73,7 @@ var rogues = []rogue{
 	{"removes a stranger", func(s *stage) { s.Node("n4").Join("hand", true) }, func(ctx context.Context, s *stage, d *sim.Daemon) {
 		_, members, _ := d.Etcd().Members(ctx, s.join("n1").ClientURL())
 		_ = d.Etcd().RemoveMember(ctx, s.join("n1").ClientURL(), members[len(members)-1].ID)
-	}, "removes a stranger that is to be held"},
+	}, "removes a foreign member that is to be held"},
 	{"removes a member that could come back", func(s *stage) { s.Node("n2").PowerOff() }, func(ctx context.Context, s *stage, d *sim.Daemon) {
 		_ = d.Etcd().RemoveMember(ctx, s.join("n1").ClientURL(), s.join("n2").MemberID)
 	}, "removes the member of n2, whose data is there"},
@@ -92,7 +92,7 @@ var rogues = []rogue{
 		_ = m.StopContainer(ctx, j, 0)
 		_ = m.RemoveContainer(ctx, j)
 		_ = m.RemoveVolume(ctx, j)
-	}, "is removed whose life was not abandoned"},
+	}, "is removed whose incarnation was not abandoned"},
 }
 
 // Each invariant is noticed when it is broken, and by itself: a proof that cannot fail proves nothing.

@@ -10,16 +10,17 @@ import (
 type StoreCopy struct {
 	identity cke.Identity
 	spec     cke.Spec
+	status   cke.Status
 }
 
 // Copy makes a copy of the store.
 func (s *Store) Copy() StoreCopy {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	return StoreCopy{cloneIdentity(s.identity), s.spec}
+	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status}
 }
 
-// Identity is who the cluster was.
+// Identity returns the identity of the cluster in the copy.
 func (c StoreCopy) Identity() cke.Identity { return cloneIdentity(c.identity) }
 
 // life is the incarnation that the copy has; empty: none.
@@ -30,7 +31,7 @@ func (c StoreCopy) life() string {
 	return c.identity.Incarnation.ID
 }
 
-// Ends reports whether a node of the copy answers where the copy has it, and has its life marked as over.
+// Ends reports whether a node of the copy answers where the copy has it, and marks its incarnation as over.
 func (s *Store) Ends(c StoreCopy) bool {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -42,26 +43,29 @@ func (s *Store) Ends(c StoreCopy) bool {
 	return false
 }
 
-// Gone are the lives that were deleted.
+// Unmark removes the marks on a node.
+func (n *Node) Unmark() { n.world.change(n.name+" loses its marks", func() { clear(n.over) }) }
+
+// Gone returns the incarnations that were deleted.
 func (s *Store) Gone() []string {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return slices.Clone(s.world.gone)
 }
 
-// With is the copy with another identity.
+// With returns the copy with another identity.
 func (c StoreCopy) With(id cke.Identity) StoreCopy {
 	c.identity = id
 	return c
 }
 
-// BringBack puts a copy in the place of the store. Requests, records and the status are lost.
+// BringBack replaces the store by a copy. Requests are lost.
 func (s *Store) BringBack(c StoreCopy) {
 	s.world.change("the store is brought back from a copy", func() {
 		if s.world.formed != nil && slices.Contains(s.world.gone, c.life()) {
 			s.world.mark(BeforeDeletion)
 		}
-		s.deleted, s.spec, s.requests, s.status = false, c.spec, cke.Requests{}, cke.Status{}
+		s.deleted, s.spec, s.requests, s.status = false, c.spec, cke.Requests{}, c.status
 		s.world.goesBack = true
 		s.put(cloneIdentity(c.identity))
 		s.world.goesBack = false
@@ -70,7 +74,7 @@ func (s *Store) BringBack(c StoreCopy) {
 
 // Redeclare declares a deleted cluster again. It has nothing of the one before: no keys, no users, no clients.
 func (s *Store) Redeclare(c cke.Cluster) {
-	s.world.change("a person declares the cluster again", func() {
+	s.world.change("the operator declares the cluster again", func() {
 		w := s.world
 		w.mark(DeclaredAgain)
 		w.auth, w.root, w.cas, w.clients = cke.AuthState{}, false, map[string]cke.CA{}, clientsOf(cke.Authorities{})

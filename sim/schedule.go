@@ -19,7 +19,7 @@ type Call struct {
 	Writes bool
 
 	of *binding
-	// begins: it is the first request of a method that changes something.
+	// starts: it is the first request of a method that changes something.
 	begins bool
 }
 
@@ -31,7 +31,7 @@ func (c Call) String() string {
 	return s
 }
 
-// Verdict is what becomes of a call.
+// Verdict is what happens to a call.
 type Verdict int
 
 // Verdicts.
@@ -54,14 +54,14 @@ func (v Verdict) String() string {
 // errLost is the answer to a call whose outcome is unknown.
 var errLost = fmt.Errorf("connection lost: %w", cke.ErrUnreachable)
 
-// Scheduler lets one call through at a time, and only when nobody in any daemon can go on without one. So the order
-// of calls, and with it everything that happens, follows from Pick and Judge alone.
+// Scheduler lets one call through at a time, and only when no daemon can continue without one. So the order of calls, and with
+// it everything that happens, follows from Pick and Judge alone.
 type Scheduler struct {
 	// Settle returns once every daemon waits for an answer, a time or nothing; synctest.Wait does that.
 	Settle func()
 	// Pick chooses one of n calls on their way, which are sorted by daemon and actor; nil: the first.
 	Pick func(n int) int
-	// Judge says what becomes of the nth call; n counts from 1. It may change the world. nil: all proceed.
+	// Judge returns the verdict on the nth call; n counts from 1. It may change the world. nil: all proceed.
 	Judge func(n int, c Call) Verdict
 
 	world   *World
@@ -186,7 +186,7 @@ func (s *Scheduler) let(t *turn) {
 			}
 		}
 	case Freeze:
-		w.log("%s is on its way", t.call)
+		w.log("%s is under way", t.call)
 		s.waiting = append(s.waiting, t)
 		t.daemon.freeze()
 		return
@@ -227,7 +227,7 @@ func outcome(t *turn) string {
 	return ""
 }
 
-// Land lets the calls that nobody waits for any more have their effect now. It returns how many there were.
+// Land lets calls whose callers no longer wait have their effect now. It returns how many there were.
 func (s *Scheduler) Land() int {
 	w := s.world
 	w.mu.Lock()
@@ -242,7 +242,7 @@ func (s *Scheduler) Land() int {
 	return len(late)
 }
 
-// End kills every daemon and waits until nothing of them runs any more.
+// End kills every daemon and waits until none of their goroutines runs any more.
 func (s *Scheduler) End() {
 	for _, d := range slices.Clone(s.world.daemons) {
 		d.Kill()

@@ -8,7 +8,7 @@ import (
 	"cke"
 )
 
-// Store holds the state of one cluster. Writes of daemons are fenced by the term; those of persons are not.
+// Store holds the state of one cluster. Writes of daemons are fenced by the term; those of operators are not.
 type Store struct {
 	world    *World
 	cluster  string
@@ -32,29 +32,29 @@ type Store struct {
 // errStoreDown is what calls end with while the store is down.
 var errStoreDown = &cke.Error{Code: cke.CodeStore, What: "the store does not answer"}
 
-// SetSpec stores what a person wants, as a new generation.
+// SetSpec stores a cluster file as a new revision.
 func (s *Store) SetSpec(c cke.Cluster) {
-	s.world.change("a person sets the spec", func() {
+	s.world.change("the operator sets the cluster file", func() {
 		s.spec = s.spec.Following(c, s.spec)
 		s.spec.SetAt = s.world.now()
 	})
 }
 
-// RequestDelete is a person's wish to delete the cluster.
+// RequestDelete is an operator's request to delete the cluster.
 func (s *Store) RequestDelete() {
-	s.world.change("a person deletes the cluster", func() { s.spec.DeleteRequestedAt = s.world.now() })
+	s.world.change("the operator deletes the cluster", func() { s.spec.DeleteRequestedAt = s.world.now() })
 }
 
-// CancelDelete withdraws that wish, unless the cluster was deleted meanwhile.
+// CancelDelete withdraws that request, unless the cluster was deleted meanwhile.
 func (s *Store) CancelDelete() {
-	s.world.change("a person cancels the deletion", func() {
+	s.world.change("the operator cancels the deletion", func() {
 		if s.spec.DeleteSealedAt.IsZero() {
 			s.spec.DeleteRequestedAt, s.spec.Destroyed = time.Time{}, nil
 		}
 	})
 }
 
-// Hibernate is a person's wish that no member run, or its end.
+// Hibernate is an operator's request that no member run, or its end.
 func (s *Store) Hibernate(on bool) {
 	s.Ask(fmt.Sprintf("hibernate: %v", on), func(r *cke.Requests) {
 		r.Hibernation = nil
@@ -64,20 +64,20 @@ func (s *Store) Hibernate(on bool) {
 	})
 }
 
-// Destroy is the operator's word that machines are gone for good, for which a deletion does not wait.
+// Destroy names machines that are gone for good, for which a deletion does not wait.
 func (s *Store) Destroy(nodes ...string) {
-	s.world.change("a person says that machines are destroyed", func() { s.spec.Destroyed = nodes })
+	s.world.change("the operator names machines as destroyed", func() { s.spec.Destroyed = nodes })
 }
 
-// Ask changes what people ask for.
+// Ask changes what operators requested.
 func (s *Store) Ask(what string, do func(r *cke.Requests)) {
-	s.world.change("a person asks: "+what, func() {
+	s.world.change("the operator requests: "+what, func() {
 		do(&s.requests)
 		s.world.wereAsked(s.requests.Tasks)
 	})
 }
 
-// SetDown lets the store answer nobody, or answer again.
+// SetDown stops the store from answering, or lets it answer again.
 func (s *Store) SetDown(down bool) {
 	s.world.change(fmt.Sprintf("store down: %v", down), func() { s.down = down })
 }
@@ -85,15 +85,15 @@ func (s *Store) SetDown(down bool) {
 // Unfence lets deposed daemons write.
 func (s *Store) Unfence() { s.world.change("store without fencing", func() { s.unfenced = true }) }
 
-// GuardOncePerMethod lets the guard of a term be asked when a method begins, and not before each of its requests.
+// GuardOncePerMethod lets the guard of a term be asked when a method starts, and not before each of its requests.
 func (s *Store) GuardOncePerMethod() {
 	s.world.change("the guard is asked once per method", func() { s.guardsOnce = true })
 }
 
-// Unguard lets a life be followed by another one that was not abandoned.
+// Unguard lets an incarnation that was not abandoned be followed by another one.
 func (s *Store) Unguard() { s.world.change("store without guard", func() { s.unguarded = true }) }
 
-// Identity is who the cluster is.
+// Identity returns the identity of the cluster.
 func (s *Store) Identity() cke.Identity {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -102,28 +102,28 @@ func (s *Store) Identity() cke.Identity {
 	return id
 }
 
-// Spec is what is wanted.
+// Spec returns the stored revision of the cluster file.
 func (s *Store) Spec() cke.Spec {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return s.spec
 }
 
-// Status is what the leader told last.
+// Status returns the status that the leader stored last.
 func (s *Store) Status() cke.Status {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return s.status
 }
 
-// Records are the operations so far.
+// Records returns the operations so far.
 func (s *Store) Records() []cke.Record {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return slices.Clone(s.records)
 }
 
-// Running is the operation under way and its last step; empty: none is.
+// Running returns the operation under way and its last step; empty: there is none.
 func (s *Store) Running() (operation, step string) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -145,6 +145,13 @@ func (s *Store) Deleted() bool {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return s.deleted
+}
+
+// Tell stores the status that the leader reports.
+func (s *Store) Tell(status cke.Status) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.status = status
 }
 
 func cloneIdentity(id cke.Identity) cke.Identity {

@@ -181,7 +181,7 @@ func (p *storyteller) onCluster(command string, args []string) bool {
 		p.status()
 	case "world":
 		for _, n := range p.Nodes() {
-			p.line(strings.TrimSpace(p.Tell(n.Name())))
+			p.line(strings.TrimSpace(p.Describe(n.Name())))
 		}
 	default:
 		return false

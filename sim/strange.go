@@ -8,7 +8,7 @@ import (
 )
 
 // CorruptData lets the database of every member on the node differ from what its log says, as a fault of the disk or of
-// etcd does. Nobody notices who does not compare.
+// etcd does. Only a comparison notices it.
 func (n *Node) CorruptData() {
 	n.change("data corrupted", func() {
 		for _, v := range n.volumes {
@@ -19,7 +19,7 @@ func (n *Node) CorruptData() {
 	})
 }
 
-// Readdress gives the machine another address: what listened at the old one ends.
+// Readdress gives the machine another address: what listened at the old one exits.
 func (n *Node) Readdress(address string) {
 	n.change("address "+address, func() {
 		n.address = address
@@ -27,11 +27,11 @@ func (n *Node) Readdress(address string) {
 	})
 }
 
-// Join lets a person add a member by hand on a node, as etcdctl and docker do: cke knows nothing of it. It is a voter,
-// and with run it runs. It reports whether etcd took it.
+// Join adds a foreign member on a node, as an operator does with etcdctl and docker. It is a voter, and with run it runs. Join
+// reports whether etcd accepted it.
 func (n *Node) Join(name string, run bool) bool {
 	w, joined := n.world, false
-	n.change("a person adds member "+name, func() {
+	n.change("the operator adds member "+name, func() {
 		for _, j := range w.store.identity.Joins {
 			c, problem := w.serving(Management, j.ClientURL())
 			if problem != "" {
@@ -76,9 +76,9 @@ func (n *Node) makeByHand(s cke.MemberSpec) {
 	c.run()
 }
 
-// PutBack lets whoever added a member by hand run it again on its volume, after its container was removed.
+// PutBack runs a foreign member again on its volume, after its container was removed.
 func (n *Node) PutBack(name string) {
-	n.change("a person runs "+name+" again", func() {
+	n.change("the operator runs "+name+" again", func() {
 		if v := n.volumes[name]; v != nil && v.wal != nil && n.containers[name] == nil {
 			version := fmt.Sprintf("3.%d.99", max(v.wal.minor(), v.wal.runs.minor))
 			n.makeByHand(cke.MemberSpec{Join: n.hand(name, version), Mode: cke.StartOwnData})
@@ -103,29 +103,30 @@ func (n *Node) RollBack(entries int) {
 	n.PowerOn()
 }
 
-// Expel lets a person take a member out of the list that cke does not know of, as etcdctl does.
+// Expel removes a foreign member from the list, as an operator does with etcdctl.
 func (w *World) Expel() {
-	w.change("a person removes a stranger", func() {
+	w.change("the operator removes a foreign member", func() {
 		s := w.standing()
 		strangers := w.strangersOf(s)
 		if s.leader == nil || strangers == nil {
 			return
 		}
 		l := s.running[slices.IndexFunc(s.running, func(p process) bool { return p.member == s.leader })]
-		w.groups[l.cluster].reconfigure(w, l, s.running, entry{kind: entryRemove, id: strangers[0]})
+		w.groups[l.history()].reconfigure(w, l, s.running, entry{kind: entryRemove, id: strangers[0]})
 	})
 }
 
-// Forget lets a person take the member of a node out of the list, as etcdctl does; one whose id is not on record is known by its peer URL.
+// Forget removes the member of a node from the list, as an operator does with etcdctl; one whose id is not on record is known by
+// its peer URL.
 func (w *World) Forget(node string) {
-	w.change("a person removes the member of "+node, func() {
+	w.change("the operator removes the member of "+node, func() {
 		s := w.standing()
 		for _, j := range w.store.identity.Joins {
 			if j.Node.Name() == node && s.leader != nil {
 				l := s.running[slices.IndexFunc(s.running, func(p process) bool { return p.member == s.leader })]
 				for _, m := range s.list {
 					if hexID(m.id) == j.MemberID || j.MemberID == "" && m.peer == j.PeerURL() {
-						w.groups[l.cluster].reconfigure(w, l, s.running, entry{kind: entryRemove, id: m.id})
+						w.groups[l.history()].reconfigure(w, l, s.running, entry{kind: entryRemove, id: m.id})
 						return
 					}
 				}
@@ -134,8 +135,8 @@ func (w *World) Forget(node string) {
 	})
 }
 
-// Strangers counts the listed members that cke does not know of; -1: there is no leader who could tell.
-func (w *World) Strangers() int {
+// ForeignMembers counts the foreign members in the list; -1: there is no leader that has one.
+func (w *World) ForeignMembers() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tick()
@@ -169,7 +170,7 @@ func (n *Node) RepairData() {
 	})
 }
 
-// Serving is how many voters of the formed cluster run and reach a quorum; 0: there is none.
+// Serving returns how many voters of the formed cluster run and reach a quorum; 0: there is none.
 func (w *World) Serving() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

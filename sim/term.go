@@ -24,13 +24,13 @@ type Term struct {
 
 var _ cke.Ledger = (*Term)(nil)
 
-// Context ends with the term.
+// Context is canceled with the term.
 func (t *Term) Context() context.Context { return t.d.ctx }
 
 // Changed receives after the spec has changed.
 func (t *Term) Changed() <-chan struct{} { return t.changed }
 
-// Requests is what people asked for.
+// Requests returns what operators requested.
 func (t *Term) Requests() cke.Requests {
 	w := t.d.world
 	w.mu.Lock()
@@ -53,7 +53,7 @@ func (t *Term) FinishTask(ctx context.Context, id string) error {
 	})
 }
 
-// ResignRequested is false: nobody asks a simulated daemon to go.
+// ResignRequested returns false: no operator asks a simulated daemon to resign.
 func (t *Term) ResignRequested() bool { return false }
 
 // Resign ends the term.
@@ -62,7 +62,7 @@ func (t *Term) Resign(context.Context) error {
 	return nil
 }
 
-// Leader says who leads and since when.
+// Leader returns which daemon leads and since when.
 func (t *Term) Leader() cke.Leader {
 	return cke.Leader{Host: fmt.Sprintf("host%d", t.number), Term: t.number, Since: t.since}
 }
@@ -160,7 +160,7 @@ func (s *Store) unwritten(read cke.Identity, joins []cke.Join) bool {
 	})
 }
 
-// Spec returns the present spec. ErrNotFound once the cluster is gone.
+// Spec returns the stored revision of the cluster file, or ErrNotFound once the cluster is gone.
 func (t *Term) Spec(ctx context.Context) (spec cke.Spec, err error) {
 	err = t.read(ctx, "Spec", func(s *Store) error {
 		s.spec = s.spec.Resolved(s.identity)
@@ -330,7 +330,7 @@ func (t *Term) Asked(ctx context.Context) (asked cke.Requests, err error) {
 func (t *Term) SealDelete(ctx context.Context) error {
 	return t.write(ctx, "SealDelete", func(s *Store) error {
 		if !s.spec.Deleting() {
-			return fmt.Errorf("nobody asks for its deletion: %w", cke.ErrConflict)
+			return fmt.Errorf("no deletion is requested: %w", cke.ErrConflict)
 		}
 		s.spec.DeleteSealedAt = s.world.now()
 		s.version++
@@ -342,7 +342,7 @@ func (t *Term) SealDelete(ctx context.Context) error {
 func (t *Term) FinishDelete(ctx context.Context) error {
 	err := t.write(ctx, "FinishDelete", func(s *Store) error {
 		if !s.spec.Deleting() {
-			return fmt.Errorf("nobody asked for its deletion: %w", cke.ErrConflict)
+			return fmt.Errorf("no deletion is requested: %w", cke.ErrConflict)
 		}
 		before := s.identity.Incarnation
 		s.deleted, s.identity = true, cke.Identity{}
@@ -360,7 +360,7 @@ func (t *Term) FinishDelete(ctx context.Context) error {
 func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
 	err := t.write(ctx, "AppendRecord", func(s *Store) error {
 		if r.Task != "" && !slices.ContainsFunc(s.requests.Tasks, func(k cke.Task) bool { return k.ID == r.Task }) {
-			return cke.ErrConflict // it was taken back
+			return cke.ErrConflict // it was withdrawn
 		}
 		r.ID = int64(len(s.records) + 1)
 		s.records = append(s.records, r)
@@ -381,7 +381,7 @@ func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
 	})
 }
 
-// Status returns what the leader told last. ErrNotFound: nothing.
+// Status returns the status that the leader stored last, or ErrNotFound.
 func (t *Term) Status(ctx context.Context) (status cke.Status, err error) {
 	err = t.read(ctx, "Status", func(s *Store) error {
 		if status = s.status; status.Cluster == "" {
@@ -392,7 +392,7 @@ func (t *Term) Status(ctx context.Context) (status cke.Status, err error) {
 	return status, err
 }
 
-// PutStatus stores what the leader tells.
+// PutStatus stores the leader's status.
 func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
 	return t.write(ctx, "PutStatus", func(s *Store) error {
 		s.world.wasReported(t.d, status)
@@ -401,7 +401,7 @@ func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
 	})
 }
 
-// InterruptRunning marks records that earlier terms left running.
+// InterruptRunning marks records that earlier terms left running as interrupted.
 func (t *Term) InterruptRunning(ctx context.Context) error {
 	return t.write(ctx, "InterruptRunning", func(s *Store) error {
 		for i := range s.records {

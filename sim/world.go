@@ -41,7 +41,7 @@ type World struct {
 	// certificates is how long they last; zero: a year. keys counts those of certificates.
 	certificates time.Duration
 	keys         int
-	// cas are the authorities whose keys are in the store, by secret; clients are those of people.
+	// cas are the authorities whose keys are in the store, by secret; clients are those of operators.
 	cas     map[string]cke.CA
 	clients person
 
@@ -53,6 +53,7 @@ type World struct {
 	refuses bool
 	states  map[string][]string
 
+	twin twin
 	checker
 }
 
@@ -66,11 +67,11 @@ type timer struct {
 func New(cluster string, now func() time.Time) *World {
 	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, cas: map[string]cke.CA{}, clients: clientsOf(cke.Authorities{})}
 	w.store = &Store{world: w, cluster: cluster}
-	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, promoted: map[uint64]bool{}, committed: map[uint64][]entry{}}
+	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, committed: map[uint64][]entry{}}
 	return w
 }
 
-// OnTrace gives the world somewhere to tell of what happens in it. It is called with the world's lock held.
+// OnTrace sets what is called with every event of the world. It is called with the world's lock held.
 func (w *World) OnTrace(log func(format string, args ...any)) { w.tell = log }
 
 func (w *World) log(format string, args ...any) {
@@ -79,7 +80,7 @@ func (w *World) log(format string, args ...any) {
 	}
 }
 
-// Store is the store, as a person's commands see it.
+// Store returns the store, as an operator's commands see it.
 func (w *World) Store() *Store { return w.store }
 
 // AddNode puts a machine with power, network and an empty engine into the world.
@@ -122,7 +123,7 @@ func (w *World) at(address string) *Node {
 	return nil
 }
 
-// Hosts is how many management hosts there are. Each daemon runs on the one after that of the daemon before; people use the first.
+// Hosts is how many management hosts there are. Each daemon runs on the one after that of the daemon before; operators use the first.
 const Hosts = 2
 
 // Now is the time by the clock of the first management host.
@@ -149,12 +150,12 @@ func (w *World) JumpHost(host int, d time.Duration) {
 	})
 }
 
-// SetClock sets the clocks of all management hosts right.
+// SetClock corrects the clocks of all management hosts.
 func (w *World) SetClock() {
 	w.change("clocks of the management hosts are set right", func() { w.skew, w.apart = 0, [Hosts]time.Duration{} })
 }
 
-// change does something to the world from outside: a fault, a repair, a person's command.
+// change does something to the world from outside: a fault, a repair, an operator's command.
 func (w *World) change(what string, do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,8 +210,8 @@ func (w *World) String() string {
 	return s
 }
 
-// Tell returns what stands on one node, in a line for each thing.
-func (w *World) Tell(node string) string {
+// Describe returns what is on one node, in a line for each thing.
+func (w *World) Describe(node string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.Node(node); n != nil {

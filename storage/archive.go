@@ -27,7 +27,7 @@ type Archive struct {
 // archiveTime names archives in the order of time.
 const archiveTime = "20060102T150405.000000000Z"
 
-// Deleted returns the archives of all deleted clusters, in order of names and then of time.
+// Deleted returns the archives of all deleted clusters, sorted by name and then by time.
 func (s *Store) Deleted(ctx context.Context) ([]Archive, error) {
 	archives, err := list[Archive](ctx, s, under(s.keys.deleted()))
 	return archives, s.fail("read the archives of deleted clusters", err)
@@ -42,7 +42,7 @@ func (t *Term) Deleting(ctx context.Context) (bool, error) {
 // spec is what is wanted of the cluster, and the revision of its key; 0: it is not in the store.
 func (t *Term) spec(ctx context.Context) (spec cke.Spec, mod int64, err error) {
 	key := t.s.keys.spec(t.cluster)
-	resp, err := t.read(ctx, "read the spec of "+t.cluster, clientv3.OpGet(key))
+	resp, err := t.read(ctx, "read the cluster file of "+t.cluster, clientv3.OpGet(key))
 	if err != nil {
 		return spec, 0, err
 	}
@@ -54,14 +54,14 @@ func (t *Term) spec(ctx context.Context) (spec cke.Spec, mod int64, err error) {
 
 // SealDelete implements cke.Ledger.
 func (t *Term) SealDelete(ctx context.Context) error {
-	tried := "record that nothing cancels the deletion of " + t.cluster
+	tried := "make the deletion of " + t.cluster + " final"
 	return t.retry(ctx, func(ctx context.Context) error {
 		spec, mod, err := t.spec(ctx)
 		switch {
 		case err != nil:
 			return err
 		case !spec.Deleting():
-			return fmt.Errorf("%s: nobody asks for it: %w", tried, cke.ErrConflict)
+			return fmt.Errorf("%s: no deletion is requested: %w", tried, cke.ErrConflict)
 		case !spec.DeleteSealedAt.IsZero():
 			return nil
 		}
@@ -75,8 +75,8 @@ func (t *Term) SealDelete(ctx context.Context) error {
 	})
 }
 
-// FinishDelete implements cke.Ledger. SSH keys, records and the spec's log go with the cluster. ErrConflict: nobody
-// asked for the deletion.
+// FinishDelete implements cke.Ledger. SSH keys, records and the log of revisions go with the cluster. ErrConflict: no
+// deletion is requested.
 func (t *Term) FinishDelete(ctx context.Context) error {
 	err := t.retry(ctx, t.finishDelete)
 	if err == nil {
@@ -142,7 +142,7 @@ func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, er
 		}
 	}
 	if !a.Spec.Deleting() {
-		return a, fmt.Errorf("nobody asked for its deletion: %w", cke.ErrConflict)
+		return a, fmt.Errorf("no deletion is requested: %w", cke.ErrConflict)
 	}
 	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
 		var secret sealed

@@ -11,7 +11,7 @@ import (
 	"cke"
 )
 
-// PutAuthorities implements cke.Ledger. The keys that go with it are of authorities that were on record and are no more.
+// PutAuthorities implements cke.Ledger. It removes the keys of authorities that are no longer on record.
 func (t *Term) PutAuthorities(ctx context.Context, before, after cke.Authorities) error {
 	tried := "record the certificate authorities of " + t.cluster
 	key := t.s.keys.authorities(t.cluster)

@@ -13,16 +13,16 @@ import (
 	"cke"
 )
 
-// BackupCredentials let in to a cluster's backup target in S3.
+// BackupCredentials give access to a cluster's backup target in S3.
 type BackupCredentials struct {
 	AccessKey    string `json:"accessKey"`
 	SecretKey    string `json:"secretKey"`
 	SessionToken string `json:"sessionToken,omitempty"`
 }
 
-// BackupCredentialsInfo tells of stored credentials without what is secret.
+// BackupCredentialsInfo describes stored credentials without their secret part.
 type BackupCredentialsInfo struct {
-	// Cluster is whose targets they are for; empty: those of all clusters.
+	// Cluster is the cluster whose targets they are for; empty: those of all clusters.
 	Cluster string `json:"cluster,omitempty"`
 	// AccessKey is the public half.
 	AccessKey string    `json:"accessKey"`
@@ -34,8 +34,8 @@ type backupCredentials struct {
 	Age []byte `json:"age"`
 }
 
-// SetBackupCredentials seals credentials for the backup target of a cluster, or of all clusters (""), in place of those
-// that are there. Sealing does not need the key file.
+// SetBackupCredentials seals credentials for the backup target of a cluster, or of all clusters (""), and replaces
+// existing ones. Sealing does not need the key file.
 func (s *Store) SetBackupCredentials(ctx context.Context, cluster string, c BackupCredentials) error {
 	if err := checkKeyName(cluster, ""); err != nil {
 		return err
@@ -82,14 +82,14 @@ func (s *Store) BackupCredentials(ctx context.Context, cluster string) (BackupCr
 		}
 		var c BackupCredentials
 		if err := json.Unmarshal(plain, &c); err != nil {
-			return c, errors.New(tried + ": they are in no known form") // the cause could quote them
+			return c, errors.New(tried + ": their format is unknown") // the cause could quote them
 		}
 		return c, nil
 	}
 	return BackupCredentials{}, fmt.Errorf("%s: %w", tried, cke.ErrNotFound)
 }
 
-// ListBackupCredentials tells of all stored credentials: those of all clusters first, then by cluster.
+// ListBackupCredentials describes all stored credentials: those of all clusters first, then by cluster.
 func (s *Store) ListBackupCredentials(ctx context.Context) ([]BackupCredentialsInfo, error) {
 	clusters, err := s.Clusters(ctx)
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *Store) ListBackupCredentials(ctx context.Context) ([]BackupCredentialsI
 	return infos, nil
 }
 
-// DeleteBackupCredentials deletes credentials. ErrNotFound: there are none. ErrConflict: the backup section of a cluster
-// would be left without any.
+// DeleteBackupCredentials deletes credentials. ErrNotFound: there are none. ErrConflict: the backup section of a
+// cluster would be left without any.
 func (s *Store) DeleteBackupCredentials(ctx context.Context, cluster string) error {
 	if err := checkKeyName(cluster, ""); err != nil {
 		return err

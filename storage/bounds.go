@@ -40,7 +40,7 @@ func (s *Store) room(ctx context.Context, prefix, key string, most int, what str
 	if resp.Responses[0].GetResponseRange().Count < int64(most) || resp.Responses[1].GetResponseRange().Count > 0 {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the store holds %d %s, and takes no more", most, what), Unchanged: true}
+	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the store holds %d %s, which is the limit", most, what), Unchanged: true}
 }
 
 // oldest returns the keys below a prefix that are too many, those first that were written first.

@@ -19,7 +19,7 @@ type candidacy struct {
 	Schema int `json:"schema,omitempty"`
 }
 
-// What a campaign waits before it begins again: after the store failed it, and after its candidacy was lost.
+// What a campaign waits before it starts again: after the store failed it, and after its candidacy was lost.
 const (
 	campaignPause = 500 * time.Millisecond
 	lostPause     = 20 * time.Millisecond
@@ -28,10 +28,10 @@ const (
 // errLost tells a campaign to begin again: its key, or its session, is gone.
 var errLost = errors.New("candidacy lost")
 
-// Campaign blocks until this process leads the cluster or ctx ends; a store that does not answer is waited for.
-// Candidates are elected in the order in which they came. The term does not end with ctx.
+// Campaign blocks until this process leads the cluster or ctx is done; it waits for a store that does not answer.
+// Candidates are elected in the order of their arrival. The term does not end with ctx.
 //
-// ErrNotFound: there is no such cluster. ErrConflict: this Store campaigns for it, or leads it, already.
+// ErrNotFound: there is no such cluster. ErrConflict: this Store already campaigns for it, or leads it.
 func (s *Store) Campaign(ctx context.Context, cluster, host string) (*Term, error) {
 	if err := checkName(cluster); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *Store) Campaign(ctx context.Context, cluster, host string) (*Term, erro
 			pause = campaignPause
 			if !told {
 				told = true
-				s.log.Warn("cannot campaign, trying on", "cluster", cluster, "error", s.fail("campaign for "+cluster, err))
+				s.log.Warn("cannot campaign, retrying", "cluster", cluster, "error", s.fail("campaign for "+cluster, err))
 			}
 		}
 		select {
@@ -171,7 +171,7 @@ func (s *Store) stepDown(key string) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.farewell)
 	defer cancel()
 	if _, err := s.client.Delete(ctx, key); err != nil {
-		s.log.Debug("candidacy not taken back yet", "error", err)
+		s.log.Debug("candidacy not withdrawn yet", "error", err)
 	}
 }
 

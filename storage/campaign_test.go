@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -139,6 +140,7 @@ func TestElect_RefusesAllButTheEldest(t *testing.T) {
 
 func TestCampaign_IsNotHeldUpByALostAnswer(t *testing.T) {
 	a, b := twoStores(t)
+	a.ttl = 20 * time.Second // what is left of a campaign is swept with each renewal
 	ctx := testContext(t)
 	setCluster(t, a, "test")
 	campaign(t, a, "test", "a")

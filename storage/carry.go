@@ -20,14 +20,14 @@ import (
 // maxReads bounds the reads of one transaction; etcd takes 128.
 const maxReads = 100
 
-// continued is what a document at a key goes on from.
+// continued is what a document at a key continues from.
 type continued struct {
 	from string       // the key of what is stored now; mostly the document's own
 	as   reflect.Type // of the document
 	same string       // JSON name of the field that tells this document from one that takes its place; empty: nothing does
 }
 
-// continues returns what a write to key goes on from; false: it takes the place of what is there.
+// continues returns what a write to key continues from; false: it takes the place of what is there.
 func (k schema) continues(key string) (continued, bool) {
 	name, rest := clusterOf(key, k.clusters())
 	switch log, number := clusterOf(key, k.prefix+"spec-log/"); {
@@ -51,7 +51,7 @@ func (k schema) continues(key string) (continued, bool) {
 	return continued{}, false
 }
 
-// carried returns ops with the fields that this cke does not know put back into each document that goes on from one that
+// carried returns ops with the fields that this cke does not know put back into each document that continues from one that
 // has them, and conditions under which that is all of them.
 func (s *Store) carried(ctx context.Context, ops []clientv3.Op) ([]clientv3.Op, []clientv3.Cmp, error) {
 	var reads []clientv3.Op
@@ -181,7 +181,7 @@ func rewritten(now json.RawMessage, v any, more bool) (json.RawMessage, bool) {
 // names are the fields by which elements of a list are known: the first that an element has.
 var names = []string{"id", "name", "address"}
 
-// counterpart is the index in was of the element that is[i] goes on from; -1: there is none. Of several with one name it
+// counterpart is the index in was of the element that is[i] continues from; -1: there is none. Of several with one name it
 // is the one in the same place.
 func counterpart(was, is []json.RawMessage, i int) int {
 	name, known := nameOf(is[i])

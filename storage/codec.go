@@ -97,7 +97,7 @@ func put(key string, v any, opts ...clientv3.OpOption) (clientv3.Op, error) {
 
 func decode(key string, b []byte, into any) error {
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("decode %s: %w", key, err)
+		return fmt.Errorf("decode %s: %w: %w", key, cke.ErrMalformed, err)
 	}
 	return nil
 }

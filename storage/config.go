@@ -20,11 +20,11 @@ const (
 	MinSessionTTL = 2 * time.Second
 )
 
-// Config says where the store is. The zero value is an embedded store in DefaultDataDir.
+// Config is where the store is. The zero value is an embedded store in DefaultDataDir.
 type Config struct {
 	// Endpoints are URLs of an existing etcd cluster; empty: the store is embedded.
 	Endpoints []string
-	// Prefix stands before every key; default DefaultPrefix.
+	// Prefix precedes every key; default DefaultPrefix.
 	Prefix string
 	// TLS is for Endpoints.
 	TLS TLS
@@ -33,13 +33,15 @@ type Config struct {
 	PasswordFile string
 	// Embedded describes the store inside the daemon; unused with Endpoints.
 	Embedded EmbeddedConfig
-	// SecretKeyFile holds the age identity that unseals secrets. Only what unseals needs it.
+	// SecretKeyFile has the age identity that unseals secrets. It is needed only to unseal.
 	SecretKeyFile string
-	// SessionTTL is how long a daemon leads without being able to say so; default DefaultSessionTTL.
+	// SessionTTL is how long a daemon leads without renewing its session; default DefaultSessionTTL.
 	SessionTTL time.Duration
 	// Patience is how long Open, and then each request, may wait for the store; default 2 s to open and 5 s a request.
 	Patience time.Duration
-	// Log receives what happens in the background; nil: nothing is logged.
+	// Requested, if set, is called after each request with the method of etcd's API, as "Txn", and how long it took.
+	Requested func(method string, took time.Duration)
+	// Log receives background events; nil: they are not logged.
 	Log *slog.Logger
 }
 
@@ -52,9 +54,9 @@ type TLS struct {
 
 // EmbeddedConfig describes the store inside the daemon.
 type EmbeddedConfig struct {
-	// DataDir belongs to the store alone; default DefaultDataDir. The socket for ckecli is in it.
+	// DataDir belongs only to the store; default DefaultDataDir. The socket for ckecli is in it.
 	DataDir string
-	// Waiting, if set, is told who holds the data directory while StartEmbedded waits for it.
+	// Waiting, if set, receives the holder of the data directory while StartEmbedded waits for it.
 	Waiting func(holder string)
 }
 
@@ -76,10 +78,10 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		return faulty("cert_file and key_file go together")
+		return faulty("cert_file and key_file must be set together")
 	}
 	if (c.Username == "") != (c.PasswordFile == "") {
-		return faulty("username and password_file go together")
+		return faulty("username and password_file must be set together")
 	}
 	if c.Prefix == "" {
 		c.Prefix = DefaultPrefix

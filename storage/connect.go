@@ -20,7 +20,7 @@ import (
 	"cke/clusterfile"
 )
 
-// embeddedClient looks for the daemon on this host before any client is made, since "not there" is an answer.
+// embeddedClient searches for the daemon on this host before any client is made, since "not there" is an answer.
 func embeddedClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 	dir := c.Embedded.DataDir
 	conn, err := dialSocket(ctx, dir)
@@ -28,8 +28,8 @@ func embeddedClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 		e := &cke.Error{Code: cke.CodeStore, Try: "systemctl start cke", Err: err,
 			What: fmt.Sprintf("cke is not running on this host: nothing answers at %s/%s", dir, socketName)}
 		if errors.Is(err, fs.ErrPermission) {
-			e.What = fmt.Sprintf("not allowed to speak to cke on this host at %s/%s", dir, socketName)
-			e.Facts, e.Try = []string{"only the user that cke runs as, and root, may"}, ""
+			e.What = fmt.Sprintf("access to cke on this host is denied: %s/%s", dir, socketName)
+			e.Facts, e.Try = []string{"only root and the user that runs cke have access"}, ""
 		}
 		return e
 	}
@@ -41,7 +41,7 @@ func embeddedClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 	return nil
 }
 
-// externalClient looks for an endpoint that can be spoken to before any client is made: clientv3 tries on and keeps
+// externalClient searches for an endpoint that can be spoken to before any client is made: clientv3 tries on and keeps
 // the reason to itself.
 func externalClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 	cfg.Endpoints = c.Endpoints

@@ -11,7 +11,7 @@ import (
 	"cke"
 )
 
-// PutDrain implements cke.Ledger. That no other lease lasts is a condition of the transaction: no lease may have been
+// PutDrain implements cke.Ledger. The transaction requires that no other lease is active: no lease may have been
 // written since they were read.
 func (t *Term) PutDrain(ctx context.Context, d cke.Drain) error {
 	tried := "lease " + d.Node + " of " + t.cluster
@@ -56,7 +56,7 @@ func (t *Term) EndDrain(ctx context.Context, node string) error {
 	return t.write(ctx, "end the lease of "+node, nil, clientv3.OpDelete(t.s.keys.request(t.cluster, drainOf(node))))
 }
 
-// EndDrain removes the maintenance lease of a node, also one whose time is over. ErrNotFound: it has none.
+// EndDrain removes the maintenance lease of a node, even an expired one. ErrNotFound: it has none.
 func (s *Store) EndDrain(ctx context.Context, cluster, node string) error {
 	return s.endRequest(ctx, cluster, drainOf(node), "end the lease of "+node,
 		&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("%s of cluster %s is not drained", node, cluster), Unchanged: true, Err: cke.ErrNotFound})

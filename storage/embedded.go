@@ -40,7 +40,7 @@ const (
 	embeddedTickMs, embeddedElectionMs = 50, 250
 )
 
-// Embedded is an etcd inside this process. It listens on a unix socket in its data directory and on nothing else.
+// Embedded is an etcd inside this process. It listens only on a unix socket in its data directory.
 type Embedded struct {
 	etcd *embed.Etcd
 	grpc *grpc.Server
@@ -54,10 +54,11 @@ type Embedded struct {
 	failed  chan error
 }
 
-// StartEmbedded runs the store of this host. It returns when the store serves; connect with Open and the same Config.
+// StartEmbedded runs the store of this host, and returns when it serves; connect with Open and the same Config.
 //
-// While another process holds the data directory it waits, tells Config.Embedded.Waiting and the log, and gives up
-// when ctx ends. Every session of former processes ends here: nobody but the holder of the data directory can have one.
+// While another process holds the data directory it waits, reports this to Config.Embedded.Waiting and the log, and
+// gives up when ctx is done. It revokes every session of former processes: only the holder of the data directory can
+// have one.
 func StartEmbedded(ctx context.Context, c Config) (*Embedded, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -82,7 +83,7 @@ func startEmbedded(ctx context.Context, c Config, dir string) (*Embedded, error)
 		return nil, err
 	}
 	lock, err := lockDir(ctx, dir, func(holder string) {
-		c.Log.Warn("the store's data directory is held, waiting", "holder", holder, "data_dir", dir)
+		c.Log.Warn("another process holds the store's data directory, waiting", "holder", holder, "data_dir", dir)
 		if c.Embedded.Waiting != nil {
 			c.Embedded.Waiting(holder)
 		}
@@ -112,7 +113,7 @@ func ownDir(dir string) error {
 	}
 	ours := func(e os.DirEntry) bool { return e.Name() == lockName }
 	if len(entries) > 0 && !slices.ContainsFunc(entries, ours) {
-		return fmt.Errorf("the directory is not empty and was not made by cke: give another one, or, if it does hold cke's store, make an empty file %s in it", lockName)
+		return fmt.Errorf("the directory is not empty and was not created by cke: configure another one or, if it contains cke's store, create an empty file %s in it", lockName)
 	}
 	return os.Chmod(dir, 0o700)
 }
@@ -191,7 +192,7 @@ func tidy(ctx context.Context, server *etcdserver.EtcdServer, log *slog.Logger) 
 	for _, a := range server.Alarms() {
 		if a.Alarm == etcdserverpb.AlarmType_NOSPACE {
 			if err := makeRoom(ctx, c, server, log); err != nil {
-				return fmt.Errorf("make room in a store that ran full: %w", err)
+				return fmt.Errorf("free space in a full store: %w", err)
 			}
 		}
 	}
@@ -207,18 +208,18 @@ func makeRoom(ctx context.Context, c *clientv3.Client, server *etcdserver.EtcdSe
 		return err
 	}
 	if size := server.Backend().Size(); size > embeddedQuota*9/10 {
-		log.Error("the store is full and takes no writes", "bytes", size, "quota", int64(embeddedQuota))
+		log.Error("the store is full and accepts no writes", "bytes", size, "quota", int64(embeddedQuota))
 		return nil
 	}
-	log.Warn("the store had run full and takes writes again")
+	log.Warn("the store was full and accepts writes again")
 	_, err := c.AlarmDisarm(ctx, &clientv3.AlarmMember{Alarm: etcdserverpb.AlarmType_NOSPACE, MemberID: uint64(server.MemberID())})
 	return err
 }
 
-// Failed delivers an error when the store ends by itself.
+// Failed delivers an error if the store stops by itself.
 func (e *Embedded) Failed() <-chan error { return e.failed }
 
-// Close ends the store. Clients lose their connections at once.
+// Close stops the store. Clients lose their connections at once.
 func (e *Embedded) Close() error {
 	var err error
 	e.once.Do(func() {

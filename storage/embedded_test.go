@@ -94,7 +94,7 @@ func TestStartEmbedded_LeavesForeignDirectoriesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := StartEmbedded(t.Context(), c)
-	if cke.CodeOf(err) != cke.CodeStore || !strings.Contains(err.Error(), "not made by cke") {
+	if cke.CodeOf(err) != cke.CodeStore || !strings.Contains(err.Error(), "not created by cke") {
 		t.Errorf("got %v", err)
 	}
 	if info, err := os.Stat(c.Embedded.DataDir); err != nil || info.Mode().Perm() != 0o755 {

@@ -22,7 +22,7 @@ func checkName(cluster string) error {
 		Facts: []string{"a name has 1 to 40 of a-z, 0-9 and -"}, Unchanged: true}
 }
 
-// fail says what was tried, and turns the answers of a store that cannot serve into what a person can act on.
+// fail says what was tried, and turns the answers of a store that cannot serve into what the operator can act on.
 func (s *Store) fail(tried string, err error) error {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func (s *Store) fail(tried string, err error) error {
 	case errors.Is(err, rpctypes.ErrRequestTooLarge), c == codes.ResourceExhausted && strings.Contains(err.Error(), "message"):
 		e.Code = cke.CodeConfig
 		e.What = tried + ": too large for the store"
-		e.Facts = []string{"etcd takes at most 1.5 MiB at a time"}
+		e.Facts = []string{"etcd accepts at most 1.5 MiB in a request"}
 		e.Unchanged = true
 	default:
 		return fmt.Errorf("%s: %w", tried, err)

@@ -17,7 +17,7 @@ import (
 	"cke"
 )
 
-// Escrow returns what lies beside the cluster's backups, as the store held it at one moment. No key file is needed.
+// Escrow returns what is stored beside the cluster's backups, from one revision of the store. No key file is needed.
 // ErrNotFound: there is no such cluster.
 func (s *Store) Escrow(ctx context.Context, cluster string) (cke.Escrow, error) {
 	e := cke.Escrow{Format: cke.EscrowFormat, Cluster: cluster, HostKeys: map[string]string{}}
@@ -100,8 +100,8 @@ func (s *Store) keep(e *cke.Escrow, key string, value []byte) error {
 	return nil
 }
 
-// OpenSealed opens a secret of an escrow with a key file. A file that is missing, or is not the one that the escrow is
-// sealed with, is a *cke.Error with CodeSecret.
+// OpenSealed opens a secret of an escrow with a key file. CodeSecret, as a *cke.Error: the file is missing, or is not
+// the one that sealed the escrow.
 func OpenSealed(keyFile string, e cke.Escrow, secret cke.SealedSecret) ([]byte, error) {
 	s := &Store{keyFile: keyFile}
 	id, err := s.identityFor(sealedWith{Recipient: e.SealedWith})
@@ -126,7 +126,7 @@ func openEnvelope(id age.Identity, key string, b []byte) ([]byte, error) {
 	}
 	var e envelope
 	if err := json.Unmarshal(plain, &e); err != nil {
-		return broken(errors.New("it does not hold a secret")) // the cause could quote it
+		return broken(errors.New("it does not contain a secret")) // the cause could quote it
 	}
 	if e.Key != key {
 		return broken(fmt.Errorf("it was sealed as %s and moved here", e.Key))
@@ -134,7 +134,7 @@ func openEnvelope(id age.Identity, key string, b []byte) ([]byte, error) {
 	return e.Value, nil
 }
 
-// KeyIdentity is the key file's own key: it opens backups that were encrypted for it, too.
+// KeyIdentity returns the key file's own key, which also opens backups that were encrypted for it.
 func (s *Store) KeyIdentity(ctx context.Context) (age.Identity, error) {
 	m, err := s.marker(ctx)
 	if err != nil {

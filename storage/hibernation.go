@@ -9,12 +9,12 @@ import (
 	"cke"
 )
 
-// SetHibernation asks that no member of the cluster run. ErrNotFound: there is no such cluster.
+// SetHibernation requests that no member of the cluster runs. ErrNotFound: there is no such cluster.
 func (s *Store) SetHibernation(ctx context.Context, cluster, by string) error {
 	return s.PutRequest(ctx, cluster, requestHibernate, by, struct{}{})
 }
 
-// EndHibernation takes the wish back. ErrNotFound: there is none, or no such cluster.
+// EndHibernation withdraws the request. ErrNotFound: there is none, or no such cluster.
 func (s *Store) EndHibernation(ctx context.Context, cluster string) error {
 	return s.endRequest(ctx, cluster, requestHibernate, "end the hibernation of "+cluster,
 		&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is not hibernated", cluster), Unchanged: true, Err: cke.ErrNotFound})

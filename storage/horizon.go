@@ -17,7 +17,7 @@ import (
 const horizonPeriod = 5 * time.Second
 
 // errWentBack ends what was read of a store in whose place an older copy was put.
-var errWentBack = errors.New("the store is not the one that was read before: it was brought back from a copy")
+var errWentBack = errors.New("the store is not the one that was read before: it was restored from a copy")
 
 // errLateWatch ends a watch that does not bring what the store has.
 var errLateWatch = errors.New("the watch is behind the store")
@@ -75,7 +75,7 @@ func (h *horizon) turn() {
 
 // wentBack ends the session: what its terms read and decided on is not what the store has.
 func (s *Store) wentBack() {
-	s.log.Warn("the store was brought back from a copy while this process was connected; all is read anew")
+	s.log.Warn("the store was restored from a copy while this process was connected; reading everything again")
 	s.horizon.turn()
 	s.spawn(func() {
 		s.sessions.mu.Lock()

@@ -21,7 +21,7 @@ type hostKey struct {
 	PinnedAt time.Time `json:"pinnedAt"`
 }
 
-// OfferedKey is a host key that a node showed and nobody accepted yet.
+// OfferedKey is a host key that a node presented and that was not accepted yet.
 type OfferedKey struct {
 	Address string `json:"address"`
 	// Line is "TYPE BASE64".
@@ -35,7 +35,7 @@ func hostKeyLine(line string) (string, error) {
 	f := strings.Fields(line)
 	if len(f) < 2 {
 		return "", &cke.Error{Code: cke.CodeHostKey, What: fmt.Sprintf("%q is not a host key", line),
-			Facts: []string{"a host key is TYPE BASE64, as in ssh_host_ed25519_key.pub"}, Unchanged: true}
+			Facts: []string{"write TYPE BASE64, as in ssh_host_ed25519_key.pub"}, Unchanged: true}
 	}
 	return f[0] + " " + f[1], nil
 }
@@ -53,13 +53,13 @@ func (s *Store) HostKeys(ctx context.Context, cluster string) (map[string]string
 	return lines, s.fail("read the host keys of "+cluster, err)
 }
 
-// PinHostKey trusts a node's host key at first sight. Pinning the pinned key again changes nothing.
+// PinHostKey pins a node's host key at the first connection. Pinning the pinned key again changes nothing.
 // ErrConflict: another one is pinned.
 func (s *Store) PinHostKey(ctx context.Context, cluster, address, line string) error {
 	return s.pinHostKey(ctx, cluster, address, line, nil)
 }
 
-// PinHostKey is Store.PinHostKey for the leader of the cluster.
+// PinHostKey is Store.PinHostKey for the leader daemon of the cluster.
 func (t *Term) PinHostKey(ctx context.Context, address, line string) error {
 	return t.s.pinHostKey(ctx, t.cluster, address, line, t)
 }
@@ -106,14 +106,14 @@ func (s *Store) pinHostKey(ctx context.Context, cluster, address, line string, t
 	return nil
 }
 
-// OfferHostKey keeps a host key that a node showed in place of the pinned one, for a person to look at. Offering the
-// same again changes nothing.
+// OfferHostKey keeps a host key that a node presented in place of the pinned one, for the operator to judge. Offering
+// the same again changes nothing.
 func (t *Term) OfferHostKey(ctx context.Context, address, line string) error {
 	line, err := hostKeyLine(line)
 	if err != nil {
 		return err
 	}
-	tried := fmt.Sprintf("keep the host key that %s shows", address)
+	tried := fmt.Sprintf("keep the host key that %s presents", address)
 	key := t.s.keys.offeredKey(t.cluster, address)
 	var known OfferedKey
 	if _, err := t.s.get(ctx, key, &known); err != nil && !errors.Is(err, cke.ErrNotFound) {
@@ -133,17 +133,17 @@ func (t *Term) OfferHostKey(ctx context.Context, address, line string) error {
 	return t.write(ctx, tried, nil, append(slices.DeleteFunc(older, func(o clientv3.Op) bool { return string(o.KeyBytes()) == key }), op)...)
 }
 
-// OfferedHostKey returns the host key that the node showed and nobody accepted. ErrNotFound: there is none.
+// OfferedHostKey returns the host key that the node presented and that was not accepted. ErrNotFound: there is none.
 func (s *Store) OfferedHostKey(ctx context.Context, cluster, address string) (OfferedKey, error) {
 	var k OfferedKey
 	if err := checkName(cluster); err != nil {
 		return k, err
 	}
 	_, err := s.get(ctx, s.keys.offeredKey(cluster, address), &k)
-	return k, s.fail(fmt.Sprintf("read the host key that %s in %s shows", address, cluster), err)
+	return k, s.fail(fmt.Sprintf("read the host key that %s in %s presents", address, cluster), err)
 }
 
-// AcceptHostKey pins exactly this host key in place of any other, and forgets what was offered.
+// AcceptHostKey pins exactly this host key in place of any other, and deletes the offered one.
 func (s *Store) AcceptHostKey(ctx context.Context, cluster, address, line string) error {
 	if err := checkName(cluster); err != nil {
 		return err

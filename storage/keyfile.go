@@ -23,10 +23,10 @@ type sealedWith struct {
 	Since     time.Time `json:"since"`
 }
 
-// OpenSecrets makes sure that this process can unseal what the store holds. A daemon calls it once when it starts;
-// nothing else ever makes a key. The first daemon on a store that holds no secrets makes the key file.
+// OpenSecrets checks that this process can unseal the secrets in the store. A daemon calls it once when it starts;
+// nothing else ever creates a key. The first daemon on a store without secrets creates the key file.
 //
-// A missing, wrong or unprotected key file is a *cke.Error with CodeSecret.
+// CodeSecret, as a *cke.Error: the key file is missing, wrong or unprotected.
 func (s *Store) OpenSecrets(ctx context.Context) error {
 	marker, err := s.marker(ctx)
 	if s.keyFile == "" {
@@ -65,20 +65,20 @@ func (s *Store) mark(ctx context.Context, id *age.X25519Identity, made bool) err
 	none := clientv3.Compare(clientv3.CreateRevision(secrets.start).WithRange(secrets.end), "=", 0)
 	resp, err := s.txn(ctx, []clientv3.Cmp{absent(key), absent(s.keys.globalSSHKey()), absent(s.keys.globalBackupCredentials()), none}, []clientv3.Op{op, first})
 	if err != nil {
-		return s.fail("store what secrets are sealed with", err)
+		return s.fail("store the public key of the secrets", err)
 	}
 	if resp.Succeeded {
 		if _, _, err := s.schema(ctx); err != nil {
 			return s.fail("read the schema of the store", err)
 		}
-		s.log.Info("secrets are sealed with a new key; keep a copy of it in a safe place", "file", s.keyFile, "made", made)
+		s.log.Info("secrets are sealed with a new key; keep a copy of the file in a safe place", "file", s.keyFile, "made", made)
 		return nil
 	}
 	marker, err := s.marker(ctx)
 	switch {
 	case errors.Is(err, cke.ErrNotFound):
-		err = &cke.Error{Code: cke.CodeSecret, What: "the store holds secrets, but not what they are sealed with", Unchanged: true,
-			Facts: []string{key + " is missing in etcd", "bring it back from a backup of that etcd"}}
+		err = &cke.Error{Code: cke.CodeSecret, What: "the store has secrets, but not the public key that they are sealed with", Unchanged: true,
+			Facts: []string{key + " is missing in etcd", "restore it from a backup of that etcd"}}
 	case err != nil:
 		return s.fail("read what the store is sealed with", err)
 	default:
@@ -112,7 +112,7 @@ func (s *Store) identityFor(m sealedWith) (*age.X25519Identity, error) {
 	case err != nil:
 		return nil, err
 	case id.Recipient().String() != m.Recipient:
-		return nil, &cke.Error{Code: cke.CodeSecret, What: "the secret key file " + s.keyFile + " holds another key than the store's", Unchanged: true,
+		return nil, &cke.Error{Code: cke.CodeSecret, What: "the secret key file " + s.keyFile + " contains another key than the store's", Unchanged: true,
 			Facts: []string{expected, "the file's public part is " + id.Recipient().String(), "copy the right file from another management host, or from its safe copy"}}
 	}
 	return id, nil
@@ -145,15 +145,15 @@ func readKeyFile(path string) (*age.X25519Identity, error) {
 		return refuse("cannot be read", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return refuse(fmt.Sprintf("can be read by others (mode %04o)", mode), nil, "chmod 600 "+path, "if others may have read it, replace what it sealed")
+		return refuse(fmt.Sprintf("can be read by others (mode %04o)", mode), nil, "chmod 600 "+path, "if others may have read it, replace the secrets that it sealed")
 	}
 	ids, err := age.ParseIdentities(f)
 	if err != nil {
-		return refuse("holds no age identity", nil) // the cause could quote the file
+		return refuse("contains no age identity", nil) // the cause could quote the file
 	}
 	id, ok := ids[0].(*age.X25519Identity)
 	if len(ids) != 1 || !ok {
-		return refuse("must hold one X25519 identity and nothing else", nil)
+		return refuse("must contain only one X25519 identity", nil)
 	}
 	return id, nil
 }
@@ -166,7 +166,7 @@ func makeKeyFile(path string) (*age.X25519Identity, error) {
 	}
 	text := fmt.Sprintf("# Seals cke's secrets. Every management host needs this same file, mode 0600.\n# public key: %s\n%s\n", id.Recipient(), id)
 	if err := writeNew(path, text); err != nil {
-		return nil, &cke.Error{Code: cke.CodeSecret, What: "make the secret key file " + path, Err: err}
+		return nil, &cke.Error{Code: cke.CodeSecret, What: "create the secret key file " + path, Err: err}
 	}
 	return id, nil
 }

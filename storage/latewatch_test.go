@@ -39,6 +39,7 @@ func (l lateWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpO
 
 // A watch on a member that lags brings changes late: no term ends for it.
 func TestStore_ALateWatchEndsNoTerm(t *testing.T) {
+	t.Parallel()
 	addr := freeAddr(t)
 	root := t.TempDir()
 	e := plainEtcd(t, filepath.Join(root, "etcd"), addr)

@@ -13,14 +13,14 @@ import (
 	"cke"
 )
 
-// sortJoins orders by peer URL, as founders are.
+// sortJoins orders by peer URL, as first members are.
 func sortJoins(joins []cke.Join) {
 	slices.SortFunc(joins, func(a, b cke.Join) int {
 		return cmp.Or(cmp.Compare(a.PeerURL(), b.PeerURL()), cmp.Compare(a.ID, b.ID))
 	})
 }
 
-// Identity returns who the cluster is. Joins are ordered by peer URL.
+// Identity returns the identity of the cluster. Joins are ordered by peer URL.
 func (s *Store) Identity(ctx context.Context, cluster string) (cke.Identity, error) {
 	if err := checkName(cluster); err != nil {
 		return cke.Identity{}, err
@@ -37,7 +37,7 @@ func (s *Store) Identity(ctx context.Context, cluster string) (cke.Identity, err
 	return id, err
 }
 
-// Identity implements cke.Ledger. ErrDeposed once the term has ended: a former leader must not act on what it reads.
+// Identity implements cke.Ledger. ErrDeposed once the term is over: a former leader must not act on what it reads.
 func (t *Term) Identity(ctx context.Context) (cke.Identity, error) {
 	id, _, err := t.identity(ctx)
 	return id, err
@@ -136,8 +136,8 @@ func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error
 	return err
 }
 
-// UpdateIncarnation implements cke.Ledger. ErrConflict: inc is not the present incarnation, or its state cannot follow
-// the present one.
+// UpdateIncarnation implements cke.Ledger. ErrConflict: inc is not the current incarnation, or its state cannot
+// follow the current one.
 func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error {
 	tried := "update the incarnation of " + t.cluster
 	return t.retry(ctx, func(ctx context.Context) error {
@@ -147,7 +147,7 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 		}
 		now := id.Incarnation
 		if now == nil || now.ID != inc.ID {
-			return fmt.Errorf("%s: %s is not the present one: %w", tried, inc.ID, cke.ErrConflict)
+			return fmt.Errorf("%s: %s is not the current one: %w", tried, inc.ID, cke.ErrConflict)
 		}
 		if !now.MayBecome(inc) {
 			return fmt.Errorf("%s: %s cannot become %s: %w", tried, now.State, inc.State, cke.ErrConflict)
@@ -162,8 +162,9 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 	})
 }
 
-// PutJoins implements cke.Ledger. ErrConflict also when one of them is not of the incarnation that was read. It is not
-// tried again on a newer read, which is the caller's to judge: whoever gave a write up must not see it done after the next.
+// PutJoins implements cke.Ledger. ErrConflict: also if one of them belongs to another incarnation than was read. It
+// does not retry on a newer read, which only the caller can judge: a write that was given up must not be done after
+// the next.
 func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Join) error {
 	tried := "store memberships of " + t.cluster
 	k := t.s.keys
@@ -171,7 +172,7 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 	var ops []clientv3.Op
 	for _, j := range joins {
 		if !read.Incarnation.Keeps(j) {
-			return fmt.Errorf("%s: %s is of incarnation %s: %w", tried, j.ID, j.Incarnation, cke.ErrConflict)
+			return fmt.Errorf("%s: %s belongs to incarnation %s: %w", tried, j.ID, j.Incarnation, cke.ErrConflict)
 		}
 		op, err := put(k.join(t.cluster, string(j.ID)), j)
 		if err != nil {

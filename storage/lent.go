@@ -26,7 +26,8 @@ func lentFor(task string) string { return secretRestoreKey + "/" + task }
 // isLent reports whether a secret was lent for a restore, which it does not outlive.
 func isLent(name string) bool { return name == secretRestoreKey || below(name, secretRestoreKey+"/") }
 
-// FinishRestore removes the key that was lent for a restore, and those of all orders that are over; it is no error if there is none.
+// FinishRestore removes the key that was lent for a restore, and those of all finished orders; a missing one is no
+// error.
 func (t *Term) FinishRestore(ctx context.Context, task string) error {
 	tried := "remove the key lent for a restore"
 	return t.retry(ctx, func(ctx context.Context) error {
@@ -46,7 +47,7 @@ func (t *Term) FinishRestore(ctx context.Context, task string) error {
 	})
 }
 
-// RestoreKey returns the age identities that were lent for a restore of the cluster. ErrNotFound: none were.
+// RestoreKey returns the age identities that were lent for a restore of the cluster. ErrNotFound: there are none.
 func (s *Store) RestoreKey(ctx context.Context, cluster, task string) ([]byte, error) {
 	key, err := s.Secrets(cluster).Secret(ctx, lentFor(task))
 	if errors.Is(err, cke.ErrNotFound) {
@@ -55,8 +56,8 @@ func (s *Store) RestoreKey(ctx context.Context, cluster, task string) ([]byte, e
 	return key, err
 }
 
-// OpenRestores returns the ids of the restores that may still need what was fetched or lent for them: those that are asked for, and
-// those under way.
+// OpenRestores returns the ids of the restores that may still need what was fetched or lent for them: those
+// requested, and those under way.
 func (s *Store) OpenRestores(ctx context.Context, cluster string) ([]string, error) {
 	if err := checkName(cluster); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ type lent struct {
 	// identity is who the cluster is; mod is the mod revision of its incarnation.
 	identity cke.Identity
 	mod      int64
-	// orders are the ids of the orders that are in the store, begun or not.
+	// orders are the ids of the orders that are in the store, started or not.
 	orders []string
 	// secrets are the store's keys of what was lent.
 	secrets []string
@@ -145,7 +146,7 @@ func (l lent) over(ends string) (ops []clientv3.Op) {
 	return ops
 }
 
-// unchanged are the conditions under which what over removes is still over: no restore was begun, canceled or started, and none was
+// unchanged are the conditions under which what over removes is still over: no restore was recorded, canceled or started, and none was
 // lent a key.
 func (l lent) unchanged() []clientv3.Cmp {
 	r := under(l.keys.secret(l.cluster, secretRestoreKey))

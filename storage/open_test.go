@@ -31,7 +31,7 @@ func TestOpen_AnExternalStoreThatRefusesOrIsNotThere(t *testing.T) {
 		says  string
 	}{
 		"NobodyThere":   {func(c *Config) { c.Endpoints = []string{refusing} }, cke.CodeStore, "connection refused"},
-		"NoAnswer":      {func(c *Config) { c.Endpoints = []string{"https://" + deaf.Addr().String()} }, cke.CodeStore, "deadline"},
+		"NoAnswer":      {func(c *Config) { c.Endpoints, c.Patience = []string{"https://" + deaf.Addr().String()}, 3*time.Second }, cke.CodeStore, "deadline"},
 		"WrongPassword": {func(c *Config) { writeFile(t, filepath.Join(dir, "p"), "x"); c.PasswordFile = filepath.Join(dir, "p") }, cke.CodeStore, `refuses user "cke"`},
 		"NoUser":        {func(c *Config) { c.Username, c.PasswordFile = "", "" }, cke.CodeStore, `refuses user ""`},
 		"OtherPrefix":   {func(c *Config) { c.Prefix = "/elsewhere/" }, cke.CodeStore, "read and write below /elsewhere/"},

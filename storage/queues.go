@@ -78,7 +78,7 @@ func (q *queues) of(part string) []string {
 	return keys
 }
 
-// place is where a candidate stands in its cluster's queue.
+// place is where a candidate is in its cluster's queue.
 type place int
 
 const (

@@ -12,7 +12,7 @@ import (
 	"cke"
 )
 
-// PutStatus stores what is told about the cluster.
+// PutStatus stores the status of the cluster.
 func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
 	op, err := put(t.s.keys.status(t.cluster), status)
 	if err != nil {
@@ -21,9 +21,9 @@ func (t *Term) PutStatus(ctx context.Context, status cke.Status) error {
 	return t.write(ctx, "store the status of "+t.cluster, nil, op)
 }
 
-// AppendRecord stores a new record and returns it with its id, cluster and term filled in. The oldest records go when
-// there are more than 500. When the store stops answering in the middle, the record may be there all the same.
-// ErrConflict: it is of a task that is not asked for any more, and nothing is stored; see WithdrawTask.
+// AppendRecord stores a new record and returns it with its id, cluster and term filled in. The oldest records beyond
+// 500 are removed. If the store stops answering during the call, the record may be stored nevertheless. ErrConflict,
+// nothing stored: its task is no longer requested; see WithdrawTask.
 func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
 	tried := "record an operation on " + t.cluster
 	r.Cluster, r.Term = t.cluster, t.number
@@ -49,7 +49,7 @@ func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, erro
 		if r.Task != "" {
 			task := t.s.keys.request(t.cluster, taskOf(r.Task))
 			if _, err := t.s.get(ctx, task, new(Request)); errors.Is(err, cke.ErrNotFound) {
-				return fmt.Errorf("%s: task %s was taken back: %w", tried, r.Task, cke.ErrConflict)
+				return fmt.Errorf("%s: task %s was withdrawn: %w", tried, r.Task, cke.ErrConflict)
 			} else if err != nil {
 				return t.s.fail(tried, err)
 			}
@@ -69,10 +69,10 @@ func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, erro
 	return r, err
 }
 
-// PutRecord stores how a record stands now.
+// PutRecord stores the current state of a record.
 func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
 	if r.ID <= 0 || r.Cluster != t.cluster {
-		return fmt.Errorf("record %d of %q is none of %s: %w", r.ID, r.Cluster, t.cluster, cke.ErrConflict)
+		return fmt.Errorf("record %d of %q does not belong to %s: %w", r.ID, r.Cluster, t.cluster, cke.ErrConflict)
 	}
 	op, err := put(t.s.keys.record(t.cluster, r.ID), r)
 	if err != nil {
@@ -81,7 +81,7 @@ func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
 	return t.write(ctx, fmt.Sprintf("store record %d of %s", r.ID, t.cluster), nil, op)
 }
 
-// InterruptRunning marks what earlier terms left running as interrupted.
+// InterruptRunning marks operations that earlier terms left running as interrupted.
 func (t *Term) InterruptRunning(ctx context.Context) error {
 	records, err := t.s.Records(ctx, t.cluster, 0)
 	if err != nil {

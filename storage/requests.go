@@ -20,9 +20,9 @@ const (
 	requestApply = "apply"
 	// requestInterrupt accepts that service is interrupted to apply a generation; Args are an applyRequest.
 	requestInterrupt = "interrupt"
-	// requestHold asks to change nothing; Args are a cke.Hold. It stays until a person ends it.
+	// requestHold asks to change nothing; Args are a cke.Hold. It stays until the operator ends it.
 	requestHold = "hold"
-	// requestHibernate asks that no member run; it stays until a person ends it.
+	// requestHibernate asks that no member run; it stays until the operator ends it.
 	requestHibernate = "hibernate"
 	// requestDrain, a space and a node's name is a maintenance lease, which the leader grants; Args are a cke.Drain.
 	requestDrain = "drain"
@@ -33,16 +33,16 @@ const (
 func drainOf(node string) string { return requestDrain + " " + node }
 
 type resignRequest struct {
-	// Term is the one to end; a later leader does not feel asked.
+	// Term is the one to end; a later leader ignores the request.
 	Term int64 `json:"term"`
 }
 
 type applyRequest struct {
-	// Generation is the one to apply; later ones are not released by it.
+	// Generation is the one to apply; it does not release later ones.
 	Generation int64 `json:"generation"`
 }
 
-// Request is what a person asks of a cluster's leader. There is one of a kind at a time; asking again replaces it.
+// Request is a request to a cluster's leader daemon. There is at most one of each kind; a new one replaces it.
 type Request struct {
 	Kind string          `json:"kind"`
 	Args json.RawMessage `json:"args,omitempty"`
@@ -50,7 +50,7 @@ type Request struct {
 	By   string          `json:"by,omitempty"`
 }
 
-// PutRequest asks the cluster's leader for something. ErrNotFound: there is no such cluster.
+// PutRequest stores a request to the cluster's leader daemon. ErrNotFound: there is no such cluster.
 func (s *Store) PutRequest(ctx context.Context, cluster, kind, by string, args any) error {
 	if err := checkName(cluster); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *Store) request(cluster, kind, by string, args any) (clientv3.Op, error)
 	return put(s.keys.request(cluster, kind), Request{Kind: kind, Args: raw, At: time.Now().UTC(), By: by})
 }
 
-// RequestResign asks the present leader of the cluster to give up its term. ErrNotFound: nobody leads it.
+// RequestResign asks the cluster's current leader daemon to give up its term. ErrNotFound: no daemon leads it.
 func (s *Store) RequestResign(ctx context.Context, cluster string) error {
 	leader, err := s.Leader(ctx, cluster)
 	if err != nil {
@@ -83,8 +83,8 @@ func (s *Store) RequestResign(ctx context.Context, cluster string) error {
 	return s.PutRequest(ctx, cluster, requestResign, "", resignRequest{Term: leader.Term})
 }
 
-// RequestApply releases the present generation of the cluster's spec, whatever its reconcile policy, and returns it;
-// interrupt: also where nobody is served meanwhile. ErrNotFound: there is no such cluster. ErrConflict: it is being deleted.
+// RequestApply releases the current revision of the cluster file, whatever its reconcile policy, and returns it.
+// interrupt: even if service is interrupted. ErrNotFound: there is no such cluster. ErrConflict: it is being deleted.
 func (s *Store) RequestApply(ctx context.Context, cluster, by string, interrupt bool) (generation int64, err error) {
 	spec, err := s.Spec(ctx, cluster)
 	if err == nil {
@@ -103,19 +103,18 @@ func (s *Store) RequestApply(ctx context.Context, cluster, by string, interrupt 
 	return spec.Generation, nil
 }
 
-// SetHold asks the cluster's leader to change nothing. It replaces a hold that is there. ErrNotFound: there is no such
-// cluster.
+// SetHold pauses changes to the cluster. It replaces an existing pause. ErrNotFound: there is no such cluster.
 func (s *Store) SetHold(ctx context.Context, cluster string, h cke.Hold) error {
 	return s.PutRequest(ctx, cluster, requestHold, h.By, h)
 }
 
-// EndHold removes the cluster's hold, also one whose time is over. ErrNotFound: there is none, or no such cluster.
+// EndHold removes the cluster's pause, even an expired one. ErrNotFound: there is none, or no such cluster.
 func (s *Store) EndHold(ctx context.Context, cluster string) error {
-	return s.endRequest(ctx, cluster, requestHold, "end the hold of "+cluster,
+	return s.endRequest(ctx, cluster, requestHold, "end the pause of "+cluster,
 		&cke.Error{Code: cke.CodeNotPaused, What: "cluster " + cluster + " is not paused", Unchanged: true, Err: cke.ErrNotFound})
 }
 
-// HoldOf returns the cluster's hold, nil if there is none. One whose time is over is returned, too.
+// HoldOf returns the cluster's pause, even an expired one; nil: there is none.
 func (s *Store) HoldOf(ctx context.Context, cluster string) (*cke.Hold, error) {
 	if err := checkName(cluster); err != nil {
 		return nil, err
@@ -126,7 +125,7 @@ func (s *Store) HoldOf(ctx context.Context, cluster string) (*cke.Hold, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, s.fail("read the hold of "+cluster, err)
+		return nil, s.fail("read the pause of "+cluster, err)
 	}
 	return r.hold(), nil
 }
@@ -140,7 +139,7 @@ func (r Request) hold() *cke.Hold {
 	return &h
 }
 
-// Leader returns who leads the cluster. ErrNotFound: nobody does now.
+// Leader returns the leader daemon of the cluster. ErrNotFound: there is none now.
 func (s *Store) Leader(ctx context.Context, cluster string) (cke.Leader, error) {
 	var leader cke.Leader
 	if err := checkName(cluster); err != nil {
@@ -157,7 +156,7 @@ func (s *Store) Leader(ctx context.Context, cluster string) (cke.Leader, error) 
 	return eldest[0].Leader, nil
 }
 
-// RequestsOf returns what people ask of the cluster's leader. ErrNotFound: there is no such cluster.
+// RequestsOf returns the requests to the cluster's leader daemon. ErrNotFound: there is no such cluster.
 func (s *Store) RequestsOf(ctx context.Context, cluster string) (cke.Requests, error) {
 	if err := checkName(cluster); err != nil {
 		return cke.Requests{}, err

@@ -16,9 +16,9 @@ import (
 func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 	tried := "record the restore of " + t.cluster
 	if inc.Restore == nil {
-		return fmt.Errorf("%s: nobody asked for it: %w", tried, cke.ErrConflict)
+		return fmt.Errorf("%s: no restore is requested: %w", tried, cke.ErrConflict)
 	}
-	// The request is removed once a person was told that it failed: a transaction that lands after that changes nothing.
+	// The request is removed once the operator was told that it failed: a transaction that lands after that changes nothing.
 	asked := t.s.keys.request(t.cluster, taskOf(inc.Restore.ID))
 	return t.changeIdentity(ctx, tried, asked, func(id cke.Identity) (cke.Identity, error) {
 		if id.Incarnation.Life(inc.ID) {
@@ -28,8 +28,8 @@ func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 	})
 }
 
-// CancelRestore implements cke.Ledger. The order goes with it, and the key that was lent for it: one that was done and is still in
-// the store would be begun again.
+// CancelRestore implements cke.Ledger. It also removes the order and the key that was lent for it: a completed order
+// that is still in the store would be started again.
 func (t *Term) CancelRestore(ctx context.Context, inc cke.Incarnation) error {
 	tried := "cancel the restore of " + t.cluster
 	var order []clientv3.Op
@@ -74,7 +74,7 @@ func (t *Term) changeIdentity(ctx context.Context, tried, asked string, change f
 		conditions := []clientv3.Cmp{unwritten(r.start, resp.Header.Revision).WithRange(r.end)}
 		if asked != "" {
 			if len(resp.Responses[1].GetResponseRange().Kvs) == 0 {
-				return fmt.Errorf("%s: the request was taken back: %w", tried, cke.ErrConflict)
+				return fmt.Errorf("%s: the request was withdrawn: %w", tried, cke.ErrConflict)
 			}
 			conditions = append(conditions, present(asked))
 		}
@@ -121,30 +121,30 @@ func (t *Term) identityChanges(id, next cke.Identity) ([]clientv3.Op, error) {
 	return ops, nil
 }
 
-// RestoreAsked is what a person hands over with an order to restore.
+// RestoreAsked are the additions to a restore order.
 type RestoreAsked struct {
 	// Key are age identities that open the backups, as in a file; empty: they are not encrypted.
 	Key []byte
-	// Declare is a cluster that is not in the store yet: it is declared in the same transaction, so that nothing is ever
-	// bootstrapped in its place. Nil: the cluster is there.
+	// Declare is a cluster that is not in the store yet: it is declared in the same transaction, so that it is never
+	// bootstrapped instead. Nil: the cluster exists.
 	Declare *Declared
 }
 
-// Declared is a cluster that is brought back.
+// Declared is a cluster to restore.
 type Declared struct {
 	Cluster cke.Cluster
 	Source  []byte // text of its file
-	// Etcd is the release that the cluster ran, which counts where the file names none; zero: none is known.
+	// Etcd is the release that the cluster ran, used if the file names none; zero: unknown.
 	Etcd cke.Release
-	// Secrets and HostKeys are those that it had, by name and by node address.
+	// Secrets and HostKeys are the former ones, by name and by node address.
 	Secrets  map[string][]byte
 	HostKeys map[string]string
-	// Identity is who it was, as another store knew it; zero: nothing is known.
+	// Identity is the cluster's identity in another store; zero: unknown.
 	Identity cke.Identity
 }
 
-// AskRestore asks the cluster's leader for a restore. ErrNotFound: there is no such cluster. ErrConflict: it was to be
-// declared and is there already.
+// AskRestore requests a restore of the cluster. ErrNotFound: there is no such cluster. ErrConflict: it was to be
+// declared and exists already.
 func (s *Store) AskRestore(ctx context.Context, cluster string, t cke.Task, asked RestoreAsked) error {
 	if err := checkName(cluster); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *Store) AskRestore(ctx context.Context, cluster string, t cke.Task, aske
 	case asked.Declare == nil:
 		return noCluster(cluster)
 	}
-	return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("cluster %s is declared already", cluster), Unchanged: true, Err: cke.ErrConflict,
+	return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("cluster %s is already declared", cluster), Unchanged: true, Err: cke.ErrConflict,
 		Try: "ckecli restore without --file"}
 }
 
@@ -273,12 +273,12 @@ func (s *Store) lend(ctx context.Context, cluster string, t cke.Task, keys map[s
 	return guards, nil
 }
 
-// WithdrawRestore takes an order back that nobody has begun, with the key that was lent for it.
+// WithdrawRestore withdraws an order that no daemon has started, with the key that was lent for it.
 func (s *Store) WithdrawRestore(ctx context.Context, cluster, task string) error {
 	if err := checkName(cluster); err != nil {
 		return err
 	}
 	_, err := s.txn(ctx, nil, []clientv3.Op{
 		clientv3.OpDelete(s.keys.request(cluster, taskOf(task))), clientv3.OpDelete(s.keys.secret(cluster, lentFor(task)))})
-	return s.fail("take back the restore of "+cluster, err)
+	return s.fail("withdraw the restore of "+cluster, err)
 }

@@ -10,7 +10,7 @@ import (
 
 // schema names every key of the store. Nothing else builds keys. docs/store.md describes each.
 //
-// What WatchCluster delivers stands below clusters/NAME/; what changes often, or is only read when asked for,
+// What WatchCluster delivers is below clusters/NAME/; what changes often, or is only read when asked for,
 // stands apart, so that it wakes nobody.
 type schema struct{ prefix string }
 
@@ -125,7 +125,7 @@ type keyRange struct{ start, end string }
 func one(key string) keyRange      { return keyRange{start: key} }
 func under(prefix string) keyRange { return keyRange{prefix, clientv3.GetPrefixRangeEnd(prefix)} }
 
-// from is what stands below prefix, from key on.
+// from is what is below prefix, from key on.
 func from(key, prefix string) keyRange {
 	return keyRange{key, clientv3.GetPrefixRangeEnd(prefix)}
 }

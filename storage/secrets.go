@@ -17,7 +17,7 @@ import (
 // sealed is a secret as it is stored.
 type sealed struct {
 	Name string `json:"name"`
-	// Age is an age file that holds an envelope.
+	// Age is an age file that contains an envelope.
 	Age []byte `json:"age"`
 }
 
@@ -27,7 +27,7 @@ type envelope struct {
 	Value []byte `json:"value"`
 }
 
-// keyPatience is how long a daemon that has just begun to serve the store may take to make its key.
+// keyPatience is how long a daemon that has just started to serve the store may take to make its key.
 const keyPatience = 2 * time.Second
 
 // markerSoon is marker, and waits for a daemon that has just started. ErrNotFound: none has made a key.
@@ -54,7 +54,7 @@ func (s *Store) seal(ctx context.Context, key string, value []byte) ([]byte, err
 	m, err := s.markerSoon(ctx)
 	if errors.Is(err, cke.ErrNotFound) {
 		return nil, &cke.Error{Code: cke.CodeSecret, What: "the store has no key to seal secrets with yet", Unchanged: true,
-			Facts: []string{"the first start of a cke daemon makes it"}, Try: "systemctl start cke"}
+			Facts: []string{"the first start of a cke daemon creates it"}, Try: "systemctl start cke"}
 	}
 	if err != nil {
 		return nil, s.fail("read what the store is sealed with", err)

@@ -55,7 +55,7 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 }
 
 // check returns ErrDeposed once the lease might have run out. It asks the clock, so that it tells the truth in a
-// process that was stopped and goes on, before any timer has fired.
+// process that was stopped and continues, before any timer has fired.
 func (ses *session) check() error {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()

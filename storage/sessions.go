@@ -103,7 +103,7 @@ func (s *Store) sweep(ses *session, limit time.Duration) {
 	defer cancel()
 	for _, key := range stray {
 		_, err := s.client.Delete(ctx, key)
-		s.log.Debug("removed a candidacy that nobody goes by", "key", key, "error", err)
+		s.log.Debug("removed an unused candidacy", "key", key, "error", err)
 	}
 }
 

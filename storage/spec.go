@@ -18,13 +18,14 @@ const maxSpec = 1 << 20 // bytes
 
 // SetOptions bound what SetSpec may do.
 type SetOptions struct {
-	// IfGeneration is the generation that the caller changed; 0: there is no such cluster yet. Nil: any.
+	// IfGeneration is the revision that the caller changed; 0: there is no such cluster yet. Nil: any.
 	IfGeneration *int64
-	// IfSource is the text that the caller changed: one that means the same keeps its generation. Nil: any.
+	// IfSource is the text that the caller changed: another text of the same meaning keeps its revision. Nil: any.
 	IfSource *string
-	// As is the earlier revision that the cluster is taken back to: what the file leaves out is as it was then. Nil: as it is.
+	// As is the earlier revision to which the cluster returns: what the file leaves out is as it was then. Nil: as it
+	// is.
 	As *cke.Spec
-	// Interrupt: a person accepts that nobody is served for a while, see cke.Requests.
+	// Interrupt: the operator accepts an interruption of service, see cke.Requests.
 	Interrupt bool
 }
 
@@ -46,13 +47,13 @@ func (s *Store) Clusters(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Spec returns what is wanted of the cluster, with its release. ErrNotFound: there is no such cluster.
+// Spec returns the declared cluster, with its release. ErrNotFound: there is no such cluster.
 func (s *Store) Spec(ctx context.Context, cluster string) (cke.Spec, error) {
 	spec, _, err := s.spec(ctx, cluster)
 	return spec, err
 }
 
-// Spec is Store.Spec for the leader of the cluster, and stores the release of a revision that has none yet.
+// Spec is Store.Spec for the leader daemon, and stores the release of a revision that has none yet.
 func (t *Term) Spec(ctx context.Context) (cke.Spec, error) {
 	var spec cke.Spec
 	err := t.retry(ctx, func(ctx context.Context) error {
@@ -68,7 +69,7 @@ func (t *Term) Spec(ctx context.Context) (cke.Spec, error) {
 		if err != nil {
 			return err
 		}
-		return t.write(ctx, "store the release that is wanted of "+t.cluster, []clientv3.Cmp{unchanged(key, mod)}, op)
+		return t.write(ctx, "store the declared release of "+t.cluster, []clientv3.Cmp{unchanged(key, mod)}, op)
 	})
 	return spec, err
 }
@@ -99,7 +100,7 @@ func (s *Store) storedSpec(ctx context.Context, cluster string) (spec cke.Spec, 
 	if errors.Is(err, cke.ErrNotFound) {
 		return spec, 0, noCluster(cluster)
 	}
-	return spec, mod, s.fail("read the spec of "+cluster, err)
+	return spec, mod, s.fail("read the cluster file of "+cluster, err)
 }
 
 func noCluster(cluster string) error {
@@ -123,11 +124,11 @@ func (s *Store) putOf(ctx context.Context, cluster, tried string, op clientv3.Op
 	return nil
 }
 
-// SetSpec stores what is wanted of the cluster and returns it as stored. c is what the person wrote, without
-// defaults; source is its text; by is user@host.
+// SetSpec stores the declared cluster and returns it as stored. c is without defaults; source is its text; by is
+// user@host.
 //
-// A c with the same meaning as the stored one makes no new generation; another text of it replaces the stored text.
-// ErrConflict: the generation is not the expected one, or the cluster is being deleted.
+// A c with the same meaning as the stored one makes no new revision; another text of it replaces the stored text.
+// ErrConflict: the revision is not the expected one, or the cluster is being deleted.
 func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts SetOptions) (cke.Spec, error) {
 	if c.Name != cluster {
 		return cke.Spec{}, &cke.Error{Code: cke.CodeConfig, Unchanged: true,
@@ -174,7 +175,7 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 		}
 		done, err := s.putSpec(ctx, cluster, now, next, mod, more...)
 		if err != nil {
-			return cke.Spec{}, s.fail("store the spec of "+cluster, err)
+			return cke.Spec{}, s.fail("store the cluster file of "+cluster, err)
 		}
 		if done {
 			return next, nil
@@ -185,7 +186,7 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 func settable(cluster string, now cke.Spec, opts SetOptions) error {
 	if now.Deleting() {
 		return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("cluster %s is being deleted", cluster),
-			Facts:     []string{fmt.Sprintf("%s asked for it at %s", now.DeleteRequestedBy, now.DeleteRequestedAt.Format(time.RFC3339))},
+			Facts:     []string{fmt.Sprintf("%s requested it at %s", now.DeleteRequestedBy, now.DeleteRequestedAt.Format(time.RFC3339))},
 			Unchanged: true, Err: cke.ErrConflict}
 	}
 	e := &cke.Error{Code: cke.CodeConflict, Unchanged: true, Try: "ckecli cluster get", Err: cke.ErrConflict}
@@ -193,7 +194,7 @@ func settable(cluster string, now cke.Spec, opts SetOptions) error {
 	case opts.IfGeneration != nil && *opts.IfGeneration != now.Generation:
 		e.What = fmt.Sprintf("cluster %s has revision %d, not %d", cluster, now.Generation, *opts.IfGeneration)
 	case opts.IfSource != nil && *opts.IfSource != now.Source:
-		e.What = fmt.Sprintf("the text of revision %d of cluster %s is another one meanwhile, with the same meaning", now.Generation, cluster)
+		e.What = fmt.Sprintf("the text of revision %d of cluster %s has changed meanwhile, with the same meaning", now.Generation, cluster)
 	default:
 		return nil
 	}
@@ -224,7 +225,7 @@ func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec,
 	}
 	if size := len(current.ValueBytes()); size > maxSpec && !next.Deleting() {
 		return false, &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("the file of cluster %s is too large for the store", cluster),
-			Facts: []string{fmt.Sprintf("stored, with its text, it takes %d KiB; %d are allowed", size>>10, maxSpec>>10)}, Unchanged: true}
+			Facts: []string{fmt.Sprintf("stored, with its text, it takes %d KiB; %d KiB are allowed", size>>10, maxSpec>>10)}, Unchanged: true}
 	}
 	if 0 < now.Generation && now.Generation < next.Generation {
 		entry, err := put(s.keys.specRevision(cluster, now.Generation), now)
@@ -247,9 +248,10 @@ func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec,
 	return resp.Succeeded, nil
 }
 
-// SpecLog returns the newest revisions of the spec, at most keptRevisions beside the present one, newest first. ErrNotFound: there is no such cluster.
+// SpecLog returns the newest revisions, at most keptRevisions beside the current one, newest first. ErrNotFound:
+// there is no such cluster.
 func (s *Store) SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error) {
-	tried := "read the spec log of " + cluster
+	tried := "read the revisions of " + cluster
 	now, _, err := s.spec(ctx, cluster)
 	if err != nil {
 		return nil, err
@@ -267,8 +269,8 @@ func newestFirst() clientv3.OpOption {
 	return clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend)
 }
 
-// RequestDelete asks for the cluster to be deleted. It does not wait for the nodes that are destroyed.
-// Asking again adds those to the ones named before, and changes nothing else.
+// RequestDelete requests the deletion of the cluster, which does not wait for the destroyed nodes. A repeated request
+// adds its destroyed nodes to the earlier ones, and changes nothing else.
 func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error {
 	for {
 		spec, mod, err := s.spec(ctx, cluster)
@@ -290,13 +292,13 @@ func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed
 		}
 		done, err := s.putSpec(ctx, cluster, spec, asked, mod)
 		if err != nil || done {
-			return s.fail("ask for the deletion of "+cluster, err)
+			return s.fail("request the deletion of "+cluster, err)
 		}
 	}
 }
 
-// CancelDelete withdraws the request to delete the cluster, which is possible until SealDelete. ErrNotFound: there is no such
-// cluster, or not any more. ErrConflict: nobody asked for its deletion, or it is sealed.
+// CancelDelete withdraws the request to delete the cluster, which is possible until SealDelete. ErrNotFound: there is
+// no such cluster, or no longer. ErrConflict: no deletion is requested, or it is sealed.
 func (s *Store) CancelDelete(ctx context.Context, cluster string) error {
 	tried := "cancel the deletion of " + cluster
 	for {
@@ -311,8 +313,8 @@ func (s *Store) CancelDelete(ctx context.Context, cluster string) error {
 			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is not being deleted", cluster), Unchanged: true, Err: cke.ErrConflict}
 		}
 		if !spec.DeleteSealedAt.IsZero() {
-			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the deletion of cluster %s cannot be canceled any more", cluster), Unchanged: true, Err: cke.ErrConflict,
-				Facts: []string{"its members were stopped and removed, and its nodes are being told that it is over; its volumes are kept"}, Try: "ckecli cluster delete " + cluster}
+			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the deletion of cluster %s can no longer be canceled", cluster), Unchanged: true, Err: cke.ErrConflict,
+				Facts: []string{"its members were stopped and removed, and its end is being marked on its nodes; its volumes are kept"}, Try: "ckecli cluster delete " + cluster}
 		}
 		spec.DeleteRequestedAt, spec.DeleteRequestedBy, spec.Destroyed = time.Time{}, "", nil
 		done, err := s.putSpec(ctx, cluster, spec, spec, mod)
@@ -330,5 +332,5 @@ func (s *Store) deletedAt(ctx context.Context, cluster string, none error) error
 	}
 	last := archives[len(archives)-1]
 	return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("cluster %s was deleted at %s, and that cannot be undone", cluster, last.DeletedAt.Format(time.RFC3339)),
-		Facts: []string{"its volumes are still on its nodes; no daemon knows of them"}, Try: "ckecli restore", Unchanged: true, Err: cke.ErrNotFound}
+		Facts: []string{"its volumes are still on its nodes; no daemon manages them"}, Try: "ckecli restore", Unchanged: true, Err: cke.ErrNotFound}
 }

@@ -14,7 +14,7 @@ import (
 	"cke"
 )
 
-// SSHKeyInfo tells of a stored SSH key without the key.
+// SSHKeyInfo describes a stored SSH key without the key.
 type SSHKeyInfo struct {
 	// Cluster and Node name what the key is for; no node: the whole cluster; neither: all clusters.
 	Cluster string `json:"cluster,omitempty"`
@@ -31,9 +31,9 @@ type sshKey struct {
 	Age []byte `json:"age"`
 }
 
-// SetSSHKey seals a private key: for a node (by cke.Node.Name), for a cluster (no node), or for all clusters (neither). It replaces the
-// one that is there. A key that cannot be used, as one with a passphrase, is refused with CodeSSHKey.
-// Sealing does not need the key file.
+// SetSSHKey seals a private key: for a node (by cke.Node.Name), for a cluster (no node), or for all clusters
+// (neither). It replaces an existing one, and does not need the key file. CodeSSHKey: the key cannot be used, as one
+// with a passphrase.
 func (s *Store) SetSSHKey(ctx context.Context, cluster, node string, pem []byte) error {
 	if err := checkKeyName(cluster, node); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Store) SetSSHKey(ctx context.Context, cluster, node string, pem []byte)
 		e := &cke.Error{Code: cke.CodeSSHKey, What: tried, Err: err, Unchanged: true}
 		var locked *ssh.PassphraseMissingError
 		if errors.As(err, &locked) {
-			e.Facts, e.Try = []string{"a passphrase protects it, and nobody could type it"}, "ckecli ssh-key set FILE"
+			e.Facts, e.Try = []string{"it is protected by a passphrase, which the daemon cannot enter"}, "ckecli ssh-key set FILE"
 		}
 		return e
 	}
@@ -68,9 +68,10 @@ func (s *Store) SetSSHKey(ctx context.Context, cluster, node string, pem []byte)
 }
 
 // SSHKey returns the private key to log in to a node with: its own, else the cluster's, else that of all clusters.
+// Without node or cluster it is the next one of these.
 // ErrNotFound, with CodeNoSSHKey: there is none.
 func (s *Store) SSHKey(ctx context.Context, cluster, node string) ([]byte, error) {
-	if err := checkName(cluster); err != nil {
+	if err := checkKeyName(cluster, node); err != nil {
 		return nil, err
 	}
 	tried := "read the SSH key of " + keyName(cluster, node)
@@ -91,7 +92,7 @@ func (s *Store) SSHKey(ctx context.Context, cluster, node string) ([]byte, error
 		Try: "ckecli ssh-key set FILE", Err: cke.ErrNotFound}
 }
 
-// SSHKeys tells of all stored SSH keys: that of all clusters first, then by cluster and node.
+// SSHKeys describes all stored SSH keys: that of all clusters first, then by cluster and node.
 func (s *Store) SSHKeys(ctx context.Context) ([]SSHKeyInfo, error) {
 	tried := "list SSH keys"
 	clusters, err := s.Clusters(ctx)
@@ -143,7 +144,7 @@ func (s *Store) DeleteSSHKey(ctx context.Context, cluster, node string) error {
 		for _, n := range spec.Cluster.Nodes {
 			if hasSSHKey(infos, c, n) && !hasSSHKey(left, c, n) {
 				return &cke.Error{Code: cke.CodeConflict, Unchanged: true, Err: cke.ErrConflict, Try: "ckecli ssh-key set FILE",
-					What: fmt.Sprintf("%s: it is in use by node %s of %s", tried, n.Name(), c), Facts: []string{"no other key is for that node"}}
+					What: fmt.Sprintf("%s: it is in use by node %s of %s", tried, n.Name(), c), Facts: []string{"there is no other key for that node"}}
 			}
 		}
 	}

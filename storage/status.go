@@ -11,7 +11,7 @@ import (
 	"cke"
 )
 
-// Status returns what the leader last told. ErrNotFound: no leader has told anything yet.
+// Status returns what the leader daemon last reported. ErrNotFound: no report yet.
 func (s *Store) Status(ctx context.Context, cluster string) (cke.Status, error) {
 	var status cke.Status
 	if err := checkName(cluster); err != nil {
@@ -21,8 +21,8 @@ func (s *Store) Status(ctx context.Context, cluster string) (cke.Status, error) 
 	return status, s.fail("read the status of "+cluster, err)
 }
 
-// WatchStatus delivers the status at once, if there is one, and then whenever the leader has told another. A slow
-// reader misses what lies between, never the newest. The channel closes when ctx or the store ends.
+// WatchStatus delivers the status at once, if there is one, and then whenever the leader daemon has reported another.
+// A slow reader misses what lies between, never the newest. The channel closes when ctx or the store is done.
 func (s *Store) WatchStatus(ctx context.Context, cluster string) <-chan cke.Status {
 	return latest(ctx, s, func(ctx context.Context, emit func(cke.Status)) {
 		key := s.keys.status(cluster)
@@ -54,9 +54,9 @@ func (s *Store) Record(ctx context.Context, cluster string, id int64) (cke.Recor
 	return r, s.fail(fmt.Sprintf("read record %d of %s", id, cluster), err)
 }
 
-// WatchRecords delivers every record with a greater id than after: as it stands now, in order of ids, and then again
+// WatchRecords delivers every record with a greater id than after: as it is now, in order of ids, and then again
 // whenever it has changed. A slow reader misses what lies between two states of one record, never its newest, and
-// never a record. The channel closes when ctx or the store ends.
+// never a record. The channel closes when ctx or the store is done.
 func (s *Store) WatchRecords(ctx context.Context, cluster string, after int64) <-chan cke.Record {
 	queue := func(pending []cke.Record, r cke.Record) []cke.Record {
 		if i := slices.IndexFunc(pending, func(p cke.Record) bool { return p.ID == r.ID }); i >= 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ import (
 
 // Limits of what waits for the store.
 const (
-	// openLimit is how long Open looks for a store that does not answer.
+	// openLimit is how long Open searches for a store that does not answer.
 	openLimit = 2 * time.Second
 	// requestLimit is how long one request may take. Config.Patience goes before both.
 	requestLimit = 5 * time.Second
@@ -56,8 +57,8 @@ type Store struct {
 	schemaIs, schemaMod atomic.Int64
 }
 
-// Open connects to the store that c names: an external etcd, or the socket of the daemon on this host. ctx bounds the
-// opening alone; a store that does not answer is told within 2 s, as *cke.Error with CodeStore.
+// Open connects to the store that c names: an external etcd, or the socket of the daemon on this host. ctx bounds
+// only the opening; a store that does not answer is a *cke.Error with CodeStore within 2 s.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -77,6 +78,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 			MinConnectTimeout: opening,
 		})},
 	}
+	if c.Requested != nil {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(timed(c.Requested)))
+	}
 	if c.IsEmbedded() {
 		s.remedy = "systemctl start cke"
 		err = embeddedClient(ctx, c, &cfg)
@@ -91,6 +95,16 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// timed reports how long each request took.
+func timed(requested func(method string, took time.Duration)) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		began := time.Now()
+		err := invoke(ctx, method, request, reply, conn, options...)
+		requested(path.Base(method), time.Since(began))
+		return err
+	}
 }
 
 // connect makes the client and proves that the store answers.

@@ -12,13 +12,13 @@ import (
 
 func taskOf(id string) string { return requestTask + " " + id }
 
-// AddTask asks the cluster's leader to do something once. ErrNotFound: there is no such cluster.
+// AddTask asks the cluster's leader daemon to do something once. ErrNotFound: there is no such cluster.
 func (s *Store) AddTask(ctx context.Context, cluster string, t cke.Task) error {
 	return s.PutRequest(ctx, cluster, taskOf(t.ID), t.By, t)
 }
 
-// FinishTask removes a task that is over, with the key that was lent for it, unless that is for a restore under way, and with those
-// that earlier versions, or steps that were cut off, left; one that is gone already is no error.
+// FinishTask removes a finished task, with the key that was lent for it, unless that is for a restore under way, and
+// the keys that earlier versions, or interrupted steps, left; a missing task is no error.
 func (t *Term) FinishTask(ctx context.Context, id string) error {
 	tried := "finish task " + id
 	return t.retry(ctx, func(ctx context.Context) error {
@@ -35,11 +35,11 @@ func (t *Term) FinishTask(ctx context.Context, id string) error {
 	})
 }
 
-// WithdrawTask takes a task back that no leader has begun, with the key that was lent for it. ErrConflict: one has.
-// ErrNotFound: it is not asked for, or no longer.
+// WithdrawTask withdraws a task that no leader daemon has started, with the key that was lent for it. ErrConflict: it
+// was started. ErrNotFound: it is not requested, or no longer.
 //
-// A leader begins a task with the first record that names it (AppendRecord). Both transactions need the id of the next
-// record to be free, and the task to be there, so only one of them can happen.
+// A leader daemon starts a task with the first record that names it (AppendRecord). Both transactions need the id of
+// the next record to be free, and the task to be there, so only one of them can succeed.
 func (s *Store) WithdrawTask(ctx context.Context, cluster, id string) error {
 	if err := checkName(cluster); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Store) WithdrawTask(ctx context.Context, cluster, id string) error {
 	for {
 		done, err := s.tryWithdraw(ctx, cluster, id)
 		if err != nil || done {
-			return s.fail(fmt.Sprintf("take task %s of %s back", id, cluster), err)
+			return s.fail(fmt.Sprintf("withdraw task %s of %s", id, cluster), err)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, erro
 	}
 	at := func(i int) []*mvccpb.KeyValue { return resp.Responses[3+i].GetResponseRange().Kvs }
 	if len(at(0)) == 0 {
-		return false, fmt.Errorf("it is not asked for: %w", cke.ErrNotFound)
+		return false, fmt.Errorf("it is not requested: %w", cke.ErrNotFound)
 	}
 	var last cke.Record
 	for _, kv := range at(1) {
@@ -78,7 +78,7 @@ func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, erro
 			return false, err
 		}
 		if last.Task == id {
-			return false, fmt.Errorf("record %d has begun it: %w", last.ID, cke.ErrConflict)
+			return false, fmt.Errorf("record %d has started it: %w", last.ID, cke.ErrConflict)
 		}
 	}
 	conditions := append(l.unchanged(), unchanged(key, at(0)[0].ModRevision), absent(s.keys.record(cluster, last.ID+1)))

@@ -11,8 +11,8 @@ import (
 	"cke"
 )
 
-// Term is this process's time as leader of one cluster. It is the only way to write what a leader writes: each write
-// is one transaction that compares the create revision of the leader's key, and returns ErrDeposed, with nothing
+// Term is this process's time as leader of one cluster. Only its methods write what a leader writes: each write is
+// one transaction that compares the create revision of the leader's key, and returns ErrDeposed, with nothing
 // written, once that key is gone.
 type Term struct {
 	s       *Store
@@ -27,7 +27,7 @@ type Term struct {
 	end context.CancelCauseFunc
 
 	// writing holds one while a write is under way. mark is the revision at which the last one that is known of wrote the
-	// number of the term anew; see commit.
+	// number of the term again; see commit.
 	writing chan struct{}
 	mark    int64
 	leader  clientv3.Op // writes the number of the term as it is
@@ -70,21 +70,21 @@ func (t *Term) watch(q *queues) {
 
 func (t *Term) depose(why string) { t.end(fmt.Errorf("%s: %w", why, cke.ErrDeposed)) }
 
-// Number grows by one with every election of the cluster.
+// Number returns the number of the term, which grows by one with every election of the cluster.
 func (t *Term) Number() int64 { return t.number }
 
-// Cluster is the cluster that is led.
+// Cluster returns the cluster that is led.
 func (t *Term) Cluster() string { return t.cluster }
 
-// Context ends with the term, at the latest when the session's time to live has passed since the store last confirmed
-// it. Everything done on nodes in the term's name runs in it. Its cause is ErrDeposed.
+// Context is done when the term is over, at the latest when the session's time to live has passed since the store
+// last confirmed it. Everything done on nodes in the term's name runs in it. Its cause is ErrDeposed.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// Done closes when the term has ended.
+// Done closes when the term is over.
 func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
 
-// Check returns ErrDeposed once the term has ended. It reads clocks only: cheap enough to stand right before every
-// effect on a node, and true in a process that was stopped and goes on, before its context has noticed.
+// Check returns ErrDeposed once the term is over. It only reads clocks: cheap enough to precede every effect on a
+// node, and right in a process that was stopped and continues, before its context has noticed.
 func (t *Term) Check() error {
 	if err := t.ses.check(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (t *Term) write(ctx context.Context, tried string, conditions []clientv3.Cm
 }
 
 // commit is write. The writes of a term are made one after the other, and each is void unless it is the next after the one
-// that was known of when it was sent: it compares when the number of the term was written last, and mark writes that anew.
+// that was known of when it was sent: it compares when the number of the term was written last, and mark writes that again.
 // So one that was given up, whose answer nobody waited for, changes nothing any more once another one was made.
 func (t *Term) commit(ctx context.Context, tried string, conditions []clientv3.Cmp, mark clientv3.Op, ops []clientv3.Op) error {
 	select {
@@ -140,7 +140,7 @@ func (t *Term) commit(ctx context.Context, tried string, conditions []clientv3.C
 		}
 		if kvs[0].ModRevision < t.mark {
 			t.s.wentBack()
-			t.depose("the store went back")
+			t.depose("the store was restored from a copy")
 			return fmt.Errorf("%s: %w", tried, cke.ErrDeposed)
 		}
 		t.mark = kvs[0].ModRevision // one that was given up had landed before: this one comes after it

@@ -98,6 +98,7 @@ func TestTerm_OfAFrozenDaemonWritesNothingWhenThawed(t *testing.T) {
 }
 
 func TestTerm_EndsWithinTheTTLWhenTheStoreIsCutOff(t *testing.T) {
+	t.Parallel()
 	external := startExternal(t)
 	w, c := newWire(t, external)
 	c = shortLived(c)
@@ -122,6 +123,7 @@ func TestTerm_EndsWithinTheTTLWhenTheStoreIsCutOff(t *testing.T) {
 }
 
 func TestTerm_LastsWhileTheStoreAnswersNowAndThen(t *testing.T) {
+	t.Parallel()
 	w, c := newWire(t, startExternal(t))
 	c.SessionTTL = 15 * time.Second // the outage, the wait before it and some seconds in which the machine stands still
 	s := openStore(t, c)

@@ -11,11 +11,12 @@ import (
 	"cke"
 )
 
-// SchemaVersion is the schema of the store that this cke reads and writes. It is raised when an older cke would do harm
-// with what a newer one writes; a field that an older one may ignore raises nothing. docs/store.md lists them.
+// SchemaVersion is the schema of the store that this cke reads and writes. It is raised when an older cke would do
+// harm with what a newer one writes; a field that an older one may ignore does not raise it. docs/store.md lists
+// them.
 const SchemaVersion = 2
 
-// StoreSchema is the document that says who may lead and write. A store without one has version 1.
+// StoreSchema is the document that says which versions may lead and write. A store without one has version 1.
 type StoreSchema struct {
 	Version int       `json:"version"`
 	Since   time.Time `json:"since"`
@@ -49,21 +50,21 @@ func (s *Store) schema(ctx context.Context) (now StoreSchema, mod int64, err err
 	return now, mod, err
 }
 
-// MayWrite returns CodeSchema when a newer cke has raised the schema of the store beyond what this one knows.
+// MayWrite returns CodeSchema if a newer cke has raised the schema of the store beyond what this one knows.
 func (s *Store) MayWrite() error {
 	is := s.schemaIs.Load()
 	if is <= SchemaVersion {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeSchema, What: fmt.Sprintf("the store has schema %d, and this cke knows %d at the most", is, SchemaVersion), Unchanged: true,
-		Facts: []string{"an older cke would do harm with what a newer one has written: it leads no cluster and writes nothing"},
+	return &cke.Error{Code: cke.CodeSchema, What: fmt.Sprintf("the store has schema %d, but this cke knows at most %d", is, SchemaVersion), Unchanged: true,
+		Facts: []string{"an older cke would do harm with what a newer one has written, so it leads no cluster and writes nothing"},
 		Try:   "install the version of cke that the other management hosts have"}
 }
 
 // Candidates returns the daemons that lead, or wait to, in all clusters.
 func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 	all, _, err := s.candidates(ctx)
-	return all, s.fail("read who leads", err)
+	return all, s.fail("read the daemons that lead", err)
 }
 
 func (s *Store) candidates(ctx context.Context) (all []Candidate, rev int64, err error) {
@@ -85,8 +86,8 @@ func (s *Store) candidates(ctx context.Context) (all []Candidate, rev int64, err
 	return all, resp.Header.Revision, nil
 }
 
-// RaiseSchema raises the schema of the store to what this cke knows: no older daemon leads any more, and no older ckecli
-// writes. CodeSchema, with nothing changed, while a daemon leads or waits to that knows less.
+// RaiseSchema raises the schema of the store to what this cke knows: older daemons no longer lead, and older ckecli
+// no longer write. CodeSchema, nothing changed: a daemon that leads or waits to knows less.
 func (s *Store) RaiseSchema(ctx context.Context, by string) (StoreSchema, error) {
 	const tried = "raise the schema of the store"
 	for {

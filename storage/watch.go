@@ -14,30 +14,30 @@ import (
 	"cke"
 )
 
-// ClusterState is what a cluster's loop runs on, as it stood at one moment.
+// ClusterState is the input of a cluster's loop, from one revision of the store.
 type ClusterState struct {
-	// Spec has generation 0 when there is no such cluster, or no longer.
+	// Spec has generation 0 if there is no such cluster, or no longer.
 	Spec     cke.Spec
 	Identity cke.Identity
-	// HostKeys are the pinned host keys by node address; OfferedKeys those that nodes showed instead.
+	// HostKeys are the pinned host keys by node address; OfferedKeys those that nodes presented instead.
 	HostKeys    map[string]string
 	OfferedKeys map[string]OfferedKey
-	// SSHKeyRevision is another one whenever an SSH key that may concern the cluster was set or deleted.
+	// SSHKeyRevision changes whenever an SSH key that may concern the cluster was set or deleted.
 	SSHKeyRevision int64
-	// BackupCredentialsRevision is another one whenever credentials for the cluster's backup target were set or deleted.
+	// BackupCredentialsRevision changes whenever credentials for the cluster's backup target were set or deleted.
 	BackupCredentialsRevision int64
-	// Requests are what people asked for, by kind.
+	// Requests are the current requests, by kind.
 	Requests map[string]Request
 }
 
-// ResignRequested reports whether a person asked the leader of this term to resign.
+// ResignRequested reports whether the leader daemon of this term was asked to resign.
 func (s ClusterState) ResignRequested(term int64) bool {
 	var asked resignRequest
 	r, ok := s.Requests[requestResign]
 	return ok && json.Unmarshal(r.Args, &asked) == nil && asked.Term == term
 }
 
-// Applied is the generation that a person released last; 0: none ever was. It may be another one than the spec's.
+// Applied returns the revision that the operator released last; 0: none. It may differ from the spec's.
 func (s ClusterState) Applied() int64 { return s.generation(requestApply) }
 
 // generation is the one that a request of a kind is about; 0: there is none.
@@ -50,7 +50,7 @@ func (s ClusterState) generation(kind string) int64 {
 	return asked.Generation
 }
 
-// Hold is the pause that a person asked for, nil if nobody did. Its time may be over.
+// Hold returns the requested pause; nil: there is none. It may have expired.
 func (s ClusterState) Hold() *cke.Hold {
 	r, ok := s.Requests[requestHold]
 	if !ok {
@@ -59,7 +59,7 @@ func (s ClusterState) Hold() *cke.Hold {
 	return r.hold()
 }
 
-// Asked is what people ask for, without what cannot be read.
+// Asked returns the requests, without those that cannot be read.
 func (s ClusterState) Asked() cke.Requests {
 	asked := cke.Requests{Hold: s.Hold(), Applied: s.Applied(), Interrupt: s.generation(requestInterrupt)}
 	for _, kind := range slices.Sorted(maps.Keys(s.Requests)) {
@@ -85,7 +85,7 @@ func (s ClusterState) Asked() cke.Requests {
 }
 
 // WatchClusters delivers the sorted names of all clusters: at once, and whenever the set has changed. A slow reader
-// misses what lies between, never the newest. The channel closes when ctx or the store ends.
+// misses what lies between, never the newest. The channel closes when ctx or the store is done.
 func (s *Store) WatchClusters(ctx context.Context) <-chan []string {
 	return latest(ctx, s, func(ctx context.Context, emit func([]string)) {
 		var last []string
@@ -107,7 +107,7 @@ func (s *Store) WatchClusters(ctx context.Context) <-chan []string {
 }
 
 // WatchCluster delivers the cluster's state: at once, and after every change to any of it. A slow reader misses what
-// lies between, never the newest. The channel closes when ctx or the store ends.
+// lies between, never the newest. The channel closes when ctx or the store is done.
 func (s *Store) WatchCluster(ctx context.Context, cluster string) <-chan ClusterState {
 	return latest(ctx, s, func(ctx context.Context, emit func(ClusterState)) {
 		mirror{s: s, ranges: []keyRange{under(s.keys.cluster(cluster)), one(s.keys.globalSSHKey()), one(s.keys.globalBackupCredentials())},

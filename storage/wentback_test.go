@@ -43,6 +43,7 @@ func copyEtcd(t *testing.T, e *embed.Etcd, to, addr string) *embed.Etcd {
 
 // An external etcd is brought back from a copy under daemons that stay connected: they lead again, and what they read is the copy's.
 func TestStore_ThatGoesBackUnderADaemonIsReadAnew(t *testing.T) {
+	t.Parallel()
 	addr := freeAddr(t)
 	root := t.TempDir()
 	live, copied := filepath.Join(root, "etcd"), filepath.Join(root, "copy")

@@ -26,6 +26,7 @@ func freeAddr(t *testing.T) string {
 // An external etcd that serves others as well is brought back from a copy under a connected daemon, and is further than before when the
 // daemon reaches it: by --bump-revision, or since others have written meanwhile.
 func TestStore_ThatGoesBackToAHigherRevisionIsReadAnew(t *testing.T) {
+	t.Parallel()
 	addr := freeAddr(t)
 	root := t.TempDir()
 	live, copied := filepath.Join(root, "etcd"), filepath.Join(root, "copy")
@@ -77,6 +78,7 @@ func TestStore_ThatGoesBackToAHigherRevisionIsReadAnew(t *testing.T) {
 // The same with two management hosts: A led when the copy was made, B leads since A gave its term up. The copy has A's key of that time,
 // which A's session keeps alive and A does not know of; B's key is gone. Nobody leads any more.
 func TestStore_ThatGoesBackToAHigherRevisionHasALeader(t *testing.T) {
+	t.Parallel()
 	addr := freeAddr(t)
 	root := t.TempDir()
 	live, copied := filepath.Join(root, "etcd"), filepath.Join(root, "copy")

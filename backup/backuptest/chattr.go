@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Chattr sets attributes of a file, as unix.STATX_ATTR_IMMUTABLE, until the test ends. It skips the test where they cannot be
-// set: that needs a file system that knows them, and root.
+// Chattr sets attributes of a file, such as unix.STATX_ATTR_IMMUTABLE, until the test ends. It skips the test if they
+// cannot be set: that requires root and a file system that supports them.
 func Chattr(t testing.TB, file string, attributes int) {
 	t.Helper()
 	set := func(to int) error {

@@ -9,14 +9,14 @@ import (
 	"cke/backup"
 )
 
-// ErrCrash is what a Faulty returns once it has crashed.
+// ErrCrash is returned by a Faulty after it has crashed.
 var ErrCrash = errors.New("crashed")
 
-// Faulty is a bucket that fails when told to. The zero value of every hook does nothing.
+// Faulty is a bucket that fails as configured. The zero value of every hook does nothing.
 type Faulty struct {
 	backup.Bucket
-	// Before is called before every operation ("list", "open", "create", "delete") and may block; an error fails it
-	// without effect.
+	// Before is called before every operation ("list", "open", "create", "delete") and may block; an error makes the
+	// operation fail without effect.
 	Before func(ctx context.Context, op, name string) error
 	// After is called after an operation took effect; an error is returned in place of success.
 	After func(op, name string) error
@@ -26,8 +26,8 @@ type Faulty struct {
 
 var _ backup.Bucket = (*Faulty)(nil)
 
-// CrashAt returns a bucket in which the n-th step crashes, and everything after it fails. Every change counts as two
-// steps: one before and one after it takes effect.
+// CrashAt returns a bucket in which the n-th step crashes, and every later one fails. Every change counts as two steps:
+// one before and one after it takes effect.
 func CrashAt(b backup.Bucket, n int) *Faulty {
 	var mu sync.Mutex
 	step := func(string) error {

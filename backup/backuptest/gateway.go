@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"cke/backup/internal/need"
+	"cke/internal/need"
 )
 
 const gatewayVersion = "v1.8.0"
 
-// What the S3 server lets in.
+// The credentials of the S3 server.
 const (
 	AccessKey = "test"
 	SecretKey = "testsecret"
@@ -57,7 +57,7 @@ func Gateway(t testing.TB, bucket string) string {
 		case err := <-ended:
 			ended <- err
 			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("the S3 server ended: %v\n%s", err, text)
+			t.Fatalf("the S3 server exited: %v\n%s", err, text)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -75,7 +75,7 @@ func gatewayBinary(t testing.TB) string {
 	if dir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			need.Missing(t, "no place for the S3 server: %v", err)
+			need.Missing(t, "no directory for the S3 server: %v", err)
 		}
 		dir = filepath.Join(base, "cke")
 	}

@@ -1,5 +1,5 @@
-// Package backuptest has what tests of backups share: the suite that every bucket must pass, a bucket in memory, and
-// one that fails, hangs and crashes when told to.
+// Package backuptest provides what tests of backups share: the suite that every bucket must pass, a bucket in memory, and
+// one that fails, hangs and crashes as configured.
 package backuptest
 
 import (
@@ -91,14 +91,14 @@ func (m *Memory) Delete(_ context.Context, name string) error {
 	return nil
 }
 
-// Get returns an object's bytes; nil if it is not there.
+// Get returns an object's bytes, or nil if there is no such object.
 func (m *Memory) Get(name string) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.objects[name].data)
 }
 
-// Set puts any bytes under a name, as a fault of the store or a hand would.
+// Set stores any bytes under a name, as a fault of the store or a manual change would.
 func (m *Memory) Set(name string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

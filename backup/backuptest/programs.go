@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Programs puts shell scripts, by their names, into a PATH of their own until the test ends.
+// Programs puts shell scripts, by their names, into a separate PATH until the test ends.
 func Programs(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"cke/backup"
 )
 
-// Run is the suite that every bucket passes. The bucket is empty at first and is left empty.
+// Run runs the suite that every bucket must pass. The bucket must be empty, and is left empty.
 func Run(t *testing.T, b backup.Bucket) {
 	cases := []struct {
 		name string
@@ -237,7 +237,7 @@ func brokenOff(t *testing.T, b backup.Bucket) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := b.Create(ctx, name, whole); err == nil {
-			t.Errorf("%d bytes: written after the context had ended", n)
+			t.Errorf("%d bytes: written after the context was canceled", n)
 		}
 		absent(t, b, name)
 		if err := b.Create(t.Context(), name, whole); err != nil {
@@ -252,7 +252,7 @@ func lying(t *testing.T, b backup.Bucket) {
 		whole := backup.BodyContent([]byte("head"), bytesOf(n))
 		short := backup.Content{Head: whole.Head, Body: &failing{whole.Body, int64(n) - 1, nil}}
 		if err := b.Create(t.Context(), name, short); err == nil {
-			t.Errorf("%d bytes: one byte is missing, and nobody noticed", n)
+			t.Errorf("%d bytes: one byte is missing, and no error was returned", n)
 		}
 		absent(t, b, name)
 	}

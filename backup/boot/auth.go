@@ -15,8 +15,8 @@ var (
 	authEnabled = []byte("authEnabled")
 )
 
-// withoutAuth turns authentication off in a snapshot: with it on, an etcd without TLS hashes nothing for anyone. What is
-// hashed does not change by it. The snapshot is a scratch copy; its digest is made anew.
+// withoutAuth turns authentication off in a snapshot: with it on, an etcd without TLS computes no hash for any client. What is
+// hashed does not change by it. The snapshot is a scratch copy; its digest is made again.
 func withoutAuth(snapshot string) error {
 	on, err := authOn(snapshot)
 	if err != nil || !on {

@@ -1,6 +1,6 @@
-// Package boot starts an etcd on a backup that was restored to scratch, and asks it for what was restored: with the programs
-// etcd and etcdutl in PATH, or with an image that the Docker engine of this host has. Nothing is pulled, and no network is
-// used.
+// Package boot starts an etcd on a backup that was restored to scratch, and reads back the restored data: with the
+// programs etcd and etcdutl in PATH, or with an image that the Docker engine of this host has. It pulls no image and uses
+// no network.
 package boot
 
 import (
@@ -16,14 +16,14 @@ import (
 	"cke/backup"
 )
 
-// ErrNotBooted: this host has the etcd that was to be started, or was told which one to take, and it could not be started.
-var ErrNotBooted = errors.New("no etcd was started on what was restored")
+// ErrNotBooted reports that etcd could not be started, although this host has the one to start or the operator named one.
+var ErrNotBooted = errors.New("no etcd was started on the restored data")
 
 // errNotTried: etcd could not even be started, which says nothing about the backup.
 var errNotTried = errors.New("etcd could not be started")
 
 // errEnded: the etcd that was started has ended.
-var errEnded = errors.New("it ended")
+var errEnded = errors.New("it exited")
 
 const (
 	// bootLimit and, for each bootBytes of the snapshot, a second bound how long an etcd may take to be restored and to answer.
@@ -34,13 +34,13 @@ const (
 
 // Trial starts an etcd of the minor version that a backup came from, if this host has one.
 type Trial struct {
-	// Image is for the Docker engine, before the official one of the backup's version; may be empty. With Insist a person named
-	// it: nothing else is tried, and it is an error if it cannot be.
+	// Image is tried in the Docker engine before the official image of the backup's version; it may be empty. With Insist
+	// the operator named it: no other is tried, and it is an error if it cannot be started.
 	Image  string
 	Insist bool
 	// Scratch is a directory for a copy of the data.
 	Scratch string
-	// From says after Start which programs were started; Why says why none were.
+	// From names, after Start, the programs that were started; Why says why none were.
 	From, Why string
 }
 
@@ -72,7 +72,7 @@ func (t *Trial) Start(ctx context.Context, snapshot string, x backup.Extracted) 
 	wanted := strings.TrimPrefix(x.EtcdVersion, "v")
 	var tried []string
 	if wanted == "" {
-		tried = append(tried, "the backup does not tell which version of etcd it came from")
+		tried = append(tried, "the backup does not record which version of etcd it came from")
 	}
 	due := t.Insist || wanted == "" // to be started: else it is no error if this host has none
 	for _, r := range t.runners(wanted) {
@@ -84,7 +84,7 @@ func (t *Trial) Start(ctx context.Context, snapshot string, x backup.Extracted) 
 			tried = append(tried, err.Error())
 			continue
 		case wanted != "" && !sameMinor(version, wanted):
-			tried = append(tried, fmt.Sprintf("there is etcd %s, and the backup is of %s", version, wanted))
+			tried = append(tried, fmt.Sprintf("etcd %s was found, but the backup is from etcd %s", version, wanted))
 			continue
 		}
 		if err = serve(ctx, r, snapshot, x); errors.Is(err, errNotTried) {
@@ -101,7 +101,7 @@ func (t *Trial) Start(ctx context.Context, snapshot string, x backup.Extracted) 
 	return "", nil
 }
 
-// runners are what may start an etcd of a version; "": it is not known, and only what a person named will do.
+// runners are what may start an etcd of a version; "": it is not known, and only what the operator named will do.
 func (t *Trial) runners(version string) []etcdRunner {
 	if t.Insist {
 		return []etcdRunner{&dockerEtcd{image: t.Image}}
@@ -137,15 +137,15 @@ func serve(ctx context.Context, r etcdRunner, snapshot string, x backup.Extracte
 	case errors.Is(err, errNotTried):
 		return err
 	case err != nil && ofThisHost(words):
-		return fmt.Errorf("%w: %w; its last words: %s", errNotTried, err, words)
+		return fmt.Errorf("%w: %w; its last output: %s", errNotTried, err, words)
 	case err != nil && words != "":
-		return fmt.Errorf("%w: %w; its last words: %s", backup.ErrNotServed, err, words)
+		return fmt.Errorf("%w: %w; its last output: %s", backup.ErrNotServed, err, words)
 	case err != nil:
 		return fmt.Errorf("%w: %w", backup.ErrNotServed, err)
 	case answer.revision != x.Revision:
 		return fmt.Errorf("%w: it has revision %d", backup.ErrNotServed, answer.revision)
 	case x.Hash != nil && answer.compacted == x.Hash.Compacted && answer.hash != x.Hash.Hash:
-		return fmt.Errorf("%w: its HashKV is %d, and in the cluster it was %d", backup.ErrNotServed, answer.hash, x.Hash.Hash)
+		return fmt.Errorf("%w: its HashKV is %d, but in the cluster it was %d", backup.ErrNotServed, answer.hash, x.Hash.Hash)
 	}
 	return nil
 }
@@ -204,5 +204,5 @@ func versionIn(text string) (string, error) {
 			return v, nil
 		}
 	}
-	return "", errors.New("etcd --version does not tell its version")
+	return "", errors.New("etcd --version does not show a version")
 }

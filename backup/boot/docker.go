@@ -135,7 +135,7 @@ func (d *dockerEtcd) ask(ctx context.Context) (bootAnswer, error) {
 		}
 	}
 	if len(status) != 1 || len(hash) != 1 {
-		return bootAnswer{}, errors.New("etcdctl endpoint tells of no endpoint")
+		return bootAnswer{}, errors.New("etcdctl endpoint shows no endpoint")
 	}
 	return bootAnswer{status[0].Status.Header.Revision, hash[0].HashKV.Hash, hash[0].HashKV.CompactRevision}, nil
 }

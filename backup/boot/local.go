@@ -17,7 +17,7 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// nobody is a URL for an etcd that is alone and is asked by nobody else; nothing listens there. Before 3.7 etcd advertises
+// nobody is a URL for an etcd that is alone and is asked by no other process; nothing listens there. Before 3.7 etcd advertises
 // no socket.
 const nobody = "http://127.0.0.1:1"
 
@@ -92,7 +92,7 @@ func (l *localEtcd) ask(ctx context.Context) (bootAnswer, error) {
 	select {
 	case <-l.ended:
 		if s, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGKILL {
-			return bootAnswer{}, fmt.Errorf("%w: it was killed, as by a host that is short of memory", errNotTried)
+			return bootAnswer{}, fmt.Errorf("%w: it was killed, maybe because this host is short of memory", errNotTried)
 		}
 		return bootAnswer{}, errEnded
 	default:

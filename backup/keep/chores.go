@@ -21,7 +21,7 @@ import (
 
 // Bounds of the work beside taking.
 const (
-	// lookEvery is how often the clock is looked at, whatever it was put to.
+	// lookEvery is how often the clock is checked, whatever it was put to.
 	lookEvery = time.Minute
 	// besideEvery is how often what lies beside the backups is compared though nothing is known to have changed: secrets
 	// may have.
@@ -35,7 +35,7 @@ const (
 	choreLimit = 6 * time.Hour
 	// turnEvery is how often it is looked whether it is this cluster's turn.
 	turnEvery = time.Second
-	// checkEvery is how often a problem is looked at that no event tells the end of, checkLimit bounds one look.
+	// checkEvery is how often a problem is checked whose end no event reports, checkLimit bounds one look.
 	checkEvery = 5 * time.Second
 	checkLimit = 10 * time.Second
 )
@@ -51,6 +51,7 @@ type chores struct {
 	storedAt time.Time
 	renewed  bool      // a full was taken since drills or merges began to meet damage
 	checked  time.Time // whether a problem has passed
+	unjudged bool      // it could not be read which fulls were found wrong
 }
 
 // chore is one kind of work.
@@ -82,6 +83,9 @@ func (w *chores) run(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		again := w.check(ctx)
+		if w.unjudged && w.judge(ctx) != nil {
+			again = max(again, checkEvery)
+		}
 		for _, c := range w.all {
 			if wait := w.attempt(ctx, c); wait > 0 && (again == 0 || wait < again) {
 				again = wait
@@ -112,7 +116,7 @@ func (w *chores) attempt(ctx context.Context, c *chore) (wait time.Duration) {
 		}
 	}
 	late := time.AfterFunc(choreLimit, func() {
-		w.l.suffer(c.name, fmt.Errorf("it has waited for its turn and worked for more than %s: this backup target may hang, or that of another cluster", choreLimit))
+		w.l.suffer(c.name, fmt.Errorf("it has waited for its turn and run for more than %s: this backup target, or that of another cluster, may hang", choreLimit))
 	})
 	err := contain.Do(func() error { return w.do(ctx, c) })
 	late.Stop()
@@ -170,8 +174,8 @@ func (w *chores) turn(ctx context.Context) error {
 	return nil
 }
 
-// check finds out whether trouble with etcd, or with opening the target, is over: the Taker tells of it when it comes, and
-// of its end only with the next change of the data. It returns when to check again.
+// check finds out whether trouble with etcd, or with opening the target, is over: the Taker reports it when it comes, and
+// its end only with the next change of the data. It returns when to check again.
 func (w *chores) check(ctx context.Context) time.Duration {
 	w.l.mu.Lock()
 	troubled := w.l.problem != nil && (w.l.from == take.ClusterFailed || w.l.from == "")
@@ -217,7 +221,7 @@ func (l *line) settle(work string) {
 	}
 }
 
-// digest tells contents apart.
+// digest identifies contents.
 type digest [sha256.Size]byte
 
 // note takes in what ought to lie beside the backups.
@@ -231,9 +235,10 @@ func (l *line) note(w cke.BackupWanted) {
 	d := digest(sha256.Sum256(text))
 	l.mu.Lock()
 	changed := l.beside != d
-	l.beside, l.spec, l.clock = d, w.Spec, w.Clock
-	if l.target == "" {
-		l.target = w.TargetID
+	l.beside, l.spec, l.clock, l.lives = d, w.Spec, w.Clock, w.Identity.BackedUpLives()
+	l.knows(w)
+	if i := w.Identity.Incarnation; i != nil && i.ID == l.lineage && w.Spec.Cluster.Backup.Target == l.backup.Target {
+		l.recorded = max(l.recorded, w.Stored)
 	}
 	l.mu.Unlock()
 	if changed {
@@ -284,27 +289,30 @@ func (w *chores) putBeside(ctx context.Context) error {
 func (w *chores) pruneDue(time.Time) bool {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	return w.l.pruneDue
+	return w.l.pruneDue && w.taker.Status().Resumed // a member answered: this store's cluster still serves
 }
 
 // prune deletes what the retention does not keep.
 func (w *chores) prune(ctx context.Context) error {
 	w.l.mu.Lock()
 	clock := w.l.clock
-	w.l.pruneDue = clock != ""
+	w.l.pruneDue, w.store.Prunable = clock != "", append([]string{}, w.l.lives...) // nil would be all
 	w.l.mu.Unlock()
 	if clock != "" {
 		return &cke.Error{Code: cke.CodeClock, What: "backups are not pruned: " + clock}
 	}
-	plan, err := w.store.Prune(ctx, w.l.backup.Retention, false)
+	plan, err := w.pruneOnWhole(ctx)
 	if n := len(plan.Delete); n > 0 && (err == nil || len(plan.Failed) > 0) {
 		w.l.c.Log.Info("backups pruned", "cluster", w.l.c.Cluster, "deleted", n, "fulls kept", len(plan.Keep))
 	}
+	if len(plan.Others) > 0 {
+		w.l.c.Log.Warn("backups of incarnations that are not on record are not pruned; if no other cluster uses this target, `ckecli backup prune` does that", "cluster", w.l.c.Cluster, "incarnations", plan.Others)
+	}
 	if n := len(plan.Held); n > 0 {
-		w.l.c.Log.Info("backups that the target protects, or that these are restored from, are not pruned", "cluster", w.l.c.Cluster, "objects", n, "first", plan.Held[0].Name)
+		w.l.c.Log.Info("some backups are not pruned: the target protects them, or protected ones need them", "cluster", w.l.c.Cluster, "objects", n, "first", plan.Held[0].Name)
 	}
 	if slices.Contains(plan.Failing, w.l.lineage) && err == nil {
-		err = &cke.Error{Code: cke.CodeBackupDamaged, What: "nothing is pruned until a drill succeeds: the last one failed, or no full is whole"}
+		err = &cke.Error{Code: cke.CodeBackupDamaged, What: "nothing is pruned until a restore drill succeeds: the last one failed, or no full is intact"}
 	}
 	if err != nil {
 		w.l.mu.Lock()
@@ -312,7 +320,7 @@ func (w *chores) prune(ctx context.Context) error {
 		w.l.mu.Unlock()
 	}
 	if errors.Is(err, backup.ErrBusy) {
-		w.l.c.Log.Info("backups are pruned later", "cluster", w.l.c.Cluster, "because", err)
+		w.l.c.Log.Info("pruning of backups is postponed", "cluster", w.l.c.Cluster, "because", err)
 		return nil
 	}
 	return err
@@ -372,6 +380,7 @@ func (w *chores) compact(ctx context.Context) error {
 	w.l.c.Log.Info("full backup and its deltas merged", "cluster", w.l.c.Cluster, "id", place.ID(), "revision", place.Revision, "events", events, "bytes", bytes)
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
+	w.l.whole[place.ID()] = true
 	w.l.events, w.l.bytes, w.l.mergedAt = max(0, w.l.events-events), max(0, w.l.bytes-bytes), w.l.c.Now()
 	w.l.pruneDue = w.l.backup.Retention != cke.Retention{}
 	return nil

@@ -12,14 +12,14 @@ import (
 	"cke/backup/boot"
 )
 
-// verifyDue: counted from the last success; before the first one from when this line began. At once while the last one left trouble.
+// verifyDue: counted from the last success; before the first one from when this line started. At once while the last one left trouble.
 func (w *chores) verifyDue(now time.Time) bool {
 	if w.l.drills == nil {
 		return false
 	}
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	if w.l.newest.Revision == 0 {
+	if w.l.newest.Revision == 0 && !w.l.wrong { // a drill may prove that one is correct
 		return false
 	}
 	if _, bad := w.l.troubles["verify"]; bad {
@@ -53,7 +53,13 @@ func (w *chores) verify(ctx context.Context) error {
 
 // renew takes a full after damage was found, once until a drill or a merge succeeds: a full of now has all that the cluster still holds, whatever is lost of its past.
 func (w *chores) renew(ctx context.Context, found error) error {
-	if w.renewed || !backup.IsDamage(found) && !errors.Is(found, backup.ErrNotServed) && cke.CodeOf(found) != cke.CodeBackupDamaged {
+	if !backup.IsDamage(found) && !errors.Is(found, backup.ErrNotServed) && cke.CodeOf(found) != cke.CodeBackupDamaged {
+		return found
+	}
+	if err := w.judge(ctx); err != nil {
+		found = errors.Join(found, err)
+	}
+	if w.renewed {
 		return found
 	}
 	if _, err := w.taker.Full(ctx); err != nil {
@@ -71,6 +77,7 @@ func (w *chores) restored(x backup.Extracted, notBooted string, took time.Durati
 	defer w.l.news()
 	mark := x.Verified(w.l.c.Now())
 	w.l.verified = verifiedOf(mark)
+	w.l.whole[x.Full] = true
 	w.l.verified.NotBooted = notBooted // the mark in the target does not record it
 	if wrong := x.PassedOver(); wrong != "" {
 		return &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("%s; revision %d was restored from %s", wrong, x.Revision, x.Full)}

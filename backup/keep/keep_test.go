@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,7 +41,15 @@ type house struct {
 // errTerm is what a term says that has ended.
 var errTerm = fmt.Errorf("the leader key is gone: %w", cke.ErrDeposed)
 
+// newHouse lets the test run beside others: it mostly waits.
 func newHouse(t *testing.T) *house {
+	t.Helper()
+	t.Parallel()
+	return newHouseAlone(t)
+}
+
+// newHouseAlone is for tests that change the environment.
+func newHouseAlone(t *testing.T) *house {
 	t.Helper()
 	h := &house{T: t, etcd: etcdtest.Start(t, etcdtest.Options{}), memory: backuptest.NewMemory()}
 	h.target = h.memory
@@ -101,19 +110,43 @@ func (h *house) run() *house {
 }
 
 // await looks until ok, and returns the status.
-func (h *house) await(what string, ok func(s *cke.BackupStatus) bool) *cke.BackupStatus {
+func (h *house) await(what string, ok func(s *cke.BackupStatus) bool) (s *cke.BackupStatus) {
 	h.Helper()
-	end := time.Now().Add(wait)
-	for {
-		s := h.keeper.Status()
-		if s != nil && ok(s) {
-			return s
-		}
+	h.until(what, func() bool {
+		s = h.keeper.Status()
+		return s != nil && ok(s)
+	})
+	return s
+}
+
+// until waits for what no status shows.
+func (h *house) until(what string, ok func() bool) {
+	h.Helper()
+	for end := time.Now().Add(wait); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			h.Fatalf("waited for %s: %+v", what, s)
+			h.Fatalf("waited for %s: %+v", what, h.keeper.Status())
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// full has a full backup taken now.
+func (h *house) full() {
+	h.Helper()
+	if _, err := h.keeper.Full(etcdtest.Context(h)); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// spoil changes a bit near the end of an object.
+func (h *house) spoil(name string) {
+	data := h.memory.Get(name)
+	data[len(data)-5] ^= 1
+	h.memory.Set(name, data)
+}
+
+// has reports whether a full is in the target.
+func (h *house) has(full backup.Entry) bool {
+	return slices.ContainsFunc(h.lineage("life1").Fulls, func(e backup.Entry) bool { return e.Name() == full.Name() })
 }
 
 func hasFull(s *cke.BackupStatus) bool { return s.Full.Revision > 0 && s.Connected }
@@ -200,7 +233,7 @@ func TestKeeper_SaysWhyItTakesNone(t *testing.T) {
 			t.Errorf("%v does not say %q", err, words)
 		}
 	}
-	refused("just started", false)
+	refused("just taken charge", false)
 	target := h.wanted.Spec.Cluster.Backup.Target
 	h.wanted.Spec.Cluster.Backup.Target = ""
 	h.run()
@@ -377,7 +410,7 @@ func TestKeeper_WritesNothingIntoTheLineageOfAnotherHistory(t *testing.T) {
 	h.etcd = etcdtest.Start(t, etcdtest.Options{}) // blank
 	h.run()
 	s := h.await("the problem", func(s *cke.BackupStatus) bool { return s.Problem != nil })
-	if s.Problem.Code != cke.CodeOtherHistory || !strings.Contains(s.Problem.Message, "history is another one") {
+	if s.Problem.Code != cke.CodeOtherHistory || !strings.Contains(s.Problem.Message, "history differs from") {
 		t.Errorf("%+v", s.Problem)
 	}
 	h.stop()

@@ -1,5 +1,5 @@
-// Package keep has the backups of one cluster taken and tended while a daemon leads it: a Taker for its lineage, and
-// beside it, one thing at a time, pruning, merging, restoring to scratch, and what lies beside the backups.
+// Package keep takes and maintains the backups of one cluster while a daemon leads it: it runs a Taker for the cluster's
+// incarnation and, one at a time, pruning, merging, restore drills, and storing the files beside the backups.
 package keep
 
 import (
@@ -25,28 +25,28 @@ type Target interface {
 	Close() error
 }
 
-// Config is what a Keeper works with. Open, TLS, Escrow and Scratch must be set.
+// Config configures a Keeper. Open, TLS, Escrow and Scratch must be set.
 type Config struct {
 	Cluster string
-	// Open opens the target at a URL, with the credentials that hold now.
+	// Open opens the target at a URL, with the credentials that are valid now.
 	Open func(ctx context.Context, url string) (Target, error)
-	// Credentials is another number whenever the credentials have changed; nil: they never do.
+	// Credentials returns a different number after the credentials have changed; nil means that they never do.
 	Credentials func() int64
-	// Endpoint is where a member is reached; nil: cke.Join.ClientURL.
+	// Endpoint returns where a member is reached; nil means cke.Join.ClientURL.
 	Endpoint func(cke.Join) string
-	// TLS is what is shown to the members.
+	// TLS returns the client certificate that is presented to the members.
 	TLS func(ctx context.Context) (*tls.Config, error)
-	// Escrow reads what lies beside the backups.
+	// Escrow reads what is stored beside the backups.
 	Escrow func(ctx context.Context) (cke.Escrow, error)
-	// Identity opens encrypted backups that name it as a recipient; nil: nothing does.
+	// Identity decrypts encrypted backups that name it as a recipient; nil means that none can be decrypted.
 	Identity func(ctx context.Context) (age.Identity, error)
-	// Guard is asked before every write; its error means that this daemon no longer leads.
+	// Guard is called before every write; its error means that this daemon no longer leads.
 	Guard  func() error
 	Writer string
 	Term   int64
-	// Scratch is a directory for working copies, made when needed.
+	// Scratch is a directory for working copies, created when needed.
 	Scratch string
-	// Turn lets one heavy chore of all clusters work at a time; nil: each cluster has its own.
+	// Turn lets one heavy chore of all clusters run at a time; nil means that each cluster has its own turn.
 	Turn *semaphore.Weighted
 	// Shutdown bounds storing the last delta.
 	Shutdown time.Duration
@@ -55,7 +55,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Keeper takes and tends the backups of one cluster while Run runs. Its other methods may be called from anywhere.
+// Keeper takes and maintains the backups of one cluster while Run runs. Its other methods are safe for concurrent use.
 type Keeper struct {
 	c       Config
 	updated chan struct{} // receives after Update
@@ -70,12 +70,12 @@ type Keeper struct {
 
 var _ cke.Backups = (*Keeper)(nil)
 
-// New makes a Keeper; nothing is asked or written before Run.
+// New makes a Keeper; it reads and writes nothing before Run.
 func New(c Config) *Keeper {
 	return &Keeper{c: c, updated: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 }
 
-// Changed receives after something has begun or ended that people ought to know of: a full, a drill, trouble.
+// Changed receives when something that the operator should know of has started or ended: a full, a drill, a problem.
 func (k *Keeper) Changed() <-chan struct{} { return k.changed }
 
 // news wakes who waits for a change.
@@ -86,7 +86,7 @@ func (k *Keeper) news() {
 	}
 }
 
-// Update tells what is wanted now. It never waits.
+// Update sets what is declared now. It never waits.
 func (k *Keeper) Update(w cke.BackupWanted) {
 	k.mu.Lock()
 	k.wanted, k.known = w, true
@@ -108,7 +108,7 @@ const leaveAfter = 5 * time.Second
 // faultPause is how long what failed by a fault in cke rests.
 const faultPause = 5 * time.Second
 
-// Run works until ctx ends, and stores what it has then.
+// Run works until ctx is canceled, and then stores what it has.
 func (k *Keeper) Run(ctx context.Context) {
 	for {
 		err := contain.Do(func() error { k.run(ctx); return nil })
@@ -183,7 +183,7 @@ func (k *Keeper) begin(ctx context.Context, l *line) {
 	go contain.Work(func() {
 		defer close(l.ended)
 		l.run(work)
-	}, func(err error) { k.c.Log.Error("the work on backups ended", "cluster", k.c.Cluster, "error", err) })()
+	}, func(err error) { k.c.Log.Error("the work on backups stopped", "cluster", k.c.Cluster, "error", err) })()
 }
 
 // end ends a line and waits until its last delta is stored, or cannot be.
@@ -197,7 +197,7 @@ func (k *Keeper) end(l *line) {
 	select {
 	case <-l.ended:
 	case <-timer.C:
-		k.c.Log.Warn("backups: the target does not answer, and is left behind", "cluster", k.c.Cluster)
+		k.c.Log.Warn("backups: the target does not answer; its worker is abandoned", "cluster", k.c.Cluster)
 	}
 }
 
@@ -237,8 +237,8 @@ func (k *Keeper) Flush(ctx context.Context) (cke.StoredBackup, error) {
 	return l.flush(ctx, t)
 }
 
-// openPatience is how long whoever asks for a backup waits for a target that is being opened and read, as by a daemon that has just begun
-// to lead; openEvery is how often it is looked at.
+// openPatience is how long a request for a backup waits for a target that is being opened and read, as by a daemon that has just started
+// to lead; openEvery is how often it is checked.
 const (
 	openPatience = time.Minute
 	openEvery    = 10 * time.Millisecond
@@ -277,7 +277,7 @@ func (k *Keeper) ready() (*line, *take.Taker, error) {
 	case k.fault != nil:
 		e.Facts = []string{k.fault.Message}
 	default:
-		e.What, e.Facts, e.Try = "no backup can be taken of "+k.c.Cluster+" yet", []string{"the leader daemon has just started with it"}, "ckecli backup now"
+		e.What, e.Facts, e.Try = "no backup can be taken of "+k.c.Cluster+" yet", []string{"the leader daemon has just taken charge of the cluster"}, "ckecli backup now"
 		if k.known {
 			e.Err = errOpening
 		}

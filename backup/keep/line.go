@@ -43,18 +43,25 @@ type line struct {
 	faulty                error           // of the settings
 
 	mu     sync.Mutex
-	taker  *take.Taker // nil: the target is not open
-	beside digest      // tells changes of what ought to lie beside the backups
-	spec   cke.Spec    // as it is known by now
-	clock  string      // why this host's clock cannot be trusted
-	target string      // the id of the target's marker; empty: it is not known to have one
+	taker  *take.Taker   // nil: the target is not open
+	store  *backup.Store // what the Taker writes to; nil as taker
+	beside digest        // shows changes of what is to be beside the backups
+	spec   cke.Spec      // as it is known by now
+	lives  []string      // the incarnations of the cluster on record
+	clock  string        // why this host's clock cannot be trusted
+	target string        // the id of the target's marker; empty: it is not known to have one
 	marked *backup.Marked
 	// unwritable: the last probe that wrote something failed.
 	unwritable bool
 	// doubt: the target was another one, or silent, since it was read. What is believed of it has to be compared.
 	doubt bool
-	lost  string        // what is known to have been stored and was missing when the target was read last
-	look  chan struct{} // asks for a probe at once
+	// completed is when a flush last saw all that is believed to be in the target.
+	completed time.Time
+	lost      string // what is known to have been stored and was missing when the target was read last
+	// recorded is the newest revision that the target is on record to have led to. loss is the last loss that was noticed.
+	recorded int64
+	loss     *cke.BackupTrouble
+	look     chan struct{} // asks for a probe at once
 
 	known       bool      // the target was read
 	begun       time.Time // when it was: drills count from here while there has been none
@@ -66,9 +73,11 @@ type line struct {
 	bytes       int64
 	mergedAt    time.Time // when this line last merged, or found nothing to
 	gap         bool      // changes are missing after it
+	wrong       bool      // the target has fulls that were found wrong: they are not among the above
 	pruneDue    bool
 	verified    *cke.VerifiedBackup
-	drilled     time.Time // when a drill last succeeded from the newest full; zero: none is known
+	drilled     time.Time       // when a drill last succeeded from the newest full; zero: none is known
+	whole       map[string]bool // fulls that were read whole since the target was read, or that a drill restored, by ID
 	problem     *cke.BackupTrouble
 	from        take.EventType // that the problem comes from; "": the target is not open
 	troubles    map[string]cke.BackupTrouble
@@ -80,12 +89,12 @@ type line struct {
 
 func newLine(c *Config, w cke.BackupWanted, news func()) *line {
 	l := &line{c: c, news: news, backup: w.Spec.Cluster.Backup, lineage: w.Identity.Incarnation.ID, origin: originOf(c.Cluster, *w.Identity.Incarnation), clusterID: w.Identity.Incarnation.ClusterID, ended: make(chan struct{}), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
-		troubles: map[string]cke.BackupTrouble{}}
+		troubles: map[string]cke.BackupTrouble{}, whole: map[string]bool{}}
 	endpoint := cke.Join.ClientURL
 	if c.Endpoint != nil {
 		endpoint = c.Endpoint
 	}
-	for _, j := range w.Identity.Joins {
+	for _, j := range cke.Chosen(w.Identity.Joins) {
 		if !j.StartedAt.IsZero() {
 			l.ends = append(l.ends, endpoint(j))
 		}
@@ -115,8 +124,12 @@ func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 		return nil
 	}
 	var o backup.Origin
-	if r.Before != nil {
-		o.Replaces = r.Before.ID
+	before := r.Before
+	for before != nil && before.State == cke.Restoring && before.Restore != nil && before.Restore.Before != nil {
+		before = before.Restore.Before // that one took its place, and was never formed
+	}
+	if before != nil {
+		o.Replaces = before.ID
 	}
 	switch {
 	case r.Snapshot.Lineage != "" && r.Order.Source == cluster:
@@ -127,7 +140,7 @@ func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 	return &o
 }
 
-// key tells lines apart.
+// key identifies lines.
 func (l *line) key() string {
 	if l == nil {
 		return ""
@@ -135,7 +148,7 @@ func (l *line) key() string {
 	return l.name
 }
 
-// run works until ctx ends. Whatever goes wrong is told, and tried again.
+// run works until ctx ends. Whatever goes wrong is reported, and tried again.
 func (l *line) run(ctx context.Context) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 500*time.Millisecond, 30*time.Second
@@ -185,7 +198,7 @@ func (l *line) session(ctx context.Context) error {
 	config.Bucket, store.Bucket = marked, marked
 	l.settle("overwriting")
 	if marked.Overwrites {
-		l.suffer("overwriting", &cke.Error{Code: cke.CodeOverwrites, What: "the target lets objects be overwritten"})
+		l.suffer("overwriting", &cke.Error{Code: cke.CodeOverwrites, What: "the target allows objects to be overwritten"})
 	}
 	if err := l.survey(ctx, store, marked); err != nil {
 		return err
@@ -202,8 +215,9 @@ func (l *line) session(ctx context.Context) error {
 	defer wg.Wait()
 	defer stop(nil)
 	l.settle("objects")
-	l.use(taker)
-	defer l.use(nil)
+	l.settle("list")
+	l.use(taker, store)
+	defer l.use(nil, nil)
 	err = taker.Run(work)
 	if f := contain.Of(context.Cause(work)); f != nil {
 		return f
@@ -217,10 +231,10 @@ func (l *line) session(ctx context.Context) error {
 	return err
 }
 
-func (l *line) use(t *take.Taker) {
+func (l *line) use(t *take.Taker, s *backup.Store) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.taker = t
+	l.taker, l.store = t, s
 }
 
 // config is the Taker's.
@@ -234,7 +248,7 @@ func (l *line) config(ctx context.Context, t Target) (take.Config, error) {
 	}
 	tls, err := l.c.TLS(ctx)
 	if err != nil {
-		return take.Config{}, fmt.Errorf("the certificate that is shown to etcd: %w", err)
+		return take.Config{}, fmt.Errorf("the client certificate for etcd: %w", err)
 	}
 	recipients, err := recipientsOf(l.backup.Encryption)
 	if err != nil {
@@ -279,11 +293,10 @@ func (l *line) scratch() (string, error) {
 
 // survey reads what the target holds already. Nothing counts that was believed of it before.
 func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked) error {
-	lineage, err := store.Lineage(ctx, l.lineage)
+	lineage, wrong, err := l.read(ctx, store)
 	if err != nil {
-		return fmt.Errorf("read the target: %w", err)
+		return err
 	}
-	lineage = soundNewest(ctx, store, lineage)
 	mark, drill, err := store.LastDrills(ctx, l.lineage)
 	if err != nil && !backup.IsDamage(err) {
 		return fmt.Errorf("read the target: %w", err)
@@ -291,57 +304,38 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.news()
-	before := l.reached
-	l.newest, l.delta, l.reached, l.reachedAt, l.events, l.bytes, l.verified, l.drilled = cke.StoredBackup{}, cke.StoredBackup{}, 0, time.Time{}, 0, 0, nil, time.Time{}
+	before := max(l.reached, l.recorded)
+	l.delta, l.verified, l.drilled = cke.StoredBackup{}, nil, time.Time{}
 	l.known, l.doubt, l.pruneDue = true, false, l.backup.Retention != cke.Retention{}
 	if l.begun.IsZero() {
 		l.begun = l.c.Now()
 	}
+	l.whole = map[string]bool{}
 	if mark != nil {
+		l.whole[mark.Full] = true
 		l.verified, l.drilled = verifiedOf(*mark), mark.Proved
 	}
 	if _, here := l.troubles["verify"]; drill != nil && l.drills != nil && !here { // this daemon drills again, and reports when it is over
 		l.troubles["verify"] = l.trouble("verify", cke.CodeBackupDamaged, drill)
 	}
-	for _, c := range lineage.Chains() {
-		f := c.Full // in order of their revisions, whatever clock dated them
-		if f.Revision < l.newest.Revision {
-			continue
-		}
-		l.newest = cke.StoredBackup{Kind: string(f.Kind), ID: f.ID(), Revision: f.Revision, Size: f.Size, At: f.Time}
-		l.reached, l.reachedAt = c.Last, c.End
-		l.events = c.Last - f.Revision // at least so many; every transaction over several keys had more
-		l.bytes = 0
-		for _, d := range c.Deltas {
-			l.bytes += d.Size
-		}
-	}
+	l.measure(lineage, wrong)
 	for _, st := range lineage.Streams {
 		m.Expect(st.Deltas[len(st.Deltas)-1].Place)
 	}
 	if n := len(lineage.Fulls); n > 0 {
 		m.Expect(lineage.Fulls[n-1].Place)
 	}
-	if l.reached < before {
-		l.lost = fmt.Sprintf("the target held backups up to revision %d, and what is there leads to revision %d; a full follows", before, l.reached)
+	if l.reached < before && !holds(before, lineage, wrong) {
+		l.lost = fmt.Sprintf("the target held backups up to revision %d, but those in it led only to revision %d when it was read", before, l.reached)
 		l.c.Log.Warn("backups are missing", "cluster", l.c.Cluster, "stored to", before, "restorable to", l.reached)
+		t := l.trouble("take", cke.CodeLostBackups, errors.New(l.lost))
+		l.loss = &t
 	}
 	if l.lost != "" {
-		t := l.trouble("take", cke.CodeLostBackups, errors.New(l.lost))
+		t := l.trouble("take", cke.CodeLostBackups, errors.New(l.lost+"; a full follows"))
 		l.problem, l.from = &t, missing
 	}
 	return nil
-}
-
-// soundNewest leaves out fulls after the newest one whose header can be read and whose size is as it says: nothing leads on from them.
-func soundNewest(ctx context.Context, store *backup.Store, l backup.Lineage) backup.Lineage {
-	for n := len(l.Fulls); n > 0; n-- {
-		if _, err := store.Header(ctx, l.Fulls[n-1]); !backup.IsDamage(err) {
-			break
-		}
-		l.Fulls = l.Fulls[:n-1]
-	}
-	return l
 }
 
 // fail notes why no backups are taken or stored.
@@ -403,7 +397,7 @@ func (l *line) tellFault(f *contain.Fault) {
 	}
 }
 
-// rouse lets the chores look at what is due.
+// rouse makes the chores check what is due.
 func (l *line) rouse() {
 	select {
 	case l.wake <- struct{}{}:

@@ -87,8 +87,10 @@ func TestKeeper_AMergeThatPassesOverUsersAndRolesIsFollowedByAFull(t *testing.T)
 }
 
 // A full that a change of users and roles asked for is on its way when a merge begins from the full before, and reaches further.
+// The merge is refused and asks for a full, which waits for the one on its way.
 func TestKeeper_AMergeThatOvertakesUsersAndRolesIsFollowedByAFull(t *testing.T) {
 	h := newHouse(t)
+	h.config.Retry.Attempt = 3 * time.Second // so long the full is on its way
 	h.wanted.Spec.Cluster.Backup.Compaction.Events = 6
 	var fulls atomic.Int32
 	merged := make(chan struct{})

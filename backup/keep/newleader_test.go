@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/backup"
+	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
 )
 
@@ -22,14 +23,10 @@ func TestKeeper_ANewLeaderKnowsWhatADrillFound(t *testing.T) {
 			if passedOver {
 				last := h.put("a")
 				h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
-				if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
-					t.Fatal(err)
-				}
+				h.full()
 				fulls := h.lineage("life1").Fulls
 				damaged = fulls[1].ID()
-				data := h.memory.Get(fulls[1].Name())
-				data[len(data)-5] ^= 1
-				h.memory.Set(fulls[1].Name(), data)
+				h.spoil(fulls[1].Name())
 			} else {
 				h.damageDelta()
 				damaged = h.lineage("life1").Streams[0].Deltas[0].Name()
@@ -49,11 +46,47 @@ func TestKeeper_ANewLeaderKnowsWhatADrillFound(t *testing.T) {
 			}
 			last := h.put("b")
 			h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
-			if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
-				t.Fatal(err)
-			}
+			h.full()
 			h.config.Turn.Release(1)
 			h.await("the end of the trouble", func(s *cke.BackupStatus) bool { return s.Trouble("verify") == nil })
+		})
+	}
+}
+
+// While no daemon leads, the target is set back to an earlier state, or everything but its marker is deleted. The next
+// leader knows from the status how far it led.
+func TestKeeper_ANewLeaderNoticesWhatTheTargetLost(t *testing.T) {
+	for name, c := range map[string]struct{ setBack, emptied bool }{"nothing": {}, "its newest part": {setBack: true}, "all": {emptied: true}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			id := h.run().await("a full", hasFull).TargetID
+			stored := func() (last int64) {
+				for range 3 {
+					last = h.put("a")
+					h.await("a delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
+					h.full()
+				}
+				return last
+			}
+			stored()
+			old := h.memory.Clone()
+			last := stored()
+			h.stop()
+			if c.emptied {
+				old = backuptest.NewMemory()
+				old.Set(".target/prod/"+id, nil)
+			}
+			if c.setBack || c.emptied {
+				h.memory, h.target = old, old
+			}
+			h.wanted.TargetID, h.wanted.Stored = id, last
+			s := h.run().await("all to be stored", func(s *cke.BackupStatus) bool { return hasFull(s) && s.Revision >= last && s.Problem == nil })
+			if lost := s.Lost != nil; lost != (c.setBack || c.emptied) || lost && s.Lost.Code != cke.CodeLostBackups {
+				t.Fatalf("%+v", s.Lost)
+			}
+			if s.Lost != nil && s.Full.Revision < last {
+				t.Errorf("no full followed: %+v", s.Full)
+			}
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"cke/backup/take"
 )
 
-// notify takes in what the Taker tells. It must not block.
+// notify records what the Taker reports. It must not block.
 func (l *line) notify(e take.Event) {
 	switch e.Type {
 	case take.FullStored:
@@ -23,7 +23,11 @@ func (l *line) notify(e take.Event) {
 		l.mu.Lock()
 		l.newest, l.events, l.bytes, l.pruneDue = full, 0, 0, l.backup.Retention != cke.Retention{}
 		l.problem, l.gap, l.lost = nil, false, ""
-		l.reached, l.reachedAt = max(l.reached, full.Revision, l.delta.Revision), e.Header.End
+		l.whole[full.ID] = true
+		l.reached, l.reachedAt = max(full.Revision, l.delta.Revision), e.Header.End
+		if l.taker != nil { // what the survey believed may have been anybody's
+			l.reached = max(l.reached, l.taker.Status().Revision)
+		}
 		l.mu.Unlock()
 		l.news()
 		l.rouse()
@@ -62,6 +66,7 @@ func (l *line) notify(e take.Event) {
 func (l *line) found(h backup.Header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.rouse() // a member answered
 	full := cke.StoredBackup{}
 	if h.Last > 0 {
 		full = storedOf(h)
@@ -91,7 +96,7 @@ func verifiedOf(v backup.Verified) *cke.VerifiedBackup {
 	return &cke.VerifiedBackup{Revision: v.Revision, At: v.At.UTC(), HashChecked: v.HashChecked, HashRevision: v.HashRevision, Booted: v.Booted}
 }
 
-// status fills in how the line stands.
+// status fills in the state of the line.
 func (l *line) status(s *cke.BackupStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,12 +110,13 @@ func (l *line) status(s *cke.BackupStatus) {
 		copied := *v
 		s.Verified = &copied
 	}
+	s.Resuming = l.taker == nil || !l.taker.Status().Resumed
 	s.NextFull = l.after(l.fulls, l.newest.At, now)
 	s.NextVerify = l.after(l.drills, l.verifiedAt(), now)
 	if l.taker != nil {
 		l.taken(s, now)
 	}
-	s.Problem = clone(l.problem)
+	s.Problem, s.Lost = clone(l.problem), clone(l.loss)
 	for _, work := range slices.Sorted(maps.Keys(l.troubles)) {
 		s.Troubles = append(s.Troubles, l.troubles[work])
 	}
@@ -144,7 +150,7 @@ func (l *line) taken(s *cke.BackupStatus, now time.Time) {
 }
 
 // after is the next time after the last one. A last one in the future means that a clock was put back: it counts as when
-// this line began, or when that was noticed. The caller holds the lock.
+// this line started, or when that was noticed. The caller holds the lock.
 func (l *line) after(s take.Schedule, last, now time.Time) time.Time {
 	if s == nil || last.IsZero() {
 		return time.Time{}
@@ -173,7 +179,7 @@ func clone[T any](p *T) *T {
 
 // full takes a full now.
 func (l *line) full(ctx context.Context, t *take.Taker) (cke.StoredBackup, error) {
-	if m := l.markedTarget(); m != nil {
+	if m, _ := l.opened(); m != nil {
 		if err := l.probe(ctx, m, true); errors.Is(err, backup.ErrLost) { // a full waits for its target: the status has to say so meanwhile
 			l.ask()
 		}
@@ -191,11 +197,9 @@ func (l *line) flush(ctx context.Context, t *take.Taker) (cke.StoredBackup, erro
 	if err := t.Flush(ctx); err != nil {
 		return cke.StoredBackup{}, l.failed("the last changes were not stored", err)
 	}
-	if m := l.markedTarget(); m != nil { // what was stored before may be gone
-		if err := l.probe(ctx, m, true); err != nil {
-			l.ask()
-			return cke.StoredBackup{}, l.failed("what was stored before is not in the target", err)
-		}
+	if err := l.complete(ctx); err != nil { // what was stored before may be gone
+		l.ask()
+		return cke.StoredBackup{}, l.failed("it is not known that all earlier backups are still in the target", err)
 	}
 	d := l.last()
 	if d.ID == before {
@@ -204,10 +208,41 @@ func (l *line) flush(ctx context.Context, t *take.Taker) (cke.StoredBackup, erro
 	return d, nil
 }
 
-func (l *line) markedTarget() *backup.Marked {
+// complete fails unless all that is believed to be in the target is there: a probe sees only the newest objects. It lists
+// them unless it has just done so: a restore flushes again while writes are stopped.
+func (l *line) complete(ctx context.Context) error {
+	m, store := l.opened()
+	if store == nil {
+		return errOpening
+	}
+	if err := l.probe(ctx, m, true); err != nil {
+		return err
+	}
+	now := l.c.Now()
+	l.mu.Lock()
+	just := !l.doubt && now.Sub(l.completed) < completeFor
+	l.mu.Unlock()
+	if just {
+		return nil
+	}
+	if err := l.compare(ctx, store); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.marked
+	l.completed = now
+	return nil
+}
+
+// completeFor is how long a listing shows that nothing is missing. It covers a listing that takes its time, and the stop of
+// writes.
+const completeFor = listLimit + time.Minute
+
+// opened is the target as it was opened last, and the store in it while there is a Taker; nil: none yet.
+func (l *line) opened() (*backup.Marked, *backup.Store) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.marked, l.store
 }
 
 func (l *line) last() cke.StoredBackup {
@@ -230,7 +265,7 @@ func (l *line) taking() (*take.Taker, error) {
 	return nil, e
 }
 
-// failed tells why something asked for was not done, with the trouble that is known.
+// failed returns why a request was not carried out, with the known problem.
 func (l *line) failed(what string, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,8 +22,13 @@ const (
 	// probeLimit bounds one probe. One that has not returned after probeGrace more hangs, as in a directory on another machine.
 	probeLimit = 10 * time.Second
 	probeGrace = time.Second
+	// listLimit bounds one listing: many objects take many requests.
+	listLimit = 5 * time.Minute
 	// writeEvery is how often it is tried whether an object store takes something, while nothing is stored. It costs two requests.
 	writeEvery = time.Minute
+	// listEvery is how often the target is listed, though nothing is known to be wrong: probes see only the newest objects.
+	// That costs a request for each 1,000 objects, and one for each stream.
+	listEvery = 10 * time.Minute
 )
 
 // mark opens the target as the one that it was before, or gives it a marker.
@@ -40,12 +45,28 @@ func (l *line) mark(ctx context.Context, store *backup.Store) (*backup.Marked, e
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.target != m.ID {
+	if l.target != known { // it became known meanwhile
+		m.KnownBy(l.target)
+		l.ask()
+	} else if l.target != m.ID {
 		l.target = m.ID
 		l.news()
 	}
 	l.marked = m
 	return m, nil
+}
+
+// knows takes in what the target has been known by since it was used first, also where this line took it for a new one: nothing more is stored
+// in what lacks that marker. The caller holds the lock.
+func (l *line) knows(w cke.BackupWanted) {
+	if w.TargetID == "" || w.TargetID == l.target || w.Spec.Cluster.Backup.Target != l.backup.Target { // as while this line is about to end
+		return
+	}
+	l.target = w.TargetID
+	if l.marked != nil {
+		l.marked.KnownBy(w.TargetID)
+		l.ask()
+	}
 }
 
 // watch probes the target once in each delta period.
@@ -57,7 +78,7 @@ func (l *line) watch(ctx context.Context, stop context.CancelCauseFunc, store *b
 	}
 	tick := time.NewTicker(period)
 	defer tick.Stop()
-	written, stored := time.Now(), ""
+	written, stored, listed := time.Now(), "", l.c.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -73,7 +94,8 @@ func (l *line) watch(ctx context.Context, stop context.CancelCauseFunc, store *b
 			written = time.Now()
 		}
 		err := l.probe(ctx, m, write)
-		if err == nil && l.doubts() {
+		if now := l.c.Now(); err == nil && (l.doubts() || now.Sub(listed).Abs() >= listEvery) {
+			listed = now
 			if err = l.compare(ctx, store); err == nil {
 				l.probe(ctx, m, false) // that is the end of the trouble
 			}
@@ -114,25 +136,40 @@ func (l *line) forget() {
 	l.news()
 }
 
-// compare lists the target after trouble with it: ErrLost unless a full leads to all that is believed to be there.
+// compare lists the target, after trouble with it and every listEvery: ErrLost unless a full leads to all that is believed to be there.
 func (l *line) compare(ctx context.Context, store *backup.Store) error {
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
 	l.mu.Lock()
 	believed, connected := l.reached, !l.gap && l.taker != nil && l.taker.Status().Connected
 	l.mu.Unlock()
-	lineage, err := store.Lineage(ctx, l.lineage)
+	lineage, err := l.list(ctx, store)
 	if err != nil {
-		return fmt.Errorf("read the target: %w", err)
+		return err
 	}
 	leads := func(c backup.Chain) bool { return c.Last >= believed }
-	if chains := lineage.Chains(); connected && !slices.ContainsFunc(chains, leads) {
-		return fmt.Errorf("%w: no full leads to revision %d", backup.ErrLost, believed)
-	}
+	lost := connected && !slices.ContainsFunc(lineage.Chains(), leads)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.doubt = false // a full is on its way, or none is needed
+	if l.doubt = lost; lost { // unless a full is on its way, or none is needed
+		return fmt.Errorf("%w: no full leads to revision %d", backup.ErrLost, believed)
+	}
 	return nil
+}
+
+// list reads which objects of the lineage are in the target. That it fails is a trouble of its own: it may take too long.
+func (l *line) list(ctx context.Context, store *backup.Store) (backup.Lineage, error) {
+	limited, cancel := context.WithTimeout(ctx, listLimit)
+	defer cancel()
+	late := time.AfterFunc(listLimit+probeGrace, l.hangs)
+	defer late.Stop()
+	lineage, err := store.Lineage(limited, l.lineage)
+	switch {
+	case err == nil:
+		l.settle("list")
+		return lineage, nil
+	case ctx.Err() == nil:
+		l.suffer("list", fmt.Errorf("the backups could not be listed: %w", err))
+	}
+	return lineage, fmt.Errorf("read the target: %w", err)
 }
 
 // probe finds out whether the target is there and takes something.
@@ -167,7 +204,7 @@ func (l *line) hangs() {
 	other := l.problem != nil && l.from != probed
 	l.mu.Unlock()
 	if !other {
-		l.fail(probed, cke.CodeTarget, errors.New("the target does not answer, and lets no call return"))
+		l.fail(probed, cke.CodeTarget, errors.New("the target does not answer, and no call to it returns"))
 	}
 }
 

@@ -236,6 +236,30 @@ func TestKeeper_ReadsATargetAgainThatLostBackups(t *testing.T) {
 	}
 }
 
+// Probes see the newest full and the newest delta only. That another one is missing is seen when all are listed.
+func TestKeeper_NoticesAMissingDeltaInTheMiddle(t *testing.T) {
+	h := newHouse(t)
+	h.run().await("a full", hasFull)
+	last := int64(0)
+	for range 4 {
+		last = h.put("a", "b")
+		h.await("a delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
+	}
+	all, err := h.memory.List(t.Context(), "prod/life1/delta/")
+	if err != nil || len(all) < 3 {
+		t.Fatal(all, err)
+	}
+	h.memory.Delete(t.Context(), all[len(all)/2].Name)
+	h.ahead.Add(int64(11 * time.Minute))
+	s := h.await("the loss to be noticed, and a full", func(s *cke.BackupStatus) bool { return s.Lost != nil && hasFull(s) && well(s) && s.Revision >= last })
+	if s.Lost.Code != cke.CodeLostBackups || s.Full.Revision < last {
+		t.Errorf("%+v, %+v", s.Lost, s.Full)
+	}
+	if found, err := h.store().Find(t.Context(), backup.At{}); err != nil || found.Revision < last {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 // The work is broken off after a full was stored and before that was told: the full in the target counts all the same.
 func TestKeeper_FindsAFullThatItWasNotToldOf(t *testing.T) {
 	h := newHouse(t)

@@ -52,9 +52,7 @@ func TestKeeper_PrunesAfterEachFull(t *testing.T) {
 	h.run().await("a full", hasFull)
 	for range 2 {
 		h.put("a")
-		if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
-			t.Fatal(err)
-		}
+		h.full()
 	}
 	h.await("one full to be left", func(*cke.BackupStatus) bool { return len(h.lineage("life1").Fulls) == 1 })
 }
@@ -180,9 +178,7 @@ func TestKeeper_PrunesOnThoughAnObjectIsProtected(t *testing.T) {
 	h.run().await("a full", hasFull)
 	for range 3 {
 		h.put("a")
-		if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
-			t.Fatal(err)
-		}
+		h.full()
 	}
 	s := h.await("two fulls to be left", func(*cke.BackupStatus) bool { return protected.Load() != nil && len(h.lineage("life1").Fulls) <= 2 })
 	if tr := s.Trouble("prune"); tr != nil {
@@ -246,12 +242,12 @@ func TestKeeper_StartsAnEtcdOnWhatADrillRestored(t *testing.T) {
 		ok      bool
 		mention string
 	}{
-		"of another version":  {"echo etcd Version: 3.4.9", true, "there is etcd 3.4.9, and the backup is of 3.7"},
+		"of another version":  {"echo etcd Version: 3.4.9", true, "etcd 3.4.9 was found, but the backup is from etcd 3.7"},
 		"that does not start": {`case $1 in --version) echo etcd Version: 3.7.0;; *) echo "panic: page 7" >&2; exit 2;; esac`, false, "panic: page 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backuptest.Programs(t, map[string]string{"etcd": tc.etcd, "etcdutl": "", "docker": "exit 1"})
-			h := newHouse(t)
+			h := newHouseAlone(t)
 			h.wanted.Spec.Cluster.Backup.Verify = cke.BackupSchedule{Schedule: "0 0 * * *"}
 			h.run().await("a full", hasFull)
 			h.ahead.Store(int64(24 * time.Hour))
@@ -325,16 +321,12 @@ func TestKeeper_TellsThatADrillPassedOverTheNewestFull(t *testing.T) {
 	spoil := func() (id string) {
 		fulls := h.lineage("life1").Fulls
 		newest := fulls[len(fulls)-1]
-		data := h.memory.Get(newest.Name())
-		data[len(data)-5] ^= 1
-		h.memory.Set(newest.Name(), data)
+		h.spoil(newest.Name())
 		return newest.ID()
 	}
 	last := h.put("a")
 	h.await("the delta", func(s *cke.BackupStatus) bool { return s.Revision >= last })
-	if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
-		t.Fatal(err)
-	}
+	h.full()
 	wrong := spoil()
 	told := func(s *cke.BackupStatus) bool {
 		tr := s.Trouble("verify")
@@ -356,9 +348,7 @@ func TestKeeper_TellsThatADrillPassedOverTheNewestFull(t *testing.T) {
 	if n := len(h.lineage("life1").Fulls); n != 3 {
 		t.Errorf("%d fulls: another one for the same trouble", n)
 	}
-	if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
-		t.Fatal(err)
-	}
+	h.full()
 	again()
 	h.await("the end of the trouble", func(s *cke.BackupStatus) bool { return s.Trouble("verify") == nil })
 }
@@ -372,9 +362,7 @@ func TestKeeper_SaysThatNothingIsPrunedAfterADrillFailed(t *testing.T) {
 	if _, err := h.store().Drill(etcdtest.Context(t), backup.At{}, nil); err == nil {
 		t.Fatal("the drill succeeded")
 	}
-	if _, err := h.keeper.Full(etcdtest.Context(t)); err != nil {
-		t.Fatal(err)
-	}
+	h.full()
 	s := h.await("the trouble", func(s *cke.BackupStatus) bool { return s.Trouble("prune") != nil })
 	if got := s.Trouble("prune"); got.Code != cke.CodeBackupDamaged {
 		t.Errorf("%+v", got)

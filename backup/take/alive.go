@@ -9,17 +9,17 @@ import (
 	"cke/backup"
 )
 
-// A watch that is open may say nothing although the cluster changes, and etcd's client begins one that was cut again without a word. So the
+// A watch that is open may say nothing although the cluster changes, and etcd's client starts one that was cut again without a word. So the
 // cluster is asked for its revision now and then.
 
-// mostSilent is how often a watch may be found behind what the cluster told before, without having brought anything.
+// mostSilent is how often a watch may be found behind what the cluster reported before, without having brought anything.
 const mostSilent = 2
 
 // mostDoubled is how often the time that a watch is given is doubled while none brings anything: a member that first has to read hours of
-// changes is silent for long, and begins from the start with each watch.
+// changes is silent for long, and is reset with each watch.
 const mostDoubled = 8
 
-// life is what the session knows of the watch from what the cluster itself tells.
+// life is what the session knows of the watch from what the cluster itself reports.
 type life struct {
 	newest   int64     // revision that the cluster has told
 	ahead    told      // what the watch has to bring; older than newest as long as it has not
@@ -43,7 +43,7 @@ func (s *session) limit() time.Duration {
 	return max(2*time.Duration(s.t.c.Delta.Period), DefaultPeriod)
 }
 
-// heard takes in what the cluster told, if it did.
+// heard records what the cluster reported, if it did.
 func (s *session) heard(t told) {
 	l, last := &s.life, s.builder.Last()
 	l.newest = max(l.newest, t.revision)
@@ -62,7 +62,7 @@ func (s *session) heard(t told) {
 	s.seen()
 }
 
-// prove notes that the watch has brought what the cluster told.
+// prove notes that the watch has delivered what the cluster reported.
 func (s *session) prove() {
 	if l := &s.life; l.ahead.revision > 0 && l.ahead.revision <= s.builder.Last() {
 		l.proof = l.ahead.asked
@@ -79,13 +79,13 @@ func (s *session) receive() {
 	}
 }
 
-// silentWatch returns an error if the watch has to begin anew, through another member.
+// silentWatch returns an error if the watch has to start again, through another member.
 func (s *session) silentWatch() error {
 	l, now := &s.life, s.t.c.Now()
 	if l.silent < mostSilent || min(backup.Since(l.ahead.asked, now), backup.Since(l.begun, now)) <= s.limit()<<min(l.vain, mostDoubled) {
 		return nil
 	}
-	s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("the watch brings no changes after revision %d, and the cluster is at %d: it is started again, on another member if there is one", s.builder.Last(), l.newest)})
+	s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("the watch delivers no changes after revision %d, but the cluster is at %d: the watch is restarted, on another member if there is one", s.builder.Last(), l.newest)})
 	l.silent, l.begun = 0, now
 	l.watches++
 	l.vain++
@@ -103,7 +103,7 @@ func (s *session) watched() *clientv3.Client {
 	return s.k.all
 }
 
-// unanswered reports a cluster that has told nothing for so long that backups may be late.
+// unanswered reports a cluster that has reported nothing for so long that backups may be late.
 func (s *session) unanswered(err error) {
 	l, now := &s.life, s.t.c.Now()
 	if backup.Since(l.answered, now) > max(time.Minute, 3*time.Duration(s.t.c.Delta.Period)) {
@@ -112,5 +112,5 @@ func (s *session) unanswered(err error) {
 	}
 }
 
-// seen tells how far the cluster is known to be, and what waits for the target.
+// seen records how far the cluster is known to be, and what waits for the target.
 func (s *session) seen() { s.t.setSeen(max(s.builder.Last(), s.life.newest), s.buffered()) }

@@ -8,7 +8,7 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// What the session knows of users and roles: no watch tells of them and no delta carries them, so that a full follows
+// What the session knows of users and roles: no watch reports them and no delta holds them, so that a full follows
 // whenever their revision is another one than that of the newest full.
 
 // askAuth asks for the revision of users and roles, and of the cluster, now and then: a cluster in which nothing else changes, or

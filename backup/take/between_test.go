@@ -97,6 +97,7 @@ func TestTaker_ChangesBetweenTwoFullsAreStoredAfterARestart(t *testing.T) {
 
 // A Taker that is stopped and begun again between the two loses nothing either.
 func TestTaker_ChangesBetweenFullsOfTwoTakersAreStored(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	c := taketest.Config(s, b)
@@ -151,6 +152,7 @@ func TestTaker_ChangesBetweenTwoFullsThatEtcdHasNoMoreAreTold(t *testing.T) {
 // The deltas end before the newest full, and etcd has compacted what is between: that full leads on, and yet the gap does not stay
 // in the status until the next one is due.
 func TestTaker_AGapBeforeTheNewestFullIsToldAndPasses(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	good := r.Put("a", "1")
@@ -172,6 +174,7 @@ func TestTaker_AGapBeforeTheNewestFullIsToldAndPasses(t *testing.T) {
 
 // What a retention deleted is not missing: deltas that lead to the newest full need not be taken again.
 func TestTaker_DeltasThatWerePrunedAreNotMissing(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	for range 4 {
@@ -203,6 +206,7 @@ func TestTaker_DeltasThatWerePrunedAreNotMissing(t *testing.T) {
 
 // etcd gives no watch, say because it has lost its leader: fulls are taken nevertheless, and the Taker ends when it is told to.
 func TestTaker_ThatGetsNoWatchTakesFullsAndEnds(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	r := &taketest.Rig{T: t, Server: s}

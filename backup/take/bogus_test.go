@@ -17,6 +17,7 @@ import (
 
 // Names of revisions that the cluster has not reached, with nothing sound behind them, are told and left out of account.
 func TestTaker_ABogusNameIsToldAndPassedOver(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	for name, bogus := range map[string]backup.Place{
 		"full":              backup.FullPlace("prod", "a1b2", 99999, at),
@@ -63,6 +64,7 @@ func TestTaker_ABogusNameIsToldAndPassedOver(t *testing.T) {
 
 // Who holds only the new key can restore from the first full after the change of recipients.
 func TestTaker_NewRecipientsBringAFull(t *testing.T) {
+	t.Parallel()
 	a, b := identity(t), identity(t)
 	mem := backuptest.NewMemory()
 	r := begin(t, mem, func(c *take.Config) { c.Recipients = []age.Recipient{a.Recipient()} })
@@ -128,6 +130,7 @@ func sealed(t testing.TB, h backup.Header, changes ...backup.Change) (backup.Con
 
 // A delta that somebody else put after ours is passed over: the stream goes on behind it, without a full.
 func TestTaker_AForgedDeltaIsPassedOver(t *testing.T) {
+	t.Parallel()
 	mem := backuptest.NewMemory()
 	signer := backup.NewSigner(identity(t))
 	r := begin(t, mem, func(c *take.Config) { c.Signer = signer })

@@ -20,7 +20,7 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// A snapshot comes faster, at less work for the member that sends it, when it need not wait to be told every 64 KiB that there
+// A snapshot comes faster, at less work for the member that sends it, when it need not wait for a message every 64 KiB that there
 // is room.
 const (
 	streamWindow = 4 << 20
@@ -103,7 +103,7 @@ type candidate struct {
 	status   *clientv3.StatusResponse
 }
 
-// rank orders sources: a learner serves nobody, a follower less than the leader.
+// rank orders sources: a learner serves no client, a follower fewer than the leader.
 func (c candidate) rank() int {
 	switch {
 	case c.status.IsLearner:
@@ -152,12 +152,12 @@ func (k *cluster) source(ctx context.Context, revision int64, q question, other 
 		case best != nil:
 			return *best, nil
 		case reached || len(all) == 0 || time.Since(begun) > catchUp || backup.Pause(ctx, catchUpPause) != nil:
-			return candidate{}, fmt.Errorf("no member can be asked for revision %d: %w", revision, errors.Join(failed, errors.New("those that answer lag behind, are corrupt or are learners")))
+			return candidate{}, fmt.Errorf("no member can serve revision %d: %w", revision, errors.Join(failed, errors.New("those that answer lag behind, are corrupt or are learners")))
 		}
 	}
 }
 
-// look asks all members how they are. Whoever is silent is waited for only as long as nobody has answered, and a little.
+// look asks all members for their status. It waits for silent members only until one has answered, and a little longer.
 func (k *cluster) look(ctx context.Context) (all []candidate, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -244,7 +244,7 @@ func choose(all []candidate, revision int64, q question, other string) (best *ca
 	return best, reached
 }
 
-// corrupt tells of an alarm. A member's status has those of all members, and cannot always say whose they are. That by which
+// corrupt reports an alarm. A member's status has those of all members, and cannot always say whose they are. That by which
 // cke stops writes says nothing about data.
 func corrupt(s *clientv3.StatusResponse) bool {
 	return slices.ContainsFunc(s.Errors, func(e string) bool {

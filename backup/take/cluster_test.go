@@ -18,6 +18,7 @@ import (
 
 // Members come and go, the deltas go on.
 func TestTaker_MembersThatFailAreDoneWithout(t *testing.T) {
+	t.Parallel()
 	members := etcdtest.StartCluster(t, 3)
 	b := backuptest.NewMemory()
 	c := taketest.Config(members[0], b)
@@ -116,6 +117,7 @@ func TestTaker_WithAuthentication(t *testing.T) {
 
 // etcd does not count turning authentication on as a change of users and roles.
 func TestTaker_AuthenticationThatIsTurnedOnLeadsToAFull(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
 	if _, err := s.Client.UserAdd(ctx, "root", "secret"); err != nil {

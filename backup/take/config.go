@@ -14,12 +14,12 @@ import (
 	"cke/backup"
 )
 
-// Sentinel errors; ask with errors.Is.
+// Sentinel errors; check them with errors.Is.
 var (
-	// ErrDiverged: the cluster's history is another one than the one that was backed up, as after a restore by other means. It
-	// needs a lineage, or a target, of its own.
-	ErrDiverged = errors.New("the cluster's history is another one than that of its backups")
-	// ErrStopped: the Taker does not run, or stopped before the work was done.
+	// ErrDiverged reports that the cluster's history differs from the one that was backed up, for example after a restore
+	// by other means. It needs its own incarnation or target.
+	ErrDiverged = errors.New("the cluster's history differs from that of its backups")
+	// ErrStopped reports that the Taker does not run, or stopped before the work was done.
 	ErrStopped = errors.New("backups are not being taken")
 )
 
@@ -31,7 +31,7 @@ const (
 	// DefaultShutdown is less than what service managers grant.
 	DefaultShutdown = 20 * time.Second
 
-	// patience is how long the other members have to tell their status once one has.
+	// patience is how long the other members have to report their status once one has.
 	patience = 300 * time.Millisecond
 	// catchUp is how long a member may take to reach a revision that another has; it is looked again after catchUpPause.
 	catchUp      = 3 * time.Second
@@ -56,18 +56,18 @@ const (
 	hashWait = time.Second
 )
 
-// Config is all that a Taker needs. Bucket, Cluster, Lineage and Endpoints must be set.
+// Config configures a Taker. `Bucket`, `Cluster`, `Lineage` and `Endpoints` must be set.
 type Config struct {
 	Bucket  backup.Bucket
 	Cluster string
-	// Lineage is one life of the cluster, its incarnation: never used again after a restore.
+	// Lineage names the incarnation of the cluster; it is never used again after a restore.
 	Lineage string
 	// Origin is the state that this incarnation was restored from; nil: it was bootstrapped.
 	Origin *backup.Origin
 
 	// Endpoints are the client URLs of all members. The user, or the certificate's, needs the role root.
 	Endpoints []string
-	// ClusterID is etcd's, in hex: what answers with another one is not backed up. Empty: it is not known.
+	// ClusterID is etcd's, in hex: a member that answers with a different one is not backed up. Empty: it is not known.
 	ClusterID string
 	TLS       *tls.Config
 	Username  string
@@ -75,31 +75,31 @@ type Config struct {
 
 	// Delta bounds what one delta holds; zero fields: DefaultPeriod and DefaultSize (bytes of keys and values).
 	Delta cke.BackupDelta
-	// Fulls says when fulls are due; nil: only when one is needed or asked for.
+	// Fulls is the schedule of fulls; nil: only when one is needed or requested.
 	Fulls      Schedule
 	Recipients []age.Recipient
 	// Signer signs what is written; nil: it is not signed.
 	Signer *backup.Signer
-	// Verdicts remembers who signed what is in the bucket; nil: nothing does.
+	// Verdicts caches which key signed what in the bucket; nil: no cache.
 	Verdicts *backup.Verdicts
 
-	// Buffer bounds the memory that deltas may take while the target is slow or away; zero: DefaultBuffer. One batch of
-	// etcd's watch may come on top. When it is full, the watch is ended and begun again once there is room.
+	// Buffer bounds the memory of deltas while the target is slow or unavailable; zero: DefaultBuffer. One batch of
+	// etcd's watch may be added to it. When it is full, the watch is stopped, and started again when there is room.
 	Buffer int64
-	// Shutdown bounds storing the last delta when Run is to end; zero: DefaultShutdown.
+	// Shutdown bounds storing the last delta when Run stops; zero: DefaultShutdown.
 	Shutdown time.Duration
 	// Scratch is a directory with room for one snapshot and its compressed copy; empty: the system's temporary directory.
 	Scratch string
 
-	// Renew: backups that had been stored are missing, so a full is taken first, whatever there is.
+	// Renew means that stored backups are missing, so a full is taken first, whatever the target holds.
 	Renew bool
-	// Guard is asked before every write; its error ends Run. It is the term's way to stop a deposed daemon. nil: none.
+	// Guard is called before every write; its error stops Run. So the term stops a deposed daemon. nil: none.
 	Guard  func() error
 	Writer string // who writes, for people
 	Term   int64
 
 	Retry backup.Retry
-	// Notify is told what happens, in order, and must not block. nil: nobody.
+	// Notify receives events in order, and must not block. nil: events are dropped.
 	Notify func(Event)
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger     // nil: none

@@ -53,6 +53,7 @@ func TestTaker_GoesOnAfterTheFullBeforeADamagedOne(t *testing.T) {
 
 // Deltas lead on from the damaged full alone: without a new one nothing could be restored until the next is due.
 func TestTaker_TakesAFullWhereOnlyADamagedOneLeadsOn(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	r.Put("a", "1")
@@ -71,6 +72,7 @@ func TestTaker_TakesAFullWhereOnlyADamagedOneLeadsOn(t *testing.T) {
 
 // The header of a full that was cut short is sound. Only its size tells that nothing can be restored from it.
 func TestTaker_AFullThatWasCutShortConnectsNothing(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	c := taketest.Config(s, b)

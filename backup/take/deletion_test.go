@@ -13,6 +13,7 @@ import (
 // The newest full is the only object that holds the newest state: deltas up to it are gone, or were never there. To delete it takes the newest state back to
 // an older full, and is not refused as it is where a delta follows.
 func TestDelete_KeepsTheOnlyFullThatHoldsTheNewestState(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	r := taketest.Start(t, s, taketest.Config(s, b))

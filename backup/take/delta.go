@@ -12,7 +12,7 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// send hands the delta that was filled so far over to the target and begins the next one. Nothing may be on its way.
+// send hands the delta that was filled so far over to the target and starts the next one. Nothing may be on its way.
 func (s *session) send() error {
 	if s.at.newer.Place().Revision < s.builder.Last() {
 		s.at.base, s.at.newer = cmp.Or(s.at.newer, s.at.base), nil
@@ -29,7 +29,7 @@ func (s *session) send() error {
 	return s.begin()
 }
 
-// store completes a delta with what etcd says of its leases and data, and writes it. It goes on trying until the
+// store completes a delta with what etcd says of its leases and data, and writes it. It continues trying until the
 // session ends: what it holds is nowhere else.
 func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 	c := &s.t.c
@@ -76,7 +76,7 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 	return r
 }
 
-// forged reports whether what is there is sound, and of somebody else than this host: no reader who knows this host's key counts it.
+// forged reports whether what is there is sound, and not from this host: no reader who knows this host's key counts it.
 func (s *session) forged(p backup.Place) bool {
 	h, err := backup.ReadHeader(s.ctx, s.t.c.Bucket, p)
 	return err == nil && s.t.c.Signer != nil && !s.t.c.signs(h)
@@ -92,7 +92,7 @@ func (s *session) put(name string, content backup.Content) error {
 	attempt := c.Retry
 	pause := pauses(c.Retry)
 	for {
-		// One attempt at a time, so that trouble is told at once.
+		// One attempt at a time, so that trouble is reported at once.
 		attempt.For = time.Nanosecond
 		err := attempt.Put(s.ctx, c.Bucket, name, content, s.t.guard)
 		var stop *stopError
@@ -193,7 +193,7 @@ func (s *session) drain() error {
 				return err
 			}
 		case <-timer.C:
-			return fmt.Errorf("the target did not take the last delta within %s", s.t.c.Shutdown)
+			return fmt.Errorf("the target did not store the last delta within %s", s.t.c.Shutdown)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type earlyHash struct {
 	err      error
 }
 
-// begin is called when a snapshot has begun to arrive from a member, which was asked for its revision before. If that is still the
+// begin is called when a snapshot has started to arrive from a member, which was asked for its revision before. If that is still the
 // same, it is the snapshot's.
 func (e *earlyHash) begin(ctx context.Context, cli *clientv3.Client, from candidate) {
 	e.end()

@@ -6,34 +6,34 @@ import (
 	"cke/backup"
 )
 
-// EventType is what an Event tells of.
+// EventType is the kind of an Event.
 type EventType string
 
 // Event types.
 const (
 	FullStored  EventType = "full stored"
 	DeltaStored EventType = "delta stored"
-	// FullFound: the newest full in the target is another one than was known; a Header that is zero: there is none.
+	// FullFound means that the newest full in the target is not the one that was known; with a zero Header there is none.
 	FullFound EventType = "full found"
-	// FullFailed: a full could not be taken or stored; it is tried again.
+	// FullFailed means that a full could not be taken or stored; it is tried again.
 	FullFailed EventType = "full failed"
-	// Gap: changes From to To are in no delta; a full follows.
+	// Gap means that changes From to To are in no delta; a full follows.
 	Gap EventType = "gap"
-	// Overflow: the target has taken nothing since the buffer filled up. Watching is suspended until it does; then a
-	// full follows.
+	// Overflow means that the target has stored nothing since the buffer filled up. Watching is suspended until it does;
+	// then a full follows.
 	Overflow EventType = "overflow"
-	// TargetFailed and TargetBack tell of the target's troubles.
+	// TargetFailed and TargetBack report that the target fails, and that it works again.
 	TargetFailed EventType = "target failed"
 	TargetBack   EventType = "target back"
-	// Contended: another writer has extended the stream; it is taken up from there.
+	// Contended means that another writer has extended the stream; the Taker continues from there.
 	Contended EventType = "another writer"
-	// ClusterFailed: etcd could not be asked or watched.
+	// ClusterFailed means that etcd could not be read or watched.
 	ClusterFailed EventType = "cluster failed"
-	// Faulty: cke itself failed; the work begins again.
+	// Faulty means that cke itself failed; the work starts again.
 	Faulty EventType = "fault"
-	// Bogus: an object claims revisions that the cluster has not reached, and is no backup. It is left out of account.
+	// Bogus means that an object claims revisions that the cluster has not reached, and is not a backup. It is ignored.
 	Bogus EventType = "no backup"
-	// AuthChanged: users or roles changed; a full follows.
+	// AuthChanged means that users or roles changed; a full follows.
 	AuthChanged EventType = "auth changed"
 )
 
@@ -46,12 +46,12 @@ type Event struct {
 	// From and To are revisions, of a gap.
 	From, To int64
 	Err      error
-	// Damage is of an object that is no backup.
+	// Damage is of an object that is not a backup.
 	Damage *backup.DamagedError
 }
 
-// Status is what one Taker knows. It is not what people are shown: keep outlives Takers, and joins what each of them knew with
-// targets, drills, pruning and schedules to a cke.BackupStatus.
+// Status is what one Taker knows. It is not shown to the operator: keep outlives Takers, and combines what each of them
+// knew with targets, drills, pruning and schedules into a cke.BackupStatus.
 type Status struct {
 	// FullRevision and FullTime are of the newest full in the target; zero: none.
 	FullRevision int64     `json:"fullRevision"`
@@ -63,11 +63,11 @@ type Status struct {
 	Seen int64 `json:"seen"`
 	// Buffered is the number of bytes that wait for the target.
 	Buffered int64 `json:"buffered"`
-	// Connected: a full and an unbroken run of deltas lead to Revision.
+	// Connected means that a full and an unbroken run of deltas lead to Revision.
 	Connected bool `json:"connected"`
-	// Resumed: the target was read, so Connected is known.
+	// Resumed means that the target was read, so Connected is known.
 	Resumed bool `json:"resumed"`
-	// Problem is what is wrong now; empty: nothing.
+	// Problem is what is wrong now; empty: no problem.
 	Problem      string    `json:"problem,omitempty"`
 	ProblemSince time.Time `json:"problemSince,omitzero"`
 }

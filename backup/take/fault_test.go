@@ -57,6 +57,7 @@ func same(t *testing.T, r *taketest.Rig, b backup.Bucket) {
 
 // A peer cannot restore what etcd accepted in one request.
 func TestTaker_ThousandsOfKeysInOneRevision(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	var ops []clientv3.Op
@@ -83,6 +84,7 @@ func TestTaker_ThousandsOfKeysInOneRevision(t *testing.T) {
 
 // A peer drops what it has buffered when it is told to end.
 func TestTaker_StoresWhatItHasWhenItEnds(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	w := r.Server.Client.Watch(etcdtest.Context(t), "k", clientv3.WithPrefix())
@@ -103,6 +105,7 @@ func TestTaker_StoresWhatItHasWhenItEnds(t *testing.T) {
 
 // A peer takes no deltas while it takes a full.
 func TestTaker_DeltasGoOnWhileAFullIsOnItsWay(t *testing.T) {
+	t.Parallel()
 	mem := backuptest.NewMemory()
 	release, blocked := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -146,6 +149,7 @@ func TestTaker_DeltasGoOnWhileAFullIsOnItsWay(t *testing.T) {
 
 // Replay through a running etcd lets leases expire, or drops them: keys vanish, or live for ever.
 func TestTaker_LeasesThatExpireDuringAndAfter(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	ctx := etcdtest.Context(t)
@@ -189,6 +193,7 @@ func TestTaker_LeasesThatExpireDuringAndAfter(t *testing.T) {
 }
 
 func TestTaker_GapAfterCompactionIsToldAndAFullFollows(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	good := r.Put("a", "1")
@@ -228,6 +233,7 @@ func TestTaker_GapAfterCompactionIsToldAndAFullFollows(t *testing.T) {
 }
 
 func TestTaker_RestartGoesOnWithoutGapOrOverlap(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	for range 5 {
@@ -260,6 +266,7 @@ func TestTaker_RestartGoesOnWithoutGapOrOverlap(t *testing.T) {
 }
 
 func TestTaker_ChangedUsersAndRolesLeadToAFull(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	r.Put("a", "1")
@@ -281,6 +288,7 @@ func TestTaker_ChangedUsersAndRolesLeadToAFull(t *testing.T) {
 
 // Nothing else changes, so that no delta is stored with which users and roles could be asked about.
 func TestTaker_ChangedUsersAndRolesOfAQuietClusterLeadToAFull(t *testing.T) {
+	t.Parallel()
 	role := func(t *testing.T, r *taketest.Rig) uint64 {
 		t.Helper()
 		if _, err := r.Server.Client.RoleAdd(etcdtest.Context(t), "reader"); err != nil {
@@ -318,6 +326,7 @@ func TestTaker_ChangedUsersAndRolesOfAQuietClusterLeadToAFull(t *testing.T) {
 }
 
 func TestTaker_AnotherHistoryIsRefused(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	r.Put("a", "1")
@@ -337,6 +346,7 @@ func TestTaker_AnotherHistoryIsRefused(t *testing.T) {
 }
 
 func TestTaker_GuardEndsRunAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	var deposed sync.Map
 	r := begin(t, b, func(c *take.Config) {
@@ -363,6 +373,7 @@ func TestTaker_GuardEndsRunAndNothingIsWritten(t *testing.T) {
 
 // Clocks say when, never in which order.
 func TestTaker_ClockJumpsOnlyMakeTimesAmbiguous(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	var mu sync.Mutex
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -404,6 +415,7 @@ func TestTaker_ClockJumpsOnlyMakeTimesAmbiguous(t *testing.T) {
 }
 
 func TestTaker_EtcdThatRestartsIsWatchedOn(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	r.Put("a", "1")

@@ -14,6 +14,7 @@ import (
 
 // Who can write to a target, and has no key, stops no backups: not with a record of another history, and not with what a full says of itself.
 func TestTaker_WhatIsForgedStopsNoBackups(t *testing.T) {
+	t.Parallel()
 	for name, forge := range map[string]func(h *backup.Header){
 		"a record of another history": nil,
 		"a full of a later revision":  func(h *backup.Header) { h.Last += 1000 },
@@ -67,6 +68,7 @@ func TestTaker_WhatIsForgedStopsNoBackups(t *testing.T) {
 
 // A record of another history that the Taker makes is signed: it counts afterwards.
 func TestTaker_SignsARecordOfAnotherHistory(t *testing.T) {
+	t.Parallel()
 	ctx := etcdtest.Context(t)
 	mem, signer := backuptest.NewMemory(), backup.NewSigner(identity(t))
 	r := begin(t, mem, func(c *take.Config) { c.Signer = signer })
@@ -95,6 +97,7 @@ func TestTaker_SignsARecordOfAnotherHistory(t *testing.T) {
 // A record of another history that anybody may have made, before anything is signed, has the backups begin anew: a signed full follows, and the
 // Taker goes on with what it stored. Where nothing is signed the record counts.
 func TestTaker_AnUnsignedRecordBeforeTheFirstSignature(t *testing.T) {
+	t.Parallel()
 	ctx := etcdtest.Context(t)
 	mem, signer := backuptest.NewMemory(), backup.NewSigner(identity(t))
 	r := begin(t, mem, nil)
@@ -145,6 +148,7 @@ func TestTaker_AnUnsignedRecordBeforeTheFirstSignature(t *testing.T) {
 
 // A forged number leads no delta to a name that no listing reads: a stream that is not signed, or has no number left, is not continued.
 func TestTaker_AForgedNumberIsNotContinued(t *testing.T) {
+	t.Parallel()
 	for name, signer := range map[string]*backup.Signer{"nothing is signed": nil, "signed from now on": backup.NewSigner(identity(t))} {
 		t.Run(name, func(t *testing.T) {
 			ctx := etcdtest.Context(t)
@@ -188,6 +192,7 @@ func TestTaker_AForgedNumberIsNotContinued(t *testing.T) {
 
 // Who signs takes a full at once where the newest is not signed: anybody may have made that one.
 func TestTaker_AnUnsignedFullIsFollowedByASignedOne(t *testing.T) {
+	t.Parallel()
 	ctx := etcdtest.Context(t)
 	mem, signer := backuptest.NewMemory(), backup.NewSigner(identity(t))
 	r := begin(t, mem, nil)

@@ -14,7 +14,7 @@ import (
 	"cke/backup"
 )
 
-// Full takes one full and stores it, without deltas and without a Taker that runs.
+// Full takes one full and stores it, without deltas and without a running Taker.
 func Full(ctx context.Context, c Config) (backup.Header, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -48,7 +48,7 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision 
 		return h, err
 	}
 	if h.Users().Compare(known.Users()) < 0 {
-		return h, fmt.Errorf("the snapshot of revision %d has users and roles of revision %d, the cluster is at %d: a member lags", h.Last, h.AuthRevision, known.AuthRevision)
+		return h, fmt.Errorf("the snapshot of revision %d has users and roles of revision %d, but the cluster is at %d: a member lags behind", h.Last, h.AuthRevision, known.AuthRevision)
 	}
 	if h.RaftIndex < known.RaftIndex { // a member that lags, or another history
 		if err := k.reaches(ctx, known.RaftIndex); err != nil {
@@ -118,7 +118,7 @@ func snapshot(ctx context.Context, c *Config, k *cluster, dir string, revision i
 		return content, h, fmt.Errorf("snapshot from %s: %w", src.endpoint, err)
 	}
 	if h.Last < revision {
-		return content, h, fmt.Errorf("the snapshot from %s has revision %d, %d or later was wanted", src.endpoint, h.Last, revision)
+		return content, h, fmt.Errorf("the snapshot from %s has revision %d, want %d or later", src.endpoint, h.Last, revision)
 	}
 	return content, h, nil
 }

@@ -8,7 +8,7 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// fullCheck is how often the clock is looked at for the next full, whatever it was put to; a full that failed is tried
+// fullCheck is how often the clock is checked for the next full, whatever it was put to; a full that failed is tried
 // again after fullRetry, doubled up to fullRetryMax.
 const (
 	fullCheck    = time.Minute
@@ -56,14 +56,14 @@ func (s *session) fullDue() {
 	s.planFull()
 }
 
-// startFull takes a full beside the deltas, which go on meanwhile.
+// startFull takes a full beside the deltas, which continue meanwhile.
 func (s *session) startFull() {
 	if s.full != nil {
 		return
 	}
 	done := make(chan result, 1)
 	s.full = done
-	// It must reach the run that goes on, or changes would be missing between them, and be the newest full: that has the users and roles that count.
+	// It must reach the run that continues, or changes would be missing between them, and be the newest full: that has the users and roles that count.
 	revision := max(s.at.begins-1, s.owed, s.t.newestMerged().Last)
 	known := backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow.Revision, AuthEnabled: s.authNow.Enabled}
 	c := s.t.c
@@ -118,6 +118,12 @@ func (s *session) fullDone(r result) error {
 // request takes in what was asked for.
 func (s *session) request(r request) {
 	switch {
+	case len(r.wrong) > 0 && s.t.replaced(r.wrong):
+		r.done <- result{}
+	case len(r.wrong) > 0 && !r.full:
+		s.baseless = true
+		s.t.setConnected(false, 0)
+		r.done <- result{}
 	case !r.full:
 		// What was changed before the call is in the watch's way: wait for the revision that etcd has by now.
 		go contain.Work(func() {
@@ -134,8 +140,10 @@ func (s *session) request(r request) {
 	case s.full == nil:
 		s.fulls = append(s.fulls, r)
 		s.startFull()
+	case len(r.wrong) > 0:
+		s.fulls = append(s.fulls, r)
 	default:
-		// The one on its way began before it was asked for.
+		// The one on its way started before it was asked for.
 		s.after = append(s.after, r)
 	}
 }

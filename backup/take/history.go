@@ -32,14 +32,14 @@ func (p point) reached(h backup.Header) point {
 // revision and log never go back, and the changes of a revision never become others. now is its revision.
 func (k *cluster) compare(ctx context.Context, p point, now int64) error {
 	if p.revision > now {
-		return fmt.Errorf("%w: it is at revision %d, its backups go to %d", ErrDiverged, now, p.revision)
+		return fmt.Errorf("%w: it is at revision %d, its backups reach %d", ErrDiverged, now, p.revision)
 	}
 	if err := k.reaches(ctx, p.index); err != nil || p.mark == "" || p.revision < 2 {
 		return err
 	}
 	mark, err := k.mark(ctx, p.revision)
 	if err == nil && mark != "" && mark != p.mark {
-		err = fmt.Errorf("%w: its changes of revision %d are others than those in its backups", ErrDiverged, p.revision)
+		err = fmt.Errorf("%w: its changes of revision %d differ from those in its backups", ErrDiverged, p.revision)
 	}
 	return err
 }
@@ -66,10 +66,10 @@ func (k *cluster) reaches(ctx context.Context, index uint64) error {
 		case caughtUp >= index:
 			return nil
 		default:
-			return fmt.Errorf("%w: its log ends at index %d, and was at %d when it was backed up", ErrDiverged, caughtUp, index)
+			return fmt.Errorf("%w: its Raft log ends at index %d, but was at %d when it was backed up", ErrDiverged, caughtUp, index)
 		}
 	}
-	return fmt.Errorf("ask how far the log goes: %w", errors.Join(failed, errors.New("no voter answers")))
+	return fmt.Errorf("ask for the end of the Raft log: %w", errors.Join(failed, errors.New("no voter answers")))
 }
 
 // caughtUp has a member read by quorum, after which it has applied all that was committed, and returns how far that is.
@@ -88,7 +88,7 @@ func (k *cluster) caughtUp(ctx context.Context, endpoint string) (uint64, error)
 	return s.RaftAppliedIndex, nil
 }
 
-// mark is that of a revision in the cluster; "": its changes were compacted. The watch begins one revision earlier: where it may, no
+// mark is that of a revision in the cluster; "": its changes were compacted. The watch starts one revision earlier: where it may, no
 // compaction has touched the changes asked for, deletions among them.
 func (k *cluster) mark(ctx context.Context, revision int64) (string, error) {
 	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), requestTimeout)
@@ -124,7 +124,7 @@ func changeOf(e *clientv3.Event) backup.Change {
 }
 
 // refuseHistory returns nil unless the cluster's history is another one than that of the lineage's backups, up to a point. That is
-// recorded in the target, and ends Run: once the cluster has overtaken its backups, nothing else might tell any more.
+// recorded in the target, and ends Run: once the cluster has overtaken its backups, nothing else might show it any more.
 func (t *Taker) refuseHistory(ctx context.Context, k *cluster, p point, now int64) error {
 	err := k.compare(ctx, p, now)
 	if !errors.Is(err, ErrDiverged) {
@@ -135,12 +135,12 @@ func (t *Taker) refuseHistory(ctx context.Context, k *cluster, p point, now int6
 	}
 	found := backup.Divergence{At: t.c.Now().UTC(), Revision: p.revision, Why: err.Error()}
 	if put := t.c.store().MarkDiverged(ctx, t.c.Lineage, found); put != nil {
-		t.c.Log.Warn("another history could not be recorded", "error", put)
+		t.c.Log.Warn("the different history could not be recorded", "error", put)
 	}
 	return &stopError{err}
 }
 
-// wasRefused returns an error that ends Run if another history was recorded. doubt: it was, in a record that anybody may have made: the
+// wasRefused returns an error that ends Run if another history was recorded. doubt: it was, in a record that any client may have made: the
 // histories are compared, and nothing of what is there is continued.
 func (t *Taker) wasRefused(ctx context.Context) (doubt bool, err error) {
 	d, trusted, err := t.c.store().Diverged(ctx, t.c.Lineage)
@@ -150,10 +150,10 @@ func (t *Taker) wasRefused(ctx context.Context) (doubt bool, err error) {
 	case d == nil:
 		return false, nil
 	case t.c.Signer != nil && !trusted:
-		t.c.Log.Warn("a record of another history is not signed: the backups begin anew", "found", d.At, "why", d.Why)
+		t.c.Log.Warn("a record of a different history is not signed: the backups start over", "found", d.At, "why", d.Why)
 		return true, nil
 	}
-	return false, &stopError{fmt.Errorf("%w: found %s, when the backups went to revision %d: %s", ErrDiverged, d.At.Format("2006-01-02T15:04:05Z"), d.Revision, d.Why)}
+	return false, &stopError{fmt.Errorf("%w: found at %s, when the backups reached revision %d: %s", ErrDiverged, d.At.Format("2006-01-02T15:04:05Z"), d.Revision, d.Why)}
 }
 
 // known is how far the history of this session is known.

@@ -138,6 +138,7 @@ func rehead(t *testing.T, b *backuptest.Memory, name string, change func(h *back
 
 // The cluster is put back while its backups are being taken.
 func TestTaker_AHistoryThatGoesBackEndsTheSession(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	first := &taketest.Rig{T: t, Server: s}
@@ -165,6 +166,7 @@ func TestTaker_AHistoryThatGoesBackEndsTheSession(t *testing.T) {
 
 // The same cluster goes on, whatever it compacted: only what was compacted after the newest backup is missing.
 func TestTaker_ItsOwnHistoryIsContinued(t *testing.T) {
+	t.Parallel()
 	for _, compactTo := range []int64{-1, 0} { // before, at the newest revision backed up
 		t.Run(fmt.Sprint(compactTo), func(t *testing.T) {
 			b := backuptest.NewMemory()

@@ -101,6 +101,7 @@ func compactAnew(ctx context.Context, store *backup.Store) error {
 // Processes that are killed while they take, compact, prune and copy, again and again, leave a target that is sound, that
 // holds everything, and that the next one goes on with.
 func TestKilled_AtAnyInstant(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "scratch"), 0o700); err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func prunedHalf(t *testing.T, s *etcdtest.Server, target backup.Dir) {
 		t.Fatal(err)
 	}
 	for _, f := range report.Findings {
-		if !strings.Contains(f.Problem, "no object with this sequence number") {
+		if !strings.Contains(f.Problem, "no object has this sequence number") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -279,6 +280,7 @@ func kill(t *testing.T, dir, work string, s *etcdtest.Server, beside func(i int)
 // The revision of a full is that of its own content, whatever is written while it streams. A peer asks for it beforehand,
 // and cannot restore from what it stored.
 func TestTaker_WritesGoOnWhileSnapshotsStream(t *testing.T) {
+	t.Parallel()
 	b := backup.Dir(t.TempDir())
 	r := begin(t, b, nil)
 	enough := make(chan struct{})

@@ -111,6 +111,7 @@ func TestTaker_LeasesThatCannotBeHadAreNotMadeUp(t *testing.T) {
 
 // A full holds every lease there is, also one that no list of leases has told of. If such a lease ends, the next list has to tell.
 func TestTaker_LeaseThatOnlyAFullKnewEnds(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	b := backuptest.NewMemory()
 	r := taketest.Start(t, s, taketest.Config(s, b))
@@ -139,6 +140,7 @@ func TestTaker_LeaseThatOnlyAFullKnewEnds(t *testing.T) {
 // A member that others do not reach any more, and that the daemon does, is less than 1,000 entries behind. Users and roles that changed since are in none
 // of its snapshots: each full from it would ask for the next.
 func TestTaker_ASnapshotOfAStaleMemberIsNotTaken(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.StartCluster(t, 1)
 	voter := cluster[0]
 	learner := etcdtest.AddLearner(t, cluster)

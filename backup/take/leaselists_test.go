@@ -16,6 +16,7 @@ import (
 // A merge ends where a delta does. What the list of leases in that delta says of a busy cluster is of a later revision, so the merged full leaves
 // it out, and the next delta repeats it.
 func TestMerged_KeepsWhatListsOfLeasesSay(t *testing.T) {
+	t.Parallel()
 	for name, merged := range map[string]bool{"from the full of etcd": false, "from a merged full": true} {
 		t.Run(name, func(t *testing.T) {
 			s := etcdtest.Start(t, etcdtest.Options{})
@@ -96,6 +97,7 @@ func TestMerged_KeepsWhatListsOfLeasesSay(t *testing.T) {
 
 // A list of leases of a revision after the one that is restored gives the times of leases that changes name, also of changes in the next delta.
 func TestExtract_LeasesHaveTheirTimesBeforeTheList(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
 	var mu sync.Mutex

@@ -159,6 +159,7 @@ func TestDelete_TheOnlyFullThatLeadsToTheNewest(t *testing.T) {
 
 // After a gap, nothing that is stored can be restored before the full is: a flush waits for it.
 func TestTaker_AFlushAfterAGapWaitsForTheFull(t *testing.T) {
+	t.Parallel()
 	ctx := etcdtest.Context(t)
 	mem := backuptest.NewMemory()
 	r := begin(t, mem, nil)
@@ -208,6 +209,7 @@ func TestTaker_AFlushAfterAGapWaitsForTheFull(t *testing.T) {
 // A delta in the middle of a stream was lost. The full that follows has to reach the run after the hole: one of a member that is behind, from before
 // the hole, leads to nothing that was stored since.
 func TestTaker_AFullFromBeforeAHoleConnectsNothing(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.StartCluster(t, 1)
 	voter := cluster[0]
 	learner := etcdtest.AddLearner(t, cluster)

@@ -16,6 +16,7 @@ import (
 // Turning authentication on does not raise etcd's revision of users and roles. A merge that passes over the damaged full with it is refused:
 // the merged full would be the newest, with authentication off.
 func TestCompact_DoesNotTurnAuthenticationOff(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
 	addRoot(t, s)

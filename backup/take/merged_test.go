@@ -58,6 +58,7 @@ func TestTaker_NothingIsJoinedToAFullThatTellsNoHistory(t *testing.T) {
 
 // Where the backups begin anew, what the cluster changed while nobody watched is in none of them: that is reported as a gap.
 func TestTaker_AGapBeforeANewStreamIsTold(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(r *taketest.Rig, b *backuptest.Memory, c *take.Config){
 		"merged by an earlier release": func(r *taketest.Rig, b *backuptest.Memory, _ *take.Config) { mergedAlone(t, b, true) },
 		"an unsigned record of another history": func(r *taketest.Rig, b *backuptest.Memory, c *take.Config) {
@@ -98,6 +99,7 @@ func TestTaker_AGapBeforeANewStreamIsTold(t *testing.T) {
 
 // The life that replaced another one stays the present one whatever its clock was, also where its newest full is a merged one.
 func TestPresent_AMergedFullTellsItsOrigin(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(h *backup.Header){
 		"merged now":                   nil,
 		"merged by an earlier release": func(h *backup.Header) { h.Origin = nil },

@@ -15,6 +15,7 @@ import (
 // The only full of the present life is lost, or its head is damaged, and its deltas are there. The state of a life that is over is not the newest one:
 // it is restored only where that life is named.
 func TestExtract_TheNewestStateIsNotThatOfALifeThatIsOver(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		lives            []string
 		lost             bool
@@ -66,7 +67,7 @@ func TestExtract_TheNewestStateIsNotThatOfALifeThatIsOver(t *testing.T) {
 				data[40] ^= 1
 				bucket.Set(full.Place.Name(), data)
 			}
-			s := &backup.Store{Bucket: bucket, Cluster: "prod", Scratch: t.TempDir(), Trusted: []backup.PublicKey{signer.Public()}, Lives: c.lives}
+			s := &backup.Store{Bucket: bucket, Cluster: "prod", Scratch: t.TempDir(), Trusted: []backup.PublicKey{signer.Public()}, Past: backup.Past{Lives: c.lives}}
 			_, err := s.Find(ctx, backup.At{})
 			if c.lost && (!backup.IsDamage(err) || !strings.Contains(err.Error(), full.Place.Name()) || !strings.Contains(err.Error(), "--lineage a1b2")) {
 				t.Errorf("find: %v", err)
@@ -84,6 +85,7 @@ func TestExtract_TheNewestStateIsNotThatOfALifeThatIsOver(t *testing.T) {
 
 // Deltas that somebody puts beside the backups of signed lives make no life that is the newest.
 func TestExtract_UnsignedDeltasAreNoNewestLife(t *testing.T) {
+	t.Parallel()
 	for name, lives := range map[string][]string{"lives known": {"c3d4", "a1b2"}, "lives not known": nil} {
 		t.Run(name, func(t *testing.T) {
 			bucket, signer := backuptest.NewMemory(), backup.NewSigner(identity(t))

@@ -23,7 +23,7 @@ const (
 	leaseAsks  = 16
 )
 
-// observer asks etcd for what no watch tells: leases, hashes, the revision of users and roles.
+// observer asks etcd for what a watch does not deliver: leases, hashes, the revision of users and roles.
 type observer struct {
 	k *cluster
 	c *Config
@@ -122,7 +122,7 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	c.High = max(c.High, c.Low)
 	o.mu.Lock()
 	seen := maps.Clone(o.seen)
-	// A full may hold a lease that no list has told of. It can have ended since: so the first list after a full is a whole one.
+	// A full may hold a lease that no list has shown. It can have ended since: so the first list after a full is a whole one.
 	c.Reset = o.known == nil || o.full > 0 && c.Low >= o.full
 	o.mu.Unlock()
 	o.listed = slices.Collect(maps.Keys(seen))
@@ -204,14 +204,14 @@ func (o *observer) fullStored(revision int64) {
 	o.full = max(o.full, revision)
 }
 
-// lists are those for a delta: the newest, after those before it that are of a later revision than the end of the delta before. Nobody who begins to
+// lists are those for a delta: the newest, after those before it that are of a later revision than the end of the delta before. Nobody who starts to
 // read with this delta has read these.
 func (o *observer) lists(newest backup.LeaseChange, before int64) []backup.LeaseChange {
 	o.later = append(slices.DeleteFunc(o.later, func(c backup.LeaseChange) bool { return c.High <= before }), newest)
 	return o.later
 }
 
-// told notes that a list is part of a delta.
+// told records that a list is part of a delta.
 func (o *observer) told(c backup.LeaseChange) {
 	if o.known == nil || c.Reset {
 		o.known = map[int64]int64{}
@@ -295,7 +295,7 @@ func (o *observer) deltaHash(ctx context.Context, revision int64) []backup.Hash 
 	}
 }
 
-// auth is the state of users and roles, and the cluster's revision. etcd's client does not go on to the next member by itself when it is asked for that.
+// auth is the state of users and roles, and the cluster's revision. etcd's client does not continue to the next member by itself when it is asked for that.
 func (o *observer) auth(ctx context.Context) (backup.UsersState, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

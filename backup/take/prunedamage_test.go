@@ -13,6 +13,7 @@ import (
 
 // A stream ends with a damaged delta, which a prune leaves, and another one begins, of which it leaves nothing: the full after it holds all of both.
 func TestTaker_APruneAfterDamageLeavesTheNewestState(t *testing.T) {
+	t.Parallel()
 	for _, signed := range []bool{false, true} {
 		b := backuptest.NewMemory()
 		s := etcdtest.Start(t, etcdtest.Options{})

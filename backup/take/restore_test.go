@@ -20,6 +20,7 @@ import (
 
 // The whole way round: a cluster, its backups, etcdutl, and a cluster that serves what was restored.
 func TestRestore_EtcdutlTakesItAndEtcdServesIt(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r := begin(t, b, nil)
 	ctx := etcdtest.Context(t)
@@ -113,6 +114,7 @@ func TestRestore_AlarmsStayBehind(t *testing.T) {
 
 // With writes stopped for a restore, which etcd calls corrupt, all that was acknowledged is still stored, leases and a full included.
 func TestFlush_StoresAllWhileWritesAreStopped(t *testing.T) {
+	t.Parallel()
 	ctx := etcdtest.Context(t)
 	b := backuptest.NewMemory()
 	s := etcdtest.Start(t, etcdtest.Options{})

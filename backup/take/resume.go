@@ -9,12 +9,12 @@ import (
 	"cke/backup"
 )
 
-// position is where the deltas of a lineage go on.
+// position is where the deltas of a lineage continue.
 type position struct {
 	stream   int64 // name of the stream
 	sequence int64 // of the next delta
 	next     int64 // its first revision
-	// begins is the first revision of the unbroken run that goes on: only a full that reaches the one before leads to it.
+	// begins is the first revision of the unbroken run that continues: only a full that reaches the one before leads to it.
 	begins int64
 	// after and base are the newest delta and the newest full in the target that lead there; nil: none. newer is a full that does not
 	// lead to what is filled now, but to what follows.
@@ -34,11 +34,13 @@ type position struct {
 	authOK   bool
 	// authAt is the revision of that full.
 	authAt int64
+	// wrong: fulls that are newer than all that count were found wrong.
+	wrong bool
 	// others: the newest full is encrypted for other recipients than deltas are from now on.
 	others bool
 }
 
-// mode says how hard a session tries to go on with what is there.
+// mode says how hard a session tries to continue with what is there.
 type mode int
 
 const (
@@ -47,7 +49,7 @@ const (
 	fromNow              // begin anew
 )
 
-// resume reads from the target where to go on.
+// resume reads from the target where to continue.
 func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error) {
 	store := t.c.store()
 	l, err := store.Lineage(ctx, t.c.Lineage)
@@ -85,7 +87,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	var counts bool
 	if p.known, counts = t.known(last, h); !counts {
 		if err := k.compare(ctx, p.known, now); errors.Is(err, ErrDiverged) {
-			t.c.Log.Warn("the backups are of another history, but nobody signed them: they begin anew", "lineage", t.c.Lineage, "why", err)
+			t.c.Log.Warn("the backups are of a different history, but not signed: they start over", "incarnation", t.c.Lineage, "why", err)
 			return position{cluster: now}.restart(now), nil
 		} else if err != nil {
 			return p, err
@@ -93,8 +95,20 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	} else if err := t.refuseHistory(ctx, k, p.known, now); err != nil {
 		return p, err
 	}
+	all := l.Fulls
+	wrong, err := store.LeaveOutWrong(ctx, &l)
+	if err != nil {
+		return p, fmt.Errorf("read the target: %w", err)
+	}
+	if len(wrong) > 0 { // what their headers tell of the history is true all the same
+		t.c.Log.Warn("full backups that were found wrong do not count", "newest", wrong[len(wrong)-1].ID())
+		p.wrong = newestRevision(all) > newestRevision(l.Fulls)
+		if sound, h, err = t.sound(ctx, store, l.Fulls); err != nil {
+			return p, err
+		}
+	}
 	if m == fromTail && h.Merged && p.known.mark == "" && p.known.index == 0 {
-		t.c.Log.Warn("a full that an earlier release merged tells nothing of the cluster's history: the backups begin anew", "lineage", t.c.Lineage)
+		t.c.Log.Warn("a full that an earlier release merged does not record the cluster's history: the backups start over", "incarnation", t.c.Lineage)
 		m, anew = fromNow, true
 	}
 	if last != nil && m == fromTail && last.Damage == nil {
@@ -111,7 +125,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	unsigned := false // the newest full: anybody's, and what follows is to depend on none such
 	if n := len(l.Fulls); n > 0 {
 		newest := l.Fulls[n-1]
-		damaged := len(sound) < n
+		damaged := len(sound) < n || p.wrong
 		unsigned = t.c.Signer != nil && !t.c.signs(h)
 		if len(sound) > 0 && m != fromNow {
 			p = p.restart(sound[len(sound)-1].Revision)
@@ -164,7 +178,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 	return p, nil
 }
 
-// missing reports as a gap what the cluster changed after the newest delta and full, where a new stream begins at its revision now.
+// missing reports as a gap what the cluster changed after the newest delta and full, where a new stream starts at its revision now.
 func (t *Taker) missing(last *backup.Stream, full backup.Header, now int64) {
 	stored := full.Last
 	if last != nil {
@@ -175,7 +189,7 @@ func (t *Taker) missing(last *backup.Stream, full backup.Header, now int64) {
 	}
 }
 
-// known is how far the newest delta and full tell the history. counts: they are signed, or this host does not sign; else anybody may have
+// known is how far the newest delta and full tell the history. counts: they are signed, or this host does not sign; else any client may have
 // written them.
 func (t *Taker) known(last *backup.Stream, full backup.Header) (all point, counts bool) {
 	var signed point
@@ -195,7 +209,7 @@ func (t *Taker) known(last *backup.Stream, full backup.Header) (all point, count
 	return all, t.c.Signer == nil
 }
 
-// sound are the fulls up to the newest one whose header can be read and whose size is as it says, with that header. A full without is of no use to anybody, and one that this
+// sound are the fulls up to the newest one whose header can be read and whose size is as it says, with that header. A full without is of no use, and one that this
 // Taker's key did not sign is none of its own if an older one is signed: what it says of the history counts for nothing.
 func (t *Taker) sound(ctx context.Context, store *backup.Store, fulls []backup.Entry) (found []backup.Entry, newest backup.Header, err error) {
 	for n := len(fulls); n > 0; n-- {
@@ -223,13 +237,20 @@ func (t *Taker) sound(ctx context.Context, store *backup.Store, fulls []backup.E
 	return found, newest, nil
 }
 
-// restart begins a new stream after a revision.
+func newestRevision(fulls []backup.Entry) (newest int64) {
+	for _, f := range fulls {
+		newest = max(newest, f.Revision)
+	}
+	return newest
+}
+
+// restart starts a new stream after a revision.
 func (p position) restart(revision int64) position {
 	p.stream, p.sequence, p.next, p.begins, p.full = revision+1, 0, revision+1, revision+1, true
 	return p
 }
 
-// unled is where to go on when there is no delta: after the full that the changes follow which are not in the target yet. stored
+// unled is where to continue when there is no delta: after the full that the changes follow which are not in the target yet. stored
 // is what the newest full says of them. Without deltas there may be several fulls: the first delta has not been stored, or what
 // led to the newest was pruned.
 func unled(fulls []backup.Entry, stored int64) int64 {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// sameCluster lets answers of another cluster count as none: whoever answers so, what it holds must not get into the
+// sameCluster lets answers of another cluster count as none: what a member that answers so holds must not get into the
 // lineage. id is in hex.
 func sameCluster(id string) []grpc.DialOption {
 	check := func(answer any) error {
@@ -19,7 +19,7 @@ func sameCluster(id string) []grpc.DialOption {
 			return nil
 		}
 		if is := strconv.FormatUint(a.GetHeader().GetClusterId(), 16); is != id {
-			return status.Errorf(codes.Unavailable, "a member answers with cluster id %s, on record is %s", is, id)
+			return status.Errorf(codes.Unavailable, "a member answers with cluster id %s, but the recorded one is %s", is, id)
 		}
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 
 // What a member of another cluster holds is not backed up, whatever its URL.
 func TestTaker_AMemberOfAnotherClusterIsNotBackedUp(t *testing.T) {
+	t.Parallel()
 	right, wrong := etcdtest.Start(t, etcdtest.Options{}), etcdtest.StartCluster(t, 1)[0]
 	id := strconv.FormatUint(uint64(right.Etcd.Server.Cluster().ID()), 16)
 	c := taketest.Config(wrong, backuptest.NewMemory())
@@ -44,6 +45,7 @@ func TestTaker_AMemberOfAnotherClusterIsNotBackedUp(t *testing.T) {
 
 // The address of a member is that of another cluster when the snapshot is asked for: the stream carries no cluster id.
 func TestFull_IsNotOfAClusterThatTookTheAddress(t *testing.T) {
+	t.Parallel()
 	right, wrong := etcdtest.Start(t, etcdtest.Options{}), etcdtest.StartCluster(t, 1)[0]
 	full := func(b backup.Bucket, known bool) (backup.Header, error) {
 		c := taketest.Config(right, b)

@@ -5,10 +5,10 @@ import (
 	"cke/internal/schedule"
 )
 
-// Schedule tells when something is due; nil: never.
+// Schedule computes when something is due; nil: never.
 type Schedule = schedule.Schedule
 
-// ParseSchedule reads a schedule in its time zone. The zero BackupSchedule gives nil: never.
+// ParseSchedule parses a schedule in its time zone. The zero BackupSchedule gives nil: never.
 func ParseSchedule(s cke.BackupSchedule) (Schedule, error) {
 	if s.Schedule == "" {
 		return nil, nil

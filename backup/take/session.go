@@ -29,7 +29,7 @@ type session struct {
 	begun    chan clientv3.WatchChan // gives events once a member has taken the watch; nil: none is on its way
 	events   clientv3.WatchChan
 	endWatch context.CancelFunc
-	// slow fires when the target took nothing for a while after the buffer had filled up; overflowed: that was told.
+	// slow fires when the target took nothing for a while after the buffer had filled up; overflowed: that was reported.
 	slow       *time.Timer
 	overflowed bool
 	builder    *backup.DeltaWriter
@@ -77,7 +77,7 @@ type sentDelta struct {
 	err      error
 }
 
-// session works until ctx ends or something breaks the stream. next is how it begins; a gap is remembered there until that succeeded.
+// session works until ctx ends or something breaks the stream. next is how it starts; a gap is remembered there until that succeeded.
 func (t *Taker) session(parent context.Context, k *cluster, next *mode) error {
 	m := *next
 	at, err := t.resume(parent, k, m)
@@ -89,7 +89,7 @@ func (t *Taker) session(parent context.Context, k *cluster, next *mode) error {
 	}
 	*next = fromTail
 	baseless := at.full
-	at.full = at.full || at.others || t.renew
+	at.full = at.full || at.others || at.wrong || t.renew
 	// What is under way outlives parent for a moment, so that the last delta can be stored.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	defer cancel()
@@ -97,7 +97,7 @@ func (t *Taker) session(parent context.Context, k *cluster, next *mode) error {
 		authTry: time.NewTimer(time.Duration(t.c.Delta.Period)), auths: make(chan authAnswer), hurry: make(chan struct{}, 1),
 		stored: at.next - 1, baseless: baseless, marks: make(chan flush), life: life{answered: t.c.Now(), newest: at.cluster}}
 	leasesDone := make(chan struct{})
-	go contain.Work(func() { defer close(leasesDone); s.o.run(ctx) }, func(err error) { t.c.Log.Warn("leases are not asked for as they are met", "error", err) })()
+	go contain.Work(func() { defer close(leasesDone); s.o.run(ctx) }, func(err error) { t.c.Log.Warn("leases are no longer read when they are first seen", "error", err) })()
 	defer func() { cancel(); <-leasesDone; s.settle() }()
 	k.look(parent) // who is a learner
 	if err := s.begin(); err != nil {
@@ -174,7 +174,7 @@ func (s *session) loop(parent context.Context) error {
 // errWatchAgain: the watch ended for a reason that passes, or brings nothing.
 var errWatchAgain = errors.New("watch again")
 
-// watch begins after what the builder holds. etcd's client answers once a member has taken the watch; as long as none does,
+// watch starts after what the builder holds. etcd's client answers once a member has taken the watch; as long as none does,
 // the loop has other things to do.
 func (s *session) watch() {
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -250,7 +250,7 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 	return nil
 }
 
-// gap ends the stream after what there is of it is stored: a new one begins at the present revision, with a full.
+// gap ends the stream after what there is of it is stored: a new one starts at the present revision, with a full.
 func (s *session) gap(cause error) error {
 	from, to := s.builder.Last()+1, int64(0)
 	if now, err := s.k.revision(s.ctx); err == nil {
@@ -258,7 +258,7 @@ func (s *session) gap(cause error) error {
 	}
 	s.t.tell(Event{Type: Gap, From: from, To: to, Err: cause})
 	if err := s.drain(); err != nil {
-		s.t.tell(Event{Type: TargetFailed, Err: fmt.Errorf("changes up to the gap are lost: %w", err)})
+		s.t.tell(Event{Type: TargetFailed, Err: fmt.Errorf("changes before the gap are lost: %w", err)})
 	}
 	if s.received {
 		return &gapError{fromFull}
@@ -293,7 +293,7 @@ func (s *session) step() error {
 }
 
 // bound sees that no more is received than the buffer holds. A full buffer ends the watch: etcd keeps the history, and
-// a watch that nobody reads would burden it or us. It begins again where it ended as soon as there is room; if etcd
+// a watch that is not read would burden it or us. It starts again where it ended as soon as there is room; if etcd
 // has compacted by then, that is a gap like any other.
 func (s *session) bound() error {
 	switch {
@@ -314,11 +314,11 @@ func (s *session) bound() error {
 	return nil
 }
 
-// needsFull tells whether a full has to bring what a flush waits for: the first of a stream, users and roles, or leases that a delta
+// needsFull reports whether a full has to bring what a flush waits for: the first of a stream, users and roles, or leases that a delta
 // is without.
 func (s *session) needsFull(f flush) bool { return s.baseless || s.owed > 0 || !s.hasAuth(f.auth) }
 
-// refuseFlushes tells those who wait for what a full brings that it failed.
+// refuseFlushes fails the flushes that wait for what a full brings.
 func (s *session) refuseFlushes(err error) {
 	waiting := s.flushes[:0]
 	for _, f := range s.flushes {

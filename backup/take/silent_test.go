@@ -25,6 +25,7 @@ func (c *clock) putForward(d time.Duration) { c.ahead.Add(int64(d)) }
 
 // A watch may be open and bring nothing: the member has lost the others, or what is between has forgotten the connection.
 func TestTaker_ASilentWatchIsReportedAndBeginsOnAnotherMember(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	var mu sync.Mutex
 	silent, watched := false, ""
@@ -63,7 +64,7 @@ func TestTaker_ASilentWatchIsReportedAndBeginsOnAnotherMember(t *testing.T) {
 		t.Fatalf("the watch was not silent: %+v", st)
 	}
 	now.putForward(time.Hour)
-	if e := r.Await(take.ClusterFailed); !strings.Contains(e.Err.Error(), "the watch brings no changes") {
+	if e := r.Await(take.ClusterFailed); !strings.Contains(e.Err.Error(), "the watch delivers no changes") {
 		t.Errorf("reported: %v", e.Err)
 	}
 	awaitTaker(t, "all stored", func() bool { return r.Taker.Status().Revision >= last })
@@ -81,6 +82,7 @@ func awaitTaker(t *testing.T, what string, holds func() bool) {
 
 // A cluster that answers nothing is reported though the watch has not ended.
 func TestTaker_ASilentClusterIsReported(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	var silent atomic.Bool
 	c, now := taketest.Config(s, backuptest.NewMemory()), &clock{}
@@ -111,6 +113,7 @@ func TestTaker_ASilentClusterIsReported(t *testing.T) {
 
 // etcd's client begins a watch that was cut again by itself. What came then was made at nobody knows what time.
 func TestTaker_AWatchThatWasCutIsNotUnbroken(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	cut := &cutter{}
 	c, now := taketest.Config(s, backuptest.NewMemory()), &clock{}

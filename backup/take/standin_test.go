@@ -72,6 +72,7 @@ var damage = map[string]func(b *backuptest.Memory, name string){
 // Everything was signed from the first object on. What somebody puts beside it who can only create objects does not take the place of the genuine full
 // when that is of no use any more.
 func TestExtract_AForgedFullTakesNoPlaceOfADamagedOne(t *testing.T) {
+	t.Parallel()
 	for name, harm := range damage {
 		t.Run(name, func(t *testing.T) {
 			ctx := etcdtest.Context(t)
@@ -117,6 +118,7 @@ func TestExtract_AForgedFullTakesNoPlaceOfADamagedOne(t *testing.T) {
 
 // What an earlier release took, and nobody signed, leads on as ever to what is signed after it: its full was there first.
 func TestExtract_AnUnsignedFullLeadsOnAfterAnUpgrade(t *testing.T) {
+	t.Parallel()
 	for name, harm := range damage {
 		t.Run(name, func(t *testing.T) {
 			ctx := etcdtest.Context(t)

@@ -53,11 +53,11 @@ func confirm(ctx context.Context, cli *clientv3.Client, from *peer.Peer, cluster
 	s, err := pb.NewMaintenanceClient(cli.ActiveConnection()).Status(ctx, &pb.StatusRequest{}, grpc.Peer(&now))
 	switch {
 	case err != nil:
-		return fmt.Errorf("ask of which cluster it is: %w", rpctypes.Error(err))
+		return fmt.Errorf("ask which cluster it is from: %w", rpctypes.Error(err))
 	case s.Header.ClusterId != clusterID:
-		return fmt.Errorf("it is of the cluster with id %x, the member was one of %x", s.Header.ClusterId, clusterID)
+		return fmt.Errorf("it is from the cluster with id %x, but the member belonged to %x", s.Header.ClusterId, clusterID)
 	case now.String() != from.String():
-		return errors.New("the connection was lost right after it: of which cluster it is cannot be known")
+		return errors.New("the connection was lost right after it: which cluster it is from is unknown")
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (k *errorKeeper) Write(p []byte) (n int, err error) {
 // snapshotCodec encodes pb.SnapshotRequest, which is empty, and writes the blob of a pb.SnapshotResponse to an io.Writer.
 type snapshotCodec struct{}
 
-// Name is that of the ordinary codec: on the wire nothing differs.
+// Name returns the name of the ordinary codec: the wire format is the same.
 func (snapshotCodec) Name() string { return "proto" }
 
 func (snapshotCodec) Marshal(any) (mem.BufferSlice, error) { return nil, nil }

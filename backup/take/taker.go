@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"cke/backup/internal/contain"
 )
 
-// Taker takes the backups of one cluster while Run runs. Full, Flush and Status may be called from anywhere.
+// Taker takes the backups of one cluster while Run runs. Full, Flush and Status are safe for concurrent use.
 type Taker struct {
 	c     Config
 	asked chan request
@@ -29,7 +30,9 @@ type Taker struct {
 // request asks the loop for a full or a flush.
 type request struct {
 	full bool
-	done chan result
+	// wrong are fulls that are to be replaced, or else reported as wrong.
+	wrong []backup.Entry
+	done  chan result
 }
 
 type result struct {
@@ -37,7 +40,7 @@ type result struct {
 	err    error
 }
 
-// New checks a Config; nothing is asked or written before Run.
+// New checks a Config; it reads and writes nothing before Run.
 func New(c Config) (*Taker, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -46,14 +49,14 @@ func New(c Config) (*Taker, error) {
 	return &Taker{c: c, renew: c.Renew, asked: make(chan request)}, nil
 }
 
-// Status tells how the backups stand.
+// Status returns the state of the backups.
 func (t *Taker) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.status
 }
 
-// Full takes a full that begins after the call and returns once it is stored.
+// Full takes a full that is started after the call and returns once it is stored.
 func (t *Taker) Full(ctx context.Context) (backup.Header, error) { return t.ask(ctx, true) }
 
 // Flush stores all changes made in the cluster before the call and returns once they are stored and can be restored.
@@ -62,14 +65,34 @@ func (t *Taker) Flush(ctx context.Context) error {
 	return err
 }
 
-// Merged reports a full that was made of others in the target. It has the users and roles of the one that it began with, and a restore brings back those
-// of the newest full: where they are not those of now, another full follows.
+// Merged reports a full that was merged from others in the target. It has the users and roles of the full that it started
+// with, and a restore brings back those of the newest full: if they are not the present ones, another full follows.
 func (t *Taker) Merged(h backup.Header) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h.Last > t.merged.Last {
 		t.merged = h
 	}
+}
+
+// Baseless reports that without these fulls, which were found wrong, none leads to what is stored: that cannot be restored until another
+// one is stored.
+func (t *Taker) Baseless(ctx context.Context, wrong []backup.Entry) error {
+	_, err := t.put(ctx, request{wrong: wrong})
+	return err
+}
+
+// Replace takes a full in the place of one that was found wrong, unless another one was stored since or is on its way.
+func (t *Taker) Replace(ctx context.Context, wrong backup.Entry) error {
+	_, err := t.put(ctx, request{full: true, wrong: []backup.Entry{wrong}})
+	return err
+}
+
+// replaced reports whether the newest full is none of those that were found wrong, and as new.
+func (t *Taker) replaced(wrong []backup.Entry) bool {
+	s := t.Status()
+	newest := backup.FullPlace(t.c.Cluster, t.c.Lineage, s.FullRevision, s.FullTime).Name()
+	return !slices.ContainsFunc(wrong, func(f backup.Entry) bool { return f.Name() == newest || f.Revision > s.FullRevision })
 }
 
 func (t *Taker) newestMerged() backup.Header {
@@ -79,7 +102,11 @@ func (t *Taker) newestMerged() backup.Header {
 }
 
 func (t *Taker) ask(ctx context.Context, full bool) (backup.Header, error) {
-	r := request{full: full, done: make(chan result, 1)}
+	return t.put(ctx, request{full: full})
+}
+
+func (t *Taker) put(ctx context.Context, r request) (backup.Header, error) {
+	r.done = make(chan result, 1)
 	select {
 	case t.asked <- r:
 	case <-ctx.Done():
@@ -93,16 +120,16 @@ func (t *Taker) ask(ctx context.Context, full bool) (backup.Header, error) {
 	}
 }
 
-// Run takes backups until ctx ends, stores what it has then, and returns nil. It returns earlier only when Guard
-// refuses or with ErrDiverged. Trouble with etcd or the target is told and waited out.
+// Run takes backups until ctx is canceled, then stores what it has and returns nil. It returns earlier only if Guard
+// refuses or with ErrDiverged. It reports problems with etcd or the target and waits until they are over.
 //
-// It takes up where the backups in the target end, whoever wrote them. At most one Run at a time should work on a
-// lineage; if two do, each delta is still written once and none overlaps another.
+// It continues where the backups in the target end, whichever daemon wrote them. At most one Run at a time should work on
+// an incarnation; if two do, each delta is still written once and none overlaps another.
 func (t *Taker) Run(ctx context.Context) error {
 	t.mu.Lock()
 	if t.running {
 		t.mu.Unlock()
-		return errors.New("this Taker runs already")
+		return errors.New("this Taker is already running")
 	}
 	t.running = true
 	t.mu.Unlock()
@@ -143,7 +170,7 @@ func (t *Taker) Run(ctx context.Context) error {
 	}
 }
 
-// wait lets time pass, and tells those who ask meanwhile that nothing can be done now.
+// wait lets time pass, and refuses requests meanwhile.
 func (t *Taker) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -180,17 +207,17 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-// gapError ends a stream: changes are missing. next is how the next session begins.
+// gapError ends a stream: changes are missing. next is how the next session starts.
 type gapError struct{ next mode }
 
 func (e *gapError) Error() string { return "changes are missing" }
 
 var (
-	errOverflow = errors.New("the target does not take what is buffered: watching is suspended, and a full follows")
+	errOverflow = errors.New("the target does not store the buffered changes: watching is suspended, and a full follows")
 	errTaken    = errors.New("another writer has extended the stream")
 )
 
-// guard wraps Config.Guard so that its refusal is told from other failures.
+// guard wraps Config.Guard so that its refusal differs from other failures.
 func (t *Taker) guard() error {
 	if t.c.Guard == nil {
 		return nil

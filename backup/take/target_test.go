@@ -18,6 +18,7 @@ import (
 
 // Killed between any two writes, the next Taker goes on with what is there.
 func TestTaker_CrashAtAnyWriteLosesNothing(t *testing.T) {
+	t.Parallel()
 	steps := 9
 	if testing.Short() {
 		steps = 5
@@ -61,6 +62,7 @@ func TestTaker_CrashAtAnyWriteLosesNothing(t *testing.T) {
 }
 
 func TestTaker_TwoWritersNeverOverlap(t *testing.T) {
+	t.Parallel()
 	b := backuptest.NewMemory()
 	r1 := begin(t, b, func(c *take.Config) { c.Delta.Size = 1; c.Writer = "one" })
 	c := taketest.Config(r1.Server, b)
@@ -103,6 +105,7 @@ func TestTaker_TwoWritersNeverOverlap(t *testing.T) {
 }
 
 func TestTaker_DeadTargetDoesNotHoldTheWatchBeyondItsBuffer(t *testing.T) {
+	t.Parallel()
 	mem := backuptest.NewMemory()
 	var dead sync.Map
 	b := &backuptest.Faulty{Bucket: mem, Before: func(ctx context.Context, op, name string) error {
@@ -135,6 +138,7 @@ func TestTaker_DeadTargetDoesNotHoldTheWatchBeyondItsBuffer(t *testing.T) {
 }
 
 func TestTaker_TargetThatFailsForAWhileLosesNothing(t *testing.T) {
+	t.Parallel()
 	mem := backuptest.NewMemory()
 	var mu sync.Mutex
 	failures := 0

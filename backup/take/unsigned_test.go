@@ -15,6 +15,7 @@ import (
 
 // What nobody signed does not stop the backups of a host that signs as those of another history: they begin anew.
 func TestTaker_AnUnsignedFullIsNoOtherHistory(t *testing.T) {
+	t.Parallel()
 	for name, forge := range map[string]func(h *backup.Header){
 		"a later revision": func(h *backup.Header) { h.Last += 1000 },
 		"a later log":      func(h *backup.Header) { h.RaftIndex = 1 << 60 },
@@ -76,6 +77,7 @@ func TestTaker_AnUnsignedFullIsNoOtherHistory(t *testing.T) {
 
 // The newest delta is not signed, and a signed full is newer: what the cluster changed between them is in no delta, and that is reported.
 func TestTaker_WhatIsMissingAfterAnUnsignedDeltaIsTold(t *testing.T) {
+	t.Parallel()
 	ctx := etcdtest.Context(t)
 	mem, signer := backuptest.NewMemory(), backup.NewSigner(identity(t))
 	r := begin(t, mem, nil)

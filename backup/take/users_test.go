@@ -19,6 +19,7 @@ import (
 // Users and roles are in fulls alone. A merge that passed over the full that was taken because they had changed would make a full of those before,
 // the newest from then on.
 func TestMerged_NotFromAFullWithOlderUsers(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
 	bucket := backuptest.NewMemory()
@@ -81,6 +82,7 @@ func (s *slowFulls) Create(ctx context.Context, name string, c backup.Content) e
 
 // A merge begins while the full for new users and roles is still being uploaded, and would end at a later revision: the newest full, with those of before.
 func TestMerged_NotBesideAFullForNewUsers(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
 	bucket := &slowFulls{Memory: backuptest.NewMemory(), let: make(chan struct{})}
@@ -119,6 +121,7 @@ func TestMerged_NotBesideAFullForNewUsers(t *testing.T) {
 // The full that was taken because users and roles had changed is lost, and an older one leads to the newest revision. The headers of deltas say that
 // users and roles are others.
 func TestExtract_NotesUsersOfAnEarlierFull(t *testing.T) {
+	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
 	bucket := backuptest.NewMemory()

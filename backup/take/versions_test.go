@@ -18,11 +18,14 @@ import (
 	"cke/backup/backuptest"
 	"cke/backup/boot"
 	"cke/backup/internal/etcdtest"
-	"cke/backup/internal/need"
 	"cke/backup/internal/taketest"
 	"cke/backup/take"
+	"cke/internal/need"
 	"cke/mtest/lab"
 )
+
+// minors has one release of each minor of etcd that cke supports.
+var minors = []string{"3.5.35", "3.6.16", "3.7.3"}
 
 // binaries returns a folder with etcd and etcdutl of a version, built once and kept in the cache.
 func binaries(t *testing.T, version string) string {
@@ -52,12 +55,12 @@ func freePort(t *testing.T) string {
 }
 
 // process runs an etcd of its own over a data directory until the test ends.
-func process(t *testing.T, bin, data string) *etcdtest.Server {
+func process(t *testing.T, bin, data string, args ...string) *etcdtest.Server {
 	t.Helper()
 	client := "http://" + freePort(t)
-	cmd := exec.Command(filepath.Join(bin, "etcd"), "--name", "test", "--data-dir", data, "--listen-client-urls", client,
+	cmd := exec.Command(filepath.Join(bin, "etcd"), append(args, "--name", "test", "--data-dir", data, "--listen-client-urls", client,
 		"--advertise-client-urls", client, "--listen-peer-urls", "http://"+freePort(t), "--initial-advertise-peer-urls", etcdtest.PeerURL,
-		"--initial-cluster", "test="+etcdtest.PeerURL, "--max-txn-ops", "20000", "--max-request-bytes", "8388608", "--unsafe-no-fsync")
+		"--initial-cluster", "test="+etcdtest.PeerURL, "--max-txn-ops", "20000", "--max-request-bytes", "8388608", "--unsafe-no-fsync")...)
 	log, err := os.Create(filepath.Join(t.TempDir(), "etcd.log"))
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +98,7 @@ func process(t *testing.T, bin, data string) *etcdtest.Server {
 
 // Every supported minor is backed up, restored exactly, and takes its own restored snapshot.
 func TestVersions_EveryMinorIsBackedUpAndRestoredExactly(t *testing.T) {
-	for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
+	for _, version := range minors {
 		t.Run(version, func(t *testing.T) {
 			bin := binaries(t, version)
 			s := process(t, bin, filepath.Join(t.TempDir(), "data"))

@@ -75,8 +75,8 @@ func (b *bucket) Open(ctx context.Context, name string, offset, length int64) (i
 	return nil, fmt.Errorf("open %s: %w", name, w.why(err))
 }
 
-// Create implements backup.Bucket. The object is read back: what providers say of digests differs and, for objects
-// uploaded in parts, is no digest of the whole.
+// Create implements backup.Bucket. The object is read back: what providers report of digests differs and, for objects
+// uploaded in parts, is not a digest of the whole.
 func (b *bucket) Create(ctx context.Context, name string, c backup.Content) error {
 	if err := b.upload(ctx, name, c); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (b *bucket) Create(ctx context.Context, name string, c backup.Content) erro
 		if !backup.IsDamage(err) {
 			return fmt.Errorf("%w: %w", backup.ErrUnsettled, err)
 		}
-		err = fmt.Errorf("what was uploaded to %s came back altered: %v", name, err)
+		err = fmt.Errorf("the object uploaded as %s was read back altered: %v", name, err)
 		if !b.honors(ctx, name) {
 			return err // another writer may have replaced it
 		}
@@ -161,9 +161,9 @@ func (b *bucket) upload(ctx context.Context, name string, c backup.Content) erro
 }
 
 // errNotRead ends reading a source of which an upload that failed wants no more.
-var errNotRead = errors.New("the upload ended")
+var errNotRead = errors.New("the upload stopped")
 
-// taken looks for the refusal, also in a joined error.
+// taken searches for the refusal, also in a joined error.
 func taken(err error) bool {
 	var many interface{ Unwrap() []error }
 	if !errors.As(err, &many) {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// ParseCredentials reads a profile (empty: default) out of a credentials file of AWS' format:
+// ParseCredentials reads a profile (empty: default) from a credentials file in the format of AWS:
 //
 //	[default]
 //	aws_access_key_id = …
 //	aws_secret_access_key = …
 //	aws_session_token = …
 //
-// Errors quote nothing of the file but section names.
+// Errors quote only section names of the file.
 func ParseCredentials(file, profile string) (Credentials, error) {
 	if profile == "" {
 		profile = "default"
@@ -48,9 +48,9 @@ func ParseCredentials(file, profile string) (Credentials, error) {
 	}
 	switch {
 	case len(profiles) == 0:
-		return Credentials{}, errors.New("there is no section as [default]; the format is that of ~/.aws/credentials")
+		return Credentials{}, errors.New("there is no section such as [default]; want the format of ~/.aws/credentials")
 	case c.AccessKey == "" || c.SecretKey == "":
-		return Credentials{}, fmt.Errorf("section [%s] has no aws_access_key_id and aws_secret_access_key; there are the sections %s",
+		return Credentials{}, fmt.Errorf("section [%s] lacks aws_access_key_id or aws_secret_access_key; the file has the sections %s",
 			profile, strings.Join(profiles, ", "))
 	}
 	return c, nil

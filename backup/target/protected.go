@@ -8,7 +8,7 @@ import (
 )
 
 // protected makes backup.ErrProtected of a refusal to delete that comes of a lock, a legal hold or a retention of the object
-// store. They have no code of their own in S3, and another one with each provider, so that their words have to tell.
+// store. They have no code of their own in S3, and another one with each provider, so that their words must decide.
 //
 // Source: S3 and versitygw "object protected by object lock"; MinIO "Object is WORM protected"; GCS "retentionPolicyNotMet",
 // "objectUnderActiveHold"; Azure "BlobImmutableDueToPolicy", "This operation is not permitted as the blob is immutable".

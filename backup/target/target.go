@@ -1,5 +1,5 @@
-// Package target opens the places where backups are kept, by URL. It is the only package of backups that links the
-// object stores' client libraries.
+// Package target opens the places where backups are kept, by URL. It is the only package of backups that links the object
+// stores' client libraries.
 package target
 
 import (
@@ -16,14 +16,14 @@ import (
 	"cke/backup"
 )
 
-// Credentials are for a target; empty fields: from the environment and the usual files of the provider, as
+// Credentials are for a target; empty fields: from the environment and the usual files of the provider, such as
 // AWS_ACCESS_KEY_ID and ~/.aws, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY.
 type Credentials struct {
 	// For s3.
 	AccessKey    string
 	SecretKey    string
 	SessionToken string
-	// File is a shared credentials file of AWS' format; Profile a profile in it.
+	// File is a shared credentials file in the format of AWS; Profile a profile in it.
 	File    string
 	Profile string
 }
@@ -34,7 +34,7 @@ type Target struct {
 	close func() error
 }
 
-// Close lets go of connections.
+// Close closes connections.
 func (t *Target) Close() error { return t.close() }
 
 // Unwrap returns the bucket itself.
@@ -42,7 +42,7 @@ func (t *Target) Unwrap() backup.Bucket { return t.Bucket }
 
 var _ backup.Sweeper = (*Target)(nil)
 
-// Sweep implements backup.Sweeper. Object stores have their own rules for uploads that were broken off.
+// Sweep implements backup.Sweeper. Object stores have their own rules for incomplete uploads.
 func (t *Target) Sweep(ctx context.Context, age time.Duration) error {
 	if s, ok := t.Bucket.(backup.Sweeper); ok {
 		return s.Sweep(ctx, age)
@@ -50,7 +50,7 @@ func (t *Target) Sweep(ctx context.Context, age time.Duration) error {
 	return nil
 }
 
-// Open opens a target, see cke.ParseTarget. Nothing is asked of it yet.
+// Open opens a target, see cke.ParseTarget. It sends no request yet.
 func Open(ctx context.Context, rawURL string, c Credentials) (*Target, error) {
 	t, faults := cke.ParseTarget(rawURL)
 	if faults != nil {

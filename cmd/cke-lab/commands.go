@@ -37,21 +37,21 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().StringVar(&g.dir, "dir", lab.DefaultDir, "directory of the labs' state")
-	root.PersistentFlags().StringVar(&g.name, "name", lab.DefaultName, "name of the lab; several stand side by side")
+	root.PersistentFlags().StringVar(&g.name, "name", lab.DefaultName, "name of the lab; several can exist side by side")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newUpCommand(g), newDownCommand(g), newListCommand(g), newLabsCommand(), newSpecCommand(g), newResetCommand(g), newPruneCommand(),
 		newNodesCommand(g, "kill", "Switch nodes off, as by pulling the plug", (*lab.Lab).Kill),
 		newNodesCommand(g, "start", "Switch nodes on", (*lab.Lab).Start),
 		newNodesCommand(g, "pause", "Freeze nodes: connections stay, nothing answers", (*lab.Lab).Pause),
-		newNodesCommand(g, "unpause", "Let frozen nodes go on", (*lab.Lab).Unpause),
+		newNodesCommand(g, "unpause", "Let frozen nodes continue", (*lab.Lab).Unpause),
 		newCutCommand(g),
-		newNodesCommand(g, "heal", "Mend all cut cables of nodes", (*lab.Lab).Heal),
+		newNodesCommand(g, "heal", "Reconnect all cut cables of nodes", (*lab.Lab).Heal),
 		newWipeCommand(g),
 		newNodesCommand(g, "fill-disk", "Fill the disks of nodes to the last block", (*lab.Lab).FillDisk),
-		newNodesCommand(g, "free-disk", "Take back what fill-disk did", (*lab.Lab).FreeDisk),
+		newNodesCommand(g, "free-disk", "Free the space that fill-disk took", (*lab.Lab).FreeDisk),
 		newNodesCommand(g, "hang-docker", "Stop the engines of nodes with SIGSTOP", (*lab.Lab).HangDocker),
-		newNodesCommand(g, "resume-docker", "Let hung engines go on", (*lab.Lab).ResumeDocker),
+		newNodesCommand(g, "resume-docker", "Let hung engines continue", (*lab.Lab).ResumeDocker),
 		newNodesCommand(g, "restart-docker", "Restart the engines of nodes in good order", (*lab.Lab).RestartDocker),
 		newNodesCommand(g, "crash-docker", "Kill the engines of nodes; they start again", (*lab.Lab).CrashDocker),
 		newExecCommand(g), newSSHCommand(g),
@@ -120,9 +120,9 @@ func newCutCommand(g *global) *cobra.Command {
 
 func newWipeCommand(g *global) *cobra.Command {
 	var o lab.WipeOptions
-	cmd := newNodesCommand(g, "wipe", "Replace nodes by blank machines of the same name and address",
+	cmd := newNodesCommand(g, "wipe", "Replace nodes with blank machines of the same name and address",
 		func(l *lab.Lab, ctx context.Context, node string) error { return l.Wipe(ctx, node, o) })
-	cmd.Flags().BoolVar(&o.KeepHostKey, "keep-host-key", false, "keep the host key, which is new otherwise")
+	cmd.Flags().BoolVar(&o.KeepHostKey, "keep-host-key", false, "keep the host key (default: a new one)")
 	return cmd
 }
 

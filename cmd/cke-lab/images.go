@@ -37,7 +37,7 @@ func newLoadImageCommand(g *global) *cobra.Command {
 			return l.LoadImage(cmd.Context(), archive, nodes...)
 		},
 	}
-	cmd.Flags().StringVar(&version, "etcd", "", "load the etcd image of this version, built if need be")
+	cmd.Flags().StringVar(&version, "etcd", "", "load the etcd image of this version, built if necessary")
 	return cmd
 }
 

@@ -70,7 +70,7 @@ func newDownCommand(g *global) *cobra.Command {
 
 func newResetCommand(g *global) *cobra.Command {
 	return &cobra.Command{
-		Use: "reset", Short: "Bring all nodes back to how they came up, quickly", Args: args(cobra.NoArgs),
+		Use: "reset", Short: "Reset all nodes to their state at the start, quickly", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := g.open(cmd)
 			if err != nil {

@@ -42,7 +42,7 @@ func withoutDashes(words []string) []string {
 	return words
 }
 
-// stdin is what is piped into this process, or nil: a command on a node must not wait for a person's key strokes.
+// stdin is what is piped into this process, or nil: a command on a node must not wait for the user's key strokes.
 func stdin() io.Reader {
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil

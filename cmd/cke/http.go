@@ -47,11 +47,11 @@ func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus
 	}
 	p.log.Info("HTTP is served", "address", listener.Addr().String())
 	s := &well.HTTPServer{Server: &http.Server{Handler: handler, ReadHeaderTimeout: readLimit}, ShutdownTimeout: time.Second}
-	return s.Serve(listener) // which goes on by itself
+	return s.Serve(listener) // which continues by itself
 }
 
 // serveHealth serves /health until the returned function is called, at the address of --http or the default one: while
-// the configuration cannot be read, nobody knows the one that it names. Nor who may ask: only this machine may.
+// the configuration cannot be read, the address and the clients that it names are not known. Only this machine may ask.
 func (p *process) serveHealth(o options) (end func()) {
 	address := cke.DefaultListen
 	if (cke.HTTPConfig{Listen: o.http}).Loopback() {
@@ -83,7 +83,7 @@ func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, e
 			return nil, nil, fmt.Errorf("read the password: %w", err)
 		}
 		if password = strings.TrimRight(password, "\r"); password == "" {
-			return nil, nil, fmt.Errorf("%s holds no password", c.BasicAuth.PasswordFile)
+			return nil, nil, fmt.Errorf("%s has no password in it", c.BasicAuth.PasswordFile)
 		}
 		h = withPassword(h, c.BasicAuth.Username, password)
 	}
@@ -101,7 +101,7 @@ func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, e
 			}
 			tlsConfig.ClientCAs, tlsConfig.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 			if !tlsConfig.ClientCAs.AppendCertsFromPEM(pem) {
-				return nil, nil, fmt.Errorf("%s holds no certificate", c.TLS.ClientCAFile)
+				return nil, nil, fmt.Errorf("%s has no certificate in it", c.TLS.ClientCAFile)
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func withPassword(h http.Handler, user, password string) http.Handler {
 		gotUser, gotPassword := sha256.Sum256([]byte(u)), sha256.Sum256([]byte(p))
 		if subtle.ConstantTimeCompare(gotUser[:], wantUser[:])&subtle.ConstantTimeCompare(gotPassword[:], wantPassword[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Basic realm="cke"`)
-			http.Error(w, "user name and password are needed", http.StatusUnauthorized)
+			http.Error(w, "user name and password are required", http.StatusUnauthorized)
 			return
 		}
 		h.ServeHTTP(w, r)

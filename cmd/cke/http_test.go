@@ -172,7 +172,7 @@ func TestListenHTTP_AsksForNameAndPassword(t *testing.T) {
 	cert, key := ours.server(t).files(t, "server")
 	password := filepath.Join(t.TempDir(), "password")
 	c := cke.HTTPConfig{Listen: freePort(t), TLS: cke.HTTPTLS{CertFile: cert, KeyFile: key}, BasicAuth: cke.BasicAuth{Username: "ops", PasswordFile: password}}
-	for text, says := range map[string]string{"": "holds no password", "\n": "holds no password", "\r\nsecond\n": "holds no password"} {
+	for text, says := range map[string]string{"": "has no password in it", "\n": "has no password in it", "\r\nsecond\n": "has no password in it"} {
 		if err := os.WriteFile(password, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestListenHTTP_SaysWhichFileIsNoGood(t *testing.T) {
 		{cke.HTTPConfig{BasicAuth: cke.BasicAuth{Username: "ops", PasswordFile: none}}, "read the password"},
 		{cke.HTTPConfig{TLS: cke.HTTPTLS{CertFile: none, KeyFile: key}}, "load the certificate"},
 		{cke.HTTPConfig{TLS: cke.HTTPTLS{CertFile: cert, KeyFile: key, ClientCAFile: none}}, "read the client CA"},
-		{cke.HTTPConfig{TLS: cke.HTTPTLS{CertFile: cert, KeyFile: key, ClientCAFile: rubbish}}, "holds no certificate"},
+		{cke.HTTPConfig{TLS: cke.HTTPTLS{CertFile: cert, KeyFile: key, ClientCAFile: rubbish}}, "has no certificate in it"},
 	} {
 		if _, _, err := listenHTTP(tt.config, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%v, want %q", err, tt.says)

@@ -1,4 +1,4 @@
-// Command cke is the daemon: it leads etcd clusters and keeps them as they were declared.
+// Command cke is the daemon: it leads etcd clusters and keeps them as they are declared.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	welllog "github.com/cybozu-go/log"
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"cke"
@@ -24,6 +25,7 @@ type options struct {
 	config, dataDir, http string
 	hostName              string
 	logFormat, logLevel   string
+	man                   bool
 }
 
 func main() {
@@ -38,18 +40,22 @@ func newCommand() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:     "cke",
-		Short:   "Keep etcd clusters on bare-metal nodes as they were declared",
-		Long:    "cke leads etcd clusters: it bootstraps them on nodes over SSH and the Docker API and keeps them healthy.\nWithout a configuration file it carries its own store and serves HTTP on " + cke.DefaultListen + ".",
+		Short:   "Keep etcd clusters on bare-metal nodes as they are declared",
+		Long:    "cke leads etcd clusters: it bootstraps them on nodes over SSH and the Docker API and keeps them healthy.\nWithout a configuration file it embeds its own store and serves HTTP on " + cke.DefaultListen + ".",
 		Version: version,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return misused(fmt.Errorf("%q is no flag, and cke takes no arguments", args[0]))
+				return misused(fmt.Errorf("unexpected argument %q: cke takes flags only", args[0]))
 			}
 			return nil
 		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.man {
+				cmd.DisableAutoGenTag = true
+				return doc.GenMan(cmd, &doc.GenManHeader{Title: "CKE", Section: "8", Source: "cke", Manual: "cke"}, os.Stdout)
+			}
 			log, err := newLogger(o)
 			if err == nil {
 				err = o.complete()
@@ -69,15 +75,17 @@ func newCommand() *cobra.Command {
 	f.StringVar(&o.config, "config", cke.DefaultConfigFile, "configuration file")
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the embedded store; overrides the file")
 	f.StringVar(&o.http, "http", "", "address and port of the HTTP API; overrides the file")
-	f.StringVar(&o.hostName, "host-name", "", "what this host is called in leadership and records (default: the system's host name)")
+	f.StringVar(&o.hostName, "host-name", "", "name of this host in leadership and records (default: the system's host name)")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&o.man, "man", false, "print the manual page, and exit")
+	_ = f.MarkHidden("man") // it is for those who make packages; the flag exists
 	return cmd
 }
 
 var errUsage = errors.New("usage")
 
-// misused tells of a wrong flag or argument.
+// misused reports a wrong flag or argument.
 func misused(err error) error {
 	fmt.Fprintf(os.Stderr, "error: %v\nTry: cke --help\n", err)
 	return errUsage

@@ -20,7 +20,7 @@ import (
 const handshakes = 32
 
 // connector returns what gives a term access to its cluster's nodes.
-func connector(store *storage.Store, config cke.Config, log *slog.Logger) func(*term) (server.Nodes, cke.Authority, error) {
+func connector(store *storage.Store, config cke.Config, metrics *server.Metrics, log *slog.Logger) func(*term) (server.Nodes, cke.Authority, error) {
 	archives := &etcdnode.Archives{Dir: config.Images.ArchiveDir}
 	limit := semaphore.NewWeighted(handshakes)
 	return func(lead *term) (server.Nodes, cke.Authority, error) {
@@ -37,6 +37,7 @@ func connector(store *storage.Store, config cke.Config, log *slog.Logger) func(*
 				return authority.ClientTLS(ctx, lead.state.Load().Identity.Authorities)
 			},
 			Guard:      lead.Check,
+			Connected:  func(err error) { metrics.NodeConnection(cluster, err) },
 			Probe:      time.Duration(config.ProbeInterval),
 			Handshakes: limit,
 			Log:        log.With("cluster", cluster),

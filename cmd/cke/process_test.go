@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ func TestCke_RefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}{
 		{[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
 		{[]string{"--loglevel", "info"}, "unknown flag: --loglevel"},
-		{[]string{"serve"}, `"serve" is no flag`},
+		{[]string{"serve"}, `unexpected argument "serve": cke takes flags only`},
 		{[]string{"--log-level", "loud"}, "--log-level loud: want debug, info, warn or error"},
 		{[]string{"--log-format", "xml"}, "--log-format xml: want text or json"},
 		{[]string{"--http", "10180"}, "--http 10180: want HOST:PORT"},
@@ -115,8 +117,12 @@ func TestCke_LeadsClustersUntilItEnds(t *testing.T) {
 	if code, body := p.get("/status"); code != 200 || strings.Count(body, `"health": "FORMING"`) != 2 {
 		t.Errorf("%d %s", code, body)
 	}
-	if _, body := p.get("/metrics"); !strings.Contains(body, `cke_leader{cluster="one"} 1`) || !strings.Contains(body, `cke_tolerance{cluster="two"} -1`) {
-		t.Errorf("metrics\n%s", body)
+	_, body := p.get("/metrics")
+	for _, line := range []string{`cke_leader{cluster="one"} 1`, `cke_tolerance{cluster="two"} -1`, `cke_health{cluster="one",health="FORMING"} 1`, `cke_build_info{goversion="go`,
+		`version="dev"} 1`, "\ncke_serving 1\n", `cke_store_request_seconds_count{method="Txn"}`, `cke_node_connections_total{cluster="one",result="failed"}`, `cke_operations_total{cluster="one",operation="bootstrap",state="failed"} 0`} {
+		if !strings.Contains(body, line) {
+			t.Errorf("metrics without %s:\n%s", line, body)
+		}
 	}
 	p.stop()
 	if n := strings.Count(p.said(), "panic"); n > 0 {
@@ -295,8 +301,12 @@ func TestCke_TellsSystemdHowItIs(t *testing.T) {
 	await("STATUS=waiting: ")
 	await("WATCHDOG=1")
 	h.config()
-	await("STATUS=serving")
+	await("STATUS=serving; leads no cluster")
 	await("WATCHDOG=1")
+	declare(t, h.store(), "two")
+	await("STATUS=serving; leads two")
+	declare(t, h.store(), "one")
+	await("STATUS=serving; leads one, two")
 	p.stop()
 	await("STOPPING=1")
 }
@@ -314,4 +324,43 @@ func TestCke_IsReadyForSystemdOnceTheStoreAnswers(t *testing.T) {
 	if code, body := p.get("/health"); code != 200 {
 		t.Errorf("ready, and health is %d %s", code, body)
 	}
+}
+
+// A loop that stalls is a fault that only a restart ends.
+func TestWatchdog_IsFedWhileLoopsMakeProgress(t *testing.T) {
+	socket, await := notified(t)
+	t.Setenv("NOTIFY_SOCKET", socket)
+	t.Setenv("WATCHDOG_USEC", "30000")
+	var log bytes.Buffer
+	w := newWaiting(slog.New(slog.NewTextHandler(&log, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := 0
+	w.watchdog(ctx, func(time.Time) []string {
+		asked++
+		switch asked {
+		case 1, 2:
+			return []string{"prod"}
+		case 3:
+			return nil
+		}
+		cancel()
+		return []string{"prod"}
+	})
+	w.over()
+	if before := await("STATUS=serving"); !slices.Equal(before, []string{"WATCHDOG=1", "READY=1"}) {
+		t.Errorf("systemd got %q", before)
+	}
+	if n := strings.Count(log.String(), "loops make no progress"); n < 3 || !strings.Contains(log.String(), "clusters=[prod]") {
+		t.Errorf("%d times in the log:\n%s", n, log.String())
+	}
+}
+
+func TestWaiting_NamesFewOfManyClusters(t *testing.T) {
+	socket, await := notified(t)
+	t.Setenv("NOTIFY_SOCKET", socket)
+	w := newWaiting(slog.New(slog.DiscardHandler))
+	w.over()
+	w.leading(strings.Fields("a b c d e f g h i j k l"))
+	await("STATUS=serving; leads 12 clusters: a, b, c, d, e, f, g, h, i, j, …")
 }

@@ -273,8 +273,8 @@ func declare(t *testing.T, s *storage.Store, name string) {
 	}
 }
 
-// notified collects what a process tells systemd.
-func notified(t *testing.T) (socket string, await func(prefix string)) {
+// notified collects what a process tells systemd; await returns what it was told before.
+func notified(t *testing.T) (socket string, await func(prefix string) (before []string)) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "notify")
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -282,7 +282,7 @@ func notified(t *testing.T) (socket string, await func(prefix string)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return socket, func(prefix string) {
+	return socket, func(prefix string) []string {
 		t.Helper()
 		if err := c.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
 			t.Fatal(err)
@@ -297,7 +297,7 @@ func notified(t *testing.T) (socket string, await func(prefix string)) {
 				if strings.Contains(string(b[:n]), "\n") {
 					t.Errorf("%q is more than one line", b[:n])
 				}
-				return
+				return got
 			}
 			got = append(got, string(b[:n]))
 		}

@@ -24,7 +24,7 @@ import (
 	"cke/storage"
 )
 
-// snapshotsOf returns what restores of a cluster go on from.
+// snapshotsOf returns what restores of a cluster continue from.
 func snapshotsOf(store *storage.Store, config cke.Config, log *slog.Logger) func(*term, server.Nodes) (cke.Snapshots, error) {
 	return func(lead *term, nodes server.Nodes) (cke.Snapshots, error) {
 		cluster := lead.Cluster()
@@ -34,7 +34,7 @@ func snapshotsOf(store *storage.Store, config cke.Config, log *slog.Logger) func
 		}
 		// What a restore left that was ended elsewhere, by an earlier version, or just before a daemon was.
 		if err := s.Forget(lead.Context(), ""); err != nil {
-			log.Warn("what was fetched or lent for restores that are over is left behind", "cluster", cluster, "error", err)
+			log.Warn("files and keys of completed restores were not removed", "cluster", cluster, "error", err)
 		}
 		return s, nil
 	}
@@ -115,7 +115,7 @@ func (s *snapshots) known(id string) (cke.Snapshot, error) {
 	return known, err
 }
 
-// tidy removes the files of all restores but those that may still need them, and of one that is over or begins anew ("": of none).
+// tidy removes the files of all restores but those that may still need them, and of one that is over or starts again ("": of none).
 func (s *snapshots) tidy(ctx context.Context, over string) error {
 	return tidySnapshots(ctx, s.store, s.cluster, s.dir, over)
 }
@@ -169,7 +169,7 @@ func snapshotDir(scratch, cluster string) string { return filepath.Join(scratch,
 // copyOf reads the data of a survivor, which is stopped.
 func (s *snapshots) copyOf(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join) (cke.Snapshot, error) {
 	if survivor == nil {
-		return cke.Snapshot{}, fmt.Errorf("no member is left on %s: %w", o.Survivor, cke.ErrNotFound)
+		return cke.Snapshot{}, fmt.Errorf("there is no member on %s any more: %w", o.Survivor, cke.ErrNotFound)
 	}
 	f, err := os.OpenFile(s.file(id), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -203,13 +203,7 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 	if err != nil {
 		return cke.Snapshot{}, err
 	}
-	from.Bucket, from.Scratch = t, s.scratch
-	if id, err := s.store.Identity(ctx, s.cluster); err == nil && o.Source == s.cluster {
-		from.Lives = id.BackedUpLives()
-		if told, err := s.store.Status(ctx, s.cluster); err == nil {
-			from.Stored = told.Backup.Holds(from.Lives)
-		}
-	}
+	from.Bucket, from.Scratch, from.Past = t, s.scratch, backup.OnRecord(ctx, s.store, o.Source, o.Target)
 	progress("reading and checking " + o.Describe())
 	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true, IgnoreHash: o.IgnoreHash, Digest: true})
 	if err != nil {
@@ -232,7 +226,7 @@ func (s *snapshots) source(ctx context.Context, id string, o cke.RestoreOrder) (
 		return nil, err
 	default:
 		if from.Identities, err = backup.ParseIdentities(string(lent)); err != nil {
-			return nil, &cke.Error{Code: cke.CodeBackupKey, What: "what was lent for the restore holds no age identity", Unchanged: true}
+			return nil, &cke.Error{Code: cke.CodeBackupKey, What: "the keys lent for the restore have no age identity among them", Unchanged: true}
 		}
 	}
 	own, err := s.store.KeyIdentity(ctx)
@@ -246,7 +240,7 @@ func (s *snapshots) source(ctx context.Context, id string, o cke.RestoreOrder) (
 	return from, nil
 }
 
-// cannotExtract is what a person can do about a failure of package backup.
+// cannotExtract is what a user can do about a failure of package backup.
 func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -274,13 +268,15 @@ func cannotExtract(ctx context.Context, o cke.RestoreOrder, err error) error {
 		e.Facts = append(e.Facts, "lend the private part of one of the recipients with --key FILE")
 	case errors.Is(err, backup.ErrLost):
 		e.Code, e.Try = cke.CodeLostBackups, "ckecli backup list"
+	case errors.Is(err, backup.ErrUnread):
+		e.Code, e.Try = cke.CodeStore, "ckecli backup list"
 	case errors.Is(err, backup.ErrEmpty):
 		e.Code = cke.CodeBackupEmpty
 	}
 	return e
 }
 
-// measure is what the file itself tells.
+// measure is what the file itself shows.
 func (s *snapshots) measure(ctx context.Context, id string) (cke.Snapshot, error) {
 	info, err := backup.InspectSnapshot(s.file(id))
 	if err != nil {
@@ -332,7 +328,7 @@ func (s *snapshots) Open(_ context.Context, id string) (io.ReadCloser, error) {
 // Forget implements cke.Snapshots.
 func (s *snapshots) Forget(ctx context.Context, id string) error {
 	if strings.ContainsAny(id, "/\\") {
-		return fmt.Errorf("%q is no restore", id)
+		return fmt.Errorf("invalid restore id %q", id)
 	}
 	return errors.Join(s.tidy(ctx, id), s.term.FinishRestore(ctx, id))
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"cke"
 	"cke/backup"
@@ -177,5 +179,55 @@ func TestRestore_OfADamagedBackupNamesTheLastGoodRevision(t *testing.T) {
 	e, is := err.(*cke.Error)
 	if want := "ckecli restore --from 's3://bucket/x?region=eu' --source-cluster prod --lineage a1b2 --revision 16"; !is || e.Code != cke.CodeBackupDamaged || e.Try != want {
 		t.Errorf("%+v", err)
+	}
+}
+
+// A status that cannot be read does not say that nothing was stored.
+func TestRestore_OfAnEarlierLifeIsRefusedWhereTheStatusCannotBeRead(t *testing.T) {
+	store, wire := externalStore(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	must(store.OpenSecrets(ctx))
+	declare(t, store, "prod")
+	lead, err := store.Campaign(ctx, "prod", "here")
+	must(err)
+	spec := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "127.0.0.101", ControlPlane: true}}}.WithDefaults()
+	must(lead.CreateIncarnation(ctx, cke.NewIncarnation(spec, nil, time.Now())))
+	must(lead.PutStatus(ctx, cke.Status{Cluster: "prod"}))
+	dir := t.TempDir()
+	full := filepath.Join(dir, backup.FullPlace("prod", "a1b2", 7, time.Now()).Name())
+	must(os.MkdirAll(filepath.Dir(full), 0o700))
+	must(os.WriteFile(full, []byte("x"), 0o600))
+	s := &snapshots{store: store, cluster: "prod", dir: t.TempDir(), scratch: t.TempDir()}
+	order := cke.RestoreOrder{Target: "file://" + dir, Source: "prod"}
+	if _, err := s.extract(ctx, "t1", order, func(string) {}); cke.CodeOf(err) != cke.CodeBackupDamaged {
+		t.Fatalf("nothing was stored: %v", err)
+	}
+
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + wire.listener.Addr().String()}, Logger: zap.NewNop()})
+	must(err)
+	defer client.Close()
+	keys, err := client.Get(ctx, "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	must(err)
+	for _, kv := range keys.Kvs {
+		if strings.HasSuffix(string(kv.Key), "status/prod") {
+			_, err := client.Put(ctx, string(kv.Key), "{")
+			must(err)
+		}
+	}
+	for _, s.cluster = range []string{"prod", "other"} { // the store knows prod, whichever cluster is restored from its backups
+		_, err = s.extract(ctx, "t1", order, func(string) {})
+		if cke.CodeOf(err) != cke.CodeStore || !strings.Contains(err.Error(), "not known") || !strings.Contains(err.Error(), "--lineage a1b2") {
+			t.Errorf("it is not known to a restore of %s: %v", s.cluster, err)
+		}
+	}
+	order.Lineage = "a1b2"
+	if _, err := s.extract(ctx, "t1", order, func(string) {}); cke.CodeOf(err) != cke.CodeBackupDamaged {
+		t.Errorf("named: %v", err)
 	}
 }

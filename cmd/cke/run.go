@@ -33,7 +33,8 @@ func run(o options, explicit bool, log *slog.Logger) error {
 	}
 	well.Go(func(ctx context.Context) error {
 		p := &process{log: log, waits: newWaiting(log), load: func() (cke.Config, error) { return loadConfig(o, explicit) }}
-		go p.waits.watchdog(ctx)
+		p.progress.Leading = p.waits.leading
+		go p.waits.watchdog(ctx, p.progress.Stalled)
 		defer context.AfterFunc(ctx, func() { stopInTime(log) })()
 		config := p.configured(ctx, o)
 		if ctx.Err() != nil {
@@ -41,7 +42,7 @@ func run(o options, explicit bool, log *slog.Logger) error {
 		}
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-		p.metrics = server.NewMetrics(registry)
+		p.metrics = server.NewMetrics(registry, version)
 		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry) })
 		for ctx.Err() == nil {
 			p.until(ctx, func() error {
@@ -70,14 +71,14 @@ func stopAtOnce() error {
 	return os.Setenv(delay, "0")
 }
 
-// stopLimit is when the process ends after a signal at the latest. All waits on the way out are bounded; this is for what
+// stopLimit is when the process exits after a signal at the latest. All waits on the way out are bounded; this is for what
 // nobody thought of. To be killed at any moment is nothing new to cke.
 var stopLimit = 4800 * time.Millisecond
 
 func stopInTime(log *slog.Logger) {
 	notify(log, sd.SdNotifyStopping)
 	time.AfterFunc(stopLimit, func() {
-		log.Error("something does not end; cke ends without it")
+		log.Error("stopping takes too long; cke exits without waiting for the rest")
 		os.Exit(1)
 	})
 }
@@ -114,7 +115,7 @@ func loadConfig(o options, explicit bool) (cke.Config, error) {
 	return config, clusterfile.CheckConfig(config)
 }
 
-// hostName is what people know this host by.
+// hostName is what users know this host by.
 func hostName(o options) (string, error) {
 	if o.hostName != "" {
 		return o.hostName, nil
@@ -131,6 +132,8 @@ type process struct {
 	log     *slog.Logger
 	waits   *waiting
 	metrics *server.Metrics
+	// progress is that of all loops.
+	progress server.Progress
 	// load reads the configuration as it is now.
 	load func() (cke.Config, error)
 	// store is set while the store can be used.
@@ -162,12 +165,13 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 		return err
 	}
 	if err := backup.SweepScratchBelow(config.Backup.ScratchDir); err != nil {
-		p.log.Warn("what killed processes left in the scratch directory is not removed", "error", err)
+		p.log.Warn("files that killed processes left in the scratch directory were not removed", "error", err)
 	}
 	sc := storeConfig(config, p.log)
+	sc.Requested = p.metrics.StoreRequest
 	if config.Store.IsEmbedded() {
 		sc.Embedded.Waiting = func(holder string) {
-			p.waits.say(fmt.Errorf("another cke holds %s (%s); this one takes over when it ends", sc.Embedded.DataDir, holder))
+			p.waits.say(fmt.Errorf("another cke holds %s (%s); this one takes over when that one exits", sc.Embedded.DataDir, holder))
 		}
 		embedded, err := storage.StartEmbedded(ctx, sc)
 		if err != nil {
@@ -175,7 +179,7 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 		}
 		defer func() {
 			if err := embedded.Close(); err != nil {
-				p.log.Warn("store not closed well", "error", err)
+				p.log.Warn("store not closed cleanly", "error", err)
 			}
 		}()
 		go func() {
@@ -193,7 +197,7 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 	defer func() {
 		p.store.Store(nil)
 		if err := store.Close(); err != nil {
-			p.log.Warn("store not closed well", "error", err)
+			p.log.Warn("store not closed cleanly", "error", err)
 		}
 	}()
 	p.store.Store(store)
@@ -209,8 +213,8 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 	p.waits.over()
 	go p.sweep(ctx, store, config.Backup.ScratchDir)
 	d := &server.Daemon{
-		Store: daemonStore{store, host, seats(store, config, host, p.log)},
-		Probe: time.Duration(config.ProbeInterval), Now: time.Now, Log: p.log, Metrics: p.metrics,
+		Store: daemonStore{store, host, seats(store, config, host, p.metrics, p.log)},
+		Probe: time.Duration(config.ProbeInterval), Now: time.Now, Log: p.log, Metrics: p.metrics, Progress: &p.progress,
 	}
 	if err := d.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
@@ -224,7 +228,7 @@ const sweepEvery = time.Hour
 func (p *process) sweep(ctx context.Context, store *storage.Store, scratch string) {
 	for {
 		if err := sweepSnapshots(ctx, store, scratch); err != nil && ctx.Err() == nil {
-			p.log.Warn("what was fetched for restores that are over is left behind", "error", err)
+			p.log.Warn("files of completed restores were not removed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -235,7 +239,7 @@ func (p *process) sweep(ctx context.Context, store *storage.Store, scratch strin
 }
 
 // errReconfigured sends serve back to its beginning.
-var errReconfigured = errors.New("the configuration has changed, it is read anew")
+var errReconfigured = errors.New("the configuration has changed and is read again")
 
 // openSecrets waits for the key file. The store stays open meanwhile: ckecli needs no key for most of what it does.
 func (p *process) openSecrets(ctx context.Context, store *storage.Store, config cke.Config) error {

@@ -45,8 +45,8 @@ func (s daemonStore) Campaign(ctx context.Context, cluster string) (server.Seat,
 }
 
 // seats returns what comes with a term in a store: nodes, authority, backups and snapshots.
-func seats(store *storage.Store, config cke.Config, host string, log *slog.Logger) func(*term) server.Seat {
-	connect, backups, snapshots := connector(store, config, log), backupsOf(store, config, host, log), snapshotsOf(store, config, log)
+func seats(store *storage.Store, config cke.Config, host string, metrics *server.Metrics, log *slog.Logger) func(*term) server.Seat {
+	connect, backups, snapshots := connector(store, config, metrics, log), backupsOf(store, config, host, log), snapshotsOf(store, config, log)
 	return func(lead *term) server.Seat {
 		return server.Seat{
 			Term:      lead,

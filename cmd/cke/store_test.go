@@ -162,7 +162,7 @@ func TestCke_EndsInTimeWhenTheStoreHangs(t *testing.T) {
 	release = w.hold()
 	defer release()
 	p.stop()
-	if strings.Contains(p.said(), "something does not end") {
+	if strings.Contains(p.said(), "stopping takes too long") {
 		t.Errorf("something did not end by itself:\n%s", p.said())
 	}
 }

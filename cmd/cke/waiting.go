@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -19,14 +20,15 @@ type waiting struct {
 
 	ready sync.Once
 
-	mu   sync.Mutex
-	why  string
-	code cke.Code // empty: why has none
+	mu    sync.Mutex
+	why   string
+	code  cke.Code // empty: why has none
+	leads []string // clusters
 }
 
 func newWaiting(log *slog.Logger) *waiting { return &waiting{log: log, why: "starting"} }
 
-// started tells systemd that the start is over: the store answers, or it is known what is waited for, which is in STATUS.
+// started notifies systemd that the start is over: the store answers, or it is known what is waited for, which is in STATUS.
 func (w *waiting) started() {
 	w.ready.Do(func() { notify(w.log, sd.SdNotifyReady) })
 }
@@ -55,7 +57,30 @@ func (w *waiting) over() {
 	defer w.mu.Unlock()
 	w.why, w.code = "", ""
 	w.started()
-	notify(w.log, "STATUS=serving")
+	w.serving()
+}
+
+// leading notes which clusters are led.
+func (w *waiting) leading(clusters []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leads = clusters
+	if w.why == "" {
+		w.serving()
+	}
+}
+
+// mostNamed is how many clusters systemd's status names: it is a line.
+const mostNamed = 10
+
+func (w *waiting) serving() {
+	leads := "no cluster"
+	if n := len(w.leads); n > mostNamed {
+		leads = fmt.Sprintf("%d clusters: %s, …", n, strings.Join(w.leads[:mostNamed], ", "))
+	} else if n > 0 {
+		leads = strings.Join(w.leads, ", ")
+	}
+	notify(w.log, "STATUS=serving; leads "+leads)
 }
 
 func (w *waiting) health() server.Health {
@@ -67,8 +92,9 @@ func (w *waiting) health() server.Health {
 	return server.Health{Status: "waiting", Waiting: w.why, Code: w.code}
 }
 
-// watchdog tells systemd that the process lives, if the unit asks for it.
-func (w *waiting) watchdog(ctx context.Context) {
+// watchdog notifies systemd that the daemon makes progress, if the unit asks for it. While loops stall it does not, and
+// systemd kills the daemon and starts it again: another daemon, or the next one, leads their clusters.
+func (w *waiting) watchdog(ctx context.Context, stalled func(now time.Time) []string) {
 	interval, err := sd.SdWatchdogEnabled(false)
 	if err != nil || interval == 0 {
 		return
@@ -80,6 +106,10 @@ func (w *waiting) watchdog(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			if clusters := stalled(time.Now()); len(clusters) > 0 {
+				w.log.Error("fault in cke: loops make no progress; the watchdog restarts the daemon", "clusters", clusters, "for longer than", server.StallLimit)
+				continue
+			}
 			notify(w.log, sd.SdNotifyWatchdog)
 		}
 	}

@@ -26,12 +26,12 @@ type app struct {
 	now            func() time.Time
 	open           opener
 
-	// patience is how long following waits for a first sign of a leader, and silence how long nothing may be told after it,
+	// patience is how long following waits for a first sign of a leader, and silence how long nothing may be reported after it,
 	// before it is asked why.
 	patience, silence time.Duration
 	// bound ends a context with --timeout.
 	bound func(ctx context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc)
-	// editing tells that an editor has the terminal.
+	// editing is set if an editor has the terminal.
 	editing atomic.Bool
 
 	global
@@ -46,7 +46,7 @@ type global struct {
 	cluster string
 	output  string
 	timeout time.Duration
-	// configGiven tells that a person named the configuration file, on the command line or in the environment.
+	// configGiven is set if a user named the configuration file, on the command line or in the environment.
 	configGiven bool
 	// clusterFlag is --cluster as it stands on the command line.
 	clusterFlag string
@@ -116,7 +116,7 @@ func (a *app) connect(ctx context.Context) (store, error) {
 	return s, nil
 }
 
-// colour reports whether w shows colours.
+// colour reports whether w shows colors.
 func (a *app) colour(w io.Writer) bool {
 	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && a.terminal(w)
 }

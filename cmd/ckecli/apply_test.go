@@ -68,7 +68,7 @@ func TestApply_DetachesAndTheReleaseStays(t *testing.T) {
 	apply.stderr.await(t, "is released")
 	apply.cancel()
 	apply.must(exitInterrupted)
-	contains(t, apply.stderr.String(), "Detached: revision 1 of prod is released, and cke goes on working on it\nTry: ckecli history -f\n")
+	contains(t, apply.stderr.String(), "Detached: revision 1 of prod is released, and cke continues to work on it\nTry: ckecli history -f\n")
 	h.awaitRelease(1)
 }
 

@@ -16,20 +16,20 @@ import (
 )
 
 func newBackupCommand(a *app) *cobra.Command {
-	cmd := newGroup("backup", groupBackup, "Take, list, check, restore and tend backups",
+	cmd := newGroup("backup", groupBackup, "Take, list, verify, restore and manage backups",
 		newBackupNowCommand(a), newBackupListCommand(a), newBackupShowCommand(a), newBackupVerifyCommand(a), newBackupExtractCommand(a), newBackupCopyCommand(a),
 		newBackupPruneCommand(a), newBackupDeleteCommand(a), newBackupCompactCommand(a), newBackupCredentialsCommand(a))
 	cmd.Long = backupLong
 	return cmd
 }
 
-const backupLong = `Take, list, check, restore and tend backups.
+const backupLong = `Take, list, verify, restore and manage backups.
 
-With --target URL nothing but the target is needed: no store, no cke, no configuration file. Without it, the target is
+With --target URL only the target is needed: no store, no cke, no configuration file. Without it, the target is
 that of the cluster in the store. URLs are file:///DIR, s3://BUCKET/PREFIX?region=…, gs://BUCKET/PREFIX and
-azblob://CONTAINER/PREFIX. Where a target has backups of several clusters, --cluster or --backup-cluster chooses.
+azblob://CONTAINER/PREFIX. If a target has backups of several clusters, choose one with --cluster or --backup-cluster.
 
-Credentials are those of --credentials, else of the environment, else, without --target, those in the store, else those of
+Credentials are read from --credentials, else from the environment, else, without --target, from the store, else from
 the provider's usual files.`
 
 // backupOptions choose the backups that a command works on.
@@ -66,7 +66,7 @@ func (o *backupOptions) addCredentials(cmd *cobra.Command) {
 
 func (o *backupOptions) addKeys(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&o.keys, "key", nil, "`file` with an age identity that opens encrypted backups; may be repeated")
-	cmd.Flags().StringArrayVar(&o.trust, "trust", nil, "accept backups signed by `KEY`, or by anybody (any); may be repeated")
+	cmd.Flags().StringArrayVar(&o.trust, "trust", nil, "accept backups signed by `KEY`, or all backups (any); may be repeated")
 	must(cmd.RegisterFlagCompletionFunc("trust", cobra.NoFileCompletions))
 }
 
@@ -77,9 +77,8 @@ func (o *backupOptions) addScratch(cmd *cobra.Command) {
 
 // backups are the backups in an open target.
 type backups struct {
-	lives []string // of the chosen cluster, as they are on record; nil: not known
-	// stored: backups of the first of them were stored.
-	stored bool
+	// past is what the store has on record of the chosen cluster; its zero value: nothing is known.
+	past backup.Past
 	// where is the target's URL without secrets.
 	where string
 	// cluster is the name that was chosen; empty: none.
@@ -144,9 +143,7 @@ func (a *app) openBackups(ctx context.Context, o backupOptions) (*backups, error
 		if rawURL = b.spec.Backup.Target; b.cluster == "" {
 			b.cluster = b.spec.Name
 		}
-		if id, err := s.Identity(ctx, b.cluster); err == nil {
-			b.lives = id.BackedUpLives()
-		}
+		b.past = backup.OnRecord(ctx, s, b.cluster, rawURL)
 		if credentials, err = a.storedCredentials(ctx, s, b.spec, credentials); err != nil {
 			return nil, err
 		}
@@ -257,7 +254,7 @@ func (a *app) readIdentities(ctx context.Context, file string) ([]age.Identity, 
 	ids, err := backup.ParseIdentities(string(text))
 	if err != nil {
 		return nil, &cke.Error{Code: cke.CodeBackupKey, What: file + " holds no age identity", Unchanged: true,
-			Facts: []string{"a line as AGE-SECRET-KEY-1… is wanted, the private part of one of the recipients"}}
+			Facts: []string{"the file must have a line like AGE-SECRET-KEY-1…, the private part of one of the recipients"}}
 	}
 	return ids, nil
 }

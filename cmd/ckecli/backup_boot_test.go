@@ -37,7 +37,7 @@ func TestVerify_AMergedFullTellsItsVersionOfEtcd(t *testing.T) {
 	h := newBackedUpHouse(t)
 	h.run(exitDone, "backup", "compact", "--target", h.url)
 	stdout, _ := h.run(exitDone, "backup", "verify", "--restore", "--target", h.url)
-	if !strings.Contains(stdout, "and 0 deltas") || !strings.Contains(stdout, "and the backup is of 3.7") {
+	if !strings.Contains(stdout, "and 0 deltas") || !strings.Contains(stdout, "but the backup is from etcd 3.7") {
 		t.Errorf("got %s", stdout)
 	}
 	if stdout, _ := h.run(exitDone, "backup", "show", fmt.Sprint(h.last), "--target", h.url); !strings.Contains(stdout, "etcd 3.7") {
@@ -59,7 +59,7 @@ func TestVerify_SaysWhyNoEtcdWasStarted(t *testing.T) {
 	verify := []string{"backup", "verify", "--restore", "--target", h.url}
 	backuptest.Programs(t, map[string]string{"etcd": "echo etcd Version: 3.5.9\n", "etcdutl": "", "docker": "exit 1\n"})
 	stdout, _ := h.run(exitDone, verify...)
-	if !strings.Contains(stdout, "there is etcd 3.5.9, and the backup is of 3.7") || !strings.Contains(stdout, "does not have the image gcr.io/etcd-development/etcd:v3.7") {
+	if !strings.Contains(stdout, "etcd 3.5.9 was found, but the backup is from etcd 3.7") || !strings.Contains(stdout, "does not have the image gcr.io/etcd-development/etcd:v3.7") {
 		t.Errorf("got %s", stdout)
 	}
 	backuptest.Programs(t, map[string]string{"etcdutl": "", "etcd": `case $1 in --version) echo etcd Version: 3.7.0;; *) echo "panic: page 7" >&2; exit 2;; esac`})
@@ -80,7 +80,7 @@ func TestVerify_StartsTheEtcdInPATH(t *testing.T) {
 	}
 	h := newBackedUpHouse(t)
 	stdout, _ := h.run(exitDone, "backup", "verify", "--restore", "--target", h.url)
-	if !strings.Contains(stdout, "started on it and holds revision 22") && !strings.Contains(stdout, "and the backup is of") {
+	if !strings.Contains(stdout, "started on it and holds revision 22") && !strings.Contains(stdout, "but the backup is from") {
 		t.Errorf("got %s", stdout)
 	}
 }

@@ -29,12 +29,13 @@ func newBackupCompactCommand(a *app) *cobra.Command {
 	var c compactOptions
 	cmd := &cobra.Command{
 		Use: "compact", Short: "Merge a full and its deltas into a new full", Args: arguments(0, 0),
-		Long: `Merge a full and the deltas up to a revision, a time, or the newest state, into a new full. No etcd runs for it. What it was made
-from stays until "backup prune" takes it, so nothing can be lost, and nothing is asked. Repeating it makes nothing new.
+		Long: `Merge a full and the deltas up to a revision, a time, or the newest state, into a new full. No etcd is started for it. The full
+and the deltas are kept until "backup prune" deletes them, so nothing can be lost, and no confirmation is required. Repeating
+the command makes no other full.
 
-The new full is encrypted for the recipients of the cluster in the store, or those of --recipient. If that is none of the
-cluster's, and no key that is given opens it, whoever reads the backups now could not read on: that is confirmed, or done with
---yes.`,
+The new full is encrypted for the recipients of the cluster in the store, or for those of --recipient. If none of them is a
+recipient of the cluster, and no given key opens the new full, those who read the backups now could not read it: confirm
+that, or give --yes.`,
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			at, err = point.at(cmd, a.now())
 			return err
@@ -75,7 +76,7 @@ func runBackupCompact(ctx context.Context, a *app, b *backups, at backup.At, o c
 		return b.fail(ctx, "compact "+s.Cluster, err)
 	} else if encrypted && len(to) == 0 {
 		return &cke.Error{Code: cke.CodeBackupRefused, What: "the backups of " + s.Cluster + " are encrypted, and the new one would not be", Unchanged: true,
-			Facts: []string{"name who shall be able to read it with --recipient age1…"}}
+			Facts: []string{"name the recipients of the new one with --recipient age1…"}}
 	}
 	if err := a.confirmRecipients(ctx, b, to, o); err != nil {
 		return err
@@ -108,16 +109,16 @@ func (a *app) confirmRecipients(ctx context.Context, b *backups, to []age.Recipi
 	if len(o.recipients) == 0 {
 		return nil
 	}
-	fmt.Fprintf(a.stderr, "The new full can be opened by %s only; for whom the backups before it are encrypted, nothing tells.\n", term.Clean(strings.Join(o.recipients, ", ")))
+	fmt.Fprintf(a.stderr, "The new full can be opened by %s only; for which recipients the backups before it are encrypted is not known.\n", term.Clean(strings.Join(o.recipients, ", ")))
 	known := slices.ContainsFunc(o.recipients, func(r string) bool { return slices.Contains(b.spec.Backup.Encryption.Recipients, r) })
 	if known || o.yes || backup.Opens(to, b.identities) {
 		return nil
 	}
-	nobody := "No key that is given opens it"
+	closed := "No given key opens it"
 	if b.spec.Name != "" {
-		nobody = "It is encrypted for nobody in the cluster file, and no key that is given opens it"
+		closed = "None of its recipients is in the cluster file, and no given key opens it"
 	}
-	return a.confirmYes(ctx, "merging backups for other recipients", nobody+": who reads the backups now may not read on from there. Go on?", "the same command with --yes")
+	return a.confirmYes(ctx, "merging backups for other recipients", closed+": those who read the backups now may not be able to read it. Continue?", "the same command with --yes")
 }
 
 // recipients are those of the flags, else of the cluster file.

@@ -26,7 +26,7 @@ func TestBackup_CompactForOthersIsConfirmed(t *testing.T) {
 	_, stderr := h.run(exitRefused, compact...)
 	contains(t, stderr, "The new full can be opened by "+other.Recipient().String()+" only; ", "error[CKE107]: merging backups for other recipients was not confirmed\n", "--yes")
 	ask := h.onTerminal(compact...)
-	ask.stdout.await(t, "No key that is given opens it: who reads the backups now may not read on from there. Go on? [y/N] ")
+	ask.stdout.await(t, "No given key opens it: those who read the backups now may not be able to read it. Continue? [y/N] ")
 	ask.types("\n")
 	ask.must(exitRefused)
 	if n := len(h.objects("full")); n != fulls {

@@ -31,9 +31,9 @@ func newBackupCopyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "copy [SRC] DST", Short: "Copy backups to another target", Args: arguments(1, 2),
 		Long: `Copy backups from one target to another, as they are stored: no key is needed. SRC and DST are URLs; without SRC it is the target
-of --target, or of the cluster in the store. Each object is checked on its way and read back. What is in DST already is left
-alone, so a copy that was broken off goes on where it ended; nothing there is ever overwritten. All that is sound is copied.
-What is not is named: objects that are damaged in SRC or in DST (exit code 9), or that have other content in DST (6).
+of --target, or of the cluster in the store. Each object is checked while it is copied, and read back. Objects that DST already
+has are never overwritten, so an interrupted copy continues where it stopped. All undamaged objects are copied. The others are
+listed: objects that are damaged in SRC or in DST (exit code 9), or that have other content in DST (6).
 
 Without --cluster and --backup-cluster, all clusters in SRC are copied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,9 +55,9 @@ Without --cluster and --backup-cluster, all clusters in SRC are copied.`,
 	f := cmd.Flags()
 	f.StringVar(&c.to.credentials, "to-credentials", "", "credentials `file` for DST, if it is in S3")
 	f.StringVar(&c.to.profile, "to-profile", "", "`section` of the credentials file for DST (default: default)")
-	f.StringVar(&c.newerThan, "newer-than", "", "only fulls begun after this `time`, and what follows them: RFC 3339, or so long ago, as 12h or 7d")
+	f.StringVar(&c.newerThan, "newer-than", "", "only fulls started after this `time`, and what follows them: RFC 3339, or an age such as 12h or 7d")
 	f.IntVar(&c.last, "last", 0, "only the newest `N` fulls of each cluster, and what follows them")
-	f.StringVar(&c.lineage, "lineage", "", "only this life of the cluster, by `name`")
+	f.StringVar(&c.lineage, "lineage", "", "only this incarnation of the cluster, by `name`")
 	for _, name := range []string{"to-profile", "newer-than", "last", "lineage"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
@@ -111,7 +111,7 @@ func runBackupCopy(ctx context.Context, a *app, o backupOptions, c copyOptions) 
 		if err != nil && len(n.Problems) == 0 {
 			done()
 			if n.Objects > 0 {
-				fmt.Fprintf(a.stderr, "%s: %s copied; the same command goes on from there.\n", name, cke.Plural(n.Objects, "object was", "objects were"))
+				fmt.Fprintf(a.stderr, "%s: %s copied; run the same command again to continue from there.\n", name, cke.Plural(n.Objects, "object was", "objects were"))
 			}
 			return err
 		}
@@ -180,7 +180,7 @@ func (b *backups) changedOr(err error) error {
 	return err
 }
 
-// notCopied is the error that tells what was passed over.
+// notCopied is the error that names what was skipped.
 func notCopied(src, dst *backups, name string, n backup.Copied, damage bool) error {
 	e := &cke.Error{Code: cke.CodeBackupRefused, What: fmt.Sprintf("%d objects of %s were not copied", len(n.Problems), name),
 		Facts: []string{"source " + src.where, "destination " + dst.where}, Unchanged: !dst.bucket.changed.Load()}
@@ -199,11 +199,11 @@ func notCopied(src, dst *backups, name string, n backup.Copied, damage bool) err
 		}
 	}
 	if here > 0 {
-		e.Facts = append(e.Facts, fmt.Sprintf("damaged in the source: %d; all that is sound was copied", here))
+		e.Facts = append(e.Facts, fmt.Sprintf("damaged in the source: %d; all undamaged objects were copied", here))
 		e.Try = src.command("verify")
 	}
 	if there > 0 {
-		e.Facts = append(e.Facts, fmt.Sprintf("damaged, or of another content, in the destination: %d; nothing is overwritten: move them away there and copy again", there))
+		e.Facts = append(e.Facts, fmt.Sprintf("damaged, or with other content, in the destination: %d; nothing is overwritten: move them away there and copy again", there))
 	}
 	return e
 }
@@ -221,7 +221,7 @@ func (c copyOptions) begin(lineages []backup.Lineage, name string) (time.Time, e
 	if len(times) == 0 {
 		what := fmt.Errorf("%w of cluster %s", backup.ErrEmpty, name)
 		if c.lineage != "" {
-			what = fmt.Errorf("%w, lineage %s", what, c.lineage)
+			what = fmt.Errorf("%w, incarnation %s", what, c.lineage)
 		}
 		if !c.since.IsZero() {
 			what = fmt.Errorf("%w, newer than %s", what, c.since.UTC().Format(time.RFC3339))

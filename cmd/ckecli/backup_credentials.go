@@ -25,8 +25,8 @@ func newBackupCredentialsCommand(a *app) *cobra.Command {
 		newBackupCredentialsSetCommand(a), newBackupCredentialsListCommand(a), newBackupCredentialsDeleteCommand(a))
 }
 
-const credentialsScope = `Without --cluster the credentials are for the targets of all clusters; with it, for that cluster's. The cluster's own go before
-those of all. CKECLI_CLUSTER does not narrow them.`
+const credentialsScope = `Without --cluster the credentials are for the targets of all clusters; with it, for the target of that cluster. A cluster's own
+credentials take precedence. CKECLI_CLUSTER does not narrow them.`
 
 func newBackupCredentialsSetCommand(a *app) *cobra.Command {
 	var profile string
@@ -75,7 +75,7 @@ func credentialsFor(cluster string) string {
 }
 
 func newBackupCredentialsListCommand(a *app) *cobra.Command {
-	return a.listing("List the credentials, without what is secret", func(ctx context.Context, a *app, s store) error { return runBackupCredentialsList(ctx, a, s) })
+	return a.listing("List the credentials, without their secrets", func(ctx context.Context, a *app, s store) error { return runBackupCredentialsList(ctx, a, s) })
 }
 
 func runBackupCredentialsList(ctx context.Context, a *app, s backupSecrets) error {
@@ -101,7 +101,7 @@ func newBackupCredentialsDeleteCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete",
 		Short: "Delete credentials that are not in use",
-		Long:  "Delete credentials. Those without which a cluster's backup target could not be reached are in use and stay.\n\n" + credentialsScope,
+		Long:  "Delete credentials. Credentials are in use, and not deleted, while a cluster's backup target cannot be reached without them.\n\n" + credentialsScope,
 		Args:  arguments(0, 0),
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			return runBackupCredentialsDelete(ctx, a, s)

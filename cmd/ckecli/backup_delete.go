@@ -20,15 +20,16 @@ func newBackupDeleteCommand(a *app) *cobra.Command {
 	var confirm string
 	cmd := &cobra.Command{
 		Use: "delete ID", Short: "Delete one full backup, and the deltas that no other needs", Args: arguments(1, 1),
-		Long: `Delete one full backup, and the deltas that no other full needs. The only full of a lineage, or the only one that leads to its newest
-state, is deleted with --force alone: that cannot be restored any more then. It is confirmed by typing the cluster's name, or with --confirm NAME.`,
+		Long: `Delete one full backup, and the deltas that no other full needs. The only full of an incarnation, or the only one that leads to
+its newest state, is deleted only with --force: that state can then no longer be restored. Confirm by typing the cluster's name,
+or with --confirm NAME.`,
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, args []string) error {
 			return runBackupDelete(ctx, a, b, args[0], force, confirm)
 		}),
 		ValidArgsFunction: first(a.completeBackups(&o)),
 	}
 	o.addTarget(cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "delete even the only full of a lineage, or of its newest state")
+	cmd.Flags().BoolVar(&force, "force", false, "delete even the only full of an incarnation, or of its newest state")
 	cmd.Flags().StringVar(&confirm, "confirm", "", "confirm with the cluster's `name`")
 	return cmd
 }
@@ -63,7 +64,7 @@ func runBackupDelete(ctx context.Context, a *app, b *backups, id string, force b
 	}
 	gone, err := s.Delete(ctx, full.ID(), force)
 	if err != nil && len(gone) > 0 && ctx.Err() == nil {
-		fmt.Fprintf(a.stderr, "%s is deleted, with %d of %s; `ckecli backup prune` takes the others once it can.\n", full.ID(), len(gone)-1, cke.Count(len(plan)-1, "delta"))
+		fmt.Fprintf(a.stderr, "%s is deleted, with %d of %s; `ckecli backup prune` deletes the others once it can.\n", full.ID(), len(gone)-1, cke.Count(len(plan)-1, "delta"))
 	}
 	if err != nil {
 		return b.fail(ctx, tried, err)
@@ -79,7 +80,7 @@ func wouldDelete(cluster, where string, full backup.Entry, l *backup.Lineage, pl
 	text := fmt.Sprintf("Backup %s of %s in %s, taken %s, and %s would be deleted, %s.", full.ID(), cluster, where,
 		full.Time.UTC().Format(time.RFC3339), cke.Count(len(plan)-1, "delta"), removed(plan))
 	if len(l.Fulls) == 1 {
-		text += " It is the only full of lineage " + l.Name + ": nothing of it could be restored any more."
+		text += " It is the only full of incarnation " + l.Name + ": no state of it could be restored after that."
 	}
 	return term.Clean(text)
 }

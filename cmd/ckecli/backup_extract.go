@@ -19,7 +19,7 @@ import (
 	"cke/internal/term"
 )
 
-// pointOptions say which state of a cluster is wanted; none of them: the newest.
+// pointOptions say which state of a cluster is required; none of them: the newest.
 type pointOptions struct {
 	revision int64
 	time     string
@@ -29,8 +29,8 @@ type pointOptions struct {
 func (o *pointOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Int64Var(&o.revision, "revision", 0, "the state at this revision (default: the newest)")
-	f.StringVar(&o.time, "time", "", "the state at this `time`: RFC 3339, or so long ago, as 10m or 3d")
-	f.StringVar(&o.lineage, "lineage", "", "`name` of the life of the cluster that is meant (default: the newest)")
+	f.StringVar(&o.time, "time", "", "the state at this `time`: RFC 3339, or an age such as 10m or 3d")
+	f.StringVar(&o.lineage, "lineage", "", "`name` of the incarnation of the cluster (default: the newest)")
 	for _, name := range []string{"revision", "time", "lineage"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
@@ -42,9 +42,9 @@ func (o pointOptions) at(cmd *cobra.Command, now time.Time) (backup.At, error) {
 	byRevision := cmd.Flags().Changed("revision")
 	switch {
 	case byRevision && o.time != "":
-		return at, usageError{errors.New("--revision and --time exclude each other"), cmd.CommandPath()}
+		return at, usageError{errors.New("--revision and --time cannot be used together"), cmd.CommandPath()}
 	case byRevision && o.revision <= 0:
-		return at, usageError{fmt.Errorf("--revision %d: revisions begin at 1", o.revision), cmd.CommandPath()}
+		return at, usageError{fmt.Errorf("--revision %d: revisions start at 1", o.revision), cmd.CommandPath()}
 	case o.time == "":
 		return at, nil
 	}
@@ -63,7 +63,7 @@ func parseWhen(s string, now time.Time) (time.Time, error) {
 	}
 	d, err := parseSpan(s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is neither a time, as %s, nor a span of time, as 10m or 3d", s, now.UTC().Format(time.RFC3339))
+		return time.Time{}, fmt.Errorf("invalid time %q: want a time such as %s, or a duration such as 10m or 3d", s, now.UTC().Format(time.RFC3339))
 	}
 	return now.Add(-time.Duration(d)), nil
 }
@@ -76,7 +76,7 @@ func parseSpan(s string) (cke.Duration, error) {
 	}
 	d, err := cke.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no span of time: write it as 10m, 12h or 3d", s)
+		return 0, fmt.Errorf("invalid duration %q: want a duration such as 10m, 12h or 3d", s)
 	}
 	return d, nil
 }
@@ -88,12 +88,12 @@ func newBackupExtractCommand(a *app) *cobra.Command {
 	options := backup.ExtractOptions{CheckHash: true}
 	cmd := &cobra.Command{
 		Use: "extract FILE", Short: "Write the state at a revision or time to a snapshot file", Args: arguments(1, 1),
-		Long: `Write the state of a cluster at a revision, at a time, or the newest one, to FILE, which must not be there yet: a snapshot as etcd
-itself makes it, for "etcdutl snapshot restore". Everything is read and checked before FILE appears. If something is
-damaged or missing, FILE does not appear and the last good revision is told (exit code 9); --allow-partial accepts it.`,
+		Long: `Write the state of a cluster at a revision, at a time, or the newest one, to FILE, which must not exist yet: a snapshot as etcd
+itself makes it, for "etcdutl snapshot restore". Everything is read and checked before FILE is created. If something is damaged
+or missing, FILE is not created and the last good revision is shown (exit code 9); --allow-partial accepts it.`,
 		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
 			if args[0] == "-" {
-				return usageError{errors.New("a snapshot is not written to standard output: it is checked before its file appears; name a file, ./- for one of that name"), cmd.CommandPath()}
+				return usageError{errors.New("a snapshot is not written to standard output, because it is checked before its file is created: name a file, or ./- for a file named -"), cmd.CommandPath()}
 			}
 			at, err = point.at(cmd, a.now())
 			return err
@@ -105,13 +105,13 @@ damaged or missing, FILE does not appear and the last good revision is told (exi
 	o.addTarget(cmd)
 	o.addKeys(cmd)
 	point.addFlags(cmd)
-	cmd.Flags().BoolVar(&options.AllowPartial, "allow-partial", false, "where objects are damaged or missing, accept the last good revision")
+	cmd.Flags().BoolVar(&options.AllowPartial, "allow-partial", false, "if objects are damaged or missing, accept the last good revision")
 	addIgnoreHash(cmd, &options.IgnoreHash)
 	return cmd
 }
 
 func addIgnoreHash(cmd *cobra.Command, ignore *bool) {
-	cmd.Flags().BoolVar(ignore, "ignore-hash", false, "accept a state whose hash is not the one that a member gave, if all full backups that lead there agree")
+	cmd.Flags().BoolVar(ignore, "ignore-hash", false, "accept a state whose hash differs from the one that a member reported, if all full backups that lead to it agree")
 }
 
 // extracted is what `backup extract` writes for programs.
@@ -119,13 +119,13 @@ type extracted struct {
 	Cluster string `json:"cluster"`
 	File    string `json:"file"`
 	backup.Extracted
-	// Damage is what made the result end before what was asked for.
+	// Damage says why the result ends before the requested state.
 	Damage string `json:"damage,omitempty"`
 }
 
 func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, file string, o backup.ExtractOptions) error {
 	if _, err := os.Lstat(file); err == nil {
-		return &cke.Error{Code: cke.CodeBackupRefused, What: file + " is there already", Unchanged: true, Facts: []string{"name a new file: nothing is overwritten"}}
+		return &cke.Error{Code: cke.CodeBackupRefused, What: file + " already exists", Unchanged: true, Facts: []string{"name a new file: nothing is overwritten"}}
 	}
 	s, err := b.store(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func runBackupExtract(ctx context.Context, a *app, b *backups, at backup.At, fil
 	out := extracted{Cluster: s.Cluster, File: file, Extracted: x}
 	if x.Damage != nil {
 		out.Damage = fmt.Sprintf("%s: %s; %s", x.Damage.Object, damageText(x.Damage), lastGood(x.Damage.LastGood))
-		fmt.Fprintf(a.stderr, "warning: %s; what was asked for is later than the revision that was written\n", term.Clean(out.Damage))
+		fmt.Fprintf(a.stderr, "warning: %s; the requested state is later than the revision that was written\n", term.Clean(out.Damage))
 	}
 	a.notes(x.Notes)
 	fmt.Fprintf(a.stderr, "To restore it, on each node: %s\n", restoreHint(file))
@@ -156,7 +156,7 @@ func (a *app) notes(notes []string) {
 	}
 }
 
-// failExtract adds to damage how to accept less, and tells a file that cannot be written from a target that fails.
+// failExtract adds to damage how to accept less, and distinguishes a file that cannot be written from a target that fails.
 func (b *backups) failExtract(ctx context.Context, cluster, file string, err error) error {
 	if here := new(backup.LocalError); errors.As(err, &here) && ctx.Err() == nil {
 		e := &cke.Error{Code: cke.CodeBackupRefused, What: "cannot write " + file, Err: plainError(here.Err), Unchanged: true}
@@ -165,9 +165,9 @@ func (b *backups) failExtract(ctx context.Context, cluster, file string, err err
 		case errors.Is(err, fs.ErrNotExist):
 			e.Facts, e.Try = []string{"there is no directory " + dir + " on this host; the backups are not at fault"}, "mkdir -p "+shellQuote(dir)
 		case err == nil && !info.IsDir():
-			e.Facts = []string{dir + " is no directory; the backups are not at fault"}
+			e.Facts = []string{dir + " is not a directory; the backups are not at fault"}
 		default:
-			e.Facts = []string{"it is a file of this host, and needs room for the whole database; the backups are not at fault"}
+			e.Facts = []string{"the file is written on this host, and needs room for the whole database; the backups are not at fault"}
 		}
 		return e
 	}
@@ -189,7 +189,7 @@ func restoreHint(file string) string {
 func renderExtracted(w io.Writer, x extracted, colour bool) error {
 	var l term.Labels
 	l.Add("File", term.Text(fmt.Sprintf("%s (%s)", x.File, term.Size(x.Size))))
-	l.Add("Cluster", term.Text(x.Cluster+", lineage "+x.Lineage))
+	l.Add("Cluster", term.Text(x.Cluster+", incarnation "+x.Lineage))
 	l.Add("Revision", term.Textf("%d", x.Revision))
 	l.Add("Received", term.Text(x.End.UTC().Format(time.RFC3339)))
 	l.Add("Made of", term.Text(fmt.Sprintf("full %s and %s with %s", x.Full, cke.Count(x.Deltas, "delta"), cke.Count(x.Records, "change"))))
@@ -200,7 +200,7 @@ func renderExtracted(w io.Writer, x extracted, colour bool) error {
 	return l.Write(w, colour)
 }
 
-// hashText tells whether a state was compared with etcd's own hash of it.
+// hashText reports whether a state was compared with etcd's own hash of it.
 func hashText(x backup.Extracted) string {
 	switch h := x.Compared; {
 	case x.HashIgnored:

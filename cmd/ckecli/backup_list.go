@@ -22,8 +22,8 @@ func newBackupListCommand(a *app) *cobra.Command {
 	var o backupOptions
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List backups and what can be restored", Args: arguments(0, 0),
-		Long: `List every chain: a full backup and the deltas that lead on from it without a hole, oldest first. REVISIONS is what can be
-restored, UNTIL the time of the newest change in it. What is damaged or missing is a row, too.`,
+		Long: `List every chain: a full backup and the deltas that follow it without a gap, oldest first. REVISIONS is what can be restored,
+UNTIL the time of the newest change in it. Damaged and missing objects have rows, too.`,
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, _ []string) error {
 			return runBackupList(ctx, a, b)
 		}),
@@ -38,7 +38,7 @@ type backupRow struct {
 	Lineage string `json:"lineage"`
 	// ID is that of the full; empty: there is none.
 	ID string `json:"id,omitempty"`
-	// Taken is when the full was begun.
+	// Taken is when the full was started.
 	Taken time.Time `json:"taken,omitzero"`
 	// FirstRevision and LastRevision are what can be restored; 0: nothing.
 	FirstRevision int64 `json:"firstRevision,omitempty"`
@@ -125,7 +125,7 @@ func lineageRows(ctx context.Context, s *backup.Store, l *backup.Lineage) ([]bac
 				rows[i].Verified = verified
 			}
 			if verified != nil && slices.Contains(verified.Wrong, c.Full.ID()) {
-				rows[i].Problem = cmp.Or(rows[i].Problem, "a drill found that it is damaged, or holds something else than the cluster did")
+				rows[i].Problem = cmp.Or(rows[i].Problem, "a restore drill found that it is damaged, or holds other data than the cluster held")
 			}
 			return nil
 		})
@@ -184,7 +184,7 @@ func strayRows(cluster string, l *backup.Lineage, chains []backup.Chain) (rows [
 		}
 	}
 	if n := len(l.Untrusted); n > 0 {
-		problem := path.Base(l.Untrusted[0].Name()) + ": not signed by anyone trusted, counts for nothing"
+		problem := path.Base(l.Untrusted[0].Name()) + ": not signed by a trusted key, ignored"
 		if n > 1 {
 			problem += fmt.Sprintf(", like %d more", n-1)
 		}

@@ -20,11 +20,11 @@ func newBackupNowCommand(a *app) *cobra.Command {
 	var o nowOptions
 	cmd := &cobra.Command{
 		Use: "now", Short: "Take a full backup now, or store the changes made so far", Args: arguments(0, 0),
-		Long: `Have the daemon that leads the cluster take a full backup that begins after the command, and wait until it is stored and
-checked. With --delta all changes made before the command are stored instead, which takes a moment.
+		Long: `Ask the leader daemon to take a full backup that starts after the command, and wait until it is stored and checked. With
+--delta all changes made before the command are stored instead, which takes a moment.
 
-A backup waits for nothing but its target, also in a paused cluster. Whatever else is to be done for the cluster comes
-first: the backup is broken off for it and begun anew.`,
+A backup waits only for its target, also in a paused cluster. Any other operation on the cluster comes first: it interrupts
+the backup, which then starts again from the start.`,
 		Example: "  ckecli backup now\n  ckecli backup now --delta",
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			return runBackupNow(ctx, a, s, o)

@@ -17,7 +17,7 @@ import (
 type meter struct {
 	backup.Bucket
 	objects, bytes atomic.Int64
-	// changed tells that something was or may have been written or deleted.
+	// changed is set if something was or may have been written or deleted.
 	changed atomic.Bool
 }
 
@@ -80,10 +80,10 @@ func (r *meteredReader) Close() error {
 	return r.ReadCloser.Close()
 }
 
-// progressAfter is how long work may take before a terminal tells how far it is.
+// progressAfter is how long work may take before a terminal shows how far it is.
 const progressAfter = 300 * time.Millisecond
 
-// telling tells on a terminal how far long work is, until the function that it returns is called.
+// telling shows on a terminal how far long work is, until the function that it returns is called.
 func (a *app) telling(doing string, m *meter) (done func()) {
 	live := term.NewLive(a.stderr, a.size(a.stderr))
 	if !live.Terminal() {

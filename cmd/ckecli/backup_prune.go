@@ -30,15 +30,15 @@ func newBackupPruneCommand(a *app) *cobra.Command {
 	var p pruneOptions
 	cmd := &cobra.Command{
 		Use: "prune", Short: "Delete the backups that the retention does not keep", Args: arguments(0, 0),
-		Long: `Delete what the retention does not keep: that of the flags, if any is given, else that of the cluster in the store. A full stays
-if it is one of the last, or the newest of one of the last hours, days, weeks or months (UTC) that have any. From the oldest
-of the last on every delta stays; --keep-within keeps all that restores any revision of that time. --max-age deletes what is
-older, even if another rule keeps it; alone it keeps all that is younger. The newest full of every lineage, and what was last
-verified, always stay.
+		Long: `Delete what the retention does not keep: that of the flags, if any is given, else that of the cluster in the store. A full is
+kept if it is one of the last, or the newest of one of the last hours, days, weeks or months (UTC) that have any. All deltas from
+the oldest of the last fulls on are kept; --keep-within keeps all that is needed to restore any revision of that time. --max-age
+deletes what is older, even if another rule keeps it; alone it keeps all that is younger. The newest full of every incarnation,
+and what was last verified, are always kept.
 
-The plan is shown first. Deleting is confirmed by typing the cluster's name, or with --confirm NAME. What cannot be deleted is
-passed over, with what it is restored from: nothing is wrong with that where the target protects it (a file that is immutable,
-an object lock); anything else ends with exit code 1.`,
+The plan is shown first. Confirm it by typing the cluster's name, or with --confirm NAME. What cannot be deleted is skipped, with
+what it is restored from: this is no error if the target protects it (an immutable file, an object lock); any other reason
+gives exit code 1.`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			for _, f := range p.rules() {
 				if *f.count < 0 {
@@ -57,7 +57,7 @@ an object lock); anything else ends with exit code 1.`,
 		f.IntVar(r.count, r.flag, 0, r.help)
 		must(cmd.RegisterFlagCompletionFunc(r.flag, cobra.NoFileCompletions))
 	}
-	f.StringVar(&p.within, "keep-within", "", "keep what restores any revision of the last `SPAN`, as 12h or 3d")
+	f.StringVar(&p.within, "keep-within", "", "keep what is needed to restore any revision of the last `SPAN`, as 12h or 3d")
 	f.StringVar(&p.maxAge, "max-age", "", "keep nothing that is older than `SPAN`, as 12h or 90d")
 	for _, name := range []string{"keep-within", "max-age"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
@@ -77,14 +77,14 @@ func (p *pruneOptions) readSpans(cmd *cobra.Command) (err error) {
 			continue
 		}
 		if *r.into, err = parseSpan(r.text); err == nil && *r.into == 0 {
-			err = errors.New("it is zero")
+			err = errors.New("must be greater than zero")
 		}
 		if err != nil {
 			return usageError{fmt.Errorf("--%s: %w", r.flag, err), cmd.CommandPath()}
 		}
 	}
 	if p.keep.MaxAge > 0 && p.keep.Within > p.keep.MaxAge {
-		return usageError{errors.New("--max-age is shorter than --keep-within, and would delete what that keeps"), cmd.CommandPath()}
+		return usageError{errors.New("--max-age is shorter than --keep-within, and would delete what --keep-within keeps"), cmd.CommandPath()}
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func runBackupPrune(ctx context.Context, a *app, b *backups, p pruneOptions) err
 		keep = b.spec.Backup.Retention
 	}
 	if keep == (cke.Retention{}) {
-		return &cke.Error{Code: cke.CodeBackupRefused, What: "there is no retention: nothing says what to delete", Unchanged: true,
+		return &cke.Error{Code: cke.CodeBackupRefused, What: "there is no retention, so it is not known what to delete", Unchanged: true,
 			Facts: []string{"give --keep-last, --keep-hourly, --keep-daily, --keep-weekly, --keep-monthly, --keep-within or --max-age, or backup.retention in the cluster file"}}
 	}
 	s, err := b.store(ctx)
@@ -150,7 +150,7 @@ func runBackupPrune(ctx context.Context, a *app, b *backups, p pruneOptions) err
 	return cmp.Or(a.showPruned(out), out.failure(b.where))
 }
 
-// failure is the error that tells what could not be deleted; nil without any.
+// failure is the error that names what could not be deleted; nil without any.
 func (p pruned) failure(where string) error {
 	if len(p.Failed) == 0 {
 		return nil
@@ -166,7 +166,7 @@ func (p pruned) failure(where string) error {
 // mostFacts is how many objects an error names; the output has all of them.
 const mostFacts = 5
 
-// confirmPrune shows the plan to the person who is asked.
+// confirmPrune shows the plan to the user.
 func (a *app) confirmPrune(ctx context.Context, b *backups, p pruned, o pruneOptions) error {
 	if o.confirm == "" {
 		if err := a.planTable(p).Write(a.stderr, a.colour(a.stderr)); err != nil {
@@ -200,7 +200,7 @@ func (a *app) showPruned(p pruned) error {
 			fmt.Fprintf(a.stderr, "%s deleted, %s.\n", cke.Plural(len(p.Delete), "object was", "objects were"), removed(p.Delete))
 		}
 		if n := len(p.Held); n > 0 {
-			fmt.Fprintf(a.stderr, "%s, %s: the target protects them, or what it protects is restored from them.\n", cke.Plural(n, "object stays", "objects stay"), removed(p.Held))
+			fmt.Fprintf(a.stderr, "%s, %s: the target protects them, or protected backups are restored from them.\n", cke.Plural(n, "object is kept", "objects are kept"), removed(p.Held))
 		}
 	case len(p.Delete) == 0:
 		fmt.Fprintln(a.stderr, "There is nothing to delete.")

@@ -17,7 +17,7 @@ import (
 func newBackupShowCommand(a *app) *cobra.Command {
 	var o backupOptions
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show one backup: its full, its deltas, and what lies beside them", Args: arguments(1, 1),
+		Use: "show ID", Short: "Show one backup: its full, its deltas, and the files beside them", Args: arguments(1, 1),
 		Long: "Show one backup. ID is as `ckecli backup list` shows it, or the revision of the full alone. With -o wide its deltas are listed.",
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, args []string) error {
 			return runBackupShow(ctx, a, b, args[0])
@@ -41,7 +41,7 @@ type backupDetails struct {
 	// Hashes are etcd's own, recorded when the full was taken.
 	Hashes []backup.Hash  `json:"hashes,omitempty"`
 	Each   []deltaDetails `json:"eachDelta,omitempty"`
-	// Files lie beside the lineage's backups.
+	// Files are beside the backups of the incarnation.
 	Files []string `json:"files,omitempty"`
 }
 
@@ -145,7 +145,7 @@ func (a *app) renderBackup(w io.Writer, d backupDetails, colour, wide bool) erro
 		return err
 	}
 	fmt.Fprintln(w)
-	t := term.NewTable("DELTA", "REVISIONS", "CHANGES", "SIZE", "BEGIN", "END", "PROBLEM")
+	t := term.NewTable("DELTA", "REVISIONS", "CHANGES", "SIZE", "START", "END", "PROBLEM")
 	for _, e := range d.Each {
 		r := backupRow{FirstRevision: e.FirstRevision, LastRevision: e.LastRevision}
 		t.Add(term.Text(path.Base(e.Object)), r.revisions(), term.Textf("%d", e.Changes), term.Text(term.Size(e.Size)),
@@ -168,7 +168,7 @@ func besideText(files []string) string {
 	return commaList(kinds, func(kind string) string { return fmt.Sprintf("%s %d", kind, count[kind]) })
 }
 
-// verifiedText tells of the last drill.
+// verifiedText describes the last drill.
 func (a *app) verifiedText(v *backup.Verified) string {
 	if v == nil {
 		return "never"

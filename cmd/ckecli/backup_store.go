@@ -46,7 +46,7 @@ func (b *backups) of(cluster string) *backup.Store {
 	s := &backup.Store{Bucket: b.bucket, Cluster: cluster, Identities: b.identities, Scratch: b.scratch,
 		Signer: b.signer, Trusted: b.trusted, AllowUntrusted: b.anyone, Verdicts: new(backup.Verdicts)}
 	if cluster == b.cluster {
-		s.Lives, s.Stored = b.lives, b.stored
+		s.Past = b.past
 	}
 	return s
 }
@@ -61,7 +61,7 @@ func (b *backups) lineages(ctx context.Context) (*backup.Store, []backup.Lineage
 	return s, all, b.fail(ctx, "list the backups of "+s.Cluster, err)
 }
 
-// full is the full that a person means, with its lineage and the store that holds it.
+// full is the full that a user means, with its lineage and the store that holds it.
 func (b *backups) full(ctx context.Context, id string) (*backup.Store, backup.Entry, *backup.Lineage, error) {
 	s, all, err := b.lineages(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *backups) full(ctx context.Context, id string) (*backup.Store, backup.En
 	return s, e, l, err
 }
 
-// findFull finds the full that a person means: by its id, by LINEAGE/REVISION, or by its revision alone.
+// findFull finds the full that a user means: by its id, by LINEAGE/REVISION, or by its revision alone.
 func (b *backups) findFull(lineages []backup.Lineage, id string) (backup.Entry, *backup.Lineage, error) {
 	var found []backup.Entry
 	var of *backup.Lineage
@@ -98,14 +98,14 @@ func (b *backups) findFull(lineages []backup.Lineage, id string) (backup.Entry, 
 	case 0:
 		return backup.Entry{}, nil, &cke.Error{Code: cke.CodeNoBackup, What: "there is no full backup " + id, Unchanged: true, Try: b.command("list -o name")}
 	}
-	return backup.Entry{}, nil, &cke.Error{Code: cke.CodeNoBackup, What: fmt.Sprintf("%s stands for %d full backups", id, len(found)), Unchanged: true,
+	return backup.Entry{}, nil, &cke.Error{Code: cke.CodeNoBackup, What: fmt.Sprintf("%s matches %d full backups", id, len(found)), Unchanged: true,
 		Facts: []string{commaList(found, func(e backup.Entry) string { return e.ID() })}, Try: b.command("list -o name")}
 }
 
-// shortID is LINEAGE/REVISION, which nearly always tells one full from the others.
+// shortID is LINEAGE/REVISION, which nearly always distinguishes one full from the others.
 func shortID(p backup.Place) string { return fmt.Sprintf("%s/%d", p.Lineage, p.Revision) }
 
-// fail turns an error of package backup into what a person can act on; this is the only place that does. tried says what
+// fail turns an error of package backup into what a user can act on; this is the only place that does. tried says what
 // was tried, as "verify prod". An error that comes of the end of ctx keeps its own words.
 func (b *backups) fail(ctx context.Context, tried string, err error) error {
 	var coded *cke.Error
@@ -130,6 +130,8 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 		e.Code = cke.CodeBackupDamaged
 	case errors.Is(err, backup.ErrLost):
 		e.Code, e.Try = cke.CodeLostBackups, b.command("list")
+	case errors.Is(err, backup.ErrUnread):
+		e.Code = cke.CodeStore
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime):
 		e.Code, e.Try = cke.CodeNotCovered, b.command("list")
 	case errors.Is(err, backup.ErrKey):

@@ -28,19 +28,19 @@ func newBackupVerifyCommand(a *app) *cobra.Command {
 	var v verifyOptions
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Read every backup and check it; with --restore, restore it to scratch", Args: arguments(0, 0),
-		Long: `Read every object of a cluster's backups whole and check names, digests, contents, and that nothing is missing between them. The
-inside of encrypted objects is checked with --key. The exit code is 9 if anything is damaged or missing.
+		Long: `Read every object of a cluster's backups in full and check names, digests, contents, and that nothing is missing between them.
+The contents of encrypted objects are checked with --key. The exit code is 9 if anything is damaged or missing.
 
-With --restore the newest state is also restored to scratch and compared with the HashKV that etcd gave when it was taken,
+With --restore the newest state is also restored to scratch and compared with the HashKV that etcd reported when it was taken,
 and an etcd of the same minor version is started on it: from the programs etcd and etcdutl in PATH, or else from its image
-in the Docker engine of this host. What was done, and what could not be, is told. A success leaves a mark beside the
-backups, which 'backup list' shows and 'backup prune' heeds. Where this host has the etcd that is wanted, or --image names one,
-and it cannot be started, that is no success: the exit code is 1.
+in the Docker engine of this host. The output shows what was done, and what could not be. A success leaves a mark beside the
+backups, which 'backup list' shows and 'backup prune' respects. If this host has the required etcd, or --image names one, and it
+cannot be started, the command fails: the exit code is 1.
 
 --revision and --time restore another state than the newest.`,
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if v.at, err = v.point.at(cmd, a.now()); err == nil && !v.restore && v.at != (backup.At{Lineage: v.at.Lineage}) {
-				err = usageError{errors.New("--revision and --time say what --restore restores"), cmd.CommandPath()}
+				err = usageError{errors.New("--revision and --time choose what --restore restores: add --restore"), cmd.CommandPath()}
 			}
 			return err
 		},
@@ -54,7 +54,7 @@ and it cannot be started, that is no success: the exit code is 1.
 	f := cmd.Flags()
 	f.BoolVar(&v.restore, "restore", false, "restore the newest state to scratch, too, and start etcd on it")
 	v.point.addFlags(cmd)
-	f.Lookup("lineage").Usage = "`name` of one life of the cluster (default: all are checked, and the newest is restored)"
+	f.Lookup("lineage").Usage = "`name` of one incarnation of the cluster (default: all are checked, and the newest is restored)"
 	f.StringVar(&v.image, "image", "", "etcd `image` for --restore (default: the cluster's, or the official one of the backup's version)")
 	must(cmd.RegisterFlagCompletionFunc("image", cobra.NoFileCompletions))
 	return cmd
@@ -137,13 +137,13 @@ func checkLineages(ctx context.Context, a *app, b *backups, s *backup.Store, lin
 	return reports, nil
 }
 
-// damage is the error that tells of findings; nil without any.
+// damage is the error that reports findings; nil without any.
 func (v verified) damage(where string) error {
 	e := &cke.Error{Code: cke.CodeBackupDamaged, Unchanged: true, Facts: []string{"target " + where}}
 	n := 0
 	for _, r := range v.Checks {
 		if n += len(r.Findings); len(r.Findings) > 0 {
-			e.Facts = append(e.Facts, "lineage "+r.Lineage+": "+lastGood(r.LastGood)+lostSpans(r.Lost))
+			e.Facts = append(e.Facts, "incarnation "+r.Lineage+": "+lastGood(r.LastGood)+lostSpans(r.Lost))
 		}
 	}
 	if n == 0 {
@@ -168,7 +168,7 @@ func lostSpans(lost []backup.Span) string {
 	return "; revisions " + strings.Join(all, ", ") + " cannot be restored"
 }
 
-// drill restores to scratch. What it learns about etcd's start is told even if nothing could be started.
+// drill restores to scratch. What it learns about etcd's start is shown even if nothing could be started.
 func (b *backups) drill(ctx context.Context, a *app, s *backup.Store, v verifyOptions) (*drilled, error) {
 	defer a.telling("Restoring to scratch", b.bucket)()
 	trial := &boot.Trial{Image: v.image, Insist: v.image != "", Scratch: b.scratch}
@@ -177,8 +177,8 @@ func (b *backups) drill(ctx context.Context, a *app, s *backup.Store, v verifyOp
 	}
 	x, err := s.Drill(ctx, v.at, trial.Start)
 	if errors.Is(err, boot.ErrNotBooted) && ctx.Err() == nil {
-		return nil, &cke.Error{Code: cke.CodeNotBooted, What: "no etcd was started on what was restored", Unchanged: !b.bucket.changed.Load(),
-			Facts: []string{"target " + b.where, fmt.Sprintf("revision %d of lineage %s was restored to scratch; HashKV: %s", x.Revision, x.Lineage, hashText(x)), trial.Why},
+		return nil, &cke.Error{Code: cke.CodeNotBooted, What: "no etcd was started on the restored data", Unchanged: !b.bucket.changed.Load(),
+			Facts: []string{"target " + b.where, fmt.Sprintf("revision %d of incarnation %s was restored to scratch; HashKV: %s", x.Revision, x.Lineage, hashText(x)), trial.Why},
 			Try:   b.command("verify --restore --image IMAGE")}
 	}
 	if err != nil {
@@ -189,7 +189,7 @@ func (b *backups) drill(ctx context.Context, a *app, s *backup.Store, v verifyOp
 }
 
 func renderVerified(w io.Writer, v verified, colour bool) error {
-	t := term.NewTable("LINEAGE", "OBJECTS", "SIZE", "CHECKED", "RESTORABLE TO", "RESULT")
+	t := term.NewTable("INCARNATION", "OBJECTS", "SIZE", "CHECKED", "RESTORABLE TO", "RESULT")
 	findings := term.NewTable("OBJECT", "LAST GOOD", "PROBLEM")
 	bad := 0
 	for _, r := range v.Checks {
@@ -211,7 +211,7 @@ func renderVerified(w io.Writer, v verified, colour bool) error {
 	}
 	for _, r := range v.Checks {
 		if r.Unlinked > 0 {
-			fmt.Fprintf(w, "Note: %s of lineage %s come from an earlier release and do not name the ones before them, so a replaced object would not be noticed there.\n", cke.Count(r.Unlinked, "delta"), r.Lineage)
+			fmt.Fprintf(w, "Note: %s of incarnation %s come from an earlier release and do not name the ones before them, so a replaced object would not be detected there.\n", cke.Count(r.Unlinked, "delta"), r.Lineage)
 		}
 	}
 	if bad > 0 {
@@ -223,7 +223,7 @@ func renderVerified(w io.Writer, v verified, colour bool) error {
 	}
 	fmt.Fprintln(w)
 	var l term.Labels
-	l.Add("Restored", term.Text(fmt.Sprintf("revision %d of lineage %s to scratch, from full %s and %s", v.Restore.Revision, v.Restore.Lineage, v.Restore.Full, cke.Count(v.Restore.Deltas, "delta"))))
+	l.Add("Restored", term.Text(fmt.Sprintf("revision %d of incarnation %s to scratch, from full %s and %s", v.Restore.Revision, v.Restore.Lineage, v.Restore.Full, cke.Count(v.Restore.Deltas, "delta"))))
 	l.Add("HashKV", term.Text(hashText(v.Restore.Extracted)))
 	if v.Restore.Booted != "" {
 		l.Add("etcd", term.Text(fmt.Sprintf("%s, from %s, started on it and holds revision %d", v.Restore.Booted, v.Restore.BootedFrom, v.Restore.Revision)))

@@ -17,14 +17,14 @@ import (
 )
 
 func newCACommand(a *app) *cobra.Command {
-	return newGroup("ca", groupEtcd, "Certificate authorities: see them, and replace them",
+	return newGroup("ca", groupEtcd, "List and replace certificate authorities",
 		newCAListCommand(a), newCAGetCommand(a), newCACertsCommand(a), newCARotateCommand(a), newCAFinishCommand(a))
 }
 
 // listedCA is an authority as `ca list` writes it for programs.
 type listedCA struct {
 	pki.CAInfo
-	// Phase, Since, By and Waits tell of a replacement that is under way; the same with both that take part in it.
+	// Phase, Since, By and Waits describe a replacement that is under way; both authorities in it have the same.
 	Phase cke.AuthorityPhase `json:"phase,omitempty"`
 	Since time.Time          `json:"since,omitzero"`
 	By    string             `json:"by,omitempty"`
@@ -35,13 +35,13 @@ func newCAListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the certificate authorities of a cluster", Args: arguments(0, 0),
 		Long: `List the certificate authorities of a cluster: peer (what members show to each other), server (what they show to clients)
-and client (what clients show to members), when they end, and how far a replacement has come and what it waits for. It needs
+and client (what clients show to members), when they expire, and how far a replacement is and what it waits for. It needs
 the secret key file of the management host.`,
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error { return runCAList(ctx, a, s) }),
 	}
 }
 
-// authoritiesOf returns a cluster with its identity and its authorities, none while it was never founded.
+// authoritiesOf returns a cluster with its identity and its authorities, none while it was never bootstrapped.
 func (a *app) authoritiesOf(ctx context.Context, s store) (string, cke.Identity, []pki.CAInfo, error) {
 	cluster, err := a.theCluster(ctx, s)
 	if err != nil {
@@ -61,7 +61,7 @@ func runCAList(ctx context.Context, a *app, s store) error {
 		return err
 	}
 	st, err := s.Status(ctx, cluster)
-	if err != nil && !errors.Is(err, cke.ErrNotFound) { // what is on record is told also while nobody leads
+	if err != nil && !errors.Is(err, cke.ErrNotFound) { // what is on record is shown also while no daemon leads
 		return err
 	}
 	all, names := []listedCA{}, []string{}
@@ -78,7 +78,7 @@ func runCAList(ctx context.Context, a *app, s store) error {
 		all, names = append(all, l), append(names, string(info.Name))
 	}
 	if len(all) == 0 {
-		fmt.Fprintf(a.stderr, "%s was never founded: it has no certificate authorities yet.\n", cluster)
+		fmt.Fprintf(a.stderr, "%s was never bootstrapped: it has no certificate authorities yet.\n", cluster)
 	}
 	return a.show(view{data: all, names: slices.Compact(names), table: func(w io.Writer, colour, wide bool) error {
 		if len(all) == 0 {
@@ -115,7 +115,7 @@ func (l listedCA) state() string {
 	return "going"
 }
 
-// replacement tells in a line how far one has come.
+// replacement shows in a line how far one has come.
 func (l listedCA) replacement(a *app) string {
 	text := fmt.Sprintf("%s: being replaced, phase %d of 3 for %s: %s", l.Name, l.Phase.Number(), a.ago(l.Since), phaseText(l.Phase))
 	if l.Waits != nil {
@@ -127,14 +127,14 @@ func (l listedCA) replacement(a *app) string {
 func phaseText(p cke.AuthorityPhase) string {
 	switch p {
 	case cke.AuthorityIntroduced:
-		return "members come to trust both"
+		return "members start to trust both"
 	case cke.AuthorityIssues:
 		return "certificates are issued by the next one"
 	}
-	return "members cease to trust the former one"
+	return "members stop trusting the former one"
 }
 
-// authorityFacts tells on the status screen of authorities that are being replaced.
+// authorityFacts shows on the status screen the authorities that are being replaced.
 func authorityFacts(l *term.Labels, s cke.Status) {
 	for _, r := range s.Authorities {
 		text := fmt.Sprintf("%s: being replaced, phase %d of 3: %s", r.Name, r.Phase.Number(), phaseText(r.Phase))
@@ -148,8 +148,8 @@ func authorityFacts(l *term.Labels, s cke.Status) {
 func newCAGetCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "get peer|server|client", Short: "Write the certificates of an authority", Args: arguments(1, 1), ValidArgsFunction: completeAuthorities,
-		Long: `Write the certificates of an authority, in PEM: all that are to be trusted now. While the server authority is being replaced
-that is both, and clients are to trust both. It needs the secret key file of the management host.`,
+		Long: `Write the certificates of an authority, in PEM: all that must be trusted now. While the server authority is being replaced,
+there are two, and clients must trust both. It needs the secret key file of the management host.`,
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			name, err := authorityName(args[0])
 			if err != nil {
@@ -170,7 +170,7 @@ that is both, and clients are to trust both. It needs the secret key file of the
 				}
 			}
 			if text == "" {
-				return &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("%s has no %s authority: it was never founded", cluster, name), Unchanged: true, Try: a.again(cluster, "status")}
+				return &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("%s has no %s authority: it was never bootstrapped", cluster, name), Unchanged: true, Try: a.again(cluster, "status")}
 			}
 			return a.show(view{data: all, names: []string{string(name)}, table: func(w io.Writer, _, _ bool) error {
 				_, err := io.WriteString(w, text)
@@ -192,7 +192,7 @@ type listedCertificate struct {
 func newCACertsCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "certs", Short: "List the certificates of members", Args: arguments(0, 0),
-		Long: "List the certificates that members have: when the first of them ends, and by which authorities they were signed.",
+		Long: "List the certificates that members have: when the first of them expires, and by which authorities they were signed.",
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error { return runCACerts(ctx, a, s) }),
 	}
 }
@@ -246,7 +246,7 @@ func generationOf(all cke.Authorities, name cke.AuthorityName, fingerprint strin
 func authorityName(arg string) (cke.AuthorityName, error) {
 	name := cke.AuthorityName(arg)
 	if !slices.Contains(cke.AuthorityNames(), name) {
-		return "", usageError{fmt.Errorf("%q is no authority; there are peer, server and client", arg), "ckecli ca"}
+		return "", usageError{fmt.Errorf("unknown authority %q: want peer, server or client", arg), "ckecli ca"}
 	}
 	return name, nil
 }

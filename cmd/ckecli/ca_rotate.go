@@ -17,16 +17,16 @@ func newCARotateCommand(a *app) *cobra.Command {
 	var o rotateOptions
 	cmd := &cobra.Command{
 		Use: "rotate peer|server|client", Short: "Replace a certificate authority", Args: arguments(1, 1), ValidArgsFunction: completeAuthorities,
-		Long: `Replace a certificate authority of a cluster, in three phases in which nobody distrusts anybody:
+		Long: `Replace a certificate authority of a cluster, in three phases that keep members and clients trusting each other:
 
-  1  a next one is made; every member comes to trust both, and is restarted for it
+  1  a next one is made; every member is restarted, and trusts both
   2  certificates are issued by the next one
-  3  every member ceases to trust the former one, and is restarted for it; its key is removed
+  3  every member is restarted, and no longer trusts the former one; its key is removed
 
-Members are restarted as for any change: one at a time, the leader last, each only while all others serve. A member that is
-away keeps the next phase waiting. For the server and the client authority cke cannot know when the clients of the cluster are
-ready; it waits for ` + "`ckecli ca finish`" + `. In a cluster of one or two members the cluster does not serve while one is
-restarted; that is confirmed, or asked for with --yes.`,
+Members are restarted as for any change: one at a time, the leader last, each only while all others serve. The next phase
+waits for a member that is down. For the server and the client authority cke cannot know when the clients of the cluster are
+ready; it waits for ` + "`ckecli ca finish`" + `. A cluster of one or two members does not serve while one
+is restarted: confirm that, or give --yes.`,
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			name, err := authorityName(args[0])
 			if err != nil {
@@ -50,7 +50,7 @@ func runCARotate(ctx context.Context, a *app, s store, name cke.AuthorityName, o
 		return err
 	}
 	if n := voters(st); n > 0 && n <= 2 && !o.yes {
-		question := fmt.Sprintf("%s has %d of %d members that a quorum needs: it does not serve while one is restarted. Go on?", cluster, n, quorum.Of(n))
+		question := fmt.Sprintf("%s has %d of %d members that a quorum needs: it does not serve while one is restarted. Continue?", cluster, n, quorum.Of(n))
 		if err := a.confirmYes(ctx, "replacing an authority of "+cluster, question, fmt.Sprintf("ckecli ca rotate %s --yes", name)); err != nil {
 			return err
 		}
@@ -72,13 +72,13 @@ func runCARotate(ctx context.Context, a *app, s store, name cke.AuthorityName, o
 func newCAFinishCommand(a *app) *cobra.Command {
 	var o rotateOptions
 	cmd := &cobra.Command{
-		Use: "finish server|client", Short: "Say that clients are ready for the next authority", Args: arguments(1, 1), ValidArgsFunction: completeAuthorities,
-		Long: `Say that all clients of a cluster are ready for the next phase of a replacement:
+		Use: "finish server|client", Short: "Confirm that clients are ready for the next authority", Args: arguments(1, 1), ValidArgsFunction: completeAuthorities,
+		Long: `Confirm that all clients of a cluster are ready for the next phase of a replacement:
 
   server  they trust both server authorities; members will show certificates of the next one
-  client  they have certificates of the next client authority; members will cease to trust the former one
+  client  they have certificates of the next client authority; members will stop trusting the former one
 
-Clients that are not ready are cut off by it: it is confirmed, or asked for with --yes.`,
+Clients that are not ready are cut off: confirm that, or give --yes.`,
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			name, err := authorityName(args[0])
 			if err != nil {
@@ -104,15 +104,15 @@ func runCAFinish(ctx context.Context, a *app, s store, name cke.AuthorityName, o
 	if !id.Authorities.WaitsForPerson(name) {
 		why := &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the %s authority of %s is not being replaced", name, cluster), Unchanged: true, Try: a.again(cluster, "ca list")}
 		if r.Next != nil {
-			why.What = fmt.Sprintf("the replacement of the %s authority of %s does not wait for a person now", name, cluster)
+			why.What = fmt.Sprintf("the replacement of the %s authority of %s does not wait for a confirmation now", name, cluster)
 			why.Facts = []string{fmt.Sprintf("phase %d of 3: %s", r.Phase.Number(), phaseText(r.Phase))}
 		}
 		return refused(why)
 	}
 	if !o.yes {
-		question := fmt.Sprintf("Clients of %s that do not trust the next server authority yet are cut off. Go on?", cluster)
+		question := fmt.Sprintf("Clients of %s that do not trust the next server authority yet are cut off. Continue?", cluster)
 		if name == cke.ClientAuthority {
-			question = fmt.Sprintf("Clients of %s whose certificates are of the former client authority are cut off. Go on?", cluster)
+			question = fmt.Sprintf("Clients of %s whose certificates are of the former client authority are cut off. Continue?", cluster)
 		}
 		if err := a.confirmYes(ctx, "finishing the replacement of an authority of "+cluster, question, fmt.Sprintf("ckecli ca finish %s --yes", name)); err != nil {
 			return err
@@ -120,6 +120,6 @@ func runCAFinish(ctx context.Context, a *app, s store, name cke.AuthorityName, o
 	}
 	return a.runTask(ctx, s, taskRun{cluster: cluster, task: a.newTask(cke.TaskFinish, "", fmt.Sprintf("%s %s", name, r.Phase)), noWait: o.noWait,
 		done: func(_ cke.Record, took string) string {
-			return fmt.Sprintf("the replacement of the %s authority of %s goes on by itself (took %s); see %s", name, cluster, took, a.again(cluster, "ca list"))
+			return fmt.Sprintf("the replacement of the %s authority of %s continues by itself (took %s); see %s", name, cluster, took, a.again(cluster, "ca list"))
 		}})
 }

@@ -49,7 +49,7 @@ func TestCA_ListTellsOfAuthoritiesAndOfWhatAReplacementWaitsFor(t *testing.T) {
 	if stdout != "" {
 		t.Errorf("%q", stdout)
 	}
-	contains(t, stderr, "prod was never founded")
+	contains(t, stderr, "prod was never bootstrapped")
 	h.run(exitFailed, "ca", "get", "server")
 	l := h.lead("prod")
 	h.form(l)
@@ -61,9 +61,9 @@ func TestCA_ListTellsOfAuthoritiesAndOfWhatAReplacementWaitsFor(t *testing.T) {
 	s.Authorities = []cke.AuthorityStatus{{Name: cke.ServerAuthority, Phase: cke.AuthorityIntroduced, Waits: []string{"cp3 does not answer"}}}
 	l.status(s)
 	stdout, _ = h.run(exitDone, "ca", "list")
-	contains(t, stdout, "server     in use   ", "server     trusted  ", "server: being replaced, phase 1 of 3 for 2h: members come to trust both\n  waits: cp3 does not answer\n")
+	contains(t, stdout, "server     in use   ", "server     trusted  ", "server: being replaced, phase 1 of 3 for 2h: members start to trust both\n  waits: cp3 does not answer\n")
 	stdout, _ = h.run(exitDone, "status")
-	contains(t, stdout, "server: being replaced, phase 1 of 3: members come to trust both", "waits: cp3 does not answer")
+	contains(t, stdout, "server: being replaced, phase 1 of 3: members start to trust both", "waits: cp3 does not answer")
 	var all []listedCA
 	stdout, _ = h.run(exitDone, "ca", "list", "-o", "json")
 	if err := json.Unmarshal([]byte(stdout), &all); err != nil || len(all) != 4 || all[2].Generation != 1 || all[2].Signs || !all[2].Trusted || all[2].By != "eve@host" || len(all[2].Waits) != 1 {

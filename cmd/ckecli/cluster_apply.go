@@ -17,9 +17,9 @@ func newClusterApplyCommand(a *app) *cobra.Command {
 		Long: `Release the stored revision of a cluster whose policies.reconcile is manual, or is window while none is open, and
 follow the work until the cluster is ready.
 
-What interrupts service is confirmed, or released with --yes: the restart of one or two voters, also where a member that is
-declared is missing and cke waits for it. The release is for this revision alone: one that is set later waits again. A paused cluster stays as it is until it is
-resumed. Ctrl-C stops following; the work goes on.`,
+Confirm what interrupts service, or give --yes: a restart in a cluster of one or two voters, also if a declared member is missing
+and cke waits for it. The release is for this revision only: one that is set later waits again. A paused cluster stays as it is
+until it is resumed. Ctrl-C stops following; the work continues.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
 		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
 			return runApply(ctx, a, s, noWait, yes)
@@ -49,7 +49,7 @@ func runApply(ctx context.Context, a *app, s store, noWait, yes bool) error {
 		return err
 	}
 	if p.interrupts() && !yes {
-		if err := a.confirmYes(ctx, "interrupting the service of "+cluster, p.interruption()+" Go on?", a.again(cluster, "cluster apply --yes")); err != nil {
+		if err := a.confirmYes(ctx, "interrupting the service of "+cluster, p.interruption()+" Continue?", a.again(cluster, "cluster apply --yes")); err != nil {
 			return err
 		}
 	}

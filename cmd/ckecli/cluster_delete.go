@@ -31,11 +31,12 @@ func newClusterDeleteCommand(a *app) *cobra.Command {
 		Short: "Stop a cluster for good; its data stays on the nodes",
 		Long: `Stop every member of a cluster and take the cluster out of the store. Volumes stay on the nodes.
 
-It is confirmed by typing the cluster's name, or with --confirm NAME. It ends when every node that carries a member has
-answered. A machine that is gone for good is named with --destroyed, also once the deletion waits for it.
+Confirm by typing the cluster's name, or with --confirm NAME. The deletion is complete when every node that carries a member has
+answered. Name a machine that is gone for good with --destroyed, also while the deletion already waits for it.
 
-Until every member is stopped and its container removed, --cancel withdraws it: members that were stopped are started again on their own data. After that it cannot be
-undone: the store no longer knows the members, and only a backup brings the cluster back.`,
+Until every member is stopped and its container removed, --cancel withdraws the deletion: members that were stopped are started
+again on their own data. After that it cannot be undone: the store no longer knows the members, and only a backup restores the
+cluster.`,
 		Args: arguments(1, 1), ValidArgsFunction: first(a.completeClusters()),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.cancel && (o.confirm != "" || o.destroyed != nil) {
@@ -53,7 +54,7 @@ undone: the store no longer knows the members, and only a backup brings the clus
 	cmd.Flags().StringVar(&o.confirm, "confirm", "", "confirm with the cluster's `name`")
 	cmd.Flags().StringArrayVar(&o.destroyed, "destroyed", nil, "do not wait for a `node` whose machine is gone for good; may be repeated")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return once it is asked for")
-	cmd.Flags().BoolVar(&o.cancel, "cancel", false, "withdraw a deletion that has not ended")
+	cmd.Flags().BoolVar(&o.cancel, "cancel", false, "withdraw a deletion that is not complete")
 	return cmd
 }
 
@@ -71,7 +72,7 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	}
 	if !spec.Deleting() || len(o.destroyed) > 0 {
 		if len(o.destroyed) > 0 {
-			fmt.Fprintf(a.stderr, "Members of nodes named with --destroyed are not stopped: if such a machine still runs, its member goes on, and cke no longer knows of it: %s\n", strings.Join(o.destroyed, ", "))
+			fmt.Fprintf(a.stderr, "Members of nodes named with --destroyed are not stopped: if such a machine still runs, its member continues to run, and cke no longer knows of it: %s\n", strings.Join(o.destroyed, ", "))
 		}
 		fmt.Fprintln(a.stderr, a.wouldDelete(ctx, s, spec))
 		if err := a.confirmName(ctx, "deleting "+name, name, o.confirm, fmt.Sprintf("ckecli cluster delete %s --confirm %s", name, name)); err != nil {
@@ -102,7 +103,7 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	}
 	_, err = f.Until(ctx, func(cke.Status) bool { return false })
 	if !errors.Is(err, errGone) {
-		return detached(ctx, err, "the deletion of "+name+" is asked for, and cke goes on with it", "ckecli status "+name)
+		return detached(ctx, err, "the deletion of "+name+" is asked for, and cke continues with it", "ckecli status "+name)
 	}
 	took := a.now().Sub(begun)
 	return a.showDeleted(deleted{name, true, took.Seconds()}, fmt.Sprintf("%s is deleted; its volumes stay on the nodes (took %s)\n"+
@@ -152,7 +153,7 @@ type deleted struct {
 // wouldDelete says what a deletion means for this cluster.
 func (a *app) wouldDelete(ctx context.Context, s store, spec cke.Spec) string {
 	if id, err := s.Identity(ctx, spec.Cluster.Name); err == nil && id.Incarnation != nil && id.Incarnation.State == cke.Awaiting {
-		return fmt.Sprintf("Cluster %s was declared to be restored, and was not: deleting takes it out of this store; what its nodes carry stays as it is, and members that run go on.", spec.Cluster.Name)
+		return fmt.Sprintf("Cluster %s was declared to be restored, and was not restored: deleting removes it from this store; what its nodes carry stays as it is, and members that run continue to run.", spec.Cluster.Name)
 	}
 	serving := "whether its members serve is not known"
 	if st, err := s.Status(ctx, spec.Cluster.Name); err == nil {

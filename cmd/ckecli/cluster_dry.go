@@ -18,11 +18,11 @@ type dryResult struct {
 	Revision int64    `json:"revision"`
 	Changed  bool     `json:"changed"`
 	Diff     []string `json:"diff"`
-	// Plan is what would be done; nil: nobody has looked at the cluster yet.
+	// Plan is what would be done; nil: there is no observation of the cluster yet.
 	Plan *planned `json:"plan,omitempty"`
 }
 
-// runSetDry tells what `cluster set` would store, and stores nothing.
+// runSetDry shows what `cluster set` would store, and stores nothing.
 func runSetDry(ctx context.Context, a *app, s planStore, e edition, o setOptions) error {
 	c := e.cluster
 	now, err := s.Spec(ctx, c.Name)
@@ -98,7 +98,7 @@ func split(text []byte) []string {
 const diffContext = 3
 
 // diff returns the lines of a and b with "-", "+" or " " before them; unchanged lines far from a change are left out.
-// Its cost is the product of both lengths, which suits files that people write.
+// Its cost is the product of both lengths, which suits files that users write.
 func diff(a, b []string) []string {
 	common := make([][]int, len(a)+1) // length of the longest common subsequence of a[i:] and b[j:]
 	for i := range common {

@@ -22,9 +22,9 @@ func newClusterEditCommand(a *app) *cobra.Command {
 		Long: `Open the stored cluster file in your editor ($VISUAL, else $EDITOR, else vi), store what you saved as a new revision, and
 follow the work until the cluster is ready for it, as ` + "`ckecli cluster set`" + ` does.
 
-With faults in it the text is opened again, with the faults as comments at its top; saved again as it is, it is given up.
-A text that was not changed, or is empty, changes nothing. If somebody else stored a revision meanwhile, yours is refused.
-Whatever does not get into the store stays in a file that is named.`,
+A text with errors is opened again, with the errors as comments at its top; save it again unchanged to give up.
+A text that was not changed, or is empty, changes nothing. If another user stored a revision meanwhile, yours is refused.
+A text that is not stored is kept in a file, whose name is shown.`,
 		Example: "  ckecli cluster edit\n  EDITOR='code --wait' ckecli cluster edit prod --no-wait",
 		Args:    arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
 		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
@@ -152,7 +152,7 @@ func (d *draft) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// editor is a person's editor, as a shell takes it.
+// editor is the user's editor, as a shell takes it.
 func (a *app) editor() (string, error) {
 	for _, name := range []string{"VISUAL", "EDITOR"} {
 		if editor := a.getenv(name); strings.TrimSpace(editor) != "" {
@@ -166,10 +166,10 @@ func (a *app) editor() (string, error) {
 	return "vi", nil
 }
 
-// noteMark begins the lines that tell what is wrong with the text; they are no part of it.
+// noteMark starts the lines that say what is wrong with the text; they are no part of it.
 const noteMark = "#!"
 
-// write writes the text to the file, below notes that tell what is wrong with it.
+// write writes the text to the file, below notes that say what is wrong with it.
 func (d *draft) write(wrong error) error {
 	var notes []string
 	if wrong != nil {
@@ -181,9 +181,9 @@ func (d *draft) write(wrong error) error {
 	return nil
 }
 
-// notesOf tells what is wrong, with the line numbers that the text has below the notes.
+// notesOf says what is wrong, with the line numbers that the text has below the notes.
 func notesOf(wrong error) []string {
-	head := []string{"Nothing is stored yet. Saved again as it is, the text is given up. Lines that begin with " + noteMark + " are left out."}
+	head := []string{"Nothing is stored yet. Save the text again unchanged to give up. Lines that start with " + noteMark + " are left out."}
 	body := strings.Split(wrong.Error(), "\n")
 	var faults *clusterfile.FaultList
 	if errors.As(wrong, &faults) {

@@ -137,7 +137,7 @@ func TestEdit_GivesUpAndKeepsATextThatIsSavedAgainWithItsFaults(t *testing.T) {
 func TestEdit_RefusesAndKeepsWhatSomebodyElseWasFasterThan(t *testing.T) {
 	for name, c := range map[string]struct{ theirs, says string }{
 		"another revision": {older, "error[CKE103]: cluster prod has revision 2, not 1\n"},
-		"a comment":        {"# theirs\n", "error[CKE103]: the text of revision 1 of cluster prod is another one meanwhile, with the same meaning\n"},
+		"a comment":        {"# theirs\n", "error[CKE103]: the text of revision 1 of cluster prod has changed meanwhile, with the same meaning\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := declared(t)
@@ -173,7 +173,7 @@ func TestEdit_KeepsWhatWasNotConfirmed(t *testing.T) {
 	h.form(h.lead("prod"))
 	h.editor(`sed -i '/cp[23]/d' "$1"`)
 	_, stderr := h.run(exitRefused, "cluster", "edit")
-	contains(t, stderr, "error[CKE107]: taking members of prod away was not confirmed\n", "Try: ckecli cluster set ", " --yes\n")
+	contains(t, stderr, "error[CKE107]: removing members of prod was not confirmed\n", "Try: ckecli cluster set ", " --yes\n")
 	if h.kept(stderr) == "" {
 		t.Error("the text is lost")
 	}

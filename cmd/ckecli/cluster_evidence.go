@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ import (
 
 func newClusterEvidenceCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "evidence [NAME]", Short: "Show why a cluster was frozen: what was found, and what each member said",
+		Use: "evidence [NAME]", Short: "Show why a cluster was frozen: what was found, and what each member answered",
 		Long: `Show the record of the last finding that froze a cluster, lifted or not: what was found, when, what each member answered
 then, and the members' hashes where their data was compared. With -o json or -o yaml the record is complete.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
@@ -29,7 +30,7 @@ then, and the members' hashes where their data was compared. With -o json or -o 
 type evidence struct {
 	Cluster string `json:"cluster"`
 	Frozen  bool   `json:"frozen"`
-	// Freeze is the last finding; not there: there never was one.
+	// Freeze is the last finding; absent: there never was one.
 	Freeze *cke.Freeze `json:"freeze,omitempty"`
 }
 
@@ -56,7 +57,7 @@ func runEvidence(ctx context.Context, a *app, s store) error {
 	}})
 }
 
-// writeEvidence tells of a finding for people.
+// writeEvidence describes a finding for users.
 func (a *app) writeEvidence(w io.Writer, cluster string, id cke.Identity, colour bool) error {
 	f, l := id.Freeze, &term.Labels{}
 	state := term.Styled(term.Alarm, "frozen")
@@ -65,6 +66,9 @@ func (a *app) writeEvidence(w io.Writer, cluster string, id cke.Identity, colour
 	}
 	l.Add("Cluster", term.Text(cluster))
 	l.Add("State", state)
+	if f.Wrong != nil {
+		l.Add("Put aside", term.Text(strings.Join(f.Wrong, ", ")))
+	}
 	l.Add("Found", term.Text(follow.ProblemText(f.Problem)))
 	l.Add("Kind", term.Text(string(f.Kind)))
 	if f.Former != nil {
@@ -73,13 +77,17 @@ func (a *app) writeEvidence(w io.Writer, cluster string, id cke.Identity, colour
 	l.Add("At", term.Textf("%s, by %s, term %d", moment(f.At), f.Leader.Host, f.Leader.Term))
 	l.Add("Record", term.Text(f.ID))
 	if f.Active() {
-		l.Add("Lift it", term.Textf("ckecli cluster unfreeze %s --reason TEXT", cluster))
+		how := "ckecli cluster unfreeze " + cluster + " --reason TEXT"
+		if f.Kind.NamesWrong() {
+			how += " --wrong NODE"
+		}
+		l.Add("Lift it", term.Text(how))
 	}
 	if err := l.Write(w, colour); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	t := term.NewTable("MEMBER", "MEMBER ID", "CLUSTER ID", "REVISION", "RAFT INDEX", "HASH", "COMPACTED", "PROBLEM")
+	t := term.NewTable("MEMBER", "MEMBER ID", "CLUSTER ID", "LEADER", "REVISION", "RAFT INDEX", "HASH", "COMPACTED", "PROBLEM")
 	for _, e := range f.Etcd.Endpoints {
 		hash, compacted := "", ""
 		if f.Compared != nil {
@@ -87,7 +95,7 @@ func (a *app) writeEvidence(w io.Writer, cluster string, id cke.Identity, colour
 				hash, compacted = fmt.Sprintf("%08x", f.Compared.Hashes[i].Hash), fmt.Sprint(f.Compared.Hashes[i].Compacted)
 			}
 		}
-		t.Add(term.Text(memberName(id, e)), term.Text(e.MemberID), term.Text(e.ClusterID), term.Textf("%d", e.Revision), term.Textf("%d", e.RaftIndex),
+		t.Add(term.Text(memberName(id, e)), term.Text(e.MemberID), term.Text(e.ClusterID), term.Text(e.LeaderID), term.Textf("%d", e.Revision), term.Textf("%d", e.RaftIndex),
 			term.Text(hash), term.Text(compacted), term.Text(e.Problem))
 	}
 	return t.Write(w, colour)

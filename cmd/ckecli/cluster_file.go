@@ -9,13 +9,14 @@ import (
 
 	"cke"
 	"cke/clusterfile"
+	"cke/plan"
 )
 
 // edition is the text of a cluster file on its way into the store.
 type edition struct {
 	cluster cke.Cluster
 	text    []byte
-	// name is what people know the text by: a file or a revision.
+	// name is what users know the text by: a file or a revision.
 	name string
 	// set stores the text and plan shows what would be done with it: command lines without ckecli.
 	set, plan string
@@ -30,7 +31,7 @@ func (e edition) after(stored cke.Spec) cke.Spec {
 		was = *e.as
 	}
 	next := stored.Following(e.cluster, was)
-	if stored.Generation > 0 && len(changed(stored.Wanted(), next.Wanted())) == 0 {
+	if stored.Generation > 0 && len(plan.Changes(stored.Wanted(), next.Wanted())) == 0 {
 		next.Generation = stored.Generation
 	}
 	return next
@@ -40,7 +41,7 @@ func fileEdition(file string, c cke.Cluster, text []byte) edition {
 	return edition{cluster: c, text: text, name: fileName(file), set: "cluster set " + file, plan: "plan " + file}
 }
 
-// readCluster reads and checks a cluster file; "-" is standard input. Warnings are told.
+// readCluster reads and checks a cluster file; "-" is standard input. Warnings are shown.
 func (a *app) readCluster(ctx context.Context, file string) (cke.Cluster, []byte, error) {
 	data, err := a.readFile(ctx, file)
 	if err != nil {
@@ -50,7 +51,7 @@ func (a *app) readCluster(ctx context.Context, file string) (cke.Cluster, []byte
 	return c, data, err
 }
 
-// parseCluster checks the text of a cluster file that people know by a name. Warnings are told.
+// parseCluster checks the text of a cluster file that users know by a name. Warnings are shown.
 func (a *app) parseCluster(name string, text []byte) (cke.Cluster, error) {
 	c, warnings, err := clusterfile.ParseCluster(name, text)
 	for _, w := range warnings {
@@ -73,7 +74,7 @@ func fileName(file string) string {
 // maxFile bounds what is read from a file or standard input, in bytes.
 const maxFile = 1 << 20
 
-// readFile reads a file, or standard input for "-". Reading what a person types ends with ctx, too.
+// readFile reads a file, or standard input for "-". Reading what a user types ends with ctx, too.
 func (a *app) readFile(ctx context.Context, file string) ([]byte, error) {
 	in := a.stdin
 	if file != "-" {

@@ -66,7 +66,7 @@ func (a *app) showFile(data any, name, text string) error {
 	}})
 }
 
-// textOf is the text of a stored cluster file: as a person wrote it, or made from what it says.
+// textOf is the text of a stored cluster file: as a user wrote it, or made from what it says.
 func textOf(spec cke.Spec) ([]byte, error) {
 	if spec.Source != "" {
 		return []byte(spec.Source), nil

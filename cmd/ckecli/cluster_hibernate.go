@@ -18,10 +18,10 @@ func newClusterHibernateCommand(a *app) *cobra.Command {
 		Use: "hibernate NAME", Args: arguments(1, 1), ValidArgsFunction: first(a.completeClusters()),
 		Short: "Stop every member and keep all data",
 		Long: `Stop every member of a cluster, followers first and the leader last, and keep all containers and all data. From then on
-no member is started, and one that somebody starts is stopped again, until ` + "`ckecli cluster resume NAME`" + `.
+no member is started, and one that is started by other means is stopped again, until ` + "`ckecli cluster resume NAME`" + `.
 
-The cluster does not serve meanwhile, so it is confirmed by typing its name, or with --confirm NAME. A node that does not
-answer cannot be told to stop its member; that is done once it answers, and until then the command waits.`,
+The cluster does not serve meanwhile: confirm by typing its name, or with --confirm NAME. The member of a node that does not
+answer is stopped once the node answers; until then the command waits.`,
 		RunE: a.onCluster(func(ctx context.Context, s store, args []string) error {
 			return runHibernate(ctx, a, s, args[0], confirm, noWait)
 		}),
@@ -35,7 +35,7 @@ answer cannot be told to stop its member; that is done once it answers, and unti
 type rested struct {
 	Cluster    string `json:"cluster"`
 	Hibernated bool   `json:"hibernated"`
-	// Done: it is so, and was not only asked for.
+	// Done: it is completed, not only asked for.
 	Done bool    `json:"done"`
 	Took float64 `json:"took,omitempty"` // seconds
 }
@@ -68,7 +68,7 @@ func runHibernate(ctx context.Context, a *app, s store, cluster, confirm string,
 		return asleep.Status == cke.True
 	})
 	if err != nil {
-		return detached(ctx, err, "the hibernation of "+cluster+" is asked for, and cke goes on with it", a.again(cluster, "history -f"))
+		return detached(ctx, err, "the hibernation of "+cluster+" is asked for, and cke continues with it", a.again(cluster, "history -f"))
 	}
 	took := a.now().Sub(begun)
 	return a.showRested(rested{cluster, true, true, took.Seconds()}, fmt.Sprintf("%s is hibernated: %s (took %s)", cluster, st.Summary, term.Took(took)))
@@ -79,7 +79,7 @@ func newClusterResumeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "resume NAME", Args: arguments(1, 1), ValidArgsFunction: first(a.completeClusters()),
 		Short: "Start the members of a hibernated cluster on their own data",
-		Long: `End the hibernation of a cluster: its members are started on the data that they had, and the command follows until the
+		Long: `End the hibernation of a cluster: its members are started on the data that they had, and the command waits until the
 cluster is ready. To end a pause, use ` + "`ckecli resume`" + `.`,
 		RunE: a.onCluster(func(ctx context.Context, s store, args []string) error {
 			return runClusterResume(ctx, a, s, args[0], noWait)
@@ -101,7 +101,7 @@ func runClusterResume(ctx context.Context, a *app, s store, cluster string, noWa
 	}
 	r := rested{Cluster: cluster}
 	if noWait {
-		return a.showRested(r, cluster+" is no longer to hibernate")
+		return a.showRested(r, cluster+" is no longer declared hibernated")
 	}
 	_, line, err := a.followReady(ctx, s, goal{cluster: cluster, revision: spec.Generation, is: "no longer hibernated", newest: newest, begun: begun})
 	if err != nil {

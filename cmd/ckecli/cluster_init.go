@@ -18,8 +18,8 @@ func newClusterInitCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [USER@]ADDRESS…",
 		Short: "Write a cluster file to start from",
-		Long: `Write a cluster file with these nodes as control-plane nodes, and comments on what else it can say, to stdout. With -o json it
-is JSON, which has no comments and is as good a cluster file.`,
+		Long: `Write a cluster file with these nodes as control-plane nodes, and comments on further options, to stdout. With -o json it is
+JSON, which has no comments and is a valid cluster file as well.`,
 		Example: "  ckecli cluster init --name prod cke@10.0.0.11 cke@10.0.0.12 cke@10.0.0.13 > cluster.yml",
 		Args:    arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +57,7 @@ func runInit(a *app, name string, nodes []string) error {
 	}
 	fmt.Fprintf(&b, initTail, cke.DefaultSSHUser, cke.DefaultEtcdVersion)
 	if n := len(nodes); n%2 == 0 {
-		fmt.Fprintf(a.stderr, "warning: %d members bear the loss of %d, as %d would; an odd number is better\n", n, n-quorum.Of(n), n-1)
+		fmt.Fprintf(a.stderr, "warning: %d members tolerate the loss of %d, as %d would; an odd number is better\n", n, n-quorum.Of(n), n-1)
 	}
 	c, _, err := clusterfile.ParseCluster("", []byte(b.String()))
 	if err != nil {
@@ -67,7 +67,7 @@ func runInit(a *app, name string, nodes []string) error {
 }
 
 const initHead = `# A cluster of etcd. Check it with: ckecli cluster validate FILE
-# Store it, and watch it come up, with: ckecli cluster set FILE
+# Store it, and follow its bootstrap, with: ckecli cluster set FILE
 name: %s
 
 # The machines. A node with control_plane: true carries a member; three or five of them are usual.
@@ -75,7 +75,7 @@ nodes:
 `
 
 const initTail = `
-# More that a node can say:
+# Further options of a node:
 #    user: cke                       # who logs in by SSH; default: %s
 #    ssh: {port: 22, host_key: "ssh-ed25519 AAAA…"}   # default: the key is pinned at first sight
 #    zone: rack1

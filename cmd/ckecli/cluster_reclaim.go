@@ -23,18 +23,18 @@ func newClusterReclaimCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reclaim NAME",
 		Short: "Put memberships on record again that an older store does not have",
-		Long: `Put memberships on record again after the store was brought back from a copy that is older than the cluster. cke freezes
+		Long: `Put memberships on record again after the store was restored from a copy that is older than the cluster. cke freezes
 the cluster when it finds containers or volumes of memberships that the store does not have, and never stops them.
 
 It reads the labels of containers and volumes on the nodes and etcd's member list, and shows what it will put on record:
-members, and archived volumes of members that have left. No node is changed. The freeze is lifted with it, and cke goes
-on with the cluster file that is stored: if the file in the store is older, too, store the newest one first
+members, and archived volumes of members that have left. No node is changed. The command also lifts the freeze, and cke continues
+with the cluster file that is stored: if the file in the store is older, too, store the newest one first
 ("ckecli cluster set --no-wait FILE").
 
 The certificate authorities are those of the store. If they were replaced after the copy was made, members do not accept
 its certificates, no member list can be read, and only a newer copy of the store helps.
 
-It is confirmed by typing the cluster's name, or with --confirm NAME. --plan only shows it.`,
+Confirm by typing the cluster's name, or with --confirm NAME. --plan only shows what would be put on record.`,
 		Args: arguments(1, 1), ValidArgsFunction: first(a.completeClusters()),
 		RunE: a.onCluster(func(ctx context.Context, s store, args []string) error {
 			return runReclaim(ctx, a, s, args[0], o)
@@ -54,7 +54,7 @@ type reclaimRow struct {
 	Volume string     `json:"volume"`
 	// Member is etcd's id of its member; empty: it has none.
 	Member string `json:"member,omitempty"`
-	Then   string `json:"then"` // member, archived or ended
+	Then   string `json:"then"` // member, archived, ended or apart
 }
 
 func runReclaim(ctx context.Context, a *app, s store, name string, o reclaimOptions) error {
@@ -99,12 +99,17 @@ func reclaimRows(r cke.Reclaim) []reclaimRow {
 	rows := []reclaimRow{}
 	add := func(then string, joins []cke.Join) {
 		for _, j := range joins {
+			then := then
+			if j.Apart {
+				then = "apart"
+			}
 			rows = append(rows, reclaimRow{Node: j.Node.Name(), Join: j.ID, Volume: j.Volume, Member: j.MemberID, Then: then})
 		}
 	}
 	add("member", r.Members)
 	add("archived", r.Archived)
 	add("ended", r.Ends)
+	add("apart", r.Apart)
 	return rows
 }
 
@@ -120,7 +125,8 @@ func (a *app) showReclaim(r cke.Reclaim) error {
 
 func writeReclaim(w io.Writer, r cke.Reclaim, colour bool) error {
 	t := term.NewTable("NODE", "VOLUME", "MEMBER", "THEN")
-	texts := map[string]string{"member": "member on record", "archived": "archived volume on record, kept", "ended": "membership ends: its member has left the list"}
+	texts := map[string]string{"member": "member on record", "archived": "archived volume on record, kept", "ended": "membership ends: its member has left the list",
+		"apart": "put aside: its member is not started, and is to be replaced"}
 	for _, row := range reclaimRows(r) {
 		member := row.Member
 		if member == "" {

@@ -13,19 +13,19 @@ import (
 func newClusterRollbackCommand(a *app) *cobra.Command {
 	var o setOptions
 	cmd := &cobra.Command{
-		Use: "rollback REV", Short: "Store an earlier revision of a cluster file anew, and follow the work until the cluster is ready",
+		Use: "rollback REV", Short: "Store an earlier revision of a cluster file again, and follow the work until the cluster is ready",
 		Long: `Store the text of an earlier revision as a new one, and follow the work until the cluster is ready for it.
 
-It is what ` + "`ckecli cluster set`" + ` does with that text: the text is checked again, and what it takes away is refused or confirmed
-as there. Revisions stand in ` + "`ckecli cluster log`" + `. What was done on the nodes is not undone but done anew from the file: a
-version that the data has left is refused, and volumes that were archived stay so.`,
+It does what ` + "`ckecli cluster set`" + ` does with that text: the text is checked again, and what it removes is refused or confirmed
+as there. The revisions are listed by ` + "`ckecli cluster log`" + `. Operations on the nodes are not undone: cke makes the changes
+that the file now requires. A version that the data has left is refused, and archived volumes stay archived.`,
 		Example: "  ckecli cluster rollback 3 --dry-run\n  ckecli cluster rollback 3",
 		Args:    arguments(1, 1), ValidArgsFunction: first(a.completeRevisions()),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		revision, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || revision < 1 {
-			return usageError{fmt.Errorf("%q is no revision; a whole number from 1 is wanted, as in `ckecli cluster log`", args[0]), cmd.CommandPath()}
+			return usageError{fmt.Errorf("invalid revision %q: want a whole number from 1, as in `ckecli cluster log`", args[0]), cmd.CommandPath()}
 		}
 		return a.onStore(func(ctx context.Context, s store, _ []string) error {
 			return runRollback(ctx, a, s, revision, o)

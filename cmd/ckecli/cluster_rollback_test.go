@@ -44,7 +44,7 @@ func TestRollback_IsConfirmedWhereMembersGo(t *testing.T) {
 	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", clusterFile))
 	h.form(h.lead("prod"))
 	_, stderr := h.run(exitRefused, "cluster", "rollback", "1")
-	contains(t, stderr, "error[CKE107]: taking members of prod away was not confirmed\n", "Try: ckecli cluster rollback 1 --yes\n")
+	contains(t, stderr, "error[CKE107]: removing members of prod was not confirmed\n", "Try: ckecli cluster rollback 1 --yes\n")
 	_, stderr = h.run(exitDone, "cluster", "rollback", "1", "--yes", "--no-wait")
 	contains(t, stderr, "prod: stored as revision 3\n")
 }

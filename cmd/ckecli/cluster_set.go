@@ -35,10 +35,10 @@ func newClusterSetCommand(a *app) *cobra.Command {
 		Short: "Store a cluster file, and follow the work until the cluster is ready",
 		Long: `Check a cluster file, store it as a new revision, and follow the work until the cluster is ready.
 
-Every fault in the file is told at once, and nothing is stored then. A file that means the same as the stored one
-makes no new revision. A file that takes away a member without which quorum would be lost is refused; one with fewer
-members than the stored one, or one whose changes interrupt service, is confirmed, or set with --yes. A file whose
-version no member can ever come to run is refused, too. Ctrl-C stops following; the work goes on.`,
+All errors in the file are shown together, and nothing is stored then. A file that means the same as the stored one
+makes no new revision. A file that removes a member without which quorum would be lost is refused; confirm one with fewer
+members than the stored one, or one whose changes interrupt service, or give --yes. A file whose version no member can
+ever reach is refused, too. Ctrl-C stops following; the work continues.`,
 		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml\n  ckecli cluster set cluster.yml --plan 5f0c7a12b3d4e6f8",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +53,7 @@ version no member can ever come to run is refused, too. Ctrl-C stops following; 
 func (o *setOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.dryRun, "dry-run", false, "check and compare, store nothing")
-	f.StringVar(&o.plan, "plan", "", "store only if the plan still has this `hash`, which ckecli plan and --dry-run tell")
+	f.StringVar(&o.plan, "plan", "", "store only if the plan still has this `hash`, which ckecli plan and --dry-run show")
 	o.storingFlags(cmd)
 	revision := f.Int64("if-revision", 0, "store only if this `revision` is the stored one; 0: only if there is none")
 	cmd.PreRun = func(*cobra.Command, []string) {
@@ -66,7 +66,7 @@ func (o *setOptions) flags(cmd *cobra.Command) {
 // storingFlags are those of every command that stores a text.
 func (o *setOptions) storingFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return once the file is stored")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm that there are to be fewer members, or that service is interrupted")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm fewer members, or an interruption of service")
 }
 
 // runSet stores a cluster file and follows the work that it leads to.
@@ -86,7 +86,7 @@ func runSet(ctx context.Context, a *app, file string, o setOptions) error {
 	return a.set(ctx, s, fileEdition(file, c, text), o, begun)
 }
 
-// set stores a text, or tells what that would change, and follows the work that it leads to.
+// set stores a text, or shows what that would change, and follows the work that it leads to.
 func (a *app) set(ctx context.Context, s store, e edition, o setOptions, begun time.Time) error {
 	if o.dryRun {
 		if err := rightNames(ctx, s, e.cluster); err != nil {
@@ -115,7 +115,7 @@ func rightNames(ctx context.Context, s store, c cke.Cluster) error {
 		return nil
 	}
 	return refused(&cke.Error{Code: cke.CodeMisnamed, What: "the file gives hostnames of members to other machines", Facts: facts, Unchanged: true,
-		Try: "leave each machine its hostname; one that gets another address is declared with it, one after the other"})
+		Try: "keep the hostname of each machine; if machines get other addresses, declare these one machine at a time"})
 }
 
 // storeEdition checks, has confirmed and stores a text.
@@ -138,7 +138,7 @@ func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions
 	case stored.Changed:
 		fmt.Fprintf(a.stderr, "%s: stored as revision %d\n", name, spec.Generation)
 	case spec.Source != before.Source:
-		fmt.Fprintf(a.stderr, "%s: the text is stored; it means the same, and is revision %d still\n", name, spec.Generation)
+		fmt.Fprintf(a.stderr, "%s: the text is stored; it means the same, and is still revision %d\n", name, spec.Generation)
 	default:
 		fmt.Fprintf(a.stderr, "%s: revision %d says the same already\n", name, spec.Generation)
 	}
@@ -163,7 +163,7 @@ func (a *app) readyEdition(ctx context.Context, s store, e edition, o *setOption
 	return before, p, err
 }
 
-// confirmEdition has confirmed what a text takes away: members, and service for a while. asked: a person was.
+// confirmEdition has confirmed what a text takes away: members, and service for a while. asked: a user was.
 func (a *app) confirmEdition(ctx context.Context, s planStore, before cke.Spec, e edition, p *planned, o setOptions) (asked bool, err error) {
 	question, err := fewer(ctx, s, before.Cluster, e.cluster)
 	if err != nil || o.yes {
@@ -171,7 +171,7 @@ func (a *app) confirmEdition(ctx context.Context, s planStore, before cke.Spec, 
 	}
 	name, how := e.cluster.Name, a.again(e.cluster.Name, e.set+" --yes")
 	if question != "" {
-		if err := a.confirmYes(ctx, "taking members of "+name+" away", question, how); err != nil {
+		if err := a.confirmYes(ctx, "removing members of "+name, question, how); err != nil {
 			return true, err
 		}
 	}
@@ -188,7 +188,7 @@ func (p *planned) interrupts() bool { return p != nil && len(p.Interrupts()) > 0
 
 // interruption says what interrupts.
 func (p *planned) interruption() string {
-	return fmt.Sprintf("Nobody is served while %s restarts: one or two voters can spare none.", strings.Join(p.Interrupts(), ", then "))
+	return fmt.Sprintf("The cluster does not serve while %s restarts: one or two voters tolerate no failure.", strings.Join(p.Interrupts(), ", then "))
 }
 
 // followSet follows the work that a stored text leads to.
@@ -220,10 +220,10 @@ func fewer(ctx context.Context, s planStore, was, wanted cke.Cluster) (string, e
 	if id, err := s.Identity(ctx, wanted.Name); err != nil || !isFormed(id) {
 		return "", err
 	}
-	return fmt.Sprintf("%s to carry no member any more: %d of %d members can be lost now, %d of %d then. Store it?", are(gone), from-quorum.Of(from), from, to-quorum.Of(to), to), nil
+	return fmt.Sprintf("%s declared without a member: %d of %d members can be lost now, %d of %d then. Store it?", are(gone), from-quorum.Of(from), from, to-quorum.Of(to), to), nil
 }
 
-// are is the beginning of a sentence about nodes.
+// are is the start of a sentence about nodes.
 func are(nodes []string) string {
 	if len(nodes) == 1 {
 		return nodes[0] + " is"
@@ -235,9 +235,9 @@ func are(nodes []string) string {
 type goal struct {
 	cluster  string
 	revision int64
-	// is tells what is done to it already, as "stored".
+	// is says what was done to it already, as "stored".
 	is string
-	// newest is the newest record that was there when the command was begun.
+	// newest is the newest record that was there when the command was started.
 	newest int64
 	begun  time.Time
 	// void, if set, is asked about each spec that is stored meanwhile; its error ends the following.
@@ -269,9 +269,9 @@ func (a *app) followReady(ctx context.Context, s store, g goal) (outcome, string
 		return s.ObservedGeneration >= g.revision && s.Health == cke.HealthReady
 	})
 	if err != nil {
-		goesOn := "cke goes on working on it"
+		goesOn := "cke continues to work on it"
 		if f.Tell.Leaderless() {
-			goesOn = "the work begins once a daemon leads the cluster"
+			goesOn = "the work starts once a daemon leads the cluster"
 		}
 		state := fmt.Sprintf("revision %d of %s is %s, and %s", g.revision, g.cluster, g.is, goesOn)
 		return outcome{}, "", detached(ctx, err, state, a.again(g.cluster, "history -f"))

@@ -35,7 +35,7 @@ func runValidate(ctx context.Context, a *app, file string) error {
 	c = c.WithDefaults()
 	v := validated{c.Name, len(c.ControlPlane()), len(c.Nodes), c.Options.Etcd.Version}
 	return a.show(view{data: v, names: []string{c.Name}, table: func(w io.Writer, _, _ bool) error {
-		_, err := fmt.Fprintf(w, "%s is in order: cluster %s, %s of etcd %s\n", fileName(file), v.Cluster, cke.Count(v.Members, "member"), v.Version)
+		_, err := fmt.Fprintf(w, "%s is valid: cluster %s, %s of etcd %s\n", fileName(file), v.Cluster, cke.Count(v.Members, "member"), v.Version)
 		return err
 	}})
 }

@@ -154,7 +154,7 @@ func completeGlobals(a *app, root *cobra.Command) {
 	must(root.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions))
 }
 
-// completeNoFiles offers files only where a file is wanted.
+// completeNoFiles offers files only where a file is required.
 func completeNoFiles(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && !strings.Contains(cmd.Use, "FILE") && !strings.Contains(cmd.Use, "DIR") {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions

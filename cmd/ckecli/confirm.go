@@ -9,10 +9,10 @@ import (
 	"cke"
 )
 
-// interactive reports whether a person can be asked.
+// interactive reports whether a user can be asked.
 func (a *app) interactive() bool { return a.terminal(a.stdin) && a.terminal(a.stderr) }
 
-// notConfirmed is the refusal of what needs a person's word; how says how to give it on the command line.
+// notConfirmed is the refusal of what needs confirmation; how says how to give it on the command line.
 func notConfirmed(what, how string) error {
 	return &cke.Error{Code: cke.CodeConfirm, What: what + " was not confirmed", Unchanged: true, Try: how}
 }

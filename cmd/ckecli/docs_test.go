@@ -45,6 +45,24 @@ func TestDocs_NameEveryCommandAndFlag(t *testing.T) {
 	}
 }
 
+// A command without Args ignores arguments, and one without a group is listed apart from the others.
+func TestCommands_HaveArgsAndAGroup(t *testing.T) {
+	root := newRootCommand(renderer())
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Args == nil {
+			t.Errorf("`%s` has no Args", cmd.CommandPath())
+		}
+		if cmd.Parent() == root && !cmd.Hidden && cmd.GroupID == "" {
+			t.Errorf("`%s` has no GroupID", cmd.CommandPath())
+		}
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	visit(root)
+}
+
 // What an explanation tells a person to try is there to be tried.
 func TestHelp_NamesCommandsThatAreThere(t *testing.T) {
 	root := newRootCommand(renderer())

@@ -57,7 +57,7 @@ var exitOf = map[cke.Code]int{
 	cke.CodeNotCovered:    exitRefused,
 }
 
-// sentinels tell programs, and say nothing that the message does not.
+// sentinels inform programs, and say nothing that the message does not.
 var sentinels = []error{cke.ErrNotFound, cke.ErrConflict, cke.ErrDeposed}
 
 // usageError is a command line that means nothing.
@@ -83,9 +83,9 @@ func (e exitWith) Unwrap() error { return e.error }
 // refused makes an error a refusal.
 func refused(err error) error { return exitWith{err, exitRefused} }
 
-// detachedError ends a command that followed work which goes on without it.
+// detachedError ends a command that followed work which continues without it.
 type detachedError struct {
-	// state tells what goes on; how tells how to follow it again.
+	// state says what continues; how says how to follow it again.
 	state, how string
 }
 
@@ -100,7 +100,7 @@ type failure struct {
 	faults    []clusterfile.Fault
 	unchanged bool
 	try       string
-	// note: what is told is no error.
+	// note: what is shown is no error.
 	note bool
 }
 
@@ -192,7 +192,7 @@ func (f failure) write(w io.Writer, asJSON, colour bool) {
 	if f.try != "" {
 		b.WriteString("Try: " + f.try + "\n")
 	}
-	io.WriteString(w, b.String()) // there is nowhere to tell of a fault
+	io.WriteString(w, b.String()) // there is nowhere to report a fault
 }
 
 func (f failure) writeJSON(w io.Writer) {

@@ -20,13 +20,13 @@ type identities interface {
 }
 
 func newEtcdCommand(a *app) *cobra.Command {
-	return newGroup("etcd", groupEtcd, "Reach etcd and look after it",
+	return newGroup("etcd", groupEtcd, "Reach and maintain etcd",
 		newMembersCommand(a), newEndpointsCommand(a), newEnvCommand(a), newIssueCommand(a), newCtlCommand(a),
 		newCanStopCommand(a), newMoveLeaderCommand(a), newDefragCommand(a), newAlarmCommand(a), newCompareCommand(a), newAdoptCommand(a), newAuthCommand(a))
 }
 
 func newMembersCommand(a *app) *cobra.Command {
-	return a.watched("members", "List the members and how each stands", runMembers)
+	return a.watched("members", "List the members and their states", runMembers)
 }
 
 func runMembers(ctx context.Context, a *app, s store, watch bool) error {
@@ -124,7 +124,7 @@ func endpoints(ctx context.Context, s store, name string) (urls []string, formed
 		if err != nil {
 			return nil, false, err
 		}
-		for _, j := range id.Joins {
+		for _, j := range cke.Chosen(id.Joins) {
 			if !learners[j.ID] {
 				urls = append(urls, j.ClientURL())
 			}

@@ -16,18 +16,18 @@ func newAdoptCommand(a *app) *cobra.Command {
 	var o replaceOptions
 	cmd := &cobra.Command{
 		Use: "adopt NODE", Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
-		Short: "Put a member of cke's in the place of a foreign one on a node",
-		Long: `Bring a declared control-plane node on which somebody else runs a member of the cluster under management.
+		Short: "Replace the foreign member on a node with a new one of cke",
+		Long: `Bring a declared control-plane node that carries a foreign member of the cluster under management.
 
-The foreign member is removed from the member list, as the quorum gate allows: one that serves only while all others are
-well. The container that carries it is stopped and not started again by its engine; it and its volumes are kept. Then a
-fresh member with a volume of its own is added on the node and is given the data by the cluster, as every new member is.
-No data is copied from the foreign one, whose id ends.
+The foreign member is removed from the member list once quorum allows it: one that serves is removed only while all others are
+healthy. The container that carries it is stopped and not started again by its engine; it and its volumes are kept. Then a
+fresh member with a volume of its own is added on the node and gets its data from the cluster, like every new member.
+No data is copied from the foreign member, and its id is not used again.
 
-Fewer members can be lost until the fresh one votes, so it is confirmed, or asked for with --yes. Where cke cannot tell
-which container carries the member it refuses, and says what a person has to stop. It works whatever policies.foreign is.
+Fewer members can be lost until the fresh one votes: confirm that, or give --yes. If cke cannot determine which container
+carries the member it refuses, and names what you have to stop. It works with every value of policies.foreign.
 
-Ctrl-C stops following; the work goes on.`,
+Ctrl-C stops following; the work continues.`,
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			return runAdopt(ctx, a, s, args[0], o)
 		}),
@@ -38,7 +38,7 @@ Ctrl-C stops following; the work goes on.`,
 }
 
 func runAdopt(ctx context.Context, a *app, s store, node string, o replaceOptions) error {
-	cluster, n, sc, err := a.nodeNow(ctx, s, node, "which member stands on %s is not known")
+	cluster, n, sc, err := a.nodeNow(ctx, s, node, "it is not known which member is on %s")
 	if err != nil {
 		return err
 	}
@@ -47,11 +47,11 @@ func runAdopt(ctx context.Context, a *app, s store, node string, o replaceOption
 		return err
 	}
 	if !o.yes {
-		what := "what it runs in is not known to be a container"
+		what := "it is not known whether it runs in a container"
 		if carrier.ID != "" {
 			what = "container " + carrier.Name + " is stopped for good, and kept"
 		}
-		question := fmt.Sprintf("Member %s on %s is removed from %s for a fresh one; %s. %s can be lost now, %s until the fresh one votes. Go on?",
+		question := fmt.Sprintf("Member %s on %s is removed from %s for a fresh one; %s. %s can be lost now, %s until the fresh one votes. Continue?",
 			m.Name, n.Name(), cluster, what, membersLost(sc.status.Tolerance), membersLost(toleranceAfter(sc.status, m)))
 		if err := a.confirmYes(ctx, "adopting the member of "+n.Name(), question, "ckecli etcd adopt "+n.Name()+" --yes"); err != nil {
 			return err
@@ -63,7 +63,7 @@ func runAdopt(ctx context.Context, a *app, s store, node string, o replaceOption
 		if r.Operation == string(cke.TaskAdopt) && r.Reason != "" && !strings.Contains(r.Reason, "has its new member") {
 			return r.Reason // what kept the fresh member from being added now
 		}
-		line := fmt.Sprintf("%s has a member of cke's (took %s)", n.Name(), took)
+		line := fmt.Sprintf("%s has a member of cke (took %s)", n.Name(), took)
 		if carrier.ID != "" {
 			line += fmt.Sprintf("\ncontainer %s is stopped, not started again, and kept", carrier.Name)
 			if len(carrier.Mounts) > 0 {
@@ -89,10 +89,10 @@ func strangerOn(st cke.Status, n cke.Node) (cke.Member, cke.Container, error) {
 	}
 	switch len(found) {
 	case 0:
-		return refuse("no member that cke does not know stands on %s", n.Name())
+		return refuse("there is no foreign member on %s", n.Name())
 	case 1:
 	default:
-		return refuse("%d members that cke does not know stand on %s; remove all but one with etcdctl", len(found), n.Name())
+		return refuse("there are %d foreign members on %s; remove all but one with etcdctl", len(found), n.Name())
 	}
 	for _, s := range st.Nodes {
 		if carriers := s.Carriers(found[0].PeerURLs); s.Node.Address == n.Address && len(carriers) == 1 {

@@ -28,7 +28,7 @@ func TestAdopt_NamesTheMemberAndWhatCarriesIt(t *testing.T) {
 	l := h.lead("prod")
 	l.status(strangerServing())
 	_, stderr := h.run(exitRefused, "etcd", "adopt", "cp2", "--yes")
-	contains(t, stderr, "error[CKE111]: no member that cke does not know stands on cp2\n", "Nothing was changed.\n")
+	contains(t, stderr, "error[CKE111]: there is no foreign member on cp2\n", "Nothing was changed.\n")
 	_, stderr = h.run(exitRefused, "etcd", "adopt", "cp3")
 	contains(t, stderr, "error[CKE107]: adopting the member of cp3 was not confirmed\n", "Try: ckecli etcd adopt cp3 --yes\n")
 
@@ -42,7 +42,7 @@ func TestAdopt_NamesTheMemberAndWhatCarriesIt(t *testing.T) {
 	l.end(l.begin(cke.Record{Operation: "promote-member", Targets: []string{"cp3"}, Reason: "caught up", Task: task.ID}))
 	l.finish(task)
 	adopt.must(exitDone)
-	contains(t, adopt.stdout.String(), "cp3 has a member of cke's (took ", "container hand is stopped, not started again, and kept, with /srv/hand\n")
+	contains(t, adopt.stdout.String(), "cp3 has a member of cke (took ", "container hand is stopped, not started again, and kept, with /srv/hand\n")
 }
 
 func TestAdopt_TellsWhatAPersonHasToStop(t *testing.T) {
@@ -56,9 +56,9 @@ func TestAdopt_TellsWhatAPersonHasToStop(t *testing.T) {
 	if task.Adopt.Container != "" {
 		t.Errorf("%+v", task.Adopt)
 	}
-	l.refuse(task, &cke.Error{Code: cke.CodeCannot, What: "cke cannot tell what carries it", Facts: []string{"on 10.0.0.13: ss -ltnp sport = :2390 shows what it is"}, Unchanged: true})
+	l.refuse(task, &cke.Error{Code: cke.CodeCannot, What: "cke cannot determine what runs it", Facts: []string{"on 10.0.0.13: ss -ltnp sport = :2390 shows the process"}, Unchanged: true})
 	adopt.must(exitRefused)
-	contains(t, adopt.stderr.String(), "error[CKE111]: cke cannot tell what carries it\n  on 10.0.0.13: ss -ltnp", "Nothing was changed.\n")
+	contains(t, adopt.stderr.String(), "error[CKE111]: cke cannot determine what runs it\n  on 10.0.0.13: ss -ltnp", "Nothing was changed.\n")
 }
 
 func TestAdopt_IsNotAskedForByAnOldStatus(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAdopt_IsNotAskedForByAnOldStatus(t *testing.T) {
 	s.ObservedAt = time.Now().Add(-follow.StaleAfter - time.Second)
 	l.status(s)
 	_, stderr := h.run(exitNoStatus, "etcd", "adopt", "cp3", "--yes")
-	contains(t, stderr, "error[CKE108]: which member stands on cp3 is not known\n")
+	contains(t, stderr, "error[CKE108]: it is not known which member is on cp3\n")
 	asked, err := h.store.RequestsOf(h.ctx(), "prod")
 	if err != nil || len(asked.Tasks) > 0 {
 		t.Errorf("%+v, %v", asked, err)

@@ -51,7 +51,7 @@ func runAuthStatus(ctx context.Context, a *app, s store) error {
 	}})
 	defer fleet.Close()
 	var failed []error
-	for _, j := range id.Joins {
+	for _, j := range cke.Chosen(id.Joins) {
 		st, err := fleet.Auth(ctx, j.ClientURL())
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", j.Node.Name(), err))
@@ -78,10 +78,10 @@ type authOptions struct{ yes, noWait bool }
 func newAuthEnableCommand(a *app) *cobra.Command {
 	return a.authCommand(&cobra.Command{
 		Use: "enable", Short: "Turn authentication on, with a user for cke",
-		Long: `Turn etcd's authentication on. Before that the users root, without which etcd does not turn it on, and cke, the name in
-cke's own certificate, are set up without passwords, both with the role root, and read back over another connection. Users
-and roles for people and programs remain yours: the name in a client certificate is its user. From then on a client whose
-user is missing, or has no role that permits what it does, is refused; so set them up first.`,
+		Long: `Turn etcd's authentication on. First cke sets up two users without passwords, both with the role root, and reads them back
+over another connection: root, which etcd requires, and cke, the name in cke's own certificate. You manage all other users and
+roles: the name in a client certificate is its user. From then on a client whose user is missing, or has no role that permits
+what it does, is refused; so set them up first.`,
 	}, cke.AuthOn, "Clients without a user and a role are refused from then on. Turn authentication of %s on?", "authentication of %s is on, and admits cke (took %s)")
 }
 

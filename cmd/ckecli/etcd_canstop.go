@@ -16,12 +16,12 @@ import (
 func newCanStopCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "can-stop NODE", Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
-		Short: "Tell by the exit code whether a node may go down now",
-		Long: fmt.Sprintf(`Tell by the exit code whether the cluster serves on if a node goes down now: 0 yes, 6 no, with the arithmetic, 4 when
-nobody knows: no daemon leads the cluster, or its status is older than %s. 1: there is no such node.
+		Short: "Report by the exit code whether a node may go down now",
+		Long: fmt.Sprintf(`Report by the exit code whether the cluster continues to serve if a node goes down now: 0 yes, 6 no, with the arithmetic, 4 not
+known: no daemon leads the cluster, or its status is older than %s. 1: there is no such node.
 
-It is one read of the store and reserves nothing: a moment later another node may have gone down. What takes nodes down by
-itself leases them instead: `+"`ckecli node drain`"+`.`, follow.StaleAfter),
+It is one read of the store and reserves nothing: a moment later another node may have gone down. Automation that takes nodes
+down must lease them instead: `+"`ckecli node drain`"+`.`, follow.StaleAfter),
 		Example: "  ckecli etcd can-stop cp2 && ssh cp2 reboot",
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			return runCanStop(ctx, a, s, args[0])
@@ -56,7 +56,7 @@ func runCanStop(ctx context.Context, a *app, s store, node string) error {
 		case m.Join != "":
 			carries = "its member is " + m.State
 		case m.State == "stranger":
-			carries = "what it carries is member " + m.Name + ", which cke does not know"
+			carries = "it carries foreign member " + m.Name
 		}
 		if c.CanStop {
 			c.CanStop, c.Because = m.CanStop, m.CannotStopBecause

@@ -21,7 +21,7 @@ import (
 const (
 	// ctlTTL is how long its certificate is valid.
 	ctlTTL = time.Hour
-	// ctlGrace is how long etcdctl may take to end once it was told to.
+	// ctlGrace is how long etcdctl may take to end once it was asked to.
 	ctlGrace = 5 * time.Second
 )
 
@@ -30,11 +30,11 @@ func newCtlCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ctl [--as NAME] -- ARGS", Short: "Run etcdctl on the cluster",
 		Long: `Run etcdctl, which must be in PATH, with the endpoints of the cluster and a client certificate for an hour. The certificate
-is kept in a private directory that is removed when etcdctl ends, also by a signal. What etcdctl reads and writes is passed
+is kept in a private directory that is removed when etcdctl exits, also by a signal. What etcdctl reads and writes is passed
 on, and so is its exit code.
 
-Members take the name in the certificate for the user where etcd's authentication is on; --as names another one. Issuing
-needs the secret key file of the management host. For what runs longer than an hour use ` + "`ckecli etcd env`" + `.`,
+If etcd's authentication is on, members take the name in the certificate for the user; --as names another one. Issuing
+needs the secret key file of the management host. For commands that run longer than an hour use ` + "`ckecli etcd env`" + `.`,
 		Example: "  ckecli etcd ctl -- endpoint status -w table\n  ckecli etcd ctl --cluster prod -- get --prefix /registry/ --keys-only",
 		Args:    arguments(1, -1),
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return checkClientName(cmd, name) },
@@ -79,7 +79,7 @@ func runCtl(ctx context.Context, a *app, s store, name string, args []string) er
 	return runTold(ctx, cmd, told)
 }
 
-// ctlFlags are what etcdctl reaches the cluster with, but for what people give themselves: it would take endpoints of both.
+// ctlFlags are what etcdctl reaches the cluster with, but for what the user gives: it would take endpoints of both.
 // They are no variables, since it refuses what is given as flag and as variable.
 func ctlFlags(urls []string, b issued, args []string) []string {
 	var flags []string
@@ -99,7 +99,7 @@ func withoutEnv(env []string, names ...string) []string {
 	})
 }
 
-// runTold runs a program to its end, and passes on the signals that this process is told, and its exit code.
+// runTold runs a program to its end, and passes on the signals that this process receives, and its exit code.
 func runTold(ctx context.Context, cmd *exec.Cmd, told <-chan os.Signal) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

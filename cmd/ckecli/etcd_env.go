@@ -19,7 +19,7 @@ import (
 	"cke/pki"
 )
 
-// Certificates that `etcd env` keeps for a person.
+// Certificates that `etcd env` keeps for a user.
 const (
 	envTTL = 30 * 24 * time.Hour
 	// envRenew is how much validity must be left.
@@ -37,8 +37,8 @@ func newEnvCommand(a *app) *cobra.Command {
   eval "$(ckecli etcd env)"
   etcdctl endpoint status
 
-A client certificate is kept in a directory of yours (default: ckecli/CLUSTER in $XDG_CONFIG_HOME or ~/.config), and
-issued again when it is missing, ends within 7 days, or is not of the certificate authorities that the cluster has now.`,
+A client certificate is kept in a directory (default: ckecli/CLUSTER in $XDG_CONFIG_HOME or ~/.config), and issued again
+when it is missing, expires within 7 days, or is not of the certificate authorities that the cluster has now.`,
 		Args: arguments(0, 0),
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			return runEnv(ctx, a, s, dir)
@@ -97,13 +97,13 @@ func runEnv(ctx context.Context, a *app, s store, dir string) error {
 	}})
 }
 
-// userDir is where a person's certificate for a cluster is kept.
+// userDir is where the user's certificate for a cluster is kept.
 func (a *app) userDir(cluster string) (string, error) {
 	base := a.getenv("XDG_CONFIG_HOME")
 	if base == "" {
 		home := a.getenv("HOME")
 		if home == "" {
-			return "", refused(&cke.Error{What: "neither XDG_CONFIG_HOME nor HOME says where your files are", Unchanged: true, Try: "ckecli etcd env --dir DIR"})
+			return "", refused(&cke.Error{What: "neither XDG_CONFIG_HOME nor HOME names a directory for the certificate", Unchanged: true, Try: "ckecli etcd env --dir DIR"})
 		}
 		base = filepath.Join(home, ".config")
 	}

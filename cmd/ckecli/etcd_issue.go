@@ -31,8 +31,8 @@ func newIssueCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issue NAME",
 		Short: "Issue a client certificate",
-		Long: `Issue a client certificate for NAME, and write NAME.crt, NAME.key and ca.crt. Members take NAME for the user
-where etcd's authentication is on. It needs the secret key file of the management host.`,
+		Long: `Issue a client certificate for NAME, and write NAME.crt, NAME.key and ca.crt. If etcd's authentication is on, members
+take NAME for the user. It needs the secret key file of the management host.`,
 		Args: arguments(1, 1),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkClientName(cmd, args[0]); err != nil {
@@ -49,7 +49,7 @@ where etcd's authentication is on. It needs the secret key file of the managemen
 	}
 	cmd.Flags().DurationVar(&o.ttl, "ttl", defaultClientTTL, "how long it is valid")
 	cmd.Flags().StringVar(&o.out, "out", ".", "`directory` to write to")
-	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace files that are there")
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace existing files")
 	must(cmd.MarkFlagDirname("out"))
 	return cmd
 }
@@ -86,7 +86,7 @@ func runIssue(ctx context.Context, a *app, s store, name string, o issueOptions)
 	b := filesOf(o.out, name)
 	for _, file := range []string{b.CertFile, b.KeyFile} {
 		if _, err := os.Lstat(file); err == nil && !o.overwrite {
-			return &cke.Error{Code: cke.CodeConfirm, What: file + " is there already", Unchanged: true, Try: "the same command with --overwrite"}
+			return &cke.Error{Code: cke.CodeConfirm, What: file + " already exists", Unchanged: true, Try: "the same command with --overwrite"}
 		}
 	}
 	if err := a.issue(ctx, s, cluster, &b, o.ttl); err != nil {

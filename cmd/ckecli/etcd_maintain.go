@@ -45,12 +45,12 @@ func newDefragCommand(a *app) *cobra.Command {
 	var o defragOptions
 	cmd := &cobra.Command{
 		Use: "defrag [NODE]…", Args: arguments(0, quorum.MostVoters), ValidArgsFunction: a.completeNodes(),
-		Short: "Give the free space of members' databases back to their disks",
+		Short: "Return the free space of members' databases to their disks",
 		Long: `Rewrite the databases of members without their free pages, of all members or of those named.
 
-A member answers nobody while its database is rewritten, so it is done one member after the other, each only while all
-others are well and until it serves again: followers first, the leader last, after its leadership was moved. In a cluster of
-one or two members the cluster does not serve meanwhile; that is confirmed, or asked for with --yes.`,
+A member answers no client while its database is rewritten, so it is done one member at a time, each only while all others are
+healthy and until it serves again: followers first, the leader last, after its leadership was moved. A cluster of one or two
+members does not serve meanwhile: confirm that, or give --yes.`,
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			return runDefrag(ctx, a, s, args, o)
 		}),
@@ -81,7 +81,7 @@ func runDefrag(ctx context.Context, a *app, s store, nodes []string, o defragOpt
 	}
 	slices.SortStableFunc(names, func(x, y string) int { return leads(x) - leads(y) })
 	if n := voters(st); n > 0 && n <= 2 && !o.yes {
-		question := fmt.Sprintf("%s has %d of %d members that a quorum needs: it does not serve while one is defragmented. Go on?", cluster, n, quorum.Of(n))
+		question := fmt.Sprintf("%s has %d of %d members that a quorum needs: it does not serve while one is defragmented. Continue?", cluster, n, quorum.Of(n))
 		if err := a.confirmYes(ctx, "defragmenting "+cluster, question, "ckecli etcd defrag --yes"); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func runDefrag(ctx context.Context, a *app, s store, nodes []string, o defragOpt
 }
 
 func newAlarmCommand(a *app) *cobra.Command {
-	return newGroup("alarm", "", "Show etcd's alarms, and take them back", newAlarmListCommand(a), newDisarmCommand(a))
+	return newGroup("alarm", "", "Show etcd's alarms, and disarm them", newAlarmListCommand(a), newDisarmCommand(a))
 }
 
 func newAlarmListCommand(a *app) *cobra.Command {
@@ -158,9 +158,9 @@ func runAlarmList(ctx context.Context, a *app, s store) error {
 func newDisarmCommand(a *app) *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
-		Use: "disarm", Short: "Take the active alarms back", Args: arguments(0, 0),
-		Long: `Take the active alarms of etcd back. etcd raises one again whose cause lasts: before NOSPACE is taken back, make room with
-compaction and ` + "`ckecli etcd defrag`" + `. The alarm CORRUPT freezes the cluster, and a person has to lift the freeze first.`,
+		Use: "disarm", Short: "Disarm the active alarms", Args: arguments(0, 0),
+		Long: `Disarm the active alarms of etcd. etcd raises an alarm again if its cause remains: before you disarm NOSPACE, make room with
+compaction and ` + "`ckecli etcd defrag`" + `. The alarm CORRUPT freezes the cluster: lift the freeze first.`,
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			cluster, err := a.theCluster(ctx, s)
 			if err != nil {
@@ -171,7 +171,7 @@ compaction and ` + "`ckecli etcd defrag`" + `. The alarm CORRUPT freezes the clu
 					if len(r.Steps) == 0 {
 						return "no alarm is active on " + cluster
 					}
-					return fmt.Sprintf("the alarms of %s are taken back (took %s)", cluster, took)
+					return fmt.Sprintf("the alarms of %s are disarmed (took %s)", cluster, took)
 				}})
 		}),
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
@@ -14,19 +15,27 @@ import (
 	"cke/pki"
 )
 
-func (h *house) form(l *leader) cke.Identity {
+// incarnation puts a new incarnation of prod on record, with an id of its own unless one is given.
+func (h *house) incarnation(l *leader, id string) cke.Incarnation {
 	h.t.Helper()
 	spec, err := h.store.Spec(h.ctx(), "prod")
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if err := pki.New(h.store.Secrets("prod"), "prod", time.Now).Ensure(h.ctx(), cke.Authorities{}); err != nil {
-		h.t.Fatal(err)
-	}
 	inc := cke.NewIncarnation(spec.Wanted(), nil, time.Now())
+	inc.ID = cmp.Or(id, inc.ID)
 	if err := l.term.CreateIncarnation(h.ctx(), inc); err != nil {
 		h.t.Fatal(err)
 	}
+	return inc
+}
+
+func (h *house) form(l *leader) cke.Identity {
+	h.t.Helper()
+	if err := pki.New(h.store.Secrets("prod"), "prod", time.Now).Ensure(h.ctx(), cke.Authorities{}); err != nil {
+		h.t.Fatal(err)
+	}
+	inc := h.incarnation(l, "")
 	inc.State, inc.ClusterID, inc.FormedAt = cke.Formed, "cdf818194e3a8c32", time.Now()
 	if err := l.term.UpdateIncarnation(h.ctx(), inc); err != nil {
 		h.t.Fatal(err)
@@ -86,7 +95,7 @@ func TestEtcd_IssueWritesACertificateOnceTheClusterIsFormed(t *testing.T) {
 		t.Error(err)
 	}
 	_, stderr = h.run(exitRefused, "etcd", "issue", "alice", "--out", out)
-	contains(t, stderr, "alice.crt is there already")
+	contains(t, stderr, "alice.crt already exists")
 	h.run(exitDone, "etcd", "issue", "alice", "--out", out, "--overwrite")
 	h.run(exitUsage, "etcd", "issue", "../alice", "--out", out)
 	if err := os.Remove(filepath.Join(h.dir, "secret.key")); err != nil {

@@ -68,6 +68,23 @@ func TestUnfreeze_AsksTheLeader(t *testing.T) {
 	}
 }
 
+// Who is wrong is named, by nodes that have members.
+func TestUnfreeze_NamesWhoIsWrong(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	l.status(ready(1))
+	l.freeze(h, h.form(l))
+	_, stderr := h.run(exitRefused, "cluster", "unfreeze", "prod", "--reason", "it is known", "--wrong", "cp9", "--confirm", "prod")
+	contains(t, stderr, "error[CKE111]: node cp9 has no member", "members are on cp1, cp2, cp3", "Nothing was changed.")
+	_, stderr = h.run(exitRefused, "cluster", "unfreeze", "prod", "--reason", "it is known", "--wrong", "cp3")
+	contains(t, stderr, "lifting the freeze of prod and putting the members of cp3 aside was not confirmed", "--wrong cp3")
+	h.run(exitDone, "cluster", "unfreeze", "prod", "--reason", "it is known", "--wrong", "cp3", "--confirm", "prod", "--no-wait")
+	r, err := h.store.RequestsOf(h.ctx(), "prod")
+	if err != nil || len(r.Tasks) != 1 || len(r.Tasks[0].Wrong) != 1 || r.Tasks[0].Wrong[0] != "cp3" {
+		t.Fatalf("%v %+v", err, r)
+	}
+}
+
 func TestVolumes_AreListedWithWhatTheyBelongTo(t *testing.T) {
 	h := declared(t)
 	l := h.lead("prod")

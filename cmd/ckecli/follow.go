@@ -8,7 +8,7 @@ import (
 	"cke/internal/term"
 )
 
-// detached turns the end of ctx while following into what is said about the work that goes on.
+// detached turns the end of ctx while following into what is said about the work that continues.
 func detached(ctx context.Context, err error, state, how string) error {
 	if err != nil && ctx.Err() != nil {
 		return detachedError{state: state, how: how}
@@ -37,8 +37,8 @@ type unstored struct{ error }
 
 func (e unstored) Unwrap() error { return e.error }
 
-// change stores what a person wants of a cluster, and returns the newest record that was there before: the work that it
-// leads to has later ones. When ctx ends meanwhile nobody knows whether done is so; the command how tells.
+// change stores what a user wants of a cluster, and returns the newest record that was there before: the work that it
+// leads to has later ones. When ctx ends meanwhile it is not known whether done holds; the command how shows it.
 func (a *app) change(ctx context.Context, s tellings, cluster, done, how string, store func() error) (newest int64, err error) {
 	if newest, err = follow.NewestRecord(ctx, s, cluster); err != nil {
 		return 0, unstored{err}

@@ -23,7 +23,7 @@ type historyOptions struct {
 	id     int64 // 0: all
 	n      int
 	follow bool
-	// past tells that a person asked for n older ones when following.
+	// past is set if a user asked for n older ones when following.
 	past bool
 	// since leaves out operations that ended before it; zero: none.
 	since time.Time
@@ -36,14 +36,15 @@ func newHistoryCommand(a *app) *cobra.Command {
 		Use: "history [ID]", GroupID: groupSee,
 		Short: "Show what was done and why, with every step",
 		Long: `Show the operations on a cluster, newest first: what was done, on which nodes, how long it took and why.
--o wide shows when each started; --since 2h shows what was active in the last two hours. With an ID its steps are shown. With -f steps are told as they happen, until Ctrl-C; with an ID, until it ends.
-Following begins with what is under way, or with the last N operations if -n is given.`,
+-o wide shows when each started; --since 2h shows what was active in the last two hours. With an ID its steps are shown. With -f
+steps are shown as they happen, until Ctrl-C; with an ID, until this operation is over. Following starts with what is under way,
+or with the last N operations if -n is given.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeRecords()),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				id, err := strconv.ParseInt(strings.TrimPrefix(args[0], "#"), 10, 64)
 				if err != nil || id < 1 {
-					return usageError{fmt.Errorf("%q is no id of a record; they are numbers from 1", args[0]), cmd.CommandPath()}
+					return usageError{fmt.Errorf("invalid operation id %q: want a number from 1", args[0]), cmd.CommandPath()}
 				}
 				o.id = id
 			}
@@ -69,7 +70,7 @@ Following begins with what is under way, or with the last N operations if -n is 
 	cmd.Flags().IntVarP(&o.n, "number", "n", 20, "how many to show; 0: all")
 	cmd.Flags().StringVar(&since, "since", "", "only what was active at or after this `time`, as 2h, 3d or 2026-05-02T03:10:44Z")
 	must(cmd.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions))
-	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on telling what happens")
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "show what happens, as it happens")
 	return cmd
 }
 
@@ -81,7 +82,7 @@ func runHistory(ctx context.Context, a *app, s store, o historyOptions) error {
 	if o.id > 0 {
 		r, err := s.Record(ctx, name, o.id)
 		if errors.Is(err, cke.ErrNotFound) {
-			return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("%s has no record %d", name, o.id), Unchanged: true, Try: a.again(name, "history")}
+			return &cke.Error{Code: cke.CodeCluster, What: fmt.Sprintf("%s has no operation %d", name, o.id), Unchanged: true, Try: a.again(name, "history")}
 		}
 		if err != nil {
 			return err
@@ -198,7 +199,7 @@ func withCode(text string, code cke.Code) string {
 	return text + " [" + string(code) + "]"
 }
 
-// followHistory tells steps as they happen. What is told is the output here, so it goes to stdout.
+// followHistory shows steps as they happen. What is shown is the output here, so it goes to stdout.
 func followHistory(ctx context.Context, a *app, s store, name string, o historyOptions) error {
 	after := o.id - 1
 	if o.id == 0 {
@@ -215,7 +216,7 @@ func followHistory(ctx context.Context, a *app, s store, name string, o historyO
 	return watched(ctx, f.Records(ctx, o.id))
 }
 
-// followFrom returns the id after which records are told.
+// followFrom returns the id after which records are shown.
 func followFrom(ctx context.Context, s tellings, name string, o historyOptions) (int64, error) {
 	if !o.past {
 		return follow.NewestRecord(ctx, s, name)

@@ -56,14 +56,14 @@ func TestHistory_RendersRecordsAndSteps(t *testing.T) {
 // Nothing was tried and nothing is wrong: a wish that was turned down did not fail.
 func TestHistory_TellsWhatWasRefused(t *testing.T) {
 	a := renderer()
-	r := cke.Record{ID: 4, Cluster: "prod", Operation: "replace", Targets: []string{"cp9"}, Reason: "refused; asked for by ann@boot-1", State: cke.RecordFailed, Refused: true,
+	r := cke.Record{ID: 4, Cluster: "prod", Operation: "replace", Targets: []string{"cp9"}, Reason: "refused; requested by ann@boot-1", State: cke.RecordFailed, Refused: true,
 		Error: "check cp9: cp9 carries no member", Code: cke.CodeCannot, Refusal: &cke.Refusal{What: "cp9 carries no member", Unchanged: true}, StartedAt: noon, EndedAt: noon,
 		Steps: []cke.StepRecord{{Name: "check", Node: "cp9", StartedAt: noon, EndedAt: noon, Error: "cp9 carries no member"}}}
 	var b strings.Builder
 	if err := a.recordTable([]cke.Record{r}, false).Write(&b, false); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, b.String(), "refused  replace    cp9      0s ago   0ms   refused; asked for by ann@boot-1: cp9 carries no member\n")
+	contains(t, b.String(), "refused  replace    cp9      0s ago   0ms   refused; requested by ann@boot-1: cp9 carries no member\n")
 	if err := a.renderRecord(&b, r, false); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestHistory_Since(t *testing.T) {
 	stdout, stderr := h.run(exitDone, "history", "--since", "2h")
 	contains(t, stdout+stderr, "Nothing was done on prod since 2")
 	_, stderr = h.run(exitUsage, "history", "--since", "yesterday")
-	contains(t, stderr, `error: --since: "yesterday" is neither a time, as `)
+	contains(t, stderr, `error: --since: invalid time "yesterday": want a time such as `)
 	_, stderr = h.run(exitUsage, "history", "-f", "--since", "2h")
 	contains(t, stderr, "use it without ID and -f")
 	now := time.Now()

@@ -31,7 +31,9 @@ type house struct {
 	// patience and silence are those of commands that follow: a test that does not set them is never told that nobody leads.
 	patience, silence time.Duration
 	// expired, if set, ends commands with --timeout when it is closed, in place of the clock.
-	expired  chan struct{}
+	expired chan struct{}
+	// opened, if set, is put before each store that a command opens.
+	opened   func(store) store
 	embedded *storage.Embedded
 }
 
@@ -110,7 +112,7 @@ func (h *house) start(args ...string) *command { return h.startWith("", args...)
 func (h *house) startWith(stdin string, args ...string) *command {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &command{t: h.t, stdout: newScreenText(), stderr: newScreenText(), cancel: cancel, ended: make(chan struct{})}
-	a := newApp(strings.NewReader(stdin), c.stdout, c.stderr, func(name string) string { return h.env[name] }, h.now, openPatiently)
+	a := newApp(strings.NewReader(stdin), c.stdout, c.stderr, func(name string) string { return h.env[name] }, h.now, h.open)
 	a.patience, a.silence = h.patience, h.silence
 	if h.expired != nil {
 		a.bound = h.bound
@@ -128,6 +130,15 @@ func patientConfig(c cke.Config) storage.Config {
 	sc := storeConfig(c)
 	sc.Patience, sc.SessionTTL = limit, 2*limit
 	return sc
+}
+
+// open is openPatiently, with what a test puts before the store.
+func (h *house) open(ctx context.Context, c cke.Config) (store, error) {
+	s, err := openPatiently(ctx, c)
+	if err == nil && h.opened != nil {
+		s = h.opened(s)
+	}
+	return s, err
 }
 
 // openPatiently is openStore without its haste.
@@ -208,10 +219,16 @@ func (s *screenText) String() string {
 // await waits until text was written.
 func (s *screenText) await(t testing.TB, text string) {
 	t.Helper()
+	s.awaitTimes(t, text, 1)
+}
+
+// awaitTimes waits until text was written n times.
+func (s *screenText) awaitTimes(t testing.TB, text string, n int) {
+	t.Helper()
 	end := time.After(limit)
 	for {
 		s.mu.Lock()
-		found, changed := strings.Contains(s.text.String(), text), s.changed
+		found, changed := strings.Count(s.text.String(), text) >= n, s.changed
 		s.mu.Unlock()
 		if found {
 			return

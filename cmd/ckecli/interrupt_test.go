@@ -33,7 +33,7 @@ func TestSet_AsksBeforeServiceIsInterrupted(t *testing.T) {
 	o.two()
 	next := o.write("args.yml", clusterFile+"options: {etcd: {extra_args: [--auto-compaction-retention=1h]}}\n")
 	stdout, _ := o.run(exitDone, "plan", next)
-	contains(t, stdout, "Held        from #1 on: waits for another voter, or `ckecli cluster apply`", "Interrupts  service, while cp2, then cp1 restarts; that is confirmed (--yes)\n")
+	contains(t, stdout, "Held        from #1 on: waits for another voter, or `ckecli cluster apply`", "Interrupts  service, while cp2, then cp1 restarts; confirm that (--yes)\n")
 	_, stderr := o.run(exitRefused, "cluster", "set", "--no-wait", next)
 	contains(t, stderr, "error[CKE107]: interrupting the service of prod was not confirmed\n", " --yes\n")
 	if spec, err := o.store.Spec(o.ctx(), "prod"); err != nil || spec.Generation != 1 {

@@ -26,7 +26,7 @@ func newLeaderCommand(a *app) *cobra.Command {
 		Short: "Show which daemon leads a cluster, or ask it to resign",
 		Long: `Show which daemon leads a cluster, and since when.
 
-With --resign the leader is asked to give up its term; another daemon, or the same one again, leads then.
+With --resign the leader is asked to end its term; another daemon, or the same one again, leads then.
 Members are not touched.`,
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			cluster, err := a.theCluster(ctx, s)

@@ -1,4 +1,4 @@
-// Command ckecli tells cke what people want and people what cke sees and does. It talks to the store, not to a
+// Command ckecli declares clusters and requests operations, and shows what cke observes and does. It uses the store, not a
 // daemon, so it works on every management host.
 package main
 

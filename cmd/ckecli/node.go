@@ -15,8 +15,8 @@ import (
 )
 
 func newNodeCommand(a *app) *cobra.Command {
-	return newGroup("node", groupEtcd, "Show nodes, take them down, and accept changed host keys",
-		newNodeListCommand(a), newNodeDrainCommand(a), newNodeUndrainCommand(a), newNodeAcceptKeyCommand(a))
+	return newGroup("node", groupEtcd, "Show nodes, let cke in, take them down, and accept changed host keys",
+		newNodeListCommand(a), newNodeAuthorizeCommand(a), newNodeDrainCommand(a), newNodeUndrainCommand(a), newNodeAcceptKeyCommand(a))
 }
 
 func newNodeListCommand(a *app) *cobra.Command {
@@ -49,7 +49,7 @@ func runNodeList(ctx context.Context, a *app, s store, watch bool) error {
 type listedNode struct {
 	Name     string `json:"name"`
 	Declared bool   `json:"declared"`
-	// Observed tells whether the status knows the node.
+	// Observed reports whether the status has the node.
 	Observed bool `json:"observed"`
 	cke.NodeStatus
 }
@@ -114,7 +114,7 @@ func (a *app) nodeRow(cluster string, n listedNode) []term.Cell {
 		containerCell(cluster, n.NodeStatus), seen, problem, term.Text(n.Node.Zone), term.Textf("%d", n.Node.SSH.Port), term.Text(volumeNames(n.NodeStatus))}
 }
 
-// containerCell tells the states of the node's etcd containers; those of others than the cluster are named.
+// containerCell shows the states of the node's etcd containers; those of others than the cluster are named.
 func containerCell(cluster string, n cke.NodeStatus) term.Cell {
 	var all []string
 	style := term.Plain

@@ -14,14 +14,14 @@ import (
 	"cke/quorum"
 )
 
-// rests are what people take back that leaders keep from running.
+// rests are the requests of users that keep members from running.
 type rests interface {
 	EndDrain(ctx context.Context, cluster, node string) error
 	SetHibernation(ctx context.Context, cluster, by string) error
 	EndHibernation(ctx context.Context, cluster string) error
 }
 
-// defaultLease is how long a node is leased when nobody says.
+// defaultLease is how long a node is leased by default.
 const defaultLease = time.Hour
 
 // drainOptions are the options of `node drain`.
@@ -37,17 +37,17 @@ func newNodeDrainCommand(a *app) *cobra.Command {
 		Use: "drain NODE", Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
 		Short: "Stop a node's member so that the node may be taken down",
 		Long: `Lease a node for maintenance: leadership is moved away, its member is stopped cleanly, and it stays stopped until
-` + "`ckecli node undrain`" + ` or until the time is over, whichever comes first. Meanwhile no other member that serves is taken away.
+` + "`ckecli node undrain`" + ` or until the time is over, whichever comes first. Meanwhile no other member that serves is stopped or removed.
 
-It ends once the member has stopped: the node may then be taken down. It is refused, with the arithmetic and with nothing
-changed, when quorum would be lost, and while another node of the cluster is leased. Fewer members can be lost meanwhile,
-so draining one that serves is confirmed, or asked for with --yes; a cluster of one or two members does not serve.
+The command completes once the member has stopped: the node may then be taken down. It is refused, with the arithmetic and with
+nothing changed, if quorum would be lost, and while another node of the cluster is leased. Fewer members can be lost meanwhile:
+confirm draining one that serves, or give --yes; a cluster of one or two members does not serve.
 
 A node that is leased already gets a new lease in place of the old one.`,
 		Example: "  ckecli node drain cp2 --for 30m --reason 'new kernel'\n  ckecli node drain cp2 --yes",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.limit <= 0 {
-				return usageError{fmt.Errorf("--for %s is no time to work", o.limit), cmd.CommandPath()}
+				return usageError{fmt.Errorf("--for %s: must be greater than zero", o.limit), cmd.CommandPath()}
 			}
 			return nil
 		},
@@ -56,8 +56,8 @@ A node that is leased already gets a new lease in place of the old one.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.DurationVar(&o.limit, "for", defaultLease, "how long at the most, as 30m or 2h")
-	f.StringVar(&o.reason, "reason", "", "`text` for others who wonder")
+	f.DurationVar(&o.limit, "for", defaultLease, "how long at most, as 30m or 2h")
+	f.StringVar(&o.reason, "reason", "", "`text` for other operators")
 	f.BoolVarP(&o.yes, "yes", "y", false, "confirm")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once it is asked for")
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
@@ -88,7 +88,7 @@ func runDrain(ctx context.Context, a *app, s store, node string, o drainOptions)
 		}
 	}
 	return a.runTask(ctx, s, taskRun{cluster: cluster, task: t, noWait: o.noWait, done: func(_ cke.Record, took string) string {
-		return fmt.Sprintf("%s may be taken down; its lease ends in %s at the latest (took %s)", n.Name(), o.limit, took)
+		return fmt.Sprintf("%s may be taken down; its lease expires in %s at the latest (took %s)", n.Name(), o.limit, took)
 	}})
 }
 
@@ -134,7 +134,7 @@ func runUndrain(ctx context.Context, a *app, s store, node string, noWait bool) 
 	took, end := a.now().Sub(begun), "serves again"
 	switch {
 	case n.Address == "":
-		end = "is declared no more"
+		end = "is no longer declared"
 	case !carries:
 		end = "carries no member"
 	}

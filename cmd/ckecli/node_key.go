@@ -31,8 +31,8 @@ func newNodeAcceptKeyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept-key NODE",
 		Short: "Accept the host key that a node shows in place of the known one",
-		Long: `A node that shows another host key than the known one was reinstalled, or is another machine. cke does not talk
-to it until a person has accepted the new key. Compare the fingerprint with the one on the node:
+		Long: `A node that shows another host key than the known one was reinstalled, or is another machine. cke does not connect
+to it until you accept the new key. Compare the fingerprint with the one on the node:
 
   ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub`,
 		Args: arguments(1, 1), ValidArgsFunction: first(a.completeNodes()),
@@ -92,7 +92,7 @@ func runAcceptKey(ctx context.Context, a *app, s interface {
 func noOtherKey(n cke.Node, known, try string) *cke.Error {
 	e := &cke.Error{Code: cke.CodeHostKey, What: n.Name() + " has shown no other host key than the known one", Facts: []string{"known    " + fingerprint(known)}, Unchanged: true, Try: try}
 	if known == "" {
-		e.What, e.Facts = n.Name()+" has shown no host key yet", []string{"the first one that it shows is taken for its own"}
+		e.What, e.Facts = n.Name()+" has shown no host key yet", []string{"the first one that it shows is trusted"}
 	}
 	return e
 }

@@ -60,7 +60,7 @@ func TestSSHKey_IsSealedListedAndKeptWhileInUse(t *testing.T) {
 
 	locked, _ := sshKey(t, "open sesame")
 	_, stderr = h.run(exitRefused, "ssh-key", "set", h.write("locked", locked))
-	contains(t, stderr, "error[CKE206]: ", "a passphrase protects it", "Nothing was changed.")
+	contains(t, stderr, "error[CKE206]: ", "it is protected by a passphrase", "Nothing was changed.")
 	_, stderr = h.run(exitFailed, "ssh-key", "set", "--node", "cp9", file)
 	contains(t, stderr, "cluster prod declares no node cp9\n", "declared: cp1, cp2, cp3\n")
 }
@@ -69,7 +69,7 @@ func TestNode_AcceptKeyShowsBothKeysAndAsks(t *testing.T) {
 	h := declared(t)
 	l := h.lead("prod")
 	_, stderr := h.run(exitRefused, "node", "accept-key", "cp3")
-	contains(t, stderr, "error[CKE203]: cp3 has shown no host key yet\n  the first one that it shows is taken for its own\nNothing was changed.\n")
+	contains(t, stderr, "error[CKE203]: cp3 has shown no host key yet\n  the first one that it shows is trusted\nNothing was changed.\n")
 	_, known := sshKey(t, "")
 	_, other := sshKey(t, "")
 	line := func(k ssh.PublicKey) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k))) }

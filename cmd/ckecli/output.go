@@ -29,7 +29,7 @@ type view struct {
 	data any
 	// names are written with -o name, one on a line.
 	names []string
-	// table writes it for people; wide asks for more columns.
+	// table writes it for users; wide asks for more columns.
 	table func(w io.Writer, colour, wide bool) error
 }
 
@@ -49,7 +49,7 @@ func (a *app) showOn(w io.Writer, v view, colour bool) error {
 	return v.table(w, colour, a.output == formatWide)
 }
 
-// showLine shows what is one thing to programs and one line to people.
+// showLine shows what is one thing to programs and one line to users.
 func (a *app) showLine(data any, name, line string) error {
 	return a.show(view{data: data, names: []string{name}, table: func(w io.Writer, _, _ bool) error {
 		_, err := fmt.Fprintln(w, line)
@@ -61,7 +61,7 @@ func (a *app) showLine(data any, name, line string) error {
 func (a *app) structured() bool { return a.output == formatJSON || a.output == formatYAML }
 
 // jsonErrors reports whether errors are to be written as JSON. The command line may be one that could not be read,
-// so it is looked at once more.
+// so it is checked once more.
 func (a *app) jsonErrors(args []string) bool {
 	format := a.output
 	if format == "" {

@@ -13,7 +13,7 @@ import (
 	"cke/internal/term"
 )
 
-// pauses are what people ask leaders to leave alone.
+// pauses are what users ask leaders to leave alone.
 type pauses interface {
 	SetHold(ctx context.Context, cluster string, h cke.Hold) error
 	EndHold(ctx context.Context, cluster string) error
@@ -31,20 +31,20 @@ func newPauseCommand(a *app) *cobra.Command {
 	var o pauseOptions
 	cmd := &cobra.Command{
 		Use: "pause --reason TEXT", GroupID: groupWant, Args: arguments(0, 0),
-		Short: "Have a cluster observed and backed up, and nothing changed",
-		Long: `Pause a cluster: cke goes on observing it and backing it up, and changes nothing. It does not even start members
-that have stopped, so a paused cluster heals from nothing. Members that run go on serving.
+		Short: "Pause changes to a cluster (observation and backups continue)",
+		Long: `Pause changes to a cluster: cke continues to observe it and to back it up, and changes nothing. It does not even start
+members that have stopped, so a paused cluster recovers from no failure. Members that run continue to serve.
 
-The reason is shown to everybody who looks at the cluster. A pause lasts until ` + "`ckecli resume`" + `, or with --for until its time
+The status shows the reason. A pause is active until ` + "`ckecli resume`" + `, or with --for until its time
 is over. Pausing again replaces the reason and the time.`,
 		Example: "  ckecli pause --reason 'new switch in rack 2' --for 2h",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.reason = strings.TrimSpace(o.reason)
 			switch {
 			case o.reason == "":
-				return usageError{errors.New("--reason is missing: say why, for others who wonder"), cmd.CommandPath()}
+				return usageError{errors.New("--reason is missing: say why, for other operators"), cmd.CommandPath()}
 			case cmd.Flags().Changed("for") && o.limit <= 0:
-				return usageError{fmt.Errorf("--for %s is no time to pause", o.limit), cmd.CommandPath()}
+				return usageError{fmt.Errorf("--for %s: must be greater than zero", o.limit), cmd.CommandPath()}
 			}
 			return nil
 		},
@@ -53,7 +53,7 @@ is over. Pausing again replaces the reason and the time.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.reason, "reason", "", "`text` that says why; needed")
+	f.StringVar(&o.reason, "reason", "", "`text` that says why; required")
 	f.DurationVar(&o.limit, "for", 0, "how long, as 30m or 2h (default: until resumed)")
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("for", cobra.NoFileCompletions))
@@ -64,7 +64,7 @@ func newResumeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "resume", GroupID: groupWant, Args: arguments(0, 0),
 		Short: "End the pause of a cluster",
-		Long:  "End the pause of a cluster. cke goes on with what is to be done, from what it sees now. It is refused when the cluster is not paused.",
+		Long:  "End the pause of a cluster. cke continues with what is to be done, from what it observes now. It is refused if the cluster is not paused.",
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			return runResume(ctx, a, s)
 		}),

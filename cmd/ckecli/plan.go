@@ -25,12 +25,12 @@ func newPlanCommand(a *app) *cobra.Command {
 		Use: "plan [FILE|-]", GroupID: groupSee,
 		Short: "Show what the daemon will do, or would do with a file, step by step",
 		Long: `Show what the daemon will do next, or would do if FILE were stored, in order, each with its reason and with how many
-members can be lost before, during and after it. Nothing is changed, and no node is asked: the last status is where the
-plan begins, and the operations run on a simulated copy of the cluster.
+members can be lost before, during and after it. Nothing is changed, and no node is asked: the plan starts from the last
+status, and the operations run on a simulated copy of the cluster.
 
 With --detailed-exitcode the exit code says: 0 nothing to do, 2 there is something to do, or FILE or the stored revision
-cannot be carried out now. A file that takes away a member without which quorum would be lost is refused with the
-arithmetic, and one whose version cannot be reached with the way that works (exit code 6).`,
+cannot be carried out now. A file that removes a member without which quorum would be lost is refused with the arithmetic,
+and one whose version cannot be reached is refused with the way that works (exit code 6).`,
 		Example: "  ckecli plan\n  ckecli plan cluster.yml\n  ckecli cluster set cluster.yml --plan $(ckecli plan cluster.yml -o name)",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +59,7 @@ type planned struct {
 	plan.Plan
 	// StoredRevision is that of the stored file; 0: there is none.
 	StoredRevision int64 `json:"storedRevision"`
-	// Age is how long ago the cluster was seen, in seconds; Led tells whether a daemon leads it now.
+	// Age is how long ago the cluster was observed, in seconds; Led reports whether a daemon leads it now.
 	Age float64 `json:"age"`
 	Led bool    `json:"led"`
 	// Changes are what a given file changes.
@@ -120,7 +120,7 @@ func (a *app) sameCluster(file string, c cke.Cluster) error {
 		Unchanged: true, Try: "leave out --cluster and CKECLI_CLUSTER, or correct `name:` in the file"}
 }
 
-// makePlan plans from what the leader told last; wanted is the text that is asked about, or nil for the stored one.
+// makePlan plans from what the leader reported last; wanted is the text that is asked about, or nil for the stored one.
 func (a *app) makePlan(ctx context.Context, s planStore, wanted *edition) (planned, error) {
 	var name string
 	var err error
@@ -143,7 +143,7 @@ func (a *app) makePlan(ctx context.Context, s planStore, wanted *edition) (plann
 	}
 	p := planned{Plan: plan.Make(ctx, in), StoredRevision: stored.Generation, seen: true, undone: in.Before.ObservedGeneration < stored.Generation}
 	if wanted != nil {
-		if p.Changes = changed(stored.Wanted(), wanted.after(stored).Wanted()); len(p.Changes) > 0 {
+		if p.Changes = plan.Changes(stored.Wanted(), wanted.after(stored).Wanted()); len(p.Changes) > 0 {
 			p.refusal = strategy.Unreachable(in)
 		}
 	}
@@ -152,7 +152,7 @@ func (a *app) makePlan(ctx context.Context, s planStore, wanted *edition) (plann
 	return p, err
 }
 
-// plannedNow is the plan of the stored revision; nil where nobody has observed the cluster yet.
+// plannedNow is the plan of the stored revision; nil where there is no observation of the cluster yet.
 func (a *app) plannedNow(ctx context.Context, s planStore) (*planned, error) {
 	p, err := a.makePlan(ctx, s, nil)
 	var coded *cke.Error
@@ -185,13 +185,13 @@ func (a *app) planInput(ctx context.Context, s planStore, name string, stored ck
 	return strategy.InputFrom(stored, id, asked, status), err
 }
 
-// stale reports whether the plan begins with a past that may be over.
+// stale reports whether the plan starts from a status that may be out of date.
 func (p planned) stale() bool { return p.seen && (!p.Led || p.age() > follow.StaleAfter) }
 
 func (p planned) age() time.Duration { return time.Duration(p.Age * float64(time.Second)) }
 
 // checkPlan refuses a file whose plan is not the expected one, or would lose quorum as far as is known now. It returns the
-// plan unless nobody has looked at the cluster yet, and lets nothing come between it and the storing.
+// plan unless there is no observation of the cluster yet, and lets nothing come between it and the storing.
 func (a *app) checkPlan(ctx context.Context, s planStore, e edition, o *setOptions) (*planned, error) {
 	p, err := a.makePlan(ctx, s, &e)
 	var coded *cke.Error
@@ -215,7 +215,7 @@ func (a *app) checkPlan(ctx context.Context, s planStore, e edition, o *setOptio
 	return &p, nil
 }
 
-// checkOnRecord refuses a version that cannot be reached where nobody has observed the cluster since it was stored.
+// checkOnRecord refuses a version that cannot be reached where there is no observation of the cluster since it was stored.
 func (a *app) checkOnRecord(ctx context.Context, s planStore, e edition) error {
 	stored, err := s.Spec(ctx, e.cluster.Name)
 	if err != nil {

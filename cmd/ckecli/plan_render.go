@@ -17,14 +17,14 @@ func (a *app) planView(p planned) view {
 	}}
 }
 
-// renderPlan writes a plan for people: the sum first, then each step, then how it ends.
+// renderPlan writes a plan for users: the sum first, then each step, then how it ends.
 func renderPlan(w io.Writer, p planned, colour, wide bool) error {
 	if p.stale() {
-		why := "the leader has told nothing since"
+		why := "the leader has reported nothing since"
 		if !p.Led {
 			why = "no daemon leads it now"
 		}
-		fmt.Fprintf(w, "%s\n\n", term.Paint(colour, term.Alarm, term.Clean(fmt.Sprintf("This begins with how %s was %s ago: %s.", p.Cluster, term.Age(p.age()), why))))
+		fmt.Fprintf(w, "%s\n\n", term.Paint(colour, term.Alarm, term.Clean(fmt.Sprintf("This plan starts from %s as it was %s ago: %s.", p.Cluster, term.Age(p.age()), why))))
 	}
 	style, text := planSummary(p.Plan)
 	fmt.Fprintf(w, "%s  %s     %s\n\n", term.Paint(colour, term.Bold, term.Clean(p.Cluster)), term.Paint(colour, style, term.Clean(text)), planSource(p))
@@ -53,7 +53,7 @@ func planSummary(p plan.Plan) (term.Style, string) {
 		text, style = text+", then the cluster is gone; volumes are kept", term.Red
 	case least == nil:
 	case *least < 0:
-		text, style = text+", with a gap: nobody is served while a member of a cluster of one or two is away", term.Yellow
+		text, style = text+", with a gap: a cluster of one or two members does not serve while one is down", term.Yellow
 	default:
 		text += fmt.Sprintf(", tolerance never below %d", *least)
 	}
@@ -61,12 +61,12 @@ func planSummary(p plan.Plan) (term.Style, string) {
 	case plan.Blocked:
 		return term.Yellow, text + ", then it waits"
 	case plan.Endless:
-		return term.Yellow, text + ", and no end in sight"
+		return term.Yellow, text + ", and does not complete"
 	}
 	return style, text
 }
 
-// planSource tells what the plan leads to, and from when on.
+// planSource says what the plan leads to, and what it starts from.
 func planSource(p planned) string {
 	text := fmt.Sprintf("revision %d", p.Revision)
 	switch {
@@ -120,7 +120,7 @@ func toleranceCell(t plan.Tolerance) term.Cell {
 	return term.Styled(style, fmt.Sprintf("%s → %s → %s", number(t.Before, "none"), during, number(t.After, "none")))
 }
 
-// planFacts are the labelled lines below the steps.
+// planFacts are the labeled lines below the steps.
 func planFacts(p planned, wide bool) *term.Labels {
 	l := &term.Labels{}
 	label := "Changes"
@@ -129,13 +129,13 @@ func planFacts(p planned, wide bool) *term.Labels {
 		label = ""
 	}
 	if len(p.Assumed) > 0 {
-		l.Add("Assumed", term.Text(strings.Join(p.Assumed, ", ")+": never seen; taken to answer and to be blank"))
+		l.Add("Assumed", term.Text(strings.Join(p.Assumed, ", ")+": never observed; assumed to answer and to be blank"))
 	}
 	if p.Held != "" {
 		l.Add("Held", term.Styled(term.Yellow, fmt.Sprintf("from #%d on: waits for %s", firstHeld(p.Plan), p.Held)))
 	}
 	if nodes := p.Interrupts(); nodes != nil {
-		l.Add("Interrupts", term.Styled(term.Yellow, fmt.Sprintf("service, while %s restarts; that is confirmed (--yes)", strings.Join(nodes, ", then "))))
+		l.Add("Interrupts", term.Styled(term.Yellow, fmt.Sprintf("service, while %s restarts; confirm that (--yes)", strings.Join(nodes, ", then "))))
 	}
 	end := term.Text(p.End.Summary)
 	switch p.Outcome {
@@ -151,7 +151,7 @@ func planFacts(p planned, wide bool) *term.Labels {
 	}
 	l.Add("In the end", end)
 	if wide && p.Afterwards != "" {
-		l.Add("Afterwards", term.Text(p.Afterwards))
+		l.Add("Afterward", term.Text(p.Afterwards))
 	}
 	l.Add("Plan", term.Text(p.Hash))
 	return l

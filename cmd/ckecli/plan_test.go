@@ -183,7 +183,7 @@ func TestPlan_BeforeAnybodyHasLooked(t *testing.T) {
 	h := newHouse(t)
 	file := h.write("cluster.yml", clusterFile)
 	stdout, _ := h.run(exitChanges, "plan", file, "--detailed-exitcode")
-	contains(t, stdout, "prod  1 operation     revision 1, not stored yet\n", "1  bootstrap  cp1, cp2, cp3  none → none → 1", "cp1, cp2, cp3: never seen; taken to answer and to be blank\n")
+	contains(t, stdout, "prod  1 operation     revision 1, not stored yet\n", "1  bootstrap  cp1, cp2, cp3  none → none → 1", "cp1, cp2, cp3: never observed; assumed to answer and to be blank\n")
 	h.run(exitDone, "cluster", "set", "--no-wait", file)
 	for _, args := range [][]string{{"plan"}, {"plan", file}} {
 		_, stderr := h.run(exitNoStatus, args...)
@@ -195,12 +195,12 @@ func TestPlan_SaysHowOldItsBeginningIs(t *testing.T) {
 	o := serving(t)
 	o.now = func() time.Time { return noon.Add(25 * time.Minute) }
 	stdout, _ := o.run(exitDone, "plan")
-	contains(t, stdout, "This begins with how prod was 25m ago: the leader has told nothing since.\n")
+	contains(t, stdout, "This plan starts from prod as it was 25m ago: the leader has reported nothing since.\n")
 	if err := o.term.Resign(o.ctx()); err != nil {
 		t.Fatal(err)
 	}
 	stdout, _ = o.run(exitDone, "plan")
-	contains(t, stdout, "This begins with how prod was 25m ago: no daemon leads it now.\n")
+	contains(t, stdout, "This plan starts from prod as it was 25m ago: no daemon leads it now.\n")
 }
 
 func TestSet_RefusesAFileThatWouldLoseQuorum(t *testing.T) {
@@ -245,10 +245,10 @@ func TestSet_OfFewerMembersIsConfirmed(t *testing.T) {
 	o := serving(t)
 	one := o.file("", 1)
 	_, stderr := o.run(exitRefused, "cluster", "set", "--no-wait", one)
-	contains(t, stderr, "error[CKE107]: taking members of prod away was not confirmed\n", "Nothing was changed.\nTry: ckecli cluster set "+one+" --yes\n")
+	contains(t, stderr, "error[CKE107]: removing members of prod was not confirmed\n", "Nothing was changed.\nTry: ckecli cluster set "+one+" --yes\n")
 	o.run(exitDone, "cluster", "set", "--dry-run", one)
 	ask := o.onTerminal("cluster", "set", "--no-wait", one)
-	ask.stdout.await(t, "cp2, cp3 are to carry no member any more: 1 of 3 members can be lost now, 0 of 1 then. Store it? [y/N] ")
+	ask.stdout.await(t, "cp2, cp3 are declared without a member: 1 of 3 members can be lost now, 0 of 1 then. Store it? [y/N] ")
 	ask.types("\n")
 	ask.must(exitRefused)
 	if spec, err := o.store.Spec(o.ctx(), "prod"); err != nil || spec.Generation != 1 {

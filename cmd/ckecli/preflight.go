@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"cke/etcdnode"
 	"cke/internal/term"
 	"cke/preflight"
-	"cke/preflight/probe"
 	"cke/server/strategy"
 )
 
@@ -36,8 +34,8 @@ Docker engine, the clock, whether the etcd ports are free or those of our member
 how long the disk takes to sync small writes: etcd wants 99 of 100 within 10ms.
 
 For ports and disk ckecli runs itself on the control-plane nodes for some seconds, in a container of the etcd image that is
-removed in any case. Where that cannot be done, as without the image, the check says so. Nothing that lasts is changed, no
-host key is stored. Exit code 1: a check failed.`,
+removed in any case. If that is not possible, for example without the image, the check says so. Nothing is changed permanently,
+and no host key is stored. Exit code 1: a check failed.`,
 		Example: "  ckecli preflight cluster.yml --ssh-key ~/.ssh/cke\n  ckecli preflight -o json",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,20 +56,6 @@ type preflightResult struct {
 	Cluster string            `json:"cluster"`
 	Passed  bool              `json:"passed"`
 	Checks  []preflight.Check `json:"checks"`
-}
-
-// newProbeCommand is hidden: `preflight` runs it on nodes.
-func newProbeCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: preflight.ProbeCommand + " TASK", Hidden: true, Args: arguments(1, 1), Short: "Look at this machine on behalf of preflight",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var task probe.Task
-			if err := json.Unmarshal([]byte(args[0]), &task); err != nil {
-				return usageError{fmt.Errorf("%q is no task: %w", args[0], err), cmd.CommandPath()}
-			}
-			return json.NewEncoder(a.stdout).Encode(probe.Run(cmd.Context(), task))
-		},
-	}
 }
 
 func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) error {
@@ -96,7 +80,7 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 	fleet := etcdnode.New(etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK"), HostKeys: known, Beside: true})
 	defer fleet.Close()
 	fleet.Update(c, cke.Identity{}) // members are not asked
-	fmt.Fprintf(a.stderr, "Looking at %s; it takes some seconds.\n", cke.Count(len(c.Nodes), "node"))
+	fmt.Fprintf(a.stderr, "Checking %s; it takes some seconds.\n", cke.Count(len(c.Nodes), "node"))
 	seen := preflight.Observe(ctx, fleet)
 	visits := preflight.VisitNodes(ctx, fleet, c, own, seen)
 	if ctx.Err() != nil {
@@ -144,7 +128,7 @@ func (a *app) preflightFile(ctx context.Context, file string, o preflightOptions
 		_, err = s.Clusters(ctx)
 	}
 	if err != nil && (o.sshKey != "" || a.getenv("SSH_AUTH_SOCK") != "") && ctx.Err() == nil {
-		fmt.Fprintf(a.stderr, "The store does not answer: host keys that it knows are not compared.\n")
+		fmt.Fprintf(a.stderr, "The store does not answer: host keys are not compared with those in it.\n")
 		return c.WithDefaults(), nil, nil
 	}
 	if err != nil {
@@ -157,7 +141,7 @@ func (a *app) preflightFile(ctx context.Context, file string, o preflightOptions
 	return edition{cluster: c}.after(stored).Wanted(), s, err
 }
 
-// versionCheck says whether the members of a cluster can come to run the version that is wanted.
+// versionCheck says whether the members of a cluster can come to run the version that is required.
 func versionCheck(ctx context.Context, s store, c cke.Cluster, id cke.Identity) []preflight.Check {
 	status, err := s.Status(ctx, c.Name)
 	if err != nil {
@@ -195,7 +179,7 @@ func (a *app) preflightKeys(ctx context.Context, s store, cluster string, o pref
 	return keys, nil
 }
 
-// table writes the checks for people. What only follows from another check is counted there, unless all is asked for.
+// table writes the checks for users. What only follows from another check is counted there, unless all is asked for.
 func (r preflightResult) table(w io.Writer, colour, wide bool) error {
 	follow := map[string]int{}
 	for _, c := range r.Checks {

@@ -43,7 +43,7 @@ func TestPreflight_NeedsNoStoreForAFileAndAKey(t *testing.T) {
 	_, stderr := h.run(exitStore, "preflight", file)
 	contains(t, stderr, "error[CKE102]: ")
 	stdout, stderr = h.run(exitFailed, "preflight", file, "--ssh-key", h.write("key", "no key"))
-	contains(t, stderr, "The store does not answer: host keys that it knows are not compared.\n")
+	contains(t, stderr, "The store does not answer: host keys are not compared with those in it.\n")
 	contains(t, stdout, "NODE  CHECK         RESULT  DETAIL\n", "cp1   ssh           fail    ", "1 check failed.\n")
 	stdout, _ = h.run(exitFailed, "preflight", file, "--ssh-key", h.dir+"/key", "-o", "wide")
 	contains(t, stdout, "cp1   disk          warn    not checked: ")

@@ -24,20 +24,20 @@ func newReplaceCommand(a *app) *cobra.Command {
 	var o replaceOptions
 	cmd := &cobra.Command{
 		Use: "replace NODE [NEW]", GroupID: groupWant, Args: arguments(1, 2), ValidArgsFunction: a.completeNodes(),
-		Short: "Give a member up for a fresh one, on its node or on another one",
-		Long: `Give the member on NODE up for a fresh one with a volume of its own. The old volume is kept.
+		Short: "Replace a member with a fresh one, on its node or on another one",
+		Long: `Replace the member on NODE with a fresh one that has a volume of its own. The old volume is kept.
 
-Without NEW the fresh member stands on NODE itself. A dead member is removed at once, as the arithmetic allows; one that
-serves is removed only while all others are well, and fewer members can be lost until the fresh one has caught up, so it
-is confirmed, or asked for with --yes. It is also the answer to policies.replace: manual. On a node whose new members did not
-start to vote (CKE224) it tries another one at once.
+Without NEW the fresh member is on NODE itself. A dead member is removed at once, if quorum allows it; one that serves is removed
+only while all others are healthy, and fewer members can be lost until the fresh one has caught up: confirm that, or give --yes.
+Use the command also to replace members with policies.replace: manual. On a node whose new members did not start to vote
+(CKE224) it tries another one at once.
 
 With NEW, a declared node that is no control-plane node, the membership moves there: a new revision of the cluster file is
-stored in which control_plane stands at NEW instead of NODE, and nothing else differs. If the member on NODE serves, the
-fresh one is added first; if it is dead, it is removed first. It is refused while neither could be done without losing
-quorum: replace the dead member first.
+stored in which NEW has control_plane instead of NODE, and nothing else differs. If the member on NODE serves, the fresh one is
+added first; if it is dead, it is removed first. It is refused while quorum would be lost either way: replace the dead member
+first.
 
-Ctrl-C stops following; the work goes on.`,
+Ctrl-C stops following; the work continues.`,
 		Example: "  ckecli replace cp3\n  ckecli replace cp3 cp4",
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			if len(args) == 2 {
@@ -68,7 +68,7 @@ func runReplace(ctx context.Context, a *app, s store, node string, o replaceOpti
 		m = cke.MemberStatus{Name: last.Node.Name(), Join: last.ID}
 	}
 	if m.Ready && !o.yes {
-		question := fmt.Sprintf("%s serves. It is taken away until a fresh member has caught up; %s can be lost now, %s meanwhile. Replace it?",
+		question := fmt.Sprintf("%s serves. It is missing until a fresh member has caught up; %s can be lost now, %s meanwhile. Replace it?",
 			m.Name, membersLost(st.Tolerance), membersLost(toleranceWithout(st)))
 		if err := a.confirmYes(ctx, "replacing the member of "+m.Name, question, "ckecli replace "+m.Name+" --yes"); err != nil {
 			return err

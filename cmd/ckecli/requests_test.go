@@ -100,7 +100,7 @@ func TestDrain_ReturnsOnceTheMemberHasStopped(t *testing.T) {
 	l.end(l.begin(cke.Record{Operation: "drain-node", Targets: []string{"cp2"}, Reason: "asked for", Task: task.ID}))
 	l.finish(task)
 	drain.must(exitDone)
-	contains(t, drain.stdout.String(), "cp2 may be taken down; its lease ends in 30m0s at the latest (took ")
+	contains(t, drain.stdout.String(), "cp2 may be taken down; its lease expires in 30m0s at the latest (took ")
 
 	s := threeServing(1)
 	s.Drains = []cke.Drain{lease}
@@ -132,7 +132,7 @@ func TestUndrain_EndsTheLeaseOfANodeThatIsDeclaredNoMore(t *testing.T) {
 	undrain.stderr.await(t, "prod: the lease of cp9 is ended\n")
 	l.status(threeServing(1))
 	undrain.must(exitDone)
-	contains(t, undrain.stdout.String(), "cp9 is declared no more (took ")
+	contains(t, undrain.stdout.String(), "cp9 is no longer declared (took ")
 	_, stderr := h.run(exitRefused, "node", "undrain", "cp9")
 	contains(t, stderr, "error[CKE111]: cluster prod declares no node cp9\n")
 }
@@ -207,7 +207,7 @@ func TestCanStop_CountsAStranger(t *testing.T) {
 	}
 	stands(true, "")
 	stdout, _ := h.run(exitDone, "etcd", "can-stop", "cp4")
-	contains(t, stdout, "cp4 may go down: what it carries is member theirs, which cke does not know, and 1 more member can be lost now\n")
+	contains(t, stdout, "cp4 may go down: it carries foreign member theirs, and 1 more member can be lost now\n")
 	stands(false, "3 of 4 voters are healthy")
 	_, stderr := h.run(exitRefused, "etcd", "can-stop", "cp4")
 	contains(t, stderr, "error[CKE104]: cp4 must not go down now\n  3 of 4 voters are healthy\n")
@@ -348,5 +348,5 @@ func TestAlarms_AreListedAndTakenBack(t *testing.T) {
 	l.end(l.begin(cke.Record{Operation: "disarm", Reason: "asked for", Task: task.ID, Steps: []cke.StepRecord{{Name: "disarm NOSPACE"}}}))
 	l.finish(task)
 	disarm.must(exitDone)
-	contains(t, disarm.stdout.String(), "the alarms of prod are taken back (took ")
+	contains(t, disarm.stdout.String(), "the alarms of prod are disarmed (took ")
 }

@@ -56,17 +56,17 @@ func (o *orderOptions) addFlags(a *app, cmd *cobra.Command) {
 func newRestoreCommand(a *app) *cobra.Command {
 	var o restoreOptions
 	cmd := &cobra.Command{
-		Use: "restore", GroupID: groupBackup, Short: "Put a cluster back to a state in its backups", Args: arguments(0, 0),
-		Long: `Put a cluster back to the state in backups at a revision, at a time, or the newest one, on its declared control-plane nodes.
-Everything that is needed is read and checked first. Then data for every member is made beside what is there, all present
-members are stopped, and new ones start: another life of the cluster, with the same certificate authorities. The volumes of
-the members before are kept.
+		Use: "restore", GroupID: groupBackup, Short: "Restore a cluster to a state in its backups", Args: arguments(0, 0),
+		Long: `Restore a cluster to the state in backups at a revision, at a time, or the newest one, on its declared control-plane nodes.
+Everything that is needed is read and checked first. Then data for every member is made beside the present data, all present
+members are stopped, and new ones start: a new incarnation of the cluster, with the same certificate authorities. The volumes
+of the former members are kept.
 
-What was written after that state is lost, so the cluster's name has to be typed, or given with --confirm. --plan shows what
-would be done, node by node. A restore goes on when ckecli, cke, or a node ends in the middle of it; while no restored
-member was started, --cancel goes back to the cluster as it was.
+What was written after that state is lost: confirm by typing the cluster's name, or with --confirm. --plan shows what would be
+done, node by node. A restore continues if ckecli, cke, or a node stops in the middle of it; while no restored member was
+started, --cancel returns to the cluster as it was.
 
-A cluster that is not in the store is brought back from the file that lies beside its backups, with the key file that it was
+A cluster that is not in the store is restored from the file that lies beside its backups, with the key file that it was
 sealed with (secret_key_file, or --key); --file describes one of another name, or on other nodes. It is never bootstrapped
 empty, even if the restore fails.`,
 		Example: `  ckecli restore --plan
@@ -79,7 +79,7 @@ empty, even if the restore fails.`,
 	f.StringVar(&o.backups.target, "from", "", "`URL` of the backups (default: the target of the cluster in the store)")
 	f.StringVar(&o.backups.cluster, "source-cluster", "", "`name` of the cluster in the target, if it is another one")
 	f.StringVarP(&o.file, "file", "f", "", "cluster `file` of a cluster that is not in the store yet")
-	f.BoolVar(&o.cancel, "cancel", false, "call a restore off of which no member was started")
+	f.BoolVar(&o.cancel, "cancel", false, "cancel a restore of which no member was started")
 	must(cmd.RegisterFlagCompletionFunc("from", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("source-cluster", cobra.NoFileCompletions))
 	o.backups.addCredentials(cmd)
@@ -97,7 +97,7 @@ func runRestore(cmd *cobra.Command, a *app, o restoreOptions) error {
 		return err
 	}
 	if o.cancel && o.plan {
-		return usageError{errors.New("--cancel and --plan exclude each other"), cmd.CommandPath()}
+		return usageError{errors.New("--cancel and --plan cannot be used together"), cmd.CommandPath()}
 	}
 	s, err := a.connect(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func runCancelRestore(ctx context.Context, a *app, s store) error {
 		return err
 	}
 	return a.runTask(ctx, s, taskRun{cluster: cluster, task: a.newTask(cke.TaskCancelRestore, "", ""), done: func(_ cke.Record, took string) string {
-		return fmt.Sprintf("%s goes on as it was (took %s)", cluster, took)
+		return fmt.Sprintf("%s continues as it was (took %s)", cluster, took)
 	}})
 }
 
@@ -195,7 +195,7 @@ func (r *restoring) from(o backupOptions) {
 	}
 }
 
-// run shows the plan, asks for the person's word, hands the order over and follows the work.
+// run shows the plan, asks for confirmation, hands the order over and follows the work.
 func (r *restoring) run(ctx context.Context, what string) error {
 	a := r.app
 	r.order.Without, r.order.Destroyed = r.options.without, r.options.destroyed
@@ -264,14 +264,14 @@ func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*foll
 	f.Recorded = w.Recorded
 	_, err := f.Until(ctx, func(cke.Status) bool { return false })
 	if err != nil && !follow.Over(w.Last) {
-		return nil, detached(ctx, err, "the restore of "+r.cluster+" is asked for, and cke goes on with it", r.app.again(r.cluster, "history -f"))
+		return nil, detached(ctx, err, "the restore of "+r.cluster+" is asked for, and cke continues with it", r.app.again(r.cluster, "history -f"))
 	}
 	f.Tell.Record(w.Last)
 	if w.Last.State == cke.RecordCompleted {
 		return f.Tell, nil
 	}
 	if id, again := r.store.Identity(ctx, r.cluster); again == nil && id.Incarnation != nil && id.Incarnation.Restore != nil && id.Incarnation.Restore.ID == t.ID {
-		return f.Tell, nil // it failed after it was on record, and goes on
+		return f.Tell, nil // it failed after it was on record, and continues
 	}
 	failed := taskFailure(w.Last)
 	if err := r.store.WithdrawRestore(ctx, r.cluster, t.ID); err != nil {
@@ -280,7 +280,7 @@ func (r *restoring) follow(ctx context.Context, t cke.Task, newest int64) (*foll
 	return nil, failed
 }
 
-// followOpen follows the work until the restored members serve. What was told before is not told again.
+// followOpen follows the work until the restored members serve. What was shown before is not shown again.
 func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, tell *follow.Narrator) (cke.Status, error) {
 	f := r.app.newFollower(r.store, r.cluster, newest)
 	f.Tell = tell
@@ -302,24 +302,24 @@ func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, te
 		return restored != "" && s.Incarnation == restored && slices.Contains([]cke.Health{cke.HealthReady, cke.HealthUpdating, cke.HealthDegraded}, s.Health)
 	})
 	if err == nil && calledOff {
-		return st, &cke.Error{Code: cke.CodeNotStored, What: "the restore of " + r.cluster + " was called off before a member was stopped", Facts: []string{"the history tells why"}, Try: r.app.again(r.cluster, "history")}
+		return st, &cke.Error{Code: cke.CodeNotStored, What: "the restore of " + r.cluster + " was called off before a member was stopped", Facts: []string{"the history shows why"}, Try: r.app.again(r.cluster, "history")}
 	}
-	return st, detached(ctx, err, "the restore of "+r.cluster+" is under way, and cke goes on with it", r.app.again(r.cluster, "history -f"))
+	return st, detached(ctx, err, "the restore of "+r.cluster+" is under way, and cke continues with it", r.app.again(r.cluster, "history -f"))
 }
 
-// lostText tells how far back a restore goes.
+// lostText shows how far back a restore goes.
 func lostText(present, restored int64, at time.Time) string {
 	switch {
 	case restored > 0 && present-restored >= cke.RevisionBump:
-		return "what was written after it is lost; the cluster was restored since, so revisions do not tell how much that is"
+		return "what was written after it is lost; the cluster was restored since, so revisions do not show how much that is"
 	case restored > 0 && present > restored:
 		return cke.Plural(present-restored, "revision after it is lost", "revisions after it are lost")
 	case restored > 0 && present > 0:
-		return "nothing that is known of is lost"
+		return "nothing is lost as far as is known"
 	case !at.IsZero():
 		return "what was written later is lost"
 	}
-	return "what was written later is lost; how much that is, nobody can tell now"
+	return "what was written later is lost; it is not known now how much that is"
 }
 
 func (p restorePlan) view() view {

@@ -13,7 +13,7 @@ import (
 func TestRestore_RefusesWhatNoBackupCovers(t *testing.T) {
 	h := newBackedUpHouse(t)
 	h.withStore(t, "backup: {target: \""+h.url+"\"}\n")
-	covered := fmt.Sprintf("there are %d to %d, %d to %d\n", h.fulls[0], h.last, h.fulls[1], h.last)
+	covered := fmt.Sprintf("the backups cover revisions %d to %d, %d to %d\n", h.fulls[0], h.last, h.fulls[1], h.last)
 	late := fmt.Sprint(h.last + 1)
 	past := time.Now().Add(-24 * time.Hour).UTC().Format(time.RFC3339)
 	future := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
@@ -21,7 +21,7 @@ func TestRestore_RefusesWhatNoBackupCovers(t *testing.T) {
 		for _, c := range []struct{ flag, value, says string }{
 			{"--revision", late, covered},
 			{"--revision", "1", covered},
-			{"--time", past, "is before the first full of lineage a1b2, taken "},
+			{"--time", past, "is before the first full of incarnation a1b2, taken "},
 			{"--time", future, "is in the future"},
 		} {
 			stdout, stderr := h.run(exitRefused, append([]string{"restore", c.flag, c.value}, how...)...)
@@ -52,7 +52,7 @@ func TestRestore_PlansWhatThereIs(t *testing.T) {
 		t.Errorf("the newest: %+v", p)
 	}
 	stdout, _ := h.run(exitDone, "restore", "--plan")
-	contains(t, stdout, fmt.Sprintf("prod goes on from the backups of prod in %s, lineage a1b2, revision %d", h.url, h.last))
+	contains(t, stdout, fmt.Sprintf("prod continues from the backups of prod in %s, incarnation a1b2, revision %d", h.url, h.last))
 	if p := plan("--revision", fmt.Sprint(h.last-1)); p.Revision != h.last-1 || !p.Time.IsZero() {
 		t.Errorf("by revision: %+v", p)
 	}

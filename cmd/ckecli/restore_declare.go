@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -17,7 +18,7 @@ import (
 	"cke/storage"
 )
 
-// declareFile takes a cluster from a file of the person's.
+// declareFile takes a cluster from the user's file.
 func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 	c, data, err := r.app.readCluster(ctx, o.file)
 	if err != nil {
@@ -99,16 +100,19 @@ func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (e cke.Esc
 		lineage, r.plan.Notes = l.Name, append(r.plan.Notes, notes...)
 	}
 	there, err := readBeside(ctx, s, lineage)
-	var notes []string
-	if err == nil {
-		there, notes, err = lastLife(ctx, s, there)
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, backup.ErrNotFound) {
 		return e, nil, fail(err)
+	}
+	there, notes, unread := lastLife(ctx, s, there)
+	if there.lineage == lineage {
+		unread = cmp.Or(unread, err)
+	}
+	if unread != nil {
+		return e, nil, fail(unread)
 	}
 	r.plan.Notes = append(r.plan.Notes, notes...)
 	if there.lineage != lineage && o.point.lineage != "" {
-		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last life, lineage %s", there.lineage))
+		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last incarnation, %s", there.lineage))
 	}
 	r.signed = there.trusted
 	return there.escrow, there.spec, nil
@@ -155,7 +159,7 @@ func lastLife(ctx context.Context, s *backup.Store, b beside) (last beside, note
 		switch {
 		case errors.Is(err, backup.ErrNotFound):
 		case backup.IsDamage(err), errors.As(err, &unknown) && (next.trusted || !b.trusted):
-			notes = append(notes, fmt.Sprintf("what lies beside the backups of lineage %s cannot be read; if that life came later, its members are not known: %v", l.Name, err))
+			notes = append(notes, fmt.Sprintf("what lies beside the backups of incarnation %s cannot be read; if that incarnation is a later one, its members are not known: %v", l.Name, err))
 		case unknown != nil, err == nil && !next.trusted && b.trusted: // anybody can have written it
 		case err != nil:
 			return b, nil, err
@@ -164,8 +168,15 @@ func lastLife(ctx context.Context, s *backup.Store, b beside) (last beside, note
 		}
 	}
 	for range all {
-		inc := b.escrow.Identity.Incarnation
-		i := slices.IndexFunc(all, func(n beside) bool { return inc != nil && n.escrow.Identity.Incarnation.WasReplaced(inc.ID) })
+		life := b.lineage // nothing may lie beside its backups
+		if inc := b.escrow.Identity.Incarnation; inc != nil {
+			life = inc.ID
+		}
+		follows := func(n beside) bool { return n.escrow.Identity.Incarnation.WasReplaced(life) }
+		i := slices.IndexFunc(all, func(n beside) bool { return n.trusted && follows(n) })
+		if i < 0 && !b.trusted {
+			i = slices.IndexFunc(all, follows)
+		}
 		if i < 0 {
 			break
 		}
@@ -174,14 +185,14 @@ func lastLife(ctx context.Context, s *backup.Store, b beside) (last beside, note
 	return b, notes, nil
 }
 
-// vouched refuses a cluster file and an identity that nobody signed who is trusted, unless a person has looked at what would run.
+// vouched refuses a cluster file and an identity that no trusted key signed, unless the user has checked what would run.
 func (r *restoring) vouched(o restoreOptions) error {
 	if r.signed {
 		return nil
 	}
 	facts := r.runsAsRoot()
 	if slices.Contains(o.backups.trust, cke.TrustAny) {
-		r.plan.Notes = append(append(r.plan.Notes, "nobody who is trusted signed what lies beside the backups, and this runs as root on the nodes:"), facts...)
+		r.plan.Notes = append(append(r.plan.Notes, "what lies beside the backups is not signed by a key that is trusted, and this runs as root on the nodes:"), facts...)
 		return nil
 	}
 	e := &cke.Error{Code: cke.CodeUntrusted, What: "what lies beside the backups of " + r.order.Source + " is not signed by a key that is trusted", Unchanged: true,

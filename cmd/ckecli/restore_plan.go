@@ -27,7 +27,7 @@ type restorePlan struct {
 	// change in it had been received; zero: not known.
 	Revision int64     `json:"revision,omitempty"`
 	Time     time.Time `json:"time,omitzero"`
-	// Present is the newest revision that a member told; 0: none did.
+	// Present is the newest revision that a member reported; 0: none did.
 	Present int64 `json:"present,omitempty"`
 	// Stored: what clients write until the members stop is stored in the backups first, or the restore is called off.
 	Stored bool     `json:"stored,omitempty"`
@@ -77,27 +77,30 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 		return note(err)
 	}
 	defer b.Close()
-	if id, err := r.store.Identity(ctx, r.cluster); err == nil && r.order.Source == r.cluster {
-		b.lives = id.BackedUpLives()
-		if told, err := r.store.Status(ctx, r.cluster); err == nil {
-			b.stored = told.Backup.Holds(b.lives)
-		}
+	b.past = backup.OnRecord(ctx, r.store, r.order.Source, r.order.Target)
+	if r.asked.Declare != nil && r.order.Source == r.cluster {
+		b.past = backup.OfDeclared(r.asked.Declare.Identity, r.app.now())
 	}
 	found, err := b.of(r.order.Source).FindFor(ctx, at, backup.ExtractOptions{IgnoreHash: r.order.IgnoreHash})
 	switch {
 	case err == nil:
 	case errors.Is(err, backup.ErrKey):
-		r.plan.Notes = append(r.plan.Notes, "only the leader can tell which revision that is: no key that was given opens the backups")
+		r.plan.Notes = append(r.plan.Notes, "only the leader can determine which revision that is: no given key opens the backups")
 		return nil
 	case errors.Is(err, backup.ErrNotCovered), errors.Is(err, backup.ErrAmbiguousTime), errors.Is(err, backup.ErrEmpty), backup.IsDamage(err):
 		return r.notThere(b.fail(ctx, "restore from "+r.order.Describe(), err), err)
-	case errors.Is(err, backup.ErrLost):
+	case errors.Is(err, backup.ErrLost), errors.Is(err, backup.ErrUnread):
 		return refused(b.fail(ctx, "restore from "+r.order.Describe(), err))
 	default:
 		return note(err)
 	}
 	p := &r.plan
 	p.Lineage, p.Revision, p.Notes = found.Lineage, found.Revision, append(p.Notes, found.Notes...)
+	if len(b.trusted) > 0 {
+		r.order.ShownLineage, r.order.ShownRevision = found.Lineage, found.Revision
+	} else { // the leader, which has the key file, may leave out what is not signed
+		p.Notes = append(p.Notes, "no key file can be read here, so only the leader knows which backups are signed by a trusted key: it may restore another state")
+	}
 	if at.Time.IsZero() {
 		p.Time = found.Received
 	}
@@ -113,7 +116,7 @@ func (r *restoring) notThere(told, err error) error {
 	return told
 }
 
-// planNodes tells what happens on each node.
+// planNodes shows what happens on each node.
 func (r *restoring) planNodes(ctx context.Context) {
 	p := &r.plan
 	p.Cluster, p.Declared, p.Survivor = r.cluster, r.asked.Declare != nil, r.order.Survivor
@@ -133,6 +136,9 @@ func (r *restoring) planNodes(ctx context.Context) {
 	}
 	for _, e := range st.Etcd.Endpoints {
 		p.Present = max(p.Present, e.Revision)
+	}
+	if st.Reached != nil {
+		p.Present = max(p.Present, st.Reached.Revision)
 	}
 	for _, n := range r.spec.ControlPlane() {
 		p.Nodes = append(p.Nodes, r.planNode(n, st, id, true))
@@ -196,13 +202,13 @@ func (r *restoring) planNode(n cke.Node, st cke.Status, id cke.Identity, founder
 	return row
 }
 
-// write shows the plan to a person.
+// write shows the plan to a user.
 func (p restorePlan) write(w io.Writer, colour bool) error {
 	from := "the data of " + p.Survivor
 	if p.Survivor == "" {
 		from = fmt.Sprintf("the backups of %s in %s", p.Source, p.Target)
 		if p.Lineage != "" {
-			from += ", lineage " + p.Lineage
+			from += ", incarnation " + p.Lineage
 		}
 	}
 	state := ""
@@ -218,7 +224,7 @@ func (p restorePlan) write(w io.Writer, colour bool) error {
 	default:
 		state = ", the newest state"
 	}
-	fmt.Fprintln(w, term.Clean(fmt.Sprintf("%s goes on from %s%s", p.Cluster, from, state)))
+	fmt.Fprintln(w, term.Clean(fmt.Sprintf("%s continues from %s%s", p.Cluster, from, state)))
 	if p.Declared {
 		fmt.Fprintln(w, term.Clean(fmt.Sprintf("%s is not in the store yet and is declared", p.Cluster)))
 	}

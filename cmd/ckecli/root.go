@@ -17,7 +17,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:                        "ckecli",
 		Version:                    buildVersion().Version,
-		Short:                      "Tell cke what you want, and see what it does",
+		Short:                      "Declare etcd clusters, and see what cke does",
 		Long:                       rootLong,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
@@ -32,21 +32,21 @@ func newRootCommand(a *app) *cobra.Command {
 	f.StringVar(&a.config, "config", cke.DefaultConfigFile, "configuration `file`")
 	f.StringVar(&a.cluster, "cluster", "", "`name` of the cluster; needed only where there are several")
 	f.StringVarP(&a.output, "output", "o", formatTable, "output `format`: "+strings.Join(formats, ", "))
-	f.DurationVar(&a.timeout, "timeout", 0, "longest time to wait, as 90s or 10m; what was begun goes on (default: no limit)")
+	f.DurationVar(&a.timeout, "timeout", 0, "longest time to wait, as 90s or 10m; work that was started continues (default: no limit)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagFault(cmd, err), cmd.CommandPath()} })
 	root.AddGroup(
-		&cobra.Group{ID: groupWant, Title: "What you want:"},
-		&cobra.Group{ID: groupSee, Title: "What is so, and what is done:"},
+		&cobra.Group{ID: groupWant, Title: "Clusters and requests:"},
+		&cobra.Group{ID: groupSee, Title: "Status and operations:"},
 		&cobra.Group{ID: groupBackup, Title: "Backups:"},
-		&cobra.Group{ID: groupEtcd, Title: "Reaching nodes and etcd:"},
+		&cobra.Group{ID: groupEtcd, Title: "Nodes and etcd:"},
 		&cobra.Group{ID: groupSelf, Title: "About ckecli:"},
 	)
 	root.AddCommand(
 		newClusterCommand(a), newReplaceCommand(a), newTaskCommand(a), newPauseCommand(a), newResumeCommand(a),
-		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a), newPreflightCommand(a),
+		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a), newPreflightCommand(a), newMonitoringCommand(a),
 		newBackupCommand(a), newRestoreCommand(a), newRecoverCommand(a),
 		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newCACommand(a), newVolumeCommand(a), newImagesCommand(a),
-		newVersionCommand(a), newStoreCommand(a), newSupportCommand(a), newCompletionCommand(a), newManCommand(a), newProbeCommand(a),
+		newVersionCommand(a), newStoreCommand(a), newSupportCommand(a), newCompletionCommand(a), newManCommand(a),
 	)
 	root.SetHelpCommand(newHelpCommand(a))
 	root.SetHelpCommandGroupID(groupSelf)
@@ -55,13 +55,13 @@ func newRootCommand(a *app) *cobra.Command {
 	return root
 }
 
-const rootLong = `ckecli tells cke which etcd clusters you want, and shows what cke sees, what it does and why.
+const rootLong = `ckecli declares etcd clusters to cke, and shows what cke observes, what it does and why.
 
 Flags can be given as variables, too: CKECLI_CONFIG, CKECLI_CLUSTER, CKECLI_OUTPUT, CKECLI_TIMEOUT. NO_COLOR switches
-colours off.
+colors off.
 
 Exit codes: 0 done, 1 failed, 2 something to do (plan --detailed-exitcode), 3 degraded (status --check), 4 no leader or
-no status yet, 5 quorum lost (status --check), 6 refused or not confirmed, 7 waiting timed out and the work goes on,
+no status yet, 5 quorum lost (status --check), 6 refused or not confirmed, 7 waiting timed out and the work continues,
 8 store unreachable, 9 backup damaged, incomplete or missing, 64 usage, 130 interrupted.`
 
 // Groups of commands in the help.
@@ -131,9 +131,9 @@ func flagFault(cmd *cobra.Command, err error) error {
 		return err
 	}
 	wanted, known := map[string]string{
-		"duration": "a number with s, m or h is wanted, as 90s, 10m or 2h",
-		"int":      "a whole number is wanted", "int64": "a whole number is wanted",
-		"bool": "true or false is wanted",
+		"duration": "want a number with s, m or h, as 90s, 10m or 2h",
+		"int":      "want a whole number", "int64": "want a whole number",
+		"bool": "want true or false",
 	}[invalid.GetFlag().Value.Type()]
 	if !known {
 		return err
@@ -142,7 +142,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 	if short := invalid.GetFlag().Shorthand; short != "" {
 		name = "-" + short + ", " + name
 	}
-	return fmt.Errorf("%s: %q does not do; %s", name, invalid.GetValue(), wanted)
+	return fmt.Errorf("%s: invalid value %q: %s", name, invalid.GetValue(), wanted)
 }
 
 // notNegative refuses a number that makes no sense below zero.

@@ -9,11 +9,11 @@ func TestUsage_SaysWhatIsWanted(t *testing.T) {
 		says string
 		args []string
 	}{
-		{`error: -n, --number: "x" does not do; a whole number is wanted`, []string{"history", "-n", "x"}},
+		{`error: -n, --number: invalid value "x": want a whole number`, []string{"history", "-n", "x"}},
 		{"error: -n -3 is negative", []string{"history", "-n", "-3"}},
 		{"error: -n -3 is negative", []string{"cluster", "log", "-n", "-3"}},
-		{`error: --for: "3d" does not do; a number with s, m or h is wanted, as 90s, 10m or 2h`, []string{"node", "drain", "cp2", "--for", "3d"}},
-		{`error: --timeout: "5" does not do; a number with s, m or h is wanted`, []string{"status", "--timeout", "5"}},
+		{`error: --for: invalid value "3d": want a number with s, m or h, as 90s, 10m or 2h`, []string{"node", "drain", "cp2", "--for", "3d"}},
+		{`error: --timeout: invalid value "5": want a number with s, m or h`, []string{"status", "--timeout", "5"}},
 		{"a snapshot is not written to standard output", []string{"backup", "extract", "-"}},
 		{"error: unknown command \"status\" for \"ckecli cluster\"; did you mean `ckecli status`?", []string{"cluster", "status"}},
 		{"error: unknown command \"nonsense\" for \"ckecli cluster\"\n", []string{"cluster", "nonsense"}},

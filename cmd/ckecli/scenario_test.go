@@ -85,7 +85,7 @@ func TestHistory_FollowsUntilTheRecordEnds(t *testing.T) {
 		t.Errorf("got %q", stdout)
 	}
 	_, stderr = h.run(exitFailed, "history", "99")
-	contains(t, stderr, "error[CKE106]: prod has no record 99\nNothing was changed.\n")
+	contains(t, stderr, "error[CKE106]: prod has no operation 99\nNothing was changed.\n")
 	h.now = func() time.Time { return r.StartedAt }
 	stdout, _ = h.run(exitDone, "__complete", "history", "")
 	contains(t, stdout, "2\tstart-members, completed, 0s ago\n1\tbootstrap, completed")
@@ -122,7 +122,7 @@ func TestInit_WritesAFileThatIsInOrder(t *testing.T) {
 	}
 	golden.Compare(t, "testdata/init.yml", stdout)
 	stdout, _ = h.run(exitDone, "cluster", "validate", h.write("lab.yml", stdout))
-	contains(t, stdout, "lab.yml is in order: cluster lab, 3 members of etcd "+cke.DefaultEtcdVersion+"\n")
+	contains(t, stdout, "lab.yml is valid: cluster lab, 3 members of etcd "+cke.DefaultEtcdVersion+"\n")
 	_, stderr = h.run(exitUsage, "cluster", "init", "cp1.example.org")
 	contains(t, stderr, `"cp1.example.org" is not an IP address`)
 	h.run(exitRefused, "cluster", "init", "--name", "No Name", "10.0.0.11")
@@ -142,7 +142,7 @@ func TestInit_WritesAFileInTheFormatThatIsAskedFor(t *testing.T) {
 		t.Errorf("%v: %s", err, stdout)
 	}
 	stdout, _ = h.run(exitDone, "cluster", "validate", h.write("prod.json", stdout))
-	contains(t, stdout, "prod.json is in order: cluster prod, 1 member of etcd ")
+	contains(t, stdout, "prod.json is valid: cluster prod, 1 member of etcd ")
 	if stdout, _ = h.run(exitDone, "cluster", "init", "--name", "lab", "10.0.0.11", "-o", "name"); stdout != "lab\n" {
 		t.Errorf("got %q", stdout)
 	}

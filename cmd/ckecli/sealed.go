@@ -20,7 +20,7 @@ func inScope[T any](a *app, infos []T, of func(T) (cluster, name string)) (all [
 	return all, names
 }
 
-// deletedSecret tells how a deletion ended; none is what is said where there was nothing to delete.
+// deletedSecret reports how a deletion ended; none is what is said where there was nothing to delete.
 func (a *app) deletedSecret(err error, none *cke.Error, done string) error {
 	var coded *cke.Error
 	switch {

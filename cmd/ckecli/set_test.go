@@ -159,12 +159,12 @@ func TestSet_DetachesAtCtrlCAndAtTheTimeout(t *testing.T) {
 	set.stderr.await(t, "stored as revision 1")
 	set.cancel()
 	set.must(exitInterrupted)
-	contains(t, set.stderr.String(), "Detached: revision 1 of prod is stored, and cke goes on working on it\nTry: ckecli history -f\n")
+	contains(t, set.stderr.String(), "Detached: revision 1 of prod is stored, and cke continues to work on it\nTry: ckecli history -f\n")
 	h.expired = make(chan struct{})
 	again := h.start("cluster", "set", "--timeout", "1s", file)
 	again.stderr.await(t, "revision 1 says the same already")
 	close(h.expired)
-	contains(t, again.must(exitTimedOut).stderr.String(), "error: waiting timed out: revision 1 of prod is stored, and cke goes on working on it\nTry: ckecli history -f\n")
+	contains(t, again.must(exitTimedOut).stderr.String(), "error: waiting timed out: revision 1 of prod is stored, and cke continues to work on it\nTry: ckecli history -f\n")
 }
 
 // Time that runs out before the file is stored leaves everything as it was, and the answer says so.

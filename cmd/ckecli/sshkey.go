@@ -120,7 +120,7 @@ func keyFor(i storage.SSHKeyInfo) string {
 }
 
 func newSSHKeyListCommand(a *app) *cobra.Command {
-	return a.listing("List the keys, without what is secret", func(ctx context.Context, a *app, s store) error { return runSSHKeyList(ctx, a, s) })
+	return a.listing("List the keys, without their secrets", func(ctx context.Context, a *app, s store) error { return runSSHKeyList(ctx, a, s) })
 }
 
 func runSSHKeyList(ctx context.Context, a *app, s sshKeys) error {
@@ -159,7 +159,7 @@ func newSSHKeyDeleteCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete",
 		Short: "Delete a key that is not in use",
-		Long:  "Delete a key. A key without which a declared node could not be reached is in use and stays.\n\n" + sshKeyScope,
+		Long:  "Delete a key. A key is in use, and not deleted, while a declared node cannot be reached without it.\n\n" + sshKeyScope,
 		Args:  arguments(0, 0),
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
 			return runSSHKeyDelete(ctx, a, s, node)

@@ -32,12 +32,12 @@ func newStatusCommand(a *app) *cobra.Command {
 		Long: `Show a cluster on one screen: its health and how many more members it can lose, its members, who paused it and
 why, what is wrong and what to do about it, the operation under way or why there is none, and who leads.
 
-With --check the exit code tells: 0 ready or being updated, 3 degraded or hibernated, 4 not known (no leader, no status, or the members cannot
-be seen), 5 quorum lost.`,
+With --check the exit code reports the health: 0 ready or being updated, 3 degraded or hibernated, 4 not known (no leader, no
+status, or the members cannot be seen), 5 quorum lost.`,
 		Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.check && o.watch {
-				return usageError{errors.New("--check and --watch exclude each other"), cmd.CommandPath()}
+				return usageError{errors.New("--check and --watch cannot be used together"), cmd.CommandPath()}
 			}
 			return nil
 		},
@@ -46,7 +46,7 @@ be seen), 5 quorum lost.`,
 		}),
 	}
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it changes")
-	cmd.Flags().BoolVar(&o.check, "check", false, "tell the health by the exit code")
+	cmd.Flags().BoolVar(&o.check, "check", false, "report the health by the exit code")
 	return cmd
 }
 
@@ -55,7 +55,7 @@ type screen struct {
 	status cke.Status
 	// revision is the stored one, which the status may not know yet; 0: not known.
 	revision int64
-	// led tells whether a daemon leads the cluster now.
+	// led reports whether a daemon leads the cluster now.
 	led bool
 	// hold is the pause that is asked for, nil if none is; its time may be over.
 	hold *cke.Hold
@@ -112,12 +112,12 @@ func isLed(ctx context.Context, s leadership, name string) (bool, error) {
 
 func noStatus(ctx context.Context, s leadership, name string) error {
 	if led, err := isLed(ctx, s, name); err == nil && led {
-		return &cke.Error{Code: cke.CodeNoLeader, What: "the leader of " + name + " has told no status yet", Try: "ckecli status --watch"}
+		return &cke.Error{Code: cke.CodeNoLeader, What: "the leader of " + name + " has reported no status yet", Try: "ckecli status --watch"}
 	}
 	return &cke.Error{Code: cke.CodeNoLeader, What: name + " has no status yet: no daemon leads it", Try: "systemctl start cke"}
 }
 
-// check is the exit code that tells the health.
+// check is the exit code that reports the health.
 func (a *app) check(sc screen) error {
 	quorate, known := sc.status.Condition(cke.CondQuorate)
 	switch {

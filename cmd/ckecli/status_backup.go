@@ -9,7 +9,7 @@ import (
 	"cke/internal/term"
 )
 
-// backupFacts are the lines about backups. A status of an older daemon tells nothing of them.
+// backupFacts are the lines about backups. A status of an older daemon shows nothing of them.
 func (a *app) backupFacts(l *term.Labels, s cke.Status) {
 	c, told := s.Condition(cke.CondBackupReady)
 	if !told {
@@ -75,7 +75,7 @@ func atOlder(hashed, restored int64) string {
 	return fmt.Sprintf(" at revision %d", hashed)
 }
 
-// drill tells of the last restore to scratch.
+// drill describes the last restore to scratch.
 func (a *app) drill(b *cke.BackupStatus) term.Cell {
 	text, style := "never", term.Plain
 	if v := b.Verified; v != nil {

@@ -30,7 +30,7 @@ func containerTable(s cke.Status) *term.Table {
 	return t
 }
 
-// short is the beginning of a digest, as docker shows it; -o json has all of it.
+// short is the start of a digest, as docker shows it; -o json has all of it.
 func short(digest string) string {
 	_, hex, cut := strings.Cut(digest, ":")
 	if !cut {

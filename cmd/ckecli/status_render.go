@@ -20,7 +20,7 @@ type toldStatus struct {
 	cke.Status
 	// Revision is the stored one; the status may be of an earlier one.
 	Revision int64 `json:"revision"`
-	// Led tells whether a daemon leads the cluster now.
+	// Led reports whether a daemon leads the cluster now.
 	Led bool    `json:"led"`
 	Age float64 `json:"age"` // of the status, in seconds
 	// Hold is there while the cluster is paused.
@@ -66,9 +66,9 @@ func (a *app) staleness(sc screen) string {
 	age := term.Age(a.age(sc.status))
 	switch {
 	case !sc.led:
-		return fmt.Sprintf("This is how it was %s ago: no daemon leads %s now, and nobody looks after it.", age, sc.status.Cluster)
+		return fmt.Sprintf("This is how it was %s ago: no daemon leads %s now, so nothing is done for it.", age, sc.status.Cluster)
 	case a.age(sc.status) > follow.StaleAfter:
-		return fmt.Sprintf("This is how it was %s ago: the leader has told nothing since.", age)
+		return fmt.Sprintf("This is how it was %s ago: the leader has reported nothing since.", age)
 	}
 	return ""
 }
@@ -91,7 +91,7 @@ func (a *app) seen(sc screen) string {
 	revision := fmt.Sprintf("revision %d", sc.status.Generation)
 	switch {
 	case sc.revision > sc.status.Generation:
-		revision = fmt.Sprintf("revision %d (%d is stored and not seen yet)", sc.status.Generation, sc.revision)
+		revision = fmt.Sprintf("revision %d (%d is stored and not observed yet)", sc.status.Generation, sc.revision)
 	case sc.status.ObservedGeneration < sc.status.Generation:
 		revision += " (not done yet)"
 	}
@@ -112,7 +112,7 @@ func (a *app) memberTable(s cke.Status, wide bool) *term.Table {
 	return t
 }
 
-// facts are the labelled lines below the members.
+// facts are the labeled lines below the members.
 func (a *app) facts(sc screen, wide bool) *term.Labels {
 	s, l := sc.status, &term.Labels{}
 	if sc.hold.Active(a.now()) {
@@ -151,7 +151,7 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	}
 	for _, e := range s.LastErrors {
 		if s.LastOperation != nil && s.LastOperation.Description == e.Description {
-			continue // told with the last operation
+			continue // shown with the last operation
 		}
 		l.Add("Error", term.Styled(term.Red, fmt.Sprintf("%s (%s ago)", e.Description, a.ago(e.ObservedAt))))
 	}

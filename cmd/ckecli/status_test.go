@@ -37,7 +37,7 @@ func degraded() cke.Status {
 			{Type: cke.CondReady, Status: cke.False, Reason: "Degraded", Message: "waiting for cp3: its data may be intact", Since: noon.Add(-4 * time.Minute)},
 			{Type: cke.CondQuorate, Status: cke.True, Reason: "LinearizableRead", Message: "a linearizable read succeeded", Since: noon.Add(-6 * 24 * time.Hour)}},
 		Problems: []cke.Problem{{Code: cke.CodeUnreachable, Node: "cp3", Message: "ssh 10.0.0.13:22: no route to host",
-			Remedy: "Check power, network and sshd of the node; cke goes on by itself once it answers.", Since: noon.Add(-4 * time.Minute)}},
+			Remedy: "Check power, network and sshd of the node; cke continues by itself once it answers.", Since: noon.Add(-4 * time.Minute)}},
 		Reason:        "cp3 has 10m before replacement is considered, its data may be intact",
 		LastOperation: &cke.OperationStatus{ID: 7, Type: "start-members", State: cke.RecordCompleted, Time: noon.Add(-2 * time.Hour)},
 		Leader:        cke.Leader{Host: "boot-1", Term: 12, Since: noon.Add(-6 * 24 * time.Hour)},

@@ -24,7 +24,7 @@ type store interface {
 	Close() error
 }
 
-// specs is what people want.
+// specs is what users want.
 type specs interface {
 	Clusters(ctx context.Context) ([]string, error)
 	Spec(ctx context.Context, cluster string) (cke.Spec, error)
@@ -36,7 +36,7 @@ type specs interface {
 	WatchCluster(ctx context.Context, cluster string) <-chan storage.ClusterState
 }
 
-// tellings are what leaders tell.
+// tellings are what leaders report.
 type tellings interface {
 	Status(ctx context.Context, cluster string) (cke.Status, error)
 	WatchStatus(ctx context.Context, cluster string) <-chan cke.Status

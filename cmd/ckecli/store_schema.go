@@ -29,7 +29,7 @@ func newStoreSchemaCommand(a *app) *cobra.Command {
 		Long: `Show which schema the store has, which one this ckecli knows, and which ones the daemons know that lead a cluster or wait to.
 
 With --raise the store gets the schema that this ckecli knows. From then on an older cke leads no cluster and writes
-nothing, and there is no way back. It is refused while a daemon that knows less leads, or waits to: upgrade every
+nothing, and this cannot be undone. It is refused while a daemon that knows less leads, or waits to: upgrade every
 management host first. A daemon that does not run now and is older is shut out when it is started.`,
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error { return runStoreSchema(ctx, a, s, raise) }),
 	}

@@ -16,18 +16,19 @@ import (
 	"cke/etcdnode"
 	"cke/internal/bundle"
 	"cke/pki"
+	"cke/plan"
 	"cke/preflight"
 )
 
 func newSupportCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "support-bundle [FILE]", GroupID: groupSelf, Short: "Pack what is known of a cluster, without secrets, for whoever is to help",
+		Use: "support-bundle [FILE]", GroupID: groupSelf, Short: "Pack what is known of a cluster, without secrets, for support",
 		Long: `Pack what is known of a cluster into FILE (.tar.gz, mode 0600; default: a name with cluster and time, here): status, plan,
 history with its steps, cluster file and revisions, leader, tasks, configuration, versions, what each node and member says now,
 the end of the members' logs, and the metrics of the daemon of this host.
 
 What cannot be reached is a file that says why; neither a leader nor an answering store is needed. Keys, passwords and
-credentials are left out, as are the values in extra_env and a person's comments in the cluster file. Names and addresses
+credentials are left out, as are the values in extra_env and the comments in the cluster file. Names and addresses
 of nodes are in it.`,
 		Example: "  ckecli support-bundle\n  ckecli support-bundle --cluster prod /tmp/prod.tar.gz",
 		Args:    arguments(0, 1),
@@ -53,7 +54,7 @@ func runSupport(ctx context.Context, a *app, file string) error {
 		r.File = base + ".tar.gz"
 	}
 	if _, err := os.Lstat(r.File); err == nil {
-		return &cke.Error{Code: cke.CodeConfirm, What: r.File + " is there already", Unchanged: true, Try: "another name"}
+		return &cke.Error{Code: cke.CodeConfirm, What: r.File + " already exists", Unchanged: true, Try: "another name"}
 	}
 	if info, err := os.Stat(filepath.Dir(r.File)); err != nil || !info.IsDir() {
 		return refused(&cke.Error{What: "there is no directory " + filepath.Dir(r.File) + " to write the bundle to", Unchanged: true})
@@ -79,7 +80,7 @@ func runSupport(ctx context.Context, a *app, file string) error {
 
 // source finds out who can be asked. A store that does not answer is no error.
 func (a *app) source(ctx context.Context) (*bundle.Source, error) {
-	w := &bundle.Source{Cluster: a.cluster, Scrub: bundle.NewScrubber(nil), Version: buildVersion(), Config: a.loadConfig, Changes: changed}
+	w := &bundle.Source{Cluster: a.cluster, Scrub: bundle.NewScrubber(nil), Version: buildVersion(), Config: a.loadConfig, Changes: plan.Changes}
 	s, err := a.connect(ctx)
 	if err == nil {
 		_, err = s.Clusters(ctx)

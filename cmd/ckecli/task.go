@@ -10,7 +10,7 @@ import (
 	"cke/internal/term"
 )
 
-// tasks are what people ask leaders to do once.
+// tasks are what users ask leaders to do once.
 type tasks interface {
 	AddTask(ctx context.Context, cluster string, t cke.Task) error
 	WithdrawTask(ctx context.Context, cluster, id string) error
@@ -23,7 +23,7 @@ type taskRun struct {
 	task    cke.Task
 	// noWait returns once the leader is asked, with the task's id.
 	noWait bool
-	// done is the line that tells the end; took is how long it took, as people read it.
+	// done is the line that shows the end; took is how long it took, as users read it.
 	done func(r cke.Record, took string) string
 }
 
@@ -35,7 +35,7 @@ type taskDone struct {
 	Took    float64 `json:"took,omitempty"` // seconds
 }
 
-// runTask asks for a task, follows it and tells its end.
+// runTask asks for a task, follows it and shows its end.
 func (a *app) runTask(ctx context.Context, s store, t taskRun) error {
 	if t.noWait {
 		if err := a.askTask(ctx, s, t.cluster, t.task); err != nil {
@@ -56,12 +56,12 @@ func (a *app) showTask(d taskDone, line string) error {
 	return a.showLine(d, d.Task, term.Clean(line))
 }
 
-// newTask makes a task of the person at the keyboard.
+// newTask makes a task of the user.
 func (a *app) newTask(kind cke.TaskKind, node, subject string) cke.Task {
 	return cke.NewTask(kind, node, subject, a.whoami(), a.now())
 }
 
-// askTask stores a task, unless nobody leads the cluster: it would be done whenever a daemon comes, long after it was
+// askTask stores a task, unless no daemon leads the cluster: it would be done whenever a daemon comes, long after it was
 // meant.
 func (a *app) askTask(ctx context.Context, s store, cluster string, t cke.Task) error {
 	_, err := s.Leader(ctx, cluster)
@@ -78,8 +78,8 @@ func (a *app) askTask(ctx context.Context, s store, cluster string, t cke.Task) 
 }
 
 // followTask asks for a task and follows it until its record ends: nil when it was done, its error when it was refused
-// or failed. A task that waits, as in a paused cluster, is waited for, and what for is told; one that nobody has begun
-// while no daemon leads is taken back.
+// or failed. A task that waits, as in a paused cluster, is waited for, and what for is shown; one that has not started
+// while no daemon leads is canceled.
 func (a *app) followTask(ctx context.Context, s store, cluster string, t cke.Task) (cke.Record, error) {
 	newest, err := follow.NewestRecord(ctx, s, cluster)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *app) followTask(ctx context.Context, s store, cluster string, t cke.Tas
 	f.Recorded = w.Recorded
 	_, err = f.Until(ctx, func(cke.Status) bool { return false })
 	if err != nil && !follow.Over(w.Last) {
-		return cke.Record{}, detached(ctx, err, "the leader of "+cluster+" was asked, and goes on with it", a.again(cluster, "history -f"))
+		return cke.Record{}, detached(ctx, err, "the leader of "+cluster+" was asked, and continues with it", a.again(cluster, "history -f"))
 	}
 	f.Tell.Record(w.Last)
 	if w.Last.State == cke.RecordCompleted {

@@ -17,12 +17,12 @@ import (
 func newTaskCancelCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID|NODE", Args: arguments(1, 1), ValidArgsFunction: first(a.completeTasks()),
-		Short: "Take a task back that nobody has begun",
-		Long: `Take a task back that nobody has begun, by its id or by the node that it is about, as ` + "`ckecli task list`" + ` shows it. Whoever follows it is
-told. No daemon needs to run for it.
+		Short: "Cancel a task that has not started",
+		Long: `Cancel a task that has not started, by its id or by the node that it is about, as ` + "`ckecli task list`" + ` shows it. Commands that
+follow it report it. No daemon needs to run for it.
 
-A task that was begun, or is over, is refused (exit code 6), and what is left to do is told: what is half done is not
-undone. Taking back and beginning exclude each other, so what is taken back never begins later on.`,
+A task that has started, or is over, is refused (exit code 6), and the command shows what you can do: what is half done is not
+undone. A task either starts or is canceled: a canceled task never starts later.`,
 		Example: "  ckecli task cancel cp3",
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			return runTaskCancel(ctx, a, s, args[0])
@@ -50,16 +50,16 @@ func runTaskCancel(ctx context.Context, a *app, s store, which string) error {
 	case errors.Is(err, cke.ErrConflict), errors.Is(err, cke.ErrNotFound):
 		return a.notCancelled(ctx, s, cluster, t)
 	case err != nil:
-		return detached(ctx, err, "it is not known whether the task was taken back", a.again(cluster, "task list"))
+		return detached(ctx, err, "it is not known whether the task was canceled", a.again(cluster, "task list"))
 	}
 	if id, err := s.Identity(ctx, cluster); err == nil && t.Kind == cke.TaskRestore && id.Incarnation != nil && id.Incarnation.State == cke.Awaiting {
 		fmt.Fprintf(a.stderr, "%s stays declared, and waits to be restored: ckecli restore, or ckecli cluster delete %s\n", cluster, cluster)
 	}
-	line := fmt.Sprintf("%s is taken back; it was asked for by %s %s ago", taskText(t), orDash(t.By), a.ago(t.At))
+	line := fmt.Sprintf("%s is canceled; it was asked for by %s %s ago", taskText(t), orDash(t.By), a.ago(t.At))
 	return a.showLine(cancelledTask{cluster, shownTask(t)}, t.ID, term.Clean(line))
 }
 
-// findTask finds the task that a person means: by its id, or by the node that it is about.
+// findTask finds the task that a user means: by its id, or by the node that it is about.
 func (a *app) findTask(ctx context.Context, s store, cluster, which string) (cke.Task, error) {
 	asked, err := s.RequestsOf(ctx, cluster)
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *app) findTask(ctx context.Context, s store, cluster, which string) (cke
 	}
 	e := &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("%d tasks of %s are about %s: name one by its id", len(found), cluster, node), Unchanged: true, Try: a.again(cluster, "task list")}
 	if len(found) == 0 {
-		e.What = fmt.Sprintf("%s is no task that waits in %s, nor the node of one", which, cluster)
+		e.What = fmt.Sprintf("%s is neither a task that waits in %s, nor the node of one", which, cluster)
 		records, err := s.Records(ctx, cluster, 0)
 		if r, begun := recordOf(records, which); err == nil && begun {
 			e.What, e.Facts, e.Try = fmt.Sprintf("task %s is over", which), []string{recordText(r)}, a.again(cluster, fmt.Sprintf("history %d", r.ID))
@@ -96,13 +96,13 @@ func (a *app) findTask(ctx context.Context, s store, cluster, which string) (cke
 	return cke.Task{}, e
 }
 
-// notCancelled is why a task could not be taken back: it was begun, or is over.
+// notCancelled is why a task could not be canceled: it was started, or is over.
 func (a *app) notCancelled(ctx context.Context, s store, cluster string, t cke.Task) error {
 	records, err := s.Records(ctx, cluster, 0)
 	if err != nil {
 		return err
 	}
-	e := &cke.Error{Code: cke.CodeCannot, What: taskText(t) + " was taken back by somebody else meanwhile", Unchanged: true, Try: a.again(cluster, "task list")}
+	e := &cke.Error{Code: cke.CodeCannot, What: taskText(t) + " was canceled by another user meanwhile", Unchanged: true, Try: a.again(cluster, "task list")}
 	r, begun := recordOf(records, t.ID)
 	if !begun {
 		return e
@@ -112,7 +112,7 @@ func (a *app) notCancelled(ctx context.Context, s store, cluster string, t cke.T
 		return e
 	}
 	left, try := leftToDo(t)
-	e.What = taskText(t) + " was begun, and goes on"
+	e.What = taskText(t) + " has started, and continues"
 	e.Facts = append(e.Facts, left)
 	if try != "" {
 		e.Try = a.again(cluster, try)
@@ -131,17 +131,17 @@ func recordText(r cke.Record) string {
 	return text
 }
 
-// leftToDo is what a person can do about a task that was begun, and the command for it; "": there is none.
+// leftToDo is what a user can do about a task that was started, and the command for it; "": there is none.
 func leftToDo(t cke.Task) (text, try string) {
 	switch t.Kind {
 	case cke.TaskDrain:
 		return "once its member has stopped, the lease can be ended", "node undrain " + t.Node
 	case cke.TaskRestore:
-		return "while no restored member was started, the restore can be called off", "restore --cancel"
+		return "while no restored member was started, the restore can be canceled", "restore --cancel"
 	case cke.TaskReplace, cke.TaskAdopt:
-		return "the member before may have left the member list: cke goes on until " + t.Node + " has a member of its own", ""
+		return "the former member may have left the member list: cke continues until " + t.Node + " has a member of its own", ""
 	}
-	return "it ends by itself; what was interrupted is begun again", ""
+	return "it completes by itself; what was interrupted is started again", ""
 }
 
 // taskText names a task: what, and about what.

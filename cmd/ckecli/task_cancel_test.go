@@ -20,9 +20,9 @@ func TestTaskCancel_TakesBackWhatNobodyHasBegun(t *testing.T) {
 	move := h.start("etcd", "move-leader", "cp2")
 	move.stderr.await(t, "waiting: paused by ann@boot-2: new switch\n")
 	stdout, _ := h.run(exitDone, "task", "cancel", "10.0.0.12")
-	contains(t, stdout, "move-leader cp2 is taken back; it was asked for by ")
+	contains(t, stdout, "move-leader cp2 is canceled; it was asked for by ")
 	move.must(exitRefused)
-	contains(t, move.stderr.String(), "error[CKE103]: the task was taken back by somebody\nNothing was changed.\n")
+	contains(t, move.stderr.String(), "error[CKE103]: the task was canceled meanwhile\nNothing was changed.\n")
 	if r, err := h.store.RequestsOf(h.ctx(), "prod"); err != nil || len(r.Tasks) > 0 {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -38,7 +38,7 @@ func TestTaskCancel_TakesBackWhatNobodyHasBegun(t *testing.T) {
 		t.Errorf("%v in %s", err, stdout)
 	}
 	_, stderr := h.run(exitRefused, "task", "cancel", task.ID)
-	contains(t, stderr, "error[CKE111]: "+task.ID+" is no task that waits in prod, nor the node of one\nNothing was changed.\nTry: ckecli task list\n")
+	contains(t, stderr, "error[CKE111]: "+task.ID+" is neither a task that waits in prod, nor the node of one\nNothing was changed.\nTry: ckecli task list\n")
 }
 
 func TestTaskCancel_RefusesWhatWasBegunAndSaysWhatIsLeftToDo(t *testing.T) {
@@ -49,10 +49,10 @@ func TestTaskCancel_RefusesWhatWasBegunAndSaysWhatIsLeftToDo(t *testing.T) {
 		node string
 		left []string
 	}{
-		{cke.TaskReplace, "cp3", []string{"error[CKE111]: replace cp3 was begun, and goes on\n", " work cp3 running\n", "the member before may have left the member list: cke goes on until cp3 has a member of its own\n", "Nothing was changed.\nTry: ckecli history "}},
-		{cke.TaskDrain, "cp2", []string{"error[CKE111]: drain cp2 was begun, and goes on\n", "Try: ckecli node undrain cp2\n"}},
-		{cke.TaskRestore, "", []string{"error[CKE111]: restore was begun, and goes on\n", "Try: ckecli restore --cancel\n"}},
-		{cke.TaskBackup, "", []string{"error[CKE111]: backup was begun, and goes on\n", "what was interrupted is begun again\n", " -f\n"}},
+		{cke.TaskReplace, "cp3", []string{"error[CKE111]: replace cp3 has started, and continues\n", " work cp3 running\n", "the former member may have left the member list: cke continues until cp3 has a member of its own\n", "Nothing was changed.\nTry: ckecli history "}},
+		{cke.TaskDrain, "cp2", []string{"error[CKE111]: drain cp2 has started, and continues\n", "Try: ckecli node undrain cp2\n"}},
+		{cke.TaskRestore, "", []string{"error[CKE111]: restore has started, and continues\n", "Try: ckecli restore --cancel\n"}},
+		{cke.TaskBackup, "", []string{"error[CKE111]: backup has started, and continues\n", "what was interrupted is started again\n", " -f\n"}},
 	} {
 		task := h.ask(c.kind, c.node, 5*time.Minute)
 		var targets []string
@@ -84,7 +84,7 @@ func TestTaskCancel_WantsOneTask(t *testing.T) {
 	_, stderr := h.run(exitRefused, "task", "cancel", "cp2")
 	contains(t, stderr, "error[CKE111]: 2 tasks of prod are about cp2: name one by its id\n", one.ID+": replace, asked for 5m ago\n", two.ID+": move-leader, asked for 5m ago\n")
 	_, stderr = h.run(exitRefused, "task", "cancel", "cp3")
-	contains(t, stderr, "error[CKE111]: cp3 is no task that waits in prod, nor the node of one\n")
+	contains(t, stderr, "error[CKE111]: cp3 is neither a task that waits in prod, nor the node of one\n")
 	stdout, _ := h.run(exitDone, "__complete", "task", "cancel", "")
 	contains(t, stdout, one.ID+"\treplace cp2, asked for 5m ago\n", other.ID+"\tdrain cp1, asked for 5m ago\n", "cp1\tdrain\n")
 	h.run(exitDone, "task", "cancel", one.ID)
@@ -106,7 +106,7 @@ func TestTaskCancel_SaysWhatARestoreLeavesBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, stderr := h.run(exitDone, "task", "cancel", task.ID)
-	contains(t, stdout, "restore the backups of prod is taken back; it was asked for by ann@boot-2 ")
+	contains(t, stdout, "restore the backups of prod is canceled; it was asked for by ann@boot-2 ")
 	contains(t, stderr, "prod stays declared, and waits to be restored: ckecli restore, or ckecli cluster delete prod\n")
 	if _, err := h.store.RestoreKey(h.ctx(), "prod", task.ID); !errors.Is(err, cke.ErrNotFound) {
 		t.Errorf("the key that was lent is still there: %v", err)

@@ -15,7 +15,7 @@ import (
 )
 
 func newTaskCommand(a *app) *cobra.Command {
-	return newGroup("task", groupWant, "Show what was asked for once and is not done yet, and take it back",
+	return newGroup("task", groupWant, "Show what was asked for once and is not done yet, and cancel it",
 		newTaskListCommand(a), newTaskCancelCommand(a))
 }
 
@@ -23,10 +23,10 @@ func newTaskListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list [CLUSTER]", Aliases: []string{"ls"}, Args: arguments(0, 1), ValidArgsFunction: first(a.completeClusters()),
 		Short: "List the tasks that are not over, the oldest first, and why each waits",
-		Long: `List what people asked the leader to do once and what is not over: who asked for it, when, how far it is, and why nothing is
-done for it now, as far as the leader tells. A task that nobody has begun can be taken back: ` + "`ckecli task cancel`" + `.
+		Long: `List what the leader was asked to do once and what is not over: who asked for it, when, how far it is, and why nothing is
+done for it now, as far as the leader reports it. A task that has not started can be canceled: ` + "`ckecli task cancel`" + `.
 
-What lasts until somebody ends it is no task: a pause, a lease, a hibernation; ` + "`ckecli status`" + ` shows those.`,
+What is active until an operator ends it is no task: a pause, a lease, a hibernation; ` + "`ckecli status`" + ` shows those.`,
 		RunE: a.onCluster(func(ctx context.Context, s store, _ []string) error {
 			return runTaskList(ctx, a, s)
 		}),
@@ -35,7 +35,7 @@ What lasts until somebody ends it is no task: a pause, a lease, a hibernation; `
 
 // States of a task.
 const (
-	taskWaiting = "waiting" // nobody has begun it
+	taskWaiting = "waiting" // not started
 	taskRunning = "running"
 	taskBegun   = "begun" // and nothing runs for it now
 )
@@ -44,9 +44,9 @@ const (
 type listedTask struct {
 	cke.Task
 	State string `json:"state"`
-	// Record is the newest one of it; 0: nobody has begun it.
+	// Record is the newest one of it; 0: it has not started.
 	Record int64 `json:"record,omitempty"`
-	// Because is why nothing is done for it now, or what is; empty: nobody tells.
+	// Because is why nothing is done for it now, or what is; empty: not known.
 	Because string `json:"because,omitempty"`
 }
 
@@ -136,19 +136,19 @@ func recordOf(records []cke.Record, task string) (cke.Record, bool) {
 	return records[i], true
 }
 
-// waitsFor is why nothing is done for a task, as far as the leader has told.
+// waitsFor is why nothing is done for a task, as far as the leader has reported.
 func (a *app) waitsFor(st cke.Status, led bool, t cke.Task) string {
 	switch o := st.Operation; {
 	case !led:
 		return "no daemon leads the cluster"
 	case st.Cluster == "":
-		return "the leader has told no status yet"
+		return "the leader has reported no status yet"
 	case o != nil && o.State == cke.RecordRunning:
 		return fmt.Sprintf("#%d %s is under way", o.ID, o.Type)
 	case a.age(st) > follow.StaleAfter:
-		return fmt.Sprintf("the leader has told nothing for %s; then: %s", term.Age(a.age(st)), st.Reason)
+		return fmt.Sprintf("the leader has reported nothing for %s; before that: %s", term.Age(a.age(st)), st.Reason)
 	case st.ObservedAt.Before(t.At):
-		return "the leader has not looked since; before: " + st.Reason
+		return "the leader has not observed it since; before that: " + st.Reason
 	}
 	return st.Reason
 }

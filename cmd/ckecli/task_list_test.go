@@ -83,13 +83,13 @@ func TestTaskList_TellsHowFarATaskIs(t *testing.T) {
 	}
 	is(taskWaiting, 0, "no daemon leads the cluster")
 	l := h.lead("prod")
-	is(taskWaiting, 0, "the leader has told no status yet")
+	is(taskWaiting, 0, "the leader has reported no status yet")
 
 	early := pausedStatus()
 	early.ObservedAt = task.At.Add(-time.Second)
 	l.status(early)
 	got := h.listedTask() // the status is old, too
-	if !strings.HasPrefix(got.Because, "the leader has told nothing for ") || !strings.HasSuffix(got.Because, "; then: paused by ann@boot-2: new switch") {
+	if !strings.HasPrefix(got.Because, "the leader has reported nothing for ") || !strings.HasSuffix(got.Because, "; before that: paused by ann@boot-2: new switch") {
 		t.Errorf("%q", got.Because)
 	}
 	other := l.begin(cke.Record{Operation: "compare", Reason: "an hour has passed"})

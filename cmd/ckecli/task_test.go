@@ -93,7 +93,7 @@ func TestTask_ThatIsInterruptedIsFollowedInTheNextTerm(t *testing.T) {
 func TestTask_IsNotAskedForWhileNobodyLeads(t *testing.T) {
 	h := declared(t)
 	_, stderr := h.run(exitNoStatus, "etcd", "move-leader", "cp2")
-	contains(t, stderr, "error[CKE108]: no daemon leads prod, so nobody would do it\n", "Nothing was changed.\n")
+	contains(t, stderr, "error[CKE108]: no daemon leads prod, so the task would not be done\n", "Nothing was changed.\n")
 	if r, err := h.store.RequestsOf(h.ctx(), "prod"); err != nil || len(r.Tasks) > 0 {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -127,7 +127,7 @@ func TestTask_WaitsInAPausedClusterAndSaysSo(t *testing.T) {
 	move.stderr.await(t, "waiting: paused by ann@boot-1: new switch\n")
 	move.cancel()
 	move.must(exitInterrupted)
-	contains(t, move.stderr.String(), "Detached: the leader of prod was asked, and goes on with it\nTry: ckecli history -f\n")
+	contains(t, move.stderr.String(), "Detached: the leader of prod was asked, and continues with it\nTry: ckecli history -f\n")
 	h.awaitTask()
 }
 

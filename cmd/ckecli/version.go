@@ -12,7 +12,7 @@ import (
 // version is set by the linker of a release.
 var version string
 
-// versionInfo tells what this program was built from.
+// versionInfo shows what this program was built from.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -51,9 +51,9 @@ type listedVolume struct {
 	Name  string `json:"name,omitempty"`
 	Node  string `json:"node"`
 	State string `json:"state"`
-	// Seen tells whether the volume was there at the last look.
+	// Seen reports whether the last observation had the volume.
 	Seen bool `json:"seen"`
-	// KeepUntil is when cke removes it; not there: it is kept until a person purges it.
+	// KeepUntil is when cke removes it; absent: it is kept until it is purged.
 	KeepUntil   time.Time  `json:"keepUntil,omitzero"`
 	CreatedAt   time.Time  `json:"createdAt,omitzero"`
 	Size        int64      `json:"size,omitempty"` // bytes of the database in use
@@ -222,8 +222,8 @@ func newVolumePurgeCommand(a *app) *cobra.Command {
 	var confirm string
 	cmd := &cobra.Command{
 		Use: "purge VOLUME", Short: "Remove an archived volume and all data in it, for good", Args: arguments(1, 1), ValidArgsFunction: first(a.completeVolumes()),
-		Long: `Remove an archived volume from its node, with all data in it. It cannot be taken back, so it is confirmed by typing the
-volume's name, or with --confirm VOLUME.
+		Long: `Remove an archived volume from its node, with all data in it. This cannot be undone: confirm by typing the volume's name, or
+with --confirm VOLUME.
 
 It is refused for the volume of a present member, for one of another cluster, for one that cke did not label, and while
 not every member serves: until then it may be needed.`,

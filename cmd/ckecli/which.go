@@ -117,7 +117,7 @@ func (a *app) seenNode(ctx context.Context, s store, node string) (cluster strin
 	return cluster, n, sc, err
 }
 
-// nodeNow is seenNode for what only the present tells; unknown says, of the node's name, what nobody knows otherwise.
+// nodeNow is seenNode for what only a present status shows; unknown says, of the node's name, what is not known otherwise.
 func (a *app) nodeNow(ctx context.Context, s store, node, unknown string) (cluster string, n cke.Node, sc screen, err error) {
 	cluster, n, sc, err = a.seenNode(ctx, s, node)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *app) nodeNow(ctx context.Context, s store, node, unknown string) (clust
 	return cluster, n, sc, err
 }
 
-// whoami is the person at the keyboard, as user@host. With sudo it is the one who called it.
+// whoami is the user, as user@host. With sudo it is the one who called it.
 func (a *app) whoami() string {
 	name := a.getenv("SUDO_USER")
 	if name == "" {

@@ -1,4 +1,4 @@
-// Package bundle packs what is known of a cluster, without secrets, for those who are to help.
+// Package bundle packs what is known of a cluster, without secrets, for support.
 package bundle
 
 import (
@@ -30,13 +30,13 @@ type Entry struct {
 	Data []byte `json:"-"`
 }
 
-// Part gathers some entries; Name is what stands for them when it fails.
+// Part gathers some entries; Name names the entry that replaces them if it fails.
 type Part struct {
 	Name   string
 	Gather func(ctx context.Context) ([]Entry, error)
 }
 
-// List is what `support-bundle` writes for programs, and what stands in the bundle as its list.
+// List is what `support-bundle` writes for programs, and the list in the bundle.
 type List struct {
 	File    string    `json:"file"`
 	Cluster string    `json:"cluster"`
@@ -45,7 +45,7 @@ type List struct {
 	Entries []Entry   `json:"entries"`
 }
 
-// Gather gathers all parts at the same time; what fails is an entry that says why.
+// Gather gathers all parts at the same time; a part that fails becomes an entry that says why.
 func Gather(ctx context.Context, parts []Part) []Entry {
 	results := make([][]Entry, len(parts))
 	var wg sync.WaitGroup

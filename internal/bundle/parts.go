@@ -32,9 +32,9 @@ type Store interface {
 	RequestsOf(ctx context.Context, cluster string) (cke.Requests, error)
 }
 
-// Source is who the parts of a bundle are asked of.
+// Source is where the parts of a bundle come from.
 type Source struct {
-	Cluster string // empty: nobody knows
+	Cluster string // empty: not known
 	Store   Store  // nil: it does not answer, for the reason of Away
 	Away    error
 	// Spec is the newest of Log, which has all revisions, newest first.
@@ -45,21 +45,21 @@ type Source struct {
 	// Fleet asks nodes, and Observe all of them at once, the same each time.
 	Fleet   *etcdnode.Fleet
 	Observe func() cke.Observation
-	// Version is that of the program; Config reads the configuration file, Plan makes a plan, and Changes tells two files apart.
+	// Version is that of the program; Config reads the configuration file, Plan makes a plan, and Changes compares two files.
 	Version any
 	Config  func() (cke.Config, error)
 	Plan    func(context.Context) (any, error)
 	Changes func(before, after cke.Cluster) []string
 }
 
-// Close lets go of the nodes.
+// Close closes the connections to the nodes.
 func (w *Source) Close() {
 	if w.Fleet != nil {
 		w.Fleet.Close()
 	}
 }
 
-// Parts are all that a bundle is made of.
+// Parts returns all parts of a bundle.
 func (w *Source) Parts() []Part {
 	all := []Part{
 		w.one("version.json", func(context.Context) (any, error) { return w.Version, nil }),
@@ -111,7 +111,7 @@ func (w *Source) one(name string, read func(context.Context) (any, error)) Part 
 	}}
 }
 
-// revision is one revision of a cluster file, told by what it changed.
+// revision is one revision of a cluster file, described by what it changed.
 type revision struct {
 	Revision int64     `json:"revision"`
 	SetAt    time.Time `json:"setAt"`
@@ -119,7 +119,7 @@ type revision struct {
 	Changes  []string  `json:"changes,omitempty"`
 }
 
-// revisions tells them newest first, as the log has them.
+// revisions returns them newest first, as the log has them.
 func (w *Source) revisions() []revision {
 	all := []revision{}
 	for i, spec := range w.Log {
@@ -195,7 +195,7 @@ func (w *Source) node(ctx context.Context, n cke.Node) ([]Entry, error) {
 		}
 		return all, nil
 	}
-	return nil, errors.New("it was not looked at")
+	return nil, errors.New("it was not checked")
 }
 
 func (w *Source) memberLog(ctx context.Context, n cke.Node, name, container string) Entry {

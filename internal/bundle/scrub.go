@@ -10,15 +10,15 @@ import (
 	"cke"
 )
 
-// LeftOut stands where something secret stood.
+// LeftOut replaces a secret.
 const LeftOut = "(left out)"
 
-// Scrubber takes secrets out of what is given away: what people declared for etcd's environment, which may be anything, and
-// whatever looks like a key or a password.
+// Scrubber removes secrets: the values declared for etcd's environment, which may be anything, and everything that has the
+// form of a key or a password.
 type Scrubber struct{ values *strings.Replacer }
 
-// leastSecret, in bytes, is how long a value of the environment is at least that is looked for everywhere: shorter ones stand in
-// too many places with another meaning, and are left out only where they are declared.
+// leastSecret, in bytes, is how long a value of the environment is at least that is searched for everywhere: shorter ones occur
+// in too many places with another meaning, and are left out only where they are declared.
 const leastSecret = 6
 
 // NewScrubber knows the secrets of all revisions of a cluster file.
@@ -59,7 +59,7 @@ func inJSON(text string) []string {
 
 var (
 	secretName = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|access_?key|api_?key|secret_?key|private_?key|signature|authorization)s?$`)
-	// What looks like a secret wherever it stands.
+	// What has the form of a secret, anywhere.
 	secretText = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)` +
 		`|AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Za-z]+|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)
 	secretURL = regexp.MustCompile(`://[^/\s:@"']*:[^/\s@"']*@`)
@@ -118,7 +118,7 @@ func (s Scrubber) value(v any) any {
 	return v
 }
 
-// Cluster is a cluster file without what is declared for etcd's environment, and without a person's comments.
+// Cluster returns a cluster file without what is declared for etcd's environment, and without comments.
 func (s Scrubber) Cluster(c cke.Cluster) ([]byte, error) {
 	text, err := cke.MarshalCluster(withoutEnvValues(c))
 	return s.Text(text), err

@@ -1,4 +1,4 @@
-// Package follow follows the work on a cluster and tells it to people, each thing once.
+// Package follow follows the work on a cluster and prints it, each thing once.
 package follow
 
 import (
@@ -15,11 +15,11 @@ import (
 const (
 	// LeaderPatience is how long a command waits before it says that no daemon leads the cluster.
 	LeaderPatience = 2 * time.Second
-	// SilencePatience is how long nothing may be told before it is asked why: leaders tell at least every 10 s.
+	// SilencePatience is how long a leader may report nothing before the reason is asked: leaders report at least every 10 s.
 	SilencePatience = 15 * time.Second
 	// liveEvery is how often the running time of steps is redrawn on a terminal.
 	liveEvery = 100 * time.Millisecond
-	// stillEvery is how often running steps are told where nothing can be redrawn.
+	// stillEvery is how often running steps are printed where nothing can be redrawn.
 	stillEvery = 10 * time.Second
 	// StaleAfter is the age from which a status is no longer taken for the present: leaders store one at least every 10 s.
 	StaleAfter = 30 * time.Second
@@ -34,31 +34,31 @@ type Store interface {
 	Leader(ctx context.Context, cluster string) (cke.Leader, error)
 }
 
-// Follower follows the work on one cluster and tells it.
+// Follower follows the work on one cluster and prints it.
 type Follower struct {
 	Store   Store
 	Cluster string
-	// Tell is whom it tells.
+	// Tell is the narrator that prints it.
 	Tell *Narrator
-	// After is the newest record that was there before; those above it are told, and older ones that still run.
+	// After is the newest record from before; those above it are printed, and older ones that still run.
 	After int64
 	// About, if set, reports whether a status already knows of what was asked for; what older ones say is left out.
 	About func(cke.Status) bool
 	// Declared is called with the spec whenever it may have changed, with generation 0 once the cluster is gone; its
 	// error ends the following.
 	Declared func(cke.Spec) error
-	// Recorded, if set, is called with every record that is told; true ends the following.
+	// Recorded, if set, is called with every record that is printed; true ends the following.
 	Recorded func(cke.Record) bool
-	// Asked, if set, is called with what people ask for whenever it may have changed; its error ends the following.
+	// Asked, if set, is called with the requests whenever they may have changed; its error ends the following.
 	Asked func(cke.Requests) error
-	// Alone, if set, is called when nobody leads the cluster; its error ends the following.
+	// Alone, if set, is called when no daemon leads the cluster; its error ends the following.
 	Alone func(context.Context) error
-	// Patience is how long a first sign of a leader is waited for, and Silence how long nothing may be told after it, before it
-	// is asked why.
+	// Patience is how long a first sign of a leader is waited for, and Silence how long it may report nothing after that, before
+	// the reason is asked.
 	Patience, Silence time.Duration
 }
 
-// Until tells what happens until done says that the work is done, or ctx ends.
+// Until prints what happens until done says that the work is done, or ctx ends.
 func (f *Follower) Until(ctx context.Context, done func(cke.Status) bool) (cke.Status, error) {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,7 +126,7 @@ func (f *Follower) Until(ctx context.Context, done func(cke.Status) bool) (cke.S
 	}
 }
 
-// catchUp tells the records that led to s and have not arrived by their own watch yet.
+// catchUp prints the records that led to s and have not arrived by their own watch yet.
 func (f *Follower) catchUp(ctx context.Context, s cke.Status) {
 	if s.LastOperation == nil || s.LastOperation.ID <= f.After {
 		return
@@ -138,7 +138,7 @@ func (f *Follower) catchUp(ctx context.Context, s cke.Status) {
 	}
 }
 
-// tellSilence says so when no daemon leads the cluster, or the store does not answer; the waiting goes on.
+// tellSilence says so when no daemon leads the cluster, or the store does not answer; the waiting continues.
 func (f *Follower) tellSilence(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, LeaderPatience)
 	defer cancel()
@@ -153,7 +153,7 @@ func (f *Follower) tellSilence(ctx context.Context) error {
 	return nil
 }
 
-// WatchEnded is why a watch closed although its context goes on.
+// WatchEnded returns why a watch closed although its context is active.
 func WatchEnded(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -181,7 +181,7 @@ func NewestRecord(ctx context.Context, s recordReader, cluster string) (int64, e
 	return records[0].ID, nil
 }
 
-// Records tells records, and with only > 0 that one until it ends.
+// Records prints records, and with only > 0 that one until it is over.
 func (f *Follower) Records(ctx context.Context, only int64) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()

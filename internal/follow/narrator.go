@@ -12,7 +12,7 @@ import (
 	"cke/op"
 )
 
-// Narrator tells people what the leader does, each thing once.
+// Narrator prints what the leader does, each thing once.
 type Narrator struct {
 	out    *term.Live
 	colour bool
@@ -22,8 +22,8 @@ type Narrator struct {
 	told     map[stepKey]bool
 	reason   string
 	blockers map[string]cke.Problem
-	still    time.Time // when running steps were last told
-	alone    bool      // it was told that nobody leads
+	still    time.Time // when running steps were last printed
+	alone    bool      // it was printed that no daemon leads
 }
 
 // stepKey is a step of a record.
@@ -48,7 +48,7 @@ func (n *Narrator) every() time.Duration {
 
 func (n *Narrator) paint(s term.Style, text string) string { return term.Paint(n.colour, s, text) }
 
-// Record tells what is new in a record. Records may come more than once and out of date.
+// Record prints what is new in a record. Records may come more than once and out of date.
 func (n *Narrator) Record(r cke.Record) {
 	before, known := n.records[r.ID]
 	if known && !before.EndedAt.IsZero() {
@@ -56,7 +56,7 @@ func (n *Narrator) Record(r cke.Record) {
 	}
 	n.records[r.ID] = r
 	if !known {
-		n.reason, n.alone = "", false // what is waited for is told again once the operation has ended
+		n.reason, n.alone = "", false // what is waited for is printed again once the operation has ended
 		clear(n.blockers)
 		n.out.Print(n.paint(term.Bold, Heading(r)) + term.Clean(": "+r.Reason))
 	}
@@ -102,12 +102,12 @@ func (n *Narrator) ending(r cke.Record) {
 	}
 }
 
-// stepTold reports whether a failed step has told the error of the record.
+// stepTold reports whether a failed step has shown the error of the record.
 func stepTold(r cke.Record) bool {
 	return slices.ContainsFunc(r.Steps, func(s cke.StepRecord) bool { return s.Error != "" })
 }
 
-// Status tells what is waited for while nothing is under way, once for every change.
+// Status prints what is waited for while nothing is under way, once for every change.
 func (n *Narrator) Status(s cke.Status) {
 	n.alone = false
 	if s.Operation != nil && s.Operation.State == cke.RecordRunning {
@@ -136,7 +136,7 @@ func ofBackups(s cke.Status) []cke.Problem {
 	})
 }
 
-// problems tells new problems with their remedies, and those that are gone.
+// problems prints new problems with their remedies, and those that are gone.
 func (n *Narrator) problems(now []cke.Problem) {
 	present, kinds := map[string]cke.Problem{}, map[string]bool{}
 	kind := func(p cke.Problem) string { return string(p.Code) + " " + p.Node }
@@ -174,13 +174,13 @@ func (n *Narrator) NoLeader(cluster string) {
 	}
 	n.alone = true
 	n.out.Print(n.paint(term.Yellow, "waiting:")+" no daemon leads "+term.Clean(cluster)+" [CKE108]",
-		"    → Start cke on a management host; the work begins then.")
+		"    → Start cke on a management host; then the work starts.")
 }
 
-// Leaderless reports whether it was told last that no daemon leads the cluster.
+// Leaderless reports whether it was printed last that no daemon leads the cluster.
 func (n *Narrator) Leaderless() bool { return n.alone }
 
-// noStore says that the store is silent. The watches go on once it answers.
+// noStore says that the store is silent. The watches continue once it answers.
 func (n *Narrator) noStore(err error) {
 	n.out.Print(n.paint(term.Yellow, "waiting:") + " " + term.Clean(err.Error()))
 }
@@ -197,7 +197,7 @@ func (n *Narrator) running() []cke.Record {
 	return all
 }
 
-// unfinished is the lowest id from first on of a record whose end has not been told.
+// unfinished is the lowest id from first on of a record whose end has not been printed.
 func (n *Narrator) unfinished(first int64) int64 {
 	for {
 		r, known := n.records[first]
@@ -208,7 +208,7 @@ func (n *Narrator) unfinished(first int64) int64 {
 	}
 }
 
-// Tick redraws how long running steps have taken; without a terminal it tells those that take long.
+// Tick redraws how long running steps have taken; without a terminal it prints those that take long.
 func (n *Narrator) Tick() {
 	n.redraw()
 	if n.out.Terminal() || n.now().Sub(n.still) < stillEvery {

@@ -24,12 +24,12 @@ type Task struct {
 	ID      string
 	// After is the newest record that was there before it was asked for.
 	After int64
-	// Last is the record of the task that was seen last; begun: there was one.
+	// Last is the record of the task that was seen last, if there was one.
 	Last  cke.Record
 	begun bool
 }
 
-// About leaves out what was told before the task was asked for, unless it keeps the task waiting.
+// About leaves out what was reported before the task was asked for, unless it keeps the task waiting.
 func (w *Task) About() func(cke.Status) bool {
 	first := true
 	return func(s cke.Status) bool {
@@ -40,7 +40,7 @@ func (w *Task) About() func(cke.Status) bool {
 	}
 }
 
-// Recorded takes note of a record and reports whether the task is over. An interrupted one is begun again.
+// Recorded takes note of a record and reports whether the task is over. An interrupted one is started again.
 func (w *Task) Recorded(r cke.Record) bool {
 	if r.Task != w.ID {
 		return false
@@ -54,7 +54,7 @@ func Over(r cke.Record) bool {
 	return !r.Part && (r.State == cke.RecordCompleted || r.State == cke.RecordFailed)
 }
 
-// Asked ends the following when the task is no longer asked for: it is over, or somebody took it back.
+// Asked ends the following when the task is no longer asked for: it is over, or was canceled.
 func (w *Task) Asked(ctx context.Context, r cke.Requests) error {
 	if slices.ContainsFunc(r.Tasks, func(t cke.Task) bool { return t.ID == w.ID }) {
 		return nil
@@ -62,7 +62,7 @@ func (w *Task) Asked(ctx context.Context, r cke.Requests) error {
 	if err := w.find(ctx); err != nil || Over(w.Last) {
 		return errors.Join(err, errTaskOver)
 	}
-	return &cke.Error{Code: cke.CodeConflict, What: "the task was taken back by somebody", Unchanged: !w.begun}
+	return &cke.Error{Code: cke.CodeConflict, What: "the task was canceled meanwhile", Unchanged: !w.begun}
 }
 
 // find reads the records for that of the task: the watch may not have brought it yet.
@@ -80,7 +80,7 @@ func (w *Task) find(ctx context.Context) error {
 	return nil
 }
 
-// Alone takes back a task that nobody has begun while no daemon leads. One that was begun waits for the next leader.
+// Alone cancels a task that has not started while no daemon leads. One that has started waits for the next leader.
 func (w *Task) Alone(ctx context.Context) error {
 	if err := w.find(ctx); err != nil || w.begun {
 		return err
@@ -88,15 +88,15 @@ func (w *Task) Alone(ctx context.Context) error {
 	err := w.Store.WithdrawTask(ctx, w.Cluster, w.ID)
 	switch {
 	case errors.Is(err, cke.ErrConflict), errors.Is(err, cke.ErrNotFound):
-		return nil // somebody leads again and has begun it, or it is over: the watches tell
+		return nil // a daemon leads again and has started it, or it is over: the watches report it
 	case err != nil:
 		return err
 	}
 	return NobodyTakes(w.Cluster)
 }
 
-// NobodyTakes is why a task is not asked for, or was taken back.
+// NobodyTakes returns why a task is not asked for, or was canceled.
 func NobodyTakes(cluster string) error {
-	return &cke.Error{Code: cke.CodeNoLeader, What: "no daemon leads " + cluster + ", so nobody would do it",
+	return &cke.Error{Code: cke.CodeNoLeader, What: "no daemon leads " + cluster + ", so the task would not be done",
 		Facts: []string{"start cke on a management host, or read its log there: journalctl -u cke"}, Unchanged: true, Try: "systemctl start cke"}
 }

@@ -29,7 +29,7 @@ func stepLine(r cke.Record, s cke.StepRecord) string {
 	return line
 }
 
-// OutcomeStyle paints how an operation ended. Nothing is wrong where a wish was refused.
+// OutcomeStyle returns the style of an operation's outcome. A refused request is no failure.
 func OutcomeStyle(s cke.RecordState, refused bool) term.Style {
 	switch {
 	case s == cke.RecordCompleted:
@@ -40,7 +40,7 @@ func OutcomeStyle(s cke.RecordState, refused bool) term.Style {
 	return term.Yellow
 }
 
-// StepOutcome is what a step with an error did.
+// StepOutcome returns what a step with an error did.
 func StepOutcome(r cke.Record) string {
 	if r.Refused {
 		return "refused"
@@ -48,7 +48,7 @@ func StepOutcome(r cke.Record) string {
 	return "failed"
 }
 
-// ProblemText is a problem in one line: code, node, message.
+// ProblemText returns a problem in one line: code, node, message.
 func ProblemText(p cke.Problem) string {
 	text := p.Message
 	if p.Node != "" && !strings.HasPrefix(text, p.Node) {

@@ -18,7 +18,7 @@ type event struct {
 	Elapsed                       float64
 }
 
-// printer turns events into what people read.
+// printer turns events into what users read.
 type printer struct {
 	w io.Writer
 	// output is what a test, or a package under the name "", printed so far.

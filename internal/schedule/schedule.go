@@ -8,13 +8,13 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// Schedule tells when something is due.
+// Schedule says when something is due.
 type Schedule interface {
 	// Next returns the first time after t; zero: never.
 	Next(t time.Time) time.Time
 }
 
-// Parse reads a schedule of five fields; an empty zone is UTC. What falls into an hour that is left out when summer time begins is due an
+// Parse reads a schedule of five fields; an empty zone is UTC. What falls into an hour that is left out when summer time starts is due an
 // hour later by the clock; what falls into one that comes twice is due twice.
 func Parse(text, zone string) (Schedule, error) {
 	if zone == "" {

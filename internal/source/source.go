@@ -16,16 +16,22 @@ import (
 // Files returns the files of the package in the folder of the test, by name and without tests.
 func Files(t *testing.T) map[string]*ast.File {
 	t.Helper()
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	return Parse(t, ".", token.NewFileSet(), 0)
+}
+
+// Parse returns the files of the package in a folder, by path and without tests. A folder without any fails the test.
+func Parse(t *testing.T, folder string, set *token.FileSet, mode parser.Mode) map[string]*ast.File {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d Go files in %s, %v", len(names), folder, err)
 	}
 	all := map[string]*ast.File{}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		if all[name], err = parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution); err != nil {
+		if all[name], err = parser.ParseFile(set, name, nil, mode|parser.SkipObjectResolution); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +57,7 @@ func NeedPure(t *testing.T, name string, f *ast.File, forbidden ...string) {
 	t.Helper()
 	for _, i := range f.Imports {
 		if path, _ := strconv.Unquote(i.Path.Value); slices.Contains(forbidden, path) {
-			t.Errorf("%s imports %s: what that tells is to be passed in", name, path)
+			t.Errorf("%s imports %s: pass in what it provides", name, path)
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Style is how a text looks on a terminal with colour; the zero value is plain.
+// Style is the style of a text on a terminal with color; the zero value is plain.
 type Style string
 
 // Styles, as parameters of the escape sequence "select graphic rendition". Source: ECMA-48, 8.3.117.
@@ -20,7 +20,7 @@ const (
 	Alarm  Style = "1;31"
 )
 
-// Paint returns text in a style, or text as it is without colour.
+// Paint returns text in a style, or text as it is without color.
 func Paint(colour bool, s Style, text string) string {
 	if !colour || s == Plain || text == "" {
 		return text
@@ -56,7 +56,7 @@ func Clean(text string) string {
 // isFormat is true of invisible characters, such as those that turn the direction of writing.
 func isFormat(r rune) bool { return unicode.Is(unicode.Cf, r) }
 
-// Width is the number of columns that text takes, colour codes left aside.
+// Width returns the number of columns that text takes, without color codes.
 func Width(text string) int {
 	columns, escape := 0, false
 	for _, r := range text {

@@ -15,13 +15,13 @@ type Cell struct {
 	Style Style
 }
 
-// Text is a plain cell.
+// Text returns a plain cell.
 func Text(s string) Cell { return Cell{Text: s} }
 
-// Textf is a plain cell with a formatted text.
+// Textf returns a plain cell with a formatted text.
 func Textf(format string, args ...any) Cell { return Cell{Text: fmt.Sprintf(format, args...)} }
 
-// Styled is a cell in a style.
+// Styled returns a cell in a style.
 func Styled(style Style, s string) Cell { return Cell{Text: s, Style: style} }
 
 // Table is a borderless table. Every row has as many cells as the header.
@@ -77,7 +77,7 @@ func (t *Table) Write(w io.Writer, colour bool) error {
 // Labels writes lines of a label and a text: labels in one column, texts in the next.
 type Labels struct{ lines [][2]Cell }
 
-// Add appends a line. With an empty label the text stands below the one before.
+// Add appends a line. With an empty label the text is placed below the one before.
 func (l *Labels) Add(label string, text Cell) {
 	l.lines = append(l.lines, [2]Cell{{Text: label, Style: Bold}, {Text: Clean(text.Text), Style: text.Style}})
 }

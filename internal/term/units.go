@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Age tells a span of time in one unit: 3s, 4m, 5h, 6d.
+// Age formats a span of time in one unit: 3s, 4m, 5h, 6d.
 func Age(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
@@ -18,7 +18,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// Took tells how long something took: 41ms, 0.9s, 12s, 3m12s, 2h5m.
+// Took formats how long something took: 41ms, 0.9s, 12s, 3m12s, 2h5m.
 func Took(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < 100*time.Millisecond:
@@ -33,7 +33,7 @@ func Took(d time.Duration) string {
 	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// Size tells a number of bytes in decimal units: 20kB, 84MB, 2.1GB.
+// Size formats a number of bytes in decimal units: 20kB, 84MB, 2.1GB.
 func Size(bytes int64) string {
 	v, unit := float64(bytes), "B"
 	for _, u := range []string{"kB", "MB", "GB", "TB"} {

@@ -29,7 +29,7 @@ func (l *Lab) SpareAddress() (string, error) {
 }
 
 // Readdress gives a running node another address of the lab's network in place of its own, which it keeps over power
-// cycles and Wipe, and returns the node as it is then. Its cable is pulled for a moment; what went on under the old
+// cycles and Wipe, and returns the node as it is then. Its cable is pulled for a moment; what ran on under the old
 // address goes nowhere.
 func (l *Lab) Readdress(ctx context.Context, node, address string) (Node, error) {
 	n, err := l.node(node)

@@ -62,7 +62,7 @@ func (l *Lab) buildFromRegistry(ctx context.Context, ref string) error {
 	}
 	packages := nodePackages
 	return l.Progress.step("Install packages into "+registryImage, func() error {
-		return l.build(ctx, ref, "Dockerfile.base", map[string]*string{"PACKAGES": &packages}, "default")
+		return l.build(ctx, ref, buildFiles{nodeFiles, "node", "Dockerfile.base"}, map[string]*string{"PACKAGES": &packages}, "default")
 	})
 }
 
@@ -184,8 +184,8 @@ func (l *Lab) RemoveImages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Seeded images first, bases last: each is made from the next.
-	for _, repository := range []string{seedRepository, nodeRepository, baseRepository} {
+	// Seeded images first, bases last: each is made from a later one.
+	for _, repository := range []string{seedRepository, nodeRepository, hostRepository, baseRepository} {
 		found, err := docker.ImageList(ctx, image.ListOptions{Filters: reference(repository)})
 		if err != nil {
 			return fmt.Errorf("list images: %w", err)

@@ -69,7 +69,7 @@ func (l *Lab) Cut(ctx context.Context, node string, c Cut) error {
 	})
 }
 
-// Heal mends every cut a node has part in, also those made at its peers. Healing what is whole changes nothing.
+// Heal repairs every cut a node has part in, also those made at its peers. Healing what is whole changes nothing.
 func (l *Lab) Heal(ctx context.Context, node string) error {
 	return l.changeCuts(ctx, func(s *state) error {
 		n := s.find(l.name, node)

@@ -30,7 +30,7 @@ func (l *Lab) FillDisk(ctx context.Context, node string) error {
 	return err
 }
 
-// FreeDisk takes back what FillDisk did, on a running node. A disk that is not filled is left alone.
+// FreeDisk undoes FillDisk, on a running node. A disk that is not filled is left alone.
 func (l *Lab) FreeDisk(ctx context.Context, node string) error {
 	_, err := l.Exec(ctx, node, "sh", "-c", freeScript)
 	return err

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// HangDocker stops a running node's engine with SIGSTOP: its socket accepts connections and nobody answers, while
-// containers go on. A hung engine stays hung until ResumeDocker, Reset or a power cycle.
+// HangDocker stops a running node's engine with SIGSTOP: its socket accepts connections and does not answer, while
+// containers continue to run. A hung engine stays hung until ResumeDocker, Reset or a power cycle.
 func (l *Lab) HangDocker(ctx context.Context, node string) error {
 	return l.signalEngine(ctx, node, "STOP")
 }
 
-// ResumeDocker lets a hung engine go on.
+// ResumeDocker lets a hung engine continue.
 func (l *Lab) ResumeDocker(ctx context.Context, node string) error {
 	return l.signalEngine(ctx, node, "CONT")
 }

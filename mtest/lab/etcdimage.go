@@ -21,7 +21,7 @@ type Image struct {
 	ID      string // image ID, "sha256:…"; the same wherever the archive is loaded
 }
 
-// EtcdRepository is where the official images live; the lab's stand in for them under the same names.
+// EtcdRepository is where the official images live; the lab's have the same names.
 const EtcdRepository = "gcr.io/etcd-development/etcd"
 
 // etcdRecipe is part of the cache key: change it when binaries or the image come out differently.

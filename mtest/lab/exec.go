@@ -29,7 +29,7 @@ func (e *ExitError) Error() string {
 	return text
 }
 
-// IsExit tells whether err is a command's own status, and which.
+// IsExit reports whether err is a command's own status, and which.
 func IsExit(err error) (code int, ok bool) {
 	var e *ExitError
 	if errors.As(err, &e) {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// RestrictedKeyOptions stand before a key in authorized_keys to leave it good for the engine's socket and nothing else:
+// RestrictedKeyOptions precede a key in authorized_keys to leave it good for the engine's socket and nothing else:
 // no shell, no command, no terminal, no agent, no TCP in either direction. OpenSSH matches permitopen against the path of
-// a unix socket when the path stands in brackets and the port is *. What the key can still do is make a unix socket of
+// a unix socket when the path is in brackets and the port is *. What the key can still do is make a unix socket of
 // its own on the node (ssh -R); sshd_config's "AllowStreamLocalForwarding local" takes that too. Checked with OpenSSH 9.2.
 const RestrictedKeyOptions = `restrict,port-forwarding,permitopen="[/var/run/docker.sock]:*",permitlisten="localhost:1",command="/bin/false"`
 

@@ -37,7 +37,7 @@ var (
 	ErrUnbounded  = errors.New("node's disk has no bound of its own")
 )
 
-// DefaultName and DefaultDir are what cke-lab uses unless told otherwise.
+// DefaultName and DefaultDir are what cke-lab uses unless another one is given.
 const (
 	DefaultName = "lab"
 	DefaultDir  = ".lab"

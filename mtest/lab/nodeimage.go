@@ -79,22 +79,28 @@ func (l *Lab) ensureNodeImage(ctx context.Context, ref, base string) error {
 		return fmt.Errorf("make the base image of nodes: %w", err)
 	}
 	return l.Progress.step("Build the node image", func() error {
-		return l.build(ctx, ref, "Dockerfile", map[string]*string{"BASE": &base}, "none")
+		return l.build(ctx, ref, buildFiles{nodeFiles, "node", "Dockerfile"}, map[string]*string{"BASE": &base}, "none")
 	})
 }
 
-// build runs the engine's own builder, which needs no plugin, on the embedded files.
-func (l *Lab) build(ctx context.Context, ref, dockerfile string, args map[string]*string, network string) error {
+// buildFiles are a folder of embedded files and the one that says how an image is built from them.
+type buildFiles struct {
+	files              embed.FS
+	folder, dockerfile string
+}
+
+// build runs the engine's own builder, which needs no plugin, on embedded files.
+func (l *Lab) build(ctx context.Context, ref string, from buildFiles, args map[string]*string, network string) error {
 	docker, err := l.engine(ctx)
 	if err != nil {
 		return err
 	}
-	buildContext, err := nodeTar()
+	buildContext, err := from.tar()
 	if err != nil {
 		return err
 	}
 	answer, err := docker.ImageBuild(ctx, buildContext, build.ImageBuildOptions{
-		Version: build.BuilderV1, Tags: []string{ref}, Dockerfile: dockerfile, BuildArgs: args, NetworkMode: network,
+		Version: build.BuilderV1, Tags: []string{ref}, Dockerfile: from.dockerfile, BuildArgs: args, NetworkMode: network,
 		Remove: true, ForceRemove: true, Labels: map[string]string{labelImage: ref},
 	})
 	if err != nil {
@@ -107,16 +113,16 @@ func (l *Lab) build(ctx context.Context, ref, dockerfile string, args map[string
 	return nil
 }
 
-// nodeTar is the build context.
-func nodeTar() (io.Reader, error) {
-	var b bytes.Buffer
-	tw := tar.NewWriter(&b)
-	entries, err := nodeFiles.ReadDir("node")
+// tar is the build context.
+func (b buildFiles) tar() (io.Reader, error) {
+	var buffer bytes.Buffer
+	tw := tar.NewWriter(&buffer)
+	entries, err := b.files.ReadDir(b.folder)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		data, err := nodeFiles.ReadFile(path.Join("node", e.Name()))
+		data, err := b.files.ReadFile(path.Join(b.folder, e.Name()))
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +130,7 @@ func nodeTar() (io.Reader, error) {
 			return nil, err
 		}
 	}
-	return &b, tw.Close()
+	return &buffer, tw.Close()
 }
 
 // readStream reads the engine's progress messages to their end and returns the error they carry, if any.
@@ -171,7 +177,7 @@ func (l *Lab) hasImage(ctx context.Context, ref string) (bool, error) {
 	}
 	found, err := docker.ImageList(ctx, image.ListOptions{Filters: reference(ref)})
 	if err != nil {
-		return false, fmt.Errorf("look for image %s: %w", ref, err)
+		return false, fmt.Errorf("check for image %s: %w", ref, err)
 	}
 	return len(found) > 0, nil
 }

@@ -37,7 +37,7 @@ func (l *Lab) Kill(ctx context.Context, node string) error {
 }
 
 // Start switches a node on and returns when its sshd and engine accept connections; containers that restart by
-// themselves may still be coming up. A running node is left alone.
+// themselves may still be starting. A running node is left alone.
 func (l *Lab) Start(ctx context.Context, node string) error {
 	n, err := l.node(node)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *Lab) Pause(ctx context.Context, node string) error {
 	return nil
 }
 
-// Unpause lets a frozen node go on. A running node is left alone. Cables that were cut or mended meanwhile are so some
+// Unpause lets a frozen node continue. A running node is left alone. Cables that were cut or repaired meanwhile follow some
 // milliseconds later.
 func (l *Lab) Unpause(ctx context.Context, node string) error {
 	n, err := l.node(node)

@@ -60,9 +60,9 @@ func (l *Lab) waitReady(ctx context.Context, node string, since time.Time, marks
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%s does not come up, last it said %q: %w", node, last, err)
+		return fmt.Errorf("%s does not start, last it said %q: %w", node, last, err)
 	}
-	return fmt.Errorf("%w: %s stopped while coming up, last it said %q", ErrNotRunning, node, last)
+	return fmt.Errorf("%w: %s stopped while starting, last it said %q", ErrNotRunning, node, last)
 }
 
 // without returns the marks that line does not contain.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Reset brings every node back to how it came up, much faster than making it anew: powered on, cables whole, engine
+// Reset brings every node back to how it started, much faster than making it again: powered on, cables whole, engine
 // running, no containers, no volumes, disk free, nothing in /mnt, /srv, /tmp and the user's home. Images loaded since
 // stay, and so do host keys.
 func (l *Lab) Reset(ctx context.Context) error {

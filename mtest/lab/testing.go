@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// KeepVariable names the environment variable that, set to anything, keeps the lab of a failed test for a look at it.
+// KeepVariable names the environment variable that, set to anything, keeps the lab of a failed test for inspection.
 const KeepVariable = "CKE_LAB_KEEP"
 
 // cleanupLimit bounds how long a lab may take to go, or to be reset.
@@ -61,7 +61,7 @@ type Pool struct {
 // NewPool returns a pool whose nodes are made with these options. It makes nothing yet.
 func NewPool(options ...Option) *Pool { return &Pool{options: options} }
 
-// Lab lends a lab that has at least n nodes, in the state in which they came up, until the test ends. It skips the
+// Lab lends a lab that has at least n nodes, in the state in which they started, until the test ends. It skips the
 // test under -short. Images that earlier tests loaded may be there.
 func (p *Pool) Lab(t testing.TB, n int) *Lab {
 	t.Helper()
@@ -171,7 +171,7 @@ func bringUpForTest(t testing.TB, l *Lab, n int, options []Option) {
 	err := l.Up(t.Context(), o)
 	l.Progress = nil
 	if err != nil {
-		t.Fatalf("bring up a lab of %d nodes: %v", n, err)
+		t.Fatalf("start a lab of %d nodes: %v", n, err)
 	}
 }
 

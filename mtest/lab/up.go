@@ -77,7 +77,7 @@ func (l *Lab) Up(ctx context.Context, o UpOptions) error {
 	if err != nil {
 		return err
 	}
-	return l.Progress.step("Bring up "+countNodes(len(s.Nodes)), func() error {
+	return l.Progress.step("Start "+countNodes(len(s.Nodes)), func() error {
 		g, ctx := errgroup.WithContext(ctx)
 		for _, n := range s.Nodes {
 			g.Go(func() error { return l.bringUp(ctx, s, n) })

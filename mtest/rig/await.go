@@ -11,8 +11,8 @@ import (
 // lookEvery is the pause between two looks at what tells no changes by itself.
 const lookEvery = 100 * time.Millisecond
 
-// Await follows the status until ok, and returns the last one. What else ok looks at may change without a new status: it is
-// asked again every lookEvery. Await fails when ctx ends first, telling what was seen last.
+// Await follows the status until ok, and returns the last one. What else ok checks may change without a new status: it is
+// asked again every lookEvery. Await fails when ctx ends first, and says what was seen last.
 func (r *Rig) Await(ctx context.Context, what string, ok func(cke.Status) bool) (cke.Status, error) {
 	following, cancel := context.WithCancel(ctx)
 	statuses, failed, ended := make(chan cke.Status), make(chan error), make(chan struct{})

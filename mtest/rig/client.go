@@ -19,7 +19,7 @@ import (
 	"cke/mtest/lab"
 )
 
-// ClientTLS asks ckecli for a client certificate, as a person would, and returns what a client needs.
+// ClientTLS asks ckecli for a client certificate, as an operator would, and returns what a client needs.
 func (r *Rig) ClientTLS(ctx context.Context) (*tls.Config, error) {
 	dir := filepath.Join(r.Dir, "client")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

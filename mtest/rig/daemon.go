@@ -31,7 +31,7 @@ type Daemon struct {
 // startLimit bounds the wait for a daemon to serve.
 const startLimit = 20 * time.Second
 
-// StartDaemon starts cke and returns once ckecli can reach the store. name tells daemons of one rig apart.
+// StartDaemon starts cke and returns once ckecli can reach the store. name distinguishes daemons of one rig.
 func (r *Rig) StartDaemon(ctx context.Context, name string, args ...string) (*Daemon, error) {
 	d, err := r.Launch(name, args...)
 	if err != nil {
@@ -90,10 +90,10 @@ func (d *Daemon) Kill() {
 	<-d.end
 }
 
-// Freeze stops the process as it stands; Thaw lets it go on.
+// Freeze stops the process as it is; Thaw lets it continue.
 func (d *Daemon) Freeze() error { return d.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process go on.
+// Thaw lets a frozen process continue.
 func (d *Daemon) Thaw() error { return d.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Stop asks the process to end and returns how long it took. It fails when the process ended with an error or did
@@ -122,7 +122,7 @@ type Health struct {
 	Code    cke.Code `json:"code"`
 }
 
-// AwaitHealth asks /health until ok, and returns the last answer. It fails when ctx or the process ends first.
+// AwaitHealth asks /health until ok, and returns the last answer. It fails when ctx or the process exits first.
 func (d *Daemon) AwaitHealth(ctx context.Context, what string, ok func(Health) bool) (Health, error) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -52,7 +52,7 @@ func each[T any](ctx context.Context, r *Rig, see func(T) bool, args ...string) 
 	return fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
 }
 
-// StepBegun tells for Follow whether a step of this name has begun in an operation that runs.
+// StepBegun reports for Follow whether a step of this name has started in an operation that runs.
 func StepBegun(name string) func(cke.Record) bool {
 	return func(r cke.Record) bool {
 		return r.State == cke.RecordRunning && slices.ContainsFunc(r.Steps, func(s cke.StepRecord) bool { return s.Name == name })

@@ -49,7 +49,7 @@ func saw(c call, a answer) (string, bool) {
 	return a.Value, true
 }
 
-// History is what clients asked of registers, and were told. Its methods may be called side by side.
+// History is what clients asked of registers, and were answered. Its methods may be called side by side.
 type History struct {
 	began time.Time
 	mu    sync.Mutex
@@ -115,9 +115,9 @@ func byKey(ops []porcupine.Operation) [][]porcupine.Operation {
 	return all
 }
 
-// Check fails unless there is an order of all calls, each between its begin and its end, in which every answer is
+// Check fails unless there is an order of all calls, each between its start and its end, in which every answer is
 // right: no read is stale, no acknowledged write is undone, no value comes from nowhere. A call without an answer may
-// take effect at any time after its begin, or never. It also fails when limit is over before that is known.
+// take effect at any time after its start, or never. It also fails when limit is over before that is known.
 func (h *History) Check(limit time.Duration) error {
 	h.mu.Lock()
 	ops := decided(h.ops)

@@ -32,7 +32,7 @@ const (
 	historyLimit = time.Minute
 )
 
-// StartLoad begins with two clients through each URL, of which some may not serve yet. End it with Finish or Stop.
+// StartLoad starts with two clients through each URL, of which some may not serve yet. End it with Finish or Stop.
 func StartLoad(urls []string, tls *tls.Config) (*Load, error) {
 	w, err := StartWriter(urls, tls, "load/w/")
 	if err != nil {

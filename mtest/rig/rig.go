@@ -1,5 +1,5 @@
 // Package rig runs the real programs against the real nodes of a lab: a cke daemon (or two), ckecli, and etcd clients
-// that a person would have. It is what tests on real nodes and benchmarks share.
+// that an operator would have. It is what tests on real nodes and benchmarks share.
 package rig
 
 import (
@@ -75,10 +75,10 @@ func (r *Rig) WriteConfig(over map[string]any) error {
 	return os.WriteFile(r.Config, data, 0o600)
 }
 
-// Build builds cke and ckecli from the module that the working directory is in, with extra arguments for go build.
+// Build builds cke, ckecli and cke-probe from the module that the working directory is in, with extra arguments for go build.
 func Build(ctx context.Context, bin string, args ...string) error {
 	args = append([]string{"build", "-o", bin + "/"}, args...)
-	cmd := exec.CommandContext(ctx, "go", append(args, "cke/cmd/cke", "cke/cmd/ckecli")...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "cke/cmd/cke", "cke/cmd/ckecli", "cke/cmd/cke-probe")...)
 	if !slices.Contains(args, "-race") {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as they are released
 	}

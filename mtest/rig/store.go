@@ -25,7 +25,7 @@ import (
 )
 
 // Store is an etcd on loopback for several management hosts, as an operator would have it: with TLS, a user with a
-// password, and a role that reaches nothing but the prefix.
+// password, and a role that reaches only the prefix.
 type Store struct {
 	// Address is host:port of its client listener.
 	Address string
@@ -161,7 +161,7 @@ func serverCertificate(dir string) error {
 	)
 }
 
-// FreeAddress returns a loopback address on which nobody listens.
+// FreeAddress returns a loopback address on which nothing listens.
 func FreeAddress() (string, error) {
 	all, err := freeAddresses(1)
 	if err != nil {
@@ -170,7 +170,7 @@ func FreeAddress() (string, error) {
 	return all[0], nil
 }
 
-// freeAddresses returns loopback addresses on which nobody listens.
+// freeAddresses returns loopback addresses on which nothing listens.
 func freeAddresses(n int) ([]string, error) {
 	var all []string
 	for range n {

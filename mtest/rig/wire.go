@@ -49,15 +49,15 @@ func NewWire(to string) (*Wire, error) {
 	return w, nil
 }
 
-// Cut stops everything; Mend lets it go on where it stopped.
+// Cut stops everything; Repair lets it continue where it stopped.
 func (w *Wire) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.whole = make(chan struct{})
 }
 
-// Mend undoes Cut.
-func (w *Wire) Mend() {
+// Repair undoes Cut.
+func (w *Wire) Repair() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.whole)

@@ -137,7 +137,7 @@ func (w *Writer) Stop() {
 }
 
 // Check reads everything back through each of the members, by linearizable reads, and fails if an acknowledged write
-// is missing or another value stands in its place.
+// is missing or another value is in its place.
 func (w *Writer) Check(ctx context.Context, urls []string, tls *tls.Config) error {
 	for _, url := range urls {
 		if err := w.check(ctx, url, tls); err != nil {

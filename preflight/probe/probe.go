@@ -1,5 +1,5 @@
-// Package probe looks at a machine from inside: whether ports can be listened on, whether others' can be reached, and how long
-// its disk takes to sync. It runs on a node for a few seconds, in a container, on behalf of `ckecli preflight`.
+// Package probe checks a machine from inside: whether it can listen on ports, whether it reaches those of others, and how long
+// its disk takes to sync. It runs on a node for a few seconds, in a container, for `ckecli preflight`.
 package probe
 
 import (
@@ -17,7 +17,7 @@ import (
 type Task struct {
 	// Listen are addresses of the machine to listen on until the end.
 	Listen []string `json:"listen,omitempty"`
-	// Dial are addresses of other machines. One that refuses is tried again until the end: its probe may begin later.
+	// Dial are addresses of other machines. One that refuses is tried again until the end: its probe may start later.
 	Dial []string `json:"dial,omitempty"`
 	// Dir is the directory whose disk is measured; empty: none is.
 	Dir string `json:"dir,omitempty"`
@@ -27,7 +27,7 @@ type Task struct {
 
 // Result is what a probe found.
 type Result struct {
-	// Listened and Dialled tell by address what was in the way; empty: nothing.
+	// Listened and Dialled have the error by address; empty: none.
 	Listened map[string]string `json:"listened,omitempty"`
 	Dialled  map[string]string `json:"dialled,omitempty"`
 	Sync     *Sync             `json:"sync,omitempty"`
@@ -50,7 +50,7 @@ const (
 	syncSize   = 4 << 10
 )
 
-// Run does the task. It ends at the latest when the time of the task is over.
+// Run does the task. It returns at the latest when the time of the task is over.
 func Run(ctx context.Context, t Task) Result {
 	all := time.Duration(t.For * float64(time.Second))
 	ctx, cancel := context.WithTimeout(ctx, all)
@@ -104,7 +104,8 @@ func dial(ctx context.Context, address string) error {
 		if err == nil {
 			return c.Close()
 		}
-		if last == nil || ctx.Err() == nil { // the end of the time is no news of the other side
+		end, ends := ctx.Deadline()                                                            // a dial that it cuts off may return before ctx has an error
+		if over := ctx.Err() != nil || ends && !time.Now().Before(end); last == nil || !over { // the end of the time is no news of the other side
 			last = err
 		}
 		select {
@@ -141,7 +142,7 @@ func why(err error) string {
 }
 
 // measure writes to a file of its own, one write after the other, each until it is on the disk. The file has no name any more
-// before the first write: nothing is left of it however this process ends. A disk that does not answer ends with ctx.
+// before the first write: nothing is left of it however this process exits. A disk that does not answer ends with ctx.
 func measure(ctx context.Context, dir string, until time.Time) Sync {
 	f, err := os.CreateTemp(dir, ".cke-preflight-*")
 	if err == nil {
@@ -165,7 +166,7 @@ func measure(ctx context.Context, dir string, until time.Time) Sync {
 		select {
 		case err = <-synced:
 		case <-ctx.Done():
-			return summary(took, "a small write was not on the disk after "+time.Since(begun).Round(time.Second/10).String())
+			return summary(took, "a small write was not synced to the disk after "+time.Since(begun).Round(time.Second/10).String())
 		}
 		if err != nil {
 			return summary(took, why(err))

@@ -11,51 +11,43 @@ import (
 
 // changeAddress: a member's machine was declared with another address, or the cluster with other ports. It is the same
 // machine only if the volume of this very membership is on it; else the node is a new one, as any other.
-func changeAddress(in *Input) (Decision, bool) {
-	var waits *Decision
+func changeAddress(in *Input) verdict {
+	var waiting verdict
 	for j := range inTurn(in) {
 		m, there := in.listed(j)
-		if !there || m.Learner || j.Apart {
+		if !there || m.Learner || in.keptOut(j) {
 			continue
 		}
 		to, what := in.addressed(j)
 		if c, _ := in.node(to).Of(j.ID); in.votesElsewhere(c) { // a freeze for it was lifted: where it serves is still not on record
-			if f := olderStore(in); waits == nil && f != nil {
-				d := refused(fmt.Sprintf("%s stays where it is: %s", j.Node.Name(), f.problem.Message), f.problem)
-				waits = &d
+			if f := olderStore(in); !waiting.given() && f != nil {
+				waiting = note(fmt.Sprintf("%s stays where it is: %s", j.Node.Name(), f.problem.Message), f.problem)
 			}
 			continue
 		}
 		if what == "" && in.misplaced(j, m) {
-			return Decision{Operation: move(in, j, in.reached(j).Node, j.ClientPort, j.PeerPort),
-				Reason: fmt.Sprintf("etcd's list has %s as %s, where nobody reaches it, and it cannot be removed yet", strings.Join(m.PeerURLs, " "), j.Node.Name())}, true
+			return act(move(in, j, in.reached(j).Node, j.ClientPort, j.PeerPort), fmt.Sprintf("etcd's member list has %s for %s, where it cannot be reached, and it cannot be removed yet", strings.Join(m.PeerURLs, " "), j.Node.Name())).voluntary()
 		}
 		if what == "" || ownPending(in) || in.drained(to) != nil {
 			continue
 		}
 		o := in.Spec.Options.Etcd
 		if p := portInTheWay(in, j, to); p != nil {
-			if waits == nil {
-				d := refused(fmt.Sprintf("%s is declared with %s, and its member cannot move there: %s", to.Name(), what, p.Message), *p)
-				waits = &d
+			if !waiting.given() {
+				waiting = note(fmt.Sprintf("%s is declared with %s, and its member cannot move there: %s", to.Name(), what, p.Message), *p)
 			}
 			continue
 		}
-		if g := mayMove(in, m); g != pass {
-			if waits == nil {
-				d := refused(fmt.Sprintf("%s is declared with %s, and moving its member there waits: %s", to.Name(), what, g),
+		if g := mayMove(in, m); g != open {
+			if !waiting.given() {
+				waiting = note(fmt.Sprintf("%s is declared with %s, and moving its member there waits: %s", to.Name(), what, g),
 					cke.Problem{Code: codeOfGate(in, m), Node: to.Name(), Message: string(g)})
-				waits = &d
 			}
 			continue // one that is away may be what the others wait for
 		}
-		return Decision{Operation: move(in, j, to, o.ClientPort, o.PeerPort),
-			Reason: fmt.Sprintf("%s is declared with %s; its data is there", to.Name(), what)}, true
+		return act(move(in, j, to, o.ClientPort, o.PeerPort), fmt.Sprintf("%s is declared with %s; its data is there", to.Name(), what)).voluntary()
 	}
-	if waits != nil {
-		return *waits, true
-	}
-	return Decision{}, false
+	return waiting
 }
 
 // move lets a member be reached elsewhere, with the version that it runs: an older store may have another one on record.
@@ -116,11 +108,11 @@ func (in *Input) misplaced(j cke.Join, m cke.Member) bool {
 	_, wanted := in.declared(j)
 	_, moved := in.moved(j)
 	return !wanted && !moved && in.holds(j.Node, j) == yes && listedElsewhere(m, j) &&
-		!ownPending(in) && mayRemove(in, m) != pass && mayMove(in, m) == pass
+		!ownPending(in) && mayRemove(in, m) != open && mayMove(in, m) == open
 }
 
 // ranElsewhere reports whether a member runs, does not answer, and its container was made for another place than the one on
-// record, or it told the others another client URL when it started: a start with the old address arrived late, or a person
+// record, or it told the others another client URL when it started: a start with the old address arrived late, or an operator
 // started the old container.
 func (in *Input) ranElsewhere(j cke.Join) bool {
 	m, there := in.listed(j)
@@ -162,7 +154,7 @@ func (in *Input) moved(j cke.Join) (cke.Node, bool) {
 	return in.Spec.Nodes[to], true
 }
 
-// answer is what a look at a node says.
+// answer is what an observation of a node says.
 type answer int
 
 const (
@@ -171,7 +163,7 @@ const (
 	no
 )
 
-// holds tells whether the volume of a membership is on a node.
+// holds reports whether the volume of a membership is on a node.
 func (in *Input) holds(n cke.Node, j cke.Join) answer {
 	s := in.node(n)
 	if !s.Answered() {
@@ -216,5 +208,5 @@ func mayMove(in *Input, m cke.Member) gate {
 	if tallyOf(in).Pending > 0 {
 		return "a member was added and has not caught up yet"
 	}
-	return pass
+	return open
 }

@@ -48,10 +48,10 @@ func TestDecide_TellsAMachineThatMovedFromANewOne(t *testing.T) {
 	gone := op.RemoveMember{Member: f.Seen.Etcd.Members[2], Join: &j, Silent: true}
 	check(t, []row{
 		{"the volume is there", same, op.ChangeAddress{Join: f.join(3), Node: same.Spec.Nodes[2], ClientPort: 2379, PeerPort: 2380}, "n3 is declared with address 10.0.1.3 instead of 10.0.0.3; its data is there", nil},
-		{"it is not", other, gone, "n3 is no control-plane node any more", nil},
+		{"it is not", other, gone, "n3 is no longer a control-plane node", nil},
 		{"silence", formed(3).running().readdressed(3, silentMachine), nil, "waiting for n3", []string{"CKE201 n3"}},
-		{"under another name it is a new node", renamed, gone, "n3 is no control-plane node any more", nil},
-		{"the old address is declared for another node", both, gone, "n3 is no control-plane node any more", nil},
+		{"under another name it is a new node", renamed, gone, "n3 is no longer a control-plane node", nil},
+		{"the old address is declared for another node", both, gone, "n3 is no longer a control-plane node", nil},
 		{"also while another one is away", formed(5).running().readdressed(3, sameMachine).silent(5), op.ChangeAddress{Join: formed(5).join(3), Node: same.Spec.Nodes[2], ClientPort: 2379, PeerPort: 2380}, "its data is there", nil},
 	})
 	if m := same.report().Members; len(m) != 3 || m[2].Join != f.join(3).ID || m[2].State != "unreachable" {
@@ -97,9 +97,9 @@ func TestDecide_MovesMembersToOtherPortsOneByOne(t *testing.T) {
 		{"all done", formed(3).running().with(done(1, 2, 3)), nil, "nothing to do", nil},
 		{"a move that was cut off, and taken back in the file", formed(3).running().with(func(s *scene) { s.Seen.Etcd.Members[1].PeerURLs = []string{"https://10.0.0.2:3380"} }),
 			op.ChangeAddress{Join: formed(3).running().join(2), Node: formed(3).Spec.Nodes[1], ClientPort: 2379, PeerPort: 2380}, "n2 is declared with peer URL https://10.0.0.2:2380, and etcd's list has https://10.0.0.2:3380", nil},
-		{"one that was cut off, of the only member, which is to go", alone(), op.ChangeAddress{Join: alone().join(1), Node: alone().node(1).Node, ClientPort: 2379, PeerPort: 2380, Gap: true}, "etcd's list has https://10.0.0.1:3380 as n1, where nobody reaches it", nil},
+		{"one that was cut off, of the only member, which is to go", alone(), op.ChangeAddress{Join: alone().join(1), Node: alone().node(1).Node, ClientPort: 2379, PeerPort: 2380, Gap: true}, "etcd's member list has https://10.0.0.1:3380 for n1, where it cannot be reached", nil},
 		{"of one that can go, it goes", formed(3).running().undeclared(2).with(func(s *scene) { s.Seen.Etcd.Members[1].PeerURLs = []string{"https://10.0.0.2:3380"} }),
-			op.RemoveMember{Member: cke.Member{ID: "m2", Name: "n2", PeerURLs: []string{"https://10.0.0.2:3380"}}, Join: joinOf(2)}, "n2 is no control-plane node any more", nil},
+			op.RemoveMember{Member: cke.Member{ID: "m2", Name: "n2", PeerURLs: []string{"https://10.0.0.2:3380"}}, Join: joinOf(2)}, "n2 is no longer a control-plane node", nil},
 		{"one that was started late with the old ports", formed(3).running().with(done(1, 2, 3)).with(func(s *scene) {
 			s.Seen.Etcd.Members[1].ClientURLs = []string{"https://10.0.0.2:2379"}
 			s.quiet(2)

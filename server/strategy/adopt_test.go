@@ -9,10 +9,10 @@ import (
 	"cke/server/strategy"
 )
 
-// handURL is where the member that a person runs on n4 reaches its peers.
+// handURL is where the member that the operator runs on n4 reaches its peers.
 const handURL = "https://10.0.0.4:2390"
 
-// byHand is a cluster of three on four declared nodes; on the fourth a person runs a member.
+// byHand is a cluster of three on four declared nodes; on the fourth the operator runs a member.
 func byHand() *scene {
 	s := formed(4).running().unjoined(4)
 	m := cke.Member{ID: "s1", Name: "hand", PeerURLs: []string{handURL}, ClientURLs: []string{"https://10.0.0.4:2379"}}
@@ -82,22 +82,22 @@ func TestDecide_AdoptsAStrangerByReplacingIt(t *testing.T) {
 		{"on a drained node", byHand().adopting("c0ffee").with(func(s *scene) {
 			s.Requests.Drains = []cke.Drain{{Node: "n4", Until: noon.Add(1e12)}}
 		}), refusal(cke.CodeDrain, "n4 is drained")},
-		{"on a node that is no control-plane node", byHand().adopting("c0ffee").undeclared(4), refusal(cke.CodeCannot, "n4 is no control-plane node")},
+		{"on a node that is no control-plane node", byHand().adopting("c0ffee").undeclared(4), refusal(cke.CodeCannot, "n4 is not a control-plane node")},
 		{"on a silent node", on(func(n *cke.NodeStatus) { n.Problem = &cke.Problem{Message: "no answer"} }), refusal(cke.CodeCannot, "n4 does not answer")},
 		{"one of ours", byHand().asked(cke.TaskAdopt, "n3", "m3").with(func(s *scene) {
 			s.Requests.Tasks[0].Adopt = &cke.Adoption{Member: cke.Member{ID: "m3"}}
-		}), refusal(cke.CodeCannot, "member n3 of n3 is cke's own")},
-		{"nobody knows which", byHand().asked(cke.TaskAdopt, "n4", ""), refusal(cke.CodeCannot, "not named which member")},
-		{"one that leads and does not answer", byHand().handDead().adopting("c0ffee").with(func(s *scene) { s.endpoint(2).LeaderID = "s1" }), refusal(cke.CodeCannot, "its leadership cannot be moved away")},
-		{"in a container that was made since", on(func(n *cke.NodeStatus) { n.Containers[0].ID = "beef" }), refusal(cke.CodeCannot, "not by what it was when this was asked for")},
+		}), refusal(cke.CodeCannot, "member n3 of n3 is not a foreign member: it is on record")},
+		{"nobody knows which", byHand().asked(cke.TaskAdopt, "n4", ""), refusal(cke.CodeCannot, "does not name the member to adopt")},
+		{"one that leads and does not answer", byHand().handDead().adopting("c0ffee").with(func(s *scene) { s.endpoint(2).LeaderID = "s1" }), refusal(cke.CodeCannot, "cannot move its leadership away")},
+		{"in a container that was made since", on(func(n *cke.NodeStatus) { n.Containers[0].ID = "beef" }), refusal(cke.CodeCannot, "not in what ran it when this was requested")},
 		{"in one of two containers", on(func(n *cke.NodeStatus) { n.Containers = append(n.Containers, two) }), refusal(cke.CodeCannot, "containers hand and two on n4 all name https://10.0.0.4:2390")},
 		{"one of the two does not run", on(func(n *cke.NodeStatus) {
 			n.Containers = append(n.Containers, cke.Container{ID: "beef", Name: "two", State: cke.ContainerExited, KeptDown: true, PeerURLs: []string{handURL}})
 		}), adopts("c0ffee")},
-		{"in no container that is known", on(func(n *cke.NodeStatus) { n.Containers = nil }), refusal(cke.CodeCannot, "on 10.0.0.4: ss -ltnp sport = :2390 shows what it is; stop it there")},
-		{"it serves, and what would carry it does not run", on(func(n *cke.NodeStatus) { n.Containers[0].State = cke.ContainerExited }), refusal(cke.CodeCannot, "cke cannot tell what carries it")},
+		{"in no container that is known", on(func(n *cke.NodeStatus) { n.Containers = nil }), refusal(cke.CodeCannot, "on 10.0.0.4: ss -ltnp sport = :2390 shows the process; stop it there")},
+		{"it serves, and what would carry it does not run", on(func(n *cke.NodeStatus) { n.Containers[0].State = cke.ContainerExited }), refusal(cke.CodeCannot, "cke cannot determine what runs it")},
 		{"in a container that would vanish", on(func(n *cke.NodeStatus) { n.Containers[0].AutoRemove = true }), refusal(cke.CodeCannot, "was started with --rm")},
-		{"beside somebody else's etcd", on(func(n *cke.NodeStatus) { n.Containers = append(n.Containers, other) }), refusal(cke.CodeCannot, "n4 could not take a member of cke's; container theirs (etcd:3.5.9, running) was not made by cke")},
+		{"beside somebody else's etcd", on(func(n *cke.NodeStatus) { n.Containers = append(n.Containers, other) }), refusal(cke.CodeCannot, "n4 cannot take a new member; container theirs (etcd:3.5.9, running) was not made by cke")},
 		{"beside one that is down for good", on(func(n *cke.NodeStatus) {
 			other := other
 			other.State, other.KeptDown = cke.ContainerExited, true
@@ -126,8 +126,8 @@ func TestDecide_AddsNoMemberWhereAStrangerStands(t *testing.T) {
 	gone := func(s *scene) { s.node(4).Containers = nil }
 	add := op.AddMember{Node: spec(4).Nodes[3], Etcd: formed(4).Spec.Options.Etcd}
 	check(t, []row{
-		{"it serves", byHand(), nil, "n4 cannot take a member: n4: member hand stands there", []string{"CKE307 n4", "CKE209 n4", "CKE208 n4"}},
-		{"nothing of it is on the node", byHand().handDead().with(gone), nil, "n4 cannot take a member: n4: member hand stands there, which cke does not know", []string{"CKE307 n4"}},
+		{"it serves", byHand(), nil, "n4 cannot take a member: n4: foreign member hand is on this node", []string{"CKE307 n4", "CKE209 n4", "CKE208 n4"}},
+		{"nothing of it is on the node", byHand().handDead().with(gone), nil, "n4 cannot take a member: n4: foreign member hand is on this node", []string{"CKE307 n4"}},
 		{"it has left the list, and could come back", byHand().handGone(true).with(func(s *scene) { s.node(4).Containers[0].KeptDown = false }), nil, "and its engine may start it again", []string{"CKE209 n4"}},
 		{"it has left the list, and is down for good", byHand().handGone(true), add, "n4 is a control-plane node and carries no member", nil},
 	})

@@ -94,7 +94,7 @@ func TestDecide_MakesContainersAnewThatCouldFoundACluster(t *testing.T) {
 		{"all have to be well", formed(3).with(founds(1, 2, 3)).silent(3), nil, "restarting it waits: 2 of 3 voters are healthy", []string{"CKE219 n2", "CKE201 n3"}},
 		{"a single one, too", formed(1).with(founds(1)), op.RestartMember{Join: formed(1).join(1), Etcd: formed(1).join(1).Etcd, Gap: true}, "could start", nil},
 		{"a pause is a person's word", formed(3).with(founds(1)).held(), nil, "paused", nil},
-		{"whose stop was begun and did not arrive", formed(3).with(founds(1, 2)).with(func(s *scene) { s.Identity.Joins[1].Stopping = true }), op.KeepRunning{Joins: []cke.Join{stopping(2)}}, "a stop was begun", nil},
+		{"whose stop was begun and did not arrive", formed(3).with(founds(1, 2)).with(func(s *scene) { s.Identity.Joins[1].Stopping = true }), op.KeepRunning{Joins: []cke.Join{stopping(2)}}, "a stop was started", nil},
 	})
 }
 
@@ -114,7 +114,7 @@ func TestDecide_FreezesAClusterThatWentBack(t *testing.T) {
 	}
 	finding := func(s *scene, served string) op.Freeze {
 		return found(s, cke.FreezeWentBack, "went-back c1", "n1", cke.CodeWentBack, fmt.Sprintf("the member at https://10.0.0.1:2379 %s", served),
-			"keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen; if it alone is wrong: stop it, `ckecli cluster unfreeze` while the others serve, then `ckecli replace` its node")
+			"keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen; if it alone is wrong: `ckecli cluster unfreeze --wrong` its node, then `ckecli replace` it")
 	}
 	back, older := formed(3).serve(2, 3).with(reached(22, 3, "c1")), formed(3).serve(22, 2).with(reached(22, 3, "c1"))
 	starting := formed(3).serve(22, 3).with(reached(22, 3, "c1")).with(func(s *scene) { e := s.endpoint(2); e.Revision, e.RaftTerm, e.Linearizable = 1, 0, false })

@@ -10,7 +10,7 @@ import (
 
 // asking chooses what to do for a task of one kind. What cannot be done, now or ever, is an op.Refuse with the reason:
 // the person who asked waits for an answer. A decision without an operation leaves the turn to the rules below, and the
-// task is asked about again: only for a task that was begun and whose next step those rules lead to.
+// task is asked about again: only for a task that was started and whose next step those rules lead to.
 type asking func(in *Input, t cke.Task) Decision
 
 // askings holds what is chosen for each kind of task.
@@ -32,15 +32,15 @@ var askings = map[cke.TaskKind]asking{
 	cke.TaskFinish:     finishAsked,
 }
 
-// asked: a person wants something done once. The oldest task goes first.
-func asked(in *Input) (Decision, bool) {
+// asked: an operator wants something done once. The oldest task goes first.
+func asked(in *Input) verdict {
 	for _, t := range in.Requests.Tasks {
 		if d := ask(in, t); d.Operation != nil {
 			d.Task = t.ID
-			return d, true
+			return decides(d)
 		}
 	}
-	return Decision{}, false
+	return pass()
 }
 
 func ask(in *Input, t cke.Task) Decision {
@@ -52,8 +52,8 @@ func ask(in *Input, t cke.Task) Decision {
 	}
 	choose, known := askings[t.Kind]
 	if !known {
-		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("this version of cke does not know the task %q", t.Kind), Unchanged: true,
-			Try: "run ckecli and cke of one version"})
+		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("this version of cke does not support the task %q", t.Kind), Unchanged: true,
+			Try: "run ckecli and cke of the same version"})
 	}
 	return choose(in, t)
 }
@@ -71,7 +71,7 @@ func refuseGate(t cke.Task, what string, g gate) Decision {
 // askedFor is the reason of an operation that serves a task.
 func askedFor(t cke.Task, what string) string {
 	if t.By == "" {
-		return what + "; a person asked for it"
+		return what + "; requested by an operator"
 	}
-	return what + "; asked for by " + t.By
+	return what + "; requested by " + t.By
 }

@@ -9,13 +9,13 @@ import (
 	"cke/op"
 )
 
-// moveLeaderAsked: a person wants a certain member to lead.
+// moveLeaderAsked: an operator wants a certain member to lead.
 func moveLeaderAsked(in *Input, t cke.Task) Decision {
 	j, m, why := in.memberOn(t.Node)
 	if why == nil {
 		switch {
 		case m.Learner:
-			why = cannot("the member on %s is a learner, and only voters lead", t.Node)
+			why = cannot("the member on %s is a learner, and only voters can lead", t.Node)
 		case !healthyMember(in, m):
 			why = cannot("the member on %s does not serve, so it cannot lead", t.Node)
 		}
@@ -34,7 +34,7 @@ func defragmentAsked(in *Input, t cke.Task) Decision {
 		if !there || t.Node != "" && in.reached(j).Node.Name() != t.Node {
 			continue
 		}
-		if g := mayRestart(in, m); g != pass {
+		if g := mayRestart(in, m); g != open {
 			return refuseGate(t, j.Node.Name()+" cannot be defragmented now", g)
 		}
 		joins = append(joins, in.reached(j))
@@ -43,7 +43,7 @@ func defragmentAsked(in *Input, t cke.Task) Decision {
 		_, _, why := in.memberOn(t.Node)
 		return refuse(t, why)
 	}
-	return Decision{Operation: op.Defragment{Joins: joins}, Reason: askedFor(t, "free pages of the databases are given back")}
+	return Decision{Operation: op.Defragment{Joins: joins}, Reason: askedFor(t, "free pages of the databases are released")}
 }
 
 // disarmAsked: of all alarms that are active.
@@ -51,10 +51,10 @@ func disarmAsked(in *Input, t cke.Task) Decision {
 	if len(in.Seen.Etcd.Alarms) == 0 {
 		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, "no alarm is active")}
 	}
-	return Decision{Operation: op.Disarm{Alarms: in.Seen.Etcd.Alarms}, Reason: askedFor(t, "alarms are taken back")}
+	return Decision{Operation: op.Disarm{Alarms: in.Seen.Etcd.Alarms}, Reason: askedFor(t, "alarms are cleared")}
 }
 
-// drainAsked: a person wants to take a node down.
+// drainAsked: an operator wants to take a node down.
 func drainAsked(in *Input, t cke.Task) Decision {
 	n, known := in.Spec.Node(t.Node)
 	if !known {
@@ -71,7 +71,7 @@ func drainAsked(in *Input, t cke.Task) Decision {
 	o := op.DrainNode{Node: n, Reason: t.Reason, By: t.By, For: time.Duration(t.For) + in.behind(), Accepted: t.Accepted}
 	j, carries := in.Identity.On(n)
 	if !carries {
-		return Decision{Operation: o, Reason: askedFor(t, n.Name()+" is to be taken down; it carries no member")}
+		return Decision{Operation: o, Reason: askedFor(t, n.Name()+" is to be set aside for maintenance; it carries no member")}
 	}
 	j = in.reached(j)
 	o.Join = &j
@@ -80,25 +80,25 @@ func drainAsked(in *Input, t cke.Task) Decision {
 			Facts: []string{s.Problem.Message}, Unchanged: true})
 	}
 	if m, there := in.listed(j); there {
-		if g := mayStop(in, m); g != pass && !(t.Accepted && mayRestart(in, m) == pass) {
+		if g := mayStop(in, m); g != open && !(t.Accepted && mayRestart(in, m) == open) {
 			return refuseGate(t, fmt.Sprintf("draining %s would lose quorum", n.Name()), g)
 		}
 	}
-	return Decision{Operation: o, Reason: askedFor(t, n.Name()+" is to be taken down")}
+	return Decision{Operation: o, Reason: askedFor(t, n.Name()+" is to be set aside for maintenance")}
 }
 
 // strangerStands is why a node cannot be drained: a member runs on there that cke does not know and does not stop.
 func strangerStands(in *Input, n cke.Node, m cke.Member) *cke.Error {
-	why := &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("%s cannot be drained: member %s stands there, which cke does not know and does not stop", n.Name(), nameOf(m)), Unchanged: true}
-	if g := mayStop(in, m); g != pass {
+	why := &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("%s cannot be drained: foreign member %s is on it, and cke does not stop foreign members", n.Name(), nameOf(m)), Unchanged: true}
+	if g := mayStop(in, m); g != open {
 		why.Facts = strings.Split(string(g), "; ")
 	}
 	if _, carries := in.Identity.On(n); n.ControlPlane && !carries {
-		why.Facts = append(why.Facts, "adopted, it gives its place to a member of cke's; or remove it, if nobody needs it")
+		why.Facts = append(why.Facts, "adopt it, and a member that cke adds replaces it; or remove it, if it is not needed")
 		why.Try = "ckecli etcd adopt " + n.Name()
 		return why
 	}
-	why.Facts = append(why.Facts, "remove it, if nobody needs it; policies.foreign: remove does that, too")
+	why.Facts = append(why.Facts, "remove it, if it is not needed; policies.foreign: remove does that, too")
 	why.Try = "etcdctl member remove " + m.ID
 	return why
 }

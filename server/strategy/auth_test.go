@@ -20,8 +20,8 @@ func (s *scene) denied() *scene {
 // A refusal proves that reads succeed, and that nothing else would.
 func TestDecide_ChangesNothingWhileAuthenticationRefusesIt(t *testing.T) {
 	check(t, []row{
-		{"all serve", formed(3).denied(), nil, "its user cke has not the role root", []string{"CKE325"}},
-		{"a node more is declared", formed(3).denied().with(func(s *scene) { s.Spec = spec(4) }), nil, "its user cke has not the role root", []string{"CKE325"}},
+		{"all serve", formed(3).denied(), nil, "its user cke does not have the role root", []string{"CKE325"}},
+		{"a node more is declared", formed(3).denied().with(func(s *scene) { s.Spec = spec(4) }), nil, "its user cke does not have the role root", []string{"CKE325"}},
 		{"a member that stopped is started", formed(3).stopped(2).denied(), op.StartMembers{Joins: []cke.Join{formed(3).join(2)}, AwaitServing: true}, "n2 stopped", nil},
 	})
 	st := formed(3).denied().report()

@@ -11,9 +11,9 @@ import (
 
 // reissueCertificates: a member has a certificate of an authority that is being replaced, and its successor issues them by
 // now. Every member trusts both.
-func reissueCertificates(in *Input) (Decision, bool) {
+func reissueCertificates(in *Input) verdict {
 	if !in.Formed() || !in.Identity.Authorities.Replacing() {
-		return Decision{}, false
+		return pass()
 	}
 	return in.renewal(0, func(j cke.Join) string {
 		worth, ok := in.certificates(j)
@@ -27,23 +27,23 @@ func reissueCertificates(in *Input) (Decision, bool) {
 			}
 		}
 		return ""
-	})
+	}).unnoticed()
 }
 
-// advanceAuthority: all that the present phase of an authority's replacement asks for is so, with every member, and no
-// person has to say more.
-func advanceAuthority(in *Input) (Decision, bool) {
+// advanceAuthority: all that the present phase of an authority's replacement asks for holds, with every member, and no
+// operator has to say more.
+func advanceAuthority(in *Input) verdict {
 	if !in.Formed() {
-		return Decision{}, false
+		return pass()
 	}
 	all := in.Identity.Authorities
 	for _, name := range cke.AuthorityNames() {
 		if all.Of(name).Next == nil || all.WaitsForPerson(name) || in.authorityWaits(name) != nil {
 			continue
 		}
-		return Decision{Operation: in.advance(name), Reason: fmt.Sprintf("the %s authority is being replaced: %s", name, doneIn(all.Of(name).Phase))}, true
+		return act(in.advance(name), fmt.Sprintf("the %s authority is being replaced: %s", name, doneIn(all.Of(name).Phase)))
 	}
-	return Decision{}, false
+	return pass()
 }
 
 func (in *Input) advance(name cke.AuthorityName) op.AdvanceAuthority {
@@ -54,24 +54,24 @@ func (in *Input) advance(name cke.AuthorityName) op.AdvanceAuthority {
 	return a
 }
 
-// doneIn is what is so at the end of a phase.
+// doneIn is what holds at the end of a phase.
 func doneIn(p cke.AuthorityPhase) string {
 	switch p {
 	case cke.AuthorityIntroduced:
-		return "every member trusts the next one beside it"
+		return "every member trusts the next one, too"
 	case cke.AuthorityIssues:
-		return "every certificate is of the next one"
+		return "every certificate is issued by the next one"
 	}
 	return "no member trusts the former one any more"
 }
 
 // authorityWaits is what keeps the phase of an authority's replacement from being over, member by member; nil: nothing
-// does, but perhaps a person.
+// does, but perhaps an operator.
 func (in *Input) authorityWaits(name cke.AuthorityName) []string {
 	var waits []string
 	for _, m := range in.Seen.Etcd.Members {
 		if !slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return op.Is(m, j) }) {
-			waits = append(waits, fmt.Sprintf("%s is no member of cke's, and would not trust the next one", nameOf(m)))
+			waits = append(waits, fmt.Sprintf("%s is a foreign member, and would not trust the next one", nameOf(m)))
 		}
 	}
 	want := in.Identity.Authorities.Bundle()
@@ -95,11 +95,11 @@ func (in *Input) memberWaits(j cke.Join, name cke.AuthorityName, want string) st
 	case !listed || j.StartedAt.IsZero():
 		return "is being added, or is leaving"
 	case !declared && j.Bundle != want:
-		return "is to leave: its node is no control plane"
+		return "is to leave: its node is not a control-plane node"
 	case j.Bundle != want || known && worth.Damage == "" && worth.Bundle() != "" && worth.Bundle() != want:
 		return "is to be restarted"
 	case !known || worth.Bundle() == "":
-		return "has not shown its files"
+		return "has certificate files that were not read yet"
 	}
 	return op.Unfit(in.Identity.Authorities, name, worth)
 }
@@ -115,7 +115,7 @@ func (in *Input) staleTrust(j cke.Join) bool {
 	return j.Bundle != want || known && worth.Damage == "" && worth.Bundle() != "" && worth.Bundle() != want
 }
 
-// rotateAsked: a person wants an authority replaced. The task is over when it is, or when it waits for what only a person
+// rotateAsked: an operator wants an authority replaced. The task is over when it is, or when it waits for what only an operator
 // can know. Its steps are those of the rules below.
 func rotateAsked(in *Input, t cke.Task) Decision {
 	name := cke.AuthorityName(t.Subject)
@@ -137,7 +137,7 @@ func rotateAsked(in *Input, t cke.Task) Decision {
 	}
 	for _, m := range in.Seen.Etcd.Members {
 		if !slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return op.Is(m, j) }) {
-			why := cannot("%s is no member of cke's, and would not trust the next %s authority", nameOf(m), name)
+			why := cannot("%s is a foreign member, and would not trust the next %s authority", nameOf(m), name)
 			why.Try = "ckecli etcd adopt"
 			return refuse(t, why)
 		}
@@ -145,15 +145,15 @@ func rotateAsked(in *Input, t cke.Task) Decision {
 	return Decision{Operation: op.RotateAuthority{Authority: name, Task: t.ID, By: t.By}, Part: true, Reason: askedFor(t, fmt.Sprintf("the %s authority is to be replaced", name))}
 }
 
-// personHasTo is what only a person knows.
+// personHasTo is what only an operator knows.
 func personHasTo(name cke.AuthorityName) string {
 	if name == cke.ServerAuthority {
-		return "clients are to trust both server authorities; then: ckecli ca finish server"
+		return "make all clients trust both server authorities; then: ckecli ca finish server"
 	}
-	return "clients are to get new certificates; then: ckecli ca finish client"
+	return "give all clients new certificates; then: ckecli ca finish client"
 }
 
-// finishAsked: a person says that clients are ready for the next phase.
+// finishAsked: an operator says that clients are ready for the next phase.
 func finishAsked(in *Input, t cke.Task) Decision {
 	subject, phase, _ := strings.Cut(t.Subject, " ")
 	name := cke.AuthorityName(subject)
@@ -163,9 +163,9 @@ func finishAsked(in *Input, t cke.Task) Decision {
 	r := in.Identity.Authorities.Of(name)
 	switch from := cke.AuthorityPhase(phase); {
 	case r.Phase != from:
-		return settled(t, fmt.Sprintf("the replacement of the %s authority has gone on", name))
+		return settled(t, fmt.Sprintf("the replacement of the %s authority has already continued", name))
 	case r.Next == nil || !in.Identity.Authorities.WaitsForPerson(name):
-		return refuse(t, cannot("the replacement of the %s authority does not wait for a person", name))
+		return refuse(t, cannot("the replacement of the %s authority does not wait for an operator", name))
 	}
 	if waits := in.authorityWaits(name); waits != nil {
 		why := cannot("the replacement of the %s authority waits for members", name)
@@ -175,7 +175,7 @@ func finishAsked(in *Input, t cke.Task) Decision {
 	return Decision{Operation: in.advance(name), Reason: askedFor(t, "clients are ready")}
 }
 
-// replacements tells of the authorities that are being replaced.
+// replacements reports the authorities that are being replaced.
 func replacements(in *Input) []cke.AuthorityStatus {
 	var all []cke.AuthorityStatus
 	for _, name := range cke.AuthorityNames() {

@@ -74,13 +74,13 @@ func TestDecide_ReplacesAnAuthorityPhaseByPhase(t *testing.T) {
 	files := introduce().with(func(s *scene) { s.container(2).Certificates.PeerCAs = []string{"old peer"} })
 	check(t, []row{
 		{"none is replaced", replacing(cke.PeerAuthority, cke.AuthoritySteady), nil, "nothing to do", nil},
-		{"introduced: followers first", all, restart(all, 2), "n2 trusts other certificate authorities than it is to", nil},
+		{"introduced: followers first", all, restart(all, 2), "n2 trusts other certificate authorities than it should", nil},
 		{"the next follower", introduce().startedBefore(1, 3), restart(introduce().startedBefore(1, 3), 3), "n3 trusts other certificate authorities", nil},
 		{"the leader last", introduce().startedBefore(1), restart(introduce().startedBefore(1), 1), "n1 trusts other certificate authorities", nil},
 		{"its files are not what it was started with", files, restart(files, 2), "n2 trusts other certificate authorities", nil},
 		{"none while one is away", introduce().startedBefore(1, 2, 3).silent(3), nil, "restarting it waits: 2 of 3 voters are healthy", []string{"CKE104 n2", "CKE201 n3"}},
 		{"with consent only", introduce().startedBefore(1, 2, 3).with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }), nil, "restart-member waits", nil},
-		{"every member trusts both", introduce(), advance(introduce(), cke.PeerAuthority), "every member trusts the next one beside it", nil},
+		{"every member trusts both", introduce(), advance(introduce(), cke.PeerAuthority), "every member trusts the next one, too", nil},
 		{"a member that is away keeps it waiting", introduce().silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},
 		{"so does one that is drained", introduce().leased(3), nil, "", []string{"CKE112 n3"}},
 		{"and one whose files nobody saw", introduce().with(func(s *scene) { s.container(3).Certificates = nil }), nil, "nothing to do", nil},
@@ -91,8 +91,8 @@ func TestDecide_ReplacesAnAuthorityPhaseByPhase(t *testing.T) {
 		{"the leader last, too", issue().signedBefore(1), op.RenewCertificates{Join: issue().join(1)}, "n1 has a certificate", nil},
 		{"that of one that is away is waited for", issue().signedBefore(3).silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},
 		{"it is tried again soon", issue().signedBefore(2).failed(op.RenewCertificates{Join: issue().join(2)}, 1, 30e9), op.RenewCertificates{Join: issue().join(2)}, "n2 has", nil},
-		{"every certificate is of the next one", issue(), advance(issue(), cke.PeerAuthority), "every certificate is of the next one", nil},
-		{"withdrawn: restarted once more", withdraw().startedBefore(2), restart(withdraw().startedBefore(2), 2), "n2 trusts other certificate authorities than it is to", nil},
+		{"every certificate is issued by the next one", issue(), advance(issue(), cke.PeerAuthority), "every certificate is issued by the next one", nil},
+		{"withdrawn: restarted once more", withdraw().startedBefore(2), restart(withdraw().startedBefore(2), 2), "n2 trusts other certificate authorities than it should", nil},
 		{"no member trusts the former one", withdraw(), advance(withdraw(), cke.PeerAuthority), "no member trusts the former one any more", nil},
 		{"clients are to trust the next server authority first", replacing(cke.ServerAuthority, cke.AuthorityIntroduced), nil, "nothing to do", nil},
 		{"they do", replacing(cke.ServerAuthority, cke.AuthorityIssues), advance(replacing(cke.ServerAuthority, cke.AuthorityIssues), cke.ServerAuthority), "server authority", nil},
@@ -119,7 +119,7 @@ func TestDecide_ReplacesAnAuthorityThatAPersonNames(t *testing.T) {
 		{"another one beside it", other(rotate(replacing(cke.PeerAuthority, cke.AuthorityIssues), "client")), func(d strategy.Decision) bool { return d.Operation.Name() == "rotate-authority" && d.Part }},
 		{"with a stranger", rotate(formed(3).running().with(func(s *scene) {
 			s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, cke.Member{ID: "s1", Name: "hand", PeerURLs: []string{"https://10.0.0.9:2380"}})
-		}), "peer"), refusal(cke.CodeCannot, "no member of cke's")},
+		}), "peer"), refusal(cke.CodeCannot, "is a foreign member")},
 		{"its steps are those of the rules", rotate(replacing(cke.PeerAuthority, cke.AuthorityIntroduced), "peer"), notFor("every member trusts")},
 		{"over when it is replaced", rotate(replacing(cke.PeerAuthority, cke.AuthoritySteady).with(func(s *scene) { s.Identity.Authorities.Peer.Task = "t1" }), "peer"), does("rotate-authority", false)},
 		{"over when a person has to say more", rotate(replacing(cke.ServerAuthority, cke.AuthorityIntroduced), "server"), does("rotate-authority", false)},
@@ -127,8 +127,8 @@ func TestDecide_ReplacesAnAuthorityThatAPersonNames(t *testing.T) {
 		{"clients trust both", finish(replacing(cke.ServerAuthority, cke.AuthorityIntroduced), "server introduce"), does("advance-authority", false)},
 		{"said again", finish(replacing(cke.ServerAuthority, cke.AuthorityIssues), "server introduce"), does("finish-authority", false)},
 		{"too early", finish(replacing(cke.ServerAuthority, cke.AuthorityIntroduced).startedBefore(2), "server introduce"), refusal(cke.CodeCannot, "waits for members")},
-		{"where nobody is asked", finish(replacing(cke.PeerAuthority, cke.AuthorityIssues), "peer issue"), refusal(cke.CodeCannot, "does not wait for a person")},
-		{"of none that is replaced", finish(replacing(cke.PeerAuthority, cke.AuthoritySteady), "peer "), refusal(cke.CodeCannot, "does not wait for a person")},
+		{"where nobody is asked", finish(replacing(cke.PeerAuthority, cke.AuthorityIssues), "peer issue"), refusal(cke.CodeCannot, "does not wait for an operator")},
+		{"of none that is replaced", finish(replacing(cke.PeerAuthority, cke.AuthoritySteady), "peer "), refusal(cke.CodeCannot, "does not wait for an operator")},
 	} {
 		if d := strategy.Decide(row.scene.Input); !row.want(d) {
 			t.Errorf("%s: %+v", row.name, d)
@@ -147,9 +147,9 @@ func TestReport_TellsWhatAReplacementWaitsFor(t *testing.T) {
 		{"a member that is away", replacing(cke.PeerAuthority, cke.AuthorityIntroduced).silent(3), "n3 does not answer", false, cke.HealthDegraded},
 		{"one that is drained", replacing(cke.PeerAuthority, cke.AuthorityIntroduced).leased(3), "n3 is drained", false, cke.HealthDegraded},
 		{"restarts", replacing(cke.PeerAuthority, cke.AuthorityWithdrawn).startedBefore(2, 3), "n2 is to be restarted; n3 is to be restarted", false, cke.HealthUpdating},
-		{"files", replacing(cke.PeerAuthority, cke.AuthorityIssues).signedBefore(1), "n1 has no certificate of the peer authority that issues them now", false, cke.HealthReady},
-		{"a person", replacing(cke.ServerAuthority, cke.AuthorityIntroduced), "clients are to trust both server authorities; then: ckecli ca finish server", true, cke.HealthReady},
-		{"another person", replacing(cke.ClientAuthority, cke.AuthorityIssues), "clients are to get new certificates; then: ckecli ca finish client", true, cke.HealthReady},
+		{"files", replacing(cke.PeerAuthority, cke.AuthorityIssues).signedBefore(1), "n1 has no certificate of the peer authority that now issues them", false, cke.HealthReady},
+		{"a person", replacing(cke.ServerAuthority, cke.AuthorityIntroduced), "make all clients trust both server authorities; then: ckecli ca finish server", true, cke.HealthReady},
+		{"another person", replacing(cke.ClientAuthority, cke.AuthorityIssues), "give all clients new certificates; then: ckecli ca finish client", true, cke.HealthReady},
 	} {
 		st := row.scene.report()
 		if len(st.Authorities) != 1 || strings.Join(st.Authorities[0].Waits, "; ") != row.waits || st.Authorities[0].Person != row.person || st.Health != row.health {

@@ -10,27 +10,24 @@ import (
 	"cke/op"
 )
 
-// NoBackups is why no backups are taken now; "" when they are. A pause is no reason: it protects the cluster from changes.
+// NoBackups returns why no backups are taken now; "" if they are. A pause is no reason: it protects the cluster from changes.
 func NoBackups(in *Input) string {
 	switch {
 	case in.Deleting:
 		return "the cluster is being deleted"
 	case !in.Formed():
-		return "the cluster has not been founded"
+		return "the cluster has not been bootstrapped"
 	case in.Requests.Hibernation != nil && !in.Seen.Etcd.Quorate:
 		return "the cluster is hibernated: no member runs, and nothing changes"
 	}
-	// Which of two histories a member tells, or which of two data sets it holds, is for a person to find out first.
-	if d, is := frozen(in); is {
-		return d.Reason
-	}
-	return ""
+	// Which of two histories a member reports, or which of two data sets it holds, is for an operator to find out first.
+	return frozen(in).Reason
 }
 
 // backupAfterAllElse leaves the turn to every other rule: whoever waits for a target must not keep a member down.
 func backupAfterAllElse(*Input, cke.Task) Decision { return Decision{} }
 
-// withBackup puts the oldest backup that a person asked for in the place of doing nothing, also while the cluster is
+// withBackup puts the oldest backup that an operator asked for in the place of doing nothing, also while the cluster is
 // paused or waits for something.
 func withBackup(in *Input, d Decision) Decision {
 	if d.Operation != nil || in.Deleting {
@@ -48,15 +45,8 @@ func withBackup(in *Input, d Decision) Decision {
 
 func isBackup(t cke.Task) bool { return t.Kind == cke.TaskBackup }
 
-// withoutBackups is the input as if nobody had asked for a backup: backups change nothing about a cluster.
-func withoutBackups(in *Input) Input {
-	without := *in
-	without.Requests.Tasks = slices.DeleteFunc(slices.Clone(in.Requests.Tasks), isBackup)
-	return without
-}
-
-// Outrun is why an operation under way must end for what is wanted now. A deletion or a hibernation may have been taken back. A backup gives way
-// to what else is to be done, which does not wait for a target, and is begun anew after it.
+// Outrun returns why a running operation must stop for what is requested now: a deletion or a hibernation was withdrawn, or a
+// backup, which may wait for its target, keeps another operation waiting. The backup is taken after that one.
 func Outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.DeleteCluster); is && !in.Deleting {
 		return errors.New("the deletion was canceled")
@@ -73,7 +63,7 @@ func Outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.Backup); !is {
 		return nil
 	}
-	if next := Decide(withoutBackups(in)); next.Operation != nil {
+	if next := decide(*in, omission{backups: true}); next.Operation != nil {
 		return fmt.Errorf("%s comes first: %s", next.Operation.Name(), next.Reason)
 	}
 	return nil
@@ -120,16 +110,26 @@ func backupReady(in *Input) cke.Condition {
 // lateness is how long changes may wait for the target before that is called a fault.
 func lateness(b cke.Backup) time.Duration { return max(time.Minute, 3*time.Duration(b.Delta.Period)) }
 
+// lossShown is how long a loss of backups is reported. The full that follows ends the lack of a newest state, and brings
+// nothing back.
+const lossShown = 24 * time.Hour
+
 // backupProblems are what is wrong with the backups.
 func backupProblems(in *Input) []cke.Problem {
 	if in.Backup == nil {
 		return nil
 	}
 	var all []cke.Problem
+	troubles := slices.Clone(in.Backup.Troubles)
+	for _, t := range in.Before.KnownTargets(in.Backup) {
+		if t.URL == in.Backup.Target && t.Lost != nil && in.Seen.ObservedAt.Sub(t.Lost.Since) < lossShown {
+			troubles = append(troubles, *t.Lost)
+		}
+	}
 	if p := in.Backup.Problem; p != nil {
 		all = append(all, cke.Problem{Code: p.Code, Message: "backups: " + p.Message, Remedy: cke.WayOut(p.Code), Since: p.Since})
 	}
-	for _, t := range in.Backup.Troubles {
+	for _, t := range troubles {
 		if !slices.ContainsFunc(all, func(p cke.Problem) bool { return p.Code == t.Code }) {
 			all = append(all, cke.Problem{Code: t.Code, Message: "backups: " + t.Work + ": " + t.Message, Remedy: cke.WayOut(t.Code), Since: t.Since})
 		}
@@ -150,7 +150,7 @@ func noFreshBackup(in *Input) error {
 		return nil
 	}
 	if in.Backup == nil {
-		return errors.New("how the backups stand is not known yet")
+		return errors.New("the state of the backups is not known yet")
 	}
 	if why := in.Backup.Stale(in.Seen.ObservedAt); why != "" {
 		return errors.New(why)

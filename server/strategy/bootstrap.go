@@ -10,21 +10,20 @@ import (
 	"cke/quorum"
 )
 
-// bootstrapCluster: the cluster never had a life that served anybody, and every declared control-plane node has
+// bootstrapCluster: the cluster never had an incarnation that served anybody, and every declared control-plane node has
 // proved that it holds nothing.
-func bootstrapCluster(in *Input) (Decision, bool) {
+func bootstrapCluster(in *Input) verdict {
 	if inc := in.Identity.Incarnation; inc != nil && inc.State != cke.Abandoned {
-		return Decision{}, false
+		return pass()
 	}
 	if len(in.Spec.ControlPlane()) == 0 {
 		p := cke.Problem{Code: cke.CodeConfig, Message: "no control-plane node is declared", Remedy: "mark at least one node of the cluster file with control_plane: true"}
-		return Decision{Blockers: []cke.Problem{p}, Reason: p.Message}, true
+		return wait(p.Message, p)
 	}
 	if blockers := bootstrapGate(in); blockers != nil {
-		return Decision{Blockers: blockers, Reason: fmt.Sprintf("bootstrap waits for %s; nothing was changed", nodesOf(blockers))}, true
+		return wait(fmt.Sprintf("bootstrap waits for %s; nothing was changed", nodesOf(blockers)), blockers...)
 	}
-	return Decision{Operation: op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec)},
-		Reason: "no member has ever been started and every control-plane node is free of data"}, true
+	return act(op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec)}, "no member has ever been started and every control-plane node is free of data").alone()
 }
 
 // bootstrapGate returns what keeps the cluster from being founded, node by node. A node that does not answer may hold data.
@@ -53,7 +52,7 @@ func membersElsewhere(in *Input) (waits []cke.Problem) {
 		if !s.Answered() {
 			p := *s.Problem
 			p.Message = "it may carry a member of a cluster of this name: " + p.Message
-			p.Remedy = "bring it back, or take it out of the cluster file until the cluster is formed"
+			p.Remedy = "bring it back, or remove it from the cluster file until the cluster is formed"
 			waits = append(waits, p)
 			continue
 		}
@@ -66,7 +65,7 @@ func membersElsewhere(in *Input) (waits []cke.Problem) {
 	return waits
 }
 
-// abandonedElsewhere names nodes of the file that are no control plane and have, or may have, what founders of the abandoned
+// abandonedElsewhere names nodes of the file that are no control plane and have, or may have, what bootstrap members of the abandoned
 // life left, if with what is left a quorum of them could be started: by whoever starts what is stopped. A node that was
 // taken out of the file is gone for good, by the word of whoever did it.
 func abandonedElsewhere(in *Input) []cke.Problem {
@@ -88,8 +87,8 @@ func abandonedElsewhere(in *Input) []cke.Problem {
 			continue
 		}
 		if s.Answered() { // of one that does not, the bootstrap waits for whatever it carries
-			waits = append(waits, cke.Problem{Code: cke.CodeLeftover, Node: in.Spec.Nodes[i].Name(), Message: "it has what an abandoned founding left, which could be started",
-				Remedy: "bring it back, or take it out of the cluster file if it is gone for good"})
+			waits = append(waits, cke.Problem{Code: cke.CodeLeftover, Node: in.Spec.Nodes[i].Name(), Message: "it has remains of an abandoned bootstrap, which could be started",
+				Remedy: "bring it back, or remove it from the cluster file if it is gone for good"})
 		}
 	}
 	if left < quorum.Of(len(inc.Founders)) {
@@ -100,11 +99,11 @@ func abandonedElsewhere(in *Input) []cke.Problem {
 
 // foreignRemedy is what to do about an etcd that cke did not make. It may serve a cluster.
 func foreignRemedy(s cke.NodeStatus, c cke.Container) string {
-	return fmt.Sprintf("if it serves a cluster, declare another node in place of this one; only if nobody needs it or its data: docker stop %s, then docker rm %s, on %s", c.Name, c.Name, s.Node.Address)
+	return fmt.Sprintf("if it serves a cluster, declare another node in place of this one; only if neither it nor its data is needed: docker stop %s, then docker rm %s, on %s", c.Name, c.Name, s.Node.Address)
 }
 
 // leftovers names volumes and containers that may hold etcd data of this cluster or of somebody else. What belongs
-// to another cluster of cke's is no obstacle; what an abandoned life left is cleaned up by another rule.
+// to another cluster of cke is no obstacle; what an abandoned incarnation left is cleaned up by another rule.
 func leftovers(in *Input, s cke.NodeStatus) []cke.Problem {
 	name, base := s.Node.Name(), in.Spec.Options.Etcd.VolumeName
 	var found []cke.Problem
@@ -124,22 +123,22 @@ func leftovers(in *Input, s cke.NodeStatus) []cke.Problem {
 		if inUse := slices.ContainsFunc(s.Containers, func(c cke.Container) bool { return c.Name == v.Name }); !inUse && (ours || unlabelled) {
 			found = append(found, cke.Problem{Code: cke.CodeLeftover, Node: name,
 				Message: fmt.Sprintf("volume %s may hold data of this cluster", v.Name),
-				Remedy:  fmt.Sprintf("on %s: docker volume rm %s, if nobody needs the data", s.Node.Address, v.Name)})
+				Remedy:  fmt.Sprintf("on %s: docker volume rm %s, if the data is not needed", s.Node.Address, v.Name)})
 		}
 	}
 	return found
 }
 
-// noLife is what to do about a container of a cluster of which this store has no life. One that ran may be a member of a cluster that
-// serves, and of which a newer copy of the store tells.
+// noLife is what to do about a container of a cluster of which this store has no incarnation. One that ran may be a member of a cluster that
+// serves, and that a newer copy of the store has on record.
 func noLife(s cke.NodeStatus, c cke.Container) cke.Problem {
 	p := cke.Problem{Code: cke.CodeOlderStore, Node: s.Node.Name(),
-		Message: fmt.Sprintf("container %s (%s) is a member of a cluster of this name, of which the store has no record: it is older than the cluster, or another store owns that", c.Name, c.State)}
-	const bring = "bring back a newer copy of the store; if another store owns the cluster, take the node out of the cluster file"
+		Message: fmt.Sprintf("container %s (%s) is a member of a cluster of this name, of which the store has no record: the store is older than the cluster, or another store owns the cluster", c.Name, c.State)}
+	const bring = "bring back a newer copy of the store; if another store owns the cluster, remove the node from the cluster file"
 	switch {
 	case !c.EverRan() && c.Down():
-		p.Code, p.Message = cke.CodeLeftover, fmt.Sprintf("container %s is left from another life of this cluster, and never ran", c.Name)
-		p.Remedy = fmt.Sprintf("on %s: docker rm %s, if nobody needs it", s.Node.Address, c.Name)
+		p.Code, p.Message = cke.CodeLeftover, fmt.Sprintf("container %s is left from another incarnation of this cluster, and never ran", c.Name)
+		p.Remedy = fmt.Sprintf("on %s: docker rm %s, if it is not needed", s.Node.Address, c.Name)
 	case c.Down():
 		p.Remedy = bring + fmt.Sprintf("; only if that cluster was deleted, on %s: docker rm %s", s.Node.Address, c.Name)
 	default:
@@ -174,13 +173,13 @@ func takenPorts(in *Input, s cke.NodeStatus) []cke.Problem {
 	return found
 }
 
-// formingCluster: a founding began and did not end. Once its start is on record it is resumed with the same identity, or
-// abandoned where that cannot lead to the founders' cluster any more; before, it is begun anew. No client has been served,
+// formingCluster: a bootstrap started and did not end. Once its start is on record it is resumed with the same identity, or
+// abandoned where that cannot lead to the bootstrap members' cluster any more; before, it is started again. No client has been served,
 // so nothing can be lost either way.
-func formingCluster(in *Input) (Decision, bool) {
+func formingCluster(in *Input) verdict {
 	inc := in.Identity.Incarnation
 	if inc == nil || inc.State != cke.Forming {
-		return Decision{}, false
+		return pass()
 	}
 	var reachable []cke.Join
 	var silent, gone, unproved []cke.Problem
@@ -202,39 +201,38 @@ func formingCluster(in *Input) (Decision, bool) {
 	reason := ""
 	switch {
 	case !inc.AbandonedAt.IsZero():
-		reason = "the founding was given up"
+		reason = "the bootstrap was given up"
 	case !sameFounders(in):
-		reason = "the cluster file no longer matches the founding under way"
+		reason = "the cluster file no longer matches the bootstrap under way"
 	case gone != nil:
-		reason = "a founder cannot be started again: " + list(gone)
+		reason = "a bootstrap member cannot be started again: " + list(gone)
 	case started && unproved != nil:
-		reason = "a founder cannot prove who it is: " + list(unproved)
+		reason = "a bootstrap member cannot prove its identity: " + list(unproved)
 	case !started && silent != nil:
-		reason = "nothing was started yet and a founder does not answer: " + list(silent)
+		reason = "nothing was started yet and the node of a bootstrap member does not answer: " + list(silent)
 	case !started && failedFounding(in):
-		reason = "nothing was started yet and the founding failed"
-	case !started: // what its daemon asked of the nodes may still land, and make a founder able to start
-		reason = "nothing was started yet and the founding was cut off"
+		reason = "nothing was started yet and the bootstrap failed"
+	case !started: // what its daemon asked of the nodes may still land, and make a bootstrap member able to start
+		reason = "nothing was started yet and the bootstrap was interrupted"
 	case silent != nil:
 		wayOut := ""
 		if len(silent) < quorum.Of(len(in.Identity.Joins)) {
-			wayOut = ", or begins anew once those that do not are taken out of the cluster file"
+			wayOut = ", or starts over once those that do not are removed from the cluster file"
 		}
-		return Decision{Blockers: silent, Reason: "the founding resumes when every founder answers" + wayOut + ": " + list(silent)}, true
+		return wait("the bootstrap resumes when all its nodes answer"+wayOut+": "+list(silent), silent...)
 	default:
-		return Decision{Operation: op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec), Resume: true},
-			Reason: "the founding did not end; it is resumed with the same identity"}, true
+		return act(op.Bootstrap{Spec: in.Spec, Founders: foundersOf(in.Spec), Resume: true}, "the bootstrap is not complete; it is resumed with the same identity")
 	}
 	if total := len(in.Identity.Joins); len(silent) >= quorum.Of(total) { // started or not: a record may be older than they are
-		return Decision{Blockers: silent, Reason: fmt.Sprintf("%s, but %d of %d founders do not answer and could have a quorum", reason, len(silent), total)}, true
+		return wait(fmt.Sprintf("%s, but %d of %d bootstrap members do not answer and could have a quorum", reason, len(silent), total), silent...)
 	}
 	if p := servedClients(in); p != nil {
-		return Decision{Blockers: []cke.Problem{*p}, Reason: p.Message}, true
+		return wait(p.Message, *p)
 	}
-	return Decision{Operation: op.AbandonBootstrap{Reachable: reachable, Founders: len(in.Identity.Joins)}, Reason: reason + "; no client was served"}, true
+	return act(op.AbandonBootstrap{Reachable: reachable, Founders: len(in.Identity.Joins)}, reason+"; no client was served")
 }
 
-// servedClients: a founder holds, or may hold, what a client wrote, so the cluster was formed, and the store was brought back
+// servedClients: a bootstrap member holds, or may hold, what a client wrote, so the cluster was formed, and the store was brought back
 // from a copy that was made before.
 func servedClients(in *Input) *cke.Problem {
 	for _, j := range in.Identity.Joins {
@@ -248,7 +246,7 @@ func servedClients(in *Input) *cke.Problem {
 	return nil
 }
 
-// olderThanFounder is the finding that a founder of a cluster that was never formed by the record may hold what clients wrote;
+// olderThanFounder is the finding that a bootstrap member of a cluster that was never formed by the record may hold what clients wrote;
 // nil: it does not.
 func olderThanFounder(in *Input, j cke.Join, c cke.Container) *cke.Problem {
 	e, asked := in.Seen.Etcd.Endpoint(j.ID)
@@ -262,11 +260,11 @@ func olderThanFounder(in *Input, j cke.Join, c cke.Container) *cke.Problem {
 		return nil
 	}
 	return &cke.Problem{Code: cke.CodeOlderStore, Node: j.Node.Name(),
-		Message: "the store is older than the cluster: it says that the bootstrap has not ended, and " + why,
-		Remedy:  fmt.Sprintf("bring back a newer copy of the store; only if there is none, and nobody ever used the cluster, on %s: docker rm -f %s", j.Node.Address, c.Name)}
+		Message: "the store is older than the cluster: it says that the bootstrap is not complete, and " + why,
+		Remedy:  fmt.Sprintf("bring back a newer copy of the store; only if there is none, and no client ever used the cluster, on %s: docker rm -f %s", j.Node.Address, c.Name)}
 }
 
-// leftAnswer is what a founder of a life before the present one answers where its container was made for.
+// leftAnswer is what a bootstrap member of an incarnation before the present one answers where its container was made for.
 func (in *Input) leftAnswer(j cke.Join, c cke.Container) cke.EndpointStatus {
 	url := in.Identity.AskForLeft(c, j.Node.Address)
 	for _, e := range in.Seen.Etcd.Elsewhere {
@@ -277,7 +275,7 @@ func (in *Input) leftAnswer(j cke.Join, c cke.Container) cke.EndpointStatus {
 	return cke.EndpointStatus{Join: j.ID, Problem: "not asked"}
 }
 
-// uncertified is why a founder that was started cannot prove who it is; nil when it can. It is given no other files, which
+// uncertified is why a bootstrap member that was started cannot prove who it is; nil when it can. It is given no other files, which
 // could let one start that lost its disk. Nobody serves clients yet who would miss it.
 func uncertified(in *Input, n cke.NodeStatus, j cke.Join) *cke.Problem {
 	c, there := n.Of(j.ID)
@@ -290,7 +288,7 @@ func uncertified(in *Input, n cke.NodeStatus, j cke.Join) *cke.Problem {
 	return nil
 }
 
-// forgotten is why a founder or a learner, whose first start is on record, has nothing to be started on; nil when it
+// forgotten is why a bootstrap member or a learner, whose first start is on record, has nothing to be started on; nil when it
 // may have.
 func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 	if j.StartedAt.IsZero() {
@@ -311,9 +309,9 @@ func forgotten(n cke.NodeStatus, j cke.Join) *cke.Problem {
 	case c.StartedAt.IsZero():
 		return gone("it never ran, and holds no log")
 	case c.LastWords != "":
-		return gone("etcd ended and left no data: %s", c.LastWords)
+		return gone("etcd exited and left no data: %s", c.LastWords)
 	}
-	return gone("etcd ended and left no data")
+	return gone("etcd exited and left no data")
 }
 
 // madeAgain reports whether a restored member that may have been started lacks its container only, as after a deletion that was
@@ -324,7 +322,7 @@ func madeAgain(n cke.NodeStatus, j cke.Join) bool {
 	return volume && !container
 }
 
-// sameFounders reports whether the founders are the declared control-plane nodes with the declared options.
+// sameFounders reports whether the bootstrap members are the declared control-plane nodes with the declared options.
 func sameFounders(in *Input) bool {
 	declared := foundersOf(in.Spec)
 	joins := slices.Clone(in.Identity.Joins)

@@ -118,8 +118,8 @@ func TestDecide_ResumesOrAbandonsAFounding(t *testing.T) {
 	edited := func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=1"} }
 	before, begun := forming(3, false), forming(3, true)
 	check(t, []row{
-		{"nothing started", forming(3, false), abandon(before, 1, 2, 3), "nothing was started yet and the founding was cut off", nil},
-		{"nothing made yet", forming(3, false).wiped(1, 2, 3), abandon(before, 1, 2, 3), "nothing was started yet and the founding was cut off", nil},
+		{"nothing started", forming(3, false), abandon(before, 1, 2, 3), "nothing was started yet and the bootstrap was interrupted", nil},
+		{"nothing made yet", forming(3, false).wiped(1, 2, 3), abandon(before, 1, 2, 3), "nothing was started yet and the bootstrap was interrupted", nil},
 		{"all started", forming(3, true), begun.bootstrap(true), "resumed", nil},
 		{"one ended with its data", forming(3, true).stopped(2), begun.bootstrap(true), "resumed", nil},
 		{"one never ran", forming(3, true).with(func(s *scene) {
@@ -128,47 +128,47 @@ func TestDecide_ResumesOrAbandonsAFounding(t *testing.T) {
 		}), begun.bootstrap(true), "resumed", nil},
 		{"one never ran and has no log", forming(3, true).with(func(s *scene) {
 			*s.container(2) = forming(3, false).Seen.Nodes[1].Containers[0]
-		}), abandon(begun, 1, 2, 3), "a founder cannot be started again: n2: it never ran, and holds no log", nil},
+		}), abandon(begun, 1, 2, 3), "a bootstrap member cannot be started again: n2: it never ran, and holds no log", nil},
 		{"one is paused", forming(3, true).with(func(s *scene) { s.container(2).State = cke.ContainerPaused }), begun.bootstrap(true), "resumed", nil},
 		{"data is not known", forming(3, true).stopped(2).with(func(s *scene) { s.container(2).Data = cke.DataUnknown }), begun.bootstrap(true), "resumed", nil},
 
-		{"nothing started, a node falls silent", forming(3, false).silent(2), abandon(before, 1, 3), "nothing was started yet and a founder does not answer: n2: no answer", nil},
-		{"nothing started, most nodes fall silent", forming(3, false).silent(1, 2), nil, "2 of 3 founders do not answer and could have a quorum", []string{"CKE201 n1", "CKE201 n2"}},
-		{"no start on record, and one was started", forming(3, false).with(func(s *scene) { s.node(2).Containers = forming(3, true).stopped(2).Seen.Nodes[1].Containers }), nil, "was started, and no start is on record", []string{"CKE317 n2"}},
+		{"nothing started, a node falls silent", forming(3, false).silent(2), abandon(before, 1, 3), "nothing was started yet and the node of a bootstrap member does not answer: n2: no answer", nil},
+		{"nothing started, most nodes fall silent", forming(3, false).silent(1, 2), nil, "2 of 3 bootstrap members do not answer and could have a quorum", []string{"CKE201 n1", "CKE201 n2"}},
+		{"no start on record, and one was started", forming(3, false).with(func(s *scene) { s.node(2).Containers = forming(3, true).stopped(2).Seen.Nodes[1].Containers }), nil, "was started, but no start is on record", []string{"CKE317 n2"}},
 		{"other options, and engines start them", forming(3, true).with(edited).stopped(1, 2).with(func(s *scene) { s.container(2).KeptDown = false }), nil, "is started by its engine", []string{"CKE317 n2"}},
 		{"the same, and the member has nothing", forming(3, true).with(edited).with(func(s *scene) {
 			s.container(2).KeptDown = false
 			s.Seen.Etcd.Endpoints = []cke.EndpointStatus{{Join: "join2", MemberID: "m2", Revision: cke.FirstRevision}}
 		}), abandon(begun, 1, 2, 3), "no longer matches", nil},
-		{"nothing started, and it failed", forming(3, false).failed(before.bootstrap(false), 1, 0), abandon(before, 1, 2, 3), "nothing was started yet and the founding failed", nil},
-		{"nothing started, and resuming failed", forming(3, false).failed(before.bootstrap(true), 1, time.Hour), abandon(before, 1, 2, 3), "the founding failed", nil},
-		{"started, a node falls silent", forming(3, true).silent(2), nil, "the founding resumes when every founder answers, or begins anew once those that do not are taken out of the cluster file: n2: no answer", []string{"CKE201 n2"}},
+		{"nothing started, and it failed", forming(3, false).failed(before.bootstrap(false), 1, 0), abandon(before, 1, 2, 3), "nothing was started yet and the bootstrap failed", nil},
+		{"nothing started, and resuming failed", forming(3, false).failed(before.bootstrap(true), 1, time.Hour), abandon(before, 1, 2, 3), "the bootstrap failed", nil},
+		{"started, a node falls silent", forming(3, true).silent(2), nil, "the bootstrap resumes when all its nodes answer, or starts over once those that do not are removed from the cluster file: n2: no answer", []string{"CKE201 n2"}},
 
 		{"certificates hold", forming(3, true).allCertified(300), begun.bootstrap(true), "resumed", nil},
-		{"one was issued by a clock far ahead", forming(3, true).allCertified(300).worth(2, 900, ""), abandon(begun, 1, 2, 3), "a founder cannot prove who it is: n2: its certificates hold from", nil},
-		{"one has ended", forming(3, true).allCertified(300).worth(2, -1, ""), abandon(begun, 1, 2, 3), "a founder cannot prove who it is: n2: its certificates ended at", nil},
+		{"one was issued by a clock far ahead", forming(3, true).allCertified(300).worth(2, 900, ""), abandon(begun, 1, 2, 3), "a bootstrap member cannot prove its identity: n2: its certificates are not valid before", nil},
+		{"one has ended", forming(3, true).allCertified(300).worth(2, -1, ""), abandon(begun, 1, 2, 3), "a bootstrap member cannot prove its identity: n2: its certificates expired at", nil},
 		{"by a clock that is wrong they have", forming(3, true).allCertified(-1).with(func(s *scene) { s.clocks(-60, -60, -60) }), begun.bootstrap(true), "resumed", nil},
 
-		{"volume gone", forming(3, true).wiped(2), abandon(begun, 1, 2, 3), "a founder cannot be started again: n2: its volume is gone; no client was served", nil},
+		{"volume gone", forming(3, true).wiped(2), abandon(begun, 1, 2, 3), "a bootstrap member cannot be started again: n2: its volume is gone; no client was served", nil},
 		{"container gone", forming(3, true).with(func(s *scene) { s.node(2).Containers = nil }), abandon(begun, 1, 2, 3), "n2: its container is gone", nil},
-		{"data gone", forming(3, true).emptied(2), abandon(begun, 1, 2, 3), "n2: etcd ended and left no data: killed", nil},
+		{"data gone", forming(3, true).emptied(2), abandon(begun, 1, 2, 3), "n2: etcd exited and left no data: killed", nil},
 		{"data gone, the engine restarts it", forming(3, true).emptied(2).with(func(s *scene) { s.container(2).State = cke.ContainerRestarting }), abandon(begun, 1, 2, 3), "left no data", nil},
 		{"volume gone and one silent", forming(3, true).wiped(2).silent(3), abandon(begun, 1, 2), "its volume is gone", nil},
-		{"volume gone and two silent", forming(3, true).wiped(2).silent(1, 3), nil, "but 2 of 3 founders do not answer and could have a quorum", []string{"CKE201 n1", "CKE201 n3"}},
+		{"volume gone and two silent", forming(3, true).wiped(2).silent(1, 3), nil, "but 2 of 3 bootstrap members do not answer and could have a quorum", []string{"CKE201 n1", "CKE201 n3"}},
 
-		{"other options", forming(3, true).with(edited), abandon(begun, 1, 2, 3), "the cluster file no longer matches the founding under way", nil},
+		{"other options", forming(3, true).with(edited), abandon(begun, 1, 2, 3), "the cluster file no longer matches the bootstrap under way", nil},
 		{"other options, one silent", forming(3, true).with(edited).silent(1), abandon(begun, 2, 3), "no longer matches", nil},
 		{"other options, two silent", forming(3, true).with(edited).silent(1, 2), nil, "could have a quorum", []string{"CKE201 n1", "CKE201 n2"}},
 		{"other options, two silent, nothing started", forming(3, false).with(edited).silent(1, 2), nil, "could have a quorum", []string{"CKE201 n1", "CKE201 n2"}},
 		{"a founder left the file", forming(3, true).with(func(s *scene) { s.Spec.Nodes = s.Spec.Nodes[:2] }), abandon(begun, 1, 2, 3), "no longer matches", nil},
 		{"a node more in the file", forming(3, true).with(func(s *scene) { s.Spec = spec(4) }), abandon(begun, 1, 2, 3), "no longer matches", nil},
-		{"the only founder is silent", forming(1, true).silent(1).with(edited), nil, "1 of 1 founders do not answer", []string{"CKE201 n1"}},
+		{"the only founder is silent", forming(1, true).silent(1).with(edited), nil, "1 of 1 bootstrap members do not answer", []string{"CKE201 n1"}},
 	})
 }
 
 func TestDecide_TellsTheWayOutOfAFoundingThatWaits(t *testing.T) {
 	d := strategy.Decide(forming(3, true).silent(2).Input)
-	if !strings.Contains(d.Reason, "taken out of the cluster file") {
+	if !strings.Contains(d.Reason, "removed from the cluster file") {
 		t.Error(d.Reason)
 	}
 	if d := strategy.Decide(forming(3, true).silent(1, 2).Input); strings.Contains(d.Reason, "cluster file") {

@@ -11,9 +11,9 @@ import (
 // brokenCertificates: what a member has to prove who it is does not hold. It is judged by the files on its node, not by
 // whether it answers: members whose certificates have ended answer nobody, and if all have, there is no quorum. Writing
 // new files stops nobody, so it goes before everything that needs a member that serves, and before members are started.
-func brokenCertificates(in *Input) (Decision, bool) {
+func brokenCertificates(in *Input) verdict {
 	if !in.Formed() {
-		return Decision{}, false
+		return pass()
 	}
 	return in.renewal(0, func(j cke.Join) string {
 		if p := certificateProblem(in, j); p != nil {
@@ -25,24 +25,21 @@ func brokenCertificates(in *Input) (Decision, bool) {
 
 // renewCertificates: less than a third of a member's certificates' life is left. It is done in spite of members that are
 // away: they may stay away for longer than certificates last.
-func renewCertificates(in *Input) (Decision, bool) {
+func renewCertificates(in *Input) verdict {
 	return in.renewal(renewAgain, func(j cke.Join) string {
 		worth, ok := in.certificates(j)
 		if _, listed := in.listed(j); !ok || !listed || !worth.Hold(in.Seen.ObservedAt) || !worth.EndSoon(in.Seen.ObservedAt) {
 			return ""
 		}
-		return fmt.Sprintf("the certificate of %s ends at %s", j.Node.Name(), worth.NotAfter.Format(time.RFC3339))
-	})
+		return fmt.Sprintf("the certificate of %s expires at %s", j.Node.Name(), worth.NotAfter.Format(time.RFC3339))
+	}).unnoticed()
 }
 
 // renewal renews the certificates of the first member, the leader last, for which there is a reason and for which it has
 // not failed. Those for which it failed come after them, the one first that has waited longest, and one at a time: while
 // the last failure is held back, so are all, and the rules below have their turn.
-func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) (Decision, bool) {
-	if in.ignoreCertificates {
-		return Decision{}, false
-	}
-	var first, last Decision
+func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) verdict {
+	var first, last verdict
 	var firstAt, lastAt time.Time
 	for j := range inTurn(in) {
 		reason := ""
@@ -52,10 +49,10 @@ func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) (Dec
 		if reason == "" {
 			continue
 		}
-		next := Decision{Operation: op.RenewCertificates{Join: in.reached(j)}, Reason: reason}
+		next := act(op.RenewCertificates{Join: in.reached(j)}, reason).patient(patience)
 		f, failed := in.Failures[FailureKey(next.Operation)]
 		if !failed {
-			return next, true
+			return next
 		}
 		if first.Operation == nil || f.At.Before(firstAt) {
 			first, firstAt = next, f.At
@@ -65,12 +62,12 @@ func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) (Dec
 		}
 	}
 	if last.Operation == nil {
-		return Decision{}, false
+		return pass()
 	}
 	if _, wait := holdBack(in, last.Operation, patience); wait > 0 {
-		return last, true
+		return last
 	}
-	return first, true
+	return first
 }
 
 // writable reports whether files can be put into the volume of a member that was started: its node answers, and its
@@ -81,7 +78,7 @@ func (in *Input) writable(j cke.Join) bool {
 	return n.Answered() && there && !j.StartedAt.IsZero() && in.drained(j.Node) == nil && dataProblem(in, j) == nil
 }
 
-// certificates is what those of a member are worth: by its files, or, where nobody has looked at them, by what it showed.
+// certificates is what those of a member are worth: by its files, or, where nobody has observed them, by what it showed.
 func (in *Input) certificates(j cke.Join) (cke.CertificateFiles, bool) {
 	n := in.node(j.Node)
 	if c, there := n.Of(j.ID); there && c.Certificates != nil {
@@ -105,7 +102,7 @@ func certificateProblem(in *Input, j cke.Join) *cke.Problem {
 	return &cke.Problem{Code: cke.CodeCertificates, Node: j.Node.Name(), Message: trouble, Remedy: "cke renews them as soon as it can"}
 }
 
-// certificatesValid tells of the certificates that end first, or of such as do not hold.
+// certificatesValid reports the certificates that expire first, or those that do not hold.
 func certificatesValid(in *Input, s cke.Status) cke.Condition {
 	for _, j := range memberships(in) {
 		p := certificateProblem(in, j)
@@ -135,11 +132,11 @@ func certificatesValid(in *Input, s cke.Status) cke.Condition {
 	end := first.CertNotAfter.Format(time.RFC3339)
 	switch {
 	case first.Join != "" && first.CertNotAfter.Before(in.Seen.ObservedAt.Add(certificateWarning)):
-		return condition(cke.CondCertificatesValid, cke.False, "Expiring", "the certificate of %s ends at %s", first.Name, end)
+		return condition(cke.CondCertificatesValid, cke.False, "Expiring", "the certificate of %s expires at %s", first.Name, end)
 	case unknown:
-		return condition(cke.CondCertificatesValid, cke.Unknown, "NotSeen", "not every member showed its certificate")
+		return condition(cke.CondCertificatesValid, cke.Unknown, "NotSeen", "the certificates of some members were not read yet")
 	}
-	return condition(cke.CondCertificatesValid, cke.True, "Valid", "the first one ends at %s, that of %s", end, first.Name)
+	return condition(cke.CondCertificatesValid, cke.True, "Valid", "the first one expires at %s, that of %s", end, first.Name)
 }
 
 // authorityProblems name the authorities that end soon, as far as members' files show.
@@ -155,20 +152,11 @@ func authorityProblems(in *Input) (all []cke.Problem) {
 		if first.IsZero() || !first.Before(in.Seen.ObservedAt.Add(authorityWarning)) {
 			continue
 		}
-		p := cke.Problem{Code: cke.CodeAuthority, Message: fmt.Sprintf("the %s authority ends at %s", name, first.Format(time.RFC3339)), Remedy: fmt.Sprintf("ckecli ca rotate %s", name)}
+		p := cke.Problem{Code: cke.CodeAuthority, Message: fmt.Sprintf("the %s authority expires at %s", name, first.Format(time.RFC3339)), Remedy: fmt.Sprintf("ckecli ca rotate %s", name)}
 		if in.Identity.Authorities.Of(name).Next != nil {
-			p.Message, p.Remedy = p.Message+", and is being replaced", "see `ckecli ca list` for what that waits for"
+			p.Message, p.Remedy = p.Message+", and is being replaced", "`ckecli ca list` shows what that waits for"
 		}
 		all = append(all, p)
 	}
 	return all
-}
-
-// withoutCertificates is the input of a decision that does not care about certificates that end soon: renewing them
-// disturbs nothing. Those that do not hold are no such thing.
-func withoutCertificates(in Input) Input {
-	if _, broken := brokenCertificates(&in); !broken {
-		in.ignoreCertificates = true
-	}
-	return in
 }

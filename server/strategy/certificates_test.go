@@ -46,27 +46,27 @@ func TestDecide_RenewsCertificatesThatDoNotHold(t *testing.T) {
 	renew := func(i int) op.RenewCertificates { return op.RenewCertificates{Join: formed(3).join(i)} }
 	allEnded := func() *scene { return formed(3).quietMembers(1, 2, 3).lost().allCertified(-1) }
 	check(t, []row{
-		{"all have ended, and there is no quorum", allEnded(), renew(1), "n1: its certificates ended at", nil},
-		{"one after the other", allEnded().worth(1, 300, ""), renew(2), "n2: its certificates ended at", nil},
-		{"although another node is silent", allEnded().silent(1), renew(2), "n2: its certificates ended", nil},
-		{"although it fails for another member", allEnded().failed(renew(1), 1, 0), renew(2), "n2: its certificates ended", nil},
+		{"all have ended, and there is no quorum", allEnded(), renew(1), "n1: its certificates expired at", nil},
+		{"one after the other", allEnded().worth(1, 300, ""), renew(2), "n2: its certificates expired at", nil},
+		{"although another node is silent", allEnded().silent(1), renew(2), "n2: its certificates expired", nil},
+		{"although it fails for another member", allEnded().failed(renew(1), 1, 0), renew(2), "n2: its certificates expired", nil},
 		{"while all fail, the rest goes on", allEnded().failed(renew(1), 9, 0).failed(renew(2), 9, 0).failed(renew(3), 9, 0).stopped(1),
 			op.StartMembers{Joins: []cke.Join{formed(3).join(1)}, AwaitServing: true}, "", nil},
 		{"three that hang one after the other do not keep the rest waiting", allEnded().failed(renew(1), 9, 2*time.Minute).failed(renew(2), 9, time.Minute).failed(renew(3), 9, 0).stopped(1),
 			op.StartMembers{Joins: []cke.Join{formed(3).join(1)}, AwaitServing: true}, "", nil},
 		{"who waited longest comes first", allEnded().failed(renew(1), 9, 2*time.Minute).failed(renew(2), 9, 3*time.Minute).failed(renew(3), 9, time.Minute).stopped(1),
-			renew(2), "n2: its certificates ended", nil},
-		{"before a member is started", formed(3).allCertified(300).stopped(2).worth(2, -1, ""), renew(2), "n2: its certificates ended", nil},
-		{"of a member that serves over old connections", formed(3).allCertified(300).worth(2, -1, ""), renew(2), "n2: its certificates ended", nil},
-		{"of a member that its engine starts again and again", formed(3).allCertified(300).stopped(2).worth(2, 0, "pki/peer.key holds no key").with(func(s *scene) { s.container(2).State = cke.ContainerRestarting }),
-			renew(2), "n2: pki/peer.key holds no key", nil},
-		{"half written, though all serve", formed(3).allCertified(300).worth(3, 0, "pki/server.crt is not there"), renew(3), "n3: pki/server.crt is not there", nil},
-		{"from a clock that was ahead", formed(3).allCertified(300).worth(2, 400, ""), renew(2), "n2: its certificates hold from", nil},
+			renew(2), "n2: its certificates expired", nil},
+		{"before a member is started", formed(3).allCertified(300).stopped(2).worth(2, -1, ""), renew(2), "n2: its certificates expired", nil},
+		{"of a member that serves over old connections", formed(3).allCertified(300).worth(2, -1, ""), renew(2), "n2: its certificates expired", nil},
+		{"of a member that its engine starts again and again", formed(3).allCertified(300).stopped(2).worth(2, 0, "pki/peer.key contains no key").with(func(s *scene) { s.container(2).State = cke.ContainerRestarting }),
+			renew(2), "n2: pki/peer.key contains no key", nil},
+		{"half written, though all serve", formed(3).allCertified(300).worth(3, 0, "pki/server.crt is missing"), renew(3), "n3: pki/server.crt is missing", nil},
+		{"from a clock that was ahead", formed(3).allCertified(300).worth(2, 400, ""), renew(2), "n2: its certificates are not valid before", nil},
 		{"not of one whose node is drained", formed(3).allCertified(300).leased(2).worth(2, -1, ""), nil, "", []string{"CKE112 n2"}},
-		{"not while it is founded", forming(3, true).allCertified(-1), op.AbandonBootstrap{Reachable: forming(3, true).Identity.Joins, Founders: 3}, "a founder cannot prove who it is", nil},
+		{"not while it is founded", forming(3, true).allCertified(-1), op.AbandonBootstrap{Reachable: forming(3, true).Identity.Joins, Founders: 3}, "a bootstrap member cannot prove its identity", nil},
 		{"not while a person has paused it", allEnded().with(func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "no"} }), nil, "paused", nil},
 		{"unknown is not broken", formed(3).quietMembers(1, 2, 3).lost(), nil, "the cluster cannot be seen from here", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
-		{"soon, of a member that answers nobody", formed(3).allCertified(300).worth(2, 100, "").quietMembers(2), renew(2), "the certificate of n2 ends at", nil},
+		{"soon, of a member that answers nobody", formed(3).allCertified(300).worth(2, 100, "").quietMembers(2), renew(2), "the certificate of n2 expires at", nil},
 	})
 }
 
@@ -84,7 +84,7 @@ func TestReport_NamesAnAuthorityThatEndsSoon(t *testing.T) {
 	if status.Health != cke.HealthReady || len(status.Problems) != 1 {
 		t.Fatalf("%s, %+v", status.Health, status.Problems)
 	}
-	if p := status.Problems[0]; p.Code != cke.CodeAuthority || !strings.Contains(p.Message, "the client authority ends at 2026-09-28") || p.Remedy != "ckecli ca rotate client" {
+	if p := status.Problems[0]; p.Code != cke.CodeAuthority || !strings.Contains(p.Message, "the client authority expires at 2026-09-28") || p.Remedy != "ckecli ca rotate client" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -99,10 +99,10 @@ func TestReport_TellsOfCertificatesThatDoNotHold(t *testing.T) {
 	}{
 		{"all hold", formed(3).allCertified(300), cke.True, "Valid", ""},
 		{"one ends soon", formed(3).allCertified(300).worth(2, 10, ""), cke.False, "Expiring", ""},
-		{"one has ended", formed(3).allCertified(300).worth(2, -1, ""), cke.False, "Ended", "CKE216 n2 its certificates ended at 2026-04-30"},
-		{"one begins later", formed(3).allCertified(300).worth(2, 400, ""), cke.False, "NotYet", "CKE216 n2 its certificates hold from"},
-		{"one is damaged", formed(3).allCertified(300).worth(2, 0, "pki/peer.crt is not there"), cke.False, "Damaged", "CKE216 n2 pki/peer.crt is not there"},
-		{"one that answers nobody for it", formed(3).allCertified(300).worth(2, -1, "").quietMembers(2), cke.False, "Ended", "CKE216 n2 its certificates ended"},
+		{"one has ended", formed(3).allCertified(300).worth(2, -1, ""), cke.False, "Ended", "CKE216 n2 its certificates expired at 2026-04-30"},
+		{"one begins later", formed(3).allCertified(300).worth(2, 400, ""), cke.False, "NotYet", "CKE216 n2 its certificates are not valid before"},
+		{"one is damaged", formed(3).allCertified(300).worth(2, 0, "pki/peer.crt is missing"), cke.False, "Damaged", "CKE216 n2 pki/peer.crt is missing"},
+		{"one that answers nobody for it", formed(3).allCertified(300).worth(2, -1, "").quietMembers(2), cke.False, "Ended", "CKE216 n2 its certificates expired"},
 	} {
 		st := row.scene.report()
 		c, _ := st.Condition(cke.CondCertificatesValid)

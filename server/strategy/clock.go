@@ -26,8 +26,8 @@ type nodeClock struct {
 	ahead time.Duration
 }
 
-// ClocksIn compares the daemon's clock, which has dated the observation, with those of the nodes that answered. Where two
-// of them are in the middle, the one counts that the daemon's agrees with better.
+// ClocksIn compares the daemon's clock, which dates the observation, with the median of the nodes that answered. Of two in the
+// middle, the one that is closer to the daemon's counts.
 func ClocksIn(o cke.Observation) clocks {
 	c := clocks{nodes: len(o.Nodes)}
 	for _, n := range o.Nodes {
@@ -60,7 +60,7 @@ func (c clocks) sure() bool {
 	return agree*2 > c.nodes+1
 }
 
-// Why is what keeps things waiting that depend on the time; empty: nothing does.
+// Why returns why everything that depends on the time waits; empty: it does not wait.
 func (c clocks) Why() string {
 	if !c.wrong() {
 		return ""
@@ -72,7 +72,7 @@ func (c clocks) Why() string {
 	return fmt.Sprintf("the clock of the daemon's host is %s that of the nodes (%s)", apart(c.ahead), strings.Join(names, ", "))
 }
 
-// apart is "2h0m0s ahead of", or behind, in minutes: what is told is to be the same from look to look.
+// apart is "2h0m0s ahead of", or behind, in minutes: what is told is to be the same from observation to observation.
 func apart(d time.Duration) string {
 	if d < 0 {
 		return (-d).Round(time.Minute).String() + " behind"
@@ -84,18 +84,18 @@ func apart(d time.Duration) string {
 func (c clocks) problems() []cke.Problem {
 	var all []cke.Problem
 	if c.wrong() {
-		all = append(all, cke.Problem{Code: cke.CodeClock, Message: c.Why() + "; what depends on the time waits", Remedy: "set the clock of the daemon's host right"})
+		all = append(all, cke.Problem{Code: cke.CodeClock, Message: c.Why() + "; what depends on the time waits", Remedy: "correct the clock of the daemon's host"})
 	}
 	for _, n := range c.told {
 		if off := c.ahead - n.ahead; off.Abs() > op.ClockLimit {
-			all = append(all, cke.Problem{Code: cke.CodeClock, Node: n.name, Message: fmt.Sprintf("its clock is %s most others", apart(off)), Remedy: "set its clock right: members on it may refuse others' certificates"})
+			all = append(all, cke.Problem{Code: cke.CodeClock, Node: n.name, Message: fmt.Sprintf("its clock is %s most others", apart(off)), Remedy: "correct its clock: members on it may refuse others' certificates"})
 		}
 	}
 	return all
 }
 
 // wasSetBack reports whether what is on record lies so far in the future that the clock must have been set back since. What
-// has just ended may be a moment later than the look.
+// has just ended may be a moment later than the observation.
 func wasSetBack(since time.Duration) bool { return since < -time.Minute }
 
 // untilNow is the time by which leases and pauses end: the nodes', where the daemon's clock is ahead of it. Where that is
@@ -107,7 +107,7 @@ func (in *Input) untilNow() time.Time {
 	return in.Seen.ObservedAt
 }
 
-// behind is how much longer than asked for something has to last that begins by the daemon's clock: that may be behind.
+// behind is how much longer than asked for something has to last that starts by the daemon's clock: that may be behind.
 func (in *Input) behind() time.Duration {
 	if c := ClocksIn(in.Seen); c.wrong() && c.ahead < 0 {
 		return -c.ahead
@@ -115,7 +115,7 @@ func (in *Input) behind() time.Duration {
 	return 0
 }
 
-// held reports whether a person's pause lasts.
+// held reports whether an operator's pause lasts.
 func (in *Input) held() bool {
 	h := in.Requests.Hold
 	return h != nil && h.Active(in.untilNow())
@@ -133,7 +133,7 @@ func withClock(in *Input, d Decision) Decision {
 	return Decision{Reason: fmt.Sprintf("%s; %s waits: %s", d.Reason, d.Operation.Name(), c.Why()), Blockers: c.problems()[:1], Converged: d.Converged}
 }
 
-// clocksAgree tells which clocks are off.
+// clocksAgree reports which clocks are off.
 func clocksAgree(in *Input) cke.Condition {
 	c := ClocksIn(in.Seen)
 	switch p := c.problems(); {
@@ -142,7 +142,7 @@ func clocksAgree(in *Input) cke.Condition {
 	case p != nil:
 		return condition(cke.CondClocksAgree, cke.False, "NodeOff", "%s", list(p))
 	case !c.sure():
-		return condition(cke.CondClocksAgree, cke.Unknown, "TooFew", "%d of %d nodes told their time; no volume is removed for its age", len(c.told), c.nodes)
+		return condition(cke.CondClocksAgree, cke.Unknown, "TooFew", "%d of %d nodes reported their time; no volume is removed for its age", len(c.told), c.nodes)
 	}
-	return condition(cke.CondClocksAgree, cke.True, "Agree", "no two of them are more than %s apart from most", op.ClockLimit)
+	return condition(cke.CondClocksAgree, cke.True, "Agree", "no clock differs from most others by more than %s", op.ClockLimit)
 }

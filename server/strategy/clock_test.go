@@ -97,7 +97,7 @@ func TestDecide_WaitsWithWhatDependsOnAClockThatIsWrong(t *testing.T) {
 	old := func() *scene {
 		return formed(3).with(func(s *scene) {
 			j := cke.Join{ID: "old", Incarnation: "life", Node: s.Spec.Nodes[0], Volume: "etcd-cke.old", EndedAt: noon.Add(-time.Hour), KeepUntil: noon.Add(-time.Minute)}
-			s.Identity.Ended = append(s.Identity.Ended, j)
+			s.end(j)
 		})
 	}
 	window := func() *scene {
@@ -130,7 +130,7 @@ func TestDecide_WaitsWithWhatDependsOnAClockThatIsWrong(t *testing.T) {
 		{"the grace of lost data is over", gone(), repairing(remove(gone(), 2)), "the data of n2 is gone", nil},
 		{"but nobody knows", gone().with(ahead), nil, "for how long is not known: the clock of the daemon's host", []string{"CKE213 n2"}},
 		{"the window is open", window(), restart, "", nil},
-		{"but nobody knows", window().with(behind), nil, "whether a maintenance window is open is not known: the clock", nil},
+		{"but nobody knows", window().with(behind), nil, "it is not known whether a maintenance window is open: the clock", nil},
 		{"a volume's time is over", old(), purge, "its time is over", nil},
 		{"but nobody knows", old().with(ahead), nil, "nothing to do", nil},
 		{"nor while too few told theirs", old().with(func(s *scene) { s.clocks(0, 0, 0); s.node(2).Clock, s.node(3).Clock = time.Time{}, time.Time{} }), nil, "nothing to do", nil},

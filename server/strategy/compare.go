@@ -17,8 +17,8 @@ const (
 	compareAgain = 10 * time.Minute
 )
 
-// TouchedAt is when the last risky operation ended that no comparison came after, by what was told before and by the
-// operation that has ended since.
+// TouchedAt returns the end of the last risky operation that was not followed by a comparison, by the previous status and by
+// the operation that was completed since.
 func TouchedAt(s cke.Status) time.Time {
 	switch last := s.LastOperation; {
 	case last == nil:
@@ -32,10 +32,10 @@ func TouchedAt(s cke.Status) time.Time {
 
 // compareDue: nothing else is to be done, and the members were not compared for a while, or not since something was done
 // to them that could have left them with different data.
-func compareDue(in *Input) (Decision, bool) {
+func compareDue(in *Input) verdict {
 	inc := in.Identity.Incarnation
 	if !in.Formed() || len(in.Identity.Joins) < 2 {
-		return Decision{}, false
+		return pass()
 	}
 	last := inc.FormedAt
 	if c := in.Identity.Compared; c != nil && c.At.After(last) && !wasSetBack(in.Seen.ObservedAt.Sub(c.At)) {
@@ -51,12 +51,12 @@ func compareDue(in *Input) (Decision, bool) {
 		why = fmt.Sprintf("members were not compared for %s", age.Round(time.Minute))
 	}
 	if why == "" || !oursServe(in) {
-		return Decision{}, false
+		return pass()
 	}
-	return Decision{Operation: op.CompareData{Joins: slices.Collect(inTurn(in))}, Reason: why, Converged: true, Upkeep: true}, true
+	return act(op.CompareData{Joins: slices.Collect(inTurn(in))}, why).patient(compareAgain).upkeep()
 }
 
-// compareAsked compares because a person asked for it.
+// compareAsked compares because an operator asked for it.
 func compareAsked(in *Input, t cke.Task) Decision {
 	if !in.Seen.Etcd.Quorate {
 		return refuse(t, &cke.Error{Code: cke.CodeNoQuorum, What: "members cannot be compared without a quorum", Unchanged: true, Try: "ckecli status"})
@@ -64,7 +64,7 @@ func compareAsked(in *Input, t cke.Task) Decision {
 	return Decision{Operation: op.CompareData{Joins: slices.Collect(inTurn(in))}, Reason: askedFor(t, "members are compared")}
 }
 
-// dataConsistent tells of the last comparison, and of what etcd itself found.
+// dataConsistent reports the last comparison, and what etcd itself found.
 func dataConsistent(in *Input) cke.Condition {
 	if f := in.Identity.Freeze; f.Active() && !f.Kind.TwoClusters() {
 		reason := map[cke.FreezeKind]string{cke.FreezeCorrupt: "CorruptAlarm", cke.FreezeUnequalData: "UnequalHashes", cke.FreezeWentBack: "WentBack"}[f.Kind]

@@ -64,7 +64,7 @@ func TestDecide_ComparesTheMembersWhenNothingElseIsToBeDone(t *testing.T) {
 		{"not while one is away", formed(3).with(formedBefore).silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},
 		{"not while a single member has nobody to differ from", formed(1).with(formedBefore), nil, "nothing to do", nil},
 		{"without a verdict it is not tried again at once", formed(3).with(formedBefore).failed(all, 1, time.Minute), nil, "compare-data failed once", []string{"CKE207 n1"}},
-		{"a person asks for it", formed(3).task(cke.TaskCompare, "", ""), all, "asked for by eve@host", nil},
+		{"a person asks for it", formed(3).task(cke.TaskCompare, "", ""), all, "requested by eve@host", nil},
 	})
 	s := formed(3).with(formedBefore)
 	if d := strategy.Decide(s.Input); !d.Converged {

@@ -71,10 +71,10 @@ func quorate(in *Input, s cke.Status) cke.Condition {
 	case inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting):
 		return condition(cke.CondQuorate, cke.False, "Restoring", "the cluster serves once it is restored")
 	case inc == nil || inc.State != cke.Formed:
-		return condition(cke.CondQuorate, cke.False, "NotFounded", "the cluster has not been founded")
+		return condition(cke.CondQuorate, cke.False, "NotFounded", "the cluster has not been bootstrapped")
 	}
 	if in.hibernates() {
-		return condition(cke.CondQuorate, cke.False, "Hibernated", "no member is to run")
+		return condition(cke.CondQuorate, cke.False, "Hibernated", "no member may run")
 	}
 	if in.quorumUnknown() {
 		return condition(cke.CondQuorate, cke.Unknown, "NotSeen", "%s", unseenSentence(in))
@@ -108,7 +108,7 @@ func clusterIDMismatch(in *Input) cke.Condition {
 
 func dataVolumesReady(in *Input) cke.Condition {
 	if inc := in.Identity.Incarnation; inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) {
-		return condition(cke.CondDataVolumesReady, cke.False, "Restoring", "the members' data is what is to be restored")
+		return condition(cke.CondDataVolumesReady, cke.False, "Restoring", "the data of the members is being restored")
 	}
 	if !in.Formed() || len(in.Identity.Joins) == 0 {
 		return condition(cke.CondDataVolumesReady, cke.False, "NotFounded", "the cluster has no data yet")
@@ -160,16 +160,16 @@ func progressing(in *Input, d Decision) cke.Condition {
 }
 
 func held(in *Input) cke.Condition {
-	if d, is := paused(in); is {
-		return condition(cke.CondPaused, cke.True, "Asked", "%s", d.Reason)
+	if v := paused(in); v.given() {
+		return condition(cke.CondPaused, cke.True, "Asked", "%s", v.Reason)
 	}
-	return condition(cke.CondPaused, cke.False, "NotAsked", "nobody asked for a pause")
+	return condition(cke.CondPaused, cke.False, "NotAsked", "changes are not paused")
 }
 
 // hibernates is True once every member is known to be stopped.
 func hibernates(in *Input) cke.Condition {
 	if !in.hibernates() {
-		return condition(cke.CondHibernated, cke.False, "NotAsked", "nobody asked for a hibernation")
+		return condition(cke.CondHibernated, cke.False, "NotAsked", "no hibernation was requested")
 	}
 	for _, j := range in.Identity.Joins {
 		switch {

@@ -9,10 +9,10 @@ import (
 	"cke/op"
 )
 
-// paused: a person asked that nothing be changed. Observation goes on.
-func paused(in *Input) (Decision, bool) {
+// paused: an operator asked that nothing be changed. Observation continues.
+func paused(in *Input) verdict {
 	if !in.held() {
-		return Decision{}, false
+		return pass()
 	}
 	d := Decision{Reason: "paused: " + in.Requests.Hold.Reason}
 	if in.Requests.Hold.By != "" {
@@ -24,11 +24,11 @@ func paused(in *Input) (Decision, bool) {
 	if o, stopped := writesStopped(in); stopped {
 		d.Operation = o
 	}
-	return d, true
+	return decides(d)
 }
 
-// withConsent holds an operation back that the file's policy does not allow now. What was begun is finished: a learner
-// that is half added would keep every other change waiting. And what was lost is put back: no person asked for one member
+// withConsent holds an operation back that the file's policy does not allow now. What was started is finished: a learner
+// that is half added would keep every other change waiting. And what was lost is put back: no operator asked for one member
 // fewer. Without a quorum nothing serves that a policy could protect.
 func withConsent(in *Input, d Decision) Decision {
 	if d.Operation == nil || !in.Seen.Etcd.Quorate {
@@ -51,24 +51,24 @@ func noConsent(in *Input) (why string, again time.Duration) {
 	released := in.Requests.Applied >= in.Generation && in.Generation > 0
 	switch p := in.Spec.Policies; {
 	case p.Reconcile == cke.ReconcileManual && !released:
-		return fmt.Sprintf("revision %d is applied when a person says `ckecli cluster apply` (reconcile: manual)", in.Generation), 0
+		return fmt.Sprintf("revision %d is applied after `ckecli cluster apply` (reconcile: manual)", in.Generation), 0
 	case p.Reconcile == cke.ReconcileWindow && !released:
 		if why := ClocksIn(in.Seen).Why(); why != "" {
-			return "whether a maintenance window is open is not known: " + why, 0
+			return "it is not known whether a maintenance window is open: " + why, 0
 		}
 		open, next := windowAt(p.Window, in.Seen.ObservedAt)
 		if open {
 			return "", 0
 		}
 		if next.IsZero() {
-			return "the maintenance window is not understood", 0
+			return "the maintenance window of the cluster file is invalid", 0
 		}
-		return "the next maintenance window begins at " + next.Format(time.RFC3339), next.Sub(in.Seen.ObservedAt)
+		return "the next maintenance window starts at " + next.Format(time.RFC3339), next.Sub(in.Seen.ObservedAt)
 	}
 	return "", 0
 }
 
-// windowAt reports whether a window is open at a time, and when the next one begins; a zero time when its schedule or
+// windowAt reports whether a window is open at a time, and when the next one starts; a zero time when its schedule or
 // its time zone cannot be read, and then it is shut.
 func windowAt(w cke.Window, now time.Time) (open bool, next time.Time) {
 	due, err := schedule.Parse(w.Schedule, w.TimeZone)

@@ -1,6 +1,7 @@
 package strategy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,19 +38,19 @@ func TestDecide_ChangesAsThePolicyAllows(t *testing.T) {
 		"before the window": {func(s *scene) {
 			s.Spec.Policies.Reconcile, s.Spec.Policies.Window = cke.ReconcileWindow, window
 			s.at(-31 * time.Minute)
-		}, false, "begins at 2026-05-01T11:30:00Z"},
+		}, false, "starts at 2026-05-01T11:30:00Z"},
 		"after the window": {func(s *scene) {
 			s.Spec.Policies.Reconcile, s.Spec.Policies.Window = cke.ReconcileWindow, window
 			s.at(31 * time.Minute)
-		}, false, "begins at 2026-05-02T11:30:00Z"},
+		}, false, "starts at 2026-05-02T11:30:00Z"},
 		"a window elsewhere": {func(s *scene) {
 			s.Spec.Policies.Reconcile, s.Spec.Policies.Window = cke.ReconcileWindow, window
 			s.Spec.Policies.Window.TimeZone = "Asia/Tokyo"
-		}, false, "begins at 2026-05-02T11:30:00+09:00"},
+		}, false, "starts at 2026-05-02T11:30:00+09:00"},
 		"no such zone": {func(s *scene) {
 			s.Spec.Policies.Reconcile, s.Spec.Policies.Window = cke.ReconcileWindow, window
 			s.Spec.Policies.Window.TimeZone = "Mars/Base"
-		}, false, "not understood"},
+		}, false, "is invalid"},
 		"paused":      {func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "disk swap", By: "ann@boot-1"} }, false, "paused by ann@boot-1: disk swap"},
 		"pause ended": {func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "x", Until: noon.Add(-time.Second)} }, true, "n4"},
 	} {
@@ -77,7 +78,7 @@ func (s *scene) lostMember(i int) *scene {
 	was := s.join(i)
 	s.unjoined(i)
 	was.EndedAt, was.Repair = noon.Add(-time.Second), true
-	s.Identity.Ended = append(s.Identity.Ended, was)
+	s.end(was)
 	return s
 }
 
@@ -94,7 +95,8 @@ func TestDecide_PutsBackWhatWasLostWhateverThePolicy(t *testing.T) {
 	asked := func(s *scene) {
 		again := s.Identity.Ended[0]
 		again.ID, again.EndedAt, again.Repair = "later", noon, false
-		s.Identity.Ended = append([]cke.Join{again}, s.Identity.Ended...)
+		s.end(again)
+		slices.Reverse(s.Identity.Ended)
 	}
 	before := func(s *scene) { s.Identity.Ended[0].Incarnation = "before" }
 	more := func(s *scene) {

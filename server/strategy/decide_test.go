@@ -86,21 +86,21 @@ func TestDecide_Deletes(t *testing.T) {
 		return d
 	}
 	check(t, []row{
-		{"all answer", deleting(formed(3)), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
+		{"all answer", deleting(formed(3)), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 		{"one is silent", deleting(formed(3).silent(2)), nil, "deletion waits: n2: no answer", []string{"CKE201 n2"}},
-		{"its machine is destroyed", deleting(formed(3).silent(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes([]cke.Join{formed(3).join(1), formed(3).join(3)}, 3, 2), "deletion was asked for", nil},
+		{"its machine is destroyed", deleting(formed(3).silent(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes([]cke.Join{formed(3).join(1), formed(3).join(3)}, 3, 2), "deletion was requested", nil},
 		{"another one is destroyed", deleting(formed(3).silent(2, 3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), nil, "deletion waits: n3: no answer", []string{"CKE201 n3"}},
-		{"one that was taken for destroyed answers", deleting(formed(3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
-		{"never founded", deleting(blank(3).silent(1)), deletes(nil, 3, 1), "deletion was asked for", nil},
-		{"forming", deleting(forming(3, true)), deletes(forming(3, true).Identity.Joins, 3), "deletion was asked for", nil},
-		{"frozen", deleting(formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" })), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
-		{"without quorum", deleting(formed(3).stopped(1, 2).lost()), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
+		{"one that was taken for destroyed answers", deleting(formed(3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
+		{"never founded", deleting(blank(3).silent(1)), deletes(nil, 3, 1), "deletion was requested", nil},
+		{"forming", deleting(forming(3, true)), deletes(forming(3, true).Identity.Joins, 3), "deletion was requested", nil},
+		{"frozen", deleting(formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" })), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
+		{"without quorum", deleting(formed(3).stopped(1, 2).lost()), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 		{"the container of a member that was just removed is left", deleting(formed(4).with(func(s *scene) {
 			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
-		})), deletes(append(formed(3).Identity.Joins, cke.Join{ID: "join4", Incarnation: "life", Node: spec(4).Nodes[3], Volume: "etcd-cke.join4"}), 4), "deletion was asked for", nil},
-		{"an abandoned life needs no silent node", deleting(abandoned(3).silent(3)), deletes(abandoned(3).Identity.Joins[:2], 3, 3), "deletion was asked for", nil},
+		})), deletes(append(formed(3).Identity.Joins, cke.Join{ID: "join4", Incarnation: "life", Node: spec(4).Nodes[3], Volume: "etcd-cke.join4"}), 4), "deletion was requested", nil},
+		{"an abandoned life needs no silent node", deleting(abandoned(3).silent(3)), deletes(abandoned(3).Identity.Joins[:2], 3, 3), "deletion was requested", nil},
 		{"one that was declared to be restored leaves nodes as they are", deleting(formed(3).with(func(s *scene) { s.Identity = s.Identity.Awaiting(noon) })), op.DeleteCluster{}, "stays as it is", nil},
-		{"a sealed one goes on though nodes are marked", deleting(formed(3).with(func(s *scene) { s.Sealed, s.node(1).Over = true, []string{"life"} })), deletes(formed(3).Identity.Joins, 3), "deletion was asked for", nil},
+		{"a sealed one goes on though nodes are marked", deleting(formed(3).with(func(s *scene) { s.Sealed, s.node(1).Over = true, []string{"life"} })), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 
 // drift: a member runs with other options than declared. One is restarted at a time, followers first, the leader last;
 // the next waits until all voters are healthy again.
-func drift(in *Input) (Decision, bool) {
+func drift(in *Input) verdict {
 	for j := range inTurn(in) {
 		m, there := in.listed(j)
 		if _, wanted := in.declared(j); !wanted || !there || in.silent(j) {
@@ -36,39 +36,39 @@ func drift(in *Input) (Decision, bool) {
 			unlikes = append(unlikes, "runs with other "+what+" than declared")
 		}
 		if stale { // which set is named, so that the restart for the next one is no repetition of this one
-			unlikes = append(unlikes, fmt.Sprintf("trusts other certificate authorities than it is to (set %.8s)", in.Identity.Authorities.Bundle()))
+			unlikes = append(unlikes, fmt.Sprintf("trusts other certificate authorities than it should (set %.8s)", in.Identity.Authorities.Bundle()))
 		}
 		told := strings.Join(unlikes, ", and ")
 		if why := mayRun(in, next.Version); why != "" && (unlike != "" || !next.Equal(j.Etcd)) {
-			return refused(fmt.Sprintf("not applied: %s: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why}), true
+			return note(fmt.Sprintf("not applied: %s: %s", what, why), cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name(), Message: why})
 		}
 		first := firstOf(in, next.Version)
 		if err := noFreshBackup(in); first && err != nil {
-			return refused(fmt.Sprintf("not applied: %s: before another version there is to be a fresh backup, and %v", what, err),
-				cke.Problem{Code: cke.CodeStaleBackup, Message: err.Error(), Remedy: cke.WayOut(cke.CodeStaleBackup)}), true
+			return note(fmt.Sprintf("not applied: %s: a change of version requires a fresh backup, and %v", what, err),
+				cke.Problem{Code: cke.CodeStaleBackup, Message: err.Error(), Remedy: cke.WayOut(cke.CodeStaleBackup)})
 		}
 		if next.Version != versionOf(in, j) && noSpace(in) != nil {
 			p := noSpaceProblem(in)
-			return refused("not applied: "+what+": etcd is out of space", p), true
+			return note("not applied: "+what+": etcd is out of space", p)
 		}
-		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != pass && settling(in) && serving(in) == len(in.Identity.Joins) {
-			return refused(fmt.Sprintf("%s %s, and is restarted next: %s", j.Node.Name(), told, g)), true
-		} else if g != pass {
-			return refused(fmt.Sprintf("%s %s, and restarting it waits: %s", j.Node.Name(), told, g),
-				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
+		if g := cmp.Or(mayRestart(in, m), noneLags(in)); g != open && settling(in) && serving(in) == len(in.Identity.Joins) {
+			return note(fmt.Sprintf("%s %s, and is restarted next: %s", j.Node.Name(), told, g))
+		} else if g != open {
+			return note(fmt.Sprintf("%s %s, and restarting it waits: %s", j.Node.Name(), told, g),
+				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)})
 		}
 		if in.fewVoters() && roomForMore(in) {
-			return Decision{}, false // with another voter it goes without a gap
+			return pass() // with another voter it goes without a gap
 		}
-		if g := mayInterrupt(in, m); g != pass {
-			return refused(fmt.Sprintf("%s %s, and restarting it interrupts service: %s", j.Node.Name(), told, g),
-				cke.Problem{Code: cke.CodeInterrupt, Node: j.Node.Name(), Message: string(g), Remedy: cke.WayOut(cke.CodeInterrupt)}), true
+		if g := mayInterrupt(in, m); g != open {
+			return note(fmt.Sprintf("%s %s, and restarting it interrupts service: %s", j.Node.Name(), told, g),
+				cke.Problem{Code: cke.CodeInterrupt, Node: j.Node.Name(), Message: string(g), Remedy: cke.WayOut(cke.CodeInterrupt)})
 		}
 		restart := op.RestartMember{Join: j, Etcd: next, Backup: first, Bundle: in.Identity.Authorities.Bundle(), Gap: in.fewVoters()}
 		restart.Runs, restart.Image = runsInstead(in, j)
-		return Decision{Operation: restart, Reason: j.Node.Name() + " " + told}, true
+		return act(restart, j.Node.Name()+" "+told).voluntary()
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // optionsOf is how a member is to run: as declared, but for its volume and its ports, which a membership keeps.
@@ -101,20 +101,20 @@ func (in *Input) newOptions() cke.EtcdOptions {
 // roomForMore reports whether a declared node can take a member now. One on which adding has failed may need what is
 // declared for it to succeed.
 func roomForMore(in *Input) bool {
-	d, _ := addMember(in)
-	return d.Operation != nil && in.Failures[FailureKey(d.Operation)].Count == 0
+	o := addMember(in).Operation
+	return o != nil && in.Failures[FailureKey(o)].Count == 0
 }
 
-// startChanged: a member does not come up, and the file wants it to run with other options. They may be what cures it: a
-// person has taken back what did not work. Quorum or not, nobody is hurt by starting who does not run.
-func startChanged(in *Input) (Decision, bool) {
+// startChanged: a member does not start, and the file wants it to run with other options. They may be what cures it: an
+// operator has reverted what did not work. With or without a quorum, starting a member that does not run harms none.
+func startChanged(in *Input) verdict {
 	if !in.Formed() {
-		return Decision{}, false
+		return pass()
 	}
-	return in.startAsDeclared()
+	return in.startAsDeclared().voluntary()
 }
 
-func (in *Input) startAsDeclared() (Decision, bool) {
+func (in *Input) startAsDeclared() verdict {
 	for j := range inTurn(in) {
 		if _, wanted := in.declared(j); !wanted && in.Seen.Etcd.Quorate || !in.down(j) {
 			continue // without a quorum it is needed for its own removal
@@ -129,17 +129,16 @@ func (in *Input) startAsDeclared() (Decision, bool) {
 				continue
 			}
 		}
-		return Decision{Operation: op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= quorum.Of(len(in.Identity.Joins))},
-			Reason: fmt.Sprintf("%s does not come up, and %s", j.Node.Name(), why)}, true
+		return act(op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= quorum.Of(len(in.Identity.Joins))}, fmt.Sprintf("%s does not start, and %s", j.Node.Name(), why))
 	}
-	return Decision{}, false
+	return pass()
 }
 
-// down reports whether a member was started, does not come up although its node answers and its data may be there, and may
+// down reports whether a member was started, does not start although its node answers and its data may be there, and may
 // be started. Its container is missing where the engine refused to make the one that was asked for.
 func (in *Input) down(j cke.Join) bool {
 	n := in.node(j.Node)
-	if !n.Answered() || j.StartedAt.IsZero() || in.drained(j.Node) != nil || j.Apart || dataProblem(in, j) != nil {
+	if !n.Answered() || j.StartedAt.IsZero() || in.drained(j.Node) != nil || in.keptOut(j) || dataProblem(in, j) != nil {
 		return false
 	}
 	c, there := n.Of(j.ID)
@@ -147,7 +146,7 @@ func (in *Input) down(j cke.Join) bool {
 }
 
 // silentSinceStart reports whether a member runs, has answered nobody since cke failed to start it, and is not needed while it is made
-// anew: the others are a quorum, or there are none.
+// again: the others are a quorum, or there are none.
 func (in *Input) silentSinceStart(j cke.Join) bool {
 	c, there := in.node(j.Node).Of(j.ID)
 	if !there || c.State != cke.ContainerRunning || in.reply(j).Problem == "" || !in.failedToStart(j) {
@@ -158,7 +157,7 @@ func (in *Input) silentSinceStart(j cke.Join) bool {
 	}
 	m, listed := in.listed(j)
 	t := tallyOf(in)
-	return listed && leaseGate(in, m) == pass && t.Pause(0) == ""
+	return listed && leaseGate(in, m) == open && t.Pause(0) == ""
 }
 
 // failedToStart reports whether starting the member as it is on record has failed since it last succeeded.
@@ -174,11 +173,11 @@ func (in *Input) failedToStart(j cke.Join) bool {
 	return false
 }
 
-// tooOldForData are the last words of an etcd that finds that the cluster has gone on to a later minor version. Source: etcd,
+// tooOldForData are the last words of an etcd that finds that the cluster has continued to a later minor version. Source: etcd,
 // membership.mustDetectDowngrade and serverversion.MustDetectDowngrade.
 const tooOldForData = "invalid downgrade"
 
-// mayRunInstead reports whether a member that does not come up with one version may be started with another. A later minor, to which
+// mayRunInstead reports whether a member that does not start with one version may be started with another. A later minor, to which
 // there is no way back, is tried only where it ran before, etcd itself says that the data needs it, or a member runs it. While a
 // member that answers is of a minor, the cluster has not left it, and all can run it. Without any, what wrote the data is not
 // known but for being one minor version away at most, and of what version databases were when they were seen last.
@@ -217,7 +216,7 @@ func laterMinor(in *Input, j cke.Join) string {
 	if !ok || want.Minor > is.Minor || !leftRecord(in, j) {
 		return ""
 	}
-	return fmt.Sprintf("declare options.etcd.version %d.%d.x: etcd says that the cluster has run it", is.Major, is.Minor+1)
+	return fmt.Sprintf("declare options.etcd.version %d.%d.x: etcd reports that the cluster has run it", is.Major, is.Minor+1)
 }
 
 // leftBehind is the minor version below which no etcd starts on the members' databases any more, as far as they told; 0: none did.
@@ -247,13 +246,13 @@ func difference(a, b cke.EtcdOptions) string { return strings.Join(a.Differences
 func mayRun(in *Input, version string) string {
 	want, ok := parseVersion(version)
 	if !ok {
-		return fmt.Sprintf("%q is no version", version)
+		return fmt.Sprintf("invalid version %q", version)
 	}
 	for _, e := range in.replies() {
 		has, ok := parseVersion(e.Version)
 		switch {
 		case !ok:
-			return "a member has not told its version"
+			return "a member has not reported its version"
 		case has.Minor == want.Minor+1 && runsMinor(in, want.Minor):
 			// not all have taken the step up
 		case has.Minor > want.Minor:

@@ -48,7 +48,7 @@ func limits(r cke.Resources) string {
 	return strings.Join(all, " and ")
 }
 
-// unlikeRecord tells that the container that runs is not the one that is on record; empty: it is, or that is not known. A
+// unlikeRecord reports that the container that runs is not the one that is on record; empty: it is, or that is not known. A
 // start, or a write to the store, that was given up may land after another one.
 func unlikeRecord(in *Input, j cke.Join) string {
 	c, there := in.node(j.Node).Of(j.ID)
@@ -58,7 +58,7 @@ func unlikeRecord(in *Input, j cke.Join) string {
 	return "its container was made with other options than are on record"
 }
 
-// misplacedContainer tells that there is no quorum and a container runs, or is started again and again, that was made for another place
+// misplacedContainer reports that there is no quorum and a container runs, or is started again and again, that was made for another place
 // than the one on record, so that nobody reaches its member: nobody is hurt when it stops. Empty: it is not so, or not known, or the record is older,
 // or the member serves there with others: there is a quorum then, of members that are asked at their former places. The only member of a cluster is moved all the same.
 func misplacedContainer(in *Input, j cke.Join) string {
@@ -88,13 +88,13 @@ func runsInstead(in *Input, j cke.Join) (version, image string) {
 	return version, c.Image
 }
 
-// limitsByHand tells that somebody gave a member's container other limits than it was made with; empty: nobody did.
+// limitsByHand reports that somebody gave a member's container other limits than it was made with; empty: nobody did.
 func limitsByHand(in *Input, j cke.Join) string {
 	c, there := in.node(j.Node).Of(j.ID)
 	if !there || !c.Running() || j.Etcd.Resources.Of(c) || !c.MadeWith(j.Etcd) || j.Made != nil && j.Made.Of(c) {
 		return ""
 	}
-	return fmt.Sprintf("limits: its container was given %s by hand, and was made with %s", limits(cke.Resources{CPUs: c.CPUs, Memory: cke.Size(c.Memory)}), limits(j.Etcd.Resources))
+	return fmt.Sprintf("limits: its container was given %s outside cke, and was created with %s", limits(cke.Resources{CPUs: c.CPUs, Memory: cke.Size(c.Memory)}), limits(j.Etcd.Resources))
 }
 
 // limitsDiscarded reports that the engine did not keep the limits that a member's container was created with; empty: it did.
@@ -107,7 +107,7 @@ func limitsDiscarded(in *Input, j cke.Join) string {
 	return fmt.Sprintf("limits: its container was created with %s, and the engine applied %s", limits(j.Etcd.Resources), limits(*j.Made))
 }
 
-// versionByHand tells that a member runs another version than its image is declared to hold; empty: it does not, or has not
+// versionByHand reports that a member runs another version than its image is declared to hold; empty: it does not, or has not
 // told. A restart would not change it.
 func versionByHand(in *Input, j cke.Join) string {
 	e := in.reply(j)
@@ -115,10 +115,10 @@ func versionByHand(in *Input, j cke.Join) string {
 	if e.Version == "" || e.Version == j.Etcd.Version || !there || c.Image != j.Etcd.Image {
 		return ""
 	}
-	return fmt.Sprintf("version: etcd says %s, and %s is declared to be %s", e.Version, j.Etcd.Image, j.Etcd.Version)
+	return fmt.Sprintf("version: etcd reports %s, and %s is declared to be %s", e.Version, j.Etcd.Image, j.Etcd.Version)
 }
 
-// byHandProblem tells of what somebody changed behind cke's back, or landed there late; nil: nothing.
+// byHandProblem reports what somebody changed behind cke's back, or landed there late; nil: nothing.
 func byHandProblem(in *Input, j cke.Join) *cke.Problem {
 	p := &cke.Problem{Code: cke.CodeNotApplied, Node: j.Node.Name()}
 	if p.Message = unlikeRecord(in, j); p.Message != "" {
@@ -134,7 +134,7 @@ func byHandProblem(in *Input, j cke.Join) *cke.Problem {
 		return p
 	}
 	if p.Message = versionByHand(in, j); p.Message != "" {
-		p.Remedy = "give options.etcd.image and version that belong together"
+		p.Remedy = "declare options.etcd.image and version that belong together"
 		return p
 	}
 	return nil

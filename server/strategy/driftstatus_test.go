@@ -38,10 +38,10 @@ func TestReport_NamesEachDifference(t *testing.T) {
 			e.ExtraArgs, e.Resources = []string{"--x=1"}, cke.Resources{CPUs: 0.5, Memory: 1 << 30}
 		}), []string{"arguments: [], declared [--x=1]", "limits: none, declared 0.5 CPUs and 1GiB"}},
 		{"environment", with(formed(3).running(), func(e *cke.EtcdOptions) { e.ExtraEnv = map[string]string{"A": "b"} }), []string{"environment: not as declared"}},
-		{"limits by hand", formed(3).running().updated(2, 512<<20), []string{"limits: its container was given 512MiB by hand, and was made with none"}},
+		{"limits by hand", formed(3).running().updated(2, 512<<20), []string{"limits: its container was given 512MiB outside cke, and was created with none"}},
 		{"another container than is on record", formed(3).running().made(2, "--x=1"), []string{"its container was made with other options than are on record"}},
 		{"other limits with it", formed(3).running().made(2, "--x=1").updated(2, 512<<20), []string{"its container was made with other options than are on record"}},
-		{"another version than its image is declared to hold", formed(3).running().runs(2, "3.6.9"), []string{"version: etcd says 3.6.9, and gcr.io/etcd-development/etcd:v3.6.16 is declared to be 3.6.16"}},
+		{"another version than its image is declared to hold", formed(3).running().runs(2, "3.6.9"), []string{"version: etcd reports 3.6.9, and gcr.io/etcd-development/etcd:v3.6.16 is declared to be 3.6.16"}},
 		{"of a node that is to carry none", with(formed(3).running().undeclared(2), func(e *cke.EtcdOptions) { e.ExtraArgs = []string{"--x"} }), nil},
 	} {
 		for _, m := range row.scene.report().Members {
@@ -112,7 +112,7 @@ func TestDecide_PutsRightAContainerThatIsNotOnRecord(t *testing.T) {
 		{"one at a time", formed(3).running().made(2, "--x=1").stopped(3).crashes(3), nil, "n3", []string{"CKE305 n2", "CKE212 n3"}},
 		{"no other version without room", newer(formed(3).running().made(2, "--x=1")).with(full), nil, "not applied: options: etcd is out of space", []string{"CKE308"}},
 		{"not a version that the others cannot run beside", newer(formed(3).running().made(2, "--x=1")).runs(1, "3.5.35"), nil, "upgrades go one minor version at a time", []string{"CKE305 n2"}},
-		{"it does not come up", formed(3).running().stopped(2).crashes(2).made(2, "--x=1"), changed(formed(3)), "n2 does not come up, and its container was made with other options", nil},
+		{"it does not come up", formed(3).running().stopped(2).crashes(2).made(2, "--x=1"), changed(formed(3)), "n2 does not start, and its container was made with other options", nil},
 		{"it does not come up as on record", formed(3).running().stopped(2).crashes(2).made(2), nil, "waiting for n2", []string{"CKE212 n2"}},
 		{"one that stopped is made anew when it is started", formed(3).running().stopped(2).made(2, "--x=1"), op.StartMembers{Joins: []cke.Join{formed(3).join(2)}, AwaitServing: true}, "n2 stopped", nil},
 	})

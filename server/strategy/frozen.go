@@ -9,13 +9,17 @@ import (
 	"cke/op"
 )
 
-// finding is something that only a person can judge.
+const nameWrong = "keep all data directories, and find out which data is right with `ckecli cluster evidence`; name the nodes with the wrong data: `ckecli cluster unfreeze --wrong NODE`; then `ckecli replace` them"
+
+// finding is something that only an operator can judge.
 type finding struct {
 	kind    cke.FreezeKind
 	text    string
 	problem cke.Problem
 	// unrecorded is set where that was found.
 	unrecorded []cke.Unrecorded
+	// ended are memberships on record that ended.
+	ended []cke.Join
 }
 
 // findings are those that are seen now. Unequal data is found by comparing, not by looking; a comparison that was made
@@ -34,16 +38,16 @@ func findings(in *Input) []finding {
 		if !ours || e.ClusterID == "" || e.ClusterID == inc.ClusterID {
 			continue
 		}
-		all = append(all, finding{kind: cke.FreezeClusterID, text: op.OtherID(j, e.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
+		all = append(all, finding{kind: cke.FreezeClusterID, text: cke.OtherID(j, e.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the member at %s answers with cluster id %s, on record is %s", e.URL, e.ClusterID, inc.ClusterID),
-			Remedy:  "find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen"}})
+			Remedy:  nameWrong}})
 	}
-	switch one, other, apart := in.Seen.Etcd.Apart(inc.ClusterID); {
+	switch one, other, apart := in.Identity.Ours(in.Seen.Etcd).Apart(inc.ClusterID); {
 	case apart && in.wereApart():
 		j, _ := in.Identity.Join(other.Join)
-		all = append(all, finding{kind: cke.FreezeTwoQuorums, text: fmt.Sprintf("%s %s", cke.FreezeTwoQuorums, inc.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
-			Message: fmt.Sprintf("the members at %s and %s serve without each other: two clusters have the id %s", one.URL, other.URL, inc.ClusterID),
-			Remedy:  "find out which data is right, with `ckecli cluster evidence`; stop the members with the wrong data, keep their volumes, `ckecli cluster unfreeze` while the right ones serve, then `ckecli replace` the nodes of the others"}})
+		all = append(all, finding{kind: cke.FreezeTwoQuorums, text: twoQuorums(in), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
+			Message: fmt.Sprintf("the members at %s and %s serve separately: two clusters have the id %s", one.URL, other.URL, inc.ClusterID),
+			Remedy:  nameWrong}})
 	case !apart: // who serves less than another cluster of that id has not gone back for that
 		if f := wentBack(in); f != nil {
 			all = append(all, *f)
@@ -62,10 +66,20 @@ func findings(in *Input) []finding {
 	return all
 }
 
-// wereApart reports whether the look before, too, found members that serve without each other.
+// wereApart reports whether the observation before, too, found members that serve without each other.
 func (in *Input) wereApart() bool {
-	_, _, is := in.Before.Etcd.Apart(in.Identity.Incarnation.ClusterID)
+	_, _, is := in.Identity.Ours(in.Before.Etcd).Apart(in.Identity.Incarnation.ClusterID)
 	return is && in.Identity.Incarnation.Life(in.Before.Incarnation)
+}
+
+// twoQuorums names the finding that members serve without each other. The lift of a freeze puts the wrong ones aside: if others are found
+// after that, they are another finding.
+func twoQuorums(in *Input) string {
+	text := fmt.Sprintf("%s %s", cke.FreezeTwoQuorums, in.Identity.Incarnation.ClusterID)
+	if f := in.Identity.Freeze; f != nil && !f.Active() {
+		text += " " + f.ID
+	}
+	return text
 }
 
 // wentBack: a member serves less than members of the same cluster were seen to serve before. Only what stands beside a
@@ -81,15 +95,19 @@ func wentBack(in *Input) *finding {
 		if !ours || j.Apart || e.ClusterID != in.Identity.Incarnation.ClusterID || !before.Behind(e) {
 			continue
 		}
-		return &finding{kind: cke.FreezeWentBack, text: fmt.Sprintf("%s %s", cke.FreezeWentBack, e.ClusterID), problem: cke.Problem{Code: cke.CodeWentBack, Node: j.Node.Name(),
+		text := fmt.Sprintf("%s %s", cke.FreezeWentBack, e.ClusterID)
+		if f := in.Identity.Freeze; f != nil && !f.Active() && f.Wrong != nil { // the wrong ones are put aside: these are others
+			text += " " + f.ID
+		}
+		return &finding{kind: cke.FreezeWentBack, text: text, problem: cke.Problem{Code: cke.CodeWentBack, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the member at %s serves revision %d in raft term %d, and members had served revision %d in term %d", e.URL, e.Revision, e.RaftTerm, before.Revision, before.RaftTerm),
-			Remedy:  "keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen; if it alone is wrong: stop it, `ckecli cluster unfreeze` while the others serve, then `ckecli replace` its node"}}
+			Remedy:  "keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen; if it alone is wrong: `ckecli cluster unfreeze --wrong` its node, then `ckecli replace` it"}}
 	}
 	return nil
 }
 
-// reached is the furthest that members of the cluster were seen to serve. That of the life before is kept while a restore has not ended: it
-// may be called off. What a second cluster of that id served is no measure once a person has lifted the freeze.
+// reached is the furthest that members of the cluster were seen to serve. That of the incarnation before is kept while a restore has not ended: it
+// may be called off. What a second cluster of that id served is no measure once an operator has lifted the freeze.
 func reached(in *Input, before *cke.Reached) *cke.Reached {
 	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
 		return before
@@ -129,14 +147,14 @@ func (in *Input) allLast(c cke.Comparison) bool {
 }
 
 // frozen: two clusters under one name, data that etcd itself calls corrupt, members that were found to differ, or a store
-// that is older than the cluster. What is found is recorded first, and from then on the cluster stays frozen until a person
+// that is older than the cluster. What is found is recorded first, and from then on the cluster stays frozen until an operator
 // lifts it. That the store is older is recorded also while something else freezes the cluster: what it asks for may be outdated, and
 // what froze it may be over.
-func frozen(in *Input) (Decision, bool) {
+func frozen(in *Input) verdict {
 	if f := in.Identity.Freeze.Returns(); f != nil {
 		d := freeze(f.Problem)
 		d.Operation = op.Freeze{Kind: f.Kind, Finding: f.Finding, Problem: f.Problem, Returns: f}
-		return d, true
+		return decides(d)
 	}
 	if f := in.Identity.Freeze; f.Active() && !(f.MakesWay(cke.FreezeOlderStore) && newlyOlder(in)) {
 		d := freeze(f.Problem)
@@ -148,37 +166,42 @@ func frozen(in *Input) (Decision, bool) {
 		} else if o, stopped := writesStopped(in); stopped {
 			d.Operation = o
 		}
-		return d, true
+		return decides(d)
 	}
 	for _, f := range findings(in) {
 		if !in.Identity.Freeze.Tolerates(f.text) {
 			d := freeze(f.problem)
-			o := op.Freeze{Kind: f.kind, Finding: f.text, Problem: f.problem, Seen: in.Seen.Etcd, Unrecorded: f.unrecorded}
+			o := op.Freeze{Kind: f.kind, Finding: f.text, Problem: f.problem, Seen: in.Seen.Etcd, Unrecorded: f.unrecorded, Ended: f.ended}
 			if f.kind == cke.FreezeOlderStore {
 				o.Held = cke.HoldRequests(in.DeletionAt, in.Requests)
 			}
 			d.Operation = o
-			return d, true
+			return decides(d)
 		}
 		if f.kind == cke.FreezeOlderStore {
-			if d, asked := reclaimAnswer(in); asked {
-				return d, true // after the freeze was lifted it is the only way on where nobody is on record where it serves
+			if v := reclaimAnswer(in); v.given() {
+				return v // after the freeze was lifted it is the only way on where nobody is on record where it serves
 			}
 		}
 	}
-	return Decision{}, false
+	return pass()
 }
 
 func freeze(p cke.Problem) Decision {
 	return Decision{Frozen: &p, Blockers: []cke.Problem{p}, Reason: "frozen: " + p.Message}
 }
 
-// whileFrozen is what is done for persons meanwhile: lifting the freeze, putting on record what the store lost, comparing,
+// whileFrozen is what is done for operators meanwhile: lifting the freeze, putting on record what the store lost, comparing,
 // backing up. All else is refused.
 func whileFrozen(in *Input, f *cke.Freeze) (op.Operation, cke.Task) {
 	for _, t := range in.Requests.Tasks {
 		if t.Kind == cke.TaskUnfreeze {
-			return op.Unfreeze{ID: t.Subject, Reason: t.Reason, By: t.By}, t
+			for _, name := range t.Wrong {
+				if p := in.misnamed(name); p != nil {
+					return refuse(t, notCertain(name, p)).Operation, t
+				}
+			}
+			return op.Unfreeze{ID: t.Subject, Reason: t.Reason, By: t.By, Wrong: t.Wrong}, t
 		}
 	}
 	if len(in.Requests.Tasks) == 0 {
@@ -192,7 +215,7 @@ func whileFrozen(in *Input, f *cke.Freeze) (op.Operation, cke.Task) {
 		Try: "ckecli cluster evidence"}).Operation, t
 }
 
-// unfreezeAsked answers a person who lifts a freeze of a cluster that is not frozen.
+// unfreezeAsked answers an operator who lifts a freeze of a cluster that is not frozen.
 func unfreezeAsked(in *Input, t cke.Task) Decision {
 	if f := in.Identity.Freeze; f != nil && f.ID == t.Subject {
 		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, "the freeze was lifted already")}
@@ -200,12 +223,12 @@ func unfreezeAsked(in *Input, t cke.Task) Decision {
 	return refuse(t, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is not frozen", in.Spec.Name), Unchanged: true})
 }
 
-// findingOver: what a person lifted is no longer seen although everything that could show it answers. Found again it is
+// findingOver: a finding that the operator lifted is no longer seen although everything that could show it answers. Found again it is
 // to freeze the cluster again.
-func findingOver(in *Input) (Decision, bool) {
+func findingOver(in *Input) verdict {
 	f := in.Identity.Freeze
 	if f == nil || f.Active() || !oursServe(in) {
-		return Decision{}, false
+		return pass()
 	}
 	var texts []string
 	for _, s := range findings(in) {
@@ -225,16 +248,10 @@ func findingOver(in *Input) (Decision, bool) {
 			over = append(over, t)
 		}
 	}
-	var rejoined []cke.JoinID
-	for _, j := range in.Identity.Joins {
-		if j.Apart && everyoneServes(in) {
-			rejoined = append(rejoined, j.ID)
-		}
+	if over == nil {
+		return pass()
 	}
-	if over == nil && rejoined == nil {
-		return Decision{}, false
-	}
-	return Decision{Operation: op.EndFinding{Findings: over, Rejoined: rejoined}, Reason: "what a person lifted is no longer seen", Converged: true, Upkeep: true}, true
+	return act(op.EndFinding{Findings: over}, "a finding that the operator lifted is no longer seen").upkeep()
 }
 
 func isUnequal(finding string) bool { return strings.HasPrefix(finding, string(cke.FreezeUnequalData)) }
@@ -257,5 +274,5 @@ func oursServe(in *Input) bool {
 	return true
 }
 
-// everyoneServes reports whether strangers serve, too, and no change of the member list is under way.
-func everyoneServes(in *Input) bool { return oursServe(in) && allWell(tallyOf(in)) == pass }
+// everyoneServes reports whether foreign members serve, too, and no change of the member list is under way.
+func everyoneServes(in *Input) bool { return oursServe(in) && allWell(tallyOf(in)) == open }

@@ -22,7 +22,7 @@ func found(s *scene, kind cke.FreezeKind, finding, node string, code cke.Code, m
 
 func foundSplit(s *scene) op.Freeze {
 	return found(s, cke.FreezeClusterID, "cluster-id join2 c2", "n2", cke.CodeSplitBrain, "the member at https://10.0.0.2:2379 answers with cluster id c2, on record is c1",
-		"find out which data is right and keep both data directories; `ckecli cluster evidence` shows what was seen")
+		"keep all data directories, and find out which data is right with `ckecli cluster evidence`; name the nodes with the wrong data: `ckecli cluster unfreeze --wrong NODE`; then `ckecli replace` them")
 }
 
 func foundCorrupt(s *scene) op.Freeze {
@@ -77,8 +77,8 @@ func TestDecide_StaysFrozenUntilAPersonLiftsIt(t *testing.T) {
 	check(t, []row{
 		{"the finding is no longer seen", formed(3).frozenBy("cluster-id join2 c2", false), nil, "frozen: two clusters", []string{"CKE302 n2"}},
 		{"a member stops meanwhile", formed(3).frozenBy("cluster-id join2 c2", false).stopped(1), nil, "frozen: two clusters", []string{"CKE302 n2"}},
-		{"a person lifts it", formed(3).frozenBy("cluster-id join2 c2", false).task(cke.TaskReplace, "n1", "").task(cke.TaskUnfreeze, "", "f1"), unfreeze, "asked for by eve@host", []string{"CKE302 n2"}},
-		{"a person compares meanwhile", formed(3).frozenBy("cluster-id join2 c2", false).task(cke.TaskCompare, "", ""), compareAll(formed(3)), "asked for by eve@host", []string{"CKE302 n2"}},
+		{"a person lifts it", formed(3).frozenBy("cluster-id join2 c2", false).task(cke.TaskReplace, "n1", "").task(cke.TaskUnfreeze, "", "f1"), unfreeze, "requested by eve@host", []string{"CKE302 n2"}},
+		{"a person compares meanwhile", formed(3).frozenBy("cluster-id join2 c2", false).task(cke.TaskCompare, "", ""), compareAll(formed(3)), "requested by eve@host", []string{"CKE302 n2"}},
 		{"a person asks for something else", replace, refused(replace), "frozen", []string{"CKE302 n2"}},
 		{"lifted, the same finding does not freeze again", lifted(), nil, "waiting for n2", []string{"CKE302 n2"}},
 		{"lifted, another one does", both, foundCorrupt(both), "CORRUPT", []string{"CKE306"}},

@@ -12,7 +12,7 @@ import (
 // tally counts voters as the quorum gate needs them, on a linearizable member list.
 type tally struct {
 	quorum.Tally
-	// recorded are the voters that are on record, with any health: all others are a person's, and may go at any time.
+	// recorded are the voters that are on record, with any health: all others are an operator's, and may go at any time.
 	recorded int
 	// hollow are those of the healthy ones that serve from files that were removed.
 	hollow int
@@ -25,7 +25,7 @@ type tally struct {
 func tallyOf(in *Input) tally {
 	var t tally
 	if inc := in.Identity.Incarnation; inc != nil {
-		_, _, t.apart = in.Seen.Etcd.Apart(inc.ClusterID)
+		_, _, t.apart = in.Identity.Ours(in.Seen.Etcd).Apart(inc.ClusterID)
 	}
 	for _, m := range in.Seen.Etcd.Members {
 		if m.Learner || m.Name == "" {
@@ -59,25 +59,13 @@ func (t tally) besides(in *Input, m cke.Member) tally {
 	return t
 }
 
-// replies are the answers that say something about this cluster. One of another cluster is as good as none.
-func (in *Input) replies() []cke.EndpointStatus {
-	all := in.Seen.Etcd.Endpoints
-	if !slices.ContainsFunc(all, in.Identity.OfAnother) {
-		return all
-	}
-	all = slices.Clone(all)
-	for i, e := range all {
-		if in.Identity.OfAnother(e) {
-			all[i] = cke.EndpointStatus{Join: e.Join, URL: e.URL, Problem: "it answers with cluster id " + e.ClusterID}
-		}
-	}
-	return all
-}
+// replies are the answers that say something about this cluster. One of another cluster, or of a member put aside, is as good as none.
+func (in *Input) replies() []cke.EndpointStatus { return in.Identity.Ours(in.Seen.Etcd).Endpoints }
 
 // reply is that of a membership; the zero value: it was not asked.
 func (in *Input) reply(j cke.Join) cke.EndpointStatus {
-	e, _ := cke.EtcdStatus{Endpoints: in.replies()}.Endpoint(j.ID)
-	return e
+	e, _ := in.Seen.Etcd.Endpoint(j.ID)
+	return in.Identity.OursOf(e)
 }
 
 // hollow reports whether a member serves from files that were removed: it votes, and would not come back.
@@ -96,16 +84,16 @@ func healthyMember(in *Input, m cke.Member) bool {
 // gate is the answer of the quorum gate: pass, or the arithmetic of the refusal.
 type gate string
 
-const pass gate = ""
+const open gate = ""
 
 // mayRemove asks whether the member may leave the list: the healthy voters left must be at least the quorum of the list
 // after it. A healthy voter also waits until everything else is well.
 func mayRemove(in *Input, m cke.Member) gate {
 	if m.Learner {
-		return pass
+		return open
 	}
 	t := tallyOf(in)
-	if g := letGo(in, t, m); g != pass {
+	if g := letGo(in, t, m); g != open {
 		return g
 	}
 	return gate(t.Remove(healthyMember(in, m)))
@@ -115,16 +103,16 @@ func mayRemove(in *Input, m cke.Member) gate {
 // lease lasts.
 func letGo(in *Input, t tally, m cke.Member) gate {
 	if !servesAnywhere(in, m) {
-		return pass
+		return open
 	}
 	if !healthyMember(in, m) {
 		t.Healthy++ // it serves where it is not on record
 	}
-	if g := leaseGate(in, m); g != pass {
+	if g := leaseGate(in, m); g != open {
 		return g
 	}
 	if hollow(in, m) {
-		t.hollow = 0 // what is to be mended is no obstacle
+		t.hollow = 0 // what is to be fixed is no obstacle
 	}
 	return allWell(t.besides(in, m))
 }
@@ -133,31 +121,31 @@ func letGo(in *Input, t tally, m cke.Member) gate {
 // allowed while all are healthy.
 func mayRestart(in *Input, m cke.Member) gate {
 	t := tallyOf(in)
-	if g := leaseGate(in, m); g != pass {
+	if g := leaseGate(in, m); g != open {
 		return g
 	}
-	if g := allWell(t.besides(in, m)); g != pass {
+	if g := allWell(t.besides(in, m)); g != open {
 		return g
 	}
 	if in.fewVoters() || m.Learner {
-		return pass
+		return open
 	}
 	return gate(t.Pause(1))
 }
 
 // mayInterrupt asks whether a voter may be restarted for what nobody asked for now: mayRestart, and if nobody would be served
-// meanwhile although more voters are declared, a person's consent. With another voter it goes without a gap.
+// meanwhile although more voters are declared, an operator's consent. With another voter it goes without a gap.
 func mayInterrupt(in *Input, m cke.Member) gate {
-	if g := mayRestart(in, m); g != pass || m.Learner || !in.lacksVoters() || in.Requests.Interrupt >= in.Generation && in.Generation > 0 {
+	if g := mayRestart(in, m); g != open || m.Learner || !in.lacksVoters() || in.Requests.Interrupt >= in.Generation && in.Generation > 0 {
 		return g
 	}
-	return gate(fmt.Sprintf("%s, %d declared: nobody is served while one restarts; it waits for another voter, or for `ckecli cluster apply`",
+	return gate(fmt.Sprintf("%s, %d declared: no client is served while one restarts; it waits for another voter, or for `ckecli cluster apply`",
 		cke.Count(tallyOf(in).Voters, "voter"), len(in.Spec.ControlPlane())))
 }
 
 // codeOfGate is the code of what mayInterrupt refuses.
 func codeOfGate(in *Input, m cke.Member) cke.Code {
-	if mayRestart(in, m) == pass {
+	if mayRestart(in, m) == open {
 		return cke.CodeInterrupt
 	}
 	return cke.CodeQuorum
@@ -177,7 +165,7 @@ func mayAdd(in *Input, pending int) gate {
 	return gate(tallyOf(in).Add(pending, wantsAllVoters(in)))
 }
 
-// wantsAllVoters is the version of a member that refuses every addition while a voter is not connected; empty: none does. What has not told
+// wantsAllVoters is the version of a member that refuses every addition while a voter is not connected; empty: none does. What has not reported
 // its version is taken for a newer one.
 func wantsAllVoters(in *Input) string {
 	for _, e := range in.replies() {
@@ -191,18 +179,18 @@ func wantsAllVoters(in *Input) string {
 
 func allWell(t tally) gate {
 	if t.Pending == 0 && t.apart {
-		return "members serve without each other: they are not of one quorum, and none is taken away that others may not count on"
+		return "members serve separately: they are not of one quorum, so none is taken away, since the others may not be a quorum without it"
 	}
 	if g := t.Whole(); g != "" {
 		return gate(g)
 	}
 	switch {
 	case len(t.stopping) > 0:
-		return gate(fmt.Sprintf("%s may stop at any time: an engine was asked to, and has not answered since; no other one is taken away before it has", namesOf(t.stopping)))
+		return gate(fmt.Sprintf("%s may stop at any time: an engine has not answered a stop request; no other voter is taken away before it has", namesOf(t.stopping)))
 	case t.hollow > 0:
-		return gate(fmt.Sprintf("%s from files that were removed; no healthy one is taken away before that is mended", cke.Plural(t.hollow, "voter serves", "voters serve")))
+		return gate(fmt.Sprintf("%s from files that were removed; no healthy voter is taken away before that is fixed", cke.Plural(t.hollow, "voter serves", "voters serve")))
 	}
-	return pass
+	return open
 }
 
 // noneLags asks whether every voter is level with the leader: while one restarts, the others are to commit without a gap.
@@ -213,7 +201,7 @@ func noneLags(in *Input) gate {
 			return gate(fmt.Sprintf("%s is %s behind the leader", j.Node.Name(), cke.Plural(behind, "entry", "entries")))
 		}
 	}
-	return pass
+	return open
 }
 
 // listed returns the entry of a membership in the member list.
@@ -228,7 +216,7 @@ func (in *Input) listed(j cke.Join) (cke.Member, bool) {
 
 // is reports whether an entry of a member list is that of a membership. An addition lists a learner, records its id and makes its volume,
 // in this order: where that id is not on record and the node has nothing of the membership, a voter there is somebody else's, or has lost
-// all that it had. Of a life that was never formed the founders alone are listed, and their ids are not on record yet.
+// all that it had. Of an incarnation that was never formed the bootstrap members alone are listed, and their ids are not on record yet.
 func (in *Input) is(m cke.Member, j cke.Join) bool {
 	if !op.Is(m, j) || j.MemberID != "" || m.Learner {
 		return op.Is(m, j)
@@ -236,7 +224,7 @@ func (in *Input) is(m cke.Member, j cke.Join) bool {
 	return in.mayHold(j) || in.founds(j)
 }
 
-// founds reports whether a membership is that of a founder of a life that was never formed.
+// founds reports whether a membership is that of a bootstrap member of an incarnation that was never formed.
 func (in *Input) founds(j cke.Join) bool {
 	for i := in.Identity.Incarnation; i != nil; i = i.Restore.Before {
 		if i.Life(j.Incarnation) {
@@ -257,7 +245,7 @@ func (in *Input) mayHold(j cke.Join) bool {
 	return !n.Answered() || container || volume
 }
 
-// joinOf returns the membership of an entry; nil for a stranger.
+// joinOf returns the membership of an entry; nil for a foreign member.
 func (in *Input) joinOf(m cke.Member) *cke.Join {
 	for i := range in.Identity.Joins {
 		if j := &in.Identity.Joins[i]; in.is(m, *j) {
@@ -267,7 +255,7 @@ func (in *Input) joinOf(m cke.Member) *cke.Join {
 	return nil
 }
 
-// declared returns the control-plane node that a membership stands on, as it is declared now.
+// declared returns the control-plane node that a membership is on, as it is declared now.
 func (in *Input) declared(j cke.Join) (cke.Node, bool) {
 	for _, n := range in.Spec.ControlPlane() {
 		if n.Address == j.Node.Address {

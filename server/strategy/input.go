@@ -2,8 +2,8 @@ package strategy
 
 import "cke"
 
-// NewInput makes what Decide may know out of what is stored and what was seen. Nothing else makes one of a real cluster:
-// the loop, plans and the command line decide on the same facts. backup: nil if none are taken.
+// NewInput makes an Input from what is stored and what was observed. Only this makes one of a real cluster, so the loop,
+// plans and the command line decide on the same facts. backup is nil if none are taken.
 func NewInput(spec cke.Spec, id cke.Identity, asked cke.Requests, seen cke.Observation, backup *cke.BackupStatus, before cke.Status) Input {
 	in := Input{Spec: spec.Wanted(), Generation: spec.Generation, SetAt: spec.SetAt, Deleting: spec.Deleting(), DeletionAt: spec.DeleteRequestedAt, Sealed: !spec.DeleteSealedAt.IsZero(), Destroyed: spec.Destroyed, Identity: id,
 		Seen: seen, Requests: asked, Backup: backup, Before: before}
@@ -11,7 +11,7 @@ func NewInput(spec cke.Spec, id cke.Identity, asked cke.Requests, seen cke.Obser
 	return in
 }
 
-// InputFrom is NewInput with what a leader reported last in the place of an observation.
+// InputFrom is NewInput with the status that a leader reported last in place of an observation.
 func InputFrom(spec cke.Spec, id cke.Identity, asked cke.Requests, reported cke.Status) Input {
 	seen := cke.Observation{ObservedAt: reported.ObservedAt, Nodes: reported.Nodes, Etcd: reported.Etcd}
 	return NewInput(spec, id, asked, seen, reported.Backup, reported)

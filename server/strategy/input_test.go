@@ -31,6 +31,16 @@ func (s *scene) endpoint(i int) *cke.EndpointStatus { return &s.Seen.Etcd.Endpoi
 
 func (s *scene) join(i int) cke.Join { return s.Identity.Joins[i-1] }
 
+// end puts a membership on record as ended, and marks its node.
+func (s *scene) end(j cke.Join) {
+	s.Identity.Ended = append(s.Identity.Ended, j)
+	for i := range s.Seen.Nodes {
+		if n := &s.Seen.Nodes[i]; n.Node.Address == j.Node.Address {
+			n.Over = append(n.Over, string(j.ID))
+		}
+	}
+}
+
 // silent makes nodes answer no more; what was last seen of them stays.
 func (s *scene) silent(nodes ...int) *scene {
 	scenes.Silence(&s.Input, nodes...)

@@ -11,18 +11,18 @@ import (
 
 // Bounds of what a learner may take.
 const (
-	// learnerPatience is how long a learner may come no further, while somebody looks, before it is taken back and a new
+	// learnerPatience is how long a learner may make no progress, while somebody looks, before it is withdrawn and a new
 	// one is tried.
 	learnerPatience = 10 * time.Minute
-	// catchUpLimit is how long a learner may come further without catching up before people are told.
+	// catchUpLimit is how long a learner may come further without catching up before operators are told.
 	catchUpLimit = time.Hour
-	// catchUpAgain is how soon a learner that is catching up is looked at again.
+	// catchUpAgain is how soon a learner that is catching up is observed again.
 	catchUpAgain = 200 * time.Millisecond
 )
 
-// stuckLearner: a learner has not come further for a while, in which it was looked at. It keeps every other change
-// waiting, and holds nothing that others do not: it is taken back, and another one is tried with a volume of its own.
-func stuckLearner(in *Input) (Decision, bool) {
+// stuckLearner: a learner has not come further for a while, in which it was observed. It keeps every other change
+// waiting, and holds nothing that others do not: it is withdrawn, and another one is tried with a volume of its own.
+func stuckLearner(in *Input) verdict {
 	for _, j := range in.Identity.Joins {
 		m, there := in.listed(j)
 		if !there || !m.Learner {
@@ -38,10 +38,9 @@ func stuckLearner(in *Input) (Decision, bool) {
 			continue
 		}
 		gone := j
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: declaredFree(in, j)},
-			Reason: fmt.Sprintf("the learner on %s has not come further for %s; a new one is tried", j.Node.Name(), stuck.Round(time.Second))}, true
+		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: declaredFree(in, j)}, fmt.Sprintf("the learner on %s has made no progress for %s; a new one is tried", j.Node.Name(), stuck.Round(time.Second))).alone()
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // Bounds of the pause before another learner is tried on a node after learners in a row that never voted: each costs the
@@ -78,7 +77,7 @@ func (in *Input) triedInVain(n cke.Node) (*cke.Problem, time.Duration) {
 		Remedy:  "`ckecli history` shows how each ended; once the cause is gone, `ckecli cluster set FILE` or `ckecli replace " + n.Name() + "` tries one at once"}, pause - since
 }
 
-// patienceFor is how long a learner may come no further: longer for one that has not answered yet, the more there is to be
+// patienceFor is how long a learner may make no progress: longer for one that has not answered yet, the more there is to be
 // received.
 func (in *Input) patienceFor(e cke.EndpointStatus) time.Duration {
 	if e.RaftApplied > 0 {
@@ -92,18 +91,18 @@ func (in *Input) patienceFor(e cke.EndpointStatus) time.Duration {
 }
 
 // catchingUp: a learner is on its way.
-func catchingUp(in *Input) (Decision, bool) {
+func catchingUp(in *Input) verdict {
 	for _, j := range in.Identity.Joins {
 		m, there := in.listed(j)
 		if e := in.reply(j); there && m.Learner && e.Healthy() {
-			d := Decision{Again: catchUpAgain, Reason: fmt.Sprintf("the learner on %s is catching up, %s behind", j.Node.Name(), cke.Plural(lag(in, e), "entry", "entries"))}
+			v := wait(fmt.Sprintf("the learner on %s is catching up, %s behind", j.Node.Name(), cke.Plural(lag(in, e), "entry", "entries"))).again(catchUpAgain)
 			if p := slowLearner(in, j); p != nil {
-				d.Blockers = []cke.Problem{*p}
+				v.Blockers = []cke.Problem{*p}
 			}
-			return d, true
+			return v
 		}
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // slowLearner is set when a learner comes further and further and does not catch up. It is not withdrawn: another one
@@ -116,5 +115,5 @@ func slowLearner(in *Input, j cke.Join) *cke.Problem {
 	}
 	return &cke.Problem{Code: cke.CodeSlowLearner, Node: j.Node.Name(),
 		Message: fmt.Sprintf("its learner has been catching up for %s and is %s behind; every other change waits for it", took.Round(time.Minute), cke.Plural(lag(in, e), "entry", "entries")),
-		Remedy:  fmt.Sprintf("look at the disk and the line of %s; `ckecli replace %s` tries another one", j.Node.Name(), j.Node.Name())}
+		Remedy:  fmt.Sprintf("check the disk and the network of %s; `ckecli replace %s` tries another one", j.Node.Name(), j.Node.Name())}
 }

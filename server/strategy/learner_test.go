@@ -26,14 +26,14 @@ func TestDecide_WithdrawsALearnerThatIsStuck(t *testing.T) {
 	unseen := func(s *scene) { s.Before.ObservedAt = noon.Add(-24 * time.Hour) }
 	further := func(s *scene) { s.endpoint(4).RaftApplied = 11 }
 	check(t, []row{
-		{"for ten minutes", learning(10*time.Minute, "healthy"), gone, "has not come further for 10m1s", nil},
+		{"for ten minutes", learning(10*time.Minute, "healthy"), gone, "has made no progress for 10m1s", nil},
 		{"not before", learning(9*time.Minute, "healthy"), nil, "is catching up", nil},
 		{"nobody looked for a day", learning(9*time.Minute, "healthy").with(unseen), nil, "is catching up", nil},
 		{"the clock was set forward by a day", learning(0, "healthy").with(unseen), nil, "is catching up", nil},
 		{"the clock was set back", learning(0, "healthy").with(func(s *scene) { s.Before.ObservedAt = noon.Add(time.Hour) }), nil, "is catching up", nil},
 		{"not while it comes further", learning(time.Hour, "healthy").with(further), nil, "is catching up", nil},
-		{"one that answers nobody", learning(10*time.Minute, "unhealthy").with(func(s *scene) { s.quiet(4) }), gone, "has not come further", nil},
-		{"on a node that is silent", learning(10*time.Minute, "unreachable").silent(4), silently(gone), "has not come further", nil},
+		{"one that answers nobody", learning(10*time.Minute, "unhealthy").with(func(s *scene) { s.quiet(4) }), gone, "has made no progress", nil},
+		{"on a node that is silent", learning(10*time.Minute, "unreachable").silent(4), silently(gone), "has made no progress", nil},
 		{"a voter is none", formed(3).running().with(func(s *scene) {
 			s.endpoint(3).Linearizable = false
 			s.Before.ObservedAt = noon.Add(-time.Second)

@@ -27,6 +27,18 @@ func TestLease_HoldsForANodeThatWasRenamed(t *testing.T) {
 	}
 }
 
+// The node is renamed in the cluster file while it is down for maintenance: nothing is started on it, and no other voter is taken away.
+func TestLease_HoldsForANodeThatIsRenamedMeanwhile(t *testing.T) {
+	s := formed(3).drained(2).with(func(s *scene) { s.Requests.Drains[0].Address = s.node(2).Node.Address })
+	if d := strategy.Decide(s.renamed(2, "cp2").Input); d.Operation != nil || len(d.Blockers) != 1 || d.Blockers[0].Remedy != "ckecli node undrain n2 when the work is done" {
+		t.Errorf("%T %s %+v", d.Operation, d.Reason, d.Blockers)
+	}
+	s.renamed(1, "n2") // which has another machine now
+	if d := strategy.Decide(s.Input); d.Operation != nil || len(d.Blockers) != 1 || d.Blockers[0].Node != "n2" {
+		t.Errorf("%T %s %+v", d.Operation, d.Reason, d.Blockers)
+	}
+}
+
 // A member whose machine gets another address is not started while the machine is down for maintenance.
 func TestLease_HoldsForANodeWithANewAddress(t *testing.T) {
 	s := formed(3).readdressed(2, sameMachine).stopped(2)

@@ -9,21 +9,21 @@ import (
 	"cke/quorum"
 )
 
-// ballot is who votes in one life of the cluster, as far as its newest member list tells.
+// ballot is who votes in one incarnation of the cluster, as far as its newest member list reports.
 type ballot struct {
 	// voters is how many voters that list has.
 	voters int
-	// sure are voters that may go on; maybe are those that may go on of which that list does not say that they vote: learners, which may
+	// sure are voters that may continue; maybe are those that may continue of which that list does not say that they vote: learners, which may
 	// have been promoted since, and members that it does not have.
 	sure, maybe []string
 	// changing: nobody says that the list is the newest, so that a voter may have been removed since.
 	changing bool
 }
 
-// of returns of how many voters those that may go on could be a quorum; 0: of none.
+// of returns of how many voters those that may continue could be a quorum; 0: of none.
 func (b ballot) of() int { return couldBeQuorum(b.voters, len(b.sure), len(b.maybe), b.changing) }
 
-// out are all that may go on.
+// out are all that may continue.
 func (b ballot) out() []string { return slices.Concat(b.sure, b.maybe) }
 
 // count takes a member into account.
@@ -39,7 +39,7 @@ func (b *ballot) count(name string, votes, goesOn bool) {
 	}
 }
 
-// couldBeQuorum returns of how many voters those that may go on could be a quorum, of whom maybe may vote beside the sure ones; 0: of none. One
+// couldBeQuorum returns of how many voters those that may continue could be a quorum, of whom maybe may vote beside the sure ones; 0: of none. One
 // change at a time is in flight: either those who may vote do, which is worse the more of them do, or a voter was removed.
 func couldBeQuorum(voters, sure, maybe int, changing bool) int {
 	switch {
@@ -51,7 +51,7 @@ func couldBeQuorum(voters, sure, maybe int, changing bool) int {
 	return 0
 }
 
-// couldServe: members that may go on must not have a quorum among themselves. A node that is left out counts also while
+// couldServe: members that may continue must not have a quorum among themselves. A node that is left out counts also while
 // it answers: it may be cut off before its member is stopped.
 func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, b := range in.ballots(o) {
@@ -59,12 +59,12 @@ func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
 		if n == 0 {
 			continue
 		}
-		e := &cke.Error{Code: cke.CodeFence, What: "cannot restore: the nodes left out could go on serving the cluster as it was",
-			Facts: []string{fmt.Sprintf("%s may go on, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, quorum.Of(n)),
-				"a machine that is switched off or wiped for good is named with --destroyed NODE"}}
+		e := &cke.Error{Code: cke.CodeFence, What: "cannot restore: the nodes left out could still form a quorum of the cluster as it was",
+			Facts: []string{fmt.Sprintf("%s may still run, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, quorum.Of(n)),
+				"name a machine that is switched off or wiped for good with --destroyed NODE"}}
 		if o.Survivor != "" {
-			e.What = "cannot recover: members that cannot be asked could be serving the cluster"
-			e.Facts = append(e.Facts, "a member that runs and does not answer may answer its clients: let this management host reach its client port, see `ckecli status`")
+			e.What = "cannot recover: members that cannot be reached could be serving the cluster"
+			e.Facts = append(e.Facts, "a member that runs and does not answer cke may serve clients: let this management host reach its client port, see `ckecli status`")
 		}
 		return e
 	}
@@ -77,7 +77,7 @@ func (in *Input) servesUnseen(j cke.Join, o cke.RestoreOrder) bool {
 	return !in.Seen.Etcd.Quorate && !slices.Contains(o.Destroyed, j.Node.Name()) && !in.silent(j) && !down(in, j)
 }
 
-// ballots are those of all lives that may still run.
+// ballots are those of all incarnations that may still run.
 func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 	mayGoOn := func(n cke.Node) bool {
 		s := in.node(n)
@@ -97,7 +97,7 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 	return all
 }
 
-// ballot is that of the memberships of a life, and of the voters that no membership names.
+// ballot is that of the memberships of an incarnation, and of the voters that no membership names.
 func (in *Input) ballot(life string, joins []cke.Join, goesOn func(cke.Join) bool, strangerGoesOn func(cke.Member) bool) ballot {
 	list, newest := in.listOf(life)
 	b := ballot{changing: !newest}
@@ -128,7 +128,7 @@ func (in *Input) hasVoter(list []cke.Member, j cke.Join) bool {
 	return slices.ContainsFunc(list, func(m cke.Member) bool { return in.is(m, j) && !m.Learner })
 }
 
-// listOf is the member list of a life that was seen last, and whether a quorum has just said so.
+// listOf is the member list of an incarnation that was seen last, and whether a quorum has just said so.
 func (in *Input) listOf(life string) (list []cke.Member, newest bool) {
 	if in.Identity.Incarnation.Life(life) {
 		return in.lastList(), in.Seen.Etcd.MembersSource == cke.MembersLinearizable
@@ -141,7 +141,7 @@ func (in *Input) listOf(life string) (list []cke.Member, newest bool) {
 	return nil, false
 }
 
-// unknownBallot is that of a cluster of which this store knows no life: a management host before may have had one, on
+// unknownBallot is that of a cluster of which this store knows no incarnation: a management host before may have had one, on
 // the declared nodes.
 func unknownBallot(in *Input, mayGoOn func(cke.Node) bool) (b ballot) {
 	for _, n := range in.Spec.ControlPlane() {
@@ -150,7 +150,7 @@ func unknownBallot(in *Input, mayGoOn func(cke.Node) bool) (b ballot) {
 	return b
 }
 
-// lists are the members by the newest lists of all lives that may still run.
+// lists are the members by the newest lists of all incarnations that may still run.
 func (in *Input) lists() []cke.Member {
 	all := in.lastList()
 	for _, j := range in.Identity.Superseded() {
@@ -160,7 +160,7 @@ func (in *Input) lists() []cke.Member {
 	return all
 }
 
-// lastList is the member list of this life that was seen last, by whatever member; nil: none is known.
+// lastList is the member list of this incarnation that was seen last, by whatever member; nil: none is known.
 func (in *Input) lastList() []cke.Member {
 	inc := in.Identity.Incarnation
 	switch {

@@ -118,13 +118,13 @@ func TestRestore_WhatIsLeftOutHasNoQuorum(t *testing.T) {
 	} {
 		d := strategy.Decide(c.scene.Input)
 		_, begun := d.Operation.(op.BeginRestore)
-		if begun != c.begun || !begun && !refusal(cke.CodeFence, "could go on serving")(d) {
+		if begun != c.begun || !begun && !refusal(cke.CodeFence, "could still form a quorum")(d) {
 			t.Errorf("%s: %T %s", name, d.Operation, d.Reason)
 		}
 	}
 	d := strategy.Decide(formed(1).stranger("x", "y").restored().Input)
 	if r, is := d.Operation.(op.Refuse); !is || !slices.ContainsFunc(r.Why.Facts, func(f string) bool {
-		return strings.Contains(f, "x and y may go on, and could be 2 of 3 members; 2 are a quorum")
+		return strings.Contains(f, "x and y may still run, and could be 2 of 3 members; 2 are a quorum")
 	}) {
 		t.Errorf("the strangers are not named: %#v", d.Operation)
 	}

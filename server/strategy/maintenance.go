@@ -23,25 +23,25 @@ const (
 )
 
 // makeRoom defragments the full database of a member, unless another node is down for maintenance.
-func (in *Input) makeRoom(j cke.Join, p cke.Problem, reason string) (Decision, bool) {
+func (in *Input) makeRoom(j cke.Join, p cke.Problem, reason string) verdict {
 	if m, there := in.listed(j); there {
-		if g := leaseGate(in, m); g != pass {
-			return refused(p.Message+"; "+string(g), p), true
+		if g := leaseGate(in, m); g != open {
+			return note(p.Message+"; "+string(g), p)
 		}
 	}
-	return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Reason: "etcd is out of space, and " + reason}, true
+	return act(op.Defragment{Joins: []cke.Join{j}}, "etcd is out of space, and "+reason)
 }
 
 // fullDatabase: etcd raised NOSPACE. What is free inside the databases is given back to their quota, one member after
-// the other, then the alarm is taken back. History is never compacted for it: it belongs to the clients.
-func fullDatabase(in *Input) (Decision, bool) {
+// the other, then the alarm is cleared. History is never compacted for it: it belongs to the clients.
+func fullDatabase(in *Input) verdict {
 	alarms := noSpace(in)
 	if alarms == nil {
-		return Decision{}, false
+		return pass()
 	}
 	p := noSpaceProblem(in)
 	if !oursServe(in) {
-		return refused("etcd is out of space, and nothing is done about it while a member is away: "+p.Message, p), true
+		return note("etcd is out of space, and cke does nothing about it while a member is away: "+p.Message, p)
 	}
 	below, least := true, leastInUse(in)
 	for j := range inTurn(in) {
@@ -50,7 +50,7 @@ func fullDatabase(in *Input) (Decision, bool) {
 		quota := j.Etcd.Quota() // a larger one that is declared may wait for consent
 		switch {
 		case e.DBSize == 0:
-			return refused(p.Message+"; the sizes of the databases are not known", p), true
+			return note(p.Message+"; the sizes of the databases are not known", p)
 		case e.DBSize*10 < quota*9:
 		case used*5 < e.DBSize*4:
 			return in.makeRoom(j, p, fmt.Sprintf("of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(used)))
@@ -60,24 +60,22 @@ func fullDatabase(in *Input) (Decision, bool) {
 	}
 	if trial := in.fullest(); !below && trial != nil {
 		if since := in.triedAgo(*trial); since < trialAgain {
-			d := refused(p.Message+"; what is in use does not fit into the quota", p)
-			d.Again = trialAgain - since
-			return d, true
+			return note(p.Message+"; what is in use does not fit into the quota", p).again(trialAgain - since)
 		}
-		return in.makeRoom(*trial, p, fmt.Sprintf("reports what a compaction freed only after its next write, which it refuses: %s is defragmented to see", trial.Node.Name()))
+		return in.makeRoom(*trial, p, fmt.Sprintf("reports what a compaction freed only after its next write, which it refuses: %s is defragmented for a trial", trial.Node.Name()))
 	}
 	if below {
-		return Decision{Operation: op.Disarm{Alarms: alarms}, Reason: fmt.Sprintf("every database is below its quota of %s again", mebibytes(leastQuota(in)))}, true
+		return act(op.Disarm{Alarms: alarms}, fmt.Sprintf("every database is below its quota of %s again", mebibytes(leastQuota(in))))
 	}
-	return refused(p.Message, p), true
+	return note(p.Message, p)
 }
 
-// leastInUse is how many bytes of every database are in use at most. What a compaction freed etcd tells only after later
-// writes, of which a full database gets few. Voters hold the same while all are level, so the least that one of them tells
+// leastInUse is how many bytes of every database are in use at most. What a compaction freed etcd reports only after later
+// writes, of which a full database gets few. Voters hold the same while all are level, so the least that one of them reports
 // is taken for true of all; unless it was not of one that was defragmented. Then each goes by its own figure.
 func leastInUse(in *Input) int64 {
 	const own = math.MaxInt64
-	if noneLags(in) != pass {
+	if noneLags(in) != open {
 		return own
 	}
 	least := int64(own)
@@ -105,7 +103,7 @@ func (in *Input) fullest() *cke.Join {
 	return nil
 }
 
-// triedAgo is how long ago a member was defragmented, since the alarm was taken back last; whatever was done since.
+// triedAgo is how long ago a member was defragmented, since the alarm was cleared last; whatever was done since.
 func (in *Input) triedAgo(j cke.Join) time.Duration {
 	ago := time.Duration(math.MaxInt64)
 	if defragmented(in, j) {
@@ -130,8 +128,8 @@ func noSpace(in *Input) []cke.Alarm {
 }
 
 func noSpaceProblem(in *Input) cke.Problem {
-	return cke.Problem{Code: cke.CodeNoSpace, Message: fmt.Sprintf("etcd is out of space: it reads and deletes, and takes no other write; the quota is %s", mebibytes(leastQuota(in))),
-		Remedy: "delete keys and compact (etcdctl compact REVISION), cke then defragments and disarms, with ckecli etcd defrag also before etcd tells what became free; or raise --quota-backend-bytes in options.etcd.extra_args"}
+	return cke.Problem{Code: cke.CodeNoSpace, Message: fmt.Sprintf("etcd is out of space: it serves reads and deletes, and refuses every other write; the quota is %s", mebibytes(leastQuota(in))),
+		Remedy: "delete keys and compact (etcdctl compact REVISION): cke then defragments and clears the alarm; ckecli etcd defrag defragments also before etcd reports what became free; or raise --quota-backend-bytes in options.etcd.extra_args"}
 }
 
 // leastQuota is the smallest one that a member runs with.
@@ -147,20 +145,19 @@ func leastQuota(in *Input) int64 {
 
 // fragmented: a database is large, and less than half of it is in use. It blocks its member for a while, so it waits for
 // consent as every voluntary change, and for all to be well.
-func fragmented(in *Input) (Decision, bool) {
+func fragmented(in *Input) verdict {
 	if !in.Formed() || !slices.ContainsFunc(in.replies(), halfEmpty) || !everyoneServes(in) {
-		return Decision{}, false
+		return pass()
 	}
 	for j := range inTurn(in) {
 		e := in.reply(j)
 		m, there := in.listed(j)
-		if !there || !halfEmpty(e) || mayRestart(in, m) != pass || in.triedAgo(j) < defragmentAgain {
+		if !there || !halfEmpty(e) || mayRestart(in, m) != open || in.triedAgo(j) < defragmentAgain {
 			continue
 		}
-		return Decision{Operation: op.Defragment{Joins: []cke.Join{j}}, Converged: true, Upkeep: true,
-			Reason: fmt.Sprintf("of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(e.DBSizeInUse))}, true
+		return act(op.Defragment{Joins: []cke.Join{j}}, fmt.Sprintf("of the %s of %s only %s are in use", mebibytes(e.DBSize), j.Node.Name(), mebibytes(e.DBSizeInUse))).voluntary().patient(defragmentAgain).upkeep()
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // halfEmpty reports whether a database is large and less than half of it is in use, both as they are known.

@@ -36,7 +36,7 @@ func TestDecide_RenewsCertificatesBeforeTheyEnd(t *testing.T) {
 	f := formed(3)
 	check(t, []row{
 		{"more than a third is left", formed(3).renewable(130, 200, 300), nil, "nothing to do", nil},
-		{"less than a third, followers first", formed(3).renewable(100, 200, 100), renew(f, 3), "the certificate of n3 ends at", nil},
+		{"less than a third, followers first", formed(3).renewable(100, 200, 100), renew(f, 3), "the certificate of n3 expires at", nil},
 		{"the leader, too", formed(3).renewable(100, 200, 300), renew(f, 1), "the certificate of n1", nil},
 		{"although a member is away", formed(3).renewable(300, 100, 300).silent(3), renew(f, 2), "the certificate of n2", nil},
 		{"not of a member that is away", formed(3).renewable(300, 300, 10).silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},
@@ -70,7 +70,7 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 	after := func(since time.Duration) func(s *scene) { // a trial, and what was done after it
 		return func(s *scene) {
 			s.Before.LastOperation = &cke.OperationStatus{Type: op.CompareData{}.Name(), Targets: []string{"n1", "n2", "n3"}, Time: noon}
-			s.Completed = map[string]strategy.Completion{"defragment n2": {Reason: "n2 is defragmented to see", Count: 1, At: noon.Add(-since)}}
+			s.Completed = map[string]strategy.Completion{"defragment n2": {Reason: "n2 is defragmented for a trial", Count: 1, At: noon.Add(-since)}}
 		}
 	}
 	disarmed := func(s *scene) {
@@ -98,15 +98,15 @@ func TestDecide_GivesSpaceBackWhenADatabaseIsFull(t *testing.T) {
 		{"of one of the like name it says nothing", scene().sized(100, 95, 1, 2).sized(20, 20, 3).with(namesake), defrag(2), "of the 100 MiB of n2 only 20 MiB are in use", nil},
 		{"who was defragmented goes by its own", scene().sized(100, 95, 1, 2).sized(100, 20, 3).with(defragged), defrag(3), "of the 100 MiB of n3 only 20 MiB are in use", nil},
 		{"one that is behind tells nothing of the others", scene().sized(100, 95, 1, 2).sized(100, 20, 3).with(behind), defrag(3), "of the 100 MiB of n3 only 20 MiB are in use", nil},
-		{"all of it seems to be in use", scene().sized(100, 95, 1, 2, 3), defrag(2), "n2 is defragmented to see", nil},
+		{"all of it seems to be in use", scene().sized(100, 95, 1, 2, 3), defrag(2), "n2 is defragmented for a trial", nil},
 		{"all of it is in use", scene().sized(100, 95, 1, 2, 3).with(defragged), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
-		{"it is looked at again", scene().sized(100, 95, 1, 2, 3).with(longAgo), defrag(2), "n2 is defragmented to see", nil},
+		{"it is looked at again", scene().sized(100, 95, 1, 2, 3).with(longAgo), defrag(2), "n2 is defragmented for a trial", nil},
 		{"whatever was done since", scene().sized(100, 95, 1, 2, 3).with(after(9 * time.Minute)), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
-		{"and again after ten minutes", scene().sized(100, 95, 1, 2, 3).with(after(11 * time.Minute)), defrag(2), "n2 is defragmented to see", nil},
+		{"and again after ten minutes", scene().sized(100, 95, 1, 2, 3).with(after(11 * time.Minute)), defrag(2), "n2 is defragmented for a trial", nil},
 		{"a figure that was not true of it is not believed after that, either", scene().sized(100, 95, 1, 2).sized(20, 20, 3).with(after(time.Minute)), nil, "what is in use does not fit into the quota", []string{"CKE308"}},
-		{"an alarm that was taken back since is another one", scene().sized(100, 95, 1, 2, 3).with(disarmed), defrag(2), "n2 is defragmented to see", nil},
+		{"an alarm that was taken back since is another one", scene().sized(100, 95, 1, 2, 3).with(disarmed), defrag(2), "n2 is defragmented for a trial", nil},
 		{"sizes unknown", scene(), nil, "the sizes of the databases are not known", []string{"CKE308"}},
-		{"not while a member is away", scene().sized(100, 20, 1, 2, 3).silent(3), nil, "nothing is done about it while a member is away", []string{"CKE308", "CKE201 n3"}},
+		{"not while a member is away", scene().sized(100, 20, 1, 2, 3).silent(3), nil, "cke does nothing about it while a member is away", []string{"CKE308", "CKE201 n3"}},
 		{"the quota that members run with counts, not the one that waits for consent", formed(3).running().with(full).with(quota).with(told).with(larger).with(defragged).sized(100, 95, 1, 2, 3), nil, "the quota is 100 MiB", []string{"CKE308"}},
 		{"a larger quota goes first", formed(3).running().with(full).with(quota).sized(100, 95, 1, 2, 3), op.RestartMember{Join: formed(3).join(2), Etcd: formed(3).with(quota).Spec.Options.Etcd}, "n2 runs with other arguments", nil},
 	})

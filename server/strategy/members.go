@@ -13,17 +13,17 @@ import (
 // startStopped: a member's container is stopped or missing while its node answers and its volume is there. Starting
 // members on their own data is right with a quorum and without one, so nothing is waited for; all are started at once,
 // since after the loss of a quorum they would wait for each other.
-func startStopped(in *Input) (Decision, bool) {
+func startStopped(in *Input) verdict {
 	stopped := startable(in)
 	if !in.Formed() || len(stopped) == 0 {
-		return Decision{}, false
+		return pass()
 	}
 	running, need := RunningMembers(in), quorum.Of(len(in.Identity.Joins))
 	reason := namesOf(stopped) + " stopped; " + whatIsLeft(in, stopped)
 	if running < need && !in.quorumUnknown() {
 		reason = fmt.Sprintf("quorum is lost, %d of %d members run and %s: %s", running, len(in.Identity.Joins), needed(need), reason)
 	}
-	return Decision{Operation: op.StartMembers{Joins: stopped, AwaitServing: running+len(stopped) >= need}, Reason: reason}, true
+	return act(op.StartMembers{Joins: stopped, AwaitServing: running+len(stopped) >= need}, reason)
 }
 
 // whatIsLeft says what was seen of the data of members that are stopped.
@@ -36,46 +36,42 @@ func whatIsLeft(in *Input, stopped []cke.Join) string {
 	return "the data is there"
 }
 
-// putAside: a member that was put aside runs, or its engine would start it: as after a reboot of its node. It served apart from those that
-// were chosen, and would be a second cluster.
-func putAside(in *Input) (Decision, bool) {
+// putAside: a member that was put aside runs, or its engine would start it: as after a reboot of its node. It is stopped whichever members it
+// serves with, and whether they can do without it or not: see op.StopApart.
+func putAside(in *Input) verdict {
 	for _, j := range in.Identity.Joins {
-		c, there := in.node(j.Node).Of(j.ID)
-		if j.Apart && in.Formed() && in.node(j.Node).Answered() && there && (c.Running() || !c.KeptDown) && !in.servesWithOthers(j) {
-			return Decision{Operation: op.StopApart{Join: in.reached(j)}, Reason: fmt.Sprintf("the member of %s served apart from the others, and was put aside", j.Node.Name())}, true
+		if !in.Formed() || !in.Identity.PutAside(j.ID) {
+			continue
 		}
+		c, there := in.node(j.Node).Of(j.ID)
+		if !in.node(j.Node).Answered() || !there || !c.Running() && c.KeptDown {
+			continue
+		}
+		return act(op.StopApart{Join: in.reached(j)}, fmt.Sprintf("the member of %s has the wrong data, and was put aside", j.Node.Name()))
 	}
-	return Decision{}, false
+	return pass()
 }
 
-// servesWithOthers reports whether a member serves in one quorum with another one that is on record, or alone where none else is.
-func (in *Input) servesWithOthers(j cke.Join) bool {
-	e, id := in.reply(j), in.Identity.Incarnation.ClusterID
-	return len(in.Identity.Joins) == 1 && e.Serves(id) || slices.ContainsFunc(in.Identity.Joins, func(o cke.Join) bool {
-		return o.ID != j.ID && e.Follows(in.reply(o), id)
-	})
-}
-
-// keptDown: a voter runs, and its engine would not start it after a crash or a reboot. A stop of cke's that was not
+// keptDown: a voter runs, and its engine would not start it after a crash or a reboot. A stop of cke that was not
 // finished leaves it so, and nobody would notice before the power fails. An engine that does what it is asked now has done, or
 // never had, what it was asked for before.
-func keptDown(in *Input) (Decision, bool) {
+func keptDown(in *Input) verdict {
 	if !in.Formed() {
-		return Decision{}, false
+		return pass()
 	}
 	var joins []cke.Join
 	for _, j := range in.Identity.Joins {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
 		m, listed := in.listed(j)
-		if n.Answered() && there && c.Running() && (c.KeptDown && !c.StartsEmpty || j.Stopping) && listed && !m.Learner && !j.Apart && in.drained(j.Node) == nil {
+		if n.Answered() && there && c.Running() && (c.KeptDown && !c.StartsEmpty || j.Stopping) && listed && !m.Learner && !in.keptOut(j) && in.drained(j.Node) == nil {
 			joins = append(joins, in.reached(j))
 		}
 	}
 	if joins == nil {
-		return Decision{}, false
+		return pass()
 	}
-	return Decision{Operation: op.KeepRunning{Joins: joins}, Reason: namesOf(joins) + " would stay down after a crash: a stop was begun, or the engine's own restarts are off"}, true
+	return act(op.KeepRunning{Joins: joins}, namesOf(joins)+" would stay down after a crash: a stop was started, or the engine's own restarts are off")
 }
 
 func namesOf(joins []cke.Join) string {
@@ -108,12 +104,12 @@ func running(in *Input, joins []cke.Join) int {
 
 // withoutQuorum: the cluster was formed, no linearizable read succeeds, and no member can be started. Nothing is
 // changed: a second cluster would be the worst outcome.
-func withoutQuorum(in *Input) (Decision, bool) {
+func withoutQuorum(in *Input) verdict {
 	if !in.Formed() || in.Seen.Etcd.Quorate {
-		return Decision{}, false
+		return pass()
 	}
 	if p := allBlank(in); p != nil {
-		return Decision{Blockers: []cke.Problem{*p}, Reason: p.Message}, true
+		return wait(p.Message, *p)
 	}
 	var blockers []cke.Problem
 	for _, j := range in.Identity.Joins {
@@ -122,7 +118,7 @@ func withoutQuorum(in *Input) (Decision, bool) {
 		}
 	}
 	if blockers == nil {
-		return Decision{Reason: "members are electing a leader"}, true
+		return wait("members are electing a leader")
 	}
 	n := in.votes()
 	reason := fmt.Sprintf("no quorum: %d of %d members run, %s; waiting for %s", running(in, in.voters()), n, needed(quorum.Of(n)), nodesOf(blockers))
@@ -130,12 +126,12 @@ func withoutQuorum(in *Input) (Decision, bool) {
 		reason = unseenSentence(in)
 	}
 	if unknown := unknownVoters(in); unknown != nil {
-		reason += ", and etcd lists members that cke does not know: " + strings.Join(unknown, ", ")
+		reason += ", and etcd lists foreign members: " + strings.Join(unknown, ", ")
 	}
 	if p := quorumProblem(in); p != nil {
 		reason += "; " + p.Remedy
 	}
-	return Decision{Blockers: blockers, Reason: reason}, true
+	return wait(reason, blockers...)
 }
 
 func needed(n int) string { return cke.Plural(n, "is needed", "are needed") }
@@ -147,7 +143,7 @@ func allBlank(in *Input) *cke.Problem {
 	}
 	return &cke.Problem{Code: cke.CodeBlankNodes,
 		Message: "the cluster was formed, but no node holds any of its data; a second cluster is never bootstrapped under its name",
-		Remedy:  fmt.Sprintf("bring the disks back, or restore from a backup: ckecli restore; if there is neither, and an empty cluster will do: ckecli cluster delete %s, then ckecli cluster set FILE", in.Spec.Name)}
+		Remedy:  fmt.Sprintf("bring the disks back, or restore from a backup: ckecli restore; if there is neither, and an empty cluster is acceptable: ckecli cluster delete %s, then ckecli cluster set FILE", in.Spec.Name)}
 }
 
 // startable returns the members whose node answers, whose container does not run, and whose volume is there and not
@@ -163,8 +159,8 @@ func startable(in *Input) []cke.Join {
 		c, there := n.Of(j.ID)
 		_, listed := in.listed(j)
 		switch {
-		case j.StartedAt.IsZero(): // adding it goes on
-		case in.drained(j.Node) != nil, j.Apart:
+		case j.StartedAt.IsZero(): // adding it continues
+		case in.drained(j.Node) != nil, in.keptOut(j):
 		case in.Seen.Etcd.MembersSource == cke.MembersLinearizable && !listed: // no member any more
 		case !volume, c.Data == cke.DataMissing:
 		case there && (c.Running() || c.State == cke.ContainerRestarting): // the engine's own restart is not raced
@@ -244,6 +240,8 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 	name := j.Node.Name()
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	switch c, there := n.Of(j.ID); {
+	case hasJoin(in.endedByMarks(), j.ID):
+		return &cke.Problem{Code: cke.CodeOlderStore, Node: name, Message: "its membership ended, according to a mark on a node", Remedy: "ckecli replace " + name}
 	case drainProblem(in, j) != nil:
 		return drainProblem(in, j)
 	case !n.Answered():
@@ -256,11 +254,11 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 	case !there:
 		return &cke.Problem{Code: cke.CodeEtcdExited, Node: name, Message: "its container is missing"}
 	case c.State == cke.ContainerPaused:
-		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "its container is paused by somebody", Remedy: fmt.Sprintf("on %s: docker unpause %s", j.Node.Address, c.Name)}
+		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "its container was paused outside cke", Remedy: fmt.Sprintf("on %s: docker unpause %s", j.Node.Address, c.Name)}
 	case certificateProblem(in, j) != nil && (!c.Running() || e.Problem != ""):
 		return certificateProblem(in, j)
-	case j.Apart && in.Formed() && !in.servesWithOthers(j):
-		return &cke.Problem{Code: cke.CodeSplitBrain, Node: name, Message: "its member served apart from the others, and is put aside: it could be a second cluster again",
+	case in.Formed() && in.Identity.PutAside(j.ID):
+		return &cke.Problem{Code: cke.CodeSplitBrain, Node: name, Message: "its member has the wrong data, and is put aside",
 			Remedy: fmt.Sprintf("ckecli replace %s; its volume is kept", name)}
 	case !c.Running():
 		err := op.Exited(name, c)
@@ -273,7 +271,7 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 		}
 		return &cke.Problem{Code: err.Code, Node: name, Message: "etcd " + how, Remedy: laterMinor(in, j)}
 	case e.Problem != "" && in.votesElsewhere(c):
-		return &cke.Problem{Code: cke.CodeOlderStore, Node: name, Message: "its member serves, though not at " + j.ClientURL() + " as the store has it", Remedy: "ckecli cluster reclaim " + in.Spec.Name}
+		return &cke.Problem{Code: cke.CodeOlderStore, Node: name, Message: "its member serves, but not at " + j.ClientURL() + ", which is on record", Remedy: "ckecli cluster reclaim " + in.Spec.Name}
 	case e.Problem != "":
 		return &cke.Problem{Code: cke.CodeMemberSilent, Node: name, Message: "etcd runs and does not answer: " + e.Problem}
 	case in.Formed() && e.ClusterID != "" && e.ClusterID != in.Identity.Incarnation.ClusterID:
@@ -287,7 +285,7 @@ func memberProblem(in *Input, j cke.Join) *cke.Problem {
 }
 
 // waitForMembers: nothing can be done about it, but not everything is well.
-func waitForMembers(in *Input) (Decision, bool) {
+func waitForMembers(in *Input) verdict {
 	var blockers []cke.Problem
 	for _, j := range in.Identity.Joins {
 		if p := memberProblem(in, j); p != nil {
@@ -297,7 +295,7 @@ func waitForMembers(in *Input) (Decision, bool) {
 		}
 	}
 	if blockers != nil {
-		return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ": " + mayBeIntact(blockers)}, true
+		return wait("waiting for "+nodesOf(blockers)+": "+mayBeIntact(blockers), blockers...)
 	}
 	for _, n := range in.Spec.ControlPlane() {
 		_, carries := in.Identity.On(n)
@@ -306,9 +304,9 @@ func waitForMembers(in *Input) (Decision, bool) {
 		}
 	}
 	if blockers != nil {
-		return Decision{Blockers: blockers, Reason: "waiting for " + nodesOf(blockers) + ", which is to carry a member"}, true
+		return wait("waiting for "+nodesOf(blockers)+", which is to carry a member", blockers...)
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // mayBeIntact says what is known of the data of those that are waited for.
@@ -326,7 +324,7 @@ func mayBeIntact(blockers []cke.Problem) string {
 func and(names []string) string {
 	switch n := len(names); n {
 	case 0:
-		return "nobody"
+		return "none"
 	case 1:
 		return names[0]
 	default:

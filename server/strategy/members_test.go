@@ -132,7 +132,7 @@ func TestReport_NamesTheWayOutOfALostQuorum(t *testing.T) {
 func TestDecide_CountsVotersThatItDoesNotKnow(t *testing.T) {
 	check(t, []row{
 		{"two of four run", formed(3).running().stopped(3).emptied(3).lost().stranger("x"), nil,
-			"no quorum: 2 of 4 members run, 3 are needed; waiting for n1, n2, n3, and etcd lists members that cke does not know: x at https://10.9.9.9:2380", []string{"CKE215 n1", "CKE215 n2", "CKE213 n3"}},
+			"no quorum: 2 of 4 members run, 3 are needed; waiting for n1, n2, n3, and etcd lists foreign members: x at https://10.9.9.9:2380", []string{"CKE215 n1", "CKE215 n2", "CKE213 n3"}},
 		{"a learner that runs does not count", formed(3).running().learner(3, true).silent(2).lost().with(func(s *scene) {
 			s.Before.Incarnation, s.Before.Etcd = "life", cke.EtcdStatus{Members: formed(3).learner(3, true).Seen.Etcd.Members}
 		}), nil,

@@ -14,33 +14,33 @@ import (
 
 // Bounds of what a learner may take.
 const (
-	// withdrawAfter is how often adding a member may fail before its learner is taken back and a new one is tried, and how
+	// withdrawAfter is how often adding a member may fail before its learner is withdrawn and a new one is tried, and how
 	// often that one may fail.
 	withdrawAfter = 5
 )
 
 // listUnknown: what follows needs a member list that was read through a quorum.
-func listUnknown(in *Input) (Decision, bool) {
+func listUnknown(in *Input) verdict {
 	if in.Seen.Etcd.MembersSource == cke.MembersLinearizable {
-		return Decision{}, false
+		return pass()
 	}
-	return Decision{Reason: "no member list could be read through a quorum yet"}, true
+	return wait("no member list could be read through a quorum yet")
 }
 
 // endedMembership: a member was in the member list and has left it. Either cke removed it and was interrupted, or
-// somebody else did; its data no longer counts. Without a member id on record, adding it goes on.
-func endedMembership(in *Input) (Decision, bool) {
+// somebody else did; its data no longer counts. Without a member id on record, adding it continues.
+func endedMembership(in *Input) verdict {
 	for _, j := range in.Identity.Joins { // a list that a serving member is missing from ends nobody
 		if _, there := in.listed(j); there {
 			continue
 		}
-		if e := in.reply(j); e.MemberID == j.MemberID && e.Serves(in.Identity.Incarnation.ClusterID) {
-			return refused(fmt.Sprintf("the member of %s is not in the member list that was read, and serves: its membership lasts while it does", j.Node.Name()),
-				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, and is not in the member list that another member gives", Remedy: cke.WayOut(cke.CodeSplitBrain)}), true
+		if e, _ := in.Seen.Etcd.Endpoint(j.ID); !in.Identity.PutAside(j.ID) && e.MemberID == j.MemberID && e.Serves(in.Identity.Incarnation.ClusterID) {
+			return wait(fmt.Sprintf("the member of %s is not in the member list that was read, but serves: its membership stays active while it does", j.Node.Name()),
+				cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(), Message: "it serves, but is not in the member list that another member returns", Remedy: cke.WayOut(cke.CodeSplitBrain)})
 		}
 	}
 	for _, j := range in.Identity.Joins {
-		// Without an id on record, who stands at its peer URL may be its member, as far as the list tells.
+		// Without an id on record, who is at its peer URL may be its member, as far as the list reports.
 		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool {
 			return op.Is(m, j) || !j.StartedAt.IsZero() && op.MayBe(m, j) && in.joinOf(m) == nil
 		})
@@ -51,45 +51,63 @@ func endedMembership(in *Input) (Decision, bool) {
 		n := in.node(j.Node)
 		_, volume := n.VolumeOf(j)
 		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
-		end := op.EndMembership{Join: j, Silent: in.silent(j), Agreed: in.leavers()}
+		end := op.EndMembership{Join: j, Silent: in.silent(j), Agreed: in.leavers(j)}
 		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed); missing != nil {
 			var problems []cke.Problem
 			for _, m := range missing {
+				first := ""
+				if _, wanted := in.declared(m); !wanted {
+					first = fmt.Sprintf("name it in the cluster file again, with the address %s, then ", m.Node.Address)
+				}
 				problems = append(problems, cke.Problem{Code: cke.CodeSplitBrain, Node: m.Node.Name(), Message: "the member list that was read lacks it, and has no quorum of the members on record: a second cluster may serve",
-					Remedy: fmt.Sprintf("`ckecli cluster evidence` shows what each member answers; if somebody removed it from the list on purpose: ckecli replace %s", m.Node.Name())})
+					Remedy: fmt.Sprintf("`ckecli cluster evidence` shows what each member answers; if it was removed from the list on purpose: %sckecli replace %s", first, m.Node.Name())})
 			}
-			return refused(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...), true
+			return wait(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...)
 		}
-		return Decision{Operation: end, Reason: fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())}, true
+		return act(end, fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())).alone()
 	}
-	return Decision{}, false
+	return pass()
 }
 
-// leavers are the memberships that end by the file, by a person, or because cke repairs them: that they have left the list is no surprise.
-func (in *Input) leavers() (all []cke.JoinID) {
+// leavers are the memberships that end by an operator, by a mark on a node, or because cke repairs them, and the one that is to be ended, if it
+// leaves by the file: that they have left the list is no surprise. cke removes one after the other, so only one can have left by the file.
+func (in *Input) leavers(ending cke.Join) (all []cke.JoinID) {
+	ended := in.endedByMarks()
 	for _, j := range in.Identity.Joins {
 		asked := slices.ContainsFunc(in.Requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
 		_, moving := in.moving(j)
-		if _, wanted := in.declared(j); !wanted && !moving || j.Repair || asked {
+		if _, wanted := in.declared(j); !wanted && !moving && j.ID == ending.ID || j.Repair || asked || hasJoin(ended, j.ID) {
 			all = append(all, j.ID)
 		}
 	}
 	return all
 }
 
-// declaredFree: the membership was recorded and its node is still wanted, so that adding it goes on.
+func hasJoin(joins []cke.Join, id cke.JoinID) bool {
+	return slices.ContainsFunc(joins, func(j cke.Join) bool { return j.ID == id })
+}
+
+// markEnded: a membership ended while its node could not be marked, or its member was put aside.
+func markEnded(in *Input) verdict {
+	for _, j := range in.Identity.Unmarked(in.Seen.Nodes) {
+		return act(op.MarkEnded{Join: in.reached(j)}, fmt.Sprintf("a mark on %s is missing that its membership %s ended or is put aside", j.Node.Name(), j.ID)).patient(purgeAgain)
+	}
+	return pass()
+}
+
+// declaredFree: the membership was recorded and its node is still wanted, so that adding it continues.
 func declaredFree(in *Input, j cke.Join) bool {
 	_, wanted := in.declared(j)
 	return wanted
 }
 
 // removeUnhealthy: an unhealthy member on a node that is no declared control plane, or a learner, which costs nothing.
-func removeUnhealthy(in *Input) (Decision, bool) { return removeUndeclared(in, false) }
+func removeUnhealthy(in *Input) verdict { return removeUndeclared(in, false) }
 
 // removeHealthy: a healthy one, once there are as many others as are declared; leadership is moved away first.
-func removeHealthy(in *Input) (Decision, bool) { return removeUndeclared(in, true) }
+func removeHealthy(in *Input) verdict { return removeUndeclared(in, true) }
 
-func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
+func removeUndeclared(in *Input, healthy bool) verdict {
 	for j := range inTurn(in) {
 		m, there := in.listed(j)
 		if _, wanted := in.declared(j); wanted || !there || (!m.Learner && servesAnywhere(in, m)) != healthy {
@@ -98,17 +116,17 @@ func removeUndeclared(in *Input, healthy bool) (Decision, bool) {
 		if _, moving := in.moving(j); moving && !m.Learner {
 			continue // its data may be on its machine, at another address
 		}
-		if g := mayRemove(in, m); g != pass {
-			return refused(fmt.Sprintf("%s is no control-plane node any more, and removing its member waits: %s", j.Node.Name(), g),
-				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)}), true
+		if g := mayRemove(in, m); g != open {
+			return wait(fmt.Sprintf("%s is no longer a control-plane node, and removing its member waits: %s", j.Node.Name(), g),
+				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)})
 		}
 		if missing := lacking(in); healthy && missing != nil {
-			return refused(fmt.Sprintf("%s is no control-plane node any more, and its member stays until there is one on %s", j.Node.Name(), nodesOf(missing)), missing...), true
+			return wait(fmt.Sprintf("%s is no longer a control-plane node, and its member stays until there is one on %s", j.Node.Name(), nodesOf(missing)), missing...)
 		}
 		gone := j
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, Reason: fmt.Sprintf("%s is no control-plane node any more", j.Node.Name())}, true
+		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, fmt.Sprintf("%s is no longer a control-plane node", j.Node.Name())).voluntary()
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // lacking are the declared nodes without a member, if one voter less on record would be fewer than declared: whoever writes an
@@ -135,30 +153,30 @@ func lacking(in *Input) []cke.Problem {
 
 // promote: a learner of ours, on a declared node, answers and has caught up. It comes before repairs: one dead voter must
 // not keep a good one from voting. Its node has to answer: a voter's engine is to start it by itself.
-func promote(in *Input) (Decision, bool) {
+func promote(in *Input) verdict {
 	for _, j := range in.Identity.Joins {
-		if d, matched := promoteOf(in, j); matched {
-			return d, true
+		if v := promoteOf(in, j); v.given() {
+			return v
 		}
 	}
-	return Decision{}, false
+	return pass()
 }
 
-func promoteOf(in *Input, j cke.Join) (Decision, bool) {
+func promoteOf(in *Input, j cke.Join) verdict {
 	m, there := in.listed(j)
 	e := in.reply(j)
 	if _, wanted := in.declared(j); !wanted || !there || !m.Learner || !e.Healthy() || in.silent(j) {
-		return Decision{}, false
+		return pass()
 	}
 	if behind := lag(in, e); behind < 0 || behind >= op.MaxLag {
-		return Decision{}, false
+		return pass()
 	}
-	return Decision{Operation: op.PromoteMember{Join: j}, Reason: fmt.Sprintf("the learner on %s has caught up", j.Node.Name())}, true
+	return act(op.PromoteMember{Join: j}, fmt.Sprintf("the learner on %s has caught up", j.Node.Name()))
 }
 
 // replaceLost: a member's data is provably gone for longer than the grace. Its entry is removed; the node then gets a
 // new membership with a volume of its own.
-func replaceLost(in *Input) (Decision, bool) {
+func replaceLost(in *Input) verdict {
 	type loss struct {
 		join   cke.Join
 		member cke.Member
@@ -179,19 +197,19 @@ func replaceLost(in *Input) (Decision, bool) {
 		lost = append(lost, loss{j, m, time.Duration(in.Spec.Policies.Replace.Grace) - in.missingFor(j)})
 	}
 	if lost == nil {
-		return Decision{}, false
+		return pass()
 	}
-	told := "a member's data is gone, it is never started empty: " + list(gone)
+	told := "the data of a member is gone, and it is never started empty: " + list(gone)
 	if in.Spec.Policies.Replace.Mode == cke.ReplaceManual {
-		return Decision{Blockers: gone, Reason: told + "; it is replaced when a person says so (replace: manual)"}, true
+		return note(told+"; it is replaced when an operator requests it (replace: manual)", gone...)
 	}
 	if why := ClocksIn(in.Seen).Why(); why != "" {
-		return refused(told+"; for how long is not known: "+why, gone...), true
+		return note(told+"; for how long is not known: "+why, gone...)
 	}
 	slices.SortStableFunc(lost, func(a, b loss) int { return cmp.Compare(a.wait, b.wait) })
 	first := lost[0]
 	if first.wait > 0 {
-		return Decision{Blockers: gone, Again: min(first.wait, lastRetry), Reason: fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second))}, true
+		return note(fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second)), gone...).again(min(first.wait, lastRetry))
 	}
 	missing, why := lacking(in), ""
 	for _, l := range lost { // what one waits for may be another one
@@ -202,13 +220,13 @@ func replaceLost(in *Input) (Decision, bool) {
 		switch {
 		case missing != nil && hollow(in, l.member): // it serves: it stays while others are fewer than declared
 			why = cmp.Or(why, fmt.Sprintf("%s stays until there is a member on %s", name, nodesOf(missing)))
-		case g != pass:
+		case g != open:
 			why = cmp.Or(why, fmt.Sprintf("replacing %s waits: %s", name, g))
 		default:
-			return Decision{Operation: op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join)}, Reason: fmt.Sprintf("the data of %s is gone; a new member takes its place", name)}, true
+			return act(op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join)}, fmt.Sprintf("the data of %s is gone; a new member takes its place", name))
 		}
 	}
-	return refused(told+"; "+why, gone...), true
+	return note(told+"; "+why, gone...)
 }
 
 // missingFor is for how long looks have told that the member's data is missing.
@@ -221,65 +239,64 @@ func (in *Input) missingFor(j cke.Join) time.Duration {
 	return 0
 }
 
-// finishAdding: a membership was begun on a declared node, and its member is not there yet. It goes before everything
+// finishAdding: a membership was started on a declared node, and its member is not there yet. It goes before everything
 // that a change in flight keeps waiting; what the member list holds already goes before what was only recorded.
-func finishAdding(in *Input) (Decision, bool) {
-	var all []Decision
+func finishAdding(in *Input) verdict {
+	var all []verdict
 	for _, inList := range []bool{true, false} {
 		for _, j := range in.Identity.Joins {
 			n, wanted := in.declared(j)
 			if _, there := in.listed(j); !wanted || there != inList {
 				continue
 			}
-			if d, matched := resumeAdding(in, n, j); matched {
-				all = append(all, d)
+			if v := resumeAdding(in, n, j); v.given() {
+				all = append(all, v)
 			}
 		}
 	}
 	return firstFree(in, all)
 }
 
-// firstFree returns the first decision with an operation that is not held back after a failure, else the first one with
+// firstFree returns the first verdict with an operation that is not held back after a failure, else the first one with
 // an operation, else the first one.
-func firstFree(in *Input, all []Decision) (Decision, bool) {
+func firstFree(in *Input, all []verdict) verdict {
 	if all == nil {
-		return Decision{}, false
+		return pass()
 	}
-	rank := func(d Decision) int {
-		if d.Operation == nil {
+	rank := func(v verdict) int {
+		if v.Operation == nil {
 			return 2
 		}
-		if _, wait := holdBack(in, d.Operation, 0); wait > 0 {
+		if _, wait := holdBack(in, v.Operation, 0); wait > 0 {
 			return 1
 		}
 		return 0
 	}
-	return slices.MinFunc(all, func(a, b Decision) int { return cmp.Compare(rank(a), rank(b)) }), true
+	return slices.MinFunc(all, func(a, b verdict) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // addMember: a declared control-plane node carries no member. One that cannot take a member does not keep others
 // waiting.
-func addMember(in *Input) (Decision, bool) {
-	var all []Decision
+func addMember(in *Input) verdict {
+	var all []verdict
 	for _, n := range in.Spec.ControlPlane() {
 		if _, carries := in.Identity.On(n); carries || in.awaits(n) || strangerGoes(in, n) {
 			continue
 		}
-		d, matched := addOn(in, n)
-		if p, again := in.triedInVain(n); p != nil && d.Operation != nil {
-			d = refused(p.Message, *p)
-			d.Again = again
+		v := addOn(in, n)
+		if p, again := in.triedInVain(n); p != nil && v.Operation != nil {
+			v = note(p.Message, *p).again(again)
 		}
-		if matched {
-			all = append(all, d)
+		if v.given() {
+			all = append(all, v)
 		}
 	}
-	d, matched := firstFree(in, all)
-	d.Operation = asOthersRun(in, d.Operation)
-	return d, matched
+	v := firstFree(in, all)
+	v.Operation = asOthersRun(in, v.Operation)
+	return v
 }
 
-// repaired returns the last membership that ended on a node, if it was removed for lost data or did not come up: the
+// repaired returns the last membership that ended on a node, if it was removed for lost data or did not start: the
 // member that takes its place is no change that anybody asked for.
 func (in *Input) repaired(n cke.Node) (cke.Join, bool) {
 	var last cke.Join
@@ -309,7 +326,7 @@ func asOthersRun(in *Input, o op.Operation) op.Operation {
 	return add
 }
 
-// strangerGoes reports whether a node carries a stranger that is to be removed: it takes no member before.
+// strangerGoes reports whether a node carries a foreign member that is to be removed: it takes no member before.
 func strangerGoes(in *Input, n cke.Node) bool {
 	return slices.ContainsFunc(in.strangersAt(n.Address), func(m cke.Member) bool {
 		return in.Spec.Policies.Foreign == cke.ForeignRemove || in.onceOurs(m)
@@ -317,28 +334,28 @@ func strangerGoes(in *Input, n cke.Node) bool {
 }
 
 // addOn adds a member on a control-plane node that carries none.
-func addOn(in *Input, n cke.Node) (Decision, bool) {
+func addOn(in *Input, n cke.Node) verdict {
 	s := in.node(n)
 	if !s.Answered() || in.drained(n) != nil {
-		return Decision{}, false // it may hold data, or go down; another node may be added meanwhile
+		return pass() // it may hold data, or go down; another node may be added meanwhile
 	}
 	if found := slices.Concat(strangersOn(in, n), straysOn(in, s), unrecordedOn(in, n), foreign(s, ""), takenPorts(in, s)); len(found) > 0 {
-		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
+		return note(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...)
 	}
 	etcd := in.newOptions()
 	if why := mayJoin(in, etcd.Version); why != "" {
-		return refused(fmt.Sprintf("no member is added on %s: %s", n.Name(), why), cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: why}), true
+		return note(fmt.Sprintf("no member is added on %s: %s", n.Name(), why), cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: why})
 	}
-	if g := mayAdd(in, 0); g != pass {
-		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
+	if g := mayAdd(in, 0); g != open {
+		return note(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)})
 	}
-	return Decision{Operation: op.AddMember{Node: n, Etcd: etcd}, Reason: fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())}, true
+	return act(op.AddMember{Node: n, Etcd: etcd}, fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())).voluntary()
 }
 
-func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {
+func resumeAdding(in *Input, n cke.Node, j cke.Join) verdict {
 	m, there := in.listed(j)
 	if there && (!m.Learner || m.Name != "" && healthyMember(in, m)) {
-		return Decision{}, false
+		return pass()
 	}
 	add := op.AddMember{Node: n, Etcd: j.Etcd, Resume: j.ID}
 	pending := 0
@@ -347,27 +364,27 @@ func resumeAdding(in *Input, n cke.Node, j cke.Join) (Decision, bool) {
 	}
 	if failed := in.Failures[FailureKey(add)].Count; there && failed > 0 && failed%withdrawAfter == 0 {
 		gone := j
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, Reason: fmt.Sprintf("the learner on %s did not come up %d times; a new one is tried", n.Name(), withdrawAfter)}, true
+		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, fmt.Sprintf("the learner on %s failed to start %d times; a new one is tried", n.Name(), withdrawAfter))
 	}
 	s := in.node(n)
 	if !s.Answered() || in.drained(n) != nil {
-		return Decision{}, false
+		return pass()
 	}
 	if p := forgotten(s, j); there && p != nil {
 		gone := j
-		return Decision{Operation: op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, Reason: fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message)}, true
+		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Repair: true}, fmt.Sprintf("the learner on %s lost what it had: %s; a new one is tried", n.Name(), p.Message))
 	}
 	found := straysOn(in, s)
 	if !there {
 		found = append(found, strangersOn(in, n)...)
 	}
 	if found != nil && j.StartedAt.IsZero() {
-		return refused(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...), true
+		return note(fmt.Sprintf("%s cannot take a member: %s", n.Name(), list(found)), found...)
 	}
-	if g := mayAdd(in, pending); g != pass {
-		return refused(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)}), true
+	if g := mayAdd(in, pending); g != open {
+		return note(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)})
 	}
-	return Decision{Operation: add, Reason: fmt.Sprintf("adding the member on %s did not end", n.Name())}, true
+	return act(add, fmt.Sprintf("adding the member on %s is not complete", n.Name()))
 }
 
 // foreign are etcd containers on the node that cke did not make, apart from one, and that run or may be started by
@@ -383,7 +400,7 @@ func foreign(s cke.NodeStatus, except string) []cke.Problem {
 			Remedy: foreignRemedy(s, c)}
 		if !c.Running() && c.State != cke.ContainerRestarting {
 			p.Message += ", and its engine may start it again"
-			p.Remedy = fmt.Sprintf("on %s: docker update --restart=no %s, or docker rm %s, if nobody needs it", s.Node.Address, c.Name, c.Name)
+			p.Remedy = fmt.Sprintf("on %s: docker update --restart=no %s, or docker rm %s, if it is not needed", s.Node.Address, c.Name, c.Name)
 		}
 		found = append(found, p)
 	}
@@ -391,11 +408,11 @@ func foreign(s cke.NodeStatus, except string) []cke.Problem {
 }
 
 // strangersOn are the members on a node that cke does not know and leaves alone. Two members on one node would share
-// its ports, and one of ours at the same peer URL would be taken for the stranger, without its data.
+// its ports, and one of ours at the same peer URL would be taken for the foreign member, without its data.
 func strangersOn(in *Input, n cke.Node) []cke.Problem {
 	var found []cke.Problem
 	for _, m := range in.strangersAt(n.Address) {
-		found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("member %s stands there, which cke does not know", nameOf(m)),
+		found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("foreign member %s is on this node", nameOf(m)),
 			Remedy: strangerRemedy(in, m)})
 	}
 	return found
@@ -425,8 +442,4 @@ func leads(in *Input, j cke.Join) int {
 func (in *Input) silent(j cke.Join) bool {
 	n := in.node(j.Node)
 	return !n.Answered()
-}
-
-func refused(reason string, blockers ...cke.Problem) Decision {
-	return Decision{Reason: reason, Blockers: blockers}
 }

@@ -19,7 +19,7 @@ func (in *Input) misnamed(name string) *cke.Problem {
 
 // notCertain is why nothing is done by a name.
 func notCertain(name string, p *cke.Problem) *cke.Error {
-	return &cke.Error{Code: p.Code, What: fmt.Sprintf("which machine is meant by %s is not certain", name), Facts: []string{p.Message, p.Remedy}, Unchanged: true, Try: "ckecli cluster edit"}
+	return &cke.Error{Code: p.Code, What: fmt.Sprintf("it is not certain which machine %s means", name), Facts: []string{p.Message, p.Remedy}, Unchanged: true, Try: "ckecli cluster edit"}
 }
 
 // allMisnamed are the names that are given to other machines, and the machines that carry the volume of another one's member.

@@ -75,6 +75,11 @@ func TestDecide_ActsOnNoNameThatMeansAnotherMachine(t *testing.T) {
 			t.Errorf("hostnames exchanged, a restore with n1 %s: %+v", name, strategy.Decide(s.Input))
 		}
 	}
+	lifted := exchanged().frozenBy("two-quorums c1", false)
+	lifted.Requests.Tasks = []cke.Task{{ID: "t1", Kind: cke.TaskUnfreeze, Subject: "f1", Wrong: []string{"n1"}}}
+	if r, refused := strategy.Decide(lifted.Input).Operation.(op.Refuse); !refused || r.Why.Code != cke.CodeMisnamed {
+		t.Errorf("hostnames exchanged, n1 named as wrong: %+v", strategy.Decide(lifted.Input))
+	}
 	deleted := exchanged().silent(1)
 	deleted.Deleting, deleted.Destroyed = true, []string{"n1"}
 	if d := strategy.Decide(deleted.Input); d.Operation != nil || d.Blockers == nil {

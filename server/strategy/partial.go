@@ -2,14 +2,14 @@ package strategy
 
 import "time"
 
-// LookAtOnce is the pause before a look after one that was not waited for.
+// LookAtOnce is the pause before the observation that follows one that did not wait for the members.
 const LookAtOnce = time.Millisecond
 
-// lookInFull: members were not waited for, so that those that stopped could be started at once. What is due otherwise
-// must not be decided by who happened to answer.
-func lookInFull(in *Input) (Decision, bool) {
+// lookInFull: the observation did not wait for members, so that stopped ones could be started at once. Nothing else may be
+// decided by which members happened to answer.
+func lookInFull(in *Input) verdict {
 	if !in.Seen.Partial {
-		return Decision{}, false
+		return pass()
 	}
-	return Decision{Reason: "members are being asked", Again: LookAtOnce}, true
+	return wait("members are being asked").again(LookAtOnce)
 }

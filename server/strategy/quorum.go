@@ -26,9 +26,9 @@ func down(in *Input, j cke.Join) bool {
 	return e.Problem == "" && e.MemberID != "" && (e.LeaderID == "" || in.Identity.OfAnother(e)) || n.Answered() && (!there || c.State != cke.ContainerRunning)
 }
 
-// quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen could form one.
+// quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen, or that are not on record, could form one.
 func (in *Input) quorumUnknown() bool {
-	return in.Formed() && !in.Seen.Etcd.Quorate && allBlank(in) == nil && in.unseen().of() > 0
+	return in.Formed() && !in.Seen.Etcd.Quorate && (allBlank(in) == nil && in.unseen().of() > 0 || in.removedByEtcd() != nil)
 }
 
 // votes is the number of voters, foreign ones included.
@@ -54,6 +54,9 @@ func unknownVoters(in *Input) (all []string) {
 
 // unseenSentence says that the cluster may serve although no member shows that it does.
 func unseenSentence(in *Input) string {
+	if p := removedProblem(in); p != nil {
+		return p.Message
+	}
 	b := in.unseen()
 	names := b.out()
 	slow := slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool { return e.Problem == "" && e.LeaderID != "" })
@@ -76,7 +79,13 @@ func doNotAnswer(names []string) string {
 // quorumProblem says, where there is no quorum or none can be seen, and no member can be started, what the operator can
 // do. A recovery continues from one member, so it is right only where a quorum never comes back.
 func quorumProblem(in *Input) *cke.Problem {
-	if !in.Formed() || in.Seen.Etcd.Quorate || len(startable(in)) > 0 || allBlank(in) != nil {
+	if !in.Formed() || in.Seen.Etcd.Quorate || in.Identity.Freeze.Active() && in.endedByMarks() != nil {
+		return nil
+	}
+	if p := removedProblem(in); p != nil {
+		return p
+	}
+	if len(startable(in)) > 0 || allBlank(in) != nil {
 		return nil
 	}
 	n, up := in.votes(), running(in, in.voters())
@@ -90,7 +99,9 @@ func quorumProblem(in *Input) *cke.Problem {
 	case up >= need:
 		return nil
 	}
-	switch gone := n - need + 1; {
+	switch gone, aside := n-need+1, len(in.Identity.Joins)-len(cke.Chosen(in.Identity.Joins)); {
+	case aside >= gone:
+		p.Remedy = "too few members were not put aside to be a quorum: ckecli recover"
 	case n == 1:
 		p.Remedy = strings.Replace(first, "members", "it", 1) + "; if it is gone for good: ckecli restore"
 	case gone == 1:

@@ -8,8 +8,8 @@ import (
 	"cke"
 )
 
-// Unreachable says why members can never come to run the version that is wanted, with the way that works; nil: they can,
-// as far as is known. What a member reported last counts, else what is on record of it.
+// Unreachable returns why members can never run the declared version, with the way that works; nil: they can, as far as is
+// known. What a member reported last counts, else what is on record of it.
 func Unreachable(in Input) *cke.Error {
 	in.noteStarts()
 	want, ok := parseVersion(in.Spec.Options.Etcd.Version)
@@ -26,8 +26,8 @@ func Unreachable(in Input) *cke.Error {
 		e.Facts = []string{oldest.said(), fmt.Sprintf("before 3.%d every member must run %s or newer", want.Minor, cke.UpgradeFloor(oldest.v.Minor))}
 	case want.Minor < oldest.v.Minor && (oldest.told || want.Minor < oldest.v.Minor-1) || want.Minor < leftBehind(&in) || want.Minor < newest.v.Minor-1:
 		e.What = fmt.Sprintf("etcd %s cannot be reached from %s", in.Spec.Options.Etcd.Version, newest.text)
-		e.Facts = []string{newest.said(), fmt.Sprintf("the data has left 3.%d: no etcd of it starts on the data any more", want.Minor)}
-		e.Try = fmt.Sprintf("write version: %s; a restore from a backup of 3.%d is the only way back to it", newest.text, want.Minor)
+		e.Facts = []string{newest.said(), fmt.Sprintf("the data has left 3.%d: no etcd of that version starts on it any more", want.Minor)}
+		e.Try = fmt.Sprintf("declare version: %s; a restore from a backup of 3.%d is the only way back to it", newest.text, want.Minor)
 		return e
 	default:
 		return nil

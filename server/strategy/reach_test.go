@@ -23,13 +23,13 @@ func TestUnreachable(t *testing.T) {
 		{[]string{"3.5.35", "3.5.35", "3.5.35"}, nil, "3.7.3", "each once all members run the one before: 3.6.14, 3.7.3"},
 		{[]string{"3.5.9", "3.5.9", "3.5.9"}, nil, "3.7.3", ": 3.5.33, 3.6.14, 3.7.3"},
 		{[]string{"3.5.9", "3.5.35", "3.5.35"}, nil, "3.6.16", ": 3.5.33, 3.6.16"},
-		{[]string{"3.7.3", "3.7.3", "3.7.3"}, nil, "3.6.16", "write version: 3.7.3; a restore from a backup of 3.6"},
+		{[]string{"3.7.3", "3.7.3", "3.7.3"}, nil, "3.6.16", "declare version: 3.7.3; a restore from a backup of 3.6"},
 		{[]string{"3.7.3", "3.7.3", "3.6.16"}, nil, "3.6.16", ""}, // not all have taken the step
 		{[]string{"3.7.3", "3.7.3", "3.6.16"}, nil, "3.7.2", ""},
 		{[]string{"3.6.16", "3.6.16", "3.5.35"}, nil, "3.7.3", ": 3.6.14, 3.7.3"},
 		{[]string{"3.6.16", "3.6.16", ""}, []string{"3.6.16", "3.6.16", "3.7.3"}, "3.6.16", ""}, // it does not start with that one
 		{[]string{"", "", ""}, []string{"3.7.3", "3.7.3", "3.7.3"}, "3.6.16", ""},               // whether it ever ran is not known
-		{[]string{"", "", ""}, []string{"3.7.3", "3.7.3", "3.7.3"}, "3.5.35", "write version: 3.7.3"},
+		{[]string{"", "", ""}, []string{"3.7.3", "3.7.3", "3.7.3"}, "3.5.35", "declare version: 3.7.3"},
 		{[]string{"", "", ""}, []string{"3.5.35", "3.5.35", "3.5.35"}, "3.7.3", ": 3.6.14, 3.7.3"},
 		{[]string{"", "", ""}, []string{"3.6.16", "3.6.16", "3.6.16"}, "3.8.0", ": 3.7.1, 3.8.0"},
 	} {

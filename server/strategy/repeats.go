@@ -21,13 +21,13 @@ const (
 	// lastRestart is for what takes a member away that serves, lastRepeat for what does not.
 	lastRestart = time.Hour
 	lastRepeat  = 5 * time.Minute
-	// toldFrom is how often it completed when people are told.
+	// toldFrom is how often it completed when operators are told.
 	toldFrom = 2
 	// freeStarts is how often a member that stops is started without a pause.
 	freeStarts = 5
 )
 
-// Completed notes that an operation completed which was chosen for a reason.
+// Completed counts an operation that completed, and was chosen for a reason.
 func Completed(all map[string]Completion, o op.Operation, reason string, now time.Time) {
 	key := FailureKey(o)
 	c := all[key]
@@ -38,18 +38,19 @@ func Completed(all map[string]Completion, o op.Operation, reason string, now tim
 	all[key] = c
 }
 
-// ForgetAfter is when a failure no longer counts whose operation was not wanted again.
+// ForgetAfter is how long a failure counts whose operation was not chosen again.
 const ForgetAfter = time.Hour
 
-// Stale reports whether an operation that is needed again is no repetition any more.
+// Stale reports whether the completion is too old for another run of the operation to count as a repetition.
 func (c Completion) Stale(now time.Time) bool {
 	return now.Sub(c.At) > max(ForgetAfter, 2*retryAfter("", c.Count, lastRestart))
 }
 
 // longestRepeat is the longest pause before an operation is repeated; 0: it is not held back. Members that stopped are started
-// again soon, however often they stop. What a person asked for, or what only looks or records, is none of this.
+// again soon, however often they stop. What an operator
+// requested, but for the parts of a task that goes on, or what only observes or records, is none of this.
 func longestRepeat(d Decision) time.Duration {
-	if d.Task != "" || d.Upkeep {
+	if d.Task != "" && !d.Part || d.Upkeep {
 		return 0
 	}
 	if d.Operation == nil {

@@ -36,6 +36,20 @@ func TestDecide_HoldsBackWhatHadNoLastingEffect(t *testing.T) {
 	})
 }
 
+// A part of a task that completed and is needed again is held back like any operation; an order that is given again is not.
+func TestDecide_HoldsBackTheRepeatedPartOfATask(t *testing.T) {
+	replaced := func() *scene { return formed(3).gaveUp(3).asked(cke.TaskReplace, "n3", "join3") }
+	if d := strategy.Decide(replaced().completed(1, 0).Input); d.Operation != nil || d.Again <= 0 {
+		t.Errorf("add-member has just completed: %#v, again in %s", d.Operation, d.Again)
+	}
+	if d := strategy.Decide(replaced().completed(1, 2*time.Second).Input); d.Operation == nil || !d.Part {
+		t.Errorf("two seconds later: %s", d.Reason)
+	}
+	if d := strategy.Decide(formed(3).asked(cke.TaskDefragment, "n2", "").completed(3, 0).Input); d.Operation == nil {
+		t.Errorf("an order that is given again: %s", d.Reason)
+	}
+}
+
 // An engine that discards a limit, as on a kernel without the memory cgroup, would do so again.
 func TestDecide_LeavesALimitThatTheEngineDiscards(t *testing.T) {
 	discarded := func() *scene {

@@ -8,7 +8,7 @@ import (
 )
 
 // replaceAsked: a membership is given up, and its node gets a fresh one. The task names the membership, so that one
-// which was interrupted goes on where it was, and never gives the fresh one up.
+// which was interrupted continues where it was, and never gives the fresh one up.
 func replaceAsked(in *Input, t cke.Task) Decision {
 	for _, j := range in.Identity.Joins {
 		if string(j.ID) == t.Subject {
@@ -20,32 +20,32 @@ func replaceAsked(in *Input, t cke.Task) Decision {
 			return takePlace(in, t, j)
 		}
 	}
-	return refuse(t, cannot("%s has no membership %s in this life of the cluster", t.Node, t.Subject))
+	return refuse(t, cannot("%s has no membership %s in this incarnation of the cluster", t.Node, t.Subject))
 }
 
 // giveUp removes the old membership. Two members cannot stand on one node, so it goes first.
 func giveUp(in *Input, t cke.Task, j cke.Join) Decision {
 	n, wanted := in.declared(j)
 	if !wanted {
-		why := cannot("%s is no control-plane node, so no member would take the place of its own", j.Node.Name())
+		why := cannot("%s is not a control-plane node, so no new member would replace its member", j.Node.Name())
 		why.Try = "ckecli plan"
 		return refuse(t, why)
 	}
 	m, there := in.listed(j)
 	if !there {
-		return Decision{} // the rules below end the membership, or go on adding it
+		return Decision{} // the rules below end the membership, or continue adding it
 	}
 	if op.Missing(in.Seen.Etcd.Members, in.Identity.Joins) != nil {
 		return Decision{} // that membership ends first: the shorter list would not prove that
 	}
-	if g := mayRemove(in, m); g != pass {
+	if g := mayRemove(in, m); g != open {
 		return refuseGate(t, fmt.Sprintf("replacing the member of %s would lose quorum", n.Name()), g)
 	}
 	return Decision{Operation: op.RemoveMember{Member: m, Join: &j, Silent: in.silent(j), Volumes: in.Spec.Policies.Volumes}, Part: true,
 		Reason: askedFor(t, fmt.Sprintf("the member of %s is to be replaced", n.Name()))}
 }
 
-// takePlace goes on until the fresh membership votes, or can be left to the time when the node answers again.
+// takePlace continues until the fresh membership votes, or can be left to the time when the node answers again.
 func takePlace(in *Input, t cke.Task, old cke.Join) Decision {
 	n, wanted := in.declared(old)
 	switch {
@@ -60,19 +60,18 @@ func takePlace(in *Input, t cke.Task, old cke.Join) Decision {
 		if j.Node.Address != n.Address {
 			continue
 		}
-		if d, matched := resumeAdding(in, n, j); matched {
-			d.Part = true
-			return d
+		if v := resumeAdding(in, n, j); v.given() {
+			v.Part = true
+			return v.Decision
 		}
 		if m, there := in.listed(j); !there || m.Learner {
-			d, _ := promoteOf(in, j)
-			return d
+			return promoteOf(in, j).Decision
 		}
 		return settled(t, n.Name()+" has its new member")
 	}
-	d, _ := addOn(in, n)
-	d.Part = true
-	return d
+	v := addOn(in, n)
+	v.Part = true
+	return v.Decision
 }
 
 func settled(t cke.Task, what string) Decision {

@@ -33,10 +33,11 @@ func TestDecide_MeasuresNobodyByAMemberOfAnotherCluster(t *testing.T) {
 
 // Every rule asks replies and reply, which leave out members of other clusters. Only these are about anything that answers.
 func TestRules_TakeNoAnswerOfAnotherCluster(t *testing.T) {
-	raw := []string{"replies", // it leaves them out
-		"findings", "wentBack", "reached", "clusterIDMismatch", // two clusters under one name, and what each has served
+	raw := []string{"replies", "reply", // they leave them out
+		"findings", "wentBack", "reached", "clusterIDMismatch", "putAside", "endedMembership", "noSurvivor", // two clusters under one name, and what each has served
 		"memberProblem", "certificates", "misplacedContainer", "unseen", "down", // whether anything answers there
-		"olderThanFounder", "knownRevision", "withoutLost"} // of lives before the one on record
+		"olderThanFounder", "knownRevision", "withoutLost", // of lives before the one on record
+		"Survivors"} // it says of each whether it is of this cluster
 	for _, fn := range source.Functions(t) {
 		ast.Inspect(fn, func(n ast.Node) bool {
 			if s, is := n.(*ast.SelectorExpr); is && (s.Sel.Name == "Endpoints" || s.Sel.Name == "Endpoint") && typeName(s.X) == "Etcd" && !slices.Contains(raw, fn.Name.Name) {

@@ -37,7 +37,7 @@ func (s *scene) hibernated() *scene {
 func (s *scene) gaveUp(i int) *scene {
 	j := s.join(i)
 	j.EndedAt = noon
-	s.Identity.Ended = append(s.Identity.Ended, j)
+	s.end(j)
 	return s.unjoined(i)
 }
 
@@ -85,7 +85,7 @@ func TestDecide_ReplacesTheMembershipThatWasNamed(t *testing.T) {
 		s := formed(3).running()
 		old := s.join(3)
 		old.EndedAt = noon
-		s.Identity.Ended = []cke.Join{old}
+		s.end(old)
 		s.Identity.Joins[2].ID, s.Seen.Etcd.Endpoints[2].Join = "fresh", "fresh"
 		s.container(3).Join, s.node(3).Volumes[0].Join = "fresh", "fresh"
 		if learner {
@@ -101,7 +101,7 @@ func TestDecide_ReplacesTheMembershipThatWasNamed(t *testing.T) {
 		{"a dead one, without the others", replace(formed(3).silent(2, 3)), refusal(cke.CodeQuorum, "now 3 voters, 1 healthy; after 2 voters, 1 healthy, 2 needed")},
 		{"the only one", formed(1).running().asked(cke.TaskReplace, "n1", "join1"), refusal(cke.CodeQuorum, "after 0 voters")},
 		{"while another node is drained", replace(formed(3).drained(2)), refusal(cke.CodeQuorum, "n2 is drained by ann@boot-1 (new kernel)")},
-		{"of a node that is no longer declared", replace(formed(3).undeclared(3)), refusal(cke.CodeCannot, "n3 is no control-plane node")},
+		{"of a node that is no longer declared", replace(formed(3).undeclared(3)), refusal(cke.CodeCannot, "n3 is not a control-plane node")},
 		{"that nobody knows", formed(3).asked(cke.TaskReplace, "n3", "other"), refusal(cke.CodeCannot, "n3 has no membership other")},
 		{"removed: the node gets a fresh one", replace(gone()), does("add-member", true)},
 		{"removed: whatever the reconcile policy", replace(gone().with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual })), does("add-member", true)},
@@ -126,20 +126,20 @@ func TestDecide_MovesAMembershipLearnerFirstOrRemoveFirst(t *testing.T) {
 	f := formed(3).running()
 	check(t, []row{
 		{"it serves", moved(func(*scene) {}), op.AddMember{Node: spec(4).Nodes[3], Etcd: f.Spec.Options.Etcd}, "n4 is a control-plane node and carries no member", nil},
-		{"it is dead", moved(func(s *scene) { s.silent(3) }), silently(remove(f, 3)), "n3 is no control-plane node any more", nil},
-		{"it serves, and the fresh one votes", formed(4).running().undeclared(3), remove(formed(4).running(), 3), "n3 is no control-plane node any more", nil},
-		{"it serves, and the fresh one does not answer", moved(func(s *scene) { s.silent(4) }), nil, "n3 is no control-plane node any more, and its member stays until there is one on n4", []string{"CKE201 n4"}},
+		{"it is dead", moved(func(s *scene) { s.silent(3) }), silently(remove(f, 3)), "n3 is no longer a control-plane node", nil},
+		{"it serves, and the fresh one votes", formed(4).running().undeclared(3), remove(formed(4).running(), 3), "n3 is no longer a control-plane node", nil},
+		{"it serves, and the fresh one does not answer", moved(func(s *scene) { s.silent(4) }), nil, "n3 is no longer a control-plane node, and its member stays until there is one on n4", []string{"CKE201 n4"}},
 		{"it serves, and the fresh one is drained", moved(func(s *scene) { s.Requests.Drains = []cke.Drain{{Node: "n4", Since: noon, Until: noon.Add(time.Hour)}} }), nil, "n4 is drained until", []string{"CKE104 n3"}},
 		{"it serves, and adding the fresh one failed just now", moved(func(s *scene) { s.failed(op.AddMember{Node: spec(4).Nodes[3]}, 3, time.Second) }), nil, "add-member failed 3 times in a row", []string{"CKE207 n1", "CKE305 n4"}},
 		{"all are swapped, and no fresh one answers", formed(6).running().unjoined(6).unjoined(5).unjoined(4).undeclared(1, 2, 3).with(func(s *scene) { s.silent(4, 5, 6) }), nil,
 			"stays until there is one on n4, n5, n6", []string{"CKE201 n4", "CKE201 n5", "CKE201 n6"}},
-		{"fewer are declared, one of which does not answer", formed(5).running().undeclared(4, 5).with(func(s *scene) { s.Spec.Nodes = append(s.Spec.Nodes, spec(6).Nodes[5]) }), remove(formed(5).running(), 4), "n4 is no control-plane node any more", nil},
-		{"one of seven, the most there may be", formed(8).running().unjoined(8).undeclared(7), remove(formed(8).running(), 7), "n7 is no control-plane node any more", nil},
-		{"a stranger stands where the fresh one is to be", foreignOn4(), op.RemoveMember{Member: foreignOn4().Seen.Etcd.Members[3]}, "stands on no declared node", nil},
+		{"fewer are declared, one of which does not answer", formed(5).running().undeclared(4, 5).with(func(s *scene) { s.Spec.Nodes = append(s.Spec.Nodes, spec(6).Nodes[5]) }), remove(formed(5).running(), 4), "n4 is no longer a control-plane node", nil},
+		{"one of seven, the most there may be", formed(8).running().unjoined(8).undeclared(7), remove(formed(8).running(), 7), "n7 is no longer a control-plane node", nil},
+		{"a stranger stands where the fresh one is to be", foreignOn4(), op.RemoveMember{Member: foreignOn4().Seen.Etcd.Members[3]}, "has no membership on record", nil},
 	})
 }
 
-// Requirements N6, I14: leadership is moved, alarms are taken back and databases rewritten only as the gate allows.
+// Requirements N6, I14: leadership is moved, alarms are cleared and databases rewritten only as the gate allows.
 func TestDecide_MaintainsEtcdWhenAsked(t *testing.T) {
 	checkAsked(t, []askedRow{
 		{"move the leader", formed(3).asked(cke.TaskMoveLeader, "n2", ""), does("move-leader", false)},
@@ -162,9 +162,9 @@ func TestDecide_MaintainsEtcdWhenAsked(t *testing.T) {
 		{"no alarm", formed(3).asked(cke.TaskDisarm, "", ""), func(d strategy.Decision) bool { _, is := d.Operation.(op.Settled); return is }},
 		{"authentication", formed(3).asked(cke.TaskAuth, "", cke.AuthOn), does("enable-authentication", false)},
 		{"no authentication", formed(3).asked(cke.TaskAuth, "", cke.AuthOff), does("disable-authentication", false)},
-		{"some authentication", formed(3).asked(cke.TaskAuth, "", "perhaps"), refusal(cke.CodeCannot, "neither enable nor disable")},
-		{"nothing while authentication refuses cke", formed(3).denied().asked(cke.TaskCompare, "", ""), refusal(cke.CodeAuth, "has not the role root")},
-		{"what nobody knows", formed(3).asked("dance", "", ""), refusal(cke.CodeCannot, "does not know")},
+		{"some authentication", formed(3).asked(cke.TaskAuth, "", "perhaps"), refusal(cke.CodeCannot, "want enable or disable")},
+		{"nothing while authentication refuses cke", formed(3).denied().asked(cke.TaskCompare, "", ""), refusal(cke.CodeAuth, "does not have the role root")},
+		{"what nobody knows", formed(3).asked("dance", "", ""), refusal(cke.CodeCannot, "does not support")},
 		{"no quorum: it waits", formed(3).silent(2, 3).lost().asked(cke.TaskMoveLeader, "n2", ""), notFor("n2 and n3 do not answer")},
 		{"paused: it waits", formed(3).asked(cke.TaskMoveLeader, "n2", "").held(), notFor("paused")},
 	})
@@ -234,11 +234,11 @@ func TestDecide_HibernatesACluster(t *testing.T) {
 	}
 	asleep := func() *scene { return formed(3).stopped(1, 2, 3).lost().hibernated() }
 	check(t, []row{
-		{"all run", formed(3).hibernated(), stop("join1", 2, 3, 1), "hibernated by ann@boot-1; no member is to run", nil},
-		{"one runs, and nobody leads", formed(3).stopped(1, 2).lost().hibernated(), stop("", 3), "no member is to run", nil},
+		{"all run", formed(3).hibernated(), stop("join1", 2, 3, 1), "hibernated by ann@boot-1; no member may run", nil},
+		{"one runs, and nobody leads", formed(3).stopped(1, 2).lost().hibernated(), stop("", 3), "no member may run", nil},
 		{"none runs", asleep(), nil, "all 3 members are stopped, all data is kept", nil},
-		{"one starts by itself", asleep().with(func(s *scene) { s.container(2).State = cke.ContainerRestarting }), stop("", 2), "no member is to run", nil},
-		{"a node is silent", asleep().silent(2), nil, "2 of 3 members are known to be stopped, all data is kept; what does not answer now is stopped once it does: n2", []string{"CKE201 n2"}},
+		{"one starts by itself", asleep().with(func(s *scene) { s.container(2).State = cke.ContainerRestarting }), stop("", 2), "no member may run", nil},
+		{"a node is silent", asleep().silent(2), nil, "2 of 3 members are known to be stopped, all data is kept; members on nodes that do not answer are stopped once those do: n2", []string{"CKE201 n2"}},
 		{"no change of options", asleep().with(func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x"} }), nil, "all 3 members are stopped", nil},
 		{"a pause goes first", formed(3).hibernated().held(), nil, "paused", nil},
 		{"resumed", formed(3).stopped(1, 2, 3).lost(), op.StartMembers{Joins: f.Identity.Joins, AwaitServing: true}, "quorum is lost, 0 of 3 members run", nil},

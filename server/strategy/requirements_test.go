@@ -121,11 +121,11 @@ func TestDecide_StopsContainersThatCarryNoMember(t *testing.T) {
 	f := formed(3)
 	stop := op.StopStray{Join: cke.Join{ID: "former", Incarnation: "before", Node: f.node(2).Node, Volume: "etcd-cke.former"}}
 	check(t, []row{
-		{"it runs", formed(3).running().with(stray(cke.ContainerRunning, "demo")), stop, "container etcd-cke.former on n2 is no member", nil},
-		{"it is restarted again and again", formed(3).running().with(stray(cke.ContainerRestarting, "demo")), stop, "is no member", nil},
+		{"it runs", formed(3).running().with(stray(cke.ContainerRunning, "demo")), stop, "container etcd-cke.former on n2 belongs to no present membership", nil},
+		{"it is restarted again and again", formed(3).running().with(stray(cke.ContainerRestarting, "demo")), stop, "belongs to no present membership", nil},
 		{"it ended", formed(3).running().with(stray(cke.ContainerExited, "demo")), nil, "nothing to do", nil},
-		{"it ended and holds nothing", formed(3).running().with(stray(cke.ContainerExited, "demo")).with(empty), stop, "is no member", nil},
-		{"it ended with its membership", formed(3).running().with(stray(cke.ContainerExited, "demo")).with(known), stop, "is no member", nil},
+		{"it ended and holds nothing", formed(3).running().with(stray(cke.ContainerExited, "demo")).with(empty), stop, "belongs to no present membership", nil},
+		{"it ended with its membership", formed(3).running().with(stray(cke.ContainerExited, "demo")).with(known), stop, "belongs to no present membership", nil},
 		{"held back, no member is added beside it", formed(4).unjoined(2).running().with(stray(cke.ContainerExited, "demo")).with(known).failed(stop, 3, 0), nil,
 			"n2 cannot take a member: n2: container etcd-cke.former is of a membership that ended, and is not removed yet", []string{"CKE207 n1", "CKE210 n2"}},
 		{"of another cluster", formed(3).running().with(stray(cke.ContainerRunning, "other")), nil, "nothing to do", nil},

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"fmt"
+	"slices"
 
 	"cke"
 	"cke/op"
@@ -22,7 +23,7 @@ func (in *Input) leases() []cke.Drain {
 	return all
 }
 
-// untilLeasesEnd looks again when a maintenance lease runs out: nothing else wakes the loop then.
+// untilLeasesEnd observes again when a maintenance lease runs out: nothing else wakes the loop then.
 func untilLeasesEnd(in *Input, d Decision) Decision {
 	for _, l := range in.leases() {
 		if left := l.Until.Sub(in.untilNow()); d.Operation == nil && (d.Again == 0 || left < d.Again) {
@@ -32,13 +33,20 @@ func untilLeasesEnd(in *Input, d Decision) Decision {
 	return d
 }
 
-// drained returns the lease that lasts for a node; nil: there is none. A lease has the name that the node has now: a
-// membership may remember another one.
+// drained returns the lease that lasts for a node; nil: there is none.
 func (in *Input) drained(n cke.Node) *cke.Drain {
-	if len(in.Requests.Drains) == 0 {
-		return nil
+	for _, d := range in.leases() {
+		if in.leased(d, in.node(n).Node) {
+			return &d
+		}
 	}
-	return in.Requests.Drained(in.node(n).Node.Name(), in.untilNow())
+	return nil
+}
+
+// leased reports whether a lease is that of a node, as it is declared now: the node may have been renamed since, or have moved.
+func (in *Input) leased(d cke.Drain, n cke.Node) bool {
+	lasts := slices.ContainsFunc(in.Spec.Nodes, func(o cke.Node) bool { return o.Address == d.Address })
+	return n.Address == d.Address || n.Name() == d.Node && !lasts
 }
 
 // drainProblem says that a member does not run because its node is leased; nil when that is not why.
@@ -52,20 +60,20 @@ func drainProblem(in *Input, j cke.Join) *cke.Problem {
 
 // leaseProblem says that a node is leased.
 func leaseProblem(n cke.Node, d cke.Drain) *cke.Problem {
-	return &cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(), Remedy: "ckecli node undrain " + n.Name() + " when the work is done"}
+	return &cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(), Remedy: "ckecli node undrain " + d.Node + " when the work is done"}
 }
 
 // waitForLeases: a declared control-plane node carries no member, and gets one once its lease is over. That keeps nothing
 // else waiting, and is told, since somebody may have forgotten the lease.
-func waitForLeases(in *Input) (Decision, bool) {
+func waitForLeases(in *Input) verdict {
 	for _, n := range in.Spec.ControlPlane() {
 		d := in.drained(n)
 		if _, carries := in.Identity.On(n); carries || d == nil {
 			continue
 		}
-		return refused(d.Text()+"; it gets a member after that", *leaseProblem(n, *d)), true
+		return wait(d.Text()+"; it gets a member after that", *leaseProblem(n, *d))
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // runs reports whether the member's container is seen to run, or to be about to.
@@ -79,19 +87,19 @@ func runs(in *Input, j cke.Join) bool {
 func leaseGate(in *Input, m cke.Member) gate {
 	j := in.joinOf(m)
 	for _, d := range in.leases() {
-		if j == nil || in.reached(*j).Node.Name() != d.Node {
+		if j == nil || !in.leased(d, in.reached(*j).Node) {
 			return gate(d.Text() + "; no other healthy voter is taken away meanwhile")
 		}
 	}
-	return pass
+	return open
 }
 
-// hibernated: a person asked that no member run. Members that run, also those that somebody started, are stopped; none
+// hibernated: an operator asked that no member run. Members that run, also those that somebody started, are stopped; none
 // is started.
-func hibernated(in *Input) (Decision, bool) {
+func hibernated(in *Input) verdict {
 	h := in.Requests.Hibernation
 	if !in.hibernates() {
-		return Decision{}, false
+		return pass()
 	}
 	if in.Seen.Partial {
 		return lookInFull(in) // who leads, and whether there is anything to back up, is known to members only
@@ -115,23 +123,23 @@ func hibernated(in *Input) (Decision, bool) {
 		asked += " by " + h.By
 	}
 	if lost := runOnNothing(in, running); lost != nil {
-		return Decision{Reason: asked + ", and no member is stopped: one that runs could not start again", Blockers: lost}, true
+		return wait(asked+", and no member is stopped: one that runs could not start again", lost...)
 	}
 	if running != nil {
-		return Decision{Operation: op.Hibernate{Joins: running, Leader: leader, Backup: in.Seen.Etcd.Quorate}, Reason: asked + "; no member is to run"}, true
+		return act(op.Hibernate{Joins: running, Leader: leader, Backup: in.Seen.Etcd.Quorate}, asked+"; no member may run")
 	}
 	for _, t := range in.Requests.Tasks {
 		why := cannot("cluster %s is hibernated: none of its members runs", in.Spec.Name)
 		why.Try = "ckecli cluster resume " + in.Spec.Name
 		d := refuse(t, why)
 		d.Task = t.ID
-		return d, true
+		return decides(d)
 	}
 	reason := asked + "; " + asleep(in, len(silent))
 	if silent != nil {
-		reason += "; what does not answer now is stopped once it does: " + nodesOf(silent)
+		reason += "; members on nodes that do not answer are stopped once those do: " + nodesOf(silent)
 	}
-	return Decision{Reason: reason, Blockers: silent}, true
+	return wait(reason, silent...)
 }
 
 // runOnNothing are the problems of members that run although their data was removed.
@@ -144,10 +152,10 @@ func runOnNothing(in *Input, running []cke.Join) (lost []cke.Problem) {
 	return lost
 }
 
-// hibernates reports whether a person asked that no member of a formed cluster run.
+// hibernates reports whether an operator asked that no member of a formed cluster run.
 func (in *Input) hibernates() bool { return in.Requests.Hibernation != nil && in.Formed() }
 
-// hibernation is the sentence that tells how far it has come.
+// hibernation is the sentence that reports how far it has come.
 func hibernation(in *Input) string {
 	silent := 0
 	for _, j := range in.Identity.Joins {
@@ -161,7 +169,7 @@ func hibernation(in *Input) string {
 	return asleep(in, silent)
 }
 
-// asleep tells how many members are known to be stopped.
+// asleep reports how many members are known to be stopped.
 func asleep(in *Input, silent int) string {
 	n := len(in.Identity.Joins)
 	switch {
@@ -185,7 +193,7 @@ func mayStop(in *Input, together ...cke.Member) gate {
 			return gate(nameOf(m) + " runs on files that were removed, and would not start again")
 		}
 		vote = true
-		if g := letGo(in, t, m); g != pass {
+		if g := letGo(in, t, m); g != open {
 			return g
 		}
 		if healthyMember(in, m) {
@@ -193,7 +201,7 @@ func mayStop(in *Input, together ...cke.Member) gate {
 		}
 	}
 	if !vote {
-		return pass
+		return open
 	}
 	return gate(t.Pause(away))
 }
@@ -204,7 +212,7 @@ func canStop(in *Input, d Decision, row cke.MemberStatus) gate {
 	j, member := in.Identity.Join(row.Join)
 	switch {
 	case in.hibernates() && (!member || !in.silent(j) && !runs(in, j)):
-		return pass
+		return open
 	case d.Frozen != nil:
 		return gate("the cluster is frozen: " + d.Frozen.Message)
 	case changes(d.Operation):

@@ -10,21 +10,22 @@ import (
 	"cke/quorum"
 )
 
-// restoreAsked: a person wants the cluster put back to another state, or a restore called off. It was confirmed, so it
-// goes before all that would keep the cluster as it is, but for a pause.
-func restoreAsked(in *Input) (Decision, bool) {
+// restoreAsked: an operator wants the cluster put back to another state, or a restore called off. It was confirmed, so it
+// goes before all that would keep the cluster as it is, but for a pause. While its refusal is held back,
+// the rules below decide: they start members that a canceled restore stopped.
+func restoreAsked(in *Input) verdict {
 	for _, t := range in.Requests.Tasks {
 		// A cancellation stops nothing but what nobody may run, and does not wait for the end of a pause.
 		if t.Kind != cke.TaskCancelRestore && (t.Kind != cke.TaskRestore || in.held() && !in.Requests.CallsRestoreOff()) {
 			continue
 		}
 		if newlyOlder(in) {
-			return Decision{}, false
+			return pass()
 		}
 		var d Decision
 		switch {
 		case in.Identity.Freeze.HoldsTask(t):
-			d = refuse(t, &cke.Error{Code: cke.CodeOlderStore, What: "it was in the store when that was found to be older than the cluster, and may have been withdrawn since", Unchanged: true, Try: "ask for it again"})
+			d = refuse(t, &cke.Error{Code: cke.CodeOlderStore, What: "it was in the store when the store was found to be older than the cluster, and may have been withdrawn since", Unchanged: true, Try: "request it again"})
 		case t.Kind == cke.TaskCancelRestore:
 			d = cancelRestore(in, t)
 		case t.Kind == cke.TaskRestore && t.Restore != nil:
@@ -37,17 +38,20 @@ func restoreAsked(in *Input) (Decision, bool) {
 		}
 		if t.Kind == cke.TaskRestore {
 			if o, stopped := writesStopped(in); stopped && due(in, o) {
-				return Decision{Operation: o, Reason: "a restore was cut off while writes are stopped; clients write again until another one stops them"}, true
+				return act(o, "a restore was interrupted while writes are stopped; clients can write until another one stops writes")
 			}
 		}
+		if _, refused := d.Operation.(op.Refuse); refused && in.Formed() && !due(in, d.Operation) {
+			return pass()
+		}
 		d.Task = t.ID
-		return d, true
+		return decides(d)
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // fencePatience is how long an order waits for nodes that do not answer before it is refused: an engine may be busy for a
-// moment, and the nodes of a cluster that was just declared have not been looked at.
+// moment, and the nodes of a cluster that was just declared have not been observed.
 const fencePatience = 30 * time.Second
 
 func beginRestore(in *Input, t cke.Task) Decision {
@@ -57,7 +61,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 		}
 	}
 	if in.Requests.CallsRestoreOff() {
-		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was called off before it was begun", Unchanged: true})
+		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was canceled before it started", Unchanged: true})
 	}
 	o := *t.Restore
 	founders := restoredTo(in, o)
@@ -85,18 +89,18 @@ func beginRestore(in *Input, t cke.Task) Decision {
 		last := slices.DeleteFunc(slices.Clone(b.Fence), func(j cke.Join) bool { return !survives(j) })
 		b.Fence = append(slices.DeleteFunc(b.Fence, survives), last...)
 	}
-	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to go on from "+o.Describe())}
+	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to continue from "+o.Describe())}
 }
 
-// RestoreRefusal is why an order to restore is refused as the cluster is; nil: it is not. The leader and the plan that an
-// operator confirms both ask it.
+// RestoreRefusal returns why an order to restore is refused in the cluster's present state; nil: it is not. The leader uses it,
+// and the plan that an operator confirms.
 func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 	in.noteStarts()
 	return refusalOf(&in, o, restoredTo(&in, o))
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), wouldServeOn(in), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -110,7 +114,7 @@ func restoredTo(in *Input, o cke.RestoreOrder) []cke.Node {
 	return slices.DeleteFunc(foundersOf(in.Spec), func(n cke.Node) bool { return o.Excuses(n.Name()) })
 }
 
-// NotStorable is why what clients write until a restore stops the members cannot be stored in the backups; "": it can be.
+// NotStorable returns why what clients write until a restore stops the members cannot be stored in the backups; "": it can.
 func NotStorable(in *Input) string {
 	switch b := in.Backup; {
 	case in.Spec.Backup.Target == "":
@@ -121,6 +125,9 @@ func NotStorable(in *Input) string {
 		return b.Idle
 	case b != nil && b.Problem != nil:
 		return b.Problem.Message
+	}
+	if why := cke.NoWriteStop(in.Identity.Joins, in.reply); why != "" {
+		return why
 	}
 	return unread(in)
 }
@@ -133,7 +140,7 @@ func (in *Input) serves() bool {
 	return in.Seen.Etcd.Quorate || prepares && b != nil && b.Known && b.Connected && b.Problem == nil
 }
 
-// unread is what a daemon that has just begun to lead does not know of its backups yet; "": it knows how they stand.
+// unread is what a daemon that has just started to lead does not know of its backups yet; "": it knows how they stand.
 func unread(in *Input) string {
 	switch b := in.Backup; {
 	case in.Spec.Backup.Target == "" || b != nil && (b.Idle != "" || b.Problem != nil):
@@ -196,6 +203,10 @@ func wouldServeOn(in *Input) *cke.Error {
 	if _, why, try := lifeIsOver(in); why != "" && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: the store is older than the cluster: " + why, Unchanged: true, Try: try}
 	}
+	if replacedUnseen(in) {
+		p := olderStore(in).problem
+		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + p.Message, Unchanged: true, Try: p.Remedy}
+	}
 	if in.Identity.VotesElsewhere(in.Seen.Etcd) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + olderStore(in).problem.Message, Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name}
 	}
@@ -209,6 +220,16 @@ func wouldServeOn(in *Input) *cke.Error {
 		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
 	}
 	return e
+}
+
+// removedBefore: members were removed since the newest list that is known here, and those that took their place may serve.
+func removedBefore(in *Input, o cke.RestoreOrder) *cke.Error {
+	p := removedProblem(in)
+	gone := func(j cke.Join) bool { return slices.Contains(o.Destroyed, j.Node.Name()) }
+	if p == nil || !slices.ContainsFunc(in.removedByEtcd(), func(j cke.Join) bool { return !gone(j) }) {
+		return nil
+	}
+	return &cke.Error{Code: p.Code, What: "cannot restore: " + p.Message, Unchanged: true, Try: p.Remedy}
 }
 
 // unknownNodes: an order that names nodes which nobody knows is not understood.
@@ -242,7 +263,7 @@ func noFounders(in *Input, founders []cke.Node) *cke.Error {
 		Facts: []string{fmt.Sprintf("%d are declared", len(in.Spec.ControlPlane()))}, Try: "declare control-plane nodes that are not left out, and: ckecli cluster set FILE"}
 }
 
-// unfenceable: a node that does not answer may go on running the cluster as it was.
+// unfenceable: a node that does not answer may continue running the cluster as it was.
 func unfenceable(in *Input, o cke.RestoreOrder) *cke.Error {
 	var silent []string
 	e := &cke.Error{Code: cke.CodeFence}
@@ -268,7 +289,7 @@ func unfenceable(in *Input, o cke.RestoreOrder) *cke.Error {
 	return e
 }
 
-// notFree: a founder's node carries an etcd that cke did not make, or its ports are taken.
+// notFree: a bootstrap member's node carries an etcd that cke did not make, or its ports are taken.
 func notFree(in *Input, founders []cke.Node) *cke.Error {
 	var found []cke.Problem
 	for _, n := range founders {
@@ -291,7 +312,7 @@ func notFree(in *Input, founders []cke.Node) *cke.Error {
 	return e
 }
 
-// noSurvivor: a recovery goes on from the data of a member, and only once the quorum is lost.
+// noSurvivor: a recovery continues from the data of a member, and only once the quorum is lost.
 func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 	switch {
 	case o.Survivor == "" && o.Target == "":
@@ -301,7 +322,7 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 	case !in.Formed():
 		return &cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", in.Spec.Name)}
 	case in.Requests.Hibernation != nil:
-		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is hibernated, so that nobody knows whether it has lost its quorum", in.Spec.Name), Try: "ckecli cluster resume " + in.Spec.Name}
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is hibernated, so it is not known whether it has lost its quorum", in.Spec.Name), Try: "ckecli cluster resume " + in.Spec.Name}
 	case in.Seen.Etcd.Quorate:
 		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", in.Spec.Name), Try: "ckecli status"}
 	}
@@ -311,6 +332,10 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 		}
 		if p := dataProblem(in, j); p != nil {
 			return &cke.Error{Code: p.Code, What: "cannot recover from " + o.Survivor, Facts: []string{p.Message}}
+		}
+		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		if e.Join = j.ID; in.Identity.OfAnother(e) && !o.Named {
+			return &cke.Error{Code: cke.CodeSplitBrain, What: "cannot recover from " + o.Survivor + " unless it is named", Facts: []string{in.Identity.NotOurs(e)}, Try: "ckecli recover --from " + o.Survivor}
 		}
 		return nil
 	}
@@ -336,7 +361,7 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "no restore of " + in.Spec.Name + " is under way", Unchanged: true, Try: "ckecli history"})
 	case in.Identity.Started():
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
-			Facts: []string{"clients may have written to them", "another restore can take the place of this one"}, Try: "ckecli history -f"})
+			Facts: []string{"clients may have written to them", "another restore can replace this one"}, Try: "ckecli history -f"})
 	}
 	if before := startedBefore(in); before != nil {
 		p := before[0]
@@ -356,10 +381,10 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 	if why != nil {
 		return refuse(t, why)
 	}
-	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, Reason: askedFor(t, "the restore is called off; the cluster goes on as it was")}
+	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, Reason: askedFor(t, "the restore is canceled; the cluster continues as it was")}
 }
 
-// toRevive are the members that a restore may have stopped where the store has no life that would start them again: the cluster was declared
+// toRevive are the members that a restore may have stopped where the store has no incarnation that would start them again: the cluster was declared
 // to be restored. A member that is not on record cannot be told from one that nobody may start.
 func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 	inc := in.Identity.Incarnation
@@ -376,7 +401,7 @@ func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
 		switch {
-		case !there || c.Running() || inc.WasAbandoned(j.Incarnation):
+		case !there || c.Running() || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
 		case !in.Identity.Has(j.ID):
 			facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
 		case c.EverRan() && !j.StartedAt.IsZero():
@@ -386,6 +411,6 @@ func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 	if facts == nil {
 		return revive, nil
 	}
-	return nil, &cke.Error{Code: cke.CodeCannot, What: "the members before may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
-		Facts: append(facts, "the restore can go on, or another one can take its place"), Try: "ckecli history -f"}
+	return nil, &cke.Error{Code: cke.CodeCannot, What: "the former members may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
+		Facts: append(facts, "the restore can continue, or another one can replace it"), Try: "ckecli history -f"}
 }

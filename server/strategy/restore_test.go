@@ -28,6 +28,18 @@ func TestRestore_PlanAndLeaderRefuseTheSame(t *testing.T) {
 		"all can be stored":         {formed(3).with(backedUp), told, ""},
 		"no target":                 {formed(3), told, cke.CodeNotStored},
 		"no quorum":                 {formed(3).with(backedUp).with(func(s *scene) { s.Seen.Etcd.Quorate = false }), told, cke.CodeNotStored},
+		"an etcd 3.5 that is out of space": {formed(3).with(backedUp).with(func(s *scene) {
+			e := &s.Seen.Etcd.Endpoints[1]
+			e.Version, e.NoSpace = "3.5.35", true
+		}), told, cke.CodeNotStored},
+		"an etcd 3.5 near its quota": {formed(3).with(backedUp).with(func(s *scene) {
+			e := &s.Seen.Etcd.Endpoints[1]
+			e.Version, e.DBSize = "3.5.35", cke.DefaultQuota-1<<20
+		}), told, cke.CodeNotStored},
+		"an etcd 3.6 near its quota": {formed(3).with(backedUp).with(func(s *scene) {
+			e := &s.Seen.Etcd.Endpoints[1]
+			e.Version, e.NoSpace, e.DBSize = "3.6.16", true, cke.DefaultQuota-1<<20
+		}), told, ""},
 		"the target fails": {formed(3).with(backedUp).with(func(s *scene) {
 			s.Backup.Problem = &cke.BackupTrouble{Code: cke.CodeTarget, Message: "it takes nothing"}
 		}), told, cke.CodeNotStored},
@@ -160,5 +172,27 @@ func TestRestore_BesideOneUnderWayStoresWhatIsWritten(t *testing.T) {
 	s.Backup.Problem = &cke.BackupTrouble{Code: cke.CodeStaleBackup}
 	if r, is := strategy.Decide(s.Input).Operation.(op.Refuse); !is || r.Why.Code != cke.CodeNotStored {
 		t.Errorf("%+v", strategy.Decide(s.Input))
+	}
+}
+
+// An order that is refused again and again keeps no member down that a restore stopped before it was called off. A freeze, a hibernation
+// and a pause do.
+func TestRestore_RefusedKeepsNoMemberDown(t *testing.T) {
+	refused := op.Refuse{Task: cke.Task{Kind: cke.TaskRestore}}
+	for name, c := range map[string]struct {
+		scene  *scene
+		starts bool
+	}{
+		"":           {formed(3), true},
+		"frozen":     {formed(3).with(corrupt), false},
+		"hibernated": {formed(3).hibernated(), false},
+		"paused":     {formed(3).held(), false},
+	} {
+		s := c.scene.with(backedUp).stopped(1, 2).lost().restored().failed(refused, 1, 0)
+		s.Requests.Tasks[0].Restore.Stored = true
+		d := strategy.Decide(s.Input)
+		if start, starts := d.Operation.(op.StartMembers); starts != c.starts || starts && len(start.Joins) != 2 {
+			t.Errorf("%s: %s: %#v: %s", name, d.Rule, d.Operation, d.Reason)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // toFence returns the memberships that may run and every other container on record that is seen on a node that answers,
-// apart from those of the founders.
+// apart from those of the bootstrap members.
 func toFence(in *Input, founders []cke.Join) []cke.Join {
 	var joins []cke.Join
 	has := func(joins []cke.Join, id cke.JoinID) bool {
@@ -44,24 +44,24 @@ func answering(in *Input) (nodes []cke.Node) {
 	return nodes
 }
 
-// awaitsRestore reports whether the cluster was declared to be restored, and no restore has begun.
+// awaitsRestore reports whether the cluster was declared to be restored, and no restore has started.
 func (in *Input) awaitsRestore() bool {
 	inc := in.Identity.Incarnation
 	return inc != nil && inc.State == cke.Awaiting
 }
 
-// restoring: a restore was begun and is resumed until the restored members serve. A cluster that was declared to be
-// restored waits for a person: it is never bootstrapped.
-func restoring(in *Input) (Decision, bool) {
+// restoring: a restore was started and is resumed until the restored members serve. A cluster that was declared to be
+// restored waits for an operator: it is never bootstrapped.
+func restoring(in *Input) verdict {
 	inc := in.Identity.Incarnation
 	switch {
 	case inc == nil:
-		return Decision{}, false
+		return pass()
 	case inc.State == cke.Awaiting:
 		p := cke.Problem{Code: cke.CodeAwaiting, Message: "the cluster was declared to be restored, and nothing was restored yet", Remedy: "ckecli restore --from TARGET, or ckecli cluster delete"}
-		return Decision{Blockers: []cke.Problem{p}, Reason: p.Message}, true
+		return wait(p.Message, p)
 	case inc.State != cke.Restoring:
-		return Decision{}, false
+		return pass()
 	}
 	started := in.Identity.Started()
 	founders, blockers := restoredMembers(in)
@@ -80,19 +80,18 @@ func restoring(in *Input) (Decision, bool) {
 		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
 	}
 	fence := toFence(in, in.Identity.Joins)
-	if started && blockers == nil && !in.hasAny(fence) { // what was declared when the restore began may be why they do not start
-		if d, changed := in.startAsDeclared(); changed && due(in, d.Operation) {
-			return d, true
+	if started && blockers == nil && !in.hasAny(fence) { // what was declared when the restore started may be why they do not start
+		if v := in.startAsDeclared(); v.given() && due(in, v.Operation) {
+			return v
 		}
 	}
-	if o, stopped := writesStopped(in); stopped && (blockers != nil || due(in, o)) { // if nobody serves, the restore goes on
-		return Decision{Operation: o, Blockers: blockers, Reason: "the restore was cut off while writes are stopped; clients write again until it stops the members"}, true
+	if o, stopped := writesStopped(in); stopped && (blockers != nil || due(in, o)) { // if nobody serves, the restore continues
+		return act(o, "the restore was interrupted while writes are stopped; clients can write until it stops the members").blocked(blockers)
 	}
 	if blockers != nil {
-		return Decision{Blockers: blockers, Reason: "the restore waits: " + list(blockers)}, true
+		return wait("the restore waits: "+list(blockers), blockers...)
 	}
-	return Decision{Operation: op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Started: started},
-		Reason: "the cluster goes on from " + inc.Restore.Order.Describe()}, true
+	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
 }
 
 // restoredMembers are those of a restore under way, and why the rest can do nothing now.
@@ -142,14 +141,14 @@ func startedBefore(in *Input) []cke.Problem {
 		n := in.node(j.Node)
 		if c, there := n.Of(j.ID); there && n.Answered() && c.EverRan() {
 			e := cke.StartedOffRecord(j.Node.Name(), c)
-			e.Try += fmt.Sprintf("; only if a person started it, and the restored cluster has never served: on %s: docker rm -f %s", j.Node.Address, c.Name)
+			e.Try += fmt.Sprintf("; only if it was started manually, and the restored cluster has never served: on %s: docker rm -f %s", j.Node.Address, c.Name)
 			all = append(all, cke.Problem{Code: e.Code, Node: j.Node.Name(), Message: e.What, Remedy: e.Try})
 		}
 	}
 	return all
 }
 
-// silentBefore are nodes that may run a member of the life before, and do not answer.
+// silentBefore are nodes that may run a member of the incarnation before, and do not answer.
 func silentBefore(in *Input) []cke.Problem {
 	var silent []cke.Problem
 	for _, j := range in.Identity.Superseded() {

@@ -62,7 +62,7 @@ func TestReport_TellsHowToStartWhatIsTooOldForItsData(t *testing.T) {
 		}
 		return all
 	}
-	if got := remedy(old(said(""))); got != "declare options.etcd.version 3.7.x: etcd says that the cluster has run it" {
+	if got := remedy(old(said(""))); got != "declare options.etcd.version 3.7.x: etcd reports that the cluster has run it" {
 		t.Error(got)
 	}
 	for name, s := range map[string]*scene{"declared": said(""), "said by another container": old(said("made with 3.5")), "another fault": old(leftAgain(0))} {
@@ -111,18 +111,18 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		return formed(3).stopped(2, 3).crashes(2).crashes(3).lost().tried(1, newer).tried(2, newer).tried(3, newer).runs(1, "3.7.3")
 	}
 	check(t, []row{
-		{"a wrong argument is taken back", three().tried(2, wrong), start(three().tried(2, wrong), 2, true), "n2 does not come up, and other arguments are declared", nil},
+		{"a wrong argument is taken back", three().tried(2, wrong), start(three().tried(2, wrong), 2, true), "n2 does not start, and other arguments are declared", nil},
 		{"what ended by itself is started as it ran first", ended().tried(2, wrong), again, "n2 stopped", nil},
 		{"then as declared", ended().tried(2, wrong).failed(again, 1, 0), start(ended().tried(2, wrong), 2, true), "other arguments are declared", nil},
 		{"by itself it would not come back", three(), nil, "waiting for n2", []string{"CKE212 n2"}},
 		{"what the engine could not start", ended().tried(2, wrong).failed(again, 1, 0).with(func(s *scene) { s.container(2).State = cke.ContainerCreated }), start(ended().tried(2, wrong), 2, true), "other arguments", nil},
 		{"what the engine could not even make", ended().tried(2, wrong).failed(again, 1, 0).with(func(s *scene) { s.node(2).Containers = nil }), start(ended().tried(2, wrong), 2, true), "other arguments", nil},
 		{"what was lost without having been tried is started as it ran", ended().tried(2, wrong).with(func(s *scene) { s.node(2).Containers = nil }), again, "n2 stopped", nil},
-		{"without a quorum no policy is asked", one().tried(1, wrong).with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }), single(one().tried(1, wrong), true), "n1 does not come up", nil},
-		{"not one that runs and is silent", formed(3).running().quietMembers(2).tried(2, wrong), nil, "a member has not told its version", []string{"CKE305 n2", "CKE215 n2"}},
-		{"unless cke failed to start it so: with such options etcd may run and answer nobody", silent(), silentStart(silent(), 2), "n2 does not come up, and other arguments are declared", nil},
+		{"without a quorum no policy is asked", one().tried(1, wrong).with(func(s *scene) { s.Spec.Policies.Reconcile = cke.ReconcileManual }), single(one().tried(1, wrong), true), "n1 does not start", nil},
+		{"not one that runs and is silent", formed(3).running().quietMembers(2).tried(2, wrong), nil, "a member has not reported its version", []string{"CKE305 n2", "CKE215 n2"}},
+		{"unless cke failed to start it so: with such options etcd may run and answer nobody", silent(), silentStart(silent(), 2), "n2 does not start, and other arguments are declared", nil},
 		{"and the others are a quorum", silent().with(func(s *scene) { s.quiet(3) }), nil, "", []string{"CKE305 n2", "CKE215 n2", "CKE215 n3"}},
-		{"the only one", onlySilent(), silentStart(onlySilent(), 1), "n1 does not come up, and other arguments are declared", nil},
+		{"the only one", onlySilent(), silentStart(onlySilent(), 1), "n1 does not start, and other arguments are declared", nil},
 		{"not without a quorum: others may need it", silent().lost(), nil, "", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
 		{"not on a node that is drained", formed(3).running().leased(2).crashes(2).tried(2, wrong), nil, "", []string{"CKE305 n2", "CKE212 n2"}},
 		{"not on a node that does not answer", three().tried(2, wrong).silent(2), nil, "waiting for n2", []string{"CKE201 n2"}},
@@ -132,17 +132,17 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"a minor version up, where etcd says that the cluster has left the old one", behind(), start(behind(), 2, true), "other version", nil},
 		{"and not for another fault, as a full disk: there is no way back", behind().with(func(s *scene) { s.container(2).LastWords = "no space left on device" }), nil, "", []string{"CKE215 n1", "CKE207 n2", "CKE212 n3"}},
 		{"nor back: one that knows no leader may run what the data needs", ahead(), nil, "", []string{"CKE215 n1", "CKE212 n2", "CKE212 n3"}},
-		{"the only member, without a quorum", one().tried(1, wrong), single(one().tried(1, wrong), true), "n1 does not come up, and other arguments", nil},
+		{"the only member, without a quorum", one().tried(1, wrong), single(one().tried(1, wrong), true), "n1 does not start, and other arguments", nil},
 		{"the only member, back a minor version: etcd refuses what it cannot read", one().tried(1, version("3.7.3")), single(one().tried(1, version("3.7.3")), true), "other version", nil},
 		{"which the cluster had not left", one().tried(1, version("3.7.3")).wrote(1, "3.6.0"), single(one().tried(1, version("3.7.3")), true), "other version", nil},
 		{"not when it is known to have left it", one().tried(1, version("3.7.3")).wrote(1, "3.7.0"), nil, "no quorum", []string{"CKE212 n1"}},
 		{"whichever member told so", three().lost().tried(2, version("3.7.3")).quietMembers(1, 3).wrote(1, "3.7.0"), nil, "n1 and n3 do not answer", []string{"CKE215 n1", "CKE212 n2", "CKE215 n3"}},
 		{"but for all else", one().tried(1, version("3.7.3")).tried(1, wrong).wrote(1, "3.7.0"), op.StartChanged{Join: one().tried(1, version("3.7.3")).tried(1, wrong).join(1), AwaitServing: true,
 			Etcd: one().tried(1, func(e *cke.EtcdOptions) { e.Version, e.Image = "3.7.3", one().join(1).Etcd.Image }).join(1).Etcd}, "other arguments", nil},
-		{"one that is to go is needed for that", one().tried(1, wrong).with(func(s *scene) { s.Spec.Nodes[0].ControlPlane = false }), single(one().tried(1, wrong), true), "n1 does not come up", nil},
+		{"one that is to go is needed for that", one().tried(1, wrong).with(func(s *scene) { s.Spec.Nodes[0].ControlPlane = false }), single(one().tried(1, wrong), true), "n1 does not start", nil},
 		{"the file also asks for another version, which waits", three().tried(2, wrong).with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
 		{"nor is a version that takes a snapshot first", three().tried(2, wrong).runs(1, "3.7.3").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), start(three().tried(2, wrong), 2, true), "other arguments are declared", nil},
-		{"a single member that a person started where nobody reaches it", astray(formed(1).quietMembers(1).lost()), single(astray(formed(1).quietMembers(1).lost()), true), "n1 does not come up, and its container was made for https://10.0.0.1:12379", nil},
+		{"a single member that a person started where nobody reaches it", astray(formed(1).quietMembers(1).lost()), single(astray(formed(1).quietMembers(1).lost()), true), "n1 does not start, and its container was made for https://10.0.0.1:12379", nil},
 		{"one that its engine starts again and again for a place that the machine does not have", astray(one()), single(astray(one()), true), "its container was made for https://10.0.0.1:12379", nil},
 		{"with a quorum that is a move", astray(formed(1).running()), nil, "nothing to do", nil},
 		{"one that is silent where it is reached", formed(1).quietMembers(1).lost(), nil, "n1 does not answer, and may serve", []string{"CKE215 n1"}},
@@ -172,7 +172,7 @@ func TestDecide_TakesAMinorVersionBackThatNotAllRun(t *testing.T) {
 			"a member runs 3.6.10; before 3.7 every member must run 3.6.11 or newer", []string{"CKE305 n2"}},
 		{"from 3.5, too", formed(3).running().runs(1, "3.5.35").runs(2, "3.5.31").runs(3, "3.5.35").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.6.16" }).tried(1, func(e *cke.EtcdOptions) { e.Version = "3.5.35" }), nil,
 			"a member runs 3.5.31; before 3.6 every member must run 3.5.32 or newer", []string{"CKE305 n1"}},
-		{"while one has not told its version", formed(3).running().runs(3, "").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), nil, "a member has not told its version", []string{"CKE305 n2"}},
+		{"while one has not told its version", formed(3).running().runs(3, "").with(func(s *scene) { s.Spec.Options.Etcd.Version = "3.7.3" }), nil, "a member has not reported its version", []string{"CKE305 n2"}},
 	})
 }
 

@@ -31,7 +31,7 @@ func (in *Input) noteStarts() {
 	}
 }
 
-// Noted is the identity with the starts that the store lacks.
+// Noted returns the identity with the starts that the store does not have.
 func (in Input) Noted() cke.Identity {
 	in.noteStarts()
 	return in.Identity
@@ -47,7 +47,7 @@ func (in *Input) wasStarted(j cke.Join) bool {
 	case c.EverRan():
 		return true
 	case j.MemberID == "" && n.Answered():
-		return volume // without one it is another member that stands at its peer URL
+		return volume // without one it is another member that is at its peer URL
 	}
 	return slices.ContainsFunc(in.lastList(), func(m cke.Member) bool {
 		return op.Is(m, j) && (!m.Learner || m.Name != "") && !slices.ContainsFunc(in.Identity.Ended, func(e cke.Join) bool { return e.MemberID == m.ID })
@@ -57,7 +57,7 @@ func (in *Input) wasStarted(j cke.Join) bool {
 // recordStart: a member was started, and its record does not have that, or has it for one that never voted. Where its member id
 // is not on record either, it has to answer first. That a container ran is recorded also without a quorum: once it is gone nothing shows
 // any more that the member must not start empty.
-func recordStart(in *Input) (Decision, bool) {
+func recordStart(in *Input) verdict {
 	quorum := in.Seen.Etcd.MembersSource == cke.MembersLinearizable
 	for _, j := range in.Identity.Joins {
 		m, listed := in.listed(j)
@@ -76,9 +76,9 @@ func recordStart(in *Input) (Decision, bool) {
 			j.MemberID == "" && (!c.Running() || in.reply(j).MemberID != m.ID):
 			continue
 		}
-		return Decision{Operation: op.RecordStart{Join: in.reached(j)}, Reason: fmt.Sprintf("the member of %s was started, and that is not on record", j.Node.Name())}, true
+		return act(op.RecordStart{Join: in.reached(j)}, fmt.Sprintf("the member of %s was started, and that is not on record", j.Node.Name()))
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // answering is the entry of the member that answers for a membership whose id is not on record: it has other peer URLs than the record,

@@ -72,8 +72,8 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 		{"also where its start is not on record and only its volume is left", left(), op.EndMembership{Join: left().join(3)}, "n3 is no longer", nil},
 		{"which may be on a node that is silent", left().unidentified(3).undeclared(3).silent(3), op.EndMembership{Join: left().unidentified(3).join(3), Silent: true, Agreed: []cke.JoinID{"join3"}}, "n3 is no longer", nil},
 		{"where nothing is left nothing is kept", left().wiped(3), op.EndMembership{Join: nothing}, "n3 is no longer", nil},
-		{"not where another member stands at its peer URL", stood(), nil, "stands there, which cke does not know", []string{"CKE307 n3", "CKE212 n3"}},
-		{"which is removed as any other stranger", stood().with(func(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }), op.RemoveMember{Member: stood().Seen.Etcd.Members[2]}, "stands on no declared node", nil},
+		{"not where another member stands at its peer URL", stood(), nil, "is on this node", []string{"CKE307 n3", "CKE212 n3"}},
+		{"which is removed as any other stranger", stood().with(func(s *scene) { s.Spec.Policies.Foreign = cke.ForeignRemove }), op.RemoveMember{Member: stood().Seen.Etcd.Members[2]}, "has no membership on record", nil},
 		{"and may be what a silent node carries", stood().silent(3), nil, "waiting for n3", []string{"CKE201 n3"}},
 	})
 	for name, s := range map[string]*scene{

@@ -14,11 +14,11 @@ import (
 // certificateWarning is how long before its expiry a certificate is no longer called valid.
 const certificateWarning = 14 * 24 * time.Hour
 
-// authorityWarning is the same of an authority: people have to give all clients something new before it ends.
+// authorityWarning is the same of an authority: operators have to give all clients something new before it ends.
 const authorityWarning = 182 * 24 * time.Hour
 
-// Report turns what was decided into what people and tools read. Like Decide it is pure; prev is the status before,
-// from which transition times are kept. Unknown never counts as ready; the denominator is the declared size.
+// Report returns the status for what was decided. Like Decide it is pure; prev is the previous status, from which times of
+// transition are kept. Unknown never counts as ready; the denominator is the declared size.
 func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	in.noteStarts()
 	now := in.Seen.ObservedAt
@@ -41,7 +41,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	for i := range s.Members {
 		m := &s.Members[i]
 		why := canStop(&in, d, *m)
-		m.CanStop, m.CannotStopBecause = why == pass, string(why)
+		m.CanStop, m.CannotStopBecause = why == open, string(why)
 		if j, ours := in.Identity.Join(m.Join); ours && planned(&in, d, j) {
 			m.State, m.Reason = "restarting", d.Reason
 		}
@@ -59,16 +59,18 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	return s
 }
 
-// converged: all that the spec wants is so. A pause keeps nothing from being so.
+// converged: all that the spec wants holds. A pause keeps nothing from being so.
 func converged(was *Input, d Decision) bool {
 	in := *was
+	var omit omission
 	if _, renews := d.Operation.(op.RenewCertificates); renews { // it disturbs nothing
-		in = withoutCertificates(in)
-		d = Decide(in)
+		omit.unnoticed = true
+		d = decide(in, omit)
 	}
 	if _, backup := d.Operation.(op.Backup); (backup || d.Operation == nil) && in.held() {
 		in.Requests.Hold = nil
-		d = Decide(withoutBackups(&in))
+		omit.backups = true
+		d = decide(in, omit)
 	}
 	return d.Converged
 }
@@ -145,7 +147,7 @@ func members(in *Input, prev []cke.MemberStatus) []cke.MemberStatus {
 	return all
 }
 
-// lookGap is the longest time between two looks in which nothing can have come and gone.
+// lookGap is the longest time between two observations in which nothing can have come and gone.
 const lookGap = time.Minute
 
 // lookedOn is the time since the last status, if that is no longer than looks are apart: else nobody looked meanwhile, or
@@ -163,7 +165,7 @@ func (in *Input) watched(before cke.MemberStatus) time.Duration {
 	return time.Duration(before.Watched) + lookedOn(in)
 }
 
-// member tells of one membership.
+// member reports one membership.
 func member(in *Input, j cke.Join) cke.MemberStatus {
 	m := cke.MemberStatus{Name: j.Node.Name(), Address: j.Node.Address, ClientURL: j.ClientURL(), PeerURL: j.PeerURL(), ID: j.MemberID, Join: j.ID,
 		Role: "-", State: "healthy", Lag: -1, Container: memberContainer(in, j)}
@@ -266,12 +268,12 @@ func health(in *Input, d Decision, s cke.Status) (cke.Health, string) {
 		return cke.HealthRestoring, "not restored yet: " + d.Reason
 	case inc == nil || inc.State != cke.Formed:
 		if d.Operation != nil {
-			return cke.HealthForming, "being founded"
+			return cke.HealthForming, "being bootstrapped"
 		}
 		if nodes := nodesOf(d.Blockers); nodes != "" {
-			return cke.HealthForming, "not founded yet, waiting for " + nodes
+			return cke.HealthForming, "not bootstrapped yet, waiting for " + nodes
 		}
-		return cke.HealthForming, "not founded yet: " + d.Reason
+		return cke.HealthForming, "not bootstrapped yet: " + d.Reason
 	case in.quorumUnknown():
 		return cke.HealthUnknown, unseenSentence(in)
 	case !in.Seen.Etcd.Quorate:

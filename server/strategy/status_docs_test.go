@@ -51,7 +51,7 @@ func TestDocs_NameEveryConditionAndReason(t *testing.T) {
 func TestDocs_ReasonsHaveTheTruthThatIsReported(t *testing.T) {
 	page := readStatusPage(t)
 	for name, s := range map[string]*scene{
-		"all is well": formed(3).certified(300, 300, 300), "never founded": blank(3), "being founded": forming(3, true), "silent": formed(3).silent(2),
+		"all is well": formed(3).certified(300, 300, 300), "never founded": blank(3), "being bootstrapped": forming(3, true), "silent": formed(3).silent(2),
 		"blank": formed(3).wiped(1, 2, 3).lost(), "lost": formed(3).silent(2, 3).lost(), "paused": formed(3).held(), "expiring": formed(3).certified(1, 300, 300),
 		"data is gone": formed(3).emptied(2), "moved storage": formed(3).with(func(s *scene) { s.Spec.Options.Etcd.VolumeRoot = "/mnt/x" }),
 		"two clusters": formed(3).with(func(s *scene) { s.endpoint(3).ClusterID = "c2" }), "to be deleted": formed(3).with(func(s *scene) { s.Deleting = true }),

@@ -89,14 +89,14 @@ func TestReport_HealthAndSummary(t *testing.T) {
 		{"one is silent, of two data is gone", formed(3).silent(1).emptied(2, 3).lost(), cke.HealthLost, "no quorum: 0 of 3 members serve, 2 needed", 0, -1},
 		{"a foreign member is silent, too", formed(2).silent(2).lost().stranger("x"), cke.HealthUnknown, "it is not known whether there is a quorum: n2 and x do not answer", 0, -1},
 		{"all are blank", formed(3).wiped(1, 2, 3).lost(), cke.HealthLost, "no quorum: 0 of 3 members serve, 2 needed", 0, -1},
-		{"to be founded", blank(3), cke.HealthForming, "being founded", 0, -1},
-		{"a node is awaited", blank(3).silent(2), cke.HealthForming, "not founded yet, waiting for n2", 0, -1},
+		{"to be founded", blank(3), cke.HealthForming, "being bootstrapped", 0, -1},
+		{"a node is awaited", blank(3).silent(2), cke.HealthForming, "not bootstrapped yet, waiting for n2", 0, -1},
 		{"the founding failed for no node's fault", blank(3).with(func(s *scene) {
 			f := strategy.Failure{Count: 1, At: noon, Error: "no entropy", Problems: []cke.Problem{{Code: cke.CodeInternal, Message: "no entropy"}}}
 			s.Failures = map[string]strategy.Failure{strategy.FailureKey(s.bootstrap(false)): f}
-		}), cke.HealthForming, "not founded yet: bootstrap failed once", 0, -1},
-		{"under way", forming(3, true), cke.HealthForming, "being founded", 0, -1},
-		{"abandoned", forming(3, true).abandonedLife(), cke.HealthForming, "being founded", 0, -1},
+		}), cke.HealthForming, "not bootstrapped yet: bootstrap failed once", 0, -1},
+		{"under way", forming(3, true), cke.HealthForming, "being bootstrapped", 0, -1},
+		{"abandoned", forming(3, true).abandonedLife(), cke.HealthForming, "being bootstrapped", 0, -1},
 		{"another cluster answers", formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), cke.HealthFrozen, "the member at https://10.0.0.2:2379 answers with cluster id c2, on record is c1", 2, 0},
 		{"paused, as it should be", formed(3).held(), cke.HealthReady, "all 3 members serve, can lose 1 more member", 3, 1},
 		{"paused, with a change to come", formed(3).held().with(func(s *scene) { s.Spec.Options.Etcd.ExtraArgs = []string{"--x=1"} }),
@@ -238,7 +238,7 @@ func TestReport_Conditions(t *testing.T) {
 			id: "False SameID", certs: "True Valid", volumes: "True AllThere", progress: "False Done", pause: "False NotAsked"}},
 		{"never founded", blank(3), conds{ready: "False Forming", all: "False SomeNotServing", quorum: "False NotFounded",
 			id: "Unknown NotFounded", certs: "Unknown NotSeen", volumes: "False NotFounded", progress: "True Operation"}},
-		{"being founded", forming(3, true), conds{volumes: "False NotFounded", id: "Unknown NotFounded", progress: "True Operation"}},
+		{"being bootstrapped", forming(3, true), conds{volumes: "False NotFounded", id: "Unknown NotFounded", progress: "True Operation"}},
 		{"founding waits", blank(3).silent(1), conds{progress: "False Waiting"}},
 		{"founding is held back", blank(3).with(func(s *scene) { s.failed(s.bootstrap(false), 3, 0) }), conds{ready: "False Forming", progress: "False Failing"}},
 		{"a failure of something else does not count", formed(3).silent(1).failed(op.CleanUp{}, 1, time.Minute), conds{progress: "False Waiting"}},
@@ -387,76 +387,6 @@ func TestReport_GenerationIsReachedLastAndOnlyWhenAllIsDone(t *testing.T) {
 	s := strategy.Report(at(5, formed(3)).Input, strategy.Decision{Operation: op.StartMembers{}, Reason: "under way"}, cke.Status{ObservedGeneration: 4})
 	if s.ObservedGeneration != 4 || s.Health == cke.HealthReady {
 		t.Errorf("%s, generation %d", s.Health, s.ObservedGeneration)
-	}
-}
-
-func TestReport_NamesEveryProblemOnce(t *testing.T) {
-	told := func(s cke.Status) (all []string) {
-		for _, p := range s.Problems {
-			all = append(all, strings.TrimSpace(string(p.Code)+" "+p.Node))
-			if p.Message == "" || p.Since.IsZero() {
-				panic(fmt.Sprintf("incomplete: %+v", p))
-			}
-		}
-		return all
-	}
-	for _, tt := range []struct {
-		name  string
-		scene *scene
-		want  []string
-	}{
-		{"none", formed(3), nil},
-		{"writes are stopped", formed(3).with(func(s *scene) { s.Seen.Etcd.Alarms = []cke.Alarm{cke.WriteStop("i1", 1)} }), []string{"CKE326"}},
-		{"an authority ends in five months", formed(3).allCertified(300).trusts(2, cke.ClientAuthority, 150), []string{"CKE327"}},
-		{"one ends in seven months", formed(3).allCertified(300).trusts(2, cke.ClientAuthority, 210), nil},
-		{"a silent node", formed(3).silent(2), []string{"CKE201 n2"}},
-		{"two silent nodes, no quorum", formed(3).silent(2, 3).lost(), []string{"CKE215 n1", "CKE201 n2", "CKE201 n3", "CKE324"}},
-		{"a silent node that carries no member", formed(3).with(func(s *scene) {
-			w := cke.Node{Hostname: "w1", Address: "10.0.0.9"}
-			s.Spec.Nodes = append(s.Spec.Nodes, w)
-			s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: w, Problem: &cke.Problem{Code: cke.CodeSSHAuth, Node: "w1", Message: "refused"}})
-		}), []string{"CKE202 w1"}},
-		{"a stopped member during a pause", formed(3).stopped(2).held(), []string{"CKE212 n2"}},
-		{"members that are starting are none", forming(3, true), nil},
-		{"a split brain", formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }), []string{"CKE302 n2"}},
-		// n1 is started, and n2 is told all the same.
-		{"beside an operation", formed(5).stopped(1).silent(2), []string{"CKE212 n1", "CKE201 n2"}},
-		{"beside one that is held back", formed(5).stopped(4).silent(2).with(func(s *scene) {
-			s.failed(strategy.Decide(s.Input).Operation, 1, 0)
-		}), []string{"CKE207 n1", "CKE201 n2", "CKE212 n4"}},
-	} {
-		if diff := cmp.Diff(tt.want, told(tt.scene.report())); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
-		}
-	}
-	in := formed(3).with(func(s *scene) { s.endpoint(2).ClusterID = "c2" }).Input
-	s := strategy.Report(in, strategy.Decision{Operation: op.StartMembers{}, Reason: "under way", Frozen: strategy.Decide(in).Frozen}, cke.Status{})
-	if got := told(s); !cmp.Equal(got, []string{"CKE302 n2"}) || s.Health != cke.HealthFrozen {
-		t.Errorf("frozen while an operation ends: %s %v", s.Health, got)
-	}
-}
-
-// Requirement D10: each with its stable code.
-func TestReport_LastErrorsAreTheNewestFirst(t *testing.T) {
-	s := formed(3).failed(op.CleanUp{}, 1, time.Minute).failed(op.DeleteCluster{}, 1, time.Second)
-	s.Failures["odd "] = strategy.Failure{Count: 1, At: noon.Add(-time.Hour), Error: "nobody knows"}
-	want := []cke.LastError{
-		{Code: cke.CodeDiskFull, Description: "it broke", ObservedAt: noon.Add(-time.Second)},
-		{Code: cke.CodeDiskFull, Description: "it broke", ObservedAt: noon.Add(-time.Minute)},
-		{Code: cke.CodeInternal, Description: "nobody knows", ObservedAt: noon.Add(-time.Hour)},
-	}
-	if diff := cmp.Diff(want, s.report().LastErrors); diff != "" {
-		t.Errorf("last errors (-want +got):\n%s", diff)
-	}
-}
-
-// The grace of lost data does not run while only the container is gone: the data is there.
-func TestReport_AMemberWithoutAContainerIsStopped(t *testing.T) {
-	s := formed(3)
-	s.node(3).Containers = nil
-	s.endpoint(3).Problem = "connection refused"
-	if m := s.report().Members[2]; m.State != "stopped" {
-		t.Errorf("%+v", m)
 	}
 }
 

@@ -11,22 +11,22 @@ import (
 
 // unhealthyStrangers: members that cke does not know and that do not serve cost tolerance. Those that once were ours are
 // removed whatever the policy says.
-func unhealthyStrangers(in *Input) (Decision, bool) { return removeStrangers(in, false) }
+func unhealthyStrangers(in *Input) verdict { return removeStrangers(in, false) }
 
 // healthyStrangers: the same for those that serve, after everything that adds tolerance.
-func healthyStrangers(in *Input) (Decision, bool) { return removeStrangers(in, true) }
+func healthyStrangers(in *Input) verdict { return removeStrangers(in, true) }
 
-func removeStrangers(in *Input, healthy bool) (Decision, bool) {
+func removeStrangers(in *Input, healthy bool) verdict {
 	for _, m := range in.strangers() {
 		if healthyMember(in, m) != healthy || in.Spec.Policies.Foreign == cke.ForeignHold && !in.onceOurs(m) {
 			continue
 		}
-		if g := mayRemove(in, m); g != pass {
-			return refused(fmt.Sprintf("stranger %s cannot be removed: %s", nameOf(m), g), cke.Problem{Code: cke.CodeQuorum, Message: string(g)}), true
+		if g := mayRemove(in, m); g != open {
+			return wait(fmt.Sprintf("foreign member %s cannot be removed: %s", nameOf(m), g), cke.Problem{Code: cke.CodeQuorum, Message: string(g)})
 		}
-		return Decision{Operation: op.RemoveMember{Member: m}, Reason: fmt.Sprintf("member %s stands on no declared node", nameOf(m))}, true
+		return act(op.RemoveMember{Member: m}, fmt.Sprintf("foreign member %s has no membership on record", nameOf(m))).voluntary()
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // strangers are the entries of a member list read through a quorum that no membership names.
@@ -43,7 +43,7 @@ func (in *Input) strangers() []cke.Member {
 	return all
 }
 
-// strangersAt are the strangers that stand at an address.
+// strangersAt are the foreign members that stand at an address.
 func (in *Input) strangersAt(address string) []cke.Member {
 	var all []cke.Member
 	for _, m := range in.strangers() {
@@ -54,9 +54,9 @@ func (in *Input) strangersAt(address string) []cke.Member {
 	return all
 }
 
-// onceOurs reports whether a stranger is what is left of a membership that ended: by its id, which is on record before any
+// onceOurs reports whether a foreign member is what is left of a membership that ended: by its id, which is on record before any
 // of ours is started. A learner that never started, at the peer URL of one that ended, was added by a call of ours that
-// landed after it had been given up. Whoever else stands where one of ours stood is a person's.
+// landed after it had been given up. Whoever else stands where one of ours stood is an operator's.
 func (in *Input) onceOurs(m cke.Member) bool {
 	return slices.ContainsFunc(in.Identity.Ended, func(j cke.Join) bool {
 		return m.ID == j.MemberID || m.Learner && m.Name == "" && slices.Contains(m.PeerURLs, j.PeerURL())
@@ -71,9 +71,9 @@ func nameOf(m cke.Member) string {
 	return m.Name
 }
 
-// strangerStatus tells of a member that cke does not know.
+// strangerStatus reports a member that cke does not know.
 func strangerStatus(in *Input, m cke.Member) cke.MemberStatus {
-	s := cke.MemberStatus{Name: nameOf(m), Address: hostOf(m), ID: m.ID, Role: "-", State: "stranger", Lag: -1, Reason: "cke does not know it, and it does not answer"}
+	s := cke.MemberStatus{Name: nameOf(m), Address: hostOf(m), ID: m.ID, Role: "-", State: "stranger", Lag: -1, Reason: "cke has no record of it, and it does not answer"}
 	if len(m.ClientURLs) > 0 {
 		s.ClientURL = m.ClientURLs[0]
 	}
@@ -85,12 +85,12 @@ func strangerStatus(in *Input, m cke.Member) cke.MemberStatus {
 			continue
 		}
 		s.Role, s.DBSize, s.Version, s.Lag, s.CertNotAfter = role(e), e.DBSize, e.Version, lag(in, e), e.CertNotAfter
-		s.Reason = "cke does not know it; it serves"
+		s.Reason = "cke has no record of it; it serves"
 	}
 	return s
 }
 
-// strangerProblems tell of the members that cke does not know. They are nothing that is waited for.
+// strangerProblems report the members that cke does not know. They are nothing that is waited for.
 func strangerProblems(in *Input) []cke.Problem {
 	var all []cke.Problem
 	for _, m := range in.strangers() {
@@ -98,17 +98,17 @@ func strangerProblems(in *Input) []cke.Problem {
 		if healthyMember(in, m) {
 			how = "serves"
 		}
-		all = append(all, cke.Problem{Code: cke.CodeStranger, Node: nameOf(m), Message: fmt.Sprintf("a member that cke does not know, at %s, %s", hostOf(m), how),
+		all = append(all, cke.Problem{Code: cke.CodeStranger, Node: nameOf(m), Message: fmt.Sprintf("a foreign member at %s %s", hostOf(m), how),
 			Remedy: strangerRemedy(in, m)})
 	}
 	return all
 }
 
-// strangerRemedy is what a person can do about a member that cke does not know.
+// strangerRemedy is what an operator can do about a member that cke does not know.
 func strangerRemedy(in *Input, m cke.Member) string {
 	for _, n := range in.Spec.ControlPlane() {
 		if _, carries := in.Identity.On(n); hostOf(m) == n.Address && !carries {
-			return "`ckecli etcd adopt " + n.Name() + "` puts a member of cke's in its place; or remove it with etcdctl"
+			return "`ckecli etcd adopt " + n.Name() + "` replaces it by a member that cke adds; or remove it with etcdctl"
 		}
 	}
 	return "remove it with etcdctl, or set policies.foreign: remove"

@@ -57,12 +57,12 @@ func TestDecide_DrainsNoNodeWhereAStrangerStands(t *testing.T) {
 			return is && o.Why.Code == code && o.Why.Try == try && o.Why.Unchanged && strings.Join(o.Why.Facts, "; ") == strings.Join(facts, "; ")
 		}
 	}
-	const adopt = "adopted, it gives its place to a member of cke's; or remove it, if nobody needs it"
-	const remove = "remove it, if nobody needs it; policies.foreign: remove does that, too"
+	const adopt = "adopt it, and a member that cke adds replaces it; or remove it, if it is not needed"
+	const remove = "remove it, if it is not needed; policies.foreign: remove does that, too"
 	checkAsked(t, []askedRow{
 		{"all serve", formed(4).running().standingOn(4).asked(cke.TaskDrain, "n4", ""), says(cke.CodeStranger, "ckecli etcd adopt n4", adopt)},
 		{"quorum would be lost, too", formed(4).running().standingOn(4).silent(3).asked(cke.TaskDrain, "n4", ""),
-			says(cke.CodeStranger, "ckecli etcd adopt n4", "3 of 4 voters are healthy", "a healthy one is not taken away before all are", adopt)},
+			says(cke.CodeStranger, "ckecli etcd adopt n4", "3 of 4 voters are healthy", "a healthy one is taken away only when all are", adopt)},
 		{"on a node that is no control plane", formed(4).running().standingOn(4).with(func(s *scene) { s.Spec.Nodes[3].ControlPlane = false }).asked(cke.TaskDrain, "n4", ""),
 			says(cke.CodeStranger, "etcdctl member remove s1", remove)},
 		{"beside one of ours", formed(3).running().joinedBy(true).with(func(s *scene) { s.Seen.Etcd.Members[3].PeerURLs = []string{"https://10.0.0.2:12380"} }).asked(cke.TaskDrain, "n2", ""),

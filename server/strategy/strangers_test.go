@@ -54,18 +54,18 @@ func TestDecide_RemovesStrangersInTheOrderOfTheirHealth(t *testing.T) {
 	check(t, []row{
 		{"held by default, healthy", formed(3).running().joinedBy(true), nil, "nothing to do", nil},
 		{"held by default, unhealthy", formed(3).running().joinedBy(false), nil, "nothing to do", nil},
-		{"unhealthy, by policy", formed(3).running().joinedBy(false).with(removing), gone, "member stranger stands on no declared node", nil},
-		{"unhealthy, before one is added", lacking(false).with(removing), gone, "stands on no declared node", nil},
+		{"unhealthy, by policy", formed(3).running().joinedBy(false).with(removing), gone, "foreign member stranger has no membership on record", nil},
+		{"unhealthy, before one is added", lacking(false).with(removing), gone, "has no membership on record", nil},
 		{"healthy, after one is added", lacking(true).with(removing), add, "n4 is a control-plane node", nil},
-		{"healthy, by policy", formed(3).running().joinedBy(true).with(removing), gone, "stands on no declared node", nil},
-		{"healthy, not while one of ours is away", formed(3).running().joinedBy(true).with(removing).silent(3), nil, "stranger stranger cannot be removed: 3 of 4 voters are healthy", []string{"CKE104"}},
-		{"once ours, whatever the policy", formed(3).running().joinedBy(true).with(once), gone, "stands on no declared node", nil},
+		{"healthy, by policy", formed(3).running().joinedBy(true).with(removing), gone, "has no membership on record", nil},
+		{"healthy, not while one of ours is away", formed(3).running().joinedBy(true).with(removing).silent(3), nil, "foreign member stranger cannot be removed: 3 of 4 voters are healthy", []string{"CKE104"}},
+		{"once ours, whatever the policy", formed(3).running().joinedBy(true).with(once), gone, "has no membership on record", nil},
 		{"a person's, where one of ours stood", formed(3).running().joinedBy(true).with(at("m9", true, false)), nil, "nothing to do", nil},
 		{"a person's, where one of ours stood whose id was never known", formed(3).running().joinedBy(true).with(at("", true, false)), nil, "nothing to do", nil},
 		{"a person's that does not serve, where one of ours stood", formed(3).running().joinedBy(false).with(at("m9", true, false)), nil, "nothing to do", nil},
 		{"a person's voter that never started, where one of ours stood", formed(3).running().joinedBy(false).with(at("m9", false, false)), nil, "nothing to do", nil},
-		{"a learner that never started, where one of ours stood: added late", formed(3).running().joinedBy(false).with(at("m9", false, true)), late, "stands on no declared node", nil},
-		{"a healthy one counts as healthy: another may be removed", formed(3).running().joinedBy(true).undeclared(3), remove(formed(3).running(), 3), "n3 is no control-plane node any more", nil},
+		{"a learner that never started, where one of ours stood: added late", formed(3).running().joinedBy(false).with(at("m9", false, true)), late, "has no membership on record", nil},
+		{"a healthy one counts as healthy: another may be removed", formed(3).running().joinedBy(true).undeclared(3), remove(formed(3).running(), 3), "n3 is no longer a control-plane node", nil},
 		{"but does not stand in for one of ours", formed(2).running().unjoined(2).joinedBy(true).undeclared(1).with(strangerOn(2)), nil, "its member stays until there is one on n2", []string{"CKE307 n2", "CKE305 n2"}},
 		{"an unhealthy one does not", formed(3).running().joinedBy(false).undeclared(3), nil, "3 of 4 voters are healthy", []string{"CKE104 n3"}},
 	})
@@ -82,7 +82,7 @@ func TestReport_TellsOfStrangers(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	p := s.Problems[len(s.Problems)-1]
-	if p.Code != cke.CodeStranger || !strings.Contains(p.Message, "at 10.9.9.9, serves") {
+	if p.Code != cke.CodeStranger || !strings.Contains(p.Message, "at 10.9.9.9 serves") {
 		t.Errorf("%+v", p)
 	}
 	s = formed(3).running().joinedBy(false).report()

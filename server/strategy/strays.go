@@ -10,7 +10,7 @@ import (
 
 // strays: a container of a membership that ended is stopped and removed, one of an incarnation that a restore replaced is
 // stopped; its data is kept. What is not on record stays as it is.
-func strays(in *Input) (Decision, bool) {
+func strays(in *Input) verdict {
 	for _, n := range in.Seen.Nodes {
 		if !n.Answered() {
 			continue
@@ -20,10 +20,10 @@ func strays(in *Input) (Decision, bool) {
 				continue
 			}
 			j := cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name}
-			return Decision{Operation: op.StopStray{Join: j}, Reason: fmt.Sprintf("container %s on %s is no member", c.Name, n.Node.Name())}, true
+			return act(op.StopStray{Join: j}, fmt.Sprintf("container %s on %s belongs to no present membership", c.Name, n.Node.Name()))
 		}
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // isStray reports whether a container is to be stopped or removed. What a replaced incarnation left, with its data, stays

@@ -8,15 +8,16 @@ import (
 	"cke/op"
 )
 
-// Superseded is why an operation under way must end for the one that Decide would choose now; nil: it goes on. While
-// stopped members are started and waited for, others can stop too: the wait could last in vain, since without them
-// there may be no quorum, and nobody would start them meanwhile. What has failed lately supersedes nothing, so that a
-// member that stops again and again does not keep the others down.
+// Superseded returns why a running operation must stop for the one that Decide would choose now; nil: it continues.
 //
-// What was found that only a person can judge ends everything: it is recorded at once.
-//
-// A comparison of the members' data changes nothing and may take long: whatever else is to be done goes first. A learner that
-// receives a database takes long too, and goes on where it was. So may what prepares a restore, which another one or a deletion replaces.
+//   - A volume that is removed may take long, and is removed later.
+//   - While stopped members are started and waited for, others can stop, too. Without them there may be no quorum, and the wait
+//     would keep them from being started. An operation that has failed lately supersedes nothing, so that a member that stops
+//     again and again does not keep the others down.
+//   - A finding that only the operator can judge stops every operation: it is recorded at once.
+//   - A comparison of the members' data changes nothing and may take long, so every other operation comes first. A learner that
+//     receives a database takes long, too, and continues where it was.
+//   - Another restore, or a deletion, replaces what prepares a restore.
 func Superseded(running, next op.Operation, failures map[string]Failure) error {
 	if f, found := next.(op.Freeze); found {
 		if now, same := running.(op.Freeze); same && now.Finding == f.Finding {
@@ -39,6 +40,7 @@ func Superseded(running, next op.Operation, failures map[string]Failure) error {
 		own = now.Joins
 	case op.AddMember:
 		own = []cke.Join{{ID: now.Resume, Node: now.Node}}
+	case op.PurgeVolume, op.CleanUp:
 	default:
 		return nil
 	}

@@ -26,8 +26,8 @@ func (s *scene) twice() *scene {
 // A disk that was put back to when its member was alone serves by itself, under the id of the cluster that goes on without it.
 func TestDecide_FreezesTwoClustersOfOneID(t *testing.T) {
 	finding := func(s *scene, one, other, node string) op.Freeze {
-		return found(s, cke.FreezeTwoQuorums, "two-quorums c1", node, cke.CodeSplitBrain, "the members at https://10.0.0."+one+":2379 and https://10.0.0."+other+":2379 serve without each other: two clusters have the id c1",
-			"find out which data is right, with `ckecli cluster evidence`; stop the members with the wrong data, keep their volumes, `ckecli cluster unfreeze` while the right ones serve, then `ckecli replace` the nodes of the others")
+		return found(s, cke.FreezeTwoQuorums, "two-quorums c1", node, cke.CodeSplitBrain, "the members at https://10.0.0."+one+":2379 and https://10.0.0."+other+":2379 serve separately: two clusters have the id c1",
+			"keep all data directories, and find out which data is right with `ckecli cluster evidence`; name the nodes with the wrong data: `ckecli cluster unfreeze --wrong NODE`; then `ckecli replace` them")
 	}
 	split := func() *scene { return formed(3).ledBy("m1", 1, 2).ledBy("m3", 3) }
 	alone := func() *scene {
@@ -35,13 +35,21 @@ func TestDecide_FreezesTwoClustersOfOneID(t *testing.T) {
 		s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
 		return s
 	}
+	named := func() *scene {
+		s := split().twice().running().frozenBy("two-quorums c1", true)
+		s.Identity.Joins[2].Apart = true
+		return s
+	}
+	refound := finding(split(), "1", "3", "n3")
+	refound.Finding += " f1"
 	check(t, []row{
 		{"led by two", split().twice(), finding(split(), "1", "3", "n3"), "frozen", []string{"CKE302 n3"}},
 		{"an election between two answers", split(), nil, "nothing to do", nil},
 		{"one has stopped serving", split().with(func(s *scene) { s.endpoint(3).Linearizable = false }).twice(), nil, "", []string{"CKE215 n3"}},
 		{"the list is that of one of them", alone().twice(), finding(alone(), "1", "3", "n3"), "frozen", []string{"CKE302 n3"}},
-		{"a removal between two answers", alone(), nil, "not in the member list that was read, and serves", []string{"CKE302 n1"}},
-		{"a person lifted it", split().twice().frozenBy("two-quorums c1", true), nil, "nothing to do", nil},
+		{"a removal between two answers", alone(), nil, "not in the member list that was read, but serves", []string{"CKE302 n1"}},
+		{"a person lifted it, and named n3", named(), op.StopApart{Join: named().join(3)}, "was put aside", nil},
+		{"others serve apart after that", split().twice().frozenBy("two-quorums c1", true), refound, "frozen", []string{"CKE302 n3"}},
 	})
 }
 
@@ -104,14 +112,79 @@ func TestDecide_StopsWhoWasPutAside(t *testing.T) {
 		return s
 	}
 	stop := op.StopApart{Join: aside().join(3)}
+	two := aside().silent(1).with(func(s *scene) { s.Identity.Joins[1].Apart = true })
+	silent := func() *scene {
+		return aside().with(func(s *scene) {
+			*s.endpoint(3) = cke.EndpointStatus{Join: "join3", URL: s.endpoint(3).URL, Problem: "no answer within 1s"}
+		})
+	}
 	down := func(kept bool) *scene {
-		return aside().stopped(3).with(func(s *scene) { s.container(3).KeptDown = kept })
+		return aside().stopped(3).marked(3).with(func(s *scene) { s.container(3).KeptDown = kept })
 	}
 	check(t, []row{
 		{"it runs", aside(), stop, "was put aside", nil},
 		{"its engine would start it", down(false), stop, "was put aside", nil},
 		{"it is down for good", down(true), nil, "waiting for n3", []string{"CKE302 n3"}},
 		{"it is down for good, and other ports are declared", down(true).with(func(s *scene) { s.Spec.Options.Etcd.ClientPort = 3379 }), nil, "", []string{"CKE104 n2", "CKE302 n3"}},
-		{"it serves with the others again", aside().ledBy("m1", 3), op.EndFinding{Rejoined: []cke.JoinID{"join3"}, Findings: []string{"two-quorums c1"}}, "no longer seen", nil},
+		{"it serves with the others", aside().ledBy("m1", 3).twice(), stop, "was put aside", nil},
+		{"it leads them, and n2 is down", aside().ledBy("m3", 1, 3).silent(2), stop, "was put aside", nil},
+		{"it does not answer, and n2 is down", silent().silent(2), stop, "was put aside", nil},
+		{"two of three, and the third does not answer", two, op.StopApart{Join: two.join(2)}, "was put aside", nil},
 	})
+}
+
+// n1 to n3 were chosen. n4 and n5 were put aside while their machines were off; they boot, and serve with each other.
+func TestDecide_StopsTwoThatServeTogether(t *testing.T) {
+	aside := func() *scene {
+		s := formed(5).running().ledBy("m1", 1, 2, 3).ledBy("m5", 4, 5).frozenBy("two-quorums c1", true)
+		s.Identity.Joins[3].Apart, s.Identity.Joins[4].Apart = true, true
+		return s
+	}
+	s := aside().twice()
+	check(t, []row{{"they run", s, op.StopApart{Join: s.join(4)}, "was put aside", nil}})
+
+	// Their nodes are silent, the others have lost their quorum, and their list, which lacks n1 and n2, was read.
+	s = aside().silent(1).twice()
+	for _, i := range []int{4, 5} {
+		s.Seen.Nodes[i-1].Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: s.Seen.Nodes[i-1].Node.Name(), Message: "ssh: no answer"}
+	}
+	for _, i := range []int{2, 3} {
+		s.endpoint(i).Linearizable, s.endpoint(i).LeaderID = false, ""
+	}
+	s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
+	if d := strategy.Decide(s.Input); d.Operation != nil {
+		t.Errorf("%#v: %s", d.Operation, d.Reason)
+	}
+}
+
+// What is put aside is on record: its container is none that the store does not know.
+func TestNoBackups_NotForAMemberPutAside(t *testing.T) {
+	s := formed(3).running().ledBy("m1", 1, 2).ledBy("m3", 3).frozenBy("two-quorums c1", true)
+	s.Identity.Joins[2].Apart = true
+	in := s.Input
+	in.Identity = in.Identity.BackedUp()
+	if why := strategy.NoBackups(&in); why != "" {
+		t.Error(why)
+	}
+}
+
+// n1 is what is left of the cluster; n3 was put aside, or is of another cluster, and has applied more.
+func TestRestoreRefusal_NoSurvivorThatIsApart(t *testing.T) {
+	lost := func(change func(s *scene)) *scene { return formed(3).running().silent(2).lost().with(change) }
+	for name, s := range map[string]*scene{
+		"put aside":          lost(func(s *scene) { s.Identity.Joins[2].Apart = true }),
+		"of another cluster": lost(func(s *scene) { s.endpoint(3).ClusterID = "c2" }),
+	} {
+		for i := range s.Seen.Nodes {
+			s.container(i + 1).Data = cke.DataPresent
+		}
+		order := cke.RestoreOrder{Survivor: "n3", Destroyed: []string{"n2"}}
+		if err := strategy.RestoreRefusal(s.Input, order); err == nil || err.Code != cke.CodeSplitBrain {
+			t.Errorf("%s: %v", name, err)
+		}
+		order.Named = true
+		if err := strategy.RestoreRefusal(s.Input, order); err != nil {
+			t.Errorf("%s, and named: %v", name, err)
+		}
+	}
 }

@@ -33,11 +33,22 @@ func olderStore(in *Input) *finding {
 	}
 	var lacks []string
 	remedy := "bring back a newer copy of the store, or put the memberships on record again: ckecli cluster reclaim " + in.Spec.Name
-	if on, why, try := lifeIsOver(in); why != "" {
+	on, why, try := lifeIsOver(in)
+	if why != "" {
 		lacks, ids, node, remedy = []string{why}, append(ids, in.Identity.Incarnation.ID), cmp.Or(node, on), try
+	}
+	ended := in.endedByMarks()
+	for _, j := range ended {
+		ids, node = append(ids, string(j.ID)), cmp.Or(node, j.Node.Name())
 	}
 	if ids == nil {
 		return nil
+	}
+	if ended != nil {
+		lacks = append(lacks, fmt.Sprintf("the membership of %s ended, according to marks on nodes", namesOf(ended)))
+		if on == "" && in.unseenMembers() {
+			remedy = fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; if all members that were added since are gone for good: ckecli cluster unfreeze %s --reason TEXT", in.Spec.Name, in.Spec.Name)
+		}
 	}
 	if names != nil {
 		lacks = append(lacks, "it has no record of "+and(names))
@@ -47,11 +58,64 @@ func olderStore(in *Input) *finding {
 	}
 	slices.Sort(ids)
 	text := fmt.Sprintf("%s %s", cke.FreezeOlderStore, strings.Join(slices.Compact(ids), " "))
-	return &finding{kind: cke.FreezeOlderStore, text: text, unrecorded: lost, problem: cke.Problem{Code: cke.CodeOlderStore, Node: node,
+	return &finding{kind: cke.FreezeOlderStore, text: text, unrecorded: lost, ended: ended, problem: cke.Problem{Code: cke.CodeOlderStore, Node: node,
 		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
 }
 
-// lifeIsOver is how it is known that the life on record is over, on which node, and what to do; "": nothing says so.
+// endedByMarks are the memberships on record that ended according to marks. A sealed deletion ends all of them.
+func (in *Input) endedByMarks() []cke.Join {
+	if in.Sealed {
+		return nil
+	}
+	return in.Identity.EndedByMarks(in.Seen.Nodes)
+}
+
+// keptOut reports whether a member is never started again: it was put aside, or its membership ended according to a mark.
+func (in *Input) keptOut(j cke.Join) bool {
+	return in.Identity.PutAside(j.ID) || hasJoin(in.endedByMarks(), j.ID)
+}
+
+// unseenMembers reports whether more memberships on record ended, according to marks, than others are seen that may have taken their place.
+func (in *Input) unseenMembers() bool {
+	seen := slices.DeleteFunc(in.unrecorded(), func(u cke.Unrecorded) bool {
+		ended := slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Marks(u.Join) })
+		return ended || !in.Identity.Incarnation.Life(u.Incarnation)
+	})
+	return len(in.endedByMarks()) > len(seen)
+}
+
+// replacedUnseen reports that unless an operator has judged it: what serves cannot be stopped, so there is no restore, and no deletion, beside it.
+func replacedUnseen(in *Input) bool {
+	f := olderStore(in)
+	return f != nil && f.ended != nil && in.unseenMembers() && !in.Identity.Freeze.Tolerates(f.text)
+}
+
+// removedByEtcd are voters by the newest member list that is known here, which may be the store's, whose etcd says that they were removed:
+// the store may be older than the cluster, and others may serve. Nothing is frozen for it, since the list may be late.
+func (in *Input) removedByEtcd() (joins []cke.Join) {
+	if !in.Formed() || in.Seen.Etcd.MembersSource == cke.MembersLinearizable {
+		return nil
+	}
+	for _, j := range in.voters() {
+		if c, there := in.node(j.Node).Of(j.ID); there && c.SaysRemoved() {
+			joins = append(joins, j)
+		}
+	}
+	return joins
+}
+
+// removedProblem reports removedByEtcd; nil: there are none.
+func removedProblem(in *Input) *cke.Problem {
+	joins := in.removedByEtcd()
+	if joins == nil {
+		return nil
+	}
+	return &cke.Problem{Code: cke.CodeOlderStore, Node: joins[0].Node.Name(),
+		Message: fmt.Sprintf("etcd says that the member of %s was removed from the cluster, and the newest member list that is known here has it: the store may be older than the cluster, and other members may serve", namesOf(joins)),
+		Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; if no other member serves: ckecli restore with --destroyed for each of these", in.Spec.Name)}
+}
+
+// lifeIsOver is how it is known that the incarnation on record is over, on which node, and what to do; "": nothing says so.
 func lifeIsOver(in *Input) (on, why, try string) {
 	marked := in.Identity.IsOver(in.Seen.Nodes)
 	if marked == nil || in.Sealed {
@@ -62,9 +126,9 @@ func lifeIsOver(in *Input) (on, why, try string) {
 		names[i] = n.Name()
 	}
 	if inc.State == cke.Restoring && !in.Identity.Started() {
-		return names[0], fmt.Sprintf("restore %s was called off, or another one replaced it, by marks on %s", inc.ID, and(names)), "bring back a newer copy of the store; if there is none: ckecli restore --cancel"
+		return names[0], fmt.Sprintf("restore %s was canceled, or another one replaced it, according to marks on %s", inc.ID, and(names)), "bring back a newer copy of the store; if there is none: ckecli restore --cancel"
 	}
-	return names[0], fmt.Sprintf("a restore replaced incarnation %s, or the cluster was deleted, by marks on %s", inc.ID, and(names)), "bring back a copy of the store from after that; if what came after it is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
+	return names[0], fmt.Sprintf("a restore replaced incarnation %s, or the cluster was deleted, according to marks on %s", inc.ID, and(names)), "bring back a copy of the store from after that; if what came after it is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
 }
 
 // unrecordedProblems report containers and volumes of this cluster's name that are not on record and that say nothing about
@@ -79,7 +143,7 @@ func unrecordedProblems(in *Input) []cke.Problem {
 	return append(all, strayVolumes(in)...)
 }
 
-// strayVolumes report volumes of lives that a restore replaced, of memberships that the store never had, since it was older than them then:
+// strayVolumes report volumes of incarnations that a restore replaced, of memberships that the store never had, since it was older than them then:
 // they are kept as those on record are, and no time is set for them.
 func strayVolumes(in *Input) (all []cke.Problem) {
 	for _, n := range in.Seen.Nodes {
@@ -97,11 +161,11 @@ func unrecordedProblem(u cke.Unrecorded) cke.Problem {
 	p := cke.Problem{Code: cke.CodeNotOnRecord, Node: u.Node.Name()}
 	if u.Container == nil {
 		p.Message = fmt.Sprintf("volume %s carries this cluster's name and is not on record", u.Name)
-		p.Remedy = "if nobody needs its data: ckecli volume purge " + u.Name
+		p.Remedy = "if its data is not needed: ckecli volume purge " + u.Name
 		return p
 	}
 	p.Message = fmt.Sprintf("container %s (%s) carries this cluster's name and is not on record: a cluster of the same name in another store may own it", u.Name, u.Container.State)
-	p.Remedy = fmt.Sprintf("take the node out of the cluster file; or, if nobody needs it, on %s: docker update --restart=no %s && docker stop %s && docker rm %s", u.Node.Address, u.Name, u.Name, u.Name)
+	p.Remedy = fmt.Sprintf("remove the node from the cluster file; or, if the container is not needed, on %s: docker update --restart=no %s && docker stop %s && docker rm %s", u.Node.Address, u.Name, u.Name, u.Name)
 	return p
 }
 
@@ -154,21 +218,21 @@ func (in *Input) hold() {
 		what, remedies = append(what, "a hibernation"), append(remedies, "ckecli cluster resume "+name)
 	}
 	if what != nil {
-		in.outdated = []cke.Problem{{Code: cke.CodeOlderStore, Message: and(what) + " was asked for in the store when it was found to be older than the cluster: that may have been withdrawn since, and is not acted on",
-			Remedy: strings.Join(remedies, "; ") + "; what is still wanted, ask for again afterwards"}}
+		in.outdated = []cke.Problem{{Code: cke.CodeOlderStore, Message: and(what) + " was requested in the store when it was found to be older than the cluster: that may have been withdrawn since, and is not carried out",
+			Remedy: strings.Join(remedies, "; ") + "; then request again what is still needed"}}
 	}
 }
 
 // reclaimAnswer answers an order to reclaim, if there is one, where no other task is answered.
-func reclaimAnswer(in *Input) (Decision, bool) {
+func reclaimAnswer(in *Input) verdict {
 	for _, t := range in.Requests.Tasks {
 		if t.Kind == cke.TaskReclaim {
 			d := ask(in, t)
 			d.Task = t.ID
-			return d, true
+			return decides(d)
 		}
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // reclaimAsked: an operator wants memberships on record again that the store lost. Nothing but what was shown is.
@@ -182,11 +246,15 @@ func reclaimAsked(in *Input, t cke.Task) Decision {
 		o.Freeze = f.ID
 	}
 	ids := r.IDs()
+	if f := olderStore(in); f != nil && len(ids)+len(r.Ends)+len(r.Apart) == 0 {
+		return refuse(t, &cke.Error{Code: cke.CodeOlderStore, What: "there is nothing to put on record, and " + f.problem.Message, Unchanged: true,
+			Facts: []string{"if the member that is named was removed on purpose, stop its container on its node first"}, Try: "ckecli cluster evidence " + in.Spec.Name})
+	}
 	switch shown := slices.Sorted(slices.Values(t.Reclaim)); {
 	case len(ids) == 0 && o.Freeze == "":
 		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, "every membership is on record")}
 	case len(ids) > 0 && !slices.Equal(ids, shown):
-		return refuse(t, &cke.Error{Code: cke.CodeConflict, What: "what is to be put on record is no longer what was shown", Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name})
+		return refuse(t, &cke.Error{Code: cke.CodeConflict, What: "the memberships to put on record are no longer those that were shown", Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name})
 	}
 	return Decision{Operation: o, Reason: askedFor(t, fmt.Sprintf("%s put on record again", cke.Plural(len(ids), "membership is", "memberships are")))}
 }

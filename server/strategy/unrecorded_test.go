@@ -63,6 +63,25 @@ func (s *scene) startedLate(nodes ...int) *scene {
 	return s
 }
 
+// A member that ended by record and lists nobody on record has a history of its own: it shows nothing about the record.
+func TestDecide_AnEndedMemberThatServesAloneIsNoOlderStore(t *testing.T) {
+	s := formed(3).elsewhere(2)
+	s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[1:2], slices.Delete(slices.Clone(s.Identity.Joins), 1, 2)
+	e := &s.Seen.Etcd.Elsewhere[0]
+	own := slices.DeleteFunc(slices.Clone(e.Members), func(m cke.Member) bool { return m.ID != e.MemberID })
+	s.Seen.Etcd.Members = slices.DeleteFunc(slices.Clone(e.Members), func(m cke.Member) bool { return m.ID == e.MemberID })
+	if !s.Identity.VotesElsewhere(s.Seen.Etcd) {
+		t.Error("one that lists the others votes")
+	}
+	e.Members = own
+	if s.Identity.VotesElsewhere(s.Seen.Etcd) {
+		t.Error("one that lists itself alone votes")
+	}
+	if d := strategy.Decide(s.Input); d.Frozen != nil {
+		t.Errorf("%+v", d)
+	}
+}
+
 // A member that votes where it is not on record is left alone: the store is from before it was moved.
 func TestDecide_StopsNobodyWhoVotesElsewhere(t *testing.T) {
 	for name, s := range map[string]*scene{
@@ -323,7 +342,7 @@ func TestReport_TellsOfVolumesOfReplacedLivesThatAreNotOnRecord(t *testing.T) {
 		s.Identity.Ended = append(s.Identity.Ended, cke.Join{ID: "kept", Incarnation: "before", Node: s.node(2).Node, Volume: "etcd-cke.kept", EndedAt: noon})
 	})
 	problems := strategy.Report(left.Input, strategy.Decide(left.Input), cke.Status{}).Problems
-	if len(problems) != 1 || problems[0].Code != cke.CodeNotOnRecord || problems[0].Remedy != "if nobody needs its data: ckecli volume purge etcd-cke.lost" {
+	if len(problems) != 1 || problems[0].Code != cke.CodeNotOnRecord || problems[0].Remedy != "if its data is not needed: ckecli volume purge etcd-cke.lost" {
 		t.Errorf("%+v", problems)
 	}
 }

@@ -40,37 +40,35 @@ func (in *Input) keeps() cke.VolumePolicies {
 }
 
 // expiredVolumes: the time of an archived volume is over, by most clocks, and everything serves without it. A removal
-// that was begun is finished.
-func expiredVolumes(in *Input) (Decision, bool) {
+// that was started is finished.
+func expiredVolumes(in *Input) verdict {
 	expired := in.Identity.Expired(in.Seen.ObservedAt)
 	if expired == nil || !in.Formed() || !everyoneServes(in) {
-		return Decision{}, false
+		return pass()
 	}
 	sure := ClocksIn(in.Seen).sure()
 	for _, j := range expired {
 		if n := in.node(j.Node); !n.Answered() || !backedUp(in, j) || !sure && j.PurgedAt.IsZero() {
 			continue
 		}
-		return Decision{Operation: op.PurgeVolume{Join: in.reached(j)}, Converged: true, Upkeep: true,
-			Reason: fmt.Sprintf("volume %s on %s is of a membership that ended, and its time is over", j.Volume, j.Node.Name())}, true
+		return act(op.PurgeVolume{Join: in.reached(j)}, fmt.Sprintf("volume %s on %s is of a membership that ended, and its time is over", j.Volume, j.Node.Name())).patient(purgeAgain).upkeep()
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // learnerVolumes: a learner was withdrawn, and its volume is still there. It holds nothing that the voters do not hold, and the
 // next one on the node gets a volume of its own: kept ones would fill the disk.
-func learnerVolumes(in *Input) (Decision, bool) {
+func learnerVolumes(in *Input) verdict {
 	if !in.Formed() || !in.Seen.Etcd.Quorate {
-		return Decision{}, false
+		return pass()
 	}
 	for _, j := range in.Identity.Ended {
-		if !j.NeverVoted || !j.RemovedAt.IsZero() || j.KeepUntil.IsZero() || !in.node(j.Node).Answered() {
+		if !j.Copied() || !j.RemovedAt.IsZero() || j.KeepUntil.IsZero() || !in.node(j.Node).Answered() {
 			continue
 		}
-		return Decision{Operation: op.PurgeVolume{Join: in.reached(j)},
-			Reason: fmt.Sprintf("volume %s on %s is of a learner that never voted; the voters hold all of it", j.Volume, j.Node.Name())}, true
+		return act(op.PurgeVolume{Join: in.reached(j)}, fmt.Sprintf("volume %s on %s is of a learner that never voted; the voters hold all of it", j.Volume, j.Node.Name())).patient(purgeAgain)
 	}
-	return Decision{}, false
+	return pass()
 }
 
 // backedUp reports whether a volume may be removed as far as backups are concerned. One that was archived for a while
@@ -83,7 +81,7 @@ func backedUp(in *Input, j cke.Join) bool {
 	if b == nil || b.Verified == nil || b.Stale(in.Seen.ObservedAt) != "" {
 		return false
 	}
-	age := in.Seen.ObservedAt.Sub(b.Verified.At) // of a mark by a clock that was ahead nothing tells how old it is
+	age := in.Seen.ObservedAt.Sub(b.Verified.At) // of a mark by a clock that was ahead nothing reports how old it is
 	return age >= -op.ClockLimit && age <= freshBackup
 }
 
@@ -113,7 +111,7 @@ func (in *Input) holder(name string) (volumeHolder, bool) {
 			h := volumeHolder{join: cke.Join{ID: v.Join, Incarnation: v.Incarnation, Node: n.Node, Volume: v.Name, Etcd: in.Spec.Options.Etcd}}
 			switch {
 			case v.Cluster == "":
-				h.not = "it carries no label of cke's"
+				h.not = "it has no label of cke"
 			case v.Cluster != in.Spec.Name:
 				h.not = fmt.Sprintf("it belongs to cluster %s", v.Cluster)
 			case !in.Identity.OnRecord(v.Incarnation, v.Join):
@@ -134,7 +132,7 @@ func (h volumeHolder) gone(in *Input) bool {
 	return n.Answered() && !there
 }
 
-// purgeAsked removes an archived volume because a person asked for it.
+// purgeAsked removes an archived volume because an operator asked for it.
 func purgeAsked(in *Input, t cke.Task) Decision {
 	h, found := in.holder(t.Subject)
 	tally := tallyOf(in)
@@ -153,7 +151,7 @@ func purgeAsked(in *Input, t cke.Task) Decision {
 	case !in.Seen.Etcd.Quorate:
 		return keep("the cluster has no quorum: it may be all that is left")
 	case tally.Healthy < tally.Voters || tally.Pending > 0:
-		return keep(fmt.Sprintf("%d of %d voters are healthy, %s: it may still be needed", tally.Healthy, tally.Voters, cke.Plural(tally.Pending, "member is on its way", "members are on their way")))
+		return keep(fmt.Sprintf("%d of %d voters are healthy, %s: it may still be needed", tally.Healthy, tally.Voters, cke.Plural(tally.Pending, "member is being added", "members are being added")))
 	}
 	return Decision{Operation: op.PurgeVolume{Join: h.join, Asked: true}, Reason: askedFor(t, fmt.Sprintf("volume %s on %s is removed", t.Subject, h.join.Node.Name()))}
 }
@@ -174,7 +172,7 @@ func undeleteAsked(in *Input, t cke.Task) Decision {
 	case h.join.KeepUntil.IsZero() && h.join.PurgedAt.IsZero():
 		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, fmt.Sprintf("volume %s is kept already", t.Subject))}
 	case !h.join.PurgedAt.IsZero():
-		return refuse(t, &cke.Error{Code: cke.CodeVolume, What: fmt.Sprintf("the removal of volume %s has begun", t.Subject), Unchanged: true})
+		return refuse(t, &cke.Error{Code: cke.CodeVolume, What: fmt.Sprintf("the removal of volume %s has started", t.Subject), Unchanged: true})
 	}
 	return Decision{Operation: op.UndeleteVolume{Join: h.join}, Reason: askedFor(t, fmt.Sprintf("volume %s is kept until it is purged", t.Subject))}
 }

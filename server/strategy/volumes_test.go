@@ -17,7 +17,7 @@ func (s *scene) ended(i int, keep *time.Duration) *scene {
 	if keep != nil {
 		j.KeepUntil = noon.Add(*keep)
 	}
-	s.Identity.Ended = append(s.Identity.Ended, j)
+	s.end(j)
 	n.Volumes = append(n.Volumes, cke.Volume{Name: j.Volume, Cluster: "demo", Incarnation: j.Incarnation, Join: j.ID})
 	return s
 }
@@ -87,18 +87,18 @@ func TestDecide_PurgesAndUndeletesForPersons(t *testing.T) {
 	lost := formed(3).ended(2, in(time.Hour)).with(func(s *scene) { s.node(2).Volumes = s.node(2).Volumes[:1] }).task(cke.TaskUndelete, "", "etcd-cke.old")
 	unseen := formed(3).ended(2, in(time.Hour)).silent(2).task(cke.TaskUndelete, "", "etcd-cke.old")
 	check(t, []row{
-		{"an archived one", kept, op.PurgeVolume{Join: kept.Identity.Ended[0], Asked: true}, "asked for by eve@host", nil},
+		{"an archived one", kept, op.PurgeVolume{Join: kept.Identity.Ended[0], Asked: true}, "requested by eve@host", nil},
 		{"that of a present member", present, refused(present, cke.CodeVolume, "volume etcd-cke.join2 is not removed", "it holds the data of the present member on n2"), "refused", nil},
 		{"of another cluster", other, refused(other, cke.CodeVolume, keeps, "it belongs to cluster other"), "refused", nil},
-		{"without label", foreign, refused(foreign, cke.CodeVolume, keeps, "it carries no label of cke's"), "refused", nil},
-		{"of a life that nobody knows", leftover, op.PurgeVolume{Join: cke.Join{ID: "old", Incarnation: "before", Node: formed(3).node(2).Node, Volume: "etcd-cke.old", Etcd: leftover.Spec.Options.Etcd}, Asked: true}, "asked for", nil},
+		{"without label", foreign, refused(foreign, cke.CodeVolume, keeps, "it has no label of cke"), "refused", nil},
+		{"of a life that nobody knows", leftover, op.PurgeVolume{Join: cke.Join{ID: "old", Incarnation: "before", Node: formed(3).node(2).Node, Volume: "etcd-cke.old", Etcd: leftover.Spec.Options.Etcd}, Asked: true}, "requested", nil},
 		{"of a life that nobody knows, in use", used, refused(used, cke.CodeVolume, keeps, "container etcd-cke.old uses it, and is not on record"), "refused", nil},
-		{"while a member is away", away, refused(away, cke.CodeVolume, keeps, "2 of 3 voters are healthy, 0 members are on their way: it may still be needed"), "refused", nil},
+		{"while a member is away", away, refused(away, cke.CodeVolume, keeps, "2 of 3 voters are healthy, 0 members are being added: it may still be needed"), "refused", nil},
 		{"that is not there", none, refused(none, cke.CodeCannot, "there is no archived volume etcd-cke.none"), "refused", nil},
-		{"undeleted", undelete, op.UndeleteVolume{Join: undelete.Identity.Ended[0]}, "asked for", nil},
+		{"undeleted", undelete, op.UndeleteVolume{Join: undelete.Identity.Ended[0]}, "requested", nil},
 		{"undeleted twice", keptAlready, op.Settled{Task: keptAlready.Requests.Tasks[0]}, "kept already", nil},
 		{"undeleted, though in use", inUse, refused(inUse, cke.CodeVolume, "volume etcd-cke.join2 is in use", "it holds the data of the present member on n2"), "refused", nil},
 		{"undeleted, though somebody removed it", lost, refused(lost, cke.CodeVolume, "volume etcd-cke.old cannot be kept", "n2 answers, and it is not there"), "refused", nil},
-		{"undeleted, on a node that is silent", unseen, op.UndeleteVolume{Join: unseen.Identity.Ended[0]}, "asked for", nil},
+		{"undeleted, on a node that is silent", unseen, op.UndeleteVolume{Join: unseen.Identity.Ended[0]}, "requested", nil},
 	})
 }

@@ -44,7 +44,7 @@ func TestDecide_RulesDoNotWaitForEachOther(t *testing.T) {
 	check(t, []row{
 		{"lost data and a move of another member", lost().readdressed(2, sameMachine).answers(2), repairing(removed(lost(), 3, false)), "the data of n3 is gone", nil},
 		{"lost data and other ports", lost().with(ports), repairing(removed(lost(), 3, false)), "the data of n3 is gone", nil},
-		{"a dead member that is to go, and other ports", formed(3).running().silent(3).undeclared(3).with(ports), removed(formed(3).silent(3), 3, true), "n3 is no control-plane node", nil},
+		{"a dead member that is to go, and other ports", formed(3).running().silent(3).undeclared(3).with(ports), removed(formed(3).silent(3), 3, true), "n3 is no longer a control-plane node", nil},
 		{"certificates that end soon, and a move that waits", formed(3).running().renewable(100, 300, 300).silent(3).readdressed(2, sameMachine).answers(2), soon, "the certificate of n1", nil},
 		{"certificates that end soon, and lost data for which a person is waited for", formed(3).running().renewable(100, 300, 300).gone(3, cke.ReplaceManual), soon, "the certificate of n1", nil},
 		{"a full database and a missing member", full, third, "n3 is a control-plane node", nil},
@@ -53,7 +53,7 @@ func TestDecide_RulesDoNotWaitForEachOther(t *testing.T) {
 		{"a version that waits for a backup", formed(3).running().unjoined(3).with(version("3.7.3")).with(func(s *scene) { s.Spec.Backup.Target = "file:///b" }), third, "n3 is a control-plane node", nil},
 	})
 	if d := formed(3).running().unjoined(2).with(version("3.8.0")).asked(cke.TaskReplace, "n2", "join2"); d != nil {
-		d.Identity.Ended = append(d.Identity.Ended, formed(3).join(2))
+		d.end(formed(3).join(2))
 		check(t, []row{{"a replacement that was asked for", d, op.AddMember{Node: formed(3).Spec.Nodes[1], Etcd: formed(3).Spec.Options.Etcd}, "", nil}})
 	}
 }

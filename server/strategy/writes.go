@@ -6,12 +6,12 @@ import (
 )
 
 // letWrite: writes were stopped for a restore that is not under way any more.
-func letWrite(in *Input) (Decision, bool) {
+func letWrite(in *Input) verdict {
 	o, stopped := writesStopped(in)
 	if !stopped {
-		return Decision{}, false
+		return pass()
 	}
-	return Decision{Operation: o, Reason: "writes are stopped for a restore that was called off"}, true
+	return act(o, "writes are stopped for a restore that is no longer running")
 }
 
 // writesProblem is that clients cannot write since a restore stopped that; nil: they can.
@@ -20,7 +20,7 @@ func writesProblem(in *Input) *cke.Problem {
 		return nil
 	}
 	return &cke.Problem{Code: cke.CodeNoWrites, Message: "clients cannot write: a restore stopped writes and has not stopped the members yet",
-		Remedy: "cke continues, or lets clients write again, by itself; if it lasts: ckecli restore --cancel"}
+		Remedy: "cke continues, or lets clients write again, by itself; if it does not: ckecli restore --cancel"}
 }
 
 // writesStopped returns what lets clients write again, if cke stopped that for a restore that does nothing now: it was called off,
@@ -48,7 +48,7 @@ func writeStops(in *Input) (all []cke.Alarm) {
 	return all
 }
 
-// serveBefore reports whether a quorum of the life before runs on the nodes that answer.
+// serveBefore reports whether a quorum of the incarnation before runs on the nodes that answer.
 func serveBefore(in *Input, fence []cke.Join) bool {
 	all, running := 0, 0
 	for _, j := range in.Identity.Superseded() {

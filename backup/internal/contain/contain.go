@@ -1,5 +1,5 @@
-// Package contain turns panics into errors. A daemon works on the backups of many clusters: a fault in the work on one of them
-// must not end the others. Every goroutine of the packages below cke/backup is started with it.
+// Package contain turns panics into errors. A daemon works on the backups of many clusters: a fault in the work on one of
+// them must not stop the others. Every goroutine of the packages below cke/backup is started with it.
 package contain
 
 import (
@@ -16,7 +16,7 @@ type Fault struct {
 
 func (f *Fault) Error() string { return fmt.Sprintf("fault in cke: %v", f.Value) }
 
-// Do runs work; its panic is an error with a *Fault.
+// Do runs work and returns its panic as an error with a *Fault.
 func Do(work func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -26,10 +26,11 @@ func Do(work func() error) (err error) {
 	return work()
 }
 
-// Err is Do for an errgroup.
+// Err wraps Do for an errgroup.
 func Err(work func() error) func() error { return func() error { return Do(work) } }
 
-// Work is Do for a goroutine that returns nothing: failed gets the fault, and must let those continue who wait for the goroutine.
+// Work wraps Do for a goroutine that returns nothing: failed gets the fault, and must release those that wait for the
+// goroutine.
 func Work(work func(), failed func(error)) func() {
 	return func() {
 		if err := Do(func() error { work(); return nil }); err != nil {

@@ -1,5 +1,5 @@
-// Package damage marks what a reader found wrong in the content of a backup or a database, as opposed to a store or a
-// disk that did not answer.
+// Package damage marks errors about the content of a backup or a database, as opposed to a store or a disk that did not
+// answer.
 package damage
 
 import (
@@ -11,7 +11,7 @@ import (
 // errDamaged is what every marked error wraps.
 var errDamaged = errors.New("damaged")
 
-// Errorf returns a marked error; its text begins with "damaged: ".
+// Errorf returns a marked error; its text starts with "damaged: ".
 func Errorf(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
 }
@@ -19,5 +19,5 @@ func Errorf(format string, args ...any) error {
 // Is reports whether err is marked, or wraps an error that is.
 func Is(err error) bool { return errors.Is(err, errDamaged) }
 
-// Why is the text of err without the mark at its beginning.
+// Why returns the text of err without the mark at its start.
 func Why(err error) string { return strings.TrimPrefix(fmt.Sprint(err), errDamaged.Error()+": ") }

@@ -32,7 +32,7 @@ func StartCluster(t testing.TB, n int) []*Server {
 	return servers
 }
 
-// AddLearner adds a learner to a cluster and waits until it has all that the cluster holds.
+// AddLearner adds a learner to a cluster and waits until it has all data of the cluster.
 func AddLearner(t testing.TB, cluster []*Server) *Server {
 	t.Helper()
 	peer := url.URL{Scheme: "http", Host: freeAddress(t)}
@@ -77,13 +77,19 @@ func startMember(t testing.TB, name string, peer url.URL, initial, state string)
 	return s
 }
 
-// await waits until the member serves, and connects to it.
+// await waits until the member serves and knows the version of its cluster, and connects to it. Before its peers have
+// decided that version, etcd refuses to start a member that joins.
 func (s *Server) await(t testing.TB) {
 	t.Helper()
 	select {
 	case <-s.Etcd.Server.ReadyNotify():
 	case <-time.After(time.Minute):
-		t.Fatal("etcd does not get ready")
+		t.Fatal("etcd does not become ready")
+	}
+	for end := time.Now().Add(time.Minute); s.Etcd.Server.ClusterVersion() == nil; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("etcd does not decide the version of its cluster")
+		}
 	}
 	var err error
 	s.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: time.Minute})

@@ -13,14 +13,14 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Proxy passes on what is asked of a server unless refuse, which is asked about every call by its full name, returns an
-// error. It returns the client URL to use in the server's place.
+// Proxy passes on calls to a server unless refuse, which is called for each with its full name, returns an error. It
+// returns the client URL to use instead of the server's.
 func Proxy(t testing.TB, s *Server, refuse func(method string) error) string {
 	t.Helper()
 	return proxy(t, s, refuse, func(context.Context, string, int) {})
 }
 
-// SlowProxy passes on what is asked of a server. It calls hold before it passes on an answer, with the call's context, its full
+// SlowProxy passes on calls to a server. Before it passes on an answer, it calls hold with the call's context, its full
 // name, and how many of its answers were passed on before.
 func SlowProxy(t testing.TB, s *Server, hold func(ctx context.Context, method string, answers int)) string {
 	t.Helper()

@@ -29,15 +29,15 @@ type Server struct {
 
 // Options change how a Server starts.
 type Options struct {
-	// Dir is the data directory; empty: a fresh one.
+	// Dir is the data directory; empty means a fresh one.
 	Dir string
-	// Quota of the database in bytes; 0: 4 GiB.
+	// Quota is the quota of the database in bytes; 0 means 4 GiB.
 	Quota int64
-	// Address is host and port of the client listener; empty: a free one on loopback.
+	// Address is host and port of the client listener; empty means a free port on loopback.
 	Address string
 }
 
-// PeerURL is what restored data directories carry. Nothing listens there: the only member has no peers.
+// PeerURL is the one in restored data directories. No server listens there: the only member has no peers.
 const PeerURL = "http://127.0.0.1:1"
 
 // Start runs a server until the test ends.
@@ -78,7 +78,7 @@ func Start(t testing.TB, o Options) *Server {
 	select {
 	case <-e.Server.ReadyNotify():
 	case <-time.After(time.Minute):
-		t.Fatal("etcd does not get ready")
+		t.Fatal("etcd does not become ready")
 	}
 	s := &Server{Endpoint: client.String(), Address: o.Address, Dir: cfg.Dir, Etcd: e}
 	t.Cleanup(s.Stop)
@@ -93,10 +93,10 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// Stop ends the server. It may be called twice.
+// Stop stops the server. It may be called twice.
 func (s *Server) Stop() { s.once.Do(s.Etcd.Close) }
 
-// Alarm has the server raise an alarm.
+// Alarm makes the server raise an alarm.
 func (s *Server) Alarm(t testing.TB, alarm pb.AlarmType) {
 	t.Helper()
 	_, err := pb.NewMaintenanceClient(s.Client.ActiveConnection()).Alarm(Context(t), &pb.AlarmRequest{
@@ -107,7 +107,7 @@ func (s *Server) Alarm(t testing.TB, alarm pb.AlarmType) {
 	}
 }
 
-// Context ends with the test or after two minutes.
+// Context is canceled when the test ends or after two minutes.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)

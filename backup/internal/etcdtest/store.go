@@ -61,11 +61,11 @@ func Open(t testing.TB, snapshot string) *Store {
 type State struct {
 	Revision int64
 	KVs      []*mvccpb.KeyValue
-	// Leases: id → seconds granted.
+	// Leases maps ids to seconds granted.
 	Leases map[int64]int64
 }
 
-// State reads everything at a revision; 0: the newest.
+// State reads everything at a revision; 0 means the newest.
 func (s *Store) State(t testing.TB, revision int64) State {
 	t.Helper()
 	r, err := s.KV.Range(context.Background(), []byte{0}, []byte{}, mvcc.RangeOptions{Rev: revision})
@@ -79,7 +79,7 @@ func (s *Store) State(t testing.TB, revision int64) State {
 	return st
 }
 
-// Hash is etcd's own HashKV.
+// Hash returns etcd's own HashKV.
 func (s *Store) Hash(t testing.TB, revision int64) mvcc.KeyValueHash {
 	t.Helper()
 	h, _, err := s.KV.HashStorage().HashByRev(revision)
@@ -89,7 +89,7 @@ func (s *Store) Hash(t testing.TB, revision int64) mvcc.KeyValueHash {
 	return h
 }
 
-// Alarms are those that etcd would start with.
+// Alarms returns those that etcd would start with.
 func (s *Store) Alarms(t testing.TB) []*pb.AlarmMember {
 	t.Helper()
 	all, err := s.alarms.GetAllAlarms()
@@ -99,7 +99,7 @@ func (s *Store) Alarms(t testing.TB) []*pb.AlarmMember {
 	return all
 }
 
-// Compact compacts and waits until it is done.
+// Compact compacts and waits until that is done.
 func (s *Store) Compact(t testing.TB, revision int64) {
 	t.Helper()
 	done, err := s.KV.Compact(traceutil.TODO(), revision)
@@ -109,7 +109,7 @@ func (s *Store) Compact(t testing.TB, revision int64) {
 	<-done
 }
 
-// State reads everything from a running server at a revision; 0: the newest.
+// State reads everything from a running server at a revision; 0 means the newest.
 func (s *Server) State(t testing.TB, revision int64) State {
 	t.Helper()
 	ctx := Context(t)
@@ -119,7 +119,7 @@ func (s *Server) State(t testing.TB, revision int64) State {
 		t.Fatal(err)
 	}
 	for _, l := range ls.Leases {
-		if r, err := s.Client.TimeToLive(ctx, l.ID); err == nil && r.TTL > 0 {
+		if r, err := s.Client.TimeToLive(ctx, l.ID); err == nil && r.TTL >= 0 { // 0: in its last second; -1: it has ended
 			st.Leases[int64(l.ID)] = r.GrantedTTL
 		}
 	}
@@ -132,7 +132,7 @@ func (s *Server) State(t testing.TB, revision int64) State {
 	return st
 }
 
-// Hash is the server's HashKV at a revision.
+// Hash returns the server's HashKV at a revision.
 func (s *Server) Hash(t testing.TB, revision int64) mvcc.KeyValueHash {
 	t.Helper()
 	r, err := s.Client.HashKV(Context(t), s.Endpoint, revision)
@@ -159,7 +159,7 @@ func copyFile(t testing.TB, from, to string) {
 	}
 }
 
-// LeaseOf returns the lease that a key hangs on; 0: none.
+// LeaseOf returns the lease of a key; 0 means none.
 func (s *Store) LeaseOf(key []byte) int64 {
 	return int64(s.Lessor.GetLease(lease.LeaseItem{Key: string(key)}))
 }

@@ -9,5 +9,5 @@ func NewBitmap(n int) Bitmap { return make(Bitmap, (n+63)/64) }
 // Has reports whether i is in the set.
 func (b Bitmap) Has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
-// Set puts i into the set.
+// Set adds i to the set.
 func (b Bitmap) Set(i int) { b[i/64] |= 1 << (i % 64) }

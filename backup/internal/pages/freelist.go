@@ -2,7 +2,7 @@ package pages
 
 import "encoding/binary"
 
-// FreeListPages is how many pages a list takes that has a number for each of these pages, and for each of its own.
+// FreeListPages returns how many pages a list takes that has a number for each of these pages, and for each of its own.
 func FreeListPages(pages, size uint64) int { return int((HeaderSize+8+8*pages)/(size-8)) + 1 }
 
 // FreeList encodes a list of free pages in as many bytes of pages as there are for it.

@@ -2,8 +2,8 @@ package pages
 
 import "slices"
 
-// Join makes one tree of two, of which all of right comes after all of left. It has the right edge of left, and the left one of
-// right. Pages are copied, never changed. bbolt makes one page of neighbours later, so all leaves of the result have to be equally
+// Join joins two trees, where all of right comes after all of left. It has the right edge of left, and the left edge of
+// right. Pages are copied, never changed. bbolt merges adjacent pages later, so all leaves of the result must be equally
 // deep, and no branch may have a single page below it.
 func Join(w *Writer, left, right Subtree) (root uint64, err error) {
 	top := []Item{left.item(), right.item()}

@@ -5,7 +5,7 @@ import "slices"
 // branchLeast is how many pages bbolt wants below a branch, however long their keys are.
 const branchLeast = 2
 
-// Subtree is a page and all below: height 1 is a leaf, 0 nothing at all.
+// Subtree is a page and all below it: height 1 is a leaf, 0 is empty.
 type Subtree struct {
 	root   uint64
 	Height int
@@ -16,7 +16,7 @@ type Subtree struct {
 
 func (s Subtree) item() Item { return Item{Key: s.first, Child: s.root} }
 
-// Loader makes a tree of what comes in the order of its keys. Memory: two pages of each level.
+// Loader builds a tree from elements in the order of their keys. Memory: two pages of each level.
 type Loader struct {
 	w      *Writer
 	levels []layer  // the leaves first
@@ -33,7 +33,7 @@ type layer struct {
 	bytes int
 }
 
-// Add takes the next element of a leaf. The value has to stay as it is until a few pages more have come.
+// Add adds the next element of a leaf. The value must stay unchanged until a few more pages were added.
 func (t *Loader) Add(key, value []byte) error {
 	return t.addTo(0, Item{Key: key, Value: value})
 }
@@ -102,7 +102,7 @@ func cloneItems(items []Item) []Item {
 	return items
 }
 
-// Finish writes what is left and returns the tree, with its left edge.
+// Finish writes the rest and returns the tree, with its left edge.
 func (t *Loader) Finish() (Subtree, error) {
 	for level := 0; level < len(t.levels); level++ {
 		l := &t.levels[level]
@@ -117,7 +117,7 @@ func (t *Loader) Finish() (Subtree, error) {
 	return Subtree{}, nil
 }
 
-// BucketRoot is Finish for a bucket, which has a page even if it is empty.
+// BucketRoot does what Finish does for a bucket, which has a page even if it is empty.
 func (t *Loader) BucketRoot() (uint64, error) {
 	s, err := t.Finish()
 	if err == nil && s.Height == 0 {

@@ -31,17 +31,17 @@ func (t *Tree) newestMeta() error {
 		best = read(at)
 	}
 	if best == nil {
-		return damage.Errorf("no database: it has no meta page")
+		return damage.Errorf("not a database: it has no meta page")
 	}
 	t.size = uint64(binary.LittleEndian.Uint32(best[8:]))
 	if t.size < leastPage || t.size > MaxPageSize || t.size&(t.size-1) != 0 {
-		return damage.Errorf("pages of %d bytes", t.size)
+		return damage.Errorf("invalid page size: %d bytes", t.size)
 	}
 	if second := read(t.size); second != nil && binary.LittleEndian.Uint64(second[48:]) > binary.LittleEndian.Uint64(best[48:]) {
 		best = second
 	}
 	if uint64(binary.LittleEndian.Uint32(best[8:])) != t.size {
-		return damage.Errorf("pages of two sizes")
+		return damage.Errorf("meta pages with different page sizes")
 	}
 	t.newest = [metaSize]byte(best)
 	t.root, t.free = binary.LittleEndian.Uint64(best[16:]), binary.LittleEndian.Uint64(best[32:])
@@ -56,12 +56,12 @@ func metaSum(meta []byte) uint64 {
 	return sum.Sum64()
 }
 
-// Meta is what a meta page says.
+// Meta is the content of a meta page.
 type Meta struct {
 	Root, Free, Pages, Tx uint64
 }
 
-// Page encodes a meta page of its own size, in the place that its transaction gives it.
+// Page encodes a meta page of its own size, in the place that its transaction determines.
 func (m Meta) Page(size int) (at int64, data []byte) {
 	data = make([]byte, size)
 	binary.LittleEndian.PutUint64(data, m.Tx%2)
@@ -78,7 +78,7 @@ func (m Meta) Page(size int) (at int64, data []byte) {
 	return int64(m.Tx%2) * int64(size), data
 }
 
-// Head is what the first two pages of a database say.
+// Head is the content of the first two pages of a database.
 type Head struct {
 	Size  int    // of a page
 	Pages uint64 // of the file
@@ -93,7 +93,7 @@ func ParseHead(data []byte, content int64) (Head, error) {
 		return Head{}, err
 	}
 	if uint64(len(data)) < 2*t.size || uint64(content) < 2*t.size {
-		return Head{}, damage.Errorf("no database: it has %d bytes", content)
+		return Head{}, damage.Errorf("not a database: it has %d bytes", content)
 	}
 	return Head{
 		Size: int(t.size), Pages: (uint64(content) + t.size - 1) / t.size,

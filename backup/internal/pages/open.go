@@ -9,7 +9,7 @@ import (
 	"cke/backup/internal/damage"
 )
 
-// lockTimeout bounds waiting for the lock of a database file; nobody else opens our files.
+// lockTimeout bounds waiting for the lock of a database file; no other process opens our files.
 const lockTimeout = 5 * time.Second
 
 // Open opens a database file without a digest at its end. Nothing is synced until Sync is called.
@@ -21,8 +21,8 @@ func Open(path string, readOnly bool) (db *bolt.DB, err error) {
 	})
 }
 
-// Guard turns what a broken file or a bad disk does to a reader into an error: a panic of bbolt, or a fault in memory that
-// a file is mapped to. For the goroutine that reads: defer pages.Guard(&err)()
+// Guard turns the effects of a broken file or a bad disk on a reader into an error: a panic of bbolt, or a fault in
+// mapped memory. In the goroutine that reads: defer pages.Guard(&err)()
 func Guard(err *error) func() {
 	before := debug.SetPanicOnFault(true)
 	return func() {

@@ -10,7 +10,7 @@ import (
 
 // Source of the layout: bbolt, internal/common (page.go, meta.go, bucket.go).
 const (
-	// HeaderSize is how many bytes a page begins with.
+	// HeaderSize is the number of bytes at the start of a page.
 	HeaderSize   = 16
 	pageElement  = 16
 	bucketHeader = 16
@@ -27,7 +27,7 @@ const (
 	MaxPageSize = 64 << 10
 )
 
-// Page is one page with what continues it.
+// Page is one page, with its overflow pages.
 type Page struct {
 	ID    uint64
 	flags uint16
@@ -43,14 +43,14 @@ func parsePage(id uint64, data []byte) (Page, error) {
 	return p, nil
 }
 
-// Element is one of a branch or a leaf.
+// Element is one element of a branch or a leaf.
 type Element struct {
 	Flags      uint32
 	Key, Value []byte
 	Child      uint64
 }
 
-// element reads the i-th one, which has to begin where the one before ended, or later, and returns where it ends.
+// element reads the i-th one, which has to start where the one before ended, or later, and returns where it ends.
 func (p Page) element(i, after int) (e Element, end int, err error) {
 	at := HeaderSize + i*pageElement
 	d := p.Data[at:]
@@ -69,7 +69,7 @@ func (p Page) element(i, after int) (e Element, end int, err error) {
 	return e, int(begin + key + value), nil
 }
 
-// Elements returns all of a page, and ends with the first that is not in it.
+// Elements yields all elements of a page, and stops at the first that is not in it.
 func (p Page) Elements() iter.Seq2[Element, error] {
 	return func(yield func(Element, error) bool) {
 		after := HeaderSize + p.Count*pageElement
@@ -93,7 +93,7 @@ func (l limits) admit(key []byte) bool {
 // items returns what a branch page holds.
 func (p Page) items() (items []Item, err error) {
 	if p.flags != BranchPage || p.Count < 2 {
-		return nil, damage.Errorf("page %d is no branch", p.ID)
+		return nil, damage.Errorf("page %d is not a branch", p.ID)
 	}
 	for e, err := range p.Elements() {
 		if err != nil {
@@ -118,7 +118,7 @@ func ElementKey(p []byte, i int) []byte {
 	return e[pos : pos+size]
 }
 
-// Item is what a page has: a key with its value in a leaf, or with the page below that begins with it in a branch.
+// Item is an entry of a page: a key with its value in a leaf, or with the page below that starts with it in a branch.
 type Item struct {
 	Key, Value []byte
 	Flags      uint32

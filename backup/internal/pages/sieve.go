@@ -6,13 +6,13 @@ import (
 	"os"
 )
 
-// Sieve keeps, of a database that streams by, the pages that Edge is made of, each at its place in a file with
-// holes: everything but the leaves of one bucket, of which it keeps the last. So gigabytes need not be written and
-// thrown away to learn a few numbers.
+// Sieve keeps, of a database that is streamed, the pages of Edge, each at its place in a file with holes: all except the
+// leaves of one bucket, of which it keeps the last. So gigabytes need not be written and thrown away to learn a few
+// numbers.
 //
-// It decides nothing but what to keep. bbolt reads the file, follows the pointers from page to page, and panics at a hole: a
+// It decides only what to keep. bbolt reads the file, follows the pointers from page to page, and panics at a hole: a
 // page dropped in error is noticed. That happens when free pages hold newer changes than the pages in use, as after a
-// compaction that took the very last change away.
+// compaction that removed the very last change.
 //
 // Source of the layout: bbolt, internal/common/page.go and meta.go; unchanged since etcd 3.0.
 type Sieve struct {
@@ -27,14 +27,13 @@ type Sieve struct {
 	leafAt int64
 	hold   []byte // memory for leaf between two calls
 	rest   []byte // the beginning of a page
-	// ours reports whether a key is one of the bucket of which the last leaf is kept.
+	// Ours reports whether a key is one of the bucket of which the last leaf is kept.
 	Ours func(key []byte) bool
-	// sound takes each leaf of it that has one page and in which nothing is wrong; longer ones are kept then. nil: nobody wants
-	// to know.
+	// Sound receives each leaf of that bucket that has one page and is sound; longer ones are then kept. nil: no call.
 	Sound func(p Page)
 }
 
-// Write takes the next bytes. It is quick if they begin and end with pages.
+// Write takes the next bytes. It is fast if they start and end with pages.
 func (s *Sieve) Write(p []byte) (int, error) {
 	n := len(p)
 	if s.Size == 0 && !s.Whole {

@@ -15,41 +15,41 @@ import (
 // bbolt believes every number in a file: a broken one leads it out of the file, which ends the process, or in a circle,
 // which never ends. So a file is walked here first, with everything checked that bbolt will follow.
 //
-// Source of the layout: bbolt, internal/common (page.go, meta.go, bucket.go); of what its own check looks at: tx_check.go.
+// Source of the layout: bbolt, internal/common (page.go, meta.go, bucket.go); of what its own check reads: tx_check.go.
 
 // Extent is how much of a database is walked.
 type Extent int
 
 const (
-	// Edge is of one bucket the way to its last key, and of all others everything.
+	// Edge is the way to the last key of one bucket, and all of the others.
 	Edge Extent = iota
 	// Reachable is all that can be read.
 	Reachable
-	// AllPages are also the free ones, on which a writer builds.
+	// AllPages also includes the free pages, on which a writer builds.
 	AllPages
-	// AllRules are also those that only a writer needs: bbolt, when it deletes, takes neighbours for pages of one height, and ends
-	// the process where a branch has a single page below it.
+	// AllRules also checks what only a writer needs: when bbolt deletes, it takes adjacent pages for pages of one height,
+	// and it stops the process at a branch with a single page below it.
 	AllRules
 )
 
 const (
-	// NoFreeList: a database does not list its free pages.
+	// NoFreeList means that a database does not list its free pages.
 	NoFreeList = 1<<64 - 1
 	// maxDepth: a tree of 16 levels has more pages than a file can.
 	maxDepth = 16
-	// pagesAtOnce are looked at between two looks at the context.
+	// pagesAtOnce are read between two checks of the context.
 	pagesAtOnce = 1 << 12
 )
 
-// Look says how a database is walked.
+// Look configures how a database is walked.
 type Look struct {
 	Extent Extent
 	// Bucket is the one of which Edge is the way to the last key, and to which Known and Next belong.
 	Bucket []byte
-	// Known returns the first and the last key of a page that was found to be a sound leaf before; such pages may be missing in
-	// the file. nil: none, and the file is whole.
+	// Known returns the first and the last key of a page that was found to be a sound leaf before; such pages may be
+	// missing in the file. nil: none, and the file is whole.
 	Known func(id uint64) (first, last []byte, ok bool)
-	// Next takes the leaves, in order; those that are known have no data. nil: nothing does.
+	// Next receives the leaves, in order; those that are known have no data. nil means that they are not passed on.
 	Next func(p Page)
 }
 
@@ -69,8 +69,8 @@ type Tree struct {
 	leaves int // depth + 1 of the leaves of the bucket that is walked; 0: none was met
 }
 
-// Walk checks a database file, with or without the digest at its end, and returns what it learnt of pages. Their data is out
-// of reach then.
+// Walk checks a database file, with or without the digest at its end, and returns what it learned about its pages. Their
+// data cannot be read after that.
 func Walk(ctx context.Context, path string, l Look) (t *Tree, err error) {
 	defer Guard(&err)()
 	if t, err = OpenTree(ctx, path); err != nil {
@@ -99,7 +99,7 @@ func OpenTree(ctx context.Context, path string) (*Tree, error) {
 		return nil, err
 	}
 	if info.Size() < 2*leastPage {
-		return nil, damage.Errorf("no database: it has %d bytes", info.Size())
+		return nil, damage.Errorf("not a database: it has %d bytes", info.Size())
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -113,7 +113,7 @@ func OpenTree(ctx context.Context, path string) (*Tree, error) {
 	return t, nil
 }
 
-// Close lets go of the file and of all that was read from it.
+// Close releases the file and everything that was read from it.
 func (t *Tree) Close() error {
 	data := t.data
 	t.data = nil
@@ -126,7 +126,7 @@ func (t *Tree) meta() error {
 		return err
 	}
 	if t.pages > uint64(len(t.data))/t.size {
-		return damage.Errorf("it says that it has %d pages of %d bytes, and has %d bytes", t.pages, t.size, len(t.data))
+		return damage.Errorf("it declares %d pages of %d bytes, but has %d bytes", t.pages, t.size, len(t.data))
 	}
 	return nil
 }
@@ -138,15 +138,15 @@ func (t *Tree) page(id uint64) (Page, error) {
 		}
 	}
 	if id < 2 || id >= t.pages {
-		return Page{}, damage.Errorf("page %d of %d is referred to", id, t.pages)
+		return Page{}, damage.Errorf("a reference leads to page %d of %d", id, t.pages)
 	}
 	head := t.data[id*t.size:][:HeaderSize]
 	more := uint64(binary.LittleEndian.Uint32(head[12:]))
 	if is := binary.LittleEndian.Uint64(head); is != id {
-		return Page{}, damage.Errorf("page %d says that it is page %d", id, is)
+		return Page{}, damage.Errorf("page %d has the number of page %d", id, is)
 	}
 	if more >= t.pages-id {
-		return Page{}, damage.Errorf("page %d goes on beyond the end", id)
+		return Page{}, damage.Errorf("page %d extends beyond the end", id)
 	}
 	if err := t.enter(id, more); err != nil {
 		return Page{}, err
@@ -158,7 +158,7 @@ func (t *Tree) page(id uint64) (Page, error) {
 func (t *Tree) enter(id, more uint64) error {
 	for i := id; i <= id+more; i++ {
 		if t.seen.Has(int(i)) {
-			return damage.Errorf("page %d is part of two", i)
+			return damage.Errorf("page %d is used twice", i)
 		}
 		t.seen.Set(int(i))
 	}
@@ -219,7 +219,7 @@ func (t *Tree) walk(id uint64, within limits, depth int, last bool) error {
 // level notes how deep a leaf is.
 func (t *Tree) level(id uint64, depth int) error {
 	if t.look.Extent == AllRules && t.leaves != 0 && t.leaves != depth+1 {
-		return damage.Errorf("page %d is a leaf at another depth than those before", id)
+		return damage.Errorf("page %d is a leaf at a different depth than those before it", id)
 	}
 	t.leaves = depth + 1
 	return nil
@@ -263,7 +263,7 @@ func (t *Tree) leaf(p Page, within limits, depth int) error {
 // bucket checks one that is an element of a leaf: in pages of its own, or in the element.
 func (t *Tree) bucket(p Page, e Element, depth int) error {
 	if p.ID == 0 || len(e.Value) < bucketHeader {
-		return damage.Errorf("page %d has half a bucket, or one too many", p.ID)
+		return damage.Errorf("page %d has an incomplete bucket, or one where none may be", p.ID)
 	}
 	if root := binary.LittleEndian.Uint64(e.Value); root != 0 {
 		defer func(leaves int) { t.leaves = leaves }(t.leaves)
@@ -274,14 +274,14 @@ func (t *Tree) bucket(p Page, e Element, depth int) error {
 		return t.walk(root, limits{}, depth+1, t.look.Extent == Edge && named)
 	}
 	if len(e.Value) < bucketHeader+HeaderSize {
-		return damage.Errorf("page %d has half a bucket", p.ID)
+		return damage.Errorf("page %d has an incomplete bucket", p.ID)
 	}
 	inline, err := parsePage(p.ID, e.Value[bucketHeader:])
 	if err != nil {
 		return err
 	}
 	if inline.flags != LeafPage {
-		return damage.Errorf("page %d has a bucket of type %x within", p.ID, inline.flags)
+		return damage.Errorf("page %d has an embedded bucket of type %x", p.ID, inline.flags)
 	}
 	inline.ID = 0 // in it there can be none
 	return t.leaf(inline, limits{}, depth+1)
@@ -294,7 +294,7 @@ func (t *Tree) freeList() error {
 		return err
 	}
 	if p.flags != freePage {
-		return damage.Errorf("page %d is no list of free pages", t.free)
+		return damage.Errorf("page %d is not a list of free pages", t.free)
 	}
 	ids, count := p.Data[HeaderSize:], uint64(p.Count)
 	if count == 0xFFFF {
@@ -306,7 +306,7 @@ func (t *Tree) freeList() error {
 	for ; count > 0; count-- {
 		id := binary.LittleEndian.Uint64(ids)
 		if id < 2 || id >= t.pages || t.seen.Has(int(id)) {
-			return damage.Errorf("page %d is free and in use", id)
+			return damage.Errorf("page %d is both free and in use", id)
 		}
 		t.seen.Set(int(id))
 		ids = ids[8:]
@@ -314,7 +314,8 @@ func (t *Tree) freeList() error {
 	return nil
 }
 
-// RightEdge returns a tree with the branches on its right; height 0: it is empty. All of it is valid until the file is closed.
+// RightEdge returns a tree with the branches on its right; height 0 means that it is empty. All of it is valid until the
+// file is closed.
 func (t *Tree) RightEdge(root uint64) (s Subtree, err error) {
 	s.root = root
 	for id := root; ; {
@@ -344,7 +345,7 @@ func (t *Tree) RightEdge(root uint64) (s Subtree, err error) {
 	}
 }
 
-// Unseen returns the pages that nothing leads to.
+// Unseen returns the pages that no reference leads to.
 func (t *Tree) Unseen() (ids []uint64) {
 	for id := uint64(2); id < t.pages; id++ {
 		if !t.seen.Has(int(id)) {

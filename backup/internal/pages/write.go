@@ -25,7 +25,7 @@ type Writer struct {
 	Size int
 	Next uint64 // number of the next page
 	buf  []byte // the last pages before it, not written yet
-	// Wrote is told how many bytes were written to the file; nil: nobody wants to know.
+	// Wrote is called with the number of bytes written to the file; nil means no call.
 	Wrote func(n int)
 }
 
@@ -58,7 +58,7 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// WritePage appends a page of items; it goes on over as many pages as it needs.
+// WritePage appends a page of items, with as many overflow pages as it needs.
 func (w *Writer) WritePage(flags uint16, items []Item) (id uint64, err error) {
 	id, data, err := w.add((pageBytes(items) + w.Size - 1) / w.Size)
 	if err == nil {
@@ -67,11 +67,11 @@ func (w *Writer) WritePage(flags uint16, items []Item) (id uint64, err error) {
 	return id, err
 }
 
-// BucketsPages is how many pages a database's buckets are entered in, with room for all that etcd has.
+// BucketsPages is how many pages the list of a database's buckets takes, with room for all that etcd has.
 func BucketsPages(size int) int { return max(1, 4096/size) }
 
-// WriteBuckets writes the root of a database to pages of that number that were left for it: its buckets, each with the
-// number of its own root and its sequence.
+// WriteBuckets writes the root of a database to pages that were reserved for it: its buckets, each with the number of its
+// own root and its sequence.
 func (w *Writer) WriteBuckets(id uint64, buckets []Item) error {
 	slices.SortFunc(buckets, func(a, b Item) int { return slices.Compare(a.Key, b.Key) })
 	data := make([]byte, BucketsPages(w.Size)*w.Size)
@@ -83,7 +83,7 @@ func (w *Writer) WriteBuckets(id uint64, buckets []Item) error {
 	return err
 }
 
-// Complete makes a database of its own of all that was added from page 2 on. No page of it is free.
+// Complete makes a complete database of all pages that were added from page 2 on. No page of it is free.
 func (w *Writer) Complete(buckets []Item) error {
 	m := Meta{Tx: 2}
 	var err error
@@ -112,14 +112,14 @@ func (w *Writer) Complete(buckets []Item) error {
 	return nil
 }
 
-// BucketItem enters a bucket.
+// BucketItem returns the entry of a bucket.
 func BucketItem(name []byte, root, sequence uint64) Item {
 	value := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, root), sequence)
 	return Item{Key: slices.Clone(name), Value: value, Flags: nestedBucket}
 }
 
-// CopyBucket loads a bucket anew, with some of its values changed, and others on top; nil leaves a key out. It returns where
-// the copy begins.
+// CopyBucket copies a bucket, with some of its values changed, and others added; nil leaves a key out. It returns where
+// the copy starts.
 func (w *Writer) CopyBucket(b *bolt.Bucket, change map[string][]byte) (root uint64, err error) {
 	t := NewLoader(w)
 	keys := slices.Sorted(maps.Keys(change))

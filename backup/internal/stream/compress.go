@@ -77,7 +77,7 @@ func newFrames(w io.Writer) (*frames, error) {
 	return f, nil
 }
 
-// Write takes p over. An error of what is written to may be told by a later Write, or by Close.
+// Write takes p over. An error of the underlying writer may be returned by a later Write, or by Close.
 func (f *frames) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {

@@ -1,7 +1,7 @@
 // Package stream encodes and reads the bodies of objects: content is compressed with zstd, then encrypted with age, and
-// what leaves is digested. It knows nothing of what a body holds, nor of the header that describes it.
+// the result is digested. It does not know what a body holds, nor the header that describes it.
 //
-//	Sealer, Opener          write and read a body; Facts are what a reader has to know of it
+//	Sealer, Opener          write and read a body; Facts are what a reader must know of it
 //	WriteFrame, ReadFrame   cut a content into checksummed frames
 //	Fanout, ReadAhead       let the layers of one stream work side by side
 package stream

@@ -15,8 +15,8 @@ const (
 	fanDepth = 4
 )
 
-// Fanout hands a stream to several receivers, each with a goroutine of its own: receiving, writing, digesting and
-// compressing a snapshot go on side by side. Memory is a few parts, whatever the stream's length.
+// Fanout passes a stream to several receivers, each in its own goroutine: receiving, writing, digesting and compressing a
+// snapshot run concurrently. Memory is a few parts, whatever the stream's length.
 type Fanout struct {
 	to     []chan *part
 	errs   []error
@@ -31,7 +31,7 @@ type part struct {
 	left atomic.Int32 // receivers that have not read it yet
 }
 
-// NewFanout starts the receivers. Close ends them.
+// NewFanout starts the receivers. Close stops them.
 func NewFanout(to ...io.Writer) *Fanout {
 	f := &Fanout{errs: make([]error, len(to))}
 	f.pool.New = func() any { return &part{data: make([]byte, 0, fanPart)} }
@@ -63,7 +63,7 @@ func writeTo(w io.Writer, p []byte) error {
 	})
 }
 
-// Write takes p over. An error of a receiver may be told by a later Write, or by Close.
+// Write takes p over. An error of a receiver may be returned by a later Write, or by Close.
 func (f *Fanout) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -78,7 +78,7 @@ func (f *Fanout) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// ReadFrom takes over all of r, without a copy between.
+// ReadFrom reads r to its end, without an extra copy.
 func (f *Fanout) ReadFrom(r io.Reader) (n int64, err error) {
 	for {
 		room, err := f.room()
@@ -125,7 +125,7 @@ func (f *Fanout) flush() {
 	}
 }
 
-// Close waits until every receiver has had all, and returns what went wrong. It may be called twice.
+// Close waits until every receiver has read everything, and returns their error. It may be called twice.
 func (f *Fanout) Close() error {
 	if f.to != nil {
 		if f.filled != nil {

@@ -17,7 +17,7 @@ const (
 	MaxFrame = 128 << 20
 )
 
-// ErrTooLarge: a stream asks for more memory than a reader grants.
+// ErrTooLarge reports that a stream requests more memory than a reader grants.
 var ErrTooLarge = errors.New("larger than any reader accepts")
 
 var frameSums = crc32.MakeTable(crc32.Castagnoli)

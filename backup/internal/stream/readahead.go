@@ -15,7 +15,7 @@ const (
 	aheadDepth = 4
 )
 
-// ReadAhead reads in a goroutine of its own: reading, digesting and decrypting a body go on beside decompressing it.
+// ReadAhead reads in its own goroutine: reading, digesting and decrypting a body run concurrently with decompressing it.
 type ReadAhead struct {
 	full, free chan []byte
 	quit       chan struct{}
@@ -27,7 +27,7 @@ type ReadAhead struct {
 	held, rest []byte
 }
 
-// NewReadAhead starts to read r. Close ends it.
+// NewReadAhead starts to read r. Close stops it.
 func NewReadAhead(r io.Reader) *ReadAhead {
 	a := &ReadAhead{full: make(chan []byte, aheadDepth), free: make(chan []byte, aheadDepth), quit: make(chan struct{}), ended: make(chan struct{})}
 	for range aheadDepth {
@@ -69,7 +69,7 @@ func readFrom(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// errClosed ends the reading of what nobody wants any more.
+// errClosed stops reading what is no longer needed.
 var errClosed = errors.New("closed")
 
 // Read implements io.Reader.
@@ -93,7 +93,7 @@ func (a *ReadAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo hands on what is left, without a copy between.
+// WriteTo writes the rest, without an extra copy.
 func (a *ReadAhead) WriteTo(w io.Writer) (n int64, err error) {
 	for {
 		if len(a.rest) == 0 {
@@ -111,7 +111,7 @@ func (a *ReadAhead) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// Close ends the reading.
+// Close stops reading.
 func (a *ReadAhead) Close() {
 	a.once.Do(func() { close(a.quit) })
 	<-a.ended

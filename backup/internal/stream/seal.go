@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Facts are what has to be known of a body to read it.
+// Facts are what a reader must know of a body.
 type Facts struct {
 	Size      int64             // of the body
 	Sum       [sha256.Size]byte // SHA-256 of the body
@@ -19,7 +19,7 @@ type Facts struct {
 	Encrypted bool              // with age, after it was compressed
 }
 
-// Sealer compresses, encrypts and digests what is written to it. The bytes of a body leave through w.
+// Sealer compresses, encrypts and digests what is written to it. It writes the body to w.
 type Sealer struct {
 	zstd    io.WriteCloser
 	age     io.WriteCloser // nil: no encryption
@@ -27,15 +27,15 @@ type Sealer struct {
 	content int64
 }
 
-// NewSealer starts a body for recipients; none: it is not encrypted. With beside, it is compressed on several cores, and
-// encrypted, digested and written in a goroutine of its own.
+// NewSealer starts a body for recipients; with none, it is not encrypted. With beside, it is compressed on several cores,
+// and encrypted, digested and written in its own goroutine.
 func NewSealer(w io.Writer, recipients []age.Recipient, beside bool) (*Sealer, error) {
 	s := &Sealer{out: &digestWriter{w: w, h: sha256.New()}}
 	var next io.Writer = s.out
 	if len(recipients) > 0 {
 		enc, err := age.Encrypt(s.out, recipients...)
 		if err != nil {
-			return nil, fmt.Errorf("begin encryption: %w", err)
+			return nil, fmt.Errorf("start encryption: %w", err)
 		}
 		s.age, next = enc, enc
 	}
@@ -52,7 +52,7 @@ func NewSealer(w io.Writer, recipients []age.Recipient, beside bool) (*Sealer, e
 	return s, nil
 }
 
-// Write takes content.
+// Write adds content.
 func (s *Sealer) Write(p []byte) (int, error) {
 	n, err := s.zstd.Write(p)
 	s.content += int64(n)
@@ -68,17 +68,17 @@ func (s *Sealer) Close() error {
 	return err
 }
 
-// Abandon ends what goes on beside. After Close it does nothing.
+// Abandon stops concurrent work. After Close it does nothing.
 func (s *Sealer) Abandon() {
 	if f, ok := s.zstd.(*frames); ok {
 		f.Close() // what could not be written is of no use any more
 	}
 }
 
-// Into has what leaves go to another writer. Call it before anything is written.
+// Into directs the output to another writer. Call it before anything is written.
 func (s *Sealer) Into(w io.Writer) { s.out.w = w }
 
-// Facts are those of a body that is complete.
+// Facts returns those of a completed body.
 func (s *Sealer) Facts() Facts {
 	return Facts{Size: s.out.n, Sum: [sha256.Size]byte(s.out.h.Sum(nil)), Content: s.content, Encrypted: s.age != nil}
 }

@@ -11,8 +11,8 @@ import (
 // errCut: a store broke off what it was asked for, as one whose connection is cut. It says nothing about the object.
 var errCut = errors.New("the store ended its answer early")
 
-// Uncut reads what a store opened. Only a clean end is the end of an object; io.ErrUnexpectedEOF, with which net/http reports a
-// connection that was cut, could not be told from it in the layers above.
+// Uncut wraps what a store opened so that only a clean end is the end of an object. The layers above could not
+// distinguish io.ErrUnexpectedEOF, with which net/http reports a cut connection, from a truncated object.
 func Uncut(r io.Reader) io.Reader { return uncut{r} }
 
 type uncut struct{ r io.Reader }
@@ -25,7 +25,7 @@ func (u uncut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Short tells a stream that ended early from one that failed.
+// Short distinguishes a stream that ended early from one that failed.
 func Short(err error, what string) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damage.Errorf("truncated in its %s", what)

@@ -14,11 +14,11 @@ import (
 	"cke/backup/internal/damage"
 )
 
-// ErrNoKey: a body is encrypted and no identity given opens it.
+// ErrNoKey reports that a body is encrypted and no given identity decrypts it.
 var ErrNoKey = errors.New("none of the given identities opens this backup")
 
-// Opener reads the content of a body: it checks size and digest of what it reads, decrypts and decompresses.
-// Only Finish tells whether all of it was sound.
+// Opener reads the content of a body: it checks size and digest of what it reads, decrypts and decompresses. Only Finish
+// reports whether all of it was sound.
 type Opener struct {
 	facts  Facts
 	digest *digestReader
@@ -28,7 +28,7 @@ type Opener struct {
 	ended  bool
 }
 
-// NewOpener starts to read a body with the keys to open it.
+// NewOpener starts to read a body with the keys to decrypt it.
 func NewOpener(f Facts, body io.Reader, identities []age.Identity) (*Opener, error) {
 	o := &Opener{facts: f, digest: &digestReader{r: uncut{body}, h: sha256.New(), left: f.Size}}
 	z, err := o.begin(identities)
@@ -72,7 +72,7 @@ func (o *Opener) begin(identities []age.Identity) (*zstd.Decoder, error) {
 	return z, nil
 }
 
-// Read returns content. It never returns more than was promised.
+// Read returns content, and never more than the header declares.
 func (o *Opener) Read(p []byte) (int, error) {
 	if o.ended {
 		return 0, io.EOF
@@ -88,7 +88,7 @@ func (o *Opener) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo writes the content that is left, without a copy between. It never writes more than was promised.
+// WriteTo writes the content that is left, without an extra copy, and never more than the header declares.
 func (o *Opener) WriteTo(w io.Writer) (int64, error) {
 	if o.ended {
 		return 0, nil // the decoder would give its last part again
@@ -122,10 +122,10 @@ func (w *openedWriter) Write(p []byte) (n int, err error) {
 	return n, w.err
 }
 
-// Taken is how much content was read.
+// Taken returns how much content was read.
 func (o *Opener) Taken() int64 { return o.read }
 
-// Finish reads what is left and checks size and digest of everything.
+// Finish reads the rest and checks size and digest of everything.
 func (o *Opener) Finish() error {
 	if _, err := io.Copy(io.Discard, o); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (o *Opener) rest() error {
 	return o.digest.check(o.facts.Sum)
 }
 
-// Close ends the decoder's workers.
+// Close stops the decoder's workers.
 func (o *Opener) Close() {
 	if o.source != nil {
 		o.source.Close()
@@ -162,7 +162,7 @@ func (o *Opener) Close() {
 	}
 }
 
-// judge tells damage from a store that failed. While a body is read ahead, nobody else looks at the digest.
+// judge distinguishes damage from a store that failed. While a body is read ahead, no other goroutine reads the digest.
 func (o *Opener) judge(err error) error {
 	if o.source == nil {
 		return o.digest.judge(err)
@@ -202,7 +202,7 @@ func (d *digestReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// judge tells damage from a store that failed: the store's own errors pass through here and are kept.
+// judge distinguishes damage from a store that failed: the store's own errors pass through here and are kept.
 func (d *digestReader) judge(err error) error {
 	if d.err != nil {
 		return d.err
@@ -230,12 +230,12 @@ func (d *digestReader) check(sum [sha256.Size]byte) error {
 		return damage.Errorf("the body does not match its digest")
 	}
 	if n, _ := io.CopyN(io.Discard, d.r, 1); n != 0 {
-		return damage.Errorf("something follows the body")
+		return damage.Errorf("data follows the body")
 	}
 	return nil
 }
 
-// Check checks size and digest of a body, which nobody need be able to open.
+// Check checks size and digest of a body, which the caller need not be able to decrypt.
 func Check(f Facts, body io.Reader) error {
 	d := &digestReader{r: body, h: sha256.New(), left: f.Size}
 	if _, err := io.Copy(io.Discard, d); err != nil {

@@ -1,4 +1,4 @@
-// Package taketest has what tests of taking and of restoring share: an etcd, a bucket and a Taker that runs.
+// Package taketest provides what tests of taking and of restoring share: an etcd, a bucket and a running Taker.
 package taketest
 
 import (
@@ -24,11 +24,11 @@ type Rig struct {
 	Events chan take.Event
 	Taker  *take.Taker
 	Stop   func() error
-	// Ended waits until the Taker ends by itself.
+	// Ended waits until the Taker returns by itself.
 	Ended func() error
 }
 
-// Config is of a Taker that stores nothing unless it is told to.
+// Config returns the configuration of a Taker that stores only on request.
 func Config(s *etcdtest.Server, b backup.Bucket) take.Config {
 	return take.Config{
 		Bucket: b, Cluster: "prod", Lineage: "a1b2", Endpoints: []string{s.Endpoint},
@@ -71,7 +71,7 @@ func Start(t testing.TB, s *etcdtest.Server, c take.Config) *Rig {
 		case err := <-done:
 			return err
 		case <-time.After(time.Minute):
-			t.Fatal("the Taker does not end")
+			t.Fatal("the Taker does not return")
 			return nil
 		}
 	}
@@ -79,7 +79,7 @@ func Start(t testing.TB, s *etcdtest.Server, c take.Config) *Rig {
 	return r
 }
 
-// Abandon stops the Taker and ignores how it ends, as for one that was killed.
+// Abandon stops the Taker and ignores its result, as if it was killed.
 func (r *Rig) Abandon() { _ = r.Stop() }
 
 // Await returns the next event of a type.
@@ -133,7 +133,7 @@ func Extract(t testing.TB, s *backup.Store, at backup.At) (*etcdtest.Store, back
 	return etcdtest.Open(t, out), x
 }
 
-// SameState compares keys with everything that etcd knows of them; large values are not printed.
+// SameState compares keys with everything that etcd knows about them; large values are not printed.
 func SameState(t testing.TB, want, got etcdtest.State) {
 	t.Helper()
 	if len(want.KVs) != len(got.KVs) {

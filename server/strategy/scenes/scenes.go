@@ -1,4 +1,4 @@
-// Package scenes has the inputs from which tests of the strategy and of the loop begin. Only tests import it.
+// Package scenes has the inputs from which tests of the strategy and of the loop start. Only tests import it.
 package scenes
 
 import (
@@ -9,10 +9,10 @@ import (
 	"cke/server/strategy"
 )
 
-// Noon is when they are observed.
+// Noon is the time of the observation.
 var Noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// Blank is a cluster of n control-plane nodes that never had a life, on nodes that hold nothing.
+// Blank is a cluster of n control-plane nodes that was never bootstrapped, on nodes that hold nothing.
 func Blank(n int) *strategy.Input {
 	in := &strategy.Input{Spec: Spec(n), Generation: 1}
 	in.Seen.ObservedAt = Noon
@@ -31,7 +31,7 @@ func Spec(n int) cke.Cluster {
 	return c.WithDefaults()
 }
 
-// Forming is a cluster whose founding is recorded and, with started, whose members run.
+// Forming is a cluster whose bootstrap is recorded and, with started, whose members run.
 func Forming(n int, started bool) *strategy.Input {
 	in := Blank(n)
 	inc := &cke.Incarnation{ID: "life", Token: "demo-token", State: cke.Forming, CreatedAt: Noon}
@@ -73,7 +73,7 @@ func Formed(n int) *strategy.Input {
 	return in
 }
 
-// Quiet lets a member answer nobody, counted from 1.
+// Quiet lets a member, counted from 1, answer no request.
 func Quiet(in *strategy.Input, i int) {
 	if len(in.Seen.Etcd.Endpoints) >= i {
 		j := in.Identity.Joins[i-1]
@@ -85,12 +85,12 @@ func Quiet(in *strategy.Input, i int) {
 func Silence(in *strategy.Input, nodes ...int) {
 	for _, i := range nodes {
 		n := &in.Seen.Nodes[i-1]
-		n.Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: n.Node.Name(), Message: "no answer", Remedy: "look at it"}
+		n.Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: n.Node.Name(), Message: "no answer", Remedy: "check the node"}
 		Quiet(in, i)
 	}
 }
 
-// Stop lets members' etcd have ended with their data in place.
+// Stop lets members' etcd have exited with their data in place.
 func Stop(in *strategy.Input, nodes ...int) {
 	for _, i := range nodes {
 		c := &in.Seen.Nodes[i-1].Containers[0]
@@ -127,7 +127,7 @@ func NotWaitedFor(in *strategy.Input) {
 	in.Seen.Partial = true
 }
 
-// SoundBackups is the status of backups of which nothing is wrong.
+// SoundBackups is the status of backups without problems.
 func SoundBackups() *cke.BackupStatus {
 	return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: true, Connected: true, Revision: 120, Time: Noon.Add(-time.Second),
 		Full: cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 100, At: Noon.Add(-time.Hour)}}

@@ -1,4 +1,4 @@
-// Package need says what becomes of a test for which a program is missing.
+// Package need decides what to do with a test that needs a missing program.
 package need
 
 import (
@@ -9,7 +9,7 @@ import (
 // variable is set where every program has to be there.
 const variable = "CKE_NEED_PROGRAMS"
 
-// Missing skips a test because a program cannot be had, or fails it where that is no excuse.
+// Missing skips a test because a program is not available, or fails it where that is no excuse.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(variable) != "" {

@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"encoding/json"
@@ -12,9 +12,9 @@ import (
 	"cke"
 )
 
-// changed names what differs between two clusters that have their defaults filled in, as "options.etcd.version: 3.6.15 → 3.6.16".
+// Changes names what differs between two clusters that have their defaults filled in, as "options.etcd.version: 3.6.15 → 3.6.16".
 // Nodes go by name, and one that came or went is one change. Files that mean the same differ in nothing.
-func changed(before, after cke.Cluster) []string {
+func Changes(before, after cke.Cluster) []string {
 	var all []string
 	for _, n := range before.Nodes {
 		if _, stays := byName(after, n); !stays {
@@ -67,7 +67,7 @@ func differences(prefix string, before, after any) []string {
 	return all
 }
 
-// leaves are the values in v by their path, as a person writes them in the file; a list is one value.
+// leaves are the values in v by their path, as a user writes them in the file; a list is one value.
 func leaves(v any) map[string]string {
 	text, err := yaml.Marshal(v)
 	if err != nil {

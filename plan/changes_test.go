@@ -1,4 +1,4 @@
-package main
+package plan_test
 
 import (
 	"slices"
@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"cke"
+	"cke/plan"
 )
 
-// What differs is told as a person writes it in the file.
-func TestChanged_TellsDurationsAndSizesAsTheyAreWritten(t *testing.T) {
+// What differs is shown as it is written in the file.
+func TestChanges_TellsDurationsAndSizesAsTheyAreWritten(t *testing.T) {
 	before := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "10.0.0.11", ControlPlane: true}}}
 	after := before
 	after.Options.Etcd.Resources.Memory = 8 << 30
@@ -18,7 +19,7 @@ func TestChanged_TellsDurationsAndSizesAsTheyAreWritten(t *testing.T) {
 	after.Policies.Volumes.Keep = cke.Duration(90 * time.Minute)
 	after.Backup.Target = "file:///srv/backups"
 	after.Backup.Delta = cke.BackupDelta{Period: cke.Duration(10 * time.Second), Size: 10 << 20}
-	got := changed(before.WithDefaults(), after.WithDefaults())
+	got := plan.Changes(before.WithDefaults(), after.WithDefaults())
 	for _, want := range []string{
 		"options.etcd.resources.memory: 8GiB",
 		`options.etcd.extra_args: ["--quota-backend-bytes=8589934592"]`,

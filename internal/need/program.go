@@ -1,0 +1,55 @@
+package need
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Program is a program of another module that tests run.
+type Program struct {
+	// File is its name in the cache directory. It changes whenever the rest does.
+	File string
+	// Package is the path of its package, Version that of its module.
+	Package, Version string
+	// Tags are build tags; empty: none.
+	Tags string
+}
+
+// Built returns the program, which it builds once and keeps in the cache directory. If the program is not built and
+// cannot be, Missing decides. Short tests are skipped.
+func (p Program) Built(t testing.TB) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("needs %s to be built", p.File)
+	}
+	dir := os.Getenv("CKE_CACHE")
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			Missing(t, "no directory for %s: %v", p.File, err)
+		}
+		dir = filepath.Join(base, "cke")
+	}
+	binary := filepath.Join(dir, "tools", p.File)
+	if _, err := os.Stat(binary); err == nil {
+		return binary
+	}
+	// In a module of its own: a module that replaces others cannot be installed by version.
+	src := t.TempDir()
+	if err := os.WriteFile(filepath.Join(src, "go.mod"), []byte("module tool\n\ngo 1.26\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"get", p.Package + "@" + p.Version},
+		{"build", "-tags", p.Tags, "-o", binary, p.Package},
+	} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir, cmd.Env = src, append(os.Environ(), "GOFLAGS=-mod=mod")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			Missing(t, "%s cannot be built: %v\n%s", p.File, err, out)
+		}
+	}
+	return binary
+}

@@ -1,0 +1,244 @@
+package mtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/mtest/lab"
+)
+
+var (
+	packagesDir    = flag.String("packages", "", "install the package in this directory on a host with systemd, and play its life")
+	earlierPackage = flag.String("earlier", "HEAD~1", "commit whose package is installed before that of -packages")
+)
+
+// watchdogLimit bounds how long systemd may take to kill a daemon that is stopped, and to start it again.
+const watchdogLimit = 2 * time.Minute
+
+// installed is a story whose management host is a machine of its own, with systemd, and with cke as packages install it.
+type installed struct {
+	*story
+	host *lab.Host
+}
+
+// The life of a package on a host with systemd: installed, upgraded, downgraded, removed and purged, while a cluster that
+// it bootstrapped keeps running.
+func TestLabPackages_LiveWhileTheClusterKeepsRunning(t *testing.T) {
+	if *packagesDir == "" {
+		t.Skip("no packages: make packages-test builds them")
+	}
+	s := newStory(t, 3)
+	present, earlier := packageIn(s, *packagesDir, "_"+runtime.GOARCH+".deb"), buildEarlier(s, *earlierPackage)
+	rpm := packageIn(s, *packagesDir, map[string]string{"amd64": ".x86_64.rpm", "arm64": ".aarch64.rpm"}[runtime.GOARCH])
+	h, err := s.Lab.StartHost(s.ctx)
+	if h != nil {
+		t.Cleanup(func() {
+			if err := h.Remove(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s.must(err)
+	i := installed{s, h}
+	for name, file := range map[string]string{"/root/present.deb": present, "/root/earlier.deb": earlier, "/root/present.rpm": rpm, "/root/key": s.nodes[0].RestrictedKeyFile} {
+		data, err := os.ReadFile(file)
+		s.must(err)
+		s.must(h.Put(s.ctx, name, data, 0o600))
+	}
+
+	i.run("lintian --allow-root --fail-on error /root/present.deb")
+	// The host is no host of rpm: it is unpacked into a directory, and each file is compared with the header.
+	i.run("rpm -K --nosignature /root/present.rpm && rpm --root /root/rpm -i --nodeps --noscripts /root/present.rpm && rpm --root /root/rpm -V --nodeps --noscripts cke")
+
+	i.run(`dpkg --compare-versions "$(dpkg-deb -f /root/earlier.deb Version)" lt "$(dpkg-deb -f /root/present.deb Version)"`)
+	i.run("dpkg -i /root/earlier.deb")
+	i.firstStart()
+	i.bootstrap()
+	before := i.members()
+	i.worksInItsSandbox()
+
+	i.run("dpkg -i /root/present.deb")
+	i.leads(before)
+	i.is("dpkg-query -W -f '${Version}' cke", i.run("dpkg-deb -f /root/present.deb Version"))
+	i.run("systemctl restart cke && ckecli cluster list") // it is ready once the store answers
+	i.run("dpkg -i /root/earlier.deb 2>&1 | grep -i downgrading")
+	i.leads(before)
+	i.run("dpkg -i /root/present.deb")
+	i.leads(before)
+	i.restartsAfterAHang()
+	i.leads(before)
+
+	i.run("systemctl stop cke && dpkg -i /root/present.deb")
+	i.is("systemctl is-active cke || true", "inactive") // an administrator stopped it
+	i.run("systemctl start cke")
+	i.run("dpkg -r cke")
+	i.isGone(before)
+	i.run("dpkg -i /root/present.deb")
+	i.leads(before)
+	out := i.run("dpkg -P cke 2>&1")
+	if !strings.Contains(out, "rm -r /etc/cke /var/lib/cke") {
+		t.Errorf("purging does not say how to remove the data:\n%s", out)
+	}
+	i.isGone(before)
+	i.is("ls -d /etc/systemd/system/multi-user.target.wants/cke.service 2>/dev/null || true", "")
+	i.run("dpkg -i /root/present.deb")
+	i.leads(before)
+}
+
+// packageIn returns the one package in a directory whose name ends so.
+func packageIn(s *story, dir, end string) string {
+	s.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "*"+end))
+	if err != nil || len(found) != 1 {
+		s.Fatalf("%d packages end with %s in %s, %v", len(found), end, dir, err)
+	}
+	return found[0]
+}
+
+// buildEarlier builds the package of a commit in a clone.
+func buildEarlier(s *story, commit string) string {
+	s.Helper()
+	clone := filepath.Join(s.TempDir(), "earlier")
+	cmd := exec.CommandContext(s.ctx, "bash", "-ec", `git clone -q --shared .. "$1"; cd "$1"; git checkout -q "$2"; ARCHS=$3 packaging/packages.sh`,
+		"bash", clone, strings.TrimSpace(s.output("git", "rev-parse", commit)), runtime.GOARCH)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.Fatalf("build the package of %s: %v\n%s", commit, err, out)
+	}
+	return packageIn(s, filepath.Join(clone, "dist"), "_"+runtime.GOARCH+".deb")
+}
+
+// output runs a program of this machine.
+func (s *story) output(name string, args ...string) string {
+	s.Helper()
+	out, err := exec.CommandContext(s.ctx, name, args...).Output()
+	s.must(err)
+	return string(out)
+}
+
+// run runs a command of the shell on the host, which has to succeed.
+func (i installed) run(script string) string {
+	i.Helper()
+	out, err := i.host.Exec(i.ctx, "bash", "-o", "pipefail", "-ec", script)
+	if err != nil {
+		log, _ := i.host.Exec(i.ctx, "journalctl", "-u", "cke", "-n", "40", "--no-pager") // it is for the message
+		i.Fatalf("%s: %v\n%s\n%s", script, err, out, log)
+	}
+	return strings.TrimSpace(out)
+}
+
+// is checks what a command writes.
+func (i installed) is(script, want string) {
+	i.Helper()
+	if got := i.run(script); got != want {
+		i.Errorf("%s: %q, want %q", script, got, want)
+	}
+}
+
+// firstStart checks what installing leaves: a daemon that runs as its own user, with its own key, and answers.
+func (i installed) firstStart() {
+	i.Helper()
+	i.is("systemctl is-active cke; systemctl is-enabled cke", "active\nenabled")
+	i.is("systemctl show -P StatusText cke", "serving; leads no cluster")
+	i.is("stat -c '%U:%G %a' /etc/cke /etc/cke/secret.key /var/lib/cke /var/lib/cke/store", "root:cke 1775\ncke:cke 600\ncke:cke 700\ncke:cke 700")
+	i.is(`stat -c %U "/proc/$(systemctl show -P MainPID cke)"`, "cke")
+	i.is("systemctl is-system-running", "running")
+	i.run("ckecli cluster list")
+}
+
+// bootstrap declares a cluster on the nodes of the lab, with backups and drills, and waits until it is ready.
+func (i installed) bootstrap() {
+	i.Helper()
+	c := i.spec()
+	c.Backup = cke.Backup{Target: "file:///var/lib/cke/backups", Full: cke.BackupSchedule{Schedule: "0 * * * *"},
+		Delta: cke.BackupDelta{Period: cke.Duration(time.Second)}, Verify: cke.BackupSchedule{Schedule: "* * * * *"}}
+	path, err := i.WriteSpec(c)
+	i.must(err)
+	data, err := os.ReadFile(path)
+	i.must(err)
+	i.must(i.host.Put(i.ctx, "/root/cluster.yml", data, 0o600))
+	i.run("ckecli ssh-key set /root/key && ckecli cluster set /root/cluster.yml")
+	i.is("systemctl show -P StatusText cke", "serving; leads prod")
+}
+
+// members are the containers and volumes on the nodes, with the time at which each container was started.
+func (i installed) members() string {
+	i.Helper()
+	var all []string
+	for _, n := range i.nodes {
+		all = append(all, i.carried(n), i.on(n, `docker inspect -f '{{.Name}} {{.State.StartedAt}}' $(docker ps -q)`))
+	}
+	return strings.Join(all, "")
+}
+
+// leads waits until the daemon leads the cluster and finds it healthy, with the same members.
+func (i installed) leads(before string) {
+	i.Helper()
+	for late := time.Now().Add(seenLimit); ; time.Sleep(200 * time.Millisecond) {
+		out, err := i.host.Exec(i.ctx, "bash", "-c", "systemctl show -P StatusText cke; ckecli status --check")
+		if err == nil && strings.HasPrefix(out, "serving; leads prod\n") {
+			break
+		}
+		if time.Now().After(late) {
+			i.Fatalf("the daemon on the host does not lead a healthy cluster: %v\n%s", err, out)
+		}
+	}
+	i.same(before)
+}
+
+// same checks that members run as before.
+func (i installed) same(before string) {
+	i.Helper()
+	if now := i.members(); now != before {
+		i.Errorf("the members are\n%s\nand were\n%s", now, before)
+	}
+}
+
+// worksInItsSandbox checks that the daemon takes backups and restores one to scratch, and that nodes can be checked.
+func (i installed) worksInItsSandbox() {
+	i.Helper()
+	i.run("ckecli backup now")
+	i.run("ckecli backup verify --target file:///var/lib/cke/backups")
+	for ctx := i.within(seenLimit); ; {
+		var st cke.Status
+		i.must(json.Unmarshal([]byte(i.run("ckecli status -o json")), &st))
+		if st.Backup != nil && st.Backup.Verified != nil {
+			break
+		}
+		if ctx.Err() != nil {
+			i.Fatalf("no drill succeeded: %+v", st.Backup)
+		}
+		time.Sleep(time.Second)
+	}
+	i.run("ckecli preflight /root/cluster.yml || test $? = 6")
+}
+
+// restartsAfterAHang stops the process, as a hang of all its loops would.
+func (i installed) restartsAfterAHang() {
+	i.Helper()
+	restarts := i.run("systemctl show -P NRestarts cke")
+	began := time.Now()
+	i.run("systemctl kill -s STOP cke")
+	for ctx := i.within(watchdogLimit); i.run("systemctl show -P NRestarts cke") == restarts; time.Sleep(time.Second) {
+		if ctx.Err() != nil {
+			i.Fatal("the watchdog does not end a daemon that is stopped")
+		}
+	}
+	i.Logf("started again %s after it was stopped", since(began))
+}
+
+// isGone checks that no program and no daemon is left, that key and store are, and that members run as before.
+func (i installed) isGone(before string) {
+	i.Helper()
+	i.is("ls /usr/bin/cke /usr/bin/ckecli /usr/lib/systemd/system/cke.service 2>/dev/null || true; readlink /proc/[0-9]*/exe | grep /usr/bin/cke || true", "")
+	i.is("stat -c '%U %a' /etc/cke/secret.key /var/lib/cke/store", "cke 600\ncke 700")
+	i.same(before)
+}

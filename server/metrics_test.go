@@ -1,0 +1,157 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"cke"
+	"cke/server"
+	"cke/server/strategy/scenes"
+)
+
+// scrape is what Prometheus reads.
+func scrape(t *testing.T, r *prometheus.Registry) string {
+	t.Helper()
+	code, body := ask(server.API{Metrics: r}, "GET", "/metrics")
+	if code != 200 {
+		t.Fatalf("/metrics answers %d: %s", code, body)
+	}
+	return body
+}
+
+// busy is a cluster with backups, of which the first node is silent, the third member is a learner, and an operation runs.
+func busy(t *testing.T, f func(c *country, g *stage)) {
+	t.Helper()
+	sound := scenes.SoundBackups()
+	sound.NextFull, sound.NextVerify, sound.Verified = noon.Add(time.Hour), noon.Add(2*time.Hour), &cke.VerifiedBackup{Revision: 90, At: noon.Add(-2 * time.Hour)}
+	sound.Lag, sound.Troubles = 7, []cke.BackupTrouble{{Work: "verify", Code: cke.CodeBackupDamaged, Since: noon}}
+	governWith(t, &stageBackups{status: sound}, func(c *country) {
+		g := c.stage("one")
+		g.change(func() { g.scene.stopped(3) })
+		g.pass(2 * probe) // one operation is over
+		g.change(func() {
+			g.do = func(ctx context.Context, call, _ string) error {
+				if strings.HasPrefix(call, "start") {
+					return hang(ctx)
+				}
+				return nil
+			}
+			g.scene.Spec.Backup.Target = sound.Target
+			for i := range g.scene.Seen.Etcd.Endpoints {
+				e := g.scene.endpoint(i + 1)
+				e.DBSize, e.DBSizeInUse, e.Revision, e.RaftIndex, e.RaftApplied, e.CertNotAfter = 3000, 1000, 120, 50, 50, noon.Add(48*time.Hour)
+			}
+			g.scene.endpoint(2).RaftApplied = 46
+			g.scene.Identity.Joins[1].Etcd.ExtraArgs = []string{"--quota-backend-bytes=5000"}
+			g.scene.stopped(3)
+		})
+		g.pass(probe + time.Second)
+		c.metrics.StoreRequest("Txn", 3*time.Millisecond)
+		c.metrics.NodeConnection("one", errors.New("no route to host"))
+		f(c, g)
+	}, "one")
+}
+
+// A row of the table that no daemon ever exports would be a promise of the page that is not kept.
+func TestMetrics_ALiveScrapeHasEachOfTheTable(t *testing.T) {
+	busy(t, func(c *country, g *stage) {
+		g.change(func() { g.scene.silent(1) })
+		g.pass(probe + time.Second)
+		series := scrape(t, c.registry)
+		for _, name := range server.MetricNames() {
+			if !regexp.MustCompile(`(?m)^` + name + `(_count)?[{ ]`).MatchString(series) {
+				t.Errorf("no series of %s", name)
+			}
+		}
+		for name := range strings.SplitSeq(series, "\n# TYPE ") {
+			if name, _, _ := strings.Cut(name, " "); strings.HasPrefix(name, "cke_") && !strings.Contains(strings.Join(server.MetricNames(), " ")+" ", name+" ") {
+				t.Errorf("%s is not in the table", name)
+			}
+		}
+	})
+}
+
+func TestMetrics_FollowTheStatus(t *testing.T) {
+	busy(t, func(c *country, g *stage) {
+		status := g.status()
+		if status.Operation == nil {
+			t.Fatal("no operation runs")
+		}
+		lines := []string{
+			`cke_build_info{goversion="go`, `cke_health{cluster="one",health="DEGRADED"} 1`, `cke_health{cluster="one",health="FROZEN"} 0`,
+			`cke_condition{cluster="one",condition="Quorate"} 1`, `cke_condition{cluster="one",condition="Paused"} 0`,
+			`cke_problems{cluster="one",code="CKE401"} 1`,
+			`cke_member_healthy{cluster="one",member="n1",role="leader"} 1`, `cke_member_healthy{cluster="one",member="n3",role="-"} 0`,
+			`cke_member_lag_entries{cluster="one",member="n2"} 4`, `cke_member_db_size_bytes{cluster="one",member="n1"} 3000`,
+			`cke_member_db_in_use_bytes{cluster="one",member="n1"} 1000`, `cke_member_db_free_bytes{cluster="one",member="n1"} 2000`,
+			`cke_member_db_quota_bytes{cluster="one",member="n1"} 2.147483648e+09`, `cke_member_db_quota_bytes{cluster="one",member="n2"} 5000`,
+			`cke_member_revision{cluster="one",member="n2"} 120`,
+			`cke_node_reachable{cluster="one",node="n3"} 1`, `cke_node_drained{cluster="one",node="n3"} 0`,
+			`cke_operation_running{cluster="one",operation="start-members"} 1`, `cke_tasks_pending{cluster="one"} 0`,
+			`cke_backup_failing{cluster="one",work="verify"} 1`, `cke_backup_failing{cluster="one",work="take"} 0`,
+			`cke_store_request_seconds_count{method="Txn"} 1`,
+			`cke_node_connections_total{cluster="one",result="failed"} 1`, `cke_node_connections_total{cluster="one",result="connected"} 0`,
+		}
+		series := scrape(t, c.registry)
+		for _, line := range lines {
+			if !strings.Contains(series, "\n"+line) {
+				t.Errorf("no line %s in\n%s", line, series)
+			}
+		}
+		observed := gathered(t, c.registry, "cke_observed_timestamp_seconds")
+		if age := time.Now().Unix() - int64(observed[0]); age < 0 || age > int64(probe.Seconds()) {
+			t.Errorf("observed %d s ago", age)
+		}
+		for name, want := range map[string]time.Time{
+			"cke_operation_started_timestamp_seconds": status.Operation.Time, "cke_backup_restorable_timestamp_seconds": time.Unix(int64(observed[0])-7, 0),
+			"cke_backup_next_full_timestamp_seconds": noon.Add(time.Hour), "cke_backup_next_drill_timestamp_seconds": noon.Add(2 * time.Hour),
+		} {
+			if got := gathered(t, c.registry, name); len(got) != 1 || got[0] != float64(want.Unix()) {
+				t.Errorf("%s is %v, want %d", name, got, want.Unix())
+			}
+		}
+	})
+}
+
+// An alert must not depend on clusters that a daemon without a store cannot know.
+func TestMetrics_ADaemonThatEndedDoesNotServe(t *testing.T) {
+	var registry *prometheus.Registry
+	govern(t, func(c *country) {
+		registry = c.registry
+		if got := gathered(t, registry, "cke_serving"); len(got) != 1 || got[0] != 1 {
+			t.Errorf("a daemon that leads: %v", got)
+		}
+	}, "one")
+	if got := gathered(t, registry, "cke_serving"); len(got) != 1 || got[0] != 0 {
+		t.Errorf("one that ended: %v", got)
+	}
+}
+
+// A node that is silent, one that has the name of another, and a lease.
+func TestMetrics_OfNodesAreOneForEachName(t *testing.T) {
+	govern(t, func(c *country) {
+		g := c.stage("one")
+		led := g.led()
+		g.change(func() {
+			g.scene.silent(2)
+			g.scene.Seen.Nodes = append(g.scene.Seen.Nodes, *g.scene.node(1))
+			led.requests.Drains = []cke.Drain{{Node: "n2", Address: "10.0.0.2", Since: time.Now(), Until: time.Now().Add(time.Hour)}}
+		})
+		g.pass(2 * probe)
+		series := scrape(t, c.registry)
+		for _, line := range []string{
+			`cke_node_reachable{cluster="one",node="n1"} 1`, `cke_node_reachable{cluster="one",node="n2"} 0`,
+			`cke_node_drained{cluster="one",node="n1"} 0`, `cke_node_drained{cluster="one",node="n2"} 1`,
+		} {
+			if strings.Count(series, line) != 1 {
+				t.Errorf("%s is not there once in\n%s", line, series)
+			}
+		}
+	}, "one")
+}

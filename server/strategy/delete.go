@@ -1,0 +1,56 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+)
+
+// deleteCluster: an operator asked for it. It needs every member's node, since a member that continues running would be
+// a cluster that nobody knows of. An abandoned incarnation is none: too few of its bootstrap members are left to have a quorum.
+func deleteCluster(in *Input) verdict {
+	if !in.Deleting || newlyOlder(in) || replacedUnseen(in) {
+		return pass()
+	}
+	inc := in.Identity.Incarnation
+	if in.awaitsRestore() {
+		return act(op.DeleteCluster{}, "deletion was requested; the cluster was declared to be restored, and what its nodes carry stays as it is")
+	}
+	var blockers []cke.Problem
+	for _, j := range in.Identity.MayRun() {
+		switch n := in.node(j.Node); {
+		case n.Answered():
+		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
+		case inc == nil: // no member is stopped
+		case inc.State != cke.Abandoned:
+			p := *n.Problem
+			p.Remedy = fmt.Sprintf("bring it back; if its machine is destroyed: ckecli cluster delete %s --destroyed %s", in.Spec.Name, j.Node.Name())
+			blockers = append(blockers, p)
+		}
+	}
+	if f := olderStore(in); f != nil && (len(in.mayServe()) > 0 || in.Identity.VotesElsewhere(in.Seen.Etcd)) { // its members would continue running
+		if v := reclaimAnswer(in); v.given() {
+			return v
+		}
+		p := f.problem
+		for _, u := range append(in.mayServe(), in.elsewhere()...) { // what cannot serve any more is not waited for
+			p.Remedy += fmt.Sprintf("; if that is refused, on %s: docker update --restart=no %s && docker stop %s", u.Node.Address, u.Name, u.Name)
+		}
+		blockers = append(blockers, p)
+	}
+	if blockers != nil {
+		return wait("deletion waits: "+list(blockers), blockers...)
+	}
+	del := op.DeleteCluster{Nodes: answering(in)}
+	if inc != nil { // else memberships on record are another incarnation's: a restore that was cut off left them
+		del.Joins = toFence(in, nil)
+	}
+	return act(del, "deletion was requested; volumes are kept")
+}
+
+// destroyed reports whether the operator who asked for the deletion named a machine as gone for good, by a name that means no other one.
+func (in *Input) destroyed(name string) bool {
+	return slices.Contains(in.Destroyed, name) && in.misnamed(name) == nil
+}

@@ -1,0 +1,100 @@
+package strategy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/quorum"
+)
+
+// Survivor is what a member has from which a cluster can be recovered.
+type Survivor struct {
+	Node     string `json:"node"`
+	State    string `json:"state"`
+	Term     uint64 `json:"term,omitempty"`
+	Applied  uint64 `json:"applied,omitempty"` // index of raft's log; 0: not known
+	Revision int64  `json:"revision,omitempty"`
+	DBSize   int64  `json:"dbSize,omitempty"` // bytes
+	Reason   string `json:"reason,omitempty"`
+	// Holds is set if there may be data that can be taken.
+	Holds bool `json:"holds"`
+	// Apart is why the data is not this cluster's; empty: it is. Such a member is taken only if it is named.
+	Apart  string `json:"apart,omitempty"`
+	Chosen bool   `json:"chosen,omitempty"`
+}
+
+// Survivors returns the members and what they have, the furthest first. What one that was put aside has, or one of another cluster, is not
+// what this cluster acknowledged.
+func Survivors(st cke.Status, id cke.Identity) []Survivor {
+	var all []Survivor
+	for _, m := range st.Members {
+		if m.Join == "" {
+			continue
+		}
+		v := Survivor{Node: m.Name, State: m.State, Reason: m.Reason, Holds: m.State != "missing" && m.State != "unreachable"}
+		e, ok := st.Etcd.Endpoint(m.Join)
+		e.Join = m.Join
+		v.Apart = id.NotOurs(e)
+		if ok && e.Problem == "" {
+			v.Term, v.Applied, v.Revision, v.DBSize = e.RaftTerm, e.RaftApplied, e.Revision, e.DBSize
+		}
+		all = append(all, v)
+	}
+	slices.SortStableFunc(all, func(a, b Survivor) int {
+		return cmp.Or(cmp.Compare(b.Applied, a.Applied), cmp.Compare(b.Term, a.Term))
+	})
+	return all
+}
+
+// ChooseSurvivor picks the survivor: the named one, the only one that holds anything, or the one that has applied most. nil: there
+// is none, or what several hold cannot be compared because not all of them answer.
+func ChooseSurvivor(all []Survivor, from string) *Survivor {
+	var holders []*Survivor
+	silent := 0
+	for i := range all {
+		v := &all[i]
+		if !v.Holds {
+			continue
+		}
+		if v.Node == from {
+			return v
+		}
+		if v.Apart != "" {
+			continue
+		}
+		holders = append(holders, v) // the furthest first
+		if v.Applied == 0 {
+			silent++
+		}
+	}
+	if from != "" || len(holders) == 0 || len(holders) > 1 && silent > 0 {
+		return nil
+	}
+	return holders[0]
+}
+
+// LossOf shows what a recovery can lose. Any quorum that acknowledged a write holds it: only when so many members are left
+// that every quorum has one of them, and the furthest is taken, nothing is lost. What a member has that does not answer is not known.
+func LossOf(chosen Survivor, all []Survivor) string {
+	if chosen.Apart != "" {
+		return fmt.Sprintf("%s is not of the cluster on record (%s): all that this cluster acknowledged and %s does not have is lost", chosen.Node, chosen.Apart, chosen.Node)
+	}
+	left, furthest := 0, true
+	for _, v := range all {
+		if v.Holds && v.Apart == "" {
+			left++
+			furthest = furthest && (v.Node == chosen.Node || v.Applied > 0 && v.Applied <= chosen.Applied)
+		}
+	}
+	n := len(all)
+	if chosen.Applied == 0 {
+		return fmt.Sprintf("%d of %d members are left, and it is not known what %s has applied: writes that were acknowledged shortly before it stopped may be missing, because they may be in its write-ahead log only, which is not read; "+
+			"so may all that only the others have", left, n, chosen.Node)
+	}
+	if furthest && left >= n-quorum.Of(n)+1 {
+		return fmt.Sprintf("%d of %d members are left, and every quorum had one of them; what %s has applied is kept", left, n, chosen.Node)
+	}
+	return fmt.Sprintf("%d of %d members are left: writes that the others acknowledged and %s has not applied (index %d, revision %d) are lost", left, n, chosen.Node, chosen.Applied, chosen.Revision)
+}
