@@ -157,7 +157,8 @@ type Etcd interface {
 	// SetAuth turns etcd's authentication on or off. No change is no error. It is refused while there is no user root,
 	// because then no user could turn it off.
 	SetAuth(ctx context.Context, url string, on bool) error
-	// ProveWrite takes one proposal through raft via this endpoint, without leaving a key or a revision.
+	// ProveWrite takes one entry through raft via this endpoint, which changes nothing. After it the endpoint's RaftIndex
+	// includes the entry.
 	ProveWrite(ctx context.Context, url string) error
 }
 

@@ -246,10 +246,10 @@ func stopOfWritesIsUndone(t *testing.T, m Members) {
 
 func proofLeavesNothing(t *testing.T, m Members) {
 	ctx, url := bounded(t), m.URLs[0]
-	before := m.Endpoint(ctx, url).Revision
+	before := m.Endpoint(ctx, url)
 	is(t, "ProveWrite", m.ProveWrite(ctx, url), nil)
-	if e := m.Endpoint(ctx, url); e.Revision != before {
-		t.Errorf("revision %d became %d", before, e.Revision)
+	if e := m.Endpoint(ctx, url); e.Revision != before.Revision || e.RaftIndex <= before.RaftIndex {
+		t.Errorf("revision %d became %d, and index %d became %d", before.Revision, e.Revision, before.RaftIndex, e.RaftIndex)
 	}
 	if err := m.ProveWrite(ctx, m.NoMember); err == nil {
 		t.Error("an address without a member proves no write")

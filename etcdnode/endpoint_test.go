@@ -40,8 +40,8 @@ func TestEndpoint_TellsAllOfAHealthyMember(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if err := f.ProveWrite(t.Context(), m.url()); err != nil || m.count("grant") != 1 || len(m.leases) != 0 {
-		t.Errorf("ProveWrite: %v, leases %v", err, m.leases)
+	if err := f.ProveWrite(t.Context(), m.url()); err != nil || m.count("alarm") != 1 {
+		t.Errorf("ProveWrite: %v", err)
 	}
 	id, members, err := f.Members(t.Context(), m.url())
 	if err != nil || id != "c1" || len(members) != 1 || members[0].ID != "a1" {
@@ -308,7 +308,7 @@ func TestEndpoint_WhatIsUnderWayOutlivesALookThatLosesPatience(t *testing.T) {
 	m.set(func() { m.noQuorum = true })
 	done := make(chan error, 1)
 	go func() { done <- f.ProveWrite(t.Context(), m.url()) }()
-	m.await("grant")
+	m.await("alarm")
 	m.set(func() { m.silent = true })
 	if e := f.Endpoint(t.Context(), m.url()); e.Problem != NoAnswer(EndpointLimit) {
 		t.Fatalf("%+v", e)

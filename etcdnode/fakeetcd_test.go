@@ -20,7 +20,6 @@ type fakeEtcd struct {
 	pb.UnimplementedMaintenanceServer
 	pb.UnimplementedKVServer
 	pb.UnimplementedClusterServer
-	pb.UnimplementedLeaseServer
 	pb.UnimplementedAuthServer
 
 	t       testing.TB
@@ -44,12 +43,11 @@ type fakeEtcd struct {
 	refusal   error               // of changes of the member list
 	heardOf   func(method string) // nil: nobody listens
 	asked     map[string]int
-	leases    map[int64]bool
 }
 
 func newFakeEtcd(t testing.TB, c *tls.Config) *fakeEtcd {
 	t.Helper()
-	f := &fakeEtcd{t: t, tls: c, asked: map[string]int{}, leases: map[int64]bool{},
+	f := &fakeEtcd{t: t, tls: c, asked: map[string]int{},
 		status: &pb.StatusResponse{
 			Header: &pb.ResponseHeader{ClusterId: 0xc1, MemberId: 0xa1, Revision: 7}, Leader: 0xa1, Version: "3.6.16",
 			StorageVersion: "3.6.0", DbSize: 20480, DbSizeInUse: 16384, RaftTerm: 2, RaftIndex: 9, RaftAppliedIndex: 9,
@@ -81,7 +79,6 @@ func (f *fakeEtcd) serve(l net.Listener) {
 	pb.RegisterMaintenanceServer(f.server, f)
 	pb.RegisterKVServer(f.server, f)
 	pb.RegisterClusterServer(f.server, f)
-	pb.RegisterLeaseServer(f.server, f)
 	pb.RegisterAuthServer(f.server, f)
 	go func(s *grpc.Server, done chan struct{}) {
 		defer close(done)
@@ -228,26 +225,6 @@ func (f *fakeEtcd) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return &pb.MemberListResponse{Header: f.status.Header, Members: f.members}, nil
-}
-
-func (f *fakeEtcd) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
-	if err := f.heard(ctx, "grant", true); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.leases[17] = true
-	return &pb.LeaseGrantResponse{ID: 17, TTL: r.TTL}, nil
-}
-
-func (f *fakeEtcd) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
-	if err := f.heard(ctx, "revoke", true); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.leases, r.ID)
-	return &pb.LeaseRevokeResponse{}, nil
 }
 
 // changed counts a change of the member list and refuses it if told to.

@@ -52,6 +52,7 @@ type runs struct {
 	// told: it told its name since it was started. over: it wrote although its database was full. unreadable: it came upon
 	// an entry that it cannot read.
 	told, over, unreadable bool
+	follows                uint64 // the leader that it heard last
 }
 
 // apply brings the database to what is committed.
@@ -90,7 +91,7 @@ func (d *database) revision() int64 { return 1 + d.writes }
 func (d *database) take(e entry) bool {
 	d.minor = max(d.minor, e.minor)
 	switch e.kind {
-	case entryNone, entryVersion:
+	case entryNone, entryVersion, entryAsk:
 		return false
 	case entryPut:
 		d.used, d.writes = d.used+putSize, d.writes+1

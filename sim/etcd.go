@@ -117,6 +117,8 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 		if s.Linearizable = !s.Learner; s.Linearizable { // the read waits until the member is level with the leader
 			s.RaftTerm, s.Revision = l.term, l.apply().revision()
 		}
+	} else if s.Learner && m.runs.follows != 0 { // it never campaigns, and names the leader that it heard last
+		s.LeaderID = hexID(m.runs.follows)
 	} else {
 		s.Errors = []string{"etcdserver: no leader"}
 	}
@@ -201,7 +203,7 @@ func (m *member) entries() (all []cke.Member) {
 
 // ProveWrite implements cke.Etcd.
 func (e etcdPort) ProveWrite(ctx context.Context, url string) error {
-	return e.call(ctx, url, "ProveWrite", true, func() error { return e.d.world.propose(Management, url, entry{}) })
+	return e.call(ctx, url, "ProveWrite", true, func() error { return e.d.world.propose(Management, url, entry{kind: entryAsk}) })
 }
 
 // propose takes an entry through raft by way of one endpoint.

@@ -28,6 +28,7 @@ const (
 	entryCompact entryKind = "compact" // that history goes
 	entryAlarm   entryKind = "alarm"   // Member raises an alarm; Value names its kind
 	entryDisarm  entryKind = "disarm"  // it is taken back
+	entryAsk     entryKind = "ask"     // which alarms there are
 )
 
 // entry is one log entry; its index is its position plus one.

@@ -198,6 +198,7 @@ func (g *group) replicate(w *World, l process, running []process) {
 			continue
 		}
 		if p.member != l.member {
+			p.runs.follows = l.id
 			if words := g.send(l.member, p.member); words != "" {
 				p.c.crash(2, words)
 				continue
