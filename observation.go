@@ -186,8 +186,10 @@ func NothingWritten(founders int, answers []EndpointStatus) bool {
 }
 
 // stoppedCodes are the exit codes of a container that was stopped: etcd that was asked to end, and etcd that was killed when
-// its grace was over. What loses power, or crashes, ends with others.
-var stoppedCodes = []int{0, 137}
+// its grace was over. An engine whose daemon.json has "init" runs etcd as a child: then the signal ends it (SIGINT,
+// SIGTERM), where etcd as the first process exits with 0. What loses power, or crashes, ends with others.
+// Source: etcd, pkg/osutil HandleInterrupts.
+var stoppedCodes = []int{0, 130, 137, 143}
 
 // MayHoldWrites returns why a first member may hold writes of clients although its cluster was never recorded as
 // formed; "": it holds none. c is its container, e its answer. stops: it may have been stopped before it served,
