@@ -99,6 +99,8 @@ func markedIsNotStarted(t *testing.T, n Node) {
 	is(t, "MarkOver", n.MarkOver(ctx, s.Cluster, []string{string(j.ID)}), nil)
 	has(t, "StartContainer", n.StartContainer(ctx, j), cke.CodeOlderStore)
 	has(t, "KeepRunning", n.KeepRunning(ctx, j), cke.CodeOlderStore)
+	s.Mode = cke.StartOwnData
+	has(t, "EnsureContainer", n.EnsureContainer(ctx, s), cke.CodeOlderStore)
 	if c, err := n.Container(ctx, j); err != nil || c.Running() || !c.KeptDown {
 		t.Errorf("%+v, %v", c, err)
 	}

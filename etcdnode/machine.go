@@ -67,6 +67,9 @@ func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error
 	return m.write(ctx, EngineLimit, "create container "+d.Name, func(ctx context.Context, s *session) error {
 		// The engine would make a volume that is missing, without labels.
 		before, err := m.volume(ctx, s, spec.Join)
+		if err == nil && d.Restart == restartAlways {
+			err = mayRun(ctx, s, spec.Join)
+		}
 		if err != nil {
 			return err
 		}
@@ -323,14 +326,14 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 	return m.write(ctx, EngineLimit, "keep container "+j.Volume+" running", func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
-		if err != nil || c.Restart == restartAlways {
+		if err != nil {
+			return err
+		}
+		if err := mayRun(ctx, s, j); err != nil || c.Restart == restartAlways {
 			return err
 		}
 		if c.StartsEmpty {
 			return fmt.Errorf("container %s could start on an empty volume, so its engine must not start it by itself: %w", j.Volume, cke.ErrConflict)
-		}
-		if err := mayRun(ctx, s, j); err != nil {
-			return err
 		}
 		return s.engine.setRestart(ctx, c.ID, restartAlways)
 	})

@@ -10,8 +10,8 @@ import (
 )
 
 // StopApart stops a member that the operator put aside, see cke.Join.Apart, and switches off its engine's own
-// restarts, whichever members it serves with: raft takes data of two histories for one where their terms coincide. Its
-// membership and its volume stay until it is replaced.
+// restarts, whichever members it serves with: raft takes data of two histories for one where their terms coincide. A mark on
+// its node says so to a copy of the store from before. Its membership and its volume stay until it is replaced.
 type StopApart struct{ Join cke.Join }
 
 var _ Operation = StopApart{}
@@ -24,12 +24,13 @@ func (s StopApart) Targets() []string { return []string{s.Join.Node.Name()} }
 
 // Stages implements Operation.
 func (s StopApart) Stages() []Stage {
-	return []Stage{{unless(stopStep(s.Join), func(_ context.Context, _ Env, id cke.Identity) error {
+	stop := unless(stopStep(s.Join), func(_ context.Context, _ Env, id cke.Identity) error {
 		if !id.PutAside(s.Join.ID) {
 			return fmt.Errorf("%s is not put aside: %w", s.Join.Node.Name(), cke.ErrConflict)
 		}
 		return nil
-	})}}
+	})
+	return []Stage{{stop}, {{Name: "mark-ended", Node: s.Join.Node.Name(), Run: MarkEnded{Join: s.Join}.try}}}
 }
 
 // answersOf asks each member where it is on record, in the order of the memberships.

@@ -85,6 +85,16 @@ func neverApart(id cke.Identity, of cke.Join) error {
 		Try: "ckecli replace " + of.Node.Name(), Err: cke.ErrConflict}
 }
 
+// EnsureContainer implements cke.Machine. The engine may start a member by itself that starts on its own data.
+func (m recordedMachine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
+	if s.Mode == cke.StartOwnData {
+		if err := m.mayRun(ctx, s.Join); err != nil {
+			return err
+		}
+	}
+	return m.Machine.EnsureContainer(ctx, s)
+}
+
 // StartContainer implements cke.Machine.
 func (m recordedMachine) StartContainer(ctx context.Context, j cke.Join) error {
 	if err := m.mayRun(ctx, j); err != nil {

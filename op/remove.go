@@ -191,7 +191,10 @@ func (r RemoveMember) remove(ctx context.Context, e Env) error {
 	}
 	if recorded {
 		was := learner
-		if via, learner, err = r.allowed(ctx, e); err != nil || via == "" {
+		if via, learner, err = r.allowed(ctx, e); err != nil && r.Repair { // it stays, and may serve again
+			return errors.Join(err, putJoin(ctx, e, r.Join.ID, func(j *cke.Join) { j.Repair = false }))
+		}
+		if err != nil || via == "" {
 			return err
 		}
 		if was != learner {

@@ -136,6 +136,9 @@ func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {
 		}
 		return nil
 	})
+	if err == nil && keep {
+		err = r.mayRun(s.Join)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -285,14 +288,14 @@ func (w *World) KeepAll() { w.keepsAll = true }
 func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
 	r := m.method(ctx, "KeepRunning")
 	c, err := r.inspect(j)
-	if err != nil || c.keep {
+	if err != nil {
+		return err
+	}
+	if err := r.mayRun(j); err != nil || c.keep {
 		return err
 	}
 	if c.StartsEmpty && !m.d.world.keepsAll {
 		return fmt.Errorf("container %s could start on an empty volume: %w", c.Name, cke.ErrConflict)
-	}
-	if err := r.mayRun(j); err != nil {
-		return err
 	}
 	return r.request("", true, c.id, func(*Node, bool) error { c.id.keep = true; return nil })
 }

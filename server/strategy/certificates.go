@@ -75,7 +75,7 @@ func (in *Input) renewal(patience time.Duration, why func(cke.Join) string) verd
 func (in *Input) writable(j cke.Join) bool {
 	n := in.node(j.Node)
 	_, there := n.Of(j.ID)
-	return n.Answered() && there && !j.StartedAt.IsZero() && in.drained(j.Node) == nil && dataProblem(in, j) == nil
+	return n.Answered() && there && !j.StartedAt.IsZero() && !in.keptOut(j) && in.drained(j.Node) == nil && dataProblem(in, j) == nil
 }
 
 // certificates is what those of a member are worth: by its files, or, where nobody has observed them, by what it showed.

@@ -49,6 +49,11 @@ func putAside(in *Input) verdict {
 		}
 		return act(op.StopApart{Join: in.reached(j)}, fmt.Sprintf("the member of %s has the wrong data, and was put aside", j.Node.Name()))
 	}
+	for _, j := range in.Identity.Unmarked(in.Seen.Nodes) { // a mark needs no quorum, and no member list
+		if in.Identity.PutAside(j.ID) {
+			return markIt(in, j)
+		}
+	}
 	return pass()
 }
 

@@ -90,9 +90,13 @@ func hasJoin(joins []cke.Join, id cke.JoinID) bool {
 // markEnded: a membership ended while its node could not be marked, or its member was put aside.
 func markEnded(in *Input) verdict {
 	for _, j := range in.Identity.Unmarked(in.Seen.Nodes) {
-		return act(op.MarkEnded{Join: in.reached(j)}, fmt.Sprintf("a mark on %s is missing that its membership %s ended or is put aside", j.Node.Name(), j.ID)).patient(purgeAgain)
+		return markIt(in, j)
 	}
 	return pass()
+}
+
+func markIt(in *Input, j cke.Join) verdict {
+	return act(op.MarkEnded{Join: in.reached(j)}, fmt.Sprintf("a mark on %s is missing that its membership %s ended or is put aside", j.Node.Name(), j.ID)).patient(purgeAgain)
 }
 
 // declaredFree: the membership was recorded and its node is still wanted, so that adding it continues.

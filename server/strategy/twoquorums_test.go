@@ -85,7 +85,7 @@ func TestDecide_DoesNotStartTheOtherClusterAgain(t *testing.T) {
 			t.Errorf("%v, %s", d.Operation, d.Reason)
 		}
 	}
-	check(t, []row{{"the others are", apart().stopped(2), op.StartMembers{Joins: []cke.Join{apart().join(2)}, AwaitServing: true}, "n2 stopped", nil}})
+	check(t, []row{{"the others are", apart().marked(3).stopped(2), op.StartMembers{Joins: []cke.Join{apart().join(2)}, AwaitServing: true}, "n2 stopped", nil}})
 }
 
 // The list is that of n3 alone, whose disk was put back to when it was. n2's machine is off, so that n1 serves nobody.
