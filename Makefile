@@ -65,11 +65,14 @@ check: ## gofmt, vet, staticcheck
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 
+# WHOLE are tests that mostly compute: the race detector gets a part of them.
+WHOLE := ABoundOnFaults
 # The root's tests read texts. Of the backups only ./backup is here: `make backups` runs the others.
 unit: gotest ## unit tests and simulations with the race detector, simulations and tests of texts without it
 	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) $(PARALLEL) $$($(GO) list ./... | grep -vE '^cke(/sim|/backup/.*)?$$')
 	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) -run '^Test(Cluster|Loop)_' ./sim
 	$(RUN) -short $(NOVET) . ./sim
+	$(RUN) $(NOVET) -run '$(WHOLE)' ./clusterfile
 
 # Etcd of every minor, etcdutl, a real S3 server. What takes, keeps and stores backups runs here only.
 # FAST are tests that the race detector leaves no room for: thousands of leases that are to be listed in time, and

@@ -51,7 +51,6 @@ const (
 	CodeBlankNodes Code = "CKE301"
 	CodeSplitBrain Code = "CKE302"
 	CodeNoQuorum   Code = "CKE303"
-	CodeFounderGap Code = "CKE304"
 	CodeNotApplied Code = "CKE305"
 
 	CodeUnequalData Code = "CKE306"

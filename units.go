@@ -17,8 +17,8 @@ type Duration time.Duration
 // Size is a number of bytes, written as "8GiB" (binary) or a plain number in YAML and as a number in JSON.
 type Size int64
 
-// ParseSize reads "8GiB", "512MiB", "10MB" (10·10⁶) or a number of bytes.
-func ParseSize(s string) (Size, error) {
+// parseSize reads "8GiB", "512MiB", "10MB" (10·10⁶) or a number of bytes.
+func parseSize(s string) (Size, error) {
 	parse := units.FromHumanSize
 	if strings.Contains(strings.ToLower(s), "ib") {
 		parse = units.RAMInBytes
@@ -64,7 +64,7 @@ func (d Duration) Short() string {
 	return s
 }
 
-// exact is a whole number of GiB, MiB or KiB, or else of bytes; ParseSize reads it back to the same.
+// exact is a whole number of GiB, MiB or KiB, or else of bytes; parseSize reads it back to the same.
 func (s Size) exact() any {
 	for _, unit := range []struct {
 		bytes Size
@@ -91,7 +91,7 @@ func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *Size) UnmarshalYAML(n *yaml.Node) error {
-	v, err := ParseSize(n.Value)
+	v, err := parseSize(n.Value)
 	if err != nil {
 		return err
 	}

@@ -136,9 +136,6 @@ func (w *DeltaWriter) AddLeases(lists ...LeaseChange) error {
 // Empty reports whether the delta has nothing to store.
 func (w *DeltaWriter) Empty() bool { return w.records == 0 }
 
-// First is the delta's first revision.
-func (w *DeltaWriter) First() int64 { return w.first }
-
 // Last is the newest revision in the delta; First-1 while it is empty.
 func (w *DeltaWriter) Last() int64 { return w.last.Main }
 
@@ -149,9 +146,6 @@ func (w *DeltaWriter) Mark() string {
 	}
 	return w.mark.sum()
 }
-
-// Begin is when the first change was received.
-func (w *DeltaWriter) Begin() time.Time { return w.begin }
 
 // Size is the number of bytes held in memory.
 func (w *DeltaWriter) Size() int64 { return int64(w.body.Len() + len(w.frame)) }

@@ -26,8 +26,8 @@ var (
 	ErrKey = stream.ErrNoKey
 	// ErrAmbiguousTime reports that the clock of the backup host jumped, and a time matches more than one revision.
 	ErrAmbiguousTime = errors.New("the time matches more than one revision: name a revision")
-	// ErrLimit reports that an object requests more memory than a reader grants.
-	ErrLimit = stream.ErrTooLarge
+	// errLimit reports that an object requests more memory than a reader grants.
+	errLimit = stream.ErrTooLarge
 )
 
 // DamagedError reports that an object is missing, truncated, altered or in the wrong place, and how far the backup can be

@@ -305,7 +305,7 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, u users, f
 	if len(deltas) > 0 {
 		err = s.merge(ctx, c.Full.Place, deltas, revision, file, o, &x)
 	} else {
-		err = s.copyFull(ctx, c.Full.Place, revision, file, o, &x)
+		err = s.copyFull(ctx, c.Full.Place, file, o, &x)
 	}
 	if err != nil {
 		return Extracted{}, err
@@ -322,7 +322,7 @@ func (s *Store) restore(ctx context.Context, c Chain, revision int64, u users, f
 }
 
 // copyFull writes a full to a file, as it is.
-func (s *Store) copyFull(ctx context.Context, p Place, revision int64, file string, o ExtractOptions, x *Extracted) error {
+func (s *Store) copyFull(ctx context.Context, p Place, file string, o ExtractOptions, x *Extracted) error {
 	var sum *digestGuard
 	if o.Digest {
 		sum = newDigestGuard()

@@ -42,7 +42,7 @@ func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data
 		return err
 	}
 	if len(data) > maxFile {
-		return fmt.Errorf("a %s of %d bytes: %w", kind, len(data), ErrLimit)
+		return fmt.Errorf("a %s of %d bytes: %w", kind, len(data), errLimit)
 	}
 	name, newest, signed, err := s.nextFile(ctx, lineage, kind, s.now(), data)
 	if err != nil {

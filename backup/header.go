@@ -124,7 +124,7 @@ func (h Header) encode(room int) ([]byte, error) {
 		doc = append(doc, bytes.Repeat([]byte{' '}, short)...)
 	}
 	if len(doc) > maxHeaderJSON {
-		return nil, fmt.Errorf("header of %d bytes: %w", len(doc), ErrLimit)
+		return nil, fmt.Errorf("header of %d bytes: %w", len(doc), errLimit)
 	}
 	b := make([]byte, 0, len(magic)+4+len(doc)+sha256.Size)
 	b = append(b, magic...)
@@ -147,7 +147,7 @@ func readHeader(r io.Reader) (Header, []byte, error) {
 	}
 	n := binary.BigEndian.Uint32(fixed[len(magic):])
 	if n > maxHeaderJSON {
-		return h, nil, damaged("header of %d bytes: %w", n, ErrLimit)
+		return h, nil, damaged("header of %d bytes: %w", n, errLimit)
 	}
 	head := make([]byte, len(fixed)+int(n)+sha256.Size)
 	copy(head, fixed)

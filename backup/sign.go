@@ -77,7 +77,7 @@ func TrustedBy(ids []age.Identity, named []string) (keys []PublicKey, anyone boo
 			anyone = true
 			continue
 		}
-		k, err := ParsePublicKey(text)
+		k, err := parsePublicKey(text)
 		if err != nil {
 			return nil, false, err
 		}
@@ -86,8 +86,8 @@ func TrustedBy(ids []age.Identity, named []string) (keys []PublicKey, anyone boo
 	return keys, anyone, nil
 }
 
-// ParsePublicKey parses a key as `ckecli` shows it.
-func ParsePublicKey(text string) (PublicKey, error) {
+// parsePublicKey parses a key as `ckecli` shows it.
+func parsePublicKey(text string) (PublicKey, error) {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(data) != ed25519.PublicKeySize {
 		return "", fmt.Errorf("%q is not a signing key: want the 44 characters that `ckecli backup extract` shows", text)

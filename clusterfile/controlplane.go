@@ -64,12 +64,12 @@ func MoveControlPlane(source []byte, from, to string) ([]byte, error) {
 
 // nodeAt returns the entry of `nodes` with this address; nil when there is none that is written out.
 func nodeAt(root *yaml.Node, address string) *yaml.Node {
-	_, nodes := pair(root, "nodes")
+	nodes := valueOf(root, "nodes")
 	if nodes == nil || nodes.Kind != yaml.SequenceNode {
 		return nil
 	}
 	i := slices.IndexFunc(nodes.Content, func(n *yaml.Node) bool {
-		_, a := pair(n, "address")
+		a := valueOf(n, "address")
 		return a != nil && a.Value == address
 	})
 	if i < 0 {
@@ -78,22 +78,22 @@ func nodeAt(root *yaml.Node, address string) *yaml.Node {
 	return nodes.Content[i]
 }
 
-// pair returns a key of a mapping with its value; nil for both when there is none.
-func pair(mapping *yaml.Node, key string) (k, v *yaml.Node) {
+// valueOf returns the value of a key of a mapping; nil when there is none.
+func valueOf(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping.Kind != yaml.MappingNode {
-		return nil, nil
+		return nil
 	}
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
-			return mapping.Content[i], mapping.Content[i+1]
+			return mapping.Content[i+1]
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // setControlPlane writes a value of control_plane into the text of one node.
 func setControlPlane(text string, node *yaml.Node, value string) (string, error) {
-	if _, v := pair(node, "control_plane"); v != nil {
+	if v := valueOf(node, "control_plane"); v != nil {
 		at := offset(text, v)
 		if at < 0 || v.Kind != yaml.ScalarNode || !strings.HasPrefix(text[at:], v.Value) {
 			return "", errEdit

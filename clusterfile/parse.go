@@ -21,14 +21,6 @@ func ParseCluster(file string, data []byte) (cke.Cluster, []Warning, error) {
 	return c, f.sortedWarnings(), nil
 }
 
-// Check checks a cluster that does not come from a file, but from an inventory for example, by the rules of
-// ParseCluster. Faults have paths and no lines.
-func Check(c cke.Cluster) ([]Warning, error) {
-	f := newFindings("")
-	checkCluster(f, c)
-	return f.sortedWarnings(), f.err()
-}
-
 // parse reads one YAML file into the struct that to points to. remedy is for a file without content.
 // It reports whether the whole file was read; single values may have faults then.
 func parse(f *findings, data []byte, to any, unknown unknownFunc, remedy string) bool {

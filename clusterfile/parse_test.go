@@ -184,16 +184,22 @@ func TestParseCluster_NumbersAreWrittenInOneWay(t *testing.T) {
 	}
 }
 
-// Each file has all the faults of one kind that its size allows. What is reported, and the work for it, is bounded.
+// Each file has all the faults of one kind that its size allows; in short tests, a tenth of them in a third of the time.
+// What is reported, and the work for it, is bounded.
 func TestParseCluster_ABoundOnFaults(t *testing.T) {
+	part, limit := 1, 30*time.Second // it was minutes
+	if testing.Short() {
+		part, limit = 10, 10*time.Second // with the race detector it is ten times what it is without
+	}
+	repeat := func(line string, n int) string { return strings.Repeat(line, n/part) }
 	many := func(n int, line string) string {
 		var b strings.Builder
-		for i := range n {
+		for i := range n / part {
 			fmt.Fprintf(&b, line, i)
 		}
 		return b.String()
 	}
-	huge := strings.Repeat("x", 500_000)
+	huge := repeat("x", 500_000)
 	for name, file := range map[string]string{
 		"unknown keys":         "name: prod\n" + many(60_000, "x%d: y\n"),
 		"unknown arguments":    minimal + "options: {etcd: {extra_args: [" + many(60_000, "--a%d=b,") + "]}}\n",
@@ -205,19 +211,19 @@ func TestParseCluster_ABoundOnFaults(t *testing.T) {
 		"binds":                minimal + "options: {etcd: {extra_binds: [" + many(30_000, "{source: /%d, destination: /a}, ") + "]}}\n",
 		"recipients":           minimal + "backup: {target: \"file:///a\", encryption: {recipients: [" + many(60_000, "age%d, ") + "]}}\n",
 		"nodes":                "name: prod\nnodes:\n" + many(20_000, "  - {address: x%d, hostname: \"-\"}\n"),
-		"one address":          "name: prod\nnodes:\n" + strings.Repeat("  - {address: 10.0.0.1}\n", 40_000),
-		"one key, many times":  "name: prod\n" + strings.Repeat("zone: a\n", 60_000),
+		"one address":          "name: prod\nnodes:\n" + repeat("  - {address: 10.0.0.1}\n", 40_000),
+		"one key, many times":  "name: prod\n" + repeat("zone: a\n", 60_000),
 		"a long key":           minimal + "    labels: &l {\"" + huge + " x\": a}\n" + many(1000, "  - {address: x%d, labels: *l}\n"),
 		"a long value":         minimal + "    user: &u \"" + huge + "-%%\"\n" + many(1000, "  - {address: x%d, user: *u}\n"),
-		"a long argument":      minimal + "options: {etcd: {extra_args: [&a --" + huge + "=1" + strings.Repeat(", *a", 10_000) + "]}}\n",
+		"a long argument":      minimal + "options: {etcd: {extra_args: [&a --" + huge + "=1" + repeat(", *a", 10_000) + "]}}\n",
 		"a long scheme":        minimal + "backup: {target: " + huge + "://x}\n",
-		"a wrong indentation":  "name: prod\nnodes:\n" + strings.Repeat("  - address: 10.0.0.1\n    user: a\n", 20_000) + "   x: y\n",
-		"a list within a list": "name: prod\nnodes: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "\n",
+		"a wrong indentation":  "name: prod\nnodes:\n" + repeat("  - address: 10.0.0.1\n    user: a\n", 20_000) + "   x: y\n",
+		"a list within a list": "name: prod\nnodes: " + repeat("[", 9_000) + repeat("]", 9_000) + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := processTime(t)
 			_, warnings, err := clusterfile.ParseCluster("f", []byte(file))
-			if took := processTime(t) - start; took > 30*time.Second { // it was minutes; with the race detector it is ten times what it is without
+			if took := processTime(t) - start; took > limit {
 				t.Errorf("it took %s", took)
 			}
 			text := fmt.Sprint(err, warnings)

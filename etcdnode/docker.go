@@ -36,6 +36,7 @@ type docker struct {
 	agreed    bool                   // on an API version; guarded by agreeing
 	agreeing  chan struct{}          // cap 1: a lock that gives way to a context
 	reach     *reach                 // of all sessions with the engine
+	guard     func() error           // see newDocker
 }
 
 // engineContainer is a container with what only we need to know of it.
@@ -48,7 +49,7 @@ type engineContainer struct {
 // newDocker returns a client that opens its streams with dial, and asks guard before each request that changes something.
 // Call agree before the first call.
 func newDocker(dial func(context.Context) (net.Conn, error), guard func() error) (*docker, error) {
-	d := &docker{agreeing: make(chan struct{}, 1), reach: &reach{}}
+	d := &docker{agreeing: make(chan struct{}, 1), reach: &reach{}, guard: guard}
 	d.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := dial(ctx)
@@ -303,6 +304,9 @@ func (d *docker) remove(ctx context.Context, id string) error {
 
 // removeWith removes a container while no request reaches into it.
 func (d *docker) removeWith(ctx context.Context, id string, o container.RemoveOptions) error {
+	if err := d.guard(); err != nil { // there is nothing to wait for
+		return fenceError{err}
+	}
 	done, err := d.reach.alone(ctx, id)
 	if err != nil {
 		return err

@@ -174,6 +174,7 @@ func TestEndpoint_SilentMemberIsReachedAgain(t *testing.T) {
 	ca := NewTestCA(t)
 	m, f := newFakeEtcd(t, ca.TLS("server", "127.0.0.1")), etcdFleet(t, ca)
 	f.Endpoint(t.Context(), m.url())
+	f.proposal = 200 * time.Millisecond
 	m.set(func() { m.silent = true })
 	if e := f.Endpoint(t.Context(), m.url()); e.Problem != NoAnswer(EndpointLimit) {
 		t.Fatalf("%+v", e)

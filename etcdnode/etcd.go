@@ -52,7 +52,7 @@ func (f *Fleet) ProveWrite(ctx context.Context, url string) error {
 
 // call asks one member for something that goes through raft.
 func (f *Fleet) call(ctx context.Context, url, what string, ask func(context.Context, *grpc.ClientConn) error) error {
-	return f.callWithin(ctx, allowed(ProposalLimit), url, what, ask)
+	return f.callWithin(ctx, f.proposal, url, what, ask)
 }
 
 // callWithin asks once: what a time-out means is the caller's to find out.

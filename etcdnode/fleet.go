@@ -55,6 +55,7 @@ type Fleet struct {
 	segments segments
 	looks    certificateLooks
 	reach    reach
+	proposal time.Duration // how long a request that goes through raft may take
 	mu       sync.Mutex
 	closed   bool
 	scope    scope
@@ -92,7 +93,7 @@ func New(c Config) *Fleet {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Fleet{config: c, log: c.Log, faults: faults{log: c.Log}, reach: reach{beside: c.Beside, began: time.Now()}, changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
+	return &Fleet{config: c, log: c.Log, faults: faults{log: c.Log}, reach: reach{beside: c.Beside, began: time.Now()}, proposal: allowed(ProposalLimit), changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
 }
 
 // Machine implements cke.Machines.

@@ -187,7 +187,7 @@ func (j *judgement) ports() {
 	}{{checkClient, o.ClientPort, j.st.ClientPort}, {checkPeer, o.PeerPort, j.st.PeerPort}} {
 		address := net.JoinHostPort(j.st.Node.Address, strconv.Itoa(p.port))
 		trouble := j.visits[j.st.Node.Address].Listened[address]
-		_, ours := j.own.running(j.st)
+		ours := j.own.runsOn(j.st)
 		reached, refused := j.reachedBy(address)
 		switch {
 		case !j.st.Answered():

@@ -24,11 +24,7 @@ func (m Members) has(c cke.Container) bool {
 	return life.Life(c.Incarnation) || life.WasAbandoned(c.Incarnation)
 }
 
-// running is the container of the cluster's member that runs on a node.
-func (m Members) running(st cke.NodeStatus) (cke.Container, bool) {
-	i := slices.IndexFunc(st.Containers, func(c cke.Container) bool { return m.has(c) && c.Running() })
-	if i < 0 {
-		return cke.Container{}, false
-	}
-	return st.Containers[i], true
+// runsOn reports whether a container of the cluster's member runs on a node.
+func (m Members) runsOn(st cke.NodeStatus) bool {
+	return slices.ContainsFunc(st.Containers, func(c cke.Container) bool { return m.has(c) && c.Running() })
 }

@@ -77,7 +77,7 @@ func VisitNodes(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own M
 func visitNode(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own Members, st cke.NodeStatus, program []byte, meet func(context.Context) error) Visit {
 	o := c.Options.Etcd
 	task := probe.Task{For: visitFor.Seconds(), Dir: etcdnode.VisitDir}
-	if _, runs := own.running(st); !runs {
+	if !own.runsOn(st) {
 		task.Listen = portsOf(o, st.Node)
 	}
 	for _, n := range c.ControlPlane() {

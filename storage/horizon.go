@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// horizonPeriod is how often a mirror asks whether the store is still the one that it has read.
+// horizonPeriod is Store.period outside of tests.
 const horizonPeriod = 5 * time.Second
 
 // errWentBack ends what was read of a store in whose place an older copy was put.

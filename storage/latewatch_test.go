@@ -43,9 +43,10 @@ func TestStore_ALateWatchEndsNoTerm(t *testing.T) {
 	addr := freeAddr(t)
 	root := t.TempDir()
 	e := plainEtcd(t, filepath.Join(root, "etcd"), addr)
-	defer e.Close()
+	t.Cleanup(e.Close) // after the stores, whose farewells it answers
 	c := Config{Endpoints: []string{"http://" + addr}, Prefix: "/cke/", SecretKeyFile: filepath.Join(root, "secret.key"), SessionTTL: 20 * time.Second, Patience: 2 * time.Second}
 	s, other := openStore(t, c), openStore(t, c)
+	s.period = 500 * time.Millisecond
 	setCluster(t, s, "prod")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -53,7 +54,7 @@ func TestStore_ALateWatchEndsNoTerm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.client.Watcher = lateWatcher{s.client.Watcher, 20 * time.Second}
+	s.client.Watcher = lateWatcher{s.client.Watcher, 4 * s.period}
 	states := s.WatchCluster(ctx, "prod")
 	<-states
 	go func() {
@@ -66,7 +67,7 @@ func TestStore_ALateWatchEndsNoTerm(t *testing.T) {
 	begun := time.Now()
 	select {
 	case <-term.Done():
-		t.Errorf("the term ended %s after a change that the watch brings after 20 s; the store never went back", time.Since(begun).Round(time.Second))
-	case <-time.After(30 * time.Second):
+		t.Errorf("the term ended %s after a change that the watch brings late; the store never went back", time.Since(begun).Round(time.Second))
+	case <-time.After(6 * s.period):
 	}
 }

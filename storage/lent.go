@@ -31,13 +31,9 @@ func isLent(name string) bool { return name == secretRestoreKey || below(name, s
 func (t *Term) FinishRestore(ctx context.Context, task string) error {
 	tried := "remove the key lent for a restore"
 	return t.retry(ctx, func(ctx context.Context) error {
-		resp, err := t.read(ctx, tried, t.s.lendings(t.cluster)...)
+		l, err := t.lent(ctx, tried)
 		if err != nil {
 			return err
-		}
-		l, err := t.s.lentIn(t.cluster, resp)
-		if err != nil {
-			return fmt.Errorf("%s: %w", tried, err)
 		}
 		if len(l.secrets) == 0 {
 			return nil
@@ -45,6 +41,18 @@ func (t *Term) FinishRestore(ctx context.Context, task string) error {
 		ops := append(l.over(""), clientv3.OpDelete(t.s.keys.secret(t.cluster, lentFor(task))))
 		return t.write(ctx, tried, l.unchanged(), ops...)
 	})
+}
+
+func (t *Term) lent(ctx context.Context, tried string) (lent, error) {
+	resp, err := t.read(ctx, tried, t.s.lendings(t.cluster)...)
+	if err != nil {
+		return lent{}, err
+	}
+	l, err := t.s.lentIn(t.cluster, resp)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", tried, err)
+	}
+	return l, err
 }
 
 // RestoreKey returns the age identities that were lent for a restore of the cluster. ErrNotFound: there are none.

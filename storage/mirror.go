@@ -103,7 +103,7 @@ func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev
 	ask := func(s sample) {
 		wg.Go(func() {
 			select {
-			case <-time.After(horizonPeriod):
+			case <-time.After(m.s.period):
 			case <-ctx.Done():
 				return
 			}

@@ -52,6 +52,8 @@ type Store struct {
 
 	sessions sessions
 	horizon  horizon
+	// period is how often a mirror asks whether the store is still the one that it has read.
+	period time.Duration
 
 	// schemaIs is the schema of the store when it was read last, schemaMod the mod revision of that.
 	schemaIs, schemaMod atomic.Int64
@@ -67,7 +69,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	opening := cmp.Or(c.Patience, openLimit)
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
-	s := &Store{keys: schema{c.Prefix}, ttl: c.SessionTTL, patience: cmp.Or(c.Patience, requestLimit), farewell: cmp.Or(c.Patience, revokeLimit), keyFile: c.SecretKeyFile, log: c.Log, where: c.where(), user: c.Username}
+	s := &Store{keys: schema{c.Prefix}, period: horizonPeriod, ttl: c.SessionTTL, patience: cmp.Or(c.Patience, requestLimit), farewell: cmp.Or(c.Patience, revokeLimit), keyFile: c.SecretKeyFile, log: c.Log, where: c.where(), user: c.Username}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	cfg := clientv3.Config{
 		DialTimeout:        opening,

@@ -22,13 +22,9 @@ func (s *Store) AddTask(ctx context.Context, cluster string, t cke.Task) error {
 func (t *Term) FinishTask(ctx context.Context, id string) error {
 	tried := "finish task " + id
 	return t.retry(ctx, func(ctx context.Context) error {
-		resp, err := t.read(ctx, tried, t.s.lendings(t.cluster)...)
+		l, err := t.lent(ctx, tried)
 		if err != nil {
 			return err
-		}
-		l, err := t.s.lentIn(t.cluster, resp)
-		if err != nil {
-			return fmt.Errorf("%s: %w", tried, err)
 		}
 		ops := append(l.over(id), clientv3.OpDelete(t.s.keys.request(t.cluster, taskOf(id))))
 		return t.write(ctx, tried, l.unchanged(), ops...)

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
 )
 
 // plainEtcd is an etcd that cke does not run, with its data in dir.
-func plainEtcd(t *testing.T, dir, addr string) *embed.Etcd {
+func plainEtcd(t *testing.T, dir, addr string) *plain {
 	t.Helper()
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"} // it has no peers and does not listen
 	cfg := embed.NewConfig()
@@ -22,16 +23,30 @@ func plainEtcd(t *testing.T, dir, addr string) *embed.Etcd {
 	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
 	cfg.InitialCluster = "external=" + peer.String()
 	cfg.TickMs, cfg.ElectionMs = embeddedTickMs, embeddedElectionMs
+	serves := make(chan *grpc.Server, 1)
+	cfg.ServiceRegister = func(s *grpc.Server) { serves <- s }
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-e.Server.ReadyNotify()
-	return e
+	return &plain{e, <-serves}
+}
+
+// plain is an etcd that others use as well.
+type plain struct {
+	*embed.Etcd
+	serves *grpc.Server
+}
+
+// Close ends it at once, as a kill does: by itself it waits some seconds for its clients.
+func (p *plain) Close() {
+	p.serves.Stop()
+	p.Etcd.Close()
 }
 
 // copyEtcd ends a plain etcd, copies its data, and starts it again.
-func copyEtcd(t *testing.T, e *embed.Etcd, to, addr string) *embed.Etcd {
+func copyEtcd(t *testing.T, e *plain, to, addr string) *plain {
 	t.Helper()
 	from := e.Config().Dir
 	e.Close()

@@ -31,7 +31,9 @@ func TestStore_ThatGoesBackToAHigherRevisionIsReadAnew(t *testing.T) {
 	root := t.TempDir()
 	live, copied := filepath.Join(root, "etcd"), filepath.Join(root, "copy")
 	e := plainEtcd(t, live, addr)
+	t.Cleanup(func() { e.Close() }) // after the store, whose farewell it answers
 	s := openStore(t, Config{Endpoints: []string{"http://" + addr}, Prefix: "/cke/", SecretKeyFile: filepath.Join(root, "secret.key"), SessionTTL: 20 * time.Second, Patience: 2 * time.Second})
+	s.period = 500 * time.Millisecond
 	setCluster(t, s, "prod")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -52,15 +54,14 @@ func TestStore_ThatGoesBackToAHigherRevisionIsReadAnew(t *testing.T) {
 		}
 		there = len(state.Asked().Tasks) > 0
 	}
-	e.Close()
 	further(t, copied)
+	e.Close()
 	e = plainEtcd(t, copied, addr)
-	defer e.Close()
 
 	if tasks, err := s.RequestsOf(ctx, "prod"); err != nil || len(tasks.Tasks) != 0 {
 		t.Fatalf("the copy has the task: %v %v", tasks.Tasks, err)
 	}
-	late := time.After(18 * time.Second) // the store is asked every 5 s
+	late := time.After(18 * time.Second) // the store is asked every half second
 	for gone := false; !gone; {
 		select {
 		case state := <-states:
@@ -83,8 +84,10 @@ func TestStore_ThatGoesBackToAHigherRevisionHasALeader(t *testing.T) {
 	root := t.TempDir()
 	live, copied := filepath.Join(root, "etcd"), filepath.Join(root, "copy")
 	e := plainEtcd(t, live, addr)
-	c := Config{Endpoints: []string{"http://" + addr}, Prefix: "/cke/", SecretKeyFile: filepath.Join(root, "secret.key"), SessionTTL: 10 * time.Second, Patience: 2 * time.Second}
+	t.Cleanup(func() { e.Close() }) // after the stores, whose farewells it answers
+	c := Config{Endpoints: []string{"http://" + addr}, Prefix: "/cke/", SecretKeyFile: filepath.Join(root, "secret.key"), SessionTTL: 5 * time.Second, Patience: 2 * time.Second}
 	a, b := openStore(t, c), openStore(t, c)
+	a.period, b.period = 500*time.Millisecond, 500*time.Millisecond
 	setCluster(t, a, "prod")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -102,21 +105,20 @@ func TestStore_ThatGoesBackToAHigherRevisionHasALeader(t *testing.T) {
 		}()
 	}
 	campaign(b, "B")
-	time.Sleep(time.Second)
+	queued(t, a, 2)
 	if err := ofA.Resign(ctx); err != nil {
 		t.Fatal(err)
 	}
 	ofB := <-elected
 	campaign(a, "A") // as the daemon does
-	time.Sleep(time.Second)
-	e.Close()
+	queued(t, a, 2)
 	further(t, copied)
+	e.Close()
 	e = plainEtcd(t, copied, addr)
-	defer e.Close()
 	back := time.Now()
 	for ofB.Check() == nil && time.Since(back) < 20*time.Second { // its writes find out that its key is gone
 		_ = ofB.PutStatus(ctx, cke.Status{Cluster: "prod"})
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 	campaign(b, "B")
 	select {
@@ -124,6 +126,20 @@ func TestStore_ThatGoesBackToAHigherRevisionHasALeader(t *testing.T) {
 	case <-time.After(45 * time.Second):
 		all, err := b.Candidates(ctx)
 		t.Errorf("nobody leads %s after the store is back; the queue: %+v %v", time.Since(back).Round(time.Second), all, err)
+	}
+}
+
+// queued waits for so many candidates.
+func queued(t *testing.T, s *Store, want int) {
+	t.Helper()
+	for late := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		all, err := s.Candidates(t.Context())
+		if err == nil && len(all) == want {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%+v %v, want %d candidates", all, err, want)
+		}
 	}
 }
 

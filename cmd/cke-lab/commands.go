@@ -25,6 +25,18 @@ func (g *global) open(cmd *cobra.Command) (*lab.Lab, error) {
 	return l, nil
 }
 
+// onLab runs a command with the lab.
+func (g *global) onLab(run func(cmd *cobra.Command, l *lab.Lab, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		l, err := g.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		return run(cmd, l, args)
+	}
+}
+
 func newRootCommand() *cobra.Command {
 	g := &global{}
 	root := &cobra.Command{
@@ -74,18 +86,13 @@ func newNodesCommand(g *global, name, short string, do func(*lab.Lab, context.Co
 	return &cobra.Command{
 		Use: name + " NODE…", Short: short, Args: args(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: g.completeNodes,
-		RunE: func(cmd *cobra.Command, nodes []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: g.onLab(func(cmd *cobra.Command, l *lab.Lab, nodes []string) error {
 			each, ctx := errgroup.WithContext(cmd.Context())
 			for _, n := range nodes {
 				each.Go(func() error { return do(l, ctx, n) })
 			}
 			return each.Wait()
-		},
+		}),
 	}
 }
 
@@ -104,14 +111,9 @@ func newCutCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cut NODE", Short: "Cut a node's cable: from everything, from this machine, or from another node", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: g.completeNodes,
-		RunE: func(cmd *cobra.Command, nodes []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: g.onLab(func(cmd *cobra.Command, l *lab.Lab, nodes []string) error {
 			return l.Cut(cmd.Context(), nodes[0], c)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&c.From, "from", lab.FromAll, "all, host (this machine) or another node")
 	cmd.Flags().StringVar((*string)(&c.Direction), "direction", string(lab.Both), "in, out or both, as the node sees it")

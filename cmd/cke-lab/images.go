@@ -15,12 +15,7 @@ func newLoadImageCommand(g *global) *cobra.Command {
 	var version string
 	cmd := &cobra.Command{
 		Use: "load-image [NODE…] FILE | [NODE…] --etcd VERSION", Short: "Load a docker archive into nodes; none named means all",
-		RunE: func(cmd *cobra.Command, nodes []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: g.onLab(func(cmd *cobra.Command, l *lab.Lab, nodes []string) error {
 			var archive string
 			switch {
 			case version != "":
@@ -35,7 +30,7 @@ func newLoadImageCommand(g *global) *cobra.Command {
 				archive, nodes = nodes[len(nodes)-1], nodes[:len(nodes)-1]
 			}
 			return l.LoadImage(cmd.Context(), archive, nodes...)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&version, "etcd", "", "load the etcd image of this version, built if necessary")
 	return cmd
@@ -86,19 +81,14 @@ func newNodeImageCommand(g *global) *cobra.Command {
 	var versions []string
 	cmd := &cobra.Command{
 		Use: "node-image", Short: "Build the image of nodes ahead of time; prints its name", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: g.onLab(func(cmd *cobra.Command, l *lab.Lab, _ []string) error {
 			ref, err := l.NodeImage(cmd.Context(), versions...)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), ref)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringSliceVar(&versions, "etcd", nil, "etcd versions whose images nodes carry")
 	return cmd

@@ -52,17 +52,12 @@ func newDownCommand(g *global) *cobra.Command {
 	var images bool
 	cmd := &cobra.Command{
 		Use: "down", Short: "Remove the lab with its disks, network and state", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: g.onLab(func(cmd *cobra.Command, l *lab.Lab, _ []string) error {
 			if err := l.Down(cmd.Context()); err != nil || !images {
 				return err
 			}
 			return l.RemoveImages(cmd.Context())
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&images, "images", false, "also remove the node images from the local engine")
 	return cmd
@@ -71,13 +66,8 @@ func newDownCommand(g *global) *cobra.Command {
 func newResetCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use: "reset", Short: "Reset all nodes to their state at the start, quickly", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: g.onLab(func(cmd *cobra.Command, l *lab.Lab, _ []string) error {
 			return l.Reset(cmd.Context())
-		},
+		}),
 	}
 }

@@ -22,14 +22,9 @@ func newListCommand(g *global) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes with the state they are in", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: g.onLab(func(cmd *cobra.Command, l *lab.Lab, _ []string) error {
 			return runList(cmd.Context(), l, cmd.OutOrStdout(), output)
-		},
+		}),
 	}
 	outputFlag(cmd, &output)
 	return cmd
@@ -109,18 +104,13 @@ func newSpecCommand(g *global) *cobra.Command {
 	var cluster, version string
 	cmd := &cobra.Command{
 		Use: "spec", Short: "Write a cluster.yml for the lab's nodes", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := g.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: g.onLab(func(cmd *cobra.Command, l *lab.Lab, _ []string) error {
 			nodes := l.Nodes()
 			if len(nodes) == 0 {
 				return fmt.Errorf("%w: %s: make it with cke-lab up", lab.ErrNoLab, l.Name())
 			}
 			return writeSpec(cmd.OutOrStdout(), cluster, version, nodes)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&cluster, "cluster", "lab", "name of the cluster")
 	cmd.Flags().StringVar(&version, "etcd", "3.6.16", "etcd version")

@@ -43,11 +43,7 @@ the secret key file of the management host.`,
 
 // authoritiesOf returns a cluster with its identity and its authorities, none while it was never bootstrapped.
 func (a *app) authoritiesOf(ctx context.Context, s store) (string, cke.Identity, []pki.CAInfo, error) {
-	cluster, err := a.theCluster(ctx, s)
-	if err != nil {
-		return "", cke.Identity{}, nil, err
-	}
-	id, err := s.Identity(ctx, cluster)
+	cluster, id, err := a.theIdentity(ctx, s)
 	if err != nil {
 		return "", id, nil, err
 	}

@@ -92,11 +92,7 @@ Clients that are not ready are cut off: confirm that, or give --yes.`,
 }
 
 func runCAFinish(ctx context.Context, a *app, s store, name cke.AuthorityName, o rotateOptions) error {
-	cluster, err := a.theCluster(ctx, s)
-	if err != nil {
-		return err
-	}
-	id, err := s.Identity(ctx, cluster)
+	cluster, id, err := a.theIdentity(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // newManCommand is hidden: it is for those who make packages.
-func newManCommand(a *app) *cobra.Command {
+func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Hidden: true, Args: arguments(1, 1),
 		Short: "Write the manual pages into a directory",

@@ -42,7 +42,7 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 	}
 	e, _, err := r.readEscrow(ctx, o)
 	if err == nil {
-		err = r.adopt(ctx, e, o)
+		err = r.adopt(e, o)
 	}
 	if err == nil {
 		return r.vouched(o)
@@ -67,7 +67,7 @@ func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
 	r.cluster, r.spec = c.Name, c.WithDefaults()
 	r.order.Source = e.Cluster
 	r.asked.Declare = &storage.Declared{Cluster: c, Source: spec}
-	if err := r.adopt(ctx, e, o); err != nil {
+	if err := r.adopt(e, o); err != nil {
 		return err
 	}
 	return r.vouched(o)
@@ -224,7 +224,7 @@ func (r *restoring) runsAsRoot() (facts []string) {
 }
 
 // adopt opens the secrets of an escrow, with the first key file that is the right one.
-func (r *restoring) adopt(ctx context.Context, e cke.Escrow, o restoreOptions) error {
+func (r *restoring) adopt(e cke.Escrow, o restoreOptions) error {
 	config, err := r.app.loadConfig()
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a), newPreflightCommand(a), newMonitoringCommand(a),
 		newBackupCommand(a), newRestoreCommand(a), newRecoverCommand(a),
 		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newCACommand(a), newVolumeCommand(a), newImagesCommand(a),
-		newVersionCommand(a), newStoreCommand(a), newSupportCommand(a), newCompletionCommand(a), newManCommand(a),
+		newVersionCommand(a), newStoreCommand(a), newSupportCommand(a), newCompletionCommand(a), newManCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand(a))
 	root.SetHelpCommandGroupID(groupSelf)

@@ -65,11 +65,7 @@ type listedVolume struct {
 }
 
 func runVolumeList(ctx context.Context, a *app, s store) error {
-	cluster, err := a.theCluster(ctx, s)
-	if err != nil {
-		return err
-	}
-	id, err := s.Identity(ctx, cluster)
+	cluster, id, err := a.theIdentity(ctx, s)
 	if err != nil {
 		return err
 	}

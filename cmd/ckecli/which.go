@@ -96,6 +96,17 @@ func (a *app) theSpec(ctx context.Context, s specs) (cluster string, spec cke.Sp
 	return cluster, spec, err
 }
 
+// theIdentity returns the cluster that a command is about, with its identity.
+func (a *app) theIdentity(ctx context.Context, s interface {
+	specs
+	identities
+}) (cluster string, id cke.Identity, err error) {
+	if cluster, err = a.theCluster(ctx, s); err == nil {
+		id, err = s.Identity(ctx, cluster)
+	}
+	return cluster, id, err
+}
+
 // theNode returns the declared node with this name or address, in the cluster that a command is about.
 func (a *app) theNode(ctx context.Context, s specs, node string) (cluster string, n cke.Node, err error) {
 	cluster, spec, err := a.theSpec(ctx, s)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+
+	"cke/internal/cache"
 )
 
 const (
@@ -24,8 +26,8 @@ const (
 	registryLimit = 2 * time.Minute
 )
 
-// ErrNoBase says that nodes cannot be made here; the message says what to do.
-var ErrNoBase = errors.New("neither a registry nor debootstrap can give a Debian")
+// errNoBase says that nodes cannot be made here; the message says what to do.
+var errNoBase = errors.New("neither a registry nor debootstrap can give a Debian")
 
 // ensureBase makes the base image: from a registry if one answers, else with debootstrap. What debootstrap made is
 // kept in the cache.
@@ -33,7 +35,7 @@ func (l *Lab) ensureBase(ctx context.Context, ref string) error {
 	if there, err := l.hasImage(ctx, ref); there || err != nil {
 		return err
 	}
-	cache, err := CacheDir()
+	cache, err := cache.Dir()
 	if err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func (l *Lab) pull(ctx context.Context, ref string) error {
 // debootstrap makes a root file system with the packages, as a tar file.
 func (l *Lab) debootstrap(ctx context.Context, out string) error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: debootstrap needs root: run cke-lab node-image once as root, or docker pull %s", ErrNoBase, registryImage)
+		return fmt.Errorf("%w: debootstrap needs root: run cke-lab node-image once as root, or docker pull %s", errNoBase, registryImage)
 	}
 	if err := l.installDebootstrap(ctx); err != nil {
 		return err
@@ -103,7 +105,7 @@ func (l *Lab) debootstrap(ctx context.Context, out string) error {
 		return command(ctx, "unshare", "--mount", "debootstrap", "--variant=minbase", include, suite, scratch)
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoBase, err)
+		return fmt.Errorf("%w: %w", errNoBase, err)
 	}
 	return l.Progress.step("Pack the Debian", func() error {
 		part := out + ".part"
@@ -124,7 +126,7 @@ func (l *Lab) installDebootstrap(ctx context.Context) error {
 		return nil
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("%w: install debootstrap, or docker pull %s", ErrNoBase, registryImage)
+		return fmt.Errorf("%w: install debootstrap, or docker pull %s", errNoBase, registryImage)
 	}
 	return l.Progress.step("Install debootstrap", func() error {
 		err := command(ctx, "apt-get", "install", "-y", "--no-install-recommends", "debootstrap")
@@ -132,10 +134,10 @@ func (l *Lab) installDebootstrap(ctx context.Context) error {
 			return nil
 		}
 		if err := command(ctx, "apt-get", "update"); err != nil {
-			return fmt.Errorf("%w: %w", ErrNoBase, err)
+			return fmt.Errorf("%w: %w", errNoBase, err)
 		}
 		if err := command(ctx, "apt-get", "install", "-y", "--no-install-recommends", "debootstrap"); err != nil {
-			return fmt.Errorf("%w: %w", ErrNoBase, err)
+			return fmt.Errorf("%w: %w", errNoBase, err)
 		}
 		return nil
 	})

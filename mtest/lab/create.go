@@ -41,7 +41,7 @@ func (l *Lab) create(ctx context.Context, s state, n nodeState) error {
 	}}
 	_, err = docker.ContainerCreate(ctx, config, nodeHostConfig(l.networkName()), networking, nil, n.Name)
 	if cerrdefs.IsConflict(err) {
-		return fmt.Errorf("%w: container %s exists: choose one with --name: %w", ErrNameTaken, n.Name, err)
+		return fmt.Errorf("%w: container %s exists: choose one with --name: %w", errNameTaken, n.Name, err)
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", n.Name, err)

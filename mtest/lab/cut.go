@@ -53,12 +53,12 @@ func (l *Lab) Cut(ctx context.Context, node string, c Cut) error {
 	return l.changeCuts(ctx, func(s *state) error {
 		n := s.find(l.name, node)
 		if n == nil {
-			return fmt.Errorf("%w: %s in lab %s", ErrNoNode, node, l.name)
+			return fmt.Errorf("%w: %s in lab %s", errNoNode, node, l.name)
 		}
 		if c.From != FromAll && c.From != FromHost {
 			other := s.find(l.name, c.From)
 			if other == nil || other == n {
-				return fmt.Errorf("%w to cut %s from: %s: want all, host or another node of lab %s", ErrNoNode, n.Name, c.From, l.name)
+				return fmt.Errorf("%w to cut %s from: %s: want all, host or another node of lab %s", errNoNode, n.Name, c.From, l.name)
 			}
 			c.From = other.Name
 		}
@@ -74,7 +74,7 @@ func (l *Lab) Heal(ctx context.Context, node string) error {
 	return l.changeCuts(ctx, func(s *state) error {
 		n := s.find(l.name, node)
 		if n == nil {
-			return fmt.Errorf("%w: %s in lab %s", ErrNoNode, node, l.name)
+			return fmt.Errorf("%w: %s in lab %s", errNoNode, node, l.name)
 		}
 		n.Cuts = nil
 		for i := range s.Nodes {

@@ -17,14 +17,14 @@ sync -f /disk/ballast`
 )
 
 // FillDisk fills a running node's disk to the last block, so that every further write fails with "no space left on
-// device". What is there stays. ErrUnbounded: the node has no disk of its own to fill.
+// device". What is there stays. errUnbounded: the node has no disk of its own to fill.
 func (l *Lab) FillDisk(ctx context.Context, node string) error {
 	n, err := l.node(node)
 	if err != nil {
 		return err
 	}
 	if n.Disk == 0 {
-		return fmt.Errorf("%w: %s was made with --disk none", ErrUnbounded, n.Name)
+		return fmt.Errorf("%w: %s was made with --disk none", errUnbounded, n.Name)
 	}
 	_, err = l.Exec(ctx, n.Name, "bash", "-c", fillScript)
 	return err

@@ -10,8 +10,8 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// ErrNoDocker is returned by everything that needs the local Docker engine while it does not answer.
-var ErrNoDocker = errors.New("the Docker engine does not answer")
+// errNoDocker is returned by everything that needs the local Docker engine while it does not answer.
+var errNoDocker = errors.New("the Docker engine does not answer")
 
 // pingLimit bounds how long the local engine may take to answer at all.
 const pingLimit = 10 * time.Second
@@ -20,7 +20,7 @@ const pingLimit = 10 * time.Second
 func connect(ctx context.Context) (*client.Client, error) {
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoDocker, err)
+		return nil, fmt.Errorf("%w: %w", errNoDocker, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
@@ -30,7 +30,7 @@ func connect(ctx context.Context) (*client.Client, error) {
 		if errors.Is(err, os.ErrPermission) {
 			remedy = "join the group docker, or run as root"
 		}
-		return nil, fmt.Errorf("%w on %s: %s", ErrNoDocker, c.DaemonHost(), remedy)
+		return nil, fmt.Errorf("%w on %s: %s", errNoDocker, c.DaemonHost(), remedy)
 	}
 	return c, nil
 }

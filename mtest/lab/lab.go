@@ -31,10 +31,10 @@ type Lab struct {
 // Sentinel errors, to be asked for with errors.Is.
 var (
 	ErrNoLab      = errors.New("no such lab")
-	ErrNoNode     = errors.New("no such node")
+	errNoNode     = errors.New("no such node")
 	ErrNotRunning = errors.New("node is not running")
-	ErrNameTaken  = errors.New("name is taken by another lab")
-	ErrUnbounded  = errors.New("node's disk has no bound of its own")
+	errNameTaken  = errors.New("name is taken by another lab")
+	errUnbounded  = errors.New("node's disk has no bound of its own")
 )
 
 // DefaultName and DefaultDir are what cke-lab uses unless another one is given.
@@ -166,7 +166,7 @@ func (l *Lab) node(name string) (nodeState, error) {
 		for _, n := range s.Nodes {
 			known = append(known, n.Name)
 		}
-		return nodeState{}, fmt.Errorf("%w: %s: lab %s has %s", ErrNoNode, name, l.name, strings.Join(known, ", "))
+		return nodeState{}, fmt.Errorf("%w: %s: lab %s has %s", errNoNode, name, l.name, strings.Join(known, ", "))
 	}
 	return *n, nil
 }

@@ -79,7 +79,7 @@ func (l *Lab) ensureNetwork(ctx context.Context) (netip.Prefix, error) {
 				}
 				if n.Name == l.networkName() {
 					if n.Labels[labelDir] != l.dir {
-						return netip.Prefix{}, fmt.Errorf("%w: %s of %s: choose one with --name", ErrNameTaken, l.name, n.Labels[labelDir])
+						return netip.Prefix{}, fmt.Errorf("%w: %s of %s: choose one with --name", errNameTaken, l.name, n.Labels[labelDir])
 					}
 					return p, nil
 				}

@@ -59,7 +59,7 @@ func (l *Lab) Nodes() []Node {
 	return nodes
 }
 
-// Node returns one node, by name or address, without asking Docker. ErrNoNode: there is none.
+// Node returns one node, by name or address, without asking Docker. errNoNode: there is none.
 func (l *Lab) Node(name string) (Node, error) {
 	n, err := l.node(name)
 	if err != nil {

@@ -112,9 +112,6 @@ func (d *Daemon) Stop(limit time.Duration) (time.Duration, error) {
 	}
 }
 
-// Ended is closed when the process has ended.
-func (d *Daemon) Ended() <-chan struct{} { return d.end }
-
 // Health is what the daemon says at /health.
 type Health struct {
 	Status  string   `json:"status"`

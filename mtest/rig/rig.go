@@ -174,19 +174,6 @@ func (r *Rig) SetSSHKey(ctx context.Context) error {
 	return err
 }
 
-// Status returns the stored status.
-func (r *Rig) Status(ctx context.Context) (cke.Status, error) {
-	var s cke.Status
-	res, err := r.CLI(ctx, "status", "-o", "json")
-	if err != nil {
-		return s, err
-	}
-	if res.Code != 0 {
-		return s, fmt.Errorf("ckecli status: exit code %d: %s", res.Code, res.Stderr)
-	}
-	return s, json.Unmarshal([]byte(res.Stdout), &s)
-}
-
 // Records returns the latest n records, newest first.
 func (r *Rig) Records(ctx context.Context, n int) ([]cke.Record, error) {
 	out, err := r.Do(ctx, "history", "-n", fmt.Sprint(n), "-o", "json")

@@ -18,7 +18,7 @@ var phases = []rule{
 }
 
 // duties are what a cluster in none of these phases needs. The first one whose operation can run now decides.
-// docs/strategy.md has the reasons for the order.
+// docs/strategy.md has the reasons for the order. The functions are below, or in the files of what they share with others.
 var duties = []rule{
 	{"renew certificates that do not hold", brokenCertificates},
 	{"stop members put aside", putAside},
