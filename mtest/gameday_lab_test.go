@@ -3,6 +3,7 @@ package mtest_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,12 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"cke/mtest/lab"
 	"cke/mtest/rig"
 )
 
-// A game day of a minute loses nothing, and one that is interrupted leaves nothing broken.
-func TestLabGameday_LosesNothingAndLeavesNothingBroken(t *testing.T) {
+// A game day of a minute passes, one that is interrupted leaves nothing broken, and one that finds a write lost fails.
+func TestLabGameday_PassesUnlessAWriteIsLost(t *testing.T) {
 	extra(t)
 	s := newStory(t, 3)
 	if out, err := exec.CommandContext(s.ctx, "go", "build", "-o", filepath.Join(bin, "cke-lab"), "cke/cmd/cke-lab").CombinedOutput(); err != nil {
@@ -32,17 +35,14 @@ func TestLabGameday_LosesNothingAndLeavesNothingBroken(t *testing.T) {
 		return p.Kill(ctx)
 	})
 	s.part("of a minute", func(s *story) {
-		said := s.gameday("", "--minutes", "1", "--seed", "1")
-		for _, event := range []string{"  break    ", "  revert   ", "  whole    ", "  cke      "} {
-			if !strings.Contains(said, event) {
-				s.Errorf("no line has %q", event)
-			}
-		}
+		said, code := s.gameday(nil, "--minutes", "1", "--seed", "1")
+		s.says(said, code, 0, "PASSED", " acknowledged, 0 lost: ", "  break    ", "  revert   ", "  whole    ", "  cke      ")
 	})
 	s.part("interrupted", func(s *story) {
-		said := s.gameday("  break    ", "--faults", "cut,kill,pause", "--seed", "1")
-		if n := strings.Count(said, "  break    "); n != 1 || !strings.Contains(said, "interrupted") {
-			s.Errorf("%d faults, want one and then the end", n)
+		said, code := s.gameday(func() {}, "--faults", "cut,kill,pause", "--seed", "1")
+		s.says(said, code, 0, "PASSED", " acknowledged, 0 lost: ", "interrupted")
+		if n := strings.Count(said, "  break    "); n != 1 {
+			s.Errorf("%d faults, want one", n)
 		}
 		nodes, err := s.Lab.List(s.ctx)
 		s.must(err)
@@ -52,31 +52,64 @@ func TestLabGameday_LosesNothingAndLeavesNothingBroken(t *testing.T) {
 			}
 		}
 	})
+	s.part("a write is lost", func(s *story) {
+		said, code := s.gameday(func() { s.loseWrite(s.clientTLS()) }, "--faults", "etcd")
+		s.says(said, code, 1, "FAILED: acknowledged writes were lost", " acknowledged, 1 LOST")
+	})
 }
 
-// gameday runs cke-lab gameday, which has to pass, and returns what it printed. It is interrupted once it prints a text, if there
-// is one.
-func (s *story) gameday(interruptAt string, args ...string) string {
+// loseWrite removes one key that a load has written.
+func (s *story) loseWrite(config *tls.Config) {
+	s.Helper()
+	c, err := rig.Client(s.urls()[0], config)
+	s.must(err)
+	defer c.Close()
+	c.SetEndpoints(s.urls()...)
+	found, err := c.Get(s.ctx, "load/", clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
+	s.must(err)
+	for _, kv := range found.Kvs {
+		if strings.Contains(string(kv.Key), "/w/") {
+			_, err = c.Delete(s.ctx, string(kv.Key))
+			s.must(err)
+			return
+		}
+	}
+	s.Fatal("the load has written nothing")
+}
+
+// gameday runs cke-lab gameday and returns what it printed, and its exit code. At the first fault it does something, if
+// there is anything to do, and interrupts it then.
+func (s *story) gameday(atFault func(), args ...string) (said string, code int) {
 	s.Helper()
 	cmd := exec.CommandContext(s.ctx, filepath.Join(bin, "cke-lab"), append([]string{"gameday", "--demo", s.Dir, "--cluster", s.Cluster,
 		"--dir", filepath.Dir(s.Lab.Dir()), "--name", s.Lab.Name()}, args...)...)
 	out, err := cmd.StdoutPipe()
 	s.must(err)
-	var stderr strings.Builder
+	var printed, stderr strings.Builder
 	cmd.Stderr = &stderr
 	s.must(cmd.Start())
-	var said strings.Builder
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		fmt.Fprintln(&said, lines.Text())
-		if interruptAt != "" && strings.Contains(lines.Text(), interruptAt) {
-			interruptAt = ""
+		fmt.Fprintln(&printed, lines.Text())
+		if atFault != nil && strings.Contains(lines.Text(), "  break    ") {
+			atFault()
+			atFault = nil
 			s.must(cmd.Process.Signal(os.Interrupt))
 		}
 	}
-	err = cmd.Wait()
-	s.Logf("%s%s", said.String(), stderr.String())
-	if err != nil || !strings.Contains(said.String(), "PASSED") || !strings.Contains(said.String(), " acknowledged, 0 lost: ") {
-		s.Errorf("cke-lab gameday: %v", err)
+	_ = cmd.Wait() // the exit code is judged
+	s.Logf("%s%s", printed.String(), stderr.String())
+	return printed.String(), cmd.ProcessState.ExitCode()
+}
+
+// says checks an exit code, and that each of the words was printed.
+func (s *story) says(said string, code, want int, words ...string) {
+	s.Helper()
+	if code != want {
+		s.Errorf("exit code %d, want %d", code, want)
 	}
-	return said.String()
+	for _, w := range words {
+		if !strings.Contains(said, w) {
+			s.Errorf("%q was not printed", w)
+		}
+	}
 }

@@ -23,7 +23,8 @@ type fault struct {
 	reverted string
 	// daemon: it is no fault of a node.
 	daemon bool
-	// silent: the member is unreachable, its data stays, and it serves again once this is reverted. So several nodes may have it.
+	// silent: the member is unreachable, its data stays, and it serves again once this is reverted. So several nodes
+	// may have it.
 	silent bool
 	// fresh: the member is replaced by one with a membership of its own.
 	fresh bool
@@ -86,8 +87,8 @@ func killDaemon(ctx context.Context, g *game, _ string) error { return g.Daemon.
 
 func startDaemon(_ context.Context, g *game, _ string, _ cke.Status) error { return g.Daemon.Start() }
 
-// replace asks for a fresh member, as an operator does, unless the policy of the cluster file was faster. While cke cannot say
-// yet that the data is missing, or does not run, it asks again.
+// replace asks for a fresh member, as an operator does, unless the policy of the cluster file was faster. While cke
+// cannot say yet that the data is missing, or does not run, it asks again.
 func replace(ctx context.Context, g *game, node string, before cke.Status) error {
 	for {
 		g.mu.Lock()

@@ -1,5 +1,5 @@
-// Package gameday breaks a running cluster of a lab again and again while a checked load runs, prints what it breaks and what
-// cke does about it, and gives a verdict.
+// Package gameday breaks a running cluster of a lab again and again while a checked load runs, prints what it breaks
+// and what cke does about it, and gives a verdict.
 package gameday
 
 import (
@@ -56,8 +56,8 @@ const (
 type Happened struct {
 	Fault string
 	Nodes []string // none: the daemon
-	// At is when it was started, Over when it was reverted (zero: it was not, or has no end), Whole when the cluster was READY
-	// again (zero: it was not).
+	// At is when it was started, Over when it was reverted (zero: it was not, or has no end), Whole when the cluster
+	// was READY again (zero: it was not).
 	At, Over, Whole time.Time
 	// Silence is the longest time without an acknowledged write from At to Whole.
 	Silence time.Duration
@@ -83,8 +83,8 @@ type game struct {
 	failed   error // the first fault that could not be started or reverted
 }
 
-// Run starts faults until the time is over or ctx ends, reverts what is broken, and checks everything. The verdict is valid
-// unless an error says that the game did not start.
+// Run starts faults until the time is over or ctx ends, reverts what is broken, and checks everything. The verdict is
+// valid unless an error says that the game did not start.
 func Run(ctx context.Context, o Options) (Verdict, error) {
 	if err := CheckFaults(o.Faults); err != nil {
 		return Verdict{}, err
@@ -146,7 +146,8 @@ func (g *game) start(ctx context.Context) (cke.Status, error) {
 	return before, nil
 }
 
-// play starts one fault after the other. Of nodes there is one at a time, and the next one waits until the cluster is whole.
+// play starts one fault after the other. Of nodes there is one at a time, and the next one waits until the cluster is
+// whole.
 func (g *game) play(ctx, base context.Context, d *dealer) {
 	playing, cancel := context.WithTimeout(ctx, g.For)
 	defer cancel()
@@ -207,7 +208,7 @@ func (g *game) fault(ctx, base context.Context, e entry) {
 	}
 	limited, cancel := context.WithTimeout(base, wholeLimit)
 	defer cancel()
-	_, missing := g.await(limited, e.wholeAfter(st, h.At, over))
+	missing := g.recovers(limited, e, st, h.At, over)
 	g.mu.Lock()
 	if e.fault.remains() {
 		h.Over = over
@@ -223,6 +224,23 @@ func (g *game) fault(ctx, base context.Context, e entry) {
 		return
 	}
 	g.printWhole(*h)
+}
+
+// recovers waits until the cluster is whole after a fault. A member whose data an engine before 23.0 has removed
+// together with the container is replaced, as an operator would: decision 65 has the reason.
+func (g *game) recovers(ctx context.Context, e entry, before cke.Status, at, over time.Time) error {
+	whole, emptied := e.wholeAfter(before, at, over), e.emptiedAfter(over)
+	st, err := g.await(ctx, func(st cke.Status) bool { return whole(st) || emptied(st) })
+	if err != nil || !emptied(st) {
+		return err
+	}
+	g.print("revert", e.fault.name+on(e.nodes)+": the engine removed the data with it: ask for a fresh member with ckecli replace")
+	if err := replace(ctx, g, e.nodes[0], before); err != nil {
+		return err
+	}
+	e.fault.fresh = true
+	_, err = g.await(ctx, e.wholeAfter(before, at, over))
+	return err
 }
 
 // each does something to all nodes side by side, or once to no node.

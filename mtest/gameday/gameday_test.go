@@ -132,6 +132,30 @@ func TestWholeAfter_CountsOnlyWhatWasObservedAfterTheFault(t *testing.T) {
 	}
 }
 
+func TestEmptiedAfter_WaitsUntilDataIsMissingForGood(t *testing.T) {
+	container, data := faults[slices.Index(Faults(), "container")], faults[slices.Index(Faults(), "data")]
+	for _, row := range []struct {
+		name    string
+		fault   fault
+		seconds float64
+		node    string
+		code    cke.Code
+		want    bool
+	}{
+		{"it is missing for good", container, 10.1, "n1", cke.CodeDataMissing, true},
+		{"it is missing for a moment", container, 9.9, "n1", cke.CodeDataMissing, false},
+		{"that of another member is missing", container, 10.1, "n2", cke.CodeDataMissing, false},
+		{"another problem", container, 10.1, "n1", cke.CodeUnreachable, false},
+		{"it was removed on purpose", data, 10.1, "n1", cke.CodeDataMissing, false},
+	} {
+		st := observed(row.seconds, 2, "a")
+		st.Problems = []cke.Problem{{Code: row.code, Node: row.node}}
+		if got := (entry{fault: row.fault, nodes: []string{"n1"}}).emptiedAfter(at(0))(st); got != row.want {
+			t.Errorf("%s: %v, want %v", row.name, got, row.want)
+		}
+	}
+}
+
 func passed() Verdict {
 	v := Verdict{Load: rig.Verdict{Acked: 8682, Calls: 4245, Unknown: 46, Hash: 77, Revision: 11360}, Silence: 1400 * time.Millisecond,
 		Health: cke.HealthReady, Whole: true}

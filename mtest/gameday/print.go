@@ -13,7 +13,8 @@ import (
 	"cke/mtest/rig"
 )
 
-// printer prints one line for each event: its time, its kind, and what happened. Its methods may be called side by side.
+// printer prints one line for each event: its time, its kind, and what happened. Its methods may be called side by
+// side.
 type printer struct {
 	color bool
 
@@ -44,7 +45,8 @@ func (p *printer) print(kind, text string) {
 	fmt.Fprintf(p.w, "%s  %s  %s\n", time.Now().Format(clock), term.Paint(p.color, styles[kind], term.Pad(kind, 7)), term.Clean(text))
 }
 
-// printStatus prints a status whose summary differs from the last one, and each kind of problem of a node once for each fault.
+// printStatus prints a status whose summary differs from the last one, and each kind of problem of a node once for each
+// fault.
 func (p *printer) printStatus(st cke.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

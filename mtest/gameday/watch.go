@@ -3,6 +3,7 @@ package gameday
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -65,8 +66,8 @@ func (g *game) await(ctx context.Context, ok func(cke.Status) bool) (cke.Status,
 	}
 }
 
-// wholeAfter returns what reports whether an observation shows the cluster whole after a fault that started at a time and is
-// over since another.
+// wholeAfter returns what reports whether an observation shows the cluster whole after a fault that started at a time
+// and is over since another.
 func (e entry) wholeAfter(before cke.Status, at, over time.Time) func(cke.Status) bool {
 	trouble := e.fault.remains()
 	return func(st cke.Status) bool {
@@ -78,6 +79,15 @@ func (e entry) wholeAfter(before cke.Status, at, over time.Time) func(cke.Status
 			return false
 		}
 		return !e.fault.fresh || joinOf(st, e.nodes[0]) != joinOf(before, e.nodes[0])
+	}
+}
+
+// emptiedAfter returns what reports whether the data of a member that was to stay is missing for good: not only while
+// its container is removed and made again.
+func (e entry) emptiedAfter(over time.Time) func(cke.Status) bool {
+	return func(st cke.Status) bool {
+		return !e.fault.fresh && len(e.nodes) == 1 && st.ObservedAt.After(over.Add(2*probeInterval)) &&
+			slices.ContainsFunc(st.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeDataMissing && p.Node == e.nodes[0] })
 	}
 }
 

@@ -41,8 +41,8 @@ func (r *Rig) Await(ctx context.Context, what string, ok func(cke.Status) bool) 
 	}
 }
 
-// FollowStatus sends the stored status and every one that follows it, until ctx ends. Where `ckecli status --watch` exits, it
-// sends the error, and starts it again after a pause.
+// FollowStatus sends the stored status and every one that follows it, until ctx ends. Where `ckecli status --watch`
+// exits, it sends the error, and starts it again after a pause.
 func (r *Rig) FollowStatus(ctx context.Context, statuses chan<- cke.Status, failed chan<- error) {
 	for ctx.Err() == nil {
 		err := each(ctx, r, func(s cke.Status) bool {

@@ -33,8 +33,8 @@ const (
 	historyLimit = time.Minute
 )
 
-// StartLoad starts with two clients through each URL, of which some may not serve yet. Its keys have a prefix that no other
-// load has. End it with Finish or Stop.
+// StartLoad starts with two clients through each URL, of which some may not serve yet. Its keys have a prefix that no
+// other load has. End it with Finish or Stop.
 func StartLoad(urls []string, tls *tls.Config) (*Load, error) {
 	prefix := fmt.Sprintf("load/%08x/", rand.Uint32())
 	w, err := StartWriter(urls, tls, prefix+"w/")

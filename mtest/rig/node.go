@@ -15,7 +15,8 @@ const (
 	RemoveContainer = "docker rm -f $(docker ps -q)"
 )
 
-// Carried returns what the engine of a node carries: containers with their state, and volumes without marks, one a line.
+// Carried returns what the engine of a node carries: containers with their state, and volumes without marks, one a
+// line.
 func Carried(ctx context.Context, l *lab.Lab, node string) (string, error) {
 	return l.Exec(ctx, node, "sh", "-c", `docker ps -a --no-trunc --format 'container {{.Names}} {{.ID}} {{.State}}' | sort; docker volume ls -q | grep -v '^cke-over[.]' | sort | sed 's/^/volume /'`)
 }

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Process is a daemon that another program started, and whose process id is in a file. It can be killed and started again.
+// Process is a daemon that another program started, and whose process id is in a file. It can be killed and started
+// again.
 type Process struct {
 	pidFile string
 	// How it was started, as read from the process.
@@ -24,8 +25,8 @@ type Process struct {
 	pid       int
 }
 
-// FindProcess finds the daemon with its id in pidFile. To be sure that the id is not that of another program by now, one of
-// the arguments of the process has to be config, the path of its configuration.
+// FindProcess finds the daemon with its id in pidFile. To be sure that the id is not that of another program by now,
+// one of the arguments of the process has to be config, the path of its configuration.
 func FindProcess(pidFile, config string) (*Process, error) {
 	data, err := os.ReadFile(pidFile)
 	if err != nil {

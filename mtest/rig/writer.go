@@ -138,7 +138,8 @@ func (w *Writer) TakeGap() time.Duration {
 	return gap
 }
 
-// Silence returns the longest time without an acknowledged write between two times, of those that took SilenceLeast or more.
+// Silence returns the longest time without an acknowledged write between two times, of those that took SilenceLeast or
+// more.
 func (w *Writer) Silence(from, to time.Time) (longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
