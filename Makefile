@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo demo-down quick test check unit backups alerts nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups alerts nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
@@ -36,6 +36,10 @@ build: ## build cke, ckecli, cke-probe and cke-lab into bin/
 # Three real nodes, a cke daemon, one cluster: the main job from nothing.
 demo: ## start a lab of three nodes, a daemon and a cluster
 	@mtest/demo.sh up
+
+# ARGS are those of cke-lab gameday, as ARGS='--seed 42'.
+gameday: ## break the cluster of `make demo` under load for three minutes, with a verdict
+	@mtest/demo.sh gameday $(ARGS)
 
 demo-down: ## remove all that `make demo` made
 	@mtest/demo.sh down

@@ -35,7 +35,7 @@ var layers = map[string]string{
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
 	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage " + age + command +
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
-	"cke/cmd/cke-lab":   "cke/mtest/lab github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
+	"cke/cmd/cke-lab":   "cke/mtest/gameday cke/mtest/lab cke/mtest/rig github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/cmd/cke-probe": "cke/preflight/probe",
 	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/term cke/monitoring cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
 		"golang.org/x/crypto golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
@@ -51,6 +51,7 @@ var layers = map[string]string{
 	"cke/internal/sbom":          "",
 	"cke/internal/source":        "",
 	"cke/monitoring":             "",
+	"cke/mtest/gameday":          "cke cke/internal/follow cke/internal/term cke/mtest/lab cke/mtest/rig",
 	"cke/mtest/lab":              "cke cke/internal/cache github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
 	"cke/mtest/rig":              "cke cke/mtest/lab github.com/anishathalye/porcupine go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc gopkg.in/yaml.v3",
 	"cke/op":                     "cke cke/quorum",

@@ -123,6 +123,7 @@ var texts = []struct{ path, kind string }{
 	{"cketest", "go"},
 	{"bench", "go"},
 	{"mtest", "go"},
+	{"mtest/gameday", "go"},
 	{"mtest/lab", "go"},
 	{"mtest/rig", "go"},
 }

@@ -9,16 +9,17 @@ import (
 
 	"cke"
 	"cke/mtest/lab"
+	"cke/mtest/rig"
 )
 
 // dataOf is the data directory of the member on a node, as the node sees it.
 func (s *story) dataOf(n lab.Node) string {
-	return fmt.Sprintf("/var/lib/docker/volumes/%s/_data/data", s.volumeOn(n))
+	return rig.DataDir(s.volumeOn(n))
 }
 
 // empty removes the data directory of the member on a node and kills etcd, which its engine starts again at once.
 func (s *story) empty(n lab.Node) {
-	s.on(n, fmt.Sprintf("rm -rf %s; %s", s.dataOf(n), killEtcd))
+	s.must(rig.Empty(s.ctx, s.Lab, n.Name))
 }
 
 // neverEmpty fails if etcd has begun a log on a node whose data was removed.
@@ -102,7 +103,7 @@ func TestLabAmnesia_DataRemovedUnderAMemberIsReplaced(t *testing.T) {
 		{"the data directory", "rm -rf %s", rare},
 		{"the log", "rm -rf %s/member/wal", rare},
 		{"the only file of the log", "rm -f %s/member/wal/*.wal", extra},
-		{"the data directory, and etcd is killed", "rm -rf %s; " + killEtcd, nil},
+		{"the data directory, and etcd is killed", "rm -rf %s; " + rig.KillEtcd, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if row.skipped != nil {

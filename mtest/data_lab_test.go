@@ -2,12 +2,12 @@ package mtest_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"cke"
 	"cke/mtest/lab"
+	"cke/mtest/rig"
 )
 
 func TestLabData_BlankMachinesAreNoReasonForASecondBootstrap(t *testing.T) {
@@ -99,12 +99,7 @@ func TestLabData_AMemberWhoseDataIsGoneIsNeverStartedEmpty(t *testing.T) {
 // volumeOn is the name of the only volume on a node, and of its container.
 func (s *story) volumeOn(n lab.Node) string {
 	s.Helper()
-	has := s.carried(n)
-	volumes := slices.DeleteFunc(lines(has, "volume "), func(line string) bool {
-		return len(lines(has, "container "+strings.TrimPrefix(line, "volume ")+" ")) == 0 // of a membership that ended
-	})
-	if len(volumes) != 1 {
-		s.Fatalf("members' volumes on %s: %v", n.Name, volumes)
-	}
-	return strings.TrimPrefix(volumes[0], "volume ")
+	volume, err := rig.Volume(s.ctx, s.Lab, n.Name)
+	s.must(err)
+	return volume
 }

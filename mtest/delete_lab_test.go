@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/mtest/rig"
 	"cke/storage"
 )
 
@@ -16,7 +17,7 @@ func TestLabDelete_StopsTheMembersAndKeepsTheirData(t *testing.T) {
 	before := s.found()
 	var volumes []string
 	for _, n := range s.nodes {
-		volumes = append(volumes, lines(s.carried(n), "volume ")...)
+		volumes = append(volumes, rig.Lines(s.carried(n), "volume ")...)
 	}
 
 	s.refused(6, []string{"CKE107", "--confirm prod"}, "cluster", "delete", "prod")
@@ -35,7 +36,7 @@ func TestLabDelete_StopsTheMembersAndKeepsTheirData(t *testing.T) {
 		if strings.Contains(has, "running") || strings.Contains(has, "restarting") {
 			t.Errorf("something runs on %s:\n%s", n.Name, has)
 		}
-		kept = append(kept, lines(has, "volume ")...)
+		kept = append(kept, rig.Lines(has, "volume ")...)
 		if s.on(n, "docker volume ls -q --filter label=cke.over="+before.Incarnation) == "" {
 			t.Errorf("%s has no mark that the cluster is over", n.Name)
 		}

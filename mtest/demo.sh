@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The main job on one machine: three real nodes, a cke daemon with its embedded store, one etcd cluster.
 #   demo.sh up      builds and starts all of it, and shows what a person would do
+#   demo.sh gameday starts it unless it runs, and breaks it under load; further arguments are those of cke-lab gameday
 #   demo.sh down    removes all of it
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -91,8 +92,19 @@ To continue manually:
   etcdctl get hello
   etcdctl endpoint status -w table
   cke-lab --dir .demo/lab --name cke-demo kill cke-demo-n2     # and: ckecli status --watch
+  cke-lab gameday                                              # random faults under load, with a verdict
 The cluster file is .demo/cluster.yml, the daemon's log .demo/cke.log; \`make demo-down\` removes all of it.
 EOF
+}
+
+gameday() {
+  if [ -f "$demo/cke.pid" ] && kill -0 "$(cat "$demo/cke.pid")" 2>/dev/null; then
+    make --no-print-directory build
+  else
+    up
+  fi
+  say "A game day"
+  run bin/cke-lab gameday "$@"
 }
 
 down() {
@@ -106,6 +118,7 @@ down() {
 
 case "${1:-}" in
   up) up ;;
+  gameday) shift; gameday "$@" ;;
   down) down ;;
-  *) echo "usage: $0 up|down" >&2; exit 64 ;;
+  *) echo "usage: $0 up|gameday|down" >&2; exit 64 ;;
 esac

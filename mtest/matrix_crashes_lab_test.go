@@ -154,7 +154,7 @@ var crashes = []chapter{
 	{name: "killed while it changes an address", nodes: 3, members: 3, tell: func(m *loaded) {
 		for _, step := range []string{"update-member", "stop", "record-address", "start"} {
 			n, to := m.nodes[2], m.spareAddress() // clients go on by the others
-			was, volume := m.of(m.settled(), n), lines(m.carried(n), "volume ")
+			was, volume := m.of(m.settled(), n), rig.Lines(m.carried(n), "volume ")
 			m.readdress(n, to)
 			m.awaitProblem(n.Name, cke.CodeUnreachable)
 			m.declareAt(n, to)

@@ -3,6 +3,7 @@ package mtest_test
 import (
 	"cke"
 	"cke/mtest/lab"
+	"cke/mtest/rig"
 )
 
 // faults are what befalls nodes.
@@ -40,7 +41,7 @@ var faults = []chapter{
 			if err := m.Lab.HangDocker(m.ctx, n.Name); err != nil {
 				return err
 			}
-			m.on(n, killEtcd)
+			m.on(n, rig.KillEtcd)
 			return nil
 		},
 		func(m *loaded, n lab.Node) error { return m.Lab.ResumeDocker(m.ctx, n.Name) })},

@@ -6,6 +6,7 @@ import (
 
 	"cke"
 	"cke/mtest/lab"
+	"cke/mtest/rig"
 )
 
 // hangs are about changes that people ask for while an engine does not answer and its etcd serves.
@@ -48,9 +49,9 @@ var hangs = []chapter{
 				m.Errorf("members %+v", st.Members)
 			}
 		})
-		volume := lines(m.on(hung, "ls /var/lib/docker/volumes"), "etcd")
+		volume := rig.Lines(m.on(hung, "ls /var/lib/docker/volumes"), "etcd")
 		m.goesOn(hung, "stop-stray "+hung.Name, "mark-ended "+hung.Name)
-		if has := lines(m.carried(hung), ""); len(volume) != 1 || !slices.Equal(has, []string{"volume " + volume[0]}) {
+		if has := rig.Lines(m.carried(hung), ""); len(volume) != 1 || !slices.Equal(has, []string{"volume " + volume[0]}) {
 			m.Errorf("%s carries %v, before volume %v", hung.Name, has, volume)
 		}
 	}},

@@ -6,6 +6,7 @@ import (
 
 	"cke"
 	"cke/mtest/lab"
+	"cke/mtest/rig"
 )
 
 // moves are about machines that get another address.
@@ -42,7 +43,7 @@ var moveSteps = []string{"image", "same-machine", "try-files", "move-leader", "u
 // that nothing else was done.
 func (m *loaded) moves(name string, n lab.Node, to string) {
 	m.Helper()
-	newest, volume := m.newest(), lines(m.carried(n), "volume ")
+	newest, volume := m.newest(), rig.Lines(m.carried(n), "volume ")
 	was := m.of(m.fresh(), n)
 	var st cke.Status
 	m.measured(name, func() {
@@ -68,7 +69,7 @@ func (m *loaded) standsAt(st cke.Status, n lab.Node, to string, was cke.MemberSt
 		m.Errorf("%d members are new: %+v", changed, st.Members)
 	}
 	has := m.carried(n)
-	if containers := lines(has, "container "); len(containers) != 1 || !strings.HasSuffix(containers[0], " running") || !slices.Equal(lines(has, "volume "), volume) {
+	if containers := rig.Lines(has, "container "); len(containers) != 1 || !strings.HasSuffix(containers[0], " running") || !slices.Equal(rig.Lines(has, "volume "), volume) {
 		m.Errorf("%s carries\n%s\nbefore %v", n.Name, has, volume)
 	}
 	m.must(m.oneOf(n, st, is.ClientURL, m.clientTLS()))

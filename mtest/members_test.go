@@ -35,7 +35,7 @@ func (s *story) oneCluster() cke.Status {
 	}
 	for _, n := range s.nodes {
 		has := s.carried(n)
-		containers, volumes := lines(has, "container "), lines(has, "volume ")
+		containers, volumes := rig.Lines(has, "container "), rig.Lines(has, "volume ")
 		if len(containers) != 1 || len(volumes) != 1 || !strings.HasSuffix(containers[0], " running") {
 			s.Errorf("%s carries more or less than one member:\n%s", n.Name, has)
 			continue

@@ -1,9 +1,8 @@
 package mtest_test
 
 import (
-	"strings"
-
 	"cke/mtest/lab"
+	"cke/mtest/rig"
 )
 
 // on runs a shell command as root on a node and returns what it wrote.
@@ -27,7 +26,9 @@ func (s *story) try(node lab.Node, script string) {
 // carried is what the engine of one node carries: containers with their state, and volumes but for marks, one a line.
 func (s *story) carried(node lab.Node) string {
 	s.Helper()
-	return s.on(node, `docker ps -a --no-trunc --format 'container {{.Names}} {{.ID}} {{.State}}' | sort; docker volume ls -q | grep -v '^cke-over[.]' | sort | sed 's/^/volume /'`)
+	has, err := rig.Carried(s.ctx, s.Lab, node.Name)
+	s.must(err)
+	return has
 }
 
 // carriedBy asks several nodes.
@@ -38,15 +39,4 @@ func (s *story) carriedBy(nodes []lab.Node) map[string]string {
 		all[n.Name] = s.carried(n)
 	}
 	return all
-}
-
-// lines returns the lines of text that begin with prefix.
-func lines(text, prefix string) []string {
-	var found []string
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, prefix) {
-			found = append(found, strings.TrimSpace(line))
-		}
-	}
-	return found
 }

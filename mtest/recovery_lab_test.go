@@ -31,20 +31,16 @@ func (s *story) onAll(do func(lab.Node) error) {
 	s.must(g.Wait())
 }
 
-// Scripts for a node that carries one member.
-const (
-	killEtcd        = "pkill -KILL -x etcd"
-	killContainer   = "docker kill $(docker ps -q)"
-	removeContainer = "docker rm -f $(docker ps -q)"
-)
+// killContainer is a script for a node that carries one member.
+const killContainer = "docker kill $(docker ps -q)"
 
 var disasters = []struct {
 	name   string
 	strike func(*story)
 }{
-	{"one etcd is killed and its engine restarts it", func(s *story) { s.on(s.nodes[0], killEtcd) }},
+	{"one etcd is killed and its engine restarts it", func(s *story) { s.on(s.nodes[0], rig.KillEtcd) }},
 	{"one container is killed", func(s *story) { s.on(s.nodes[1], killContainer) }},
-	{"one container is removed", func(s *story) { s.on(s.nodes[2], removeContainer) }},
+	{"one container is removed", func(s *story) { s.on(s.nodes[2], rig.RemoveContainer) }},
 	{"all containers are killed", func(s *story) {
 		s.onAll(func(n lab.Node) error {
 			_, err := s.Lab.Exec(s.ctx, n.Name, "sh", "-c", killContainer)

@@ -67,7 +67,7 @@ func newRootCommand() *cobra.Command {
 		newNodesCommand(g, "restart-docker", "Restart the engines of nodes in good order", (*lab.Lab).RestartDocker),
 		newNodesCommand(g, "crash-docker", "Kill the engines of nodes; they start again", (*lab.Lab).CrashDocker),
 		newExecCommand(g), newSSHCommand(g),
-		newLoadImageCommand(g), newEtcdImageCommand(), newNodeImageCommand(g),
+		newLoadImageCommand(g), newEtcdImageCommand(), newNodeImageCommand(g), newGamedayCommand(g),
 	)
 	return root
 }

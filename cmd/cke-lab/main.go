@@ -37,6 +37,8 @@ func exitCode(err error, interrupted bool) int {
 		return 0
 	case ok: // the command on the node has said why
 		return code
+	case errors.Is(err, errVerdict):
+		return exitFailed
 	case interrupted:
 		fmt.Fprintln(os.Stderr, "cke-lab: interrupted")
 		return exitInterrupted

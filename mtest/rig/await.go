@@ -18,7 +18,7 @@ func (r *Rig) Await(ctx context.Context, what string, ok func(cke.Status) bool) 
 	statuses, failed, ended := make(chan cke.Status), make(chan error), make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.followStatus(following, statuses, failed)
+		r.FollowStatus(following, statuses, failed)
 	}()
 	defer func() { cancel(); <-ended }()
 	tick := time.NewTicker(lookEvery)
@@ -41,9 +41,9 @@ func (r *Rig) Await(ctx context.Context, what string, ok func(cke.Status) bool) 
 	}
 }
 
-// followStatus sends the stored status and every one that follows it, until ctx ends. Where `ckecli status --watch` ends, it is
-// begun again after a pause.
-func (r *Rig) followStatus(ctx context.Context, statuses chan<- cke.Status, failed chan<- error) {
+// FollowStatus sends the stored status and every one that follows it, until ctx ends. Where `ckecli status --watch`
+// exits, it sends the error, and starts it again after a pause.
+func (r *Rig) FollowStatus(ctx context.Context, statuses chan<- cke.Status, failed chan<- error) {
 	for ctx.Err() == nil {
 		err := each(ctx, r, func(s cke.Status) bool {
 			select {

@@ -17,6 +17,7 @@ import (
 // there in the end, and clients that read, write and swap a handful of registers, whose history must be linearizable.
 type Load struct {
 	*Writer
+	prefix  string // of all keys
 	history *History
 	tls     *tls.Config
 	stop    context.CancelFunc
@@ -32,14 +33,16 @@ const (
 	historyLimit = time.Minute
 )
 
-// StartLoad starts with two clients through each URL, of which some may not serve yet. End it with Finish or Stop.
+// StartLoad starts with two clients through each URL, of which some may not serve yet. Its keys have a prefix that no
+// other load has. End it with Finish or Stop.
 func StartLoad(urls []string, tls *tls.Config) (*Load, error) {
-	w, err := StartWriter(urls, tls, "load/w/")
+	prefix := fmt.Sprintf("load/%08x/", rand.Uint32())
+	w, err := StartWriter(urls, tls, prefix+"w/")
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Load{Writer: w, history: NewHistory(), tls: tls, stop: stop}
+	l := &Load{Writer: w, prefix: prefix, history: NewHistory(), tls: tls, stop: stop}
 	for i, url := range urls {
 		c, err := Client(url, tls)
 		if err != nil {
@@ -61,6 +64,17 @@ func (l *Load) Stop() {
 	l.Writer.Stop()
 }
 
+// Clear removes all keys of a load that has ended.
+func (l *Load) Clear(ctx context.Context, url string) error {
+	c, err := Client(url, l.tls)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Delete(ctx, l.prefix, clientv3.WithPrefix())
+	return err
+}
+
 // exercise makes one call after the other until ctx ends.
 func (l *Load) exercise(ctx context.Context, client int, c *clientv3.Client) {
 	tick := time.NewTicker(loadEvery)
@@ -72,7 +86,7 @@ func (l *Load) exercise(ctx context.Context, client int, c *clientv3.Client) {
 			return
 		case <-tick.C:
 		}
-		ask := call{Key: fmt.Sprint("load/r/", rand.N(loadKeys)), Action: action(rand.N(3)), Value: fmt.Sprintf("%d.%d", client, n)}
+		ask := call{Key: fmt.Sprint(l.prefix, "r/", rand.N(loadKeys)), Action: action(rand.N(3)), Value: fmt.Sprintf("%d.%d", client, n)}
 		switch ask.Action {
 		case read:
 			ask.Value = ""
@@ -155,9 +169,7 @@ func (l *Load) Finish(ctx context.Context, members []string, clusterID string) (
 	began := time.Now()
 	err := l.history.Check(historyLimit)
 	v.Checked = time.Since(began)
-	if err == nil {
-		err = l.Check(ctx, members, l.tls)
-	}
+	err = errors.Join(err, l.Check(ctx, members, l.tls))
 	if err == nil {
 		v.Revision, v.Hash, err = sameData(ctx, members, l.tls, clusterID)
 	}

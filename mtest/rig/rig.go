@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"gopkg.in/yaml.v3"
 
@@ -152,6 +153,8 @@ func (r *Rig) CLI(ctx context.Context, args ...string) (Result, error) {
 // command is ckecli as a person on this management host would run it.
 func (r *Rig) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(r.Bin, "ckecli"), args...)
+	// In a process group of its own it is not interrupted with this program, which may have to clean up with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "CKECLI_CONFIG="+r.Config, "CKECLI_CLUSTER="+r.Cluster, "NO_COLOR=1", "HOME="+r.Dir)
 	return cmd
 }

@@ -3,9 +3,10 @@ package rig
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,11 @@ type Writer struct {
 	acked map[string]string
 	gap   time.Duration // the longest time without an acknowledged write
 	last  time.Time
+	// silences are the times without an acknowledged write from SilenceLeast on, oldest first.
+	silences []silence
 }
+
+type silence struct{ from, to time.Time }
 
 // Bounds of a writer's rhythm.
 const (
@@ -35,6 +40,24 @@ const (
 	// writesAtOnce bounds the writes through one member that were not answered yet.
 	writesAtOnce = 50
 )
+
+// SilenceLeast is the shortest time without an acknowledged write that is remembered.
+const SilenceLeast = 100 * time.Millisecond
+
+// LostError reports acknowledged writes that a member does not have.
+type LostError struct {
+	Through string   // the URL of the member
+	Lost    []string // what is in place of each
+}
+
+func (e *LostError) Error() string {
+	const most = 10
+	lines := e.Lost
+	if more := len(lines) - most; more > 0 {
+		lines = append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("read back through %s: %s", e.Through, strings.Join(lines, "\n"))
+}
 
 // StartWriter writes below prefix until Stop.
 func StartWriter(urls []string, tls *tls.Config, prefix string) (*Writer, error) {
@@ -93,6 +116,9 @@ func (w *Writer) acknowledge(key, value string) {
 	defer w.mu.Unlock()
 	now := time.Now()
 	w.acked[key] = value
+	if now.Sub(w.last) >= SilenceLeast {
+		w.silences = append(w.silences, silence{w.last, now})
+	}
 	w.gap, w.last = max(w.gap, now.Sub(w.last)), now
 }
 
@@ -110,6 +136,23 @@ func (w *Writer) TakeGap() time.Duration {
 	gap := max(w.gap, time.Since(w.last))
 	w.gap = 0
 	return gap
+}
+
+// Silence returns the longest time without an acknowledged write between two times, of those that took SilenceLeast or
+// more.
+func (w *Writer) Silence(from, to time.Time) (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range append(slices.Clip(w.silences), silence{w.last, time.Now()}) {
+		if s.from.Before(from) {
+			s.from = from
+		}
+		if s.to.After(to) {
+			s.to = to
+		}
+		longest = max(longest, s.to.Sub(s.from))
+	}
+	return longest
 }
 
 // Await waits until n more writes are acknowledged.
@@ -141,7 +184,7 @@ func (w *Writer) Stop() {
 func (w *Writer) Check(ctx context.Context, urls []string, tls *tls.Config) error {
 	for _, url := range urls {
 		if err := w.check(ctx, url, tls); err != nil {
-			return fmt.Errorf("read back through %s: %w", url, err)
+			return err
 		}
 	}
 	return nil
@@ -156,22 +199,23 @@ func (w *Writer) check(ctx context.Context, url string, tls *tls.Config) error {
 	expected := w.acknowledged() // before the read: the writing may go on
 	resp, err := c.Get(ctx, w.prefix, clientv3.WithPrefix())
 	if err != nil {
-		return err
+		return fmt.Errorf("read back through %s: %w", url, err)
 	}
 	found := map[string]string{}
 	for _, kv := range resp.Kvs {
 		found[string(kv.Key)] = string(kv.Value)
 	}
-	var lost []error
+	var lost []string
 	for key, value := range expected {
 		if got, there := found[key]; !there || got != value {
-			lost = append(lost, fmt.Errorf("%s was acknowledged with %q, and is %q", key, value, got))
+			lost = append(lost, fmt.Sprintf("%s was acknowledged with %q, and is %q", key, value, got))
 		}
 	}
-	if more := len(lost) - 10; more > 0 {
-		lost = append(lost[:10], fmt.Errorf("and %d more", more))
+	if len(lost) == 0 {
+		return nil
 	}
-	return errors.Join(lost...)
+	slices.Sort(lost)
+	return &LostError{url, lost}
 }
 
 func (w *Writer) acknowledged() map[string]string {
