@@ -24,6 +24,12 @@ const (
 	DefaultSSHUser     = "root"
 )
 
+// KeyOptions precede a key in authorized_keys to leave it good for the engine's socket and nothing else: no shell, no
+// command, no terminal, no agent, no TCP in either direction. OpenSSH matches permitopen against the path of a unix socket
+// when the path is in brackets and the port is *. What the key can still do is make a unix socket of its own on the node
+// (ssh -R); sshd_config's "AllowStreamLocalForwarding local" takes that too. Checked with OpenSSH 9.2; see docs/nodes.md.
+const KeyOptions = `restrict,port-forwarding,permitopen="[/var/run/docker.sock]:*",permitlisten="localhost:1",command="/bin/false"`
+
 // Cluster is the content of one cluster file. ParseCluster leaves out what the file leaves out; WithDefaults fills it
 // in.
 type Cluster struct {

@@ -46,11 +46,12 @@ var layers = map[string]string{
 	"cke/internal/term":          "",
 	"cke/internal/golden":        "github.com/google/go-cmp",
 	"cke/internal/gotest":        "",
-	"cke/internal/need":          "",
+	"cke/internal/cache":         "",
+	"cke/internal/need":          "cke/internal/cache",
 	"cke/internal/sbom":          "",
 	"cke/internal/source":        "",
 	"cke/monitoring":             "",
-	"cke/mtest/lab":              "github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
+	"cke/mtest/lab":              "cke cke/internal/cache github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
 	"cke/mtest/rig":              "cke cke/mtest/lab github.com/anishathalye/porcupine go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc gopkg.in/yaml.v3",
 	"cke/op":                     "cke cke/quorum",
 	"cke/quorum":                 "",
@@ -75,7 +76,7 @@ const (
 )
 
 // testOnly are packages that only tests, and packages for tests, import: a row has to name them themselves.
-var testOnly = []string{"cke/backup/backuptest", "cke/backup/internal/etcdtest", "cke/internal/need", "cke/backup/internal/taketest",
+var testOnly = []string{"cke/backup/backuptest", "cke/backup/internal/etcdtest", "cke/internal/cache", "cke/internal/need", "cke/backup/internal/taketest",
 	"cke/cketest", "cke/internal/golden", "cke/internal/source", "cke/mtest", "cke/server/strategy/scenes"}
 
 // instead says what to do in place of importing a module that few packages may import.

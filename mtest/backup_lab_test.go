@@ -15,6 +15,7 @@ import (
 
 	"cke"
 	"cke/backup"
+	"cke/backup/backuptest"
 	"cke/mtest/rig"
 )
 
@@ -338,28 +339,30 @@ func TestLabBackup_ATargetThatFailsKeepsNothingFromHealing(t *testing.T) {
 	t.Logf("stopped in %s", took.Round(time.Millisecond))
 }
 
+// s3Target is the URL of a target in a backuptest.Gateway.
+func s3Target(address string) string {
+	return "s3://bucket/etcd?region=us-east-1&path_style=true&endpoint=http://" + address
+}
+
+func (s *story) setS3Credentials() {
+	s.Helper()
+	s.do("backup", "credentials", "set", s.file("credentials",
+		fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", backuptest.AccessKey, backuptest.SecretKey)))
+}
+
 func TestLabBackup_ToS3WithCredentialsFromTheStore(t *testing.T) {
 	extra(t)
-	program, err := rig.S3Program(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
-	bucket, err := rig.StartS3(t.Context(), program, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bucket.Stop)
+	address, _ := backuptest.Gateway(t, "bucket")
 	s := newStory(t, 1)
 	b := backedUp{s, ""}
 	s.daemon("boot-1")
 	s.setKey()
 	c := b.spec()
-	c.Backup.Target = bucket.URL
+	c.Backup.Target = s3Target(address)
 	s.set(c)
 	s.ready()
 	b.awaitBackups("False Failing") // nobody gave it credentials
-	s.do("backup", "credentials", "set", s.file("credentials",
-		fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", bucket.AccessKey, bucket.SecretKey)))
+	s.setS3Credentials()
 	b.awaitBackups("True UpToDate")
 	last := b.put("a", 1<<20)
 	if d := b.now("--delta"); d.Revision < last {

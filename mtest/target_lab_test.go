@@ -2,7 +2,6 @@ package mtest_test
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/mtest/rig"
+	"cke/backup/backuptest"
 )
 
 // targetLimit bounds the time until a target that is gone is reported: a delta period of a second, a probe, and what a busy
@@ -137,25 +136,15 @@ func TestLabTarget_ThatWasEmptied(t *testing.T) {
 		b.isEmptied(b.target, b.spec())
 	})
 	t.Run("a bucket", func(t *testing.T) {
-		program, err := rig.S3Program(t.Context())
-		if err != nil {
-			t.Skip(err)
-		}
-		dir := t.TempDir()
-		bucket, err := rig.StartS3(t.Context(), program, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(bucket.Stop)
+		address, dir := backuptest.Gateway(t, "bucket")
 		s := newStory(t, 1)
 		b := backedUp{s, ""}
 		s.daemon("cke1")
 		s.setKey()
-		s.do("backup", "credentials", "set", s.file("credentials",
-			fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", bucket.AccessKey, bucket.SecretKey)))
+		s.setS3Credentials()
 		c := b.spec()
-		c.Backup.Target = bucket.URL
-		b.isEmptied(filepath.Join(dir, "data", "bucket", "etcd"), c)
+		c.Backup.Target = s3Target(address)
+		b.isEmptied(filepath.Join(dir, "etcd"), c)
 	})
 }
 

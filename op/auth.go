@@ -76,24 +76,25 @@ func (SetAuth) verify(ctx context.Context, e Env, on bool) error {
 
 // throughAny asks one member after the other until one has done it.
 func throughAny(ctx context.Context, e Env, ask func(url string) error) error {
-	return through(ctx, e, ask, false)
+	return through(ctx, e, false, ask)
 }
 
-// throughAll asks every member. It fails if none has done it.
-func throughAll(ctx context.Context, e Env, ask func(url string) error) error {
-	return through(ctx, e, ask, true)
-}
-
-func through(ctx context.Context, e Env, ask func(url string) error, all bool) error {
+// through asks the cluster's members: all of them, or one after the other until one has done it.
+func through(ctx context.Context, e Env, all bool, ask func(url string) error) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
 	}
+	return throughThese(ctx, e, id.Joins, id.NotOurs, all, ask)
+}
+
+// throughThese leaves out members that unfit has a reason against. It fails if no member has done what was asked.
+func throughThese(ctx context.Context, e Env, joins []cke.Join, unfit func(cke.EndpointStatus) string, all bool,
+	ask func(url string) error) error {
 	var failed []error
 	done := false
-	for _, j := range id.Joins {
-		s := e.Etcd.Endpoint(ctx, j.ClientURL())
-		if why := id.NotOurs(s); why != "" {
+	for _, j := range joins {
+		if why := unfit(e.Etcd.Endpoint(ctx, j.ClientURL())); why != "" {
 			failed = append(failed, fmt.Errorf("%s: %s", j.Node.Name(), why))
 			continue
 		}

@@ -29,11 +29,8 @@ func (d Disarm) Stages() []Stage {
 
 // disarm clears one alarm; one that is off already is no error.
 func disarm(ctx context.Context, e Env, a cke.Alarm) error {
-	through := throughAny
-	if a.StopsWrites() { // one that continued alone has a log of its own
-		through = throughAll
-	}
-	if err := through(ctx, e, func(url string) error { return e.Etcd.Disarm(ctx, url, a) }); err != nil {
+	all := a.StopsWrites() // one that continued alone has a log of its own
+	if err := through(ctx, e, all, func(url string) error { return e.Etcd.Disarm(ctx, url, a) }); err != nil {
 		return fmt.Errorf("no member clears the alarm: %w", err)
 	}
 	return nil

@@ -110,17 +110,18 @@ func servingBefore(ctx context.Context, e Env, fence []cke.Join, rest cke.Restor
 
 // allServingBefore are the URLs of all of them; there is at least one.
 func allServingBefore(ctx context.Context, e Env, fence []cke.Join, rest cke.Restoration) (urls []string, err error) {
-	var silent []error
-	for _, j := range serving(fence, rest) {
-		s := e.Etcd.Endpoint(ctx, j.ClientURL())
+	unfit := func(s cke.EndpointStatus) string {
 		if s.Linearizable && rest.Replaces(s.ClusterID) {
-			urls = append(urls, s.URL)
-			continue
+			return ""
 		}
-		silent = append(silent, fmt.Errorf("%s does not serve: %s", j.Node.Name(), s.Problem))
+		return "does not serve: " + s.Problem
 	}
+	err = throughThese(ctx, e, serving(fence, rest), unfit, true, func(url string) error {
+		urls = append(urls, url)
+		return nil
+	})
 	if urls == nil {
-		return nil, errors.Join(append(silent, errors.New("the cluster has no quorum"))...)
+		return nil, errors.Join(err, errors.New("the cluster has no quorum"))
 	}
 	return urls, nil
 }

@@ -1,18 +1,18 @@
 package backuptest
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"cke/internal/need"
 )
 
-const gatewayVersion = "v1.8.0"
+var gateway = need.Program{File: "versitygw-v1.8.0", Package: "github.com/versity/versitygw/cmd/versitygw", Version: "v1.8.0"}
 
 // The credentials of the S3 server.
 const (
@@ -20,19 +20,20 @@ const (
 	SecretKey = "testsecret"
 )
 
-// Gateway runs a real S3 server, versitygw, over a local directory with one bucket, and returns its address.
-func Gateway(t testing.TB, bucket string) string {
+// Gateway runs a real S3 server, versitygw, with one bucket, whose objects lie in a local directory of its name.
+func Gateway(t testing.TB, bucket string) (address, dir string) {
 	t.Helper()
-	binary := gatewayBinary(t)
+	binary := gateway.Built(t)
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, bucket), 0o755); err != nil {
+	dir = filepath.Join(root, bucket)
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
+	address = l.Addr().String()
 	l.Close()
 	cmd := exec.Command(binary, "--access", AccessKey, "--secret", SecretKey, "--port", address, "--region", "us-east-1",
 		"posix", "--sidecar", t.TempDir(), root)
@@ -42,16 +43,17 @@ func Gateway(t testing.TB, bucket string) string {
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { cmd.Process.Kill(); <-ended })
-	for range 200 {
+	for range 400 {
 		if c, err := net.Dial("tcp", address); err == nil {
 			c.Close()
-			return address
+			return address, dir
 		}
 		select {
 		case err := <-ended:
@@ -62,32 +64,5 @@ func Gateway(t testing.TB, bucket string) string {
 		}
 	}
 	t.Fatal("the S3 server does not answer")
-	return ""
-}
-
-// gatewayBinary builds the server once and keeps it in the cache directory.
-func gatewayBinary(t testing.TB) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a built S3 server")
-	}
-	dir := os.Getenv("CKE_CACHE")
-	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			need.Missing(t, "no directory for the S3 server: %v", err)
-		}
-		dir = filepath.Join(base, "cke")
-	}
-	dir = filepath.Join(dir, "tools")
-	binary := filepath.Join(dir, "versitygw")
-	if _, err := os.Stat(binary); err == nil {
-		return binary
-	}
-	cmd := exec.Command("go", "install", fmt.Sprint("github.com/versity/versitygw/cmd/versitygw@", gatewayVersion))
-	cmd.Env = append(os.Environ(), "GOBIN="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		need.Missing(t, "the S3 server cannot be built: %v\n%s", err, out)
-	}
-	return binary
+	return "", ""
 }

@@ -136,7 +136,7 @@ func TestCreate_RemovesNothingFromAStoreThatOverwritesInParts(t *testing.T) {
 
 // A real server takes and refuses the one and the other.
 func TestOpen_S3TriesWhatGoesInParts(t *testing.T) {
-	address := backuptest.Gateway(t, "backups")
+	address, _ := backuptest.Gateway(t, "backups")
 	b, err := target.Open(t.Context(), "s3://backups/p?region=us-east-1&endpoint=http://"+address+"&path_style=true",
 		target.Credentials{AccessKey: backuptest.AccessKey, SecretKey: backuptest.SecretKey})
 	if err != nil {

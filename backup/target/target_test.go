@@ -52,7 +52,7 @@ func TestTarget_SweepsADirectory(t *testing.T) {
 
 // A real S3 server, addressed with a prefix, by path, with credentials passed in.
 func TestOpen_S3(t *testing.T) {
-	address := backuptest.Gateway(t, "backups")
+	address, _ := backuptest.Gateway(t, "backups")
 	b, err := target.Open(t.Context(), fmt.Sprintf("s3://backups/some/prefix?region=us-east-1&endpoint=http://%s&path_style=true", address),
 		target.Credentials{AccessKey: backuptest.AccessKey, SecretKey: backuptest.SecretKey})
 	if err != nil {
@@ -63,7 +63,7 @@ func TestOpen_S3(t *testing.T) {
 }
 
 func TestOpen_S3CredentialsFromTheEnvironment(t *testing.T) {
-	address := backuptest.Gateway(t, "backups")
+	address, _ := backuptest.Gateway(t, "backups")
 	t.Setenv("AWS_ACCESS_KEY_ID", backuptest.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", backuptest.SecretKey)
 	b, err := target.Open(t.Context(), "s3://backups?endpoint=http://"+address+"&path_style=true", target.Credentials{})

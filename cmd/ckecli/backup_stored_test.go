@@ -78,7 +78,7 @@ func TestBackup_CredentialsAreSealedAndStayWhileInUse(t *testing.T) {
 
 // The whole way through a real S3 server: copied to with credentials of the command line, read with those in the store.
 func TestBackup_S3(t *testing.T) {
-	address := backuptest.Gateway(t, "backups")
+	address, _ := backuptest.Gateway(t, "backups")
 	h := newBackedUpHouse(t)
 	url := "s3://backups/some/prefix?region=us-east-1&path_style=true&endpoint=http://" + address
 	file := h.write("aws", awsFile)

@@ -39,19 +39,16 @@ func runInit(a *app, name string, nodes []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, initHead, name)
 	for i, arg := range nodes {
-		user, address, found := strings.Cut(arg, "@")
-		if !found {
-			user, address = "", arg
+		n, err := userAtAddress(arg)
+		if err != nil {
+			return err
 		}
-		if _, err := netip.ParseAddr(address); err != nil {
-			return fmt.Errorf("%q is not an IP address; members reach each other by the addresses of this file", address)
+		if _, err := netip.ParseAddr(n.Address); err != nil {
+			return fmt.Errorf("%q is not an IP address; members reach each other by the addresses of this file", n.Address)
 		}
-		if found && user == "" {
-			return fmt.Errorf("%q has an empty user", arg)
-		}
-		fmt.Fprintf(&b, "  - address: %s\n    hostname: cp%d\n", address, i+1)
-		if user != "" {
-			fmt.Fprintf(&b, "    user: %s\n", user)
+		fmt.Fprintf(&b, "  - address: %s\n    hostname: cp%d\n", n.Address, i+1)
+		if n.User != "" {
+			fmt.Fprintf(&b, "    user: %s\n", n.User)
 		}
 		b.WriteString("    control_plane: true\n")
 	}

@@ -90,12 +90,9 @@ type authorizeTarget struct {
 func authorizeTargets(args, hostKeys []string) ([]authorizeTarget, error) {
 	var all []authorizeTarget
 	for _, arg := range args {
-		var n cke.Node
-		n.Address = arg
-		if i := strings.LastIndex(arg, "@"); i >= 0 {
-			if n.User, n.Address = arg[:i], arg[i+1:]; n.User == "" {
-				return nil, fmt.Errorf("%q has an empty user", arg)
-			}
+		n, err := userAtAddress(arg)
+		if err != nil {
+			return nil, err
 		}
 		if _, err := netip.ParseAddr(n.Address); err != nil && strings.Contains(n.Address, ":") {
 			host, port, err := net.SplitHostPort(n.Address)
@@ -130,6 +127,17 @@ func authorizeTargets(args, hostKeys []string) ([]authorizeTarget, error) {
 		}
 	}
 	return all, nil
+}
+
+// userAtAddress reads [USER@]ADDRESS.
+func userAtAddress(arg string) (n cke.Node, err error) {
+	n.Address = arg
+	if i := strings.LastIndex(arg, "@"); i >= 0 {
+		if n.User, n.Address = arg[:i], arg[i+1:]; n.User == "" {
+			err = fmt.Errorf("%q has an empty user", arg)
+		}
+	}
+	return n, err
 }
 
 // authorizedNode is a node as `node authorize` writes it for programs.
@@ -247,7 +255,7 @@ func (t authorizeTarget) line() (string, error) {
 	if err != nil {
 		return "", &cke.Error{Code: cke.CodeSSHKey, What: "cke's SSH key cannot be used", Err: err, Unchanged: true, Try: "ckecli ssh-key set FILE"}
 	}
-	return restrictedLine + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), nil
+	return cke.KeyOptions + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), nil
 }
 
 // printLines prints each line once.

@@ -146,7 +146,7 @@ func TestAuthorize_ReportsEachNode(t *testing.T) {
 func TestAuthorize_ReplacesALineWithOtherOptionsOnRequest(t *testing.T) {
 	h, line, me, operator := letIn(t)
 	d := newDoor(t, "127.0.0.1", operator)
-	other := strings.TrimPrefix(line, restrictedLine+" ")
+	other := strings.TrimPrefix(line, cke.KeyOptions+" ")
 	file := filepath.Join(d.home, "keys")
 	if err := os.WriteFile(file, []byte("# mine\n"+other), 0o644); err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func TestSSHKey_IsSealedListedAndKeptWhileInUse(t *testing.T) {
 	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
 	file := h.write("id_ed25519", key)
 	stdout, stderr := h.run(exitDone, "ssh-key", "set", file)
-	if nodes, err := os.ReadFile("../../docs/nodes.md"); err != nil || stdout != restrictedLine+" "+line+"\n" || !strings.Contains(string(nodes), restrictedLine) {
+	if nodes, err := os.ReadFile("../../docs/nodes.md"); err != nil || stdout != cke.KeyOptions+" "+line+"\n" || !strings.Contains(string(nodes), cke.KeyOptions) {
 		t.Errorf("stdout is %q, want the line of docs/nodes.md with the public key; %v", stdout, err)
 	}
 	contains(t, stderr, "Sealed for all clusters.")

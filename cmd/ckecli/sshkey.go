@@ -78,9 +78,6 @@ func commaList[T any](all []T, name func(T) string) string {
 	return text
 }
 
-// restrictedLine are the options that leave a key the way to the engine's socket, and nothing else. Source: docs/nodes.md.
-const restrictedLine = `restrict,port-forwarding,permitopen="[/var/run/docker.sock]:*",permitlisten="localhost:1",command="/bin/false"`
-
 func runSSHKeySet(ctx context.Context, a *app, s interface {
 	sshKeys
 	specs
@@ -103,7 +100,7 @@ func runSSHKeySet(ctx context.Context, a *app, s interface {
 	for _, i := range infos {
 		if i.Cluster == cluster && i.Node == name {
 			fmt.Fprintf(a.stderr, "Sealed for %s. Its line for authorized_keys on the nodes:\n", keyFor(i))
-			return a.showLine(i, i.Fingerprint, restrictedLine+" "+i.PublicKey)
+			return a.showLine(i, i.Fingerprint, cke.KeyOptions+" "+i.PublicKey)
 		}
 	}
 	return nil

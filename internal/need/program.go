@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"cke/internal/cache"
 )
 
 // Program is a program of another module that tests run.
@@ -24,13 +26,9 @@ func (p Program) Built(t testing.TB) string {
 	if testing.Short() {
 		t.Skipf("needs %s to be built", p.File)
 	}
-	dir := os.Getenv("CKE_CACHE")
-	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			Missing(t, "no directory for %s: %v", p.File, err)
-		}
-		dir = filepath.Join(base, "cke")
+	dir, err := cache.Dir()
+	if err != nil {
+		Missing(t, "no directory for %s: %v", p.File, err)
 	}
 	binary := filepath.Join(dir, "tools", p.File)
 	if _, err := os.Stat(binary); err == nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+
+	"cke/internal/cache"
 )
 
 const (
@@ -33,7 +35,7 @@ func (l *Lab) ensureBase(ctx context.Context, ref string) error {
 	if there, err := l.hasImage(ctx, ref); there || err != nil {
 		return err
 	}
-	cache, err := CacheDir()
+	cache, err := cache.Dir()
 	if err != nil {
 		return err
 	}

@@ -12,23 +12,6 @@ import (
 	"time"
 )
 
-// CacheDir returns where built things are kept between runs: $CKE_CACHE, or cke below the user's cache directory.
-func CacheDir() (string, error) {
-	dir := os.Getenv("CKE_CACHE")
-	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("no cache directory, set CKE_CACHE: %w", err)
-		}
-		dir = filepath.Join(base, "cke")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	return dir, os.MkdirAll(dir, 0o755)
-}
-
 // contentKey names things by what they are made of.
 func contentKey(inputs ...string) string {
 	h := sha256.New()

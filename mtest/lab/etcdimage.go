@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"cke/internal/cache"
 )
 
 // Image is an etcd image as a docker archive.
@@ -41,7 +43,7 @@ func etcdImage(ctx context.Context, version string, p *Progress) (Image, error) 
 	if !etcdVersion.MatchString(version) {
 		return Image{}, fmt.Errorf("etcd version %q: want one like 3.6.16", version)
 	}
-	cache, err := CacheDir()
+	cache, err := cache.Dir()
 	if err != nil {
 		return Image{}, err
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+
+	"cke/internal/cache"
 )
 
 //go:embed host
@@ -54,7 +56,7 @@ func (l *Lab) StartHost(ctx context.Context) (*Host, error) {
 
 // hostImage returns the image of management hosts, building it unless this machine has it.
 func (l *Lab) hostImage(ctx context.Context) (string, error) {
-	cache, err := CacheDir()
+	cache, err := cache.Dir()
 	if err != nil {
 		return "", err
 	}

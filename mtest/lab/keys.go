@@ -11,13 +11,9 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
-)
 
-// RestrictedKeyOptions precede a key in authorized_keys to leave it good for the engine's socket and nothing else:
-// no shell, no command, no terminal, no agent, no TCP in either direction. OpenSSH matches permitopen against the path of
-// a unix socket when the path is in brackets and the port is *. What the key can still do is make a unix socket of
-// its own on the node (ssh -R); sshd_config's "AllowStreamLocalForwarding local" takes that too. Checked with OpenSSH 9.2.
-const RestrictedKeyOptions = `restrict,port-forwarding,permitopen="[/var/run/docker.sock]:*",permitlisten="localhost:1",command="/bin/false"`
+	"cke"
+)
 
 // newKey returns a key pair: the private part as an OpenSSH file, the public part as "ssh-ed25519 AAAA…".
 func newKey(comment string) (private []byte, public string, err error) {
@@ -82,7 +78,7 @@ func (l *Lab) authorizedKeys() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return full + "\n" + RestrictedKeyOptions + " " + restricted + "\n", nil
+	return full + "\n" + cke.KeyOptions + " " + restricted + "\n", nil
 }
 
 // KnownHosts is the path of a known_hosts file with the nodes' host keys.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/image"
+
+	"cke/internal/cache"
 )
 
 //go:embed node
@@ -41,7 +43,7 @@ func (l *Lab) NodeImage(ctx context.Context, etcdVersions ...string) (string, er
 
 // ensureImages returns the image that nodes are made of, building what this machine lacks.
 func (l *Lab) ensureImages(ctx context.Context, etcdVersions []string) (string, error) {
-	cache, err := CacheDir()
+	cache, err := cache.Dir()
 	if err != nil {
 		return "", err
 	}

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+
+	"cke/internal/cache"
 )
 
 // ensureSeeded returns a node image that carries etcd images in the form in which the engine keeps them, so that a new
 // node has them without loading: about 0.2 s a node instead of a second or more.
 func (l *Lab) ensureSeeded(ctx context.Context, node, base string, etcdVersions []string) (string, error) {
-	cache, err := CacheDir()
+	cache, err := cache.Dir()
 	if err != nil {
 		return "", err
 	}
