@@ -31,6 +31,8 @@ func (l *line) notify(e take.Event) {
 		l.mu.Unlock()
 		l.news()
 		l.rouse()
+	case take.Restorable:
+		l.news()
 	case take.FullFound:
 		l.found(e.Header)
 	case take.DeltaStored:

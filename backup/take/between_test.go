@@ -258,7 +258,7 @@ func told(t *testing.T, r *taketest.Rig, from, to int64) {
 	if gap := r.Await(take.Gap); gap.From != from || gap.To != to {
 		t.Errorf("a gap from %d to %d is told, want %d to %d", gap.From, gap.To, from, to)
 	}
-	r.Await(take.FullStored)
+	r.Await(take.Restorable)
 	if s := r.Taker.Status(); s.Problem != "" || !s.Connected {
 		t.Errorf("status %+v", s)
 	}

@@ -49,7 +49,7 @@ func TestTaker_ABogusNameIsToldAndPassedOver(t *testing.T) {
 				t.Errorf("told: %+v", e)
 			}
 			for len(r2.Events) > 0 {
-				if e := <-r2.Events; e.Type != take.DeltaStored && e.Type != take.FullFound {
+				if e := <-r2.Events; e.Type != take.DeltaStored && e.Type != take.FullFound && e.Type != take.Restorable {
 					t.Errorf("event %s: %v", e.Type, e.Err)
 				}
 			}

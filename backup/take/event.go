@@ -13,6 +13,8 @@ type EventType string
 const (
 	FullStored  EventType = "full stored"
 	DeltaStored EventType = "delta stored"
+	// Restorable means that from now on a full and an unbroken run of deltas lead to what is stored.
+	Restorable EventType = "restorable"
 	// FullFound means that the newest full in the target is not the one that was known; with a zero Header there is none.
 	FullFound EventType = "full found"
 	// FullFailed means that a full could not be taken or stored; it is tried again.

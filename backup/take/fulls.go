@@ -105,8 +105,8 @@ func (s *session) fullDone(r result) error {
 		if r.header.Last >= s.owed {
 			s.owed = 0
 		}
+		s.t.tell(Event{Type: FullStored, Header: r.header}) // first, or what was believed before would count as restorable
 		s.t.setConnected(true, 0)
-		s.t.tell(Event{Type: FullStored, Header: r.header})
 		s.planFull()
 	}
 	if len(s.fulls) > 0 {

@@ -238,10 +238,14 @@ func (t *Taker) setSeen(revision, buffered int64) {
 // setConnected notes whether a full leads to the stream's end; stored is the newest revision in the target.
 func (t *Taker) setConnected(connected bool, stored int64) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	before := t.status.Connected
 	t.status.Connected, t.status.Resumed = connected, true
 	if connected {
 		t.status.Revision = max(t.status.Revision, stored)
+	}
+	t.mu.Unlock()
+	if connected && !before {
+		t.tell(Event{Type: Restorable})
 	}
 }
 
@@ -252,7 +256,7 @@ func (t *Taker) tell(e Event) {
 	switch e.Type {
 	case FullStored:
 		s.FullRevision, s.FullTime = e.Header.Last, e.Header.Place.Time
-		if !s.Connected || e.Header.Last > s.Revision {
+		if e.Header.Last > s.Revision {
 			s.Revision, s.Time = e.Header.Last, e.Header.End
 		}
 	case FullFound:

@@ -1,6 +1,7 @@
 package take_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -116,5 +117,34 @@ func TestTaker_WhatIsMissingAfterAnUnsignedDeltaIsTold(t *testing.T) {
 	}
 	if st := r3.Taker.Status(); st.Problem != "" {
 		t.Errorf("%+v", st)
+	}
+}
+
+// Whoever is told of a full takes in what it leads to before the Taker says that this can be restored: what was believed of the
+// target until then, as of an unsigned full, never counts as restorable.
+func TestTaker_TellsOfAFullBeforeItCountsAsRestorable(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	config := taketest.Config(server, backuptest.NewMemory())
+	var taker *take.Taker
+	seen := make(chan take.Status, 1)
+	config.Notify = func(e take.Event) {
+		if e.Type == take.FullStored {
+			seen <- taker.Status()
+		}
+	}
+	taker, err := take.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(etcdtest.Context(t))
+	ended := make(chan error, 1)
+	go func() { ended <- taker.Run(ctx) }()
+	if st := <-seen; st.Connected || st.FullRevision == 0 {
+		t.Errorf("at the event: %+v", st)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
 	}
 }
