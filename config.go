@@ -89,6 +89,26 @@ type BasicAuth struct {
 type ImagesConfig struct {
 	// ArchiveDir holds the output of `docker save`, one image or more in each file.
 	ArchiveDir string `yaml:"archive_dir,omitempty"`
+	// Registries are those that nodes log in to when they pull. No node keeps the password.
+	Registries []RegistryLogin `yaml:"registries,omitempty"`
+}
+
+// RegistryLogin is the user name, and the password in the first line of PasswordFile, for one registry.
+type RegistryLogin struct {
+	// Host is the registry as names of images have it: registry.example.com, or with a port.
+	Host         string `yaml:"host,omitempty"`
+	Username     string `yaml:"username,omitempty"`
+	PasswordFile string `yaml:"password_file,omitempty"`
+}
+
+// Registry returns the login for a registry; false: there is none.
+func (c ImagesConfig) Registry(host string) (RegistryLogin, bool) {
+	for _, r := range c.Registries {
+		if r.Host == host {
+			return r, true
+		}
+	}
+	return RegistryLogin{}, false
 }
 
 // BackupConfig is how the daemon works on backups; the target is part of each cluster file.

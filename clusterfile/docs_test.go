@@ -52,7 +52,7 @@ func TestDocs_ConfigurationNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
 		}
 	}
 	blocks := yamlBlocks(text)
-	if len(blocks) != 3 {
+	if len(blocks) != 4 {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	for i, block := range blocks {
@@ -90,8 +90,11 @@ func configPaths(t reflect.Type, path string) []string {
 		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
 		at := strings.TrimPrefix(path+"."+key, ".")
 		paths = append(paths, at)
-		if f := t.Field(i).Type; f.Kind() == reflect.Struct {
+		switch f := t.Field(i).Type; {
+		case f.Kind() == reflect.Struct:
 			paths = append(paths, configPaths(f, at)...)
+		case f.Kind() == reflect.Slice && f.Elem().Kind() == reflect.Struct:
+			paths = append(paths, configPaths(f.Elem(), at+"[]")...)
 		}
 	}
 	return paths

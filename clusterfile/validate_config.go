@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/distribution/reference"
+
 	"cke"
 )
 
@@ -72,6 +74,7 @@ func checkConfig(f *findings, c cke.Config) {
 	checkFile(f, "secret_key_file", c.SecretKeyFile)
 	checkHTTP(f, "http", c.HTTP)
 	checkFile(f, "images.archive_dir", c.Images.ArchiveDir)
+	checkRegistries(f, "images.registries", c.Images.Registries)
 	checkFile(f, "backup.scratch_dir", c.Backup.ScratchDir)
 	if d := time.Duration(c.SessionTTL); f.given("session_ttl") || d != 0 {
 		if d < 2*time.Second || d > time.Hour || d%time.Second != 0 {
@@ -128,6 +131,23 @@ func checkEndpoints(f *findings, p string, s cke.StoreConfig) {
 			f.fault(at, fmt.Sprintf("%q would not use the certificates that tls names", shorten(e)), "Write https://, or remove tls.")
 		}
 		twice(f, seen, at, e, "endpoint", "Remove one of them.")
+	}
+}
+
+func checkRegistries(f *findings, p string, registries []cke.RegistryLogin) {
+	seen := map[string]string{}
+	for i, r := range registries {
+		at := itemPath(p, i)
+		// Docker takes a first part without a dot or port for a name in its own registry.
+		if named, err := reference.ParseNormalizedNamed(r.Host + "/etcd"); err != nil || reference.Domain(named) != r.Host {
+			f.fault(at+".host", fmt.Sprintf("%q is not a registry", shorten(r.Host)), "Write it as names of images have it: registry.example.com or registry.example.com:5000.")
+		}
+		twice(f, seen, at+".host", r.Host, "registry", "Remove one of them.")
+		checkFile(f, at+".password_file", r.PasswordFile)
+		if r.Username == "" && r.PasswordFile == "" {
+			f.fault(at, "has no username and no password_file", "Add both, or remove it: pulls need no login then.")
+		}
+		together(f, at, "username", r.Username, "password_file", r.PasswordFile)
 	}
 }
 

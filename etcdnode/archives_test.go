@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -133,6 +135,40 @@ func TestEnsureImage_TellsAllThatWasTried(t *testing.T) {
 	for _, want := range []string{"not on the node", "no archive in " + dir, "no such host"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %q", want, err)
+		}
+	}
+}
+
+func TestEnsureImage_LogsInToTheRegistryOfTheImage(t *testing.T) {
+	t.Parallel()
+	for i, c := range []struct {
+		ref, password string
+		err           error
+		want          string // the login that arrives; "": none
+		says          string
+	}{
+		{ref: "registry.example.com:5000/etcd:1", password: "geheim", want: `{"username":"cke","password":"geheim","serveraddress":"registry.example.com:5000"}`, says: "denied"},
+		{ref: "other.example.com/etcd:1", password: "geheim", says: "denied"},
+		{ref: "etcd:1", password: "geheim", says: "denied"},
+		{ref: "registry.example.com:5000/etcd:1", err: os.ErrNotExist, says: "log in to registry.example.com:5000: file does not exist"},
+	} {
+		node := newFakeNode(t, fmt.Sprintf("127.0.17.%d", 10+i), "ed25519", "ed25519")
+		node.engine.answer("POST /images/create", "500 denied")
+		fleet := fleetOf(t, newMemoryHostKeys(), func(config *Config) {
+			config.Login = func(registry string) (string, string, error) {
+				if registry != "registry.example.com:5000" {
+					return "", "", nil
+				}
+				return "cke", c.password, c.err
+			}
+		}, node)
+		err := fleet.Machine(node.node).EnsureImage(t.Context(), c.ref, nil)
+		if cke.CodeOf(err) != cke.CodeImage || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "geheim") {
+			t.Errorf("%s: %v", c.ref, err)
+		}
+		got, err := base64.URLEncoding.DecodeString(node.engine.login)
+		if string(got) != c.want || err != nil {
+			t.Errorf("%s: the engine got %q, %v", c.ref, got, err)
 		}
 	}
 }

@@ -109,8 +109,9 @@ func (d *docker) loadImage(ctx context.Context, archive io.Reader) error {
 	return followStream(resp.Body, nil)
 }
 
-func (d *docker) pullImage(ctx context.Context, ref string, progress func(string)) error {
-	r, err := d.api.ImagePull(ctx, ref, image.PullOptions{})
+// pullImage has the engine pull an image; login is as RegistryAuth of the Docker API, or empty.
+func (d *docker) pullImage(ctx context.Context, ref, login string, progress func(string)) error {
+	r, err := d.api.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: login})
 	if err != nil {
 		return meaning(err)
 	}

@@ -28,6 +28,7 @@ type fakeEngine struct {
 	events   chan string          // lines for whoever listens to events
 	answers  map[string]string
 	files    []string // names in the archives that were put
+	login    string   // of the last pull
 }
 
 func newFakeEngine(t testing.TB) *fakeEngine {
@@ -119,6 +120,9 @@ func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
 		files = namesIn(r.Body)
 	}
 	e.mu.Lock()
+	if path == "/images/create" {
+		e.login = r.Header.Get("X-Registry-Auth")
+	}
 	e.requests, e.files = append(e.requests, request), append(e.files, files...)
 	hang := e.hang
 	if !strings.Contains(request, e.hangOn) {

@@ -25,6 +25,9 @@ type Config struct {
 	HostKeys HostKeys
 	// Archives has images that nodes lack; fleets may share it. nil: there are none.
 	Archives *Archives
+	// Login returns the name and password for a registry, as names of images have it; an empty name: pulls need no
+	// login. It is called before each pull. nil: none does.
+	Login func(registry string) (username, password string, err error)
 	// ClientTLS returns what cke presents to members; called at each handshake. nil result: no certificate authority
 	// yet.
 	ClientTLS func(ctx context.Context) (*tls.Config, error)

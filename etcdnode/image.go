@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/registry"
+
 	"cke"
 )
 
@@ -46,14 +49,34 @@ func (m machine) EnsureImage(ctx context.Context, ref string, progress func(stri
 	} else {
 		tried = append(tried, m.notArchived(looked, findErr))
 	}
-	err = m.write(ctx, ImageLimit, "pull "+ref, func(ctx context.Context, s *session) error {
-		progress("pulling")
-		return s.engine.pullImage(ctx, ref, progress)
-	})
+	login, err := m.fleet.login(ref)
+	if err == nil {
+		err = m.write(ctx, ImageLimit, "pull "+ref, func(ctx context.Context, s *session) error {
+			progress("pulling")
+			return s.engine.pullImage(ctx, ref, login, progress)
+		})
+	}
 	if code := cke.CodeOf(err); err == nil || code != cke.CodeInternal || errors.Is(err, cke.ErrDeposed) || ctx.Err() != nil {
 		return err
 	}
 	return &cke.Error{Code: cke.CodeImage, What: fmt.Sprintf("image %s is not available on %s", ref, m.node.Name()), Facts: append(tried, err.Error())}
+}
+
+// login is what an engine shows to the registry of an image, encoded as the Docker API wants it; empty: nothing.
+func (f *Fleet) login(ref string) (string, error) {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil || f.config.Login == nil {
+		return "", err
+	}
+	host := reference.Domain(named)
+	username, password, err := f.config.Login(host)
+	if err != nil {
+		return "", fmt.Errorf("log in to %s: %w", host, err)
+	}
+	if username == "" {
+		return "", nil
+	}
+	return registry.EncodeAuthConfig(registry.AuthConfig{Username: username, Password: password, ServerAddress: host})
 }
 
 // notArchived says why no archive was loaded.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/etcdnode"
 	"cke/pki"
 	"cke/server"
@@ -33,6 +35,7 @@ func connector(store *storage.Store, config cke.Config, metrics *server.Metrics,
 			AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
 			HostKeys:    hostKeys{lead, log},
 			Archives:    archives,
+			Login:       login(config.Images),
 			ClientTLS: func(ctx context.Context) (*tls.Config, error) {
 				return authority.ClientTLS(ctx, lead.state.Load().Identity.Authorities)
 			},
@@ -43,6 +46,21 @@ func connector(store *storage.Store, config cke.Config, metrics *server.Metrics,
 			Log:        log.With("cluster", cluster),
 		})
 		return fleet, authority, nil
+	}
+}
+
+// login reads the password for each pull: it may be replaced while the daemon runs.
+func login(images cke.ImagesConfig) func(host string) (username, password string, err error) {
+	return func(host string) (string, string, error) {
+		r, ok := images.Registry(host)
+		if !ok {
+			return "", "", nil
+		}
+		password, err := clusterfile.ReadPassword(r.PasswordFile)
+		if err == nil && password == "" {
+			err = fmt.Errorf("%s has no password in it", r.PasswordFile)
+		}
+		return r.Username, password, err
 	}
 }
 
