@@ -197,17 +197,17 @@ func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incar
 	return inc
 }
 
-// Restores returns the ids of restores under way that may still need what was fetched or borrowed for them: the
-// current one, and those that it replaces, which continue if it is canceled. None does once the restored members may
-// have been started.
-func (i Identity) Restores() (ids []string) {
+// Restores returns the restores under way that may still need their backups, and what was fetched or borrowed for
+// them: the current one, and those that it replaces, which continue if it is canceled. None does once the restored
+// members may have been started.
+func (i Identity) Restores() (all []Restoration) {
 	if i.Started() {
 		return nil
 	}
 	for inc := i.Incarnation; inc != nil && inc.State == Restoring && inc.Restore != nil; inc = inc.Restore.Before {
-		ids = append(ids, inc.Restore.ID)
+		all = append(all, *inc.Restore)
 	}
-	return ids
+	return all
 }
 
 // NewAwaiting returns the incarnation of a cluster that was declared for a restore. Nothing is stored.

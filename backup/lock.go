@@ -86,6 +86,12 @@ func (s *Store) patience() time.Duration { return s.lockTTL() + s.lockTTL()/2 }
 
 func (s *Store) lockTTL() time.Duration { return cmp.Or(s.LockTTL, DefaultLockTTL) }
 
+// Hold keeps deletions away from the backups until it is released; ctx bounds only how long it waits for one under way.
+// Notes name what may be deleted nevertheless.
+func (s *Store) Hold(ctx context.Context, work string) (release func(), notes []string, err error) {
+	return s.reading(ctx, work)
+}
+
 // reading announces a reader and waits while another process deletes, as long as a deletion takes to make way: any client can renew a lock. That it cannot be announced, as in a target that this host may only read,
 // prevents no reading: the note says so.
 func (s *Store) reading(ctx context.Context, work string) (release func(), notes []string, err error) {
@@ -115,9 +121,30 @@ func (s *Store) reading(ctx context.Context, work string) (release func(), notes
 	}
 }
 
-// deleting announces a deletion once no other process reads or deletes. ErrBusy names which one does. clock is the target's time at now, the time of
-// this host; zero: the target could not be asked.
+// deleting announces a deletion once no other process reads or deletes and no restore is ordered. ErrBusy names what is in
+// the way. clock is the target's time at now, the time of this host; zero: the target could not be asked.
 func (s *Store) deleting(ctx context.Context, work string) (l *lock, clock, now time.Time, err error) {
+	l, clock, now, err = s.alone(ctx, work)
+	if err != nil {
+		return nil, clock, now, err
+	}
+	if err := s.ordered(ctx); err != nil {
+		l.release()
+		return nil, clock, now, err
+	}
+	return l, clock, now, nil
+}
+
+// ordered is Ordered if it is known.
+func (s *Store) ordered(ctx context.Context) error {
+	if s.Ordered == nil {
+		return nil
+	}
+	return s.Ordered(ctx)
+}
+
+// alone is deleting, whatever is ordered.
+func (s *Store) alone(ctx context.Context, work string) (l *lock, clock, now time.Time, err error) {
 	ttl := s.lockTTL()
 	for begun := time.Now(); ; {
 		now = s.now()
@@ -225,7 +252,7 @@ func (l *lock) remove(ctx context.Context, name string) (refused bool) {
 	return refusesDeletion(l.s.Bucket.Delete(ctx, name))
 }
 
-// keep renews the lock. A deleter learns here that a reader waits for it.
+// keep renews the lock. A deleter learns here that a reader waits for it, or that a restore was ordered.
 func (l *lock) keep(ctx context.Context) {
 	defer close(l.ended)
 	tick := time.NewTicker(l.s.lockTTL() / 4)
@@ -239,8 +266,11 @@ func (l *lock) keep(ctx context.Context) {
 		if l.renew(ctx) != nil || l.kind != lockDeleting {
 			continue
 		}
+		busy := l.s.ordered(ctx)
 		if other, _, err := l.conflict(ctx); err == nil && other != nil {
-			busy := l.s.busy(ctx, *other)
+			busy = l.s.busy(ctx, *other)
+		}
+		if errors.Is(busy, ErrBusy) {
 			l.mu.Lock()
 			l.yield = cmp.Or(l.yield, busy)
 			l.mu.Unlock()

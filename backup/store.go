@@ -39,6 +39,9 @@ type Store struct {
 	Prunable []string
 	// Approve is called before Prune carries out a plan; its error keeps everything. nil: every plan is carried out.
 	Approve func(PrunePlan) error
+	// Ordered returns ErrBusy while a restore from these backups is requested or under way, see Ordered: nothing is deleted
+	// then, nor if it fails. nil: it is not known what is requested.
+	Ordered func(ctx context.Context) error
 	// Scratch is a directory for working copies of databases; empty: the system's temporary directory.
 	Scratch string
 	// Retry bounds how writing to the bucket is repeated.

@@ -132,7 +132,13 @@ func (s *Store) lentIn(cluster string, resp *clientv3.TxnResponse) (l lent, err 
 }
 
 // open are the orders that are in the store, and the restores under way that may need a key.
-func (l lent) open() []string { return slices.Concat(l.orders, l.identity.Restores()) }
+func (l lent) open() []string {
+	ids := slices.Clone(l.orders)
+	for _, r := range l.identity.Restores() {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
 
 // over are the operations that remove all that was lent for orders that are neither in the store, except for the one that ends now, nor
 // under way. Such an order never needs its key again: its id is used once, and its key comes with it in one transaction. What an

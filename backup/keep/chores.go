@@ -51,7 +51,9 @@ type chores struct {
 	storedAt time.Time
 	renewed  bool      // a full was taken since drills or merges began to meet damage
 	checked  time.Time // whether a problem has passed
-	unjudged bool      // it could not be read which fulls were found wrong
+	// postponed is when backups that are in use were last not pruned.
+	postponed time.Time
+	unjudged  bool // it could not be read which fulls were found wrong
 }
 
 // chore is one kind of work.
@@ -257,6 +259,10 @@ func (w *chores) besideDue(now time.Time) bool {
 	return d != w.stored || now.Sub(w.storedAt).Abs() >= besideEvery
 }
 
+// compared reports whether a member answered and its history was compared with the target's: the cluster of this store, which
+// may be an old one, still serves.
+func (w *chores) compared() bool { return w.taker.Status().Resumed }
+
 // putBeside stores the cluster file and the sealed identity beside the backups, unless the newest ones are the same.
 func (w *chores) putBeside(ctx context.Context) error {
 	d, spec := w.l.noted()
@@ -286,10 +292,10 @@ func (w *chores) putBeside(ctx context.Context) error {
 	return nil
 }
 
-func (w *chores) pruneDue(time.Time) bool {
+func (w *chores) pruneDue(now time.Time) bool {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	return w.l.pruneDue && w.taker.Status().Resumed // a member answered: this store's cluster still serves
+	return w.l.pruneDue && w.compared() && now.Sub(w.postponed).Abs() >= lookEvery
 }
 
 // prune deletes what the retention does not keep.
@@ -320,6 +326,7 @@ func (w *chores) prune(ctx context.Context) error {
 		w.l.mu.Unlock()
 	}
 	if errors.Is(err, backup.ErrBusy) {
+		w.postponed = w.l.c.Now()
 		w.l.c.Log.Info("pruning of backups is postponed", "cluster", w.l.c.Cluster, "because", err)
 		return nil
 	}

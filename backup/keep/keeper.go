@@ -38,6 +38,8 @@ type Config struct {
 	TLS func(ctx context.Context) (*tls.Config, error)
 	// Escrow reads what is stored beside the backups.
 	Escrow func(ctx context.Context) (cke.Escrow, error)
+	// Ordered returns backup.ErrBusy while a restore from the cluster's backups is requested or under way; nil: none ever is.
+	Ordered func(ctx context.Context) error
 	// Identity decrypts encrypted backups that name it as a recipient; nil means that none can be decrypted.
 	Identity func(ctx context.Context) (age.Identity, error)
 	// Guard is called before every write; its error means that this daemon no longer leads.

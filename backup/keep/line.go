@@ -187,7 +187,8 @@ func (l *line) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	store := &backup.Store{Bucket: t, Cluster: l.c.Cluster, Scratch: config.Scratch, Retry: l.c.Retry, Now: l.c.Now, Signer: config.Signer, Verdicts: &l.verdicts}
+	store := &backup.Store{Bucket: t, Cluster: l.c.Cluster, Scratch: config.Scratch, Retry: l.c.Retry, Now: l.c.Now, Signer: config.Signer, Verdicts: &l.verdicts,
+		Ordered: l.c.Ordered}
 	if config.Signer != nil {
 		store.Trusted = []backup.PublicKey{config.Signer.Public()}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"cke"
+	"cke/backup"
 	"cke/backup/keep"
 	"cke/backup/target"
 	"cke/server"
@@ -40,6 +41,7 @@ func backupsOf(store *storage.Store, config cke.Config, host string, log *slog.L
 			TLS: func(ctx context.Context) (*tls.Config, error) {
 				return authority.ClientTLS(ctx, lead.state.Load().Identity.Authorities)
 			},
+			Ordered:  func(ctx context.Context) error { return backup.Ordered(ctx, store, cluster) },
 			Escrow:   func(ctx context.Context) (cke.Escrow, error) { return store.Escrow(ctx, cluster) },
 			Identity: func(ctx context.Context) (age.Identity, error) { return store.KeyIdentity(ctx) },
 			Guard:    lead.Check,

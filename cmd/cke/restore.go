@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 
@@ -47,6 +48,8 @@ type snapshots struct {
 	nodes        cke.Machines
 	cluster      string
 	dir, scratch string
+	// holdEvery is how often it is checked whether a restore that holds its backups is over; zero: a quarter of a lock's life.
+	holdEvery time.Duration
 }
 
 var _ cke.Snapshots = (*snapshots)(nil)
@@ -198,15 +201,19 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 	if err != nil {
 		return cke.Snapshot{}, &cke.Error{Code: cke.CodeTarget, What: "the backup target cannot be opened", Err: err, Unchanged: true}
 	}
-	defer t.Close()
 	from, err := s.source(ctx, id, o)
 	if err != nil {
-		return cke.Snapshot{}, err
+		return cke.Snapshot{}, errors.Join(err, t.Close())
 	}
 	from.Bucket, from.Scratch, from.Past = t, s.scratch, backup.OnRecord(ctx, s.store, o.Source, o.Target)
 	progress("reading and checking " + o.Describe())
+	release, err := s.hold(ctx, id, from, t)
+	if err != nil {
+		return cke.Snapshot{}, cannotExtract(ctx, o, err)
+	}
 	x, err := from.Extract(ctx, backup.At{Lineage: o.Lineage, Revision: o.Revision, Time: o.Time}, s.file(id), backup.ExtractOptions{CheckHash: true, IgnoreHash: o.IgnoreHash, Digest: true})
 	if err != nil {
+		release()
 		return cke.Snapshot{}, cannotExtract(ctx, o, err)
 	}
 	for _, note := range x.Notes {

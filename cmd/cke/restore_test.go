@@ -203,7 +203,7 @@ func TestRestore_OfAnEarlierLifeIsRefusedWhereTheStatusCannotBeRead(t *testing.T
 	full := filepath.Join(dir, backup.FullPlace("prod", "a1b2", 7, time.Now()).Name())
 	must(os.MkdirAll(filepath.Dir(full), 0o700))
 	must(os.WriteFile(full, []byte("x"), 0o600))
-	s := &snapshots{store: store, cluster: "prod", dir: t.TempDir(), scratch: t.TempDir()}
+	s := &snapshots{store: store, term: &term{Term: lead}, cluster: "prod", dir: t.TempDir(), scratch: t.TempDir()}
 	order := cke.RestoreOrder{Target: "file://" + dir, Source: "prod"}
 	if _, err := s.extract(ctx, "t1", order, func(string) {}); cke.CodeOf(err) != cke.CodeBackupDamaged {
 		t.Fatalf("nothing was stored: %v", err)

@@ -79,6 +79,8 @@ func (o *backupOptions) addScratch(cmd *cobra.Command) {
 type backups struct {
 	// past is what the store has on record of the chosen cluster; its zero value: nothing is known.
 	past backup.Past
+	// orders is the store whose restores may need the backups; nil: none is known.
+	orders backup.Orders
 	// where is the target's URL without secrets.
 	where string
 	// cluster is the name that was chosen; empty: none.
@@ -143,6 +145,7 @@ func (a *app) openBackups(ctx context.Context, o backupOptions) (*backups, error
 		if rawURL = b.spec.Backup.Target; b.cluster == "" {
 			b.cluster = b.spec.Name
 		}
+		b.orders = s
 		b.past = backup.OnRecord(ctx, s, b.cluster, rawURL)
 		if credentials, err = a.storedCredentials(ctx, s, b.spec, credentials); err != nil {
 			return nil, err

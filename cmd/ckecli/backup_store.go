@@ -48,6 +48,9 @@ func (b *backups) of(cluster string) *backup.Store {
 	if cluster == b.cluster {
 		s.Past = b.past
 	}
+	if b.orders != nil {
+		s.Ordered = func(ctx context.Context) error { return backup.Ordered(ctx, b.orders, cluster) }
+	}
 	return s
 }
 

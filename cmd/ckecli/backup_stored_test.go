@@ -1,12 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"cke"
 	"cke/backup/backuptest"
+	"cke/storage"
 )
 
 const awsFile = "[default]\naws_access_key_id = " + backuptest.AccessKey + "\naws_secret_access_key = " + backuptest.SecretKey + "\n"
@@ -40,6 +44,30 @@ func TestBackup_TargetAndRetentionComeFromTheStoredCluster(t *testing.T) {
 		t.Errorf("got %s", stderr)
 	}
 	h.run(exitDone, "backup", "list", "--target", h.url)
+}
+
+// A restore that waits reads nothing yet. What it is to read stays, and the refusal names who asked for it.
+func TestBackup_NothingIsDeletedWhileARestoreIsOrdered(t *testing.T) {
+	h := newBackedUpHouse(t)
+	h.withStore(t, "backup: {target: \""+h.url+"\", retention: {last: 1}}\n")
+	task := cke.NewTask(cke.TaskRestore, "", "", "ann@boot-2", time.Now())
+	task.Restore = &cke.RestoreOrder{Target: h.url, Source: "prod"}
+	if err := h.store.AskRestore(h.ctx(), "prod", task, storage.RestoreAsked{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"prune"}, {"delete", fmt.Sprint(h.fulls[0])}} {
+		_, stderr := h.run(exitRefused, append(append([]string{"backup"}, args...), "--confirm", "prod")...)
+		contains(t, stderr, "CKE414", "ann@boot-2 has requested to restore prod", "Nothing was changed")
+	}
+	if n := len(h.objects("full")); n != 2 {
+		t.Errorf("%d fulls are left", n)
+	}
+	h.run(exitDone, "backup", "compact", "--trust", "any") // it deletes nothing
+	h.run(exitDone, "task", "cancel", task.ID)
+	h.run(exitDone, "backup", "prune", "--confirm", "prod")
+	if n := len(h.objects("full")); n != 1 {
+		t.Errorf("%d fulls are left", n)
+	}
 }
 
 func TestBackup_CredentialsAreSealedAndStayWhileInUse(t *testing.T) {
