@@ -256,7 +256,7 @@ func (l *line) noted() (digest, cke.Spec) {
 
 func (w *chores) besideDue(now time.Time) bool {
 	d, _ := w.l.noted()
-	return d != w.stored || now.Sub(w.storedAt).Abs() >= besideEvery
+	return w.compared() && (d != w.stored || now.Sub(w.storedAt).Abs() >= besideEvery)
 }
 
 // compared reports whether a member answered and its history was compared with the target's: the cluster of this store, which

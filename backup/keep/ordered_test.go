@@ -48,3 +48,21 @@ func TestKeeper_PrunesNothingWhileARestoreIsOrdered(t *testing.T) {
 	h.put("y")
 	h.until("them to be pruned", func() bool { return len(h.lineage("life1").Fulls) == 1 })
 }
+
+// An old store has an old cluster file and old authorities, and its members do not exist anymore: nothing of that is put
+// beside the backups, where a new management host would take it for the newest.
+func TestKeeper_PutsNothingBesideBeforeAMemberAnswered(t *testing.T) {
+	h := newHouse(t)
+	answers := h.config.Endpoint
+	h.config.Endpoint = func(cke.Join) string { return "http://127.0.0.1:1" }
+	h.run().await("that no member answers", func(s *cke.BackupStatus) bool {
+		return s.Problem != nil && s.Problem.Code == cke.CodeMemberSilent
+	})
+	if files := h.lineage("life1").Files; len(files) > 0 {
+		t.Errorf("it put %v there", files)
+	}
+	h.stop()
+	h.config.Endpoint = answers
+	h.run()
+	h.until("the files", func() bool { return len(h.lineage("life1").Files) == 2 })
+}
