@@ -57,25 +57,29 @@ func (b BeginRestore) Stages() []Stage {
 		stages = append(stages, Stage{{Name: "check-quorum", Run: noQuorum}})
 		stages = append(stages, fenceStages(b.Fence, stopKeptStep, isFormed)...)
 	}
+	var checked cke.Snapshot
 	return whileWanted(append(stages,
-		Stage{{Name: "fetch", Limit: SnapshotLimit, Run: func(ctx context.Context, e Env) error {
-			s, err := b.fetch(ctx, e)
-			if err != nil {
-				return err
-			}
-			return cmp.Or(confirmed(b.order(), s), b.fits(s))
+		Stage{{Name: "fetch", Limit: SnapshotLimit, Run: func(ctx context.Context, e Env) (err error) {
+			checked, err = b.fetch(ctx, e, b.order())
+			return err
 		}}},
 		Stage{{Name: "final-backup", Limit: finalLimit + DefaultStepLimit, Run: b.finalBackup}},
-		Stage{{Name: "record-restoring", Run: b.record}},
+		Stage{{Name: "record-restoring", Run: func(ctx context.Context, e Env) error { return b.record(ctx, e, checked) }}},
 	))
 }
 
-// fetch returns the snapshot; one that was fetched before is there still.
-func (b BeginRestore) fetch(ctx context.Context, e Env) (cke.Snapshot, error) {
+// fetch returns the snapshot that o names if it is what was confirmed and fits. One that was fetched before is usually still
+// there.
+func (b BeginRestore) fetch(ctx context.Context, e Env, o cke.RestoreOrder) (cke.Snapshot, error) {
+	s, err := b.read(ctx, e, o)
+	return s, cmp.Or(err, confirmed(b.order(), s), b.fits(s))
+}
+
+// read is fetch, whatever was confirmed.
+func (b BeginRestore) read(ctx context.Context, e Env, o cke.RestoreOrder) (cke.Snapshot, error) {
 	if e.Snapshots == nil {
 		return cke.Snapshot{}, errNoSnapshots
 	}
-	o := b.order()
 	var survivor *cke.Join
 	if o.Survivor != "" {
 		id, err := e.Ledger.Identity(ctx)
@@ -91,9 +95,12 @@ func (b BeginRestore) fetch(ctx context.Context, e Env) (cke.Snapshot, error) {
 	return e.Snapshots.Fetch(ctx, b.Task.ID, o, survivor, e.Progress)
 }
 
-// confirmed refuses another incarnation, or an older revision, than the operator confirmed.
+// confirmed refuses another incarnation than the operator confirmed, and another revision: of an order for the newest state,
+// which clients continue to change, only an older one.
 func confirmed(o cke.RestoreOrder, s cke.Snapshot) error {
-	if o.ShownLineage == "" || s.Lineage == o.ShownLineage && s.Revision >= o.ShownRevision {
+	newest := o.Revision == 0 && o.Time.IsZero()
+	same := s.Revision == o.ShownRevision || newest && s.Revision > o.ShownRevision
+	if o.ShownLineage == "" || s.Lineage == o.ShownLineage && same {
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeLostBackups, What: "this is not the state that was confirmed", Unchanged: true, Facts: []string{
@@ -155,8 +162,9 @@ func (b BeginRestore) finalBackup(ctx context.Context, e Env) error {
 	return nil
 }
 
-// record stores who the cluster is going to be, before anything of what it is now is stopped for good.
-func (b BeginRestore) record(ctx context.Context, e Env) error {
+// record stores who the cluster is going to be, before anything of what it is now is stopped for good. It is restored from the
+// snapshot that was checked: one that is gone from this host is fetched once more, and the backups may have changed since.
+func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
@@ -164,11 +172,20 @@ func (b BeginRestore) record(ctx context.Context, e Env) error {
 	if inc := id.Incarnation; inc != nil && inc.Restore != nil && inc.Restore.ID == b.Task.ID {
 		return nil
 	}
-	s, err := b.fetch(ctx, e)
+	o := b.order()
+	if o.Survivor == "" {
+		o.Lineage, o.Revision, o.Time = checked.Lineage, checked.Revision, time.Time{}
+	}
+	s, err := b.fetch(ctx, e, o)
 	if err != nil {
 		return err
 	}
-	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: b.order(), Snapshot: s, Bump: cke.RevisionBump, Members: b.Members}
+	if s.Lineage != checked.Lineage || s.Revision != checked.Revision {
+		return &cke.Error{Code: cke.CodeLostBackups, What: "the state that was checked cannot be read any more", Unchanged: true, Facts: []string{
+			fmt.Sprintf("it was revision %d of incarnation %s, and now it is revision %d of incarnation %s",
+				checked.Revision, checked.Lineage, s.Revision, s.Lineage)}, Try: "ckecli restore"}
+	}
+	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: o, Snapshot: s, Bump: cke.RevisionBump, Members: b.Members}
 	r.Order.Lineage, r.Order.Revision, r.Order.Time = s.Lineage, s.Revision, time.Time{}
 	r.Bump += max(0, max(b.Known, id.Incarnation.Floor())-s.Revision)
 	if r.Data, err = e.Snapshots.Hash(ctx, b.Task.ID, r.Bump); err != nil {

@@ -66,16 +66,20 @@ func (s shown) Fetch(context.Context, string, cke.RestoreOrder, *cke.Join, func(
 // The backups may have changed since the operator confirmed what the plan showed.
 func TestBeginRestore_RefusesAnotherStateThanTheOneConfirmed(t *testing.T) {
 	confirmed := cke.RestoreOrder{Target: "file:///x", Source: "prod", ShownLineage: "a1b2", ShownRevision: 22}
+	atTime := confirmed
+	atTime.Time = time.Now()
 	for name, row := range map[string]struct {
 		order cke.RestoreOrder
 		state cke.Snapshot
 		code  cke.Code
 	}{
-		"the same":            {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 22}, cke.CodeOf(nil)},
-		"a newer revision":    {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 23}, cke.CodeOf(nil)},
-		"an older revision":   {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 12}, cke.CodeLostBackups},
-		"another incarnation": {confirmed, cke.Snapshot{Lineage: "c3d4", Revision: 30}, cke.CodeLostBackups},
-		"the plan saw none":   {cke.RestoreOrder{Target: "file:///x"}, cke.Snapshot{Lineage: "c3d4", Revision: 30}, cke.CodeOf(nil)},
+		"the same":                {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 22}, cke.CodeOf(nil)},
+		"a newer revision":        {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 23}, cke.CodeOf(nil)},
+		"an older revision":       {confirmed, cke.Snapshot{Lineage: "a1b2", Revision: 12}, cke.CodeLostBackups},
+		"another incarnation":     {confirmed, cke.Snapshot{Lineage: "c3d4", Revision: 30}, cke.CodeLostBackups},
+		"of the time":             {atTime, cke.Snapshot{Lineage: "a1b2", Revision: 22}, cke.CodeOf(nil)},
+		"another one of the time": {atTime, cke.Snapshot{Lineage: "a1b2", Revision: 23}, cke.CodeLostBackups},
+		"the plan saw none":       {cke.RestoreOrder{Target: "file:///x"}, cke.Snapshot{Lineage: "c3d4", Revision: 30}, cke.CodeOf(nil)},
 	} {
 		b := op.BeginRestore{Task: cke.Task{Restore: &row.order}}
 		var err error
@@ -106,4 +110,97 @@ func TestBeginRestore_CountsNothingAsStoredThatNoFullLeadsTo(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// moving are snapshots that are gone from this host each time, and of backups to which changes are added meanwhile.
+type moving struct {
+	cke.Snapshots
+	newest  int64
+	pruned  bool // what was named is no longer there
+	reading int
+}
+
+func (m *moving) Fetch(_ context.Context, _ string, o cke.RestoreOrder, _ *cke.Join, _ func(string)) (cke.Snapshot, error) {
+	m.reading++
+	s := cke.Snapshot{Lineage: "a1b2", Revision: m.newest}
+	if o.Revision > 0 && !m.pruned {
+		s.Revision = o.Revision
+	}
+	m.newest += 10
+	return s, nil
+}
+
+func (*moving) Hash(context.Context, string, int64) (cke.HashKV, error) { return cke.HashKV{}, nil }
+
+// recorder is a ledger that keeps the restore that is recorded.
+type recorder struct {
+	unasked
+	restoring cke.Incarnation
+}
+
+func (*recorder) Identity(context.Context) (cke.Identity, error) {
+	return cke.Identity{Incarnation: &cke.Incarnation{ID: "before", State: cke.Formed}}, nil
+}
+
+func (r *recorder) BeginRestore(_ context.Context, inc cke.Incarnation) error {
+	r.restoring = inc
+	return nil
+}
+
+// Between the check and the record clients write on, and backups may be pruned. What is read again is what was checked, or refused.
+func TestBeginRestore_RecordsWhatWasChecked(t *testing.T) {
+	for pruned, code := range map[bool]cke.Code{false: cke.CodeOf(nil), true: cke.CodeLostBackups} {
+		order := cke.RestoreOrder{Target: "file:///x", Source: "prod", ShownLineage: "a1b2", ShownRevision: 20}
+		snapshots, ledger := &moving{newest: 22, pruned: pruned}, &recorder{}
+		e := op.Env{Snapshots: snapshots, Ledger: ledger, Now: time.Now, Progress: func(string) {}}
+		b := op.BeginRestore{Task: cke.Task{ID: "t", Restore: &order}}
+		stages := b.Stages()
+		if err := stages[1][0].Run(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		err := stages[3][0].Run(t.Context(), e)
+		if cke.CodeOf(err) != code || snapshots.reading != 2 {
+			t.Errorf("pruned: %v: %v", pruned, err)
+		}
+		if r := ledger.restoring.Restore; !pruned && (r == nil || r.Snapshot.Revision != 22 || r.Order.Revision != 22) {
+			t.Errorf("on record: %+v", r)
+		} else if pruned && r != nil {
+			t.Errorf("on record: %+v", r)
+		}
+	}
+}
+
+// restoring is a ledger of a cluster that is being restored.
+type restoring struct {
+	unasked
+	id cke.Identity
+}
+
+func (r restoring) Identity(context.Context) (cke.Identity, error) { return r.id, nil }
+
+// other is a snapshot with the data of another state.
+type other struct{ shown }
+
+func (other) Hash(context.Context, string, int64) (cke.HashKV, error) {
+	return cke.HashKV{Hash: 2}, nil
+}
+
+// A snapshot that was fetched once more may hold something else: no node gets that, nor is it noticed only when members serve it.
+func TestRestore_MakesNoDataOfAnotherSnapshot(t *testing.T) {
+	j := cke.Join{ID: "j", Node: cke.Node{Address: "127.0.0.101"}}
+	ledger := restoring{id: cke.Identity{Joins: []cke.Join{j}, Incarnation: &cke.Incarnation{ID: "life", State: cke.Restoring,
+		Restore: &cke.Restoration{ID: "t", Snapshot: cke.Snapshot{Revision: 22, Digest: "one"}, Data: cke.HashKV{Hash: 1}}}}}
+	e := op.Env{Snapshots: other{shown{state: cke.Snapshot{Revision: 22, Digest: "other"}}}, Ledger: ledger, Now: time.Now, Progress: func(string) {}}
+	for _, stage := range (op.Restore{Incarnation: "life", Founders: []cke.Join{j}}).Stages() {
+		for _, s := range stage {
+			if s.Name != "restore-data" {
+				continue
+			}
+			if err := s.Run(t.Context(), e); cke.CodeOf(err) != cke.CodeBackupDamaged {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+	}
+	t.Fatal("no step makes data")
 }

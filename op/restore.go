@@ -168,13 +168,18 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 	if err != nil {
 		return s, err
 	}
-	// The file may differ where a backup was compacted meanwhile; what etcd makes of it may not.
+	return s, sameData(ctx, e, *rest, s)
+}
+
+// sameData refuses a snapshot of which etcd would make other data than that of the one that the restore started with. The file
+// may differ where a backup was compacted meanwhile.
+func sameData(ctx context.Context, e Env, rest cke.Restoration, s cke.Snapshot) error {
 	data, err := e.Snapshots.Hash(ctx, rest.ID, rest.Bump)
 	if err == nil && data != rest.Data {
 		err = &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("the snapshot of revision %d is not the one that the restore started with", s.Revision),
 			Facts: []string{fmt.Sprintf("its hash is %d, but was %d", data.Hash, rest.Data.Hash)}, Try: "ckecli restore"}
 	}
-	return s, err
+	return err
 }
 
 // prepare makes volume and container of one first member; nothing runs yet. It gets its certificates when it is started: without them etcd
@@ -203,6 +208,9 @@ func (r Restore) restoreData(ctx context.Context, e Env, inc cke.Incarnation, j 
 		return err
 	}
 	s, err := e.Snapshots.Fetch(ctx, inc.Restore.ID, inc.Restore.Order, nil, func(string) {})
+	if err == nil && s.Digest != inc.Restore.Snapshot.Digest {
+		err = sameData(ctx, e, *inc.Restore, s)
+	}
 	if err != nil {
 		return err
 	}
