@@ -1,9 +1,11 @@
 package cke
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -21,26 +23,34 @@ func WriteStop(incarnation string, n int) Alarm {
 	return Alarm{MemberID: fmt.Sprintf("%x%08x", writeStopMark, binary.BigEndian.Uint32(sum[:4])), Kind: "CORRUPT"}
 }
 
-// NoWriteStop returns why a stop of writes may not hold in a cluster whose members answer so; "": it holds. With etcd 3.5
-// the alarm NOSPACE, which any member may raise, ends the stop, and its rules allow deletions; and once the stop is
+// NoWriteStop returns why a stop of writes for a restore may not hold in a cluster whose members answer so; "": it holds. With
+// etcd 3.5 the alarm NOSPACE, which any member may raise, ends the stop, and its rules allow deletions; and once the stop is
 // cleared, members that were restarted go by NOSPACE and others do not.
-func NoWriteStop(joins []Join, reply func(Join) EndpointStatus) string {
-	replaced, full := false, ""
-	for _, j := range joins {
+//
+// A member that does not answer may serve clients, and its database may be full: their sizes differ. It counts by the version
+// that it was started with, unless its node is destroyed. Members that are put aside do not count.
+func NoWriteStop(joins []Join, o RestoreOrder, reply func(Join) EndpointStatus) string {
+	replaced, full, silent := false, "", ""
+	for _, j := range Chosen(joins) {
+		if j.StartedAt.IsZero() || slices.Contains(o.Destroyed, j.Node.Name()) {
+			continue
+		}
 		e := reply(j)
-		v, known := ParseVersion(e.Version)
-		replaced = replaced || known && v.AlarmsReplace()
+		v, known := ParseVersion(cmp.Or(e.Version, j.Etcd.TaggedVersion()))
+		replaced = replaced || !known || v.AlarmsReplace()
 		switch {
 		case e.NoSpace:
 			full = "with etcd 3.5 writes cannot be stopped while the alarm NOSPACE is active"
-		case known && full == "" && j.Etcd.MayFill(e.DBSize):
+		case e.Version == "":
+			silent = "with etcd 3.5 writes cannot be stopped reliably while a member does not answer: that of " + j.Node.Name()
+		case full == "" && j.Etcd.MayFill(e.DBSize):
 			full = "with etcd 3.5 writes cannot be stopped reliably while a database is near its quota: that of " + j.Node.Name()
 		}
 	}
 	if !replaced {
 		return ""
 	}
-	return full
+	return cmp.Or(full, silent)
 }
 
 // MayStopWritesOf reports whether cke may have stopped the writes of the cluster of this id: a restore under way

@@ -60,7 +60,7 @@ func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (in
 		return 0, err
 	}
 	holds := func() error {
-		if why := cke.NoWriteStop(serving(r.Fence, rest), func(j cke.Join) cke.EndpointStatus { return e.Etcd.Endpoint(ctx, j.ClientURL()) }); why != "" {
+		if why := cke.NoWriteStop(serving(r.Fence, rest), rest.Order, func(j cke.Join) cke.EndpointStatus { return e.Etcd.Endpoint(ctx, j.ClientURL()) }); why != "" {
 			return errors.New(why)
 		}
 		return nil

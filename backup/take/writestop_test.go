@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -55,7 +56,7 @@ func TestWriteStop_HoldsWhereItIsPromised(t *testing.T) {
 					}
 				}
 				reply := cke.EndpointStatus{Version: version, DBSize: size()}
-				promised := cke.NoWriteStop([]cke.Join{{Etcd: o}}, func(cke.Join) cke.EndpointStatus { return reply }) == ""
+				promised := cke.NoWriteStop([]cke.Join{{Etcd: o, StartedAt: time.Now()}}, cke.RestoreOrder{}, func(cke.Join) cke.EndpointStatus { return reply }) == ""
 				stopWrites(t, s)
 				if _, err := s.Client.Put(ctx, "more", random(8<<20-1000)); err == nil {
 					t.Fatal("a put is acknowledged")

@@ -154,7 +154,7 @@ func (r *restoring) planNodes(ctx context.Context) {
 func (r *restoring) judge(in strategy.Input) {
 	p := &r.plan
 	if r.order.Survivor == "" {
-		why := strategy.NotStorable(&in)
+		why := strategy.NotStorable(&in, r.order)
 		if r.order.Stored = why == ""; !r.order.Stored {
 			p.Notes = append(p.Notes, "what is in no backup when the members stop is left in their volumes only: "+why)
 		}

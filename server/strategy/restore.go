@@ -114,8 +114,9 @@ func restoredTo(in *Input, o cke.RestoreOrder) []cke.Node {
 	return slices.DeleteFunc(foundersOf(in.Spec), func(n cke.Node) bool { return o.Excuses(n.Name()) })
 }
 
-// NotStorable returns why what clients write until a restore stops the members cannot be stored in the backups; "": it can.
-func NotStorable(in *Input) string {
+// NotStorable returns why what clients write until a restore of this order stops the members cannot be stored in the backups;
+// "": it can.
+func NotStorable(in *Input, o cke.RestoreOrder) string {
 	switch b := in.Backup; {
 	case in.Spec.Backup.Target == "":
 		return "the cluster file declares no backup target"
@@ -126,7 +127,7 @@ func NotStorable(in *Input) string {
 	case b != nil && b.Problem != nil:
 		return b.Problem.Message
 	}
-	if why := cke.NoWriteStop(in.Identity.Joins, in.reply); why != "" {
+	if why := cke.NoWriteStop(in.Identity.Joins, o, in.reply); why != "" {
 		return why
 	}
 	return unread(in)
@@ -165,7 +166,7 @@ func longUnread(in *Input) bool {
 
 // notStorable: the operator was told something else.
 func notStorable(in *Input, o cke.RestoreOrder) *cke.Error {
-	if why := NotStorable(in); o.Stored && why != "" {
+	if why := NotStorable(in, o); o.Stored && why != "" {
 		return cke.NotStored(why)
 	}
 	return nil

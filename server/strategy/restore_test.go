@@ -36,6 +36,13 @@ func TestRestore_PlanAndLeaderRefuseTheSame(t *testing.T) {
 			e := &s.Seen.Etcd.Endpoints[1]
 			e.Version, e.DBSize = "3.5.35", cke.DefaultQuota-1<<20
 		}), told, cke.CodeNotStored},
+		"an etcd 3.5 that does not answer": {formed(3).with(backedUp).with(func(s *scene) {
+			for i := range s.Seen.Etcd.Endpoints {
+				s.Seen.Etcd.Endpoints[i].Version = "3.5.35"
+			}
+			e := &s.Seen.Etcd.Endpoints[2]
+			*e = cke.EndpointStatus{Join: e.Join, URL: e.URL, Problem: "no answer"}
+		}), told, cke.CodeNotStored},
 		"an etcd 3.6 near its quota": {formed(3).with(backedUp).with(func(s *scene) {
 			e := &s.Seen.Etcd.Endpoints[1]
 			e.Version, e.NoSpace, e.DBSize = "3.6.16", true, cke.DefaultQuota-1<<20
