@@ -128,8 +128,12 @@ func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 	for before != nil && before.State == cke.Restoring && before.Restore != nil && before.Restore.Before != nil {
 		before = before.Restore.Before // that one took its place, and was never formed
 	}
-	if before != nil {
+	switch {
+	case before == nil:
+	case before.State != cke.Awaiting:
 		o.Replaces = before.ID
+	case len(before.Replaced) > 0: // the id of a declaration is in no store or backup
+		o.Replaces = before.Replaced[len(before.Replaced)-1]
 	}
 	switch {
 	case r.Snapshot.Lineage != "" && r.Order.Source == cluster:
