@@ -209,8 +209,8 @@ func (s *BackupStatus) Trouble(work string) *BackupTrouble {
 const FreshBackup = 10 * time.Minute
 
 // Stale returns why the backups are too old to change the cluster's version or to stop it; "": all that the cluster
-// held a short time ago can be restored. A new daemon dates each problem anew, and knows of no change that waits before it
-// has compared the target with the cluster: Since and the lags prove nothing then.
+// held a short time ago can be restored. A new daemon dates each problem as of then, and knows of no change that waits before
+// it has compared the target with the cluster: Since and the lags prove nothing then.
 func (s *BackupStatus) Stale(now time.Time) string {
 	switch {
 	case !s.Known:
