@@ -172,6 +172,11 @@ type BackupTrouble struct {
 	Since   time.Time `json:"since"`
 }
 
+// misses reports whether the target lacks what the cluster holds, however short the trouble has been known.
+func (t *BackupTrouble) misses() bool {
+	return t.Code == CodeOtherHistory || t.Code == CodeLostBackups || t.Code == CodeOtherTarget
+}
+
 // VerifiedBackup is a successful restore drill.
 type VerifiedBackup struct {
 	Revision int64     `json:"revision"`
@@ -204,7 +209,8 @@ func (s *BackupStatus) Trouble(work string) *BackupTrouble {
 const FreshBackup = 10 * time.Minute
 
 // Stale returns why the backups are too old to change the cluster's version or to stop it; "": all that the cluster
-// held a short time ago can be restored.
+// held a short time ago can be restored. A new daemon dates each problem as of then, and knows of no change that waits before
+// it has compared the target with the cluster: Since and the lags prove nothing then.
 func (s *BackupStatus) Stale(now time.Time) string {
 	switch {
 	case !s.Known:
@@ -213,6 +219,11 @@ func (s *BackupStatus) Stale(now time.Time) string {
 		return "there is no full backup yet"
 	case !s.Connected:
 		return "changes are missing after the newest full backup"
+	case s.Problem != nil && s.Problem.misses():
+		return "the backups lack what the cluster holds: " + s.Problem.Message
+	case s.Resuming && now.Sub(s.Time).Abs() > FreshBackup:
+		return "the backups have not been compared with the cluster yet, and their newest change is not of the last " +
+			FreshBackup.String()
 	case s.Problem != nil && now.Sub(s.Problem.Since) > FreshBackup:
 		return "backups have failed since " + s.Problem.Since.UTC().Format(time.RFC3339)
 	case s.Lag > FreshBackup.Seconds():

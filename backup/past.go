@@ -172,11 +172,12 @@ func (s *Store) present(ctx context.Context, lineages []Lineage) (Lineage, error
 }
 
 // succeeded is an ErrLost if the target has backups of an incarnation that is not on record and came from the newest one on record,
-// directly or through others: the record is older than the restore that made it. What was left out for lack of a signature is no evidence.
+// directly or through others: the record is older than the restore that made it. What was left out for lack of a signature is no
+// evidence, nor are deltas without a full if no trusted key signed any.
 func (s *Store) succeeded(ctx context.Context, lineages, left []Lineage) error {
 	unknown := slices.DeleteFunc(slices.Clone(lineages), func(l Lineage) bool {
 		out := slices.ContainsFunc(left, func(o Lineage) bool { return o.Name == l.Name })
-		return out || slices.Contains(s.Lives, l.Name) || len(l.Fulls) == 0
+		return out || slices.Contains(s.Lives, l.Name) || len(l.Fulls) == 0 && !l.anySigned()
 	})
 	origins, err := s.origins(ctx, unknown)
 	if err != nil {
@@ -195,9 +196,13 @@ func (s *Store) succeeded(ctx context.Context, lineages, left []Lineage) error {
 		return nil
 	}
 	last := came[len(came)-1]
+	newest := fmt.Sprintf("to restore the newest state of %s, use `--lineage %s`", last, last)
+	if !slices.ContainsFunc(unknown, func(l Lineage) bool { return l.Name == last && len(l.Fulls) > 0 }) {
+		newest = fmt.Sprintf("%s has only deltas, which need a full to start from", last)
+	}
 	return missing(fmt.Sprintf("incarnation %s has backups in this target and was restored from %s, which is the cluster's present one on record: "+
-		"the store of cke is older than that restore; to restore the newest state of %s, use `--lineage %s`; to restore a state of %s, use `--lineage %s`",
-		last, s.Lives[0], last, last, s.Lives[0], s.Lives[0]))
+		"the store of cke is older than that restore; %s; to restore a state of %s, use `--lineage %s`",
+		last, s.Lives[0], newest, s.Lives[0], s.Lives[0]))
 }
 
 // checkTail refuses the newest state of a lineage, or a time that stands for it, if later revisions are known to have been

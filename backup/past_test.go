@@ -262,3 +262,43 @@ func TestFind_RefusesAStateThatAnUnknownIncarnationReplaced(t *testing.T) {
 		})
 	}
 }
+
+// Of the unknown incarnation only deltas are left: a full was deleted, or is on its way. They are evidence as a full is, if they are signed.
+func TestFind_RefusesAStateThatAnIncarnationOfDeltasReplaced(t *testing.T) {
+	f, signer := signedFixture(t) // incarnation a1b2
+	ctx := etcdtest.Context(t)
+	_, deltas := f.objects(t)
+	for name, by := range map[string]*backup.Signer{"signed": signer, "unsigned": nil} {
+		b, p := f.bucket.Clone(), place(t, deltas[len(deltas)-1])
+		h, err := backup.ReadHeader(ctx, b, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := b.Get(p.Name())
+		h.Place = backup.DeltaPlace("prod", "bbbb", p.Stream, p.Sequence, p.Revision)
+		h.Signature, h.Signer, h.Origin = nil, by, &backup.Origin{Lineage: "a1b2", Revision: 5, Replaces: "a1b2"}
+		content, err := backup.BodyContent(nil, whole[int64(len(whole))-h.BodySize:]).WithHeader(h)
+		if err == nil {
+			err = b.Create(ctx, h.Place.Name(), content)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := f.guarded(t, b, signer)
+		s.Past = backup.Past{Lives: []string{"a1b2"}}
+		found, err := s.Find(ctx, backup.At{})
+		if by == nil {
+			if err != nil || found.Lineage != "a1b2" {
+				t.Errorf("%s: %+v, %v", name, found, err)
+			}
+			continue
+		}
+		if !errors.Is(err, backup.ErrLost) || !strings.Contains(err.Error(), "incarnation bbbb") || strings.Contains(err.Error(), "--lineage bbbb") ||
+			!strings.Contains(err.Error(), "--lineage a1b2") {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+		if found, err := s.Find(ctx, backup.At{Lineage: "a1b2"}); err != nil || found.Lineage != "a1b2" {
+			t.Errorf("%s: named: %+v, %v", name, found, err)
+		}
+	}
+}

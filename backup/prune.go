@@ -19,25 +19,37 @@ const sweepAge = 24 * time.Hour
 // Prune deletes what a retention does not keep. With dryRun it only returns the plan. It can be interrupted at any point:
 // what the plan keeps is never touched. Objects that cannot be deleted are skipped and reported in the plan, with those
 // that they need for a restore; that the target protects an object is not an error.
-func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PrunePlan, error) {
+//
+// The newest full that counts, of each incarnation that loses something, is read back first, see NotWholeError. ErrUntrusted:
+// something is signed, and Trusted is empty.
+func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (plan PrunePlan, err error) {
 	if dryRun {
-		_, plan, err := s.planPrune(ctx, r)
+		_, plan, err = s.planPrune(ctx, r)
 		return plan, err
 	}
+	err = s.onWhole(ctx, func(known *Whole) (unread []Entry, err error) {
+		plan, unread, err = s.prune(ctx, r, known)
+		return unread, err
+	})
+	return plan, err
+}
+
+// prune is Prune, unless fulls have to be read back first.
+func (s *Store) prune(ctx context.Context, r cke.Retention, known *Whole) (PrunePlan, []Entry, error) {
 	l, clock, now, err := s.deleting(ctx, "prune "+s.Cluster)
 	if err != nil {
-		return PrunePlan{}, err
+		return PrunePlan{}, nil, err
 	}
 	defer l.release()
 	if err := agree(r, clock, now); err != nil {
-		return PrunePlan{}, err
+		return PrunePlan{}, nil, err
 	}
 	lineages, plan, err := s.planPrune(ctx, r)
-	if err == nil && s.Approve != nil {
-		err = s.Approve(plan)
-	}
 	if err != nil {
-		return PrunePlan{}, err
+		return PrunePlan{}, nil, err
+	}
+	if unread := known.unread(plan.bearers()); len(unread) > 0 {
+		return PrunePlan{}, unread, errUnread
 	}
 	told := make([]deletion, len(lineages))
 	for i := range lineages {
@@ -53,7 +65,7 @@ func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (PruneP
 			err = errors.Join(err, fmt.Errorf("remove half-written files: %w", swept))
 		}
 	}
-	return plan, err
+	return plan, nil, err
 }
 
 // planPrune reads what there is and decides what goes.
@@ -71,7 +83,7 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 		return other
 	})
 	for i := range lineages {
-		if err := s.vetted(ctx, &lineages[i], (*Lineage).entries); err != nil {
+		if err := cmp.Or(s.refuseSigned(ctx, &lineages[i]), s.vetted(ctx, &lineages[i], (*Lineage).entries)); err != nil {
 			return nil, PrunePlan{}, err
 		}
 	}
@@ -264,24 +276,39 @@ func (s *Store) remove(ctx context.Context, lock *lock, name string) (gone bool,
 
 // Delete removes one full, named by its ID, and the deltas that no other full needs. Unless force is set, it returns
 // ErrOnlyFull for the only full of an incarnation, and for the only one that leads to its newest changes. Deltas that
-// cannot be deleted are skipped.
-func (s *Store) Delete(ctx context.Context, id string, force bool) ([]Removal, error) {
+// cannot be deleted are skipped. The newest full that can take its place is read back first, see NotWholeError.
+// ErrUntrusted: something is signed, and Trusted is empty.
+func (s *Store) Delete(ctx context.Context, id string, force bool) (gone []Removal, err error) {
+	err = s.onWhole(ctx, func(known *Whole) (unread []Entry, err error) {
+		gone, unread, err = s.delete(ctx, id, force, known)
+		return unread, err
+	})
+	return gone, err
+}
+
+// delete is Delete, unless a full has to be read back first.
+func (s *Store) delete(ctx context.Context, id string, force bool, known *Whole) (gone []Removal, unread []Entry, err error) {
 	lock, _, _, err := s.deleting(ctx, "delete "+id)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer lock.release()
 	l, plan, err := s.planDelete(ctx, id, force)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	full, deltas := plan[0], plan[1:]
+	if rest := l.instead(full.Name); len(rest) > 0 {
+		if unread := known.unread(rest[len(rest)-1:]); len(unread) > 0 {
+			return nil, unread, errUnread
+		}
+	}
 	told := s.tell(ctx, l, deltas, full.Name)
 	if ok, err := s.remove(ctx, lock, full.Name); !ok {
 		told.going, told.full = nil, ""
-		return nil, errors.Join(fmt.Errorf("delete %s: %w", full.Name, err), s.settle(ctx, told, nil))
+		return nil, nil, errors.Join(fmt.Errorf("delete %s: %w", full.Name, err), s.settle(ctx, told, nil))
 	}
-	gone := []Removal{full}
+	gone = []Removal{full}
 	var failed error
 	for _, r := range deltas {
 		ok, err := s.remove(ctx, lock, r.Name)
@@ -289,12 +316,12 @@ func (s *Store) Delete(ctx context.Context, id string, force bool) ([]Removal, e
 		case ok:
 			gone = append(gone, r)
 		case !errors.Is(err, ErrProtected) && !errors.Is(err, errRefused):
-			return gone, fmt.Errorf("delete %s: %w", r.Name, err)
+			return gone, nil, fmt.Errorf("delete %s: %w", r.Name, err)
 		default:
 			failed = cmp.Or(failed, fmt.Errorf("delete %s: %w", r.Name, err))
 		}
 	}
-	return gone, errors.Join(failed, s.settle(ctx, told, gone))
+	return gone, nil, errors.Join(failed, s.settle(ctx, told, gone))
 }
 
 // PlanDelete returns what Delete would remove.
@@ -314,7 +341,7 @@ func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage
 		if l.Name != lineageOf(id) {
 			continue
 		}
-		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil {
+		if err := cmp.Or(s.refuseSigned(ctx, l), s.vetted(ctx, l, (*Lineage).entries)); err != nil {
 			return nil, nil, err
 		}
 		if _, err := s.judgeFulls(ctx, l); err != nil {
@@ -349,13 +376,22 @@ func lineageOf(id string) string {
 	return lineage
 }
 
+// instead are the fulls that can take the place of one, by revision; none for one that counts for nothing itself.
+func (l *Lineage) instead(name string) []Entry {
+	i := slices.IndexFunc(l.Fulls, func(f Entry) bool { return f.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool {
+		return f.Name() == name || l.useless[f.Name()] != "" || l.signed(l.Fulls[i]) && !l.signed(f)
+	})
+}
+
 func (l *Lineage) planDelete(i int, force bool) ([]Removal, error) {
 	asked := l.Fulls[i]
 	gone := []Removal{{asked.Name(), asked.Size, "requested"}}
 	rest := slices.Delete(slices.Clone(l.Fulls), i, i+1)
-	equal := slices.DeleteFunc(slices.Clone(rest), func(f Entry) bool { // what can take its place
-		return l.useless[f.Name()] != "" || l.signed(asked) && !l.signed(f)
-	})
+	equal := l.instead(asked.Name())
 	if len(equal) == 0 && !force {
 		return nil, fmt.Errorf("%s is %w of its incarnation: nothing of that incarnation could be restored without it", asked.ID(), ErrOnlyFull)
 	}

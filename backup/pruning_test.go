@@ -135,10 +135,13 @@ func TestCheck_WhatIsMissingBesideWhatWasPrunedIsTold(t *testing.T) {
 // What was told and yet is kept is told no more: when it is lost, that is damage.
 func TestPrune_WhatIsKeptAfterAllIsMissedWhenItIsLost(t *testing.T) {
 	f := makeFixture(t, false)
-	_, deltas := f.objects(t)
+	fulls, deltas := f.objects(t)
 	b := f.bucket.Clone()
 	const told = 4 // before and after writing its lock and that file; the first deletion crashes
-	if _, err := f.store(t, backuptest.CrashAt(b, told)).Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false); !errors.Is(err, backuptest.ErrCrash) {
+	s := f.store(t, backuptest.CrashAt(b, told))
+	s.Whole = new(backup.Whole)
+	s.Whole.Add(place(t, fulls[1]).ID()) // another lock precedes the reading of it
+	if _, err := s.Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false); !errors.Is(err, backuptest.ErrCrash) {
 		t.Fatal(err)
 	}
 	expire(t, b)
@@ -214,12 +217,13 @@ func TestPrune_FreesATargetThatTakesNothing(t *testing.T) {
 // What tells of a hole is as short for a stream of months as for one of minutes.
 func TestPrune_TellsALongStreamInFewBytes(t *testing.T) {
 	const count = 5000
-	b := backuptest.NewMemory()
+	b, newest := backuptest.NewMemory(), ""
 	for i := range int64(count) {
 		b.Set(backup.DeltaPlace("prod", "a1b2", 2, i, 2+i).Name(), []byte("x"))
 	}
 	for i, revision := range []int64{1, count + 1} {
 		p := backup.FullPlace("prod", "a1b2", revision, time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC))
+		newest = p.ID()
 		c, err := backup.BodyContent(nil, []byte("x")).WithHeader(backup.Header{Place: p, Last: revision, Compression: "zstd", BodySize: 1, BodySum: fmt.Sprintf("%x", sha256.Sum256([]byte("x")))})
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +233,8 @@ func TestPrune_TellsALongStreamInFewBytes(t *testing.T) {
 		}
 	}
 	first := backup.DeltaPlace("prod", "a1b2", 2, 0, 2).Name()
-	s := &backup.Store{Bucket: stubborn(b, map[string]error{first: backup.ErrProtected}), Cluster: "prod"}
+	s := &backup.Store{Bucket: stubborn(b, map[string]error{first: backup.ErrProtected}), Cluster: "prod", Whole: new(backup.Whole)}
+	s.Whole.Add(newest)
 	plan, err := s.Prune(etcdtest.Context(t), cke.Retention{Last: 1}, false)
 	if err != nil || len(plan.Delete) != count-2 { // the last is damaged, and kept when in doubt
 		t.Fatalf("%d deleted, %v", len(plan.Delete), err)

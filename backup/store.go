@@ -37,11 +37,11 @@ type Store struct {
 	Past
 	// Prunable are the incarnations of which Prune may delete something; nil: all. Others count for nothing in the retention.
 	Prunable []string
-	// Approve is called before Prune carries out a plan; its error keeps everything. nil: every plan is carried out.
-	Approve func(PrunePlan) error
 	// Ordered returns ErrBusy while a restore from these backups is requested or under way, see Ordered: nothing is deleted
 	// then, nor if it fails. nil: it is not known what is requested.
 	Ordered func(ctx context.Context) error
+	// Whole remembers which fulls were read whole, so that Prune and Delete need not read them again; nil: none is known.
+	Whole *Whole
 	// Scratch is a directory for working copies of databases; empty: the system's temporary directory.
 	Scratch string
 	// Retry bounds how writing to the bucket is repeated.

@@ -77,7 +77,7 @@ func (w *chores) restored(x backup.Extracted, notBooted string, took time.Durati
 	defer w.l.news()
 	mark := x.Verified(w.l.c.Now())
 	w.l.verified = verifiedOf(mark)
-	w.l.whole[x.Full] = true
+	w.l.whole.Add(x.Full)
 	w.l.verified.NotBooted = notBooted // the mark in the target does not record it
 	if wrong := x.PassedOver(); wrong != "" {
 		return &cke.Error{Code: cke.CodeBackupDamaged, What: fmt.Sprintf("%s; revision %d was restored from %s", wrong, x.Revision, x.Full)}

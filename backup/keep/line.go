@@ -76,8 +76,8 @@ type line struct {
 	wrong       bool      // the target has fulls that were found wrong: they are not among the above
 	pruneDue    bool
 	verified    *cke.VerifiedBackup
-	drilled     time.Time       // when a drill last succeeded from the newest full; zero: none is known
-	whole       map[string]bool // fulls that were read whole since the target was read, or that a drill restored, by ID
+	drilled     time.Time    // when a drill last succeeded from the newest full; zero: none is known
+	whole       backup.Whole // fulls that were read whole since the target was read, or that a drill restored
 	problem     *cke.BackupTrouble
 	from        take.EventType // that the problem comes from; "": the target is not open
 	troubles    map[string]cke.BackupTrouble
@@ -89,7 +89,7 @@ type line struct {
 
 func newLine(c *Config, w cke.BackupWanted, news func()) *line {
 	l := &line{c: c, news: news, backup: w.Spec.Cluster.Backup, lineage: w.Identity.Incarnation.ID, origin: originOf(c.Cluster, *w.Identity.Incarnation), clusterID: w.Identity.Incarnation.ClusterID, ended: make(chan struct{}), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
-		troubles: map[string]cke.BackupTrouble{}, whole: map[string]bool{}}
+		troubles: map[string]cke.BackupTrouble{}}
 	endpoint := cke.Join.ClientURL
 	if c.Endpoint != nil {
 		endpoint = c.Endpoint
@@ -128,8 +128,12 @@ func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 	for before != nil && before.State == cke.Restoring && before.Restore != nil && before.Restore.Before != nil {
 		before = before.Restore.Before // that one took its place, and was never formed
 	}
-	if before != nil {
+	switch {
+	case before == nil:
+	case before.State != cke.Awaiting:
 		o.Replaces = before.ID
+	case len(before.Replaced) > 0: // the id of a declaration is in no store or backup
+		o.Replaces = before.Replaced[len(before.Replaced)-1]
 	}
 	switch {
 	case r.Snapshot.Lineage != "" && r.Order.Source == cluster:
@@ -196,7 +200,7 @@ func (l *line) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.Bucket, store.Bucket = marked, marked
+	config.Bucket, store.Bucket, store.Whole = marked, marked, &l.whole
 	l.settle("overwriting")
 	if marked.Overwrites {
 		l.suffer("overwriting", &cke.Error{Code: cke.CodeOverwrites, What: "the target allows objects to be overwritten"})
@@ -311,9 +315,9 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 	if l.begun.IsZero() {
 		l.begun = l.c.Now()
 	}
-	l.whole = map[string]bool{}
+	l.whole.Forget()
 	if mark != nil {
-		l.whole[mark.Full] = true
+		l.whole.Add(mark.Full)
 		l.verified, l.drilled = verifiedOf(*mark), mark.Proved
 	}
 	if _, here := l.troubles["verify"]; drill != nil && l.drills != nil && !here { // this daemon drills again, and reports when it is over

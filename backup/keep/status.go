@@ -23,7 +23,7 @@ func (l *line) notify(e take.Event) {
 		l.mu.Lock()
 		l.newest, l.events, l.bytes, l.pruneDue = full, 0, 0, l.backup.Retention != cke.Retention{}
 		l.problem, l.gap, l.lost = nil, false, ""
-		l.whole[full.ID] = true
+		l.whole.Add(full.ID)
 		l.reached, l.reachedAt = max(full.Revision, l.delta.Revision), e.Header.End
 		if l.taker != nil { // what the survey believed may have been anybody's
 			l.reached = max(l.reached, l.taker.Status().Revision)

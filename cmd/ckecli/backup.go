@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/url"
 	"strings"
 
@@ -66,6 +67,11 @@ func (o *backupOptions) addCredentials(cmd *cobra.Command) {
 
 func (o *backupOptions) addKeys(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&o.keys, "key", nil, "`file` with an age identity that opens encrypted backups; may be repeated")
+	o.addTrust(cmd)
+}
+
+// addTrust adds the flag that says whose backups are accepted.
+func (o *backupOptions) addTrust(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&o.trust, "trust", nil, "accept backups signed by `KEY`, or all backups (any); may be repeated")
 	must(cmd.RegisterFlagCompletionFunc("trust", cobra.NoFileCompletions))
 }
@@ -154,15 +160,20 @@ func (a *app) openBackups(ctx context.Context, o backupOptions) (*backups, error
 	return b, b.open(ctx, rawURL, credentials)
 }
 
-// trust finds out whose backups are accepted. Where no key file can be read and no key is named, nobody is known, and all are.
+// trust finds out whose backups are accepted. Where no key file can be read and no key is named, no key is known: all are read, and
+// nothing that is signed is deleted.
 func (a *app) trust(b *backups, named []string) error {
 	var own []age.Identity
-	if config, err := a.loadConfig(); err == nil {
-		if id, err := storage.ReadKeyFile(config.SecretKeyFile); err == nil {
+	config, err := a.loadConfig()
+	if err == nil {
+		var id age.Identity
+		if id, err = storage.ReadKeyFile(config.SecretKeyFile); err == nil {
 			own, b.signer = append(own, id), backup.NewSigner(id)
 		}
 	}
-	var err error
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.notes([]string{"this host's own signing key is not known: " + err.Error()})
+	}
 	if b.trusted, b.anyone, err = backup.TrustedBy(own, named); err != nil {
 		return &cke.Error{Code: cke.CodeUntrusted, What: "--trust", Facts: []string{err.Error()}, Unchanged: true}
 	}

@@ -21,14 +21,17 @@ func newBackupDeleteCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete ID", Short: "Delete one full backup, and the deltas that no other needs", Args: arguments(1, 1),
 		Long: `Delete one full backup, and the deltas that no other full needs. The only full of an incarnation, or the only one that leads to
-its newest state, is deleted only with --force: that state can then no longer be restored. Confirm by typing the cluster's name,
-or with --confirm NAME.`,
+its newest state, is deleted only with --force: that state can then no longer be restored. The full that takes its place is read
+back first; if that is damaged, nothing is deleted. Confirm by typing the cluster's name, or with --confirm NAME.
+
+Backups that are signed are deleted only if it is known which signing keys to trust: on a management host, or with --trust.`,
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, args []string) error {
 			return runBackupDelete(ctx, a, b, args[0], force, confirm)
 		}),
 		ValidArgsFunction: first(a.completeBackups(&o)),
 	}
 	o.addTarget(cmd)
+	o.addTrust(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "delete even the only full of an incarnation, or of its newest state")
 	cmd.Flags().StringVar(&confirm, "confirm", "", "confirm with the cluster's `name`")
 	return cmd
@@ -62,7 +65,9 @@ func runBackupDelete(ctx context.Context, a *app, b *backups, id string, force b
 	if err := a.confirmName(ctx, "deleting "+full.ID(), s.Cluster, confirm, how); err != nil {
 		return err
 	}
+	done := a.telling("Deleting", b.bucket)
 	gone, err := s.Delete(ctx, full.ID(), force)
+	done()
 	if err != nil && len(gone) > 0 && ctx.Err() == nil {
 		fmt.Fprintf(a.stderr, "%s is deleted, with %d of %s; `ckecli backup prune` deletes the others once it can.\n", full.ID(), len(gone)-1, cke.Count(len(plan)-1, "delta"))
 	}

@@ -34,7 +34,10 @@ func newBackupPruneCommand(a *app) *cobra.Command {
 kept if it is one of the last, or the newest of one of the last hours, days, weeks or months (UTC) that have any. All deltas from
 the oldest of the last fulls on are kept; --keep-within keeps all that is needed to restore any revision of that time. --max-age
 deletes what is older, even if another rule keeps it; alone it keeps all that is younger. The newest full of every incarnation,
-and what was last verified, are always kept.
+and what was last verified, are always kept. The newest full that counts is read back first; if it is damaged, nothing is
+deleted, and it does not count any more.
+
+Backups that are signed are deleted only if it is known which signing keys to trust: on a management host, or with --trust.
 
 The plan is shown first. Confirm it by typing the cluster's name, or with --confirm NAME. What cannot be deleted is skipped, with
 what it is restored from: this is no error if the target protects it (an immutable file, an object lock); any other reason
@@ -52,6 +55,7 @@ gives exit code 1.`,
 		}),
 	}
 	o.addTarget(cmd)
+	o.addTrust(cmd)
 	f := cmd.Flags()
 	for _, r := range p.rules() {
 		f.IntVar(r.count, r.flag, 0, r.help)

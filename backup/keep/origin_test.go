@@ -1,0 +1,36 @@
+package keep
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+)
+
+// A cluster is declared on a blank host, to be restored: what it has until then has an id of its own, which no backup names. The
+// restored incarnation replaces the newest one that was on record.
+func TestOriginOf_ReplacesTheIncarnationBeforeADeclaration(t *testing.T) {
+	now := time.Now()
+	was := func(state cke.IncarnationState, id string, replaced ...string) cke.Identity {
+		return cke.Identity{Incarnation: &cke.Incarnation{ID: id, State: state, Replaced: replaced}}
+	}
+	for name, c := range map[string]struct {
+		was  cke.Identity
+		want string
+	}{
+		"formed":                          {was(cke.Formed, "life2", "life1"), "life2"},
+		"declared on a blank host":        {was(cke.Formed, "life2", "life1").Awaiting(now), "life2"},
+		"declared twice":                  {was(cke.Formed, "life2", "life1").Awaiting(now).Awaiting(now), "life2"},
+		"declared, and nothing was known": {cke.Identity{}.Awaiting(now), ""},
+	} {
+		inc := cke.NewRestoration(cke.Cluster{Name: "prod"}, c.was, cke.Restoration{
+			Order: cke.RestoreOrder{Source: "prod"}, Snapshot: cke.Snapshot{Lineage: "life1", Revision: 7},
+		}, now)
+		again := cke.NewRestoration(cke.Cluster{Name: "prod"}, cke.Identity{Incarnation: &inc}, *inc.Restore, now)
+		for _, i := range []cke.Incarnation{inc, again} {
+			if o := originOf("prod", i); o == nil || o.Replaces != c.want || o.Lineage != "life1" {
+				t.Errorf("%s: %+v, want %q", name, o, c.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Whole remembers which fulls were read whole, by ID. Its zero value knows of none.
+type Whole struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+// Add takes in that a full was read whole.
+func (w *Whole) Add(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ids == nil {
+		w.ids = map[string]bool{}
+	}
+	w.ids[id] = true
+}
+
+// Forget forgets all: the target may be another one.
+func (w *Whole) Forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ids = nil
+}
+
+// unread returns those fulls that are not known to be whole.
+func (w *Whole) unread(fulls []Entry) []Entry {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(fulls), func(f Entry) bool { return w.ids[f.ID()] })
+}
+
+// NotWholeError reports that a full is damaged on account of which others were to be deleted. Nothing was deleted, and it
+// counts for nothing from now on: that is recorded in the target.
+type NotWholeError struct {
+	Full Entry
+	Err  error // its damage
+}
+
+func (e *NotWholeError) Error() string {
+	return fmt.Sprintf("nothing is deleted on account of %s: %v", e.Full.ID(), e.Err)
+}
+
+func (e *NotWholeError) Unwrap() error { return e.Err }
+
+// errUnread: fulls have to be read back first.
+var errUnread = errors.New("not read back")
+
+// onWhole calls try, which deletes, until it does not return errUnread any more. The fulls that try names with that are read back before
+// it is called again: a process may have been killed after it uploaded one and before it read that back. The target is not
+// locked for deletion meanwhile.
+func (s *Store) onWhole(ctx context.Context, try func(known *Whole) (unread []Entry, err error)) error {
+	known := s.Whole
+	if known == nil {
+		known = new(Whole)
+	}
+	for {
+		unread, err := try(known)
+		if !errors.Is(err, errUnread) {
+			return err
+		}
+		for _, full := range unread {
+			err := s.ReadBack(ctx, full)
+			if IsDamage(err) {
+				return errors.Join(&NotWholeError{full, err}, s.MarkDamaged(ctx, full, err))
+			}
+			if err != nil {
+				return fmt.Errorf("read back %s: %w", full.ID(), err)
+			}
+			known.Add(full.ID())
+		}
+	}
+}
+
+// bearers are the newest fulls that a plan keeps of the incarnations that lose something: what counts for nothing is not kept with deltas.
+func (p PrunePlan) bearers() (fulls []Entry) {
+	for i, k := range p.Keep {
+		newer := slices.ContainsFunc(p.Keep[i+1:], func(o Kept) bool { return o.PointInTime && o.Full.Lineage == k.Full.Lineage })
+		loses := slices.ContainsFunc(p.Delete, func(r Removal) bool {
+			gone, _ := ParsePlace(r.Name)
+			return gone.Lineage == k.Full.Lineage
+		})
+		if k.PointInTime && !newer && loses {
+			fulls = append(fulls, k.Full)
+		}
+	}
+	return fulls
+}
+
+// refuseSigned is an ErrUntrusted if an object of a lineage has a signature and it is not known which keys to trust: anybody's
+// unsigned full would count as the newest, and all that is signed be deleted on its account.
+func (s *Store) refuseSigned(ctx context.Context, l *Lineage) error {
+	if len(s.Trusted) > 0 || s.AllowUntrusted {
+		return nil
+	}
+	hs, errs := s.headers(ctx, l.entries())
+	for i, h := range hs {
+		switch {
+		case h.Signature != nil:
+			return fmt.Errorf("%w: %s is signed by %s, and no signing key to trust is known here, so forged backups cannot be recognized; "+
+				"delete backups on a management host, or name the key with --trust KEY", ErrUntrusted, h.Place.Name(), h.Signature.Key)
+		case errs[i] != nil && !IsDamage(errs[i]) && !errors.Is(errs[i], ErrNotFound):
+			return errs[i]
+		}
+	}
+	return nil
+}
