@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -31,6 +32,9 @@ type Term struct {
 	writing chan struct{}
 	mark    int64
 	leader  clientv3.Op // writes the number of the term as it is
+
+	// doubted is the last record of which it is not known whether it was stored; nil: there is none.
+	doubted atomic.Pointer[cke.Record]
 }
 
 var _ cke.Ledger = (*Term)(nil)
