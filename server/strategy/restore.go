@@ -63,6 +63,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if in.Requests.CallsRestoreOff() {
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was canceled before it started", Unchanged: true})
 	}
+	if why := outdatedOrder(in, t); why != nil {
+		return refuse(t, why)
+	}
 	o := *t.Restore
 	founders := restoredTo(in, o)
 	since := in.Seen.ObservedAt.Sub(t.At) // by the clock of the host that it was asked on, which may be another one
