@@ -103,7 +103,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -222,6 +222,21 @@ func wouldServeOn(in *Input) *cke.Error {
 		p := unrecordedProblem(u)
 		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
 	}
+	return e
+}
+
+// laterThan: no incarnation on record was formed, and marks show that the store, or what the cluster was declared from, is
+// older than a cluster of this name. An operator who names the incarnation knows which one it is.
+func laterThan(in *Input, o cke.RestoreOrder) *cke.Error {
+	found := markedLater(in)
+	if found == nil || o.Lineage != "" {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + found[0].Message, Unchanged: true, Try: "ckecli restore --plan, then with --lineage NAME"}
+	for _, p := range found {
+		e.Facts = append(e.Facts, p.Node+": it has such a mark")
+	}
+	e.Facts = append(e.Facts, "restore with a newer record of the cluster, if there is one; if nothing that came later serves, name the incarnation to restore: --lineage NAME")
 	return e
 }
 
