@@ -342,7 +342,7 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 	case in.Requests.Hibernation != nil:
 		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is hibernated, so it is not known whether it has lost its quorum", in.Spec.Name), Try: "ckecli cluster resume " + in.Spec.Name}
 	case in.Seen.Etcd.Quorate:
-		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", in.Spec.Name), Try: "ckecli status"}
+		return NeedsNoRecovery(in.Spec.Name, in.Identity, o)
 	}
 	for _, j := range in.Identity.Joins {
 		if j.Node.Name() != o.Survivor {
