@@ -168,7 +168,8 @@ const (
 )
 
 // Over returns the newest incarnations of this cluster that are over: replaced by a restore, or abandoned. A restore
-// can be called off, and what it replaces becomes current again, until its members may have been started.
+// can be called off, and what it replaces becomes current again, until its members may have been started. So does the
+// incarnation from which a cluster is declared to be restored.
 func (i Identity) Over() []string {
 	if i.Incarnation == nil {
 		return nil
@@ -178,7 +179,11 @@ func (i Identity) Over() []string {
 		last = last.Restore.Before
 	}
 	previous := slices.DeleteFunc(slices.Clone(i.Incarnation.Previous), last.Life)
-	return slices.Concat(newestOf(last.Replaced, keptMarks/2), newestOf(previous, keptMarks/2))
+	replaced := last.Replaced
+	if last.State == Awaiting && len(replaced) > 0 { // the last one may still serve
+		replaced = replaced[:len(replaced)-1]
+	}
+	return slices.Concat(newestOf(replaced, keptMarks/2), newestOf(previous, keptMarks/2))
 }
 
 // Marked returns what a mark names once these incarnations are over, too; more: it did not name all of them.

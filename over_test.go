@@ -69,6 +69,29 @@ func TestIdentity_WhatIsOverDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// The incarnation from which a cluster is declared to be restored may serve until restored members are started: no mark names it.
+func TestIdentity_WhatIsDeclaredToBeRestoredIsNotOver(t *testing.T) {
+	now := time.Now()
+	c := cke.Cluster{Name: "demo", Nodes: []cke.Node{{Address: "10.0.0.1", Hostname: "n1", ControlPlane: true}}}.WithDefaults()
+	second := cke.NewIncarnation(c, nil, now)
+	second.State, second.Replaced = cke.Formed, []string{"first"}
+	awaits := cke.NewIdentity(&second, second.Founders).Awaiting(now)
+	if got := awaits.Over(); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("over are %v", got)
+	}
+	third, err := awaits.Restoring(cke.NewRestoration(c, awaits, cke.Restoration{ID: "t1"}, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := third.Over(); slices.Contains(got, second.ID) {
+		t.Errorf("a restore is prepared: over are %v", got)
+	}
+	third.Joins[0].StartedAt = now
+	if got := third.Over(); !slices.Contains(got, second.ID) {
+		t.Errorf("restored members may have been started: over are %v", got)
+	}
+}
+
 // Two restores that begin at one moment, by a clock that was set back or is coarse: only what the second one ended comes back when that is
 // called off.
 func TestIdentity_ARestoreThatIsCalledOffBringsBackWhatItEnded(t *testing.T) {

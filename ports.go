@@ -207,6 +207,9 @@ type Identity struct {
 	Compared *Comparison `json:"compared,omitempty"`
 	// Authorities are the cluster's certificate authorities. They survive its incarnations.
 	Authorities Authorities `json:"authorities,omitzero"`
+	// Deleted are the ids of incarnations and memberships of deleted clusters of this name, as far as the store has them.
+	// Only where no incarnation was formed.
+	Deleted []string `json:"-"`
 }
 
 // NewIdentity separates current from ended memberships, each in the given order.

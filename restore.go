@@ -31,6 +31,10 @@ type RestoreOrder struct {
 	// confirmed. Empty: the plan could not determine it.
 	ShownLineage  string `json:"shownLineage,omitempty"`
 	ShownRevision int64  `json:"shownRevision,omitempty"`
+	// ShownIncarnation and ShownGeneration are the cluster's incarnation and the revision of its file when the plan was
+	// shown: nothing else was confirmed to be replaced. Empty: an earlier ckecli asked, or the cluster was declared for it.
+	ShownIncarnation string `json:"shownIncarnation,omitempty"`
+	ShownGeneration  int64  `json:"shownGeneration,omitempty"`
 	// Survivor is the node whose member's own data is used in place of a backup.
 	Survivor string `json:"survivor,omitempty"`
 	// Named: the operator named the survivor, even if it is put aside or answers as a member of another cluster.

@@ -96,7 +96,7 @@ func (l lift) refusal() error {
 		return &cke.Error{Code: cke.CodeSplitBrain, What: "the freeze is not lifted: " + what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence"}
 	}
 	if !slices.ContainsFunc(l.kept, func(j cke.Join) bool { return !j.StartedAt.IsZero() }) {
-		return refuse("no member would be left", "to continue from one that was put aside: ckecli recover --from NODE", "if no member has the right data: ckecli restore")
+		return refuse("no member would be left", "to continue from one that was put aside: stop the members that serve on their nodes (docker stop), then: ckecli recover --from NODE", "if no member has the right data: ckecli restore")
 	}
 	serve := slices.DeleteFunc(slices.Clone(l.kept), func(j cke.Join) bool { return !l.serves(j) })
 	for i, a := range serve {
@@ -124,7 +124,7 @@ func (l lift) refusal() error {
 	}
 	for _, j := range l.kept {
 		if doubt := l.doubt(j, serve); doubt != "" {
-			return refuse(doubt, fmt.Sprintf("if its data is wrong, name it: --wrong %s", j.Node.Name()), fmt.Sprintf("if its data is right, name the others, or continue from it: ckecli recover --from %s", j.Node.Name()))
+			return refuse(doubt, fmt.Sprintf("if its data is wrong, name it: --wrong %s", j.Node.Name()), fmt.Sprintf("if its data is right, name the others; or stop the members that serve on their nodes (docker stop), and continue from it: ckecli recover --from %s", j.Node.Name()))
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ func (n *nemesis) attend() {
 	switch f := n.s.freeze(); {
 	case (!f.Active() || f.Kind == cke.FreezeOlderStore) && n.unrecorded() && !n.s.asks(cke.TaskReclaim) && n.reclaim(): // what else is asked for may wait for it
 	case len(n.s.asked()) > 0:
-	case !f.Active() && n.judged && n.bringNewer(): // what they lifted turned out to be needed
+	case !f.Active() && (n.judged || n.s.reports(cke.CodeOlderStore, "")) && n.bringNewer(): // what they lifted turned out to be needed, or the status asks for it
 	case !f.Active():
 	case f.Kind == cke.FreezeOlderStore && (n.reclaim() || n.bringNewer()):
 	default: // also where another store's cluster of this name was taken away
@@ -21,6 +21,7 @@ func (n *nemesis) attend() {
 	}
 	n.outlived()
 	n.replaceApart()
+	n.recoverChosen()
 	n.forgo()
 	n.discard()
 	n.makeRoom()

@@ -236,13 +236,17 @@ func isOlder(id, newer cke.Identity) bool {
 	return newer.Incarnation.Life(id.Incarnation.ID) && lacks(id, newer) && !lacks(newer, id)
 }
 
-// bringNewer brings the store back as it was before an older copy took its place, where nothing can be put on record without a quorum.
+// bringNewer brings the store back as it was before an older copy took its place, where nothing can be put on record without a quorum,
+// or what serves is not on record. Once other members were started since, that store is an older one itself.
 func (n *nemesis) bringNewer() bool {
 	s := n.s.Store()
-	if n.newer == nil || n.s.ForeignMembers() >= 0 {
+	if n.newer == nil || n.s.ForeignMembers() == 0 {
 		return false
 	}
 	id, was := s.Identity(), n.newer.Identity()
+	if slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return !j.StartedAt.IsZero() && !was.Has(j.ID) }) {
+		return false
+	}
 	if id.Incarnation == nil || !id.Incarnation.Life(was.Incarnation.ID) || id.Incarnation.State != was.Incarnation.State || !reflect.DeepEqual(id.Authorities, was.Authorities) {
 		return false
 	}

@@ -11,13 +11,14 @@ type StoreCopy struct {
 	identity cke.Identity
 	spec     cke.Spec
 	status   cke.Status
+	archived []string
 }
 
 // Copy makes a copy of the store.
 func (s *Store) Copy() StoreCopy {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status}
+	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status, slices.Clone(s.archived)}
 }
 
 // Identity returns the identity of the cluster in the copy.
@@ -65,7 +66,7 @@ func (s *Store) BringBack(c StoreCopy) {
 		if s.world.formed != nil && slices.Contains(s.world.gone, c.life()) {
 			s.world.mark(BeforeDeletion)
 		}
-		s.deleted, s.spec, s.requests, s.status = false, c.spec, cke.Requests{}, c.status
+		s.deleted, s.spec, s.requests, s.status, s.archived = false, c.spec, cke.Requests{}, c.status, slices.Clone(c.archived)
 		s.world.goesBack = true
 		s.put(cloneIdentity(c.identity))
 		s.world.goesBack = false

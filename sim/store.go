@@ -18,6 +18,8 @@ type Store struct {
 	status   cke.Status
 	records  []cke.Record
 	deleted  bool
+	// archived are the ids of incarnations and memberships of deleted clusters.
+	archived []string
 	term     int64
 	version  int // counts changes of the identity
 	// written is the version in which each join was written last, lived that of the incarnation.

@@ -31,12 +31,13 @@ func (n *nemesis) settleTwins(f *cke.Freeze) (wrong []string) {
 	}
 	id, of, stops := n.s.Store().Identity(), n.s.Wrong(), n.IntN(2) == 0
 	for _, node := range n.s.Nodes() {
-		switch carries := slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return !j.Apart && j.Node.Name() == node.Name() }); {
+		at := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return !j.Apart && j.Node.Name() == node.Name() })
+		switch carries := at >= 0; {
 		case !slices.Contains(of, node):
 			node.StartByHand()
 			containers, _ := node.Look()
 			others := slices.ContainsFunc(n.s.Nodes(), func(o *sim.Node) bool { return !slices.Contains(of, o) && n.s.runningOn(o.Name()) > 0 })
-			if carries && (n.expelledFrom(node) || len(containers) == 0 && others) { // it has no part in the right history any more, or cannot show that it has
+			if carries && (n.expelledFrom(node) || (len(containers) == 0 || !node.Holds(id.Joins[at].Volume)) && others) { // it has no part in the right history any more, or cannot show that it has
 				wrong = append(wrong, node.Name())
 			}
 			continue

@@ -159,6 +159,17 @@ func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, er
 	return a, err
 }
 
+// idsOfArchives are the incarnations and memberships that archives name.
+func idsOfArchives(kvs []*mvccpb.KeyValue) (ids []string, err error) {
+	archives, err := decodeAll[struct {
+		Identity cke.Identity `json:"identity"`
+	}](kvs)
+	for _, a := range archives {
+		ids = append(ids, a.Identity.IDs()...)
+	}
+	return ids, err
+}
+
 // bare are the ended memberships for the archive, of which stores of former versions may hold very many: those that are worth
 // keeping, without how their members ran.
 func bare(id cke.Identity) []cke.Join {

@@ -18,6 +18,8 @@ type lateKV struct {
 	mu   sync.Mutex
 	hold bool
 	kept func() (*clientv3.TxnResponse, error)
+	// gaveUp is called when a transaction is kept back; nil: nothing is.
+	gaveUp func()
 }
 
 type lateTxn struct {
@@ -45,6 +47,9 @@ func (t *lateTxn) Commit() (*clientv3.TxnResponse, error) {
 	defer t.kv.mu.Unlock()
 	if t.kv.hold && t.writes {
 		t.kv.hold, t.kv.kept = false, t.Txn.Commit
+		if t.kv.gaveUp != nil {
+			t.kv.gaveUp()
+		}
 		return nil, context.DeadlineExceeded
 	}
 	return t.Txn.Commit()

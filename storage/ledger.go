@@ -34,12 +34,29 @@ func (s *Store) Identity(ctx context.Context, cluster string) (cke.Identity, err
 	}
 	id, _, err := s.decodeIdentity(cluster, resp.Kvs)
 	id.Revision = resp.Header.Revision
+	if err != nil || !id.NeedsDeleted() {
+		return id, err
+	}
+	r = under(s.keys.archives(cluster))
+	if resp, err = s.client.Get(ctx, r.start, r.options()...); err != nil {
+		return cke.Identity{}, s.fail("read the archives of "+cluster, err)
+	}
+	id.Deleted, err = idsOfArchives(resp.Kvs)
 	return id, err
 }
 
 // Identity implements cke.Ledger. ErrDeposed once the term is over: a former leader must not act on what it reads.
 func (t *Term) Identity(ctx context.Context) (cke.Identity, error) {
 	id, _, err := t.identity(ctx)
+	if err != nil || !id.NeedsDeleted() {
+		return id, err
+	}
+	r := under(t.s.keys.archives(t.cluster))
+	resp, err := t.read(ctx, "read the archives of "+t.cluster, clientv3.OpGet(r.start, r.options()...))
+	if err != nil {
+		return cke.Identity{}, err
+	}
+	id.Deleted, err = idsOfArchives(resp.Responses[0].GetResponseRange().Kvs)
 	return id, err
 }
 

@@ -12,8 +12,14 @@ import (
 
 func taskOf(id string) string { return requestTask + " " + id }
 
-// AddTask asks the cluster's leader daemon to do something once. ErrNotFound: there is no such cluster.
+// AddTask asks the cluster's leader daemon to do something once. ErrNotFound: there is no such cluster. CodeSchema: an
+// older daemon that may lead would lift a freeze without putting aside who is named as wrong.
 func (s *Store) AddTask(ctx context.Context, cluster string, t cke.Task) error {
+	if len(t.Wrong) > 0 {
+		if err := s.needs(ctx, schemaWrong, "naming members that are wrong"); err != nil {
+			return s.fail("ask the leader of "+cluster, err)
+		}
+	}
 	return s.PutRequest(ctx, cluster, taskOf(t.ID), t.By, t)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -31,6 +32,9 @@ type Term struct {
 	writing chan struct{}
 	mark    int64
 	leader  clientv3.Op // writes the number of the term as it is
+
+	// doubted is the last record of which it is not known whether it was stored; nil: there is none.
+	doubted *atomic.Pointer[cke.Record]
 }
 
 var _ cke.Ledger = (*Term)(nil)
@@ -45,7 +49,7 @@ type elected struct {
 }
 
 func (s *Store) newTerm(ses *session, q *queues, cluster, key string, rev int64, e elected) *Term {
-	t := &Term{s: s, ses: ses, cluster: cluster, number: e.number, key: key, rev: rev, writing: make(chan struct{}, 1), mark: e.mark, leader: e.leader}
+	t := &Term{s: s, ses: ses, cluster: cluster, number: e.number, key: key, rev: rev, writing: make(chan struct{}, 1), mark: e.mark, leader: e.leader, doubted: new(atomic.Pointer[cke.Record])}
 	t.ctx, t.end = context.WithCancelCause(ses.ctx)
 	s.sessions.lead(cluster, t.Done())
 	s.spawn(func() { t.watch(q) })

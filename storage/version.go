@@ -14,7 +14,10 @@ import (
 // SchemaVersion is the schema of the store that this cke reads and writes. It is raised when an older cke would do
 // harm with what a newer one writes; a field that an older one may ignore does not raise it. docs/store.md lists
 // them.
-const SchemaVersion = 2
+const SchemaVersion = 3
+
+// schemaWrong is the schema from which on a task may name who is wrong, and members are put aside for it.
+const schemaWrong = 3
 
 // StoreSchema is the document that says which versions may lead and write. A store without one has version 1.
 type StoreSchema struct {
@@ -59,6 +62,17 @@ func (s *Store) MayWrite() error {
 	return &cke.Error{Code: cke.CodeSchema, What: fmt.Sprintf("the store has schema %d, but this cke knows at most %d", is, SchemaVersion), Unchanged: true,
 		Facts: []string{"an older cke would do harm with what a newer one has written, so it leads no cluster and writes nothing"},
 		Try:   "install the version of cke that the other management hosts have"}
+}
+
+// needs returns CodeSchema while the store has a lower schema than version: a daemon that may lead would ignore what is
+// asked for. Writes compare the schema, which is never lowered.
+func (s *Store) needs(ctx context.Context, version int, what string) error {
+	now, _, err := s.schema(ctx)
+	if err != nil || now.Version >= version {
+		return err
+	}
+	return &cke.Error{Code: cke.CodeSchema, What: fmt.Sprintf("the store has schema %d, and %s needs schema %d", now.Version, what, version), Unchanged: true,
+		Facts: []string{"an older cke that leads would ignore it; upgrade all management hosts first"}, Try: "ckecli store schema --raise"}
 }
 
 // Candidates returns the daemons that lead, or wait to, in all clusters.

@@ -96,3 +96,28 @@ func TestOpenSecrets_GivesANewStoreTheSchema(t *testing.T) {
 		t.Errorf("%v, %v", names, err)
 	}
 }
+
+// A daemon of before would lift a freeze without putting aside who is named as wrong: such a task needs a store in which none leads.
+func TestAddTask_NamesWhoIsWrongOnlyWhereNoOlderDaemonLeads(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	lift := cke.NewTask(cke.TaskUnfreeze, "", "f1", "me@here", time.Now())
+	if err := s.AddTask(ctx, "prod", lift); err != nil {
+		t.Errorf("nobody is named: %v", err)
+	}
+	lift = cke.NewTask(cke.TaskUnfreeze, "", "f1", "me@here", time.Now())
+	lift.Wrong = []string{"cp3"}
+	if err := s.AddTask(ctx, "prod", lift); !schemaCode(err) {
+		t.Errorf("a daemon of before may lead: %v", err)
+	}
+	if r, err := s.RequestsOf(ctx, "prod"); err != nil || len(r.Tasks) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := s.RaiseSchema(ctx, "me@here"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddTask(ctx, "prod", lift); err != nil {
+		t.Error(err)
+	}
+}

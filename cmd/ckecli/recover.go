@@ -48,12 +48,12 @@ func runRecover(ctx context.Context, a *app, s store, from string, o orderOption
 	if err != nil {
 		return err
 	}
-	if st.Etcd.Quorate {
-		return refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", cluster), Unchanged: true, Try: "ckecli status"})
-	}
 	id, err := s.Identity(ctx, cluster)
 	if err != nil {
 		return err
+	}
+	if st.Etcd.Quorate {
+		return refused(strategy.NeedsNoRecovery(cluster, id, cke.RestoreOrder{Survivor: from, Named: from != ""}))
 	}
 	if id.Freeze.Active() && id.Freeze.Kind.TwoClusters() && from == "" {
 		return refused(&cke.Error{Code: cke.CodeSplitBrain, What: "two clusters were found, and it is not decided which data is right", Unchanged: true, Facts: []string{"name a member with the right data: --from NODE"}, Try: "ckecli cluster evidence " + cluster})
@@ -79,7 +79,7 @@ func runRecover(ctx context.Context, a *app, s store, from string, o orderOption
 			return err
 		}
 	}
-	r := restoring{app: a, store: s, options: o, cluster: cluster, spec: spec.Wanted(), order: cke.RestoreOrder{Survivor: chosen.Node, Named: from != ""}}
+	r := restoring{app: a, store: s, options: o, cluster: cluster, spec: spec.Wanted(), order: cke.RestoreOrder{Survivor: chosen.Node, Named: from != "", ShownGeneration: spec.Generation}}
 	r.plan.Notes = append(r.plan.Notes, strategy.LossOf(*chosen, all))
 	if inc := id.Incarnation; inc != nil {
 		for _, t := range st.KnownTargets(nil) {

@@ -175,7 +175,7 @@ func (r *restoring) choose(ctx context.Context, o restoreOptions) error {
 	if err != nil {
 		return err
 	}
-	r.spec = spec.Wanted()
+	r.spec, r.order.ShownGeneration = spec.Wanted(), spec.Generation
 	r.from(o.backups)
 	if r.order.Target == "" {
 		return refused(&cke.Error{Code: cke.CodeTarget, What: "cluster " + r.cluster + " has no backup target", Unchanged: true,

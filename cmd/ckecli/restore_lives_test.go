@@ -115,11 +115,18 @@ func TestBackupExtract_RefusesTheNewestStateIfALaterOneWasStored(t *testing.T) {
 func TestRestore_TheOrderHasWhatThePlanShowed(t *testing.T) {
 	h := newBackedUpHouse(t)
 	h.withStore(t, "backup: {target: \""+h.url+"\"}\n")
-	h.lead("prod")
+	h.form(h.lead("prod"))
 	h.run(exitDone, "restore", "--confirm", "prod", "--no-wait")
 	asked, err := h.store.RequestsOf(h.ctx(), "prod")
 	if err != nil || len(asked.Tasks) != 1 {
 		t.Fatalf("%+v, %v", asked.Tasks, err)
+	}
+	id, err := h.store.Identity(h.ctx(), "prod")
+	if err != nil || id.Incarnation == nil {
+		t.Fatalf("%+v, %v", id, err)
+	}
+	if o := asked.Tasks[0].Restore; o.ShownIncarnation != id.Incarnation.ID || o.ShownGeneration != 1 {
+		t.Errorf("%+v", o)
 	}
 	if o := asked.Tasks[0].Restore; o.ShownLineage != "a1b2" || o.ShownRevision != h.last || o.Lineage != "" || o.Revision != 0 {
 		t.Errorf("%+v", o)

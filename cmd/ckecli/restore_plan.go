@@ -130,6 +130,8 @@ func (r *restoring) planNodes(ctx context.Context) {
 	}
 	if p.Declared {
 		id = r.asked.Declare.Identity.Awaiting(r.app.now())
+	} else if id.Incarnation != nil {
+		r.order.ShownIncarnation = id.Incarnation.ID
 	}
 	if !p.Declared && unseen == nil && err == nil {
 		r.judge(strategy.InputFrom(cke.Spec{Cluster: r.spec}, id, cke.Requests{}, st))

@@ -38,7 +38,19 @@ func bootstrapGate(in *Input) []cke.Problem {
 		blockers = append(blockers, leftovers(in, s)...)
 		blockers = append(blockers, takenPorts(in, s)...)
 	}
+	blockers = append(blockers, markedLater(in)...)
 	return append(append(blockers, membersElsewhere(in)...), abandonedElsewhere(in)...)
+}
+
+// markedLater names nodes with marks of an incarnation, or of a membership, that came after all that the store knows: what
+// followed it may serve on nodes that the file does not name.
+func markedLater(in *Input) (found []cke.Problem) {
+	for _, n := range in.Identity.MarkedLater(in.Seen.Nodes) {
+		found = append(found, cke.Problem{Code: cke.CodeOlderStore, Node: n.Name(),
+			Message: "a mark names an incarnation or a membership of a cluster of this name that ended, and the store has no record of what came after it: the store is older than the cluster, which may serve on other nodes",
+			Remedy:  fmt.Sprintf("bring back a newer copy of the store; only if that cluster was deleted, or is gone for good, on %s: docker volume ls -q --filter name=cke-over.%s. shows the mark, docker volume rm removes it", n.Address, in.Spec.Name)})
+	}
+	return found
 }
 
 // membersElsewhere names nodes of the file that are no control plane and carry members of a cluster of this name, or may: the store may be

@@ -63,6 +63,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if in.Requests.CallsRestoreOff() {
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was canceled before it started", Unchanged: true})
 	}
+	if why := outdatedOrder(in, t); why != nil {
+		return refuse(t, why)
+	}
 	o := *t.Restore
 	founders := restoredTo(in, o)
 	since := in.Seen.ObservedAt.Sub(t.At) // by the clock of the host that it was asked on, which may be another one
@@ -100,7 +103,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -223,6 +226,21 @@ func wouldServeOn(in *Input) *cke.Error {
 	return e
 }
 
+// laterThan: no incarnation on record was formed, and marks show that the store, or what the cluster was declared from, is
+// older than a cluster of this name. An operator who names the incarnation knows which one it is.
+func laterThan(in *Input, o cke.RestoreOrder) *cke.Error {
+	found := markedLater(in)
+	if found == nil || o.Lineage != "" {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + found[0].Message, Unchanged: true, Try: "ckecli restore --plan, then with --lineage NAME"}
+	for _, p := range found {
+		e.Facts = append(e.Facts, p.Node+": it has such a mark")
+	}
+	e.Facts = append(e.Facts, "restore with a newer record of the cluster, if there is one; if nothing that came later serves, name the incarnation to restore: --lineage NAME")
+	return e
+}
+
 // removedBefore: members were removed since the newest list that is known here, and those that took their place may serve.
 func removedBefore(in *Input, o cke.RestoreOrder) *cke.Error {
 	p := removedProblem(in)
@@ -325,7 +343,7 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 	case in.Requests.Hibernation != nil:
 		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s is hibernated, so it is not known whether it has lost its quorum", in.Spec.Name), Try: "ckecli cluster resume " + in.Spec.Name}
 	case in.Seen.Etcd.Quorate:
-		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", in.Spec.Name), Try: "ckecli status"}
+		return NeedsNoRecovery(in.Spec.Name, in.Identity, o)
 	}
 	for _, j := range in.Identity.Joins {
 		if j.Node.Name() != o.Survivor {

@@ -98,3 +98,14 @@ func LossOf(chosen Survivor, all []Survivor) string {
 	}
 	return fmt.Sprintf("%d of %d members are left: writes that the others acknowledged and %s has not applied (index %d, revision %d) are lost", left, n, chosen.Node, chosen.Applied, chosen.Revision)
 }
+
+// NeedsNoRecovery is the refusal of a recovery of a cluster that has its quorum. Where the operator has to judge whose data
+// is right, or has put aside the member that he names, it names the way to continue from that one all the same.
+func NeedsNoRecovery(cluster string, id cke.Identity, o cke.RestoreOrder) *cke.Error {
+	e := &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum, and needs no recovery", cluster), Unchanged: true, Try: "ckecli status"}
+	aside := slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return j.Apart && j.Node.Name() == o.Survivor })
+	if f := id.Freeze; o.Named && (aside || f.Active() && f.Kind.NamesWrong()) {
+		e.Facts = append(e.Facts, fmt.Sprintf("to continue from %s and give up what the members that serve have: ckecli pause --reason TEXT; stop these members on their nodes (docker stop); ckecli recover --from %s --no-wait; ckecli resume", o.Survivor, o.Survivor))
+	}
+	return e
+}

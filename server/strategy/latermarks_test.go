@@ -1,0 +1,66 @@
+package strategy_test
+
+import (
+	"testing"
+
+	"cke"
+	"cke/op"
+	"cke/server/strategy"
+)
+
+// A copy of the store without a formed incarnation, on whose nodes a mark names what came after it: the cluster that followed may
+// serve on other nodes, so that none is bootstrapped or restored beside it. What a deletion marked is on record.
+func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
+	blank := func(marks ...string) *scene {
+		s := formed(3).with(func(s *scene) {
+			s.Identity, s.Seen.Etcd = cke.Identity{}, cke.EtcdStatus{}
+			for i := range s.Seen.Nodes {
+				s.Seen.Nodes[i].Containers, s.Seen.Nodes[i].Volumes = nil, nil
+				s.Seen.Nodes[i].ClientPort, s.Seen.Nodes[i].PeerPort = cke.PortClosed, cke.PortClosed
+			}
+			s.node(2).Over = marks
+		})
+		return s
+	}
+	abandoned := func(s *scene) {
+		s.Identity.Incarnation = &cke.Incarnation{ID: "gaveup", State: cke.Abandoned, Previous: []string{"earlier"}}
+	}
+	awaiting := func(s *scene) {
+		s.Identity.Incarnation = &cke.Incarnation{ID: "awaits", State: cke.Awaiting, Replaced: []string{"first", "second"}}
+	}
+	deleted := func(s *scene) { s.Identity.Deleted = []string{"second", "j1"} }
+	for name, c := range map[string]struct {
+		scene *scene
+		order cke.RestoreOrder
+		free  bool
+	}{
+		"no mark": {scene: blank(), free: true},
+		"an incarnation that nobody knows is over":    {scene: blank("first")},
+		"of an incarnation that nobody knows":         {scene: blank("j9")},
+		"an operator names what to restore":           {scene: blank("first"), order: cke.RestoreOrder{Lineage: "first"}},
+		"it was deleted":                              {scene: blank("j0", "j1", "second").with(deleted), free: true},
+		"another one came after it was deleted":       {scene: blank("second", "third").with(deleted)},
+		"a member of another one ended after that":    {scene: blank("second", "j9").with(deleted)},
+		"a bootstrap was given up":                    {scene: blank("earlier").with(abandoned), free: true},
+		"another one came after that":                 {scene: blank("gaveup", "later").with(abandoned)},
+		"declared: what was replaced is over":         {scene: blank("j7", "first").with(awaiting), free: true},
+		"declared: a member ended after it was noted": {scene: blank("first", "j9").with(awaiting), free: true},
+		"declared: what it continues from is over":    {scene: blank("second").with(awaiting)},
+		"declared: a restore was canceled":            {scene: blank("second", "calledoff").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"calledoff"} }), free: true},
+		"declared again after a deletion":             {scene: blank("second").with(awaiting).with(deleted), free: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := strategy.Decide(c.scene.Input)
+			_, begun := d.Operation.(op.Bootstrap)
+			awaits := c.scene.Identity.Incarnation != nil && c.scene.Identity.Incarnation.State == cke.Awaiting
+			if begun != (c.free && !awaits) || !begun && !awaits && (len(d.Blockers) != 1 || d.Blockers[0].Code != cke.CodeOlderStore || d.Blockers[0].Node != "n2" || d.Blockers[0].Remedy == "") {
+				t.Errorf("%#v: %s %+v", d.Operation, d.Reason, d.Blockers)
+			}
+			c.order.Target, c.order.Source = "file:///b", "demo"
+			why := strategy.RestoreRefusal(c.scene.Input, c.order)
+			if free := c.free || c.order.Lineage != ""; free != (why == nil) || why != nil && why.Code != cke.CodeOlderStore {
+				t.Errorf("a restore: %v", why)
+			}
+		})
+	}
+}
