@@ -79,7 +79,8 @@ type Snapshot struct {
 // Snapshots holds the snapshot of one restore on the management host. id is the restore's.
 type Snapshots interface {
 	// Fetch makes the snapshot that an order names, complete and verified. One that was made before under this id is
-	// kept. A survivor's data is read from the member of that membership, which must not run.
+	// kept. A survivor's data is read from the member of that membership, which must not run; it is read again if the
+	// container was started after it was read, and is still there.
 	Fetch(ctx context.Context, id string, o RestoreOrder, survivor *Join, progress func(string)) (Snapshot, error)
 	// Hash returns etcd's hash of its data right after the snapshot was restored with its revision moved by bump.
 	Hash(ctx context.Context, id string, bump int64) (HashKV, error)
@@ -113,6 +114,9 @@ type Restoration struct {
 	Stops int `json:"stops,omitempty"`
 	// Fence are the memberships that must no longer run before a member of this incarnation is started.
 	Fence []JoinID `json:"fence,omitempty"`
+	// Ran is when the containers of those memberships were last started, before the survivor's data was copied. A missing
+	// one: never. Only of a recovery.
+	Ran map[JoinID]time.Time `json:"ran,omitempty"`
 	// Members is the newest known member list of the incarnation before; nil: none was known.
 	Members []Member `json:"members,omitempty"`
 }

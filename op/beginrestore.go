@@ -58,13 +58,19 @@ func (b BeginRestore) Stages() []Stage {
 		stages = append(stages, fenceStages(b.Fence, stopKeptStep, isFormed)...)
 	}
 	var checked cke.Snapshot
+	var ran map[cke.JoinID]time.Time
 	return whileWanted(append(stages,
 		Stage{{Name: "fetch", Limit: SnapshotLimit, Run: func(ctx context.Context, e Env) (err error) {
+			if b.order().Survivor != "" {
+				if ran, err = lastStarts(ctx, e, b.Fence); err != nil {
+					return err
+				}
+			}
 			checked, err = b.fetch(ctx, e, b.order())
 			return err
 		}}},
 		Stage{{Name: "final-backup", Limit: finalLimit + DefaultStepLimit, Run: b.finalBackup}},
-		Stage{{Name: "record-restoring", Run: func(ctx context.Context, e Env) error { return b.record(ctx, e, checked) }}},
+		Stage{{Name: "record-restoring", Run: func(ctx context.Context, e Env) error { return b.record(ctx, e, checked, ran) }}},
 	))
 }
 
@@ -164,7 +170,7 @@ func (b BeginRestore) finalBackup(ctx context.Context, e Env) error {
 
 // record stores who the cluster is going to be, before anything of what it is now is stopped for good. It is restored from the
 // snapshot that was checked: one that is gone from this host is fetched once more, and the backups may have changed since.
-func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot) error {
+func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, ran map[cke.JoinID]time.Time) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
@@ -185,7 +191,7 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot) e
 			fmt.Sprintf("it was revision %d of incarnation %s, and now it is revision %d of incarnation %s",
 				checked.Revision, checked.Lineage, s.Revision, s.Lineage)}, Try: "ckecli restore"}
 	}
-	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: o, Snapshot: s, Bump: cke.RevisionBump, Members: b.Members}
+	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: o, Snapshot: s, Bump: cke.RevisionBump, Members: b.Members, Ran: ran}
 	r.Order.Lineage, r.Order.Revision, r.Order.Time = s.Lineage, s.Revision, time.Time{}
 	r.Bump += max(0, max(b.Known, id.Incarnation.Floor())-s.Revision)
 	if r.Data, err = e.Snapshots.Hash(ctx, b.Task.ID, r.Bump); err != nil {

@@ -22,8 +22,11 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 		return err
 	}
 	rest := id.Incarnation.Restore
-	if rest.Before == nil || rest.Order.Survivor != "" {
-		return nil // nobody was served, or nobody can be
+	if rest.Before == nil {
+		return nil // nobody was served
+	}
+	if rest.Order.Survivor != "" {
+		return r.ranSince(ctx, e, *id.Incarnation)
 	}
 	if err := r.stopAbandoned(ctx, e, *id.Incarnation); err != nil {
 		return err // clients are still served; they would wait for it once writes are stopped
@@ -41,7 +44,7 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 		e.Progress("not stored: " + err.Error())
 		return nil
 	}
-	return callOff(ctx, e, *id.Incarnation, err)
+	return callOff(ctx, e, *id.Incarnation, notStored(err))
 }
 
 // lastStored stops the writes and returns the newest revision, up to which everything is stored. That they are about to be
@@ -167,11 +170,10 @@ func (r Restore) stopAbandoned(ctx context.Context, e Env, inc cke.Incarnation) 
 }
 
 // callOff goes back to the life before.
-func callOff(ctx context.Context, e Env, inc cke.Incarnation, why error) error {
+func callOff(ctx context.Context, e Env, inc cke.Incarnation, called *cke.Error) error {
 	if err := e.Ledger.CancelRestore(ctx, inc); err != nil {
-		return errors.Join(why, err)
+		return errors.Join(called, err)
 	}
-	called := notStored(why)
 	called.What += ", so the restore was called off"
 	if e.Snapshots == nil {
 		return called

@@ -144,6 +144,9 @@ func (r Restore) fetch(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
+	if err := r.ranSince(ctx, e, *id.Incarnation); err != nil {
+		return err
+	}
 	_, err = r.snapshot(ctx, e, id)
 	return err
 }
@@ -222,10 +225,14 @@ func (r Restore) restoreData(ctx context.Context, e Env, inc cke.Incarnation, j 
 	return needData(ctx, m, j)
 }
 
-// recordStart stores that the first members are about to start, all in one transaction: from then on their data is not touched.
+// recordStart stores that the first members are about to start, all in one transaction: from then on their data is not touched, and
+// the restore cannot be called off.
 func (r Restore) recordStart(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil {
+		return err
+	}
+	if err := r.ranSince(ctx, e, *id.Incarnation); err != nil {
 		return err
 	}
 	joins := slices.Clone(id.Joins)

@@ -31,8 +31,10 @@ type checker struct {
 	lost       []string
 	violations []string
 	// recovery is the operation that was stopping members for a recovery last, meanwhile what was acknowledged since it started to.
+	// begun is how much had been acknowledged when the last recovery was put on record.
 	recovery  int64
 	meanwhile []string
+	begun     int
 	// stopped are the voters that a daemon stopped and that do not run again yet, had what members had when they ended last.
 	stopped map[uint64]bool
 	had     map[uint64]int
@@ -282,6 +284,7 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 // clock of the daemon's host as it was while the daemon was about it, or for an operator.
 func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 	c.wereChanged(by, before, after)
+	c.copyStarts(before, after)
 	c.wereCarried(by, before, after)
 	for _, j := range after.Ended {
 		i := slices.IndexFunc(before.Ended, func(o cke.Join) bool { return o.ID == j.ID })

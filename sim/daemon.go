@@ -28,8 +28,6 @@ type Daemon struct {
 	lookEnded              bool
 	authRead               int   // what had happened when it read etcd's authentication last
 	file, decidedOn        int64 // the generation of the spec that it read last, and when it decided what it does
-
-	fetched map[string][]string // snapshots on the daemon's host, by restore; guarded by the world's lock
 }
 
 var errDead = errors.New("the daemon is dead")

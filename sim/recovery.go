@@ -23,6 +23,30 @@ func (c *checker) wasMeanwhile(value string) {
 	c.meanwhile = append(c.meanwhile, value)
 }
 
+// copyStarts observes that the start of what a recovery continues from goes on record: since its members were stopped the cluster
+// acknowledged nothing, and the survivor got nothing, that is not in it.
+func (c *checker) copyStarts(before, after cke.Identity) {
+	inc := after.Incarnation
+	if before.Started() || !after.Started() || inc == nil || inc.Restore == nil || inc.State != cke.Restoring {
+		return
+	}
+	o := inc.Restore.Order
+	if o.Survivor == "" || o.Destroyed != nil {
+		return
+	}
+	since := c.lost[min(c.begun, len(c.lost)):]
+	for _, j := range after.Superseded() {
+		if n := c.world.at(j.Node.Address); j.Node.Name() == o.Survivor && n != nil && n.volumes[j.Volume] != nil && n.volumes[j.Volume].wal != nil {
+			since = slices.Concat(since, n.volumes[j.Volume].wal.puts())
+		}
+	}
+	for _, value := range since {
+		if !slices.Contains(c.world.states[inc.Restore.Snapshot.Digest], value) {
+			c.violated("a recovery lost %s, which was written while it waited", value)
+		}
+	}
+}
+
 // recovers observes a recovery: a cluster that acknowledges writes while its members are stopped has its quorum, and nobody said
 // that it may lose them. Members on machines that were called destroyed are an operator's word.
 func (c *checker) recovers(inc *cke.Incarnation) {

@@ -30,37 +30,6 @@ func (w *World) TargetRefuses(on bool) {
 	w.change(fmt.Sprintf("the target refuses writes: %v", on), func() { w.refuses = on })
 }
 
-// snapshots is a daemon's place for what it fetches: another daemon does not have it.
-type snapshots struct{ d *Daemon }
-
-var _ cke.Snapshots = snapshots{}
-
-// Snapshots is what the daemon restores from.
-func (d *Daemon) Snapshots() cke.Snapshots { return snapshots{d} }
-
-func (s snapshots) call(ctx context.Context, name string, writes bool, do func(w *World) error) error {
-	return s.d.call(ctx, Call{Port: "backup", Name: name, Writes: writes}, nil, cke.Node{}, func(bool) error { return do(s.d.world) })
-}
-
-// Fetch implements cke.Snapshots.
-func (s snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join, _ func(string)) (snapshot cke.Snapshot, err error) {
-	err = s.call(ctx, "Fetch", true, func(w *World) error {
-		values, there := s.d.fetched[id]
-		if !there {
-			if values, err = w.source(o, survivor); err != nil {
-				return err
-			}
-			if s.d.fetched == nil {
-				s.d.fetched = map[string][]string{}
-			}
-			s.d.fetched[id] = values
-		}
-		snapshot = w.snapshotOf(values)
-		return nil
-	})
-	return snapshot, err
-}
-
 // source is what an order means.
 func (w *World) source(o cke.RestoreOrder, survivor *cke.Join) ([]string, error) {
 	if o.Survivor == "" {
@@ -110,10 +79,10 @@ func (w *World) snapshotOf(values []string) cke.Snapshot {
 func (s snapshots) Hash(ctx context.Context, id string, _ int64) (h cke.HashKV, err error) {
 	err = s.call(ctx, "Hash", false, func(*World) error {
 		sum := crc32.NewIEEE()
-		for _, v := range s.d.fetched[id] {
+		for _, v := range s.fetched()[id].values {
 			fmt.Fprintln(sum, v)
 		}
-		h = cke.HashKV{Hash: sum.Sum32(), Revision: 1 + int64(len(s.d.fetched[id]))}
+		h = cke.HashKV{Hash: sum.Sum32(), Revision: 1 + int64(len(s.fetched()[id].values))}
 		return nil
 	})
 	return h, err
@@ -122,11 +91,11 @@ func (s snapshots) Hash(ctx context.Context, id string, _ int64) (h cke.HashKV, 
 // Open implements cke.Snapshots.
 func (s snapshots) Open(ctx context.Context, id string) (r io.ReadCloser, err error) {
 	err = s.call(ctx, "Open", false, func(*World) error {
-		values, there := s.d.fetched[id]
+		f, there := s.fetched()[id]
 		if !there {
 			return cke.ErrNotFound
 		}
-		data, err := json.Marshal(values)
+		data, err := json.Marshal(f.values)
 		r = io.NopCloser(strings.NewReader(string(data)))
 		return err
 	})
@@ -135,7 +104,7 @@ func (s snapshots) Open(ctx context.Context, id string) (r io.ReadCloser, err er
 
 // Forget implements cke.Snapshots.
 func (s snapshots) Forget(ctx context.Context, id string) error {
-	return s.call(ctx, "Forget", true, func(*World) error { delete(s.d.fetched, id); return nil })
+	return s.call(ctx, "Forget", true, func(*World) error { delete(s.fetched(), id); return nil })
 }
 
 // RestoreData implements cke.Machine. All that changes the volume goes by way of the container that the tool runs in, which is
@@ -310,6 +279,7 @@ func (c *checker) beginsRestore(inc *cke.Incarnation) {
 	c.recovers(inc)
 	if c.formed != nil {
 		c.replaced, c.lost = c.formed, c.acknowledged
+		c.begun = len(c.lost)
 	}
 	c.formed, c.acknowledged, c.holds = nil, slices.Clone(c.world.states[inc.Restore.Snapshot.Digest]), held{}
 }

@@ -52,6 +52,8 @@ type World struct {
 	stored  []string
 	refuses bool
 	states  map[string][]string
+	// fetched is what each management host holds of restores, by restore.
+	fetched [Hosts]map[string]fetched
 
 	twin twin
 	checker

@@ -60,8 +60,12 @@ func (s *snapshots) about(id string) string { return filepath.Join(s.dir, id+".j
 
 // Fetch implements cke.Snapshots.
 func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join, progress func(string)) (cke.Snapshot, error) {
-	if known, err := s.known(id); err == nil {
-		return known, nil
+	ran, gone, err := s.lastStart(ctx, survivor)
+	if err != nil {
+		return cke.Snapshot{}, err
+	}
+	if known, err := s.known(id); err == nil && (gone || known.Ran.Equal(ran)) {
+		return known.Snapshot, nil
 	}
 	if err := s.tidy(ctx, id); err != nil { // also of what this one has half of
 		return cke.Snapshot{}, err
@@ -69,7 +73,7 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return cke.Snapshot{}, fmt.Errorf("make room for a snapshot: %w", err)
 	}
-	snapshot, err := cke.Snapshot{}, error(nil)
+	snapshot := cke.Snapshot{}
 	if o.Survivor != "" {
 		snapshot, err = s.copyOf(ctx, id, o, survivor)
 	} else {
@@ -78,7 +82,7 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 	if err != nil {
 		return cke.Snapshot{}, err
 	}
-	data, err := json.Marshal(snapshot)
+	data, err := json.Marshal(fetched{snapshot, ran})
 	if err != nil {
 		return snapshot, err
 	}
@@ -101,9 +105,28 @@ func writeWhole(name string, data []byte) error {
 	return os.Rename(f.Name(), name)
 }
 
-// known is a snapshot that was fetched before.
-func (s *snapshots) known(id string) (cke.Snapshot, error) {
-	var known cke.Snapshot
+// fetched is a snapshot that was fetched before, and when the survivor had last been started by then; zero: it is none of a
+// survivor.
+type fetched struct {
+	cke.Snapshot
+	Ran time.Time `json:"ran,omitzero"`
+}
+
+// lastStart is when the survivor was last started. gone: what was read of it before is not out of date.
+func (s *snapshots) lastStart(ctx context.Context, survivor *cke.Join) (ran time.Time, gone bool, err error) {
+	if survivor == nil {
+		return ran, true, nil
+	}
+	c, err := s.nodes.Machine(survivor.Node).Container(ctx, *survivor)
+	if errors.Is(err, cke.ErrNotFound) {
+		return ran, true, nil
+	}
+	return c.StartedAt, false, err
+}
+
+// known is what was fetched before.
+func (s *snapshots) known(id string) (fetched, error) {
+	var known fetched
 	data, err := os.ReadFile(s.about(id))
 	if err == nil {
 		err = json.Unmarshal(data, &known)

@@ -374,17 +374,27 @@ func knownRevision(in *Input) int64 {
 }
 
 func cancelRestore(in *Input, t cke.Task) Decision {
+	o, why := cancellation(in)
+	if why != nil {
+		return refuse(t, why)
+	}
+	o.Task = t
+	return Decision{Operation: o, Reason: askedFor(t, "the restore is canceled; the cluster continues as it was")}
+}
+
+// cancellation is what cancels the restore under way, or why it cannot be canceled.
+func cancellation(in *Input) (o op.CancelRestore, why *cke.Error) {
 	inc := in.Identity.Incarnation
 	switch {
 	case inc == nil || inc.State != cke.Restoring:
-		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "no restore of " + in.Spec.Name + " is under way", Unchanged: true, Try: "ckecli history"})
+		return o, &cke.Error{Code: cke.CodeCannot, What: "no restore of " + in.Spec.Name + " is under way", Unchanged: true, Try: "ckecli history"}
 	case in.Identity.Started():
-		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
-			Facts: []string{"clients may have written to them", "another restore can replace this one"}, Try: "ckecli history -f"})
+		return o, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
+			Facts: []string{"clients may have written to them", "another restore can replace this one"}, Try: "ckecli history -f"}
 	}
 	if before := startedBefore(in); before != nil {
 		p := before[0]
-		return refuse(t, &cke.Error{Code: p.Code, What: "the store is older than the restored cluster", Unchanged: true, Try: p.Remedy, Facts: []string{p.Message}})
+		return o, &cke.Error{Code: p.Code, What: "the store is older than the restored cluster", Unchanged: true, Try: p.Remedy, Facts: []string{p.Message}}
 	}
 	silent := 0
 	for _, j := range in.Identity.Joins {
@@ -393,14 +403,11 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 		}
 	}
 	if silent >= quorum.Of(len(in.Identity.Joins)) {
-		return refuse(t, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"})
+		return o, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"}
 	}
 	fence := slices.DeleteFunc(toFence(in, in.Identity.Joins), func(j cke.Join) bool { return !inc.WasAbandoned(j.Incarnation) || !runs(in, j) })
 	revive, why := toRevive(in)
-	if why != nil {
-		return refuse(t, why)
-	}
-	return Decision{Operation: op.CancelRestore{Task: t, Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, Reason: askedFor(t, "the restore is canceled; the cluster continues as it was")}
+	return op.CancelRestore{Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, why
 }
 
 // toRevive are the members that a restore may have stopped where the store has no incarnation that would start them again: the cluster was declared

@@ -78,6 +78,14 @@ func restoring(in *Input) verdict {
 	}
 	if !started {
 		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
+		if ran := ranSince(in); ran != nil {
+			o, why := cancellation(in)
+			if why == nil {
+				return act(o, "the recovery is canceled: "+ran.Message)
+			}
+			ran.Remedy = "cke cancels the recovery once that is possible: " + why.Error()
+			blockers = append(blockers, *ran)
+		}
 	}
 	fence := toFence(in, in.Identity.Joins)
 	if started && blockers == nil && !in.hasAny(fence) { // what was declared when the restore started may be why they do not start
@@ -146,6 +154,19 @@ func startedBefore(in *Input) []cke.Problem {
 		}
 	}
 	return all
+}
+
+// ranSince is that a member of the incarnation before was started after the survivor of a recovery was copied; nil: none was.
+// What was observed before the copy was made says nothing.
+func ranSince(in *Input) *cke.Problem {
+	rest := in.Identity.Incarnation.Restore
+	for _, j := range in.Identity.Superseded() {
+		c, there := in.node(j.Node).Of(j.ID)
+		if there && in.node(j.Node).Answered() && rest.RanSince(j, c) && c.StartedAt.After(rest.Ran[j.ID]) {
+			return &cke.Problem{Code: cke.CodeFence, Node: j.Node.Name(), Message: cke.StartedSinceCopied(j.Node.Name())}
+		}
+	}
+	return nil
 }
 
 // silentBefore are nodes that may run a member of the incarnation before, and do not answer.

@@ -1,0 +1,85 @@
+package op_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// ran is the ledger of a recovery that is under way.
+type ran struct {
+	unasked
+	id       cke.Identity
+	canceled bool
+	started  bool
+}
+
+func (r *ran) Identity(context.Context) (cke.Identity, error) { return r.id, nil }
+
+func (r *ran) CancelRestore(context.Context, cke.Incarnation) error {
+	r.canceled = true
+	return nil
+}
+
+func (r *ran) PutJoins(context.Context, cke.Identity, ...cke.Join) error {
+	r.started = true
+	return nil
+}
+
+// nodes have a container each that was started at this time.
+type nodes struct{ at time.Time }
+
+func (n nodes) Machine(cke.Node) cke.Machine { return startedAt{at: n.at} }
+
+type startedAt struct {
+	cke.Machine
+	at time.Time
+}
+
+func (s startedAt) Container(context.Context, cke.Join) (cke.Container, error) {
+	return cke.Container{State: cke.ContainerExited, StartedAt: s.at}, nil
+}
+
+// hashed are snapshots with a hash.
+type hashed struct{ shown }
+
+func (hashed) Forget(context.Context, string) error { return nil }
+
+func (hashed) Hash(context.Context, string, int64) (cke.HashKV, error) { return cke.HashKV{}, nil }
+
+// A member may be started between any two steps of a recovery that waits or runs: each step after which something is lost calls it off.
+func TestRestore_CallsARecoveryOffOnceAMemberRanSince(t *testing.T) {
+	copied := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	survivor := cke.Join{ID: "s", Node: cke.Node{Hostname: "n1", Address: "127.0.0.101"}}
+	for name, row := range map[string]struct {
+		order cke.RestoreOrder
+		at    time.Time
+		off   bool
+	}{
+		"as it was copied":                {cke.RestoreOrder{Survivor: "n1"}, copied, false},
+		"started since":                   {cke.RestoreOrder{Survivor: "n1"}, copied.Add(time.Nanosecond), true},
+		"started since, by another clock": {cke.RestoreOrder{Survivor: "n1"}, copied.Add(-time.Hour), true},
+		"a node that is left out":         {cke.RestoreOrder{Survivor: "n2", Without: []string{"n1"}}, copied.Add(time.Hour), false},
+		"from backups":                    {cke.RestoreOrder{}, copied.Add(time.Hour), false},
+	} {
+		for _, step := range []string{"fetch", "store-last", "record-start"} {
+			if step == "store-last" && row.order.Survivor == "" {
+				continue // what it does there is another matter
+			}
+			rest := &cke.Restoration{Order: row.order, Fence: []cke.JoinID{"s"}, Ran: map[cke.JoinID]time.Time{"s": copied}, Before: &cke.Incarnation{ID: "before", State: cke.Formed}}
+			r := &ran{id: cke.Identity{Incarnation: &cke.Incarnation{ID: "life", State: cke.Restoring, Restore: rest}}}
+			e := op.Env{Ledger: r, Machines: nodes{row.at}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
+			stages := op.Restore{Incarnation: "life", Fence: []cke.Join{survivor}}.Stages()
+			all := slices.Concat(stages...)
+			at := slices.IndexFunc(all, func(s op.Step) bool { return s.Name == step })
+			err := all[at].Run(t.Context(), e)
+			if r.canceled != row.off || row.off && (cke.CodeOf(err) != cke.CodeFence || r.started) || !row.off && err != nil {
+				t.Errorf("%s, %s: canceled: %v, %v", name, step, r.canceled, err)
+			}
+		}
+	}
+}

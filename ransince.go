@@ -1,0 +1,18 @@
+package cke
+
+import (
+	"fmt"
+	"slices"
+)
+
+// RanSince reports whether a member of the incarnation before was started after the data was copied from which a recovery
+// continues: what that incarnation acknowledged since may be missing in it. Members on nodes that the order leaves out have no
+// quorum without such a one.
+func (r *Restoration) RanSince(j Join, c Container) bool {
+	return r.Order.Survivor != "" && slices.Contains(r.Fence, j.ID) && !r.Order.Excuses(j.Node.Name()) && !c.StartedAt.Equal(r.Ran[j.ID])
+}
+
+// StartedSinceCopied describes that a recovery cannot continue because of the member on this node.
+func StartedSinceCopied(node string) string {
+	return fmt.Sprintf("the member on %s was started after the data for the recovery was copied, and clients may have written since", node)
+}
