@@ -30,7 +30,7 @@ func (s StopApart) Stages() []Stage {
 		}
 		return nil
 	})
-	return []Stage{{stop}, {{Name: "mark-ended", Node: s.Join.Node.Name(), Run: MarkEnded{Join: s.Join}.try}}}
+	return []Stage{{stop}, {{Name: "mark-ended", Node: s.Join.Node.Name(), Run: MarkEnded(s).try}}}
 }
 
 // answersOf asks each member where it is on record, in the order of the memberships.
