@@ -55,6 +55,7 @@ func newS3(ctx context.Context, t cke.TargetURL, c Credentials) (*s3.Client, err
 		cfg.Region = "us-east-1" // what servers that know no regions expect
 	}
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+		readAnswers(o)
 		o.UsePathStyle = t.S3.PathStyle
 		if e := t.S3.Endpoint; e != "" {
 			o.BaseEndpoint = &e
