@@ -24,7 +24,7 @@ func TestOpen_AzureAgainstAFakeServer(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_ACCOUNT", azureAccount)
 	t.Setenv("AZURE_STORAGE_KEY", azureKey)
 	t.Setenv("AZURE_STORAGE_PROTOCOL", "http")
-	t.Setenv("AZURE_STORAGE_DOMAIN", fakeAzure(t, "backups"))
+	t.Setenv("AZURE_STORAGE_DOMAIN", fakeAzure("backups"))
 	b, err := target.Open(t.Context(), "azblob://backups/some/prefix", target.Credentials{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"testing"
+	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -25,11 +26,19 @@ type azure struct {
 	container string
 }
 
-func fakeAzure(t *testing.T, container string) string {
-	t.Helper()
-	s := httptest.NewServer(&azure{newObjects(), container})
-	t.Cleanup(s.Close)
-	return strings.TrimPrefix(s.URL, "http://")
+// azureAddress is one for the process, since the library reads it from the environment once. azureServes is what the
+// running test has there.
+var (
+	azureServes  atomic.Pointer[azure]
+	azureAddress = sync.OnceValue(func() string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { azureServes.Load().ServeHTTP(w, r) }))
+		return strings.TrimPrefix(s.URL, "http://")
+	})
+)
+
+func fakeAzure(container string) string {
+	azureServes.Store(&azure{newObjects(), container})
+	return azureAddress()
 }
 
 func (a *azure) ServeHTTP(w http.ResponseWriter, r *http.Request) {
