@@ -120,7 +120,8 @@ type Machine interface {
 
 // Etcd is the access to the members of one cluster, each by its own URL.
 type Etcd interface {
-	// Endpoint probes one member; it never fails, errors are in the result.
+	// Endpoint probes one member; it never fails, errors are in the result. A learner that is cut off from its leader still
+	// names it, and reports no error.
 	Endpoint(ctx context.Context, url string) EndpointStatus
 	// Members returns a linearizable member list and the cluster id in hex, through one endpoint.
 	Members(ctx context.Context, url string) (clusterID string, members []Member, err error)

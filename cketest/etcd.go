@@ -18,6 +18,11 @@ type Members struct {
 	Write func(n int)
 	// Restart restarts the member of a client URL, and returns once it runs.
 	Restart func(url string)
+	// Join starts a member that was added at Free, on the node of the first one, and returns its client URL. It is removed
+	// with what it wrote once the case is over.
+	Join func(t *testing.T) (url string)
+	// Cut cuts the node of a member off from that of another one, or connects them again.
+	Cut func(url, other string, off bool)
 }
 
 // Etcd runs every case with members of its own, or with those that earlier cases have left as they found them.
@@ -30,6 +35,7 @@ func Etcd(t *testing.T, play func(t *testing.T, scene func(*testing.T, Members))
 		{"the list is the same through all", listIsTheSame},
 		{"a learner is added once, and not promoted before it has caught up", learnerIsAdded},
 		{"no learner is added right after members were connected", learnerWaitsForConnections},
+		{"a learner that is cut off from its leader continues to name it", cutLearnerNamesItsLeader},
 		{"leadership moves to a voter, by way of the leader", leadershipMoves},
 		{"a peer URL belongs to one member", peerURLIsOwn},
 		{"data is hashed up to a revision that the member has", dataIsHashed},
@@ -128,6 +134,48 @@ func learnerIsAdded(t *testing.T, m Members) {
 	is(t, "RemoveMember", m.RemoveMember(ctx, url, id), nil)
 	is(t, "RemoveMember again", m.RemoveMember(ctx, url, id), cke.ErrNotFound)
 	is(t, "Promote one that was removed", m.Promote(ctx, url, id), cke.ErrNotFound)
+}
+
+// A learner never campaigns, so it does not notice that its leader is gone. Source: etcd-io/raft, tickElection.
+func cutLearnerNamesItsLeader(t *testing.T, m Members) {
+	ctx := bounded(t)
+	if url, _, id := leader(t, m); url == m.URLs[0] { // the learner's node is to lose its leader, and keep another voter
+		must(t, "MoveLeader", m.MoveLeader(ctx, url, id))
+	}
+	var via, led string
+	await(t, "another one than the first leads", func() bool {
+		url, _, _ := leader(t, m)
+		e := m.Endpoint(ctx, url)
+		via, led = url, e.MemberID
+		return url != "" && url != m.URLs[0] && e.Linearizable
+	})
+	var id string
+	var err error
+	await(t, "etcd changes the list", func() bool {
+		id, err = m.AddLearner(ctx, via, m.Free)
+		// ErrNotFound: the case before removed a member that it added at this URL within this second, which has the
+		// same id. Source: etcd, membership.NewMember.
+		return !errors.Is(err, cke.ErrNotReady) && !errors.Is(err, cke.ErrNotFound)
+	})
+	must(t, "AddLearner", err)
+	learner := m.Join(t)
+	defer func() { is(t, "RemoveMember", m.RemoveMember(ctx, via, id), nil) }()
+	await(t, "the learner follows the leader", func() bool {
+		e := m.Endpoint(ctx, learner)
+		return e.Learner && e.MemberID == id && e.LeaderID == led && e.Revision == m.Endpoint(ctx, via).Revision
+	})
+	m.Cut(m.URLs[0], via, true)
+	defer m.Cut(m.URLs[0], via, false)
+	before := m.Endpoint(ctx, learner)
+	must(t, "ProveWrite", m.ProveWrite(ctx, via))
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for range 8 { // longer than voters wait for their leader
+		<-tick.C
+		if e := m.Endpoint(ctx, learner); !e.Healthy() || !e.Learner || e.LeaderID != led || e.Linearizable || e.RaftIndex != before.RaftIndex {
+			t.Errorf("cut off from %s, after %+v: %+v", led, before, e)
+		}
+	}
 }
 
 // leader returns the URL of the leader and of another voter, with that one's id.

@@ -12,6 +12,7 @@ import (
 	"cke"
 	"cke/cketest"
 	"cke/etcdnode"
+	"cke/mtest/lab"
 )
 
 // A real node and its engine keep every sentence of the port, as the simulated one does: see sim.
@@ -63,6 +64,44 @@ func TestEtcd_KeepsThePortsSentences(t *testing.T) {
 				must(t, r.Machine(j.Node).StartContainer(t.Context(), j))
 			}
 		}
+	}
+	m.Join = func(t *testing.T) string {
+		j := inc.Founders[0]
+		other := cke.NewJoin(r.cluster, j.Node, inc.ID)
+		other.Member, other.ClientPort, other.PeerPort = "learner", 12379, 12380
+		other.Etcd.ClientPort, other.Etcd.PeerPort = 12379, 12380
+		spec := r.spec(inc, other, cke.StartJoin)
+		spec.Peers = append(spec.Peers, cke.Peer{Name: other.Member, URL: other.PeerURL()})
+		machine := r.Machine(j.Node)
+		must(t, machine.EnsureVolume(t.Context(), spec))
+		must(t, machine.EnsureContainer(t.Context(), spec))
+		must(t, machine.PutFiles(t.Context(), other, r.ca.MemberFiles(j.Node.Address, time.Now().Add(time.Hour))))
+		must(t, machine.StartContainer(t.Context(), other))
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			must(t, machine.StopContainer(ctx, other, 10*time.Second))
+			must(t, machine.RemoveContainer(ctx, other))
+			must(t, machine.RemoveVolume(ctx, other))
+		})
+		return other.ClientURL()
+	}
+	node := func(url string) string {
+		for _, j := range inc.Founders {
+			if j.ClientURL() == url {
+				return j.Node.Name()
+			}
+		}
+		return ""
+	}
+	m.Cut = func(url, other string, off bool) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if !off {
+			must(t, r.lab.Heal(ctx, node(url)))
+			return
+		}
+		must(t, r.lab.Cut(ctx, node(url), lab.Cut{From: node(other)}))
 	}
 	c, written := r.kv(t, inc.Founders[0]), 0
 	m.Write = func(n int) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,7 +88,7 @@ func TestEtcd_KeepsThePortsSentences(t *testing.T) {
 			s.stop()
 			s.Unschedule() // every call is made at once from here on
 			d := s.NewDaemon()
-			m := cketest.Members{Etcd: d.Etcd(), NoMember: "https://10.0.0.9:2379", Free: "https://10.0.0.9:2380"}
+			m := cketest.Members{Etcd: d.Etcd(), NoMember: "https://10.0.0.9:2379", Free: fmt.Sprintf("https://%s:12380", s.Store().Identity().Joins[0].Node.Address)}
 			for _, j := range s.Store().Identity().Joins {
 				m.URLs = append(m.URLs, j.ClientURL())
 			}
@@ -99,6 +100,41 @@ func TestEtcd_KeepsThePortsSentences(t *testing.T) {
 						s.Node(j.Node.Name()).StartByHand()
 					}
 				}
+			}
+			m.Join = func(t *testing.T) string {
+				id := s.Store().Identity()
+				j := id.Joins[0]
+				other := cke.NewJoin(s.Store().Spec().Cluster.WithDefaults(), j.Node, id.Incarnation.ID)
+				other.Member, other.ClientPort, other.PeerPort = "learner", 12379, 12380
+				other.Etcd.ClientPort, other.Etcd.PeerPort = 12379, 12380
+				spec := cke.MemberSpec{Cluster: clusterName, Join: other, Mode: cke.StartJoin, Token: id.Incarnation.Token}
+				for _, f := range append(slices.Clone(id.Joins), other) {
+					spec.Peers = append(spec.Peers, cke.Peer{Name: f.Member, URL: f.PeerURL()})
+				}
+				machine := d.Machines().Machine(j.Node)
+				for _, err := range []error{
+					machine.EnsureVolume(t.Context(), spec), machine.EnsureContainer(t.Context(), spec),
+					machine.PutFiles(t.Context(), other, sim.CertificatesOf(time.Now())), machine.StartContainer(t.Context(), other),
+				} {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				return other.ClientURL()
+			}
+			m.Cut = func(url, other string, off bool) {
+				if !off {
+					s.HealNetwork()
+					return
+				}
+				var nodes []string
+				for _, j := range s.Store().Identity().Joins {
+					if j.ClientURL() == url || j.ClientURL() == other {
+						nodes = append(nodes, j.Node.Name())
+					}
+				}
+				s.Cut(nodes[0], nodes[1])
+				s.Cut(nodes[1], nodes[0])
 			}
 			written := 0
 			m.Write = func(n int) {
