@@ -147,6 +147,13 @@ func (i Identity) Carriers(nodes []string) (joins []Join, err error) {
 	return joins, nil
 }
 
+// PutsAside reports whether memberships, as they are to be stored, put a member aside that was not before.
+func (i Identity) PutsAside(joins []Join) bool {
+	return slices.ContainsFunc(joins, func(j Join) bool {
+		return j.Apart && !slices.ContainsFunc(slices.Concat(i.Joins, i.Ended), func(is Join) bool { return is.ID == j.ID && is.Apart })
+	})
+}
+
 // PutAside reports whether the member of a membership is put aside, and others are not.
 func (i Identity) PutAside(id JoinID) bool { return IsApart(i.Joins, EndpointStatus{Join: id}) }
 

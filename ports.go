@@ -308,6 +308,7 @@ type Ledger interface {
 	// before its restore is known to be stored.
 	UpdateIncarnation(ctx context.Context, inc Incarnation) error
 	// PutJoins stores memberships of the current incarnation, all or none, based on the identity that was read.
+	// CodeSchema: a member is put aside, see Join.Apart, and a daemon may lead that does not know of it.
 	// ErrConflict: one of them or the incarnation was written since or, if one is new, any membership was. So a write
 	// that was given up and takes effect late changes nothing that was written after it.
 	PutJoins(ctx context.Context, read Identity, joins ...Join) error

@@ -19,6 +19,8 @@ type Store struct {
 	CancelDelete func()
 	// Hibernate is an operator's request that no member run, or its end.
 	Hibernate func(on bool)
+	// Older lets daemons lead that know only an earlier schema of the store, or none of them.
+	Older func(may bool)
 	// Depose lets another daemon lead.
 	Depose func()
 }
@@ -33,6 +35,7 @@ func Ledger(t *testing.T, play func(t *testing.T, scene func(*testing.T, Store))
 		{"an incarnation goes forward", incarnationGoesForward},
 		{"a bootstrap that was given up never forms", givenUpNeverForms},
 		{"a membership is written as it was read", joinsAsRead},
+		{"members are put aside where no older daemon leads", putAsideForAll},
 		{"a finding is active until it is lifted itself", findingLasts},
 		{"a comparison takes the place of the one before", comparisonIsReplaced},
 		{"authorities are written as they were read", authoritiesAsRead},
@@ -111,6 +114,26 @@ func incarnationGoesForward(t *testing.T, s Store) {
 		is(t, "UpdateIncarnation to "+string(state), s.UpdateIncarnation(ctx, back), cke.ErrConflict)
 	}
 	is(t, "UpdateIncarnation of another one", s.UpdateIncarnation(ctx, cke.NewIncarnation(s.Cluster, nil, time.Now())), cke.ErrConflict)
+}
+
+func putAsideForAll(t *testing.T, s Store) {
+	ctx := bounded(t)
+	founded(t, s)
+	put := func(n int, apart bool) error {
+		read := identity(t, s)
+		j := read.Joins[n]
+		j.Apart = apart
+		return s.PutJoins(ctx, read, j)
+	}
+	s.Older(true)
+	has(t, "PutJoins of one that is put aside", put(0, true), cke.CodeSchema)
+	is(t, "PutJoins of one that is not", put(0, false), nil)
+	s.Older(false)
+	is(t, "PutJoins of one that is put aside where no older daemon leads", put(0, true), nil)
+	s.Older(true)
+	is(t, "PutJoins of one that was put aside before", put(0, true), nil)
+	has(t, "PutJoins of another one that is put aside", put(1, true), cke.CodeSchema)
+	s.Older(false)
 }
 
 func joinsAsRead(t *testing.T, s Store) {

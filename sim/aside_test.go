@@ -1,9 +1,11 @@
 package sim_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"cke"
 	"cke/sim"
 )
 
@@ -18,6 +20,29 @@ func (s *stage) putAside(alone bool, wrong ...string) {
 	for _, n := range wrong {
 		s.must(n+" stopped", func() bool { return s.runningOn(n) == 0 && s.join(n).Apart })
 	}
+}
+
+// A daemon that may lead does not know of members that are put aside, and would start them: the freeze stays.
+func TestAside_NoneWhereAnOlderDaemonMayLead(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Node("n1").ContinueAlone()
+		s.must("frozen", func() bool { return s.freeze().Active() })
+		s.Store().LetOlderLead(true)
+		s.Choose(false)
+		s.person().unfreeze()
+		s.must("refused", func() bool {
+			return slices.ContainsFunc(s.Store().Records(), func(r cke.Record) bool { return r.Operation == "unfreeze" && r.Code == cke.CodeSchema })
+		})
+		s.pass(10 * time.Minute)
+		if !s.freeze().Active() || s.join("n1").Apart {
+			t.Errorf("%+v, %+v", s.freeze(), s.join("n1"))
+		}
+		s.Store().LetOlderLead(false)
+		s.person().unfreeze()
+		s.must("lifted", func() bool { return !s.freeze().Active() && s.join("n1").Apart && s.runningOn("n1") == 0 })
+	})
 }
 
 // A key of a member that was put aside is damaged. Whatever is done about it, and wherever it is cut off: its engine does not start

@@ -71,8 +71,8 @@ func TestTerm_KeepsThePortsSentences(t *testing.T) {
 					w.Store().Ask(string(task.Kind), func(r *cke.Requests) { r.Tasks = append(r.Tasks, task) })
 				},
 				AskDelete: w.Store().RequestDelete, CancelDelete: w.Store().CancelDelete,
-				Hibernate: w.Store().Hibernate,
-				Depose:    func() { w.NewDaemon() },
+				Hibernate: w.Store().Hibernate, Older: w.Store().LetOlderLead,
+				Depose: func() { w.NewDaemon() },
 			})
 		})
 	})

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 
 	"cke"
@@ -22,6 +23,11 @@ func (s *Store) SetSpecEarlier(c cke.Cluster) {
 		s.spec.Cluster, s.spec.Etcd, s.spec.SetAt = c, cke.Release{}, s.world.now()
 		s.spec.Generation++
 	})
+}
+
+// LetOlderLead lets daemons lead that do not know of members that are put aside, or none of them. Source: storage, SchemaVersion.
+func (s *Store) LetOlderLead(may bool) {
+	s.world.change(fmt.Sprintf("older daemons may lead: %v", may), func() { s.olderLead = may })
 }
 
 // DropUnknown lets older daemons erase what they do not know.

@@ -29,6 +29,8 @@ type Store struct {
 	// Faults of the store itself, which the checker must notice.
 	unfenced, unguarded, drops bool
 	guardsOnce                 bool
+	// olderLead: daemons may lead that do not know of members that are put aside.
+	olderLead bool
 }
 
 // errStoreDown is what calls end with while the store is down.

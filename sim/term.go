@@ -223,6 +223,9 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 		if !s.unwritten(read, joins) && !s.unfenced {
 			return fmt.Errorf("PutJoins: %w", cke.ErrConflict)
 		}
+		if s.olderLead && read.PutsAside(joins) {
+			return &cke.Error{Code: cke.CodeSchema, What: "the store has an older schema", Unchanged: true, Try: "ckecli store schema --raise"}
+		}
 		all := slices.Concat(id.Joins, id.Ended)
 		for _, j := range joins {
 			if !id.Incarnation.Keeps(j) {

@@ -14,7 +14,7 @@ func TestTerm_KeepsThePortsSentences(t *testing.T) {
 	n := 0
 	cketest.Ledger(t, func(t *testing.T, scene func(*testing.T, cketest.Store)) {
 		n++
-		name := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"}[n-1]
+		name := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"}[n-1]
 		c := setCluster(t, s, name).Cluster.WithDefaults()
 		term := campaign(t, s, name, "here")
 		ctx := testContext(t)
@@ -37,6 +37,17 @@ func TestTerm_KeepsThePortsSentences(t *testing.T) {
 				} else {
 					must(s.EndHibernation(ctx, name))
 				}
+			},
+			Older: func(may bool) {
+				if !may {
+					_, err := s.RaiseSchema(ctx, "me@here")
+					must(err)
+					return
+				}
+				_, err := s.client.Delete(ctx, s.keys.version())
+				must(err)
+				_, err = s.Schema(ctx)
+				must(err)
 			},
 			Depose: func() { must(term.Resign(ctx)) },
 		})

@@ -181,9 +181,14 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 
 // PutJoins implements cke.Ledger. ErrConflict: also if one of them belongs to another incarnation than was read. It
 // does not retry on a newer read, which only the caller can judge: a write that was given up must not be done after
-// the next.
+// the next. CodeSchema: one is put aside, and an older daemon that may lead would start its member again.
 func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Join) error {
 	tried := "store memberships of " + t.cluster
+	if read.PutsAside(joins) {
+		if err := t.s.needs(ctx, schemaWrong, "putting a member aside"); err != nil {
+			return t.s.fail(tried, err)
+		}
+	}
 	k := t.s.keys
 	guards := []clientv3.Cmp{present(k.incarnation(t.cluster)), unwritten(k.incarnation(t.cluster), read.Revision)}
 	var ops []clientv3.Op

@@ -121,3 +121,45 @@ func TestAddTask_NamesWhoIsWrongOnlyWhereNoOlderDaemonLeads(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A daemon of before would start a member again that is put aside: none is, whoever asks for it, where one may lead.
+func TestPutJoins_PutsMembersAsideOnlyWhereNoOlderDaemonLeads(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	c := setCluster(t, s, "prod").Cluster.WithDefaults()
+	term := campaign(t, s, "prod", "here")
+	if err := term.CreateIncarnation(ctx, cke.NewIncarnation(c, nil, time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	put := func(apart bool) error {
+		t.Helper()
+		id, err := term.Identity(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := id.Joins[0]
+		j.Apart = apart
+		return term.PutJoins(ctx, id, j)
+	}
+	if err := put(true); !schemaCode(err) {
+		t.Errorf("a daemon of before may lead: %v", err)
+	}
+	if id, err := term.Identity(ctx); err != nil || id.Joins[0].Apart {
+		t.Errorf("%+v, %v", id.Joins[0], err)
+	}
+	if err := put(false); err != nil {
+		t.Errorf("nobody is put aside: %v", err)
+	}
+	if _, err := s.RaiseSchema(ctx, "me@here"); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(true); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.client.Delete(ctx, s.keys.version()); err != nil { // a store in which it was put aside before that
+		t.Fatal(err)
+	}
+	if err := put(true); err != nil {
+		t.Errorf("it was put aside before: %v", err)
+	}
+}
