@@ -173,12 +173,13 @@ func (c Container) Running() bool {
 // EverRan reports whether the container was ever started.
 func (c Container) EverRan() bool { return !c.StartedAt.IsZero() || c.active() }
 
-// NothingWritten reports whether no client can have written to a cluster: by these answers, a quorum of the first
-// members serves linearizable reads at the first revision.
+// NothingWritten reports whether no client can have written a key to a cluster: by these answers, a quorum of the first
+// members serves linearizable reads at the first revision. Users, roles and leases have no revision: see MayHoldWrites,
+// by which each of these members is judged, too.
 func NothingWritten(founders int, answers []EndpointStatus) bool {
 	first := 0
 	for _, e := range answers {
-		if e.Problem == "" && e.Linearizable && e.Revision == FirstRevision {
+		if e.Problem == "" && e.Linearizable && e.Revision == FirstRevision && !e.Denied {
 			first++
 		}
 	}
@@ -191,15 +192,26 @@ func NothingWritten(founders int, answers []EndpointStatus) bool {
 // Source: etcd, pkg/osutil HandleInterrupts.
 var stoppedCodes = []int{0, 130, 137, 143}
 
+// entriesOfBootstrap is how many entries the log has after a bootstrap: for each first member that it was added, its name,
+// and cke's proof that it takes a write; and one each for the election and the version of the cluster. Measured with etcd
+// 3.5.35, 3.6.16 and 3.7.3. Only where all went smoothly: another election, start or version adds to it, as a user does.
+func entriesOfBootstrap(founders int) uint64 { return uint64(3*founders + 2) }
+
 // MayHoldWrites returns why a first member may hold writes of clients although its cluster was never recorded as
-// formed; "": it holds none. c is its container, e its answer. stops: it may have been stopped before it served,
-// since its bootstrap was given up or the other members prove that nothing was written.
-// Engines restart first members by themselves only after all have served. A member that never started, or that
-// answers and has no data, holds nothing.
-func (j Join) MayHoldWrites(c Container, e EndpointStatus, stops bool) string {
+// formed; "": it holds none. c is its container, e its answer, of the number of first members; 0: unknown, its bootstrap
+// was given up. stops: it may have been stopped before it served, since its bootstrap was given up or the other members
+// prove that nothing was written.
+// Engines restart first members by themselves only after all have served: from then on users, roles and leases, which
+// have no revision, are found by the length of the log. Before, no length is too much: each time that a bootstrap is
+// resumed it proves writes again. A member that never started, or that answers and has no data, holds nothing.
+func (j Join) MayHoldWrites(c Container, e EndpointStatus, of int, stops bool) string {
 	switch answers := e.Problem == "" && e.MemberID != ""; {
 	case answers && e.Revision > FirstRevision:
 		return fmt.Sprintf("the member at %s holds revision %d", e.URL, e.Revision)
+	case answers && e.Denied:
+		return fmt.Sprintf("the member at %s has users: etcd's authentication is on", e.URL)
+	case answers && !c.KeptDown && of > 0 && e.RaftApplied > entriesOfBootstrap(of):
+		return fmt.Sprintf("the member at %s may hold users, roles or leases: it has applied %d entries, and a bootstrap leaves %d", e.URL, e.RaftApplied, entriesOfBootstrap(of))
 	case answers || !c.EverRan():
 		return ""
 	case j.StartedAt.IsZero():

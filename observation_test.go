@@ -25,8 +25,35 @@ func TestMayHoldWrites_OfAStoppedFounder(t *testing.T) {
 		{code: 1}, {code: 2}, {code: 255},
 	} {
 		held := cke.Container{Name: "etcd", State: cke.ContainerExited, ExitCode: c.code, StartedAt: at, KeptDown: true}
-		if why := j.MayHoldWrites(held, silent, c.stops); (why != "") != c.holds {
+		if why := j.MayHoldWrites(held, silent, 3, c.stops); (why != "") != c.holds {
 			t.Errorf("exit code %d, stopped as it may be %v: %q", c.code, c.stops, why)
+		}
+	}
+}
+
+// Users, roles and leases have no revision. From the moment on at which engines start first members by themselves, the length of
+// the log shows them.
+func TestMayHoldWrites_OfAFounderThatServes(t *testing.T) {
+	j := cke.Join{StartedAt: time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)}
+	for name, c := range map[string]struct {
+		applied  uint64
+		denied   bool
+		founders int
+		keptDown bool
+		holds    bool
+	}{
+		"a bootstrap that went smoothly":     {applied: 11, founders: 3},
+		"the same, of one":                   {applied: 5, founders: 1},
+		"a user":                             {applied: 12, founders: 3, holds: true},
+		"a user, of one":                     {applied: 6, founders: 1, holds: true},
+		"a bootstrap that is resumed often":  {applied: 400, founders: 3, keptDown: true},
+		"one that was given up, of a former": {applied: 12},
+		"authentication is on":               {applied: 11, founders: 3, keptDown: true, denied: true, holds: true},
+	} {
+		e := cke.EndpointStatus{MemberID: "m1", Revision: cke.FirstRevision, RaftApplied: c.applied, Denied: c.denied}
+		k := cke.Container{Name: "etcd", State: cke.ContainerRunning, StartedAt: j.StartedAt, KeptDown: c.keptDown}
+		if why := j.MayHoldWrites(k, e, c.founders, false); (why != "") != c.holds {
+			t.Errorf("%s: %q", name, why)
 		}
 	}
 }

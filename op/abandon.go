@@ -158,15 +158,16 @@ func unused(ctx context.Context, e Env, id cke.Identity, j cke.Join, stops bool)
 		return err
 	}
 	var answer cke.EndpointStatus
+	founders := 0
 	if is, known := id.Join(j.ID); known {
-		j, answer = is, e.Etcd.Endpoint(ctx, is.ClientURL())
+		j, answer, founders = is, e.Etcd.Endpoint(ctx, is.ClientURL()), len(id.Joins)
 	} else {
 		j.StartedAt = c.StartedAt
 		if answer, err = leftAnswer(ctx, e, id, j, c); err != nil {
 			return err
 		}
 	}
-	why := j.MayHoldWrites(c, answer, stops)
+	why := j.MayHoldWrites(c, answer, founders, stops)
 	if why == "" {
 		return nil
 	}

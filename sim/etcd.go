@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// longLife is how many entries every log has had and compacted.
+	// longLife is how many entries every log has had and compacted, once a client has written.
 	longLife = 100_000
 	// farBehind is how many entries a member is behind to which little comes through.
 	farBehind = 5000
@@ -98,9 +98,12 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	s.Serializable = true
 	s.ClusterID, s.MemberID = hexID(m.cluster), hexID(m.id)
 	s.Version, s.StorageVersion = c.version(), c.storage()
-	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, longLife+uint64(len(m.log)), longLife+uint64(m.commit), m.apply().revision()
+	s.RaftTerm, s.RaftIndex, s.RaftApplied, s.Revision = m.term, uint64(len(m.log)), uint64(m.commit), m.apply().revision()
+	if s.Revision > cke.FirstRevision { // before, the log has what a bootstrap leaves
+		s.RaftIndex, s.RaftApplied = longLife+s.RaftIndex, longLife+s.RaftApplied
+	}
 	if c.node.trickles {
-		s.RaftApplied -= farBehind
+		s.RaftApplied -= min(s.RaftApplied, farBehind)
 	}
 	d := m.apply()
 	s.DBSize, s.DBSizeInUse = d.file, d.told
@@ -230,6 +233,10 @@ func (w *World) propose(from, url string, x entry) error {
 func (w *World) Write(node, value string) bool {
 	return w.put(node, entry{kind: entryPut, value: value}, value)
 }
+
+// AddUser adds a user of etcd through one member, as operators do, and reports whether that was acknowledged. It leaves no
+// revision.
+func (w *World) AddUser(node, name string) bool { return w.put(node, entry{}, "the user "+name) }
 
 func (w *World) put(node string, e entry, what string) bool {
 	ok := false

@@ -322,6 +322,49 @@ func TestOlderStore_OfABootstrap(t *testing.T) {
 	}
 }
 
+// As TestOlderStore_OfABootstrap, but all that operators did since has no revision: users, roles and leases.
+func TestOlderStore_OfABootstrapBeforeUsers(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(s *stage){
+		"all serve":                    func(*stage) {},
+		"one node is silent":           func(s *stage) { s.Isolate("n3") },
+		"one member is stopped":        func(s *stage) { s.Node("n3").StopByHand() },
+		"two members are stopped":      func(s *stage) { s.Node("n2").StopByHand(); s.Node("n3").StopByHand() },
+		"cke may not read":             func(s *stage) { s.SetAuth(true, false) },
+		"an engine's restarts are off": func(s *stage) { s.Node("n3").SwitchRestartsOff() },
+	} {
+		play(t, 3, func(s *stage) {
+			copied := s.copiedOnce(func(id cke.Identity, c sim.Call) bool {
+				return id.Incarnation != nil && id.Incarnation.State == cke.Forming && id.Started() && c.Port == "node"
+			})
+			s.daemon()
+			if !s.until(convergence, s.settled) || !copied.made || !s.AddUser("n1", "app") {
+				t.Fatal("no cluster")
+			}
+			life := s.Store().Identity().Incarnation.ID
+			s.pass(2 * time.Minute)
+			harm(s)
+			s.broughtBack(copied.StoreCopy)
+			c := s.cluster(s.Nodes())
+			c.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=4000000000"}
+			s.Store().SetSpec(c)
+			s.pass(10 * time.Minute)
+			id := s.Store().Identity()
+			if dec, _ := s.latest().now(); id.Incarnation.ID != life || !id.Incarnation.AbandonedAt.IsZero() || len(dec.Blockers) == 0 {
+				t.Errorf("%s: incarnation %s became %s, %s: %s", name, life, id.Incarnation.ID, id.Incarnation.State, describeDecision(2, dec))
+			}
+			for _, v := range s.Violations() {
+				t.Errorf("%s: %s", name, v)
+			}
+			for _, j := range id.Joins {
+				if !s.Node(j.Node.Name()).Holds(j.Volume) {
+					t.Errorf("%s: %s has lost its volume", name, j.Node.Name())
+				}
+			}
+		})
+	}
+}
+
 // The store is brought back from a copy from before a change of ports: members that serve where they are not on record are not
 // stopped, whoever else is down, and an operator puts them on record.
 func TestOlderStore_FromBeforeAChangeOfPorts(t *testing.T) {

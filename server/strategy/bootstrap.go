@@ -262,12 +262,13 @@ func servedClients(in *Input) *cke.Problem {
 // nil: it does not.
 func olderThanFounder(in *Input, j cke.Join, c cke.Container) *cke.Problem {
 	e, asked := in.Seen.Etcd.Endpoint(j.ID)
+	founders := len(in.Identity.Joins)
 	if !asked {
-		e = in.leftAnswer(j, c)
+		e, founders = in.leftAnswer(j, c), 0
 	}
 	inc := in.Identity.Incarnation
 	stops := inc.GaveUp(j.Incarnation) || inc.Life(j.Incarnation) && cke.NothingWritten(len(in.Identity.Joins), in.Seen.Etcd.Endpoints)
-	why := j.MayHoldWrites(c, e, stops)
+	why := j.MayHoldWrites(c, e, founders, stops)
 	if why == "" {
 		return nil
 	}
