@@ -61,7 +61,8 @@ func Alerts() []Alert {
 			"The restore drill of cluster {{ $labels.cluster }} is overdue by more than a day", backups},
 		{"CkeCertificateExpiring", Warning, "1h", `min by (cluster, member) (cke_member_certificate_expiry_timestamp_seconds) - time() < 14 * 86400 or on (cluster) max by (cluster) (cke_problems{code=~"CKE216|CKE327"}) > 0`,
 			"A certificate {{ with $labels.member }}of member {{ . }} {{ end }}of cluster {{ $labels.cluster }} expires soon, or is not valid", "ckecli ca certs --cluster {{ $labels.cluster }}"},
-		{"CkeOperationsFailing", Warning, "0s", `sum by (cluster) (increase(cke_operations_failed_total[1h])) > 2`,
+		// increase() extrapolates: of two it makes a little more than two.
+		{"CkeOperationsFailing", Warning, "0s", `sum by (cluster) (increase(cke_operations_failed_total[1h])) > 2.5`,
 			"Operations on cluster {{ $labels.cluster }} fail repeatedly", "ckecli history --cluster {{ $labels.cluster }} --since 2h"},
 		{"CkeDatabaseNearQuota", Warning, "10m", `max by (cluster, member) (cke_member_db_size_bytes) / max by (cluster, member) (cke_member_db_quota_bytes) > 0.8`,
 			"The database of member {{ $labels.member }} of cluster {{ $labels.cluster }} has reached {{ $value | humanizePercentage }} of its quota", members},
