@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo gameday demo-down quick test check unit backups alerts nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups alerts alerts-live nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
@@ -90,6 +90,10 @@ backups: gotest ## tests of backups, with real programs
 # Not in `make test`: promtool takes minutes to build.
 alerts: gotest ## tests of alerts, with Prometheus's own promtool
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./monitoring
+
+# Not in `make test`: it needs Docker nodes and Debian's package prometheus, and takes five minutes.
+alerts-live: ## alerts of a cluster on real nodes, raised by a real Prometheus
+	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 -v ./mtest -run TestLabAlerts -alerts
 
 # The stories of mtest run last and alone: what they wait for has limits, and they fill the machine by themselves.
 # Tests on real nodes: containers with their own sshd and Docker engine.

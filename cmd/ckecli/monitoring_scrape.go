@@ -19,6 +19,7 @@ import (
 type scrapeOptions struct {
 	certs   string
 	daemons []string
+	tls     monitoring.TLS // of the daemons' HTTPS
 	ttl     time.Duration
 }
 
@@ -42,6 +43,9 @@ the management host. Repeat the command after a change of members, and weekly fo
 			if o.ttl <= envRenew {
 				return usageError{errors.New("--ttl must be longer than a week"), cmd.CommandPath()}
 			}
+			if (o.tls.CertFile == "") != (o.tls.KeyFile == "") {
+				return usageError{errors.New("--daemon-cert and --daemon-key go together"), cmd.CommandPath()}
+			}
 			for _, d := range o.daemons {
 				if _, _, err := net.SplitHostPort(d); err != nil {
 					return usageError{fmt.Errorf("--daemon %s: want HOST:PORT", d), cmd.CommandPath()}
@@ -55,6 +59,9 @@ the management host. Repeat the command after a change of members, and weekly fo
 	}
 	cmd.Flags().StringVar(&o.certs, "certs", "", "`directory` for the certificates, as Prometheus sees it, too")
 	cmd.Flags().StringSliceVar(&o.daemons, "daemon", nil, "`HOST:PORT` of a daemon's HTTP; repeat for each management host (default: that of this host)")
+	cmd.Flags().StringVar(&o.tls.CAFile, "daemon-ca", "", "`file` with the CA of the daemons' HTTPS, as Prometheus sees it (default: the system's CAs)")
+	cmd.Flags().StringVar(&o.tls.CertFile, "daemon-cert", "", "`file` with the client certificate that daemons require, as Prometheus sees it")
+	cmd.Flags().StringVar(&o.tls.KeyFile, "daemon-key", "", "`file` with its key, as Prometheus sees it")
 	cmd.Flags().DurationVar(&o.ttl, "ttl", defaultClientTTL, "how long a new certificate is valid")
 	must(cmd.MarkFlagDirname("certs"))
 	return cmd
@@ -75,7 +82,7 @@ func runScrape(ctx context.Context, a *app, s store, o scrapeOptions) error {
 			return err
 		}
 	}
-	scrape := monitoring.Scrape{Configs: []monitoring.ScrapeConfig{a.daemonJob(c.HTTP, o.daemons)}}
+	scrape := monitoring.Scrape{Configs: []monitoring.ScrapeConfig{a.daemonJob(c.HTTP, o)}}
 	for _, cluster := range clusters {
 		id, err := s.Identity(ctx, cluster)
 		if err != nil {
@@ -107,20 +114,29 @@ func runScrape(ctx context.Context, a *app, s store, o scrapeOptions) error {
 }
 
 // daemonJob collects the metrics of daemons, which all serve HTTP as this host's configuration says.
-func (a *app) daemonJob(http cke.HTTPConfig, daemons []string) monitoring.ScrapeConfig {
-	if len(daemons) == 0 {
-		daemons = []string{http.Listen}
+func (a *app) daemonJob(http cke.HTTPConfig, o scrapeOptions) monitoring.ScrapeConfig {
+	if len(o.daemons) == 0 {
+		o.daemons = []string{http.Listen}
 		if http.Loopback() {
 			fmt.Fprintf(a.stderr, "The daemon listens on %s only: Prometheus has to run on this host.\n", http.Listen)
 		}
 	}
-	job := monitoring.ScrapeConfig{Job: monitoring.DaemonJob, Scheme: "http", Static: []monitoring.Targets{{Targets: daemons}}}
-	if http.TLS.CertFile != "" {
+	job := monitoring.ScrapeConfig{Job: monitoring.DaemonJob, Scheme: "http", Static: []monitoring.Targets{{Targets: o.daemons}}}
+	named := o.tls != monitoring.TLS{}
+	switch {
+	case http.TLS.CertFile != "":
 		job.Scheme = "https"
-		fmt.Fprintln(a.stderr, "The daemon serves HTTPS: name the CA of its certificate in the tls_config of the job cke.")
+		if named {
+			job.TLS = &o.tls
+		}
+		if o.tls.CAFile == "" {
+			fmt.Fprintln(a.stderr, "The daemon serves HTTPS: name the CA of its certificate with --daemon-ca, unless the system trusts it.")
+		}
+	case named:
+		fmt.Fprintln(a.stderr, "The daemon serves HTTP without TLS: --daemon-ca, --daemon-cert and --daemon-key are not used.")
 	}
-	if http.TLS.ClientCAFile != "" {
-		fmt.Fprintln(a.stderr, "The daemon requires client certificates: name that of Prometheus in the tls_config of the job cke.")
+	if http.TLS.ClientCAFile != "" && o.tls.CertFile == "" {
+		fmt.Fprintln(a.stderr, "The daemon requires client certificates: name that of Prometheus with --daemon-cert and --daemon-key.")
 	}
 	if auth := http.BasicAuth; auth.Username != "" {
 		job.Auth = &monitoring.BasicAuth{Username: auth.Username, PasswordFile: auth.PasswordFile}

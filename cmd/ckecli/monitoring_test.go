@@ -137,16 +137,29 @@ func TestMonitoring_ScrapeConfigIssuesCertificatesAndKeepsThem(t *testing.T) {
 	h.run(exitUsage, "monitoring", "scrape-config")
 	h.run(exitUsage, "monitoring", "scrape-config", "--certs", certs, "--daemon", "boot-1")
 	h.run(exitUsage, "monitoring", "scrape-config", "--certs", certs, "--ttl", "1h")
+	h.run(exitUsage, "monitoring", "scrape-config", "--certs", certs, "--daemon-cert", "/p/cke.crt")
 }
 
 func TestMonitoring_ScrapeConfigLogsInAsTheDaemonRequires(t *testing.T) {
 	a := renderer()
 	var notes strings.Builder
 	a.stderr = &notes
-	job := a.daemonJob(cke.HTTPConfig{Listen: "0.0.0.0:10180", TLS: cke.HTTPTLS{CertFile: "/c", KeyFile: "/k", ClientCAFile: "/ca"},
-		BasicAuth: cke.BasicAuth{Username: "ops", PasswordFile: "/etc/cke/http.password"}}, []string{"boot-1:10180"})
-	if job.Scheme != "https" || job.Auth == nil || *job.Auth != (monitoring.BasicAuth{Username: "ops", PasswordFile: "/etc/cke/http.password"}) {
+	http := cke.HTTPConfig{Listen: "0.0.0.0:10180", TLS: cke.HTTPTLS{CertFile: "/c", KeyFile: "/k", ClientCAFile: "/ca"},
+		BasicAuth: cke.BasicAuth{Username: "ops", PasswordFile: "/etc/cke/http.password"}}
+	daemons := []string{"boot-1:10180"}
+	job := a.daemonJob(http, scrapeOptions{daemons: daemons})
+	if job.Scheme != "https" || job.TLS != nil || job.Auth == nil || *job.Auth != (monitoring.BasicAuth{Username: "ops", PasswordFile: "/etc/cke/http.password"}) {
 		t.Errorf("%+v", job)
 	}
 	contains(t, notes.String(), "name the CA of its certificate", "requires client certificates")
+
+	notes.Reset()
+	o := scrapeOptions{daemons: daemons, tls: monitoring.TLS{CAFile: "/p/ca.crt", CertFile: "/p/cke.crt", KeyFile: "/p/cke.key"}}
+	if job = a.daemonJob(http, o); job.TLS == nil || *job.TLS != o.tls || notes.String() != "" {
+		t.Errorf("%+v, notes %q", job, notes.String())
+	}
+	if job = a.daemonJob(cke.HTTPConfig{Listen: "0.0.0.0:10180"}, o); job.Scheme != "http" || job.TLS != nil {
+		t.Errorf("%+v", job)
+	}
+	contains(t, notes.String(), "are not used")
 }

@@ -48,7 +48,7 @@ func StartStore(ctx context.Context, dir string) (*Store, error) {
 		err = img.Binaries(filepath.Join(dir, "bin"))
 	}
 	if err == nil {
-		err = serverCertificate(dir)
+		err = LoopbackCertificate(dir)
 	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "password"), []byte(storePassword+"\n"), 0o600)
@@ -135,8 +135,8 @@ func (s *Store) addUser(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// serverCertificate writes a certificate for loopback that is its own authority.
-func serverCertificate(dir string) error {
+// LoopbackCertificate writes server.crt and server.key into dir: a certificate for loopback that is its own authority.
+func LoopbackCertificate(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
