@@ -37,13 +37,15 @@ var layers = map[string]string{
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
 	"cke/cmd/cke-lab":   "cke/mtest/gameday cke/mtest/lab cke/mtest/rig github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/cmd/cke-probe": "cke/preflight/probe",
-	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/term cke/monitoring cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
+	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/scrub cke/internal/term cke/internal/words cke/monitoring cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
 		"golang.org/x/crypto golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/etcdnode": "cke " + backoff + "github.com/containerd/errdefs github.com/distribution/reference github.com/docker/docker github.com/docker/go-units " +
 		"github.com/klauspost/compress go.etcd.io/etcd/api/v3 golang.org/x/crypto golang.org/x/sync golang.org/x/sys google.golang.org/grpc google.golang.org/protobuf",
-	"cke/internal/bundle":        "cke cke/clusterfile cke/etcdnode cke/internal/follow gopkg.in/yaml.v3", // it asks nodes, and the daemon as the configuration says
-	"cke/internal/follow":        "cke cke/internal/term cke/op cke/storage",                              // it reads what leaders store
+	"cke/internal/bundle":        "cke cke/clusterfile cke/etcdnode cke/internal/scrub cke/internal/words gopkg.in/yaml.v3", // it asks nodes, and the daemon as the configuration says
+	"cke/internal/follow":        "cke cke/internal/term cke/internal/words cke/op cke/storage",                             // it reads what leaders store
+	"cke/internal/scrub":         "cke",
 	"cke/internal/term":          "",
+	"cke/internal/words":         "cke cke/internal/term",
 	"cke/internal/golden":        "github.com/google/go-cmp",
 	"cke/internal/gotest":        "",
 	"cke/internal/cache":         "",
@@ -59,7 +61,7 @@ var layers = map[string]string{
 	"cke/server/strategy":        "cke cke/internal/schedule cke/op cke/quorum",
 	"cke/internal/schedule":      "github.com/netresearch/go-cron",
 	"cke/pki":                    "cke golang.org/x/sync",
-	"cke/plan":                   "cke cke/quorum cke/op cke/server cke/sim gopkg.in/yaml.v3",
+	"cke/plan":                   "cke cke/internal/term cke/quorum cke/op cke/server cke/sim gopkg.in/yaml.v3",
 	"cke/preflight":              "cke cke/etcdnode cke/internal/term cke/op cke/preflight/probe golang.org/x/crypto",
 	"cke/preflight/probe":        "",
 	"cke/server":                 "cke cke/op cke/server/strategy github.com/prometheus/client_golang",
