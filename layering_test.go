@@ -33,7 +33,7 @@ var layers = map[string]string{
 	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/server cke/sim " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
-	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage " + age + command +
+	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage cke/ui " + age + command +
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
 	"cke/cmd/cke-lab":   "cke/mtest/gameday cke/mtest/lab cke/mtest/rig github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/cmd/cke-probe": "cke/preflight/probe",
@@ -67,6 +67,7 @@ var layers = map[string]string{
 	"cke/server":                 "cke cke/op cke/server/strategy github.com/prometheus/client_golang",
 	"cke/server/strategy/scenes": "cke cke/server/strategy",
 	"cke/sim":                    "cke",
+	"cke/ui":                     "cke cke/internal/scrub cke/internal/term cke/internal/words cke/plan cke/server/strategy",
 	"cke/storage": "cke cke/clusterfile " + age + etcd + // it reads a password as clusterfile does
 		"go.etcd.io/etcd/server/v3 golang.org/x/crypto golang.org/x/sys",
 }
@@ -107,7 +108,7 @@ var instead = map[string]string{
 
 // programs are the commands for users, and what must not be linked into them by any way.
 var programs = map[string][]string{
-	"cke/cmd/cke":    append([]string{"testing", "cke/sim", "cke/plan"}, testOnly...),
+	"cke/cmd/cke":    append([]string{"testing"}, testOnly...),
 	"cke/cmd/ckecli": append([]string{"testing"}, testOnly...),
 }
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"html/template"
 	"slices"
 	"time"
 
@@ -21,6 +22,15 @@ type timeline struct {
 	Drill int
 	// Since and Newest are the moments at From and To.
 	Since, Newest time.Time
+	all           bool // everything that was written is stored
+}
+
+// End is the newest moment that can be restored.
+func (t timeline) End() template.HTML {
+	if t.all {
+		return t.Seen(t.Newest)
+	}
+	return t.Ago(t.Newest)
 }
 
 // Bounds of the axis.
@@ -59,7 +69,7 @@ func (f facts) Timeline() *timeline {
 	if b.Connected {
 		t.Newest = maxTime(b.Time, b.Full.At)
 	}
-	if allStored(b) {
+	if t.all = allStored(b); t.all {
 		t.Newest = maxTime(t.Newest, f.S.ObservedAt)
 	}
 	t.From, t.To = place(t.Since), max(place(t.Newest), place(t.Since)+4)

@@ -28,7 +28,10 @@ func (c clock) Ago(t time.Time) template.HTML { return c.age(t, "ago", words.Ago
 
 // Seen is Ago of an observation: newer ones come without another rendering.
 func (c clock) Seen(t time.Time) template.HTML {
-	return "<time data-seen-at" + c.Ago(t)[len("<time"):]
+	if t.IsZero() {
+		return "-"
+	}
+	return c.age(t, "seen-at", words.Ago(c.Now, t))
 }
 
 // In is how long until t.
@@ -110,13 +113,17 @@ func led(ctx context.Context, s Store, name string) (bool, error) {
 
 // planned is a plan with what it was made from.
 type planned struct {
-	from string
-	at   time.Time
-	plan *plan.Plan
+	from  string
+	until time.Time
+	plan  *plan.Plan // nil: none could be made
 }
 
-// replan is how long a plan is shown while what it depends on seems to be the same.
-const replan = time.Minute
+const (
+	// planLimit bounds the making of a plan; one that takes longer is not shown.
+	planLimit = time.Second
+	// A plan is shown for this long while what it depends on seems to be the same, and longer if it took long to make.
+	replan, replanShare = time.Minute, 2000
+)
 
 // plan makes the plan of a cluster, seldom: it runs the operations on a simulated copy.
 func (p *Page) plan(ctx context.Context, f facts) *plan.Plan {
@@ -126,10 +133,13 @@ func (p *Page) plan(ctx context.Context, f facts) *plan.Plan {
 	from := fmt.Sprint(f.Spec.Generation, f.S.Health, f.S.Summary, f.S.Reason, f.S.ObservedGeneration, f.Hold != nil, len(f.requests.Tasks), f.requests.Applied, len(f.S.Problems), f.S.Operation)
 	p.plans.mu.Lock()
 	defer p.plans.mu.Unlock() // one plan at a time
-	if was, ok := p.plans.all[f.Name]; ok && was.from == from && f.Now.Sub(was.at) < replan {
+	if was, ok := p.plans.all[f.Name]; ok && was.from == from && f.Now.Before(was.until) {
 		return was.plan
 	}
 	var made *plan.Plan
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, planLimit)
+	defer cancel()
 	func() {
 		defer func() {
 			if fault := recover(); fault != nil {
@@ -137,12 +147,14 @@ func (p *Page) plan(ctx context.Context, f facts) *plan.Plan {
 			}
 		}()
 		m := plan.Make(ctx, strategy.InputFrom(f.Spec, f.Identity, f.requests, f.S))
-		made = &m
+		if ctx.Err() == nil {
+			made = &m
+		}
 	}()
 	if p.plans.all == nil || len(p.plans.all) >= mostTopics {
 		p.plans.all = map[string]planned{}
 	}
-	p.plans.all[f.Name] = planned{from, f.Now, made}
+	p.plans.all[f.Name] = planned{from, f.Now.Add(max(replan, replanShare*time.Since(start))), made}
 	return made
 }
 

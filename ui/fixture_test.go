@@ -184,6 +184,14 @@ func spell[T any](v T) (out T) {
 // scene is a cluster in a state: what is declared, what is observed, and what the strategy makes of it.
 func scene(name string, members int, change func(*strategy.Input)) *stored {
 	in := scenes.Formed(members)
+	in.Spec.Name = name
+	in.Spec.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=2147483648"}
+	in.Spec.Options.Etcd.ExtraEnv = map[string]string{"ETCD_LOGIN": "s3cr3t-of-env"}
+	for i := range in.Seen.Nodes {
+		in.Seen.Nodes[i].Containers[0].Cluster, in.Seen.Nodes[i].Volumes[0].Cluster = name, name
+		in.Identity.Joins[i].Etcd = in.Spec.Options.Etcd
+	}
+	in.Identity.Incarnation.Founders = in.Identity.Joins
 	in.Seen.ObservedAt = noon.Add(-2 * time.Second)
 	in.Generation = 3
 	for i := range in.Seen.Etcd.Endpoints {
@@ -226,19 +234,16 @@ func scene(name string, members int, change func(*strategy.Input)) *stored {
 // revisionsOf are three revisions of a cluster file.
 func revisionsOf(name string, in *strategy.Input) []cke.Spec {
 	file := spell(in.Spec)
-	file.Name = name
-	file.Options.Etcd.ExtraEnv = map[string]string{"ETCD_LOGIN": "s3cr3t-of-env"}
 	log := []cke.Spec{}
 	for i, version := range []string{"3.6.16", "3.6.15", "3.6.15"} {
 		c := file
 		c.Options.Etcd.Version, c.Options.Etcd.Image = version, ""
-		if i < 2 {
-			c.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=2147483648"}
+		if i == 2 {
+			c.Options.Etcd.ExtraArgs = nil
 		}
 		log = append(log, cke.Spec{Cluster: c, Generation: int64(3 - i), SetAt: noon.Add(-time.Duration(i*40+2) * time.Hour), SetBy: "ann@boot-1"})
 	}
 	log[0].Cluster = file
-	log[0].Cluster.Options.Etcd.ExtraArgs = []string{"--quota-backend-bytes=2147483648"}
 	return log
 }
 
@@ -319,12 +324,18 @@ func states() map[string]*stored {
 		}),
 		"bootstrapping": scene("bootstrapping", 3, func(in *strategy.Input) {
 			blank := scenes.Blank(3)
+			blank.Spec.Name = "bootstrapping"
 			blank.Seen.ObservedAt, blank.Generation = in.Seen.ObservedAt, 1
 			*in = *blank
 		}),
 		"seven": scene("seven", 7, func(in *strategy.Input) { scenes.Stop(in, 6) }),
 	}
-	running := scene("updating", 3, func(in *strategy.Input) { scenes.Stop(in, 2) })
+	running := scene("updating", 3, func(in *strategy.Input) {
+		for i := range in.Identity.Joins {
+			in.Identity.Joins[i].Etcd.ExtraArgs = nil
+		}
+		scenes.Stop(in, 2)
+	})
 	running.status.Health, running.status.Summary = cke.HealthUpdating, "revision 3 is being applied: 2 of 3 members serve"
 	op := running.records[0]
 	op.ID, op.State, op.EndedAt, op.StartedAt = 42, cke.RecordRunning, time.Time{}, noon.Add(-4*time.Second)

@@ -263,7 +263,8 @@ func (p *Page) liveView(ctx context.Context, q query, v view) (view, error) {
 	if err != nil {
 		return v, err
 	}
-	v.Parts, v.Sum = i.parts, i.sum()
+	v.Parts, v.Sum, v.Seen = i.parts, i.sum(), q.cluster
+	v.Old = v.Seen != "" && clock{p.Now()}.Old(time.UnixMilli(i.seen[v.Seen]))
 	v.Events = q.events(v.Sum)
 	return v, nil
 }

@@ -50,7 +50,7 @@ type image struct {
 // ages are texts that the browser keeps right by itself, and observed what it gets beside the parts.
 var (
 	ages     = regexp.MustCompile(`(<time [^>]*>)[^<]*`)
-	observed = regexp.MustCompile(`<time data-seen-at [^>]*>[^<]*`)
+	observed = regexp.MustCompile(`<time [^>]*data-seen-at>[^<]*`)
 )
 
 // newPart finishes a part.

@@ -161,7 +161,10 @@ type view struct {
 	Events string
 	// Sum identifies the parts.
 	Sum string
-	Now time.Time
+	// Seen is the cluster that the page shows, Old: its status is not of the present.
+	Seen string
+	Old  bool
+	Now  time.Time
 	// Style and Script are the paths of the assets.
 	Style, Script, Version string
 	status                 int // of HTTP; 0: 200

@@ -34,7 +34,7 @@
       const now = Date.now() + ahead, silent = Date.now() - heard;
       for (const e of all("time")) {
         const at = Date.parse(e.dateTime);
-        if ("ago" in e.dataset) set(e, age(now - at));
+        if (!("in" in e.dataset)) set(e, age(now - at));
         else set(e, at <= now ? "expired" : age(at - now));
       }
       for (const e of all("[data-seen]")) {
