@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/term"
 	"cke/server/strategy"
 	"cke/server/strategy/scenes"
 	"cke/ui"
@@ -29,7 +30,8 @@ type world struct {
 	clusters map[string]*stored
 	broken   error
 	changed  map[chan struct{}]string
-	reads    int
+	// start is set where the clock runs: observations stay as old as they are, until they end.
+	start, end time.Time
 }
 
 // stored is what a world holds of one cluster.
@@ -72,7 +74,6 @@ func read[T any](w *world, name string, f func(*stored) (T, error)) (T, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var none T
-	w.reads++
 	if w.broken != nil {
 		return none, w.broken
 	}
@@ -108,8 +109,23 @@ func (w *world) Status(_ context.Context, name string) (cke.Status, error) {
 		if c.status == nil {
 			return cke.Status{}, cke.ErrNotFound
 		}
-		return *c.status, nil
+		s := *c.status
+		if !w.start.IsZero() {
+			until := time.Now()
+			if !w.end.IsZero() {
+				until = w.end
+			}
+			s.ObservedAt = s.ObservedAt.Add(until.Sub(w.start).Truncate(time.Second))
+		}
+		return s, nil
 	})
+}
+
+// runs lets the clock run from noon on.
+func (w *world) runs(c ui.Config) ui.Config {
+	w.start = time.Now()
+	c.Now = func() time.Time { return noon.Add(time.Since(w.start)) }
+	return c
 }
 
 func (w *world) Identity(_ context.Context, name string) (cke.Identity, error) {
@@ -382,3 +398,6 @@ func hostile() *stored {
 }
 
 var errStore = errors.New("the store does not answer: context deadline exceeded")
+
+// age is a span of time as ckecli prints it.
+func age(d time.Duration) string { return term.Age(d) }
