@@ -3,6 +3,7 @@ package ui
 import (
 	"html/template"
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -107,7 +108,7 @@ func (t timeline) HoleAt() int { return min(t.Hole, 994) }
 // Width is the width of the band.
 func (t timeline) Width() int { return t.To - t.From }
 
-// troubles are the failures of work on backups.
+// Troubles are the failures of work on backups that no problem names.
 func (f facts) Troubles() (all []cke.BackupTrouble) {
 	b := f.S.Backup
 	if b == nil {
@@ -118,5 +119,8 @@ func (f facts) Troubles() (all []cke.BackupTrouble) {
 			all = append(all, *t)
 		}
 	}
-	return append(all, b.Troubles...)
+	shown := func(t cke.BackupTrouble) bool {
+		return slices.ContainsFunc(f.S.Problems, func(p cke.Problem) bool { return strings.Contains(p.Message, t.Message) })
+	}
+	return slices.DeleteFunc(append(all, b.Troubles...), shown)
 }

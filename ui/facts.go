@@ -239,6 +239,20 @@ func (f facts) MayStop() string {
 	return "One of " + strings.Join(may[:len(may)-1], ", ") + " and " + may[len(may)-1] + " may be taken down now."
 }
 
+// Kept is why no node may be taken down, if the reason is the same for all.
+func (f facts) Kept() (why string) {
+	for _, m := range f.S.Members {
+		if m.Join == "" {
+			continue
+		}
+		if m.CanStop || m.CannotStopBecause == "" || why != "" && why != m.CannotStopBecause {
+			return ""
+		}
+		why = m.CannotStopBecause
+	}
+	return why
+}
+
 // note is something that the operator asked for, or that changes how the page is to be read.
 type note struct{ Label, Text string }
 
@@ -276,8 +290,12 @@ func (f facts) Commands(remedy string) (all []string) {
 		if !strings.HasPrefix(text, "ckecli ") || hasPlaceholder(text) {
 			continue
 		}
-		if !strings.HasPrefix(text, "ckecli cluster ") && !strings.Contains(text, "--cluster") {
+		switch {
+		case strings.Contains(text, "--cluster"):
+		case !strings.HasPrefix(text, "ckecli cluster "):
 			text += " --cluster " + f.Name
+		case len(strings.Fields(text)) == 3: // the commands of `ckecli cluster` take the name as an argument
+			text += " " + f.Name
 		}
 		if !slices.Contains(all, text) {
 			all = append(all, text)

@@ -16,7 +16,7 @@ import (
 // of is a page below that of a cluster.
 func of(cluster, title, kind string, data any, more ...crumb) view {
 	path := "/clusters/" + cluster
-	return view{Title: title + " · " + cluster, Crumbs: append([]crumb{{"/", "All clusters"}, {path, cluster}}, more...), Kind: kind, Data: data}
+	return view{Title: title + " · " + cluster, Here: title, Crumbs: append([]crumb{{"/", "All clusters"}, {path, cluster}}, more...), Kind: kind, Data: data}
 }
 
 // listed is the page of the history.

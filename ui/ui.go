@@ -152,6 +152,7 @@ func (p *Page) Handler() http.Handler {
 type view struct {
 	// Title is the title; Crumbs lead to the page.
 	Title  string
+	Here   string // what the path ends with; empty: the title
 	Crumbs []crumb
 	// Kind names the template of the content, Data is what it shows; or Parts are its content, already rendered.
 	Kind  string
