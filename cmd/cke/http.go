@@ -26,8 +26,8 @@ import (
 const readLimit = 10 * time.Second
 
 // serveHTTP serves the API. An address that is taken, or a certificate that cannot be read, is waited for.
-func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus.Gatherer) error {
-	api := server.API{Version: version, Metrics: g, Statuses: p.statuses, Health: p.health, Page: p.page(ctx)}
+func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus.Gatherer, page http.Handler) error {
+	api := server.API{Version: version, Metrics: g, Statuses: p.statuses, Health: p.health, Page: page}
 	var listener net.Listener
 	var handler http.Handler
 	for why := ""; ; {

@@ -43,7 +43,8 @@ func run(o options, explicit bool, log *slog.Logger) error {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		p.metrics = server.NewMetrics(registry, version)
-		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry) })
+		page := p.page(ctx) // not the context below: that ends when HTTP is served
+		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry, page) })
 		for ctx.Err() == nil {
 			p.until(ctx, func() error {
 				config, err := p.load() // anew: what was in the way may be what it says
