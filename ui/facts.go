@@ -54,7 +54,6 @@ type facts struct {
 	S        cke.Status
 	Known    bool // a daemon has reported a status
 	Spec     cke.Spec
-	Log      []cke.Spec
 	Led      bool
 	Hold     *cke.Hold // nil: none is active
 	Records  []cke.Record
@@ -62,7 +61,8 @@ type facts struct {
 	Plan     *plan.Plan // nil: none can be made
 	Samples  []cke.Sample
 
-	requests cke.Requests
+	requests  cke.Requests
+	revisions []revision
 }
 
 // gather reads what is stored of a cluster.
@@ -72,10 +72,12 @@ func (p *Page) gather(ctx context.Context, name string) (f facts, err error) {
 	if err != nil {
 		return f, err
 	}
-	if f.Log, err = s.SpecLog(ctx, name); err != nil {
+	if f.Spec, err = s.Spec(ctx, name); err != nil {
 		return f, err
 	}
-	f.Spec = f.Log[0]
+	if f.revisions, err = p.newest(ctx, s, f.Spec, name); err != nil {
+		return f, err
+	}
 	if f.S, err = s.Status(ctx, name); err == nil {
 		f.Known = true
 	} else if !errors.Is(err, cke.ErrNotFound) {

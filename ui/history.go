@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"cke"
@@ -120,14 +122,47 @@ func fileText(s scrub.Scrubber, spec cke.Spec) string {
 	return string(text)
 }
 
+// compared are the newest revisions of cluster files, which are compared once.
+type compared struct {
+	mu  sync.Mutex
+	all map[string]comparedFile
+}
+
+type comparedFile struct {
+	of        cke.Spec // its text left out
+	revisions []revision
+}
+
+// newest returns the newest revisions of a cluster file, the current one as given.
+func (p *Page) newest(ctx context.Context, s Store, spec cke.Spec, name string) ([]revision, error) {
+	p.compared.mu.Lock()
+	was, ok := p.compared.all[name]
+	p.compared.mu.Unlock()
+	if ok && was.of.Generation == spec.Generation && was.of.SetAt.Equal(spec.SetAt) {
+		return was.revisions, nil
+	}
+	log, err := s.SpecLog(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	all := revisions(clock{}, name, log[:min(len(log), shownRevisions+1)])
+	all = all[:min(len(all), shownRevisions)]
+	p.compared.mu.Lock()
+	defer p.compared.mu.Unlock()
+	if p.compared.all == nil || len(p.compared.all) >= mostTopics {
+		p.compared.all = map[string]comparedFile{}
+	}
+	p.compared.all[name] = comparedFile{cke.Spec{Generation: spec.Generation, SetAt: spec.SetAt}, all}
+	return all, nil
+}
+
 // Revisions are the newest revisions of the cluster file.
 func (f facts) Revisions() []revision {
-	log := f.Log
-	if len(log) > shownRevisions+1 {
-		log = log[:shownRevisions+1]
+	all := slices.Clone(f.revisions)
+	for i := range all {
+		all[i].clock = f.clock
 	}
-	all := revisions(f.clock, f.Name, log)
-	return all[:min(len(all), shownRevisions)]
+	return all
 }
 
 // filed is a page about revisions.

@@ -23,10 +23,9 @@ const (
 	// settle is how long changes are gathered before a page is rendered again.
 	settle = 200 * time.Millisecond
 	// Pages are rendered again at least so often: while an operation runs, and while nothing happens.
-	runningEvery, idleEvery = time.Second, 10 * time.Second
-	// fleetEvery is how often the list of clusters is read again at the most, and fleetShare how much longer than the
-	// reading the pause after it is.
-	fleetEvery, fleetShare = 2 * time.Second, 100
+	runningEvery, idleEvery = time.Second, 30 * time.Second
+	// The list of clusters is read again after fleetEvery to fleetMost: fleetShare times as long as the reading took.
+	fleetEvery, fleetMost, fleetShare = 2 * time.Second, 10 * time.Second, 1000
 )
 
 // part is a part of a page. Sum identifies what it shows, apart from ages.
@@ -173,7 +172,7 @@ func (h *hub) run(ctx context.Context, t *topic, q query) {
 		case i.running || i.trouble != "":
 			wait = runningEvery
 		case q.cluster == "":
-			wait = max(fleetEvery, fleetShare*time.Since(start))
+			wait = min(max(fleetEvery, fleetShare*time.Since(start)), fleetMost)
 		}
 		select {
 		case <-ctx.Done():

@@ -227,10 +227,7 @@ func TestStream_EndsWithTheDaemon(t *testing.T) {
 	p := ui.New(ctx, config(w))
 	v := watch(t, served(t, p), "/clusters/healthy/events")
 	v.until("the page", func(e event) bool { return len(e.Parts) > 0 })
-	w.mu.Lock()
-	delete(w.clusters, "healthy")
-	w.mu.Unlock()
-	w.change("lost", func(*stored) {})
+	w.change("healthy", func(*stored) { delete(w.clusters, "healthy") })
 	v.until("it is gone", func(e event) bool { return strings.Contains(e.Trouble, cke.ErrNotFound.Error()) })
 	stop()
 	for range v.events {

@@ -60,6 +60,7 @@ type Page struct {
 	hub       *hub
 	plans     plans
 	lately    lately
+	compared  compared
 	gate      chan struct{} // bounds the pages that are rendered at once
 }
 
