@@ -30,7 +30,7 @@ var layers = map[string]string{
 	"cke/backup/keep":              "cke cke/backup " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
 	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/schedule " + etcd + "golang.org/x/sync",
 	"cke/backup/target":            "cke cke/backup github.com/aws/aws-sdk-go-v2 gocloud.dev",
-	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/server cke/sim " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
+	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
 	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage cke/ui " + age + command +
