@@ -99,7 +99,7 @@ func (p *Page) gather(ctx context.Context, name string) (f facts, err error) {
 		return f, err
 	}
 	if p.Curves != nil {
-		f.Samples = p.Curves(name)
+		f.Samples = p.Curves(name, f.Now)
 	}
 	f.Plan = p.plan(ctx, f)
 	return f, nil

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -182,7 +182,25 @@ func page(t testing.TB, w *world) *ui.Page {
 }
 
 func config(w *world) ui.Config {
-	return ui.Config{Store: func() (ui.Store, error) { return w, nil }, Version: "1.2.3", Now: func() time.Time { return noon }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	return ui.Config{Store: func() (ui.Store, error) { return w, nil }, Version: "1.2.3", Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler), Curves: curves}
+}
+
+// curves are a day of a cluster that was not led for an hour, and lost a member a while ago.
+func curves(cluster string, now time.Time) (all []cke.Sample) {
+	for i := range 2880 {
+		s := cke.Sample{At: now.Add(-time.Duration(2879-i) * 30 * time.Second), Tolerance: 1, DBSize: int64(60_000_000 + i%1900*22_000), Took: time.Duration(38+i*7%11) * time.Millisecond,
+			Entries: 240 + 160*math.Sin(float64(i)/300) + float64(i*13%40)}
+		if i%700 < 4 {
+			s.Lag = int64(2000 - i%700*400)
+		}
+		if i > 2700 && cluster != "healthy" {
+			s.Tolerance, s.Took = 0, 3*time.Second
+		}
+		if (i < 900 || i > 1020) && cluster != "stale" {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // spell gives nodes the names of control-plane nodes, anywhere in a value.

@@ -329,6 +329,24 @@ func TestPage_TimesInTheFuture(t *testing.T) {
 	}
 }
 
+func TestPage_CurvesHaveAGapWhereNoDaemonLed(t *testing.T) {
+	p := page(t, everything())
+	_, body := get(t, p, "/clusters/healthy")
+	paths := regexp.MustCompile(`<path class="curve [^"]*" d="([^"]*)"`).FindAllStringSubmatch(body, -1)
+	if len(paths) != 5 {
+		t.Fatalf("%d curves", len(paths))
+	}
+	for _, m := range paths {
+		if strings.Count(m[1], "M") != 2 || strings.Contains(m[1], "NaN") || strings.Contains(m[1], "Inf") {
+			t.Errorf("%s", m[1])
+		}
+	}
+	has(t, "healthy", body, "always 1")
+	has(t, "healthy", body, "0 to 2000")
+	_, body = get(t, p, "/clusters/stale")
+	has(t, "stale", body, "open the page of boot-1")
+}
+
 func TestPage_WhatIsOldIsMarked(t *testing.T) {
 	for age, old := range map[time.Duration]bool{14 * time.Second: false, 16 * time.Second: true} {
 		w := newWorld()

@@ -49,7 +49,7 @@ type Config struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 	// Curves returns the last 24 hours of a cluster, if this daemon leads it; nil: nothing is kept.
-	Curves func(cluster string) []cke.Sample
+	Curves func(cluster string, now time.Time) []cke.Sample
 }
 
 // Page is the status page.

@@ -14,7 +14,7 @@ import (
 
 // page is the status page. Its event streams end with ctx.
 func (p *process) page(ctx context.Context) http.Handler {
-	return ui.New(ctx, ui.Config{Version: version, Now: time.Now, Log: p.log, Store: func() (ui.Store, error) {
+	return ui.New(ctx, ui.Config{Version: version, Now: time.Now, Log: p.log, Curves: p.samples.Of, Store: func() (ui.Store, error) {
 		store, err := p.opened()
 		return pageStore{store}, err
 	}}).Handler()
