@@ -171,7 +171,7 @@ func TestBrowser_Keyboard(t *testing.T) {
 	if at := eval[string](b, `document.activeElement.className`); at != "skip" {
 		t.Errorf("the first stop is %q", at)
 	}
-	all := eval[int](b, `document.querySelectorAll("a[href],button:not([hidden]),input,select").length`)
+	all := eval[int](b, `document.querySelectorAll("a[href],button:not([hidden]),input,select,summary").length`)
 	reached := map[string]bool{}
 	for range all + 5 {
 		at := eval[string](b, `(() => { const e = document.activeElement; if (e === document.body) return ""; const s = getComputedStyle(e); return s.outlineStyle === "none" ? "unseen " + e.outerHTML : [...document.querySelectorAll("*")].indexOf(e) + ""; })()`)
@@ -290,6 +290,9 @@ func TestBrowser_Pictures(t *testing.T) {
 	for name, from := range map[string]string{"prod": "degraded", "staging": "updating", "billing": "healthy", "search": "healthy", "archive": "hibernated"} {
 		w.clusters[name] = states()[from]
 		w.clusters[name].status.Cluster = name
+		for _, n := range w.clusters[name].status.Nodes {
+			n.Containers[0].Cluster, n.Volumes[0].Cluster = name, name
+		}
 		for i := range w.clusters[name].log {
 			w.clusters[name].log[i].Cluster.Name = name
 		}

@@ -78,7 +78,7 @@ func (f facts) curve(label string, text func(float64) string, low bool, value fu
 		y := curveHeight - 3 - (curveHeight-6)*(v-bottom)/max(most-bottom, 1e-9)
 		x := float64(i) * 1000 / (curvePoints - 1)
 		if i == 0 || math.IsNaN(points[i-1]) {
-			fmt.Fprintf(&path, "M%.0f %.1fh1", x, y) // a point alone is seen, too
+			fmt.Fprintf(&path, "M%.0f %.1f", max(x-8, 0), y) // so that a point alone is seen, too
 		}
 		fmt.Fprintf(&path, "L%.0f %.1f", x, y)
 	}

@@ -142,17 +142,12 @@ func (p *Page) plan(ctx context.Context, f facts) *plan.Plan {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
-	func() {
-		defer func() {
-			if fault := recover(); fault != nil {
-				p.Log.Error("no plan could be made", "cluster", f.Name, "fault", fault)
-			}
-		}()
-		m := plan.Make(ctx, strategy.InputFrom(f.Spec, f.Identity, f.requests, f.S))
-		if ctx.Err() == nil {
+	_ = p.guarded(func() error { // without a plan the page is as useful
+		if m := plan.Make(ctx, strategy.InputFrom(f.Spec, f.Identity, f.requests, f.S)); ctx.Err() == nil {
 			made = &m
 		}
-	}()
+		return nil
+	})
 	if p.plans.all == nil || len(p.plans.all) >= mostTopics {
 		p.plans.all = map[string]planned{}
 	}
@@ -223,18 +218,22 @@ func (f facts) Revision() string { return words.Revision(f.S, f.Spec.Generation)
 // MayStop says which nodes may be taken down now.
 func (f facts) MayStop() string {
 	var may []string
-	carried := false
+	carried := 0
 	for _, m := range f.S.Members {
-		carried = carried || m.Join != ""
+		if m.Join != "" {
+			carried++
+		}
 		if m.CanStop && m.Ready {
 			may = append(may, m.Name)
 		}
 	}
 	switch {
-	case !carried || f.S.Health == cke.HealthHibernated || f.S.Health == cke.HealthDeleting:
+	case carried == 0 || f.S.Health == cke.HealthHibernated || f.S.Health == cke.HealthDeleting:
 		return ""
 	case len(may) == 0:
 		return "No node may be taken down now."
+	case len(may) == carried && carried > 2:
+		return "Any one of the nodes may be taken down now."
 	case len(may) == 1:
 		return may[0] + " may be taken down now."
 	}

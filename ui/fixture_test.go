@@ -370,6 +370,7 @@ func states() map[string]*stored {
 		}
 		scenes.Stop(in, 2)
 	})
+	running.status.Problems, running.status.Members[1].State = nil, "restarting"
 	running.status.Health, running.status.Summary = cke.HealthUpdating, "revision 3 is being applied: 2 of 3 members serve"
 	op := running.records[0]
 	op.ID, op.State, op.EndedAt, op.StartedAt = 42, cke.RecordRunning, time.Time{}, noon.Add(-4*time.Second)

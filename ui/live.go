@@ -135,20 +135,6 @@ func (h *hub) leave(key string, t *topic) {
 	}
 }
 
-// current is the image of a page that is open elsewhere; nil: there is none.
-func (h *hub) current(key string) *image {
-	h.mu.Lock()
-	t := h.topics[key]
-	h.mu.Unlock()
-	if t == nil {
-		return nil
-	}
-	if i, _ := t.now(); i != nil && i.trouble == "" {
-		return i
-	}
-	return nil
-}
-
 // run renders one page whenever it may have changed, until no browser shows it.
 func (h *hub) run(ctx context.Context, t *topic, q query) {
 	var changes <-chan struct{}
@@ -194,7 +180,11 @@ func (h *hub) render(ctx context.Context, q query) *image {
 	h.mu.Lock()
 	h.renders++
 	h.mu.Unlock()
-	i, err := h.page.image(ctx, q)
+	var i *image
+	err := h.page.guarded(func() (err error) {
+		i, err = h.page.image(ctx, q)
+		return err
+	})
 	if err != nil {
 		return &image{trouble: err.Error()}
 	}

@@ -234,6 +234,23 @@ func TestStream_EndsWithTheDaemon(t *testing.T) {
 	}
 }
 
+// A fault in the page is an error on the page, and the daemon goes on.
+func TestPage_AFaultIsAnErrorPage(t *testing.T) {
+	w := everything()
+	c := config(w)
+	c.Curves = func(string, time.Time) []cke.Sample { panic("a fault") }
+	p := ui.New(t.Context(), c)
+	code, body := get(t, p, "/clusters/healthy")
+	if code != http.StatusServiceUnavailable {
+		t.Errorf("%d", code)
+	}
+	has(t, "page", body, "fault in the status page")
+	watch(t, served(t, p), "/clusters/healthy/events").until("the fault", func(e event) bool { return strings.Contains(e.Trouble, "fault in the status page") })
+	if code, _ := get(t, p, "/"); code != http.StatusOK {
+		t.Errorf("the list: %d", code)
+	}
+}
+
 // eventually waits for a condition that nothing announces.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()

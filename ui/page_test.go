@@ -107,7 +107,7 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 		"/clusters/stale":         "This is how it was 7m ago: no daemon leads stale now, so nothing is done for it.",
 		"/clusters/paused":        "switch maintenance by ann@boot-1 since 2026-05-01 11:00:00Z (until 2026-05-01 15:00:00Z)",
 		"/clusters/degraded":      "ckecli replace cp3 --cluster degraded",
-		"/clusters/healthy":       "One of cp1, cp2 and cp3 may be taken down now.",
+		"/clusters/healthy":       "Any one of the nodes may be taken down now.",
 		"/clusters/updating":      "under way, waits for etcd",
 		"/clusters/holes":         "no space left",
 		"/clusters/hibernated":    "by ann@boot-1 since 2026-05-01 07:00:00Z",

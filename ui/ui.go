@@ -14,6 +14,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -202,14 +203,29 @@ func (p *Page) page(make func(context.Context, *http.Request) (view, error)) htt
 }
 
 // rendered makes a page, few at once.
-func (p *Page) rendered(ctx context.Context, r *http.Request, make func(context.Context, *http.Request) (view, error)) (view, error) {
+func (p *Page) rendered(ctx context.Context, r *http.Request, make func(context.Context, *http.Request) (view, error)) (v view, err error) {
 	select {
 	case p.gate <- struct{}{}:
 		defer func() { <-p.gate }()
-		return make(ctx, r)
+		err = p.guarded(func() (err error) {
+			v, err = make(ctx, r)
+			return err
+		})
+		return v, err
 	case <-ctx.Done():
 		return view{}, ctx.Err()
 	}
+}
+
+// guarded turns a panic into an error: a fault of the page must not end the daemon.
+func (p *Page) guarded(do func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = errors.New("fault in the status page; the daemon's log has more")
+			p.Log.Error("fault in the status page", "fault", fault, "stack", string(debug.Stack()))
+		}
+	}()
+	return do()
 }
 
 // failure is what an error page shows.
@@ -229,6 +245,9 @@ func (p *Page) errorView(err error) view {
 		f, status = failure{Title: "There is no such thing", Text: "It does not exist, or no longer: " + err.Error()}, http.StatusNotFound
 	case errors.As(err, &coded):
 		f.Code, f.Text, f.Facts, f.Try = string(coded.Code), coded.What, coded.Facts, coded.Try
+		if coded.Code == cke.CodeCluster { // it cannot be the name of a cluster
+			status = http.StatusNotFound
+		}
 		if coded.Err != nil {
 			f.Facts = append(f.Facts[:len(f.Facts):len(f.Facts)], coded.Err.Error())
 		}

@@ -23,6 +23,9 @@ func TestPage_ShowsWhatIsStoredAndFollowsIt(t *testing.T) {
 	if code, body := p.get("/clusters/prod"); code != 404 || !strings.Contains(body, "All clusters") {
 		t.Errorf("%d %s", code, body)
 	}
+	if code, body := p.get("/clusters/No%20Name"); code != 404 || !strings.Contains(body, "is not a cluster name") {
+		t.Errorf("%d %s", code, body)
+	}
 	s := h.store()
 	declare(t, s, "prod")
 	<-s.WatchStatus(t.Context(), "prod")

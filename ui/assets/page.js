@@ -54,11 +54,12 @@
       const part = one(`[data-part="${id}"]`);
       if (!part || part.dataset.sum === sum) return;
       const focus = part.contains(document.activeElement) ? document.activeElement : null;
-      const links = all("a,button", part), at = links.indexOf(focus);
+      const links = all("a,button,summary", part), at = links.indexOf(focus), open = all("details", part).map((d) => d.open);
       part.innerHTML = html;
       part.dataset.sum = sum;
+      all("details", part).forEach((d, i, now) => { if (now.length === open.length) d.open = open[i]; });
       ready(part);
-      if (focus) ((focus.id && document.getElementById(focus.id)) || all("a,button", part)[at])?.focus({ preventScroll: true });
+      if (focus) ((focus.id && document.getElementById(focus.id)) || all("a,button,summary", part)[at])?.focus({ preventScroll: true });
     };
 
     const ready = (from) => all(".copy", from).forEach((b) => {
