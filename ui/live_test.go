@@ -234,7 +234,7 @@ func TestStream_EndsWithTheDaemon(t *testing.T) {
 	}
 }
 
-// A fault in the page is an error on the page, and the daemon goes on.
+// A fault in the page is an error on the page, and the daemon continues.
 func TestPage_AFaultIsAnErrorPage(t *testing.T) {
 	w := everything()
 	c := config(w)
