@@ -53,7 +53,7 @@ var layers = map[string]string{
 	"cke/internal/sbom":          "",
 	"cke/internal/source":        "",
 	"cke/monitoring":             "",
-	"cke/mtest/gameday":          "cke cke/internal/follow cke/internal/term cke/mtest/lab cke/mtest/rig",
+	"cke/mtest/gameday":          "cke cke/internal/term cke/internal/words cke/mtest/lab cke/mtest/rig",
 	"cke/mtest/lab":              "cke cke/internal/cache github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
 	"cke/mtest/rig":              "cke cke/mtest/lab github.com/anishathalye/porcupine go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc gopkg.in/yaml.v3",
 	"cke/op":                     "cke cke/quorum",
