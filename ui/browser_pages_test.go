@@ -153,12 +153,13 @@ func TestBrowser_RemembersTheTheme(t *testing.T) {
 	if eval[string](b, `document.querySelector("#theme").textContent`) != "Theme: system" || ground() == light {
 		t.Error("the theme is not the system's again")
 	}
-	if moved := eval[int](b, `[...document.querySelectorAll("*")].filter(e => getComputedStyle(e).transitionDuration !== "0s").length`); moved == 0 {
-		t.Error("nothing moves, so that reduced motion shows nothing")
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+	if ground() != light || eval[string](b, `getComputedStyle(document.querySelector("#theme")).display`) != "none" {
+		t.Error("the page is printed dark, or with buttons")
 	}
-	b.look(1280, false, &emulation.MediaFeature{Name: "prefers-reduced-motion", Value: "reduce"})
-	if moved := eval[int](b, `[...document.querySelectorAll("*")].filter(e => getComputedStyle(e).transitionDuration !== "0s").length`); moved != 0 {
-		t.Errorf("%d elements move although motion is reduced", moved)
+	// Reduced motion is honored, for nothing ever moves.
+	if moved := eval[int](b, `[...document.querySelectorAll("*")].filter(e => getComputedStyle(e).transitionDuration !== "0s" || getComputedStyle(e).animationName !== "none").length`); moved != 0 {
+		t.Errorf("%d elements move", moved)
 	}
 }
 
@@ -247,6 +248,22 @@ func TestBrowser_SaysThatTheDaemonIsGone(t *testing.T) {
 	b.until(15*time.Second, `document.querySelector("#live").textContent.includes("the store does not answer")`)
 	w.breaks(nil)
 	b.until(15*time.Second, live)
+}
+
+// Where event streams are refused, the page reads itself again.
+func TestBrowser_ReadsItselfWhereStreamsAreRefused(t *testing.T) {
+	w := everything()
+	h, b := newHost(t, w), newBrowser(t)
+	h.refuses.Store(true)
+	b.open("http://" + h.address + "/clusters/healthy")
+	degraded := scene("healthy", 3, func(in *strategy.Input) { silentNode(in, 3) })
+	w.change("healthy", func(c *stored) { c.status = degraded.status })
+	b.until(20*time.Second, `document.querySelector("h1").textContent === "healthy is degraded" && `+live)
+	w.breaks(errStore)
+	b.until(20*time.Second, `document.querySelector("#live").textContent.includes("the store does not answer")`)
+	w.breaks(nil)
+	h.refuses.Store(false)
+	b.until(20*time.Second, live)
 }
 
 // Ages grow by themselves, in the units of ckecli, and what is older than 15 s turns gray.

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +37,7 @@ type host struct {
 	address string
 	server  *http.Server
 	stop    context.CancelFunc
+	refuses atomic.Bool // event streams, as if there were too many
 }
 
 func newHost(t *testing.T, w *world) *host {
@@ -52,7 +55,15 @@ func (h *host) up() {
 	}
 	h.address = l.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
-	h.stop, h.server = stop, &http.Server{Handler: ui.New(ctx, h.config).Handler()}
+	h.stop, h.server = stop, &http.Server{}
+	page := ui.New(ctx, h.config).Handler()
+	h.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.refuses.Load() && strings.HasSuffix(r.URL.Path, "/events") {
+			http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
 	go h.server.Serve(l) //nolint: it ends with down
 }
 
@@ -138,14 +149,14 @@ func call[P, R any](b *browser, command cdp.Command[P, R], params P) R {
 }
 
 // look sets width and theme.
-func (b *browser) look(width int64, dark bool, more ...*emulation.MediaFeature) {
+func (b *browser) look(width int64, dark bool) {
 	b.t.Helper()
 	scheme := "light"
 	if dark {
 		scheme = "dark"
 	}
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 500})
-	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: append(more, &emulation.MediaFeature{Name: "prefers-color-scheme", Value: scheme})})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
 // eval returns the value of an expression.

@@ -12,7 +12,7 @@
     const one = (q, from = document) => from.querySelector(q), all = (q, from = document) => [...from.querySelectorAll(q)];
     const live = one("#live"), button = one("#theme"), address = document.body.dataset.events;
     let ahead = root.dataset.now - Date.now(); // of the daemon's clock
-    let heard = Date.now(), trouble = "", seen = {}, source, fetching = false;
+    let heard = Date.now(), opened = 0, trouble = "", seen = {}, source;
 
     button.hidden = false;
     const name = () => { button.textContent = "Theme: " + theme; };
@@ -31,6 +31,7 @@
     const set = (e, text) => { if (e && e.textContent !== text) e.textContent = text; };
 
     const tick = () => {
+      if (document.hidden) return;
       const now = Date.now() + ahead, silent = Date.now() - heard;
       for (const e of all("time")) {
         const at = Date.parse(e.dateTime);
@@ -41,12 +42,12 @@
         const at = seen[e.dataset.seen];
         e.classList.toggle("old", at > 0 ? now - at > 15000 : e.classList.contains("old"));
       }
-      if (!address || document.hidden) return;
+      if (!address) return;
       const gone = silent > 4000;
       root.classList.toggle("gone", gone || trouble !== "");
       set(live, gone ? "The daemon has not answered for " + age(silent) + "; trying again" : trouble ? "Not current: " + trouble : "Live");
-      set(one(".gone", one("main")), gone ? "The daemon does not answer. The page shows how it was." : trouble ? "The store does not answer. The page shows how it was." : "");
-      if (silent > 20000) open();
+      set(one(".gone", one("main")), gone ? "The daemon does not answer. The page shows how it was." : trouble ? "The page is not current: " + trouble : "");
+      if (gone && Date.now() - opened > 8000) open(); // a connection may hang
     };
 
     // put shows a part that changed; what has the focus keeps it, and what is open stays open.
@@ -76,34 +77,34 @@
       ahead = d.now - heard;
       trouble = d.trouble || "";
       for (const id in d.parts || {}) put(id, d.parts[id], d.sums[id]);
-      for (const n in d.seen || {}) {
-        seen[n] = d.seen[n];
-        for (const t of all(`[data-seen="${CSS.escape(n)}"] time[data-seen-at]`)) t.dateTime = new Date(d.seen[n]).toISOString();
-      }
+      for (const n in d.seen || {}) saw(n, d.seen[n]);
       tick();
     };
+    const saw = (name, at) => {
+      seen[name] = at;
+      for (const t of all(`[data-seen="${CSS.escape(name)}"] time[data-seen-at]`)) t.dateTime = new Date(at).toISOString();
+    };
 
-    // open starts the stream again; a page whose stream is refused reads itself again instead.
+    // open starts the stream; a page whose stream is refused reads itself again instead.
     const open = () => {
       if (source) source.close();
       if (document.hidden) return;
-      source = new EventSource(address);
-      source.onmessage = take;
-      source.onerror = () => { if (source.readyState === EventSource.CLOSED) setTimeout(again, 3000); };
+      opened = Date.now();
+      const stream = source = new EventSource(address);
+      stream.onmessage = take;
+      stream.onerror = () => { if (stream === source && stream.readyState === EventSource.CLOSED) again(stream); };
     };
-    const again = async () => {
-      if (fetching || document.hidden || source.readyState !== EventSource.CLOSED) return;
-      fetching = true;
+    const again = async (stream) => {
       try {
-        const answer = await fetch(location.href);
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        if (answer.ok) {
-          heard = Date.now();
-          for (const p of all("[data-part]", page)) put(p.dataset.part, p.innerHTML, p.dataset.sum);
-        }
+        const answer = await fetch(location.href), page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        ahead = page.documentElement.dataset.now - Date.now();
+        trouble = answer.ok ? "" : one("main .lead", page).textContent;
+        heard = opened = Date.now() + 6000; // it is good until the next try
+        for (const p of all("[data-part]", page)) put(p.dataset.part, p.innerHTML, p.dataset.sum);
+        for (const t of all("[data-seen] time[data-seen-at]", page)) saw(t.closest("[data-seen]").dataset.seen, Date.parse(t.dateTime));
+        tick();
       } catch { /* the daemon is gone: the next try */ }
-      fetching = false;
-      open();
+      setTimeout(() => { if (stream === source) open(); }, 8000);
     };
 
     ready(document);
