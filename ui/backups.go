@@ -13,7 +13,7 @@ import (
 type timeline struct {
 	clock
 	Start time.Time
-	// Fulls are the fulls that are known: the newest one, and those that operations of the history stored.
+	// Fulls are the fulls that the status and the history name.
 	Fulls []int
 	// From and To bound the moments that can be restored for certain; To 0: none can.
 	From, To int
@@ -46,7 +46,7 @@ func (f facts) Timeline() *timeline {
 	if b == nil || !b.Known || b.Full.Revision == 0 {
 		return nil
 	}
-	fulls := []time.Time{b.Full.At}
+	fulls := append([]time.Time{b.Full.At}, b.Fulls...)
 	for _, r := range f.Records {
 		if r.Backup != nil && r.Backup.Kind == "full" {
 			fulls = append(fulls, r.Backup.At)
@@ -67,6 +67,9 @@ func (f facts) Timeline() *timeline {
 	slices.Sort(t.Fulls)
 	t.Fulls = slices.Compact(t.Fulls)
 	t.Since, t.Newest = b.Full.At, b.Full.At
+	if b.Connected && !b.Since.IsZero() && b.Since.Before(t.Since) {
+		t.Since = b.Since
+	}
 	if b.Connected {
 		t.Newest = maxTime(b.Time, b.Full.At)
 	}

@@ -239,6 +239,10 @@ func scene(name string, members int, change func(*strategy.Input)) *stored {
 	}
 	in.Backup = scenes.SoundBackups()
 	in.Backup.Target, in.Backup.Full.At, in.Backup.Time = "s3://backups/etcd", noon.Add(-9*time.Hour), noon.Add(-time.Minute)
+	in.Backup.Since = noon.Add(-57 * time.Hour)
+	for i := range 4 {
+		in.Backup.Fulls = append(in.Backup.Fulls, noon.Add(-time.Duration(81-24*i)*time.Hour))
+	}
 	in.Backup.NextFull, in.Backup.NextVerify = noon.Add(15*time.Hour), noon.Add(17*time.Hour)
 	in.Backup.Verified = &cke.VerifiedBackup{Revision: 118, At: noon.Add(-7 * time.Hour), HashChecked: true, Booted: "3.6.16"}
 	in.Spec.Backup.Target = in.Backup.Target

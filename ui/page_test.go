@@ -323,6 +323,26 @@ func TestPage_TimesInTheFuture(t *testing.T) {
 	}
 }
 
+// The time axis has each full, and the band starts where nothing is missing any more.
+func TestPage_TheTimeAxisOfBackups(t *testing.T) {
+	w := everything()
+	p := page(t, w)
+	_, body := get(t, p, "/clusters/healthy")
+	has(t, "healthy", body, "any moment from 2026-04-29 03:00:00Z to 2s ago can be restored")
+	if n := strings.Count(body, `<path class="tick" d="M`); n != 6 { // five fulls, and the legend
+		t.Errorf("%d ticks", n)
+	}
+	for name, hole := range map[string]bool{"healthy": false, "holes": true} {
+		_, body := get(t, p, "/clusters/"+name)
+		if is := strings.Contains(body, `<g class="hole">`); is != hole {
+			t.Errorf("%s: hole %v", name, is)
+		}
+	}
+	w.clusters["healthy"].status.Backup.Connected = false
+	_, body = get(t, p, "/clusters/healthy")
+	has(t, "healthy", body, "any moment from 2026-05-01 03:00:00Z to 9h ago can be restored")
+}
+
 func TestPage_CurvesHaveAGapWhereNoDaemonLed(t *testing.T) {
 	p := page(t, everything())
 	_, body := get(t, p, "/clusters/healthy")
