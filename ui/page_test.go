@@ -329,7 +329,7 @@ func TestPage_TheTimeAxisOfBackups(t *testing.T) {
 	p := page(t, w)
 	_, body := get(t, p, "/clusters/healthy")
 	has(t, "healthy", body, "any moment from 2026-04-29 03:00:00Z to 2s ago can be restored")
-	if n := strings.Count(body, `<path class="tick" d="M`); n != 6 { // five fulls, and the legend
+	if n := strings.Count(body, `<path class="tick" d="M`); n != 5 { // four fulls, and the legend
 		t.Errorf("%d ticks", n)
 	}
 	for name, hole := range map[string]bool{"healthy": false, "holes": true} {
