@@ -248,6 +248,14 @@ func TestBrowser_SaysThatTheDaemonIsGone(t *testing.T) {
 	b.until(15*time.Second, `document.querySelector("#live").textContent.includes("the store does not answer")`)
 	w.breaks(nil)
 	b.until(15*time.Second, live)
+
+	w.breaks(errStore) // a page that could not be shown appears by itself
+	b.open("http://" + h.address + "/clusters/degraded")
+	if !eval[bool](b, `document.querySelector("main").textContent.includes("the store does not answer")`) {
+		t.Error("the page does not say why it cannot be shown")
+	}
+	w.breaks(nil)
+	b.until(15*time.Second, `document.querySelector("h1")?.textContent === "degraded is degraded"`)
 }
 
 // Where event streams are refused, the page reads itself again.

@@ -20,6 +20,8 @@ type curve struct {
 
 const (
 	curveTime = 24 * time.Hour
+	// curveOld is the age from which the newest sample is not shown as the present: another daemon leads.
+	curveOld = 2 * time.Minute
 	// curvePoints is how many points a curve has, curveHeight how high it is.
 	curvePoints, curveHeight = 120, 48.0
 )
@@ -82,7 +84,11 @@ func (f facts) curve(label string, text func(float64) string, low bool, value fu
 		}
 		fmt.Fprintf(&path, "L%.0f %.1f", x, y)
 	}
-	c := curve{Label: label, Now: text(value(f.Samples[len(f.Samples)-1])), Path: path.String(), Range: text(least) + " to " + text(most)}
+	last := f.Samples[len(f.Samples)-1]
+	c := curve{Label: label, Now: text(value(last)), Path: path.String(), Range: text(least) + " to " + text(most)}
+	if f.Now.Sub(last.At) > curveOld {
+		c.Now = "-"
+	}
 	if text(least) == text(most) {
 		c.Range = "always " + text(most)
 	}

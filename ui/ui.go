@@ -164,6 +164,8 @@ type view struct {
 	Events string
 	// Sum identifies the parts.
 	Sum string
+	// Retry: the page is about something that may pass.
+	Retry bool
 	// Seen is the cluster that the page shows, Old: its status is not of the present.
 	Seen string
 	Old  bool
@@ -252,7 +254,7 @@ func (p *Page) errorView(err error) view {
 			f.Facts = append(f.Facts[:len(f.Facts):len(f.Facts)], coded.Err.Error())
 		}
 	}
-	return view{Title: f.Title, Crumbs: []crumb{{"/", "All clusters"}}, Kind: "error", Data: f, status: status}
+	return view{Title: f.Title, Crumbs: []crumb{{"/", "All clusters"}}, Kind: "error", Data: f, Retry: status == http.StatusServiceUnavailable, status: status}
 }
 
 // opened returns the store.

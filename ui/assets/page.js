@@ -112,6 +112,9 @@
       document.addEventListener("visibilitychange", () => { if (document.hidden) source.close(); else { heard = Date.now(); open(); } });
       open();
     }
+    if ("retry" in document.body.dataset) {
+      setInterval(async () => { try { if ((await fetch(location.href)).ok) location.reload(); } catch { /* the next try */ } }, 3000);
+    }
     tick();
     setInterval(tick, 500);
   });
