@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"cke"
+	"cke/internal/term"
 	"cke/server/strategy"
 )
 
@@ -291,7 +292,7 @@ func TestBrowser_AgesAreHonest(t *testing.T) {
 	for _, span := range spans {
 		at := h.config.Now().Add(-span - 300*time.Millisecond)
 		got := eval[string](b, fmt.Sprintf(`new Promise(done => { const t = document.createElement("time"); t.dateTime = %q; t.dataset.ago = ""; document.body.append(t); setTimeout(() => { done(t.textContent); t.remove(); }, 600); })`, at.Format(time.RFC3339Nano)))
-		if want := []string{age(span), age(span + 1300*time.Millisecond)}; !slices.Contains(want, got) {
+		if want := []string{term.Age(span), term.Age(span + 1300*time.Millisecond)}; !slices.Contains(want, got) {
 			t.Errorf("%s: %s, want %s", span, got, want)
 		}
 	}

@@ -40,6 +40,13 @@ type host struct {
 	refuses atomic.Bool // event streams, as if there were too many
 }
 
+// runs lets the clock run from noon on.
+func (w *world) runs(c ui.Config) ui.Config {
+	w.start = time.Now()
+	c.Now = func() time.Time { return noon.Add(time.Since(w.start)) }
+	return c
+}
+
 func newHost(t *testing.T, w *world) *host {
 	h := &host{t: t, config: w.runs(config(w)), address: "127.0.0.1:0"}
 	h.up()

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"cke"
-	"cke/internal/term"
 	"cke/server/strategy"
 	"cke/server/strategy/scenes"
 	"cke/ui"
@@ -119,13 +118,6 @@ func (w *world) Status(_ context.Context, name string) (cke.Status, error) {
 		}
 		return s, nil
 	})
-}
-
-// runs lets the clock run from noon on.
-func (w *world) runs(c ui.Config) ui.Config {
-	w.start = time.Now()
-	c.Now = func() time.Time { return noon.Add(time.Since(w.start)) }
-	return c
 }
 
 func (w *world) Identity(_ context.Context, name string) (cke.Identity, error) {
@@ -421,6 +413,3 @@ func hostile() *stored {
 }
 
 var errStore = errors.New("the store does not answer: context deadline exceeded")
-
-// age is a span of time as ckecli prints it.
-func age(d time.Duration) string { return term.Age(d) }
