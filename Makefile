@@ -12,7 +12,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 PROGRAMS := cke ckecli cke-probe cke-lab
 # Packages whose tests need neither a store nor nodes.
-PURE := . ./clusterfile ./internal/... ./monitoring ./op ./pki ./plan ./preflight/... ./quorum ./server/...
+PURE := . ./clusterfile ./internal/... ./monitoring ./op ./pki ./plan ./preflight/... ./quorum ./server/... ./ui
 # gotest prints what `go test` prints, and notes in $(TIMES), where that is set, how long each test took.
 GOTEST := .cache/gotest
 RUN = $(GOTEST) -times '$(TIMES)' $(GO) test -json
@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo gameday demo-down quick test check unit backups alerts alerts-live nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups alerts alerts-live page nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
@@ -94,6 +94,12 @@ alerts: gotest ## tests of alerts, with Prometheus's own promtool
 # Not in `make test`: it needs Docker nodes and Debian's package prometheus, and takes five minutes.
 alerts-live: ## alerts of a cluster on real nodes, raised by a real Prometheus
 	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 -v ./mtest -run TestLabAlerts -alerts
+
+# Not in `make test`: it needs Chromium. Pictures of every page are left in .cache/page; PAGE=-update writes those of docs/images.
+page: gotest ## tests of the status page, in Chromium
+	@ui/need.sh
+	$(GO) vet -tags browser ./ui
+	$(RUN) -tags browser $(NOVET) -timeout 20m -count=1 ./ui -run '^TestBrowser_' $(PAGE)
 
 # The stories of mtest run last and alone: what they wait for has limits, and they fill the machine by themselves.
 # Tests on real nodes: containers with their own sshd and Docker engine.

@@ -68,6 +68,10 @@ type BackupStatus struct {
 	Time     time.Time `json:"time,omitzero"`
 	// Connected: a full and an unbroken run of deltas lead to Revision.
 	Connected bool `json:"connected"`
+	// Since is the start of the time up to Time of which every moment can be restored, Fulls the times of the newest fulls:
+	// as the target was listed last, and what was stored since.
+	Since time.Time   `json:"since,omitzero"`
+	Fulls []time.Time `json:"fulls,omitempty"`
 	// Resuming: what is in the target has not been compared with the cluster yet.
 	Resuming bool `json:"resuming,omitempty"`
 	// LagRevisions and Lag (seconds) are how far the target is behind what was received from etcd, Buffered the bytes

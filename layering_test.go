@@ -30,20 +30,22 @@ var layers = map[string]string{
 	"cke/backup/keep":              "cke cke/backup " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
 	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/schedule " + etcd + "golang.org/x/sync",
 	"cke/backup/target":            "cke cke/backup github.com/aws/aws-sdk-go-v2 gocloud.dev",
-	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/server cke/sim " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
+	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
-	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage " + age + command +
+	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage cke/ui " + age + command +
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
 	"cke/cmd/cke-lab":   "cke/mtest/gameday cke/mtest/lab cke/mtest/rig github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/cmd/cke-probe": "cke/preflight/probe",
-	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/term cke/monitoring cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
+	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/scrub cke/internal/term cke/internal/words cke/monitoring cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
 		"golang.org/x/crypto golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/etcdnode": "cke " + backoff + "github.com/containerd/errdefs github.com/distribution/reference github.com/docker/docker github.com/docker/go-units " +
 		"github.com/klauspost/compress go.etcd.io/etcd/api/v3 golang.org/x/crypto golang.org/x/sync golang.org/x/sys google.golang.org/grpc google.golang.org/protobuf",
-	"cke/internal/bundle":        "cke cke/clusterfile cke/etcdnode cke/internal/follow gopkg.in/yaml.v3", // it asks nodes, and the daemon as the configuration says
-	"cke/internal/follow":        "cke cke/internal/term cke/op cke/storage",                              // it reads what leaders store
+	"cke/internal/bundle":        "cke cke/clusterfile cke/etcdnode cke/internal/scrub cke/internal/words gopkg.in/yaml.v3", // it asks nodes, and the daemon as the configuration says
+	"cke/internal/follow":        "cke cke/internal/term cke/internal/words cke/op cke/storage",                             // it reads what leaders store
+	"cke/internal/scrub":         "cke",
 	"cke/internal/term":          "",
+	"cke/internal/words":         "cke cke/internal/term",
 	"cke/internal/golden":        "github.com/google/go-cmp",
 	"cke/internal/gotest":        "",
 	"cke/internal/cache":         "",
@@ -51,7 +53,7 @@ var layers = map[string]string{
 	"cke/internal/sbom":          "",
 	"cke/internal/source":        "",
 	"cke/monitoring":             "",
-	"cke/mtest/gameday":          "cke cke/internal/follow cke/internal/term cke/mtest/lab cke/mtest/rig",
+	"cke/mtest/gameday":          "cke cke/internal/term cke/internal/words cke/mtest/lab cke/mtest/rig",
 	"cke/mtest/lab":              "cke cke/internal/cache github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
 	"cke/mtest/rig":              "cke cke/internal/cache cke/mtest/lab github.com/anishathalye/porcupine go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc gopkg.in/yaml.v3",
 	"cke/op":                     "cke cke/quorum",
@@ -59,12 +61,13 @@ var layers = map[string]string{
 	"cke/server/strategy":        "cke cke/internal/schedule cke/op cke/quorum",
 	"cke/internal/schedule":      "github.com/netresearch/go-cron",
 	"cke/pki":                    "cke golang.org/x/sync",
-	"cke/plan":                   "cke cke/quorum cke/op cke/server cke/sim gopkg.in/yaml.v3",
+	"cke/plan":                   "cke cke/internal/term cke/quorum cke/op cke/server cke/sim gopkg.in/yaml.v3",
 	"cke/preflight":              "cke cke/etcdnode cke/internal/term cke/op cke/preflight/probe golang.org/x/crypto",
 	"cke/preflight/probe":        "",
 	"cke/server":                 "cke cke/op cke/server/strategy github.com/prometheus/client_golang",
 	"cke/server/strategy/scenes": "cke cke/server/strategy",
 	"cke/sim":                    "cke",
+	"cke/ui":                     "cke cke/internal/scrub cke/internal/term cke/internal/words cke/plan cke/server/strategy",
 	"cke/storage": "cke cke/clusterfile " + age + etcd + // it reads a password as clusterfile does
 		"go.etcd.io/etcd/server/v3 golang.org/x/crypto golang.org/x/sys",
 }
@@ -105,7 +108,7 @@ var instead = map[string]string{
 
 // programs are the commands for users, and what must not be linked into them by any way.
 var programs = map[string][]string{
-	"cke/cmd/cke":    append([]string{"testing", "cke/sim", "cke/plan"}, testOnly...),
+	"cke/cmd/cke":    append([]string{"testing"}, testOnly...),
 	"cke/cmd/ckecli": append([]string{"testing"}, testOnly...),
 }
 

@@ -106,8 +106,10 @@ var texts = []struct{ path, kind string }{
 	{"internal/need", "go"},
 	{"internal/sbom", "go"},
 	{"internal/schedule", "go"},
+	{"internal/scrub", "go"},
 	{"internal/source", "go"},
 	{"internal/term", "go"},
+	{"internal/words", "go"},
 	{"monitoring", "go"},
 	{"op", "go"},
 	{"pki", "go"},
@@ -126,6 +128,7 @@ var texts = []struct{ path, kind string }{
 	{"mtest/gameday", "go"},
 	{"mtest/lab", "go"},
 	{"mtest/rig", "go"},
+	{"ui", "go"},
 }
 
 // unfinished are pages that do not follow the table yet: a page that does is taken off, and none is added.

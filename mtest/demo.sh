@@ -86,6 +86,8 @@ EOF
   run ckecli history
   cat >&2 <<EOF
 
+The status page: http://127.0.0.1:10180/
+
 To continue manually:
   source .demo/env
   ckecli status

@@ -49,6 +49,8 @@ type Daemon struct {
 	Metrics *Metrics
 	// Progress gets what each loop does; nil: it is not reported.
 	Progress *Progress
+	// Samples get what the curves of each cluster show; nil: none are kept.
+	Samples *Samples
 }
 
 // electionRetry is the pause after a campaign or a term that ended with an error.
@@ -93,6 +95,7 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 	log := d.Log.With("cluster", cluster)
 	d.Metrics.leads(cluster, false)
 	defer d.Metrics.forget(cluster)
+	defer d.Samples.forget(cluster)
 	for ctx.Err() == nil {
 		err := d.term(ctx, cluster, log)
 		switch {
@@ -141,7 +144,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	loop := &Loop{
 		Term: t, Observer: nodes,
 		Env:   op.Env{Cluster: cluster, Machines: nodes, Etcd: nodes, Authority: authority, Ledger: t, Leader: t.Leader(), Now: d.Now, Pause: sleep, Log: log},
-		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics, Progress: d.Progress,
+		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics, Progress: d.Progress, Samples: d.Samples,
 	}
 	if seat.Backups != nil {
 		b, err := seat.Backups(authority)

@@ -20,7 +20,7 @@ type Health struct {
 	Code    cke.Code `json:"code,omitempty"`
 }
 
-// API serves /health, /version, /metrics and /status.
+// API serves /health, /version, /metrics and /status, and the status page everywhere else.
 type API struct {
 	Version string
 	Metrics prometheus.Gatherer
@@ -28,6 +28,8 @@ type API struct {
 	Health func(ctx context.Context) Health
 	// Statuses returns the stored status of every cluster, whichever daemon leads it.
 	Statuses func(ctx context.Context) ([]cke.Status, error)
+	// Page serves all other paths; nil: there are none.
+	Page http.Handler
 }
 
 // answerLimit bounds what one request may ask of the store.
@@ -60,6 +62,9 @@ func (a API) Handler() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]any{"clusters": all})
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{}))
+	if a.Page != nil {
+		mux.Handle("GET /", a.Page)
+	}
 	return mux
 }
 

@@ -86,6 +86,8 @@ type Loop struct {
 	Metrics *Metrics
 	// Progress gets each round; nil: it is not reported.
 	Progress *Progress
+	// Samples get each status that is made; nil: they are not kept.
+	Samples *Samples
 	// Backups get what is declared and return their status; nil: none are taken.
 	Backups Backups
 
@@ -104,6 +106,7 @@ type Loop struct {
 	quorumAt time.Time // since when it holds
 
 	problems problemLog
+	took     time.Duration // by the last observation
 
 	completed   string // FailureKey of the operation that completed last
 	completedAt time.Time
@@ -236,7 +239,8 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 	l.Observer.Update(spec.Wanted(), identity)
 	began := l.Now()
 	seen := l.Observer.Observe(ctx)
-	l.Metrics.observed(spec.Cluster.Name, l.Now().Sub(began))
+	l.took = l.Now().Sub(began)
+	l.Metrics.observed(spec.Cluster.Name, l.took)
 	if ctx.Err() != nil {
 		return strategy.Input{}, ctx.Err()
 	}

@@ -73,6 +73,7 @@ func (l *Loop) publish(ctx context.Context, in strategy.Input, d strategy.Decisi
 	}
 	l.status = s
 	l.Metrics.status(&in, s)
+	l.Samples.add(s, l.took)
 	l.problems.update(l.Log, s.Problems, l.Now())
 	if l.unread || sameNews(s, l.stored) && l.Now().Sub(l.storedAt) < statusEvery {
 		return

@@ -193,6 +193,27 @@ func TestKeeper_StoresAFullThenDeltasAndTheLastOneAtItsEnd(t *testing.T) {
 	}
 }
 
+// The status names the fulls, and since when every moment can be restored: after another daemon has read the target, too.
+func TestKeeper_NamesItsFullsAndSinceWhenAllCanBeRestored(t *testing.T) {
+	h := newHouse(t)
+	h.run().await("a full", hasFull)
+	for range 2 {
+		h.put("a")
+		h.full()
+	}
+	check := func(when string) {
+		t.Helper()
+		s := h.await("three fulls "+when, func(s *cke.BackupStatus) bool { return len(s.Fulls) == 3 })
+		if !s.Since.Equal(s.Fulls[0]) || !s.Fulls[2].Equal(s.Full.At) || s.Time.Before(s.Since) {
+			t.Errorf("%s: since %s to %s, %s, the newest of %s", when, s.Since, s.Time, s.Fulls, s.Full.At)
+		}
+	}
+	check("as they were stored")
+	h.stop()
+	h.run()
+	check("as they were read")
+}
+
 func TestKeeper_DoesWhatIsAskedFor(t *testing.T) {
 	h := newHouse(t)
 	h.wanted.Spec.Cluster.Backup.Delta.Period = cke.Duration(time.Hour)

@@ -66,6 +66,8 @@ type line struct {
 	known       bool      // the target was read
 	begun       time.Time // when it was: drills count from here while there has been none
 	newest      cke.StoredBackup
+	fullsAt     []time.Time      // of the newest fulls, when the target was listed last, and those stored since
+	since       time.Time        // every moment from then on can be restored
 	delta       cke.StoredBackup // the last one stored here
 	reached     int64            // newest revision in the target when it was read, and its time
 	reachedAt   time.Time

@@ -22,6 +22,7 @@ func (l *line) notify(e take.Event) {
 		l.c.Log.Info("full backup stored", "cluster", l.c.Cluster, "id", full.ID, "revision", full.Revision, "size", full.Size)
 		l.mu.Lock()
 		l.newest, l.events, l.bytes, l.pruneDue = full, 0, 0, l.backup.Retention != cke.Retention{}
+		l.added(full)
 		l.problem, l.gap, l.lost = nil, false, ""
 		l.whole.Add(full.ID)
 		l.reached, l.reachedAt = max(full.Revision, l.delta.Revision), e.Header.End
@@ -75,12 +76,46 @@ func (l *line) found(h backup.Header) {
 	}
 	if full.ID != l.newest.ID {
 		l.newest, l.events, l.bytes = full, 0, 0
+		l.added(full)
 		l.news()
 	}
 	if l.taker != nil && l.taker.Status().Connected {
 		l.gap = false
 		l.well(take.Gap, take.FullFailed, take.Faulty)
 	}
+}
+
+// shownFulls is how many fulls a status names.
+const shownFulls = 32
+
+// added takes in a full that was stored. The caller holds the lock, and has not forgotten a gap yet.
+func (l *line) added(full cke.StoredBackup) {
+	if full.ID == "" {
+		return
+	}
+	if l.fullsAt = lastFulls(append(l.fullsAt, full.At)); l.since.IsZero() || l.gap {
+		l.since = full.At
+	}
+}
+
+func lastFulls(all []time.Time) []time.Time { return all[max(0, len(all)-shownFulls):] }
+
+// listed takes in which fulls are in the target, and since when changes are missing nowhere. The caller holds the lock.
+func (l *line) listed(lineage backup.Lineage) {
+	chains := lineage.Chains() // ordered by revision
+	if l.newest.ID != "" && !slices.ContainsFunc(chains, func(c backup.Chain) bool { return c.Full.ID() == l.newest.ID }) {
+		return // it was stored meanwhile, or is lost
+	}
+	l.fullsAt, l.since = nil, time.Time{}
+	last := int64(-1)
+	for _, c := range chains {
+		l.fullsAt = append(l.fullsAt, c.Full.Time)
+		if last < c.Full.Revision {
+			l.since = c.Full.Time
+		}
+		last = max(last, c.Last)
+	}
+	l.fullsAt = lastFulls(l.fullsAt)
 }
 
 func storedOf(h backup.Header) cke.StoredBackup {
@@ -107,6 +142,7 @@ func (l *line) status(s *cke.BackupStatus) {
 	if l.target != "" {
 		s.TargetID = l.target
 	}
+	s.Since, s.Fulls = l.since, slices.Clone(l.fullsAt)
 	s.Revision, s.Time, s.Connected = l.reached, l.reachedAt, l.newest.Revision > 0 && !l.gap
 	if v := l.verified; v != nil {
 		copied := *v

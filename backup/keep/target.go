@@ -148,6 +148,7 @@ func (l *line) compare(ctx context.Context, store *backup.Store) error {
 	leads := func(c backup.Chain) bool { return c.Last >= believed }
 	lost := connected && !slices.ContainsFunc(lineage.Chains(), leads)
 	l.mu.Lock()
+	l.listed(lineage)
 	defer l.mu.Unlock()
 	if l.doubt = lost; lost { // unless a full is on its way, or none is needed
 		return fmt.Errorf("%w: no full leads to revision %d", backup.ErrLost, believed)

@@ -45,6 +45,7 @@ func (l *line) measure(lineage backup.Lineage, wrong []backup.Entry) {
 			l.bytes += d.Size
 		}
 	}
+	l.listed(lineage)
 	beyond := func(f backup.Entry) bool { return f.Revision > l.reached }
 	further := func(st backup.Stream) bool { return st.Last > l.reached }
 	l.gap = l.gap || slices.ContainsFunc(wrong, beyond) || l.wrong && slices.ContainsFunc(lineage.Streams, further)

@@ -26,8 +26,8 @@ import (
 const readLimit = 10 * time.Second
 
 // serveHTTP serves the API. An address that is taken, or a certificate that cannot be read, is waited for.
-func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus.Gatherer) error {
-	api := server.API{Version: version, Metrics: g, Statuses: p.statuses, Health: p.health}
+func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus.Gatherer, page http.Handler) error {
+	api := server.API{Version: version, Metrics: g, Statuses: p.statuses, Health: p.health, Page: page}
 	var listener net.Listener
 	var handler http.Handler
 	for why := ""; ; {
@@ -62,7 +62,8 @@ func (p *process) serveHealth(o options) (end func()) {
 		p.log.Error("HTTP is not served", "error", err)
 		return func() {}
 	}
-	api := server.API{Version: version, Metrics: prometheus.NewRegistry(), Statuses: p.statuses, Health: p.health}
+	ctx, cancel := context.WithCancel(context.Background())
+	api := server.API{Version: version, Metrics: prometheus.NewRegistry(), Statuses: p.statuses, Health: p.health, Page: p.page(ctx)}
 	s := &http.Server{Handler: api.Handler(), ReadHeaderTimeout: readLimit}
 	done := make(chan struct{})
 	go func() {
@@ -70,6 +71,7 @@ func (p *process) serveHealth(o options) (end func()) {
 		_ = s.Serve(l) // ends with Close
 	}()
 	return func() {
+		cancel()
 		s.Close()
 		<-done
 	}
@@ -109,6 +111,7 @@ func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, e
 	if err != nil {
 		return nil, nil, err
 	}
+	l = impatient{l}
 	if tlsConfig != nil {
 		l = tls.NewListener(l, tlsConfig)
 	}
@@ -145,9 +148,9 @@ func (p *process) health(ctx context.Context) server.Health {
 
 // statuses reads the stored status of every cluster; a cluster of which nothing was told yet is left out.
 func (p *process) statuses(ctx context.Context) ([]cke.Status, error) {
-	store := p.store.Load()
-	if store == nil {
-		return nil, errors.New("the store is not open: " + p.waits.health().Waiting)
+	store, err := p.opened()
+	if err != nil {
+		return nil, err
 	}
 	names, err := store.Clusters(ctx)
 	if err != nil {

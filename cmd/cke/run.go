@@ -43,7 +43,8 @@ func run(o options, explicit bool, log *slog.Logger) error {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		p.metrics = server.NewMetrics(registry, version)
-		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry) })
+		page := p.page(ctx) // not the context below: that ends when HTTP is served
+		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry, page) })
 		for ctx.Err() == nil {
 			p.until(ctx, func() error {
 				config, err := p.load() // anew: what was in the way may be what it says
@@ -134,6 +135,8 @@ type process struct {
 	metrics *server.Metrics
 	// progress is that of all loops.
 	progress server.Progress
+	// samples are those of all clusters that this daemon leads.
+	samples server.Samples
 	// load reads the configuration as it is now.
 	load func() (cke.Config, error)
 	// store is set while the store can be used.
@@ -214,7 +217,7 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 	go p.sweep(ctx, store, config.Backup.ScratchDir)
 	d := &server.Daemon{
 		Store: daemonStore{store, host, seats(store, config, host, p.metrics, p.log)},
-		Probe: time.Duration(config.ProbeInterval), Now: time.Now, Log: p.log, Metrics: p.metrics, Progress: &p.progress,
+		Probe: time.Duration(config.ProbeInterval), Now: time.Now, Log: p.log, Metrics: p.metrics, Progress: &p.progress, Samples: &p.samples,
 	}
 	if err := d.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err

@@ -12,6 +12,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 func newBackupShowCommand(a *app) *cobra.Command {
@@ -175,7 +176,7 @@ func (a *app) verifiedText(v *backup.Verified) string {
 	}
 	text := fmt.Sprintf("%s ago: restored at revision %d", a.ago(v.At), v.Revision)
 	if v.HashChecked {
-		text += ", HashKV equal" + atOlder(v.HashRevision, v.Revision)
+		text += ", HashKV equal" + words.AtOlder(v.HashRevision, v.Revision)
 	}
 	if v.Booted != "" {
 		text += ", etcd " + v.Booted + " started on it"

@@ -13,6 +13,7 @@ import (
 
 	"cke"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/pki"
 )
 
@@ -113,28 +114,17 @@ func (l listedCA) state() string {
 
 // replacement shows in a line how far one has come.
 func (l listedCA) replacement(a *app) string {
-	text := fmt.Sprintf("%s: being replaced, phase %d of 3 for %s: %s", l.Name, l.Phase.Number(), a.ago(l.Since), phaseText(l.Phase))
+	text := fmt.Sprintf("%s: being replaced, phase %d of 3 for %s: %s", l.Name, l.Phase.Number(), a.ago(l.Since), words.Phase(l.Phase))
 	if l.Waits != nil {
 		text += "\n  waits: " + term.Clean(strings.Join(l.Waits, "\n  waits: "))
 	}
 	return text
 }
 
-func phaseText(p cke.AuthorityPhase) string {
-	switch p {
-	case cke.AuthorityIntroduced:
-		return "members start to trust both"
-	case cke.AuthorityIssues:
-		return "certificates are issued by the next one"
-	}
-	return "members stop trusting the former one"
-}
-
 // authorityFacts shows on the status screen the authorities that are being replaced.
 func authorityFacts(l *term.Labels, s cke.Status) {
 	for _, r := range s.Authorities {
-		text := fmt.Sprintf("%s: being replaced, phase %d of 3: %s", r.Name, r.Phase.Number(), phaseText(r.Phase))
-		l.Add("Authority", term.Styled(term.Yellow, text))
+		l.Add("Authority", term.Styled(term.Yellow, words.Authority(r)))
 		for _, wait := range r.Waits {
 			l.Add("", term.Text("waits: "+wait))
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/internal/words"
 	"cke/quorum"
 )
 
@@ -101,7 +102,7 @@ func runCAFinish(ctx context.Context, a *app, s store, name cke.AuthorityName, o
 		why := &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the %s authority of %s is not being replaced", name, cluster), Unchanged: true, Try: a.again(cluster, "ca list")}
 		if r.Next != nil {
 			why.What = fmt.Sprintf("the replacement of the %s authority of %s does not wait for a confirmation now", name, cluster)
-			why.Facts = []string{fmt.Sprintf("phase %d of 3: %s", r.Phase.Number(), phaseText(r.Phase))}
+			why.Facts = []string{fmt.Sprintf("phase %d of 3: %s", r.Phase.Number(), words.Phase(r.Phase))}
 		}
 		return refused(why)
 	}

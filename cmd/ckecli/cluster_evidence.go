@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 func newClusterEvidenceCommand(a *app) *cobra.Command {
@@ -58,19 +58,19 @@ func (a *app) writeEvidence(w io.Writer, cluster string, id cke.Identity, colour
 	f, l := id.Freeze, &term.Labels{}
 	state := term.Styled(term.Alarm, "frozen")
 	if !f.Active() {
-		state = term.Textf("lifted by %s at %s: %s", f.LiftedBy, moment(f.LiftedAt), f.LiftReason)
+		state = term.Textf("lifted by %s at %s: %s", f.LiftedBy, words.Moment(f.LiftedAt), f.LiftReason)
 	}
 	l.Add("Cluster", term.Text(cluster))
 	l.Add("State", state)
 	if f.Wrong != nil {
 		l.Add("Put aside", term.Text(strings.Join(f.Wrong, ", ")))
 	}
-	l.Add("Found", term.Text(follow.ProblemText(f.Problem)))
+	l.Add("Found", term.Text(words.Problem(f.Problem)))
 	l.Add("Kind", term.Text(string(f.Kind)))
 	if f.Former != nil {
-		l.Add("Before it", term.Textf("%s; active again once this one is lifted", follow.ProblemText(f.Former.Problem)))
+		l.Add("Before it", term.Textf("%s; active again once this one is lifted", words.Problem(f.Former.Problem)))
 	}
-	l.Add("At", term.Textf("%s, by %s, term %d", moment(f.At), f.Leader.Host, f.Leader.Term))
+	l.Add("At", term.Textf("%s, by %s, term %d", words.Moment(f.At), f.Leader.Host, f.Leader.Term))
 	l.Add("Record", term.Text(f.ID))
 	if f.Active() {
 		how := "ckecli cluster unfreeze " + cluster + " --reason TEXT"

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cke"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 // listed is one cluster in `cluster list`.
@@ -109,7 +109,7 @@ func (a *app) listRow(l listed) []term.Cell {
 	seen := term.Text("never")
 	if !l.ObservedAt.IsZero() {
 		seen = term.Text(a.ago(l.ObservedAt) + " ago")
-		if a.now().Sub(l.ObservedAt) > follow.StaleAfter {
+		if a.now().Sub(l.ObservedAt) > words.StaleAfter {
 			seen.Style = term.Red
 		}
 	}
@@ -121,7 +121,7 @@ func (a *app) listRow(l listed) []term.Cell {
 	if health == "" {
 		health = "UNKNOWN"
 	}
-	return []term.Cell{term.Text(l.Name), term.Styled(healthStyle(cke.Health(health)), health),
+	return []term.Cell{term.Text(l.Name), term.Styled(words.HealthStyle(cke.Health(health)), health),
 		term.Textf("%d/%d", l.Ready, l.Declared), term.Text(lose), term.Text(revision), seen,
 		term.Text(l.Version), term.Text(l.Leader), term.Text(l.Summary)}
 }

@@ -11,6 +11,7 @@ import (
 
 	"cke"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 // identities is who clusters are, and what is sealed of them.
@@ -66,8 +67,8 @@ func (a *app) membersView(id cke.Identity, st cke.Status) view {
 		}
 		t := term.NewTable(header...)
 		for _, m := range all {
-			t.Add(term.Text(m.Name), term.Text(m.ID), term.Text(m.Role), term.Styled(stateStyle(m), m.State),
-				term.Text(lag(m)), term.Text(dbSize(m.DBSize)), term.Text(m.Version), term.Text(m.ClientURL), term.Text(m.PeerURL),
+			t.Add(term.Text(m.Name), term.Text(m.ID), term.Text(m.Role), term.Styled(words.StateStyle(m), m.State),
+				term.Text(words.Lag(m)), term.Text(words.DBSize(m.DBSize)), term.Text(m.Version), term.Text(m.ClientURL), term.Text(m.PeerURL),
 				term.Text(string(m.Join)), a.certificate(m.CertNotAfter), term.Text(a.ago(m.Since)), term.Text(m.Reason))
 		}
 		return t.Write(w, colour)

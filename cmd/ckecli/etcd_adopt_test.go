@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/internal/follow"
+	"cke/internal/words"
 )
 
 // strangerServing is a status of two members of cke's and one that a person runs on cp3.
@@ -65,7 +65,7 @@ func TestAdopt_IsNotAskedForByAnOldStatus(t *testing.T) {
 	h := declared(t)
 	l := h.lead("prod")
 	s := strangerServing()
-	s.ObservedAt = time.Now().Add(-follow.StaleAfter - time.Second)
+	s.ObservedAt = time.Now().Add(-words.StaleAfter - time.Second)
 	l.status(s)
 	_, stderr := h.run(exitNoStatus, "etcd", "adopt", "cp3", "--yes")
 	contains(t, stderr, "error[CKE108]: it is not known which member is on cp3\n")

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 func newCanStopCommand(a *app) *cobra.Command {
@@ -21,7 +21,7 @@ func newCanStopCommand(a *app) *cobra.Command {
 known: no daemon leads the cluster, or its status is older than %s. 1: there is no such node.
 
 It is one read of the store and reserves nothing: a moment later another node may have gone down. Automation that takes nodes
-down must lease them instead: `+"`ckecli node drain`"+`.`, follow.StaleAfter),
+down must lease them instead: `+"`ckecli node drain`"+`.`, words.StaleAfter),
 		Example: "  ckecli etcd can-stop cp2 && ssh cp2 reboot",
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
 			return runCanStop(ctx, a, s, args[0])

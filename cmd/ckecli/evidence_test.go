@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/words"
 )
 
 // findings puts a freeze on record, as a leader does.
@@ -110,7 +111,7 @@ func TestVolumes_AreListedWithWhatTheyBelongTo(t *testing.T) {
 	contains(t, stdout, "VOLUME", "NODE", "STATE", "KEPT UNTIL", "CREATED", "SIZE",
 		id.Joins[0].Volume, "cp1", "in use", "84MB", "etcd-cke.x", "leftover", "etcd-cke", "unknown", "etcd-cke.o", "of another cluster",
 		id.Joins[1].Volume, "cp2", "in use", "-", "cp2", "unreachable",
-		id.Joins[2].Volume, "cp3", "archived", moment(keep))
+		id.Joins[2].Volume, "cp3", "archived", words.Moment(keep))
 	stdout, _ = h.run(exitDone, "volume", "list", "-o", "json")
 	var all []listedVolume
 	if err := json.Unmarshal([]byte(stdout), &all); err != nil || len(all) != 7 {

@@ -16,6 +16,7 @@ import (
 	"cke"
 	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 // historyOptions are the options of `history`.
@@ -129,18 +130,11 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 	}
 	t := term.NewTable(header...)
 	for _, r := range records {
-		reason, started := r.Reason, a.ago(r.StartedAt)+" ago"
+		reason, started := words.Why(r), a.ago(r.StartedAt)+" ago"
 		if wide {
-			started = r.StartedAt.UTC().Format("2006-01-02 15:04:05Z")
+			reason, started = r.Reason, words.Moment(r.StartedAt)
 		}
-		switch {
-		case wide:
-		case r.Refused && r.Refusal != nil:
-			reason += ": " + r.Refusal.Text()
-		case r.Error != "":
-			reason += "; " + r.Outcome() + ": " + r.Error
-		}
-		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(follow.OutcomeStyle(r.State, r.Refused), r.Outcome()), term.Text(r.Operation),
+		cells := []term.Cell{term.Textf("%d", r.ID), term.Styled(words.OutcomeStyle(r.State, r.Refused), r.Outcome()), term.Text(r.Operation),
 			term.Text(strings.Join(r.Targets, ",")), term.Text(started), term.Text(term.Took(r.Took(a.now())))}
 		if wide {
 			cells = append(cells, term.Textf("%d", r.Generation), term.Textf("%s, term %d", r.Host, r.Term))
@@ -153,15 +147,15 @@ func (a *app) recordTable(records []cke.Record, wide bool) *term.Table {
 // renderRecord writes one record with its steps.
 func (a *app) renderRecord(w io.Writer, r cke.Record, colour bool) error {
 	l := &term.Labels{}
-	l.Add("Operation", term.Text(follow.Heading(r)))
-	l.Add("State", term.Styled(follow.OutcomeStyle(r.State, r.Refused), r.Outcome()))
+	l.Add("Operation", term.Text(words.Heading(r)))
+	l.Add("State", term.Styled(words.OutcomeStyle(r.State, r.Refused), r.Outcome()))
 	l.Add("Reason", term.Text(r.Reason))
-	l.Add("Started", term.Textf("%s, %s ago", r.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), a.ago(r.StartedAt)))
+	l.Add("Started", term.Textf("%s, %s ago", words.Moment(r.StartedAt), a.ago(r.StartedAt)))
 	l.Add("Took", term.Text(term.Took(r.Took(a.now()))))
 	l.Add("Revision", term.Textf("%d", r.Generation))
 	l.Add("By", term.Textf("%s, term %d", r.Host, r.Term))
 	if r.Error != "" {
-		l.Add("Error", term.Styled(follow.OutcomeStyle(r.State, r.Refused), withCode(r.Error, r.Code)))
+		l.Add("Error", term.Styled(words.OutcomeStyle(r.State, r.Refused), words.WithCode(r.Error, r.Code)))
 	}
 	if err := l.Write(w, colour); err != nil || len(r.Steps) == 0 {
 		return err
@@ -175,28 +169,9 @@ func (a *app) renderRecord(w io.Writer, r cke.Record, colour bool) error {
 }
 
 func (a *app) stepRow(r cke.Record, s cke.StepRecord) []term.Cell {
-	end, result := s.EndedAt, term.Styled(term.Green, "done")
-	switch {
-	case s.Error != "":
-		result = term.Styled(follow.OutcomeStyle(cke.RecordFailed, r.Refused), follow.StepOutcome(r)+": "+s.Error)
-	case s.EndedAt.IsZero() && r.EndedAt.IsZero():
-		end, result = a.now(), term.Styled(term.Yellow, "under way")
-		if s.Progress != "" {
-			result.Text += ", " + s.Progress
-		}
-	case s.EndedAt.IsZero():
-		end, result = r.EndedAt, term.Styled(term.Yellow, "not finished")
-	}
+	end, style, text := words.StepResult(a.now(), r, s)
 	return []term.Cell{term.Text(s.Name), term.Text(s.Node), term.Text(term.Took(s.StartedAt.Sub(r.StartedAt))),
-		term.Text(term.Took(end.Sub(s.StartedAt))), result}
-}
-
-// withCode is the text of an error with its code, if it has one of its own.
-func withCode(text string, code cke.Code) string {
-	if code == "" || code == cke.CodeInternal {
-		return text
-	}
-	return text + " [" + string(code) + "]"
+		term.Text(term.Took(end.Sub(s.StartedAt))), term.Styled(style, text)}
 }
 
 // followHistory shows steps as they happen. What is shown is the output here, so it goes to stdout.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 func newNodeCommand(a *app) *cobra.Command {
@@ -39,7 +39,7 @@ func runNodeList(ctx context.Context, a *app, s store, watch bool) error {
 		fmt.Fprintf(a.stderr, "%s has no status yet: its nodes are as declared, and nothing is known of them.\n", name)
 	case err != nil:
 		return err
-	case a.age(st) > follow.StaleAfter:
+	case a.age(st) > words.StaleAfter:
 		fmt.Fprintf(a.stderr, "This is how it was %s ago.\n", term.Age(a.age(st)))
 	}
 	return a.show(a.nodesView(spec, st))
@@ -108,7 +108,7 @@ func (a *app) nodeRow(cluster string, n listedNode) []term.Cell {
 		seen = term.Text(a.ago(n.SeenAt) + " ago")
 	}
 	if n.Problem != nil {
-		problem = term.Styled(term.Red, follow.ProblemText(cke.Problem{Code: n.Problem.Code, Message: strings.TrimPrefix(n.Problem.Message, n.Name+": ")}))
+		problem = term.Styled(term.Red, words.Problem(cke.Problem{Code: n.Problem.Code, Message: strings.TrimPrefix(n.Problem.Message, n.Name+": ")}))
 	}
 	return []term.Cell{term.Text(n.Name), term.Text(n.Node.Address), term.Text(n.Node.User), carries, term.Text(n.EngineVersion),
 		containerCell(cluster, n.NodeStatus), seen, problem, term.Text(n.Node.Zone), term.Textf("%d", n.Node.SSH.Port), term.Text(volumeNames(n.NodeStatus))}

@@ -17,8 +17,8 @@ import (
 
 	"cke"
 	"cke/etcdnode"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/preflight"
 )
 
@@ -338,7 +338,7 @@ func authorizedTable(w io.Writer, rows []authorizedNode, colour, wide bool) erro
 	for _, r := range rows {
 		detail := ""
 		if r.Problem != nil {
-			detail = follow.ProblemText(*r.Problem)
+			detail = words.Problem(*r.Problem)
 		}
 		t.Add(term.Text(r.Node), term.Text(r.User), texts[r.Result], term.Text(r.EngineVersion), term.Text(detail), term.Text(r.HostKey))
 	}

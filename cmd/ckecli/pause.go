@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/internal/term"
+	"cke/internal/words"
 )
 
 // pauses are what users ask leaders to leave alone.
@@ -93,9 +93,9 @@ func runPause(ctx context.Context, a *app, s interface {
 		return err
 	}
 	if before.Active(now) {
-		fmt.Fprintf(a.stderr, "It replaces the pause: %s\n", holdText(*before))
+		fmt.Fprintf(a.stderr, "It replaces the pause: %s\n", words.Hold(*before))
 	}
-	return a.showPaused(paused{cluster, true, &h}, fmt.Sprintf("%s is paused: %s", cluster, holdText(h)))
+	return a.showPaused(paused{cluster, true, &h}, fmt.Sprintf("%s is paused: %s", cluster, words.Hold(h)))
 }
 
 // runResume ends a pause. One whose time is over is none.
@@ -112,7 +112,7 @@ func runResume(ctx context.Context, a *app, s interface {
 		return err
 	}
 	if h != nil && !h.Active(a.now()) {
-		return &cke.Error{Code: cke.CodeNotPaused, What: "cluster " + cluster + " is not paused", Facts: []string{"its pause ended by itself at " + moment(h.Until)}, Unchanged: true}
+		return &cke.Error{Code: cke.CodeNotPaused, What: "cluster " + cluster + " is not paused", Facts: []string{"its pause ended by itself at " + words.Moment(h.Until)}, Unchanged: true}
 	}
 	if err := s.EndHold(ctx, cluster); err != nil {
 		return err
@@ -131,15 +131,3 @@ type paused struct {
 func (a *app) showPaused(p paused, line string) error {
 	return a.showLine(p, p.Cluster, line)
 }
-
-// holdText is a pause in a line: why, by whom, since when and until when.
-func holdText(h cke.Hold) string {
-	until := "resumed"
-	if !h.Until.IsZero() {
-		until = moment(h.Until)
-	}
-	return term.Clean(fmt.Sprintf("%s by %s since %s (until %s)", h.Reason, h.By, moment(h.Since), until))
-}
-
-// moment is a time that others can compare with their clocks.
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/internal/follow"
+	"cke/internal/words"
 	"cke/plan"
 	"cke/server/strategy"
 )
@@ -186,7 +186,7 @@ func (a *app) planInput(ctx context.Context, s planStore, name string, stored ck
 }
 
 // stale reports whether the plan starts from a status that may be out of date.
-func (p planned) stale() bool { return p.seen && (!p.Led || p.age() > follow.StaleAfter) }
+func (p planned) stale() bool { return p.seen && (!p.Led || p.age() > words.StaleAfter) }
 
 func (p planned) age() time.Duration { return time.Duration(p.Age * float64(time.Second)) }
 

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
-	"cke"
 	"cke/internal/term"
 	"cke/plan"
 )
@@ -26,8 +24,7 @@ func renderPlan(w io.Writer, p planned, colour, wide bool) error {
 		}
 		fmt.Fprintf(w, "%s\n\n", term.Paint(colour, term.Alarm, term.Clean(fmt.Sprintf("This plan starts from %s as it was %s ago: %s.", p.Cluster, term.Age(p.age()), why))))
 	}
-	style, text := planSummary(p.Plan)
-	fmt.Fprintf(w, "%s  %s     %s\n\n", term.Paint(colour, term.Bold, term.Clean(p.Cluster)), term.Paint(colour, style, term.Clean(text)), planSource(p))
+	fmt.Fprintf(w, "%s  %s     %s\n\n", term.Paint(colour, term.Bold, term.Clean(p.Cluster)), term.Paint(colour, planStyle(p.Plan), term.Clean(p.Sum())), planSource(p))
 	if len(p.Steps) > 0 {
 		if err := stepTable(p.Plan, wide).Write(w, colour); err != nil {
 			return err
@@ -37,33 +34,19 @@ func renderPlan(w io.Writer, p planned, colour, wide bool) error {
 	return planFacts(p, wide).Write(w, colour)
 }
 
-// planSummary is the plan in a line.
-func planSummary(p plan.Plan) (term.Style, string) {
-	if p.Operations == 0 {
-		switch p.Outcome {
-		case plan.Converged:
-			return term.Green, "nothing to do"
-		case plan.Blocked:
-			return term.Yellow, "nothing can be done now"
-		}
-	}
-	text, style := cke.Count(p.Operations, "operation"), term.Plain
-	switch least := p.LeastTolerance; {
+// planStyle is the style of the sum of a plan.
+func planStyle(p plan.Plan) term.Style {
+	switch {
+	case p.Operations == 0 && p.Outcome == plan.Converged:
+		return term.Green
+	case p.Outcome == plan.Blocked, p.Outcome == plan.Endless:
+		return term.Yellow
 	case p.Outcome == plan.Deleted:
-		text, style = text+", then the cluster is gone; volumes are kept", term.Red
-	case least == nil:
-	case *least < 0:
-		text, style = text+", with a gap: a cluster of one or two members does not serve while one is down", term.Yellow
-	default:
-		text += fmt.Sprintf(", tolerance never below %d", *least)
+		return term.Red
+	case p.LeastTolerance != nil && *p.LeastTolerance < 0:
+		return term.Yellow
 	}
-	switch p.Outcome {
-	case plan.Blocked:
-		return term.Yellow, text + ", then it waits"
-	case plan.Endless:
-		return term.Yellow, text + ", and does not complete"
-	}
-	return style, text
+	return term.Plain
 }
 
 // planSource says what the plan leads to, and what it starts from.
@@ -91,33 +74,26 @@ func stepTable(p plan.Plan, wide bool) *term.Table {
 			held = "held"
 		}
 		if s.Kind == plan.KindWait {
-			after := "after " + term.Took(time.Duration(s.Seconds*float64(time.Second)))
-			t.Add(term.Text(""), term.Text(strings.TrimSuffix(after, "0s")), term.Text(""), term.Text(""), term.Text(s.Reason), term.Text(held))
+			t.Add(term.Text(""), term.Text(s.After()), term.Text(""), term.Text(""), term.Text(s.Reason), term.Text(held))
 			continue
 		}
-		style, reason := term.Plain, s.Reason
+		style := term.Plain
 		if s.Error != "" {
-			style, reason = term.Red, fmt.Sprintf("%s; it fails: %s [%s]", s.Reason, s.Error, s.Code)
+			style = term.Red
 		}
 		t.Add(term.Textf("%d", s.Number), term.Text(s.Operation), term.Text(strings.Join(s.Targets, ", ")), toleranceCell(*s.Tolerance),
-			term.Styled(style, reason), term.Text(held), term.Text(s.Task))
+			term.Styled(style, s.Why()), term.Text(held), term.Text(s.Task))
 	}
 	return t
 }
 
 // toleranceCell is the tolerance before, during and after an operation.
 func toleranceCell(t plan.Tolerance) term.Cell {
-	number := func(n int, none string) string {
-		if n < 0 {
-			return none
-		}
-		return fmt.Sprint(n)
-	}
-	during, style := number(t.During, "none"), term.Plain
+	style := term.Plain
 	if t.Gap() {
-		during, style = "gap", term.Yellow
+		style = term.Yellow
 	}
-	return term.Styled(style, fmt.Sprintf("%s → %s → %s", number(t.Before, "none"), during, number(t.After, "none")))
+	return term.Styled(style, t.String())
 }
 
 // planFacts are the labeled lines below the steps.

@@ -11,6 +11,7 @@ import (
 
 	"cke"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/server/strategy"
 )
 
@@ -105,7 +106,7 @@ func showSurvivors(w io.Writer, all []strategy.Survivor, colour bool) error {
 			mark = "taken"
 		}
 		if v.DBSize > 0 {
-			size = dbSize(v.DBSize)
+			size = words.DBSize(v.DBSize)
 		}
 		t.Add(term.Text(v.Node), term.Text(v.State), number(v.Term), number(v.Applied), number(uint64(v.Revision)), term.Text(size), term.Text(mark))
 	}

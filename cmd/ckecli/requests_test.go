@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cke"
-	"cke/internal/follow"
+	"cke/internal/words"
 )
 
 // threeServing is a status of three members that serve, cp1 leading.
@@ -234,7 +234,7 @@ func TestCanStop_TellsByTheExitCode(t *testing.T) {
 	contains(t, stderr, "error[CKE111]: cluster prod declares no node cp9\n")
 
 	h.stopClock()
-	s.ObservedAt = h.now().Add(-follow.StaleAfter - time.Second)
+	s.ObservedAt = h.now().Add(-words.StaleAfter - time.Second)
 	l.status(s)
 	_, stderr = h.run(exitNoStatus, "etcd", "can-stop", "cp2")
 	contains(t, stderr, "error[CKE108]: whether cp2 may go down is not known\n  This is how it was 31s ago")

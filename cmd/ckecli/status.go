@@ -13,6 +13,7 @@ import (
 	"cke"
 	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 // redrawEvery is how often a watched screen is drawn again while nothing changes, so that ages are right.
@@ -121,7 +122,7 @@ func noStatus(ctx context.Context, s leadership, name string) error {
 func (a *app) check(sc screen) error {
 	quorate, known := sc.status.Condition(cke.CondQuorate)
 	switch {
-	case !sc.led, a.age(sc.status) > follow.StaleAfter, sc.status.Health == cke.HealthUnknown:
+	case !sc.led, a.age(sc.status) > words.StaleAfter, sc.status.Health == cke.HealthUnknown:
 		return exitError(exitNoStatus)
 	case sc.status.Health == cke.HealthReady && sc.status.ObservedGeneration >= sc.revision:
 		return nil
@@ -193,7 +194,7 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 		if sc.status.Cluster == "" {
 			continue
 		}
-		if a.age(sc.status) > follow.StaleAfter {
+		if a.age(sc.status) > words.StaleAfter {
 			sc.led, _ = isLed(ctx, s, name)
 		} else {
 			sc.led = true

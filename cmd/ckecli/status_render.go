@@ -4,16 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"cke"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
-
-// certificateSoon is how long before its expiry a certificate is shown in yellow.
-const certificateSoon = 14 * 24 * time.Hour
 
 // toldStatus is a status as `status` writes it for programs.
 type toldStatus struct {
@@ -45,7 +41,7 @@ func (a *app) renderStatus(w io.Writer, sc screen, colour, wide bool) error {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "%s  %s  %s     %s\n\n", term.Paint(colour, term.Bold, term.Clean(s.Cluster)),
-		term.Paint(colour, healthStyle(s.Health), string(s.Health)), term.Clean(s.Summary), a.seen(sc))
+		term.Paint(colour, words.HealthStyle(s.Health), string(s.Health)), term.Clean(s.Summary), words.Revision(s, sc.revision)+", seen "+a.ago(s.ObservedAt)+" ago")
 	if len(s.Members) > 0 {
 		if err := a.memberTable(s, wide).Write(w, colour); err != nil {
 			return err
@@ -63,14 +59,7 @@ func (a *app) renderStatus(w io.Writer, sc screen, colour, wide bool) error {
 
 // staleness says so when the status is not of the present.
 func (a *app) staleness(sc screen) string {
-	age := term.Age(a.age(sc.status))
-	switch {
-	case !sc.led:
-		return fmt.Sprintf("This is how it was %s ago: no daemon leads %s now, so nothing is done for it.", age, sc.status.Cluster)
-	case a.age(sc.status) > follow.StaleAfter:
-		return fmt.Sprintf("This is how it was %s ago: the leader has reported nothing since.", age)
-	}
-	return ""
+	return words.Staleness(sc.status.Cluster, a.age(sc.status), sc.led)
 }
 
 // toldScreen reads the screen of the cluster that is meant, and says so when it is not of the present.
@@ -87,17 +76,6 @@ func (a *app) toldScreen(ctx context.Context, s store) (cluster string, sc scree
 	return cluster, sc, nil
 }
 
-func (a *app) seen(sc screen) string {
-	revision := fmt.Sprintf("revision %d", sc.status.Generation)
-	switch {
-	case sc.revision > sc.status.Generation:
-		revision = fmt.Sprintf("revision %d (%d is stored and not observed yet)", sc.status.Generation, sc.revision)
-	case sc.status.ObservedGeneration < sc.status.Generation:
-		revision += " (not done yet)"
-	}
-	return revision + ", seen " + a.ago(sc.status.ObservedAt) + " ago"
-}
-
 func (a *app) memberTable(s cke.Status, wide bool) *term.Table {
 	header := []string{"MEMBER", "ADDRESS", "ROLE", "HEALTH", "LAG", "DB", "VERSION", "CERT"}
 	if wide {
@@ -105,8 +83,8 @@ func (a *app) memberTable(s cke.Status, wide bool) *term.Table {
 	}
 	t := term.NewTable(header...)
 	for _, m := range s.Members {
-		t.Add(term.Text(m.Name), term.Text(m.Address), term.Text(m.Role), term.Styled(stateStyle(m), m.State),
-			term.Text(lag(m)), term.Text(dbSize(m.DBSize)), term.Text(m.Version), a.certificate(m.CertNotAfter),
+		t.Add(term.Text(m.Name), term.Text(m.Address), term.Text(m.Role), term.Styled(words.StateStyle(m), m.State),
+			term.Text(words.Lag(m)), term.Text(words.DBSize(m.DBSize)), term.Text(m.Version), a.certificate(m.CertNotAfter),
 			term.Text(m.ID), term.Text(string(m.Join)), term.Text(a.ago(m.Since)), term.Text(m.Reason))
 	}
 	return t
@@ -116,18 +94,18 @@ func (a *app) memberTable(s cke.Status, wide bool) *term.Table {
 func (a *app) facts(sc screen, wide bool) *term.Labels {
 	s, l := sc.status, &term.Labels{}
 	if sc.hold.Active(a.now()) {
-		l.Add("Paused", term.Styled(term.Yellow, holdText(*sc.hold)))
+		l.Add("Paused", term.Styled(term.Yellow, words.Hold(*sc.hold)))
 	}
 	for _, d := range s.Drains {
-		l.Add("Drained", term.Styled(term.Yellow, fmt.Sprintf("%s, for %s more", d.Text(), a.in(d.Until))))
+		l.Add("Drained", term.Styled(term.Yellow, words.Drain(a.now(), d)))
 	}
 	if h := s.Hibernation; h != nil {
-		l.Add("Hibernated", term.Styled(term.Yellow, fmt.Sprintf("by %s since %s (until `ckecli cluster resume %s`)", h.By, moment(h.Since), s.Cluster)))
+		l.Add("Hibernated", term.Styled(term.Yellow, words.Hibernation(s.Cluster, *h)))
 	}
 	authorityFacts(l, s)
 	label := "Problem"
 	for _, p := range s.Problems {
-		text := follow.ProblemText(p)
+		text := words.Problem(p)
 		if !p.Since.IsZero() {
 			text += " (" + a.ago(p.Since) + ")"
 		}
@@ -137,17 +115,13 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 		}
 		label = ""
 	}
-	if o := s.Operation; o != nil && o.State == cke.RecordRunning {
-		l.Add("Operation", term.Textf("#%d %s, for %s: %s", o.ID, o.Type, a.ago(o.Time), s.Reason))
-	} else {
-		l.Add("Operation", term.Text("none: "+s.Reason))
-	}
+	l.Add("Operation", term.Text(words.Operation(a.now(), s)))
 	if o := s.LastOperation; o != nil {
-		style, text := term.Plain, fmt.Sprintf("#%d %s %s %s ago", o.ID, o.Type, o.Outcome(), a.ago(o.Time))
+		style := term.Plain
 		if o.State == cke.RecordFailed {
-			style, text = follow.OutcomeStyle(o.State, o.Refused), text+": "+withCode(o.Description, o.Code)
+			style = words.OutcomeStyle(o.State, o.Refused)
 		}
-		l.Add("Last", term.Styled(style, text))
+		l.Add("Last", term.Styled(style, words.Last(a.now(), *o)))
 	}
 	for _, e := range s.LastErrors {
 		if s.LastOperation != nil && s.LastOperation.Description == e.Description {
@@ -157,13 +131,13 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	}
 	a.backupFacts(l, s)
 	if c := s.Compared; c != nil {
-		cell := term.Textf("equal on %s at revision %d, %s ago", cke.Count(len(c.Hashes), "member"), c.Revision, a.ago(c.At))
+		style := term.Plain
 		if !c.Equal() {
-			cell = term.Styled(term.Alarm, fmt.Sprintf("unequal at revision %d, %s ago: %s", c.Revision, a.ago(c.At), c.Difference()))
+			style = term.Alarm
 		}
-		l.Add("Data", cell)
+		l.Add("Data", term.Styled(style, words.Compared(a.now(), *c)))
 	}
-	l.Add("Leader", term.Textf("%s, term %d, %s", s.Leader.Host, s.Leader.Term, a.ago(s.Leader.Since)))
+	l.Add("Leader", term.Text(words.Led(a.now(), s.Leader)))
 	if wide {
 		for _, c := range s.Conditions {
 			l.Add(string(c.Type), term.Styled(conditionStyle(c), fmt.Sprintf("%s, %s: %s (%s)", c.Status, c.Reason, c.Message, a.ago(c.Since))))
@@ -175,52 +149,8 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	return l
 }
 
-func lag(m cke.MemberStatus) string {
-	if m.Lag < 0 {
-		return "-"
-	}
-	return fmt.Sprint(m.Lag)
-}
-
-func dbSize(bytes int64) string {
-	if bytes <= 0 {
-		return "-"
-	}
-	return term.Size(bytes)
-}
-
 func (a *app) certificate(end time.Time) term.Cell {
-	c := term.Text(a.in(end))
-	switch left := end.Sub(a.now()); {
-	case end.IsZero():
-	case left <= 0:
-		c.Style = term.Alarm
-	case left < certificateSoon:
-		c.Style = term.Yellow
-	}
-	return c
-}
-
-func healthStyle(h cke.Health) term.Style {
-	switch h {
-	case cke.HealthReady:
-		return term.Green
-	case cke.HealthLost, cke.HealthFrozen, cke.HealthUnknown:
-		return term.Alarm
-	case "":
-		return term.Plain
-	}
-	return term.Yellow
-}
-
-func stateStyle(m cke.MemberStatus) term.Style {
-	switch {
-	case m.Ready:
-		return term.Green
-	case strings.HasPrefix(m.State, "un"), m.State == "missing", m.State == "stopped":
-		return term.Red
-	}
-	return term.Yellow
+	return term.Styled(words.CertificateStyle(a.now(), end), a.in(end))
 }
 
 // conditionStyle paints what is not as it should be. Of one condition True is the bad value.

@@ -15,6 +15,7 @@ import (
 	"cke"
 	"cke/etcdnode"
 	"cke/internal/bundle"
+	"cke/internal/scrub"
 	"cke/pki"
 	"cke/plan"
 	"cke/preflight"
@@ -80,7 +81,7 @@ func runSupport(ctx context.Context, a *app, file string) error {
 
 // source finds out who can be asked. A store that does not answer is no error.
 func (a *app) source(ctx context.Context) (*bundle.Source, error) {
-	w := &bundle.Source{Cluster: a.cluster, Scrub: bundle.NewScrubber(nil), Version: buildVersion(), Config: a.loadConfig, Changes: plan.Changes}
+	w := &bundle.Source{Cluster: a.cluster, Scrub: scrub.New(nil), Version: buildVersion(), Config: a.loadConfig, Changes: plan.Changes}
 	s, err := a.connect(ctx)
 	if err == nil {
 		_, err = s.Clusters(ctx)
@@ -95,7 +96,7 @@ func (a *app) source(ctx context.Context) (*bundle.Source, error) {
 	if w.Log, err = s.SpecLog(ctx, w.Cluster); err != nil {
 		return nil, err
 	}
-	w.Store, w.Spec, w.Scrub = s, w.Log[0], bundle.NewScrubber(w.Log)
+	w.Store, w.Spec, w.Scrub = s, w.Log[0], scrub.New(w.Log)
 	identity, err := s.Identity(ctx, w.Cluster)
 	if err != nil {
 		return nil, err

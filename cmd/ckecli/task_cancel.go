@@ -12,6 +12,7 @@ import (
 	"cke"
 	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 func newTaskCancelCommand(a *app) *cobra.Command {
@@ -124,7 +125,7 @@ func (a *app) notCancelled(ctx context.Context, s store, cluster string, t cke.T
 
 // recordText is a record in a line.
 func recordText(r cke.Record) string {
-	text := follow.Heading(r) + " " + r.Outcome()
+	text := words.Heading(r) + " " + r.Outcome()
 	if r.Error != "" {
 		text += ": " + r.Error
 	}

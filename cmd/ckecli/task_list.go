@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 func newTaskCommand(a *app) *cobra.Command {
@@ -79,7 +79,7 @@ func runTaskList(ctx context.Context, a *app, s store) error {
 				state.Style = term.Yellow
 			}
 			t.Add(term.Text(l.ID), term.Text(string(l.Kind)), term.Text(about(l.Task)), state, term.Text(a.ago(l.At)+" ago"), term.Text(orDash(l.By)),
-				term.Text(l.Because), term.Text(moment(l.At)), term.Text(l.Reason))
+				term.Text(l.Because), term.Text(words.Moment(l.At)), term.Text(l.Reason))
 		}
 		return t.Write(w, colour)
 	}})
@@ -109,7 +109,7 @@ func (a *app) listTasks(ctx context.Context, s store, cluster string) ([]listedT
 		if r, begun := recordOf(records, t.ID); begun {
 			l.State, l.Record = taskBegun, r.ID
 			if r.State == cke.RecordRunning && led {
-				l.State, l.Because = taskRunning, follow.Heading(r)
+				l.State, l.Because = taskRunning, words.Heading(r)
 			}
 		}
 		all = append(all, l)
@@ -145,7 +145,7 @@ func (a *app) waitsFor(st cke.Status, led bool, t cke.Task) string {
 		return "the leader has reported no status yet"
 	case o != nil && o.State == cke.RecordRunning:
 		return fmt.Sprintf("#%d %s is under way", o.ID, o.Type)
-	case a.age(st) > follow.StaleAfter:
+	case a.age(st) > words.StaleAfter:
 		return fmt.Sprintf("the leader has reported nothing for %s; before that: %s", term.Age(a.age(st)), st.Reason)
 	case st.ObservedAt.Before(t.At):
 		return "the leader has not observed it since; before that: " + st.Reason

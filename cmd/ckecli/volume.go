@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 )
 
 func newVolumeCommand(a *app) *cobra.Command {
@@ -75,7 +75,7 @@ func runVolumeList(ctx context.Context, a *app, s store) error {
 		fmt.Fprintf(a.stderr, "%s has no status yet: volumes are those on record.\n", cluster)
 	case err != nil:
 		return err
-	case a.age(st) > follow.StaleAfter:
+	case a.age(st) > words.StaleAfter:
 		fmt.Fprintf(a.stderr, "This is how it was %s ago.\n", term.Age(a.age(st)))
 	}
 	all, names := listVolumes(cluster, id, st), []string{}
@@ -91,7 +91,7 @@ func runVolumeList(ctx context.Context, a *app, s store) error {
 		}
 		t := term.NewTable(header...)
 		for _, v := range all {
-			t.Add(term.Text(v.Name), term.Text(v.Node), volumeState(v), term.Text(keptUntil(v)), term.Text(a.created(v)), term.Text(dbSize(v.Size)),
+			t.Add(term.Text(v.Name), term.Text(v.Node), volumeState(v), term.Text(keptUntil(v)), term.Text(a.created(v)), term.Text(words.DBSize(v.Size)),
 				term.Textf("%v", v.Seen), term.Text(string(v.Join)), term.Text(v.Incarnation), term.Text(v.Cluster), term.Text(v.Problem))
 		}
 		return t.Write(w, colour)
@@ -182,7 +182,7 @@ func keptUntil(v listedVolume) string {
 	case v.State == volumeArchived && v.KeepUntil.IsZero():
 		return "purged"
 	case v.State == volumeArchived:
-		return moment(v.KeepUntil)
+		return words.Moment(v.KeepUntil)
 	}
 	return ""
 }

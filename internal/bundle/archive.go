@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/scrub"
 )
 
 // partLimit bounds the gathering of one part of a bundle.
@@ -79,11 +80,11 @@ func oneLine(err error) string {
 }
 
 // Pack makes a compressed archive of the entries and their list.
-func Pack(base string, r List, scrub Scrubber) ([]byte, error) {
+func Pack(base string, r List, s scrub.Scrubber) ([]byte, error) {
 	for i := range r.Entries {
-		r.Entries[i].Problem = string(scrub.Text([]byte(r.Entries[i].Problem)))
+		r.Entries[i].Problem = string(s.Text([]byte(r.Entries[i].Problem)))
 	}
-	list, err := scrub.JSON(r)
+	list, err := s.JSON(r)
 	if err != nil {
 		return nil, err
 	}

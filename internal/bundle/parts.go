@@ -14,7 +14,8 @@ import (
 	"cke"
 	"cke/clusterfile"
 	"cke/etcdnode"
-	"cke/internal/follow"
+	"cke/internal/scrub"
+	"cke/internal/words"
 )
 
 // Bounds of a bundle.
@@ -41,7 +42,7 @@ type Source struct {
 	Spec cke.Spec
 	Log  []cke.Spec
 	// Scrub takes the secrets out of every part.
-	Scrub Scrubber
+	Scrub scrub.Scrubber
 	// Fleet asks nodes, and Observe all of them at once, the same each time.
 	Fleet   *etcdnode.Fleet
 	Observe func() cke.Observation
@@ -125,7 +126,7 @@ func (w *Source) revisions() []revision {
 	for i, spec := range w.Log {
 		r := revision{Revision: spec.Generation, SetAt: spec.SetAt, SetBy: spec.SetBy}
 		if i+1 < len(w.Log) {
-			before, after := withoutEnvValues(w.Log[i+1].Wanted()), withoutEnvValues(spec.Wanted())
+			before, after := scrub.Values(w.Log[i+1].Wanted()), scrub.Values(spec.Wanted())
 			r.Changes = w.Changes(before, after)
 		}
 		all = append(all, r)
@@ -186,7 +187,7 @@ func (w *Source) node(ctx context.Context, n cke.Node) ([]Entry, error) {
 		}
 		all := []Entry{{Name: path.Join(dir, "observation.json"), Data: data}}
 		if p := st.Problem; p != nil {
-			return append(all, Entry{Name: path.Join(dir, "logs"), Problem: follow.ProblemText(*p)}), nil
+			return append(all, Entry{Name: path.Join(dir, "logs"), Problem: words.Problem(*p)}), nil
 		}
 		for _, c := range st.Containers {
 			if c.Cluster == w.Cluster {

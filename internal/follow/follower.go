@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/words"
 	"cke/storage"
 )
 
@@ -21,8 +22,6 @@ const (
 	liveEvery = 100 * time.Millisecond
 	// stillEvery is how often running steps are printed where nothing can be redrawn.
 	stillEvery = 10 * time.Second
-	// StaleAfter is the age from which a status is no longer taken for the present: leaders store one at least every 10 s.
-	StaleAfter = 30 * time.Second
 )
 
 // Store is what following reads of the store. Its contract is that of storage.Store.
@@ -110,7 +109,7 @@ func (f *Follower) Until(ctx context.Context, done func(cke.Status) bool) (cke.S
 				return cke.Status{}, WatchEnded(ctx)
 			}
 			// The first one may have been left by a daemon that is no more; every later one is news, whatever the clocks.
-			fresh = fresh || f.Tell.now().Sub(s.ObservedAt) <= StaleAfter
+			fresh = fresh || f.Tell.now().Sub(s.ObservedAt) <= words.StaleAfter
 			if fresh && done(s) {
 				f.catchUp(ctx, s)
 				return s, nil

@@ -9,6 +9,7 @@ import (
 
 	"cke"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/op"
 )
 
@@ -58,7 +59,7 @@ func (n *Narrator) Record(r cke.Record) {
 	if !known {
 		n.reason, n.alone = "", false // what is waited for is printed again once the operation has ended
 		clear(n.blockers)
-		n.out.Print(n.paint(term.Bold, Heading(r)) + term.Clean(": "+r.Reason))
+		n.out.Print(n.paint(term.Bold, words.Heading(r)) + term.Clean(": "+r.Reason))
 	}
 	var ended []int
 	for i, s := range r.Steps {
@@ -81,7 +82,7 @@ func (n *Narrator) Record(r cke.Record) {
 func (n *Narrator) step(r cke.Record, s cke.StepRecord) string {
 	line := stepLine(r, s) + term.Took(s.EndedAt.Sub(s.StartedAt))
 	if s.Error != "" {
-		line += "  " + n.paint(OutcomeStyle(cke.RecordFailed, r.Refused), StepOutcome(r)+": "+term.Clean(s.Error))
+		line += "  " + n.paint(words.OutcomeStyle(cke.RecordFailed, r.Refused), words.StepOutcome(r)+": "+term.Clean(s.Error))
 	}
 	return line
 }
@@ -94,7 +95,7 @@ func (n *Narrator) ending(r cke.Record) {
 	case cke.RecordInterrupted:
 		n.out.Print(fmt.Sprintf("#%d %s after %s: %s", r.ID, n.paint(term.Yellow, "interrupted"), took, term.Clean(cmp.Or(r.Error, "the next leader continues"))))
 	default:
-		line := fmt.Sprintf("#%d %s after %s", r.ID, n.paint(OutcomeStyle(r.State, r.Refused), r.Outcome()), took)
+		line := fmt.Sprintf("#%d %s after %s", r.ID, n.paint(words.OutcomeStyle(r.State, r.Refused), r.Outcome()), took)
 		if !stepTold(r) && r.Error != "" {
 			line += ": " + term.Clean(r.Error)
 		}
@@ -147,7 +148,7 @@ func (n *Narrator) problems(now []cke.Problem) {
 			continue
 		}
 		n.blockers[key] = p
-		n.out.Print("  " + n.paint(term.Yellow, ProblemText(p)))
+		n.out.Print("  " + n.paint(term.Yellow, words.Problem(p)))
 		if p.Remedy != "" {
 			n.out.Print("    → " + term.Clean(p.Remedy))
 		}
@@ -162,7 +163,7 @@ func (n *Narrator) problems(now []cke.Problem) {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Code, b.Code))
 	})
 	for _, p := range gone {
-		n.out.Print("  " + n.paint(term.Green, "no longer: "+ProblemText(p)))
+		n.out.Print("  " + n.paint(term.Green, "no longer: "+words.Problem(p)))
 	}
 	n.blockers = present
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"cke"
-	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/mtest/rig"
 )
 
@@ -57,7 +57,7 @@ func (p *printer) printStatus(st cke.Status) {
 	for _, problem := range st.Problems {
 		if key := string(problem.Code) + " " + problem.Node; !p.problems[key] {
 			p.problems[key] = true
-			p.print("problem", follow.ProblemText(problem))
+			p.print("problem", words.Problem(problem))
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (p *printer) printRecord(r cke.Record) {
 	defer p.mu.Unlock()
 	ended, known := p.records[r.ID]
 	if !known {
-		p.print("cke", follow.Heading(r)+": "+r.Reason)
+		p.print("cke", words.Heading(r)+": "+r.Reason)
 	}
 	p.records[r.ID] = ended || !r.EndedAt.IsZero()
 	if ended || r.EndedAt.IsZero() {

@@ -1,4 +1,4 @@
-package bundle
+package scrub
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestScrub_TakesSecretsOutOfAnything(t *testing.T) {
-	s := NewScrubber([]cke.Spec{{Cluster: cke.Cluster{Options: cke.Options{Etcd: cke.EtcdOptions{ExtraEnv: map[string]string{"A": `quo"ted value`, "B": "4GiB", "C": `a "b" & <c>`}}}}}})
+	s := New([]cke.Spec{{Cluster: cke.Cluster{Options: cke.Options{Etcd: cke.EtcdOptions{ExtraEnv: map[string]string{"A": `quo"ted value`, "B": "4GiB", "C": `a "b" & <c>`}}}}}})
 	for text, want := range map[string]string{
 		`{"msg":"env","value":"quo\"ted value"}`: `{"msg":"env","value":"(left out)"}`,
 		"limit 4GiB":                             "limit 4GiB",

@@ -1,4 +1,5 @@
-package bundle
+// Package scrub leaves secrets out of what is shown or leaves the host.
+package scrub
 
 import (
 	"bytes"
@@ -21,8 +22,8 @@ type Scrubber struct{ values *strings.Replacer }
 // in too many places with another meaning, and are left out only where they are declared.
 const leastSecret = 6
 
-// NewScrubber knows the secrets of all revisions of a cluster file.
-func NewScrubber(log []cke.Spec) Scrubber {
+// New knows the secrets of all revisions of a cluster file.
+func New(log []cke.Spec) Scrubber {
 	var values []string
 	for _, spec := range log {
 		for _, v := range spec.Cluster.Options.Etcd.ExtraEnv {
@@ -120,12 +121,12 @@ func (s Scrubber) value(v any) any {
 
 // Cluster returns a cluster file without what is declared for etcd's environment, and without comments.
 func (s Scrubber) Cluster(c cke.Cluster) ([]byte, error) {
-	text, err := cke.MarshalCluster(withoutEnvValues(c))
+	text, err := cke.MarshalCluster(Values(c))
 	return s.Text(text), err
 }
 
-// withoutEnvValues leaves out of a cluster file what etcd's environment is to hold.
-func withoutEnvValues(c cke.Cluster) cke.Cluster {
+// Values leaves out of a cluster file what etcd's environment is to hold.
+func Values(c cke.Cluster) cke.Cluster {
 	env := map[string]string{}
 	for name := range c.Options.Etcd.ExtraEnv {
 		env[name] = LeftOut

@@ -1,4 +1,4 @@
-package bundle
+package scrub
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ func FuzzScrubber_LetsOutNoValueOfTheEnvironment(f *testing.F) {
 		if len(secret) < leastSecret || !utf8.ValidString(secret) || resembles(secret) {
 			return // no cluster file holds what is not UTF-8
 		}
-		s := NewScrubber([]cke.Spec{{Cluster: withEnv("another value")}, {Cluster: withEnv(secret)}})
+		s := New([]cke.Spec{{Cluster: withEnv("another value")}, {Cluster: withEnv(secret)}})
 		said := before + secret + after
 		if out := string(s.Text([]byte(said))); strings.Contains(out, secret) {
 			t.Errorf("text %q became %q", said, out)
@@ -124,7 +124,7 @@ func FuzzScrubber_KnowsWhatIsNamedAsASecret(f *testing.F) {
 		if strings.Contains(before+after, "Zq") {
 			return
 		}
-		s := NewScrubber(nil)
+		s := New(nil)
 		value := before + marker + after
 		quoted, err := json.Marshal(value)
 		if err != nil {

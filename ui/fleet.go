@@ -1,0 +1,309 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cke"
+	"cke/internal/words"
+)
+
+// query names a page that is live: one cluster, or the clusters that a filter leaves.
+type query struct {
+	cluster string
+	// text is searched for in names, summaries and nodes; health is a health, or "unhealthy".
+	text, health string
+}
+
+// unhealthy is the filter for every health that needs attention.
+const unhealthy = "unhealthy"
+
+// longestSearch bounds the text of a filter, in bytes.
+const longestSearch = 64
+
+var errQuery = errors.New("the filter is too long")
+
+func readQuery(r *http.Request) (query, error) {
+	q := query{cluster: r.PathValue("name"), text: strings.TrimSpace(r.URL.Query().Get("q")), health: r.URL.Query().Get("health")}
+	if q.cluster != "" {
+		return query{cluster: q.cluster}, nil
+	}
+	if len(q.text) > longestSearch || len(q.health) > longestSearch {
+		return query{}, errQuery
+	}
+	return q, nil
+}
+
+func (q query) key() string { return q.cluster + "\n" + q.text + "\n" + q.health }
+
+// events is the address of the stream of this page; v is what the browser has.
+func (q query) events(v string) string {
+	if q.cluster != "" {
+		return "/clusters/" + url.PathEscape(q.cluster) + "/events?v=" + v
+	}
+	values := url.Values{"v": {v}}
+	if q.text != "" {
+		values.Set("q", q.text)
+	}
+	if q.health != "" {
+		values.Set("health", q.health)
+	}
+	return "/events?" + values.Encode()
+}
+
+// row is one cluster in the list.
+type row struct {
+	clock
+	Name  string
+	S     cke.Status
+	Known bool
+}
+
+// Health is the health in the list.
+func (r row) Health() cke.Health { return cmp.Or(r.S.Health, cke.HealthUnknown) }
+
+// Class is the class of the health.
+func (r row) Class() string { return class(words.HealthStyle(r.Health())) }
+
+// healthy reports whether the cluster needs no attention.
+func (r row) healthy() bool {
+	switch r.Health() {
+	case cke.HealthReady, cke.HealthUpdating, cke.HealthHibernated:
+		return len(r.S.Problems) == 0 && !r.Stale()
+	}
+	return false
+}
+
+// Stale reports whether the status is not of the present.
+func (r row) Stale() bool { return !r.Known || r.Now.Sub(r.S.ObservedAt) > words.StaleAfter }
+
+// Doing is the operation under way, or the reason for none where something is not as it should be.
+func (r row) Doing() string {
+	if o := r.S.Operation; o != nil && o.State == cke.RecordRunning {
+		return o.Type + ": " + r.S.Reason
+	}
+	if !r.Known {
+		return "no status yet"
+	}
+	if r.S.Health == cke.HealthReady || strings.Contains(r.S.Reason, r.S.Summary) && r.S.Summary != "" {
+		return ""
+	}
+	return r.S.Reason
+}
+
+// Restorable is the newest state that can be restored; zero: none is known.
+func (r row) Restorable() time.Time {
+	if b := r.S.Backup; b != nil && b.Known {
+		return b.Time
+	}
+	return time.Time{}
+}
+
+// AllRestorable reports whether all that was written up to the observation can be restored.
+func (r row) AllRestorable() bool {
+	b := r.S.Backup
+	return b != nil && allStored(b)
+}
+
+// NoBackups reports whether the cluster file declares no target.
+func (r row) NoBackups() bool {
+	c, known := r.S.Condition(cke.CondBackupReady)
+	return !known || c.Reason == "NotConfigured"
+}
+
+// BackupsBad reports whether the backups are not as they should be.
+func (r row) BackupsBad() bool {
+	c, known := r.S.Condition(cke.CondBackupReady)
+	return known && c.Status != cke.True && c.Reason != "NotConfigured"
+}
+
+// worst orders rows: what needs attention most comes first.
+func (r row) worst() int {
+	order := []cke.Health{cke.HealthLost, cke.HealthFrozen, cke.HealthUnknown, cke.HealthDegraded, cke.HealthRestoring, cke.HealthForming, cke.HealthDeleting, cke.HealthUpdating, cke.HealthReady, cke.HealthHibernated}
+	at := 3 * slices.Index(order, r.Health())
+	switch {
+	case r.Stale():
+		return at - 2
+	case len(r.S.Problems) > 0:
+		return at - 1
+	}
+	return at
+}
+
+// fits reports whether the filter leaves the row.
+func (q query) fits(r row) bool {
+	switch {
+	case q.health == unhealthy && r.healthy():
+		return false
+	case q.health != "" && q.health != unhealthy && q.health != string(r.Health()):
+		return false
+	}
+	if q.text == "" {
+		return true
+	}
+	text := r.Name + " " + r.S.Summary + " " + r.S.Leader.Host
+	for _, m := range r.S.Members {
+		text += " " + m.Name + " " + m.Address
+	}
+	return strings.Contains(strings.ToLower(text), strings.ToLower(q.text))
+}
+
+// fleet is what the list shows.
+type fleet struct {
+	clock
+	Rows []row
+	// Clusters, Unhealthy and Members count all clusters, whatever the filter leaves.
+	Clusters, Unhealthy, Members, Ready int
+	Text, Filter                        string
+	Healths                             []cke.Health
+}
+
+// readersAtOnce is how many clusters are read side by side.
+const readersAtOnce = 8
+
+// lately are the rows that were read last, for all viewers.
+type lately struct {
+	mu   sync.Mutex
+	at   time.Time
+	rows []row
+}
+
+// rowsFresh is how long rows are shown to other viewers, too.
+const rowsFresh = 500 * time.Millisecond
+
+// rows returns the status of every cluster, worst first.
+func (p *Page) rows(ctx context.Context) ([]row, error) {
+	p.lately.mu.Lock()
+	defer p.lately.mu.Unlock()
+	if p.lately.rows != nil && time.Since(p.lately.at) < rowsFresh {
+		return p.lately.rows, nil
+	}
+	rows, err := p.readRows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.lately.rows, p.lately.at = rows, time.Now()
+	return rows, nil
+}
+
+func (p *Page) readRows(ctx context.Context) ([]row, error) {
+	s, err := p.opened()
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, failed := make([]row, len(names)), make([]error, len(names))
+	work := make(chan int)
+	var wg sync.WaitGroup
+	now := p.Now()
+	for range min(readersAtOnce, len(names)) {
+		wg.Go(func() {
+			for i := range work {
+				all[i] = row{clock: clock{now}, Name: names[i]}
+				st, err := s.Status(ctx, names[i])
+				switch {
+				case err == nil:
+					all[i].S, all[i].Known = st, true
+				case !errors.Is(err, cke.ErrNotFound):
+					failed[i] = err
+				}
+			}
+		})
+	}
+	for i := range names {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b row) int { return cmp.Or(cmp.Compare(a.worst(), b.worst()), cmp.Compare(a.Name, b.Name)) })
+	return all, nil
+}
+
+// fleet reads the list that a filter leaves.
+func (p *Page) fleet(ctx context.Context, q query) (fleet, error) {
+	rows, err := p.rows(ctx)
+	f := fleet{clock: clock{p.Now()}, Clusters: len(rows), Text: q.text, Filter: q.health, Healths: cke.Healths()}
+	for _, r := range rows {
+		if !r.healthy() {
+			f.Unhealthy++
+		}
+		f.Members += r.S.Declared
+		f.Ready += r.S.Ready
+		if q.fits(r) {
+			f.Rows = append(f.Rows, r)
+		}
+	}
+	return f, err
+}
+
+func (p *Page) fleetPage(ctx context.Context, r *http.Request) (view, error) {
+	q, err := readQuery(r)
+	if err != nil {
+		return view{}, errNoPage
+	}
+	return p.liveView(ctx, q, view{Title: "Clusters", Kind: "fleet", Data: fleet{Text: q.text, Filter: q.health, Healths: cke.Healths()}})
+}
+
+// liveView is a page of parts with their stream.
+func (p *Page) liveView(ctx context.Context, q query, v view) (view, error) {
+	i, err := p.image(ctx, q)
+	if err != nil {
+		return v, err
+	}
+	v.Parts, v.Sum, v.Seen = i.parts, i.sum(), q.cluster
+	v.Old = v.Seen != "" && clock{p.Now()}.Old(time.UnixMilli(i.seen[v.Seen]))
+	v.Events = q.events(v.Sum)
+	return v, nil
+}
+
+// image renders the parts of a page.
+func (p *Page) image(ctx context.Context, q query) (*image, error) {
+	if q.cluster == "" {
+		f, err := p.fleet(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		i := &image{seen: map[string]int64{}}
+		for _, r := range f.Rows {
+			if r.Known {
+				i.seen[r.Name] = r.S.ObservedAt.UnixMilli()
+			}
+		}
+		return i, p.parts(i, f, "fleet-headline", "fleet-rows")
+	}
+	f, err := p.gather(ctx, q.cluster)
+	if err != nil {
+		return nil, err
+	}
+	i := &image{seen: map[string]int64{f.Name: f.S.ObservedAt.UnixMilli()}}
+	i.running = f.Running()
+	return i, p.parts(i, f, clusterParts...)
+}
+
+// clusterParts are the parts of the page of a cluster, in their order.
+var clusterParts = []string{"headline", "problems", "members", "now", "next", "backups", "curves", "history", "certificates", "file"}
+
+// parts renders parts into an image.
+func (p *Page) parts(i *image, data any, names ...string) error {
+	for _, name := range names {
+		var b strings.Builder
+		if err := p.templates.ExecuteTemplate(&b, name, data); err != nil {
+			return err
+		}
+		i.parts = append(i.parts, newPart(name, b.String()))
+	}
+	return nil
+}

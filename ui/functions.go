@@ -1,0 +1,103 @@
+package ui
+
+import (
+	"html/template"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"cke"
+	"cke/internal/term"
+	"cke/internal/words"
+)
+
+// functions are what the templates call.
+func (p *Page) functions() template.FuncMap {
+	return template.FuncMap{
+		"cut":     func(v string) string { return cut(shownText, v) },
+		"cutat":   func(n int, v string) string { return cut(n, v) },
+		"low":     func(h cke.Health) string { return strings.ToLower(string(h)) },
+		"count":   cke.Count[int],
+		"live":    func(id string) bool { return strings.HasSuffix(id, "headline") },
+		"moment":  words.Moment,
+		"summary": summary,
+		"prose":   prose,
+		"problem": func(p cke.Problem) string {
+			p.Code = ""
+			return cut(shownText, words.Problem(p))
+		},
+		"outcome": func(s cke.RecordState, refused bool) string { return class(words.OutcomeStyle(s, refused)) },
+	}
+}
+
+// cut cleans a text from outside, and shortens it to about n bytes.
+func cut(n int, text string) string {
+	short := len(text) > n
+	if short {
+		for text = text[:n]; len(text) > 0 && !utf8.ValidString(text); {
+			text = text[:len(text)-1]
+		}
+	}
+	if text = term.Clean(text); short {
+		text += " …"
+	}
+	return text
+}
+
+// tolerance is the part of a summary that says how many members can be lost.
+var tolerance = regexp.MustCompile(`can lose \d+ more members?`)
+
+// summary is the summary as a sentence, with the tolerance in bold.
+func summary(text string) template.HTML {
+	text = cut(shownText, text)
+	if text == "" {
+		return ""
+	}
+	text = upper(text)
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	at := tolerance.FindStringIndex(text)
+	if at == nil {
+		return template.HTML(template.HTMLEscapeString(text))
+	}
+	return template.HTML(template.HTMLEscapeString(text[:at[0]]) + "<b>" + text[at[0]:at[1]] + "</b>" + template.HTMLEscapeString(text[at[1]:]))
+}
+
+// prose is a text with commands in backticks, as a sentence.
+func prose(text string) template.HTML {
+	var b strings.Builder
+	for i, piece := range strings.Split(upper(cut(shownText, text)), "`") {
+		if piece = template.HTMLEscapeString(piece); i%2 == 1 {
+			piece = "<code>" + piece + "</code>"
+		}
+		b.WriteString(piece)
+	}
+	return template.HTML(b.String())
+}
+
+// upper starts a text with a capital letter, unless that is the start of a command or a name.
+func upper(text string) string {
+	first, _, _ := strings.Cut(text, " ")
+	if first == "" || strings.ToLower(first) != first || strings.ContainsAny(first, "0123456789`") || first == "ckecli" {
+		return text
+	}
+	_, size := utf8.DecodeRuneInString(text)
+	return strings.ToUpper(text[:size]) + text[size:]
+}
+
+// Class is the class of the health.
+func (f facts) Class() string { return class(words.HealthStyle(f.Health())) }
+
+// ProblemClass is the class of the problems.
+func (f facts) ProblemClass() string {
+	if c := f.Class(); c == "bad" {
+		return c
+	}
+	return "warn"
+}
+
+// Running reports whether an operation is under way.
+func (f facts) Running() bool {
+	return f.S.Operation != nil && f.S.Operation.State == cke.RecordRunning
+}

@@ -1,0 +1,378 @@
+package ui_test
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/server/strategy"
+	"cke/ui"
+)
+
+// get asks for one page.
+func get(t testing.TB, p *ui.Page, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	p.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	if csp := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; style-src 'self'; script-src 'self'") {
+		t.Errorf("%s: policy %q", path, csp)
+	}
+	if c := w.Header().Get("Set-Cookie"); c != "" {
+		t.Errorf("%s sets a cookie: %s", path, c)
+	}
+	return w.Code, w.Body.String()
+}
+
+// text is what a page says, without its markup.
+func text(page string) string {
+	page = regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "")
+	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
+}
+
+// inPage finds what the policy forbids: a script or a style in the page itself.
+func inPage(page string) string {
+	for _, tag := range regexp.MustCompile(`<[^>]*>[^<]?`).FindAllString(page, -1) {
+		tag = regexp.MustCompile(`"[^"]*"`).ReplaceAllString(tag, `""`)
+		if found := regexp.MustCompile(`(?i)^<script(?: [^>]*)?>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:`).FindString(tag); found != "" {
+			return tag
+		}
+	}
+	return ""
+}
+
+// has fails if a page lacks a text; the first letter may be a capital one.
+func has(t *testing.T, where, page string, wants ...string) {
+	t.Helper()
+	said := text(page)
+	for _, want := range wants {
+		want = strings.Join(strings.Fields(strings.ReplaceAll(want, "`", "")), " ")
+		if want != "" && !strings.Contains(said, want) && !strings.Contains(said, strings.ToUpper(want[:1])+want[1:]) {
+			t.Errorf("%s lacks %q", where, want)
+		}
+	}
+}
+
+func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
+	w := everything()
+	p := page(t, w)
+	_, list := get(t, p, "/")
+	for name, c := range w.clusters {
+		code, body := get(t, p, "/clusters/"+name)
+		if code != http.StatusOK {
+			t.Errorf("%s: %d", name, code)
+		}
+		if found := inPage(body); found != "" {
+			t.Errorf("%s has %q in the page", name, found)
+		}
+		ids := map[string]bool{}
+		for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			if ids[m[1]] {
+				t.Errorf("%s has the id %s twice", name, m[1])
+			}
+			ids[m[1]] = true
+		}
+		if c.status == nil {
+			has(t, name, body, "undeclared has no status yet")
+			has(t, name, body, "systemctl start cke")
+			continue
+		}
+		s := *c.status
+		has(t, "/", list, name+" "+string(s.Health), s.Summary)
+		wants := []string{string(s.Health), s.Summary, s.Reason, s.Leader.Host}
+		for _, p := range s.Problems {
+			wants = append(wants, p.Message, p.Remedy)
+			if !strings.Contains(body, `href="/help/`+string(p.Code)+`"`) {
+				t.Errorf("%s does not link %s", name, p.Code)
+			}
+		}
+		for _, m := range s.Members {
+			wants = append(wants, m.State, m.Address, m.Version)
+		}
+		has(t, name, body, wants...)
+	}
+	for path, want := range map[string]string{
+		"/clusters/stale":         "This is how it was 7m ago: no daemon leads stale now, so nothing is done for it.",
+		"/clusters/paused":        "switch maintenance by ann@boot-1 since 2026-05-01 11:00:00Z (until 2026-05-01 15:00:00Z)",
+		"/clusters/degraded":      "ckecli replace cp3 --cluster degraded",
+		"/clusters/healthy":       "Any one of the nodes may be taken down now.",
+		"/clusters/updating":      "under way, waits for etcd",
+		"/clusters/holes":         "no space left",
+		"/clusters/hibernated":    "by ann@boot-1 since 2026-05-01 07:00:00Z",
+		"/clusters/degraded/":     "There is no such page",
+		"/clusters/none":          "cluster none",
+		"/clusters/healthy/x":     "There is no such page",
+		"/help/CKE104":            "Way out",
+		"/help/cke104":            "Way out",
+		"/help/CKE999":            "There is no such page",
+		"/?q=" + "x" + "&health=": "No cluster fits the filter",
+	} {
+		_, body := get(t, p, path)
+		has(t, path, body, want)
+	}
+}
+
+func TestPage_EveryLinkAnswers(t *testing.T) {
+	p := page(t, everything())
+	seen := map[string]bool{"/status": true, "/metrics": true} // of the daemon, not of the page
+	queue := []string{"/"}
+	for len(queue) > 0 {
+		path := queue[0]
+		queue = queue[1:]
+		code, body := get(t, p, path)
+		if code != http.StatusOK {
+			t.Errorf("%s: %d", path, code)
+		}
+		if strings.Contains(body, "s3cr3t-of-env") {
+			t.Errorf("%s has a secret", path)
+		}
+		for _, m := range regexp.MustCompile(`(?:href|src)="(/[^"#]*)"`).FindAllStringSubmatch(body, -1) {
+			if link := html.UnescapeString(m[1]); !seen[link] {
+				seen[link] = true
+				queue = append(queue, link)
+			}
+		}
+	}
+	if len(seen) < 100 {
+		t.Errorf("%d links", len(seen))
+	}
+	for _, want := range []string{"/clusters/healthy/history", "/clusters/healthy/history/41", "/clusters/healthy/revisions/3", "/help/CKE201"} {
+		if !seen[want] {
+			t.Errorf("nothing leads to %s: %v", want, slices.Sorted(maps.Keys(seen)))
+		}
+	}
+}
+
+func TestPage_ShowsWhatARevisionChangedWithoutSecrets(t *testing.T) {
+	w := everything()
+	c := w.clusters["healthy"]
+	again := c.log[0]
+	again.Generation = 4
+	again.Cluster.Options.Etcd.ExtraEnv = map[string]string{"ETCD_LOGIN": "an0ther-s3cr3t"}
+	again.Cluster.Options.Etcd.ExtraArgs = []string{"--auth-token=jwt,sign-key=/k", "--x-password=hunter2"}
+	c.log = append([]cke.Spec{again}, c.log...)
+	p := page(t, w)
+	for path, wants := range map[string][]string{
+		"/clusters/healthy":             {"options.etcd.version: 3.6.15 → 3.6.16"},
+		"/clusters/healthy/revisions":   {"options.etcd.version: 3.6.15 → 3.6.16", "the oldest one that is kept"},
+		"/clusters/healthy/revisions/3": {"- version: 3.6.15", "+ version: 3.6.16", "ETCD_LOGIN: (left out)"},
+		"/clusters/healthy/revisions/4": {"--auth-token"},
+	} {
+		_, body := get(t, p, path)
+		has(t, path, body, wants...)
+		for _, secret := range []string{"an0ther-s3cr3t", "s3cr3t-of-env", "hunter2"} {
+			if strings.Contains(body, secret) {
+				t.Errorf("%s has %s", path, secret)
+			}
+		}
+	}
+}
+
+func TestPage_HostileTextsAreOnlyText(t *testing.T) {
+	w := newWorld()
+	w.clusters["hostile"] = hostile()
+	w.clusters["<script>alert(2)</script>"] = hostile()
+	p := page(t, w)
+	for _, path := range []string{"/", "/clusters/hostile", "/clusters/hostile/history", "/clusters/hostile/history/41", "/clusters/hostile/revisions", "/?q=%3Cscript%3E&health=%22%3E%3Cscript%3E", "/clusters/%3Cscript%3Ealert(2)%3C%2Fscript%3E"} {
+		code, body := get(t, p, path)
+		if code != http.StatusOK || strings.Contains(body, "<script>") || strings.Contains(body, `onload="x`) || inPage(body) != "" {
+			t.Errorf("%s: %d, %q", path, code, inPage(body))
+		}
+		if len(body) > 120_000 {
+			t.Errorf("%s has %d bytes", path, len(body))
+		}
+	}
+	if code, _ := get(t, p, "/?q="+strings.Repeat("x", 10_000)); code != http.StatusNotFound {
+		t.Errorf("a long filter: %d", code)
+	}
+}
+
+func TestPage_SaysWhyItCannotShowAnything(t *testing.T) {
+	w := everything()
+	p := page(t, w)
+	w.breaks(&cke.Error{Code: cke.CodeStore, What: "the store does not answer", Facts: []string{"etcd at 10.0.0.9: no route"}, Try: "systemctl status cke"})
+	for _, path := range []string{"/", "/clusters/healthy", "/clusters/healthy/history/41", "/clusters/healthy/revisions"} {
+		code, body := get(t, p, path)
+		if code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d", path, code)
+		}
+		for _, want := range []string{"the store does not answer", "etcd at 10.0.0.9: no route", "systemctl status cke", "CKE102"} {
+			has(t, path, body, want)
+		}
+	}
+	closed := config(w)
+	closed.Store = func() (ui.Store, error) { return nil, errors.New("the store is not open: waiting for the key file") }
+	code, body := get(t, ui.New(t.Context(), closed), "/")
+	if code != http.StatusServiceUnavailable {
+		t.Errorf("no store: %d", code)
+	}
+	has(t, "no store", body, "waiting for the key file")
+	if code, body := get(t, page(t, newWorld()), "/"); code != http.StatusOK || !strings.Contains(body, "No cluster is declared") {
+		t.Errorf("an empty store: %d", code)
+	}
+	r := httptest.NewRecorder()
+	p.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodPost, "/clusters/healthy", nil))
+	if r.Code != http.StatusMethodNotAllowed {
+		t.Errorf("a POST: %d", r.Code)
+	}
+}
+
+func TestPage_Filters(t *testing.T) {
+	p := page(t, everything())
+	for query, want := range map[string]string{
+		"health=LOST": "lost", "q=sev": "seven", "health=HIBERNATED": "hibernated", "q=10.0.0.7": "seven", "health=RESTORING": "restoring",
+	} {
+		_, body := get(t, p, "/?"+query)
+		var rows []string
+		for _, m := range regexp.MustCompile(`<tr data-seen="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			rows = append(rows, m[1])
+		}
+		if !slices.Equal(rows, []string{want}) {
+			t.Errorf("%s: %v, want %s", query, rows, want)
+		}
+	}
+	_, body := get(t, p, "/?health=unhealthy")
+	if strings.Contains(body, `data-seen="healthy"`) || !strings.Contains(body, `data-seen="stale"`) {
+		t.Error("the filter for unhealthy clusters is wrong")
+	}
+}
+
+// Weight: the first page of a cluster with style and script, and a list of 300 clusters.
+func TestPage_Weighs(t *testing.T) {
+	w := everything()
+	p := page(t, w)
+	for name := range w.clusters {
+		_, body := get(t, p, "/clusters/"+name)
+		all := len(body)
+		for _, m := range regexp.MustCompile(`(?:href|src)="(/ui/[^"]*)"`).FindAllStringSubmatch(body, -1) {
+			code, asset := get(t, p, m[1])
+			if code != http.StatusOK || asset == "" {
+				t.Errorf("%s: %d", m[1], code)
+			}
+			all += len(asset)
+		}
+		if all > 60_000 {
+			t.Errorf("%s weighs %d bytes", name, all)
+		}
+	}
+	many := newWorld()
+	for i := range 300 {
+		name := fmt.Sprintf("cluster-%03d", i)
+		many.clusters[name] = scene(name, 3, func(in *strategy.Input) {
+			if i%50 == 0 {
+				silentNode(in, 1+i%3)
+			}
+		})
+	}
+	p = page(t, many)
+	_, body := get(t, p, "/")
+	if len(body) > 200_000 || strings.Count(body, "<tr data-seen") != 300 {
+		t.Errorf("300 clusters weigh %d bytes in %d rows", len(body), strings.Count(body, "<tr data-seen"))
+	}
+	has(t, "/", body, "6 of 300 clusters need attention")
+}
+
+func TestPage_OfAThousandRecordsIsBounded(t *testing.T) {
+	w := everything()
+	c := w.clusters["healthy"]
+	for i := range 1000 {
+		r := c.records[len(c.records)-1]
+		r.ID, r.StartedAt = int64(2000-i), noon.Add(-time.Duration(i)*time.Minute)
+		r.EndedAt = r.StartedAt.Add(time.Second)
+		c.records = slices.Insert(c.records, i, r)
+	}
+	p := page(t, w)
+	if _, body := get(t, p, "/clusters/healthy"); len(body) > 45_000 {
+		t.Errorf("the page has %d bytes", len(body))
+	}
+	if _, body := get(t, p, "/clusters/healthy/history"); len(body) > 400_000 || !strings.Contains(body, "/history/2000") {
+		t.Errorf("the history has %d bytes", len(body))
+	}
+}
+
+// A clock that is behind, or a status from the future, shows no negative age, and nothing as old.
+func TestPage_TimesInTheFuture(t *testing.T) {
+	w := everything()
+	c := w.clusters["healthy"]
+	ahead := noon.Add(time.Hour)
+	c.status.ObservedAt, c.status.Leader.Since, c.status.Backup.Time, c.status.Backup.Full.At = ahead, ahead, ahead, ahead
+	c.status.LastOperation.Time = ahead
+	for i := range c.records {
+		c.records[i].StartedAt, c.records[i].EndedAt = ahead.Add(time.Minute), ahead
+	}
+	for i := range c.status.Members {
+		c.status.Members[i].Since = ahead
+	}
+	code, body := get(t, page(t, w), "/clusters/healthy")
+	if code != http.StatusOK || regexp.MustCompile(` -[0-9]`).MatchString(text(body)) || strings.Contains(body, `width="-`) || strings.Contains(body, ` old"`) {
+		t.Errorf("%d\n%s", code, text(body))
+	}
+	has(t, "page", body, "seen 0s ago")
+	// Where the clock is wrong by years, everything is still there.
+	w.clusters["healthy"].status.ObservedAt = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	if code, body := get(t, page(t, w), "/clusters/healthy"); code != http.StatusOK {
+		t.Errorf("%d: %s", code, text(body))
+	}
+}
+
+// The time axis has each full, and the band starts where nothing is missing any more.
+func TestPage_TheTimeAxisOfBackups(t *testing.T) {
+	w := everything()
+	p := page(t, w)
+	_, body := get(t, p, "/clusters/healthy")
+	has(t, "healthy", body, "any moment from 2026-04-29 03:00:00Z to 2s ago can be restored")
+	if n := strings.Count(body, `<path class="tick" d="M`); n != 5 { // four fulls, and the legend
+		t.Errorf("%d ticks", n)
+	}
+	for name, hole := range map[string]bool{"healthy": false, "holes": true} {
+		_, body := get(t, p, "/clusters/"+name)
+		if is := strings.Contains(body, `<g class="hole">`); is != hole {
+			t.Errorf("%s: hole %v", name, is)
+		}
+	}
+	w.clusters["healthy"].status.Backup.Connected = false
+	_, body = get(t, p, "/clusters/healthy")
+	has(t, "healthy", body, "any moment from 2026-05-01 03:00:00Z to 9h ago can be restored")
+}
+
+func TestPage_CurvesHaveAGapWhereNoDaemonLed(t *testing.T) {
+	p := page(t, everything())
+	_, body := get(t, p, "/clusters/healthy")
+	paths := regexp.MustCompile(`<path class="curve [^"]*" d="([^"]*)"`).FindAllStringSubmatch(body, -1)
+	if len(paths) != 5 {
+		t.Fatalf("%d curves", len(paths))
+	}
+	for _, m := range paths {
+		if strings.Count(m[1], "M") != 2 || strings.Contains(m[1], "NaN") || strings.Contains(m[1], "Inf") {
+			t.Errorf("%s", m[1])
+		}
+	}
+	has(t, "healthy", body, "always 1")
+	has(t, "healthy", body, "0 to 2000")
+	_, body = get(t, p, "/clusters/stale")
+	has(t, "stale", body, "open the page of boot-1")
+}
+
+func TestPage_WhatIsOldIsMarked(t *testing.T) {
+	for age, old := range map[time.Duration]bool{14 * time.Second: false, 16 * time.Second: true} {
+		w := newWorld()
+		w.clusters["prod"] = scene("prod", 3, nil)
+		w.clusters["prod"].status.ObservedAt = noon.Add(-age)
+		p := page(t, w)
+		for _, path := range []string{"/", "/clusters/prod"} {
+			_, body := get(t, p, path)
+			if is := regexp.MustCompile(`<(main|tr) [^>]*\bold\b`).MatchString(body); is != old {
+				t.Errorf("%s after %s: old %v", path, age, is)
+			}
+			has(t, path, body, age.String()+" ago")
+		}
+	}
+}
