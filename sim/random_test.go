@@ -299,11 +299,13 @@ func tells(blockers []cke.Problem, lost []string) bool {
 	return true
 }
 
-// lost names the nodes of memberships whose data is really gone. That a member was started a copy of the store may lack.
+// lost names the nodes of memberships whose data is really gone. That a member was started a copy of the store may lack. Before anything
+// was written, a later member that cke takes for a learner has nothing that could be missed.
 func (s *stage) lost(id cke.Identity) []string {
 	var names []string
 	for _, j := range id.Joins {
-		if !j.StartedAt.IsZero() && !s.Node(j.Node.Name()).Holds(j.Volume) {
+		founder := slices.ContainsFunc(id.Incarnation.Founders, func(f cke.Join) bool { return f.ID == j.ID })
+		if !j.StartedAt.IsZero() && (founder || j.MayVote || len(s.Written()) > 0) && !s.Node(j.Node.Name()).Holds(j.Volume) {
 			names = append(names, j.Node.Name())
 		}
 	}
