@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -63,12 +64,20 @@ func filled(t reflect.Type, n *int) reflect.Value {
 	return v
 }
 
+// aFilledKey is a key that filled gave a map.
+var aFilledKey = regexp.MustCompile(`^s\d+$`)
+
 // later puts a field into each object that no cke of today knows.
 func later(v any, n *int) any {
 	switch v := v.(type) {
 	case map[string]any:
+		fields := false
 		for name := range v {
 			v[name] = later(v[name], n)
+			fields = fields || !aFilledKey.MatchString(name)
+		}
+		if !fields { // a map of names to values is no object of cke's
+			return v
 		}
 		*n++
 		v["ofALaterCke"] = fmt.Sprint(*n)
@@ -123,7 +132,6 @@ func TestCarry_KeepsEveryFieldOfALaterCke(t *testing.T) {
 		if err := json.Unmarshal(got, &is); err != nil {
 			t.Fatal(err)
 		}
-		// A map of names to values of a person's own is no object of cke's.
 		if d := cmp.Diff(want, is); d != "" {
 			t.Errorf("%s (-stored +written):\n%s", key, d)
 		}
