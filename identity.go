@@ -176,7 +176,8 @@ const (
 
 // Over returns the newest incarnations of this cluster that are over: replaced by a restore, or abandoned. A restore
 // can be called off, and what it replaces becomes current again, until its members may have been started. So does the
-// incarnation from which a cluster is declared to be restored.
+// incarnation from which a cluster is declared to be restored. What restores replaced comes last: a bootstrap is given up
+// before there is anything to restore.
 func (i Identity) Over() []string {
 	if i.Incarnation == nil {
 		return nil
@@ -190,7 +191,7 @@ func (i Identity) Over() []string {
 	if last.State == Awaiting && len(replaced) > 0 { // the last one may still serve
 		replaced = replaced[:len(replaced)-1]
 	}
-	return slices.Concat(newestOf(replaced, keptMarks/2), newestOf(previous, keptMarks/2))
+	return slices.Concat(newestOf(previous, keptMarks/2), newestOf(replaced, keptMarks/2))
 }
 
 // Marked returns what a mark names once these incarnations are over, too; more: it did not name all of them.

@@ -41,15 +41,15 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 	return marked
 }
 
-// continuesFromOver reports whether a mark names the incarnation from which a cluster is declared to be restored, and
-// none on record after it: a restore replaced it. An earlier cke named it when a restore was canceled, with that one
-// after it. What is declared from an earlier record may lack the last memberships.
+// continuesFromOver reports whether a mark names the incarnation from which a cluster is declared to be restored: a restore
+// replaced it. An earlier cke named it when a restore was canceled, too, and nothing tells the two apart: an incarnation
+// that is on record as abandoned may have been so before it. What is declared from an earlier record may lack the last
+// memberships.
 func (i Identity) continuesFromOver(n NodeStatus) bool {
 	replaced := i.Incarnation.Replaced
 	if len(replaced) == 0 {
 		return false
 	}
 	from := replaced[len(replaced)-1]
-	at := slices.Index(n.Over, from)
-	return at >= 0 && !slices.Contains(i.Deleted, from) && !slices.ContainsFunc(n.Over[at:], i.Incarnation.WasAbandoned)
+	return slices.Contains(n.Over, from) && !slices.Contains(i.Deleted, from)
 }

@@ -69,6 +69,36 @@ func TestIdentity_WhatIsOverDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// A mark names what is over in the order in which it ended, as far as that is on record: a bootstrap that was given up came before what a
+// restore replaced. What is declared from a copy of the store from before that restore is not restored beside the cluster.
+func TestIdentity_ABootstrapThatWasGivenUpExcusesNoMark(t *testing.T) {
+	now := time.Now()
+	c := cke.Cluster{Name: "demo", Nodes: []cke.Node{{Address: "10.0.0.1", Hostname: "n1", ControlPlane: true}}}.WithDefaults()
+	gaveUp := cke.NewIncarnation(c, nil, now)
+	gaveUp.State = cke.Abandoned
+	one := cke.NewIncarnation(c, &gaveUp, now)
+	one.State = cke.Formed
+	id := cke.NewIdentity(&one, one.Founders)
+	two, err := id.Restoring(cke.NewRestoration(c, id, cke.Restoration{ID: "t1"}, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two.Joins[0].StartedAt = now
+	over := two.Over()
+	if !slices.Equal(over, []string{gaveUp.ID, one.ID}) {
+		t.Errorf("over are %v", over)
+	}
+	declared := id.Awaiting(now)
+	for _, marks := range [][]string{over, {one.ID, gaveUp.ID}} { // an earlier cke had the latter order
+		if got := declared.MarkedLater([]cke.NodeStatus{{Over: marks}}); len(got) != 1 {
+			t.Errorf("marked %v: later on %v", marks, got)
+		}
+	}
+	if got := declared.MarkedLater([]cke.NodeStatus{{Over: declared.Over()}}); got != nil {
+		t.Errorf("marked %v by itself: later on %v", declared.Over(), got)
+	}
+}
+
 // The incarnation from which a cluster is declared to be restored may serve until restored members are started: no mark names it.
 func TestIdentity_WhatIsDeclaredToBeRestoredIsNotOver(t *testing.T) {
 	now := time.Now()
