@@ -126,11 +126,9 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 	if err != nil {
 		return facts, err
 	}
+	facts.status.Over = overBy(marksOf(volumes, sc.cluster))
 	for _, v := range volumes {
-		switch {
-		case len(v.Over) > 0 && v.Cluster == sc.cluster:
-			facts.status.Over = append(facts.status.Over, v.Over...)
-		case len(v.Over) == 0 && sc.holdsEtcd(v.Volume):
+		if len(v.Over) == 0 && sc.holdsEtcd(v.Volume) {
 			facts.status.Volumes = append(facts.status.Volumes, v.Volume)
 		}
 	}

@@ -2,6 +2,7 @@ package etcdnode
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -125,13 +126,9 @@ func (m machine) MarkOver(ctx context.Context, cluster string, over []string) er
 		if err != nil {
 			return err
 		}
-		marks := slices.DeleteFunc(all, func(v engineVolume) bool { return len(v.Over) == 0 || v.Cluster != cluster })
-		var before []string
-		for _, v := range marks {
-			before = append(before, v.Over...)
-		}
-		ids, more := cke.Marked(before, over)
-		if !more {
+		marks := marksOf(all, cluster)
+		ids, more := cke.Marked(overBy(marks), over)
+		if !more && len(marks) <= 1 {
 			return nil
 		}
 		text := strings.Join(ids, " ")
@@ -144,12 +141,46 @@ func (m machine) MarkOver(ctx context.Context, cluster string, over []string) er
 			return fmt.Errorf("volume %s exists without these labels: %w", made.Name, cke.ErrConflict)
 		}
 		for _, v := range marks {
+			if v.Name == made.Name {
+				continue
+			}
 			if err := s.engine.removeVolume(ctx, v.Name); err != nil && !errors.Is(err, cke.ErrNotFound) {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// marksOf returns the marks of a cluster, the newest last. There are several if the removal of those before did not complete: a
+// newer one names the last that an older one does.
+func marksOf(all []engineVolume, cluster string) []engineVolume {
+	marks := slices.DeleteFunc(slices.Clone(all), func(v engineVolume) bool { return len(v.Over) == 0 || v.Cluster != cluster })
+	names := func(v, last engineVolume) bool { return slices.Contains(v.Over, last.Over[len(last.Over)-1]) }
+	slices.SortStableFunc(marks, func(a, b engineVolume) int {
+		switch aIsOlder, bIsOlder := names(b, a), names(a, b); {
+		case aIsOlder == bIsOlder:
+			return cmp.Compare(len(a.Over), len(b.Over))
+		case aIsOlder:
+			return -1
+		}
+		return 1
+	})
+	return marks
+}
+
+// overBy returns what marks name, each once, in the order of the newest one: what only older ones name is in front.
+func overBy(marks []engineVolume) (over []string) {
+	for _, v := range slices.Backward(marks) {
+		var older []string
+		for _, id := range v.Over {
+			if !slices.Contains(over, id) && !slices.Contains(older, id) {
+				older = append(older, id)
+			}
+		}
+		over = append(older, over...)
+	}
+	return over
 }
 
 // mayRun refuses to start a member whose membership a mark on the node names.
