@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"cke"
@@ -44,7 +45,7 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 		e.Progress("not stored: " + err.Error())
 		return nil
 	}
-	return callOff(ctx, e, *id.Incarnation, notStored(err))
+	return r.callOff(ctx, e, *id.Incarnation, notStored(err))
 }
 
 // lastStored stops the writes and returns the newest revision, up to which everything is stored. That they are about to be
@@ -169,11 +170,22 @@ func (r Restore) stopAbandoned(ctx context.Context, e Env, inc cke.Incarnation) 
 	return nil
 }
 
-// callOff goes back to the life before.
-func callOff(ctx context.Context, e Env, inc cke.Incarnation, called *cke.Error) error {
+// callOff goes back to the life before, and marks what is called off as over on the nodes of both.
+func (r Restore) callOff(ctx context.Context, e Env, inc cke.Incarnation, called *cke.Error) error {
 	if err := e.Ledger.CancelRestore(ctx, inc); err != nil {
 		return errors.Join(called, err)
 	}
+	marks := e
+	marks.Progress = func(string) {} // several at once, and what they have to say is logged
+	var wg sync.WaitGroup
+	for _, s := range markOver(nodesOf(slices.Concat(r.Fence, r.Founders)), cke.Identity.Over) {
+		wg.Go(func() {
+			if err := attempt(ctx, marks, s); err != nil {
+				e.Log.Warn("what was called off is not marked as over", "node", s.Node, "error", err)
+			}
+		})
+	}
+	wg.Wait()
 	called.What += ", so the restore was called off"
 	if e.Snapshots == nil {
 		return called

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ type calledOff struct {
 	inc  cke.Incarnation
 	did  []string
 	fail error // of stops
+
+	mu     sync.Mutex
+	marked map[string][]string
 }
 
 func (c *calledOff) Identity(context.Context) (cke.Identity, error) {
@@ -25,14 +29,33 @@ func (c *calledOff) Identity(context.Context) (cke.Identity, error) {
 
 func (c *calledOff) CancelRestore(context.Context, cke.Incarnation) error {
 	c.did = append(c.did, "cancel")
+	if b := c.inc.Restore.Before; b != nil {
+		back := *b
+		back.Previous = append(slices.Clone(c.inc.Previous), c.inc.ID)
+		c.inc = back
+	}
 	return nil
 }
 
-func (c *calledOff) Machine(cke.Node) cke.Machine { return stopper{by: c} }
+func (c *calledOff) Machine(n cke.Node) cke.Machine { return stopper{by: c, on: n.Name()} }
 
 type stopper struct {
 	cke.Machine
 	by *calledOff
+	on string
+}
+
+func (s stopper) MarkOver(_ context.Context, _ string, over []string) error {
+	s.by.mu.Lock()
+	defer s.by.mu.Unlock()
+	if s.by.marked == nil {
+		s.by.marked = map[string][]string{}
+	}
+	s.by.marked[s.on] = over
+	if s.on == "n1" {
+		return errors.New("no room")
+	}
+	return nil
 }
 
 func (s stopper) StopContainer(_ context.Context, j cke.Join, _ time.Duration) error {
@@ -59,6 +82,21 @@ func (f fullTarget) Flush(context.Context) (cke.StoredBackup, error) {
 }
 
 func (fullTarget) Status() *cke.BackupStatus { return nil }
+
+// A copy of the store from before a restore was called off must not go on with it: what was called off is marked as over on each node that
+// the restore uses, and no node keeps the others from that.
+func TestRestore_MarksWhatItCallsOff(t *testing.T) {
+	on := func(n string) cke.Node { return cke.Node{Hostname: n, Address: n} }
+	r := Restore{Incarnation: "next", Fence: []cke.Join{{ID: "serves", Incarnation: "before", Node: on("n1")}, {ID: "too", Incarnation: "before", Node: on("n2")}},
+		Founders: []cke.Join{{ID: "new", Node: on("n2")}, {ID: "newer", Node: on("n3")}}}
+	c := &calledOff{inc: cke.Incarnation{ID: "next", State: cke.Restoring, Previous: []string{"gone"},
+		Restore: &cke.Restoration{Before: &cke.Incarnation{ID: "before", State: cke.Formed, ClusterID: "c1"}, Fence: []cke.JoinID{"serves"}, Order: cke.RestoreOrder{Stored: true}}}}
+	err := r.storeLast(t.Context(), Env{Machines: c, Ledger: c, Etcd: served{}, Backups: fullTarget{by: c}, Log: slog.New(slog.DiscardHandler)})
+	want := []string{"gone", "next"}
+	if cke.CodeOf(err) != cke.CodeNotStored || len(c.marked) != 3 || !slices.Equal(c.marked["n1"], want) || !slices.Equal(c.marked["n2"], want) || !slices.Equal(c.marked["n3"], want) {
+		t.Errorf("%v, %v", c.marked, err)
+	}
+}
 
 // What runs of an abandoned life would serve beside the life that goes on. It is stopped first: once writes are stopped, clients
 // would wait for it.

@@ -46,7 +46,7 @@ func (r Restore) ranSince(ctx context.Context, e Env, inc cke.Incarnation) error
 		if err := r.stopAbandoned(ctx, e, inc); err != nil {
 			return err
 		}
-		return callOff(ctx, e, inc, &cke.Error{Code: cke.CodeFence, What: cke.StartedSinceCopied(j.Node.Name()), Try: "ckecli status"})
+		return r.callOff(ctx, e, inc, &cke.Error{Code: cke.CodeFence, What: cke.StartedSinceCopied(j.Node.Name()), Try: "ckecli status"})
 	}
 	return nil
 }

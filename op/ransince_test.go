@@ -44,6 +44,8 @@ func (s startedAt) Container(context.Context, cke.Join) (cke.Container, error) {
 	return cke.Container{State: cke.ContainerExited, StartedAt: s.at}, nil
 }
 
+func (startedAt) MarkOver(context.Context, string, []string) error { return nil }
+
 // hashed are snapshots with a hash.
 type hashed struct{ shown }
 

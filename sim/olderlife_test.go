@@ -84,3 +84,27 @@ func TestOlderStore_OfARestoreThatWasCalledOff(t *testing.T) {
 		}
 	})
 }
+
+// So does not one that cke called off, since the last writes could not be stored.
+func TestOlderStore_OfARestoreThatCkeCalledOff(t *testing.T) {
+	t.Parallel()
+	play(t, 3, func(s *stage) {
+		armed := s.refusedOnceStopped()
+		s.must("begun", func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
+		copied := s.Store().Copy()
+		s.must("called off", func() bool {
+			return *armed && s.settled() && len(s.asked()) == 0 && s.Store().Identity().Incarnation.Restore == nil && len(s.Alarms()) == 0
+		})
+		if !s.Write("n1", "acknowledged") {
+			t.Fatal("not written")
+		}
+		s.latest().Kill()
+		s.TargetRefuses(false)
+		s.broughtBack(copied)
+		s.must("frozen", func() bool { return s.told().Health == cke.HealthFrozen && s.reports(cke.CodeOlderStore, "") })
+		s.pass(10 * time.Minute)
+		if !slices.Equal(s.Written(), []string{"kept", "acknowledged"}) {
+			t.Errorf("holds %v", s.Written())
+		}
+	})
+}
