@@ -115,8 +115,8 @@ type Restoration struct {
 	// Fence are the memberships that must no longer run before a member of this incarnation is started.
 	Fence []JoinID `json:"fence,omitempty"`
 	// Ran is when the containers of those memberships were last started, before the survivor's data was copied. A missing
-	// one: never. Only of a recovery.
-	Ran map[JoinID]time.Time `json:"ran,omitempty"`
+	// one: never. Only of a recovery; nil: an earlier cke started it.
+	Ran map[JoinID]time.Time `json:"ran,omitzero"`
 	// Members is the newest known member list of the incarnation before; nil: none was known.
 	Members []Member `json:"members,omitempty"`
 }
