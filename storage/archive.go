@@ -14,11 +14,13 @@ import (
 
 // Archive is what remains of a deleted cluster: enough to know what it was, and to open its backups.
 type Archive struct {
-	Cluster   string            `json:"cluster"`
-	DeletedAt time.Time         `json:"deletedAt"`
-	Spec      cke.Spec          `json:"spec"`
-	Identity  cke.Identity      `json:"identity"`
-	HostKeys  map[string]string `json:"hostKeys,omitempty"`
+	Cluster   string       `json:"cluster"`
+	DeletedAt time.Time    `json:"deletedAt"`
+	Spec      cke.Spec     `json:"spec"`
+	Identity  cke.Identity `json:"identity"`
+	// Ended are the ids of all ended memberships, also of those that Identity leaves out: marks on nodes may name them.
+	Ended    []cke.JoinID      `json:"ended,omitempty"`
+	HostKeys map[string]string `json:"hostKeys,omitempty"`
 
 	// Sealed are the cluster's secrets, sealed as they were.
 	Sealed []sealed `json:"sealed,omitempty"`
@@ -155,6 +157,9 @@ func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, er
 	}
 	var err error
 	a.Identity, _, err = s.decodeIdentity(cluster, identity)
+	for _, j := range a.Identity.Ended {
+		a.Ended = append(a.Ended, j.ID)
+	}
 	a.Identity.Ended = bare(a.Identity)
 	return a, err
 }
@@ -163,9 +168,10 @@ func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, er
 func idsOfArchives(kvs []*mvccpb.KeyValue) (ids []string, err error) {
 	archives, err := decodeAll[struct {
 		Identity cke.Identity `json:"identity"`
+		Ended    []string     `json:"ended"`
 	}](kvs)
 	for _, a := range archives {
-		ids = append(ids, a.Identity.IDs()...)
+		ids = append(append(ids, a.Identity.IDs()...), a.Ended...)
 	}
 	return ids, err
 }

@@ -48,3 +48,38 @@ func TestIdentity_HasWhatWasDeleted(t *testing.T) {
 		t.Errorf("%v, %v", id.Deleted, err)
 	}
 }
+
+// A node that left the cluster may still have the mark that its membership ended, long after its volume is gone.
+func TestIdentity_HasMembershipsWhoseVolumesWereGoneAtTheDeletion(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	term := campaign(t, s, "prod", "a")
+	inc := cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now())
+	if err := term.CreateIncarnation(ctx, inc); err != nil {
+		t.Fatal(err)
+	}
+	id, err := term.Identity(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := inc.Founders[0]
+	left.EndedAt, left.RemovedAt = time.Now(), time.Now()
+	if err := term.PutJoins(ctx, id, left); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RequestDelete(ctx, "prod", "me@here"); err != nil {
+		t.Fatal(err)
+	}
+	if err := term.FinishDelete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	setCluster(t, s, "prod")
+	again, err := s.Identity(ctx, "prod")
+	if err != nil || !slices.Contains(again.Deleted, string(left.ID)) {
+		t.Fatalf("%s is not in %v, %v", left.ID, again.Deleted, err)
+	}
+	if got := again.MarkedLater([]cke.NodeStatus{{Over: []string{string(left.ID)}}}); got != nil {
+		t.Errorf("the mark is of something later: %v", got)
+	}
+}
