@@ -40,6 +40,13 @@ func (r Requests) CallsRestoreOff() bool {
 	return slices.ContainsFunc(r.Tasks, func(t Task) bool { return t.Kind == TaskCancelRestore })
 }
 
+// OrderForAnother reports whether an order to restore was confirmed for another incarnation than that of this identity.
+func (r Requests) OrderForAnother(id Identity) bool {
+	return slices.ContainsFunc(r.Tasks, func(t Task) bool {
+		return t.Restore != nil && t.Restore.ShownIncarnation != "" && !id.Incarnation.Life(t.Restore.ShownIncarnation)
+	})
+}
+
 // Hold is a requested pause: the cluster is observed and backed up, but not changed.
 type Hold struct {
 	// Reason is the operator's text; never empty.

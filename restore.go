@@ -58,6 +58,22 @@ type RestoreOrder struct {
 // TrustAny is the word for restoring without a signature by a trusted key.
 const TrustAny = "any"
 
+// Kind returns what the operator calls it: a restore or, from a member's own data, a recovery.
+func (o RestoreOrder) Kind() string {
+	if o.Survivor != "" {
+		return "recovery"
+	}
+	return "restore"
+}
+
+// Command returns the command that gives such an order.
+func (o RestoreOrder) Command() string {
+	if o.Survivor != "" {
+		return "ckecli recover"
+	}
+	return "ckecli restore"
+}
+
 // Excuses reports whether the restore does not wait for this node.
 func (o RestoreOrder) Excuses(node string) bool {
 	return slices.Contains(o.Without, node) || slices.Contains(o.Destroyed, node)

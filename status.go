@@ -238,6 +238,8 @@ type OperationStatus struct {
 	State       RecordState `json:"state"`
 	Description string      `json:"description"`
 	Time        time.Time   `json:"time"` // of its last change
+	// Task is the id of the requested task; empty: none was requested.
+	Task string `json:"task,omitempty"`
 	// Code is that of the error it failed with; Refused as in Record.
 	Code    Code `json:"code,omitempty"`
 	Refused bool `json:"refused,omitempty"`

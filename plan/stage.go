@@ -113,7 +113,7 @@ func (s *stage) run(ctx context.Context, d strategy.Decision) (r cke.Record, lea
 	} else {
 		s.in.Failures[key] = strategy.Failure{Count: s.in.Failures[key].Count + 1, At: s.clock.Now(), Error: err.Error()}
 	}
-	s.in.Before.LastOperation = &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.EndedAt}
+	s.in.Before.LastOperation = &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.EndedAt, Task: r.Task}
 	if d.Task != "" && !d.Part {
 		s.in.Requests.Tasks = slices.DeleteFunc(slices.Clone(s.in.Requests.Tasks), func(t cke.Task) bool { return t.ID == d.Task })
 	}

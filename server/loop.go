@@ -156,6 +156,9 @@ func (l *Loop) takeOver(ctx context.Context) {
 	}
 	if left := last.Operation; left != nil {
 		left.State, left.Description = cke.RecordInterrupted, fmt.Sprintf("%s stopped leading while this ran", last.Leader.Host)
+		if last.ObservedAt.After(left.Time) { // it ran at least until then
+			left.Time = last.ObservedAt
+		}
 		last.TouchedAt = strategy.TouchedAt(last)
 		last.Operation, last.LastOperation = nil, left
 	}
@@ -244,13 +247,14 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 	if ctx.Err() != nil {
 		return strategy.Input{}, ctx.Err()
 	}
-	// What the nodes show may have been put on record while they were observed.
-	if len(identity.Unrecorded(spec.Cluster.Name, seen.Nodes)) > 0 || identity.VotesElsewhere(seen.Etcd) || identity.EndedByMarks(seen.Nodes) != nil {
+	// What the nodes show, or what an order was confirmed for, may have been put on record while they were observed.
+	asked := l.requests()
+	if asked.OrderForAnother(identity) || len(identity.Unrecorded(spec.Cluster.Name, seen.Nodes)) > 0 || identity.VotesElsewhere(seen.Etcd) || identity.EndedByMarks(seen.Nodes) != nil {
 		if identity, err = l.Term.Identity(ctx); err != nil {
 			return strategy.Input{}, fmt.Errorf("read identity: %w", err)
 		}
 	}
-	in := strategy.NewInput(spec, identity, l.requests(), seen, nil, l.status)
+	in := strategy.NewInput(spec, identity, asked, seen, nil, l.status)
 	in.Failures, in.Completed = l.failures, l.done
 	if l.Backups != nil {
 		of := in
@@ -282,6 +286,9 @@ func (l *Loop) decide(in strategy.Input) strategy.Decision {
 	maps.DeleteFunc(l.failures, func(_ string, f strategy.Failure) bool { return l.Now().Sub(f.At) > strategy.ForgetAfter })
 	maps.DeleteFunc(l.done, func(_ string, c strategy.Completion) bool { return c.Stale(l.Now()) })
 	d := strategy.Decide(in)
+	if _, cancels := d.Operation.(op.CancelRestore); cancels && d.Task == "" && l.unread {
+		return strategy.Decision{Reason: "when the restore last continued is not known: the stored status cannot be read", Again: time.Second}
+	}
 	if d.Converged && d.Operation == nil && d.Blockers == nil {
 		clear(l.failures)
 	}

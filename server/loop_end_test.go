@@ -71,6 +71,9 @@ func TestLoop_GoesOnFromWhatTheTermBeforeTold(t *testing.T) {
 			t.Errorf("the silent member: %+v", s.Members[2])
 		}
 		last := s.LastOperation
+		if last != nil && !last.Time.Equal(ready.ObservedAt) {
+			t.Errorf("it ran until %s, and is reported to have ended at %s", ready.ObservedAt, last.Time)
+		}
 		if s.Operation != nil || last == nil || last.ID != 7 || last.State != cke.RecordInterrupted || last.Description != "boot-1 stopped leading while this ran" {
 			t.Errorf("operation %+v, last %+v", s.Operation, last)
 		}

@@ -89,7 +89,7 @@ func operationStatus(r cke.Record) *cke.OperationStatus {
 	if r.Operation == "" {
 		return nil
 	}
-	s := &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.StartedAt, Code: r.Code, Refused: r.Refused}
+	s := &cke.OperationStatus{ID: r.ID, Type: r.Operation, Targets: r.Targets, State: r.State, Description: r.Reason, Time: r.StartedAt, Task: r.Task, Code: r.Code, Refused: r.Refused}
 	if !r.EndedAt.IsZero() {
 		s.Time = r.EndedAt
 	}

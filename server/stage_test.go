@@ -217,6 +217,11 @@ func (t *stageTerm) PutJoins(ctx context.Context, _ cke.Identity, _ ...cke.Join)
 	return t.write(ctx, "put-joins", func() {})
 }
 
+// CancelRestore changes nothing: no test looks at what is before.
+func (t *stageTerm) CancelRestore(ctx context.Context, _ cke.Incarnation) error {
+	return t.write(ctx, "cancel-restore", func() {})
+}
+
 func (t *stageTerm) Deleting(ctx context.Context) (deleting bool, err error) {
 	err = t.write(ctx, "deleting", func() { deleting = t.scene.Deleting })
 	return deleting, err

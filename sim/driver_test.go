@@ -320,7 +320,7 @@ func (d *driver) operate(ctx context.Context, dec strategy.Decision) {
 // ended takes note of how an operation ended: in the status, and in the store where a person had asked for it.
 func (d *driver) ended(ctx context.Context, dec strategy.Decision, rec cke.Record) {
 	d.mu.Lock()
-	d.status.LastOperation = &cke.OperationStatus{ID: rec.ID, Type: rec.Operation, Targets: rec.Targets, State: rec.State, Time: rec.EndedAt}
+	d.status.LastOperation = &cke.OperationStatus{ID: rec.ID, Type: rec.Operation, Targets: rec.Targets, State: rec.State, Time: rec.EndedAt, Task: rec.Task, Refused: rec.Refused}
 	d.mu.Unlock()
 	if dec.Task != "" && !dec.Part && rec.ID > 0 && rec.State != cke.RecordInterrupted {
 		if err := d.Term().FinishTask(ctx, dec.Task); err != nil {

@@ -133,7 +133,7 @@ func TestRestore_ThatWaitsLetsClientsWrite(t *testing.T) {
 					if want := cut != "StopContainer"; wrote != want {
 						t.Errorf("clients write: %v; %v, %s", wrote, s.Alarms(), s.latest().decision.Reason)
 					}
-					s.pass(time.Hour)
+					s.pass(30 * time.Minute) // after an hour it is canceled
 					s.Node("n3").PowerOn()
 					if !s.until(convergence, func() bool { return s.restored() && s.settled() }) {
 						t.Fatalf("not restored: %s", s.latest().decision.Reason)

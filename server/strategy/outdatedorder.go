@@ -6,30 +6,89 @@ import (
 	"time"
 
 	"cke"
+	"cke/op"
 )
 
-// orderLasts is how long an order to restore may wait, as for the end of a pause, or for a daemon: its plan was confirmed
-// for the cluster as it was then.
+// orderLasts is how long an order to restore may wait, as for the end of a pause, or for a daemon or a node: its plan was
+// confirmed for the cluster as it was then.
 const orderLasts = time.Hour
 
 // outdatedOrder is why an order to restore is no longer what was confirmed; nil: it is.
 func outdatedOrder(in *Input, t cke.Task) *cke.Error {
-	o, what, command := *t.Restore, "restore", "ckecli restore --plan"
-	if o.Survivor != "" {
-		what, command = "recovery", "ckecli recover --plan"
-	}
-	e := &cke.Error{Code: cke.CodeCannot, What: "the " + what + " is no longer what was confirmed, and is not carried out", Unchanged: true, Try: command}
-	if waited := in.untilNow().Sub(t.At); waited > orderLasts && !t.At.IsZero() {
-		e.Facts = append(e.Facts, fmt.Sprintf("it was requested at %s, %s ago, and waited since: the cluster may have changed", t.At.UTC().Format(time.RFC3339), strings.TrimSuffix(waited.Round(time.Minute).String(), "0s")))
+	o := *t.Restore
+	e := &cke.Error{Code: cke.CodeCannot, What: "the " + o.Kind() + " is no longer what was confirmed, and is not carried out", Unchanged: true, Try: o.Command() + " --plan"}
+	if waited := in.untilNow().Sub(in.lastWorked(t)); waited > orderLasts && !t.At.IsZero() {
+		e.Facts = append(e.Facts, fmt.Sprintf("it was requested at %s, and waited for %s: the cluster may have changed", t.At.UTC().Format(time.RFC3339), inMinutes(waited)),
+			fmt.Sprintf("the first time is by the clock of the host on which it was requested; by the daemon's it is %s now: correct a clock that is wrong", in.Seen.ObservedAt.UTC().Format(time.RFC3339)))
 	}
 	if o.ShownIncarnation != "" && !in.Identity.Incarnation.Life(o.ShownIncarnation) {
 		e.Facts = append(e.Facts, fmt.Sprintf("it was to replace incarnation %s, and the cluster has another one now", o.ShownIncarnation))
 	}
-	if o.ShownGeneration != 0 && o.ShownGeneration != in.Generation {
+	if o.ShownGeneration != 0 && o.ShownGeneration < in.Generation {
 		e.Facts = append(e.Facts, fmt.Sprintf("the plan was made for revision %d of the cluster file, and it has revision %d now", o.ShownGeneration, in.Generation))
 	}
 	if e.Facts == nil {
 		return nil
 	}
 	return e
+}
+
+// lastWorked is since when an order waits: since its fetch was interrupted, which may take hours, or since it was given.
+func (in *Input) lastWorked(t cke.Task) time.Time {
+	if last := in.Before.LastOperation; last != nil && last.Task == t.ID && last.State == cke.RecordInterrupted && last.Time.After(t.At) {
+		return last.Time
+	}
+	return t.At
+}
+
+// outdatedRestore is why a restore that is on record, and has started none of its members, is no longer what was confirmed; nil:
+// it is. A store that lacks what came since is no reason to go back.
+func outdatedRestore(in *Input) *cke.Problem {
+	if ran := ranSince(in); ran != nil {
+		return ran
+	}
+	inc := in.Identity.Incarnation
+	if inc.Restore.Order.Survivor != "" || len(in.Identity.Joins) == 0 || len(in.mayServe()) > 0 || !servedBefore(in) {
+		return nil
+	}
+	worked := inc.CreatedAt
+	if last := in.Before.LastOperation; last != nil && ofRestore(*last) && last.Time.After(worked) {
+		worked = last.Time
+	}
+	waited := in.untilNow().Sub(worked)
+	if waited <= orderLasts {
+		return nil
+	}
+	return &cke.Problem{Code: cke.CodeCannot, Message: fmt.Sprintf("it waited for %s, and clients may have written since it was confirmed; to restore again: %s --plan", inMinutes(waited), inc.Restore.Order.Command())}
+}
+
+// ofRestore reports whether an operation prepares a restore; the answer to an order has the same name, and its task. Before one
+// lets clients write again, they could not.
+func ofRestore(o cke.OperationStatus) bool {
+	return o.Task == "" && (o.Type == op.Restore{}.Name() || o.Type == op.AllowWrites{}.Name())
+}
+
+// servedBefore reports whether members of the life before may serve until the restore stops them.
+func servedBefore(in *Input) bool {
+	before := in.Identity.Incarnation.Restore.Before
+	for before != nil && before.State == cke.Restoring && before.Restore != nil {
+		before = before.Restore.Before
+	}
+	if before == nil || before.State != cke.Formed {
+		return false
+	}
+	for _, j := range in.Identity.Superseded() {
+		n := in.node(j.Node)
+		_, data := n.VolumeOf(j)
+		c, _ := n.Of(j.ID)
+		if !in.Identity.Incarnation.Restore.Order.Excuses(j.Node.Name()) && (!n.Answered() || data || c.Running()) {
+			return true
+		}
+	}
+	return false
+}
+
+// inMinutes is a time in whole minutes, as "5h0m".
+func inMinutes(d time.Duration) string {
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }

@@ -67,6 +67,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, why)
 	}
 	o := *t.Restore
+	if o.ShownGeneration > in.Generation { // it was stored after the cluster file was read
+		return Decision{Reason: fmt.Sprintf("the %s was confirmed for revision %d of the cluster file, which is read again", o.Kind(), o.ShownGeneration), Again: time.Second}
+	}
 	founders := restoredTo(in, o)
 	since := in.Seen.ObservedAt.Sub(t.At) // by the clock of the host that it was asked on, which may be another one
 	if why := unfenceable(in, o); why != nil && !wasSetBack(since) && since < fencePatience {

@@ -78,13 +78,13 @@ func restoring(in *Input) verdict {
 	}
 	if !started {
 		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
-		if ran := ranSince(in); ran != nil {
+		if outdated := outdatedRestore(in); outdated != nil {
 			o, why := cancellation(in)
 			if why == nil {
-				return act(o, "the recovery is canceled: "+ran.Message)
+				return act(o, fmt.Sprintf("the %s is canceled: %s", inc.Restore.Order.Kind(), outdated.Message))
 			}
-			ran.Remedy = "cke cancels the recovery once that is possible: " + why.Error()
-			blockers = append(blockers, *ran)
+			outdated.Remedy = fmt.Sprintf("cke cancels the %s once that is possible: %s", inc.Restore.Order.Kind(), why)
+			blockers = append(blockers, *outdated)
 		}
 	}
 	fence := toFence(in, in.Identity.Joins)

@@ -1,0 +1,89 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+)
+
+// An order that is confirmed for what was stored while the nodes were observed is not refused: the loop had read what was before.
+func TestLoop_ReadsAgainWhatAnOrderWasConfirmedFor(t *testing.T) {
+	for name, set := range map[string]func(s *scene, o *cke.RestoreOrder){
+		"the cluster file": func(s *scene, o *cke.RestoreOrder) { s.Generation++; o.ShownGeneration = s.Generation },
+		"the incarnation": func(s *scene, o *cke.RestoreOrder) {
+			next := *s.Identity.Incarnation
+			next.ID, o.ShownIncarnation = "later", "later"
+			s.Identity.Incarnation = &next
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := formed(3)
+			for i := range s.Seen.Nodes {
+				s.Seen.Nodes[i].Clock = time.Time{} // not known
+			}
+			onStage(t, s, func(g *stage) {
+				p := g.perform()
+				g.pass(time.Minute)
+				given := false
+				g.change(func() {
+					g.look = func() {
+						g.mu.Lock()
+						defer g.mu.Unlock()
+						if given {
+							return
+						}
+						given = true
+						task := cke.NewTask(cke.TaskRestore, "", "", "ann@boot-1", time.Now())
+						task.Restore = &cke.RestoreOrder{Target: "file:///backups", Source: "demo"}
+						set(g.scene, task.Restore)
+						p.term.requests.Tasks = append(p.term.requests.Tasks, task)
+					}
+				})
+				g.pass(time.Minute)
+				g.mu.Lock()
+				begun := slices.ContainsFunc(g.records, func(r cke.Record) bool { return r.Operation == "begin-restore" && !r.Refused })
+				refused := slices.ContainsFunc(g.records, func(r cke.Record) bool { return r.Refused })
+				g.mu.Unlock()
+				if !begun || refused {
+					t.Errorf("the order was not carried out: %v", g.told())
+				}
+				_ = p.over()
+			})
+		})
+	}
+}
+
+// Whether a restore waited for long is in the status. While that cannot be read, no restore is canceled for it.
+func TestLoop_CancelsNoRestoreBeforeItKnowsWhenItContinued(t *testing.T) {
+	s := formed(3)
+	inc := cke.NewRestoration(s.Spec, s.Identity, cke.Restoration{ID: "t0", Order: cke.RestoreOrder{Target: "file:///backups", Source: "demo"}}, time.Date(1999, 12, 31, 12, 0, 0, 0, time.UTC))
+	next, err := s.Identity.Restoring(inc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Identity = next
+	onStage(t, s, func(g *stage) {
+		g.storeDo = func(_ context.Context, call string) error {
+			if call == "status" {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		p := g.perform()
+		g.pass(time.Minute)
+		if told := g.told(); told != nil {
+			t.Errorf("history %v", told)
+		}
+		g.change(func() { g.storeDo = nil })
+		g.pass(time.Minute)
+		if told := g.told(); len(told) == 0 || !strings.HasPrefix(told[0], "1 cancel-restore") {
+			t.Errorf("history %v", told)
+		}
+		_ = p.over()
+	})
+}
