@@ -65,6 +65,9 @@ func (b BeginRestore) Stages() []Stage {
 				if ran, err = lastStarts(ctx, e, b.Fence); err != nil {
 					return err
 				}
+				if err = b.othersRan(ctx, e, ran); err != nil {
+					return err
+				}
 			}
 			checked, err = b.fetch(ctx, e, b.order())
 			return err

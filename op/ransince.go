@@ -27,6 +27,29 @@ func lastStarts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]ti
 	return ran, nil
 }
 
+// othersRan refuses a recovery that others than its survivor were started after, as while it was interrupted: without the
+// survivor they may have acknowledged what that lacks. Times within ClockLimit are taken for the same.
+func (b BeginRestore) othersRan(ctx context.Context, e Env, ran map[cke.JoinID]time.Time) error {
+	o := b.order()
+	for _, j := range b.Fence {
+		latest := b.Task.At.Add(ClockLimit)
+		if b.Task.At.IsZero() || !ran[j.ID].After(latest) || j.Node.Name() == o.Survivor || o.Excuses(j.Node.Name()) {
+			continue
+		}
+		off, err := clockOff(ctx, e, j.Node)
+		if err != nil {
+			return fmt.Errorf("read the clock of %s: %w", j.Node.Name(), err)
+		}
+		if !ran[j.ID].Add(off).After(latest) { // its clock is ahead
+			continue
+		}
+		return &cke.Error{Code: cke.CodeFence, What: fmt.Sprintf("the member on %s was started after the recovery was requested, and clients may have written since", j.Node.Name()),
+			Facts: []string{fmt.Sprintf("it was started at %s by the daemon's clock, and the recovery was requested at %s by that of another host; correct a clock that is wrong",
+				ran[j.ID].Add(off).UTC().Format(time.RFC3339), b.Task.At.UTC().Format(time.RFC3339))}, Try: o.Command() + " --plan"}
+	}
+	return nil
+}
+
 // ranSince calls a recovery off if a member of the life before was started after the survivor was copied.
 func (r Restore) ranSince(ctx context.Context, e Env, inc cke.Incarnation) error {
 	if inc.Restore.Order.Survivor == "" {

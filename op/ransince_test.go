@@ -31,14 +31,19 @@ func (r *ran) PutJoins(context.Context, cke.Identity, ...cke.Join) error {
 }
 
 // nodes have a container each that was started at this time.
-type nodes struct{ at time.Time }
+type nodes struct {
+	at    time.Time
+	ahead time.Duration // their clocks
+}
 
-func (n nodes) Machine(cke.Node) cke.Machine { return startedAt{at: n.at} }
+func (n nodes) Machine(cke.Node) cke.Machine { return startedAt{nodes: n} }
 
 type startedAt struct {
 	cke.Machine
-	at time.Time
+	nodes
 }
+
+func (s startedAt) Clock(context.Context) (time.Time, error) { return time.Now().Add(s.ahead), nil }
 
 func (s startedAt) Container(context.Context, cke.Join) (cke.Container, error) {
 	return cke.Container{State: cke.ContainerExited, StartedAt: s.at}, nil
@@ -74,7 +79,7 @@ func TestRestore_CallsARecoveryOffOnceAMemberRanSince(t *testing.T) {
 			}
 			rest := &cke.Restoration{Order: row.order, Fence: []cke.JoinID{"s"}, Ran: map[cke.JoinID]time.Time{"s": copied}, Before: &cke.Incarnation{ID: "before", State: cke.Formed}}
 			r := &ran{id: cke.Identity{Incarnation: &cke.Incarnation{ID: "life", State: cke.Restoring, Restore: rest}}}
-			e := op.Env{Ledger: r, Machines: nodes{row.at}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
+			e := op.Env{Ledger: r, Machines: nodes{at: row.at}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
 			stages := op.Restore{Incarnation: "life", Fence: []cke.Join{survivor}}.Stages()
 			all := slices.Concat(stages...)
 			at := slices.IndexFunc(all, func(s op.Step) bool { return s.Name == step })
@@ -83,5 +88,39 @@ func TestRestore_CallsARecoveryOffOnceAMemberRanSince(t *testing.T) {
 				t.Errorf("%s, %s: canceled: %v, %v", name, step, r.canceled, err)
 			}
 		}
+	}
+}
+
+// A recovery was interrupted before it was on record. What others acknowledged without the survivor until it continues may be
+// missing in its data.
+func TestBeginRestore_RefusesARecoveryThatOthersRanAfter(t *testing.T) {
+	now := time.Now()
+	for name, row := range map[string]struct {
+		order   cke.RestoreOrder
+		at      time.Time
+		ahead   time.Duration
+		refuses bool
+	}{
+		"started before":             {cke.RestoreOrder{Survivor: "n2"}, now.Add(-3 * time.Hour), 0, false},
+		"started since":              {cke.RestoreOrder{Survivor: "n2"}, now.Add(-time.Hour), 0, true},
+		"started at about that time": {cke.RestoreOrder{Survivor: "n2"}, now.Add(-2*time.Hour + op.ClockLimit/2), 0, false},
+		"its clock is ahead":         {cke.RestoreOrder{Survivor: "n2"}, now, 3 * time.Hour, false},
+		"its survivor was started":   {cke.RestoreOrder{Survivor: "n1"}, now.Add(-time.Hour), 0, false},
+		"a node that is left out":    {cke.RestoreOrder{Survivor: "n2", Without: []string{"n1"}}, now.Add(-time.Hour), 0, false},
+		"never started":              {cke.RestoreOrder{Survivor: "n2"}, time.Time{}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			member := cke.Join{ID: "a", Node: cke.Node{Hostname: "n1", Address: "127.0.0.101"}}
+			survivor := cke.Join{ID: "b", Node: cke.Node{Hostname: row.order.Survivor, Address: "127.0.0.102"}}
+			r := &ran{id: cke.Identity{Joins: []cke.Join{survivor}}}
+			e := op.Env{Ledger: r, Machines: nodes{row.at, row.ahead}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
+			b := op.BeginRestore{Task: cke.Task{ID: "t1", At: now.Add(-2 * time.Hour), Restore: &row.order}, Fence: []cke.Join{member}}
+			all := slices.Concat(b.Stages()...)
+			at := slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "fetch" })
+			err := all[at].Run(t.Context(), e)
+			if refused := cke.CodeOf(err) == cke.CodeFence; refused != row.refuses || !refused && err != nil {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }
