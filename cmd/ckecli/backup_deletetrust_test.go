@@ -43,6 +43,16 @@ func TestBackup_DeletesNothingSignedWithoutAKey(t *testing.T) {
 	if left := h.objects("full"); !slices.Equal(left, before) {
 		t.Fatalf("left of %q: %q", before, left)
 	}
+	another := h.write("another.key", newIdentity(t).String()+"\n")
+	h.config = h.write("config.yml", fmt.Sprintf("secret_key_file: %s\n", another)) // of another cluster's hosts
+	for _, args := range commands {
+		_, stderr := h.run(exitDamaged, args...)
+		contains(t, stderr, "CKE417", key)
+	}
+	h.config = h.write("config.yml", fmt.Sprintf("secret_key_file: %s\n", file))
+	if left := h.objects("full"); !slices.Equal(left, before) {
+		t.Fatalf("left of %q: %q", before, left)
+	}
 	h.run(exitDone, append(commands["plan"], "--trust", "any")...)
 	h.run(exitDone, append(commands["delete"], "--trust", key)...)
 	if err := os.Chmod(file, 0o600); err != nil {
