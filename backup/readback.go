@@ -40,17 +40,22 @@ func (w *Whole) unread(fulls []Entry) []Entry {
 }
 
 // NotWholeError reports that a full is damaged on account of which others were to be deleted. Nothing was deleted, and it
-// counts for nothing from now on: that is recorded in the target.
+// counts for nothing from now on, where Store.Signer signs that or it does not matter who signed: that is recorded in the target.
 type NotWholeError struct {
-	Full Entry
-	Err  error // its damage
+	Full   Entry
+	Err    error // its damage
+	Record error // why it is not recorded; nil: it is
 }
 
 func (e *NotWholeError) Error() string {
-	return fmt.Sprintf("nothing is deleted on account of %s: %v", e.Full.ID(), e.Err)
+	text := fmt.Sprintf("nothing is deleted on account of %s: %v", e.Full.ID(), e.Err)
+	if e.Record != nil {
+		text += fmt.Sprintf("; this is not recorded in the target: %v", e.Record)
+	}
+	return text
 }
 
-func (e *NotWholeError) Unwrap() error { return e.Err }
+func (e *NotWholeError) Unwrap() []error { return []error{e.Err, e.Record} }
 
 // errUnread: fulls have to be read back first.
 var errUnread = errors.New("not read back")
@@ -71,7 +76,7 @@ func (s *Store) onWhole(ctx context.Context, try func(known *Whole) (unread []En
 		for _, full := range unread {
 			err := s.ReadBack(ctx, full)
 			if IsDamage(err) {
-				return errors.Join(&NotWholeError{full, err}, s.MarkDamaged(ctx, full, err))
+				return &NotWholeError{full, err, s.MarkDamaged(ctx, full, err)}
 			}
 			if err != nil {
 				return fmt.Errorf("read back %s: %w", full.ID(), err)
