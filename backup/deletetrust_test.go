@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"slices"
 	"testing"
@@ -65,17 +66,21 @@ func TestDelete_NothingSignedWhereNoKeyIsKnown(t *testing.T) {
 	for _, name := range append(slices.Clone(fulls), deltas[2], deltas[5]) {
 		rehead(t, older, name, unsign)
 	}
+	another := backup.PublicKey(base64.StdEncoding.EncodeToString(make([]byte, 32))) // of another host, or of a cluster that was restored
 	for what, b := range map[string]*backuptest.Memory{"fulls": f.bucket, "deltas": older} {
-		for name, remove := range deletions {
-			for _, dryRun := range []bool{true, false} {
-				b := forged(b.Clone())
-				before := backupsIn(t, b)
-				s := f.store(t, b)
-				if err := remove(ctx, s, place(t, fulls[1]), dryRun); !errors.Is(err, backup.ErrUntrusted) {
-					t.Errorf("signed %s, %s, dry run %v: %v", what, name, dryRun, err)
-				}
-				if left := backupsIn(t, b); !slices.Equal(left, before) {
-					t.Errorf("signed %s, %s, dry run %v: left of %q: %q", what, name, dryRun, before, left)
+		for known, trusted := range map[string][]backup.PublicKey{"no key": nil, "another key": {another}} {
+			for name, remove := range deletions {
+				for _, dryRun := range []bool{true, false} {
+					b := forged(b.Clone())
+					before := backupsIn(t, b)
+					s := f.store(t, b)
+					s.Trusted = trusted
+					if err := remove(ctx, s, place(t, fulls[1]), dryRun); !errors.Is(err, backup.ErrUntrusted) {
+						t.Errorf("signed %s, %s, %s, dry run %v: %v", what, known, name, dryRun, err)
+					}
+					if left := backupsIn(t, b); !slices.Equal(left, before) {
+						t.Errorf("signed %s, %s, %s, dry run %v: left of %q: %q", what, known, name, dryRun, before, left)
+					}
 				}
 			}
 		}

@@ -270,7 +270,7 @@ func (l *lock) keep(ctx context.Context) {
 		if other, _, err := l.conflict(ctx); err == nil && other != nil {
 			busy = l.s.busy(ctx, *other)
 		}
-		if errors.Is(busy, ErrBusy) {
+		if busy != nil && ctx.Err() == nil {
 			l.mu.Lock()
 			l.yield = cmp.Or(l.yield, busy)
 			l.mu.Unlock()

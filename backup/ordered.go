@@ -3,6 +3,7 @@ package backup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"cke"
@@ -23,7 +24,10 @@ func Ordered(ctx context.Context, o Orders, source string) error {
 		return unlessNone(err)
 	}
 	for _, cluster := range clusters {
-		if err := orderedFor(ctx, o, cluster, source); err != nil {
+		if err := unlessNone(orderedFor(ctx, o, cluster, source)); err != nil {
+			if !errors.Is(err, ErrBusy) {
+				err = fmt.Errorf("read the requests of cluster %s: %w", cluster, err)
+			}
 			return err
 		}
 	}
@@ -40,7 +44,7 @@ func orderedFor(ctx context.Context, o Orders, cluster, source string) error {
 	}
 	asked, err := o.RequestsOf(ctx, cluster) // first: what begins meanwhile is on record by the time that is read
 	if err != nil {
-		return unlessNone(err)
+		return err
 	}
 	for _, t := range asked.Tasks {
 		if t.Kind != cke.TaskRestore || t.Restore == nil {
@@ -52,7 +56,7 @@ func orderedFor(ctx context.Context, o Orders, cluster, source string) error {
 	}
 	id, err := o.Identity(ctx, cluster)
 	if err != nil {
-		return unlessNone(err)
+		return err
 	}
 	for _, r := range id.Restores() {
 		if err := reads(r.Order, r.By, "it is being prepared"); err != nil {

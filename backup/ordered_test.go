@@ -62,7 +62,7 @@ func TestOrdered_NamesEachRestoreThatMayStillRead(t *testing.T) {
 			want: "it is being prepared"},
 		"its members may have been started": {id: started},
 		"the cluster is deleted":            {failed: cke.ErrNotFound},
-		"it cannot be read":                 {failed: context.DeadlineExceeded, want: context.DeadlineExceeded.Error()},
+		"it cannot be read":                 {failed: context.DeadlineExceeded, want: "cluster stage: " + context.DeadlineExceeded.Error()},
 	} {
 		err := backup.Ordered(t.Context(), orders{"stage": {row.asked, row.id, row.failed}}, "prod")
 		switch {
@@ -99,33 +99,35 @@ func TestPrune_DeletesNothingWhileARestoreIsOrdered(t *testing.T) {
 	}
 }
 
-// A deletion that has begun when a restore is ordered stops as it does for a reader.
+// A deletion that has begun when a restore is ordered stops as it does for a reader, and where that cannot be read.
 func TestPrune_StopsWhenARestoreIsOrdered(t *testing.T) {
 	f := stoppedFixture(t)
-	synctest.Test(t, func(t *testing.T) {
-		mem := f.bucket.Clone()
-		var ordered atomic.Bool
-		b := once(mem, "create", "/pruning/", func() {
-			ordered.Store(true)
-			time.Sleep(backup.DefaultLockTTL/4 + time.Second) // it renews its lock meanwhile
+	for _, why := range []error{backup.ErrBusy, errors.New("the store does not answer")} {
+		synctest.Test(t, func(t *testing.T) {
+			mem := f.bucket.Clone()
+			var ordered atomic.Bool
+			b := once(mem, "create", "/pruning/", func() {
+				ordered.Store(true)
+				time.Sleep(backup.DefaultLockTTL/4 + time.Second) // it renews its lock meanwhile
+			})
+			s := f.store(t, b)
+			s.Ordered = func(context.Context) error {
+				if ordered.Load() {
+					return why
+				}
+				return nil
+			}
+			if _, err := s.Prune(t.Context(), cke.Retention{Last: 1}, false); !errors.Is(err, why) {
+				t.Errorf("it went on: %v", err)
+			}
+			f.whole(t, mem)
+			for _, o := range names(t, f.bucket) {
+				if mem.Get(o) == nil {
+					t.Errorf("%s is gone", o)
+				}
+			}
 		})
-		s := f.store(t, b)
-		s.Ordered = func(context.Context) error {
-			if ordered.Load() {
-				return backup.ErrBusy
-			}
-			return nil
-		}
-		if _, err := s.Prune(t.Context(), cke.Retention{Last: 1}, false); !errors.Is(err, backup.ErrBusy) {
-			t.Errorf("it went on: %v", err)
-		}
-		f.whole(t, mem)
-		for _, o := range names(t, f.bucket) {
-			if mem.Get(o) == nil {
-				t.Errorf("%s is gone", o)
-			}
-		}
-	})
+	}
 }
 
 // What a restore has read it may have to read again, on another host: its hold keeps deletions away until it is over, also those of

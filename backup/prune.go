@@ -21,7 +21,7 @@ const sweepAge = 24 * time.Hour
 // that they need for a restore; that the target protects an object is not an error.
 //
 // The newest full that counts, of each incarnation that loses something, is read back first, see NotWholeError. ErrUntrusted:
-// something is signed, and Trusted is empty.
+// nothing can be pruned, because only keys that are not trusted signed what there is; else see PrunePlan.Signed.
 func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (plan PrunePlan, err error) {
 	if dryRun {
 		_, plan, err = s.planPrune(ctx, r)
@@ -82,10 +82,10 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 		}
 		return other
 	})
-	for i := range lineages {
-		if err := cmp.Or(s.refuseSigned(ctx, &lineages[i]), s.vetted(ctx, &lineages[i], (*Lineage).entries)); err != nil {
-			return nil, PrunePlan{}, err
-		}
+	var signed []UnknownSigner
+	lineages, signed, err = s.deletable(ctx, lineages)
+	if err != nil {
+		return nil, PrunePlan{}, err
 	}
 	lineages = s.genuine(lineages)
 	verified := map[string]*Verified{}
@@ -101,7 +101,10 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 		}
 	}
 	plan = PlanPrune(lineages, verified, r, ageAt(lineages, s.now()))
-	plan.Others = others
+	plan.Others, plan.Signed = others, signed
+	if len(plan.Keep) == 0 && len(signed) > 0 {
+		return nil, PrunePlan{}, &signed[0]
+	}
 	return lineages, plan, nil
 }
 
@@ -277,7 +280,7 @@ func (s *Store) remove(ctx context.Context, lock *lock, name string) (gone bool,
 // Delete removes one full, named by its ID, and the deltas that no other full needs. Unless force is set, it returns
 // ErrOnlyFull for the only full of an incarnation, and for the only one that leads to its newest changes. Deltas that
 // cannot be deleted are skipped. The newest full that can take its place is read back first, see NotWholeError.
-// ErrUntrusted: something is signed, and Trusted is empty.
+// UnknownSigner: only keys that are not trusted signed something of the incarnation.
 func (s *Store) Delete(ctx context.Context, id string, force bool) (gone []Removal, err error) {
 	err = s.onWhole(ctx, func(known *Whole) (unread []Entry, err error) {
 		gone, unread, err = s.delete(ctx, id, force, known)
@@ -341,7 +344,7 @@ func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage
 		if l.Name != lineageOf(id) {
 			continue
 		}
-		if err := cmp.Or(s.refuseSigned(ctx, l), s.vetted(ctx, l, (*Lineage).entries)); err != nil {
+		if err := s.vettedToDelete(ctx, l); err != nil {
 			return nil, nil, err
 		}
 		if _, err := s.judgeFulls(ctx, l); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 )
@@ -39,17 +40,22 @@ func (w *Whole) unread(fulls []Entry) []Entry {
 }
 
 // NotWholeError reports that a full is damaged on account of which others were to be deleted. Nothing was deleted, and it
-// counts for nothing from now on: that is recorded in the target.
+// counts for nothing from now on, where Store.Signer signs that or it does not matter who signed: that is recorded in the target.
 type NotWholeError struct {
-	Full Entry
-	Err  error // its damage
+	Full   Entry
+	Err    error // its damage
+	Record error // why it is not recorded; nil: it is
 }
 
 func (e *NotWholeError) Error() string {
-	return fmt.Sprintf("nothing is deleted on account of %s: %v", e.Full.ID(), e.Err)
+	text := fmt.Sprintf("nothing is deleted on account of %s: %v", e.Full.ID(), e.Err)
+	if e.Record != nil {
+		text += fmt.Sprintf("; this is not recorded in the target: %v", e.Record)
+	}
+	return text
 }
 
-func (e *NotWholeError) Unwrap() error { return e.Err }
+func (e *NotWholeError) Unwrap() []error { return []error{e.Err, e.Record} }
 
 // errUnread: fulls have to be read back first.
 var errUnread = errors.New("not read back")
@@ -70,7 +76,7 @@ func (s *Store) onWhole(ctx context.Context, try func(known *Whole) (unread []En
 		for _, full := range unread {
 			err := s.ReadBack(ctx, full)
 			if IsDamage(err) {
-				return errors.Join(&NotWholeError{full, err}, s.MarkDamaged(ctx, full, err))
+				return &NotWholeError{full, err, s.MarkDamaged(ctx, full, err)}
 			}
 			if err != nil {
 				return fmt.Errorf("read back %s: %w", full.ID(), err)
@@ -95,21 +101,60 @@ func (p PrunePlan) bearers() (fulls []Entry) {
 	return fulls
 }
 
-// refuseSigned is an ErrUntrusted if an object of a lineage has a signature and it is not known which keys to trust: anybody's
-// unsigned full would count as the newest, and all that is signed be deleted on its account.
-func (s *Store) refuseSigned(ctx context.Context, l *Lineage) error {
-	if len(s.Trusted) > 0 || s.AllowUntrusted {
+// UnknownSigner reports that an object of an incarnation is signed, and nothing there by a key that is trusted here. An
+// unsigned full of any client would count as its newest, and all that is signed be deleted on its account.
+type UnknownSigner struct {
+	Lineage string    `json:"incarnation"`
+	Object  string    `json:"object"`
+	Key     PublicKey `json:"key"`
+}
+
+func (u *UnknownSigner) Error() string {
+	return fmt.Sprintf("%v: %s is signed by %s, and nothing of its incarnation by a key that is trusted here, so forged backups cannot be "+
+		"recognized; delete backups on a management host of its cluster, or name the key with --trust KEY", ErrUntrusted, u.Object, u.Key)
+}
+
+func (u *UnknownSigner) Unwrap() error { return ErrUntrusted }
+
+// vettedToDelete is vetted, of all that a lineage has, for a deletion. An UnknownSigner: nothing of the lineage may be deleted.
+func (s *Store) vettedToDelete(ctx context.Context, l *Lineage) error {
+	if s.AllowUntrusted {
+		return nil
+	}
+	if s.judges() {
+		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil || l.first < math.MaxInt64 {
+			return err
+		}
+		for _, e := range l.listed {
+			if by := l.seen[e.Name()].by; by != "" && !l.signed(e) {
+				return &UnknownSigner{l.Name, e.Name(), by}
+			}
+		}
 		return nil
 	}
 	hs, errs := s.headers(ctx, l.entries())
 	for i, h := range hs {
 		switch {
 		case h.Signature != nil:
-			return fmt.Errorf("%w: %s is signed by %s, and no signing key to trust is known here, so forged backups cannot be recognized; "+
-				"delete backups on a management host, or name the key with --trust KEY", ErrUntrusted, h.Place.Name(), h.Signature.Key)
+			return &UnknownSigner{l.Name, h.Place.Name(), h.Signature.Key}
 		case errs[i] != nil && !IsDamage(errs[i]) && !errors.Is(errs[i], ErrNotFound):
 			return errs[i]
 		}
 	}
 	return nil
+}
+
+// deletable are the lineages of which something may be deleted, and why that is not so of the others.
+func (s *Store) deletable(ctx context.Context, lineages []Lineage) (may []Lineage, signed []UnknownSigner, err error) {
+	for _, l := range lineages {
+		err := s.vettedToDelete(ctx, &l)
+		if u := new(UnknownSigner); errors.As(err, &u) {
+			signed = append(signed, *u)
+		} else if err != nil {
+			return nil, nil, err
+		} else {
+			may = append(may, l)
+		}
+	}
+	return may, signed, nil
 }

@@ -24,6 +24,8 @@ type PrunePlan struct {
 	Failing []string `json:"failing,omitempty"`
 	// Others are the incarnations of which nothing is deleted, because they are not the caller's.
 	Others []string `json:"others,omitempty"`
+	// Signed are the incarnations of which nothing is deleted, because only keys that are not trusted here signed them.
+	Signed []UnknownSigner `json:"signed,omitempty"`
 }
 
 // Kept is a full that stays, and why.

@@ -38,7 +38,7 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 		return recordWrites(ctx, e, *id.Incarnation, true, last)
 	case err == nil, ctx.Err() != nil:
 		return ctx.Err()
-	case rest.Last > 0:
+	case rest.Last > 0 && !r.mayWrite(ctx, e, *rest):
 		return nil // its members were being stopped, and took no write since
 	case !rest.Order.Stored:
 		e.Log.Warn("no last backup before the restore", "error", err)
@@ -63,13 +63,7 @@ func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (in
 	if err != nil {
 		return 0, err
 	}
-	holds := func() error {
-		if why := cke.NoWriteStop(serving(r.Fence, rest), rest.Order, func(j cke.Join) cke.EndpointStatus { return e.Etcd.Endpoint(ctx, j.ClientURL()) }); why != "" {
-			return errors.New(why)
-		}
-		return nil
-	}
-	if err := holds(); err != nil {
+	if err := r.stopHolds(ctx, e, rest); err != nil {
 		return 0, err
 	}
 	rest.Stops++
@@ -82,7 +76,7 @@ func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (in
 	if err := e.Etcd.Arm(ctx, url, cke.WriteStop(r.Incarnation, rest.Stops)); err != nil {
 		return 0, fmt.Errorf("stop the writes of the cluster: %w", err)
 	}
-	if err := holds(); err != nil { // the size is that of the last commit
+	if err := r.stopHolds(ctx, e, rest); err != nil { // the size is that of the last commit
 		return 0, err
 	}
 	s := e.Etcd.Endpoint(ctx, url)
@@ -101,6 +95,30 @@ func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (in
 	}
 	e.Progress(fmt.Sprintf("all is stored, up to revision %d", s.Revision))
 	return s.Revision, nil
+}
+
+// stopHolds is an error if a stop of the writes may not hold. A member that this restore stopped already does not answer:
+// where its container is known not to run, it counts for nothing.
+func (r Restore) stopHolds(ctx context.Context, e Env, rest cke.Restoration) error {
+	reply := func(j cke.Join) cke.EndpointStatus { return e.Etcd.Endpoint(ctx, j.ClientURL()) }
+	joins := slices.DeleteFunc(serving(r.Fence, rest), func(j cke.Join) bool {
+		return !j.StartedAt.IsZero() && reply(j).Version == "" && isFenced(ctx, e, j) == nil
+	})
+	if why := cke.NoWriteStop(joins, rest.Order, reply); why != "" {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// mayWrite reports whether the life before serves through a quorum, and took a write after the last one on record, or
+// may take one.
+func (r Restore) mayWrite(ctx context.Context, e Env, rest cke.Restoration) bool {
+	url, err := servingBefore(ctx, e, r.Fence, rest)
+	if err != nil {
+		return false
+	}
+	s := e.Etcd.Endpoint(ctx, url)
+	return !s.Linearizable || s.Revision > rest.Last || r.stopHolds(ctx, e, rest) != nil
 }
 
 // servingBefore is the URL of a member of the life before that serves through a quorum.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -181,6 +182,88 @@ func TestCancelRestore_GoesOnWhereNoQuorumOfAnAbandonedLifeRuns(t *testing.T) {
 		}
 		if cancelled := slices.Contains(l.did, "cancel"); cancelled != row.cancelled || (err == nil) != row.cancelled {
 			t.Errorf("%s: %v, %v", name, l.did, err)
+		}
+	}
+}
+
+// halted is a cluster of three members of etcd 3.5 whose writes are stopped, and what was done.
+type halted struct {
+	*lives
+	revision int64
+	stored   int64 // 0: the target is full
+	silent   cke.JoinID
+	quorum   bool
+}
+
+func (h *halted) UpdateIncarnation(_ context.Context, inc cke.Incarnation) error {
+	h.inc = inc
+	return nil
+}
+
+// haltedEtcd is its etcd; a member is silent by its address.
+type haltedEtcd struct {
+	cke.Etcd
+	by *halted
+}
+
+func (e haltedEtcd) Endpoint(_ context.Context, url string) cke.EndpointStatus {
+	if strings.Contains(url, string(e.by.silent)) {
+		return cke.EndpointStatus{URL: url, Problem: "no answer"}
+	}
+	return cke.EndpointStatus{URL: url, Serializable: true, Linearizable: e.by.quorum, ClusterID: "c1", Version: "3.5.35", Revision: e.by.revision}
+}
+
+func (e haltedEtcd) Arm(context.Context, string, cke.Alarm) error {
+	e.by.did = append(e.by.did, "arm")
+	return nil
+}
+
+type haltedBackups struct {
+	cke.Backups
+	by *halted
+}
+
+func (b haltedBackups) Flush(context.Context) (cke.StoredBackup, error) {
+	if b.by.stored == 0 {
+		return cke.StoredBackup{}, errors.New("the target is full")
+	}
+	return cke.StoredBackup{Revision: b.by.stored}, nil
+}
+
+func (haltedBackups) Status() *cke.BackupStatus { return &cke.BackupStatus{Connected: true} }
+
+// A restore is continued, of which some members may be stopped already.
+func TestRestore_StoresTheLastAgainWhereItIsContinued(t *testing.T) {
+	for name, row := range map[string]struct {
+		halted
+		last      int64 // on record
+		runs      map[cke.JoinID]bool
+		now       int64
+		cancelled bool
+	}{
+		"it stopped a member":                    {halted{revision: 105, stored: 105, silent: "m3", quorum: true}, 0, map[cke.JoinID]bool{"m3": false}, 105, false},
+		"the silent one runs":                    {halted{revision: 105, stored: 105, silent: "m3", quorum: true}, 0, map[cke.JoinID]bool{"m3": true}, 0, true},
+		"its node does not answer":               {halted{revision: 105, stored: 105, silent: "m3", quorum: true}, 0, nil, 0, true},
+		"all are silent to clients":              {halted{revision: 105, silent: "m3"}, 100, nil, 100, false},
+		"nothing was written since":              {halted{revision: 100, silent: "none", quorum: true}, 100, nil, 100, false},
+		"something was written since":            {halted{revision: 105, silent: "none", quorum: true}, 100, nil, 100, true},
+		"that is stored":                         {halted{revision: 105, stored: 105, silent: "none", quorum: true}, 100, nil, 105, false},
+		"something may be written, one runs":     {halted{revision: 100, stored: 100, silent: "m3", quorum: true}, 100, map[cke.JoinID]bool{"m3": true}, 100, true},
+		"nothing was written, one is stopped":    {halted{revision: 100, silent: "m3", quorum: true}, 100, map[cke.JoinID]bool{"m3": false}, 100, false},
+		"something was written, one was stopped": {halted{revision: 105, silent: "m3", quorum: true}, 100, map[cke.JoinID]bool{"m3": false}, 100, true},
+	} {
+		h := row.halted
+		h.lives = &lives{&calledOff{inc: cke.Incarnation{ID: "next", State: cke.Restoring, Restore: &cke.Restoration{
+			Last: row.last, Before: &cke.Incarnation{ID: "before", ClusterID: "c1"}, Order: cke.RestoreOrder{Stored: true},
+		}}}, nil, row.runs, nil}
+		r := Restore{Incarnation: "next"}
+		for _, n := range []string{"m1", "m2", "m3"} {
+			j := cke.Join{ID: cke.JoinID(n), Incarnation: "before", Node: cke.Node{Hostname: n, Address: n}, StartedAt: time.Now(), Etcd: cke.EtcdOptions{Image: "etcd:v3.5.35"}}
+			r.Fence, h.inc.Restore.Fence = append(r.Fence, j), append(h.inc.Restore.Fence, j.ID)
+		}
+		err := r.storeLast(t.Context(), Env{Machines: h.lives, Ledger: &h, Etcd: haltedEtcd{by: &h}, Backups: haltedBackups{by: &h}, Log: slog.New(slog.DiscardHandler), Progress: func(string) {}})
+		if cancelled := slices.Contains(h.did, "cancel"); cancelled != row.cancelled || (err == nil) == row.cancelled || !cancelled && h.inc.Restore.Last != row.now {
+			t.Errorf("%s: %v, %+v, %v", name, h.did, h.inc.Restore, err)
 		}
 	}
 }

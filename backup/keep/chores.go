@@ -314,6 +314,10 @@ func (w *chores) prune(ctx context.Context) error {
 	if len(plan.Others) > 0 {
 		w.l.c.Log.Warn("backups of incarnations that are not on record are not pruned; if no other cluster uses this target, `ckecli backup prune` does that", "cluster", w.l.c.Cluster, "incarnations", plan.Others)
 	}
+	for _, u := range plan.Signed {
+		w.l.c.Log.Warn("backups of an incarnation are not pruned, because only keys that are not trusted here signed them; if the key is one of this cluster's, `ckecli backup prune --trust KEY` does that",
+			"cluster", w.l.c.Cluster, "incarnation", u.Lineage, "key", u.Key, "object", u.Object)
+	}
 	if n := len(plan.Held); n > 0 {
 		w.l.c.Log.Info("some backups are not pruned: the target protects them, or protected ones need them", "cluster", w.l.c.Cluster, "objects", n, "first", plan.Held[0].Name)
 	}

@@ -24,7 +24,8 @@ func newBackupDeleteCommand(a *app) *cobra.Command {
 its newest state, is deleted only with --force: that state can then no longer be restored. The full that takes its place is read
 back first; if that is damaged, nothing is deleted. Confirm by typing the cluster's name, or with --confirm NAME.
 
-Backups that are signed are deleted only if it is known which signing keys to trust: on a management host, or with --trust.`,
+Backups of an incarnation of which something is signed are deleted only if a key that is trusted signed some of it: on a
+management host of the cluster, or with --trust.`,
 		RunE: a.onBackups(&o, func(ctx context.Context, b *backups, args []string) error {
 			return runBackupDelete(ctx, a, b, args[0], force, confirm)
 		}),

@@ -37,7 +37,8 @@ deletes what is older, even if another rule keeps it; alone it keeps all that is
 and what was last verified, are always kept. The newest full that counts is read back first; if it is damaged, nothing is
 deleted, and it does not count any more.
 
-Backups that are signed are deleted only if it is known which signing keys to trust: on a management host, or with --trust.
+Backups of an incarnation of which something is signed are deleted only if a key that is trusted signed some of it: on a
+management host of the cluster, or with --trust. The others stay and are named.
 
 The plan is shown first. Confirm it by typing the cluster's name, or with --confirm NAME. What cannot be deleted is skipped, with
 what it is restored from: this is no error if the target protects it (an immutable file, an object lock); any other reason
@@ -182,6 +183,10 @@ func (a *app) confirmPrune(ctx context.Context, b *backups, p pruned, o pruneOpt
 }
 
 func (a *app) showPruned(p pruned) error {
+	for _, u := range p.Signed {
+		fmt.Fprintf(a.stderr, "note: nothing of incarnation %s is deleted: %s is signed by a key that is not trusted here; if the key is one of this cluster's, repeat with --trust %s\n",
+			u.Lineage, u.Object, term.Clean(string(u.Key)))
+	}
 	names := []string{}
 	for _, r := range p.Delete {
 		names = append(names, r.Name)

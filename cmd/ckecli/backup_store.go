@@ -117,7 +117,10 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 	}
 	e := &cke.Error{Code: cke.CodeTarget, What: "cannot " + tried, Err: err, Unchanged: !b.bucket.changed.Load(), Facts: []string{"target " + b.where}}
 	var damage *backup.DamagedError
+	var notWhole *backup.NotWholeError
 	switch {
+	case errors.As(err, &notWhole):
+		b.notWhole(e, notWhole)
 	case errors.Is(err, backup.ErrUntrusted):
 		e.Code = cke.CodeUntrusted
 		if errors.As(err, &damage) {
@@ -155,6 +158,27 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 		e.Code, e.Try = cke.CodeNoBackup, b.command("list -o name")
 	}
 	return e
+}
+
+// notWhole says what to do where nothing was deleted on account of a full that is damaged: other fulls can be restored.
+func (b *backups) notWhole(e *cke.Error, is *backup.NotWholeError) {
+	e.Code, e.Err, e.Try = cke.CodeBackupDamaged, nil, "ckecli backup now"
+	e.What += ": the newest full backup is damaged, and nothing was deleted"
+	why := is.Err.Error()
+	if damage := new(backup.DamagedError); errors.As(is.Err, &damage) {
+		why = damageText(damage)
+	}
+	e.Facts = append(e.Facts, is.Full.Name(), why)
+	if is.Record != nil {
+		e.Facts = append(e.Facts, "this could not be recorded in the target: "+is.Record.Error())
+		return
+	}
+	if b.signer != nil || len(b.trusted) == 0 || b.anyone {
+		e.Facts = append(e.Facts, "it does not count any more: take a new full backup, or repeat the command to delete on account of the one before")
+	}
+	if b.signer == nil {
+		e.Facts = append(e.Facts, "this host has no key to sign that, so the full still counts for all that check signatures: repeat the command on a management host")
+	}
 }
 
 // command is a command on the same target.
