@@ -37,7 +37,7 @@ func (n *nemesis) settleTwins(f *cke.Freeze) (wrong []string) {
 			node.StartByHand()
 			containers, _ := node.Look()
 			others := slices.ContainsFunc(n.s.Nodes(), func(o *sim.Node) bool { return !slices.Contains(of, o) && n.s.runningOn(o.Name()) > 0 })
-			if carries && (n.expelledFrom(node) || (len(containers) == 0 || !node.Holds(id.Joins[at].Volume)) && others) { // it has no part in the right history any more, or cannot show that it has
+			if carries && (n.expelledFrom(node) || (len(containers) == 0 || n.s.runningOn(node.Name()) == 0 && !node.Holds(id.Joins[at].Volume)) && others) { // it has no part in the right history any more, or cannot show that it has
 				wrong = append(wrong, node.Name())
 			}
 			continue
