@@ -289,6 +289,8 @@ func (c *checker) cancelsRestore(inc *cke.Incarnation) {
 	// A store to which the cluster was declared to be restored goes back to that.
 	if c.replaced != nil && (c.replaced.ID == inc.ID || inc.State == cke.Awaiting && inc.WasReplaced(c.replaced.ID)) {
 		c.formed, c.acknowledged, c.holds = c.replaced, c.lost, held{}
+	} else if inc.State == cke.Abandoned { // it was to be the first one since a deletion
+		c.formed, c.acknowledged, c.holds = nil, nil, held{}
 	}
 }
 
