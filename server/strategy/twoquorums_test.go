@@ -3,6 +3,7 @@ package strategy_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -96,11 +97,26 @@ func TestDecide_AListOfFewerThanAQuorumEndsNoMembership(t *testing.T) {
 		s.endpoint(1).Linearizable = false
 		return s
 	}
+	answers := func(since time.Duration) *scene { // both are to be replaced, and could elect a leader
+		s := formed(3).running().ledBy("m3", 3).frozenBy("two-quorums c1", true)
+		s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
+		for _, i := range []int{1, 2} {
+			s.endpoint(i).Linearizable, s.endpoint(i).LeaderID = false, ""
+		}
+		if since > 0 {
+			s.Before.Problems = []cke.Problem{{Code: cke.CodeSplitBrain, Node: "n1", Message: "n1 and n2 answer, are not in the member list that was read, and may elect a leader", Since: noon.Add(-since)}}
+		}
+		return s.asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2")
+	}
 	left := alone()
+	end := op.EndMembership{Join: left.join(1), Agreed: []cke.JoinID{"join1", "join2"}}
 	check(t, []row{
+		{"a person had both replaced before, and they answer", answers(0), nil, "may elect a leader", []string{"CKE302 n1"}},
+		{"a moment later", answers(30 * time.Second), nil, "may elect a leader", []string{"CKE302 n1"}},
+		{"they elect none", answers(time.Minute), end, "no longer in the member list", nil},
 		{"nobody has it leave", alone(), nil, "lacks n1 and n2, and has no quorum of the members on record", []string{"CKE302 n1", "CKE302 n2"}},
 		{"a person replaces one of them", alone().asked(cke.TaskReplace, "n1", "join1"), nil, "lacks n2, and has no quorum of the members on record", []string{"CKE302 n2"}},
-		{"a person replaces both", alone().asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2"), op.EndMembership{Join: left.join(1), Agreed: []cke.JoinID{"join1", "join2"}}, "no longer in the member list", nil},
+		{"a person replaces both", alone().asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2"), end, "no longer in the member list", nil},
 	})
 }
 
