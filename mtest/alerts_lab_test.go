@@ -72,7 +72,7 @@ func TestLabAlerts_FireInARealPrometheusAndResolve(t *testing.T) {
 	t.Cleanup(cancel)
 	a := &alerted{whole: s, backedUp: backedUp{s, filepath.Join(t.TempDir(), "backups")}, fired: map[string]rig.Alert{}}
 	certificate, password := s.TempDir(), s.file("http.password", "a password\n")
-	s.must(rig.LoopbackCertificate(certificate))
+	s.must(rig.OwnCertificate(certificate, "127.0.0.1"))
 	cert, key := filepath.Join(certificate, "server.crt"), filepath.Join(certificate, "server.key")
 	s.must(s.WriteConfig(map[string]any{"probe_interval": "1s", "http": map[string]any{"listen": s.HTTP,
 		"tls":        map[string]any{"cert_file": cert, "key_file": key, "client_ca_file": cert},

@@ -2,22 +2,13 @@ package mtest_test
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -95,9 +86,13 @@ func (s *story) registry(n lab.Node, program, user, password string) registry {
 	const home = "/var/lib/registry"
 	r := registry{s: s, host: fmt.Sprintf("%s:5000", n.Address)}
 	r.image = fmt.Sprintf("%s/etcd:v%s", r.host, rig.EtcdVersion)
-	ca, caPEM := s.newAuthority()
-	r.ca = caPEM
-	cert, key := s.sign(ca, n.Address, time.Now().Add(time.Hour))
+	dir := s.TempDir()
+	s.must(rig.OwnCertificate(dir, n.Address))
+	cert, err := os.ReadFile(filepath.Join(dir, "server.crt"))
+	s.must(err)
+	key, err := os.ReadFile(filepath.Join(dir, "server.key"))
+	s.must(err)
+	r.ca = string(cert)
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	s.must(err)
 	binary, err := os.Open(program)
@@ -105,7 +100,7 @@ func (s *story) registry(n lab.Node, program, user, password string) registry {
 	defer binary.Close()
 	s.put(n, home+"/registry", binary)
 	for name, text := range map[string]string{
-		"cert.pem": cert, "key.pem": key, "htpasswd": fmt.Sprintf("%s:%s\n", user, hash),
+		"cert.pem": string(cert), "key.pem": string(key), "htpasswd": fmt.Sprintf("%s:%s\n", user, hash),
 		"config.yml": strings.ReplaceAll(`version: 0.1
 storage: {filesystem: {rootdirectory: HOME/data}}
 http: {addr: ":5000", tls: {certificate: HOME/cert.pem, key: HOME/key.pem}}
@@ -142,20 +137,4 @@ func (s *story) put(n lab.Node, path string, content io.Reader) {
 	if err != nil {
 		s.Fatalf("write %s on %s: %v %s", path, n.Name, err, stderr.String())
 	}
-}
-
-// newAuthority makes a CA that has nothing to do with the cluster.
-func (s *story) newAuthority() (ca tls.Certificate, caPEM string) {
-	s.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	s.must(err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "lab"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	s.must(err)
-	leaf, err := x509.ParseCertificate(der)
-	s.must(err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

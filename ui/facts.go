@@ -155,7 +155,7 @@ func (p *Page) plan(ctx context.Context, f facts) *plan.Plan {
 	return made
 }
 
-// Class returns the class of a style in the style sheet.
+// class returns the class of a style in the style sheet.
 func class(s term.Style) string {
 	switch s {
 	case term.Green:

@@ -14,25 +14,10 @@ import (
 
 // Between its reads a restore holds its backups: another host may have to read them again.
 func TestRestore_HoldsItsBackupsUntilItIsOver(t *testing.T) {
-	store, wire := externalStore(t)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx := t.Context()
-	must(store.OpenSecrets(ctx))
-	declare(t, store, "prod")
-	lead, err := store.Campaign(ctx, "prod", "here")
-	must(err)
-	spec := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "127.0.0.101", ControlPlane: true}}}.WithDefaults()
-	inc := cke.NewIncarnation(spec, nil, time.Now())
-	must(lead.CreateIncarnation(ctx, inc))
-	inc.State = cke.Formed
-	must(lead.UpdateIncarnation(ctx, inc))
+	store, wire, lead, inc := formedIn(t)
+	ctx, must := t.Context(), mustIn(t)
 	dir := t.TempDir()
-	_, err = take.Full(ctx, take.Config{Bucket: backup.Dir(dir), Cluster: "prod", Lineage: inc.ID, Scratch: t.TempDir(),
+	_, err := take.Full(ctx, take.Config{Bucket: backup.Dir(dir), Cluster: "prod", Lineage: inc.ID, Scratch: t.TempDir(),
 		Endpoints: []string{"http://" + wire.listener.Addr().String()}, Notify: func(take.Event) {}})
 	must(err)
 	task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())

@@ -77,15 +77,24 @@ func (p *process) serveHealth(o options) (end func()) {
 	}
 }
 
+// readPassword returns the password in a password_file, which must have one.
+func readPassword(file string) (string, error) {
+	password, err := clusterfile.ReadPassword(file)
+	if err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	if password = strings.TrimRight(password, "\r"); password == "" {
+		return "", fmt.Errorf("%s has no password in it", file)
+	}
+	return password, nil
+}
+
 // listenHTTP opens the address, with TLS and a password where they are configured.
 func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, error) {
 	if c.BasicAuth.Username != "" {
-		password, err := clusterfile.ReadPassword(c.BasicAuth.PasswordFile)
+		password, err := readPassword(c.BasicAuth.PasswordFile)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read the password: %w", err)
-		}
-		if password = strings.TrimRight(password, "\r"); password == "" {
-			return nil, nil, fmt.Errorf("%s has no password in it", c.BasicAuth.PasswordFile)
+			return nil, nil, err
 		}
 		h = withPassword(h, c.BasicAuth.Username, password)
 	}

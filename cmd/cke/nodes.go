@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"cke"
-	"cke/clusterfile"
 	"cke/etcdnode"
 	"cke/pki"
 	"cke/server"
@@ -56,10 +54,7 @@ func login(images cke.ImagesConfig) func(host string) (username, password string
 		if !ok {
 			return "", "", nil
 		}
-		password, err := clusterfile.ReadPassword(r.PasswordFile)
-		if err == nil && password == "" {
-			err = fmt.Errorf("%s has no password in it", r.PasswordFile)
-		}
+		password, err := readPassword(r.PasswordFile)
 		return r.Username, password, err
 	}
 }

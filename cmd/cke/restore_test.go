@@ -51,26 +51,40 @@ func TestRestore_AKeyThatIsLentVouchesForNone(t *testing.T) {
 	}
 }
 
-// Another restore may be asked for while one waits: what that one has fetched stays until the one that takes its place ends, with the
-// steps of the operation in their order.
-func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
-	store, _ := externalStore(t)
-	must := func(err error) {
+// prod is a cluster of one node.
+var prod = cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "127.0.0.101", ControlPlane: true}}}.WithDefaults()
+
+// mustIn returns what ends a test at an error.
+func mustIn(t *testing.T) func(error) {
+	return func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx := t.Context()
+}
+
+// formedIn is a store, the way to it, and a term of a cluster prod of one node whose incarnation is formed.
+func formedIn(t *testing.T) (*storage.Store, *wire, *storage.Term, cke.Incarnation) {
+	t.Helper()
+	store, w := externalStore(t)
+	ctx, must := t.Context(), mustIn(t)
 	must(store.OpenSecrets(ctx))
 	declare(t, store, "prod")
 	lead, err := store.Campaign(ctx, "prod", "here")
 	must(err)
-	spec := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "127.0.0.101", ControlPlane: true}}}.WithDefaults()
-	inc := cke.NewIncarnation(spec, nil, time.Now())
+	inc := cke.NewIncarnation(prod, nil, time.Now())
 	must(lead.CreateIncarnation(ctx, inc))
 	inc.State = cke.Formed
 	must(lead.UpdateIncarnation(ctx, inc))
+	return store, w, lead, inc
+}
+
+// Another restore may be asked for while one waits: what that one has fetched stays until the one that takes its place ends, with the
+// steps of the operation in their order.
+func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
+	store, _, lead, _ := formedIn(t)
+	ctx, must := t.Context(), mustIn(t)
 	scratch := t.TempDir()
 	leads := func() *snapshots {
 		t.Helper()
@@ -92,7 +106,7 @@ func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
 		t.Helper()
 		id, err := lead.Identity(ctx)
 		must(err)
-		next := cke.NewRestoration(spec, id, cke.Restoration{ID: task.ID}, time.Now())
+		next := cke.NewRestoration(prod, id, cke.Restoration{ID: task.ID}, time.Now())
 		must(lead.BeginRestore(ctx, next))
 		must(lead.FinishTask(ctx, task.ID))
 		return next
@@ -133,7 +147,7 @@ func TestRestore_KeepsWhatTheOneUnderWayNeeds(t *testing.T) {
 	must(os.WriteFile(s.file(waiting.ID), nil, 0o600))
 
 	canceled := ask()
-	inc = begin(canceled)
+	inc := begin(canceled)
 	must(lead.CancelRestore(ctx, inc)) // and the daemon is killed: the files stay until the next one leads
 	s = leads()
 	left(waiting)
@@ -196,8 +210,7 @@ func TestRestore_OfAnEarlierLifeIsRefusedWhereTheStatusCannotBeRead(t *testing.T
 	declare(t, store, "prod")
 	lead, err := store.Campaign(ctx, "prod", "here")
 	must(err)
-	spec := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "127.0.0.101", ControlPlane: true}}}.WithDefaults()
-	must(lead.CreateIncarnation(ctx, cke.NewIncarnation(spec, nil, time.Now())))
+	must(lead.CreateIncarnation(ctx, cke.NewIncarnation(prod, nil, time.Now())))
 	must(lead.PutStatus(ctx, cke.Status{Cluster: "prod"}))
 	dir := t.TempDir()
 	full := filepath.Join(dir, backup.FullPlace("prod", "a1b2", 7, time.Now()).Name())

@@ -48,7 +48,7 @@ func StartStore(ctx context.Context, dir string) (*Store, error) {
 		err = img.Binaries(filepath.Join(dir, "bin"))
 	}
 	if err == nil {
-		err = LoopbackCertificate(dir)
+		err = OwnCertificate(dir, "127.0.0.1")
 	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "password"), []byte(storePassword+"\n"), 0o600)
@@ -135,8 +135,8 @@ func (s *Store) addUser(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// LoopbackCertificate writes server.crt and server.key into dir: a certificate for loopback that is its own authority.
-func LoopbackCertificate(dir string) error {
+// OwnCertificate writes server.crt and server.key into dir: a certificate for an address that is its own authority.
+func OwnCertificate(dir, address string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func LoopbackCertificate(dir string) error {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "store"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.ParseIP(address)}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
