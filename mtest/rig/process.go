@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,12 +46,17 @@ func FindProcess(pidFile, config string) (*Process, error) {
 	return p, nil
 }
 
-// read reads how the process was started.
+// read reads how the process was started. A process that was started just now has no command line for a moment: the
+// kernel lets the one that started it continue before the new program is in place.
 func (p *Process) read() error {
 	at := fmt.Sprintf("/proc/%d/", p.pid)
 	args, err := os.ReadFile(at + "cmdline")
-	if err == nil && len(args) == 0 {
-		err = errors.New("it has exited")
+	for err == nil && len(args) == 0 {
+		if !p.alive() {
+			return errors.New("it has exited")
+		}
+		runtime.Gosched()
+		args, err = os.ReadFile(at + "cmdline")
 	}
 	if err != nil {
 		return err
@@ -89,10 +95,12 @@ func (p *Process) Kill(ctx context.Context) error {
 	return nil
 }
 
-// alive reports whether the process runs; one that waits for its parent does not, and has no command line.
+// alive reports whether the process runs; one that only waits for its parent to read how it ended does not.
 func (p *Process) alive() bool {
-	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-	return err == nil && len(args) > 0
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	// "PID (NAME) STATE ...", and a name may contain spaces and parentheses: proc_pid_stat(5).
+	state := bytes.TrimLeft(stat[bytes.LastIndexByte(stat, ')')+1:], " ")
+	return err == nil && len(state) > 0 && state[0] != 'Z' && state[0] != 'X'
 }
 
 // Start starts the daemon again as it was started before. It continues to run when this program exits.
