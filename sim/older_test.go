@@ -213,6 +213,9 @@ func (n *nemesis) copy() {
 }
 
 func (n *nemesis) putBack() {
+	if n.copied == nil {
+		return
+	}
 	s := n.s.Store()
 	id, was := s.Identity(), n.copied.Identity()
 	if id.Incarnation == nil || !id.Incarnation.Life(was.Incarnation.ID) || id.Incarnation.State != cke.Formed || !reflect.DeepEqual(id.Authorities, was.Authorities) || s.Deleted() {
