@@ -230,9 +230,9 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 		pause = min(pause, dec.Again)
 	}
 	if quorate := seen.Etcd.Quorate; quorate != d.quorate || d.quorateAt.IsZero() {
-		d.quorate, d.quorateAt = quorate, d.Now()
+		d.quorate, d.quorateAt = quorate, time.Now() // as a monotonic clock, whatever happens to that of the host
 	}
-	if inc := identity.Incarnation; inc != nil && inc.State == cke.Formed && !d.quorate && d.Now().Sub(d.quorateAt) < electing {
+	if inc := identity.Incarnation; inc != nil && inc.State == cke.Formed && !d.quorate && time.Since(d.quorateAt) < electing {
 		pause = min(pause, 100*time.Millisecond)
 	}
 	return pause, nil

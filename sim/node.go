@@ -184,3 +184,10 @@ func (n *Node) Holds(volume string) bool {
 	v := n.volumes[volume]
 	return v != nil && v.wal != nil
 }
+
+// Marks reports whether a mark on the node names a membership of a cluster as ended.
+func (n *Node) Marks(cluster string, id cke.JoinID) bool {
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	return slices.Contains(n.over[cluster], string(id))
+}

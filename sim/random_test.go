@@ -301,11 +301,14 @@ func tells(blockers []cke.Problem, lost []string) bool {
 }
 
 // lost names the nodes of memberships whose data is really gone. That a member was started a copy of the store may lack. Before anything
-// was written, a later member that cke takes for a learner has nothing that could be missed.
+// was written, a later member that cke takes for a learner has nothing that could be missed; nor has one that ended, according to a mark.
 func (s *stage) lost(id cke.Identity) []string {
 	var names []string
 	for _, j := range id.Joins {
 		founder := slices.ContainsFunc(id.Incarnation.Founders, func(f cke.Join) bool { return f.ID == j.ID })
+		if ended := slices.ContainsFunc(s.Nodes(), func(n *sim.Node) bool { return n.Marks(clusterName, j.ID) }); ended {
+			continue
+		}
 		if !j.StartedAt.IsZero() && (founder || j.MayVote || len(s.Written()) > 0) && !s.Node(j.Node.Name()).Holds(j.Volume) {
 			names = append(names, j.Node.Name())
 		}
