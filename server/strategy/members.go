@@ -182,14 +182,9 @@ func dataProblem(in *Input, j cke.Join) *cke.Problem {
 	if message == "" {
 		return nil
 	}
-	left := 0 // of the others, those that may hold data
-	for _, other := range in.Identity.Joins {
-		if other.ID != j.ID && lostData(in, other) == "" {
-			left++
-		}
-	}
+	left := len(in.mayHoldData())
 	p := &cke.Problem{Code: cke.CodeDataMissing, Node: j.Node.Name(), Message: message, Remedy: "bring the volume back"}
-	enough := left >= quorum.Of(len(in.Identity.Joins))
+	enough := in.Seen.Etcd.Quorate && left >= quorum.Of(len(in.Identity.Joins)) // silent ones may be gone
 	c, _ := in.node(j.Node).Of(j.ID)
 	switch runs := c.Running(); { // one that its engine starts again and again has nothing open
 	case runs && in.lastHolds(j):
@@ -197,13 +192,21 @@ func dataProblem(in *Input, j cke.Join) *cke.Problem {
 	case runs && enough:
 		p.Remedy = fmt.Sprintf("`ckecli replace %s`: the other members hold the data", j.Node.Name())
 	case runs:
-		p.Remedy = "do not stop it, it holds what the other members lack; save its data at once: `ckecli backup now`, or `etcdctl snapshot save`"
+		p.Remedy = "do not stop it, it may hold what the other members lack; save its data at once: `ckecli backup now`, or `etcdctl snapshot save`"
 	case left == 0:
 		p.Remedy += ", or `ckecli restore`"
 	case enough:
 		p.Remedy += fmt.Sprintf(", or `ckecli replace %s`: the other members hold the data", j.Node.Name())
 	}
 	return p
+}
+
+// mayHoldData returns the members that may hold data of the cluster: none that is put aside, that ended according to a
+// mark, whose data is gone, or of which there is nothing yet.
+func (in *Input) mayHoldData() []cke.Join {
+	return slices.DeleteFunc(slices.Clone(in.Identity.Joins), func(j cke.Join) bool {
+		return in.keptOut(j) || lostData(in, j) != "" || j.StartedAt.IsZero() && !in.mayHold(j)
+	})
 }
 
 // lostData says what is gone of a member's data; "": nothing that could be seen.

@@ -107,15 +107,21 @@ func TestReport_NamesTheWayOutOfALostQuorum(t *testing.T) {
 		scene *scene
 		says  string // "": nothing of it
 	}{
-		"two of three are silent":          {formed(3).silent(1, 2).lost(), "bring members back; only if at least 2 of the 3 are gone for good: ckecli recover"},
-		"also while it is paused":          {formed(3).silent(1, 2).lost().held(), "ckecli recover"},
-		"not while all run and elect":      {formed(3).lost(), ""},
-		"not while one can be started":     {formed(3).stopped(1).silent(2).lost(), ""},
-		"not where nothing is left":        {formed(3).wiped(1, 2, 3).lost(), ""},
-		"not in a hibernated cluster":      {formed(3).stopped(1, 2, 3).lost().hibernated(), ""},
-		"not in one that is deleted":       {formed(3).silent(1, 2).lost().with(func(s *scene) { s.Deleting = true }), ""},
-		"not in one that has its quorum":   {formed(3).silent(1), ""},
-		"two of four run, one is not ours": {formed(3).silent(1).lost().stranger("x"), "bring members back; only if at least 2 of the 4 are gone for good: ckecli recover"},
+		"two of three are silent":      {formed(3).silent(1, 2).lost(), "bring members back; only if at least 2 of the 3 are gone for good: ckecli recover"},
+		"also while it is paused":      {formed(3).silent(1, 2).lost().held(), "ckecli recover"},
+		"not while all run and elect":  {formed(3).lost(), ""},
+		"not while one can be started": {formed(3).stopped(1).silent(2).lost(), ""},
+		"not where nothing is left":    {formed(3).wiped(1, 2, 3).lost(), ""},
+		"no member holds data":         {formed(3).emptied(1, 2, 3).lost(), "bring their volumes back; if they are gone for good: ckecli restore"},
+		"nor the one that did not end": {formed(3).emptied(1, 2).stopped(3).marked(3).lost().judged(), "if they are gone for good: ckecli restore"},
+		"one of them was never started": {formed(3).emptied(1, 2).wiped(3).lost().with(func(s *scene) { s.Identity.Joins[2].StartedAt = time.Time{} }),
+			"if they are gone for good: ckecli restore"},
+		"one of them may hold it":            {formed(3).emptied(1, 2).silent(3).lost(), "only if at least 2 of the 3 are gone for good: ckecli recover"},
+		"one of them runs without its files": {formed(3).running().hollow(time.Minute, 1).emptied(2).wiped(3).lost(), "ckecli recover"},
+		"not in a hibernated cluster":        {formed(3).stopped(1, 2, 3).lost().hibernated(), ""},
+		"not in one that is deleted":         {formed(3).silent(1, 2).lost().with(func(s *scene) { s.Deleting = true }), ""},
+		"not in one that has its quorum":     {formed(3).silent(1), ""},
+		"two of four run, one is not ours":   {formed(3).silent(1).lost().stranger("x"), "bring members back; only if at least 2 of the 4 are gone for good: ckecli recover"},
 	} {
 		says := ""
 		for _, p := range row.scene.report().Problems {
@@ -179,6 +185,15 @@ func TestDecide_TellsTheWayOutWhereDataIsGone(t *testing.T) {
 	}
 	if got := remedy(formed(1).emptied(1).lost(), "n1"); !strings.Contains(got, "`ckecli restore`") || strings.Contains(got, "replace") {
 		t.Errorf("the only one: %q", got)
+	}
+	if got := remedy(formed(2).emptied(1).stopped(2).marked(2).lost().judged(), "n1"); !strings.Contains(got, "`ckecli restore`") {
+		t.Errorf("the only one that did not end: %q", got)
+	}
+	if got := remedy(formed(3).emptied(1).silent(2, 3).lost(), "n1"); got != "bring the volume back" {
+		t.Errorf("while the others are silent: %q", got)
+	}
+	if got := remedy(formed(3).running().hollow(time.Minute, 1).silent(2, 3).lost().remembered(), "n1"); !strings.Contains(got, "do not stop it") || strings.Contains(got, "replace") {
+		t.Errorf("runs on removed files while the others are silent: %q", got)
 	}
 	if d := strategy.Decide(formed(1).stopped(1).crashes(1).lost().Input); !strings.Contains(d.Reason, "1 is needed") {
 		t.Errorf("of one: %q", d.Reason)

@@ -100,6 +100,8 @@ func quorumProblem(in *Input) *cke.Problem {
 		return nil
 	}
 	switch gone, aside := n-need+1, len(in.Identity.Joins)-len(cke.Chosen(in.Identity.Joins)); {
+	case up == 0 && len(in.mayHoldData()) == 0:
+		p.Remedy = strings.Replace(first, "members", "their volumes", 1) + "; if they are gone for good: ckecli restore"
 	case aside >= gone:
 		p.Remedy = "too few members were not put aside to be a quorum: ckecli recover"
 	case n == 1:
