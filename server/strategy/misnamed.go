@@ -37,10 +37,15 @@ func (in *Input) allMisnamed() []cke.Problem {
 			continue
 		}
 		for _, s := range in.Seen.Nodes {
-			if _, there := s.VolumeOf(j); there && s.Answered() && s.Node.Address != j.Node.Address {
-				all = append(all, cke.Problem{Code: cke.CodeMisnamed, Node: s.Node.Name(), Remedy: "give the machines their addresses back, or declare each with the one that it has, one after the other",
-					Message: fmt.Sprintf("the machine at %s carries the volume of the member of %s: the machines have exchanged their addresses", s.Node.Address, j.Node.Name())})
+			if _, there := s.VolumeOf(j); !there || !s.Answered() || s.Node.Address == j.Node.Address {
+				continue
 			}
+			why, remedy := "the machines have exchanged their addresses", "give the machines their addresses back, or declare each with the one that it has, one after the other"
+			if s.Node.Name() == j.Node.Name() && !s.Node.ControlPlane {
+				why, remedy = "it has another address, and is no control-plane node", "give the machine its address back, or declare it as a control-plane node until its member has moved"
+			}
+			all = append(all, cke.Problem{Code: cke.CodeMisnamed, Node: s.Node.Name(), Remedy: remedy,
+				Message: fmt.Sprintf("the machine at %s carries the volume of the member of %s: %s", s.Node.Address, j.Node.Name(), why)})
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package strategy_test
 
 import (
+	"strings"
 	"testing"
 
 	"cke"
@@ -90,4 +91,25 @@ func TestDecide_ActsOnNoNameThatMeansAnotherMachine(t *testing.T) {
 	if m := moved.Identity.Misnamed(moved.Spec); m != nil {
 		t.Errorf("a machine that moves: %+v", m)
 	}
+}
+
+// A machine got another address, and is no control-plane node any more: no other one has exchanged anything with it.
+func TestReport_SaysThatAMachineMovedWithoutItsMember(t *testing.T) {
+	s := formed(3).lost()
+	s.node(2).Containers = nil
+	there := *s.node(2)
+	there.Node.Address, there.Node.ControlPlane = "10.0.9.2", false
+	s.Spec.Nodes[1] = there.Node
+	s.Seen.Nodes = append(s.Seen.Nodes, there)
+	s.node(2).Volumes = nil
+	s.silent(2)
+	for _, p := range s.report().Problems {
+		if p.Code == cke.CodeMisnamed {
+			if strings.Contains(p.Message, "exchanged") || !strings.Contains(p.Remedy, "declare it as a control-plane node until its member has moved") {
+				t.Errorf("%s: %s", p.Message, p.Remedy)
+			}
+			return
+		}
+	}
+	t.Errorf("not told: %+v", s.report().Problems)
 }
