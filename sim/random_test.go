@@ -287,12 +287,11 @@ func (s *stage) arrived() bool {
 }
 
 // tells reports whether problems name all nodes whose data is lost. One that has lost its certificates, too, is told for those: what its
-// process still holds nobody can ask. One that a copy of the store has on record, and that a mark says has ended, is told
-// for that.
+// process still holds nobody can ask.
 func tells(blockers []cke.Problem, lost []string) bool {
 	for _, name := range lost {
 		if !slices.ContainsFunc(blockers, func(p cke.Problem) bool {
-			return p.Node == name && (p.Code == cke.CodeDataMissing || p.Code == cke.CodeCertificates || p.Code == cke.CodeOlderStore)
+			return p.Node == name && (p.Code == cke.CodeDataMissing || p.Code == cke.CodeCertificates)
 		}) {
 			return false
 		}
