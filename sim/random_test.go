@@ -231,10 +231,9 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 		node := s.Node(j.Node.Name())
 		containers, _ := node.Look()
 		for _, c := range containers {
-			// One that ended meanwhile leaves a stopped one; or, where its machine had got another address and nobody looks at that any
-			// more, one that cannot come up there.
-			moved := c.State == cke.ContainerRestarting && node.Declared().Address != j.Node.Address
-			if c.Join == j.ID && (c.Running() || c.State == cke.ContainerRestarting && !moved) {
+			// One that ended, and whose machine had got another address that nobody looks at any more, leaves one that cannot serve there.
+			moved := !c.Running() && node.Declared().Address != j.Node.Address
+			if c.Join == j.ID && !moved {
 				faults = append(faults, fmt.Sprintf("%s carries a container of the deleted cluster, %s", j.Node.Name(), c.State))
 			}
 		}
