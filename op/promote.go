@@ -127,17 +127,24 @@ func (p PromoteMember) follows(ctx context.Context, e Env, id cke.Identity, lead
 	return fmt.Errorf("the learner on %s does not receive what its leader commits: %w", p.Join.Node.Name(), cke.ErrNotReady)
 }
 
-// leaderOf asks the members who leads, and returns what the leader says of itself.
+// leaderOf asks the members who leads, and returns what the leader says of itself. One that is not on record is asked where the list has it.
 func leaderOf(ctx context.Context, e Env, id cke.Identity) (cke.EndpointStatus, error) {
 	for _, j := range id.Joins {
 		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && !id.OfAnother(s) && s.LeaderID != "" && s.LeaderID == s.MemberID {
 			return s, nil
 		}
 	}
+	if list, _, err := readList(ctx, e); err == nil {
+		if m, listed := list.byID(e.Etcd.Endpoint(ctx, list.via).LeaderID); listed {
+			if s, is := serves(ctx, e, id, m); is && s.LeaderID == m.ID {
+				return s, nil
+			}
+		}
+	}
 	return cke.EndpointStatus{}, fmt.Errorf("no member reports that it leads: %w", cke.ErrNotReady)
 }
 
-// leaderOr is leaderOf, or, since a stranger may lead, what the member says that the list was read through.
+// leaderOr is leaderOf, or, since a foreign member may lead that does not answer, what the member says that the list was read through.
 func leaderOr(ctx context.Context, e Env, id cke.Identity, list memberList) (cke.EndpointStatus, error) {
 	leader, err := leaderOf(ctx, e, id)
 	if err == nil {
@@ -178,5 +185,10 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	if err := p.follows(ctx, e, id, leader); err != nil {
 		return err
 	}
-	return e.Etcd.Promote(ctx, leader.URL, m.ID)
+	err = e.Etcd.Promote(ctx, leader.URL, m.ID)
+	if l, listed := list.byID(leader.LeaderID); err != nil && listed && l.ID != leader.MemberID && !errors.Is(err, cke.ErrNotReady) {
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("member %s leads and does not answer cke, and the learner on %s could not be promoted through another one", l.ID, p.Join.Node.Name()),
+			Facts: []string{"with etcd's authentication on, only the leader promotes a learner, and it must trust cke's client certificate"}, Try: moveManually(l), Err: err}
+	}
+	return err
 }

@@ -44,7 +44,12 @@ func moveLeaderFromStranger(ctx context.Context, e Env, member string) error {
 func LeadsAlone(m cke.Member, err error) *cke.Error {
 	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("member %s leads, and cke cannot move its leadership away", m.ID), Unchanged: true, Err: err,
 		Facts: []string{"etcd accepts this request only on the leader, which must trust cke's client certificate"},
-		Try:   "etcdctl --endpoints=" + strings.Join(m.ClientURLs, ",") + " move-leader ID"}
+		Try:   moveManually(m)}
+}
+
+// moveManually is the command that moves the leadership of a member that takes no order from cke.
+func moveManually(m cke.Member) string {
+	return "etcdctl --endpoints=" + strings.Join(m.ClientURLs, ",") + " move-leader ID"
 }
 
 // leads reports whether the members of memberships that answer say that this one leads.

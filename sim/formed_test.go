@@ -147,31 +147,37 @@ func TestFormed_DoesNotRaceTheEngine(t *testing.T) {
 	})
 }
 
-// Requirement D7.
+// Requirement D7. Of a membership that ended while its node was off, a container is left that its engine starts.
 func TestFormed_IsDeletedOnlyWhenEveryMemberIsKnownToBeStopped(t *testing.T) {
-	inFormed(t, 3, func(s *stage) {
-		s.Node("n3").PowerOff()
-		s.Store().RequestDelete()
-		s.pass(10 * time.Minute)
-		dec, status := s.latest().now()
-		if s.Store().Deleted() || dec.Operation != nil || !named(dec.Blockers, "n3", cke.CodeUnreachable) || status.Health != cke.HealthDeleting {
-			t.Fatal(describeDecision(1, dec))
-		}
-		s.Node("n3").PowerOn()
-		if !s.until(convergence, s.Store().Deleted) {
-			t.Fatal("not deleted")
-		}
-		s.pass(time.Minute)
-		for _, n := range s.Nodes() {
-			n.Reboot()
-		}
-		s.pass(time.Minute)
-		for _, n := range s.Nodes() {
-			if containers, volumes := n.Look(); len(containers) != 0 || len(volumes) != 1 {
-				t.Errorf("%s: %v %v", n.Name(), containers, volumes)
+	for _, ended := range []bool{false, true} {
+		inFormed(t, 3, func(s *stage) {
+			s.Node("n3").PowerOff()
+			if was := s.join("n3"); ended {
+				s.ask(cke.TaskReplace, "n3", string(was.ID), "")
+				s.must("ended", func() bool { _, lasts := s.Store().Identity().Join(was.ID); return !lasts })
 			}
-		}
-	})
+			s.Store().RequestDelete()
+			s.pass(10 * time.Minute)
+			dec, status := s.latest().now()
+			if s.Store().Deleted() || dec.Operation != nil || !named(dec.Blockers, "n3", cke.CodeUnreachable) || status.Health != cke.HealthDeleting {
+				t.Fatal(describeDecision(1, dec))
+			}
+			s.Node("n3").PowerOn()
+			if !s.until(convergence, s.Store().Deleted) {
+				t.Fatal("not deleted")
+			}
+			s.pass(time.Minute)
+			for _, n := range s.Nodes() {
+				n.Reboot()
+			}
+			s.pass(time.Minute)
+			for _, n := range s.Nodes() {
+				if containers, volumes := n.Look(); len(containers) != 0 || len(volumes) != 1 {
+					t.Errorf("%s: %v %v", n.Name(), containers, volumes)
+				}
+			}
+		})
+	}
 }
 
 func TestFormed_IsDeletedFromEveryCrashPoint(t *testing.T) {

@@ -231,10 +231,10 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 		node := s.Node(j.Node.Name())
 		containers, _ := node.Look()
 		for _, c := range containers {
-			// One that ended meanwhile leaves a stopped one; or, where its machine had got another address and nobody looks at that any
-			// more, one that cannot come up there.
-			moved := c.State == cke.ContainerRestarting && node.Declared().Address != j.Node.Address
-			if c.Join == j.ID && (c.Running() || c.State == cke.ContainerRestarting && !moved) {
+			// Two are left, and do not serve: one whose machine had got another address that nobody looks at any more, and one that an older
+			// store had no record of, which operators stopped.
+			moved := !c.Running() && node.Declared().Address != j.Node.Address
+			if c.Join == j.ID && !moved && !(c.Down() && n.copied != nil) {
 				faults = append(faults, fmt.Sprintf("%s carries a container of the deleted cluster, %s", j.Node.Name(), c.State))
 			}
 		}

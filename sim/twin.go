@@ -122,8 +122,11 @@ func (w *World) Wrong() (wrong []*Node) {
 	return wrong
 }
 
-// log is that in a container's volume, whether it runs or not; nil: there is none.
+// log is what a container runs from, or would run from: files that it has open, though they were removed, or those in its volume. nil: there are none.
 func (c *container) log() *member {
+	if c.open != nil {
+		return c.open
+	}
 	if v := c.volume(); v != nil {
 		return v.wal
 	}

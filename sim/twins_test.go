@@ -108,6 +108,22 @@ func TestTwins_FreezeUntilAnOperatorHasJudged(t *testing.T) {
 	}
 }
 
+// A member with the wrong data that runs on removed files is named as well: the freeze is not lifted without that, and no volume shows it.
+func TestTwins_WhoRunsOnRemovedFilesIsNamed(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		s.Node("n1").ContinueAlone()
+		s.must("frozen", func() bool { return s.freeze().Active() })
+		s.Node("n3").Unlink()
+		s.Choose(true)
+		if wrong := s.Wrong(); len(wrong) != 2 {
+			t.Errorf("%d nodes have members with the wrong data", len(wrong))
+		}
+		n := s.person()
+		n.unfreeze()
+		s.must("lifted", func() bool { return !s.freeze().Active() })
+	})
+}
+
 // pursueApart lets a member continue alone, be put aside, and be started by operators again and again.
 func (n *nemesis) pursueApart(node *sim.Node, id cke.Identity, asked bool) {
 	switch i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.Apart }); {

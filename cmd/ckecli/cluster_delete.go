@@ -31,8 +31,8 @@ func newClusterDeleteCommand(a *app) *cobra.Command {
 		Short: "Stop a cluster for good; its data stays on the nodes",
 		Long: `Stop every member of a cluster and take the cluster out of the store. Volumes stay on the nodes.
 
-Confirm by typing the cluster's name, or with --confirm NAME. The deletion is complete when every node that carries a member has
-answered. Name a machine that is gone for good with --destroyed, also while the deletion already waits for it.
+Confirm by typing the cluster's name, or with --confirm NAME. The deletion is complete when every node has answered that
+carries a member or may carry what is left of one. Name a machine that is gone for good with --destroyed, also while the deletion already waits for it.
 
 Until every member is stopped and its container removed, --cancel withdraws the deletion: members that were stopped are started
 again on their own data. After that it cannot be undone: the store no longer knows the members, and only a backup restores the

@@ -98,6 +98,13 @@ func TestDecide_Deletes(t *testing.T) {
 		{"the container of a member that was just removed is left", deleting(formed(4).with(func(s *scene) {
 			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
 		})), deletes(append(formed(3).Identity.Joins, cke.Join{ID: "join4", Incarnation: "life", Node: spec(4).Nodes[3], Volume: "etcd-cke.join4"}), 4), "deletion was requested", nil},
+		{"its container may be left where its node does not answer", deleting(formed(4).silent(4).with(func(s *scene) {
+			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
+		})), nil, "deletion waits: n4: no answer", []string{"CKE201 n4"}},
+		{"its volume is gone, so nothing of it is left", deleting(formed(4).silent(4).with(func(s *scene) {
+			s.Identity.Ended, s.Identity.Joins = slices.Clone(s.Identity.Joins[3:]), s.Identity.Joins[:3]
+			s.Identity.Ended[0].RemovedAt = noon
+		})), deletes(formed(3).Identity.Joins, 4, 4), "deletion was requested", nil},
 		{"an abandoned life needs no silent node", deleting(abandoned(3).silent(3)), deletes(abandoned(3).Identity.Joins[:2], 3, 3), "deletion was requested", nil},
 		{"one that was declared to be restored leaves nodes as they are", deleting(formed(3).with(func(s *scene) { s.Identity = s.Identity.Awaiting(noon) })), op.DeleteCluster{}, "stays as it is", nil},
 		{"a sealed one goes on though nodes are marked", deleting(formed(3).with(func(s *scene) { s.Sealed, s.node(1).Over = true, []string{"life"} })), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},

@@ -19,7 +19,7 @@ func deleteCluster(in *Input) verdict {
 		return act(op.DeleteCluster{}, "deletion was requested; the cluster was declared to be restored, and what its nodes carry stays as it is")
 	}
 	var blockers []cke.Problem
-	for _, j := range in.Identity.MayRun() {
+	for _, j := range append(in.Identity.MayRun(), in.mayBeLeft()...) {
 		switch n := in.node(j.Node); {
 		case n.Answered():
 		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
@@ -48,6 +48,19 @@ func deleteCluster(in *Input) verdict {
 		del.Joins = toFence(in, nil)
 	}
 	return act(del, "deletion was requested; volumes are kept")
+}
+
+// mayBeLeft are memberships that ended, one for each node that does not answer and carries no other one: their containers may be left there,
+// and once the cluster is deleted nothing would stop them.
+func (in *Input) mayBeLeft() (left []cke.Join) {
+	for _, j := range in.Identity.Ended {
+		on := func(o cke.Join) bool { return o.Node.Address == j.Node.Address }
+		silent := slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Node.Address == j.Node.Address && !n.Answered() })
+		if silent && j.RemovedAt.IsZero() && !slices.ContainsFunc(in.Identity.MayRun(), on) && !slices.ContainsFunc(left, on) {
+			left = append(left, j)
+		}
+	}
+	return left
 }
 
 // destroyed reports whether the operator who asked for the deletion named a machine as gone for good, by a name that means no other one.
