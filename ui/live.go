@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -46,15 +45,24 @@ type image struct {
 	trouble string
 }
 
-// ages are texts that the browser keeps right by itself, and observed what it gets beside the parts.
-var (
-	ages     = regexp.MustCompile(`(<time [^>]*>)[^<]*`)
-	observed = regexp.MustCompile(`<time [^>]*data-seen-at>[^<]*`)
-)
-
 // newPart finishes a part.
 func newPart(id, html string) part {
-	return part{ID: id, HTML: template.HTML(html), Sum: digest([]byte(ages.ReplaceAllString(observed.ReplaceAllString(html, ""), "$1")))} // from a template
+	return part{ID: id, HTML: template.HTML(html), Sum: digest([]byte(ageless(html)))} // from a template
+}
+
+// ageless is a part without the ages, which the browser keeps right by itself, and without what it gets beside the parts: when
+// a cluster was observed.
+func ageless(html string) string {
+	pieces := strings.Split(html, "<time ")
+	for i, piece := range pieces[1:] {
+		tag, text, _ := strings.Cut(piece, ">")
+		_, after, _ := strings.Cut(text, "<")
+		if strings.HasSuffix(tag, "data-seen-at") {
+			tag = ""
+		}
+		pieces[i+1] = tag + "<" + after
+	}
+	return strings.Join(pieces, "<time ")
 }
 
 // sum identifies all parts of an image.

@@ -92,8 +92,8 @@ func New(ctx context.Context, c Config) *Page {
 
 // asset is a file that never changes under its path, so that browsers keep it.
 type asset struct {
-	path, kind string
-	text       []byte
+	path, kind   string
+	text, packed []byte
 }
 
 func newAsset(name string) asset {
@@ -101,7 +101,7 @@ func newAsset(name string) asset {
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	a := asset{text: text, kind: "text/css; charset=utf-8"}
+	a := asset{text: text, packed: packed(text), kind: "text/css; charset=utf-8"}
 	base, ext, _ := strings.Cut(name, ".")
 	if ext == "js" {
 		a.kind = "text/javascript; charset=utf-8"
@@ -123,10 +123,9 @@ const security = "default-src 'none'; style-src 'self'; script-src 'self'; conne
 func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, a := range p.assets {
-		mux.HandleFunc("GET "+a.path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", a.kind)
+		mux.HandleFunc("GET "+a.path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			_, _ = w.Write(a.text) // the reader may be gone
+			send(w, r, 0, a.kind, a.text, func([]byte) []byte { return a.packed })
 		})
 	}
 	mux.HandleFunc("GET /{$}", p.page(p.fleetPage))
@@ -196,11 +195,7 @@ func (p *Page) page(make func(context.Context, *http.Request) (view, error)) htt
 			http.Error(w, "the page could not be rendered", http.StatusInternalServerError)
 			return
 		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		if v.status != 0 {
-			w.WriteHeader(v.status)
-		}
-		_, _ = w.Write(b.Bytes()) // the reader may be gone
+		send(w, r, v.status, "text/html; charset=utf-8", b.Bytes(), packed)
 	}
 }
 
