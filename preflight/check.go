@@ -2,7 +2,11 @@
 // what it saw. It changes nothing on them permanently.
 package preflight
 
-import "cke"
+import (
+	"time"
+
+	"cke"
+)
 
 // Verdict is the result of a check.
 type Verdict string
@@ -25,6 +29,14 @@ type Check struct {
 	Remedy string   `json:"remedy,omitempty"`
 	// Because is the check, as NODE/CHECK, that is the reason for this result: why this one was not made, or failed.
 	Because string `json:"because,omitempty"`
+
+	// address is that of the node, and port the one that was checked; 0: none.
+	address string
+	port    int
+	// off is how far the clock is off.
+	off time.Duration
+	// ways are those on which the port was not reached.
+	ways []way
 }
 
 // Names of the checks, in the order in which they are shown.

@@ -62,8 +62,11 @@ type judgement struct {
 }
 
 func (j *judgement) say(name string, v Verdict, format string, args ...any) {
-	j.checks = append(j.checks, Check{Node: j.st.Node.Name(), Check: name, Result: v, Detail: fmt.Sprintf(format, args...)})
+	j.checks = append(j.checks, Check{Node: j.st.Node.Name(), Check: name, Result: v, Detail: fmt.Sprintf(format, args...), address: j.st.Node.Address})
 }
+
+// last is the check that was made last.
+func (j *judgement) last() *Check { return &j.checks[len(j.checks)-1] }
 
 func (j *judgement) unchecked(name, why string) { j.say(name, Warn, "not checked: %s", why) }
 
@@ -74,11 +77,12 @@ func (j *judgement) unanswered(name string) {
 }
 
 // because names the check of which the last one is a consequence; "": none.
-func (j *judgement) because(cause string) { j.checks[len(j.checks)-1].Because = cause }
+func (j *judgement) because(cause string) { j.last().Because = cause }
 
 func (j *judgement) problem(name string) {
 	p := j.st.Problem
-	j.checks = append(j.checks, Check{Node: j.st.Node.Name(), Check: name, Result: Fail, Detail: p.Message, Code: p.Code, Remedy: p.Remedy})
+	j.say(name, Fail, "%s", p.Message)
+	j.last().Code, j.last().Remedy = p.Code, p.Remedy
 }
 
 // obstacle is the check that says why a node did not answer in full, "" for one that did.
@@ -175,6 +179,7 @@ func (j *judgement) clock() {
 	default:
 		j.say(checkClock, Fail, "%s; certificates would not be valid", how)
 	}
+	j.last().off = off
 }
 
 // ports reports whether the node's ports are free or those of our member, and whether the others reach them.
@@ -209,7 +214,8 @@ func (j *judgement) ports() {
 		default:
 			j.say(p.name, OK, "%d is free", p.port)
 		}
-		j.reach(checkReach+"-"+strings.TrimSuffix(p.name, "-port"), address, ours || j.listened(address))
+		j.last().port = p.port
+		j.reach(checkReach+"-"+strings.TrimSuffix(p.name, "-port"), address, p.port, ours || j.listened(address))
 	}
 }
 
@@ -245,7 +251,7 @@ func (j *judgement) taken(name string, port int) {
 		return
 	}
 	j.say(name, Fail, "%d is taken; it is not known by which process", port)
-	j.checks[len(j.checks)-1].Remedy = fmt.Sprintf("log in to the node; `ss -ltnp 'sport = :%d'` shows what listens", port)
+	j.last().Remedy = fmt.Sprintf("log in to the node; `ss -ltnp 'sport = :%d'` shows what listens", port)
 }
 
 // holder is what a port belongs to by the labels and settings of containers, "" if none has it. Which process listens cannot
@@ -267,8 +273,9 @@ func (j *judgement) holder(port int) string {
 }
 
 // reach judges which of the other control-plane nodes reach an address of the node.
-func (j *judgement) reach(name, address string, listens bool) {
+func (j *judgement) reach(name, address string, port int, listens bool) {
 	var from, refused, trouble, unknown []string
+	var ways []way
 	why, cause := "", obstacle(j.st)
 	for _, n := range j.c.ControlPlane() {
 		if n.Address == j.st.Node.Address {
@@ -290,6 +297,7 @@ func (j *judgement) reach(name, address string, listens bool) {
 			refused = append(refused, n.Name())
 		default:
 			trouble = append(trouble, fmt.Sprintf("%s: %s", n.Name(), said))
+			ways = append(ways, way{n.Name(), j.st.Node.Name(), port, said})
 		}
 	}
 	switch {
@@ -297,7 +305,9 @@ func (j *judgement) reach(name, address string, listens bool) {
 		j.say(name, Fail, "%s is not reached from %s", address, strings.Join(trouble, ", "))
 		if j.st.Problem != nil && j.st.Problem.Code == cke.CodeUnreachable {
 			j.because(obstacle(j.st))
+			return
 		}
+		j.last().ways = ways
 	case len(unknown) > 0:
 		j.unchecked(name, fmt.Sprintf("from %s: %s", strings.Join(unknown, ", "), why))
 		j.because(cause)

@@ -9,7 +9,7 @@ import (
 // What judges depends on nothing but what it is given: it neither asks a node nor reads a clock.
 func TestJudge_IsPure(t *testing.T) {
 	files := source.Files(t)
-	for _, name := range []string{"check.go", "judge.go", "members.go"} {
+	for _, name := range []string{"causes.go", "check.go", "judge.go", "members.go"} {
 		if files[name] == nil {
 			t.Fatalf("%s is gone", name)
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -56,6 +55,7 @@ type preflightResult struct {
 	Cluster string            `json:"cluster"`
 	Passed  bool              `json:"passed"`
 	Checks  []preflight.Check `json:"checks"`
+	Causes  []preflight.Cause `json:"causes"`
 }
 
 func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) error {
@@ -90,6 +90,7 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 	if own.Identity != nil {
 		r.Checks = append(versionCheck(ctx, s, c, *own.Identity), r.Checks...)
 	}
+	r.Causes = preflight.Causes(r.Checks)
 	names := []string{}
 	for _, check := range r.Checks {
 		if check.Result == preflight.Fail && check.Because == "" {
@@ -179,62 +180,53 @@ func (a *app) preflightKeys(ctx context.Context, s store, cluster string, o pref
 	return keys, nil
 }
 
-// table writes the checks for users. What only follows from another check is counted there, unless all is asked for.
+// table writes the checks for users: each cause once, with the nodes that it touches, or all checks if they are asked for.
 func (r preflightResult) table(w io.Writer, colour, wide bool) error {
-	follow := map[string]int{}
-	for _, c := range r.Checks {
-		if c.Because != "" {
-			follow[c.Because]++
-		}
-	}
 	t := term.NewTable("NODE", "CHECK", "RESULT", "DETAIL")
 	styles := map[preflight.Verdict]term.Style{preflight.OK: term.Green, preflight.Warn: term.Yellow, preflight.Fail: term.Red}
-	for _, c := range r.Checks {
-		if c.Because != "" && !wide {
-			continue
+	row := func(node, check string, result preflight.Verdict, detail string, code cke.Code) {
+		if code != "" {
+			detail += " [" + string(code) + "]"
 		}
-		detail := c.Detail
-		if n := follow[c.Node+"/"+c.Check]; n > 0 && !wide {
-			detail += "; " + cke.Plural(n, "more check waits for this", "more checks wait for this")
+		t.Add(term.Text(node), term.Text(check), term.Styled(styles[result], string(result)), term.Text(detail))
+	}
+	failed, causes := 0, r.Causes
+	for i, c := range r.Checks {
+		if c.Result == preflight.Fail && c.Because == "" {
+			failed++
 		}
-		if c.Code != "" {
-			detail += " [" + string(c.Code) + "]"
+		for ; !wide && len(causes) > 0 && causes[0].At == i; causes = causes[1:] {
+			detail := causes[0].Detail
+			if n := causes[0].Follow; n > 0 {
+				detail += "; " + cke.Plural(n, "more check waits for this", "more checks wait for this")
+			}
+			row(causes[0].Touched(), strings.Join(causes[0].Checks, ", "), causes[0].Result, detail, causes[0].Code)
 		}
-		t.Add(term.Text(c.Node), term.Text(c.Check), term.Styled(styles[c.Result], string(c.Result)), term.Text(detail))
+		if wide || c.Result == preflight.OK {
+			row(c.Node, c.Check, c.Result, c.Detail, c.Code)
+		}
 	}
 	if err := t.Write(w, colour); err != nil {
 		return err
 	}
-	failed := slices.DeleteFunc(slices.Clone(r.Checks), func(c preflight.Check) bool { return c.Result != preflight.Fail || c.Because != "" })
-	for _, line := range r.remedies(failed) {
-		fmt.Fprintln(w, line)
-	}
-	if r.Passed {
-		_, err := fmt.Fprintln(w, "\nNo check failed.")
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%s failed.\n", cke.Count(len(failed), "check"))
-	return err
-}
-
-// remedies are those of failed checks, each once, with the nodes that it is for.
-func (preflightResult) remedies(failed []preflight.Check) []string {
-	nodes, order := map[string][]string{}, []string{}
-	for _, c := range failed {
-		if c.Remedy == "" {
+	of := 0
+	for _, c := range r.Causes {
+		if c.Result != preflight.Fail {
 			continue
 		}
-		if nodes[c.Remedy] == nil {
-			order = append(order, c.Remedy)
-		}
-		if !slices.Contains(nodes[c.Remedy], c.Node) {
-			nodes[c.Remedy] = append(nodes[c.Remedy], c.Node)
+		if of++; c.Remedy != "" {
+			fmt.Fprintf(w, "%s: %s\n", c.Touched(), c.Remedy)
 		}
 	}
-	for i, remedy := range order {
-		order[i] = strings.Join(nodes[remedy], ", ") + ": " + remedy
+	said := "No check failed."
+	if failed > 0 {
+		said = cke.Count(failed, "check") + " failed."
 	}
-	return order
+	if failed > of {
+		said = fmt.Sprintf("%s failed, for %s.", cke.Count(failed, "check"), cke.Count(of, "cause"))
+	}
+	_, err := fmt.Fprintln(w, "\n"+said)
+	return err
 }
 
 // holdSignals keeps further signals from ending the process before it has tidied up; the returned function ends that.

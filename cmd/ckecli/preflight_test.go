@@ -10,7 +10,7 @@ import (
 	"cke/preflight"
 )
 
-// Three nodes that refuse the login are three failed checks, each once; what follows from them is counted beside them.
+// Three nodes that refuse the login are one row; what follows from that is counted beside it.
 func TestPreflight_ReportsACauseOnce(t *testing.T) {
 	c, _, err := clusterfile.ParseCluster("cluster.yml", []byte(clusterFile))
 	if err != nil {
@@ -23,14 +23,16 @@ func TestPreflight_ReportsACauseOnce(t *testing.T) {
 		seen.Nodes = append(seen.Nodes, cke.NodeStatus{Node: n, Problem: p})
 	}
 	r := preflightResult{Checks: preflight.Judge(c, preflight.Members{Cluster: c.Name}, seen, preflight.Keys{}, nil)}
+	r.Causes = preflight.Causes(r.Checks)
 	var short, wide strings.Builder
 	if err := errors.Join(r.table(&short, false, false), r.table(&wide, false, true)); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Count(short.String(), "\n") != 7 || strings.Count(wide.String(), "\n") != 31 {
+	if strings.Count(short.String(), "\n") != 5 || strings.Count(wide.String(), "\n") != 31 {
 		t.Errorf("rows:\n%s\n%s", short.String(), wide.String())
 	}
-	contains(t, short.String(), "cp1   ssh    fail    cp1 refuses the key; 8 more checks wait for this [CKE202]\n", "cp1, cp2, cp3: put the key into authorized_keys\n", "3 checks failed.\n")
+	contains(t, short.String(), "cp1, cp2, cp3  ssh    fail    cp1 refuses the key; the same on cp2, cp3; 24 more checks wait for this [CKE202]\n",
+		"cp1, cp2, cp3: put the key into authorized_keys\n", "3 checks failed, for 1 cause.\n")
 }
 
 // Before cke runs anywhere, a file and a key are enough; what cannot be reached is a row.
