@@ -33,22 +33,10 @@ type installed struct {
 // The life of a package on a host with systemd: installed, upgraded, downgraded, removed and purged, while a cluster that
 // it bootstrapped keeps running.
 func TestLabPackages_LiveWhileTheClusterKeepsRunning(t *testing.T) {
-	if *packagesDir == "" {
-		t.Skip("no packages: make packages-test builds them")
-	}
-	s := newStory(t, 3)
+	i := newInstalled(t)
+	s, h := i.story, i.host
 	present, earlier := packageIn(s, *packagesDir, "_"+runtime.GOARCH+".deb"), buildEarlier(s, *earlierPackage)
 	rpm := packageIn(s, *packagesDir, map[string]string{"amd64": ".x86_64.rpm", "arm64": ".aarch64.rpm"}[runtime.GOARCH])
-	h, err := s.Lab.StartHost(s.ctx)
-	if h != nil {
-		t.Cleanup(func() {
-			if err := h.Remove(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	s.must(err)
-	i := installed{s, h}
 	for name, file := range map[string]string{"/root/present.deb": present, "/root/earlier.deb": earlier, "/root/present.rpm": rpm, "/root/key": s.nodes[0].RestrictedKeyFile} {
 		data, err := os.ReadFile(file)
 		s.must(err)
@@ -92,6 +80,25 @@ func TestLabPackages_LiveWhileTheClusterKeepsRunning(t *testing.T) {
 	i.is("ls -d /etc/systemd/system/multi-user.target.wants/cke.service 2>/dev/null || true", "")
 	i.run("dpkg -i /root/present.deb")
 	i.leads(before)
+}
+
+// newInstalled borrows three nodes and starts a management host with systemd, on which nothing is installed yet.
+func newInstalled(t *testing.T) installed {
+	t.Helper()
+	if *packagesDir == "" {
+		t.Skip("no packages: make packages-test builds them")
+	}
+	s := newStory(t, 3)
+	h, err := s.Lab.StartHost(s.ctx)
+	if h != nil {
+		t.Cleanup(func() {
+			if err := h.Remove(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s.must(err)
+	return installed{s, h}
 }
 
 // packageIn returns the one package in a directory whose name ends so.
