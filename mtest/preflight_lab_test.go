@@ -2,9 +2,11 @@ package mtest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -207,4 +209,17 @@ func TestLabPreflight_KnowsOurMembersAndTheWayBetweenThem(t *testing.T) {
 	said = s.preflight(1)
 	s.wantChecks(said[lone.Name], map[string]string{"ssh": "ok: ", "reach-peer": "fail: " + lone.Address + ":2380" + " is not reached from " + s.nodes[0].Name})
 	s.wantChecks(said[s.nodes[0].Name], map[string]string{"reach-peer": "fail: "})
+	var table string
+	once := func() bool {
+		res, err := s.CLI(s.ctx, "preflight")
+		s.must(err)
+		table = res.Stdout
+		return strings.Count(table, fmt.Sprintf("%s and %s do not reach each other at 2379, 2380: ", s.nodes[0].Name, lone.Name)) == 1 &&
+			!regexp.MustCompile("reach-[a-z]+ +fail").MatchString(table)
+	}
+	for tries := 0; !once(); tries++ { // a node may be too busy to answer
+		if tries == busyTries {
+			s.Fatalf("a cable that is cut is not one row:\n%s", table)
+		}
+	}
 }

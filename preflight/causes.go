@@ -41,7 +41,9 @@ func Causes(all []Check) []Cause {
 			causes[i].Nodes = append(causes[i].Nodes, c.Nodes...)
 			causes[i].remedy(c.Remedy)
 		}
-		of[c.first.name()] = i
+		for _, check := range c.Checks {
+			of[c.first.Node+"/"+check] = i
+		}
 	}
 	for _, c := range all {
 		if i, known := of[c.Because]; known {

@@ -99,6 +99,26 @@ var verbs = map[string]func(w *world, args []string){
 			w.seen.Nodes[i].Neighbors = []cke.Neighbor{{Cluster: "test", Ports: ports}}
 		}
 	},
+	// A member of ours that listens at other ports, and an address that is not the node's.
+	"other-ports": func(w *world, args []string) {
+		for _, i := range w.nodes(args[0]) {
+			w.seen.Nodes[i].Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", State: cke.ContainerRunning}}
+			clear(w.visits[w.c.Nodes[i].Address].Listened)
+			for k := range w.c.Nodes {
+				w.cut(k, i, 0, probe.Refused)
+			}
+		}
+	},
+	"other-address": func(w *world, args []string) {
+		for _, i := range w.nodes(args[0]) {
+			for _, address := range portsOf(w.c.Options.Etcd, w.c.Nodes[i]) {
+				w.visits[w.c.Nodes[i].Address].Listened[address] = "cannot assign requested address"
+			}
+			for k := range w.c.Nodes {
+				w.cut(k, i, 0, probe.Refused)
+			}
+		}
+	},
 	"listens": func(w *world, args []string) {
 		for _, i := range w.nodes(args[0]) {
 			w.seen.Nodes[i].ClientPort, w.seen.Nodes[i].PeerPort = cke.PortOpen, cke.PortOpen

@@ -1,9 +1,11 @@
 package preflight
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -200,7 +202,7 @@ func (j *judgement) ports() {
 		case ours && reached:
 			j.say(p.name, OK, "%d: our member listens", p.port)
 		case ours && refused:
-			j.say(p.name, Warn, "our member runs, but does not listen on %d", p.port)
+			j.say(p.name, Fail, "our member runs, but does not listen on %d", p.port)
 		case ours:
 			j.say(p.name, OK, "%d: our member runs", p.port)
 		case p.state == cke.PortOpen || trouble == probe.Taken || j.holder(p.port) != "":
@@ -215,7 +217,7 @@ func (j *judgement) ports() {
 			j.say(p.name, OK, "%d is free", p.port)
 		}
 		j.last().port = p.port
-		j.reach(checkReach+"-"+strings.TrimSuffix(p.name, "-port"), address, p.port, ours || j.listened(address))
+		j.reach(*j.last(), address, ours || j.listened(address))
 	}
 }
 
@@ -272,8 +274,13 @@ func (j *judgement) holder(port int) string {
 	return ""
 }
 
-// reach judges which of the other control-plane nodes reach an address of the node.
-func (j *judgement) reach(name, address string, port int, listens bool) {
+// reach judges which of the other control-plane nodes reach an address of the node, whose check of the port is done. Where nothing
+// listens because of what that found, they are refused.
+func (j *judgement) reach(port Check, address string, listens bool) {
+	name, closed := checkReach+"-"+strings.TrimSuffix(port.Check, "-port"), ""
+	if port.Result != OK && port.Because == "" {
+		closed = port.name()
+	}
 	var from, refused, trouble, unknown []string
 	var ways []way
 	why, cause := "", obstacle(j.st)
@@ -297,7 +304,7 @@ func (j *judgement) reach(name, address string, port int, listens bool) {
 			refused = append(refused, n.Name())
 		default:
 			trouble = append(trouble, fmt.Sprintf("%s: %s", n.Name(), said))
-			ways = append(ways, way{n.Name(), j.st.Node.Name(), port, said})
+			ways = append(ways, way{n.Name(), j.st.Node.Name(), port.port, said})
 		}
 	}
 	switch {
@@ -307,13 +314,17 @@ func (j *judgement) reach(name, address string, port int, listens bool) {
 			j.because(obstacle(j.st))
 			return
 		}
+		if closed != "" && !slices.ContainsFunc(ways, func(w way) bool { return w.why != probe.Refused }) {
+			j.because(closed)
+			return
+		}
 		j.last().ways = ways
 	case len(unknown) > 0:
 		j.unchecked(name, fmt.Sprintf("from %s: %s", strings.Join(unknown, ", "), why))
 		j.because(cause)
 	case len(refused) > 0:
 		j.unchecked(name, fmt.Sprintf("nothing listens on %s, as %s found", address, strings.Join(refused, ", ")))
-		j.because(j.obstacleTo(j.st.Node))
+		j.because(cmp.Or(j.obstacleTo(j.st.Node), closed))
 	case len(from) > 0:
 		j.say(name, OK, "reached from %s", strings.Join(from, ", "))
 	default:

@@ -97,7 +97,7 @@ func TestJudge_TellsOfEachNode(t *testing.T) {
 		"our member, on other ports than the file's": {func(g given) {
 			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", State: cke.ContainerRunning}}
 			g.visits["10.0.0.12"].Dialled[client], g.visits["10.0.0.13"].Dialled[client] = probe.Refused, probe.Refused
-		}, []string{"client-port warn: our member runs, but does not listen on 2379", "reach-client fail: ", "peer-port ok: 2380: our member listens"}},
+		}, []string{"client-port fail: our member runs, but does not listen on 2379", "reach-client fail: ", "peer-port ok: 2380: our member listens"}},
 		"our member, and nobody else was there to ask": {func(g given) {
 			g.st.Containers = []cke.Container{{Name: "etcd-cke.1", Cluster: "prod", Incarnation: "this", State: cke.ContainerRunning}}
 			g.own.Identity = &cke.Identity{Incarnation: &cke.Incarnation{ID: "this"}}
