@@ -333,7 +333,9 @@ type EndpointStatus struct {
 	RaftIndex      uint64 `json:"raftIndex,omitempty"`
 	RaftApplied    uint64 `json:"raftApplied,omitempty"`
 	// NoSpace: etcd raised the alarm NOSPACE in the cluster.
-	NoSpace bool     `json:"noSpace,omitempty"`
+	NoSpace bool `json:"noSpace,omitempty"`
+	// Corrupt: etcd raised the alarm CORRUPT in the cluster, and no cke did, to stop writes.
+	Corrupt bool     `json:"corrupt,omitempty"`
 	Errors  []string `json:"errors,omitempty"`
 	// CertNotBefore and CertNotAfter bound the validity of the certificate that the member presented.
 	CertNotBefore time.Time `json:"certNotBefore,omitzero"`

@@ -101,6 +101,7 @@ func statusOf(url string, r *pb.StatusResponse) cke.EndpointStatus {
 		Revision: r.GetHeader().GetRevision(), DBSize: r.DbSize, DBSizeInUse: r.DbSizeInUse,
 		RaftTerm: r.RaftTerm, RaftIndex: r.RaftIndex, RaftApplied: r.RaftAppliedIndex, Errors: ownErrors(r.Errors),
 		NoSpace: slices.ContainsFunc(alarmsIn(r.Errors), func(a cke.Alarm) bool { return a.Kind == "NOSPACE" }),
+		Corrupt: slices.ContainsFunc(alarmsIn(r.Errors), func(a cke.Alarm) bool { return a.Kind == "CORRUPT" && !a.StopsWrites() }),
 	}
 }
 

@@ -68,13 +68,13 @@ func TestEndpoint_ServesInSpiteOfNoSpace(t *testing.T) {
 	m := newFakeEtcd(t, ca.TLS("server", "127.0.0.1"))
 	m.status.Errors = []string{"memberID:161  alarm:NOSPACE "}
 	f := etcdFleet(t, ca)
-	if s := f.Endpoint(t.Context(), m.url()); !s.Healthy() || s.CertNotBefore.IsZero() || !s.CertNotAfter.After(s.CertNotBefore) {
+	if s := f.Endpoint(t.Context(), m.url()); !s.Healthy() || !s.NoSpace || s.Corrupt || s.CertNotBefore.IsZero() || !s.CertNotAfter.After(s.CertNotBefore) {
 		t.Errorf("%+v", s)
 	}
 	m.mu.Lock()
 	m.status.Errors = []string{"memberID:161  alarm:CORRUPT ", "etcdserver: no leader"}
 	m.mu.Unlock()
-	if s := f.Endpoint(t.Context(), m.url()); s.Healthy() || !slices.Equal(s.Errors, m.status.Errors) {
+	if s := f.Endpoint(t.Context(), m.url()); s.Healthy() || !s.Corrupt || !slices.Equal(s.Errors, m.status.Errors) {
 		t.Errorf("%+v", s)
 	}
 }

@@ -297,6 +297,9 @@ func (a AddMember) hasDatabase(ctx context.Context, e Env, m cke.Machine, j cke.
 		return false, nil // it has not spoken to the leader yet, and any database is as large
 	}
 	source := e.Etcd.Endpoint(ctx, list.via)
+	if source.Corrupt { // the next observation freezes the cluster
+		return false, fmt.Errorf("etcd raised the alarm CORRUPT while the learner on %s received the database: %w", j.Node.Name(), cke.ErrConflict)
+	}
 	return source.Healthy() && size >= source.DBSizeInUse*9/10, nil
 }
 

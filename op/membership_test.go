@@ -371,3 +371,19 @@ func TestAddMember_StopsNoVoter(t *testing.T) {
 		}
 	})
 }
+
+// While a learner receives a large database, etcd raises the alarm CORRUPT: the addition ends at once, so that the cluster freezes.
+func TestAddMember_EndsWhereDatabasesDiffer(t *testing.T) {
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		if !w.Fill("n1", 1400<<20) {
+			t.Fatal("not written")
+		}
+		r, err := w.run(cut{w.add(last), "receive-data", func() {
+			w.Node("n1").CorruptData()
+			w.NoticeCorruption()
+		}})
+		if !errors.Is(err, cke.ErrConflict) || !strings.Contains(err.Error(), "CORRUPT") {
+			t.Errorf("%v after %s", err, r.EndedAt.Sub(r.StartedAt))
+		}
+	})
+}

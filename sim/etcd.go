@@ -127,6 +127,7 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	}
 	for _, a := range d.alarms { // NOSPACE keeps nobody from serving, nor does a stop of writes
 		s.NoSpace = s.NoSpace || a.Kind == noSpace
+		s.Corrupt = s.Corrupt || a.Kind == corrupt && !a.StopsWrites()
 		if a.Kind != noSpace && !a.StopsWrites() {
 			s.Errors = append(s.Errors, fmt.Sprintf("memberID:%d alarm:%s", number(a.MemberID), a.Kind))
 		}
