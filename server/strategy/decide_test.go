@@ -101,6 +101,11 @@ func TestDecide_Deletes(t *testing.T) {
 		{"its container may be left where its node does not answer", deleting(formed(4).silent(4).with(func(s *scene) {
 			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
 		})), nil, "deletion waits: n4: no answer", []string{"CKE201 n4"}},
+		{"an address that was given up is not waited for", deleting(formed(4).silent(4).with(func(s *scene) {
+			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
+			s.Spec.Nodes = slices.Clone(s.Spec.Nodes)
+			s.Spec.Nodes[3].Address = "10.0.9.4"
+		})), deletes(formed(3).Identity.Joins, 4, 4), "deletion was requested", nil},
 		{"its volume is gone, so nothing of it is left", deleting(formed(4).silent(4).with(func(s *scene) {
 			s.Identity.Ended, s.Identity.Joins = slices.Clone(s.Identity.Joins[3:]), s.Identity.Joins[:3]
 			s.Identity.Ended[0].RemovedAt = noon

@@ -50,12 +50,12 @@ func deleteCluster(in *Input) verdict {
 	return act(del, "deletion was requested; volumes are kept")
 }
 
-// mayBeLeft are memberships that ended, one for each node that does not answer and carries no other one: their containers may be left there,
-// and once the cluster is deleted nothing would stop them.
+// mayBeLeft are memberships that ended, one for each node of the file that does not answer and carries no other one: their containers may be
+// left there, and once the cluster is deleted nothing would stop them. A machine whose address was given up is looked at no more.
 func (in *Input) mayBeLeft() (left []cke.Join) {
 	for _, j := range in.Identity.Ended {
 		on := func(o cke.Join) bool { return o.Node.Address == j.Node.Address }
-		silent := slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Node.Address == j.Node.Address && !n.Answered() })
+		silent := slices.ContainsFunc(in.Spec.Nodes, func(n cke.Node) bool { return n.Address == j.Node.Address && !in.node(n).Answered() })
 		if silent && j.RemovedAt.IsZero() && !slices.ContainsFunc(in.Identity.MayRun(), on) && !slices.ContainsFunc(left, on) {
 			left = append(left, j)
 		}
