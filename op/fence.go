@@ -116,10 +116,13 @@ func (c CancelRestore) Stages() []Stage {
 	return nonEmpty(append(stages, markOver(c.Nodes, cke.Identity.Over))...)
 }
 
-// startAgain starts the container of a member as it is, on its own data.
+// startAgain starts the container of a member as it is, on its own data. One that the restore removed is made again.
 func startAgain(ctx context.Context, e Env, j cke.Join) error {
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) {
+		err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData})
+	}
 	if err != nil || c.Running() {
 		return err
 	}

@@ -429,11 +429,12 @@ func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 	for _, j := range toFence(in, in.Identity.Joins) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
+		_, volume := n.VolumeOf(j)
 		switch {
-		case !there || c.Running() || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
+		case !there && !volume || c.Running() || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
 		case !in.Identity.Has(j.ID):
 			facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
-		case c.EverRan() && !j.StartedAt.IsZero():
+		case (!there || c.EverRan()) && !j.StartedAt.IsZero():
 			revive = append(revive, j)
 		}
 	}
