@@ -66,6 +66,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if why := outdatedOrder(in, t); why != nil {
 		return refuse(t, why)
 	}
+	if why := fromLater(in, t); why != nil {
+		return refuse(t, why)
+	}
 	o := *t.Restore
 	if o.ShownGeneration > in.Generation { // it was stored after the cluster file was read
 		return Decision{Reason: fmt.Sprintf("the %s was confirmed for revision %d of the cluster file, which is read again", o.Kind(), o.ShownGeneration), Again: time.Second}
