@@ -54,10 +54,9 @@ func (in *Input) wasStarted(j cke.Join) bool {
 	})
 }
 
-// recordStart: a member was started, and its record does not have that, or has it for one that never voted, or for one that is lost and is
-// being removed, as where a daemon ended right before the removal. Where its member id
-// is not on record either, it has to answer first. That a container ran is recorded also without a quorum: once it is gone nothing shows
-// any more that the member must not start empty.
+// recordStart: a member was started, and its record does not have that, or has it for one that never voted, or for one that is being
+// replaced, as where a daemon ended right before the removal. Where its member id is not on record either, it has to answer first. That
+// a container ran is recorded also without a quorum: once it is gone nothing shows any more that the member must not start empty.
 func recordStart(in *Input) verdict {
 	quorum := in.Seen.Etcd.MembersSource == cke.MembersLinearizable
 	for _, j := range in.Identity.Joins {
