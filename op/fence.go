@@ -100,7 +100,7 @@ func (c CancelRestore) Stages() []Stage {
 	}
 	var revive Stage
 	for _, j := range c.Revive {
-		revive = append(revive, only(restoring, Step{Name: "start-again", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return startAgain(ctx, e, j) }}))
+		revive = append(revive, only(restoring, Step{Name: "start-again", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error { return startAgain(ctx, e, j) }}))
 	}
 	stages = append(stages, revive, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)

@@ -193,7 +193,7 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 	}
 	s, err := e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
 	if errors.Is(err, cke.ErrNotFound) && survivor != nil { // its container was removed, and another host has the copy
-		if err = remake(ctx, e, founding(e.Cluster, *id.Incarnation, *survivor)); err == nil {
+		if err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: *survivor, Mode: cke.StartPrepared}); err == nil {
 			s, err = e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
 		}
 	}
