@@ -100,7 +100,7 @@ func (c CancelRestore) Stages() []Stage {
 	}
 	var revive Stage
 	for _, j := range c.Revive {
-		revive = append(revive, only(restoring, Step{Name: "start-again", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return startAgain(ctx, e, j) }}))
+		revive = append(revive, only(restoring, Step{Name: "start-again", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error { return startAgain(ctx, e, j) }}))
 	}
 	stages = append(stages, revive, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)
@@ -116,10 +116,13 @@ func (c CancelRestore) Stages() []Stage {
 	return nonEmpty(append(stages, markOver(c.Nodes, cke.Identity.Over))...)
 }
 
-// startAgain starts the container of a member as it is, on its own data.
+// startAgain starts the container of a member as it is, on its own data. One that the restore removed is made again.
 func startAgain(ctx context.Context, e Env, j cke.Join) error {
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) {
+		err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData})
+	}
 	if err != nil || c.Running() {
 		return err
 	}

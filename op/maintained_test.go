@@ -222,3 +222,28 @@ func TestAnswers_OfAMemberOfAnotherCluster(t *testing.T) {
 		}
 	})
 }
+
+// elsewhere is an etcd that answers for a member with another one.
+type elsewhere struct {
+	cke.Etcd
+	asked, answers string
+}
+
+func (e elsewhere) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	if url == e.asked {
+		url = e.answers
+	}
+	return e.Etcd.Endpoint(ctx, url)
+}
+
+// A voter that answers where the learner should has all that its leader commits. The learner may have nothing.
+func TestPromote_NotWhereAnotherMemberAnswers(t *testing.T) {
+	inGrowing(t, 2, func(w *world, last cke.Node) {
+		w.mustRun(w.add(last))
+		j := w.joinOn(last)
+		other := func(e op.Env) op.Env { e.Etcd = elsewhere{e.Etcd, j.ClientURL(), w.joins()[0].ClientURL()}; return e }
+		if _, err := w.runIn(other, op.PromoteMember{Join: j}); err == nil || w.calls("Promote") > 0 {
+			t.Errorf("promoted: %v", err)
+		}
+	})
+}

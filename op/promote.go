@@ -90,9 +90,9 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 		if err != nil {
 			return err
 		}
-		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && !id.OfAnother(s) && Lag(s, leader) < MaxLag {
+		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); p.is(m, s, id) && Lag(s, leader) < MaxLag {
 			if good++; good == steadyLooks {
-				return whenReady(ctx, e, func() error { return p.follows(ctx, e, id, leader) })
+				return whenReady(ctx, e, func() error { return p.follows(ctx, e, id, m, leader) })
 			}
 		} else {
 			good = 0
@@ -103,13 +103,18 @@ func (p PromoteMember) caughtUp(ctx context.Context, e Env) error {
 	}
 }
 
+// is reports whether an answer is that of the learner itself: another member may answer at its address.
+func (PromoteMember) is(learner cke.Member, s cke.EndpointStatus, id cke.Identity) bool {
+	return s.Healthy() && !id.OfAnother(s) && s.MemberID == learner.ID
+}
+
 // followLooks is how often in a row a learner may lack an entry that its leader has.
 const followLooks = 20
 
 // follows reports whether a learner receives what its leader commits now: ErrNotReady if it does not. A learner never
 // campaigns, and answers from its own data. So one that is cut off from its leader goes on naming it without an error,
 // and lags little while little is written. It would be a vote that is missing. Source: etcd, raft.promotable.
-func (p PromoteMember) follows(ctx context.Context, e Env, id cke.Identity, leader cke.EndpointStatus) error {
+func (p PromoteMember) follows(ctx context.Context, e Env, id cke.Identity, learner cke.Member, leader cke.EndpointStatus) error {
 	if err := e.Etcd.ProveWrite(ctx, leader.URL); err != nil {
 		return err
 	}
@@ -117,7 +122,7 @@ func (p PromoteMember) follows(ctx context.Context, e Env, id cke.Identity, lead
 		return fmt.Errorf("the member at %s does not answer any more: %w", leader.URL, cke.ErrNotReady)
 	}
 	for range followLooks {
-		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); s.Healthy() && !id.OfAnother(s) && s.RaftApplied >= leader.RaftIndex {
+		if s := e.Etcd.Endpoint(ctx, p.Join.ClientURL()); p.is(learner, s, id) && s.RaftApplied >= leader.RaftIndex {
 			return nil
 		}
 		if err := e.Pause(ctx, steadyEvery); err != nil {
@@ -182,7 +187,7 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 	}
 	// etcd judges a learner by what it had before it fell silent. One that died, or was cut off, since it was observed would be a vote
 	// that is missing.
-	if err := p.follows(ctx, e, id, leader); err != nil {
+	if err := p.follows(ctx, e, id, m, leader); err != nil {
 		return err
 	}
 	err = e.Etcd.Promote(ctx, leader.URL, m.ID)

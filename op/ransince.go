@@ -9,22 +9,29 @@ import (
 	"cke"
 )
 
-// lastStarts returns when the containers of memberships that are stopped were last started.
-func lastStarts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]time.Time, error) {
+// starts returns when the containers of memberships were last started.
+func starts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]time.Time, error) {
 	ran := map[cke.JoinID]time.Time{}
 	for _, j := range joins {
 		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-		switch {
-		case errors.Is(err, cke.ErrNotFound):
-			continue
-		case err != nil:
+		if err == nil {
+			ran[j.ID] = c.StartedAt
+		} else if !errors.Is(err, cke.ErrNotFound) {
 			return nil, err
-		case c.Running() || c.State == cke.ContainerRestarting:
-			return nil, fmt.Errorf("container %s on %s is %s: %w", c.Name, j.Node.Name(), c.State, cke.ErrConflict)
 		}
-		ran[j.ID] = c.StartedAt
 	}
 	return ran, nil
+}
+
+// lastStarts is starts for memberships that are stopped. What runs may be stopped again before it is asked once more.
+func lastStarts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]time.Time, error) {
+	ran, err := starts(ctx, e, joins)
+	for _, j := range joins {
+		if err == nil {
+			err = isFenced(ctx, e, j)
+		}
+	}
+	return ran, err
 }
 
 // othersRan refuses a recovery that others than its survivor were started after, as while it was interrupted: without the

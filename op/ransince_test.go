@@ -2,6 +2,7 @@ package op_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -34,6 +35,8 @@ func (r *ran) PutJoins(context.Context, cke.Identity, ...cke.Join) error {
 type nodes struct {
 	at    time.Time
 	ahead time.Duration // their clocks
+	// removed is set once a container is removed.
+	removed *bool
 }
 
 func (n nodes) Machine(cke.Node) cke.Machine { return startedAt{nodes: n} }
@@ -47,6 +50,11 @@ func (s startedAt) Clock(context.Context) (time.Time, error) { return time.Now()
 
 func (s startedAt) Container(context.Context, cke.Join) (cke.Container, error) {
 	return cke.Container{State: cke.ContainerExited, StartedAt: s.at}, nil
+}
+
+func (s startedAt) RemoveContainer(context.Context, cke.Join) error {
+	*s.removed = true
+	return nil
 }
 
 func (startedAt) MarkOver(context.Context, string, []string) error { return nil }
@@ -91,6 +99,35 @@ func TestRestore_CallsARecoveryOffOnceAMemberRanSince(t *testing.T) {
 	}
 }
 
+// Once the start of the restored members is on record nothing of what they replace is left that people could start: it is removed
+// before, and one that was started since all was stored is not.
+func TestRestore_RemovesWhatItReplacesBeforeItsStartIsOnRecord(t *testing.T) {
+	before := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	former := cke.Join{ID: "s", Node: cke.Node{Hostname: "n1", Address: "127.0.0.101"}}
+	rest := &cke.Restoration{Fence: []cke.JoinID{"s"}}
+	r := &ran{id: cke.Identity{Incarnation: &cke.Incarnation{ID: "life", State: cke.Restoring, Restore: rest}}}
+	stages := op.Restore{Incarnation: "life", Fence: []cke.Join{former}}.Stages()
+	all := slices.Concat(stages...)
+	at := func(name string) int { return slices.IndexFunc(all, func(s op.Step) bool { return s.Name == name }) }
+	if !slices.IsSorted([]int{at("store-last"), at("fence"), at("check-fence"), at("remove-replaced"), at("record-start"), at("mark-over")}) {
+		t.Errorf("%v", all)
+	}
+	for _, again := range []bool{false, true} {
+		n := nodes{at: before, removed: new(bool)}
+		e := op.Env{Ledger: r, Machines: n, Now: time.Now, Progress: func(string) {}}
+		if err := all[at("store-last")].Run(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if again {
+			n.at = before.Add(-time.Hour) // by the clock of its node
+			e.Machines = n
+		}
+		if err := all[at("remove-replaced")].Run(t.Context(), e); *n.removed == again || again != errors.Is(err, cke.ErrConflict) {
+			t.Errorf("started since: %v, removed: %v, %v", again, *n.removed, err)
+		}
+	}
+}
+
 // A recovery was interrupted before it was on record. What others acknowledged without the survivor until it continues may be
 // missing in its data.
 func TestBeginRestore_RefusesARecoveryThatOthersRanAfter(t *testing.T) {
@@ -113,7 +150,7 @@ func TestBeginRestore_RefusesARecoveryThatOthersRanAfter(t *testing.T) {
 			member := cke.Join{ID: "a", Node: cke.Node{Hostname: "n1", Address: "127.0.0.101"}}
 			survivor := cke.Join{ID: "b", Node: cke.Node{Hostname: row.order.Survivor, Address: "127.0.0.102"}}
 			r := &ran{id: cke.Identity{Joins: []cke.Join{survivor}}}
-			e := op.Env{Ledger: r, Machines: nodes{row.at, row.ahead}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
+			e := op.Env{Ledger: r, Machines: nodes{at: row.at, ahead: row.ahead}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
 			b := op.BeginRestore{Task: cke.Task{ID: "t1", At: now.Add(-2 * time.Hour), Restore: &row.order}, Fence: []cke.Join{member}}
 			all := slices.Concat(b.Stages()...)
 			at := slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "fetch" })

@@ -51,27 +51,29 @@ func (r Restore) Targets() []string { return joinNames(r.Founders) }
 
 // Stages implements Operation.
 func (r Restore) Stages() []Stage {
-	fence := fenceStages(r.Fence, stopStep, r.isRestoring)
-	var stages []Stage
+	stages := fenceStages(r.Fence, stopStep, r.isRestoring)
 	if r.Started {
-		stages = fence
+		stages = append(stages, r.removeReplaced(nil))
 	} else {
-		stages = append(stages,
+		var ran map[cke.JoinID]time.Time
+		stages = slices.Concat([]Stage{
 			append(r.each("image", ImageLimit, r.image), Step{Name: "fetch", Limit: SnapshotLimit, Run: r.fetch}, authorities()),
 			r.each("prepare", 0, r.prepare),
 			r.each("restore-data", SnapshotLimit, r.restoreData),
-			Stage{{Name: "store-last", Limit: finalLimit + stoppedLimit + 2*DefaultStepLimit, Run: r.storeLast}})
-		stages = append(stages, fence...)
-		stages = whileWanted(append(stages, Stage{{Name: "record-start", Run: r.recordStart}}))
+			{{Name: "store-last", Limit: finalLimit + stoppedLimit + 2*DefaultStepLimit, Run: func(ctx context.Context, e Env) (err error) {
+				if ran, err = starts(ctx, e, r.Fence); err != nil {
+					return err
+				}
+				return r.storeLast(ctx, e)
+			}}},
+		}, stages, []Stage{
+			r.removeReplaced(func(j cke.Join, c cke.Container) bool { return c.StartedAt.Equal(ran[j.ID]) }),
+			{{Name: "record-start", Run: r.recordStart}},
+		})
+		stages = whileWanted(stages)
 	}
 	if len(r.Fence) > 0 {
-		// What is only stopped could still be started, by a call that lands late or by the operator, beside the restored members. Until
-		// the start is on record another daemon may have to read a survivor's data once more, for which its container is needed.
-		var replaced Stage
-		for _, j := range r.Fence {
-			replaced = append(replaced, only(r.isRestoring, Step{Name: "remove-replaced", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return removeContainer(ctx, e, j) }}))
-		}
-		stages = append(stages, markOver(nodesOf(r.Fence), cke.Identity.Over), replaced)
+		stages = append(stages, markOver(nodesOf(r.Fence), cke.Identity.Over))
 	}
 	return append(stages,
 		r.each("start", 0, r.start),
@@ -81,6 +83,28 @@ func (r Restore) Stages() []Stage {
 		Stage{{Name: "forget-snapshot", Run: r.forget}},
 		Stage{{Name: "record-formed", Run: r.recordFormed}},
 	)
+}
+
+// removeReplaced removes the containers of what is replaced, before the start of a restored member is on record: from then on the restore
+// cannot be called off, and what is only stopped could be started, by a call that lands late or by the operator, and serve until
+// the restored members do. One that was started since all was stored, as same says, stays: what it acknowledged is to be stored first, or
+// calls a recovery off.
+func (r Restore) removeReplaced(same func(cke.Join, cke.Container) bool) (stage Stage) {
+	for _, j := range r.Fence {
+		stage = append(stage, only(r.isRestoring, Step{Name: "remove-replaced", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error {
+			c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+			switch {
+			case errors.Is(err, cke.ErrNotFound):
+				return nil
+			case err != nil:
+				return err
+			case same != nil && !same(j, c):
+				return fmt.Errorf("container %s on %s was started while the restore stopped members: %w", c.Name, j.Node.Name(), cke.ErrConflict)
+			}
+			return removeContainer(ctx, e, j)
+		}}))
+	}
+	return stage
 }
 
 // whileWanted lets the steps of a restore run until people pause the cluster or call the restore off. None of its members was started:
@@ -168,6 +192,11 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 		}
 	}
 	s, err := e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
+	if errors.Is(err, cke.ErrNotFound) && survivor != nil { // its container was removed, and another host has the copy
+		if err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: *survivor, Mode: cke.StartPrepared}); err == nil {
+			s, err = e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
+		}
+	}
 	if err != nil {
 		return s, err
 	}
@@ -242,6 +271,15 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 	return e.Ledger.PutJoins(ctx, id, joins...)
 }
 
+// remake makes the container of a member again, whose volume is still there.
+func remake(ctx context.Context, e Env, spec cke.MemberSpec) error {
+	m := e.Machines.Machine(spec.Join.Node)
+	if err := m.EnsureImage(ctx, spec.Join.Etcd.Image, e.Progress); err != nil {
+		return err
+	}
+	return dataGone(spec.Join, m.EnsureContainer(ctx, spec))
+}
+
 // start gives a first member its certificates and starts it on the data that was made for it. A container that was removed since, as by a deletion that was canceled, is
 // made again, with arguments that start nothing without data.
 func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
@@ -251,9 +289,7 @@ func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Jo
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
 	if errors.Is(err, cke.ErrNotFound) {
-		if err = m.EnsureImage(ctx, j.Etcd.Image, e.Progress); err == nil {
-			err = dataGone(j, m.EnsureContainer(ctx, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: inc.Token}))
-		}
+		err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData, Token: inc.Token})
 	}
 	if err != nil {
 		return err

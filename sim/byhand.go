@@ -1,5 +1,11 @@
 package sim
 
+import (
+	"slices"
+
+	"cke"
+)
+
 // RemoveData deletes etcd's data directory in every volume, as `rm -r` does, and stops what ran on it. What else is in the
 // volumes, certificates above all, stays.
 func (n *Node) RemoveData() {
@@ -43,8 +49,21 @@ func (n *Node) StartByHand() {
 		defer func() { n.world.byHand = false }()
 		for _, c := range n.sorted() {
 			if v := c.volume(); n.on && !n.hung && !c.Running() && (c.Cluster != "" || c.foreign || v != nil && v.wal != nil) {
+				n.world.startsFormer(c)
 				c.run()
 			}
 		}
 	})
+}
+
+// startsFormer notes that an operator starts what a restore under way has stopped.
+func (w *World) startsFormer(c *container) {
+	id, records := w.store.identity, w.store.records
+	former := slices.ContainsFunc(id.Superseded(), func(j cke.Join) bool { return j.ID == c.Join })
+	if !former || id.Incarnation.State != cke.Restoring || len(records) == 0 {
+		return
+	}
+	if r := records[len(records)-1]; slices.ContainsFunc(r.Steps, func(s cke.StepRecord) bool { return s.Name == "check-fence" && r.Operation == "restore" }) {
+		w.mark(FormerStarted)
+	}
 }

@@ -230,6 +230,9 @@ func (c *checker) wasAcknowledged(by *member, value string) {
 	}
 	c.wasMeanwhile(value)
 	if c.formed == nil {
+		if id := c.world.store.identity; id.Started() && id.Incarnation.State == cke.Restoring && id.Incarnation.Restore.Order.Destroyed == nil {
+			c.violated("%s is acknowledged by what a restore replaces, though the start of its members is on record", value)
+		}
 		c.lost = append(c.lost, value)
 		return
 	}

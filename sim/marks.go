@@ -17,11 +17,13 @@ const (
 	// BeforeDeletion is a store that has the members of the deleted cluster on record, and none of those that serve.
 	BeforeDeletion Situation = "a store from before a deletion meets the cluster that was declared again"
 	TwoHistories   Situation = "a member continues alone under the same cluster id"
+	// FormerStarted is what a restore must not overlook: it stopped that member, and may have noticed nothing since.
+	FormerStarted Situation = "an operator starts a member that a restore stopped to replace it"
 )
 
 // Situations are all of them.
 func Situations() []Situation {
-	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories}
+	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted}
 }
 
 // mark counts a situation that was reached.

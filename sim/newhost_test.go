@@ -196,9 +196,10 @@ func TestNewHost_CountsVotersAndNotTheFile(t *testing.T) {
 	})
 }
 
-// The restore is called off on the new host once members were stopped for it: they serve again.
+// The restore is called off on the new host once members were stopped for it, or their containers were removed: they serve again.
 func TestNewHost_StartsAgainWhatItStoppedWhenCalledOff(t *testing.T) {
-	for _, at := range []string{"n1", "n2", "n3"} {
+	for k, at := range []string{"n1", "n2", "n3", "n1", "n2", "n3"} {
+		call := []string{"StopContainer", "RemoveContainer"}[k/3]
 		play(t, 3, func(s *stage) {
 			s.backedUp()
 			s.Write("n1", "after the backup")
@@ -206,7 +207,7 @@ func TestNewHost_StartsAgainWhatItStoppedWhenCalledOff(t *testing.T) {
 			s.order(fromBackup)
 			asked := false
 			s.Judge = func(_ int, c sim.Call) sim.Verdict {
-				if !asked && c.Name == "StopContainer" && c.Node == at {
+				if !asked && c.Name == call && c.Node == at {
 					asked = true
 					s.Store().Ask("cancel the restore", func(r *cke.Requests) {
 						r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", time.Now()))
@@ -216,10 +217,10 @@ func TestNewHost_StartsAgainWhatItStoppedWhenCalledOff(t *testing.T) {
 			}
 			s.pass(time.Hour)
 			if inc := s.Store().Identity().Incarnation; !asked || inc.State != cke.Awaiting {
-				t.Errorf("%s: asked %v, %s", at, asked, inc.State)
+				t.Errorf("%s on %s: asked %v, %s", call, at, asked, inc.State)
 			}
 			if !s.Write("n1", "later") || s.runningOn("n1")+s.runningOn("n2")+s.runningOn("n3") < 3 {
-				t.Errorf("%s: the members before do not serve", at)
+				t.Errorf("%s on %s: the members before do not serve", call, at)
 			}
 			s.unbroken(t)
 		})

@@ -100,6 +100,10 @@ var mutations = []mutation{
 	{name: "writes are stopped before the last backup", wrap: func(_ *stage, e op.Env) op.Env { e.Etcd = unarmed{e.Etcd}; return e },
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.TakeBackup(); n.s.order(toldStored) }, write, write, write, write},
 		wants: []string{"the plan of the restore said that it will be"}},
+	{name: "what a restore replaces is removed before its members start", store: func(s *stage) { s.TargetRefuses(true) }, // writes are not stopped
+		wrap:  func(s *stage, e op.Env) op.Env { e.Machines = keeping{e.Machines, s}; return e },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.TakeBackup(); n.s.order(fromBackup) }, startFormer, startFormer, startFormer, startFormer, write, write, write},
+		wants: []string{"is acknowledged by what a restore replaces"}},
 	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
 	{name: "ports of other clusters", blind: func(in *strategy.Input) {
 		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)
@@ -136,6 +140,42 @@ func (t trusting) Auth(ctx context.Context, url string) (cke.AuthState, error) {
 	s.Admitted = true
 	return s, err
 }
+
+// keeping are machines on which a restore removes nothing that it replaces.
+type keeping struct {
+	cke.Machines
+	s *stage
+}
+
+func (k keeping) Machine(n cke.Node) cke.Machine { return keepingMachine{k.Machines.Machine(n), k.s} }
+
+type keepingMachine struct {
+	cke.Machine
+	s *stage
+}
+
+func (k keepingMachine) RemoveContainer(ctx context.Context, j cke.Join) error {
+	if _, step := k.s.Store().Running(); step == "remove-replaced" {
+		return nil
+	}
+	return k.Machine.RemoveContainer(ctx, j)
+}
+
+// startFormer ends the daemon that restores once it has stopped what it replaces, or cuts it off, and starts that.
+func startFormer(n *nemesis, _ *sim.Node) {
+	if operation, step := n.s.Store().Running(); operation != "restore" || !slices.Contains(afterFence, step) {
+		return
+	}
+	if n.IntN(2) == 0 {
+		n.s.latest().Kill()
+	} else {
+		n.s.Isolate(sim.Management)
+	}
+	n.s.eachNode((*sim.Node).StartByHand)
+}
+
+// afterFence are the steps of a restore in which what it replaces is stopped, and none of its members is started.
+var afterFence = []string{"check-fence", "remove-replaced", "record-start", "mark-over"}
 
 // unarmed is an etcd that takes an alarm and raises none.
 type unarmed struct{ cke.Etcd }

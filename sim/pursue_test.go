@@ -68,6 +68,8 @@ func (n *nemesis) pursue(node *sim.Node) {
 	case "cancel-restore", "restore", "finish-restore":
 		operation, step := s.Store().Running()
 		switch {
+		case operation == "restore" && n.IntN(4) == 0 && slices.Contains(afterFence, step):
+			startFormer(n, node) // and clients find who serves
 		case operation == "restore" && n.focus == "finish-restore" && slices.Contains([]string{"start", "serve", "verify", "keep-running"}, step):
 			s.latest().Kill()
 		case inc.State == cke.Restoring && n.focus == "cancel-restore" && (step == "fence" || n.at != "start-again" && n.IntN(16) == 0):
@@ -79,6 +81,7 @@ func (n *nemesis) pursue(node *sim.Node) {
 			case n.at == "check": // it serves, and needs no recovery
 				s.order(cke.RestoreOrder{Survivor: node.Name()})
 			default:
+				s.TargetRefuses(n.IntN(4) == 0) // then writes are not stopped
 				s.order(fromBackup)
 			}
 		}

@@ -47,7 +47,9 @@ func (w *World) source(o cke.RestoreOrder, survivor *cke.Join) ([]string, error)
 	}
 	c := n.containers[survivor.Volume]
 	switch {
-	case c == nil || c.volume() == nil || c.volume().wal == nil:
+	case c == nil:
+		return nil, fmt.Errorf("container %s is gone: %w", survivor.Volume, cke.ErrNotFound)
+	case c.volume() == nil || c.volume().wal == nil:
 		return nil, cke.ErrDataMissing
 	case c.Running() || c.State == cke.ContainerRestarting:
 		return nil, fmt.Errorf("container %s runs: %w", c.Name, cke.ErrConflict)

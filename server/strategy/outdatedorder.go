@@ -33,6 +33,17 @@ func outdatedOrder(in *Input, t cke.Task) *cke.Error {
 	return e
 }
 
+// fromLater refuses a recovery that was requested by a clock that is ahead: where it is interrupted before it is on record, members that
+// were started after that time are what shows that others served meanwhile.
+func fromLater(in *Input, t cke.Task) *cke.Error {
+	ahead := t.At.Sub(in.Seen.ObservedAt)
+	if t.Restore.Survivor == "" || ahead <= op.ClockLimit {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeClock, What: fmt.Sprintf("cannot recover: the clock of the host on which it was requested is %s ahead of the daemon's", inMinutes(ahead)),
+		Facts: []string{"cke could not notice which members are started after the request"}, Unchanged: true, Try: "correct the clock, then: " + t.Restore.Command() + " --plan"}
+}
+
 // lastWorked is since when an order waits: since its fetch was interrupted, which may take hours, or since it was given.
 func (in *Input) lastWorked(t cke.Task) time.Time {
 	if last := in.Before.LastOperation; last != nil && last.Task == t.ID && last.State == cke.RecordInterrupted && last.Time.After(t.At) {

@@ -107,6 +107,8 @@ func TestRestore_OfAnOrderThatIsNotWhatWasConfirmed(t *testing.T) {
 		"asked by a clock that is behind":       {at: now.Add(-5 * time.Hour), says: "by the daemon's it is 20"},
 		"the file was set since it was read":    {order: cke.RestoreOrder{ShownGeneration: 8}, at: now, waits: true},
 		"asked by a clock that is ahead":        {at: now.Add(5 * time.Hour)},
+		"a recovery, asked by that clock":       {order: cke.RestoreOrder{Survivor: "n1", Named: true}, at: now.Add(11 * time.Minute), says: "is 11m ahead of the daemon's"},
+		"a recovery, asked by a near one":       {order: cke.RestoreOrder{Survivor: "n1", Named: true}, at: now.Add(9 * time.Minute), says: "quorum"},
 		"the cluster was restored since":        {order: cke.RestoreOrder{ShownIncarnation: "before"}, at: now, says: "was to replace incarnation before"},
 		"the cluster file was replaced since":   {order: cke.RestoreOrder{ShownGeneration: 6}, at: now, says: "revision 6 of the cluster file"},
 		"the daemon's clock alone is 5 h ahead": {at: now.Add(-5 * time.Hour), wrongClock: true, says: "clock"},

@@ -66,6 +66,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if why := outdatedOrder(in, t); why != nil {
 		return refuse(t, why)
 	}
+	if why := fromLater(in, t); why != nil {
+		return refuse(t, why)
+	}
 	o := *t.Restore
 	if o.ShownGeneration > in.Generation { // it was stored after the cluster file was read
 		return Decision{Reason: fmt.Sprintf("the %s was confirmed for revision %d of the cluster file, which is read again", o.Kind(), o.ShownGeneration), Again: time.Second}
@@ -429,11 +432,12 @@ func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 	for _, j := range toFence(in, in.Identity.Joins) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
+		_, volume := n.VolumeOf(j)
 		switch {
-		case !there || c.Running() || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
+		case !there && !volume || c.Running() || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
 		case !in.Identity.Has(j.ID):
 			facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
-		case c.EverRan() && !j.StartedAt.IsZero():
+		case (!there || c.EverRan()) && !j.StartedAt.IsZero():
 			revive = append(revive, j)
 		}
 	}

@@ -54,9 +54,9 @@ func (in *Input) wasStarted(j cke.Join) bool {
 	})
 }
 
-// recordStart: a member was started, and its record does not have that, or has it for one that never voted. Where its member id
-// is not on record either, it has to answer first. That a container ran is recorded also without a quorum: once it is gone nothing shows
-// any more that the member must not start empty.
+// recordStart: a member was started, and its record does not have that, or has it for one that never voted, or for one that is being
+// replaced, as where a daemon ended right before the removal. Where its member id is not on record either, it has to answer first. That
+// a container ran is recorded also without a quorum: once it is gone nothing shows any more that the member must not start empty.
 func recordStart(in *Input) verdict {
 	quorum := in.Seen.Etcd.MembersSource == cke.MembersLinearizable
 	for _, j := range in.Identity.Joins {
@@ -65,7 +65,8 @@ func recordStart(in *Input) verdict {
 			m, listed = in.answering(j)
 		}
 		started := slices.Contains(in.unrecordedStarts, j.ID)
-		lacks := started || j.MemberID == "" && !j.StartedAt.IsZero() || !m.Learner && j.NeverVoted
+		serves := !m.Learner && j.Repair && healthyMember(in, m)
+		lacks := started || serves || j.MemberID == "" && !j.StartedAt.IsZero() || !m.Learner && j.NeverVoted
 		if !lacks || quorum && !listed {
 			continue
 		}
@@ -76,7 +77,11 @@ func recordStart(in *Input) verdict {
 			j.MemberID == "" && (!c.Running() || in.reply(j).MemberID != m.ID):
 			continue
 		}
-		return act(op.RecordStart{Join: in.reached(j)}, fmt.Sprintf("the member of %s was started, and that is not on record", j.Node.Name()))
+		why := fmt.Sprintf("the member of %s was started, and that is not on record", j.Node.Name())
+		if serves {
+			why = fmt.Sprintf("the member of %s serves, and is on record as one that is being replaced", j.Node.Name())
+		}
+		return act(op.RecordStart{Join: in.reached(j)}, why)
 	}
 	return pass()
 }

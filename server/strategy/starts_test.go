@@ -39,6 +39,7 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 	}
 	record := func(i int, id bool) op.RecordStart { return op.RecordStart{Join: started(i, id)} }
 	neverVoted := func(s *scene) { s.Identity.Joins[2].NeverVoted = true }
+	repaired := func(s *scene) { s.Identity.Joins[2].Repair = true }
 	never := formed(3)
 	never.Identity.Joins[2].NeverVoted = true
 	learner := formed(4).running().learner(4, true).unrecorded(4)
@@ -64,6 +65,7 @@ func TestDecide_PutsStartsOnRecordThatTheStoreLacks(t *testing.T) {
 		{"a learner", learner, op.RecordStart{Join: begun}, "the member of n4 was started", nil},
 		{"also while there is no quorum", learnerUnseen(), op.RecordStart{Join: learnerUnseen().with(func(s *scene) { s.Identity.Joins[2].StartedAt = s.container(3).StartedAt }).join(3)}, "the member of n3 was started", nil},
 		{"one that is on record as one that never voted", formed(3).with(neverVoted), op.RecordStart{Join: never.join(3)}, "", nil},
+		{"one that was to be repaired and serves", formed(3).with(repaired), op.RecordStart{Join: formed(3).with(repaired).join(3)}, "being replaced", nil},
 		{"before it is taken out", formed(3).unrecorded(3).undeclared(3), op.RecordStart{Join: formed(3).unrecorded(3).undeclared(3).with(func(s *scene) { s.Identity.Joins[2].StartedAt = noon }).join(3)}, "", nil},
 		{"a voter that is stopped is started first", formed(3).unrecorded(3).stopped(3), op.StartMembers{Joins: []cke.Join{started(3, true)}, AwaitServing: true}, "n3 stopped", nil},
 		{"also where only its container says that it ever ran", formed(3).unrecorded(3).unidentified(3).stopped(2, 3).lost(),
