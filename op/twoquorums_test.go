@@ -154,6 +154,40 @@ func TestEndMembership_NotWhileAnotherUnlistedMemberServes(t *testing.T) {
 	})
 }
 
+// undecided is an etcd in which members answer that they have no leader.
+type undecided struct {
+	cke.Etcd
+	urls []string
+}
+
+func (e undecided) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	s := e.Etcd.Endpoint(ctx, url)
+	if slices.Contains(e.urls, url) {
+		s.Linearizable, s.LeaderID = false, ""
+	}
+	return s
+}
+
+// The list is that of n3 alone. n1 and n2 are to be replaced, and may elect a leader at any moment: without the time for it none ends.
+func TestEndMembership_NotWhileOthersMayElectALeader(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		all := w.joins()
+		both := []cke.JoinID{all[0].ID, all[1].ID}
+		for _, had := range [][]cke.JoinID{nil, both[:1], both} {
+			_, err := w.runIn(func(e op.Env) op.Env {
+				lists := func(m cke.Member) bool { return m.ID == all[2].MemberID }
+				e.Etcd = undecided{oneSided{e.Etcd, lists, ""}, []string{all[0].ClientURL(), all[1].ClientURL()}}
+				return e
+			}, op.EndMembership{Join: all[0], Agreed: both, Leaderless: had})
+			ends := len(had) == len(both)
+			if ends != (err == nil) || !ends && (cke.CodeOf(err) != cke.CodeSplitBrain || !errors.Is(err, cke.ErrConflict)) || ends != (len(w.joins()) == 2) {
+				t.Errorf("%v: %v, %d memberships", had, err, len(w.joins()))
+			}
+		}
+	})
+}
+
 // A person names the wrong one of two clusters, running or stopped: it is put aside.
 func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
 	for _, c := range []struct {

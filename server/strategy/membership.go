@@ -64,7 +64,12 @@ func endedMembership(in *Input) verdict {
 			}
 			return wait(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...)
 		}
-		return in.unlessTheyElect(act(end, fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())).alone())
+		had, v := in.awaitElection()
+		if v.given() {
+			return v
+		}
+		end.Leaderless = had
+		return act(end, fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())).alone()
 	}
 	return pass()
 }
