@@ -64,6 +64,7 @@ func (r Restore) Stages() []Stage {
 		stages = append(stages, fence...)
 		stages = whileWanted(append(stages, Stage{{Name: "record-start", Run: r.recordStart}}))
 	}
+	stages = append(stages, markOver(nodesOf(slices.Concat(r.Fence, r.Founders)), cke.Identity.Over))
 	if len(r.Fence) > 0 {
 		// What is only stopped could still be started, by a call that lands late or by the operator, beside the restored members. Until
 		// the start is on record another daemon may have to read a survivor's data once more, for which its container is needed.
@@ -71,7 +72,7 @@ func (r Restore) Stages() []Stage {
 		for _, j := range r.Fence {
 			replaced = append(replaced, only(r.isRestoring, Step{Name: "remove-replaced", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error { return removeContainer(ctx, e, j) }}))
 		}
-		stages = append(stages, markOver(nodesOf(r.Fence), cke.Identity.Over), replaced)
+		stages = append(stages, replaced)
 	}
 	return append(stages,
 		r.each("start", 0, r.start),
