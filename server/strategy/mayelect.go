@@ -34,3 +34,17 @@ func (in *Input) awaitElection() (had []cke.JoinID, v verdict) {
 	}
 	return had, pass()
 }
+
+// leavers are the memberships that end by an operator, by a mark on a node, or because cke repairs them, and the one that is to be ended, if it
+// leaves by the file: that they have left the list is no surprise. cke removes one after the other, so only one can have left by the file.
+func (in *Input) leavers(ending cke.Join) (all []cke.JoinID) {
+	ended := in.endedByMarks()
+	for _, j := range in.Identity.Joins {
+		asked := slices.ContainsFunc(in.Requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
+		_, moving := in.moving(j)
+		if _, wanted := in.declared(j); !wanted && !moving && j.ID == ending.ID || j.Repair || asked || hasJoin(ended, j.ID) {
+			all = append(all, j.ID)
+		}
+	}
+	return all
+}
