@@ -332,12 +332,17 @@ func MayElect(list []cke.Member, id cke.Identity, reply func(cke.Join) cke.Endpo
 		e := reply(j)
 		answers := e.Problem == "" && e.MemberID != "" && e.MemberID == j.MemberID
 		voted := j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted
-		if id.PutAside(j.ID) || at >= 0 && list[at].Learner || answers && e.Learner || !answers && !voted {
-			continue
-		}
-		voters++
-		if at < 0 && (answers || runs(j)) {
-			able = append(able, j)
+		switch {
+		case id.PutAside(j.ID):
+		case at >= 0: // an older store may lack its start
+			if !list[at].Learner {
+				voters++
+			}
+		case answers && !e.Learner, !answers && voted:
+			voters++
+			if answers || runs(j) {
+				able = append(able, j)
+			}
 		}
 	}
 	if len(able) < quorum.Of(voters) {

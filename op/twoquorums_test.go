@@ -168,6 +168,27 @@ func (e undecided) Endpoint(ctx context.Context, url string) cke.EndpointStatus 
 	return s
 }
 
+// A store that is older than the cluster has no start of voters on record. They count all the same: that n4, which left, still answers is no
+// reason to keep its membership.
+func TestMayElect_CountsListedVotersWithoutAStartOnRecord(t *testing.T) {
+	var id cke.Identity
+	var list []cke.Member
+	for _, n := range []string{"1", "2", "3", "4"} {
+		j := cke.Join{ID: cke.JoinID("j" + n), MemberID: "m" + n, Node: cke.Node{Address: "10.0.0.1" + n}}
+		id.Joins, list = append(id.Joins, j), append(list, cke.Member{ID: j.MemberID, Name: "n" + n, PeerURLs: []string{j.PeerURL()}})
+	}
+	reply := func(j cke.Join) cke.EndpointStatus {
+		return map[cke.JoinID]cke.EndpointStatus{"j3": {MemberID: "m3"}, "j4": {MemberID: "m4"}}[j.ID]
+	}
+	runs := func(cke.Join) bool { return false }
+	if able := op.MayElect(list[:3], id, reply, runs); able != nil {
+		t.Errorf("one of four: %v", able)
+	}
+	if able := op.MayElect(list[:1], id, reply, runs); len(able) != 2 {
+		t.Errorf("two of three: %v", able)
+	}
+}
+
 // The list is that of n3 alone. n1 and n2 are to be replaced, and may elect a leader at any moment: without the time for it none ends.
 func TestEndMembership_NotWhileOthersMayElectALeader(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
