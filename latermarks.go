@@ -31,7 +31,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 			continue
 		}
 		later := !slices.Contains(known, n.Over[len(n.Over)-1])
-		if inc := i.Incarnation; inc != nil && inc.State == Awaiting {
+		if inc := i.Incarnation; inc != nil && inc.State == Awaiting && !i.continuesFromDeleted() {
 			later = i.continuesFromOver(n)
 		}
 		if later {
@@ -46,10 +46,20 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 // that is on record as abandoned may have been so before it. What is declared from an earlier record may lack the last
 // memberships.
 func (i Identity) continuesFromOver(n NodeStatus) bool {
+	from, is := i.continuesFrom()
+	return is && slices.Contains(n.Over, from)
+}
+
+// continuesFromDeleted reports whether this store deleted that incarnation: all that it was is on record then.
+func (i Identity) continuesFromDeleted() bool {
+	from, is := i.continuesFrom()
+	return is && slices.Contains(i.Deleted, from)
+}
+
+func (i Identity) continuesFrom() (incarnation string, is bool) {
 	replaced := i.Incarnation.Replaced
 	if len(replaced) == 0 {
-		return false
+		return "", false
 	}
-	from := replaced[len(replaced)-1]
-	return slices.Contains(n.Over, from) && !slices.Contains(i.Deleted, from)
+	return replaced[len(replaced)-1], true
 }

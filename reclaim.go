@@ -39,6 +39,16 @@ func (r Reclaim) IDs() []JoinID {
 	return ids
 }
 
+// Changes returns the memberships on record that end or are put aside; never nil.
+func (r Reclaim) Changes() []JoinID {
+	ids := []JoinID{}
+	for _, j := range slices.Concat(r.Ends, r.Apart) {
+		ids = append(ids, j.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // Writes returns the memberships as they are stored, at a time.
 func (r Reclaim) Writes(now time.Time) []Join {
 	all := slices.Clone(r.Members)

@@ -167,10 +167,12 @@ type Task struct {
 	// Adopt is set for TaskAdopt.
 	Adopt *Adoption `json:"adopt,omitempty"`
 	// Reclaim are the memberships that were shown when TaskReclaim was confirmed.
-	Reclaim []JoinID  `json:"reclaim,omitempty"`
-	Reason  string    `json:"reason,omitempty"`
-	By      string    `json:"by,omitempty"` // user@host
-	At      time.Time `json:"at"`
+	Reclaim []JoinID `json:"reclaim,omitempty"`
+	// ReclaimChanges are the memberships on record that were shown then to end or to be put aside; nil: an earlier ckecli asked.
+	ReclaimChanges []JoinID  `json:"reclaimChanges,omitzero"`
+	Reason         string    `json:"reason,omitempty"`
+	By             string    `json:"by,omitempty"` // user@host
+	At             time.Time `json:"at"`
 	// For is how long the effect of the task is active; zero: it does not expire.
 	For Duration `json:"for,omitempty"`
 	// Accepted: the operator accepted that the cluster does not serve meanwhile.

@@ -61,6 +61,10 @@ type Status struct {
 	// TouchedAt is when the last operation ended that started members or let one take data from others, so that the
 	// members must be compared; zero: they were compared since.
 	TouchedAt time.Time `json:"touchedAt,omitzero"`
+	// RestoreWorkedAt is when an operation of a restore on record ended last; zero: none has.
+	RestoreWorkedAt time.Time `json:"restoreWorkedAt,omitzero"`
+	// InterruptedOrder is the last order to restore that was interrupted before it was on record; nil: none was.
+	InterruptedOrder *OperationStatus `json:"interruptedOrder,omitempty"`
 	// Drains are the active maintenance leases.
 	Drains []Drain `json:"drains,omitempty"`
 	// Hibernation is the request that no member runs; nil: there is none.

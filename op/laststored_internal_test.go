@@ -186,6 +186,27 @@ func TestCancelRestore_GoesOnWhereNoQuorumOfAnAbandonedLifeRuns(t *testing.T) {
 	}
 }
 
+// The nodes of the restored members are marked, too: on new machines, where nothing is replaced, nothing else shows an older copy of the
+// store what came after it.
+func TestRestore_MarksTheNodesOfItsMembers(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		c := &calledOff{inc: cke.Incarnation{ID: "next", State: cke.Restoring, Replaced: []string{"before"}, Restore: &cke.Restoration{}}}
+		e := Env{Machines: c, Ledger: c, Log: slog.New(slog.DiscardHandler), Progress: func(string) {}}
+		r := Restore{Incarnation: "next", Started: started, Founders: []cke.Join{{ID: "a", Node: cke.Node{Hostname: "n2"}}}}
+		for _, s := range slices.Concat(r.Stages()...) {
+			if s.Name != "mark-over" {
+				continue
+			}
+			if err := s.Run(t.Context(), e); err != nil {
+				t.Error(err)
+			}
+		}
+		if !slices.Equal(c.marked["n2"], []string{"before"}) {
+			t.Errorf("started %t: %v", started, c.marked)
+		}
+	}
+}
+
 // halted is a cluster of three members of etcd 3.5 whose writes are stopped, and what was done.
 type halted struct {
 	*lives

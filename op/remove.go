@@ -270,6 +270,8 @@ type EndMembership struct {
 	// Agreed are those of which more is known than what the list says: cke removed them, or the file or the operator
 	// wants them gone. One of these may still serve for a moment, or as the wrong one of two clusters.
 	Agreed []cke.JoinID
+	// Leaderless are those that the list lacks and that had the time to elect a leader; see MayElect.
+	Leaderless []cke.JoinID
 }
 
 var _ Operation = EndMembership{}
@@ -321,6 +323,34 @@ func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing
 	return missing
 }
 
+// MayElect returns the memberships that a member list lacks and whose members answer, or else run, and could be a quorum of those that
+// vote and were not put aside: they may elect a leader at any moment. nil: they could not.
+func MayElect(list []cke.Member, id cke.Identity, reply func(cke.Join) cke.EndpointStatus, runs func(cke.Join) bool) (able []cke.Join) {
+	voters := 0
+	for _, j := range id.Joins {
+		at := slices.IndexFunc(list, func(m cke.Member) bool { return Is(m, j) })
+		e := reply(j)
+		answers := e.Problem == "" && e.MemberID != "" && e.MemberID == j.MemberID
+		voted := j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted
+		switch {
+		case id.PutAside(j.ID):
+		case at >= 0: // an older store may lack its start
+			if !list[at].Learner {
+				voters++
+			}
+		case answers && !e.Learner, !answers && voted:
+			voters++
+			if answers || runs(j) {
+				able = append(able, j)
+			}
+		}
+	}
+	if len(able) < quorum.Of(voters) {
+		return nil
+	}
+	return able
+}
+
 func (m EndMembership) record(ctx context.Context, e Env) error {
 	list, id, err := readList(ctx, e)
 	if err != nil {
@@ -340,13 +370,25 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	if Unproved(list.members, id.Joins, m.Agreed) != nil {
 		return list.unproved("no membership is ended because of it")
 	}
+	replies := map[cke.JoinID]cke.EndpointStatus{}
 	for _, o := range id.Joins {
-		if _, there := list.of(o); there || o.MemberID == "" || id.PutAside(o.ID) || o.ID == j.ID && slices.Contains(m.Agreed, j.ID) {
+		if _, there := list.of(o); there || o.MemberID == "" || id.PutAside(o.ID) {
 			continue
 		}
-		if s := e.Etcd.Endpoint(ctx, o.ClientURL()); s.MemberID == o.MemberID && s.Serves(id.Incarnation.ClusterID) {
+		s := e.Etcd.Endpoint(ctx, o.ClientURL())
+		replies[o.ID] = id.OursOf(s)
+		if o.ID == j.ID && slices.Contains(m.Agreed, j.ID) {
+			continue
+		}
+		if s.MemberID == o.MemberID && s.Serves(id.Incarnation.ClusterID) {
 			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s serves, but is not in the member list of another one", o.Node.Name()),
 				Facts: []string{fmt.Sprintf("member %s at %s", o.MemberID, s.URL)}, Unchanged: true, Err: cke.ErrConflict}
+		}
+	}
+	reply := func(o cke.Join) cke.EndpointStatus { return replies[o.ID] }
+	for _, o := range MayElect(list.members, id, reply, func(cke.Join) bool { return false }) {
+		if !slices.Contains(m.Leaderless, o.ID) { // it has just started
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("the member of %s answers, is not in the member list of another one, and may elect a leader", o.Node.Name()), Unchanged: true, Err: cke.ErrConflict}
 		}
 	}
 	j.EndedAt = e.Now().UTC()

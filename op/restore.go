@@ -72,9 +72,7 @@ func (r Restore) Stages() []Stage {
 		})
 		stages = whileWanted(stages)
 	}
-	if len(r.Fence) > 0 {
-		stages = append(stages, markOver(nodesOf(r.Fence), cke.Identity.Over))
-	}
+	stages = append(stages, markOver(nodesOf(slices.Concat(r.Fence, r.Founders)), cke.Identity.Over))
 	return append(stages,
 		r.each("start", 0, r.start),
 		r.each("serve", ServeLimit, r.serve),

@@ -154,6 +154,61 @@ func TestEndMembership_NotWhileAnotherUnlistedMemberServes(t *testing.T) {
 	})
 }
 
+// undecided is an etcd in which members answer that they have no leader.
+type undecided struct {
+	cke.Etcd
+	urls []string
+}
+
+func (e undecided) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	s := e.Etcd.Endpoint(ctx, url)
+	if slices.Contains(e.urls, url) {
+		s.Linearizable, s.LeaderID = false, ""
+	}
+	return s
+}
+
+// A store that is older than the cluster has no start of voters on record. They count all the same: that n4, which left, still answers is no
+// reason to keep its membership.
+func TestMayElect_CountsListedVotersWithoutAStartOnRecord(t *testing.T) {
+	var id cke.Identity
+	var list []cke.Member
+	for _, n := range []string{"1", "2", "3", "4"} {
+		j := cke.Join{ID: cke.JoinID("j" + n), MemberID: "m" + n, Node: cke.Node{Address: "10.0.0.1" + n}}
+		id.Joins, list = append(id.Joins, j), append(list, cke.Member{ID: j.MemberID, Name: "n" + n, PeerURLs: []string{j.PeerURL()}})
+	}
+	reply := func(j cke.Join) cke.EndpointStatus {
+		return map[cke.JoinID]cke.EndpointStatus{"j3": {MemberID: "m3"}, "j4": {MemberID: "m4"}}[j.ID]
+	}
+	runs := func(cke.Join) bool { return false }
+	if able := op.MayElect(list[:3], id, reply, runs); able != nil {
+		t.Errorf("one of four: %v", able)
+	}
+	if able := op.MayElect(list[:1], id, reply, runs); len(able) != 2 {
+		t.Errorf("two of three: %v", able)
+	}
+}
+
+// The list is that of n3 alone. n1 and n2 are to be replaced, and may elect a leader at any moment: without the time for it none ends.
+func TestEndMembership_NotWhileOthersMayElectALeader(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		all := w.joins()
+		both := []cke.JoinID{all[0].ID, all[1].ID}
+		for _, had := range [][]cke.JoinID{nil, both[:1], both} {
+			_, err := w.runIn(func(e op.Env) op.Env {
+				lists := func(m cke.Member) bool { return m.ID == all[2].MemberID }
+				e.Etcd = undecided{oneSided{e.Etcd, lists, ""}, []string{all[0].ClientURL(), all[1].ClientURL()}}
+				return e
+			}, op.EndMembership{Join: all[0], Agreed: both, Leaderless: had})
+			ends := len(had) == len(both)
+			if ends != (err == nil) || !ends && (cke.CodeOf(err) != cke.CodeSplitBrain || !errors.Is(err, cke.ErrConflict)) || ends != (len(w.joins()) == 2) {
+				t.Errorf("%v: %v, %d memberships", had, err, len(w.joins()))
+			}
+		}
+	})
+}
+
 // A person names the wrong one of two clusters, running or stopped: it is put aside.
 func TestUnfreeze_PutsAsideWhoServedApart(t *testing.T) {
 	for _, c := range []struct {

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,13 +160,17 @@ func (l *Loop) takeOver(ctx context.Context) {
 		if last.ObservedAt.After(left.Time) { // it ran at least until then
 			left.Time = last.ObservedAt
 		}
-		last.TouchedAt = strategy.TouchedAt(last)
+		last = strategy.Remembered(last)
 		last.Operation, last.LastOperation = nil, left
 	}
 	if l.status.LastOperation != nil { // it ended before this could be read
-		if l.status.TouchedAt.After(last.TouchedAt) {
-			last.TouchedAt = l.status.TouchedAt
+		last = strategy.Remembered(last)
+		for _, t := range []struct{ last, now *time.Time }{{&last.TouchedAt, &l.status.TouchedAt}, {&last.RestoreWorkedAt, &l.status.RestoreWorkedAt}} {
+			if t.now.After(*t.last) {
+				*t.last = *t.now
+			}
 		}
+		last.InterruptedOrder = cmp.Or(l.status.InterruptedOrder, last.InterruptedOrder)
 		last.LastOperation = l.status.LastOperation
 	}
 	l.status = last
@@ -286,7 +291,7 @@ func (l *Loop) decide(in strategy.Input) strategy.Decision {
 	maps.DeleteFunc(l.failures, func(_ string, f strategy.Failure) bool { return l.Now().Sub(f.At) > strategy.ForgetAfter })
 	maps.DeleteFunc(l.done, func(_ string, c strategy.Completion) bool { return c.Stale(l.Now()) })
 	d := strategy.Decide(in)
-	if _, cancels := d.Operation.(op.CancelRestore); cancels && d.Task == "" && l.unread {
+	if l.unread && judgesWaiting(d) {
 		return strategy.Decision{Reason: "when the restore last continued is not known: the stored status cannot be read", Again: time.Second}
 	}
 	if d.Converged && d.Operation == nil && d.Blockers == nil {
@@ -298,6 +303,17 @@ func (l *Loop) decide(in strategy.Input) strategy.Decision {
 		}
 	}
 	return d
+}
+
+// judgesWaiting reports whether a decision may end a restore, or the order for one, because it waited.
+func judgesWaiting(d strategy.Decision) bool {
+	switch o := d.Operation.(type) {
+	case op.CancelRestore:
+		return d.Task == ""
+	case op.Refuse:
+		return o.Task.Restore != nil
+	}
+	return false
 }
 
 // wait returns when there is a reason to observe again.

@@ -55,6 +55,7 @@ func TestLoop_GoesOnFromWhatTheTermBeforeTold(t *testing.T) {
 		g.change(func() {
 			g.scene.Generation = 2
 			g.scene.silent(3)
+			ready.LastOperation = &cke.OperationStatus{ID: 6, Type: "restore", State: cke.RecordFailed, Time: ready.ObservedAt.Add(-time.Minute)}
 			ready.Operation = &cke.OperationStatus{ID: 7, Type: "drain", State: cke.RecordRunning, Description: "it was asked for"}
 			g.statuses = append(g.statuses, ready)
 		})
@@ -73,6 +74,9 @@ func TestLoop_GoesOnFromWhatTheTermBeforeTold(t *testing.T) {
 		last := s.LastOperation
 		if last != nil && !last.Time.Equal(ready.ObservedAt) {
 			t.Errorf("it ran until %s, and is reported to have ended at %s", ready.ObservedAt, last.Time)
+		}
+		if !s.RestoreWorkedAt.Equal(ready.LastOperation.Time) {
+			t.Errorf("a restore worked at %s, and is reported to have at %s", ready.LastOperation.Time, s.RestoreWorkedAt)
 		}
 		if s.Operation != nil || last == nil || last.ID != 7 || last.State != cke.RecordInterrupted || last.Description != "boot-1 stopped leading while this ran" {
 			t.Errorf("operation %+v, last %+v", s.Operation, last)

@@ -58,32 +58,44 @@ func TestLoop_ReadsAgainWhatAnOrderWasConfirmedFor(t *testing.T) {
 	}
 }
 
-// Whether a restore waited for long is in the status. While that cannot be read, no restore is canceled for it.
-func TestLoop_CancelsNoRestoreBeforeItKnowsWhenItContinued(t *testing.T) {
-	s := formed(3)
-	inc := cke.NewRestoration(s.Spec, s.Identity, cke.Restoration{ID: "t0", Order: cke.RestoreOrder{Target: "file:///backups", Source: "demo"}}, time.Date(1999, 12, 31, 12, 0, 0, 0, time.UTC))
-	next, err := s.Identity.Restoring(inc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Identity = next
-	onStage(t, s, func(g *stage) {
-		g.storeDo = func(_ context.Context, call string) error {
-			if call == "status" {
-				return errors.New("no answer")
+// Whether a restore, or an order for one, waited for long is in the status. While that cannot be read, none is canceled or refused for it.
+func TestLoop_EndsNoRestoreBeforeItKnowsWhenItContinued(t *testing.T) {
+	long := time.Date(1999, 12, 31, 12, 0, 0, 0, time.UTC)
+	task := cke.NewTask(cke.TaskRestore, "", "", "ann@boot-1", long)
+	task.Restore = &cke.RestoreOrder{Target: "file:///backups", Source: "demo"}
+	for want, ordered := range map[string]bool{"1 cancel-restore": false, "1 restore": true} {
+		s := formed(3)
+		for i := range s.Seen.Nodes {
+			s.Seen.Nodes[i].Clock = time.Time{} // not known
+		}
+		if !ordered {
+			next, err := s.Identity.Restoring(cke.NewRestoration(s.Spec, s.Identity, cke.Restoration{ID: "t0", Order: *task.Restore}, long))
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil
+			s.Identity = next
 		}
-		p := g.perform()
-		g.pass(time.Minute)
-		if told := g.told(); told != nil {
-			t.Errorf("history %v", told)
-		}
-		g.change(func() { g.storeDo = nil })
-		g.pass(time.Minute)
-		if told := g.told(); len(told) == 0 || !strings.HasPrefix(told[0], "1 cancel-restore") {
-			t.Errorf("history %v", told)
-		}
-		_ = p.over()
-	})
+		onStage(t, s, func(g *stage) {
+			g.storeDo = func(_ context.Context, call string) error {
+				if call == "status" {
+					return errors.New("no answer")
+				}
+				return nil
+			}
+			p := g.perform()
+			if ordered {
+				g.change(func() { p.term.requests.Tasks = append(p.term.requests.Tasks, task) })
+			}
+			g.pass(time.Minute)
+			if told := g.told(); told != nil {
+				t.Errorf("history %v", told)
+			}
+			g.change(func() { g.storeDo = nil })
+			g.pass(time.Minute)
+			if told := g.told(); len(told) == 0 || !strings.HasPrefix(told[0], want) {
+				t.Errorf("history %v", told)
+			}
+			_ = p.over()
+		})
+	}
 }

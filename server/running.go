@@ -79,7 +79,7 @@ func (l *Loop) finish() {
 	}
 	took := r.record.Took(l.Now())
 	l.Metrics.operated(l.Env.Cluster, r.record)
-	l.status.TouchedAt = strategy.TouchedAt(l.status)
+	l.status = strategy.Remembered(l.status)
 	l.status.Operation, l.status.LastOperation = nil, operationStatus(r.record)
 	key := strategy.FailureKey(r.operation)
 	switch r.record.State {

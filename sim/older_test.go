@@ -84,7 +84,7 @@ func (s *stage) reclaim(t *testing.T) {
 		t.Fatal(why)
 	}
 	task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", s.Now())
-	task.Reclaim = r.IDs()
+	task.Reclaim, task.ReclaimChanges = r.IDs(), r.Changes()
 	s.Store().Ask("reclaim", func(q *cke.Requests) { q.Tasks = append(q.Tasks, task) })
 }
 
@@ -171,7 +171,7 @@ func (n *nemesis) reclaim() (asked bool) {
 		return false
 	}
 	task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", n.s.Now())
-	task.Reclaim = r.IDs()
+	task.Reclaim, task.ReclaimChanges = r.IDs(), r.Changes()
 	n.s.Store().Ask("reclaim", func(q *cke.Requests) { q.Tasks = append(q.Tasks, task) })
 	return true
 }

@@ -123,13 +123,11 @@ func (t *Term) CreateIncarnation(ctx context.Context, inc cke.Incarnation) error
 	if err != nil {
 		return err
 	}
-	ops := []clientv3.Op{op}
-	for _, j := range inc.Founders {
-		if op, err = put(t.s.keys.join(t.cluster, string(j.ID)), j); err != nil {
-			return err
-		}
-		ops = append(ops, op)
+	founders, err := t.s.putJoins(ctx, t.cluster, id, inc.Founders)
+	if err != nil {
+		return t.s.fail(tried, err)
 	}
+	ops := append(founders, op)
 	ops = append(ops, clientv3.OpDelete(t.s.keys.freeze(t.cluster)), clientv3.OpDelete(t.s.keys.compared(t.cluster)))
 	var old []clientv3.Op
 	for _, j := range id.Ended {
@@ -184,23 +182,12 @@ func (t *Term) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error
 // the next. CodeSchema: one is put aside, and an older daemon that may lead would start its member again.
 func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Join) error {
 	tried := "store memberships of " + t.cluster
-	if read.PutsAside(joins) {
-		if err := t.s.needs(ctx, schemaWrong, "putting a member aside"); err != nil {
-			return t.s.fail(tried, err)
-		}
-	}
 	k := t.s.keys
 	guards := []clientv3.Cmp{present(k.incarnation(t.cluster)), unwritten(k.incarnation(t.cluster), read.Revision)}
-	var ops []clientv3.Op
 	for _, j := range joins {
 		if !read.Incarnation.Keeps(j) {
 			return fmt.Errorf("%s: %s belongs to incarnation %s: %w", tried, j.ID, j.Incarnation, cke.ErrConflict)
 		}
-		op, err := put(k.join(t.cluster, string(j.ID)), j)
-		if err != nil {
-			return err
-		}
-		ops = append(ops, op)
 		if read.Has(j.ID) {
 			guards = append(guards, unwritten(k.join(t.cluster, string(j.ID)), read.Revision))
 		} else { // one that was given up is not to stand beside the one that was made in its place
@@ -208,16 +195,38 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 			guards = append(guards, unwritten(r.start, read.Revision).WithRange(r.end))
 		}
 	}
+	ops, err := t.s.putJoins(ctx, t.cluster, read, joins)
+	if err != nil {
+		return t.s.fail(tried, err)
+	}
 	for _, id := range read.With(joins).Forgettable() {
 		if len(ops) < maxOps { // the rest goes with later writes
 			ops = append(ops, clientv3.OpDelete(k.join(t.cluster, string(id))))
 		}
 	}
-	err := t.write(ctx, tried, guards, ops...)
+	err = t.write(ctx, tried, guards, ops...)
 	if errors.Is(err, errChanged) {
 		return fmt.Errorf("%s: they were written meanwhile: %w", tried, cke.ErrConflict)
 	}
 	return err
+}
+
+// putJoins are the writes of memberships of a cluster, whose identity before is given; all go through here. CodeSchema: one is put
+// aside that was not, and an older daemon that may lead would start its member again.
+func (s *Store) putJoins(ctx context.Context, cluster string, before cke.Identity, joins []cke.Join) (ops []clientv3.Op, err error) {
+	if before.PutsAside(joins) {
+		if err := s.needs(ctx, schemaWrong, "putting a member aside"); err != nil {
+			return nil, err
+		}
+	}
+	for _, j := range joins {
+		op, err := put(s.keys.join(cluster, string(j.ID)), j)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	return ops, nil
 }
 
 // PutFreeze implements cke.Ledger.

@@ -67,9 +67,9 @@ func (t *Term) changeIdentity(ctx context.Context, tried, asked string, change f
 		if err != nil {
 			return fmt.Errorf("%s: %w", tried, err)
 		}
-		ops, err := t.identityChanges(id, next)
+		ops, err := t.identityChanges(ctx, id, next)
 		if err != nil || len(ops) == 0 {
-			return err
+			return t.s.fail(tried, err)
 		}
 		conditions := []clientv3.Cmp{unwritten(r.start, resp.Header.Revision).WithRange(r.end)}
 		if asked != "" {
@@ -83,7 +83,7 @@ func (t *Term) changeIdentity(ctx context.Context, tried, asked string, change f
 }
 
 // identityChanges are the writes that turn an identity into another one; none when they are of one life.
-func (t *Term) identityChanges(id, next cke.Identity) ([]clientv3.Op, error) {
+func (t *Term) identityChanges(ctx context.Context, id, next cke.Identity) ([]clientv3.Op, error) {
 	if next.Incarnation == id.Incarnation {
 		return nil, nil
 	}
@@ -100,7 +100,7 @@ func (t *Term) identityChanges(id, next cke.Identity) ([]clientv3.Op, error) {
 		}
 	}
 	ops = append(ops, frozen)
-	before := map[cke.JoinID]cke.Join{}
+	before, changed := map[cke.JoinID]cke.Join{}, []cke.Join(nil)
 	for _, j := range slices.Concat(id.Joins, id.Ended) {
 		before[j.ID] = j
 	}
@@ -110,11 +110,13 @@ func (t *Term) identityChanges(id, next cke.Identity) ([]clientv3.Op, error) {
 		if there && reflect.DeepEqual(old, j) {
 			continue
 		}
-		if op, err = put(k.join(t.cluster, string(j.ID)), j); err != nil {
-			return nil, err
-		}
-		ops = append(ops, op)
+		changed = append(changed, j)
 	}
+	joins, err := t.s.putJoins(ctx, t.cluster, id, changed)
+	if err != nil {
+		return nil, err
+	}
+	ops = append(ops, joins...)
 	for join := range before {
 		ops = append(ops, clientv3.OpDelete(k.join(t.cluster, string(join))))
 	}
@@ -243,19 +245,16 @@ func (s *Store) lend(ctx context.Context, cluster string, t cke.Task, keys map[s
 		}
 		return err
 	}
-	if err := write(ops); err != nil {
+	memberships, err := s.putJoins(ctx, cluster, cke.Identity{}, joins)
+	if err == nil {
+		err = write(ops)
+	}
+	if err != nil {
 		return nil, err
 	}
-	ops = nil
+	ops = memberships
 	for address, line := range keys {
 		op, err := put(s.keys.hostKey(cluster, address), hostKey{Address: address, Line: line, PinnedAt: t.At})
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, op)
-	}
-	for _, j := range joins {
-		op, err := put(s.keys.join(cluster, string(j.ID)), j)
 		if err != nil {
 			return nil, err
 		}

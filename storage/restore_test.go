@@ -188,3 +188,30 @@ func TestSetCluster_TakesNothingOverOfARestoreThatWasCutOff(t *testing.T) {
 		t.Errorf("host keys %v, %v", keys, err)
 	}
 }
+
+// A cluster is declared with an identity in which a member is put aside: a daemon of before that may lead would start the member again
+// when the restore is canceled.
+func TestAskRestore_DeclaresMembersThatArePutAsideOnlyWhereNoOlderDaemonLeads(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	c := cke.Cluster{Name: "prod", Nodes: []cke.Node{{Address: "10.0.0.11", ControlPlane: true}}}.WithDefaults()
+	inc := cke.NewIncarnation(c, nil, time.Now())
+	inc.State = cke.Formed
+	j := inc.Founders[0]
+	j.Apart, j.StartedAt = true, time.Now()
+	task := cke.NewTask(cke.TaskRestore, "", "", "me", time.Now())
+	task.Restore = &cke.RestoreOrder{Target: "file:///b", Source: "prod"}
+	asked := RestoreAsked{Declare: &Declared{Cluster: c, Identity: cke.NewIdentity(&inc, []cke.Join{j})}}
+	if err := s.AskRestore(ctx, "prod", task, asked); !schemaCode(err) {
+		t.Errorf("a daemon of before may lead: %v", err)
+	}
+	if names, err := s.Clusters(ctx); err != nil || len(names) > 0 {
+		t.Errorf("declared: %v, %v", names, err)
+	}
+	if _, err := s.RaiseSchema(ctx, "me"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AskRestore(ctx, "prod", task, asked); err != nil {
+		t.Error(err)
+	}
+}

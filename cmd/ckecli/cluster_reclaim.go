@@ -89,7 +89,7 @@ func runReclaim(ctx context.Context, a *app, s store, name string, o reclaimOpti
 		return err
 	}
 	t := a.newTask(cke.TaskReclaim, "", "")
-	t.Reclaim = r.IDs()
+	t.Reclaim, t.ReclaimChanges = r.IDs(), r.Changes()
 	return a.runTask(ctx, s, taskRun{cluster: name, task: t, noWait: o.noWait, done: func(_ cke.Record, took string) string {
 		return fmt.Sprintf("%s: %s on record again (took %s)", name, cke.Plural(len(t.Reclaim), "membership is", "memberships are"), took)
 	}})

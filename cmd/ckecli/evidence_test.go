@@ -156,7 +156,7 @@ func TestReclaim_ShowsWhatTheStoreLostAndAsksTheLeader(t *testing.T) {
 	contains(t, stderr, "etcd-cke.fresh", "error[CKE107]: reclaiming memberships of prod was not confirmed", "ckecli cluster reclaim prod --confirm prod")
 	h.run(exitDone, "cluster", "reclaim", "prod", "--confirm", "prod", "--no-wait")
 	r, err := h.store.RequestsOf(h.ctx(), "prod")
-	if err != nil || len(r.Tasks) != 1 || r.Tasks[0].Kind != cke.TaskReclaim || len(r.Tasks[0].Reclaim) != 2 {
+	if err != nil || len(r.Tasks) != 1 || r.Tasks[0].Kind != cke.TaskReclaim || len(r.Tasks[0].Reclaim) != 2 || len(r.Tasks[0].ReclaimChanges) != 1 {
 		t.Fatalf("%v %+v", err, r)
 	}
 	s.Nodes = nil

@@ -13,6 +13,7 @@ import (
 	"cke"
 	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/op"
 	"cke/storage"
 )
 
@@ -302,9 +303,28 @@ func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, te
 		return restored != "" && s.Incarnation == restored && slices.Contains([]cke.Health{cke.HealthReady, cke.HealthUpdating, cke.HealthDegraded}, s.Health)
 	})
 	if err == nil && calledOff {
-		return st, &cke.Error{Code: cke.CodeNotStored, What: "the restore of " + r.cluster + " was called off before a member was stopped", Facts: []string{"the history shows why"}, Try: r.app.again(r.cluster, "history")}
+		records, err := r.store.Records(ctx, r.cluster, 0)
+		if err != nil {
+			return st, err
+		}
+		return st, notRestored(r.cluster, slices.DeleteFunc(records, func(rec cke.Record) bool { return rec.ID <= newest }), r.app.again(r.cluster, "history"))
 	}
 	return st, detached(ctx, err, "the restore of "+r.cluster+" is under way, and cke continues with it", r.app.again(r.cluster, "history -f"))
+}
+
+// notRestored is why a restore that was on record replaced nothing, by the records since, the newest first.
+func notRestored(cluster string, records []cke.Record, history string) error {
+	e := &cke.Error{Code: cke.CodeCannot, What: "the restore of " + cluster + " was canceled", Facts: []string{"the history shows why"}, Try: history}
+	for _, r := range records {
+		switch {
+		case r.Operation == op.CancelRestore{}.Name() && r.State == cke.RecordCompleted:
+			e.Facts = []string{r.Reason}
+			return e
+		case r.Operation == op.Restore{}.Name() && r.Task == "" && r.Refusal != nil:
+			return taskFailure(r)
+		}
+	}
+	return e
 }
 
 // lostText shows how far back a restore goes.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,6 +67,24 @@ func TestRecover_NamesBackupsThatLeadFurther(t *testing.T) {
 		stdout, _ := h.run(exitDone, "recover", "--plan")
 		if got := strings.Contains(stdout, "led to revision 31"); got != noted {
 			t.Errorf("stored to %d:\n%s", stored, stdout)
+		}
+	}
+}
+
+// A restore that was on record may be canceled at any time, by cke or by an operator, whether it had stopped members or not.
+func TestRestore_SaysWhyItReplacedNothing(t *testing.T) {
+	full := cke.Record{Operation: "restore", State: cke.RecordFailed, Code: cke.CodeNotStored, Error: "the target is full", Refusal: &cke.Refusal{What: "the target is full, so the restore was called off"}}
+	other := cke.Record{Operation: "backup", State: cke.RecordCompleted}
+	waited := cke.Record{Operation: "cancel-restore", State: cke.RecordCompleted, Reason: "it waited for 2h0m"}
+	for want, records := range map[string][]cke.Record{
+		"was called off":        {other, full},
+		"it waited for 2h0m":    {waited, full},
+		"the history shows why": {other},
+	} {
+		err := notRestored("prod", records, "ckecli history prod")
+		var e *cke.Error
+		if !errors.As(err, &e) || !strings.Contains(e.What+strings.Join(e.Facts, ""), want) || (e.Code == cke.CodeNotStored) != (want == "was called off") {
+			t.Errorf("%s: %v", want, err)
 		}
 	}
 }

@@ -50,6 +50,8 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 		"declared: a bootstrap was given up before it":             {scene: blank("second", "gaveup").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"gaveup"} })},
 		"declared: so marked, and not over":                        {scene: blank("gaveup", "first").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"gaveup"} }), free: true},
 		"declared again after a deletion":                          {scene: blank("second").with(awaiting).with(deleted), free: true},
+		"declared again, and a member of what followed ended":      {scene: blank("second", "j9").with(awaiting).with(deleted)},
+		"declared again, and a restore was canceled":               {scene: blank("second", "calledoff").with(awaiting).with(deleted).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"calledoff"} }), free: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := strategy.Decide(c.scene.Input)

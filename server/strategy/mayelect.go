@@ -6,33 +6,45 @@ import (
 	"time"
 
 	"cke"
-	"cke/quorum"
+	"cke/op"
 )
 
 // electLimit is far longer than members take to elect a leader once they reach each other.
 const electLimit = time.Minute
 
-// unlessTheyElect waits with the end of a membership while members that the list lacks answer, have no leader, and could be a
-// quorum of those on record: the list may be that of a member that continued alone, and they may elect a leader at any moment.
-// That they were to leave, or to be replaced, is no proof that they have left.
-func (in *Input) unlessTheyElect(end verdict) verdict {
-	var names []string
+// awaitElection waits with the end of a membership while members that the list lacks run, have no leader, and could be a quorum
+// of those on record: the list may be that of a member that continued alone, and they may elect a leader at any moment. That
+// they were to leave, or to be replaced, is no proof that they have left. had are those that had a minute for it.
+func (in *Input) awaitElection() (had []cke.JoinID, v verdict) {
+	able := op.MayElect(in.Seen.Etcd.Members, in.Identity, in.reply, func(j cke.Join) bool { return runs(in, j) })
+	if able == nil {
+		return nil, pass()
+	}
+	p := cke.Problem{Code: cke.CodeSplitBrain, Node: able[0].Node.Name(), Message: fmt.Sprintf("%s run, are not in the member list that was read, and may elect a leader", namesOf(able)),
+		Remedy: cke.WayOut(cke.CodeSplitBrain), Since: in.Seen.ObservedAt}
+	at := slices.IndexFunc(in.Before.Problems, func(b cke.Problem) bool { return b.Code == p.Code && b.Node == p.Node && b.Message == p.Message })
+	if gap := in.Seen.ObservedAt.Sub(in.Before.ObservedAt); at >= 0 && gap >= 0 && gap <= lookGap { // else nobody looked meanwhile, or the clock was set
+		p.Since = in.Before.Problems[at].Since
+	}
+	if in.Seen.ObservedAt.Sub(p.Since) < electLimit {
+		return nil, wait(p.Message, p).again(electLimit / 4)
+	}
+	for _, j := range able {
+		had = append(had, j.ID)
+	}
+	return had, pass()
+}
+
+// leavers are the memberships that end by an operator, by a mark on a node, or because cke repairs them, and the one that is to be ended, if it
+// leaves by the file: that they have left the list is no surprise. cke removes one after the other, so only one can have left by the file.
+func (in *Input) leavers(ending cke.Join) (all []cke.JoinID) {
+	ended := in.endedByMarks()
 	for _, j := range in.Identity.Joins {
-		_, there := in.listed(j)
-		if e := in.reply(j); !there && !in.Identity.PutAside(j.ID) && !e.Learner && e.Problem == "" && e.MemberID != "" && e.MemberID == j.MemberID {
-			names = append(names, j.Node.Name())
+		asked := slices.ContainsFunc(in.Requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
+		_, moving := in.moving(j)
+		if _, wanted := in.declared(j); !wanted && !moving && j.ID == ending.ID || j.Repair || asked || hasJoin(ended, j.ID) {
+			all = append(all, j.ID)
 		}
 	}
-	if len(names) < quorum.Of(len(in.Identity.Joins)) {
-		return end
-	}
-	p := cke.Problem{Code: cke.CodeSplitBrain, Node: names[0], Message: fmt.Sprintf("%s answer, are not in the member list that was read, and may elect a leader", and(names)),
-		Remedy: cke.WayOut(cke.CodeSplitBrain)}
-	i := slices.IndexFunc(in.Before.Problems, func(b cke.Problem) bool { return b.Code == p.Code && b.Node == p.Node && b.Message == p.Message })
-	if i >= 0 && !in.Before.Problems[i].Since.IsZero() {
-		if since := in.Seen.ObservedAt.Sub(in.Before.Problems[i].Since); since >= electLimit || wasSetBack(since) {
-			return end
-		}
-	}
-	return wait(p.Message, p).again(electLimit / 4)
+	return all
 }

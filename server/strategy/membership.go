@@ -64,23 +64,14 @@ func endedMembership(in *Input) verdict {
 			}
 			return wait(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...)
 		}
-		return in.unlessTheyElect(act(end, fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())).alone())
+		had, v := in.awaitElection()
+		if v.given() {
+			return v
+		}
+		end.Leaderless = had
+		return act(end, fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())).alone()
 	}
 	return pass()
-}
-
-// leavers are the memberships that end by an operator, by a mark on a node, or because cke repairs them, and the one that is to be ended, if it
-// leaves by the file: that they have left the list is no surprise. cke removes one after the other, so only one can have left by the file.
-func (in *Input) leavers(ending cke.Join) (all []cke.JoinID) {
-	ended := in.endedByMarks()
-	for _, j := range in.Identity.Joins {
-		asked := slices.ContainsFunc(in.Requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskReplace && t.Subject == string(j.ID) })
-		_, moving := in.moving(j)
-		if _, wanted := in.declared(j); !wanted && !moving && j.ID == ending.ID || j.Repair || asked || hasJoin(ended, j.ID) {
-			all = append(all, j.ID)
-		}
-	}
-	return all
 }
 
 func hasJoin(joins []cke.Join, id cke.JoinID) bool {

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,8 @@ func fromLater(in *Input, t cke.Task) *cke.Error {
 
 // lastWorked is since when an order waits: since its fetch was interrupted, which may take hours, or since it was given.
 func (in *Input) lastWorked(t cke.Task) time.Time {
-	if last := in.Before.LastOperation; last != nil && last.Task == t.ID && last.State == cke.RecordInterrupted && last.Time.After(t.At) {
+	before := Remembered(in.Before)
+	if last := before.InterruptedOrder; last != nil && last.Task == t.ID && last.Time.After(t.At) {
 		return last.Time
 	}
 	return t.At
@@ -63,8 +65,8 @@ func outdatedRestore(in *Input) *cke.Problem {
 		return nil
 	}
 	worked := inc.CreatedAt
-	if last := in.Before.LastOperation; last != nil && ofRestore(*last) && last.Time.After(worked) {
-		worked = last.Time
+	if last := Remembered(in.Before).RestoreWorkedAt; last.After(worked) {
+		worked = last
 	}
 	waited := in.untilNow().Sub(worked)
 	if waited <= orderLasts {
@@ -78,6 +80,22 @@ func outdatedRestore(in *Input) *cke.Problem {
 func ofRestore(o cke.OperationStatus) bool {
 	return o.Task == "" && (o.Type == op.Restore{}.Name() || o.Type == op.AllowWrites{}.Name())
 }
+
+// Remembered returns a status with what follows from its last operation, which another one may replace at any time.
+func Remembered(s cke.Status) cke.Status {
+	s.TouchedAt = TouchedAt(s)
+	switch last := s.LastOperation; {
+	case last == nil:
+	case ofRestore(*last) && last.Time.After(s.RestoreWorkedAt):
+		s.RestoreWorkedAt = last.Time
+	case last.Task != "" && last.State == cke.RecordInterrupted && slices.Contains(beginnings, last.Type):
+		s.InterruptedOrder = last
+	}
+	return s
+}
+
+// beginnings are the names of operations that put a restore on record.
+var beginnings = []string{op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{}}}.Name(), op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Survivor: "one"}}}.Name()}
 
 // servedBefore reports whether members of the life before may serve until the restore stops them.
 func servedBefore(in *Input) bool {

@@ -18,18 +18,24 @@ func TestRestore_IsCanceledOnceItWaitedForLong(t *testing.T) {
 			s.Before.LastOperation = &cke.OperationStatus{Type: "restore", State: cke.RecordInterrupted, Time: noon.Add(-ago)}
 		}
 	}
+	answered := func(s *scene) {
+		s.Before.LastOperation = &cke.OperationStatus{Type: op.Settled{Task: cke.Task{Kind: cke.TaskRestore}}.Name(), Task: "t0", State: cke.RecordCompleted, Time: noon}
+	}
 	for name, c := range map[string]struct {
 		change func(*scene)
 		age    time.Duration
 		cancels,
 		waits bool
 	}{
-		"it was just put on record":    {age: time.Minute},
-		"its daemon died 30 hours ago": {age: 30 * time.Hour, cancels: true},
-		"it ran until a moment ago":    {age: 30 * time.Hour, change: ran(time.Minute)},
-		"it ran 5 hours ago":           {age: 30 * time.Hour, change: ran(5 * time.Hour), cancels: true},
-		"an order was answered just now": {age: 30 * time.Hour, cancels: true, change: func(s *scene) {
-			s.Before.LastOperation = &cke.OperationStatus{Type: op.Settled{Task: cke.Task{Kind: cke.TaskRestore}}.Name(), Task: "t0", State: cke.RecordCompleted, Time: noon}
+		"it was just put on record":      {age: time.Minute},
+		"its daemon died 30 hours ago":   {age: 30 * time.Hour, cancels: true},
+		"it ran until a moment ago":      {age: 30 * time.Hour, change: ran(time.Minute)},
+		"it ran 5 hours ago":             {age: 30 * time.Hour, change: ran(5 * time.Hour), cancels: true},
+		"an order was answered just now": {age: 30 * time.Hour, cancels: true, change: answered},
+		"it ran a moment ago, and an order was answered since": {age: 30 * time.Hour, change: func(s *scene) {
+			ran(time.Minute)(s)
+			s.Before = strategy.Remembered(s.Before)
+			answered(s)
 		}},
 		"another operation was before it":   {age: 2 * time.Hour, change: ran(5 * time.Hour), cancels: true},
 		"it is paused":                      {age: 30 * time.Hour, change: func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "x"} }, waits: true},
@@ -71,6 +77,24 @@ func replaces(s *scene) {
 	r.Before = &cke.Incarnation{ID: "life1b", State: cke.Restoring, Restore: &cke.Restoration{ID: "t00", Before: r.Before}}
 }
 
+// What a restore, and an order whose fetch was interrupted, have worked is known whatever other operations end after that.
+func TestReport_RemembersWhenARestoreWorked(t *testing.T) {
+	s := cutOffRestore()
+	for _, last := range []cke.OperationStatus{
+		{Type: "restore", State: cke.RecordFailed, Time: noon.Add(-3 * time.Minute)},
+		{Type: "begin-recovery", Task: "t1", State: cke.RecordInterrupted, Time: noon.Add(-2 * time.Minute)},
+		{Type: "backup", Task: "t2", State: cke.RecordInterrupted, Time: noon.Add(-time.Minute)},
+		{Type: "restore", Task: "t3", State: cke.RecordFailed, Refused: true, Time: noon.Add(-time.Second)},
+		{Type: "cancel-restore", Task: "t4", State: cke.RecordFailed, Time: noon},
+	} {
+		s.Before.LastOperation = &last
+		s.Before = strategy.Report(s.Input, strategy.Decide(s.Input), s.Before)
+	}
+	if o := s.Before.InterruptedOrder; !s.Before.RestoreWorkedAt.Equal(noon.Add(-3*time.Minute)) || o == nil || o.Task != "t1" {
+		t.Errorf("%s, %+v", s.Before.RestoreWorkedAt, o)
+	}
+}
+
 // stays lets no member have been started since the survivor of a recovery was copied.
 func stays(s *scene) {
 	r := s.Identity.Incarnation.Restore
@@ -91,6 +115,7 @@ func TestRestore_OfAnOrderThatIsNotWhatWasConfirmed(t *testing.T) {
 		at    time.Time
 		ran   *cke.OperationStatus
 		paused,
+		then, // a backup was taken
 		wrongClock,
 		waits bool
 		says string // by the refusal; empty: it is begun, or waits for the end of the pause
@@ -101,9 +126,10 @@ func TestRestore_OfAnOrderThatIsNotWhatWasConfirmed(t *testing.T) {
 		"after a short pause":                   {at: now.Add(-50 * time.Minute)},
 		"after a long pause":                    {at: now.Add(-5 * time.Hour), says: "for 5h0m"},
 		"a recovery, after a long pause":        {order: cke.RestoreOrder{Survivor: "n1", Named: true}, at: now.Add(-5 * time.Hour), says: "for 5h0m"},
-		"its fetch was interrupted just now":    {at: now.Add(-2 * time.Hour), ran: &cke.OperationStatus{Task: "t1", State: cke.RecordInterrupted, Time: now.Add(-time.Minute)}},
-		"its fetch was interrupted hours ago":   {at: now.Add(-5 * time.Hour), ran: &cke.OperationStatus{Task: "t1", State: cke.RecordInterrupted, Time: now.Add(-3 * time.Hour)}, says: "for 3h0m"},
-		"that of another order was interrupted": {at: now.Add(-5 * time.Hour), ran: &cke.OperationStatus{Task: "t0", State: cke.RecordInterrupted, Time: now}, says: "for 5h0m"},
+		"its fetch was interrupted just now":    {at: now.Add(-2 * time.Hour), ran: &cke.OperationStatus{Type: "begin-restore", Task: "t1", State: cke.RecordInterrupted, Time: now.Add(-time.Minute)}},
+		"its fetch was interrupted hours ago":   {at: now.Add(-5 * time.Hour), ran: &cke.OperationStatus{Type: "begin-restore", Task: "t1", State: cke.RecordInterrupted, Time: now.Add(-3 * time.Hour)}, says: "for 3h0m"},
+		"a backup was taken after that":         {at: now.Add(-2 * time.Hour), ran: &cke.OperationStatus{Type: "begin-restore", Task: "t1", State: cke.RecordInterrupted, Time: now.Add(-time.Minute)}, then: true},
+		"that of another order was interrupted": {at: now.Add(-5 * time.Hour), ran: &cke.OperationStatus{Type: "begin-restore", Task: "t0", State: cke.RecordInterrupted, Time: now}, says: "for 5h0m"},
 		"asked by a clock that is behind":       {at: now.Add(-5 * time.Hour), says: "by the daemon's it is 20"},
 		"the file was set since it was read":    {order: cke.RestoreOrder{ShownGeneration: 8}, at: now, waits: true},
 		"asked by a clock that is ahead":        {at: now.Add(5 * time.Hour)},
@@ -116,6 +142,10 @@ func TestRestore_OfAnOrderThatIsNotWhatWasConfirmed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := formed(3).restored()
 			s.Before.LastOperation = c.ran
+			if c.then {
+				s.Before = strategy.Remembered(s.Before)
+				s.Before.LastOperation = &cke.OperationStatus{Type: "backup", Task: "t2", State: cke.RecordCompleted, Time: now}
+			}
 			s.Generation = 7
 			if s.Identity.Incarnation.ID != "life1" && c.order.ShownIncarnation == "life1" {
 				c.order.ShownIncarnation = s.Identity.Incarnation.ID

@@ -22,11 +22,12 @@ const authorityWarning = 182 * 24 * time.Hour
 func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	in.noteStarts()
 	now := in.Seen.ObservedAt
+	prev = Remembered(prev)
 	s := cke.Status{
 		Cluster: in.Spec.Name, Generation: in.Generation, ObservedGeneration: prev.ObservedGeneration,
 		ObservedAt: now, Nodes: in.Seen.Nodes, Etcd: in.Seen.Etcd, Problems: problems(&in, d, prev.Problems), Reason: d.Reason,
 		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in),
-		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: TouchedAt(prev), LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
+		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: prev.TouchedAt, RestoreWorkedAt: prev.RestoreWorkedAt, InterruptedOrder: prev.InterruptedOrder, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 		Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
 		Authorities: replacements(&in), Reached: reached(&in, prev.Reached),

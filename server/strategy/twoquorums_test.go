@@ -97,27 +97,93 @@ func TestDecide_AListOfFewerThanAQuorumEndsNoMembership(t *testing.T) {
 		s.endpoint(1).Linearizable = false
 		return s
 	}
-	answers := func(since time.Duration) *scene { // both are to be replaced, and could elect a leader
-		s := formed(3).running().ledBy("m3", 3).frozenBy("two-quorums c1", true)
-		s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
-		for _, i := range []int{1, 2} {
-			s.endpoint(i).Linearizable, s.endpoint(i).LeaderID = false, ""
-		}
-		if since > 0 {
-			s.Before.Problems = []cke.Problem{{Code: cke.CodeSplitBrain, Node: "n1", Message: "n1 and n2 answer, are not in the member list that was read, and may elect a leader", Since: noon.Add(-since)}}
-		}
-		return s.asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2")
-	}
 	left := alone()
 	end := op.EndMembership{Join: left.join(1), Agreed: []cke.JoinID{"join1", "join2"}}
 	check(t, []row{
-		{"a person had both replaced before, and they answer", answers(0), nil, "may elect a leader", []string{"CKE302 n1"}},
-		{"a moment later", answers(30 * time.Second), nil, "may elect a leader", []string{"CKE302 n1"}},
-		{"they elect none", answers(time.Minute), end, "no longer in the member list", nil},
 		{"nobody has it leave", alone(), nil, "lacks n1 and n2, and has no quorum of the members on record", []string{"CKE302 n1", "CKE302 n2"}},
 		{"a person replaces one of them", alone().asked(cke.TaskReplace, "n1", "join1"), nil, "lacks n2, and has no quorum of the members on record", []string{"CKE302 n2"}},
 		{"a person replaces both", alone().asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2"), end, "no longer in the member list", nil},
 	})
+}
+
+// electing is a list of n3 alone, while n1 and n2 run, have no leader, and are to be replaced: they are the right quorum, and may elect one.
+func electing() *scene {
+	s := formed(3).running().ledBy("m3", 3).frozenBy("two-quorums c1", true)
+	s.Seen.Etcd.Members = s.Seen.Etcd.Members[2:]
+	for _, i := range []int{1, 2} {
+		s.endpoint(i).Linearizable, s.endpoint(i).LeaderID = false, ""
+	}
+	return s.asked(cke.TaskReplace, "n1", "join1").asked(cke.TaskReplace, "n2", "join2")
+}
+
+// They get a minute for it, from when they were seen so, and while they are observed.
+func TestDecide_WaitsWhileMembersThatTheListLacksMayElectALeader(t *testing.T) {
+	since := func(ago, observed time.Duration) func(*scene) {
+		return func(s *scene) {
+			s.Before.ObservedAt = noon.Add(-observed)
+			s.Before.Problems = []cke.Problem{{Code: cke.CodeSplitBrain, Node: "n1", Message: "n1 and n2 run, are not in the member list that was read, and may elect a leader", Since: noon.Add(-ago)}}
+		}
+	}
+	starting := func(s *scene) {
+		for _, i := range []int{1, 2} {
+			*s.endpoint(i) = cke.EndpointStatus{Join: s.join(i).ID, URL: s.join(i).ClientURL(), Problem: "connection refused"}
+		}
+	}
+	learner := func(s *scene) {
+		j := s.join(3)
+		j.ID, j.MemberID, j.StartedAt, j.Volume = "join4", "", time.Time{}, "etcd.join4"
+		j.Node = cke.Node{Address: "10.0.0.14", ControlPlane: true}
+		s.Spec.Nodes, s.Seen.Nodes = append(s.Spec.Nodes, j.Node), append(s.Seen.Nodes, cke.NodeStatus{Node: j.Node})
+		s.Identity.Joins = append(s.Identity.Joins, j)
+	}
+	aside := formed(5).running().ledBy("m3", 3).frozenBy("two-quorums c1", true).marked(4, 5)
+	aside.Seen.Etcd.Members = aside.Seen.Etcd.Members[2:3]
+	for i, n := range map[int]string{1: "1", 2: "2", 4: "4", 5: "5"} {
+		aside.endpoint(i).Linearizable, aside.endpoint(i).LeaderID = false, ""
+		aside.asked(cke.TaskReplace, "n"+n, "join"+n)
+	}
+	for _, i := range []int{4, 5} {
+		aside.stopped(i)
+		aside.Identity.Joins[i-1].Apart, aside.container(i).KeptDown = true, true
+	}
+	end := op.EndMembership{Join: electing().join(1), Agreed: []cke.JoinID{"join1", "join2"}, Leaderless: []cke.JoinID{"join1", "join2"}}
+	down := end
+	down.Leaderless = nil
+	waits, blockers := "may elect a leader", []string{"CKE302 n1"}
+	check(t, []row{
+		{"it was just seen", electing(), nil, waits, blockers},
+		{"a moment later", electing().with(since(30*time.Second, time.Second)), nil, waits, blockers},
+		{"they elect none", electing().with(since(time.Minute, time.Second)), end, "no longer in the member list", nil},
+		{"nobody observed them meanwhile", electing().with(since(2*time.Minute, 2*time.Minute)), nil, waits, blockers},
+		{"the clock was set back", electing().with(since(-time.Second, -time.Second)), nil, waits, blockers},
+		{"their etcd starts", electing().with(starting), nil, waits, blockers},
+		{"their etcd does not answer for a minute", electing().with(starting).with(since(time.Minute, time.Second)), end, "no longer in the member list", nil},
+		{"one of them is stopped", electing().stopped(2), down, "no longer in the member list", nil},
+		{"who was just recorded does not vote", electing().with(learner), nil, waits, blockers},
+		{"who is put aside does not vote", aside, nil, waits, blockers},
+	})
+}
+
+// The status has CKE302 of n1 for an hour, and the operator follows its remedy.
+func TestReport_TheMinuteOfAnElectionIsNotThatOfAnotherProblem(t *testing.T) {
+	var before cke.Status
+	for _, ago := range []time.Duration{time.Hour, time.Second} {
+		s := electing()
+		s.Requests.Tasks, s.Seen.ObservedAt = nil, noon.Add(-ago)
+		before = strategy.Report(s.Input, strategy.Decide(s.Input), before)
+	}
+	for at := time.Duration(0); ; at += 10 * time.Second {
+		n := electing()
+		n.Before, n.Seen.ObservedAt = before, noon.Add(at)
+		d := strategy.Decide(n.Input)
+		if _, ends := d.Operation.(op.EndMembership); ends != (at >= time.Minute) {
+			t.Fatalf("after %s: %v, %s", at, d.Operation, d.Reason)
+		}
+		if at >= time.Minute {
+			return
+		}
+		before = strategy.Report(n.Input, d, before)
+	}
 }
 
 // Its machine is on again, and its engine started it; or would start it after the next reboot. Nobody moves it either.

@@ -253,7 +253,7 @@ func reclaimAsked(in *Input, t cke.Task) Decision {
 	switch shown := slices.Sorted(slices.Values(t.Reclaim)); {
 	case len(ids) == 0 && o.Freeze == "":
 		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, "every membership is on record")}
-	case len(ids) > 0 && !slices.Equal(ids, shown):
+	case len(ids) > 0 && !slices.Equal(ids, shown), t.ReclaimChanges != nil && !slices.Equal(r.Changes(), slices.Sorted(slices.Values(t.ReclaimChanges))):
 		return refuse(t, &cke.Error{Code: cke.CodeConflict, What: "the memberships to put on record are no longer those that were shown", Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name})
 	}
 	return Decision{Operation: o, Reason: askedFor(t, fmt.Sprintf("%s put on record again", cke.Plural(len(ids), "membership is", "memberships are")))}

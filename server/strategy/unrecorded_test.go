@@ -304,6 +304,7 @@ func TestDecide_Reclaims(t *testing.T) {
 		return s
 	}
 	s := frozen("join3b", "join2b")
+	s.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join3", "join2"}
 	o, reclaims := strategy.Decide(s.Input).Operation.(op.Reclaim)
 	if !reclaims || o.Freeze != "f1" || len(o.Members) != 2 || len(o.Ends) != 2 || len(o.Archived) != 0 {
 		t.Fatalf("%+v", o)
@@ -313,6 +314,8 @@ func TestDecide_Reclaims(t *testing.T) {
 	}
 	refusals := map[string]*scene{
 		"other ones than shown": frozen("join2b"),
+		"another one is to end": frozen("join2b", "join3b").with(func(s *scene) { s.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join3"} }),
+		"none is to end":        frozen("join2b", "join3b").with(func(s *scene) { s.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{} }),
 		"without a member list": frozen("join2b", "join3b").lost(),
 		"a node that is silent": frozen("join2b", "join3b").silent(3),
 		"frozen for something else": frozen("join2b", "join3b").with(func(s *scene) {
