@@ -89,10 +89,13 @@ type BackupStatus struct {
 
 	// Problem is why backups are not taken or not stored; nil: no problem is known.
 	Problem *BackupTrouble `json:"problem,omitempty"`
-	// Troubles are failures of other work, by its name: beside, list, prune, compact, verify.
+	// Troubles are failures of other work, by its name: older, beside, list, prune, compact, verify.
 	Troubles []BackupTrouble `json:"troubles,omitempty"`
 	// Lost is the last loss of stored backups that this daemon noticed; nil: none.
 	Lost *BackupTrouble `json:"lost,omitempty"`
+	// Compared: the identity beside the backups was compared with the store's. Lacks is what it has and the store does not.
+	Compared bool      `json:"compared,omitempty"`
+	Lacks    []Lacking `json:"lacks,omitempty"`
 }
 
 // BackupTarget identifies a target since its first use.

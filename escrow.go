@@ -1,5 +1,7 @@
 package cke
 
+import "fmt"
+
 // EscrowFormat is the version of the format of an Escrow; readers refuse a higher one.
 const EscrowFormat = 1
 
@@ -29,4 +31,28 @@ type SealedSecret struct {
 	Key string `json:"key"`
 	// Age is an age file.
 	Age []byte `json:"age"`
+}
+
+// Lacking is something that the identity beside the backups has and the store does not: the store is older.
+type Lacking struct {
+	// ID is that of a membership, or names a generation of an authority as AuthoritySecret does.
+	ID string `json:"id"`
+	// What describes it.
+	What string `json:"what"`
+}
+
+// Lacks returns what an identity beside the backups of an incarnation has and this one does not, neither as current nor as
+// ended: members that were started, and newer authorities. That identity must have been read first.
+func (i Identity) Lacks(beside Identity, incarnation string) (all []Lacking) {
+	for _, j := range beside.BackedUp().Joins {
+		if j.Incarnation == incarnation && !j.StartedAt.IsZero() && !i.Has(j.ID) {
+			all = append(all, Lacking{ID: string(j.ID), What: "the member of " + j.Node.Name()})
+		}
+	}
+	for _, name := range AuthorityNames() {
+		if later := beside.Authorities.Of(name).Signs().Generation; later > i.Authorities.Of(name).Signs().Generation {
+			all = append(all, Lacking{ID: AuthoritySecret(name, later), What: fmt.Sprintf("generation %d of the %s authority", later, name)})
+		}
+	}
+	return all
 }

@@ -121,6 +121,12 @@ func OtherID(j Join, clusterID string) string {
 	return fmt.Sprintf("%s %s %s", FreezeClusterID, j.ID, clusterID)
 }
 
+// OlderStore names the finding that the store is older than the cluster, by the ids of what shows it.
+func OlderStore(ids []string) string {
+	ids = slices.Sorted(slices.Values(ids))
+	return fmt.Sprintf("%s %s", FreezeOlderStore, strings.Join(slices.Compact(ids), " "))
+}
+
 // Covers reports whether lifting one finding lifts the other one as well. The finding of an older store lists what
 // was found; a part of it, as while a node is silent, is no new finding.
 func Covers(lifted, finding string) bool {

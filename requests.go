@@ -21,6 +21,8 @@ type Requests struct {
 	Drains []Drain `json:"drains,omitempty"`
 	// Tasks are the open tasks, oldest first.
 	Tasks []Task `json:"tasks,omitempty"`
+	// Unread are the ids of open tasks that cannot be decoded.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // EndsRestore returns why a restore under preparation must not continue, by these requests; "": it may. This applies

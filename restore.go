@@ -334,7 +334,7 @@ func (i Identity) MayRun() []Join {
 // BackedUp returns the identity that is backed up: while restored members are being prepared, that of the incarnation
 // before.
 func (i Identity) BackedUp() Identity {
-	if i.Incarnation == nil || i.Incarnation.State != Restoring {
+	if i.Incarnation == nil || i.Incarnation.State != Restoring || i.Incarnation.Restore == nil {
 		return i
 	}
 	was, err := i.RestoreCancelled(*i.Incarnation)

@@ -85,7 +85,7 @@ func (s *Store) put(ctx context.Context, name string, data []byte) error {
 	if err := s.signFile(ctx, name); err != nil {
 		return err
 	}
-	if err := s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, nil); err != nil {
+	if err := s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, s.Guard); err != nil {
 		return err
 	}
 	s.forget(ctx, name)

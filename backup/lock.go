@@ -124,6 +124,9 @@ func (s *Store) reading(ctx context.Context, work string) (release func(), notes
 // deleting announces a deletion once no other process reads or deletes and no restore is ordered. ErrBusy names what is in
 // the way. clock is the target's time at now, the time of this host; zero: the target could not be asked.
 func (s *Store) deleting(ctx context.Context, work string) (l *lock, clock, now time.Time, err error) {
+	if err := s.ordered(ctx); err != nil { // the restore may hold a lock, which says less
+		return nil, clock, s.now(), err
+	}
 	l, clock, now, err = s.alone(ctx, work)
 	if err != nil {
 		return nil, clock, now, err
@@ -288,6 +291,9 @@ func (l *lock) broken(err error) {
 // check is asked before each deletion: an error means that others may read or delete by now.
 func (l *lock) check(ctx context.Context, name string) error {
 	if l.ended == nil { // the target took no lock
+		if err := l.s.ordered(ctx); err != nil {
+			return err
+		}
 		if p, is := ParsePlace(name); is && p.Kind == KindFull {
 			return l.alone(ctx)
 		}

@@ -46,6 +46,9 @@ func orderedFor(ctx context.Context, o Orders, cluster, source string) error {
 	if err != nil {
 		return err
 	}
+	if asked.Unread != nil {
+		return fmt.Errorf("%w (request %s for %s cannot be read, and may be to restore)", ErrBusy, asked.Unread[0], cluster)
+	}
 	for _, t := range asked.Tasks {
 		if t.Kind != cke.TaskRestore || t.Restore == nil {
 			continue

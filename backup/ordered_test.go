@@ -3,15 +3,18 @@ package backup_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"cke"
 	"cke/backup"
+	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
 )
 
@@ -62,6 +65,7 @@ func TestOrdered_NamesEachRestoreThatMayStillRead(t *testing.T) {
 			want: "it is being prepared"},
 		"its members may have been started": {id: started},
 		"the cluster is deleted":            {failed: cke.ErrNotFound},
+		"a task cannot be decoded":          {asked: cke.Requests{Unread: []string{"t7"}}, want: "request t7"},
 		"it cannot be read":                 {failed: context.DeadlineExceeded, want: "cluster stage: " + context.DeadlineExceeded.Error()},
 	} {
 		err := backup.Ordered(t.Context(), orders{"stage": {row.asked, row.id, row.failed}}, "prod")
@@ -154,6 +158,40 @@ func TestHold_KeepsDeletionsAwayBetweenReads(t *testing.T) {
 		release()
 		if _, err := f.store(t, mem).Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A full target takes no lock. A restore is ordered while backups are being deleted to make room: the deletion has to end.
+func TestPrune_OfAFullTargetStopsWhenARestoreIsOrdered(t *testing.T) {
+	f := stoppedFixture(t)
+	synctest.Test(t, func(t *testing.T) {
+		mem := f.bucket.Clone()
+		var ordered atomic.Bool
+		deleted := 0
+		b := &backuptest.Faulty{Bucket: mem, Before: func(_ context.Context, op, name string) error {
+			switch {
+			case op == "create":
+				return fmt.Errorf("write %s: %w", name, syscall.ENOSPC)
+			case op == "delete" && !strings.Contains(name, ".locks/"):
+				if ordered.Load() {
+					deleted++
+				}
+				ordered.Store(true)               // after the first
+				time.Sleep(backup.DefaultLockTTL) // each takes long
+			}
+			return nil
+		}}
+		s := f.store(t, b)
+		s.Ordered = func(context.Context) error {
+			if ordered.Load() {
+				return backup.ErrBusy
+			}
+			return nil
+		}
+		_, err := s.Prune(t.Context(), cke.Retention{Last: 1}, false)
+		if deleted > 0 || !errors.Is(err, backup.ErrBusy) {
+			t.Errorf("%d objects were deleted, a minute and more after a restore was ordered: %v", deleted, err)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func (s *Store) signFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	return s.Retry.Put(ctx, s.Bucket, signatureOf(file), Content{Head: data}, nil)
+	return s.Retry.Put(ctx, s.Bucket, signatureOf(file), Content{Head: data}, s.Guard)
 }
 
 // farFuture is how far ahead of the target's clock a clock may have been under which a file was written that is not signed.

@@ -40,6 +40,8 @@ type Store struct {
 	// Ordered returns ErrBusy while a restore from these backups is requested or under way, see Ordered: nothing is deleted
 	// then, nor if it fails. nil: it is not known what is requested.
 	Ordered func(ctx context.Context) error
+	// Guard is called before a file is written; its error prevents that. nil: nothing does.
+	Guard func() error
 	// Whole remembers which fulls were read whole, so that Prune and Delete need not read them again; nil: none is known.
 	Whole *Whole
 	// Scratch is a directory for working copies of databases; empty: the system's temporary directory.

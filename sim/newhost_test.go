@@ -273,3 +273,50 @@ func TestNewHost_ADeletionOfWhatWasOnlyDeclaredStopsNobody(t *testing.T) {
 		s.unbroken(t)
 	})
 }
+
+// What lies beside the backups is of before two members moved to other nodes, whose machines are gone since: an older store put it
+// there, or a drill of hours kept the newer from being put there. Then the management host burns. The third member answers, and
+// lists the two that moved. What the operator says is true: n2 and n3 are destroyed.
+func TestNewHost_StopsNobodyBesideMembersThatAMemberLists(t *testing.T) {
+	play(t, 5, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.backedUp()
+		beside := s.Store().Copy()
+		s.declare(s.Node("n1"), s.Node("n4"), s.Node("n5"))
+		s.must("moved", s.changed)
+		s.Node("n2").PowerOff()
+		s.Node("n3").PowerOff()
+		if !s.Write("n4", "acknowledged") {
+			t.Fatal("not written")
+		}
+		s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+		o := fromBackup
+		o.Destroyed = []string{"n2", "n3"}
+		s.order(o)
+		s.until(time.Hour, s.restored)
+		if s.restored() && s.Write("n4", "to the cluster as it was") {
+			t.Error("restored on n1, and n4 and n5 continue: two clusters of one name take writes")
+		}
+		s.unbroken(t)
+	})
+}
+
+// Two voters were added with etcdctl, and nothing that lies beside the backups names them.
+func TestNewHost_CountsForeignMembersThatAMemberLists(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.declare(s.Node("n1"))
+		s.backedUp()
+		beside := s.Store().Copy()
+		s.declare(s.Nodes()...)
+		s.must("grown", s.changed)
+		for _, n := range []string{"n2", "n3"} { // for the copy they are as foreign as what etcdctl adds
+			if !s.Write(n, "acknowledged through "+n) {
+				t.Fatal("not written")
+			}
+		}
+		s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+		s.order(fromBackup)
+		s.until(time.Hour, s.restored)
+		s.unbroken(t)
+	})
+}

@@ -59,7 +59,7 @@ func (s ClusterState) Hold() *cke.Hold {
 	return r.hold()
 }
 
-// Asked returns the requests, without those that cannot be read.
+// Asked returns the requests; of tasks that cannot be read it has the ids.
 func (s ClusterState) Asked() cke.Requests {
 	asked := cke.Requests{Hold: s.Hold(), Applied: s.Applied(), Interrupt: s.generation(requestInterrupt)}
 	for _, kind := range slices.Sorted(maps.Keys(s.Requests)) {
@@ -77,6 +77,8 @@ func (s ClusterState) Asked() cke.Requests {
 			var t cke.Task
 			if json.Unmarshal(r.Args, &t) == nil {
 				asked.Tasks = append(asked.Tasks, t)
+			} else {
+				asked.Unread = append(asked.Unread, strings.TrimPrefix(kind, of+" "))
 			}
 		}
 	}

@@ -3,15 +3,12 @@ package keep
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"filippo.io/age"
-	"gopkg.in/yaml.v3"
 
 	"cke"
 	"cke/backup"
@@ -40,15 +37,18 @@ const (
 	checkLimit = 10 * time.Second
 )
 
-// chores does the work beside taking, one thing at a time.
+// chores does the work beside taking, one thing at a time, but for what is brief.
 type chores struct {
 	l     *line
 	store *backup.Store
+	files *backup.Store // for those that are brief
 	taker *take.Taker
 	all   []*chore
 
 	stored   digest // what is known to lie beside the backups
 	storedAt time.Time
+	read     digest // what was last compared with what lies there
+	readAt   time.Time
 	renewed  bool      // a full was taken since drills or merges began to meet damage
 	checked  time.Time // whether a problem has passed
 	// postponed is when backups that are in use were last not pruned.
@@ -63,15 +63,19 @@ type chore struct {
 	do   func(ctx context.Context) error
 	// heavy: it needs room on the disk for the whole database, and much of a core.
 	heavy bool
+	// brief: it is done also while a heavy one runs, which may take hours.
+	brief bool
 
 	failures int
 	failedAt time.Time
 }
 
 func newChores(l *line, store *backup.Store, taker *take.Taker) *chores {
-	w := &chores{l: l, store: store, taker: taker}
+	files := *store // a heavy chore gives the other one keys, and lasts
+	w := &chores{l: l, store: store, files: &files, taker: taker}
 	w.all = []*chore{
-		{name: "beside", due: w.besideDue, do: w.putBeside},
+		{name: "older", due: w.olderDue, do: w.compareBeside, brief: true},
+		{name: "beside", due: w.besideDue, do: w.putBeside, brief: true},
 		{name: "compact", due: w.compactDue, do: w.compact, heavy: true},
 		{name: "prune", due: w.pruneDue, do: w.prune},
 		{name: "verify", due: w.verifyDue, do: w.verify, heavy: true},
@@ -157,18 +161,37 @@ func (w *chores) do(ctx context.Context, c *chore) error {
 	if err := w.l.c.Guard(); err != nil {
 		return err
 	}
-	return c.do(ctx)
+	if !c.heavy {
+		return c.do(ctx)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- contain.Do(func() error { return c.do(ctx) }) }()
+	for {
+		select {
+		case err := <-ended:
+			w.l.rouse() // the others may be due
+			return err
+		case <-w.l.wake:
+		case <-time.After(turnEvery):
+		}
+		w.others(ctx, func(c *chore) bool { return c.brief })
+	}
+}
+
+// others does the chores that are due and that are chosen.
+func (w *chores) others(ctx context.Context, chosen func(*chore) bool) {
+	for _, c := range w.all {
+		if chosen(c) {
+			w.attempt(ctx, c)
+		}
+	}
 }
 
 // turn waits for the turn of a heavy chore, which may take hours. The others are done meanwhile.
 func (w *chores) turn(ctx context.Context) error {
 	for !w.l.c.Turn.TryAcquire(1) {
 		w.check(ctx)
-		for _, c := range w.all {
-			if !c.heavy {
-				w.attempt(ctx, c)
-			}
-		}
+		w.others(ctx, func(c *chore) bool { return !c.heavy })
 		if err := backup.Pause(ctx, turnEvery); err != nil {
 			return err
 		}
@@ -223,75 +246,6 @@ func (l *line) settle(work string) {
 	}
 }
 
-// digest identifies contents.
-type digest [sha256.Size]byte
-
-// note takes in what ought to lie beside the backups.
-func (l *line) note(w cke.BackupWanted) {
-	id := w.Identity
-	id.Freeze, id.Compared = nil, nil
-	text, err := json.Marshal([]any{w.Spec, id})
-	if err != nil {
-		panic(err) // these are plain values
-	}
-	d := digest(sha256.Sum256(text))
-	l.mu.Lock()
-	changed := l.beside != d
-	l.beside, l.spec, l.clock, l.lives = d, w.Spec, w.Clock, w.Identity.BackedUpLives()
-	l.knows(w)
-	if i := w.Identity.Incarnation; i != nil && i.ID == l.lineage && w.Spec.Cluster.Backup.Target == l.backup.Target {
-		l.recorded = max(l.recorded, w.Stored)
-	}
-	l.mu.Unlock()
-	if changed {
-		l.rouse()
-	}
-}
-
-func (l *line) noted() (digest, cke.Spec) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.beside, l.spec
-}
-
-func (w *chores) besideDue(now time.Time) bool {
-	d, _ := w.l.noted()
-	return w.compared() && (d != w.stored || now.Sub(w.storedAt).Abs() >= besideEvery)
-}
-
-// compared reports whether a member answered and its history was compared with the target's: the cluster of this store, which
-// may be an old one, still serves.
-func (w *chores) compared() bool { return w.taker.Status().Resumed }
-
-// putBeside stores the cluster file and the sealed identity beside the backups, unless the newest ones are the same.
-func (w *chores) putBeside(ctx context.Context) error {
-	d, spec := w.l.noted()
-	e, err := w.l.c.Escrow(ctx)
-	if err != nil {
-		return err
-	}
-	identity, err := json.MarshalIndent(e, "", "  ")
-	if err != nil {
-		return err
-	}
-	text := []byte(spec.Source)
-	if len(text) == 0 {
-		if text, err = yaml.Marshal(spec.Cluster); err != nil {
-			return err
-		}
-	}
-	for _, f := range []struct {
-		kind backup.FileKind
-		data []byte
-	}{{backup.FileSpec, text}, {backup.FileIdentity, append(identity, '\n')}} {
-		if err := w.store.PutFile(ctx, w.l.lineage, f.kind, f.data); err != nil {
-			return fmt.Errorf("store the %s beside the backups: %w", f.kind, err)
-		}
-	}
-	w.stored, w.storedAt = d, w.l.c.Now()
-	return nil
-}
-
 func (w *chores) pruneDue(now time.Time) bool {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
@@ -306,6 +260,13 @@ func (w *chores) prune(ctx context.Context) error {
 	w.l.mu.Unlock()
 	if clock != "" {
 		return &cke.Error{Code: cke.CodeClock, What: "backups are not pruned: " + clock}
+	}
+	if err := w.compareBeside(ctx); err != nil {
+		return err
+	}
+	if w.older() {
+		w.postponed = w.l.c.Now()
+		return nil
 	}
 	plan, err := w.pruneOnWhole(ctx)
 	if n := len(plan.Delete); n > 0 && (err == nil || len(plan.Failed) > 0) {

@@ -47,10 +47,14 @@ type line struct {
 	store  *backup.Store // what the Taker writes to; nil as taker
 	beside digest        // shows changes of what is to be beside the backups
 	spec   cke.Spec      // as it is known by now
-	lives  []string      // the incarnations of the cluster on record
-	clock  string        // why this host's clock cannot be trusted
-	target string        // the id of the target's marker; empty: it is not known to have one
-	marked *backup.Marked
+	freeze *cke.Freeze   // the last one
+	// compared: it is known what lacks in the store by the identity beside the backups.
+	compared bool
+	lacks    []cke.Lacking
+	lives    []string // the incarnations of the cluster on record
+	clock    string   // why this host's clock cannot be trusted
+	target   string   // the id of the target's marker; empty: it is not known to have one
+	marked   *backup.Marked
 	// unwritable: the last probe that wrote something failed.
 	unwritable bool
 	// doubt: the target was another one, or silent, since it was read. What is believed of it has to be compared.
@@ -194,7 +198,7 @@ func (l *line) session(ctx context.Context) error {
 		return err
 	}
 	store := &backup.Store{Bucket: t, Cluster: l.c.Cluster, Scratch: config.Scratch, Retry: l.c.Retry, Now: l.c.Now, Signer: config.Signer, Verdicts: &l.verdicts,
-		Ordered: l.c.Ordered}
+		Ordered: l.c.Ordered, Guard: l.c.Guard}
 	if config.Signer != nil {
 		store.Trusted = []backup.PublicKey{config.Signer.Public()}
 	}

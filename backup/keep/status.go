@@ -155,6 +155,7 @@ func (l *line) status(s *cke.BackupStatus) {
 		l.taken(s, now)
 	}
 	s.Problem, s.Lost = clone(l.problem), clone(l.loss)
+	s.Compared, s.Lacks = l.compared, l.lacks
 	for _, work := range slices.Sorted(maps.Keys(l.troubles)) {
 		s.Troubles = append(s.Troubles, l.troubles[work])
 	}

@@ -12,36 +12,74 @@ import (
 	"cke/storage"
 )
 
-// Between its reads a restore holds its backups: another host may have to read them again.
-func TestRestore_HoldsItsBackupsUntilItIsOver(t *testing.T) {
+// heldIn counts the locks of cluster prod in a target.
+func heldIn(t *testing.T, dir string) int {
+	t.Helper()
+	locks, err := os.ReadDir(filepath.Join(dir, ".locks", "prod"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return len(locks)
+}
+
+// orderedIn orders a restore of prod from a target with one full, and returns what its leader fetches it with.
+func orderedIn(t *testing.T) (s *snapshots, task cke.Task, dir string) {
+	t.Helper()
 	store, wire, lead, inc := formedIn(t)
 	ctx, must := t.Context(), mustIn(t)
-	dir := t.TempDir()
+	dir = t.TempDir()
 	_, err := take.Full(ctx, take.Config{Bucket: backup.Dir(dir), Cluster: "prod", Lineage: inc.ID, Scratch: t.TempDir(),
 		Endpoints: []string{"http://" + wire.listener.Addr().String()}, Notify: func(take.Event) {}})
 	must(err)
-	task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
+	task = cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
 	task.Restore = &cke.RestoreOrder{Target: "file://" + dir, Source: "prod", Trust: []string{cke.TrustAny}}
 	must(store.AskRestore(ctx, "prod", task, storage.RestoreAsked{}))
-	s := &snapshots{store: store, term: &term{Term: lead}, cluster: "prod", dir: filepath.Join(t.TempDir(), "s"), scratch: t.TempDir(),
-		holdEvery: time.Millisecond}
-	if _, err := s.Fetch(ctx, task.ID, *task.Restore, nil, func(string) {}); err != nil {
-		t.Fatal(err)
-	}
-	held := func() int {
-		locks, err := os.ReadDir(filepath.Join(dir, ".locks", "prod"))
-		if err != nil && !os.IsNotExist(err) {
+	return &snapshots{store: store, term: &term{Term: lead}, cluster: "prod", dir: filepath.Join(t.TempDir(), "s"), scratch: t.TempDir(),
+		holdEvery: time.Millisecond}, task, dir
+}
+
+// Between its reads a restore holds its backups: another host may have to read them again.
+func TestRestore_HoldsItsBackupsUntilItIsOver(t *testing.T) {
+	s, task, dir := orderedIn(t)
+	for range 2 { // what was fetched is held once
+		if _, err := s.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil {
 			t.Fatal(err)
 		}
-		return len(locks)
+		if n := heldIn(t, dir); n != 1 {
+			t.Errorf("%d locks, want that of the hold", n)
+		}
 	}
-	if held() != 1 {
-		t.Errorf("%d locks, want that of the hold", held())
-	}
-	must(lead.FinishTask(ctx, task.ID)) // it was refused
-	for end := time.Now().Add(time.Minute); held() > 0; time.Sleep(5 * time.Millisecond) {
+	mustIn(t)(s.term.FinishTask(t.Context(), task.ID)) // it was refused
+	for end := time.Now().Add(time.Minute); heldIn(t, dir) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the hold does not end with the restore")
 		}
+	}
+}
+
+// A daemon that is started again finds the snapshot on its host, and may lose it, or its leadership, later.
+func TestRestore_HoldsItsBackupsAgainAfterTheDaemonWasStartedAgain(t *testing.T) {
+	s, task, dir := orderedIn(t)
+	if _, err := s.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	locks, err := filepath.Glob(filepath.Join(dir, ".locks", "prod", "*"))
+	mustIn(t)(err)
+	for _, l := range locks { // as those of a killed process end
+		mustIn(t)(os.Remove(l))
+	}
+	again := &snapshots{store: s.store, term: s.term, cluster: s.cluster, dir: s.dir, scratch: s.scratch, holdEvery: s.holdEvery}
+	if _, err := again.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	if n := heldIn(t, dir); n != 1 {
+		t.Errorf("%d locks, want that of the hold", n)
+	}
+	mustIn(t)(os.RemoveAll(dir))
+	mustIn(t)(os.WriteFile(dir, nil, 0o600))
+	notes := 0
+	last := &snapshots{store: s.store, term: s.term, cluster: s.cluster, dir: s.dir, scratch: s.scratch, holdEvery: s.holdEvery}
+	if _, err := last.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) { notes++ }); err != nil || notes == 0 {
+		t.Errorf("without its target: %v, %d notes", err, notes)
 	}
 }

@@ -50,6 +50,8 @@ type snapshots struct {
 	dir, scratch string
 	// holdEvery is how often it is checked whether a restore that holds its backups is over; zero: a quarter of a lock's life.
 	holdEvery time.Duration
+	// held is the restore whose backups are held.
+	held string
 }
 
 var _ cke.Snapshots = (*snapshots)(nil)
@@ -65,6 +67,7 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 		return cke.Snapshot{}, err
 	}
 	if known, err := s.known(id); err == nil && (gone || known.Ran.Equal(ran)) {
+		s.holdAgain(ctx, id, o, progress)
 		return known.Snapshot, nil
 	}
 	if err := s.tidy(ctx, id); err != nil { // also of what this one has half of
@@ -216,21 +219,12 @@ func (s *snapshots) copyOf(ctx context.Context, id string, o cke.RestoreOrder, s
 
 // extract reads, checks and applies all that the state needs.
 func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, progress func(string)) (cke.Snapshot, error) {
-	credentials, err := targetCredentials(ctx, s.store, s.cluster, o.Target)
+	from, t, err := s.open(ctx, id, o)
 	if err != nil {
 		return cke.Snapshot{}, err
 	}
-	t, err := target.Open(ctx, o.Target, credentials)
-	if err != nil {
-		return cke.Snapshot{}, &cke.Error{Code: cke.CodeTarget, What: "the backup target cannot be opened", Err: err, Unchanged: true}
-	}
-	from, err := s.source(ctx, id, o)
-	if err != nil {
-		return cke.Snapshot{}, errors.Join(err, t.Close())
-	}
-	from.Bucket, from.Scratch, from.Past = t, s.scratch, backup.OnRecord(ctx, s.store, o.Source, o.Target)
 	progress("reading and checking " + o.Describe())
-	release, err := s.hold(ctx, id, from, t)
+	release, _, err := s.hold(ctx, id, from, t) // each reading notes what cannot be kept from it
 	if err != nil {
 		return cke.Snapshot{}, cannotExtract(ctx, o, err)
 	}
@@ -243,6 +237,24 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 		progress(note)
 	}
 	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End, Size: x.Size, Digest: x.Digest}, nil
+}
+
+// open opens the backups that a restore reads.
+func (s *snapshots) open(ctx context.Context, id string, o cke.RestoreOrder) (*backup.Store, *target.Target, error) {
+	credentials, err := targetCredentials(ctx, s.store, s.cluster, o.Target)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := target.Open(ctx, o.Target, credentials)
+	if err != nil {
+		return nil, nil, &cke.Error{Code: cke.CodeTarget, What: "the backup target cannot be opened", Err: err, Unchanged: true}
+	}
+	from, err := s.source(ctx, id, o)
+	if err != nil {
+		return nil, nil, errors.Join(err, t.Close())
+	}
+	from.Bucket, from.Scratch, from.Past = t, s.scratch, backup.OnRecord(ctx, s.store, o.Source, o.Target)
+	return from, t, nil
 }
 
 // source is what a restore reads, without its bucket. A key that was lent opens encrypted backups, and vouches for none: it may be any

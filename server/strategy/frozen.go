@@ -20,6 +20,8 @@ type finding struct {
 	unrecorded []cke.Unrecorded
 	// ended are memberships on record that ended.
 	ended []cke.Join
+	// beside: the identity beside the backups has what neither the store nor a node has.
+	beside bool
 }
 
 // findings are those that are seen now. Unequal data is found by comparing, not by looking; a comparison that was made
@@ -244,7 +246,7 @@ func findingOver(in *Input) verdict {
 	}
 	var over []string
 	for _, t := range f.Tolerated() {
-		if !seen(t) && (compared || !isUnequal(t)) {
+		if !seen(t) && (compared || !isUnequal(t)) && (in.knowsLacks() || !strings.HasPrefix(t, string(cke.FreezeOlderStore))) {
 			over = append(over, t)
 		}
 	}

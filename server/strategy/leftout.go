@@ -90,16 +90,20 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 	if len(lives) == 0 {
 		return []ballot{unknownBallot(in, mayGoOn)}
 	}
+	goesOn := func(j cke.Join) bool { return mayGoOn(j.Node) || o.Survivor != "" && in.servesUnseen(j, o) }
+	strangerGoesOn := func(m cke.Member) bool { return !slices.Contains(o.Destroyed, nameOf(m)) }
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
-		all = append(all, in.ballot(life, lives[life], func(j cke.Join) bool { return mayGoOn(j.Node) || o.Survivor != "" && in.servesUnseen(j, o) },
-			func(m cke.Member) bool { return !slices.Contains(o.Destroyed, nameOf(m)) }))
+		list, newest := in.listOf(life)
+		all = append(all, in.ballot(list, newest, lives[life], goesOn, strangerGoesOn))
+		if list != nil && in.copied(life) { // the record or the list may be the newer one
+			all = append(all, in.ballot(nil, false, lives[life], goesOn, strangerGoesOn))
+		}
 	}
 	return all
 }
 
-// ballot is that of the memberships of an incarnation, and of the voters that no membership names.
-func (in *Input) ballot(life string, joins []cke.Join, goesOn func(cke.Join) bool, strangerGoesOn func(cke.Member) bool) ballot {
-	list, newest := in.listOf(life)
+// ballot is that of the memberships of an incarnation, by its member list, and of the voters that no membership names.
+func (in *Input) ballot(list []cke.Member, newest bool, joins []cke.Join, goesOn func(cke.Join) bool, strangerGoesOn func(cke.Member) bool) ballot {
 	b := ballot{changing: !newest}
 	for _, j := range joins {
 		if votes := in.votesBy(list, j); votes || !j.StartedAt.IsZero() {
@@ -130,15 +134,41 @@ func (in *Input) hasVoter(list []cke.Member, j cke.Join) bool {
 
 // listOf is the member list of an incarnation that was seen last, and whether a quorum has just said so.
 func (in *Input) listOf(life string) (list []cke.Member, newest bool) {
-	if in.Identity.Incarnation.Life(life) {
+	copied := in.copied(life)
+	if in.Identity.Incarnation.Life(life) || in.awaitsRestore() && copied && in.lists(in.lastList(), life) {
 		return in.lastList(), in.Seen.Etcd.MembersSource == cke.MembersLinearizable
 	}
 	for i := in.Identity.Incarnation; i != nil && i.Restore != nil; i = i.Restore.Before {
-		if i.Restore.Before.Life(life) {
+		b := i.Restore.Before
+		if b.Life(life) || copied && b != nil && b.State == cke.Awaiting && in.lists(i.Restore.Members, life) {
 			return i.Restore.Members, false
 		}
 	}
 	return nil, false
+}
+
+// copied reports whether only a copy of the record names an incarnation: the cluster was declared to be restored, and has
+// another id since.
+func (in *Input) copied(life string) bool {
+	i := in.Identity.Incarnation
+	for i != nil && i.State == cke.Restoring && i.Restore != nil {
+		i = i.Restore.Before
+	}
+	return i != nil && i.State == cke.Awaiting && i.WasReplaced(life)
+}
+
+// lists reports whether a member list may be that of an incarnation: it names no member of another one alone.
+func (in *Input) lists(list []cke.Member, life string) bool {
+	other := false
+	for _, j := range in.Identity.MayRun() {
+		switch named := slices.ContainsFunc(list, func(m cke.Member) bool { return in.is(m, j) }); {
+		case named && j.Incarnation == life:
+			return true
+		case named:
+			other = true
+		}
+	}
+	return !other
 }
 
 // unknownBallot is that of a cluster of which this store knows no incarnation: a management host before may have had one, on
@@ -150,8 +180,8 @@ func unknownBallot(in *Input, mayGoOn func(cke.Node) bool) (b ballot) {
 	return b
 }
 
-// lists are the members by the newest lists of all incarnations that may still run.
-func (in *Input) lists() []cke.Member {
+// allListed are the members by the newest lists of all incarnations that may still run.
+func (in *Input) allListed() []cke.Member {
 	all := in.lastList()
 	for _, j := range in.Identity.Superseded() {
 		list, _ := in.listOf(j.Incarnation)

@@ -78,6 +78,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if why := unfenceable(in, o); why != nil && !wasSetBack(since) && since < fencePatience {
 		return Decision{Reason: fmt.Sprintf("%s; %s", why.What, why.Facts[0]), Again: time.Second}
 	}
+	if b := in.Backup; b != nil && b.Idle == "" && b.Problem == nil && !in.knowsLacks() && !wasSetBack(since) && since < fencePatience {
+		return Decision{Reason: "the restore waits until what lies beside the backups was compared with the store", Again: time.Second}
+	}
 	if why := unread(in); o.Stored && why != "" && !longUnread(in) {
 		return Decision{Reason: "the restore waits for its backups: " + why, Again: time.Second}
 	}
@@ -261,7 +264,7 @@ func removedBefore(in *Input, o cke.RestoreOrder) *cke.Error {
 func unknownNodes(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, name := range slices.Concat(o.Without, o.Destroyed) {
 		_, declared := in.Spec.Node(name)
-		stranger := slices.ContainsFunc(in.lists(), func(m cke.Member) bool { return nameOf(m) == name })
+		stranger := slices.ContainsFunc(in.allListed(), func(m cke.Member) bool { return nameOf(m) == name })
 		if !declared && !stranger && !slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.Node.Name() == name }) {
 			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("cluster %s has no node %s", in.Spec.Name, name), Try: "ckecli node list"}
 		}

@@ -41,13 +41,25 @@ func olderStore(in *Input) *finding {
 	for _, j := range ended {
 		ids, node = append(ids, string(j.ID)), cmp.Or(node, j.Node.Name())
 	}
+	beside := slices.DeleteFunc(in.lacks(), func(l cke.Lacking) bool { return slices.Contains(ids, l.ID) })
+	var has []string
+	for _, l := range beside {
+		ids, has = append(ids, l.ID), append(has, l.What)
+	}
 	if ids == nil {
 		return nil
+	}
+	newest := fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; if all members that were added since are gone for good: ckecli cluster unfreeze %s --reason TEXT", in.Spec.Name, in.Spec.Name)
+	if has != nil {
+		lacks = append(lacks, "the identity beside the backups has "+and(has)+", which it does not have")
+		if on == "" {
+			remedy = newest
+		}
 	}
 	if ended != nil {
 		lacks = append(lacks, fmt.Sprintf("the membership of %s ended, according to marks on nodes", namesOf(ended)))
 		if on == "" && in.unseenMembers() {
-			remedy = fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; if all members that were added since are gone for good: ckecli cluster unfreeze %s --reason TEXT", in.Spec.Name, in.Spec.Name)
+			remedy = newest
 		}
 	}
 	if names != nil {
@@ -56,10 +68,22 @@ func olderStore(in *Input) *finding {
 	if moved != nil {
 		lacks = append(lacks, "it does not have "+and(moved))
 	}
-	slices.Sort(ids)
-	text := fmt.Sprintf("%s %s", cke.FreezeOlderStore, strings.Join(slices.Compact(ids), " "))
-	return &finding{kind: cke.FreezeOlderStore, text: text, unrecorded: lost, ended: ended, problem: cke.Problem{Code: cke.CodeOlderStore, Node: node,
+	return &finding{kind: cke.FreezeOlderStore, text: cke.OlderStore(ids), unrecorded: lost, ended: ended, beside: beside != nil, problem: cke.Problem{Code: cke.CodeOlderStore, Node: node,
 		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
+}
+
+// lacks is what the identity beside the backups has and the store does not.
+func (in *Input) lacks() []cke.Lacking {
+	b, inc := in.Backup, in.Identity.BackedUp().Incarnation
+	if b == nil || b.Lacks == nil || in.Sealed || !inc.Life(b.Lineage) { // the backups of the incarnation before may still be told of
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(b.Lacks), func(l cke.Lacking) bool { return in.Identity.Has(cke.JoinID(l.ID)) })
+}
+
+// knowsLacks reports whether it is known what lacks returns, or there are no backups.
+func (in *Input) knowsLacks() bool {
+	return in.Spec.Backup.Target == "" || in.Backup != nil && in.Backup.Compared
 }
 
 // endedByMarks are the memberships on record that ended according to marks. A sealed deletion ends all of them.
@@ -87,7 +111,7 @@ func (in *Input) unseenMembers() bool {
 // replacedUnseen reports that unless an operator has judged it: what serves cannot be stopped, so there is no restore, and no deletion, beside it.
 func replacedUnseen(in *Input) bool {
 	f := olderStore(in)
-	return f != nil && f.ended != nil && in.unseenMembers() && !in.Identity.Freeze.Tolerates(f.text)
+	return f != nil && (f.ended != nil && in.unseenMembers() || f.beside) && !in.Identity.Freeze.Tolerates(f.text)
 }
 
 // removedByEtcd are voters by the newest member list that is known here, which may be the store's, whose etcd says that they were removed:

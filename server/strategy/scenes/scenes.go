@@ -129,7 +129,7 @@ func NotWaitedFor(in *strategy.Input) {
 
 // SoundBackups is the status of backups without problems.
 func SoundBackups() *cke.BackupStatus {
-	return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: true, Connected: true, Revision: 120, Time: Noon.Add(-time.Second),
+	return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: true, Compared: true, Connected: true, Revision: 120, Time: Noon.Add(-time.Second),
 		Full: cke.StoredBackup{Kind: "full", ID: "life/1", Revision: 100, At: Noon.Add(-time.Hour)}}
 }
 

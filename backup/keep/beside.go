@@ -1,0 +1,146 @@
+package keep
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"cke"
+	"cke/backup"
+)
+
+// digest identifies contents.
+type digest [sha256.Size]byte
+
+// note takes in what ought to lie beside the backups.
+func (l *line) note(w cke.BackupWanted) {
+	id := w.Identity
+	id.Freeze, id.Compared = nil, nil
+	text, err := json.Marshal([]any{w.Spec, id, w.Identity.Freeze.Tolerated()})
+	if err != nil {
+		panic(err) // these are plain values
+	}
+	d := digest(sha256.Sum256(text))
+	l.mu.Lock()
+	changed := l.beside != d
+	l.beside, l.spec, l.clock, l.lives, l.freeze = d, w.Spec, w.Clock, w.Identity.BackedUpLives(), w.Identity.Freeze
+	l.knows(w)
+	if i := w.Identity.Incarnation; i != nil && i.ID == l.lineage && w.Spec.Cluster.Backup.Target == l.backup.Target {
+		l.recorded = max(l.recorded, w.Stored)
+	}
+	l.mu.Unlock()
+	if changed {
+		l.rouse()
+	}
+}
+
+func (l *line) noted() (digest, cke.Spec) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.beside, l.spec
+}
+
+func (w *chores) besideDue(now time.Time) bool {
+	d, _ := w.l.noted()
+	return w.compared() && (d != w.stored || now.Sub(w.storedAt).Abs() >= besideEvery)
+}
+
+// compared reports whether a member answered and its history was compared with the target's: the cluster of this store, which
+// may be an old one, still serves.
+func (w *chores) compared() bool { return w.taker.Status().Resumed }
+
+// putBeside stores the cluster file and the sealed identity beside the backups, unless the newest ones are the same, or the
+// identity there has what this store does not: by it a new management host knows whom to stop.
+func (w *chores) putBeside(ctx context.Context) error {
+	d, spec := w.l.noted()
+	e, err := w.readBeside(ctx)
+	if err != nil {
+		return err
+	}
+	if w.older() {
+		w.stored, w.storedAt = d, w.l.c.Now()
+		return nil
+	}
+	identity, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	text := []byte(spec.Source)
+	if len(text) == 0 {
+		if text, err = yaml.Marshal(spec.Cluster); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		kind backup.FileKind
+		data []byte
+	}{{backup.FileSpec, text}, {backup.FileIdentity, append(identity, '\n')}} {
+		if err := w.files.PutFile(ctx, w.l.lineage, f.kind, f.data); err != nil {
+			return fmt.Errorf("store the %s beside the backups: %w", f.kind, err)
+		}
+	}
+	w.stored, w.storedAt = d, w.l.c.Now()
+	w.l.lack(nil)
+	return nil
+}
+
+func (w *chores) olderDue(now time.Time) bool {
+	d, _ := w.l.noted()
+	return d != w.read || now.Sub(w.readAt).Abs() >= besideEvery
+}
+
+// compareBeside finds out whether this store is older than the cluster: the identity beside the backups shows it also where no
+// node does.
+func (w *chores) compareBeside(ctx context.Context) error {
+	_, err := w.readBeside(ctx)
+	return err
+}
+
+// readBeside returns what is to lie beside the backups, after it was compared with what lies there. That is read first: what
+// this store wrote there, it still has.
+func (w *chores) readBeside(ctx context.Context) (e cke.Escrow, err error) {
+	d, _ := w.l.noted()
+	var there cke.Escrow
+	data, trusted, err := w.files.TrustedFile(ctx, w.l.lineage, backup.FileIdentity)
+	switch {
+	case errors.Is(err, backup.ErrNotFound), backup.IsDamage(err), err == nil && !trusted && w.files.Signer != nil: // anybody's
+	case err != nil:
+		return e, fmt.Errorf("read the identity beside the backups: %w", err)
+	default:
+		if err := json.Unmarshal(data, &there); err != nil {
+			return e, fmt.Errorf("read the identity beside the backups: %w", err)
+		}
+	}
+	if e, err = w.l.c.Escrow(ctx); err != nil {
+		return e, err
+	}
+	w.l.lack(e.Identity.Lacks(there.Identity, w.l.lineage))
+	w.read, w.readAt = d, w.l.c.Now()
+	return e, nil
+}
+
+// lack takes in what this store does not have.
+func (l *line) lack(all []cke.Lacking) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if (l.lacks == nil) != (all == nil) {
+		l.news()
+	}
+	l.compared, l.lacks = true, all
+}
+
+// older reports whether this store is older than the cluster, and no operator has accepted that.
+func (w *chores) older() bool {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	var ids []string
+	for _, l := range w.l.lacks {
+		ids = append(ids, l.ID)
+	}
+	return ids != nil && !w.l.freeze.Tolerates(cke.OlderStore(ids))
+}
