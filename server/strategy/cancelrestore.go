@@ -1,0 +1,79 @@
+package strategy
+
+import (
+	"fmt"
+	"slices"
+
+	"cke"
+	"cke/op"
+	"cke/quorum"
+)
+
+func cancelRestore(in *Input, t cke.Task) Decision {
+	o, why := cancellation(in)
+	if why != nil {
+		return refuse(t, why)
+	}
+	o.Task = t
+	return Decision{Operation: o, Reason: askedFor(t, "the restore is canceled; the cluster continues as it was")}
+}
+
+// cancellation is what cancels the restore under way, or why it cannot be canceled.
+func cancellation(in *Input) (o op.CancelRestore, why *cke.Error) {
+	inc := in.Identity.Incarnation
+	switch {
+	case inc == nil || inc.State != cke.Restoring:
+		return o, &cke.Error{Code: cke.CodeCannot, What: "no restore of " + in.Spec.Name + " is under way", Unchanged: true, Try: "ckecli history"}
+	case in.Identity.Started():
+		return o, &cke.Error{Code: cke.CodeCannot, What: "the restored members may have been started", Unchanged: true,
+			Facts: []string{"clients may have written to them", "another restore can replace this one"}, Try: "ckecli history -f"}
+	}
+	if before := startedBefore(in); before != nil {
+		p := before[0]
+		return o, &cke.Error{Code: p.Code, What: "the store is older than the restored cluster", Unchanged: true, Try: p.Remedy, Facts: []string{p.Message}}
+	}
+	silent := 0
+	for _, j := range in.Identity.Joins {
+		if !in.node(j.Node).Answered() {
+			silent++
+		}
+	}
+	if silent >= quorum.Of(len(in.Identity.Joins)) {
+		return o, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"}
+	}
+	fence := slices.DeleteFunc(toFence(in, in.Identity.Joins), func(j cke.Join) bool { return !inc.WasAbandoned(j.Incarnation) || !runs(in, j) })
+	revive, why := toRevive(in)
+	return op.CancelRestore{Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, why
+}
+
+// toRevive are the members that a restore may have stopped where the store has no incarnation that would start them again: the cluster was declared
+// to be restored. A member that is not on record cannot be told from one that nobody may start.
+func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
+	inc := in.Identity.Incarnation
+	if inc.Restore == nil || inc.Restore.Before == nil || inc.Restore.Before.State != cke.Awaiting {
+		return nil, nil
+	}
+	var facts []string
+	for _, j := range in.Identity.Superseded() {
+		if n := in.node(j.Node); !n.Answered() && !inc.Restore.Order.Excuses(j.Node.Name()) {
+			facts = append(facts, fmt.Sprintf("%s: %s; its member may have been stopped", j.Node.Name(), n.Problem.Message))
+		}
+	}
+	for _, j := range toFence(in, in.Identity.Joins) {
+		n := in.node(j.Node)
+		c, there := n.Of(j.ID)
+		_, volume := n.VolumeOf(j)
+		switch {
+		case !there && !volume || c.Running() || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
+		case !in.Identity.Has(j.ID):
+			facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
+		case (!there || c.EverRan()) && !j.StartedAt.IsZero():
+			revive = append(revive, j)
+		}
+	}
+	if facts == nil {
+		return revive, nil
+	}
+	return nil, &cke.Error{Code: cke.CodeCannot, What: "the former members may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
+		Facts: append(facts, "the restore can continue, or another one can replace it"), Try: "ckecli history -f"}
+}
