@@ -65,6 +65,8 @@ type Status struct {
 	RestoreWorkedAt time.Time `json:"restoreWorkedAt,omitzero"`
 	// InterruptedOrder is the last order to restore that was interrupted before it was on record; nil: none was.
 	InterruptedOrder *OperationStatus `json:"interruptedOrder,omitempty"`
+	// Electing are members that may elect a leader beside the member list that was read; nil: there are none.
+	Electing *Electing `json:"electing,omitempty"`
 	// Drains are the active maintenance leases.
 	Drains []Drain `json:"drains,omitempty"`
 	// Hibernation is the request that no member runs; nil: there is none.
@@ -263,5 +265,12 @@ type LastError struct {
 type Leader struct {
 	Host  string    `json:"host"`
 	Term  int64     `json:"term"`
+	Since time.Time `json:"since"`
+}
+
+// Electing are members that a member list lacks, and that could be a quorum: they may elect a leader at any moment.
+type Electing struct {
+	Members []JoinID `json:"members"`
+	// Since is when they were first observed so; they have been in each observation since.
 	Since time.Time `json:"since"`
 }

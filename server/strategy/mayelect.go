@@ -12,27 +12,41 @@ import (
 // electLimit is far longer than members take to elect a leader once they reach each other.
 const electLimit = time.Minute
 
+// electing are the members that the list lacks and that may elect a leader, and since when they have been observed so without a
+// pause in which that could have ended.
+func (in *Input) electing() (*cke.Electing, []cke.Join) {
+	if len(in.Seen.Etcd.Members) == 0 {
+		return nil, nil
+	}
+	able := op.MayElect(in.Seen.Etcd.Members, in.Identity, in.reply, func(j cke.Join) bool { return runs(in, j) })
+	if able == nil {
+		return nil, nil
+	}
+	e := &cke.Electing{Since: in.Seen.ObservedAt}
+	for _, j := range able {
+		e.Members = append(e.Members, j.ID)
+	}
+	gap := in.Seen.ObservedAt.Sub(in.Before.ObservedAt)
+	if b := in.Before.Electing; b != nil && gap >= 0 && gap <= lookGap && slices.Equal(b.Members, e.Members) { // else somebody joined, nobody looked meanwhile, or the clock was set
+		e.Since = b.Since
+	}
+	return e, able
+}
+
 // awaitElection waits with the end of a membership while members that the list lacks run, have no leader, and could be a quorum
 // of those on record: the list may be that of a member that continued alone, and they may elect a leader at any moment. That
 // they were to leave, or to be replaced, is no proof that they have left. had are those that had a minute for it.
 func (in *Input) awaitElection() (had []cke.JoinID, v verdict) {
-	able := op.MayElect(in.Seen.Etcd.Members, in.Identity, in.reply, func(j cke.Join) bool { return runs(in, j) })
-	if able == nil {
+	e, able := in.electing()
+	if e == nil {
 		return nil, pass()
 	}
-	p := cke.Problem{Code: cke.CodeSplitBrain, Node: able[0].Node.Name(), Message: fmt.Sprintf("%s run, are not in the member list that was read, and may elect a leader", namesOf(able)),
-		Remedy: cke.WayOut(cke.CodeSplitBrain), Since: in.Seen.ObservedAt}
-	at := slices.IndexFunc(in.Before.Problems, func(b cke.Problem) bool { return b.Code == p.Code && b.Node == p.Node && b.Message == p.Message })
-	if gap := in.Seen.ObservedAt.Sub(in.Before.ObservedAt); at >= 0 && gap >= 0 && gap <= lookGap { // else nobody looked meanwhile, or the clock was set
-		p.Since = in.Before.Problems[at].Since
-	}
-	if in.Seen.ObservedAt.Sub(p.Since) < electLimit {
+	if in.Seen.ObservedAt.Sub(e.Since) < electLimit {
+		p := cke.Problem{Code: cke.CodeSplitBrain, Node: able[0].Node.Name(), Message: fmt.Sprintf("%s run, are not in the member list that was read, and may elect a leader", namesOf(able)),
+			Remedy: cke.WayOut(cke.CodeSplitBrain)}
 		return nil, wait(p.Message, p).again(electLimit / 4)
 	}
-	for _, j := range able {
-		had = append(had, j.ID)
-	}
-	return had, pass()
+	return e.Members, pass()
 }
 
 // leavers are the memberships that end by an operator, by a mark on a node, or because cke repairs them, and the one that is to be ended, if it

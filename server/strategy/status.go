@@ -32,6 +32,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
 		Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
 	}
+	s.Electing, _ = in.electing()
 	if list := in.lastList(); len(s.Etcd.Members) == 0 && list != nil { // voters that no membership names count until a later list
 		s.Etcd.Members, s.Etcd.MembersSource = list, cke.MembersRemembered
 	}

@@ -71,6 +71,37 @@ func TestDecide_LetsClientsWriteBeforeAnotherRestore(t *testing.T) {
 	}
 }
 
+// The alarm is in the log of a member that continued alone, and stays: the restore takes its turn. A restore that was cut off once more
+// stopped writes again.
+func TestDecide_ContinuesARestoreWhereAllowingWritesHadNoEffect(t *testing.T) {
+	allowed := func(ago time.Duration, last string) *scene {
+		s := cutOffRestore()
+		s.Identity.Incarnation.Restore.Stopping = false
+		s.Completed = map[string]strategy.Completion{"allow-writes ": {Count: 1, At: noon.Add(-ago)}}
+		s.Before.LastOperation = &cke.OperationStatus{Type: last, State: cke.RecordCompleted, Time: noon.Add(-ago)}
+		return s
+	}
+	for name, c := range map[string]struct {
+		scene *scene
+		want  string
+	}{
+		"right after it":                  {allowed(time.Second/2, "allow-writes"), "restore"},
+		"it may have landed late":         {allowed(time.Minute, "allow-writes"), "allow-writes"},
+		"the restore has had its turn":    {allowed(time.Second/2, "restore"), "allow-writes"},
+		"the restore has stopped writes":  {allowed(time.Second/2, "allow-writes").with(func(s *scene) { s.Identity.Incarnation.Restore.Stopping = true }), "allow-writes"},
+		"it had no effect, and waits now": {allowed(time.Second/2, "allow-writes").silent(3), ""},
+	} {
+		got := ""
+		d := strategy.Decide(c.scene.Input)
+		if d.Operation != nil {
+			got = d.Operation.Name()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q: %s", name, got, d.Reason)
+		}
+	}
+}
+
 // A membership was begun on n4, where something else stands by now; n3 gets its member.
 func TestDecide_ABegunMembershipKeepsNoOtherNodeWaiting(t *testing.T) {
 	s := formed(4)

@@ -121,7 +121,7 @@ func TestDecide_WaitsWhileMembersThatTheListLacksMayElectALeader(t *testing.T) {
 	since := func(ago, observed time.Duration) func(*scene) {
 		return func(s *scene) {
 			s.Before.ObservedAt = noon.Add(-observed)
-			s.Before.Problems = []cke.Problem{{Code: cke.CodeSplitBrain, Node: "n1", Message: "n1 and n2 run, are not in the member list that was read, and may elect a leader", Since: noon.Add(-ago)}}
+			s.Before.Electing = &cke.Electing{Members: []cke.JoinID{"join1", "join2"}, Since: noon.Add(-ago)}
 		}
 	}
 	starting := func(s *scene) {
@@ -154,6 +154,7 @@ func TestDecide_WaitsWhileMembersThatTheListLacksMayElectALeader(t *testing.T) {
 		{"it was just seen", electing(), nil, waits, blockers},
 		{"a moment later", electing().with(since(30*time.Second, time.Second)), nil, waits, blockers},
 		{"they elect none", electing().with(since(time.Minute, time.Second)), end, "no longer in the member list", nil},
+		{"another one has come", electing().with(since(time.Minute, time.Second)).with(func(s *scene) { s.Before.Electing.Members = s.Before.Electing.Members[:1] }), nil, waits, blockers},
 		{"nobody observed them meanwhile", electing().with(since(2*time.Minute, 2*time.Minute)), nil, waits, blockers},
 		{"the clock was set back", electing().with(since(-time.Second, -time.Second)), nil, waits, blockers},
 		{"their etcd starts", electing().with(starting), nil, waits, blockers},

@@ -32,10 +32,23 @@ func writesStopped(in *Input) (op.Operation, bool) {
 			return nil, false
 		}
 		fence := toFence(in, in.Identity.Joins)
-		return op.AllowWrites{Incarnation: inc.ID, Fence: fence, Alarms: writeStops(in)}, serveBefore(in, fence)
+		o := op.AllowWrites{Incarnation: inc.ID, Fence: fence, Alarms: writeStops(in)}
+		return o, serveBefore(in, fence) && !inVain(in, o)
 	}
 	stops := writeStops(in)
 	return op.Disarm{Alarms: stops}, in.Formed() && stops != nil
+}
+
+// inVain reports whether writes were allowed right before this without an effect, as where the alarm that is left is in the log of a member
+// that continued alone and has no leader now. Every attempt of a restore stops writes once more.
+func inVain(in *Input, o op.Operation) bool {
+	last := in.Before.LastOperation
+	c, done := in.Completed[FailureKey(o)]
+	if !done || last == nil || last.Type != o.Name() || last.State != cke.RecordCompleted || in.Identity.Incarnation.Restore.Stopping {
+		return false
+	}
+	since := in.Seen.ObservedAt.Sub(c.At)
+	return !wasSetBack(since) && since < retryAfter(in.Spec.Name, c.Count, lastRepeat)
 }
 
 // writeStops are the alarms seen with which cke stopped writes.
