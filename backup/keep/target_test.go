@@ -61,6 +61,10 @@ func TestKeeper_NoticesATargetThatIsGone(t *testing.T) {
 	h.target = backup.Dir(m.path)
 	h.run().await("a full", hasFull)
 	s := h.await("its id", func(s *cke.BackupStatus) bool { return s.TargetID != "" })
+	h.until("the files beside the backups", func() bool { // a write that has just checked the target would land below
+		all, _ := filepath.Glob(filepath.Join(m.path, "prod", "life1", string(backup.FileIdentity), "2*"))
+		return len(all) > 0
+	})
 	m.umount()
 	h.await("the problem", problem(cke.CodeOtherTarget))
 	if _, err := h.keeper.Flush(etcdtest.Context(t)); cke.CodeOf(err) != cke.CodeOtherTarget {
