@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"cke"
+	"cke/quorum"
 )
 
 // StopApart stops a member that the operator put aside, see cke.Join.Apart, and switches off its engine's own
@@ -57,7 +59,7 @@ func putAside(ctx context.Context, e Env, id cke.Identity, wrong []string) error
 	if err != nil {
 		return err
 	}
-	l := lift{Freeze: f, cluster: id.Incarnation.ClusterID, wrong: named}
+	l := lift{Freeze: f, cluster: id.Incarnation.ClusterID, members: len(id.Joins), wrong: named}
 	for _, j := range id.Joins {
 		if !j.Apart && !slices.Contains(wrong, j.Node.Name()) {
 			l.kept = append(l.kept, j)
@@ -85,6 +87,7 @@ func putAside(ctx context.Context, e Env, id cke.Identity, wrong []string) error
 type lift struct {
 	*cke.Freeze
 	cluster string         // its id
+	members int            // how many are on record
 	now     cke.EtcdStatus // what each member answers
 	wrong   []cke.Join     // those that the operator named
 	kept    []cke.Join     // the others, but for those that were put aside before
@@ -124,10 +127,23 @@ func (l lift) refusal() error {
 	}
 	for _, j := range l.kept {
 		if doubt := l.doubt(j, serve); doubt != "" {
-			return refuse(doubt, fmt.Sprintf("if its data is wrong, name it: --wrong %s", j.Node.Name()), fmt.Sprintf("if its data is right, name the others; or stop the members that serve on their nodes (docker stop), and continue from it: ckecli recover --from %s", j.Node.Name()))
+			return refuse(doubt, l.unless(j, serve), fmt.Sprintf("if its data is right and theirs is wrong, name the others; or stop the members that serve on their nodes (docker stop), and continue from it: ckecli recover --from %s", j.Node.Name()))
 		}
 	}
 	return nil
+}
+
+// unless is what to do about a member in doubt unless the others are wrong. Where those that serve are a quorum, they have all writes that
+// were acknowledged in their history: its data need not be known, and cannot be while its certificates are not valid.
+func (l lift) unless(j cke.Join, serve []cke.Join) string {
+	name := j.Node.Name()
+	switch have := strings.Join(names(nodesOf(serve)), ", "); {
+	case l.Kind.TwoClusters() && len(serve) >= quorum.Of(max(l.members, len(l.Etcd.Members))):
+		return fmt.Sprintf("if the data of %s is right, name it as well, whatever its data: --wrong %s. They are a quorum without it, and its volume is kept", have, name)
+	case l.Kind.TwoClusters() && len(serve) > 0:
+		return fmt.Sprintf("if its data is wrong, name it: --wrong %s. If it may be right, let it serve first: those that serve (%s) may be no quorum without it", name, have)
+	}
+	return "if its data is wrong, name it: --wrong " + name
 }
 
 // doubt is why a member that was not named may be wrong as well; serve are those of them that serve.

@@ -41,9 +41,9 @@ func (e split) Members(ctx context.Context, url string) (string, []cke.Member, e
 	return e.Etcd.Members(ctx, url)
 }
 
-// apartFrom lets the members from one on serve without those before it, freezes the cluster for that, and returns the environment in which
-// that is so, but for members that do not answer.
-func apartFrom(w *world, kind cke.FreezeKind, first int) func(mute ...int) func(op.Env) op.Env {
+// apartFrom lets the members from one on serve without those before it, freezes the cluster for that while some do not answer, and returns
+// the environment in which that is so, but for members that do not answer.
+func apartFrom(w *world, kind cke.FreezeKind, first int, unseen ...int) func(mute ...int) func(op.Env) op.Env {
 	all := w.joins()
 	w.lead(all[0].MemberID)
 	in := func(mute ...int) func(op.Env) op.Env {
@@ -64,12 +64,12 @@ func apartFrom(w *world, kind cke.FreezeKind, first int) func(mute ...int) func(
 	}
 	var seen cke.EtcdStatus
 	for _, j := range all {
-		s := in()(op.Env{Etcd: w.daemon.Etcd()}).Etcd.Endpoint(w.daemon.Context(), j.ClientURL())
+		s := in(unseen...)(op.Env{Etcd: w.daemon.Etcd()}).Etcd.Endpoint(w.daemon.Context(), j.ClientURL())
 		s.Join = j.ID
 		seen.Endpoints = append(seen.Endpoints, s)
 	}
 	f := op.Freeze{Kind: kind, Finding: string(kind), Seen: seen, Problem: cke.Problem{Code: cke.CodeSplitBrain, Node: all[first].Node.Name()}}
-	if _, err := w.runIn(in(), f); err != nil {
+	if _, err := w.runIn(in(unseen...), f); err != nil {
 		w.t.Fatal(err)
 	}
 	return in

@@ -1,7 +1,9 @@
 package op_test
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"cke"
@@ -115,6 +117,33 @@ func TestUnfreeze_NotIfSomeOfThoseThatWentBackAreNamed(t *testing.T) {
 		w.refused(w.lift(in(), "n2"))
 		w.putAside(in, 1, 2)
 	})
+}
+
+// Members of the right side never answered, for instance because their certificates expired. The refusal says that they may be named if
+// the others are a quorum without them, and does not advise to give up those that serve because a silent one has the right data as well.
+func TestUnfreeze_SaysWhetherASilentMemberIsNeeded(t *testing.T) {
+	for silent, offer := range map[int]string{
+		3: "if the data of n1, n2, n3 is right, name it as well, whatever its data: --wrong n4. They are a quorum without it, and its volume is kept",
+		2: "if its data is wrong, name it: --wrong n3. If it may be right, let it serve first: those that serve (n1, n2) may be no quorum without it",
+	} {
+		inWorld(t, 5, func(w *world) {
+			w.mustRun(w.bootstrap(false))
+			var mute, wrong = []int{}, []string{"n5"}
+			for i := silent; i < 4; i++ {
+				mute, wrong = append(mute, i), append(wrong, w.joins()[i].Node.Name())
+			}
+			in := apartFrom(w, cke.FreezeTwoQuorums, 4, mute...)
+			err := w.lift(in(mute...), "n5")
+			w.refused(err)
+			var e *cke.Error
+			if !errors.As(err, &e) || len(e.Facts) != 2 || e.Facts[0] != offer || !strings.HasPrefix(e.Facts[1], "if its data is right and theirs is wrong, name the others;") {
+				t.Errorf("%v", err)
+			}
+			if err := w.lift(in(mute...), wrong...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // After a finding of another kind nobody is put aside.

@@ -37,7 +37,7 @@ func (n *nemesis) settleTwins(f *cke.Freeze) (wrong []string) {
 			node.StartByHand()
 			containers, _ := node.Look()
 			others := slices.ContainsFunc(n.s.Nodes(), func(o *sim.Node) bool { return !slices.Contains(of, o) && n.s.runningOn(o.Name()) > 0 })
-			if carries && (n.expelledFrom(node) || (len(containers) == 0 || n.s.runningOn(node.Name()) == 0 && !node.Holds(id.Joins[at].Volume)) && others) { // it has no part in the right history any more, or cannot show that it has
+			if carries && (n.spared(node, id.Joins[at].ID) || n.expelledFrom(node) || (len(containers) == 0 || n.s.runningOn(node.Name()) == 0 && !node.Holds(id.Joins[at].Volume)) && others) { // it has no part in the right history any more, or cannot show that it has
 				wrong = append(wrong, node.Name())
 			}
 			continue
@@ -50,6 +50,18 @@ func (n *nemesis) settleTwins(f *cke.Freeze) (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// spared reports whether a lift was refused because of a node whose member still does not answer, and without which the others are a quorum.
+func (n *nemesis) spared(node *sim.Node, j cke.JoinID) bool {
+	named := func(r cke.Record) bool {
+		return r.Operation == "unfreeze" && strings.Contains(r.Error, "name it as well, whatever its data: --wrong "+node.Name()+".")
+	}
+	d := n.s.latest()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, _ := d.input.Seen.Etcd.Endpoint(j)
+	return now.Problem != "" && slices.ContainsFunc(n.s.Store().Records(), named)
 }
 
 // expelledFrom reports whether etcd on a node said, when it was last observed, that its member was removed from the list.
