@@ -140,6 +140,9 @@ func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
 			r.Ends = append(r.Ends, j)
 		}
 	}
+	if len(id.Joins) > 0 && len(r.Members) == 0 && len(r.Ends) == len(id.Joins) {
+		return refuse("store the newest cluster file: ckecli cluster set --no-wait FILE", "every membership on record ended, and no node of this cluster file carries a member")
+	}
 	return r, nil
 }
 

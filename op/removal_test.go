@@ -10,6 +10,24 @@ import (
 	"cke/op"
 )
 
+// etcd lists a foreign member only, or besides: without a membership on record cke would ask no member for the list any more.
+func TestRemoval_TheOnlyMembershipOnRecordStays(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		m, j := w.members()[0], w.joins()[0]
+		if _, err := w.run(op.RemoveMember{Member: m, Join: &j}); cke.CodeOf(err) != cke.CodeStranger {
+			t.Error(err)
+		}
+		_, err := w.runIn(func(e op.Env) op.Env {
+			e.Etcd = oneSided{e.Etcd, func(cke.Member) bool { return false }, ""}
+			return e
+		}, op.EndMembership{Join: j, Agreed: []cke.JoinID{j.ID}})
+		if cke.CodeOf(err) != cke.CodeStranger || len(w.joins()) != 1 {
+			t.Errorf("%v, %d memberships", err, len(w.joins()))
+		}
+	})
+}
+
 // What a member is removed for is on record before it is gone: whoever goes on after a crash cannot see it any more.
 func TestRemoveMember_RecordsWhatForBeforeTheEffect(t *testing.T) {
 	for _, step := range []string{"record-end", "stop"} {

@@ -219,6 +219,9 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 		return "", false, nil
 	}
 	if r.Join != nil {
+		if err := lastOnRecord(id, *r.Join); err != nil {
+			return "", false, err
+		}
 		after := slices.Delete(slices.Clone(list.members), i, i+1)
 		if missing := Unproved(after, id.Joins, []cke.JoinID{r.Join.ID}); missing != nil {
 			return "", false, fmt.Errorf("the member list lacks %s: its membership must end first: %w", missing[0].Node.Name(), cke.ErrConflict)
@@ -323,6 +326,15 @@ func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing
 	return missing
 }
 
+// lastOnRecord refuses to end the only membership on record: cke asks members for the member list where memberships are, and would ask none.
+func lastOnRecord(id cke.Identity, j cke.Join) error {
+	if len(id.Joins) > 1 {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("the membership of %s is the only one on record: it is not ended, since cke could reach no other member", j.Node.Name()),
+		Unchanged: true, Try: "ckecli status", Err: cke.ErrConflict}
+}
+
 // MayElect returns the memberships that a member list lacks and whose members answer, or else run, and could be a quorum of those that
 // vote and were not put aside: they may elect a leader at any moment. nil: they could not.
 func MayElect(list []cke.Member, id cke.Identity, reply func(cke.Join) cke.EndpointStatus, runs func(cke.Join) bool) (able []cke.Join) {
@@ -359,6 +371,9 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	j, lasts := id.Join(m.Join.ID)
 	if !lasts {
 		return nil
+	}
+	if err := lastOnRecord(id, j); err != nil {
+		return err
 	}
 	noteStart(&j, m.Join.StartedAt) // this and NeverVoted are seen by Decide, where the store is from before its start
 	for _, member := range list.members {

@@ -175,12 +175,15 @@ func (n *nemesis) recover() {
 }
 
 // discard removes what the copy of the store does not know of, as the status says: what a restore made and never ran, and volumes of lives
-// that a restore replaced.
+// that a restore replaced, or that is over according to the newer store that they kept, such as a canceled restore.
 func (n *nemesis) discard() {
 	if n.copied == nil {
 		return
 	}
 	id := n.s.Store().Identity()
+	over := func(life string) bool {
+		return id.Incarnation.WasReplaced(life) || n.newer != nil && n.newer.Identity().Incarnation.WasAbandoned(life)
+	}
 	for _, node := range n.s.Nodes() {
 		if !n.s.reports(cke.CodeNotOnRecord, node.Name()) {
 			continue
@@ -193,7 +196,7 @@ func (n *nemesis) discard() {
 		}
 		for _, v := range volumes {
 			used := slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == v.Name })
-			if v.Cluster == clusterName && !used && !id.Has(v.Join) && id.Incarnation.WasReplaced(v.Incarnation) && !n.s.asks(cke.TaskPurge) {
+			if v.Cluster == clusterName && !used && !id.Has(v.Join) && over(v.Incarnation) && !n.s.asks(cke.TaskPurge) {
 				n.s.ask(cke.TaskPurge, "", v.Name, "")
 			}
 		}

@@ -30,3 +30,22 @@ func TestOlderStore_FromWhileItWasFrozen(t *testing.T) {
 		s.isUnharmed(t)
 	})
 }
+
+// All members were replaced since the copy was made, and the operator lifts the freeze instead of putting their memberships on record: the
+// cluster is still seen, no status calls it lost, and it can be reclaimed an hour later.
+func TestOlderStore_ThatWasOutrunStillSeesTheCluster(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		copied := s.Store().Copy()
+		s.replaceAll(t, "n1", "n2", "n3")
+		s.broughtBack(copied)
+		s.freezesAndServes(t)
+		s.ask(cke.TaskUnfreeze, "", s.freeze().ID, "all that came after it is gone")
+		s.pass(time.Hour)
+		_, status := s.latest().now()
+		if n := len(s.Store().Identity().Joins); n == 0 || status.Health == cke.HealthLost || len(s.Violations()) > 0 {
+			t.Fatalf("%d memberships are left, %s %s\n%v", n, status.Health, status.Summary, s.Violations())
+		}
+		s.reclaims(t)
+		s.isUnharmed(t)
+	})
+}

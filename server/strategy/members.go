@@ -141,9 +141,10 @@ func withoutQuorum(in *Input) verdict {
 
 func needed(n int) string { return cke.Plural(n, "is needed", "are needed") }
 
-// allBlank: every member's node answers and none holds anything of the cluster.
+// allBlank: every member's node answers and no node holds anything of the cluster, on record or not.
 func allBlank(in *Input) *cke.Problem {
-	if slices.ContainsFunc(in.Identity.Joins, in.mayHold) {
+	lost := slices.ContainsFunc(in.unrecorded(), func(u cke.Unrecorded) bool { return in.Identity.Incarnation.Life(u.Incarnation) })
+	if lost || slices.ContainsFunc(in.Identity.Joins, in.mayHold) {
 		return nil
 	}
 	return &cke.Problem{Code: cke.CodeBlankNodes,

@@ -47,6 +47,11 @@ func endedMembership(in *Input) verdict {
 		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue
 		}
+		if len(in.Identity.Joins) == 1 {
+			return wait("etcd lists no member on record: the only membership on record is not ended, since cke could reach no other member", cke.Problem{Code: cke.CodeStranger, Node: j.Node.Name(),
+				Message: "its member is not in the member list, and no other membership is on record",
+				Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; or, for a member that another tool added: ckecli etcd adopt NODE", in.Spec.Name)})
+		}
 		// A store that is older than the cluster has voters without a start: only where no volume is left there is nothing to keep.
 		n := in.node(j.Node)
 		_, volume := n.VolumeOf(j)

@@ -29,7 +29,7 @@ func down(in *Input, j cke.Join) bool {
 
 // quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen, or that are not on record, could form one.
 func (in *Input) quorumUnknown() bool {
-	return in.Formed() && !in.Seen.Etcd.Quorate && (allBlank(in) == nil && in.unseen().of() > 0 || in.removedByEtcd() != nil)
+	return in.Formed() && !in.Seen.Etcd.Quorate && (allBlank(in) == nil && in.unseen().of() > 0 || removedProblem(in) != nil)
 }
 
 // votes is the number of voters, foreign ones included.

@@ -38,6 +38,11 @@ func giveUp(in *Input, t cke.Task, j cke.Join) Decision {
 	if op.Missing(in.Seen.Etcd.Members, in.Identity.Joins) != nil {
 		return Decision{} // that membership ends first: the shorter list would not prove that
 	}
+	if len(in.Identity.Joins) == 1 && in.votes() > 1 {
+		why := cannot("the membership of %s is the only one on record: without it cke could reach no member", n.Name())
+		why.Try = "ckecli status"
+		return refuse(t, why)
+	}
 	if g := mayRemove(in, m); g != open {
 		return refuseGate(t, fmt.Sprintf("replacing the member of %s would lose quorum", n.Name()), g)
 	}

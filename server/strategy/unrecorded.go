@@ -128,8 +128,13 @@ func (in *Input) removedByEtcd() (joins []cke.Join) {
 	return joins
 }
 
-// removedProblem reports removedByEtcd; nil: there are none.
+// removedProblem reports, where no list is read through a member on record, members that vote and are not, or removedByEtcd; nil: there are none.
 func removedProblem(in *Input) *cke.Problem {
+	serves := func(e cke.Elsewhere) bool { return e.Source == cke.MembersLinearizable && in.Identity.Votes(e) }
+	if in.Formed() && in.Seen.Etcd.MembersSource != cke.MembersLinearizable && slices.ContainsFunc(in.Seen.Etcd.Elsewhere, serves) {
+		return &cke.Problem{Code: cke.CodeOlderStore, Message: "no member on record serves, and members that are not on record vote: the store is older than the cluster",
+			Remedy: "bring back a newer copy of the store, or put the memberships on record again: ckecli cluster reclaim " + in.Spec.Name}
+	}
 	joins := in.removedByEtcd()
 	if joins == nil {
 		return nil
@@ -259,7 +264,8 @@ func reclaimAnswer(in *Input) verdict {
 	return pass()
 }
 
-// reclaimAsked: an operator wants memberships on record again that the store lost. Nothing but what was shown is.
+// reclaimAsked: an operator wants memberships on record again that the store lost. Nothing but what was shown is; what was shown to end
+// may have ended meanwhile.
 func reclaimAsked(in *Input, t cke.Task) Decision {
 	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen)
 	if why != nil {
@@ -277,8 +283,12 @@ func reclaimAsked(in *Input, t cke.Task) Decision {
 	switch shown := slices.Sorted(slices.Values(t.Reclaim)); {
 	case len(ids) == 0 && o.Freeze == "":
 		return Decision{Operation: op.Settled{Task: t}, Reason: askedFor(t, "every membership is on record")}
-	case len(ids) > 0 && !slices.Equal(ids, shown), t.ReclaimChanges != nil && !slices.Equal(r.Changes(), slices.Sorted(slices.Values(t.ReclaimChanges))):
+	case len(ids) > 0 && !slices.Equal(ids, shown), t.ReclaimChanges != nil && slices.ContainsFunc(r.Changes(), notIn(t.ReclaimChanges)):
 		return refuse(t, &cke.Error{Code: cke.CodeConflict, What: "the memberships to put on record are no longer those that were shown", Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name})
 	}
 	return Decision{Operation: o, Reason: askedFor(t, fmt.Sprintf("%s put on record again", cke.Plural(len(ids), "membership is", "memberships are")))}
+}
+
+func notIn(shown []cke.JoinID) func(cke.JoinID) bool {
+	return func(id cke.JoinID) bool { return !slices.Contains(shown, id) }
 }

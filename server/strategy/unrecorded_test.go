@@ -295,6 +295,40 @@ func TestDecide_ReportsWhatIsNotOnRecord(t *testing.T) {
 	}
 }
 
+// The store is older than all members, and the operator has judged it: cke still sees them, and calls no cluster lost that they serve.
+func TestDecide_KeepsTheLastMembershipOnRecord(t *testing.T) {
+	alone := func() *scene {
+		s := formed(1).running().marked(1).fresh(1)
+		return s.judged()
+	}
+	s := alone()
+	d := strategy.Decide(s.Input)
+	if d.Operation != nil || len(d.Blockers) != 1 || d.Blockers[0].Code != cke.CodeStranger || !strings.Contains(d.Blockers[0].Remedy, "ckecli cluster reclaim demo") {
+		t.Errorf("%+v", d)
+	}
+	s = alone() // an earlier daemon ended it
+	j := s.join(1)
+	s.end(j)
+	s.Identity.Joins = nil
+	s.Seen.Etcd.Elsewhere = []cke.Elsewhere{{EndpointStatus: *s.endpoint(1), Place: j.Place(), Source: cke.MembersLinearizable, Members: s.Seen.Etcd.Members}}
+	s.Seen.Etcd.Elsewhere[0].Join, s.Seen.Etcd.Endpoints = j.ID+"b", nil
+	s.unseen()
+	d = strategy.Decide(s.Input)
+	st := strategy.Report(s.Input, d, cke.Status{})
+	if st.Health != cke.HealthUnknown || !slices.ContainsFunc(st.Problems, func(p cke.Problem) bool { return strings.Contains(p.Remedy, "ckecli cluster reclaim demo") }) || strings.Contains(d.Reason, "restore") {
+		t.Errorf("%s %s\n%+v\n%+v", st.Health, st.Summary, d, st.Problems)
+	}
+	s = formed(1).running().marked(1).stranger("hand").with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[1:] }).judged().asked(cke.TaskReclaim, "", "")
+	s.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join1"}
+	if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || !strings.Contains(r.Why.Error(), "no node of this cluster file carries a member") {
+		t.Errorf("%+v", strategy.Decide(s.Input))
+	}
+	s = formed(1).running().stranger("hand").asked(cke.TaskReplace, "n1", "join1")
+	if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || !strings.Contains(r.Why.What, "the only one on record") {
+		t.Errorf("%+v", strategy.Decide(s.Input))
+	}
+}
+
 // An operator puts on record what was shown, and nothing else.
 func TestDecide_Reclaims(t *testing.T) {
 	frozen := func(shown ...cke.JoinID) *scene {
@@ -311,6 +345,10 @@ func TestDecide_Reclaims(t *testing.T) {
 	}
 	if j := o.Members[0]; j.ID != "join2b" || j.MemberID != "m2b" || j.Node.Name() != "n2" || j.PeerURL() != s.join(2).PeerURL() || j.StartedAt.IsZero() || j.Incarnation != "life" || j.Member != "n2" {
 		t.Errorf("%+v", j)
+	}
+	ended := frozen("join2b", "join3b").with(func(s *scene) { s.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join1", "join2", "join3"} })
+	if o, reclaims := strategy.Decide(ended.Input).Operation.(op.Reclaim); !reclaims {
+		t.Errorf("one that was shown to end has ended since: %+v", o)
 	}
 	refusals := map[string]*scene{
 		"other ones than shown": frozen("join2b"),
