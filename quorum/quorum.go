@@ -49,6 +49,9 @@ func Enough(n, healthy int) string {
 	return ""
 }
 
+// InEach reports whether each majority of n voters has one of so many of them.
+func InEach(n, some int) bool { return n-some < Of(n) }
+
 // Add checks that a learner may be added. own is the number of changes under way by the caller. all names an etcd
 // that requires all voters to be healthy; empty: it requires as many as a list with one more voter needs. Source:
 // etcd, mayAddMember.

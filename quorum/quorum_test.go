@@ -30,6 +30,9 @@ func TestTally_AgreesWithCountingByEnumeration(t *testing.T) {
 		if got := quorum.Enough(voters, healthy) == ""; got != majority(serving, voters) {
 			t.Errorf("%s: a majority: %v", name, got)
 		}
+		if got, want := quorum.InEach(voters, healthy), !majority(^serving, voters); got != want {
+			t.Errorf("%s: one in each majority: %v, want %v", name, got, want)
+		}
 		if healthy > 0 { // the first one leaves, or is away
 			if got, want := tally.Remove(true) == "", voters > 1 && majority(serving>>1, voters-1); got != want {
 				t.Errorf("%s, a healthy one leaves: %v, want %v", name, got, want)

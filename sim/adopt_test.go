@@ -163,3 +163,17 @@ func TestAdopt_IsRefusedWhereItIsNotSafe(t *testing.T) {
 		})
 	}
 }
+
+// A member that runs on removed files is replaced although the node of a foreign member lacks one of cke's, and gives its place after that.
+func TestAdopt_ComesAfterAMemberThatRunsOnRemovedFilesIsReplaced(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.replace = cke.ReplaceAuto
+		s.strange(t, true)
+		was := s.join("n3").ID
+		s.Node("n3").Unlink()
+		s.pass(10 * time.Minute)
+		s.must("replaced", func() bool { return s.join("n3").ID != was && s.Serving() == 4 })
+		s.adopt(s.Node("n4"))
+		s.must("adopted", s.replaced)
+	})
+}

@@ -352,7 +352,7 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 	if l.learner || asked {
 		return
 	}
-	if slices.Contains(before.serving, l.id) && !c.unlinked(l.id) && c.lacks(before.voters) {
+	if slices.Contains(before.serving, l.id) && c.lacks(before.voters) && !c.goesFirst(before, l.id) {
 		c.violated("%s takes a member away that serves, before there are as many others as are declared", t.call)
 	}
 	for _, n := range s.spec.Cluster.ControlPlane() {
@@ -367,13 +367,23 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 }
 
 // unlinked reports whether a member runs on files that were removed.
-func (c *checker) unlinked(id uint64) bool {
-	for _, n := range c.world.nodes {
-		if slices.ContainsFunc(n.sorted(), func(of *container) bool { return of.open != nil && of.open.id == id }) {
-			return true
+func (s standing) unlinked(id uint64) bool {
+	return slices.ContainsFunc(s.running, func(p process) bool {
+		v := p.c.volume()
+		return p.id == id && (v == nil || v.wal != p.member)
+	})
+}
+
+// goesFirst reports whether a voter that runs on removed files may be taken away before there are as many others as are declared: whatever
+// the others agree to is then on one that is on record and has its data.
+func (c *checker) goesFirst(before standing, id uint64) bool {
+	others, keep := len(before.voters)-1, 0
+	for _, j := range c.world.store.identity.Joins {
+		if v := number(j.MemberID); v != id && slices.Contains(before.voters, v) && !before.unlinked(v) {
+			keep++
 		}
 	}
-	return false
+	return before.unlinked(id) && others-keep < majority(others)
 }
 
 // lacks reports whether one voter less that is on record would be fewer than declared while a declared node carries none, and one may be

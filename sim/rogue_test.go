@@ -77,6 +77,14 @@ var rogues = []rogue{
 	{"removes a member that could come back", func(s *stage) { s.Node("n2").PowerOff() }, func(ctx context.Context, s *stage, d *sim.Daemon) {
 		_ = d.Etcd().RemoveMember(ctx, s.join("n1").ClientURL(), s.join("n2").MemberID)
 	}, "removes the member of n2, whose data is there"},
+	{"removes a member on removed files before there are others with their data", func(s *stage) {
+		s.declare(s.Nodes()...)
+		for _, n := range s.Nodes()[:3] {
+			n.Unlink()
+		}
+	}, func(ctx context.Context, s *stage, d *sim.Daemon) {
+		_ = d.Etcd().RemoveMember(ctx, s.join("n1").ClientURL(), s.join("n2").MemberID)
+	}, "before there are as many others as are declared"},
 	{"works after its term", func(s *stage) { s.Store().GuardOncePerMethod() }, func(ctx context.Context, s *stage, d *sim.Daemon) {
 		s.once(sim.Proceed, func(c sim.Call) bool {
 			if c.Name == "StopContainer inspect" {

@@ -2,6 +2,7 @@ package strategy_test
 
 import (
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -105,4 +106,17 @@ func TestDecide_MovesMembersToOtherPortsOneByOne(t *testing.T) {
 			s.quiet(2)
 		}), op.ChangeAddress{Join: formed(3).with(done(1, 2, 3)).join(2), Node: formed(3).Spec.Nodes[1], ClientPort: 3379, PeerPort: 3380}, "its member still runs elsewhere", nil},
 	})
+}
+
+// A machine that is reached at both addresses moves its member only once none serves from removed files: that one is replaced first.
+func TestDecide_ReplacesWhatRunsOnRemovedFilesBeforeAMachineMoves(t *testing.T) {
+	s := formed(3).running()
+	s.Spec.Nodes[2].Address = "10.0.1.3"
+	now := *s.node(3)
+	now.Node = s.Spec.Nodes[2]
+	s.Seen.Nodes = append(s.Seen.Nodes, now)
+	s.hollow(time.Hour, 2).Spec.Policies.Replace = cke.ReplacePolicy{Mode: cke.ReplaceAuto, Grace: cke.Duration(time.Minute)}
+	gone := remove(s, 2)
+	gone.Repair = true
+	check(t, []row{{"it does not wait for the move", s, gone, "the data of n2 is gone; a new member takes its place", nil}})
 }

@@ -120,7 +120,7 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 			return wait(fmt.Sprintf("%s is no longer a control-plane node, and removing its member waits: %s", j.Node.Name(), g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)})
 		}
-		if missing := lacking(in); healthy && missing != nil {
+		if missing := lacking(in, m); healthy && missing != nil {
 			return wait(fmt.Sprintf("%s is no longer a control-plane node, and its member stays until there is one on %s", j.Node.Name(), nodesOf(missing)), missing...)
 		}
 		gone := j
@@ -132,14 +132,17 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 // lacking are the declared nodes without a member, if one voter less on record would be fewer than declared: whoever writes an
 // address that does not answer is not to lose the members that serve, nor all of them to one that cke does not know. Where there
 // are as many as there may be, one has to go first.
-func lacking(in *Input) []cke.Problem {
+// A member m that serves from removed files keeps every other one that serves where it is: it waits for no node that a foreign member has to
+// leave first, or to which one of ours moves, if whatever the others agree to is on one of ours with its data.
+func lacking(in *Input, m cke.Member) []cke.Problem {
 	t := tallyOf(in)
+	first := hollow(in, m) && quorum.InEach(t.Voters-1, t.recorded-t.hollow)
 	if t.recorded > len(in.Spec.ControlPlane()) || t.Voters >= quorum.MostVoters {
 		return nil
 	}
 	var missing []cke.Problem
 	for _, n := range in.Spec.ControlPlane() {
-		if _, carries := in.Identity.On(n); carries {
+		if _, carries := in.Identity.On(n); carries || first && (in.awaits(n) || in.strangersAt(n.Address) != nil) {
 			continue
 		}
 		if s := in.node(n); s.Problem != nil {
@@ -211,15 +214,15 @@ func replaceLost(in *Input) verdict {
 	if first.wait > 0 {
 		return note(fmt.Sprintf("%s; %s is replaced in %s unless its data comes back", told, first.join.Node.Name(), first.wait.Round(time.Second)), gone...).again(min(first.wait, lastRetry))
 	}
-	missing, why := lacking(in), ""
+	why := ""
 	for _, l := range lost { // what one waits for may be another one
 		if l.wait > 0 {
 			break
 		}
-		name, g := l.join.Node.Name(), mayRemove(in, l.member)
+		name, g, missing := l.join.Node.Name(), mayRemove(in, l.member), lacking(in, l.member)
 		switch {
 		case missing != nil && hollow(in, l.member): // it serves: it stays while others are fewer than declared
-			why = cmp.Or(why, fmt.Sprintf("%s stays until there is a member on %s", name, nodesOf(missing)))
+			why = cmp.Or(why, fmt.Sprintf("%s stays until there is a member on %s, or `ckecli replace %s` is requested", name, nodesOf(missing), name))
 		case g != open:
 			why = cmp.Or(why, fmt.Sprintf("replacing %s waits: %s", name, g))
 		default:

@@ -3,6 +3,7 @@ package strategy_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -106,4 +107,36 @@ func TestReport_OffersToAdoptOnlyWhereThatCanBe(t *testing.T) {
 			t.Errorf("at %s: %q", host, got)
 		}
 	}
+}
+
+// A foreign member that serves stays while another member serves from removed files, and no member can be added on its node before it is gone.
+// So the one on removed files goes first, where each quorum of the others has a member on record with its data.
+func TestDecide_ReplacesWhatRunsOnRemovedFilesBesideAForeignMember(t *testing.T) {
+	auto := func(s *scene) {
+		s.Spec.Policies.Replace = cke.ReplacePolicy{Mode: cke.ReplaceAuto, Grace: cke.Duration(time.Minute)}
+	}
+	beside := func(n int, hollow ...int) *scene {
+		return formed(n).running().unjoined(n).joinedBy(true).with(strangerOn(n)).hollow(time.Hour, hollow...).with(auto)
+	}
+	repair := func(s *scene, i int) op.RemoveMember {
+		r := remove(s, i)
+		r.Repair = true
+		return r
+	}
+	dark := func(s *scene) {
+		s.node(4).Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: "n4", Message: "no answer"}
+	}
+	down := formed(3).running().unjoined(3).joinedBy(false).with(strangerOn(3)).hollow(time.Hour, 2).with(auto)
+	another := formed(5).running().unjoined(5).unjoined(4).joinedBy(true).with(strangerOn(5)).with(dark).hollow(time.Hour, 2).with(auto)
+	check(t, []row{
+		{"one of five", beside(5, 2), repair(beside(5, 2), 2), "the data of n2 is gone; a new member takes its place", nil},
+		{"it is to be removed by policy", beside(5, 2).with(removing), repair(beside(5, 2), 2), "the data of n2 is gone; a new member takes its place", nil},
+		{"two of five", beside(5, 2, 3), repair(beside(5, 2, 3), 2), "the data of n2 is gone; a new member takes its place", nil},
+		{"three of five: the others could agree without the only one that has its data", beside(5, 2, 3, 4), nil, "n2 stays until there is a member on n5, or `ckecli replace n2` is requested", []string{"CKE213 n2", "CKE213 n3", "CKE213 n4", "CKE307 n5"}},
+		{"one of three: what the other two agree to is on a member on record", beside(3, 2), repair(beside(3, 2), 2), "the data of n2 is gone; a new member takes its place", nil},
+		{"both of three: only the foreign one has its data", beside(3, 2, 1), nil, "n2 stays until there is a member on n3, or `ckecli replace n2` is requested", []string{"CKE213 n2", "CKE213 n1", "CKE307 n3"}},
+		{"it does not serve", down, nil, "2 of 3 voters are healthy", []string{"CKE213 n2", "CKE307 n3"}},
+		{"another node lacks its member, too", another, nil, "n2 stays until there is a member on n4, or", []string{"CKE213 n2", "CKE307 n5"}},
+		{"it is no longer declared", beside(5, 2).undeclared(2), remove(beside(5, 2), 2), "the data of n2 is gone", nil},
+	})
 }
