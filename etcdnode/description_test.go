@@ -1,6 +1,7 @@
 package etcdnode
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -120,11 +121,17 @@ func TestDigest_TellsWhatMakesAnotherContainer(t *testing.T) {
 	if running.Digest() != base.Digest() {
 		t.Error("the restart policy is part of the digest")
 	}
+	options := reflect.TypeFor[cke.EtcdOptions]()
+	// What a membership keeps of its options is in its own fields.
+	seen := map[string]bool{"VolumeName": true, "VolumeRoot": true, "ClientPort": true, "PeerPort": true}
 	for name, change := range map[string]func(*cke.MemberSpec){
 		"mode":      func(s *cke.MemberSpec) { s.Mode = cke.StartJoin },
 		"token":     func(s *cke.MemberSpec) { s.Token = "x" },
 		"image":     func(s *cke.MemberSpec) { s.Join.Etcd.Image = "x" },
+		"version":   func(s *cke.MemberSpec) { s.Join.Etcd.Version = "3.5.35" },
 		"arguments": func(s *cke.MemberSpec) { s.Join.Etcd.ExtraArgs = []string{"--x"} },
+		"variable":  func(s *cke.MemberSpec) { s.Join.Etcd.ExtraEnv = map[string]string{"A": "1"} },
+		"CPUs":      func(s *cke.MemberSpec) { s.Join.Etcd.Resources.CPUs = 1 },
 		"memory":    func(s *cke.MemberSpec) { s.Join.Etcd.Resources.Memory = 1 },
 		"bind":      func(s *cke.MemberSpec) { s.Join.Etcd.ExtraBinds = []cke.Bind{{Source: "/a", Destination: "/b"}} },
 	} {
@@ -132,6 +139,17 @@ func TestDigest_TellsWhatMakesAnotherContainer(t *testing.T) {
 		change(&s)
 		if Describe(s).Digest() == base.Digest() {
 			t.Errorf("another %s has the same digest", name)
+		}
+		is, was := reflect.ValueOf(s.Join.Etcd), reflect.ValueOf(testSpec("3.6.16", cke.StartPrepared).Join.Etcd)
+		for i := range options.NumField() {
+			if !reflect.DeepEqual(is.Field(i).Interface(), was.Field(i).Interface()) {
+				seen[options.Field(i).Name] = true
+			}
+		}
+	}
+	for i := range options.NumField() {
+		if name := options.Field(i).Name; !seen[name] {
+			t.Errorf("etcdnode/description_test.go: no row changes %s of cke.EtcdOptions, which must change the container", name)
 		}
 	}
 }
