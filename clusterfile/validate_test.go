@@ -2,6 +2,8 @@ package clusterfile_test
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +39,7 @@ func nodes(addresses ...string) string {
 }
 
 func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
-	for _, c := range []one{
+	wrong := []one{
 		{"name: [a]\nnodes: [{address: 10.0.0.1, control_plane: true}]", "name", "is a list"},
 		{"name: -a\nnodes: [{address: 10.0.0.1, control_plane: true}]", "name", "lower-case"},
 		{"name: " + strings.Repeat("a", 41) + "\nnodes: [{address: 10.0.0.1, control_plane: true}]", "name", "1 to 40"},
@@ -121,6 +123,7 @@ func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
 		{"etcd: extra_env: {ETCD_MAX_WALS: 5}", "options.etcd.extra_env.ETCD_MAX_WALS", "Write --max-wals=5 in extra_args"},
 		{"etcd: extra_env: {a-b: 1}", "options.etcd.extra_env.a-b", "not a valid name of an environment variable"},
 		{"etcd: extra_binds: [{source: /a}]", "options.etcd.extra_binds[0].destination", "is missing"},
+		{"etcd: extra_binds: [{source: /a, destination: /b, read_only: maybe}]", "options.etcd.extra_binds[0].read_only", "true or false"},
 		{"etcd: extra_binds: [{source: /a, destination: b}]", "options.etcd.extra_binds[0].destination", "relative path"},
 		{"etcd: extra_binds: [{source: /a, destination: /var/lib/etcd/wal}]", "options.etcd.extra_binds[0].destination", "clashes"},
 		{"etcd: extra_binds: [{source: /a, destination: /b}, {source: /c, destination: /b}]", "options.etcd.extra_binds[1].destination", "given twice"},
@@ -167,7 +170,8 @@ func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
 		{"backup: {target: 'file:///b', full: {schedule: 0 * * * *}, delta: {size: 0}}", "backup.delta.size", "zero"},
 		{"backup: {target: 'file:///b', full: {schedule: 0 * * * *}, delta: {period: 10ms}}", "backup.delta.period", "too short"},
 		{"backup: {target: 'file:///b', full: {schedule: 0 * * * *}, encryption: {recipients: [me]}}", "backup.encryption.recipients[0]", "age-keygen"},
-	} {
+	}
+	for _, c := range wrong {
 		t.Run(c.path+" "+c.says, func(t *testing.T) {
 			_, _, err := clusterfile.ParseCluster("cluster.yml", []byte(c.text()))
 			if err == nil {
@@ -184,6 +188,14 @@ func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
 				t.Errorf("no line in %v", got[0])
 			}
 		})
+	}
+	item := regexp.MustCompile(`\[[0-9]*\]`)
+	for path := range schemaPaths(t) {
+		if strings.HasPrefix(path, "options.etcd.") && !slices.ContainsFunc(wrong, func(o one) bool {
+			return strings.HasPrefix(item.ReplaceAllString(o.path, "")+".", item.ReplaceAllString(path, "")+".")
+		}) {
+			t.Errorf("clusterfile/validate_test.go: no row has a wrong value of %s", path)
+		}
 	}
 }
 
