@@ -115,10 +115,10 @@ func TestEtcdOptions_EqualAndDigestSeeEveryField(t *testing.T) {
 			t.Errorf("%s: set it in this test", name)
 		}
 		if o.Equal(cke.EtcdOptions{}) || len(o.Differences(cke.EtcdOptions{})) != 1 {
-			t.Errorf("Differences does not see %s", name)
+			t.Errorf("cluster.go: Differences does not compare %s", name)
 		}
 		if seen := o.Digest() != (cke.EtcdOptions{}).Digest(); seen == slices.Contains(place, name) {
-			t.Errorf("Digest sees %s: %v", name, seen)
+			t.Errorf("digest.go: %s changes the digest: %v", name, seen)
 		}
 	}
 }

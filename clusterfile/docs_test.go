@@ -15,12 +15,12 @@ func TestDocs_ClusterFileNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
 	text := golden.Read(t, "../docs/cluster.md")
 	for path := range schemaPaths(t) {
 		if !strings.Contains(text, "\n| `"+path+"` |") {
-			t.Errorf("docs/cluster.md does not tell of %s", path)
+			t.Errorf("docs/cluster.md has no row for %s", path)
 		}
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.\\[\\]]+)` \\|.*\\|.*\\|$").FindAllStringSubmatch(text, -1) {
 		if !schemaPaths(t)[m[1]] && m[1] != "etcd_backup" && m[1] != "sabakan" {
-			t.Errorf("docs/cluster.md tells of %s, which there is not", m[1])
+			t.Errorf("docs/cluster.md has a row for %s, which does not exist", m[1])
 		}
 	}
 	blocks := yamlBlocks(text)
@@ -48,7 +48,7 @@ func TestDocs_ConfigurationNamesEveryKeyAndItsExamplesAreGood(t *testing.T) {
 	text := golden.Read(t, "../docs/configuration.md")
 	for _, path := range configPaths(reflect.TypeFor[cke.Config](), "") {
 		if !strings.Contains(text, "\n| `"+path+"` |") {
-			t.Errorf("docs/configuration.md does not tell of %s", path)
+			t.Errorf("docs/configuration.md has no row for %s", path)
 		}
 	}
 	blocks := yamlBlocks(text)

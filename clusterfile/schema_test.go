@@ -27,12 +27,12 @@ func TestClusterSchema_DescribesEveryKey(t *testing.T) {
 	for path := range schemaPaths(t) {
 		used[path] = true
 		if _, ok := schemaWords()[path]; !ok {
-			t.Errorf("%s has no description", path)
+			t.Errorf("clusterfile/schema_test.go: schemaWords has no row for %s", path)
 		}
 	}
 	for path := range schemaWords() {
 		if !used[path] {
-			t.Errorf("%s is described and does not exist", path)
+			t.Errorf("clusterfile/schema_test.go: schemaWords has %s, which does not exist", path)
 		}
 	}
 }

@@ -2,9 +2,10 @@ package monitoring_test
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"cke/internal/golden"
 	"cke/monitoring"
@@ -21,14 +22,14 @@ func TestRunbooks_EachAlertHasOneThatStartsWithItsCommand(t *testing.T) {
 	for _, a := range monitoring.Alerts() {
 		alerts = append(alerts, a.Name)
 	}
-	if !slices.Equal(titles, alerts) {
-		t.Fatalf("docs/runbooks.md has the sections\n%v, want\n%v", titles, alerts)
+	if d := cmp.Diff(alerts, titles); d != "" {
+		t.Fatalf("docs/runbooks.md does not have a section for each alert in their order (-want +got):\n%s", d)
 	}
 	severities := map[monitoring.Severity]string{monitoring.Critical: "Critical", monitoring.Warning: "Warning"}
 	for i, a := range monitoring.Alerts() {
 		want := a.Name + "\n\n    " + strings.ReplaceAll(a.Command, "{{ $labels.cluster }}", "NAME") + "\n\n" + severities[a.Severity] + ". "
 		if !strings.HasPrefix(sections[i], want) {
-			t.Errorf("the runbook of %s does not start with\n%s", a.Name, want)
+			t.Errorf("docs/runbooks.md: the section of %s does not start with\n%s", a.Name, want)
 		}
 	}
 }
