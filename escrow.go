@@ -41,6 +41,18 @@ type Lacking struct {
 	What string `json:"what"`
 }
 
+// StillLacks reports whether this identity does not have it.
+func (i Identity) StillLacks(l Lacking) bool {
+	for _, name := range AuthorityNames() {
+		for g := range i.Authorities.Of(name).Signs().Generation + 1 {
+			if l.ID == AuthoritySecret(name, g) {
+				return false
+			}
+		}
+	}
+	return !i.Has(JoinID(l.ID))
+}
+
 // Lacks returns what an identity beside the backups of an incarnation has and this one does not, neither as current nor as
 // ended: members that were started, and newer authorities. That identity must have been read first.
 func (i Identity) Lacks(beside Identity, incarnation string) (all []Lacking) {
