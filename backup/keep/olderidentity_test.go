@@ -3,12 +3,15 @@ package keep_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"cke"
 	"cke/backup"
+	"cke/backup/backuptest"
 	"cke/backup/internal/etcdtest"
 )
 
@@ -68,4 +71,45 @@ func TestKeeper_WhatLacksIsKnownWhileTheClusterIsFrozen(t *testing.T) {
 		}
 		pauseABit()
 	}
+}
+
+// The identity beside the backups cannot be read once while backups are pruned. They have to be pruned later, without another full.
+func TestKeeper_PruningIsTriedAgainAfterTheComparisonFailed(t *testing.T) {
+	h, set, beside := besideHouse(t)
+	var pruning, failed atomic.Bool
+	h.target = &backuptest.Faulty{Bucket: h.memory, Before: func(_ context.Context, op, name string) error {
+		if pruning.Load() && op == "list" && strings.Contains(name, "/identity") {
+			failed.Store(true)
+			return errors.New("503 slow down")
+		}
+		return nil
+	}}
+	set(identityOf(nil, "j1"))
+	h.wanted.Spec.Cluster.Backup.Retention = cke.Retention{Last: 1}
+	h.run().await("a full", hasFull)
+	h.until("the identity", func() bool { return beside().Has("j1") })
+	pauseABit()
+	pruning.Store(true)
+	h.takeFulls(1)
+	h.until("the failure", failed.Load)
+	h.await("the trouble", func(s *cke.BackupStatus) bool {
+		for _, t := range s.Troubles {
+			if t.Work == "prune" {
+				return true
+			}
+		}
+		return false
+	})
+	pruning.Store(false)
+	h.ahead.Store(int64(2 * 3600 * 1e9)) // two hours later
+	h.wanted.Spec.Source = "name: prod # wakes the chores\n"
+	h.keeper.Update(h.wanted)
+	h.until("the identity to be compared again", func() bool { return len(h.lineage("life1").Files) > 2 })
+	for range 400 {
+		pauseABit()
+		if len(h.lineage("life1").Fulls) == 1 {
+			return
+		}
+	}
+	t.Errorf("two hours later there are %d fulls, and the troubles are %+v", len(h.lineage("life1").Fulls), h.keeper.Status().Troubles)
 }
