@@ -113,3 +113,21 @@ func TestKeeper_PruningIsTriedAgainAfterTheComparisonFailed(t *testing.T) {
 	}
 	t.Errorf("two hours later there are %d fulls, and the troubles are %+v", len(h.lineage("life1").Fulls), h.keeper.Status().Troubles)
 }
+
+// The cluster shrank from five members to three since the copy of the store was made. Its record of who is to be counted must not
+// go back beside the backups either.
+func TestKeeper_AnOlderStoreThatLacksEndingsDoesNotReplaceTheIdentityBeside(t *testing.T) {
+	h, set, beside := besideHouse(t)
+	set(identityOf([]cke.JoinID{"j4", "j5"}, "j1", "j2", "j3"))
+	h.run().await("a full", hasFull)
+	h.until("the identity", func() bool { return beside().Has("j3") })
+	h.stop()
+	set(identityOf(nil, "j1", "j2", "j3", "j4", "j5"))
+	h.run().await("a member to answer", func(s *cke.BackupStatus) bool { return s.Compared && !s.Resuming })
+	for range 300 {
+		if n := len(beside().Joins); n != 3 {
+			t.Fatalf("%d members are current beside the backups", n)
+		}
+		pauseABit()
+	}
+}
