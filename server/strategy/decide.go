@@ -29,7 +29,7 @@ type Input struct {
 	Requests cke.Requests
 	// Backup is the status of the backups; nil: none are taken, or nothing is known yet.
 	Backup *cke.BackupStatus
-	// LeadsSince is when this daemon began to lead the cluster.
+	// LeadsSince is since when this daemon leads the cluster.
 	LeadsSince time.Time
 	// Before is the previous status; times of transition are read from it.
 	Before cke.Status
