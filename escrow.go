@@ -39,14 +39,39 @@ type Lacking struct {
 	ID string `json:"id"`
 	// What describes it.
 	What string `json:"what"`
+	// Ended: a membership ended that is a current one in the store.
+	Ended bool `json:"ended,omitempty"`
+}
+
+// StillLacks reports whether this identity does not have it.
+func (i Identity) StillLacks(l Lacking) bool {
+	for _, name := range AuthorityNames() {
+		for g := range i.Authorities.Of(name).Signs().Generation + 1 {
+			if l.ID == AuthoritySecret(name, g) {
+				return false
+			}
+		}
+	}
+	if l.Ended {
+		_, current := i.BackedUp().Join(JoinID(l.ID))
+		return current
+	}
+	return !i.Has(JoinID(l.ID))
 }
 
 // Lacks returns what an identity beside the backups of an incarnation has and this one does not, neither as current nor as
-// ended: members that were started, and newer authorities. That identity must have been read first.
+// ended: members that were started, their ends, and newer authorities. That identity must have been read first.
 func (i Identity) Lacks(beside Identity, incarnation string) (all []Lacking) {
 	for _, j := range beside.BackedUp().Joins {
 		if j.Incarnation == incarnation && !j.StartedAt.IsZero() && !i.Has(j.ID) {
 			all = append(all, Lacking{ID: string(j.ID), What: "the member of " + j.Node.Name()})
+		}
+	}
+	if was, now := beside.BackedUp(), i.BackedUp(); was.Incarnation.Life(incarnation) && now.Incarnation.Life(incarnation) {
+		for _, j := range was.Ended {
+			if _, current := now.Join(j.ID); current && j.Incarnation == incarnation && !j.StartedAt.IsZero() {
+				all = append(all, Lacking{ID: string(j.ID), What: "the end of the membership of " + j.Node.Name(), Ended: true})
+			}
 		}
 	}
 	for _, name := range AuthorityNames() {

@@ -40,8 +40,8 @@ func TestIdentity_LacksWhatALaterOneHas(t *testing.T) {
 		"one that never started": {beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", time.Time{}))},
 		"of another incarnation": {beside: with(Authorities{}, member("3", "L0", started))},
 		"of a restore":           {beside: restoring()},
-		"a later member":         {beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", started)), want: []Lacking{{"3", "the member of n3"}}},
-		"a later authority":      {beside: with(replaced, member("1", "L1", started)), want: []Lacking{{"pki/peer-ca.2", "generation 2 of the peer authority"}}},
+		"a later member":         {beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", started)), want: []Lacking{{"3", "the member of n3", false}}},
+		"a later authority":      {beside: with(replaced, member("1", "L1", started)), want: []Lacking{{"pki/peer-ca.2", "generation 2 of the peer authority", false}}},
 	} {
 		if d := gocmp.Diff(row.want, store.Lacks(row.beside, "L1")); d != "" {
 			t.Errorf("%s: %s", name, d)

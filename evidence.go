@@ -44,6 +44,9 @@ type Freeze struct {
 	// Held are requests in the store when it was found to be older than the cluster: they may have been withdrawn since.
 	Held *HeldRequests `json:"held,omitempty"`
 
+	// Lacks is what the store did not have by the identity beside the backups, which are not taken while the cluster is frozen.
+	Lacks []Lacking `json:"lacks,omitempty"`
+
 	// Former is the active freeze that this one replaced because the store is older as well: it is active again once
 	// this one is lifted.
 	Former *Freeze `json:"former,omitempty"`

@@ -102,6 +102,14 @@ func (s *Store) Mark(ctx context.Context, known string) (*Marked, error) {
 	return m, nil
 }
 
+// HasMarker refuses a target that lacks the marker by which it is known; "": it is not known. It writes nothing.
+func (s *Store) HasMarker(ctx context.Context, known string) error {
+	if known == "" {
+		return nil
+	}
+	return (&Marked{Bucket: s.Bucket, marker: markerFolder + "/" + s.Cluster + "/" + known}).check(ctx)
+}
+
 // KnownBy has the target known by the marker of another id from now on: it was opened before that was known.
 func (m *Marked) KnownBy(id string) {
 	m.mu.Lock()

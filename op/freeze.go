@@ -21,6 +21,8 @@ type Freeze struct {
 	Ended []cke.Join
 	// Held are the requests in the store at that time; only of FreezeOlderStore.
 	Held *cke.HeldRequests
+	// Lacks is what the identity beside the backups has and the store does not; only of FreezeOlderStore.
+	Lacks []cke.Lacking
 	// Returns is set instead of all else if an earlier freeze must be active again.
 	Returns *cke.Freeze
 }
@@ -55,7 +57,7 @@ func (f Freeze) Stages() []Stage {
 			f.Seen.Endpoints, f.Seen.Members, f.Seen.MembersSource = seen.Endpoints, seen.Members, seen.MembersSource // by these members are put aside later
 		}
 		found := cke.NewFreeze(f.Kind, f.Finding, f.Problem, f.Seen)
-		found.Held = f.Held
+		found.Held, found.Lacks = f.Held, f.Lacks
 		return freeze(ctx, e, found)
 	}}}}
 }

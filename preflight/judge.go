@@ -314,7 +314,7 @@ func (j *judgement) reach(port Check, address string, listens bool) {
 			j.because(obstacle(j.st))
 			return
 		}
-		if closed != "" && !slices.ContainsFunc(ways, func(w way) bool { return w.why != probe.Refused }) {
+		if port.Result == Fail && closed != "" && !slices.ContainsFunc(ways, func(w way) bool { return w.why != probe.Refused }) {
 			j.because(closed)
 			return
 		}

@@ -105,6 +105,7 @@ type Loop struct {
 	closed   bool         // nothing of earlier terms is left running
 	quorum   quorum
 	quorumAt time.Time // since when it holds
+	leads    time.Time // since when
 
 	problems problemLog
 	took     time.Duration // by the last observation
@@ -124,6 +125,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.end(ctx, cancel)
 	l.failures, l.done = map[string]strategy.Failure{}, map[string]strategy.Completion{}
+	l.leads = l.Now()
 	l.takeOver(ctx)
 	for {
 		if l.running == nil && l.Term.ResignRequested() {
@@ -260,7 +262,7 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 		}
 	}
 	in := strategy.NewInput(spec, identity, asked, seen, nil, l.status)
-	in.Failures, in.Completed = l.failures, l.done
+	in.Failures, in.Completed, in.LeadsSince = l.failures, l.done, l.leads
 	if l.Backups != nil {
 		of := in
 		of.Identity = identity.BackedUp()

@@ -212,6 +212,11 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 		return 0, ctx.Err()
 	}
 	in := strategy.NewInput(spec, identity, d.Term().Requests(), seen, d.Backups().Status(), d.before())
+	of := in
+	of.Identity = identity.BackedUp()
+	if idle := strategy.NoBackups(&of); idle != "" {
+		in.Backup = &cke.BackupStatus{Target: in.Backup.Target, Idle: idle, Compared: true}
+	}
 	in.Failures, in.Completed = d.failures, d.done
 	if d.stage.blind != nil {
 		d.stage.blind(&in)

@@ -99,7 +99,7 @@ func TestKeeper_AnOlderStoreOfTheSameIncarnationDoesNotReplaceTheIdentityBeside(
 	before := h.lineage("life1")
 	h.run()
 	s := h.await("the older store to be found", func(s *cke.BackupStatus) bool { return s.Lacks != nil && !s.Resuming })
-	if len(s.Lacks) != 2 || s.Lacks[0].ID != "j4" || s.Lacks[1].ID != "j5" {
+	if len(s.Lacks) != 4 || s.Lacks[0].ID != "j4" || s.Lacks[1].ID != "j5" || !s.Lacks[2].Ended || !s.Lacks[3].Ended {
 		t.Errorf("lacks %+v", s.Lacks)
 	}
 	h.wanted.Spec.Source = "name: prod\n# changed\n"
@@ -110,7 +110,7 @@ func TestKeeper_AnOlderStoreOfTheSameIncarnationDoesNotReplaceTheIdentityBeside(
 	}
 
 	accepted := older
-	accepted.Freeze = &cke.Freeze{ID: "f1", Kind: cke.FreezeOlderStore, Finding: cke.OlderStore([]string{"j4", "j5"}), LiftedAt: started}
+	accepted.Freeze = &cke.Freeze{ID: "f1", Kind: cke.FreezeOlderStore, Finding: cke.OlderStore([]string{"j2", "j3", "j4", "j5"}), LiftedAt: started}
 	h.wanted.Identity = accepted
 	h.keeper.Update(h.wanted)
 	h.until("the identity of the copy", func() bool { return !beside("j5") })

@@ -261,10 +261,17 @@ func (w *chores) prune(ctx context.Context) error {
 	if clock != "" {
 		return &cke.Error{Code: cke.CodeClock, What: "backups are not pruned: " + clock}
 	}
+	again := func() {
+		w.l.mu.Lock()
+		defer w.l.mu.Unlock()
+		w.l.pruneDue = true
+	}
 	if err := w.compareBeside(ctx); err != nil {
+		again()
 		return err
 	}
 	if w.older() {
+		again()
 		w.postponed = w.l.c.Now()
 		return nil
 	}
@@ -286,9 +293,7 @@ func (w *chores) prune(ctx context.Context) error {
 		err = &cke.Error{Code: cke.CodeBackupDamaged, What: "nothing is pruned until a restore drill succeeds: the last one failed, or no full is intact"}
 	}
 	if err != nil {
-		w.l.mu.Lock()
-		w.l.pruneDue = true
-		w.l.mu.Unlock()
+		again()
 	}
 	if errors.Is(err, backup.ErrBusy) {
 		w.postponed = w.l.c.Now()

@@ -156,11 +156,13 @@ func (k *Keeper) run(ctx context.Context) {
 	}
 }
 
-// next is the line that is wanted now; nil: none.
+// next is the line that is wanted now; nil: none. While no backups are taken of a cluster, what lies beside them is still compared: it may have to
+// be known why nothing may be changed.
 func (k *Keeper) next() *line {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.known || k.wanted.Idle != "" || k.wanted.Identity.Incarnation == nil || k.wanted.Spec.Cluster.Backup.Target == "" {
+	i := k.wanted.Identity.Incarnation
+	if !k.known || i == nil || k.wanted.Spec.Cluster.Backup.Target == "" || k.wanted.Idle != "" && i.State != cke.Formed {
 		return nil
 	}
 	return newLine(&k.c, k.wanted, k.news)
@@ -175,10 +177,12 @@ func (k *Keeper) line() *line {
 func (k *Keeper) begin(ctx context.Context, l *line) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	was := k.present
 	k.present = l
 	if l == nil {
 		return
 	}
+	l.inherit(was)
 	l.note(k.wanted) // before it runs: it must never store what it was not told yet
 	var work context.Context
 	work, l.cancel = context.WithCancel(ctx)
@@ -266,7 +270,7 @@ func (k *Keeper) taking(ctx context.Context) (*line, *take.Taker, error) {
 func (k *Keeper) ready() (*line, *take.Taker, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.present != nil {
+	if k.present != nil && !k.present.idle {
 		t, err := k.present.taking()
 		return k.present, t, err
 	}

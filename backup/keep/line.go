@@ -29,7 +29,9 @@ type line struct {
 	lineage string
 	origin  *backup.Origin
 	name    string // differs for lines that differ
-	ends    []string
+	// idle: nothing is taken, written or deleted, and what lies beside the backups is compared.
+	idle bool
+	ends []string
 	// clusterID is etcd's: what answers with another one is not backed up.
 	clusterID string
 
@@ -94,7 +96,7 @@ type line struct {
 }
 
 func newLine(c *Config, w cke.BackupWanted, news func()) *line {
-	l := &line{c: c, news: news, backup: w.Spec.Cluster.Backup, lineage: w.Identity.Incarnation.ID, origin: originOf(c.Cluster, *w.Identity.Incarnation), clusterID: w.Identity.Incarnation.ClusterID, ended: make(chan struct{}), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+	l := &line{c: c, news: news, backup: w.Spec.Cluster.Backup, lineage: w.Identity.Incarnation.ID, idle: w.Idle != "", origin: originOf(c.Cluster, *w.Identity.Incarnation), clusterID: w.Identity.Incarnation.ClusterID, ended: make(chan struct{}), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
 		troubles: map[string]cke.BackupTrouble{}}
 	endpoint := cke.Join.ClientURL
 	if c.Endpoint != nil {
@@ -110,7 +112,7 @@ func newLine(c *Config, w cke.BackupWanted, news func()) *line {
 		credentials = c.Credentials()
 	}
 	// With other authorities there are other certificates to show and to trust.
-	name, err := json.Marshal([]any{l.backup, l.lineage, l.ends, credentials, w.Identity.Authorities})
+	name, err := json.Marshal([]any{l.backup, l.lineage, l.idle, l.ends, credentials, w.Identity.Authorities})
 	if err != nil {
 		panic(err) // these are plain values
 	}
@@ -164,7 +166,11 @@ func (l *line) run(ctx context.Context) {
 	pause.InitialInterval, pause.MaxInterval = 500*time.Millisecond, 30*time.Second
 	for {
 		begun := time.Now()
-		err := contain.Do(func() error { return l.session(ctx) })
+		session := l.session
+		if l.idle {
+			session = l.compareOnly
+		}
+		err := contain.Do(func() error { return session(ctx) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -174,6 +180,8 @@ func (l *line) run(ctx context.Context) {
 		if errors.Is(err, backup.ErrLost) {
 			l.forget()
 			pause.Reset()
+		} else if err != nil && l.idle {
+			l.suffer("older", err)
 		} else if err != nil {
 			l.fail("", cke.CodeTarget, err)
 		}
@@ -197,11 +205,7 @@ func (l *line) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	store := &backup.Store{Bucket: t, Cluster: l.c.Cluster, Scratch: config.Scratch, Retry: l.c.Retry, Now: l.c.Now, Signer: config.Signer, Verdicts: &l.verdicts,
-		Ordered: l.c.Ordered, Guard: l.c.Guard}
-	if config.Signer != nil {
-		store.Trusted = []backup.PublicKey{config.Signer.Public()}
-	}
+	store := l.storeIn(t, config.Scratch, config.Signer)
 	marked, err := l.mark(ctx, store)
 	if err != nil {
 		return err
@@ -242,6 +246,26 @@ func (l *line) session(ctx context.Context) error {
 	return err
 }
 
+func (l *line) storeIn(t Target, scratch string, signer *backup.Signer) *backup.Store {
+	s := &backup.Store{Bucket: t, Cluster: l.c.Cluster, Scratch: scratch, Retry: l.c.Retry, Now: l.c.Now, Signer: signer, Verdicts: &l.verdicts, Ordered: l.c.Ordered, Guard: l.c.Guard}
+	if signer != nil {
+		s.Trusted = []backup.PublicKey{signer.Public()}
+	}
+	return s
+}
+
+// signer signs what is written; nil: nobody does.
+func (l *line) signer(ctx context.Context) (*backup.Signer, error) {
+	if l.c.Identity == nil {
+		return nil, nil
+	}
+	id, err := l.c.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return backup.NewSigner(id), nil
+}
+
 func (l *line) use(t *take.Taker, s *backup.Store) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,13 +289,9 @@ func (l *line) config(ctx context.Context, t Target) (take.Config, error) {
 	if err != nil {
 		return take.Config{}, err
 	}
-	var signer *backup.Signer
-	if l.c.Identity != nil {
-		id, err := l.c.Identity(ctx)
-		if err != nil {
-			return take.Config{}, err
-		}
-		signer = backup.NewSigner(id)
+	signer, err := l.signer(ctx)
+	if err != nil {
+		return take.Config{}, err
 	}
 	return take.Config{
 		Signer: signer, Verdicts: &l.verdicts,

@@ -138,7 +138,14 @@ func (l *line) status(s *cke.BackupStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.c.Now()
-	s.Lineage, s.Known, s.Full = l.lineage, l.known, l.newest
+	s.Lineage, s.Compared, s.Lacks = l.lineage, l.compared, l.lacks
+	for _, work := range slices.Sorted(maps.Keys(l.troubles)) {
+		s.Troubles = append(s.Troubles, l.troubles[work])
+	}
+	if l.idle {
+		return
+	}
+	s.Known, s.Full = l.known, l.newest
 	if l.target != "" {
 		s.TargetID = l.target
 	}
@@ -155,10 +162,6 @@ func (l *line) status(s *cke.BackupStatus) {
 		l.taken(s, now)
 	}
 	s.Problem, s.Lost = clone(l.problem), clone(l.loss)
-	s.Compared, s.Lacks = l.compared, l.lacks
-	for _, work := range slices.Sorted(maps.Keys(l.troubles)) {
-		s.Troubles = append(s.Troubles, l.troubles[work])
-	}
 }
 
 // taken adds what the Taker knows. The caller holds the lock.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"cke"
 	"cke/backup"
@@ -23,7 +24,7 @@ func (s *snapshots) hold(ctx context.Context, id string, from *backup.Store, t *
 	}
 	over, end := context.WithCancel(s.term.Context())
 	store, cluster := s.store, s.cluster
-	s.held = id
+	s.holds(id)
 	go func() {
 		defer t.Close()
 		defer unlock()
@@ -33,23 +34,54 @@ func (s *snapshots) hold(ctx context.Context, id string, from *backup.Store, t *
 		}
 	}()
 	return func() {
-		s.held = ""
+		s.holds("")
 		end()
 	}, notes, nil
 }
 
+// holdLimit is how long a restore waits for the backups of what was fetched to be held again: a target may hang.
+const holdLimit = 5 * time.Second
+
+func (s *snapshots) holds(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = id
+}
+
+// claims reports whether the backups of a restore are to be held now; they count as held from then on.
+func (s *snapshots) claims(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.held
+	s.held = id
+	return was != id
+}
+
 // holdAgain holds the backups of what was fetched by a daemon before: the snapshot may be lost, or another host lead, later.
 func (s *snapshots) holdAgain(ctx context.Context, id string, o cke.RestoreOrder, progress func(string)) {
-	if o.Survivor != "" || s.held == id {
+	if o.Survivor != "" || !s.claims(id) {
 		return
 	}
-	from, t, err := s.open(ctx, id, o)
+	ended := make(chan []string, 1)
+	work := s.term.Context() // it may take longer than is waited for
+	go func() {
+		from, t, err := s.open(work, id, o)
+		var notes []string
+		if err == nil {
+			_, notes, err = s.hold(work, id, from, t)
+		}
+		if err != nil {
+			s.holds("")
+			notes = []string{fmt.Sprintf("the restore continues, and its backups may be deleted meanwhile: %v", err)}
+		}
+		ended <- notes
+	}()
 	var notes []string
-	if err == nil {
-		_, notes, err = s.hold(ctx, id, from, t)
-	}
-	if err != nil {
-		notes = []string{fmt.Sprintf("the restore continues, and its backups may be deleted meanwhile: %v", err)}
+	select {
+	case notes = <-ended:
+	case <-ctx.Done():
+	case <-time.After(holdLimit):
+		notes = []string{"the restore continues, and its backups may be deleted meanwhile: the target has not answered in " + holdLimit.String()}
 	}
 	for _, n := range notes {
 		progress(n)

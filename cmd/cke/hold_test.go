@@ -83,3 +83,17 @@ func TestRestore_HoldsItsBackupsAgainAfterTheDaemonWasStartedAgain(t *testing.T)
 		t.Errorf("without its target: %v, %d notes", err, notes)
 	}
 }
+
+// A target that hangs, or a deletion that makes no way, keeps nobody from restoring what was fetched.
+func TestRestore_WaitsBrieflyToHoldItsBackupsAgain(t *testing.T) {
+	s, task, dir := orderedIn(t)
+	if _, err := s.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	mustIn(t)(os.WriteFile(filepath.Join(dir, ".locks", "prod", "deleting-AAAA-0000000001"), []byte("{}"), 0o600))
+	again := &snapshots{store: s.store, term: s.term, cluster: s.cluster, dir: s.dir, scratch: s.scratch, holdEvery: s.holdEvery}
+	notes, begun := 0, time.Now()
+	if _, err := again.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) { notes++ }); err != nil || notes != 1 || time.Since(begun) > time.Minute {
+		t.Errorf("%v, %d notes after %s", err, notes, time.Since(begun))
+	}
+}

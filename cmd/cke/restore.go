@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"filippo.io/age"
@@ -52,6 +53,7 @@ type snapshots struct {
 	holdEvery time.Duration
 	// held is the restore whose backups are held.
 	held string
+	mu   sync.Mutex // guards held
 }
 
 var _ cke.Snapshots = (*snapshots)(nil)

@@ -29,6 +29,8 @@ type Input struct {
 	Requests cke.Requests
 	// Backup is the status of the backups; nil: none are taken, or nothing is known yet.
 	Backup *cke.BackupStatus
+	// LeadsSince is since when this daemon leads the cluster.
+	LeadsSince time.Time
 	// Before is the previous status; times of transition are read from it.
 	Before cke.Status
 	// Failures are the operations that failed since they last succeeded, keyed by FailureKey.

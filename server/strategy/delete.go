@@ -3,6 +3,7 @@ package strategy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -17,6 +18,9 @@ func deleteCluster(in *Input) verdict {
 	inc := in.Identity.Incarnation
 	if in.awaitsRestore() {
 		return act(op.DeleteCluster{}, "deletion was requested; the cluster was declared to be restored, and what its nodes carry stays as it is")
+	}
+	if in.awaitsComparison(in.DeletionAt) {
+		return decides(Decision{Reason: "the deletion waits until what lies beside the backups was compared with the store", Again: time.Second})
 	}
 	var blockers []cke.Problem
 	for _, j := range append(in.Identity.MayRun(), in.mayBeLeft()...) {

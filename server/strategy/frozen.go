@@ -175,7 +175,7 @@ func frozen(in *Input) verdict {
 			d := freeze(f.problem)
 			o := op.Freeze{Kind: f.kind, Finding: f.text, Problem: f.problem, Seen: in.Seen.Etcd, Unrecorded: f.unrecorded, Ended: f.ended}
 			if f.kind == cke.FreezeOlderStore {
-				o.Held = cke.HoldRequests(in.DeletionAt, in.Requests)
+				o.Held, o.Lacks = cke.HoldRequests(in.DeletionAt, in.Requests), in.lacks()
 			}
 			d.Operation = o
 			return decides(d)

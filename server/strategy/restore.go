@@ -77,7 +77,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if why := unfenceable(in, o); why != nil && !wasSetBack(since) && since < fencePatience {
 		return Decision{Reason: fmt.Sprintf("%s; %s", why.What, why.Facts[0]), Again: time.Second}
 	}
-	if b := in.Backup; b != nil && b.Idle == "" && b.Problem == nil && !in.knowsLacks() && !wasSetBack(since) && since < fencePatience {
+	if in.awaitsComparison(t.At) {
 		return Decision{Reason: "the restore waits until what lies beside the backups was compared with the store", Again: time.Second}
 	}
 	if why := unread(in); o.Stored && why != "" && !longUnread(in) {

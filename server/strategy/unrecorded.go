@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -72,18 +73,39 @@ func olderStore(in *Input) *finding {
 		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
 }
 
-// lacks is what the identity beside the backups has and the store does not.
-func (in *Input) lacks() []cke.Lacking {
-	b, inc := in.Backup, in.Identity.BackedUp().Incarnation
-	if b == nil || b.Lacks == nil || in.Sealed || !inc.Life(b.Lineage) { // the backups of the incarnation before may still be told of
+// lacks is what the identity beside the backups has and the store does not, now or when the cluster was frozen for it.
+func (in *Input) lacks() (all []cke.Lacking) {
+	if in.Sealed {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(b.Lacks), func(l cke.Lacking) bool { return in.Identity.Has(cke.JoinID(l.ID)) })
+	if b := in.Backup; b != nil && in.Identity.BackedUp().Incarnation.Life(b.Lineage) { // the backups of the incarnation before may still be told of
+		all = slices.Clone(b.Lacks)
+	}
+	if f := in.Identity.Freeze; f.Active() {
+		for _, l := range f.Lacks {
+			if !slices.ContainsFunc(all, func(o cke.Lacking) bool { return o.ID == l.ID }) {
+				all = append(all, l)
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(l cke.Lacking) bool { return !in.Identity.StillLacks(l) })
 }
 
 // knowsLacks reports whether it is known what lacks returns, or there are no backups.
 func (in *Input) knowsLacks() bool {
 	return in.Spec.Backup.Target == "" || in.Backup != nil && in.Backup.Compared
+}
+
+// awaitsComparison reports whether what lacks has to become known first, for a while after a request and after the daemon began to lead.
+func (in *Input) awaitsComparison(asked time.Time) bool {
+	b, inc := in.Backup, in.Identity.BackedUp().Incarnation
+	if b == nil || b.Problem != nil || in.knowsLacks() || in.Sealed || inc == nil || inc.State != cke.Formed {
+		return false
+	}
+	since := in.Seen.ObservedAt.Sub(asked) // by the clock of the host that it was asked on, which may be another one
+	leads := in.Seen.ObservedAt.Sub(in.LeadsSince)
+	soon := func(d time.Duration) bool { return !wasSetBack(d) && d < fencePatience }
+	return soon(since) || soon(leads)
 }
 
 // endedByMarks are the memberships on record that ended according to marks. A sealed deletion ends all of them.

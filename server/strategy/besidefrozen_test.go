@@ -1,0 +1,80 @@
+package strategy_test
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/server/strategy"
+)
+
+// A store was found to be older by the identity beside its backups, and the cluster is frozen for that. From then on its backups
+// are idle (strategy.NoBackups), and nothing may be known of them. Members that no node shows are still there: neither a restore nor a deletion may be begun before an operator accepts that they are gone.
+func TestDecide_FrozenByWhatLiesBesideStillHoldsRestoresAndDeletions(t *testing.T) {
+	first := strategy.Decide(formed(3).beside("j4", "j5").Input).Operation.(op.Freeze)
+	frozen := func() *scene {
+		s := formed(3)
+		f := cke.NewFreeze(first.Kind, first.Finding, first.Problem, first.Seen)
+		f.Held, f.Lacks = &cke.HeldRequests{}, first.Lacks
+		s.Identity.Freeze = &f
+		s.Spec.Backup.Target = "file:///b"
+		idle := strategy.NoBackups(&s.Input)
+		if idle == "" {
+			t.Fatal("backups are not idle while the cluster is frozen")
+		}
+		s.Backup = &cke.BackupStatus{Target: "file:///b", Idle: idle} // as a daemon has it that has just started
+		return s
+	}
+	if why := strategy.RestoreRefusal(frozen().Input, cke.RestoreOrder{Target: "file:///b", Source: "demo"}); why == nil {
+		t.Error("a plan of a restore is not refused")
+	}
+	s := frozen().restored()
+	s.Requests.Tasks[0].At = noon
+	if d := strategy.Decide(s.Input); d.Operation != nil {
+		if _, refused := d.Operation.(op.Refuse); !refused {
+			t.Errorf("a restore: %T", d.Operation)
+		}
+	}
+	s = frozen()
+	s.Deleting, s.DeletionAt = true, noon.Add(time.Minute) // after the freeze: it is not held
+	if d := strategy.Decide(s.Input); d.Operation != nil {
+		t.Errorf("a deletion: %T", d.Operation)
+	}
+}
+
+// A daemon has just started on a store, and has not read the target yet. An order that was given while none led, or a deletion,
+// is not to be carried out before what lies beside the backups was compared.
+func TestDecide_WaitsForTheComparisonAlsoWhereTheOrderIsOlderThanTheDaemon(t *testing.T) {
+	s := formed(3).beside().restored()
+	s.Requests.Tasks[0].At, s.Spec.Backup.Target = noon.Add(-time.Minute), "file:///b"
+	s.LeadsSince = s.Seen.ObservedAt
+	if d := strategy.Decide(s.Input); d.Operation != nil {
+		t.Errorf("a restore that was ordered a minute ago: %T", d.Operation)
+	}
+	s = formed(3)
+	s.Deleting, s.DeletionAt, s.Spec.Backup.Target = true, noon, "file:///b"
+	s.Backup = &cke.BackupStatus{Target: "file:///b", Idle: strategy.NoBackups(&s.Input)}
+	if d := strategy.Decide(s.Input); d.Operation != nil {
+		t.Errorf("a deletion: %T, backups %q", d.Operation, s.Backup.Idle)
+	}
+}
+
+// A new management host has the identity of before the cluster shrank from five members to three: an older store put it beside the
+// backups, since only endings lacked in it. n2 and n3 are cut off and serve; n1 is down; n4 and n5 have marks that their
+// memberships ended.
+func TestRestore_OnANewHostEndedVotersAreCounted(t *testing.T) {
+	s := formed(5).with(func(s *scene) {
+		s.Identity = s.Identity.Awaiting(noon)
+		s.Seen.Etcd = cke.EtcdStatus{}
+		for _, i := range []int{4, 5} {
+			s.node(i).Over = []string{string(s.join(i).ID)}
+			s.node(i).Containers, s.node(i).Volumes = nil, nil
+		}
+		s.node(1).Containers[0].State = cke.ContainerExited
+	}).silent(2, 3).restored("n2", "n3")
+	d := strategy.Decide(s.Input)
+	if _, is := d.Operation.(op.Refuse); !is {
+		t.Errorf("%T %s: n2 and n3 are two of three voters", d.Operation, d.Reason)
+	}
+}
