@@ -189,16 +189,24 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 			}
 		}
 	}
-	s, err := e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
-	if errors.Is(err, cke.ErrNotFound) && survivor != nil { // its container was removed, and another host has the copy
-		if err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: *survivor, Mode: cke.StartPrepared}); err == nil {
-			s, err = e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
-		}
-	}
+	s, err := fetch(ctx, e, rest.ID, rest.Order, survivor)
 	if err != nil {
 		return s, err
 	}
 	return s, sameData(ctx, e, *rest, s)
+}
+
+// fetch has a snapshot on this host. The container of a survivor may have been removed, by this recovery or by one that was canceled: it is
+// made again, and its data is read.
+func fetch(ctx context.Context, e Env, id string, o cke.RestoreOrder, survivor *cke.Join) (cke.Snapshot, error) {
+	s, err := e.Snapshots.Fetch(ctx, id, o, survivor, e.Progress)
+	if survivor == nil || !errors.Is(err, cke.ErrNotFound) {
+		return s, err
+	}
+	if err := remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: *survivor, Mode: cke.StartPrepared}); err != nil {
+		return s, err
+	}
+	return e.Snapshots.Fetch(ctx, id, o, survivor, e.Progress)
 }
 
 // sameData refuses a snapshot of which etcd would make other data than that of the one that the restore started with. The file
