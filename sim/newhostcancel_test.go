@@ -73,3 +73,51 @@ func TestNewHost_StartsAgainAsTheyRanWhatItRemoved(t *testing.T) {
 		}
 	}
 }
+
+// What lies beside the backups is from before n2 and n3 got new members, whose nodes have no mark of that. The restore on a new host is
+// called off once containers were removed: nobody starts the memberships that ended, of which there is a quorum.
+func TestNewHost_StartsNobodyWhoEndedWhereItRemoved(t *testing.T) {
+	for _, call := range []string{"StopContainer", "RemoveContainer"} {
+		t.Run(call, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				s.backedUp()
+				beside := s.Store().Copy()
+				asked := true
+				s.Judge = func(_ int, c sim.Call) sim.Verdict {
+					if c.Name == "MarkOver" {
+						return sim.Refuse
+					}
+					if !asked && c.Name == call && c.Node == "n3" {
+						asked = true
+						s.Store().Ask("cancel the restore", func(r *cke.Requests) {
+							r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", time.Now()))
+						})
+					}
+					return sim.Proceed
+				}
+				for _, n := range []string{"n2", "n3"} {
+					old := s.join(n).ID
+					s.ask(cke.TaskReplace, n, string(old), "")
+					s.must("replaced", func() bool { return s.join(n).ID != old && s.join(n).MayVote && s.answered() })
+					s.pass(2 * time.Minute)
+				}
+				if !s.Write("n2", "acknowledged") {
+					t.Fatal("not written")
+				}
+				s.pass(time.Minute)
+				s.latest().Kill()
+				s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+				asked = false
+				s.order(fromBackup)
+				s.pass(time.Hour)
+				if !asked {
+					t.Error("not canceled")
+				}
+				if !s.Write("n2", "later") {
+					t.Errorf("neither the members before nor the restored ones serve: %s", s.told().Summary)
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+}
