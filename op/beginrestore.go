@@ -101,7 +101,7 @@ func (b BeginRestore) read(ctx context.Context, e Env, o cke.RestoreOrder) (cke.
 		}
 		survivor = &id.Joins[i]
 	}
-	return e.Snapshots.Fetch(ctx, b.Task.ID, o, survivor, e.Progress)
+	return fetch(ctx, e, b.Task.ID, o, survivor)
 }
 
 // confirmed refuses another incarnation than the operator confirmed, and another revision: of an order for the newest state,

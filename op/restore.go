@@ -67,10 +67,15 @@ func (r Restore) Stages() []Stage {
 				return r.storeLast(ctx, e)
 			}}},
 		}, stages, []Stage{
-			r.removeReplaced(func(j cke.Join, c cke.Container) bool { return c.StartedAt.Equal(ran[j.ID]) }),
+			r.removeReplaced(func(ctx context.Context, e Env, j cke.Join, c cke.Container) (bool, error) {
+				if !c.StartedAt.Equal(ran[j.ID]) {
+					return false, fmt.Errorf("container %s on %s was started while the restore stopped members: %w", c.Name, j.Node.Name(), cke.ErrConflict)
+				}
+				return r.mayRemake(ctx, e, j, c)
+			}),
 			{{Name: "record-start", Run: r.recordStart}},
 		})
-		stages = whileWanted(stages)
+		stages = append(whileWanted(stages), r.removeReplaced(nil))
 	}
 	stages = append(stages, markOver(nodesOf(slices.Concat(r.Fence, r.Founders)), cke.Identity.Over))
 	return append(stages,
@@ -85,24 +90,42 @@ func (r Restore) Stages() []Stage {
 
 // removeReplaced removes the containers of what is replaced, before the start of a restored member is on record: from then on the restore
 // cannot be called off, and what is only stopped could be started, by a call that lands late or by the operator, and serve until
-// the restored members do. One that was started since all was stored, as same says, stays: what it acknowledged is to be stored first, or
-// calls a recovery off.
-func (r Restore) removeReplaced(same func(cke.Join, cke.Container) bool) (stage Stage) {
+// the restored members do. One that was started since all was stored stays: what it acknowledged is to be stored first, or calls a
+// recovery off. may says so, and what stays until the start is on record; nil: all is removed.
+func (r Restore) removeReplaced(may func(context.Context, Env, cke.Join, cke.Container) (bool, error)) (stage Stage) {
 	for _, j := range r.Fence {
 		stage = append(stage, only(r.isRestoring, Step{Name: "remove-replaced", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error {
 			c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-			switch {
-			case errors.Is(err, cke.ErrNotFound):
+			if errors.Is(err, cke.ErrNotFound) {
 				return nil
-			case err != nil:
+			}
+			removes := true
+			if err == nil && may != nil {
+				removes, err = may(ctx, e, j, c)
+			}
+			if err != nil || !removes {
 				return err
-			case same != nil && !same(j, c):
-				return fmt.Errorf("container %s on %s was started while the restore stopped members: %w", c.Name, j.Node.Name(), cke.ErrConflict)
 			}
 			return removeContainer(ctx, e, j)
 		}}))
 	}
 	return stage
+}
+
+// mayRemake reports whether a container is made again as it was if the restore is canceled. In a cluster that was declared to be restored
+// the record is a copy, and the container may have got other ports or options since.
+func (r Restore) mayRemake(ctx context.Context, e Env, j cke.Join, c cke.Container) (bool, error) {
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return false, err
+	}
+	before := id.Incarnation.Restore.Before
+	copied := before != nil && before.State == cke.Awaiting && !j.StartedAt.IsZero()
+	if !copied || c.StandsAt(j) && c.MadeWith(j.Etcd) {
+		return true, nil
+	}
+	e.Progress(fmt.Sprintf("container %s on %s has other ports or options than on record: it is removed once the restore cannot be canceled", c.Name, j.Node.Name()))
+	return false, nil
 }
 
 // whileWanted lets the steps of a restore run until people pause the cluster or call the restore off. None of its members was started:
@@ -189,16 +212,24 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 			}
 		}
 	}
-	s, err := e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
-	if errors.Is(err, cke.ErrNotFound) && survivor != nil { // its container was removed, and another host has the copy
-		if err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: *survivor, Mode: cke.StartPrepared}); err == nil {
-			s, err = e.Snapshots.Fetch(ctx, rest.ID, rest.Order, survivor, e.Progress)
-		}
-	}
+	s, err := fetch(ctx, e, rest.ID, rest.Order, survivor)
 	if err != nil {
 		return s, err
 	}
 	return s, sameData(ctx, e, *rest, s)
+}
+
+// fetch has a snapshot on this host. The container of a survivor may have been removed, by this recovery or by one that was canceled: it is
+// made again, and its data is read.
+func fetch(ctx context.Context, e Env, id string, o cke.RestoreOrder, survivor *cke.Join) (cke.Snapshot, error) {
+	s, err := e.Snapshots.Fetch(ctx, id, o, survivor, e.Progress)
+	if survivor == nil || !errors.Is(err, cke.ErrNotFound) {
+		return s, err
+	}
+	if err := remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: *survivor, Mode: cke.StartPrepared}); err != nil {
+		return s, err
+	}
+	return e.Snapshots.Fetch(ctx, id, o, survivor, e.Progress)
 }
 
 // sameData refuses a snapshot of which etcd would make other data than that of the one that the restore started with. The file

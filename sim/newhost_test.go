@@ -320,3 +320,41 @@ func TestNewHost_CountsForeignMembersThatAMemberLists(t *testing.T) {
 		s.unbroken(t)
 	})
 }
+
+// What lies beside the backups is from before n2 and n3 got new members, on the same machines. The management host burns. All nodes answer, their
+// containers are seen, and a restore stops them: it is not refused because the list of n1 names members that are not on record.
+func TestNewHost_StopsMembersThatItSeesAndThatAreNotOnRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    cke.RestoreOrder
+		stop bool
+	}{
+		"as they are": {fromBackup, false}, "stopped by hand": {fromBackup, true},
+		"declared as destroyed": {cke.RestoreOrder{Target: fromBackup.Target, Source: fromBackup.Source, Destroyed: []string{"n2", "n3"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				s.backedUp()
+				beside := s.Store().Copy()
+				s.replaceAll(t, "n2", "n3")
+				if !s.Write("n2", "acknowledged") {
+					t.Fatal("not written")
+				}
+				s.pass(time.Minute)
+				s.latest().Kill()
+				s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+				s.pass(time.Minute)
+				if c.stop {
+					s.Node("n2").StopByHand()
+					s.Node("n3").StopByHand()
+					s.Node("n1").StopByHand()
+					s.pass(time.Hour)
+				}
+				s.order(c.o)
+				if !s.until(2*time.Hour, s.restored) {
+					t.Errorf("not restored: %s", s.told().Summary)
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+}

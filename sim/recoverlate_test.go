@@ -108,3 +108,37 @@ func TestRecover_CopiesAMemberThatRanSinceOnceMore(t *testing.T) {
 		s.hasLate(fromN1)
 	})
 }
+
+// A frozen cluster without a quorum is recovered, which is canceled right after the survivor's container was removed. The freeze is in
+// force again, and nobody starts the survivor: it can be recovered once more.
+func TestRecover_OfAFrozenClusterAfterOneThatWasCanceled(t *testing.T) {
+	for _, frozen := range []bool{false, true} {
+		play(t, 3, func(s *stage) {
+			s.daemon()
+			s.must("formed", s.settled)
+			s.Write("n1", "kept")
+			s.pass(time.Minute)
+			if frozen {
+				s.Node("n2").CorruptData()
+				s.NoticeCorruption()
+				s.must("frozen", func() bool { return s.freeze().Active() })
+			}
+			s.Node("n3").Blank()
+			s.Node("n2").PowerOff()
+			s.pass(time.Minute)
+			s.once(sim.KillAfter, func(c sim.Call) bool { return c.Name == "RemoveContainer" && c.Node == "n1" })
+			s.order(fromN1)
+			s.comesTo(func() bool { return s.Judge == nil })
+			s.Store().Ask("cancel the restore", func(r *cke.Requests) {
+				r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskCancelRestore, "", "", "person@host", time.Now()))
+			})
+			s.daemon()
+			s.must("canceled", func() bool { return s.Store().Identity().Incarnation.State == cke.Formed && len(s.asked()) == 0 })
+			s.pass(10 * time.Minute)
+			s.order(fromN1)
+			if !s.until(10*time.Minute, s.restored) {
+				t.Errorf("frozen %v: not recovered: %s", frozen, s.told().Summary)
+			}
+		})
+	}
+}

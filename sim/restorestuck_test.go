@@ -187,26 +187,24 @@ func TestRecover_EndsThoughAnEngineFailedForAWhile(t *testing.T) {
 	}, cke.RestoreOrder{Survivor: "n2"}, func(c sim.Call) bool { return c.Name == "RemoveContainer" && c.Node == "n2" })
 }
 
-// endsAfterFailing refuses calls for two minutes from the time at which the start of restored members is on record. The restore ends, whether the
+// endsAfterFailing refuses calls of a restore that is on record, for two minutes from the first one. The restore ends, whether the
 // cluster file is changed meanwhile or not.
 func endsAfterFailing(t *testing.T, before func(*stage), o cke.RestoreOrder, refused func(sim.Call) bool) {
 	for name, change := range map[string]bool{"the file stays": false, "the file is changed": true} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 3, func(s *stage) {
 				before(s)
-				onRecord := func() bool {
-					id := s.Store().Identity()
-					return id.Started() && id.Incarnation.State == cke.Restoring
-				}
-				refuse := true
+				restoring := func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring }
+				refuse, failed := true, false
 				s.Judge = func(_ int, c sim.Call) sim.Verdict {
-					if refuse && refused(c) && onRecord() {
+					if refuse && refused(c) && restoring() {
+						failed = true
 						return sim.Refuse
 					}
 					return sim.Proceed
 				}
 				s.order(o)
-				s.must("start on record", onRecord)
+				s.must("refused", func() bool { return failed })
 				if change {
 					c := s.Store().Spec().Cluster
 					c.Options.Etcd.ExtraArgs = []string{"--max-request-bytes=2000000"}

@@ -46,6 +46,14 @@ func cancellation(in *Input) (o op.CancelRestore, why *cke.Error) {
 	return op.CancelRestore{Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, why
 }
 
+// mayHaveServed reports whether a volume is of a membership that is not on record, and that a restore of a declared cluster may have stopped:
+// of the incarnation that was copied, or of one that only the nodes knew of. A member on record may have ended before it.
+func (in *Input) mayHaveServed(v cke.Volume) bool {
+	inc := in.Identity.Incarnation
+	copied := slices.ContainsFunc(in.Identity.Superseded(), func(j cke.Join) bool { return j.Incarnation == v.Incarnation })
+	return !in.Identity.Has(v.Join) && inc.WasReplaced(v.Incarnation) && (copied || !inc.Restore.Before.WasReplaced(v.Incarnation))
+}
+
 // toRevive are the members that a restore may have stopped where the store has no incarnation that would start them again: the cluster was declared
 // to be restored. A member that is not on record cannot be told from one that nobody may start.
 func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
@@ -57,6 +65,13 @@ func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 	for _, j := range in.Identity.Superseded() {
 		if n := in.node(j.Node); !n.Answered() && !inc.Restore.Order.Excuses(j.Node.Name()) {
 			facts = append(facts, fmt.Sprintf("%s: %s; its member may have been stopped", j.Node.Name(), n.Problem.Message))
+		}
+	}
+	for _, n := range in.Seen.Nodes {
+		for _, v := range n.Volumes {
+			if _, there := n.Of(v.Join); n.Answered() && !there && v.Cluster == in.Spec.Name && !n.Marks(v.Join) && in.mayHaveServed(v) {
+				facts = append(facts, fmt.Sprintf("%s: volume %s has no container, and its membership is not on record", n.Node.Name(), v.Name))
+			}
 		}
 	}
 	for _, j := range toFence(in, in.Identity.Joins) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"cke"
 	"cke/quorum"
@@ -91,7 +92,10 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 		return []ballot{unknownBallot(in, mayGoOn)}
 	}
 	goesOn := func(j cke.Join) bool { return mayGoOn(j.Node) || o.Survivor != "" && in.servesUnseen(j, o) }
-	strangerGoesOn := func(m cke.Member) bool { return !slices.Contains(o.Destroyed, nameOf(m)) }
+	strangerGoesOn := func(m cke.Member) bool {
+		n, seen := in.stopped(m)
+		return !slices.Contains(o.Destroyed, nameOf(m)) && (!seen || mayGoOn(n))
+	}
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
 		list, newest := in.listOf(life)
 		all = append(all, in.ballot(list, newest, lives[life], goesOn, strangerGoesOn))
@@ -123,6 +127,19 @@ func (in *Input) ballot(list []cke.Member, newest bool, joins []cke.Join, goesOn
 		}
 	}
 	return b
+}
+
+// stopped returns the node of a member that no membership names and whose container a restore stops: it is of a replaced incarnation.
+func (in *Input) stopped(m cke.Member) (cke.Node, bool) {
+	for _, n := range in.Seen.Nodes {
+		for _, c := range n.Containers {
+			ours := c.Cluster == in.Spec.Name && in.Identity.Incarnation.WasReplaced(c.Incarnation) && !in.Identity.Has(c.Join)
+			if places := strings.Fields(c.Place); n.Answered() && ours && len(places) == 2 && slices.Contains(m.PeerURLs, places[1]) {
+				return n.Node, true
+			}
+		}
+	}
+	return cke.Node{}, false
 }
 
 // votesBy reports whether a membership votes by a member list. Without one all do that were started.
