@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke/mtest/lab"
@@ -58,23 +60,29 @@ func TestLabGameday_PassesUnlessAWriteIsLost(t *testing.T) {
 	})
 }
 
-// loseWrite removes one key that a load has written.
+// loseWrite removes one key that a load has written. The fault under way may end the member that is asked.
 func (s *story) loseWrite(config *tls.Config) {
 	s.Helper()
 	c, err := rig.Client(s.urls()[0], config)
 	s.must(err)
 	defer c.Close()
 	c.SetEndpoints(s.urls()...)
-	found, err := c.Get(s.ctx, "load/", clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
-	s.must(err)
-	for _, kv := range found.Kvs {
-		if strings.Contains(string(kv.Key), "/w/") {
-			_, err = c.Delete(s.ctx, string(kv.Key))
-			s.must(err)
-			return
+	var key string
+	s.eventually("a key of the load to be read", func() bool {
+		found, err := c.Get(s.ctx, "load/", clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
+		if err != nil {
+			return false
 		}
-	}
-	s.Fatal("the load has written nothing")
+		i := slices.IndexFunc(found.Kvs, func(kv *mvccpb.KeyValue) bool { return strings.Contains(string(kv.Key), "/w/") })
+		if i >= 0 {
+			key = string(found.Kvs[i].Key)
+		}
+		return i >= 0
+	})
+	s.eventually(key+" to be removed", func() bool {
+		_, err := c.Delete(s.ctx, key)
+		return err == nil
+	})
 }
 
 // gameday runs cke-lab gameday and returns what it printed, and its exit code. At the first fault it does something, if

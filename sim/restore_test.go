@@ -107,7 +107,7 @@ func (c restoreCase) restores(s *stage, b blows, late int, seed uint64) (faults 
 			written++
 			s.Write(fmt.Sprintf("n%d", 1+written%3), fmt.Sprint("during ", written))
 		}
-		if inc := s.Store().Identity().Incarnation; due == 0 && inc.Restore == nil && len(s.asked()) == 0 {
+		if inc := s.Store().Identity().Incarnation; inc.Restore == nil && len(s.asked()) == 0 {
 			s.order(c.order) // the order failed, and the person gives it again
 		}
 		if due > 0 && s.restored() && s.settled() {
