@@ -174,8 +174,8 @@ func (n *nemesis) recover() {
 	}
 }
 
-// discard removes what the copy of the store does not know of, as the status says: what a restore made and never ran, and volumes of lives
-// that a restore replaced, or that is over according to the newer store that they kept, such as a canceled restore.
+// discard removes what the copy of the store does not know of, as the status says: what a restore made and never ran, and what does not run
+// of lives that a restore replaced, or that are over according to the newer store that they kept, such as a canceled restore.
 func (n *nemesis) discard() {
 	if n.copied == nil {
 		return
@@ -190,7 +190,7 @@ func (n *nemesis) discard() {
 		}
 		containers, volumes := node.Look()
 		for _, c := range containers {
-			if c.Cluster == clusterName && !id.OnRecord(c.Incarnation, c.Join) && !c.EverRan() {
+			if c.Cluster == clusterName && !id.OnRecord(c.Incarnation, c.Join) && (!c.EverRan() || !c.Running() && over(c.Incarnation)) {
 				node.Remove(c.Name)
 			}
 		}
