@@ -65,13 +65,13 @@ func (i Identity) Votes(e Elsewhere) bool {
 		return false
 	}
 	at := slices.IndexFunc(e.Members, func(m Member) bool { return m.ID == e.MemberID })
-	urls := strings.Fields(e.Place)
-	if at < 0 || len(urls) != 2 || !slices.Contains(e.Members[at].PeerURLs, urls[1]) {
+	peer := peerURLOf(e.Place)
+	if at < 0 || peer == "" || !slices.Contains(e.Members[at].PeerURLs, peer) {
 		return false
 	}
 	for _, j := range i.Joins {
-		if j.MemberID == e.MemberID || j.MemberID == "" && j.PeerURL() == urls[1] {
-			return j.ID == e.Join && j.PeerURL() != urls[1]
+		if j.MemberID == e.MemberID || j.MemberID == "" && j.PeerURL() == peer {
+			return j.ID == e.Join && j.PeerURL() != peer
 		}
 	}
 	// One that was put aside has a list of its own: that it serves without the others shows nothing about the record. So has one that ended in

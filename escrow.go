@@ -1,6 +1,9 @@
 package cke
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // EscrowFormat is the version of the format of an Escrow; readers refuse a higher one.
 const EscrowFormat = 1
@@ -31,6 +34,14 @@ type SealedSecret struct {
 	Key string `json:"key"`
 	// Age is an age file.
 	Age []byte `json:"age"`
+}
+
+// ParseEscrow reads what lies beside backups. A format that this cke does not know is an error.
+func ParseEscrow(data []byte) (e Escrow, err error) {
+	if err = json.Unmarshal(data, &e); err != nil || e.Format > EscrowFormat {
+		return e, &Error{Code: CodeCannot, What: "what lies beside the backups is of a format that this program does not know", Unchanged: true, Err: err}
+	}
+	return e, nil
 }
 
 // Lacking is something that the identity beside the backups has and the store does not: the store is older.

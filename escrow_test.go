@@ -51,3 +51,13 @@ func TestIdentity_LacksWhatALaterOneHas(t *testing.T) {
 		t.Errorf("a newer store: %+v", got)
 	}
 }
+
+// What a later cke wrote is neither compared nor replaced, as nobody can say what it has.
+func TestParseEscrow_RefusesALaterFormat(t *testing.T) {
+	if _, err := ParseEscrow([]byte(`{"format": 2}`)); CodeOf(err) != CodeCannot {
+		t.Error(err)
+	}
+	if e, err := ParseEscrow([]byte(`{"format": 1, "cluster": "prod"}`)); err != nil || e.Cluster != "prod" {
+		t.Errorf("%+v %v", e, err)
+	}
+}

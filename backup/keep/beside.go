@@ -112,8 +112,8 @@ func (w *chores) readBeside(ctx context.Context) (e cke.Escrow, err error) {
 	case err != nil:
 		return e, fmt.Errorf("read the identity beside the backups: %w", err)
 	default:
-		if err := json.Unmarshal(data, &there); err != nil {
-			return e, fmt.Errorf("read the identity beside the backups: %w", err)
+		if there, err = cke.ParseEscrow(data); err != nil {
+			return e, err
 		}
 	}
 	if e, err = w.l.c.Escrow(ctx); err != nil {

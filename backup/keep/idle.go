@@ -14,9 +14,8 @@ func (l *line) compareOnly(ctx context.Context) error {
 		return err
 	}
 	store := l.storeIn(t, "", signer)
-	w := newChores(l, store, nil)
-	older := w.all[0]
-	older.do = func(ctx context.Context) error {
+	w := &chores{l: l, store: store, files: store}
+	w.all = []*chore{{name: "older", due: w.olderDue, do: func(ctx context.Context) error {
 		l.mu.Lock()
 		known := l.target
 		l.mu.Unlock()
@@ -24,8 +23,7 @@ func (l *line) compareOnly(ctx context.Context) error {
 			return err
 		}
 		return w.compareBeside(ctx)
-	}
-	w.all = w.all[:1]
+	}}}
 	w.run(ctx)
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -136,10 +135,8 @@ func readBeside(ctx context.Context, s *backup.Store, lineage string) (b beside,
 		return b, err
 	}
 	b.trusted = b.trusted && signed
-	if err := json.Unmarshal(data, &b.escrow); err != nil || b.escrow.Format > cke.EscrowFormat {
-		return b, &cke.Error{Code: cke.CodeCannot, What: "what lies beside the backups is of a format that this ckecli does not know", Unchanged: true, Err: err}
-	}
-	return b, nil
+	b.escrow, err = cke.ParseEscrow(data)
+	return b, err
 }
 
 // lastLife follows what lies beside the backups of one life to the last one that took its place, as far as signatures are as good. What

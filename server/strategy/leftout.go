@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"cke"
 	"cke/quorum"
@@ -134,7 +133,7 @@ func (in *Input) stopped(m cke.Member) (cke.Node, bool) {
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
 			ours := c.Cluster == in.Spec.Name && in.Identity.Incarnation.WasReplaced(c.Incarnation) && !in.Identity.Has(c.Join)
-			if places := strings.Fields(c.Place); n.Answered() && ours && len(places) == 2 && slices.Contains(m.PeerURLs, places[1]) {
+			if peer := c.PeerURL(); n.Answered() && ours && peer != "" && slices.Contains(m.PeerURLs, peer) {
 				return n.Node, true
 			}
 		}
