@@ -1,0 +1,53 @@
+package cke
+
+import (
+	"context"
+	"time"
+)
+
+// HostState is how an inventory judges a machine.
+type HostState string
+
+// Host states. What an inventory says beyond these is HostUnknown.
+const (
+	HostHealthy     HostState = "healthy"
+	HostUnhealthy   HostState = "unhealthy"   // alive with a fault
+	HostUnreachable HostState = "unreachable" // does not answer the inventory
+	HostMaintenance HostState = "maintenance" // planned work: an update, or not set up yet
+	HostRetiring    HostState = "retiring"    // somebody decided to take it out
+	HostRetired     HostState = "retired"     // its disk keys are gone, and with them its data
+	HostUnknown     HostState = "unknown"
+)
+
+// Host is a machine as an inventory describes it.
+type Host struct {
+	// ID is the machine's serial: its identity, also where another machine has got its address.
+	ID string
+	// Addresses are its IP addresses, first the one to reach it at.
+	Addresses []string
+	Role      string
+	Rack      int
+	// Zone is the failure zone that the inventory names; empty: it names none.
+	Zone   string
+	Labels map[string]string
+	State  HostState
+	// For is how long it has been in State, by the inventory's own clock; never negative.
+	For time.Duration
+	// RetireDate is when it is due to be replaced; zero: never set.
+	RetireDate time.Time
+	// BMC is the type of its baseboard controller.
+	BMC string
+}
+
+// HostList is one whole answer of an inventory, in the order of the hosts' ids.
+type HostList struct {
+	Hosts  []Host
+	ReadAt time.Time
+}
+
+// Inventory is a list of machines that somebody else keeps. It is only ever read.
+type Inventory interface {
+	// Hosts returns all machines. An answer that is not whole and sound is an error: a machine that is missing from a list is one
+	// that is not registered.
+	Hosts(ctx context.Context) (HostList, error)
+}
