@@ -232,6 +232,11 @@ func (a AddMember) receive(ctx context.Context, e Env) error {
 		if err != nil {
 			return err
 		}
+		if again && size == judged { // it receives nothing
+			if _, worth, err := m.Certificates(ctx, j); err == nil && worth.Trouble(now) != "" {
+				return &cke.Error{Code: cke.CodeCertificates, What: fmt.Sprintf("the learner on %s receives nothing: %s", a.Node.Name(), worth.Trouble(now))}
+			}
+		}
 		if again || size != judged {
 			judged = size
 			has, err := a.hasDatabase(ctx, e, m, j, size)

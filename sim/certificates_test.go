@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"testing"
+	"time"
 
 	"cke/sim"
 )
@@ -58,4 +59,26 @@ func TestCertificates_ThatAreHalfWrittenAreWrittenAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The certificates of a learner are removed before it received a large database. It would be waited for in vain.
+func TestCertificates_OfALearnerThatReceivesNothingAreWrittenAgain(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if c.Name == "Endpoint" && c.Node == "n4" {
+				s.Judge = nil
+				s.Node("n4").RemoveCertificates()
+				s.Fill("n1", 500<<20)
+			}
+			return sim.Proceed
+		}
+		s.declare(s.Nodes()...)
+		if !s.until(2*time.Minute, s.changed) {
+			dec, _ := s.latest().now()
+			t.Error(describeDecision(s.latest().Number(), dec))
+		}
+	})
 }

@@ -249,7 +249,8 @@ func (c *checker) asked() bool {
 
 // wasStopped judges the stop of a voter that ran.
 func (c *checker) wasStopped(t *turn, before standing, id uint64) {
-	if len(before.led) == 0 || slices.Contains(before.led, id) { // one that has no leader while others have one serves nobody
+	apart := slices.ContainsFunc(c.world.store.identity.Joins, func(j cke.Join) bool { return j.Apart && j.MemberID == hexID(id) })
+	if !apart && (len(before.led) == 0 || slices.Contains(before.led, id)) { // one that has no leader while others have one serves nobody
 		c.mayTake(t, before, id)
 	}
 	c.leadsOn(t, before, id)
