@@ -14,7 +14,7 @@ const (
 	HostUnhealthy   HostState = "unhealthy"   // alive with a fault
 	HostUnreachable HostState = "unreachable" // does not answer the inventory
 	HostMaintenance HostState = "maintenance" // planned work: an update, or not set up yet
-	HostRetiring    HostState = "retiring"    // somebody decided to take it out
+	HostRetiring    HostState = "retiring"    // a decision to take it out
 	HostRetired     HostState = "retired"     // its disk keys are gone, and with them its data
 	HostUnknown     HostState = "unknown"
 )
@@ -45,7 +45,7 @@ type HostList struct {
 	ReadAt time.Time
 }
 
-// Inventory is a list of machines that somebody else keeps. It is only ever read.
+// Inventory is a list of machines that another system keeps. It is only ever read.
 type Inventory interface {
 	// Hosts returns all machines. An answer that is not whole and sound is an error: a machine that is missing from a list is one
 	// that is not registered.
