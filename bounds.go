@@ -37,6 +37,13 @@ func (i Identity) Forgettable() []JoinID {
 	return all
 }
 
+// mayHaveForgotten reports whether a membership may have been on record and been forgotten: even if it ended when it was started,
+// as many ended after it as are kept. Then this identity is newer than its start.
+func (i Identity) mayHaveForgotten(j Join) bool {
+	j.EndedAt, j.RemovedAt = j.StartedAt, j.StartedAt
+	return slices.Contains(i.With([]Join{j}).Forgettable(), j.ID)
+}
+
 // With returns the identity with added or changed memberships.
 func (i Identity) With(joins []Join) Identity {
 	all := slices.DeleteFunc(slices.Concat(i.Joins, i.Ended), func(j Join) bool {

@@ -74,7 +74,7 @@ func (i Identity) StillLacks(l Lacking) bool {
 // ended: members that were started, their ends, and newer authorities. That identity must have been read first.
 func (i Identity) Lacks(beside Identity, incarnation string) (all []Lacking) {
 	for _, j := range beside.BackedUp().Joins {
-		if j.Incarnation == incarnation && !j.StartedAt.IsZero() && !i.Has(j.ID) {
+		if j.Incarnation == incarnation && !j.StartedAt.IsZero() && !i.Has(j.ID) && !i.mayHaveForgotten(j) {
 			all = append(all, Lacking{ID: string(j.ID), What: "the member of " + j.Node.Name()})
 		}
 	}

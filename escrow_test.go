@@ -1,6 +1,8 @@
 package cke
 
 import (
+	"cmp"
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,11 +32,26 @@ func TestIdentity_LacksWhatALaterOneHas(t *testing.T) {
 		next.Joins = append(next.Joins, member("9", r.ID, time.Time{}))
 		return next
 	}
+	forgetful := func(kept int, from time.Time) *Identity { // it has as many tombstones, of the hour after that
+		joins := []Join{member("1", "L1", started)}
+		for n := range kept {
+			j := member(JoinID(fmt.Sprintf("t%d", n)), "L1", from)
+			j.EndedAt, j.RemovedAt = from.Add(time.Duration(n+1)*time.Second), from.Add(time.Hour)
+			joins = append(joins, j)
+		}
+		id := NewIdentity(&inc, joins)
+		return &id
+	}
 	for name, row := range map[string]struct {
+		store  *Identity // nil: the one above
 		beside Identity
 		want   []Lacking
 	}{
 		"nothing lies there":     {},
+		"one that was forgotten": {store: forgetful(KeptTombstones, started), beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", started))},
+		"one that was started after all that is kept": {store: forgetful(KeptTombstones, started), beside: with(Authorities{}, member("3", "L1", started.Add(time.Hour))),
+			want: []Lacking{{"3", "the member of n3", false}}},
+		"one that would be kept": {store: forgetful(KeptTombstones-1, started), beside: with(Authorities{}, member("3", "L1", started)), want: []Lacking{{"3", "the member of n3", false}}},
 		"the same":               {beside: store},
 		"one that ended since":   {beside: with(Authorities{}, member("1", "L1", started), member("2", "L1", started))},
 		"one that never started": {beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", time.Time{}))},
@@ -43,7 +60,7 @@ func TestIdentity_LacksWhatALaterOneHas(t *testing.T) {
 		"a later member":         {beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", started)), want: []Lacking{{"3", "the member of n3", false}}},
 		"a later authority":      {beside: with(replaced, member("1", "L1", started)), want: []Lacking{{"pki/peer-ca.2", "generation 2 of the peer authority", false}}},
 	} {
-		if d := gocmp.Diff(row.want, store.Lacks(row.beside, "L1")); d != "" {
+		if d := gocmp.Diff(row.want, cmp.Or(row.store, &store).Lacks(row.beside, "L1")); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
