@@ -3,6 +3,7 @@ package cke
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // EscrowFormat is the version of the format of an Escrow; readers refuse a higher one.
@@ -54,8 +55,27 @@ type Lacking struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// StillLacks reports whether this identity does not have it.
-func (i Identity) StillLacks(l Lacking) bool {
+// StillLacking returns what the identity beside the backups has and this one does not, now or when the cluster was frozen for it.
+func (i Identity) StillLacking(b *BackupStatus) (all []Lacking) {
+	if b != nil && i.BackedUp().Incarnation.Life(b.Lineage) { // the backups of the incarnation before may still be reported
+		all = slices.Clone(b.Lacks)
+	}
+	if i.Freeze.Active() {
+		for _, l := range i.Freeze.Lacks {
+			if !slices.ContainsFunc(all, func(o Lacking) bool { return o.ID == l.ID }) {
+				all = append(all, l)
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(l Lacking) bool { return !i.stillLacks(l) })
+}
+
+// Ends reports whether a membership on record ended according to the identity beside the backups.
+func Ends(lacks []Lacking, id JoinID) bool {
+	return slices.ContainsFunc(lacks, func(l Lacking) bool { return l.Ended && l.ID == string(id) })
+}
+
+func (i Identity) stillLacks(l Lacking) bool {
 	for _, name := range AuthorityNames() {
 		for g := range i.Authorities.Of(name).Signs().Generation + 1 {
 			if l.ID == AuthoritySecret(name, g) {

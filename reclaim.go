@@ -22,7 +22,7 @@ type Reclaim struct {
 	Members  []Join
 	Archived []Join
 	// Ends are memberships on record whose member has left the list, on the nodes of Members, or that ended according to
-	// marks.
+	// marks or to the identity beside the backups.
 	Ends []Join
 	// Apart are memberships on record whose member is in the list, and that ended according to a mark: the operator had
 	// put their members aside.
@@ -59,9 +59,9 @@ func (r Reclaim) Writes(now time.Time) []Join {
 	return append(all, r.Apart...)
 }
 
-// PlanReclaim derives what was lost from the labels of containers and volumes and from etcd's member list. c is the
-// declared cluster with defaults. An error says what cannot be derived from them.
-func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
+// PlanReclaim derives what was lost from the labels of containers and volumes, from etcd's member list, and from what is known of
+// the identity beside the backups. c is the declared cluster with defaults. An error says what cannot be derived from them.
+func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Reclaim, *Error) {
 	var r Reclaim
 	refuse := func(try, format string, args ...any) (Reclaim, *Error) {
 		return Reclaim{}, &Error{Code: CodeOlderStore, What: "cannot reclaim memberships of " + c.Name, Facts: []string{fmt.Sprintf(format, args...)}, Unchanged: true, Try: try}
@@ -123,20 +123,24 @@ func PlanReclaim(c Cluster, id Identity, seen Observation) (Reclaim, *Error) {
 	for _, u := range found[:min(len(found), maxArchived)] {
 		r.Archived = append(r.Archived, u.join(c, id, seen, Member{}))
 	}
+	lacks := id.StillLacking(b)
 	for _, j := range id.Joins {
+		listed := slices.ContainsFunc(members, func(m Member) bool { return m.ID == j.MemberID })
+		if Ends(lacks, j.ID) && listed { // an end is recorded once the member has left the list, for good
+			return refuse("ckecli cluster evidence", "etcd lists the member of %s, whose membership ended according to the identity beside the backups: a second cluster of this name may serve", j.Node.Name())
+		}
 		if slices.ContainsFunc(r.Members, func(m Join) bool { return m.ID == j.ID }) {
 			continue
 		}
 		ended := slices.ContainsFunc(marked, func(m Join) bool { return m.ID == j.ID })
 		taken := slices.ContainsFunc(r.Members, func(m Join) bool { return m.Node.Address == j.Node.Address })
-		listed := slices.ContainsFunc(members, func(m Member) bool { return m.ID == j.MemberID })
 		switch {
 		case taken && listed:
 			return refuse("ckecli etcd members", "%s carries two memberships with members", j.Node.Name())
 		case ended && listed:
 			j.Apart = true
 			r.Apart = append(r.Apart, j)
-		case taken || ended:
+		case taken || ended || Ends(lacks, j.ID):
 			r.Ends = append(r.Ends, j)
 		}
 	}

@@ -79,7 +79,7 @@ func (s *stage) reclaim(t *testing.T) {
 	d.mu.Lock()
 	in := d.input
 	d.mu.Unlock()
-	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen)
+	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen, in.Backup)
 	if why != nil {
 		t.Fatal(why)
 	}
@@ -163,7 +163,7 @@ func (n *nemesis) reclaim() (asked bool) {
 	d.mu.Lock()
 	in := d.input
 	d.mu.Unlock()
-	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen)
+	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen, in.Backup)
 	refused := slices.ContainsFunc(n.s.Store().Records(), func(r cke.Record) bool {
 		return r.Operation == string(cke.TaskReclaim) && r.Refused && r.StartedAt.After(n.healed)
 	})

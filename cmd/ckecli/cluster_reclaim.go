@@ -70,7 +70,7 @@ func runReclaim(ctx context.Context, a *app, s store, name string, o reclaimOpti
 	if err != nil {
 		return err
 	}
-	r, why := cke.PlanReclaim(spec.Wanted(), id, cke.Observation{ObservedAt: st.ObservedAt, Nodes: st.Nodes, Etcd: st.Etcd})
+	r, why := cke.PlanReclaim(spec.Wanted(), id, cke.Observation{ObservedAt: st.ObservedAt, Nodes: st.Nodes, Etcd: st.Etcd}, st.Backup)
 	if why != nil {
 		return refused(why)
 	}

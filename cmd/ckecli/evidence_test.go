@@ -149,14 +149,15 @@ func TestReclaim_ShowsWhatTheStoreLostAndAsksTheLeader(t *testing.T) {
 		Containers: []cke.Container{{Name: lost.Volume, State: cke.ContainerRunning, Image: "quay.io/coreos/etcd:v3.6.15", Cluster: "prod", Incarnation: lost.Incarnation, Join: lost.ID, Place: old.Place(), StartedAt: time.Now()}},
 		Volumes: []cke.Volume{{Name: lost.Volume, Cluster: "prod", Incarnation: lost.Incarnation, Join: lost.ID},
 			{Name: "etcd-cke.gone", Cluster: "prod", Incarnation: lost.Incarnation, Join: "gone"}}}}
+	s.Backup = &cke.BackupStatus{Lineage: id.Incarnation.ID, Lacks: []cke.Lacking{{ID: string(id.Joins[2].ID), Ended: true}}}
 	l.status(s)
 	stdout, _ := h.run(exitDone, "cluster", "reclaim", "prod", "--plan")
-	contains(t, stdout, "NODE", "VOLUME", "cp2", "etcd-cke.fresh", "b2b", "member on record", "etcd-cke.gone", "archived volume on record, kept", old.Volume, "membership ends")
+	contains(t, stdout, "NODE", "VOLUME", "cp2", "etcd-cke.fresh", "b2b", "member on record", "etcd-cke.gone", "archived volume on record, kept", old.Volume, "membership ends", id.Joins[2].Volume)
 	_, stderr = h.run(exitRefused, "cluster", "reclaim", "prod")
 	contains(t, stderr, "etcd-cke.fresh", "error[CKE107]: reclaiming memberships of prod was not confirmed", "ckecli cluster reclaim prod --confirm prod")
 	h.run(exitDone, "cluster", "reclaim", "prod", "--confirm", "prod", "--no-wait")
 	r, err := h.store.RequestsOf(h.ctx(), "prod")
-	if err != nil || len(r.Tasks) != 1 || r.Tasks[0].Kind != cke.TaskReclaim || len(r.Tasks[0].Reclaim) != 2 || len(r.Tasks[0].ReclaimChanges) != 1 {
+	if err != nil || len(r.Tasks) != 1 || r.Tasks[0].Kind != cke.TaskReclaim || len(r.Tasks[0].Reclaim) != 2 || len(r.Tasks[0].ReclaimChanges) != 2 {
 		t.Fatalf("%v %+v", err, r)
 	}
 	s.Nodes = nil

@@ -20,7 +20,7 @@ type finding struct {
 	unrecorded []cke.Unrecorded
 	// ended are memberships on record that ended.
 	ended []cke.Join
-	// beside: the identity beside the backups has what neither the store nor a node has.
+	// beside: the identity beside the backups has members or authorities that neither the store nor a node has.
 	beside bool
 }
 

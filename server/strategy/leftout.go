@@ -102,7 +102,7 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 			all = append(all, in.ballot(nil, false, lives[life], goesOn, strangerGoesOn))
 		}
 		ended := func(j cke.Join) bool {
-			return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && n.Marks(j.ID) })
+			return cke.Ends(in.lacks(), j.ID) || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && n.Marks(j.ID) })
 		}
 		if left := slices.DeleteFunc(slices.Clone(lives[life]), ended); len(left) < len(lives[life]) { // they vote no more
 			all = append(all, in.ballot(nil, false, left, goesOn, strangerGoesOn))

@@ -360,6 +360,9 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 		if p := dataProblem(in, j); p != nil {
 			return &cke.Error{Code: p.Code, What: "cannot recover from " + o.Survivor, Facts: []string{p.Message}}
 		}
+		if cke.Ends(in.lacks(), j.ID) && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
+			return &cke.Error{Code: cke.CodeOlderStore, What: "cannot recover from " + o.Survivor, Facts: []string{"its membership ended, according to the identity beside the backups: the others continued without it"}, Try: "ckecli cluster evidence"}
+		}
 		e, _ := in.Seen.Etcd.Endpoint(j.ID)
 		if e.Join = j.ID; in.Identity.OfAnother(e) && !o.Named {
 			return &cke.Error{Code: cke.CodeSplitBrain, What: "cannot recover from " + o.Survivor + " unless it is named", Facts: []string{in.Identity.NotOurs(e)}, Try: "ckecli recover --from " + o.Survivor}

@@ -50,17 +50,23 @@ func olderStore(in *Input) *finding {
 	if ids == nil {
 		return nil
 	}
-	newest := fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; if all members that were added since are gone for good: ckecli cluster unfreeze %s --reason TEXT", in.Spec.Name, in.Spec.Name)
+	unseen := slices.ContainsFunc(beside, func(l cke.Lacking) bool { return !l.Ended })
+	newest := "bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim " + in.Spec.Name
+	gone := fmt.Sprintf("; if all members that were added since and are not on record are gone for good: ckecli cluster unfreeze %s --reason TEXT", in.Spec.Name)
 	if has != nil {
 		lacks = append(lacks, "the identity beside the backups has "+and(has)+", which it does not have")
-		if on == "" {
+		switch {
+		case on != "":
+		case unseen:
+			remedy = newest + gone
+		default:
 			remedy = newest
 		}
 	}
 	if ended != nil {
 		lacks = append(lacks, fmt.Sprintf("the membership of %s ended, according to marks on nodes", namesOf(ended)))
 		if on == "" && in.unseenMembers() {
-			remedy = newest
+			remedy = newest + gone
 		}
 	}
 	if names != nil {
@@ -69,26 +75,16 @@ func olderStore(in *Input) *finding {
 	if moved != nil {
 		lacks = append(lacks, "it does not have "+and(moved))
 	}
-	return &finding{kind: cke.FreezeOlderStore, text: cke.OlderStore(ids), unrecorded: lost, ended: ended, beside: beside != nil, problem: cke.Problem{Code: cke.CodeOlderStore, Node: node,
+	return &finding{kind: cke.FreezeOlderStore, text: cke.OlderStore(ids), unrecorded: lost, ended: ended, beside: unseen, problem: cke.Problem{Code: cke.CodeOlderStore, Node: node,
 		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
 }
 
-// lacks is what the identity beside the backups has and the store does not, now or when the cluster was frozen for it.
-func (in *Input) lacks() (all []cke.Lacking) {
+// lacks is what the identity beside the backups has and the store does not. A sealed deletion ends all of it.
+func (in *Input) lacks() []cke.Lacking {
 	if in.Sealed {
 		return nil
 	}
-	if b := in.Backup; b != nil && in.Identity.BackedUp().Incarnation.Life(b.Lineage) { // the backups of the incarnation before may still be told of
-		all = slices.Clone(b.Lacks)
-	}
-	if f := in.Identity.Freeze; f.Active() {
-		for _, l := range f.Lacks {
-			if !slices.ContainsFunc(all, func(o cke.Lacking) bool { return o.ID == l.ID }) {
-				all = append(all, l)
-			}
-		}
-	}
-	return slices.DeleteFunc(all, func(l cke.Lacking) bool { return !in.Identity.StillLacks(l) })
+	return in.Identity.StillLacking(in.Backup)
 }
 
 // knowsLacks reports whether it is known what lacks returns, or there are no backups.
@@ -289,7 +285,7 @@ func reclaimAnswer(in *Input) verdict {
 // reclaimAsked: an operator wants memberships on record again that the store lost. Nothing but what was shown is; what was shown to end
 // may have ended meanwhile.
 func reclaimAsked(in *Input, t cke.Task) Decision {
-	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen)
+	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen, in.Backup)
 	if why != nil {
 		return refuse(t, why)
 	}
@@ -299,8 +295,12 @@ func reclaimAsked(in *Input, t cke.Task) Decision {
 	}
 	ids := r.IDs()
 	if f := olderStore(in); f != nil && len(ids)+len(r.Ends)+len(r.Apart) == 0 {
+		way := "if the member that is named was removed on purpose, stop its container on its node first"
+		if f.beside {
+			way = f.problem.Remedy
+		}
 		return refuse(t, &cke.Error{Code: cke.CodeOlderStore, What: "there is nothing to put on record, and " + f.problem.Message, Unchanged: true,
-			Facts: []string{"if the member that is named was removed on purpose, stop its container on its node first"}, Try: "ckecli cluster evidence " + in.Spec.Name})
+			Facts: []string{way}, Try: "ckecli cluster evidence " + in.Spec.Name})
 	}
 	switch shown := slices.Sorted(slices.Values(t.Reclaim)); {
 	case len(ids) == 0 && o.Freeze == "":
