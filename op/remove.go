@@ -21,6 +21,8 @@ type RemoveMember struct {
 	Silent bool
 	// Repair is recorded with the end of the membership; see cke.Join.
 	Repair bool
+	// Declared are the nodes that must not lack a member when one that serves is removed, see Lacking; nil: it goes first.
+	Declared []cke.Node
 	// Volumes determines how long the volume is kept.
 	Volumes cke.VolumePolicies
 }
@@ -237,7 +239,9 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 		}
 	}
 	if m := list.members[i]; !m.Learner {
-		err = list.takeGate(ctx, e, id, m, list.voters()-1)
+		if err = list.takeGate(ctx, e, id, m, list.voters()-1); err == nil {
+			err = r.tooEarly(ctx, e, list, id, m)
+		}
 	}
 	return via, list.members[i].Learner, err
 }

@@ -9,7 +9,6 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/quorum"
 )
 
 // Bounds of what a learner may take.
@@ -124,34 +123,9 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 			return wait(fmt.Sprintf("%s is no longer a control-plane node, and its member stays until there is one on %s", j.Node.Name(), nodesOf(missing)), missing...)
 		}
 		gone := j
-		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, fmt.Sprintf("%s is no longer a control-plane node", j.Node.Name())).voluntary()
+		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Declared: in.toCarry(m)}, fmt.Sprintf("%s is no longer a control-plane node", j.Node.Name())).voluntary()
 	}
 	return pass()
-}
-
-// lacking are the declared nodes without a member, if one voter less on record would be fewer than declared: whoever writes an
-// address that does not answer is not to lose the members that serve, nor all of them to one that cke does not know. Where there
-// are as many as there may be, one has to go first.
-// A member m that serves from removed files keeps every other one that serves where it is: it waits for no node that a foreign member has to
-// leave first, or to which one of ours moves, if whatever the others agree to is on one of ours with its data.
-func lacking(in *Input, m cke.Member) []cke.Problem {
-	t := tallyOf(in)
-	first := hollow(in, m) && quorum.InEach(t.Voters-1, t.recorded-t.hollow)
-	if t.recorded > len(in.Spec.ControlPlane()) || t.Voters >= quorum.MostVoters {
-		return nil
-	}
-	var missing []cke.Problem
-	for _, n := range in.Spec.ControlPlane() {
-		if _, carries := in.Identity.On(n); carries || first && (in.awaits(n) || in.strangersAt(n.Address) != nil) {
-			continue
-		}
-		if s := in.node(n); s.Problem != nil {
-			missing = append(missing, *s.Problem)
-			continue
-		}
-		missing = append(missing, cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: "it carries no member yet"})
-	}
-	return missing
 }
 
 // promote: a learner of ours, on a declared node, answers and has caught up. It comes before repairs: one dead voter must
@@ -226,7 +200,7 @@ func replaceLost(in *Input) verdict {
 		case g != open:
 			why = cmp.Or(why, fmt.Sprintf("replacing %s waits: %s", name, g))
 		default:
-			return act(op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join)}, fmt.Sprintf("the data of %s is gone; a new member takes its place", name))
+			return act(op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join), Declared: in.toCarry(l.member)}, fmt.Sprintf("the data of %s is gone; a new member takes its place", name))
 		}
 	}
 	return note(told+"; "+why, gone...)
