@@ -46,17 +46,12 @@ func endedMembership(in *Input) verdict {
 		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue
 		}
-		if len(in.Identity.Joins) == 1 {
-			return wait("etcd lists no member on record: the only membership on record is not ended, since cke could reach no other member", cke.Problem{Code: cke.CodeStranger, Node: j.Node.Name(),
-				Message: "its member is not in the member list, and no other membership is on record",
-				Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; or, for a member that another tool added: ckecli etcd adopt NODE", in.Spec.Name)})
-		}
 		// A store that is older than the cluster has voters without a start: only where no volume is left there is nothing to keep.
 		n := in.node(j.Node)
 		_, volume := n.VolumeOf(j)
 		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
 		end := op.EndMembership{Join: j, Silent: in.silent(j), Agreed: in.leavers(j)}
-		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed); missing != nil {
+		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed); missing != nil && len(in.Identity.Joins) > 1 {
 			var problems []cke.Problem
 			for _, m := range missing {
 				first := ""
@@ -67,6 +62,11 @@ func endedMembership(in *Input) verdict {
 					Remedy: fmt.Sprintf("`ckecli cluster evidence` shows what each member answers; if it was removed from the list on purpose: %sckecli replace %s", first, m.Node.Name())})
 			}
 			return wait(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...)
+		}
+		if !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID) {
+			return wait(fmt.Sprintf("etcd lists no voter on record: the membership of %s is not ended, since cke could reach no other member", j.Node.Name()), cke.Problem{Code: cke.CodeStranger, Node: j.Node.Name(),
+				Message: "its member is not in the member list, and no other membership on record votes",
+				Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; or, for a member that another tool added: ckecli etcd adopt NODE", in.Spec.Name)})
 		}
 		had, v := in.awaitElection()
 		if v.given() {
