@@ -64,17 +64,20 @@ func TestDecide_WaitsForTheComparisonAlsoWhereTheOrderIsOlderThanTheDaemon(t *te
 // backups, since only endings lacked in it. n2 and n3 are cut off and serve; n1 is down; n4 and n5 have marks that their
 // memberships ended.
 func TestRestore_OnANewHostEndedVotersAreCounted(t *testing.T) {
-	s := formed(5).with(func(s *scene) {
-		s.Identity = s.Identity.Awaiting(noon)
-		s.Seen.Etcd = cke.EtcdStatus{}
-		for _, i := range []int{4, 5} {
-			s.node(i).Over = []string{string(s.join(i).ID)}
-			s.node(i).Containers, s.node(i).Volumes = nil, nil
+	for _, aside := range []bool{false, true} { // they may have been put aside before
+		s := formed(5).with(func(s *scene) {
+			s.Identity.Joins[3].Apart, s.Identity.Joins[4].Apart = aside, aside
+			s.Identity = s.Identity.Awaiting(noon)
+			s.Seen.Etcd = cke.EtcdStatus{}
+			for _, i := range []int{4, 5} {
+				s.node(i).Over = []string{string(s.join(i).ID)}
+				s.node(i).Containers, s.node(i).Volumes = nil, nil
+			}
+			s.node(1).Containers[0].State = cke.ContainerExited
+		}).silent(2, 3).restored("n2", "n3")
+		d := strategy.Decide(s.Input)
+		if _, is := d.Operation.(op.Refuse); !is {
+			t.Errorf("put aside %v: %T %s: n2 and n3 are two of three voters", aside, d.Operation, d.Reason)
 		}
-		s.node(1).Containers[0].State = cke.ContainerExited
-	}).silent(2, 3).restored("n2", "n3")
-	d := strategy.Decide(s.Input)
-	if _, is := d.Operation.(op.Refuse); !is {
-		t.Errorf("%T %s: n2 and n3 are two of three voters", d.Operation, d.Reason)
 	}
 }
