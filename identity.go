@@ -129,6 +129,16 @@ func Chosen(joins []Join) []Join {
 	return chosen
 }
 
+// OthersVote reports whether a member list has a voter that has started, and whose membership is on record, is not put
+// aside and is none of these. cke asks members where memberships are on record.
+func OthersVote(list []Member, joins []Join, without ...JoinID) bool {
+	return slices.ContainsFunc(joins, func(j Join) bool {
+		return !j.Apart && !slices.Contains(without, j.ID) && slices.ContainsFunc(list, func(m Member) bool {
+			return m.ID == j.MemberID && !m.Learner && m.Name != ""
+		})
+	})
+}
+
 // Carriers returns the memberships of the members on nodes. An error: there is none on one of them.
 func (i Identity) Carriers(nodes []string) (joins []Join, err error) {
 	for _, name := range nodes {

@@ -144,8 +144,8 @@ func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Rec
 			r.Ends = append(r.Ends, j)
 		}
 	}
-	if len(id.Joins) > 0 && len(r.Members) == 0 && len(r.Ends) == len(id.Joins) {
-		return refuse("store the newest cluster file: ckecli cluster set --no-wait FILE", "every membership on record ended, and no node of this cluster file carries a member")
+	if len(r.Ends) > 0 && !OthersVote(members, slices.Concat(r.Members, id.Joins), r.Changes()...) {
+		return refuse("store the newest cluster file: ckecli cluster set --no-wait FILE", "no membership on record would be left whose member votes, and no node of this cluster file carries a member that does")
 	}
 	return r, nil
 }

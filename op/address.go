@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"cke"
 )
@@ -97,8 +98,8 @@ func (c ChangeAddress) prove(ctx context.Context, e Env) error {
 	}
 	m := e.Machines.Machine(c.Node)
 	found, err := m.Container(ctx, j)
-	if err == nil && !found.Running() || errors.Is(err, cke.ErrNotFound) {
-		if err := c.noDouble(ctx, e, j); err != nil {
+	if err == nil || errors.Is(err, cke.ErrNotFound) {
+		if err := c.noDouble(ctx, e, j, found); err != nil {
 			return err
 		}
 	}
@@ -127,15 +128,30 @@ func (c ChangeAddress) tryFiles(ctx context.Context, e Env) error {
 	return m.PutFiles(ctx, j, files)
 }
 
-// noDouble refuses while the member answers where it was although it does not run on the machine: that has a copy of its
-// disk, and both together would vote twice.
-func (c ChangeAddress) noDouble(ctx context.Context, e Env, j cke.Join) error {
-	s := e.Etcd.Endpoint(ctx, j.ClientURL())
-	if j.ClientURL() == c.moved(j).ClientURL() || s.Problem != "" || s.MemberID != j.MemberID {
+// noDouble refuses while the member answers where it was although it does not run in the container on the machine: that has
+// a copy of its disk, and both together would vote twice.
+func (c ChangeAddress) noDouble(ctx context.Context, e Env, j cke.Join, found cke.Container) error {
+	if j.ClientURL() == c.moved(j).ClientURL() || found.Running() && j.Node.Address == c.Node.Address {
+		return nil
+	}
+	if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Problem != "" || s.MemberID != j.MemberID || c.staysUp(ctx, e, j, found) {
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("volume %s is on %s, but its member runs elsewhere", j.Volume, c.Node.Name()),
 		Facts: []string{"it answers at " + j.ClientURL(), "a copy of a member's disk is not a member: remove the volume there, or stop the member where it runs"}, Unchanged: true, Err: cke.ErrConflict}
+}
+
+// boundAfter is how long an etcd runs at least that has the address that it listens on: any other one exits at once, and
+// its engine starts it again and again.
+const boundAfter = 5 * time.Second
+
+// staysUp reports whether a container continues to run: its machine has the address that it was made for.
+func (c ChangeAddress) staysUp(ctx context.Context, e Env, j cke.Join, found cke.Container) bool {
+	if found.State != cke.ContainerRunning || e.Pause(ctx, boundAfter) != nil {
+		return false
+	}
+	now, err := e.Machines.Machine(c.Node).Container(ctx, j)
+	return err == nil && now.State == cke.ContainerRunning && now.ID == found.ID && now.StartedAt.Equal(found.StartedAt)
 }
 
 func (c ChangeAddress) update(ctx context.Context, e Env) error {

@@ -28,6 +28,56 @@ func TestRemoval_TheOnlyMembershipOnRecordStays(t *testing.T) {
 	})
 }
 
+// Nor does a second membership help that has no member, or only a learner.
+func TestRemoval_TheOnlyMembershipOnRecordThatVotesStays(t *testing.T) {
+	for name, second := range map[string]func(w *world, last cke.Node){
+		"only on record": func(w *world, last cke.Node) { w.runUntil(w.add(last), "add-learner") },
+		"a learner":      func(w *world, last cke.Node) { w.mustRun(w.add(last)) },
+	} {
+		inGrowing(t, 1, func(w *world, last cke.Node) {
+			second(w, last)
+			j := w.joinOn(w.cluster().Nodes[0])
+			if _, err := w.run(op.RemoveMember{Member: w.members()[0], Join: &j}); cke.CodeOf(err) != cke.CodeStranger {
+				t.Errorf("%s: %v", name, err)
+			}
+			_, err := w.runIn(func(e op.Env) op.Env {
+				e.Etcd = oneSided{e.Etcd, func(m cke.Member) bool { return m.ID != j.MemberID }, ""}
+				return e
+			}, op.EndMembership{Join: j, Agreed: []cke.JoinID{j.ID}})
+			if cke.CodeOf(err) != cke.CodeStranger || len(w.joins()) != 2 {
+				t.Errorf("%s: %v, %d memberships", name, err, len(w.joins()))
+			}
+		})
+	}
+}
+
+// A member that serves stays until each declared node has one that votes, whatever was seen when its removal was decided.
+func TestRemoveMember_WaitsForTheDeclaredNodes(t *testing.T) {
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		nodes := w.cluster().Nodes
+		j := w.joinOn(nodes[2])
+		o := op.RemoveMember{Member: w.members()[2], Join: &j, Declared: []cke.Node{nodes[0], nodes[1], last}}
+		c := w.cluster()
+		c.Nodes = o.Declared
+		w.Store().SetSpec(c)
+		w.runUntil(w.add(last), "add-learner") // its membership is on record
+		if _, err := w.run(o); cke.CodeOf(err) != cke.CodeQuorum || len(w.members()) != 3 {
+			t.Errorf("%v, %d members", err, len(w.members()))
+		}
+		w.mustRun(w.resume(last))
+		w.mustRun(op.PromoteMember{Join: w.joinOn(last)})
+		w.mustRun(o)
+	})
+	inGrowing(t, 3, func(w *world, last cke.Node) { // what does not serve is removed
+		nodes := w.cluster().Nodes
+		j := w.joinOn(nodes[2])
+		m := w.members()[2]
+		w.runUntil(w.add(last), "add-learner")
+		w.Node("n3").PowerOff()
+		w.mustRun(op.RemoveMember{Member: m, Join: &j, Silent: true, Declared: []cke.Node{nodes[0], nodes[1], last}})
+	})
+}
+
 // What a member is removed for is on record before it is gone: whoever goes on after a crash cannot see it any more.
 func TestRemoveMember_RecordsWhatForBeforeTheEffect(t *testing.T) {
 	for _, step := range []string{"record-end", "stop"} {

@@ -21,6 +21,8 @@ type RemoveMember struct {
 	Silent bool
 	// Repair is recorded with the end of the membership; see cke.Join.
 	Repair bool
+	// Declared are the nodes that must not lack a member when one that serves is removed, see Lacking; nil: it goes first.
+	Declared []cke.Node
 	// Volumes determines how long the volume is kept.
 	Volumes cke.VolumePolicies
 }
@@ -219,12 +221,12 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 		return "", false, nil
 	}
 	if r.Join != nil {
-		if err := lastOnRecord(id, *r.Join); err != nil {
-			return "", false, err
-		}
 		after := slices.Delete(slices.Clone(list.members), i, i+1)
 		if missing := Unproved(after, id.Joins, []cke.JoinID{r.Join.ID}); missing != nil {
 			return "", false, fmt.Errorf("the member list lacks %s: its membership must end first: %w", missing[0].Node.Name(), cke.ErrConflict)
+		}
+		if err := list.lastVoter(id, *r.Join); err != nil {
+			return "", false, err
 		}
 	}
 	via = list.via
@@ -237,7 +239,9 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 		}
 	}
 	if m := list.members[i]; !m.Learner {
-		err = list.takeGate(ctx, e, id, m, list.voters()-1)
+		if err = list.takeGate(ctx, e, id, m, list.voters()-1); err == nil {
+			err = r.tooEarly(ctx, e, list, id, m)
+		}
 	}
 	return via, list.members[i].Learner, err
 }
@@ -326,12 +330,12 @@ func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing
 	return missing
 }
 
-// lastOnRecord refuses to end the only membership on record: cke asks members for the member list where memberships are, and would ask none.
-func lastOnRecord(id cke.Identity, j cke.Join) error {
-	if len(id.Joins) > 1 {
+// lastVoter refuses to end a membership beside which none on record votes: cke asks members for the member list where memberships are.
+func (l memberList) lastVoter(id cke.Identity, j cke.Join) error {
+	if cke.OthersVote(l.members, id.Joins, j.ID) {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("the membership of %s is the only one on record: it is not ended, since cke could reach no other member", j.Node.Name()),
+	return &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("no other membership on record than that of %s votes: it is not ended, since cke could reach no other member", j.Node.Name()),
 		Unchanged: true, Try: "ckecli status", Err: cke.ErrConflict}
 }
 
@@ -372,9 +376,6 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	if !lasts {
 		return nil
 	}
-	if err := lastOnRecord(id, j); err != nil {
-		return err
-	}
 	noteStart(&j, m.Join.StartedAt) // this and NeverVoted are seen by Decide, where the store is from before its start
 	for _, member := range list.members {
 		others := slices.ContainsFunc(id.Joins, func(o cke.Join) bool { return o.ID != j.ID && Is(member, o) })
@@ -384,6 +385,9 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	}
 	if Unproved(list.members, id.Joins, m.Agreed) != nil {
 		return list.unproved("no membership is ended because of it")
+	}
+	if err := list.lastVoter(id, j); err != nil {
+		return err
 	}
 	replies := map[cke.JoinID]cke.EndpointStatus{}
 	for _, o := range id.Joins {

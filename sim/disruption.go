@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"net/url"
 	"slices"
 	"time"
 
@@ -346,6 +347,9 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 		if s.spec.Wanted().Policies.Foreign == cke.ForeignHold && !slices.ContainsFunc(s.identity.Ended, once) && !c.adopted(hexID(l.id), "") {
 			c.violated("%s removes a foreign member that is to be held", t.call)
 		}
+		if !l.learner && slices.Contains(before.serving, l.id) && c.lacks(before, l) && !c.adopted(hexID(l.id), "") {
+			c.violated("%s takes a foreign member away that serves, before there are as many members as are declared", t.call)
+		}
 		return
 	}
 	j := s.identity.Joins[i]
@@ -353,7 +357,7 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 	if l.learner || asked {
 		return
 	}
-	if slices.Contains(before.serving, l.id) && c.lacks(before.voters) && !c.goesFirst(before, l.id) {
+	if slices.Contains(before.serving, l.id) && c.lacks(before, l) && !c.goesFirst(before, l.id) {
 		c.violated("%s takes a member away that serves, before there are as many others as are declared", t.call)
 	}
 	for _, n := range s.spec.Cluster.ControlPlane() {
@@ -387,19 +391,38 @@ func (c *checker) goesFirst(before standing, id uint64) bool {
 	return before.unlinked(id) && others-keep < majority(others)
 }
 
-// lacks reports whether one voter less that is on record would be fewer than declared while a declared node carries none, and one may be
-// added.
-func (c *checker) lacks(voters []uint64) bool {
-	s := c.world.store
-	declared, recorded := s.spec.Cluster.ControlPlane(), 0
-	for _, j := range s.identity.Joins {
-		if slices.Contains(voters, number(j.MemberID)) {
-			recorded++
+// lacks reports whether fewer voters on record than declared are left without one while none is on a declared node, and one may be added.
+// No foreign member waits for a node with one: that takes none before.
+func (c *checker) lacks(before standing, goes listed) bool {
+	w := c.world.store
+	declared, left, ours := w.spec.Cluster.ControlPlane(), 0, false
+	for _, j := range w.identity.Joins {
+		if l, votes := before.voter(j); votes {
+			left, ours = left+1, ours || l.id == goes.id
 		}
 	}
-	return recorded <= len(declared) && len(voters) < mostVoters && slices.ContainsFunc(declared, func(n cke.Node) bool {
-		return !slices.ContainsFunc(s.identity.Joins, func(j cke.Join) bool { return j.Node.Address == n.Address })
+	if ours {
+		left--
+	}
+	return left < len(declared) && len(before.voters) < mostVoters && slices.ContainsFunc(declared, func(n cke.Node) bool {
+		voter := slices.ContainsFunc(w.identity.Joins, func(j cke.Join) bool { _, votes := before.voter(j); return votes && j.Node.Address == n.Address })
+		foreign := slices.ContainsFunc(before.list, func(l listed) bool {
+			u, err := url.Parse(l.peer)
+			return err == nil && u.Hostname() == n.Address
+		})
+		return !voter && (ours || !foreign)
 	})
+}
+
+// voter is the voter in the list that a membership is on record for.
+func (s standing) voter(j cke.Join) (listed, bool) {
+	i := slices.IndexFunc(s.list, func(l listed) bool {
+		return !l.learner && (j.MemberID == hexID(l.id) || j.MemberID == "" && j.PeerURL() == l.peer)
+	})
+	if i < 0 {
+		return listed{}, false
+	}
+	return s.list[i], true
 }
 
 // endsWith notes what a member had when its process ended, beginsWith that it has it when one starts again.

@@ -60,21 +60,56 @@ func TestDecide_WaitsForTheComparisonAlsoWhereTheOrderIsOlderThanTheDaemon(t *te
 	}
 }
 
+// Where members on record do not answer, the cluster may serve elsewhere: that is what the comparison finds out, and the target can be
+// read. Nor is anything known before the stored status is. What can never be compared is not waited for.
+func TestDecide_WaitsForTheComparisonWhereMembersDoNotAnswer(t *testing.T) {
+	trouble := func(known bool, code cke.Code) *cke.BackupStatus {
+		return &cke.BackupStatus{Target: "file:///b", Lineage: "life", Known: known, Problem: &cke.BackupTrouble{Code: code, Message: "trouble"}}
+	}
+	for name, c := range map[string]struct {
+		backup *cke.BackupStatus
+		target string
+		leads  time.Duration
+		waits  bool
+	}{
+		"members do not answer":             {trouble(true, cke.CodeMemberSilent), "file:///b", 0, true},
+		"members do not answer for a while": {trouble(true, cke.CodeMemberSilent), "file:///b", time.Minute, false},
+		"the target cannot be opened":       {trouble(false, cke.CodeTarget), "file:///b", 0, false},
+		"nothing is known of the backups":   {nil, "file:///b", 0, true},
+		"nothing is known for a while":      {nil, "file:///b", time.Minute, false},
+		"there are no backups":              {nil, "", 0, false},
+	} {
+		for what, asks := range map[string]func(*scene){
+			"a restore":  func(s *scene) { s.restored() },
+			"a deletion": func(s *scene) { s.Deleting, s.DeletionAt = true, noon.Add(-time.Hour) },
+		} {
+			s := formed(3).with(asks)
+			s.Spec.Backup.Target, s.Backup, s.LeadsSince = c.target, c.backup, noon.Add(-c.leads)
+			if d := strategy.Decide(s.Input); (d.Operation == nil) != c.waits {
+				t.Errorf("%s, %s: %T %s", name, what, d.Operation, d.Reason)
+			}
+		}
+	}
+}
+
 // A new management host has the identity of before the cluster shrank from five members to three: an older store put it beside the
 // backups, since only endings lacked in it. n2 and n3 are cut off and serve; n1 is down; n4 and n5 have marks that their
 // memberships ended.
 func TestRestore_OnANewHostEndedVotersAreCounted(t *testing.T) {
-	s := formed(5).with(func(s *scene) {
-		s.Identity = s.Identity.Awaiting(noon)
-		s.Seen.Etcd = cke.EtcdStatus{}
-		for _, i := range []int{4, 5} {
-			s.node(i).Over = []string{string(s.join(i).ID)}
-			s.node(i).Containers, s.node(i).Volumes = nil, nil
+	for _, aside := range []bool{false, true} { // they may have been put aside before
+		s := formed(5).with(func(s *scene) {
+			s.Identity.Joins[3].Apart, s.Identity.Joins[4].Apart = aside, aside
+			s.Identity = s.Identity.Awaiting(noon)
+			s.Seen.Etcd = cke.EtcdStatus{}
+			for _, i := range []int{4, 5} {
+				s.node(i).Over = []string{string(s.join(i).ID)}
+				s.node(i).Containers, s.node(i).Volumes = nil, nil
+			}
+			s.node(1).Containers[0].State = cke.ContainerExited
+		}).silent(2, 3).restored("n2", "n3")
+		d := strategy.Decide(s.Input)
+		if _, is := d.Operation.(op.Refuse); !is {
+			t.Errorf("put aside %v: %T %s: n2 and n3 are two of three voters", aside, d.Operation, d.Reason)
 		}
-		s.node(1).Containers[0].State = cke.ContainerExited
-	}).silent(2, 3).restored("n2", "n3")
-	d := strategy.Decide(s.Input)
-	if _, is := d.Operation.(op.Refuse); !is {
-		t.Errorf("%T %s: n2 and n3 are two of three voters", d.Operation, d.Reason)
 	}
 }

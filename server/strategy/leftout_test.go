@@ -77,6 +77,20 @@ func (s *scene) begun(without ...string) *scene {
 	return s.restored(without...)
 }
 
+// aside is a cluster of three without a quorum whose third member is put aside, which a mark says, too.
+func aside(silent ...int) *scene {
+	return formed(3).with(func(s *scene) { s.Identity.Joins[2].Apart = true }).stopped(3).marked(3).lost().remembered().silent(silent...)
+}
+
+// recovers lets a person have ordered a recovery from a member's data, without n1.
+func recovers(node string) func(*scene) {
+	return func(s *scene) {
+		s.restored("n1")
+		o := s.Requests.Tasks[0].Restore
+		o.Target, o.Source, o.Survivor, o.Named = "", "", node, true
+	}
+}
+
 // Requirement A1: what a restore does not stop for certain must have no quorum, or two clusters of one name serve.
 func TestRestore_WhatIsLeftOutHasNoQuorum(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -108,13 +122,16 @@ func TestRestore_WhatIsLeftOutHasNoQuorum(t *testing.T) {
 			j.StartedAt = noon.Add(-time.Hour)
 			s.Before = cke.Status{Incarnation: j.Incarnation, Etcd: cke.EtcdStatus{Members: []cke.Member{{ID: "it", Name: "n1", PeerURLs: []string{j.PeerURL()}}}}}
 		}), true},
-		"strangers with a quorum":                    {formed(1).stranger("x", "y").restored(), false},
-		"strangers without one":                      {formed(3).stranger("x").restored(), true},
-		"a stranger and a silent node have a quorum": {formed(2).stranger("x").silent(2).restored("n2"), false},
-		"a new management host, one silent":          {awaiting(3).silent(3).restored("n3"), true},
-		"a new management host, two silent":          {awaiting(3).silent(2, 3).restored("n2", "n3"), false},
-		"never founded by this store, two silent":    {blank(3).silent(2, 3).restored("n2", "n3"), false},
-		"a new management host, two destroyed":       {awaiting(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
+		"one of three, where another one is put aside":           {aside(1).restored("n1"), true},
+		"one of three, recovered where another one is put aside": {aside(1).with(recovers("n2")), true},
+		"two of three, where the other one is put aside":         {aside(1, 2).restored("n1", "n2"), false},
+		"strangers with a quorum":                                {formed(1).stranger("x", "y").restored(), false},
+		"strangers without one":                                  {formed(3).stranger("x").restored(), true},
+		"a stranger and a silent node have a quorum":             {formed(2).stranger("x").silent(2).restored("n2"), false},
+		"a new management host, one silent":                      {awaiting(3).silent(3).restored("n3"), true},
+		"a new management host, two silent":                      {awaiting(3).silent(2, 3).restored("n2", "n3"), false},
+		"never founded by this store, two silent":                {blank(3).silent(2, 3).restored("n2", "n3"), false},
+		"a new management host, two destroyed":                   {awaiting(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
 	} {
 		d := strategy.Decide(c.scene.Input)
 		_, begun := d.Operation.(op.BeginRestore)

@@ -9,7 +9,6 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/quorum"
 )
 
 // Bounds of what a learner may take.
@@ -47,17 +46,12 @@ func endedMembership(in *Input) verdict {
 		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue
 		}
-		if len(in.Identity.Joins) == 1 {
-			return wait("etcd lists no member on record: the only membership on record is not ended, since cke could reach no other member", cke.Problem{Code: cke.CodeStranger, Node: j.Node.Name(),
-				Message: "its member is not in the member list, and no other membership is on record",
-				Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; or, for a member that another tool added: ckecli etcd adopt NODE", in.Spec.Name)})
-		}
 		// A store that is older than the cluster has voters without a start: only where no volume is left there is nothing to keep.
 		n := in.node(j.Node)
 		_, volume := n.VolumeOf(j)
 		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
 		end := op.EndMembership{Join: j, Silent: in.silent(j), Agreed: in.leavers(j)}
-		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed); missing != nil {
+		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity.Joins, end.Agreed); missing != nil && len(in.Identity.Joins) > 1 {
 			var problems []cke.Problem
 			for _, m := range missing {
 				first := ""
@@ -68,6 +62,11 @@ func endedMembership(in *Input) verdict {
 					Remedy: fmt.Sprintf("`ckecli cluster evidence` shows what each member answers; if it was removed from the list on purpose: %sckecli replace %s", first, m.Node.Name())})
 			}
 			return wait(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...)
+		}
+		if !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID) {
+			return wait(fmt.Sprintf("etcd lists no voter on record: the membership of %s is not ended, since cke could reach no other member", j.Node.Name()), cke.Problem{Code: cke.CodeStranger, Node: j.Node.Name(),
+				Message: "its member is not in the member list, and no other membership on record votes",
+				Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; or, for a member that another tool added: ckecli etcd adopt NODE", in.Spec.Name)})
 		}
 		had, v := in.awaitElection()
 		if v.given() {
@@ -124,34 +123,9 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 			return wait(fmt.Sprintf("%s is no longer a control-plane node, and its member stays until there is one on %s", j.Node.Name(), nodesOf(missing)), missing...)
 		}
 		gone := j
-		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j)}, fmt.Sprintf("%s is no longer a control-plane node", j.Node.Name())).voluntary()
+		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Declared: in.toCarry(m)}, fmt.Sprintf("%s is no longer a control-plane node", j.Node.Name())).voluntary()
 	}
 	return pass()
-}
-
-// lacking are the declared nodes without a member, if one voter less on record would be fewer than declared: whoever writes an
-// address that does not answer is not to lose the members that serve, nor all of them to one that cke does not know. Where there
-// are as many as there may be, one has to go first.
-// A member m that serves from removed files keeps every other one that serves where it is: it waits for no node that a foreign member has to
-// leave first, or to which one of ours moves, if whatever the others agree to is on one of ours with its data.
-func lacking(in *Input, m cke.Member) []cke.Problem {
-	t := tallyOf(in)
-	first := hollow(in, m) && quorum.InEach(t.Voters-1, t.recorded-t.hollow)
-	if t.recorded > len(in.Spec.ControlPlane()) || t.Voters >= quorum.MostVoters {
-		return nil
-	}
-	var missing []cke.Problem
-	for _, n := range in.Spec.ControlPlane() {
-		if _, carries := in.Identity.On(n); carries || first && (in.awaits(n) || in.strangersAt(n.Address) != nil) {
-			continue
-		}
-		if s := in.node(n); s.Problem != nil {
-			missing = append(missing, *s.Problem)
-			continue
-		}
-		missing = append(missing, cke.Problem{Code: cke.CodeNotApplied, Node: n.Name(), Message: "it carries no member yet"})
-	}
-	return missing
 }
 
 // promote: a learner of ours, on a declared node, answers and has caught up. It comes before repairs: one dead voter must
@@ -226,7 +200,7 @@ func replaceLost(in *Input) verdict {
 		case g != open:
 			why = cmp.Or(why, fmt.Sprintf("replacing %s waits: %s", name, g))
 		default:
-			return act(op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join)}, fmt.Sprintf("the data of %s is gone; a new member takes its place", name))
+			return act(op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join), Declared: in.toCarry(l.member)}, fmt.Sprintf("the data of %s is gone; a new member takes its place", name))
 		}
 	}
 	return note(told+"; "+why, gone...)

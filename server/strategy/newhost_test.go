@@ -63,3 +63,26 @@ func TestRestore_OnANewHostHeedsAListForTheMembersThatItNames(t *testing.T) {
 		t.Errorf("refused: %v", r.Why)
 	}
 }
+
+// A member that no membership names counts as stopped only where its container is made for the node that it is seen on: on another one it
+// is that of a copied disk, and the member may continue where it is.
+func TestRestore_OnANewHostCountsNoMemberByACopyOfItsDisk(t *testing.T) {
+	for copied, refused := range map[bool]bool{false: false, true: true} {
+		s := formed(3).with(func(s *scene) {
+			s.Identity = s.Identity.Awaiting(noon)
+			s.Seen.Etcd.Members = slices.Clone(s.Seen.Etcd.Members[:1]) // n2 and n3 were replaced
+			for i, other := range map[int]int{2: 3, 3: 2} {
+				host, id := s.node(i).Node.Address, s.node(i).Node.Name()+"b"
+				s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, cke.Member{ID: id, Name: id, PeerURLs: []string{"https://" + host + ":2381"}})
+				if copied {
+					host, id = s.node(other).Node.Address, s.node(other).Node.Name()+"b"
+				}
+				s.node(i).Containers = []cke.Container{{Name: "etcd-cke." + id, State: cke.ContainerRunning, Cluster: "demo", Incarnation: "life", Join: cke.JoinID(id), Place: "https://" + host + ":2379 https://" + host + ":2381"}}
+			}
+		}).restored()
+		d := strategy.Decide(s.Input)
+		if r, is := d.Operation.(op.Refuse); is != refused || is && r.Why.Code != cke.CodeFence {
+			t.Errorf("copied %v: %T %+v", copied, d.Operation, d)
+		}
+	}
+}

@@ -24,7 +24,10 @@ func removeStrangers(in *Input, healthy bool) verdict {
 		if g := mayRemove(in, m); g != open {
 			return wait(fmt.Sprintf("foreign member %s cannot be removed: %s", nameOf(m), g), cke.Problem{Code: cke.CodeQuorum, Message: string(g)})
 		}
-		return act(op.RemoveMember{Member: m}, fmt.Sprintf("foreign member %s has no membership on record", nameOf(m))).voluntary()
+		if missing := lacking(in, m); healthy && !m.Learner && missing != nil {
+			return note(fmt.Sprintf("foreign member %s stays until there is a member on %s", nameOf(m), nodesOf(missing)), missing...)
+		}
+		return act(op.RemoveMember{Member: m, Declared: in.toCarry(m)}, fmt.Sprintf("foreign member %s has no membership on record", nameOf(m))).voluntary()
 	}
 	return pass()
 }
@@ -117,9 +120,18 @@ func strangerRemedy(in *Input, m cke.Member) string {
 // hostOf is where a member says that its peers reach it.
 func hostOf(m cke.Member) string {
 	for _, text := range m.PeerURLs {
-		if u, err := url.Parse(text); err == nil && u.Hostname() != "" {
-			return u.Hostname()
+		if host := hostIn(text); host != "" {
+			return host
 		}
 	}
 	return "an unknown address"
+}
+
+// hostIn is the host of a URL; empty: it has none.
+func hostIn(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }

@@ -52,12 +52,29 @@ func TestDecide_RemovesStrangersInTheOrderOfTheirHealth(t *testing.T) {
 	}
 	late := op.RemoveMember{Member: cke.Member{ID: "s1", Learner: true, PeerURLs: stranger().PeerURLs}}
 	lacking := func(healthy bool) *scene { return formed(4).running().unjoined(4).joinedBy(healthy) }
+	dark := func(s *scene) {
+		s.node(4).Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: "n4", Message: "no answer"}
+	}
+	learns := func(s *scene) {
+		s.Seen.Etcd.Members[3].Learner, s.endpoint(4).Learner, s.endpoint(4).Linearizable = true, true, false
+	}
+	learner := op.RemoveMember{Member: stranger()}
+	learner.Member.Learner = true
+	second := func(s *scene) {
+		m, e := stranger(), *s.endpoint(4)
+		m.ID, m.Name, m.PeerURLs, e.MemberID = "s2", "second", []string{"https://10.0.0.4:2380"}, "s2"
+		s.Seen.Etcd.Members, s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Members, m), append(s.Seen.Etcd.Endpoints, e)
+	}
 	check(t, []row{
 		{"held by default, healthy", formed(3).running().joinedBy(true), nil, "nothing to do", nil},
 		{"held by default, unhealthy", formed(3).running().joinedBy(false), nil, "nothing to do", nil},
 		{"unhealthy, by policy", formed(3).running().joinedBy(false).with(removing), gone, "foreign member stranger has no membership on record", nil},
 		{"unhealthy, before one is added", lacking(false).with(removing), gone, "has no membership on record", nil},
 		{"healthy, after one is added", lacking(true).with(removing), add, "n4 is a control-plane node", nil},
+		{"healthy, while the node that lacks one is silent", lacking(true).with(removing).with(dark), nil, "foreign member stranger stays until there is a member on n4", []string{"CKE201 n4"}},
+		{"unhealthy, while the node that lacks one is silent", lacking(false).with(removing).with(dark), gone, "has no membership on record", nil},
+		{"a learner that answers, while the node that lacks one is silent", lacking(true).with(removing).with(dark).with(learns), learner, "has no membership on record", nil},
+		{"healthy, while another foreign member is on the node that lacks one", lacking(true).with(removing).with(second), gone, "has no membership on record", nil},
 		{"healthy, by policy", formed(3).running().joinedBy(true).with(removing), gone, "has no membership on record", nil},
 		{"healthy, not while one of ours is away", formed(3).running().joinedBy(true).with(removing).silent(3), nil, "foreign member stranger cannot be removed: 3 of 4 voters are healthy", []string{"CKE104"}},
 		{"once ours, whatever the policy", formed(3).running().joinedBy(true).with(once), gone, "has no membership on record", nil},
@@ -127,6 +144,10 @@ func TestDecide_ReplacesWhatRunsOnRemovedFilesBesideAForeignMember(t *testing.T)
 		s.node(4).Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: "n4", Message: "no answer"}
 	}
 	down := formed(3).running().unjoined(3).joinedBy(false).with(strangerOn(3)).hollow(time.Hour, 2).with(auto)
+	hung := func(s *scene) {
+		s.node(1).Problem = &cke.Problem{Code: cke.CodeEngine, Node: "n1", Message: "the engine hangs"}
+	}
+	unread := func(s *scene) { s.container(1).Data = cke.DataUnknown }
 	another := formed(5).running().unjoined(5).unjoined(4).joinedBy(true).with(strangerOn(5)).with(dark).hollow(time.Hour, 2).with(auto)
 	check(t, []row{
 		{"one of five", beside(5, 2), repair(beside(5, 2), 2), "the data of n2 is gone; a new member takes its place", nil},
@@ -135,6 +156,8 @@ func TestDecide_ReplacesWhatRunsOnRemovedFilesBesideAForeignMember(t *testing.T)
 		{"three of five: the others could agree without the only one that has its data", beside(5, 2, 3, 4), nil, "n2 stays until there is a member on n5, or `ckecli replace n2` is requested", []string{"CKE213 n2", "CKE213 n3", "CKE213 n4", "CKE307 n5"}},
 		{"one of three: what the other two agree to is on a member on record", beside(3, 2), repair(beside(3, 2), 2), "the data of n2 is gone; a new member takes its place", nil},
 		{"both of three: only the foreign one has its data", beside(3, 2, 1), nil, "n2 stays until there is a member on n3, or `ckecli replace n2` is requested", []string{"CKE213 n2", "CKE213 n1", "CKE307 n3"}},
+		{"one of three, and the other one's engine hangs", beside(3, 2).with(hung), nil, "n2 stays until there is a member on n3, or `ckecli replace n2` is requested", []string{"CKE213 n2", "CKE307 n3", "CKE204 n1"}},
+		{"one of three, and the other one's data is not known", beside(3, 2).with(unread), nil, "n2 stays until there is a member on n3, or `ckecli replace n2` is requested", []string{"CKE213 n2", "CKE307 n3"}},
 		{"it does not serve", down, nil, "2 of 3 voters are healthy", []string{"CKE213 n2", "CKE307 n3"}},
 		{"another node lacks its member, too", another, nil, "n2 stays until there is a member on n4, or", []string{"CKE213 n2", "CKE307 n5"}},
 		{"it is no longer declared", beside(5, 2).undeclared(2), remove(beside(5, 2), 2), "the data of n2 is gone", nil},

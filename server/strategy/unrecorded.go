@@ -93,9 +93,10 @@ func (in *Input) knowsLacks() bool {
 }
 
 // awaitsComparison reports whether what lacks has to become known first, for a while after a request and after the daemon began to lead.
+// It is not awaited of a target that cannot be read.
 func (in *Input) awaitsComparison(asked time.Time) bool {
 	b, inc := in.Backup, in.Identity.BackedUp().Incarnation
-	if b == nil || b.Problem != nil || in.knowsLacks() || in.Sealed || inc == nil || inc.State != cke.Formed {
+	if b != nil && b.Problem != nil && !b.Known || in.knowsLacks() || in.Sealed || inc == nil || inc.State != cke.Formed {
 		return false
 	}
 	since := in.Seen.ObservedAt.Sub(asked) // by the clock of the host that it was asked on, which may be another one

@@ -324,8 +324,44 @@ func TestDecide_KeepsTheLastMembershipOnRecord(t *testing.T) {
 		t.Errorf("%+v", strategy.Decide(s.Input))
 	}
 	s = formed(1).running().stranger("hand").asked(cke.TaskReplace, "n1", "join1")
-	if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || !strings.Contains(r.Why.What, "the only one on record") {
+	if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || !strings.Contains(r.Why.What, "without it cke could reach no member") {
 		t.Errorf("%+v", strategy.Decide(s.Input))
+	}
+}
+
+// Nor does a second membership help that has no member, or only a learner: cke could ask neither.
+func TestDecide_KeepsTheLastMembershipOnRecordThatVotes(t *testing.T) {
+	for name, second := range map[string]func(*scene) *scene{
+		"only on record": (*scene).onlyRecorded,
+		"a learner":      func(s *scene) *scene { return s.learner(2, true) },
+		"put aside": func(s *scene) *scene {
+			s.Identity.Joins[1].Apart, s.container(2).KeptDown = true, true
+			return s.stopped(2).marked(2)
+		},
+	} {
+		unlisted := func() *scene { // n1 is not in the list, by a mark it ended
+			s := second(formed(2).running().stranger("f2", "f3")).with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[1:] })
+			return s.stopped(1).marked(1).judged()
+		}
+		d := strategy.Decide(unlisted().Input)
+		if d.Operation != nil || !slices.ContainsFunc(d.Blockers, func(p cke.Problem) bool {
+			return p.Code == cke.CodeStranger && p.Node == "n1" && strings.Contains(p.Remedy, "ckecli cluster reclaim demo")
+		}) {
+			t.Errorf("%s: %+v", name, d)
+		}
+		s := unlisted().asked(cke.TaskReclaim, "", "")
+		s.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join1"}
+		if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || !strings.Contains(r.Why.Error(), "no node of this cluster file carries a member") {
+			t.Errorf("%s, reclaimed: %+v", name, strategy.Decide(s.Input))
+		}
+		s = second(formed(2).running().stranger("f2", "f3")).asked(cke.TaskReplace, "n1", "join1")
+		if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || !strings.Contains(r.Why.What, "without it cke could reach no member") {
+			t.Errorf("%s, replaced: %+v", name, strategy.Decide(s.Input))
+		}
+	}
+	s := formed(2).running().stranger("f2").with(func(s *scene) { s.Seen.Etcd.Members = s.Seen.Etcd.Members[1:] }).stopped(1)
+	if d := strategy.Decide(s.marked(1).judged().Input); nameOf(d) != "end-membership" {
+		t.Errorf("another one votes: %+v", d)
 	}
 }
 

@@ -64,7 +64,8 @@ func Formed(n int) *strategy.Input {
 	for i := range in.Identity.Joins {
 		j := &in.Identity.Joins[i]
 		j.MemberID = fmt.Sprintf("m%d", i+1)
-		in.Seen.Nodes[i].Containers[0].KeptDown = false
+		c := &in.Seen.Nodes[i].Containers[0]
+		c.KeptDown, c.Data = false, cke.DataPresent
 		in.Seen.Etcd.Members = append(in.Seen.Etcd.Members, cke.Member{ID: j.MemberID, Name: j.Member, PeerURLs: []string{j.PeerURL()}})
 		in.Seen.Etcd.Endpoints = append(in.Seen.Etcd.Endpoints, cke.EndpointStatus{
 			Join: j.ID, URL: j.ClientURL(), Serializable: true, Linearizable: true, ClusterID: "c1", MemberID: j.MemberID, LeaderID: "m1",
