@@ -172,11 +172,8 @@ func (in *Input) listOf(life string) (list []cke.Member, newest bool) {
 // copied reports whether only a copy of the record names an incarnation: the cluster was declared to be restored, and has
 // another id since.
 func (in *Input) copied(life string) bool {
-	i := in.Identity.Incarnation
-	for i != nil && i.State == cke.Restoring && i.Restore != nil {
-		i = i.Restore.Before
-	}
-	return i != nil && i.State == cke.Awaiting && i.WasReplaced(life)
+	inc := in.Identity.Incarnation
+	return inc.OnlyCopied() && inc.BeforeRestores().WasReplaced(life)
 }
 
 // lists reports whether a member list may be that of an incarnation: it names no member of another one alone.

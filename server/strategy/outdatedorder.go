@@ -99,11 +99,7 @@ var beginnings = []string{op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOr
 
 // servedBefore reports whether members of the life before may serve until the restore stops them.
 func servedBefore(in *Input) bool {
-	before := in.Identity.Incarnation.Restore.Before
-	for before != nil && before.State == cke.Restoring && before.Restore != nil {
-		before = before.Restore.Before
-	}
-	if before == nil || before.State != cke.Formed {
+	if in.Identity.Incarnation.BeforeRestores().State != cke.Formed {
 		return false
 	}
 	for _, j := range in.Identity.Superseded() {
