@@ -128,11 +128,12 @@ func (in *Input) ballot(list []cke.Member, newest bool, joins []cke.Join, goesOn
 	return b
 }
 
-// stopped returns the node of a member that no membership names and whose container a restore stops: it is of a replaced incarnation.
+// stopped returns the node of a member that no membership names and whose container a restore stops: it is of a replaced incarnation, or of
+// any where the cluster was declared to be restored.
 func (in *Input) stopped(m cke.Member) (cke.Node, bool) {
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
-			ours := c.Cluster == in.Spec.Name && in.Identity.Incarnation.WasReplaced(c.Incarnation) && !in.Identity.Has(c.Join)
+			ours := c.Cluster == in.Spec.Name && (in.awaitsRestore() || in.Identity.Incarnation.WasReplaced(c.Incarnation)) && !in.Identity.Has(c.Join)
 			if peer := c.PeerURL(); n.Answered() && ours && peer != "" && slices.Contains(m.PeerURLs, peer) {
 				return n.Node, true
 			}

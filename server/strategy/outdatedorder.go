@@ -61,6 +61,9 @@ func outdatedRestore(in *Input) *cke.Problem {
 		return ran
 	}
 	inc := in.Identity.Incarnation
+	if inc.Restore.Canceling {
+		return &cke.Problem{Code: cke.CodeCannot, Message: "an operator requested that, and not enough of the members that it stopped were started again"}
+	}
 	if inc.Restore.Order.Survivor != "" || len(in.Identity.Joins) == 0 || len(in.mayServe()) > 0 || !servedBefore(in) {
 		return nil
 	}
