@@ -69,6 +69,20 @@ func (i *Incarnation) Floor() int64 {
 // Life reports whether id names this incarnation.
 func (i *Incarnation) Life(id string) bool { return i != nil && i.ID == id }
 
+// BeforeRestores returns the incarnation that continues if all restores under way are canceled.
+func (i *Incarnation) BeforeRestores() *Incarnation {
+	for i != nil && i.State == Restoring && i.Restore != nil && i.Restore.Before != nil {
+		i = i.Restore.Before
+	}
+	return i
+}
+
+// OnlyCopied reports whether only a copy of its record is known: the cluster was declared to be restored.
+func (i *Incarnation) OnlyCopied() bool {
+	before := i.BeforeRestores()
+	return before != nil && before.State == Awaiting
+}
+
 // OfAnother reports whether an answer comes from another cluster than the one on record, see NotOurs.
 func (i Identity) OfAnother(e EndpointStatus) bool { return i.NotOurs(e) != "" }
 
@@ -192,9 +206,9 @@ func (i Identity) Over() []string {
 	if i.Incarnation == nil {
 		return nil
 	}
-	last := i.Incarnation // that comes back if all restores under way are called off
-	for last.State == Restoring && last.Restore != nil && last.Restore.Before != nil && !i.Started() {
-		last = last.Restore.Before
+	last := i.Incarnation
+	if !i.Started() {
+		last = last.BeforeRestores()
 	}
 	previous := slices.DeleteFunc(slices.Clone(i.Incarnation.Previous), last.Life)
 	replaced := last.Replaced

@@ -304,8 +304,8 @@ type Ledger interface {
 	// CancelRestore brings the incarnation before a restore back, with its memberships, and treats the restored one as
 	// abandoned. ErrConflict: inc is not current, it is not restoring, or a member of it may have been started.
 	CancelRestore(ctx context.Context, inc Incarnation) error
-	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the current incarnation, and how far the one
-	// before its restore is known to be stored.
+	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the current incarnation, how far the one before its
+	// restore is known to be stored, and that the restore is being canceled.
 	UpdateIncarnation(ctx context.Context, inc Incarnation) error
 	// PutJoins stores memberships of the current incarnation, all or none, based on the identity that was read.
 	// CodeSchema: a member is put aside, see Join.Apart, and a daemon may lead that does not know of it.

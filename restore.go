@@ -128,6 +128,8 @@ type Restoration struct {
 	Stopping bool `json:"stopping,omitempty"`
 	// Stops counts how often it did so; each time has a separate alarm.
 	Stops int `json:"stops,omitempty"`
+	// Canceling: the operator canceled it. It does not continue: it is canceled once enough of the members that it stopped start again.
+	Canceling bool `json:"canceling,omitempty"`
 	// Fence are the memberships that must no longer run before a member of this incarnation is started.
 	Fence []JoinID `json:"fence,omitempty"`
 	// Ran is when the containers of those memberships were last started, before the survivor's data was copied. A missing
@@ -173,6 +175,7 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 	if i.Restore != nil && next.Restore != nil {
 		r := *i.Restore
 		r.Last, r.Stopping, r.Stops = next.Restore.Last, next.Restore.Stopping, max(r.Stops, next.Restore.Stops)
+		r.Canceling = r.Canceling || next.Restore.Canceling
 		i.Restore = &r
 	}
 	return i

@@ -56,8 +56,8 @@ type CancelRestore struct {
 	// Fence are running members of abandoned incarnations: of a restore that was called off earlier, started from
 	// outside. They would serve in the name of the incarnation that continues.
 	Fence []cke.Join
-	// Revive are members of the incarnation that continues which this restore may have stopped, and which no rule starts
-	// again: this store has no incarnation of theirs, since the cluster was declared for a restore.
+	// Revive are the members of the incarnation that continues, if this restore may have stopped some of them and no rule starts
+	// them again: this store has no incarnation of theirs, since the cluster was declared for a restore.
 	Revive []cke.Join
 	// Nodes are those of the cluster that answer.
 	Nodes []cke.Node
@@ -82,27 +82,23 @@ func (c CancelRestore) Stages() []Stage {
 	var stages []Stage
 	for _, j := range c.Fence {
 		stop := stopStep(j)
-		run := stop.Run
-		stop.Name, stop.Run = "fence", func(ctx context.Context, e Env) error {
-			err := run(ctx, e)
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
-			}
-			if err != nil { // whether it matters is judged once all were asked to stop
-				e.Progress(fmt.Sprintf("%s was not stopped: %v", j.Node.Name(), err))
-			}
-			return nil
-		}
-		stages = append(stages, Stage{only(restoring, stop)})
+		stop.Name = "fence"
+		stages = append(stages, Stage{only(restoring, attempted(stop, "stopped", new(error)))})
 	}
 	if stages != nil {
 		stages = append(stages, Stage{{Name: "check-fence", Run: c.checkFence}})
 	}
-	var revive Stage
-	for _, j := range c.Revive {
-		revive = append(revive, only(restoring, Step{Name: "start-again", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error { return startAgain(ctx, e, j) }}))
+	if c.Revive != nil {
+		failed := make([]error, len(c.Revive))
+		var revive Stage
+		for i, j := range c.Revive {
+			start := Step{Name: "start-again", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error { return startAgain(ctx, e, j) }}
+			revive = append(revive, only(restoring, attempted(start, "started", &failed[i])))
+		}
+		stages = append(stages, Stage{only(restoring, Step{Name: "record-request", Run: recordCanceling})}, revive,
+			Stage{{Name: "check-started", Run: func(ctx context.Context, e Env) error { return c.checkStarted(ctx, e, failed) }}})
 	}
-	stages = append(stages, revive, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
+	stages = append(stages, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)
 		if err != nil || !id.Incarnation.Life(c.Incarnation) {
 			return err
@@ -116,23 +112,80 @@ func (c CancelRestore) Stages() []Stage {
 	return nonEmpty(append(stages, markOver(c.Nodes, cke.Identity.Over))...)
 }
 
-// startAgain starts the container of a member as it is, on its own data. One that the restore removed is made again.
+// attempted lets a step succeed though it failed: whether that matters is judged once all were asked.
+func attempted(s Step, what string, failed *error) Step {
+	run := s.Run
+	s.Run = func(ctx context.Context, e Env) error {
+		*failed = run(ctx, e)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return ctx.Err()
+		}
+		if *failed != nil {
+			e.Progress(fmt.Sprintf("%s was not %s: %v", s.Node, what, *failed))
+		}
+		return nil
+	}
+	return s
+}
+
+// recordCanceling stores that the restore does not continue, whatever becomes of its cancellation.
+func recordCanceling(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	inc, rest := *id.Incarnation, *id.Incarnation.Restore
+	rest.Canceling, inc.Restore = true, &rest
+	return e.Ledger.UpdateIncarnation(ctx, inc)
+}
+
+// startAgain starts the container of a member as it is, on its own data. One that the restore removed is made again, and one that could
+// start empty if it can be made as it was.
 func startAgain(ctx context.Context, e Env, j cke.Join) error {
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
-	if errors.Is(err, cke.ErrNotFound) {
+	if err == nil && c.Running() {
+		return nil
+	}
+	if errors.Is(err, cke.ErrNotFound) || err == nil && c.StartsEmpty && c.StandsAt(j) && c.MadeWith(j.Etcd) {
 		err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData})
 	}
-	if err != nil || c.Running() {
+	if err != nil {
 		return err
 	}
 	if err := needData(ctx, m, j); err != nil {
 		return err
 	}
-	if err := m.KeepRunning(ctx, j); err != nil {
+	if err := keepRunning(ctx, e, j); err != nil {
 		return err
 	}
 	return m.StartContainer(ctx, j)
+}
+
+// checkStarted refuses until a quorum is started again, or all that have data if they are fewer.
+func (c CancelRestore) checkStarted(ctx context.Context, e Env, failed []error) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	could, facts := len(c.Revive), []string(nil)
+	for i, err := range failed {
+		switch {
+		case errors.Is(err, cke.ErrDataMissing):
+			could--
+		case err != nil:
+			facts = append(facts, c.Revive[i].Node.Name()+": "+err.Error())
+		}
+	}
+	members := slices.DeleteFunc(ofLife(id.Superseded(), c.Revive[0].Incarnation), func(j cke.Join) bool {
+		return j.StartedAt.IsZero() && !slices.ContainsFunc(c.Revive, func(r cke.Join) bool { return r.ID == j.ID })
+	})
+	started, need := could-len(facts), min(quorum.Of(len(members)), could)
+	if started >= need {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the restore is not canceled yet: %d of %s started again, and %d are needed", started, cke.Count(len(members), "former member"), need),
+		Facts: append(facts, "the restore does not continue; cke cancels it once enough of them are started", "another restore can replace it: ckecli restore"), Try: "ckecli history -f"}
 }
 
 // checkFence refuses while a quorum of an abandoned life may run. Fewer serve nobody: an engine that does not stop one of them is

@@ -119,12 +119,10 @@ func (r Restore) mayRemake(ctx context.Context, e Env, j cke.Join, c cke.Contain
 	if err != nil {
 		return false, err
 	}
-	before := id.Incarnation.Restore.Before
-	copied := before != nil && before.State == cke.Awaiting && !j.StartedAt.IsZero()
-	if !copied || c.StandsAt(j) && c.MadeWith(j.Etcd) {
+	if !id.Incarnation.OnlyCopied() || !c.EverRan() || !j.StartedAt.IsZero() && c.StandsAt(j) && c.MadeWith(j.Etcd) {
 		return true, nil
 	}
-	e.Progress(fmt.Sprintf("container %s on %s has other ports or options than on record: it is removed once the restore cannot be canceled", c.Name, j.Node.Name()))
+	e.Progress(fmt.Sprintf("the record does not have container %s on %s as it is: it is removed once the restore cannot be canceled", c.Name, j.Node.Name()))
 	return false, nil
 }
 

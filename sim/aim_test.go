@@ -22,7 +22,7 @@ allow-writes: 3 disarm
 auth: 1 check
 begin-recovery: 1 certificate-authorities, 1 check-fence, 1 check-quorum, 1 fence, 1 fetch, 1 record-restoring, 2 final-backup
 begin-restore: 1 fetch, 1 final-backup
-cancel-restore: 3 record-cancelled, 3 start-again, 3 mark-over, 1 check
+cancel-restore: 3 record-cancelled, 2 record-request, 3 start-again, 3 check-started, 3 mark-over, 1 check
 change-address: 1 certificates, 1 move-leader, 1 same-machine, 1 stop, 1 update-member, 2 image, 2 record-address, 2 start, 3 serve
 compare: 2 check
 defragment: 3 check, 1 move-leader, 1 serve

@@ -301,6 +301,49 @@ func TestNewHost_StopsNobodyBesideMembersThatAMemberLists(t *testing.T) {
 	})
 }
 
+// What lies beside the backups is from before the members were moved to other ports, and the restore is to other nodes. Those before go
+// silent once the start is on record, with containers that are removed only then: the restored members wait for them.
+func TestNewHost_WaitsUntilAllThatItReplacesIsRemoved(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.backedUp()
+		beside := s.Store().Copy()
+		c := s.cluster(s.Nodes()[:3])
+		c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = 3379, 3380
+		s.Store().SetSpec(c)
+		s.must("moved", s.changed)
+		c.Nodes = s.cluster(s.Nodes()[3:]).Nodes
+		s.latest().Kill()
+		s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+		s.Store().SetSpec(c)
+		s.order(fromBackup)
+		silent := false
+		s.Judge = func(int, sim.Call) sim.Verdict {
+			if id := s.Store().Identity(); !silent && id.Incarnation.State == cke.Restoring && id.Started() {
+				silent = true
+				for _, n := range s.Nodes()[:3] {
+					n.PowerOff()
+				}
+			}
+			return sim.Proceed
+		}
+		s.pass(time.Hour)
+		if !silent || s.restored() {
+			t.Errorf("silent %v, restored %v beside containers that could be started: %s", silent, s.restored(), s.told().Summary)
+		}
+		for _, n := range s.Nodes()[:3] {
+			n.PowerOn()
+		}
+		s.must("restored", s.restored)
+		for _, n := range s.Nodes()[:3] {
+			if containers, _ := n.Look(); len(containers) > 0 {
+				t.Errorf("%s has %+v", n.Name(), containers)
+			}
+		}
+		s.unbroken(t)
+	})
+}
+
 // Two voters were added with etcdctl, and nothing that lies beside the backups names them.
 func TestNewHost_CountsForeignMembersThatAMemberLists(t *testing.T) {
 	play(t, 3, func(s *stage) {

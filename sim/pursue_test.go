@@ -72,7 +72,7 @@ func (n *nemesis) pursue(node *sim.Node) {
 			startFormer(n, node) // and clients find who serves
 		case operation == "restore" && n.focus == "finish-restore" && slices.Contains([]string{"start", "serve", "verify", "keep-running"}, step):
 			s.latest().Kill()
-		case inc.State == cke.Restoring && n.focus == "cancel-restore" && (step == "fence" || n.at != "start-again" && n.IntN(16) == 0):
+		case inc.State == cke.Restoring && n.focus == "cancel-restore" && (step == "fence" || !slices.Contains([]string{"record-request", "start-again", "check-started"}, n.at) && n.IntN(16) == 0):
 			n.cancel()
 		case inc.State == cke.Formed && !asked && s.settled():
 			switch s.TakeBackup(); {

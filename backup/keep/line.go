@@ -132,10 +132,7 @@ func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 		return nil
 	}
 	var o backup.Origin
-	before := r.Before
-	for before != nil && before.State == cke.Restoring && before.Restore != nil && before.Restore.Before != nil {
-		before = before.Restore.Before // that one took its place, and was never formed
-	}
+	before := r.Before.BeforeRestores() // one that took the place of another was never formed
 	switch {
 	case before == nil:
 	case before.State != cke.Awaiting:

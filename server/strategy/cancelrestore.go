@@ -15,7 +15,19 @@ func cancelRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, why)
 	}
 	o.Task = t
-	return Decision{Operation: o, Reason: askedFor(t, "the restore is canceled; the cluster continues as it was")}
+	next := "the cluster continues as it was"
+	if stateBefore(in.Identity.Incarnation) == cke.Restoring {
+		next = "the one whose place it took continues"
+	}
+	return Decision{Operation: o, Reason: askedFor(t, "the restore is canceled; "+next)}
+}
+
+// stateBefore is the state of the incarnation that a restore replaces; empty: there was none.
+func stateBefore(inc *cke.Incarnation) cke.IncarnationState {
+	if inc.Restore == nil || inc.Restore.Before == nil {
+		return ""
+	}
+	return inc.Restore.Before.State
 }
 
 // cancellation is what cancels the restore under way, or why it cannot be canceled.
@@ -54,11 +66,33 @@ func (in *Input) mayHaveServed(v cke.Volume) bool {
 	return !in.Identity.Has(v.Join) && inc.WasReplaced(v.Incarnation) && (copied || !inc.Restore.Before.WasReplaced(v.Incarnation))
 }
 
-// toRevive are the members that a restore may have stopped where the store has no incarnation that would start them again: the cluster was declared
-// to be restored. A member that is not on record cannot be told from one that nobody may start.
+// lastToRun is the newest replaced incarnation of which a member was started, by the record or by what nodes show. What was before it is
+// over, also where the copied record has members of it.
+func (in *Input) lastToRun() string {
+	for _, life := range slices.Backward(in.Identity.Incarnation.Replaced) {
+		started := slices.ContainsFunc(in.Identity.Superseded(), func(j cke.Join) bool { return j.Incarnation == life && !j.StartedAt.IsZero() })
+		if started || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
+			return n.Answered() && slices.ContainsFunc(n.Containers, func(c cke.Container) bool {
+				return c.Cluster == in.Spec.Name && c.Incarnation == life && c.EverRan()
+			})
+		}) {
+			return life
+		}
+	}
+	return ""
+}
+
+// isOver reports whether a mark on a node that answers names an incarnation as over.
+func (in *Input) isOver(life string) bool {
+	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && slices.Contains(n.Over, life) })
+}
+
+// toRevive are the members of the incarnation that continues, if a restore may have stopped some where the store has none that would start
+// them again: the cluster was declared to be restored. A member that is not on record cannot be told from one that nobody may start.
+// A restore that took the place of another one leaves that to the other one, which stops them or is canceled in its turn.
 func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 	inc := in.Identity.Incarnation
-	if inc.Restore == nil || inc.Restore.Before == nil || inc.Restore.Before.State != cke.Awaiting {
+	if stateBefore(inc) != cke.Awaiting {
 		return nil, nil
 	}
 	var facts []string
@@ -74,20 +108,32 @@ func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
 			}
 		}
 	}
+	last, stopped := in.lastToRun(), false
 	for _, j := range toFence(in, in.Identity.Joins) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
 		_, volume := n.VolumeOf(j)
 		switch {
-		case !there && !volume || c.Running() || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
+		case !there && !volume || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
 		case !in.Identity.Has(j.ID):
-			facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
-		case (!there || c.EverRan()) && !j.StartedAt.IsZero():
-			revive = append(revive, j)
+			if !c.Running() {
+				facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
+			}
+		case j.Incarnation != last || !slices.Contains(inc.Restore.Fence, j.ID): // it ended before
+		case in.isOver(last):
+			if there && !c.Running() && c.EverRan() {
+				facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and a mark on a node names its incarnation as over", n.Node.Name(), c.Name))
+			}
+		case there && c.EverRan() || !there && !j.StartedAt.IsZero():
+			revive, stopped = append(revive, j), stopped || !c.Running()
 		}
 	}
-	if facts == nil {
+	switch {
+	case facts != nil:
+	case stopped:
 		return revive, nil
+	default:
+		return nil, nil
 	}
 	return nil, &cke.Error{Code: cke.CodeCannot, What: "the former members may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
 		Facts: append(facts, "the restore can continue, or another one can replace it"), Try: "ckecli history -f"}

@@ -129,12 +129,12 @@ func (in *Input) ballot(list []cke.Member, newest bool, joins []cke.Join, goesOn
 	return b
 }
 
-// stopped returns the node of a member that no membership names and whose container a restore stops: it is of a replaced incarnation, and was
-// made for that node. On another one it is that of a copied disk.
+// stopped returns the node of a member that no membership names and whose container a restore stops: it is of a replaced incarnation, or of
+// any where the cluster was declared to be restored, and was made for that node. On another one it is that of a copied disk.
 func (in *Input) stopped(m cke.Member) (cke.Node, bool) {
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
-			ours := c.Cluster == in.Spec.Name && in.Identity.Incarnation.WasReplaced(c.Incarnation) && !in.Identity.Has(c.Join)
+			ours := c.Cluster == in.Spec.Name && (in.awaitsRestore() || in.Identity.Incarnation.WasReplaced(c.Incarnation)) && !in.Identity.Has(c.Join)
 			if peer := c.PeerURL(); n.Answered() && ours && hostIn(peer) == n.Node.Address && slices.Contains(m.PeerURLs, peer) {
 				return n.Node, true
 			}
@@ -174,11 +174,8 @@ func (in *Input) listOf(life string) (list []cke.Member, newest bool) {
 // copied reports whether only a copy of the record names an incarnation: the cluster was declared to be restored, and has
 // another id since.
 func (in *Input) copied(life string) bool {
-	i := in.Identity.Incarnation
-	for i != nil && i.State == cke.Restoring && i.Restore != nil {
-		i = i.Restore.Before
-	}
-	return i != nil && i.State == cke.Awaiting && i.WasReplaced(life)
+	inc := in.Identity.Incarnation
+	return inc.OnlyCopied() && inc.BeforeRestores().WasReplaced(life)
 }
 
 // lists reports whether a member list may be that of an incarnation: it names no member of another one alone.

@@ -61,6 +61,9 @@ func outdatedRestore(in *Input) *cke.Problem {
 		return ran
 	}
 	inc := in.Identity.Incarnation
+	if inc.Restore.Canceling {
+		return &cke.Problem{Code: cke.CodeCannot, Message: "an operator requested that, and not enough of the members that it stopped were started again"}
+	}
 	if inc.Restore.Order.Survivor != "" || len(in.Identity.Joins) == 0 || len(in.mayServe()) > 0 || !servedBefore(in) {
 		return nil
 	}
@@ -99,11 +102,7 @@ var beginnings = []string{op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOr
 
 // servedBefore reports whether members of the life before may serve until the restore stops them.
 func servedBefore(in *Input) bool {
-	before := in.Identity.Incarnation.Restore.Before
-	for before != nil && before.State == cke.Restoring && before.Restore != nil {
-		before = before.Restore.Before
-	}
-	if before == nil || before.State != cke.Formed {
+	if in.Identity.Incarnation.BeforeRestores().State != cke.Formed {
 		return false
 	}
 	for _, j := range in.Identity.Superseded() {

@@ -66,3 +66,33 @@ func TestRestore_StartsNobodyBesideWhatIsNotFenced(t *testing.T) {
 		t.Errorf("starts %s while three members of the life before run", c.Join.Node.Name())
 	}
 }
+
+// Where only a copy of its record was known, what a cluster had may be removed only after the start is on record: its nodes are waited for
+// until a restored member was started.
+func TestRestore_WaitsForNodesWhoseFormerContainersMayBeLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*scene)
+		waits  bool
+	}{
+		"its record is a copy":         {func(*scene) {}, true},
+		"it is known":                  {func(s *scene) { s.Identity.Incarnation.Restore.Before.State = cke.Formed }, false},
+		"a restored member ran":        {func(s *scene) { s.container(1).StartedAt = noon }, false},
+		"the node was left out":        {func(s *scene) { s.Identity.Incarnation.Restore.Order.Without = []string{"n3"} }, false},
+		"one took another's place":     {replaces, true},
+		"the machine is gone for good": {func(s *scene) { s.Identity.Incarnation.Restore.Order.Destroyed = []string{"n3"} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startedRestore().silent(3)
+			s.Identity.Incarnation.Restore.Before.State = cke.Awaiting
+			for i := range 2 {
+				s.container(i+1).State, s.container(i+1).StartedAt = cke.ContainerCreated, time.Time{}
+			}
+			s.Seen.Etcd = cke.EtcdStatus{}
+			c.change(s)
+			d := strategy.Decide(s.Input)
+			if _, restores := d.Operation.(op.Restore); restores == c.waits || c.waits && (len(d.Blockers) == 0 || d.Blockers[0].Node != "n3") {
+				t.Errorf("%T: %s, %+v", d.Operation, d.Reason, d.Blockers)
+			}
+		})
+	}
+}

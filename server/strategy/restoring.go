@@ -76,8 +76,11 @@ func restoring(in *Input) verdict {
 	for _, u := range in.mayServe() { // it could serve beside the restored members
 		blockers = append(blockers, unrecordedProblem(u))
 	}
+	if !started || inc.OnlyCopied() && startedBefore(in) == nil { // what such a cluster had may be removed only now
+		blockers = append(blockers, silentBefore(in)...)
+	}
 	if !started {
-		blockers = append(append(blockers, silentBefore(in)...), startedBefore(in)...)
+		blockers = append(blockers, startedBefore(in)...)
 		if outdated := outdatedRestore(in); outdated != nil {
 			o, why := cancellation(in)
 			if why == nil {
@@ -141,8 +144,8 @@ func withoutLost(in *Input, founders []cke.Join) []cke.Join {
 	return left
 }
 
-// startedBefore are restored members that were started although no start is on record: the store was brought back from a copy
-// that is older than the restored cluster.
+// startedBefore are restored members that were started. Where no start is on record, the store was brought back from a copy that is
+// older than the restored cluster.
 func startedBefore(in *Input) []cke.Problem {
 	var all []cke.Problem
 	for _, j := range in.Identity.Joins {
