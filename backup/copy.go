@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // CopyFilter selects what is copied. Its zero value selects all backups of the cluster.

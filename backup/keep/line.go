@@ -18,8 +18,8 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/backup/boot"
-	"cke/backup/internal/contain"
 	"cke/backup/take"
+	"cke/internal/contain"
 )
 
 // line is the work on one lineage in one target with unchanging settings.
