@@ -125,13 +125,16 @@ func newLine(c *Config, w cke.BackupWanted, news func()) *line {
 	return l
 }
 
-// originOf is what an incarnation was restored from, and the life that it took the place of.
+// toldReplaced bounds how many replaced incarnations the header of each backup names.
+const toldReplaced = 8
+
+// originOf is what an incarnation was restored from, and the lives that it took the place of.
 func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 	r := i.Restore
 	if r == nil {
 		return nil
 	}
-	var o backup.Origin
+	o := backup.Origin{Replaced: i.Replaced[max(0, len(i.Replaced)-toldReplaced):]}
 	before := r.Before
 	for before != nil && before.State == cke.Restoring && before.Restore != nil && before.Restore.Before != nil {
 		before = before.Restore.Before // that one took its place, and was never formed
