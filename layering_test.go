@@ -18,22 +18,21 @@ import (
 //	cmd ─► plan ─► server ─► op ─► cke ─► quorum, cke ◄─ clusterfile, etcdnode, storage, pki, backup, sim   (siblings never import each other)
 var layers = map[string]string{
 	"cke":                          "cke/quorum github.com/docker/go-units gopkg.in/yaml.v3",
-	"cke/backup":                   "cke cke/backup/internal " + age + backoff + "go.etcd.io/bbolt golang.org/x/sync golang.org/x/sys",
+	"cke/backup":                   "cke cke/backup/internal cke/internal/contain " + age + backoff + "go.etcd.io/bbolt golang.org/x/sync golang.org/x/sys",
 	"cke/backup/backuptest":        "cke/backup cke/internal/need golang.org/x/sys",
-	"cke/backup/boot":              "cke cke/backup go.etcd.io/bbolt go.etcd.io/etcd/client/v3 go.uber.org/zap",
-	"cke/backup/internal/contain":  "",
+	"cke/backup/boot":              "cke cke/backup cke/internal/contain go.etcd.io/bbolt go.etcd.io/etcd/client/v3 go.uber.org/zap",
 	"cke/backup/internal/damage":   "",
 	"cke/backup/internal/etcdtest": "cke/internal/need go.etcd.io/etcd go.uber.org/zap google.golang.org/grpc",
 	"cke/backup/internal/pages":    "cke/backup/internal/damage go.etcd.io/bbolt golang.org/x/sys",
-	"cke/backup/internal/stream":   "cke/backup/internal/contain cke/backup/internal/damage " + age + "github.com/klauspost/compress",
+	"cke/backup/internal/stream":   "cke/backup/internal/damage cke/internal/contain " + age + "github.com/klauspost/compress",
 	"cke/backup/internal/taketest": "cke cke/backup cke/backup/internal/etcdtest go.etcd.io/etcd/client/v3 google.golang.org/protobuf",
-	"cke/backup/keep":              "cke cke/backup " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
-	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/schedule " + etcd + "golang.org/x/sync",
-	"cke/backup/target":            "cke cke/backup github.com/aws/aws-sdk-go-v2 gocloud.dev",
+	"cke/backup/keep":              "cke cke/backup cke/internal/contain " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
+	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/contain cke/internal/schedule " + etcd + "golang.org/x/sync",
+	"cke/backup/target":            "cke cke/backup cke/internal/contain github.com/aws/aws-sdk-go-v2 gocloud.dev",
 	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
-	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/pki cke/server cke/storage cke/ui " + age + command +
+	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/contain cke/pki cke/server cke/storage cke/ui " + age + command +
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
 	"cke/cmd/cke-lab":   "cke/mtest/gameday cke/mtest/lab cke/mtest/rig github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/cmd/cke-probe": "cke/preflight/probe",
@@ -43,6 +42,7 @@ var layers = map[string]string{
 		"github.com/klauspost/compress go.etcd.io/etcd/api/v3 golang.org/x/crypto golang.org/x/sync golang.org/x/sys google.golang.org/grpc google.golang.org/protobuf",
 	"cke/internal/bundle":        "cke cke/clusterfile cke/etcdnode cke/internal/scrub cke/internal/words gopkg.in/yaml.v3", // it asks nodes, and the daemon as the configuration says
 	"cke/internal/follow":        "cke cke/internal/term cke/internal/words cke/op cke/storage",                             // it reads what leaders store
+	"cke/internal/contain":       "",
 	"cke/internal/scrub":         "cke",
 	"cke/internal/term":          "",
 	"cke/internal/words":         "cke cke/internal/term",

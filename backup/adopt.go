@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // errNoLink: a file cannot get a second name where the object belongs; it has to be copied.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 const (

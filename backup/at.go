@@ -247,15 +247,9 @@ func (s *Store) newestLife(ctx context.Context, lineages []Lineage) (l Lineage, 
 		return Lineage{}, left, err
 	}
 	newest := all[len(all)-1]
-	replaced := map[string]bool{}
-	for _, o := range origins {
-		if o != nil {
-			replaced[o.Lineage], replaced[o.Replaces] = true, true
-		}
-	}
 	var last, names []string
 	for _, l := range all {
-		if !replaced[l.Name] {
+		if !slices.ContainsFunc(origins, func(o *Origin) bool { return o.Follows(l.Name) }) {
 			last, newest = append(last, l.Name), l
 		}
 		names = append(names, l.Name)

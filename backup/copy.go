@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // CopyFilter selects what is copied. Its zero value selects all backups of the cluster.
@@ -67,15 +68,21 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 	for _, o := range objects {
 		there[o.Name] = o
 	}
-	var mu sync.Mutex
-	var done Copied
-	g, copying := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
+	var waves [lastWave + 1][]string
 	for _, l := range lineages {
 		if f.Lineage != "" && l.Name != f.Lineage {
 			continue
 		}
 		for _, name := range l.selected(f.Since) {
+			waves[waveOf(name)] = append(waves[waveOf(name)], name)
+		}
+	}
+	var mu sync.Mutex
+	var done Copied
+	for _, names := range waves {
+		g, copying := errgroup.WithContext(ctx)
+		g.SetLimit(parallel)
+		for _, name := range names {
 			g.Go(contain.Err(func() error {
 				o, present := there[name]
 				n, err := s.copyObject(copying, dst, name, o, present)
@@ -84,8 +91,10 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 				return done.count(name, n, present, err)
 			}))
 		}
+		if err = g.Wait(); err != nil {
+			break
+		}
 	}
-	err = g.Wait()
 	for i := range lineages {
 		if err == nil && (f.Lineage == "" || lineages[i].Name == f.Lineage) {
 			err = s.copyPruning(ctx, dst, &lineages[i])
@@ -96,6 +105,20 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 		err = done.problem()
 	}
 	return done, err
+}
+
+const lastWave = 2
+
+// waveOf says in which wave an object is copied: each is complete before the next. A copy broken off that has any backup
+// knows the members of every incarnation, and an identity in it has its cluster file and its signature.
+func waveOf(name string) int {
+	switch FileKind(path.Base(path.Dir(name))) {
+	case FileSpec, fileSignatures:
+		return 0
+	case FileIdentity:
+		return 1
+	}
+	return lastWave
 }
 
 // CopyError reports on which side a copy failed.

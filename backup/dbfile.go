@@ -14,9 +14,9 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"cke/backup/internal/contain"
 	"cke/backup/internal/pages"
 	"cke/backup/internal/stream"
+	"cke/internal/contain"
 )
 
 // What etcd's database holds: buckets and the keys of bucket "meta" and "auth" that matter here.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 const (

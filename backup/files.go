@@ -127,35 +127,44 @@ func timeOf(name string) time.Time {
 	return t
 }
 
+// FoundFile is a file that lies beside the backups.
+type FoundFile struct {
+	Data []byte
+	// Trusted: it is signed by a trusted key.
+	Trusted bool
+	// Newer is the damage of a newer file, which may have said something else; nil: this is the newest.
+	Newer error
+}
+
 // File returns the newest file of a kind, or ErrNotFound. Once one is signed by a trusted key, only such files count.
 func (s *Store) File(ctx context.Context, lineage string, kind FileKind) ([]byte, error) {
-	data, _, err := s.TrustedFile(ctx, lineage, kind)
-	return data, err
+	f, err := s.TrustedFile(ctx, lineage, kind)
+	return f.Data, err
 }
 
 // TrustedFile also reports whether the file is signed by a trusted key. If the newest file is damaged, it returns the one
-// before it.
-func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) (data []byte, trusted bool, err error) {
+// before it and that damage.
+func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) (f FoundFile, err error) {
 	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
 	if err != nil {
-		return nil, false, err
+		return f, err
 	}
-	var damage error
-	for signed := false; ; {
+	for {
 		name, trusted, err := s.newestOf(ctx, objects)
 		if err != nil {
-			return nil, false, err
+			return f, err
 		}
-		if name == "" || signed && !trusted {
+		if name == "" || f.Trusted && !trusted {
 			break
 		}
-		if data, err = s.readFile(ctx, name); !IsDamage(err) {
-			return data, trusted, err
+		f.Trusted = trusted
+		if f.Data, err = s.readFile(ctx, name); !IsDamage(err) {
+			return f, err
 		}
-		damage, signed = cmp.Or(damage, err), trusted
+		f.Newer = cmp.Or(f.Newer, err)
 		objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name >= name })
 	}
-	return nil, false, cmp.Or(damage, fmt.Errorf("%s of cluster %s, incarnation %s: %w", kind, s.Cluster, lineage, ErrNotFound))
+	return f, cmp.Or(f.Newer, fmt.Errorf("%s of cluster %s, incarnation %s: %w", kind, s.Cluster, lineage, ErrNotFound))
 }
 
 func (s *Store) readFile(ctx context.Context, name string) ([]byte, error) {
@@ -169,7 +178,7 @@ func (s *Store) readFile(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if sumOf(name) != fmt.Sprintf("%x", sha256.Sum256(data)) {
-		return nil, &DamagedError{Object: name, Err: damaged("it does not match the digest in its name")}
+		return nil, fmt.Errorf("%s: %w", name, damaged("it does not match the digest in its name"))
 	}
 	return data, nil
 }

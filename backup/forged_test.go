@@ -173,8 +173,8 @@ func TestPutFile_BesideForgedNames(t *testing.T) {
 		if err := s.PutFile(t.Context(), "a1b2", backup.FileSpec, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if got, trusted, err := s.TrustedFile(t.Context(), "a1b2", backup.FileSpec); err != nil || !trusted || string(got) != text {
-			t.Fatalf("%q, %v, %v; want %q", got, trusted, err, text)
+		if got, err := s.TrustedFile(t.Context(), "a1b2", backup.FileSpec); err != nil || !got.Trusted || string(got.Data) != text || got.Newer != nil {
+			t.Fatalf("%q, %+v, %v; want %q", got.Data, got, err, text)
 		}
 	}
 	forge := func(at, text, bytes string) {

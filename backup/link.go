@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"slices"
 )
 
 // Link names another object by the digest of its head, which covers everything in the head and the digest of the body.
@@ -56,6 +57,13 @@ type Origin struct {
 	Revision int64  `json:"revision,omitempty"`
 	// Replaces is the incarnation that ended with the restore; empty: none did, or it is not known.
 	Replaces string `json:"replaces,omitempty"`
+	// Replaced are the newest incarnations that had been replaced by then, the last one last: Replaces may have no backups.
+	Replaced []string `json:"replaced,omitempty"`
+}
+
+// Follows reports whether the incarnation of this origin came after another one.
+func (o *Origin) Follows(life string) bool {
+	return o != nil && life != "" && (life == o.Lineage || life == o.Replaces || slices.Contains(o.Replaced, life))
 }
 
 // headSum is the digest that ends a head, in hex.

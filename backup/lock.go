@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // A restore must not lose what it reads, and two deletions together must not leave less than each of them keeps. So readers and

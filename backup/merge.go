@@ -12,9 +12,9 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"cke/backup/internal/contain"
 	"cke/backup/internal/pages"
 	"cke/backup/internal/stream"
+	"cke/internal/contain"
 )
 
 // A full and the deltas after it become one database without a page of the full being changed, but for a meta page: what the

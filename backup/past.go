@@ -187,7 +187,7 @@ func (s *Store) succeeded(ctx context.Context, lineages, left []Lineage) error {
 	for more := true; more; {
 		more = false
 		for i, o := range origins {
-			if o != nil && !slices.Contains(came, unknown[i].Name) && (slices.Contains(came, o.Replaces) || slices.Contains(came, o.Lineage)) {
+			if !slices.Contains(came, unknown[i].Name) && slices.ContainsFunc(came, o.Follows) {
 				came, more = append(came, unknown[i].Name), true
 			}
 		}
@@ -196,6 +196,11 @@ func (s *Store) succeeded(ctx context.Context, lineages, left []Lineage) error {
 		return nil
 	}
 	last := came[len(came)-1]
+	for _, life := range came {
+		if !slices.ContainsFunc(origins, func(o *Origin) bool { return o.Follows(life) }) {
+			last = life
+		}
+	}
 	newest := fmt.Sprintf("to restore the newest state of %s, use `--lineage %s`", last, last)
 	if !slices.ContainsFunc(unknown, func(l Lineage) bool { return l.Name == last && len(l.Fulls) > 0 }) {
 		newest = fmt.Sprintf("%s has only deltas, which need a full to start from", last)

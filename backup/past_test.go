@@ -225,6 +225,9 @@ func TestFind_RefusesAStateThatAnUnknownIncarnationReplaced(t *testing.T) {
 	from := func(lineage, replaces string) *backup.Origin {
 		return &backup.Origin{Lineage: lineage, Revision: 5, Replaces: replaces}
 	}
+	after := func(lineage string, replaced ...string) *backup.Origin {
+		return &backup.Origin{Lineage: lineage, Revision: 5, Replaces: replaced[len(replaced)-1], Replaced: replaced}
+	}
 	of := func(lives ...string) backup.Past { return backup.Past{Lives: lives} }
 	for name, c := range map[string]struct {
 		bucket *backuptest.Memory
@@ -235,6 +238,8 @@ func TestFind_RefusesAStateThatAnUnknownIncarnationReplaced(t *testing.T) {
 		"it was restored without a store":     {add(f.bucket.Clone(), signer, "bbbb", from("a1b2", "9999")), of("a1b2"), "bbbb"},
 		"it was restored from an older one":   {add(f.bucket.Clone(), signer, "bbbb", from("9999", "a1b2")), of("a1b2"), "bbbb"},
 		"one after the other":                 {add(add(f.bucket.Clone(), signer, "bbbb", from("a1b2", "a1b2")), signer, "cccc", from("bbbb", "bbbb")), of("a1b2"), "cccc"},
+		"one between has no backups":          {add(f.bucket.Clone(), signer, "bbbb", after("0000", "a1b2", "9999")), of("a1b2"), "bbbb"},
+		"and both are unknown":                {add(add(f.bucket.Clone(), signer, "cccc", from("a1b2", "a1b2")), signer, "bbbb", after("cccc", "a1b2", "cccc")), of("a1b2"), "bbbb"},
 		"it is on record":                     {add(f.bucket.Clone(), signer, "bbbb", from("a1b2", "a1b2")), of("bbbb", "a1b2"), ""},
 		"it came from one that was replaced":  {add(f.bucket.Clone(), signer, "bbbb", from("9999", "9999")), of("a1b2", "9999"), ""},
 		"it came from nothing that is known":  {add(f.bucket.Clone(), signer, "bbbb", nil), of("a1b2"), ""},

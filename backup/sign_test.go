@@ -180,9 +180,9 @@ func TestFile_OnceSignedOnlySignedOnesCount(t *testing.T) {
 	theirs := &backup.Store{Bucket: b, Cluster: "prod", Now: func() time.Time { return time.Now().Add(time.Hour) }}
 	read := func(want string, trusted bool) {
 		t.Helper()
-		got, is, err := ours.TrustedFile(t.Context(), "a1b2", backup.FileSpec)
-		if err != nil || string(got) != want || is != trusted {
-			t.Errorf("%q, %v, %v; want %q, %v", got, is, err, want, trusted)
+		got, err := ours.TrustedFile(t.Context(), "a1b2", backup.FileSpec)
+		if err != nil || string(got.Data) != want || got.Trusted != trusted || got.Newer != nil {
+			t.Errorf("%q, %+v, %v; want %q, %v", got.Data, got, err, want, trusted)
 		}
 	}
 	put := func(s *backup.Store, text string) {

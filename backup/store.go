@@ -14,7 +14,7 @@ import (
 	"filippo.io/age"
 	"golang.org/x/sync/errgroup"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // Store reads and maintains the backups of one cluster in a bucket. Its fields must not change while it is used; it is

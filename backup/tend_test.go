@@ -147,6 +147,40 @@ func TestCopy_CrashAtAnyStepCanBeGoneOnWith(t *testing.T) {
 	}
 }
 
+// A new management host learns from a copy who the members are, also from one that was broken off.
+func TestCopy_KnowsTheMembersOfEveryIncarnationBeforeItHasBackups(t *testing.T) {
+	f, signer := signedFixture(t)
+	ctx := etcdtest.Context(t)
+	src := f.guarded(t, f.bucket.Clone(), signer)
+	for _, lineage := range []string{"a1b2", "c3d4"} {
+		for _, kind := range []backup.FileKind{backup.FileIdentity, backup.FileSpec} {
+			if err := src.PutFile(ctx, lineage, kind, []byte(lineage)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n, err := 0, backuptest.ErrCrash; err != nil; n++ {
+		dst := backuptest.NewMemory()
+		_, err = src.Copy(ctx, backuptest.CrashAt(dst, n), backup.CopyFilter{})
+		copied := names(t, dst)
+		backups := slices.ContainsFunc(copied, func(name string) bool { _, is := backup.ParsePlace(name); return is })
+		for _, lineage := range []string{"a1b2", "c3d4"} {
+			read := f.guarded(t, dst, signer)
+			id, missing := read.TrustedFile(ctx, lineage, backup.FileIdentity)
+			if missing != nil {
+				if backups {
+					t.Errorf("step %d: nothing shows the members of %s: %q", n, lineage, copied)
+				}
+				continue
+			}
+			spec, missing := read.TrustedFile(ctx, lineage, backup.FileSpec)
+			if missing != nil || !id.Trusted || !spec.Trusted {
+				t.Errorf("step %d: the identity of %s lies there without the rest: %q", n, lineage, copied)
+			}
+		}
+	}
+}
+
 // All that is sound is copied, nothing is overwritten, and what is wrong is named, on the side where it is.
 func TestCopy_CopiesAllThatIsSound(t *testing.T) {
 	f := makeFixture(t, false)
@@ -297,8 +331,8 @@ func TestFiles_AreStoredOnceAndFoundAgain(t *testing.T) {
 		t.Errorf("%q", list)
 	}
 	b.Set(list[2], []byte("altered")) // the one before it is read
-	if got, err := s.File(t.Context(), "l1", backup.FileSpec); err != nil || string(got) != "b" {
-		t.Errorf("altered file: %q, %v", got, err)
+	if got, err := s.TrustedFile(t.Context(), "l1", backup.FileSpec); err != nil || string(got.Data) != "b" || !backup.IsDamage(got.Newer) || !strings.Contains(got.Newer.Error(), list[2]) {
+		t.Errorf("altered file: %+v, %v", got, err)
 	}
 	b.Set(list[0], nil)
 	b.Set(list[1], nil)

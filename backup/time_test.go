@@ -131,6 +131,11 @@ func TestFind_ThePresentLifeOfTheCluster(t *testing.T) {
 	if found, err := f.store(t, b).Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 0 {
 		t.Errorf("by origin: %+v, %v", found, err)
 	}
+	other := f.bucket.Clone()
+	next(other, "ffff", &backup.Origin{Lineage: "0000", Revision: 5, Replaces: "9999", Replaced: []string{"a1b2", "9999"}})
+	if found, err := f.store(t, other).Find(t.Context(), backup.At{}); err != nil || found.Lineage != "ffff" || len(found.Notes) != 0 {
+		t.Errorf("by origin, where the one before has no backups: %+v, %v", found, err)
+	}
 	if _, err := f.store(t, b).Find(t.Context(), backup.At{Revision: f.last}); !errors.Is(err, backup.ErrNotCovered) || !strings.Contains(err.Error(), "(choose it with `--lineage`): a1b2") {
 		t.Errorf("what only the life before has: %v", err)
 	}

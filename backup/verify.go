@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync"
 
-	"cke/backup/internal/contain"
 	"cke/backup/internal/stream"
+	"cke/internal/contain"
 )
 
 // Finding is one problem that Check found.

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // writebackPart is how much is written before the kernel is asked to start putting it on disk.

@@ -184,7 +184,7 @@ func ofBackup(name, help string, of func(b *cke.BackupStatus, s cke.Status) floa
 }
 
 // backupWorks are the works on backups that may fail. The works of a status may be any text.
-var backupWorks = []string{"take", "list", "beside", "compact", "prune", "verify"}
+var backupWorks = []string{"take", "list", "older", "beside", "compact", "prune", "verify"}
 
 func backupMetrics() []metric {
 	return []metric{
@@ -202,7 +202,7 @@ func backupMetrics() []metric {
 			return unix(b.Verified.At)
 		}),
 		ofBackup("backup_next_drill_timestamp_seconds", "When the next restore drill is due; 0: none is planned.", func(b *cke.BackupStatus, _ cke.Status) float64 { return unix(b.NextVerify) }),
-		{gauge, "backup_failing", "1 while the work on backups fails, 0 while it does not: take, list, beside, compact, prune, or verify, the restore drill.", []string{"cluster", "work"},
+		{gauge, "backup_failing", "1 while the work on backups fails, 0 while it does not: take, list, older (the comparison with the identity beside the backups), beside, compact, prune, or verify, the restore drill.", []string{"cluster", "work"},
 			func(_ *strategy.Input, s cke.Status, add add) {
 				if s.Backup != nil {
 					for _, work := range backupWorks {

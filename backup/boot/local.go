@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // nobody is a URL for an etcd that is alone and is asked by no other process; nothing listens there. Before 3.7 etcd advertises

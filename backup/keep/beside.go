@@ -58,9 +58,9 @@ func (w *chores) compared() bool { return w.taker.Status().Resumed }
 // identity there has what this store does not: by it a new management host knows whom to stop.
 func (w *chores) putBeside(ctx context.Context) error {
 	d, spec := w.l.noted()
-	e, err := w.readBeside(ctx)
-	if err != nil {
-		return err
+	e, unread := w.readBeside(ctx)
+	if unread != nil && !backup.IsDamage(unread) {
+		return unread
 	}
 	if w.older() {
 		w.stored, w.storedAt = d, w.l.c.Now()
@@ -85,7 +85,9 @@ func (w *chores) putBeside(ctx context.Context) error {
 		}
 	}
 	w.stored, w.storedAt = d, w.l.c.Now()
-	w.l.lack(nil)
+	if unread == nil {
+		w.l.lack(nil)
+	}
 	return nil
 }
 
@@ -102,24 +104,36 @@ func (w *chores) compareBeside(ctx context.Context) error {
 }
 
 // readBeside returns what is to lie beside the backups, after it was compared with what lies there. That is read first: what
-// this store wrote there, it still has.
+// this store wrote there, it still has. With a damage error it was compared only with what can be read: what this store lacks
+// of that shows that it is older, and nothing shows that it is not.
 func (w *chores) readBeside(ctx context.Context) (e cke.Escrow, err error) {
 	d, _ := w.l.noted()
 	var there cke.Escrow
-	data, trusted, err := w.files.TrustedFile(ctx, w.l.lineage, backup.FileIdentity)
+	var damage error
+	f, err := w.files.TrustedFile(ctx, w.l.lineage, backup.FileIdentity)
 	switch {
-	case errors.Is(err, backup.ErrNotFound), backup.IsDamage(err), err == nil && !trusted && w.files.Signer != nil: // anybody's
-	case err != nil:
+	case errors.Is(err, backup.ErrNotFound):
+	case err != nil && !backup.IsDamage(err):
 		return e, fmt.Errorf("read the identity beside the backups: %w", err)
+	case !f.Trusted && w.files.Signer != nil: // anybody's
+	case err != nil:
+		damage = err
 	default:
-		if there, err = cke.ParseEscrow(data); err != nil {
+		if there, err = cke.ParseEscrow(f.Data); err != nil {
 			return e, err
 		}
+		damage = f.Newer
 	}
 	if e, err = w.l.c.Escrow(ctx); err != nil {
 		return e, err
 	}
-	w.l.lack(e.Identity.Lacks(there.Identity, w.l.lineage))
+	lacks := e.Identity.Lacks(there.Identity, w.l.lineage)
+	if damage == nil || lacks != nil {
+		w.l.lack(lacks)
+	}
+	if damage != nil {
+		return e, fmt.Errorf("the newest identity beside the backups cannot be compared with the store: %w", damage)
+	}
 	w.read, w.readAt = d, w.l.c.Now()
 	return e, nil
 }

@@ -12,8 +12,8 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/backup/internal/contain"
 	"cke/backup/take"
+	"cke/internal/contain"
 )
 
 // Bounds of the work beside taking.

@@ -15,8 +15,8 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/backup/internal/contain"
 	"cke/backup/take"
+	"cke/internal/contain"
 )
 
 // Target is an open bucket.

@@ -18,8 +18,8 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/backup/boot"
-	"cke/backup/internal/contain"
 	"cke/backup/take"
+	"cke/internal/contain"
 )
 
 // line is the work on one lineage in one target with unchanging settings.
@@ -125,13 +125,16 @@ func newLine(c *Config, w cke.BackupWanted, news func()) *line {
 	return l
 }
 
-// originOf is what an incarnation was restored from, and the life that it took the place of.
+// toldReplaced bounds how many replaced incarnations the header of each backup names.
+const toldReplaced = 8
+
+// originOf is what an incarnation was restored from, and the lives that it took the place of.
 func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 	r := i.Restore
 	if r == nil {
 		return nil
 	}
-	var o backup.Origin
+	o := backup.Origin{Replaced: i.Replaced[max(0, len(i.Replaced)-toldReplaced):]}
 	before := r.Before.BeforeRestores() // one that took the place of another was never formed
 	switch {
 	case before == nil:

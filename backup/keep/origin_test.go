@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -15,21 +16,29 @@ func TestOriginOf_ReplacesTheIncarnationBeforeADeclaration(t *testing.T) {
 		return cke.Identity{Incarnation: &cke.Incarnation{ID: id, State: state, Replaced: replaced}}
 	}
 	for name, c := range map[string]struct {
-		was  cke.Identity
-		want string
+		was      cke.Identity
+		want     string
+		replaced []string
 	}{
-		"formed":                          {was(cke.Formed, "life2", "life1"), "life2"},
-		"declared on a blank host":        {was(cke.Formed, "life2", "life1").Awaiting(now), "life2"},
-		"declared twice":                  {was(cke.Formed, "life2", "life1").Awaiting(now).Awaiting(now), "life2"},
-		"declared, and nothing was known": {cke.Identity{}.Awaiting(now), ""},
+		"formed":                           {was(cke.Formed, "life2", "life1"), "life2", []string{"life1", "life2"}},
+		"declared on a blank host":         {was(cke.Formed, "life2", "life1").Awaiting(now), "life2", []string{"life1", "life2"}},
+		"declared twice":                   {was(cke.Formed, "life2", "life1").Awaiting(now).Awaiting(now), "life2", []string{"life1", "life2"}},
+		"declared, and nothing was known":  {cke.Identity{}.Awaiting(now), "", nil},
+		"declared while it was restored":   {was(cke.Restoring, "life3", "life1", "life2").Awaiting(now), "life3", []string{"life1", "life2", "life3"}},
+		"after more than a header is told": {was(cke.Formed, "9", "0", "1", "2", "3", "4", "5", "6", "7", "8"), "9", []string{"2", "3", "4", "5", "6", "7", "8", "9"}},
 	} {
 		inc := cke.NewRestoration(cke.Cluster{Name: "prod"}, c.was, cke.Restoration{
 			Order: cke.RestoreOrder{Source: "prod"}, Snapshot: cke.Snapshot{Lineage: "life1", Revision: 7},
 		}, now)
 		again := cke.NewRestoration(cke.Cluster{Name: "prod"}, cke.Identity{Incarnation: &inc}, *inc.Restore, now)
 		for _, i := range []cke.Incarnation{inc, again} {
-			if o := originOf("prod", i); o == nil || o.Replaces != c.want || o.Lineage != "life1" {
+			o := originOf("prod", i)
+			if o == nil || o.Replaces != c.want || o.Lineage != "life1" {
 				t.Errorf("%s: %+v, want %q", name, o, c.want)
+			}
+			told := slices.DeleteFunc(slices.Clone(i.Replaced), func(id string) bool { return !o.Follows(id) })
+			if i.ID == inc.ID && !slices.Equal(told, c.replaced) {
+				t.Errorf("%s: follows %q, want %q", name, told, c.replaced)
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // What the session knows of users and roles: no watch reports them and no delta holds them, so that a full follows

@@ -17,7 +17,7 @@ import (
 
 	"cke"
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // A snapshot comes faster, at less work for the member that sends it, when it need not wait for a message every 64 KiB that there

@@ -9,7 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // send hands the delta that was filled so far over to the target and starts the next one. Nothing may be on its way.

@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // earlyHash asks for the hash of a snapshot while that still arrives, if nothing changes meanwhile: only then its revision is known

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // fullCheck is how often the clock is checked for the next full, whatever it was put to; a full that failed is tried

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // leaseQueue bounds leases that wait to be asked about; leaseAsks how many are asked about at once.

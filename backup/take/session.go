@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // session is one unbroken stretch of work: a watch, the delta being filled, at most one delta on its way to the target,

@@ -11,7 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // Taker takes the backups of one cluster while Run runs. Full, Flush and Status are safe for concurrent use.

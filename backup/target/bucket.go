@@ -13,7 +13,7 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"cke/backup"
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 // Large objects go in parts of partSize, uploadParts at once: memory is their product.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,8 +94,40 @@ func TestRestore_WaitsBrieflyToHoldItsBackupsAgain(t *testing.T) {
 	}
 	mustIn(t)(os.WriteFile(filepath.Join(dir, ".locks", "prod", "deleting-AAAA-0000000001"), []byte("{}"), 0o600))
 	again := &snapshots{store: s.store, term: s.term, cluster: s.cluster, dir: s.dir, scratch: s.scratch, holdEvery: s.holdEvery}
-	notes, begun := 0, time.Now()
-	if _, err := again.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) { notes++ }); err != nil || notes != 1 || time.Since(begun) > time.Minute {
-		t.Errorf("%v, %d notes after %s", err, notes, time.Since(begun))
+	var notes []string
+	begun := time.Now()
+	if _, err := again.Fetch(t.Context(), task.ID, *task.Restore, nil, func(n string) { notes = append(notes, n) }); err != nil || len(notes) != 1 || time.Since(begun) > time.Minute {
+		t.Fatalf("%v, %q after %s", err, notes, time.Since(begun))
+	}
+	if !strings.Contains(notes[0], "a deletion in it has not made way") { // the target answers
+		t.Errorf("%q", notes)
+	}
+}
+
+// A fault in what opens a target is one of this restore.
+func TestRestore_APanicWhileItsBackupsAreHeldEndsNothing(t *testing.T) {
+	s, task, _ := orderedIn(t)
+	if _, err := s.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	again := &snapshots{term: s.term, cluster: s.cluster, dir: s.dir, scratch: s.scratch, log: slog.New(slog.NewTextHandler(t.Output(), nil))} // without a store
+	var notes []string
+	if _, err := again.Fetch(t.Context(), task.ID, *task.Restore, nil, func(n string) { notes = append(notes, n) }); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "fault in cke") {
+		t.Errorf("%v, %q", err, notes)
+	}
+	if !again.claims(task.ID) {
+		t.Error("backups that are not held are not held later either")
+	}
+}
+
+// What becomes of one restore's backups says nothing about those of another.
+func TestRestore_HoldsOfSeveralRestores(t *testing.T) {
+	var s snapshots
+	if !s.claims("first") || !s.claims("second") || s.claims("first") {
+		t.Error("each is to be held once")
+	}
+	s.holdsNot("first", nil)
+	if s.claims("second") || !s.claims("first") {
+		t.Error("the first one alone is no longer held")
 	}
 }

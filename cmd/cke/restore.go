@@ -32,7 +32,7 @@ func snapshotsOf(store *storage.Store, config cke.Config, log *slog.Logger) func
 		cluster := lead.Cluster()
 		s := &snapshots{
 			store: store, term: lead, nodes: nodes, cluster: cluster,
-			dir: snapshotDir(config.Backup.ScratchDir, cluster), scratch: config.Backup.ScratchDir,
+			dir: snapshotDir(config.Backup.ScratchDir, cluster), scratch: config.Backup.ScratchDir, log: log,
 		}
 		// What a restore left that was ended elsewhere, by an earlier version, or just before a daemon was.
 		if err := s.Forget(lead.Context(), ""); err != nil {
@@ -51,8 +51,9 @@ type snapshots struct {
 	dir, scratch string
 	// holdEvery is how often it is checked whether a restore that holds its backups is over; zero: a quarter of a lock's life.
 	holdEvery time.Duration
-	// held is the restore whose backups are held.
-	held string
+	log       *slog.Logger
+	// held are the restores whose backups are held.
+	held map[string]bool
 	mu   sync.Mutex // guards held
 }
 

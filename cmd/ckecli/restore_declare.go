@@ -39,47 +39,63 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 	if r.order.Source != c.Name {
 		return nil // another cluster has certificate authorities of its own
 	}
-	e, _, err := r.readEscrow(ctx, o)
-	if err == nil {
-		err = r.adopt(e, o)
-	}
-	if err == nil {
-		return r.vouched(o)
-	}
-	if errors.Is(err, backup.ErrNotFound) || errors.Is(err, backup.ErrEmpty) {
+	there, err := r.readEscrow(ctx, o)
+	switch {
+	case errors.Is(err, backup.ErrEmpty): // there is nothing to restore either
+		return nil
+	case err != nil:
+		return err
+	case there.missing != nil:
+		r.plan.Notes = append(r.plan.Notes, "no identity lies beside the backups, so the nodes of "+fileName(o.file)+" are taken for those of the former members: if others had members, they may still serve")
 		return nil
 	}
-	return err
-}
-
-// declareEscrow brings back a cluster of which nothing is left but its backups.
-func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
-	r.from(o.backups)
-	e, spec, err := r.readEscrow(ctx, o)
-	if err != nil {
-		return err
-	}
-	c, _, err := clusterfile.ParseCluster("the cluster file beside the backups", spec)
-	if err != nil {
-		return err
-	}
-	r.cluster, r.spec = c.Name, c.WithDefaults()
-	r.order.Source = e.Cluster
-	r.asked.Declare = &storage.Declared{Cluster: c, Source: spec}
-	if err := r.adopt(e, o); err != nil {
+	if err := r.adopt(there.escrow, o); err != nil {
 		return err
 	}
 	return r.vouched(o)
 }
 
+// declareEscrow brings back a cluster of which nothing is left but its backups.
+func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
+	r.from(o.backups)
+	there, err := r.readEscrow(ctx, o)
+	if err == nil {
+		err = there.missing
+	}
+	if err != nil {
+		return err
+	}
+	c, _, err := clusterfile.ParseCluster("the cluster file beside the backups", there.spec)
+	if err != nil {
+		return err
+	}
+	r.cluster, r.spec = c.Name, c.WithDefaults()
+	r.order.Source = there.escrow.Cluster
+	r.asked.Declare = &storage.Declared{Cluster: c, Source: there.spec}
+	if err := r.adopt(there.escrow, o); err != nil {
+		return err
+	}
+	return r.vouched(o)
+}
+
+// beside is what lies beside the backups of one life.
+type beside struct {
+	lineage string
+	escrow  cke.Escrow
+	trusted bool  // the identity is signed by a key that is trusted
+	newer   error // damage of a newer identity, which may name other members
+	missing error // there is no identity
+	spec    []byte
+}
+
 // readEscrow reads what lies beside the backups of the cluster's last life, also where the state of an earlier one was chosen: its members
-// may run.
-func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (e cke.Escrow, spec []byte, err error) {
+// may run. The cluster file is read if no other one was given.
+func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (there beside, err error) {
 	chosen := o.backups
 	chosen.target, chosen.cluster = r.order.Target, r.order.Source
 	b, err := r.app.openBackups(ctx, chosen)
 	if err != nil {
-		return e, nil, err
+		return there, err
 	}
 	defer b.Close()
 	for _, key := range backup.SignersOf(b.identities) {
@@ -87,76 +103,114 @@ func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (e cke.Esc
 	}
 	s, err := b.store(ctx)
 	if err != nil {
-		return e, nil, err
+		return there, err
 	}
 	fail := func(err error) error { return b.fail(ctx, "read what lies beside the backups of "+s.Cluster, err) }
 	lineage := o.point.lineage
 	if lineage == "" {
 		l, notes, err := s.Present(ctx)
 		if err != nil {
-			return e, nil, fail(err)
+			return there, fail(err)
 		}
 		lineage, r.plan.Notes = l.Name, append(r.plan.Notes, notes...)
 	}
-	there, err := readBeside(ctx, s, lineage)
-	if err != nil && !errors.Is(err, backup.ErrNotFound) {
-		return e, nil, fail(err)
+	there, err = readBeside(ctx, s, lineage)
+	if err != nil {
+		return there, fail(err)
 	}
-	there, notes, unread := lastLife(ctx, s, there)
-	if there.lineage == lineage {
-		unread = cmp.Or(unread, err)
-	}
-	if unread != nil {
-		return e, nil, fail(unread)
+	there, notes, err := lastLife(ctx, s, there)
+	if err != nil {
+		return there, fail(err)
 	}
 	r.plan.Notes = append(r.plan.Notes, notes...)
+	if there.missing != nil {
+		there.missing = fail(there.missing)
+		return there, nil
+	}
 	if there.lineage != lineage && o.point.lineage != "" {
 		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last incarnation, %s", there.lineage))
 	}
+	if there.newer != nil {
+		if err := r.olderIdentity(there, lineage, o.point.lineage != ""); err != nil {
+			return there, err
+		}
+	}
 	r.signed = there.trusted
-	return there.escrow, there.spec, nil
+	if o.file == "" {
+		spec, err := s.TrustedFile(ctx, there.lineage, backup.FileSpec)
+		if err != nil {
+			return there, noSpec(fail(err))
+		}
+		if spec.Newer != nil {
+			r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("an older cluster file is used, because the newest one beside the backups is damaged: %v", spec.Newer))
+		}
+		there.spec, r.signed = spec.Data, there.trusted && spec.Trusted
+	}
+	return there, nil
 }
 
-// beside is what lies beside the backups of one life.
-type beside struct {
-	lineage string
-	escrow  cke.Escrow
-	spec    []byte
-	trusted bool // both are signed by a key that is trusted
+// olderIdentity refuses an identity that is not the newest, unless the operator has named what is to be restored.
+func (r *restoring) olderIdentity(there beside, lineage string, named bool) error {
+	var nodes []string
+	for _, j := range there.escrow.Identity.MayRun() {
+		nodes = append(nodes, fmt.Sprintf("%s (%s)", j.Node.Name(), j.Node.Address))
+	}
+	known := "the members that are known are those on " + cmp.Or(strings.Join(nodes, ", "), "no node") + "; members that were added later are not known, and may still serve"
+	if named {
+		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("an older identity is used, because the newest one beside the backups is damaged: %v; %s", there.newer, known))
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeBackupDamaged, What: "the newest identity beside the backups of " + r.order.Source + " is damaged, and an older one may not name all members", Unchanged: true,
+		Facts: []string{there.newer.Error(), known}, Try: "the same command with --lineage " + lineage + ", once no other member serves"}
 }
 
+// noSpec adds the way out where the cluster file cannot be read, and the identity can.
+func noSpec(err error) error {
+	if coded := new(cke.Error); errors.As(err, &coded) {
+		if errors.Is(err, backup.ErrNotFound) {
+			coded.Code = cke.CodeCannot
+		}
+		coded.Facts = append(coded.Facts, "the identity of the cluster is there: only its cluster file is missing or damaged")
+		coded.Try = "the same command with --file FILE, which declares the nodes"
+	}
+	return err
+}
+
+// readBeside reads the identity of one life. That there is none is no error.
 func readBeside(ctx context.Context, s *backup.Store, lineage string) (b beside, err error) {
 	b.lineage = lineage
-	data, signed, err := s.TrustedFile(ctx, lineage, backup.FileIdentity)
-	if err != nil {
-		return b, err
+	f, err := s.TrustedFile(ctx, lineage, backup.FileIdentity)
+	if errors.Is(err, backup.ErrNotFound) {
+		b.missing = err
+		return b, nil
 	}
-	if b.spec, b.trusted, err = s.TrustedFile(ctx, lineage, backup.FileSpec); err != nil {
-		return b, err
+	b.trusted, b.newer = f.Trusted, f.Newer
+	if err == nil {
+		b.escrow, err = cke.ParseEscrow(f.Data)
 	}
-	b.trusted = b.trusted && signed
-	b.escrow, err = cke.ParseEscrow(data)
 	return b, err
 }
 
 // lastLife follows what lies beside the backups of one life to the last one that took its place, as far as signatures are as good. What
-// cannot be read elsewhere is noted.
+// cannot be read elsewhere is noted, unless it is known to be of an earlier one.
 func lastLife(ctx context.Context, s *backup.Store, b beside) (last beside, notes []string, err error) {
 	lineages, err := s.Lineages(ctx)
 	if err != nil {
 		return b, nil, err
 	}
 	var all []beside
+	unread := map[string]string{}
 	for _, l := range lineages {
-		if l.Name == b.lineage || len(l.Files) == 0 {
+		if l.Name == b.lineage {
 			continue
 		}
 		next, err := readBeside(ctx, s, l.Name)
 		var unknown *cke.Error
 		switch {
-		case errors.Is(err, backup.ErrNotFound):
+		case next.missing != nil:
+			unread[l.Name] = fmt.Sprintf("no identity lies beside the backups of incarnation %s", l.Name)
 		case backup.IsDamage(err), errors.As(err, &unknown) && (next.trusted || !b.trusted):
-			notes = append(notes, fmt.Sprintf("what lies beside the backups of incarnation %s cannot be read; if that incarnation is a later one, its members are not known: %v", l.Name, err))
+			unread[l.Name] = fmt.Sprintf("the identity beside the backups of incarnation %s cannot be read (%v)", l.Name, err)
 		case unknown != nil, err == nil && !next.trusted && b.trusted: // anybody can have written it
 		case err != nil:
 			return b, nil, err
@@ -165,21 +219,30 @@ func lastLife(ctx context.Context, s *backup.Store, b beside) (last beside, note
 		}
 	}
 	for range all {
-		life := b.lineage // nothing may lie beside its backups
-		if inc := b.escrow.Identity.Incarnation; inc != nil {
-			life = inc.ID
-		}
-		follows := func(n beside) bool { return n.escrow.Identity.Incarnation.WasReplaced(life) }
-		i := slices.IndexFunc(all, func(n beside) bool { return n.trusted && follows(n) })
+		i := slices.IndexFunc(all, func(n beside) bool { return n.trusted && n.follows(b) })
 		if i < 0 && !b.trusted {
-			i = slices.IndexFunc(all, follows)
+			i = slices.IndexFunc(all, func(n beside) bool { return n.follows(b) })
 		}
 		if i < 0 {
 			break
 		}
 		b = all[i]
 	}
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		if !b.escrow.Identity.Incarnation.WasReplaced(name) {
+			notes = append(notes, unread[name]+"; if that incarnation is a later one, its members are not known")
+		}
+	}
 	return b, notes, nil
+}
+
+// follows reports whether n is of a later life than b, or of the one whose restore b shows under way.
+func (n beside) follows(b beside) bool {
+	life := b.lineage // nothing may lie beside its backups
+	if inc := b.escrow.Identity.Incarnation; inc != nil {
+		life = inc.ID
+	}
+	return n.escrow.Identity.Incarnation.WasReplaced(life) || n.lineage == life && b.lineage != life
 }
 
 // vouched refuses a cluster file and an identity that no trusted key signed, unless the user has checked what would run.

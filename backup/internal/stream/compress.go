@@ -9,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"cke/backup/internal/contain"
+	"cke/internal/contain"
 )
 
 const (

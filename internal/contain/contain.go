@@ -1,5 +1,6 @@
 // Package contain turns panics into errors. A daemon works on the backups of many clusters: a fault in the work on one of
-// them must not stop the others. Every goroutine of the packages below cke/backup is started with it.
+// them must not stop the others. Every goroutine of the packages below cke/backup is started with it, and each that holds
+// backups for a restore.
 package contain
 
 import (
