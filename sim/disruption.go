@@ -236,7 +236,7 @@ func (c *checker) wasNeeded(t *turn, before standing, id uint64) {
 			continue // no record reports what a call that landed late put beside the data
 		}
 		now, recorded := p.c.runsWith(), s.identity.Joins[i].Etcd // an operator may have given it manually what the file asks for
-		made := p.c.spec.Join.Etcd // its label says so, also where an operator has given it other limits since
+		made := p.c.spec.Join.Etcd                                // its label says so, also where an operator has given it other limits since
 		if declared := s.spec.Wanted().Options.Etcd.PlacedAs(now); now.Equal(declared) && recorded.Equal(declared) && made.Equal(declared) {
 			c.violated("%s stops a member that runs as declared", t.call)
 		}
