@@ -68,11 +68,13 @@ func (f *Freeze) Active() bool { return f != nil && f.LiftedAt.IsZero() }
 
 // Precedes returns why next must not replace the current freeze. ErrConflict: another one is active, next lifts
 // another one than the current one, or the current one is already lifted. If next names the active freeze as its
-// former one, it replaces that one only.
+// former one, it replaces that one only. One for an older store is replaced by one that has all of its finding, and more.
 func (f *Freeze) Precedes(next Freeze) error {
 	same := f != nil && f.ID == next.ID
 	former := !same && next.Former != nil
 	switch {
+	case f.grows(next):
+		return nil
 	case former && !(f.Active() && f.ID == next.Former.ID):
 		return fmt.Errorf("freeze %s is not the active one: %w", next.Former.ID, ErrConflict)
 	case f.Active() && !same && !former:
@@ -85,10 +87,28 @@ func (f *Freeze) Precedes(next Freeze) error {
 	return nil
 }
 
-// MakesWay reports whether a freeze of another kind replaces f: everything else can be judged only with the right
-// store.
-func (f *Freeze) MakesWay(kind FreezeKind) bool {
-	return f.Active() && f.Kind != FreezeOlderStore && kind == FreezeOlderStore
+func (f *Freeze) grows(next Freeze) bool {
+	return next.Active() && f.MakesWay(next.Kind, next.Finding) && Covers(next.Finding, f.Finding)
+}
+
+// MakesWay reports whether a finding replaces the active freeze f: everything else can be judged only with the right store, and
+// that it is older only by all that shows it.
+func (f *Freeze) MakesWay(kind FreezeKind, finding string) bool {
+	return f.Active() && kind == FreezeOlderStore && !(f.Kind == FreezeOlderStore && Covers(f.Finding, finding))
+}
+
+// InPlaceOf returns f as it is recorded in the place of was, which makes way for it.
+func (f Freeze) InPlaceOf(was *Freeze) Freeze {
+	if was.Kind != FreezeOlderStore {
+		f.Former = was
+		return f
+	}
+	if !Covers(f.Finding, was.Finding) { // a node that is silent now showed it
+		f.Problem.Message = was.Problem.Message + "; " + f.Problem.Message
+	}
+	f.Former, f.Held = was.Former, was.Held
+	f.Finding = OlderStore(append(strings.Fields(was.Finding), strings.Fields(f.Finding)[1:]...)[1:])
+	return f
 }
 
 // Returns returns the freeze that must be active again because the one that replaced it was lifted; nil: there is

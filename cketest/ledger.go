@@ -184,7 +184,7 @@ func findingLasts(t *testing.T, s Store) {
 	if f := identity(t, s).Freeze; f == nil || f.ID != two.ID || !f.Active() {
 		t.Errorf("%+v", f)
 	}
-	older := cke.NewFreeze(cke.FreezeOlderStore, "older", cke.Problem{}, cke.EtcdStatus{})
+	older := cke.NewFreeze(cke.FreezeOlderStore, cke.OlderStore([]string{"j1"}), cke.Problem{}, cke.EtcdStatus{})
 	older.Former = &one
 	is(t, "one in the place of one that is lifted", s.PutFreeze(ctx, older), cke.ErrConflict)
 	older.Former = &two
@@ -192,9 +192,17 @@ func findingLasts(t *testing.T, s Store) {
 		is(t, "one in the place of the active one", s.PutFreeze(ctx, older), nil)
 	}
 	is(t, "the former one beside it", s.PutFreeze(ctx, two), cke.ErrConflict)
-	is(t, "a lift", s.PutFreeze(ctx, lift(older)), nil)
+	more := cke.NewFreeze(cke.FreezeOlderStore, cke.OlderStore([]string{"j2"}), cke.Problem{}, cke.EtcdStatus{})
+	is(t, "one for an older store without what was found", s.PutFreeze(ctx, more), cke.ErrConflict)
+	more = more.InPlaceOf(&older)
+	for range 2 {
+		is(t, "one that has more", s.PutFreeze(ctx, more), nil)
+	}
+	is(t, "a lift of the one that has less", s.PutFreeze(ctx, lift(older)), cke.ErrConflict)
+	is(t, "the one that has less", s.PutFreeze(ctx, older), cke.ErrConflict)
+	is(t, "a lift", s.PutFreeze(ctx, lift(more)), nil)
 	is(t, "the former one again", s.PutFreeze(ctx, *identity(t, s).Freeze.Returns()), nil)
-	if f := identity(t, s).Freeze; f.ID != two.ID || !f.Active() || !f.Tolerates("older") {
+	if f := identity(t, s).Freeze; f.ID != two.ID || !f.Active() || !f.Tolerates(older.Finding) || !f.Tolerates(more.Finding) {
 		t.Errorf("%+v", f)
 	}
 }

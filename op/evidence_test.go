@@ -93,6 +93,43 @@ func TestFreeze_LastsUntilAPersonLiftsIt(t *testing.T) {
 	})
 }
 
+// What shows later that the store is older is added: a lift of less is refused, and one of all of it covers each part.
+func TestFreeze_TakesInWhatShowsLaterThatTheStoreIsOlder(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		older := func(message string, ids ...string) op.Freeze {
+			return op.Freeze{Kind: cke.FreezeOlderStore, Finding: cke.OlderStore(ids), Problem: cke.Problem{Code: cke.CodeOlderStore, Message: message}, Lacks: []cke.Lacking{{ID: ids[0]}}}
+		}
+		now := func() *cke.Freeze { return w.Store().Identity().Freeze }
+		w.mustRun(op.Freeze{Kind: cke.FreezeCorrupt, Finding: "corrupt", Problem: cke.Problem{Code: cke.CodeUnequalData}})
+		one := older("n4 was not known", "j4")
+		one.Held = &cke.HeldRequests{Deletion: time.Unix(1, 0)}
+		w.mustRun(one)
+		first := *now()
+		two := older("nor n5", "j5")
+		two.Held = &cke.HeldRequests{Deletion: time.Unix(2, 0)} // it was requested since
+		w.mustRun(two)
+		f := *now()
+		if f.ID == first.ID || f.Finding != cke.OlderStore([]string{"j4", "j5"}) || f.Problem.Message != "n4 was not known; nor n5" || f.Former == nil || f.Former.Kind != cke.FreezeCorrupt || !f.Held.Deletion.Equal(time.Unix(1, 0)) {
+			t.Fatalf("%+v", f)
+		}
+		w.mustRun(one)
+		w.mustRun(older("both", "j4", "j5"))
+		if now().ID != f.ID {
+			t.Error("a part of it is recorded again")
+		}
+		if _, err := w.run(op.Unfreeze{ID: first.ID}); cke.CodeOf(err) != cke.CodeConflict || !now().Active() {
+			t.Errorf("a lift of less: %v", err)
+		}
+		w.mustRun(op.Unfreeze{ID: f.ID, Reason: "they are gone", By: "eve@host"})
+		for _, o := range []op.Freeze{one, two} {
+			if w.mustRun(o); now().Active() {
+				t.Errorf("%s freezes again", o.Finding)
+			}
+		}
+	})
+}
+
 // archive ends the membership on n3 and returns it.
 func (w *world) archive(p cke.VolumePolicies) cke.Join {
 	w.mustRun(w.bootstrap(false))

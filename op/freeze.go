@@ -119,13 +119,13 @@ func freeze(ctx context.Context, e Env, f cke.Freeze) error {
 	if id.Freeze.Tolerates(f.Finding) {
 		return nil
 	}
+	f.Held = f.Held.With(id.Freeze)
 	if id.Freeze.Active() {
-		if !id.Freeze.MakesWay(f.Kind) {
+		if !id.Freeze.MakesWay(f.Kind, f.Finding) {
 			return nil
 		}
-		f.Former = id.Freeze
+		f = f.InPlaceOf(id.Freeze)
 	}
-	f.Held = f.Held.With(id.Freeze)
 	f.At, f.Leader, f.Accepted = e.Now().UTC(), e.Leader, id.Freeze.Tolerated()
 	return e.Ledger.PutFreeze(ctx, f)
 }

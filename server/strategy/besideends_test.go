@@ -134,3 +134,31 @@ func TestDecide_AStoreThatLacksOnlyEndsKnowsAllMembers(t *testing.T) {
 		t.Errorf("n2 and n3 are two of three voters: %v", why)
 	}
 }
+
+// Containers show that the store is older, and the identity beside the backups shows more once it was compared: all of it is on record
+// before an operator judges it, or anything else is done.
+func TestDecide_RecordsWhatShowsLaterThatTheStoreIsOlder(t *testing.T) {
+	s := formed(3).fresh(2).frozenFor(t)
+	first := s.Identity.Freeze
+	s.beside("join9")
+	for name, asks := range map[string]func(*scene){
+		"nothing is asked for": func(*scene) {},
+		"a lift":               func(s *scene) { s.Requests.Tasks = []cke.Task{{ID: "t1", Kind: cke.TaskUnfreeze, Subject: first.ID}} },
+		"a deletion":           func(s *scene) { s.Deleting, s.DeletionAt = true, noon.Add(time.Minute) },
+	} {
+		more := *s
+		asks(&more)
+		f, is := strategy.Decide(more.Input).Operation.(op.Freeze)
+		if !is || !cke.Covers(f.Finding, first.Finding) || len(f.Lacks) != 1 || !strings.Contains(f.Problem.Message, "node join9") {
+			t.Errorf("%s: %+v", name, strategy.Decide(more.Input))
+		}
+	}
+	s.frozenFor(t)
+	if f, is := strategy.Decide(s.Input).Operation.(op.Freeze); is {
+		t.Errorf("again: %+v", f)
+	}
+	s.Identity.Freeze.LiftedAt = noon
+	if f, is := strategy.Decide(s.Input).Operation.(op.Freeze); is {
+		t.Errorf("after the lift: %+v", f)
+	}
+}

@@ -151,14 +151,14 @@ func (in *Input) allLast(c cke.Comparison) bool {
 // frozen: two clusters under one name, data that etcd itself calls corrupt, members that were found to differ, or a store
 // that is older than the cluster. What is found is recorded first, and from then on the cluster stays frozen until an operator
 // lifts it. That the store is older is recorded also while something else freezes the cluster: what it asks for may be outdated, and
-// what froze it may be over.
+// what froze it may be over. What shows it later is recorded, too: the operator judges all of it.
 func frozen(in *Input) verdict {
 	if f := in.Identity.Freeze.Returns(); f != nil {
 		d := freeze(f.Problem)
 		d.Operation = op.Freeze{Kind: f.Kind, Finding: f.Finding, Problem: f.Problem, Returns: f}
 		return decides(d)
 	}
-	if f := in.Identity.Freeze; f.Active() && !(f.MakesWay(cke.FreezeOlderStore) && newlyOlder(in)) {
+	if f := in.Identity.Freeze; f.Active() && !newlyOlder(in) {
 		d := freeze(f.Problem)
 		if f.Former != nil {
 			d.Blockers = append(d.Blockers, f.Former.Problem)

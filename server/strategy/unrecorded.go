@@ -244,12 +244,11 @@ func (in *Input) elsewhere() (all []cke.Unrecorded) {
 	return all
 }
 
-// newlyOlder reports whether the store is found to be older than the cluster, and that is not on record yet: requests wait until
-// it is, since what the store has of them may be older, too.
+// newlyOlder reports whether the store is found to be older than the cluster, and that, or a part of what shows it, is not on record
+// yet: requests wait until it is, since what the store has of them may be older, too.
 func newlyOlder(in *Input) bool {
-	f := olderStore(in)
-	was := in.Identity.Freeze
-	return f != nil && !(was.Active() && was.Kind == cke.FreezeOlderStore) && !was.Tolerates(f.text)
+	f, was := olderStore(in), in.Identity.Freeze
+	return f != nil && !was.Tolerates(f.text) && (!was.Active() || was.MakesWay(f.kind, f.text))
 }
 
 // hold takes the requests out that were in a store when it was found to be older than the cluster, and reports them.

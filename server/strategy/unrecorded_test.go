@@ -125,7 +125,7 @@ func TestDecide_StopsNobodyWhoVotesElsewhere(t *testing.T) {
 // An operator puts members on record where they are, and those that cannot be matched hold all of it up.
 func TestDecide_ReclaimsWhoMoved(t *testing.T) {
 	asked := func(s *scene, shown ...cke.JoinID) *scene {
-		s.Identity.Freeze = &cke.Freeze{ID: "f1", Kind: cke.FreezeOlderStore, Finding: "older-store", Problem: cke.Problem{Code: cke.CodeOlderStore}, At: noon}
+		s.Identity.Freeze = &cke.Freeze{ID: "f1", Kind: cke.FreezeOlderStore, Finding: "older-store join1 join2 join2b", Problem: cke.Problem{Code: cke.CodeOlderStore}, At: noon}
 		s.Requests.Tasks = []cke.Task{{ID: "t1", Kind: cke.TaskReclaim, Reclaim: shown}}
 		return s
 	}
