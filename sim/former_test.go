@@ -49,3 +49,33 @@ func TestOlderStore_ThatWasOutrunStillSeesTheCluster(t *testing.T) {
 		s.isUnharmed(t)
 	})
 }
+
+// A node that shows that the store is older answers only after the cluster was frozen for what another one showed: it is added to the
+// record. A lift of less is refused, and after one of all of it the cluster is not frozen again.
+func TestOlderStore_MoreOfItIsShownLater(t *testing.T) {
+	inFormed(t, 3, func(s *stage) {
+		copied := s.Store().Copy()
+		s.replaceAll(t, "n2", "n3")
+		s.Isolate("n3")
+		s.broughtBack(copied)
+		s.freezesAndServes(t)
+		first := s.freeze()
+		s.HealNetwork()
+		s.must("frozen for both", func() bool { return s.freeze().ID != first.ID })
+		if f := s.freeze(); !f.Active() || !cke.Covers(f.Finding, first.Finding) || cke.Covers(first.Finding, f.Finding) {
+			t.Fatalf("%s became %+v", first.Finding, f)
+		}
+		s.ask(cke.TaskUnfreeze, "", first.ID, "n2 is known")
+		s.must("answered", s.answered)
+		if !s.freeze().Active() {
+			t.Error("a lift of less lifts all of it")
+		}
+		s.ask(cke.TaskUnfreeze, "", s.freeze().ID, "both are known")
+		s.pass(time.Hour)
+		if s.freeze().Active() {
+			t.Errorf("frozen again: %+v", s.freeze())
+		}
+		s.reclaims(t)
+		s.isUnharmed(t)
+	})
+}
