@@ -18,6 +18,9 @@ var persons = []event{
 	{name: "defragment", weight: 1, do: func(n *nemesis, node *sim.Node) { n.s.ask(cke.TaskDefragment, node.Name(), "", "") }},
 	{name: "compare", brings: "compare end-finding", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskCompare, "", "", "") }},
 	{name: "replace", brings: "replace purge-volume undelete-volume end-membership", weight: 1, do: func(n *nemesis, node *sim.Node) {
+		if n.s.Twins() && n.s.hasProblem(cke.CodeSplitBrain, node.Name()) {
+			return // it would confirm that the others took it out of the list on purpose
+		}
 		n.s.ask(cke.TaskReplace, node.Name(), string(n.s.join(node.Name()).ID), "")
 	}},
 	{name: "adopt", brings: "adopt adopt-member", weight: 1, do: func(n *nemesis, node *sim.Node) { n.adopt(node) }},
