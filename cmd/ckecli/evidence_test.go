@@ -160,7 +160,7 @@ func TestReclaim_ShowsWhatTheStoreLostAndAsksTheLeader(t *testing.T) {
 	if err != nil || len(r.Tasks) != 1 || r.Tasks[0].Kind != cke.TaskReclaim || len(r.Tasks[0].Reclaim) != 2 || len(r.Tasks[0].ReclaimChanges) != 2 {
 		t.Fatalf("%v %+v", err, r)
 	}
-	s.Nodes = nil
+	s.Nodes, s.Backup = nil, nil
 	l.status(s)
 	_, stderr = h.run(exitRefused, "cluster", "reclaim", "prod", "--confirm", "prod")
 	contains(t, stderr, "every membership that the nodes of prod carry is on record")
