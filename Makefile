@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo gameday demo-down quick test check unit backups alerts alerts-live page nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups inventory alerts alerts-live page nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
@@ -55,9 +55,9 @@ quick: gotest ## vet, tests of pure packages, 400 simulated schedules: two minut
 # - ./sim and ./backup mostly compute. They run without it, and a part runs with it as well: the random schedules and the
 #   real loop of ./sim, and few random cases of ./backup.
 # - Tests of texts, and on real nodes, run without it: they start no goroutine, or use other programs.
-test: ## all checks and tests (check, unit, backups, nodes), and the ten slowest tests
+test: ## all checks and tests (check, unit, backups, inventory, nodes), and the ten slowest tests
 	@rm -f .cache/times
-	@code=0; $(MAKE) TIMES=.cache/times check unit backups nodes || code=$$?; \
+	@code=0; $(MAKE) TIMES=.cache/times check unit backups inventory nodes || code=$$?; \
 	if test -f .cache/times; then $(GOTEST) -times .cache/times -slowest 10; fi; exit $$code
 
 gotest:
@@ -86,6 +86,10 @@ backups: gotest ## tests of backups, with real programs
 	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) $(PARALLEL) -skip '$(FAST)' -timeout 40m -count=1 $$($(GO) list ./backup/... | grep -vx cke/backup)
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 -run '$(FAST)' ./backup/take
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./backup
+
+# Sabakan is built once, which takes a minute of processor time. It runs in a network of its own, which takes root.
+inventory: gotest ## tests of inventories, with a real sabakan server
+	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) -timeout 20m -count=1 ./sabakan/...
 
 # Not in `make test`: promtool takes minutes to build.
 alerts: gotest ## tests of alerts, with Prometheus's own promtool

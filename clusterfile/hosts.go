@@ -54,7 +54,7 @@ func ParseHosts(file string, data []byte) ([]cke.Host, error) {
 // checkHosts puts everything that is wrong with hosts into f.
 func checkHosts(f *findings, all []listedHost, remedy string) (hosts []cke.Host) {
 	const path = "hosts"
-	if !f.given(path) {
+	if !f.given(path) && len(f.faults) == 0 { // else it is probably misspelled
 		f.fault(path, "is missing", remedy+" If there is none, write hosts: [].")
 	}
 	ids, addresses := map[string]string{}, map[string]string{}

@@ -25,8 +25,6 @@ type File struct {
 	Within time.Duration
 	// Roots are the certificates that a URL is trusted by; nil: those of the host.
 	Roots *x509.CertPool
-	// Now is the clock; time.Now.
-	Now func() time.Time
 
 	at    string
 	url   *url.URL // nil: it is a path
@@ -42,7 +40,7 @@ var _ cke.Inventory = (*File)(nil)
 // NewFile returns the inventory in a file at a path or at an https URL. parse reads its text and names its faults with their
 // lines.
 func NewFile(at string, parse func(file string, data []byte) ([]cke.Host, error)) (*File, error) {
-	f := &File{Within: DefaultWithin, Now: time.Now, at: at, parse: parse}
+	f := &File{Within: DefaultWithin, at: at, parse: parse}
 	if !strings.Contains(at, "://") {
 		if at == "" {
 			return nil, fmt.Errorf("no path of an inventory file is given")
@@ -52,7 +50,7 @@ func NewFile(at string, parse func(file string, data []byte) ([]cke.Host, error)
 	u, err := url.Parse(at)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("invalid URL of an inventory file: %w", err)
+		return nil, fmt.Errorf("invalid URL of an inventory file: %w", errors.Unwrap(err)) // what it wraps has no password
 	case u.Scheme != "https" || u.Host == "":
 		return nil, fmt.Errorf("invalid URL of an inventory file %q: want https://HOST/PATH, or a path without \"://\"", u.Redacted())
 	}
@@ -73,7 +71,7 @@ func (f *File) Hosts(ctx context.Context) (cke.HostList, error) {
 	if hosts, err = listed(hosts); err != nil {
 		return cke.HostList{}, fmt.Errorf("inventory file %s: %w", f.at, err)
 	}
-	at := f.Now()
+	at := time.Now()
 	f.count(hosts, at)
 	return cke.HostList{Hosts: hosts, ReadAt: at}, nil
 }

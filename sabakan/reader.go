@@ -19,8 +19,6 @@ type Reader struct {
 	// Within is how long a read is waited for; zero: twice DefaultWithin, since sources have their own deadlines. The file system
 	// of a file may hang for longer. The next read starts only after such a read has ended.
 	Within time.Duration
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
 
 	mu   sync.Mutex
 	last Read
@@ -117,13 +115,9 @@ func (r *Reader) read(ctx context.Context, ended chan result) (got result, late 
 }
 
 func (r *Reader) keep(got result) Read {
-	now := time.Now
-	if r.Now != nil {
-		now = r.Now
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last.At, r.last.Err = now(), got.err
+	r.last.At, r.last.Err = time.Now(), got.err
 	if got.err != nil {
 		r.last.Failures++
 	} else {

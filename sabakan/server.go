@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -28,11 +29,11 @@ func NewServer(base string) (*Server, error) {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("invalid URL of sabakan: %w", err)
+		return nil, fmt.Errorf("invalid URL of sabakan: %w", errors.Unwrap(err)) // what it wraps has no password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("invalid URL of sabakan %q: want http://HOST:PORT or https://HOST:PORT", base)
+		return nil, fmt.Errorf("invalid URL of sabakan %q: want http://HOST:PORT or https://HOST:PORT", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("invalid URL of sabakan %q: want it without ? and #", base)
+		return nil, fmt.Errorf("invalid URL of sabakan %q: want it without ? and #", u.Redacted())
 	}
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/graphql") + "/graphql"
 	return &Server{Within: DefaultWithin, url: u, http: newHTTP(nil)}, nil
