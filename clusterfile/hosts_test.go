@@ -2,6 +2,7 @@ package clusterfile_test
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"cke"
 	"cke/clusterfile"
+	"cke/internal/golden"
 )
 
 func TestParseHosts_ReadsYAMLAndJSON(t *testing.T) {
@@ -84,6 +86,22 @@ func TestParseHosts_NamesTheOneThingThatIsWrong(t *testing.T) {
 		f := list.Faults[0]
 		if len(list.Faults) != 1 || f.Line != c.line || f.Path != c.path || !strings.Contains(f.Message+" "+f.Remedy, c.says) {
 			t.Errorf("%q: got %v, want line %d, path %q, %q", c.text, err, c.line, c.path, c.says)
+		}
+	}
+}
+
+// The example of the page has every key and is good.
+func TestDocs_InventoryFileNamesEveryKey(t *testing.T) {
+	page := golden.Read(t, "../docs/inventory.md")
+	_, text, _ := strings.Cut(page, "    hosts:\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	hosts, err := clusterfile.ParseHosts("the example", []byte("    hosts:\n"+text))
+	if err != nil || len(hosts) != 2 {
+		t.Fatalf("got %v, %v", hosts, err)
+	}
+	for h, i := reflect.ValueOf(hosts[0]), 0; i < h.NumField(); i++ {
+		if name := h.Type().Field(i).Name; name != "For" && h.Field(i).IsZero() {
+			t.Errorf("the example has no %s", name)
 		}
 	}
 }

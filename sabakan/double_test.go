@@ -85,6 +85,7 @@ func TestServer_OnlyAWholeAndSoundAnswerIsOne(t *testing.T) {
 		{"no status", with(`,"status":{"state":"UPDATING","duration":5}`, ""), "b has no status"},
 		{"no retire date", with(`"retireDate":"2031-01-01T00:00:00Z",`, ""), "b has no retireDate"},
 		{"an address that is none", with("10.69.0.132", "10.69.0.300"), `b has the address "10.69.0.300"`},
+		{"a serial that drives a terminal", with(`"serial":"b"`, `"serial":"b\u001b[2J"`), `the serial "b\x1b[2J"`},
 		{"two machines with one serial", with(`"serial":"b"`, `"serial":"a"`), "two machines have the serial a; their addresses: 10.69.0.68, and 10.69.0.132"},
 		{"two machines with one address", with("10.69.0.132", "10.69.0.68"), "two machines have the address 10.69.0.68: a and b"},
 		{"one address written in two ways", with("10.69.0.132", "::ffff:10.69.0.68"), "two machines have the address 10.69.0.68: a and b"},

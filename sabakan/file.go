@@ -37,6 +37,8 @@ type File struct {
 
 var _ cke.Inventory = (*File)(nil)
 
+const wantFile = "want https://HOST/PATH, or a path"
+
 // NewFile returns the inventory in a file at a path or at an https URL. parse reads its text and names its faults with their
 // lines.
 func NewFile(at string, parse func(file string, data []byte) ([]cke.Host, error)) (*File, error) {
@@ -50,9 +52,9 @@ func NewFile(at string, parse func(file string, data []byte) ([]cke.Host, error)
 	u, err := url.Parse(at)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("invalid URL of an inventory file: %w", errors.Unwrap(err)) // what it wraps has no password
+		return nil, fmt.Errorf("invalid URL of an inventory file: %w: %s", errors.Unwrap(err), wantFile) // what it wraps has no password
 	case u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("invalid URL of an inventory file %q: want https://HOST/PATH, or a path without \"://\"", u.Redacted())
+		return nil, fmt.Errorf("invalid URL of an inventory file %q: %s", u.Redacted(), wantFile)
 	}
 	f.at, f.url = u.Redacted(), u
 	return f, nil

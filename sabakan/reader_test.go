@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,10 +43,11 @@ func run(t *testing.T, r *sabakan.Reader) <-chan sabakan.Read {
 // An inventory is away for a day: what was known last stays known, with its age, and each failure says how old it is.
 func TestReader_KeepsTheLastGoodAnswerForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := errors.New("connection refused")
-		var fault error = away
+		fault := errors.New("connection refused")
+		var away atomic.Bool
+		away.Store(true)
 		r := &sabakan.Reader{Interval: time.Hour, Source: source(func(context.Context) (cke.HostList, error) {
-			if fault != nil {
+			if away.Load() {
 				return cke.HostList{}, fault
 			}
 			return oneHost()
@@ -55,14 +57,14 @@ func TestReader_KeepsTheLastGoodAnswerForADay(t *testing.T) {
 		}
 		reads := run(t, r)
 		first := <-reads
-		if err := first.Failure(time.Now()); !errors.Is(err, away) || !strings.Contains(err.Error(), "never read") || first.Failures != 1 {
+		if err := first.Failure(time.Now()); !errors.Is(err, fault) || !strings.Contains(err.Error(), "never read") || first.Failures != 1 {
 			t.Errorf("got %v, %+v", err, first)
 		}
-		fault = nil
+		away.Store(false)
 		if good := <-reads; good.Failure(time.Now()) != nil || good.Failures != 0 || good.Age(time.Now()) != 0 || len(good.Good.Hosts) != 1 {
 			t.Errorf("got %+v", good)
 		}
-		fault = away
+		away.Store(true)
 		var last sabakan.Read
 		for range 24 {
 			last = <-reads
@@ -76,7 +78,7 @@ func TestReader_KeepsTheLastGoodAnswerForADay(t *testing.T) {
 		if kept := r.Last(); kept.Failures != last.Failures || kept.At != last.At {
 			t.Errorf("got %+v, sent %+v", kept, last)
 		}
-		fault = nil
+		away.Store(false)
 		if back := <-reads; back.Err != nil || back.Failures != 0 || back.Age(time.Now()) != 0 {
 			t.Errorf("got %+v", back)
 		}
@@ -86,9 +88,10 @@ func TestReader_KeepsTheLastGoodAnswerForADay(t *testing.T) {
 // A file system hangs: the read is given up, no second one is started beside it, and what it returns in the end is too old.
 func TestReader_OneReadIsUnderWayAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		started, release := 0, make(chan struct{})
+		release := make(chan struct{})
+		var started atomic.Int32
 		r := &sabakan.Reader{Interval: 30 * time.Second, Source: source(func(context.Context) (cke.HostList, error) {
-			if started++; started == 1 {
+			if started.Add(1) == 1 {
 				<-release // whatever its context says
 			}
 			return oneHost()
@@ -98,13 +101,13 @@ func TestReader_OneReadIsUnderWayAtATime(t *testing.T) {
 			t.Errorf("after %s: %+v", time.Since(start), late)
 		}
 		for n := range 3 {
-			if late := <-reads; late.Failures != n+2 || started != 1 || !strings.Contains(late.Err.Error(), "has not ended") {
-				t.Errorf("got %+v after %d reads", late, started)
+			if late := <-reads; late.Failures != n+2 || started.Load() != 1 || !strings.Contains(late.Err.Error(), "has not ended") {
+				t.Errorf("got %+v after %d reads", late, started.Load())
 			}
 		}
 		close(release)
-		if good := <-reads; good.Err != nil || started != 2 || good.Age(time.Now()) != 0 {
-			t.Errorf("got %+v after %d reads", good, started)
+		if good := <-reads; good.Err != nil || started.Load() != 2 || good.Age(time.Now()) != 0 {
+			t.Errorf("got %+v after %d reads", good, started.Load())
 		}
 	})
 }

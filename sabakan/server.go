@@ -24,16 +24,18 @@ type Server struct {
 
 var _ cke.Inventory = (*Server)(nil)
 
+const wantURL = "want http://HOST:PORT or https://HOST:PORT"
+
 // NewServer returns the inventory of the sabakan at a URL, such as http://10.0.0.1:10080.
 func NewServer(base string) (*Server, error) {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("invalid URL of sabakan: %w", errors.Unwrap(err)) // what it wraps has no password
+		return nil, fmt.Errorf("invalid URL of sabakan: %w: %s", errors.Unwrap(err), wantURL) // what it wraps has no password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("invalid URL of sabakan %q: want http://HOST:PORT or https://HOST:PORT", u.Redacted())
+		return nil, fmt.Errorf("invalid URL of sabakan %q: %s", u.Redacted(), wantURL)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("invalid URL of sabakan %q: want it without ? and #", u.Redacted())
+		return nil, fmt.Errorf("invalid URL of sabakan %q has ? or #: %s", u.Redacted(), wantURL)
 	}
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/graphql") + "/graphql"
 	return &Server{Within: DefaultWithin, url: u, http: newHTTP(nil)}, nil

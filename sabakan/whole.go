@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"cke"
 )
@@ -16,6 +17,8 @@ func listed(hosts []cke.Host) ([]cke.Host, error) {
 		switch {
 		case h.ID == "":
 			return nil, fmt.Errorf("a machine has no serial; its addresses: %s", addresses(h))
+		case strings.ContainsFunc(h.ID, unicode.IsControl):
+			return nil, fmt.Errorf("a machine has the serial %q, which cannot be written in one line", bounded(h.ID))
 		case i > 0 && hosts[i-1].ID == h.ID:
 			return nil, fmt.Errorf("two machines have the serial %s; their addresses: %s, and %s", h.ID, addresses(hosts[i-1]), addresses(h))
 		}
