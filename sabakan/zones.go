@@ -1,0 +1,64 @@
+package sabakan
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	"cke"
+	"cke/quorum"
+)
+
+// zoneOf returns the zone of a machine as the template wants it; empty: it has none.
+func zoneOf(o cke.InventoryOptions, h cke.Host) string {
+	label, isLabel := strings.CutPrefix(o.Zone, cke.ZoneLabel)
+	switch {
+	case isLabel:
+		return h.Labels[label]
+	case o.Zone == cke.ZoneRack:
+		return cke.ZoneRack + strconv.Itoa(h.Rack)
+	}
+	return h.Zone
+}
+
+// spread counts voters by their zones.
+type spread map[string]int
+
+// spreadOf counts the control-plane nodes of a cluster.
+func spreadOf(c cke.Cluster) spread {
+	s := spread{}
+	for _, n := range c.ControlPlane() {
+		s[n.Zone]++
+	}
+	return s
+}
+
+// with returns the spread with one more voter.
+func (s spread) with(zone string) spread {
+	more := maps.Clone(s)
+	more[zone]++
+	return more
+}
+
+// without returns the spread with one voter less.
+func (s spread) without(zone string) spread {
+	less := maps.Clone(s)
+	if less[zone]--; less[zone] <= 0 {
+		delete(less, zone)
+	}
+	return less
+}
+
+// fatal counts the zones whose loss would end the quorum of so many voters. A voter without a zone counts as in every zone.
+func (s spread) fatal(voters int) int {
+	n := 0
+	for zone, inside := range s {
+		if zone != "" {
+			inside += s[""]
+		}
+		if inside > voters-quorum.Of(voters) {
+			n++
+		}
+	}
+	return n
+}
