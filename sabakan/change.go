@@ -64,7 +64,7 @@ func (c *chooser) finish(d draft) verdict {
 	}
 	was, is := c.fatalOf(c.Spec.Cluster), c.fatalOf(d.Cluster)
 	if c.formed() && is > was {
-		d.Confirm = append(d.Confirm, fmt.Sprintf("%s cannot be lost afterward without the quorum, %d now", cke.Count(is, "zone"), was))
+		d.Confirm = append(d.Confirm, fmt.Sprintf("%s could not be lost afterward, %d now", cke.Count(is, "zone"), was))
 	}
 	for _, address := range d.Forget {
 		d.Confirm = append(d.Confirm, fmt.Sprintf("%s belonged to machine %s before: the host key that is pinned for it is forgotten", address, c.Past.Serials[address]))

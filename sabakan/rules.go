@@ -61,10 +61,13 @@ func names(all []candidate) string {
 	return strings.Join(texts, ", ")
 }
 
+// TemplateHash distinguishes templates by what they declare besides machines: see Past.Template.
+func TemplateHash(t cke.Template) string { return hashOf(t.Cluster(t.Nodes)) }
+
 // template: the operator set a template that the cluster file did not follow before. What the operator edits in the cluster file
 // afterward stays.
 func (c *chooser) template() verdict {
-	hash := hashOf(c.Template.Cluster(c.Template.Nodes))
+	hash := TemplateHash(c.Template)
 	if c.Past.Template == hash {
 		return verdict{}
 	}
@@ -287,20 +290,23 @@ func (c *chooser) spare() verdict {
 // advise: the members could be spread better. Nothing is changed for that.
 func (c *chooser) advise() verdict {
 	now, voters := spreadOf(c.Spec.Cluster), max(len(c.Spec.Cluster.ControlPlane()), c.o.ControlPlane)
-	least, from, to := now.fatal(voters), "", candidate{}
+	least, from, to, gain := now.fatal(voters), "", candidate{}, ""
 	for i := range c.nodes {
 		s := &c.nodes[i]
-		if !s.ControlPlane || !s.serves {
+		all := c.ranked(now.without(s.Zone), voters, true)
+		if !s.ControlPlane || !s.serves || len(all) == 0 {
 			continue
 		}
-		if all := c.ranked(now.without(s.Zone), voters, true); len(all) > 0 {
-			if best := slices.MinFunc(all, candidate.compare); best.fatal < least {
-				least, from, to = best.fatal, s.Name(), best
-			}
+		switch best := slices.MinFunc(all, candidate.compare); {
+		case best.fatal < least:
+			gain = fmt.Sprintf("%s could not be lost, %d now", cke.Count(best.fatal, "zone"), now.fatal(voters))
+			least, from, to = best.fatal, s.Name(), best
+		case from == "" && len(now) == 1 && len(c.Spec.Cluster.ControlPlane()) > 1 && !best.together:
+			from, to, gain = s.Name(), best, "not all members would be in one zone"
 		}
 	}
 	if from != "" {
-		c.note(Note{Node: from, Text: fmt.Sprintf("on %s its member would make the loss of a zone harmless that ends the quorum now: %s", to, advice(from, to))})
+		c.note(Note{Node: from, Text: fmt.Sprintf("with its member on %s, %s: %s", to, gain, advice(from, to))})
 	}
 	return verdict{}
 }
