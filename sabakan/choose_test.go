@@ -12,15 +12,15 @@ import (
 
 	"cke"
 	"cke/clusterfile"
-	"cke/internal/source"
+	sources "cke/internal/source"
 	"cke/sabakan"
 )
 
 // The same input gives the same choice: nothing is dialed, read, logged or drawn, in the files that choose.
 func TestChoose_IsPure(t *testing.T) {
-	for name, f := range source.Files(t) {
+	for name, f := range sources.Files(t) {
 		if slices.Contains([]string{"choose.go", "standing.go", "stops.go", "rules.go", "candidates.go", "change.go", "past.go", "zones.go", "machines.go", "filter.go"}, name) {
-			source.NeedPure(t, name, f, "context", "log", "log/slog", "math/rand", "math/rand/v2", "net", "net/http", "os", "sync")
+			sources.NeedPure(t, name, f, "context", "log", "log/slog", "math/rand", "math/rand/v2", "net", "net/http", "os", "sync")
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (c *chooser) more() verdict {
 	if has >= want {
 		return verdict{}
 	}
-	what := fmt.Sprintf("%s are wanted, and there are %d", cke.Count(want, "control-plane node"), has)
+	what := wanted(want, has)
 	k, v := c.pick(c.candidates(spreadOf(c.Spec.Cluster), want, true), what)
 	if v.decided() {
 		return v
@@ -135,8 +135,13 @@ func (c *chooser) more() verdict {
 	return c.finish(d)
 }
 
-// states are how urgent it is to leave a machine.
-var states = map[cke.HostState]int{cke.HostRetired: 6, missing: 5, cke.HostUnreachable: 4, cke.HostRetiring: 3, cke.HostUnhealthy: 2, cke.HostMaintenance: 1}
+// wanted says how many control-plane nodes there should be, and are.
+func wanted(want, has int) string {
+	return fmt.Sprintf("%s wanted, and there are %d", cke.Plural(want, "control-plane node is", "control-plane nodes are"), has)
+}
+
+// urgency is how urgent it is to leave a machine in a state.
+var urgency = map[cke.HostState]int{cke.HostRetired: 6, missing: 5, cke.HostUnreachable: 4, cke.HostRetiring: 3, cke.HostUnhealthy: 2, cke.HostMaintenance: 1}
 
 // fewer: fewer members are wanted. The one that does least good goes first.
 func (c *chooser) fewer() verdict {
@@ -144,7 +149,7 @@ func (c *chooser) fewer() verdict {
 	if has <= want {
 		return verdict{}
 	}
-	what := fmt.Sprintf("%s are wanted, and there are %d", cke.Count(want, "control-plane node"), has)
+	what := wanted(want, has)
 	zones := spreadOf(c.Spec.Cluster)
 	var last *standing
 	for i := range c.nodes {
@@ -169,7 +174,7 @@ func (c *chooser) fewer() verdict {
 // before orders nodes by which member goes first.
 func (s *standing) before(o *standing, zones spread) int {
 	leads := func(s *standing) bool { return s.member != nil && s.member.Role == "leader" }
-	return cmp.Or(compareBools(s.serves, o.serves), cmp.Compare(states[o.state], states[s.state]), cmp.Compare(zones[o.Zone], zones[s.Zone]),
+	return cmp.Or(compareBools(s.serves, o.serves), cmp.Compare(urgency[o.state], urgency[s.state]), cmp.Compare(zones[o.Zone], zones[s.Zone]),
 		compareBools(leads(s), leads(o)), strings.Compare(o.serial, s.serial))
 }
 
@@ -269,13 +274,13 @@ func (c *chooser) spare() verdict {
 			old, d.Old, d.reason = c.indexOf(s), s.serial, fmt.Sprintf("%s: %s is a spare no longer", s.words(), s.Name())
 		}
 	}
-	wanted := c.goodSpares() < c.o.Spares
-	if !wanted && old < 0 {
+	lacks := c.goodSpares() < c.o.Spares
+	if !lacks && old < 0 {
 		return verdict{}
 	}
 	all := c.candidates(spreadOf(c.Spec.Cluster), max(len(c.Spec.Cluster.ControlPlane()), c.o.ControlPlane), false)
 	switch {
-	case wanted && len(all) > 0:
+	case lacks && len(all) > 0:
 		d.reason = strings.TrimPrefix(d.reason+"; ", "; ") + fmt.Sprintf("%s wanted: %s becomes one", cke.Plural(c.o.Spares, "spare is", "spares are"), all[0])
 		c.place(&d, old, all[0], false)
 	case old >= 0:

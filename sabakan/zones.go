@@ -49,13 +49,11 @@ func (s spread) without(zone string) spread {
 	return less
 }
 
-// fatal counts the zones whose loss would end the quorum of so many voters. A voter without a zone counts as in every zone.
+// fatal counts the zones whose loss would end the quorum of so many voters. Those without a zone count as in one: to compare two
+// spreads, nothing has to be known of them.
 func (s spread) fatal(voters int) int {
 	n := 0
-	for zone, inside := range s {
-		if zone != "" {
-			inside += s[""]
-		}
+	for _, inside := range s {
 		if inside > voters-quorum.Of(voters) {
 			n++
 		}

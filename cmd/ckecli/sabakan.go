@@ -19,7 +19,7 @@ import (
 )
 
 func newSabakanCommand(a *app) *cobra.Command {
-	return newGroup("sabakan", groupEtcd, "Read the inventory of machines", newSabakanMachinesCommand(a))
+	return newGroup("sabakan", groupEtcd, "Read the inventory of machines", newSabakanMachinesCommand(a), newSabakanPreviewCommand(a))
 }
 
 func newSabakanMachinesCommand(a *app) *cobra.Command {
@@ -27,25 +27,31 @@ func newSabakanMachinesCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "machines --url URL|--file FILE", Short: "List the machines of an inventory as it is now; needs no store", Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var source cke.Inventory
-			var err error
-			switch {
-			case (server == "") == (file == ""):
-				err = errors.New("name one inventory: --url of a sabakan server, or --file")
-			case server != "":
-				source, err = sabakan.NewServer(server)
-			default:
-				source, err = sabakan.NewFile(file, clusterfile.ParseHosts)
-			}
+			source, err := inventoryAt(server, file)
 			if err != nil {
 				return usageError{err, cmd.CommandPath()}
 			}
 			return runMachines(cmd.Context(), a, source)
 		},
 	}
-	cmd.Flags().StringVar(&server, "url", "", "`URL` of a sabakan server, as http://10.0.0.1:10080")
-	cmd.Flags().StringVar(&file, "file", "", "inventory `file`: a path or an https URL")
+	inventoryFlags(cmd, &server, &file)
 	return cmd
+}
+
+func inventoryFlags(cmd *cobra.Command, server, file *string) {
+	cmd.Flags().StringVar(server, "url", "", "`URL` of a sabakan server, as http://10.0.0.1:10080")
+	cmd.Flags().StringVar(file, "file", "", "inventory `file`: a path or an https URL")
+}
+
+// inventoryAt returns the one inventory that flags name.
+func inventoryAt(server, file string) (cke.Inventory, error) {
+	switch {
+	case (server == "") == (file == ""):
+		return nil, errors.New("name one inventory: --url of a sabakan server, or --file")
+	case server != "":
+		return sabakan.NewServer(server)
+	}
+	return sabakan.NewFile(file, clusterfile.ParseHosts)
 }
 
 // inventoryMachine is a machine as `sabakan machines` writes it for programs.
