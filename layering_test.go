@@ -64,7 +64,7 @@ var layers = map[string]string{
 	"cke/plan":                   "cke cke/internal/term cke/quorum cke/op cke/server cke/sim gopkg.in/yaml.v3",
 	"cke/preflight":              "cke cke/etcdnode cke/internal/term cke/op cke/preflight/probe golang.org/x/crypto",
 	"cke/preflight/probe":        "",
-	"cke/sabakan":                "cke",
+	"cke/sabakan":                "cke cke/quorum",
 	"cke/sabakan/sabakantest":    "cke cke/internal/need go.etcd.io/etcd/server/v3 go.uber.org/zap golang.org/x/sys",
 	"cke/server":                 "cke cke/op cke/server/strategy github.com/prometheus/client_golang",
 	"cke/server/strategy/scenes": "cke cke/server/strategy",

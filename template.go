@@ -2,7 +2,6 @@ package cke
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -15,7 +14,7 @@ const AnnotationSerial = "cke/serial"
 const LabelRole = "cke.cybozu.com/role"
 
 // Template is a cluster file whose nodes have no addresses: an inventory gives the machines. ParseTemplate leaves out what the
-// file leaves out; WithDefaults fills it in.
+// file leaves out; Filled fills it in.
 type Template struct {
 	Name string `yaml:"name" json:"name"`
 	// Nodes are patterns: exactly one of a control-plane node, and at most one of a spare.
@@ -87,8 +86,8 @@ type Limits struct {
 	Settle Duration `yaml:"settle,omitempty" json:"settle,omitempty"`
 }
 
-// WithDefaults returns a copy of t with the defaults of its inventory section filled in. It is idempotent.
-func (t Template) WithDefaults() Template {
+// Filled returns a copy of t with the defaults of its inventory section filled in. It is idempotent.
+func (t Template) Filled() Template {
 	o := &t.Inventory
 	o.Source = cmp.Or(o.Source, SourceSabakan)
 	o.Mode = cmp.Or(o.Mode, InventoryPropose)
@@ -131,10 +130,17 @@ func (t Template) Cluster(nodes []Node) Cluster {
 	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup}
 }
 
-var validHostname = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
-
 // ValidHostname reports whether a node may have this name, which is also its member's name in etcd.
-func ValidHostname(s string) bool { return validHostname.MatchString(s) }
+func ValidHostname(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		case i == 0 || i == len(s)-1 || c != '.' && c != '_' && c != '-':
+			return false
+		}
+	}
+	return s != "" && len(s) <= 253
+}
 
 // ValidLabelKey reports whether this may be the key of a node's label or annotation.
 func ValidLabelKey(s string) bool {

@@ -120,7 +120,7 @@ func checkInventory(f *findings, p string, t cke.Template) {
 	} else if o.ControlPlane < 0 {
 		f.fault(p+".control_plane", fmt.Sprintf("%d is negative", o.ControlPlane), "Write 3 or 5.")
 	} else {
-		checkControlPlane(f, p+".control_plane", cmp.Or(o.ControlPlane, t.WithDefaults().Inventory.ControlPlane))
+		checkControlPlane(f, p+".control_plane", cmp.Or(o.ControlPlane, t.Filled().Inventory.ControlPlane))
 	}
 	if o.Spares < 0 || o.Spares > maxSpares {
 		f.fault(p+".spares", fmt.Sprintf("invalid number %d", o.Spares), fmt.Sprintf("Write a number from 0 to %d; 1 is usual.", maxSpares))
@@ -152,7 +152,7 @@ func checkRoles(f *findings, p string, t cke.Template) {
 	checkWords(f, p+".roles", t.Inventory.Roles)
 	for i, n := range t.Nodes {
 		role, at := n.Labels[cke.LabelRole], childPath(itemPath("nodes", i)+".labels", cke.LabelRole)
-		if roles := t.WithDefaults().Inventory.Roles; role != "" && (len(roles) != 1 || roles[0] != role) {
+		if roles := t.Filled().Inventory.Roles; role != "" && (len(roles) != 1 || roles[0] != role) {
 			f.fault(at, fmt.Sprintf("says role %q, and the machines have the roles %s", shorten(role), strings.Join(roles, ", ")),
 				"Write one role, in roles of the inventory section or here.")
 		}

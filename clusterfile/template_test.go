@@ -24,7 +24,7 @@ func TestParseTemplate_ReadsTheExample(t *testing.T) {
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(warnings, err)
 	}
-	if diff := cmp.Diff(got, got.WithDefaults()); diff != "" {
+	if diff := cmp.Diff(got, got.Filled()); diff != "" {
 		t.Errorf("the example leaves something to defaults:\n%s", diff)
 	}
 	if o := got.Inventory; o.ControlPlane != 3 || o.Grace.Unreachable != cke.Duration(30*time.Minute) || *o.Having.MinDaysBeforeRetire != 90 || o.NotHaving.Roles[0] != "boot" {
@@ -38,7 +38,7 @@ func TestParseTemplate_TakesTheRoleFromTheLabelOfCKE(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"cs"}, got.WithDefaults().Inventory.Roles); diff != "" {
+	if diff := cmp.Diff([]string{"cs"}, got.Filled().Inventory.Roles); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -54,10 +54,10 @@ func TestParseTemplate_FillsInDefaults(t *testing.T) {
 			Missing: cke.Duration(time.Hour), Maintenance: cke.Duration(2 * time.Hour)},
 		Limits: cke.Limits{ChangesPerDay: 2, Settle: cke.Duration(30 * time.Minute)},
 	}
-	if diff := cmp.Diff(want, got.WithDefaults().Inventory); diff != "" {
+	if diff := cmp.Diff(want, got.Filled().Inventory); diff != "" {
 		t.Error(diff)
 	}
-	if spare := got.WithDefaults().Pattern(false); spare.User != "cke" || spare.ControlPlane {
+	if spare := got.Filled().Pattern(false); spare.User != "cke" || spare.ControlPlane {
 		t.Errorf("a spare is reached as %+v", spare)
 	}
 }

@@ -105,7 +105,7 @@ func (c *chooser) newSearch() *search {
 	}
 	for i := range c.Read.Hosts {
 		if h := &c.Read.Hosts[i]; h.State == cke.HostUnhealthy || h.State == cke.HostUnreachable {
-			s.bad[zoneOf(c.o, *h)]++
+			s.bad[c.zoneOf(h)]++
 		}
 	}
 	for _, serial := range c.Repaired {
@@ -118,7 +118,6 @@ func (c *chooser) newSearch() *search {
 func (s *search) judge(h *cke.Host, spares bool) int {
 	c, o, address := s.c, s.c.o, addressOf(*h)
 	i, declared := s.declared[h.ID]
-	zone := zoneOf(o, *h)
 	check, checked := c.Checks[h.ID]
 	switch {
 	case declared && (!spares || c.Spec.Cluster.Nodes[i].ControlPlane), !declared && s.used[address]:
@@ -139,7 +138,7 @@ func (s *search) judge(h *cke.Host, spares bool) int {
 		return noName
 	case s.repaired[h.ID]:
 		return repaired
-	case zone != "" && s.bad[zone] >= badZone:
+	case s.inBadZone(h):
 		return inBadZone
 	case declared && !c.spareReady(c.Spec.Cluster.Nodes[i]), !declared && checked && c.fresh(check) && check.Problem != "":
 		return failedCheck
@@ -147,7 +146,19 @@ func (s *search) judge(h *cke.Host, spares bool) int {
 	return fit
 }
 
+// inBadZone reports whether too many machines in the zone of one are bad.
+func (s *search) inBadZone(h *cke.Host) bool {
+	if len(s.bad) == 0 {
+		return false
+	}
+	zone := s.c.zoneOf(h)
+	return zone != "" && s.bad[zone] >= badZone
+}
+
 func isAddress(s string) bool {
+	if !strings.ContainsAny(s, ".:") { // most serials: no error is made for them
+		return false
+	}
 	_, err := netip.ParseAddr(s)
 	return err == nil
 }
@@ -170,6 +181,7 @@ func (c *chooser) fitting(spares bool) []candidate {
 		return c.found[spares].fit
 	}
 	s := c.newSearch()
+	s.fit = make([]candidate, 0, len(c.Read.Hosts))
 	for i := range c.Read.Hosts {
 		h := &c.Read.Hosts[i]
 		why := s.judge(h, spares)
@@ -177,7 +189,7 @@ func (c *chooser) fitting(spares bool) []candidate {
 		if why != fit {
 			continue
 		}
-		k := candidate{host: h, zone: zoneOf(c.o, *h), spare: -1, retires: c.retires(h)}
+		k := candidate{host: h, zone: c.zoneOf(h), spare: -1, retires: c.retires(h)}
 		if at, declared := s.declared[h.ID]; declared {
 			k.spare, k.zone = at, cmp.Or(c.Spec.Cluster.Nodes[at].Zone, k.zone)
 		}
@@ -189,28 +201,29 @@ func (c *chooser) fitting(spares bool) []candidate {
 	return s.fit
 }
 
-// ranked returns the machines that fit, with how each would be among other voters.
-func (c *chooser) ranked(others spread, voters int, spares bool) []candidate {
+// candidates returns the machines that fit, with how each would be among other voters; the best is the first one.
+func (c *chooser) candidates(others spread, voters int, spares bool) []candidate {
 	all := slices.Clone(c.fitting(spares))
-	fatal := map[string]int{}
+	fatal, best := map[string]int{}, 0
 	for i := range all {
 		zone := all[i].zone
 		if _, known := fatal[zone]; !known {
 			fatal[zone] = others.with(zone).fatal(voters)
 		}
 		all[i].fatal, all[i].voters, all[i].together = fatal[zone], others[zone], len(others) == 1 && others[zone] > 0
+		if all[i].compare(all[best]) < 0 {
+			best = i
+		}
+	}
+	if len(all) > 0 {
+		all[0], all[best] = all[best], all[0]
 	}
 	return all
 }
 
-// candidates returns the machines that fit, the best first: those with which not all voters are in one zone, then those beside which
-// the loss of the fewest zones ends the quorum, then spares, then those in the zones with the fewest voters, those that retire last, those that are healthy for longest, by serial.
-func (c *chooser) candidates(others spread, voters int, spares bool) []candidate {
-	all := c.ranked(others, voters, spares)
-	slices.SortFunc(all, candidate.compare)
-	return all
-}
-
+// compare orders candidates, the best first: those with which not all voters are in one zone, then those beside which the loss of
+// the fewest zones ends the quorum, then spares, then those in the zones with the fewest voters, those that retire last, those that
+// are healthy for longest, by serial.
 func (a candidate) compare(b candidate) int {
 	return cmp.Or(compareBools(a.together, b.together), cmp.Compare(a.fatal, b.fatal), compareBools(b.spare >= 0, a.spare >= 0), cmp.Compare(a.voters, b.voters),
 		cmp.Compare(a.retires, b.retires), cmp.Compare(b.host.For, a.host.For), strings.Compare(a.host.ID, b.host.ID))
@@ -253,6 +266,7 @@ func (c *chooser) pick(all []candidate, what string) (candidate, verdict) {
 
 // check asks for checks of the best candidates.
 func (c *chooser) check(all []candidate) {
+	slices.SortFunc(all, candidate.compare)
 	for _, k := range all[:min(len(all), mostChecks)] {
 		if !k.checked {
 			c.out.Check = append(c.out.Check, k.host.ID)

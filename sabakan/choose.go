@@ -114,6 +114,8 @@ type chooser struct {
 	nodes []standing           // that come from the inventory, in the order of the file
 	dues  []*standing          // whose machines have to be exchanged, the most urgent first
 	found map[bool]*search     // machines that fit, by whether spares count
+	racks map[int]string       // names of zones, by rack
+	many  string               // why the read is not one that later ones are compared with; empty: it is
 	out   Choice
 }
 
@@ -133,7 +135,7 @@ func Choose(in Input) Choice {
 }
 
 func newChooser(in Input) *chooser {
-	return &chooser{Input: in, o: in.Template.Inventory, found: map[bool]*search{}}
+	return &chooser{Input: in, o: in.Template.Inventory, found: map[bool]*search{}, racks: map[int]string{}}
 }
 
 // gather finds the machines of the declared nodes, and which of them have to be exchanged.
@@ -154,6 +156,7 @@ func (c *chooser) gather() {
 	for i := range c.nodes {
 		c.judge(&c.nodes[i])
 	}
+	c.many = c.turnedBad()
 	for _, e := range exchanges {
 		for i := range c.nodes {
 			if s := &c.nodes[i]; s.ControlPlane && s.cause == e.cause && (s.held == "" || c.Override) {
@@ -166,7 +169,7 @@ func (c *chooser) gather() {
 // acceptance decides whether the read is one that later ones are compared with.
 func (c *chooser) acceptance() Acceptance {
 	switch {
-	case c.many() == "":
+	case c.many == "":
 		return Accepted
 	case c.Override:
 		return Overridden

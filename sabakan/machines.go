@@ -26,7 +26,7 @@ func Machines(in Input) []Machine {
 	all := make([]Machine, 0, len(in.Read.Hosts))
 	for i := range in.Read.Hosts {
 		h := &in.Read.Hosts[i]
-		m := Machine{Host: *h, Zone: zoneOf(c.o, *h), Unfit: unfitWords[s.judge(h, true)]}
+		m := Machine{Host: *h, Zone: c.zoneOf(h), Unfit: unfitWords[s.judge(h, true)]}
 		if at, declared := s.declared[h.ID]; declared {
 			n := in.Spec.Cluster.Nodes[at]
 			if m.Use, m.Node = "spare", n.Name(); n.ControlPlane {

@@ -241,7 +241,7 @@ func (c *chooser) described() verdict {
 			continue
 		}
 		followHost(n, h, c.Template.Pattern(n.ControlPlane))
-		n.Zone = cmp.Or(zoneOf(c.o, *h), n.Zone)
+		n.Zone = cmp.Or(c.zoneOf(h), n.Zone)
 		if n.Zone != was.Zone || !maps.Equal(n.Labels, was.Labels) || !maps.Equal(n.Annotations, was.Annotations) {
 			changed = append(changed, n.Name())
 		}
@@ -295,19 +295,24 @@ func (c *chooser) spare() verdict {
 // advise: the members could be spread better. Nothing is changed for that.
 func (c *chooser) advise() verdict {
 	now, voters := spreadOf(c.Spec.Cluster), max(len(c.Spec.Cluster.ControlPlane()), c.o.ControlPlane)
+	together := len(now) == 1 && len(c.Spec.Cluster.ControlPlane()) > 1
 	least, from, to, gain := now.fatal(voters), "", candidate{}, ""
+	if least == 0 && !together {
+		return verdict{}
+	}
 	for i := range c.nodes {
 		s := &c.nodes[i]
-		all := c.ranked(now.without(s.Zone), voters, true)
-		if !s.ControlPlane || !s.serves || len(all) == 0 {
+		if !s.ControlPlane || !s.serves {
 			continue
 		}
-		switch best := slices.MinFunc(all, candidate.compare); {
-		case best.fatal < least:
-			gain = fmt.Sprintf("%s could not be lost, %d now", cke.Count(best.fatal, "zone"), now.fatal(voters))
-			least, from, to = best.fatal, s.Name(), best
-		case from == "" && len(now) == 1 && len(c.Spec.Cluster.ControlPlane()) > 1 && !best.together:
-			from, to, gain = s.Name(), best, "not all members would be in one zone"
+		all := c.candidates(now.without(s.Zone), voters, true)
+		switch {
+		case len(all) == 0:
+		case all[0].fatal < least:
+			gain = fmt.Sprintf("%s could not be lost, %d now", cke.Count(all[0].fatal, "zone"), now.fatal(voters))
+			least, from, to = all[0].fatal, s.Name(), all[0]
+		case from == "" && together && !all[0].together:
+			from, to, gain = s.Name(), all[0], "not all members would be in one zone"
 		}
 	}
 	if from != "" {

@@ -51,7 +51,7 @@ var (
 		{StopStatus, cke.CodeNoLeader, false, (*chooser).unobserved},
 		{StopQuorum, cke.CodeNoQuorum, false, (*chooser).quorumless},
 		{StopInFlight, cke.CodeCannot, false, (*chooser).inFlight},
-		{StopMany, cke.CodeManyHosts, true, (*chooser).many},
+		{StopMany, cke.CodeManyHosts, true, func(c *chooser) string { return c.many }},
 		{StopSettle, "", true, (*chooser).settling},
 	}
 )
@@ -199,8 +199,8 @@ func (c *chooser) isDue(node string) bool {
 	return slices.ContainsFunc(c.dues, func(s *standing) bool { return s.Name() == node })
 }
 
-// many: many machines turned bad at once. Then the inventory, or a whole site, is more likely to be wrong than each machine.
-func (c *chooser) many() string {
+// turnedBad: many machines turned bad at once. Then the inventory, or a whole site, is more likely to be wrong than each machine.
+func (c *chooser) turnedBad() string {
 	var turned []string
 	for _, s := range c.nodes {
 		if s.ControlPlane && s.past.turnedBad(s.state) {

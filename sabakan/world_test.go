@@ -27,7 +27,7 @@ type world struct {
 func blank(hosts int) *world {
 	w := &world{}
 	w.Template = cke.Template{Name: "prod", Nodes: []cke.Node{{ControlPlane: true, User: "cke"}},
-		Inventory: cke.InventoryOptions{Roles: []string{"cs"}, Mode: cke.InventoryAuto}}.WithDefaults()
+		Inventory: cke.InventoryOptions{Roles: []string{"cs"}, Mode: cke.InventoryAuto}}.Filled()
 	w.Now, w.Read.ReadAt, w.Past.ReadAt = noon, noon, noon.Add(-30*time.Second)
 	w.Past.Hosts, w.Past.Serials = map[string]sabakan.HostPast{}, map[string]string{}
 	w.Checks = map[string]sabakan.Check{}

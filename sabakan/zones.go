@@ -10,15 +10,20 @@ import (
 )
 
 // zoneOf returns the zone of a machine as the template wants it; empty: it has none.
-func zoneOf(o cke.InventoryOptions, h cke.Host) string {
-	label, isLabel := strings.CutPrefix(o.Zone, cke.ZoneLabel)
+func (c *chooser) zoneOf(h *cke.Host) string {
+	label, isLabel := strings.CutPrefix(c.o.Zone, cke.ZoneLabel)
 	switch {
 	case isLabel:
 		return h.Labels[label]
-	case o.Zone == cke.ZoneRack:
-		return cke.ZoneRack + strconv.Itoa(h.Rack)
+	case c.o.Zone != cke.ZoneRack:
+		return h.Zone
 	}
-	return h.Zone
+	name, known := c.racks[h.Rack]
+	if !known {
+		name = cke.ZoneRack + strconv.Itoa(h.Rack)
+		c.racks[h.Rack] = name
+	}
+	return name
 }
 
 // spread counts voters by their zones.

@@ -72,7 +72,7 @@ func runPreview(ctx context.Context, a *app, s store, file string, source cke.In
 	if err != nil {
 		return err
 	}
-	in, err := a.previewInput(ctx, s, t.WithDefaults())
+	in, err := a.previewInput(ctx, s, t.Filled())
 	if err != nil {
 		return err
 	}
