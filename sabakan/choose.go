@@ -151,6 +151,8 @@ func (c *chooser) gather() {
 	for _, n := range c.Spec.Cluster.Nodes {
 		if s, ok := c.standing(n); ok {
 			c.nodes = append(c.nodes, s)
+		} else if n.ControlPlane && c.at[n.Address] == nil {
+			c.note(Note{Node: n.Name(), Text: "not from the inventory, and never exchanged"})
 		}
 	}
 	for i := range c.nodes {
@@ -177,12 +179,22 @@ func (c *chooser) acceptance() Acceptance {
 	return Refused
 }
 
-// decide asks the rules in their order.
+// decide asks the rules in their order. What is wanted and cannot be done now does not keep later rules from what they can do.
 func (c *chooser) decide() verdict {
-	for _, r := range rules {
-		if v := r.choose(c); v.decided() {
+	if !c.formed() {
+		return c.bootstrap()
+	}
+	var first verdict
+	for _, rule := range rules {
+		switch v := rule(c); {
+		case v.decided() && !v.passes():
 			return v
+		case !first.decided():
+			first = v
 		}
+	}
+	if first.decided() {
+		return first
 	}
 	for _, s := range c.nodes {
 		if s.held != "" {
@@ -213,6 +225,11 @@ type verdict struct {
 }
 
 func (v verdict) decided() bool { return v.reason != "" }
+
+// passes reports whether later rules are asked although this one wants a change.
+func (v verdict) passes() bool {
+	return v.stop == StopSimulated || v.stop == StopPerDay || v.code == cke.CodeNoHost
+}
 
 // wait is the outcome that nothing is changed.
 func wait(code cke.Code, format string, args ...any) verdict {

@@ -200,3 +200,26 @@ func TestPast_IsBounded(t *testing.T) {
 		t.Errorf("%d machines, %d changes, %d turns, %d addresses", len(p.Hosts), len(p.Changes), len(p.Hosts["s4"].Turned), len(p.Serials))
 	}
 }
+
+// A machine is replaced by another one at its address, and no third one is left: the old member ends, and then the new machine is
+// declared, each confirmed. The host key that is pinned for the address has to go in between.
+func TestPast_ASuccessorComesAfterTheOldMemberEnded(t *testing.T) {
+	r := begin(formed(3, 3))
+	r.once(func(w *world) { w.silent(2, 0); w.successor(2); w.lacks(2) })
+	c, _ := r.until(time.Hour)
+	if c.Change == nil || c.Change.Cause != sabakan.CauseSuccessor || len(c.Change.Confirm) == 0 || c.Change.New != "" || c.Change.Forget != nil {
+		t.Fatalf("%+v", c)
+	}
+	ends := r.Status.Members[1]
+	r.apply(c)
+	r.Status.Members = append(r.Status.Members, ends) // it has not ended yet
+	c, _ = r.until(time.Hour)
+	if c.Change != nil || c.Code != cke.CodeNoHost {
+		t.Fatalf("beside the old member: %+v", c)
+	}
+	r.Status.Members = r.Status.Members[:2]
+	c = r.once(nil)
+	if c.Change == nil || c.Change.Cause != sabakan.CauseMore || c.Change.New != "t2" || len(c.Change.Confirm) == 0 || len(c.Change.Forget) != 1 || c.Change.Forget[0] != "10.0.0.2" {
+		t.Fatalf("%+v", c)
+	}
+}

@@ -10,27 +10,13 @@ import (
 	"cke"
 )
 
-// rules are asked in this order; the first that decides is the outcome.
-var rules = []struct {
-	name   string
-	choose func(*chooser) verdict
-}{
-	{"bootstrap", (*chooser).bootstrap},
-	{"template", (*chooser).template},
-	{"exchange", (*chooser).exchange},
-	{"more", (*chooser).more},
-	{"fewer", (*chooser).fewer},
-	{"moved", (*chooser).moved},
-	{"described", (*chooser).described},
-	{"spare", (*chooser).spare},
-	{"spread", (*chooser).advise},
+// rules are asked in this order, once there is a cluster.
+var rules = []func(*chooser) verdict{
+	(*chooser).template, (*chooser).exchange, (*chooser).more, (*chooser).fewer, (*chooser).moved, (*chooser).described, (*chooser).spare, (*chooser).advise,
 }
 
 // bootstrap: there is no cluster yet. Its members are spread over the zones; spares follow once it serves.
 func (c *chooser) bootstrap() verdict {
-	if c.formed() {
-		return verdict{}
-	}
 	d := draft{Change: Change{Cause: CauseBootstrap, Cluster: c.Template.Cluster(nil)}, ungated: true}
 	want, chosen, all := c.o.ControlPlane, spread{}, []candidate(nil)
 	for range want {
@@ -286,8 +272,7 @@ func (c *chooser) spare() verdict {
 	case old >= 0:
 		d.Cluster.Nodes = slices.Delete(d.Cluster.Nodes, old, old+1)
 	default:
-		c.note(Note{Code: cke.CodeNoHost, Text: fmt.Sprintf("%s wanted, and no machine fits: %s", cke.Plural(c.o.Spares, "spare is", "spares are"), c.unfitText(false))})
-		return verdict{}
+		return wait(cke.CodeNoHost, "%s wanted, and no machine fits: %s", cke.Plural(c.o.Spares, "spare is", "spares are"), c.unfitText(false))
 	}
 	return c.finish(d)
 }

@@ -88,6 +88,8 @@ var verbs = map[string]func(w *world, a words){
 	"unobserved": func(w *world, _ words) { w.Status.Generation-- },
 	"unapplied":  func(w *world, _ words) { w.Status.ObservedGeneration-- },
 	"learner":    func(w *world, a words) { w.member(a.number(0)).Role = "learner"; w.member(a.number(0)).Ready = false },
+	"unjoined":   func(w *world, a words) { w.member(a.number(0)).Join = "" },
+	"stranger":   func(w *world, a words) { w.byHand(a.number(0)); w.without(a.number(0)) },
 	"lease":      func(w *world, a words) { w.Status.Drains = []cke.Drain{{Node: "s" + a[0], Until: noon.Add(time.Hour)}} },
 	"runs": func(w *world, a words) {
 		w.Status.Operation = &cke.OperationStatus{Type: a[0], Targets: a[1:], State: cke.RecordRunning}

@@ -19,7 +19,7 @@ type standing struct {
 	host   *cke.Host // nil: the read lacks it
 	state  cke.HostState
 	past   HostPast
-	member *cke.MemberStatus // nil: there is none
+	member *cke.MemberStatus // of a control-plane node; nil: unknown
 	// serves: its member serves or, where it should carry none, its node answers; else silent is for how long that was observed.
 	serves bool
 	silent time.Duration
@@ -38,10 +38,9 @@ func (c *chooser) standing(n cke.Node) (standing, bool) {
 	if s.host != nil {
 		s.state = s.host.State
 	}
-	for i := range c.Status.Members {
-		if m := &c.Status.Members[i]; m.Name == n.Name() && m.Join != "" {
-			s.member, s.serves, s.silent = m, m.Ready, time.Duration(m.Watched)
-		}
+	if i := slices.IndexFunc(c.Status.Members, func(m cke.MemberStatus) bool { return m.Name == n.Name() }); i >= 0 {
+		m := &c.Status.Members[i]
+		s.member, s.serves, s.silent = m, m.Ready, time.Duration(m.Watched)
 	}
 	if !n.ControlPlane {
 		s.spareAnswers(c)
@@ -127,7 +126,7 @@ func (c *chooser) judge(s *standing) {
 		c.note(Note{Node: s.Name(), Text: fmt.Sprintf("machine %s is not in the inventory; it is asked for", s.serial)})
 	case bad(s.state) || s.state == cke.HostMaintenance:
 		c.inGrace(s)
-	case s.state == cke.HostHealthy && silent && s.ControlPlane && s.member != nil:
+	case s.state == cke.HostHealthy && silent && s.ControlPlane && s.member.Join != "":
 		c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("the inventory says that machine %s is healthy, and its member does not serve", s.serial)})
 	}
 }
