@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -26,7 +27,11 @@ func hostsFile(state string, further ...string) string {
 
 // The outcome of a change is that of the plan which the leader daemon would carry out.
 func TestSabakanPreview_ShowsTheOneChange(t *testing.T) {
-	o := serving(t)
+	file := "name: prod\nnodes:\n"
+	for i, zone := range []string{"a", "b", "c"} {
+		file += fmt.Sprintf("  - {address: 10.0.0.1%[1]d, hostname: cp%[1]d, user: cke, control_plane: true, zone: %s, annotations: {cke/serial: cp%[1]d}}\n", i+1, zone)
+	}
+	o := servingIn(newHouse(t), file)
 	template := o.write("template.yml", templateFile)
 	for _, tc := range []struct {
 		name, template, hosts string
@@ -34,7 +39,7 @@ func TestSabakanPreview_ShowsTheOneChange(t *testing.T) {
 		{"retired", templateFile, hostsFile("retired", "{id: m4, address: 10.0.0.14, zone: d}", "{id: m5, address: 10.0.0.15, zone: a}")},
 		{"none-fits", templateFile, hostsFile("retired", "{id: m4, address: 10.0.0.14, zone: d, state: unhealthy}")},
 		{"unreachable-and-serves", templateFile, hostsFile("unreachable")},
-		{"described", templateFile, hostsFile("healthy")},
+		{"described", templateFile, hostsFile("healthy, labels: {disk: nvme}")},
 		{"fewer", strings.Replace(templateFile, "spares: 1", "control_plane: 1", 1), hostsFile("healthy")},
 		{"options", templateFile + "options: {etcd: {resources: {cpus: 2}}}\n", hostsFile("healthy")},
 	} {
