@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo gameday demo-down quick test check unit backups alerts alerts-live page nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups inventory alerts alerts-live page nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
@@ -86,6 +86,11 @@ backups: gotest ## tests of backups, with real programs
 	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) $(PARALLEL) -skip '$(FAST)' -timeout 40m -count=1 $$($(GO) list ./backup/... | grep -vx cke/backup)
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 -run '$(FAST)' ./backup/take
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./backup
+
+# Not in `make test`: sabakan is built once, which takes a minute of processor time, and runs in a network of its own, which takes
+# root. `make unit` has the other tests of inventories.
+inventory: gotest ## tests of inventories, with a real sabakan server
+	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) -timeout 20m -count=1 ./sabakan/...
 
 # Not in `make test`: promtool takes minutes to build.
 alerts: gotest ## tests of alerts, with Prometheus's own promtool

@@ -85,4 +85,9 @@ const (
 	CodeBackupFault   Code = "CKE418"
 	CodeLostBackups   Code = "CKE419"
 	CodeOverwrites    Code = "CKE420"
+
+	CodeInventory     Code = "CKE501"
+	CodeManyHosts     Code = "CKE502"
+	CodeNoHost        Code = "CKE503"
+	CodeHostDisagrees Code = "CKE504"
 )

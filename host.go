@@ -19,6 +19,11 @@ const (
 	HostUnknown     HostState = "unknown"
 )
 
+// HostStates are all of them.
+func HostStates() []HostState {
+	return []HostState{HostHealthy, HostUnhealthy, HostUnreachable, HostMaintenance, HostRetiring, HostRetired, HostUnknown}
+}
+
 // Host is a machine as an inventory describes it.
 type Host struct {
 	// ID is the machine's serial: its identity, also where another machine has got its address.
@@ -43,6 +48,16 @@ type Host struct {
 type HostList struct {
 	Hosts  []Host
 	ReadAt time.Time
+}
+
+// HostFilter is what hosts are compared with. What is empty in it is not compared.
+type HostFilter struct {
+	Labels map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
+	Racks  []int             `yaml:"racks,omitempty" json:"racks,omitempty"`
+	Roles  []string          `yaml:"roles,omitempty" json:"roles,omitempty"`
+	States []HostState       `yaml:"states,omitempty" json:"states,omitempty"`
+	// MinDaysBeforeRetire is how many whole days are left until RetireDate, or more; nil: not compared.
+	MinDaysBeforeRetire *int `yaml:"min_days_before_retire,omitempty" json:"minDaysBeforeRetire,omitempty"`
 }
 
 // Inventory is a list of machines that another system keeps. It is only ever read.

@@ -15,7 +15,7 @@ import (
 // The key is a package or a folder. Of several that match a package the longest decides. An entry allows what lies below it,
 // too, but for testOnly.
 //
-//	cmd ─► plan ─► server ─► op ─► cke ─► quorum, cke ◄─ clusterfile, etcdnode, storage, pki, backup, sim   (siblings never import each other)
+//	cmd ─► plan ─► server ─► op ─► cke ─► quorum, cke ◄─ clusterfile, etcdnode, storage, pki, backup, sabakan, sim   (siblings never import each other)
 var layers = map[string]string{
 	"cke":                          "cke/quorum github.com/docker/go-units gopkg.in/yaml.v3",
 	"cke/backup":                   "cke cke/backup/internal cke/internal/contain " + age + backoff + "go.etcd.io/bbolt golang.org/x/sync golang.org/x/sys",
@@ -29,14 +29,14 @@ var layers = map[string]string{
 	"cke/backup/keep":              "cke cke/backup cke/internal/contain " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
 	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/contain cke/internal/schedule " + etcd + "golang.org/x/sync",
 	"cke/backup/target":            "cke cke/backup cke/internal/contain github.com/aws/aws-sdk-go-v2 gocloud.dev",
-	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
+	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/sabakan cke/sabakan/sabakantest cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
 	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/contain cke/pki cke/server cke/storage cke/ui " + age + command +
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
 	"cke/cmd/cke-lab":   "cke/mtest/gameday cke/mtest/lab cke/mtest/rig github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/cmd/cke-probe": "cke/preflight/probe",
-	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/scrub cke/internal/term cke/internal/words cke/monitoring cke/op cke/pki cke/plan cke/preflight cke/quorum cke/server cke/storage " + age + command +
+	"cke/cmd/ckecli": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bundle cke/internal/follow cke/internal/scrub cke/internal/term cke/internal/words cke/monitoring cke/op cke/pki cke/plan cke/preflight cke/quorum cke/sabakan cke/server cke/storage " + age + command +
 		"golang.org/x/crypto golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/etcdnode": "cke " + backoff + "github.com/containerd/errdefs github.com/distribution/reference github.com/docker/docker github.com/docker/go-units " +
 		"github.com/klauspost/compress go.etcd.io/etcd/api/v3 golang.org/x/crypto golang.org/x/sync golang.org/x/sys google.golang.org/grpc google.golang.org/protobuf",
@@ -64,6 +64,8 @@ var layers = map[string]string{
 	"cke/plan":                   "cke cke/internal/term cke/quorum cke/op cke/server cke/sim gopkg.in/yaml.v3",
 	"cke/preflight":              "cke cke/etcdnode cke/internal/term cke/op cke/preflight/probe golang.org/x/crypto",
 	"cke/preflight/probe":        "",
+	"cke/sabakan":                "cke cke/quorum",
+	"cke/sabakan/sabakantest":    "cke cke/internal/need go.etcd.io/etcd/server/v3 go.uber.org/zap golang.org/x/sys",
 	"cke/server":                 "cke cke/op cke/server/strategy github.com/prometheus/client_golang",
 	"cke/server/strategy/scenes": "cke cke/server/strategy",
 	"cke/sim":                    "cke",
@@ -81,7 +83,7 @@ const (
 
 // testOnly are packages that only tests, and packages for tests, import: a row has to name them themselves.
 var testOnly = []string{"cke/backup/backuptest", "cke/backup/internal/etcdtest", "cke/internal/cache", "cke/internal/need", "cke/backup/internal/taketest",
-	"cke/cketest", "cke/internal/golden", "cke/internal/source", "cke/mtest", "cke/server/strategy/scenes"}
+	"cke/cketest", "cke/internal/golden", "cke/internal/source", "cke/mtest", "cke/sabakan/sabakantest", "cke/server/strategy/scenes"}
 
 // instead says what to do in place of importing a module that few packages may import.
 var instead = map[string]string{
@@ -95,6 +97,7 @@ var instead = map[string]string{
 	"cke/internal/golden":                 "it is for tests",
 	"cke/internal/source":                 "it is for tests",
 	"cke/mtest":                           "it is for tests and cke-lab",
+	"cke/sabakan/sabakantest":             "it is for tests",
 	"cke/server/strategy/scenes":          "it is for tests",
 	"cke/sim":                             "only plans and proofs need a simulated world",
 	"cke/backup/backuptest":               "it is for tests",

@@ -117,6 +117,8 @@ var texts = []struct{ path, kind string }{
 	{"preflight", "go"},
 	{"preflight/probe", "go"},
 	{"quorum", "go"},
+	{"sabakan", "go"},
+	{"sabakan/sabakantest", "go"},
 	{"storage", "go"},
 	{"server", "go"},
 	{"server/strategy", "go"},

@@ -82,7 +82,7 @@ func measure(ctx context.Context, runs int, only string) error {
 	}()
 	for _, b := range []bench{
 		{"bootstrap", true, benchBootstrap}, {"recovery", true, benchRecovery}, {"planned changes", true, benchPlanned}, {"replacement", true, benchReplacement}, {"idle", true, benchIdle}, {"backup", false, benchBackup},
-		{"scale", false, benchScale}, {"page", false, benchPage}, {"proof", false, benchProof},
+		{"scale", false, benchScale}, {"page", false, benchPage}, {"inventory", false, benchInventory}, {"choose", false, benchChoose}, {"proof", false, benchProof},
 		{"backup of four times as much", false, benchBackup4}, {"backup of many events", false, benchManyDeltas},
 	} {
 		if !strings.Contains(b.name, only) {

@@ -68,6 +68,9 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 		d.list(n, v, path)
 	case reflect.Map:
 		d.mapping(n, v, path)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), path)
 	default:
 		d.scalar(n, v, path)
 	}

@@ -20,6 +20,7 @@ const (
 // by its path and still point at its line. Without places (a value that came from no file) faults have no line.
 type findings struct {
 	file     string
+	maxSize  int // of the file, in bytes
 	faults   []Fault
 	warnings []Warning
 	places   map[string]place
@@ -36,7 +37,7 @@ type place struct {
 }
 
 func newFindings(file string) *findings {
-	return &findings{file: file, places: map[string]place{}, faulty: map[string]bool{}}
+	return &findings{file: file, maxSize: maxFileSize, places: map[string]place{}, faulty: map[string]bool{}}
 }
 
 // given reports whether the file has a value at path, also one that equals the zero value.

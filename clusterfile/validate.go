@@ -20,7 +20,6 @@ import (
 var (
 	clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 	hostLike    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	memberName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
 	userName    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\$?$`)
 )
 
@@ -82,10 +81,8 @@ func checkNodes(f *findings, c cke.Cluster) {
 
 // checkControlPlane checks the number of members that are to be.
 func checkControlPlane(f *findings, path string, n int) {
-	for p := range f.faulty { // then the count is not what the person meant
-		if strings.HasPrefix(p, path+"[") && (strings.HasSuffix(p, "]") || strings.HasSuffix(p, ".control_plane")) {
-			return
-		}
+	if faultyBelow(f, path, ".control_plane") { // then the count is not what the person meant
+		return
 	}
 	switch {
 	case n == 0:
@@ -134,7 +131,7 @@ func checkHostname(f *findings, path string, n cke.Node) {
 	}
 	if _, err := netip.ParseAddr(n.Hostname); err == nil {
 		f.fault(path, fmt.Sprintf("%s is an IP address other than the node's own", n.Hostname), "Give the node a name of its own, or leave it out.")
-	} else if !memberName.MatchString(n.Hostname) {
+	} else if !cke.ValidHostname(n.Hostname) {
 		f.fault(path, fmt.Sprintf("invalid host name %q", shorten(n.Hostname)), "Write letters, digits, hyphens and dots; it is also the member's name in etcd.")
 	}
 }
@@ -184,7 +181,7 @@ func checkHostKey(f *findings, path, s string) string {
 
 func checkLabels(f *findings, path string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if key == "" || key == "<<" || strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		if !cke.ValidLabelKey(key) {
 			f.fault(childPath(path, key), "is not a valid key of a label", "Write a word without spaces.")
 		}
 	}

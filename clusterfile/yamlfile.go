@@ -25,8 +25,8 @@ const maxFileSize = 1 << 20
 // readYAML returns the one document of a file, or nil after it has put what is wrong into f.
 // remedy shows how to come by a file where there is none.
 func readYAML(f *findings, data []byte, remedy string) *yaml.Node {
-	if len(data) > maxFileSize {
-		f.fatal(place{}, fmt.Sprintf("is %d bytes long, at most %d are read", len(data), maxFileSize), "")
+	if len(data) > f.maxSize {
+		f.fatal(place{}, fmt.Sprintf("is %d bytes long, at most %d are read", len(data), f.maxSize), "")
 		return nil
 	}
 	if encoding := otherEncoding(data); encoding != "" {

@@ -68,16 +68,7 @@ func (a *app) showDry(r dryResult) error {
 			_, err := fmt.Fprintf(w, "%s: revision %d says the same already\n", r.Cluster, r.Revision)
 			return err
 		}
-		for _, line := range r.Diff {
-			style := term.Plain
-			switch line[0] {
-			case '+':
-				style = term.Green
-			case '-':
-				style = term.Red
-			}
-			fmt.Fprintln(w, term.Paint(colour, style, line))
-		}
+		writeDiff(w, r.Diff, colour)
 		_, err := fmt.Fprintf(w, "%s: would be stored as revision %d; nothing was stored\n", r.Cluster, r.Revision)
 		if r.Plan == nil || err != nil {
 			return err
@@ -85,6 +76,20 @@ func (a *app) showDry(r dryResult) error {
 		fmt.Fprintln(w)
 		return renderPlan(w, *r.Plan, colour, wide)
 	}})
+}
+
+// writeDiff writes the lines of a diff.
+func writeDiff(w io.Writer, lines []string, colour bool) {
+	for _, line := range lines {
+		style := term.Plain
+		switch line[0] {
+		case '+':
+			style = term.Green
+		case '-':
+			style = term.Red
+		}
+		fmt.Fprintln(w, term.Paint(colour, style, line))
+	}
 }
 
 func split(text []byte) []string {

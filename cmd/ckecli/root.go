@@ -45,7 +45,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newClusterCommand(a), newReplaceCommand(a), newTaskCommand(a), newPauseCommand(a), newResumeCommand(a),
 		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a), newPreflightCommand(a), newMonitoringCommand(a),
 		newBackupCommand(a), newRestoreCommand(a), newRecoverCommand(a),
-		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newCACommand(a), newVolumeCommand(a), newImagesCommand(a),
+		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newCACommand(a), newVolumeCommand(a), newImagesCommand(a), newSabakanCommand(a),
 		newVersionCommand(a), newStoreCommand(a), newSupportCommand(a), newCompletionCommand(a), newManCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand(a))

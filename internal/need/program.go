@@ -1,6 +1,7 @@
 package need
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,8 @@ type Program struct {
 	Package, Version string
 	// Tags are build tags; empty: none.
 	Tags string
+	// With are other modules that it is built with, as MODULE@VERSION.
+	With []string
 }
 
 // Built returns the program, which it builds once and keeps in the cache directory. If the program is not built and
@@ -26,28 +29,41 @@ func (p Program) Built(t testing.TB) string {
 	if testing.Short() {
 		t.Skipf("needs %s to be built", p.File)
 	}
+	binary, err := p.Build()
+	if err != nil {
+		Missing(t, "%v", err)
+	}
+	return binary
+}
+
+// Build returns the program, which it builds once and keeps in the cache directory.
+func (p Program) Build() (string, error) {
 	dir, err := cache.Dir()
 	if err != nil {
-		Missing(t, "no directory for %s: %v", p.File, err)
+		return "", fmt.Errorf("no directory for %s: %w", p.File, err)
 	}
 	binary := filepath.Join(dir, "tools", p.File)
 	if _, err := os.Stat(binary); err == nil {
-		return binary
+		return binary, nil
 	}
 	// In a module of its own: a module that replaces others cannot be installed by version.
-	src := t.TempDir()
+	src, err := os.MkdirTemp("", "build-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(src)
 	if err := os.WriteFile(filepath.Join(src, "go.mod"), []byte("module tool\n\ngo 1.26\n"), 0o600); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	for _, args := range [][]string{
-		{"get", p.Package + "@" + p.Version},
+		append([]string{"get", p.Package + "@" + p.Version}, p.With...),
 		{"build", "-tags", p.Tags, "-o", binary, p.Package},
 	} {
 		cmd := exec.Command("go", args...)
 		cmd.Dir, cmd.Env = src, append(os.Environ(), "GOFLAGS=-mod=mod")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			Missing(t, "%s cannot be built: %v\n%s", p.File, err, out)
+			return "", fmt.Errorf("%s cannot be built: %w\n%s", p.File, err, out)
 		}
 	}
-	return binary
+	return binary, nil
 }

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/clusterfile"
+	"cke/internal/term"
+	"cke/plan"
+	"cke/sabakan"
+)
+
+// assumedFor is how long a preview assumes that machines are in their states where it cannot know.
+const assumedFor = 30 * 24 * time.Hour
+
+func newSabakanPreviewCommand(a *app) *cobra.Command {
+	var template, server, file string
+	cmd := &cobra.Command{
+		Use: "preview --template FILE --url URL|--file FILE", Short: "Show the one change of a cluster that follows from an inventory, and change nothing",
+		Long: `Read an inventory and a template, and show the one change of the template's cluster that follows from them, with its cause, its
+simulated outcome and what the operator has to confirm; or why nothing follows. Nothing is changed, and no node is asked.
+
+A single read shows neither how machines came to their states nor how a machine answers. The preview assumes that the read
+before was the same, that machines passed their checks, and, with --file, that machines are in their states for long.`,
+		Example: "  ckecli sabakan preview --template prod-template.yml --url http://10.0.0.1:10080",
+		Args:    arguments(0, 0),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		source, err := inventoryAt(server, file)
+		if err == nil && template == "" {
+			err = errors.New("name a template: --template FILE")
+		}
+		if err != nil {
+			return usageError{err, cmd.CommandPath()}
+		}
+		return a.onStore(func(ctx context.Context, s store, _ []string) error {
+			return runPreview(ctx, a, s, template, source, file != "")
+		})(cmd, args)
+	}
+	cmd.Flags().StringVar(&template, "template", "", "template `file`")
+	inventoryFlags(cmd, &server, &file)
+	return cmd
+}
+
+// preview is what follows from an inventory, as it is written for programs.
+type preview struct {
+	Cluster string `json:"cluster"`
+	// Revision is that of the stored file; 0: there is none.
+	Revision int64 `json:"revision"`
+	sabakan.Choice
+	// Diff is what the change does to the cluster file.
+	Diff     []string          `json:"diff,omitempty"`
+	Machines []sabakan.Machine `json:"machines"`
+}
+
+func runPreview(ctx context.Context, a *app, s store, file string, source cke.Inventory, timeless bool) error {
+	data, err := a.readFile(ctx, file)
+	if err != nil {
+		return err
+	}
+	t, warnings, err := clusterfile.ParseTemplate(fileName(file), data)
+	for _, w := range warnings {
+		fmt.Fprintf(a.stderr, "warning: %s\n", w)
+	}
+	if err != nil {
+		return err
+	}
+	in, err := a.previewInput(ctx, s, t.Filled())
+	if err != nil {
+		return err
+	}
+	if in.Read, err = source.Hosts(ctx); err != nil {
+		return err
+	}
+	in.Now = a.now()
+	in.Read.ReadAt = in.Now
+	assume(&in, timeless)
+	p := preview{Cluster: t.Name, Revision: in.Spec.Generation, Choice: sabakan.Choose(in), Machines: sabakan.Machines(in)}
+	names := []string{}
+	if p.Change != nil {
+		names = []string{p.Change.Hash}
+		if p.Diff, err = fileDiff(in.Spec.Cluster, p.Change.Cluster); err != nil {
+			return err
+		}
+	}
+	return a.show(view{data: p, names: names, table: func(w io.Writer, colour, wide bool) error {
+		return renderPreview(w, p, colour, wide)
+	}})
+}
+
+// previewInput gathers what is stored about the cluster of a template, and which nodes other clusters have.
+func (a *app) previewInput(ctx context.Context, s store, t cke.Template) (sabakan.Input, error) {
+	in := sabakan.Input{Template: t, Taken: map[string]string{}}
+	all, err := s.Clusters(ctx)
+	if err != nil {
+		return in, err
+	}
+	for _, name := range all {
+		spec, err := s.Spec(ctx, name)
+		if err != nil {
+			return in, err
+		}
+		if name == t.Name {
+			in.Spec = spec
+			continue
+		}
+		for _, n := range spec.Cluster.Nodes {
+			in.Taken[n.Address] = name
+		}
+	}
+	if in.Status, err = s.Status(ctx, t.Name); err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return in, err
+	}
+	in.Simulate = func(c cke.Cluster) (sabakan.Simulated, error) {
+		from, err := a.planInput(ctx, s, t.Name, in.Spec, &edition{cluster: c})
+		if err != nil {
+			return sabakan.Simulated{}, err
+		}
+		return simulated(plan.Make(ctx, from)), nil
+	}
+	return in, nil
+}
+
+// simulated is how a plan ends.
+func simulated(p plan.Plan) sabakan.Simulated {
+	s := sabakan.Simulated{Least: p.End.Tolerance, Tolerance: p.End.Tolerance}
+	if p.LeastTolerance != nil {
+		s.Least = *p.LeastTolerance
+	}
+	if p.Outcome != plan.Converged {
+		s.Blocked = p.Reason
+	}
+	return s
+}
+
+// assume puts into the input what a single read does not show.
+func assume(in *sabakan.Input, timeless bool) {
+	in.Past.Hosts, in.Checks = map[string]sabakan.HostPast{}, map[string]sabakan.Check{}
+	in.Past.ReadAt = in.Now.Add(-time.Duration(in.Template.Inventory.Interval))
+	for i := range in.Read.Hosts {
+		if timeless {
+			in.Read.Hosts[i].For = assumedFor
+		}
+		in.Checks[in.Read.Hosts[i].ID] = sabakan.Check{At: in.Now}
+	}
+	read := in.Read
+	for range 2 { // the first one does not know for how long a machine was missing
+		read.ReadAt = in.Past.ReadAt
+		in.Past = in.Past.Next(read, in.Spec, in.Status, time.Duration(in.Template.Inventory.Interval), sabakan.Overridden)
+	}
+	for _, n := range in.Spec.Cluster.Nodes {
+		serial := n.Annotations[cke.AnnotationSerial]
+		if p, known := in.Past.Hosts[serial]; known {
+			p.Watched = cke.Duration(assumedFor)
+			in.Past.Hosts[serial] = p
+			in.Unregistered = append(in.Unregistered, serial)
+		}
+	}
+}
+
+// fileDiff returns how one cluster file becomes another.
+func fileDiff(before, after cke.Cluster) ([]string, error) {
+	old := []byte{}
+	if len(before.Nodes) > 0 {
+		var err error
+		if old, err = cke.MarshalCluster(before); err != nil {
+			return nil, err
+		}
+	}
+	text, err := cke.MarshalCluster(after)
+	return diff(split(old), split(text)), err
+}
+
+// renderPreview writes a preview for users.
+func renderPreview(w io.Writer, p preview, colour, wide bool) error {
+	what, style := "no change", term.Plain
+	switch {
+	case p.Change != nil:
+		what, style = "1 change", term.Yellow
+	case p.Stop != "":
+		what = "stopped"
+	}
+	fmt.Fprintf(w, "%s  %s     %s, of which %s carry a further member\n\n", term.Paint(colour, term.Bold, term.Clean(p.Cluster)), term.Paint(colour, style, what),
+		cke.Count(len(p.Machines), "machine"), fmt.Sprintf("%d can", p.candidates()))
+	l := &term.Labels{}
+	l.Add("Reason", term.Text(strings.TrimSpace(p.Reason+" "+bracketed(p.Code))))
+	if p.Stop != "" {
+		l.Add("Stop", term.Text(string(p.Stop)+map[bool]string{true: ", which the operator can override"}[p.Overridable]))
+	}
+	if c := p.Change; c != nil {
+		l.Add("Cause", term.Text(string(c.Cause)))
+		addAll(l, "Confirm", term.Yellow, c.Confirm)
+		if len(c.Forget) > 0 {
+			l.Add("Host keys", term.Styled(term.Yellow, "to forget before: "+strings.Join(c.Forget, ", ")))
+		}
+		if s := c.Simulated; s != nil {
+			l.Add("Tolerance", term.Textf("at least %d meanwhile, %d afterward", s.Least, s.Tolerance))
+		}
+		l.Add("Hash", term.Text(c.Hash))
+	}
+	var notes []string
+	for _, n := range p.Notes {
+		notes = append(notes, strings.TrimSpace(n.Text+" "+bracketed(n.Code)))
+	}
+	addAll(l, "Notes", term.Plain, notes)
+	if err := l.Write(w, colour); err != nil {
+		return err
+	}
+	if p.Diff != nil {
+		fmt.Fprintln(w)
+		writeDiff(w, p.Diff, colour)
+	}
+	if !wide {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return p.table().Write(w, colour)
+}
+
+// addAll adds lines under one label.
+func addAll(l *term.Labels, label string, style term.Style, lines []string) {
+	for _, line := range lines {
+		l.Add(label, term.Styled(style, line))
+		label = ""
+	}
+}
+
+func bracketed(code cke.Code) string {
+	if code == "" {
+		return ""
+	}
+	return "(" + string(code) + ")"
+}
+
+// candidates counts the machines that may get a member.
+func (p preview) candidates() (n int) {
+	for _, m := range p.Machines {
+		if m.Unfit == "" && m.Use != "member" {
+			n++
+		}
+	}
+	return n
+}
+
+// table has a row for every machine.
+func (p preview) table() *term.Table {
+	t := term.NewTable("SERIAL", "STATE", "ZONE", "USE", "UNFIT")
+	for _, m := range p.Machines {
+		t.Add(term.Text(m.ID), term.Text(string(m.State)), term.Text(m.Zone), term.Text(strings.TrimSpace(m.Use+" "+m.Node)), term.Text(m.Unfit))
+	}
+	return t
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"cke/internal/golden"
+	"cke/sabakan"
+)
+
+const templateFile = `name: prod
+nodes:
+  - {control_plane: true, user: cke}
+inventory: {source: file, spares: 1}
+`
+
+// hostsFile are the machines of clusterFile, the second one in a state, and further ones.
+func hostsFile(state string, further ...string) string {
+	text := "hosts:\n"
+	for _, h := range append([]string{"{id: cp1, address: 10.0.0.11, zone: a}", "{id: cp2, address: 10.0.0.12, zone: b, state: " + state + "}", "{id: cp3, address: 10.0.0.13, zone: c}"}, further...) {
+		text += "  - " + h + "\n"
+	}
+	return text
+}
+
+// The outcome of a change is that of the plan which the leader daemon would carry out.
+func TestSabakanPreview_ShowsTheOneChange(t *testing.T) {
+	file := "name: prod\nnodes:\n"
+	for i, zone := range []string{"a", "b", "c"} {
+		file += fmt.Sprintf("  - {address: 10.0.0.1%[1]d, hostname: cp%[1]d, user: cke, control_plane: true, zone: %s, annotations: {cke/serial: cp%[1]d}}\n", i+1, zone)
+	}
+	o := servingIn(newHouse(t), file)
+	template := o.write("template.yml", templateFile)
+	for _, tc := range []struct {
+		name, template, hosts string
+	}{
+		{"retired", templateFile, hostsFile("retired", "{id: m4, address: 10.0.0.14, zone: d}", "{id: m5, address: 10.0.0.15, zone: a}")},
+		{"none-fits", templateFile, hostsFile("retired", "{id: m4, address: 10.0.0.14, zone: d, state: unhealthy}")},
+		{"unreachable-and-serves", templateFile, hostsFile("unreachable")},
+		{"described", templateFile, hostsFile("healthy, labels: {disk: nvme}")},
+		{"fewer", strings.Replace(templateFile, "spares: 1", "control_plane: 1", 1), hostsFile("healthy")},
+		{"options", templateFile + "options: {etcd: {resources: {cpus: 2}}}\n", hostsFile("healthy")},
+	} {
+		stdout, _ := o.run(exitDone, "sabakan", "preview", "--template", o.write("template.yml", tc.template), "--file", o.write("hosts.yml", tc.hosts), "-o", "wide")
+		golden.Compare(t, "testdata/sabakan/"+tc.name+".txt", stdout)
+	}
+	var p preview
+	o.write("template.yml", templateFile)
+	args := []string{"sabakan", "preview", "--template", template, "--file", o.write("hosts.yml", hostsFile("retiring", "{id: m4, address: 10.0.0.14}"))}
+	stdout, _ := o.run(exitDone, append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(stdout), &p); err != nil || p.Revision != 1 || p.Change == nil || p.Change.Cause != sabakan.CauseRetiring || p.Change.Simulated == nil || len(p.Machines) != 4 {
+		t.Errorf("%v, %+v", err, p)
+	}
+	if stdout, _ := o.run(exitDone, append(args, "-o", "name")...); stdout != p.Change.Hash+"\n" {
+		t.Errorf("%q, want %s", stdout, p.Change.Hash)
+	}
+}
+
+func TestSabakanPreview_ShowsABootstrapWhereThereIsNoCluster(t *testing.T) {
+	h := declared(t) // prod has its nodes
+	stdout, _ := h.run(exitDone, "sabakan", "preview", "--template", h.write("template.yml", strings.Replace(templateFile, "prod", "test", 1)),
+		"--file", h.write("hosts.yml", hostsFile("healthy", "{id: m4, address: 10.0.0.14}", "{id: m5, address: 10.0.0.15}", "{id: m6, address: 10.0.0.16}")))
+	golden.Compare(t, "testdata/sabakan/bootstrap.txt", stdout)
+}
+
+func TestSabakanPreview_RefusesWhatItCannotRead(t *testing.T) {
+	h := declared(t)
+	template, hosts := h.write("template.yml", templateFile), h.write("hosts.yml", hostsFile("healthy"))
+	for _, tc := range []struct {
+		args []string
+		exit int
+		says string
+	}{
+		{[]string{"--file", hosts}, exitUsage, "--template"},
+		{[]string{"--template", template}, exitUsage, "name one inventory"},
+		{[]string{"--template", template, "--file", h.write("bad.yml", hostsFile("sick"))}, exitRefused, "bad.yml:3: hosts[1].state"},
+		{[]string{"--template", h.write("bad-template.yml", templateFile+"reboot: {}\n"), "--file", hosts}, exitRefused, "bad-template.yml:5: reboot"},
+	} {
+		if _, stderr := h.run(tc.exit, append([]string{"sabakan", "preview"}, tc.args...)...); !strings.Contains(stderr, tc.says) {
+			t.Errorf("%q: %s, want %q", tc.args, stderr, tc.says)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package sabakan_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sabakan"
+)
+
+// interval is that of the reads of these stories.
+const interval = 30 * time.Second
+
+// reads is a series of reads of one world, as a leader daemon makes them.
+type reads struct {
+	*world
+	at time.Time
+}
+
+// once reads the inventory once, with this change of it, and returns the choice.
+func (r *reads) once(change func(*world)) sabakan.Choice {
+	if change != nil {
+		change(r.world)
+	}
+	r.at = r.at.Add(interval)
+	for i := range r.Read.Hosts {
+		r.Read.Hosts[i].For += interval
+	}
+	for i := range r.Status.Members {
+		r.Status.Members[i].Watched += cke.Duration(interval)
+	}
+	r.Now, r.Read.ReadAt, r.Status.ObservedAt = r.at, r.at, r.at
+	for serial := range r.Checks {
+		r.Checks[serial] = sabakan.Check{At: r.at}
+	}
+	c := sabakan.Choose(r.Input)
+	if c.Acceptance != "" {
+		r.Past = r.Past.Next(r.Read, r.Spec, r.Status, interval, c.Acceptance)
+	}
+	return c
+}
+
+// until reads until there is a change, at most for a time, and returns when.
+func (r *reads) until(d time.Duration) (sabakan.Choice, time.Duration) {
+	start := r.at
+	for {
+		if c := r.once(nil); c.Change != nil || r.at.Sub(start) >= d {
+			return c, r.at.Sub(start)
+		}
+	}
+}
+
+func begin(w *world) *reads {
+	w.Past = sabakan.Past{}
+	r := &reads{w, noon}
+	r.once(nil)
+	return r
+}
+
+// A machine is gone for an hour of reads before its member leaves, whatever the clock says.
+func TestPast_AMissingMachineIsWaitedForInReads(t *testing.T) {
+	r := begin(formed(3, 8))
+	c := r.once(func(w *world) { w.lacks(2) })
+	if c.Change != nil {
+		t.Fatalf("after one read: %+v", c)
+	}
+	r.at = r.at.Add(2 * time.Hour) // the clock was set, or the daemon did not run
+	if c := r.once(nil); c.Change != nil || c.Ask != nil {
+		t.Fatalf("after a gap: %+v", c)
+	}
+	for range 121 {
+		c = r.once(nil)
+	}
+	if c.Change != nil || len(c.Ask) != 1 || c.Ask[0] != "s2" {
+		t.Fatalf("after an hour: %+v", c)
+	}
+	r.Unregistered = []string{"s2"}
+	if c = r.once(nil); c.Change == nil || c.Change.Cause != sabakan.CauseMissing {
+		t.Fatalf("once it was asked for: %+v", c)
+	}
+}
+
+// All machines retire within a minute, one after the other: a mutation that nobody meant.
+func TestPast_OneAfterTheOtherWithinMinutesIsAtOnce(t *testing.T) {
+	r := begin(formed(5, 12))
+	for i := 1; i <= 5; i++ {
+		if c := r.once(func(w *world) { w.now(i, cke.HostRetired, 0) }); i > 1 && c.Stop != sabakan.StopMany {
+			t.Fatalf("machine %d: %+v", i, c)
+		}
+	}
+	if c, after := r.until(3 * 24 * time.Hour); c.Stop != sabakan.StopMany {
+		t.Fatalf("after %s: %+v", after, c)
+	}
+	r.Override = true
+	c := r.once(nil)
+	if c.Change == nil || len(c.Change.Confirm) == 0 || c.Acceptance != sabakan.Overridden {
+		t.Fatalf("confirmed: %+v", c)
+	}
+	r.Override = false
+	if c := r.once(nil); c.Stop == sabakan.StopMany {
+		t.Errorf("the machines were accepted as they are: %+v", c)
+	}
+}
+
+// They recover by themselves, and changes continue.
+func TestPast_AStopEndsWhenTheMachinesRecover(t *testing.T) {
+	r := begin(formed(5, 12))
+	r.once(func(w *world) { w.now(1, cke.HostUnreachable, 0); w.now(2, cke.HostUnreachable, 0) })
+	if c, _ := r.until(time.Hour); c.Stop != sabakan.StopMany {
+		t.Fatalf("%+v", c)
+	}
+	if c := r.once(func(w *world) { w.now(1, cke.HostHealthy, 0) }); c.Stop != "" || c.Acceptance != sabakan.Accepted {
+		t.Fatalf("one recovered: %+v", c)
+	}
+}
+
+// Two machines fail on one day, hours apart: each is exchanged.
+func TestPast_HoursApartIsNotAtOnce(t *testing.T) {
+	r := begin(formed(5, 12))
+	r.once(func(w *world) { w.now(1, cke.HostUnreachable, 0) })
+	if c, _ := r.until(20 * time.Minute); c.Change != nil {
+		t.Fatalf("%+v", c)
+	}
+	if c := r.once(func(w *world) { w.now(2, cke.HostUnreachable, 0) }); c.Stop != "" {
+		t.Fatalf("%+v", c)
+	}
+}
+
+// A machine comes back after its member went elsewhere: it is a candidate as any other.
+func TestPast_AMachineThatComesBackBecomesASpare(t *testing.T) {
+	w := formed(3, 4)
+	w.Template.Inventory.Spares = 1
+	r := begin(w.silent(2, 0))
+	r.once(func(w *world) { w.now(2, cke.HostUnreachable, 0) })
+	r.Template.Inventory.Spares = 0
+	c, after := r.until(time.Hour)
+	if c.Change == nil || c.Change.Cause != sabakan.CauseUnreachable || c.Change.New != "s4" || after < 29*time.Minute {
+		t.Fatalf("after %s: %+v", after, c)
+	}
+	r.apply(c)
+	r.Template.Inventory.Spares = 1
+	if c := r.once(func(w *world) { w.now(2, cke.HostHealthy, 0) }); c.Stop != sabakan.StopSettle {
+		t.Fatalf("%+v", c)
+	}
+	c, after = r.until(2 * time.Hour)
+	if c.Change == nil || c.Change.Cause != sabakan.CauseSpare || c.Change.New != "s2" || after < 29*time.Minute {
+		t.Fatalf("after %s: %+v", after, c)
+	}
+}
+
+// apply stores a change, and the cluster is as it says at once.
+func (r *reads) apply(c sabakan.Choice) {
+	r.Spec.Cluster, r.Spec.Generation = c.Change.Cluster, r.Spec.Generation+1
+	r.Status.Generation, r.Status.ObservedGeneration = r.Spec.Generation, r.Spec.Generation
+	r.Past.Changes = append(r.Past.Changes, sabakan.Applied{Generation: r.Spec.Generation, At: r.at, Cause: c.Change.Cause, Old: c.Change.Old, New: c.Change.New})
+	r.Status.Members, r.Status.Nodes, r.Status.Tolerance = nil, nil, 1
+	for _, n := range r.Spec.Cluster.Nodes {
+		r.Status.Nodes = append(r.Status.Nodes, cke.NodeStatus{Node: n, SeenAt: r.at})
+		if n.ControlPlane {
+			r.Status.Members = append(r.Status.Members, cke.MemberStatus{Name: n.Name(), Address: n.Address, Join: cke.JoinID(n.Name()), Ready: true})
+		}
+	}
+}
+
+// From three to five and back: one member at a time, and no more than the template allows in a day.
+func TestPast_FromThreeToFiveAndBack(t *testing.T) {
+	r := begin(formed(3, 12))
+	for _, want := range []struct {
+		wanted int
+		cause  sabakan.Cause
+	}{{5, sabakan.CauseMore}, {3, sabakan.CauseFewer}} {
+		r.Template.Inventory.ControlPlane = want.wanted
+		for k := range 2 {
+			c, after := r.until(26 * time.Hour)
+			if c.Change == nil || c.Change.Cause != want.cause || k == 0 && want.wanted == 3 && after < 22*time.Hour {
+				t.Fatalf("to %d, after %s: %+v", want.wanted, after, c)
+			}
+			r.apply(c)
+		}
+		if n := len(r.Spec.Cluster.ControlPlane()); n != want.wanted {
+			t.Fatalf("%d members, want %d", n, want.wanted)
+		}
+	}
+}
+
+// What is remembered has bounds.
+func TestPast_IsBounded(t *testing.T) {
+	r := begin(formed(3, 4))
+	for i := range 400 {
+		state := []cke.HostState{cke.HostHealthy, cke.HostMaintenance}[i%2]
+		r.Past.Changes = append(r.Past.Changes, sabakan.Applied{})
+		r.once(func(w *world) {
+			w.now(4, state, 0)
+			w.Read.Hosts[w.index(4)].ID, w.Read.Hosts[w.index(3)].Addresses[0] = "s4", fmt.Sprintf("10.0.%d.3", i)
+			r.Spec.Cluster.Nodes[2].Address = fmt.Sprintf("10.0.%d.3", i)
+		})
+	}
+	if p := r.Past; len(p.Hosts) != 4 || len(p.Changes) > 51 || len(p.Hosts["s4"].Turned) > 4 || len(p.Serials) > 8 {
+		t.Errorf("%d machines, %d changes, %d turns, %d addresses", len(p.Hosts), len(p.Changes), len(p.Hosts["s4"].Turned), len(p.Serials))
+	}
+}
+
+// A machine is replaced by another one at its address, and no third one is left: the old member ends, and then the new machine is
+// declared, each confirmed. The host key that is pinned for the address has to go in between.
+func TestPast_ASuccessorComesAfterTheOldMemberEnded(t *testing.T) {
+	r := begin(formed(3, 3))
+	r.once(func(w *world) { w.silent(2, 0); w.successor(2); w.lacks(2) })
+	c, _ := r.until(time.Hour)
+	if c.Change == nil || c.Change.Cause != sabakan.CauseSuccessor || len(c.Change.Confirm) == 0 || c.Change.New != "" || c.Change.Forget != nil {
+		t.Fatalf("%+v", c)
+	}
+	ends := r.Status.Members[1]
+	r.apply(c)
+	r.Status.Members = append(r.Status.Members, ends) // it has not ended yet
+	c, _ = r.until(time.Hour)
+	if c.Change != nil || c.Code != cke.CodeNoHost {
+		t.Fatalf("beside the old member: %+v", c)
+	}
+	r.Status.Members = r.Status.Members[:2]
+	c = r.once(nil)
+	if c.Change == nil || c.Change.Cause != sabakan.CauseMore || c.Change.New != "t2" || len(c.Change.Confirm) == 0 || len(c.Change.Forget) != 1 || c.Change.Forget[0] != "10.0.0.2" {
+		t.Fatalf("%+v", c)
+	}
+}
