@@ -177,7 +177,7 @@ func (a *app) confirmEdition(ctx context.Context, s planStore, before cke.Spec, 
 	if isFormed(id) {
 		questions = []question{
 			{"removing members of " + name, fewer(before.Cluster, e.cluster)},
-			{"a worse spread of " + name + " over zones", worseZones(before.Cluster, e.cluster)},
+			{worseSpread(name), worseZones(before.Cluster, e.cluster)},
 		}
 	}
 	if p.interrupts() {
@@ -231,6 +231,9 @@ func fewer(was, wanted cke.Cluster) string {
 	}
 	return fmt.Sprintf("%s declared without a member: %d of %d members can be lost now, %d of %d then.", are(gone), from-quorum.Of(from), from, to-quorum.Of(to), to)
 }
+
+// worseSpread is what worseZones is about.
+func worseSpread(cluster string) string { return "a worse spread of " + cluster + " over zones" }
 
 // worseZones is what a file is confirmed with after which more zones cannot be lost; "": it is not so.
 func worseZones(was, wanted cke.Cluster) string {

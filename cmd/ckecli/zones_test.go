@@ -50,6 +50,16 @@ func TestSet_AsksBeforeZonesGetWorse(t *testing.T) {
 	h.run(exitDone, "cluster", "set", "--no-wait", h.write("worse.yml", zoned("rack1", "rack2", "rack2")))
 }
 
+// A membership that moves to another node is a revision like any other.
+func TestReplace_AsksBeforeZonesGetWorse(t *testing.T) {
+	file := zoned("rack1", "rack2", "rack3") + "  - {address: 10.0.0.14, hostname: w1, zone: rack3, user: cke}\n  - {address: 10.0.0.15, hostname: w2, zone: rack2, user: cke}\n")
+	o := servingIn(newHouse(t), file)
+	_, stderr := o.run(exitRefused, "replace", "cp3", "w2", "--no-wait")
+	contains(t, stderr, "error[CKE107]: a worse spread of prod over zones was not confirmed\n", "Try: ckecli replace cp3 w2 --yes\n")
+	o.run(exitDone, "replace", "cp3", "w1", "--no-wait")
+	servingIn(newHouse(t), file).run(exitDone, "replace", "cp3", "w2", "--no-wait", "--yes")
+}
+
 func TestPlan_ShowsTheZonesOfEveryOperation(t *testing.T) {
 	o := servingIn(newHouse(t), zoned("rack1", "rack2", "rack3"))
 	stdout, _ := o.run(exitDone, "plan", o.write("next.yml", zoned("rack1", "rack2", "rack3")+"options: {etcd: {extra_args: [--auto-compaction-retention=1h]}}\n"))
