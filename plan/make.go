@@ -222,9 +222,8 @@ func (m *maker) finish(in strategy.Input) {
 		t.During = min(t.During, t.After)
 	}
 	if z := last.Zones; z != nil {
-		if z.After = zonesIn(status.Spread); z.After.Of > 0 {
-			z.During = z.During.least(z.After)
-		}
+		z.After = zonesIn(status.Spread)
+		z.During = z.During.least(z.After)
 	}
 	if t.Before >= 0 {
 		least := min(t.Before, t.During, t.After)

@@ -35,7 +35,10 @@ func (c ZoneCount) String() string {
 
 // least returns the worse of two counts.
 func (c ZoneCount) least(o ZoneCount) ZoneCount {
-	if o.Losable < c.Losable || o.Losable == c.Losable && o.Of > c.Of {
+	switch {
+	case c.Of == 0 || o.Of == 0:
+		return ZoneCount{}
+	case o.Losable < c.Losable || o.Losable == c.Losable && o.Of > c.Of:
 		return o
 	}
 	return c
@@ -76,7 +79,7 @@ type standing struct {
 }
 
 // unwatched is better than everything that is seen.
-var unwatched = standing{quorum.MostVoters, ZoneCount{Losable: quorum.MostVoters}}
+var unwatched = standing{quorum.MostVoters, ZoneCount{quorum.MostVoters, quorum.MostVoters}}
 
 // least returns the worse of each.
 func (s standing) least(o standing) standing {

@@ -52,7 +52,7 @@ func TestSet_AsksBeforeZonesGetWorse(t *testing.T) {
 
 // A membership that moves to another node is a revision like any other.
 func TestReplace_AsksBeforeZonesGetWorse(t *testing.T) {
-	file := zoned("rack1", "rack2", "rack3") + "  - {address: 10.0.0.14, hostname: w1, zone: rack3, user: cke}\n  - {address: 10.0.0.15, hostname: w2, zone: rack2, user: cke}\n")
+	file := zoned("rack1", "rack2", "rack3") + "  - {address: 10.0.0.14, hostname: w1, zone: rack3, user: cke}\n  - {address: 10.0.0.15, hostname: w2, zone: rack2, user: cke}\n"
 	o := servingIn(newHouse(t), file)
 	_, stderr := o.run(exitRefused, "replace", "cp3", "w2", "--no-wait")
 	contains(t, stderr, "error[CKE107]: a worse spread of prod over zones was not confirmed\n", "Try: ckecli replace cp3 w2 --yes\n")
@@ -75,7 +75,7 @@ func TestCanStop_SaysWhichZonesCanBeLostMeanwhile(t *testing.T) {
 	ask.types("n\n")
 	ask.must(exitRefused)
 	stdout, _ = o.run(exitDone, "status", "-o", "json")
-	contains(t, stdout, `"canBeLost": true`, `"zone": "rack2"`, `can lose 1 more member, and any one zone`)
+	contains(t, stdout, `can lose 1 more member, and any one zone`, `"zone": "rack2"`, `"canBeLost": true`)
 }
 
 // zonesOf is the spread of three members over zones.
