@@ -55,7 +55,7 @@ func AllZones(s cke.Spread) string {
 
 // Unplaced are voters without a zone.
 func Unplaced(names []string) string {
-	return strings.Join(names, ", ") + " in no known zone, so as in every zone"
+	return "no zone: " + strings.Join(names, ", ") + " (as in every zone)"
 }
 
 // Meanwhile is which zones can be lost while a node is down, as a half sentence; "": no zone is known.

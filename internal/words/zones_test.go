@@ -20,8 +20,8 @@ func TestZones_SayWhatHoldsForAllOnce(t *testing.T) {
 		"rack1 cp1 · rack2 cp2 · rack3 cp3  any one can be lost":                                                                         spread("rack1", "rack2", "rack3"),
 		"rack1 cp1  can be lost · rack2 cp2, cp3  cannot: 1 of 3 would be left, 2 needed":                                                spread("rack1", "rack2", "rack2"),
 		"rack1 cp1, cp2, cp3  cannot: 0 of 3 would be left, 2 needed":                                                                    spread("rack1", "rack1", "rack1"),
-		"rack1 cp1 · rack2 cp2 · cp3 in no known zone, so as in every zone  none can: 1 of 3 would be left, 2 needed":                    spread("rack1", "rack2", ""),
-		"cp1, cp2 in no known zone, so as in every zone":                                                                                 spread("", ""),
+		"rack1 cp1 · rack2 cp2 · no zone: cp3 (as in every zone)  none can: 1 of 3 would be left, 2 needed":                              spread("rack1", "rack2", ""),
+		"no zone: cp1, cp2 (as in every zone)":                                                                                           spread("", ""),
 		"rack1 cp1 · rack2 cp2 · rack3 cp3  none can: there is no quorum":                                                                spread("rack1", "rack2", "rack3").Without("cp1").Without("cp2"),
 		"rack1 cp1  can be lost · rack2 cp2  cannot: 1 of 3 would be left, 2 needed · rack3 cp3  cannot: 1 of 3 would be left, 2 needed": spread("rack1", "rack2", "rack3").Without("cp1"),
 	} {
