@@ -45,7 +45,9 @@ type Status struct {
 	Ready    int `json:"ready"`
 	// Tolerance is how many more voters may fail before quorum is lost; -1: quorum is lost or unknown, or there is none
 	// yet.
-	Tolerance   int              `json:"tolerance"`
+	Tolerance int `json:"tolerance"`
+	// Spread is how the voters are spread over zones; nil: no declared node has a zone, or no member list is known.
+	Spread      *Spread          `json:"spread,omitempty"`
 	Incarnation string           `json:"incarnation,omitempty"`
 	ClusterID   string           `json:"clusterID,omitempty"`
 	Conditions  []Condition      `json:"conditions"`

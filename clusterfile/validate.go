@@ -77,6 +77,7 @@ func checkNodes(f *findings, c cke.Cluster) {
 		keys[key] = p + ".ssh.host_key"
 	}
 	checkControlPlane(f, path, len(c.ControlPlane()))
+	checkZones(f, path, c)
 }
 
 // checkControlPlane checks the number of members that are to be.
@@ -93,6 +94,26 @@ func checkControlPlane(f *findings, path string, n int) {
 		f.warn(path, fmt.Sprintf("%d control-plane nodes tolerate the loss of %d, no more than %d do: quorum of %d is %d, of %d it is %d",
 			n, n-quorum.Of(n), n-1, n, quorum.Of(n), n-1, quorum.Of(n-1)),
 			fmt.Sprintf("Declare %d or %d.", n-1, n+1))
+	}
+}
+
+// checkZones warns where zones are declared and one of them cannot be lost although the number of members would allow it.
+func checkZones(f *findings, path string, c cke.Cluster) {
+	s := c.DeclaredSpread()
+	n := len(s.Voters)
+	most := n - quorum.Of(n)
+	if len(s.Zones) == 0 || most == 0 || s.AnyOne() {
+		return
+	}
+	if names := s.Unplaced(); names != nil {
+		f.warn(path, fmt.Sprintf("no zone is declared of %s: each counts as in every zone", strings.Join(names, ", ")), "Declare the zone of every control-plane node.")
+		return
+	}
+	for _, z := range s.Zones {
+		if !z.CanBeLost {
+			f.warn(path, fmt.Sprintf("%d of %d control-plane nodes are in zone %s: without it there is no quorum", len(z.Voters), n, shorten(z.Name)),
+				fmt.Sprintf("Have at most %d in one zone; that takes three zones or more.", most))
+		}
 	}
 }
 

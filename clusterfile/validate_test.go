@@ -38,6 +38,15 @@ func nodes(addresses ...string) string {
 	return s
 }
 
+// zoned are nodes in zones; "": a node has none.
+func zoned(zones ...string) string {
+	s := "name: prod\nnodes:\n"
+	for i, z := range zones {
+		s += fmt.Sprintf("  - {address: 10.0.0.%d, control_plane: true, zone: %q}\n", i+1, z)
+	}
+	return s
+}
+
 func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
 	wrong := []one{
 		{"name: [a]\nnodes: [{address: 10.0.0.1, control_plane: true}]", "name", "is a list"},
@@ -221,6 +230,9 @@ func TestParseCluster_AcceptsWhatIsRight(t *testing.T) {
 	for _, c := range []one{
 		{file: nodes("2001:db8::1")},
 		{file: nodes("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7")},
+		{file: zoned("r1", "r2", "r3")},
+		{file: zoned("", "", "")},
+		{file: zoned("r1")},
 		{file: "node: ssh: {host_key: " + key + " root@cp1}"},
 		{file: "node: hostname: 10.0.0.11"},
 		{file: "node: hostname: cp1.example.com"},
@@ -252,6 +264,8 @@ func TestParseCluster_Warns(t *testing.T) {
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEoAoUNCQXAfSLJsYTqLFSnaXqFHH5jwDc3OHqHRFbsR"
 	for _, c := range []one{
 		{nodes("10.0.0.1", "10.0.0.2"), "nodes", "quorum of 2 is 2, of 1 it is 1"},
+		{zoned("r1", "r2", "r2"), "nodes", "2 of 3 control-plane nodes are in zone r2: without it there is no quorum Have at most 1 in one zone"},
+		{zoned("r1", "r2", ""), "nodes", "no zone is declared of 10.0.0.3: each counts as in every zone"},
 		{nodes("127.0.0.1"), "nodes[0].address", "loopback"},
 		{"node: {}\n  - {address: 10.0.0.12, ssh: {host_key: " + key + "}}\n  - {address: 10.0.0.13, ssh: {host_key: " + key + "}}", "nodes[2].ssh.host_key", "same host key"},
 		{"etcd: version: 3.8.0", "options.etcd.version", "does not know etcd 3.8"},

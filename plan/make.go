@@ -62,7 +62,7 @@ func (m *maker) work(ctx context.Context) {
 		status := strategy.Report(in, d, m.stage.in.Before)
 		m.stage.in.Before = status
 		m.stage.in.Before.Reached = nil // what members really serve and what simulated ones do is not comparable
-		m.plan.End = End{status.Health, status.Summary, status.Declared, status.Ready, status.Tolerance}
+		m.plan.End = endOf(status)
 		m.plan.Reason, m.plan.Blockers = d.Reason, d.Blockers
 		switch {
 		case ctx.Err() != nil:
@@ -72,7 +72,7 @@ func (m *maker) work(ctx context.Context) {
 			m.converged(d, status)
 			return
 		case d.Operation != nil:
-			if !m.operate(ctx, in, d, status.Tolerance) {
+			if !m.operate(ctx, in, d, status) {
 				return
 			}
 			in = m.stage.settled(ctx, in.Seen.Etcd.Quorate)
@@ -152,7 +152,7 @@ func consent(in strategy.Input, d strategy.Decision) string {
 }
 
 // operate does the operation, and reports whether the plan continues.
-func (m *maker) operate(ctx context.Context, in strategy.Input, d strategy.Decision, before int) bool {
+func (m *maker) operate(ctx context.Context, in strategy.Input, d strategy.Decision, status cke.Status) bool {
 	m.tellWait()
 	key := strategy.FailureKey(d.Operation)
 	if key != m.last {
@@ -170,8 +170,13 @@ func (m *maker) operate(ctx context.Context, in strategy.Input, d strategy.Decis
 	m.forgetFailed(key)
 	m.plan.Operations++
 	r, least, err := m.stage.run(ctx, d)
+	before := standing{status.Tolerance, zonesIn(status.Spread)}
+	during := before.least(least).least(disturbed(in, status.Spread, d.Operation))
 	s := Step{key: key, Kind: KindOperation, Number: m.plan.Operations, Operation: r.Operation, Targets: r.Targets, Reason: d.Reason, Task: d.Task,
-		Held: m.plan.Held != "", Tolerance: &Tolerance{Before: before, During: min(before, least, disturbed(in, d.Operation)), After: before}}
+		Held: m.plan.Held != "", Tolerance: &Tolerance{before.tolerance, during.tolerance, before.tolerance}}
+	if in.Spec.HasZones() {
+		s.Zones = &Zones{before.zones, during.zones, before.zones}
+	}
 	if err != nil {
 		s.Error, s.Code = err.Error(), r.Code
 	}
@@ -179,6 +184,9 @@ func (m *maker) operate(ctx context.Context, in strategy.Input, d strategy.Decis
 	switch {
 	case m.stage.world.Store().Deleted():
 		s.Tolerance.After = -1
+		if s.Zones != nil {
+			s.Zones.After = ZoneCount{}
+		}
 		m.end(Deleted, "the cluster is deleted; volumes are kept")
 		m.plan.End = End{Summary: "deleted", Tolerance: -1}
 		return false
@@ -207,10 +215,15 @@ func (m *maker) forgetFailed(key string) {
 
 // finish notes how the cluster stands after the operation.
 func (m *maker) finish(in strategy.Input) {
-	t := m.plan.Steps[len(m.plan.Steps)-1].Tolerance
-	t.After = strategy.Report(in, strategy.Decision{}, m.stage.in.Before).Tolerance
-	if t.After >= 0 {
+	status := strategy.Report(in, strategy.Decision{}, m.stage.in.Before)
+	last := m.plan.Steps[len(m.plan.Steps)-1]
+	t := last.Tolerance
+	if t.After = status.Tolerance; t.After >= 0 {
 		t.During = min(t.During, t.After)
+	}
+	if z := last.Zones; z != nil {
+		z.After = zonesIn(status.Spread)
+		z.During = z.During.least(z.After)
 	}
 	if t.Before >= 0 {
 		least := min(t.Before, t.During, t.After)

@@ -81,6 +81,8 @@ type Step struct {
 	Targets   []string   `json:"targets,omitempty"`
 	Task      string     `json:"task,omitempty"` // id of the task that it is for
 	Tolerance *Tolerance `json:"tolerance,omitempty"`
+	// Zones is nil if no declared node has a zone.
+	Zones *Zones `json:"zones,omitempty"`
 	// Error is what it would fail with, Code the error's.
 	Error string   `json:"error,omitempty"`
 	Code  cke.Code `json:"code,omitempty"`
@@ -108,6 +110,18 @@ type End struct {
 	Declared  int        `json:"declared"`
 	Ready     int        `json:"ready"`
 	Tolerance int        `json:"tolerance"`
+	// Zones is nil if no declared node has a zone.
+	Zones *ZoneCount `json:"zones,omitempty"`
+}
+
+// endOf is the end that a status reports.
+func endOf(s cke.Status) End {
+	e := End{Health: s.Health, Summary: s.Summary, Declared: s.Declared, Ready: s.Ready, Tolerance: s.Tolerance}
+	if s.Spread != nil {
+		zones := zonesIn(s.Spread)
+		e.Zones = &zones
+	}
+	return e
 }
 
 // Interrupts returns, in order, the nodes whose restart interrupts service.

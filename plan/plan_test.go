@@ -69,7 +69,11 @@ func written(p plan.Plan) string {
 			fmt.Fprintf(&b, "%safter %s: %s\n", held, time.Duration(s.Seconds*float64(time.Second)), s.Reason)
 			continue
 		}
-		fmt.Fprintf(&b, "%s%d %s %s  tolerance %d, %d, %d: %s\n", held, s.Number, s.Operation, strings.Join(s.Targets, " "), s.Tolerance.Before, s.Tolerance.During, s.Tolerance.After, s.Reason)
+		zones := ""
+		if s.Zones != nil {
+			zones = ", zones " + s.Zones.String()
+		}
+		fmt.Fprintf(&b, "%s%d %s %s  tolerance %d, %d, %d%s: %s\n", held, s.Number, s.Operation, strings.Join(s.Targets, " "), s.Tolerance.Before, s.Tolerance.During, s.Tolerance.After, zones, s.Reason)
 		if s.Error != "" {
 			fmt.Fprintf(&b, "  fails [%s]: %s\n", s.Code, s.Error)
 		}

@@ -158,14 +158,14 @@ func serves(in strategy.Input, m cke.Member) bool {
 	})
 }
 
-// disturbed is the tolerance while a member that the operation names does not serve, although it does not stop.
-func disturbed(in strategy.Input, o op.Operation) int {
-	least := quorum.MostVoters
+// disturbed is what can be lost while a member that the operation names does not serve, although it does not stop.
+func disturbed(in strategy.Input, spread *cke.Spread, o op.Operation) standing {
+	least := unwatched
 	d, names := o.(op.Disruptive)
 	if !names {
 		return least
 	}
-	voters, serving, healthy := 0, 0, map[cke.JoinID]bool{}
+	voters, serving, healthy := 0, 0, map[cke.JoinID]string{} // names
 	for _, m := range in.Seen.Etcd.Members {
 		if m.Learner {
 			continue
@@ -173,15 +173,20 @@ func disturbed(in strategy.Input, o op.Operation) int {
 		voters++
 		if serves(in, m) {
 			serving++
-			healthy[joinOf(in, m).ID] = true
+			j := joinOf(in, m)
+			healthy[j.ID] = j.Node.Name()
 		}
 	}
 	for _, id := range d.Disrupts() {
-		left := serving - quorum.Of(voters)
-		if healthy[id] {
+		left, zones := serving-quorum.Of(voters), zonesIn(spread)
+		if name, serves := healthy[id]; serves {
 			left--
+			if spread != nil {
+				away := spread.Without(name)
+				zones = zonesIn(&away)
+			}
 		}
-		least = min(least, max(left, -1))
+		least = least.least(standing{max(left, -1), zones})
 	}
 	return least
 }

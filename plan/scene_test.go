@@ -82,6 +82,14 @@ func (s *scene) obey(t testing.TB, words []string) {
 		}
 	case "address": // NODE ADDRESS
 		s.Spec.Nodes[number(t, words[1])-1].Address = words[2]
+	case "zones": // of cp1, cp2 and so on, declared and as they were; -: none
+		stands := func(n *cke.Node) { n.Zone = strings.Trim(words[number(t, n.Hostname)], "-") }
+		for i := range s.Spec.Nodes {
+			stands(&s.Spec.Nodes[i])
+		}
+		for i := range s.Identity.Joins {
+			stands(&s.Identity.Joins[i].Node)
+		}
 	case "version":
 		s.Spec.Options.Etcd.Version, s.Spec.Options.Etcd.Image = words[1], ""
 	case "args":

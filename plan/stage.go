@@ -8,7 +8,6 @@ import (
 
 	"cke"
 	"cke/op"
-	"cke/quorum"
 	"cke/server/strategy"
 	"cke/sim"
 )
@@ -21,7 +20,8 @@ type stage struct {
 	env      op.Env
 	in       strategy.Input // as it was; Requests, Before and Failures persist
 	assumed  []string
-	least    int // tolerance since it was last asked for
+	zones    map[string]string // of members, by peer URL
+	least    standing          // since it was last asked for
 	watching bool
 }
 
@@ -34,9 +34,10 @@ func newStage(in strategy.Input) *stage {
 		spec.DeleteRequestedAt = in.Seen.ObservedAt
 	}
 	s.world, s.assumed = sim.FromObservation(s.clock.Now, spec, in.Noted(), in.Requests, in.Seen)
-	s.world.Watch(func(tolerance int) {
+	s.zones = zonesByPeer(in)
+	s.world.Watch(func(voters []sim.Voter) {
 		if s.watching {
-			s.least = min(s.least, tolerance)
+			s.least = s.least.least(s.standingOf(voters))
 		}
 	})
 	s.daemon = s.world.NewDaemon()
@@ -101,9 +102,9 @@ func containerOf(seen cke.Observation, join cke.JoinID) cke.Container {
 	return cke.Container{}
 }
 
-// run runs an operation on the copy. least is the smallest tolerance meanwhile.
-func (s *stage) run(ctx context.Context, d strategy.Decision) (r cke.Record, least int, err error) {
-	s.least, s.watching = quorum.MostVoters, true
+// run runs an operation on the copy. least is the worst standing meanwhile.
+func (s *stage) run(ctx context.Context, d strategy.Decision) (r cke.Record, least standing, err error) {
+	s.least, s.watching = unwatched, true
 	r, err = op.Run(ctx, s.env, journal{}, cke.Record{Reason: d.Reason, Task: d.Task, Generation: s.in.Generation}, timed{d.Operation, s.clock})
 	s.watching = false
 	key := strategy.FailureKey(d.Operation)

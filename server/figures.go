@@ -87,6 +87,20 @@ func clusterMetrics() []metric {
 		one("members_declared", "Members that the cluster file declares.", func(_ *strategy.Input, s cke.Status) float64 { return float64(s.Declared) }),
 		one("tolerance", "How many more voters may fail before quorum is lost; -1 without quorum, or while none can be seen.",
 			func(_ *strategy.Input, s cke.Status) float64 { return float64(s.Tolerance) }),
+		{gauge, "zone_can_be_lost", "1 while the zone can be lost and the cluster still serves, 0 while it cannot; no series for clusters without zones.", []string{"cluster", "zone"},
+			func(_ *strategy.Input, s cke.Status, add add) {
+				if s.Spread != nil {
+					for _, z := range s.Spread.Zones {
+						add(truth(z.CanBeLost), z.Name)
+					}
+				}
+			}},
+		{gauge, "zones_losable", "How many zones can be lost, each alone; no series for clusters without zones.", []string{"cluster"},
+			func(_ *strategy.Input, s cke.Status, add add) {
+				if s.Spread != nil {
+					add(float64(s.Spread.Losable()))
+				}
+			}},
 		one("quorum", "1 with a quorum, 0 without one, -1 while members that could form one cannot be seen.",
 			func(_ *strategy.Input, s cke.Status) float64 { return conditionIn(s, cke.CondQuorate) }),
 		one("file_revision_declared", "Newest revision of the cluster file that the leader daemon has seen.", func(_ *strategy.Input, s cke.Status) float64 { return float64(s.Generation) }),

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ func busy(t *testing.T, f func(c *country, g *stage)) {
 				return nil
 			}
 			g.scene.Spec.Backup.Target = sound.Target
+			for i := range g.scene.Spec.Nodes {
+				g.scene.Spec.Nodes[i].Zone = fmt.Sprintf("rack%d", i+1)
+			}
 			for i := range g.scene.Seen.Etcd.Endpoints {
 				e := g.scene.endpoint(i + 1)
 				e.DBSize, e.DBSizeInUse, e.Revision, e.RaftIndex, e.RaftApplied, e.CertNotAfter = 3000, 1000, 120, 50, 50, noon.Add(48*time.Hour)
@@ -95,6 +99,7 @@ func TestMetrics_FollowTheStatus(t *testing.T) {
 			`cke_node_reachable{cluster="one",node="n3"} 1`, `cke_node_drained{cluster="one",node="n3"} 0`,
 			`cke_operation_running{cluster="one",operation="start-members"} 1`, `cke_tasks_pending{cluster="one"} 0`,
 			`cke_backup_failing{cluster="one",work="verify"} 1`, `cke_backup_failing{cluster="one",work="take"} 0`,
+			`cke_zone_can_be_lost{cluster="one",zone="rack1"} 0`, `cke_zone_can_be_lost{cluster="one",zone="rack3"} 1`, `cke_zones_losable{cluster="one"} 1`,
 			`cke_store_request_seconds_count{method="Txn"} 1`,
 			`cke_node_connections_total{cluster="one",result="failed"} 1`, `cke_node_connections_total{cluster="one",result="connected"} 0`,
 		}

@@ -171,6 +171,7 @@ func (c *checker) wasReported(d *Daemon, s cke.Status) {
 	if d.look.refused && s.Health == cke.HealthReady {
 		c.violated("daemon %d reports a ready cluster in which etcd refuses all that it does", d.number)
 	}
+	c.wasSpread(d, s)
 	c.mustFreeze(d, s)
 }
 

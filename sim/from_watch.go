@@ -5,14 +5,20 @@ import (
 	"slices"
 )
 
-// Watch calls look with the tolerance after everything that happens: how many more voters may fail before quorum is lost, -1
-// without one or without a cluster. An election is no loss of quorum. look is called with the world's lock held.
-func (w *World) Watch(look func(tolerance int)) { w.watch = look }
+// Voter is a voter of a cluster that is watched.
+type Voter struct {
+	PeerURL string
+	// Serves: it runs as one of a quorum, and answers.
+	Serves bool
+}
 
-// tolerance counts voters that run, and of them those that answer.
-func (w *World) tolerance() int {
-	all := w.processes()
-	best := -1
+// Watch calls look with the voters after everything that happens; nil: there is no quorum, or no cluster. An election is
+// no loss of quorum. look is called with the world's lock held.
+func (w *World) Watch(look func([]Voter)) { w.watch = look }
+
+// watched are the voters of the cluster that can lose most of them.
+func (w *World) watched() (best []Voter) {
+	all, most := w.processes(), -1
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		if w.formed != nil && id != w.history() {
 			continue
@@ -24,18 +30,24 @@ func (w *World) tolerance() int {
 			}
 			return -1
 		})
-		voters, run, answer := furthest.voters(), 0, 0
-		for _, p := range running {
-			if !slices.Contains(voters, p.id) || !w.hasQuorum(p, running) {
+		var voters []Voter
+		run, answer := 0, 0
+		for _, l := range furthest.present() {
+			if l.learner {
 				continue
 			}
-			run++
-			if _, problem := w.serving(Management, p.c.spec.Join.ClientURL()); problem == "" {
-				answer++
+			v := Voter{PeerURL: l.peer}
+			if i := slices.IndexFunc(running, func(p process) bool { return p.id == l.id }); i >= 0 && w.hasQuorum(running[i], running) {
+				run++
+				if _, problem := w.serving(Management, running[i].c.spec.Join.ClientURL()); problem == "" {
+					v.Serves = true
+					answer++
+				}
 			}
+			voters = append(voters, v)
 		}
-		if need := majority(len(voters)); run >= need {
-			best = max(best, max(0, answer-need))
+		if need := majority(len(voters)); run >= need && max(0, answer-need) > most {
+			best, most = voters, max(0, answer-need)
 		}
 	}
 	return best

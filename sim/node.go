@@ -82,7 +82,7 @@ func (n *Node) World() *World { return n.world }
 
 // Declared is the node as a cluster file names it.
 func (n *Node) Declared() cke.Node {
-	return cke.Node{Address: n.address, Hostname: n.name, ControlPlane: true, SSH: cke.SSH{Port: n.sshPort}}
+	return cke.Node{Address: n.address, Hostname: n.name, ControlPlane: true, Zone: zoneAt(n.address), SSH: cke.SSH{Port: n.sshPort}}
 }
 
 // awake reports whether anything on the node runs.

@@ -158,7 +158,7 @@ func (n *nemesis) readdress(node *sim.Node, address string) {
 	nodes := append([]cke.Node(nil), c.Nodes...)
 	for i := range nodes {
 		if nodes[i].Hostname == node.Name() {
-			nodes[i].Address = address
+			nodes[i].Address, nodes[i].Zone = address, node.Declared().Zone
 		}
 	}
 	c.Nodes = nodes

@@ -36,7 +36,7 @@ type World struct {
 	muted    bool                             // no member list is read through a quorum
 	events   int                              // counts what happened, by whomever
 	added    int                              // counts additions of members
-	watch    func(tolerance int)
+	watch    func([]Voter)
 	marks    map[Situation]int // how often each was reached
 	// certificates is how long they last; zero: a year. keys counts those of certificates.
 	certificates time.Duration
@@ -197,7 +197,7 @@ func (w *World) settle() {
 	w.settleGroups()
 	w.check()
 	if w.watch != nil {
-		w.watch(w.tolerance())
+		w.watch(w.watched())
 	}
 }
 

@@ -358,6 +358,16 @@ func states() map[string]*stored {
 			blank.Seen.ObservedAt, blank.Generation = in.Seen.ObservedAt, 1
 			*in = *blank
 		}),
+		"zones": scene("zones", 3, func(in *strategy.Input) {
+			for i := range in.Spec.Nodes {
+				in.Spec.Nodes[i].Zone = fmt.Sprintf("rack%d", i+1)
+			}
+		}),
+		"crowded": scene("crowded", 5, func(in *strategy.Input) {
+			for i, zone := range []string{"rack1", "rack1", "rack1", "rack2", ""} {
+				in.Spec.Nodes[i].Zone = zone
+			}
+		}),
 		"seven": scene("seven", 7, func(in *strategy.Input) { scenes.Stop(in, 6) }),
 	}
 	running := scene("updating", 3, func(in *strategy.Input) {

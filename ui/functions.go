@@ -26,6 +26,7 @@ func (p *Page) functions() template.FuncMap {
 			p.Code = ""
 			return cut(shownText, words.Problem(p))
 		},
+		"zones": words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
 		"outcome": func(s cke.RecordState, refused bool) string { return class(words.OutcomeStyle(s, refused)) },
 	}
 }
@@ -45,7 +46,7 @@ func cut(n int, text string) string {
 }
 
 // tolerance is the part of a summary that says how many members can be lost.
-var tolerance = regexp.MustCompile(`can lose \d+ more members?`)
+var tolerance = regexp.MustCompile(`can lose \d+ more members?(, and any one zone)?`)
 
 // summary is the summary as a sentence, with the tolerance in bold.
 func summary(text string) template.HTML {

@@ -104,6 +104,8 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 		"/clusters/paused":        "switch maintenance by ann@boot-1 since 2026-05-01 11:00:00Z (until 2026-05-01 15:00:00Z)",
 		"/clusters/degraded":      "ckecli replace cp3 --cluster degraded",
 		"/clusters/healthy":       "Any one of the nodes may be taken down now.",
+		"/clusters/zones":         "Zones any one can be lost rack1 cp1 rack2 cp2 rack3 cp3",
+		"/clusters/crowded":       "cp5 has no zone and counts as in every zone: declare its zone",
 		"/clusters/updating":      "under way, waits for etcd",
 		"/clusters/holes":         "no space left",
 		"/clusters/hibernated":    "by ann@boot-1 since 2026-05-01 07:00:00Z",

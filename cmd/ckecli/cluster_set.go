@@ -12,6 +12,7 @@ import (
 
 	"cke"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/quorum"
 	"cke/storage"
 )
@@ -37,8 +38,8 @@ func newClusterSetCommand(a *app) *cobra.Command {
 
 All errors in the file are shown together, and nothing is stored then. A file that means the same as the stored one
 makes no new revision. A file that removes a member without which quorum would be lost is refused; confirm one with fewer
-members than the stored one, or one whose changes interrupt service, or give --yes. A file whose version no member can
-ever reach is refused, too. Ctrl-C stops following; the work continues.`,
+members than the stored one, one after which more zones cannot be lost, or one whose changes interrupt service, or give
+--yes. A file whose version no member can ever reach is refused, too. Ctrl-C stops following; the work continues.`,
 		Example: "  ckecli cluster set cluster.yml\n  ckecli cluster set --if-revision 4 - < cluster.yml\n  ckecli cluster set cluster.yml --plan 5f0c7a12b3d4e6f8",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,7 +67,7 @@ func (o *setOptions) flags(cmd *cobra.Command) {
 // storingFlags are those of every command that stores a text.
 func (o *setOptions) storingFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return once the file is stored")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm fewer members, or an interruption of service")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "confirm fewer members, worse zones, or an interruption of service")
 }
 
 // runSet stores a cluster file and follows the work that it leads to.
@@ -163,24 +164,35 @@ func (a *app) readyEdition(ctx context.Context, s store, e edition, o *setOption
 	return before, p, err
 }
 
-// confirmEdition has confirmed what a text takes away: members, and service for a while. asked: a user was.
+// confirmEdition has confirmed what a text takes away: members, zones that can be lost, and service for a while. asked: a
+// user was.
 func (a *app) confirmEdition(ctx context.Context, s planStore, before cke.Spec, e edition, p *planned, o setOptions) (asked bool, err error) {
-	question, err := fewer(ctx, s, before.Cluster, e.cluster)
+	name := e.cluster.Name
+	id, err := s.Identity(ctx, name)
 	if err != nil || o.yes {
 		return false, err
 	}
-	name, how := e.cluster.Name, a.again(e.cluster.Name, e.set+" --yes")
-	if question != "" {
-		if err := a.confirmYes(ctx, "removing members of "+name, question, how); err != nil {
-			return true, err
+	type question struct{ about, text string }
+	var questions []question
+	if isFormed(id) {
+		questions = []question{
+			{"removing members of " + name, fewer(before.Cluster, e.cluster)},
+			{worseSpread(name), worseZones(before.Cluster, e.cluster)},
 		}
 	}
 	if p.interrupts() {
-		if err := a.confirmYes(ctx, "interrupting the service of "+name, p.interruption()+" Store it?", how); err != nil {
+		questions = append(questions, question{"interrupting the service of " + name, p.interruption()})
+	}
+	for _, q := range questions {
+		if q.text == "" {
+			continue
+		}
+		asked = true
+		if err := a.confirmYes(ctx, q.about, q.text+" Store it?", a.again(name, e.set+" --yes")); err != nil {
 			return true, err
 		}
 	}
-	return question != "" || p.interrupts(), nil
+	return asked, nil
 }
 
 // interrupts reports whether the plan takes a quorum away for a while. No plan does not.
@@ -205,8 +217,8 @@ func (a *app) followSet(ctx context.Context, s store, stored setResult, o setOpt
 	return a.showSet(stored, line)
 }
 
-// fewer is the question that a file is confirmed with that leaves a formed cluster fewer members; "": it does not.
-func fewer(ctx context.Context, s planStore, was, wanted cke.Cluster) (string, error) {
+// fewer is what a file is confirmed with that leaves a cluster fewer members; "": it does not.
+func fewer(was, wanted cke.Cluster) string {
 	var gone []string
 	for _, n := range was.ControlPlane() {
 		if !slices.ContainsFunc(wanted.ControlPlane(), func(m cke.Node) bool { return m.Address == n.Address }) {
@@ -215,12 +227,31 @@ func fewer(ctx context.Context, s planStore, was, wanted cke.Cluster) (string, e
 	}
 	from, to := len(was.ControlPlane()), len(wanted.ControlPlane())
 	if to >= from {
-		return "", nil
+		return ""
 	}
-	if id, err := s.Identity(ctx, wanted.Name); err != nil || !isFormed(id) {
-		return "", err
+	return fmt.Sprintf("%s declared without a member: %d of %d members can be lost now, %d of %d then.", are(gone), from-quorum.Of(from), from, to-quorum.Of(to), to)
+}
+
+// worseSpread is what worseZones is about.
+func worseSpread(cluster string) string { return "a worse spread of " + cluster + " over zones" }
+
+// worseZones is what a file is confirmed with after which more zones cannot be lost; "": it is not so.
+func worseZones(was, wanted cke.Cluster) string {
+	now, then := was.DeclaredSpread(), wanted.DeclaredSpread()
+	if !then.WorseThan(now) {
+		return ""
 	}
-	return fmt.Sprintf("%s declared without a member: %d of %d members can be lost now, %d of %d then. Store it?", are(gone), from-quorum.Of(from), from, to-quorum.Of(to), to), nil
+	can := "any one zone"
+	if !now.AnyOne() {
+		var names []string
+		for _, z := range now.Zones {
+			if z.CanBeLost {
+				names = append(names, z.Name)
+			}
+		}
+		can = strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s can be lost now. Then: %s.", term.Clean(can), words.Zones(then))
 }
 
 // are is the start of a sentence about nodes.

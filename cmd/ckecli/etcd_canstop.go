@@ -63,7 +63,11 @@ func runCanStop(ctx context.Context, a *app, s store, node string) error {
 		}
 	}
 	if c.CanStop || a.structured() {
-		err := a.showLine(c, c.Node, term.Clean(fmt.Sprintf("%s may go down: %s, and %s can be lost now", c.Node, carries, membersLost(sc.status.Tolerance))))
+		line := term.Clean(fmt.Sprintf("%s may go down: %s, and %s can be lost now", c.Node, carries, membersLost(sc.status.Tolerance)))
+		if zones := words.Meanwhile(sc.status.Spread, c.Node); zones != "" {
+			line += "; " + zones
+		}
+		err := a.showLine(c, c.Node, line)
 		if err != nil || c.CanStop {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"cke"
 	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/quorum"
 )
 
@@ -80,7 +81,11 @@ func runDrain(ctx context.Context, a *app, s store, node string, o drainOptions)
 		t.Accepted = true
 		question = fmt.Sprintf("%s has %s, and a quorum needs %d: it does not serve while %s is down. Drain it?", cluster, cke.Count(v, "voter"), quorum.Of(v), n.Name())
 	case m.Ready:
-		question = fmt.Sprintf("%s serves. While it is down %s can be lost, %s now. Drain it?", n.Name(), membersLost(sc.status.Tolerance-1), membersLost(sc.status.Tolerance))
+		zones := words.Meanwhile(sc.status.Spread, n.Name())
+		if zones != "" {
+			zones = "; " + zones
+		}
+		question = fmt.Sprintf("%s serves. While it is down %s can be lost, %s now%s. Drain it?", n.Name(), membersLost(sc.status.Tolerance-1), membersLost(sc.status.Tolerance), zones)
 	}
 	if question != "" && !o.yes {
 		if err := a.confirmYes(ctx, "draining "+n.Name(), question, "ckecli node drain "+n.Name()+" --yes"); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"cke/internal/term"
@@ -64,6 +65,10 @@ func planSource(p planned) string {
 // stepTable has a row for every operation and every wait.
 func stepTable(p plan.Plan, wide bool) *term.Table {
 	header := []string{"#", "OPERATION", "NODES", "TOLERANCE", "REASON"}
+	zones := slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Zones != nil })
+	if zones {
+		header = slices.Insert(header, 4, "ZONES")
+	}
 	if wide {
 		header = append(header, "HELD", "TASK")
 	}
@@ -73,16 +78,19 @@ func stepTable(p plan.Plan, wide bool) *term.Table {
 		if s.Held {
 			held = "held"
 		}
-		if s.Kind == plan.KindWait {
-			t.Add(term.Text(""), term.Text(s.After()), term.Text(""), term.Text(""), term.Text(s.Reason), term.Text(held))
-			continue
+		row := []term.Cell{term.Text(""), term.Text(s.After()), term.Text(""), term.Text(""), term.Text(s.Reason), term.Text(held)}
+		if s.Kind == plan.KindOperation {
+			style := term.Plain
+			if s.Error != "" {
+				style = term.Red
+			}
+			row = []term.Cell{term.Textf("%d", s.Number), term.Text(s.Operation), term.Text(strings.Join(s.Targets, ", ")), toleranceCell(*s.Tolerance),
+				term.Styled(style, s.Why()), term.Text(held), term.Text(s.Task)}
 		}
-		style := term.Plain
-		if s.Error != "" {
-			style = term.Red
+		if zones {
+			row = slices.Insert(row, 4, zonesCell(s.Zones))
 		}
-		t.Add(term.Textf("%d", s.Number), term.Text(s.Operation), term.Text(strings.Join(s.Targets, ", ")), toleranceCell(*s.Tolerance),
-			term.Styled(style, s.Why()), term.Text(held), term.Text(s.Task))
+		t.Add(row...)
 	}
 	return t
 }
@@ -94,6 +102,14 @@ func toleranceCell(t plan.Tolerance) term.Cell {
 		style = term.Yellow
 	}
 	return term.Styled(style, t.String())
+}
+
+// zonesCell is how many zones can be lost before, during and after an operation; nil: of a wait.
+func zonesCell(z *plan.Zones) term.Cell {
+	if z == nil {
+		return term.Text("")
+	}
+	return term.Text(z.String())
 }
 
 // planFacts are the labeled lines below the steps.

@@ -35,7 +35,7 @@ Use the command also to replace members with policies.replace: manual. On a node
 With NEW, a declared node that is no control-plane node, the membership moves there: a new revision of the cluster file is
 stored in which NEW has control_plane instead of NODE, and nothing else differs. If the member on NODE serves, the fresh one is
 added first; if it is dead, it is removed first. It is refused while quorum would be lost either way: replace the dead member
-first.
+first. Confirm a move after which more zones cannot be lost, or give --yes.
 
 Ctrl-C stops following; the work continues.`,
 		Example: "  ckecli replace cp3\n  ckecli replace cp3 cp4",
@@ -137,6 +137,11 @@ func runReplaceNode(ctx context.Context, a *app, s store, from, to string, o rep
 	}
 	if _, err := a.checkPlan(ctx, s, edition{cluster: next}, &setOptions{}); err != nil {
 		return err
+	}
+	if question := worseZones(spec.Cluster, next); question != "" && !o.yes {
+		if err := a.confirmYes(ctx, worseSpread(cluster), question+" Store it?", a.again(cluster, fmt.Sprintf("replace %s %s --yes", from, to))); err != nil {
+			return err
+		}
 	}
 	var stored cke.Spec
 	newest, err := a.change(ctx, s, cluster, "the revision was stored", "cluster log", func() (err error) {

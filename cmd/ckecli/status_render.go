@@ -102,6 +102,12 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	if h := s.Hibernation; h != nil {
 		l.Add("Hibernated", term.Styled(term.Yellow, words.Hibernation(s.Cluster, *h)))
 	}
+	if s.Spread != nil {
+		l.Add("Zones", term.Text(words.Zones(*s.Spread)))
+		if s.Spread.Advice != "" {
+			l.Add("", term.Text("→ "+s.Spread.Advice))
+		}
+	}
 	authorityFacts(l, s)
 	label := "Problem"
 	for _, p := range s.Problems {

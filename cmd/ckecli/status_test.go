@@ -60,6 +60,9 @@ func TestStatus_Renders(t *testing.T) {
 	old.ObservedAt = noon.Add(-25 * time.Minute)
 	expiring := degraded()
 	expiring.Members[0].CertNotAfter, expiring.Members[1].CertNotAfter = noon.Add(5*24*time.Hour), noon.Add(-time.Second)
+	spread := degraded()
+	spread.Spread = zonesOf("rack1", "rack2", "rack2")
+	spread.Spread.Advice = "rack2 has 2 of 3 voters, and at most 1 may be in one zone: a node in a third zone is missing"
 	hold := func(left time.Duration) *cke.Hold {
 		h := &cke.Hold{Reason: "new switch\x1b[2J in rack 2", By: "ann@boot-1", Since: noon.Add(-time.Hour)}
 		if left != 0 {
@@ -84,6 +87,7 @@ func TestStatus_Renders(t *testing.T) {
 		{"paused", screen{degraded(), 41, true, hold(time.Hour)}, false, false},
 		{"paused-colour", screen{degraded(), 41, true, hold(0)}, true, false},
 		{"degraded", screen{degraded(), 41, true, hold(-time.Second)}, false, false},
+		{"zones", screen{spread, 41, true, nil}, false, false},
 		{"expiring", screen{expiring, 41, true, nil}, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

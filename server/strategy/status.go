@@ -26,7 +26,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	s := cke.Status{
 		Cluster: in.Spec.Name, Generation: in.Generation, ObservedGeneration: prev.ObservedGeneration,
 		ObservedAt: now, Nodes: in.Seen.Nodes, Etcd: in.Seen.Etcd, Problems: problems(&in, d, prev.Problems), Reason: d.Reason,
-		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in),
+		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in), Spread: spread(&in),
 		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: prev.TouchedAt, RestoreWorkedAt: prev.RestoreWorkedAt, InterruptedOrder: prev.InterruptedOrder, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 		Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
@@ -282,12 +282,12 @@ func health(in *Input, d Decision, s cke.Status) (cke.Health, string) {
 		n := len(in.Identity.Joins)
 		return cke.HealthLost, fmt.Sprintf("no quorum: %d of %d members serve, %d needed", serving(in), n, quorum.Of(n))
 	case s.Ready == s.Declared && converged(in, d):
-		return cke.HealthReady, fmt.Sprintf("%s, can lose %s", allServe(s.Declared), more(s.Tolerance))
+		return cke.HealthReady, fmt.Sprintf("%s, can lose %s", allServe(s.Declared), canLose(s))
 	}
 	if updating(in, d, s) {
 		return cke.HealthUpdating, progress(d, s)
 	}
-	return cke.HealthDegraded, "quorum held, can lose " + more(s.Tolerance)
+	return cke.HealthDegraded, "quorum held, can lose " + canLose(s)
 }
 
 func allServe(n int) string {
@@ -298,6 +298,14 @@ func allServe(n int) string {
 }
 
 func more(n int) string { return cke.Count(n, "more member") }
+
+// canLose is how many more members can be lost, and whether any one zone can.
+func canLose(s cke.Status) string {
+	if s.Spread != nil && s.Spread.AnyOne() {
+		return more(s.Tolerance) + ", and any one zone"
+	}
+	return more(s.Tolerance)
+}
 
 func serving(in *Input) int {
 	n := 0

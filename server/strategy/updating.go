@@ -57,7 +57,7 @@ func settling(in *Input) bool {
 // progress is the sentence that says how far an update has come.
 func progress(d Decision, s cke.Status) string {
 	if d.Operation == nil {
-		return fmt.Sprintf("being updated, %s, can lose %s", allServe(s.Declared), more(s.Tolerance))
+		return fmt.Sprintf("being updated, %s, can lose %s", allServe(s.Declared), canLose(s))
 	}
-	return fmt.Sprintf("being updated: %s of %s, quorum held, can lose %s", d.Operation.Name(), and(d.Operation.Targets()), more(s.Tolerance))
+	return fmt.Sprintf("being updated: %s of %s, quorum held, can lose %s", d.Operation.Name(), and(d.Operation.Targets()), canLose(s))
 }
