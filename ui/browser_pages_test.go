@@ -283,6 +283,7 @@ func TestBrowser_AgesAreHonest(t *testing.T) {
 	if !eval[bool](b, `document.querySelector("main").classList.contains("old") && document.querySelector(".meta").textContent.includes("7m ago")`) {
 		t.Error("a status of 7 minutes ago is not shown as old")
 	}
+	b.until(5*time.Second, `document.querySelector("#live").textContent === "Connected"`)
 	b.open("http://" + h.address + "/clusters/healthy")
 	w.mu.Lock()
 	w.end = time.Now()

@@ -201,8 +201,23 @@ func sentence(h cke.Health, known bool) string {
 	return "is " + strings.ToLower(string(h))
 }
 
-// Sentence says the health as one.
-func (f facts) Sentence() string { return sentence(f.S.Health, f.Known) }
+// Sentence says the health as one, in the past tense if the status is not of the present.
+func (f facts) Sentence() string {
+	text := sentence(f.S.Health, f.Known)
+	if f.Past() {
+		text = past(text)
+	}
+	return text
+}
+
+// past is a sentence about the health in the past tense.
+func past(text string) string {
+	verb, rest, _ := strings.Cut(text, " ")
+	return map[string]string{"is": "was", "has": "had", "cannot": "could not"}[verb] + " " + rest
+}
+
+// Past reports whether the status is too old to say how the cluster is now.
+func (f facts) Past() bool { return f.Stale() != "" && f.Old(f.S.ObservedAt) }
 
 // Stale is the warning that the status is not of the present.
 func (f facts) Stale() string {

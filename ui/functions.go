@@ -21,7 +21,13 @@ func (p *Page) functions() template.FuncMap {
 		"live":    func(id string) bool { return strings.HasSuffix(id, "headline") },
 		"moment":  words.Moment,
 		"summary": summary,
-		"prose":   prose,
+		"last": func(text string) string {
+			if text == "" {
+				return ""
+			}
+			return "last seen: " + text
+		},
+		"prose": prose,
 		"problem": func(p cke.Problem) string {
 			p.Code = ""
 			return cut(shownText, words.Problem(p))

@@ -101,6 +101,7 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/clusters/stale":         "This is how it was 7m ago: no daemon leads stale now, so nothing is done for it.",
+		"/clusters/stale?":        "stale was ready 7m ago Its present state is not known. Last seen: all 3 members serve",
 		"/clusters/paused":        "switch maintenance by ann@boot-1 since 2026-05-01 11:00:00Z (until 2026-05-01 15:00:00Z)",
 		"/clusters/degraded":      "ckecli replace cp3 --cluster degraded",
 		"/clusters/healthy":       "Any one of the nodes may be taken down now.",
@@ -375,6 +376,17 @@ func TestPage_WhatIsOldIsMarked(t *testing.T) {
 				t.Errorf("%s after %s: old %v", path, age, is)
 			}
 			has(t, path, body, age.String()+" ago")
+		}
+	}
+}
+
+// Nothing on a page that is not of the present allows to take a node down.
+func TestPage_WhatIsOldAllowsNothing(t *testing.T) {
+	p := page(t, everything())
+	for name, may := range map[string]bool{"healthy": true, "stale": false} {
+		_, body := get(t, p, "/clusters/"+name)
+		if is := strings.Contains(text(body), "ay be taken down"); is != may {
+			t.Errorf("%s: %v", name, is)
 		}
 	}
 }
