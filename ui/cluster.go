@@ -95,10 +95,19 @@ func share(part, whole int64) int {
 	return min(max(int(float64(part)/float64(whole)*1000), 4), 1000)
 }
 
-// marks are the members of a row, in a list of clusters.
-func (r row) Marks() (all []member) {
+// mark is a member in a list of clusters.
+type mark struct {
+	member
+	row row
+}
+
+// Class is the class of a member's state, without color where the cluster needs no attention.
+func (m mark) Class() string { return m.row.calm(m.member.Class()) }
+
+// Marks are the members of a row, in a list of clusters.
+func (r row) Marks() (all []mark) {
 	for _, m := range r.S.Members {
-		all = append(all, member{MemberStatus: m, clock: r.clock})
+		all = append(all, mark{member{MemberStatus: m, clock: r.clock}, r})
 	}
 	return all[:min(len(all), 15)]
 }

@@ -69,8 +69,15 @@ type row struct {
 // Health is the health in the list.
 func (r row) Health() cke.Health { return cmp.Or(r.S.Health, cke.HealthUnknown) }
 
-// Class is the class of the health.
-func (r row) Class() string { return class(words.HealthStyle(r.Health())) }
+// Class is the class of the health. What takes its course needs nobody, and has no color.
+func (r row) Class() string { return r.calm(class(words.HealthStyle(r.Health()))) }
+
+func (r row) calm(class string) string {
+	if class == "warn" && r.healthy() {
+		return "calm"
+	}
+	return class
+}
 
 // healthy reports whether the cluster needs no attention.
 func (r row) healthy() bool {
@@ -124,6 +131,17 @@ func (r row) BackupsBad() bool {
 	return known && c.Status != cke.True && c.Reason != "NotConfigured"
 }
 
+// after orders what is true after what is not.
+func after(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
 // worst orders rows: what needs attention most comes first.
 func (r row) worst() int {
 	order := []cke.Health{cke.HealthLost, cke.HealthFrozen, cke.HealthUnknown, cke.HealthDegraded, cke.HealthRestoring, cke.HealthForming, cke.HealthDeleting, cke.HealthUpdating, cke.HealthReady, cke.HealthHibernated}
@@ -163,6 +181,9 @@ type fleet struct {
 	Clusters, Unhealthy, Members, Ready int
 	Text, Filter                        string
 	Healths                             []cke.Health
+	// Calm is the first row that needs no attention, if others come before it; CalmRows is how many there are.
+	Calm     string
+	CalmRows int
 }
 
 // readersAtOnce is how many clusters are read side by side.
@@ -228,7 +249,9 @@ func (p *Page) readRows(ctx context.Context) ([]row, error) {
 	if err := errors.Join(failed...); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b row) int { return cmp.Or(cmp.Compare(a.worst(), b.worst()), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(all, func(a, b row) int {
+		return cmp.Or(after(a.healthy(), b.healthy()), cmp.Compare(a.worst(), b.worst()), cmp.Compare(a.Name, b.Name))
+	})
 	return all, nil
 }
 
@@ -243,6 +266,11 @@ func (p *Page) fleet(ctx context.Context, q query) (fleet, error) {
 		f.Members += r.S.Declared
 		f.Ready += r.S.Ready
 		if q.fits(r) {
+			if r.healthy() {
+				if f.CalmRows++; f.CalmRows == 1 && len(f.Rows) > 0 {
+					f.Calm = r.Name
+				}
+			}
 			f.Rows = append(f.Rows, r)
 		}
 	}

@@ -94,7 +94,7 @@ func upper(text string) string {
 }
 
 // Class is the class of the health.
-func (f facts) Class() string { return class(words.HealthStyle(f.Health())) }
+func (f facts) Class() string { return row{f.clock, f.Name, f.S, f.Known}.Class() }
 
 // ProblemClass is the class of the problems.
 func (f facts) ProblemClass() string {

@@ -242,7 +242,18 @@ func TestPage_Filters(t *testing.T) {
 			t.Errorf("%s: %v, want %s", query, rows, want)
 		}
 	}
-	_, body := get(t, p, "/?health=unhealthy")
+	_, body := get(t, p, "/")
+	has(t, "/", body, "11 of 16 clusters need attention", "5 need no attention", "READY 7m ago")
+	rest := body[strings.Index(body, `class="divide"`):]
+	for name, calm := range map[string]bool{"updating": true, "healthy": true, "hibernated": true, "zones": true, "stale": false, "holes": false} {
+		if is := strings.Contains(rest, `data-seen="`+name+`"`); is != calm {
+			t.Errorf("%s is below the line: %v", name, is)
+		}
+	}
+	_, body = get(t, p, "/?health=unhealthy")
+	if strings.Contains(body, `class="divide"`) {
+		t.Error("a line with nothing below it")
+	}
 	if strings.Contains(body, `data-seen="healthy"`) || !strings.Contains(body, `data-seen="stale"`) {
 		t.Error("the filter for unhealthy clusters is wrong")
 	}
