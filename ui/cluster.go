@@ -22,13 +22,14 @@ type member struct {
 	cke.MemberStatus
 	clock
 	quota int64
+	calm  bool // its cluster needs no attention
 }
 
 // Members are the members in the order of the status.
 func (f facts) Members() (all []member) {
 	quota := f.Spec.Wanted().Options.Etcd.Quota()
 	for _, m := range f.S.Members {
-		all = append(all, member{m, f.clock, quota})
+		all = append(all, member{m, f.clock, quota, f.row().healthy()})
 	}
 	return all
 }
@@ -50,8 +51,13 @@ func (m member) Mark() string {
 	return "off"
 }
 
-// Class is the class of a member's state.
-func (m member) Class() string { return class(words.StateStyle(m.MemberStatus)) }
+// Class is the class of a member's state, without color where the cluster needs no attention.
+func (m member) Class() string {
+	if c := class(words.StateStyle(m.MemberStatus)); c != "warn" || !m.calm {
+		return c
+	}
+	return "calm"
+}
 
 // Lags is the lag in words; empty: it is that of the leader, or unknown.
 func (m member) Lags() string {
@@ -95,19 +101,10 @@ func share(part, whole int64) int {
 	return min(max(int(float64(part)/float64(whole)*1000), 4), 1000)
 }
 
-// mark is a member in a list of clusters.
-type mark struct {
-	member
-	row row
-}
-
-// Class is the class of a member's state, without color where the cluster needs no attention.
-func (m mark) Class() string { return m.row.calm(m.member.Class()) }
-
 // Marks are the members of a row, in a list of clusters.
-func (r row) Marks() (all []mark) {
+func (r row) Marks() (all []member) {
 	for _, m := range r.S.Members {
-		all = append(all, mark{member{MemberStatus: m, clock: r.clock}, r})
+		all = append(all, member{MemberStatus: m, clock: r.clock, calm: r.healthy()})
 	}
 	return all[:min(len(all), 15)]
 }

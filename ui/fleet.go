@@ -70,13 +70,11 @@ type row struct {
 func (r row) Health() cke.Health { return cmp.Or(r.S.Health, cke.HealthUnknown) }
 
 // Class is the class of the health. What takes its course needs nobody, and has no color.
-func (r row) Class() string { return r.calm(class(words.HealthStyle(r.Health()))) }
-
-func (r row) calm(class string) string {
-	if class == "warn" && r.healthy() {
-		return "calm"
+func (r row) Class() string {
+	if c := class(words.HealthStyle(r.Health())); c != "warn" || !r.healthy() {
+		return c
 	}
-	return class
+	return "calm"
 }
 
 // healthy reports whether the cluster needs no attention.

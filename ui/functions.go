@@ -28,10 +28,6 @@ func (p *Page) functions() template.FuncMap {
 			return "last seen: " + text
 		},
 		"prose": prose,
-		"problem": func(p cke.Problem) string {
-			p.Code = ""
-			return cut(shownText, words.Problem(p))
-		},
 		"zones": words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
 		"outcome": func(s cke.RecordState, refused bool) string { return class(words.OutcomeStyle(s, refused)) },
 	}
@@ -94,7 +90,9 @@ func upper(text string) string {
 }
 
 // Class is the class of the health.
-func (f facts) Class() string { return row{f.clock, f.Name, f.S, f.Known}.Class() }
+func (f facts) Class() string { return f.row().Class() }
+
+func (f facts) row() row { return row{f.clock, f.Name, f.S, f.Known} }
 
 // ProblemClass is the class of the problems.
 func (f facts) ProblemClass() string {
