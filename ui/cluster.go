@@ -159,9 +159,6 @@ func showOp(c clock, r cke.Record) shownOp {
 	return o
 }
 
-// Short reports whether the steps take little room.
-func (o shownOp) Short() bool { return len(o.Steps) <= 8 }
-
 // Heading names the operation.
 func (o shownOp) Heading() string { return words.Heading(o.Record) }
 

@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/internal/words"
+	"cke/plan"
 )
 
 // problem is what is wrong with one node or several, and what to do.
@@ -129,6 +130,39 @@ func (f facts) next() string {
 		return "cke " + v + on + " next."
 	}
 	return "cke runs " + s.Operation + on + " next."
+}
+
+// Whole reports whether nothing is under way and nothing follows, which takes one section.
+func (f facts) Whole() bool { return !f.Running() && (f.Plan == nil || len(f.Plan.Steps) == 0) }
+
+// Idle says that nothing is under way, IdleBecause why.
+func (f facts) Idle() string {
+	switch {
+	case f.Past():
+		return "Nothing was being changed"
+	case f.Plan != nil && f.Whole() && f.Plan.Operations == 0 && slices.Contains([]plan.Outcome{plan.Converged, plan.Blocked}, f.Plan.Outcome):
+		return upper(f.Plan.Sum())
+	}
+	return "Nothing is being changed"
+}
+
+// IdleBecause are the reasons for Idle, each once.
+func (f facts) IdleBecause() (all []string) {
+	idle := strings.ToLower(f.Idle())
+	add := func(why string) {
+		if why != "" && strings.ToLower(why) != idle && !slices.Contains(all, why) {
+			all = append(all, why)
+		}
+	}
+	add(f.S.Reason)
+	if f.Whole() && !f.Past() {
+		if f.Plan == nil {
+			add("no plan can be made now")
+		} else {
+			add(f.Plan.Reason)
+		}
+	}
+	return all
 }
 
 // Because is why a member must stay up. What is decided and has not started is not under way.
