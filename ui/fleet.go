@@ -89,6 +89,9 @@ func (r row) healthy() bool {
 // Stale reports whether the status is not of the present.
 func (r row) Stale() bool { return !r.Known || r.Now.Sub(r.S.ObservedAt) > words.StaleAfter }
 
+// Brief reports whether a narrow list needs to show no more than the health and the state.
+func (r row) Brief() bool { return r.healthy() && !r.BackupsBad() }
+
 // Doing is the operation under way, or the reason for none where something is not as it should be.
 func (r row) Doing() string {
 	if o := r.S.Operation; o != nil && o.State == cke.RecordRunning {
