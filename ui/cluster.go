@@ -23,13 +23,18 @@ type member struct {
 	clock
 	quota int64
 	calm  bool // its cluster needs no attention
+	// Zone is that of its node; empty: none is declared.
+	Zone string
 }
 
 // Members are the members in the order of the status.
 func (f facts) Members() (all []member) {
-	quota := f.Spec.Wanted().Options.Etcd.Quota()
+	wanted, zones := f.Spec.Wanted(), map[string]string{}
+	for _, n := range wanted.Nodes {
+		zones[n.Address] = n.Zone
+	}
 	for _, m := range f.S.Members {
-		all = append(all, member{m, f.clock, quota, f.row().healthy()})
+		all = append(all, member{m, f.clock, wanted.Options.Etcd.Quota(), f.row().healthy(), zones[m.Address]})
 	}
 	return all
 }

@@ -116,6 +116,7 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 		"/clusters/healthy?x":     "Nothing to do All is as declared Last: #41 restart-member completed 2h ago",
 		"/clusters/healthy":       "Any one of the nodes may be taken down now.",
 		"/clusters/zones":         "Zones any one can be lost rack1 cp1 rack2 cp2 rack3 cp3",
+		"/clusters/zones?x":       "cp1rack1 · 10.0.0.1",
 		"/clusters/crowded":       "cp5 has no zone and counts as in every zone: declare its zone",
 		"/clusters/updating":      "under way, waits for etcd",
 		"/clusters/updating?x":    "Steps of operation 42, which took 4.0s",
