@@ -69,7 +69,7 @@ type row struct {
 // Health is the health in the list.
 func (r row) Health() cke.Health { return cmp.Or(r.S.Health, cke.HealthUnknown) }
 
-// Class is the class of the health. What takes its course needs nobody, and has no color.
+// Class is the class of the health. What needs no attention has no color.
 func (r row) Class() string {
 	if c := class(words.HealthStyle(r.Health())); c != "warn" || !r.healthy() {
 		return c

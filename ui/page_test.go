@@ -414,7 +414,7 @@ func TestPage_WhatIsOldAllowsNothing(t *testing.T) {
 	}
 }
 
-// While nobody knows whether there is a quorum, no node is offered to be replaced.
+// While it is unknown whether there is a quorum, no node is offered to be replaced.
 func TestPage_OffersNoLastResortWhileNothingIsSeen(t *testing.T) {
 	_, body := get(t, page(t, everything()), "/clusters/unseen")
 	said := text(body)

@@ -22,7 +22,7 @@ type problem struct {
 	Commands, LastCommands []string
 }
 
-// Problems are the problems of the status: those of one cause are one, and what nobody can see comes first.
+// Problems are the problems of the status: those of one cause are one, and that the quorum is unknown comes first.
 func (f facts) Problems() (all []problem) {
 	type cause struct {
 		code            cke.Code
@@ -43,11 +43,11 @@ func (f facts) Problems() (all []problem) {
 		shown := problem{Since: p.Since, Code: p.Code}
 		shown.First, shown.When, shown.Last = resort(p.Remedy)
 		if unseen && p.Code != cke.CodeUnseen {
-			shown.When, shown.Last = "", "" // nobody knows yet whether anything is gone
+			shown.When, shown.Last = "", "" // it is unknown whether anything is gone
 		}
 		shown.Commands, shown.LastCommands = f.Commands(shown.First), f.Commands(shown.Last)
 		p.Code = ""
-		shown.Text = cut(shownText, words.Problem(p))
+		shown.Text = upper(cut(shownText, words.Problem(p)))
 		if p.Node != "" {
 			at[c] = len(all)
 		}
@@ -81,7 +81,7 @@ func resort(remedy string) (first, when, last string) {
 // More reports whether the last resort is more than its command.
 func (p problem) More() bool { return len(p.LastCommands) == 0 || strings.Contains(p.Last, "`:") }
 
-// Acts says who acts next: cke, or the operator; empty: nobody has to, or what is known is not of the present.
+// Acts says who acts next: cke, or the operator; empty: there is nothing to do, or the status is not of the present.
 func (f facts) Acts() string {
 	if !f.Known || f.Past() || f.row().healthy() || f.Health() == cke.HealthReady || f.Running() {
 		return ""
