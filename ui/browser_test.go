@@ -189,7 +189,7 @@ func (b *browser) until(limit time.Duration, expression string) time.Duration {
 	return time.Since(start)
 }
 
-const live = `document.querySelector("#live").textContent === "Live"`
+const live = `["Live", "Connected"].includes(document.querySelector("#live").textContent)`
 
 // open opens a page and waits until it is live.
 func (b *browser) open(url string) {

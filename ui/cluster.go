@@ -22,13 +22,19 @@ type member struct {
 	cke.MemberStatus
 	clock
 	quota int64
+	calm  bool // its cluster needs no attention
+	// Zone is that of its node; empty: none is declared.
+	Zone string
 }
 
 // Members are the members in the order of the status.
 func (f facts) Members() (all []member) {
-	quota := f.Spec.Wanted().Options.Etcd.Quota()
+	wanted, zones := f.Spec.Wanted(), map[string]string{}
+	for _, n := range wanted.Nodes {
+		zones[n.Address] = n.Zone
+	}
 	for _, m := range f.S.Members {
-		all = append(all, member{m, f.clock, quota})
+		all = append(all, member{m, f.clock, wanted.Options.Etcd.Quota(), f.row().healthy(), zones[m.Address]})
 	}
 	return all
 }
@@ -50,8 +56,13 @@ func (m member) Mark() string {
 	return "off"
 }
 
-// Class is the class of a member's state.
-func (m member) Class() string { return class(words.StateStyle(m.MemberStatus)) }
+// Class is the class of a member's state, without color where the cluster needs no attention.
+func (m member) Class() string {
+	if c := class(words.StateStyle(m.MemberStatus)); c != "warn" || !m.calm {
+		return c
+	}
+	return "calm"
+}
 
 // Lags is the lag in words; empty: it is that of the leader, or unknown.
 func (m member) Lags() string {
@@ -95,10 +106,10 @@ func share(part, whole int64) int {
 	return min(max(int(float64(part)/float64(whole)*1000), 4), 1000)
 }
 
-// marks are the members of a row, in a list of clusters.
+// Marks are the members of a row, in a list of clusters.
 func (r row) Marks() (all []member) {
 	for _, m := range r.S.Members {
-		all = append(all, member{MemberStatus: m, clock: r.clock})
+		all = append(all, member{MemberStatus: m, clock: r.clock, calm: r.healthy()})
 	}
 	return all[:min(len(all), 15)]
 }
@@ -152,9 +163,6 @@ func showOp(c clock, r cke.Record) shownOp {
 	}
 	return o
 }
-
-// Short reports whether the steps take little room.
-func (o shownOp) Short() bool { return len(o.Steps) <= 8 }
 
 // Heading names the operation.
 func (o shownOp) Heading() string { return words.Heading(o.Record) }

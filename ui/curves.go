@@ -49,7 +49,7 @@ func (f facts) Curves() []curve {
 		f.curve("raft entries", rate, false, func(s cke.Sample) float64 { return s.Entries }),
 		f.curve("observation", took, false, func(s cke.Sample) float64 { return float64(s.Took) }),
 	}
-	if f.S.Tolerance <= 0 {
+	if f.S.Tolerance <= 0 && !f.row().healthy() {
 		all[0].Class = "warn"
 	}
 	return all

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"slices"
 	"strings"
 	"time"
 
@@ -201,8 +200,23 @@ func sentence(h cke.Health, known bool) string {
 	return "is " + strings.ToLower(string(h))
 }
 
-// Sentence says the health as one.
-func (f facts) Sentence() string { return sentence(f.S.Health, f.Known) }
+// Sentence says the health as one, in the past tense if the status is not of the present.
+func (f facts) Sentence() string {
+	text := sentence(f.S.Health, f.Known)
+	if f.Past() {
+		text = past(text)
+	}
+	return text
+}
+
+// past is a sentence about the health in the past tense.
+func past(text string) string {
+	verb, rest, _ := strings.Cut(text, " ")
+	return map[string]string{"is": "was", "has": "had", "cannot": "could not"}[verb] + " " + rest
+}
+
+// Past reports whether the status is too old to say how the cluster is now.
+func (f facts) Past() bool { return f.Stale() != "" && f.Old(f.S.ObservedAt) }
 
 // Stale is the warning that the status is not of the present.
 func (f facts) Stale() string {
@@ -252,63 +266,4 @@ func (f facts) Kept() (why string) {
 		why = m.CannotStopBecause
 	}
 	return why
-}
-
-// note is something that the operator asked for, or that changes how the page is to be read.
-type note struct{ Label, Text string }
-
-// Notes are what is active beside the problems.
-func (f facts) Notes() (all []note) {
-	if f.Hold != nil {
-		all = append(all, note{"Paused", words.Hold(*f.Hold)})
-	}
-	for _, d := range f.S.Drains {
-		all = append(all, note{"Drained", words.Drain(f.Now, d)})
-	}
-	if h := f.S.Hibernation; h != nil {
-		all = append(all, note{"Hibernated", words.Hibernation(f.Name, *h)})
-	}
-	for _, r := range f.S.Authorities {
-		all = append(all, note{"Authority", words.Authority(r)})
-	}
-	if c := f.S.Compared; c != nil && !c.Equal() {
-		all = append(all, note{"Data", words.Compared(f.Now, *c)})
-	}
-	return all
-}
-
-// Commands are the commands in a remedy that can be copied as they are, aimed at the cluster.
-func (f facts) Commands(remedy string) (all []string) {
-	for i, text := range strings.Split(remedy, "`") {
-		if i%2 == 0 {
-			if i > 0 || !strings.HasPrefix(text, "ckecli ") {
-				continue
-			}
-			text, _, _ = strings.Cut(text, ",")
-			text, _, _ = strings.Cut(text, ";")
-			text, _, _ = strings.Cut(text, " when ")
-		}
-		if !strings.HasPrefix(text, "ckecli ") || hasPlaceholder(text) {
-			continue
-		}
-		switch {
-		case strings.Contains(text, "--cluster"):
-		case !strings.HasPrefix(text, "ckecli cluster "):
-			text += " --cluster " + f.Name
-		case len(strings.Fields(text)) == 3: // the commands of `ckecli cluster` take the name as an argument
-			text += " " + f.Name
-		}
-		if !slices.Contains(all, text) {
-			all = append(all, text)
-		}
-	}
-	return all
-}
-
-// hasPlaceholder reports whether the operator has to replace a word of a command, as FILE.
-func hasPlaceholder(command string) bool {
-	return slices.ContainsFunc(strings.Fields(command), func(word string) bool {
-		word = strings.Trim(word, "[]…<>")
-		return len(word) > 1 && word == strings.ToUpper(word) && strings.ContainsAny(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	})
 }

@@ -174,19 +174,32 @@ func page(t testing.TB, w *world) *ui.Page {
 }
 
 func config(w *world) ui.Config {
-	return ui.Config{Store: func() (ui.Store, error) { return w, nil }, Version: "1.2.3", Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler), Curves: curves}
+	return ui.Config{Store: func() (ui.Store, error) { return w, nil }, Version: "1.2.3", Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler), Curves: w.curves}
 }
 
-// curves are a day of a cluster that was not led for an hour, and lost a member a while ago.
-func curves(cluster string, now time.Time) (all []cke.Sample) {
+// troubleAge is how long the problems of a cluster have been there.
+const troubleAge = 40 * time.Minute
+
+// curves are a day of a cluster that was not led for an hour, and got its problems a while ago.
+func (w *world) curves(cluster string, now time.Time) (all []cke.Sample) {
+	w.mu.Lock()
+	last, before, trouble := 1, 1, troubleAge
+	if c := w.clusters[cluster]; c != nil && c.status != nil {
+		last = c.status.Tolerance
+		before = max((c.status.Declared-1)/2, last)
+		if h := c.status.Hibernation; h != nil {
+			trouble = now.Sub(h.Since)
+		}
+	}
+	w.mu.Unlock()
 	for i := range 2880 {
-		s := cke.Sample{At: now.Add(-time.Duration(2879-i) * 30 * time.Second), Tolerance: 1, DBSize: int64(60_000_000 + i%1900*22_000), Took: time.Duration(38+i*7%11) * time.Millisecond,
+		s := cke.Sample{At: now.Add(-time.Duration(2879-i) * 30 * time.Second), Tolerance: before, DBSize: int64(60_000_000 + i%1900*22_000), Took: time.Duration(38+i*7%11) * time.Millisecond,
 			Entries: 240 + 160*math.Sin(float64(i)/300) + float64(i*13%40)}
 		if i%700 < 4 {
 			s.Lag = int64(2000 - i%700*400)
 		}
-		if i > 2700 && cluster != "healthy" {
-			s.Tolerance, s.Took = 0, 3*time.Second
+		if now.Sub(s.At) <= trouble && last < before {
+			s.Tolerance, s.Took = last, 3*time.Second
 		}
 		if (i < 900 || i > 1020) && cluster != "stale" {
 			all = append(all, s)
@@ -249,10 +262,15 @@ func scene(name string, members int, change func(*strategy.Input)) *stored {
 	d := strategy.Decide(*in)
 	st := spell(strategy.Report(*in, d, before))
 	for i := range st.Members {
-		st.Members[i].Since = noon.Add(-time.Duration(12-i) * 24 * time.Hour)
+		if st.Members[i].Since = noon.Add(-time.Duration(12-i) * 24 * time.Hour); !st.Members[i].Ready {
+			st.Members[i].Since = noon.Add(-troubleAge)
+			if h := in.Requests.Hibernation; h != nil {
+				st.Members[i].Since = h.Since
+			}
+		}
 	}
 	for i := range st.Problems {
-		st.Problems[i].Since = noon.Add(-4 * time.Minute)
+		st.Problems[i].Since = noon.Add(-troubleAge)
 	}
 	st.Cluster = name
 	c.status = &st

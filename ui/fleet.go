@@ -69,8 +69,13 @@ type row struct {
 // Health is the health in the list.
 func (r row) Health() cke.Health { return cmp.Or(r.S.Health, cke.HealthUnknown) }
 
-// Class is the class of the health.
-func (r row) Class() string { return class(words.HealthStyle(r.Health())) }
+// Class is the class of the health. What needs no attention has no color.
+func (r row) Class() string {
+	if c := class(words.HealthStyle(r.Health())); c != "warn" || !r.healthy() {
+		return c
+	}
+	return "calm"
+}
 
 // healthy reports whether the cluster needs no attention.
 func (r row) healthy() bool {
@@ -83,6 +88,9 @@ func (r row) healthy() bool {
 
 // Stale reports whether the status is not of the present.
 func (r row) Stale() bool { return !r.Known || r.Now.Sub(r.S.ObservedAt) > words.StaleAfter }
+
+// Brief reports whether a narrow list needs to show no more than the health and the state.
+func (r row) Brief() bool { return r.healthy() && !r.BackupsBad() }
 
 // Doing is the operation under way, or the reason for none where something is not as it should be.
 func (r row) Doing() string {
@@ -124,6 +132,17 @@ func (r row) BackupsBad() bool {
 	return known && c.Status != cke.True && c.Reason != "NotConfigured"
 }
 
+// after orders what is true after what is not.
+func after(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
 // worst orders rows: what needs attention most comes first.
 func (r row) worst() int {
 	order := []cke.Health{cke.HealthLost, cke.HealthFrozen, cke.HealthUnknown, cke.HealthDegraded, cke.HealthRestoring, cke.HealthForming, cke.HealthDeleting, cke.HealthUpdating, cke.HealthReady, cke.HealthHibernated}
@@ -163,6 +182,9 @@ type fleet struct {
 	Clusters, Unhealthy, Members, Ready int
 	Text, Filter                        string
 	Healths                             []cke.Health
+	// Calm is the first row that needs no attention, if others come before it; CalmRows is how many there are.
+	Calm     string
+	CalmRows int
 }
 
 // readersAtOnce is how many clusters are read side by side.
@@ -228,7 +250,9 @@ func (p *Page) readRows(ctx context.Context) ([]row, error) {
 	if err := errors.Join(failed...); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b row) int { return cmp.Or(cmp.Compare(a.worst(), b.worst()), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(all, func(a, b row) int {
+		return cmp.Or(after(a.healthy(), b.healthy()), cmp.Compare(a.worst(), b.worst()), cmp.Compare(a.Name, b.Name))
+	})
 	return all, nil
 }
 
@@ -243,6 +267,11 @@ func (p *Page) fleet(ctx context.Context, q query) (fleet, error) {
 		f.Members += r.S.Declared
 		f.Ready += r.S.Ready
 		if q.fits(r) {
+			if r.healthy() {
+				if f.CalmRows++; f.CalmRows == 1 && len(f.Rows) > 0 {
+					f.Calm = r.Name
+				}
+			}
 			f.Rows = append(f.Rows, r)
 		}
 	}

@@ -21,11 +21,13 @@ func (p *Page) functions() template.FuncMap {
 		"live":    func(id string) bool { return strings.HasSuffix(id, "headline") },
 		"moment":  words.Moment,
 		"summary": summary,
-		"prose":   prose,
-		"problem": func(p cke.Problem) string {
-			p.Code = ""
-			return cut(shownText, words.Problem(p))
+		"last": func(text string) string {
+			if text == "" {
+				return ""
+			}
+			return "last seen: " + text
 		},
+		"prose": prose,
 		"zones": words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
 		"outcome": func(s cke.RecordState, refused bool) string { return class(words.OutcomeStyle(s, refused)) },
 	}
@@ -88,7 +90,9 @@ func upper(text string) string {
 }
 
 // Class is the class of the health.
-func (f facts) Class() string { return class(words.HealthStyle(f.Health())) }
+func (f facts) Class() string { return f.row().Class() }
+
+func (f facts) row() row { return row{f.clock, f.Name, f.S, f.Known} }
 
 // ProblemClass is the class of the problems.
 func (f facts) ProblemClass() string {

@@ -89,7 +89,10 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 		has(t, "/", list, name+" "+string(s.Health), s.Summary)
 		wants := []string{string(s.Health), s.Summary, s.Reason, s.Leader.Host}
 		for _, p := range s.Problems {
-			wants = append(wants, p.Message, p.Remedy)
+			wants = append(wants, p.Message)
+			if name != "unseen" { // where no last resort is offered
+				wants = append(wants, regexp.MustCompile("[:;] ?`?").Split(p.Remedy, -1)...)
+			}
 			if !strings.Contains(body, `href="/help/`+string(p.Code)+`"`) {
 				t.Errorf("%s does not link %s", name, p.Code)
 			}
@@ -101,12 +104,22 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/clusters/stale":         "This is how it was 7m ago: no daemon leads stale now, so nothing is done for it.",
+		"/clusters/stale?":        "stale was ready 7m ago Its present state is not known. Do not take nodes down. Last seen: all 3 members serve",
 		"/clusters/paused":        "switch maintenance by ann@boot-1 since 2026-05-01 11:00:00Z (until 2026-05-01 15:00:00Z)",
-		"/clusters/degraded":      "ckecli replace cp3 --cluster degraded",
+		"/clusters/degraded":      "once it answers Only if the machine is gone for good: ckecli replace cp3 --cluster degraded",
+		"/clusters/lost":          "cke starts cp2 and cp3 next. You do not have to do anything.",
+		"/clusters/lost?x":        "cp2, cp3: etcd ended with exit code 2: killed",
+		"/clusters/lost?y":        "all must stay up: start-members comes next",
+		"/clusters/paused?x":      "ckecli resume --cluster paused",
+		"/clusters/restoring":     "ckecli restore --cluster restoring",
+		"/clusters/hibernated?x":  "ckecli cluster resume hibernated",
+		"/clusters/healthy?x":     "Nothing to do All is as declared Last: #41 restart-member completed 2h ago",
 		"/clusters/healthy":       "Any one of the nodes may be taken down now.",
 		"/clusters/zones":         "Zones any one can be lost rack1 cp1 rack2 cp2 rack3 cp3",
+		"/clusters/zones?x":       "cp1rack1 · 10.0.0.1",
 		"/clusters/crowded":       "cp5 has no zone and counts as in every zone: declare its zone",
 		"/clusters/updating":      "under way, waits for etcd",
+		"/clusters/updating?x":    "Steps of operation 42, which took 4.0s",
 		"/clusters/holes":         "no space left",
 		"/clusters/hibernated":    "by ann@boot-1 since 2026-05-01 07:00:00Z",
 		"/clusters/degraded/":     "There is no such page",
@@ -241,7 +254,18 @@ func TestPage_Filters(t *testing.T) {
 			t.Errorf("%s: %v, want %s", query, rows, want)
 		}
 	}
-	_, body := get(t, p, "/?health=unhealthy")
+	_, body := get(t, p, "/")
+	has(t, "/", body, "11 of 16 clusters need attention", "5 need no attention", "READY 7m ago")
+	rest := body[strings.Index(body, `class="divide"`):]
+	for name, calm := range map[string]bool{"updating": true, "healthy": true, "hibernated": true, "zones": true, "stale": false, "holes": false} {
+		if is := strings.Contains(rest, `data-seen="`+name+`"`); is != calm {
+			t.Errorf("%s is below the line: %v", name, is)
+		}
+	}
+	_, body = get(t, p, "/?health=unhealthy")
+	if strings.Contains(body, `class="divide"`) {
+		t.Error("a line with nothing below it")
+	}
 	if strings.Contains(body, `data-seen="healthy"`) || !strings.Contains(body, `data-seen="stale"`) {
 		t.Error("the filter for unhealthy clusters is wrong")
 	}
@@ -377,4 +401,25 @@ func TestPage_WhatIsOldIsMarked(t *testing.T) {
 			has(t, path, body, age.String()+" ago")
 		}
 	}
+}
+
+// Nothing on a page that is not of the present allows to take a node down.
+func TestPage_WhatIsOldAllowsNothing(t *testing.T) {
+	p := page(t, everything())
+	for name, may := range map[string]bool{"healthy": true, "stale": false} {
+		_, body := get(t, p, "/clusters/"+name)
+		if is := strings.Contains(text(body), "ay be taken down"); is != may {
+			t.Errorf("%s: %v", name, is)
+		}
+	}
+}
+
+// While it is unknown whether there is a quorum, no node is offered to be replaced.
+func TestPage_OffersNoLastResortWhileNothingIsSeen(t *testing.T) {
+	_, body := get(t, page(t, everything()), "/clusters/unseen")
+	said := text(body)
+	if strings.Contains(said, "ckecli replace") || strings.Index(said, "CKE324") > strings.Index(said, "CKE215") {
+		t.Errorf("%s", said)
+	}
+	has(t, "unseen", body, "You: check the network between this management host and the nodes.", "Only if at least 2 of the 3 are gone for good: ckecli recover --cluster unseen")
 }

@@ -15,7 +15,7 @@
     let heard = Date.now(), opened = 0, trouble = "", seen = {}, source;
 
     button.hidden = false;
-    const name = () => { button.textContent = "Theme: " + theme; };
+    const name = () => { one("b", button).textContent = theme; };
     name();
     button.onclick = () => {
       theme = themes[(themes.indexOf(theme) + 1) % themes.length];
@@ -44,8 +44,10 @@
       }
       if (!address) return;
       const gone = silent > 4000;
+      const aged = one("main").classList.contains("old");
       root.classList.toggle("gone", gone || trouble !== "");
-      set(live, gone ? "The daemon has not answered for " + age(silent) + "; trying again" : trouble ? "Not current: " + trouble : "Live");
+      root.classList.toggle("aging", aged);
+      set(live, gone ? "The daemon has not answered for " + age(silent) + "; trying again" : trouble ? "Not current: " + trouble : aged ? "Connected" : "Live");
       set(one(".gone", one("main")), gone ? "The daemon does not answer. The page shows how it was." : trouble ? "The page is not current: " + trouble : "");
       if (gone && Date.now() - opened > 8000) open(); // a connection may hang
     };
