@@ -134,7 +134,9 @@ func TestLabPreflight_TellsWhatANodeIsWorthAndLeavesNothing(t *testing.T) {
 				s.Errorf("exit code %d", code)
 			}
 		} else {
-			s.eventually("the end of the visit", func() bool { return !strings.Contains(s.carried(s.nodes[1]), "cke-preflight-") })
+			for _, n := range s.nodes {
+				s.eventually("the end of the visit", func() bool { return !strings.Contains(s.carried(n), "cke-preflight-") })
+			}
 			untouched()
 		}
 		if left := s.on(s.nodes[0], "ls -A /srv/etcd"); left != "" {
