@@ -67,6 +67,9 @@ func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Rec
 		return Reclaim{}, &Error{Code: CodeOlderStore, What: "cannot reclaim memberships of " + c.Name, Facts: []string{fmt.Sprintf(format, args...)}, Unchanged: true, Try: try}
 	}
 	inc := id.Incarnation
+	if inc != nil && inc.State == Restoring && !id.Started() {
+		return refuse("ckecli restore --cancel", "a restore is being prepared, which has to be canceled first")
+	}
 	if inc == nil || inc.State != Formed {
 		return refuse("bring back a newer copy of the store", "the store has no record of a cluster that serves")
 	}

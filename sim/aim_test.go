@@ -11,7 +11,7 @@ import (
 var focuses = slices.Concat(operations, more(1, `cancel-restore defragment move-leader replace`),
 	more(2, `advance-authority begin-recovery change-address disable-authentication disarm enable-authentication end-membership promote-member remove-member stuck-learner stop-apart stop-stray`),
 	more(6, `adopt adopt-member clean-up compare purge purge-volume reclaim undelete undelete-volume`), more(8, `unfreeze record-start freeze`),
-	more(12, `allow-writes end-finding finish-authority mark-ended start-changed`))
+	more(8, olderBeside), more(12, `allow-writes end-finding finish-authority mark-ended start-changed`))
 
 // seldom are steps that few schedules come to: how often each is aimed at, by operation.
 var seldom = aims(`

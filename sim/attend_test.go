@@ -10,7 +10,12 @@ import (
 // attend is what a person does who stands by until the world has come where it can come, at each look.
 func (n *nemesis) attend() {
 	n.correct()
+	inc := n.s.Store().Identity().Incarnation
 	switch f := n.s.freeze(); {
+	case f.Active() && f.Kind == cke.FreezeOlderStore && inc.State == cke.Restoring && !n.s.Store().Identity().Started():
+		if !n.s.asks(cke.TaskCancelRestore) {
+			n.s.ask(cke.TaskCancelRestore, "", "", "")
+		}
 	case (!f.Active() || f.Kind == cke.FreezeOlderStore) && n.unrecorded() && !n.s.asks(cke.TaskReclaim) && n.reclaim(): // what else is asked for may wait for it
 	case len(n.s.asked()) > 0:
 	case !f.Active() && (n.judged || n.s.reports(cke.CodeOlderStore, "")) && n.bringNewer(): // what they lifted turned out to be needed, or the status asks for it
@@ -38,7 +43,7 @@ func (n *nemesis) attend() {
 	n.disown(dec.Blockers)
 	n.expelled(dec.Blockers)
 	n.sweep(dec.Blockers)
-	if inc := n.s.Store().Identity().Incarnation; inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.asks(cke.TaskRestore) {
+	if inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.frozenFor(cke.FreezeOlderStore) && !n.s.asks(cke.TaskRestore) {
 		n.s.order(fromBackup)
 	}
 	if n.moved != nil && !n.back && time.Since(n.healed) > 30*time.Minute {
@@ -195,7 +200,7 @@ func (n *nemesis) discard() {
 			}
 		}
 		for _, v := range volumes {
-			used := slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == v.Name })
+			used := slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == v.Name && c.Running() })
 			if v.Cluster == clusterName && !used && !id.Has(v.Join) && over(v.Incarnation) && !n.s.asks(cke.TaskPurge) {
 				n.s.ask(cke.TaskPurge, "", v.Name, "")
 			}

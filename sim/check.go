@@ -131,7 +131,7 @@ type serves struct {
 
 var noLeader = serves{}
 
-// whoServes is noLeader also where others vote than the daemon can know of, and where a leader has lost its quorum since anything
+// whoServes is noLeader also where others vote than the daemon can know of, on its record or on nodes that it reaches, and where a leader has lost its quorum since anything
 // happened: certificates end as time passes.
 func (d *Daemon) whoServes() serves {
 	w := d.world
@@ -144,6 +144,11 @@ func (d *Daemon) whoServes() serves {
 		running := w.running(l.history())
 		if !w.holdsOn(l, running) {
 			continue
+		}
+		if slices.ContainsFunc(running, func(p process) bool {
+			return !p.c.bare && !d.look.identity.Has(p.c.Join) && slices.Contains(l.voters(), p.id) && !w.connected(Management, p.c.node.name)
+		}) {
+			return noLeader
 		}
 		for _, j := range d.look.identity.Joins {
 			votes := slices.ContainsFunc(l.voters(), func(id uint64) bool { return hexID(id) == j.MemberID })
@@ -268,6 +273,9 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 			c.gone = append(c.gone, slices.Concat(before.Lives(), before.Previous)...)
 		}
 	case after.State == cke.Restoring && (before == nil || before.ID != after.ID):
+		if !c.goesBack {
+			c.endsBeside("a restore")
+		}
 		c.beginsRestore(after)
 	case before != nil && before.State == cke.Restoring && before.ID != after.ID:
 		c.cancelsRestore(after)

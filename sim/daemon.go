@@ -17,6 +17,7 @@ type Daemon struct {
 	cancel context.CancelCauseFunc
 	term   *Term
 	look   *Observer
+	keeper keeper
 
 	dead, frozen bool // guarded by the world's lock
 	older        bool // of an earlier version of cke

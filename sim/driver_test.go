@@ -103,6 +103,7 @@ type driver struct {
 	input    strategy.Input
 	rounds   int
 	calm     time.Duration // the pause before, while nothing happens
+	leads    time.Time     // since when
 	// quorate is whether there is a quorum, quorateAt since when.
 	quorate   bool
 	quorateAt time.Time
@@ -110,7 +111,7 @@ type driver struct {
 
 // daemon starts a daemon.
 func (s *stage) daemon() *driver {
-	d := &driver{Daemon: s.NewDaemon(), stage: s, failures: map[string]strategy.Failure{}, done: map[string]strategy.Completion{}}
+	d := &driver{Daemon: s.NewDaemon(), stage: s, failures: map[string]strategy.Failure{}, done: map[string]strategy.Completion{}, leads: time.Now()}
 	if s.older != nil && s.older() {
 		d.BecomeOlder()
 	}
@@ -211,13 +212,13 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	in := strategy.NewInput(spec, identity, d.Term().Requests(), seen, d.Backups().Status(), d.before())
+	in := strategy.NewInput(spec, identity, d.Term().Requests(), seen, nil, d.before())
+	in.Failures, in.Completed = d.failures, d.done
+	in.LeadsSince = seen.ObservedAt.Add(-time.Since(d.leads)) // as a monotonic clock, whatever happens to that of the host
 	of := in
 	of.Identity = identity.BackedUp()
-	if idle := strategy.NoBackups(&of); idle != "" {
-		in.Backup = &cke.BackupStatus{Target: in.Backup.Target, Idle: idle, Compared: true}
-	}
-	in.Failures, in.Completed = d.failures, d.done
+	d.Backups().Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of)})
+	in.Backup = d.Backups().Status()
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}
@@ -262,6 +263,7 @@ func (d *driver) note(in strategy.Input, dec strategy.Decision) {
 	d.decision, d.input, d.rounds = dec, in, d.rounds+1
 	d.status = strategy.Report(in, dec, d.status)
 	d.stage.marks.decision(dec)
+	d.stage.marks.beside(in, dec)
 	d.Reported(d.status)
 	d.stage.Store().Tell(d.status)
 	if news {
@@ -301,7 +303,11 @@ func (d *driver) operate(ctx context.Context, dec strategy.Decision) {
 	}
 	leader := d.Term().Leader()
 	about := cke.Record{Reason: dec.Reason, Task: dec.Task, Host: leader.Host, Term: leader.Term}
-	rec, err := op.Run(ctx, e, d.Term(), about, told{dec.Operation})
+	o := dec.Operation
+	if _, refuses := o.(op.Refuse); !refuses { // by its type the record says so
+		o = told{o}
+	}
+	rec, err := op.Run(ctx, e, d.Term(), about, o)
 	key := strategy.FailureKey(dec.Operation)
 	switch rec.State {
 	case cke.RecordCompleted:

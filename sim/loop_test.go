@@ -16,6 +16,7 @@ import (
 var (
 	_ server.Term     = (*sim.Term)(nil)
 	_ server.Observer = (*sim.Observer)(nil)
+	_ server.Backups  = sim.Backups{}
 )
 
 // loop starts a daemon with the real loop. It looks while operations run, so that the order of its calls follows from
@@ -23,9 +24,9 @@ var (
 func (s *stage) loop() *sim.Daemon {
 	d := s.NewDaemon()
 	l := &server.Loop{
-		Term: d.Term(), Observer: d.Observer(), Probe: probe, Now: d.Now, Log: slog.New(slog.DiscardHandler),
+		Term: d.Term(), Observer: d.Observer(), Backups: d.Backups(), Probe: probe, Now: d.Now, Log: slog.New(slog.DiscardHandler),
 		Env: op.Env{
-			Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),
+			Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(), Backups: d.Backups(),
 			Now: d.Now, Pause: sleep, Log: slog.New(slog.DiscardHandler),
 		},
 	}
@@ -40,8 +41,6 @@ func TestLoop_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 	for seed := range some(2000) {
 		var faults []string
 		play(t, 1+seed%5, func(s *stage) {
-			s.target = "" // the loop is given no backups
-			s.declare(s.Nodes()...)
 			r := rand.New(rand.NewPCG(uint64(seed), 3))
 			n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.05, 0.2}[r.IntN(3)], keepsData: true}
 			n.choose(disasters) // nobody stands by who would undo what people do

@@ -19,11 +19,16 @@ const (
 	TwoHistories   Situation = "a member continues alone under the same cluster id"
 	// FormerStarted is what a restore must not overlook: it stopped that member, and may have noticed nothing since.
 	FormerStarted Situation = "an operator starts a member that a restore stopped to replace it"
+	// BesideKept is what an older store must not overwrite, BesideGivenUp what operators let it overwrite.
+	BesideKept    Situation = "an older store finds a newer identity beside the backups"
+	BesideGivenUp Situation = "an operator accepts an older store, whose identity takes the place of that beside the backups"
+	BesideLost    Situation = "an identity beside the backups is lost"
+	BesideDamaged Situation = "the newest identity beside the backups is damaged"
 )
 
 // Situations are all of them.
 func Situations() []Situation {
-	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted}
+	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted, BesideKept, BesideGivenUp, BesideLost, BesideDamaged}
 }
 
 // mark counts a situation that was reached.

@@ -99,6 +99,9 @@ func (m *marks) expected() []mark {
 	for _, s := range sim.Situations() {
 		all = append(all, mark{"situation", string(s), ""})
 	}
+	for _, what := range besideMarks {
+		all = append(all, mark{"beside", what, ""})
+	}
 	steps := map[string]bool{}
 	for k := range m.counts {
 		if k.kind == "step" {

@@ -102,6 +102,7 @@ func TestOlderStore_FromBeforeAllMembersMovedIsFrozen(t *testing.T) {
 func TestOlderStore_FromBeforeAllMembersMovedWithoutMarks(t *testing.T) {
 	play(t, 6, func(s *stage) {
 		moved := s.moves(t, []int{1, 2, 3}, []int{4, 5, 6}, "", func(s *stage) {
+			s.LoseBeside(true)
 			for _, n := range s.Nodes() {
 				n.Unmark()
 			}
@@ -124,6 +125,7 @@ func TestOlderStore_FromBeforeAllMembersMovedWithoutMarks(t *testing.T) {
 func TestChecker_NoticesARestoreBesideAClusterThatMoved(t *testing.T) {
 	play(t, 6, func(s *stage) {
 		s.moves(t, []int{1, 2, 3}, []int{4, 5, 6}, "", func(s *stage) {
+			s.LoseBeside(true)
 			s.blind = func(in *strategy.Input) {
 				in.Seen.Nodes = slices.Clone(in.Seen.Nodes)
 				for i := range in.Seen.Nodes {
@@ -152,6 +154,7 @@ func TestOlderStore_FromBeforeAllMembersMovedToMachinesThatAreDestroyed(t *testi
 		if !s.until(convergence, func() bool { return s.frozenFor(cke.FreezeOlderStore) && s.advises("ckecli cluster unfreeze") }) {
 			t.Fatal(s.told().Summary)
 		}
+		s.pass(time.Minute) // what lies beside the backups was compared
 		s.ask(cke.TaskUnfreeze, "", s.freeze().ID, "all that came after it is gone")
 		s.pass(time.Minute)
 		s.order(fromBackup)

@@ -27,6 +27,22 @@ func (s *stage) mustViolate(t *testing.T, texts ...string) {
 	}
 }
 
+// leftBeside is what the checker says of members that an older store leaves beside a cluster.
+const leftBeside = "which the store lacks and the identity beside the backups has"
+
+// hides leads to an older store which nothing but the identity beside the backups shows.
+var hides = slices.Repeat([]func(*nemesis, *sim.Node){(*nemesis).pursueBeside}, 6)
+
+// besideOf is the status of the backups with a change; nil: there is none.
+func besideOf(in *strategy.Input, change func(*cke.BackupStatus)) *cke.BackupStatus {
+	if in.Backup == nil {
+		return nil
+	}
+	b := *in.Backup
+	change(&b)
+	return &b
+}
+
 // forgetful is a ledger that does not know a certain life.
 type forgetful struct {
 	cke.Ledger

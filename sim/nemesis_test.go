@@ -41,6 +41,8 @@ type nemesis struct {
 	moved map[string]string
 	back  bool
 	hand  bool // a member was added by hand
+	// hidden: an older store is in place, and the members that it lacks are kept from cke.
+	hidden bool
 	// elect lets a daemon with the real loop lead; nil: one with a driver.
 	elect func()
 	// copied is a copy of the store; nil: there is none.
@@ -191,6 +193,15 @@ var disasters = []event{
 	{name: "slow a node", weight: 2, do: func(n *nemesis, node *sim.Node) { node.SlowDown(time.Duration(n.IntN(2)*n.IntN(40)) * time.Second) }},
 	{name: "slow the network of a node", weight: 2, do: func(n *nemesis, node *sim.Node) { node.Trickle(n.IntN(2) == 0) }},
 	{name: "store down or up", weight: 2, do: func(n *nemesis, _ *sim.Node) { n.s.Store().SetDown(n.IntN(2) == 0) }},
+	{name: "the backup target falls silent or answers", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.TargetFallsSilent(n.IntN(2) == 0) }},
+	{name: "the backup target refuses or takes writes", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.TargetRefuses(n.IntN(2) == 0) }},
+	{name: "lose or damage what lies beside the backups", weight: 1, do: func(n *nemesis, _ *sim.Node) {
+		if n.IntN(3) == 0 {
+			n.s.DamageBeside()
+		} else {
+			n.s.LoseBeside(n.IntN(2) == 0)
+		}
+	}},
 	{name: "lose data", weight: 1, do: func(n *nemesis, node *sim.Node) { n.lose(node) }},
 	{name: "change a host key", weight: 1, do: func(_ *nemesis, node *sim.Node) { node.ChangeHostKey() }},
 	{name: "an engine lies about data", weight: 1, do: func(n *nemesis, node *sim.Node) { node.LieOfData(n.IntN(2) == 0) }},
@@ -390,6 +401,8 @@ func (n *nemesis) heal() {
 	n.s.Store().SetDown(false)
 	n.s.HealNetwork()
 	n.s.MuteLists(false)
+	n.s.TargetFallsSilent(false)
+	n.s.TargetRefuses(false)
 	n.s.SetClock()
 	for _, node := range n.s.Nodes() {
 		node.PowerOn()

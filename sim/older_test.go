@@ -212,14 +212,14 @@ func (n *nemesis) copy() {
 	}
 }
 
-func (n *nemesis) putBack() {
+func (n *nemesis) putBack() (done bool) {
 	if n.copied == nil {
-		return
+		return false
 	}
 	s := n.s.Store()
 	id, was := s.Identity(), n.copied.Identity()
 	if id.Incarnation == nil || !id.Incarnation.Life(was.Incarnation.ID) || id.Incarnation.State != cke.Formed || !reflect.DeepEqual(id.Authorities, was.Authorities) || s.Deleted() {
-		return
+		return false
 	}
 	n.s.latest().Kill()
 	f := id.Freeze
@@ -228,6 +228,7 @@ func (n *nemesis) putBack() {
 		n.newer = &c
 	}
 	s.BringBack(n.ofAnAddition(*n.copied))
+	return true
 }
 
 // isOlder reports whether a record lacks memberships that another one of the same life has, and has none that the other one lacks. People who put

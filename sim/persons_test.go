@@ -99,7 +99,7 @@ func (n *nemesis) volume(kind cke.TaskKind) {
 }
 
 func (n *nemesis) unfreeze() {
-	if f := n.s.freeze(); f.Active() {
+	if f := n.s.freeze(); f.Active() && !(f.Kind == cke.FreezeOlderStore && n.missed(f)) {
 		n.judged = n.judged || f.Kind == cke.FreezeOlderStore
 		t := cke.NewTask(cke.TaskUnfreeze, "", f.ID, "eve@host", n.s.Now())
 		t.Reason, t.Wrong = "judged", n.settleTwins(f)
@@ -197,7 +197,6 @@ func (n *nemesis) anotherHost() {
 // content takes back what people asked for that keeps the cluster from being as declared. What was asked for once is to
 // be answered.
 func (n *nemesis) content() {
-	n.s.TargetRefuses(false)
 	n.s.Store().Hibernate(false)
 	n.pause(false)
 	n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil })

@@ -21,6 +21,7 @@ type mutation struct {
 	blind func(*strategy.Input)
 	wrap  func(s *stage, e op.Env) op.Env
 	store func(s *stage)
+	begin func(n *nemesis)
 	// often is what the schedules are about beside what they are by chance.
 	often []func(*nemesis, *sim.Node)
 	// wants are violations of which one must be noticed.
@@ -104,6 +105,16 @@ var mutations = []mutation{
 		wrap:  func(s *stage, e op.Env) op.Env { e.Machines = keeping{e.Machines, s}; return e },
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.TakeBackup(); n.s.order(fromBackup) }, startFormer, startFormer, startFormer, startFormer, write, write, write},
 		wants: []string{"is acknowledged by what a restore replaces"}},
+	{name: "what lies beside the backups", blind: func(in *strategy.Input) {
+		in.Backup = besideOf(in, func(b *cke.BackupStatus) { b.Lacks = nil })
+		if f := in.Identity.Freeze; f != nil {
+			known := *f
+			known.Lacks, in.Identity.Freeze = nil, &known
+		}
+	}, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
+	{name: "what lies beside the backups is compared first", blind: func(in *strategy.Input) {
+		in.Backup = besideOf(in, func(b *cke.BackupStatus) { b.Compared = true })
+	}, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
 	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
 	{name: "ports of other clusters", blind: func(in *strategy.Input) {
 		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)
@@ -308,6 +319,9 @@ func mutant(t *testing.T, m mutation, seed uint64) (violations []string) {
 		}
 		if m.store != nil {
 			m.store(s)
+		}
+		if m.begin != nil {
+			m.begin(n)
 		}
 		n.choose(slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.name == alone })) // no older store is brought back beside that
 		for range 12 {

@@ -92,6 +92,8 @@ func (n *nemesis) pursue(node *sim.Node) {
 			node.Trickle(true)
 			s.ask(cke.TaskReplace, node.Name(), string(s.join(node.Name()).ID), "")
 		}
+	case olderBeside:
+		n.pursueBeside(node)
 	case "begin-recovery":
 		n.pursueRecovery(node, asked)
 	case "end-membership":

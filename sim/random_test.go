@@ -93,7 +93,9 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 				faults = append(s.Violations(), "does not form")
 				return
 			}
-			s.wrap = nil
+			if s.wrap = nil; n.focus == olderBeside {
+				n.outrun()
+			}
 			s.Judge = n.judge
 			for range 3 {
 				n.write()
@@ -179,6 +181,10 @@ func (s *stage) powerFails() (faults []string) {
 // deleted lets a person delete the cluster while faults go on, then heals the world. No member may run afterwards.
 func (s *stage) deleted(n *nemesis) (faults []string) {
 	joins := s.Store().Identity().Joins
+	if n.focus == olderBeside {
+		s.pass(time.Minute) // all is stored
+		n.hide()
+	}
 	n.over = false
 	s.Store().RequestDelete()
 	last := s.Calls() + 20 + n.IntN(100)

@@ -10,14 +10,17 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"cke"
 )
 
 // TakeBackup puts what clients wrote up to now into the cluster's backup target.
 func (w *World) TakeBackup() {
-	w.change("a backup is taken", func() { w.backup = slices.Clone(w.acknowledged) })
+	w.change("a backup is taken", func() {
+		if !w.target.silent {
+			w.backup = slices.Clone(w.acknowledged)
+		}
+	})
 }
 
 // LoseBackup damages the backup.
@@ -32,10 +35,13 @@ func (w *World) TargetRefuses(on bool) {
 
 // source is what an order means.
 func (w *World) source(o cke.RestoreOrder, survivor *cke.Join) ([]string, error) {
-	if o.Survivor == "" {
-		if w.noBackup {
-			return nil, &cke.Error{Code: cke.CodeBackupDamaged, What: "the backup is damaged", Unchanged: true}
-		}
+	switch {
+	case o.Survivor != "":
+	case w.target.silent:
+		return nil, errSilent
+	case w.noBackup:
+		return nil, &cke.Error{Code: cke.CodeBackupDamaged, What: "the backup is damaged", Unchanged: true}
+	default:
 		return w.backup, nil
 	}
 	if survivor == nil {
@@ -317,58 +323,6 @@ func (c *checker) restores(inc *cke.Incarnation) {
 			c.violated("the acknowledged write %s is in no backup, and the plan of the restore said that it will be", value)
 		}
 	}
-}
-
-// backups are those of the cluster that a daemon leads.
-type backups struct{ d *Daemon }
-
-var _ cke.Backups = backups{}
-
-// Backups takes what the cluster holds.
-func (d *Daemon) Backups() cke.Backups { return backups{d} }
-
-// Flush implements cke.Backups: what the members hold is read through a quorum.
-func (b backups) Flush(ctx context.Context) (stored cke.StoredBackup, err error) {
-	err = b.d.call(ctx, Call{Port: "backup", Name: "Flush", Writes: true}, nil, cke.Node{}, func(bool) error {
-		w := b.d.world
-		if w.refuses {
-			return &cke.Error{Code: cke.CodeTarget, What: "the target takes nothing"}
-		}
-		life := w.serves()
-		for _, l := range w.leaders() {
-			if life == nil || hexID(l.cluster) != life.ClusterID || l.commit == 0 || l.log[l.commit-1].term != l.term {
-				continue
-			}
-			w.stored, b.d.term.flushed = l.puts(), true
-			stored = cke.StoredBackup{Kind: "delta", ID: "delta", Revision: l.apply().revision()}
-			return nil
-		}
-		return &cke.Error{Code: cke.CodeMemberSilent, What: "no member serves"}
-	})
-	return stored, err
-}
-
-// Full implements cke.Backups.
-func (b backups) Full(ctx context.Context) (cke.StoredBackup, error) { return b.Flush(ctx) }
-
-// readsFor is how long a daemon that starts to lead reads its target, and after it receives what is missing.
-const readsFor = 2 * time.Second
-
-// Status implements cke.Backups.
-func (b backups) Status() *cke.BackupStatus {
-	b.d.world.mu.Lock()
-	defer b.d.world.mu.Unlock()
-	now, leads := b.d.host(), b.d.world.now().Sub(b.d.term.since)
-	s := cke.BackupStatus{Target: "file:///backups", Compared: true}
-	if leads < readsFor && !b.d.term.flushed {
-		return &s
-	}
-	s.Known, s.Connected = true, leads >= 2*readsFor || b.d.term.flushed
-	s.Full, s.Verified = cke.StoredBackup{Revision: 1, At: now}, &cke.VerifiedBackup{Revision: 1, At: now}
-	if b.d.world.refuses {
-		s.Problem = &cke.BackupTrouble{Code: cke.CodeTarget, Message: "the target takes nothing", Since: now}
-	}
-	return &s
 }
 
 // checkFence: no member of the incarnation before may run once one of the restored life does, wherever it can be reached.

@@ -52,6 +52,7 @@ type World struct {
 	stored  []string
 	refuses bool
 	states  map[string][]string
+	target  target
 	// fetched is what each management host holds of restores, by restore.
 	fetched [Hosts]map[string]fetched
 
@@ -189,6 +190,7 @@ func (w *World) tick() {
 	if w.unquiet {
 		w.settle()
 	}
+	w.keeps()
 }
 
 // settle brings everything that happens at once in the world to its end, then checks the invariants.

@@ -1,6 +1,7 @@
 package strategy_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +111,47 @@ func TestRestore_OnANewHostEndedVotersAreCounted(t *testing.T) {
 		d := strategy.Decide(s.Input)
 		if _, is := d.Operation.(op.Refuse); !is {
 			t.Errorf("put aside %v: %T %s: n2 and n3 are two of three voters", aside, d.Operation, d.Reason)
+		}
+	}
+}
+
+// An operator has accepted what the store lacks, and restores the cluster. Nothing serves, so the identity beside the backups still has it
+// while the restore is prepared: that is no new finding. What was not accepted is one.
+func TestDecide_ARestoreIsNotFrozenForWhatWasAcceptedBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		accepted []string
+		freezes  bool
+	}{"all was accepted": {[]string{"j4", "j5"}, false}, "a part was": {[]string{"j4"}, true}} {
+		s := formed(3).beside("j4", "j5")
+		f := cke.NewFreeze(cke.FreezeOlderStore, cke.OlderStore(c.accepted), cke.Problem{}, cke.EtcdStatus{})
+		f.LiftedAt = noon
+		s.Identity.Freeze = &f
+		for range 2 { // another restore takes the place of the first one
+			s.begun()
+			s.Requests.Tasks = nil
+			o, is := strategy.Decide(s.Input).Operation.(op.Freeze)
+			if is != c.freezes || is && !strings.Contains(o.Problem.Remedy, "ckecli restore --cancel") { // nothing can be reclaimed before
+				t.Errorf("%s: %+v", name, o)
+			}
+			if _, why := cke.PlanReclaim(s.Spec, s.Identity, s.Seen, s.Backup); why == nil || why.Try != "ckecli restore --cancel" {
+				t.Errorf("%s: %v", name, why)
+			}
+		}
+	}
+}
+
+// A cluster is frozen because its store is older, and an order to restore it waits: that it is frozen is still reported, and not what
+// members on record do.
+func TestReport_AFrozenClusterIsFrozenWhileAnOrderWaits(t *testing.T) {
+	s := formed(3).beside().lost().restored()
+	f := cke.NewFreeze(cke.FreezeOlderStore, cke.OlderStore([]string{"j4"}), cke.Problem{Code: cke.CodeOlderStore, Message: "older"}, cke.EtcdStatus{})
+	s.Identity.Freeze = &f
+	s.Requests.Tasks[0].At, s.Spec.Backup.Target = noon, "file:///b"
+	for _, compared := range []bool{false, true} { // it waits, and starts
+		s.Backup.Compared = compared
+		d := strategy.Decide(s.Input)
+		if st := strategy.Report(s.Input, d, cke.Status{}); d.Task == "" || st.Health != cke.HealthFrozen {
+			t.Errorf("%s: %s, %s", d.Reason, st.Health, st.Summary)
 		}
 	}
 }

@@ -43,6 +43,9 @@ func restoreAsked(in *Input) verdict {
 		if _, refused := d.Operation.(op.Refuse); refused && in.Formed() && !due(in, d.Operation) {
 			return pass()
 		}
+		if f := in.Identity.Freeze; f.Active() {
+			d.Frozen = &f.Problem // until it begins
+		}
 		d.Task = t.ID
 		return decides(d)
 	}

@@ -52,6 +52,9 @@ func olderStore(in *Input) *finding {
 	}
 	unseen := slices.ContainsFunc(beside, func(l cke.Lacking) bool { return !l.Ended })
 	newest := "bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim " + in.Spec.Name
+	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && !in.Identity.Started() {
+		newest = "bring back a newer copy of the store; or cancel the restore: ckecli restore --cancel; then store the newest cluster file, and: ckecli cluster reclaim " + in.Spec.Name
+	}
 	gone := fmt.Sprintf("; if all members that were added since and are not on record are gone for good: ckecli cluster unfreeze %s --reason TEXT", in.Spec.Name)
 	if has != nil {
 		lacks = append(lacks, "the identity beside the backups has "+and(has)+", which it does not have")
@@ -79,12 +82,21 @@ func olderStore(in *Input) *finding {
 		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
 }
 
-// lacks is what the identity beside the backups has and the store does not. A sealed deletion ends all of it.
+// lacks is what the identity beside the backups has and the store does not. A sealed deletion ends all of it. What an operator had
+// accepted when a restore started is not found again while that is prepared.
 func (in *Input) lacks() []cke.Lacking {
 	if in.Sealed {
 		return nil
 	}
-	return in.Identity.StillLacking(in.Backup)
+	lacks := in.Identity.StillLacking(in.Backup)
+	var ids []string
+	for _, l := range lacks {
+		ids = append(ids, l.ID)
+	}
+	if in.Identity.Incarnation != nil && in.Identity.Incarnation.State == cke.Restoring && in.Identity.BackedUp().Freeze.Tolerates(cke.OlderStore(ids)) {
+		return nil
+	}
+	return lacks
 }
 
 // knowsLacks reports whether it is known what lacks returns, or there are no backups.
@@ -196,7 +208,7 @@ func unrecordedProblems(in *Input) []cke.Problem {
 func strayVolumes(in *Input) (all []cke.Problem) {
 	for _, n := range in.Seen.Nodes {
 		for _, v := range n.Volumes {
-			used := slices.ContainsFunc(n.Containers, func(c cke.Container) bool { return c.Name == v.Name })
+			used := slices.ContainsFunc(n.Containers, func(c cke.Container) bool { return c.Name == v.Name && isStray(in, c) }) // until that is stopped
 			if n.Answered() && v.Cluster == in.Spec.Name && !used && !in.Identity.Has(v.Join) && in.Identity.Incarnation.WasReplaced(v.Incarnation) {
 				all = append(all, unrecordedProblem(cke.Unrecorded{Node: n.Node, Name: v.Name, Volume: true}))
 			}
