@@ -28,6 +28,7 @@ func (p *Page) functions() template.FuncMap {
 			return "last seen: " + text
 		},
 		"prose": prose,
+		"words": func(command string) []string { return strings.Split(cut(shownText, command), " ") },
 		"zones": words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
 		"outcome": func(s cke.RecordState, refused bool) string { return class(words.OutcomeStyle(s, refused)) },
 	}
