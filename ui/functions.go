@@ -16,7 +16,6 @@ func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
 		"cut":     func(v string) string { return cut(shownText, v) },
 		"cutat":   func(n int, v string) string { return cut(n, v) },
-		"low":     func(h cke.Health) string { return strings.ToLower(string(h)) },
 		"count":   cke.Count[int],
 		"live":    func(id string) bool { return strings.HasSuffix(id, "headline") },
 		"moment":  words.Moment,
@@ -92,6 +91,17 @@ func upper(text string) string {
 
 // Class is the class of the health.
 func (f facts) Class() string { return f.row().Class() }
+
+// Mark is the shape of the health; a status that is not of the present is unknown.
+func (f facts) Mark() string {
+	if f.Past() {
+		return "unknown"
+	}
+	return f.row().Mark()
+}
+
+// MarkClass is the class of the mark.
+func (f facts) MarkClass() string { return f.row().MarkClass() }
 
 func (f facts) row() row { return row{f.clock, f.Name, f.S, f.Known} }
 

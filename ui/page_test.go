@@ -262,6 +262,15 @@ func TestPage_Filters(t *testing.T) {
 	}
 	_, body := get(t, p, "/")
 	has(t, "/", body, "11 of 16 clusters need attention", "5 need no attention", "READY 7m ago")
+	if strings.Index(body, `data-seen="unseen"`) > strings.Index(body, `data-seen="undeclared"`) {
+		t.Error("what has never been seen is above what is wrong")
+	}
+	for name, mark := range map[string]string{"holes": "warn\" aria-hidden=\"true\"><use href=\"#h-warning", "stale": "unknown", "healthy": "ready"} {
+		if _, row, _ := strings.Cut(body, `data-seen="`+name+`"`); !strings.Contains(row[:200], mark+`"/>`) {
+			t.Errorf("%s has another mark than %s: %s", name, mark, row[:200])
+		}
+	}
+	has(t, "/", body, "backups: put deltas/184213 in s3://backups/etcd: no space left")
 	rest := body[strings.Index(body, `class="divide"`):]
 	for name, calm := range map[string]bool{"updating": true, "healthy": true, "hibernated": true, "zones": true, "stale": false, "holes": false} {
 		if is := strings.Contains(rest, `data-seen="`+name+`"`); is != calm {
