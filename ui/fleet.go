@@ -128,7 +128,7 @@ func (r row) Doing() string {
 	if r.S.Health == cke.HealthReady || strings.Contains(r.S.Reason, r.S.Summary) && r.S.Summary != "" {
 		return ""
 	}
-	return r.S.Reason
+	return rest(r.S.Reason)
 }
 
 // Restorable is the newest state that can be restored; zero: none is known.

@@ -21,11 +21,12 @@ func (p *Page) functions() template.FuncMap {
 		"moment":  words.Moment,
 		"summary": summary,
 		"last": func(text string) string {
-			if text == "" {
-				return ""
+			if text = cut(shownText, text); text != "" {
+				text = "Last seen: " + text + "."
 			}
-			return "last seen: " + text
+			return text
 		},
+		"rest":  rest,
 		"prose": prose,
 		"words": func(command string) []string { return strings.Split(cut(shownText, command), " ") },
 		"zones": words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
@@ -66,6 +67,12 @@ func summary(text string) template.HTML {
 	}
 	return template.HTML(template.HTMLEscapeString(text[:at[0]]) + "<b>" + text[at[0]:at[1]] + "</b>" + template.HTMLEscapeString(text[at[1]:]))
 }
+
+// noQuorum is what a reason says of a lost quorum, which the summary says with how many members serve.
+var noQuorum = regexp.MustCompile(`^quorum is lost, \d+ of \d+ members run and \d+ (?:is|are) needed: `)
+
+// rest is a reason without what the summary says in other numbers.
+func rest(reason string) string { return noQuorum.ReplaceAllString(reason, "") }
 
 // prose is a text with commands in backticks, as a sentence.
 func prose(text string) template.HTML {

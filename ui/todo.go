@@ -210,12 +210,12 @@ func (f facts) IdleBecause() (all []string) {
 			all = append(all, why)
 		}
 	}
-	add(f.S.Reason)
+	add(rest(f.S.Reason))
 	if f.Whole() && !f.Past() {
 		if f.Plan == nil {
 			add("no plan can be made now")
 		} else {
-			add(f.Plan.Reason)
+			add(rest(f.Plan.Reason))
 		}
 	}
 	return all
