@@ -221,6 +221,14 @@ func (f facts) IdleBecause() (all []string) {
 	return all
 }
 
+// shortReason is how long the reasons for Idle may be to be shown in its line.
+const shortReason = 60
+
+// Short reports whether what is done fits one line: nothing, for a short reason.
+func (f facts) Short() bool {
+	return f.Whole() && len(f.Idle()+strings.Join(f.IdleBecause(), ". ")) <= shortReason
+}
+
 // Because is why a member must stay up. What is decided and has not started is not under way.
 func (f facts) Because(why string) string {
 	if name, ok := strings.CutSuffix(why, " is under way"); ok && !f.Running() {
