@@ -26,10 +26,12 @@ func (p *Page) functions() template.FuncMap {
 			}
 			return text
 		},
-		"rest":  rest,
-		"prose": prose,
-		"words": func(command string) []string { return strings.Split(cut(shownText, command), " ") },
-		"zones": words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
+		"rest":   rest,
+		"code":   func(v string) template.HTML { return coded(shownText, v) },
+		"codeat": func(n int, v string) template.HTML { return coded(n, v) },
+		"prose":  prose,
+		"words":  func(command string) []string { return strings.Split(cut(shownText, command), " ") },
+		"zones":  words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
 		"outcome": func(s cke.RecordState, refused bool) string { return class(words.OutcomeStyle(s, refused)) },
 	}
 }
@@ -63,9 +65,9 @@ func summary(text string) template.HTML {
 	}
 	at := tolerance.FindStringIndex(text)
 	if at == nil {
-		return template.HTML(template.HTMLEscapeString(text))
+		return coded(2*shownText, text)
 	}
-	return template.HTML(template.HTMLEscapeString(text[:at[0]]) + "<b>" + text[at[0]:at[1]] + "</b>" + template.HTMLEscapeString(text[at[1]:]))
+	return coded(2*shownText, text[:at[0]]) + template.HTML("<b>"+text[at[0]:at[1]]+"</b>") + coded(2*shownText, text[at[1]:])
 }
 
 // noQuorum is what a reason says of a lost quorum, which the summary says with how many members serve.
@@ -76,10 +78,19 @@ func rest(reason string) string { return noQuorum.ReplaceAllString(reason, "") }
 
 // prose is a text with commands in backticks, as a sentence.
 func prose(text string) template.HTML {
+	return coded(2*shownText, upper(cut(shownText, text)))
+}
+
+// coded is a text from outside, cut, with what is in backticks as code.
+func coded(n int, text string) template.HTML {
 	var b strings.Builder
-	for i, piece := range strings.Split(upper(cut(shownText, text)), "`") {
-		if piece = template.HTMLEscapeString(piece); i%2 == 1 {
+	pieces := strings.Split(cut(n, text), "`")
+	for i, piece := range pieces {
+		switch piece = template.HTMLEscapeString(piece); {
+		case i%2 == 1 && i+1 < len(pieces):
 			piece = "<code>" + piece + "</code>"
+		case i%2 == 1:
+			piece = "`" + piece // it is not closed
 		}
 		b.WriteString(piece)
 	}

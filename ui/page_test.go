@@ -430,24 +430,3 @@ func TestPage_WhatIsOldIsMarked(t *testing.T) {
 		}
 	}
 }
-
-// Nothing on a page that is not of the present allows to take a node down.
-func TestPage_WhatIsOldAllowsNothing(t *testing.T) {
-	p := page(t, everything())
-	for name, may := range map[string]bool{"healthy": true, "stale": false} {
-		_, body := get(t, p, "/clusters/"+name)
-		if is := strings.Contains(text(body), "ay be taken down"); is != may {
-			t.Errorf("%s: %v", name, is)
-		}
-	}
-}
-
-// While it is unknown whether there is a quorum, no node is offered to be replaced.
-func TestPage_OffersNoLastResortWhileNothingIsSeen(t *testing.T) {
-	_, body := get(t, page(t, everything()), "/clusters/unseen")
-	said := text(body)
-	if strings.Contains(said, "ckecli replace") || strings.Index(said, "CKE324") > strings.Index(said, "CKE215") {
-		t.Errorf("%s", said)
-	}
-	has(t, "unseen", body, "You: check the network between this management host and the nodes.", "Only if at least 2 of the 3 are gone for good: ckecli recover --cluster unseen")
-}
